@@ -28,7 +28,7 @@ from experiments._names import known
 from linsys import InputError
 
 #: Sub-packages of ``experiments`` that hold no paper.
-_NOT_PAPERS = {"benchmarks"}
+_NOT_PAPERS = {"audit", "benchmarks", "claims"}
 
 
 def names() -> list[str]:

@@ -1,0 +1,187 @@
+"""Where a claim lives: the fields of an instance, their sizes, and what makes them one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from experiments.audit._fields import Field, Numbers
+from linsys import InputError
+from linsys.linalg import is_precise, precise
+
+#: Arrays of B instances by field, each (B, *shape).
+Fields = dict[str, Numbers]
+Sizes = dict[str, int]
+Predicate = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """Instances that satisfy the assumptions by construction.
+
+    Args:
+        fields: name to domain; see :mod:`experiments.audit._fields`.
+        sizes: range of every named axis, such as {"n": (1, 4)}, both ends included.
+        repair: makes joint assumptions true, such as a positive definite mean: arrays by name in,
+            all of them out. It must leave alone what meets them, work on high-precision numbers, and
+            see B instances at once if ``batched``.
+        view: builds what ``measure`` gets from the arrays; by default an object with one attribute
+            per field.
+        assumes: name to predicate of an instance. They hold by construction; an instance that
+            breaks one is reported as a fault of the space, never as a counterexample.
+        given: name to predicate that instances are *filtered* by. Where none passes, the claim is
+            vacuous.
+        corners: instances that are always tried, arrays by name without the axis B.
+        batched: whether measure, repair, view and predicates work on B instances at once, along the
+            first axis of every array. Otherwise they get one instance at a time, and the engine loops.
+    """
+
+    fields: Mapping[str, Field]
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    repair: Callable[[Fields], Fields] | None = None
+    view: Callable[..., Any] = SimpleNamespace
+    assumes: Mapping[str, Predicate] = field(default_factory=dict)
+    given: Mapping[str, Predicate] = field(default_factory=dict)
+    corners: Sequence[Mapping[str, ArrayLike]] = ()
+    batched: bool = False
+
+    def __post_init__(self) -> None:
+        axes = {a for f in self.fields.values() for a in f.axes if isinstance(a, str)}
+        if axes != set(self.sizes):
+            raise InputError(
+                f"`sizes` must give a range for the axes {sorted(axes)}; found {sorted(self.sizes)}"
+            )
+        for name, (low, high) in self.sizes.items():
+            if not 1 <= low <= high:
+                raise InputError(f"size `{name}` must have 1 <= low <= high; found ({low}, {high})")
+
+    def all_sizes(self) -> list[Sizes]:
+        """Every combination of sizes, small ones first."""
+        ranges = [range(low, high + 1) for low, high in self.sizes.values()]
+        combined = [dict(zip(self.sizes, c, strict=True)) for c in itertools.product(*ranges)]
+        return sorted(combined, key=lambda s: (int(np.prod(list(s.values()))), list(s.values())))
+
+    def layout(self, sizes: Sizes) -> Layout:
+        """How many genes an instance of these sizes has and where each field's lie."""
+        return Layout(self, sizes)
+
+    def sizes_of(self, fields: Fields) -> Sizes:
+        """The sizes that arrays (B, *shape) have."""
+        sizes: Sizes = {}
+        for name, domain in self.fields.items():
+            shape = fields[name].shape[1:]
+            if len(shape) != len(domain.axes):
+                raise InputError(f"`{name}` must have axes {domain.axes}; found shape {shape}")
+            for axis, length in zip(domain.axes, shape, strict=True):
+                wanted = sizes.setdefault(axis, length) if isinstance(axis, str) else axis
+                if wanted != length:
+                    raise InputError(f"axis {axis} of `{name}` must be {wanted}; found {length}")
+        return sizes
+
+    def complete(self, fields: Fields) -> Fields:
+        """Arrays of B instances moved into the domains and made to meet the joint assumptions."""
+        moved = {name: domain.repair(fields[name]) for name, domain in self.fields.items()}
+        if self.repair is None:
+            return moved
+        if self.batched:
+            return self.repair(moved)
+        singles = [self.repair(one) for one in _singles(moved)]
+        return {name: np.stack([np.asarray(s[name]) for s in singles]) for name in moved}
+
+    def precise(self, fields: Fields) -> Fields:
+        """The same instances in high precision, with every assumption met exactly."""
+        return self.complete({name: precise(values) for name, values in fields.items()})
+
+    def instance(self, fields: Fields) -> Any:
+        """What measure gets: for B instances at once if batched, else for a single one."""
+        return self.view(**fields)
+
+    def singles(self, fields: Fields) -> Iterator[Any]:
+        """One instance after the other, without the axis B."""
+        return (self.view(**one) for one in _singles(fields))
+
+    def first_broken(self, fields: Fields) -> tuple[str, int] | None:
+        """The first assumption that an instance breaks, and which instance; None if all hold."""
+        for name, domain in self.fields.items():
+            bad = np.flatnonzero(~domain.holds(fields[name]))
+            if bad.size:
+                return f"domain of {name}", int(bad[0])
+        for name, predicate in self.assumes.items():
+            bad = np.flatnonzero(~self._ask(predicate, fields))
+            if bad.size:
+                return name, int(bad[0])
+        return None
+
+    def passing(self, fields: Fields) -> NDArray[np.bool_]:
+        """Which instances meet ``given``, shape (B,)."""
+        count = len(next(iter(fields.values())))
+        passed = np.ones(count, dtype=bool)
+        for predicate in self.given.values():
+            passed &= self._ask(predicate, fields)
+        return passed
+
+    def _ask(self, predicate: Predicate, fields: Fields) -> NDArray[np.bool_]:
+        if self.batched:
+            answer = np.asarray(predicate(self.instance(fields)), dtype=bool)
+            return answer.reshape(len(answer), -1).all(axis=1)
+        return np.array([bool(np.all(predicate(one))) for one in self.singles(fields)], dtype=bool)
+
+    @cached_property
+    def corner_fields(self) -> list[Fields]:
+        """The corners as stacks of one."""
+        return [
+            {name: np.asarray(corner[name], dtype=float)[None] for name in self.fields}
+            for corner in self.corners
+        ]
+
+
+def _singles(fields: Fields) -> Iterator[Fields]:
+    count = len(next(iter(fields.values())))
+    return ({name: values[k] for name, values in fields.items()} for k in range(count))
+
+
+class Layout:
+    """The box of genes [0, 1]^m of one combination of sizes."""
+
+    def __init__(self, space: Space, sizes: Sizes) -> None:
+        self.space, self.sizes = space, sizes
+        self._parts: list[tuple[str, Field, tuple[int, ...], int, int]] = []
+        at = 0
+        for name, domain in space.fields.items():
+            shape = domain.shape(sizes)
+            middle = at + domain.controls
+            self._parts.append((name, domain, shape, at, middle))
+            at = middle + int(np.prod(shape))
+        self.genes = at
+
+    def decode(self, genes: Numbers) -> Fields:
+        """Genes (B, m) to the arrays of B instances that meet all assumptions."""
+        fields: Fields = {}
+        for name, domain, shape, start, middle in self._parts:
+            stop = middle + int(np.prod(shape))
+            elements = genes[:, middle:stop].reshape(len(genes), *shape)
+            fields[name] = domain.decode(genes[:, start:middle], elements)
+        return self.space.complete(fields)
+
+    def tie(self, genes: Numbers, axis: str) -> Numbers:
+        """Genes with everything equal along one axis: all agents alike, all states alike."""
+        tied = genes.copy()
+        for _, domain, shape, _, middle in self._parts:
+            if axis not in domain.axes:
+                continue
+            stop = middle + int(np.prod(shape))
+            where = 1 + domain.axes.index(axis)
+            elements = tied[:, middle:stop].reshape(len(genes), *shape)
+            first = np.take(elements, [0], axis=where)
+            tied[:, middle:stop] = np.broadcast_to(first, elements.shape).reshape(len(genes), -1)
+        return tied
+
+
+__all__ = ["Fields", "Layout", "Sizes", "Space", "is_precise"]

@@ -1,0 +1,1 @@
+"""What the papers state, as claims that the audit judges; one package per paper."""

@@ -1,0 +1,1 @@
+"""AffPCL: personalised collaborative linear stochastic approximation."""
