@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from experiments.benchmarks._timing import seconds
+from linsys._compiled import compiled
 from linsys.kernels import simd
-from linsys.kernels._cache import compiled
 from linsys.kernels.lanes_math import exp2, normal_pair
 from linsys.kernels.random import lane_states, load_state, next_bits, store_state
 from linsys.kernels.simd import LANES, load, store

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from linsys._compiled import compiled
 from linsys._validate import Array
-from linsys.kernels._cache import compiled
 from linsys.kernels._systems import (
     agents,
     apply_A,

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.core.extending import overload
 
+from linsys._compiled import compiled, unique_name
 from linsys._validate import Array, InputError
-from linsys.kernels._cache import compiled, unique_name
 from linsys.kernels.lanes_math import exp2, floor_positive, normal_pair, unit_interval
 from linsys.kernels.random import load_state, next_bits, store_state
 from linsys.kernels.simd import (

@@ -6,7 +6,7 @@ gives its largest relative error in exact arithmetic, below the rounding of a do
 
 from __future__ import annotations
 
-from linsys.kernels._cache import compiled
+from linsys._compiled import compiled
 from linsys.kernels.simd import (
     bits_to_float,
     float_to_bits,

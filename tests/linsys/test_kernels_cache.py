@@ -1,7 +1,7 @@
 """Kernels that come from the cache are the kernels that were compiled, in whatever order they load.
 
 numba links a helper of one symbol once per process; two different helpers of one symbol, compiled
-in different processes, would be taken for one another (see ``linsys.kernels._cache``).
+in different processes, would be taken for one another (see ``linsys._compiled``).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 from linsys import sample_gaussian_system
+from linsys._compiled import compiled, unique_name
 from linsys.algorithms import AffPCL, Clustered, Ditto, FedAvg, FineTuning, Independent, PFedMe
 from linsys.kernels import draw, simulate
-from linsys.kernels._cache import compiled, unique_name
 from linsys.kernels._systems import _by_system
 from tests.linsys._examples import finite_system
 
@@ -115,7 +115,7 @@ def test_a_compiled_function_has_a_name_of_its_own() -> None:
 
 
 def test_the_cache_is_named_by_sources_and_versions() -> None:
-    from linsys.kernels import _cache
+    from linsys import _compiled
 
-    assert _cache._digest() in _cache._FOLDER
-    assert len(_cache._digest()) == 16
+    assert _compiled._digest() in _compiled._FOLDER
+    assert len(_compiled._digest()) == 16
