@@ -58,7 +58,7 @@ def objective_residual(stack: FiniteStack, theta: Numbers) -> Numbers:
 
 def averaged(values: Numbers) -> Numbers:
     """(1/n) sum_j f^j(s^j) for values f^j(s) of shape (B, n, S, d), shape (B, n, S, d)."""
-    return values / values.shape[-3]
+    return np.asarray(values / values.shape[-3])
 
 
 def own(values: Numbers) -> Numbers:
@@ -105,14 +105,14 @@ def personal(
 
 def mean(stack: FiniteStack, parts: Numbers) -> Numbers:
     """E Y, shape (B, ..., d), for parts of shape (B, ..., n, S, d)."""
-    return _part_means(stack, parts).sum(axis=-2)
+    return np.asarray(_part_means(stack, parts).sum(axis=-2))
 
 
 def covariance(stack: FiniteStack, left: Numbers, right: Numbers) -> Numbers:
     """E<Y, Z> - <E Y, E Z> for the parts of Y and Z, shape (B, ...)."""
     centred = [f - _part_means(stack, f)[..., None, :] for f in (left, right)]
     inner = (centred[0] * centred[1]).sum(axis=-1)
-    return (_weights(stack, inner.ndim) * inner).sum(axis=(-2, -1))
+    return np.asarray((_weights(stack, inner.ndim) * inner).sum(axis=(-2, -1)))
 
 
 def variance(stack: FiniteStack, parts: Numbers) -> Numbers:
@@ -122,7 +122,7 @@ def variance(stack: FiniteStack, parts: Numbers) -> Numbers:
 
 def second_moment(stack: FiniteStack, parts: Numbers) -> Numbers:
     """E||Y||^2 = ||E Y||^2 + tr Var Y, shape (B, ...)."""
-    return (mean(stack, parts) ** 2).sum(axis=-1) + variance(stack, parts)
+    return np.asarray((mean(stack, parts) ** 2).sum(axis=-1) + variance(stack, parts))
 
 
 def _part_means(stack: FiniteStack, parts: Numbers) -> Numbers:
