@@ -1,0 +1,409 @@
+"""The rates of AffPCL: Propositions 1 and 2, Theorem 1 in all its cases, and their corollaries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+from scipy.stats import binom
+
+from experiments.affpcl._rates_systems import Pieces, Types, exact_errors, slowest_rate
+from experiments.audit import RateClaim, Regime
+from experiments.claims.affpcl import _regimes as where
+from linsys import FiniteSystem
+from linsys.algorithms import AffPCL, Independent
+from linsys.heterogeneity import delta_cen, lambda_min
+from linsys.moments import exact_moments
+from linsys.systems import MarkovRewardProcesses
+from linsys.theory.ratio_error import stationary_error
+
+FIRST, SECOND = AffPCL(), AffPCL(central_direction="estimate")
+LOGARITHM = "The logarithm is divided out."
+
+
+def mixed(given: Pieces, n: int = 20) -> Types:
+    """n agents in four types, far apart in both respects."""
+    return given.types(n, **where.MIXED)
+
+
+def alike(given: Pieces, n: int = 20) -> Types:
+    """n agents without heterogeneity."""
+    return given.alike(n)
+
+
+def one_environment(given: Pieces, n: int = 20) -> Types:
+    """n agents in one environment with different objectives."""
+    return given.types(n, obj=where.MIXED["obj"])
+
+
+def central_rates(errors: where.Errors) -> Sequence[Regime]:
+    """In t and in n, under strong heterogeneity."""
+    return [
+        where.against_t(errors, "all far apart", mixed),
+        where.against_n(errors, "all far apart", mixed),
+    ]
+
+
+def personal_rates(algorithm: AffPCL, build: where.Callable[..., Types]) -> Sequence[Regime]:
+    """In t under heterogeneity, in n without any."""
+    errors = where.personal(algorithm)
+    return [where.against_t(errors, "far apart", build), where.against_n(errors, "alike", alike)]
+
+
+def objective_distance() -> Sequence[Regime]:
+    """In delta_obj: a fixed system, and one whose conditioning falls with the distance."""
+    return [
+        where.against_distance("objectives apart, fixed system", where.smooth_objectives),
+        where.against_distance("objectives apart, ill-conditioned", where.weak_objectives),
+    ]
+
+
+def environment_distance() -> Sequence[Regime]:
+    """In delta_env: a fixed system, and an agent with a rare state of its own."""
+    return [
+        where.against_distance("environments apart, fixed system", where.smooth_environments),
+        where.against_distance("environments apart, own rare state", where.own_state),
+    ]
+
+
+PROP1 = RateClaim(
+    id="affpcl.prop1",
+    source="AffPCL, Proposition 1",
+    text="With alpha = ln t/(lambda t), (4) has E||x_t^c - x_*^c||^2 = O~(kappa^2 / (t n)).",
+    latex=r"\mathbb{E}\|x_t^c-x_*^c\|^2=\tilde O(\kappa^2t^{-1}n^{-1})",
+    regimes=partial(central_rates, where.central(FIRST)),
+    note=LOGARITHM,
+)
+PROP2 = RateClaim(
+    id="affpcl.prop2",
+    source="AffPCL, Proposition 2",
+    text="In one environment, (5) has E||x_t^i - x_*^i||^2 = O~(kappa^2/t max{1/n, nu delta_obj}).",
+    latex=r"\mathbb{E}\|x_t^i-x_*^i\|^2=\tilde O(\kappa^2t^{-1}\max\{n^{-1},\tilde\delta_{obj}\})",
+    regimes=lambda: [*personal_rates(FIRST, one_environment), *objective_distance()],
+    note="In a fixed system the error falls with delta_obj^2; the first power is needed where the "
+    "conditioning falls with delta_obj.",
+)
+COE_RATE = RateClaim(
+    id="affpcl.coe_rate",
+    source="AffPCL, Section 4",
+    text="Central objective estimation (7) has the rate of Proposition 1 with lambda^b.",
+    latex=r"\mathbb{E}\|\theta_t^c-\theta_*^c\|^2=\tilde O(\sigma^2(\lambda^b)^{-2}t^{-1}n^{-1})",
+    regimes=partial(central_rates, where.objective()),
+    note=LOGARITHM,
+)
+THM1_MAIN = RateClaim(
+    id="affpcl.thm1_main",
+    source="AffPCL, Theorem 1 (Section 5)",
+    text="(8) with (7), (4) has E||x_t^i - x_*^i||^2 = O~(kappa^2/t max{1/n, nu delta_env, nu "
+    "delta_obj}).",
+    latex=r"\mathbb{E}\|x_t^i-x_*^i\|^2=\tilde O(\kappa^2t^{-1}\max\{n^{-1},"
+    r"\tilde\delta_{env},\tilde\delta_{obj}\})",
+    regimes=lambda: [
+        *personal_rates(FIRST, mixed),
+        *objective_distance(),
+        *environment_distance(),
+    ],
+    note="The first power of delta is attained by ill-conditioned objectives and by an agent with "
+    "a rare state of its own; in fixed systems that move smoothly the error falls with delta^2.",
+)
+
+
+def distance_from_centre() -> Sequence[Regime]:
+    """Along delta_cen^1 of one agent with a state of its own among many that agree."""
+    found = []
+    for k in range(where.INSTANCES):
+        given = where.pieces(k)
+        ratio, delta = [], []
+        for level in where.LEVELS:
+            types = given.rare(4000, env=level)
+            ratio.append(float(types.relative_errors(where.FAR)[0]) - 1.0 / 4000)
+            delta.append(float(delta_cen(types.system).value[0]))
+        found.append(where.exponent(1 / np.array(delta), [ratio]))
+    return [
+        where.exact("own rare state, n = 4000", "1/delta_cen", max(found)),
+        where.against_n(where.personal(FIRST), "no distance", alike),
+    ]
+
+
+EQ9 = RateClaim(
+    id="affpcl.eq9",
+    source="AffPCL, equation (9)",
+    text="E||x_t^i - x_*^i||^2 = O~((kappa^i)^2/t max{1/n, nu delta_cen^i}).",
+    latex=r"\mathbb{E}\|x_t^i-x_*^i\|^2=\tilde O((\kappa^i)^2t^{-1}\max\{n^{-1},"
+    r"\tilde\delta_{cen}^i\})",
+    regimes=distance_from_centre,
+    note="The share 1/n of the ratio is taken off.",
+)
+C1_VARIANT = RateClaim(
+    id="affpcl.c1_variant",
+    source="AffPCL, Appendix C.1",
+    text="Computing the central direction from g^{c->i}, (22-2), keeps the guarantee.",
+    latex=r"g_t^{0,c}=\frac1n\sum_i g_t^{c\to i}(x_t^c)",
+    regimes=lambda: [
+        *personal_rates(SECOND, mixed),
+        *central_rates(where.central(SECOND)),
+    ],
+    note=LOGARITHM,
+)
+
+
+def sparse_ratio() -> Sequence[Regime]:
+    """Hard thresholding of tabular frequencies over a known uniform mu^0: exact binomial sums.
+
+    d states; rho = 1 except on k of them, where it is 1 + v or 1 - v in turn. The estimate
+    d N(s)/t - 1 is kept where its size exceeds (4 d ln(d t) / t)^(1/2).
+    """
+    d, v = 1000, 0.5
+
+    def risk(t: float, k: int) -> float:
+        keep = np.sqrt(4 * d * np.log(d * t) / t)
+        total = 0.0
+        for share, eta in ((d - k, 0.0), (k / 2, v), (k / 2, -v)):
+            p = (1 + eta) / d
+            width = 14 * np.sqrt(t * p)
+            counts = np.arange(max(0, int(t * p - width)), int(t * p + width) + 2)
+            guess = d * counts / t - 1
+            guess = np.where(np.abs(guess) > keep, guess, 0.0)
+            total += share * float((binom.pmf(counts, t, p) * (guess - eta) ** 2).sum())
+        return total / d
+
+    t = np.array([1e7, 3e7, 1e8])
+    k = np.array([4, 16, 64])
+    in_t = where.exponent(t, [[risk(value, 20) for value in t]])
+    in_k = where.exponent(1 / k, [[risk(1e7, int(value)) for value in k]])
+    return [
+        where.exact("20 of 1000 states differ", "t", in_t),
+        where.exact("t = 10^7, d = 1000", "1/(delta_env d)", in_k),
+    ]
+
+
+EX1 = RateClaim(
+    id="affpcl.ex1",
+    source="AffPCL, Appendix C.4, Example 1",
+    text="A density ratio that differs from 1 in delta_env d coordinates is estimated with MSE "
+    "O~(kappa^2/t delta_env d).",
+    latex=r"\|\eta_*^i\|_0\le\delta_{env}d\Rightarrow"
+    r"\mathrm{MSE}=\tilde O(\kappa^2t^{-1}\delta_{env}d)",
+    regimes=sparse_ratio,
+    note="Measured for hard thresholding, the l0-penalised least squares of the tabular case; the "
+    "error is that of rho averaged over mu^0. The number of coordinates is what counts, not TV.",
+)
+
+
+def coupled(level: float, states: int = 5) -> FiniteSystem:
+    """Example 2 as a system of one agent on pairs (s^i, s^0), optimally coupled, one-hot psi/1."""
+    rng = np.random.default_rng(7)
+    base, other = rng.dirichlet(np.ones(states), size=2)
+    mu = (1 - level) * base + level * other
+    common = np.minimum(mu, base)
+    rest = level_of(mu, base)
+    pairs = np.diag(common) + np.outer(mu - common, base - common) / rest
+    one_hot = np.eye(states)
+    A = np.broadcast_to(one_hot[:, :, None] * one_hot[:, None, :], (states, states, states, states))
+    b = one_hot[:, None, :] - one_hot[None, :, :]
+    size = states * states
+    return FiniteSystem(
+        A=A.reshape(size, states, states),
+        Phi=np.broadcast_to(np.eye(states), (size, states, states)),
+        b=b.reshape(1, size, states),
+        mu=pairs.reshape(1, size) / pairs.sum(),
+    )
+
+
+def level_of(mu: where.Values, base: where.Values) -> float:
+    """||mu - base||_TV."""
+    return float(np.abs(mu - base).sum() / 2)
+
+
+def coupled_rates() -> Sequence[Regime]:
+    """Exact errors of the coupled iteration: it is a linear recursion on pairs of states."""
+
+    def error(level: float, t: where.Values) -> where.Values:
+        system = coupled(level)
+        alpha = np.log(t) / (float(lambda_min(system)) * t)
+        return exact_moments(system, Independent()).at(t.astype(np.int64), alpha).error[:, 0]
+
+    levels = np.array([0.001, 0.003, 0.01])
+    late = np.array([1e10])
+    in_t = where.exponent(where.TIMES, [error(0.1, where.TIMES) / np.log(where.TIMES)])
+    in_level = where.exponent(1 / levels, [[float(error(v, late)[0]) for v in levels]])
+    return [
+        where.exact("optimal coupling: error / ln t against t", "t", in_t),
+        where.exact("optimal coupling, t = 10^10", "1/delta_env", in_level),
+    ]
+
+
+EX2_RATE = RateClaim(
+    id="affpcl.ex2_rate",
+    source="AffPCL, Appendix C.4, Example 2",
+    text="With coupled samples, P(s^i = s^0) = 1 - delta_env, the fixed-point iteration has MSE "
+    "O~(kappa^2/t delta_env).",
+    latex=r"\mathbb{E}\|\eta_t^i-\eta_*^i\|^2=\tilde O(\kappa^2t^{-1}\delta_{env})",
+    regimes=coupled_rates,
+    note=LOGARITHM,
+)
+
+
+def td_rates() -> Sequence[Regime]:
+    """TD(0) with AffPCL and linear rewards: in t, in n, and in the horizon 1/(1 - gamma)."""
+    rng = np.random.default_rng(11)
+    states = 5
+    kernel = rng.dirichlet(np.ones(states), size=states)
+    # With a constant among the features, lambda is of order 1 - gamma, as small as it may be.
+    features = np.column_stack([np.ones(states), rng.uniform(-1, 1, states)])
+    features /= np.linalg.norm(features, axis=1).max()
+    reward = np.broadcast_to((features @ [1.0, 0.5])[:, None], (states, states))
+
+    def processes(n: int, gamma: float) -> FiniteSystem:
+        return MarkovRewardProcesses(
+            P=np.broadcast_to(kernel, (n, states, states)),
+            R=np.broadcast_to(reward, (n, states, states)),
+            gamma=gamma,
+            features=features,
+        ).to_finite_system()
+
+    def error(n: int, gamma: float, t: where.Values) -> tuple[where.Values, FiniteSystem]:
+        system = processes(n, gamma)
+        found = exact_errors(system, AffPCL(), t.astype(np.int64), [0])
+        return found.error[:, 0], system
+
+    def scaled(gamma: float) -> float:
+        values, system = error(4, gamma, np.array([1e12]))
+        longest = np.linalg.norm(system.x_star, axis=1).max()
+        return float(values[0] / (longest + np.abs(reward).max()) ** 2)
+
+    n, horizon = np.array([4.0, 16.0, 64.0]), np.array([30.0, 100.0, 300.0])
+    late = np.array([1e12])
+    in_t = where.exponent(where.TIMES, [error(4, 0.9, where.TIMES)[0] / np.log(where.TIMES)])
+    in_n = where.exponent(n, [[float(error(int(v), 0.9, late)[0][0]) for v in n]])
+    in_horizon = where.exponent(horizon, [[scaled(1 - 1 / h) for h in horizon]])
+    return [
+        where.exact("gamma = 0.9: error / ln t against t", "t", in_t),
+        where.exact("gamma = 0.9, alike: error against n", "n", in_n),
+        where.exact("error / (G_x + G_b)^2", "1/(1-gamma)", in_horizon, predicted=3.0),
+    ]
+
+
+C6_RATE = RateClaim(
+    id="affpcl.c6_rate",
+    source="AffPCL, Appendix C.6",
+    text="Personalised TD(0): O((G_x + G_b)^2 / ((1 - gamma)^3 w_i^2 t) max{1/n, delta_env, "
+    "delta_obj}).",
+    latex=r"O\left(\frac{(G_x+G_b)^2}{(1-\gamma)^3(w^i)^2t}\max\{n^{-1},\delta_{env},\delta_{obj}\}"
+    r"\right)",
+    regimes=td_rates,
+    note="Agents alike, so that 1/n is the maximum. The derivation of the third power uses "
+    "nu <= 2/(1 - gamma), which is false (affpcl.ex6); what is measured stays below it.",
+)
+CORE2_CONST = RateClaim(
+    id="affpcl.corE2_const",
+    source="AffPCL, Corollary E.2, constant step",
+    text="alpha^b = ln t/(lambda^b t): E||theta_t^c - theta_*^c||^2 = O(sigma^2 ln t/((lambda^b)^2 "
+    "n t)).",
+    latex=r"\mathbb{E}\|\theta_t^c-\theta_*^c\|^2=O(\sigma^2\ln t/((\lambda^b)^2nt))",
+    regimes=partial(central_rates, where.objective()),
+    note="As a rate, for large t. For any t > 0, as printed, it needs alpha^b <= lambda^b/4 of "
+    "Corollary E.1, which ln t/(lambda^b t) violates at small t.",
+)
+CORE2_DIM = RateClaim(
+    id="affpcl.corE2_dim",
+    source="AffPCL, Corollary E.2, diminishing step",
+    text="alpha_tau = 4/(lambda^b (tau + t0 + 1)): the averaged iterate has "
+    "O(sigma^2/((lambda^b)^2 n t)).",
+    latex=r"\mathbb{E}\|\tilde\theta_t^c-\theta_*^c\|^2=O(\sigma^2/((\lambda^b)^2nt))",
+    regimes=lambda: [where.diminishing(lambda run: run.objective_error, "theta^c")],
+)
+CORF3_1 = RateClaim(
+    id="affpcl.corF3_1",
+    source="AffPCL, Corollary F.3, (22-1)",
+    text="E||x_t^c - x_*^c||^2 = O(sigma^2 ln t/((lambda^c)^2 n t)) for (22-1).",
+    latex=r"\mathbb{E}\|x_t^c-x_*^c\|^2=O(\sigma^2\ln t/((\lambda^c)^2nt))",
+    regimes=partial(central_rates, where.central(FIRST)),
+    note=LOGARITHM,
+)
+CORF3_2 = RateClaim(
+    id="affpcl.corF3_2",
+    source="AffPCL, Corollary F.3, (22-2)",
+    text="E||x_t^c - x_*^c||^2 = O(sigma^2 ln t/((lambda^b lambda^c)^2 n t)) for (22-2) with (20).",
+    latex=r"\mathbb{E}\|x_t^c-x_*^c\|^2=O(\sigma^2\ln t/((\lambda^b\lambda^c)^2nt))",
+    regimes=partial(central_rates, where.central(SECOND)),
+    note=LOGARITHM,
+)
+CORF3_DIM = RateClaim(
+    id="affpcl.corF3_dim",
+    source="AffPCL, Corollary F.3, diminishing step",
+    text="With diminishing steps, the averaged x^c has the same rates without ln t.",
+    latex=r"\mathbb{E}\|\tilde x_t^c-x_*^c\|^2=O(\sigma^2/((\lambda^c)^2nt))",
+    regimes=lambda: [where.diminishing(lambda run: run.central_error, "x^c")],
+)
+THM1_C1 = RateClaim(
+    id="affpcl.thm1_c1",
+    source="AffPCL, Theorem 1 (Appendix G.1), case 1",
+    text="(27) + (22-1) + (20): O(sigma^2 ln t/((lambda^i)^2 t) max{1/n, nu delta_cen^i}).",
+    latex=r"\delta=\max\{n^{-1},\tilde\delta_{cen}^i\}",
+    regimes=lambda: [*personal_rates(FIRST, mixed), *distance_from_centre()[:1]],
+    note=LOGARITHM,
+)
+THM1_C2 = RateClaim(
+    id="affpcl.thm1_c2",
+    source="AffPCL, Theorem 1 (Appendix G.1), case 2",
+    text="(27) + (22-2) + (20): delta = nu delta_cen^i + "
+    "max{1, lambda^i/(lambda^b lambda^c)}^2 / n.",
+    latex=r"\delta=\tilde\delta_{cen}^i+\max\{1,\lambda^i/(\lambda^b\lambda^c)\}^2n^{-1}",
+    regimes=lambda: personal_rates(SECOND, mixed),
+    note="The factor in front of 1/n is not needed: to first order in the step both variants have "
+    "the same personal error.",
+)
+
+
+def with_oracle(central_direction: str) -> Sequence[Regime]:
+    """A ratio off by a fixed function of size (max{1/n, delta}/t)^(1/2), the worst of oracles."""
+
+    def error(types: Types, t: float, size: float) -> float:
+        system = types.system
+        alpha = np.log(t) / (slowest_rate(system) * t)
+        sign = np.where(np.arange(system.n_states) % 2, 1.0, -1.0)
+        off = np.sqrt(size / t) * sign
+        return stationary_error(system, 0, off, alpha, central_direction)
+
+    in_t, in_n = [], []
+    n = np.array([16.0, 64.0, 256.0])
+    for k in range(where.INSTANCES):
+        given = where.pieces(k)
+        in_t.append([error(mixed(given), t, 1.0) / np.log(t) for t in where.TIMES])
+        in_n.append([error(alike(given, int(c)), 1e11, 1.0 / c) for c in n])
+    return [
+        where.exact("far apart: error / ln t against t", "t", where.exponent(where.TIMES, in_t)),
+        where.exact("alike: error against n", "n", where.exponent(n, in_n)),
+    ]
+
+
+THM1_C3 = RateClaim(
+    id="affpcl.thm1_c3",
+    source="AffPCL, Theorem 1 (Appendix G.1), case 3",
+    text="(27) + (22-1) + (20) + (13): delta = (sigma/lambda^rho)^2 nu delta_cen^i + "
+    "(sigma/min{lambda^b, lambda^c, lambda^rho})^2 / n.",
+    latex=r"\delta=\frac{\sigma^2}{(\lambda^\rho)^2}\tilde\delta_{cen}^i"
+    r"+\frac{\sigma^2}{\min\{\lambda^b,\lambda^c,\lambda^\rho\}^2}n^{-1}",
+    regimes=partial(with_oracle, "objective"),
+    note="The oracle of Assumption 1 is a fixed error of the largest size that it allows. The "
+    "exponents in sigma and lambda^rho follow from that size and are not measured.",
+)
+THM1_C4 = RateClaim(
+    id="affpcl.thm1_c4",
+    source="AffPCL, Theorem 1 (Appendix G.1), case 4",
+    text="(27) + (22-2) + (20) + (13): as case 3 with max{sigma/min{..}, lambda^i/(lambda^b "
+    "lambda^c)}^2 / n.",
+    latex=r"\delta=\frac{\sigma^2}{(\lambda^\rho)^2}\tilde\delta_{cen}^i+\max\left\{\frac{\sigma}"
+    r"{\min\{\lambda^b,\lambda^c,\lambda^\rho\}},\frac{\lambda^i}{\lambda^b\lambda^c}\right\}^2n^{-1}",
+    regimes=partial(with_oracle, "estimate"),
+    note="As case 3.",
+)
+THM1_DIM = RateClaim(
+    id="affpcl.thm1_dim",
+    source="AffPCL, Section 2, footnote 3, with Lemma D.5",
+    text="Diminishing steps and the weighted average remove ln t from Theorem 1.",
+    latex=r"\mathbb{E}\|\tilde x_t^i-x_*^i\|^2=O(\sigma^2(\lambda^i)^{-2}t^{-1}\delta)",
+    regimes=lambda: [where.diminishing(lambda run: run.error[:, 0], "x^1")],
+)
