@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from numpy.typing import ArrayLike
@@ -79,8 +79,8 @@ class Claim(Statement):
         kind: what sort of statement it is; decides the relation unless ``relation`` does.
         space: the instances.
         measure: instance to (measured, bound). Either side may be an array: over the B instances
-            first if the space is batched, then over anything else (agents, states); every entry must
-            satisfy the relation. For an identity of vectors, return the vectors.
+            first if the space is batched, then over anything else (agents, states); every entry
+            must satisfy the relation. For an identity of vectors, return the vectors.
         relation: "<=", ">=" or "==" between measured and bound.
         trivial: instance to a bound that is known without the claim, shaped like ``bound``. A true
             claim whose bound is never below ten times that is "unreachable".

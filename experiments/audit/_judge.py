@@ -9,6 +9,8 @@ difference.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,88 +19,139 @@ from numpy.typing import NDArray
 
 from experiments.audit._claim import Claim, Relation
 from experiments.audit._fields import Numbers, magnitude_of
-from experiments.audit._space import Fields
-from linsys.linalg import is_precise, precision
+from experiments.audit._samples import Batch
+from experiments.audit._space import Fault, Fields, call
+from linsys.linalg import is_precise, precise, precision
 
 #: Tightness above which float64 makes a candidate; whether it is one, high precision decides.
 CANDIDATE = 1 + 1e-9
+#: What high precision must find above one. Constants such as math.sqrt(2) enter a measure as
+#: float64, so a smaller excess may be theirs.
+_EXCESS = 1e-12
 #: Sides below this share of the squared size of an instance are rounding.
 _ROUNDING = 1e-13
 #: Two evaluations in high precision; an excess that shrinks with the precision is rounding.
 _DIGITS = (40, 80)
 _AGREE = 1e-15
-
-
-class Fault(Exception):
-    """A user's claim that cannot be evaluated; ``index`` is the instance in its batch."""
-
-    def __init__(self, reason: str, index: int) -> None:
-        super().__init__(reason)
-        self.reason, self.index = reason, index
+#: A side of more digits than this, in float64 where high precision was given, was rounded.
+_CONSTANT = 12
+_LEFT = (
+    "left high precision; use NumPy's arithmetic and linsys.linalg in place of float(), math and "
+    "np.linalg"
+)
+#: Called before every call of a measure with the arrays and, where it is one at a time, its number.
+Watch = Callable[[Fields, int | None], None]
 
 
 @dataclass(frozen=True)
 class Sides:
-    """Both sides on B instances, each reduced to its worst entry; all (B,)."""
+    """Both sides on B instances, each reduced to its worst entry; all (B,).
+
+    ``looseness`` is the smallest bound / trivial (exchanged for a lower bound) of each instance,
+    inf where the claim states no trivial bound.
+    """
 
     measured: Numbers
     bound: Numbers
     tightness: NDArray[np.float64]
+    looseness: NDArray[np.float64]
 
 
-def evaluate(claim: Claim, fields: Fields) -> Sides:
+def evaluate(claim: Claim, batch: Batch, watch: Watch | None = None) -> Sides:
     """Both sides on B instances in float64.
+
+    NaN that high precision resolves is rounding, and its instance counts as not tight.
 
     Raises:
         Fault: if measure raises, or returns NaN or something of another shape.
     """
-    pairs = _measure(claim, fields)
-    scale = _ROUNDING * magnitude_of(list(fields.values())) ** 2
-    return _worst(claim.relation, *pairs, scale)
-
-
-def _measure(claim: Claim, fields: Fields) -> tuple[Numbers, Numbers]:
-    """Sides as arrays (B, entries)."""
-    count = len(next(iter(fields.values())))
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        if claim.space.batched:
-            answer = _ask(claim, claim.space.instance(fields), 0)
-            return _entries(claim, answer, count)
-        measured, bound = [], []
-        for index, instance in enumerate(claim.space.singles(fields)):
-            sides = _entries(claim, _ask(claim, instance, index), 1, single=True, index=index)
-            measured.append(sides[0][0])
-            bound.append(sides[1][0])
-        return np.stack(measured), np.stack(bound)
+        measured, bound = (side.astype(float) for side in _measure(claim, batch, watch))
+        undefined = (np.isnan(measured) | np.isnan(bound)).any(axis=1)
+        if undefined.any():
+            first = int(undefined.argmax())
+            _resolve(claim, batch, first)
+        scale = _ROUNDING * magnitude_of(list(batch.fields.values())) ** 2
+        rows, tight = _worst(claim.relation, measured, bound, scale)
+        tight = np.where(undefined, 0.0, tight)
+        loose = np.where(undefined, np.inf, _looseness(claim, batch, bound))
+    return Sides(measured[rows], bound[rows], tight, loose)
 
 
-def _ask(claim: Claim, instance: Any, index: int) -> Any:
+def _resolve(claim: Claim, batch: Batch, index: int) -> None:
+    """Accept NaN in float64 where high precision gives numbers; a Fault otherwise."""
     try:
-        return claim.measure(instance)
-    except Exception as error:
-        raise Fault(f"measure raised {type(error).__name__}: {error}", index) from error
+        certify(claim, batch.subset(np.array([index])).fields)
+    except Fault as fault:
+        raise Fault("measure returned NaN", index) from fault
 
 
-def _entries(
-    claim: Claim, answer: Any, count: int, *, single: bool = False, index: int = 0
-) -> tuple[Numbers, Numbers]:
-    """The answer as two arrays (count, entries), checked."""
+def _looseness(claim: Claim, batch: Batch, bound: Numbers) -> NDArray[np.float64]:
+    if claim.trivial is None:
+        return np.full(len(batch), np.inf)
+    if claim.space.batched:
+        raw = np.asarray(call("trivial", claim.trivial, batch.views))
+    else:
+        raw = np.stack(
+            [
+                np.asarray(call("trivial", claim.trivial, one, index=k))
+                for k, one in enumerate(batch.views)
+            ]
+        )
+    flat = raw.reshape(len(batch), -1).astype(float)
+    top, bottom = (flat, bound) if claim.relation == ">=" else (bound, flat)
+    top, bottom = np.broadcast_arrays(top, bottom)
+    # both zero: nothing to be loose about
+    factor = np.where(top == bottom, 1.0, top / bottom)
+    return np.asarray(np.where(np.isnan(factor), 1.0, factor).min(axis=1), dtype=float)
+
+
+def _measure(claim: Claim, batch: Batch, watch: Watch | None) -> tuple[Numbers, Numbers]:
+    """Sides as arrays (B, entries)."""
+    count = len(batch)
+    if claim.space.batched:
+        if watch is not None:
+            watch(batch.fields, None)
+        return _entries(call("measure", claim.measure, batch.views), count)
+    measured, bound = [], []
+    for index, instance in enumerate(batch.views):
+        if watch is not None:
+            watch(batch.fields, index)
+        answer = call("measure", claim.measure, instance, index=index)
+        sides = _entries(answer, None, index)
+        measured.append(sides[0][0])
+        bound.append(sides[1][0])
+    try:
+        return np.stack(measured), np.stack(bound)
+    except ValueError as error:
+        raise Fault("measure returned different shapes for instances of equal shape") from error
+
+
+def _entries(answer: Any, count: int | None, index: int = 0) -> tuple[Numbers, Numbers]:
+    """The answer for ``count`` instances, or for a single one if None, as arrays (B, entries)."""
+    found = " ".join(f"{answer!r:.80}".split())
     try:
         measured, bound = (np.asarray(side) for side in answer)
-        if single:
+        if count is None:
             measured, bound = measured[None], bound[None]
         measured, bound = np.broadcast_arrays(*_aligned(measured, bound))
-        sides = measured.reshape(count, -1), bound.reshape(count, -1)
     except (TypeError, ValueError) as error:
+        raise Fault(f"measure must return (measured, bound); found {found}", index) from error
+    if len(measured) != (count or 1) or not measured.size:
         raise Fault(
-            f"measure must return (measured, bound); found {answer!r:.80}", index
-        ) from error
-    for name, side in zip(("measured", "bound"), sides, strict=True):
-        bad = np.argwhere(side != side)  # NaN, in either arithmetic
-        if bad.size:
-            raise Fault(f"measure returned NaN for {name}", index if single else int(bad[0][0]))
-    return sides
+            f"measure must return one entry or more for each of {count or 1} instances, along the "
+            f"first axis; found shape {measured.shape}",
+            index,
+        )
+    for side in (measured, bound):
+        if side.dtype.kind not in "fiubO":
+            raise Fault(f"measure must return real numbers; found {found}", index)
+    return _flat(measured), _flat(bound)
+
+
+def _flat(side: Numbers) -> Numbers:
+    return (side if is_precise(side) else side.astype(float)).reshape(len(side), -1)
 
 
 def _aligned(measured: Numbers, bound: Numbers) -> tuple[Numbers, Numbers]:
@@ -109,13 +162,15 @@ def _aligned(measured: Numbers, bound: Numbers) -> tuple[Numbers, Numbers]:
     )
 
 
-def _worst(relation: Relation, measured: Numbers, bound: Numbers, scale: Numbers) -> Sides:
-    """Tightness of every entry, and the entry where it is largest."""
+def _worst(
+    relation: Relation, measured: Numbers, bound: Numbers, scale: Numbers
+) -> tuple[tuple[Numbers, Numbers], NDArray[np.float64]]:
+    """Where each instance is tightest, as an index of (B, entries), and its tightness there."""
     with np.errstate(all="ignore"):
         tight = _tightness(relation, measured.astype(float), bound.astype(float), scale[:, None])
     rows = np.arange(len(tight))
-    worst = tight.argmax(axis=1)
-    return Sides(measured[rows, worst], bound[rows, worst], tight[rows, worst])
+    where = rows, np.nan_to_num(tight, nan=0.0, posinf=2.0, neginf=0.0).argmax(axis=1)
+    return where, tight[where]
 
 
 def _tightness(relation: Relation, measured: Numbers, bound: Numbers, scale: Numbers) -> Numbers:
@@ -125,8 +180,8 @@ def _tightness(relation: Relation, measured: Numbers, bound: Numbers, scale: Num
         # of vectors: the difference relative to the longer one
         size = np.maximum(np.abs(measured), np.abs(bound)).max(axis=1, keepdims=True)
         gap = np.abs(measured - bound)
-        gap = np.where(measured == bound, 0.0, gap)  # equal infinities
-        return 1 + gap / np.maximum(size, scale)
+        share = np.where(np.isinf(size), 1.0, gap / np.maximum(size, scale))
+        return np.asarray(np.where(measured == bound, 1.0, 1 + share))
     larger = np.maximum(np.abs(measured), np.abs(bound))
     excess = np.where(measured == bound, 0.0, measured - bound)
     score = np.where(np.isinf(larger), np.sign(excess), excess / np.maximum(larger, scale))
@@ -134,18 +189,24 @@ def _tightness(relation: Relation, measured: Numbers, bound: Numbers, scale: Num
     return np.asarray(np.where(larger > scale, 1 + score, 0.0))
 
 
-def ratio(relation: Relation, measured: Any, bound: Any) -> float | None:
-    """measured / bound (exchanged for a lower bound), None where that says nothing."""
-    top, bottom = (bound, measured) if relation == ">=" else (measured, bound)
-    if bottom == 0:
-        return 1.0 if top == 0 and relation == "==" else None
-    value = float(top / bottom)
-    return value if np.isfinite(value) else None
+def ratio(relation: Relation, sides: Certificate) -> float | None:
+    """measured / bound (exchanged for a lower bound), None where that says nothing.
+
+    Of an identity: one plus the difference relative to the longer side.
+    """
+    if relation == "==":
+        return sides.tightness
+    top, bottom = sides.measured, sides.bound
+    if relation == ">=":
+        top, bottom = bottom, top
+    if bottom == 0 or not np.isfinite(top / bottom):
+        return None
+    return float(top / bottom)
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What high precision says of one instance."""
+    """What high precision says of one instance; ``text`` are the two sides' first digits."""
 
     violated: bool
     measured: float
@@ -158,38 +219,72 @@ def certify(claim: Claim, fields: Fields) -> Certificate:
     """Evaluate one instance (B = 1) in high precision, twice; a violation must survive both.
 
     Raises:
-        Fault: if the claim cannot be evaluated in high precision.
+        Fault: if the claim cannot be evaluated in high precision, or if the instance breaks an
+            assumption in high precision and in float64.
     """
-    found = []
-    for digits in _DIGITS:
-        with precision(digits):
-            exact = claim.space.precise(fields)
-            if claim.space.first_broken(exact) is not None:
-                raise Fault(f"instance breaks {claim.space.first_broken(exact)}", 0)
-            measured, bound = _measure(claim, exact)
-            if not (is_precise(measured) or is_precise(bound)):
-                raise Fault(
-                    "measure left high precision; use NumPy's arithmetic and linsys.linalg", 0
-                )
-            scale = np.full(1, 10.0 ** (-digits + 10))
-            sides = _worst(claim.relation, measured, bound, scale)
-            gap = sides.measured[0] - sides.bound[0]
-            if claim.relation == ">=":
-                gap = -gap
-            elif claim.relation == "==":
-                gap = abs(gap)
-            text = tuple(_digits(side[0]) for side in (sides.measured, sides.bound))
-            found.append((gap, sides, text))
-    (coarse, *_), (fine, sides, text) = found
-    real = bool(fine > 0 and coarse > 0 and abs(coarse - fine) <= _AGREE * fine)
+    found = [_exactly(claim, fields, digits) for digits in _DIGITS]
+    (coarse, *_), (fine, measured, bound, tightness) = found
+    real = bool(fine > 0 and coarse > 0 and (np.isinf(float(fine)) or _close(coarse, fine)))
     return Certificate(
-        violated=real and float(sides.tightness[0]) > 1,
-        measured=float(sides.measured[0]),
-        bound=float(sides.bound[0]),
-        tightness=float(sides.tightness[0]),
-        text=(text[0], text[1]),
+        violated=real and tightness > 1 + _EXCESS,
+        measured=float(measured),
+        bound=float(bound),
+        tightness=tightness,
+        text=(str(measured)[:24], str(bound)[:24]),
     )
 
 
-def _digits(value: Any) -> str:
-    return str(value)[:24]
+def _close(coarse: Any, fine: Any) -> bool:
+    return bool(abs(coarse - fine) <= _AGREE * fine)
+
+
+def _exactly(claim: Claim, fields: Fields, digits: int) -> tuple[Any, Any, Any, float]:
+    """Excess, both sides and tightness of the worst entry at so many digits."""
+    with precision(digits), warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        exact = Batch(claim.space, claim.space.precise(fields), claim.space.sizes_of(fields))
+        if exact.broken is not None:
+            plain = claim.space.first_broken(fields)
+            if plain is not None:
+                raise Fault(f"the space's own instance breaks its assumption {plain[0]!r}")
+        _ = exact.views  # built before, as a view may look at floats
+        with _no_floats():
+            measured, bound = _measure(claim, exact, None)
+        _refuse_rounded(measured, bound)
+        scale = np.full(1, 10.0 ** (10 - digits))
+        where, tight = _worst(claim.relation, measured, bound, scale)
+        if np.isnan(tight[0]):
+            raise Fault("measure returned NaN in high precision")
+        sides = measured[where][0], bound[where][0]
+        gap = sides[0] - sides[1] if sides[0] != sides[1] else 0 * tight[0]
+        if claim.relation == ">=":
+            gap = -gap
+        elif claim.relation == "==":
+            gap = abs(gap)
+        return gap, *sides, float(tight[0])
+
+
+@contextmanager
+def _no_floats() -> Iterator[None]:
+    """Refuse to turn high-precision numbers into float64: its rounding would look like a result."""
+    number: Any = type(precise([1.0])[0])
+    inherited = number.__float__
+
+    def refuse(value: Any) -> float:
+        raise TypeError(_LEFT)
+
+    number.__float__ = refuse
+    try:
+        yield
+    finally:
+        number.__float__ = inherited
+
+
+def _refuse_rounded(*sides: Numbers) -> None:
+    """High precision is lost where a side comes back in float64, unless it is a short constant."""
+    for side in sides:
+        if not is_precise(side) and any(
+            np.isfinite(value) and float(f"{value:.{_CONSTANT}g}") != value
+            for value in side.ravel().astype(float)
+        ):
+            raise Fault(f"measure {_LEFT}")

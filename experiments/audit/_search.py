@@ -7,24 +7,25 @@ so that a search repeats whatever else runs beside it.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
-import hypothesis
 import numpy as np
-from hypothesis import strategies as st
-from scipy.optimize import minimize
 
+from experiments.audit._aimed import aim
 from experiments.audit._claim import Claim
+from experiments.audit._climb import climb
 from experiments.audit._fields import Numbers
-from experiments.audit._judge import CANDIDATE, evaluate
-from experiments.audit._space import Fields, Layout, Sizes, Space
+from experiments.audit._judge import CANDIDATE, Watch, certify, evaluate
+from experiments.audit._samples import Batch, batches, generator
+from experiments.audit._space import Fault, Fields, Layout, Sizes
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How hard to try: numbers of random instances, hypothesis examples, ascents and their steps."""
+    """How hard to try: random instances, hypothesis examples, ascents and the steps of each."""
 
     random: int
     examples: int
@@ -33,167 +34,188 @@ class Effort:
 
 
 EFFORTS = {
-    "quick": Effort(random=3_000, examples=20, ascents=2, steps=15),
-    "normal": Effort(random=20_000, examples=100, ascents=6, steps=60),
-    "hunt": Effort(random=120_000, examples=500, ascents=24, steps=150),
+    "quick": Effort(random=3_000, examples=10, ascents=2, steps=8),
+    "normal": Effort(random=20_000, examples=100, ascents=6, steps=40),
+    "hunt": Effort(random=120_000, examples=500, ascents=24, steps=100),
 }
-#: At most so many combinations of sizes get a batch each.
-_COMBINATIONS = 16
-_BATCH = 2_000
-_KEPT = 6
+#: Of every combination of sizes, so many of the tightest instances are kept.
+_KEPT = 4
+#: Ascents that start where the bound is attained already are wasted; one in so many is enough.
+_ATTAINED = 1 - 1e-9
+#: So many candidates are re-checked in high precision after each stage.
+_CHECKED = 4
+_CHECKED_IN_ALL = 24
 
 
-@dataclass(order=True)
+@dataclass
 class Found:
     """One instance and its tightness; ``fields`` are stacks of one."""
 
     tightness: float
-    fields: Fields = field(compare=False)
-    sizes: Sizes = field(compare=False)
-    genes: Numbers | None = field(compare=False, default=None)
+    fields: Fields
+    sizes: Sizes
+    genes: Numbers | None = None
+    checked: bool = False
+
+    @property
+    def rank(self) -> float:
+        """What instances are ordered by."""
+        return float(_rank(np.array(self.tightness)))
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers the instance has."""
+        return sum(values.size for values in self.fields.values())
+
+
+def _rank(tightness: Numbers) -> Numbers:
+    """Tightness, with bounds of zero below other violations: readers take them for borderline."""
+    return np.where(tightness >= 2, 1.25, tightness)
 
 
 class Search:
-    """One search of one claim: what was tried, and the tightest instances."""
+    """One search of one claim: what was tried, and the tightest instances.
 
-    def __init__(self, claim: Claim, seed: int) -> None:
-        self.claim, self.seed = claim, seed
-        self.instances = 0
-        self.sampled = 0
-        self.best: list[Found] = []
-        #: the batch under evaluation, for whoever has to report a failure
-        self.current: Fields | None = None
+    Attributes:
+        instances: how many passed ``given`` and were measured.
+        sampled: how many were tried, with those that ``given`` rules out.
+        passed: how many passed each predicate of ``given``.
+        violation: a candidate that high precision confirmed.
+        rejected: how many candidates high precision did not confirm.
+        looseness: the smallest bound / trivial.
+        current: the batch under evaluation and the number in it, for whoever reports a failure.
+    """
 
-    @property
-    def space(self) -> Space:
-        """Where the search takes place."""
-        return self.claim.space
+    def __init__(self, claim: Claim, seed: int, watch: Watch | None = None) -> None:
+        self.claim, self.seed, self._tell = claim, seed, watch
+        self.instances = self.sampled = self.rejected = 0
+        self.passed = dict.fromkeys(claim.space.given, 0)
+        self.violation: Found | None = None
+        self.looseness = np.inf
+        self.current: tuple[Fields, int | None] | None = None
+        self._best: dict[tuple[Any, ...], list[Found]] = {}
 
     def run(self, effort: Effort) -> None:
-        """All stages; each starts from what the earlier ones found."""
-        self._corners()
-        self._random(effort.random)
-        self._hypothesis(effort.examples)
-        self._ascend(effort.ascents, effort.steps)
+        """All stages; each starts from what the earlier ones found, a violation ends them."""
+        for stage in self._stages(effort):
+            stage()
+            self._confirm()
+            if self.violation is not None:
+                return
 
-    def look(self, fields: Fields, sizes: Sizes, genes: Numbers | None = None) -> Numbers:
+    def _stages(self, effort: Effort) -> Iterator[Callable[[], None]]:
+        yield lambda: self._sample(effort.random)
+        yield lambda: self._hypothesis(effort.examples)
+        for number, start in enumerate(self._starts(effort.ascents)):
+            yield partial(self._ascend, start, number, effort.steps)
+
+    @property
+    def best(self) -> list[Found]:
+        """The tightest instances of every combination of sizes, the tightest and smallest first."""
+        kept = [found for group in self._best.values() for found in group]
+        return sorted(kept, key=lambda found: (-round(found.rank, 9), found.numbers))
+
+    def look(self, batch: Batch) -> Numbers:
         """Evaluate B instances, keep the best; tightness (B,), 0 where ``given`` rules one out."""
-        self.current = fields
-        count = len(next(iter(fields.values())))
-        self.sampled += count
-        tight = np.zeros(count)
-        passed = self.space.passing(fields) if self.space.given else np.ones(count, dtype=bool)
+        self.sampled += len(batch)
+        self.current = batch.fields, None
+        passed = np.ones(len(batch), dtype=bool)
+        for name, mask in batch.passing.items():
+            self.passed[name] += int(mask.sum())
+            passed &= mask
+        tight = np.zeros(len(batch))
         if passed.any():
-            chosen = fields if passed.all() else {k: v[passed] for k, v in fields.items()}
-            tight[passed] = evaluate(self.claim, chosen).tightness
-            self.instances += int(passed.sum())
-            self._keep(fields, sizes, genes, tight)
+            chosen = batch if passed.all() else batch.subset(np.flatnonzero(passed))
+            try:
+                sides = evaluate(self.claim, chosen, self._watch)
+            except Fault as fault:
+                self.current = chosen.fields, fault.index
+                raise
+            tight[passed] = sides.tightness
+            self.instances += len(chosen)
+            self.looseness = min(self.looseness, float(sides.looseness.min()))
+            self._keep(batch, tight)
         return tight
 
-    def _keep(self, fields: Fields, sizes: Sizes, genes: Numbers | None, tight: Numbers) -> None:
-        for index in np.argsort(-tight, kind="stable")[:2]:
-            one = {name: values[index : index + 1].copy() for name, values in fields.items()}
-            own = None if genes is None else genes[index].copy()
-            self.best.append(Found(float(tight[index]), one, sizes, own))
-        self.best.sort(reverse=True)
-        del self.best[4 * _KEPT :]
+    def _watch(self, fields: Fields, index: int | None) -> None:
+        self.current = fields, index
+        if self._tell is not None:
+            self._tell(fields, index)
+
+    def _keep(self, batch: Batch, tight: Numbers) -> None:
+        group = self._best.setdefault(tuple(batch.sizes.items()), [])
+        rank = _rank(tight)
+        worst = group[-1].rank if len(group) == _KEPT else 0.0
+        for index in np.argsort(-rank, kind="stable")[:2]:
+            if rank[index] <= worst:
+                break
+            one = batch.subset(np.array([index]))
+            genes = None if one.genes is None else one.genes[0]
+            group.append(Found(float(tight[index]), one.fields, batch.sizes, genes))
+        group.sort(key=lambda found: -found.rank)
+        del group[_KEPT:]
 
     def candidates(self) -> list[Found]:
-        """The tightest instances above one, the tightest first."""
-        return [found for found in self.best if found.tightness > CANDIDATE][:_KEPT]
+        """The kept instances whose tightness exceeds one, the tightest first."""
+        return [found for found in self.best if found.tightness > CANDIDATE]
 
-    def _rng(self, *names: object) -> np.random.Generator:
-        text = "/".join(map(str, (self.seed, self.claim.id, *names)))
-        return np.random.default_rng(list(hashlib.sha256(text.encode()).digest()))
+    def _confirm(self) -> None:
+        """Re-check candidates that are new in high precision."""
+        fresh = [found for found in self.candidates() if not found.checked]
+        first = [f for k, f in enumerate(fresh) if f.sizes not in [g.sizes for g in fresh[:k]]]
+        allowed = min(_CHECKED, _CHECKED_IN_ALL - self.rejected)
+        for found in (first or fresh)[: max(allowed, 0)]:
+            found.checked = True
+            self.current = found.fields, 0
+            try:
+                sides = certify(self.claim, found.fields)
+            except Fault as fault:
+                raise Fault(f"float64 exceeds the bound, but {fault.reason}") from fault
+            if sides.violated:
+                self.violation = found
+                return
+            self.rejected += 1
 
-    def _corners(self) -> None:
-        for corner in self.space.corner_fields:
-            self.look(self.space.complete(corner), self.space.sizes_of(corner))
-        for sizes in self.space.all_sizes():
-            layout = self.space.layout(sizes)
-            genes = np.repeat([[0.0], [0.5], [1.0]], layout.genes, axis=1)
-            self.look(layout.decode(genes), sizes, genes)
+    def _sample(self, total: int) -> None:
+        space = self.claim.space
+        for corner in space.corner_fields:
+            self.look(Batch(space, space.complete(corner), space.sizes_of(corner)))
+        for batch in batches(space, self.seed, total):
+            self.look(batch)
+            self._check_space(batch)
 
-    def _random(self, total: int) -> None:
-        every = self.space.all_sizes()
-        pick = np.linspace(0, len(every) - 1, min(len(every), _COMBINATIONS)).round().astype(int)
-        per = -(-total // len(pick))
-        for index in pick:
-            layout = self.space.layout(every[index])
-            for start in range(0, per, _BATCH):
-                count = min(_BATCH, per - start)
-                genes = random_genes(self._rng("random", int(index), start), layout, count)
-                self.look(layout.decode(genes), layout.sizes, genes)
+    def _check_space(self, batch: Batch) -> None:
+        """A space whose own instances break its assumptions cannot judge anything."""
+        if batch.broken is None:
+            return
+        name, index = batch.broken
+        one = batch.subset(np.array([index]))
+        self.current = one.fields, 0
+        # float64 may miss an assumption by rounding; then the exact instance meets it
+        if self.claim.space.first_broken(self.claim.space.precise(one.fields)) is not None:
+            raise Fault(f"the space's own instance breaks its assumption {name!r}")
 
     def _hypothesis(self, examples: int) -> None:
-        layouts = [self.space.layout(sizes) for sizes in self.space.all_sizes()]
-        gene = st.one_of(st.sampled_from([0.0, 0.5, 1.0]), st.floats(0, 1, width=32))
+        layouts = [self.claim.space.layout(sizes) for sizes in self.claim.space.all_sizes()]
+        seed = int(generator(self.seed, self.claim.id, "hypothesis").integers(2**63))
+        aim(layouts, lambda layout, genes: float(self._decoded(layout, genes)[0]), examples, seed)
 
-        @st.composite
-        def points(draw: st.DrawFn) -> tuple[Layout, Numbers]:
-            layout = draw(st.sampled_from(layouts))
-            genes = draw(st.lists(gene, min_size=layout.genes, max_size=layout.genes))
-            return layout, np.array([genes])
+    def _decoded(self, layout: Layout, genes: Numbers) -> Numbers:
+        return self.look(Batch(self.claim.space, layout.decode(genes), layout.sizes, genes))
 
-        def aim(point: tuple[Layout, Numbers]) -> None:
-            layout, genes = point
-            hypothesis.target(float(self.look(layout.decode(genes), layout.sizes, genes)[0]))
-
-        number = int.from_bytes(
-            hashlib.sha256(f"{self.seed}/{self.claim.id}".encode()).digest()[:8]
+    def _starts(self, count: int) -> list[Found]:
+        """Where to climb from: tight instances of different sizes, then more of the same sizes."""
+        groups = sorted(
+            ([f for f in group if f.genes is not None] for group in self._best.values()),
+            key=lambda group: -group[0].tightness if group else 0.0,
         )
-        aimed = hypothesis.given(points())(aim)
-        hypothesis.seed(number)(
-            hypothesis.settings(
-                max_examples=examples,
-                database=None,
-                deadline=None,
-                phases=(hypothesis.Phase.generate, hypothesis.Phase.target),
-                suppress_health_check=list(hypothesis.HealthCheck),
-            )(aimed)
-        )()
+        ranked = [group[k] for k in range(_KEPT) for group in groups if k < len(group)]
+        attained = [found for found in ranked if found.tightness >= _ATTAINED]
+        open_ = [found for found in ranked if found.tightness < _ATTAINED]
+        return (attained[:1] + open_)[:count]
 
-    def _ascend(self, ascents: int, steps: int) -> None:
-        starts = [found for found in self.best if found.genes is not None][:ascents]
-        for start in starts:
-            layout = self.space.layout(start.sizes)
-            climb(
-                lambda genes, lay=layout: self.look(lay.decode(genes), lay.sizes, genes),
-                start,
-                steps,
-            )
-
-
-def random_genes(rng: np.random.Generator, layout: Layout, count: int) -> Numbers:
-    """Genes (count, m): uniform, or drawn to the ends of [0, 1], some with an axis tied."""
-    genes = rng.random((count, layout.genes))
-    snapped = rng.random((count, 1)) < 0.4
-    share = rng.random((count, 1))
-    ends = np.round(rng.random((count, layout.genes)) * 2) / 2
-    genes = np.where(snapped & (rng.random(genes.shape) < share), ends, genes)
-    for axis in layout.sizes:
-        rows = rng.random(count) < 0.1
-        if rows.any():
-            genes[rows] = layout.tie(genes[rows], axis)
-    return genes
-
-
-def climb(look: Callable[[Numbers], Numbers], start: Found, steps: int) -> None:
-    """Maximise tightness over the box from one point, with gradients from one batch each."""
-    assert start.genes is not None
-    width = 1e-6
-
-    def downhill(genes: Numbers) -> tuple[float, Numbers]:
-        forward = np.where(genes + width <= 1, width, -width)
-        points = np.vstack([genes, genes + np.diag(forward)])
-        values = look(points)
-        return -float(values[0]), -(values[1:] - values[0]) / forward
-
-    minimize(
-        downhill,
-        np.clip(start.genes, 0, 1),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0, 1)] * start.genes.size,
-        options={"maxiter": steps, "ftol": 1e-13, "gtol": 1e-12},
-    )
+    def _ascend(self, start: Found, number: int, steps: int) -> None:
+        layout = self.claim.space.layout(start.sizes)
+        assert start.genes is not None
+        rng = generator(self.seed, self.claim.id, "ascent", number)
+        climb(lambda points: self._decoded(layout, points), start.genes, steps, rng)

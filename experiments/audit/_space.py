@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +22,25 @@ Sizes = dict[str, int]
 Predicate = Callable[[Any], Any]
 
 
+class Fault(Exception):
+    """What of a claim or its space cannot be evaluated, and on which instance of a batch."""
+
+    def __init__(self, reason: str, index: int = 0) -> None:
+        super().__init__(reason)
+        self.reason, self.index = reason, index
+
+
+def call(what: str, function: Callable[..., Any], *args: Any, index: int = 0) -> Any:
+    """Call what a user wrote; whatever it raises becomes a Fault that names it."""
+    try:
+        return function(*args)
+    except Fault:
+        raise
+    except Exception as error:
+        text = " ".join(f"{what} raised {type(error).__name__}: {error}".split())
+        raise Fault(text[:300], index) from error
+
+
 @dataclass(frozen=True, eq=False)
 class Space:
     """Instances that satisfy the assumptions by construction.
@@ -30,8 +49,8 @@ class Space:
         fields: name to domain; see :mod:`experiments.audit._fields`.
         sizes: range of every named axis, such as {"n": (1, 4)}, both ends included.
         repair: makes joint assumptions true, such as a positive definite mean: arrays by name in,
-            all of them out. It must leave alone what meets them, work on high-precision numbers, and
-            see B instances at once if ``batched``.
+            all of them out. It must leave alone what meets them, work on high-precision numbers,
+            and see B instances at once if ``batched``.
         view: builds what ``measure`` gets from the arrays; by default an object with one attribute
             per field.
         assumes: name to predicate of an instance. They hold by construction; an instance that
@@ -40,7 +59,8 @@ class Space:
             vacuous.
         corners: instances that are always tried, arrays by name without the axis B.
         batched: whether measure, repair, view and predicates work on B instances at once, along the
-            first axis of every array. Otherwise they get one instance at a time, and the engine loops.
+            first axis of every array. Otherwise they get one instance at a time, and the engine
+            loops.
     """
 
     fields: Mapping[str, Field]
@@ -91,47 +111,65 @@ class Space:
         if self.repair is None:
             return moved
         if self.batched:
-            return self.repair(moved)
-        singles = [self.repair(one) for one in _singles(moved)]
+            return dict(call("repair", self.repair, moved))
+        singles = [call("repair", self.repair, s, index=k) for k, s in enumerate(_singles(moved))]
         return {name: np.stack([np.asarray(s[name]) for s in singles]) for name in moved}
 
     def precise(self, fields: Fields) -> Fields:
         """The same instances in high precision, with every assumption met exactly."""
         return self.complete({name: precise(values) for name, values in fields.items()})
 
-    def instance(self, fields: Fields) -> Any:
-        """What measure gets: for B instances at once if batched, else for a single one."""
-        return self.view(**fields)
-
-    def singles(self, fields: Fields) -> Iterator[Any]:
-        """One instance after the other, without the axis B."""
-        return (self.view(**one) for one in _singles(fields))
-
-    def first_broken(self, fields: Fields) -> tuple[str, int] | None:
+    def first_broken(self, fields: Fields, views: Any = None) -> tuple[str, int] | None:
         """The first assumption that an instance breaks, and which instance; None if all hold."""
-        for name, domain in self.fields.items():
-            bad = np.flatnonzero(~domain.holds(fields[name]))
-            if bad.size:
-                return f"domain of {name}", int(bad[0])
-        for name, predicate in self.assumes.items():
-            bad = np.flatnonzero(~self._ask(predicate, fields))
-            if bad.size:
-                return name, int(bad[0])
+        for name, kept in self._checks(fields, views):
+            if not kept.all():
+                return name, int(np.argmin(kept))
         return None
+
+    def meets(self, fields: Fields) -> NDArray[np.bool_]:
+        """Which instances lie in the domains and meet ``assumes`` and ``given``, shape (B,)."""
+        kept = np.ones(_count(fields), dtype=bool)
+        for _, mask in self._checks(fields, None):
+            kept &= mask
+        return kept & self.passing(fields)
 
     def passing(self, fields: Fields) -> NDArray[np.bool_]:
         """Which instances meet ``given``, shape (B,)."""
-        count = len(next(iter(fields.values())))
-        passed = np.ones(count, dtype=bool)
-        for predicate in self.given.values():
-            passed &= self._ask(predicate, fields)
+        passed = np.ones(_count(fields), dtype=bool)
+        if self.given:
+            views = self.views(fields)
+            for name in self.given:
+                passed &= self.passes(name, views)
         return passed
 
-    def _ask(self, predicate: Predicate, fields: Fields) -> NDArray[np.bool_]:
+    def passes(self, name: str, views: Any) -> NDArray[np.bool_]:
+        """Which instances meet one predicate of ``given``, shape (B,)."""
+        return self._ask(name, self.given[name], views)
+
+    def views(self, fields: Fields) -> Any:
+        """What predicates and measure get: one object if batched, else a list of B."""
         if self.batched:
-            answer = np.asarray(predicate(self.instance(fields)), dtype=bool)
-            return answer.reshape(len(answer), -1).all(axis=1)
-        return np.array([bool(np.all(predicate(one))) for one in self.singles(fields)], dtype=bool)
+            return call("view", partial(self.view, **fields))
+        return [
+            call("view", partial(self.view, **one), index=k)
+            for k, one in enumerate(_singles(fields))
+        ]
+
+    def _ask(self, name: str, predicate: Predicate, views: Any) -> NDArray[np.bool_]:
+        what = f"the predicate {name!r}"
+        if self.batched:
+            answer = np.atleast_1d(np.asarray(call(what, predicate, views), dtype=bool))
+            return np.asarray(answer.reshape(len(answer), -1).all(axis=1))
+        answers = [call(what, predicate, one, index=k) for k, one in enumerate(views)]
+        return np.array([bool(np.all(answer)) for answer in answers], dtype=bool)
+
+    def _checks(self, fields: Fields, views: Any) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+        for name, domain in self.fields.items():
+            yield f"domain of {name}", domain.holds(fields[name])
+        if self.assumes:
+            views = self.views(fields) if views is None else views
+            for name, predicate in self.assumes.items():
+                yield name, self._ask(name, predicate, views)
 
     @cached_property
     def corner_fields(self) -> list[Fields]:
@@ -142,9 +180,12 @@ class Space:
         ]
 
 
+def _count(fields: Fields) -> int:
+    return len(next(iter(fields.values())))
+
+
 def _singles(fields: Fields) -> Iterator[Fields]:
-    count = len(next(iter(fields.values())))
-    return ({name: values[k] for name, values in fields.items()} for k in range(count))
+    return ({name: values[k] for name, values in fields.items()} for k in range(_count(fields)))
 
 
 class Layout:

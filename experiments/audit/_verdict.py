@@ -1,23 +1,49 @@
-"""What the audit says of one claim."""
+"""What the audit says of one entry of a catalogue, and the one function that says it."""
 
 from __future__ import annotations
 
+import math
 import time
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from experiments.audit._claim import Claim
-from experiments.audit._judge import certify, ratio
+import numpy as np
+
+from experiments.audit._claim import Claim, Entry, NotChecked, RateClaim
+from experiments.audit._judge import Certificate, Watch, certify, ratio
+from experiments.audit._limit import TimeLimit, time_limit
+from experiments.audit._rates import of_regime, of_regimes
 from experiments.audit._search import EFFORTS, Found, Search
+from experiments.audit._shrink import shrink
+from experiments.audit._space import Fault, Fields
+from linsys import InputError
+
+#: Seconds for one entry, by effort, unless the caller says otherwise.
+LIMITS = {"quick": 30.0, "normal": 120.0, "hunt": 1800.0}
+#: A bound so many times a trivial one, on every instance, says nothing that was not known.
+UNREACHABLE = 10.0
 
 
 @dataclass
 class Verdict:
-    """The outcome for one claim.
+    """The outcome for one entry.
 
-    ``ratio`` is measured / bound of the tightest instance (bound / measured for a lower bound, one
-    plus the relative difference for an identity); ``counterexample`` and ``best`` are instances as
-    plain lists by field.
+    Attributes:
+        id: the entry's id.
+        verdict: one of :data:`experiments.audit._claim.VERDICTS`.
+        ratio: measured / bound of the tightest instance (bound / measured for a lower bound, one
+            plus the relative difference for an identity); None where that says nothing.
+        instances: how many instances were measured.
+        counterexample: an instance that violates the claim, or on which it cannot be evaluated, as
+            plain lists by field.
+        corrected: id of the claim that replaces a false one.
+        best: the tightest instance.
+        measured: first digits of the measured side there, in high precision where there is one.
+        bound: the same of the bound.
+        reason: one line on why the verdict is what it is, where that needs saying.
+        seconds: time it took.
+        details: further numbers, such as per-regime exponents.
     """
 
     id: str
@@ -33,26 +59,189 @@ class Verdict:
     seconds: float = 0.0
     details: dict[str, Any] = field(default_factory=dict)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON: floats survive exactly, numbers that are not finite become None."""
+        return {name: _json(value) for name, value in asdict(self).items()}
 
-def judge(claim: Claim, effort: str = "quick", seed: int = 0) -> Verdict:
-    """Search, re-check in high precision, and say what came out."""
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Verdict:
+        """The verdict that :meth:`to_dict` wrote.
+
+        >>> Verdict.from_dict(Verdict("mine.a", "holds", ratio=0.1).to_dict()).ratio
+        0.1
+        """
+        known = {f.name for f in fields(cls)}
+        if set(data) - known:
+            raise InputError(f"a verdict has the keys {sorted(known)}; found {sorted(data)}")
+        return cls(**data)
+
+
+def judge(
+    entry: Entry,
+    effort: str = "quick",
+    seed: int = 0,
+    *,
+    limit: float | None = None,
+    watch: Watch | None = None,
+) -> Verdict:
+    """Search, shrink and re-check in high precision what was found, and say what came out.
+
+    Args:
+        entry: a claim, a rate claim or an unchecked statement.
+        effort: "quick", "normal" or "hunt".
+        seed: of everything random; equal seeds give equal verdicts.
+        limit: seconds after which the answer is "error"; by default those of the effort.
+        watch: called before every call of a measure with the arrays (B, *shape) by field and the
+            number of the instance (None if all B at once), for a caller that may have to kill the
+            process and wants to say what was under evaluation.
+    """
+    if effort not in EFFORTS:
+        raise InputError(f"`effort` must be one of {', '.join(EFFORTS)}; found {effort!r}")
     start = time.perf_counter()
-    search = Search(claim, seed)
-    search.run(EFFORTS[effort])
-    verdict = Verdict(claim.id, "holds", instances=search.instances, corrected=claim.corrected)
-    tightest = search.best[0]
-    for candidate in search.candidates():
-        if certify(claim, candidate.fields).violated:
-            verdict.verdict, tightest = "violated", candidate
-            verdict.counterexample = _plain(candidate)
-            break
-    exact = certify(claim, tightest.fields)
-    verdict.measured, verdict.bound = exact.text
-    verdict.ratio = ratio(claim.relation, exact.measured, exact.bound)
-    verdict.best = _plain(tightest)
+    search = Search(entry, seed, watch) if isinstance(entry, Claim) else None
+    try:
+        with time_limit(LIMITS[effort] if limit is None else limit):
+            if isinstance(entry, NotChecked):
+                verdict = Verdict(entry.id, "not checked", reason=entry.note)
+            elif isinstance(entry, RateClaim):
+                verdict = _of_rate(entry)
+            else:
+                assert search is not None
+                search.run(EFFORTS[effort])
+                verdict = _of_search(search)
+    except (Fault, TimeLimit) as error:
+        verdict = _fault(entry, search, str(error))
+    verdict.corrected = entry.corrected
     verdict.seconds = time.perf_counter() - start
     return verdict
 
 
-def _plain(found: Found) -> dict[str, Any]:
-    return {name: values[0].tolist() for name, values in found.fields.items()}
+def replay(claim: Claim, instance: Mapping[str, Any]) -> Verdict:
+    """The verdict on one stored instance, in high precision: "violated", "holds" or "error".
+
+    Args:
+        claim: the claim it is about.
+        instance: plain lists by field, as in :attr:`Verdict.counterexample`.
+    """
+    if set(instance) != set(claim.space.fields):
+        raise InputError(
+            f"`instance` must have the fields {sorted(claim.space.fields)}; "
+            f"found {sorted(instance)}"
+        )
+    arrays = {name: np.asarray(instance[name], dtype=float)[None] for name in claim.space.fields}
+    claim.space.sizes_of(arrays)
+    try:
+        broken = claim.space.first_broken(arrays)
+        if broken is not None:
+            raise Fault(f"the instance breaks {broken[0]!r}")
+        if not claim.space.passing(arrays)[0]:
+            raise Fault("the instance does not meet what the claim is given")
+        sides = certify(claim, arrays)
+    except Fault as fault:
+        return Verdict(claim.id, "error", reason=fault.reason, counterexample=dict(instance))
+    verdict = _measured(claim, "violated" if sides.violated else "holds", sides)
+    verdict.instances = 1
+    verdict.best = _plain(arrays)
+    verdict.counterexample = verdict.best if sides.violated else None
+    verdict.corrected = claim.corrected
+    return verdict
+
+
+def _of_search(search: Search) -> Verdict:
+    claim = search.claim
+    if search.violation is not None:
+        return _violated(search, search.violation)
+    if not search.instances:
+        return _vacuous(search)
+    best = search.best[0]
+    verdict = Verdict(claim.id, "holds")
+    try:
+        verdict = _measured(claim, "holds", certify(claim, best.fields))
+    except Fault as fault:
+        # nothing exceeded the bound in float64, so nothing waits for confirmation
+        verdict.ratio = best.tightness
+        verdict.reason = f"ratio in float64 only: {fault.reason}"
+    verdict.best = _plain(best.fields)
+    if search.rejected:
+        verdict.details["rejected"] = search.rejected
+    if np.isfinite(search.looseness):
+        verdict.details["looseness"] = search.looseness
+        if search.looseness >= UNREACHABLE:
+            verdict.verdict = "unreachable"
+            verdict.reason = (
+                f"on every instance tried the bound is at least {search.looseness:.3g} times one "
+                "that is known without the claim"
+            )
+    verdict.instances = search.instances
+    return verdict
+
+
+def _violated(search: Search, found: Found) -> Verdict:
+    small = shrink(search.claim, found.fields)
+    verdict = _measured(search.claim, "violated", certify(search.claim, small))
+    verdict.counterexample = verdict.best = _plain(small)
+    verdict.instances = search.instances
+    return verdict
+
+
+def _vacuous(search: Search) -> Verdict:
+    never = [name for name, count in search.passed.items() if not count]
+    which = f"{never[0]!r}" if never else "all of " + ", ".join(map(repr, search.passed))
+    return Verdict(
+        search.claim.id,
+        "vacuous",
+        reason=f"none of {search.sampled} instances meets {which}",
+        details={"sampled": search.sampled, "passed": dict(search.passed)},
+    )
+
+
+def _of_rate(entry: RateClaim) -> Verdict:
+    try:
+        regimes = list(entry.regimes())
+    except Fault:
+        raise
+    except Exception as error:
+        raise Fault(f"regimes raised {type(error).__name__}: {error}") from error
+    said, decisive = of_regimes(regimes)
+    return Verdict(
+        entry.id,
+        said,
+        instances=len(regimes),
+        measured=f"{decisive.measured:.4g}",
+        bound=f"{decisive.predicted:.4g}",
+        reason=f"{decisive.name}: exponent of {decisive.variable} in "
+        f"[{decisive.lo:.4g}, {decisive.hi:.4g}], stated {decisive.predicted:.4g}",
+        details={"regimes": [{**asdict(r), "verdict": of_regime(r)} for r in regimes]},
+    )
+
+
+def _fault(entry: Entry, search: Search | None, reason: str) -> Verdict:
+    verdict = Verdict(entry.id, "error", reason=reason)
+    if search is not None:
+        verdict.instances = search.instances
+        if search.current is not None:
+            arrays, index = search.current
+            one = slice(index or 0, (index or 0) + 1)
+            verdict.counterexample = _plain({name: v[one] for name, v in arrays.items()})
+    return verdict
+
+
+def _measured(claim: Claim, verdict: str, sides: Certificate) -> Verdict:
+    measured, bound = sides.text
+    return Verdict(
+        claim.id, verdict, ratio=ratio(claim.relation, sides), measured=measured, bound=bound
+    )
+
+
+def _plain(arrays: Fields) -> dict[str, Any]:
+    return {name: values[0].tolist() for name, values in arrays.items()}
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,122 @@
+"""Random instances of a space, drawn once per seed and shared by all claims about the space.
+
+A batch depends on the seed, the sizes and its place in the sequence; never on the claim. Claims
+about one space therefore see the same instances, and what their views cache (means, solutions,
+norms) is computed once. The arrays of a batch are read-only: a measure that writes into its
+instance would change what the next claim sees.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from experiments.audit._fields import Numbers
+from experiments.audit._space import Fields, Layout, Sizes, Space
+
+#: Instances per space that are shared and kept, over all sizes together.
+SHARED = 3_000
+#: At most so many combinations of sizes are drawn from.
+_COMBINATIONS = 64
+_BATCH = 2_000
+#: Spaces whose shared batches are kept; the one used longest ago goes first.
+_SPACES = 6
+
+
+@dataclass(eq=False)
+class Batch:
+    """B instances of equal sizes: their arrays, and their genes where they have any."""
+
+    space: Space
+    fields: Fields
+    sizes: Sizes
+    genes: Numbers | None = None
+
+    def __post_init__(self) -> None:
+        for values in self.fields.values():
+            values.flags.writeable = False
+
+    def __len__(self) -> int:
+        return len(next(iter(self.fields.values())))
+
+    @cached_property
+    def views(self) -> Any:
+        """What measure gets: one object for all B instances if batched, else a list of B."""
+        return self.space.views(self.fields)
+
+    @cached_property
+    def passing(self) -> dict[str, Numbers]:
+        """Which instances pass each predicate of ``given``, every shape (B,)."""
+        return {name: self.space.passes(name, self.views) for name in self.space.given}
+
+    @cached_property
+    def broken(self) -> tuple[str, int] | None:
+        """The first assumption that an instance breaks, and which instance."""
+        return self.space.first_broken(self.fields, self.views)
+
+    def subset(self, rows: Numbers) -> Batch:
+        """Some of the instances."""
+        fields = {name: values[rows] for name, values in self.fields.items()}
+        return Batch(
+            self.space, fields, self.sizes, None if self.genes is None else self.genes[rows]
+        )
+
+
+def generator(*names: object) -> np.random.Generator:
+    """A generator that depends on these names alone."""
+    text = "/".join(map(str, names))
+    return np.random.default_rng(list(hashlib.sha256(text.encode()).digest()))
+
+
+def batches(space: Space, seed: int, total: int) -> Iterator[Batch]:
+    """At least ``total`` instances, spread evenly over the combinations of sizes.
+
+    The first SHARED of them are the same objects for every caller.
+    """
+    key = (space, seed)
+    if key not in _shared:
+        _shared[key] = list(_draw(space, seed, 0, SHARED))
+        while len(_shared) > _SPACES:
+            _shared.popitem(last=False)
+    _shared.move_to_end(key)
+    yield from _shared[key]
+    yield from _draw(space, seed, SHARED, total)
+
+
+_shared: OrderedDict[tuple[Space, int], list[Batch]] = OrderedDict()
+
+
+def _draw(space: Space, seed: int, start: int, total: int) -> Iterator[Batch]:
+    """Instances number start to total of the sequence; the first ones have all genes alike."""
+    every = space.all_sizes()
+    pick = np.linspace(0, len(every) - 1, min(len(every), _COMBINATIONS)).round().astype(int)
+    first, stop = (-(-number // len(pick)) for number in (start, total))
+    for index in pick:
+        layout = space.layout(every[index])
+        for at in range(first, stop, _BATCH):
+            rng = generator(seed, "random", sorted(layout.sizes.items()), at)
+            genes = random_genes(rng, layout, min(_BATCH, stop - at))
+            if at == 0:
+                corners = np.repeat([[0.0], [0.5], [1.0]], layout.genes, axis=1)
+                genes[: len(corners)] = corners[: len(genes)]
+            yield Batch(space, layout.decode(genes), layout.sizes, genes)
+
+
+def random_genes(rng: np.random.Generator, layout: Layout, count: int) -> Numbers:
+    """Genes (count, m): uniform, or drawn to the ends of [0, 1], some with an axis tied."""
+    genes = rng.random((count, layout.genes))
+    snapped = rng.random((count, 1)) < 0.4
+    share = rng.random((count, 1))
+    ends = np.round(rng.random((count, layout.genes)) * 2) / 2
+    genes = np.where(snapped & (rng.random(genes.shape) < share), ends, genes)
+    for axis in layout.sizes:
+        rows = rng.random(count) < 0.1
+        if rows.any():
+            genes[rows] = layout.tie(genes[rows], axis)
+    return genes
