@@ -7,6 +7,9 @@ from collections.abc import Sequence
 
 from linsys import InputError
 
+#: So many names fit into one line; of more, only the nearest are listed.
+_LISTED = 8
+
 
 def known(what: str, found: str, names: Sequence[str]) -> str:
     """Return ``found`` if it is among ``names``; otherwise raise InputError.
@@ -18,7 +21,10 @@ def known(what: str, found: str, names: Sequence[str]) -> str:
     """  # noqa: E501
     if found in names:
         return found
+    near = difflib.get_close_matches(found, names, n=_LISTED, cutoff=0.0)
     listed = f"one of {', '.join(names)}" if names else "a known name"
-    near = difflib.get_close_matches(found, names, n=1, cutoff=0.4)
-    hint = f" (did you mean {near[0]}?)" if near else ""
+    if len(names) > _LISTED:
+        listed = f"one of {len(names)} known names, such as {', '.join(near)}"
+    close = difflib.get_close_matches(found, near, n=1, cutoff=0.4)
+    hint = f" (did you mean {close[0]}?)" if close else ""
     raise InputError(f"{what} must be {listed}; found {found!r}{hint}")

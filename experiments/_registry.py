@@ -8,16 +8,9 @@ the user's own, with the same engine.
 from __future__ import annotations
 
 import fnmatch
-import hashlib
 import importlib
-import os
 import pkgutil
-import sys
-import traceback
 from collections.abc import Sequence
-from contextlib import redirect_stdout
-from importlib.machinery import ModuleSpec, SourceFileLoader
-from importlib.util import module_from_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,6 +18,7 @@ from typing import Any
 import experiments
 from experiments._model import Experiment
 from experiments._names import known
+from experiments._user_file import load
 from linsys import InputError
 
 #: Sub-packages of ``experiments`` that hold no paper.
@@ -55,7 +49,7 @@ def benchmarks() -> list[str]:
 def get(reference: str) -> Experiment[Any]:
     """The experiment of this id, or in this Python file; InputError names the nearest id."""
     if reference.endswith(".py"):
-        return _from_file(Path(reference))
+        return _of_module(load(Path(reference), "experiment file"), None)
     known("experiment", reference, names())
     module = importlib.import_module(f"experiments.{reference.replace('/', '.')}")
     return _of_module(module, reference)
@@ -78,48 +72,6 @@ def match(references: Sequence[str]) -> list[str]:
 
 def _public(folders: list[str]) -> list[pkgutil.ModuleInfo]:
     return [m for m in pkgutil.iter_modules(folders) if not m.name.startswith("_")]
-
-
-def _from_file(path: Path) -> Experiment[Any]:
-    try:
-        source = path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(f"experiment file must exist; found no file {path}") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"experiment file must be readable; found {path}: {reason}") from None
-    # An edited file is another module: nothing of the old one is left in the new one's results.
-    digest = hashlib.sha256(os.fsencode(path.resolve()) + source).hexdigest()
-    name = f"_ratecheck_{path.stem}_{digest[:16]}"
-    if name not in sys.modules:
-        loader = SourceFileLoader(name, str(path))
-        module = module_from_spec(ModuleSpec(name, loader, origin=str(path)))
-        module.__file__ = str(path)
-        sys.modules[name] = module
-        try:
-            with redirect_stdout(sys.stderr):  # what an import prints is no part of an answer
-                # from what was read: a cached compilation may be of older text
-                exec(loader.source_to_code(source, str(path)), module.__dict__)
-        except BaseException as error:
-            del sys.modules[name]
-            if isinstance(error, Exception | SystemExit):  # Ctrl-C is no fault of the file
-                raise InputError(_fault(path, error)) from error
-            raise
-    return _of_module(sys.modules[name], None)
-
-
-def _fault(path: Path, error: BaseException) -> str:
-    """What went wrong while the file was read, and at which of its lines, in one line."""
-    frames = traceback.extract_tb(error.__traceback__)
-    place = next((f"{path}:{f.lineno}" for f in reversed(frames) if f.filename == str(path)), path)
-    reason = str(error)
-    if isinstance(error, SyntaxError):
-        place = f"{error.filename or path}:{error.lineno or 1}"
-        reason = error.msg
-    elif isinstance(error, SystemExit):
-        reason = f"exit with {error.code}"
-    said = " ".join(f"{type(error).__name__}: {reason}".split())
-    return f"experiment file must import without error; found {said} at {place}"
 
 
 def _of_module(module: ModuleType, expected: str | None) -> Experiment[Any]:

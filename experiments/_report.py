@@ -60,8 +60,8 @@ def show_description(experiment: Experiment[Any]) -> None:
     from rich.table import Table
 
     found = description(experiment)
-    screen = _console()
-    _lines(screen, [f"{found['id']}: {found['title']} ({found['source']})", "", found["about"], ""])
+    screen = console()
+    say(screen, [f"{found['id']}: {found['title']} ({found['source']})", "", found["about"], ""])
     table = Table("parameter", *experiment.profiles, box=None, pad_edge=False)
     for name, values in found["parameters"].items():
         texts = (_setting(value) for value in values.values())
@@ -82,26 +82,26 @@ def show(outcome: Outcome) -> None:
     """Print one experiment: its checks, its notes, its figures."""
     experiment = outcome.experiment
     title = f"{experiment.id}: {experiment.title} ({experiment.source})"
-    screen = _console()
+    screen = console()
     if outcome.analysis.checks:
         screen.print(_checks([outcome], title))
     else:
-        _lines(screen, [title])
-    _lines(screen, [f"- {note}" for note in outcome.notes] + [str(p) for p in outcome.figures])
+        say(screen, [title])
+    say(screen, [f"- {note}" for note in outcome.notes] + [str(p) for p in outcome.figures])
 
 
 def show_rates(outcomes: Sequence[Outcome], title: str) -> None:
     """Print the checks of several experiments in one table, then their notes, each once."""
-    screen = _console()
+    screen = console()
     screen.print(_checks(outcomes, title))
     notes = dict.fromkeys(f"- {note}" for outcome in outcomes for note in outcome.notes)
-    _lines(screen, list(notes))
+    say(screen, list(notes))
 
 
 def show_summary(root: Path, outcomes: Sequence[Outcome], failures: Mapping[str, str]) -> None:
     """Write the index and print every verdict, their count and where to look."""
     index, program = write_index(root, outcomes, failures)
-    screen = _console()
+    screen = console()
     screen.print(_checks(outcomes, "Predicted against measured"))
     hold, undecided, fail = (sum(o.count(ok) for o in outcomes) for ok in (True, None, False))
     contradicted = [
@@ -111,7 +111,7 @@ def show_summary(root: Path, outcomes: Sequence[Outcome], failures: Mapping[str,
         if check.ok is False
     ]
     broken = f"; did not run: {', '.join(failures)}" if failures else ""
-    _lines(
+    say(
         screen,
         [
             *contradicted,
@@ -151,7 +151,7 @@ def show_listing(rows: Sequence[Mapping[str, Any]]) -> None:
         ]
         for row in rows
     ]
-    _console().print(_table(headers, cells))
+    console().print(tabulate(headers, cells))
 
 
 def show_bench(rows: Sequence[BenchRow]) -> None:
@@ -164,13 +164,13 @@ def show_bench(rows: Sequence[BenchRow]) -> None:
         ]
         for row in rows
     ]
-    _console().print(_table(headers, cells))
+    console().print(tabulate(headers, cells))
 
 
 @contextmanager
 def progress_bar(name: str) -> Iterator[Progress | None]:
     """A bar on stderr when that is a terminal, nothing in a pipe."""
-    screen = _console(stderr=True)
+    screen = console(stderr=True)
     if not screen.is_terminal:
         yield None
         return
@@ -216,7 +216,7 @@ def _section(root: Path, outcome: Outcome) -> list[str]:
     return [*lines, ""] if outcome.notes else lines
 
 
-def _console(*, stderr: bool = False) -> Console:
+def console(*, stderr: bool = False) -> Console:
     """A console that does not fold lines to 80 columns when nobody watches."""
     from rich.console import Console
 
@@ -224,12 +224,13 @@ def _console(*, stderr: bool = False) -> Console:
     return watched if watched.is_terminal else Console(stderr=stderr, width=_PIPE_WIDTH)
 
 
-def _lines(screen: Console, lines: Sequence[str]) -> None:
+def say(screen: Console, lines: Sequence[str]) -> None:
+    """Print lines as they are: no markup, no folding."""
     for line in lines:
         screen.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _table(
+def tabulate(
     headers: Sequence[str],
     rows: Sequence[Sequence[str]],
     title: str = "",
@@ -256,7 +257,7 @@ def _checks(outcomes: Sequence[Outcome], title: str) -> Table:
     checks = [(o.experiment.id, check) for o in outcomes for check in o.analysis.checks]
     rows = [[*([name] if ids else []), *_cells(check)] for name, check in checks]
     styles = {k: _STYLES[check.ok] for k, (_, check) in enumerate(checks) if check.ok in _STYLES}
-    return _table([*(["experiment"] if ids else []), *_HEADERS], rows, title, styles)
+    return tabulate([*(["experiment"] if ids else []), *_HEADERS], rows, title, styles)
 
 
 def _cells(check: Check) -> tuple[str, ...]:

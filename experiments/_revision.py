@@ -42,14 +42,19 @@ _AROUND = {
     "_revision",
     "_runner",
     "_store",
+    "_user_file",
     "cli",
 }
 
 
 def revision(experiment: Experiment[Any]) -> str:
     """Sixteen hexadecimal digits that change with any source file behind the numbers."""
-    roots = _roots(experiment)
-    # The experiment's file counts by its content alone: a copy elsewhere has the same revision.
+    return revision_of(_roots(experiment))
+
+
+def revision_of(roots: Sequence[tuple[Path, str]]) -> str:
+    """The revision of numbers that these files define, each given with its module's package."""
+    # They count by their content alone: a copy elsewhere has the same revision.
     parts = [("", path.read_bytes()) for path, _ in roots]
     for name in _NUMERICAL:
         spec = importlib.util.find_spec(name)

@@ -21,11 +21,11 @@ Progress = Callable[[int, int], None]
 
 
 class Interrupted(Exception):
-    """Ctrl-C while blocks were missing; what was finished is in the store."""
+    """Ctrl-C while something was missing; what was finished is in the store."""
 
-    def __init__(self, saved: int, total: int) -> None:
+    def __init__(self, saved: int, total: int, what: str = "blocks") -> None:
         super().__init__(
-            f"interrupted; {saved} of {total} blocks are saved, the same command resumes"
+            f"interrupted; {saved} of {total} {what} are saved, the same command resumes"
         )
 
 

@@ -41,12 +41,12 @@ class Store:
         self.root = Path(root)
         self.figures = self.root / "figures"
         if writable:
-            _check_writable("output folder", self.root)
+            check_writable("output folder", self.root)
 
     def check_figures(self) -> None:
         """Refuse a folder of figures that cannot be written, before anything is computed."""
         if os.path.lexists(self.figures):  # else it will be made in the root, which is writable
-            _check_writable("figures folder", self.figures)
+            check_writable("figures folder", self.figures)
 
     def result(self, experiment: Experiment[Any], config: Config) -> Result:
         """The place of one configuration's shards under the current source code."""
@@ -189,7 +189,8 @@ class Result:
         write_whole(path, json.dumps(manifest, indent=1).encode())
 
 
-def _check_writable(what: str, folder: Path) -> None:
+def check_writable(what: str, folder: Path) -> None:
+    """Make a folder and refuse one that cannot be written; ``what`` names it in the error."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

@@ -1,4 +1,4 @@
-"""The ``ratecheck`` command: figures, rates and benchmarks of the papers.
+"""The ``ratecheck`` command: figures, rates, claims and benchmarks of the papers.
 
 Answers go to stdout, everything else to stderr. Exit code 0; 1 when a check fails (one that the
 measurement does not decide is no failure); 2 when the arguments or the input are wrong; 130 after
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="ratecheck",
-    help="Reproduce the figures of the papers and measure their rates against their theory.",
+    help="Reproduce the figures of papers, measure their rates and audit what they claim.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -192,6 +192,56 @@ def reproduce(
 
 
 @app.command()
+def audit(
+    claims: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[ID...]",
+            help='Ids, patterns ("affpcl.d*"), papers, Python files or "mine.py::mine.id".',
+            show_default="every claim",
+        ),
+    ] = None,
+    effort: Annotated[
+        str, typer.Option(metavar="quick|normal|hunt", help="How hard to search.")
+    ] = "quick",
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
+    threads: Threads = None,
+    limit: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", help="Time that one claim may take.", show_default="the effort's"
+        ),
+    ] = None,
+    out: Out = RESULTS,
+    as_json: Json = False,
+    list_claims: Annotated[bool, typer.Option("--list", help="List the claims only.")] = False,
+    show_claims: Annotated[bool, typer.Option("--show", help="Say all about the claims.")] = False,
+    replay: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Evaluate the instance in a counterexample's file."),
+    ] = None,
+    write: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Also write verdicts.json and verdicts.md.", parser=_folder
+        ),
+    ] = None,
+) -> None:
+    """Search for counterexamples of claims; what is judged is kept, and a rerun resumes."""
+    from experiments.audit import _command
+
+    if replay is not None:
+        _exit(_command.replay(replay, claims or (), as_json))
+    elif list_claims or show_claims:
+        _command.tell(claims or (), out, as_json, in_full=show_claims)
+    else:
+        workers = _cores() if threads is None else threads
+        results = _command.judge(claims or (), out, effort, seed, workers, limit, write)
+        _command.show(results, out, as_json)
+        _exit(all(result.ok for result in results))
+
+
+@app.command()
 def bench(
     name: Annotated[str, typer.Argument(help="Name of a benchmark, such as affpcl.")],
     quick: Quick = False,
@@ -246,15 +296,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _job(out: Path, profile: str, threads: int | None, **options: Any) -> Job:
     from experiments._job import Job
-    from experiments._machine import cores
     from experiments._store import Store
 
     return Job(
         profile=profile,
         store=Store(out, writable=not options.get("redraw", False)),
-        threads=cores() if threads is None else threads,
+        threads=_cores() if threads is None else threads,
         **options,
     )
+
+
+def _cores() -> int:
+    from experiments._machine import cores
+
+    return cores()
 
 
 def _perform(job: Job, reference: str) -> Outcome:

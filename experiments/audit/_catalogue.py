@@ -1,0 +1,162 @@
+"""Which claims exist: those of every public module of ``experiments.claims.<paper>``, or of a file.
+
+A module is a section of its paper; a claim is any object of it that is one, in the order of the
+file. A user's own Python file is a section as well, with the same engine.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib
+import pkgutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from experiments import claims
+from experiments._names import known
+from experiments._user_file import load
+from experiments.audit._claim import Claim, Entry, NotChecked, RateClaim
+from linsys import InputError
+
+
+@dataclass(frozen=True)
+class Item:
+    """A claim and where it was found.
+
+    Args:
+        entry: the claim.
+        origin: how another process finds it: the name of its module, or the path of its file.
+        section: what its module is about, the first line of the docstring.
+    """
+
+    entry: Entry
+    origin: str
+    section: str
+
+    @property
+    def id(self) -> str:
+        """The claim's id."""
+        return self.entry.id
+
+
+def papers() -> list[str]:
+    """Every paper with claims, in alphabetical order, without importing any."""
+    return sorted(m.name for m in _public(list(claims.__path__)) if m.ispkg)
+
+
+def catalogue(paper: str | None = None) -> list[Item]:
+    """All claims, or those of one paper, in the order of the paper.
+
+    Raises:
+        InputError: if an id appears twice or is not its paper's, or a corrected one does not exist.
+    """
+    found: list[Item] = []
+    for name in papers() if paper is None else [paper]:
+        items = [item for origin in _sections(name) for item in section(origin)]
+        for item in items:
+            if item.entry.paper != name:
+                raise InputError(f"`id` in {item.origin} must start with {name}.; found {item.id}")
+        found += items
+    return _checked(found)
+
+
+def section(origin: str) -> list[Item]:
+    """The claims of one module or file, each once, in its order."""
+    found = module(origin)
+    title = (found.__doc__ or origin).strip().splitlines()[0].rstrip(".")
+    entries = {
+        id(value): value
+        for value in vars(found).values()
+        if isinstance(value, Claim | RateClaim | NotChecked)
+    }
+    return [Item(entry, origin, title) for entry in entries.values()]
+
+
+def module(origin: str) -> ModuleType:
+    """The module of this name, or the user's file at this path."""
+    if origin.endswith(".py"):
+        return load(Path(origin), "claims file")
+    return importlib.import_module(origin)
+
+
+def find(origin: str, name: str) -> Item:
+    """The claim of this id in this module or file."""
+    items = {item.id: item for item in section(origin)}
+    return items[known(f"claim in {origin}", name, list(items))]
+
+
+def select(references: Sequence[str]) -> list[Item]:
+    """The claims that references name, each once; the whole catalogue without any.
+
+    A reference is an id, a pattern ("affpcl.d1*"), a paper, a Python file, or one claim or pattern
+    of a file ("mine.py::mine.mass").
+    """
+    if not references:
+        return catalogue()
+    chosen: list[Item] = []
+    for reference in references:
+        path, _, inside = reference.partition("::")
+        if path.endswith(".py"):
+            items = of_file(path)
+            chosen += _matching(inside, items) if inside else items
+        else:
+            chosen += _matching(reference, catalogue())
+    return _distinct(chosen)
+
+
+def of_file(path: str) -> list[Item]:
+    """The claims of a user's file, at least one."""
+    items = _checked(section(path))
+    if not items:
+        raise InputError(f"claims file must define claims at its top level; found none in {path}")
+    return items
+
+
+def _matching(name: str, items: Sequence[Item]) -> list[Item]:
+    ids = [item.id for item in items]
+    pattern = f"{name}.*" if any(item.entry.paper == name for item in items) else name
+    if not any(character in pattern for character in "*?["):
+        known("claim", name, ids)
+    found = [item for item in items if fnmatch.fnmatchcase(item.id, pattern)]
+    if not found:
+        raise InputError(f"claim pattern must match an id; found {name!r} that matches none")
+    return found
+
+
+def _distinct(items: Sequence[Item]) -> list[Item]:
+    """Every claim once; two claims of one id are refused."""
+    found: dict[str, Item] = {}
+    for item in items:
+        other = found.setdefault(item.id, item)
+        if other.entry is not item.entry:
+            raise InputError(
+                f"ids of claims must be distinct; found {item.id} in {other.origin} "
+                f"and in {item.origin}"
+            )
+    return list(found.values())
+
+
+def _checked(items: Sequence[Item]) -> list[Item]:
+    """The claims, if their ids are distinct and every correction is one of them."""
+    found = _distinct(items)
+    correct = {item.id for item in found if isinstance(item.entry, Claim)}
+    for item in found:
+        if item.entry.corrected is not None and item.entry.corrected not in correct:
+            raise InputError(
+                f"`corrected` of {item.id} must be the id of a claim; "
+                f"found {item.entry.corrected!r}"
+            )
+    return found
+
+
+def _sections(paper: str) -> list[str]:
+    """The modules of a paper: its sections, then its appendices."""
+    names = [m.name for m in _public([str(Path(root) / paper) for root in claims.__path__])]
+    names.sort(key=lambda name: (name.startswith("appendix"), name))
+    return [f"{claims.__name__}.{paper}.{name}" for name in names]
+
+
+def _public(folders: list[str]) -> list[pkgutil.ModuleInfo]:
+    return [m for m in pkgutil.iter_modules(folders) if not m.name.startswith("_")]

@@ -1,0 +1,91 @@
+"""What ``ratecheck audit`` does: judge, list, show, replay."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from experiments._model import Config
+from experiments._names import known
+from experiments._report import dump, progress_bar
+from experiments._store import check_writable
+from experiments.audit import _export, _print
+from experiments.audit._catalogue import Item, select
+from experiments.audit._records import Records, Result, audit
+from experiments.audit._replay import again
+from experiments.audit._search import EFFORTS
+from linsys import InputError
+
+
+def judge(
+    references: Sequence[str],
+    out: Path,
+    effort: str,
+    seed: int,
+    workers: int,
+    limit: float | None = None,
+    write: Path | None = None,
+) -> list[Result]:
+    """The verdicts of these claims, or of all; written to the folder ``write`` as well."""
+    known("`effort`", effort, list(EFFORTS))
+    Config(seed=seed)  # refuses what is no seed
+    if workers < 1:
+        raise InputError(f"`threads` must be at least 1; found {workers}")
+    if limit is not None and not 0 < limit < math.inf:
+        raise InputError(f"`limit` must be a positive number of seconds; found {limit}")
+    items = select(references)
+    if write is not None:
+        check_writable("folder of `--write`", write)
+    with progress_bar("audit") as progress:
+        results = audit(
+            items,
+            Records(out),
+            effort=effort,
+            seed=seed,
+            workers=workers,
+            limit=limit,
+            progress=progress,
+        )
+    if write is not None:
+        _export.write(results, write)
+    return results
+
+
+def show(results: Sequence[Result], out: Path, as_json: bool) -> None:
+    """Print verdicts: one JSON array with one object per claim, or tables."""
+    if as_json:
+        print(dump([result.to_dict() for result in results]))
+    else:
+        _print.show_results(results, Records(out, writable=False))
+
+
+def tell(references: Sequence[str], out: Path, as_json: bool, *, in_full: bool) -> None:
+    """List claims, or say all about each; judges nothing."""
+    items = select(references)
+    records = Records(out, writable=False)
+    if as_json:
+        rows = [(_print.description if in_full else _print.listing)(i, records) for i in items]
+        print(dump(rows))
+    elif in_full:
+        for item in items:
+            _print.show_claim(item, records, _correction(item))
+    else:
+        _print.show_catalogue([_print.listing(item, records) for item in items])
+
+
+def replay(path: Path, references: Sequence[str], as_json: bool) -> bool:
+    """Evaluate a stored instance in high precision; whether it shows what the file says."""
+    seen = again(path, references)
+    if as_json:
+        print(dump(seen.to_dict()))
+    else:
+        _print.show_replay(seen)
+    return seen.ok
+
+
+def _correction(item: Item) -> Item | None:
+    name = item.entry.corrected
+    if name is None:
+        return None
+    return select([f"{item.origin}::{name}" if item.origin.endswith(".py") else name])[0]

@@ -1,0 +1,195 @@
+"""What a person reads of the audit: verdicts by section, a claim in full, counterexamples."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any
+
+from experiments._report import console, say, tabulate
+from experiments.audit._catalogue import Item
+from experiments.audit._claim import VERDICTS, Claim
+from experiments.audit._fields import Ball, Contraction, Field, Interval, Simplex, Sphere, Whole
+from experiments.audit._records import Records, Result
+from experiments.audit._replay import Again
+from experiments.audit._space import Space
+from experiments.audit._verdict import Verdict
+
+_STYLES = {"violated": "yellow", "vacuous": "yellow", "unreachable": "yellow"}
+
+
+def show_results(results: Sequence[Result], records: Records) -> None:
+    """Print all verdicts by section, what is false or unexpected in full, and a summary."""
+    screen = console()
+    for title, group in groupby(results, key=lambda result: result.item.section):
+        part = list(group)
+        rows = [_row(result) for result in part]
+        styles = {k: _style(result) for k, result in enumerate(part) if _style(result)}
+        headers = ("claim", "verdict", "ratio", "instances", "source")
+        screen.print(tabulate(headers, rows, title, styles))
+    for result in results:
+        if not result.ok or result.verdict.verdict == "violated":
+            say(screen, ["", *_explained(result, records)])
+    say(screen, ["", summary(results), f"Verdicts: {records.root}"])
+
+
+def summary(results: Sequence[Result]) -> str:
+    """How many came out how, and whether any was not expected."""
+    strangers = [result.item.id for result in results if not result.ok]
+    surprise = f"not as expected: {', '.join(strangers)}" if strangers else "all as expected"
+    return f"{len(results)} claims: {counted(results)}; {surprise}"
+
+
+def counted(results: Iterable[Result]) -> str:
+    """How often each verdict occurs, such as "20 holds, 3 violated"."""
+    found = Counter(result.verdict.verdict for result in results)
+    return ", ".join(f"{found[verdict]} {verdict}" for verdict in VERDICTS if found[verdict])
+
+
+def show_catalogue(rows: Sequence[dict[str, Any]]) -> None:
+    """Print what ``listing`` gave."""
+    headers = ("id", "kind", "source", "statement", "last verdict")
+    keys = ("id", "kind", "source", "statement", "stored")
+    console().print(tabulate(headers, [[row[key] or "-" for key in keys] for row in rows]))
+
+
+def listing(item: Item, records: Records) -> dict[str, Any]:
+    """One claim as plain JSON values; ``stored`` is the verdict stored last, or None."""
+    entry, last = item.entry, records.latest(item)
+    return {
+        "id": entry.id,
+        "kind": entry.kind,
+        "source": entry.source,
+        "section": item.section,
+        "statement": " ".join(entry.text.split()),
+        "stored": last and last.verdict.verdict,
+    }
+
+
+def description(item: Item, records: Records) -> dict[str, Any]:
+    """All about one claim as plain JSON values, with the verdict stored last."""
+    entry, last = item.entry, records.latest(item)
+    return {
+        **listing(item, records),
+        "latex": entry.latex,
+        "assumptions": assumptions(entry.space) if isinstance(entry, Claim) else [],
+        "expected": entry.expect,
+        "note": entry.note,
+        "corrected": entry.corrected,
+        "derivation": entry.derivation,
+        "result": last and last.to_dict(),
+    }
+
+
+def show_claim(item: Item, records: Records, correction: Item | None) -> None:
+    """Print all about one claim, and the claim that replaces it."""
+    entry, last = item.entry, records.latest(item)
+    lines = [f"{entry.id} ({entry.source}; {entry.kind})", "", *_paragraph(entry.text)]
+    if entry.latex:
+        lines += ["", f"LaTeX: {entry.latex}"]
+    if isinstance(entry, Claim):
+        lines += ["", "Instances:", *(f"  {line}" for line in assumptions(entry.space))]
+    unknown = ["No verdict of the current code is stored."]
+    lines += ["", *(_explained(last, records) if last else unknown)]
+    if not last or (last.ok and last.verdict.verdict != "violated"):
+        lines += _reasons(item)
+    if correction is not None:
+        lines += ["", f"Corrected: {correction.id}", *_paragraph(correction.entry.text)]
+        lines += _paragraph(correction.entry.derivation)
+    say(console(), lines)
+
+
+def assumptions(space: Space) -> list[str]:
+    """What instances are, line by line: sizes, domains, repairs and predicates."""
+    lines = [f"{axis} from {low} to {high}" for axis, (low, high) in space.sizes.items()]
+    lines += [f"{name}: {_domain(domain)}" for name, domain in space.fields.items()]
+    if space.repair is not None:
+        about = (space.repair.__doc__ or space.repair.__name__).strip().splitlines()[0]
+        lines.append(f"then: {about}")
+    lines += [f"by construction: {name}" for name in space.assumes]
+    lines += [f"given: {name}" for name in space.given]
+    return lines
+
+
+def _domain(domain: Field) -> str:
+    """The values of a field in words."""
+    if isinstance(domain, Interval):
+        what = "whole numbers" if isinstance(domain, Whole) else "numbers"
+        words = f"{what} from {domain.low:g} to {domain.high:g}"
+    elif isinstance(domain, Simplex):
+        words = "probability distributions"
+    elif isinstance(domain, Contraction):
+        words = "matrices of operator norm at most 1"
+    elif isinstance(domain, Sphere):
+        words = "vectors of length 1"
+    elif isinstance(domain, Ball):
+        words = "vectors of length at most 1"
+    else:
+        words = f"real numbers of magnitude up to {domain.magnitude[1]:g}"
+    return f"{words} ({', '.join(map(str, domain.axes))})" if domain.axes else words
+
+
+def show_replay(again: Again) -> None:
+    """Print both sides of a replayed instance, the verdict, and whether it was to be expected."""
+    found = again.verdict
+    lines = [f"{found.id}: {found.verdict} (stated: {again.stated})", *_sides(found)]
+    say(console(), [*lines, "reproduced" if again.ok else "NOT reproduced"])
+
+
+def _row(result: Result) -> list[str]:
+    found = result.verdict
+    verdict = (
+        found.verdict if result.ok else f"{found.verdict}, EXPECTED {result.item.entry.expect}"
+    )
+    return [
+        found.id,
+        verdict,
+        number(found.ratio),
+        f"{found.instances:,}",
+        result.item.entry.source,
+    ]
+
+
+def number(value: float | None) -> str:
+    """A ratio in a table."""
+    return "-" if value is None else f"{value:.6g}"
+
+
+def _style(result: Result) -> str:
+    return _STYLES.get(result.verdict.verdict, "") if result.ok else "bold red"
+
+
+def _explained(result: Result, records: Records) -> list[str]:
+    """A verdict in a few lines: the two sides, the instance, why, and what to do with it."""
+    found, entry = result.verdict, result.item.entry
+    expected = "" if result.ok else f" (expected: {entry.expect})"
+    lines = [f"{entry.id}: {found.verdict}{expected}"]
+    if found.verdict == "violated":
+        lines += [f"  {line}" for line in _paragraph(entry.text)]
+    lines += _sides(found)
+    lines += [f"  {line}" for line in _reasons(result.item)]
+    if found.counterexample is not None:
+        lines.append(f"  again: ratecheck audit --replay {records.replay_path(result.item)}")
+    return lines
+
+
+def _sides(found: Verdict) -> list[str]:
+    """Measured and bound, the instance they are from, and what else is to be said."""
+    lines = []
+    if found.measured:
+        lines.append(f"  measured {found.measured}, bound {found.bound}")
+    instance = found.counterexample or found.best or {}
+    lines += [f"  {name} = {json.dumps(value)}" for name, value in instance.items()]
+    return lines + [f"  {line}" for line in _paragraph(found.reason)]
+
+
+def _reasons(item: Item) -> list[str]:
+    entry = item.entry
+    lines = [*_paragraph(entry.note), *_paragraph(entry.derivation)]
+    return [*lines, f"corrected: {entry.corrected}"] if entry.corrected else lines
+
+
+def _paragraph(text: str) -> list[str]:
+    return [line.strip() for line in text.strip().splitlines()]

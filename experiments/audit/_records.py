@@ -1,0 +1,193 @@
+"""Stored verdicts: one JSON file per claim, effort, seed and revision of the code, whole or absent.
+
+A verdict lives in ``<out>/audit/<paper>/<name>/<effort>-<seed>-<revision>.json``, and a
+counterexample also in ``<out>/audit/counterexamples/<id>.json``, from where it can be replayed.
+Errors are never stored: the next run tries again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from experiments._machine import versions
+from experiments._revision import revision_of
+from experiments._runner import Interrupted, Progress
+from experiments._store import check_writable, write_whole
+from experiments.audit import _verdict
+from experiments.audit._catalogue import Item, module
+from experiments.audit._pool import judged
+from experiments.audit._verdict import Verdict
+from linsys import InputError
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Result:
+    """A claim with its verdict, and with which effort and seed that was found."""
+
+    item: Item
+    verdict: Verdict
+    effort: str
+    seed: int
+
+    @property
+    def ok(self) -> bool:
+        """Whether the verdict is the one that the claim expects."""
+        return self.verdict.verdict == self.item.entry.expect
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain JSON values, without what another run gives differently."""
+        entry, found = self.item.entry, self.verdict.to_dict()
+        del found["seconds"]
+        return {
+            **found,
+            "expected": entry.expect,
+            "ok": self.ok,
+            "kind": entry.kind,
+            "source": entry.source,
+            "section": self.item.section,
+            "effort": self.effort,
+            "seed": self.seed,
+        }
+
+
+class Records:
+    """All verdicts below one folder, which is checked to be writable before anything is judged."""
+
+    def __init__(self, out: Path | str, *, writable: bool = True) -> None:
+        self.root = Path(out) / "audit"
+        self.counterexamples = self.root / "counterexamples"
+        if writable:
+            check_writable("output folder", self.root)
+            check_writable("output folder", self.counterexamples)
+
+    def path(self, item: Item, effort: str, seed: int) -> Path:
+        """Where a verdict of the current code is stored."""
+        return self._home(item) / f"{effort}-{seed}-{_revision(module(item.origin))}.json"
+
+    def load(self, item: Item, effort: str, seed: int) -> Result | None:
+        """The stored verdict, or None without a whole, undamaged one."""
+        return _read(self.path(item, effort, seed), item)
+
+    def latest(self, item: Item) -> Result | None:
+        """The verdict of the current code that was stored last, whatever its effort and seed."""
+        pattern = f"*-{_revision(module(item.origin))}.json"
+        paths = sorted(self._home(item).glob(pattern), key=lambda p: p.stat().st_mtime)
+        return next((found for p in reversed(paths) if (found := _read(p, item))), None)
+
+    def save(self, result: Result) -> None:
+        """Write a verdict, and its counterexample where it can be replayed from; errors are not."""
+        item = result.item
+        path = self.path(item, result.effort, result.seed)
+        replay = self.replay_path(item)
+        try:
+            if result.verdict.verdict != "error":
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(path, _record(result))
+            if result.verdict.counterexample is not None:
+                write_whole(replay, (json.dumps(replayable(result), indent=1) + "\n").encode())
+            else:  # one that an earlier state of the claim had
+                replay.unlink(missing_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"output folder must be writable; found {self.root}: {error.strerror}"
+            ) from None
+
+    def replay_path(self, item: Item) -> Path:
+        """Where the counterexample of a claim is written to."""
+        return self.counterexamples / f"{item.id}.json"
+
+    def _home(self, item: Item) -> Path:
+        paper, _, name = item.id.partition(".")
+        return self.root / paper / name
+
+
+def audit(
+    items: Sequence[Item],
+    records: Records,
+    *,
+    effort: str,
+    seed: int,
+    workers: int,
+    limit: float | None = None,
+    progress: Progress | None = None,
+) -> list[Result]:
+    """The verdicts of these claims in their order: stored ones are read, missing ones found.
+
+    Raises:
+        Interrupted: after Ctrl-C; verdicts that were there stay.
+    """
+    results = {item.id: records.load(item, effort, seed) for item in items}
+    missing = [item for item in items if results[item.id] is None]
+    report = progress or (lambda done, total: None)
+    report(len(items) - len(missing), len(items))
+    try:
+        for item, verdict in judged(missing, effort, seed, workers=workers, limit=limit):
+            result = results[item.id] = Result(item, verdict, effort, seed)
+            records.save(result)
+            report(sum(r is not None for r in results.values()), len(items))
+    except KeyboardInterrupt:
+        saved = sum(records.load(item, effort, seed) is not None for item in items)
+        raise Interrupted(saved, len(items), "verdicts") from None
+    return [result for result in results.values() if result is not None]
+
+
+def replayable(result: Result) -> dict[str, Any]:
+    """What ``ratecheck audit --replay`` needs to see the same again."""
+    found, origin = result.verdict, result.item.origin
+    return {
+        "id": found.id,
+        **({"file": str(Path(origin).resolve())} if origin.endswith(".py") else {}),
+        "verdict": found.verdict,
+        "measured": found.measured,
+        "bound": found.bound,
+        "instance": found.counterexample,
+    }
+
+
+def revision(items: Sequence[Item]) -> str:
+    """One revision for claims of several modules."""
+    parts = sorted({_revision(module(item.origin)) for item in items})
+    return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
+
+
+@functools.cache
+def _revision(module: ModuleType) -> str:
+    """The revision of the claims of a module: its file, the engine, and all that they import."""
+    roots = (module, _verdict)
+    return revision_of([(Path(m.__file__ or ""), m.__package__ or "") for m in roots])
+
+
+def _record(result: Result) -> bytes:
+    content = {
+        "format": _FORMAT,
+        "effort": result.effort,
+        "seed": result.seed,
+        "revision": _revision(module(result.item.origin)),
+        "versions": versions(),
+        "verdict": result.verdict.to_dict(),
+    }
+    return json.dumps({**content, "digest": _digest(content)}, indent=1).encode()
+
+
+def _read(path: Path, item: Item) -> Result | None:
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        content = json.loads(path.read_bytes())
+        stated = content.pop("digest")
+        verdict = Verdict.from_dict(content["verdict"])
+        if stated == _digest(content) and verdict.id == item.id:
+            return Result(item, verdict, content["effort"], content["seed"])
+    return None
+
+
+def _digest(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
