@@ -29,7 +29,7 @@ import numba.core.config as numba_config
 __all__ = ["SOURCES", "compiled", "unique_name"]
 
 #: Files of linsys with compiled functions. One elsewhere may call these and those of its own file.
-SOURCES = ("_compiled.py", "kernels/*.py")
+SOURCES = ("_compiled.py", "kernels/*.py", "linalg/_loops.py")
 
 
 def _digest() -> str:

@@ -1,0 +1,145 @@
+"""Small linear algebra on stacks of vectors and matrices, in float64 or in high precision.
+
+Every function takes stacks, shapes (..., d) or (..., d, d), and works on whichever numbers it is
+given: float64 arrays go through compiled loops or LAPACK, object arrays of ``mpf`` (see
+:func:`precise`) through mpmath's numbers at their current precision. A formula written once with
+these functions and NumPy's arithmetic is therefore both fast and checkable beyond rounding.
+
+NaN in gives NaN out, and a singular matrix has the inverse NaN: what is wrong with one matrix of a
+stack does not touch the others.
+
+>>> import numpy as np
+>>> A = np.array([[3.0, 4.0], [0.0, 5.0]])
+>>> print(operator_norm(A), lambda_min(A))
+6.70820 1.76393
+>>> with precision(30):
+...     print(operator_norm(precise(A)))
+6.70820393249936908922752100619
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from linsys._validate import InputError
+from linsys.linalg import _loops, _precise
+from linsys.linalg._precise import Numbers, is_precise, precise, precision
+
+__all__ = [
+    "Numbers",
+    "inverse",
+    "is_precise",
+    "lambda_max",
+    "lambda_min",
+    "norm",
+    "operator_norm",
+    "precise",
+    "precision",
+    "solve",
+    "stretch",
+    "transpose",
+]
+
+#: Dimension above which LAPACK is as fast as the compiled Jacobi rotations.
+_SMALL = 8
+
+
+def transpose(matrices: Numbers) -> Numbers:
+    """M' of each matrix."""
+    return np.swapaxes(matrices, -1, -2)
+
+
+def norm(vectors: Numbers, axis: int = -1) -> Numbers:
+    """Euclidean length along one axis; its square must be in the range of the numbers."""
+    return np.asarray(np.sqrt(np.linalg.vecdot(vectors, vectors, axis=axis)))
+
+
+def operator_norm(matrices: Numbers) -> Numbers:
+    """||M|| = sigma_max(M) of each matrix."""
+    return _each(matrices, (), _loops.operator_norms, _lapack_norms, _precise.operator_norms)
+
+
+def lambda_min(matrices: Numbers) -> Numbers:
+    """lambda_min(sym(M)) of each matrix."""
+    return _eigenvalue_range(matrices)[..., 0]
+
+
+def lambda_max(matrices: Numbers) -> Numbers:
+    """lambda_max(sym(M)) of each matrix."""
+    return _eigenvalue_range(matrices)[..., 1]
+
+
+def _eigenvalue_range(matrices: Numbers) -> Numbers:
+    return _each(matrices, (2,), _loops.eigenvalue_range, _lapack_range, _precise.eigenvalue_range)
+
+
+def stretch(matrices: Numbers) -> Numbers:
+    """D = sqrt(M'M) of each matrix, the positive semidefinite factor of M = U D."""
+    shape = matrices.shape[-2:]
+    return _each(matrices, shape, _loops.stretches, _lapack_stretches, _precise.stretches)
+
+
+def inverse(matrices: Numbers) -> Numbers:
+    """M^{-1} of each matrix."""
+    flat = _flat(matrices)
+    if is_precise(matrices):
+        return _precise.inverses(flat).reshape(matrices.shape)
+    result = np.empty_like(flat)
+    _loops.linear_solutions(flat, np.eye(flat.shape[-1])[None], result)
+    return result.reshape(matrices.shape)
+
+
+def solve(matrices: Numbers, vectors: Numbers) -> Numbers:
+    """M^{-1} v for matrices (..., d, d) and vectors (..., d), which broadcast."""
+    if is_precise(matrices) or is_precise(vectors):
+        return _precise.solutions(precise(matrices), precise(vectors))
+    d = vectors.shape[-1]
+    lead = np.broadcast_shapes(matrices.shape[:-2], vectors.shape[:-1])
+    flat = _flat(np.broadcast_to(matrices, (*lead, d, d)))
+    sides = np.broadcast_to(vectors, (*lead, d)).astype(np.float64).reshape(-1, d, 1)
+    _loops.linear_solutions(flat, sides, sides)
+    return sides.reshape(*lead, d)
+
+
+def _flat(matrices: Numbers) -> Numbers:
+    """Matrices (..., d, d) as a stack (K, d, d); doubles in one block, for the loops."""
+    if matrices.ndim < 2 or matrices.shape[-1] != matrices.shape[-2] or matrices.shape[-1] == 0:
+        raise InputError(f"`matrices` must have shape (..., d, d); found {matrices.shape}")
+    stack = matrices.reshape(-1, *matrices.shape[-2:])
+    return stack if is_precise(stack) else np.require(stack, np.float64, ["C", "W"])
+
+
+def _each(
+    matrices: Numbers,
+    shape: tuple[int, ...],
+    loop: Callable[[Numbers, Numbers], None],
+    lapack: Callable[[Numbers], Numbers],
+    exact: Callable[[Numbers], Numbers],
+) -> Numbers:
+    """Results (..., *shape) of matrices (..., d, d), NaN where a matrix is not finite."""
+    flat = _flat(matrices)
+    if not is_precise(flat) and flat.shape[-1] <= _SMALL:
+        result = np.empty((len(flat), *shape))
+        loop(flat, result)
+    else:
+        with np.errstate(invalid="ignore"):
+            finite = (flat - flat == 0).all(axis=(1, 2))
+        nan = precise(np.nan) if is_precise(flat) else np.nan
+        result = np.full((len(flat), *shape), nan)
+        result[finite] = (exact if is_precise(flat) else lapack)(flat[finite])
+    return result.reshape((*matrices.shape[:-2], *shape))
+
+
+def _lapack_norms(matrices: Numbers) -> Numbers:
+    return np.asarray(np.linalg.norm(matrices, ord=2, axis=(-2, -1)))
+
+
+def _lapack_range(matrices: Numbers) -> Numbers:
+    return np.linalg.eigvalsh((matrices + transpose(matrices)) / 2)[:, [0, -1]]
+
+
+def _lapack_stretches(matrices: Numbers) -> Numbers:
+    _, values, axes = np.linalg.svd(matrices)
+    return np.asarray(transpose(axes) * values[..., None, :] @ axes)
