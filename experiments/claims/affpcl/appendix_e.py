@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from experiments.audit import Claim, interval, reals
-from experiments.claims.affpcl._spaces import systems
+from experiments.audit import Claim
+from experiments.claims.affpcl._iterates import ITERATES, SEVERAL_AGENTS, STEPS
+from experiments.claims.affpcl._spaces import SYSTEMS
 from linsys.theory import central
-
-ITERATES = systems({"delta_theta": reals("d")})
-STEPS = systems({"delta_theta": reals("d"), "step_share": interval(low=0.01)})
-SEVERAL_AGENTS = systems(
-    {"delta_theta": reals("d"), "step_share": interval(low=0.01)}, sizes={"n": (2, 4)}
-)
 
 E1 = Claim(
     id="affpcl.e1",
@@ -53,7 +48,7 @@ E2_H1 = Claim(
     latex=r"H_1=\tfrac1{n^2}\sum_i\mathbb{E}\|g^{i,b}(\theta_*^c)\|^2\le\tfrac{(2G_b)^2}{n}"
     r"\le\tfrac{\sigma^2}{n}",
     kind="upper",
-    space=systems(),
+    space=SYSTEMS,
     measure=central.e2_H1,
 )
 E2_H2 = Claim(
@@ -63,7 +58,7 @@ E2_H2 = Claim(
     "theta_*^c.",
     latex=r"H_2=-\tfrac1{n^2}\sum_i\|\mathbb{E}g^{i,b}(\theta_*^c)\|^2\le0",
     kind="identity",
-    space=systems(),
+    space=SYSTEMS,
     measure=central.e2_H2,
 )
 COR_E1 = Claim(

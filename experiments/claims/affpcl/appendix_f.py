@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from experiments.audit import Claim, interval, reals
-from experiments.claims.affpcl._spaces import systems
-from experiments.claims.affpcl.appendix_d import turning
+from experiments.audit import Claim, reals
+from experiments.claims.affpcl._iterates import ITERATES, SEVERAL_AGENTS, STEPS
+from experiments.claims.affpcl._turning import turning
 from linsys.theory import central
-
-_ITERATES = {"delta_x": reals("d"), "delta_theta": reals("d")}
-_STEP = {"step_share": interval(low=0.01)}
-ITERATES = systems(_ITERATES)
-STEPS = systems({**_ITERATES, **_STEP})
-SEVERAL_AGENTS = systems({**_ITERATES, **_STEP}, sizes={"n": (2, 4)})
 
 F1 = Claim(
     id="affpcl.f1",

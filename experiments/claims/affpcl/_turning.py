@@ -1,0 +1,46 @@
+"""Systems of damped turns in the plane, where the agents' features can cancel in their mean.
+
+A(s) = damping I + turn(s) J with a quarter turn J acts like a complex number. Where the turns of
+agents cancel, the mean Abar^0 is far smaller than every Abar^i, and x_*^c far longer than every
+x_*^i: G_x with and without x_*^c (Appendix C.6 and Section 1.2) are different things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from experiments.audit import Space, interval, positive, reals, simplex
+from experiments.audit._fields import Field
+from experiments.claims.affpcl._spaces import ASSUMES
+from linsys.theory import FiniteStack
+
+
+def damped_turns(*, damping: Any, turn: Any, **fields: Any) -> FiniteStack:
+    """The stack with A(s) = damping I + turn(s) J and Phi(s) = I, for damping (B,), turn (B, S)."""
+    identity, quarter = np.eye(2, dtype=int), np.array([[0, -1], [1, 0]])
+    A = damping[:, None, None, None] * identity + turn[..., None, None] * quarter
+    Phi = (1 + 0 * turn)[..., None, None] * identity
+    return FiniteStack(A=A, Phi=Phi, **fields)
+
+
+def turning(extra: Mapping[str, Field] | None = None) -> Space:
+    """Such systems, which satisfy the standing assumptions, with further fields if given."""
+    return Space(
+        fields={
+            "mu": simplex("n", "S"),
+            "damping": positive(low=0.001, high=1.0),
+            "turn": interval("S", low=-1.0),
+            "theta": reals("n", 2),
+            **(extra or {}),
+        },
+        sizes={"S": (2, 4), "n": (2, 4)},
+        view=damped_turns,
+        assumes=ASSUMES,
+        batched=True,
+    )
+
+
+TURNING = turning()
