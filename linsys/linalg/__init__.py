@@ -51,9 +51,9 @@ def transpose(matrices: Numbers) -> Numbers:
     return np.swapaxes(matrices, -1, -2)
 
 
-def norm(vectors: Numbers, axis: int = -1) -> Numbers:
-    """Euclidean length along one axis; its square must be in the range of the numbers."""
-    return np.asarray(np.sqrt(np.linalg.vecdot(vectors, vectors, axis=axis)))
+def norm(vectors: Numbers) -> Numbers:
+    """Euclidean length of each vector (..., d); its square must be in the range of the numbers."""
+    return np.asarray(np.sqrt(np.vecdot(vectors, vectors)))
 
 
 def operator_norm(matrices: Numbers) -> Numbers:
@@ -95,12 +95,14 @@ def solve(matrices: Numbers, vectors: Numbers) -> Numbers:
     """M^{-1} v for matrices (..., d, d) and vectors (..., d), which broadcast."""
     if is_precise(matrices) or is_precise(vectors):
         return _precise.solutions(precise(matrices), precise(vectors))
-    d = vectors.shape[-1]
-    lead = np.broadcast_shapes(matrices.shape[:-2], vectors.shape[:-1])
-    flat = _flat(np.broadcast_to(matrices, (*lead, d, d)))
-    sides = np.broadcast_to(vectors, (*lead, d)).astype(np.float64).reshape(-1, d, 1)
-    _loops.linear_solutions(flat, sides, sides)
-    return sides.reshape(*lead, d)
+    d, lead = vectors.shape[-1], vectors.shape[:-1]
+    if matrices.shape[:-2] != lead:
+        lead = np.broadcast_shapes(matrices.shape[:-2], lead)
+        matrices = np.broadcast_to(matrices, (*lead, d, d))
+        vectors = np.broadcast_to(vectors, (*lead, d))
+    sides = np.array(vectors, dtype=np.float64, order="C").reshape(-1, d, 1)
+    _loops.linear_solutions(_flat(matrices), sides, sides)
+    return sides.reshape((*lead, d))
 
 
 def _flat(matrices: Numbers) -> Numbers:
@@ -108,7 +110,10 @@ def _flat(matrices: Numbers) -> Numbers:
     if matrices.ndim < 2 or matrices.shape[-1] != matrices.shape[-2] or matrices.shape[-1] == 0:
         raise InputError(f"`matrices` must have shape (..., d, d); found {matrices.shape}")
     stack = matrices.reshape(-1, *matrices.shape[-2:])
-    return stack if is_precise(stack) else np.require(stack, np.float64, ["C", "W"])
+    flags = stack.flags
+    if is_precise(stack) or (flags.carray and stack.dtype == np.float64):
+        return stack
+    return np.array(stack, dtype=np.float64, order="C")
 
 
 def _each(
