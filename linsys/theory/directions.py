@@ -53,6 +53,11 @@ def objective_residual(stack: FiniteStack, theta: Numbers) -> Numbers:
     return apply(stack.Phi, theta[:, None])[:, None] - stack.b
 
 
+def average_residual(stack: FiniteStack, x: Numbers) -> Numbers:
+    """g^{0->i}(x) at s^i = s: A(s) x - b^0(s), shape (B, S, d); x is (B, d)."""
+    return np.asarray(apply(stack.A, x[:, None]) - stack.b.mean(axis=1))
+
+
 # Directions, as the parts of independent sums.
 
 
@@ -98,6 +103,16 @@ def personal(
     return importance_corrected(stack, central, ratio) + own(
         local_residual(stack, x) - central[:, None]
     )
+
+
+def bias_corrected(stack: FiniteStack, x: Numbers, x_c: Numbers) -> Numbers:
+    """gtilde^i = g^i(x^i) + g^0(x^0) - g^{0->i}(x^0) of (5), shape (B, n, n, S, d).
+
+    The average objective b^0(s) = (1/n) sum_j b^j(s) is known, as in Section 3; ``x_c`` stands for
+    x^0 or x^c. Arguments are those of :func:`personal`.
+    """
+    average = averaged(local_residual(stack, x_c))[:, None]
+    return average + own(local_residual(stack, x) - average_residual(stack, x_c)[:, None])
 
 
 # Moments.
