@@ -79,17 +79,20 @@ _INTERRUPTED = "interrupted; the same command resumes"
 
 @app.command("list")
 def list_(out: Out = RESULTS, as_json: Json = False) -> None:
-    """List every figure and rate, and how much of it the results folder holds."""
+    """List figures, rates and sections of claims, and how much the results folder holds."""
     from experiments import _registry, _report
     from experiments._store import Store
+    from experiments.audit import _command, _print
 
     store = Store(out, writable=False)
     found = [_registry.get(name) for name in _registry.names()]
     rows = [_report.listing(experiment, store) for experiment in found]
+    sections = _command.sections(out)
     if as_json:
-        print(_report.dump(rows))
+        print(_report.dump([*rows, *sections]))
     else:
         _report.show_listing(rows)
+        _print.show_sections(sections)
 
 
 @app.command()
@@ -169,9 +172,10 @@ def rates(
 def reproduce(
     profile: Profile = "quick", seed: Seed = None, threads: Threads = None, out: Out = RESULTS
 ) -> None:
-    """Run every figure and every rate, then say what held and where to look."""
+    """Run every figure and every rate, judge every claim, then say what held and where to look."""
     from experiments import _registry, _report
     from experiments._runner import Interrupted
+    from experiments.audit import _command
 
     job = _job(out, profile, threads, seed=seed)
     outcomes: list[Outcome] = []
@@ -187,8 +191,12 @@ def reproduce(
         else:
             _note(f"{name}: {_report.said(outcomes[-1])}")
     _report.show_summary(job.store.root, outcomes, failures)
+    results = _command.judge((), out, "quick", seed or 0, job.threads)
+    if results:
+        _command.show(results, out, tables=False)
     _figures_or_error(outcomes)
-    _exit(not failures and all(outcome.ok for outcome in outcomes))
+    held = all(outcome.ok for outcome in outcomes) and all(result.ok for result in results)
+    _exit(held and not failures)
 
 
 @app.command()
@@ -197,7 +205,7 @@ def audit(
         list[str] | None,
         typer.Argument(
             metavar="[ID...]",
-            help='Ids, patterns ("affpcl.d*"), papers, Python files or "mine.py::mine.id".',
+            help='Ids, papers, sections, patterns ("affpcl.d*") or Python files.',
             show_default="every claim",
         ),
     ] = None,

@@ -40,6 +40,13 @@ class Item:
         """The claim's id."""
         return self.entry.id
 
+    @property
+    def place(self) -> str:
+        """Its section as a person names it: "paper/module", or the path of the file."""
+        if self.origin.endswith(".py"):
+            return self.origin
+        return self.origin.removeprefix(f"{claims.__name__}.").replace(".", "/")
+
 
 def papers() -> list[str]:
     """Every paper with claims, in alphabetical order, without importing any."""
@@ -90,8 +97,8 @@ def find(origin: str, name: str) -> Item:
 def select(references: Sequence[str]) -> list[Item]:
     """The claims that references name, each once; the whole catalogue without any.
 
-    A reference is an id, a pattern ("affpcl.d1*"), a paper, a Python file, or one claim or pattern
-    of a file ("mine.py::mine.mass").
+    A reference is an id, a section ("affpcl/appendix_d"), a paper, a pattern of one of these
+    ("affpcl.d1*"), a Python file, or one claim or pattern of a file ("mine.py::mine.mass").
     """
     if not references:
         return catalogue()
@@ -115,13 +122,15 @@ def of_file(path: str) -> list[Item]:
 
 
 def _matching(name: str, items: Sequence[Item]) -> list[Item]:
-    ids = [item.id for item in items]
-    pattern = f"{name}.*" if any(item.entry.paper == name for item in items) else name
-    if not any(character in pattern for character in "*?["):
-        known("claim", name, ids)
-    found = [item for item in items if fnmatch.fnmatchcase(item.id, pattern)]
-    if not found:
+    found = [
+        item
+        for item in items
+        if any(fnmatch.fnmatchcase(n, name) for n in (item.id, item.place, item.entry.paper))
+    ]
+    if not found and any(character in name for character in "*?["):
         raise InputError(f"claim pattern must match an id; found {name!r} that matches none")
+    if not found:
+        known("claim", name, [item.id for item in items])
     return found
 
 
@@ -152,9 +161,9 @@ def _checked(items: Sequence[Item]) -> list[Item]:
 
 
 def _sections(paper: str) -> list[str]:
-    """The modules of a paper: its sections, then its appendices."""
+    """The modules of a paper: its sections, its appendices, then the rest."""
     names = [m.name for m in _public([str(Path(root) / paper) for root in claims.__path__])]
-    names.sort(key=lambda name: (name.startswith("appendix"), name))
+    names.sort(key=lambda n: (not n.startswith("section"), not n.startswith("appendix"), n))
     return [f"{claims.__name__}.{paper}.{name}" for name in names]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from experiments._model import Config
 from experiments._names import known
@@ -52,12 +53,21 @@ def judge(
     return results
 
 
-def show(results: Sequence[Result], out: Path, as_json: bool) -> None:
-    """Print verdicts: one JSON array with one object per claim, or tables."""
-    if as_json:
+def show(
+    results: Sequence[Result], out: Path, as_json: bool = False, *, tables: bool = True
+) -> None:
+    """Print verdicts: one JSON array with one object per claim, or tables, or the sums alone."""
+    if not tables:
+        _print.show_summary(results, Records(out, writable=False))
+    elif as_json:
         print(dump([result.to_dict() for result in results]))
     else:
         _print.show_results(results, Records(out, writable=False))
+
+
+def sections(out: Path) -> list[dict[str, Any]]:
+    """Every section of the catalogue and how its claims came out last."""
+    return _print.sections(select(()), Records(out, writable=False))
 
 
 def tell(references: Sequence[str], out: Path, as_json: bool, *, in_full: bool) -> None:

@@ -23,7 +23,7 @@ _STYLES = {"violated": "yellow", "vacuous": "yellow", "unreachable": "yellow"}
 def show_results(results: Sequence[Result], records: Records) -> None:
     """Print all verdicts by section, what is false or unexpected in full, and a summary."""
     screen = console()
-    for title, group in groupby(results, key=lambda result: result.item.section):
+    for (_, title), group in groupby(results, key=lambda r: (r.item.origin, r.item.section)):
         part = list(group)
         rows = [_row(result) for result in part]
         styles = {k: _style(result) for k, result in enumerate(part) if _style(result)}
@@ -32,20 +32,60 @@ def show_results(results: Sequence[Result], records: Records) -> None:
     for result in results:
         if not result.ok or result.verdict.verdict == "violated":
             say(screen, ["", *_explained(result, records)])
-    say(screen, ["", summary(results), f"Verdicts: {records.root}"])
+    say(screen, ["", *summary(results, records)])
 
 
-def summary(results: Sequence[Result]) -> str:
-    """How many came out how, and whether any was not expected."""
+def show_summary(results: Sequence[Result], records: Records) -> None:
+    """Print how the claims came out, without the tables."""
+    say(console(), summary(results, records))
+
+
+def summary(results: Sequence[Result], records: Records) -> list[str]:
+    """How many came out how, which not as expected, and where to look."""
     strangers = [result.item.id for result in results if not result.ok]
     surprise = f"not as expected: {', '.join(strangers)}" if strangers else "all as expected"
-    return f"{len(results)} claims: {counted(results)}; {surprise}"
+    lines = [f"{len(results)} claims: {counted(results)}; {surprise}", f"Verdicts: {records.root}"]
+    if any(result.verdict.counterexample for result in results):
+        lines.append(f"Counterexamples: {records.counterexamples}")
+    return lines
 
 
 def counted(results: Iterable[Result]) -> str:
     """How often each verdict occurs, such as "20 holds, 3 violated"."""
     found = Counter(result.verdict.verdict for result in results)
     return ", ".join(f"{found[verdict]} {verdict}" for verdict in VERDICTS if found[verdict])
+
+
+def show_sections(rows: Sequence[dict[str, Any]]) -> None:
+    """Print what ``sections`` gave, a line each."""
+    headers = ("claims", "section", "last verdicts")
+    cells = []
+    for row in rows:
+        verdicts = ", ".join(f"{count} {verdict}" for verdict, count in row["verdicts"].items())
+        cells.append([row["id"], row["title"], verdicts])
+    console().print(tabulate(headers, cells))
+
+
+def sections(items: Sequence[Item], records: Records) -> list[dict[str, Any]]:
+    """Every section of the catalogue as plain JSON values, with how its claims came out last."""
+    rows = []
+    for place, group in groupby(items, key=lambda item: item.place):
+        part = list(group)
+        found = Counter(last.verdict.verdict if (last := records.latest(i)) else "" for i in part)
+        verdicts = {v: found[v] for v in VERDICTS if found[v]}
+        if found[""]:
+            verdicts["not judged yet"] = found[""]
+        rows.append(
+            {
+                "id": place,
+                "paper": part[0].entry.paper,
+                "title": part[0].section,
+                "kind": "claims",
+                "claims": len(part),
+                "verdicts": verdicts,
+            }
+        )
+    return rows
 
 
 def show_catalogue(rows: Sequence[dict[str, Any]]) -> None:
@@ -92,7 +132,7 @@ def show_claim(item: Item, records: Records, correction: Item | None) -> None:
     if isinstance(entry, Claim):
         lines += ["", "Instances:", *(f"  {line}" for line in assumptions(entry.space))]
     unknown = ["No verdict of the current code is stored."]
-    lines += ["", *(_explained(last, records) if last else unknown)]
+    lines += ["", *(_explained(last, records, best=True) if last else unknown)]
     if not last or (last.ok and last.verdict.verdict != "violated"):
         lines += _reasons(item)
     if correction is not None:
@@ -134,7 +174,7 @@ def _domain(domain: Field) -> str:
 def show_replay(again: Again) -> None:
     """Print both sides of a replayed instance, the verdict, and whether it was to be expected."""
     found = again.verdict
-    lines = [f"{found.id}: {found.verdict} (stated: {again.stated})", *_sides(found)]
+    lines = [f"{found.id}: {found.verdict} (stated: {again.stated})", *_sides(found, best=True)]
     say(console(), [*lines, "reproduced" if again.ok else "NOT reproduced"])
 
 
@@ -161,26 +201,29 @@ def _style(result: Result) -> str:
     return _STYLES.get(result.verdict.verdict, "") if result.ok else "bold red"
 
 
-def _explained(result: Result, records: Records) -> list[str]:
-    """A verdict in a few lines: the two sides, the instance, why, and what to do with it."""
+def _explained(result: Result, records: Records, *, best: bool = False) -> list[str]:
+    """A verdict in a few lines: both sides, the counterexample, why, and what to do with it.
+
+    Where there is no counterexample, the tightest instance stands in its place if ``best``.
+    """
     found, entry = result.verdict, result.item.entry
     expected = "" if result.ok else f" (expected: {entry.expect})"
     lines = [f"{entry.id}: {found.verdict}{expected}"]
     if found.verdict == "violated":
         lines += [f"  {line}" for line in _paragraph(entry.text)]
-    lines += _sides(found)
+    lines += _sides(found, best=best)
     lines += [f"  {line}" for line in _reasons(result.item)]
     if found.counterexample is not None:
         lines.append(f"  again: ratecheck audit --replay {records.replay_path(result.item)}")
     return lines
 
 
-def _sides(found: Verdict) -> list[str]:
+def _sides(found: Verdict, *, best: bool) -> list[str]:
     """Measured and bound, the instance they are from, and what else is to be said."""
     lines = []
     if found.measured:
         lines.append(f"  measured {found.measured}, bound {found.bound}")
-    instance = found.counterexample or found.best or {}
+    instance = found.counterexample or (found.best if best else None) or {}
     lines += [f"  {name} = {json.dumps(value)}" for name, value in instance.items()]
     return lines + [f"  {line}" for line in _paragraph(found.reason)]
 

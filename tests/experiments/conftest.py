@@ -17,6 +17,7 @@ import pytest
 import experiments
 from experiments import _registry
 from experiments._model import Experiment
+from experiments.audit import _catalogue
 from experiments.cli import main
 
 EXTRA = Path(__file__).parent / "extra"
@@ -32,12 +33,13 @@ def _forget() -> dict[str, ModuleType]:
 
 @pytest.fixture
 def toys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Only the toys are registered."""
+    """Only the toys are registered, and no claims."""
     loaded = _forget()
     monkeypatch.setattr(experiments, "__path__", [str(EXTRA), *experiments.__path__])
     found = [name for name in _registry.names() if name.startswith("toy/")]
     monkeypatch.setattr(_registry, "names", lambda: found)
     monkeypatch.setattr(_registry, "benchmarks", lambda: ["toy"])
+    monkeypatch.setattr(_catalogue, "papers", list)
     yield
     _forget()
     sys.modules.update(loaded)

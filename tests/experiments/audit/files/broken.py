@@ -1,0 +1,65 @@
+"""Claims whose measures misbehave in every way that a user's can."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from experiments.audit import Claim, Space, claim, simplex
+
+SPACE = Space(fields={"p": simplex("k")}, sizes={"k": (1, 3)})
+#: A space whose own instances break what it promises.
+FALSE = Space(
+    fields={"p": simplex("k")}, sizes={"k": (2, 2)}, assumes={"p is sorted": lambda i: False}
+)
+Measure = Callable[[Any], Any]
+
+
+def declare(name: str, measure: Measure, space: Space = SPACE) -> Claim:
+    text = f"a claim that {name}"
+    return claim(id=f"broken.{name}", source="nowhere", kind="upper", space=space, text=text)(
+        measure
+    )
+
+
+def on_two(act: Callable[[], Any]) -> Measure:
+    """A measure that does this on distributions of two numbers only."""
+
+    def measure(instance: Any) -> tuple[Any, Any]:
+        if len(instance.p) == 2:
+            act()
+        return instance.p.max(), 1
+
+    return measure
+
+
+def fail() -> None:
+    raise RuntimeError("no two")
+
+
+def turn() -> None:
+    while True:
+        pass
+
+
+def loud(instance: Any) -> tuple[Any, Any]:
+    os.write(1, b"")
+    print("a measure that prints")
+    return instance.p.max(), 1
+
+
+GOOD = declare("good", on_two(lambda: None))
+RAISES = declare("raises", on_two(fail))
+SHAPE = declare("shape", lambda instance: instance.p)
+ASSUMES = declare("assumes", lambda instance: (instance.p.max(), 1), FALSE)
+TURNS = declare("turns", on_two(turn))
+SLEEPS = declare("sleeps", on_two(lambda: time.sleep(1000)))
+LEAVES = declare("leaves", on_two(lambda: sys.exit(3)))
+KILLS = declare("kills", on_two(lambda: os._exit(7)))
+FAULTS = declare("faults", on_two(lambda: ctypes.string_at(0)))
+LOUD = declare("loud", loud)
+LAST = declare("last", on_two(lambda: None))

@@ -1,0 +1,149 @@
+"""Which claims exist, and how they are named, matched and refused."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from experiments import claims
+from experiments._names import known
+from experiments.audit import _catalogue
+from experiments.audit._catalogue import catalogue, find, select
+from linsys import InputError
+
+MINE = Path(__file__).parent / "files" / "mine.py"
+HEAD = "from experiments.audit import Claim, NotChecked, Space, simplex\n"
+CLAIM = """
+{constant} = Claim(
+    id="{id}", source="paper", text="it holds", kind="upper", corrected={corrected},
+    space=Space(fields={{"p": simplex("k")}}, sizes={{"k": (1, 2)}}),
+    measure=lambda i: (i.p.max(), 1),
+)
+"""
+
+
+def a_claim(constant: str, name: str, corrected: str | None = None) -> str:
+    return CLAIM.format(constant=constant, id=name, corrected=repr(corrected))
+
+
+@pytest.fixture
+def papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Two papers of our own in place of the real ones: a folder to write their modules to."""
+    loaded = {
+        n: sys.modules.pop(n) for n in list(sys.modules) if n.startswith(f"{claims.__name__}.")
+    }
+    monkeypatch.setattr(claims, "__path__", [str(tmp_path)])
+    for paper in ("lemmas", "others"):
+        (tmp_path / paper).mkdir()
+        (tmp_path / paper / "__init__.py").write_text("")
+    modules = {
+        "lemmas/appendix_a": a_claim("B", "lemmas.b") + a_claim("A", "lemmas.a") + "C = A\n",
+        "lemmas/section_1": a_claim("S1", "lemmas.s1") + a_claim("S2", "lemmas.s2"),
+        "lemmas/section_2": "from experiments.claims.lemmas.section_1 import S1\n"
+        + a_claim("S3", "lemmas.s3", "lemmas.a"),
+        "lemmas/rates": 'N = NotChecked(id="lemmas.n", source="p", text="t", note="why")\n',
+        "lemmas/_helpers": a_claim("H", "lemmas.h"),
+        "others/section_1": a_claim("O", "others.o"),
+    }
+    for name, content in modules.items():
+        (tmp_path / f"{name}.py").write_text(f'"""Title of {name}.\n\nMore."""\n{HEAD}{content}')
+    yield tmp_path
+    for name in [n for n in sys.modules if n.startswith(f"{claims.__name__}.")]:
+        del sys.modules[name]
+    sys.modules.update(loaded)
+
+
+def ids(*references: str) -> list[str]:
+    return [item.id for item in select(references)]
+
+
+def test_every_claim_is_listed_once_in_the_order_of_the_paper(papers: Path) -> None:
+    first = ["lemmas.s1", "lemmas.s2", "lemmas.s3", "lemmas.b", "lemmas.a", "lemmas.n"]
+    assert ids() == [*first, "others.o"]
+    assert [item.id for item in catalogue("lemmas")] == first
+    assert _catalogue.papers() == ["lemmas", "others"]
+    item = select(["lemmas.b"])[0]
+    assert (item.section, item.place) == ("Title of lemmas/appendix_a", "lemmas/appendix_a")
+    assert find(item.origin, "lemmas.b").entry is item.entry
+
+
+def test_ids_papers_sections_and_patterns(papers: Path) -> None:
+    assert ids("others") == ids("others.*") == ["others.o"]
+    assert ids("lemmas/appendix_a") == ["lemmas.b", "lemmas.a"]
+    assert ids("lemmas/section_*") == ids("lemmas.s?") == ["lemmas.s1", "lemmas.s2", "lemmas.s3"]
+    assert ids("lemmas.a", "lemmas.[ab]", "lemmas.a") == ["lemmas.a", "lemmas.b"]
+    with pytest.raises(InputError, match=r"pattern must match an id; found 'lemmas\.x\*' that"):
+        ids("lemmas.x*")
+    with pytest.raises(InputError, match=r"found 'lemmas\.s4' \(did you mean lemmas\.s3\?\)"):
+        ids("lemmas.s4")
+
+
+def test_files_and_parts_of_files(papers: Path) -> None:
+    own = ["mine.norm", "mine.mass", "mine.mass_corrected", "mine.taste"]
+    assert ids(str(MINE)) == own
+    assert ids(f"{MINE}::mine.mass", "others.o") == ["mine.mass", "others.o"]
+    assert ids(f"{MINE}::*mass*") == ["mine.mass", "mine.mass_corrected"]
+    with pytest.raises(InputError, match=r"must be one of mine\.norm, .* \(did you mean mine\.m"):
+        ids(f"{MINE}::mine.mss")
+
+
+def test_files_without_claims_and_broken_ones(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    with pytest.raises(InputError, match="claims file must exist; found no file"):
+        ids(str(path))
+    path.write_text("x = 1\n")
+    with pytest.raises(InputError, match="must define claims at its top level; found none in"):
+        ids(str(path))
+    path.write_text("x = 1\n1 / 0\n")
+    with pytest.raises(InputError, match=r"ZeroDivisionError: division by zero at .*mine\.py:2"):
+        ids(str(path))
+    path.write_text(HEAD + a_claim("A", "mine.a"))
+    assert ids(str(path)) == ["mine.a"]
+    path.write_text(HEAD + a_claim("A", "mine.b"))  # an edit is seen
+    assert ids(str(path)) == ["mine.b"]
+
+
+@pytest.mark.parametrize(
+    ("module", "content", "message"),
+    [
+        ("others/section_2", a_claim("A", "others.o"), r"distinct; found others\.o in experiments"),
+        (
+            "others/section_2",
+            a_claim("A", "lemmas.z"),
+            r"must start with others\.; found lemmas\.z",
+        ),
+        ("others/section_2", a_claim("A", "others.a", "others.x"), "the id of a claim; found 'oth"),
+        ("others/section_2", a_claim("A", "others.a", "lemmas.n"), "the id of a claim; found 'lem"),
+    ],
+)
+def test_a_wrong_catalogue_is_refused(
+    papers: Path, module: str, content: str, message: str
+) -> None:
+    (papers / f"{module}.py").write_text(HEAD + content)
+    with pytest.raises(InputError, match=message):
+        catalogue()
+
+
+def test_the_real_catalogue_is_sound() -> None:
+    items = catalogue()
+    assert len(items) > 50
+    for item in items:
+        assert item.entry.text
+        assert item.entry.source
+        if item.entry.expect == "violated":
+            assert item.entry.note, f"{item.id} is false without a reason"
+
+
+def test_of_many_names_only_the_nearest_are_listed() -> None:
+    names = [f"paper.lemma_{k}" for k in range(150)]
+    with pytest.raises(InputError) as error:
+        known("claim", "paper.lema_77", names)
+    said = str(error.value)
+    assert "must be one of 150 known names, such as paper.lemma_77, " in said
+    assert said.count("paper.lemma_") == 9
+    assert said.endswith("found 'paper.lema_77' (did you mean paper.lemma_77?)")
+    with pytest.raises(InputError, match=r"must be one of a, b; found 'zzz'$"):
+        known("letter", "zzz", ["a", "b"])

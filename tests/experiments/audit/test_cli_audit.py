@@ -1,0 +1,302 @@
+"""``ratecheck audit``: exit codes, one line per error, and nothing but the answer on stdout."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FILES = Path(__file__).parent / "files"
+MINE = FILES / "mine.py"
+Call = Callable[..., Any]
+ONE = ("--threads", 1)
+KEYS = {"id", "verdict", "ratio", "instances", "counterexample", "corrected", "expected", "ok"}
+KEYS |= {"measured", "bound", "effort", "seed", "reason", "source", "section", "kind"}
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A results folder that has the verdicts of ``mine.py``."""
+    out = tmp_path_factory.mktemp("judged")
+    command = [sys.executable, "-m", "experiments", "audit", str(MINE), "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return out
+
+
+@pytest.fixture
+def false(tmp_path: Path) -> Path:
+    """The same claims, but nobody expects the false one to be false."""
+    path = tmp_path / "false.py"
+    path.write_text(MINE.read_text().replace('    expect="violated",\n', ""))
+    return path
+
+
+def test_an_expected_violation_is_no_failure(ratecheck: Call, judged: Path) -> None:
+    said = ratecheck("audit", MINE, "--out", judged)
+    assert (said.code, said.err) == (0, "")
+    for text in (
+        "Claims about one probability distribution",
+        "mine.mass_corrected   holds",
+        "mine.mass: violated\n",
+        "  no probability exceeds the sum of squares\n  measured 0.7, bound 0.58\n",
+        "  p = [0.3, 0.7]\n  the proof squares a number below one\n",
+        "4 claims: 2 holds, 1 violated, 1 not checked; all as expected\n",
+        f"Verdicts: {judged / 'audit'}\n",
+    ):
+        assert text in said.out
+
+
+def test_json_is_one_array_with_the_promised_keys(ratecheck: Call, judged: Path) -> None:
+    said = ratecheck("audit", MINE, "--out", judged, "--json")
+    norm, mass, corrected, taste = json.loads(said.out)
+    assert said.code == 0
+    assert all(set(claim) >= KEYS for claim in (norm, mass, corrected, taste))
+    assert (norm["verdict"], norm["ok"], norm["counterexample"]) == ("holds", True, None)
+    assert norm["instances"] >= 3000
+    assert (mass["verdict"], mass["corrected"]) == ("violated", "mine.mass_corrected")
+    assert (mass["counterexample"], mass["measured"]) == ({"p": [0.3, 0.7]}, "0.7")
+    assert mass["ratio"] == pytest.approx(0.7 / 0.58, rel=1e-12)
+    assert (taste["verdict"], taste["ratio"], taste["instances"]) == ("not checked", None, 0)
+
+
+def test_an_unexpected_verdict_leaves_one(ratecheck: Call, false: Path, tmp_path: Path) -> None:
+    said = ratecheck("audit", false, "--out", tmp_path / "out", *ONE)
+    assert said.code == 1
+    assert "violated, EXPECTED holds" in said.out
+    assert "not as expected: mine.mass\n" in said.out
+    said = ratecheck("audit", f"{false}::mine.norm", "--out", tmp_path / "out", "--json")
+    assert said.code == 0
+    said = ratecheck("audit", f"{false}::*mass*", "--out", tmp_path / "out", "--json")
+    assert said.code == 1
+    assert [claim["ok"] for claim in json.loads(said.out)] == [False, True]
+
+
+def test_an_error_leaves_one_and_names_the_instance(ratecheck: Call, tmp_path: Path) -> None:
+    broken = f"{FILES / 'broken.py'}::broken.raises"
+    said = ratecheck("audit", broken, "--out", tmp_path, *ONE)
+    assert said.code == 1
+    assert "  p = [0.5, 0.5]\n  measure raised RuntimeError: no two\n" in said.out
+    replay = tmp_path / "audit" / "counterexamples" / "broken.raises.json"
+    said = ratecheck("audit", "--replay", replay)
+    assert (said.code, "reproduced" in said.out) == (0, True)
+
+
+def test_list_has_every_claim_and_its_last_verdict(ratecheck: Call, judged: Path) -> None:
+    said = ratecheck("audit", MINE, "--list", "--json", "--out", judged)
+    rows = json.loads(said.out)
+    assert [row["stored"] for row in rows] == ["holds", "violated", "holds", "not checked"]
+    assert rows[0] == {
+        "id": "mine.norm",
+        "kind": "upper",
+        "source": "my paper, Lemma 1",
+        "section": "Claims about one probability distribution",
+        "statement": "the largest probability squared is at most the sum of squares",
+        "stored": "holds",
+    }
+    said = ratecheck("audit", MINE, "--list", "--out", judged / "absent")
+    assert said.code == 0
+    assert "no probability exceeds the sum of squares" in said.out
+    assert not (judged / "absent").exists()
+
+
+def test_show_says_all_about_a_claim(ratecheck: Call, judged: Path) -> None:
+    said = ratecheck("audit", f"{MINE}::mine.norm", "--show", "--out", judged)
+    for text in ("mine.norm (my paper, Lemma 1; upper)", r"LaTeX: \max_k p_k^2", "k from 1 to 3"):
+        assert text in said.out
+    assert "p: probability distributions (k)" in said.out
+    assert "p = [1.0]" in said.out  # the tightest instance
+    said = ratecheck("audit", f"{MINE}::mine.mass", "--show", "--out", judged)
+    for text in ("corrected: mine.mass_corrected", "sum p_k^2 <= max p_k sum p_k", "--replay "):
+        assert text in said.out
+    said = ratecheck("audit", f"{MINE}::mine.mass", "--show", "--json", "--out", judged)
+    (described,) = json.loads(said.out)
+    assert described["result"]["counterexample"] == {"p": [0.3, 0.7]}
+    assert described["assumptions"] == ["k from 1 to 3", "p: probability distributions (k)"]
+
+
+def replayed(judged: Path) -> dict[str, Any]:
+    path = judged / "audit" / "counterexamples" / "mine.mass.json"
+    content: dict[str, Any] = json.loads(path.read_text())
+    return content
+
+
+def test_replay_shows_both_sides_again(ratecheck: Call, judged: Path, tmp_path: Path) -> None:
+    said = ratecheck("audit", "--replay", judged / "audit/counterexamples/mine.mass.json")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.splitlines() == [
+        "mine.mass: violated (stated: violated)",
+        "  measured 0.7, bound 0.58",
+        "  p = [0.3, 0.7]",
+        "reproduced",
+    ]
+    path = tmp_path / "other.json"
+    content = replayed(judged)
+    # Equal probabilities are no counterexample: the file says what is not so.
+    path.write_text(json.dumps({**content, "instance": {"p": [1.0]}}))
+    said = ratecheck("audit", "--replay", path, "--json")
+    assert (said.code, json.loads(said.out)["verdict"]) == (1, "holds")
+    # What breaks an assumption is no instance.
+    path.write_text(json.dumps({**content, "instance": {"p": [0.5, 0.6]}}))
+    said = ratecheck("audit", "--replay", path)
+    assert (said.code, "the instance breaks 'domain of p'" in said.out) == (1, True)
+    # A file that has moved is named; without a stated verdict it is the expected one.
+    moved = shutil.copy(MINE, tmp_path / "moved.py")
+    path.write_text(json.dumps({"id": "mine.mass", "instance": {"p": [0.3, 0.7]}}))
+    assert ratecheck("audit", moved, "--replay", path).code == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("", "replay file must be JSON; found Expecting value"),
+        ("[1]", "replay file must hold one object; found list"),
+        ("{}", "replay file must have `id` and `instance`; found nothing in"),
+        ({"id": 3}, "must have `id` and `instance`"),
+        ({"instance": [0.3, 0.7]}, "must have `id` and `instance`"),
+        ({"id": "mine.mas"}, "found 'mine.mas' (did you mean mine.mass?)"),
+        ({"id": "mine.taste"}, "must be of a claim about instances; found mine.taste"),
+        ({"verdict": "wrong"}, "must be a verdict; found 'wrong'"),
+        ({"file": "/no/such.py"}, "claims file must exist; found no file /no/such.py"),
+        ({"instance": {"q": [0.3, 0.7]}}, "must have the fields ['p']; found ['q']"),
+        ({"instance": {"p": ["a"]}}, "must hold numbers; found could not convert"),
+        ({"instance": {"p": [[0.3], 0.7]}}, "must hold numbers; found "),
+        ({"instance": {"p": [[0.3, 0.7]]}}, "`p` must have axes"),
+        ({"instance": {"p": None}}, "`p` must have axes"),
+    ],
+)
+def test_malformed_replay_files_leave_two_and_one_line(
+    ratecheck: Call, judged: Path, tmp_path: Path, change: Any, message: str
+) -> None:
+    path = tmp_path / "replay.json"
+    content = change if isinstance(change, str) else json.dumps({**replayed(judged), **change})
+    path.write_text(content)
+    said = ratecheck("audit", "--replay", path)
+    assert (said.code, said.out) == (2, "")
+    assert len(said.err.splitlines()) == 1
+    assert message in said.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["mine.mass"], "known names, such as affpcl."),
+        (["affpcl.d1x"], "found 'affpcl.d1x' (did you mean affpcl.d1"),
+        (["nothing.*"], "claim pattern must match an id; found 'nothing.*'"),
+        (["missing.py"], "claims file must exist; found no file missing.py"),
+        ([f"{MINE}::mine.nrm"], "found 'mine.nrm' (did you mean mine.norm?)"),
+        ([MINE, "--effort", "qick"], "`effort` must be one of quick, normal, hunt; found 'qick'"),
+        ([MINE, "--seed", "-1"], "`seed` must be a whole number of at least 0; found -1"),
+        ([MINE, "--threads", "0"], "`threads` must be at least 1; found 0"),
+        ([MINE, "--limit", "0"], "`limit` must be a positive number of seconds; found 0"),
+        ([MINE, "--limit", "nan"], "`limit` must be a positive number of seconds; found nan"),
+        (["--replay", "missing.json"], "replay file must be readable; found missing.json: No such"),
+        ([MINE, "--out", MINE], "output folder must be writable; found"),
+        ([MINE, "--write", MINE], "folder of `--write` must be writable; found"),
+        (["--efort", "quick"], "--efort"),
+    ],
+)
+def test_wrong_arguments_leave_two_and_one_line(
+    ratecheck: Call,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[object],
+    message: str,
+) -> None:
+    monkeypatch.setenv("RATECHECK_OUT", str(tmp_path))
+    said = ratecheck("audit", *arguments)
+    assert (said.code, said.out) == (2, "")
+    assert len(said.err.splitlines()) == 1
+    assert message in said.err
+    assert len(said.err) < 600
+
+
+def test_write_leaves_both_data_files(ratecheck: Call, judged: Path, tmp_path: Path) -> None:
+    said = ratecheck("audit", MINE, "--out", judged, "--write", tmp_path / "data")
+    assert said.code == 0
+    assert {p.name for p in (tmp_path / "data").iterdir()} == {"verdicts.json", "verdicts.md"}
+
+
+def test_the_catalogue_is_listed_with_the_experiments(ratecheck: Call, tmp_path: Path) -> None:
+    said = ratecheck("list", "--json", "--out", tmp_path)
+    rows = [row for row in json.loads(said.out) if row["kind"] == "claims"]
+    assert "affpcl/appendix_d" in [row["id"] for row in rows]
+    assert all(row["verdicts"] == {"not judged yet": row["claims"]} for row in rows)
+    text = ratecheck("list", "--out", tmp_path).out
+    assert all(f"{row['claims']} not judged yet" in text for row in rows)
+
+
+@pytest.mark.usefixtures("toys")
+def test_reproduce_judges_the_claims_as_well(
+    ratecheck: Call, false: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from experiments.audit import _catalogue
+
+    for path, code in ((MINE, 0), (false, 1)):
+        monkeypatch.setattr(
+            _catalogue, "catalogue", lambda path=path: _catalogue.of_file(str(path))
+        )
+        said = ratecheck("reproduce", "--out", tmp_path / "out", *ONE)
+        assert said.code == code
+        assert "4 hold, 0 not decided, 0 fail" in said.out
+        assert "4 claims: 2 holds, 1 violated, 1 not checked; " in said.out
+    assert "not as expected: mine.mass" in said.out
+
+
+SLOW = """
+import time
+from pathlib import Path
+from experiments.audit import Space, claim, simplex
+
+SPACE = Space(fields={"p": simplex("k")}, sizes={"k": (1, 2)})
+
+@claim(id="slow.first", source="s", kind="upper", space=SPACE, text="at once")
+def first(instance):
+    return instance.p.max(), 1
+
+@claim(id="slow.second", source="s", kind="upper", space=SPACE, text="once it may")
+def second(instance):
+    Path(__file__).with_name("begun").touch()
+    while not Path(__file__).with_name("go").exists():
+        time.sleep(0.01)
+    return instance.p.max(), 1
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_audit_resumes(
+    command: Callable[..., subprocess.Popen[str]], tmp_path: Path, stop: signal.Signals
+) -> None:
+    path, out = tmp_path / "slow.py", tmp_path / "out"
+    path.write_text(SLOW)
+    first = command("audit", path, "--out", out, "--threads", 1)
+    kept = out / "audit" / "slow" / "first"
+    until = time.monotonic() + 60
+    while not (list(kept.glob("quick*.json")) and (tmp_path / "begun").exists()):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    first.send_signal(stop)
+    printed, said = first.communicate(timeout=60)
+    assert printed == ""
+    if stop == signal.SIGINT:
+        assert first.returncode == 130
+        assert said.splitlines() == [
+            "ratecheck: interrupted; 1 of 2 verdicts are saved, the same command resumes"
+        ]
+    (record,) = kept.glob("quick*.json")
+    when = record.stat().st_mtime_ns
+    (tmp_path / "go").touch()
+    second = command("audit", path, "--out", out, "--threads", 1, "--json")
+    printed, _ = second.communicate(timeout=60)
+    assert second.returncode == 0
+    assert [claim["verdict"] for claim in json.loads(printed)] == ["holds", "holds"]
+    assert record.stat().st_mtime_ns == when

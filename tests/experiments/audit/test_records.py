@@ -1,0 +1,216 @@
+"""Stored verdicts: kept, keyed by the code, noticed when damaged; errors are never kept."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments import _revision
+from experiments._runner import Interrupted
+from experiments.audit import _export, _records
+from experiments.audit._catalogue import Item, select
+from experiments.audit._records import Records, Result, audit
+from experiments.audit._verdict import Verdict
+from linsys import InputError
+
+FILES = Path(__file__).parent / "files"
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """A claims file to be edited."""
+    return Path(shutil.copy(FILES / "mine.py", tmp_path))
+
+
+@pytest.fixture
+def handed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ids of claims that were really judged; every one with the verdict it expects."""
+    done: list[str] = []
+
+    def judged(items: Sequence[Item], *arguments: Any, **options: Any) -> Iterator[Any]:
+        for item in items:
+            done.append(item.id)
+            expect = item.entry.expect
+            instance = {"p": [0.3, 0.7]} if expect == "violated" else None
+            yield item, Verdict(item.id, expect, ratio=0.1, counterexample=instance)
+
+    monkeypatch.setattr(_records, "judged", judged)
+    return done
+
+
+def run(path: Path, out: Path, **options: Any) -> list[Result]:
+    given: dict[str, Any] = {"effort": "quick", "seed": 0, "workers": 1, **options}
+    return audit(select([str(path)]), Records(out), **given)
+
+
+IDS = ["mine.norm", "mine.mass", "mine.mass_corrected", "mine.taste"]
+
+
+def test_a_second_run_judges_nothing(mine: Path, tmp_path: Path, handed: list[str]) -> None:
+    seen: list[tuple[int, int]] = []
+    first = run(mine, tmp_path / "out", progress=lambda done, total: seen.append((done, total)))
+    assert handed == IDS
+    assert seen == [(k, 4) for k in range(5)]
+    second = run(mine, tmp_path / "out")
+    assert handed == IDS
+    assert [r.to_dict() for r in first] == [r.to_dict() for r in second]
+    assert [r.item.id for r in second] == IDS
+    assert all(r.ok for r in second)
+
+
+def test_effort_seed_and_source_are_the_key(mine: Path, tmp_path: Path, handed: list[str]) -> None:
+    out = tmp_path / "out"
+    run(mine, out)
+    run(mine, out, effort="normal")
+    run(mine, out, seed=1)
+    assert len(handed) == 12
+    mine.write_text(mine.read_text() + "\n# edited\n")
+    run(mine, out)
+    assert len(handed) == 16
+    names = [p.name for p in (out / "audit" / "mine" / "norm").iterdir()]
+    assert sorted(n.rpartition("-")[0] for n in names) == [
+        "normal-0",
+        "quick-0",
+        "quick-0",
+        "quick-1",
+    ]
+
+
+def test_the_engine_is_part_of_the_key_and_what_prints_is_not(
+    mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from experiments.audit import _verdict
+    from experiments.audit._catalogue import module
+
+    seen: list[set[str]] = []
+    found = _revision._imported
+
+    def spy(roots: Any) -> dict[str, Path]:
+        seen.append(set(found(roots)))
+        return found(roots)
+
+    monkeypatch.setattr(_revision, "_imported", spy)
+    _records._revision(module(str(mine)))
+    names = {n.removeprefix("experiments.audit.") for n in seen[0] if "audit" in n}
+    assert names >= {"_search", "_judge", "_samples", "_shrink", "_space", "_fields", "_claim"}
+    assert not names & {"_pool", "_records", "_print", "_export", "_catalogue", "_command"}
+    assert _verdict.__name__ not in seen[0]  # it counts by its content, as a root
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "other", "binary"])
+def test_damaged_verdicts_are_judged_again(
+    mine: Path, tmp_path: Path, handed: list[str], damage: str
+) -> None:
+    out = tmp_path / "out"
+    whole = run(mine, out)
+    records = Records(out)
+    path = records.path(whole[0].item, "quick", 0)
+    text = path.read_text()
+    if damage == "cut":
+        path.write_text(text[: len(text) // 2])
+    elif damage == "changed":
+        assert "0.1" in text
+        path.write_text(text.replace("0.1", "0.2"))
+    elif damage == "other":
+        shutil.copy(records.path(whole[1].item, "quick", 0), path)
+    else:
+        path.write_bytes(b"\xff\x00")
+    assert records.latest(whole[0].item) is None
+    handed.clear()
+    again = run(mine, out)
+    assert handed == ["mine.norm"]
+    assert [r.to_dict() for r in again] == [r.to_dict() for r in whole]
+
+
+def test_errors_are_judged_again_and_never_stored(
+    mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(items: Sequence[Item], *arguments: Any, **options: Any) -> Iterator[Any]:
+        for item in items:
+            yield item, Verdict(item.id, "error", reason="no", counterexample={"p": [1.0]})
+
+    monkeypatch.setattr(_records, "judged", failing)
+    results = run(mine, tmp_path)
+    assert not any(result.ok for result in results)
+    assert not list(tmp_path.glob("audit/mine/**/*.json"))
+    stated = json.loads((tmp_path / "audit/counterexamples/mine.norm.json").read_text())
+    assert (stated["verdict"], stated["instance"]) == ("error", {"p": [1.0]})
+
+
+def test_a_counterexample_lies_beside_until_the_claim_holds(
+    mine: Path, tmp_path: Path, handed: list[str]
+) -> None:
+    results = run(mine, tmp_path)
+    records = Records(tmp_path)
+    replay = records.replay_path(results[1].item)
+    stated = json.loads(replay.read_text())
+    assert stated["id"] == "mine.mass"
+    assert stated["file"] == str(mine)
+    assert stated["instance"] == {"p": [0.3, 0.7]}
+    records.save(Result(results[1].item, Verdict("mine.mass", "holds"), "quick", 0))
+    assert not replay.exists()
+
+
+def test_ctrl_c_keeps_what_is_done(
+    mine: Path, tmp_path: Path, handed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(done: int, total: int) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted, match="2 of 4 verdicts are saved, the same command resumes"):
+        run(mine, tmp_path, progress=stop)
+    handed.clear()
+    run(mine, tmp_path)
+    assert handed == IDS[2:]
+
+
+def test_latest_is_the_one_stored_last(mine: Path, tmp_path: Path, handed: list[str]) -> None:
+    import os
+
+    item = run(mine, tmp_path)[0].item
+    run(mine, tmp_path, effort="normal", seed=3)
+    records = Records(tmp_path)
+    os.utime(records.path(item, "quick", 0), (1, 1))
+    last = records.latest(item)
+    assert last is not None
+    assert (last.effort, last.seed) == ("normal", 3)
+    os.utime(records.path(item, "normal", 3), (0, 0))
+    last = records.latest(item)
+    assert last is not None
+    assert (last.effort, last.seed) == ("quick", 0)
+
+
+def test_the_data_files_repeat_and_keep_the_order(
+    mine: Path, tmp_path: Path, handed: list[str]
+) -> None:
+    results = run(mine, tmp_path)
+    _export.write(results, tmp_path)
+    data, table = (tmp_path / f"verdicts.{kind}" for kind in ("json", "md"))
+    first = data.read_bytes(), table.read_bytes()
+    content = json.loads(first[0])
+    assert set(content) == {"date", "revision", "versions", "claims"}
+    assert [claim["id"] for claim in content["claims"]] == IDS
+    keys = {"id", "verdict", "ratio", "instances", "counterexample", "corrected", "expected"}
+    assert all(keys <= set(claim) for claim in content["claims"])
+    rows = [line for line in first[1].decode().splitlines() if line.startswith("| `")]
+    assert [row.split("`")[1] for row in rows] == IDS
+    assert "- `mine.mass`, violated: the proof squares a number below one" in first[1].decode()
+    _export.write(run(mine, tmp_path), tmp_path)
+    assert (data.read_bytes(), table.read_bytes()) == first
+
+
+def test_a_folder_that_cannot_be_written_is_refused(
+    mine: Path, tmp_path: Path, handed: list[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"output folder must be writable; found .*out/audit"):
+        Records(tmp_path / "file" / "out")
+    Records(tmp_path / "file" / "out", writable=False)
+    with pytest.raises(InputError, match="folder of `--write` must be writable"):
+        _export.write(run(mine, tmp_path), tmp_path / "file")

@@ -1,0 +1,59 @@
+"""One line in a test suite: silence where a claim holds, else all one needs to see it fail."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments.audit import NotChecked, RateClaim, Regime
+from experiments.audit._catalogue import select
+from experiments.audit._replay import again
+from experiments.audit.testing import assert_holds
+from linsys import InputError
+
+MINE = Path(__file__).parent / "files" / "mine.py"
+
+
+def test_a_false_claim_fails_with_its_counterexample(tmp_path: Path) -> None:
+    norm, mass, corrected, _ = (item.entry for item in select([str(MINE)]))
+    assert_holds(norm)
+    assert_holds(corrected, effort="quick", seed=1)
+    with pytest.raises(AssertionError) as failed:
+        assert_holds(mass)
+    said = str(failed.value).splitlines()
+    assert said[0] == "mine.mass (my paper, Lemma 2) is violated: no probability exceeds " + (
+        "the sum of squares"
+    )
+    assert said[1] == "measured 0.7, bound 0.58, ratio 1.2069"
+    path = tmp_path / "again.json"
+    path.write_text(said[-1])
+    assert json.loads(said[-1])["instance"] == {"p": [0.3, 0.7]}
+    assert again(path).ok
+
+
+def test_only_what_is_true_passes() -> None:
+    def rate(measured: float) -> RateClaim:
+        regimes = [Regime("late", "t", -1.0, measured, measured, measured)]
+        return RateClaim(id="mine.rate", source="p", text="1/t", regimes=lambda: regimes)
+
+    assert_holds(rate(-1.0))
+    with pytest.raises(AssertionError, match=r"mine\.rate \(p\) is violated: 1/t"):
+        assert_holds(rate(-0.5))
+    with pytest.raises(AssertionError, match="is not checked: t\nwhy"):
+        assert_holds(NotChecked(id="mine.n", source="p", text="t", note="why"))
+
+
+def test_ids_name_claims_of_the_catalogue() -> None:
+    assert_holds("affpcl.d1a")
+    with pytest.raises(InputError, match=r"claim must be one of .* known names"):
+        assert_holds("affpcl.nothing_like_it")
+
+
+def test_the_helper_needs_no_test_runner() -> None:
+    code = "import sys, experiments.audit.testing; print('pytest' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
