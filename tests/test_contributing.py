@@ -10,9 +10,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def run(file: Path, out: Path) -> subprocess.CompletedProcess[str]:
+def recipes() -> list[str]:
+    """The complete files that the text shows: an experiment, a claim."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    found = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(found) == 2
+    return found
+
+
+def run(file: Path, out: Path, command: str = "run") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "experiments", "run", str(file), "--out", str(out), "--json"],
+        [sys.executable, "-m", "experiments", command, str(file), "--out", str(out), "--json"],
         capture_output=True,
         text=True,
         check=False,
@@ -21,7 +29,7 @@ def run(file: Path, out: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_recipe_is_a_complete_experiment(tmp_path: Path) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+    code = recipes()[0]
     file = tmp_path / "average.py"
     file.write_text(code)
     done = run(file, tmp_path / "results")
@@ -35,3 +43,20 @@ def test_the_recipe_is_a_complete_experiment(tmp_path: Path) -> None:
     done = run(file, tmp_path / "wrong")
     assert done.returncode == 1, done.stderr
     assert [check["ok"] for check in json.loads(done.stdout)["checks"]] == [False, False]
+
+
+def test_the_recipe_is_a_complete_claim(tmp_path: Path) -> None:
+    code = recipes()[1]
+    file = tmp_path / "claims.py"
+    file.write_text(code)
+    done = run(file, tmp_path / "results", "audit")
+    assert done.returncode == 0, done.stderr
+    (claim,) = json.loads(done.stdout)
+    assert (claim["id"], claim["verdict"], claim["ratio"]) == ("paper.density_ratio", "holds", 1.0)
+
+    # Half the bound, the same instances: the audit has to find one.
+    file.write_text(code.replace("return stack.rho, stack.n", "return stack.rho, stack.n / 2"))
+    done = run(file, tmp_path / "results", "audit")
+    assert done.returncode == 1, done.stderr
+    (claim,) = json.loads(done.stdout)
+    assert (claim["verdict"], claim["ratio"]) == ("violated", 2.0)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
@@ -31,6 +35,37 @@ def test_the_example_prints_what_it_says() -> None:
     assert printed(example()) == said
     # The mutant: other agents give other numbers.
     assert printed(example().replace("[0.4, 0.6]", "[0.2, 0.8]")) != said
+
+
+def audited(program: str, folder: Path) -> tuple[int, str]:
+    """Exit code and output of ``ratecheck audit my_paper.py``."""
+    (folder / "my_paper.py").write_text(program)
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments", "audit", "my_paper.py"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+    )
+    return done.returncode, done.stdout
+
+
+def test_the_claim_is_refuted_as_it_says(tmp_path: Path) -> None:
+    section = README.partition("## Audit a paper's claims")[2]
+    program = re.search(r"```python\n(.*?)```", section, re.DOTALL)
+    shown = re.search(r"\n((?:    .*\n)+)", section.partition("finds, after")[2])
+    assert program is not None
+    assert shown is not None
+    said = textwrap.dedent(shown[1])
+    assert len(said.splitlines()) == 6
+    code, output = audited(program[1], tmp_path)
+    assert code == 1
+    assert said in output
+    # In one dimension, as it goes on, the lemma holds.
+    line = program[1].replace(' kind="upper",', ' kind="upper", sizes={"d": (1, 1), "n": (1, 4)},')
+    code, output = audited(line, tmp_path)
+    assert (code, "1 claim: 1 holds" in output) == (0, True)
 
 
 def test_every_file_it_names_exists() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from experiments._machine import versions
 from experiments._report import dump
 from experiments._store import write_whole
-from experiments.audit._print import counted, number
+from experiments.audit._print import headline, number
 from experiments.audit._records import Result, revision
 from linsys import InputError
 
@@ -33,7 +33,7 @@ def write(results: Sequence[Result], folder: Path) -> None:
 
 def markdown(results: Sequence[Result]) -> str:
     """The verdicts as tables, section by section, with the reasons of what is not as printed."""
-    lines = [f"{len(results)} claims: {counted(results)}.", ""]
+    lines = [f"{headline(results)}.", ""]
     for title, group in groupby(results, key=lambda result: result.item.section):
         lines += [f"## {title}", "", "| claim | source | verdict | ratio | instances |"]
         lines += ["|---|---|---|---|---|", *map(_row, group), ""]

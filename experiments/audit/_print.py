@@ -44,10 +44,15 @@ def summary(results: Sequence[Result], records: Records) -> list[str]:
     """How many came out how, which not as expected, and where to look."""
     strangers = [result.item.id for result in results if not result.ok]
     surprise = f"not as expected: {', '.join(strangers)}" if strangers else "all as expected"
-    lines = [f"{len(results)} claims: {counted(results)}; {surprise}", f"Verdicts: {records.root}"]
+    lines = [f"{headline(results)}; {surprise}", f"Verdicts: {records.root}"]
     if any(result.verdict.counterexample for result in results):
         lines.append(f"Counterexamples: {records.counterexamples}")
     return lines
+
+
+def headline(results: Sequence[Result]) -> str:
+    """The number of claims and how often each verdict occurs."""
+    return f"{len(results)} claim{'s' * (len(results) != 1)}: {counted(results)}"
 
 
 def counted(results: Iterable[Result]) -> str:

@@ -94,7 +94,7 @@ class Records:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(path, _record(result))
             if result.verdict.counterexample is not None:
-                write_whole(replay, (json.dumps(replayable(result), indent=1) + "\n").encode())
+                write_whole(replay, _lines(replayable(result)).encode())
             else:  # one that an earlier state of the claim had
                 replay.unlink(missing_ok=True)
         except OSError as error:
@@ -187,6 +187,12 @@ def _read(path: Path, item: Item) -> Result | None:
         if stated == _digest(content) and verdict.id == item.id:
             return Result(item, verdict, content["effort"], content["seed"])
     return None
+
+
+def _lines(content: dict[str, Any]) -> str:
+    """JSON with one line per key: instances stay readable."""
+    lines = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items())
+    return "{\n " + ",\n ".join(lines) + "\n}\n"
 
 
 def _digest(content: dict[str, Any]) -> str:
