@@ -52,6 +52,10 @@ class Field:
         """The nearest values of the domain, shape (B, *shape) as given."""
         return values
 
+    def rounded(self, values: Numbers, digits: int) -> Numbers:
+        """Values of the domain with at most so many decimals, where that is possible."""
+        return np.round(values, digits)
+
     def holds(self, values: Numbers) -> NDArray[np.bool_]:
         """Whether each of the B arrays lies in the domain, up to rounding in float64."""
         return np.asarray(np.isfinite(values.astype(float)).reshape(len(values), -1).all(axis=1))
@@ -62,7 +66,7 @@ def _outer(factor: Numbers, like: Numbers) -> Numbers:
 
 
 def _settled(size: Numbers) -> Numbers:
-    """Sizes, and one where float64 misses it by rounding: so repair leaves its own results alone."""
+    """Sizes, but one where rounding misses it, so that repair leaves its own results alone."""
     return size if is_precise(size) else np.where(np.abs(size - 1) <= 4e-15, 1.0, size)
 
 
@@ -122,6 +126,14 @@ class Simplex(Field):
         total = _settled(positive.sum(axis=-1, keepdims=True))
         even = np.ones_like(positive) / positive.shape[-1]
         return np.where(total > 0, positive / np.where(total > 0, total, 1), even)
+
+    def rounded(self, values: Numbers, digits: int) -> Numbers:
+        """Round, and let the largest part of each row make up for the sum."""
+        result = np.round(values, digits)
+        rows = result.reshape(-1, result.shape[-1])
+        rest = np.round(1 - rows.sum(axis=1), digits)
+        rows[np.arange(len(rows)), rows.argmax(axis=1)] += rest
+        return np.round(result, digits)
 
     def holds(self, values: Numbers) -> NDArray[np.bool_]:
         """No negative part, and a sum of one to 1e-12."""

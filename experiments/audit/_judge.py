@@ -30,6 +30,10 @@ CANDIDATE = 1 + 1e-9
 _EXCESS = 1e-12
 #: Sides below this share of the squared size of an instance are rounding.
 _ROUNDING = 1e-13
+#: What of that counts against an instance, so that the search does not run into cancellation.
+_DOUBT = 0.1
+#: Tightness from which the bound is less than a thousandth of measured.
+COLLAPSED = 1.999
 #: Two evaluations in high precision; an excess that shrinks with the precision is rounding.
 _DIGITS = (40, 80)
 _AGREE = 1e-15
@@ -130,13 +134,13 @@ def _measure(claim: Claim, batch: Batch, watch: Watch | None) -> tuple[Numbers, 
 
 def _entries(answer: Any, count: int | None, index: int = 0) -> tuple[Numbers, Numbers]:
     """The answer for ``count`` instances, or for a single one if None, as arrays (B, entries)."""
-    found = " ".join(f"{answer!r:.80}".split())
     try:
         measured, bound = (np.asarray(side) for side in answer)
         if count is None:
             measured, bound = measured[None], bound[None]
         measured, bound = np.broadcast_arrays(*_aligned(measured, bound))
     except (TypeError, ValueError) as error:
+        found = _brief(answer)
         raise Fault(f"measure must return (measured, bound); found {found}", index) from error
     if len(measured) != (count or 1) or not measured.size:
         raise Fault(
@@ -146,8 +150,12 @@ def _entries(answer: Any, count: int | None, index: int = 0) -> tuple[Numbers, N
         )
     for side in (measured, bound):
         if side.dtype.kind not in "fiubO":
-            raise Fault(f"measure must return real numbers; found {found}", index)
+            raise Fault(f"measure must return real numbers; found {_brief(answer)}", index)
     return _flat(measured), _flat(bound)
+
+
+def _brief(answer: Any) -> str:
+    return " ".join(f"{answer!r:.80}".split())
 
 
 def _flat(side: Numbers) -> Numbers:
@@ -180,11 +188,12 @@ def _tightness(relation: Relation, measured: Numbers, bound: Numbers, scale: Num
         # of vectors: the difference relative to the longer one
         size = np.maximum(np.abs(measured), np.abs(bound)).max(axis=1, keepdims=True)
         gap = np.abs(measured - bound)
-        share = np.where(np.isinf(size), 1.0, gap / np.maximum(size, scale))
+        share = np.where(np.isinf(size), 1.0, (gap - _DOUBT * scale) / np.maximum(size, scale))
         return np.asarray(np.where(measured == bound, 1.0, 1 + share))
     larger = np.maximum(np.abs(measured), np.abs(bound))
     excess = np.where(measured == bound, 0.0, measured - bound)
-    score = np.where(np.isinf(larger), np.sign(excess), excess / np.maximum(larger, scale))
+    score = (excess - _DOUBT * scale) / np.maximum(larger, scale)
+    score = np.where(np.isinf(larger), np.sign(excess), score)
     # below the rounding of everything, the two sides say nothing
     return np.asarray(np.where(larger > scale, 1 + score, 0.0))
 

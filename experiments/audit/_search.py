@@ -16,32 +16,34 @@ import numpy as np
 
 from experiments.audit._aimed import aim
 from experiments.audit._claim import Claim
-from experiments.audit._climb import climb
+from experiments.audit._climb import Climb
 from experiments.audit._fields import Numbers
-from experiments.audit._judge import CANDIDATE, Watch, certify, evaluate
+from experiments.audit._judge import CANDIDATE, COLLAPSED, Watch, certify, evaluate
 from experiments.audit._samples import Batch, batches, generator
 from experiments.audit._space import Fault, Fields, Layout, Sizes
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How hard to try: random instances, hypothesis examples, ascents and the steps of each."""
+    """How hard to try: random instances, hypothesis examples, ascents and evaluations of each."""
 
     random: int
     examples: int
     ascents: int
-    steps: int
+    budget: int
 
 
 EFFORTS = {
-    "quick": Effort(random=3_000, examples=10, ascents=2, steps=8),
-    "normal": Effort(random=20_000, examples=100, ascents=6, steps=40),
-    "hunt": Effort(random=120_000, examples=500, ascents=24, steps=100),
+    "quick": Effort(random=3_000, examples=10, ascents=3, budget=2_000),
+    "normal": Effort(random=15_000, examples=60, ascents=8, budget=10_000),
+    "hunt": Effort(random=120_000, examples=400, ascents=24, budget=25_000),
 }
 #: Of every combination of sizes, so many of the tightest instances are kept.
 _KEPT = 4
+#: Tightness of a violation that leaves room for rounding its numbers.
+_CLEAR = 1.05
 #: Ascents that start where the bound is attained already are wasted; one in so many is enough.
-_ATTAINED = 1 - 1e-9
+_ATTAINED = 1 - 1e-7
 #: So many candidates are re-checked in high precision after each stage.
 _CHECKED = 4
 _CHECKED_IN_ALL = 24
@@ -70,7 +72,7 @@ class Found:
 
 def _rank(tightness: Numbers) -> Numbers:
     """Tightness, with bounds of zero below other violations: readers take them for borderline."""
-    return np.where(tightness >= 2, 1.25, tightness)
+    return np.where(tightness >= COLLAPSED, 1.25, tightness)
 
 
 class Search:
@@ -101,13 +103,20 @@ class Search:
             stage()
             self._confirm()
             if self.violation is not None:
+                self._drive(self.violation, effort.budget)
                 return
+
+    def _drive(self, found: Found, budget: int) -> None:
+        """Climb on from a violation that is slight: the larger it is, the simpler it can get."""
+        if found.tightness < _CLEAR and found.genes is not None:
+            self._ascend(found, -1, budget)
+            self._confirm()
 
     def _stages(self, effort: Effort) -> Iterator[Callable[[], None]]:
         yield lambda: self._sample(effort.random)
         yield lambda: self._hypothesis(effort.examples)
         for number, start in enumerate(self._starts(effort.ascents)):
-            yield partial(self._ascend, start, number, effort.steps)
+            yield partial(self._ascend, start, number, effort.budget)
 
     @property
     def best(self) -> list[Found]:
@@ -204,18 +213,21 @@ class Search:
         return self.look(Batch(self.claim.space, layout.decode(genes), layout.sizes, genes))
 
     def _starts(self, count: int) -> list[Found]:
-        """Where to climb from: tight instances of different sizes, then more of the same sizes."""
-        groups = sorted(
-            ([f for f in group if f.genes is not None] for group in self._best.values()),
-            key=lambda group: -group[0].tightness if group else 0.0,
-        )
-        ranked = [group[k] for k in range(_KEPT) for group in groups if k < len(group)]
-        attained = [found for found in ranked if found.tightness >= _ATTAINED]
-        open_ = [found for found in ranked if found.tightness < _ATTAINED]
-        return (attained[:1] + open_)[:count]
+        """Where to climb from, by turns: tight instances of different sizes, and large ones.
 
-    def _ascend(self, start: Found, number: int, steps: int) -> None:
+        Large instances contain the small ones, but random ones are rarely tight.
+        """
+        groups = [[f for f in group if f.genes is not None] for group in self._best.values()]
+        groups = sorted((g for g in groups if g), key=lambda group: -group[0].tightness)
+        tight = [group[k] for k in range(_KEPT) for group in groups if k < len(group)]
+        attained = [found for found in tight if found.tightness >= _ATTAINED]
+        tight = attained[:1] + [found for found in tight if found.tightness < _ATTAINED]
+        large = sorted(tight, key=lambda found: -found.numbers)
+        turns = [found for pair in zip(tight, large, strict=True) for found in pair]
+        return [f for k, f in enumerate(turns) if not any(f is g for g in turns[:k])][:count]
+
+    def _ascend(self, start: Found, number: int, budget: int) -> None:
         layout = self.claim.space.layout(start.sizes)
         assert start.genes is not None
         rng = generator(self.seed, self.claim.id, "ascent", number)
-        climb(lambda points: self._decoded(layout, points), start.genes, steps, rng)
+        Climb(lambda points: self._decoded(layout, points), start.genes, budget, rng).run()

@@ -14,13 +14,14 @@ import numpy as np
 
 from experiments.audit._claim import Claim
 from experiments.audit._fields import Numbers
-from experiments.audit._judge import certify, evaluate
+from experiments.audit._judge import COLLAPSED, certify, evaluate
 from experiments.audit._samples import Batch
 from experiments.audit._space import Fault, Fields
 
 #: A step may give up so much of the excess over one, and no more than leaves this.
 _SHARE, _PLENTY = 0.5, 0.05
 _ROUNDS = 400
+_DECIMALS = (0, 1, 2, 3, 4, 6)
 #: Tightness from, and below.
 Goal = tuple[float, float]
 
@@ -34,7 +35,7 @@ def shrink(claim: Claim, fields: Fields) -> Fields:
     """
     start = float(_tightness(claim, fields)[0])
     # a bound of zero is kept out unless there was one: readers take it for a borderline case
-    goal = 1 + min(_SHARE * (start - 1), _PLENTY), np.inf if start >= 2 else 2
+    goal = 1 + min(_SHARE * (start - 1), _PLENTY), np.inf if start >= COLLAPSED else COLLAPSED
     trail = [fields]
     while len(trail) < _ROUNDS:
         step = _smaller(claim, trail[-1], goal) or _simpler(claim, trail[-1], goal)
@@ -97,7 +98,7 @@ def _without(claim: Claim, fields: Fields, axis: str, index: int) -> Fields:
 
 def _simpler(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:
     """The simplest of all instances that differ in one field or one number."""
-    options = list(_options(fields))
+    options = list(_options(claim, fields))
     batch = claim.space.complete({k: np.concatenate([o[k] for o in options]) for k in fields})
     cost = sum(_cost(values) for values in batch.values())
     now = sum(_cost(values) for values in fields.values())
@@ -114,10 +115,12 @@ def _simpler(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:
     return {name: values[best : best + 1] for name, values in batch.items()}
 
 
-def _options(fields: Fields) -> Iterator[Fields]:
+def _options(claim: Claim, fields: Fields) -> Iterator[Fields]:
     for name, values in fields.items():
         for new in _whole(values):
             yield {**fields, name: new}
+        for digits in _DECIMALS:
+            yield {**fields, name: claim.space.fields[name].rounded(values, digits)}
         for place in np.ndindex(values.shape[1:]):
             at = (0, *place)
             for number in _numbers(float(values[at]), values):
@@ -127,13 +130,13 @@ def _options(fields: Fields) -> Iterator[Fields]:
 
 
 def _whole(values: Numbers) -> Iterator[Numbers]:
-    """A field as a whole: constant, an identity, rounded, every row like the first."""
+    """A field as a whole: constant, an identity, of size one, every row like the first."""
     for number in (0.0, 1.0):
         yield np.full_like(values, number)
     if values.ndim > 2 and values.shape[-1] == values.shape[-2]:
         yield np.broadcast_to(np.eye(values.shape[-1]), values.shape).copy()
-    for digits in range(3):
-        yield np.round(values, digits)
+    for size in (np.abs(values).max(initial=0.0), 10.0):
+        yield values / (size or 1.0)
     for axis in range(1, values.ndim):
         yield np.broadcast_to(np.take(values, [0], axis=axis), values.shape).copy()
 
@@ -141,7 +144,7 @@ def _whole(values: Numbers) -> Iterator[Numbers]:
 def _numbers(number: float, values: Numbers) -> Iterator[float]:
     """Simpler numbers near one, or equal to others of the field."""
     yield from (0.0, 1.0, -1.0, 0.5)
-    for digits in range(1, 4):
+    for digits in _DECIMALS[1:]:
         yield float(f"{number:.{digits}g}")
     yield from (10.0 ** round(np.log10(abs(number))) * np.sign(number) for _ in range(number != 0))
     yield from np.unique(values)[:4].tolist()
