@@ -62,6 +62,11 @@ SAMPLED = {
         + sum(t.ratio[k, i, s[j]] * h(t, k, s[j]) for j in range(t.n)) / t.n
         - h(t, k, s[i])
     ),
+    "bias": lambda t, k, i, s: (
+        g(t, k, i, s[i], t.x[k, i])
+        + SAMPLED["averaged"](t, k, i, s)
+        - sum(g(t, k, j, s[i], t.x_c[k]) for j in range(t.n)) / t.n
+    ),
     "own": lambda t, k, i, s: g(t, k, i, s[i], t.x[k, i]),
 }
 
@@ -75,6 +80,7 @@ def parts(stack, name):
         "importance": lambda: go.importance_corrected(stack, central),
         "personal": lambda: go.personal(stack, stack.x, stack.x_c, stack.theta_c),
         "estimated": lambda: go.personal(stack, stack.x, stack.x_c, stack.theta_c, stack.ratio),
+        "bias": lambda: go.bias_corrected(stack, stack.x, stack.x_c),
         "own": lambda: go.own(go.local_residual(stack, stack.x)),
     }[name]()
     if table.ndim == 4:
