@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ class FiniteStack:
 
     The definitions are those of :mod:`linsys.heterogeneity`, which answers for one validated
     system; here they are formulas over whole stacks and over high-precision numbers. A test holds
-    both against each other.
+    both against each other. Suprema run over the states that some agent visits.
 
     Args:
         mu: environment distributions, shape (B, n, S).
@@ -50,9 +50,9 @@ class FiniteStack:
         for name, value in extra.items():
             setattr(self, name, value)
 
-    def __getattr__(self, name: str) -> Numbers:
-        # only reached for a name that is neither a property nor an extra array
-        raise AttributeError(f"a stack of finite systems has no `{name}`")
+    if TYPE_CHECKING:  # the extra arrays
+
+        def __getattr__(self, name: str) -> Numbers: ...
 
     @property
     def n(self) -> int:
@@ -74,7 +74,7 @@ class FiniteStack:
     @cached_property
     def mu0(self) -> Numbers:
         """mu^0, shape (B, S)."""
-        return self.mu.mean(axis=1)
+        return np.asarray(self.mu.mean(axis=1))
 
     @cached_property
     def rho(self) -> Numbers:
@@ -100,17 +100,19 @@ class FiniteStack:
     @cached_property
     def A_bar0(self) -> Numbers:
         """Abar^0, shape (B, d, d)."""
-        return self.A_bar.mean(axis=1)
+        return np.asarray(self.A_bar.mean(axis=1))
 
     @cached_property
     def Phi_bar0(self) -> Numbers:
         """Phibar^0, shape (B, d, d)."""
-        return self.Phi_bar.mean(axis=1)
+        return np.asarray(self.Phi_bar.mean(axis=1))
 
     @cached_property
     def b(self) -> Numbers:
         """b^i(s) = Phi(s) theta^i, shape (B, n, S, d)."""
-        return apply(self.Phi[:, None], self.theta[:, :, None])
+        count, states = self.Phi.shape[:2]
+        rows = self.Phi.reshape(count, states * self.d, self.d)
+        return (self.theta @ transpose(rows)).reshape(count, self.n, states, self.d)
 
     @cached_property
     def b_bar(self) -> Numbers:
@@ -120,7 +122,7 @@ class FiniteStack:
     @cached_property
     def b_bar0(self) -> Numbers:
         """bbar^0, shape (B, d)."""
-        return self.b_bar.mean(axis=1)
+        return np.asarray(self.b_bar.mean(axis=1))
 
     @cached_property
     def x_star(self) -> Numbers:
@@ -147,7 +149,7 @@ class FiniteStack:
     @cached_property
     def G_A(self) -> Numbers:
         """max_s ||A(s)|| over the states that occur, shape (B,)."""
-        return (operator_norm(self.A) * self.visited).max(axis=-1)
+        return np.asarray((operator_norm(self.A) * self.visited).max(axis=-1))
 
     @cached_property
     def G_x(self) -> Numbers:
@@ -157,22 +159,22 @@ class FiniteStack:
     @cached_property
     def G_x_agents(self) -> Numbers:
         """max_i ||x_*^i|| (Section 1.2), shape (B,)."""
-        return norm(self.x_star).max(axis=1)
+        return np.asarray(norm(self.x_star).max(axis=1))
 
     @cached_property
     def G_b(self) -> Numbers:
         """max{max_i ||theta^i||, ||theta_*^c||} (Section 4), shape (B,)."""
-        return np.maximum(norm(self.theta).max(axis=1), norm(self.theta_star_central))
+        return np.asarray(np.maximum(norm(self.theta).max(axis=1), norm(self.theta_star_central)))
 
     @cached_property
     def G_b_objective(self) -> Numbers:
         """max_i sup_s ||b^i(s)|| (Section 1.2), shape (B,)."""
-        return (norm(self.b) * self.visited[:, None]).max(axis=(1, 2))
+        return np.asarray((norm(self.b) * self.visited[:, None]).max(axis=(1, 2)))
 
     @cached_property
     def sigma(self) -> Numbers:
         """2 max{G_A G_x, G_b} with G_x of Appendix C.6 and G_b of Section 4, shape (B,)."""
-        return 2 * np.maximum(self.G_A * self.G_x, self.G_b)
+        return np.asarray(2 * np.maximum(self.G_A * self.G_x, self.G_b))
 
     @cached_property
     def lambda_agent(self) -> Numbers:
@@ -182,12 +184,12 @@ class FiniteStack:
     @cached_property
     def lambda_A(self) -> Numbers:
         """min_i lambda^i (Section 1.2), shape (B,)."""
-        return self.lambda_agent.min(axis=1)
+        return np.asarray(self.lambda_agent.min(axis=1))
 
     @cached_property
     def lambda_both(self) -> Numbers:
         """min_i min{lambda_min(sym Abar^i), lambda_min(sym Phibar^i)} (Appendix D.1), (B,)."""
-        return np.minimum(self.lambda_A, lambda_min(self.Phi_bar).min(axis=1))
+        return np.asarray(np.minimum(self.lambda_A, lambda_min(self.Phi_bar).min(axis=1)))
 
     @cached_property
     def lambda_b(self) -> Numbers:
@@ -212,12 +214,12 @@ class FiniteStack:
     @cached_property
     def nu(self) -> Numbers:
         """max_i nu^i (Definition 3), shape (B,)."""
-        return self.nu_agent.max(axis=1)
+        return np.asarray(self.nu_agent.max(axis=1))
 
     @cached_property
     def nu_Phi(self) -> Numbers:
         """The same of Phi, shape (B,)."""
-        return self._nu(self.Phi, self.Phi_bar).max(axis=1)
+        return np.asarray(self._nu(self.Phi, self.Phi_bar).max(axis=1))
 
     def _nu(self, matrices: Numbers, means: Numbers) -> Numbers:
         return operator_norm(self.mean(stretch(matrices)) @ inverse(means))
@@ -228,12 +230,12 @@ class FiniteStack:
     def delta_env(self) -> Numbers:
         """max_ij ||mu^i - mu^j||_TV, shape (B,)."""
         gaps = np.abs(self.mu[:, :, None] - self.mu[:, None]).sum(axis=-1)
-        return gaps.max(axis=(1, 2)) / 2
+        return np.asarray(gaps.max(axis=(1, 2)) / 2)
 
     @cached_property
     def delta_env_agent(self) -> Numbers:
         """||mu^i - mu^0||_TV, shape (B, n)."""
-        return np.abs(self.mu - self.mu0[:, None]).sum(axis=-1) / 2
+        return np.asarray(np.abs(self.mu - self.mu0[:, None]).sum(axis=-1) / 2)
 
     @cached_property
     def delta_obj(self) -> Numbers:
@@ -256,17 +258,18 @@ class FiniteStack:
     @cached_property
     def delta_cen_effective(self) -> Numbers:
         """min{1, nu delta_cen^i}, shape (B, n)."""
-        return np.minimum(1, self.nu[:, None] * self.delta_cen)
+        product = self.nu[:, None] * self.delta_cen
+        return np.asarray(product / np.maximum(1, product))
 
     @cached_property
     def chi2_agent(self) -> Numbers:
         """chi^2(mu^i, mu^0), shape (B, n)."""
-        return ((1 - self.rho) ** 2 * self.mu0[:, None]).sum(axis=-1)
+        return np.asarray(((1 - self.rho) ** 2 * self.mu0[:, None]).sum(axis=-1))
 
 
 def apply(matrices: Numbers, vectors: Numbers) -> Numbers:
     """M v for stacks that broadcast, shapes (..., d, d) and (..., d)."""
-    return (matrices @ vectors[..., None])[..., 0]
+    return np.asarray((matrices @ vectors[..., None])[..., 0])
 
 
 def share(part: Numbers, whole: Numbers) -> Numbers:
