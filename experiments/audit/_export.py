@@ -11,7 +11,7 @@ from typing import Any
 from experiments._machine import versions
 from experiments._report import dump
 from experiments._store import write_whole
-from experiments.audit._print import headline, number
+from experiments.audit._print import headline, ratio
 from experiments.audit._records import Result, revision
 from linsys import InputError
 
@@ -47,13 +47,7 @@ def markdown(results: Sequence[Result]) -> str:
 
 def _row(result: Result) -> str:
     found, entry = result.verdict, result.item.entry
-    cells = [
-        f"`{entry.id}`",
-        entry.source,
-        found.verdict,
-        number(found.ratio),
-        str(found.instances),
-    ]
+    cells = [f"`{entry.id}`", entry.source, found.verdict, ratio(result), str(found.instances)]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

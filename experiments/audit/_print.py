@@ -10,7 +10,7 @@ from typing import Any
 
 from experiments._report import console, say, tabulate
 from experiments.audit._catalogue import Item
-from experiments.audit._claim import VERDICTS, Claim
+from experiments.audit._claim import VERDICTS, Claim, RateClaim
 from experiments.audit._fields import Ball, Contraction, Field, Interval, Simplex, Sphere, Whole
 from experiments.audit._records import Records, Result
 from experiments.audit._replay import Again
@@ -29,9 +29,9 @@ def show_results(results: Sequence[Result], records: Records) -> None:
         styles = {k: _style(result) for k, result in enumerate(part) if _style(result)}
         headers = ("claim", "verdict", "ratio", "instances", "source")
         screen.print(tabulate(headers, rows, title, styles))
-    for result in results:
-        if not result.ok or result.verdict.verdict == "violated":
-            say(screen, ["", *_explained(result, records)])
+    told = [r for r in results if not r.ok or r.verdict.verdict == "violated"]
+    for result in sorted(told, key=lambda r: not r.ok):  # surprises last, next to the summary
+        say(screen, ["", *_explained(result, records)])
     say(screen, ["", *summary(results, records)])
 
 
@@ -184,22 +184,18 @@ def show_replay(again: Again) -> None:
 
 
 def _row(result: Result) -> list[str]:
+    found, entry = result.verdict, result.item.entry
+    surprise = "" if result.ok else f", EXPECTED {entry.expect}"
+    verdict = f"{found.verdict}{surprise}"
+    return [entry.id, verdict, ratio(result), f"{found.instances:,}", entry.source]
+
+
+def ratio(result: Result) -> str:
+    """How near to the bound, in a table; of a rate, the exponent and the one stated."""
     found = result.verdict
-    verdict = (
-        found.verdict if result.ok else f"{found.verdict}, EXPECTED {result.item.entry.expect}"
-    )
-    return [
-        found.id,
-        verdict,
-        number(found.ratio),
-        f"{found.instances:,}",
-        result.item.entry.source,
-    ]
-
-
-def number(value: float | None) -> str:
-    """A ratio in a table."""
-    return "-" if value is None else f"{value:.6g}"
+    if isinstance(result.item.entry, RateClaim) and found.measured:
+        return f"{found.measured} ({found.bound})"
+    return "-" if found.ratio is None else f"{found.ratio:.6g}"
 
 
 def _style(result: Result) -> str:

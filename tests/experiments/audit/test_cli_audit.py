@@ -90,6 +90,14 @@ def test_an_error_leaves_one_and_names_the_instance(ratecheck: Call, tmp_path: P
     assert (said.code, "reproduced" in said.out) == (0, True)
 
 
+def test_rates_show_their_exponents(ratecheck: Call, tmp_path: Path) -> None:
+    said = ratecheck("audit", FILES / "speed.py", "--out", tmp_path, *ONE)
+    assert said.code == 1
+    for text in ("-1 (-1)", "-2 (-1)", "violated, EXPECTED consistent", "-0.5 (-1)"):
+        assert text in said.out
+    assert "not as expected: speed.slower\n" in said.out
+
+
 def test_list_has_every_claim_and_its_last_verdict(ratecheck: Call, judged: Path) -> None:
     said = ratecheck("audit", MINE, "--list", "--json", "--out", judged)
     rows = json.loads(said.out)

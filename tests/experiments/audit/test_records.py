@@ -63,6 +63,14 @@ def test_a_second_run_judges_nothing(mine: Path, tmp_path: Path, handed: list[st
     assert all(r.ok for r in second)
 
 
+def test_a_store_that_forgets_fails_that_test(
+    mine: Path, tmp_path: Path, handed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Records, "load", lambda *arguments: None)
+    with pytest.raises(AssertionError):
+        test_a_second_run_judges_nothing(mine, tmp_path, handed)
+
+
 def test_effort_seed_and_source_are_the_key(mine: Path, tmp_path: Path, handed: list[str]) -> None:
     out = tmp_path / "out"
     run(mine, out)
