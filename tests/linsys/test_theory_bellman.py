@@ -1,0 +1,229 @@
+"""Temporal differences as stacks: against Markov reward processes, loops, and mutated bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from linsys.heterogeneity import nu
+from linsys.linalg import lambda_min, precise, precision
+from linsys.systems.markov_reward import MarkovRewardProcesses
+from linsys.theory.bellman import (
+    chains,
+    condition,
+    condition_stated,
+    constants,
+    constants_of_weights,
+    discount_ratio,
+    discounted_sigma,
+    effective_affinity,
+    embeddings,
+    feature_floor,
+    mean_form,
+    moment_factor,
+    moment_factor_embedded,
+    moment_form,
+    monotonicity,
+    projected_bellman,
+    stationary,
+    stretch_form,
+)
+
+ROUNDING = 1e-9
+CYCLE = np.roll(np.eye(3), 1, axis=1)[None, None]
+
+
+def arrays(seed: int, *, count: int = 300, n: int = 2, unit: bool = False) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    phi = rng.standard_normal((count, 3, 2))
+    length = np.linalg.norm(phi, axis=-1, keepdims=True)
+    return {
+        "P": rng.dirichlet(np.full(3, 0.3), size=(count, n, 3)) * 0.99 + 0.01 / 3,
+        "phi": phi / length if unit else phi / length.max(axis=1, keepdims=True),
+        "gamma": rng.uniform(0, 0.95, count),
+        "theta": rng.standard_normal((count, n, 2)),
+        "R": rng.standard_normal((count, n, 3, 3)),
+        "x": rng.standard_normal((count, 2)),
+    }
+
+
+def process(parts: dict[str, Any], k: int) -> MarkovRewardProcesses:
+    return MarkovRewardProcesses(
+        P=parts["P"][k], R=parts["R"][k], gamma=float(parts["gamma"][k]), features=parts["phi"][k]
+    )
+
+
+def test_chains_are_markov_reward_processes() -> None:
+    parts = arrays(0, count=5)
+    stack = chains(**parts)
+    for k in range(5):
+        mrps = process(parts, k)
+        system = mrps.to_finite_system()
+        np.testing.assert_allclose(stack.pi[k], mrps.stationary, atol=1e-12)
+        np.testing.assert_allclose(stack.mu[k], system.mu, atol=1e-12)
+        np.testing.assert_allclose(stack.A[k], system.A, atol=1e-12)
+        np.testing.assert_allclose(stack.Phi[k], system.Phi, atol=1e-12)
+        np.testing.assert_allclose(stack.nu[k], nu(system).value, rtol=1e-6)
+        values, backup = projected_bellman(stack)
+        np.testing.assert_allclose(values[k], mrps.x_star @ mrps.features.T, atol=1e-9)
+        np.testing.assert_allclose(backup[k], values[k], atol=1e-9)
+    np.testing.assert_array_equal(embeddings(**parts).A, np.swapaxes(stack.A, -1, -2))
+
+
+def test_projected_bellman_sees_another_discount() -> None:
+    stack = chains(**arrays(0, count=5))
+    vars(stack)["gamma"] = stack.gamma / 2  # of the backup alone: A is there already
+    values, backup = projected_bellman(stack)
+    assert np.abs(values - backup).max() > 0.01
+
+
+def test_both_states_of_a_transition_have_the_same_distribution() -> None:
+    stack = chains(**arrays(1))
+    joint = stack.mu.reshape(-1, 2, 3, 3)
+    np.testing.assert_allclose(joint.sum(axis=2), joint.sum(axis=3), atol=1e-12)
+    assert np.abs(joint - np.swapaxes(joint, 2, 3)).max() > 0.1  # and are otherwise free
+
+
+def test_stated_condition_number_is_too_small() -> None:
+    for build, phi, gamma, expected in (
+        (embeddings, [[-1, -2, 0], [1, 1, 0], [0, 0, 1]], 0.9, 30.74736),
+        (chains, [[0, 1, -2], [1, 0, 0], [2, 0, 1]], 0.5, 3.99085),
+    ):
+        unit = np.array(phi) / np.linalg.norm(phi, axis=1, keepdims=True)
+        stack = build(P=CYCLE, phi=unit[None], gamma=np.array([gamma]))
+        measured, bound = condition_stated(stack)
+        np.testing.assert_allclose(measured, [[expected]], rtol=1e-5)
+        np.testing.assert_allclose(bound, [[(1 + gamma) / (1 - gamma)]])
+        with precision(40):
+            exact = build(
+                P=precise(CYCLE), phi=precise(unit)[None], gamma=precise(np.array([gamma]))
+            )
+            assert abs(condition_stated(exact)[0][0, 0] - measured[0, 0]) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("build", "factor"), [(chains, moment_factor), (embeddings, moment_factor_embedded)]
+)
+def test_corrected_condition_number_and_its_moments(build: Any, factor: Any) -> None:
+    stack = build(**arrays(2))
+    for measured, bound in (
+        condition(stack, factor(stack)),
+        moment_form(stack, factor(stack)),
+    ):
+        assert (measured <= bound * (1 + ROUNDING)).all()
+    still = build(P=np.ones((1, 1, 1, 1)), phi=np.ones((1, 1, 1)), gamma=np.zeros(1))
+    measured, bound = condition(still, factor(still))
+    np.testing.assert_allclose(measured, bound)  # attained, so that no smaller factor is right
+
+
+def turning(gamma: float) -> dict[str, Any]:
+    """phi = +-1 changes sign at every step: E A^2 = (1 + gamma)^2, Abar = 1 + gamma."""
+    swap = np.array([[0.0, 1.0], [1.0, 0.0]])[None, None]
+    phi = np.array([[1.0], [-1.0]])[None]
+    return {"P": swap, "phi": phi, "gamma": np.array([gamma]), "x": np.ones((1, 1))}
+
+
+def test_moment_factor_of_td_is_attained() -> None:
+    stack = chains(**turning(0.5))
+    np.testing.assert_allclose(*moment_form(stack, moment_factor(stack)))
+
+
+def test_forms_of_example_6() -> None:
+    stack = embeddings(**arrays(3, unit=True))
+    measured, bound = stretch_form(stack)
+    assert (measured <= bound * (1 + ROUNDING)).all()
+    np.testing.assert_allclose(*stretch_form(embeddings(**turning(0.5))))
+    short = embeddings(**arrays(3))  # needs ||phi|| = 1
+    assert (stretch_form(short)[0] > stretch_form(short)[1] * 1.01).any()
+
+
+def test_mean_form_needs_the_stationary_distribution() -> None:
+    stack = chains(**arrays(4))
+    for measured, bound in (mean_form(stack), monotonicity(stack)):
+        assert (measured >= bound * (1 - ROUNDING) - 1e-12).all()
+    moved = chains(**arrays(4))
+    moved.mu = np.random.default_rng(0).permuted(stack.mu, axis=-1)
+    assert (mean_form(moved)[0] < mean_form(moved)[1] * 0.9).any()
+
+
+def test_lower_bound_of_monotonicity_is_attained() -> None:
+    parts = turning(0.5)
+    parts["P"] = np.full((1, 1, 1, 1), 1.0)
+    parts["phi"] = np.ones((1, 1, 1))
+    np.testing.assert_allclose(*monotonicity(chains(**parts)))
+
+
+def test_effective_affinity_by_loops() -> None:
+    stack = embeddings(**arrays(5, count=3))
+    measured, bound = effective_affinity(stack, discount_ratio(stack), stack.sigma)
+    for k, i in np.ndindex(measured.shape):
+        gap = stack.x_star[k, i] - stack.x_star_central[k]
+        mean = sum(
+            m * np.sum((A @ gap) ** 2) for m, A in zip(stack.mu[k, i], stack.A[k], strict=True)
+        )
+        gamma = stack.gamma[k]
+        part = min(1, (1 + gamma) / (1 - gamma) * stack.delta_cen[k, i])
+        np.testing.assert_allclose(measured[k, i], mean)
+        np.testing.assert_allclose(bound[k, i], 2 * stack.sigma[k] ** 2 * part)
+
+
+def test_effective_affinity_of_td_takes_no_factor() -> None:
+    stack = chains(**arrays(6, count=2000))
+    one = 1 + 0 * discount_ratio(stack)
+    sigma = discounted_sigma(stack)
+    assert (sigma >= stack.sigma * (1 - ROUNDING)).all()
+    measured, bound = effective_affinity(stack, one, sigma)
+    assert (measured <= bound * (1 + ROUNDING)).all()
+    assert (measured > bound / 20).any()
+
+
+def test_constants_by_loops() -> None:
+    parts = arrays(7, count=4)
+    stack = chains(**parts)
+    measured, bound = constants(stack)
+    assert (measured <= bound * (1 + ROUNDING)).all()
+    for k in range(4):
+        system = process(parts, k).to_finite_system()
+        G_A = max(np.linalg.norm(A, 2) for A in system.A)
+        central = np.linalg.solve(system.A_bar.mean(axis=0), system.b_bar.mean(axis=0))
+        G_x = max(np.linalg.norm(x) for x in [*system.x_star, central])
+        G_b = np.linalg.norm(system.b, axis=-1).max()
+        step = 1 + parts["gamma"][k]
+        np.testing.assert_allclose(measured[k], [G_A, step, 2 * max(G_A * G_x, G_b)])
+        reward = np.abs(parts["R"][k]).max()
+        np.testing.assert_allclose(bound[k], [step, 2, 2 * max(step * G_x, reward)])
+
+
+def test_weights_are_not_bounded_by_rewards() -> None:
+    # Independent transitions, and a weight along a direction that is short in all features.
+    stack = chains(
+        P=np.broadcast_to([0.2, 0.2, 0.6], (1, 1, 3, 3)),
+        phi=np.array([[[0.1, 0.0, 0.0], [0.0, 1.0, 0.0], [0.7, 0.0, 0.1]]]),
+        gamma=np.array([0.3]),
+        theta=np.array([[[0.0, 0.0, 1.0]]]),
+    )
+    measured, bound = constants_of_weights(stack, np.ones(1))
+    assert measured > 1.25 * bound
+    np.testing.assert_allclose(measured, 2.0)
+    measured, bound = constants_of_weights(stack, feature_floor(stack))
+    assert measured <= bound
+
+
+def test_bound_on_weights_holds_for_random_chains() -> None:
+    stack = chains(**arrays(8))
+    measured, bound = constants_of_weights(stack, feature_floor(stack))
+    assert (measured <= bound * (1 + ROUNDING)).all()
+    np.testing.assert_allclose(feature_floor(stack), lambda_min(stack.Phi_bar).min(axis=1))
+
+
+def test_stationary_distributions_are_precise() -> None:
+    P = np.random.default_rng(9).dirichlet(np.ones(4), size=(3, 2, 4))
+    pi = stationary(P)
+    np.testing.assert_allclose((pi[..., None, :] @ P)[..., 0, :], pi, atol=1e-14)
+    with precision(50):
+        exact = precise(P[:1, :1])
+        exact = exact / exact.sum(axis=-1, keepdims=True)
+        law = stationary(exact)
+        assert np.abs((law[..., None, :] @ exact)[..., 0, :] - law).max() < 1e-45
