@@ -185,7 +185,8 @@ def d3(mu: Numbers, other: Numbers) -> Sides:
     """
     ratio = mu / np.where(other == 0, 1, other)
     chi2 = ((1 - ratio) ** 2 * other).sum(axis=-1)
-    total_variation = np.abs(mu - other).sum(axis=-1) / 2
+    # as one half only: where mu' is far below mu, the other one is lost in rounding
+    total_variation = np.maximum(mu - other, 0).sum(axis=-1)
     return chi2, np.maximum(ratio.max(axis=-1), 1) * total_variation
 
 

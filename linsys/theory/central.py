@@ -193,11 +193,21 @@ def corF2(stack: FiniteStack) -> Sides:
     E||Delta x_{t+1}||^2 <= (1 - (3/2) alpha lambda^c)||Delta x||^2
     + 8 alpha ||Delta theta||^2 / lambda^c + 4 alpha^2 sigma^2 / n.
     """
+    return _estimated_step(stack, 16)
+
+
+def corF2_sharper(stack: FiniteStack) -> Sides:
+    """The same with 9/2 in the place of 8."""
+    return _estimated_step(stack, 9)
+
+
+def _estimated_step(stack: FiniteStack, halves: int) -> Sides:
+    """One step of (22-2) with halves/2 as the factor of alpha ||Delta theta||^2 / lambda^c."""
     alpha = stack.step_share * stack.lambda_c / (8 * stack.G_A**2)
-    coupling = 8 * alpha * _square(stack.delta_theta) / stack.lambda_c
+    objective = halves * alpha * _square(stack.delta_theta) / (2 * stack.lambda_c)
     noise = 4 * stack.sigma**2 / stack.n
     measured = _after(stack, stack.delta_x, estimated_decision(stack), alpha)
-    bound = _contracted(stack.delta_x, alpha, stack.lambda_c) + coupling + alpha**2 * noise
+    bound = _contracted(stack.delta_x, alpha, stack.lambda_c) + objective + alpha**2 * noise
     return measured, bound
 
 

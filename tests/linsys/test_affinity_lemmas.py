@@ -74,6 +74,18 @@ def turned_decision(p=0.5, q=0.001, floor=1e-5):
     return system(mu=mu, A=A, Phi=np.stack([p * np.eye(2)] * 2), theta=b_bar / p)
 
 
+def moved_mass(n=50, moved=1e-4):
+    """Agent 1 meets A = -Phi = 1 more often than the others, by ``moved``, and -A = Phi = 1 less.
+
+    A = Phi = 1 in half of all cases, and theta = 1: only environments differ, and Abar^1 and
+    Phibar^1 move in opposite directions. x_*^i and sigma / 2 are one, up to ``moved``.
+    """
+    mu = np.tile([0.25, 0.25, 0.5], (n, 1))
+    mu[0] += [moved, -moved, 0.0]
+    A, Phi = (np.reshape(v, (3, 1, 1)) for v in ([1, -1, 1], [-1, 1, 1]))
+    return system(mu=mu, A=A, Phi=Phi, theta=np.ones((n, 1)))
+
+
 def cancelling_objectives(floor=0.01):
     """Phi = floor I +- J, a state for each agent: (f) with the factor 1/2 of n = 2."""
     Phi = (floor * np.eye(2) + SIGNS * QUARTER) / np.sqrt(1 + floor**2)
@@ -95,6 +107,7 @@ TIGHT = {
     "d1j_sharper": opposite_objectives,
     "d2_A": turned_decision,
     "d2_A_sharper": turned_decision,
+    "d2_Phi_own_nu": turned_objective,
 }
 
 
@@ -103,6 +116,13 @@ def test_a_bound_holds_where_two_percent_less_would_not(name):
     measured, bound = getattr(affinity, name)(TIGHT[name]())
     assert holds(measured, bound)
     assert not holds(measured, bound, 0.98)
+
+
+def test_bound_j_is_approached_by_environments_alone():
+    stack = moved_mass()
+    assert stack.delta_obj == 0
+    assert 0.98 * (1 - 1 / 50) < ratio(*affinity.d1j(stack)) < 1 - 1 / 50
+    assert 0.98 < ratio(*affinity.d1j_sharper(stack)) <= 1
 
 
 def test_lemma_d3_is_attained():

@@ -10,20 +10,27 @@ from linsys import heterogeneity as het
 from linsys.linalg import precise, precision
 from linsys.theory import FiniteStack, affinity
 
-#: Sums of at most ten terms, through inverses of matrices with eigenvalues of at least 0.1.
+#: Sums of at most ten terms, through inverses of matrices of condition below a hundred.
 CLOSE = {"rtol": 1e-10, "atol": 1e-12}
 norm = np.linalg.norm
 
 
+def barely_monotone(matrices, mu):
+    """Add the multiple of I that makes min_i lambda_min(sym(E_{mu^i} M)) = 0.05."""
+    means = np.einsum("ns,sij->nij", mu, matrices)
+    lowest = np.linalg.eigvalsh((means + np.swapaxes(means, 1, 2)) / 2)[:, 0].min()
+    return matrices + (0.05 - lowest) * np.eye(matrices.shape[-1])
+
+
 def random_system(seed, n=3, S=4, d=2):
-    """A system with sym(Abar^i), sym(Phibar^i) >= 0.1 and ||Phi(s)|| <= 1."""
+    """A system with ||Phi(s)|| <= 1; half of them differ little, the others much."""
     rng = np.random.default_rng(seed)
-    mu = rng.dirichlet(np.ones(S), size=n)
-    A = rng.standard_normal((S, d, d)) + 4 * np.eye(d)
-    Phi = rng.uniform(-1, 1, (S, d, d)) / d + np.eye(d)
-    return FiniteSystem.from_objectives(
-        A=A, Phi=Phi / 2, theta=rng.standard_normal((n, d)), mu=mu / mu.sum(axis=1, keepdims=True)
-    )
+    mu = rng.dirichlet(np.full(S, 0.5 if seed % 2 else 10.0), size=n)
+    mu /= mu.sum(axis=1, keepdims=True)
+    A, Phi = (barely_monotone(rng.standard_normal((S, d, d)), mu) for _ in range(2))
+    Phi /= np.linalg.norm(Phi, ord=2, axis=(1, 2)).max()
+    theta = (1.0 if seed % 2 else 0.1) * rng.standard_normal((n, d)) + 1
+    return FiniteSystem.from_objectives(A=A, Phi=Phi, theta=theta, mu=mu)
 
 
 def stack_of(*systems):
@@ -170,6 +177,14 @@ def test_both_sides_are_those_of_one_system_after_the_other(name, n):
         np.testing.assert_allclose(measured[k], expected[0], **CLOSE)
         every = np.broadcast_to(expected[1], expected[0].shape)
         np.testing.assert_allclose(np.broadcast_to(bound[k], every.shape), every, **CLOSE)
+
+
+def test_the_systems_have_effective_affinities_below_and_at_one():
+    plain = [Plain(random_system(seed)) for seed in range(5)]
+    for features in ("A", "Phi"):
+        scores = [float(het.nu(p.system, features)) * p.cen for p in plain]
+        assert np.min(scores) < 0.5
+        assert np.max(scores) > 1
 
 
 def test_every_function_of_a_stack_is_compared():

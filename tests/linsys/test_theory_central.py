@@ -105,6 +105,12 @@ class One:
         bound = (1 - 1.5 * alpha * lam) * (error @ error) + alpha**2 * noise
         return self.after(direction, error, alpha), bound
 
+    def estimated_step(self, coupling):
+        alpha = self.share * self.c / (8 * self.G_A**2)
+        noise = 4 * self.sigma**2 / self.n
+        measured, bound = self.progress(self.estimated, self.delta_x, alpha, self.c, noise)
+        return measured, bound + coupling * alpha / self.c * self.dt
+
     def lyapunov(self, decisions, objectives):
         alpha = self.share * min(self.c**2 / (8 * self.G_A**2), self.b**2 / 4)
         x = self.after(self.estimated, self.delta_x, alpha / self.c)
@@ -161,13 +167,8 @@ PLAIN = {
         o.second(o.estimated),
         o.least(o.G_A * length(o.dx) + length(o.dt)),
     ),
-    "corF2": lambda o: o.progress(
-        o.estimated,
-        o.delta_x,
-        o.share * o.c / (8 * o.G_A**2),
-        o.c,
-        4 * o.sigma**2 / o.n + 64 * o.G_A**2 / (o.c**2 * o.share) * o.dt,
-    ),
+    "corF2": lambda o: o.estimated_step(8),
+    "corF2_sharper": lambda o: o.estimated_step(4.5),
     "corF3_lyap": lambda o: o.lyapunov(2, 64),
     "corF3_lyap_sharper": lambda o: o.lyapunov(4, 32),
 }

@@ -58,6 +58,8 @@ D1E = Claim(
     kind="upper",
     space=SYSTEMS,
     measure=affinity.d1e,
+    note="Approached, not attained: Phibar^i = p J and Phibar^0 = q J, J a quarter turn, give the "
+    "ratio p / (p + q). The same of Abar in (i).",
 )
 D1F = Claim(
     id="affpcl.d1f",
@@ -68,6 +70,7 @@ D1F = Claim(
     kind="upper",
     space=SYSTEMS,
     measure=affinity.d1f,
+    note="At most half of the bound is needed, and no delta_env: see the sharpened form.",
 )
 D1F_SEC12 = Claim(
     id="affpcl.d1f_sec12",
@@ -150,6 +153,8 @@ D1J = Claim(
     kind="upper",
     space=SYSTEMS,
     measure=affinity.d1j,
+    note="Approached with 1 - 1/n where environments alone differ; half of it is enough where "
+    "objectives alone do.",
 )
 D1J_SHARPER = Claim(
     id="affpcl.d1j_sharper",

@@ -24,6 +24,8 @@ E2 = Claim(
     kind="upper",
     space=ITERATES,
     measure=central.e2,
+    note="Never attained: one agent has no noise at theta_*^c, and with n of them the left side is "
+    "at most (1 + 1/n)/2 of the bound. H_1 alone does reach sigma^2 / n.",
 )
 E2_SHARPER = Claim(
     id="affpcl.e2_sharper",

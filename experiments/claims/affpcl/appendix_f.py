@@ -24,6 +24,8 @@ F2 = Claim(
     kind="upper",
     space=ITERATES,
     measure=central.f2,
+    note="One agent attains it; for n agents 2 sigma^2 / (2n - 1) is the least constant beside "
+    "2 G_A^2 ||Delta x||^2.",
 )
 F2_SEC12 = Claim(
     id="affpcl.f2_sec12",
@@ -124,6 +126,18 @@ COR_F2 = Claim(
     kind="upper",
     space=STEPS,
     measure=central.corF2,
+)
+COR_F2_SHARPER = Claim(
+    id="affpcl.corF2_sharper",
+    source="AffPCL, Corollary F.2, sharpened",
+    text="The same with (9/2) alpha ||Delta theta_t||^2 / lambda^c in the place of 8 alpha.",
+    latex=r"\mathbb{E}\|\Delta x^c_{t+1}\|^2\le(1-\tfrac32\alpha^c\lambda^c)\|\Delta x^c_t\|^2+"
+    r"\tfrac92\alpha^c(\lambda^c)^{-1}\|\Delta\theta^c_t\|^2+4(\alpha^c)^2\sigma^2n^{-1}",
+    kind="upper",
+    space=STEPS,
+    measure=central.corF2_sharper,
+    derivation="Lemmas F.3 and F.4 give 4 alpha / lambda^c + 4 alpha^2, and alpha lambda^c <= "
+    "(lambda^c / G_A)^2 / 8 <= 1/8.",
 )
 COR_F3_LYAP = Claim(
     id="affpcl.corF3_lyap",
