@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
+import numpy as np
+
 from experiments._report import console, say, tabulate
 from experiments.audit._catalogue import Item
 from experiments.audit._claim import VERDICTS, Claim, RateClaim
@@ -225,8 +227,13 @@ def _sides(found: Verdict, *, best: bool) -> list[str]:
     if found.measured:
         lines.append(f"  measured {found.measured}, bound {found.bound}")
     instance = found.counterexample or (found.best if best else None) or {}
-    lines += [f"  {name} = {json.dumps(value)}" for name, value in instance.items()]
+    lines += [f"  {name} = {_numbers(value)}" for name, value in instance.items()]
     return lines + [f"  {line}" for line in _paragraph(found.reason)]
+
+
+def _numbers(values: Any) -> str:
+    """Lists of numbers as they are written in JSON; zero without a sign, which says nothing."""
+    return json.dumps((np.asarray(values, dtype=float) + 0.0).tolist())
 
 
 def _reasons(item: Item) -> list[str]:
