@@ -194,8 +194,11 @@ def test_rewriting_of_the_ratio_s_conditioning_needs_a_floor():
     stack = scalar([1.0, 1.0], [1.0, 1.0])
     printed, case = at.ratio_conditioning(stack, floored=False)
     np.testing.assert_allclose(printed / case, 0.25)
-    floored, _ = at.ratio_conditioning(stack, floored=True)
+    uneven = scalar([1.0, 1.0], [1.0, 1.0], mu=[[0.9, 0.1], [0.7, 0.3]])  # lambda^rho = 0.2
+    printed, _ = at.ratio_conditioning(uneven, floored=False)
+    floored, case = at.ratio_conditioning(uneven, floored=True)
     np.testing.assert_allclose(floored, case)
+    np.testing.assert_allclose(printed / case, 0.04)
 
 
 def test_weights_of_the_last_case():
