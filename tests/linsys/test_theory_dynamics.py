@@ -47,8 +47,21 @@ def test_it_is_the_limit_of_exact_stationary_errors(seed):
         np.testing.assert_allclose(2 * fine - coarse, limit[0], rtol=1e-5)
 
 
+def test_an_agent_without_noise_can_lose():
+    """The first instance in the note of affpcl.never_worse."""
+    given = FiniteSystem.from_objectives(
+        A=np.ones((2, 1, 1)),
+        Phi=np.array([1 / 3, 1.0]).reshape(2, 1, 1),
+        theta=np.full((2, 1), 3.0),
+        mu=np.array([[1.0, 0.0], [0.5, 0.5]]),
+    )
+    together, alone = small_steps.never_worse(stacked(given))
+    assert alone[0, 0] == pytest.approx(0, abs=1e-15)
+    assert 1e-4 * together[0, 0] == pytest.approx(1.4e-6, rel=0.05)
+
+
 def test_an_agent_of_one_environment_can_lose():
-    """The instance in the note."""
+    """The second instance in the note."""
     given = FiniteSystem.from_objectives(
         A=np.array([1.0, 0.0]).reshape(2, 1, 1),
         Phi=np.array([0.0, 1.0]).reshape(2, 1, 1),

@@ -49,12 +49,12 @@ NEVER_WORSE = Claim(
     space=SYSTEMS,
     measure=s.never_worse,
     expect="violated",
-    note="What the paper compares are worst-case bounds. An agent without noise of its own, which "
-    "sees one state with b = A x_*, has no error alone and receives the others' noise: A = Phi = "
-    "theta = 1 but Phi = 3 in a second state, mu^1 = (1, 0), mu^2 = (1/2, 1/2), alpha = 1e-4 "
-    "gives 0 alone and 1.4e-6 together. The loss is unbounded also in one environment (a factor "
-    "147 for A = (1, 0), Phi = (0, 1), theta = (-0.03, 1), mu = (1/2, 1/2)), and in different "
-    "ones also on average over agents.",
+    note="What the paper compares are worst-case bounds. An agent that sees one state alone has "
+    "no error on its own and receives the others' noise: A = 1, Phi = (1/3, 1), theta = 3, mu^1 = "
+    "(1, 0), mu^2 = (1/2, 1/2), alpha = 1e-4 gives agent 1 an error of 0 alone and of 1.4e-6 "
+    "together. The loss has no bound in one environment either: a factor 148 for A = (1, 0), Phi "
+    "= (0, 1), theta = (-0.03, 1), mu = (1/2, 1/2), growing like 1/theta^2. In different "
+    "environments it is there on average over the agents as well.",
     corrected="affpcl.never_worse_corrected",
 )
 
