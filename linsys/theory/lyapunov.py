@@ -8,7 +8,7 @@ factors 1 - alpha_tau are not negative, because every L_tau then grows with the 
 >>> import numpy as np
 >>> measured, bound = d5_const(L0=np.array([1.0]), C=np.array([2.0]), t=np.array([100.0]))
 >>> print(measured.round(4), bound.round(4))
-[0.1012] [0.1021]
+[0.1002] [0.1021]
 """
 
 from __future__ import annotations

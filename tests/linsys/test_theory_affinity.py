@@ -204,7 +204,7 @@ def test_high_precision_agrees_with_float64(name):
 
 
 def test_d3_against_the_chi_squares_and_total_variations_of_pairs():
-    system = random_system(3, n=4)
+    system = random_system(4, n=4)
     chi2, tv = np.asarray(het.chi2_matrix(system)), np.asarray(het.tv_matrix(system))
     for i, j in np.ndindex(chi2.shape):
         measured, bound = affinity.d3(system.mu[i], system.mu[j])
