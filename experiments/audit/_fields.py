@@ -56,6 +56,10 @@ class Field:
         """Values of the domain with at most so many decimals, where that is possible."""
         return np.round(values, digits)
 
+    def settled(self, values: Numbers) -> Numbers:
+        """Values after one of them was replaced, where the others can make up for it."""
+        return values
+
     def holds(self, values: Numbers) -> NDArray[np.bool_]:
         """Whether each of the B arrays lies in the domain, up to rounding in float64."""
         return np.asarray(np.isfinite(values.astype(float)).reshape(len(values), -1).all(axis=1))
@@ -134,6 +138,10 @@ class Simplex(Field):
         rest = np.round(1 - rows.sum(axis=1), digits)
         rows[np.arange(len(rows)), rows.argmax(axis=1)] += rest
         return np.round(result, digits)
+
+    def settled(self, values: Numbers) -> Numbers:
+        """The largest part of a row makes up for its sum."""
+        return self.rounded(values, 12)
 
     def holds(self, values: Numbers) -> NDArray[np.bool_]:
         """No negative part, and a sum of one to 1e-12."""

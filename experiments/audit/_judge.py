@@ -32,8 +32,6 @@ _EXCESS = 1e-12
 _ROUNDING = 1e-13
 #: What of that counts against an instance, so that the search does not run into cancellation.
 _DOUBT = 0.1
-#: Tightness from which the bound is less than a thousandth of measured.
-COLLAPSED = 1.999
 #: Two evaluations in high precision; an excess that shrinks with the precision is rounding.
 _DIGITS = (40, 80)
 _AGREE = 1e-15
@@ -196,6 +194,11 @@ def _tightness(relation: Relation, measured: Numbers, bound: Numbers, scale: Num
     score = np.where(np.isinf(larger), np.sign(excess), score)
     # below the rounding of everything, the two sides say nothing
     return np.asarray(np.where(larger > scale, 1 + score, 0.0))
+
+
+def collapsed(tightness: Numbers) -> NDArray[np.bool_]:
+    """Whether a violated bound is below a thousandth of measured: a borderline case to readers."""
+    return np.asarray(np.abs(tightness - 2) < 1e-3, dtype=bool)
 
 
 def ratio(relation: Relation, sides: Certificate) -> float | None:

@@ -18,7 +18,7 @@ from experiments.audit._aimed import aim
 from experiments.audit._claim import Claim
 from experiments.audit._climb import Climb
 from experiments.audit._fields import Numbers
-from experiments.audit._judge import CANDIDATE, COLLAPSED, Watch, certify, evaluate
+from experiments.audit._judge import CANDIDATE, Watch, certify, collapsed, evaluate
 from experiments.audit._samples import Batch, batches, generator
 from experiments.audit._space import Fault, Fields, Layout, Sizes
 
@@ -71,8 +71,8 @@ class Found:
 
 
 def _rank(tightness: Numbers) -> Numbers:
-    """Tightness, with bounds of zero below other violations: readers take them for borderline."""
-    return np.where(tightness >= COLLAPSED, 1.25, tightness)
+    """Tightness, with bounds of zero below other violations."""
+    return np.where(collapsed(tightness), 1.25, tightness)
 
 
 class Search:
@@ -154,7 +154,7 @@ class Search:
     def _keep(self, batch: Batch, tight: Numbers) -> None:
         group = self._best.setdefault(tuple(batch.sizes.items()), [])
         rank = _rank(tight)
-        worst = group[-1].rank if len(group) == _KEPT else 0.0
+        worst = group[-1].rank if len(group) == _KEPT else -np.inf
         for index in np.argsort(-rank, kind="stable")[:2]:
             if rank[index] <= worst:
                 break

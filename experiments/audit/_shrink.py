@@ -9,21 +9,33 @@ did, and is simpler. Float64 decides on the way; at the end high precision has t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from experiments.audit._claim import Claim
 from experiments.audit._fields import Numbers
-from experiments.audit._judge import COLLAPSED, certify, evaluate
+from experiments.audit._judge import certify, collapsed, evaluate
 from experiments.audit._samples import Batch
 from experiments.audit._space import Fault, Fields
 
 #: A step may give up so much of the excess over one, and no more than leaves this.
 _SHARE, _PLENTY = 0.5, 0.05
 _ROUNDS = 400
+_SIMPLE = (0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 0.1, -0.1, 0.25, 0.75, 3.0)
 _DECIMALS = (0, 1, 2, 3, 4, 6)
-#: Tightness from, and below.
-Goal = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a step must leave: tightness, and a bound that is not zero unless it was."""
+
+    tightness: float
+    collapsed: bool
+
+    def reached(self, tight: Numbers) -> Numbers:
+        """Which of B instances count."""
+        return (tight >= self.tightness) & (self.collapsed | ~collapsed(tight))
 
 
 def shrink(claim: Claim, fields: Fields) -> Fields:
@@ -35,7 +47,7 @@ def shrink(claim: Claim, fields: Fields) -> Fields:
     """
     start = float(_tightness(claim, fields)[0])
     # a bound of zero is kept out unless there was one: readers take it for a borderline case
-    goal = 1 + min(_SHARE * (start - 1), _PLENTY), np.inf if start >= COLLAPSED else COLLAPSED
+    goal = Goal(1 + min(_SHARE * (start - 1), _PLENTY), bool(collapsed(np.array(start))))
     trail = [fields]
     while len(trail) < _ROUNDS:
         step = _smaller(claim, trail[-1], goal) or _simpler(claim, trail[-1], goal)
@@ -43,10 +55,6 @@ def shrink(claim: Claim, fields: Fields) -> Fields:
             break
         trail.append(step)
     return next(f for f in reversed(trail) if f is fields or _confirmed(claim, f))
-
-
-def _reached(tight: Numbers, goal: Goal) -> Numbers:
-    return (tight >= goal[0]) & (tight < goal[1])
 
 
 def _confirmed(claim: Claim, fields: Fields) -> bool:
@@ -79,7 +87,7 @@ def _smaller(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:
         options = [_without(claim, fields, axis, index) for index in range(length)]
         batch = space.complete({k: np.concatenate([o[k] for o in options]) for k in fields})
         tight = _tightness(claim, batch)
-        good = np.flatnonzero(_reached(tight, goal))
+        good = np.flatnonzero(goal.reached(tight))
         if good.size:
             best = int(good[tight[good].argmax()])
             return {name: values[best : best + 1] for name, values in batch.items()}
@@ -108,7 +116,7 @@ def _simpler(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:
     if not cheap.size:
         return None
     tight = _tightness(claim, {name: values[cheap] for name, values in batch.items()})
-    good = cheap[_reached(tight, goal)]
+    good = cheap[goal.reached(tight)]
     if not good.size:
         return None
     best = int(good[cost[good].argmin()])
@@ -116,17 +124,18 @@ def _simpler(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:
 
 
 def _options(claim: Claim, fields: Fields) -> Iterator[Fields]:
-    for name, values in fields.items():
+    for name, domain in claim.space.fields.items():
+        values = fields[name]
         for new in _whole(values):
             yield {**fields, name: new}
         for digits in _DECIMALS:
-            yield {**fields, name: claim.space.fields[name].rounded(values, digits)}
+            yield {**fields, name: domain.rounded(values, digits)}
         for place in np.ndindex(values.shape[1:]):
             at = (0, *place)
             for number in _numbers(float(values[at]), values):
                 new = values.copy()
                 new[at] = number
-                yield {**fields, name: new}
+                yield {**fields, name: domain.settled(new)}
 
 
 def _whole(values: Numbers) -> Iterator[Numbers]:
@@ -143,7 +152,7 @@ def _whole(values: Numbers) -> Iterator[Numbers]:
 
 def _numbers(number: float, values: Numbers) -> Iterator[float]:
     """Simpler numbers near one, or equal to others of the field."""
-    yield from (0.0, 1.0, -1.0, 0.5)
+    yield from _SIMPLE
     for digits in _DECIMALS[1:]:
         yield float(f"{number:.{digits}g}")
     yield from (10.0 ** round(np.log10(abs(number))) * np.sign(number) for _ in range(number != 0))

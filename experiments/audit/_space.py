@@ -117,7 +117,8 @@ class Space:
 
     def precise(self, fields: Fields) -> Fields:
         """The same instances in high precision, with every assumption met exactly."""
-        return self.complete({name: precise(values) for name, values in fields.items()})
+        completed = self.complete({name: precise(values) for name, values in fields.items()})
+        return {name: _pure(values) for name, values in completed.items()}
 
     def first_broken(self, fields: Fields, views: Any = None) -> tuple[str, int] | None:
         """The first assumption that an instance breaks, and which instance; None if all hold."""
@@ -178,6 +179,16 @@ class Space:
             {name: np.asarray(corner[name], dtype=float)[None] for name in self.fields}
             for corner in self.corners
         ]
+
+
+def _pure(values: Numbers) -> Numbers:
+    """High-precision numbers alone: a repair may have put in ints and floats, such as a limit."""
+    result = values.astype(object)
+    number = type(precise([1.0])[0])
+    for place in np.ndindex(result.shape):
+        if not isinstance(result[place], number):
+            result[place] = precise([result[place]])[0]
+    return result
 
 
 def _count(fields: Fields) -> int:

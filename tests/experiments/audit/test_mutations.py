@@ -1,0 +1,86 @@
+"""A bound that is a tenth too small is always found out.
+
+Each claim here holds, and TIGHTEST says how close to its bound some instance comes. With the bound
+multiplied by 0.9 times that ratio the claim is false, by a margin of a ninth; a search that misses
+the violation could also miss a wrong constant in a paper.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from experiments.audit import Claim
+from experiments.audit._catalogue import select
+from experiments.audit._verdict import judge
+from tests.experiments.audit._known import CLAIMS, declared
+
+#: Claims of the catalogue by id, and the tightest ratio known for each.
+TIGHTEST = {
+    "affpcl.d1a": 1.0,
+    "affpcl.d1b": 1.0,
+    "affpcl.d1c": 1.0,
+    "affpcl.d1d": 1.0,
+    "affpcl.d1e": 1.0,
+    "affpcl.d1f": 0.375,
+    "affpcl.d1f_sharper": 1.0,
+    "affpcl.d1g": 1.0,
+    "affpcl.d1h": 1.0,
+    "affpcl.d1i": 1.0,
+    "affpcl.d1j": 0.375,
+    "affpcl.d1j_sharper": 1.0,
+    "affpcl.d3": 1.0,
+}
+#: Of the planted ones: attained, and with sides that a factor changes.
+PLANTED = [
+    name
+    for name, (_, kind, attained, _) in CLAIMS.items()
+    if kind == "upper" and attained and name != "order_of_sums_huge"
+]
+
+
+def mutated(claim: Claim, ratio: float) -> Claim:
+    """The claim with 0.9 times the ratio on its bound; for a lower bound, one over that."""
+
+    def measure(instance: Any) -> tuple[Any, Any]:
+        measured, bound = claim.measure(instance)
+        if claim.relation == ">=":
+            return measured * 9 * ratio / 10, bound
+        return measured, bound * 9 * ratio / 10
+
+    return replace(claim, measure=measure, expect="violated")
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_smaller_bound_on_a_known_claim_is_violated(name: str) -> None:
+    assert judge(mutated(declared(name), 1.0)).verdict == "violated"
+
+
+@pytest.mark.parametrize("name", TIGHTEST)
+def test_a_smaller_bound_on_a_claim_of_the_catalogue_is_violated(name: str) -> None:
+    (item,) = select([name])
+    assert isinstance(item.entry, Claim)
+    verdict = judge(mutated(item.entry, TIGHTEST[name]), "normal")
+    assert verdict.verdict == "violated"
+    assert verdict.ratio is None or verdict.ratio > 1
+
+
+@pytest.mark.parametrize("name", TIGHTEST)
+def test_nothing_is_tighter_than_the_table_says(name: str) -> None:
+    (item,) = select([name])
+    assert isinstance(item.entry, Claim)
+    verdict = judge(item.entry)
+    assert verdict.verdict == "holds"
+    assert verdict.ratio is not None
+    assert verdict.ratio <= TIGHTEST[name] + 1e-9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.parametrize("name", TIGHTEST)
+def test_a_smaller_bound_is_violated_whatever_the_seed(name: str, seed: int) -> None:
+    (item,) = select([name])
+    assert isinstance(item.entry, Claim)
+    assert judge(mutated(item.entry, TIGHTEST[name]), "normal", seed).verdict == "violated"
