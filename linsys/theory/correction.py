@@ -49,6 +49,20 @@ def bias_correction(stack: FiniteStack) -> Sides:
     return mean(stack, bias_corrected(stack, stack.x, stack.x_c)), own_direction
 
 
+def estimated_bias_correction(stack: FiniteStack) -> Sides:
+    """With Phi(s) theta_c for b^0(s), E gtilde^i is E g^i(x^i) + Phibar (theta_c - theta_*^c).
+
+    Shape (B, n, d), in one environment. Section 4 describes this; (27), which Appendix G is about,
+    has the estimate in the average as well.
+    """
+    own_direction = apply(stack.A_bar, stack.x) - stack.b_bar
+    gap = stack.theta_c - stack.theta_star_central
+    average = averaged(local_residual(stack, stack.x_c))[:, None]
+    control = central_residual(stack, stack.x_c, stack.theta_c)[:, None]
+    parts = average + own(local_residual(stack, stack.x) - control)
+    return mean(stack, parts), own_direction + apply(stack.Phi_bar, gap[:, None])
+
+
 def control_variate(stack: FiniteStack) -> Sides:
     """tr Var(g^i - g^{0->i}) against tr Var g^i + tr Var g^{0->i} at x_*^i and x_*^c, (B, n).
 

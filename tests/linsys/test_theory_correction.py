@@ -49,6 +49,7 @@ def holds(measured, bound):
     "statement",
     [
         go.bias_correction,
+        go.estimated_bias_correction,
         go.control_variate_on_average,
         go.central_and_local,
         go.mean_of_solutions,

@@ -28,6 +28,11 @@ ITERATES: Mapping[str, Field] = {
 SAMPLE: Mapping[str, Field] = {"draw": interval("n")}
 
 
+def same_environment(*, mu: Any, **others: Any) -> FiniteStack:
+    """A view of systems in which all agents are in the environment of the first."""
+    return FiniteStack(mu=np.repeat(mu[:, :1], mu.shape[1], axis=1), **others)
+
+
 def states(stack: FiniteStack) -> NDArray[np.int_]:
     """The sampled states of an instance with a field ``draw``, shape (B, ..., n)."""
     return drawn(stack.draw, stack.mu.shape[-1])

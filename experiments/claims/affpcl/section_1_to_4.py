@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from experiments.audit import Claim, Space, interval, reals, simplex
 from experiments.audit._fields import Field
 from experiments.audit._space import Fields
-from experiments.claims.affpcl._spaces import SYSTEMS
-from experiments.claims.affpcl._values import ITERATES, states, valued
+from experiments.claims.affpcl._spaces import SYSTEMS, systems
+from experiments.claims.affpcl._values import ITERATES, same_environment, states, valued
 from linsys.theory import constants as at
 from linsys.theory import correction as go
 from linsys.theory import rounds
@@ -211,4 +213,20 @@ SEC4_REDEF_LEVEL = Claim(
         "a level measured by Definition 1 must not be put beside Section 4's sigma, though."
     ),
     corrected="affpcl.sec4_redef",
+)
+SEC4_ESTIMATED = Claim(
+    id="affpcl.sec4_estimated",
+    source="AffPCL, Section 4, Phi(s) theta_t^c in place of b^0(s) in (5)",
+    text="In one environment E[gtilde^i] = E[g^i(x^i)] + Phibar (theta_t^c - theta_*^c).",
+    latex=r"\mathbb E_\mu[\tilde g_t^i]=\mathbb E_\mu[g_t^i(x_t^i)]"
+    r"+\bar\Phi(\theta_t^c-\theta_*^c)",
+    kind="identity",
+    space=replace(systems(ITERATES), view=same_environment),
+    measure=go.estimated_bias_correction,
+    note=(
+        "The paper refers to Appendix G for this scheme, but G is about (27), whose average has "
+        "the estimate too and is unbiased for every theta^c (affpcl.sec52_unbiased). With (5) as "
+        "described the error of theta^c enters as a bias; it is O~(sigma^2/((lambda^b)^2 n t)) in "
+        "mean square, so the rate in t and n stays and (lambda^b)^{-2} joins the constant."
+    ),
 )
