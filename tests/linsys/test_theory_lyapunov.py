@@ -136,6 +136,20 @@ def test_diminishing_average_takes_several_lengths_and_high_precision():
     np.testing.assert_allclose(together, exact.astype(float), **CLOSE)
 
 
+@pytest.mark.parametrize(
+    ("claim", "bound"),
+    [
+        (lyapunov.d5_dim_explicit, 25 * 2 / (2 * 49) + 8 * 3 / 7),
+        (lyapunov.d5_dim_doubled, 25 * 2 / 49 + 16 * 3 / 7),
+        (lyapunov.d5_dim_sharper, 5 * 4 * 2 / (8 * 17) + 32 / 17),
+    ],
+)
+def test_the_bounds_of_d5_at_one_point(claim, bound):
+    measured, found = claim(*(np.array([v]) for v in (2.0, 3.0, 5.0, 7.0)))
+    np.testing.assert_allclose(found, bound, **CLOSE)
+    np.testing.assert_allclose(measured, average(sequence(2.0, 3.0, 5.0, 7), 5.0), **CLOSE)
+
+
 def test_d5_loses_a_factor_of_two_in_its_last_display():
     # The proof bounds L_tau / 2 and puts it in the place of L_tau.
     sides = [np.array([v]) for v in (0.0, 1.0, 3.0, 100.0)]
