@@ -36,6 +36,7 @@ def broken() -> dict[str, Verdict]:
 
 REASONS = {
     "raises": "measure raised RuntimeError: no two",
+    "nan": "measure returned NaN",
     "shape": "measure must return (measured, bound); found array([1.])",
     "assumes": "the space's own instance breaks its assumption 'p is sorted'",
     "turns": "no answer within 3 s",

@@ -46,6 +46,10 @@ def turn() -> None:
         pass
 
 
+def undefined(instance: Any) -> tuple[Any, Any]:
+    return instance.p.max() * (float("nan") if len(instance.p) == 2 else 1), 1
+
+
 def loud(instance: Any) -> tuple[Any, Any]:
     os.write(1, b"")
     print("a measure that prints")
@@ -54,6 +58,7 @@ def loud(instance: Any) -> tuple[Any, Any]:
 
 GOOD = declare("good", on_two(lambda: None))
 RAISES = declare("raises", on_two(fail))
+NAN = declare("nan", undefined)
 SHAPE = declare("shape", lambda instance: instance.p)
 ASSUMES = declare("assumes", lambda instance: (instance.p.max(), 1), FALSE)
 TURNS = declare("turns", on_two(turn))
