@@ -175,7 +175,7 @@ def _worst(
     with np.errstate(all="ignore"):
         tight = _tightness(relation, measured.astype(float), bound.astype(float), scale[:, None])
     rows = np.arange(len(tight))
-    where = rows, np.nan_to_num(tight, nan=0.0, posinf=2.0, neginf=0.0).argmax(axis=1)
+    where = rows, tight.argmax(axis=1)
     return where, tight[where]
 
 
@@ -264,9 +264,9 @@ def _exactly(claim: Claim, fields: Fields, digits: int) -> tuple[Any, Any, Any, 
             measured, bound = _measure(claim, exact, None)
         _refuse_rounded(measured, bound)
         scale = np.full(1, 10.0 ** (10 - digits))
+        if (measured != measured).any() or (bound != bound).any():
+            raise Fault("measure returned NaN")
         where, tight = _worst(claim.relation, measured, bound, scale)
-        if np.isnan(tight[0]):
-            raise Fault("measure returned NaN in high precision")
         sides = measured[where][0], bound[where][0]
         gap = sides[0] - sides[1] if sides[0] != sides[1] else 0 * tight[0]
         if claim.relation == ">=":

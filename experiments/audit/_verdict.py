@@ -16,7 +16,7 @@ from experiments.audit._limit import TimeLimit, time_limit
 from experiments.audit._rates import of_regime, of_regimes
 from experiments.audit._search import EFFORTS, Found, Search
 from experiments.audit._shrink import shrink
-from experiments.audit._space import Fault, Fields
+from experiments.audit._space import Fault, Fields, call
 from linsys import InputError
 
 #: Seconds for one entry, by effort, unless the caller says otherwise.
@@ -196,12 +196,7 @@ def _vacuous(search: Search) -> Verdict:
 
 
 def _of_rate(entry: RateClaim) -> Verdict:
-    try:
-        regimes = list(entry.regimes())
-    except Fault:
-        raise
-    except Exception as error:
-        raise Fault(f"regimes raised {type(error).__name__}: {error}") from error
+    regimes = list(call("regimes", entry.regimes))
     said, decisive = of_regimes(regimes)
     return Verdict(
         entry.id,

@@ -1,0 +1,148 @@
+"""Tightness, and the certificate that high precision gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.audit import Claim, Space, interval, reals
+from experiments.audit._judge import Certificate, certify, collapsed, evaluate, ratio
+from experiments.audit._samples import Batch
+from experiments.audit._space import Fault
+from linsys.linalg import precise
+
+PAIRS = Space(fields={"m": reals(), "b": reals()}, batched=True)
+VECTORS = Space(fields={"x": reals("d"), "y": reals("d")}, sizes={"d": (1, 3)}, batched=True)
+
+
+def claim(kind: str = "upper", measure: Any = None, space: Space = PAIRS) -> Claim:
+    return Claim(
+        id="mine.claim", source="", text="", kind=kind, space=space,  # type: ignore[arg-type]
+        measure=measure or (lambda s: (s.m, s.b)),
+    )  # fmt: skip
+
+
+def batch(m: list[float], b: list[float]) -> Batch:
+    return Batch(PAIRS, {"m": np.array(m), "b": np.array(b)}, {})
+
+
+def one(m: float, b: float) -> dict[str, Any]:
+    return {"m": np.array([m]), "b": np.array([b])}
+
+
+@pytest.mark.parametrize(
+    ("kind", "m", "b", "expected"),
+    [
+        ("upper", 1, 2, 0.5), ("upper", 2, 2, 1), ("upper", 4, 2, 1.5), ("upper", 4, 0, 2),
+        ("upper", -1, 2, -0.5), ("upper", 0, 0, 0),
+        ("lower", 2, 1, 0.5), ("lower", 1, 2, 1.5), ("lower", 0, 2, 2),
+        ("identity", 2, 2, 1), ("identity", 1, 2, 1.5), ("identity", -2, 2, 3),
+    ],
+)  # fmt: skip
+def test_tightness(kind: str, m: float, b: float, expected: float) -> None:
+    tight = evaluate(claim(kind), batch([m], [b])).tightness
+    assert tight == pytest.approx([expected], abs=1e-12)
+
+
+def test_the_worst_entry_counts() -> None:
+    sides = evaluate(
+        claim(measure=lambda s: (s.x, np.abs(s.y)), space=VECTORS),
+        Batch(VECTORS, {"x": np.array([[1.0, 3.0]]), "y": np.array([[2.0, 4.0]])}, {"d": 2}),
+    )
+    assert (sides.measured[0], sides.bound[0]) == (3, 4)
+
+
+def test_vectors_are_compared_as_vectors() -> None:
+    fields = {"x": np.array([[1e6, 1e-9]]), "y": np.array([[1e6, 2e-9]])}
+    sides = evaluate(
+        claim("identity", lambda s: (s.x, s.y), VECTORS), Batch(VECTORS, fields, {"d": 2})
+    )
+    assert sides.tightness[0] == pytest.approx(1, abs=1e-10)
+
+
+def test_a_side_without_agents_counts_for_all() -> None:
+    measured = claim(measure=lambda s: (np.abs(s.x), 10 + 0 * s.y[:, 0]), space=VECTORS)
+    fields = {"x": np.array([[1.0, -5.0]] * 3), "y": np.ones((3, 2))}
+    assert evaluate(measured, Batch(VECTORS, fields, {"d": 2})).tightness == pytest.approx(
+        [0.5] * 3
+    )
+
+
+def test_instances_must_come_first() -> None:
+    turned = claim(measure=lambda s: (s.x.T, s.y.T), space=VECTORS)
+    fields = {"x": np.ones((3, 2)), "y": np.ones((3, 2))}
+    with pytest.raises(Fault, match="for each of 3 instances, along the first axis"):
+        evaluate(turned, Batch(VECTORS, fields, {"d": 2}))
+
+
+def test_nan_that_high_precision_resolves_is_rounding() -> None:
+    overflow = claim(measure=lambda s: ((1e200 * s.m) ** 2 / (1e200 * s.b) ** 2, 1 + s.b**2))
+    sides = evaluate(overflow, batch([1.0, 0.0], [1.0, 1.0]))
+    assert sides.tightness == pytest.approx([0, 0], abs=1e-12)
+
+
+def test_nan_that_stays_is_a_fault() -> None:
+    undefined = claim(measure=lambda s: (s.m / s.m, s.b))
+    with pytest.raises(Fault, match="NaN") as caught:
+        evaluate(undefined, batch([1.0, 0.0], [1.0, 1.0]))
+    assert caught.value.index == 1
+
+
+def test_a_certificate_tells_a_violation_from_rounding() -> None:
+    sums = claim(measure=lambda s: (s.m + s.b, 3 * s.m))
+    assert 0.1 + 0.2 > 0.3  # in float64
+    assert not certify(sums, one(0.1, 0.2)).violated
+    assert certify(sums, one(0.1, 0.2001)).violated
+
+
+def test_a_certificate_reads_floats_as_decimals() -> None:
+    found = certify(claim(), one(0.1, 0.3))
+    assert found.text == ("0.1", "0.3")
+    assert (found.measured, found.bound, found.violated) == (0.1, 0.3, False)
+
+
+@pytest.mark.parametrize("kind", ["upper", "lower", "identity"])
+def test_an_excess_like_that_of_a_rounded_constant_is_none(kind: str) -> None:
+    shift = 1e-14 if kind == "upper" else -1e-14
+    almost = claim(kind, lambda s: (s.m * (1 + precise([shift])[0]), s.m))
+    assert not certify(almost, one(1.0, 1.0)).violated
+    clear = claim(kind, lambda s: (s.m * (1 + precise([1e4 * shift])[0]), s.m))
+    assert certify(clear, one(1.0, 1.0)).violated
+
+
+def test_an_excess_that_shrinks_with_the_precision_is_rounding() -> None:
+    magnified = claim("identity", lambda s: (1e60 * (np.sqrt(s.m) ** 2 - s.m), 0 * s.m))
+    assert not certify(magnified, one(2.0, 1.0)).violated
+
+
+def test_high_precision_must_not_be_left() -> None:
+    with pytest.raises(Fault, match="left high precision"):
+        certify(claim(measure=lambda s: (s.m.astype(float) * s.b, s.b)), one(1.0, 1.0))
+    with pytest.raises(Fault, match="left high precision"):
+        certify(claim(measure=lambda s: (np.full(1, 1 / 3), s.b)), one(1.0, 1.0))
+    assert float(precise([1.5])[0]) == 1.5  # and is open again afterwards
+
+
+def test_short_constants_may_be_floats() -> None:
+    assert certify(claim(measure=lambda s: (s.m, np.full(1, 0.25))), one(1.0, 1.0)).violated
+
+
+def test_an_instance_outside_its_domain_certifies_nothing() -> None:
+    space = Space(fields={"x": interval()}, assumes={"x > 2": lambda s: s.x > 2}, batched=True)
+    inside = claim(measure=lambda s: (s.x, 0 * s.x), space=space)
+    with pytest.raises(Fault, match="breaks its assumption 'x > 2'"):
+        certify(inside, {"x": np.array([0.5])})
+
+
+def test_ratio() -> None:
+    sides = Certificate(True, 3.0, 2.0, 1.5, ("3", "2"))
+    assert ratio("<=", sides) == 1.5
+    assert ratio(">=", sides) == pytest.approx(2 / 3)
+    assert ratio("==", sides) == 1.5
+    assert ratio("<=", Certificate(True, 1.0, 0.0, 2.0, ("1", "0"))) is None
+
+
+def test_a_bound_of_nearly_zero_is_a_borderline_case() -> None:
+    assert collapsed(np.array([1.5, 2.0, 1.9999, 2.5])).tolist() == [False, True, True, False]
