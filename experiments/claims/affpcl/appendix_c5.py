@@ -121,9 +121,9 @@ EX6 = Claim(
     note="The last step: Dbar <= c sym(Abar) does not give ||Dbar Abar^{-1}|| <= c: the order of "
     "symmetric matrices says nothing on the norm of a product that is not symmetric. On the cycle "
     "1 -> 2 -> 3 -> 1 with gamma = 0.9 and features (-1, -2, 0), (1, 1, 0), (0, 0, 1), "
-    "normalised, nu = 30.7 > 19; the excess grows without bound as lambda_min(E phi phi^T) goes "
-    "to 0. No counterexample was found in dimension 2. Lemma D.2, the only place where nu enters, "
-    "holds with (1 + gamma) / (1 - gamma) nevertheless (Remark 2).",
+    "normalised, nu = 30.7 > 19; with (-4, 1, 3), (1, -2, -3), (-4, -3, -2), which are nearly "
+    "dependent, nu is 46 times the bound. No counterexample was found in dimension 2. Lemma D.2, "
+    "the only place where nu enters, holds with (1 + gamma) / (1 - gamma) nevertheless (Remark 2).",
     corrected="affpcl.ex6_corrected",
 )
 EX6_STRETCH = Claim(
