@@ -216,3 +216,11 @@ def test_d3_against_the_chi_squares_and_total_variations_of_pairs():
 def test_d3_takes_states_that_neither_distribution_has():
     measured, bound = affinity.d3(np.array([1.0, 0.0, 0.0]), np.array([0.5, 0.5, 0.0]))
     assert (float(measured), float(bound)) == (1.0, 1.0)
+
+
+def test_d1d_is_capped_where_both_sums_of_scores_exceed_one():
+    ones = np.ones((1, 2, 1, 1))
+    stack = FiniteStack(mu=np.eye(2)[None], A=ones, Phi=ones, theta=np.array([[[1.0], [-1.0]]]))
+    assert stack.delta_env + stack.delta_obj_agent.min() == 1.5
+    assert stack.delta_env_agent.min() + stack.delta_obj == 1.5
+    np.testing.assert_allclose(affinity.d1d(stack)[1], 2 * stack.G_b[0])
