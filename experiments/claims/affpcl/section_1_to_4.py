@@ -153,9 +153,9 @@ CONTROL_VARIATE = Claim(
     note=(
         "Nothing forces an agent's objective to vary with the average one: A = 1, two even states, "
         "b^1 = +-1, b^2 = -+3 gives b^0 = -+1 and a covariance of -1; g^1 - g^{0->1} then has four "
-        "times the variance of g^1. Proposition 2 does not use the sign; 'reduces the variance' "
-        "and 'never worse than independent learning' hold for agents near the average, or on "
-        "average over the agents."
+        "times the variance of g^1. Proposition 2 does not use the sign, but the "
+        "control variate is no reason why no agent should lose. On average over the agents the "
+        "covariance is a variance, and that of g^i - g^{0->i} at most that of g^i."
     ),
     corrected="affpcl.control_variate_corrected",
 )
