@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -45,7 +45,7 @@ def central_rates(errors: where.Errors) -> Sequence[Regime]:
     ]
 
 
-def personal_rates(algorithm: AffPCL, build: where.Callable[..., Types]) -> Sequence[Regime]:
+def personal_rates(algorithm: AffPCL, build: Callable[..., Types]) -> Sequence[Regime]:
     """In t under heterogeneity, in n without any."""
     errors = where.personal(algorithm)
     return [where.against_t(errors, "far apart", build), where.against_n(errors, "alike", alike)]
@@ -294,7 +294,9 @@ C6_RATE = RateClaim(
     r"\right)",
     regimes=td_rates,
     note="Agents alike, so that 1/n is the maximum. The derivation of the third power uses "
-    "nu <= 2/(1 - gamma), which is false (affpcl.ex6); what is measured stays below it.",
+    "nu <= 2/(1 - gamma), which is false (affpcl.c6_nu). It is not needed: with E A'A <= (1 + gamma) "
+    "sym(Abar) (affpcl.c6_moment), Lemma D.2 holds with 1 in the place of nu, and the second power "
+    "is enough.",
 )
 CORE2_CONST = RateClaim(
     id="affpcl.corE2_const",
