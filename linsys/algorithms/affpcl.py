@@ -64,10 +64,11 @@ class AffPCL:
 
     Between two communications each agent may take several local steps: its own residual moves x^i
     at once; the corrections c^i - h^i of all samples of the round, at the x^c and theta of its
-    start, are added when the server has aggregated them.  They have mean zero for *any* x^c and
-    theta, so that x_*^i stays the fixed point of the mean iteration, also where x^c and theta,
-    which follow local SGD, drift from theirs in different environments.  With one local step this
-    is exactly the round above.
+    start, are added when the server has aggregated them.  Under "importance" they have mean zero
+    for *any* x^c and theta, so that x_*^i stays the fixed point of the mean iteration, also where
+    x^c and theta, which follow local SGD, drift from theirs in different environments; under "bias"
+    they have for any x^c, but only at theta = theta_*^c.  With one local step this is exactly the
+    round above.
 
     With partial participation only active agents move and are averaged over; see :func:`sent_mean`
     for the weights that keep c^i - h^i unbiased given that agent i is active.
