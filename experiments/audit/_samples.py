@@ -1,6 +1,6 @@
 """Random instances of a space, drawn once per seed and shared by all claims about the space.
 
-A batch depends on the seed, the sizes and its place in the sequence; never on the claim. Claims
+An instance depends on the seed, the sizes and its place in the sequence; never on the claim. Claims
 about one space therefore see the same instances, and what their views cache (means, solutions,
 norms) is computed once. The arrays of a batch are read-only: a measure that writes into its
 instance would change what the next claim sees.
@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from experiments.audit._fields import Numbers
-from experiments.audit._space import Fields, Layout, Sizes, Space
+from experiments.audit._genes import key_of, random_genes
+from experiments.audit._space import Fields, Sizes, Space
 
 #: Instances per space that are shared and kept, over all sizes together.
 SHARED = 3_000
@@ -99,24 +100,10 @@ def _draw(space: Space, seed: int, start: int, total: int) -> Iterator[Batch]:
     first, stop = (-(-number // len(pick)) for number in (start, total))
     for index in pick:
         layout = space.layout(every[index])
+        key = key_of(seed, "random", sorted(layout.sizes.items()))
         for at in range(first, stop, _BATCH):
-            rng = generator(seed, "random", sorted(layout.sizes.items()), at)
-            genes = random_genes(rng, layout, min(_BATCH, stop - at))
+            genes = random_genes(key, at, layout, min(_BATCH, stop - at))
             if at == 0:
                 corners = np.repeat([[0.0], [0.5], [1.0]], layout.genes, axis=1)
                 genes[: len(corners)] = corners[: len(genes)]
             yield Batch(space, layout.decode(genes), layout.sizes, genes)
-
-
-def random_genes(rng: np.random.Generator, layout: Layout, count: int) -> Numbers:
-    """Genes (count, m): uniform, or drawn to the ends of [0, 1], some with an axis tied."""
-    genes = rng.random((count, layout.genes))
-    snapped = rng.random((count, 1)) < 0.4
-    share = rng.random((count, 1))
-    ends = np.round(rng.random((count, layout.genes)) * 2) / 2
-    genes = np.where(snapped & (rng.random(genes.shape) < share), ends, genes)
-    for axis in layout.sizes:
-        rows = rng.random(count) < 0.1
-        if rows.any():
-            genes[rows] = layout.tie(genes[rows], axis)
-    return genes
