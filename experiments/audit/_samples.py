@@ -82,18 +82,18 @@ def batches(space: Space, seed: int, total: int) -> Iterator[Batch]:
     """
     key = (space, seed)
     if key not in _shared:
-        _shared[key] = list(_draw(space, seed, 0, SHARED))
+        _shared[key] = list(draw(space, seed, 0, SHARED))
         while len(_shared) > _SPACES:
             _shared.popitem(last=False)
     _shared.move_to_end(key)
     yield from _shared[key]
-    yield from _draw(space, seed, SHARED, total)
+    yield from draw(space, seed, SHARED, total)
 
 
 _shared: OrderedDict[tuple[Space, int], list[Batch]] = OrderedDict()
 
 
-def _draw(space: Space, seed: int, start: int, total: int) -> Iterator[Batch]:
+def draw(space: Space, seed: int | str, start: int, total: int) -> Iterator[Batch]:
     """Instances number start to total of the sequence; the first ones have all genes alike."""
     every = space.all_sizes()
     pick = np.linspace(0, len(every) - 1, min(len(every), _COMBINATIONS)).round().astype(int)

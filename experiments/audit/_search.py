@@ -19,7 +19,7 @@ from experiments.audit._claim import Claim
 from experiments.audit._climb import Climb
 from experiments.audit._fields import Numbers
 from experiments.audit._judge import CANDIDATE, Watch, certify, collapsed, evaluate
-from experiments.audit._samples import Batch, batches, generator
+from experiments.audit._samples import Batch, batches, draw, generator
 from experiments.audit._space import Fault, Fields, Layout, Sizes
 
 
@@ -63,6 +63,11 @@ class Found:
     def rank(self) -> float:
         """What instances are ordered by."""
         return float(_rank(np.array(self.tightness)))
+
+    @property
+    def attained(self) -> bool:
+        """Whether the two sides are equal, up to rounding."""
+        return _ATTAINED <= self.tightness <= CANDIDATE
 
     @property
     def numbers(self) -> int:
@@ -115,8 +120,12 @@ class Search:
     def _stages(self, effort: Effort) -> Iterator[Callable[[], None]]:
         yield lambda: self._sample(effort.random)
         yield lambda: self._hypothesis(effort.examples)
+        before = self.sampled
         for number, start in enumerate(self._starts(effort.ascents)):
             yield partial(self._ascend, start, number, effort.budget)
+        # where the bound is attained almost everywhere, there is nothing to climb
+        left = before + effort.ascents * effort.budget - self.sampled
+        yield lambda: self._sample_more(left // 2)
 
     @property
     def best(self) -> list[Found]:
@@ -155,13 +164,20 @@ class Search:
         group = self._best.setdefault(tuple(batch.sizes.items()), [])
         rank = _rank(tight)
         worst = group[-1].rank if len(group) == _KEPT else -np.inf
-        for index in np.argsort(-rank, kind="stable")[:2]:
+        order = np.argsort(-rank, kind="stable")
+        equal = (tight >= _ATTAINED) & (tight <= CANDIDATE)
+        # of instances on which the two sides are equal, one is as good as all
+        order = order[~equal[order] | (np.cumsum(equal[order]) == 1)]
+        for index in order[:2]:
             if rank[index] <= worst:
                 break
             one = batch.subset(np.array([index]))
             genes = None if one.genes is None else one.genes[0]
             group.append(Found(float(tight[index]), one.fields, batch.sizes, genes))
         group.sort(key=lambda found: -found.rank)
+        attained = [k for k, found in enumerate(group) if found.attained]
+        for index in reversed(attained[1:]):
+            del group[index]
         del group[_KEPT:]
 
     def candidates(self) -> list[Found]:
@@ -193,6 +209,11 @@ class Search:
             self.look(batch)
             self._check_space(batch)
 
+    def _sample_more(self, total: int) -> None:
+        """Random instances that no other claim shares."""
+        for batch in draw(self.claim.space, f"{self.seed}/{self.claim.id}", 0, total):
+            self.look(batch)
+
     def _check_space(self, batch: Batch) -> None:
         """A space whose own instances break its assumptions cannot judge anything."""
         if batch.broken is None:
@@ -220,8 +241,8 @@ class Search:
         groups = [[f for f in group if f.genes is not None] for group in self._best.values()]
         groups = sorted((g for g in groups if g), key=lambda group: -group[0].tightness)
         tight = [group[k] for k in range(_KEPT) for group in groups if k < len(group)]
-        attained = [found for found in tight if found.tightness >= _ATTAINED]
-        tight = attained[:1] + [found for found in tight if found.tightness < _ATTAINED]
+        attained = [found for found in tight if found.attained]
+        tight = attained[:1] + [found for found in tight if not found.attained]
         large = sorted(tight, key=lambda found: -found.numbers)
         turns = [found for pair in zip(tight, large, strict=True) for found in pair]
         return [f for k, f in enumerate(turns) if not any(f is g for g in turns[:k])][:count]

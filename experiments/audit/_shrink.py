@@ -65,16 +65,20 @@ def _confirmed(claim: Claim, fields: Fields) -> bool:
 
 
 def _tightness(claim: Claim, fields: Fields) -> Numbers:
-    """Tightness (B,), 0 where an assumption or a filter is not met or a measure fails."""
+    """Tightness (B,), -inf where an assumption or a filter is not met or a measure fails."""
+    count = len(next(iter(fields.values())))
+    tight = np.full(count, -np.inf)
     try:
         kept = np.flatnonzero(claim.space.meets(fields))
-        tight = np.zeros(len(next(iter(fields.values()))))
         if kept.size:
             batch = Batch(claim.space, {name: v[kept] for name, v in fields.items()}, {})
             tight[kept] = evaluate(claim, batch).tightness
-        return tight
     except Fault:
-        return np.zeros(len(next(iter(fields.values()))))
+        if count > 1:  # find out which
+            halves = [slice(None, count // 2), slice(count // 2, None)]
+            parts = [{name: v[half] for name, v in fields.items()} for half in halves]
+            return np.concatenate([_tightness(claim, part) for part in parts])
+    return tight
 
 
 def _smaller(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:
@@ -108,6 +112,7 @@ def _simpler(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:
     """The simplest of all instances that differ in one field or one number."""
     options = list(_options(claim, fields))
     batch = claim.space.complete({k: np.concatenate([o[k] for o in options]) for k in fields})
+    batch = {name: values + 0.0 for name, values in batch.items()}  # no -0.0
     cost = sum(_cost(values) for values in batch.values())
     now = sum(_cost(values) for values in fields.values())
     assert not isinstance(cost, int)
@@ -170,4 +175,5 @@ def _digits(number: float) -> float:
     mantissa, _, exponent = f"{abs(number):e}".partition("e")
     digits = len(repr(float(mantissa)).rstrip("0").replace(".", ""))
     long = len(repr(abs(number)).replace(".", "").strip("0").partition("e")[0])
-    return max(digits, long) + (number < 0) * 0.5 + abs(int(exponent)) * 0.25
+    first = int(mantissa[0])
+    return max(digits, long) + 0.05 * first + 0.5 * (number < 0) + 0.25 * abs(int(exponent))

@@ -1,0 +1,114 @@
+"""Domains: every gene decodes into them, and repair leaves alone what lies in them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments.audit import (
+    Space,
+    ball,
+    contraction,
+    interval,
+    positive,
+    reals,
+    simplex,
+    sphere,
+    whole_numbers,
+)
+from experiments.audit._fields import Field
+from experiments.claims.affpcl._spaces import SYSTEMS
+from linsys import InputError
+from linsys.linalg import precise, precision
+
+FIELDS = {
+    "reals": reals("a", "b"),
+    "interval": interval("a", low=-2, high=3),
+    "positive": positive("a", "b"),
+    "whole": whole_numbers("a", low=-3, high=12),
+    "simplex": simplex("a", "b"),
+    "ball": ball("a", "b"),
+    "sphere": sphere("a", "b"),
+    "contraction": contraction("a", "b", "b"),
+}
+SIZES = {"a": 3, "b": 2}
+
+
+def decoded(field: Field) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    genes = np.round(3 * rng.random((500, 40))) / 3  # many at the ends
+    genes[250:] = rng.random((250, 40))
+    count = int(np.prod(field.shape(SIZES)))
+    elements = genes[:, field.controls : field.controls + count]
+    return np.asarray(
+        field.decode(genes[:, : field.controls], elements.reshape(500, *field.shape(SIZES)))
+    )
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_all_genes_decode_into_the_domain(name: str) -> None:
+    values = decoded(FIELDS[name])
+    assert values.shape == (500, *FIELDS[name].shape(SIZES))
+    assert FIELDS[name].holds(values).all()
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_repair_leaves_its_results_alone(name: str) -> None:
+    values = FIELDS[name].repair(decoded(FIELDS[name]))
+    assert np.array_equal(FIELDS[name].repair(values), values)
+
+
+@pytest.mark.parametrize("name", set(FIELDS) - {"reals"})
+def test_what_lies_outside_is_seen_and_repaired(name: str) -> None:
+    outside = 200 * np.ones((1, *FIELDS[name].shape(SIZES)))
+    assert not FIELDS[name].holds(outside).any()
+    assert FIELDS[name].holds(FIELDS[name].repair(outside)).all()
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_repair_is_exact_in_high_precision(name: str) -> None:
+    with precision(40):
+        values = FIELDS[name].repair(precise(decoded(FIELDS[name])[::100]))
+        assert FIELDS[name].holds(values).all()
+        if name == "simplex":
+            assert max(abs(row - 1) for row in values.sum(axis=-1).ravel()) < 10.0**-38
+
+
+def test_a_simplex_reaches_its_corners() -> None:
+    assert (decoded(FIELDS["simplex"]).max(axis=-1) == 1).any()
+
+
+@pytest.mark.parametrize("digits", [1, 2, 3])
+def test_rounded_rows_of_a_simplex_sum_to_one(digits: int) -> None:
+    field = FIELDS["simplex"]
+    rounded = field.rounded(decoded(field), digits)
+    assert field.holds(rounded).all()
+    assert np.array_equal(np.round(rounded, digits), rounded)
+
+
+def test_high_precision_instances_are_made_of_high_precision_numbers() -> None:
+    space = Space(
+        fields={"x": positive(low=0.1), "p": simplex("k")},
+        sizes={"k": (2, 2)},
+        repair=lambda f: {"x": np.maximum(f["x"], 0.3), "p": np.where(f["p"] > 2, 1, f["p"])},
+    )
+    with precision(40):
+        exact = space.precise({"x": np.array([0.01]), "p": np.array([[0.0, 5.0]])})
+        number = type(precise([1.0])[0])
+        assert all(isinstance(x, number) for values in exact.values() for x in values.ravel())
+        assert exact["x"][0] * 10 == 3  # the limit counts as a decimal
+
+
+def test_ties_make_all_alike_along_an_axis() -> None:
+    layout = SYSTEMS.layout({"n": 3, "S": 2, "d": 2})
+    genes = np.random.default_rng(0).random((4, layout.genes))
+    theta = layout.decode(layout.tie(genes, "n"))["theta"]
+    assert np.ptp(theta, axis=1).max() == 0
+    assert np.ptp(theta, axis=2).min() > 0
+
+
+def test_sizes_must_fit_the_axes() -> None:
+    with pytest.raises(InputError, match=r"`sizes` must give a range for the axes \['k'\]"):
+        Space(fields={"p": simplex("k")})
+    with pytest.raises(InputError, match="must have 1 <= low <= high"):
+        Space(fields={"p": simplex("k")}, sizes={"k": (3, 2)})

@@ -1,0 +1,158 @@
+"""Counterexamples get small and simple, keep to the assumptions, and are confirmed at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.audit import Claim, Space, interval, positive, reals, simplex, whole_numbers
+from experiments.audit._judge import certify
+from experiments.audit._shrink import shrink
+from experiments.claims.affpcl._spaces import SYSTEMS
+from linsys.linalg import norm
+
+NUMBERS = Space(fields={"x": reals(magnitude=(1, 1))})
+
+
+def upper(measure: Any, space: Space, **options: Any) -> Claim:
+    return Claim(
+        id="mine.claim", source="", text="", kind="upper", space=space, measure=measure, **options
+    )
+
+
+def small(claim: Claim, **fields: Any) -> dict[str, Any]:
+    """The shrunk instance as lists."""
+    start = {name: np.asarray(value, dtype=float)[None] for name, value in fields.items()}
+    found = shrink(claim, claim.space.complete(start))
+    assert certify(claim, found).violated
+    return {name: values[0].tolist() for name, values in found.items()}
+
+
+def test_every_axis_gets_as_short_as_the_violation_allows() -> None:
+    space = Space(
+        fields={"mu": simplex("n", "S"), "A": reals("S", "d", "d"), "theta": reals("n", "d")},
+        sizes={"n": (1, 4), "S": (1, 4), "d": (1, 3)},
+    )
+    rng = np.random.default_rng(1)
+    start = {
+        "mu": rng.dirichlet(np.ones(4), 4),
+        "A": rng.standard_normal((4, 3, 3)),
+        "theta": rng.standard_normal((4, 3)),
+    }
+    # needs two agents of different objectives, and one state and dimension
+    claim = upper(lambda s: (norm(s.theta[0] - s.theta[-1]), 0.1 * abs(s.A[0, 0, 0])), space)
+    found = small(claim, **start)
+    assert {name: np.shape(v) for name, v in found.items()} == {
+        "mu": (2, 1), "A": (1, 1, 1), "theta": (2, 1),
+    }  # fmt: skip
+    # a bound of zero would be simpler still, but looks like a borderline case
+    assert abs(found["A"][0][0][0]) == 1
+    assert sorted(np.abs(found["theta"]).ravel().tolist()) == [0, 1]
+
+
+def test_no_axis_gets_shorter_than_its_range() -> None:
+    space = Space(fields={"x": reals("d")}, sizes={"d": (2, 4)})
+    assert small(upper(lambda s: (norm(s.x), 0.5), space), x=[0.3, 0.4, 0.5, 0.9]) == {
+        "x": [0.0, 1.0]
+    }
+
+
+def test_the_index_that_matters_is_kept() -> None:
+    space = Space(fields={"p": simplex("k"), "x": reals("k")}, sizes={"k": (1, 4)})
+    claim = upper(lambda s: (s.x.max(), 2.5), space)
+    assert small(claim, p=[0.1, 0.2, 0.3, 0.4], x=[1.1, 2.2, 3.14159, -7]) == {
+        "p": [1.0],
+        "x": [3.0],
+    }
+
+
+@pytest.mark.parametrize(
+    ("field", "start", "expected"),
+    [
+        (reals(), 0.734_561, 1.0),
+        (interval(low=0.6, high=0.99), 0.734_561, 0.6),
+        (positive(low=0.001, high=100), 87.123, 1.0),
+        (whole_numbers(low=0, high=9), 7, 1),
+    ],
+)
+def test_numbers_get_simple(field: Any, start: float, expected: float) -> None:
+    claim = upper(lambda s: (s.x, 0.5), Space(fields={"x": field}))
+    assert small(claim, x=start) == {"x": expected}
+
+
+def test_rows_of_a_simplex_become_decimals_that_sum_to_one() -> None:
+    space = Space(fields={"p": simplex("k")}, sizes={"k": (3, 3)})
+    claim = upper(lambda s: (s.p.min(), 0.2), space)
+    found = small(claim, p=[0.217_83, 0.268_91, 0.513_26])["p"]
+    assert sum(round(1000 * part) for part in found) == 1000
+    assert all(round(part, 2) == part for part in found)
+
+
+def test_what_a_space_assumes_and_is_given_stays_true() -> None:
+    space = Space(
+        fields={"x": reals(), "y": reals()},
+        assumes={"x >= 0.3": lambda s: s.x >= 0.3},
+        given={"y > x": lambda s: s.y > s.x},
+    )
+    found = small(upper(lambda s: (s.x + s.y, 0.1), space), x=0.71, y=0.93)
+    assert found == {"x": 0.5, "y": 1.0}
+
+
+def test_a_repaired_instance_is_stored_as_it_is_judged() -> None:
+    space = Space(
+        fields={"x": reals(), "y": reals()},
+        repair=lambda f: {"x": f["x"], "y": np.maximum(f["y"], f["x"])},
+    )
+    claim = upper(lambda s: (s.y, 0.25), space)
+    found = small(claim, x=0.71, y=0.93)
+    assert found["y"] >= found["x"]
+    start = {name: np.array([value]) for name, value in found.items()}
+    assert {k: v.tolist() for k, v in space.complete(start).items()} == {
+        k: v.tolist() for k, v in start.items()
+    }
+
+
+def test_a_slight_violation_stays_one() -> None:
+    claim = upper(lambda s: (s.x * (1 - s.x), 0.249_999), Space(fields={"x": interval()}))
+    assert small(claim, x=0.500_12) == {"x": 0.5}
+
+
+def test_an_unconfirmed_step_is_taken_back() -> None:
+    def noisy(s: Any) -> tuple[Any, Any]:
+        # in float64 alone, one is a violation as well
+        rounding = (s.x + 1e16) - 1e16 - s.x
+        return np.where(abs(s.x - 0.734) < 1e-9, 2, 1 + abs(rounding)), 1.0
+
+    claim = upper(noisy, NUMBERS)
+    assert small(claim, x=0.734) == {"x": 0.734}
+
+
+def test_a_step_on_which_the_measure_fails_is_not_taken() -> None:
+    def measure(s: Any) -> tuple[Any, Any]:
+        if s.x in (0, 1, -1):
+            raise ZeroDivisionError
+        return abs(s.x) + 1, 1.0
+
+    assert abs(small(upper(measure, NUMBERS), x=0.734)["x"]) in (0.5, 2)
+
+
+def test_a_system_keeps_its_standing_assumptions() -> None:
+    claim = Claim(
+        id="mine.mean", source="", text="", kind="identity", space=SYSTEMS,
+        measure=lambda s: (s.x_star.mean(axis=1), s.x_star_central),
+    )  # fmt: skip
+    rng = np.random.default_rng(3)
+    found = small(
+        claim,
+        mu=rng.dirichlet(np.ones(3), 3),
+        A=rng.standard_normal((3, 2, 2)) + 2 * np.eye(2),
+        Phi=rng.standard_normal((3, 2, 2)),
+        theta=rng.standard_normal((3, 2)),
+        floor=0.1,
+    )
+    assert np.shape(found["mu"]) == (2, 2)
+    assert np.shape(found["A"]) == (2, 1, 1)
+    stack = {name: np.array(values)[None] for name, values in found.items()}
+    assert SYSTEMS.first_broken(stack) is None
