@@ -33,7 +33,7 @@ _ROUNDING = 1e-13
 #: What of that counts against an instance, so that the search does not run into cancellation.
 _DOUBT = 0.1
 #: Two evaluations in high precision; an excess that shrinks with the precision is rounding.
-_DIGITS = (40, 80)
+DIGITS = (40, 80)
 _AGREE = 1e-15
 #: A side of more digits than this, in float64 where high precision was given, was rounded.
 _CONSTANT = 12
@@ -234,7 +234,7 @@ def certify(claim: Claim, fields: Fields) -> Certificate:
         Fault: if the claim cannot be evaluated in high precision, or if the instance breaks an
             assumption in high precision and in float64.
     """
-    found = [_exactly(claim, fields, digits) for digits in _DIGITS]
+    found = [_exactly(claim, fields, digits) for digits in DIGITS]
     (coarse, *_), (fine, measured, bound, tightness) = found
     real = bool(fine > 0 and coarse > 0 and (np.isinf(float(fine)) or _close(coarse, fine)))
     return Certificate(

@@ -18,9 +18,10 @@ from experiments.audit._aimed import aim
 from experiments.audit._claim import Claim
 from experiments.audit._climb import Climb
 from experiments.audit._fields import Numbers
-from experiments.audit._judge import CANDIDATE, Watch, certify, collapsed, evaluate
+from experiments.audit._judge import CANDIDATE, DIGITS, Watch, certify, collapsed, evaluate
 from experiments.audit._samples import Batch, batches, draw, generator
 from experiments.audit._space import Fault, Fields, Layout, Sizes
+from linsys.linalg import precision
 
 
 @dataclass(frozen=True)
@@ -222,8 +223,10 @@ class Search:
         one = batch.subset(np.array([index]))
         self.current = one.fields, 0
         # float64 may miss an assumption by rounding; then the exact instance meets it
-        if self.claim.space.first_broken(self.claim.space.precise(one.fields)) is not None:
-            raise Fault(f"the space's own instance breaks its assumption {name!r}")
+        with precision(DIGITS[0]):
+            exact = self.claim.space.precise(one.fields)
+            if self.claim.space.first_broken(exact) is not None:
+                raise Fault(f"the space's own instance breaks its assumption {name!r}")
 
     def _hypothesis(self, examples: int) -> None:
         layouts = [self.claim.space.layout(sizes) for sizes in self.claim.space.all_sizes()]
