@@ -269,7 +269,7 @@ class FiniteStack:
 
 def apply(matrices: Numbers, vectors: Numbers) -> Numbers:
     """M v for stacks that broadcast, shapes (..., d, d) and (..., d)."""
-    return np.asarray((matrices @ vectors[..., None])[..., 0])
+    return np.asarray(np.einsum("...ij,...j->...i", matrices, vectors))
 
 
 def share(part: Numbers, whole: Numbers) -> Numbers:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from linsys import InputError
 from linsys.linalg import (
+    _loops,
     inverse,
     is_precise,
     lambda_max,
@@ -255,6 +256,8 @@ def test_stacks_broadcast_and_keep_their_shape() -> None:
     frozen = matrices.copy()
     frozen.setflags(write=False)
     assert (stretch(frozen) == stretch(matrices)).all()
+    for loop in (_loops.operator_norms, _loops.stretches, _loops.linear_solutions):
+        assert len(loop.signatures) == 1  # whatever the memory layout, compiled once
     assert (operator_norm(2 * np.eye(3, dtype=int)) == 2).all()
     with precision(20):
         assert np.allclose(solve(precise(matrices), vectors).astype(float), found, rtol=1e-12)
