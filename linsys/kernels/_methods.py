@@ -16,16 +16,14 @@ from linsys._validate import Array
 from linsys.kernels._systems import (
     agents,
     apply_A,
-    copy_rows,
-    correct_agent,
+    correct_agents,
     density_weights,
     draw,
     objective,
-    padded_rows,
     prepare_A,
     prepare_center,
-    subtract_weighted_sums,
 )
+from linsys.kernels._tiles import TILE, padded, subtract_weighted_sums
 from linsys.kernels.simd import LANES, fma, load, scalar, select, splat, store
 
 __all__ = [
@@ -72,46 +70,47 @@ class StepCode(NamedTuple):
 
 
 class Buffers(NamedTuple):
-    """Addresses of everything one block works on, in rows of lanes."""
+    """Addresses of everything one block works on, in rows of lanes; N and D are n and d padded."""
 
-    states: int  # 2 n d + 2 rows
+    states: int  # N d rows
     indices: int  # n rows
-    x: int  # padded n d rows
+    x: int  # N d rows
     center: int  # d rows
     theta: int  # d rows
     models: int  # C d rows
     follows: int  # n rows
-    h: int  # n d rows
-    weights: int  # n padded n rows
-    scale: int  # n rows
-    b: int  # d rows each from here
+    h: int  # N d rows
+    weights: int  # N N rows
+    scale: int  # N rows
+    b: int  # D rows each from here
     y: int
     out: int
     total: int
     more: int
-    own: int
-    shared: int  # 3 d rows
-    base: int  # C d rows
+    own: int  # 5 D rows
+    shared: int  # 2 d + D rows
+    base: int  # C d rows and what a padded product needs beyond
 
 
 def buffers(n: int, d: int, clusters: int) -> tuple[Buffers, Array]:
     """Allocate a block's memory; the array must outlive the use of the addresses."""
-    rows = padded_rows.py_func(n)
+    N, D = padded.py_func(n), padded.py_func(d)
     models = max(clusters, 1) * d
     counts = [
-        2 * n * d + 2,
+        N * d,
         n,
-        rows * d,
+        N * d,
         d,
         d,
         models,
         n,
-        n * d,
-        n * rows,
-        n,
-        *[d] * 6,
-        3 * d,
-        models,
+        N * d,
+        N * N,
+        N,
+        *[D] * 5,
+        TILE * D,
+        2 * d + D,
+        models + D,
     ]
     # A row of lanes that straddles two cache lines costs two accesses: begin at a multiple of one.
     row = LANES * 8
@@ -119,6 +118,12 @@ def buffers(n: int, d: int, clusters: int) -> tuple[Buffers, Array]:
     first = -(-memory.ctypes.data // row) * row
     starts = np.cumsum([0, *counts[:-1]]) * row + first
     return Buffers(*(int(v) for v in starts)), memory
+
+
+@compiled
+def _copy_rows(x, x0, y, y0, count):
+    for a in range(count):
+        store(y, y0 + a, load(x, x0 + a))
 
 
 @compiled
@@ -184,7 +189,7 @@ def _fedavg_round(system, w, n, d, alpha):
 @compiled
 def _spread_center(w, n, d):
     for i in range(n):
-        copy_rows(w.center, 0, w.x, i * d, d)
+        _copy_rows(w.center, 0, w.x, i * d, d)
 
 
 @compiled
@@ -252,7 +257,7 @@ def _clustered_round(system, w, n, d, alpha, clusters):
     _followed_models(w, n, d, clusters)
     for j in range(n):
         _own_residual(system, w, j, d, w.x, j * d, w.out)
-        copy_rows(w.out, 0, w.h, j * d, d)
+        _copy_rows(w.out, 0, w.h, j * d, d)
     for c in range(clusters):
         _clear(w.total, d)
         followers = splat(0.0)
@@ -273,21 +278,27 @@ def _affpcl_round(system, method, w, n, d, alpha, x_scale, alpha_center, alpha_o
         _mean_x(n, d, w.x, w.center)
     weighted = method.importance and method.ratio
     if weighted:
-        density_weights(system, w.states, w.indices, w.weights, w.scale)
-    prepare_center(system, w.center, w.theta, w.shared)
-    _clear(w.total, d)
-    _clear(w.more, d)
+        density_weights(system, w.states, w.indices, w.own, w.weights, w.scale)
+    prepare_center(system, w.center, w.theta, w.shared, w.total, w.more)
     # One pass over the agents while their vectors are in the nearest cache: x^j moves by its
     # bias-corrected residual, w.h keeps h^j = A(s^j) x^c - Phi(s^j) theta for the central
     # directions, w.total sums h^j and w.more sums Phi(s^j) theta - b^j, the residual of (7).  Their
-    # sum is the sum of g^j(x^c).
-    for j in range(n):
-        factor = splat(1.0)
-        if weighted:
-            factor = load(w.scale, j)
-        step = alpha * scalar(x_scale, j)
-        correct_agent(
-            system, w.states, w.indices, j, w.shared, w.x, step, factor, w.h, w.total, w.more, w.own
+    # sum is the sum of g^j(x^c).  Without ratios w.scale stays zero and w.h is not used.
+    for j in range(0, n, TILE):
+        correct_agents(
+            system,
+            w.states,
+            w.indices,
+            j,
+            w.shared,
+            w.x,
+            alpha,
+            x_scale,
+            w.scale,
+            w.h,
+            w.total,
+            w.more,
+            w.own,
         )
     for a in range(d):
         store(w.total, a, load(w.total, a) / float(n))
@@ -339,7 +350,7 @@ def block(system, method, steps, w, times, rng, x0, theta0, models0, solutions, 
     """Run LANES replicates and write squared errors (T, n + 2, LANES); arrays are addresses."""
     n, d = agents(system)
     C = method.clusters
-    _fill(w.x, x0, n * d)
+    _fill(w.x, x0, padded(n) * d)
     _fill(w.theta, theta0, d)
     _mean_x(n, d, w.x, w.center)
     if method.kind == CLUSTERED:
@@ -380,5 +391,5 @@ def drawn(system, w, rng, rounds, vectors, numbers):
     n, d = agents(system)
     for t in range(rounds):
         draw(system, rng, w.states, w.indices)
-        copy_rows(w.states, 0, vectors, t * n * d, n * d)
-        copy_rows(w.indices, 0, numbers, t * n, n)
+        _copy_rows(w.states, 0, vectors, t * n * d, n * d)
+        _copy_rows(w.indices, 0, numbers, t * n, n)

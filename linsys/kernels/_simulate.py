@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,8 @@ from linsys.algorithms import (
     Steps,
 )
 from linsys.kernels import _methods as m
-from linsys.kernels._systems import padded_rows, system_arrays
+from linsys.kernels._systems import system_arrays
+from linsys.kernels._tiles import padded
 from linsys.kernels.random import REPLICATES, SEEDS, lane_states
 from linsys.kernels.simd import LANES
 from linsys.systems import FiniteSystem, GaussianSystem
@@ -100,6 +103,12 @@ def _stream(seed: Any, first_replicate: Any, replicates: int) -> tuple[int, int]
     )
 
 
+@lru_cache(maxsize=8)
+def _spectra(system: Any) -> tuple[Any, Any]:
+    """Eigenvalues of the agents' mean matrices and of the centre's; a run's system comes again."""
+    return np.linalg.eigvals(system.A_bar), np.linalg.eigvals(system.A_bar0[None])
+
+
 def _check_mean(system: Any, code: m.MethodCode, steps: Steps) -> None:
     """Refuse a constant step with which the mean of some iterate cannot converge.
 
@@ -108,18 +117,19 @@ def _check_mean(system: Any, code: m.MethodCode, steps: Steps) -> None:
     """
     if steps.slope > 0:
         return  # soon small enough
+    agents, centre = _spectra(system)
     alpha = steps.base(0)
     personal = alpha * steps.multipliers(system.n)
     recursions = []
     if code.kind not in (m.FEDAVG, m.CLUSTERED):
-        recursions.append(("agent", system.A_bar, personal, code.regularization))
+        recursions.append(("agent", agents, personal, code.regularization))
     elif code.kind == m.CLUSTERED:
-        recursions.append(("agent", system.A_bar, np.full(system.n, alpha * steps.center), 0.0))
+        recursions.append(("agent", agents, np.full(system.n, alpha * steps.center), 0.0))
     if code.kind in (m.FEDAVG, m.FINETUNE, m.DITTO, m.AFFPCL) and not code.implicit:
         center = np.array([alpha * steps.center])
-        recursions.append(("the centre", system.A_bar0[None], center, 0.0))
-    for name, means, sizes, regularization in recursions:
-        eigenvalues = np.linalg.eigvals(means) + regularization
+        recursions.append(("the centre", centre, center, 0.0))
+    for name, spectrum, sizes, regularization in recursions:
+        eigenvalues = spectrum + regularization
         radii = np.abs(1.0 - sizes[:, None] * eigenvalues).max(axis=1)
         worst = int(radii.argmax())
         if radii[worst] >= 1.0 and sizes[worst] > 0.0:
@@ -209,8 +219,9 @@ def simulate(
     models = np.zeros((1, d))
     if isinstance(algorithm, Clustered):
         models = start.mean(axis=0) + algorithm.offsets(d)
-    scale = np.zeros(padded_rows.py_func(n))
-    scale[:n] = steps.multipliers(n)
+    # Agents that fill up a tile start at zero and make no steps.
+    scale, first_x = np.zeros(padded.py_func(n)), np.zeros((padded.py_func(n), d))
+    scale[:n], first_x[:n] = steps.multipliers(n), start
     step_code = m.StepCode(
         float(steps.numerator),
         float(steps.offset),
@@ -220,18 +231,22 @@ def simulate(
         float(steps.objective),
     )
     solutions = np.vstack([system.x_star, system.x_star_central, system.theta_star_central])
-    inputs = [np.ascontiguousarray(v, dtype=np.float64) for v in (start, theta, models, solutions)]
+    inputs = [
+        np.ascontiguousarray(v, dtype=np.float64) for v in (first_x, theta, models, solutions)
+    ]
     addresses = [v.ctypes.data for v in inputs]
     offsets = range(0, replicates, LANES)
     generators = lane_states(seed, first, len(offsets))
-    held += [scale, *inputs]
+    free: SimpleQueue[Any] = SimpleQueue()  # new memory for every block would cost page faults
+    for _ in range(min(threads, len(offsets))):
+        free.put(m.buffers(n, d, code.clusters))
 
     def run(at: int) -> Array:
         errors = np.empty((recorded.size, n + 2, LANES))
-        work, memory = m.buffers(n, d, code.clusters)
+        memory = free.get()
         rng = generators[at // LANES].ctypes.data
-        m.block(arrays, code, step_code, work, recorded, rng, *addresses, errors.ctypes.data)
-        del memory
+        m.block(arrays, code, step_code, memory[0], recorded, rng, *addresses, errors.ctypes.data)
+        free.put(memory)
         if progress is not None:
             progress(min(LANES, replicates - at))
         return errors
@@ -241,6 +256,7 @@ def simulate(
     else:
         with ThreadPoolExecutor(threads) as pool:
             blocks = list(pool.map(run, offsets))
+    del held
     # (blocks, T, n + 2, lanes) -> (R, T, n + 2)
     errors = np.moveaxis(np.stack(blocks), -1, 1).reshape(-1, recorded.size, n + 2)[:replicates]
     if not np.isfinite(errors).all():

@@ -1,18 +1,23 @@
-"""Elementary functions on lanes, without a branch, to a few units in the last place.
+"""Elementary functions on lanes, without a branch, to a unit or two in the last place.
 
-The polynomials interpolate at Chebyshev nodes of the reduced interval; the comment beside each
-gives its largest relative error in exact arithmetic, below the rounding of a double (1.1e-16).
+Arguments are reduced by tables of 16 values, which two registers hold.  The polynomials interpolate
+at Chebyshev nodes of the reduced interval; the comment beside each gives its largest relative error
+in exact arithmetic, below the rounding of a double (1.1e-16).
 """
 
 from __future__ import annotations
+
+import struct
+from decimal import Decimal
 
 from linsys._compiled import compiled
 from linsys.kernels.simd import (
     bits_to_float,
     float_to_bits,
     fma,
+    fnma,
+    lookup,
     maximum,
-    select,
     splat,
     splat_bits,
     sqrt,
@@ -20,21 +25,29 @@ from linsys.kernels.simd import (
     to_int,
 )
 
-__all__ = ["exp2", "log", "normal_pair", "sincos_quarter", "unit_interval"]
+__all__ = ["exp2", "minus_two_log", "normal_pair", "sincos", "unit_interval"]
 
-_LN2_HIGH, _LN2_LOW = (
-    0.6931467056274414,
-    4.7493250390316726e-07,
-)  # _LN2_HIGH has 20 significant bits
-_ROUND = (
-    6755399441055744.0  # 1.5 * 2^52: adding it rounds to the nearest integer, left in the low bits
-)
-_SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
+
+def _bits(value: Decimal | float) -> int:
+    """The IEEE bits of the nearest double."""
+    found: int = struct.unpack("<Q", struct.pack("<d", float(value)))[0]
+    return found
+
+
+def _double(bits: int) -> float:
+    """The double with these IEEE bits."""
+    found: float = struct.unpack("<d", struct.pack("<Q", bits))[0]
+    return found
+
+
 _ONE_BITS = 0x3FF0000000000000
 _MANTISSA = 0x000FFFFFFFFFFFFF
-_EXPONENT_AS_FLOAT = (
-    0x4330000000000000  # 2^52: an integer below 2^52 or-ed in becomes 2^52 + integer
-)
+_STEP = 1 << 48  # a sixteenth of a binade, in bits
+#: 1.5 * 2^48: adding it rounds to the nearest sixteenth and leaves their number in the low bits.
+_ROUND = 422212465065984.0
+
+#: 2^(i/16) less i steps: i, at the same place in the rounded argument, is added with the exponent.
+_power = lookup("_power", [_bits(Decimal(2) ** (Decimal(i) / 16)) - i * _STEP for i in range(16)])
 
 
 @compiled
@@ -43,74 +56,85 @@ def exp2(x):
     x = maximum(x, splat(-1022.0))
     shifted = x + _ROUND
     r = x - (shifted - _ROUND)
-    # (2^r - 1) / r on |r| <= 1/2, degree 10: 2e-17 of 2^r; even and odd halves run in parallel.
-    r2 = r * r
-    even = fma(r2, splat(4.4549605981865186e-10), splat(1.0178062445845774e-07))
-    odd = fma(r2, splat(7.072585949269223e-09), splat(1.321544258792169e-06))
-    even = fma(even, r2, splat(1.525273382983612e-05))
-    odd = fma(odd, r2, splat(0.0001540353044173605))
-    even = fma(even, r2, splat(0.0013333558146416936))
-    odd = fma(odd, r2, splat(0.009618129107606888))
-    even = fma(even, r2, splat(0.0555041086648216))
-    odd = fma(odd, r2, splat(0.24022650695910097))
-    even = fma(even, r2, splat(0.6931471805599453))
-    p = fma(fma(odd, r, even), r, splat(1.0))
-    return bits_to_float(float_to_bits(p) + (float_to_bits(shifted) << splat_bits(52)))
+    sixteenths = float_to_bits(shifted)
+    scale = bits_to_float(float_to_bits(_power(sixteenths)) + (sixteenths << splat_bits(48)))
+    # (2^r - 1) / r on |r| <= 1/32, degree 5: 1.5e-17 of 2^r
+    p = fma(r, splat(0.00015403723980749256), splat(0.0013333781576784268))
+    p = fma(p, r, splat(0.009618129106919537))
+    p = fma(p, r, splat(0.0555041086566393))
+    p = fma(p, r, splat(0.24022650695910075))
+    p = fma(p, r, splat(0.6931471805599457))
+    return fma(scale * r, p, scale)
+
+
+#: Mantissas are taken from here to twice as far, so that 1 is two thirds into its sixteenth: the
+#: numbers below 1 lie twice as dense.
+_LEAST_BITS = 0x3FE6555555555555
+
+
+def _reciprocal(i: int) -> float:
+    """About 1/m in the middle of sixteenth i of the mantissas; exactly 1 where m = 1 is."""
+    low, high = (_double(_LEAST_BITS + at * _STEP) for at in (i, i + 1))
+    return 1.0 if low < 1.0 < high else 2.0 / (low + high)
+
+
+_RECIPROCALS = [_reciprocal(i) for i in range(16)]
+_reciprocal_of = lookup("_reciprocal_of", [_bits(c) for c in _RECIPROCALS])
+_log_of = lookup("_log_of", [_bits(2 * Decimal(c).ln()) for c in _RECIPROCALS])
+_MINUS_TWO_LOG2 = -1.3862943611198906
+_EXPONENT_AS_FLOAT = 0x4330000000000000  # 2^52: an integer or-ed in becomes 2^52 + integer
 
 
 @compiled
-def log(x):
-    """Natural logarithm of a positive normal number."""
-    biased = float_to_bits(x) + splat_bits(_ONE_BITS - _SQRT_HALF_BITS)
+def minus_two_log(x):
+    """-2 log x of a positive normal number, zero at 1."""
+    biased = float_to_bits(x) + splat_bits(_ONE_BITS - _LEAST_BITS)
     exponent = bits_to_float((biased >> splat_bits(52)) | splat_bits(_EXPONENT_AS_FLOAT))
     k = exponent - (4503599627370496.0 + 1023.0)
-    m = bits_to_float((biased & splat_bits(_MANTISSA)) + splat_bits(_SQRT_HALF_BITS))
-    f = m - 1.0
-    s = f / (f + 2.0)
-    z = s * s
-    # (log((1+s)/(1-s)) - 2s) / s^3 in z = s^2 <= 0.0295, degree 6: 1e-17
-    z2 = z * z
-    even = fma(z2, splat(0.14621188500121074), splat(0.18182900699448717))
-    odd = fma(z2, splat(0.15331337546229434), splat(0.22222210975660114))
-    even = fma(even, z2, splat(0.2857142862695204))
-    odd = fma(odd, z2, splat(0.39999999999897345))
-    even = fma(even, z2, splat(0.666666666666667))
-    p = fma(odd, z, even)
-    return fma(k, splat(_LN2_HIGH), fma(k, splat(_LN2_LOW), fma(s * z, p, s + s)))
+    m = bits_to_float((biased & splat_bits(_MANTISSA)) + splat_bits(_LEAST_BITS))
+    sixteenth = biased >> splat_bits(48)
+    f = fma(m, _reciprocal_of(sixteenth), splat(-1.0))
+    # -2 log(1 + f) / f on |f| <= 0.0298, degree 8: 1e-17
+    p = fma(f, splat(-0.22258592118499437), splat(0.2504000620231024))
+    p = fma(p, f, splat(-0.28571404339388623))
+    p = fma(p, f, splat(0.3333330667868813))
+    p = fma(p, f, splat(-0.40000000005978414))
+    p = fma(p, f, splat(0.500000000065761))
+    p = fma(p, f, splat(-0.6666666666666626))
+    p = fma(p, f, splat(0.9999999999999957))
+    p = fma(p, f, splat(-2.0))
+    return fma(f, p, fma(k, splat(_MINUS_TWO_LOG2), _log_of(sixteenth)))
+
+
+def _cosines() -> list[Decimal]:
+    """cos(2 pi i / 16) for i = 0 .. 15."""
+    root = Decimal(2).sqrt()
+    quarter = [Decimal(1), (2 + root).sqrt() / 2, root / 2, (2 - root).sqrt() / 2]
+    half = [*quarter, Decimal(0), *(-c for c in quarter[:0:-1])]
+    return [*half, *(-c for c in half)]
+
+
+_COSINES = _cosines()
+_cosine_of = lookup("_cosine_of", [_bits(c) for c in _COSINES])
+_sine_of = lookup("_sine_of", [_bits(c) for c in _COSINES[-4:] + _COSINES[:-4]])
 
 
 @compiled
-def sincos_quarter(turns):
-    """(sin, cos) of 2 pi ``turns`` for turns in [0, 1)."""
-    quarters = turns * 4.0
-    shifted = quarters + _ROUND
-    f = quarters - (shifted - _ROUND)
+def sincos(f, sixteenth):
+    """(sin, cos) of (``sixteenth`` + f) 2 pi / 16 for |f| <= 1/2; whole turns do not matter."""
     z = f * f
-    # sin(pi f / 2) / f, degree 6 in f^2 <= 1/4: 3e-18
-    s = fma(z, splat(5.633910598053464e-08), splat(-3.59864319355575e-06))
-    s = fma(s, z, splat(0.00016044115070141775))
-    s = fma(s, z, splat(-0.004681754132336218))
-    s = fma(s, z, splat(0.07969262624604276))
-    s = fma(s, z, splat(-0.6459640975062443))
-    s = fma(s, z, splat(1.5707963267948966)) * f
-    # cos(pi f / 2), degree 7 in f^2: 3e-20
-    c = fma(z, splat(-6.321230856185146e-09), splat(4.710609515348118e-07))
-    c = fma(c, z, splat(-2.520203676375042e-05))
-    c = fma(c, z, splat(0.000919260274182107))
-    c = fma(c, z, splat(-0.020863480763311126))
-    c = fma(c, z, splat(0.2536695079010467))
-    c = fma(c, z, splat(-1.2337005501361697))
-    c = fma(c, z, splat(1.0))
-    # The quadrant q = 0..4 is in the low bits of `shifted`: odd ones swap, and each function
-    # changes sign in two.
-    q = float_to_bits(shifted)
-    one = splat_bits(1)
-    swap = to_float(q & one) == splat(1.0)
-    flip_sin = (q & splat_bits(2)) << splat_bits(62)
-    flip_cos = ((q + one) & splat_bits(2)) << splat_bits(62)
-    sine = bits_to_float(float_to_bits(select(swap, c, s)) ^ flip_sin)
-    cosine = bits_to_float(float_to_bits(select(swap, s, c)) ^ flip_cos)
-    return sine, cosine
+    # sin(pi f / 8) / f, degree 4 in f^2 <= 1/4: 4e-18
+    s = fma(z, splat(6.114984947804156e-10), splat(-2.857514779264285e-07))
+    s = fma(s, z, splat(7.782483030805464e-05))
+    s = fma(s, z, splat(-0.01009318902353477))
+    s = fma(s, z, splat(0.39269908169872414)) * f
+    # (cos(pi f / 8) - 1) / f^2, degree 4 in f^2: 1e-20 of the cosine
+    c = fma(z, splat(-2.4016997195677942e-11), splat(1.4026794790126717e-08))
+    c = fma(c, z, splat(-5.09362323289788e-06))
+    c = fma(c, z, splat(0.000990896515238458))
+    c = fma(c, z, splat(-0.07710628438351061)) * z
+    sine, cosine = _sine_of(sixteenth), _cosine_of(sixteenth)
+    return fma(cosine, s, fma(sine, c, sine)), fnma(sine, s, fma(cosine, c, cosine))
 
 
 @compiled
@@ -121,10 +145,12 @@ def unit_interval(bits):
 
 @compiled
 def normal_pair(bits_radius, bits_angle):
-    """Two independent standard normals by Box-Muller; |z| <= sqrt(104 ln 2) = 8.49."""
-    u = 1.0 - unit_interval(bits_radius)
-    radius = sqrt(log(u) * -2.0)
-    sine, cosine = sincos_quarter(unit_interval(bits_angle))
+    """Two independent standard normals by Box-Muller; |z| <= sqrt(128 ln 2) = 9.42."""
+    u = to_float(bits_radius | splat_bits(1)) * 2.0**-64
+    radius = sqrt(minus_two_log(u))
+    # The low four bits turn by sixteenths, the upper 52 within one.
+    fraction = bits_to_float((bits_angle >> splat_bits(12)) | splat_bits(_ONE_BITS)) - 1.5
+    sine, cosine = sincos(fraction, bits_angle)
     return radius * sine, radius * cosine
 
 

@@ -15,6 +15,7 @@ address p; no bounds are checked.
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -27,9 +28,11 @@ __all__ = [
     "bits_to_float",
     "float_to_bits",
     "fma",
+    "fnma",
     "gather",
     "load",
     "load_bits",
+    "lookup",
     "maximum",
     "scalar",
     "select",
@@ -156,23 +159,31 @@ to_int = _unary(
     "to_int", F, U, lambda b, v: b.fptosi(v, _vector(_I64)), "Truncate towards zero; |v| < 2^63."
 )
 to_float = _unary(
-    "to_float", U, F, lambda b, v: b.sitofp(v, _vector(_F64)), "Signed integer to double."
+    "to_float", U, F, lambda b, v: b.uitofp(v, _vector(_F64)), "Unsigned integer to double."
 )
 
 
-@intrinsic
-def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
-    """a * b + c with one rounding; scalars are broadcast."""
+def _fused(name: str, negate: bool, doc: str) -> Any:
+    """A multiply-add with one rounding; scalars are broadcast."""
 
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        wide = [
-            v if isinstance(t, _Lanes) else _broadcast(builder, v)
-            for v, t in zip(args, sig.args, strict=True)
-        ]
-        return _call("fma", 3)(builder, *wide)
+    def typed(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
+        def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            left, right, addend = (
+                v if isinstance(t, _Lanes) else _broadcast(builder, v)
+                for v, t in zip(args, sig.args, strict=True)
+            )
+            left = builder.fneg(left) if negate else left
+            return _call("fma", 3)(builder, left, right, addend)
 
-    as_lanes = [t if isinstance(t, _Lanes) else types.float64 for t in (a, b, c)]
-    return signature(F, *as_lanes), lower
+        as_lanes = [t if isinstance(t, _Lanes) else types.float64 for t in (a, b, c)]
+        return signature(F, *as_lanes), lower
+
+    typed.__name__, typed.__doc__ = name, doc
+    return intrinsic(typed)
+
+
+fma = _fused("fma", False, "a * b + c with one rounding; scalars are broadcast.")
+fnma = _fused("fnma", True, "c - a * b with one rounding; scalars are broadcast.")
 
 
 @intrinsic
@@ -254,3 +265,46 @@ def gather(typingctx: Any, address: Any, index: Any) -> Any:
         return result
 
     return signature(F, types.intp, U), lower
+
+
+def _permuted(builder: Any, table: Any, index: Any) -> Any:
+    """Items of a constant of 16 doubles that two registers hold, by AVX-512's permutation."""
+    halves = builder.bitcast(table, _vector(_F64).as_pointer())
+    low, high = (
+        builder.load(builder.gep(halves, [ir.Constant(_I32, half)]), align=8) for half in (0, 1)
+    )
+    kind = ir.FunctionType(low.type, [low.type, index.type, low.type])
+    name = f"llvm.x86.avx512.vpermi2var.pd.{LANES * 64}"
+    function = cgutils.get_or_insert_function(builder.module, kind, name)
+    return builder.call(function, [low, index, high])
+
+
+def lookup(name: str, table: Sequence[int]) -> Any:
+    """A function of ``index``, lanes of integers: the item ``index`` modulo 16 of ``table``.
+
+    Args:
+        name: of the function.
+        table: the IEEE bits of 16 doubles.
+    """
+    values = ir.Constant(ir.ArrayType(_I64, 16), list(table))
+
+    def typed(typingctx: Any, index: Any) -> Any:
+        def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            held = cgutils.global_constant(builder.module, name, values)
+            start = builder.bitcast(held, _F64.as_pointer())
+            if "+avx512f" in context.codegen().magic_tuple()[-1]:
+                return _permuted(builder, start, args[0])
+            result = ir.Constant(_vector(_F64), ir.Undefined)
+            for lane in range(LANES):
+                at = ir.Constant(_I32, lane)
+                item = builder.and_(builder.extract_element(args[0], at), ir.Constant(_I64, 15))
+                result = builder.insert_element(
+                    result, builder.load(builder.gep(start, [item])), at
+                )
+            return result
+
+        return signature(F, U), lower
+
+    typed.__name__ = name
+    typed.__doc__ = f"Item ``index`` modulo 16 of the table {name}."
+    return intrinsic(typed)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -65,8 +66,10 @@ def digests(entries: Sequence[str]) -> list[str]:
     return found
 
 
-def in_new_process(entries: Sequence[str], cache: Path | None = None) -> dict[str, str]:
-    environment = dict(os.environ, PYTHONPATH=str(ROOT))
+def in_new_process(
+    entries: Sequence[str], cache: Path | None = None, **variables: str
+) -> dict[str, str]:
+    environment = dict(os.environ, PYTHONPATH=str(ROOT), **variables)
     if cache is not None:
         environment["NUMBA_CACHE_DIR"] = str(cache)
     code = CHILD.format(name="tests.linsys.test_kernels_cache")
@@ -100,6 +103,17 @@ def test_kernels_compiled_apart_have_the_same_bits_together(tmp_path: Path) -> N
     for order in itertools.permutations(ENTRIES):
         assert in_new_process(order, tmp_path / "shared") == alone
     assert sorted((tmp_path / "shared").rglob("*.nb*")) == files  # nothing was compiled again
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="names processors of this family")
+@pytest.mark.parametrize("features", ["+avx2,+fma,+avx", ""])
+def test_narrower_vectors_change_no_bit(features: str, tmp_path: Path) -> None:
+    """Without AVX-512, and without even fused multiply-adds in hardware."""
+    entries = ENTRIES[:2]
+    target = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": features}
+    found = in_new_process(entries, tmp_path, **target)
+    assert found == dict(zip(entries, digests(entries), strict=True))
 
 
 def test_a_compiled_function_has_a_name_of_its_own() -> None:

@@ -1,0 +1,322 @@
+"""A Gaussian system in the fused loops: samples, A(s), Phi(s), b(s) and density ratios.
+
+All buffers are rows of lanes: entry a of agent j's vector is row j d + a.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from linsys._compiled import compiled
+from linsys._validate import Array
+from linsys.kernels._tiles import (
+    TILE,
+    base_product,
+    common_tile,
+    fma5,
+    load5,
+    padded,
+    store5,
+    zero5,
+)
+from linsys.kernels.lanes_math import exp2, normal_pair
+from linsys.kernels.random import load_state, next_bits, store_state
+from linsys.kernels.simd import fma, fnma, load, scalar, splat, store
+from linsys.systems import GaussianSystem
+
+__all__ = ["GaussianArrays", "gaussian_arrays"]
+
+
+class GaussianArrays(NamedTuple):
+    """A Gaussian system for the kernels; names of arrays are addresses, N is n padded."""
+
+    n: int
+    d: int
+    means: int  # (N, d)
+    slopes: int  # (N, d): m_k / log 2
+    tiled_slopes: int
+    offsets: int  # (N, N): -|m_j - m_k|^2 / (2 log 2); padded agents weigh next to nothing
+    targets: int  # (N, d): Phi_base theta^j
+    target_sum: int  # (d,): sum over j of Phi_base theta^j
+    A_base: int  # tiled (padded d, d)
+    Phi_base: int
+    eps_A: float
+    eps_b: float
+
+
+def _padded_rows(matrix: Array, value: float = 0.0) -> Array:
+    """``matrix`` with rows of ``value`` up to a whole number of tiles."""
+    n, d = matrix.shape
+    result = np.full((padded.py_func(n), d), value)
+    result[:n] = matrix
+    return result
+
+
+def _tiled(matrix: Array) -> Array:
+    """Entry (k, a) of (N, d) at [k // 5, a, k % 5], as :func:`common_tile` reads it."""
+    return np.ascontiguousarray(matrix.reshape(-1, TILE, matrix.shape[1]).swapaxes(1, 2))
+
+
+@lru_cache(maxsize=8)
+def gaussian_arrays(system: GaussianSystem) -> tuple[GaussianArrays, list[Array]]:
+    """Lay a system out for the kernels; the second value must outlive the use of the first."""
+    n, d, m = system.n, system.d, system.means
+    targets = system.theta @ system.Phi_base.T
+    means, slopes = _padded_rows(m), _padded_rows(m / np.log(2.0))
+    offsets = np.full((len(means), len(means)), -1e300)
+    offsets[:n, :n] = -((m[:, None] - m[None]) ** 2).sum(-1) / np.log(4.0)
+    held = [
+        means,
+        slopes,
+        _tiled(slopes),
+        offsets,
+        _padded_rows(targets),
+        targets.sum(axis=0),
+        _tiled(_padded_rows(system.A_base)),
+        _tiled(_padded_rows(system.Phi_base)),
+    ]
+    addresses = [a.ctypes.data for a in held]
+    return GaussianArrays(n, d, *addresses, system.eps_A, system.eps_b), held
+
+
+def agents(system):
+    return system.n, system.d
+
+
+def draw(system, rng, states, indices):
+    total = system.n * system.d
+    state = load_state(rng)
+    for k in range(0, total, 2):
+        radius, state = next_bits(state)
+        angle, state = next_bits(state)
+        first, second = normal_pair(radius, angle)
+        store(states, k, first + scalar(system.means, k))
+        if k + 1 < total:
+            store(states, k + 1, second + scalar(system.means, k + 1))
+    store_state(rng, state)
+
+
+@compiled
+def _inner(p, k, q, m, d):
+    """Sum over a < d of row k + a of p times row m + a of q; two sums hide latency."""
+    even = odd = splat(0.0)
+    for a in range(0, d - 1, 2):
+        even = fma(load(p, k + a), load(q, m + a), even)
+        odd = fma(load(p, k + a + 1), load(q, m + a + 1), odd)
+    if d % 2:
+        even = fma(load(p, k + d - 1), load(q, m + d - 1), even)
+    return even + odd
+
+
+def prepare_A(system, x, x0, y, y0):
+    base_product(system.A_base, system.d, x, x0, y, y0)
+
+
+def apply_A(system, states, indices, j, y, y0, out, o0):
+    d = system.d
+    row = j * d
+    dot = _inner(states, row, y, y0, d) * system.eps_A
+    for a in range(d):
+        store(out, o0 + a, fma(dot, load(states, row + a), load(y, y0 + a)))
+
+
+def objective(system, states, indices, j, out, o0):
+    d = system.d
+    row = j * d
+    dot = splat(0.0)
+    for a in range(d):
+        dot = fma(scalar(system.targets, row + a), load(states, row + a), dot)
+    dot = dot * system.eps_b
+    for a in range(d):
+        target = splat(scalar(system.targets, row + a))
+        store(out, o0 + a, fma(dot, load(states, row + a), target))
+
+
+def prepare_center(system, center, theta, shared, total, more):
+    """Rows A x^c - Phi theta, eps_A A x^c - eps_b Phi theta, Phi theta with the base matrices."""
+    n, d = float(system.n), system.d
+    base_product(system.A_base, d, center, 0, shared, 0)
+    base_product(system.Phi_base, d, theta, 0, shared, 2 * d)
+    for a in range(d):
+        y, estimate = load(shared, a), load(shared, 2 * d + a)
+        store(shared, a, y - estimate)
+        store(shared, d + a, y * system.eps_A - estimate * system.eps_b)
+        store(total, a, (y - estimate) * n)
+        store(more, a, estimate * n - scalar(system.target_sum, a))
+
+
+@compiled
+def _dot5(u, v, total):
+    """total + u v, elementwise."""
+    return (
+        fma(u[0], v[0], total[0]),
+        fma(u[1], v[1], total[1]),
+        fma(u[2], v[2], total[2]),
+        fma(u[3], v[3], total[3]),
+        fma(u[4], v[4], total[4]),
+    )
+
+
+@compiled
+def _scalar5(p, k, step):
+    """Numbers k, k + step, .. of p."""
+    return (
+        scalar(p, k),
+        scalar(p, k + step),
+        scalar(p, k + 2 * step),
+        scalar(p, k + 3 * step),
+        scalar(p, k + 4 * step),
+    )
+
+
+@compiled
+def _along_samples(system, states, at, shared, own):
+    """How far h, Phi(s) theta - b(s), and g(x) - h reach along each of five samples s."""
+    d = system.d
+    on_h = on_estimate = on_target = on_own = zero5()
+    for a in range(d):
+        s = load5(states, at + a, d)
+        on_h = fma5(load(shared, d + a), s, on_h)
+        on_estimate = fma5(load(shared, 2 * d + a), s, on_estimate)
+        on_target = _dot5(_scalar5(system.targets, at + a, d), s, on_target)
+        on_own = _dot5(load5(own, TILE * a, 1), s, on_own)
+    minus = zero5()
+    on_estimate = fma5(system.eps_b, on_estimate, fma5(-system.eps_b, on_target, minus))
+    on_own = fma5(system.eps_A, on_own, fma5(-system.eps_b, on_target, fma5(-1.0, on_h, minus)))
+    return on_h, on_estimate, on_own
+
+
+@compiled
+def _move(s, k, common, target, own, step, factor, on_h, on_own, x, h):
+    """Entry k of x^j and h[j]."""
+    store(h, k, fma(s, on_h, common) * factor)
+    corrected = fma(s, on_own, (own - target) - common)
+    store(x, k, fnma(step, corrected, load(x, k)))
+
+
+@compiled
+def _sum5(u, v, total):
+    """total + u'v"""
+    total = fma(u[0], v[0], total)
+    total = fma(u[1], v[1], total)
+    total = fma(u[2], v[2], total)
+    total = fma(u[3], v[3], total)
+    return fma(u[4], v[4], total)
+
+
+def correct_agents(
+    system, states, indices, j, shared, x, alpha, x_scale, scale, h, total, more, own
+):
+    d, at = system.d, j * system.d
+    for k in range(0, d, TILE):
+        zero = zero5()
+        p, q, r, s, t = common_tile(
+            system.A_base, k, d, x, at, 1, d, (zero, zero, zero, zero, zero)
+        )
+        store5(own, TILE * k, 1, p)
+        store5(own, TILE * (k + 1), 1, q)
+        store5(own, TILE * (k + 2), 1, r)
+        store5(own, TILE * (k + 3), 1, s)
+        store5(own, TILE * (k + 4), 1, t)
+    # Everything is a vector plus a multiple of s, so that four inner products with s do.
+    g, e, o = _along_samples(system, states, at, shared, own)
+    f = load5(scale, j, 1)
+    s0, s1 = alpha * scalar(x_scale, j), alpha * scalar(x_scale, j + 1)
+    s2, s3 = alpha * scalar(x_scale, j + 2), alpha * scalar(x_scale, j + 3)
+    s4 = alpha * scalar(x_scale, j + 4)
+    for a in range(d):
+        k = at + a
+        s, y, c = load5(states, k, d), load5(own, TILE * a, 1), load(shared, a)
+        b = _scalar5(system.targets, k, d)
+        _move(s[0], k, c, b[0], y[0], s0, f[0], g[0], o[0], x, h)
+        _move(s[1], k + d, c, b[1], y[1], s1, f[1], g[1], o[1], x, h)
+        _move(s[2], k + 2 * d, c, b[2], y[2], s2, f[2], g[2], o[2], x, h)
+        _move(s[3], k + 3 * d, c, b[3], y[3], s3, f[3], g[3], o[3], x, h)
+        _move(s[4], k + 4 * d, c, b[4], y[4], s4, f[4], g[4], o[4], x, h)
+        store(total, a, _sum5(g, s, load(total, a)))
+        store(more, a, _sum5(e, s, load(more, a)))
+
+
+@compiled
+def _deviations(system, states, j, z):
+    """z <- s^j - m_j for five agents; returns m_j'z^j in units of log 2."""
+    d = system.d
+    own = zero5()
+    for a in range(d):
+        k = j * d + a
+        s, m = load5(states, k, d), _scalar5(system.means, k, d)
+        v = s[0] - m[0], s[1] - m[1], s[2] - m[2], s[3] - m[3], s[4] - m[4]
+        store5(z, TILE * a, 1, v)
+        own = _dot5(_scalar5(system.slopes, k, d), v, own)
+    return own
+
+
+@compiled
+def _offset5(p, k, own):
+    m = _scalar5(p, k, 1)
+    return (
+        splat(m[0]) - own[0],
+        splat(m[1]) - own[1],
+        splat(m[2]) - own[2],
+        splat(m[3]) - own[3],
+        splat(m[4]) - own[4],
+    )
+
+
+@compiled
+def _log_ratios(system, states, j, z, weights):
+    """Logarithms to base 2 of the ratios of five agents' samples, where the weights belong.
+
+    log mu^k(s^j) - log mu^j(s^j) = (m_k - m_j)'z^j - |m_k - m_j|^2 / 2 with s^j = m_j + z^j.
+    """
+    rows = padded(system.n)
+    own = _deviations(system, states, j, z)
+    for k in range(0, rows, TILE):
+        g = k * rows + j
+        p, q, r, s, t = common_tile(
+            system.tiled_slopes,
+            k,
+            system.d,
+            z,
+            0,
+            TILE,
+            1,
+            (
+                _offset5(system.offsets, g, own),
+                _offset5(system.offsets, g + rows, own),
+                _offset5(system.offsets, g + 2 * rows, own),
+                _offset5(system.offsets, g + 3 * rows, own),
+                _offset5(system.offsets, g + 4 * rows, own),
+            ),
+        )
+        at = k * rows + TILE * j
+        store5(weights, at, TILE, p)
+        store5(weights, at + 1, TILE, q)
+        store5(weights, at + 2, TILE, r)
+        store5(weights, at + 3, TILE, s)
+        store5(weights, at + 4, TILE, t)
+
+
+@compiled
+def _powers(weights, first, step, count):
+    """Replace tiles of five logarithms by their powers of 2; returns the sum of all."""
+    total = splat(0.0)
+    for tile in range(count):
+        at = first + tile * step
+        p, q, r, s, t = load5(weights, at, 1)
+        p, q, r, s, t = exp2(p), exp2(q), exp2(r), exp2(s), exp2(t)
+        total = total + (((p + q) + (r + s)) + t)
+        store5(weights, at, 1, (p, q, r, s, t))
+    return total
+
+
+def density_weights(system, states, indices, own, weights, scale):
+    rows = padded(system.n)
+    for j in range(0, rows, TILE):
+        _log_ratios(system, states, j, own, weights)
+        for i in range(j, j + TILE):
+            total = _powers(weights, TILE * i, TILE * rows, rows // TILE)
+            store(scale, i, splat(1.0) / total)

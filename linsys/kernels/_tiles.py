@@ -1,0 +1,150 @@
+"""Products of many vectors in tiles of five by five sums, which stay in registers.
+
+A tile takes ten loads for its 25 multiply-adds, and 25 independent sums hide their latency.  Agents
+and rows of matrices are padded to whole tiles; what is written to the padding is never read.
+"""
+
+from __future__ import annotations
+
+from linsys._compiled import compiled
+from linsys.kernels.simd import fma, load, scalar, splat, store
+
+__all__ = [
+    "TILE",
+    "base_product",
+    "common_tile",
+    "fma5",
+    "load5",
+    "padded",
+    "store5",
+    "subtract_weighted_sums",
+    "zero5",
+]
+
+TILE = 5
+
+
+@compiled
+def padded(n):
+    """n rounded up to a whole number of tiles."""
+    return -(-n // TILE) * TILE
+
+
+@compiled
+def zero5():
+    zero = splat(0.0)
+    return zero, zero, zero, zero, zero
+
+
+@compiled
+def load5(p, k, step):
+    """Rows k, k + step, .. of p."""
+    return (
+        load(p, k),
+        load(p, k + step),
+        load(p, k + 2 * step),
+        load(p, k + 3 * step),
+        load(p, k + 4 * step),
+    )
+
+
+@compiled
+def store5(p, k, step, v):
+    """Rows k, k + step, .. of p <- v."""
+    store(p, k, v[0])
+    store(p, k + step, v[1])
+    store(p, k + 2 * step, v[2])
+    store(p, k + 3 * step, v[3])
+    store(p, k + 4 * step, v[4])
+
+
+@compiled
+def fma5(w, v, total):
+    """w v + total for a number or lanes w."""
+    return (
+        fma(w, v[0], total[0]),
+        fma(w, v[1], total[1]),
+        fma(w, v[2], total[2]),
+        fma(w, v[3], total[3]),
+        fma(w, v[4], total[4]),
+    )
+
+
+@compiled
+def common_tile(matrix, k, d, x, x0, entry, vector, sums):
+    """Add rows k .. k + 4 of a tiled matrix (.., d) times five vectors to 5 x 5 sums.
+
+    The matrix holds numbers, the same in every lane, and is laid out by :func:`tiled`; entry a of
+    vector j is row x0 + a entry + j vector of x. sums[r][j] belongs to row k + r and vector j.
+    """
+    p, q, r, s, t = sums
+    m = k * d
+    for a in range(d):
+        v = load5(x, x0 + a * entry, vector)
+        p = fma5(scalar(matrix, m), v, p)
+        q = fma5(scalar(matrix, m + 1), v, q)
+        r = fma5(scalar(matrix, m + 2), v, r)
+        s = fma5(scalar(matrix, m + 3), v, s)
+        t = fma5(scalar(matrix, m + 4), v, t)
+        m += TILE
+    return p, q, r, s, t
+
+
+@compiled
+def base_product(matrix, d, x, x0, y, y0):
+    """Rows y0.. <- a tiled d x d matrix times rows x0.., with up to four rows to spare."""
+    for k in range(0, d, TILE):
+        p = q = r = s = t = splat(0.0)
+        m = k * d
+        for a in range(d):
+            v = load(x, x0 + a)
+            p = fma(scalar(matrix, m), v, p)
+            q = fma(scalar(matrix, m + 1), v, q)
+            r = fma(scalar(matrix, m + 2), v, r)
+            s = fma(scalar(matrix, m + 3), v, s)
+            t = fma(scalar(matrix, m + 4), v, t)
+            m += TILE
+        store5(y, y0 + k, 1, (p, q, r, s, t))
+
+
+@compiled
+def _descend5(step, total, x, k):
+    store5(x, k, 1, fma5(-step, total, load5(x, k, 1)))
+
+
+@compiled
+def _descend_tile(weights, h, w0, h0, d, count, x, x0, s0, s1, s2, s3, s4):
+    """x^i <- x^i - s_i sum_j w^i_j h[j] for five agents i and five entries from row x0 on."""
+    p = q = r = s = t = zero5()
+    for j in range(count):
+        v = load5(h, h0 + j * d, 1)
+        k = w0 + TILE * j
+        p = fma5(load(weights, k), v, p)
+        q = fma5(load(weights, k + 1), v, q)
+        r = fma5(load(weights, k + 2), v, r)
+        s = fma5(load(weights, k + 3), v, s)
+        t = fma5(load(weights, k + 4), v, t)
+    _descend5(s0, p, x, x0)
+    _descend5(s1, q, x, x0 + d)
+    _descend5(s2, r, x, x0 + 2 * d)
+    _descend5(s3, s, x, x0 + 3 * d)
+    _descend5(s4, t, x, x0 + 4 * d)
+
+
+@compiled
+def subtract_weighted_sums(weights, h, n, d, alpha, x_scale, x):
+    """x^i <- x^i - alpha_i sum_j w^i_j h[j], where weights[i // 5, j, i % 5] = w^i_j."""
+    rows = padded(n)
+    for i in range(0, rows, TILE):
+        s0, s1 = alpha * scalar(x_scale, i), alpha * scalar(x_scale, i + 1)
+        s2, s3 = alpha * scalar(x_scale, i + 2), alpha * scalar(x_scale, i + 3)
+        s4 = alpha * scalar(x_scale, i + 4)
+        for a in range(0, d - 4, TILE):
+            _descend_tile(weights, h, i * rows, a, d, n, x, i * d + a, s0, s1, s2, s3, s4)
+        for a in range(d // TILE * TILE, d):
+            for k in range(TILE):
+                total = splat(0.0)
+                for j in range(n):
+                    total = fma(load(weights, i * rows + TILE * j + k), load(h, j * d + a), total)
+                step = -alpha * scalar(x_scale, i + k)
+                store(x, (i + k) * d + a, fma(step, total, load(x, (i + k) * d + a)))
