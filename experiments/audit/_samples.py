@@ -51,6 +51,13 @@ class Batch:
         """What measure gets: one object for all B instances if batched, else a list of B."""
         return self.space.views(self.fields)
 
+    def freeze(self) -> None:
+        """Make what the views have computed so far read-only, too."""
+        for view in [self.views] if self.space.batched else self.views:
+            for value in getattr(view, "__dict__", {}).values():
+                if isinstance(value, np.ndarray):
+                    value.flags.writeable = False
+
     @cached_property
     def passing(self) -> dict[str, Numbers]:
         """Which instances pass each predicate of ``given``, every shape (B,)."""

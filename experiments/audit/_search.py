@@ -208,6 +208,7 @@ class Search:
             self.look(Batch(space, space.complete(corner), space.sizes_of(corner)))
         for batch in batches(space, self.seed, total):
             self.look(batch)
+            batch.freeze()
             self._check_space(batch)
 
     def _sample_more(self, total: int) -> None:

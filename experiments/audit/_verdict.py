@@ -94,6 +94,17 @@ def judge(
         watch: called before every call of a measure with the arrays (B, *shape) by field and the
             number of the instance (None if all B at once), for a caller that may have to kill the
             process and wants to say what was under evaluation.
+
+    >>> from experiments.audit import claim, interval
+    >>> @claim(
+    ...     id="mine.half", source="my paper, Lemma 2", kind="upper", text="x (1 - x) <= x / 2",
+    ...     fields={"x": interval()},
+    ... )
+    ... def half(s):
+    ...     return s.x * (1 - s.x), s.x / 2
+    >>> verdict = judge(half)
+    >>> verdict.verdict, verdict.counterexample
+    ('violated', {'x': 0.1})
     """
     if effort not in EFFORTS:
         raise InputError(f"`effort` must be one of {', '.join(EFFORTS)}; found {effort!r}")
@@ -110,7 +121,10 @@ def judge(
                 search.run(EFFORTS[effort])
                 verdict = _of_search(search)
     except (Fault, TimeLimit) as error:
-        verdict = _fault(entry, search, str(error))
+        reason = str(error)
+        if isinstance(error, TimeLimit) and search is not None:
+            reason += f", after {search.instances} instances"
+        verdict = _fault(entry, search, reason)
     verdict.corrected = entry.corrected
     verdict.seconds = time.perf_counter() - start
     return verdict
@@ -122,6 +136,16 @@ def replay(claim: Claim, instance: Mapping[str, Any]) -> Verdict:
     Args:
         claim: the claim it is about.
         instance: plain lists by field, as in :attr:`Verdict.counterexample`.
+
+    >>> from experiments.audit import claim, interval
+    >>> @claim(
+    ...     id="mine.square", source="", kind="upper", text="", fields={"x": interval()}
+    ... )
+    ... def square(s):
+    ...     return s.x, s.x**2
+    >>> verdict = replay(square, {"x": 0.1})
+    >>> verdict.verdict, verdict.measured, verdict.bound
+    ('violated', '0.1', '0.01')
     """
     if set(instance) != set(claim.space.fields):
         raise InputError(

@@ -88,6 +88,18 @@ def test_shared_arrays_cannot_be_written() -> None:
         batch.fields["theta"][0] = 0
 
 
+def test_what_views_computed_cannot_be_written_by_the_next_claim() -> None:
+    space = systems()
+    judge(upper(lambda s: (s.nu, 2 * s.nu), space))
+
+    def measure(s: Any) -> tuple[Any, Any]:
+        changed = s.nu
+        changed *= 2
+        return s.nu, 3 * s.nu
+
+    assert "read-only" in judge(upper(measure, space)).reason
+
+
 def test_every_combination_of_sizes_is_tried() -> None:
     tried = {tuple(b.sizes.values()) for b in batches(SYSTEMS, 0, SHARED)}
     assert len(tried) == 4 * 5 * 3

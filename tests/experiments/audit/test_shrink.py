@@ -114,6 +114,14 @@ def test_a_repaired_instance_is_stored_as_it_is_judged() -> None:
     }
 
 
+def test_what_does_not_depend_on_the_order_comes_in_one_order() -> None:
+    space = Space(fields={"p": simplex("k"), "q": simplex("k")}, sizes={"k": (2, 3)})
+    claim = upper(lambda s: (abs(s.p - s.q).sum(), 1), space)
+    starts = [([0.9, 0.1, 0.0], [0.0, 0.2, 0.8]), ([0.0, 0.1, 0.9], [0.7, 0.3, 0.0])]
+    found = [small(claim, p=p, q=q) for p, q in starts]
+    assert found[0] == found[1] == {"p": [0.0, 1.0], "q": [1.0, 0.0]}
+
+
 def test_a_slight_violation_stays_one() -> None:
     claim = upper(lambda s: (s.x * (1 - s.x), 0.249_999), Space(fields={"x": interval()}))
     assert small(claim, x=0.500_12) == {"x": 0.5}

@@ -136,7 +136,8 @@ def endless(s: Any) -> tuple[Any, Any]:
 
 def test_a_measure_that_never_returns_is_interrupted() -> None:
     verdict = judge(upper(endless), limit=0.5)
-    assert (verdict.verdict, verdict.reason) == ("error", "no answer within 0.5 s")
+    assert verdict.verdict == "error"
+    assert verdict.reason.startswith("no answer within 0.5 s, after ")
     assert verdict.counterexample is not None
     assert verdict.counterexample["x"] > 0.7
     assert verdict.seconds < 5
