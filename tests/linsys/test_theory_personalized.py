@@ -36,7 +36,7 @@ TIGHT = {
     "affpcl.corG2_gtil_sharper": 0.6,
     "affpcl.corG2_first_corrected": 0.4,
     "affpcl.corG2_first_sharper": 0.4,
-    "affpcl.corG2_known_ratio": 0.2,
+    "affpcl.corG2_known_ratio": 0.05,
     "affpcl.corG2_second_corrected": 0.2,
     "affpcl.corG2_E_corrected": 0.45,
 }
