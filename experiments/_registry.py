@@ -70,6 +70,20 @@ def match(references: Sequence[str]) -> list[str]:
     return found
 
 
+def rates(paper: str, variables: str | None = None) -> list[Experiment[Any]]:
+    """The rates of a paper, or those in the variables of a list such as "t,n"."""
+    known("paper", paper, papers())
+    found = [get(name) for name in names() if name.startswith(f"{paper}/")]
+    chosen = [experiment for experiment in found if experiment.kind == "rate"]
+    if not chosen:
+        raise InputError(f"paper must have rates; found none for {paper}")
+    if variables is None:
+        return chosen
+    of = sorted({experiment.variable for experiment in chosen})
+    wanted = [known("variable of `--in`", part.strip(), of) for part in variables.split(",")]
+    return [experiment for experiment in chosen if experiment.variable in wanted]
+
+
 def _public(folders: list[str]) -> list[pkgutil.ModuleInfo]:
     return [m for m in pkgutil.iter_modules(folders) if not m.name.startswith("_")]
 

@@ -55,6 +55,14 @@ class Store:
             self.root / experiment.id, parameters, revision(experiment), experiment.id, config
         )
 
+    def holds(self, experiment: Experiment[Any], config: Config) -> bool:
+        """Whether there is a complete result, of the current source code or of older."""
+        try:
+            self.latest(experiment, config, list(experiment.blocks(config)))
+        except InputError:
+            return False
+        return True
+
     def latest(
         self, experiment: Experiment[Any], config: Config, blocks: Sequence[Block]
     ) -> Result:

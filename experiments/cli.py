@@ -10,14 +10,32 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from experiments._job import Job, Outcome
-    from experiments._model import Experiment
+from experiments._arguments import (
+    REPORT,
+    RESULTS,
+    Claims,
+    Effort,
+    File,
+    Ids,
+    Json,
+    Limit,
+    NoFigures,
+    Open,
+    Out,
+    Profile,
+    Quick,
+    Redraw,
+    Replay,
+    Seed,
+    Settings,
+    Threads,
+    Variables,
+    Write,
+)
 
 app = typer.Typer(
     name="ratecheck",
@@ -26,51 +44,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-
-def _folder(text: str | Path) -> Path:
-    if not str(text).strip():  # as a path it would be the current folder
-        raise typer.BadParameter(f"must name a folder; found {str(text)!r}")
-    return Path(text)
-
-
-Ids = Annotated[
-    list[str], typer.Argument(metavar="ID...", help='Ids, patterns ("affpcl/*") or Python files.')
-]
-Profile = Annotated[str, typer.Option(metavar="quick|paper", help="Size of the experiment.")]
-Seed = Annotated[
-    int | None,
-    typer.Option(help="Seed of all random numbers.", show_default="the profile's"),
-]
-Threads = Annotated[
-    int | None, typer.Option(help="Cores to use; changes no number.", show_default="all")
-]
-Out = Annotated[
-    Path,
-    typer.Option(
-        envvar="RATECHECK_OUT",
-        help="Folder of results and figures.",
-        parser=_folder,
-        metavar="PATH",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="KEY=VALUE", help='Change a parameter that "show" names; lists: a,b,c.'
-    ),
-]
-Redraw = Annotated[
-    bool, typer.Option("--redraw", help="Draw from stored results; compute nothing.")
-]
-NoFigures = Annotated[bool, typer.Option("--no-figures", help="Write no figures.")]
-Quick = Annotated[bool, typer.Option("--quick", help="A short run, to see that it works.")]
-Variables = Annotated[
-    str | None, typer.Option("--in", metavar="t,n,...", help="Only rates in these variables.")
-]
-
-RESULTS = Path("results")
 
 #: Base of what is wrong with arguments: click's class or typer's own, depending on the version.
 _USAGE_ERROR: Any = typer.BadParameter.__bases__[0]
@@ -87,7 +60,7 @@ def list_(out: Out = RESULTS, as_json: Json = False) -> None:
     store = Store(out, writable=False)
     found = [_registry.get(name) for name in _registry.names()]
     rows = [_report.listing(experiment, store) for experiment in found]
-    sections = _command.sections(out)
+    sections = _command.sections(out, _warn)
     if as_json:
         print(_report.dump([*rows, *sections]))
     else:
@@ -123,24 +96,24 @@ def run(
     no_figures: NoFigures = False,
 ) -> None:
     """Run experiments: table, figure and verdict. What is finished is kept; a rerun resumes."""
-    from experiments import _registry, _report
+    from experiments import _registry, _report, _work
 
     references = _registry.match(ids)
     overrides = tuple(settings or ())
-    job = _job(
+    job = _work.job(
         out, profile, threads, seed=seed, overrides=overrides, redraw=redraw, figures=not no_figures
     )
     for reference in references:  # wrong arguments are found before the first computation
         job.prepare(reference)
     outcomes = []
     for reference in references:
-        outcomes.append(_perform(job, reference))
+        outcomes.append(_work.perform(job, reference))
         if not as_json:
             _report.show(outcomes[-1])
     if as_json:
         dicts = [outcome.to_dict() for outcome in outcomes]
         print(_report.dump(dicts[0] if references == ids and len(ids) == 1 else dicts))
-    _figures_or_error(outcomes)
+    _work.figures_or_error(outcomes)
     _exit(all(outcome.ok for outcome in outcomes))
 
 
@@ -155,11 +128,11 @@ def rates(
     as_json: Json = False,
 ) -> None:
     """Measure the rates of a paper: predicted and measured exponents with intervals."""
-    from experiments import _report
+    from experiments import _registry, _report, _work
 
-    chosen = _rates_of(paper, variables)
-    job = _job(out, profile, threads, seed=seed, figures=False)
-    outcomes = [_perform(job, experiment.id) for experiment in chosen]
+    chosen = _registry.rates(paper, variables)
+    job = _work.job(out, profile, threads, seed=seed, figures=False)
+    outcomes = [_work.perform(job, experiment.id) for experiment in chosen]
     if as_json:
         checks = [(o.experiment.id, check) for o in outcomes for check in o.analysis.checks]
         print(_report.dump([{"experiment": name, **check.to_dict()} for name, check in checks]))
@@ -173,69 +146,60 @@ def reproduce(
     profile: Profile = "quick", seed: Seed = None, threads: Threads = None, out: Out = RESULTS
 ) -> None:
     """Run every figure and every rate, judge every claim, then say what held and where to look."""
-    from experiments import _registry, _report
-    from experiments._runner import Interrupted
+    from experiments import _page, _report, _stored, _work
     from experiments.audit import _command
 
-    job = _job(out, profile, threads, seed=seed)
-    outcomes: list[Outcome] = []
-    failures: dict[str, str] = {}
-    for name in _registry.names():
-        try:
-            outcomes.append(_perform(job, name))
-        except Interrupted:
-            raise
-        except Exception as error:  # one broken experiment must not cost the others
-            failures[name] = f"{type(error).__name__}: {error}".splitlines()[0]
-            _note(f"{name} did not run: {failures[name]}")
-        else:
-            _note(f"{name}: {_report.said(outcomes[-1])}")
-    _report.show_summary(job.store.root, outcomes, failures)
-    results = _command.judge((), out, "quick", seed or 0, job.threads)
+    job = _work.job(out, profile, threads, seed=seed)
+    outcomes, failures = _work.perform_all(job)
+    _report.show_summary(job.store.root, list(outcomes.values()), failures)
+    results = _command.judge((), out, "quick", seed or 0, job.threads, broken=_warn)
     if results:
         _command.show(results, out, tables=False)
-    _figures_or_error(outcomes)
-    held = all(outcome.ok for outcome in outcomes) and all(result.ok for result in results)
-    _exit(held and not failures)
+    broken: list[str] = []  # which the audit has told
+    if outcomes or results:
+        _page.write(_stored.stored(out, profile, seed, outcomes, broken.append), out / REPORT)
+        print(f"Report: {out / REPORT}")
+    _work.figures_or_error(list(outcomes.values()))
+    held = all(outcome.ok for outcome in outcomes.values()) and all(r.ok for r in results)
+    _exit(held and not failures and not broken)
+
+
+@app.command()
+def report(
+    out: Out = RESULTS,
+    profile: Profile = "quick",
+    seed: Seed = None,
+    file: File = None,
+    show: Open = False,
+) -> None:
+    """Write a page of figures, exponents and verdicts from what is stored; computes nothing."""
+    from experiments import _page, _stored
+
+    path = file or out / REPORT
+    _page.write(_stored.stored(out, profile, seed, broken=_warn), path)
+    print(path)
+    if show:
+        import webbrowser
+
+        webbrowser.open(path.resolve().as_uri())
 
 
 @app.command()
 def audit(
-    claims: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[ID...]",
-            help='Ids, papers, sections, patterns ("affpcl.d*") or Python files.',
-            show_default="every claim",
-        ),
-    ] = None,
-    effort: Annotated[
-        str, typer.Option(metavar="quick|normal|hunt", help="How hard to search.")
-    ] = "quick",
+    claims: Claims = None,
+    effort: Effort = "quick",
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
     threads: Threads = None,
-    limit: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS", help="Time that one claim may take.", show_default="the effort's"
-        ),
-    ] = None,
+    limit: Limit = None,
     out: Out = RESULTS,
     as_json: Json = False,
     list_claims: Annotated[bool, typer.Option("--list", help="List the claims only.")] = False,
     show_claims: Annotated[bool, typer.Option("--show", help="Say all about the claims.")] = False,
-    replay: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Evaluate the instance in a counterexample's file."),
-    ] = None,
-    write: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Also write verdicts.json and verdicts.md.", parser=_folder
-        ),
-    ] = None,
+    replay: Replay = None,
+    write: Write = None,
 ) -> None:
     """Search for counterexamples of claims; what is judged is kept, and a rerun resumes."""
+    from experiments._machine import cores
     from experiments.audit import _command
 
     if replay is not None:
@@ -243,7 +207,7 @@ def audit(
     elif list_claims or show_claims:
         _command.tell(claims or (), out, as_json, in_full=show_claims)
     else:
-        workers = _cores() if threads is None else threads
+        workers = cores() if threads is None else threads
         results = _command.judge(claims or (), out, effort, seed, workers, limit, write)
         _command.show(results, out, as_json)
         _exit(all(result.ok for result in results))
@@ -298,64 +262,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     else:
         message = _INTERRUPTED if code == 130 else ""
     if message:
-        _note(f"ratecheck: {message}")
+        _warn(message)
     sys.exit(code)
 
 
-def _job(out: Path, profile: str, threads: int | None, **options: Any) -> Job:
-    from experiments._job import Job
-    from experiments._store import Store
-
-    return Job(
-        profile=profile,
-        store=Store(out, writable=not options.get("redraw", False)),
-        threads=_cores() if threads is None else threads,
-        **options,
-    )
-
-
-def _cores() -> int:
-    from experiments._machine import cores
-
-    return cores()
-
-
-def _perform(job: Job, reference: str) -> Outcome:
-    from experiments._report import progress_bar
-
-    # what a computation prints is no part of the answer
-    with redirect_stdout(sys.stderr), progress_bar(reference) as progress:
-        return job.perform(reference, progress)
-
-
-def _figures_or_error(outcomes: Sequence[Outcome]) -> None:
-    """Say after the answer, which stays valid, that figures could not be written."""
-    from linsys import InputError
-
-    for outcome in outcomes:
-        if outcome.problem:
-            raise InputError(outcome.problem)
-
-
-def _rates_of(paper: str, variables: str | None) -> list[Experiment[Any]]:
-    from experiments import _registry
-    from experiments._names import known
-    from linsys import InputError
-
-    known("paper", paper, _registry.papers())
-    found = [_registry.get(name) for name in _registry.names() if name.startswith(f"{paper}/")]
-    chosen = [experiment for experiment in found if experiment.kind == "rate"]
-    if not chosen:
-        raise InputError(f"paper must have rates; found none for {paper}")
-    if variables is None:
-        return chosen
-    names = sorted({experiment.variable for experiment in chosen})
-    wanted = [known("variable of `--in`", part.strip(), names) for part in variables.split(",")]
-    return [experiment for experiment in chosen if experiment.variable in wanted]
-
-
-def _note(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+def _warn(text: str) -> None:
+    """Say what is wrong, in one line, beside the answer."""
+    print(f"ratecheck: {text}", file=sys.stderr, flush=True)
 
 
 def _exit(ok: bool) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fnmatch
 import importlib
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -53,20 +53,34 @@ def papers() -> list[str]:
     return sorted(m.name for m in _public(list(claims.__path__)) if m.ispkg)
 
 
-def catalogue(paper: str | None = None) -> list[Item]:
+def catalogue(paper: str | None = None, broken: Callable[[str], None] | None = None) -> list[Item]:
     """All claims, or those of one paper, in the order of the paper.
+
+    Args:
+        paper: its short name.
+        broken: told in one line of every module that cannot be imported; the others go on. Without
+            it such a module is an error.
 
     Raises:
         InputError: if an id appears twice or is not its paper's, or a corrected one does not exist.
     """
     found: list[Item] = []
+    whole = True
     for name in papers() if paper is None else [paper]:
-        items = [item for origin in _sections(name) for item in section(origin)]
+        items = []
+        for origin in _sections(name):
+            try:
+                items += section(origin)
+            except InputError as error:
+                if broken is None:
+                    raise
+                broken(str(error))
+                whole = False
         for item in items:
             if item.entry.paper != name:
                 raise InputError(f"`id` in {item.origin} must start with {name}.; found {item.id}")
         found += items
-    return _checked(found)
+    return _checked(found) if whole else _distinct(found)  # corrections may be in what is missing
 
 
 def section(origin: str) -> list[Item]:
@@ -82,10 +96,20 @@ def section(origin: str) -> list[Item]:
 
 
 def module(origin: str) -> ModuleType:
-    """The module of this name, or the user's file at this path."""
+    """The module of this name, or the user's file at this path.
+
+    Raises:
+        InputError: if its import fails.
+    """
     if origin.endswith(".py"):
         return load(Path(origin), "claims file")
-    return importlib.import_module(origin)
+    try:
+        return importlib.import_module(origin)
+    except Exception as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InputError(
+            f"claims module {origin} must import without error; found {said}"
+        ) from error
 
 
 def find(origin: str, name: str) -> Item:
@@ -94,14 +118,14 @@ def find(origin: str, name: str) -> Item:
     return items[known(f"claim in {origin}", name, list(items))]
 
 
-def select(references: Sequence[str]) -> list[Item]:
-    """The claims that references name, each once; the whole catalogue without any.
+def select(references: Sequence[str], broken: Callable[[str], None] | None = None) -> list[Item]:
+    """The claims that references name, each once; without any the catalogue, as far as it is whole.
 
     A reference is an id, a section ("affpcl/appendix_d"), a paper, a pattern of one of these
     ("affpcl.d1*"), a Python file, or one claim or pattern of a file ("mine.py::mine.mass").
     """
     if not references:
-        return catalogue()
+        return catalogue(broken=broken)
     chosen: list[Item] = []
     for reference in references:
         path, _, inside = reference.partition("::")

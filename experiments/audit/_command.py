@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +27,26 @@ def judge(
     workers: int,
     limit: float | None = None,
     write: Path | None = None,
+    broken: Callable[[str], None] | None = None,
 ) -> list[Result]:
-    """The verdicts of these claims, or of all; written to the folder ``write`` as well."""
+    """The verdicts of these claims, or of all; written to the folder ``write`` as well.
+
+    ``broken`` is told of every module of the catalogue that cannot be imported, else an error.
+    """
     known("`effort`", effort, list(EFFORTS))
     Config(seed=seed)  # refuses what is no seed
     if workers < 1:
         raise InputError(f"`threads` must be at least 1; found {workers}")
     if limit is not None and not 0 < limit < math.inf:
         raise InputError(f"`limit` must be a positive number of seconds; found {limit}")
-    items = select(references)
+    items = select(references, broken)
     if write is not None:
         check_writable("folder of `--write`", write)
+    records = Records(out)
     with progress_bar("audit") as progress:
         results = audit(
             items,
-            Records(out),
+            records,
             effort=effort,
             seed=seed,
             workers=workers,
@@ -49,7 +54,7 @@ def judge(
             progress=progress,
         )
     if write is not None:
-        _export.write(results, write)
+        _export.write(results, write, records)
     return results
 
 
@@ -65,9 +70,9 @@ def show(
         _print.show_results(results, Records(out, writable=False))
 
 
-def sections(out: Path) -> list[dict[str, Any]]:
-    """Every section of the catalogue and how its claims came out last."""
-    return _print.sections(select(()), Records(out, writable=False))
+def sections(out: Path, broken: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Every section of the catalogue that can be read and how its claims came out last."""
+    return _print.sections(select((), broken), Records(out, writable=False))
 
 
 def tell(references: Sequence[str], out: Path, as_json: bool, *, in_full: bool) -> None:

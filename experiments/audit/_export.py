@@ -1,8 +1,9 @@
-"""All verdicts in two files that belong together: one for programs, one for people."""
+"""All verdicts in files that belong together: for programs, as tables, as a page of findings."""
 
 from __future__ import annotations
 
 import datetime
+import shlex
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
@@ -11,17 +12,29 @@ from typing import Any
 from experiments._machine import versions
 from experiments._report import dump
 from experiments._store import write_whole
+from experiments.audit._findings import findings
+from experiments.audit._markdown import plain, table
 from experiments.audit._print import headline, ratio
-from experiments.audit._records import Result, revision
+from experiments.audit._records import Records, Result, revision
 from linsys import InputError
 
 
-def write(results: Sequence[Result], folder: Path) -> None:
-    """Write ``verdicts.json`` and ``verdicts.md`` to an existing folder, in the order given.
+def write(results: Sequence[Result], folder: Path, records: Records) -> None:
+    """Write ``verdicts.json``, ``verdicts.md`` and ``findings.md`` to an existing folder, in order.
 
     The instances of what holds are left out: they are long, and found again in seconds.
     """
-    files = {"verdicts.json": dump(_data(results)) + "\n", "verdicts.md": markdown(results)}
+    told = [result.to_record() for result in results]
+    replay = {
+        result.item.id: f"ratecheck audit --replay {shlex.quote(str(records.replay_path(result.item)))}"
+        for result in results
+        if result.verdict.counterexample is not None
+    }
+    files = {
+        "verdicts.json": dump(_data(results)) + "\n",
+        "verdicts.md": markdown(results),
+        "findings.md": findings(told, replay),
+    }
     for name, content in files.items():
         try:
             write_whole(folder / name, content.encode())
@@ -35,20 +48,20 @@ def markdown(results: Sequence[Result]) -> str:
     """The verdicts as tables, section by section, with the reasons of what is not as printed."""
     lines = [f"{headline(results)}.", ""]
     for title, group in groupby(results, key=lambda result: result.item.section):
-        lines += [f"## {title}", "", "| claim | source | verdict | ratio | instances |"]
-        lines += ["|---|---|---|---|---|", *map(_row, group), ""]
+        headers = ["claim", "source", "verdict", "ratio", "instances"]
+        lines += [f"## {title}", "", *table(headers, [_row(result) for result in group]), ""]
     for result in results:
         entry = result.item.entry
         if entry.note or entry.derivation:
-            text = " ".join(f"{entry.note} {entry.derivation}".split())
+            text = plain(f"{entry.note} {entry.derivation}")
             lines.append(f"- `{entry.id}`, {result.verdict.verdict}: {text}")
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _row(result: Result) -> str:
+def _row(result: Result) -> list[str]:
     found, entry = result.verdict, result.item.entry
-    cells = [f"`{entry.id}`", entry.source, found.verdict, ratio(result), str(found.instances)]
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    numbers = ratio(result), str(found.instances)
+    return [f"`{entry.id}`", plain(entry.source), found.verdict, *numbers]
 
 
 def _data(results: Sequence[Result]) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 A verdict lives in ``<out>/audit/<paper>/<name>/<effort>-<seed>-<revision>.json``, and a
 counterexample also in ``<out>/audit/counterexamples/<id>.json``, from where it can be replayed.
-Errors are never stored: the next run tries again.
+Errors are never stored: the next run tries again. A verdict on a user's claim is stored with the
+statement, for readers who do not run the file.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from experiments._runner import Interrupted, Progress
 from experiments._store import check_writable, write_whole
 from experiments.audit import _verdict
 from experiments.audit._catalogue import Item, module
+from experiments.audit._claim import Claim
 from experiments.audit._pool import judged
 from experiments.audit._verdict import Verdict
 from linsys import InputError
@@ -59,6 +61,10 @@ class Result:
             "seed": self.seed,
         }
 
+    def to_record(self) -> dict[str, Any]:
+        """The result with all the texts of its statement, as plain JSON values."""
+        return {**self.to_dict(), **_texts(self.item)}
+
 
 class Records:
     """All verdicts below one folder, which is checked to be writable before anything is judged."""
@@ -83,6 +89,31 @@ class Records:
         pattern = f"*-{_revision(module(item.origin))}.json"
         paths = sorted(self._home(item).glob(pattern), key=lambda p: p.stat().st_mtime)
         return next((found for p in reversed(paths) if (found := _read(p, item))), None)
+
+    def newest(self, item: Item) -> Result | None:
+        """The verdict that was stored last, of whatever state of the code."""
+        paths = sorted(self._home(item).glob("*.json"), key=lambda p: p.stat().st_mtime)
+        return next((found for p in reversed(paths) if (found := _read(p, item))), None)
+
+    def of_files(self) -> list[tuple[dict[str, Any], bool]]:
+        """The last verdict of every claim of users' files, and whether it is of the current code.
+
+        Each is what :meth:`Result.to_record` gives, with the path of the ``file``. The files are
+        not run, and may be gone.
+        """
+        found: dict[str, tuple[dict[str, Any], bool]] = {}
+        revision_of_file = functools.cache(_revision_of_file)
+        for path in sorted(self.root.glob("*/*/*.json"), key=lambda p: p.stat().st_mtime):
+            content = _content(path)
+            if content is None or "statement" not in content:
+                continue
+            texts = content["statement"]
+            current = content["revision"] == revision_of_file(texts["file"])
+            name = f"{texts['file']}::{content['verdict']['id']}"
+            if current or not found.get(name, ({}, False))[1]:
+                known = {key: content[key] for key in ("effort", "seed")}
+                found[name] = ({**content["verdict"], **known, **texts}, current)
+        return [found[name] for name in sorted(found)]
 
     def save(self, result: Result) -> None:
         """Write a verdict, and its counterexample where it can be replayed from; errors are not."""
@@ -167,6 +198,26 @@ def _revision(module: ModuleType) -> str:
     return revision_of([(Path(m.__file__ or ""), m.__package__ or "") for m in roots])
 
 
+def _revision_of_file(path: str) -> str | None:
+    """The same of a user's file, which is not run; None if it cannot be read any more."""
+    engine = (Path(_verdict.__file__), _verdict.__package__ or "")
+    with contextlib.suppress(OSError, ValueError, SyntaxError, InputError):
+        return revision_of([(Path(path), ""), engine])
+    return None
+
+
+def _texts(item: Item) -> dict[str, Any]:
+    """What a statement says."""
+    entry = item.entry
+    keys = ("kind", "source", "text", "latex", "note", "corrected", "derivation")
+    texts = {key: getattr(entry, key) for key in keys}
+    where = {"file": str(Path(item.origin).resolve())} if item.origin.endswith(".py") else {}
+    relation = entry.relation if isinstance(entry, Claim) else ""
+    said = {"expected": entry.expect, "relation": relation}
+    said |= {"section": item.section, "place": item.place}
+    return {**texts, **said, **where}
+
+
 def _record(result: Result) -> bytes:
     content = {
         "format": _FORMAT,
@@ -175,17 +226,26 @@ def _record(result: Result) -> bytes:
         "revision": _revision(module(result.item.origin)),
         "versions": versions(),
         "verdict": result.verdict.to_dict(),
+        **({"statement": _texts(result.item)} if result.item.origin.endswith(".py") else {}),
     }
     return json.dumps({**content, "digest": _digest(content)}, indent=1).encode()
 
 
 def _read(path: Path, item: Item) -> Result | None:
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        content = json.loads(path.read_bytes())
-        stated = content.pop("digest")
-        verdict = Verdict.from_dict(content["verdict"])
-        if stated == _digest(content) and verdict.id == item.id:
+    content = _content(path)
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        verdict = Verdict.from_dict(content["verdict"]) if content else None
+        if content and verdict and verdict.id == item.id:
             return Result(item, verdict, content["effort"], content["seed"])
+    return None
+
+
+def _content(path: Path) -> dict[str, Any] | None:
+    """What a file of ours holds, or None without a whole, undamaged one."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        content: dict[str, Any] = json.loads(path.read_bytes())
+        if content.pop("digest") == _digest(content):
+            return content
     return None
 
 

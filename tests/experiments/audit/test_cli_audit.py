@@ -227,10 +227,14 @@ def test_wrong_arguments_leave_two_and_one_line(
     assert len(said.err) < 600
 
 
-def test_write_leaves_both_data_files(ratecheck: Call, judged: Path, tmp_path: Path) -> None:
+def test_write_leaves_the_data_files(ratecheck: Call, judged: Path, tmp_path: Path) -> None:
     said = ratecheck("audit", MINE, "--out", judged, "--write", tmp_path / "data")
     assert said.code == 0
-    assert {p.name for p in (tmp_path / "data").iterdir()} == {"verdicts.json", "verdicts.md"}
+    assert {p.name for p in (tmp_path / "data").iterdir()} == {
+        "verdicts.json",
+        "verdicts.md",
+        "findings.md",
+    }
 
 
 def test_the_catalogue_is_listed_with_the_experiments(ratecheck: Call, tmp_path: Path) -> None:
@@ -250,7 +254,7 @@ def test_reproduce_judges_the_claims_as_well(
 
     for path, code in ((MINE, 0), (false, 1)):
         monkeypatch.setattr(
-            _catalogue, "catalogue", lambda path=path: _catalogue.of_file(str(path))
+            _catalogue, "catalogue", lambda path=path, **_: _catalogue.of_file(str(path))
         )
         said = ratecheck("reproduce", "--out", tmp_path / "out", *ONE)
         assert said.code == code

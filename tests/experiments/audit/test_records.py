@@ -198,7 +198,7 @@ def test_the_data_files_repeat_and_keep_the_order(
     mine: Path, tmp_path: Path, handed: list[str]
 ) -> None:
     results = run(mine, tmp_path)
-    _export.write(results, tmp_path)
+    _export.write(results, tmp_path, Records(tmp_path))
     data, table = (tmp_path / f"verdicts.{kind}" for kind in ("json", "md"))
     first = data.read_bytes(), table.read_bytes()
     content = json.loads(first[0])
@@ -209,7 +209,7 @@ def test_the_data_files_repeat_and_keep_the_order(
     rows = [line for line in first[1].decode().splitlines() if line.startswith("| `")]
     assert [row.split("`")[1] for row in rows] == IDS
     assert "- `mine.mass`, violated: the proof squares a number below one" in first[1].decode()
-    _export.write(run(mine, tmp_path), tmp_path)
+    _export.write(run(mine, tmp_path), tmp_path, Records(tmp_path))
     assert (data.read_bytes(), table.read_bytes()) == first
 
 
@@ -221,4 +221,4 @@ def test_a_folder_that_cannot_be_written_is_refused(
         Records(tmp_path / "file" / "out")
     Records(tmp_path / "file" / "out", writable=False)
     with pytest.raises(InputError, match="folder of `--write` must be writable"):
-        _export.write(run(mine, tmp_path), tmp_path / "file")
+        _export.write(run(mine, tmp_path), tmp_path / "file", Records(tmp_path))
