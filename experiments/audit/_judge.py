@@ -213,7 +213,7 @@ def ratio(relation: Relation, sides: Certificate) -> float | None:
         top, bottom = bottom, top
     if bottom == 0 or not np.isfinite(top / bottom):
         return None
-    return float(top / bottom)
+    return float(top / bottom) + 0.0  # no -0.0
 
 
 @dataclass(frozen=True)

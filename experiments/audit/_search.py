@@ -35,9 +35,9 @@ class Effort:
 
 
 EFFORTS = {
-    "quick": Effort(random=3_000, examples=10, ascents=3, budget=2_000),
-    "normal": Effort(random=15_000, examples=60, ascents=8, budget=10_000),
-    "hunt": Effort(random=120_000, examples=400, ascents=24, budget=25_000),
+    "quick": Effort(random=3_000, examples=10, ascents=2, budget=2_000),
+    "normal": Effort(random=15_000, examples=60, ascents=16, budget=5_000),
+    "hunt": Effort(random=120_000, examples=400, ascents=40, budget=15_000),
 }
 #: Of every combination of sizes, so many of the tightest instances are kept.
 _KEPT = 4
@@ -74,6 +74,14 @@ class Found:
     def numbers(self) -> int:
         """How many numbers the instance has."""
         return sum(values.size for values in self.fields.values())
+
+
+def _halves(count: int) -> list[float]:
+    """1/2, 1/4, 3/4, 1/8, ...: wherever it is cut off, it is spread over (0, 1)."""
+    return [
+        sum(((k >> place) & 1) / 2 ** (place + 1) for place in range(k.bit_length()))
+        for k in range(1, count + 1)
+    ]
 
 
 def _rank(tightness: Numbers) -> Numbers:
@@ -124,6 +132,7 @@ class Search:
         before = self.sampled
         for number, start in enumerate(self._starts(effort.ascents)):
             yield partial(self._ascend, start, number, effort.budget)
+        yield lambda: self._finish(effort.budget * max(1, effort.ascents // 4))
         # where the bound is attained almost everywhere, there is nothing to climb
         left = before + effort.ascents * effort.budget - self.sampled
         yield lambda: self._sample_more(left // 2)
@@ -238,18 +247,25 @@ class Search:
         return self.look(Batch(self.claim.space, layout.decode(genes), layout.sizes, genes))
 
     def _starts(self, count: int) -> list[Found]:
-        """Where to climb from, by turns: tight instances of different sizes, and large ones.
+        """Where to climb from, by turns: tight instances of different sizes, and of all sizes.
 
-        Large instances contain the small ones, but random ones are rarely tight.
+        The sizes on which random instances are tight are often not those of the best ones.
         """
         groups = [[f for f in group if f.genes is not None] for group in self._best.values()]
         groups = sorted((g for g in groups if g), key=lambda group: -group[0].tightness)
-        tight = [group[k] for k in range(_KEPT) for group in groups if k < len(group)]
-        attained = [found for found in tight if found.attained]
-        tight = attained[:1] + [found for found in tight if not found.attained]
-        large = sorted(tight, key=lambda found: -found.numbers)
-        turns = [found for pair in zip(tight, large, strict=True) for found in pair]
+        ranked = [group[k] for k in range(_KEPT) for group in groups if k < len(group)]
+        attained = [found for found in ranked if found.attained]
+        tight = attained[:1] + [found for found in ranked if not found.attained]
+        sizes = sorted((group[-1] for group in groups), key=lambda found: found.numbers)
+        spread = [sizes[int(k * len(sizes))] for k in _halves(len(sizes))]
+        turns = [found for pair in zip(tight, spread, strict=False) for found in pair]
         return [f for k, f in enumerate(turns) if not any(f is g for g in turns[:k])][:count]
+
+    def _finish(self, budget: int) -> None:
+        """Climb on from where the other ascents came highest."""
+        known = [found for found in self.best if found.genes is not None and not found.attained]
+        if known and not self.best[0].attained:
+            self._ascend(known[0], -2, budget)
 
     def _ascend(self, start: Found, number: int, budget: int) -> None:
         layout = self.claim.space.layout(start.sizes)

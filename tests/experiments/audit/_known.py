@@ -198,7 +198,7 @@ CLAIMS: dict[str, tuple[Space, str, bool, Measure]] = {
     "lagrange": (
         VECTORS,
         "lower",
-        True,
+        False,
         lambda s: (dot(s.x, s.x) * dot(s.y, s.y) - dot(s.x, s.y) ** 2, 0 * dot(s.x, s.y)),
     ),
     "triangle_vectors": (
@@ -254,7 +254,7 @@ CLAIMS: dict[str, tuple[Space, str, bool, Measure]] = {
     ),
     # distributions
     "pinsker": (CHANCES, "upper", True, lambda s: (tv(s.p, s.q), np.sqrt(kl(s.p, s.q) / 2))),
-    "gibbs": (CHANCES, "lower", True, lambda s: (kl(s.p, s.q), 0 * kl(s.p, s.q))),
+    "gibbs": (CHANCES, "lower", False, lambda s: (kl(s.p, s.q), 0 * kl(s.p, s.q))),
     "kl_chi2": (CHANCES, "upper", True, lambda s: (kl(s.p, s.q), np.log(1 + chi2(s.p, s.q)))),
     "tv_chi2": (CHANCES, "upper", True, lambda s: (4 * tv(s.p, s.q) ** 2, chi2(s.p, s.q))),
     "hellinger_tv": (CHANCES, "upper", True, lambda s: (hellinger2(s.p, s.q), tv(s.p, s.q))),
