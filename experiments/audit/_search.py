@@ -157,13 +157,28 @@ class Search:
             try:
                 sides = evaluate(self.claim, chosen, self._watch)
             except Fault as fault:
-                self.current = chosen.fields, fault.index
+                self.current = self._culprit(chosen, fault.index)
                 raise
             tight[passed] = sides.tightness
             self.instances += len(chosen)
             self.looseness = min(self.looseness, float(sides.looseness.min()))
             self._keep(batch, tight)
         return tight
+
+    def _culprit(self, batch: Batch, index: int) -> tuple[Fields, int]:
+        """The instance on which evaluation fails; of a batch, one that fails by itself."""
+        while self.claim.space.batched and len(batch) > 1:
+            middle = len(batch) // 2
+            for rows in (np.arange(middle), np.arange(middle, len(batch))):
+                half = batch.subset(rows)
+                try:
+                    evaluate(self.claim, half)
+                except Fault as fault:
+                    batch, index = half, fault.index
+                    break
+            else:
+                break
+        return batch.fields, index
 
     def _watch(self, fields: Fields, index: int | None) -> None:
         self.current = fields, index

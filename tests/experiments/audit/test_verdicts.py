@@ -177,6 +177,20 @@ def test_a_broken_measure_is_an_error_with_the_instance(name: str) -> None:
     json.dumps(verdict.to_dict(), allow_nan=False)
 
 
+def test_of_a_batch_the_instance_that_fails_is_reported() -> None:
+    def measure(s: Any) -> tuple[Any, Any]:
+        if ((s.x > 0.6) & (s.y < 0.3)).any():
+            raise ArithmeticError("no such case")
+        return s.x, 1 + s.y
+
+    space = Space(fields={"x": interval(), "y": interval()}, batched=True)
+    verdict = judge(upper(measure, space))
+    assert verdict.reason == "measure raised ArithmeticError: no such case"
+    assert verdict.counterexample is not None
+    assert verdict.counterexample["x"] > 0.6
+    assert verdict.counterexample["y"] < 0.3
+
+
 FLOATS = {
     "np.linalg": lambda s: (np.linalg.norm(np.outer(s.x, s.y), 2), 0.9 * norm(s.x) * norm(s.y)),
     "math": lambda s: (math.sqrt(s.x @ s.x), 0.9 * math.sqrt(s.x @ s.x)),
