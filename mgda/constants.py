@@ -1,0 +1,206 @@
+"""Constants of Assumptions 1 to 3 and of Lemma 2 of FIRM for a given process: exact, or bounds.
+
+A name with ``_at`` is the exact value at one policy, a name with ``_everywhere`` a bound for all
+softmax policies of the process. D below is the diameter of the policy's features,
+D = max_{s, a, b} |x(s, a) - x(s, b)|, sqrt(2) for one logit per pair.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from linsys._validate import Array, InputError, choice, number, whole
+from linsys.linalg import operator_norm
+from mgda.momdp import MOMDP
+from mgda.softmax import SoftmaxPolicy
+
+__all__ = [
+    "Mixing",
+    "gradient_bound",
+    "mixing_at",
+    "mixing_distances",
+    "mixing_everywhere",
+    "policy_lipschitz",
+    "score_bound",
+    "score_lipschitz",
+    "smoothness_at",
+    "smoothness_everywhere",
+    "smoothness_formula",
+]
+
+#: Lemma 2 asks for rho > 0; chains that forget at once get this.
+_SMALLEST_RHO = 1e-6
+#: Powers of the chain are tried until all rows are this close.
+_CLOSE = 1e-6
+
+
+class Mixing(NamedTuple):
+    """sup_s ||P(s_t = . | s_0 = s) - d||_TV <= kappa rho^t for all t >= 0, Lemma 2."""
+
+    kappa: float
+    rho: float
+
+    @property
+    def variance_factor(self) -> float:
+        """(1 - rho + 4 kappa rho) / (1 - rho), by which Lemma 6 multiplies a variance."""
+        return (1.0 - self.rho + 4.0 * self.kappa * self.rho) / (1.0 - self.rho)
+
+
+def mixing_distances(policy: SoftmaxPolicy, last: int) -> Array:
+    """max_s ||P_pi^t(s, .) - d_pi||_TV for t = 0 .. last, total variation being half the l1 norm.
+
+    >>> from mgda.momdp import MOMDP
+    >>> chain = MOMDP(P=[[[0.75, 0.25]], [[0.25, 0.75]]], r=np.zeros((2, 1, 1)), gamma=0.5)
+    >>> mixing_distances(chain.at(np.zeros(2)), 3)
+    array([0.5   , 0.25  , 0.125 , 0.0625])
+    """
+    deviation, found = _deviation(policy), []
+    power = np.eye(len(deviation)) - policy.stationary
+    for _ in range(whole("last", last) + 1):
+        found.append(0.5 * np.abs(power).sum(axis=-1).max())
+        power = power @ deviation
+    return np.array(found)
+
+
+def _deviation(policy: SoftmaxPolicy) -> Array:
+    """P_pi - 1 d', whose t-th power is P_pi^t - 1 d' for t >= 1."""
+    if policy.theta.ndim != 1:
+        raise InputError(f"`theta` must be one policy, shape (d,); found {policy.theta.shape}")
+    return np.asarray(policy.kernel - policy.stationary)
+
+
+def mixing_at(policy: SoftmaxPolicy, rho: float | None = None) -> Mixing:
+    """A valid pair (kappa, rho), with the least kappa there is for this rho.
+
+    Let D(t) be the distances and C(m) half the largest l1 distance of two rows of P^m. Signed
+    measures of mass zero shrink by C(m) in m steps, so that D(t + m) <= C(m) D(t). Where C(m) <=
+    rho^m, the supremum of D(t) / rho^t over all t is therefore attained at some t < m.
+
+    Args:
+        policy: one policy.
+        rho: without it, of all C(m)^{1/m} the one with the least factor in Lemma 6.
+
+    Raises:
+        InputError: a rho below the chain's second eigenvalue, for which there is no kappa.
+
+    >>> from mgda.momdp import MOMDP
+    >>> chain = MOMDP(P=[[[0.75, 0.25]], [[0.25, 0.75]]], r=np.zeros((2, 1, 1)), gamma=0.5)
+    >>> mixing_at(chain.at(np.zeros(2)))
+    Mixing(kappa=0.5, rho=0.5)
+    """
+    deviation = _deviation(policy)
+    if rho is not None:
+        number("rho", rho, low=0.0, high=1.0, low_open=True, high_open=True)
+        second = float(np.abs(np.linalg.eigvals(deviation)).max())
+        if rho <= second:
+            raise InputError(f"`rho` must be above the second eigenvalue {second:.6g}; found {rho}")
+    power = np.eye(len(deviation)) - policy.stationary
+    distances: list[float] = []
+    best = Mixing(math.inf, 1.0 - _SMALLEST_RHO)
+    while True:
+        distances.append(float(0.5 * np.abs(power).sum(axis=-1).max()))
+        power = power @ deviation
+        m = len(distances)
+        rows = float(0.5 * np.abs(power[:, None] - power).sum(axis=-1).max())
+        candidate = max(rows ** (1.0 / m), _SMALLEST_RHO) if rho is None else rho
+        # the power of a root is off by m roundings
+        if rows <= candidate**m * (1.0 + m * 1e-15) and candidate < 1.0:
+            found = Mixing(max(D / candidate**t for t, D in enumerate(distances)), candidate)
+            if rho is not None:
+                return found
+            best = min(best, found, key=lambda pair: pair.variance_factor)
+        if rho is None and rows <= _CLOSE:
+            return best
+
+
+def mixing_everywhere(momdp: MOMDP) -> Mixing:
+    """A pair for all policies: kappa = 1 and rho = max ||P(.|s, a) - P(.|s', a')||_TV.
+
+    Rows of P_pi are averages of these rows, so that rho bounds how one step contracts.
+
+    Raises:
+        InputError: rho = 1, two pairs without a common next state: one step does not contract.
+    """
+    rows = momdp.P.reshape(-1, momdp.n_states)
+    rho = max(float(0.5 * np.abs(row - rows).sum(axis=-1).max()) for row in rows)
+    if rho >= 1.0:
+        raise InputError("`P` must have overlapping rows; found two without a common next state")
+    return Mixing(1.0, max(rho, _SMALLEST_RHO))
+
+
+def score_bound(momdp: MOMDP) -> float:
+    """C_psi = D: the score averages x(s, a) - x(s, b) over b. Not attained, but approached.
+
+    >>> from mgda.instances import sample_momdp
+    >>> round(score_bound(sample_momdp(0)) ** 2, 12)
+    2.0
+    """
+    x = momdp.x
+    return float(np.linalg.norm(x[:, :, None] - x[:, None], axis=-1).max())
+
+
+def score_lipschitz(momdp: MOMDP) -> float:
+    """L_psi = D^2 / 4: grad psi = -Cov_pi(x), and a variable of range D has variance <= D^2/4."""
+    return score_bound(momdp) ** 2 / 4.0
+
+
+def policy_lipschitz(momdp: MOMDP) -> float:
+    """C_pi = D / 4: ||pi_theta(.|s) - pi_theta'(.|s)||_TV <= C_pi |theta - theta'|.
+
+    Along a unit vector u the derivative is (1/2) E|x'u - E x'u|, and the mean absolute deviation of
+    a variable of range D is at most D / 2.
+    """
+    return score_bound(momdp) / 4.0
+
+
+def gradient_bound(momdp: MOMDP, radius: float) -> float:
+    """R = C_psi (r_max + (1 + gamma) R_w), Lemma 7."""
+    return score_bound(momdp) * (momdp.r_max + (1.0 + momdp.gamma) * radius)
+
+
+def smoothness_at(policy: SoftmaxPolicy, first: int = 0) -> Array:
+    """||grad^2 J^j||_op at the policy, shape (..., M): the local Lipschitz constant of grad J^j."""
+    return np.asarray(operator_norm(policy.hessian(first)))
+
+
+def smoothness_everywhere(momdp: MOMDP, first: int = 0) -> float:
+    """L_J = gamma^first r_max D^2 / (4 (1 - gamma)^2), a Lipschitz constant of all grad J^j.
+
+    With m_t = u'(psi_0 + .. + psi_t) along a trajectory, a martingale, and v_t the sum of the
+    variances of u'x under pi at s_0 .. s_t, u' grad^2 J u = E sum_t gamma^t r_t (m_t^2 - v_t).
+    Rewards are in [0, r_max], and E m_t^2 = E v_t <= (t + 1) D^2 / 4 bounds both parts.
+    (The like of Lemma 4.4 of Yuan, Gower and Lazaric, 2022.)
+
+    >>> from mgda.instances import sample_momdp
+    >>> round(smoothness_everywhere(sample_momdp(0, gamma=0.5)), 12)  # 1 / (2 (1 - gamma)^2)
+    2.0
+    """
+    shift = momdp.gamma ** whole("first", first, high=1)
+    return shift * momdp.r_max * score_lipschitz(momdp) / (1.0 - momdp.gamma) ** 2
+
+
+def smoothness_formula(momdp: MOMDP, mixing: Mixing, form: str = "printed") -> float:
+    """L_J below equation (49): r_max / (1 - gamma) (4 C_nu C_psi + L_psi), not checked to be one.
+
+    Args:
+        momdp: the process.
+        mixing: kappa and rho of Lemma 2.
+        form: "printed" takes C_nu = C_pi / 2 (1 + ceil(log_rho(1 / kappa))) + 1 / (1 - rho);
+            "xu" what the cited Proposition 1 of Xu et al. (2020) has, C_pi / 2 (1 + ceil(..) +
+            1 / (1 - rho)). Only the latter grows as it must, fourfold, when x is doubled and theta
+            halved; the former is no bound for long features.
+
+    >>> from mgda.instances import sample_momdp
+    >>> round(smoothness_formula(sample_momdp(0, gamma=0.5), Mixing(1.0, 0.5), "xu"), 12)
+    7.0
+    """
+    choice("form", form, ("printed", "xu"))
+    kappa = max(mixing.kappa, 1.0)  # a smaller one gives a number of steps below zero
+    waiting = math.ceil(math.log(1.0 / kappa) / math.log(mixing.rho))
+    tail, C_pi = 1.0 / (1.0 - mixing.rho), policy_lipschitz(momdp)
+    C_nu = 0.5 * C_pi * (1 + waiting) + (tail if form == "printed" else 0.5 * C_pi * tail)
+    slope = 4.0 * C_nu * score_bound(momdp) + score_lipschitz(momdp)
+    return momdp.r_max / (1.0 - momdp.gamma) * slope
