@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import base64
 import datetime
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from experiments._job import Outcome
 from experiments._machine import machine, versions
@@ -31,6 +33,7 @@ _TABLE: dict[str, Any] = {
     "showIndex": False,
     "autoWidth": False,
     "paging": False,
+    "display_logo_when_loading": False,
     "maxBytes": 0,
     "maxColumns": 0,
     "classes": "display compact",
@@ -53,7 +56,10 @@ def page(stored: Stored) -> str:
     ]
     # what users write is text, not markup
     environment = Environment(
-        loader=PackageLoader("experiments", "."), autoescape=True, trim_blocks=True
+        loader=PackageLoader("experiments", "."),
+        autoescape=True,
+        trim_blocks=True,
+        keep_trailing_newline=True,
     )
     return environment.get_template("_page.html.j2").render(
         made=_made(),
@@ -158,15 +164,17 @@ def _escape(text: Any) -> str:
 
 def _math(record: Record) -> str:
     """The statement's LaTeX as MathML; empty where there is none or the converter fails on it."""
-    from latex2mathml.converter import convert
+    from latex2mathml.converter import convert_to_element
 
     latex = record["latex"]
     if not latex:
         return ""
     try:
-        return str(convert(latex))
+        element = convert_to_element(latex)
     except Exception:  # a user's LaTeX may be anything; the plain text stands in
         return ""
+    # Its own text form leaves what users write in \text{} as markup. Symbols come as references.
+    return re.sub(r"&amp;(#?\w+;)", r"&\1", ElementTree.tostring(element, encoding="unicode"))
 
 
 def _refuted(refuted: Sequence[Record], records: Sequence[Record]) -> list[dict[str, Any]]:

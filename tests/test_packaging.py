@@ -44,6 +44,7 @@ def test_wheel_holds_the_four_packages_and_nothing_else(wheel: dict[str, str]) -
     assert {name for name in wheel if name.endswith(".py")} == {
         path.relative_to(ROOT).as_posix() for path in on_disk
     }
+    assert {name for name in wheel if name.endswith(".j2")} == {"experiments/_page.html.j2"}
     assert {name.split("/")[0] for name in wheel if "/" in name} == {*PACKAGES, "licenses"}
     assert {name for name in wheel if name.endswith("py.typed")} == {
         f"{name}/py.typed" for name in PACKAGES

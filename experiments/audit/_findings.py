@@ -215,7 +215,7 @@ def _tightness(records: Sequence[Record]) -> list[str]:
         parts.append("\n".join(_explained(r) for r in better))
     main = [r for r in true if _is_main(r)]
     if main:
-        parts.append("### Explicit forms of the main results")
+        parts.append("### The main results")
         parts.append("\n".join(_explained(r) for r in main if r not in better))
     return parts
 
@@ -244,7 +244,10 @@ def _loose(records: Sequence[Record], sharp: Mapping[str, Record]) -> list[str]:
 
 
 def _explained(record: Record) -> str:
-    head = f"- {plain(record['source'])} (`{record['id']}`; {_outcome(record)})."
+    said = _outcome(record)
+    if record["ratio"] < 0.5:
+        said += f": on every instance tried at least {1 / record['ratio']:.3g} times too large"
+    head = f"- {plain(record['source'])} (`{record['id']}`; {said})."
     why = f" *Why.* {plain(record['derivation'])}" if record["derivation"] else ""
     return f"{head} {plain(record['text'])}{why}{sentence(record['note'])}"
 

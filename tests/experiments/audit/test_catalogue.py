@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from experiments import claims
 from experiments._names import known
-from experiments.audit import _catalogue
+from experiments.audit import _catalogue, _records
 from experiments.audit._catalogue import catalogue, find, select
+from experiments.audit._verdict import Verdict
 from linsys import InputError
 
 MINE = Path(__file__).parent / "files" / "mine.py"
@@ -147,3 +149,48 @@ def test_of_many_names_only_the_nearest_are_listed() -> None:
     assert said.endswith("found 'paper.lema_77' (did you mean paper.lemma_77?)")
     with pytest.raises(InputError, match=r"must be one of a, b; found 'zzz'$"):
         known("letter", "zzz", ["a", "b"])
+
+
+def test_a_module_that_cannot_be_imported_costs_only_itself(papers: Path) -> None:
+    (papers / "lemmas" / "appendix_a.py").write_text("import nothing_like_this\n")
+    message = (
+        "claims module experiments.claims.lemmas.appendix_a must import without error; "
+        "found ModuleNotFoundError: No module named 'nothing_like_this'"
+    )
+    told: list[str] = []
+    items = select([], told.append)
+    assert [item.id for item in items] == [
+        *("lemmas.s1", "lemmas.s2", "lemmas.s3", "lemmas.n"),
+        "others.o",
+    ]
+    assert told == [message]
+    with pytest.raises(InputError, match=message):
+        catalogue()
+
+
+def test_list_and_reproduce_go_on_without_it(
+    papers: Path, toys: None, ratecheck: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_catalogue, "papers", lambda: ["lemmas", "others"])
+    monkeypatch.setattr(
+        _records,
+        "judged",
+        lambda items, *_, **__: ((item, Verdict(item.id, item.entry.expect)) for item in items),
+    )
+    (papers / "others" / "section_1.py").write_text("1 / 0\n")
+    line = (
+        "ratecheck: claims module experiments.claims.others.section_1 must import without error; "
+        "found ZeroDivisionError: division by zero"
+    )
+    out = tmp_path / "out"
+    said = ratecheck("list", "--out", out)
+    assert (said.code, said.err.splitlines()) == (0, [line])
+    assert "lemmas/section_1" in said.out
+    said = ratecheck("reproduce", "--out", out, "--threads", 1)
+    assert (said.code, said.err.splitlines()[-1]) == (1, line)
+    assert "6 claims: 5 holds, 1 not checked" in said.out
+    assert "lemmas.<wbr>s1" in (out / "report.html").read_text()
+    said = ratecheck("report", "--out", out)
+    assert (said.code, said.err.splitlines()) == (0, [line])
+    said = ratecheck("audit", "--out", out)
+    assert (said.code, said.err.splitlines()) == (2, [line])

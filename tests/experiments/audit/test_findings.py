@@ -1,0 +1,202 @@
+"""The page for a paper's authors: complete, in order, and readable whatever came out."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from experiments.audit._catalogue import catalogue
+from experiments.audit._claim import Claim
+from experiments.audit._findings import findings
+from experiments.audit._records import Result
+from experiments.audit._verdict import Verdict
+
+
+def record(name: str, verdict: str = "holds", **options: Any) -> dict[str, Any]:
+    """A record of my paper with what is not of interest filled in."""
+    plain = {
+        "id": f"mine.{name}",
+        "verdict": verdict,
+        "expected": verdict,
+        "kind": "upper",
+        "relation": "<=",
+        "source": f"Mine, Lemma {name}",
+        "section": "Mine, Section 1",
+        "place": "mine/section_1",
+        "text": f"statement {name}",
+        "ratio": 0.5 if verdict == "holds" else None,
+        "effort": "quick",
+        "seed": 0,
+        "details": {},
+        "counterexample": None,
+        **dict.fromkeys(("latex", "note", "derivation", "reason", "measured", "bound"), ""),
+        "corrected": None,
+    }
+    return {**plain, **options}
+
+
+def false(name: str, **options: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "counterexample": {"p": [1 / 3, 2 / 3], "floor": 0.001},
+        "measured": "0.30000000000000004",
+        "bound": "0.2",
+        "ratio": 1.5,
+        "note": "a step that breaks",
+        **options,
+    }
+    return record(name, "violated", **found)
+
+
+def chapter(page: str, title: str) -> str:
+    """The text between this heading and the next one of its level or above."""
+    level = len(title.partition(" ")[0])
+    return re.split(rf"\n#{{1,{level}}} ", page.partition(f"\n{title}\n")[2])[0]
+
+
+def test_a_false_statement_is_told_in_full() -> None:
+    better = record("a_corrected", ratio=0.999999999, text="a better one", derivation="a proof")
+    wrong = false("a", corrected="mine.a_corrected", latex=r"a\le b")
+    page = findings([wrong, better], {"mine.a": "ratecheck audit --replay a.json"})
+    assert page.startswith("# Findings: Mine\n\n2 statements audited (quick search, seed 0).")
+    assert chapter(page, "### 1. Mine, Lemma a (`mine.a`)") == (
+        "\n> statement a\n\n```math\na\\le b\n```\n\nCounterexample:\n\n"
+        "    p = (1/3, 2/3)\n    floor = 0.001\n\n"
+        "There the measured side is 0.3, 1.5 times the bound; stated: at most 0.2.\n\n"
+        "*Where it breaks.* a step that breaks\n\n"
+        "*Corrected* (`mine.a_corrected`; holds, tightest ratio 1). a better one\n\n"
+        "*Why.* a proof\n\nAgain: `ratecheck audit --replay a.json`\n"
+    )
+    assert "Not as expected" not in page
+    assert page.endswith("## Not checked\n\nEvery statement of the catalogue was checked.\n")
+
+
+def test_other_readings_are_told_under_their_statement() -> None:
+    records = [
+        false("a", corrected="mine.a_corrected"),
+        record("a_corrected"),
+        record("b"),
+        false("b_sec4", corrected="mine.b", relation="==", kind="identity"),
+        false("a_again", corrected="mine.a_corrected"),
+        false("late", corrected="mine.a_corrected", source="Mine, without a condition"),
+    ]
+    page = findings(records, {})
+    printed = chapter(page, "## False as printed")
+    assert re.findall(r"### .*", printed) == ["### 1. Mine, Lemma a (`mine.a`)"]
+    assert printed.index("**Also: Mine, Lemma a\\_again** (`mine.a_again`).") > 0
+    assert "**Also: Mine, without a condition** (`mine.late`)." in printed
+    assert printed.count("*Corrected* as above (`mine.a_corrected`).") == 2
+    other = chapter(page, "## True as read here, false under another reading")
+    assert "### Mine, Lemma b (`mine.b`): holds, tightest ratio 0.5" in other
+    assert "**Mine, Lemma b\\_sec4** (`mine.b_sec4`)." in other
+    assert "the measured side is 0.3; stated: equal to 0.2." in other
+
+
+def test_an_explicit_bound_is_no_reading_of_a_rate() -> None:
+    rate = record("d", "consistent", kind="rate", relation="", ratio=None)
+    page = findings([rate, false("d_explicit", kind="upper")], {})
+    assert "### 1. Mine, Lemma d\\_explicit (`mine.d_explicit`)" in page
+
+
+def test_the_abstract_comes_first() -> None:
+    page = findings([false("a"), false("z", source="Mine, Abstract")], {})
+    assert page.index("### 1. Mine, Abstract") < page.index("### 2. Mine, Lemma a")
+
+
+def test_what_was_not_expected_stands_before_all_and_stays_readable() -> None:
+    lost = record("a", "holds", expected="violated", note="known before")
+    new = false("b", expected="holds", note="")
+    broken = record("c", "error", expected="holds", reason="measure raised RuntimeError: no")
+    slow = record(
+        *("r", "violated"),
+        kind="rate",
+        relation="",
+        measured="-0.5",
+        bound="-1",
+        reason="late: exponent of t in [-0.6, -0.4], stated -1",
+        expected="consistent",
+    )
+    page = findings([lost, new, broken, slow], {})
+    assert chapter(page, "## Not as expected") == (
+        "\n- `mine.a`: holds, expected: violated.\n- `mine.b`: violated, expected: holds.\n"
+        "- `mine.c`: error, expected: holds. Measure raised RuntimeError: no.\n"
+        "- `mine.r`: violated, expected: consistent. Late: exponent of t in \\[-0.6, -0.4], "
+        "stated -1.\n"
+    )
+    assert "This search found no counterexample (verdict: holds, tightest ratio 0.5)" in page
+    assert "*Where it breaks* is not known yet." in page
+    assert "The exponent is -0.5, the stated one -1. Late: exponent of t in" in page
+    assert "(`mine.c`; error). statement c Measure raised" in page
+
+
+def test_tightness_counts_what_is_attained_and_what_is_sharper() -> None:
+    records = [
+        record("a", ratio=1 - 1e-9),
+        record("b", ratio=1 - 1e-5),
+        record("c", ratio=0.25),
+        record("c_sharper", ratio=1.0, text="half of it", derivation="why"),
+        record("e", kind="identity", relation="==", ratio=1.0),
+        record("m", ratio=0.1, place="mine/main_bounds", note="only for large n"),
+        false("x"),
+    ]
+    page = findings(records, {})
+    assert "Of 5 bounds that held, 2 are attained" in page
+    assert chapter(page, "### Attained") == "\n- Mine, Section 1: `mine.a`, `mine.c_sharper`.\n"
+    rows = chapter(page, "### Not attained").strip().splitlines()[2:]
+    assert rows == [
+        "| `mine.m` | Mine, Lemma m | 0.1 |  |",
+        "| `mine.c` | Mine, Lemma c | 0.25 | `mine.c_sharper`, holds, tightest ratio 1 |",
+        "| `mine.b` | Mine, Lemma b | 0.9999 |  |",
+    ]
+    assert chapter(page, "### Sharper constants") == (
+        "\n- Mine, Lemma c\\_sharper (`mine.c_sharper`; holds, tightest ratio 1). half of it "
+        "*Why.* why\n"
+    )
+    assert chapter(page, "### The main results") == (
+        "\n- Mine, Lemma m (`mine.m`; holds, tightest ratio 0.1: on every instance tried at least "
+        "10 times too large). statement m Only for large n.\n"
+    )
+
+
+@pytest.mark.parametrize("verdict", ["not checked", "vacuous"])
+def test_what_was_not_checked_says_why(verdict: str) -> None:
+    page = findings([record("a", verdict, reason="it needs a limit")], {})
+    told = "\n- Mine, Lemma a (`mine.a`; " + verdict + "). statement a It needs a limit.\n"
+    assert chapter(page, "## Not checked") == told
+    assert "No statement was found to be false as printed." in page
+    assert "How tight" not in page
+
+
+def test_formulas_are_no_markup() -> None:
+    page = findings([false("a", text="x_*^i <= [x_*^c](y) * ||z||_inf $ `q`", note="a_*b*")], {})
+    assert r"> x\_\*^i \<= \[x\_\*^c](y) \* ||z||\_inf \$ \`q\`" in page
+    assert r"*Where it breaks.* a\_\*b\*" in page
+
+
+def test_the_real_catalogue_reads_well() -> None:
+    """Every statement with the verdict that is known for it."""
+    records = []
+    for item in catalogue():
+        entry = item.entry
+        found = Verdict(entry.id, entry.expect, instances=9)
+        if isinstance(entry, Claim):
+            wrong = entry.expect == "violated"
+            found.measured, found.bound = ("3.0", "2.0") if wrong else ("1.0", "2.0")
+            found.ratio = 1.5 if wrong else 0.5
+            found.counterexample = {"A": [[[1.0]], [[0.5]]]} if wrong else None
+        elif entry.expect == "not checked":
+            found.reason = entry.note
+        records.append(Result(item, found, "quick", 0).to_record())
+    page = findings(records, {})
+    for told in records:
+        headings = re.findall(rf"^(?:### |\*\*).*\(`{told['id']}`\)", page, re.MULTILINE)
+        if told["verdict"] == "violated":
+            assert len(headings) == 1, told["id"]
+        if told["verdict"] == "not checked":
+            assert f"(`{told['id']}`; not checked)" in page
+    assert not re.search(r"\bNone\b|\bnan\b|\{\}| $", page, re.MULTILINE)
+    numbers = re.findall(r"^### (\d+)\. ", page, re.MULTILINE)
+    assert numbers == [str(k + 1) for k in range(len(numbers))]
+    assert len(numbers) > 10
+    assert page == findings(records, {})

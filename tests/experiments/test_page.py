@@ -1,0 +1,248 @@
+"""The page of all results: what it holds, what it says is missing, and that texts stay texts."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import webbrowser
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.audit import _catalogue, _records
+from experiments.audit._catalogue import Item
+from experiments.audit._verdict import Verdict
+
+MINE = Path(__file__).parent / "audit" / "files" / "mine.py"
+pytestmark = pytest.mark.usefixtures("toys")
+Call = Callable[..., Any]
+ONE = ("--threads", 1)
+
+HOSTILE = '''"""Claims of somebody else."""
+from experiments.audit import NotChecked, RateClaim, Regime, Space, claim, simplex
+
+SPACE = Space(fields={"p": simplex("k")}, sizes={"k": (1, 2)})
+
+@claim(
+    id="theirs.markup", source="<i>their</i> paper", kind="upper", space=SPACE, expect="violated",
+    text="a < b & </script><script>alert(1)</script>", latex=r"\\frac{a}{",
+    note="<img src=x onerror=alert(2)>", corrected="theirs.better",
+)
+def markup(instance):
+    return instance.p.max(), 0.5
+
+@claim(
+    id="theirs.better", source="s", kind="upper", space=SPACE, text="as it should be",
+    latex=r"\\max_k p_k\\le1 \\text{</math><b>}", derivation="a sum of one",
+)
+def better(instance):
+    return instance.p.max(), 1.0
+'''
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every claim gets the verdict that it expects at once, and a counterexample where it fails."""
+
+    def at_once(items: Sequence[Item], *arguments: Any, **options: Any) -> Iterator[Any]:
+        for item in items:
+            found = Verdict(item.id, item.entry.expect, ratio=0.25, instances=7)
+            if found.verdict == "violated":
+                found.counterexample = {"p": [[1 / 3, 2 / 3], [1.0, -0.0]], "size": 0.5}
+                found.measured, found.bound, found.ratio = "0.7", "0.58", 0.7 / 0.58
+            elif item.entry.kind == "rate":
+                regime = {"name": "late", "variable": "t", "predicted": -1.0, "measured": -0.98}
+                regime |= {"lo": -0.99, "hi": -0.97, "slack": 0.05, "verdict": "consistent"}
+                found.details = {"regimes": [regime]}
+            yield item, found
+
+    monkeypatch.setattr(_records, "judged", at_once)
+
+
+def audited(ratecheck: Call, source: Path, out: Path) -> None:
+    assert ratecheck("audit", source, "--out", out, *ONE).code == 0
+
+
+def reported(ratecheck: Call, out: Path) -> str:
+    said = ratecheck("report", "--out", out)
+    assert (said.code, said.out, said.err) == (0, f"{out / 'report.html'}\n", "")
+    return (out / "report.html").read_text()
+
+
+def test_an_empty_folder_is_an_error_and_stays_absent(ratecheck: Call, tmp_path: Path) -> None:
+    said = ratecheck("report", "--out", tmp_path / "none")
+    assert (said.code, said.out) == (2, "")
+    assert said.err == (
+        "ratecheck: results folder must hold results or verdicts; found none in "
+        f"{tmp_path / 'none'}: make them with `ratecheck reproduce --profile quick --out "
+        f"{tmp_path / 'none'}`\n"
+    )
+    assert not (tmp_path / "none").exists()
+    said = ratecheck("report", "--out", tmp_path, "--profile", "papr")
+    assert (said.code, "did you mean paper?" in said.err) == (2, True)
+
+
+def test_the_page_has_what_is_stored_and_says_what_is_not(
+    ratecheck: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ratecheck("run", "toy/decay", "--out", tmp_path, "--no-figures", *ONE)
+    monkeypatch.setenv("TOY_LOG", str(tmp_path / "log"))
+    page = reported(ratecheck, tmp_path)
+    assert not (tmp_path / "log").exists()  # nothing was computed
+    for text in ("Power-law decay", "data:image/svg+xml;base64,", "slope at [0.5]", "a note in ["):
+        assert text in page
+    assert "An ordering" not in page
+    assert "1 experiment is not stored with the quick profile: toy/picture." in page
+    command = f"<code>ratecheck run toy/picture --profile quick --out {tmp_path}</code>"
+    assert command in page
+    assert '<section id="claims">' not in page
+    # The stated exponents are in the table that can be sorted.
+    assert '<section id="exponents">' in page
+    assert page.count("toy/decay") > page.count("data:image/svg")
+    ratecheck("run", "toy/picture", "--out", tmp_path, *ONE)
+    page = reported(ratecheck, tmp_path)
+    assert "not stored" not in page
+    assert "An ordering" in page
+    # Another profile is another page.
+    said = ratecheck("report", "--out", tmp_path, "--profile", "paper")
+    assert (said.code, "found none in" in said.err) == (2, True)
+
+
+def test_the_page_loads_nothing_and_is_small(ratecheck: Call, tmp_path: Path, judged: None) -> None:
+    ratecheck("run", "toy/decay", "--out", tmp_path, *ONE)
+    audited(ratecheck, MINE, tmp_path)
+    page = reported(ratecheck, tmp_path)
+    assert not re.search(r"""<(script|img|iframe)[^>]*src=(?!["']?data:)""", page)
+    assert not re.search(r"<link|@import|url\(http|from ['\"]http|import\(['\"]http", page)
+    assert len(page) < 3_000_000
+
+
+def test_verdicts_of_a_user_s_file_are_told_in_full(
+    ratecheck: Call, tmp_path: Path, judged: None
+) -> None:
+    audited(ratecheck, MINE, tmp_path)
+    page = reported(ratecheck, tmp_path)
+    article = page[page.index('<article class="refuted"') :]
+    counterexample = "p = [1/3 2/3; 1 0]\nsize = 0.5"
+    replay = f"ratecheck audit --replay {tmp_path / 'audit/counterexamples/mine.mass.json'}"
+    for text in (
+        "no probability exceeds the sum of squares",
+        counterexample,
+        "measured 0.7, stated to be at most 0.58",
+        "(ratio 1.207)",
+        "the proof squares a number below one",
+        "no probability is below the sum of squares",
+        "sum p_k^2 &lt;= max p_k sum p_k = max p_k",
+        "mine.mass_corrected",
+        "tightest ratio 0.25",
+        replay,
+    ):
+        assert text in article
+    for line in ("2</b>holds", "1</b>violated", "1</b>not checked"):
+        assert line in page
+    table = page[page.index('<section id="claims">') : page.index('<section id="refuted">')]
+    for text in ("my paper, Lemma 1", "mine.<wbr>norm", "corrected</span>", "<math"):
+        assert text in table.replace("\\u003c", "<").replace('\\"', '"').replace("\\/", "/")
+    assert "older code" not in page
+
+
+def test_markup_and_bad_latex_of_users_stay_text(
+    ratecheck: Call, tmp_path: Path, judged: None
+) -> None:
+    source = tmp_path / "theirs.py"
+    source.write_text(HOSTILE)
+    audited(ratecheck, source, tmp_path / "out")
+    page = reported(ratecheck, tmp_path / "out")
+    for raw in ("<script>alert", "<img src=x", "<i>their", "</math><b>"):
+        assert raw not in page
+    assert page.count("a &lt; b &amp; &lt;/script&gt;") >= 2  # in the table and below
+    assert "&lt;img src=x onerror=alert(2)&gt;" in page
+    assert "<math" in page  # of the statement whose LaTeX is right
+
+
+def test_a_file_is_not_run_and_a_changed_or_lost_one_is_older_code(
+    ratecheck: Call, tmp_path: Path, judged: None
+) -> None:
+    source = Path(shutil.copy(MINE, tmp_path / "mine.py"))
+    audited(ratecheck, source, tmp_path)
+    source.write_text("raise RuntimeError('run')\n")
+    page = reported(ratecheck, tmp_path)
+    assert "4 verdicts are of older code, marked below." in page
+    assert page.count("older code") > 4
+    source.unlink()
+    assert "4 verdicts are of older code" in reported(ratecheck, tmp_path)
+
+
+def test_claims_of_the_catalogue_without_or_with_older_verdicts(
+    ratecheck: Call, tmp_path: Path, judged: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ratecheck("run", "toy/decay", "--out", tmp_path, "--no-figures", *ONE)
+    items = _catalogue.of_file(str(MINE))
+    monkeypatch.setattr(_catalogue, "catalogue", lambda **_: items)
+    page = reported(ratecheck, tmp_path)
+    named = "mine.norm, mine.mass, mine.mass_corrected, mine.taste"
+    assert f"4 claims are not judged: {named}." in page
+    assert f"<code>ratecheck audit --out {tmp_path}</code>" in page
+    audited(ratecheck, MINE, tmp_path)
+    assert "not judged" not in reported(ratecheck, tmp_path)
+
+
+def test_exponents_of_claims_have_every_regime(
+    ratecheck: Call, tmp_path: Path, judged: None
+) -> None:
+    speed = tmp_path / "speed.py"
+    speed.write_text(
+        "from experiments.audit import RateClaim\n"
+        'R = RateClaim(id="speed.r", source="s", text="fast", regimes=lambda: [])\n'
+    )
+    audited(ratecheck, speed, tmp_path / "out")
+    page = reported(ratecheck, tmp_path / "out")
+    table = page[page.index('<section id="exponents">') :].replace('\\"', '"')
+    row = r'"speed\.r",\s*"late",\s*"t",\s*"-1",\s*"-0\.98",\s*"-0\.99 to -0\.97"'
+    assert re.search(row, table)
+
+
+def test_file_and_open(ratecheck: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", shown.append)
+    ratecheck("run", "toy/picture", "--out", tmp_path, *ONE)
+    path = tmp_path / "a folder" / "page.html"
+    said = ratecheck("report", "--out", tmp_path, "--file", path, "--open")
+    assert (said.code, said.out) == (0, f"{path}\n")
+    assert shown == [path.as_uri()]
+    assert path.read_text().endswith("</html>\n")
+    assert not (tmp_path / "report.html").exists()
+    # What cannot be written leaves one line, and what was there.
+    (tmp_path / "file").write_text("kept")
+    for wrong in (tmp_path / "file" / "page.html", tmp_path):
+        said = ratecheck("report", "--out", tmp_path, "--file", wrong)
+        assert (said.code, said.out, len(said.err.splitlines())) == (2, "", 1)
+        assert "must be writable; found" in said.err
+    assert (tmp_path / "file").read_text() == "kept"
+    assert not list(tmp_path.glob(".*.tmp"))
+
+
+def test_reproduce_ends_with_the_page(
+    ratecheck: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOY_FAIL", "1.5")
+    said = ratecheck("reproduce", "--out", tmp_path, "--seed", 5, *ONE)
+    assert said.code == 1
+    assert said.out.splitlines()[-1] == f"Report: {tmp_path / 'report.html'}"
+    page = (tmp_path / "report.html").read_text()
+    assert "An ordering" in page
+    assert "not stored with the quick profile: toy/decay" in page
+    assert f"run toy/decay --profile quick --seed 5 --out {tmp_path}<" in page
+
+
+def test_libraries_of_the_page_are_imported_on_use() -> None:
+    code = (
+        "import sys, experiments._page; "
+        "print({'jinja2', 'itables', 'latex2mathml', 'matplotlib', 'pyarrow'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
