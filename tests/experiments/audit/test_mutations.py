@@ -19,6 +19,15 @@ from tests.experiments.audit._known import CLAIMS, declared
 
 #: Claims of the catalogue by id, and the tightest ratio known for each.
 TIGHTEST = {
+    "affpcl.const_sigma": 1.0,
+    "affpcl.dcen_range": 0.75,
+    "affpcl.nu_le_kappa_corrected": 1.0,
+    "affpcl.sec51_bc_far_maximum": 1.0,
+    "affpcl.sec52_chi2": 1.0,
+    "affpcl.sec52_chi2_tv": 0.75,
+    "affpcl.ex6_corrected": 1.0,
+    "affpcl.ex7_sharp": 1.0,
+    "affpcl.c6_nu_corrected": 1.0,
     "affpcl.d1a": 1.0,
     "affpcl.d1b": 1.0,
     "affpcl.d1c": 1.0,
@@ -32,6 +41,14 @@ TIGHTEST = {
     "affpcl.d1j": 0.375,
     "affpcl.d1j_sharper": 1.0,
     "affpcl.d3": 1.0,
+    "affpcl.d5_dim_explicit_corrected": 0.8137,
+    "affpcl.e2_sharper": 1.0,
+    "affpcl.f4_sharper": 1.0,
+    "affpcl.g1_norm": 1.0,
+    "affpcl.g2_chi": 0.5,
+    "affpcl.corG2_E_corrected": 0.5,
+    "affpcl.free_ride": 1.0,
+    "affpcl.never_worse_corrected": 1.0,
 }
 #: Of the planted ones: attained, and with sides that a factor changes.
 PLANTED = [
