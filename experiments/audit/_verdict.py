@@ -23,6 +23,8 @@ from linsys import InputError
 LIMITS = {"quick": 30.0, "normal": 120.0, "hunt": 1800.0}
 #: A bound so many times a trivial one, on every instance, says nothing that was not known.
 UNREACHABLE = 10.0
+#: Instances that may be tried for the tightest one, and how far tightness in float64 may be off.
+_CONFIRMED, _SAME = 12, 1e-6
 
 
 @dataclass
@@ -177,15 +179,7 @@ def _of_search(search: Search) -> Verdict:
         return _violated(search, search.violation)
     if not search.instances:
         return _vacuous(search)
-    best = search.best[0]
-    verdict = Verdict(claim.id, "holds")
-    try:
-        verdict = _measured(claim, "holds", certify(claim, best.fields))
-    except Fault as fault:
-        # nothing exceeded the bound in float64, so nothing waits for confirmation
-        verdict.ratio = best.tightness
-        verdict.reason = f"ratio in float64 only: {fault.reason}"
-    verdict.best = _plain(best.fields)
+    verdict = _tightest(search)
     if search.rejected:
         verdict.details["rejected"] = search.rejected
     if np.isfinite(search.looseness):
@@ -198,6 +192,28 @@ def _of_search(search: Search) -> Verdict:
             )
     verdict.instances = search.instances
     return verdict
+
+
+def _tightest(search: Search) -> Verdict:
+    """The tightest instance that high precision confirms to be one: not both sides rounding."""
+    claim = search.claim
+    first: Verdict | None = None
+    for found in search.best[:_CONFIRMED]:
+        try:
+            sides = certify(claim, found.fields)
+        except Fault as fault:
+            # nothing exceeded the bound in float64, so nothing waits for confirmation
+            reason = f"ratio in float64 only: {fault.reason}"
+            verdict = Verdict(claim.id, "holds", ratio=found.tightness, reason=reason)
+            verdict.best = _plain(found.fields)
+            return first or verdict
+        verdict = _measured(claim, "holds", sides)
+        verdict.best = _plain(found.fields)
+        first = first or verdict
+        if verdict.ratio is not None and abs(sides.tightness - found.tightness) <= _SAME:
+            return verdict
+    assert first is not None
+    return first
 
 
 def _violated(search: Search, found: Found) -> Verdict:
