@@ -174,7 +174,6 @@ def replay(claim: Claim, instance: Mapping[str, Any]) -> Verdict:
 
 
 def _of_search(search: Search) -> Verdict:
-    claim = search.claim
     if search.violation is not None:
         return _violated(search, search.violation)
     if not search.instances:
