@@ -25,11 +25,12 @@ def write(results: Sequence[Result], folder: Path, records: Records) -> None:
     The instances of what holds are left out: they are long, and found again in seconds.
     """
     told = [result.to_record() for result in results]
-    replay = {
-        result.item.id: f"ratecheck audit --replay {shlex.quote(str(records.replay_path(result.item)))}"
+    paths = {
+        result.item.id: str(records.replay_path(result.item))
         for result in results
         if result.verdict.counterexample is not None
     }
+    replay = {name: shlex.join(["ratecheck", "audit", "--replay", paths[name]]) for name in paths}
     files = {
         "verdicts.json": dump(_data(results)) + "\n",
         "verdicts.md": markdown(results),

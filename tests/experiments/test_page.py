@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from experiments._job import Job, Outcome
 from experiments.audit import _catalogue, _records
 from experiments.audit._catalogue import Item
 from experiments.audit._verdict import Verdict
@@ -118,7 +119,8 @@ def test_the_page_loads_nothing_and_is_small(ratecheck: Call, tmp_path: Path, ju
     page = reported(ratecheck, tmp_path)
     assert not re.search(r"""<(script|img|iframe)[^>]*src=(?!["']?data:)""", page)
     assert not re.search(r"<link|@import|url\(http|from ['\"]http|import\(['\"]http", page)
-    assert len(page) < 3_000_000
+    assert "injectModule" in page  # the library of the tables
+    assert 500_000 < len(page) < 3_000_000
 
 
 def test_verdicts_of_a_user_s_file_are_told_in_full(
@@ -181,14 +183,20 @@ def test_claims_of_the_catalogue_without_or_with_older_verdicts(
     ratecheck: Call, tmp_path: Path, judged: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ratecheck("run", "toy/decay", "--out", tmp_path, "--no-figures", *ONE)
-    items = _catalogue.of_file(str(MINE))
+    source = Path(shutil.copy(MINE, tmp_path / "mine.py"))
+    items = _catalogue.of_file(str(source))
     monkeypatch.setattr(_catalogue, "catalogue", lambda **_: items)
     page = reported(ratecheck, tmp_path)
     named = "mine.norm, mine.mass, mine.mass_corrected, mine.taste"
     assert f"4 claims are not judged: {named}." in page
     assert f"<code>ratecheck audit --out {tmp_path}</code>" in page
-    audited(ratecheck, MINE, tmp_path)
-    assert "not judged" not in reported(ratecheck, tmp_path)
+    audited(ratecheck, source, tmp_path)
+    page = reported(ratecheck, tmp_path)
+    assert "not judged" not in page
+    assert "older code" not in page
+    source.write_text(source.read_text() + "# another state of the code\n")
+    # Four as the catalogue's, four as those of a file, which nothing but this test makes the same.
+    assert "8 verdicts are of older code" in reported(ratecheck, tmp_path)
 
 
 def test_exponents_of_claims_have_every_regime(
@@ -229,9 +237,18 @@ def test_file_and_open(ratecheck: Call, tmp_path: Path, monkeypatch: pytest.Monk
 def test_reproduce_ends_with_the_page(
     ratecheck: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    performed: list[str] = []
+    perform = Job.perform
+
+    def spy(self: Job, reference: str, *arguments: Any) -> Outcome:
+        performed.append(reference)
+        return perform(self, reference, *arguments)
+
+    monkeypatch.setattr(Job, "perform", spy)
     monkeypatch.setenv("TOY_FAIL", "1.5")
     said = ratecheck("reproduce", "--out", tmp_path, "--seed", 5, *ONE)
     assert said.code == 1
+    assert performed == ["toy/decay", "toy/picture"]  # each once: the page draws nothing again
     assert said.out.splitlines()[-1] == f"Report: {tmp_path / 'report.html'}"
     page = (tmp_path / "report.html").read_text()
     assert "An ordering" in page

@@ -235,6 +235,11 @@ def test_write_leaves_the_data_files(ratecheck: Call, judged: Path, tmp_path: Pa
         "verdicts.md",
         "findings.md",
     }
+    found = (tmp_path / "data" / "findings.md").read_text()
+    assert "### 1. my paper, Lemma 2 (`mine.mass`)" in found
+    assert "There the measured side is 0.7, 1.207 times the bound; stated: at most 0.58." in found
+    replay = judged / "audit" / "counterexamples" / "mine.mass.json"
+    assert f"Again: `ratecheck audit --replay {replay}`" in found
 
 
 def test_the_catalogue_is_listed_with_the_experiments(ratecheck: Call, tmp_path: Path) -> None:

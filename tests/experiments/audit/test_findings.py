@@ -139,6 +139,7 @@ def test_tightness_counts_what_is_attained_and_what_is_sharper() -> None:
         record("e", kind="identity", relation="==", ratio=1.0),
         record("m", ratio=0.1, place="mine/main_bounds", note="only for large n"),
         false("x"),
+        record("lost", expected="violated"),
     ]
     page = findings(records, {})
     assert "Of 5 bounds that held, 2 are attained" in page
