@@ -3,9 +3,16 @@
 The layer of the multi-objective papers: on the foundations of :mod:`linsys` and, like it, free of
 any deep learning library.
 
-==================================  =============================================================
-:func:`mgda.simplex.min_norm`       weights for gradients: MGDA, FIRM's regularised form, preferences
-:func:`mgda.simplex.simplex_qp`     the same for Gram matrices
-:mod:`mgda.sensitivity`             derivative and Lipschitz constant of the weights
-==================================  =============================================================
+====================================  ============================================================
+:func:`mgda.simplex.min_norm`         weights for gradients: MGDA, FIRM, preferences
+:func:`mgda.simplex.simplex_qp`       the same for Gram matrices
+:mod:`mgda.sensitivity`               derivative and Lipschitz constant of the weights
+:class:`mgda.momdp.MOMDP`             tabular processes with several rewards
+:class:`mgda.softmax.SoftmaxPolicy`   laws, values, gradients and Hessians of a policy, exactly
+:mod:`mgda.instances`                 random processes, clients that differ
+:mod:`mgda.constants`                 mixing, score and smoothness constants: exact, or bounds
+:class:`mgda.critic.LinearCritic`     linear critics: fixed points, temporal differences
+:mod:`mgda.trajectories`              sampled transitions and stochastic gradients, compiled
+:mod:`mgda.actor_critic`              gradient oracles for algorithms: exact, or sampled as in T-FIRM
+====================================  ============================================================
 """

@@ -266,13 +266,13 @@ def test_the_cited_constant_holds_for_restarted_chains() -> None:
 
 
 def test_formula_by_hand() -> None:
-    """D = sqrt(2), gamma = 1/2, kappa = 4, rho = 1/2: log_rho(1/kappa) = 2."""
+    """D = sqrt(2), gamma = 1/2, kappa = 3, rho = 1/2: log_rho(1/kappa) = 1.6, hence 2."""
     momdp = sample_momdp(0, gamma=0.5)
     C_psi, C_pi, L_psi = math.sqrt(2), math.sqrt(2) / 4, 0.5
     printed = 2 * (4 * (0.5 * C_pi * 3 + 2) * C_psi + L_psi)
     cited = 2 * (4 * (0.5 * C_pi * 5) * C_psi + L_psi)
-    np.testing.assert_allclose(smoothness_formula(momdp, Mixing(4.0, 0.5)), printed)
-    np.testing.assert_allclose(smoothness_formula(momdp, Mixing(4.0, 0.5), "xu"), cited)
+    np.testing.assert_allclose(smoothness_formula(momdp, Mixing(3.0, 0.5)), printed)
+    np.testing.assert_allclose(smoothness_formula(momdp, Mixing(3.0, 0.5), "xu"), cited)
     # kappa below one counts as one
     assert smoothness_formula(momdp, Mixing(0.3, 0.5)) == smoothness_formula(
         momdp, Mixing(1.0, 0.5)
