@@ -13,6 +13,6 @@ any deep learning library.
 :mod:`mgda.constants`                 mixing, score and smoothness constants: exact, or bounds
 :class:`mgda.critic.LinearCritic`     linear critics: fixed points, temporal differences
 :mod:`mgda.trajectories`              sampled transitions and stochastic gradients, compiled
-:mod:`mgda.actor_critic`              gradient oracles for algorithms: exact, or sampled as in T-FIRM
+:mod:`mgda.actor_critic`              gradient oracles for algorithms: exact, or as in T-FIRM
 ====================================  ============================================================
 """
