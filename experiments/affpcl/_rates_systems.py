@@ -37,6 +37,8 @@ Values = NDArray[np.float64]
 
 #: Scales of the skew part K and of w_s, v_s.
 _SKEW, _NOISE = 0.4, 0.7
+#: The form (8) with (7) and (4).
+_AFFPCL = AffPCL()
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,10 +91,10 @@ class Types:
         bound = float(G_b(self.one_each, "weights")) / float(G_b(self.system, "weights"))
         return float(delta_env(self.one_each)), float(delta_obj(self.one_each, "weights")) * bound
 
-    def relative_errors(self, t: float) -> Values:
+    def relative_errors(self, t: float, algorithm: AffPCL = _AFFPCL) -> Values:
         """Error of AffPCL over that of learning alone after t rounds, by type, shape (K,)."""
         times = [round(t)]
-        ours = exact_errors(self.system, AffPCL(), times, self.agents).error[0]
+        ours = exact_errors(self.system, algorithm, times, self.agents).error[0]
         alone = exact_errors(self.one_each, Independent(), times, range(len(self.counts))).error[0]
         ratio: Values = ours / alone
         return ratio
@@ -212,12 +214,14 @@ def exact_errors(
     return engine.at(t, np.log(t) / (slowest_rate(system) * t))
 
 
-def many_agents(build: Callable[[int], Types], n: int, t: float) -> Values:
+def many_agents(
+    build: Callable[[int], Types], n: int, t: float, algorithm: AffPCL = _AFFPCL
+) -> Values:
     """The limit of :meth:`Types.relative_errors` as n grows, from n, 2 n, 4 n agents, shape (K,).
 
     Richardson's extrapolation: what falls with 1/n and 1/n^2 cancels; O(1/n^3) is left.
     """
-    one, two, four = (build(k * n).relative_errors(t) for k in (1, 2, 4))
+    one, two, four = (build(k * n).relative_errors(t, algorithm) for k in (1, 2, 4))
     limit: Values = (8.0 * four - 6.0 * two + one) / 3.0
     return limit
 

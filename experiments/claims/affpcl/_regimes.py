@@ -95,8 +95,10 @@ def against_n(errors: Errors, name: str, build: Callable[[Pieces, int], Types]) 
     return exact(f"{name}: error against n", "n", exponent(n, curves))
 
 
-def against_distance(name: str, build: Callable[[Pieces, int, float], Types]) -> Regime:
-    """Exponent -1 in 1/delta of AffPCL's error over that of learning alone, n to infinity.
+def against_distance(
+    algorithm: AffPCL, name: str, build: Callable[[Pieces, int, float], Types]
+) -> Regime:
+    """Exponent -1 in 1/delta of the algorithm's error over that of learning alone, n to infinity.
 
     delta is the larger of the true delta_env and delta_obj.
     """
@@ -109,7 +111,7 @@ def against_distance(name: str, build: Callable[[Pieces, int, float], Types]) ->
             def population(n: int, level: float = level, given: Pieces = given) -> Types:
                 return build(given, n, level)
 
-            ratio.append(float(many_agents(population, 200, FAR).max()))
+            ratio.append(float(many_agents(population, 200, FAR, algorithm).max()))
             delta.append(max(population(200).heterogeneity))
         curves.append(ratio)
         levels.append(1.0 / np.array(delta))

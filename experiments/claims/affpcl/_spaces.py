@@ -15,7 +15,7 @@ from linsys.theory import FiniteStack
 
 
 def monotone(matrices: Any, mu: Any, floor: Any) -> Any:
-    """Add the smallest multiple of I that makes every sym(E_{mu^i} M) >= floor; means move by it."""
+    """Add the smallest multiple of I with which sym(E_{mu^i} M) >= floor for every agent."""
     flat = matrices.reshape(*matrices.shape[:2], -1)
     means = (mu @ flat).reshape(*mu.shape[:2], *matrices.shape[2:])
     lowest = lambda_min(means).min(axis=1)
