@@ -4,6 +4,8 @@ Everything is exact at fixed iterates: expectations are over one joint sample of
 iterates are given by their errors, extra arrays of the stack: ``delta_theta`` is
 Delta theta^c = theta_t^c - theta_*^c and ``delta_x`` is Delta x^c = x_t^c - x_*^c, both (B, d).
 ``step_share``, shape (B,), is the step size as a share of the largest that a statement allows.
+Both sides of a one-step bound are returned less the contraction that they share, and over the step
+size: the bound itself is nearly attained by every small step, whatever its constants.
 
 Three directions occur: g^{0,b}(theta^c) of (20), g^{0,c}(x^c) of (22-1), which uses the agents'
 objectives, and g^{0,c}(x^c; theta^c) of (22-2), which uses the estimated central one.
@@ -92,22 +94,24 @@ def e2_H2(stack: FiniteStack) -> Sides:
 
 
 def corE1(stack: FiniteStack) -> Sides:
-    """Corollary E.1, alpha^b = share * lambda^b / 4, shape (B,):
+    """Corollary E.1, alpha^b = share * lambda^b / 4, as in :func:`_progress`, shape (B,):
 
     E||Delta theta_{t+1}||^2 <= (1 - (3/2) alpha lambda^b)||Delta theta||^2 + 2 alpha^2 sigma^2 / n.
     """
     alpha = stack.step_share * stack.lambda_b / 4
     noise = 2 * stack.sigma**2 / stack.n
-    measured = _after(stack, stack.delta_theta, estimation(stack), alpha)
-    return measured, _contracted(stack.delta_theta, alpha, stack.lambda_b) + alpha**2 * noise
+    return _estimation_progress(stack, alpha), alpha * noise
 
 
 def corE1_sharper(stack: FiniteStack) -> Sides:
     """The same with alpha^b = share * lambda^b / 2 and noise alpha^2 sigma^2 / (n - 1), n >= 2."""
     alpha = stack.step_share * stack.lambda_b / 2
-    noise = stack.sigma**2 / (stack.n - 1)
-    measured = _after(stack, stack.delta_theta, estimation(stack), alpha)
-    return measured, _contracted(stack.delta_theta, alpha, stack.lambda_b) + alpha**2 * noise
+    return _estimation_progress(stack, alpha), alpha * stack.sigma**2 / (stack.n - 1)
+
+
+def _estimation_progress(stack: FiniteStack, alpha: Numbers) -> Numbers:
+    contraction = 3 * stack.lambda_b / 2
+    return _progress(stack, stack.delta_theta, estimation(stack), alpha, contraction)
 
 
 # Appendix F with (22-1).
@@ -136,22 +140,24 @@ def f2_sharper(stack: FiniteStack) -> Sides:
 
 
 def corF1(stack: FiniteStack) -> Sides:
-    """Corollary F.1, (22-1) with alpha^c = share * lambda^c / (4 G_A^2), shape (B,):
+    """Corollary F.1, (22-1), alpha^c = share * lambda^c / (4 G_A^2), as in :func:`_progress`, (B,):
 
     E||Delta x_{t+1}||^2 <= (1 - (3/2) alpha lambda^c)||Delta x||^2 + 2 alpha^2 sigma^2 / n.
     """
     alpha = stack.step_share * stack.lambda_c / (4 * stack.G_A**2)
     noise = 2 * stack.sigma**2 / stack.n
-    measured = _after(stack, stack.delta_x, decision(stack), alpha)
-    return measured, _contracted(stack.delta_x, alpha, stack.lambda_c) + alpha**2 * noise
+    return _decision_progress(stack, decision(stack), alpha), alpha * noise
 
 
 def corF1_sharper(stack: FiniteStack) -> Sides:
     """The same, alpha^c = share * lambda^c / (2 G_A^2), noise alpha^2 sigma^2 / (n - 1), n >= 2."""
     alpha = stack.step_share * stack.lambda_c / (2 * stack.G_A**2)
     noise = stack.sigma**2 / (stack.n - 1)
-    measured = _after(stack, stack.delta_x, decision(stack), alpha)
-    return measured, _contracted(stack.delta_x, alpha, stack.lambda_c) + alpha**2 * noise
+    return _decision_progress(stack, decision(stack), alpha), alpha * noise
+
+
+def _decision_progress(stack: FiniteStack, parts: Numbers, alpha: Numbers) -> Numbers:
+    return _progress(stack, stack.delta_x, parts, alpha, 3 * stack.lambda_c / 2)
 
 
 # Appendix F with (22-2).
@@ -188,7 +194,7 @@ def f4_sharper(stack: FiniteStack) -> Sides:
 
 
 def corF2(stack: FiniteStack) -> Sides:
-    """Corollary F.2, (22-2) with alpha = alpha^c = share * lambda^c / (8 G_A^2), shape (B,):
+    """Corollary F.2, (22-2), alpha = share * lambda^c / (8 G_A^2), as in :func:`_progress`, (B,):
 
     E||Delta x_{t+1}||^2 <= (1 - (3/2) alpha lambda^c)||Delta x||^2
     + 8 alpha ||Delta theta||^2 / lambda^c + 4 alpha^2 sigma^2 / n.
@@ -204,11 +210,10 @@ def corF2_sharper(stack: FiniteStack) -> Sides:
 def _estimated_step(stack: FiniteStack, halves: int) -> Sides:
     """One step of (22-2) with halves/2 as the factor of alpha ||Delta theta||^2 / lambda^c."""
     alpha = stack.step_share * stack.lambda_c / (8 * stack.G_A**2)
-    objective = halves * alpha * _square(stack.delta_theta) / (2 * stack.lambda_c)
+    objective = halves * _square(stack.delta_theta) / (2 * stack.lambda_c)
     noise = 4 * stack.sigma**2 / stack.n
-    measured = _after(stack, stack.delta_x, estimated_decision(stack), alpha)
-    bound = _contracted(stack.delta_x, alpha, stack.lambda_c) + objective + alpha**2 * noise
-    return measured, bound
+    measured = _decision_progress(stack, estimated_decision(stack), alpha)
+    return measured, objective + alpha * noise
 
 
 def corF3_lyap(stack: FiniteStack) -> Sides:
@@ -216,7 +221,8 @@ def corF3_lyap(stack: FiniteStack) -> Sides:
 
     E L_{t+1} <= (1 - alpha) L_t + alpha^2 (2 sigma^2 / ((lambda^c)^2 n)
     + 64 sigma^2 / ((lambda^c lambda^b)^2 n)), shape (B,). The second bound, with
-    66 sigma^2 / ((lambda^b lambda^c)^2 n), is larger because lambda^b <= 1.
+    66 sigma^2 / ((lambda^b lambda^c)^2 n), is larger because lambda^b <= 1. Both sides are less
+    (1 - alpha) L_t, and over alpha.
     """
     return _lyapunov(stack, 2, 64)
 
@@ -234,11 +240,10 @@ def _lyapunov(stack: FiniteStack, decisions: int, objectives: int) -> Sides:
     """
     b, c = stack.lambda_b, stack.lambda_c
     alpha = stack.step_share * np.minimum(c**2 / (8 * stack.G_A**2), b**2 / 4)
-    x = _after(stack, stack.delta_x, estimated_decision(stack), alpha / c)
-    theta = _after(stack, stack.delta_theta, estimation(stack), alpha / b)
-    before = _square(stack.delta_x) + 16 * _square(stack.delta_theta) / c**2
+    x = _progress(stack, stack.delta_x, estimated_decision(stack), alpha / c, c) / c
+    theta = _progress(stack, stack.delta_theta, estimation(stack), alpha / b, b) / b
     noise = (decisions / c**2 + objectives / (b * c) ** 2) * stack.sigma**2 / stack.n
-    return x + 16 * theta / c**2, (1 - alpha) * before + alpha**2 * noise
+    return x + 16 * theta / c**2, alpha * noise
 
 
 # Parts.
@@ -272,12 +277,15 @@ def _square(vectors: Numbers) -> Numbers:
     return np.asarray((vectors**2).sum(axis=-1))
 
 
-def _after(stack: FiniteStack, error: Numbers, parts: Numbers, alpha: Numbers) -> Numbers:
-    """E||error - alpha g||^2 for a direction g given by its parts, shape (B,)."""
-    centre = error - alpha[:, None] * go.mean(stack, parts)
-    return np.asarray(_square(centre) + alpha**2 * go.variance(stack, parts))
+def _progress(
+    stack: FiniteStack, error: Numbers, parts: Numbers, alpha: Numbers, contraction: Numbers
+) -> Numbers:
+    """(E||error - alpha g||^2 - (1 - alpha contraction) ||error||^2) / alpha, shape (B,).
 
-
-def _contracted(error: Numbers, alpha: Numbers, lam: Numbers) -> Numbers:
-    """(1 - (3/2) alpha lambda) ||error||^2, shape (B,)."""
-    return np.asarray((1 - 3 * alpha * lam / 2) * _square(error))
+    The direction g is given by its parts. Without the division's cancellation this is
+    contraction ||error||^2 - 2 <E g, error> + alpha E||g||^2.
+    """
+    inner = (go.mean(stack, parts) * error).sum(axis=-1)
+    return np.asarray(
+        contraction * _square(error) - 2 * inner + alpha * go.second_moment(stack, parts)
+    )

@@ -102,14 +102,14 @@ class One:
         return sum(pairs) / self.n**2, -sum(m @ m for m in means) / self.n**2
 
     def progress(self, direction, error, alpha, lam, noise):
-        bound = (1 - 1.5 * alpha * lam) * (error @ error) + alpha**2 * noise
-        return self.after(direction, error, alpha), bound
+        contracted = (1 - 1.5 * alpha * lam) * (error @ error)
+        return (self.after(direction, error, alpha) - contracted) / alpha, alpha * noise
 
     def estimated_step(self, coupling):
         alpha = self.share * self.c / (8 * self.G_A**2)
         noise = 4 * self.sigma**2 / self.n
         measured, bound = self.progress(self.estimated, self.delta_x, alpha, self.c, noise)
-        return measured, bound + coupling * alpha / self.c * self.dt
+        return measured, bound + coupling / self.c * self.dt
 
     def lyapunov(self, decisions, objectives):
         alpha = self.share * min(self.c**2 / (8 * self.G_A**2), self.b**2 / 4)
@@ -117,8 +117,8 @@ class One:
         theta = self.after(self.estimation, self.delta_theta, alpha / self.b)
         noise = decisions / self.c**2 + objectives / (self.c * self.b) ** 2
         before = self.dx + 16 / self.c**2 * self.dt
-        bound = (1 - alpha) * before + alpha**2 * noise * self.sigma**2 / self.n
-        return x + 16 / self.c**2 * theta, bound
+        measured = (x + 16 / self.c**2 * theta - (1 - alpha) * before) / alpha
+        return measured, alpha * noise * self.sigma**2 / self.n
 
     def least(self, a):
         """min over c >= n - 1 of (1 + c) a^2 / n + (1 + 1/c) sigma^2 / n, on a fine grid."""

@@ -25,15 +25,15 @@ E2 = Claim(
     space=ITERATES,
     measure=central.e2,
     note="Never attained: one agent has no noise at theta_*^c, and with n of them the left side is "
-    "at most (1 + 1/n)/2 of the bound. H_1 alone does reach sigma^2 / n.",
+    "at most (1 + 1/n)/2 of the bound. H_1 alone does come close to sigma^2 / n.",
 )
 E2_SHARPER = Claim(
     id="affpcl.e2_sharper",
     source="AffPCL, Lemma E.2, sharpened",
     text="With a = ||Delta theta^c||, E||g^{0,b}||^2 <= (a + sigma)^2 / n if (n-1) a <= sigma, "
     "else a^2 + sigma^2 / (n-1); so also 2 a^2 + 2 sigma^2 / (2n-1).",
-    latex=r"\mathbb{E}\|g^{0,b}_t\|^2\le\min_{c\ge n-1}\Big\{\tfrac{1+c}{n}a^2+\tfrac{1+1/c}{n}"
-    r"\sigma^2\Big\},\quad a=\|\Delta\theta^c_t\|",
+    latex=r"\mathbb{E}\|g^{0,b}_t\|^2\le\min_{c\ge n-1}\left\{\tfrac{1+c}{n}a^2+\tfrac{1+1/c}{n}"
+    r"\sigma^2\right\},\quad a=\|\Delta\theta^c_t\|",
     kind="upper",
     space=ITERATES,
     measure=central.e2_sharper,
@@ -67,7 +67,8 @@ COR_E1 = Claim(
     id="affpcl.corE1",
     source="AffPCL, Corollary E.1",
     text="For alpha <= lambda^b / 4, E||Delta theta_{t+1}||^2 <= (1 - (3/2) alpha lambda^b) "
-    "||Delta theta_t||^2 + 2 alpha^2 sigma^2 / n.",
+    "||Delta theta_t||^2 + 2 alpha^2 sigma^2 / n. Both sides less the "
+    "contraction, over alpha.",
     latex=r"\mathbb{E}\|\Delta\theta^c_{t+1}\|^2\le(1-\tfrac32\alpha^b\lambda^b)"
     r"\|\Delta\theta^c_t\|^2+2(\alpha^b)^2\sigma^2n^{-1}",
     kind="upper",
@@ -77,7 +78,8 @@ COR_E1 = Claim(
 COR_E1_SHARPER = Claim(
     id="affpcl.corE1_sharper",
     source="AffPCL, Corollary E.1, sharpened",
-    text="For n >= 2 and alpha <= lambda^b / 2, the same with alpha^2 sigma^2 / (n-1) as noise.",
+    text="For n >= 2 and alpha <= lambda^b / 2, the same with alpha^2 sigma^2 / (n-1) as noise. "
+    "Both sides less the contraction, over alpha.",
     latex=r"\mathbb{E}\|\Delta\theta^c_{t+1}\|^2\le(1-\tfrac32\alpha^b\lambda^b)"
     r"\|\Delta\theta^c_t\|^2+(\alpha^b)^2\tfrac{\sigma^2}{n-1}",
     kind="upper",

@@ -24,8 +24,8 @@ F2 = Claim(
     kind="upper",
     space=ITERATES,
     measure=central.f2,
-    note="One agent attains it; for n agents 2 sigma^2 / (2n - 1) is the least constant beside "
-    "2 G_A^2 ||Delta x||^2.",
+    note="One agent comes arbitrarily close; for n agents 2 sigma^2 / (2n - 1) is the least "
+    "constant beside 2 G_A^2 ||Delta x||^2.",
 )
 F2_SEC12 = Claim(
     id="affpcl.f2_sec12",
@@ -48,8 +48,8 @@ F2_SHARPER = Claim(
     source="AffPCL, Lemma F.2, sharpened",
     text="With a = G_A ||Delta x^c||, E||g^{0,c}||^2 <= (a + sigma)^2 / n if (n-1) a <= sigma, "
     "else a^2 + sigma^2 / (n-1); so also 2 a^2 + 2 sigma^2 / (2n-1).",
-    latex=r"\mathbb{E}\|g^{0,c}_t\|^2\le\min_{c\ge n-1}\Big\{\tfrac{1+c}{n}a^2+\tfrac{1+1/c}{n}"
-    r"\sigma^2\Big\},\quad a=G_A\|\Delta x^c_t\|",
+    latex=r"\mathbb{E}\|g^{0,c}_t\|^2\le\min_{c\ge n-1}\left\{\tfrac{1+c}{n}a^2+\tfrac{1+1/c}{n}"
+    r"\sigma^2\right\},\quad a=G_A\|\Delta x^c_t\|",
     kind="upper",
     space=ITERATES,
     measure=central.f2_sharper,
@@ -60,7 +60,8 @@ COR_F1 = Claim(
     id="affpcl.corF1",
     source="AffPCL, Corollary F.1",
     text="With (22-1) and alpha <= lambda^c / (4 G_A^2), E||Delta x_{t+1}||^2 <= (1 - (3/2) "
-    "alpha lambda^c) ||Delta x_t||^2 + 2 alpha^2 sigma^2 / n.",
+    "alpha lambda^c) ||Delta x_t||^2 + 2 alpha^2 sigma^2 / n. Both sides less the "
+    "contraction, over alpha.",
     latex=r"\mathbb{E}\|\Delta x^c_{t+1}\|^2\le(1-\tfrac32\alpha^c\lambda^c)\|\Delta x^c_t\|^2+"
     r"2(\alpha^c)^2\sigma^2n^{-1}",
     kind="upper",
@@ -71,7 +72,7 @@ COR_F1_SHARPER = Claim(
     id="affpcl.corF1_sharper",
     source="AffPCL, Corollary F.1, sharpened",
     text="For n >= 2 and alpha <= lambda^c / (2 G_A^2), the same with alpha^2 sigma^2 / (n-1) as "
-    "noise.",
+    "noise. Both sides less the contraction, over alpha.",
     latex=r"\mathbb{E}\|\Delta x^c_{t+1}\|^2\le(1-\tfrac32\alpha^c\lambda^c)\|\Delta x^c_t\|^2+"
     r"(\alpha^c)^2\tfrac{\sigma^2}{n-1}",
     kind="upper",
@@ -107,8 +108,8 @@ F4_SHARPER = Claim(
     source="AffPCL, Lemma F.4, sharpened",
     text="With a = G_A ||Delta x^c|| + ||Delta theta^c||, E||g^{0,c}||^2 <= (a + sigma)^2 / n if "
     "(n-1) a <= sigma, else a^2 + sigma^2 / (n-1).",
-    latex=r"\mathbb{E}\|g^{0,c}_t\|^2\le\min_{c\ge n-1}\Big\{\tfrac{1+c}{n}a^2+\tfrac{1+1/c}{n}"
-    r"\sigma^2\Big\},\quad a=G_A\|\Delta x^c_t\|+\|\Delta\theta^c_t\|",
+    latex=r"\mathbb{E}\|g^{0,c}_t\|^2\le\min_{c\ge n-1}\left\{\tfrac{1+c}{n}a^2+\tfrac{1+1/c}{n}"
+    r"\sigma^2\right\},\quad a=G_A\|\Delta x^c_t\|+\|\Delta\theta^c_t\|",
     kind="upper",
     space=ITERATES,
     measure=central.f4_sharper,
@@ -120,7 +121,7 @@ COR_F2 = Claim(
     source="AffPCL, Corollary F.2",
     text="With (22-2) and alpha <= lambda^c / (8 G_A^2), E||Delta x_{t+1}||^2 <= (1 - (3/2) "
     "alpha lambda^c) ||Delta x_t||^2 + 8 alpha ||Delta theta_t||^2 / lambda^c + 4 alpha^2 "
-    "sigma^2 / n.",
+    "sigma^2 / n. Both sides less the contraction, over alpha.",
     latex=r"\mathbb{E}\|\Delta x^c_{t+1}\|^2\le(1-\tfrac32\alpha^c\lambda^c)\|\Delta x^c_t\|^2+"
     r"8\alpha^c(\lambda^c)^{-1}\|\Delta\theta^c_t\|^2+4(\alpha^c)^2\sigma^2n^{-1}",
     kind="upper",
@@ -130,7 +131,8 @@ COR_F2 = Claim(
 COR_F2_SHARPER = Claim(
     id="affpcl.corF2_sharper",
     source="AffPCL, Corollary F.2, sharpened",
-    text="The same with (9/2) alpha ||Delta theta_t||^2 / lambda^c in the place of 8 alpha.",
+    text="The same with (9/2) alpha ||Delta theta_t||^2 / lambda^c in the place of 8 alpha. "
+    "Both sides less the contraction, over alpha.",
     latex=r"\mathbb{E}\|\Delta x^c_{t+1}\|^2\le(1-\tfrac32\alpha^c\lambda^c)\|\Delta x^c_t\|^2+"
     r"\tfrac92\alpha^c(\lambda^c)^{-1}\|\Delta\theta^c_t\|^2+4(\alpha^c)^2\sigma^2n^{-1}",
     kind="upper",
@@ -145,7 +147,7 @@ COR_F3_LYAP = Claim(
     text="L = ||Delta x^c||^2 + 16 ||Delta theta^c||^2 / (lambda^c)^2 has E L_{t+1} <= (1 - "
     "alpha) L_t + alpha^2 (2 sigma^2 / ((lambda^c)^2 n) + 64 sigma^2 / ((lambda^c lambda^b)^2 "
     "n)), which is at most 66 alpha^2 sigma^2 / ((lambda^b lambda^c)^2 n) beside (1 - alpha) "
-    "L_t.",
+    "L_t. Both sides less (1 - alpha) L_t, over alpha.",
     latex=r"\mathbb{E}\mathcal{L}_{t+1}\le(1-\alpha_t)\mathcal{L}_t+\alpha_t^2\Big("
     r"\tfrac{2\sigma^2}{(\lambda^c)^2n}+\tfrac{64\sigma^2}{(\lambda^c\lambda^b)^2n}\Big)",
     kind="upper",
@@ -158,7 +160,8 @@ COR_F3_LYAP = Claim(
 COR_F3_LYAP_SHARPER = Claim(
     id="affpcl.corF3_lyap_sharper",
     source="AffPCL, Corollary F.3, proof, sharpened",
-    text="The same with 4 and 32 in the place of 2 and 64, and 36 in that of 66.",
+    text="The same with 4 and 32 in the place of 2 and 64, and 36 in that of 66. Both sides "
+    "less (1 - alpha) L_t, over alpha.",
     latex=r"\mathbb{E}\mathcal{L}_{t+1}\le(1-\alpha_t)\mathcal{L}_t+\alpha_t^2\Big("
     r"\tfrac{4\sigma^2}{(\lambda^c)^2n}+\tfrac{32\sigma^2}{(\lambda^c\lambda^b)^2n}\Big)",
     kind="upper",
