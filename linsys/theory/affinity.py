@@ -166,6 +166,13 @@ def d2_Phi(stack: FiniteStack) -> Sides:
     return _square_in(stack, stack.Phi, _objective_gap(stack)), bound
 
 
+def d2_Phi_universal(stack: FiniteStack) -> Sides:
+    """The same with Theorem 1's affinities, 2 sigma^2 min{1, nu (delta_env + delta_obj)}."""
+    effective = np.minimum(1, stack.nu * _universal(stack))
+    bound = 2 * stack.sigma**2 * effective
+    return _square_in(stack, stack.Phi, _objective_gap(stack)), bound
+
+
 def d2_Phi_own_nu(stack: FiniteStack) -> Sides:
     """The same with nu of Phi, max_i ||E_{mu^i} sqrt(Phi' Phi) (Phibar^i)^{-1}||."""
     effective = np.minimum(1, stack.nu_Phi[:, None] * stack.delta_cen)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from linsys.theory import FiniteStack, affinity
+from linsys.theory.directions import central_residual, local_residual
 
 #: Of a bound that is attained: the rounding of sums of at most ten terms.
 ROUNDING = 1e-9
@@ -139,7 +140,7 @@ def test_e_and_i_are_approached_as_the_mean_of_all_vanishes(name, build):
     assert 0.99 < found[-1] < 1
 
 
-def test_sharper_f_and_j_are_a_quarter_of_the_printed_bounds_or_less():
+def test_sharper_f_and_j_are_a_quarter_of_the_printed_bounds_for_two_agents():
     stack = opposite_objectives()
     for name in ("d1f", "d1j"):
         printed = getattr(affinity, name)(stack)[1]
@@ -187,6 +188,40 @@ def test_second_half_of_lemma_d2_is_false_with_the_conditioning_of_a():
     measured, bound = affinity.d2_Phi_own_nu(stack)
     assert holds(measured, bound)
     assert not holds(measured, bound, 0.24)
+
+
+def turning_objectives(apart=0.01, damping=1e-4, turn=0.9):
+    """A = I, Phi = damping I +- turn J, two nearly equal environments, theta = (1, 0) and 0."""
+    return system(
+        mu=0.5 + apart * np.array([[1, -1], [-1, 1]]),
+        A=np.stack([np.eye(2)] * 2),
+        Phi=damping * np.eye(2) + turn * SIGNS * QUARTER,
+        theta=[[1.0, 0.0], [0.0, 0.0]],
+    )
+
+
+def test_second_half_of_lemma_d2_is_false_with_the_affinities_of_theorem_1():
+    stack = turning_objectives()
+    np.testing.assert_allclose(np.abs(stack.theta_star_central), [[0.5, 90.0]])
+    measured, bound = affinity.d2_Phi_universal(stack)
+    np.testing.assert_allclose(measured, 6561.2, rtol=1e-6)
+    np.testing.assert_allclose(bound, 1656.05, rtol=1e-5)
+    assert holds(*affinity.d2_Phi_own_nu(stack))
+    # a tenth of the distance between environments, ten times the quotient
+    nearer = ratio(*affinity.d2_Phi_universal(turning_objectives(1e-4, 1e-12)))
+    assert nearer == pytest.approx(
+        10 * ratio(*affinity.d2_Phi_universal(turning_objectives(1e-3, 1e-9))), rel=1e-3
+    )
+
+
+def test_objectives_far_from_the_centre_break_corollary_g2_with_theorem_1s_affinities():
+    """At the solutions and for many agents, against 144 sigma^2 2 nu (delta_env + delta_obj)."""
+    stack = turning_objectives(1e-5, 1e-13)
+    centre = central_residual(stack, stack.x_star_central, stack.theta_star_central)
+    v = local_residual(stack, stack.x_star) - centre[:, None]
+    noise = (stack.mu * (v**2).sum(axis=-1)).sum(axis=-1)
+    bound = 288 * stack.sigma**2 * stack.nu * (stack.delta_env + stack.delta_obj)
+    assert noise.min() > 30 * bound[0]
 
 
 def opposite_turns(damping=0.1):

@@ -158,6 +158,10 @@ PLAIN = {
         p.squares(p.system.Phi, p.gap_theta),
         2 * p.sigma**2 * np.minimum(1, float(het.nu(p.system)) * p.cen),
     ),
+    "d2_Phi_universal": lambda p: (
+        p.squares(p.system.Phi, p.gap_theta),
+        2 * p.sigma**2 * np.minimum(1, float(het.nu(p.system)) * (p.env + p.obj)),
+    ),
     "d2_Phi_own_nu": lambda p: (
         p.squares(p.system.Phi, p.gap_theta),
         2 * p.sigma**2 * np.minimum(1, float(het.nu(p.system, "Phi")) * p.cen),

@@ -2,7 +2,8 @@
 
 A(s) = damping I + turn(s) J with a quarter turn J acts like a complex number. Where the turns of
 agents cancel, the mean Abar^0 is far smaller than every Abar^i, and x_*^c far longer than every
-x_*^i: G_x with and without x_*^c (Appendix C.6 and Section 1.2) are different things.
+x_*^i: G_x with and without x_*^c (Appendix C.6 and Section 1.2) are different things. With such
+turns as objective features the same happens to theta_*^c.
 """
 
 from __future__ import annotations
@@ -44,3 +45,34 @@ def turning(extra: Mapping[str, Field] | None = None) -> Space:
 
 
 TURNING = turning()
+
+
+def damped_objectives(
+    *, common: Any, own: Any, level: Any, damping: Any, turn: Any, **fields: Any
+) -> FiniteStack:
+    """The stack with A(s) = I and Phi(s) = damping I + turn(s) J, in near or far environments.
+
+    mu^i = (1 - level) common + level own^i, for common (B, S), own (B, n, S) and level (B,).
+    """
+    share = level[:, None, None]
+    turned = damped_turns(
+        mu=(1 - share) * common[:, None] + share * own, damping=damping, turn=turn, **fields
+    )
+    return FiniteStack(mu=turned.mu, A=turned.Phi, Phi=turned.A, theta=turned.theta)
+
+
+#: ||Phi(s)||^2 <= 0.5^2 + 0.8^2 < 1.
+TURNING_OBJECTIVES = Space(
+    fields={
+        "common": simplex("S"),
+        "own": simplex("n", "S"),
+        "level": positive(low=0.001, high=1.0),
+        "damping": positive(low=1e-4, high=0.5),
+        "turn": interval("S", low=-0.8, high=0.8),
+        "theta": reals("n", 2),
+    },
+    sizes={"S": (2, 3), "n": (2, 2)},
+    view=damped_objectives,
+    assumes=ASSUMES,
+    batched=True,
+)

@@ -7,7 +7,7 @@ from typing import Any
 
 from experiments.audit import Claim, Space, positive, simplex
 from experiments.claims.affpcl._spaces import SYSTEMS
-from experiments.claims.affpcl._turning import TURNING
+from experiments.claims.affpcl._turning import TURNING, TURNING_OBJECTIVES
 from linsys.theory import affinity
 
 # Lemma D.1.
@@ -97,8 +97,7 @@ D1F_SHARPER = Claim(
     derivation="Phibar^0 theta_*^c = (1/n) sum_j Phibar^j theta^j, hence Phibar^0 (theta^i - "
     "theta_*^c) = (1/n) sum_j Phibar^j (theta^i - theta^j). The term j = i is zero, the others "
     "are at most ||theta^i - theta^j|| <= 2 G_b delta_obj, and ||(Phibar^0)^{-1}|| <= "
-    "1/lambda^b. 2 G_b <= sigma and lambda <= lambda^b give (f) with a quarter of its constant "
-    "or less.",
+    "1/lambda^b. 2 G_b <= sigma and lambda <= lambda^b give (f) with half of its constant.",
 )
 D1G = Claim(
     id="affpcl.d1g",
@@ -224,8 +223,29 @@ D2_PHI = Claim(
     note="The proof, 'similarly', puts Phi in the place of A, hence in Definition 3 as well, "
     "while nu there is that of A. A = I has nu = 1; Phi a rotation by +-phi with cos(phi) = "
     "0.05, each with probability 1/2, theta = +-(1, 0): 1 against 8 * 0.025 = 0.2. Lemma G.3, "
-    "and so Theorem 1, need the larger one of nu of A and nu of Phi (here 20) in the effective "
-    "affinity.",
+    "(9) and Theorem 1 of Appendix G.1 need the larger one of nu of A and nu of Phi (here 20) in "
+    "the effective affinity. Where every Phi(s) is symmetric and positive semi-definite, as for "
+    "the one-hot features of a finite S (Appendix C.2), nu of Phi is 1 <= nu, and all of them "
+    "stand as printed.",
+    corrected="affpcl.d2_Phi_corrected",
+)
+D2_PHI_UNIVERSAL = Claim(
+    id="affpcl.d2_Phi_universal",
+    source="AffPCL, Lemma D.2, second half, with the affinities of Theorem 1 (Section 5)",
+    text="E_{mu^i}||Phi(s)(theta_*^i - theta_*^c)||^2 <= 2 sigma^2 min{1, nu (delta_env + "
+    "delta_obj)}.",
+    latex=r"\mathbb{E}_{\mu^i}\|\Phi(s)(\theta_*^i-\theta_*^c)\|^2\le2\sigma^2"
+    r"\min\{1,\nu(\delta_{\rm env}+\delta_{\rm obj})\}",
+    kind="upper",
+    space=TURNING_OBJECTIVES,
+    measure=affinity.d2_Phi_universal,
+    expect="violated",
+    note="delta_cen^i is at most delta_env + delta_obj, so this is weaker than the lemma, and "
+    "true in one environment, where theta_*^c is the agents' mean. Two agents with mu = (0.51, "
+    "0.49) and (0.49, 0.51), A = I, Phi = I/10^4 +- 0.9 J (J a quarter turn), theta = (1, 0) and "
+    "0: theta_*^c = (0.5, 90), nu = 1, delta_env = 0.02, delta_obj = 0.0056, and the left side is "
+    "6561 against 1656. With the gap of mu and Phi's multiple of I like m and m^3, the "
+    "quotient grows like 1/m: Theorem 1 of Section 5 needs nu of Phi as well.",
     corrected="affpcl.d2_Phi_corrected",
 )
 D2_PHI_CORRECTED = Claim(
