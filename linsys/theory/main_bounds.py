@@ -167,44 +167,46 @@ def theorem1(
 
     with v = 2 for (22-1) and 4 for (22-2).
     """
-    at, bound = _theorem1_bound(stack, direction, constants, effective)
-    return stack.error(at, direction), bound
-
-
-def _theorem1_bound(
-    stack: RunStack, direction: str, constants: Constants, effective: str
-) -> tuple[Horizon, Numbers]:
-    factor = 2 if direction == "objective" else 4
-    at = stack.horizon(stack.limit(constants.own, 2 * factor))
+    at = _theorem1_horizon(stack, direction, constants)
     centre, objective = theorem1_weights(stack, at.alpha, constants, direction)
     start = stack.own_error[:, 0] + centre * (stack.dx_c**2).sum(axis=1)
     start = start + objective * stack.objective_error[:, 0]
+    noise = _theorem1_noise(stack, at, direction, constants, effective)
+    return stack.error(at, direction), (start + noise * at.log_t) / at.t
+
+
+def _theorem1_horizon(stack: RunStack, direction: str, constants: Constants) -> Horizon:
+    return stack.horizon(stack.limit(constants.own, 4 if direction == "objective" else 8))
+
+
+def _theorem1_noise(
+    stack: RunStack, at: Horizon, direction: str, constants: Constants, effective: str
+) -> Numbers:
+    """C of :func:`theorem1`."""
+    factor = 2 if direction == "objective" else 4
+    centre, objective = theorem1_weights(stack, at.alpha, constants, direction)
     rate = stack.rate[:, 0]
     noise = constants.rate * rate + constants.affinity * stack.effective(effective)[:, 0]
     noise = noise / stack.lambda_agent[:, 0] ** 2
     modules = factor * centre / stack.lambda_c**2 + 2 * objective / stack.lambda_b**2
-    scale = stack.sigma**2 * (noise + modules * rate)
-    return at, np.asarray((start + scale * at.log_t) / at.t)
+    return np.asarray(stack.sigma**2 * (noise + modules * rate))
 
 
 def theorem1_simple(stack: RunStack, direction: str = "objective") -> Sides:
-    """The bound of :func:`theorem1` against its form without weights in C.
+    """C of :func:`theorem1` against its form without weights:
 
     C <= sigma^2 / (lambda^i)^2 times 304 / n + 288 deltatilde for (22-1), and for (22-2)
     (304 + min{512 / lambda_b^2, 102.4 (lambda^i / (lambda_b lambda_c))^2}) / n + 288 deltatilde.
     """
-    at, bound = _theorem1_bound(stack, direction, PAPER, "safe")
+    at = _theorem1_horizon(stack, direction, PAPER)
     rate: Numbers = 304 + 0 * stack.lambda_b
     slope = stack.lambda_agent[:, 0]
     if direction == "estimate":
         paper = 512 * (slope / (stack.lambda_b * stack.lambda_c)) ** 2 / 5
         rate = rate + np.minimum(512 / stack.lambda_b**2, paper)
     noise = rate * stack.rate[:, 0] + 288 * stack.effective("safe")[:, 0]
-    scale = stack.sigma**2 * noise / slope**2
-    centre, objective = theorem1_weights(stack, at.alpha, PAPER, direction)
-    start = stack.own_error[:, 0] + centre * (stack.dx_c**2).sum(axis=1)
-    start = start + objective * stack.objective_error[:, 0]
-    return bound, (start + scale * at.log_t) / at.t
+    simple = np.asarray(stack.sigma**2 * noise / slope**2)
+    return _theorem1_noise(stack, at, direction, PAPER, "safe"), simple
 
 
 def theorem1_as_printed(stack: RunStack, *, any_t: bool) -> Sides:

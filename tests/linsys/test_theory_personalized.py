@@ -37,7 +37,7 @@ TIGHT = {
     "affpcl.corG2_first_corrected": 0.4,
     "affpcl.corG2_first_sharper": 0.4,
     "affpcl.corG2_known_ratio": 0.05,
-    "affpcl.corG2_second_corrected": 0.2,
+    "affpcl.corG2_second_corrected": 0.1,
     "affpcl.corG2_E_corrected": 0.45,
 }
 

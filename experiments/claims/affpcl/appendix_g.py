@@ -46,7 +46,7 @@ COR_G1 = Claim(
 
 COR_G1_SHARPER = Claim(
     id="affpcl.corG1_sharper",
-    source="AffPCL, Corollary G.1",
+    source="AffPCL, Corollary G.1, sharpened",
     text="The same with ||E calE||^2, the squared mean of the estimation error, in the last term.",
     latex=r"\mathbb{E}\langle\tilde g^i,\Delta x^i\rangle\ge\tfrac78\lambda^i\|\Delta x^i\|^2"
     r"-2(\lambda^i)^{-1}\|\mathbb{E}\mathcal{E}\|^2",
@@ -91,7 +91,7 @@ G2_MEAN_ERROR = Claim(
 
 G2_SHARPER = Claim(
     id="affpcl.g2_sharper",
-    source="AffPCL, Lemma G.2",
+    source="AffPCL, Lemma G.2, sharpened",
     text="E||g^{c=>i}||^2 <= 16 G_A^2 ||dx^c||^2 + 16 ||dtheta^c||^2 + 4 sigma^2 (1/n + 5 "
     "delta_env^i) + 2 E||calE||^2.",
     latex=r"\mathbb{E}\|g^{c\Rightarrow i}\|^2\le16G_A^2\|\Delta x^c\|^2+16\|\Delta\theta^c\|^2"
@@ -120,7 +120,7 @@ G2_H1 = Claim(
 
 G2_H1_SHARPER = Claim(
     id="affpcl.g2_H1_sharper",
-    source="AffPCL, proof of Lemma G.2, (29)",
+    source="AffPCL, proof of Lemma G.2, (29), sharpened",
     text="H_1 <= 2 G_A^2 ||dx^c||^2 + 4 ||dtheta^c||^2 + 4 sigma^2 (1/n + delta_env^i).",
     latex=r"H_1\le2G_A^2\|\Delta x^c\|^2+4\|\Delta\theta^c\|^2"
     r"+4\sigma^2(n^{-1}+\delta_{\mathrm{env}}^i)",
@@ -146,7 +146,7 @@ G2_H2 = Claim(
 
 G2_BIAS_SHARPER = Claim(
     id="affpcl.g2_H2_sharper",
-    source="AffPCL, proof of Lemma G.2, (30)",
+    source="AffPCL, proof of Lemma G.2, (30), sharpened",
     text="||E g^{c->i}||^2 <= 4 G_A^2 ||dx^c||^2 + 4 ||dtheta^c||^2 + 8 sigma^2 (delta_env^i)^2.",
     latex=r"\|\mathbb{E}g^{c\to i}\|^2\le4G_A^2\|\Delta x^c\|^2+4\|\Delta\theta^c\|^2"
     r"+8\sigma^2(\delta_{\mathrm{env}}^i)^2",
@@ -170,7 +170,7 @@ G2_CHI = Claim(
 
 G2_CHI_SHARPER = Claim(
     id="affpcl.g2_chi_sharper",
-    source="AffPCL, proof of Lemma G.2",
+    source="AffPCL, proof of Lemma G.2, sharpened",
     text="H_1 <= (H_3^2 / n)(1 + chi^2(mu^i, mu^0)).",
     latex=r"H_1\le\tfrac{H_3^2}{n}(1+\chi^2(\mu^i,\mu^0))",
     kind="upper",
@@ -199,7 +199,8 @@ G3_CORRECTED = Claim(
     id="affpcl.g3_corrected",
     source="AffPCL, Lemma G.3, corrected",
     text="Lemma G.3 with min{1, nu' delta_cen^i}, nu' the larger of nu and the same number of Phi.",
-    latex=r"\ldots+16\sigma^2\min\{1,\max\{\nu,\nu_\Phi\}\,\delta_{\mathrm{cen}}^i\}",
+    latex=r"\mathbb{E}\|g^i(x^i)-g^{c\to i}\|^2\le4G_A^2\|\Delta x^i\|^2+8G_A^2\|\Delta x^c\|^2"
+    r"+8\|\Delta\theta^c\|^2+16\sigma^2\min\{1,\max\{\nu,\nu_\Phi\}\,\delta_{\mathrm{cen}}^i\}",
     kind="upper",
     space=KNOWN,
     measure=partial(g.lemma_g3, effective="safe"),

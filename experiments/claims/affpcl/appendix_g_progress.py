@@ -28,8 +28,9 @@ DIRECTION_CORRECTED = Claim(
     id="affpcl.corG2_gtil_corrected",
     source="AffPCL, proof of Corollary G.2, corrected",
     text="The same with min{1, nu' delta_cen^i}, nu' the larger of nu and the same number of Phi.",
-    latex=r"\ldots+144\sigma^2(n^{-1}+2\min\{1,\max\{\nu,\nu_\Phi\}\,\delta_{\mathrm{cen}}^i\})"
-    r"+4\mathbb{E}\|\mathcal{E}\|^2",
+    latex=r"\mathbb{E}\|\tilde g^i\|^2\le8G_A^2\|\Delta x^i\|^2+64G_A^2\|\Delta x^c\|^2"
+    r"+96\|\Delta\theta^c\|^2+144\sigma^2(n^{-1}+2\min\{1,\max\{\nu,\nu_\Phi\}\,"
+    r"\delta_{\mathrm{cen}}^i\})+4\mathbb{E}\|\mathcal{E}\|^2",
     kind="upper",
     space=ESTIMATED,
     measure=partial(g.corollary_g2_direction, effective="safe"),
@@ -38,7 +39,7 @@ DIRECTION_CORRECTED = Claim(
 
 DIRECTION_SHARPER = Claim(
     id="affpcl.corG2_gtil_sharper",
-    source="AffPCL, proof of Corollary G.2",
+    source="AffPCL, proof of Corollary G.2, sharpened",
     text="E||gtilde^i||^2 <= 4 G_A^2 ||dx^i||^2 + 64 (G_A^2 ||dx^c||^2 + ||dtheta^c||^2) + 16 "
     "sigma^2 (1/n + 9 deltatilde^i) + 2 E||calE||^2, with the nu' of affpcl.g3_corrected.",
     latex=r"\mathbb{E}\|\tilde g^i\|^2\le4G_A^2\|\Delta x^i\|^2+64(G_A^2\|\Delta x^c\|^2"
@@ -69,10 +70,12 @@ FIRST = Claim(
     measure=g.corollary_g2_first,
     expect="violated",
     note=OF_PHI
-    + "At alpha = 1/40, E||dx_{t+1}||^2 = 6.2e-4 from dx = 0, the bound is 3.9e-5. Theorem 1 and "
-    "(9) inherit this: no constant makes them true with nu of A alone. Besides, the proof loses a "
-    "factor: -2 alpha times Corollary G.1 gives (4 alpha / lambda) E||calE||^2, not 2 alpha / "
-    "lambda, and its condition lambda / (32 G_A^2) then leaves no room; the statement's 40 does.",
+    + "At alpha = 1/40, E||dx_{t+1}||^2 = 6.2e-4 from dx = 0, the bound is 3.9e-5. (9) and Theorem "
+    "1 of Appendix G.1 inherit this: no constant makes them true with nu of A alone. Here "
+    "delta_obj = 1, so Theorem 1 of Section 5 is not touched; affpcl.d2_Phi_universal is its case. "
+    "Besides, the proof loses a factor: -2 alpha times Corollary G.1 gives (4 alpha / lambda) "
+    "E||calE||^2, not 2 alpha / lambda, and its condition lambda / (32 G_A^2) then leaves no room; "
+    "the statement's 40 does.",
     corrected="affpcl.corG2_first_corrected",
 )
 
@@ -80,8 +83,10 @@ FIRST_CORRECTED = Claim(
     id="affpcl.corG2_first_corrected",
     source="AffPCL, Corollary G.2, first inequality, corrected",
     text="The same with min{1, nu' delta_cen^i}, nu' the larger of nu and the same number of Phi.",
-    latex=r"\ldots+144\alpha^2\sigma^2(n^{-1}+2\min\{1,\max\{\nu,\nu_\Phi\}\,"
-    r"\delta_{\mathrm{cen}}^i\})",
+    latex=r"\mathbb{E}\|\Delta x_{t+1}^i\|^2\le(1-\tfrac32\alpha\lambda^i)\|\Delta x^i\|^2"
+    r"+64\alpha^2G_A^2\|\Delta x^c\|^2+96\alpha^2\|\Delta\theta^c\|^2"
+    r"+4\alpha(\lambda^i)^{-1}\mathbb{E}\|\mathcal{E}\|^2"
+    r"+144\alpha^2\sigma^2(n^{-1}+2\min\{1,\max\{\nu,\nu_\Phi\}\,\delta_{\mathrm{cen}}^i\})",
     kind="upper",
     space=ESTIMATED,
     measure=partial(g.corollary_g2_first, effective="safe"),
@@ -92,7 +97,7 @@ FIRST_CORRECTED = Claim(
 
 FIRST_SHARPER = Claim(
     id="affpcl.corG2_first_sharper",
-    source="AffPCL, Corollary G.2, first inequality",
+    source="AffPCL, Corollary G.2, first inequality, sharpened",
     text="For alpha <= lambda^i / (20 G_A^2), E||dx_{t+1}^i||^2 <= (1 - (3/2) alpha lambda^i) "
     "||dx^i||^2 + 64 alpha^2 (G_A^2 ||dx^c||^2 + ||dtheta^c||^2) + (4 alpha / lambda^i) "
     "E||calE||^2 + 16 alpha^2 sigma^2 (1/n + 9 deltatilde^i), with nu'. Both sides less the "
@@ -130,7 +135,8 @@ SECOND = Claim(
     "||dx^i||^2 + (64 alpha^2 + 16 alpha G_rho^2 / lambda^i) G_A^2 ||dx^c||^2 + (96 alpha^2 + 16 "
     "alpha G_rho^2 / lambda^i) ||dtheta^c||^2 + (4 alpha / lambda^i) sigma^2 ||deta^i||^2 + 144 "
     "alpha^2 sigma^2 (1/n + 2 deltatilde^i). Both sides less the contraction, over alpha.",
-    latex=r"\ldots+(64\alpha^2+16\alpha(\lambda^i)^{-1}G_\rho^2)G_A^2\|\Delta x^c\|^2"
+    latex=r"\mathbb{E}\|\Delta x_{t+1}^i\|^2\le(1-\tfrac32\alpha\lambda^i)\|\Delta x^i\|^2"
+    r"+(64\alpha^2+16\alpha(\lambda^i)^{-1}G_\rho^2)G_A^2\|\Delta x^c\|^2"
     r"+(96\alpha^2+16\alpha(\lambda^i)^{-1}G_\rho^2)\|\Delta\theta^c\|^2"
     r"+4\alpha(\lambda^i)^{-1}\sigma^2\|\Delta\eta^i\|^2"
     r"+144\alpha^2\sigma^2(n^{-1}+2\tilde\delta_{\mathrm{cen}}^i)",
@@ -141,7 +147,7 @@ SECOND = Claim(
     note=OF_PHI
     + "The numbers are those of the first inequality. The step from the first to the second "
     "inequality is not sound either: E||calE||^2 <= 2 sigma^2 ||deta||^2 + .. gives 8 alpha "
-    "sigma^2 / lambda, and with 4 alpha E||calE||^2 / lambda can be 1.5 times its replacement. "
+    "sigma^2 / lambda, and 4 alpha E||calE||^2 / lambda can be nearly 1.5 times what replaces it. "
     "The second inequality survives that by other slack.",
     corrected="affpcl.corG2_second_corrected",
 )
@@ -151,8 +157,11 @@ SECOND_CORRECTED = Claim(
     source="AffPCL, Corollary G.2, second inequality, corrected",
     text="The same with min{1, nu' delta_cen^i}, nu' the larger of nu and the same number of "
     "Phi, and ||psi|| <= 1.",
-    latex=r"\ldots+144\alpha^2\sigma^2(n^{-1}+2\min\{1,\max\{\nu,\nu_\Phi\}\,"
-    r"\delta_{\mathrm{cen}}^i\})",
+    latex=r"\mathbb{E}\|\Delta x_{t+1}^i\|^2\le(1-\tfrac32\alpha\lambda^i)\|\Delta x^i\|^2"
+    r"+(64\alpha^2+16\alpha(\lambda^i)^{-1}G_\rho^2)G_A^2\|\Delta x^c\|^2"
+    r"+(96\alpha^2+16\alpha(\lambda^i)^{-1}G_\rho^2)\|\Delta\theta^c\|^2"
+    r"+4\alpha(\lambda^i)^{-1}\sigma^2\|\Delta\eta^i\|^2"
+    r"+144\alpha^2\sigma^2(n^{-1}+2\min\{1,\max\{\nu,\nu_\Phi\}\,\delta_{\mathrm{cen}}^i\})",
     kind="upper",
     space=ESTIMATED,
     measure=partial(g.corollary_g2_second, effective="safe"),

@@ -166,7 +166,9 @@ THM1 = Claim(
     expect="violated",
     note=NU + "From x_0 = theta_0 = 0, at t = 2^34, the first that the conditions allow, the "
     "error is 7.9 times the bound, and no constant in front of max{1/n, deltatilde_cen^i} will "
-    "do: (9) and the first two cases of Theorem 1 need nu' as well.",
+    "do: (9) and the first two cases of Theorem 1 need nu' as well. As nu' <= max{G_A, 1} / "
+    "lambda with the lambda of Appendix D.1, which includes Phi, the weaker form with sigma / "
+    "lambda in the place of nu stands where sigma >= max{G_A, 1}.",
     corrected="affpcl.thm1_explicit_corrected",
 )
 
@@ -216,8 +218,8 @@ THM1_ESTIMATE = Claim(
 THM1_FORMS = Claim(
     id="affpcl.thm1_explicit_forms",
     source="AffPCL, Theorem 1 of Appendix G.1",
-    text="The bounds of affpcl.thm1_explicit_corrected and affpcl.thm1_explicit_estimate with "
-    "Lemma D.4's weights in C are at most those with the constants written out.",
+    text="Lemma D.4's weights make C in affpcl.thm1_explicit_corrected and "
+    "affpcl.thm1_explicit_estimate at most what is written there.",
     latex=r"C\le\frac{\sigma^2}{(\lambda^i)^2}\Bigl(\frac{304}{n}+288\tilde\delta^i\Bigr)",
     kind="upper",
     space=RUNS,
@@ -226,7 +228,7 @@ THM1_FORMS = Claim(
 
 THM1_SHARPER = Claim(
     id="affpcl.thm1_explicit_sharper",
-    source="AffPCL, Theorem 1 of Appendix G.1, (27) + (22-1) + (20)",
+    source="AffPCL, Theorem 1 of Appendix G.1, (27) + (22-1) + (20), sharpened",
     text="alpha^i <= lambda^i / (4 G_A^2), alpha^c <= lambda_c / (4 G_A^2), alpha^b <= lambda_b / "
     "4: E||x_t^i - x_*^i||^2 <= L_0/t + 72 (sigma^2 ln t / ((lambda^i)^2 t)) (1/n + min{1, nu' "
     "delta_cen^i}); C with Lemma D.4's weights.",
