@@ -84,6 +84,60 @@ def embeddings(**arrays: Numbers) -> FiniteStack:
     return stack
 
 
+#: Steps of :func:`slow_returns` in which features shrink, and in which they wait.
+_SHRINKING, _WAITING = 128, 64
+
+
+def slow_returns(gamma: Numbers, width: Numbers) -> FiniteStack:
+    """Example 6's matrices on one chain with rare jumps, where G_A is of order 1 - gamma.
+
+    phi = (u, f). The chain waits at u = 0, jumps to u = 1 or u = -1 by a fair coin, and u goes back
+    to zero in steps for which ||A(s)|| stays the same; with the next value u' these are u (u -
+    gamma u') = G_A. f, small, is exp(-steps to or from the jump / width). So the jump, of which
+    G_A sees nothing because it starts from a short phi, happens where f is largest. By the coin,
+    Abar e_2 has no first entry. Four agents in this environment have theta = (0, 1), (0, -1) three
+    times.
+
+    Args:
+        gamma: shape (B,).
+        width: shape (B,).
+    """
+    backwards = [0 * gamma]
+    for _ in range(_SHRINKING):
+        ahead = gamma * backwards[-1]
+        backwards.append((ahead + np.sqrt(ahead**2 + 4)) / 2)
+    top = backwards[-1][:, None]
+    shrinking = np.stack(backwards[:0:-1], axis=1) / top
+    wait, steps = np.arange(_WAITING)[::-1], np.arange(1, _SHRINKING + 1)
+    size = 1 / (2 * top**2)
+    u = np.sqrt(1 - size**2) * np.concatenate([0 * top * wait, shrinking, -shrinking], axis=1)
+    f = size * np.exp(-np.concatenate([wait, steps, steps]) / width[:, None])
+    origin, target, weight = _returns()
+    mu = weight / (gamma[:, None] * 0 + weight.sum())
+    phi = np.stack([u, f], axis=-1)
+    here = phi[:, origin]
+    step = here - gamma[:, None, None] * phi[:, target]
+    theta = np.array([[0, 1], [0, -1], [0, -1], [0, -1]]) + 0 * gamma[:, None, None]
+    return FiniteStack(
+        mu=np.repeat(mu[:, None], len(theta[0]), axis=1),
+        A=step[..., :, None] * here[..., None, :],
+        Phi=here[..., :, None] * here[..., None, :],
+        theta=theta,
+        gamma=gamma,
+    )
+
+
+def _returns() -> tuple[Numbers, Numbers, Numbers]:
+    """Transitions of :func:`slow_returns`: from, to, and how often, in whole numbers."""
+    jump = _WAITING - 1
+    moves = [(k, k + 1, 2) for k in range(jump)]
+    for first in (_WAITING, _WAITING + _SHRINKING):
+        last = first + _SHRINKING - 1
+        moves += [(jump, first, 1), *((k, k + 1, 1) for k in range(first, last)), (last, 0, 1)]
+    origin, target, weight = np.array(moves).T
+    return origin, target, weight
+
+
 # The stochastic condition number.
 
 

@@ -27,6 +27,7 @@ from linsys.theory.bellman import (
     moment_form,
     monotonicity,
     projected_bellman,
+    slow_returns,
     stationary,
     stretch_form,
 )
@@ -167,6 +168,38 @@ def test_effective_affinity_by_loops() -> None:
         part = min(1, (1 + gamma) / (1 - gamma) * stack.delta_cen[k, i])
         np.testing.assert_allclose(measured[k, i], mean)
         np.testing.assert_allclose(bound[k, i], 2 * stack.sigma[k] ** 2 * part)
+
+
+@pytest.mark.parametrize(("gamma", "width", "factor"), [(0.997, 14.0, 1.25), (0.9, 14.0, None)])
+def test_slow_returns_by_loops(gamma: float, width: float, factor: float | None) -> None:
+    stack = slow_returns(np.array([gamma]), np.array([width]))
+    mu, A, second = stack.mu[0, 0], stack.A[0], stack.Phi[0]
+    lengths = np.sqrt(np.trace(second, axis1=1, axis2=2))
+    assert lengths.max() <= 1 + ROUNDING
+    # phi and psi have the same distribution, so psi psi' = (psi phi')(psi phi')' / |phi|^2 the mean
+    # of phi phi'
+    psi_phi = (second - A) / gamma
+    psi = (psi_phi @ psi_phi.swapaxes(1, 2)) / (lengths**2)[:, None, None]
+    np.testing.assert_allclose(
+        np.tensordot(mu, psi, 1), np.tensordot(mu, second, 1), rtol=1e-9, atol=1e-13
+    )
+    mean = np.tensordot(mu, A, 1)
+    assert np.linalg.eigvalsh(mean + mean.T).min() > 0
+    theta = stack.theta[0]
+    moment = np.tensordot(mu, second, 1)
+    x = np.linalg.solve(mean, moment @ theta.T).T
+    centre = x.mean(axis=0)
+    lhs = sum(p * np.sum((a @ (x[0] - centre)) ** 2) for p, a in zip(mu, A, strict=True))
+    norms = np.linalg.norm(A, 2, axis=(1, 2))
+    sigma = 2 * max(norms.max() * np.linalg.norm(x, axis=1).max(), 1.0)
+    distance = np.linalg.norm(moment @ (theta[0] - theta.mean(axis=0))) / 2
+    rhs = 2 * sigma**2 * min(1, (1 + gamma) / (1 - gamma) * distance)
+    measured, bound = effective_affinity(stack, discount_ratio(stack), stack.sigma)
+    np.testing.assert_allclose([measured[0, 0], bound[0, 0]], [lhs, rhs], rtol=1e-7)
+    assert (lhs > factor * rhs) if factor else (lhs < rhs)
+    # what replaces the claim takes 1 + gamma for G_A
+    measured, bound = effective_affinity(stack, discount_ratio(stack), discounted_sigma(stack))
+    assert (measured <= bound).all()
 
 
 def test_effective_affinity_of_td_takes_no_factor() -> None:

@@ -6,7 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from experiments.audit import Claim, Space, contraction, positive, reals, simplex, sphere
+from experiments.audit import (
+    Claim,
+    Space,
+    contraction,
+    interval,
+    positive,
+    reals,
+    simplex,
+    sphere,
+)
 from experiments.audit._space import Fields
 from experiments.claims.affpcl._chains import chain_space, of_one_type
 from experiments.claims.affpcl._spaces import SYSTEMS, monotone
@@ -69,8 +78,8 @@ EX3_CORRECTED = Claim(
     "same.",
 )
 
-# Examples 4 and 5. D(s) = M(s)^T M(s) + floor I is positive definite, U a product of reflections,
-# and these are all positive definite and all orthogonal matrices.
+# Examples 4 and 5. D(s) = M(s)^T M(s) + floor I is positive definite, and U a product of k
+# reflections. In up to three dimensions three or four of them give every orthogonal matrix.
 ORIENTED = {
     "mu": simplex("S"),
     "roots": reals("S", "d", "d", magnitude=(0.01, 10.0)),
@@ -83,8 +92,8 @@ EX4 = Claim(
     latex=r"A(s)=UD(s)\;\Rightarrow\;\nu=1",
     kind="identity",
     space=Space(
-        fields={**ORIENTED, "axes": sphere("d", "d")},
-        sizes={"S": (1, 4), "d": (1, 3)},
+        fields={**ORIENTED, "axes": sphere("k", "d")},
+        sizes={"S": (1, 4), "d": (1, 3), "k": (1, 4)},
         view=alignment.oriented,
         batched=True,
     ),
@@ -123,7 +132,8 @@ EX6 = Claim(
     "1 -> 2 -> 3 -> 1 with gamma = 0.9 and features (-1, -2, 0), (1, 1, 0), (0, 0, 1), "
     "normalised, nu = 30.7 > 19; with (-4, 1, 3), (1, -2, -3), (-4, -3, -2), which are nearly "
     "dependent, nu is 46 times the bound. No counterexample was found in dimension 2. Lemma D.2, "
-    "the only place where nu enters, holds with (1 + gamma) / (1 - gamma) nevertheless (Remark 2).",
+    "the only place where nu enters, holds with (1 + gamma) / (1 - gamma) nevertheless "
+    "(affpcl.rem2_unit).",
     corrected="affpcl.ex6_corrected",
 )
 EX6_STRETCH = Claim(
@@ -164,20 +174,64 @@ EX6_CORRECTED = Claim(
 _REWARDS = {"theta": reals("n", "d")}
 _AGENTS = {"n": (2, 3), "O": (3, 3), "d": (1, 3)}
 
+# The environment is fixed but for two numbers, and G_A is far below 1 + gamma.
+_SLOW = Space(
+    fields={"gamma": interval(low=0.9, high=0.999), "width": positive(low=1.0, high=100.0)},
+    repair=of_one_type,
+    view=bellman.slow_returns,
+    assumes={"sym(Abar^i) > 0": lambda s: s.lambda_agent > 0},
+    batched=True,
+)
+
 REM2 = Claim(
     id="affpcl.rem2",
     source="AffPCL, Remark 2",
     text="A = (phi - gamma psi) phi^T, ||phi||, ||psi|| <= 1: E_{mu^i} ||A (x_*^i - x_*^c)||^2 <= "
-    "2 sigma^2 min{1, (1 + gamma) / (1 - gamma) delta_cen^i}.",
+    "2 sigma^2 min{1, (1 + gamma) / (1 - gamma) delta_cen^i}, sigma = 2 max{G_A G_x, G_b}.",
     latex=r"\mathbb{E}_{\mu^i}\|A(s)(x_*^i-x_*^c)\|^2\le2\sigma^2\min\{1,"
     r"\tfrac{1+\gamma}{1-\gamma}\delta_{\rm cen}^i\}",
     kind="upper",
-    space=chain_space("n", _REWARDS, view=bellman.embeddings, sizes=_AGENTS),
+    space=_SLOW,
     measure=lambda s: bellman.effective_affinity(s, bellman.discount_ratio(s), s.sigma),
-    note="The paper gives no proof. From E A^T A <= K sym(Abar), K = (1 + gamma)^2 / (1 - gamma), "
-    "it follows with sigma = 2 max{(1 + gamma) G_x, G_b} of Appendix C.6, and where ||phi|| = 1 "
-    "also with sigma = 2 max{G_A G_x, G_b}; for shorter features and the latter sigma it is "
-    "searched, not proved.",
+    expect="violated",
+    note="The paper gives no proof. A step from a short to a long feature is large and yet has a "
+    "small ||A(s)|| = ||phi - gamma psi|| ||phi||, so that G_A, and sigma with it, may be of order "
+    "1 - gamma. Four agents on a chain that waits at short features, jumps to long ones and comes "
+    "back in 128 small steps (linsys.theory.bellman.slow_returns, gamma = 0.997, width = 14) have "
+    "1.25 times the bound, and the factor grows like (1 - gamma)^{-1/2}. It takes hundreds of "
+    "states: on chains of three no violation was found. With Appendix C.6's sigma, where 1 + gamma "
+    "stands for G_A, or with ||phi|| = 1, the remark is right.",
+    corrected="affpcl.rem2_corrected",
+)
+REM2_CORRECTED = Claim(
+    id="affpcl.rem2_corrected",
+    source="AffPCL, Remark 2 with sigma of Appendix C.6",
+    text="A = (phi - gamma psi) phi^T, ||phi||, ||psi|| <= 1: E_{mu^i} ||A (x_*^i - x_*^c)||^2 <= "
+    "2 sigma^2 min{1, (1 + gamma) / (1 - gamma) delta_cen^i}, sigma = 2 max{(1 + gamma) G_x, G_b}.",
+    latex=r"\mathbb{E}_{\mu^i}\|A(s)(x_*^i-x_*^c)\|^2\le2\sigma^2\min\{1,"
+    r"\tfrac{1+\gamma}{1-\gamma}\delta_{\rm cen}^i\},\ \sigma=2\max\{(1+\gamma)G_x,G_b\}",
+    kind="upper",
+    space=chain_space("n", _REWARDS, view=bellman.embeddings, sizes=_AGENTS),
+    measure=lambda s: bellman.effective_affinity(
+        s, bellman.discount_ratio(s), bellman.discounted_sigma(s)
+    ),
+    derivation="E A^T A <= K sym(Abar^i) with K = (1 + gamma)^2 / (1 - gamma), as in "
+    "affpcl.ex6_corrected. With Delta = x_*^i - x_*^c the left is at most K Delta^T Abar^i Delta "
+    "<= K ||Delta|| ||Abar^i Delta|| <= K 2 G_x 2 sigma delta_cen^i by Lemma D.1(i), and 2 (1 + "
+    "gamma) G_x <= sigma. Besides ||A(s) Delta|| <= G_A 2 G_x <= sigma.",
+)
+REM2_UNIT = Claim(
+    id="affpcl.rem2_unit",
+    source="AffPCL, Remark 2 for Example 6",
+    text="As affpcl.rem2 where ||phi|| = ||psi|| = 1, with sigma = 2 max{G_A G_x, G_b}.",
+    latex=r"\|\phi\|=\|\psi\|=1:\ \mathbb{E}_{\mu^i}\|A(s)(x_*^i-x_*^c)\|^2\le2\sigma^2\min\{1,"
+    r"\tfrac{1+\gamma}{1-\gamma}\delta_{\rm cen}^i\}",
+    kind="upper",
+    space=chain_space("n", _REWARDS, unit=True, view=bellman.embeddings, sizes=_AGENTS),
+    measure=lambda s: bellman.effective_affinity(s, bellman.discount_ratio(s), s.sigma),
+    derivation="Now ||A(s)|| = ||phi - gamma psi||, so E A^T A <= G_A^2 / (1 - gamma) sym(Abar^i); "
+    "as before the left is at most G_A^2 / (1 - gamma) 2 G_x 2 sigma delta_cen^i, and G_A 2 G_x <= "
+    "sigma, G_A <= 1 + gamma.",
 )
 REM2_TD = Claim(
     id="affpcl.rem2_td",
