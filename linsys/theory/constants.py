@@ -141,23 +141,25 @@ def central_affinity_range(stack: FiniteStack) -> Sides:
 
 
 def recovery(stack: FiniteStack) -> Sides:
-    """What turns Appendix G's Theorem 1 into Section 5's, shape (B, 4, n).
+    """What turns Appendix G's Theorem 1 into Section 5's, shape (B, 3, n).
 
-    delta_env^i <= delta_env, delta_cen^i <= delta_env + delta_obj, kappa^i <= kappa, and for the
-    effective levels min{1, nu delta_cen^i} <= min{1, nu delta_env} + min{1, nu delta_obj}.
+    delta_env^i <= delta_env, delta_cen^i <= delta_env + delta_obj, kappa^i <= kappa.
     """
     env, obj = stack.delta_env[:, None], stack.delta_obj[:, None]
-    nu = stack.nu[:, None]
-    effective = np.minimum(1, nu * env) + np.minimum(1, nu * obj)
     like = 0 * stack.delta_cen
     agents = [
         stack.delta_env_agent,
         stack.delta_cen,
         stack.sigma[:, None] / stack.lambda_agent,
-        stack.delta_cen_effective,
     ]
-    worst = [env + like, env + obj + like, stack.kappa[:, None] + like, effective + like]
+    worst = [env + like, env + obj + like, stack.kappa[:, None] + like]
     return np.stack(agents, axis=1), np.stack(worst, axis=1)
+
+
+def effective_recovery(stack: FiniteStack) -> Sides:
+    """min{1, nu delta_cen^i} <= min{1, nu delta_env} + min{1, nu delta_obj}, shape (B, n)."""
+    levels = np.minimum(1, stack.nu * stack.delta_env) + np.minimum(1, stack.nu * stack.delta_obj)
+    return stack.delta_cen_effective, levels[:, None] + 0 * stack.delta_cen
 
 
 def recovery_of_first_constants(stack: FiniteStack) -> Sides:

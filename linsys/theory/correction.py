@@ -35,6 +35,7 @@ from linsys.theory.directions import (
     second_moment,
     variance,
 )
+from linsys.theory.parametrization import objective_level
 
 Numbers = NDArray[Any]
 Sides = tuple[Numbers, Numbers]
@@ -152,13 +153,15 @@ def turned_objectives(angle: Numbers, size: Numbers) -> FiniteStack:
 
 
 def level_of_turned_objectives(stack: FiniteStack, angle: Numbers) -> Sides:
-    """sup ||b^c - b^i|| / (2 G_b) = 1 and delta_obj = sin(angle), shape (B, 2).
+    """sup ||b^c - b^i|| / (2 G_b) = 1 and delta_obj = sin(angle), shape (B, 3).
 
-    For :func:`turned_objectives`.
+    For :func:`turned_objectives`; delta_obj is that of Definition 1, then that of Section 4.
     """
     measured, bound = far_central_objective(stack)
-    return np.stack([measured / bound, stack.delta_obj], axis=1), np.stack(
-        [1 + 0 * angle, np.sin(angle)], axis=1
+    levels = objective_level(stack), stack.delta_obj
+    level = np.sin(angle)
+    return np.stack([measured / bound, *levels], axis=1), np.stack(
+        [1 + 0 * angle, level, level], axis=1
     )
 
 

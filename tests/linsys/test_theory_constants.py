@@ -64,6 +64,7 @@ def spread(seed=0, B=200, n=3, S=4, d=2):
         at.conditioning_by_features,
         at.central_affinity_range,
         at.recovery,
+        at.effective_recovery,
     ],
 )
 def test_holds_on_random_systems(statement):
@@ -121,6 +122,9 @@ def test_half_of_what_recovers_theorem_one_fails():
     assert holds(at.recovery(stack))
     measured, bound = at.recovery(stack)
     assert not holds((measured[:, 2], bound[:, 2] / 2))
+    # nu = 1 and distances of which delta_cen is a good part
+    measured, bound = at.effective_recovery(stack)
+    assert not holds((measured, bound / 5))
 
 
 # Counterexamples, with the numbers of the claims' notes.

@@ -224,3 +224,8 @@ def test_turned_objectives(angle):
     assert holds(*go.far_central_objective(stack))
     assert not holds(go.far_central_objective(stack)[0], 0.99 * 2 * stack.G_b)
     np.testing.assert_allclose(stack.delta_obj, np.sin(angle))
+    # both levels see another weight of the second agent
+    moved = go.turned_objectives(np.array([angle]), np.array([3.0]))
+    moved.theta = moved.theta * np.array([1.0, 1.1])[:, None]
+    measured, bound = go.level_of_turned_objectives(moved, np.array([angle]))
+    assert (abs(measured - bound)[0, 1:] > 1e-3).all()

@@ -155,19 +155,30 @@ COMM25 = Claim(
     id="affpcl.rem1_comm25",
     source="AffPCL, Remark 1",
     text=(
-        "With (22-2) and known ratios AffPCL sends at most 2.5 times as much as FedAvg, 5nd; all "
-        "that line 5 sends is counted, the state as one number."
+        "With (22-2) and known ratios the residuals that AffPCL sends are at most 2.5 times those "
+        "of FedAvg, 5nd numbers; the state is not counted."
     ),
     latex=r"\mathrm{comm}(\mathrm{AffPCL})\le2.5\,\mathrm{comm}(\mathrm{FedAvg})=5nd",
+    kind="count",
+    relation="<=",
+    space=ROUND,
+    measure=lambda s: (sent(s, shared=True, state_size=0), of_fedavg(s, 2.5)),
+    note="Exactly 5nd, 2nd up and 3nd down. With the state it is more: affpcl.rem1_comm25_state.",
+)
+COMM25_STATE = Claim(
+    id="affpcl.rem1_comm25_state",
+    source="AffPCL, Remark 1, with all that line 5 sends",
+    text="The same with the state s^i, counted as one number.",
+    latex=r"5nd+n\le5nd",
     kind="count",
     relation="<=",
     space=ROUND,
     measure=lambda s: (sent(s, shared=True, state_size=1), of_fedavg(s, 2.5)),
     expect="violated",
     note=(
-        "The residuals alone are 2nd up and 3nd down, exactly 5nd. But the server applies rho^i at "
-        "the agents' samples, known or not, and so needs s^j, one number at least: 5nd + n. At d = "
-        "1 that is 3 times FedAvg. A constant, with no effect on any rate."
+        "The server applies rho^i at the agents' samples, known or not, and so needs s^j, one "
+        "number at least: 5nd + n. At d = 1 that is 3 times FedAvg. Remark 1 counts vectors of "
+        "length d, beside which a state may be small. No effect on any rate."
     ),
     corrected="affpcl.rem1_comm25_corrected",
 )

@@ -43,8 +43,8 @@ MEAN_VS_CENTRAL_HETEROGENEOUS = Claim(
     source="AffPCL, Section 5.1",
     text=(
         "In several environments it does not: two agents in one dimension have x_*^0 = x_*^c + "
-        "(x_*^1 - x_*^2)(Abar^2 - Abar^1)/(2(Abar^1 + Abar^2)), with zero added only if they agree "
-        "in one of both."
+        "(x_*^1 - x_*^2)(Abar^2 - Abar^1)/(2(Abar^1 + Abar^2)), and the difference is zero only if "
+        "they have the same solution or the same Abar."
     ),
     latex=r"x_*^0=x_*^c+\tfrac{(x_*^1-x_*^2)(\bar A^2-\bar A^1)}{2(\bar A^1+\bar A^2)}",
     kind="identity",
@@ -69,7 +69,8 @@ BC_FAR = Claim(
     source="AffPCL, Section 5.1",
     text=(
         "||b^c - b^i||_inf can reach 2 G_b whatever delta_obj > 0: for every angle in (0, pi/2) "
-        "there are two agents with delta_obj = sin(angle) and ||b^c - b^1||_inf = 2 G_b."
+        "there are two agents with delta_obj = sin(angle), by Definition 1 as by Section 4, and "
+        "||b^c - b^1||_inf = 2 G_b."
     ),
     latex=r"\delta_{\mathrm{obj}}=\sin\varepsilon,\ \|b^c-b^1\|_\infty=2G_b",
     kind="identity",

@@ -132,15 +132,22 @@ DCEN_RANGE = Claim(
 THM1_RECOVER = Claim(
     id="affpcl.thm1_recover",
     source="AffPCL, Appendix G.1",
-    text=(
-        "delta_env^i <= delta_env, delta_cen^i <= delta_env + delta_obj, kappa^i <= kappa, and "
-        "min{1, nu delta_cen^i} <= min{1, nu delta_env} + min{1, nu delta_obj}."
-    ),
+    text="delta_env^i <= delta_env, delta_cen^i <= delta_env + delta_obj and kappa^i <= kappa.",
     latex=r"\delta_{\mathrm{env}}^i\le\delta_{\mathrm{env}},\ \delta_{\mathrm{cen}}^i\le"
     r"\delta_{\mathrm{env}}+\delta_{\mathrm{obj}},\ \kappa^i\le\kappa",
     kind="upper",
     space=SYSTEMS,
     measure=at.recovery,
+)
+THM1_RECOVER_EFFECTIVE = Claim(
+    id="affpcl.thm1_recover_effective",
+    source="AffPCL, Appendix G.1, for the effective levels",
+    text="min{1, nu delta_cen^i} <= min{1, nu delta_env} + min{1, nu delta_obj}.",
+    latex=r"\min\{1,\nu\delta_{\mathrm{cen}}^i\}\le\min\{1,\nu\delta_{\mathrm{env}}\}"
+    r"+\min\{1,\nu\delta_{\mathrm{obj}}\}",
+    kind="upper",
+    space=SYSTEMS,
+    measure=at.effective_recovery,
 )
 THM1_RECOVER_SEC12 = Claim(
     id="affpcl.thm1_recover_sec12",
