@@ -229,6 +229,6 @@ def independent_bound(stack: RunStack, direction: str = "objective") -> Numbers:
     C = 2 sigma^2 / (lambda^i)^2, as alpha <= lambda / (4 G_A^2) gives E||dx_+||^2 <=
     (1 - (3/2) alpha lambda) ||dx||^2 + 2 alpha^2 sigma^2.
     """
-    at = stack.horizon(stack.limit(40, 4 if direction == "objective" else 8))
+    at = _theorem1_horizon(stack, direction, PAPER)
     noise = 2 * stack.sigma**2 / stack.lambda_agent[:, 0] ** 2
     return np.asarray((stack.own_error[:, 0] + noise * at.log_t) / at.t)

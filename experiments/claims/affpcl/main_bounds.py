@@ -84,10 +84,12 @@ FROM_ZERO = dataclasses.replace(
     systems({**_GIVEN, "doublings": whole_numbers(low=0, high=40)}, SIZES), view=from_zero
 )
 
-SMALL = "alpha^i <= lambda^i / (40 G_A^2), alpha^c <= lambda_c / (4 G_A^2), alpha^b <= lambda_b / 4"
-SMALL_2 = (
-    "alpha^i <= lambda^i / (40 G_A^2), alpha^c <= lambda_c / (8 G_A^2), alpha^b <= lambda_b / 4"
+#: With the common step of all modules, alpha^k lambda^k = ln t / t.
+SMALL = (
+    "alpha^k lambda^k = ln t / t, alpha^i <= lambda^i / (40 G_A^2), alpha^c <= lambda_c / (4 "
+    "G_A^2), alpha^b <= lambda_b / 4"
 )
+SMALL_2 = SMALL.replace("(4 G_A^2)", "(8 G_A^2)")
 LATE = (
     "With alpha^i = ln t / (lambda^i t) the condition of Corollary G.2 reads ln t / t <= "
     "(lambda^i / G_A)^2 / 40: t >= 215 at the best, t >= 4.3e4 for lambda^i = G_A / 10, and t > "
@@ -190,7 +192,8 @@ THM1_CORRECTED = Claim(
     "alpha / (lambda^i)^2 at alpha = ln t / t. The conditions turn 2 w^2 / lambda_c^2 and 2 w^1 / "
     "lambda_b^2 into at most 64 and 96 over (lambda^i)^2. L_0 = ||dx_0^i||^2 + w^2 ||dx_0^c||^2 + "
     "w^1 ||dtheta_0||^2.",
-    note=LATE + "It is below the bound of an agent alone, 2 sigma^2 ln t / (lambda^2 t), only for "
+    note="The theorem prints ln t / (lambda t) for the common step; its proof uses ln t / t, as "
+    "here. " + LATE + "It is below the bound of an agent alone, 2 sigma^2 ln t / (lambda^2 t), only for "
     "n > 152 and nu' delta_cen^i < 1/144.",
 )
 
@@ -229,9 +232,9 @@ THM1_FORMS = Claim(
 THM1_SHARPER = Claim(
     id="affpcl.thm1_explicit_sharper",
     source="AffPCL, Theorem 1 of Appendix G.1, (27) + (22-1) + (20), sharpened",
-    text="alpha^i <= lambda^i / (4 G_A^2), alpha^c <= lambda_c / (4 G_A^2), alpha^b <= lambda_b / "
-    "4: E||x_t^i - x_*^i||^2 <= L_0/t + 72 (sigma^2 ln t / ((lambda^i)^2 t)) (1/n + min{1, nu' "
-    "delta_cen^i}); C with Lemma D.4's weights.",
+    text="alpha^k lambda^k = ln t / t, alpha^i <= lambda^i / (4 G_A^2), alpha^c <= lambda_c / (4 "
+    "G_A^2), alpha^b <= lambda_b / 4: E||x_t^i - x_*^i||^2 <= L_0/t + 72 (sigma^2 ln t / "
+    "((lambda^i)^2 t)) (1/n + min{1, nu' delta_cen^i}); C with Lemma D.4's weights.",
     latex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le\frac{\mathcal L_0}{t}"
     r"+72\frac{\sigma^2\ln t}{(\lambda^i)^2t}"
     r"\Bigl(\frac1n+\min\{1,\max\{\nu,\nu_\Phi\}\,\delta_{\mathrm{cen}}^i\}\Bigr)",
