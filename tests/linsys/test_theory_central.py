@@ -298,6 +298,23 @@ def test_f2_and_f4_as_printed_are_attained_by_one_agent():
     assert 0.99 < tightness(*central.f4_sharper(both)) <= 1
 
 
+@pytest.mark.parametrize(
+    ("name", "stack"),
+    [
+        ("corF1", nearly_opposite(1, delta_x=2.0)),
+        ("corF1_sharper", nearly_opposite(2, delta_x=2.0)),
+        ("corE1_sharper", opposed_estimates(2.0)),
+    ],
+)
+def test_the_longest_step_attains_its_bound_on_the_progress(name, stack):
+    assert 0.99 < tightness(*getattr(central, name)(stack)) <= 1
+
+
+def test_corollary_e1_as_printed_is_two_thirds_attained_by_two_agents():
+    # -a^2 / 2 + (a + sigma)^2 / 8 against sigma^2 / 4 is largest at a = sigma / 3.
+    assert tightness(*central.corE1(opposed_estimates(2 / 3))) == pytest.approx(2 / 3, abs=0.01)
+
+
 def test_f3_is_attained_where_young_is():
     one = np.ones((1, 1, 1))
     stack = system(mu=[[1.0]], A=one, Phi=one, theta=[[1.0]], delta_x=4.0, delta_theta=1.0)

@@ -193,8 +193,8 @@ THM1_CORRECTED = Claim(
     "lambda_b^2 into at most 64 and 96 over (lambda^i)^2. L_0 = ||dx_0^i||^2 + w^2 ||dx_0^c||^2 + "
     "w^1 ||dtheta_0||^2.",
     note="The theorem prints ln t / (lambda t) for the common step; its proof uses ln t / t, as "
-    "here. " + LATE + "It is below the bound of an agent alone, 2 sigma^2 ln t / (lambda^2 t), only for "
-    "n > 152 and nu' delta_cen^i < 1/144.",
+    "here. " + LATE + "It is below the bound of an agent alone, 2 sigma^2 ln t / (lambda^2 t), "
+    "only for n > 152 and nu' delta_cen^i < 1/144.",
 )
 
 THM1_ESTIMATE = Claim(
