@@ -9,7 +9,7 @@ import numpy as np
 from experiments.benchmarks._timing import seconds
 from linsys._compiled import compiled
 from linsys.kernels import simd
-from linsys.kernels.lanes_math import exp2, normal_pair
+from linsys.kernels.lanes_math import exp2, normal_pair, normal_radius
 from linsys.kernels.random import lane_states, load_state, next_bits, store_state
 from linsys.kernels.simd import LANES, load, store
 
@@ -50,7 +50,7 @@ def _normal_loop(at: Any, rng: Any, count: Any) -> None:
         for k in range(0, 32, 2):
             radius, state = next_bits(state)
             angle, state = next_bits(state)
-            p, q = normal_pair(radius, angle)
+            p, q = normal_pair(normal_radius(radius), angle)
             store(at, k, p)
             store(at, k + 1, q)
     store_state(rng, state)

@@ -12,7 +12,7 @@ import numpy as np
 
 from linsys._compiled import compiled
 from linsys._validate import Array
-from linsys.kernels._tiles import TILE, padded
+from linsys.kernels._tiles import TILE, padded, tile_row
 from linsys.kernels.lanes_math import floor_positive, unit_interval
 from linsys.kernels.random import load_state, next_bits, store_state
 from linsys.kernels.simd import (
@@ -97,15 +97,15 @@ def agents(system):
     return system.n, system.d
 
 
-def draw(system, rng, states, indices):
-    n, S = system.n, system.S
+def draw_tile(system, rng, j, states, indices):
+    S = system.S
     state = load_state(rng)
-    for j in range(n):
+    for i in range(j, min(j + TILE, system.n)):
         bits, state = next_bits(state)
         column, fraction = floor_positive(unit_interval(bits) * float(S))
-        at = column + splat_bits(j * S)
+        at = column + splat_bits(i * S)
         taken = to_int(gather(system.alias, at))
-        store_bits(indices, j, select(fraction < gather(system.keep, at), column, taken))
+        store_bits(indices, i, select(fraction < gather(system.keep, at), column, taken))
     store_state(rng, state)
 
 
@@ -136,7 +136,7 @@ def prepare_center(system, center, theta, shared, total, more):
 
 @compiled
 def _correct_agent(system, states, indices, j, shared, x, step, factor, h, total, more, own):
-    d, S = system.d, system.S
+    d, S, rows = system.d, system.S, padded(system.n)
     state = load_bits(indices, j)
     start = state * splat_bits(d * d)
     start_b = (state + splat_bits(j * S)) * splat_bits(d)
@@ -151,7 +151,7 @@ def _correct_agent(system, states, indices, j, shared, x, step, factor, h, total
         target = gather(system.b, start_b + splat_bits(a))
         residual = central - estimate
         store(total, a, load(total, a) + residual)
-        store(h, j * d + a, residual * factor)
+        store(h, tile_row(rows, j, a), residual * factor)
         store(more, a, load(more, a) + (estimate - target))
         store(own, a, (moved - target) - residual)
     for a in range(d):
@@ -166,15 +166,11 @@ def correct_agents(
         _correct_agent(system, states, indices, i, shared, x, step, factor, h, total, more, own)
 
 
-def density_weights(system, states, indices, own, weights, scale):
-    n, S = system.n, system.S
-    rows = padded(n)
-    for j in range(n):
-        state = load_bits(indices, j)
-        for k in range(0, rows, TILE):
-            for r in range(TILE):
-                rho = splat(0.0)
-                if k + r < n:
-                    rho = gather(system.rho, state + splat_bits((k + r) * S))
-                store(weights, k * rows + TILE * j + r, rho)
-        store(scale, j, splat(1.0 / n))
+def density_weights(system, states, indices, j, own, weights, scale):
+    n, S, rows = system.n, system.S, padded(system.n)
+    for i in range(j, min(j + TILE, n)):
+        state = load_bits(indices, i)
+        for k in range(n):
+            rho = gather(system.rho, state + splat_bits(k * S))
+            store(weights, tile_row(rows, i, k), rho)
+        store(scale, i, splat(1.0 / n))

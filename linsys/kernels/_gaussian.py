@@ -20,14 +20,31 @@ from linsys.kernels._tiles import (
     load5,
     padded,
     store5,
+    tile_row,
     zero5,
 )
-from linsys.kernels.lanes_math import exp2, normal_pair
+from linsys.kernels.lanes_math import exp2, normal_pair, normal_radius
 from linsys.kernels.random import load_state, next_bits, store_state
-from linsys.kernels.simd import fma, fnma, load, scalar, splat, store
+from linsys.kernels.simd import (
+    fma,
+    fnma,
+    load,
+    load_bits,
+    maximum,
+    scalar,
+    splat,
+    store,
+    store_bits,
+)
 from linsys.systems import GaussianSystem
 
 __all__ = ["GaussianArrays", "gaussian_arrays"]
+
+
+#: The largest |z| of a normal variate, and the logarithm of the least normal number.
+_LARGEST_NORMAL, _LEAST_POWER = 9.42, -1022.0
+#: Agents that fill up a tile repeat the last one with a weight that is 2^500 times smaller.
+_FILLING = -500.0
 
 
 class GaussianArrays(NamedTuple):
@@ -35,10 +52,11 @@ class GaussianArrays(NamedTuple):
 
     n: int
     d: int
-    means: int  # (N, d)
+    far: bool  # whether a density ratio may underflow
+    means: int  # (N + 1, d), the last row is read where n d is odd
     slopes: int  # (N, d): m_k / log 2
     tiled_slopes: int
-    offsets: int  # (N, N): -|m_j - m_k|^2 / (2 log 2); padded agents weigh next to nothing
+    offsets: int  # (N, N): -|m_k - m_j|^2 / (2 log 2)
     targets: int  # (N, d): Phi_base theta^j
     target_sum: int  # (d,): sum over j of Phi_base theta^j
     A_base: int  # tiled (padded d, d)
@@ -47,12 +65,10 @@ class GaussianArrays(NamedTuple):
     eps_b: float
 
 
-def _padded_rows(matrix: Array, value: float = 0.0) -> Array:
-    """``matrix`` with rows of ``value`` up to a whole number of tiles."""
-    n, d = matrix.shape
-    result = np.full((padded.py_func(n), d), value)
-    result[:n] = matrix
-    return result
+def _padded_rows(matrix: Array) -> Array:
+    """``matrix`` with rows of zeros up to a whole number of tiles."""
+    n = len(matrix)
+    return np.pad(matrix, ((0, padded.py_func(n) - n), (0, 0)))
 
 
 def _tiled(matrix: Array) -> Array:
@@ -65,11 +81,15 @@ def gaussian_arrays(system: GaussianSystem) -> tuple[GaussianArrays, list[Array]
     """Lay a system out for the kernels; the second value must outlive the use of the first."""
     n, d, m = system.n, system.d, system.means
     targets = system.theta @ system.Phi_base.T
-    means, slopes = _padded_rows(m), _padded_rows(m / np.log(2.0))
-    offsets = np.full((len(means), len(means)), -1e300)
-    offsets[:n, :n] = -((m[:, None] - m[None]) ** 2).sum(-1) / np.log(4.0)
+    repeated = m[np.minimum(np.arange(padded.py_func(n)), n - 1)]
+    slopes = repeated / np.log(2.0)
+    gaps = ((repeated[:, None] - repeated[None]) ** 2).sum(-1)
+    offsets = -gaps / np.log(4.0)
+    offsets[n:] += _FILLING
+    # |(m_k - m_j)'z| is at most |m_k - m_j| |z|.
+    least = offsets.min() - np.sqrt(gaps.max() * d) * _LARGEST_NORMAL / np.log(2.0)
     held = [
-        means,
+        _padded_rows(np.vstack([m, np.zeros(d)])),
         slopes,
         _tiled(slopes),
         offsets,
@@ -79,23 +99,31 @@ def gaussian_arrays(system: GaussianSystem) -> tuple[GaussianArrays, list[Array]
         _tiled(_padded_rows(system.Phi_base)),
     ]
     addresses = [a.ctypes.data for a in held]
-    return GaussianArrays(n, d, *addresses, system.eps_A, system.eps_b), held
+    far = bool(least < _LEAST_POWER)
+    return GaussianArrays(n, d, far, *addresses, system.eps_A, system.eps_b), held
 
 
 def agents(system):
     return system.n, system.d
 
 
-def draw(system, rng, states, indices):
-    total = system.n * system.d
+def draw_tile(system, rng, j, states, indices):
+    d, at = system.d, j * system.d
+    count = min(TILE, system.n - j) * d
     state = load_state(rng)
-    for k in range(0, total, 2):
+    # Two loops, each of which has registers for its constants.
+    for k in range(0, count, 2):
         radius, state = next_bits(state)
         angle, state = next_bits(state)
-        first, second = normal_pair(radius, angle)
-        store(states, k, first + scalar(system.means, k))
-        if k + 1 < total:
-            store(states, k + 1, second + scalar(system.means, k + 1))
+        store(states, k, normal_radius(radius))
+        store_bits(states, k + 1, angle)
+    for k in range(0, count, 2):
+        first, second = normal_pair(load(states, k), load_bits(states, k + 1))
+        store(states, k, first + scalar(system.means, at + k))
+        store(states, k + 1, second + scalar(system.means, at + k + 1))
+    # Agents that fill up the tile have no samples, so that sums over the tile pass over them.
+    for k in range(count, TILE * d):
+        store(states, k, splat(0.0))
     store_state(rng, state)
 
 
@@ -178,7 +206,7 @@ def _along_samples(system, states, at, shared, own):
     d = system.d
     on_h = on_estimate = on_target = on_own = zero5()
     for a in range(d):
-        s = load5(states, at + a, d)
+        s = load5(states, a, d)
         on_h = fma5(load(shared, d + a), s, on_h)
         on_estimate = fma5(load(shared, 2 * d + a), s, on_estimate)
         on_target = _dot5(_scalar5(system.targets, at + a, d), s, on_target)
@@ -190,9 +218,9 @@ def _along_samples(system, states, at, shared, own):
 
 
 @compiled
-def _move(s, k, common, target, own, step, factor, on_h, on_own, x, h):
-    """Entry k of x^j and h[j]."""
-    store(h, k, fma(s, on_h, common) * factor)
+def _move(s, common, target, own, step, factor, on_h, on_own, x, k, h, row):
+    """Entry k of x, of some x^j, and the same entry of h[j]."""
+    store(h, row, fma(s, on_h, common) * factor)
     corrected = fma(s, on_own, (own - target) - common)
     store(x, k, fnma(step, corrected, load(x, k)))
 
@@ -210,12 +238,10 @@ def _sum5(u, v, total):
 def correct_agents(
     system, states, indices, j, shared, x, alpha, x_scale, scale, h, total, more, own
 ):
-    d, at = system.d, j * system.d
+    d, at, rows = system.d, j * system.d, padded(system.n)
     for k in range(0, d, TILE):
-        zero = zero5()
-        p, q, r, s, t = common_tile(
-            system.A_base, k, d, x, at, 1, d, (zero, zero, zero, zero, zero)
-        )
+        sums = zero5(), zero5(), zero5(), zero5(), zero5()
+        p, q, r, s, t = common_tile(system.A_base, k, d, x, at, 1, d, sums)
         store5(own, TILE * k, 1, p)
         store5(own, TILE * (k + 1), 1, q)
         store5(own, TILE * (k + 2), 1, r)
@@ -228,14 +254,14 @@ def correct_agents(
     s2, s3 = alpha * scalar(x_scale, j + 2), alpha * scalar(x_scale, j + 3)
     s4 = alpha * scalar(x_scale, j + 4)
     for a in range(d):
-        k = at + a
-        s, y, c = load5(states, k, d), load5(own, TILE * a, 1), load(shared, a)
+        k, row = at + a, tile_row(rows, j, a)
+        s, y, c = load5(states, a, d), load5(own, TILE * a, 1), load(shared, a)
         b = _scalar5(system.targets, k, d)
-        _move(s[0], k, c, b[0], y[0], s0, f[0], g[0], o[0], x, h)
-        _move(s[1], k + d, c, b[1], y[1], s1, f[1], g[1], o[1], x, h)
-        _move(s[2], k + 2 * d, c, b[2], y[2], s2, f[2], g[2], o[2], x, h)
-        _move(s[3], k + 3 * d, c, b[3], y[3], s3, f[3], g[3], o[3], x, h)
-        _move(s[4], k + 4 * d, c, b[4], y[4], s4, f[4], g[4], o[4], x, h)
+        _move(s[0], c, b[0], y[0], s0, f[0], g[0], o[0], x, k, h, row)
+        _move(s[1], c, b[1], y[1], s1, f[1], g[1], o[1], x, k + d, h, row + TILE)
+        _move(s[2], c, b[2], y[2], s2, f[2], g[2], o[2], x, k + 2 * d, h, row + 2 * TILE)
+        _move(s[3], c, b[3], y[3], s3, f[3], g[3], o[3], x, k + 3 * d, h, row + 3 * TILE)
+        _move(s[4], c, b[4], y[4], s4, f[4], g[4], o[4], x, k + 4 * d, h, row + 4 * TILE)
         store(total, a, _sum5(g, s, load(total, a)))
         store(more, a, _sum5(e, s, load(more, a)))
 
@@ -247,7 +273,7 @@ def _deviations(system, states, j, z):
     own = zero5()
     for a in range(d):
         k = j * d + a
-        s, m = load5(states, k, d), _scalar5(system.means, k, d)
+        s, m = load5(states, a, d), _scalar5(system.means, k, d)
         v = s[0] - m[0], s[1] - m[1], s[2] - m[2], s[3] - m[3], s[4] - m[4]
         store5(z, TILE * a, 1, v)
         own = _dot5(_scalar5(system.slopes, k, d), v, own)
@@ -256,6 +282,7 @@ def _deviations(system, states, j, z):
 
 @compiled
 def _offset5(p, k, own):
+    """Numbers k .. k + 4 of p less own."""
     m = _scalar5(p, k, 1)
     return (
         splat(m[0]) - own[0],
@@ -301,11 +328,18 @@ def _log_ratios(system, states, j, z, weights):
 
 
 @compiled
+def _bound(weights, first, step, count):
+    """Raise tiles of five logarithms to that of the least normal number."""
+    for at in range(first, first + count * step, step):
+        for k in range(at, at + TILE):
+            store(weights, k, maximum(load(weights, k), splat(_LEAST_POWER)))
+
+
+@compiled
 def _powers(weights, first, step, count):
     """Replace tiles of five logarithms by their powers of 2; returns the sum of all."""
     total = splat(0.0)
-    for tile in range(count):
-        at = first + tile * step
+    for at in range(first, first + count * step, step):
         p, q, r, s, t = load5(weights, at, 1)
         p, q, r, s, t = exp2(p), exp2(q), exp2(r), exp2(s), exp2(t)
         total = total + (((p + q) + (r + s)) + t)
@@ -313,10 +347,11 @@ def _powers(weights, first, step, count):
     return total
 
 
-def density_weights(system, states, indices, own, weights, scale):
+def density_weights(system, states, indices, j, own, weights, scale):
     rows = padded(system.n)
-    for j in range(0, rows, TILE):
-        _log_ratios(system, states, j, own, weights)
-        for i in range(j, j + TILE):
-            total = _powers(weights, TILE * i, TILE * rows, rows // TILE)
-            store(scale, i, splat(1.0) / total)
+    _log_ratios(system, states, j, own, weights)
+    for i in range(j, min(j + TILE, system.n)):
+        if system.far:
+            _bound(weights, TILE * i, TILE * rows, rows // TILE)
+        total = _powers(weights, TILE * i, TILE * rows, rows // TILE)
+        store(scale, i, splat(1.0) / total)

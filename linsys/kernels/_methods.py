@@ -18,13 +18,13 @@ from linsys.kernels._systems import (
     apply_A,
     correct_agents,
     density_weights,
-    draw,
+    draw_tile,
     objective,
     prepare_A,
     prepare_center,
 )
 from linsys.kernels._tiles import TILE, padded, subtract_weighted_sums
-from linsys.kernels.simd import LANES, fma, load, scalar, select, splat, store
+from linsys.kernels.simd import LANES, fma, load, rows_from, scalar, select, splat, store
 
 __all__ = [
     "AFFPCL",
@@ -72,14 +72,14 @@ class StepCode(NamedTuple):
 class Buffers(NamedTuple):
     """Addresses of everything one block works on, in rows of lanes; N and D are n and d padded."""
 
-    states: int  # N d rows
+    states: int  # N d + 1 rows
     indices: int  # n rows
     x: int  # N d rows
     center: int  # d rows
     theta: int  # d rows
     models: int  # C d rows
     follows: int  # n rows
-    h: int  # N d rows
+    h: int  # N D rows
     weights: int  # N N rows
     scale: int  # N rows
     b: int  # D rows each from here
@@ -97,14 +97,14 @@ def buffers(n: int, d: int, clusters: int) -> tuple[Buffers, Array]:
     N, D = padded.py_func(n), padded.py_func(d)
     models = max(clusters, 1) * d
     counts = [
-        N * d,
+        N * d + 1,
         n,
         N * d,
         d,
         d,
         models,
         n,
-        N * d,
+        N * D,
         N * N,
         N,
         *[D] * 5,
@@ -124,6 +124,12 @@ def buffers(n: int, d: int, clusters: int) -> tuple[Buffers, Array]:
 def _copy_rows(x, x0, y, y0, count):
     for a in range(count):
         store(y, y0 + a, load(x, x0 + a))
+
+
+@compiled
+def _draw(system, n, d, rng, states, indices):
+    for j in range(0, n, TILE):
+        draw_tile(system, rng, j, rows_from(states, j * d), indices)
 
 
 @compiled
@@ -273,18 +279,20 @@ def _clustered_round(system, w, n, d, alpha, clusters):
 
 
 @compiled
-def _affpcl_round(system, method, w, n, d, alpha, x_scale, alpha_center, alpha_objective):
+def _affpcl_round(system, method, rng, w, n, d, alpha, x_scale, alpha_center, alpha_objective):
     if method.implicit:
         _mean_x(n, d, w.x, w.center)
     weighted = method.importance and method.ratio
-    if weighted:
-        density_weights(system, w.states, w.indices, w.own, w.weights, w.scale)
     prepare_center(system, w.center, w.theta, w.shared, w.total, w.more)
-    # One pass over the agents while their vectors are in the nearest cache: x^j moves by its
-    # bias-corrected residual, w.h keeps h^j = A(s^j) x^c - Phi(s^j) theta for the central
-    # directions, w.total sums h^j and w.more sums Phi(s^j) theta - b^j, the residual of (7).  Their
-    # sum is the sum of g^j(x^c).  Without ratios w.scale stays zero and w.h is not used.
+    # A tile of agents at a time, from its samples to its moves, stays in the nearest cache; its
+    # samples are the first rows of w.states.  x^j moves by its bias-corrected residual, w.h keeps
+    # h^j = A(s^j) x^c - Phi(s^j) theta for the central directions, w.total sums h^j and w.more sums
+    # Phi(s^j) theta - b^j, the residual of (7).  Their sum is the sum of g^j(x^c).  Without ratios
+    # w.scale stays zero and w.h is not used.
     for j in range(0, n, TILE):
+        draw_tile(system, rng, j, w.states, w.indices)
+        if weighted:
+            density_weights(system, w.states, w.indices, j, w.own, w.weights, w.scale)
         correct_agents(
             system,
             w.states,
@@ -346,6 +354,22 @@ def _fill(buffer, values, count):
 
 
 @compiled
+def _baseline_round(system, method, w, n, d, t, alpha, x_scale, alpha_center):
+    """One round of any method but AffPCL on the samples in w."""
+    if method.kind == INDEPENDENT or (method.kind == FINETUNE and t >= method.switch):
+        _independent_round(system, w, n, d, alpha, x_scale)
+    elif method.kind == FEDAVG or method.kind == FINETUNE:
+        _fedavg_round(system, w, n, d, alpha_center)
+        _spread_center(w, n, d)
+    elif method.kind == PFEDME:
+        _pfedme_round(system, w, n, d, alpha, x_scale, alpha_center, method.regularization)
+    elif method.kind == DITTO:
+        _ditto_round(system, w, n, d, alpha, x_scale, alpha_center, method.regularization)
+    else:
+        _clustered_round(system, w, n, d, alpha_center, method.clusters)
+
+
+@compiled
 def block(system, method, steps, w, times, rng, x0, theta0, models0, solutions, errors):
     """Run LANES replicates and write squared errors (T, n + 2, LANES); arrays are addresses."""
     n, d = agents(system)
@@ -365,22 +389,14 @@ def block(system, method, steps, w, times, rng, x0, theta0, models0, solutions, 
         while t < times[k]:
             alpha = steps.numerator / (steps.offset + steps.slope * t)
             alpha_center = alpha * steps.center
-            draw(system, rng, w.states, w.indices)
             if method.kind == AFFPCL:
+                alpha_objective = alpha * steps.objective
                 _affpcl_round(
-                    system, method, w, n, d, alpha, steps.x, alpha_center, alpha * steps.objective
+                    system, method, rng, w, n, d, alpha, steps.x, alpha_center, alpha_objective
                 )
-            elif method.kind == INDEPENDENT or (method.kind == FINETUNE and t >= method.switch):
-                _independent_round(system, w, n, d, alpha, steps.x)
-            elif method.kind == FEDAVG or method.kind == FINETUNE:
-                _fedavg_round(system, w, n, d, alpha_center)
-                _spread_center(w, n, d)
-            elif method.kind == PFEDME:
-                _pfedme_round(system, w, n, d, alpha, steps.x, alpha_center, method.regularization)
-            elif method.kind == DITTO:
-                _ditto_round(system, w, n, d, alpha, steps.x, alpha_center, method.regularization)
             else:
-                _clustered_round(system, w, n, d, alpha_center, C)
+                _draw(system, n, d, rng, w.states, w.indices)
+                _baseline_round(system, method, w, n, d, t, alpha, steps.x, alpha_center)
             t += 1
         _record(w, n, d, solutions, errors + k * (n + 2) * (LANES * 8))
 
@@ -390,6 +406,6 @@ def drawn(system, w, rng, rounds, vectors, numbers):
     """Write all samples: vectors (rounds, n d, LANES) and state numbers (rounds, n, LANES)."""
     n, d = agents(system)
     for t in range(rounds):
-        draw(system, rng, w.states, w.indices)
+        _draw(system, n, d, rng, w.states, w.indices)
         _copy_rows(w.states, 0, vectors, t * n * d, n * d)
         _copy_rows(w.indices, 0, numbers, t * n, n)

@@ -23,7 +23,7 @@ __all__ = [
     "apply_A",
     "correct_agents",
     "density_weights",
-    "draw",
+    "draw_tile",
     "objective",
     "prepare_A",
     "prepare_center",
@@ -63,8 +63,8 @@ def _by_system(gaussian: Any, finite: Any) -> Any:
 
 #: (n, d)
 agents = _by_system(_gaussian.agents, _finite.agents)
-#: Draw s^j ~ mu^j for every agent.
-draw = _by_system(_gaussian.draw, _finite.draw)
+#: Draw s^j ~ mu^j for the tile of agents from j on, to the rows of ``states`` from the first on.
+draw_tile = _by_system(_gaussian.draw_tile, _finite.draw_tile)
 #: y <- what all agents share of A(s) x; then ``apply_A`` finishes it for agent j's sample.
 prepare_A = _by_system(_gaussian.prepare_A, _finite.prepare_A)
 apply_A = _by_system(_gaussian.apply_A, _finite.apply_A)
@@ -73,8 +73,8 @@ objective = _by_system(_gaussian.objective, _finite.objective)
 #: shared <- what all agents' h^j(x^c, theta) have in common, for ``correct_agents``; total, more <-
 #: what their sums start from
 prepare_center = _by_system(_gaussian.prepare_center, _finite.prepare_center)
-#: For the tile of agents from j on: x^j <- x^j - alpha_j (g^j(x^j) - h^j); h[j] <- scale[j] h^j;
-#: total <- total + h^j; more <- more + Phi(s^j) theta - b^j
+#: For the tile of agents from j on, whose samples ``states`` begins with: x^j <- x^j - alpha_j
+#: (g^j(x^j) - h^j); h[j] <- scale[j] h^j; total <- total + h^j; more <- more + Phi(s^j) theta - b^j
 correct_agents = _by_system(_gaussian.correct_agents, _finite.correct_agents)
-#: weights[k // 5, j, k % 5] scale[j] = rho^k(s^j) / n: a tile of agents k is contiguous over j
+#: weights[k // 5, j, k % 5] scale[j] = rho^k(s^j) / n for the same tile of agents j
 density_weights = _by_system(_gaussian.density_weights, _finite.density_weights)

@@ -18,6 +18,7 @@ __all__ = [
     "padded",
     "store5",
     "subtract_weighted_sums",
+    "tile_row",
     "zero5",
 ]
 
@@ -108,43 +109,53 @@ def base_product(matrix, d, x, x0, y, y0):
 
 
 @compiled
+def tile_row(rows, j, a):
+    """The row of entry a of agent j among ``rows`` agents: five entries of all agents, five more.
+
+    So are laid out h[j], a being an entry, and weights, a being another agent.
+    """
+    return a // TILE * TILE * rows + TILE * j + a % TILE
+
+
+@compiled
 def _descend5(step, total, x, k):
     store5(x, k, 1, fma5(-step, total, load5(x, k, 1)))
 
 
 @compiled
-def _descend_tile(weights, h, w0, h0, d, count, x, x0, s0, s1, s2, s3, s4):
-    """x^i <- x^i - s_i sum_j w^i_j h[j] for five agents i and five entries from row x0 on."""
+def _descend_tile(weights, w0, h, h0, n, d, alpha, x_scale, i, x, x0):
+    """x^i <- x^i - alpha_i sum_j w^i_j h[j] for five agents i and five entries from row x0 on."""
     p = q = r = s = t = zero5()
-    for j in range(count):
-        v = load5(h, h0 + j * d, 1)
-        k = w0 + TILE * j
-        p = fma5(load(weights, k), v, p)
-        q = fma5(load(weights, k + 1), v, q)
-        r = fma5(load(weights, k + 2), v, r)
-        s = fma5(load(weights, k + 3), v, s)
-        t = fma5(load(weights, k + 4), v, t)
-    _descend5(s0, p, x, x0)
-    _descend5(s1, q, x, x0 + d)
-    _descend5(s2, r, x, x0 + 2 * d)
-    _descend5(s3, s, x, x0 + 3 * d)
-    _descend5(s4, t, x, x0 + 4 * d)
+    for j in range(n):
+        k = TILE * j
+        v = load5(h, h0 + k, 1)
+        p = fma5(load(weights, w0 + k), v, p)
+        q = fma5(load(weights, w0 + k + 1), v, q)
+        r = fma5(load(weights, w0 + k + 2), v, r)
+        s = fma5(load(weights, w0 + k + 3), v, s)
+        t = fma5(load(weights, w0 + k + 4), v, t)
+    _descend5(alpha * scalar(x_scale, i), p, x, x0)
+    _descend5(alpha * scalar(x_scale, i + 1), q, x, x0 + d)
+    _descend5(alpha * scalar(x_scale, i + 2), r, x, x0 + 2 * d)
+    _descend5(alpha * scalar(x_scale, i + 3), s, x, x0 + 3 * d)
+    _descend5(alpha * scalar(x_scale, i + 4), t, x, x0 + 4 * d)
 
 
 @compiled
 def subtract_weighted_sums(weights, h, n, d, alpha, x_scale, x):
-    """x^i <- x^i - alpha_i sum_j w^i_j h[j], where weights[i // 5, j, i % 5] = w^i_j."""
+    """x^i <- x^i - alpha_i sum_j w^i_j h[j], with both laid out by :func:`tile_row`.
+
+    A tile of entries of all h[j] stays in the nearest cache while the weights stream by.
+    """
     rows = padded(n)
-    for i in range(0, rows, TILE):
-        s0, s1 = alpha * scalar(x_scale, i), alpha * scalar(x_scale, i + 1)
-        s2, s3 = alpha * scalar(x_scale, i + 2), alpha * scalar(x_scale, i + 3)
-        s4 = alpha * scalar(x_scale, i + 4)
-        for a in range(0, d - 4, TILE):
-            _descend_tile(weights, h, i * rows, a, d, n, x, i * d + a, s0, s1, s2, s3, s4)
-        for a in range(d // TILE * TILE, d):
-            for k in range(TILE):
-                total = splat(0.0)
-                for j in range(n):
-                    total = fma(load(weights, i * rows + TILE * j + k), load(h, j * d + a), total)
-                step = -alpha * scalar(x_scale, i + k)
-                store(x, (i + k) * d + a, fma(step, total, load(x, (i + k) * d + a)))
+    for a in range(0, d - 4, TILE):
+        for i in range(0, rows, TILE):
+            _descend_tile(weights, i * rows, h, a * rows, n, d, alpha, x_scale, i, x, i * d + a)
+    for a in range(d // TILE * TILE, d):
+        for i in range(n):
+            total = splat(0.0)
+            for j in range(n):
+                w = load(weights, tile_row(rows, j, i))
+                total = fma(w, load(h, tile_row(rows, j, a)), total)
+            step = -alpha * scalar(x_scale, i)
+            store(x, i * d + a, fma(step, total, load(x, i * d + a)))

@@ -17,7 +17,6 @@ from linsys.kernels.simd import (
     fma,
     fnma,
     lookup,
-    maximum,
     splat,
     splat_bits,
     sqrt,
@@ -25,7 +24,7 @@ from linsys.kernels.simd import (
     to_int,
 )
 
-__all__ = ["exp2", "minus_two_log", "normal_pair", "sincos", "unit_interval"]
+__all__ = ["exp2", "minus_two_log", "normal_pair", "normal_radius", "sincos", "unit_interval"]
 
 
 def _bits(value: Decimal | float) -> int:
@@ -52,8 +51,7 @@ _power = lookup("_power", [_bits(Decimal(2) ** (Decimal(i) / 16)) - i * _STEP fo
 
 @compiled
 def exp2(x):
-    """2^x for x < 1023.5; below -1022 the result is 2^-1022, the least normal number."""
-    x = maximum(x, splat(-1022.0))
+    """2^x for -1022 <= x < 1023.5."""
     shifted = x + _ROUND
     r = x - (shifted - _ROUND)
     sixteenths = float_to_bits(shifted)
@@ -95,14 +93,15 @@ def minus_two_log(x):
     sixteenth = biased >> splat_bits(48)
     f = fma(m, _reciprocal_of(sixteenth), splat(-1.0))
     # -2 log(1 + f) / f on |f| <= 0.0298, degree 8: 1e-17
-    p = fma(f, splat(-0.22258592118499437), splat(0.2504000620231024))
-    p = fma(p, f, splat(-0.28571404339388623))
-    p = fma(p, f, splat(0.3333330667868813))
-    p = fma(p, f, splat(-0.40000000005978414))
-    p = fma(p, f, splat(0.500000000065761))
-    p = fma(p, f, splat(-0.6666666666666626))
-    p = fma(p, f, splat(0.9999999999999957))
-    p = fma(p, f, splat(-2.0))
+    f2 = f * f
+    even = fma(f2, splat(-0.22258592118499437), splat(-0.28571404339388623))
+    odd = fma(f2, splat(0.2504000620231024), splat(0.3333330667868813))
+    even = fma(even, f2, splat(-0.40000000005978414))
+    odd = fma(odd, f2, splat(0.500000000065761))
+    even = fma(even, f2, splat(-0.6666666666666626))
+    odd = fma(odd, f2, splat(0.9999999999999957))
+    even = fma(even, f2, splat(-2.0))
+    p = fma(odd, f, even)
     return fma(f, p, fma(k, splat(_MINUS_TWO_LOG2), _log_of(sixteenth)))
 
 
@@ -144,13 +143,17 @@ def unit_interval(bits):
 
 
 @compiled
-def normal_pair(bits_radius, bits_angle):
-    """Two independent standard normals by Box-Muller; |z| <= sqrt(128 ln 2) = 9.42."""
-    u = to_float(bits_radius | splat_bits(1)) * 2.0**-64
-    radius = sqrt(minus_two_log(u))
+def normal_radius(bits):
+    """Length of a pair of independent standard normals; at most sqrt(128 ln 2) = 9.42."""
+    return sqrt(minus_two_log(to_float(bits | splat_bits(1)) * 2.0**-64))
+
+
+@compiled
+def normal_pair(radius, bits):
+    """Two independent standard normals by Box and Muller: a radius at a uniform angle."""
     # The low four bits turn by sixteenths, the upper 52 within one.
-    fraction = bits_to_float((bits_angle >> splat_bits(12)) | splat_bits(_ONE_BITS)) - 1.5
-    sine, cosine = sincos(fraction, bits_angle)
+    fraction = bits_to_float((bits >> splat_bits(12)) | splat_bits(_ONE_BITS)) - 1.5
+    sine, cosine = sincos(fraction, bits)
     return radius * sine, radius * cosine
 
 

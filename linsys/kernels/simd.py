@@ -34,6 +34,7 @@ __all__ = [
     "load_bits",
     "lookup",
     "maximum",
+    "rows_from",
     "scalar",
     "select",
     "splat",
@@ -242,6 +243,16 @@ def _memory(name: str, result: Any, kind: Any, doc: str) -> tuple[Any, Any]:
     load_typed.__name__, store_typed.__name__ = f"load{name}", f"store{name}"
     load_typed.__doc__, store_typed.__doc__ = f"Read {doc}.", f"Write {doc}."
     return intrinsic(load_typed), intrinsic(store_typed)
+
+
+@intrinsic
+def rows_from(typingctx: Any, address: Any, index: Any) -> Any:
+    """The address of row ``index``."""
+
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.add(args[0], builder.mul(args[1], ir.Constant(_I64, LANES * 8)))
+
+    return signature(types.intp, types.intp, types.intp), lower
 
 
 load, store = _memory("", F, _vector(_F64), "row ``index`` of lanes of doubles")

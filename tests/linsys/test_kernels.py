@@ -24,6 +24,7 @@ from linsys.algorithms import (
     iterate,
 )
 from linsys.kernels import Trajectory, _methods, draw, simulate
+from linsys.kernels._gaussian import gaussian_arrays
 from linsys.systems import FiniteSystem
 from tests.linsys._examples import finite_system
 
@@ -197,11 +198,16 @@ def test_equality_sees_a_change_of_a_baseline(kind: str, method: str) -> None:
         )
 
 
-def test_means_far_apart_have_next_to_no_ratio() -> None:
+@pytest.mark.parametrize("apart", [1.0, 14.0, 15.0, 40.0])
+@pytest.mark.parametrize("away", [0.0, 20.0])
+def test_means_far_apart_have_next_to_no_ratio(apart: float, away: float) -> None:
     """Ratios underflow between most pairs of agents; nothing becomes NaN and equality holds."""
-    means = 40.0 * np.arange(12.0).reshape(6, 2) / 12
-    system = GaussianSystem(means, np.ones((6, 2)) + means, np.eye(2), np.eye(2))
-    assert system.observe(means).density_ratio().min() < 1e-300
+    means = apart * np.arange(12.0).reshape(6, 2) / 12
+    system = GaussianSystem(means + away, np.ones((6, 2)) + means, np.eye(2), np.eye(2))
+    arrays, _ = gaussian_arrays(system)
+    assert arrays.far == (apart > 14)
+    if apart == 40:
+        assert system.observe(means + away).density_ratio().min() < 1e-300
     steps = schedules(system)["constant"]
     assert_same_errors(by_kernel(system, AffPCL(), steps), by_reference(system, AffPCL(), steps))
 
