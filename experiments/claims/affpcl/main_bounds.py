@@ -25,7 +25,7 @@ RUN = {
     "doublings": whole_numbers(low=0, high=16),
     "later": whole_numbers(low=0, high=4),
 }
-SIZES = {"n": (1, 3), "S": (1, 3), "d": (1, 1)}
+SIZES = {"n": (1, 3), "S": (1, 3), "d": (1, 2)}
 RUNS = dataclasses.replace(systems(RUN, SIZES), view=m.RunStack)
 
 
@@ -70,7 +70,7 @@ COMMON = Space(
         "x0": reals("n", "d"),
         "later": whole_numbers(low=0, high=4),
     },
-    sizes={"n": (1, 3), "S": (1, 3), "d": (1, 1)},
+    sizes=SIZES,
     repair=monotone_mean,
     view=common,
     assumes={"sym(Abar) > 0": lambda s: s.lambda_A > 0},
