@@ -26,6 +26,7 @@ from experiments.affpcl._rates_systems import (
 )
 from experiments.audit import Regime
 from linsys.algorithms import AffPCL, Steps
+from linsys.heterogeneity import delta_cen
 from linsys.moments import ExactTrajectory, exact_moments
 from linsys.stability import largest_stable_step
 
@@ -95,12 +96,26 @@ def against_n(errors: Errors, name: str, build: Callable[[Pieces, int], Types]) 
     return exact(f"{name}: error against n", "n", exponent(n, curves))
 
 
+def of_pairs(types: Types) -> float:
+    """The larger of the true delta_env and delta_obj."""
+    return max(types.heterogeneity)
+
+
+def from_centre(types: Types) -> float:
+    """The true delta_cen^1."""
+    return float(delta_cen(types.system).value[0])
+
+
 def against_distance(
-    algorithm: AffPCL, name: str, build: Callable[[Pieces, int, float], Types]
+    algorithm: AffPCL,
+    name: str,
+    build: Callable[[Pieces, int, float], Types],
+    distance: Callable[[Types], float] = of_pairs,
+    variable: str = "1/delta",
 ) -> Regime:
     """Exponent -1 in 1/delta of the algorithm's error over that of learning alone, n to infinity.
 
-    delta is the larger of the true delta_env and delta_obj.
+    delta is what ``distance`` says, of 200 agents.
     """
     curves, levels = [], []
     for k in range(INSTANCES):
@@ -112,11 +127,11 @@ def against_distance(
                 return build(given, n, level)
 
             ratio.append(float(many_agents(population, 200, FAR, algorithm).max()))
-            delta.append(max(population(200).heterogeneity))
+            delta.append(distance(population(200)))
         curves.append(ratio)
         levels.append(1.0 / np.array(delta))
     slopes = [exponent(x, [y]) for x, y in zip(levels, curves, strict=True)]
-    return exact(name, "1/delta", max(slopes))
+    return exact(name, variable, max(slopes))
 
 
 def smooth_objectives(given: Pieces, n: int, level: float) -> Types:
@@ -127,6 +142,17 @@ def smooth_objectives(given: Pieces, n: int, level: float) -> Types:
 def weak_objectives(given: Pieces, n: int, level: float) -> Types:
     """Objectives that move apart in a direction that the system hardly sees, with nu = 1."""
     return ill_conditioned(n, level)
+
+
+def hidden_objectives(given: Pieces, n: int, level: float) -> Types:
+    """Objectives b^i(s) that stay apart while their means bbar^i meet, with nu = 1.
+
+    A = 1, Phi is 1 or 2 level - 1 with even chance, theta^i = 1 in one half of the agents and -1 in
+    the other. So Phibar = level, G_b = 1, sigma = 2, lambda^i = 1 and delta_cen^i = level / 2.
+    """
+    one = np.ones((2, 1, 1))
+    Phi = one * np.array([1.0, 2.0 * level - 1.0])[:, None, None]
+    return Types(one, Phi, np.full((2, 2), 0.5), np.array([[1.0], [-1.0]]), (n // 2, n - n // 2))
 
 
 def smooth_environments(given: Pieces, n: int, level: float) -> Types:

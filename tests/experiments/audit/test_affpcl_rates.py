@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from experiments.audit import RateClaim
 from experiments.audit._catalogue import select
 from experiments.audit._rates import of_regimes
-from experiments.claims.affpcl import rates
+from experiments.claims.affpcl import _regimes, rates
+from linsys import heterogeneity
 
 #: Main statements, and variables in which the stated exponent is attained.
 ATTAINED = {
@@ -17,8 +19,6 @@ ATTAINED = {
     "affpcl.prop2": {"t", "n", "1/delta"},
     "affpcl.coe_rate": {"t", "n"},
     "affpcl.thm1_main": {"t", "n", "1/delta"},
-    "affpcl.eq9": {"t", "n", "1/delta_cen"},
-    "affpcl.thm1_c2": {"t", "n", "1/delta_cen"},
     "affpcl.ex1": {"t", "1/(delta_env d)"},
     "affpcl.ex2_rate": {"t", "1/delta_env"},
 }
@@ -38,6 +38,30 @@ def test_the_exponent_is_attained_and_a_larger_one_refuted(name: str) -> None:
             for r in regimes
         ]
         assert of_regimes(wrong)[0] == "violated"
+
+
+@pytest.mark.parametrize("name", ["affpcl.eq9", *(f"affpcl.thm1_c{k}" for k in (1, 2, 3, 4))])
+def test_noise_of_objectives_refutes_central_affinity_and_nothing_else_does(name: str) -> None:
+    (entry,) = (item.entry for item in select([name]))
+    assert isinstance(entry, RateClaim)
+    *others, hidden = entry.regimes()
+    assert of_regimes(others)[0] == "consistent"
+    assert hidden.variable == "1/delta_cen"
+    assert hidden.measured == pytest.approx(0, abs=1e-9)  # no better than learning alone
+    assert of_regimes([hidden])[0] == "violated"
+
+
+def test_hidden_objectives_are_what_the_note_says() -> None:
+    level = 0.01
+    types = _regimes.hidden_objectives(_regimes.pieces(0), 8, level)
+    system = types.system
+    assert heterogeneity.nu(system).value == pytest.approx(1)
+    assert heterogeneity.delta_obj(system, "weights").value == pytest.approx(1)
+    assert _regimes.from_centre(types) == pytest.approx(level / 2)
+    assert np.abs(system.x_star).max() == pytest.approx(level)
+    assert np.linalg.norm(system.Phi, 2, axis=(1, 2)).max() <= 1
+    noise = system.b[0] - system.mu[0] @ system.b[0]
+    assert np.abs(noise).min() > 0.98
 
 
 def test_the_horizon_of_temporal_differences_enters_squared() -> None:
