@@ -187,4 +187,5 @@ def exact(name: str, variable: str, exponent: float, predicted: float = -1.0) ->
 def exponent(x: Values, curves: Sequence[Sequence[float] | Values]) -> float:
     """The exponent in x, in any order, of the curve that falls least."""
     order = np.argsort(x)
-    return slowest(x[order], [np.asarray(curve)[order] for curve in curves]).value
+    slope = slowest(x[order], [np.asarray(curve)[order] for curve in curves])
+    return round(slope.value, 9)  # below is rounding
