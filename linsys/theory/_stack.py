@@ -262,6 +262,12 @@ class FiniteStack:
         return np.asarray(product / np.maximum(1, product))
 
     @cached_property
+    def delta_cen_effective_both(self) -> Numbers:
+        """min{1, max{nu, nu of Phi} delta_cen^i}, what Lemma D.2's second half needs, (B, n)."""
+        product = np.maximum(self.nu, self.nu_Phi)[:, None] * self.delta_cen
+        return np.asarray(product / np.maximum(1, product))
+
+    @cached_property
     def chi2_agent(self) -> Numbers:
         """chi^2(mu^i, mu^0), shape (B, n)."""
         return np.asarray(((1 - self.rho) ** 2 * self.mu0[:, None]).sum(axis=-1))

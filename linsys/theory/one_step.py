@@ -86,10 +86,7 @@ class PersonalStack(FiniteStack):
 
     def effective(self, which: str) -> Numbers:
         """The effective affinity of every agent, "printed" or "safe", shape (B, n)."""
-        if which == "printed":
-            return self.delta_cen_effective
-        factor = np.maximum(self.nu, self.nu_Phi)[:, None]
-        return np.asarray(np.minimum(1, factor * self.delta_cen))
+        return self.delta_cen_effective if which == "printed" else self.delta_cen_effective_both
 
     def step(self, divisor: int) -> Numbers:
         """alpha^i = share lambda^i / (divisor G_A^2), shape (B, n)."""

@@ -99,10 +99,8 @@ def theorem1_of_small_steps(stack: FiniteStack) -> Sides:
 
     nu' is the larger of nu and its counterpart of Phi.
     """
-    factor = np.maximum(stack.nu, stack.nu_Phi)[:, None]
-    effective = np.minimum(1, factor * stack.delta_cen)
     scale = stack.sigma[:, None] ** 2 / stack.lambda_agent
-    return together(stack), scale / stack.n + 9 * scale * effective
+    return together(stack), scale / stack.n + 9 * scale * stack.delta_cen_effective_both
 
 
 def free_ride(stack: FiniteStack) -> Sides:

@@ -60,6 +60,10 @@ TWINS: dict[str, Callable[[FiniteSystem], Any]] = {
     "delta_cen_effective": lambda s: np.minimum(
         1.0, float(het.nu(s)) * np.asarray(het.delta_cen(s, "weights"))
     ),
+    "delta_cen_effective_both": lambda s: np.minimum(
+        1.0,
+        max(float(het.nu(s)), float(het.nu(s, "Phi"))) * np.asarray(het.delta_cen(s, "weights")),
+    ),
     "chi2_agent": lambda s: het.chi2_agent(s),
 }
 #: Both sides round: eps times the largest condition number of what :func:`systems` makes.
