@@ -14,5 +14,10 @@ any deep learning library.
 :class:`mgda.critic.LinearCritic`     linear critics: fixed points, temporal differences
 :mod:`mgda.trajectories`              sampled transitions and stochastic gradients, compiled
 :mod:`mgda.actor_critic`              gradient oracles for algorithms: exact, or as in T-FIRM
+:class:`mgda.firm.FIRM`               clients resolve their conflicts: Algorithms 1 and 2
+:class:`mgda.fedcmoo.FedCMOO`         the server resolves them from all gradients
+:mod:`mgda.scalarization`             fixed weights, or one objective
+:mod:`mgda.runs`                      run any of them, with returns, gaps and drifts on record
+:mod:`mgda.drift`                     disagreement of weights, drift of parameters
 ====================================  ============================================================
 """

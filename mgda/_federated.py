@@ -1,0 +1,242 @@
+"""What the federated multi-objective algorithms share: states, local steps, aggregation, bytes.
+
+C clients ascend J with parameters of their own, theta^c <- theta^c + alpha sum_j lambda^{j,c}
+g^{j,c}, and every K steps all of them go on from the mean. How the weights lambda^c come about
+makes the algorithm. (Algorithm 1 of FIRM prints a minus, as if g were gradients of losses; its
+theory, from equation (5) on, ascends.)
+
+An algorithm sees arrays only: parameters (..., C, d) with axes of replicates in front, gradients
+(..., C, d, M) with one column for each objective, in NumPy or torch. Weights are small and stay in
+NumPy's float64.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from linsys._validate import Array, InputError, choice, number, whole
+from mgda.simplex import min_norm, regulariser
+
+__all__ = [
+    "Federated",
+    "MinNorm",
+    "State",
+    "Traffic",
+    "as_numpy",
+    "check_simplex",
+    "client_mean",
+    "like",
+]
+
+#: Rounding of sums of weights, which the caller may have computed.
+_SUM = 1e-9
+
+
+class State(NamedTuple):
+    """Everything a run goes on from.
+
+    Attributes:
+        theta: parameters of the clients, shape (..., C, d).
+        weights: lambda of the last step, shape (..., C, M); None before the first one, which
+            stands for equal weights.
+        t: local steps taken.
+        memory: what the oracle keeps.
+    """
+
+    theta: Any
+    weights: Array | None
+    t: int = 0
+    memory: Any = None
+
+
+class Traffic(NamedTuple):
+    """Bytes of all clients together: ``up`` to the server and ``down`` from it."""
+
+    up: int
+    down: int
+
+
+def as_numpy(array: Any) -> Array:
+    """An array of any namespace, or nested lists, as float64 of NumPy."""
+    found = array.detach().cpu() if hasattr(array, "detach") else array
+    return np.asarray(found, dtype=np.float64)
+
+
+def client_mean(rows: Any) -> Any:
+    """Mean over the clients of (..., C, k), repeated for each of them."""
+    xp = array_namespace(rows)
+    return xp.mean(rows, axis=-2, keepdims=True) + xp.zeros_like(rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Federated(ABC):
+    """Local steps and aggregation; a subclass says what the weights are.
+
+    Args:
+        alpha: step size.
+        K: local steps between aggregations.
+        restart: where local steps start from the server's parameters. "aggregation" is Algorithm 1:
+            after each aggregation. "step" is what Algorithm 2 prints, at every step t: only the
+            last step before an aggregation then counts, the others are thrown away. Algorithm 2
+            also aggregates when t mod K = 0, first after a single step; here it is always after K
+            of them.
+    """
+
+    alpha: float
+    K: int = 1
+    restart: str = "aggregation"
+
+    def __post_init__(self) -> None:
+        number("alpha", self.alpha, low=0.0, low_open=True)
+        whole("K", self.K, low=1)
+        choice("restart", self.restart, ("aggregation", "step"))
+
+    def init(self, theta0: Any, *, weights: Array | None = None, memory: Any = None) -> State:
+        """Start at the mean of theta0 (..., C, d), which the server broadcasts.
+
+        Args:
+            theta0: an array of floats.
+            weights: lambda_0 on the simplex, shape (..., C, M); equal weights without them.
+            memory: what the oracle keeps, ``oracle.init()``.
+
+        Raises:
+            InputError: parameters or weights of another kind, NaN or infinity among them.
+        """
+        _check("theta0", theta0, 2, "(..., C, d)")
+        if weights is None:
+            return State(client_mean(theta0), None, 0, memory)
+        _check("weights", weights, 2, "(..., C, M)")
+        found = as_numpy(weights)
+        if found.shape[:-1] != tuple(theta0.shape[:-1]):
+            raise InputError(
+                f"`weights` must have shape {(*theta0.shape[:-1], 'M')}; found {found.shape}"
+            )
+        return State(client_mean(theta0), check_simplex("weights", found), 0, memory)
+
+    def step(self, state: State, gradients: Any, memory: Any = None) -> State:
+        """One local step of every client, and the aggregation where it is due.
+
+        Args:
+            state: the current one.
+            gradients: g^{j,c} at ``state.theta``, shape (..., C, d, M).
+            memory: what the oracle keeps from now on.
+
+        Returns:
+            The next state; its ``weights`` are those of this step.
+
+        Raises:
+            InputError: gradients of another shape, or NaN or infinity among them.
+        """
+        self._check_gradients(state, gradients)
+        weights = self.weigh(state, gradients)
+        xp = array_namespace(state.theta)
+        moved = state.theta + self.alpha * (gradients @ like(gradients, weights)[..., None])[..., 0]
+        if (state.t + 1) % self.K == 0:
+            theta = client_mean(moved)
+        else:
+            theta = moved if self.restart == "aggregation" else state.theta
+        return State(xp.astype(theta, state.theta.dtype), weights, state.t + 1, memory)
+
+    @abstractmethod
+    def weigh(self, state: State, gradients: Any) -> Array:
+        """lambda^c of this step, shape (..., C, M)."""
+
+    @abstractmethod
+    def solve(self, gradients: Any) -> Array:
+        """Weights (..., M) that the algorithm's own problem gives for gradients (..., d, M)."""
+
+    def bytes_per_round(self, clients: int, d: int, M: int, *, itemsize: int = 4) -> Traffic:
+        """Bytes of one round: every client sends its parameters, and receives their mean.
+
+        Args:
+            clients: C.
+            d: number of parameters.
+            M: number of objectives.
+            itemsize: bytes of a float.
+        """
+        numbers = whole("clients", clients, low=1) * whole("d", d, low=1)
+        whole("M", M, low=1)
+        total = numbers * whole("itemsize", itemsize, low=1)
+        return Traffic(total, total)
+
+    def _check_gradients(self, state: State, gradients: Any) -> None:
+        shape, wanted = tuple(getattr(gradients, "shape", ())), tuple(state.theta.shape)
+        M = "M" if state.weights is None else state.weights.shape[-1]
+        known = state.weights is None or shape[-1:] == (M,)
+        if shape[:-1] != wanted or not known or shape[-1] == 0:
+            expected = ", ".join(str(size) for size in (*wanted, M))
+            raise InputError(f"`gradients` must have shape ({expected}); found {shape}")
+        xp = array_namespace(state.theta, gradients)
+        finite = xp.all(xp.all(xp.isfinite(gradients), axis=-1), axis=-1)
+        if not bool(xp.all(finite)):
+            where = tuple(int(k) for k in np.argwhere(as_numpy(finite) == 0)[0])
+            replicate = f" of replicate {where[:-1]}" if len(where) > 1 else ""
+            raise InputError(
+                "`gradients` must be finite; found NaN or infinity "
+                f"at client {where[-1]}{replicate}, step {state.t}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinNorm(Federated):
+    """Weights from min lambda'(G + R) lambda over the simplex, :mod:`mgda.simplex`.
+
+    Args:
+        beta: R = (beta / 2) I, equation (1).
+        preference: p > 0 with R = Diag(1 / p) in its place, equation (3), and ``beta`` zero.
+        normalise: divide the Gram matrix by (1/M) tr G, equation (9).
+    """
+
+    beta: float = 0.0
+    preference: Sequence[float] | None = None
+    normalise: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        size = 1 if self.preference is None else len(self.preference)
+        regulariser(size, self.beta, self.preference)
+        if not isinstance(self.normalise, bool):
+            raise InputError(f"`normalise` must be True or False; found {self.normalise!r}")
+
+    def solve(self, gradients: Any) -> Array:
+        """lambda^* of gradients (..., d, M), shape (..., M)."""
+        found = min_norm(
+            gradients, beta=self.beta, preference=self.preference, normalise=self.normalise
+        )
+        return found.weights
+
+
+def check_simplex(name: str, weights: Array) -> Array:
+    """Return weights (..., M) that are not negative and sum to one."""
+    if (weights < 0).any() or (np.abs(weights.sum(axis=-1) - 1.0) > _SUM).any():
+        raise InputError(
+            f"`{name}` must be non-negative and sum to 1; found the least {weights.min():.6g} "
+            f"and sums from {weights.sum(axis=-1).min():.6g} to {weights.sum(axis=-1).max():.6g}"
+        )
+    return weights
+
+
+def _check(name: str, value: Any, ndim: int, shape: str) -> None:
+    """A finite array of floats with ``ndim`` axes or more, none of them empty."""
+    try:
+        xp = array_namespace(value)
+    except TypeError:
+        raise InputError(f"`{name}` must be an array; found {type(value).__name__}") from None
+    if not xp.isdtype(value.dtype, "real floating"):
+        raise InputError(f"`{name}` must hold real floating numbers; found dtype {value.dtype}")
+    if value.ndim < ndim or 0 in tuple(value.shape):
+        raise InputError(f"`{name}` must have shape {shape}; found {tuple(value.shape)}")
+    if not bool(xp.all(xp.isfinite(value))):
+        raise InputError(f"`{name}` must be finite; found NaN or infinity")
+
+
+def like(array: Any, weights: Array) -> Any:
+    """Weights in the namespace, dtype and device of an array."""
+    xp = array_namespace(array)
+    return xp.asarray(weights, dtype=array.dtype, device=getattr(array, "device", None))

@@ -1,0 +1,96 @@
+"""How far apart clients are: in their weights (disagreement drift) and in their parameters.
+
+Equation (7) of FIRM splits the error of the averaged direction (1/C) sum_c sum_j lambda^{j,c}
+g^{j,c}; the parts that are due to differences between clients are measured here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from linsys._validate import Array, InputError
+from mgda._federated import as_numpy
+
+__all__ = ["client_drift", "disagreement", "gradient_drift", "weight_spread"]
+
+
+def disagreement(gradients: Any, weights: ArrayLike, reference: ArrayLike | None = None) -> Array:
+    """T_disagr = ||(1/C) sum_c sum_j g^{j,c} (lambda^{j,c} - ref^j)||^2, shape (...).
+
+    The text has two readings of ref. Equation (7) takes the mean weights of the clients; Appendix
+    F (14) an ideal lambda_t, which Remark 4 calls globally optimal: the weights that the problem
+    gives for the true gradients, ``algorithm.solve(true gradients)``.
+
+    Args:
+        gradients: g^{j,c}, shape (..., C, d, M), of any array namespace.
+        weights: lambda^c, shape (..., C, M).
+        reference: ref, shape (..., M); the mean weights without it, and exactly zero is returned
+            where all clients have the same.
+
+    >>> gradients = np.array([[[1.0, 0.0]], [[0.0, 1.0]]])  # two clients, d = 1, M = 2
+    >>> disagreement(gradients, [[1.0, 0.0], [0.0, 1.0]])  # both drift by 1/2, the same way
+    array(0.25)
+    """
+    arrays, given = _pair(gradients, weights)
+    if reference is None:
+        deviations = _deviations(given)
+    else:
+        deviations = given - np.asarray(reference, dtype=np.float64)[..., None, :]
+    mean = (arrays @ deviations[..., None])[..., 0].mean(axis=-2)
+    return np.asarray((mean**2).sum(axis=-1))
+
+
+def weight_spread(weights: ArrayLike) -> Array:
+    """Root mean square of ||lambda^c - mean lambda|| over the clients of (..., C, M), (...).
+
+    >>> weight_spread([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5], [0.5, 0.5]])
+    array(0.5)
+    """
+    return np.asarray(np.sqrt(client_drift(np.asarray(weights, dtype=np.float64))))
+
+
+def client_drift(theta: Any) -> Array:
+    """(1/C) sum_c ||theta^c - theta_bar||^2 for parameters (..., C, d), shape (...).
+
+    Zero after an aggregation.
+
+    >>> client_drift(np.array([[0.0], [2.0]]))
+    array(1.)
+    """
+    deviations = _deviations(as_numpy(theta))
+    return np.asarray((deviations**2).sum(axis=-1).mean(axis=-1))
+
+
+def gradient_drift(local: Any, mean: Any, weights: ArrayLike) -> Array:
+    """T_{1,2} = ||((1/C) sum_c grad J(theta^c) - grad J(theta_bar)) lambda||^2 of (13), (...).
+
+    Args:
+        local: true gradients at the clients' parameters, shape (..., C, d, M).
+        mean: at their mean, shape (..., d, M).
+        weights: lambda, shape (..., M).
+
+    >>> gradient_drift([[[1.0, 0.0]], [[3.0, 0.0]]], [[1.0, 5.0]], [1.0, 0.0])
+    array(1.)
+    """
+    gap = as_numpy(local).mean(axis=-3) - as_numpy(mean)
+    direction = (gap @ np.asarray(weights, dtype=np.float64)[..., None])[..., 0]
+    return np.asarray((direction**2).sum(axis=-1))
+
+
+def _deviations(rows: Array) -> Array:
+    """Rows (..., C, k) less their mean, exactly zero where they are all the same."""
+    shifted = rows - rows[..., :1, :]
+    return np.asarray(shifted - shifted.mean(axis=-2, keepdims=True))
+
+
+def _pair(gradients: Any, weights: ArrayLike) -> tuple[Array, Array]:
+    arrays, given = as_numpy(gradients), np.asarray(weights, dtype=np.float64)
+    if arrays.ndim < 3 or given.shape != (*arrays.shape[:-2], arrays.shape[-1]):
+        raise InputError(
+            "`weights` must have shape (..., C, M) for gradients (..., C, d, M) of shape "
+            f"{arrays.shape}; found {given.shape}"
+        )
+    return arrays, given
