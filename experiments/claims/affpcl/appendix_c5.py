@@ -195,14 +195,15 @@ REM2 = Claim(
     measure=lambda s: bellman.effective_affinity(s, bellman.discount_ratio(s), s.sigma),
     expect="violated",
     note="The paper gives no proof. A step from a short to a long feature is large and yet has a "
-    "small ||A(s)|| = ||phi - gamma psi|| ||phi||, so that G_A, and sigma with it, may be of order "
-    "1 - gamma. Features (u, f), f small and of the same sign: the chain waits at u = 0, jumps to u "
-    "= +-1 by a fair coin, and u comes back in 128 steps with u (u - gamma u') = G_A, while f falls "
-    "off exponentially on both sides of the jump (linsys.theory.bellman.slow_returns). With gamma = "
-    "0.997, width 14, theta^1 = e_2 and theta = -e_2 for three others the left is 1.25 times the "
-    "bound; with more steps the factor grows like (1 - gamma)^{-1/2}. It takes hundreds of states: "
-    "on chains of three no violation was found. With Appendix C.6's sigma, where 1 + gamma "
-    "stands for G_A, or with ||phi|| = 1, the remark is right.",
+    "small ||A(s)|| = ||phi - gamma psi|| ||phi||, so that G_A, and sigma with it, may be of "
+    "order 1 - gamma. Features (u, f), f small and of the same sign: the chain waits at u = 0, "
+    "jumps to u = +-1 by a fair coin, and u comes back in 128 steps with u (u - gamma u') = G_A, "
+    "while f falls off exponentially on both sides of the jump "
+    "(linsys.theory.bellman.slow_returns). With gamma = 0.997, width 14, theta^1 = e_2 and theta "
+    "= -e_2 for three others the left is 1.25 times the bound; with more steps the factor grows "
+    "like (1 - gamma)^{-1/2}. It takes hundreds of states: on chains of three no violation was "
+    "found. With Appendix C.6's sigma, where 1 + gamma stands for G_A, or with ||phi|| = 1, the "
+    "remark is right.",
     corrected="affpcl.rem2_corrected",
 )
 REM2_CORRECTED = Claim(
