@@ -237,6 +237,6 @@ def _check(name: str, value: Any, ndim: int, shape: str) -> None:
 
 
 def like(array: Any, weights: Array) -> Any:
-    """Weights in the namespace, dtype and device of an array."""
+    """A copy of weights in the namespace, dtype and device of an array."""
     xp = array_namespace(array)
-    return xp.asarray(weights, dtype=array.dtype, device=getattr(array, "device", None))
+    return xp.asarray(np.array(weights), dtype=array.dtype, device=getattr(array, "device", None))
