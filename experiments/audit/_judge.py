@@ -32,6 +32,8 @@ _EXCESS = 1e-12
 _ROUNDING = 1e-13
 #: What of that counts against an instance, so that the search does not run into cancellation.
 _DOUBT = 0.1
+#: How far tightness in float64 may be from that in high precision.
+SAME = 1e-6
 #: Two evaluations in high precision; an excess that shrinks with the precision is rounding.
 DIGITS = (40, 80)
 _AGREE = 1e-15
@@ -50,19 +52,30 @@ class Sides:
     """Both sides on B instances, each reduced to its worst entry; all (B,).
 
     ``looseness`` is the smallest bound / trivial (exchanged for a lower bound) of each instance,
-    inf where the claim states no trivial bound.
+    inf where the claim states no trivial bound. ``doubtful`` are those whose sides may be rounding
+    alone, and whose tightness says nothing.
     """
 
     measured: Numbers
     bound: Numbers
     tightness: NDArray[np.float64]
     looseness: NDArray[np.float64]
+    doubtful: NDArray[np.bool_]
 
 
-def evaluate(claim: Claim, batch: Batch, watch: Watch | None = None) -> Sides:
+def evaluate(
+    claim: Claim, batch: Batch, watch: Watch | None = None, *, trusted: bool = False
+) -> Sides:
     """Both sides on B instances in float64.
 
     NaN that high precision resolves is rounding, and its instance counts as not tight.
+
+    Args:
+        claim: the claim.
+        batch: the instances.
+        watch: called before every call of the measure.
+        trusted: take sides as they are, small as they may be beside the squared size of an
+            instance; otherwise these could be what cancellation left.
 
     Raises:
         Fault: if measure raises, or returns NaN or something of another shape.
@@ -74,11 +87,14 @@ def evaluate(claim: Claim, batch: Batch, watch: Watch | None = None) -> Sides:
         if undefined.any():
             first = int(undefined.argmax())
             _resolve(claim, batch, first)
-        scale = _ROUNDING * magnitude_of(list(batch.fields.values())) ** 2
+        rounding = _ROUNDING * magnitude_of(list(batch.fields.values())) ** 2
+        larger = np.maximum(np.abs(measured), np.abs(bound)).max(axis=1)
+        doubtful = (larger <= rounding) & (larger > 0)
+        scale = np.zeros(len(batch)) if trusted else rounding
         rows, tight = _worst(claim.relation, measured, bound, scale)
         tight = np.where(undefined, 0.0, tight)
         loose = np.where(undefined, np.inf, _looseness(claim, batch, bound))
-    return Sides(measured[rows], bound[rows], tight, loose)
+    return Sides(measured[rows], bound[rows], tight, loose, doubtful)
 
 
 def _resolve(claim: Claim, batch: Batch, index: int) -> None:
@@ -244,6 +260,17 @@ def certify(claim: Claim, fields: Fields) -> Certificate:
         tightness=tightness,
         text=(str(measured)[:24], str(bound)[:24]),
     )
+
+
+def float64_agrees(claim: Claim, fields: Fields) -> bool:
+    """Whether the tightness of one instance (B = 1) in float64 is that in high precision."""
+    try:
+        batch = Batch(claim.space, fields, claim.space.sizes_of(fields))
+        plain = evaluate(claim, batch, trusted=True).tightness[0]
+        *_, exact = _exactly(claim, fields, DIGITS[0])
+    except Fault:
+        return False
+    return bool(abs(plain - exact) <= SAME)
 
 
 def _close(coarse: Any, fine: Any) -> bool:

@@ -18,7 +18,15 @@ from experiments.audit._aimed import aim
 from experiments.audit._claim import Claim
 from experiments.audit._climb import Climb
 from experiments.audit._fields import Numbers
-from experiments.audit._judge import CANDIDATE, DIGITS, Watch, certify, collapsed, evaluate
+from experiments.audit._judge import (
+    CANDIDATE,
+    DIGITS,
+    Watch,
+    certify,
+    collapsed,
+    evaluate,
+    float64_agrees,
+)
 from experiments.audit._samples import Batch, batches, draw, generator
 from experiments.audit._space import Fault, Fields, Layout, Sizes
 from linsys.linalg import precision
@@ -48,6 +56,9 @@ _ATTAINED = 1 - 1e-7
 #: So many candidates are re-checked in high precision after each stage.
 _CHECKED = 4
 _CHECKED_IN_ALL = 24
+#: With a larger share of doubtful instances than this, high precision is asked whether float64 errs
+#: on some of them, so many.
+_DOUBTFUL, _PROBES = 0.01, 3
 
 
 @dataclass
@@ -104,12 +115,12 @@ class Search:
 
     def __init__(self, claim: Claim, seed: int, watch: Watch | None = None) -> None:
         self.claim, self.seed, self._tell = claim, seed, watch
-        self.instances = self.sampled = self.rejected = 0
-        self.passed = dict.fromkeys(claim.space.given, 0)
+        self.rejected = 0
         self.violation: Found | None = None
         self.looseness = np.inf
         self.current: tuple[Fields, int | None] | None = None
-        self._best: dict[tuple[Any, ...], list[Found]] = {}
+        self._trusted = False
+        self._restart()
 
     def run(self, effort: Effort) -> None:
         """All stages; each starts from what the earlier ones found, a violation ends them."""
@@ -155,12 +166,13 @@ class Search:
         if passed.any():
             chosen = batch if passed.all() else batch.subset(np.flatnonzero(passed))
             try:
-                sides = evaluate(self.claim, chosen, self._watch)
+                sides = evaluate(self.claim, chosen, self._watch, trusted=self._trusted)
             except Fault as fault:
                 self.current = self._culprit(chosen, fault.index)
                 raise
             tight[passed] = sides.tightness
             self.instances += len(chosen)
+            self._note_doubt(chosen, sides.doubtful)
             self.looseness = min(self.looseness, float(sides.looseness.min()))
             self._keep(batch, tight)
         return tight
@@ -227,6 +239,32 @@ class Search:
             self.rejected += 1
 
     def _sample(self, total: int) -> None:
+        """Corners and random instances; twice if float64 turns out better than it is taken for."""
+        self._look_around(total)
+        if self._doubtful > _DOUBTFUL * self.instances and self._float64_is_right():
+            self._trusted = True
+            self._restart()
+            self._look_around(total)
+
+    def _restart(self) -> None:
+        self.instances = self.sampled = self._doubtful = 0
+        self.passed = dict.fromkeys(self.claim.space.given, 0)
+        self._best: dict[tuple[Any, ...], list[Found]] = {}
+        self._probes: list[Batch] = []
+
+    def _note_doubt(self, batch: Batch, doubtful: Numbers) -> None:
+        """Count doubtful instances, and keep one of a batch; the first ones are corners."""
+        places = np.flatnonzero(doubtful)
+        self._doubtful += len(places)
+        if places.size and not self._trusted:
+            self._probes.append(batch.subset(places[-1:]))
+
+    def _float64_is_right(self) -> bool:
+        """Whether high precision finds the tightness of doubtful instances as float64 has it."""
+        picks = {int(share * len(self._probes)) for share in _halves(_PROBES)}
+        return all(float64_agrees(self.claim, self._probes[pick].fields) for pick in sorted(picks))
+
+    def _look_around(self, total: int) -> None:
         space = self.claim.space
         for corner in space.corner_fields:
             self.look(Batch(space, space.complete(corner), space.sizes_of(corner)))

@@ -28,10 +28,14 @@ _DECIMALS = (0, 1, 2, 3, 4, 6)
 
 @dataclass(frozen=True)
 class Goal:
-    """What a step must leave: tightness, and a bound that is not zero unless it was."""
+    """What a step must leave: tightness, and a bound that is not zero unless it was.
+
+    ``trusted`` says whether float64 is taken at its word, see :func:`evaluate`.
+    """
 
     tightness: float
     collapsed: bool
+    trusted: bool
 
     def reached(self, tight: Numbers) -> Numbers:
         """Which of B instances count."""
@@ -45,9 +49,14 @@ def shrink(claim: Claim, fields: Fields) -> Fields:
         claim: the claim.
         fields: a violation that high precision has confirmed, stacks of one.
     """
-    start = float(_tightness(claim, fields)[0])
+    # what float64 takes for rounding, high precision has told not to be
+    trusted = bool(_tightness(claim, fields, False)[0] <= 1)
+    start = float(_tightness(claim, fields, trusted)[0])
+    if start <= 1:  # float64 cannot tell whether a step keeps the violation
+        return fields
     # a bound of zero is kept out unless there was one: readers take it for a borderline case
-    goal = Goal(1 + min(_SHARE * (start - 1), _PLENTY), bool(collapsed(np.array(start))))
+    least = 1 + min(_SHARE * (start - 1), _PLENTY)
+    goal = Goal(least, bool(collapsed(np.array(start))), trusted)
     trail = [fields]
     while len(trail) < _ROUNDS:
         now = trail[-1]
@@ -65,7 +74,7 @@ def _confirmed(claim: Claim, fields: Fields) -> bool:
         return False
 
 
-def _tightness(claim: Claim, fields: Fields) -> Numbers:
+def _tightness(claim: Claim, fields: Fields, trusted: bool) -> Numbers:
     """Tightness (B,), -inf where an assumption or a filter is not met or a measure fails."""
     count = len(next(iter(fields.values())))
     tight = np.full(count, -np.inf)
@@ -73,12 +82,12 @@ def _tightness(claim: Claim, fields: Fields) -> Numbers:
         kept = np.flatnonzero(claim.space.meets(fields))
         if kept.size:
             batch = Batch(claim.space, {name: v[kept] for name, v in fields.items()}, {})
-            tight[kept] = evaluate(claim, batch).tightness
+            tight[kept] = evaluate(claim, batch, trusted=trusted).tightness
     except Fault:
         if count > 1:  # find out which
             halves = [slice(None, count // 2), slice(count // 2, None)]
             parts = [{name: v[half] for name, v in fields.items()} for half in halves]
-            return np.concatenate([_tightness(claim, part) for part in parts])
+            return np.concatenate([_tightness(claim, part, trusted) for part in parts])
     return tight
 
 
@@ -91,7 +100,7 @@ def _smaller(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:
             continue
         options = [_without(claim, fields, axis, index) for index in range(length)]
         batch = space.complete({k: np.concatenate([o[k] for o in options]) for k in fields})
-        tight = _tightness(claim, batch)
+        tight = _tightness(claim, batch, goal.trusted)
         good = np.flatnonzero(goal.reached(tight))
         if good.size:
             best = int(good[tight[good].argmax()])
@@ -121,7 +130,7 @@ def _simpler(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:
     cheap = np.flatnonzero(cost < now[0] - 1e-9)
     if not cheap.size:
         return None
-    tight = _tightness(claim, {name: values[cheap] for name, values in batch.items()})
+    tight = _tightness(claim, {name: values[cheap] for name, values in batch.items()}, goal.trusted)
     good = cheap[goal.reached(tight)]
     if not good.size:
         return None
@@ -147,7 +156,7 @@ def _sorted(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:
             if (
                 _listed(swapped) < _listed(fields)
                 and _listed(space.complete(swapped)) == _listed(swapped)
-                and goal.reached(_tightness(claim, swapped))[0]
+                and goal.reached(_tightness(claim, swapped, goal.trusted))[0]
             ):
                 return swapped
     return None

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from experiments.audit._claim import Claim, Entry, NotChecked, RateClaim
-from experiments.audit._judge import Certificate, Watch, certify, ratio
+from experiments.audit._judge import SAME, Certificate, Watch, certify, ratio
 from experiments.audit._limit import TimeLimit, time_limit
 from experiments.audit._rates import of_regime, of_regimes
 from experiments.audit._search import EFFORTS, Found, Search
@@ -23,8 +23,8 @@ from linsys import InputError
 LIMITS = {"quick": 30.0, "normal": 120.0, "hunt": 1800.0}
 #: A bound so many times a trivial one, on every instance, says nothing that was not known.
 UNREACHABLE = 10.0
-#: Instances that may be tried for the tightest one, and how far tightness in float64 may be off.
-_CONFIRMED, _SAME = 12, 1e-6
+#: Instances that may be tried for the tightest one.
+_CONFIRMED = 12
 
 
 @dataclass
@@ -194,7 +194,10 @@ def _of_search(search: Search) -> Verdict:
 
 
 def _tightest(search: Search) -> Verdict:
-    """The tightest instance that high precision confirms to be one: not both sides rounding."""
+    """The tightest instance that high precision confirms to be one: not both sides rounding.
+
+    Where it finds a violation that float64 took for rounding, that is the verdict.
+    """
     claim = search.claim
     first: Verdict | None = None
     for found in search.best[:_CONFIRMED]:
@@ -206,10 +209,12 @@ def _tightest(search: Search) -> Verdict:
             verdict = Verdict(claim.id, "holds", ratio=found.tightness, reason=reason)
             verdict.best = _plain(found.fields)
             return first or verdict
+        if sides.violated:  # float64 had its doubts
+            return _violated(search, found)
         verdict = _measured(claim, "holds", sides)
         verdict.best = _plain(found.fields)
         first = first or verdict
-        if verdict.ratio is not None and abs(sides.tightness - found.tightness) <= _SAME:
+        if verdict.ratio is not None and abs(sides.tightness - found.tightness) <= SAME:
             return verdict
     assert first is not None
     return first

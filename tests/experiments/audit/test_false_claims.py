@@ -34,6 +34,8 @@ STEP = Space(
     fields={"alpha": positive(low=0.001, high=10), "curvature": positive(low=0.1, high=10)}
 )
 COUNTS = Space(fields={"n": whole_numbers(low=0, high=20), "k": whole_numbers(low=0, high=20)})
+HORIZON = Space(fields={"x": positive(low=0.001, high=1), "t": positive(low=1, high=1e5)})
+SMALL = Space(fields={"x": positive(low=1e-20, high=1e-15)})
 UNIT = Space(fields={"x": interval(), "u": ball("d")}, sizes={"d": (1, 4)})
 
 
@@ -76,6 +78,12 @@ FALSE = {
     "strict domain": Planted(UNIT, "upper", lambda s: (1 - s.x, 0.999_999 * (1 - s.x**2)), 2),
     "wrong at the end of the range": Planted(UNIT, "upper", lambda s: (s.x, 0.999 + 0 * s.x), 2),
     "off by one": Planted(COUNTS, "count", lambda s: (s.n + s.k, s.n + s.k + (s.n == 13)), 2),
+    # sides that are small beside the squared size of an instance, and no rounding
+    "wrong late": Planted(
+        HORIZON, "upper", lambda s: (s.x / s.t, (2 if s.t < 90_000 else 0.9) * s.x / s.t), 2
+    ),
+    "wrong where all is small": Planted(SMALL, "identity", lambda s: (s.x, 2 * s.x), 1),
+    "positive, but slightly": Planted(UNIT, "upper", lambda s: (1e-15 * s.x, 0 * s.x), 2),
     "true on average only": Planted(
         VECTORS, "upper", lambda s: (np.abs(s.x).max(), np.abs(s.x).mean()), 4
     ),
