@@ -220,14 +220,15 @@ def collapsed(tightness: Numbers) -> NDArray[np.bool_]:
 def ratio(relation: Relation, sides: Certificate) -> float | None:
     """measured / bound (exchanged for a lower bound), None where that says nothing.
 
-    Of an identity: one plus the difference relative to the longer side.
+    It says nothing of a bound that is zero or negative. Of an identity: one plus the difference
+    relative to the longer side.
     """
     if relation == "==":
         return sides.tightness
     top, bottom = sides.measured, sides.bound
     if relation == ">=":
         top, bottom = bottom, top
-    if bottom == 0 or not np.isfinite(top / bottom):
+    if bottom <= 0 or not np.isfinite(top / bottom):
         return None
     return float(top / bottom) + 0.0  # no -0.0
 

@@ -27,7 +27,7 @@ from experiments.audit._judge import (
     evaluate,
     float64_agrees,
 )
-from experiments.audit._samples import Batch, batches, draw, generator
+from experiments.audit._samples import SHARED, Batch, batches, draw, generator
 from experiments.audit._space import Fault, Fields, Layout, Sizes
 from linsys.linalg import precision
 
@@ -59,6 +59,8 @@ _CHECKED_IN_ALL = 24
 #: With a larger share of doubtful instances than this, high precision is asked whether float64 errs
 #: on some of them, so many.
 _DOUBTFUL, _PROBES = 0.01, 3
+#: Where `given` excludes all random instances, so many are drawn before it counts as never met.
+_RARE = 60_000
 
 
 @dataclass
@@ -272,6 +274,9 @@ class Search:
             self.look(batch)
             batch.freeze()
             self._check_space(batch)
+        if not self.instances:
+            for batch in draw(space, self.seed, max(total, SHARED), _RARE):
+                self.look(batch)
 
     def _sample_more(self, total: int) -> None:
         """Random instances that no other claim shares."""

@@ -36,7 +36,7 @@ def call(what: str, function: Callable[..., Any], *args: Any, index: int = 0) ->
         return function(*args)
     except Fault:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # nor may it end the process of its caller
         text = " ".join(f"{what} raised {type(error).__name__}: {error}".split())
         raise Fault(text[:300], index) from error
 

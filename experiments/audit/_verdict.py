@@ -132,12 +132,13 @@ def judge(
     return verdict
 
 
-def replay(claim: Claim, instance: Mapping[str, Any]) -> Verdict:
+def replay(claim: Claim, instance: Mapping[str, Any], limit: float = LIMITS["quick"]) -> Verdict:
     """The verdict on one stored instance, in high precision: "violated", "holds" or "error".
 
     Args:
         claim: the claim it is about.
         instance: plain lists by field, as in :attr:`Verdict.counterexample`.
+        limit: seconds after which the answer is "error".
 
     >>> from experiments.audit import claim, interval
     >>> @claim(
@@ -157,14 +158,15 @@ def replay(claim: Claim, instance: Mapping[str, Any]) -> Verdict:
     arrays = {name: np.asarray(instance[name], dtype=float)[None] for name in claim.space.fields}
     claim.space.sizes_of(arrays)
     try:
-        broken = claim.space.first_broken(arrays)
-        if broken is not None:
-            raise Fault(f"the instance breaks {broken[0]!r}")
-        if not claim.space.passing(arrays)[0]:
-            raise Fault("the instance does not meet what the claim is given")
-        sides = certify(claim, arrays)
-    except Fault as fault:
-        return Verdict(claim.id, "error", reason=fault.reason, counterexample=dict(instance))
+        with time_limit(limit):
+            broken = claim.space.first_broken(arrays)
+            if broken is not None:
+                raise Fault(f"the instance breaks {broken[0]!r}")
+            if not claim.space.passing(arrays)[0]:
+                raise Fault("the instance does not meet what the claim is given")
+            sides = certify(claim, arrays)
+    except (Fault, TimeLimit) as error:
+        return Verdict(claim.id, "error", reason=str(error), counterexample=dict(instance))
     verdict = _measured(claim, "violated" if sides.violated else "holds", sides)
     verdict.instances = 1
     verdict.best = _plain(arrays)

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import inspect
 import json
+from typing import Any
 
 from experiments.audit._catalogue import catalogue, select
-from experiments.audit._claim import Claim, Entry
+from experiments.audit._claim import Claim, Entry, Statement
 from experiments.audit._verdict import judge
+from linsys import InputError
 
 #: What a claim may come out as: true with a bound that says something, or a rate as it is stated.
 _TRUE = ("holds", "consistent")
@@ -30,7 +32,7 @@ def assert_holds(claim: Entry | str, *, effort: str = "quick", seed: int = 0) ->
     Raises:
         AssertionError: if the claim does not come out as true, with the shrunk counterexample and
             how to replay it.
-        InputError: if there is no claim of this id.
+        InputError: if this is no claim, or the id of none.
 
     >>> from experiments.audit import claim, simplex
     >>> @claim(
@@ -41,7 +43,7 @@ def assert_holds(claim: Entry | str, *, effort: str = "quick", seed: int = 0) ->
     ...     return instance.p.max() ** 2, (instance.p**2).sum()
     >>> assert_holds(mass)
     """
-    entry = select([claim])[0].entry if isinstance(claim, str) else claim
+    entry = _entry(claim)
     found = judge(entry, effort, seed)
     if found.verdict in _TRUE:
         return
@@ -56,6 +58,17 @@ def assert_holds(claim: Entry | str, *, effort: str = "quick", seed: int = 0) ->
         instance = json.dumps({**content, "instance": found.counterexample})
         lines += ["to replay: save the next line, then ratecheck audit --replay FILE", instance]
     raise AssertionError("\n".join(lines))
+
+
+def _entry(claim: Any) -> Any:
+    if isinstance(claim, str):
+        found = [item.entry for item in select([claim])]
+        if len(found) > 1:  # which of them holds would be anybody's guess
+            raise InputError(f"`claim` must be one id; found {claim!r}, which names {len(found)}")
+        return found[0]
+    if not isinstance(claim, Statement):
+        raise InputError(f"`claim` must be a claim or an id; found {claim!r:.80}")
+    return claim
 
 
 def _file(entry: Entry) -> dict[str, str]:

@@ -142,6 +142,8 @@ def test_ratio() -> None:
     assert ratio(">=", sides) == pytest.approx(2 / 3)
     assert ratio("==", sides) == 1.5
     assert ratio("<=", Certificate(True, 1.0, 0.0, 2.0, ("1", "0"))) is None
+    # a smaller quotient of negative numbers is not a smaller one of their sizes
+    assert ratio("<=", Certificate(True, -1.0, -2.0, 1.5, ("-1", "-2"))) is None
 
 
 def test_a_bound_of_nearly_zero_is_a_borderline_case() -> None:

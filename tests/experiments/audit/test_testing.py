@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,6 +52,18 @@ def test_ids_name_claims_of_the_catalogue() -> None:
     assert_holds("affpcl.d1a")
     with pytest.raises(InputError, match=r"claim must be one of .* known names"):
         assert_holds("affpcl.nothing_like_it")
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        ("affpcl.d1*", "must be one id; found 'affpcl.d1\\*', which names"),
+        (len, "must be a claim or an id; found <built-in function len>"),
+    ],
+)
+def test_what_is_not_one_claim_is_refused(claim: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        assert_holds(claim)
 
 
 def test_the_helper_needs_no_test_runner() -> None:

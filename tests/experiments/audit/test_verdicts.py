@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -113,6 +114,12 @@ def test_only_instances_that_pass_are_measured() -> None:
     verdict = judge(upper(lambda s: (1 - s.x, 0.1), space))
     assert verdict.verdict == "holds"
     assert verdict.ratio == pytest.approx(1, abs=1e-3)
+
+
+def test_a_filter_that_hardly_anything_passes_is_not_vacuous() -> None:
+    space = Space(fields={"x": interval(2)}, given={"near": lambda s: abs(s.x - 0.3).max() < 0.005})
+    verdict = judge(upper(lambda s: (s.x.sum(), 0.6), space))
+    assert verdict.verdict == "violated"
 
 
 @pytest.mark.parametrize(("factor", "said"), [(11, "unreachable"), (9, "holds")])
@@ -339,6 +346,17 @@ def test_replay_refuses_what_is_no_instance() -> None:
         replay(claim, {"x": 1.0})
     with pytest.raises(InputError, match="`x` must have axes"):
         replay(claim, {"x": [1.0], "y": 0})
+
+
+def test_replay_comes_back_from_a_measure_that_does_not() -> None:
+    def turns(s: Any) -> tuple[Any, Any]:
+        while s.x > 0.5:
+            pass
+        return s.x, s.y
+
+    assert replay(upper(turns), {"x": 1, "y": 0}, limit=0.1).reason == "no answer within 0.1 s"
+    leaves = upper(lambda s: sys.exit(0))
+    assert replay(leaves, {"x": 1, "y": 0}).reason == "measure raised SystemExit: 0"
 
 
 def test_watch_sees_every_instance_before_it_is_measured() -> None:
