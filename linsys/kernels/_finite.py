@@ -70,8 +70,8 @@ def _alias_tables(mu: Any) -> tuple[Any, Any]:
 
 
 @lru_cache(maxsize=8)
-def finite_arrays(system: FiniteSystem) -> tuple[FiniteArrays, list[Array]]:
-    """Lay a system out for the kernels; the second value must outlive the use of the first."""
+def finite_arrays(system: FiniteSystem) -> tuple[FiniteArrays, Array, list[Array]]:
+    """Lay a system out; a basis of its vectors; and what must outlive the use of the first."""
     held = [
         system.A,
         system.Phi,
@@ -79,7 +79,8 @@ def finite_arrays(system: FiniteSystem) -> tuple[FiniteArrays, list[Array]]:
         np.ascontiguousarray(system.rho),
         *_alias_tables(system.mu),
     ]
-    return FiniteArrays(system.n, system.d, system.n_states, *(a.ctypes.data for a in held)), held
+    arrays = FiniteArrays(system.n, system.d, system.n_states, *(a.ctypes.data for a in held))
+    return arrays, np.eye(system.d), held
 
 
 @compiled

@@ -5,13 +5,8 @@ All buffers are rows of lanes: entry a of agent j's vector is row j d + a.
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import NamedTuple
-
-import numpy as np
-
 from linsys._compiled import compiled
-from linsys._validate import Array
+from linsys.kernels._gaussian_arrays import LEAST_POWER
 from linsys.kernels._tiles import (
     TILE,
     base_product,
@@ -19,6 +14,7 @@ from linsys.kernels._tiles import (
     fma5,
     load5,
     padded,
+    reached,
     store5,
     tile_row,
     zero5,
@@ -36,71 +32,6 @@ from linsys.kernels.simd import (
     store,
     store_bits,
 )
-from linsys.systems import GaussianSystem
-
-__all__ = ["GaussianArrays", "gaussian_arrays"]
-
-
-#: The largest |z| of a normal variate, and the logarithm of the least normal number.
-_LARGEST_NORMAL, _LEAST_POWER = 9.42, -1022.0
-#: Agents that fill up a tile repeat the last one with a weight that is 2^500 times smaller.
-_FILLING = -500.0
-
-
-class GaussianArrays(NamedTuple):
-    """A Gaussian system for the kernels; names of arrays are addresses, N is n padded."""
-
-    n: int
-    d: int
-    far: bool  # whether a density ratio may underflow
-    means: int  # (N + 1, d), the last row is read where n d is odd
-    slopes: int  # (N, d): m_k / log 2
-    tiled_slopes: int
-    offsets: int  # (N, N): -|m_k - m_j|^2 / (2 log 2)
-    targets: int  # (N, d): Phi_base theta^j
-    target_sum: int  # (d,): sum over j of Phi_base theta^j
-    A_base: int  # tiled (padded d, d)
-    Phi_base: int
-    eps_A: float
-    eps_b: float
-
-
-def _padded_rows(matrix: Array) -> Array:
-    """``matrix`` with rows of zeros up to a whole number of tiles."""
-    n = len(matrix)
-    return np.pad(matrix, ((0, padded.py_func(n) - n), (0, 0)))
-
-
-def _tiled(matrix: Array) -> Array:
-    """Entry (k, a) of (N, d) at [k // 5, a, k % 5], as :func:`common_tile` reads it."""
-    return np.ascontiguousarray(matrix.reshape(-1, TILE, matrix.shape[1]).swapaxes(1, 2))
-
-
-@lru_cache(maxsize=8)
-def gaussian_arrays(system: GaussianSystem) -> tuple[GaussianArrays, list[Array]]:
-    """Lay a system out for the kernels; the second value must outlive the use of the first."""
-    n, d, m = system.n, system.d, system.means
-    targets = system.theta @ system.Phi_base.T
-    repeated = m[np.minimum(np.arange(padded.py_func(n)), n - 1)]
-    slopes = repeated / np.log(2.0)
-    gaps = ((repeated[:, None] - repeated[None]) ** 2).sum(-1)
-    offsets = -gaps / np.log(4.0)
-    offsets[n:] += _FILLING
-    # |(m_k - m_j)'z| is at most |m_k - m_j| |z|.
-    least = offsets.min() - np.sqrt(gaps.max() * d) * _LARGEST_NORMAL / np.log(2.0)
-    held = [
-        _padded_rows(np.vstack([m, np.zeros(d)])),
-        slopes,
-        _tiled(slopes),
-        offsets,
-        _padded_rows(targets),
-        targets.sum(axis=0),
-        _tiled(_padded_rows(system.A_base)),
-        _tiled(_padded_rows(system.Phi_base)),
-    ]
-    addresses = [a.ctypes.data for a in held]
-    far = bool(least < _LEAST_POWER)
-    return GaussianArrays(n, d, far, *addresses, system.eps_A, system.eps_b), held
 
 
 def agents(system):
@@ -140,7 +71,7 @@ def _inner(p, k, q, m, d):
 
 
 def prepare_A(system, x, x0, y, y0):
-    base_product(system.A_base, system.d, x, x0, y, y0)
+    base_product(system.A_base, system.reach, system.d, x, x0, y, y0)
 
 
 def apply_A(system, states, indices, j, y, y0, out, o0):
@@ -166,8 +97,8 @@ def objective(system, states, indices, j, out, o0):
 def prepare_center(system, center, theta, shared, total, more):
     """Rows A x^c - Phi theta, eps_A A x^c - eps_b Phi theta, Phi theta with the base matrices."""
     n, d = float(system.n), system.d
-    base_product(system.A_base, d, center, 0, shared, 0)
-    base_product(system.Phi_base, d, theta, 0, shared, 2 * d)
+    base_product(system.A_base, system.reach, d, center, 0, shared, 0)
+    base_product(system.Phi_base, d, d, theta, 0, shared, 2 * d)
     for a in range(d):
         y, estimate = load(shared, a), load(shared, 2 * d + a)
         store(shared, a, y - estimate)
@@ -241,7 +172,8 @@ def correct_agents(
     d, at, rows = system.d, j * system.d, padded(system.n)
     for k in range(0, d, TILE):
         sums = zero5(), zero5(), zero5(), zero5(), zero5()
-        p, q, r, s, t = common_tile(system.A_base, k, d, x, at, 1, d, sums)
+        first, end = reached(k, system.reach, d)
+        p, q, r, s, t = common_tile(system.A_base, k, first, end, d, x, at, 1, d, sums)
         store5(own, TILE * k, 1, p)
         store5(own, TILE * (k + 1), 1, q)
         store5(own, TILE * (k + 2), 1, r)
@@ -306,6 +238,8 @@ def _log_ratios(system, states, j, z, weights):
         p, q, r, s, t = common_tile(
             system.tiled_slopes,
             k,
+            0,
+            system.d,
             system.d,
             z,
             0,
@@ -332,7 +266,7 @@ def _bound(weights, first, step, count):
     """Raise tiles of five logarithms to that of the least normal number."""
     for at in range(first, first + count * step, step):
         for k in range(at, at + TILE):
-            store(weights, k, maximum(load(weights, k), splat(_LEAST_POWER)))
+            store(weights, k, maximum(load(weights, k), splat(LEAST_POWER)))
 
 
 @compiled

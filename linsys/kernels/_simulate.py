@@ -194,7 +194,7 @@ def simulate(
     ((10, 2, 4), True)
     """
     code = _code(algorithm)
-    arrays, held = system_arrays(system)
+    arrays, basis, held = system_arrays(system)
     steps = steps if isinstance(steps, Steps) else Steps.constant(steps)
     recorded = increasing_times(times)
     replicates = whole("replicates", replicates, low=1)
@@ -231,9 +231,7 @@ def simulate(
         float(steps.objective),
     )
     solutions = np.vstack([system.x_star, system.x_star_central, system.theta_star_central])
-    inputs = [
-        np.ascontiguousarray(v, dtype=np.float64) for v in (first_x, theta, models, solutions)
-    ]
+    inputs = [np.ascontiguousarray(v @ basis) for v in (first_x, theta, models, solutions)]
     addresses = [v.ctypes.data for v in inputs]
     offsets = range(0, replicates, LANES)
     generators = lane_states(seed, first, len(offsets))
@@ -295,7 +293,7 @@ def draw(
     """
     rounds, replicates = whole("rounds", rounds), whole("replicates", replicates, low=1)
     seed, first = _stream(seed, first_replicate, replicates)
-    arrays, held = system_arrays(system)
+    arrays, basis, held = system_arrays(system)
     n, d, finite = system.n, system.d, isinstance(system, FiniteSystem)
     work, memory = m.buffers(n, d, 0)
     parts = []
@@ -308,4 +306,4 @@ def draw(
     states = np.concatenate(parts, axis=1)[:, :replicates]
     if finite:
         return states.astype(np.int64)
-    return states.reshape(rounds, replicates, system.n, system.d)
+    return states.reshape(rounds, replicates, system.n, system.d) @ basis.T

@@ -15,7 +15,7 @@ from linsys._compiled import unique_name
 from linsys._validate import Array, InputError
 from linsys.kernels import _finite, _gaussian
 from linsys.kernels._finite import FiniteArrays, finite_arrays
-from linsys.kernels._gaussian import GaussianArrays, gaussian_arrays
+from linsys.kernels._gaussian_arrays import GaussianArrays, gaussian_arrays
 from linsys.systems import FiniteSystem, GaussianSystem
 
 __all__ = [
@@ -33,8 +33,8 @@ __all__ = [
 
 def system_arrays(
     system: GaussianSystem | FiniteSystem,
-) -> tuple[GaussianArrays | FiniteArrays, list[Array]]:
-    """Lay a system out for the kernels; the second value must outlive the use of the first."""
+) -> tuple[GaussianArrays | FiniteArrays, Array, list[Array]]:
+    """Lay a system out; a basis of its vectors; and what must outlive the use of the first."""
     if isinstance(system, GaussianSystem):
         return gaussian_arrays(system)
     if isinstance(system, FiniteSystem):

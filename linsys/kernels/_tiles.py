@@ -16,6 +16,7 @@ __all__ = [
     "fma5",
     "load5",
     "padded",
+    "reached",
     "store5",
     "subtract_weighted_sums",
     "tile_row",
@@ -72,15 +73,21 @@ def fma5(w, v, total):
 
 
 @compiled
-def common_tile(matrix, k, d, x, x0, entry, vector, sums):
-    """Add rows k .. k + 4 of a tiled matrix (.., d) times five vectors to 5 x 5 sums.
+def reached(k, reach, d):
+    """The columns, first and end, where rows k .. k + 4 of a d x d band matrix are not zero."""
+    return max(k - reach, 0), min(k + TILE + reach, d)
 
-    The matrix holds numbers, the same in every lane, and is laid out by :func:`tiled`; entry a of
+
+@compiled
+def common_tile(matrix, k, first, end, d, x, x0, entry, vector, sums):
+    """Add rows k .. k + 4 of a matrix (.., d), from column first on, times five vectors to sums.
+
+    The matrix holds numbers, the same in every lane, entry (k, a) at [k // 5, a, k % 5]; entry a of
     vector j is row x0 + a entry + j vector of x. sums[r][j] belongs to row k + r and vector j.
     """
     p, q, r, s, t = sums
-    m = k * d
-    for a in range(d):
+    m = k * d + TILE * first
+    for a in range(first, end):
         v = load5(x, x0 + a * entry, vector)
         p = fma5(scalar(matrix, m), v, p)
         q = fma5(scalar(matrix, m + 1), v, q)
@@ -92,12 +99,13 @@ def common_tile(matrix, k, d, x, x0, entry, vector, sums):
 
 
 @compiled
-def base_product(matrix, d, x, x0, y, y0):
-    """Rows y0.. <- a tiled d x d matrix times rows x0.., with up to four rows to spare."""
+def base_product(matrix, reach, d, x, x0, y, y0):
+    """Rows y0.. <- a tiled d x d band matrix times rows x0.., with up to four rows to spare."""
     for k in range(0, d, TILE):
         p = q = r = s = t = splat(0.0)
-        m = k * d
-        for a in range(d):
+        first, end = reached(k, reach, d)
+        m = k * d + TILE * first
+        for a in range(first, end):
             v = load(x, x0 + a)
             p = fma(scalar(matrix, m), v, p)
             q = fma(scalar(matrix, m + 1), v, q)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from linsys import GaussianSystem, InputError, sample_gaussian_system
 from linsys.algorithms import (
@@ -24,7 +25,7 @@ from linsys.algorithms import (
     iterate,
 )
 from linsys.kernels import Trajectory, _methods, draw, simulate
-from linsys.kernels._gaussian import gaussian_arrays
+from linsys.kernels._gaussian_arrays import gaussian_arrays, turned
 from linsys.systems import FiniteSystem
 from tests.linsys._examples import finite_system
 
@@ -151,6 +152,56 @@ def test_kernel_is_the_reference(kind: str, size: tuple[int, int], method: str) 
         )
 
 
+def symmetric(n: int, d: int) -> GaussianSystem:
+    """A system whose vectors the kernel turns; Phi_base is not symmetric."""
+    system = sample_gaussian_system(2, n=n, d=d, delta_env=0.3, delta_obj=0.5)
+    skew = np.random.default_rng(2).standard_normal((d, d))
+    return replace(system, Phi_base=system.Phi_base + 0.3 * (skew - skew.T))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("size", [(6, 11), (5, 20), (3, 33)], ids=str)
+def test_kernel_is_the_reference_in_turned_coordinates(size: tuple[int, int], method: str) -> None:
+    system = symmetric(*size)
+    assert turned(system.A_base)[0] == 1
+    steps = schedules(system)["synchronised"]
+    assert_same_errors(
+        by_kernel(system, METHODS[method], steps), by_reference(system, METHODS[method], steps)
+    )
+
+
+def test_the_basis_is_orthonormal_and_makes_a_band() -> None:
+    A = symmetric(2, 20).A_base
+    reach, banded, Q = turned(A)
+    assert reach == 1
+    assert (np.triu(banded, 2) == 0).all()
+    assert (banded == banded.T).all()
+    # Twenty reflections, each with a few roundings.
+    np.testing.assert_allclose(Q.T @ Q, np.eye(20), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(Q @ banded @ Q.T, A, rtol=0, atol=1e-14 * np.linalg.norm(A))
+    noisy = np.eye(20) + 1e-12 * A  # its entries beside the diagonal might be rounding
+    for kept in (A[:10, :10], np.triu(A), np.eye(20), noisy):
+        reach, same, Q = turned(kept)
+        assert reach == len(kept)
+        assert same is kept
+        assert (np.eye(len(kept)) == Q).all()
+
+
+def test_turned_samples_follow_the_normal_law_and_no_chunk() -> None:
+    """Kolmogorov's and Smirnov's test, and all second moments."""
+    system = symmetric(3, 20)
+    whole = draw(system, rounds=40, replicates=50, seed=5)
+    for start, stop in ((0, 1), (3, 17), (8, 50)):
+        part = draw(system, rounds=40, replicates=stop - start, seed=5, first_replicate=start)
+        assert np.array_equal(part, whole[:, start:stop])
+    noise = whole - system.means
+    assert stats.kstest(noise.ravel(), "norm").pvalue > 1e-6
+    assert stats.kstest((1.03 * noise).ravel(), "norm").pvalue < 1e-6
+    covariance = np.einsum("tria,trib->ab", noise, noise) / noise[..., 0].size
+    # The standard deviation of an entry is at most sqrt(2 / 6000).
+    assert np.abs(covariance - np.eye(20)).max() < 6 * np.sqrt(2 / 6000)
+
+
 @pytest.mark.parametrize("kind", SYSTEMS)
 @pytest.mark.parametrize(
     "wrong",
@@ -204,7 +255,7 @@ def test_means_far_apart_have_next_to_no_ratio(apart: float, away: float) -> Non
     """Ratios underflow between most pairs of agents; nothing becomes NaN and equality holds."""
     means = apart * np.arange(12.0).reshape(6, 2) / 12
     system = GaussianSystem(means + away, np.ones((6, 2)) + means, np.eye(2), np.eye(2))
-    arrays, _ = gaussian_arrays(system)
+    arrays, *_ = gaussian_arrays(system)
     assert arrays.far == (apart > 14)
     if apart == 40:
         assert system.observe(means + away).density_ratio().min() < 1e-300
