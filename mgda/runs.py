@@ -163,7 +163,8 @@ def run(
         rounds: number of aggregations.
         times: local steps to record at, between 0 and T; :func:`geometric_times` without them.
             Time T costs one more call of the oracle, which moves nothing.
-        objectives: for J and the gaps; the mean return of the oracle's clients where it has some.
+        objectives: for J and the gaps; without it the :class:`MeanReturn` of the oracle's clients,
+            with the oracle's ``first`` or else the paper's, and none where it has no clients.
         reference: an oracle without noise. The weights of its gradients at the mean parameters,
             averaged over the clients, are those of "the true gradients". Estimates in (10) have the
             mean Delta, not grad J: ``dataclasses.replace(oracle, B=None, N=None)`` gives that.

@@ -83,8 +83,8 @@ def test_identical_clients_do_not_drift() -> None:
 
 def test_different_clients_drift_between_aggregations() -> None:
     momdps = heterogeneous(MOMDP, 0, clients=3, env=0.5, obj=0.5)
-    clients = Clients(momdps)
-    trace = run(FIRM(alpha=1.0, K=4), ExactGradients(clients), start(), 5, times=range(21))
+    algorithm, oracle = FIRM(alpha=1.0, K=4), ExactGradients(Clients(momdps))
+    trace = run(algorithm, oracle, start(), 5, times=range(21))
     drift = trace.values["client_drift"]
     np.testing.assert_array_equal(drift[::4], 0.0)
     assert (np.delete(drift, np.s_[::4], axis=0) > 1e-7).all()
@@ -97,6 +97,11 @@ def test_different_clients_drift_between_aggregations() -> None:
     direction = np.einsum("rdm,rm->rd", jac, trace.values["weights"][-1].mean(axis=1))
     weighted = (direction**2).sum(axis=-1)
     np.testing.assert_allclose(trace.values["weighted_gap"][-1], weighted, rtol=1e-12)
+    # between aggregations it is the mean of the parameters that counts
+    states = [before for before, _, _ in iterate(algorithm, oracle, algorithm.init(start()), 3)]
+    center = states[2].theta.mean(axis=1)
+    J = np.mean([m.J(center, first=1) for m in momdps], axis=0)
+    np.testing.assert_allclose(trace.values["J"][2], J, rtol=1e-12)
     # of the first client alone they would be others
     assert np.abs(trace.values["J"][-1] - momdps[0].J(theta, first=1)).max() > 1e-3
 
