@@ -1,0 +1,1 @@
+"""FIRM: federated in-client regularised multi-objective alignment."""

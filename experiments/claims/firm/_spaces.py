@@ -1,0 +1,102 @@
+"""Instances that the deterministic statements of FIRM are about: gradients, weights, one round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from experiments.audit import Space, ball, interval, positive, reals, simplex
+from experiments.audit._fields import Field
+from linsys.linalg import norm, transpose
+from mgda.theory.descent import Round
+
+SIZES = {"M": (1, 4), "d": (1, 3)}
+BETA = positive(low=0.001, high=1000.0)
+
+
+def _one(*, g: Any, scale: Any, **others: Any) -> SimpleNamespace:
+    """Gradients A (B, d, M), the columns of length at most ``scale``."""
+    return SimpleNamespace(A=transpose(g) * scale[:, None, None], **others)
+
+
+def _two(*, middle: Any, apart: Any, share: Any, scale: Any, **others: Any) -> SimpleNamespace:
+    """Two clients' gradients A and other, and R, the length of the longest one.
+
+    Any pair is of this form: its middle, and half of its difference.
+    """
+    half = transpose(apart) * share[:, None, None]
+    A, other = ((transpose(middle) + s * half) * scale[:, None, None] for s in (1, -1))
+    longest = np.maximum(norm(transpose(A)).max(axis=-1), norm(transpose(other)).max(axis=-1))
+    return SimpleNamespace(A=A, other=other, R=longest, **others)
+
+
+def one_client(
+    extra: Mapping[str, Field] | None = None,
+    sizes: Mapping[str, tuple[int, int]] = SIZES,
+    **options: Any,
+) -> Space:
+    """Gradients of one client: A; with further fields."""
+    fields = {"g": ball("M", "d"), "scale": positive(), **(extra or {})}
+    return Space(fields=fields, sizes=dict(sizes), view=_one, batched=True, **options)
+
+
+def two_clients(extra: Mapping[str, Field] | None = None, **options: Any) -> Space:
+    """Gradients of two clients: A, other and R; beta; with further fields."""
+    fields = {
+        "middle": ball("M", "d"),
+        "apart": ball("M", "d"),
+        "share": positive(low=1e-4, high=1.0),
+        "scale": positive(),
+        "beta": BETA,
+        **(extra or {}),
+    }
+    return Space(fields=fields, sizes=SIZES, view=_two, batched=True, **options)
+
+
+def _clients(*, g: Any, scale: Any, **others: Any) -> SimpleNamespace:
+    """Gradients g (B, C, M, d) of several clients and R, the length of the longest one."""
+    return SimpleNamespace(
+        g=g * scale[:, None, None, None], R=norm(g).max(axis=(1, 2)) * scale, **others
+    )
+
+
+def clients(extra: Mapping[str, Field]) -> Space:
+    """Gradients of C clients, with further fields."""
+    fields = {"g": ball("C", "M", "d"), "scale": positive(), **extra}
+    return Space(fields=fields, sizes={"C": (1, 4), **SIZES}, view=_clients, batched=True)
+
+
+def _round(*, L: Any, a: Any, h: Any, **others: Any) -> SimpleNamespace:
+    """A round with objectives of smoothness L and the step size a / L."""
+    return SimpleNamespace(step=Round(h=h * L[:, None, None], **others), a=a / L, L=L)
+
+
+def _common_is_mean(*, lam: Any, **others: Any) -> SimpleNamespace:
+    """The same with lambda_t the clients' average."""
+    return _round(lam=lam, common=lam.sum(axis=1) / lam.shape[1], **others)
+
+
+def rounds(*, longest: float = 1.0, averaged: bool = False) -> Space:
+    """One round of C clients; step sizes up to ``longest`` / L_J.
+
+    lambda_t is any point of the simplex or, if ``averaged``, the clients' average.
+    """
+    vectors = reals("M", "d", magnitude=(0.1, 10.0))
+    fields = {
+        "b": vectors,
+        "h": interval("M", "d", low=-1.0, high=1.0),
+        "o": vectors,
+        "theta": reals("C", "d", magnitude=(0.1, 10.0)),
+        "g": reals("C", "M", "d", magnitude=(0.1, 10.0)),
+        "lam": simplex("C", "M"),
+        "L": positive(low=0.1, high=10.0),
+        "a": positive(low=0.01, high=longest),
+    }
+    view: Callable[..., Any] = _common_is_mean if averaged else _round
+    if not averaged:
+        fields["common"] = simplex("M")
+    sizes = {"C": (1, 3), "M": (1, 3), "d": (1, 2)}
+    return Space(fields=fields, sizes=sizes, view=view, batched=True)
