@@ -70,6 +70,8 @@ def _false(records: Sequence[Record], replay: Mapping[str, str]) -> list[str]:
     parts = ["## False as printed"]
     if not printed:
         parts.append("No statement was found to be false as printed.")
+    if len(printed) > 1:
+        parts.append("\n".join(_overview(printed, by_id)))
     for number, record in enumerate(printed, 1):
         parts.append(f"### {number}. {plain(record['source'])} (`{record['id']}`)")
         parts += _refutation(record, by_id, replay)
@@ -92,6 +94,21 @@ def _false(records: Sequence[Record], replay: Mapping[str, str]) -> list[str]:
                 parts.append(f"**{plain(reading['source'])}** (`{reading['id']}`).")
                 parts += _refutation(reading, by_id, replay, known=(name,))
     return parts
+
+
+def _overview(printed: Sequence[Record], by_id: Mapping[str, Record]) -> list[str]:
+    """What is false, a line each: where, both sides of its counterexample, what replaces it."""
+    rows = []
+    for number, record in enumerate(printed, 1):
+        better = by_id.get(record["corrected"] or "")
+        correction = f"`{better['id']}`, {_outcome(better)}" if better else ""
+        seen = _sides(record)
+        if record["verdict"] != "violated":
+            seen = "none by this search", ""
+        elif record["kind"] == "rate":
+            seen = f"exponent {seen[0]}", seen[1]
+        rows.append([str(number), plain(record["source"]), *map(plain, seen), correction])
+    return table(["", "statement", "counterexample", "stated", "correction"], rows)
 
 
 def _heads(records: Sequence[Record]) -> dict[str, str]:
@@ -151,18 +168,25 @@ def _math(record: Record) -> list[str]:
 
 
 def _measured(record: Record) -> list[str]:
-    """Both sides in as many digits as tell them apart."""
-    measured, bound, ratio = (record[key] for key in ("measured", "bound", "ratio"))
+    measured, stated = _sides(record)
     if record["kind"] == "rate":
-        return [f"The exponent is {measured}, the stated one {bound}.{sentence(record['reason'])}"]
+        return [f"The exponent is {measured}; stated: {stated}.{sentence(record['reason'])}"]
     if not measured:
         return [sentence(record["reason"]).strip()] if record["reason"] else []
-    short = f"{float(measured):.6g}", f"{float(bound):.6g}"
+    ratio = record["ratio"]
+    factor = f", {ratio:.4g} times the bound" if ratio and record["relation"] == "<=" else ""
+    return [f"There the measured side is {measured}{factor}; stated: {stated}."]
+
+
+def _sides(record: Record) -> tuple[str, str]:
+    """Both sides in as many digits as tell them apart, the bound with its relation in words."""
+    measured, bound = record["measured"], record["bound"]
+    if not measured:
+        return "", ""
+    short = f"{float(measured) + 0.0:.6g}", f"{float(bound) + 0.0:.6g}"  # no negative zero
     if short[0] != short[1]:
         measured, bound = short
-    relation = IN_WORDS[record["relation"]]
-    factor = f", {ratio:.4g} times the bound" if ratio and record["relation"] == "<=" else ""
-    return [f"There the measured side is {measured}{factor}; stated: {relation} {bound}."]
+    return measured, f"{IN_WORDS[record['relation']]} {bound}"
 
 
 def _outcome(record: Record) -> str:

@@ -98,8 +98,8 @@ def _halves(count: int) -> list[float]:
 
 
 def _rank(tightness: Numbers) -> Numbers:
-    """Tightness, with bounds of zero below other violations."""
-    return np.where(collapsed(tightness), 1.25, tightness)
+    """Tightness, with bounds of zero below other violations that are clear."""
+    return np.where(collapsed(tightness), _CLEAR, tightness)
 
 
 class Search:

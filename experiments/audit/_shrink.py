@@ -21,6 +21,8 @@ from experiments.audit._space import Fault, Fields
 
 #: A step may give up so much of the excess over one, and no more than leaves this.
 _SHARE, _PLENTY = 0.5, 0.05
+#: A side below this share of the other one counts as zero.
+_COLLAPSED = 1e-3
 _ROUNDS = 400
 _SIMPLE = (0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 0.1, -0.1, 0.25, 0.75, 3.0)
 _DECIMALS = (0, 1, 2, 3, 4, 6)
@@ -30,16 +32,19 @@ _DECIMALS = (0, 1, 2, 3, 4, 6)
 class Goal:
     """What a step must leave: tightness, and a bound that is not zero unless it was.
 
-    ``trusted`` says whether float64 is taken at its word, see :func:`evaluate`.
+    Where it was, any other side violates it by as much; so that side must keep half of its
+    ``size``, or rounder numbers would shrink it to nothing. ``trusted`` says whether float64 is
+    taken at its word, see :func:`evaluate`.
     """
 
     tightness: float
-    collapsed: bool
+    size: float | None
     trusted: bool
 
-    def reached(self, tight: Numbers) -> Numbers:
-        """Which of B instances count."""
-        return (tight >= self.tightness) & (self.collapsed | ~collapsed(tight))
+    def reached(self, tight: Numbers, larger: Numbers, smaller: Numbers) -> Numbers:
+        """Which of B instances count, by their tightness and their sides."""
+        kept = smaller >= _COLLAPSED * larger if self.size is None else larger >= self.size
+        return (tight >= self.tightness) & kept
 
 
 def shrink(claim: Claim, fields: Fields) -> Fields:
@@ -50,13 +55,13 @@ def shrink(claim: Claim, fields: Fields) -> Fields:
         fields: a violation that high precision has confirmed, stacks of one.
     """
     # what float64 takes for rounding, high precision has told not to be
-    trusted = bool(_tightness(claim, fields, False)[0] <= 1)
-    start = float(_tightness(claim, fields, trusted)[0])
+    trusted = bool(_measured(claim, fields, trusted=False)[0, 0] <= 1)
+    start, larger, smaller = _measured(claim, fields, trusted=trusted)[:, 0].tolist()
     if start <= 1:  # float64 cannot tell whether a step keeps the violation
         return fields
     # a bound of zero is kept out unless there was one: readers take it for a borderline case
     least = 1 + min(_SHARE * (start - 1), _PLENTY)
-    goal = Goal(least, bool(collapsed(np.array(start))), trusted)
+    goal = Goal(least, _SHARE * larger if smaller < _COLLAPSED * larger else None, trusted)
     trail = [fields]
     while len(trail) < _ROUNDS:
         now = trail[-1]
@@ -74,21 +79,36 @@ def _confirmed(claim: Claim, fields: Fields) -> bool:
         return False
 
 
-def _tightness(claim: Claim, fields: Fields, trusted: bool) -> Numbers:
-    """Tightness (B,), -inf where an assumption or a filter is not met or a measure fails."""
+def _tightness(claim: Claim, fields: Fields, goal: Goal) -> Numbers:
+    """Tightness (B,), -inf where the goal is not reached."""
+    tight, larger, smaller = _measured(claim, fields, trusted=goal.trusted)
+    return np.where(goal.reached(tight, larger, smaller), tight, -np.inf)
+
+
+def _measured(claim: Claim, fields: Fields, *, trusted: bool) -> Numbers:
+    """Tightness and the sizes of the larger and of the smaller side, (3, B).
+
+    Tightness is -inf where an assumption or a filter is not met or a measure fails.
+    """
     count = len(next(iter(fields.values())))
-    tight = np.full(count, -np.inf)
+    found = np.zeros((3, count))
+    found[0] = -np.inf
     try:
         kept = np.flatnonzero(claim.space.meets(fields))
         if kept.size:
             batch = Batch(claim.space, {name: v[kept] for name, v in fields.items()}, {})
-            tight[kept] = evaluate(claim, batch, trusted=trusted).tightness
+            sides = evaluate(claim, batch, trusted=trusted)
+            sizes = np.abs([sides.measured, sides.bound])
+            smaller = sizes.min(axis=0)
+            if claim.relation == "==":  # of vectors, where an entry may well be zero
+                smaller = np.where(collapsed(sides.tightness), 0.0, sizes.max(axis=0))
+            found[:, kept] = sides.tightness, sizes.max(axis=0), smaller
     except Fault:
         if count > 1:  # find out which
             halves = [slice(None, count // 2), slice(count // 2, None)]
             parts = [{name: v[half] for name, v in fields.items()} for half in halves]
-            return np.concatenate([_tightness(claim, part, trusted) for part in parts])
-    return tight
+            return np.hstack([_measured(claim, part, trusted=trusted) for part in parts])
+    return found
 
 
 def _smaller(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:
@@ -100,8 +120,8 @@ def _smaller(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:
             continue
         options = [_without(claim, fields, axis, index) for index in range(length)]
         batch = space.complete({k: np.concatenate([o[k] for o in options]) for k in fields})
-        tight = _tightness(claim, batch, goal.trusted)
-        good = np.flatnonzero(goal.reached(tight))
+        tight = _tightness(claim, batch, goal)
+        good = np.flatnonzero(np.isfinite(tight))
         if good.size:
             best = int(good[tight[good].argmax()])
             return {name: values[best : best + 1] for name, values in batch.items()}
@@ -130,8 +150,8 @@ def _simpler(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:
     cheap = np.flatnonzero(cost < now[0] - 1e-9)
     if not cheap.size:
         return None
-    tight = _tightness(claim, {name: values[cheap] for name, values in batch.items()}, goal.trusted)
-    good = cheap[goal.reached(tight)]
+    tight = _tightness(claim, {name: values[cheap] for name, values in batch.items()}, goal)
+    good = cheap[np.isfinite(tight)]
     if not good.size:
         return None
     best = int(good[cost[good].argmin()])
@@ -156,7 +176,7 @@ def _sorted(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:
             if (
                 _listed(swapped) < _listed(fields)
                 and _listed(space.complete(swapped)) == _listed(swapped)
-                and goal.reached(_tightness(claim, swapped, goal.trusted))[0]
+                and np.isfinite(_tightness(claim, swapped, goal))[0]
             ):
                 return swapped
     return None

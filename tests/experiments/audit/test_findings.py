@@ -69,6 +69,7 @@ def test_a_false_statement_is_told_in_full() -> None:
         "*Why.* a proof\n\nAgain: `ratecheck audit --replay a.json`\n"
     )
     assert "Not as expected" not in page
+    assert "| 1 |" not in page  # one needs no overview
     assert page.endswith("## Not checked\n\nEvery statement of the catalogue was checked.\n")
 
 
@@ -91,6 +92,19 @@ def test_other_readings_are_told_under_their_statement() -> None:
     assert "### Mine, Lemma b (`mine.b`): holds, tightest ratio 0.5" in other
     assert "**Mine, Lemma b\\_sec4** (`mine.b_sec4`)." in other
     assert "the measured side is 0.3; stated: equal to 0.2." in other
+
+
+def test_several_false_statements_are_told_in_one_table_first() -> None:
+    better = record("a_corrected", ratio=1.0)
+    rate = false("r", kind="rate", relation="", measured="-0", bound="-1")
+    known = record("k", "holds", expected="violated")
+    page = findings([false("a", corrected="mine.a_corrected"), rate, known, better], {})
+    assert chapter(page, "## False as printed").startswith(
+        "\n|  | statement | counterexample | stated | correction |\n|---|---|---|---|---|\n"
+        "| 1 | Mine, Lemma a | 0.3 | at most 0.2 | `mine.a_corrected`, holds, tightest ratio 1 |\n"
+        "| 2 | Mine, Lemma r | exponent 0 | at most -1 |  |\n"
+        "| 3 | Mine, Lemma k | none by this search |  |  |\n"
+    )
 
 
 def test_an_explicit_bound_is_no_reading_of_a_rate() -> None:
@@ -126,7 +140,7 @@ def test_what_was_not_expected_stands_before_all_and_stays_readable() -> None:
     )
     assert "This search found no counterexample (verdict: holds, tightest ratio 0.5)" in page
     assert "*Where it breaks* is not known yet." in page
-    assert "The exponent is -0.5, the stated one -1. Late: exponent of t in" in page
+    assert "The exponent is -0.5; stated: at most -1. Late: exponent of t in" in page
     assert "(`mine.c`; error). statement c Measure raised" in page
 
 

@@ -164,3 +164,14 @@ def test_a_system_keeps_its_standing_assumptions() -> None:
     assert np.shape(found["A"]) == (2, 1, 1)
     stack = {name: np.array(values)[None] for name, values in found.items()}
     assert SYSTEMS.first_broken(stack) is None
+
+
+def test_what_exceeds_a_bound_of_zero_keeps_its_size() -> None:
+    space = Space(fields={"x": interval(high=0.7)})
+    found = small(upper(lambda s: (s.x**3, 0 * s.x), space), x=0.66)
+    assert found["x"] ** 3 >= 0.66**3 / 2  # 0.1 would be simpler
+
+
+def test_a_bound_does_not_become_zero_where_rounding_is_in_doubt() -> None:
+    claim = upper(lambda s: (3e-13 + 0 * s.x, 1e-13 * s.x), Space(fields={"x": interval()}))
+    assert small(claim, x=0.54321)["x"] > 0
