@@ -196,7 +196,7 @@ def test_malformed_replay_files_leave_two_and_one_line(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["mine.mass"], "known names, such as affpcl."),
+        (["mine.mass"], "known names, such as "),
         (["affpcl.d1x"], "found 'affpcl.d1x' (did you mean affpcl.d1"),
         (["nothing.*"], "claim pattern must match an id; found 'nothing.*'"),
         (["missing.py"], "claims file must exist; found no file missing.py"),
