@@ -1,9 +1,8 @@
 """min over the simplex of lambda' Q lambda on stacks, in float64 or in high precision.
 
 float64 goes to :func:`mgda.simplex.simplex_qp`. On high-precision numbers every support is tried:
-on an affinely independent one the minimiser on its affine hull solves a bordered linear system, and
-the best of those with no negative weight is the minimum. Rational data stay exact but for the
-rounding of that one solve.
+on an affinely independent one the minimiser on its affine hull solves a small linear system, and
+the best of those with no negative weight is the minimum. The only rounding is that of the solve.
 
 >>> import numpy as np
 >>> from linsys.linalg import precise, precision
@@ -23,7 +22,7 @@ from linsys.linalg import Numbers, is_precise, lambda_max, precise, solve, trans
 from mgda.simplex import simplex_qp
 
 #: Supports are enumerated up to this number of objectives.
-_LARGEST = 6
+_LARGEST = 4
 
 
 def apply(matrices: Numbers, vectors: Numbers) -> Numbers:
@@ -81,7 +80,7 @@ def minimiser(Q: Numbers) -> Numbers:
     """A minimiser of lambda' Q lambda over the simplex for positive semidefinite Q (B, M, M).
 
     Raises:
-        InputError: more than six objectives in high precision.
+        InputError: more than four objectives in high precision.
     """
     if not is_precise(Q):
         return simplex_qp(Q).weights
@@ -102,14 +101,14 @@ def minimiser(Q: Numbers) -> Numbers:
 
 
 def _on_support(Q: Numbers, support: list[int]) -> Numbers:
-    """Minimisers on the affine hull of a support: stationary, with sum one; (B, M)."""
-    count, M = Q.shape[:2]
-    size = len(support)
-    bordered = np.full((count, size + 1, size + 1), precise(1.0)[()], dtype=object)
-    bordered[:, :size, :size] = Q[:, support][:, :, support]
-    bordered[:, size, size] = precise(0.0)[()]
-    right = np.full((count, size + 1), precise(0.0)[()], dtype=object)
-    right[:, size] = precise(1.0)[()]
-    result = np.full((count, M), precise(0.0)[()], dtype=object)
-    result[:, support] = solve(bordered, right)[:, :size]
+    """Minimisers on the affine hull of a support, (B, M); NaN where its points depend."""
+    first, rest = support[0], support[1:]
+    result = np.full(Q.shape[:2], precise(0.0)[()], dtype=object)
+    result[:, first] = precise(1.0)[()]
+    if rest:
+        # lambda = e_first + sum_k z_k (e_k - e_first), stationary in z
+        rows = Q[:, rest] - Q[:, first : first + 1]
+        curvature = rows[:, :, rest] - rows[:, :, first : first + 1]
+        result[:, rest] = solve(curvature, -rows[:, :, first])
+        result[:, first] = 1 - result[:, rest].sum(axis=1)
     return result
