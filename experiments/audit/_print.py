@@ -197,7 +197,11 @@ def ratio(result: Result) -> str:
     found = result.verdict
     if isinstance(result.item.entry, RateClaim) and found.measured:
         return f"{found.measured} ({found.bound})"
-    return "-" if found.ratio is None else f"{found.ratio:.6g}"
+    if found.ratio is None:
+        return "-"
+    short = f"{found.ratio:.6g}"
+    # what exceeds a bound must not look as if it attained it
+    return f"{found.ratio:.12g}" if short == "1" and found.verdict == "violated" else short
 
 
 def _style(result: Result) -> str:

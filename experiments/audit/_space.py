@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from experiments.audit._fields import Field, Numbers
 from linsys import InputError
-from linsys.linalg import is_precise, precise
+from linsys.linalg import precise
 
 #: Arrays of B instances by field, each (B, *shape).
 Fields = dict[str, Numbers]
@@ -234,6 +234,3 @@ class Layout:
             first = np.take(elements, [0], axis=where)
             tied[:, middle:stop] = np.broadcast_to(first, elements.shape).reshape(len(genes), -1)
         return tied
-
-
-__all__ = ["Fields", "Layout", "Sizes", "Space", "is_precise"]

@@ -14,6 +14,7 @@ from experiments import _revision
 from experiments._runner import Interrupted
 from experiments.audit import _export, _records
 from experiments.audit._catalogue import Item, select
+from experiments.audit._print import ratio
 from experiments.audit._records import Records, Result, audit
 from experiments.audit._verdict import Verdict
 from linsys import InputError
@@ -222,3 +223,11 @@ def test_a_folder_that_cannot_be_written_is_refused(
     Records(tmp_path / "file" / "out", writable=False)
     with pytest.raises(InputError, match="folder of `--write` must be writable"):
         _export.write(run(mine, tmp_path), tmp_path / "file", Records(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "shown"), [(("violated", 1.000001), "1.000001"), (("holds", 0.9999999), "1")]
+)
+def test_a_slight_violation_does_not_look_attained(verdict: tuple[str, float], shown: str) -> None:
+    item = select([str(FILES / "mine.py")])[0]
+    assert ratio(Result(item, Verdict(item.id, *verdict), "quick", 0)) == shown
