@@ -46,7 +46,9 @@ LEMMA1_SHARPER = Claim(
         "- ||g||^2) - beta e by optimality again, so beta e <= k R^2 and ||g||^2 + r^2 "
         "||lambda||^2 <= R^2 + e (r^2 - beta) / k <= R^2 (1 + r^2/beta) <= R^2 (1 + 2 r^2/beta)^2. "
         "Hence W <= 2R/beta. Attained in the limit: even M, all g^j = g with |g| = R and half of "
-        "them moved by +t g, half by -t g; odd M with d >= 2, large beta and sum_j g^j = 0."
+        "them moved by +t g, half by -t g; any M > 1 in the plane at large beta, where, with R = 1 "
+        "and p and q the means of g_j and d_j, ||p||^2 = ||q||^2 = 1/2, g_j - p runs along q and "
+        "d_j - q along p."
     ),
 )
 LEMMA1_IMPL = Claim(

@@ -103,7 +103,7 @@ DRIFT_WITHOUT_BETA = Claim(
     note="(23) bounds the same term by the first power of the gradients' differences over beta; "
     "Remark 1 reads the need of a regulariser, and a challenge growing with M, from it. The term "
     "is of second order whatever beta and M are: O(1/B) and not O(1/sqrt B) from the noise. A "
-    "regulariser with the sharpened Lemma 1 makes it of fourth order, M^2 (4 R gap^2 / beta)^2. "
+    "regulariser with the sharpened Lemma 1 makes it of fourth order, M^2 (2 R gap^2 / beta)^2. "
     "This is the drift around the clients' average lambdabar; around another lambda_t, (14), it "
     "contains ||Abar (lambdabar - lambda_t)||^2.",
     derivation="firm.eq18_sharper and ||lambda^c - lambdabar||_1 <= (1/C) sum_{c' != c} "
