@@ -168,7 +168,7 @@ def _inverses(matrices: Numbers) -> Numbers:
 def _mpmath_inverse(matrix: Numbers) -> Numbers:
     try:
         found = _mp.inverse(_mp.matrix(matrix.tolist()))
-    except ZeroDivisionError:
+    except (ZeroDivisionError, TypeError):  # a pivot of 0, or none found at all
         return np.full_like(matrix, _mp.nan)
     return np.array(found.tolist(), dtype=object)
 
