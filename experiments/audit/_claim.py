@@ -48,6 +48,8 @@ class Statement:
         note: where a claim is false or loose: the step of the proof that breaks, in a few lines.
         corrected: id of the claim that replaces a false one.
         derivation: of a corrected claim, why it is true.
+        main: whether it is a main result of its paper, or a step that main results rest on; where
+            such a statement is false, a reader is told so first.
     """
 
     id: str
@@ -58,6 +60,7 @@ class Statement:
     note: str = ""
     corrected: str | None = None
     derivation: str = ""
+    main: bool = False
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z0-9_]+\.[A-Za-z0-9_]+", self.id):

@@ -30,8 +30,6 @@ def findings(records: Sequence[Record], replay: Mapping[str, str]) -> str:
         records: what :meth:`experiments.audit._records.Result.to_record` gives, in order.
         replay: by id, the command that evaluates a counterexample again.
     """
-    # what the abstract promises comes first, wherever the catalogue has it
-    ordered = sorted(records, key=lambda record: "Abstract" not in record["source"])
     papers = dict.fromkeys(record["source"].partition(",")[0] for record in records)
     efforts = dict.fromkeys(f"{r['effort']} search, seed {r['seed']}" for r in records)
     parts = [
@@ -42,11 +40,11 @@ def findings(records: Sequence[Record], replay: Mapping[str, str]) -> str:
         "the tightest instance: the measured side over the bound, for a lower bound the other way "
         "round. Vectors are in round brackets, matrices row by row in square ones, one entry for "
         "each agent or state.",
-        *_surprises(ordered),
-        *_false(ordered, replay),
-        *_tightness(ordered),
-        *_rates(ordered),
-        *_open(ordered),
+        *_surprises(records),
+        *_false(records, replay),
+        *_tightness(records),
+        *_rates(records),
+        *_open(records),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -65,7 +63,7 @@ def _false(records: Sequence[Record], replay: Mapping[str, str]) -> list[str]:
     by_id = {record["id"]: record for record in records}
     whole = _heads(records)
     wrong = [record for record in records if false(record)]
-    printed = [r for r in wrong if whole[r["id"]] == r["id"]]
+    printed = sorted((r for r in wrong if whole[r["id"]] == r["id"]), key=_rank)
     others = dict.fromkeys(whole[r["id"]] for r in wrong if not false(by_id[whole[r["id"]]]))
     parts = ["## False as printed"]
     if not printed:
@@ -96,12 +94,19 @@ def _false(records: Sequence[Record], replay: Mapping[str, str]) -> list[str]:
     return parts
 
 
+def _rank(record: Record) -> int:
+    """Main results come first, then the steps that they rest on, then the rest."""
+    if not record["main"]:
+        return 2
+    return 0 if _of_the_whole(record) else 1
+
+
 def _overview(printed: Sequence[Record], by_id: Mapping[str, Record]) -> list[str]:
     """What is false, a line each: where, both sides of its counterexample, what replaces it."""
     rows = []
     for number, record in enumerate(printed, 1):
         better = by_id.get(record["corrected"] or "")
-        correction = f"`{better['id']}`, {_outcome(better)}" if better else ""
+        correction = f"`{better['id']}`, {_outcome(better)}" if better else f"see {number}"
         seen = _sides(record)
         if record["verdict"] != "violated":
             seen = "none by this search", ""
@@ -136,6 +141,7 @@ def _refutation(
     if record["verdict"] == "violated":
         instance = lines(record["counterexample"])
         parts += ["Counterexample:", "    " + "\n    ".join(instance)] if instance else []
+        parts += _meanings(record)
         parts += _measured(record)
     else:
         parts.append(
@@ -165,6 +171,13 @@ def _statement(record: Record) -> list[str]:
 
 def _math(record: Record) -> list[str]:
     return [f"```math\n{record['latex']}\n```"] if record["latex"] else []
+
+
+def _meanings(record: Record) -> list[str]:
+    """What the fields of the counterexample are whose names do not say it."""
+    instance = record["counterexample"] or {}
+    told = [f"{name}: {line}" for name, line in record["meaning"].items() if name in instance]
+    return [f"({plain('; '.join(told))})"] if told else []
 
 
 def _measured(record: Record) -> list[str]:
@@ -237,7 +250,7 @@ def _tightness(records: Sequence[Record]) -> list[str]:
     if better:
         parts.append("### Sharper constants")
         parts.append("\n".join(_explained(r) for r in better))
-    main = [r for r in true if _is_main(r)]
+    main = [r for r in true if _of_the_whole(r)]
     if main:
         parts.append("### The main results")
         parts.append("\n".join(_explained(r) for r in main if r not in better))
@@ -276,7 +289,7 @@ def _explained(record: Record) -> str:
     return f"{head} {plain(record['text'])}{why}{sentence(record['note'])}"
 
 
-def _is_main(record: Record) -> bool:
+def _of_the_whole(record: Record) -> bool:
     """Whether it is in a part of the catalogue that is about results as a whole, no one section."""
     name = record["place"].rpartition("/")[2]
     return "file" not in record and not name.startswith(("section", "appendix"))

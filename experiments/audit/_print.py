@@ -151,7 +151,9 @@ def show_claim(item: Item, records: Records, correction: Item | None) -> None:
 def assumptions(space: Space) -> list[str]:
     """What instances are, line by line: sizes, domains, repairs and predicates."""
     lines = [f"{axis} from {low} to {high}" for axis, (low, high) in space.sizes.items()]
-    lines += [f"{name}: {_domain(domain)}" for name, domain in space.fields.items()]
+    for name, domain in space.fields.items():
+        meaning = f"; {space.meaning[name]}" if name in space.meaning else ""
+        lines.append(f"{name}: {_domain(domain)}{meaning}")
     if space.repair is not None:
         about = (space.repair.__doc__ or space.repair.__name__).strip().splitlines()[0]
         lines.append(f"then: {about}")

@@ -213,7 +213,8 @@ def _texts(item: Item) -> dict[str, Any]:
     texts = {key: getattr(entry, key) for key in keys}
     where = {"file": str(Path(item.origin).resolve())} if item.origin.endswith(".py") else {}
     relation = entry.relation if isinstance(entry, Claim) else ""
-    said = {"expected": entry.expect, "relation": relation}
+    meaning = dict(entry.space.meaning) if isinstance(entry, Claim) else {}
+    said = {"expected": entry.expect, "relation": relation, "meaning": meaning, "main": entry.main}
     said |= {"section": item.section, "place": item.place}
     return {**texts, **said, **where}
 

@@ -61,6 +61,8 @@ class Space:
         batched: whether measure, repair, view and predicates work on B instances at once, along the
             first axis of every array. Otherwise they get one instance at a time, and the engine
             loops.
+        meaning: name of a field to one short line that says what the field is, where its name does
+            not.
     """
 
     fields: Mapping[str, Field]
@@ -71,6 +73,7 @@ class Space:
     given: Mapping[str, Predicate] = field(default_factory=dict)
     corners: Sequence[Mapping[str, ArrayLike]] = ()
     batched: bool = False
+    meaning: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         axes = {a for f in self.fields.values() for a in f.axes if isinstance(a, str)}
@@ -81,6 +84,10 @@ class Space:
         for name, (low, high) in self.sizes.items():
             if not 1 <= low <= high:
                 raise InputError(f"size `{name}` must have 1 <= low <= high; found ({low}, {high})")
+        if strangers := sorted(set(self.meaning) - set(self.fields)):
+            raise InputError(
+                f"`meaning` must be about the fields {sorted(self.fields)}; found {strangers}"
+            )
 
     def all_sizes(self) -> list[Sizes]:
         """Every combination of sizes, small ones first."""

@@ -11,6 +11,7 @@ import numpy as np
 from experiments.audit import Space, ball, interval, positive, simplex, sphere
 from experiments.audit._fields import Axis, Field
 from experiments.audit._space import Fields
+from experiments.claims.affpcl._meaning import meaning
 from linsys.linalg import is_precise, lambda_min, norm, precise
 from linsys.theory import FiniteStack
 from linsys.theory.bellman import chains
@@ -80,14 +81,15 @@ def chain_space(
         view: :func:`linsys.theory.bellman.chains` or ``embeddings``.
         sizes: ranges other than ``SIZES``.
     """
+    fields = {
+        "P": simplex(agents, "O", "O"),
+        "phi": (sphere if unit else ball)("O", "d"),
+        "gamma": interval(high=0.99),
+        "floor": positive(low=0.02, high=0.5),
+        **(extra or {}),
+    }
     return Space(
-        fields={
-            "P": simplex(agents, "O", "O"),
-            "phi": (sphere if unit else ball)("O", "d"),
-            "gamma": interval(high=0.99),
-            "floor": positive(low=0.02, high=0.5),
-            **(extra or {}),
-        },
+        fields=fields,
         sizes={**SIZES, **(sizes or {})},
         repair=partial(_repair, unit=unit),
         view=view,
@@ -96,4 +98,14 @@ def chain_space(
             "sym(Abar^i) > 0": lambda s: s.lambda_agent > 0,
         },
         batched=True,
+        meaning=meaning(
+            fields,
+            P="kernels P^i(o' | o), a row for each o",
+            phi="features phi(o), a row for each o",
+            R="rewards R^i(o, o')",
+            theta="rewards phi(o)' theta^i",
+            x="a direction x",
+            floor="the least phi_k(o_k) of the first d states and, over the number of states, the "
+            "least transition probability that were given, without effect beyond P and phi",
+        ),
     )

@@ -10,6 +10,7 @@ import numpy as np
 from experiments.audit import Space, contraction, positive, reals, simplex
 from experiments.audit._fields import Field
 from experiments.audit._space import Fields
+from experiments.claims.affpcl._meaning import meaning
 from linsys.linalg import lambda_min
 from linsys.theory import FiniteStack
 
@@ -64,13 +65,15 @@ def systems(
     extra: Mapping[str, Field] | None = None, sizes: Mapping[str, tuple[int, int]] | None = None
 ) -> Space:
     """Finite systems under the paper's standing assumptions, with further fields if given."""
+    fields = {**SYSTEM, **(extra or {})}
     return Space(
-        fields={**SYSTEM, **(extra or {})},
+        fields=fields,
         sizes={**SIZES, **(sizes or {})},
         repair=standing,
         view=FiniteStack,
         assumes=ASSUMES,
         batched=True,
+        meaning=meaning(fields),
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from experiments.audit import Space, interval, positive, reals, simplex
 from experiments.audit._fields import Field
+from experiments.claims.affpcl._meaning import meaning
 from experiments.claims.affpcl._spaces import ASSUMES
 from linsys.theory import FiniteStack
 
@@ -29,18 +30,20 @@ def damped_turns(*, damping: Any, turn: Any, **fields: Any) -> FiniteStack:
 
 def turning(extra: Mapping[str, Field] | None = None) -> Space:
     """Such systems, which satisfy the standing assumptions, with further fields if given."""
+    fields = {
+        "mu": simplex("n", "S"),
+        "damping": positive(low=0.001, high=1.0),
+        "turn": interval("S", low=-1.0),
+        "theta": reals("n", 2),
+        **(extra or {}),
+    }
     return Space(
-        fields={
-            "mu": simplex("n", "S"),
-            "damping": positive(low=0.001, high=1.0),
-            "turn": interval("S", low=-1.0),
-            "theta": reals("n", 2),
-            **(extra or {}),
-        },
+        fields=fields,
         sizes={"S": (2, 4), "n": (2, 4)},
         view=damped_turns,
         assumes=ASSUMES,
         batched=True,
+        meaning=meaning(fields, turn="the multiple of J in A(s), by state; Phi(s) = I"),
     )
 
 
@@ -75,4 +78,11 @@ TURNING_OBJECTIVES = Space(
     view=damped_objectives,
     assumes=ASSUMES,
     batched=True,
+    meaning={
+        "common": "the environment p that mu^i = (1 - level) p + level own^i have in common",
+        "own": "agent i's own part of mu^i",
+        "level": "the weight of agents' own parts in mu^i",
+        "damping": "a in Phi(s) = a I + turn(s) J, J a quarter turn; A(s) = I",
+        "turn": "the multiple of J in Phi(s), by state",
+    },
 )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from experiments.audit import Space, interval, positive, reals, simplex
 from experiments.audit._fields import Field
 from experiments.audit._space import Fields
+from experiments.claims.affpcl._meaning import meaning
 from experiments.claims.affpcl._spaces import SIZES, SYSTEMS, monotone, standing
 from linsys.theory import FiniteStack
 from linsys.theory.parametrization import ValueStack
@@ -48,19 +49,24 @@ def valued(
 
     If ``alike`` all agents are in one environment, which the fields hold once.
     """
+    fields = {
+        "mu": simplex("S") if alike else simplex("n", "S"),
+        "A": reals("S", "d", "d"),
+        "b": reals("n", "S", "d"),
+        "floor": positive(low=0.001, high=0.5),
+        **(extra or {}),
+    }
     return Space(
-        fields={
-            "mu": simplex("S") if alike else simplex("n", "S"),
-            "A": reals("S", "d", "d"),
-            "b": reals("n", "S", "d"),
-            "floor": positive(low=0.001, high=0.5),
-            **(extra or {}),
-        },
+        fields=fields,
         sizes={**SIZES, **(sizes or {})},
         repair=partial(_lifted, alike=alike),
         view=_same_environment if alike else ValueStack,
         assumes={"sym(Abar^i) > 0": lambda s: s.lambda_agent > 0},
         batched=True,
+        meaning=meaning(
+            fields,
+            floor="the least eigenvalue that sym(Abar^i) were given, without effect beyond A",
+        ),
     )
 
 

@@ -43,6 +43,11 @@ MIXTURES = Space(
     sizes={"n": (1, 4), "q": (1, 3), "S": (1, 5)},
     view=mixtures,
     batched=True,
+    meaning={
+        "base": "distributions p_k; mu^i is their mixture with the weights of agent i",
+        "weights": "agent i's weights of the p_k",
+        "scale": "psi_k(s) = scale_k p_k(s) / mu^0(s)",
+    },
 )
 
 

@@ -29,6 +29,7 @@ def _space(largest: float) -> Space:
         repair=of_one_type,
         view=_points,
         batched=True,
+        meaning={"half": "d / 2", "v": "eps / sqrt(d)"},
     )
 
 
@@ -173,7 +174,15 @@ _CASES = {
     "half": whole_numbers(low=1, high=3),
     "part": positive(low=0.001, high=1.0),
 }
-CASES = Space(fields=_CASES, repair=of_one_type, batched=True)
+CASES = Space(
+    fields=_CASES,
+    repair=of_one_type,
+    batched=True,
+    meaning={
+        "half": "d / 2",
+        "part": "where delta_env lies between the ends of its case, from 0 to 1",
+    },
+)
 
 
 def _threshold(s: Any) -> Any:
@@ -260,6 +269,7 @@ SAMPLES = Space(
     },
     repair=of_one_type,
     batched=True,
+    meaning={"delta": "delta_env"},
 )
 THM2 = Claim(
     id="affpcl.thm2",

@@ -43,6 +43,15 @@ COUPLINGS = Space(
     repair=of_one_type,
     view=_coupling,
     batched=True,
+    meaning={
+        "own": "mu^i",
+        "rest": "the average of the other agents' environments",
+        "closeness": "the weight of the optimal coupling, beside the independent one",
+        "scale": "the largest |k (rho^i(s) - 1)|, k (rho^i - 1) being the first feature",
+        "others": "the other features, of length at most one before they are scaled to fit",
+        "eta_first": "eta's entry for the first feature",
+        "eta_others": "eta's entries for the other features",
+    },
 )
 
 EX2_MEAN = Claim(

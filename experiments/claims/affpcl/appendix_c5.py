@@ -85,6 +85,10 @@ ORIENTED = {
     "roots": reals("S", "d", "d", magnitude=(0.01, 10.0)),
     "floor": positive(low=0.001, high=0.5),
 }
+_ORIENTED = {
+    "roots": "M(s) in D(s) = M(s)^T M(s) + floor I",
+    "floor": "the multiple of I in D(s)",
+}
 EX4 = Claim(
     id="affpcl.ex4",
     source="AffPCL, Example 4",
@@ -96,6 +100,7 @@ EX4 = Claim(
         sizes={"S": (1, 4), "d": (1, 3), "k": (1, 4)},
         view=alignment.oriented,
         batched=True,
+        meaning={**_ORIENTED, "axes": "unit vectors; U is the product of the reflections at them"},
     ),
     measure=alignment.aligned,
 )
@@ -106,7 +111,11 @@ EX5 = Claim(
     latex=r"A(s)\succeq0\;\Rightarrow\;\nu=1",
     kind="identity",
     space=Space(
-        fields=ORIENTED, sizes={"S": (1, 4), "d": (1, 3)}, view=alignment.oriented, batched=True
+        fields=ORIENTED,
+        sizes={"S": (1, 4), "d": (1, 3)},
+        view=alignment.oriented,
+        batched=True,
+        meaning=_ORIENTED,
     ),
     measure=alignment.aligned,
 )
@@ -181,6 +190,7 @@ _SLOW = Space(
     view=bellman.slow_returns,
     assumes={"sym(Abar^i) > 0": lambda s: s.lambda_agent > 0},
     batched=True,
+    meaning={"width": "steps in which the second feature falls off by a factor e"},
 )
 
 REM2 = Claim(
@@ -280,6 +290,11 @@ _NOISE = Space(
     repair=_centred,
     view=_noisy,
     batched=True,
+    meaning={
+        "U": "U(s) / eps",
+        "A_bar": "Abar",
+        "floor": "the least eigenvalue that sym(Abar) was given, without effect beyond Abar",
+    },
 )
 EX7 = Claim(
     id="affpcl.ex7",

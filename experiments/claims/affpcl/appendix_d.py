@@ -213,6 +213,7 @@ D2_A_SHARPER = Claim(
 D2_PHI = Claim(
     id="affpcl.d2_Phi",
     source="AffPCL, Lemma D.2, second half",
+    main=True,
     text="E_{mu^i}||Phi(s)(theta_*^i - theta_*^c)||^2 <= 2 sigma^2 min{1, nu delta_cen^i}.",
     latex=r"\mathbb{E}_{\mu^i}\|\Phi(s)(\theta_*^i-\theta_*^c)\|^2\le2\sigma^2"
     r"\min\{1,\nu\delta_{\rm cen}^i\}",
@@ -284,6 +285,10 @@ D3 = Claim(
         sizes={"S": (1, 5)},
         view=_pair,
         batched=True,
+        meaning={
+            "rest": "the distribution q in mu' = share mu + (1 - share) q",
+            "share": "the weight of mu in mu'",
+        },
     ),
     measure=lambda pair: affinity.d3(pair.mu, pair.other),
 )

@@ -27,6 +27,13 @@ D4 = Claim(
         sizes={"K": (1, 4)},
         given={"right-hand sides >= 0": lambda s: lyapunov.coupled_step(**vars(s)) >= 0},
         batched=True,
+        meaning={
+            "z": "E||Delta z_t^k||^2",
+            "alpha": "alpha^k lambda^k",
+            "lam": "lambda^k",
+            "C": "C^k",
+            "coupling": "C^{k,l}",
+        },
     ),
     measure=lambda s: lyapunov.d4(**vars(s)),
     note="The left side of the printed hypothesis has t for t + 1. Beyond alpha = 2/3 its factor "

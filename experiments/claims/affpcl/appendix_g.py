@@ -183,6 +183,7 @@ G2_CHI_SHARPER = Claim(
 G3 = Claim(
     id="affpcl.g3",
     source="AffPCL, Lemma G.3",
+    main=True,
     text="E||g^i(x^i) - g^{c->i}||^2 <= 4 G_A^2 ||dx^i||^2 + 8 G_A^2 ||dx^c||^2 + 8 "
     "||dtheta^c||^2 + 16 sigma^2 deltatilde^i, deltatilde^i = min{1, nu delta_cen^i}.",
     latex=r"\mathbb{E}\|g^i(x^i)-g^{c\to i}\|^2\le4G_A^2\|\Delta x^i\|^2+8G_A^2\|\Delta x^c\|^2"

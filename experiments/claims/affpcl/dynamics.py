@@ -41,6 +41,7 @@ CENTRED = dataclasses.replace(
 NEVER_WORSE = Claim(
     id="affpcl.never_worse",
     source="AffPCL, Abstract and Sections 1, 3, 5.2",
+    main=True,
     text="AffPCL performs no worse than independent learning: for each agent, the stationary "
     "error of small steps is at most that of learning alone.",
     latex=r"\lim_{\alpha\to0}\tfrac1\alpha\mathbb{E}\|x^i_{\mathrm{AffPCL}}-x_*^i\|^2\le"

@@ -75,6 +75,12 @@ COMMON = Space(
     view=common,
     assumes={"sym(Abar) > 0": lambda s: s.lambda_A > 0},
     batched=True,
+    meaning={
+        "objectives": "b^i(s)",
+        "floor": "the least eigenvalue that sym(Abar) was given, without effect beyond A",
+        "x0": "x_0^i",
+        "later": "k, where t is 2^k times the first power of two that the statement is about",
+    },
 )
 
 _GIVEN = {name: field for name, field in RUN.items() if name not in ("dx", "dx_c", "dtheta")}
@@ -157,6 +163,7 @@ PROP2_CENTRES = Claim(
 THM1 = Claim(
     id="affpcl.thm1_explicit",
     source="AffPCL, Theorem 1 of Appendix G.1, (27) + (22-1) + (20)",
+    main=True,
     text=f"{SMALL}: E||x_t^i - x_*^i||^2 <= L_0/t + (sigma^2 ln t / ((lambda^i)^2 t)) "
     "(304/n + 288 min{1, nu delta_cen^i}); C with Lemma D.4's weights.",
     latex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le\frac{\mathcal L_0}{t}"

@@ -158,6 +158,7 @@ HIDDEN = (
 EQ9 = RateClaim(
     id="affpcl.eq9",
     source="AffPCL, equation (9)",
+    main=True,
     text="E||x_t^i - x_*^i||^2 = O~((kappa^i)^2/t max{1/n, min{1, nu delta_cen^i}}).",
     latex=r"\mathbb{E}\|x_t^i-x_*^i\|^2=\tilde O((\kappa^i)^2t^{-1}\max\{n^{-1},"
     r"\tilde\delta_{cen}^i\})",
@@ -285,9 +286,9 @@ def with_oracle(algorithm: AffPCL) -> Sequence[Regime]:
 
 ORACLE = (
     HIDDEN + "An oracle may return rho itself, and one-hot features have lambda^rho = 1/2 there. "
-    "With nu' = max{nu, nu of Phi} in deltatilde the exponents in t and n stand, measured with a "
-    "fixed error of the largest size that Assumption 1 allows; those in sigma and lambda^rho "
-    "follow from that size and are not measured. "
+    "What replaces it: the same with nu' = max{nu, nu of Phi} in deltatilde. Its exponents in t "
+    "and n stand, measured with a fixed error of the largest size that Assumption 1 allows; those "
+    "in sigma and lambda^rho follow from that size and are not measured. "
 )
 THM1_C3 = RateClaim(
     id="affpcl.thm1_c3",

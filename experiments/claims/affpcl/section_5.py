@@ -13,6 +13,7 @@ from linsys.theory import correction as go
 TURNED = Space(
     fields={"angle": positive(low=0.001, high=1.5), "size": positive()},
     batched=True,
+    meaning={"angle": "asin(delta_obj)", "size": "||theta^1|| = ||theta^2||"},
     assumes={
         "sym(Phibar^i) > 0": lambda i: lambda_min(go.turned_objectives(i.angle, i.size).Phi_bar) > 0
     },
@@ -24,6 +25,10 @@ RARE = Space(
     },
     sizes={"m": (1, 3)},
     batched=True,
+    meaning={
+        "epsilon": "the chance with which agent 1 visits the second of two states",
+        "others": "the chances with which the other agents do",
+    },
 )
 
 

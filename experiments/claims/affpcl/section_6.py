@@ -212,6 +212,13 @@ COUPLINGS = Space(
         "lam": positive(4),
     },
     batched=True,
+    meaning={
+        "c21": "C^{2,1}",
+        "c41": "C^{4,1}",
+        "c42": "C^{4,2}",
+        "c43": "C^{4,3}",
+        "lam": "lambda^b, lambda^c, lambda^rho, lambda^i",
+    },
 )
 THM1_WEIGHTS = Claim(
     id="affpcl.thm1_weights",

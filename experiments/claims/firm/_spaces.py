@@ -15,6 +15,24 @@ from mgda.theory.descent import Round
 
 SIZES = {"M": (1, 4), "d": (1, 3)}
 BETA = positive(low=0.001, high=1000.0)
+#: What fields are whose names are not symbols of the paper.
+_MEANING = {
+    "g": "gradients over scale, a row for each objective",
+    "scale": "the factor of all gradients",
+    "middle": "the mean of both clients' gradients over scale, a row for each objective",
+    "apart": "half of their difference over scale and share",
+    "share": "the factor of the difference",
+    "p": "preferences",
+    "factor": "p_1 becomes factor p_1; where there is no p, all gradients are multiplied by it",
+    "lam": "weights lambda",
+    "first": "the first client's weights",
+    "second": "the second client's weights",
+    "common": "one lambda for all clients",
+}
+
+
+def _meaning(fields: Mapping[str, Field]) -> dict[str, str]:
+    return {name: line for name, line in _MEANING.items() if name in fields}
 
 
 def _one(*, g: Any, scale: Any, **others: Any) -> SimpleNamespace:
@@ -40,7 +58,14 @@ def one_client(
 ) -> Space:
     """Gradients of one client: A; with further fields."""
     fields = {"g": ball("M", "d"), "scale": positive(), **(extra or {})}
-    return Space(fields=fields, sizes=dict(sizes), view=_one, batched=True, **options)
+    return Space(
+        fields=fields,
+        sizes=dict(sizes),
+        view=_one,
+        batched=True,
+        meaning=_meaning(fields),
+        **options,
+    )
 
 
 def two_clients(extra: Mapping[str, Field] | None = None, **options: Any) -> Space:
@@ -53,7 +78,14 @@ def two_clients(extra: Mapping[str, Field] | None = None, **options: Any) -> Spa
         "beta": BETA,
         **(extra or {}),
     }
-    return Space(fields=fields, sizes=SIZES, view=_two, batched=True, **options)
+    return Space(
+        fields=fields,
+        sizes=SIZES,
+        view=_two,
+        batched=True,
+        meaning=_meaning(fields),
+        **options,
+    )
 
 
 def _clients(*, g: Any, scale: Any, **others: Any) -> SimpleNamespace:
@@ -66,7 +98,13 @@ def _clients(*, g: Any, scale: Any, **others: Any) -> SimpleNamespace:
 def clients(extra: Mapping[str, Field]) -> Space:
     """Gradients of C clients, with further fields."""
     fields = {"g": ball("C", "M", "d"), "scale": positive(), **extra}
-    return Space(fields=fields, sizes={"C": (1, 4), **SIZES}, view=_clients, batched=True)
+    return Space(
+        fields=fields,
+        sizes={"C": (1, 4), **SIZES},
+        view=_clients,
+        batched=True,
+        meaning=_meaning(fields),
+    )
 
 
 def _round(*, L: Any, a: Any, h: Any, **others: Any) -> SimpleNamespace:
@@ -99,4 +137,16 @@ def rounds(*, longest: float = 1.0, averaged: bool = False) -> Space:
     if not averaged:
         fields["common"] = simplex("M")
     sizes = {"C": (1, 3), "M": (1, 3), "d": (1, 2)}
-    return Space(fields=fields, sizes=sizes, view=view, batched=True)
+    meaning = {
+        "b": "J^j(theta) is the sum over coordinates of b theta + (L/2) h (theta - o)|theta - o|",
+        "h": "see b",
+        "o": "see b",
+        "theta": "the clients' policies",
+        "g": "the clients' stochastic gradients, a row for each objective",
+        "lam": "the clients' weights lambda^c",
+        "L": "L_J",
+        "a": "the step size times L_J",
+    }
+    if not averaged:
+        meaning["common"] = "lambda_t"
+    return Space(fields=fields, sizes=sizes, view=view, batched=True, meaning=meaning)

@@ -42,6 +42,14 @@ SYNCHRONISED = Space(
     sizes={"C": (1, 3), "K": (1, 3), "M": (1, 2), "d": (1, 2)},
     view=_synchronised,
     batched=True,
+    meaning={
+        "steps": "the clients' K gradients over R",
+        "h": "J^j(theta) is the sum over coordinates of (L/2) h (theta - o)|theta - o|",
+        "o": "see h",
+        "lam": "lambda_t",
+        "L": "L_J",
+        "a": "the step size",
+    },
 )
 
 # One step of the averaged policy.
@@ -210,7 +218,19 @@ def _decreasing(*, eta: Any, **others: Any) -> SimpleNamespace:
     return _path(eta=np.minimum.accumulate(eta, axis=1), **others)
 
 
-PATH = Space(fields=_TIMES, sizes={"N": (2, 5), "M": (1, 3)}, view=_path, batched=True)
+PATH = Space(
+    fields=_TIMES,
+    sizes={"N": (2, 5), "M": (1, 3)},
+    view=_path,
+    batched=True,
+    meaning={
+        "J": "J_1, J_2, ... over top",
+        "start": "lambda_0",
+        "stars": "lambda*_0, lambda*_1, ..., of which the first plays no part",
+        "eta": "eta_0, eta_1, ..., of which the first plays no part",
+        "top": "r_max/(1-gamma)",
+    },
+)
 
 LEMMA10 = Claim(
     id="firm.lemma10",
@@ -266,6 +286,7 @@ EQ34 = Claim(
             "top": positive(),
         },
         batched=True,
+        meaning={"top": "r_max/(1-gamma)"},
     ),
     measure=lambda s: at.eq34(s.T, s.a, s.top, LONGEST),
     expect="violated",

@@ -57,6 +57,12 @@ PROJ = Claim(
         sizes={"d": (1, 3)},
         view=_ball,
         batched=True,
+        meaning={
+            "w": "w over size",
+            "other": "another vector over size",
+            "inside": "a vector of the ball over its radius",
+            "radius": "R_w",
+        },
     ),
     measure=lambda s: at.proj(s.w, s.other, s.inside, s.radius),
     note="Of the closed ball: the set as printed, ||w|| < R_w, has no nearest point to any w "

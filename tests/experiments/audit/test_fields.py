@@ -17,6 +17,7 @@ from experiments.audit import (
     whole_numbers,
 )
 from experiments.audit._fields import Field
+from experiments.audit._print import assumptions
 from experiments.claims.affpcl._spaces import SYSTEMS
 from linsys import InputError
 from linsys.linalg import precise, precision
@@ -112,3 +113,11 @@ def test_sizes_must_fit_the_axes() -> None:
         Space(fields={"p": simplex("k")})
     with pytest.raises(InputError, match="must have 1 <= low <= high"):
         Space(fields={"p": simplex("k")}, sizes={"k": (3, 2)})
+
+
+def test_a_meaning_must_be_of_a_field() -> None:
+    fields, sizes = {"p": simplex("k")}, {"k": (1, 2)}
+    told = assumptions(Space(fields=fields, sizes=sizes, meaning={"p": "chances of heads"}))
+    assert told == ["k from 1 to 2", "p: probability distributions (k); chances of heads"]
+    with pytest.raises(InputError, match=r"`meaning` must be about .* \['p'\]; found \['q'\]"):
+        Space(fields=fields, sizes=sizes, meaning={"q": "chances"})

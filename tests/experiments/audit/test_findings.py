@@ -16,7 +16,7 @@ from experiments.audit._verdict import Verdict
 
 def record(name: str, verdict: str = "holds", **options: Any) -> dict[str, Any]:
     """A record of my paper with what is not of interest filled in."""
-    plain = {
+    plain: dict[str, Any] = {
         "id": f"mine.{name}",
         "verdict": verdict,
         "expected": verdict,
@@ -31,6 +31,8 @@ def record(name: str, verdict: str = "holds", **options: Any) -> dict[str, Any]:
         "seed": 0,
         "details": {},
         "counterexample": None,
+        "meaning": {},
+        "main": False,
         **dict.fromkeys(("latex", "note", "derivation", "reason", "measured", "bound"), ""),
         "corrected": None,
     }
@@ -102,8 +104,8 @@ def test_several_false_statements_are_told_in_one_table_first() -> None:
     assert chapter(page, "## False as printed").startswith(
         "\n|  | statement | counterexample | stated | correction |\n|---|---|---|---|---|\n"
         "| 1 | Mine, Lemma a | 0.3 | at most 0.2 | `mine.a_corrected`, holds, tightest ratio 1 |\n"
-        "| 2 | Mine, Lemma r | exponent 0 | at most -1 |  |\n"
-        "| 3 | Mine, Lemma k | none by this search |  |  |\n"
+        "| 2 | Mine, Lemma r | exponent 0 | at most -1 | see 2 |\n"
+        "| 3 | Mine, Lemma k | none by this search |  | see 3 |\n"
     )
 
 
@@ -113,9 +115,20 @@ def test_an_explicit_bound_is_no_reading_of_a_rate() -> None:
     assert "### 1. Mine, Lemma d\\_explicit (`mine.d_explicit`)" in page
 
 
-def test_the_abstract_comes_first() -> None:
-    page = findings([false("a"), false("z", source="Mine, Abstract")], {})
-    assert page.index("### 1. Mine, Abstract") < page.index("### 2. Mine, Lemma a")
+def test_main_results_come_first_then_the_steps_they_rest_on() -> None:
+    step = false("b", main=True)
+    result = false("z", main=True, place="mine/rates")
+    page = findings([false("a"), step, false("c"), result], {})
+    headings = re.findall(r"### (\d)\. Mine, Lemma (.)", page)
+    assert headings == [("1", "z"), ("2", "b"), ("3", "a"), ("4", "c")]
+
+
+def test_fields_are_explained_below_a_counterexample() -> None:
+    meaning = {"floor": "the least p_k", "gone": "no field of this instance"}
+    page = findings([false("a", meaning=meaning), false("b")], {})
+    assert "    floor = 0.001\n\n(floor: the least p\\_k)\n\nThere" in page
+    assert page.count("the least") == 1
+    assert "gone" not in page
 
 
 def test_what_was_not_expected_stands_before_all_and_stays_readable() -> None:
