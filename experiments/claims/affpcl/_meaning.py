@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 _MEANING = {
     "floor": "the least eigenvalue that sym(Abar^i) and sym(Phibar^i) were given, without effect "
@@ -28,6 +28,6 @@ _MEANING = {
 }
 
 
-def meaning(fields: Iterable[str], **own: str) -> dict[str, str]:
+def meaning(fields: Collection[str], **own: str) -> dict[str, str]:
     """The lines about these fields; ``own`` where a space means something else by a name."""
     return {name: line for name, line in {**_MEANING, **own}.items() if name in fields}

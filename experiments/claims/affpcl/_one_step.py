@@ -9,6 +9,7 @@ import numpy as np
 from experiments.audit import contraction, interval, positive, reals, whole_numbers
 from experiments.audit._fields import Numbers
 from experiments.audit._space import Fields
+from experiments.claims.affpcl._meaning import meaning
 from experiments.claims.affpcl._spaces import standing, systems
 from linsys.linalg import lambda_min
 from linsys.theory.one_step import PersonalStack
@@ -38,10 +39,16 @@ SIZES = {"n": (1, 3), "S": (1, 4), "d": (1, 2)}
 #: Iterates, a step size and groups of equal agents; the density ratio is known.
 KNOWN = dataclasses.replace(systems(STEP, SIZES), view=PersonalStack)
 #: The same with an estimated ratio.
+_RATIO = {**STEP, "psi": contraction("S", "S"), "deta": reals("n", "S")}
 ESTIMATED = dataclasses.replace(
-    systems({**STEP, "psi": contraction("S", "S"), "deta": reals("n", "S")}, SIZES),
+    systems(_RATIO, SIZES),
     view=PersonalStack,
     repair=invertible,
+    meaning=meaning(
+        _RATIO,
+        floor="the least eigenvalue that sym(Abar^i), sym(Phibar^i) and sym(psi) were given, "
+        "without effect beyond A, Phi and psi",
+    ),
 )
 
 
