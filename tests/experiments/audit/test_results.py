@@ -1,0 +1,48 @@
+"""The verdicts kept with the catalogue are of its claims, and its counterexamples count."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import experiments.claims.affpcl as affpcl
+from experiments.audit import Claim
+from experiments.audit._catalogue import select
+from experiments.audit._verdict import replay
+
+RESULTS = Path(affpcl.__path__[0]) / "results"
+FILES = sorted(RESULTS.glob("counterexamples/*.json"))
+
+
+def test_every_claim_has_a_verdict_and_it_is_the_expected_one() -> None:
+    kept = {
+        claim["id"]: claim
+        for claim in json.loads((RESULTS / "verdicts.json").read_text())["claims"]
+    }
+    entries = {item.id: item.entry for item in select(["affpcl"])}
+    assert set(kept) == set(entries)
+    for name, entry in entries.items():
+        assert kept[name]["verdict"] == entry.expect, name
+        if isinstance(entry, Claim) and entry.expect == "holds":
+            assert kept[name]["instances"] >= 10**5, name
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_counterexamples_still_are_some(path: Path) -> None:
+    content = json.loads(path.read_text())
+    (item,) = select([content["id"]])
+    assert isinstance(item.entry, Claim)
+    verdict = replay(item.entry, content["instance"])
+    assert verdict.verdict == "violated"
+    assert (verdict.measured, verdict.bound) == (content["measured"], content["bound"])
+
+
+def test_every_false_claim_has_its_counterexample() -> None:
+    false = {
+        item.id
+        for item in select(["affpcl"])
+        if isinstance(item.entry, Claim) and item.entry.expect == "violated"
+    }
+    assert {path.stem for path in FILES} == false
