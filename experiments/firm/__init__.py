@@ -1,0 +1,1 @@
+"""FIRM: synthetic counterparts of its figures, and the rates of its theory."""

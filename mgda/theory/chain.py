@@ -1,0 +1,215 @@
+"""Tabular processes under softmax policies, many at once, in either precision: FIRM, Appendix D-G.
+
+What :mod:`mgda.momdp` and :mod:`mgda.critic` compute for one process, for stacks of B small ones
+and for numbers beyond float64, with the exact moments of the stochastic gradients (10).
+
+*A batch* is B_t consecutive transitions of the stationary chain, or independent ones. With Z(s, a,
+s') = delta psi a sample's gradient, the second moment of the batch's mean is a finite sum over
+lags: after Z at (s, a, s') the chain goes on from s', so that E<Z_l, Z_m> for l < m is an inner
+product of E[Z; s'] with P_pi^{m - l - 1} E[Z | s].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from linsys.linalg import Numbers, lambda_min, norm, solve, transpose
+
+__all__ = ["Chains"]
+
+
+@dataclass(frozen=True, eq=False)
+class Chains:
+    """B processes with one policy and the critics' features each; one logit per pair, d = S A.
+
+    Attributes:
+        P: P(s'|s, a) > 0, shape (B, S, A, S).
+        r: r^j(s, a), shape (B, S, A, M), in [0, r_max].
+        gamma: shape (B,).
+        theta: logits, shape (B, S, A).
+        phi: critics' features, shape (B, S, d2), of length at most one.
+        start: law mu0 of s_0, shape (B, S).
+
+    >>> ones = np.ones
+    >>> chains = Chains(
+    ...     P=ones((1, 2, 2, 2)) / 2, r=np.eye(4).reshape(1, 2, 2, 4), gamma=ones(1) / 2,
+    ...     theta=np.zeros((1, 2, 2)), phi=np.eye(2)[None], start=ones((1, 2)) / 2,
+    ... )
+    >>> chains.J[0]  # gamma times a quarter for ever
+    array([0.25, 0.25, 0.25, 0.25])
+    """
+
+    P: Numbers
+    r: Numbers
+    gamma: Numbers
+    theta: Numbers
+    phi: Numbers
+    start: Numbers
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """S, A and M."""
+        return self.r.shape[1], self.r.shape[2], self.r.shape[3]
+
+    @cached_property
+    def pi(self) -> Numbers:
+        """pi(a|s), shape (B, S, A)."""
+        weights = np.exp(self.theta - self.theta.max(axis=-1, keepdims=True))
+        return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+
+    @cached_property
+    def psi(self) -> Numbers:
+        """Scores grad log pi(a|s), shape (B, S, A, S A)."""
+        S, A, _ = self.sizes
+        here = np.eye(S, dtype=np.int64)[:, None, :, None]
+        own = np.eye(A, dtype=np.int64)[None, :, None, :]
+        scores = here * (own - self.pi[:, :, None, None, :])
+        return np.asarray(scores.reshape(*self.pi.shape, S * A))
+
+    @cached_property
+    def joint(self) -> Numbers:
+        """pi(a|s) P(s'|s, a), shape (B, S, A, S)."""
+        return np.asarray(self.pi[..., None] * self.P)
+
+    @cached_property
+    def kernel(self) -> Numbers:
+        """P_pi(s'|s), shape (B, S, S)."""
+        return np.asarray(self.joint.sum(axis=2))
+
+    @cached_property
+    def stationary(self) -> Numbers:
+        """d_pi, shape (B, S)."""
+        S = self.sizes[0]
+        system = np.eye(S, dtype=np.int64) - transpose(self.kernel) + 1
+        return np.asarray(solve(system, 1 + 0 * self.start))
+
+    @cached_property
+    def _bellman(self) -> Numbers:
+        S = self.sizes[0]
+        return np.asarray(np.eye(S, dtype=np.int64) - self.gamma[:, None, None] * self.kernel)
+
+    @cached_property
+    def occupancy(self) -> Numbers:
+        """nu = (1 - gamma) sum_t gamma^t P(s_t = .), shape (B, S)."""
+        return np.asarray((1 - self.gamma)[:, None] * solve(transpose(self._bellman), self.start))
+
+    @cached_property
+    def V(self) -> Numbers:
+        """V^j(s) = E sum_{t >= 0} gamma^t r^j, shape (B, S, M)."""
+        mean = (self.pi[..., None] * self.r).sum(axis=2)
+        return transpose(_solve_columns(self._bellman, mean))
+
+    @cached_property
+    def J(self) -> Numbers:
+        """The paper's returns, whose sums start at t = 1: gamma mu0'V, shape (B, M)."""
+        return np.asarray(self.gamma[:, None] * (self.start[..., None] * self.V).sum(axis=1))
+
+    @cached_property
+    def jac(self) -> Numbers:
+        """grad J^j, a row for each objective, shape (B, M, d)."""
+        factor = self.gamma / (1 - self.gamma)
+        return factor[:, None, None] * self.direction(self.V, self.occupancy)
+
+    # The critic.
+
+    @cached_property
+    def A(self) -> Numbers:
+        """A_pi = E[phi (gamma phi' - phi)'] under d_pi, so that w_* solves A w = -b, (B, d2, d2)."""
+        step = self.gamma[:, None, None] * (self.kernel @ self.phi) - self.phi
+        return np.asarray(transpose(self.phi) @ (self.stationary[..., None] * step))
+
+    @cached_property
+    def lambda_A(self) -> Numbers:
+        """The largest lambda with x'(A + A')x <= -2 lambda |x|^2, shape (B,)."""
+        return lambda_min(-(self.A + transpose(self.A)) / 2)
+
+    @cached_property
+    def w_star(self) -> Numbers:
+        """w_*^j, shape (B, M, d2)."""
+        mean = (self.pi[..., None] * self.r).sum(axis=2)
+        b = transpose(self.phi) @ (self.stationary[..., None] * mean)
+        return _solve_columns(-self.A, b)
+
+    def values(self, w: Numbers) -> Numbers:
+        """phi(s)'w^j for w (B, M, d2), shape (B, S, M)."""
+        return np.asarray(self.phi @ transpose(w))
+
+    @cached_property
+    def zeta(self) -> Numbers:
+        """E[(V^j - phi'w_*^j)^2] under d_pi, shape (B, M)."""
+        error = self.V - self.values(self.w_star)
+        return np.asarray((self.stationary[..., None] * error**2).sum(axis=1))
+
+    # The stochastic gradients (10).
+
+    def errors(self, values: Numbers) -> Numbers:
+        """delta^j(s, a, s') = r + gamma v(s') - v(s) for v (B, S, M), shape (B, S, A, S, M)."""
+        after = self.gamma[:, None, None] * values
+        return np.asarray(
+            self.r[:, :, :, None] + after[:, None, None] - values[:, :, None, None, :]
+        )
+
+    def direction(self, values: Numbers, law: Numbers | None = None) -> Numbers:
+        """Delta^j = E[delta^j psi] for s ~ law, else d_pi, shape (B, M, d)."""
+        states = self.stationary if law is None else law
+        mean = (self.P[..., None] * self.errors(values)).sum(axis=3)
+        weights = (states[..., None] * self.pi)[..., None] * mean
+        flat = self.psi.reshape(len(self.P), -1, self.psi.shape[-1])
+        return np.asarray(transpose(weights.reshape(len(self.P), flat.shape[1], -1)) @ flat)
+
+    def samples(self, values: Numbers, weights: Numbers) -> Numbers:
+        """sum_j lambda^j delta^j psi for lambda (B, M), shape (B, S, A, S, d)."""
+        error = (self.errors(values) * weights[:, None, None, None]).sum(axis=-1)
+        return np.asarray(error[..., None] * self.psi[:, :, :, None])
+
+    def second_moment(self, samples: Numbers, size: int, markov: bool = True) -> Numbers:
+        """E||(1/size) sum_l (Z_l - E Z)||^2 of a batch's mean, shape (B,), exactly.
+
+        Args:
+            samples: Z(s, a, s'), shape (B, S, A, S, k).
+            size: transitions of the batch.
+            markov: consecutive ones of the stationary chain, or independent ones.
+        """
+        law = self.stationary[:, :, None, None] * self.joint
+        centred = samples - self.mean(samples)[:, None, None, None]
+        total = (law * (centred**2).sum(axis=-1)).sum(axis=(1, 2, 3)) / size
+        if not markov:
+            return np.asarray(total)
+        now = (self.joint[..., None] * centred).sum(axis=(2, 3))
+        then = (law[..., None] * centred).sum(axis=(1, 2))
+        for lag in range(1, size):
+            pairs = (then * now).sum(axis=(1, 2))
+            total = total + 2 * (size - lag) * pairs / size**2
+            now = self.kernel @ now
+        return np.asarray(total)
+
+    def mean(self, samples: Numbers) -> Numbers:
+        """E Z for s ~ d_pi, shape (B, k)."""
+        law = self.stationary[:, :, None, None] * self.joint
+        return np.asarray((law[..., None] * samples).sum(axis=(1, 2, 3)))
+
+    # Constants.
+
+    @cached_property
+    def score_bound(self) -> Numbers:
+        """max |psi(a|s)| at this policy, shape (B,); below C_psi = sqrt(2) for all policies."""
+        return np.asarray(norm(self.psi).max(axis=(1, 2)))
+
+    @cached_property
+    def overlap(self) -> Numbers:
+        """rho = max ||P(.|s, a) - P(.|s', a')||_TV, with which kappa = 1 is valid in Lemma 2, (B,).
+
+        Rows of P_pi are averages of these rows, so this contraction holds for every policy.
+        """
+        rows = self.P.reshape(len(self.P), -1, self.P.shape[-1])
+        return np.asarray(
+            np.abs(rows[:, :, None] - rows[:, None]).sum(axis=-1).max(axis=(1, 2)) / 2
+        )
+
+
+def _solve_columns(matrix: Numbers, columns: Numbers) -> Numbers:
+    """matrix^{-1} of every column of (B, n, k), as rows: shape (B, k, n)."""
+    return solve(matrix[:, None], transpose(columns))
