@@ -1,8 +1,8 @@
 """What the figures and rates of FIRM share: conflicting tabular processes, oracles, replicates.
 
 The paper aligns a language model with helpfulness and harmlessness. Its counterpart here has
-everything that the theory is about and an exact answer for it: a tabular softmax policy in a process
-whose objectives pull apart, with exact returns, gradients and Pareto-stationarity gaps.
+everything that the theory is about and an exact answer for it: a tabular softmax policy in a
+process whose objectives pull apart, with exact returns, gradients and Pareto-stationarity gaps.
 
 *Instances and runs.* An instance is one draw of the process, a run one draw of the samples. Runs of
 one instance share the process and differ in the random numbers only, and different algorithms see
@@ -33,8 +33,8 @@ class ProcessConfig(Config):
     Attributes:
         states, actions, objectives: S, A and M.
         gamma: discount factor.
-        conflict: in [0, 1]: 0 for independent objectives, 1 for sum_j r^j the same everywhere, where
-            nothing can be gained in all of them.
+        conflict: in [0, 1]: 0 for independent objectives, 1 for sum_j r^j the same everywhere,
+            where nothing can be gained in all of them.
         clients: C.
         B: transitions of a gradient.
         sampling: "restarted" has the mean (1 - gamma) grad J; "markov" and "stationary" have the

@@ -110,14 +110,14 @@ class Chains:
     @cached_property
     def jac(self) -> Numbers:
         """grad J^j, a row for each objective, shape (B, M, d)."""
-        factor = self.gamma / (1 - self.gamma)
-        return factor[:, None, None] * self.direction(self.V, self.occupancy)
+        factor = (self.gamma / (1 - self.gamma))[:, None, None]
+        return np.asarray(factor * self.direction(self.V, self.occupancy))
 
     # The critic.
 
     @cached_property
     def A(self) -> Numbers:
-        """A_pi = E[phi (gamma phi' - phi)'] under d_pi, so that w_* solves A w = -b, (B, d2, d2)."""
+        """A_pi = E[phi (gamma phi' - phi)'] under d_pi, so that A w_* = -b, (B, d2, d2)."""
         step = self.gamma[:, None, None] * (self.kernel @ self.phi) - self.phi
         return np.asarray(transpose(self.phi) @ (self.stationary[..., None] * step))
 
