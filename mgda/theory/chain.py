@@ -23,7 +23,7 @@ __all__ = ["Chains"]
 
 @dataclass(frozen=True, eq=False)
 class Chains:
-    """B processes with one policy and the critics' features each; one logit per pair, d = S A.
+    """B processes with one policy and the critics' features each; one parameter per pair, d = S A.
 
     Attributes:
         P: P(s'|s, a) > 0, shape (B, S, A, S).
@@ -32,6 +32,8 @@ class Chains:
         theta: logits, shape (B, S, A).
         phi: critics' features, shape (B, S, d2), of length at most one.
         start: law mu0 of s_0, shape (B, S).
+        scale: length c of the policy's features, shape (B,): the parameters are theta / c, and all
+            scores and gradients are c times those of the logits.
 
     >>> ones = np.ones
     >>> chains = Chains(
@@ -48,6 +50,7 @@ class Chains:
     theta: Numbers
     phi: Numbers
     start: Numbers
+    scale: Numbers | int = 1
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -66,7 +69,8 @@ class Chains:
         S, A, _ = self.sizes
         here = np.eye(S, dtype=np.int64)[:, None, :, None]
         own = np.eye(A, dtype=np.int64)[None, :, None, :]
-        scores = here * (own - self.pi[:, :, None, None, :])
+        length = np.asarray(self.scale).reshape(-1, 1, 1, 1, 1)
+        scores = length * here * (own - self.pi[:, :, None, None, :])
         return np.asarray(scores.reshape(*self.pi.shape, S * A))
 
     @cached_property
@@ -186,17 +190,35 @@ class Chains:
             now = self.kernel @ now
         return np.asarray(total)
 
-    def mean(self, samples: Numbers) -> Numbers:
-        """E Z for s ~ d_pi, shape (B, k)."""
-        law = self.stationary[:, :, None, None] * self.joint
-        return np.asarray((law[..., None] * samples).sum(axis=(1, 2, 3)))
+    def mean(self, samples: Numbers, law: Numbers | None = None) -> Numbers:
+        """E Z for s ~ law, else d_pi, shape (B, k)."""
+        states = self.stationary if law is None else law
+        steps = states[:, :, None, None] * self.joint
+        return np.asarray((steps[..., None] * samples).sum(axis=(1, 2, 3)))
+
+    def batch_law(self, law: Numbers, size: int) -> Numbers:
+        """The mean law of the states of a batch whose first one is drawn from ``law``, (B, S)."""
+        total = law
+        for _ in range(size - 1):
+            law = (law[:, None] @ self.kernel)[:, 0]
+            total = total + law
+        return np.asarray(total / size)
 
     # Constants.
 
     @cached_property
     def score_bound(self) -> Numbers:
-        """max |psi(a|s)| at this policy, shape (B,); below C_psi = sqrt(2) for all policies."""
+        """max |psi(a|s)| at this policy, shape (B,); below :attr:`C_psi`."""
         return np.asarray(norm(self.psi).max(axis=(1, 2)))
+
+    @cached_property
+    def C_psi(self) -> Numbers:
+        """sqrt(2) c, above the length of every score of every policy, shape (B,)."""
+        return np.asarray(np.sqrt(0 * self.gamma + 2) * self.scale)
+
+    def R_w(self, r_max: Numbers) -> Numbers:
+        """2 r_max / lambda_A, the radius of H, with the policy's own lambda_A; shape (B,)."""
+        return np.asarray(2 * r_max / self.lambda_A)
 
     @cached_property
     def overlap(self) -> Numbers:

@@ -1,0 +1,81 @@
+"""Instances that the statements of FIRM on actors and critics are about: tabular processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+from experiments.audit import Space, ball, interval, positive, reals, simplex
+from experiments.audit._fields import Field
+from mgda.theory.chain import Chains
+
+#: No transition is less probable: chains are ergodic under every policy.
+LEAST = 1 / 64
+#: The least lambda_A of Assumption 2(c).
+FLOOR = 1e-3
+SIZES = {"S": (2, 3), "A": (2, 2), "M": (1, 2), "d2": (1, 2)}
+PROCESS: Mapping[str, Field] = {
+    "P": simplex("S", "A", "S"),
+    "r": interval("S", "A", "M"),
+    "r_max": positive(low=0.1, high=10.0),
+    "gamma": interval(low=0.05, high=0.95),
+    "theta": reals("S", "A", magnitude=(0.1, 5.0)),
+    "phi": ball("S", "d2"),
+    "start": simplex("S"),
+}
+#: What fields are whose names are not symbols of the paper.
+MEANING = {
+    "P": "P(s'|s, a) before every entry is raised to 1/64 or more: (1 - S/64) P + 1/64",
+    "r": "rewards over r_max",
+    "theta": "the policy's logits",
+    "phi": "the critics' features",
+    "start": "the law of s_0",
+    "other": "the logits of a second policy",
+    "scale": "the length of the policy's features: parameters are logits over it",
+    "w": "the critics' weights over R_w",
+    "lam": "weights lambda",
+    "size": "transitions in a batch",
+}
+
+
+def _process(
+    *, P: Any, r: Any, r_max: Any, gamma: Any, theta: Any, phi: Any, start: Any, **others: Any
+) -> SimpleNamespace:
+    """The processes as ``chains``; a second policy ``other`` becomes ``there``."""
+    S = P.shape[-1]
+    chains = Chains(
+        P=(1 - S * LEAST) * P / P.sum(axis=-1, keepdims=True) + LEAST,
+        r=r * r_max[:, None, None, None],
+        gamma=gamma,
+        theta=theta,
+        phi=phi,
+        start=start / start.sum(axis=-1, keepdims=True),
+        scale=others.pop("scale", 1),
+    )
+    if "other" in others:
+        others["there"] = replace(chains, theta=others.pop("other"))
+    return SimpleNamespace(chains=chains, r_max=r_max, **others)
+
+
+def processes(
+    extra: Mapping[str, Field] | None = None,
+    sizes: Mapping[str, tuple[int, int]] | None = None,
+) -> Space:
+    """Ergodic processes under Assumptions 1 and 2: ``chains`` and ``r_max``, with further fields.
+
+    Args:
+        extra: further fields; "scale" and "other" (see :data:`MEANING`) go into ``chains`` and
+            ``there``, all others are attributes.
+        sizes: ranges of further axes, or other ranges of the usual ones.
+    """
+    fields = {**PROCESS, **(extra or {})}
+    return Space(
+        fields=fields,
+        sizes={**SIZES, **(sizes or {})},
+        view=_process,
+        given={"lambda_A": lambda s: s.chains.lambda_A >= FLOOR},
+        batched=True,
+        meaning={name: line for name, line in MEANING.items() if name in fields},
+    )
