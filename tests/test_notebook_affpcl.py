@@ -1,22 +1,27 @@
-"""The notebook runs, says what is true, and its stored outputs are its own."""
+"""The notebook on AffPCL runs, says what is true, and its stored outputs are its own."""
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
-import nbformat
 import numpy as np
 import pytest
-from nbclient import NotebookClient
 
-ROOT = Path(__file__).parents[1]
+from tests._notebooks import (
+    ROOT,
+    assert_no_warning,
+    assert_same_answer,
+    assert_small_neutral_complete,
+    execute,
+    read,
+    source_up_to,
+    tagged,
+    text_of,
+)
+
 PATH = ROOT / "notebooks" / "is_affpcl_worth_it.ipynb"
 SITES = ["city", "harbour", "suburb", "coast", "valley", "desert"]
 
@@ -38,68 +43,25 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def stored() -> Any:
-    return nbformat.read(PATH, as_version=4)
-
-
-def text_of(cell: Any) -> str:
-    return "".join(out.text for out in cell.get("outputs", []) if out.output_type == "stream")
-
-
-def tagged(notebook: Any, tag: str) -> int:
-    (index,) = (i for i, cell in enumerate(notebook.cells) if tag in cell.metadata.get("tags", []))
-    return index
+    return read(PATH)
 
 
 @pytest.fixture(scope="module")
 def executed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, dict[str, Any]]:
     """The notebook after a run by this interpreter in an empty folder, and its variables."""
-    folder = tmp_path_factory.mktemp("notebook")
-    kernel = folder / "jupyter" / "kernels" / "python3"
-    kernel.mkdir(parents=True)
-    (kernel / "kernel.json").write_text(
-        json.dumps(
-            {
-                "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
-                "display_name": "Python 3",
-                "language": "python",
-            }
-        )
-    )
-    notebook = nbformat.read(PATH, as_version=4)
-    notebook.cells.append(nbformat.v4.new_code_cell(PROBE))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JUPYTER_PATH", str(folder / "jupyter"))
-        patch.setenv("JUPYTER_RUNTIME_DIR", str(folder / "runtime"))
-        patch.setenv("IPYTHONDIR", str(folder / "ipython"))
-        python_path = os.environ.get("PYTHONPATH")
-        paths = [str(ROOT), *([python_path] if python_path else [])]
-        patch.setenv("PYTHONPATH", os.pathsep.join(paths))
-        work = folder / "work"
-        work.mkdir()
-        client = NotebookClient(
-            notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": work}}
-        )
-        client.execute()
-    assert list(work.iterdir()) == []  # the notebook leaves nothing behind
-    return notebook, json.loads(text_of(notebook.cells[-1]))
+    return execute(PATH, PROBE, tmp_path_factory.mktemp("notebook"))
 
 
 def test_runs_without_a_word_of_warning(executed: tuple[Any, dict[str, Any]]) -> None:
-    notebook, _ = executed
-    outputs = [out for cell in notebook.cells for out in cell.get("outputs", [])]
-    assert {out.output_type for out in outputs} <= {"stream", "display_data"}
-    assert [out.text for out in outputs if out.get("name") == "stderr"] == []
+    assert_no_warning(executed[0])
 
 
 def test_the_stored_answer_is_that_of_a_fresh_run(
     stored: Any, executed: tuple[Any, dict[str, Any]]
 ) -> None:
-    notebook, _ = executed
     index = tagged(stored, "answer")
     assert text_of(stored.cells[index]).startswith("Is AffPCL worth it? YES for 5 of 6 agents.")
-    for kept, fresh in zip(stored.cells, notebook.cells[:-1], strict=True):
-        assert len(kept.get("outputs", [])) == len(fresh.get("outputs", []))
-    assert text_of(stored.cells[index]) == text_of(notebook.cells[index])
+    assert_same_answer(stored, executed[0])
 
 
 def test_five_sites_gain_and_the_desert_loses(executed: tuple[Any, dict[str, Any]]) -> None:
@@ -161,16 +123,13 @@ def run(stored: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     def run(arrays: dict[str, Any], *edits: tuple[str, str]) -> dict[str, Any]:
         file = tmp_path / "agents.npz"
         np.savez(file, **arrays)
-        cells = stored.cells[: tagged(stored, "answer") + 1]
-        source = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
-        edits = (
+        source = source_up_to(
+            stored,
+            "answer",
             ("SYSTEM_FILE = None", f"SYSTEM_FILE = {str(file)!r}"),
             ("HORIZON = 10_000", "HORIZON = 10**6"),
             *edits,
         )
-        for old, new in edits:
-            assert source.count(old) == 1
-            source = source.replace(old, new)
         names: dict[str, Any] = {}
         exec(compile(source, str(PATH), "exec"), names)
         return names
@@ -221,30 +180,5 @@ def test_without_a_residual_at_the_centre_affpcl_is_learning_alone(run: Any) -> 
     assert (factors > 1).sum() == 2
 
 
-def test_it_is_small_neutral_and_complete(stored: Any) -> None:
-    assert PATH.stat().st_size < 400_000
-    assert stored.metadata["kernelspec"]["name"] == "python3"
-    assert set(stored.metadata) == {"kernelspec", "language_info"}
-    code = [cell for cell in stored.cells if cell.cell_type == "code"]
-    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
-    outputs = [out for cell in code for out in cell.outputs]
-    assert len([out for out in outputs if "image/png" in out.get("data", {})]) == 2
-    assert all(cell.outputs for cell in code[1:])
-    assert all(out.get("name") != "stderr" for out in outputs)
-
-
-#: Two or more path components from the root, or a drive letter.
-ABSOLUTE = re.compile(r"(?<![\w.)$}])(?:/[A-Za-z_][\w.-]*){2,}|\b[A-Z]:\\\\")
-
-
-def test_it_names_no_place_on_any_machine(stored: Any) -> None:
-    assert ABSOLUTE.search("in /home/someone/agents.npz")
-    for cell in stored.cells:
-        shown = [
-            str(value)
-            for out in cell.get("outputs", [])
-            for kind, value in {**out.get("data", {}), "text": out.get("text", "")}.items()
-            if not kind.startswith("image/")
-        ]
-        for text in (cell.source, str(cell.metadata), *shown):
-            assert not ABSOLUTE.search(text)
+def test_it_is_small_neutral_and_complete() -> None:
+    assert_small_neutral_complete(PATH, figures=2)

@@ -1,0 +1,114 @@
+"""Run notebooks as a reader would, and what holds for every one of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+ROOT = Path(__file__).parents[1]
+
+#: Two or more path components from the root, or a drive letter.
+ABSOLUTE = re.compile(r"(?<![\w.)$}])(?:/[A-Za-z_][\w.-]*){2,}|\b[A-Z]:\\\\")
+
+
+def read(path: Path) -> Any:
+    return nbformat.read(path, as_version=4)
+
+
+def text_of(cell: Any) -> str:
+    return "".join(out.text for out in cell.get("outputs", []) if out.output_type == "stream")
+
+
+def tagged(notebook: Any, tag: str) -> int:
+    (index,) = (i for i, cell in enumerate(notebook.cells) if tag in cell.metadata.get("tags", []))
+    return index
+
+
+def execute(path: Path, probe: str, folder: Path) -> tuple[Any, dict[str, Any]]:
+    """The notebook after a run by this interpreter in an empty folder, and what ``probe`` prints.
+
+    ``probe`` is code for a last cell; it prints one JSON object.
+    """
+    kernel = folder / "jupyter" / "kernels" / "python3"
+    kernel.mkdir(parents=True)
+    (kernel / "kernel.json").write_text(
+        json.dumps(
+            {
+                "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+                "display_name": "Python 3",
+                "language": "python",
+            }
+        )
+    )
+    notebook = read(path)
+    notebook.cells.append(nbformat.v4.new_code_cell(probe))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JUPYTER_PATH", str(folder / "jupyter"))
+        patch.setenv("JUPYTER_RUNTIME_DIR", str(folder / "runtime"))
+        patch.setenv("IPYTHONDIR", str(folder / "ipython"))
+        python_path = os.environ.get("PYTHONPATH")
+        paths = [str(ROOT), *([python_path] if python_path else [])]
+        patch.setenv("PYTHONPATH", os.pathsep.join(paths))
+        work = folder / "work"
+        work.mkdir()
+        client = NotebookClient(
+            notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": work}}
+        )
+        client.execute()
+    assert list(work.iterdir()) == []  # the notebook leaves nothing behind
+    return notebook, json.loads(text_of(notebook.cells[-1]))
+
+
+def source_up_to(notebook: Any, tag: str, *edits: tuple[str, str]) -> str:
+    """The code of the cells up to a tagged one, with texts replaced that occur once."""
+    cells = notebook.cells[: tagged(notebook, tag) + 1]
+    source = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+    for old, new in edits:
+        assert source.count(old) == 1
+        source = source.replace(old, new)
+    return source
+
+
+def assert_no_warning(executed: Any) -> None:
+    outputs = [out for cell in executed.cells for out in cell.get("outputs", [])]
+    assert {out.output_type for out in outputs} <= {"stream", "display_data"}
+    assert [out.text for out in outputs if out.get("name") == "stderr"] == []
+
+
+def assert_same_answer(stored: Any, executed: Any) -> None:
+    for kept, fresh in zip(stored.cells, executed.cells[:-1], strict=True):
+        assert len(kept.get("outputs", [])) == len(fresh.get("outputs", []))
+    index = tagged(stored, "answer")
+    assert text_of(stored.cells[index]) == text_of(executed.cells[index])
+
+
+def assert_small_neutral_complete(path: Path, figures: int) -> None:
+    """Every code cell was run in order and printed something; no machine can be told from it."""
+    stored = read(path)
+    assert path.stat().st_size < 400_000
+    assert stored.metadata["kernelspec"]["name"] == "python3"
+    assert set(stored.metadata) == {"kernelspec", "language_info"}
+    code = [cell for cell in stored.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    outputs = [out for cell in code for out in cell.outputs]
+    assert len([out for out in outputs if "image/png" in out.get("data", {})]) == figures
+    assert all(cell.outputs for cell in code[1:])
+    assert all(out.get("name") != "stderr" for out in outputs)
+    assert ABSOLUTE.search("in /home/someone/agents.npz")
+    for cell in stored.cells:
+        shown = [
+            str(value)
+            for out in cell.get("outputs", [])
+            for kind, value in {**out.get("data", {}), "text": out.get("text", "")}.items()
+            if not kind.startswith("image/")
+        ]
+        for text in (cell.source, str(cell.metadata), *shown):
+            assert not ABSOLUTE.search(text)
