@@ -3,10 +3,10 @@
 What :mod:`mgda.momdp` and :mod:`mgda.critic` compute for one process, for stacks of B small ones
 and for numbers beyond float64, with the exact moments of the stochastic gradients (10).
 
-*A batch* is B_t consecutive transitions of the stationary chain, or independent ones. With Z(s, a,
-s') = delta psi a sample's gradient, the second moment of the batch's mean is a finite sum over
-lags: after Z at (s, a, s') the chain goes on from s', so that E<Z_l, Z_m> for l < m is an inner
-product of E[Z; s'] with P_pi^{m - l - 1} E[Z | s].
+*A batch* is B_t consecutive transitions of the chain, or independent ones. With Z(s, a, s') =
+delta psi a sample's gradient, the second moment of a batch's sum follows from the last transition
+back to the first: after Z at (s, a, s') the chain goes on from s', so that E||Z + rest||^2 from s
+is an average over one step of ||Z||^2 + 2 <Z, E[rest | s']> + E[||rest||^2 | s'].
 """
 
 from __future__ import annotations
@@ -177,18 +177,31 @@ class Chains:
             size: transitions of the batch.
             markov: consecutive ones of the stationary chain, or independent ones.
         """
-        law = self.stationary[:, :, None, None] * self.joint
+        if markov:
+            return np.asarray(self.second_moments(samples, size)[:, -1])
+        return np.asarray(self.second_moments(samples, 1)[:, 0] / size)
+
+    def second_moments(self, samples: Numbers, last: int, law: Numbers | None = None) -> Numbers:
+        """E||(1/n) sum_{l <= n} Z_l - E Z||^2 for n = 1 .. last consecutive transitions, (B, last).
+
+        Args:
+            samples: Z(s, a, s'), shape (B, S, A, S, k).
+            last: transitions of the longest batch.
+            law: of the first state, (B, S); without it, d_pi. E Z is the mean under d_pi anyhow.
+        """
+        states = self.stationary if law is None else law
         centred = samples - self.mean(samples)[:, None, None, None]
-        total = (law * (centred**2).sum(axis=-1)).sum(axis=(1, 2, 3)) / size
-        if not markov:
-            return np.asarray(total)
+        own = (self.joint * (centred**2).sum(axis=-1)).sum(axis=(2, 3))
         now = (self.joint[..., None] * centred).sum(axis=(2, 3))
-        then = (law[..., None] * centred).sum(axis=(1, 2))
-        for lag in range(1, size):
-            pairs = (then * now).sum(axis=(1, 2))
-            total = total + 2 * (size - lag) * pairs / size**2
-            now = self.kernel @ now
-        return np.asarray(total)
+        # E||sum||^2 and E sum of the last n transitions, by the state at which they begin
+        square, total, found = own, now, [own]
+        for _ in range(last - 1):
+            ahead = 2 * (centred * total[:, None, None]).sum(axis=-1) + square[:, None, None]
+            square = own + (self.joint * ahead).sum(axis=(2, 3))
+            total = now + self.kernel @ total
+            found.append(square)
+        lengths = np.arange(1, last + 1)
+        return np.asarray((states[:, None] * np.stack(found, axis=1)).sum(axis=-1) / lengths**2)
 
     def mean(self, samples: Numbers, law: Numbers | None = None) -> Numbers:
         """E Z for s ~ law, else d_pi, shape (B, k)."""
@@ -204,7 +217,16 @@ class Chains:
             total = total + law
         return np.asarray(total / size)
 
-    # Constants.
+    # Mixing, and constants.
+
+    def distances(self, last: int) -> Numbers:
+        """max_s ||P(s_t = . | s_0 = s) - d_pi||_TV, half the l1 norm, for t = 0 .. last, (B, T)."""
+        power = np.eye(self.sizes[0], dtype=np.int64) - self.stationary[:, None]
+        found = []
+        for _ in range(last + 1):
+            found.append(np.abs(power).sum(axis=-1).max(axis=-1) / 2)
+            power = power @ self.kernel
+        return np.stack(found, axis=1)
 
     @cached_property
     def score_bound(self) -> Numbers:
