@@ -1,0 +1,212 @@
+"""What the federated LoRA algorithms share: rounds, local steps, devices that fail, bytes.
+
+One round: every device receives some components of the modules, makes H local steps on them, and
+sends what came out; the server makes the next modules of it. Which components, and what the server
+does, is the algorithm. State is explicit, and no algorithm knows a model: it sees rows X (k, w) of
+:mod:`linsys.sketching.adapters`, as NumPy arrays or torch tensors, and an oracle.
+
+*A device that fails* does not end the round. An oracle that raises :class:`DeviceLost` has a device
+drop out; one whose numbers are not finite is rejected. Both are named in the round's
+:class:`Report` with the reason, and the server goes on with the rest, with the weights that the
+algorithm states: unchanged, so that the missing device counts as one that did not move.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from array_api_compat import array_namespace
+
+from linsys._validate import InputError, choice, number, whole
+from linsys.sketching.adapters import Modules
+from linsys.sketching.sketch import top_k
+
+__all__ = ["DeviceLost", "Federated", "Oracle", "Report", "State"]
+
+
+class DeviceLost(RuntimeError):
+    """Raised by an oracle whose device has dropped out; the text is the reason."""
+
+
+class Oracle(Protocol):
+    """Gradients of devices: see :class:`linsys.sketching.systems.MatrixSystem`."""
+
+    @property
+    def modules(self) -> Modules:
+        """The adapted matrices."""
+
+    @property
+    def devices(self) -> int:
+        """N."""
+
+    def grad(self, device: int, X: Any, scale: float, round_: int, step: int) -> Any:
+        """A stochastic gradient at W0 + scale B A of the rows X (k, w), of their shape."""
+
+    def merged(self, products: Sequence[Any]) -> Any:
+        """The same oracle with W0 + products as the frozen matrices."""
+
+
+class State(NamedTuple):
+    """The server's side between two rounds.
+
+    Attributes:
+        X: the global modules, shape (r, w).
+        t: rounds done.
+        oracle: the devices with their frozen matrices, which FedStackLoRA changes.
+    """
+
+    X: Any
+    t: int
+    oracle: Any
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a round cost and who was missing.
+
+    Attributes:
+        up, down: bytes of every device, 0 from one that failed.
+        missing: device to reason.
+    """
+
+    up: tuple[int, ...]
+    down: tuple[int, ...]
+    missing: Mapping[int, str] = field(default_factory=dict)
+
+
+class _AdamW:
+    """AdamW (Loshchilov and Hutter, 2019) on one device, from zero moments in every round."""
+
+    def __init__(self, gamma: float, decay: float) -> None:
+        self.gamma, self.decay, self.step = gamma, decay, 0
+        self.first: Any = 0.0
+        self.second: Any = 0.0
+
+    def __call__(self, X: Any, gradient: Any) -> Any:
+        self.step += 1
+        self.first = 0.9 * self.first + 0.1 * gradient
+        self.second = 0.999 * self.second + 0.001 * gradient**2
+        first, second = (
+            self.first / (1 - 0.9**self.step),
+            self.second / (1 - 0.999**self.step),
+        )
+        return X * (1 - self.gamma * self.decay) - self.gamma * first / (second**0.5 + 1e-8)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Federated(ABC):
+    """A federated LoRA algorithm.
+
+    Args:
+        gamma: step size of the local steps.
+        H: local steps in a round.
+        ranks: k_i of every device, at most r.
+        optimizer: "sgd", or "adamw" with PyTorch's betas and epsilon.
+        decay: weight decay of AdamW.
+        compression: share of an update's entries that is sent, the largest ones; None for all.
+        seed: of the sketches and of fresh modules.
+
+    Raises:
+        InputError: no devices, ranks that are no positive whole numbers, a step size that is not
+            positive, H < 1, a share outside (0, 1].
+    """
+
+    gamma: float
+    H: int
+    ranks: Sequence[int]
+    optimizer: str = "sgd"
+    decay: float = 0.0
+    compression: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        number("gamma", self.gamma, low=0.0, low_open=True)
+        whole("H", self.H, low=1)
+        if not self.ranks:
+            raise InputError("`ranks` must name at least one device; found none")
+        object.__setattr__(self, "ranks", tuple(whole("ranks", k, low=1) for k in self.ranks))
+        choice("optimizer", self.optimizer, ("sgd", "adamw"))
+        number("decay", self.decay, low=0.0)
+        if self.compression is not None:
+            number("compression", self.compression, low=0.0, high=1.0, low_open=True)
+        whole("seed", self.seed, high=(1 << 64) - 1)
+
+    def init(self, X: Any, oracle: Oracle) -> State:
+        """The state before the first round, from the global modules X (r, w)."""
+        r = X.shape[0] if getattr(X, "ndim", 0) == 2 else 0
+        if r == 0 or X.shape[1] != oracle.modules.width:
+            raise InputError(
+                f"`X` must have shape (r, {oracle.modules.width}); found {tuple(X.shape)}"
+            )
+        if len(self.ranks) != oracle.devices:
+            raise InputError(
+                f"`ranks` must be {oracle.devices}, one for each device; found {len(self.ranks)}"
+            )
+        if max(self.ranks) > r:
+            device = self.ranks.index(max(self.ranks))
+            raise InputError(
+                f"`ranks` must be at most r = {r}; found {max(self.ranks)} at device {device}"
+            )
+        return State(X, 0, oracle)
+
+    def round(self, state: State) -> tuple[State, Report]:
+        """One round: local steps of all devices, then the server's."""
+        sent: dict[int, Any] = {}
+        missing: dict[int, str] = {}
+        up, down = [0] * len(self.ranks), self._download(state)
+        for device in range(len(self.ranks)):
+            try:
+                start, end = self._device(state, device)
+            except DeviceLost as lost:
+                missing[device] = f"dropped out: {lost}"
+                continue
+            if not _finite(end):
+                missing[device] = "rejected: its update is not finite"
+                continue
+            sent[device], up[device] = self._send(start, end)
+        return self._aggregate(state, sent), Report(tuple(up), tuple(down), missing)
+
+    @abstractmethod
+    def _device(self, state: State, device: int) -> tuple[Any, Any]:
+        """The rows that a device starts from and those it ends with, both (k, w)."""
+
+    @abstractmethod
+    def _aggregate(self, state: State, sent: Mapping[int, Any]) -> State:
+        """The server's step, from what the devices that are left have sent."""
+
+    def _send(self, start: Any, end: Any) -> tuple[Any, int]:
+        """What reaches the server of a device's rows, and its bytes: here the update."""
+        update = top_k(end - start, 1.0 if self.compression is None else self.compression)
+        return update.values, update.bytes
+
+    def _download(self, state: State) -> list[int]:
+        """Bytes to every device: its rows."""
+        row = row_bytes(state.X)
+        return [k * row for k in self.ranks]
+
+    def _local(self, state: State, device: int, X: Any, scale: float) -> Any:
+        """The rows after H local steps from X (k, w)."""
+        move = self._optimizer()
+        for step in range(self.H):
+            X = move(X, state.oracle.grad(device, X, scale, state.t, step))
+        return X
+
+    def _optimizer(self) -> Any:
+        if self.optimizer == "adamw":
+            return _AdamW(self.gamma, self.decay)
+        return lambda X, gradient: X - self.gamma * gradient
+
+
+def row_bytes(X: Any) -> int:
+    """Bytes of one component of all modules."""
+    item = getattr(X, "itemsize", None) or X.element_size()
+    return int(math.prod(X.shape[1:]) * item)
+
+
+def _finite(X: Any) -> bool:
+    xp = array_namespace(X)
+    return bool(xp.all(xp.isfinite(X)))
