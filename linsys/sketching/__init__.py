@@ -4,6 +4,7 @@
 :mod:`linsys.sketching.adapters`    LoRA modules as one array, component by component
 :mod:`linsys.sketching.sketch`      random-k sketches as index arrays, top-k compression
 :mod:`linsys.sketching.systems`     devices with matrix least squares, logistic, two-layer losses
+:mod:`linsys.sketching.exact`       f^S and the constants of the analysis, exactly
 :mod:`linsys.sketching.fslora`      FSLoRA, and federated LoRA without a sketch
 :mod:`linsys.sketching.baselines`   HeteroLoRA, FlexLoRA, FedStackLoRA
 :mod:`linsys.sketching.low_rank`    stacks of products, and their best approximation
