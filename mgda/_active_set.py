@@ -1,12 +1,17 @@
 """min over the simplex of lambda' Q lambda, one small positive semidefinite Q after the other.
 
-Wolfe's method for the point of least norm in a polytope, on the Gram matrix alone: a *support* S of
-affinely independent points is kept with the Cholesky factor of Q_SS + e e', which is nonsingular
-even where Q_SS is not. A major step adds the point that violates optimality most, minor steps move
-towards the minimiser on the affine hull of S and drop points whose weight would turn negative. The
-objective falls strictly with every major step, so that no support comes twice.
+Wolfe's method for the point of least norm in a polytope, on the Gram matrix alone. A *support* S of
+affinely independent points is kept with the Cholesky factor of the Gram matrix of their differences
+to the first of them, the *base*: differences keep the digits of points that nearly coincide and of
+points whose lengths are far apart. A major step adds the point that violates optimality most, minor
+steps move towards the minimiser on the affine hull of S and drop points whose weight would turn
+negative. The objective falls strictly with every major step, so that no support comes twice.
 
-Everything happens in a workspace that the caller allocates once for a whole batch.
+The factor R is the upper triangle of rows and columns 1..k-1 of a matrix, with three conventions
+that save work: its diagonal holds reciprocals; column 0 holds y with R'y = r, where r is the right
+side of the affine minimiser's equations R'R z = r; and R, like every other workspace, is allocated
+once for a whole batch. Where a point depends on S, or the answer is as good as rounding allows,
+nothing here judges it: the certificate does, apart from the solver.
 """
 
 from __future__ import annotations
@@ -15,13 +20,22 @@ import numpy as np
 
 from linsys._compiled import compiled
 
-#: Statuses of one problem.
-OPTIMAL, STALLED = 0, 1
 #: Rounding of one entry of Q lambda is at most about M times this, for entries of Q up to one.
 _EPS = np.finfo(np.float64).eps
 
 
-@compiled
+def allocation_free(function):
+    """Compile without numba's memory manager: no allocation compiles, no array is counted.
+
+    numba counts the references to every array that is handed over, which takes as long as all the
+    arithmetic of a small program.
+    """
+    dispatcher = compiled(function)
+    dispatcher.targetoptions["_nrt"] = False
+    return dispatcher
+
+
+@allocation_free
 def two(q11, q12, q22):
     """The first weight for M = 2; half where both points are one."""
     curvature = (q11 - q12) + (q22 - q12)
@@ -30,7 +44,7 @@ def two(q11, q12, q22):
     return min(1.0, max(0.0, (q22 - q12) / curvature))
 
 
-@compiled
+@allocation_free
 def three(Q, weights):
     """Closed form for M = 3: the best of the interior and the edges; False if it is not precise."""
     a = (Q[0, 0] - Q[0, 2]) + (Q[2, 2] - Q[0, 2])
@@ -58,33 +72,48 @@ def three(Q, weights):
     return min(s0, s1, s2) >= value - 8.0 * _EPS
 
 
-@compiled
-def _append(Q, S, k, new, R):
-    """Add point ``new`` as column k of R; False where it depends on S.
-
-    R is the triangle with R'R = Q_SS + e e', except that its diagonal holds the reciprocals.
-    """
-    rest = Q[new, new] + 1.0
-    for a in range(k):
-        value = Q[S[a], new] + 1.0
-        for b in range(a):
-            value -= R[b, a] * R[b, k]
-        value *= R[a, a]
+@allocation_free
+def _append(Q, lost, S, k, new, R, v):
+    """Add point ``new`` as column k of R; False where it depends on S."""
+    if k == 0:
+        S[0] = new
+        return True
+    base = S[0]
+    right = Q[base, base] - Q[new, base]
+    for a in range(1, k):
+        v[a] = (Q[new, S[a]] - Q[base, S[a]]) + right
+    rest = (Q[new, new] - Q[new, base]) + right
+    for a in range(1, k):
+        value = v[a] * R[a, a]
         R[a, k] = value
         rest -= value * value
-    if rest <= 8.0 * _EPS * (Q[new, new] + 1.0):
+        right -= value * R[a, 0]
+        for b in range(a + 1, k):
+            v[b] -= R[a, b] * value
+    if rest <= 8.0 * _EPS * (Q[new, new] + Q[base, base] + 2.0 * lost):
         return False
     R[k, k] = 1.0 / np.sqrt(rest)
+    R[k, 0] = right * R[k, k]
     S[k] = new
     return True
 
 
-@compiled
+@allocation_free
 def _remove(S, k, at, R):
-    """Drop column ``at`` of k columns and rotate R back to a triangle."""
+    """Drop point ``at`` of k and rotate R back to a triangle."""
+    if k == 1:
+        return
+    if at == 0:
+        # point 1 becomes the base: its column is subtracted from all others and from y
+        length = 1.0 / R[1, 1]
+        R[1, 0] -= length
+        for b in range(2, k):
+            R[1, b] -= length
+        S[0] = S[1]
+        at = 1
     for b in range(at, k - 1):
         S[b] = S[b + 1]
-        for a in range(b + 1):
+        for a in range(1, b + 1):
             R[a, b] = R[a, b + 1]
         R[b + 1, b] = 1.0 / R[b + 1, b + 1]
     for a in range(at, k - 1):
@@ -92,52 +121,36 @@ def _remove(S, k, at, R):
         shorter = 1.0 / np.sqrt(upper * upper + lower * lower)
         c, s = upper * shorter, lower * shorter
         R[a, a] = shorter
+        upper, lower = R[a, 0], R[a + 1, 0]
+        R[a, 0] = c * upper + s * lower
+        R[a + 1, 0] = c * lower - s * upper
         for b in range(a + 1, k - 1):
             upper, lower = R[a, b], R[a + 1, b]
             R[a, b] = c * upper + s * lower
             R[a + 1, b] = c * lower - s * upper
 
 
-@compiled
-def _solve(k, R, y):
-    """Replace y by the solution u of R'R u = y; the sum of its entries."""
-    for a in range(k):
-        value = y[a]
-        for b in range(a):
-            value -= R[b, a] * y[b]
-        y[a] = value * R[a, a]
-    total = 0.0
-    for a in range(k - 1, -1, -1):
-        value = y[a]
-        for b in range(a + 1, k):
-            value -= R[a, b] * y[b]
-        y[a] = value * R[a, a]
-        total += y[a]
-    return total
+@allocation_free
+def _combine(k, R, column, u):
+    """u with R u = that column of R, and u_0 = 1 - sum of the others: an affine combination."""
+    first = 1.0
+    for a in range(k - 1, 0, -1):
+        value = R[a, column]
+        for b in range(k - 1, a, -1):
+            value -= R[a, b] * u[b]
+        u[a] = value * R[a, a]
+        first -= u[a]
+    u[0] = first
 
 
-@compiled
-def _affine(k, R, y):
-    """Weights of the minimiser on the affine hull: R'R u = e, y = u / sum(u)."""
-    for a in range(k):
-        y[a] = 1.0
-    share = 1.0 / _solve(k, R, y)
-    for a in range(k):
-        y[a] *= share
-
-
-@compiled
-def _exchange(Q, S, k, new, R, weights, c):
+@allocation_free
+def _exchange(Q, lost, S, k, new, R, weights, c):
     """Let a point that depends on S take the place of one of S; the new size, 0 if none can leave.
 
     new = sum c_a S_a up to rounding, so that the objective has no curvature along e_new - c: weight
     moves there until one of S has none left. Column k of R is what ``_append`` left there.
     """
-    for a in range(k - 1, -1, -1):
-        value = R[a, k]
-        for b in range(a + 1, k):
-            value -= R[a, b] * c[b]
-        c[a] = value * R[a, a]
+    _combine(k, R, k, c)
     step, leaving = np.inf, -1
     for a in range(k):
         if c[a] > 0.0 and weights[a] < step * c[a]:
@@ -149,7 +162,7 @@ def _exchange(Q, S, k, new, R, weights, c):
     _remove(S, k, leaving, R)
     for a in range(leaving, k - 1):
         weights[a] = weights[a + 1]
-    if _append(Q, S, k - 1, new, R):
+    if _append(Q, lost, S, k - 1, new, R, c):
         weights[k - 1] = step
         return k
     # still dependent: the same point up to rounding without it
@@ -161,30 +174,37 @@ def _exchange(Q, S, k, new, R, weights, c):
     return k - 1
 
 
-@compiled
-def _refine(S, k, R, value, weights, slopes, u, v):
-    """One step of iterative refinement of the weights on S; False where it would leave S.
-
-    Where the points of S are short, Q_SS is lost in the rounding of Q_SS + e e', but not in the
-    slopes: they are what is left to equalise.
-    """
-    for a in range(k):
-        u[a], v[a] = value - slopes[S[a]], 1.0
-    shift = _solve(k, R, u) / _solve(k, R, v)
-    for a in range(k):
-        u[a] = weights[a] + (u[a] - shift * v[a])
-        if u[a] <= 0.0:
+@allocation_free
+def _refine(S, k, R, weights, slopes, u):
+    """One step of iterative refinement of the weights on S; False where it would leave S."""
+    for a in range(1, k):
+        u[a] = slopes[S[0]] - slopes[S[a]]
+    for a in range(1, k):
+        u[a] *= R[a, a]
+        for b in range(a + 1, k):
+            u[b] -= R[a, b] * u[a]
+    first = weights[0]
+    for a in range(k - 1, 0, -1):
+        for b in range(k - 1, a, -1):
+            u[a] -= R[a, b] * u[b]
+        u[a] *= R[a, a]
+        first -= u[a]
+    if first <= 0.0:
+        return False
+    for a in range(1, k):
+        if weights[a] + u[a] <= 0.0:
             return False
-    for a in range(k):
-        weights[a] = u[a]
+    weights[0] = first
+    for a in range(1, k):
+        weights[a] += u[a]
     return True
 
 
-@compiled
+@allocation_free
 def _settle(S, k, R, weights, y):
     """Minor steps: move to the affine minimiser, dropping points on the way; the new size of S."""
     while True:
-        _affine(k, R, y)
+        _combine(k, R, 0, y)
         step, leaving = 1.0, -1
         for a in range(k):
             if y[a] <= 0.0:
@@ -203,54 +223,58 @@ def _settle(S, k, R, weights, y):
         k -= 1
 
 
-@compiled
-def _start(Q, S, R, weights, y):
+@allocation_free
+def _start(Q, lost, S, R, weights, y):
     """A support whose affine minimiser has positive weights, from all points downwards; its size.
 
     Where the weights are spread over most points, as a regulariser makes them, this is already the
-    solution. Any support of this kind may start the method.
+    solution. Any support of this kind may start the method. The shortest point comes first.
     """
-    k = 0
-    for j in range(len(weights)):
-        if _append(Q, S, k, j, R):
-            k += 1
+    M = len(weights)
+    shortest = 0
+    for j in range(M):
+        S[j] = j
+        if Q[j, j] < Q[shortest, shortest]:
+            shortest = j
+    S[0], S[shortest] = shortest, 0
+    kept = M
     while True:
-        _affine(k, R, y)
+        k = 0
+        for a in range(kept):
+            if _append(Q, lost, S, k, S[a], R, y):
+                k += 1
+        _combine(k, R, 0, y)
         kept = 0
         for a in range(k):
             if y[a] > 0.0:
                 S[kept] = S[a]
+                weights[kept] = y[a]
                 kept += 1
         if kept == k:
-            for a in range(k):
-                weights[a] = y[a]
             return k
-        k = 0
-        for a in range(kept):
-            if _append(Q, S, k, S[a], R):
-                k += 1
 
 
-@compiled
-def wolfe(Q, weights, S, R, y, slopes, spare):
-    """Minimise over the simplex for one Q with entries of size one; the status.
+@allocation_free
+def wolfe(Q, lost, weights, S, R, y, slopes):
+    """Minimise over the simplex for one program with entries of size one.
 
     Args:
-        Q: (M, M), symmetric positive semidefinite.
+        Q: (M, M), symmetric, such that Q + lost e e' is positive semidefinite.
+        lost: what was subtracted from every entry.
         weights: (M,), the solution.
-        S, R, y, slopes, spare: workspace (M,) of integers, (M, M), and (M,) three times.
+        S, R, y, slopes: workspace (M,) of integers, (M, M), and (M,) twice.
     """
     M = len(weights)
     # weights holds those of the support until the end
-    k = _start(Q, S, R, weights, y)
-    status, before, refinements = STALLED, np.inf, 0
+    k = _start(Q, lost, S, R, weights, y)
+    before, refinements = np.inf, 0
     for _ in range(50 * M):
-        value = 0.0
         for j in range(M):
-            slope = 0.0
-            for a in range(k):
-                slope += Q[j, S[a]] * weights[a]
-            slopes[j] = slope
+            slopes[j] = weights[0] * Q[S[0], j]
+        for a in range(1, k):
+            for j in range(M):
+                slopes[j] += weights[a] * Q[S[a], j]
+        value = 0.0
         for a in range(k):
             value += weights[a] * slopes[S[a]]
         best = 0
@@ -258,19 +282,18 @@ def wolfe(Q, weights, S, R, y, slopes, spare):
             if slopes[j] < slopes[best]:
                 best = j
         if slopes[best] >= value - 2.0 * M * _EPS:
-            status = OPTIMAL
             break
         size = 0
         if value < before:  # otherwise rounding, no descent
-            if _append(Q, S, k, best, R):
+            if _append(Q, lost, S, k, best, R, y):
                 weights[k] = 0.0
                 size = k + 1
             else:
-                size = _exchange(Q, S, k, best, R, weights, y)
+                size = _exchange(Q, lost, S, k, best, R, weights, y)
         if size > 0:
             before = value
             k = _settle(S, size, R, weights, y)
-        elif refinements < 3 and _refine(S, k, R, value, weights, slopes, y, spare):
+        elif refinements < 3 and _refine(S, k, R, weights, slopes, y):
             refinements += 1
         else:
             break
@@ -279,27 +302,29 @@ def wolfe(Q, weights, S, R, y, slopes, spare):
     weights[:] = 0.0
     for a in range(k):
         weights[S[a]] = y[a]
-    return status
 
 
 @compiled
-def solve_batch(Q, scale, weights, statuses):
-    """Problems (B, M, M), each divided by its scale (B,); solutions (B, M), statuses (B,)."""
+def solve_batch(Q, weights):
+    """Solutions (B, M) of programs (B, M, M)."""
     count, M = weights.shape
     S, R = np.empty(M, np.int64), np.empty((M, M))
-    y, slopes, spare, scaled = np.empty(M), np.empty(M), np.empty(M), np.empty((M, M))
+    y, slopes, scaled = np.empty(M), np.empty(M), np.empty((M, M))
     for problem in range(count):
-        factor = 1.0 / scale[problem]
+        size = shortest = Q[problem, 0, 0]
+        for i in range(1, M):
+            size = max(size, Q[problem, i, i])
+            shortest = min(shortest, Q[problem, i, i])
+        # a multiplication would overflow where 1 / size does
+        size = size if size > 0.0 else 1.0
+        # what all entries share moves no weight; without it, descent is seen to more digits
         for i in range(M):
             for j in range(M):
-                scaled[i, j] = Q[problem, i, j] * factor
+                scaled[i, j] = (Q[problem, i, j] - shortest) / size
         if M == 1:
-            weights[problem, 0], statuses[problem] = 1.0, OPTIMAL
+            weights[problem, 0] = 1.0
         elif M == 2:
             first = two(scaled[0, 0], scaled[0, 1], scaled[1, 1])
             weights[problem, 0], weights[problem, 1] = first, 1.0 - first
-            statuses[problem] = OPTIMAL
-        elif M == 3 and three(scaled, weights[problem]):
-            statuses[problem] = OPTIMAL
-        else:
-            statuses[problem] = wolfe(scaled, weights[problem], S, R, y, slopes, spare)
+        elif M > 3 or not three(scaled, weights[problem]):
+            wolfe(scaled, shortest / size, weights[problem], S, R, y, slopes)

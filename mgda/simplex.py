@@ -11,28 +11,41 @@ FIRM       (beta / 2) I     FIRM, equations (1) and (2)
 preference Diag(1 / p)      FIRM, equation (3)
 =========  ===============  ==================================
 
-The solver is an exact active-set method (:mod:`mgda._active_set`) with a closed form for M = 2,
-compiled for whole batches. Every answer comes with a certificate that is computed apart from it.
+The solver is an exact active-set method (:mod:`mgda._active_set`) with closed forms for M = 2 and
+3, compiled for whole batches. Every answer comes with a certificate that is computed apart from it,
+and with a status that depends on the certificate alone. Besides its result, a batch needs the
+memory of one piece of 256 KiB, whatever its length.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array, size
+from array_api_compat import (
+    array_namespace,
+    device,
+    is_jax_array,
+    is_torch_array,
+    to_device,
+)
 from numpy.typing import ArrayLike, NDArray
 
 from linsys._validate import Array, InputError, number, real_array
-from mgda._active_set import OPTIMAL, solve_batch
+from mgda._active_set import solve_batch
+from mgda._programs import TOLERANCE, certify, prepare
 
 __all__ = ["SimplexSolution", "gram", "kkt_residual", "min_norm", "regulariser", "simplex_qp"]
 
-#: Relative rounding of a Gram matrix that is still taken for positive semidefinite and symmetric.
-_TOLERANCE = 1e-10
+#: What an answer's residual is promised to be at most.
+ACCURACY = 1e-12
+#: Programs are solved in pieces of so many numbers: they stay in a core's cache.
+_PIECE = 1 << 15
 #: Gradients are converted to float64 in pieces of so many numbers.
-_PIECE = 1 << 22
+_CONVERTED = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +57,7 @@ class SimplexSolution:
         objective: lambda' (G + R) lambda, shape (...).
         residual: violation of the optimality conditions relative to the largest entry of G + R,
             see :func:`kkt_residual`, shape (...).
-        optimal: whether the solver's own test was passed, shape (...). The residual says how good
-            an answer is in either case.
+        optimal: whether the residual is at most ``ACCURACY``, shape (...).
     """
 
     weights: Array
@@ -78,10 +90,8 @@ def simplex_qp(
     >>> solution.weights.tolist(), solution.objective.tolist()
     ([0.75, 0.25], 0.75)
     """
-    matrices = _checked(G)
-    if normalise:
-        matrices = trace_normalised(matrices)
-    return _solve(matrices + regulariser(matrices.shape[-1], beta, preference))
+    matrices = _matrices(G)
+    return _solve(matrices, regulariser(matrices.shape[-1], beta, preference), normalise)
 
 
 def min_norm(
@@ -93,71 +103,90 @@ def min_norm(
 ) -> SimplexSolution:
     """The same for gradients, the columns of arrays (..., d, M) of any namespace.
 
-    float32 gradients are accumulated in float64. Scales from 1e-150 to 1e150 are safe: the
-    gradients are divided by their largest entry before they are multiplied.
+    float32 gradients are accumulated in float64. Scales from 1e-150 to 1e150 are safe, also beside
+    each other: the gradients of every program are divided by their largest entry before they are
+    multiplied.
 
     >>> min_norm(np.array([[1.0, -1.0], [0.0, 1e-200]])).weights.tolist()
     [0.5, 0.5]
     """
     array = _gradients(gradients)
     scale = _largest(array)
-    matrices = gram(array, scale)
+    G = gram(array, scale)
+    R = regulariser(G.shape[-1], beta, preference)
     if normalise:
-        matrices, scale = trace_normalised(matrices), 1.0
-    extra = regulariser(matrices.shape[-1], beta, preference)
-    # Q = scale^2 G + R, divided by scale^2 where that is large: neither may overflow.
-    if scale > 1.0:
-        found = _solve(matrices + extra / scale / scale)
-        return replace(found, objective=np.asarray(found.objective * scale * scale))
-    if not extra.any():
-        found = _solve(matrices)
-        return replace(found, objective=np.asarray(found.objective * scale * scale))
-    return _solve(matrices * scale * scale + extra)
+        return _solve(G, R, normalise)
+    # scale^2 G + R in units whose square neither overflows nor, for R = 0, underflows
+    unit = np.maximum(scale, 1.0) if R.any() else scale
+    G *= np.square(scale / unit)[..., None, None]
+    G += R / unit[..., None, None] / unit[..., None, None]
+    found = _solve(G, np.zeros_like(R))
+    return replace(found, objective=np.asarray(found.objective * unit * unit))
 
 
-def gram(gradients: Any, scale: float = 1.0) -> Array:
+def gram(gradients: Any, scale: ArrayLike = 1.0) -> Array:
     """G = A'A / scale^2 in float64 for gradients A, shape (..., d, M), of any array namespace.
+
+    Args:
+        gradients: A, of real numbers.
+        scale: one for all, or one for each, shape (...).
 
     Raises:
         InputError: no gradients, or NaN or infinity among them.
     """
     array = _gradients(gradients)
-    xp = array_namespace(array)
-    *lead, d, M = array.shape
-    rows = max(1, _PIECE * d // max(1, size(array) or 1))
+    divisor = np.asarray(scale)[..., None, None]
     total: Any = 0.0
-    for start in range(0, d, rows):
-        piece = xp.astype(array[..., start : start + rows, :], xp.float64) / scale
-        total = total + xp.matmul(xp.matrix_transpose(piece), piece)
-    found = np.asarray(total if is_numpy_array(total) else total.detach().cpu(), dtype=np.float64)
+    for piece in _pieces(array):
+        xp = array_namespace(piece)
+        scaled = piece / xp.asarray(divisor, device=device(piece))
+        total = total + xp.matmul(xp.matrix_transpose(scaled), scaled)
+    found = _numpy(total)
     if not np.isfinite(found).all():
         raise InputError("`gradients` must be finite, also their squares; found NaN or infinity")
-    return found.reshape(*lead, M, M)
+    return found
 
 
 def _gradients(value: Any) -> Any:
     """An array (..., d, M) of its own namespace; lists become NumPy's."""
-    if not hasattr(value, "shape"):
-        try:
-            value = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InputError(
-                f"`gradients` must be an array (..., d, M); found {value!r:.80}"
-            ) from None
-    if len(value.shape) < 2 or 0 in value.shape:
+    try:
+        array = value if hasattr(value, "shape") else np.asarray(value)
+        xp = array_namespace(array)
+    except (TypeError, ValueError):
+        raise InputError(f"`gradients` must be an array (..., d, M); found {value!r:.80}") from None
+    if not xp.isdtype(array.dtype, ("real floating", "integral")):
+        raise InputError(f"`gradients` must hold real numbers; found dtype {array.dtype}")
+    if array.ndim < 2 or 0 in array.shape:
         raise InputError(
-            f"`gradients` must have shape (..., d, M), none of them 0; found {tuple(value.shape)}"
+            f"`gradients` must have shape (..., d, M), none of them 0; found {tuple(array.shape)}"
         )
-    return value
+    return array.detach() if is_torch_array(array) else array
 
 
-def _largest(array: Any) -> float:
-    """The largest entry in size, 1 where all are 0."""
-    xp = array_namespace(array)
-    largest = float(xp.max(xp.abs(array)))
-    if not np.isfinite(largest):
-        raise InputError(f"`gradients` must be finite; found {largest} among them")
-    return largest if largest > 0 else 1.0
+def _pieces(array: Any) -> Iterator[Any]:
+    """Rows of (..., d, M) in float64, a few at a time; JAX has float64 on the host alone."""
+    d = array.shape[-2]
+    rows = max(1, _CONVERTED * d // math.prod(array.shape))
+    for start in range(0, d, rows):
+        piece = array[..., start : start + rows, :]
+        piece = np.asarray(piece) if is_jax_array(piece) else piece
+        xp = array_namespace(piece)
+        yield xp.astype(piece, xp.float64)
+
+
+def _numpy(array: Any) -> Array:
+    return np.asarray(to_device(array, "cpu"))
+
+
+def _largest(array: Any) -> Array:
+    """The largest entry in size of each (d, M), 1 where all are 0."""
+    largest = np.zeros(array.shape[:-2])
+    for piece in _pieces(array):
+        xp = array_namespace(piece)
+        largest = np.maximum(largest, _numpy(xp.max(xp.abs(piece), axis=(-2, -1))))
+    if not np.isfinite(largest).all():
+        raise InputError("`gradients` must be finite; found NaN or infinity")
+    return np.where(largest > 0, largest, 1.0)
 
 
 def trace_normalised(G: Array) -> Array:
@@ -185,54 +214,75 @@ def kkt_residual(Q: ArrayLike, weights: ArrayLike) -> Array:
     With s = Q lambda and v = lambda' s, the optimum of the convex program is where s_j >= v for
     all j and lambda_j (s_j - v) = 0; the residual is the largest violation of either, of lambda >=
     0 and of sum lambda = 1. By convexity, lambda' Q lambda exceeds the optimum by at most twice
-    max |Q| times it.
+    max |Q| times it. The largest entry of a positive semidefinite matrix is on its diagonal.
 
     >>> float(kkt_residual([[1.0, 0.0], [0.0, 1.0]], [1.0, 0.0]))
     1.0
     """
     matrices = np.asarray(Q, dtype=np.float64)
     given = np.asarray(weights, dtype=np.float64)
-    size = np.abs(matrices).max(axis=(-2, -1))
-    scale = np.where(size > 0, size, 1.0)[..., None]
-    slopes = (matrices / scale[..., None] @ given[..., None])[..., 0]
-    gap = slopes - (given * slopes).sum(axis=-1, keepdims=True)
-    worst = np.maximum(-gap, np.abs(given * gap)).max(axis=-1)
-    feasible = np.maximum(-given.min(axis=-1), np.abs(given.sum(axis=-1) - 1.0))
-    return np.asarray(np.maximum(worst, feasible))
+    M = given.shape[-1]
+    lead = np.broadcast_shapes(matrices.shape[:-2], given.shape[:-1])
+    batch = np.ascontiguousarray(np.broadcast_to(matrices, (*lead, M, M)).reshape(-1, M, M))
+    points = np.ascontiguousarray(np.broadcast_to(given, (*lead, M)).reshape(-1, M))
+    objective, residual = np.empty(len(batch)), np.empty(len(batch))
+    certify(batch, points, objective, residual)
+    return residual.reshape(lead)
 
 
-def _checked(G: ArrayLike) -> Array:
-    raw = np.asarray(G, dtype=np.float64)
+def _matrices(G: ArrayLike) -> Array:
+    """An array (..., M, M) of numbers."""
+    try:
+        raw = np.asarray(G)
+    except ValueError:  # nested lists of different lengths
+        raw = np.asarray(None)
+    if raw.dtype.kind not in "iuf":
+        raise InputError(f"`G` must be an array (..., M, M) of real numbers; found {G!r:.80}")
     if raw.ndim < 2 or raw.shape[-1] != raw.shape[-2] or raw.shape[-1] == 0:
         raise InputError(f"`G` must have shape (..., M, M); found {raw.shape}")
-    if not np.isfinite(raw).all():
+    return np.asarray(raw, dtype=np.float64)
+
+
+def _refuse(G: Array) -> None:
+    """Say which condition on Gram matrices (B, M, M) is not met, if one is not."""
+    if not np.isfinite(G).all():
         raise InputError("`G` must be finite; found NaN or infinity")
-    size = np.abs(raw).max(axis=(-2, -1), initial=0.0)
-    scale = np.where(size > 0, size, 1.0)[..., None, None]
-    scaled = raw / scale
-    if (np.abs(scaled - np.swapaxes(scaled, -1, -2)) > _TOLERANCE).any():
-        raise InputError("`G` must be symmetric; found a matrix that is not")
-    lowest = np.linalg.eigvalsh(scaled)[..., 0].min(initial=0.0)
-    if lowest < -_TOLERANCE * raw.shape[-1]:
+    size = np.abs(G).max(axis=(-2, -1))
+    scaled = G / np.where(size > 0, size, 1.0)[:, None, None]
+    gap = np.abs(scaled - np.swapaxes(scaled, -1, -2)).max()
+    if gap > TOLERANCE:
+        raise InputError(
+            f"`G` must be symmetric; found two entries that differ by {gap:.3g} times the largest"
+        )
+    lowest = np.linalg.eigvalsh(scaled).min()
+    if lowest < -TOLERANCE * G.shape[-1]:
         raise InputError(
             f"`G` must be positive semidefinite; found an eigenvalue of {lowest:.3g} times the "
             "largest entry"
         )
-    return raw
 
 
-def _solve(Q: Array) -> SimplexSolution:
-    """Solve checked programs (..., M, M)."""
-    lead, M = Q.shape[:-2], Q.shape[-1]
-    batch = np.ascontiguousarray(Q.reshape(-1, M, M))
-    size = np.abs(batch).max(axis=(1, 2))
-    weights = np.empty((len(batch), M))
-    statuses = np.empty(len(batch), dtype=np.int64)
-    solve_batch(batch, np.where(size > 0, size, 1.0), weights, statuses)
-    objective = np.einsum("bi,bij,bj->b", weights, batch, weights)
+def _solve(G: Array, R: Array, normalise: bool = False) -> SimplexSolution:
+    """Check and solve the programs of G (..., M, M) and a diagonal R (M, M), piece by piece."""
+    lead, M = G.shape[:-2], G.shape[-1]
+    batch = np.ascontiguousarray(G.reshape(-1, M, M))
+    count, diagonal = len(batch), np.ascontiguousarray(np.diagonal(R))
+    weights, objective, residual = np.empty((count, M)), np.empty(count), np.empty(count)
+    step = max(1, _PIECE // M**2)
+    Q = np.empty((min(step, count), M, M))
+    for start in range(0, count, step):
+        at = slice(start, start + step)
+        piece = batch[at]
+        program = Q[: len(piece)]
+        if normalise:
+            piece = trace_normalised(piece)
+        if not prepare(piece, diagonal, program):
+            _refuse(batch[at])
+        solve_batch(program, weights[at])
+        certify(program, weights[at], objective[at], residual[at])
     return SimplexSolution(
         weights=weights.reshape(*lead, M),
         objective=objective.reshape(lead),
-        residual=kkt_residual(batch, weights).reshape(lead),
-        optimal=(statuses == OPTIMAL).reshape(lead),
+        residual=residual.reshape(lead),
+        optimal=(residual <= ACCURACY).reshape(lead),
     )

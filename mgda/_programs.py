@@ -1,0 +1,80 @@
+"""Around the solver: matrices checked and regularised on the way in, answers judged on the way out.
+
+Nothing here knows how a program is solved. Everything is compiled for batches and allocates
+nothing but workspace of one problem's size.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linsys._compiled import compiled
+
+__all__ = ["TOLERANCE", "certify", "prepare"]
+
+Array = NDArray[np.float64]
+
+#: Relative rounding of a Gram matrix that is still taken for positive semidefinite and symmetric.
+TOLERANCE = 1e-10
+
+
+@compiled
+def prepare(G: Array, diagonal: Array, Q: Array) -> bool:
+    """Write Q = G + Diag(diagonal) for each of (B, M, M); whether every G may be used.
+
+    G may be used if it is finite, symmetric, and if G + M ``TOLERANCE`` max |G_ii| I is positive
+    definite, by elimination. Q is made symmetric to the last bit.
+    """
+    count, M, _ = G.shape
+    W, usable = np.empty((M, M)), True
+    for p in range(count):
+        size = 0.0
+        for i in range(M):
+            size = max(size, abs(G[p, i, i]))
+        usable &= size < np.inf
+        # squares of the smallest gradients have reciprocals that overflow
+        unit = 1.0 / max(size, 1e-300) if size > 0.0 else 1.0
+        for i in range(M):
+            W[i, i] = G[p, i, i] * unit + M * TOLERANCE
+            Q[p, i, i] = G[p, i, i] + diagonal[i]
+            for j in range(i + 1, M):
+                upper, lower = G[p, i, j], G[p, j, i]
+                usable &= abs(upper - lower) <= TOLERANCE * size
+                value = 0.5 * upper + 0.5 * lower
+                W[i, j] = value * unit
+                Q[p, i, j] = Q[p, j, i] = value
+        for a in range(M):
+            usable &= W[a, a] > 0.0
+            inverse = 1.0 / W[a, a]
+            for b in range(a + 1, M):
+                factor = W[a, b] * inverse
+                for c in range(b, M):
+                    W[b, c] -= factor * W[a, c]
+    return usable
+
+
+@compiled
+def certify(Q: Array, weights: Array, objective: Array, residual: Array) -> None:
+    """lambda' Q lambda and the violation of optimality, (B,) each; see ``kkt_residual``."""
+    count, M = weights.shape
+    slopes = np.empty(M)
+    for p in range(count):
+        size, value, total, least = 0.0, 0.0, 0.0, 0.0
+        for i in range(M):
+            slope = 0.0
+            for j in range(M):
+                slope += Q[p, i, j] * weights[p, j]
+            slopes[i] = slope
+            value += weights[p, i] * slope
+            total += weights[p, i]
+            least = min(least, weights[p, i])
+            size = max(size, Q[p, i, i])
+        worst = 0.0
+        for i in range(M):
+            gap = slopes[i] - value
+            worst = max(worst, -gap, abs(weights[p, i] * gap))
+        worst /= size if size > 0.0 else 1.0
+        objective[p] = value
+        # a comparison with NaN would hide it
+        residual[p] = max(worst, -least, abs(total - 1.0)) if value == value else np.nan
