@@ -201,7 +201,12 @@ def audit(
     """Search for counterexamples of claims; what is judged is kept, and a rerun resumes."""
     from experiments._machine import cores
     from experiments.audit import _command
+    from linsys import InputError
 
+    modes = {"--list": list_claims, "--show": show_claims, "--replay": replay, "--write": write}
+    chosen = [name for name, given in modes.items() if given]
+    if len(chosen) > 1:
+        raise InputError(f"options must be one of {', '.join(modes)}; found {' and '.join(chosen)}")
     if replay is not None:
         _exit(_command.replay(replay, claims or (), as_json))
     elif list_claims or show_claims:

@@ -317,3 +317,20 @@ def test_a_stopped_audit_resumes(
     assert second.returncode == 0
     assert [claim["verdict"] for claim in json.loads(printed)] == ["holds", "holds"]
     assert record.stat().st_mtime_ns == when
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (("--list", "--show"), "--list and --show"),
+        (("--show", "--write", "w"), "--show and --write"),
+    ],
+)
+def test_options_that_exclude_each_other_are_refused(
+    ratecheck: Call, tmp_path: Path, options: tuple[str, ...], found: str
+) -> None:
+    said = ratecheck("audit", MINE, *options, "--out", tmp_path)
+    assert said.code == 2
+    assert said.err.strip().endswith(f"found {found}")
+    assert said.err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
