@@ -12,9 +12,10 @@ not change, and E = (A + X)'(A + X) - A'A,
 *Around the true weights* (Appendix F (14), Remark 4) the drift is the square of (1/C) sum_c
 (A + X^c)(lambda^c - lambda) = (1/C) sum_c A D1[X^c] + second order. Its square has the mean
 
-    E T = c1 / (C B) + |E(X D1[X] + A D2[X, X])|^2 / B^2 + smaller,
+    E T = c1 / (C B) + (|E(X D1[X] + A D2[X, X])|^2 + v / C) / B^2 + smaller,
 
-with X of one transition; the bias of the second term is common to all clients: C does not help.
+with X of one transition; the bias is common to all clients: C does not help. Of the terms of order
+1 / (C B^2) only v is kept, the one that is there when all mean gradients are the same and c1 = 0.
 
 *Around the mean weights* (equation (7)) deviations sum to zero, so that A drops out. What is left
 is a sample covariance, ((C - 1)/C) b(S) with b(X X) = X D1[X]. For Gaussian noise, whose fourth
@@ -25,15 +26,18 @@ cumulants an average over B transitions has up to a factor 1 + O(1/B),
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from experiments._model import Block
-from experiments._rates import exact_slope
+from experiments._model import Block, Check
+from experiments._plots import guide
+from experiments._rates import Interval, exact_slope, mean_band
 from experiments.firm._systems import ProcessConfig
 from linsys._validate import Array, whole
 from mgda.drift import disagreement
@@ -41,10 +45,29 @@ from mgda.momdp import MOMDP
 from mgda.sensitivity import sensitivity_matrix
 from mgda.simplex import gram, simplex_qp
 
-__all__ = ["CONVENTIONS", "DriftConfig", "Law", "Moments", "drifts", "grouped", "left_out"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "CONVENTIONS",
+    "DriftConfig",
+    "Kink",
+    "Law",
+    "Moments",
+    "alike",
+    "drifts",
+    "furthest",
+    "grouped",
+    "left_out",
+    "level",
+    "ratio",
+    "stated",
+]
 
 #: The two readings of the weights that clients disagree with, in the order of all arrays here.
 CONVENTIONS = ("mean weights (7)", "true weights (14)")
+#: In place of beta = 0, relative to the Gram matrix, where several weights may have the least norm.
+_LIMIT = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,8 +168,10 @@ class Law:
 
     @cached_property
     def weights(self) -> Array:
-        """lambda of the true gradients, shape (M,)."""
-        return simplex_qp(self.moments.gram, beta=self.beta, normalise=self.normalise).weights
+        """lambda of the true gradients, shape (M,): the limit of small beta for beta = 0."""
+        G = self.moments.gram
+        least = _LIMIT * (1.0 if self.normalise else self.moments.scale)
+        return simplex_qp(G, beta=max(self.beta, least), normalise=self.normalise).weights
 
     @cached_property
     def _H(self) -> Array:
@@ -154,61 +179,66 @@ class Law:
         factor = len(G) / np.trace(G) if self.normalise else 1.0
         return sensitivity_matrix(factor * G + 0.5 * self.beta * np.eye(len(G)), self.weights)
 
-    @cached_property
-    def _changes(self) -> tuple[Array, Array]:
-        """First and second order of the program's matrix for every transition, (n, M, M)."""
+    def _changes(self, v: Array) -> tuple[Array, Array]:
+        """Changes of the program's matrix by every transition, in first and second order, times v.
+
+        v has shape (..., M, k), both results (n, M, k).
+        """
         A, X = self.moments.mean, self.moments.noise
-        half = A.T @ X
-        one, two = half + np.swapaxes(half, 1, 2), np.swapaxes(X, 1, 2) @ X
+        after = np.swapaxes(X, 1, 2)
+        one, two = A.T @ (X @ v) + after @ (A @ v), after @ (X @ v)
         if not self.normalise:
             return one, two
         # G / (tr G / M) to second order
         G = self.moments.gram
-        total, M = np.trace(G), len(G)
-        t1, t2 = (np.trace(x, axis1=1, axis2=2)[:, None, None] / total for x in (one, two))
-        return M / total * (one - t1 * G), M / total * (two - t1 * one + (t1**2 - t2) * G)
+        factor = len(G) / np.trace(G)
+        t1 = 2.0 * (A * X).sum(axis=(1, 2))[:, None, None] / np.trace(G)
+        t2 = (X**2).sum(axis=(1, 2))[:, None, None] / np.trace(G)
+        Gv = G @ v
+        return factor * (one - t1 * Gv), factor * (two - t1 * one + (t1**2 - t2) * Gv)
 
     @cached_property
-    def _moves(self) -> tuple[Array, Array]:
+    def moves(self) -> tuple[Array, Array]:
         """D1[X] and D2[X, X] for every transition, each (n, M)."""
-        one, two = self._changes
-        turned = one @ self._H
-        return -(one @ self.weights) @ self._H, (
-            (turned @ (one @ self.weights)[..., None])[..., 0] - two @ self.weights
-        ) @ self._H
+        one, two = self._changes(self.weights[:, None])
+        first = -self._H @ one
+        return first[..., 0], (-self._H @ (two + self._changes(first)[0]))[..., 0]
 
     @cached_property
     def c1(self) -> float:
-        """E|A D1[X]|^2: around the true weights E T = c1 / (C B) + bias / B^2."""
-        moved = self._moves[0] @ self.moments.mean.T
+        """E|A D1[X]|^2."""
+        moved = self.moves[0] @ self.moments.mean.T
         return float(self.moments.law @ (moved**2).sum(axis=1))
 
     @cached_property
     def bias(self) -> float:
         """|E(X D1[X] + A D2[X, X])|^2."""
-        X, A = self.moments.noise, self.moments.mean
-        one, two = self._moves
-        both = (X @ one[..., None])[..., 0] + two @ A.T
+        first, second = self.moves
+        both = (self.moments.noise @ first[..., None])[..., 0] + second @ self.moments.mean.T
         return float(((self.moments.law @ both) ** 2).sum())
 
     @cached_property
     def pair(self) -> tuple[float, float]:
-        """|E X D1[X]|^2 and v = E|X D1[X]|^2 - |E X D1[X]|^2 for Gaussian X (Wick's formula)."""
-        X, one, law = self.moments.noise, self._moves[0], self.moments.law
-        weighted = law[:, None, None] * X
-        cross = np.tensordot(weighted, one, axes=(0, 0))  # Cov(X_ij, D_k), (d, M, M)
-        own = np.einsum("nij,nik->ijk", weighted, X, optimize=True)  # Cov(X_ij, X_ik)
-        spread = one.T @ (law[:, None] * one)
-        mean = np.trace(cross, axis1=1, axis2=2)
-        v = (own * spread).sum() + (cross * np.swapaxes(cross, 1, 2)).sum()
+        """|E X D1[X]|^2 and v, the variance of X D1[X] for Gaussian X.
+
+        By Wick's formula v = E|Y(X, X')|^2 + E Y(X, X')'Y(X', X), with Y(X, X') = X D1[X'] and
+        independent X, X' of any law with these second moments.
+        """
+        law = self.moments.law
+        Y = self.moments.noise @ self.moves[0].T  # (n, d, n)
+        mean = np.einsum("n,ndn->d", law, Y)
+        v = np.einsum("n,m,ndm,ndm->", law, law, Y, Y, optimize=True)
+        v += np.einsum("n,m,ndm,mdn->", law, law, Y, Y, optimize=True)
         return float(mean @ mean), float(v)
 
     def drift(self, clients: int, B: ArrayLike) -> Array:
         """E T in both conventions, shape (2, ...) for B of shape (...)."""
         size = np.asarray(B, dtype=np.float64)
         square, v = self.pair
-        around_mean = ((clients - 1) / clients) ** 2 * square + (clients - 1) / clients**2 * v
-        return np.stack([around_mean / size**2, self.c1 / (clients * size) + self.bias / size**2])
+        share = (clients - 1) / clients
+        around_mean = share**2 * square + share / clients * v
+        around_true = self.bias + v / clients
+        return np.stack([around_mean / size**2, self.c1 / (clients * size) + around_true / size**2])
 
     def next_order(self, B: ArrayLike) -> Array:
         """The estimated size of what :meth:`drift` leaves out, relative to it, for B of any shape.
@@ -217,12 +247,76 @@ class Law:
         + |E H X'X|) / B, and where A'X became X'X, a factor |X| / |A|; odd ones have no mean.
         Twice their sum, as the drift is a square.
         """
-        one, two = self._changes
-        law = self.moments.law
+        law, A = self.moments.law, self.moments.mean
+        one, two = self._changes(np.eye(A.shape[1]))
         k = law @ ((self._H @ one) ** 2).sum(axis=(1, 2))
         k += np.linalg.norm(self._H @ np.tensordot(law, two, axes=1))
-        k += self.moments.power / (self.moments.mean**2).sum()
+        k += self.moments.power / (A**2).sum()
         return np.asarray(2.0 * k / np.asarray(B, dtype=np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class Kink:
+    """Two objectives with the same mean gradient a and little regularisation: noise decides.
+
+    With y = x^2 - x^1 the weights are (1 -+ s) / 2, where s is 2 a'y / (|y|^2 + beta) cut off at
+    -+1: in leading order the sign of a'y, O(1) however small the noise is. Around weights 1/2 and,
+    by the variance of a sample covariance of y and s, around the mean weights
+
+        4 B E T = (1 - 1/C) |p|^2 + w / C,
+        4 B E T = (1 - 1/C)^2 ((1 - (C - 2)/(C (C - 1))) |p|^2 + w / (C - 1)),
+
+    with Gamma = Cov(y) of one transition, p = E y s = sqrt(2/pi) Gamma a / sqrt(a'Gamma a) and w =
+    E|y|^2 s^2 = tr Gamma up to the values between the vertices. Those have a probability q of order
+    B^{-1/2} and s uniform on [-1, 1], hence w = (1 - 2 q / 3) tr Gamma.
+    """
+
+    moments: Moments
+
+    @cached_property
+    def _parts(self) -> tuple[float, float, float]:
+        """|p|^2, tr Gamma and a'Gamma a."""
+        a = self.moments.mean.mean(axis=1)
+        y = self.moments.noise[..., 1] - self.moments.noise[..., 0]
+        along = y @ a
+        variance = float(self.moments.law @ along**2)
+        p = np.sqrt(2.0 / np.pi / variance) * (self.moments.law * along) @ y
+        return float(p @ p), float(self.moments.law @ (y**2).sum(axis=1)), variance
+
+    def between(self, B: ArrayLike, beta: float = 0.0) -> Array:
+        """q, the probability of |2 a'y| < |y|^2 + beta where it is small, for B of any shape."""
+        _, total, variance = self._parts
+        size = np.asarray(B, dtype=np.float64)
+        return np.asarray((beta + total / size) / np.sqrt(2.0 * np.pi * variance / size))
+
+    def drift(self, clients: int, B: ArrayLike, beta: float = 0.0) -> Array:
+        """E T in both conventions, shape (2, ...) for B of shape (...)."""
+        p, total, _ = self._parts
+        w = (1.0 - 2.0 / 3.0 * self.between(B, beta)) * total
+        C, share = clients, 1.0 - 1.0 / clients
+        around_mean = share**2 * ((1.0 - (C - 2) / (C * (C - 1))) * p + w / (C - 1))
+        return np.stack([around_mean, share * p + w / C]) / (4.0 * np.asarray(B, dtype=np.float64))
+
+    def next_order(self, B: ArrayLike, beta: float = 0.0) -> Array:
+        """The estimated size of what :meth:`drift` leaves out, relative to it.
+
+        p loses a share of order q^2, and the mean gradient of a client is not a.
+        """
+        noise = self.moments.power / (self.moments.mean**2).sum()
+        return np.asarray(
+            self.between(B, beta) ** 2 + 2.0 * noise / np.asarray(B, dtype=np.float64)
+        )
+
+
+def alike(momdp: MOMDP, seed: int) -> MOMDP:
+    """Objectives that differ in noise only: the mean gradients are all the first one's.
+
+    r^j(s, a, s') = 1/4 + r^0(s, a, s') / 2 + z^j(s, a, s') with z^j of mean zero over s', drawn
+    within [-1/4, 1/4] for each of them.
+    """
+    w = 0.25 * np.random.default_rng(seed).random((*momdp.P.shape, momdp.M))
+    noise = w - (momdp.P[..., None] * w).sum(axis=2, keepdims=True)
+    return replace(momdp, r=0.25 + 0.5 * momdp.r[..., :1] + noise)
 
 
 def drifts(
@@ -256,3 +350,34 @@ def left_out(x: ArrayLike, relative: ArrayLike) -> float:
     """
     factors = 1.0 + np.asarray(relative, dtype=np.float64)
     return abs(exact_slope(x, factors).value)
+
+
+def ratio(values: ArrayLike, law: float, level: float) -> Interval:
+    """The mean of replicates (replicates,) over a prediction, with a normal interval."""
+    z = NormalDist().inv_cdf(0.5 + 0.5 * level)
+    mean, low, high = (float(end[0]) / law for end in mean_band(np.c_[values], z=z))
+    return Interval(mean, low, high)
+
+
+def stated(ax: Axes, slope: float, x: tuple[float, float], y_start: float) -> None:
+    """A guide above the curves, its text above it."""
+    guide(ax, slope, x, y_start, label="")
+    middle = (np.sqrt(x[0] * x[1]), y_start * (x[1] / x[0]) ** (0.5 * slope))
+    ax.annotate(f"stated: {slope:g}", middle, (3, 1), textcoords="offset points", fontsize=8)
+
+
+def level(checks: int) -> float:
+    """Of every interval, so that all of them together cover with 95 %."""
+    return 1.0 - 0.05 / checks
+
+
+def furthest(instances: Iterable[Sequence[Check]]) -> list[Check]:
+    """The same checks of several instances: of each the worst, or the one furthest off."""
+    order = {False: 0, None: 1, True: 2}
+
+    def rank(check: Check) -> tuple[int, float]:
+        if isinstance(check.predicted, str) or isinstance(check.measured, str):
+            return order[check.ok], 0.0
+        return order[check.ok], -abs(check.measured - check.predicted)
+
+    return [min(same, key=rank) for same in zip(*instances, strict=True)]

@@ -36,7 +36,7 @@ def test_moments_are_those_of_the_samples() -> None:
 def test_moves_are_the_derivatives_of_the_weights(beta: float, normalise: bool) -> None:
     moments = Moments.of(DriftConfig().momdp(0))
     law = moments.at(beta if normalise else beta * moments.scale, normalise=normalise)
-    one, two = law._moves
+    one, two = law.moves
     step = 1e-2 * np.linalg.norm(moments.mean) / np.linalg.norm(moments.noise[7])
     plus, minus = (
         min_norm(moments.mean + s * moments.noise[7], beta=law.beta, normalise=normalise).weights
