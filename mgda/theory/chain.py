@@ -234,6 +234,11 @@ class Chains:
         return np.asarray(norm(self.psi).max(axis=(1, 2)))
 
     @cached_property
+    def score_variance(self) -> Numbers:
+        """max_s E|psi(a|s)|^2, shape (B,): at most c^2 (1 - 1/A), half or less of C_psi^2."""
+        return np.asarray((self.pi * (self.psi**2).sum(axis=-1)).sum(axis=-1).max(axis=-1))
+
+    @cached_property
     def C_psi(self) -> Numbers:
         """sqrt(2) c, above the length of every score of every policy, shape (B,)."""
         return np.asarray(np.sqrt(0 * self.gamma + 2) * self.scale)
@@ -252,6 +257,15 @@ class Chains:
         return np.asarray(
             np.abs(rows[:, :, None] - rows[:, None]).sum(axis=-1).max(axis=(1, 2)) / 2
         )
+
+    @cached_property
+    def dependence(self) -> Numbers:
+        """1 - sum_s' min P(s'|s, a), the share of a step that depends on (s, a) at all, (B,).
+
+        With the other share the next state is drawn afresh, whatever was done; ``overlap`` or more.
+        """
+        rows = self.P.reshape(len(self.P), -1, self.P.shape[-1])
+        return np.asarray(1 - rows.min(axis=1).sum(axis=-1))
 
 
 def _solve_columns(matrix: Numbers, columns: Numbers) -> Numbers:

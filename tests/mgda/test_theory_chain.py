@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy as np
 import pytest
 
 from linsys.linalg import precise, precision
+from mgda.constants import mixing_distances, mixing_everywhere
 from mgda.critic import LinearCritic, random_features
 from mgda.instances import sample_momdp
 from mgda.momdp import MOMDP
@@ -98,3 +100,60 @@ def test_runs_beyond_float64() -> None:
         float(stack.second_moment(stack.samples(stack.V, np.full((1, 2), 0.5)), 4)[0]), rel=1e-12
     )
     assert closed < 1e-35
+
+
+def test_batches_that_begin_anywhere() -> None:
+    stack, _, _ = _pair(11)
+    size, law = 3, np.array([[0.2, 0.7, 0.1]])
+    samples = stack.samples(stack.values(stack.w_star), np.array([[0.6, 0.4]]))
+    target = stack.mean(samples)[0]
+    steps = list(itertools.product(range(3), range(2), range(3)))
+    square, mean = 0.0, np.zeros(6)
+    for path in itertools.product(steps, repeat=size):
+        probability = law[0, path[0][0]]
+        for k, (s, a, after) in enumerate(path):
+            probability *= stack.joint[0, s, a, after] * (k == 0 or s == path[k - 1][2])
+        total = sum(samples[0][step] for step in path) / size
+        mean += probability * total
+        square += probability * float((total - target) @ (total - target))
+    moments = stack.second_moments(samples, size, law)
+    np.testing.assert_allclose(moments[:, -1], [square], rtol=1e-12)
+    np.testing.assert_allclose(
+        stack.mean(samples, stack.batch_law(law, size))[0], mean, rtol=1e-12, atol=1e-15
+    )
+    # shorter batches are part of the same answer
+    np.testing.assert_allclose(
+        moments[:, 1], stack.second_moments(samples, 2, law)[:, -1], rtol=1e-15
+    )
+    assert abs(moments[0, -1] / stack.second_moment(samples, size)[0] - 1) > 1e-3
+
+
+def test_distances_and_what_bounds_them() -> None:
+    stack, policy, _ = _pair(12)
+    np.testing.assert_allclose(stack.distances(6)[0], mixing_distances(policy, 6), rtol=1e-9)
+    np.testing.assert_allclose(stack.overlap[0], mixing_everywhere(policy.momdp).rho)
+    rows = policy.momdp.P.reshape(-1, 3)
+    least = [min(row[s] for row in rows) for s in range(3)]
+    assert stack.dependence[0] == pytest.approx(1 - sum(least))
+    assert stack.overlap[0] < stack.dependence[0] < 1
+
+
+def test_longer_features_lengthen_scores_and_gradients() -> None:
+    stack, _, _ = _pair(13)
+    long = dataclasses.replace(stack, scale=np.array([3.0]))
+    np.testing.assert_allclose(long.jac, 3 * stack.jac)
+    np.testing.assert_allclose(long.J, stack.J)
+    np.testing.assert_allclose([long.C_psi[0], stack.C_psi[0]], [3 * 2**0.5, 2**0.5])
+    # a step e of the parameters moves the logits by 3 e
+    e = 1e-6 * np.eye(6)[2].reshape(1, 3, 2)
+    moved = dataclasses.replace(stack, theta=stack.theta + 3 * e)
+    np.testing.assert_allclose((moved.J - stack.J) / 1e-6, long.jac[:, :, 2], rtol=1e-5)
+    # E|e_a - pi|^2 = 1 - |pi|^2
+    pi = stack.pi[0]
+    np.testing.assert_allclose(stack.score_variance, [(1 - (pi**2).sum(axis=1)).max()])
+    assert stack.score_variance[0] <= 0.5
+
+
+def test_radius_of_the_critics_ball() -> None:
+    stack, _, _ = _pair(14)
+    np.testing.assert_allclose(stack.R_w(np.array([1.5])) * stack.lambda_A, [3.0])

@@ -7,6 +7,8 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from experiments.audit import Space, ball, interval, positive, reals, simplex
 from experiments.audit._fields import Field
 from mgda.theory.chain import Chains
@@ -38,6 +40,13 @@ MEANING = {
     "lam": "weights lambda",
     "size": "transitions in a batch",
 }
+#: Longer or shorter features of the policy: Assumption 3(a) allows any C_psi = sqrt(2) c.
+LONG: Mapping[str, Field] = {"scale": positive(low=0.1, high=100.0)}
+
+
+def inside(instance: Any) -> Any:
+    """The field "w" as critics' weights in H, (B, M, d2)."""
+    return instance.w * instance.chains.R_w(instance.r_max)[:, None, None]
 
 
 def _process(
@@ -79,3 +88,54 @@ def processes(
         batched=True,
         meaning={name: line for name, line in MEANING.items() if name in fields},
     )
+
+
+def _walk(
+    *, r: Any, x: Any, start: Any, horizon: Any, memory: Any, c: Any, logit: Any, other: Any
+) -> SimpleNamespace:
+    """Walks ``chains`` and ``there`` under two parameters, logit / c and other / c."""
+    S = r.shape[-1]
+    places, step = np.arange(S), np.zeros((S, 2, S), dtype=int)
+    step[places, 0, np.minimum(places + 1, S - 1)] = 1
+    step[places, 1, np.maximum(places - 1, 0)] = 1
+    start = start / start.sum(axis=-1, keepdims=True)
+    rho = (1 - 1 / memory)[:, None, None, None]
+    chains = Chains(
+        P=rho * step + (1 - rho) * start[:, None, None],
+        r=np.stack([r, r], axis=-1)[..., None],
+        gamma=1 - 1 / horizon,
+        theta=np.stack([x * logit[:, None], 0 * x], axis=-1),
+        phi=0 * r[..., None] + 1,
+        start=start,
+        scale=c,
+    )
+    there = replace(chains, theta=np.stack([x * other[:, None], 0 * x], axis=-1))
+    return SimpleNamespace(chains=chains, there=there, x=x, c=c, gap=np.abs(logit - other))
+
+
+#: Walks to the right and to the left with restarts, rewards in [0, 1], and one parameter.
+WALKS = Space(
+    fields={
+        "r": interval("S"),
+        "x": interval("S"),
+        "start": simplex("S"),
+        "horizon": positive(low=1.05, high=1e4),
+        "memory": positive(low=1.05, high=1e3),
+        "c": positive(low=1.0, high=1e4),
+        "logit": interval(low=-3.0, high=3.0),
+        "other": interval(low=-3.0, high=3.0),
+    },
+    sizes={"S": (3, 9)},
+    view=_walk,
+    batched=True,
+    meaning={
+        "r": "the reward of a place",
+        "x": "the policy's features: the logit of a step to the right is c x(s) times a parameter",
+        "start": "the law of s_0 and of the place after a restart",
+        "horizon": "1/(1-gamma)",
+        "memory": "1/(1-rho), the mean time between two restarts",
+        "c": "the longest feature",
+        "logit": "the first parameter times c",
+        "other": "the second parameter times c",
+    },
+)
