@@ -267,7 +267,7 @@ def wolfe(Q, lost, weights, S, R, y, slopes):
     M = len(weights)
     # weights holds those of the support until the end
     k = _start(Q, lost, S, R, weights, y)
-    before, refinements = np.inf, 0
+    lowest, idle, refinements = np.inf, 0, 0
     for _ in range(50 * M):
         for j in range(M):
             slopes[j] = weights[0] * Q[S[0], j]
@@ -283,15 +283,21 @@ def wolfe(Q, lost, weights, S, R, y, slopes):
                 best = j
         if slopes[best] >= value - 2.0 * M * _EPS:
             break
+        # slopes fall with the square root of the objective: near zero its descent drowns in
+        # rounding long before theirs does
+        idle = 0 if value < lowest else idle + 1
+        lowest = min(lowest, value)
+        inside = False
+        for a in range(k):
+            inside |= S[a] == best
         size = 0
-        if value < before:  # otherwise rounding, no descent
+        if idle <= M and not inside:
             if _append(Q, lost, S, k, best, R, y):
                 weights[k] = 0.0
                 size = k + 1
             else:
                 size = _exchange(Q, lost, S, k, best, R, weights, y)
         if size > 0:
-            before = value
             k = _settle(S, size, R, weights, y)
         elif refinements < 3 and _refine(S, k, R, weights, slopes, y):
             refinements += 1

@@ -90,7 +90,7 @@ def simplex_qp(
     >>> solution.weights.tolist(), solution.objective.tolist()
     ([0.75, 0.25], 0.75)
     """
-    matrices = _matrices(G)
+    matrices = _matrices("G", G)
     return _solve(matrices, regulariser(matrices.shape[-1], beta, preference), normalise)
 
 
@@ -140,7 +140,8 @@ def gram(gradients: Any, scale: ArrayLike = 1.0) -> Array:
     for piece in _pieces(array):
         xp = array_namespace(piece)
         scaled = piece / xp.asarray(divisor, device=device(piece))
-        total = total + xp.matmul(xp.matrix_transpose(scaled), scaled)
+        with np.errstate(over="ignore", invalid="ignore"):  # said below
+            total = total + xp.matmul(xp.matrix_transpose(scaled), scaled)
     found = _numpy(total)
     if not np.isfinite(found).all():
         raise InputError("`gradients` must be finite, also their squares; found NaN or infinity")
@@ -153,7 +154,8 @@ def _gradients(value: Any) -> Any:
         array = value if hasattr(value, "shape") else np.asarray(value)
         xp = array_namespace(array)
     except (TypeError, ValueError):
-        raise InputError(f"`gradients` must be an array (..., d, M); found {value!r:.80}") from None
+        found = " ".join(f"{value!r:.80}".split())
+        raise InputError(f"`gradients` must be an array (..., d, M); found {found}") from None
     if not xp.isdtype(array.dtype, ("real floating", "integral")):
         raise InputError(f"`gradients` must hold real numbers; found dtype {array.dtype}")
     if array.ndim < 2 or 0 in array.shape:
@@ -203,7 +205,7 @@ def regulariser(M: int, beta: float = 0.0, preference: ArrayLike | None = None) 
     if beta != 0.0:
         raise InputError(f"`beta` must be 0 where `preference` is given; found {beta}")
     p = real_array("preference", preference, (M,))
-    if (p <= 0).any():
+    if (p < np.finfo(np.float64).tiny).any():  # the reciprocal of a subnormal number overflows
         raise InputError(f"`preference` must be positive; found {p.min():g}")
     return np.diag(1.0 / p)
 
@@ -219,9 +221,11 @@ def kkt_residual(Q: ArrayLike, weights: ArrayLike) -> Array:
     >>> float(kkt_residual([[1.0, 0.0], [0.0, 1.0]], [1.0, 0.0]))
     1.0
     """
-    matrices = np.asarray(Q, dtype=np.float64)
+    matrices = _matrices("Q", Q)
+    M = matrices.shape[-1]
     given = np.asarray(weights, dtype=np.float64)
-    M = given.shape[-1]
+    if given.shape[-1:] != (M,):
+        raise InputError(f"`weights` must have shape (..., {M}); found {given.shape}")
     lead = np.broadcast_shapes(matrices.shape[:-2], given.shape[:-1])
     batch = np.ascontiguousarray(np.broadcast_to(matrices, (*lead, M, M)).reshape(-1, M, M))
     points = np.ascontiguousarray(np.broadcast_to(given, (*lead, M)).reshape(-1, M))
@@ -230,16 +234,17 @@ def kkt_residual(Q: ArrayLike, weights: ArrayLike) -> Array:
     return residual.reshape(lead)
 
 
-def _matrices(G: ArrayLike) -> Array:
+def _matrices(name: str, value: ArrayLike) -> Array:
     """An array (..., M, M) of numbers."""
     try:
-        raw = np.asarray(G)
+        raw = np.asarray(value)
     except ValueError:  # nested lists of different lengths
         raw = np.asarray(None)
     if raw.dtype.kind not in "iuf":
-        raise InputError(f"`G` must be an array (..., M, M) of real numbers; found {G!r:.80}")
+        found = " ".join(f"{value!r:.80}".split())
+        raise InputError(f"`{name}` must be an array (..., M, M) of real numbers; found {found}")
     if raw.ndim < 2 or raw.shape[-1] != raw.shape[-2] or raw.shape[-1] == 0:
-        raise InputError(f"`G` must have shape (..., M, M); found {raw.shape}")
+        raise InputError(f"`{name}` must have shape (..., M, M); found {raw.shape}")
     return np.asarray(raw, dtype=np.float64)
 
 
@@ -266,7 +271,7 @@ def _solve(G: Array, R: Array, normalise: bool = False) -> SimplexSolution:
     """Check and solve the programs of G (..., M, M) and a diagonal R (M, M), piece by piece."""
     lead, M = G.shape[:-2], G.shape[-1]
     batch = np.ascontiguousarray(G.reshape(-1, M, M))
-    count, diagonal = len(batch), np.ascontiguousarray(np.diagonal(R))
+    count, added = len(batch), np.zeros(M) if normalise else np.diagonal(R).copy()
     weights, objective, residual = np.empty((count, M)), np.empty(count), np.empty(count)
     step = max(1, _PIECE // M**2)
     Q = np.empty((min(step, count), M, M))
@@ -274,10 +279,10 @@ def _solve(G: Array, R: Array, normalise: bool = False) -> SimplexSolution:
         at = slice(start, start + step)
         piece = batch[at]
         program = Q[: len(piece)]
+        if not prepare(piece, added, program):
+            _refuse(piece)
         if normalise:
-            piece = trace_normalised(piece)
-        if not prepare(piece, diagonal, program):
-            _refuse(batch[at])
+            program = trace_normalised(program) + R
         solve_batch(program, weights[at])
         certify(program, weights[at], objective[at], residual[at])
     return SimplexSolution(
