@@ -1,0 +1,204 @@
+"""The drift in the mean: expectations by loops, attained cases, exponents, known verdicts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from latex2mathml.converter import convert
+
+from experiments.audit import Claim, RateClaim
+from experiments.audit._verdict import judge
+from experiments.claims.firm import expected_drift as claims
+from linsys.linalg import precise, precision
+from mgda.drift import disagreement
+from mgda.simplex import simplex_qp
+from mgda.theory import expected_drift as at
+
+CLAIMS = {e.id: e for e in vars(claims).values() if isinstance(e, Claim | RateClaim)}
+BOUNDS = [e.id for e in CLAIMS.values() if isinstance(e, Claim) and e.expect == "holds"]
+#: What a quick search finds. The first two are attained, below; the last one is 6/7 with four
+#: clients, the most that the claim looks at.
+RATIO = {"firm.law_batch": 0.73, "firm.law_additive": 0.32, "firm.law_no_speedup": 6 / 7}
+ONE = np.ones(1)
+RUNS = ((2, 2), (2, 3), (3, 2))
+
+
+def less(claim: Claim) -> Claim:
+    """The claim with a bound that misses the tightest instance of a quick search by a tenth."""
+
+    def measure(instance: Any) -> tuple[Any, Any]:
+        measured, bound = claim.measure(instance)
+        smaller, larger = 9 * RATIO.get(claim.id, 1.0), 10
+        if claim.relation == ">=":
+            return measured * smaller, bound * larger
+        return measured * larger, bound * smaller
+
+    return replace(claim, measure=measure, expect="violated")
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_verdict_is_the_known_one(name: str) -> None:
+    claim = CLAIMS[name]
+    assert judge(claim, seed=1).verdict == claim.expect
+    convert(claim.latex)
+    assert claim.derivation or claim.note
+    if claim.expect == "violated":
+        assert CLAIMS[claim.corrected or ""].derivation
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_a_tenth_less_is_found_out(name: str) -> None:
+    assert judge(less(CLAIMS[name])).verdict == "violated"
+
+
+@pytest.fixture
+def noise():
+    """Points (B, 2, M, d), their probabilities (B, 2) and beta (B,)."""
+    rng = np.random.default_rng(0)
+    points = rng.uniform(-1, 1, (5, 2, 3, 2))
+    return points, rng.dirichlet(np.ones(2), 5), 10.0 ** rng.uniform(-1, 1, 5)
+
+
+def solution(rows, beta):
+    return simplex_qp(rows @ rows.T + beta / 2 * np.eye(len(rows))).weights
+
+
+def drift(g, lam):
+    """T of gradients (C, M, d) by the package's own measure of a run."""
+    return float(disagreement(np.swapaxes(g, -1, -2), lam))
+
+
+def test_drift_of_averaged_weights_by_loops(noise):
+    points, chances, beta = noise
+    measured, formula = at.averaged(points, chances, beta, RUNS)
+    errors, parts = at.averaged_error(points, chances, beta, RUNS)
+    for k, (n, (C, t)) in product(range(5), enumerate(RUNS)):
+        stars = np.stack([solution(rows, beta[k]) for rows in points[k]])
+        true = solution(np.tensordot(chances[k], points[k], 1), beta[k])
+        expected = error = 0.0
+        for draws in product(range(2), repeat=C * t):
+            likely = np.prod(chances[k, list(draws)])
+            lam = np.zeros((C, 3))
+            for step in range(t):  # (11) with eta_t = 1/t
+                now = list(draws[step * C : (step + 1) * C])
+                lam = (1 - 1 / (step + 1)) * lam + stars[now] / (step + 1)
+            expected += likely * drift(points[k, now], lam)
+            error += likely * ((lam.mean(axis=0) - true) ** 2).sum()
+        assert measured[k, n] == pytest.approx(expected, rel=1e-9, abs=1e-14)
+        assert errors[k, n] == pytest.approx(error, rel=1e-9, abs=1e-14)
+    np.testing.assert_allclose(measured, formula, rtol=1e-9, atol=1e-14)
+    np.testing.assert_allclose(errors, parts, rtol=1e-9, atol=1e-14)
+
+
+def test_mean_drift_by_loops(noise):
+    points, chances, beta = noise
+    shift, formula = at.bias(points, chances, beta, (2, 3))
+    measured, least = at.no_speedup(points, chances, beta, (2, 3))
+    for k, (n, C) in product(range(5), enumerate((2, 3))):
+        stars = np.stack([solution(rows, beta[k]) for rows in points[k]])
+        mean = square = 0.0
+        for draws in map(list, product(range(2), repeat=C)):
+            likely, lam = np.prod(chances[k, draws]), stars[draws]
+            apart = lam - lam.mean(axis=0)
+            mean = mean + likely * np.einsum("cmd,cm->d", points[k, draws], apart) / C
+            square += likely * drift(points[k, draws], lam)
+        np.testing.assert_allclose(shift[k, n], mean, atol=1e-13)
+        assert measured[k, n] == pytest.approx(square, abs=1e-14)
+    np.testing.assert_allclose(shift, formula, atol=1e-13)
+    assert (measured >= least).all()
+
+
+def test_drift_has_a_limit_in_the_number_of_clients():
+    points = np.array([[[[1.01], [0.99]], [[0.99], [1.01]]]])
+    chances, clients = np.full((1, 2), 0.5), (2, 4, 8, 12)
+    measured, least = at.no_speedup(points, chances, ONE, clients)
+    ratios = (least / measured)[0]
+    assert (np.diff(measured[0]) > 0).all()
+    assert (np.diff(ratios) > 0).all()
+    assert ratios[1] == pytest.approx(6 / 7)
+    assert ratios[-1] > 0.95
+
+
+@pytest.mark.parametrize("B", [1, 2, 4])
+def test_batches_by_loops_and_where_they_attain_the_bound(B):
+    s = 1e-3
+    g, noise, beta = np.ones((1, 2, 1)), s * np.array([[[1.0], [-1.0]]]), 10 * ONE
+    measured, bound = at.batch(g, noise, beta, (1 + s) * ONE, B * ONE)
+    expected = np.zeros(2)
+    for signs in product((-1, 1), repeat=2 * B):
+        m = np.mean(signs[:B]), np.mean(signs[B:])
+        drawn = np.stack([g[0] + value * noise[0] for value in m])
+        T = drift(drawn, np.stack([solution(rows, 10.0) for rows in drawn]))
+        expected += np.array([T, np.sqrt(T)]) / 4**B
+    np.testing.assert_allclose(measured[0], expected, rtol=1e-8)
+    first = 2 * (1 + s) * s**2 / 10
+    np.testing.assert_allclose(bound[0], [first**2 * (3 * B - 1) / B**3, first / B])
+    ratios = measured / bound
+    assert (ratios <= 1).all()
+    assert (ratios > 1 - 4 * s).all()
+
+
+def test_a_small_step_does_not_remove_the_drift():
+    s, beta = 0.1, 1.0
+    g = np.array([[[[1 + s], [1 - s]], [[1 - s], [1 + s]]]])
+    for walked in (1e-3, 1e-6):
+        measured, bound = at.product_form(g, s * ONE, walked * ONE, beta * ONE, (1 + s) * ONE)
+        assert measured[0] == pytest.approx((4 * s**2 / (4 * s**2 + beta)) ** 2)
+        assert bound[0] == pytest.approx(128 * (1 + s) ** 2 * 2**1.5 * s * walked)
+    assert measured[0] > bound[0]
+
+
+def test_the_sum_of_noise_and_steps_is_attained():
+    s, walked = 1e-4, 1e-3
+    away = s + walked
+    g = np.array([[[[1 + away], [1 - away]], [[1 - away], [1 + away]]]])
+    measured, bound = at.additive_form(g, s * ONE, walked * ONE, 100 * ONE, (1 + away) * ONE)
+    assert bound[0] == pytest.approx(4 * (1 + away) / 100 * away**2)
+    assert 1 - 2 * away <= measured[0] / bound[0] <= 1
+
+
+@pytest.mark.parametrize("mean", [(1, -1), (1, 1), (2, 1)])
+@pytest.mark.parametrize("copies", [1, 2])
+def test_opposed_pair_is_the_drift_of_two_clients(mean, copies):
+    noise, beta = Fraction(1, 10), Fraction(3, 10)
+    rows = [[[m] for m in (mean[0] + sign * noise, mean[1])] * copies for sign in (1, -1)]
+    g = np.array(rows, dtype=float)
+    found = drift(g, np.stack([solution(client, 0.3) for client in g]))
+    assert found == pytest.approx(float(at.opposed_pair(mean, noise, beta, copies)), abs=1e-12)
+
+
+def test_wrong_exponents_are_seen():
+    holding = claims.EXPONENTS
+    assert judge(holding).verdict == "consistent"
+    for name, value in {"B": -2.1, "beta": -2.1, "inverse_beta": -0.1, "M_small": 1.5}.items():
+        wrong = replace(holding, regimes=lambda n=name, v=value: claims._against(**{n: v}))
+        assert judge(wrong).verdict == "violated"
+    slopes = {r.name: r.measured for r in claims._against(B=0.0, B_kink=0.0, M=0.0)}
+    assert slopes == pytest.approx({"B": -2.0, "B_kink": -1.0, "M": 0.0}, abs=1e-3)
+
+
+def test_both_precisions_agree(noise):
+    points, chances, beta = noise
+    g, apart = points[:, 0], points[:, 1]
+    R, s, walked, size = (np.full(5, value) for value in (3.0, 0.25, 0.5, 3.0))
+    calls = [
+        (at.batch, (g, apart, beta, R, size), ()),
+        (at.bias, (points, chances, beta), ((2, 3),)),
+        (at.no_speedup, (points, chances, beta), ((2, 3),)),
+        (at.averaged, (points, chances, beta), (RUNS[:1],)),
+        (at.averaged_error, (points, chances, beta), (RUNS[:1],)),
+        (at.product_form, (points, s, walked, beta, R), ()),
+        (at.additive_form, (points, s, walked, beta, R), ()),
+    ]
+    for function, arrays, rest in calls:
+        with precision(30):
+            exact = function(*map(precise, arrays), *rest)
+        for side, wanted in zip(function(*arrays, *rest), exact, strict=True):
+            np.testing.assert_allclose(
+                side, np.asarray(wanted).astype(float), atol=1e-11, err_msg=function.__name__
+            )
