@@ -222,10 +222,11 @@ class Chains:
     def distances(self, last: int) -> Numbers:
         """max_s ||P(s_t = . | s_0 = s) - d_pi||_TV, half the l1 norm, for t = 0 .. last, (B, T)."""
         power = np.eye(self.sizes[0], dtype=np.int64) - self.stationary[:, None]
+        step = self.kernel - self.stationary[:, None]  # without 1 d', in which rounding would stay
         found = []
         for _ in range(last + 1):
             found.append(np.abs(power).sum(axis=-1).max(axis=-1) / 2)
-            power = power @ self.kernel
+            power = power @ step
         return np.stack(found, axis=1)
 
     @cached_property

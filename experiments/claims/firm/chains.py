@@ -28,8 +28,10 @@ LEMMA2 = Claim(
     space=PLAIN,
     measure=lambda s: at.lemma2(s.chains),
     note="The lemma says that a pair exists; this is one, for all policies at once, where all "
-    "rows P(.|s, a) overlap. Rows of P_pi average them, so one step contracts by rho. Read as the "
-    "l1 norm, TV needs kappa = 2: a distance of almost 2 at t = 0.",
+    "rows P(.|s, a) overlap. Read as the l1 norm, TV needs kappa = 2: a distance of almost 2 at t "
+    "= 0.",
+    derivation="Rows of P_pi average rows P(.|s, a), so one step multiplies the distance of any "
+    "two laws by rho or less; at t = 0 it is below one.",
 )
 LEMMA2_SHARPER = Claim(
     id="firm.lemma2_sharper",
@@ -144,7 +146,8 @@ LEMMA4 = Claim(
     note="Delta(w_*) is near Delta(V), which is not grad J: it is (1-gamma)/gamma times the "
     "gradient for mu_0 = d_pi held fixed. Two states, all transitions 1/2, r = 1 for the first "
     "action, a tabular critic, pi = 1/2, gamma = 0.9: 12 against 0. Theorem 1 keeps a bias that "
-    "neither better critics nor B, C or alpha reduce; the bracket of (35) lacks it.",
+    "neither better critics nor B, C or alpha reduce; (35) lacks it. No law of s serves both: "
+    "(16) needs d_pi, this lemma nu.",
     corrected="firm.lemma4_corrected",
 )
 LEMMA4_VISITATION = Claim(
@@ -216,8 +219,10 @@ EQ49 = Claim(
     measure=_on_walks(smoothness.printed_smoothness),
     expect="violated",
     note="A second derivative grows fourfold where features double; 4 C_psi/(1-rho) only doubles. "
-    "The cited Proposition 1 has C_pi/2 before 1/(1-rho) as well. Theorem 1 has L_J without its "
-    "value, so its rates stay; a step size below 1/L_J as printed may be too long for (5).",
+    "The cited Proposition 1 has C_pi/2 before 1/(1-rho) as well. Six places, r = 1 at both ends, "
+    "restarts at the fifth, gamma = rho = 0.99, x = 1, c = 1e4, parameters 0 and 1e-5: slopes of "
+    "J differ by 89404, the bound is 79000. Theorem 1 has L_J without its value, so its rates "
+    "stay; a step size below 1/L_J as printed may be too long for (5).",
     corrected="firm.eq49_LJ_xu",
 )
 EQ49_ONE_HOT = Claim(

@@ -60,9 +60,10 @@ EQ16_SAME_SAMPLES = Claim(
     expect="violated",
     main=True,
     note="lambda_t is a function of the samples of round t: given F_t it is not a constant, the "
-    "Z_c have a mean and depend on each other. The speed-up in C survives with up to M times the "
-    "constant: 1/(CB) becomes M/(CB) in Theorem 1. lambda_{t-1} in the place of lambda_t is "
-    "F_t-measurable and costs a term in eta_t.",
+    "Z_c have a mean and depend on each other. C = M = 2, d = 1, means 1 and 0, noise 0 and +-1.5 "
+    "with probability 1/2 each, beta = 1: 0.0963 against 0.0722. The speed-up in C survives with "
+    "up to M times the constant: 1/(CB) becomes M/(CB) in Theorem 1. lambda_{t-1} in the place of "
+    "lambda_t is F_t-measurable and costs a term in eta_t.",
     corrected="firm.eq16_corrected",
 )
 EQ16_CORRECTED = Claim(
