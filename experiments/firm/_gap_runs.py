@@ -1,0 +1,255 @@
+"""Processes with a strict maximum, runs of T-FIRM around it, and verdicts against the law.
+
+The policy is steered by two features that all states share, so that the maximum of the mean
+objective is at a finite theta: see :mod:`experiments.firm._gaps`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from experiments._model import Analysis, Check, Series
+from experiments._plots import curve, guide, legend, loglog, panels
+from experiments._rates import (
+    Interval,
+    exact_slope,
+    mean_band,
+    rate_check,
+    slope_interval,
+    within,
+)
+from experiments.firm._gaps import Floor, Law
+from experiments.firm._systems import ProcessConfig
+from linsys import InputError
+from linsys._validate import Array, number, whole
+from mgda.firm import FIRM
+from mgda.instances import sample_momdp
+from mgda.runs import Trace, run
+from mgda.trajectories import Clients
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Draws of a process until one has a strict maximum; nearly all have.
+_DRAWS = 20
+#: Standard errors of a mean that make an interval of 95 %.
+_LEVEL = 1.959963984540054
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One way to run.
+
+    Attributes:
+        eta: smoothing of the weights.
+        slower: the factor by which the step is smaller and the run longer.
+        sampling: "restarted", where (10) has the mean grad J here, or "markov", as printed.
+    """
+
+    eta: float | str = "1/t"
+    slower: float = 1.0
+    sampling: str = "restarted"
+
+
+SMOOTHED, SLOW, PLAIN, MARKOV = "T-FIRM", "T-FIRM, a/4", "FIRM, η = 1", "T-FIRM, Markov"
+CURVES = {
+    PLAIN: Curve(eta=1.0),
+    SMOOTHED: Curve(),
+    MARKOV: Curve(sampling="markov"),
+    SLOW: Curve(slower=4.0),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SteeredConfig(ProcessConfig):
+    """Processes steered by two shared features, and runs that start at their fixed point.
+
+    Attributes:
+        jitter: how far features of a state are from the common ones.
+        target: distance of the objectives' favourite points from the middle.
+        beta: regularisation of the raw Gram matrix.
+        step: a times L_J, the largest ||grad^2 J^j|| at the fixed point.
+        relax: length of the burn-in in relaxation times 1 / (a h), with h the least curvature of
+            J_u at the fixed point; a share exp(-2 relax) of the variance is then still missing.
+            The window is twice as long.
+    """
+
+    states: int = 4
+    actions: int = 5
+    gamma: float = 0.5
+    replicates: int = 32
+    jitter: float = 0.15
+    target: float = 0.4
+    beta: float = 0.1
+    step: float = 0.25
+    relax: float = 2.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole("actions", self.actions, low=4)
+        whole("replicates", self.replicates, low=30)
+        number("jitter", self.jitter, low=0.0)
+        number("target", self.target, low=0.0, high=1.0)
+        number("beta", self.beta, low=0.0, low_open=True)
+        number("step", self.step, low=0.0, high=1.0, low_open=True)
+        number("relax", self.relax, low=1.0)
+
+    def floor(self, instance: int) -> Floor:
+        """A process and its fixed point: one moderate action, the others on a circle around it.
+
+        r^j = 1 - |x - o_j|^2 / max: every objective has its favourite point o_j on a small circle,
+        where no action is. Random kernels and turns of the circle make the states differ; runs
+        start in the first one, so that the stationary law is not the discounted one.
+        """
+        for draw in range(_DRAWS):
+            rng = np.random.default_rng(self.derive("steered", instance, draw))
+            S, A, M = self.states, self.actions, self.objectives
+            base = sample_momdp(rng, states=S, actions=A, objectives=M, gamma=self.gamma)
+            around = _circle(np.arange(A - 1) / (A - 1) + rng.random((S, 1)))
+            x = np.concatenate([np.zeros((S, 1, 2)), around], axis=1)
+            x += self.jitter * rng.standard_normal(x.shape)
+            favourites = self.target * _circle(np.arange(M) / M + rng.random())
+            apart = ((x[:, :, None] - favourites) ** 2).sum(axis=-1)
+            r, first = 1.0 - apart / apart.max(), np.eye(S)[0]
+            found = Floor.find(replace(base, r=r, features=x, mu0=first), self.beta)
+            if found is not None:
+                return found
+        raise InputError(f"`seed` must give a strict maximum; found none in {_DRAWS} processes")
+
+    def step_size(self, floor: Floor, chosen: Curve) -> float:
+        """The step a of a curve."""
+        return self.step / floor.L / chosen.slower
+
+    def law(self, floor: Floor, chosen: Curve, clients: int, B: int) -> Law:
+        """The floor of a curve with restarted sampling."""
+        a = self.step_size(floor, chosen)
+        return floor.law(clients=clients, B=B, a=a, eta=chosen.eta)
+
+    def measure(self, floor: Floor, chosen: Curve, instance: int, clients: int, B: int) -> Array:
+        """Mean of ||grad J lambda_t||^2 over the window, shape (replicates,).
+
+        Runs start where the curve's own mean direction is zero.
+        """
+        length = self.steps(floor, chosen, self.relax)
+        start = floor.biased if chosen.sampling == "markov" else floor.theta
+        times = [length - 1, 3 * length - 1]
+        trace = self.trace(floor, chosen, instance, clients, B, start, 3 * length, times)
+        before, after = trace.means["weighted_gap"]
+        return np.asarray(1.5 * after - 0.5 * before)
+
+    def steps(self, floor: Floor, chosen: Curve, relaxations: float) -> int:
+        """A number of relaxation times as a number of steps."""
+        return int(np.ceil(relaxations / (self.step_size(floor, chosen) * floor.curvature)))
+
+    def trace(
+        self,
+        floor: Floor,
+        chosen: Curve,
+        instance: int,
+        clients: int,
+        B: int,
+        start: Array,
+        steps: int,
+        times: ArrayLike,
+    ) -> Trace:
+        """Runs from ``start`` with running means at ``times``."""
+        alike = Clients(floor.momdp, clients)
+        oracle = self.oracle(alike, instance, replicates=self.replicates, B=B)
+        return run(
+            FIRM(
+                alpha=self.step_size(floor, chosen),
+                beta=self.beta,
+                normalise=False,
+                eta=chosen.eta,
+            ),
+            replace(oracle, sampling=chosen.sampling),
+            np.broadcast_to(start, (self.replicates, clients, start.size)),
+            steps,
+            times=times,
+            averages=True,
+        )
+
+
+def _circle(turns: Array) -> Array:
+    """Points on the unit circle, shape (..., 2)."""
+    angle = 2.0 * np.pi * turns
+    return np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+
+
+def slack(x: Sequence[float] | Array, laws: Sequence[Law]) -> float:
+    """How far the remainders of the law can turn a least-squares exponent."""
+    log_x = np.log(np.asarray(x, dtype=np.float64))
+    centred = log_x - log_x.mean()
+    remainders = np.array([law.remainder for law in laws])
+    return float(np.abs(centred) @ remainders / (centred @ centred))
+
+
+def against_law(name: str, x: Array, y: Array, laws: Sequence[Law], seed: int) -> list[Check]:
+    """Exponent and constant of y (replicates, points) against those of the law."""
+    predicted = exact_slope(x, [law.total for law in laws]).value
+    measured = slope_interval(x, y, rng=seed)
+    ratio = (y / [law.total for law in laws]).mean(axis=1)
+    return [
+        rate_check(f"{name}: as derived here", predicted, measured, tolerance=slack(x, laws)),
+        near_one(f"{name}: measured / derived", ratio, max(law.remainder for law in laws)),
+    ]
+
+
+def plateau(name: str, x: Array, y: Array, laws: Sequence[Law], bias: float) -> list[Check]:
+    """The exponent of y over the last octave, against zero, and the limit over the bias.
+
+    y = bias + v / x: the noise is the law's up to its remainder, and what it adds to the bias turns
+    the exponent by at most its share.
+    """
+    measured = slope_interval(x[-2:], y[:, -2:], rng=0)
+    share = x[-2] / x[-1]
+    limit = (y[:, -1] - share * y[:, -2]) / (1.0 - share) / bias
+    return [
+        rate_check(f"{name}: as derived here", 0.0, measured, tolerance=laws[-2].total / bias),
+        near_one(f"{name}: limit / derived", limit, laws[-2].remainder),
+    ]
+
+
+def near_one(name: str, ratio: Array, room: float) -> Check:
+    """The mean of replicates against one, up to what the law leaves out."""
+    value, lo, hi = (float(v[0]) for v in mean_band(ratio[:, None], z=_LEVEL))
+    return within(name, 1.0, Interval(value, lo, hi), 1.0 - room, 1.0 + room)
+
+
+def series_of(
+    name: str, panel: str, x: Array, y: Array, laws: Sequence[Law] | None = None
+) -> list[Series]:
+    """The measured mean with its band, and the law."""
+    found = [Series(name, panel, x, *mean_band(y))]
+    if laws is not None:
+        found.append(Series("theory", panel, x, [law.total for law in laws]))
+    return found
+
+
+def draw_floors(analysis: Analysis, labels: Mapping[str, str], stated: float) -> Figure:
+    """All panels on logarithmic axes, with a guide of the stated exponent below the first one."""
+    figure, axes = panels(analysis.series, width=4.4, height=3.2)
+    draw_curves(axes, analysis)
+    for panel, ax in axes.items():
+        longest = max((s for s in analysis.series if s.panel == panel), key=lambda s: len(s.x))
+        loglog(ax)
+        ax.set_xticks(longest.x, [f"{x:g}" for x in longest.x])
+        ax.set_xlabel(labels[panel])
+    first = analysis.series[0]
+    low = min(float(np.asarray(s.y)[0]) for s in analysis.series if s.panel == first.panel)
+    guide(axes[first.panel], stated, (float(first.x[0]), float(first.x[-2])), 0.5 * low)
+    legend(figure, axes, columns=3)
+    return figure
+
+
+def draw_curves(axes: Mapping[str, Axes], analysis: Analysis) -> None:
+    """Every series in its panel, with one look for each of the curves."""
+    order = list(CURVES)
+    for s in analysis.series:
+        curve(axes[s.panel], s, position=order.index(s.name) if s.name in order else 0)
