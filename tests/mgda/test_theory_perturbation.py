@@ -11,16 +11,21 @@ from latex2mathml.converter import convert
 
 from experiments.audit import Claim
 from experiments.audit._verdict import judge
-from experiments.claims.firm import perturbation as claims
+from experiments.claims.firm import perturbation, true_weights
 from linsys.linalg import precise, precision
 from mgda.drift import disagreement
 from mgda.simplex import simplex_qp
 from mgda.theory import perturbation as at
 
-CLAIMS = {entry.id: entry for entry in vars(claims).values() if isinstance(entry, Claim)}
+CLAIMS = {
+    entry.id: entry
+    for module in (perturbation, true_weights)
+    for entry in vars(module).values()
+    if isinstance(entry, Claim)
+}
 #: What a quick search finds where it does not come close; the first is attained, below, and of the
-#: second "hunt" finds 0.64 at most.
-RATIO = {"firm.law_true_without_beta": 0.78, "firm.law_large_beta": 0.28}
+#: second "hunt" finds 0.74 at most.
+RATIO = {"firm.law_true_without_beta": 0.78, "firm.law_large_beta": 0.36}
 ONE = np.ones(1)
 
 

@@ -84,7 +84,7 @@ WALKS = Space(
 
 BATCH = Claim(
     id="firm.law_batch",
-    source="FIRM, Remark 1: the exponent of B",
+    source="FIRM, Remark 1: the exponent of B; derived here",
     text="Two clients, noise N times the mean of B random signs: E T_disagr <= (R/beta)^2 "
     "||N||_F^4 (3B - 1)/B^3 and E sqrt(T_disagr) <= (R/beta) ||N||_F^2 / B.",
     latex=r"E\,\mathcal T\le\frac{R^2}{\beta^2}\|N\|_F^4\frac{3B-1}{B^3},\quad E\sqrt{\mathcal T}"
@@ -112,11 +112,13 @@ BATCH = Claim(
     note="The exponent of B is -2 up to 1/B, or -1 for the root, not the -1/2 of Remark 1. Where "
     "noise exceeds beta / R it is -1, by firm.law_without_beta.",
     derivation="firm.law_second_order with V = ||N||_F^2 ((m - m')/2)^2; m - m' is the sum of 2B "
-    "signs over B, with the moments 2/B and (12 B^2 - 4B)/B^4.",
+    "signs over B, with the moments 2/B and (12 B^2 - 4B)/B^4. For any C and any samples of the "
+    "noise N_i with mean zero: V <= (1/C) sum_c ||.||_F^2, hence E T_disagr <= (2R/beta)^2 (3B - "
+    "2)/B^3 E ||N_i||_F^4.",
 )
 BIAS = Claim(
     id="firm.law_bias",
-    source="FIRM, second term of (7), in the mean",
+    source="FIRM, second term of (7), in the mean; derived here",
     text="Independent clients with one distribution: E (1/C) sum_c A_c (lambda^c - lambdabar) = (1 "
     "- 1/C) E (A - E A) lambda*.",
     latex=r"E\,\frac1C\sum_cA_c(\lambda^c-\bar\lambda)=(1-\tfrac1C)E(A-EA)\lambda^*",
@@ -127,7 +129,7 @@ BIAS = Claim(
 )
 NO_SPEEDUP = Claim(
     id="firm.law_no_speedup",
-    source="FIRM, Theorem 1: the drift against the number of clients",
+    source="FIRM, Theorem 1: the drift against the number of clients; derived here",
     text="Independent clients: E T_disagr >= (1 - 1/C)^2 ||E (A - E A) lambda*||^2: there is no "
     "linear speed-up in C.",
     latex=r"E\,\mathcal T\ge(1-\tfrac1C)^2\|E(A-EA)\lambda^*\|^2",
@@ -139,7 +141,7 @@ NO_SPEEDUP = Claim(
 )
 AVERAGED = Claim(
     id="firm.law_time",
-    source="FIRM, equation (11) with eta_t = 1/t",
+    source="FIRM, equation (11) with eta_t = 1/t; derived here",
     text="At constant parameters: E T_t = E T_1 / t^2 + ((t - 1)/t^2) ((C - 1)/C^2) tr(Gamma Sigma)"
     ", Gamma = E (A - E A)'(A - E A), Sigma = Cov lambda*: 1/(C t) for large t.",
     latex=r"E\,\mathcal T_t=\frac{E\,\mathcal T_1}{t^2}+\frac{t-1}{t^2}\cdot\frac{C-1}{C^2}"
@@ -155,14 +157,15 @@ AVERAGED = Claim(
 )
 AVERAGED_ERROR = Claim(
     id="firm.law_time_true_weights",
-    source="FIRM, equation (14) and (11) with eta_t = 1/t",
+    source="FIRM, equation (14) and (11) with eta_t = 1/t; derived here",
     text="At constant parameters: E ||lambdabar_t - l||^2 = ||E lambda* - l||^2 + tr Sigma / (C t)"
     ", l the solution for the mean gradients.",
     latex=r"E\|\bar\lambda_t-\ell\|^2=\|E\lambda^*-\ell\|^2+\frac{{\rm tr}\,\Sigma}{Ct}",
     kind="identity",
     space=TWO_POINTS,
     measure=lambda s: at.averaged_error(s.points, s.chances, s.beta, _RUNS),
-    note="The bias of the solution, of order 1/B, is reduced by neither clients nor time.",
+    note="Neither clients nor time reduce the bias of the solution, which is of order 1/B where "
+    "lambda* is smooth and at most (2R/beta) (tr Cov(A))^{1/2} by firm.law_lipschitz.",
     derivation="lambdabar_t is the mean of C t independent solutions.",
 )
 
@@ -187,7 +190,7 @@ PRODUCT = Claim(
 )
 ADDITIVE = Claim(
     id="firm.law_additive",
-    source="FIRM, (24): noise and local steps",
+    source="FIRM, (24): noise and local steps; derived here",
     text="T_disagr <= (2 R M / beta)^2 (s + L_J alpha R K)^4, s the largest noise of a gradient "
     "and K steps since the aggregation.",
     latex=r"\mathcal T\le\Big(\frac{2RM}\beta\Big)^2(s+L_J\alpha RK)^4",
@@ -245,7 +248,7 @@ PRINTED_EXPONENTS = RateClaim(
 )
 EXPONENTS = RateClaim(
     id="firm.law_exponents",
-    source="FIRM, Remark 1: the exponents that hold",
+    source="FIRM, Remark 1: the exponents that hold; derived here",
     text="The drift is of order B^-2 at fixed beta, B^-1 where the mean gradients agree and beta = "
     "0; beta^-2 beyond the gradients' curvature and beta^0 below it; M^2 while M is far below beta "
     "and M^0 beyond.",

@@ -1,4 +1,4 @@
-"""FIRM, the disagreement drift: its laws in noise, beta, M and the reference weights."""
+"""FIRM, the disagreement drift around the clients' mean weights: its laws in noise, beta and M."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ ANY_WEIGHTS = clients({"lam": simplex("C", "M")})
 SOLVED = noisy_clients({"beta": _BETA})
 EXCESS = positive(low=1.0, high=100.0)
 POSITIVE = {"R > 0": lambda s: s.R > 0}
-SOURCE = "FIRM, second term of (7)"
+SOURCE = "FIRM, second term of (7); derived here"
 
 COVARIANCE = Claim(
     id="firm.law_covariance",
@@ -119,18 +119,20 @@ SELECTION = Claim(
 )
 LIPSCHITZ = Claim(
     id="firm.law_lipschitz",
-    source="FIRM, Lemma 1 in the Frobenius norm",
+    source="FIRM, Lemma 1 in the Frobenius norm; derived here",
     text="||lambda*^c - lambda*^c'|| <= (2R/beta) ||A_c - A_c'||_F, without M.",
     latex=r"\|\lambda^{*,c}-\lambda^{*,c'}\|\le\frac{2R}\beta\|A_c-A_{c'}\|_F",
     kind="upper",
     space=two_clients(),
     measure=lambda s: at.lipschitz(s.A, s.other, s.beta, s.R),
+    note="So E ||lambda^c - lambda^c'||^2 <= (8 R^2/beta^2) tr Cov(A): the O(1/B) of Appendix "
+    "F.1.2 with its constant.",
     derivation="The derivation of firm.lemma1_sharper has sum_j <d_j, y_j g + lambda_j Ay> <= "
     "||D||_F W with W <= 2R/beta; only then ||D||_F <= sqrt(M) max_j ||d_j||.",
 )
 SECOND_ORDER = Claim(
     id="firm.law_second_order",
-    source="FIRM, equation (23) for one step",
+    source="FIRM, equation (23) for one step; derived here",
     text="T_disagr <= (2R/beta)^2 V^2, V = (1/C) sum_c ||A_c - Abar||_F^2: of fourth order in the "
     "noise, beta^-2 B^-2 M^2.",
     latex=r"\mathcal T\le\frac{4R^2}{\beta^2}V^2,\quad V=\frac1C\sum_c\|A_c-\bar A\|_F^2",
@@ -146,7 +148,7 @@ SECOND_ORDER = Claim(
 )
 FIRST_ORDER = Claim(
     id="firm.law_first_order",
-    source="FIRM, Remarks 1 and 2: the powers that belong to 1/beta",
+    source="FIRM, Remarks 1 and 2: the powers that belong to 1/beta; derived here",
     text="T_disagr <= (2R/beta) V (1/C) sum_c max_j ||g^{j,c} - gbar^j||: of the first power of "
     "1/beta, it has M and B^{-3/2}, not M^{3/2} and B^{-1/2}.",
     latex=r"\mathcal T\le\frac{2R}\beta V\cdot\frac1C\sum_c\max_j\|g^{j,c}-\bar g^j\|",
@@ -154,11 +156,12 @@ FIRST_ORDER = Claim(
     space=SOLVED,
     measure=lambda s: at.first_order(s.g, s.beta, s.R),
     derivation="The geometric mean of firm.law_without_beta and firm.law_second_order. With noise "
-    "of length s it is 2 R M s^3 / beta; attained at beta = 2 R M s for M = 2, where both are.",
+    "of length s it is 2 R M s^3 / beta; attained at beta = 2 R M s for M = 2, where both are and "
+    "beyond which a smaller beta makes no larger drift.",
 )
 SMOOTHED = Claim(
     id="firm.law_smoothed",
-    source="FIRM, equation (23)",
+    source="FIRM, equation (23); derived here",
     text="With (11) from a common start: T_disagr at t is at most (2R/beta)^2 V_t (sum_i eta_i "
     "prod_{k>i} (1 - eta_k) sqrt(V_i))^2.",
     latex=r"\mathcal T_t\le\frac{4R^2}{\beta^2}V_t\Big(\sum_i\eta_i\prod_{k>i}(1-\eta_k)"
@@ -175,7 +178,7 @@ SMOOTHED = Claim(
 )
 REPLICAS = Claim(
     id="firm.law_replicas",
-    source="FIRM, Remark 2: the dependence on M",
+    source="FIRM, Remark 2: the dependence on M; derived here",
     text="With every objective twice and beta the solution is, in sum over copies, the one with "
     "every objective once and beta/2, and so is the drift.",
     latex=r"\mathcal T(A\otimes1_m^\top,\beta)=\mathcal T(A,\beta/m)",
@@ -193,7 +196,7 @@ REPLICAS = Claim(
 
 INTERIOR = Claim(
     id="firm.law_interior",
-    source="FIRM, equation (2): where no weight vanishes",
+    source="FIRM, equation (2): where no weight vanishes; derived here",
     text="For beta >= (M - 1) R^2 / 2 the solution is 1/M - (2/beta) (I + (2/beta) PGP)^{-1} P G "
     "1/M; no smaller multiple of R^2 does.",
     latex=r"\beta\ge\tfrac{M-1}2R^2:\quad\lambda^*=\tfrac1M\mathbf1-\tfrac2\beta(I+\tfrac2\beta "
@@ -216,16 +219,18 @@ INTERIOR = Claim(
 )
 LARGE_BETA = Claim(
     id="firm.law_large_beta",
-    source="FIRM, Remark 1: the exponent of beta",
+    source="FIRM, Remark 1: the exponent of beta; derived here",
     text="For beta >= (M - 1) R^2 / 2: |(beta/2) sqrt(T_disagr) - k| <= (49/16) M R^3 V / beta, k "
     "= ||(1/C) sum_c (A_c - Abar) P G_c 1/M||: T_disagr is (2k/beta)^2 up to O(beta^-3).",
     latex=r"\Big|\tfrac\beta2\sqrt{\mathcal T}-k\Big|\le\frac{49}{16}\frac{MR^3}\beta V,\quad k="
     r"\Big\|\frac1C\sum_c(A_c-\bar A)PG_c\tfrac1M\mathbf1\Big\|",
     kind="upper",
-    space=noisy_clients({"excess": EXCESS}, {**_SIZES, "M": (2, 3)}, _large, given=POSITIVE),
+    space=noisy_clients(
+        {"excess": EXCESS}, {"C": (2, 3), "M": (2, 4), "d": (1, 2)}, _large, given=POSITIVE
+    ),
     measure=lambda s: at.large_beta(s.g, s.beta, s.R),
     note="Both an upper and a lower bound: -2 is the exponent wherever k > 0, and the -1 of (23) "
-    "is never attained.",
+    "is never attained. Instances reach three quarters of the remainder, with M = 4.",
     derivation="delta = lambda* - 1/M solves delta = -(2/beta) PG(1/M + delta). So lambda^c is 1/M "
     "- (2/beta) P G_c 1/M + e_c with e = -(2/beta) PG delta, along A + tD with de = -(2/beta) P(dG "
     "delta + G ddelta). Let R x be the length of the mean gradient: ||AP||^2 <= M R^2 (1 - x^2), "
@@ -235,7 +240,7 @@ LARGE_BETA = Claim(
 )
 SATURATED_LIPSCHITZ = Claim(
     id="firm.law_curvature",
-    source="FIRM, Lemma 1 for small beta",
+    source="FIRM, Lemma 1 for small beta; derived here",
     text="||lambda* - lambda'*|| <= (2/(beta + 2 mu)) ||P (G - G') lambda'*||, mu the smallest "
     "eigenvalue of G on vectors of sum zero.",
     latex=r"\|\lambda^*-\lambda'^*\|\le\frac2{\beta+2\mu}\|P(G-G')\lambda'^*\|,\quad"
@@ -248,7 +253,7 @@ SATURATED_LIPSCHITZ = Claim(
 )
 SATURATION = Claim(
     id="firm.law_small_beta",
-    source="FIRM, Remarks 1 and 3: beta to zero",
+    source="FIRM, Remarks 1 and 3: beta to zero; derived here",
     text="T_disagr <= (2 (h + R)/(beta + 2 mu))^2 V_op^2, V_op = (1/C) sum_c ||A_c - Abar||_op^2, "
     "h = ||Abar P||_op and mu the curvature of Abar'Abar: bounded as beta falls to 0.",
     latex=r"\mathcal T\le\Big(\frac{2(h+R)}{\beta+2\mu}\Big)^2V_{\rm op}^2,\quad"
@@ -261,61 +266,4 @@ SATURATION = Claim(
     derivation="mean ||lambda^c - lambdabar||^2 <= mean ||lambda^c - l||^2 with l the solution for "
     "Abar; firm.law_curvature with G = Abar'Abar and G_c - G = Abar'X + X'A_c: |P(G_c - G) "
     "lambda^c| <= (h + R) ||X_c||_op. Then firm.law_cauchy_schwarz.",
-)
-
-# The convention of (14) and Remark 4: the weights of the true gradients.
-
-TRUE = noisy_clients({"beta": positive(low=1e-5, high=10.0)})
-TRUE_SPLIT = Claim(
-    id="firm.law_true_split",
-    source="FIRM, equation (14), any lambda_t",
-    text="(1/C) sum_c A_c (lambda^c - l) = Abar (lambdabar - l) + (1/C) sum_c (A_c - Abar)"
-    "(lambda^c - lambdabar).",
-    latex=r"\frac1C\sum_cA_c(\lambda^c-\ell)=\bar A(\bar\lambda-\ell)+\frac1C\sum_c(A_c-\bar A)"
-    r"(\lambda^c-\bar\lambda)",
-    kind="identity",
-    space=clients({"lam": simplex("C", "M"), "common": simplex("M")}),
-    measure=lambda s: at.true_split(s.g, s.lam, s.common),
-    derivation="firm.law_covariance. The first term, linear in the noise, averages over clients "
-    "down to the bias of lambda*; the second is the drift around lambdabar.",
-)
-TRUE_WEIGHTS = Claim(
-    id="firm.law_true_weights",
-    source="FIRM, equation (14) with the weights of the true gradients A",
-    text="sqrt(T_disagr) <= (1/2) (1 + sqrt(1 + 2R^2/beta)) (1/C) sum_c ||A_c - A||_op: beta^-1 "
-    "B^-1 for beta < R^2.",
-    latex=r"\sqrt{\mathcal T}\le\frac{1+\sqrt{1+2R^2/\beta}}2\cdot\frac1C\sum_c\|A_c-A\|_{\rm op}",
-    kind="upper",
-    space=TRUE,
-    measure=lambda s: at.true_weights(s.g, s.truth, s.beta, s.R),
-    note="Here -1 is the exponent of beta, with B^-1 and no M in the place of B^{-1/2} M^{3/2}. "
-    "Attained as beta/R^2 falls to 0 where the curvature is beta/2.",
-    derivation="u = lambda^c - lambda*, x = ||A_c - A||_op; optimality as in firm.law_curvature: "
-    "|A_c u|^2 + (beta/2)|u|^2 <= -<A_c u, (A_c - A) lambda*> - <(A_c - A) u, A lambda*> <= x |A_c "
-    "u| + x R |u|, and x R |u| - (beta/2)|u|^2 <= x^2 R^2/(2 beta).",
-)
-TRUE_LARGE_BETA = Claim(
-    id="firm.law_true_large_beta",
-    source="FIRM, equation (14) with the weights of the true gradients A, large beta",
-    text="sqrt(T_disagr) <= (2 sqrt(M) R^2/beta) (1/C) sum_c ||A_c - A||_F: beta^-2 B^-1 M^2.",
-    latex=r"\sqrt{\mathcal T}\le\frac{2\sqrt MR^2}\beta\cdot\frac1C\sum_c\|A_c-A\|_F",
-    kind="upper",
-    space=TRUE,
-    measure=lambda s: at.true_weights_large_beta(s.g, s.truth, s.beta, s.R),
-    derivation="|A_c u| <= sqrt(M) R |u| and firm.law_lipschitz. Attained at even M: half of the "
-    "gradients Re, half of them -Re, all moved along e.",
-)
-TRUE_WITHOUT_BETA = Claim(
-    id="firm.law_true_without_beta",
-    source="FIRM, equation (14) with the weights of the true gradients, any beta",
-    text="sqrt(T_disagr) <= (1/C) sum_c (s_c + sqrt(s_c^2 + 8 R s_c))/2, s_c = max_j ||g^{j,c} - "
-    "g^j||: B^{-1/2} without beta or M.",
-    latex=r"\sqrt{\mathcal T}\le\frac1C\sum_c\frac{s_c+\sqrt{s_c^2+8Rs_c}}2,\quad"
-    r"s_c=\max_j\|g^{j,c}-g^j\|",
-    kind="upper",
-    space=TRUE,
-    measure=lambda s: at.true_weights_without_beta(s.g, s.truth, s.beta, s.R),
-    note="The B^{-1/2} of (24), without 1/beta: at beta = 0 it is attained to leading order, by "
-    "two gradients sqrt(2 R s) apart that are tilted.",
-    derivation="|A_c u|^2 <= s |A_c u| + s R |u|_1 as in firm.law_true_weights, |u|_1 <= 2.",
 )
