@@ -26,7 +26,7 @@ cumulants an average over B transitions has up to a factor 1 + O(1/B),
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
@@ -62,6 +62,7 @@ __all__ = [
     "level",
     "ratio",
     "stated",
+    "transient",
 ]
 
 #: The two readings of the weights that clients disagree with, in the order of all arrays here.
@@ -226,9 +227,8 @@ class Law:
         """
         law = self.moments.law
         Y = self.moments.noise @ self.moves[0].T  # (n, d, n)
-        mean = np.einsum("n,ndn->d", law, Y)
-        v = np.einsum("n,m,ndm,ndm->", law, law, Y, Y, optimize=True)
-        v += np.einsum("n,m,ndm,mdn->", law, law, Y, Y, optimize=True)
+        mean = np.diagonal(Y, axis1=0, axis2=2) @ law
+        v = law @ (Y * (Y + np.swapaxes(Y, 0, 2))).sum(axis=1) @ law
         return float(mean @ mean), float(v)
 
     def drift(self, clients: int, B: ArrayLike) -> Array:
@@ -359,11 +359,24 @@ def ratio(values: ArrayLike, law: float, level: float) -> Interval:
     return Interval(mean, low, high)
 
 
+def transient(law: Callable[[Array], Array], x: Array, factor: float) -> float:
+    """How far the slope of a law over x is from that where all x are ``factor`` times as large.
+
+    >>> round(transient(lambda x: 1.0 / x + 1.0 / x**2, np.array([10.0, 100.0]), 1e6), 3)
+    0.037
+    """
+    far = factor * x
+    return abs(exact_slope(x, law(x)).value - exact_slope(far, law(far)).value)
+
+
 def stated(ax: Axes, slope: float, x: tuple[float, float], y_start: float) -> None:
     """A guide above the curves, its text above it."""
     guide(ax, slope, x, y_start, label="")
     middle = (np.sqrt(x[0] * x[1]), y_start * (x[1] / x[0]) ** (0.5 * slope))
-    ax.annotate(f"stated: {slope:g}", middle, (3, 1), textcoords="offset points", fontsize=8)
+    side, align = (3, "left") if slope < 0 else (-3, "right")
+    ax.annotate(
+        f"stated: {slope:g}", middle, (side, 1), textcoords="offset points", fontsize=8, ha=align
+    )
 
 
 def level(checks: int) -> float:

@@ -3,14 +3,138 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 
-from experiments.firm._drift import DriftConfig, Moments, drifts, left_out
+from experiments._model import Analysis, Context
+from experiments._plots import style
+from experiments._runner import joined
+from experiments._table import Table
+from experiments.firm import drift_batch, drift_beta, drift_objectives
+from experiments.firm._drift import CONVENTIONS, DriftConfig, Kink, Moments, drifts, left_out
+from experiments.firm.drift_objectives import LargeBeta, powers
+from linsys import InputError
 from linsys._validate import Array
 from mgda.simplex import min_norm
 from mgda.trajectories import Clients
+
+SMALL: dict[ModuleType, Any] = {
+    drift_beta: drift_beta.DriftBetaConfig(states=3, actions=3, replicates=30, runs=12),
+    drift_batch: drift_batch.DriftBatchConfig(
+        states=3, actions=3, replicates=30, runs=12, doublings=8, fit_from=200.0
+    ),
+    drift_objectives: drift_objectives.DriftObjectivesConfig(
+        states=3,
+        actions=2,
+        objectives=4,
+        replicates=30,
+        runs=12,
+        draws=30,
+        most=64,
+        most_solved=32,
+        fit_from=16,
+    ),
+}
+NAMES = [module.__name__.rpartition(".")[2] for module in SMALL]
+
+
+def table_of(module: ModuleType, config: Any) -> Table:
+    parts = []
+    for block in module.EXPERIMENT.blocks(config):
+        columns = module.compute(config, block, Context())
+        rows = max(np.size(column) for column in columns.values())
+        cells = {**block, **columns}
+        parts.append(Table({k: np.broadcast_to(v, (rows,)) for k, v in cells.items()}))
+    return joined(parts)
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict[ModuleType, Table]:
+    return {module: table_of(module, config) for module, config in SMALL.items()}
+
+
+def failed(analysis: Analysis) -> set[str]:
+    return {check.name for check in analysis.checks if check.ok is False}
+
+
+@pytest.mark.parametrize("module", SMALL, ids=NAMES)
+def test_small_configuration_runs_to_the_figure(
+    module: ModuleType, tables: dict[ModuleType, Table]
+) -> None:
+    config = SMALL[module]
+    analysis = module.analyse(config, tables[module])
+    assert failed(analysis) == set()
+    assert sum(check.ok is True for check in analysis.checks) > 0.5 * len(analysis.checks)
+    with style():
+        figure = module.draw(config, analysis)
+        figure.draw_without_rendering()
+    assert len(figure.axes) == len({s.panel for s in analysis.series})
+    assert module.EXPERIMENT.variable in {"beta", "B", "M"}
+
+
+WRONG: list[tuple[ModuleType, str, Any, str]] = [
+    (drift_beta, "LARGE", -1.0, "conflict, raw, mean weights (7), large β: derived"),
+    (drift_beta, "LARGE", -2.1, "same mean gradients, trace (9), true weights (14), large β: "),
+    (drift_beta, "SMALL", -0.1, "conflict, raw, true weights (14), small β: derived"),
+    (drift_beta, "STATED", -2.5, "dominated, raw, mean weights (7), large β: as stated"),
+    (drift_batch, "SMOOTH", (-1.0, -1.0), "objectives in conflict, β = 0, mean weights (7): d"),
+    (drift_batch, "SMOOTH", (-2.0, -2.0), "objectives in conflict, β = 0, true weights (14): d"),
+    (drift_batch, "KINK", (-2.0, -2.0), "same mean gradients, β = 0, mean weights (7): derived"),
+    (drift_batch, "SAME", (-1.0, -1.0), "same mean gradients, β = tr G / M, true weights (14): d"),
+    (drift_batch, "STATED", -1.5, "objectives in conflict, β = tr G / M, true weights (14): as"),
+    (drift_objectives, "DERIVED", (2.0, 2.0), "independent, all draws, mean weights (7), large"),
+    (drift_objectives, "DERIVED", (1.0, 1.0), "common part, all draws, true weights (14), large"),
+    (drift_objectives, "STATED", 2.5, "common part, all draws, mean weights (7), large β: faster"),
+    (drift_objectives, "STATED", -3.0, "common part, all draws, mean weights (7), β = scale: as"),
+]
+
+
+@pytest.mark.parametrize(("module", "name", "value", "check"), WRONG)
+def test_verdicts_turn_with_the_prediction(
+    module: ModuleType,
+    name: str,
+    value: Any,
+    check: str,
+    tables: dict[ModuleType, Table],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, name, value)
+    analysis = module.analyse(SMALL[module], tables[module])
+    assert any(found.startswith(check) for found in failed(analysis))
+
+
+def test_swapped_conventions_are_noticed(tables: dict[ModuleType, Table]) -> None:
+    columns = dict(tables[drift_batch])
+    columns["convention"] = np.where(columns["convention"] == CONVENTIONS[0], *CONVENTIONS[::-1])
+    found = failed(drift_batch.analyse(SMALL[drift_batch], Table(columns)))
+    for convention in CONVENTIONS:
+        assert f"objectives in conflict, β = 0, {convention}: derived" in found
+
+
+@pytest.mark.parametrize("module", [drift_beta, drift_objectives])
+def test_inequality_fails_for_drifts_above_it(
+    module: ModuleType, tables: dict[ModuleType, Table]
+) -> None:
+    columns = dict(tables[module])
+    columns["drift"] = 1e12 * columns["drift"]
+    found = failed(module.analyse(SMALL[module], Table(columns)))
+    assert sum(name.endswith("largest drift / (23)") for name in found) >= 4
+
+
+@pytest.mark.parametrize("module", SMALL, ids=NAMES)
+def test_results_do_not_depend_on_the_blocks(
+    module: ModuleType, tables: dict[ModuleType, Table]
+) -> None:
+    other = table_of(module, replace(SMALL[module], per_block=17))
+    keys = [key for key in other if key not in ("drift", "first")]
+
+    def sorted_drift(table: Table) -> Array:
+        return np.asarray(table["drift"][np.lexsort([table[key] for key in keys])])
+
+    assert (sorted_drift(other) == sorted_drift(tables[module])).all()
 
 
 def gradients_of(config: DriftConfig, runs: int, B: int) -> tuple[Moments, Array]:
@@ -67,8 +191,73 @@ def test_left_out_is_the_change_of_a_slope() -> None:
     assert left_out(x, x**0.5 - 1.0) == pytest.approx(0.5)
 
 
-def test_replicates_do_not_depend_on_the_blocks() -> None:
-    config = DriftConfig(replicates=7, per_block=3, instances=2)
-    assert [len(config.numbers(b)) for b in config.pieces()] == [3, 3, 1] * 2
-    whole = replace(config, per_block=100)
-    assert len(whole.pieces()) == 2
+def test_kink_is_the_mean_for_gaussian_noise() -> None:
+    rng = np.random.default_rng(0)
+    d, C, runs = 5, 4, 200_000
+    a, half = rng.standard_normal(d), rng.standard_normal((d, d))
+    # transitions +- sqrt(d) half_k of the second objective's noise have the covariance half'half
+    noise = np.zeros((2 * d, d, 2))
+    noise[:, :, 1] = np.sqrt(d) * np.concatenate([half, -half])
+    kink = Kink(Moments(np.stack([a, a], axis=1), noise, np.full(2 * d, 0.5 / d)))
+    y = rng.standard_normal((runs, C, d)) @ half
+    s = np.sign(y @ a)
+    around_mean = (y * (s - s.mean(axis=1, keepdims=True))[..., None]).mean(axis=1)
+    around_true = (y * s[..., None]).mean(axis=1)
+    sampled = np.stack([0.25 * (v**2).sum(axis=1) for v in (around_mean, around_true)])
+    B = 1e14  # the values between the vertices are a share of 1e-7
+    assert sampled.mean(axis=1) == pytest.approx(B * kink.drift(C, B), rel=0.01)
+    assert abs(B * kink.drift(C + 1, B) / sampled.mean(axis=1) - 1.0).min() > 0.02
+
+
+def test_same_mean_gradients_sit_at_the_kink() -> None:
+    config = SMALL[drift_batch]
+    moments = Moments.of(config.process(drift_batch.ALIKE, 0))
+    assert moments.mean[:, 0] == pytest.approx(moments.mean[:, 1], abs=1e-15)
+    assert np.ptp(moments.noise, axis=2).max() > 0.01
+    assert moments.at(0.0).weights == pytest.approx([0.5, 0.5])
+    with pytest.raises(InputError, match="only solution"):
+        moments.at(0.0).drift(4, 100)
+
+
+@pytest.mark.parametrize("share", drift_objectives.SHARES)
+def test_large_beta_is_the_limit_and_directions_shrink(share: float) -> None:
+    momdp = SMALL[drift_objectives].process(share, "process", 0, 6)
+    moments = Moments.of(momdp)
+    beta = 1e7 * moments.scale
+    limit = LargeBeta(moments, beta).drift(4, 50)
+    assert limit == pytest.approx(moments.at(beta).drift(4, 50), rel=1e-5)
+    # A lambda = (I + (2 M / beta) S)^{-1} a
+    beta = 10.0 * moments.scale
+    a = moments.mean.mean(axis=1, keepdims=True)
+    S = (moments.mean - a) @ (moments.mean - a).T / 6
+    shrunk = np.linalg.solve(np.eye(len(a)) + 12.0 / beta * S, a)[:, 0]
+    weights = moments.at(beta).weights
+    assert weights.min() > 0.0
+    assert moments.mean @ weights == pytest.approx(shrunk, abs=1e-12)
+
+
+def test_domination_means_one_vertex_until_beta_is_large(tables: dict[ModuleType, Table]) -> None:
+    part = tables[drift_beta].where(panel=drift_beta.DOMINATED, form="raw")
+    drift = part.where(convention=CONVENTIONS[0]).grid("drift", "replicate", "beta")
+    assert (drift[:, 0] == 0.0).all()
+    assert drift[:, 8].mean() > 100.0 * drift[:, -1].mean()
+
+
+def test_powers() -> None:
+    assert powers(32).tolist() == [2, 4, 8, 16, 32]
+    assert powers(33).tolist() == [2, 4, 8, 16, 32]
+
+
+@pytest.mark.parametrize(
+    ("config", "values", "message"),
+    [
+        (drift_beta.DriftBetaConfig, {"objectives": 3}, "`objectives` must be 2"),
+        (drift_batch.DriftBatchConfig, {"fit_from": 4000.0}, "`fit_from`"),
+        (drift_objectives.DriftObjectivesConfig, {"most": 64}, "`most` and `most_solved`"),
+    ],
+)
+def test_bad_configurations_are_refused(
+    config: type[DriftConfig], values: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        config(**values)
