@@ -202,6 +202,16 @@ def lemma6_sharper(chains: Chains, lam: Numbers, longest: int = 8) -> Sides:
     return spread(chains, lam, longest), scale[:, None] / np.arange(1, longest + 1)
 
 
+def lemma6_factor(chains: Chains, lam: Numbers, longest: int = 8) -> Sides:
+    """B E||mean of B||^2 - E||one||^2 <= E||one||^2 4 kappa rho / (1 - rho), B = 2 .. longest.
+
+    Of deviations from E g: what the covariances within a batch add.
+    """
+    moments = spread(chains, lam, longest)
+    added = moments[:, 1:] * np.arange(2, longest + 1) - moments[:, :1]
+    return added, moments[:, :1] * mixing_factor(chains, 0)[:, None]
+
+
 def lemma6_anywhere(
     chains: Chains, r_max: Numbers, lam: Numbers, law: Numbers, longest: int = 8
 ) -> Sides:

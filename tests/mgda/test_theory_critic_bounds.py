@@ -203,6 +203,27 @@ def test_lemma_6_lacks_the_square_of_the_scores_bound() -> None:
         np.testing.assert_allclose(both, np.array([measured, bound]) * 3 / 2)
 
 
+def test_neighbours_correlate_however_fast_the_chain_forgets() -> None:
+    """The example of firm.lemma6_factor's note."""
+    stack = Chains(
+        P=np.array([[[[0.0, 1.0], [0.0, 1.0]], [[0.0, 1.0], [0.04, 0.96]]]]),
+        r=np.array([[[[0.0], [0.0]], [[0.0], [1.0]]]]),
+        gamma=0.5 * ONE,
+        theta=np.zeros((1, 2, 2)),
+        phi=np.array([[[0.0], [1.0]]]),
+        start=np.full((1, 2), 0.5),
+    )
+    measured, bound = at.lemma6_factor(stack, np.ones((1, 1)))
+    assert stack.overlap[0] == pytest.approx(0.04)
+    once = at.spread(stack, np.ones((1, 1)), 1)[0, 0]
+    assert bound[0, 0] == pytest.approx(once * 0.16 / 0.96)
+    assert (measured[0, -1], bound[0, 0]) == (
+        pytest.approx(0.003812, abs=1e-6),
+        pytest.approx(0.001155, abs=1e-6),
+    )
+    assert (measured < 2 * once).all()
+
+
 def test_the_variance_is_that_of_loops_over_samples() -> None:
     """One transition: sum over (s, a, s') of probability times the squared distance."""
     stack, lam = drawn(4, count=1), np.array([[0.3, 0.7]])

@@ -191,6 +191,24 @@ LEMMA6_SHARPER = Claim(
     measure=lambda s: at.lemma6_sharper(s.chains, s.lam),
     derivation="E||Z||^2 and ||E[Z | s]||^2 are at most this; R was used for nothing else.",
 )
+LEMMA6_FACTOR = Claim(
+    id="firm.lemma6_factor",
+    source="FIRM, Lemma 6, its dependence on kappa and rho",
+    text="B E||mean of B||^2 <= E||one||^2 (1 + 4 kappa rho / (1 - rho)) for the deviations of B "
+    "= 2, ..., 8 transitions, kappa = 1; E||one||^2 is subtracted on both sides.",
+    latex=r"B\,\mathbb E\|\tfrac1B\sum_lY_l\|^2-\mathbb E\|Y_1\|^2\le\frac{4\kappa\rho}{1-\rho}"
+    r"\mathbb E\|Y_1\|^2",
+    kind="upper",
+    space=WEIGHTED,
+    measure=lambda s: at.lemma6_factor(s.chains, s.lam),
+    expect="violated",
+    note="s_1 belongs to the first transition, so the k-th one after it is tied to it by "
+    "rho^{k-1}, not rho^k. Every step goes to the second state, but its second action goes back "
+    "with probability 0.04 = rho; r = 1 for that action, phi = (0, 1), pi = 1/2, gamma = 1/2, B = "
+    "8: 0.0107 against 0.0081. Lemma 6 survives by the 4 before it, which has room for the 3 of "
+    "firm.lemma6_corrected.",
+    corrected="firm.lemma6_corrected",
+)
 LEMMA6_START = Claim(
     id="firm.lemma6_start",
     source="FIRM, Lemma 6, s_0 of any law",
