@@ -49,11 +49,10 @@ from experiments._rates import (
 )
 from experiments._table import Table, long_table
 from experiments.firm._drift import left_out
+from experiments.firm._one_step import OneStep
 from experiments.firm._runs import (
     DRIFTS,
-    Array,
     DriftRunConfig,
-    OneStep,
     blocks_of_replicates,
     drifts,
     in_block,
@@ -61,7 +60,7 @@ from experiments.firm._runs import (
     slack,
     slope_of,
 )
-from linsys._validate import increasing_times, number
+from linsys._validate import Array, increasing_times, number
 from mgda.firm import FIRM
 
 if TYPE_CHECKING:

@@ -22,7 +22,9 @@ around the mean weights of a sample covariance of noise and weights (``OneStep.m
 of order 1/B^2: the covariance of a client's noise with its own weights, and the bias of the latter.
 So neither the 1/(C B) of Theorem 1 nor its drift term holds it as alpha -> 0 and C -> infinity: the
 exponent in C is 0, against -1. Smoothing with eta_t = 1/t removes the covariance in time, but not
-the bias (``drift_time``).
+the bias (``drift_time``): with alpha -> 0, alpha T -> infinity, C -> infinity the left side of
+Theorem 1 vanishes for lambda_t the clients' mean weights, and tends to ||grad J b||^2 > 0 for the
+ideal weights of (14), where all terms on its right are zero.
 
 Regime: alpha with alpha k L_J at most ``SMALL``, for the local L_J; what is left out is ``slack``.
 C from ``fit_from`` on, with what v/C makes of the law's slope there as tolerance.
@@ -48,18 +50,17 @@ from experiments._rates import (
     rate_check,
 )
 from experiments._table import Table, long_table
+from experiments.firm._one_step import OneStep
 from experiments.firm._runs import (
     DRIFTS,
-    Array,
     DriftRunConfig,
-    OneStep,
     blocks_of_replicates,
     drifts,
     in_block,
     slack,
     slope_of,
 )
-from linsys._validate import InputError, increasing_times, number, whole
+from linsys._validate import Array, InputError, increasing_times, number, whole
 from mgda.drift import disagreement
 from mgda.firm import FIRM
 

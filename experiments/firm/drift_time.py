@@ -43,16 +43,15 @@ from experiments._plots import curves, guide, legend, loglog, panels
 from experiments._rates import exact_slope, mean_band, rate_check, within
 from experiments._table import Table, long_table
 from experiments.firm._drift import left_out
+from experiments.firm._one_step import OneStep
 from experiments.firm._runs import (
-    Array,
     DriftRunConfig,
-    OneStep,
     blocks_of_replicates,
     in_block,
     mean_interval,
     slope_of,
 )
-from linsys._validate import increasing_times, number
+from linsys._validate import Array, increasing_times, number
 from mgda.firm import FIRM
 from mgda.runs import run
 
