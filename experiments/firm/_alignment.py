@@ -1,0 +1,299 @@
+"""What Figures 1 to 6 share: tabular counterparts of an alignment run, their columns, comparisons.
+
+*The counterpart.* A prompt and what has been answered so far is a state, the next token an action,
+the model a softmax policy theta, and the two reward models are two rewards that pull apart:
+objective 1 stands for helpfulness, objective 2 for harmlessness. A reward in the figures is
+(1 - gamma) sum_{t>=0} gamma^t E r_t, in [0, 1] as in the paper; it is exact, at the mean of the
+clients' parameters. The paper's curves are sampled and smoothed by an exponential moving average of
+half-life 20; here only the weights of single runs need that (``half_life``, in local steps).
+
+*Training.* As in the paper: 16 rounds, K = 3 local steps for its three epochs of PPO, batches of
+B = 16, the trace-normalised Gram matrix with beta = .01, no smoothing of the weights. Clients learn
+their critics as T-FIRM does: N iterations of temporal differences with D transitions each before
+every gradient, on tabular features and projected on a ball that holds the values of every policy.
+They start from the values of the uniform policy, where training starts: from zero, the first
+gradients would be about the sizes of the two rewards and not about what actions change.
+States are sampled with restarts: gradients have the mean (1 - gamma) grad J, and the law of the
+first state (the prompts) matters, of which a long trajectory would forget everything.
+
+*Step size.* The paper's learning rates have no meaning here. alpha = 10 is large because gradients
+(10) have entries of about 10^-2; with it 16 rounds close 55 % to 90 % of the gap from the uniform
+policy to the best sum of both rewards, depending on the process: rewards come near the Pareto front
+and still rise, as they do in the paper. Figure 1 notes the share.
+
+*Comparisons.* Two settings of one instance see the same processes and, client by client, the same
+random numbers. Differences are formed within an instance and their 95 % intervals (Student) are
+over instances, so that they speak of a process that was not drawn yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from experiments import _rates
+from experiments._model import Analysis, Block, Check, Series
+from experiments._plots import curves, legend, panels
+from experiments._rates import Interval, mean_band
+from experiments._table import Column, Table, long_table
+from experiments.affpcl._synthetic import mean_interval
+from experiments.firm._systems import ProcessConfig
+from linsys import InputError
+from linsys._validate import number, whole
+from mgda._federated import Federated
+from mgda.actor_critic import ActorCritic, Memory
+from mgda.firm import FIRM
+from mgda.momdp import MOMDP
+from mgda.runs import MeanReturn, run
+from mgda.trajectories import Clients
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Values = NDArray[np.float64]
+#: Settings by name: an algorithm and the clients that it trains.
+Arms = dict[str, tuple[Federated, Clients]]
+
+#: Columns of the rewards and what they stand for, in the order of the objectives.
+OBJECTIVES = {"reward_1": "helpfulness", "reward_2": "harmlessness"}
+#: Rewards "match" if they differ by at most this share of what training gains: a tenth of the
+#: height of a curve, which is about what can be told apart in the paper's pictures.
+MATCH = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Learners(ActorCritic):
+    """Actors whose critics know the values of the uniform policy before the first step."""
+
+    def init(self) -> Memory:
+        """Chains in their first state, critics at the fixed point for theta = 0."""
+        theta = np.zeros((self.replicates, len(self.clients), self.clients.model.d))
+        return replace(self, N=None)._learn(self.clients.policies(theta), super().init())
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlignmentConfig(ProcessConfig):
+    """A training run.
+
+    Attributes:
+        rounds: aggregations.
+        K: local steps between them.
+        alpha: step size.
+        beta: regularisation of the weights.
+        N, D: critic iterations before a gradient, and transitions of each.
+        critic_step: step size of the critics.
+        half_life: of the moving average that weights of single runs are drawn with, local steps.
+    """
+
+    instances: int = 20
+    replicates: int = 8
+    rounds: int = 16
+    K: int = 3
+    alpha: float = 10.0
+    beta: float = 0.01
+    N: int = 5
+    D: int = 16
+    critic_step: float = 0.5
+    half_life: float = 20.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.objectives != 2:
+            raise InputError(f"`objectives` must be 2 in the figures; found {self.objectives}")
+        whole("instances", self.instances, low=3)
+        for name, low in (("rounds", 2), ("K", 1), ("N", 1), ("D", 1)):
+            whole(name, getattr(self, name), low=low)
+        for name in ("alpha", "critic_step", "half_life"):
+            number(name, getattr(self, name), low=0.0, low_open=True)
+        number("beta", self.beta, low=0.0)
+
+    def firm(self, beta: float | None = None) -> FIRM:
+        """FIRM as the paper's experiments run it."""
+        return FIRM(alpha=self.alpha, K=self.K, beta=self.beta if beta is None else beta)
+
+    @property
+    def steps(self) -> NDArray[np.int64]:
+        """All local steps t."""
+        return np.arange(self.rounds * self.K + 1)
+
+    @property
+    def ends(self) -> NDArray[np.int64]:
+        """The steps right after an aggregation, and the start."""
+        return self.steps[:: self.K]
+
+    def train(
+        self,
+        algorithm: Federated,
+        clients: Clients,
+        instance: int,
+        times: NDArray[np.int64],
+    ) -> tuple[Values, Values]:
+        """Rewards (replicates, times, 2) and the clients' lambda^1, (replicates, times, C)."""
+        known = self.oracle(clients, instance, replicates=self.replicates)
+        learnt = {"N": self.N, "D": self.D, "step": self.critic_step}
+        radius = np.sqrt(self.states) / (1.0 - self.gamma)
+        oracle = Learners(**{**vars(known), **learnt, "radius": radius})
+        start = np.zeros((self.replicates, len(clients), clients.model.d))
+        objectives = MeanReturn(clients, first=0)
+        trace = run(algorithm, oracle, start, self.rounds, times=times, objectives=objectives)
+        rewards = (1.0 - self.gamma) * trace.values["J"]
+        return rewards.swapaxes(0, 1), trace.values["weights"][..., 0].swapaxes(0, 1)
+
+    def columns(
+        self, arms: Arms, instance: int, times: NDArray[np.int64], **constants: float
+    ) -> dict[str, Column]:
+        """Train every setting ("arm") of an instance; one row per arm, replicate and time.
+
+        ``reward_1`` and ``reward_2``; ``weight`` is lambda^1 averaged over the clients, that of
+        objective 2 being one minus it; ``spread`` the standard deviation of the clients' lambda^1.
+        """
+        trained = [self.train(*arm, instance, times) for arm in arms.values()]
+        rewards, weights = zip(*trained, strict=True)
+        return long_table(
+            {"arm": list(arms), "replicate": np.arange(self.replicates), "t": times},
+            reward_1=np.stack(rewards)[..., 0],
+            reward_2=np.stack(rewards)[..., 1],
+            weight=np.stack([w.mean(axis=-1) for w in weights]),
+            spread=np.stack([w.std(axis=-1) for w in weights]),
+            **constants,
+        )
+
+
+def blocks(config: AlignmentConfig) -> list[Block]:
+    """One instance at a time."""
+    return [{"instance": k} for k in range(config.instances)]
+
+
+def ema(values: Values, half_life: float) -> Values:
+    """Exponential moving average along the last axis, the weights of all past values adding to one.
+
+    >>> ema(np.array([0.0, 1.0, 1.0]), 1.0).round(4).tolist()  # 0, 2/3, 6/7
+    [0.0, 0.6667, 0.8571]
+    """
+    keep = 0.5 ** (1.0 / half_life)
+    total, count, found = np.zeros(values.shape[:-1]), 0.0, np.empty(values.shape)
+    for t in range(values.shape[-1]):
+        total, count = keep * total + values[..., t], keep * count + 1.0
+        found[..., t] = total / count
+    return found
+
+
+def optimum(momdp: MOMDP, weights: ArrayLike) -> Values:
+    """Normalised returns (M,) of a policy that maximises weights'J, by policy iteration.
+
+    >>> two = MOMDP(P=np.ones((1, 2, 1)), r=np.array([[[1.0, 0.0], [0.0, 0.5]]]), gamma=0.5)
+    >>> optimum(two, (0.2, 0.8)).tolist()
+    [0.0, 0.5]
+    """
+    states = np.arange(momdp.n_states)
+    scalar = momdp.mean_r @ np.asarray(weights)
+    policy = scalar.argmax(axis=1)
+    while True:
+        bellman = np.eye(momdp.n_states) - momdp.gamma * momdp.P[states, policy]
+        V = np.linalg.solve(bellman, momdp.mean_r[states, policy])
+        Q = scalar + momdp.gamma * momdp.P @ (V @ np.asarray(weights))
+        better = Q.argmax(axis=1)
+        # an action that is better by rounding only would go back and forth for ever
+        better = np.where(Q.max(axis=1) > Q[states, policy] + 1e-12, better, policy)
+        if (better == policy).all():
+            return np.asarray((1.0 - momdp.gamma) * momdp.start @ V)
+        policy = better
+
+
+def gain(table: Table, column: str, arm: str) -> Values:
+    """What training adds to a reward, averaged over runs, (instances,)."""
+    curve = table.where(arm=arm).grid(column, "instance", "replicate", "t")
+    return np.asarray((curve[..., -1] - curve[..., 0]).mean(axis=1))
+
+
+def mean_gain(table: Table, arm: str) -> Values:
+    """The same, averaged over the objectives: the scale of all differences of rewards."""
+    return np.asarray(np.mean([gain(table, column, arm) for column in OBJECTIVES], axis=0))
+
+
+def advantage(table: Table, column: str, ours: str, theirs: str) -> Interval:
+    """How much more ``ours`` gains than ``theirs``, as a share of the mean gain of ``theirs``."""
+    more = gain(table, column, ours) - gain(table, column, theirs)
+    return mean_interval(more / mean_gain(table, theirs))
+
+
+def rewards_match(table: Table, ours: str, theirs: str) -> list[Check]:
+    """The claims that both rewards end alike."""
+    predicted = f"matches: within {MATCH:g} of the gain"
+    return [
+        _rates.within(
+            f"{title}: ({ours} − {theirs}) / gain",
+            predicted,
+            advantage(table, column, ours, theirs),
+            -MATCH,
+            MATCH,
+        )
+        for column, title in OBJECTIVES.items()
+    ]
+
+
+def weights_match(table: Table, ours: str, theirs: str) -> Check:
+    """The claim that mean weights are "nearly identical": no further apart than two runs are.
+
+    The distance of the curves (averaged over runs) over the standard deviation of one run from its
+    mean, both as root mean squares over time. The paper compares single runs, in which a ratio
+    below one cannot be seen.
+    """
+    a, b = weight_curves(table, ours), weight_curves(table, theirs)
+    apart = np.sqrt(((a.mean(axis=1) - b.mean(axis=1)) ** 2).mean(axis=-1))
+    one_run = np.sqrt(b.var(axis=1, ddof=1).mean(axis=-1))
+    return _rates.below(
+        f"distance of the weights of {ours} and {theirs} / deviation of one run",
+        "nearly identical: below 1",
+        mean_interval(apart / one_run),
+    )
+
+
+def weight_curves(table: Table, arm: str) -> Values:
+    """Mean weights of the clients, (instances, replicates, times)."""
+    return table.where(arm=arm).grid("weight", "instance", "replicate", "t")
+
+
+#: Panels of a comparison and the column that each shows.
+PANELS = {
+    "weight": "mean weight of helpfulness",
+    "spread": "spread of the clients' weights",
+    "reward_1": "helpfulness reward",
+    "reward_2": "harmlessness reward",
+}
+
+
+def comparison(
+    config: AlignmentConfig, table: Table, arms: Iterable[str], columns: Iterable[str] = PANELS
+) -> list[Series]:
+    """Panels for the first instance against rounds: means over runs with 90 % bands."""
+    first = table.where(instance=0)
+    rounds = first.unique("t") / config.K
+    return [
+        Series(arm, PANELS[column], rounds, *mean_band(part.grid(column, "replicate", "t")))
+        for column in columns
+        for arm in arms
+        for part in (first.where(arm=arm),)
+    ]
+
+
+def picture(config: AlignmentConfig, analysis: Analysis) -> Figure:
+    """Two panels to a row, against rounds."""
+    figure, axes = panels(analysis.series, columns=2, width=3.2, share_y=False)
+    curves(axes, analysis.series)
+    for ax in axes.values():
+        round_ticks(ax, config)
+    for ax in list(axes.values())[-2:]:
+        ax.set_xlabel("round")
+    legend(figure, axes, columns=3)
+    return figure
+
+
+def round_ticks(ax: Axes, config: AlignmentConfig) -> None:
+    """Whole rounds, five of them at most."""
+    ax.set_xticks(np.arange(0, config.rounds + 1, -(-config.rounds // 4)))
