@@ -195,9 +195,9 @@ def compute(config: GapTimeConfig, block: Block, context: Context) -> Columns:
         times = np.unique(np.append(geometric_times(last, config.points)[1:], last // 2)) - 1
         origin = np.zeros_like(floor.theta)
         trace = config.trace(floor, chosen, k, config.clients, config.B, origin, last, times)
-        t, gap, mean = trace.times + 1, trace.values["weighted_gap"], trace.means["weighted_gap"]
+        t, gap, mean = trace.times + 1.0, trace.values["weighted_gap"], trace.means["weighted_gap"]
         gain = np.ones_like(gap)
-    axes = {"t": np.asarray(t), "replicate": np.arange(config.replicates)}
+    axes = {"t": t, "replicate": np.arange(config.replicates)}
     return long_table(axes, gap=gap, mean=mean, gain=gain)
 
 
@@ -220,7 +220,12 @@ def exact_run(config: GapTimeConfig, instance: int, eta: float | str) -> tuple[A
         if after.t in kept:
             gaps.append(gap)
             means.append(total / after.t)
-    return due, np.array(gaps), np.array(means), np.broadcast_to(gain, (len(due), gain.size))
+    return (
+        due.astype(np.float64),
+        np.array(gaps),
+        np.array(means),
+        np.broadcast_to(gain, (len(due), gain.size)),
+    )
 
 
 def analyse(config: GapTimeConfig, table: Table) -> Analysis:

@@ -1,0 +1,190 @@
+"""Exact moments of FIRM's rates against enumeration, and claims that can turn."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.audit import Claim, RateClaim
+from experiments.audit._verdict import judge
+from experiments.claims.firm import rates as claims
+from mgda.firm import FIRM
+from mgda.theory.descent import Round
+from mgda.theory.rates import Critic, OneState, mean_ascent, paid, preferred_ascent
+
+STATE = OneState(np.array([0.3, -0.2, 0.5]), np.array([[1.0, 0.1], [0.2, 0.9], [0.0, 0.4]]))
+CRITIC = Critic(
+    np.array([[0.7, 0.3], [0.1, 0.9]]), np.array([1.0, 0.3]), np.array([1.0, -0.6]), 0.7
+)
+ENTRIES = [v for v in vars(claims).values() if isinstance(v, Claim | RateClaim)]
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: e.id)
+def test_every_claim_is_judged_as_expected(entry: Claim | RateClaim) -> None:
+    assert judge(entry, "quick").verdict == entry.expect
+
+
+def test_directions_ascend_the_mean_objective_and_no_faster() -> None:
+    A = np.random.default_rng(0).normal(size=(200, 3, 2))
+    ascent, bound = mean_ascent(A, np.full(200, 0.5))
+    assert (ascent >= bound - 1e-12).all()
+    inner = np.isclose(ascent, bound, rtol=1e-9)
+    assert inner.sum() > 50  # weights inside the simplex: equality
+    assert not inner.all()
+    p = np.random.default_rng(1).uniform(0.1, 10.0, size=(200, 2))
+    ascent, bound = preferred_ascent(A, p)
+    assert (ascent >= bound - 1e-12).all()
+    wrong, _ = preferred_ascent(A, p[:, ::-1])
+    assert (wrong < 1.01 * bound).any()
+
+
+def walk(seed: int, noise: float, K: int, a: float = 0.2) -> Any:
+    """Random objectives of smoothness one, and FIRM's path with noise."""
+    rng = np.random.default_rng(seed)
+    M, d, T, C, B = 2, 2, 6, 3, 50
+    b, o = rng.normal(size=(2, B, M, d))
+    h = rng.uniform(-1.0, 1.0, size=(B, M, d))
+    rows = np.zeros((B, C, M, d))
+    objectives = Round(b=b, h=h, o=o, theta=rows[:, :, 0], g=rows, lam=rows[..., 0], common=b[:, 0])
+    xi = noise * rng.normal(size=(B, T, C, M, d))
+    return objectives, rng.normal(size=(B, d)), xi, np.full(B, 0.3), np.full(B, a), K
+
+
+def test_paths_are_those_of_the_algorithm() -> None:
+    objectives, first, xi, beta, a, K = walk(0, 0.5, K=2)
+    measured, bound = paid(objectives, first, xi, beta, a, K)
+    firm = FIRM(alpha=0.2, K=K, beta=0.3, normalise=False)
+    state = firm.init(np.repeat(first[:, None], 3, axis=1))
+    total = np.zeros(len(first))
+    for t in range(xi.shape[1]):
+        center = state.theta.mean(axis=1, keepdims=True)
+        gradients = np.swapaxes(objectives.gradients(state.theta) + xi[:, t], -1, -2)
+        state = firm.step(state, gradients)
+        true = objectives.gradients(center)[:, 0]
+        total += ((true * state.weights.mean(axis=1)[..., None]).sum(axis=1) ** 2).sum(axis=-1)
+    np.testing.assert_allclose(measured, total, rtol=1e-9)
+    assert (measured <= bound).all()
+    gain = (objectives.values(state.theta.mean(axis=1)) - objectives.values(first)).mean(axis=-1)
+    noise = 27 * (xi.mean(axis=-2) ** 2).sum(axis=(1, 2, 3)) / 3
+    rest = bound - 13.5 * gain / 0.2 - noise
+    assert (rest > 0).all()
+    assert (rest <= 3 * (xi**2).sum(axis=(1, 2, 3, 4)) / 3 + 1e-9).all()
+
+
+@pytest.mark.parametrize("noise", [0.0, -1.0])
+def test_both_parts_of_the_theorem_s_bound_on_a_line(noise: float) -> None:
+    """J = theta: the ascent alone pays without noise; noise that stops all steps pays alone."""
+    one, T = np.ones((1, 1, 1)), 5
+    line = Round(b=one, h=0 * one, o=0 * one, theta=one, g=one[None], lam=one, common=one[0])
+    xi = np.full((1, T, 1, 1, 1), noise)
+    measured, bound = paid(line, one[0], xi, one[0, 0], 0.5 * one[0, 0], 1)
+    assert measured[0] == pytest.approx(T)
+    assert bound[0] == pytest.approx(30 * T if noise else 13.5 * T)
+
+
+def test_batches_are_multinomial() -> None:
+    chance, gradients = STATE.batch(3)
+    assert chance.sum() == pytest.approx(1.0)
+    law: dict[bytes, float] = {}
+    for draw in itertools.product(range(3), repeat=3):
+        mean = STATE.samples[list(draw)].mean(axis=0)
+        key = np.round(mean, 12).tobytes()
+        law[key] = law.get(key, 0.0) + float(np.prod(STATE.pi[list(draw)]))
+    found = {np.round(g, 12).tobytes(): p for g, p in zip(gradients, chance, strict=True)}
+    assert found.keys() == law.keys()
+    assert all(found[key] == pytest.approx(law[key]) for key in law)
+
+
+def test_one_state_samples_are_those_of_a_process() -> None:
+    from mgda.momdp import MOMDP
+
+    momdp = MOMDP(P=np.ones((1, 3, 1)), r=STATE.r[None], gamma=0.5)
+    policy = momdp.at(STATE.theta)
+    mean = np.tensordot(STATE.pi, STATE.samples, axes=1)
+    np.testing.assert_allclose(mean, policy.direction(policy.V), atol=1e-15)
+
+
+def test_distance_and_drifts_after_a_local_step_by_enumeration() -> None:
+    beta, a, B = 0.2, 0.7, 2
+    chance, gradients, lam = STATE.solutions(B, beta)
+    distance, client, disagreement = 0.0, 0.0, 0.0
+    for i, j in itertools.product(range(len(chance)), repeat=2):
+        p = chance[i] * chance[j]
+        distance += p * ((lam[i] - lam[j]) ** 2).sum()
+        points = [STATE.theta + a * gradients[k] @ lam[k] for k in (i, j)]
+        states = [replace(STATE, theta=x) for x in (*points, sum(points) / 2)]
+        true = [np.tensordot(x.pi, x.samples, axes=1) for x in states]
+        client += p * ((((true[0] + true[1]) / 2 - true[2]) @ [0.5, 0.5]) ** 2).sum()
+        left, right = (x.solutions(B, beta) for x in states[:2])
+        for q, g, w in zip(*left, strict=True):
+            for s, g2, w2 in zip(*right, strict=True):
+                middle = (w + w2) / 2
+                apart = (g @ (w - middle) + g2 @ (w2 - middle)) / 2
+                disagreement += p * q * s * (apart**2).sum()
+    assert STATE.weight_distance(B, beta) == pytest.approx(distance)
+    assert STATE.local_step(B, beta, a) == pytest.approx((client, disagreement))
+
+
+@pytest.mark.parametrize("D", [1, 4])
+def test_critic_s_transfer_is_the_sum_over_paths(D: int) -> None:
+    step = 0.3
+    A, b = CRITIC._slope, CRITIC._noise
+    wanted = np.zeros((6, 2, 2))
+    for path in itertools.product(range(2), repeat=D + 1):
+        pairs = list(itertools.pairwise(path))
+        p = np.prod([CRITIC.P[pair] for pair in pairs])
+        x = 1 + step * np.mean([A[pair] for pair in pairs])
+        y = step * np.mean([b[pair] for pair in pairs])
+        wanted[:, path[0], path[-1]] += p * np.array([x * x, x, x * y, y, y * y, 1.0])
+    np.testing.assert_allclose(CRITIC.transfer(step, D), wanted, atol=1e-14)
+
+
+def test_critic_s_floor_is_where_its_moments_end() -> None:
+    step, D = 0.4, 8
+    xx, x, xy, y, yy, one = CRITIC.transfer(step, D)
+    law, mean, square = CRITIC.stationary, np.zeros(2), 100.0 * CRITIC.stationary
+    np.testing.assert_allclose(law @ one, law, atol=1e-14)
+    errors = []
+    for _ in range(400):
+        mean, square = mean @ x + law @ y, square @ xx + 2 * mean @ xy + law @ yy
+        errors.append(square.sum())
+    assert errors[-1] == pytest.approx(CRITIC.floor(step, D))
+    start = np.array(errors[20:22]) - errors[-1]
+    assert -1.0 / np.log(start[1] / start[0]) == pytest.approx(CRITIC.forgetting(step, D), rel=1e-3)
+    assert (law[:, None] * CRITIC.P * CRITIC._noise).sum() == pytest.approx(0.0, abs=1e-15)
+    assert CRITIC.lambda_A > 0
+
+
+WRONG = [
+    (claims.THM1_CORRECTED, 0),
+    (claims.THM1_SMOOTHED, 1),
+    (claims.F12, 0),
+    (claims.LEMMA3, 0),
+    (claims.LEMMA3, 1),
+    (claims.LEMMA3, 2),
+    (claims.REM1_CORRECTED, 1),
+]
+
+
+@pytest.mark.parametrize(("entry", "index"), WRONG, ids=lambda v: getattr(v, "id", v))
+def test_a_faster_rate_would_be_refused(entry: RateClaim, index: int) -> None:
+    regimes = list(entry.regimes())
+    regimes[index] = replace(regimes[index], predicted=regimes[index].predicted - 0.25)
+    assert judge(replace(entry, regimes=lambda: regimes), "quick").verdict == "violated"
+
+
+@pytest.mark.parametrize(
+    ("entry", "factor"),
+    [(claims.ASCENT, 1.1), (claims.PREFERRED, 1.1), (claims.PATHS, 1 / 3)],
+    ids=lambda v: getattr(v, "id", None),
+)
+def test_stronger_statements_are_refused(entry: Claim, factor: float) -> None:
+    def measure(instance: Any) -> Any:
+        measured, bound = entry.measure(instance)
+        return measured, factor * bound
+
+    assert judge(replace(entry, measure=measure), "quick").verdict == "violated"
