@@ -195,7 +195,11 @@ def compute(config: GapTimeConfig, block: Block, context: Context) -> Columns:
         times = np.unique(np.append(geometric_times(last, config.points)[1:], last // 2)) - 1
         origin = np.zeros_like(floor.theta)
         trace = config.trace(floor, chosen, k, config.clients, config.B, origin, last, times)
-        t, gap, mean = trace.times + 1.0, trace.values["weighted_gap"], trace.means["weighted_gap"]
+        t, gap, mean = (
+            trace.times.astype(np.float64) + 1.0,
+            trace.values["weighted_gap"],
+            trace.means["weighted_gap"],
+        )
         gain = np.ones_like(gap)
     axes = {"t": t, "replicate": np.arange(config.replicates)}
     return long_table(axes, gap=gap, mean=mean, gain=gain)

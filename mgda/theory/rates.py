@@ -210,7 +210,7 @@ class Critic:
     def _noise(self) -> Numbers:
         """b_l by (s, s')."""
         w = self.stationary @ (self.r * self.phi) / self.lambda_A
-        return np.asarray(self.r * self.phi)[:, None] + self._slope * w
+        return np.asarray((self.r * self.phi)[:, None] + self._slope * w)
 
     def sums(self, D: int) -> dict[tuple[int, int], Numbers]:
         """E[(sum A_l)^i (sum b_l)^j; s_D = s' | s_0 = s] for i + j <= 2, by doubling; D = 2^k."""

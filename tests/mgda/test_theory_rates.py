@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from experiments.audit import Claim, RateClaim
+from experiments.audit._catalogue import catalogue
 from experiments.audit._verdict import judge
 from experiments.claims.firm import rates as claims
 from mgda.firm import FIRM
@@ -26,6 +27,11 @@ ENTRIES = [v for v in vars(claims).values() if isinstance(v, Claim | RateClaim)]
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: e.id)
 def test_every_claim_is_judged_as_expected(entry: Claim | RateClaim) -> None:
     assert judge(entry, "quick").verdict == entry.expect
+
+
+def test_all_corrections_exist() -> None:
+    found = {item.id for item in catalogue("firm")}
+    assert {entry.id for entry in ENTRIES} <= found
 
 
 def test_directions_ascend_the_mean_objective_and_no_faster() -> None:

@@ -110,8 +110,9 @@ THM1 = RateClaim(
     "have the mean Delta, which is not grad J however exact the critics are (zeta = 0): the left "
     "side ends at ||grad J||^2 where Delta lambda = 0. With one logit per pair that is zero, as "
     "both fields then vanish together; with features that states share it is not. (35) has bias "
-    "terms, which are zero here as well. Restarted samples repair it.",
-    corrected="firm.thm1_corrected",
+    "terms, which are zero here as well. Restarted samples repair it: "
+    "firm.thm1_paths in expectation is firm.thm1_corrected.",
+    corrected="firm.thm1_paths",
     main=True,
 )
 THM1_CORRECTED = RateClaim(
@@ -154,7 +155,7 @@ EQ35 = RateClaim(
     note="(34) loses the factor 1/alpha, which Theorem 1 has: with alpha = 1/(L_J T) parameters "
     "move by less than a constant and the left side does not fall, while the right side is of "
     "order log T/T. With the factor the statement is that of Theorem 1.",
-    corrected="firm.thm1_corrected",
+    corrected="firm.thm1_paths",
     main=True,
 )
 
@@ -294,7 +295,7 @@ REM1 = RateClaim(
     "still solve with different samples. No step size removes the disagreement; see also "
     "firm.thm1_drift_product. The client drift falls with alpha^4 here: deviations from the mean "
     "sum to zero, so that only curvature is left, and is squared.",
-    corrected="firm.rem1_corrected",
+    corrected="firm.law_additive",
 )
 REM1_CORRECTED = RateClaim(
     id="firm.rem1_corrected",
