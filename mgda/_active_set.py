@@ -73,7 +73,7 @@ def three(Q, weights):
 
 
 @allocation_free
-def _append(Q, lost, S, k, new, R, v):
+def _append(Q, S, k, new, R, v):
     """Add point ``new`` as column k of R; False where it depends on S."""
     if k == 0:
         S[0] = new
@@ -90,7 +90,7 @@ def _append(Q, lost, S, k, new, R, v):
         right -= value * R[a, 0]
         for b in range(a + 1, k):
             v[b] -= R[a, b] * value
-    if rest <= 8.0 * _EPS * (Q[new, new] + Q[base, base] + 2.0 * lost):
+    if rest <= 8.0 * _EPS * (Q[new, new] + Q[base, base]):
         return False
     R[k, k] = 1.0 / np.sqrt(rest)
     R[k, 0] = right * R[k, k]
@@ -144,7 +144,7 @@ def _combine(k, R, column, u):
 
 
 @allocation_free
-def _exchange(Q, lost, S, k, new, R, weights, c):
+def _exchange(Q, S, k, new, R, weights, c):
     """Let a point that depends on S take the place of one of S; the new size, 0 if none can leave.
 
     new = sum c_a S_a up to rounding, so that the objective has no curvature along e_new - c: weight
@@ -162,7 +162,7 @@ def _exchange(Q, lost, S, k, new, R, weights, c):
     _remove(S, k, leaving, R)
     for a in range(leaving, k - 1):
         weights[a] = weights[a + 1]
-    if _append(Q, lost, S, k - 1, new, R, c):
+    if _append(Q, S, k - 1, new, R, c):
         weights[k - 1] = step
         return k
     # still dependent: the same point up to rounding without it
@@ -224,7 +224,7 @@ def _settle(S, k, R, weights, y):
 
 
 @allocation_free
-def _start(Q, lost, S, R, weights, y):
+def _start(Q, S, R, weights, y):
     """A support whose affine minimiser has positive weights, from all points downwards; its size.
 
     Where the weights are spread over most points, as a regulariser makes them, this is already the
@@ -241,7 +241,7 @@ def _start(Q, lost, S, R, weights, y):
     while True:
         k = 0
         for a in range(kept):
-            if _append(Q, lost, S, k, S[a], R, y):
+            if _append(Q, S, k, S[a], R, y):
                 k += 1
         _combine(k, R, 0, y)
         kept = 0
@@ -255,18 +255,17 @@ def _start(Q, lost, S, R, weights, y):
 
 
 @allocation_free
-def wolfe(Q, lost, weights, S, R, y, slopes):
+def wolfe(Q, weights, S, R, y, slopes):
     """Minimise over the simplex for one program with entries of size one.
 
     Args:
-        Q: (M, M), symmetric, such that Q + lost e e' is positive semidefinite.
-        lost: what was subtracted from every entry.
+        Q: (M, M), symmetric positive semidefinite.
         weights: (M,), the solution.
         S, R, y, slopes: workspace (M,) of integers, (M, M), and (M,) twice.
     """
     M = len(weights)
     # weights holds those of the support until the end
-    k = _start(Q, lost, S, R, weights, y)
+    k = _start(Q, S, R, weights, y)
     lowest, idle, refinements = np.inf, 0, 0
     for _ in range(50 * M):
         for j in range(M):
@@ -292,11 +291,11 @@ def wolfe(Q, lost, weights, S, R, y, slopes):
             inside |= S[a] == best
         size = 0
         if idle <= M and not inside:
-            if _append(Q, lost, S, k, best, R, y):
+            if _append(Q, S, k, best, R, y):
                 weights[k] = 0.0
                 size = k + 1
             else:
-                size = _exchange(Q, lost, S, k, best, R, weights, y)
+                size = _exchange(Q, S, k, best, R, weights, y)
         if size > 0:
             k = _settle(S, size, R, weights, y)
         elif refinements < 3 and _refine(S, k, R, weights, slopes, y):
@@ -317,20 +316,20 @@ def solve_batch(Q, weights):
     S, R = np.empty(M, np.int64), np.empty((M, M))
     y, slopes, scaled = np.empty(M), np.empty(M), np.empty((M, M))
     for problem in range(count):
-        size = shortest = Q[problem, 0, 0]
-        for i in range(1, M):
-            size = max(size, Q[problem, i, i])
-            shortest = min(shortest, Q[problem, i, i])
-        # a multiplication would overflow where 1 / size does
-        size = size if size > 0.0 else 1.0
-        # what all entries share moves no weight; without it, descent is seen to more digits
-        for i in range(M):
-            for j in range(M):
-                scaled[i, j] = (Q[problem, i, j] - shortest) / size
         if M == 1:
             weights[problem, 0] = 1.0
-        elif M == 2:
-            first = two(scaled[0, 0], scaled[0, 1], scaled[1, 1])
+            continue
+        if M == 2:
+            first = two(Q[problem, 0, 0], Q[problem, 0, 1], Q[problem, 1, 1])
             weights[problem, 0], weights[problem, 1] = first, 1.0 - first
-        elif M > 3 or not three(scaled, weights[problem]):
-            wolfe(scaled, shortest / size, weights[problem], S, R, y, slopes)
+            continue
+        size = 0.0
+        for i in range(M):
+            size = max(size, Q[problem, i, i])
+        # a multiplication would overflow where 1 / size does
+        size = size if size > 0.0 else 1.0
+        for i in range(M):
+            for j in range(M):
+                scaled[i, j] = Q[problem, i, j] / size
+        if M > 3 or not three(scaled, weights[problem]):
+            wolfe(scaled, weights[problem], S, R, y, slopes)

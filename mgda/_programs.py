@@ -23,34 +23,32 @@ TOLERANCE = 1e-10
 def prepare(G: Array, diagonal: Array, Q: Array) -> bool:
     """Write Q = G + Diag(diagonal) for each of (B, M, M); whether every G may be used.
 
-    G may be used if it is finite, symmetric, and if G + M ``TOLERANCE`` max |G_ii| I is positive
-    definite, by elimination. Q is made symmetric to the last bit.
+    G may be used if it is finite, symmetric and if G + M ``TOLERANCE`` max |G_ii| I has a Cholesky
+    factor. Q is made symmetric to the last bit.
     """
     count, M, _ = G.shape
-    W, usable = np.empty((M, M)), True
+    L, usable = np.empty((M, M)), True
     for p in range(count):
         size = 0.0
         for i in range(M):
             size = max(size, abs(G[p, i, i]))
         usable &= size < np.inf
-        # squares of the smallest gradients have reciprocals that overflow
-        unit = 1.0 / max(size, 1e-300) if size > 0.0 else 1.0
+        shift = M * TOLERANCE * size if size > 0.0 else 1.0
         for i in range(M):
-            W[i, i] = G[p, i, i] * unit + M * TOLERANCE
+            rest = G[p, i, i] + shift
             Q[p, i, i] = G[p, i, i] + diagonal[i]
-            for j in range(i + 1, M):
-                upper, lower = G[p, i, j], G[p, j, i]
-                usable &= abs(upper - lower) <= TOLERANCE * size
-                value = 0.5 * upper + 0.5 * lower
-                W[i, j] = value * unit
+            for j in range(i):
+                lower, upper = G[p, i, j], G[p, j, i]
+                value = 0.5 * lower + 0.5 * upper
+                usable &= abs(lower - upper) <= TOLERANCE * size and abs(value) <= 2.0 * size
                 Q[p, i, j] = Q[p, j, i] = value
-        for a in range(M):
-            usable &= W[a, a] > 0.0
-            inverse = 1.0 / W[a, a]
-            for b in range(a + 1, M):
-                factor = W[a, b] * inverse
-                for c in range(b, M):
-                    W[b, c] -= factor * W[a, c]
+                for a in range(j):
+                    value -= L[i, a] * L[j, a]
+                # the diagonal of L holds reciprocals
+                L[i, j] = value * L[j, j]
+                rest -= L[i, j] * L[i, j]
+            usable &= rest > 0.0
+            L[i, i] = 1.0 / np.sqrt(rest)
     return usable
 
 
