@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 SAME = "same models"
 #: Panels against rounds.
 SHOWN = ("weight", "reward_1", "reward_2")
-LOSS = "(different − same) / gain"
+LOSS = "change of the gain / gain"
 
 
 @dataclass(frozen=True, kw_only=True)
