@@ -79,7 +79,7 @@ LAW = "leading order"
 class DriftBatchConfig(DriftConfig):
     """Batches of 4 to 4 * 2^(doublings), every one the first half of the next; fits from a B on."""
 
-    runs: int = 20
+    runs: int = 16
     doublings: int = 10
     fit_from: float = 500.0
 
@@ -234,7 +234,7 @@ EXPERIMENT = Experiment(
     config_type=DriftBatchConfig,
     profiles={
         "quick": DriftBatchConfig(),
-        "paper": DriftBatchConfig(doublings=12, instances=3, runs=100),
+        "paper": DriftBatchConfig(doublings=12, instances=3, runs=100, per_block=6),
     },
     blocks=DriftBatchConfig.pieces,
     compute=compute,
