@@ -1,0 +1,1 @@
+"""FSLoRA: federated LoRA whose devices train random components of the modules."""

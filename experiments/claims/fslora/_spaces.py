@@ -1,0 +1,58 @@
+"""Instances that the statements of FSLoRA are about: least-squares devices at a point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from experiments.audit import Space, reals, whole_numbers
+from experiments.audit._fields import Field
+from linsys.theory.sketching import Devices
+
+#: Devices, samples of each, and the sizes of W and of its modules.
+SIZES = {"N": (1, 2), "s": (1, 2), "m": (1, 2), "n": (1, 2), "r": (1, 3)}
+_RANGE = (0.1, 10.0)
+FIELDS: dict[str, Field] = {
+    "x": reals("N", "s", "n", magnitude=_RANGE),
+    "d": reals("N", "s", "m", magnitude=_RANGE),
+    "B": reals("m", "r", magnitude=_RANGE),
+    "A": reals("r", "n", magnitude=_RANGE),
+    "k": whole_numbers("N", low=1, high=4),
+}
+MEANING = {
+    "x": "the devices' inputs, a row for each sample",
+    "d": "W0 x - y, a row for each sample",
+    "k": "ranks k_i; more than r is r",
+}
+
+
+def ranks(k: Any, r: int) -> Any:
+    """k_i, cut to r."""
+    return np.minimum(k, r)
+
+
+def _view(*, x: Any, d: Any, B: Any, A: Any, k: Any, **others: Any) -> SimpleNamespace:
+    """``devices``, and the further fields as they are."""
+    devices = Devices(x=x, d=d, B=B, A=A, k=ranks(k, A.shape[-2]))
+    return SimpleNamespace(devices=devices, **others)
+
+
+def least_squares(
+    extra: Mapping[str, Field] | None = None,
+    sizes: Mapping[str, tuple[int, int]] | None = None,
+    view: Callable[..., Any] = _view,
+    **options: Any,
+) -> Space:
+    """Devices with matrix least squares: ``devices``, with further fields; ``sizes`` adds ranges."""
+    meaning = {**MEANING, **options.pop("meaning", {})}
+    return Space(
+        fields={**FIELDS, **(extra or {})},
+        sizes={**SIZES, **(sizes or {})},
+        view=view,
+        batched=True,
+        meaning=meaning,
+        **options,
+    )
