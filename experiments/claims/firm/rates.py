@@ -127,6 +127,8 @@ THM1_CORRECTED = RateClaim(
         _large_batches(1, 1.0),
         _large_batches(8, 1.0),
     ],
+    note="Exponents of one process; the bound itself is firm.thm1_paths. Some term without 1/C is "
+    "needed: the weights' bias leaves one of order B^{-2}, see firm/gap_clients.",
     derivation="firm.thm1_paths in expectation, J_u <= gamma r_max/(1-gamma) and E|xi^j|^2 = "
     "O(1/B). No smoothing, hence no log T; no (24), hence no 1/beta.",
 )
