@@ -267,8 +267,8 @@ def analyse(config: DriftBetaConfig, table: Table) -> Analysis:
                 checks += found[2:] if normalise else found  # (23) is about the raw matrix
                 mean, *band = mean_band(drift[0])
                 law = theories[0].drift(betas)[c]
-                shown = (law > 0.0) & (mean > 0.0)  # not where all clients sit at a vertex
-                known = shown & (theories[0].error(betas) < 0.5)
+                shown = mean > 0.0  # not where all clients sit at a vertex
+                known = (law > 0.0) & (theories[0].error(betas) < 0.5)
                 band = [] if normalise else [end[shown] for end in band]
                 name = f"{form}, {convention}"
                 series.append(Series(name, panel, betas[shown], mean[shown], *band))

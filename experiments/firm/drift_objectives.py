@@ -98,7 +98,7 @@ class DriftObjectivesConfig(DriftConfig):
     B: int = 1024
     runs: int = 16
     draws: int = 60
-    most: int = 256
+    most: int = 512
     most_solved: int = 128
     fit_from: int = 32
 
@@ -348,7 +348,7 @@ EXPERIMENT = Experiment(
     config_type=DriftObjectivesConfig,
     profiles={
         "quick": DriftObjectivesConfig(),
-        "paper": DriftObjectivesConfig(runs=100, draws=300, most=512),
+        "paper": DriftObjectivesConfig(runs=100, draws=300),
     },
     blocks=blocks,
     compute=compute,
