@@ -185,35 +185,66 @@ class SecondStep:
         """All policies that occur."""
         return [self.base, self.centre, *(at.chains for at in self.now)]
 
+    def _outcomes(
+        self, at: Estimate, before: Numbers, eta: Numbers
+    ) -> tuple[Numbers, Numbers, Numbers]:
+        """One transition: probabilities (B, X), gradients (B, X, M, d), weights (B, X, M)."""
+        p = at.law.reshape(len(at.law), -1)
+        g = at.samples.reshape(*p.shape, *at.samples.shape[-2:])
+        share = eta[:, None, None]
+        return p, g, (1 - share) * before[:, None] + share * self._stars(g)
+
+    def _square_of_mean(self, parts: list[tuple[Numbers, Numbers]]) -> Numbers:
+        """E||(1/C) sum_c x^c||^2 of independent x^c, each given by p (B, X) and x (B, X, d)."""
+        means = [(p[..., None] * x).sum(axis=1) for p, x in parts]
+        own = [
+            (p * squared(x)).sum(axis=1) - squared(m)
+            for (p, x), m in zip(parts, means, strict=True)
+        ]
+        total = np.stack(means).sum(axis=0)
+        return np.asarray((np.stack(own).sum(axis=0) + squared(total)) / self.clients**2)
+
     @cached_property
     def error(self) -> Numbers:
-        """E[T_1 | past] with gradients of one transition each, exactly, (B,).
+        """E[T_1 | past] at t = 2 with gradients of one transition each, exactly, (B,).
 
         As lambda_t is the clients' average, gbar - grad H(thetabar) lambda_t is the average of
         independent vectors, one for each client.
         """
-        target = self.centre.direction(self.centre.V, self.centre.occupancy)
-        means, squares = [], []
+        target = self.centre.direction(self.centre.V, self.centre.occupancy)[:, None]
+        parts = []
         for c, at in enumerate(self.now):
-            p = at.law.reshape(len(at.law), -1)
-            g = at.samples.reshape(*p.shape, *at.samples.shape[-2:])
-            eta = self.eta[:, 1:, None]
-            lam = (1 - eta) * self.lam[:, c, None] + eta * self._stars(g)
-            apart = (lam[..., None] * (g - target[:, None])).sum(axis=2)
-            means.append((p[..., None] * apart).sum(axis=1))
-            squares.append((p * squared(apart)).sum(axis=1))
-        own = sum(s - squared(m) for s, m in zip(squares, means, strict=True))
-        return np.asarray(own / self.clients**2 + squared(sum(means) / self.clients))
+            p, g, lam = self._outcomes(at, self.lam[:, c], self.eta[:, 1])
+            parts.append((p, (lam[..., None] * (g - target)).sum(axis=2)))
+        return self._square_of_mean(parts)
+
+    @cached_property
+    def stationarity(self) -> Numbers:
+        """E||grad H(theta_1) lambda_1||^2 with gradients of one transition each, exactly, (B,)."""
+        target = self.base.direction(self.base.V, self.base.occupancy)[:, None]
+        parts = []
+        for at in self.before:
+            p, _, lam = self._outcomes(at, self.start, self.eta[:, 0])
+            parts.append((p, (lam[..., None] * target).sum(axis=2)))
+        return self._square_of_mean(parts)
+
+    def bound(self, estimates: list[Estimate], steps: int) -> Numbers:
+        """The corrected Q_t, so many steps after the aggregation, (B,)."""
+        bias = np.stack([at.bias.max(axis=-1) for at in estimates]).max(axis=0)
+        R = estimates[0].limit
+        reach = steps * smoothness(self.base, self.r_max) * R * self.a
+        M = self.start.shape[-1]
+        return corrected(R, M, self.clients, 1 + 0 * R, bias, reach, self.beta)
 
 
 def eq33_corrected(step: SecondStep) -> Sides:
     """E[T_1 | past] <= the corrected Q_t, for batches of one transition and K = 2."""
-    bias = np.stack([at.bias.max(axis=-1) for at in step.now]).max(axis=0)
-    R = step.now[0].limit
-    one = 1 + 0 * R
-    reach = smoothness(step.base, step.r_max) * R * step.a
-    M = step.start.shape[-1]
-    return step.error, corrected(R, M, step.clients, one, bias, reach, step.beta)
+    return step.error, step.bound(step.now, 1)
+
+
+def theorem(step: SecondStep) -> Sides:
+    """The corrected theorem for T = 1: E||grad H lambda_1||^2 <= 2 r_max / a + Q."""
+    return step.stationarity, 2 * step.r_max / step.a + step.bound(step.before, 0)
 
 
 def eq24(step: SecondStep, known: Printed, size: Numbers) -> Sides:

@@ -44,6 +44,7 @@ RATIO = {
     "firm.eq17_corrected": 0.23,
     "firm.eq27_squared": 0.25,
     "firm.eq33_corrected": 0.055,
+    "firm.eq32_33_corrected": 0.016,
     "firm.trivial_gradient": 0.47,
     "firm.explicit_bound_vacuous": 0.0149,
     "firm.batch_needed": 0.98,

@@ -156,7 +156,7 @@ EQ24 = Claim(
     note="Lemma 9 fails for small gamma, see there. A second slip: Lemma 9 for step i is about "
     "E[.|F_i], (24) needs E[.|F_t] of gradients that F_t already contains. It is not needed, as "
     "firm.eq24_present has the gradients of step t alone. The counterexamples are remote (gamma "
-    "below 1e-6, B above 1e15), for the factor 8 R^3 M^{3/2}/beta hides what Lemma 9 lacks at any "
+    "near 1e-12, B near 2^100), for the factor 8 R^3 M^{3/2}/beta hides what Lemma 9 lacks at any "
     "usual value.",
     corrected="firm.eq24_present",
 )
@@ -473,9 +473,7 @@ EQ32_CORRECTED = Claim(
     id="firm.eq32_corrected",
     source="FIRM, equation (32), corrected",
     text="(1/T) sum ||grad J(thetabar_t) lambda_t||^2 <= (2/(T a)) top (1 + sum_{t=2}^T eta_t) + "
-    "(1/T) sum Q_t, if Q_t is at least T_1 and no J^j varies by more than top. With H for J, top = "
-    "r_max, and Q_t of firm.eq33_corrected this is the corrected Theorem 1: (1/T) sum E||grad "
-    "H(thetabar_t) lambda_t||^2 <= (2 r_max/(T a)) (1 + sum_{t=2}^T eta_t) + Q for a <= 1/L_H.",
+    "(1/T) sum Q_t, if Q_t is at least T_1 and no J^j varies by more than top.",
     latex=r"\frac1T\sum_t\|\nabla J(\bar\theta_t)\lambda_t\|^2\le\frac{2\,{\rm top}}{T\alpha}"
     r"\Big(1+\sum_{t=2}^T\eta_t\Big)+\frac1T\sum_t\mathcal Q_t",
     kind="upper",
@@ -483,4 +481,20 @@ EQ32_CORRECTED = Claim(
     measure=lambda s: ascent.eq32_corrected(s.path, s.eta),
     derivation="firm.eq31_corrected and firm.lemma10_corrected; (30) holds given F_t, and its mean "
     "is taken over all of the past.",
+)
+THEOREM = Claim(
+    id="firm.eq32_33_corrected",
+    source="FIRM, Theorem 1 in its explicit form, (32) with (33), corrected",
+    text="For independent restarted transitions, H = (1 - gamma) J/gamma, lambda_t the clients' "
+    "average and a <= 1/L_H: (1/T) sum E||grad H(thetabar_t) lambda_t||^2 <= (2 r_max/(T a)) (1 + "
+    "sum_{t=2}^T eta_t) + Q, Q that of firm.eq33_corrected. Here T = B = 1.",
+    latex=r"\frac1T\sum_t\mathbb E\|\nabla H(\bar\theta_t)\lambda_t\|^2\le\frac{2r_{\max}}{T\alpha}"
+    r"\Big(1+\sum_{t=2}^T\eta_t\Big)+\mathcal Q",
+    kind="upper",
+    space=period({}, clients=(1, 2)),
+    measure=lambda s: assembly.theorem(s.step),
+    derivation="firm.eq32_corrected for H, which is in [0, r_max], and firm.eq33_corrected. Any "
+    "beta, also 0, gives log T/(a T) + M/B + zeta + eps + M a^2 K^2, eps the critics' mean square "
+    "error: no product a K/(beta sqrt B), and 1/(C B) only for the noise of the gradients. Runs of "
+    "two steps with all their outcomes are among the tests.",
 )
