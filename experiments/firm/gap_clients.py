@@ -115,8 +115,10 @@ def analyse(config: GapClientsConfig, table: Table) -> Analysis:
                 checks.append(rate_check(f"{title}: as stated", STATED, measured, **options))
         checks += in_step(config, f"{SMOOTHED}, in a{where}", gaps, laws)
     plain = laws[PLAIN][-1]
+    left_out = max(law.remainder for curve in laws.values() for law in curve)
     notes = [
-        f"intervals over {config.replicates} replicates; tolerances are the law's remainder",
+        f"intervals over {config.replicates} replicates; tolerances follow from the law's "
+        f"remainder, {left_out:.2f} at most",
         f"at C = {config.counts[-1]}, {PLAIN} owes {plain.theta / plain.total:.0%} of its floor to "
         f"theta, {plain.weights / plain.total:.0%} to the noise of the weights, "
         f"{plain.bias / plain.total:.0%} to their bias",
