@@ -21,9 +21,12 @@ The theorem follows by (30), averaging, and the corrected Lemma 10: for a <= 1 /
     (1/T) sum_t E||grad H(thetabar_t) lambda_t||^2
         <= (2 r_max / (T a)) (1 + sum_{t=2}^T eta_t) + 4 (noise + bias + disagreement + drift).
 
+Critics are fixed here. Random ones that do not depend on the batch make b random, with E b^2 <=
+C_psi^2 gamma (sqrt(zeta) + sqrt(eps))^2 if E max ||w_* - w||^2 <= eps.
+
 >>> import numpy as np
 >>> one, none = np.ones(1), np.zeros(1)
->>> corrected(R=one, M=2, clients=1, size=100 * one, bias=none, moved=none, beta=one).tolist()
+>>> corrected(R=one, M=2, clients=1, size=100 * one, bias=none, reach=none, beta=one).tolist()
 [0.08]
 """
 
@@ -88,20 +91,16 @@ def corrected(
     clients: int,
     size: Numbers,
     bias: Numbers,
-    moved: Numbers,
+    reach: Numbers,
     beta: Numbers,
-    drift: int = 1,
 ) -> Numbers:
-    """The corrected Q_t, see the module's text; ``moved`` is L_H R a s, and ``bias`` b.
-
-    With ``drift`` = 0, of T_{1,1} alone, which has three terms and no factor for a fourth.
-    """
+    """The corrected Q_t, see the module's text; ``reach`` is L_H R a s, and ``bias`` b."""
     others = 1 - (1 + 0 * R) / clients
-    linear = R * np.sqrt(2 * M / size) + 2 * bias + 2 * moved
-    square = others * M * (R**2 / size + 2 * (bias + moved) ** 2)
+    linear = R * np.sqrt(2 * M / size) + 2 * bias + 2 * reach
+    square = others * M * (R**2 / size + 2 * (bias + reach) ** 2)
     apart = others * np.minimum(4 * R**3 * M / beta * linear, square)
-    parts = M * R**2 / (clients * size) + bias**2 + apart + drift * moved**2
-    return np.asarray((3 + drift) * parts)
+    parts = M * R**2 / (clients * size) + bias**2 + apart + reach**2
+    return np.asarray(4 * parts)
 
 
 @dataclass(frozen=True, eq=False)

@@ -247,11 +247,11 @@ def test_corrected_terms_add_up() -> None:
     terms = {"R": 2 * one, "M": 3, "clients": 4, "size": 5 * one, "beta": 1e-9 * one}
     square = 0.75**2 * 3 * (4 / 5 + 2 * (0.1 + 0.2) ** 2)
     total = 4 * (3 * 4 / 20 + 0.01 + square + 0.04)
-    found = assembly.corrected(bias=0.1 * one, moved=0.2 * one, **terms)
+    found = assembly.corrected(bias=0.1 * one, reach=0.2 * one, **terms)
     assert found[0] == pytest.approx(total, rel=1e-14)
     terms["beta"] = 1e6 * one
     linear = 0.75 * 4 * 8 * 3 / 1e6 * (2 * np.sqrt(6 / 5) + 0.2 + 0.4)
-    found = assembly.corrected(bias=0.1 * one, moved=0.2 * one, **terms)
+    found = assembly.corrected(bias=0.1 * one, reach=0.2 * one, **terms)
     assert found[0] == pytest.approx(4 * (0.6 + 0.01 + linear + 0.04), rel=1e-14)
 
 
@@ -346,7 +346,7 @@ def test_corrected_theorem_on_an_exact_run(seed: int, K: int) -> None:
         clients=2,
         size=np.ones(1),
         bias=np.array([np.concatenate(bias).max()]),
-        moved=L * R * a * (K - 1),
+        reach=L * R * a * (K - 1),
         beta=np.array([beta]),
     )
     assert error <= Q[0]
