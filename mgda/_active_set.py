@@ -25,13 +25,13 @@ _EPS = np.finfo(np.float64).eps
 
 
 def allocation_free(function):
-    """Compile without numba's memory manager: no allocation compiles, no array is counted.
+    """Compile into its callers and without numba's memory manager: no allocation would compile.
 
-    numba counts the references to every array that is handed over, which takes as long as all the
-    arithmetic of a small program.
+    The memory manager counts the references to every array that is handed over, which takes as
+    long as all the arithmetic of a small program.
     """
     dispatcher = compiled(function)
-    dispatcher.targetoptions["_nrt"] = False
+    dispatcher.targetoptions |= {"_nrt": False, "forceinline": True}
     return dispatcher
 
 

@@ -6,8 +6,10 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from numba.core.errors import TypingError
 
 from experiments.benchmarks._hard_programs import FAMILIES, SHARES, worst_residuals
+from mgda._active_set import allocation_free, wolfe
 from mgda.simplex import ACCURACY, gram, kkt_residual, min_norm, simplex_qp
 
 PROMISED = 1e-12
@@ -189,3 +191,13 @@ def test_gram_matrices_may_carry_rounding(rounding):
     exact = simplex_qp(G)
     size = np.abs(G).max(axis=(1, 2))
     assert (np.abs(found.objective - exact.objective) <= 4 * rounding * size).all()
+
+
+def allocating(count):
+    return np.empty(count).sum()
+
+
+def test_what_solves_one_program_cannot_allocate():
+    with pytest.raises(TypingError, match="empty"):
+        allocation_free(allocating)(3)
+    assert wolfe.targetoptions == allocation_free(allocating).targetoptions
