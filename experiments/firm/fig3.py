@@ -97,9 +97,9 @@ def pareto_front(momdp: MOMDP) -> Values:
     [[0.0, 1.0], [0.8, 0.8], [1.0, 0.0]]
     """
     # the ends: the best of one objective, and among those the best of the other
-    ends = [optimum(momdp, w) for w in ((1e-6, 1.0), (1.0, 1e-6))]
+    first, last = (optimum(momdp, w) for w in ((1e-6, 1.0), (1.0, 1e-6)))
     # one policy may be best for both
-    found, left = [ends[0]], [] if np.array_equal(*ends) else [ends[1]]
+    found, left = [first], [] if np.array_equal(first, last) else [last]
     while left:
         a, b = found[-1], left[-1]
         normal = np.array([a[1] - b[1], b[0] - a[0]])
