@@ -106,7 +106,7 @@ class AlignmentConfig(ProcessConfig):
         if self.objectives != 2:
             raise InputError(f"`objectives` must be 2 in the figures; found {self.objectives}")
         whole("instances", self.instances, low=3)
-        for name, low in (("rounds", 2), ("K", 1), ("N", 1), ("D", 1)):
+        for name, low in (("rounds", 4), ("K", 1), ("N", 1), ("D", 1)):
             whole(name, getattr(self, name), low=low)
         for name in ("alpha", "critic_step", "half_life"):
             number(name, getattr(self, name), low=0.0, low_open=True)

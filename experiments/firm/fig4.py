@@ -97,7 +97,7 @@ class Fig4Config(AlignmentConfig):
 
 def arm(level: float) -> str:
     """The name of one heterogeneous setting."""
-    return f"different models ({level:.0%} of pairs)"
+    return f"different models ({100 * level:g}% of pairs)"
 
 
 def compute(config: Fig4Config, block: Block, context: Context) -> Columns:
@@ -167,9 +167,9 @@ def _notes(config: Fig4Config, table: Table, agreement: dict[str, float]) -> lis
         weights = weights_match(table, name, SAME)
         changes = [advantage(table, column, name, SAME).value for column in OBJECTIVES]
         found.append(
-            f"correlation {agreement[name]:.2f} of the models ({level:.0%} of pairs judged anew): "
-            f"helpfulness {changes[0]:+.0%}, harmlessness {changes[1]:+.0%} of the gain, weights "
-            f"{weights.measured:.2f} deviations of a run apart"
+            f"correlation {agreement[name]:.2f} of the models ({100 * level:g}% of pairs judged "
+            f"anew): helpfulness {changes[0]:+.0%}, harmlessness {changes[1]:+.0%} of the gain, "
+            f"weights {weights.measured:.2f} deviations of a run apart"
         )
     return [
         *found,

@@ -417,6 +417,7 @@ def test_firm_is_run_as_in_the_experiments() -> None:
         (fig1.Fig1Config, {"objectives": 3}, "`objectives` must be 2"),
         (fig1.Fig1Config, {"instances": 2}, "`instances`"),
         (fig1.Fig1Config, {"half_life": 0.0}, "`half_life`"),
+        (fig1.Fig1Config, {"rounds": 3}, "`rounds`"),
         (fig2.Fig2Config, {"clients": 3}, "`clients` must be 2"),
         (fig2.Fig2Config, {"beta": 0.0}, "`beta`"),
         (fig3.Fig3Config, {"preferences": (0.5, 0.2)}, "`preferences` must be at least 2 incr"),
