@@ -38,9 +38,11 @@ EQ17 = Claim(
     "the factor gamma/(1-gamma) of grad J and averages over d_pi, not over the discounted "
     "occupancy. C_psi = 1 is assumed silently. And (16) needs lambda_t to be known before step t, "
     "while F.1.2 and Lemma 10 take the clients' average, which is made of the gradients of step "
-    "t: then all M noises have to be bounded at once, a factor M of the term in 1/(C B). As it "
-    "stands the left side of Theorem 1 has an error that neither B nor features remove.",
+    "t: then all M noises have to be bounded at once, a factor M of the term in 1/(C B), see "
+    "firm.eq16_corrected. As it stands the left side of Theorem 1 has an error that neither B nor "
+    "features remove.",
     corrected="firm.eq17_corrected",
+    main=True,
 )
 EQ17_CORRECTED = Claim(
     id="firm.eq17_corrected",
@@ -306,10 +308,11 @@ EQ33_CORRECTED = Claim(
     space=period({}, clients=(1, 2)),
     measure=lambda s: assembly.eq33_corrected(s.step),
     derivation="gbar - grad H(thetabar) lambda_t is a sum of four vectors. Noise, weighed with "
-    "lambda_t: E max_j ||.||^2 <= sum_j R^2/(C B). Bias: firm.restarted_bias. Disagreement: "
-    "firm.eq24_present, or firm.drift_of_pairs, with the second moments of firm.lemma9_corrected. "
-    "Drift: firm.eq26_sharper. The second entry of the minimum needs no beta: the theorem holds "
-    "for beta = 0, with 1/B and not 1/sqrt(B), and without the product a K/(beta sqrt B).",
+    "lambda_t: firm.eq16_corrected, each variance at most R^2/B. Bias: firm.restarted_bias. "
+    "Disagreement: firm.eq24_present, or firm.drift_of_pairs, with the second moments of "
+    "firm.lemma9_corrected. Drift: firm.eq26_sharper. The second entry of the minimum needs no "
+    "beta: the theorem holds for beta = 0, with 1/B and not 1/sqrt(B), and without the product a "
+    "K/(beta sqrt B).",
 )
 
 # From one step to the sum over time, (28) to (32).

@@ -145,8 +145,9 @@ LEMMA9 = Claim(
     "tabular exact critics. The corrected lemma is about grad H, for which (24) and Theorem 1 can "
     "be stated.",
     corrected="firm.lemma9_corrected",
+    main=True,
 )
-EQ53 = replace(LEMMA9, id="firm.eq53", source="FIRM, equation (53)")
+EQ53 = replace(LEMMA9, id="firm.eq53", source="FIRM, equation (53)", main=False)
 LEMMA9_CORRECTED = Claim(
     id="firm.lemma9_corrected",
     source="FIRM, Lemma 9 and equation (53), corrected",
