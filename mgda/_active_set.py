@@ -175,32 +175,6 @@ def _exchange(Q, S, k, new, R, weights, c):
 
 
 @allocation_free
-def _refine(S, k, R, weights, slopes, u):
-    """One step of iterative refinement of the weights on S; False where it would leave S."""
-    for a in range(1, k):
-        u[a] = slopes[S[0]] - slopes[S[a]]
-    for a in range(1, k):
-        u[a] *= R[a, a]
-        for b in range(a + 1, k):
-            u[b] -= R[a, b] * u[a]
-    first = weights[0]
-    for a in range(k - 1, 0, -1):
-        for b in range(k - 1, a, -1):
-            u[a] -= R[a, b] * u[b]
-        u[a] *= R[a, a]
-        first -= u[a]
-    if first <= 0.0:
-        return False
-    for a in range(1, k):
-        if weights[a] + u[a] <= 0.0:
-            return False
-    weights[0] = first
-    for a in range(1, k):
-        weights[a] += u[a]
-    return True
-
-
-@allocation_free
 def _settle(S, k, R, weights, y):
     """Minor steps: move to the affine minimiser, dropping points on the way; the new size of S."""
     while True:
@@ -266,7 +240,7 @@ def wolfe(Q, weights, S, R, y, slopes):
     M = len(weights)
     # weights holds those of the support until the end
     k = _start(Q, S, R, weights, y)
-    lowest, idle, refinements = np.inf, 0, 0
+    lowest, idle = np.inf, 0
     for _ in range(50 * M):
         for j in range(M):
             slopes[j] = weights[0] * Q[S[0], j]
@@ -286,22 +260,19 @@ def wolfe(Q, weights, S, R, y, slopes):
         # rounding long before theirs does
         idle = 0 if value < lowest else idle + 1
         lowest = min(lowest, value)
-        inside = False
-        for a in range(k):
-            inside |= S[a] == best
-        size = 0
-        if idle <= M and not inside:
-            if _append(Q, S, k, best, R, y):
-                weights[k] = 0.0
-                size = k + 1
-            else:
-                size = _exchange(Q, S, k, best, R, weights, y)
-        if size > 0:
-            k = _settle(S, size, R, weights, y)
-        elif refinements < 3 and _refine(S, k, R, weights, slopes, y):
-            refinements += 1
-        else:
+        settled = idle > M
+        for a in range(k):  # a slope that rounding keeps from the others on the support
+            settled |= S[a] == best
+        if settled:
             break
+        if _append(Q, S, k, best, R, y):
+            weights[k] = 0.0
+            size = k + 1
+        else:
+            size = _exchange(Q, S, k, best, R, weights, y)
+        if size == 0:
+            break
+        k = _settle(S, size, R, weights, y)
     for a in range(k):
         y[a] = weights[a]
     weights[:] = 0.0

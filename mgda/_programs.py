@@ -70,8 +70,7 @@ def certify(Q: Array, weights: Array, objective: Array, residual: Array) -> None
             size = max(size, Q[p, i, i])
         worst = 0.0
         for i in range(M):
-            gap = slopes[i] - value
-            worst = max(worst, -gap, abs(weights[p, i] * gap))
+            worst = max(worst, value - slopes[i])
         worst /= size if size > 0.0 else 1.0
         objective[p] = value
         # a comparison with NaN would hide it

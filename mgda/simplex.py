@@ -154,8 +154,9 @@ def _gradients(value: Any) -> Any:
         array = value if hasattr(value, "shape") else np.asarray(value)
         xp = array_namespace(array)
     except (TypeError, ValueError):
-        found = " ".join(f"{value!r:.80}".split())
-        raise InputError(f"`gradients` must be an array (..., d, M); found {found}") from None
+        raise InputError(
+            f"`gradients` must be an array (..., d, M); found {_shown(value)}"
+        ) from None
     if not xp.isdtype(array.dtype, ("real floating", "integral")):
         raise InputError(f"`gradients` must hold real numbers; found dtype {array.dtype}")
     if array.ndim < 2 or 0 in array.shape:
@@ -213,10 +214,11 @@ def regulariser(M: int, beta: float = 0.0, preference: ArrayLike | None = None) 
 def kkt_residual(Q: ArrayLike, weights: ArrayLike) -> Array:
     """Violation of optimality of ``weights`` (..., M) for Q (..., M, M), relative to max |Q|.
 
-    With s = Q lambda and v = lambda' s, the optimum of the convex program is where s_j >= v for
-    all j and lambda_j (s_j - v) = 0; the residual is the largest violation of either, of lambda >=
-    0 and of sum lambda = 1. By convexity, lambda' Q lambda exceeds the optimum by at most twice
-    max |Q| times it. The largest entry of a positive semidefinite matrix is on its diagonal.
+    With s = Q lambda and v = lambda' s, the optimum of the convex program is where s_j >= v for all
+    j; the residual is the largest violation of it, of lambda >= 0 and of sum lambda = 1. It bounds
+    complementarity as well: the lambda_j (s_j - v) sum to zero. By convexity, lambda' Q lambda
+    exceeds the optimum by at most twice max |Q| times the residual. The largest entry of a positive
+    semidefinite matrix is on its diagonal.
 
     >>> float(kkt_residual([[1.0, 0.0], [0.0, 1.0]], [1.0, 0.0]))
     1.0
@@ -241,11 +243,17 @@ def _matrices(name: str, value: ArrayLike) -> Array:
     except ValueError:  # nested lists of different lengths
         raw = np.asarray(None)
     if raw.dtype.kind not in "iuf":
-        found = " ".join(f"{value!r:.80}".split())
-        raise InputError(f"`{name}` must be an array (..., M, M) of real numbers; found {found}")
+        raise InputError(
+            f"`{name}` must be an array (..., M, M) of real numbers; found {_shown(value)}"
+        )
     if raw.ndim < 2 or raw.shape[-1] != raw.shape[-2] or raw.shape[-1] == 0:
         raise InputError(f"`{name}` must have shape (..., M, M); found {raw.shape}")
     return np.asarray(raw, dtype=np.float64)
+
+
+def _shown(value: Any) -> str:
+    """The beginning of what was passed in, on one line."""
+    return " ".join(f"{value!r:.80}".split())
 
 
 def _refuse(G: Array) -> None:

@@ -6,6 +6,7 @@ beta after normalisation by the trace, and preferences of every size.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -43,6 +44,13 @@ def nearly_identical(rng: Generator, count: int, M: int) -> Array:
     """One gradient for all, and differences from 1e-15 to 1e-1 of it."""
     common = rng.standard_normal((count, M, 1))
     return common + powers(rng, -15, -1, count, 1, 1) * rng.standard_normal((count, M, M))
+
+
+def clusters(rng: Generator, count: int, M: int) -> Array:
+    """A few gradients, each in several versions that differ by 1e-12 to 1e-4 of it."""
+    centres = rng.standard_normal((count, M, (M + 2) // 3))
+    A = np.repeat(centres, 3, axis=2)[:, :, :M]
+    return A + powers(rng, -12, -4, count, 1, 1) * rng.standard_normal(A.shape)
 
 
 def common_face(rng: Generator, count: int, M: int) -> Array:
@@ -93,6 +101,7 @@ FAMILIES: dict[str, Callable[[Generator, int, int], Array]] = {
     "generic": generic,
     "low rank": low_rank,
     "nearly identical": nearly_identical,
+    "clusters": clusters,
     "common face": common_face,
     "collinear": collinear,
     "opposite": opposite,
@@ -116,11 +125,11 @@ def solved(rng: Generator, A: Array) -> SimplexSolution:
 
 
 def draws(total: int, seed: int = 0) -> Iterator[tuple[str, int, SimplexSolution]]:
-    """``total`` programs, solved: family, M and a batch of solutions."""
+    """At least ``total`` programs, solved: family, M and a batch of solutions."""
     rng = np.random.default_rng(seed)
     for M, share in SHARES.items():
         for name, family in FAMILIES.items():
-            left = round(total * share / len(FAMILIES))
+            left = math.ceil(total * share / len(FAMILIES))
             # at least eight batches, so that every regulariser has its turn
             step = max(1, min(left // 8, _BATCH // (2 * M * M)))
             while left > 0:

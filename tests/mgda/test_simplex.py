@@ -118,6 +118,7 @@ EYE = np.eye(2)
         (lambda: simplex_qp([[1.0, 0.5], [0.2, 1.0]]), "`G` must be symmetric"),
         (lambda: simplex_qp([[1.0, 2.0], [2.0, 1.0]]), "`G` must be positive semidefinite"),
         (lambda: simplex_qp([[0.0, 1.0], [1.0, 0.0]]), "`G` must be positive semidefinite"),
+        (lambda: simplex_qp([[0.0, 1e-200], [1e-200, 0.0]]), "`G` must be positive semidefinite"),
         (lambda: simplex_qp([[-1.0]]), "`G` must be positive semidefinite"),
         (lambda: simplex_qp(-1e-300 * EYE), "`G` must be positive semidefinite"),
         (lambda: simplex_qp(np.stack([EYE, EYE, -EYE])), "`G` must be positive semidefinite"),

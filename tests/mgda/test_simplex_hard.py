@@ -31,7 +31,7 @@ def test_the_promise_is_the_documented_one():
 
 def test_certificates_of_every_family():
     programs, worst = worst_residuals(20_000)
-    assert programs == 20_000
+    assert programs >= 20_000
     assert worst.keys() == FAMILIES.keys()
     assert max(worst.values()) <= PROMISED
 
@@ -39,7 +39,7 @@ def test_certificates_of_every_family():
 @pytest.mark.slow
 def test_certificates_of_a_million_programs():
     programs, worst = worst_residuals(1_000_000, seed=1)
-    assert programs == 1_000_000
+    assert programs >= 1_000_000
     assert max(worst.values()) <= PROMISED
 
 
@@ -122,6 +122,21 @@ def test_scales_beside_each_other_in_one_batch():
     np.testing.assert_allclose(with_beta[:2], 0.25)  # the gradients vanish beside beta
     np.testing.assert_allclose(with_beta[3:], one.weights[3:], rtol=1e-12)
     np.testing.assert_allclose(with_beta[2], min_norm(A[2], beta=1.0).weights, rtol=1e-12)
+    np.testing.assert_allclose(min_norm(1e-200 * A, beta=1.0).weights, 0.25, rtol=1e-14)
+
+
+@pytest.mark.parametrize("M", [2, 3, 4, 7])
+def test_short_gradients_beside_long_ones_share_the_weight_exactly(M):
+    rng = np.random.default_rng(M)
+    for _ in range(20):
+        squares = 10.0 ** rng.uniform(-18, 0, size=M)
+        squares[: M // 2] *= 1e-18
+        rng.shuffle(squares)
+        # orthogonal: lambda_j is proportional to 1 / ||g_j||^2
+        expected = (1 / squares) / (1 / squares).sum()
+        found = simplex_qp(np.diag(squares))
+        assert abs(found.objective * (1 / squares).sum() - 1) <= 1e-12
+        np.testing.assert_allclose(found.weights, expected, atol=1e-12)
 
 
 def test_matrices_of_extreme_scale():
@@ -186,11 +201,13 @@ def test_a_batch_allocates_its_result_and_one_piece(options):
 def test_gram_matrices_may_carry_rounding(rounding):
     rng = np.random.default_rng(6)
     G = gram(rng.standard_normal((200, 3, 6)))  # rank 3
-    noise = rounding * rng.uniform(-1, 1, size=G.shape) * np.abs(G).max(axis=(1, 2))[:, None, None]
-    found = simplex_qp(G + noise)
-    exact = simplex_qp(G)
     size = np.abs(G).max(axis=(1, 2))
-    assert (np.abs(found.objective - exact.objective) <= 4 * rounding * size).all()
+    noisy = G + rounding * size[:, None, None] * rng.uniform(-1, 1, size=G.shape)
+    found = simplex_qp(noisy)
+    # lambda' G lambda knows the symmetric part alone, and moves by the noise at most
+    value = np.einsum("bi,bij,bj->b", found.weights, noisy, found.weights)
+    np.testing.assert_allclose(found.objective / size, value / size, atol=1e-15)
+    assert (np.abs(found.objective - simplex_qp(G).objective) <= 4 * rounding * size).all()
 
 
 def allocating(count):
