@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from experiments._intervals import paired_ratio
 from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
 from experiments._plots import curves, legend, panels
 from experiments._rates import mean_band
@@ -48,7 +49,6 @@ from experiments.affpcl._synthetic import (
     check_levels,
     describe,
     matches,
-    paired_ratio,
     true_levels,
     understated,
 )

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments._intervals import exponential, largest_mean, mean_interval, paired_ratio
 from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
 from experiments._plots import panels
 from experiments._rates import below
@@ -39,11 +40,7 @@ from experiments.affpcl._synthetic import (
     SyntheticConfig,
     Values,
     check_levels,
-    exponential,
-    largest_mean,
     matches,
-    mean_interval,
-    paired_ratio,
     true_levels,
 )
 from linsys.algorithms import AffPCL, FedAvg, Independent

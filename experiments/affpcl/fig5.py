@@ -39,21 +39,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments._intervals import Ratio, exponential, largest_mean, mean_interval, paired_ratio
 from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
 from experiments._plots import LOOKS, panels
 from experiments._rates import Interval, above, at_least, at_most, rate_check
 from experiments._table import Table, long_table
-from experiments.affpcl._synthetic import (
-    Ratio,
-    SyntheticConfig,
-    Values,
-    check_levels,
-    exponential,
-    largest_mean,
-    mean_interval,
-    paired_ratio,
-    true_levels,
-)
+from experiments.affpcl._synthetic import SyntheticConfig, Values, check_levels, true_levels
 from linsys import InputError
 from linsys._validate import whole
 from linsys.algorithms import AffPCL

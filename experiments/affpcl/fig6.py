@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from experiments._intervals import paired_ratio
 from experiments._model import Analysis, Block, Columns, Context, Experiment, Series
 from experiments._plots import curves, legend, panels
 from experiments._rates import mean_band
@@ -38,7 +39,6 @@ from experiments.affpcl._synthetic import (
     at_most,
     below,
     describe,
-    paired_ratio,
     true_levels,
     understated,
 )

@@ -36,11 +36,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from experiments import _rates
+from experiments._intervals import mean_interval
 from experiments._model import Analysis, Block, Check, Series
 from experiments._plots import curves, legend, panels
 from experiments._rates import Interval, mean_band
 from experiments._table import Column, Table, long_table
-from experiments.affpcl._synthetic import mean_interval
 from experiments.firm._systems import ProcessConfig
 from linsys import InputError
 from linsys._validate import number, whole

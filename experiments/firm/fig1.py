@@ -39,9 +39,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments import _rates
+from experiments._intervals import mean_interval, paired_ratio
 from experiments._model import Analysis, Block, Columns, Context, Experiment, Series
 from experiments._table import Table
-from experiments.affpcl._synthetic import mean_interval, paired_ratio
 from experiments.firm._alignment import (
     MATCH,
     OBJECTIVES,

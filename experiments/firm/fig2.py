@@ -44,10 +44,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments import _rates
+from experiments._intervals import paired_ratio
 from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
 from experiments._plots import curve, legend, panels
 from experiments._table import Table, long_table
-from experiments.affpcl._synthetic import paired_ratio
 from experiments.firm._alignment import (
     OBJECTIVES,
     AlignmentConfig,

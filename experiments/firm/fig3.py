@@ -34,11 +34,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments import _rates
+from experiments._intervals import largest_mean, paired_ratio
 from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
 from experiments._plots import curve, legend, panels
 from experiments._rates import Interval, mean_band
 from experiments._table import Table
-from experiments.affpcl._synthetic import largest_mean, paired_ratio
 from experiments.firm._alignment import (
     OBJECTIVES,
     AlignmentConfig,

@@ -31,9 +31,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from experiments import _rates
+from experiments._intervals import mean_interval, paired_ratio
 from experiments._model import Analysis, Block, Columns, Context, Experiment
 from experiments._table import Table
-from experiments.affpcl._synthetic import mean_interval, paired_ratio
 from experiments.firm._alignment import (
     AlignmentConfig,
     Arms,

@@ -25,9 +25,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from experiments import _rates
+from experiments._intervals import paired_ratio
 from experiments._model import Analysis, Block, Columns, Context, Experiment
 from experiments._table import Table
-from experiments.affpcl._synthetic import paired_ratio
 from experiments.firm._alignment import (
     MATCH,
     OBJECTIVES,

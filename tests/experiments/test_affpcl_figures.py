@@ -12,22 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments._intervals import Ratio, largest_mean, mean_interval, paired_ratio
 from experiments._model import Analysis, Check, Config, Context, Experiment
 from experiments._plots import save, style
 from experiments._runner import run
 from experiments._store import Store
 from experiments._table import Table, long_table
 from experiments.affpcl import fig1, fig4, fig5, fig6, variance_regime
-from experiments.affpcl._synthetic import (
-    Ratio,
-    at_most,
-    below,
-    largest_mean,
-    matches,
-    mean_interval,
-    paired_ratio,
-    understated,
-)
+from experiments.affpcl._synthetic import at_most, below, matches, understated
 from linsys import InputError
 from linsys.heterogeneity import chi2_agent, delta_env, delta_env_agent, delta_obj, lambda_agent, nu
 from linsys.moments import exact_moments
