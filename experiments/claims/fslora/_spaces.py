@@ -46,7 +46,7 @@ def least_squares(
     view: Callable[..., Any] = _view,
     **options: Any,
 ) -> Space:
-    """Devices with matrix least squares: ``devices``, with further fields; ``sizes`` adds ranges."""
+    """Least-squares devices: ``devices``, with further fields; ``sizes`` replaces ranges."""
     meaning = {**MEANING, **options.pop("meaning", {})}
     return Space(
         fields={**FIELDS, **(extra or {})},
@@ -56,3 +56,21 @@ def least_squares(
         meaning=meaning,
         **options,
     )
+
+
+#: A direction, or the difference of two points.
+DIRECTION = {"U": reals("m", "r", magnitude=_RANGE), "V": reals("r", "n", magnitude=_RANGE)}
+DIRECTIONS = {"U": "the B part of a direction", "V": "its A part"}
+
+
+def _pair(*, U: Any, k: Any, **others: Any) -> SimpleNamespace:
+    return SimpleNamespace(U=U, k=ranks(k, U.shape[-1]), **others)
+
+
+AFFINE = Space(
+    fields={"C": reals("m", "n"), **DIRECTION, "k": whole_numbers(low=1, high=4)},
+    sizes={"m": (1, 2), "n": (1, 2), "r": (1, 4)},
+    view=_pair,
+    batched=True,
+    meaning={**DIRECTIONS, "k": "k; more than r is r"},
+)

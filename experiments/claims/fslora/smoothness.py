@@ -1,0 +1,298 @@
+"""FSLoRA, Assumptions 4.1 and 4.2, and the ranks in Theorem 4.4."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from experiments.audit import Claim, Space, positive, reals, whole_numbers
+from experiments.claims.fslora._spaces import (
+    AFFINE,
+    DIRECTION,
+    DIRECTIONS,
+    MEANING,
+    least_squares,
+    ranks,
+)
+from linsys.theory import sketching_hessians as hessians
+from linsys.theory import sketching_smoothness as at
+from linsys.theory.sketching import Devices
+
+_RANGE = (0.1, 10.0)
+_ONE = {"N": (1, 1)}
+POINTS = least_squares(DIRECTION, meaning=DIRECTIONS)
+#: Constants that a reader might hope for.
+CONSTANT = positive(low=0.01, high=1e4)
+BOUNDED = least_squares({"L": CONSTANT}, _ONE)
+VARIANCES = least_squares({"sigma_s": CONSTANT, "sigma_g": CONSTANT}, _ONE)
+FAR = least_squares(
+    {"L": CONSTANT},
+    _ONE,
+    given={"BA is not zero on all inputs": lambda s: _seen(s.devices) > 1e-6},
+)
+
+
+def _seen(devices: Devices) -> Any:
+    """||BA x||^2 of the first device."""
+    P = devices.B @ devices.A
+    return (P @ devices.M[:, 0] * P).sum(axis=(-2, -1))
+
+
+def _one_component(*, x: Any, d: Any, B: Any, A: Any, k: Any, **others: Any) -> SimpleNamespace:
+    """The same with all components but the first one zero, and k < r."""
+    first = np.arange(A.shape[-2]) == 0
+    B, A = np.where(first, B, 0 * B), np.where(first[:, None], A, 0 * A)
+    devices = Devices(x=x, d=d, B=B, A=A, k=ranks(k, A.shape[-2] - 1))
+    return SimpleNamespace(devices=devices, **others)
+
+
+_SINGLE: dict[str, Any] = {
+    "sizes": {**_ONE, "r": (2, 4)},
+    "view": _one_component,
+    "meaning": {**MEANING, "k": "k; more than r - 1 is r - 1", "B": "B, used in its first column"},
+}
+SINGLE = least_squares(**_SINGLE)
+SINGLE_FAR = least_squares(
+    {"sigma": CONSTANT},
+    given={"BA is not zero on all inputs": lambda s: _seen(s.devices) > 1e-6},
+    **_SINGLE,
+)
+
+
+LOGISTIC = Space(
+    fields={
+        "x": reals("s", "n", magnitude=_RANGE),
+        "d": reals("s", "m", magnitude=_RANGE),
+        "B": reals("m", "r"),
+        "A": reals("r", "n"),
+        "change": reals("r", "n"),
+        "scale": positive(low=1.0, high=1000.0),
+    },
+    sizes={"s": (1, 2), "m": (1, 2), "n": (1, 2), "r": (1, 2)},
+    batched=True,
+    meaning={"d": "W0 x", "change": "E", "scale": "s"},
+)
+
+
+def _larger(
+    *, r: Any, k: Any, more: Any, data: Any, sketch: Any, apart: Any, T: Any, H: Any, **others: Any
+) -> SimpleNamespace:
+    """Ranks and larger ones, both at most r."""
+    top = r[:, None]
+    return SimpleNamespace(
+        ranks=(np.minimum(k, top), np.minimum(k + more, top)),
+        variances=(data, sketch, apart),
+        times=(T, H),
+        r=r,
+        **others,
+    )
+
+
+THEOREM = Space(
+    fields={
+        "r": whole_numbers(low=1, high=16),
+        "k": whole_numbers("N", low=1, high=16),
+        "more": whole_numbers("N", low=0, high=15),
+        "gap": positive(),
+        "T": positive(low=1.0, high=1e4),
+        "H": positive(low=1.0, high=100.0),
+        "gamma": positive(low=1e-4, high=1.0),
+        "data": positive(),
+        "sketch": positive(),
+        "apart": positive(),
+    },
+    sizes={"N": (1, 3)},
+    view=_larger,
+    batched=True,
+    meaning={
+        "k": "ranks k_i; more than r is r",
+        "more": "what is added to them",
+        "gap": "f^S(X^0) - f*",
+        "data": "sigma_g^2",
+        "sketch": "sigma_s^2",
+        "apart": "sigma_h^2",
+    },
+)
+
+# Assumption 4.1.
+
+A41 = Claim(
+    id="fslora.a41",
+    source="FSLoRA, Assumption 4.1",
+    text="f_i(B, A) = E l(W0 + BA) has Lipschitz gradients on the whole space: here with a "
+    "constant L, for X and Y = 0.",
+    latex=r"\|\nabla f_i(X)-\nabla f_i(Y)\|\le L\|X-Y\|\quad\forall X,Y",
+    kind="upper",
+    space=BOUNDED,
+    measure=lambda s: at.a41(s.devices, s.L),
+    expect="violated",
+    note="The gradient of least squares is cubic in X, and no L is large enough. For any loss: a "
+    "differentiable f(B, A) = g(BA) has Lipschitz gradients if and only if f = g(0) + <C, BA>, see "
+    "fslora.a41_any; bounded from below, as losses are, it is then constant. So Theorem 4.4, which "
+    "needs both L and f*, is about constant functions alone, with grad f^S = 0.",
+    corrected="fslora.a41_corrected",
+    main=True,
+)
+A41_CORRECTED = Claim(
+    id="fslora.a41_corrected",
+    source="FSLoRA, Assumption 4.1 for least squares",
+    text="For every L and every X with BA x not zero, t X violates it, with t^2 = max(1, (L "
+    "||X||^2/2 - <C, BA>) / ||BA x||^2).",
+    latex=r"\|\nabla f_i(tX)-\nabla f_i(0)\|\ge L\|tX\|,\quad t^2\ge\frac{L\|X\|^2/2-\langle C,"
+    r"BA\rangle}{\|BAx\|^2}",
+    kind="lower",
+    space=FAR,
+    measure=lambda s: at.a41(at.far(s.devices, s.L), s.L),
+    derivation="<grad f(tX), X> = d/dt f(tX) = 2 t <C, BA> + 2 t^3 ||BA x||^2, at least t L "
+    "||X||^2 from this t on, and Cauchy-Schwarz.",
+)
+A41_ANY = Claim(
+    id="fslora.a41_any",
+    source="FSLoRA, Assumption 4.1 for any loss of W0 + BA",
+    text="X = (sB, A/s) and Y = (sB, (A + E)/s) have ||grad f(X) - grad f(Y)|| >= s^2 (||B'(G - "
+    "G')|| / ||E||) ||X - Y||, G and G' the slopes of the loss at BA and B(A + E); for least "
+    "squares and for the logistic loss.",
+    latex=r"\|\nabla f(X)-\nabla f(Y)\|\ge s^2\frac{\|B^\top(G-G')\|}{\|E\|}\|X-Y\|",
+    kind="lower",
+    space=LOGISTIC,
+    measure=lambda s: at.a41_any(s.x, s.d, s.B, s.A, s.change, s.scale),
+    derivation="The A part of the gradient is s B'G, and ||X - Y|| = ||E||/s. With s to infinity, "
+    "Lipschitz gradients need B'G(B(A + E)) = B'G(BA) for all E: f is affine in A for each B, "
+    "hence f(B, A) = g(0) + <G(0), BA>.",
+)
+A41_AFFINE = Claim(
+    id="fslora.a41_affine",
+    source="FSLoRA, Assumption 4.1: what satisfies it",
+    text="f = <C, BA> satisfies it with L = ||C||, the operator norm.",
+    latex=r"\|\nabla f(X)-\nabla f(Y)\|\le\|C\|\|X-Y\|,\quad f=\langle C,BA\rangle",
+    kind="upper",
+    space=AFFINE,
+    measure=lambda s: at.a41_affine(s.C, s.U, s.V),
+    derivation="The gradient is (CA', B'C). Attained by the singular vectors of C.",
+)
+A41_POINT = Claim(
+    id="fslora.a41_point",
+    source="FSLoRA, Assumption 4.1 at a point, for least squares",
+    text="The Hessian of f_i at X is at most ||M|| (||A||^2 + ||B||^2) + ||C + BA M||, operator "
+    "norms, C + BA M being the slope of the loss at W0 + BA.",
+    latex=r"\|\nabla^2f_i(X)\|\le\|M_i\|(\|A\|^2+\|B\|^2)+\|\nabla\ell(W_0+BA)\|",
+    kind="upper",
+    space=POINTS,
+    measure=lambda s: at.a41_point(s.devices, s.U, s.V),
+    derivation="Along (U, V) it is ||(UA + BV) x||^2 + 2 <C + BA M, UV>, with ||UA + BV|| <= "
+    "sqrt(||A||^2 + ||B||^2) ||(U, V)|| and 2 ||U|| ||V|| <= ||(U, V)||^2.",
+)
+A41_BALL = Claim(
+    id="fslora.a41_ball",
+    source="FSLoRA, Assumption 4.1 on a ball, for least squares",
+    text="In the ball of radius rho around 0 the Hessian of f_i is at most (3/2) rho^2 ||M|| + "
+    "||C||.",
+    latex=r"\|\nabla^2f_i(X)\|\le\tfrac32\rho^2\|M_i\|+\|C_i\|\quad(\|X\|\le\rho)",
+    kind="upper",
+    space=POINTS,
+    measure=lambda s: at.a41_ball(s.devices, s.U, s.V),
+    derivation="fslora.a41_point with ||A||^2 + ||B||^2 <= rho^2 and ||BA|| <= rho^2/2. The "
+    "largest value for M = mu I: B = (rho/sqrt 2) u e_1', A = (rho/sqrt 2) e_1 v' and a direction "
+    "of the same form, u and v the first singular vectors of C; with one input and output 3 "
+    "rho^2/2 + |d|. Around another centre X^0 it holds with ||X^0|| + rho.",
+)
+
+# Assumption 4.2.
+
+A42 = Claim(
+    id="fslora.a42",
+    source="FSLoRA, Assumption 4.2",
+    text="The variances of the gradient by the sketch and by the data are at most sigma_s^2 and "
+    "sigma_g^2 for all X.",
+    latex=r"\mathbb E\|\nabla\tilde f_i(X;S)-\nabla f_i^{\mathcal S}(X)\|^2\le\sigma_s^2,\quad"
+    r"\mathbb E\|\nabla\tilde\ell(X,\xi;S)-\nabla\tilde f_i(X;S)\|^2\le\sigma_g^2\quad\forall X",
+    kind="upper",
+    space=VARIANCES,
+    measure=lambda s: at.a42(s.devices, s.sigma_s, s.sigma_g),
+    expect="violated",
+    note="Both grow as ||X||^6, as squares of cubic gradients, so that no constants bound them for "
+    "all X: fslora.a42_corrected. They are bounded on balls, fslora.a42_ball.",
+    corrected="fslora.a42_corrected",
+    main=True,
+)
+A42_CORRECTED = Claim(
+    id="fslora.a42_corrected",
+    source="FSLoRA, Assumption 4.2 for least squares",
+    text="For every sigma and k < r the variance by the sketch is at least sigma^2 at t X, X of "
+    "one component with BA x not zero, t^2 >= 2 |<C, BA>| / (kappa q) and t^3 >= sigma ||X|| / "
+    "(sqrt(kappa - 1) kappa q), kappa = r/k, q = ||BA x||^2.",
+    latex=r"\mathbb E\|\nabla\tilde f(tX;S)-\nabla f^{\mathcal S}(tX)\|^2\ge\sigma^2",
+    kind="lower",
+    space=SINGLE_FAR,
+    measure=lambda s: at.a42_far(s.devices, s.sigma),
+    derivation="fslora.a42_one and ||Y|| ||X|| >= <Y, X> = 2 t <C, BA> + 2 kappa t^3 q >= kappa "
+    "t^3 q.",
+)
+A42_ONE = Claim(
+    id="fslora.a42_one",
+    source="FSLoRA, Assumption 4.2: its exact value where one component is not zero",
+    text="The variance by the sketch is (r/k - 1) (||GA'||^2 + ||B'G||^2), G = C + (r/k) BA M.",
+    latex=r"\Big(\frac rk-1\Big)\big(\|GA^\top\|^2+\|B^\top G\|^2\big),\quad G=C+\tfrac rkBAM",
+    kind="identity",
+    space=SINGLE,
+    measure=lambda s: at.a42_one(s.devices),
+    derivation="The gradient is r/k times (GA', B'G) with chance k/r, and zero otherwise.",
+)
+A42_BALL = Claim(
+    id="fslora.a42_ball",
+    source="FSLoRA, Assumption 4.2 on a ball, the sketch, for least squares",
+    text="For ||X|| <= rho and kappa = r/k, sigma_s^2 <= kappa rho^2 (||C|| + kappa rho^2 "
+    "||M||/2)^2.",
+    latex=r"\sigma_s^2\le\kappa\rho^2\big(\|C\|+\tfrac\kappa2\rho^2\|M\|\big)^2",
+    kind="upper",
+    space=least_squares(sizes={"N": (1, 1), "r": (1, 4)}),
+    measure=lambda s: at.a42_ball(s.devices),
+    derivation="A variance is at most the second moment, E||G A'S||^2 <= max ||G||^2 kappa "
+    "||A||^2 by (9), and ||BSA|| <= kappa rho^2/2. With one component of equal parts along the "
+    "first singular vectors it is 1 - k/r times the bound, by fslora.a42_one.",
+)
+A42_BALL_DATA = Claim(
+    id="fslora.a42_ball_data",
+    source="FSLoRA, Assumption 4.2 on a ball, the data, for least squares",
+    text="For ||X|| <= rho, kappa = r/k and batches of one sample, sigma_g^2 <= kappa^2 rho^2 "
+    "mean_s |x|^2 (|d| + kappa rho^2 |x|/2)^2.",
+    latex=r"\sigma_g^2\le\kappa^2\rho^2\,\overline{|x|^2\big(|d|+\tfrac\kappa2\rho^2|x|\big)^2}",
+    kind="upper",
+    space=least_squares(sizes={"N": (1, 1), "r": (1, 4)}),
+    measure=lambda s: at.a42_ball_data(s.devices),
+    derivation="The same with (8) and the slope of one sample. Attained by two samples whose "
+    "gradients cancel.",
+)
+K_MONOTONE_SIGMA = Claim(
+    id="fslora.k_monotone_sigma",
+    source="FSLoRA, Section 4, discussion: sigma_s as a function of k",
+    text="The variance by the sketch at a point decreases in k: from k to k + 1.",
+    latex=r"\sigma_s^2(X;k+1)\le\sigma_s^2(X;k)",
+    kind="upper",
+    space=least_squares(
+        sizes={**_ONE, "r": (2, 4)}, view=_one_component, meaning=_SINGLE["meaning"]
+    ),
+    measure=lambda s: hessians.next_variance(s.devices),
+    expect="violated",
+    note="One component with d = -2, x = B = A = 1 and r = 4: k = 2 doubles BA and meets the "
+    "target, 2 or 0 with gradient zero in both cases, sigma_s^2 = 0; k = 3 has W = 4/3 or 0, and "
+    "sigma_s^2 > 0. The bound on a ball, fslora.a42_ball, does decrease in k.",
+    corrected="fslora.a42_ball",
+)
+
+# Theorem 4.4 and Corollary 4.5 as functions of the ranks.
+
+K_MONOTONE = Claim(
+    id="fslora.k_monotone",
+    source="FSLoRA, Section 4, discussion of Corollary 4.5",
+    text="The bound of Theorem 4.4 decreases in every k_i, for a given step size and for that of "
+    "Corollary 4.5, the variances, L and f^S(X^0) - f* being given.",
+    latex=r"k_i\le k_i'\ \Rightarrow\ \text{bound}(k')\le\text{bound}(k)",
+    kind="upper",
+    space=THEOREM,
+    measure=lambda s: hessians.k_monotone(s.ranks, s.r, s.gap, s.times, s.gamma, s.variances),
+    note="Only r/k_i and its square appear. But sigma_s, sigma_h and f^S depend on k as well, and "
+    "sigma_s^2 at a point can grow with it: fslora.k_monotone_sigma.",
+)
