@@ -261,7 +261,8 @@ def wolfe(Q, weights, S, R, y, slopes):
         idle = 0 if value < lowest else idle + 1
         lowest = min(lowest, value)
         settled = idle > M
-        for a in range(k):  # a slope that rounding keeps from the others on the support
+        # only rounding keeps a slope of the support below the others; R has no column for it
+        for a in range(k):
             settled |= S[a] == best
         if settled:
             break
