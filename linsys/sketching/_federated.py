@@ -33,7 +33,11 @@ class DeviceLost(RuntimeError):
 
 
 class Oracle(Protocol):
-    """Gradients of devices: see :class:`linsys.sketching.systems.MatrixSystem`."""
+    """Gradients of devices: see :class:`linsys.sketching.systems.MatrixSystem`.
+
+    An oracle may have a method ``descend(device, X, scale, round_, gamma, H)`` too, for X after H
+    steps along ``grad`` at a stretch; without an optimizer of their own devices then use it.
+    """
 
     @property
     def modules(self) -> Modules:
@@ -190,6 +194,9 @@ class Federated(ABC):
 
     def _local(self, state: State, device: int, X: Any, scale: float) -> Any:
         """The rows after H local steps from X (k, w)."""
+        descend = getattr(state.oracle, "descend", None)
+        if descend is not None and self.optimizer == "sgd":
+            return descend(device, X, scale, state.t, self.gamma, self.H)
         move = self._optimizer()
         for step in range(self.H):
             X = move(X, state.oracle.grad(device, X, scale, state.t, step))

@@ -53,7 +53,8 @@ class FSLoRA(Federated):
 
     def rows(self, device: int, round_: int, r: int) -> Any:
         """The components that a device touches in a round, increasing; k_i unless fresh."""
-        return np.unique([self._support(device, round_, r, step) for step in self._draws])
+        drawn = [self._support(device, round_, r, step) for step in self._draws]
+        return np.unique(drawn) if self.fresh else drawn[0]
 
     @property
     def _draws(self) -> range:
@@ -80,12 +81,16 @@ class FSLoRA(Federated):
         total = array_namespace(state.X).zeros_like(state.X)
         for device, update in sent.items():
             total[self.rows(device, state.t, state.X.shape[0]), :] += update
-        return State(state.X + total / len(self.ranks), state.t + 1, state.oracle)
+        total /= len(self.ranks)
+        total += state.X
+        return State(total, state.t + 1, state.oracle)
 
     def _download(self, state: State) -> list[int]:
         r, row = state.X.shape[0], row_bytes(state.X)
         if self.broadcast == "all":
             return [r * row] * len(self.ranks)
+        if not self.fresh:
+            return super()._download(state)
         return [len(self.rows(i, state.t, r)) * row for i in range(len(self.ranks))]
 
 

@@ -5,7 +5,8 @@ FSLoRA. Gradients are with respect to the rows X (k, w) that a device holds (see
 :mod:`linsys.sketching.adapters`) at W = W0 + scale B A: with scale r / k and the rows of a sketch,
 these are Lemma 3.2's, without the entries that are zero.
 
-W0 is frozen, so that its outputs on the device's samples are computed once.
+W0 is frozen, so that its outputs on the device's samples are computed once. How a loss of one
+matrix gets its gradient and takes local steps is in :mod:`linsys.sketching.kernels`.
 """
 
 from __future__ import annotations
@@ -17,14 +18,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from linsys._validate import Array, InputError, real_array, whole
 from linsys.sketching.adapters import Modules
+from linsys.sketching.kernels import Batch, Factors
 
 __all__ = ["LeastSquares", "Logistic", "MatrixSystem", "TwoLayer"]
-
-Batch = NDArray[np.int64] | None
 
 
 class MatrixSystem(ABC):
@@ -126,32 +126,22 @@ class _OneMatrix(MatrixSystem):
 
     def loss(self, device: int, X: Array, scale: float = 1.0, batch: Batch = None) -> float:
         """f_i at W0 + scale B A, or the mean over the samples of a batch."""
-        _, y, z, _ = self._outputs(device, X, scale, batch)
-        return self._value(z, y)
+        [(B, A)] = self.modules.split(X)
+        return self._value(*self._factors(device).outputs(B.T, A, scale, batch))
 
     def gradient(self, device: int, X: Array, scale: float = 1.0, batch: Batch = None) -> Array:
         """Its gradient with respect to X (k, w), of the same shape."""
-        x, y, z, hidden = self._outputs(device, X, scale, batch)
-        [(B, _)] = self.modules.split(X)
-        slope = self._slope(z, y) * (scale / len(x))
-        m = self.modules.shapes[0][0]
-        found = np.empty(X.shape)
-        np.matmul(hidden.T, slope, out=found[:, :m])
-        np.matmul((slope @ B).T, x, out=found[:, m:])
-        return found
+        return self._factors(device).gradient(X, scale, batch)
 
-    def _outputs(
-        self, device: int, X: Array, scale: float, batch: Batch
-    ) -> tuple[Array, Array, Array, Array]:
-        x, y, frozen = self.inputs[device], self.targets[device], self._frozen[device]
-        if batch is not None:
-            x, y, frozen = x[batch], y[batch], frozen[batch]
-        [(B, A)] = self.modules.split(X)
-        hidden = x @ A.T
-        z = hidden @ B.T
-        z *= scale
-        z += frozen
-        return x, y, z, hidden
+    def descend(
+        self, device: int, X: Array, scale: float, round_: int, gamma: float, H: int
+    ) -> Array:
+        """X (k, w) after H steps of size gamma along :meth:`grad`."""
+        batches = (self.draw(device, round_, step) for step in range(H))
+        return self._factors(device).descend(X, scale, gamma, batches)
+
+    def _factors(self, device: int) -> Factors:
+        return Factors(self.inputs[device], self.targets[device], self._frozen[device], self._slope)
 
     def merged(self, products: Sequence[Array]) -> MatrixSystem:
         """The same devices with W0 + products as the frozen matrices."""
