@@ -51,25 +51,39 @@ def loss_bias_corrected(devices: Devices) -> Sides:
     return devices.sketched_losses, devices.losses + penalties(devices)
 
 
-def loss_bias_convex(
+def _gap_and_variance(
     B: Numbers, A: Numbers, k: Numbers, o: Numbers, L: Numbers, share: Numbers
-) -> Sides:
-    """mu V/2 <= f^S - f <= L V/2, V = E||B D A||^2, for a mu-strongly convex L-smooth loss.
-
-    The loss is the sum over the entries of W (B', m, n) of (a/2) (w - o)^2 with a = L above o and
-    mu = share L below.
-    """
+) -> tuple[Numbers, Numbers]:
+    """f^S - f for :func:`kinked` losses, and V = E||B(S - I)A||^2, both (B',)."""
     S, chance = sketches(k, A.shape[-2])
-    gap = (chance * kinked(B[:, None], S, A[:, None], o[:, None], L, share)).sum(axis=-1)
-    one = 1 + 0 * S[:, :1]
-    gap = gap - kinked(B[:, None], one, A[:, None], o[:, None], L, share)[:, 0]
+    sketched = (chance * kinked(B[:, None], S, A[:, None], o[:, None], L, share)).sum(axis=-1)
+    plain = kinked(B[:, None], 1 + 0 * S[:, :1], A[:, None], o[:, None], L, share)[:, 0]
     weights = covariances(k, A.shape[-2])
     V = (weights * (transpose(B) @ B) * (A @ transpose(A))).sum(axis=(-2, -1))
-    return np.stack([gap, share * L * V / 2], axis=1), np.stack([L * V / 2, gap], axis=1)
+    return sketched - plain, V
+
+
+def loss_bias_smooth(
+    B: Numbers, A: Numbers, k: Numbers, o: Numbers, L: Numbers, share: Numbers
+) -> Sides:
+    """f^S - f <= L V / 2 for an L-smooth loss of W; arguments as in :func:`kinked`."""
+    gap, V = _gap_and_variance(B, A, k, o, L, share)
+    return gap, L * V / 2
+
+
+def loss_bias_strong(
+    B: Numbers, A: Numbers, k: Numbers, o: Numbers, L: Numbers, share: Numbers
+) -> Sides:
+    """f^S - f >= mu V / 2 for a mu-strongly convex loss of W."""
+    gap, V = _gap_and_variance(B, A, k, o, L, share)
+    return gap, share * L * V / 2
 
 
 def kinked(B: Numbers, S: Numbers, A: Numbers, o: Numbers, L: Numbers, share: Numbers) -> Numbers:
-    """The loss of :func:`loss_bias_convex` at W = B S A, S (B', K, r): shape (B', K)."""
+    """A mu-strongly convex, L-smooth loss at W = B S A, S (B', K, r): shape (B', K).
+
+    It is the sum over the entries w of W of (a/2) (w - o)^2, a = L above o and mu = share L below.
+    """
     apart = B @ (S[..., None] * A) - o
     slant = np.where(apart > 0, apart * apart, share[:, None, None, None] * apart * apart)
     return np.asarray(L[:, None] * slant.sum(axis=(-2, -1)) / 2)

@@ -137,7 +137,8 @@ def d4_local(devices: Devices) -> Sides:
     """||Hessian of f~(.; S)|| at X against (r/k)^2 ||Hessian of f|| at X; f_i^S against r/k."""
     each, mean = _sketched_norms(devices)
     B, A = devices.B[:, None], devices.A[:, None]
-    plain = operator_norm(hessians(devices.C, devices.M, B, A, 1 + 0 * devices.dense[:, :, -1]))
+    eye = np.eye(devices.r, dtype=int)
+    plain = operator_norm(hessians(devices.C, devices.M, B, A, eye))
     kappa = devices.kappa
     top = (kappa**2 * plain)[..., None] + 0 * each
     return _columns(each, mean), _columns(_own(devices, top), kappa * plain)

@@ -30,8 +30,8 @@ MEANING = {
 
 
 def ranks(k: Any, r: int) -> Any:
-    """k_i, cut to r."""
-    return np.minimum(k, r)
+    """k_i, cut to r; of the kind of numbers that k is, so that r / k keeps its precision."""
+    return np.minimum(k, r + 0 * k)
 
 
 def _view(*, x: Any, d: Any, B: Any, A: Any, k: Any, **others: Any) -> SimpleNamespace:

@@ -12,10 +12,6 @@ from linsys.theory import sketching_bias as at
 DEVICES = least_squares()
 
 
-def _convex(*, A: Any, k: Any, **others: Any) -> SimpleNamespace:
-    return SimpleNamespace(A=A, k=ranks(k, A.shape[-2]), **others)
-
-
 def _below(*, A: Any, k: Any, **others: Any) -> SimpleNamespace:
     return SimpleNamespace(A=A, k=ranks(k, A.shape[-2] - 1), **others)
 
@@ -27,23 +23,16 @@ CONVEX = Space(
         "o": reals("m", "n", magnitude=(0.1, 10.0)),
         "k": whole_numbers(low=1, high=3),
         "L": positive(low=0.1, high=10.0),
-        "share": interval(),
+        "share": interval(low=0.01),
     },
-    sizes={"m": (1, 2), "n": (1, 2), "r": (1, 4)},
-    view=_convex,
-    batched=True,
-    meaning={
-        "o": "l is the sum over entries w of W of (a/2)(w - o)^2, a = L above o, mu below",
-        "k": "k; more than r is r",
-        "share": "mu over L",
-    },
-)
-BELOW = Space(
-    fields=CONVEX.fields,
     sizes={"m": (1, 2), "n": (1, 2), "r": (2, 4)},
     view=_below,
     batched=True,
-    meaning={**CONVEX.meaning, "k": "k; more than r - 1 is r - 1"},
+    meaning={
+        "o": "l is the sum over entries w of W of (a/2)(w - o)^2, a = L above o, mu below",
+        "k": "k; more than r - 1 is r - 1",
+        "share": "mu over L",
+    },
 )
 
 
@@ -94,17 +83,27 @@ LOSS_BIAS_CORRECTED = Claim(
     derivation="S = I + D with E D = 0: the linear term of the loss in D has mean zero, the "
     "quadratic one is E||B D A x||^2 / 2.",
 )
-LOSS_BIAS_CONVEX = Claim(
-    id="fslora.loss_bias_convex",
-    source="FSLoRA, Section 3.1, corrected for convex losses",
-    text="(mu/2) V <= f^S - f <= (L/2) V with V = E||B(S - I)A||^2, for a loss of W that is "
-    "mu-strongly convex and L-smooth.",
-    latex=r"\tfrac\mu2V\le f^{\mathcal S}-f\le\tfrac L2V,\quad V=\mathbb E\|B(S-I)A\|^2",
+LOSS_BIAS_SMOOTH = Claim(
+    id="fslora.loss_bias_smooth",
+    source="FSLoRA, Section 3.1, corrected for smooth losses",
+    text="f^S - f <= (L/2) V with V = E||B(S - I)A||^2, for a loss of W that is L-smooth.",
+    latex=r"f^{\mathcal S}-f\le\tfrac L2V,\quad V=\mathbb E\|B(S-I)A\|^2",
     kind="upper",
     space=CONVEX,
-    measure=lambda s: at.loss_bias_convex(s.B, s.A, s.k, s.o, s.L, s.share),
-    derivation="mu/2 ||E||^2 <= l(W + E) - l(W) - <grad l(W), E> <= L/2 ||E||^2 and E BDA = 0. "
-    "Both ends are attained by quadratics.",
+    measure=lambda s: at.loss_bias_smooth(s.B, s.A, s.k, s.o, s.L, s.share),
+    derivation="l(W + E) - l(W) - <grad l(W), E> <= (L/2) ||E||^2 and E[B(S - I)A] = 0. Attained "
+    "by quadratics.",
+)
+LOSS_BIAS_STRONG = Claim(
+    id="fslora.loss_bias_strong",
+    source="FSLoRA, Section 3.1, corrected for strongly convex losses",
+    text="f^S - f >= (mu/2) V for a loss of W that is mu-strongly convex: positive unless all BSA "
+    "agree.",
+    latex=r"f^{\mathcal S}-f\ge\tfrac\mu2V",
+    kind="lower",
+    space=CONVEX,
+    measure=lambda s: at.loss_bias_strong(s.B, s.A, s.k, s.o, s.L, s.share),
+    derivation="l(W + E) - l(W) - <grad l(W), E> >= (mu/2) ||E||^2. Attained by quadratics.",
 )
 LOSS_BIAS_NUCLEAR = Claim(
     id="fslora.loss_bias_nuclear",
@@ -159,8 +158,8 @@ STATIONARY = Claim(
     space=TARGETS,
     measure=lambda s: at.stationary(s.first, s.second, s.k),
     note="grad f is not small where grad f^S is: t = (1, 1), k = 2 has c = 1/3, sigma = 3/4 and "
-    "||grad f||^2 = 3/16 at a global minimum of f^S. For k = 1 the minimisers have rank one and "
-    "are saddles of f.",
+    "||grad f||^2 = 3/16 at a global minimum of f^S, and more where A and B differ in length. "
+    "For k = 1 the minimisers have rank one and are saddles of f.",
     derivation="grad f = ((BA - W*)A', B'(BA - W*)), and t - sigma = c (sum sigma - sigma).",
 )
 K_MONOTONE_LOSS = Claim(
@@ -169,7 +168,7 @@ K_MONOTONE_LOSS = Claim(
     text="f_i^S of rank k + 1 is at most that of rank k, for every convex loss.",
     latex=r"f^{\mathcal S(r,k+1)}\le f^{\mathcal S(r,k)}",
     kind="upper",
-    space=BELOW,
+    space=CONVEX,
     measure=lambda s: at.k_monotone_loss(s.B, s.A, s.k, s.o, s.L, s.share),
     derivation="A uniform subset of size k of I' averages to the sketch of I': E[S_k | I'] = "
     "S_{k+1}, and Jensen's inequality.",

@@ -88,6 +88,13 @@ MODULES = Space(
     meaning={"k": "k; more than r is r"},
 )
 
+
+def _mixed(*, values: Any, chance: Any) -> SimpleNamespace:
+    """Chances of at least 1/10 divided by their number, so that no P_i is constant."""
+    even = (0 * chance + 1) / chance.shape[-1]
+    return SimpleNamespace(values=values, chance=(9 * chance + even) / 10)
+
+
 DEF3_1 = Claim(
     id="fslora.def3_1",
     source="FSLoRA, Definition 3.1",
@@ -208,10 +215,11 @@ LEMMA_D1 = Claim(
     space=Space(
         fields={"values": reals("N", "o", "p"), "chance": simplex("N", "o")},
         sizes={"N": (1, 3), "o": (2, 3), "p": (1, 2)},
+        view=_mixed,
         batched=True,
         meaning={
             "values": "the outcomes of P_i before their mean is taken off",
-            "chance": "their chances",
+            "chance": "their chances, before they are mixed with a tenth of equal ones",
         },
     ),
     measure=lambda s: at.lemma_d1(s.values, s.chance),
