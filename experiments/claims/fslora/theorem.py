@@ -1,0 +1,220 @@
+"""FSLoRA, Theorem 4.4: its last steps, its learning rate, and whole runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+from experiments.audit import Claim, Space, positive, reals, whole_numbers
+from linsys.theory import sketching_chain_rates as at
+from linsys.theory.sketching_chain_rates import Run
+
+_MEANING = {
+    "rho": "r / k",
+    "share": "gamma over its largest value",
+    "start": "distance of X^0 from the minimum",
+    "u": "amplitude of what sketches add to gradients",
+    "n": "amplitude of what samples add to gradients",
+}
+
+
+def _steps(*, rho: Any, copies: Any, **others: Any) -> SimpleNamespace:
+    """Devices of some kinds, the same number of each."""
+    return SimpleNamespace(rho=rho, N=copies * rho.shape[1], **others)
+
+
+STEPS = Space(
+    fields={
+        "rho": positive("kinds", low=1.0, high=8.0),
+        "copies": whole_numbers(low=1, high=20),
+        "H": whole_numbers(low=1, high=50),
+        "L": positive(low=0.01, high=10.0),
+        "c_h": positive(low=0.001, high=100.0),
+    },
+    sizes={"kinds": (1, 3)},
+    view=_steps,
+    batched=True,
+    meaning={"rho": "r / k_i of the kinds of devices", "copies": "devices of each kind"},
+)
+
+
+def _unpacked(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    return lambda s: function(s.rho, s.N, s.H, s.L, s.c_h)
+
+
+def _run(*, largest: Callable[..., Any], fresh: bool, share: Any, **others: Any) -> Run:
+    limits = (others["rho"][:, None], others["N"], others["H"], others["L"], 0 * share)
+    return Run(gamma=share * largest(*limits), fresh=fresh, **others)
+
+
+def runs(largest: Callable[..., Any], fresh: bool = False) -> Space:
+    """Whole runs of N devices alike, c_h = sigma_h = 0."""
+    return Space(
+        fields={
+            "start": reals(magnitude=(0.001, 1.0)),
+            "u": reals(magnitude=(0.1, 10.0)),
+            "n": reals(magnitude=(0.01, 10.0)),
+            "rho": positive(low=1.0, high=8.0),
+            "N": whole_numbers(low=1, high=20),
+            "L": positive(low=0.1, high=10.0),
+            "H": whole_numbers(low=1, high=400),
+            "T": whole_numbers(low=1, high=100_000),
+            "share": positive(low=0.1, high=1.0),
+        },
+        view=partial(_run, largest=largest, fresh=fresh),
+        batched=True,
+        meaning=_MEANING,
+    )
+
+
+def _without_devices(step: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda rho, N, H, L, c_h: step(rho, H, L, c_h)
+
+
+EQ17 = Claim(
+    id="fslora.eq17",
+    source="FSLoRA, equation (17), its second inequality",
+    text="3 gamma^3 H^3 (mean r^2/k_i^2) L^2 <= 3 gamma^3 H^3 L_s^2, the coefficient of "
+    "sigma_g^2 + sigma_s^2 + 3 sigma_h^2.",
+    latex=r"\Big(\frac1N\sum_i\frac{r^2}{k_i^2}\Big)L^2\le L_s^2=\Big(\frac1N\sum_i\frac r{k_i}"
+    r"\Big)^2L^2",
+    kind="upper",
+    space=Space(
+        fields={
+            "gamma": positive(low=0.01, high=1.0),
+            "H": whole_numbers(low=1, high=50),
+            "L": positive(low=0.1, high=10.0),
+            "rho": positive("N", low=1.0, high=8.0),
+        },
+        sizes={"N": (1, 3)},
+        batched=True,
+        meaning={"rho": "r / k_i"},
+    ),
+    measure=lambda s: at.eq17(s.gamma, s.H, s.L, s.rho),
+    expect="violated",
+    note="Jensen's inequality goes the other way: r/k = (1, 8) has 65/2 against 81/4; at the "
+    "paper's four ratios 21.4 against 14.7. Equality for equal k_i. The next display has mean "
+    "r^2/k_i^2 again, so Theorem 4.4 does not change.",
+    corrected="fslora.eq17_corrected",
+)
+EQ17_CORRECTED = replace(
+    EQ17,
+    id="fslora.eq17_corrected",
+    source="FSLoRA, equation (17), corrected",
+    text="The coefficient stays 3 gamma^3 H^3 L^2 mean r^2/k_i^2, which is at most 3 gamma^3 H^3 "
+    "L_s L max r/k_i.",
+    latex=r"\frac1N\sum_i\frac{r^2}{k_i^2}L^2\le L_sL\max_i\frac r{k_i}",
+    measure=lambda s: at.eq17_corrected(s.gamma, s.H, s.L, s.rho),
+    expect="holds",
+    note="",
+    corrected=None,
+    derivation="(16) into (14) as it stands; r^2/k_i^2 <= (r/k_i) max r/k_j.",
+)
+LR = Claim(
+    id="fslora.lr",
+    source="FSLoRA, Theorem 4.4, the learning rate",
+    text="gamma <= min{1/(6 sqrt((c_h + 1) Lbar L H)), 1/(N H^2 L)} implies gamma <= 1/(3 H L_s) "
+    "of (14), 1/(sqrt(18) H L) of (16) and 1/(6 sqrt((c_h + 1) mean r^2/k_i^2) H L) of (17).",
+    latex=r"\frac1{6\sqrt{(c_h+1)\bar LLH}}\wedge\frac1{NH^2L}\le\frac1{3HL_s}\wedge"
+    r"\frac1{\sqrt{18}HL}\wedge\frac1{6\sqrt{(c_h+1)\overline{r^2/k^2}}HL}",
+    kind="upper",
+    space=STEPS,
+    measure=_unpacked(at.lr),
+    expect="violated",
+    note="The root has H for H^2 and Lbar L for Ltil L. (17) is implied exactly where N H >= 6 "
+    "sqrt((c_h + 1) mean r^2/k^2), or H = 1 and all k_i = r. N = 1, H = 2, k = r, c_h = 0: "
+    "0.1179/L against 0.0833/L. N = 1, H = 3: 0.0962/L against 0.0786/L of (16). N = H = 1, r/k = "
+    "8: 0.0589/L against 0.0417/L of (14). At the paper's N = 20 and ratios it is implied for c_h "
+    "<= 1294 (H = 50) and c_h <= 206 (H = 20), by 1/(N H^2 L).",
+    corrected="fslora.lr_corrected",
+    main=True,
+)
+LR_MANY = replace(
+    LR,
+    id="fslora.lr_many",
+    source="FSLoRA, Theorem 4.4, the learning rate for many devices or local steps",
+    text="The same where N H >= 6 sqrt((c_h + 1) mean r^2/k_i^2).",
+    space=replace(
+        STEPS,
+        given={"N H large": lambda s: at.enough(s.rho, s.c_h) <= s.N * s.H},
+    ),
+    expect="holds",
+    note="",
+    corrected=None,
+    derivation="1/(N H^2 L) = 1/(N H) times 1/(H L), and 6 sqrt(mean r^2/k^2) is at least 3 mean "
+    "r/k and sqrt(18).",
+    main=False,
+)
+LR_CORRECTED = Claim(
+    id="fslora.lr_corrected",
+    source="FSLoRA, Theorem 4.4, the learning rate for fresh sketches, corrected",
+    text="gamma <= min{1/(3 H L max r/k_i), 1/(4 H L sqrt((c_h + 1) mean r^2/k_i^2)), 1/(N H^2 L)} "
+    "implies all that the proof uses: 1/(3 H L_s), 1/(3 H L max r/k_i) for (16) with the "
+    "smoothness L r/k_i, 1/(sqrt(12 (c_h + 1) mean r^2/k_i^2) H L), and 1/(N H^2 L) for the last "
+    "line.",
+    latex=r"\gamma\le\frac1{3HL\max_ir/k_i}\wedge\frac1{4HL\sqrt{(c_h+1)\overline{r^2/k^2}}}"
+    r"\wedge\frac1{NH^2L}",
+    kind="upper",
+    space=STEPS,
+    measure=_unpacked(at.lr_corrected),
+    derivation="max r/k_i >= mean r/k_i and 4 >= sqrt(12).",
+)
+THM4_4 = Claim(
+    id="fslora.thm4_4",
+    source="FSLoRA, Theorem 4.4",
+    text="(1/T) sum_t E||grad f^S(X^t)||^2 <= 4 (f^S(X^0) - f*)/(gamma T H) + 6 (gamma Lbar/N) "
+    "(sigma_g^2 + sigma_s^2) + 12 (gamma Ltil/N)(sigma_g^2 + sigma_s^2 + 3 sigma_h^2) for gamma <= "
+    "min{1/(6 sqrt((c_h + 1) Lbar L H)), 1/(N H^2 L)}; Algorithm 1, one sketch a round.",
+    latex=r"\frac1T\sum_t\mathbb E\|\nabla f^{\mathcal S}(X^t)\|^2\le\frac{4(f^{\mathcal S}(X^0)-"
+    r"f^*)}{\gamma TH}+\frac{6\gamma\bar L}N(\sigma_g^2+\sigma_s^2)+\frac{12\gamma\tilde L}N"
+    r"(\sigma_g^2+\sigma_s^2+3\sigma_h^2)",
+    kind="upper",
+    space=runs(at.printed_step),
+    measure=at.thm4_4,
+    expect="violated",
+    note="(13) has lost a factor H in sigma_s^2. Devices alike, f = L a^2/2 + u a psi(b'), which "
+    "satisfies Assumptions 4.1 to 4.3 on the whole space with c_h = sigma_h = 0, started at the "
+    "minimum: E||grad f^S||^2 -> (sigma_s^2/N)(1 - q)/(1 + q), q = (1 - gamma L)^H, about gamma L "
+    "H sigma_s^2/(2N), against gamma L sigma_s^2 (6 r/k + 12 r^2/k^2)/N: violated for H > 12 r/k + "
+    "24 r^2/k^2 and long runs, H >= 59 at k/r = 3/4, H > 120 at 1/2. For H <= 36 these functions "
+    "obey it, as they do with fresh sketches (fslora.thm4_4_fresh).",
+    corrected="fslora.thm4_4_corrected",
+    main=True,
+)
+THM4_4_FRESH = Claim(
+    id="fslora.thm4_4_fresh",
+    source="FSLoRA, Theorem 4.4 for fresh sketches, corrected",
+    text="(1/T) sum_t E||grad f^S(X^t)||^2 <= 4 F_0/(gamma T H) + 6 gamma Lbar (sigma_g^2 + "
+    "sigma_s^2)/N + 6 gamma^2 H L^2 (mean r^2/k_i^2)(sigma_g^2 + sigma_s^2 + 2 H sigma_h^2) for "
+    "gamma <= min{1/(3 H L max r/k_i), 1/(4 H L sqrt((c_h + 1) mean r^2/k_i^2))}. With gamma <= "
+    "1/(N H^2 L) in addition, (6) follows.",
+    latex=r"\frac1T\sum_t\mathbb E\|\nabla f^{\mathcal S}(X^t)\|^2\le"
+    r"\frac{4\mathcal F_0}{\gamma TH}+\frac{6\gamma\bar L}N(\sigma_g^2+\sigma_s^2)"
+    r"+6\gamma^2HL^2\,\overline{r^2/k^2}\,"
+    r"(\sigma_g^2+\sigma_s^2+2H\sigma_h^2)",
+    kind="upper",
+    space=runs(_without_devices(at.fresh_step), fresh=True),
+    measure=at.thm4_4_fresh,
+    note="On runs with c_h = sigma_h = 0; with heterogeneity, round by round, in "
+    "fslora.one_round_fresh.",
+    derivation="fslora.one_round_fresh over t, divided by gamma H T/4.",
+)
+THM4_4_CORRECTED = Claim(
+    id="fslora.thm4_4_corrected",
+    source="FSLoRA, Theorem 4.4 for one sketch a round, corrected",
+    text="(1/T) sum_t E||grad f^S(X^t)||^2 <= 4 F_0/(gamma T H) + 4 gamma Lbar (sigma_g^2 + H "
+    "sigma_s^2)/N + 8 gamma^2 H L^2 (mean r^4/k_i^4)(sigma_g^2 + (2 H/3)(sigma_s^2 + 2 sigma_h^2)) "
+    "for gamma <= 1/(4 H L max(r^2/k_i^2) sqrt(c_h + 1)).",
+    latex=r"\frac1T\sum_t\mathbb E\|\nabla f^{\mathcal S}(X^t)\|^2\le"
+    r"\frac{4\mathcal F_0}{\gamma TH}+\frac{4\gamma\bar L}N(\sigma_g^2+H\sigma_s^2)"
+    r"+8\gamma^2HL^2\,\overline{r^4/k^4}\,"
+    r"\Big(\sigma_g^2+\frac{2H}3(\sigma_s^2+2\sigma_h^2)\Big)",
+    kind="upper",
+    space=runs(_without_devices(at.fixed_step)),
+    measure=at.thm4_4_corrected,
+    note="No step size below 1/(N H^2 L) is asked for.",
+    derivation="fslora.one_round_corrected over t, divided by gamma H T/4.",
+)
