@@ -1,0 +1,245 @@
+"""Where FSLoRA ends against the number H of local steps, for one sketch a round and for fresh ones.
+
+Problem: the least-squares family of :mod:`experiments.fslora._rates_systems` with identical devices
+without noise in the data: sketches are all that moves them.
+
+Algorithms: Algorithm 1, which keeps S_i^t for the H steps of a round; and the one that the proof of
+Theorem 4.4 is about, with a fresh sketch in every step ((13) and Lemma D.2 take the deviations of
+the H gradients for martingale differences).
+
+Guarantee: in (6) no term of noise has an H: exponent 0 at a given step; and with the step of
+Corollary 4.5, which falls like H^(-1/2), exponent -1/2, a linear speed-up by local steps.
+
+Derived there, for a run that has forgotten its start:
+
+    E|grad f^S|^2 = (gamma (H - 1))^2 |b|^2 / 2 + (gamma m / N) tr(P Sigma_s),
+    m = H and b = E g_S'[g_S] for fixed sketches; m = 1 and b = 0 for fresh ones.
+
+A fixed sketch repeats its deviation H times, and its local steps descend on f~(.; S), not on f^S.
+So the exponent at a given step is between 1 (noise) and 2 (bias), which N does not help against;
+with gamma ~ H^(-1/2) it is at least 1/2: local steps do not speed Algorithm 1 up, they cost. With
+fresh sketches there is no H at a given step and -1/2 with that of the corollary, as stated. Their
+own bias comes from the spread of the local steps, gamma^2 h Sigma_s at step h, and the third
+derivative of f^S: it is of order gamma^4 (H - 1)^2, and seen here with infinitely many devices.
+
+Regime: gamma H times the largest eigenvalue of P, 2, is at most 0.32, and the laws are series in
+that. What their first terms leave out in the floors is known (``Floor.refined``, ``Floor.room``)
+and makes the tolerances; in the exact biases it is of the relative order gamma H P.
+
+References: FSLoRA, Algorithm 1, Theorem 4.4, Corollary 4.5, equations (6), (7) and (13).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from experiments._model import Analysis, Block, Check, Columns, Config, Context, Experiment, Series
+from experiments._plots import curve, guide, legend, loglog, panels
+from experiments._rates import (
+    MIN_REPLICATES,
+    Slope,
+    above,
+    exact_slope,
+    mean_band,
+    rate_check,
+    slope_interval,
+)
+from experiments._table import Table, long_table
+from experiments.firm._drift import left_out
+from experiments.fslora._rates_systems import LEVEL, Floor, Squares, ratio_checks, slope_room
+from linsys._validate import Array, number, whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FIXED, FRESH = "one sketch a round", "fresh sketches"
+GIVEN, TUNED = "(a) given step", "(b) step ~ 1/√H"
+BIAS = "(c) infinitely many devices"
+#: Exponents of H that (6) and (7) state.
+STATED = {GIVEN: 0.0, TUNED: -0.5}
+#: Of the bias in H - 1 and in gamma, as derived.
+IN_H, IN_GAMMA = 2.0, {FIXED: 2.0, FRESH: 4.0}
+LAW = "theory"
+LOOKS: dict[str, dict[str, Any]] = {
+    FIXED: {"color": "#D55E00", "marker": "o"},
+    FRESH: {"color": "#0072B2", "marker": "s"},
+    f"{FIXED}, bias": {"color": "#D55E00", "marker": "^", "linestyle": "--"},
+    LAW: {"color": "#000000", "marker": "", "linestyle": ":", "linewidth": 1.0},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateLocalConfig(Config):
+    """Identical devices of rank k with modules of rank r.
+
+    Attributes:
+        gamma: the given step; the other one agrees with it at the last H.
+        steps: H.
+        relaxations: length of the mean over time in relaxation times.
+        bias_steps: H of panel (c).
+    """
+
+    r: int = 3
+    k: int = 2
+    devices: int = 16
+    gamma: float = 0.01
+    steps: tuple[int, ...] = (1, 2, 4, 8, 16)
+    replicates: int = 40
+    relaxations: float = 10.0
+    bias_steps: int = 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, low in (("devices", 1), ("replicates", MIN_REPLICATES), ("bias_steps", 2)):
+            whole(name, getattr(self, name), low=low)
+        number("gamma", self.gamma, low=0.0, low_open=True)
+        number("relaxations", self.relaxations, low=1.0)
+        whole("first of steps", self.steps[0], low=1, high=1)
+        for before, after in zip(self.steps, self.steps[1:], strict=False):
+            whole("steps", after, low=before + 1)
+
+    def floor(self, panel: str, sketches: str, H: int) -> Floor:
+        """The floor of one run."""
+        system = Squares(r=self.r, n=self.r - 1, ranks=(self.k,))
+        gamma = self.gamma * (np.sqrt(self.steps[-1] / H) if panel == TUNED else 1.0)
+        fresh = sketches == FRESH
+        return Floor(system=system, gamma=gamma, H=H, devices=self.devices, fresh=fresh)
+
+
+def compute(config: RateLocalConfig, block: Block, context: Context) -> Columns:
+    """The floor of every replicate."""
+    panel, H = block["panel"], block["H"]
+    found = []
+    for sketches in (FIXED, FRESH):
+        rng = np.random.default_rng(config.derive("runs", panel, sketches, H))
+        floor = config.floor(panel, sketches, H)
+        found.append(floor.measured(config.replicates, config.relaxations, rng))
+    axes = {"sketches": np.array([FIXED, FRESH]), "replicate": np.arange(config.replicates)}
+    return long_table(axes, floor=np.array(found))
+
+
+def analyse(config: RateLocalConfig, table: Table) -> Analysis:
+    """Exponents of H in floors and biases, as stated and as derived."""
+    series: list[Series] = []
+    checks: list[Check] = []
+    H = np.array(config.steps, dtype=np.float64)
+    notes = []
+    for panel in (GIVEN, TUNED):
+        for sketches in (FIXED, FRESH):
+            floors = [config.floor(panel, sketches, h) for h in config.steps]
+            part = table.where(panel=panel, sketches=sketches)
+            measured = part.grid("floor", "replicate", "H")
+            law = np.array([floor.total for floor in floors])
+            slope = slope_interval(H, measured, rng=config.seed, level=LEVEL)
+            name = f"{sketches}, {panel[4:]}"
+            derived = exact_slope(H, law).value
+            tolerance = slope_room(H, floors)
+            checks.append(rate_check(f"{name}: as derived", derived, slope, tolerance=tolerance))
+            checks += ratio_checks(name, measured, floors)
+            checks.append(_stated(name, sketches, STATED[panel], slope, tolerance))
+            series.append(Series(sketches, panel, H, *mean_band(measured)))
+            series.append(Series(LAW, panel, H, law))
+            notes.append(f"{name}: exponent {slope.value:.3f}, law {derived:.3f}")
+    more, biases = _biases(config)
+    series += biases
+    checks += more
+    notes.append(
+        "the exponents of the laws with fixed sketches mix 1 (noise) and 2 (bias) in (a), "
+        "1/2 and 1 in (b)"
+    )
+    return Analysis(series, checks, notes)
+
+
+def _stated(name: str, sketches: str, stated: float, slope: Slope, tolerance: float) -> Check:
+    """The paper's exponent: an upper bound with fresh sketches, contradicted with fixed ones."""
+    if sketches == FRESH:
+        return rate_check(f"{name}: as stated", stated, slope, tolerance=tolerance, bound=True)
+    return above(
+        f"{name}: exponent",
+        f"above {stated:g}",
+        slope,
+        stated + tolerance,
+        remark=f"(6) and (7) state {stated:g}",
+    )
+
+
+def _biases(config: RateLocalConfig) -> tuple[list[Check], list[Series]]:
+    """The bias of infinitely many devices in H - 1 at the given step, and in the step."""
+    checks, series = [], []
+    H = np.array(config.steps[1:], dtype=np.float64)
+    floors = [config.floor(GIVEN, FIXED, int(h)) for h in H]
+    bias = np.array([floor.exact_bias for floor in floors])
+    steep = config.gamma * floors[0].rates[1]
+    checks.append(
+        rate_check(
+            f"{FIXED}: bias in H - 1, as derived",
+            IN_H,
+            exact_slope(H - 1.0, bias),
+            tolerance=left_out(H - 1.0, steep * H),
+        )
+    )
+    series.append(Series(f"{FIXED}, bias", GIVEN, H, bias))
+    gammas = config.gamma * 2.0 ** np.arange(-3, 2)
+    for sketches in (FIXED, FRESH):
+        floor = config.floor(GIVEN, sketches, config.bias_steps)
+        exact = np.array([replace(floor, gamma=float(g)).exact_bias for g in gammas])
+        off = gammas * config.bias_steps * floor.rates[1]
+        checks.append(
+            rate_check(
+                f"{sketches}: bias in gamma, as derived",
+                IN_GAMMA[sketches],
+                exact_slope(gammas, exact),
+                tolerance=left_out(gammas, off),
+            )
+        )
+        series.append(Series(sketches, BIAS, gammas, exact))
+        if sketches == FIXED:
+            law: Array = np.array([replace(floor, gamma=float(g)).bias for g in gammas])
+            series.append(Series(LAW, BIAS, gammas, law))
+    return checks, series
+
+
+def draw(config: RateLocalConfig, analysis: Analysis) -> Figure:
+    """Floors with the laws, and biases."""
+    figure, axes = panels(analysis.series, width=3.2, height=2.9, share_y=False)
+    for one in sorted(analysis.series, key=lambda s: s.name == LAW):
+        curve(axes[one.panel], one, **LOOKS[one.name])
+    for panel, ax in axes.items():
+        loglog(ax)
+        ax.set_xlabel(
+            f"step $\\gamma$, $H = {config.bias_steps}$" if panel == BIAS else "steps $H$"
+        )
+        if panel != BIAS:
+            ax.set_xticks(config.steps, [str(h) for h in config.steps])
+            fresh = next(s for s in analysis.series if (s.panel, s.name) == (panel, FRESH))
+            span = (float(config.steps[0]), float(config.steps[-1]))
+            guide(ax, STATED[panel], span, 0.6 * float(fresh.y[0]), "stated")
+    axes[GIVEN].set_ylabel(r"$E\|\nabla f^S\|^2$")
+    legend(figure, axes, columns=4)
+    return figure
+
+
+EXPERIMENT = Experiment(
+    id="fslora/rate_local",
+    title="Where FSLoRA ends against the number of local steps",
+    source="Theorem 4.4, Corollary 4.5",
+    kind="rate",
+    variable="H",
+    config_type=RateLocalConfig,
+    profiles={
+        "quick": RateLocalConfig(),
+        "paper": RateLocalConfig(
+            gamma=0.005, steps=(1, 2, 4, 8, 16, 32), replicates=100, relaxations=40.0
+        ),
+    },
+    blocks=lambda config: [
+        {"panel": panel, "H": h} for panel in (GIVEN, TUNED) for h in config.steps
+    ],
+    compute=compute,
+    analyse=analyse,
+    draw=draw,
+    parallel="blocks",
+)
