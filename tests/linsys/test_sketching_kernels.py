@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments.benchmarks.sketching import Round, dense_body, masked_body, torch_rows_body
 from linsys.sketching import FedStackLoRA, FlexLoRA, FSLoRA, HeteroLoRA, LeastSquares
 from linsys.sketching.kernels import Factors
 from linsys.sketching.sketch import dense, support
@@ -84,6 +85,18 @@ def test_a_round_is_mask_and_multiply_on_larger_matrices() -> None:
         total_B, total_A = total_B + B - B0, total_A + A - A0
     wanted = X + system.modules.join([(total_B, total_A)]) / len(ranks)
     np.testing.assert_allclose(state.X, wanted, rtol=0, atol=1e-12 * np.abs(wanted).max())
+
+
+def test_the_peers_of_the_benchmark_make_the_same_round() -> None:
+    task = Round(devices=4, r=16, size=24)
+    change = task.ours() - task.X
+    close = {"rtol": 0, "atol": 1e-12 * np.abs(change).max()}
+    np.testing.assert_allclose(task.plain() - task.X, change, **close)
+    for body in (dense_body, masked_body):
+        np.testing.assert_allclose(task.peer(body, np.asarray)() - task.X, change, **close)
+    torch = pytest.importorskip("torch")
+    for body in (dense_body, masked_body, torch_rows_body):
+        np.testing.assert_allclose(task.peer(body, torch.from_numpy)() - task.X, change, **close)
 
 
 def test_an_optimizer_sees_every_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
