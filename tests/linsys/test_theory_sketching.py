@@ -129,7 +129,6 @@ def test_high_precision_is_the_same_formula(devices: Devices) -> None:
         sketching_smoothness.data_variance,
         sketching_bias.penalties,
         lambda d: sketching_bias.nuclear_bound(d)[1],
-        lambda d: sketching_hessians.d4_local_corrected(d)[1],
     ):
         found = value(exactly)
         assert found.dtype == object
@@ -242,6 +241,16 @@ def test_the_sketch_variance_can_grow_with_the_rank() -> None:
     more, now = sketching_hessians.next_variance(one)
     assert float(now[0, 0]) == 0.0
     assert float(more[0, 0]) == pytest.approx(1 / 3 * 2 * (4 / 3 - 2) ** 2)
+
+
+def test_both_variances_grow_with_the_sixth_power(devices: Devices) -> None:
+    for variance in (sketching_smoothness.sketch_variance, sketching_smoothness.data_variance):
+        one, two = (
+            variance(replace(devices, B=s * devices.B, A=s * devices.A))[devices.k < devices.r]
+            for s in (1e4, 2e4)
+        )
+        # what is left out of the ratio is of order 1 / s^2
+        np.testing.assert_allclose(two / one, 64, rtol=1e-5)
 
 
 def test_hessian_counterexample_of_proposition_d4() -> None:

@@ -65,9 +65,10 @@ LOSS_BIAS = Claim(
     space=DEVICES,
     measure=lambda s: at.loss_bias(s.devices),
     expect="violated",
-    note="W0 + BSA is unbiased, its loss is not: by Jensen's inequality f^S >= f for every convex "
-    "loss. r = 2, k = 1, W0 = 0, target 1, B_1 = A_1 = 1, all else zero: W is 2 or 0, f^S = 1/2 "
-    "and f = 0. So Theorem 4.4, about grad f^S, says nothing of (1) as it stands.",
+    note="The paper says it of W0 + BSA, for which it is true; of the loss it would be needed to "
+    "read Theorem 4.4, about grad f^S, as one about (1). By Jensen's inequality f^S >= f for every "
+    "convex loss. r = 2, k = 1, W0 = 0, target 1, B_1 = A_1 = 1, all else zero: W is 2 or 0, f^S = "
+    "1/2 and f = 0.",
     corrected="fslora.loss_bias_corrected",
     main=True,
 )

@@ -112,7 +112,8 @@ PROP_D4_II = Claim(
     kind="upper",
     space=QUADRATICS,
     measure=lambda s: hessians.prop_d4_ii(s.Q, s.k, s.v),
-    note="E T'QT <= L E T'T = L diag(r/k, 1): attained in b, as in (i).",
+    note="E T'QT <= L E T'T = L diag(r/k, 1): attained in b, as in (i). A function of BA has no "
+    "factor at all: fslora.d4_local_corrected.",
 )
 PROP_D4_III = Claim(
     id="fslora.prop_d4_iii",
@@ -240,5 +241,4 @@ D4_LOCAL_CORRECTED = Claim(
     derivation="f~(B, A; S) = f(B S^{1/2}, S^{1/2} A); with T = S^{1/2} on both factors the "
     "Hessian is T'H(TX)T, ||T||^2 = r/k and E T'T = I. Both attained. The proof's f(BS, A) scales "
     "B alone, hence its (r/k)^2 and r/k.",
-    main=True,
 )

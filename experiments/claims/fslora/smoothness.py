@@ -130,8 +130,8 @@ A41 = Claim(
     expect="violated",
     note="The gradient of least squares is cubic in X, and no L is large enough. For any loss: a "
     "differentiable f(B, A) = g(BA) has Lipschitz gradients if and only if f = g(0) + <C, BA>, see "
-    "fslora.a41_any; bounded from below, as losses are, it is then constant. So Theorem 4.4, which "
-    "needs both L and f*, is about constant functions alone, with grad f^S = 0.",
+    "fslora.a41_any. Theorem 4.4 needs f^S bounded from below as well, and then f^S is constant: "
+    "as printed it is about grad f^S = 0 alone. On balls the assumption can be met, fslora.a41_ball.",
     corrected="fslora.a41_corrected",
     main=True,
 )
@@ -293,6 +293,7 @@ K_MONOTONE = Claim(
     kind="upper",
     space=THEOREM,
     measure=lambda s: hessians.k_monotone(s.ranks, s.r, s.gap, s.times, s.gamma, s.variances),
-    note="Only r/k_i and its square appear. But sigma_s, sigma_h and f^S depend on k as well, and "
-    "sigma_s^2 at a point can grow with it: fslora.k_monotone_sigma.",
+    note="Only r/k_i and its square appear. But they come from f(BS, A) in Proposition D.4; with "
+    "fslora.d4_local_corrected neither is left in Lbar and Ltil. What k does change is sigma_s, "
+    "sigma_h and f^S itself; sigma_s^2 at a point can grow with k, fslora.k_monotone_sigma.",
 )
