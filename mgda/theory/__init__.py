@@ -1,13 +1,29 @@
 """What the papers on multi-objective directions state, as functions with two sides.
 
 They return ``(measured, bound)`` for stacks of B instances, in float64 or on high-precision numbers
-(see :mod:`linsys.linalg`). Gradients are the columns of A, shape (B, d, M), weights lambda (B, M).
+(see :mod:`linsys.linalg`). Gradients are the columns of A, shape (B, d, M), weights lambda (B, M);
+where there are clients, gradients are rows g, shape (B, C, M, d). All are FIRM's.
 
-==============================  ==================================================================
-:mod:`mgda.theory.program`      the simplex program in either precision
-:mod:`mgda.theory.simplex`      FIRM, Section 3 and Lemma 8: its solution and how it moves
-:mod:`mgda.theory.weights`      FIRM, Appendix F.1.2: weights of several clients, their disagreement
-:mod:`mgda.theory.descent`      FIRM, Appendix F: one step of the averaged policy, and their sum
-:mod:`mgda.theory.chain`        tabular processes in either precision, with exact moments of (10)
-==============================  ==================================================================
+=====================================  ===========================================================
+the subproblem
+:mod:`mgda.theory.program`             the simplex program in either precision
+:mod:`mgda.theory.simplex`             Section 3 and Lemma 8: its solution and how it moves
+:mod:`mgda.theory.weights`             Appendix F.1.2: weights of several clients, what they differ
+the disagreement drift
+:mod:`mgda.theory.perturbation`        its laws in noise, beta and M, for every outcome
+:mod:`mgda.theory.expected_drift`      its laws in the mean: batches, clients, time, local steps
+:mod:`mgda.theory.paths`               (23) and (24): with smoothed weights
+actors and critics
+:mod:`mgda.theory.chain`               tabular processes, with exact moments of (10)
+:mod:`mgda.theory.critic_bounds`       Lemmas 2 to 7: critics, what (10) estimates, its variance
+:mod:`mgda.theory.client_gradients`    Lemma 9: how far apart two clients' gradients are
+:mod:`mgda.theory.smoothness`          (49): Lipschitz constants of grad J
+Theorem 1
+:mod:`mgda.theory.descent`             (5) to (15) and (34): one step, and sums over steps
+:mod:`mgda.theory.ascent`              (27) to (32): from one step to the sum over time
+:mod:`mgda.theory.assembly`            (17), (25), (33): all error terms of one step together
+:mod:`mgda.theory.reach`               what the explicit constants of (33) amount to
+:mod:`mgda.theory.rates`               exponents, from exact moments of small processes
+:mod:`mgda.theory.without_beta`        a theorem that needs no beta
+=====================================  ===========================================================
 """

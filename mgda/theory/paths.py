@@ -122,9 +122,3 @@ def drift_of_pairs(g: Numbers, lam: Numbers) -> Sides:
     clients = g.shape[1]
     total = squared(g[:, :, None] - g[:, None]).sum((1, 2, 3))
     return disagreement(g, lam), (clients - 1) * total / (2 * clients**3)
-
-
-def lipschitz(A: Numbers, other: Numbers, beta: Numbers, R: Numbers) -> Sides:
-    """||lambda*^c - lambda*^c'|| <= (2 R / beta) ||A - A'||_F for gradients (B, d, M)."""
-    apart = np.sqrt(squared(A - other).sum(-1))
-    return norm(weights(A, beta) - weights(other, beta)), 2 * R / beta * apart

@@ -12,8 +12,9 @@ from latex2mathml.converter import convert
 
 from experiments.audit import Claim
 from experiments.audit._verdict import judge
+from experiments.claims.firm import ascent, client_gradients, reach
 from experiments.claims.firm import assembly as sums
-from experiments.claims.firm import client_gradients, reach
+from experiments.claims.firm import paths as histories
 from linsys.linalg import precise, precision
 from mgda.instances import sample_momdp
 from mgda.momdp import MOMDP
@@ -29,7 +30,7 @@ from mgda.theory.client_gradients import (
 
 CLAIMS = {
     entry.id: entry
-    for module in (client_gradients, sums, reach)
+    for module in (client_gradients, histories, sums, ascent, reach)
     for entry in vars(module).values()
     if isinstance(entry, Claim)
 }

@@ -142,8 +142,10 @@ LEMMA9 = Claim(
     expect="violated",
     note="From (48): g^c estimates Delta(theta^c), and L_J is no Lipschitz constant of Delta. As "
     "gamma goes to zero so does L_J, which has the factor gamma of J, and Delta does not; B large, "
-    "tabular exact critics. The corrected lemma is about grad H, for which (24) and Theorem 1 can "
-    "be stated.",
+    "tabular exact critics. This is about L_J as Assumption 3 has it, any Lipschitz constant of "
+    "grad J. The value printed below (49) lacks the factor gamma and is far larger; no "
+    "counterexample with it is known, nor a proof. The corrected lemma is about grad H, for which "
+    "(24) and Theorem 1 can be stated.",
     corrected="firm.lemma9_corrected",
     main=True,
 )
