@@ -51,6 +51,18 @@ def loss_bias_corrected(devices: Devices) -> Sides:
     return devices.sketched_losses, devices.losses + penalties(devices)
 
 
+def gradient_bias(devices: Devices) -> Sides:
+    """||grad f_i^S - grad f_i|| <= c r ||M_i|| sqrt(||B||^2 a^4 + ||A||^2 b^4).
+
+    c is :func:`coupling`; a and b are the largest lengths of a row of A and of a column of B.
+    """
+    B, A = devices.B, devices.A
+    a, b = norm(A).max(axis=-1), norm(transpose(B)).max(axis=-1)
+    reach = np.sqrt(squares(B) * a**4 + squares(A) * b**4)[:, None]
+    factor = coupling(devices.k, devices.r) * devices.r * operator_norm(devices.M)
+    return norm(devices.sketched_gradients - devices.gradients), factor * reach
+
+
 def _gap_and_variance(
     B: Numbers, A: Numbers, k: Numbers, o: Numbers, L: Numbers, share: Numbers
 ) -> tuple[Numbers, Numbers]:

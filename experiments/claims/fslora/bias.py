@@ -163,6 +163,20 @@ STATIONARY = Claim(
     "For k = 1 the minimisers have rank one and are saddles of f.",
     derivation="grad f = ((BA - W*)A', B'(BA - W*)), and t - sigma = c (sum sigma - sigma).",
 )
+GRADIENT_BIAS = Claim(
+    id="fslora.gradient_bias",
+    source="FSLoRA, Section 4: what a small grad f^S says of grad f",
+    text="||grad f_i^S - grad f_i|| <= (r/k_i - 1) (r/(r - 1)) ||M_i|| sqrt(||B||^2 a^4 + ||A||^2 "
+    "b^4), a the longest row of A and b the longest column of B.",
+    latex=r"\|\nabla f_i^{\mathcal S}-\nabla f_i\|\le\Big(\frac r{k_i}-1\Big)\frac r{r-1}\|M_i\|"
+    r"\sqrt{\|B\|^2a^4+\|A\|^2b^4}",
+    kind="upper",
+    space=least_squares(sizes={"r": (2, 3), "N": (1, 1)}),
+    measure=lambda s: at.gradient_bias(s.devices),
+    derivation="The penalty's gradient is (B (Cov o AMA'), (Cov o B'B) A M) with Cov = c (r I - "
+    "11'), and 0 <= r diag(K) - K <= r diag(K) for a positive semidefinite K of size r. Attained "
+    "by A_j all alike and B_j that sum to zero.",
+)
 K_MONOTONE_LOSS = Claim(
     id="fslora.k_monotone_loss",
     source="FSLoRA, Section 4, discussion: what k does to the objective",

@@ -131,7 +131,7 @@ A41 = Claim(
     note="The gradient of least squares is cubic in X, and no L is large enough. For any loss: a "
     "differentiable f(B, A) = g(BA) has Lipschitz gradients if and only if f = g(0) + <C, BA>, see "
     "fslora.a41_any. Theorem 4.4 needs f^S bounded from below as well, and then f^S is constant: "
-    "as printed it is about grad f^S = 0 alone. On balls the assumption can be met, fslora.a41_ball.",
+    "as printed it is about grad f^S = 0 alone. On balls it can be met, fslora.a41_ball.",
     corrected="fslora.a41_corrected",
     main=True,
 )
