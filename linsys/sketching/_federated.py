@@ -184,7 +184,8 @@ class Federated(ABC):
 
     def _send(self, start: Any, end: Any) -> tuple[Any, int]:
         """What reaches the server of a device's rows, and its bytes: here the update."""
-        update = top_k(end - start, 1.0 if self.compression is None else self.compression)
+        end -= start  # local steps end in an array of their own
+        update = top_k(end, 1.0 if self.compression is None else self.compression)
         return update.values, update.bytes
 
     def _download(self, state: State) -> list[int]:

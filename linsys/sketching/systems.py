@@ -24,7 +24,7 @@ from linsys._validate import Array, InputError, real_array, whole
 from linsys.sketching.adapters import Modules
 from linsys.sketching.kernels import Batch, Factors
 
-__all__ = ["LeastSquares", "Logistic", "MatrixSystem", "TwoLayer"]
+__all__ = ["Batch", "LeastSquares", "Logistic", "MatrixSystem", "TwoLayer"]
 
 
 class MatrixSystem(ABC):
