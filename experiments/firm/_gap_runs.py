@@ -17,12 +17,12 @@ from experiments._model import Analysis, Check, Series
 from experiments._plots import curve, guide, legend, loglog, panels
 from experiments._rates import (
     Interval,
-    exact_slope,
     mean_band,
     rate_check,
     slope_interval,
     within,
 )
+from experiments.firm._drift import law_slope
 from experiments.firm._gaps import Floor, Law
 from experiments.firm._systems import ProcessConfig
 from linsys import InputError
@@ -192,12 +192,12 @@ def slack(x: Sequence[float] | Array, laws: Sequence[Law]) -> float:
 
 def against_law(name: str, x: Array, y: Array, laws: Sequence[Law], seed: int) -> list[Check]:
     """Exponent and constant of y (replicates, points) against those of the law."""
-    predicted = exact_slope(x, [law.total for law in laws]).value
-    measured = slope_interval(x, y, rng=seed)
-    ratio = (y / [law.total for law in laws]).mean(axis=1)
+    derived = [law.total for law in laws]
+    predicted, measured = law_slope(x, derived), slope_interval(x, y, rng=seed)
+    ratio, room = (y / derived).mean(axis=1), float(np.mean([law.remainder for law in laws]))
     return [
         rate_check(f"{name}: as derived here", predicted, measured, tolerance=slack(x, laws)),
-        near_one(f"{name}: measured / derived", ratio, max(law.remainder for law in laws)),
+        near_one(f"{name}: measured / derived", ratio, room),
     ]
 
 

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from experiments.firm._drift import Moments
+from experiments.firm._drift_laws import Moments
 from experiments.firm._runs import DriftRunConfig
 from linsys._validate import Array
 from mgda.firm import FIRM

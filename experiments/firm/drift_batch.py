@@ -11,11 +11,11 @@ tr G / M of the true Gram matrix, and with beta' = 1 after division by the trace
 Guarantee: T_disagr = O(1 / (beta sqrt(B))) (Theorem 1, from (23) and Lemma 9 without local steps).
 An upper bound for beta > 0: a drift that falls faster is "faster than stated".
 
-Derived here (:mod:`experiments.firm._drift`): where weights move smoothly with the gradients, T has
-the order B^{-2} around the mean weights of the clients, in equation (7) -- deviations from a mean
-sum to zero, so that noise meets noise -- and B^{-1} around the weights of the true gradients, in
-(14). Without regularisation and with the same mean gradients, weights move by O(1) however large B
-is: B^{-1} in both. With it they do not, and T has the order B^{-2} in both: the mean gradients
+Derived here (:mod:`experiments.firm._drift_laws`): where weights move smoothly with the gradients,
+T has the order B^{-2} around the mean weights of the clients, in equation (7) -- deviations from a
+mean sum to zero, so that noise meets noise -- and B^{-1} around the weights of the true gradients,
+in (14). Without regularisation and with the same mean gradients, weights move by O(1) however large
+B is: B^{-1} in both. With it they do not, and T has the order B^{-2} in both: the mean gradients
 cannot be told apart, c1 = 0. The proof's S^2 <= 2 S costs a square root of B, and the triangle
 inequality, which does not see that deviations sum to zero, the rest.
 
@@ -33,16 +33,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
-from experiments._plots import curve, guide, legend, loglog, panels
+from experiments._plots import guide, legend, loglog, panels
 from experiments._rates import mean_band, rate_check, slope_interval
 from experiments._table import Table, long_table
 from experiments.firm._drift import (
     CONVENTIONS,
+    LAW,
     DriftConfig,
-    Kink,
-    Law,
-    Moments,
     alike,
+    draw_curves,
     drifts,
     furthest,
     grouped,
@@ -52,6 +51,7 @@ from experiments.firm._drift import (
     stated,
     transient,
 )
+from experiments.firm._drift_laws import Kink, Law, Moments
 from linsys._validate import Array, InputError, number, whole
 from mgda.momdp import MOMDP
 from mgda.trajectories import Clients
@@ -66,13 +66,11 @@ STATED = -0.5
 LEVEL = level(32)
 #: The exponents derived here: of the two conventions, with smooth weights and without.
 SMOOTH, SAME, KINK = (-2.0, -1.0), (-2.0, -2.0), (-1.0, -1.0)
-COLOURS = ("#0072B2", "#D55E00")
 SHAPES: tuple[dict[str, Any], ...] = (
     {"marker": "o"},
     {"marker": "s"},
     {"marker": "^", "linestyle": "none", "markerfacecolor": "none", "markersize": 7},
 )
-LAW = "leading order"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,14 +202,7 @@ def analyse(config: DriftBatchConfig, table: Table) -> Analysis:
 def draw(config: DriftBatchConfig, analysis: Analysis) -> Figure:
     """Both kinds of instances."""
     figure, axes = panels(analysis.series, width=3.9, height=3.4)
-    styles = {
-        f"{form}, {convention}": {"color": colour, **shape, "markevery": 1}
-        for form, shape in zip(FORMS, SHAPES, strict=True)
-        for convention, colour in zip(CONVENTIONS, COLOURS, strict=True)
-    }
-    styles[LAW] = {"color": "#000000", "marker": "", "linestyle": ":", "linewidth": 1.0}
-    for one in sorted(analysis.series, key=lambda s: s.name == LAW):
-        curve(axes[one.panel], one, **styles[one.name])
+    draw_curves(axes, analysis.series, dict(zip(FORMS, SHAPES, strict=True)))
     B = config.sizes
     span = (float(B[-5]), float(B[-1]))
     for title, ax in axes.items():

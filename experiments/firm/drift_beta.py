@@ -13,13 +13,13 @@ the true G in the first case.
 Guarantee: T_disagr = O(1 / beta) (Theorem 1, from (23)), an upper bound: a drift that falls faster
 is "faster than stated".
 
-Derived here. With P = I - 11'/M the solution on an open face depends on beta through (P (2 G +
-beta I) P)^+ alone, and T on its square. For beta far above the Gram matrix that is beta^{-1},
-lambda = 1/M - (2 / beta) P G 1/M + ..., so that T has the exponent -2, in both conventions and for
-all instances. For beta far below the least curvature of G on the face, beta does nothing, exponent
-0. With the same mean gradients there is no curvature but that of noise: the drift stays at its
-plateau (:class:`experiments.firm._drift.Kink`) up to beta of the order |a'(x^2 - x^1)|, which is
-of order B^{-1/2}, and falls with beta^{-2} from there. No regime has the exponent -1: it comes from
+Derived here. With P = I - 11'/M the solution on an open face depends on beta through (P (2 G + beta
+I) P)^+ alone, and T on its square. For beta far above the Gram matrix that is beta^{-1}, lambda =
+1/M - (2 / beta) P G 1/M + ..., so that T has the exponent -2, in both conventions and for all
+instances. For beta far below the least curvature of G on the face, beta does nothing, exponent 0.
+With the same mean gradients there is no curvature but that of noise: the drift stays at its plateau
+(:class:`experiments.firm._drift_laws.Kink`) up to beta of the order |a'(x^2 - x^1)|, which is of
+order B^{-1/2}, and falls with beta^{-2} from there. No regime has the exponent -1: it comes from
 S^2 <= 2 S. Where one objective dominates, all clients sit at the same vertex and do not disagree
 until beta takes them into the simplex: *regularisation creates the drift*, which falls with
 beta^{-2} from its peak near the scale of G.
@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
-from experiments._plots import curve, guide, legend, loglog, panels
+from experiments._plots import guide, legend, loglog, panels
 from experiments._rates import (
     Interval,
     below,
@@ -51,11 +51,10 @@ from experiments._rates import (
 from experiments._table import Table, long_table
 from experiments.firm._drift import (
     CONVENTIONS,
+    LAW,
     DriftConfig,
-    Kink,
-    Law,
-    Moments,
     alike,
+    draw_curves,
     drifts,
     furthest,
     grouped,
@@ -65,6 +64,7 @@ from experiments.firm._drift import (
     stated,
     transient,
 )
+from experiments.firm._drift_laws import Kink, Law, Moments
 from linsys._validate import Array, InputError, number, whole
 from mgda.momdp import MOMDP
 from mgda.simplex import gram
@@ -81,12 +81,10 @@ STATED, LARGE, SMALL = -1.0, -2.0, 0.0
 LEVEL = level(50)
 #: Of the dominating objective in the dominated one's rewards.
 _COPIED = 0.8
-COLOURS = ("#0072B2", "#D55E00")
 SHAPES: tuple[dict[str, Any], ...] = (
     {"marker": "o"},
     {"marker": "^", "linestyle": "none", "markerfacecolor": "none", "markersize": 7},
 )
-LAW = "leading order"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,12 +195,9 @@ class _Theory:
         return 0.5 * float(square) / (self.config.B * self.moments.scale)
 
     def bound(self, betas: Array) -> Array:
-        """(23) with E|g - g'| <= sqrt(2 tr Sigma^j / B) and the least valid R, shape (betas,)."""
-        moments, M = self.moments, self.config.objectives
-        R = np.linalg.norm(moments.mean + moments.noise, axis=1).max()
-        apart = (moments.law @ (moments.noise**2).sum(axis=1)).max()
-        factor = 8.0 * R**3 * M**1.5 * (1.0 - 1.0 / self.config.clients)
-        return np.asarray(factor * np.sqrt(2.0 * apart / self.config.B) / betas / moments.scale)
+        """(23), shape (betas,)."""
+        least = self.moments.bound(self.moments.scale, self.config.clients, self.config.B)
+        return np.asarray(least / betas)
 
 
 def _theories(config: DriftBetaConfig, panel: str, form: str) -> list[_Theory]:
@@ -289,14 +284,7 @@ def analyse(config: DriftBetaConfig, table: Table) -> Analysis:
 def draw(config: DriftBetaConfig, analysis: Analysis) -> Figure:
     """One panel per kind of instance."""
     figure, axes = panels(analysis.series, width=3.0, height=3.2, share_y=False)
-    styles = {
-        f"{form}, {convention}": {"color": colour, **shape, "markevery": 1}
-        for form, shape in zip(FORMS, SHAPES, strict=True)
-        for convention, colour in zip(CONVENTIONS, COLOURS, strict=True)
-    }
-    styles[LAW] = {"color": "#000000", "marker": "", "linestyle": ":", "linewidth": 1.0}
-    for one in sorted(analysis.series, key=lambda s: s.name == LAW):
-        curve(axes[one.panel], one, **styles[one.name])
+    draw_curves(axes, analysis.series, dict(zip(FORMS, SHAPES, strict=True)))
     span = (config.large, float(config.betas[-1]))
     for title, ax in axes.items():
         loglog(ax)

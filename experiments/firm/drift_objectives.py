@@ -34,21 +34,20 @@ check the closed form.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
-from experiments._plots import curve, guide, legend, loglog, panels
+from experiments._plots import guide, legend, loglog, panels
 from experiments._rates import Interval, above, below, mean_band, rate_check, slope_interval
 from experiments._table import Table, long_table
 from experiments.firm._drift import (
     CONVENTIONS,
+    LAW,
     DriftConfig,
-    Law,
-    Moments,
+    draw_curves,
     drifts,
     grouped,
     left_out,
@@ -56,6 +55,7 @@ from experiments.firm._drift import (
     ratio,
     stated,
 )
+from experiments.firm._drift_laws import LargeBeta, Law, Moments
 from linsys._validate import Array, InputError, whole
 from mgda.instances import sample_momdp
 from mgda.momdp import MOMDP
@@ -75,9 +75,7 @@ LARGE = "large β"
 #: Exponents of (23), of Theorem 1 as printed, and derived here without and with a common part.
 STATED, PRINTED, DERIVED = 1.5, 0.75, (1.0, 2.0)
 LEVEL = level(24)
-COLOURS = ("#0072B2", "#D55E00")
 MARKERS = ("v", "s", "o")
-LAW = "leading order"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,22 +127,6 @@ class DriftObjectivesConfig(DriftConfig):
 def powers(most: int) -> NDArray[np.int64]:
     """2, 4, ... up to ``most``."""
     return 2 ** np.arange(1, most.bit_length())
-
-
-@dataclass(frozen=True, eq=False)
-class LargeBeta(Law):
-    """The limit of large beta: weights 1/M, H = (2 / beta) P, without constraints at work."""
-
-    @cached_property
-    def weights(self) -> Array:
-        """1/M, shape (M,)."""
-        M = self.moments.mean.shape[1]
-        return np.full(M, 1.0 / M)
-
-    @cached_property
-    def _H(self) -> Array:
-        M = self.moments.mean.shape[1]
-        return np.asarray(2.0 / self.beta * (np.eye(M) - 1.0 / M))
 
 
 def blocks(config: DriftObjectivesConfig) -> list[Block]:
@@ -212,14 +194,6 @@ def _table(
     return long_table(axes, drift=found)
 
 
-def _bound(config: DriftObjectivesConfig, moments: Moments, M: Array, beta: float) -> Array:
-    """(23) with E|g - g'| <= sqrt(2 tr Sigma^j / B) and the least valid R, shape (M,)."""
-    R = np.linalg.norm(moments.mean + moments.noise, axis=1).max(axis=0)
-    apart = np.sqrt(2.0 / config.B * (moments.law @ (moments.noise**2).sum(axis=1)))
-    per = [R[:m].max() ** 3 * m**1.5 * apart[:m].max() for m in M.astype(int)]
-    return 8.0 * (1.0 - 1.0 / config.clients) / beta * np.array(per)
-
-
 def analyse(config: DriftObjectivesConfig, table: Table) -> Analysis:
     """Exponents of the closed form, and the closed form and (23) against samples."""
     series: list[Series] = []
@@ -257,8 +231,10 @@ def _sampled(
                 f"{label}, {CONVENTIONS[c]}", SAMPLED[s], M, *(y / mean[0] for y in (mean, lo, hi))
             )
         )
-        largest = max(largest, float((mean / _bound(config, moments, M, beta)).max()))
-        laws = [Law(moments.first(int(m)), beta) for m in M]
+        some = [moments.first(int(m)) for m in M]
+        bound = [one.bound(beta, config.clients, config.B) for one in some]
+        largest = max(largest, float((mean / bound).max()))
+        laws = [Law(one, beta) for one in some]
         law = np.array([one.drift(config.clients, config.B)[c] for one in laws])
         series.append(Series(LAW, SAMPLED[s], M, law / mean[0]))
         if label == LARGE:
@@ -315,14 +291,8 @@ def _exact(
 def draw(config: DriftObjectivesConfig, analysis: Analysis) -> Figure:
     """Samples of one draw, and the mean over all draws."""
     figure, axes = panels(analysis.series, columns=2, width=3.7, height=2.7, share_y=False)
-    styles: dict[str, dict[str, Any]] = {
-        f"{label}, {convention}": {"color": colour, "marker": marker, "markevery": 1}
-        for label, marker in zip(BETAS, MARKERS, strict=True)
-        for convention, colour in zip(CONVENTIONS, COLOURS, strict=True)
-    }
-    styles[LAW] = {"color": "#000000", "marker": "", "linestyle": ":", "linewidth": 1.0}
-    for one in sorted(analysis.series, key=lambda s: s.name == LAW):
-        curve(axes[one.panel], one, **styles[one.name])
+    shapes = {label: {"marker": marker} for label, marker in zip(BETAS, MARKERS, strict=True)}
+    draw_curves(axes, analysis.series, shapes)
     for title, ax in axes.items():
         loglog(ax)
         ax.set_xlabel("objectives $M$")

@@ -40,9 +40,9 @@ import numpy as np
 
 from experiments._model import Analysis, Block, Columns, Context, Experiment, Series
 from experiments._plots import curves, guide, legend, loglog, panels
-from experiments._rates import exact_slope, mean_band, rate_check, within
+from experiments._rates import mean_band, rate_check, within
 from experiments._table import Table, long_table
-from experiments.firm._drift import left_out
+from experiments.firm._drift import law_slope, left_out
 from experiments.firm._one_step import OneStep
 from experiments.firm._runs import (
     DriftRunConfig,
@@ -188,7 +188,7 @@ def analyse(config: DriftTimeConfig, table: Table) -> Analysis:
                     lead = part.grid("mean_lead", "replicate", "t")[0, late]
                     bend += left_out(x, law[late] / lead - 1.0)
                 else:
-                    derived = exact_slope(x, law[late]).value
+                    derived = law_slope(x, law[late])
                 checks.append(rate_check(f"{what}: as derived", derived, slope, tolerance=bend))
                 ratio = mean_interval((drift / law).mean(axis=1), config.seed)
                 checks.append(within(f"{what}: drift / law", 1.0, ratio, near, 1.0 / near))

@@ -53,7 +53,7 @@ class GapBatchConfig(SteeredConfig):
     """``batches`` with C = ``clients``; and all of ``counts`` clients with ``product`` / C."""
 
     clients: int = 32
-    batches: tuple[int, ...] = (4, 8, 16, 32)
+    batches: tuple[int, ...] = (8, 16, 32, 64)
     counts: tuple[int, ...] = (2, 8, 32)
     product: int = 256
 

@@ -8,7 +8,7 @@ where there are clients, gradients are rows g, shape (B, C, M, d). All are FIRM'
 the subproblem
 :mod:`mgda.theory.program`             the simplex program in either precision
 :mod:`mgda.theory.simplex`             Section 3 and Lemma 8: its solution and how it moves
-:mod:`mgda.theory.weights`             Appendix F.1.2: weights of several clients, what they differ
+:mod:`mgda.theory.weights`             Appendix F.1.2: weights of several clients, how they differ
 the disagreement drift
 :mod:`mgda.theory.perturbation`        its laws in noise, beta and M, for every outcome
 :mod:`mgda.theory.expected_drift`      its laws in the mean: batches, clients, time, local steps

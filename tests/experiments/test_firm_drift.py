@@ -14,7 +14,8 @@ from experiments._plots import style
 from experiments._runner import joined
 from experiments._table import Table
 from experiments.firm import drift_batch, drift_beta, drift_objectives
-from experiments.firm._drift import CONVENTIONS, DriftConfig, Kink, Moments, drifts, left_out
+from experiments.firm._drift import CONVENTIONS, DriftConfig, drifts, left_out
+from experiments.firm._drift_laws import Kink, Moments
 from experiments.firm.drift_objectives import LargeBeta, powers
 from linsys import InputError
 from linsys._validate import Array

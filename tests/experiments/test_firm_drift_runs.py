@@ -16,7 +16,7 @@ from experiments._plots import style
 from experiments._runner import joined
 from experiments._table import Table
 from experiments.firm import _runs, drift_local_steps, drift_step_size, drift_time
-from experiments.firm._drift import Moments
+from experiments.firm._drift_laws import Moments
 from experiments.firm._one_step import OneStep
 from experiments.firm._runs import DRIFTS, DriftRunConfig, drifts, slack
 from linsys import InputError
