@@ -16,7 +16,6 @@ sigma_h are 0, sigma_s^2 = u^2 (rho - 1) / rho^2 and sigma_g^2 = n^2, at every p
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -63,22 +62,30 @@ class Run:
         """F_0 = f^S(X^0) - f*."""
         return np.asarray(self.L * self.start**2 / 2)
 
-    @cached_property
-    def measured(self) -> Numbers:
-        """(1/T) sum_t E||grad f^S(X^t)||^2.
+    @property
+    def _kept(self) -> Numbers:
+        """What a round leaves of a squared distance."""
+        return np.asarray((1 - self.gamma * self.L) ** (2 * self.H))
 
-        A round multiplies the distance by (1 - gamma L)^H and adds, of each device, noise that is
-        (1 - (1 - gamma L)^H)/L times one deviation if that stays for the round, and a geometric sum
-        of independent ones if not.
-        """
+    @property
+    def _added(self) -> Numbers:
+        """What a round adds to it: each device's deviations, held for the round or independent."""
         one = 1 - self.gamma * self.L
-        H = self.H
-        kept, squares = one ** (2 * H), self.gamma**2 * _sum_of_powers(one * one, H)
-        held = ((1 - one**H) / self.L) ** 2
-        sketches = squares if self.fresh else held
-        added = (sketches * self.sigma_s2 + squares * self.sigma_g2) / self.N
-        seen = _sum_of_powers(kept, self.T) / self.T
-        return np.asarray(self.L**2 * (self.start**2 * seen + added * (1 - seen) / (1 - kept)))
+        free = self.gamma**2 * _sum_of_powers(one * one, self.H)
+        held = ((1 - one**self.H) / self.L) ** 2
+        sketches = free if self.fresh else held
+        return np.asarray((sketches * self.sigma_s2 + free * self.sigma_g2) / self.N)
+
+    @property
+    def limit(self) -> Numbers:
+        """lim_t E||grad f^S(X^t)||^2."""
+        return np.asarray(self.L**2 * self._added / (1 - self._kept))
+
+    @property
+    def measured(self) -> Numbers:
+        """(1/T) sum_t E||grad f^S(X^t)||^2."""
+        seen = _sum_of_powers(self._kept, self.T) / self.T
+        return np.asarray((self.L * self.start) ** 2 * seen + self.limit * (1 - seen))
 
     @property
     def telescoped(self) -> Numbers:
@@ -87,8 +94,33 @@ class Run:
 
 
 def _sum_of_powers(base: Numbers, count: Numbers) -> Numbers:
-    """1 + base + ... + base^(count - 1), base < 1."""
+    """1 + base + ... + base^(count - 1), base other than 1."""
     return np.asarray((1 - base**count) / (1 - base))
+
+
+@dataclass(frozen=True, eq=False)
+class Opposed:
+    """B runs of two devices without sketches and noise whose gradients almost cancel.
+
+    f_1' = L x and f_2' = -(1 - 2 e) L x, so f' = e L x, f* = 0, both are L-smooth, and Assumption
+    4.3 holds with c_h = (1/e - 1)^2 and sigma_h = 0 for all x. Every attribute is (B,), and as in
+    :class:`Run`.
+    """
+
+    start: Numbers
+    e: Numbers
+    L: Numbers
+    gamma: Numbers
+    H: Numbers
+    T: Numbers
+
+    def sides(self) -> Sides:
+        """(6) as printed: of its right-hand side 4 F_0 / (gamma T H) is left."""
+        reach = self.gamma * self.L
+        q = ((1 - reach) ** self.H + (1 + reach * (1 - 2 * self.e)) ** self.H) / 2
+        first_gap = self.e * self.L * self.start**2 / 2
+        measured = (self.e * self.L * self.start) ** 2 * _sum_of_powers(q * q, self.T) / self.T
+        return measured, 4 * first_gap / (self.gamma * self.T * self.H)
 
 
 def printed_step(rho: Numbers, N: Numbers, H: Numbers, L: Numbers, c_h: Numbers) -> Numbers:
@@ -173,6 +205,11 @@ def thm4_4_corrected(s: Run) -> Sides:
     first = 4 * s.gamma * s.L * s.rho / s.N * (s.sigma_g2 + s.H * s.sigma_s2)
     spread = s.H * s.sigma_g2 + 2 * s.H**2 * s.sigma_s2 / 3
     return s.measured, s.telescoped + first + 8 * (s.gamma * s.L * s.rho**2) ** 2 * spread
+
+
+def floor(s: Run) -> Sides:
+    """In the long run the error is at least (11/24) gamma L H sigma_s^2 / N, if gamma L H <= 1."""
+    return s.limit, 11 * s.gamma * s.L * s.H * s.sigma_s2 / (24 * s.N)
 
 
 def corollary_step(s: Run) -> Numbers:

@@ -184,7 +184,7 @@ class Round:
         total, chance = self.total("g"), self._outcomes[2]
         N, P = total.shape[1:3]
         chosen = np.array(list(product(range(P), repeat=N)))
-        move, weight = 0 * total[:, 0, chosen[:, 0]], 1
+        move, weight = 0 * total[:, 0, chosen[:, 0]], 1 + 0 * chance[:, 0, chosen[:, 0]]
         for i in range(N):
             move = move + total[:, i, chosen[:, i]] / N
             weight = weight * chance[:, i, chosen[:, i]]
@@ -269,4 +269,4 @@ class Round:
     def sigma_h2(self, c_h: Numbers) -> Numbers:
         """The least sigma_h^2 of Assumption 4.3 at X that goes with c_h."""
         gap = squared(self.gradients - self.gradient[:, None]).max(axis=1) - c_h * self.G2
-        return np.maximum(gap, 0)
+        return np.asarray(np.maximum(gap, 0))

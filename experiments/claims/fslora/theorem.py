@@ -10,7 +10,7 @@ from typing import Any
 
 from experiments.audit import Claim, Space, positive, reals, whole_numbers
 from linsys.theory import sketching_chain_rates as at
-from linsys.theory.sketching_chain_rates import Run
+from linsys.theory.sketching_chain_rates import Opposed, Run
 
 _MEANING = {
     "rho": "r / k",
@@ -67,6 +67,33 @@ def runs(largest: Callable[..., Any], fresh: bool = False) -> Space:
         view=partial(_run, largest=largest, fresh=fresh),
         batched=True,
         meaning=_MEANING,
+    )
+
+
+def _opposed(*, largest: Callable[..., Any], share: Any, e: Any, **others: Any) -> Opposed:
+    c_h, two = (1 / e - 1) ** 2, 2 + 0 * share
+    gamma = share * largest(1 + 0 * e[:, None], two, others["H"], others["L"], c_h)
+    return Opposed(gamma=gamma, e=e, **others)
+
+
+def opposed(largest: Callable[..., Any]) -> Space:
+    """Two devices that almost cancel, without sketches and noise."""
+    return Space(
+        fields={
+            "start": positive(low=0.1, high=10.0),
+            "e": positive(low=1e-4, high=0.9),
+            "L": positive(low=0.1, high=10.0),
+            "H": whole_numbers(low=1, high=400),
+            "T": whole_numbers(low=1, high=10_000_000),
+            "share": positive(low=0.1, high=1.0),
+        },
+        view=partial(_opposed, largest=largest),
+        batched=True,
+        meaning={
+            "start": "X^0",
+            "e": "curvature of f over L",
+            "share": _MEANING["share"],
+        },
     )
 
 
@@ -128,7 +155,8 @@ LR = Claim(
     "sqrt((c_h + 1) mean r^2/k^2), or H = 1 and all k_i = r. N = 1, H = 2, k = r, c_h = 0: "
     "0.1179/L against 0.0833/L. N = 1, H = 3: 0.0962/L against 0.0786/L of (16). N = H = 1, r/k = "
     "8: 0.0589/L against 0.0417/L of (14). At the paper's N = 20 and ratios it is implied for c_h "
-    "<= 1294 (H = 50) and c_h <= 206 (H = 20), by 1/(N H^2 L).",
+    "<= 1294 (H = 50) and c_h <= 206 (H = 20), by 1/(N H^2 L). "
+    "Without (17) Theorem 4.4 is false even where nothing is sketched: fslora.thm4_4_step.",
     corrected="fslora.lr_corrected",
     main=True,
 )
@@ -180,7 +208,8 @@ THM4_4 = Claim(
     "minimum: E||grad f^S||^2 -> (sigma_s^2/N)(1 - q)/(1 + q), q = (1 - gamma L)^H, about gamma L "
     "H sigma_s^2/(2N), against gamma L sigma_s^2 (6 r/k + 12 r^2/k^2)/N: violated for H > 12 r/k + "
     "24 r^2/k^2 and long runs, H >= 59 at k/r = 3/4, H > 120 at 1/2. For H <= 36 these functions "
-    "obey it, as they do with fresh sketches (fslora.thm4_4_fresh).",
+    "obey it, as they do with fresh sketches. A second reason, the learning rate, needs no sketch: "
+    "fslora.thm4_4_step.",
     corrected="fslora.thm4_4_corrected",
     main=True,
 )
@@ -217,4 +246,52 @@ THM4_4_CORRECTED = Claim(
     measure=at.thm4_4_corrected,
     note="No step size below 1/(N H^2 L) is asked for.",
     derivation="fslora.one_round_corrected over t, divided by gamma H T/4.",
+)
+FLOOR = Claim(
+    id="fslora.thm4_4_floor",
+    source="FSLoRA, Theorem 4.4: what no such theorem can leave out",
+    text="There are functions that satisfy Assumptions 4.1 to 4.3 on the whole space, for any "
+    "ratio k/r < 1, on which Algorithm 1 has lim_t E||grad f^S(X^t)||^2 >= (11/24) gamma L H "
+    "sigma_s^2/N for all gamma <= 1/(H L): a term gamma L sigma_s^2/N without H is not enough.",
+    latex=r"\lim_t\mathbb E\|\nabla f^{\mathcal S}(X^t)\|^2\ge\frac{11}{24}"
+    r"\frac{\gamma LH\sigma_s^2}N",
+    kind="lower",
+    space=runs(lambda rho, N, H, L, c_h: 1 / (H * L)),
+    measure=at.floor,
+    derivation="The limit is (sigma_s^2/N)(1 - q)/(1 + q) and more, q = (1 - gamma L)^H <= exp(-x) "
+    "with x = gamma L H <= 1; tanh(x/2) >= (x/2)(1 - x^2/12).",
+)
+STEP = Claim(
+    id="fslora.thm4_4_step",
+    source="FSLoRA, Theorem 4.4 where k_i = r and gradients are exact",
+    text="With sigma_g = sigma_s = sigma_h = 0: (1/T) sum_t ||grad f(X^t)||^2 <= 4 (f(X^0) - f*) / "
+    "(gamma T H) for gamma <= min{1/(6 L sqrt((c_h + 1) H)), 1/(N H^2 L)}.",
+    latex=r"\frac1T\sum_t\|\nabla f(X^t)\|^2\le\frac{4(f(X^0)-f^*)}{\gamma TH},\quad"
+    r"\gamma\le\frac1{6L\sqrt{(c_h+1)H}}\wedge\frac1{NH^2L}",
+    kind="upper",
+    space=opposed(at.printed_step),
+    measure=lambda s: s.sides(),
+    expect="violated",
+    note="The printed root has H for H^2, and the theorem fails with it, sketches or not. f_1' = L "
+    "x, f_2' = -(1 - 2e) L x, f' = e L x: c_h = (1/e - 1)^2 for all x. A round multiplies x by "
+    "about 1 - e g + (1 - 1/H) g^2/2, g = gamma L H = e sqrt(H)/6, allowed for e <= 3 H^(-3/2): "
+    "the local drift takes (1 - 1/H) sqrt(H)/12 of the progress. For small e the bound is too "
+    "small in long runs from H = 83 on, and from H = 146 on X^t grows without bound. With gamma <= "
+    "1/(4 H L sqrt(c_h + 1)) the drift takes an eighth at most.",
+    corrected="fslora.thm4_4_step_corrected",
+    main=True,
+)
+STEP_CORRECTED = replace(
+    STEP,
+    id="fslora.thm4_4_step_corrected",
+    source="FSLoRA, Theorem 4.4 where k_i = r and gradients are exact, corrected",
+    text="The same for gamma <= 1/(4 H L sqrt(c_h + 1)).",
+    latex=r"\frac1T\sum_t\|\nabla f(X^t)\|^2\le\frac{4(f(X^0)-f^*)}{\gamma TH},\quad"
+    r"\gamma\le\frac1{4HL\sqrt{c_h+1}}",
+    space=opposed(_without_devices(at.fixed_step)),
+    expect="holds",
+    note="",
+    corrected=None,
+    derivation="fslora.thm4_4_corrected without its noise.",
+    main=False,
 )
