@@ -168,3 +168,18 @@ def test_rounds_that_the_corollary_needs() -> None:
         assert np.sqrt((rho**2).mean() / (needed[0] * N * H)) == pytest.approx(error, rel=0.05)
         gamma = np.sqrt(N / (needed * H * (rho**2).mean()))
         assert gamma == pytest.approx(at.printed_step(rho, N * one, H * one, one, 0 * one))
+
+
+def test_rounds_that_the_corrected_corollaries_need() -> None:
+    """N = gamma^2 T H Ltil, and N = gamma^2 T H^2 Lbar, at the largest step sizes."""
+    rho, one = 1 / np.array([rates.RATIOS]), np.ones(1)
+    for H, T in zip(rates.LOCAL, (2.7e4, 1.1e4), strict=True):
+        for c_h, same in ((0.0, True), (0.67, True), (0.69, False)):
+            largest = at.fresh_step(rho, H * one, one, c_h * one)
+            assert bool(np.isclose(largest, 1 / (24 * H))[0]) is same
+        fresh = 24**2 * H**2 * rates.DEVICES / (H * (rho**2).mean())
+        assert fresh == pytest.approx(T, rel=0.03)
+        for c_h in (0.0, 3.0):
+            largest = at.fixed_step(rho, H * one, one, c_h * one)
+            held = rates.DEVICES / (largest**2 * H**2 * rho.mean())
+            assert held == pytest.approx(3.4e5 * (c_h + 1), rel=0.01)

@@ -70,8 +70,9 @@ COR4_5 = RateClaim(
     regimes=partial(exponents, at.corollary_step, False, _SQUARE_ROOTS),
     expect="violated",
     note="As T^(-1/2) and N^(-1/2), but with H the error grows like H^(1/2): gamma L H sigma_s^2/N "
-    "(fslora.thm4_4). gamma has the unit of 1/sqrt(L): F_0/sigma^2 is missing in it.",
-    corrected="fslora.cor4_5_corrected",
+    "(fslora.thm4_4). gamma has the unit of 1/sqrt(L): F_0/sigma^2 is missing in it. "
+    "The rate that is true: fslora.cor4_5_corrected.",
+    corrected="fslora.thm4_4_corrected",
     main=True,
 )
 COR4_5_FRESH = replace(
@@ -81,7 +82,8 @@ COR4_5_FRESH = replace(
     text=COR4_5.text.replace("Algorithm 1, one sketch a round.", "fresh sketches in every step."),
     regimes=partial(exponents, at.corollary_step, True, _SQUARE_ROOTS),
     expect="consistent",
-    note="From the T of fslora.cor4_5_regime on.",
+    note="For all T that keep gamma below the 1/(24 H L) that fslora.thm4_4_fresh allows at the "
+    "paper's ratios and c_h <= 0.67: T >= 2.7 10^4 L (H = 50) and 1.1 10^4 L (H = 20) for N = 20.",
     corrected=None,
     derivation="fslora.thm4_4_fresh with this gamma: its last term is 6 (N L/T) (sigma_g^2 + "
     "sigma_s^2 + 2 H sigma_h^2), of the order of the others only for T below N^3 H^3 L^2/Ltil.",
@@ -95,6 +97,7 @@ COR4_5_CORRECTED = RateClaim(
     latex=r"O\Big(\frac{(\mathcal F_0+\sigma_s^2+\sigma_g^2/H)\sqrt{\bar L}}{\sqrt{TN}}\Big)"
     r"+O\Big(\frac NT\Big)",
     regimes=partial(exponents, at.held_step, False, _HELD),
+    note="At the paper's N = 20 and ratios T >= 3.4 10^5 (c_h + 1) L, for every H.",
     derivation="fslora.thm4_4_corrected with this gamma; the condition does not depend on H.",
 )
 SPEEDUP = RateClaim(
@@ -108,8 +111,8 @@ SPEEDUP = RateClaim(
     note="In N it is there. In H there is none, whatever the step size: H steps with one sketch "
     "average samples, not sketches, so that sqrt(sigma_s^2/(T N)) stays. With fresh sketches it is "
     "there, from T of the order N^3 H^3 on under the condition of Theorem 4.4: for errors below "
-    "1/(N H)^2 times mean r^2/k^2.",
-    corrected="fslora.speedup_corrected",
+    "1/(N H)^2 times mean r^2/k^2. The rate that is true: fslora.speedup_corrected.",
+    corrected="fslora.thm4_4_corrected",
     main=True,
 )
 SPEEDUP_FRESH = replace(
