@@ -1,0 +1,1 @@
+"""Figures, tables and rates of FSLoRA, on matrix systems."""

@@ -1,0 +1,452 @@
+"""What the figures of FSLoRA share: classification tasks with a teacher, training, step sizes.
+
+*The counterpart.* A pre-trained model that is adapted to a task is one frozen matrix W0 (m, n), the
+task a teacher W* = W0 + D whose D is what fine-tuning has to find: inputs are x ~ N(0, I_n), labels
+one of m classes drawn from softmax(W* x). The model answers with the largest entry of
+(W0 + B A) x; its test accuracy and cross entropy are those of inputs that no device has. All of the
+teacher's m components matter, so that a rank too small is felt, as is a rank r < m. ``TASKS`` names
+what takes the place of the data sets.
+
+*Devices.* Device i draws its mix of classes from a Dirichlet law and then its samples; test inputs
+have the mix of the teacher. A gradient uses all samples of the device (the paper: 16 of them), so
+that the sketches are the only noise.
+
+*Sizes.* The paper's ranks are divided by 4: r = 16 in the place of 64. Ratios, numbers of devices
+and the four levels {1/8, 1/4, 1/2, 3/4} dealt out in turn are the paper's.
+
+*Step sizes.* The paper has one learning rate for all. The r / k of a sketch multiplies gradients,
+though, and its square the change of W0 + B S A, so that one gamma is a different step for every
+method, rank and ratio. Here every arm of a comparison has its own gamma: the power of two with the
+best final accuracy, found by going down or up from the smallest k / r until it is worse, on
+instances that are used for nothing else. A comparison at one gamma for all is
+shown beside it where the paper's claim may hang on it. B = 0 and A normal with variance 1 / n at
+the start; local steps are plain gradient steps, as in (4).
+
+*Instances.* An instance is one draw of all tasks, devices, sketches and of the first modules. The
+tasks of an instance are adapted side by side, as the modules of one system, and share sketches.
+Differences are formed within an instance; 95 % intervals (Student) are over instances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments import _rates
+from experiments._intervals import mean_interval
+from experiments._model import Check, Config
+from experiments._names import known
+from experiments._table import Column, Table, long_table
+from linsys import InputError
+from linsys._validate import number, whole
+from linsys.sketching import FSLoRA, Modules
+from linsys.sketching._federated import Federated, State
+from linsys.sketching.systems import Batch, MatrixSystem
+
+Values = NDArray[np.float64]
+#: An algorithm of a step size and a seed.
+Method = Callable[[float, int], Federated]
+
+#: A run whose test loss is this many times that of guessing (log m) is lost, and not continued.
+LOST = 20.0
+#: Name of the average over tasks.
+AVERAGE = "average"
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a data set is here.
+
+    Attributes:
+        decay: ratio of neighbouring singular values of D; 1 for equal ones.
+        mix: concentration of the devices' Dirichlet mixes of classes; small for few classes each.
+        size: standard deviation of the entries of D x; those of W0 x have the same.
+        noise: share of the devices' labels that are drawn uniformly.
+    """
+
+    decay: float = 0.8
+    mix: float = 1.0
+    size: float = 2.5
+    noise: float = 0.0
+
+
+TASKS = {
+    "steep": Task(),
+    "flat": Task(decay=1.0),
+    "skewed": Task(mix=0.3),
+    "noisy": Task(noise=0.2),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Classifiers(MatrixSystem):
+    """Softmax regressions of P tasks on the same devices: P modules under one sketch.
+
+    The loss is the sum over tasks of :class:`linsys.sketching.Logistic`'s, whose gradients do not
+    mix: P systems at the price of little more than one. Arrays have samples last.
+
+    Args:
+        W0: shape (P, m, n).
+        inputs: of every device, shape (P, n, s).
+        targets: one-hot classes, shape (P, m, s).
+    """
+
+    W0: Values
+    inputs: tuple[Values, ...]
+    targets: tuple[Values, ...]
+    batch: int | None = None
+    seed: int = 0
+
+    @cached_property
+    def modules(self) -> Modules:
+        """One module for every task."""
+        tasks, m, n = self.W0.shape
+        return Modules([(m, n)] * tasks)
+
+    @cached_property
+    def _frozen(self) -> tuple[Values, ...]:
+        """W0 x, shapes (P, m, s)."""
+        return tuple(self.W0 @ x for x in self.inputs)
+
+    def losses(self, device: int, X: Values, scale: float = 1.0) -> Values:
+        """f_i of every task at W0 + scale B A, shape (P,)."""
+        z, _ = self._outputs(device, X, scale)
+        z -= z.max(axis=1, keepdims=True)
+        right = (self.targets[device] * z).sum(axis=1)
+        return np.asarray((np.log(np.exp(z).sum(axis=1)) - right).mean(axis=1))
+
+    def loss(self, device: int, X: Values, scale: float = 1.0, batch: Batch = None) -> float:
+        """The sum of f_i over tasks."""
+        return float(self.losses(device, X, scale).sum())
+
+    def mean_losses(self, X: Values) -> Values:
+        """f of every task, shape (P,)."""
+        return np.asarray(np.mean([self.losses(i, X) for i in range(self.devices)], axis=0))
+
+    def gradient(self, device: int, X: Values, scale: float = 1.0, batch: Batch = None) -> Values:
+        """Its gradient with respect to X (k, w), of the same shape."""
+        z, hidden = self._outputs(device, X, scale)
+        z -= z.max(axis=1, keepdims=True)
+        np.exp(z, out=z)
+        z /= z.sum(axis=1, keepdims=True)
+        z -= self.targets[device]
+        z *= scale / z.shape[-1]
+        found = np.empty(X.shape)
+        by_B, by_A = self._parts(found)
+        B, _ = self._parts(X)
+        by_B[...] = hidden @ z.mT
+        by_A[...] = (B @ z) @ self.inputs[device].mT
+        return found
+
+    def merged(self, products: Sequence[Values]) -> Classifiers:
+        """The same devices with W0 + products as the frozen matrices."""
+        return replace(self, W0=self.W0 + np.stack(products))
+
+    def _parts(self, X: Values) -> tuple[Values, Values]:
+        """Views of X (k, w): all B', (P, k, m), and all A, (P, k, n)."""
+        tasks, m, _ = self.W0.shape
+        rows = X.reshape(len(X), tasks, -1).swapaxes(0, 1)
+        return rows[..., :m], rows[..., m:]
+
+    def _outputs(self, device: int, X: Values, scale: float) -> tuple[Values, Values]:
+        B, A = self._parts(X)
+        hidden = A @ self.inputs[device]
+        z = B.mT @ hidden
+        z *= scale
+        z += self._frozen[device]
+        return z, hidden
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """A drawn system with its test sets.
+
+    Attributes:
+        system: devices with W0.
+        inputs: test inputs (P, n, S).
+        labels: their classes (P, S).
+        teacher: test accuracy of W* itself, (P,).
+    """
+
+    system: Classifiers
+    inputs: Values
+    labels: NDArray[np.int64]
+    teacher: Values
+
+    def judge(self, state: State) -> tuple[Values, Values]:
+        """Test accuracy and test cross entropy of the state's adapted matrices, (P,) each.
+
+        Where an algorithm merges what it learns, X is only a rank and B A is not used: merging
+        methods leave X as it was, with B = 0.
+        """
+        W = state.oracle.W0 + np.stack(state.oracle.modules.products(state.X))
+        z = W @ self.inputs
+        right = np.take_along_axis(z, self.labels[:, None], axis=1)[:, 0]
+        top = z.max(axis=1)
+        loss = np.log(np.exp(z - top[:, None]).sum(axis=1)) + top - right
+        return (z.argmax(axis=1) == self.labels).mean(axis=1), loss.mean(axis=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskConfig(Config):
+    """The set-up.
+
+    Attributes:
+        tasks: names in ``TASKS``.
+        devices: N.
+        classes, features: m and n.
+        samples: of every device and task.
+        test: test samples of every task.
+        r: rank of the global modules.
+        ratios: k_i / r, dealt out to the devices in turn.
+        H: local steps in a round.
+        instances: draws for the comparison.
+        tuning: further draws for step sizes.
+    """
+
+    tasks: tuple[str, ...] = ("steep", "flat", "skewed")
+    devices: int = 20
+    classes: int = 20
+    features: int = 32
+    samples: int = 40
+    test: int = 1000
+    r: int = 16
+    ratios: tuple[float, ...] = (0.125, 0.25, 0.5, 0.75)
+    H: int = 5
+    instances: int = 5
+    tuning: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for task in self.tasks:
+            known("task", task, list(TASKS))
+        if not self.tasks:
+            raise InputError("`tasks` must name at least one task; found none")
+        for name, low in (("classes", 2), ("features", 1), ("samples", 1), ("test", 1)):
+            whole(name, getattr(self, name), low=low)
+        for name, low in (("devices", 1), ("r", 1), ("H", 1), ("instances", 3), ("tuning", 1)):
+            whole(name, getattr(self, name), low=low)
+        if not self.ratios:
+            raise InputError("`ratios` must hold at least one ratio; found none")
+        for ratio in self.ratios:
+            number("ratios", ratio, low=0.0, high=1.0, low_open=True)
+
+    def ranks(self, r: int | None = None, ratios: Sequence[float] | None = None) -> list[int]:
+        """k_i of every device for a global rank, with the ratios dealt out in turn.
+
+        Raises:
+            InputError: for a ratio that gives no whole rank.
+        """
+        r, ratios = self.r if r is None else r, self.ratios if ratios is None else ratios
+        found = []
+        for ratio in ratios:
+            k = round(ratio * r)
+            if k < 1 or abs(k - ratio * r) > 1e-9:
+                raise InputError(f"`ratios` times r = {r} must be whole ranks; found {ratio:g}")
+            found.append(k)
+        return [found[i % len(found)] for i in range(self.devices)]
+
+    def draw(self, use: str, instance: int) -> Instance:
+        """Instance number ``instance`` for "test" or "tuning"; the same object again if asked."""
+        return _drawn(self, use, instance)
+
+    def _draw(self, task: Task, seed: int) -> tuple[Any, ...]:
+        """W0, the devices' inputs and targets, test inputs and labels, the teacher's accuracy."""
+        rng = np.random.default_rng(seed)
+        m, n, rank = self.classes, self.features, min(self.classes, self.features)
+        W0 = rng.normal(scale=task.size / np.sqrt(n), size=(m, n))
+        left, right = (np.linalg.qr(rng.normal(size=(d, rank)))[0] for d in (m, n))
+        values = task.decay ** np.arange(rank)
+        values *= task.size * np.sqrt(m / (values**2).sum())
+        teacher = W0 + (left * values) @ right.T
+
+        def label(x: Values) -> NDArray[np.int64]:
+            noise = rng.gumbel(size=(m, x.shape[-1]))
+            return np.asarray((teacher @ x + noise).argmax(axis=0))
+
+        test = rng.normal(size=(n, self.test))
+        labels = label(test)
+        pool = rng.normal(size=(n, 20 * self.devices * self.samples))
+        order = label(pool)
+        wrong = rng.random(order.size) < task.noise
+        order[wrong] = rng.integers(m, size=int(wrong.sum()))
+        x, y = np.empty((self.devices, n, self.samples)), np.zeros((self.devices, m, self.samples))
+        of_class = [np.flatnonzero(order == c) for c in range(m)]
+        held = np.array([bool(len(members)) for members in of_class])
+        for i in range(self.devices):
+            mix = rng.dirichlet(np.full(m, task.mix)) * held
+            chosen = rng.choice(m, size=self.samples, p=mix / mix.sum())
+            x[i] = pool[:, [rng.choice(of_class[c]) for c in chosen]]
+            y[i, chosen, np.arange(self.samples)] = 1.0
+        right_answers = float(((teacher @ test).argmax(axis=0) == labels).mean())
+        return W0, x, y, test, labels, np.array(right_answers)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A training run.
+
+    Attributes:
+        accuracy, loss: on the test sets after each of the rounds asked for, (times, P).
+        train: f, the mean loss on the devices' samples without a sketch, (times, P).
+        up, down: mean bytes of a device up to there, (times,).
+        lost: whether the loss exploded; what follows repeats the last values.
+    """
+
+    accuracy: Values
+    loss: Values
+    train: Values
+    up: Values
+    down: Values
+    lost: bool
+
+
+@lru_cache(maxsize=32)
+def _drawn(config: TaskConfig, use: str, instance: int) -> Instance:
+    drawn = [
+        config._draw(TASKS[name], config.derive("task", use, instance, name))
+        for name in config.tasks
+    ]
+    W0, x, y, inputs, labels, teacher = (np.stack(part) for part in zip(*drawn, strict=True))
+    system = Classifiers(W0, tuple(x.swapaxes(0, 1)), tuple(y.swapaxes(0, 1)))
+    return Instance(system, inputs, labels, teacher)
+
+
+def train(algorithm: Federated, drawn: Instance, r: int, seed: int, times: Sequence[int]) -> Curve:
+    """Run up to the last of the increasing rounds ``times`` from modules of rank r."""
+    start = drawn.system.modules.start(r, np.random.default_rng(seed))
+    state, up, down = algorithm.init(start, drawn.system), 0.0, 0.0
+    limit = LOST * np.log(drawn.system.W0.shape[1])
+    found: list[tuple[Values, Values, Values, float, float]] = []
+    lost = False
+    for time in times:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what explodes is lost
+            while state.t < time and not lost:
+                state, report = algorithm.round(state)
+                up, down = up + float(np.mean(report.up)), down + float(np.mean(report.down))
+                lost = bool(report.missing)
+            accuracy, loss = drawn.judge(state)
+            on_devices = state.oracle.mean_losses(state.X)
+        if lost or not (loss < limit).all():
+            lost, loss, on_devices = True, np.full(loss.shape, limit), np.full(loss.shape, limit)
+        found.append((accuracy, loss, on_devices, up, down))
+    return Curve(*(np.array(part) for part in zip(*found, strict=True)), lost)
+
+
+def climb(score: Callable[[int], float], start: int) -> int:
+    """Where a function of whole numbers with one peak has it, from ``start`` on; -inf is "less".
+
+    >>> climb(lambda j: -((j - 3) ** 2), 0), climb(lambda j: -np.inf if j > -2 else j, 1)
+    (3, -2)
+    """
+    here, value = start, score(start)
+    while (below := score(here - 1)) > value or value == -np.inf:
+        here, value = here - 1, below
+    if here < start:
+        return here
+    while (above := score(here + 1)) > value:
+        here, value = here + 1, above
+    return here
+
+
+def first_step(r: int, ranks: Sequence[int]) -> int:
+    """The exponent of two nearest to the smallest k / r, where the search for a step begins.
+
+    Along the leading components the sketched loss is about r / k times as curved as the loss.
+    """
+    return round(np.log2(min(ranks) / r))
+
+
+def tune(config: TaskConfig, method: Method, r: int, start: int, rounds: int) -> float:
+    """The power of two with the best mean final accuracy on the tuning instances."""
+    drawn = [config.draw("tuning", k) for k in range(config.tuning)]
+
+    def score(j: int) -> float:
+        found = []
+        for k, one in enumerate(drawn):
+            seed = config.derive("run", "tuning", k)
+            curve = train(method(2.0**j, seed), one, r, seed, [rounds])
+            if curve.lost:
+                return -np.inf
+            found.append(curve.accuracy[-1].mean())
+        return float(np.mean(found))
+
+    return float(2.0 ** climb(score, start))
+
+
+def columns(
+    config: TaskConfig,
+    method: Method,
+    r: int,
+    gamma: float,
+    times: Sequence[int],
+    at: Sequence[int] | None = None,
+    **constants: Any,
+) -> dict[str, Column]:
+    """All instances trained with a step size: one row per instance, task and time.
+
+    Column t holds ``at`` in the place of the rounds ``times`` where it is given.
+    """
+    runs = []
+    for k in range(config.instances):
+        seed = config.derive("run", "test", k)
+        runs.append(train(method(gamma, seed), config.draw("test", k), r, seed, times))
+    axes = {
+        "instance": np.arange(config.instances),
+        "t": list(times if at is None else at),
+        "task": list(config.tasks),
+    }
+    return long_table(
+        axes,
+        accuracy=np.stack([run.accuracy for run in runs]),
+        loss=np.stack([run.loss for run in runs]),
+        train=np.stack([run.train for run in runs]),
+        up=np.stack([run.up for run in runs])[..., None],
+        down=np.stack([run.down for run in runs])[..., None],
+        lost=np.array([run.lost for run in runs])[:, None, None],
+        gamma=gamma,
+        **constants,
+    )
+
+
+def joined(parts: Sequence[Mapping[str, Column]]) -> dict[str, Column]:
+    """The rows of several column sets with the same names."""
+    return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+
+
+def fslora(config: TaskConfig, ranks: Sequence[int], compression: float | None = None) -> Method:
+    """FSLoRA with these ranks, as a method of step size and seed."""
+    return lambda gamma, seed: FSLoRA(
+        gamma=gamma, H=config.H, ranks=ranks, seed=seed, compression=compression
+    )
+
+
+def check_increasing(name: str, values: Sequence[float]) -> None:
+    """Refuse levels that are not at least two in increasing order."""
+    if len(values) < 2 or any(a >= b for a, b in pairwise(values)):
+        raise InputError(f"`{name}` must be at least two increasing levels; found {values}")
+
+
+def gap(name: str, predicted: str, ours: Values, theirs: Values) -> Check:
+    """The claim that a number of every instance, (instances,), is above another one on average."""
+    return _rates.above(name, predicted, mean_interval(ours - theirs))
+
+
+def over_tasks(table: Table, value: str = "accuracy", **where: Any) -> Values:
+    """A value averaged over tasks, (instances, times)."""
+    return np.asarray(table.where(**where).grid(value, "instance", "t", "task").mean(axis=-1))
+
+
+def step_notes(table: Table, *names: str) -> list[str]:
+    """The step size of every arm, named by the columns ``names``, and how many runs were lost."""
+    arms = dict.fromkeys(zip(*(table[name] for name in names), table["gamma"], strict=True))
+    text = ", ".join(f"{' '.join(map(str, arm[:-1]))}: {arm[-1]:g}" for arm in arms)
+    runs = set(zip(*(table[name] for name in (*names, "instance", "lost")), strict=True))
+    lost = sum(bool(run[-1]) for run in runs)
+    return [f"gamma: {text}", f"{lost} of {len(runs)} runs exploded"]
