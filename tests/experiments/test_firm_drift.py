@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments._model import Analysis, Context
 from experiments._plots import style
-from experiments._runner import joined
 from experiments._table import Table
 from experiments.firm import drift_batch, drift_beta, drift_objectives
 from experiments.firm._drift import CONVENTIONS, DriftConfig, drifts, left_out
@@ -21,6 +19,7 @@ from linsys import InputError
 from linsys._validate import Array
 from mgda.simplex import min_norm
 from mgda.trajectories import Clients
+from tests.experiments._small_runs import failed, table_of
 
 SMALL: dict[ModuleType, Any] = {
     drift_beta: drift_beta.DriftBetaConfig(states=3, actions=3, replicates=30, runs=12),
@@ -42,23 +41,9 @@ SMALL: dict[ModuleType, Any] = {
 NAMES = [module.__name__.rpartition(".")[2] for module in SMALL]
 
 
-def table_of(module: ModuleType, config: Any) -> Table:
-    parts = []
-    for block in module.EXPERIMENT.blocks(config):
-        columns = module.compute(config, block, Context())
-        rows = max(np.size(column) for column in columns.values())
-        cells = {**block, **columns}
-        parts.append(Table({k: np.broadcast_to(v, (rows,)) for k, v in cells.items()}))
-    return joined(parts)
-
-
 @pytest.fixture(scope="module")
 def tables() -> dict[ModuleType, Table]:
     return {module: table_of(module, config) for module, config in SMALL.items()}
-
-
-def failed(analysis: Analysis) -> set[str]:
-    return {check.name for check in analysis.checks if check.ok is False}
 
 
 @pytest.mark.parametrize("module", SMALL, ids=NAMES)
@@ -215,7 +200,8 @@ def test_same_mean_gradients_sit_at_the_kink() -> None:
     moments = Moments.of(config.process(drift_batch.ALIKE, 0))
     assert moments.mean[:, 0] == pytest.approx(moments.mean[:, 1], abs=1e-15)
     assert np.ptp(moments.noise, axis=2).max() > 0.01
-    assert moments.at(0.0).weights == pytest.approx([0.5, 0.5])
+    # rounding of the Gram matrix over the least regularisation, 1e-9 of it
+    assert moments.at(0.0).weights == pytest.approx([0.5, 0.5], abs=1e-5)
     with pytest.raises(InputError, match="only solution"):
         moments.at(0.0).drift(4, 100)
 

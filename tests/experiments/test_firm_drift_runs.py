@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from experiments._model import Analysis, Context
 from experiments._plots import style
-from experiments._runner import joined
 from experiments._table import Table
 from experiments.firm import _runs, drift_local_steps, drift_step_size, drift_time
 from experiments.firm._drift_laws import Moments
@@ -25,6 +23,7 @@ from mgda.drift import disagreement
 from mgda.firm import FIRM
 from mgda.momdp import MOMDP
 from mgda.runs import run
+from tests.experiments._small_runs import failed, table_of
 
 SMALL: dict[ModuleType, Any] = {
     drift_time: drift_time.DriftTimeConfig(
@@ -53,23 +52,9 @@ SMALL: dict[ModuleType, Any] = {
 NAMES = [module.__name__.rpartition(".")[2] for module in SMALL]
 
 
-def table_of(module: ModuleType, config: Any) -> Table:
-    parts = []
-    for block in module.EXPERIMENT.blocks(config):
-        columns = module.compute(config, block, Context())
-        rows = max(np.size(column) for column in columns.values())
-        cells = {**block, **columns}
-        parts.append(Table({k: np.broadcast_to(v, (rows,)) for k, v in cells.items()}))
-    return joined(parts)
-
-
 @pytest.fixture(scope="module")
 def tables() -> dict[ModuleType, Table]:
     return {module: table_of(module, config) for module, config in SMALL.items()}
-
-
-def failed(analysis: Analysis) -> set[str]:
-    return {check.name for check in analysis.checks if check.ok is False}
 
 
 @pytest.mark.parametrize("module", SMALL, ids=NAMES)

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments._model import Analysis, Context
 from experiments._plots import style
-from experiments._runner import joined
 from experiments._table import Table
 from experiments.firm import _gap_runs, gap_batch, gap_clients, gap_time
 from experiments.firm._gap_runs import CURVES, MARKOV, PLAIN, SMOOTHED, SteeredConfig
@@ -24,6 +22,7 @@ from mgda.instances import sample_momdp
 from mgda.runs import run
 from mgda.simplex import gram, simplex_qp
 from mgda.trajectories import Clients
+from tests.experiments._small_runs import failed, table_of
 
 SMALL: dict[ModuleType, Any] = {
     gap_time: gap_time.GapTimeConfig(last=2000, slowest=20.0, replicates=30, horizon=20.0),
@@ -35,16 +34,6 @@ SMALL: dict[ModuleType, Any] = {
 NAMES = [module.__name__.rpartition(".")[2] for module in SMALL]
 
 
-def table_of(module: ModuleType, config: Any) -> Table:
-    parts = []
-    for block in module.EXPERIMENT.blocks(config):
-        columns = module.compute(config, block, Context())
-        rows = max(np.size(column) for column in columns.values())
-        cells = {**block, **columns}
-        parts.append(Table({k: np.broadcast_to(v, (rows,)) for k, v in cells.items()}))
-    return joined(parts)
-
-
 @pytest.fixture(scope="module")
 def tables() -> dict[ModuleType, Table]:
     return {module: table_of(module, config) for module, config in SMALL.items()}
@@ -53,10 +42,6 @@ def tables() -> dict[ModuleType, Table]:
 @pytest.fixture(scope="module")
 def floor() -> Floor:
     return SteeredConfig().floor(0)
-
-
-def failed(analysis: Analysis) -> set[str]:
-    return {check.name for check in analysis.checks if check.ok is False}
 
 
 @pytest.mark.parametrize("module", SMALL, ids=NAMES)
