@@ -63,16 +63,20 @@ def gradient_bias(devices: Devices) -> Sides:
     return norm(devices.sketched_gradients - devices.gradients), factor * reach
 
 
+def product_variance(B: Numbers, A: Numbers, k: Numbers) -> Numbers:
+    """V = E||B(S - I)A||^2, shape (B',)."""
+    weights = covariances(k, A.shape[-2])
+    return np.asarray((weights * (transpose(B) @ B) * (A @ transpose(A))).sum(axis=(-2, -1)))
+
+
 def _gap_and_variance(
     B: Numbers, A: Numbers, k: Numbers, o: Numbers, L: Numbers, share: Numbers
 ) -> tuple[Numbers, Numbers]:
-    """f^S - f for :func:`kinked` losses, and V = E||B(S - I)A||^2, both (B',)."""
+    """f^S - f for :func:`kinked` losses, and :func:`product_variance`, both (B',)."""
     S, chance = sketches(k, A.shape[-2])
     sketched = (chance * kinked(B[:, None], S, A[:, None], o[:, None], L, share)).sum(axis=-1)
     plain = kinked(B[:, None], 1 + 0 * S[:, :1], A[:, None], o[:, None], L, share)[:, 0]
-    weights = covariances(k, A.shape[-2])
-    V = (weights * (transpose(B) @ B) * (A @ transpose(A))).sum(axis=(-2, -1))
-    return sketched - plain, V
+    return sketched - plain, product_variance(B, A, k)
 
 
 def loss_bias_smooth(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,6 +35,11 @@ CONVEX = Space(
         "share": "mu over L",
     },
 )
+
+
+def _spread(instance: Any) -> Any:
+    """E||B(S - I)A||^2."""
+    return at.product_variance(instance.B, instance.A, instance.k)
 
 
 def _target(*, first: Any, share: Any, k: Any) -> SimpleNamespace:
@@ -102,7 +108,7 @@ LOSS_BIAS_STRONG = Claim(
     "agree.",
     latex=r"f^{\mathcal S}-f\ge\tfrac\mu2V",
     kind="lower",
-    space=CONVEX,
+    space=replace(CONVEX, given={"the products BSA differ": lambda s: _spread(s) > 1e-6}),
     measure=lambda s: at.loss_bias_strong(s.B, s.A, s.k, s.o, s.L, s.share),
     derivation="l(W + E) - l(W) - <grad l(W), E> >= (mu/2) ||E||^2. Attained by quadratics.",
 )
@@ -114,7 +120,10 @@ LOSS_BIAS_NUCLEAR = Claim(
     latex=r"f_i^{\mathcal S}-f_i\ge\frac c{2s}\big(\|BAx'\|_*^2-\|BAx'\|^2\big),\quad "
     r"c=\frac{r/k-1}{r-1}",
     kind="lower",
-    space=DEVICES,
+    space=least_squares(
+        sizes={"N": (1, 1), "s": (2, 2), "m": (2, 2), "n": (2, 2), "r": (2, 3)},
+        given={"BA x has rank two and k < r": lambda s: at.nuclear_bound(s.devices)[1] > 1e-6},
+    ),
     measure=lambda s: at.nuclear_bound(s.devices),
     derivation="The penalty is (c/2s) (r sum_j ||B_j||^2 ||A_j x'||^2 - ||BA x'||^2), and r sum "
     "p_j^2 >= (sum p_j)^2 >= ||BA x'||_*^2 with p_j = ||B_j|| ||A_j x'||. Attained by balanced "
