@@ -106,7 +106,7 @@ class Fig4Config(BudgetConfig):
 
 def blocks(config: Fig4Config) -> list[Block]:
     """One rank of (a), or one pair (r, k) of (b) and (c), at a time."""
-    uploads = [{"part": BY_UPLOAD, "k": 0, **block} for block in _budget.blocks(config)]
+    uploads: list[Block] = [{"part": BY_UPLOAD, "k": 0, **b} for b in _budget.blocks(config)]
     pairs = dict.fromkeys(config.by_rank + config.by_ratio)
     return uploads + [
         {"part": BY_ROUNDS, "k": k, "rank": r, "samples": config.samples} for r, k in pairs
@@ -149,6 +149,13 @@ def analyse(config: Fig4Config, table: Table) -> Analysis:
         *_claims(config, rounds),
     ]
     said = [f"(a) {note}" for note in _budget.notes(config, uploads)]
+    ends = [
+        f"r = {r}: {over_tasks(rounds, rank=r, k=k)[:, -1].mean():.3f}" for r, k in config.by_rank
+    ]
+    said.append(
+        f"(b) accuracy after {config.rounds} rounds: {', '.join(ends)}; stable steps fall with "
+        "k / r, so that the largest ranks are the last to arrive"
+    )
     return Analysis(series, checks, said + [f"(b), (c) {n}" for n in step_notes(rounds, "arm")])
 
 
