@@ -1,0 +1,142 @@
+"""The notebook on weak devices runs, says what is true, and its outputs are its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from linsys.sketching.sketch import covariance
+from tests._notebooks import (
+    ROOT,
+    assert_no_warning,
+    assert_same_answer,
+    assert_small_neutral_complete,
+    execute,
+    read,
+    source_up_to,
+    tagged,
+    text_of,
+)
+
+PATH = ROOT / "notebooks" / "how_much_should_a_weak_device_train.ipynb"
+
+#: Run after the notebook's own cells: what the assertions below look at.
+PROBE = """
+import json
+from linsys.sketching.exact import global_loss
+X = whole[1]
+ranks = [R] * (devices - WEAK)
+(B, A), = system.modules.split(X)
+print(json.dumps({
+    "r": R, "sketches": SKETCHES, "weak": WEAK, "devices": devices, "gain": float(gain),
+    "prices": [float(price(X, k)) for k in SKETCHES],
+    "f": system.mean_loss(X),
+    "sketched": [global_loss(system, X, ranks + [k] * WEAK) for k in SKETCHES],
+    "BB": (B.T @ B).tolist(),
+    "AMA": [(A @ x[i].T @ x[i] @ A.T / len(x[i])).tolist() for i in np.flatnonzero(is_weak)],
+    "accuracy": {k: float(final[k][0]) for k in final},
+    "spread": [float(np.ptp([reached[-1, 0] for reached, _, _ in done])) for done in runs.values()],
+    "bytes": [runs[k][0][2] for k in SKETCHES], "width": width,
+    "reachable": float(reachable), "start": float(accuracy(start)),
+    "totals": list(totals.values()),
+    "curves": {k: curves[k].tolist() for k in SKETCHES}, "times": times.tolist(),
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, dict[str, Any]]:
+    return execute(PATH, PROBE, tmp_path_factory.mktemp("notebook"))
+
+
+def test_runs_without_a_word_of_warning(executed: tuple[Any, dict[str, Any]]) -> None:
+    assert_no_warning(executed[0])
+
+
+def test_the_stored_answer_is_that_of_a_fresh_run(executed: tuple[Any, dict[str, Any]]) -> None:
+    assert_same_answer(read(PATH), executed[0])
+
+
+def test_the_price_is_the_formula_in_the_text(executed: tuple[Any, dict[str, Any]]) -> None:
+    _, found = executed
+    r, BB = found["r"], np.array(found["BB"])
+    M = [BB * np.array(second) for second in found["AMA"]]
+    assert len(M) == found["weak"]
+    for k, price, sketched in zip(
+        found["sketches"], found["prices"], found["sketched"], strict=True
+    ):
+        each = [(r / k - 1) * (r * np.trace(one) - one.sum()) / (r - 1) / 2 for one in M]
+        assert price == pytest.approx(sum(each) / found["devices"], rel=1e-9, abs=1e-12)
+        by_covariance = [(covariance(r, k) * one).sum() / 2 for one in M]
+        assert by_covariance == pytest.approx(each, rel=1e-9, abs=1e-12)
+        assert sketched - found["f"] == pytest.approx(price, rel=1e-9, abs=1e-12)
+    halved = np.array(found["prices"][:-1])
+    assert (halved[:-1] > 2 * halved[1:]).all()
+
+
+def test_a_small_k_does_harm_and_a_larger_one_helps(
+    executed: tuple[Any, dict[str, Any]],
+) -> None:
+    _, found = executed
+    reached = np.array([found["accuracy"][str(k)] for k in found["sketches"]])
+    idle, noise = found["accuracy"]["0"], max(found["spread"])
+    ratio = np.array(found["prices"]) / found["gain"]
+    assert noise < 0.03
+    assert (np.diff(reached) > noise).all()
+    assert (reached[ratio > 3] < idle - noise).all()
+    assert (reached[ratio < 1.5] > idle + noise).all()
+    assert found["start"] < reached.min()
+    assert reached.max() < found["reachable"] + noise
+
+
+def test_more_rounds_do_not_make_up_for_a_small_k(
+    executed: tuple[Any, dict[str, Any]],
+) -> None:
+    _, found = executed
+    assert found["bytes"] == [k * found["width"] * 8 for k in found["sketches"]]
+    for total in found["totals"]:
+        row = [
+            np.interp(total / sent, found["times"], found["curves"][str(k)])
+            for k, sent in zip(found["sketches"], found["bytes"], strict=True)
+            if total / sent <= found["times"][-1]
+        ]
+        assert row == sorted(row)
+
+
+def test_takes_a_task_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plt, "show", lambda: None)
+    rng = np.random.default_rng(0)
+    file = tmp_path / "task.npz"
+    W, x, x_test = rng.normal(size=(4, 6)), rng.normal(size=(8, 20, 6)), rng.normal(size=(50, 6))
+    np.savez(file, W0=0 * W, x=x, y=x @ W.T, x_test=x_test, y_test=x_test @ W.T)
+    source = source_up_to(
+        read(PATH),
+        "answer",
+        ("TASK_FILE = None", f"TASK_FILE = {str(file)!r}"),
+        ("ROUNDS, LOCAL_STEPS, BATCH = 120, 5, 16", "ROUNDS, LOCAL_STEPS, BATCH = 6, 2, 8"),
+        ("R, SKETCHES = 16, [1, 2, 4, 8, 16]", "R, SKETCHES = 4, [1, 4]"),
+        ("RUNS, SEED = 3, 0", "RUNS, SEED = 1, 0"),
+    )
+    names: dict[str, Any] = {}
+    with plt.rc_context({"backend": "agg"}):
+        exec(compile(source, str(PATH), "exec"), names)
+    plt.close("all")
+    assert names["system"].W0.shape == (4, 6)
+    assert set(names["final"]) == {0, 1, 4}
+    assert np.isfinite(list(names["final"].values())).all()
+    assert names["reachable"] == 1.0
+
+
+def test_the_answer_names_a_k_for_every_budget() -> None:
+    stored = read(PATH)
+    answer = text_of(stored.cells[tagged(stored, "answer")])
+    assert answer.count("bytes a round") == 4
+    assert answer.count("sit out") == 1
+
+
+def test_it_is_small_neutral_and_complete() -> None:
+    assert_small_neutral_complete(PATH, figures=1)
