@@ -222,6 +222,14 @@ def held_step(s: Run) -> Numbers:
     return np.asarray(np.sqrt(s.N / (s.T * s.rho * s.L)) / s.H)
 
 
+def cor4_5_corrected(s: Run) -> Sides:
+    """Corollary 4.5 for one sketch a round, gamma = held_step, with its constants."""
+    root = np.sqrt(s.rho * s.L / (s.T * s.N))
+    noise = s.sigma_s2 + s.sigma_g2 / s.H
+    rest = 8 * s.N * s.L * s.rho**3 / s.T * (s.sigma_g2 / s.H + 2 * s.sigma_s2 / 3)
+    return s.measured, 4 * root * (s.first_gap + noise) + rest
+
+
 def corollary_rounds(rho: Numbers, N: Numbers, H: Numbers, L: Numbers, c_h: Numbers) -> Numbers:
     """The least T for which Corollary 4.5's gamma meets the condition of Theorem 4.4.
 

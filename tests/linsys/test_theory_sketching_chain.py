@@ -41,6 +41,7 @@ RATIO = {
     "fslora.thm4_4_fresh": 0.317,
     "fslora.thm4_4_corrected": 0.317,
     "fslora.thm4_4_step_corrected": 0.31,
+    "fslora.cor4_5_corrected": 0.317,
     "fslora.cor4_5_regime": 0.25,
     "fslora.paper_step": 0.83,
 }

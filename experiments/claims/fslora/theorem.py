@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from experiments.audit import Claim, Space, positive, reals, whole_numbers
+from experiments.audit import Claim, Space, positive, whole_numbers
+from experiments.claims.fslora._runs import opposed, runs
 from linsys.theory import sketching_chain_rates as at
-from linsys.theory.sketching_chain_rates import Opposed, Run
-
-_MEANING = {
-    "rho": "r / k",
-    "share": "gamma over its largest value",
-    "start": "distance of X^0 from the minimum",
-    "u": "amplitude of what sketches add to gradients",
-    "n": "amplitude of what samples add to gradients",
-}
 
 
 def _steps(*, rho: Any, copies: Any, **others: Any) -> SimpleNamespace:
@@ -43,58 +34,6 @@ STEPS = Space(
 
 def _unpacked(function: Callable[..., Any]) -> Callable[[Any], Any]:
     return lambda s: function(s.rho, s.N, s.H, s.L, s.c_h)
-
-
-def _run(*, largest: Callable[..., Any], fresh: bool, share: Any, **others: Any) -> Run:
-    limits = (others["rho"][:, None], others["N"], others["H"], others["L"], 0 * share)
-    return Run(gamma=share * largest(*limits), fresh=fresh, **others)
-
-
-def runs(largest: Callable[..., Any], fresh: bool = False) -> Space:
-    """Whole runs of N devices alike, c_h = sigma_h = 0."""
-    return Space(
-        fields={
-            "start": reals(magnitude=(0.001, 1.0)),
-            "u": reals(magnitude=(0.1, 10.0)),
-            "n": reals(magnitude=(0.01, 10.0)),
-            "rho": positive(low=1.0, high=8.0),
-            "N": whole_numbers(low=1, high=20),
-            "L": positive(low=0.1, high=10.0),
-            "H": whole_numbers(low=1, high=400),
-            "T": whole_numbers(low=1, high=100_000),
-            "share": positive(low=0.1, high=1.0),
-        },
-        view=partial(_run, largest=largest, fresh=fresh),
-        batched=True,
-        meaning=_MEANING,
-    )
-
-
-def _opposed(*, largest: Callable[..., Any], share: Any, e: Any, **others: Any) -> Opposed:
-    c_h, two = (1 / e - 1) ** 2, 2 + 0 * share
-    gamma = share * largest(1 + 0 * e[:, None], two, others["H"], others["L"], c_h)
-    return Opposed(gamma=gamma, e=e, **others)
-
-
-def opposed(largest: Callable[..., Any]) -> Space:
-    """Two devices that almost cancel, without sketches and noise."""
-    return Space(
-        fields={
-            "start": positive(low=0.1, high=10.0),
-            "e": positive(low=1e-4, high=0.9),
-            "L": positive(low=0.1, high=10.0),
-            "H": whole_numbers(low=1, high=400),
-            "T": whole_numbers(low=1, high=10_000_000),
-            "share": positive(low=0.1, high=1.0),
-        },
-        view=partial(_opposed, largest=largest),
-        batched=True,
-        meaning={
-            "start": "X^0",
-            "e": "curvature of f over L",
-            "share": _MEANING["share"],
-        },
-    )
 
 
 def _without_devices(step: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,0 +1,92 @@
+"""Whole runs that Theorem 4.4 and Corollary 4.5 of FSLoRA are about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from experiments.audit import Space, positive, reals, whole_numbers
+from experiments.audit._fields import Field
+from linsys.theory import sketching_chain_rates as at
+from linsys.theory.sketching_chain_rates import Opposed, Run
+
+_MEANING = {
+    "rho": "r / k",
+    "share": "gamma over its largest value",
+    "start": "distance of X^0 from the minimum",
+    "u": "amplitude of what sketches add to gradients",
+    "n": "amplitude of what samples add to gradients",
+}
+FIELDS: dict[str, Field] = {
+    "start": reals(magnitude=(0.001, 1.0)),
+    "u": reals(magnitude=(0.1, 10.0)),
+    "n": reals(magnitude=(0.01, 10.0)),
+    "rho": positive(low=1.0, high=8.0),
+    "N": whole_numbers(low=1, high=20),
+    "L": positive(low=0.1, high=10.0),
+    "H": whole_numbers(low=1, high=400),
+    "T": whole_numbers(low=1, high=100_000),
+}
+
+
+def _run(*, largest: Callable[..., Any], fresh: bool, share: Any, **others: Any) -> Run:
+    limits = (others["rho"][:, None], others["N"], others["H"], others["L"], 0 * share)
+    return Run(gamma=share * largest(*limits), fresh=fresh, **others)
+
+
+def runs(largest: Callable[..., Any], fresh: bool = False) -> Space:
+    """Whole runs of N devices alike, c_h = sigma_h = 0."""
+    return Space(
+        fields={**FIELDS, "share": positive(low=0.1, high=1.0)},
+        view=partial(_run, largest=largest, fresh=fresh),
+        batched=True,
+        meaning=_MEANING,
+    )
+
+
+def _opposed(*, largest: Callable[..., Any], share: Any, e: Any, **others: Any) -> Opposed:
+    c_h, two = (1 / e - 1) ** 2, 2 + 0 * share
+    gamma = share * largest(1 + 0 * e[:, None], two, others["H"], others["L"], c_h)
+    return Opposed(gamma=gamma, e=e, **others)
+
+
+def opposed(largest: Callable[..., Any]) -> Space:
+    """Two devices that almost cancel, without sketches and noise."""
+    return Space(
+        fields={
+            "start": positive(low=0.1, high=10.0),
+            "e": positive(low=1e-4, high=0.9),
+            "L": positive(low=0.1, high=10.0),
+            "H": whole_numbers(low=1, high=400),
+            "T": whole_numbers(low=1, high=10_000_000),
+            "share": positive(low=0.1, high=1.0),
+        },
+        view=partial(_opposed, largest=largest),
+        batched=True,
+        meaning={
+            "start": "X^0",
+            "e": "curvature of f over L",
+            "share": _MEANING["share"],
+        },
+    )
+
+
+def _held(**lines: Any) -> Run:
+    start = Run(gamma=lines["L"], **lines)
+    return replace(start, gamma=at.held_step(start))
+
+
+def _long(s: Run) -> Any:
+    return at.fixed_step(s.rho[:, None], s.H, s.L, 0 * s.L) >= s.gamma
+
+
+#: Runs with gamma = held_step, at least as long as the corrected corollary asks for.
+HELD = Space(
+    fields={**FIELDS, "T": whole_numbers(low=1, high=10**8)},
+    view=_held,
+    given={"T large": _long},
+    batched=True,
+    meaning={name: line for name, line in _MEANING.items() if name != "share"},
+)
