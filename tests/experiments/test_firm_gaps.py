@@ -83,6 +83,12 @@ def test_a_wrong_exponent_fails(
     assert name in failed(module.analyse(SMALL[module], tables[module]))
 
 
+def test_a_law_that_is_constant_has_slope_zero(tables: dict[ModuleType, Table]) -> None:
+    checks = gap_batch.analyse(SMALL[gap_batch], tables[gap_batch]).checks
+    found = {check.name: check.predicted for check in checks}
+    assert found["T-FIRM, in C at C B fixed: as derived here"] == 0.0
+
+
 @pytest.mark.parametrize("module", [gap_clients, gap_batch], ids=NAMES[1:])
 def test_a_floor_without_its_parts_fails(
     module: ModuleType, tables: dict[ModuleType, Table], monkeypatch: pytest.MonkeyPatch

@@ -10,11 +10,11 @@ from latex2mathml.converter import convert
 
 from experiments.audit import Claim
 from experiments.audit._verdict import judge
-from experiments.claims.firm import descent, lemma8, simplex, weights
+from experiments.claims.firm import descent, lemma8, simplex, telescoping, weights
 
 CLAIMS = {
     entry.id: entry
-    for module in (simplex, lemma8, weights, descent)
+    for module in (simplex, lemma8, weights, descent, telescoping)
     for entry in vars(module).values()
     if isinstance(entry, Claim)
 }

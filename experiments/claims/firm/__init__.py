@@ -10,8 +10,8 @@ Every module is a section of the audit, its claims in the order of the paper; th
 ``expected_drift``                                    of the true gradients, expectations
 ``chains``, ``gradient_errors``,                      Appendices C, D, F.1.1 and G.2: mixing,
 ``client_gradients``                                  critics and stochastic gradients
-``descent``, ``ascent``, ``assembly``                 Appendix F: one step, the sum over time, and
-                                                      all terms together
+``descent``, ``telescoping``, ``ascent``,             Appendix F: one step, Lemma 10, the sum over
+``assembly``                                          time, and all error terms together
 ``rates``, ``without_beta``, ``reach``                Theorem 1: exponents, what holds without beta,
                                                       and what the explicit bound says
 ====================================================  ============================================

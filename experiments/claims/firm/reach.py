@@ -98,12 +98,13 @@ EXPLICIT_BOUND_VACUOUS = Claim(
     space=REALISTIC,
     measure=lambda s: reach.vacuous(s.scales, s.B, s.beta),
     note="So the explicit bound never says anything there: at its most favourable corner (gamma = "
-    "0.99, M = 2, B = 10^6, beta = 1, rho = 0, lambda_A = 1 - gamma) it is 67 times trivial; at "
-    "gamma = 0.9, B = 256 and beta = 0.01 it is 5e5 times. Both sides grow like (1-gamma)^{-4}. At "
-    "beta = 0.01 and M = 2, B has to exceed 4.4e13 (firm.batch_needed). The term 32 L_J R^4 "
-    "M^{3/2} a K/beta has to be below the trivial bound too: at gamma = 0.9, beta = 0.01, K = 1 "
-    "and L_J = gamma/(2 (1-gamma)^2) this is a < 1.1e-9, and then the first term of (32) needs T > "
-    "4.6e6 (1 + 2 log T).",
+    "0.99, M = 2, B = 10^6, beta = 1, rho = 0, lambda_A = 1 - gamma) it is 67 times trivial; "
+    "at gamma = 0.9, B = 256 and beta = 0.01 it is 5e5 times. Both sides grow like "
+    "(1-gamma)^{-4}; the quotient has the factor C_psi r_max^2/beta, so that features and "
+    "rewards of other sizes amount to another beta. At beta = 0.01 and M = 2, B has to exceed "
+    "4.4e13 (firm.batch_needed). The term 32 L_J R^4 M^{3/2} a K/beta has to be below the "
+    "trivial bound too: at gamma = 0.9, beta = 0.01, K = 1 and L_J = gamma/(2 (1-gamma)^2) "
+    "this is a < 1.1e-9, and then the first term of (32) needs T > 4.6e6 (1 + 2 log T).",
     derivation="R >= C_psi (1 + 2 (1 + gamma)/(1 - gamma)) and r_max + R_w >= 1 + 2/(1 - gamma) by "
     "firm.constants_in_span; the quotient is 128 sqrt(2) M^{3/2} (3 + gamma)^3 (3 - gamma) / "
     "(gamma^2 beta sqrt(B)) at least.",
