@@ -45,22 +45,34 @@ from itertools import product
 import numpy as np
 from scipy.optimize import newton
 
-from experiments._model import Check
-from experiments._rates import exact_slope, rate_check
+from experiments._model import Check, Series
+from experiments._rates import Slope, above, exact_slope, mean_band, rate_check, slope_interval
 from experiments.firm._drift import ratio
 from linsys._validate import Array, InputError, number, whole
 from linsys.sketching.sketch import dense, every_support
 
-__all__ = ["LEVEL", "Floor", "Squares", "local_steps", "ratio_checks", "rounds", "slope_room"]
+__all__ = [
+    "LAW",
+    "LEVEL",
+    "Floor",
+    "Squares",
+    "floor_checks",
+    "floor_series",
+    "local_steps",
+    "rounds",
+    "slope_room",
+]
 
 #: Sequences of sketches that are enumerated at most.
 MANY = 20_000
 #: Points of the Gaussian law in :meth:`Floor.rest`, half of them minus the other half.
 POINTS = 2000
 #: Relaxation times that a run is given before it counts.
-RELAX = 3.5
+RELAX = 2.5
 #: Of intervals: an experiment judges about ten of them.
 LEVEL = 0.995
+#: Name of the laws in figures.
+LAW = "theory"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,14 +220,16 @@ def rounds(
     devices: int,
     fresh: bool,
     rng: np.random.Generator,
+    every: int = 1,
 ) -> Array:
-    """|grad f^S|^2 before each of ``count`` rounds of FSLoRA from A (r, n, R): (count, R)."""
-    found = np.empty((count, A.shape[2]))
+    """|grad f^S|^2 before every ``every``-th of ``count`` rounds of FSLoRA from A (r, n, R)."""
+    found = []
     for t in range(count):
-        found[t] = system.squared_norm(A)
+        if t % every == 0:
+            found.append(system.squared_norm(A))
         s, y = system.draw(rng, devices, A.shape[2], H, fresh=fresh)
         A = local_steps(A[:, :, None], s, y, gamma).mean(axis=2)
-    return found
+    return np.array(found)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -371,22 +385,23 @@ class Floor:
     def measured(self, replicates: int, span: float, rng: np.random.Generator) -> Array:
         """Means of |grad f^S|^2 over ``span`` of the slowest relaxation times, shape (R,).
 
-        ``RELAX`` of them are left out at the start, which is the minimiser.
+        ``RELAX`` of them are left out at the start, which is the minimiser. Each has ten points.
         """
         time = 1.0 / (self.gamma * self.H * self.rates[0])
-        first, count = int(np.ceil(RELAX * time)), int(np.ceil(span * time))
+        count, every = int(np.ceil((RELAX + span) * time)), int(np.ceil(0.1 * time))
         A = np.repeat(self.system.minimiser()[..., None], replicates, axis=2)
         found = rounds(
             self.system,
             A,
-            first + count,
+            count,
             gamma=self.gamma,
             H=self.H,
             devices=self.devices,
             fresh=self.fresh,
             rng=rng,
+            every=every,
         )
-        return np.asarray(found[first:].mean(axis=0))
+        return np.asarray(found[int(np.ceil(RELAX * time / every)) :].mean(axis=0))
 
     @cached_property
     def rest(self) -> float:
@@ -430,12 +445,36 @@ def slope_room(x: Array, floors: Sequence[Floor]) -> float:
     return abs(known) + float(np.abs(centred) @ rest / (centred @ centred))
 
 
-def ratio_checks(name: str, measured: Array, floors: Sequence[Floor]) -> list[Check]:
-    """Measured floors (R, points) over the refined laws, the first and the last point."""
-    found = []
+def floor_checks(
+    name: str,
+    x: Array,
+    measured: Array,
+    floors: Sequence[Floor],
+    stated: float,
+    *,
+    against: str = "",
+) -> tuple[list[Check], Slope]:
+    """Exponent and constants of measured floors (R, points) over x, and what the paper states.
+
+    With ``against``, the reason, the exponent is to be above the stated one.
+    """
+    slope = slope_interval(x, measured, rng=0, level=LEVEL)
+    tolerance = slope_room(x, floors)
+    law = exact_slope(x, [floor.total for floor in floors]).value
+    checks = [rate_check(f"{name}: as derived", law, slope, tolerance=tolerance)]
     for at, words in ((0, "first"), (-1, "last")):
-        floor = floors[at]
-        size = ratio(measured[:, at], floor.refined, LEVEL)
+        size = ratio(measured[:, at], floors[at].refined, LEVEL)
         what = f"{name}: floor / law, {words} point"
-        found.append(rate_check(what, 1.0, size, tolerance=floor.room))
-    return found
+        checks.append(rate_check(what, 1.0, size, tolerance=floors[at].room))
+    if against:
+        words, limit = f"above {stated:g}", stated + tolerance
+        checks.append(above(f"{name}: exponent", words, slope, limit, remark=against))
+    else:
+        what = f"{name}: as stated"
+        checks.append(rate_check(what, stated, slope, tolerance=tolerance, bound=True))
+    return checks, slope
+
+
+def floor_series(name: str, panel: str, x: Array, measured: Array, law: Array) -> list[Series]:
+    """Measured floors (R, points) with a band, and the law."""
+    return [Series(name, panel, x, *mean_band(measured)), Series(LAW, panel, x, law)]

@@ -156,7 +156,7 @@ def compute(config: RateBiasConfig, block: Block, context: Context) -> Columns:
     root = _root(x)
     mean = replace(system, inputs=(x,), targets=(np.mean(system.targets, axis=0),))
     D = (np.linalg.lstsq(x, mean.targets[0], rcond=None)[0].T - system.W0) @ root
-    d: Array = np.linalg.svd(D, compute_uv=False)
+    d = np.asarray(np.linalg.svd(D, compute_uv=False), dtype=np.float64)
     rows = []
     for k in range(1, r):
         devices = range(system.devices)

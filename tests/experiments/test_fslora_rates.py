@@ -13,7 +13,7 @@ from experiments._model import Analysis, Context
 from experiments._plots import style
 from experiments._runner import joined
 from experiments._table import Table
-from experiments.fslora import rate_bias, rate_local
+from experiments.fslora import rate_bias, rate_devices, rate_local
 from experiments.fslora._rates_systems import Floor, Squares, local_steps, rounds
 from linsys import InputError
 from linsys._validate import Array
@@ -25,6 +25,9 @@ SMALL: dict[ModuleType, Any] = {
     rate_bias: rate_bias.RateBiasConfig(r=6, m=3, n=2, instances=2),
     rate_local: rate_local.RateLocalConfig(
         gamma=0.02, steps=(1, 2, 4), devices=8, replicates=30, relaxations=4.0
+    ),
+    rate_devices: rate_devices.RateDevicesConfig(
+        gamma=0.02, counts=(4, 8, 16), replicates=30, relaxations=4.0
     ),
 }
 NAMES = [module.__name__.rpartition(".")[2] for module in SMALL]
@@ -77,27 +80,32 @@ def test_blocks_do_not_matter(module: ModuleType, tables: dict[ModuleType, Table
         np.testing.assert_array_equal(one.y, other.y)
 
 
+LOCAL = "one sketch a round"
+
+
+def stated(module: ModuleType, **changes: float) -> dict[str, float]:
+    return {**module.STATED, **{getattr(module, panel): value for panel, value in changes.items()}}
+
+
 WRONG: list[tuple[ModuleType, str, Any, str]] = [
     (rate_bias, "POINT", 1.5, "gradient (instance 0)"),
     (rate_bias, "GAP", 1.0, "f - min f at the minimiser (instance 1)"),
-    (
-        rate_local,
-        "STATED",
-        {rate_local.GIVEN: 0.0, rate_local.TUNED: 3.0},
-        "one sketch a round, step ~ 1/√H: exponent",
-    ),
-    (
-        rate_local,
-        "STATED",
-        {rate_local.GIVEN: -0.5, rate_local.TUNED: -0.5},
-        "fresh sketches, given step: as stated",
-    ),
+    (rate_local, "STATED", stated(rate_local, TUNED=3.0), f"{LOCAL}, step ~ 1/√H: exponent"),
+    (rate_local, "STATED", stated(rate_local, ALLOWED=0.5), f"{LOCAL}, step ~ 1/H²: exponent"),
+    (rate_local, "STATED", stated(rate_local, GIVEN=-0.5), "fresh sketches, given step: as stated"),
     (rate_local, "IN_H", 1.0, "one sketch a round: bias in H - 1, as derived"),
     (
         rate_local,
         "IN_GAMMA",
         {rate_local.FIXED: 2.0, rate_local.FRESH: 2.0},
         "fresh sketches: bias in gamma, as derived",
+    ),
+    (rate_devices, "STATED", stated(rate_devices, GIVEN=0.5), f"{LOCAL}, given step: exponent"),
+    (
+        rate_devices,
+        "STATED",
+        stated(rate_devices, TUNED=-1.0),
+        "one step, sketches and batches, step ~ √N: as stated",
     ),
 ]
 
@@ -130,19 +138,22 @@ def test_a_wrong_closed_form_fails(
     assert check in failed(rate_bias.analyse(SMALL[rate_bias], changed))
 
 
+@pytest.mark.parametrize("module", [rate_local, rate_devices])
 def test_floors_with_the_factor_of_the_paper_fail(
-    tables: dict[ModuleType, Table], monkeypatch: pytest.MonkeyPatch
+    module: ModuleType, tables: dict[ModuleType, Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The law of fresh sketches does not describe fixed ones."""
-    config = rate_local.RateLocalConfig.floor
+    config = type(SMALL[module])
+    floor = config.floor
 
-    def mistaken(self: Any, panel: str, sketches: str, H: int) -> Floor:
-        return config(self, panel, rate_local.FRESH, H)
+    def mistaken(self: Any, panel: str, name: str, x: int) -> Floor:
+        found: Floor = floor(self, panel, module.FRESH, x)
+        return found
 
-    monkeypatch.setattr(rate_local.RateLocalConfig, "floor", mistaken)
-    names = failed(rate_local.analyse(SMALL[rate_local], tables[rate_local]))
-    assert "one sketch a round, given step: as derived" in names
-    assert "one sketch a round, given step: floor / law, last point" in names
+    monkeypatch.setattr(config, "floor", mistaken)
+    names = failed(module.analyse(SMALL[module], tables[module]))
+    assert f"{LOCAL}, given step: as derived" in names
+    assert f"{LOCAL}, given step: floor / law, last point" in names
 
 
 @dataclass(frozen=True)
