@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from linsys._validate import Array, InputError, choice, number, whole
+from linsys._validate import Array, InputError, choice, number, real_array, whole
 from mgda.simplex import min_norm, regulariser
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "as_numpy",
     "check_simplex",
     "client_mean",
+    "finite_rows",
     "like",
 ]
 
@@ -66,6 +67,27 @@ def as_numpy(array: Any) -> Array:
     """An array of any namespace, or nested lists, as float64 of NumPy."""
     found = array.detach().cpu() if hasattr(array, "detach") else array
     return np.asarray(found, dtype=np.float64)
+
+
+def finite_rows(name: str, value: Any, shape: str) -> Array:
+    """A finite float64 array with as many axes as ``shape`` names, or more; none of them empty.
+
+    >>> finite_rows("theta", [1.0, 2.0], "(..., C, d)")
+    Traceback (most recent call last):
+        ...
+    linsys._validate.InputError: `theta` must have shape (..., C, d); found (2,)
+    """
+    try:
+        found = as_numpy(value)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"`{name}` must be an array of real numbers; found {type(value).__name__}"
+        ) from None
+    if found.ndim < shape.count(",") or found.size == 0:
+        raise InputError(f"`{name}` must have shape {shape}; found {found.shape}")
+    if not np.isfinite(found).all():
+        raise InputError(f"`{name}` must be finite; found NaN or infinity")
+    return found
 
 
 def client_mean(rows: Any) -> Any:
@@ -172,7 +194,16 @@ class Federated(ABC):
         if shape[:-1] != wanted or not known or shape[-1] == 0:
             expected = ", ".join(str(size) for size in (*wanted, M))
             raise InputError(f"`gradients` must have shape ({expected}); found {shape}")
-        xp = array_namespace(state.theta, gradients)
+        try:
+            xp = array_namespace(state.theta, gradients)
+            real = xp.isdtype(gradients.dtype, ("real floating", "integral"))
+        except TypeError:
+            raise InputError(
+                f"`gradients` must be an array of the same library as the parameters, "
+                f"{type(state.theta).__module__}; found {type(gradients).__module__}"
+            ) from None
+        if not real:
+            raise InputError(f"`gradients` must hold real numbers; found dtype {gradients.dtype}")
         finite = xp.all(xp.all(xp.isfinite(gradients), axis=-1), axis=-1)
         if not bool(xp.all(finite)):
             where = tuple(int(k) for k in np.argwhere(as_numpy(finite) == 0)[0])
@@ -199,7 +230,9 @@ class MinNorm(Federated):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        size = 1 if self.preference is None else len(self.preference)
+        size = 1
+        if self.preference is not None:
+            size = len(real_array("preference", self.preference, ("M",)))
         regulariser(size, self.beta, self.preference)
         if not isinstance(self.normalise, bool):
             raise InputError(f"`normalise` must be True or False; found {self.normalise!r}")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from linsys._validate import Array, InputError, choice, number, whole
 from mgda.critic import LinearCritic
 from mgda.softmax import SoftmaxPolicy
-from mgda.trajectories import SAMPLINGS, Clients, Transitions, gradients, sample
+from mgda.trajectories import SAMPLINGS, Clients, Transitions, check_clients, gradients, sample
 
 __all__ = ["ActorCritic", "ExactGradients", "Memory"]
 
@@ -48,6 +48,10 @@ class ExactGradients:
 
     clients: Clients
     first: int = 1
+
+    def __post_init__(self) -> None:
+        check_clients(self.clients)
+        whole("first", self.first, high=1)
 
     def init(self) -> None:
         """Nothing to keep."""
@@ -100,6 +104,9 @@ class ActorCritic:
     start: int = 0
 
     def __post_init__(self) -> None:
+        check_clients(self.clients)
+        if not isinstance(self.critic, LinearCritic):
+            raise InputError(f"`critic` must be a LinearCritic; found {type(self.critic).__name__}")
         for name, low in (("B", 1), ("N", 0)):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name), low=low)
@@ -110,8 +117,8 @@ class ActorCritic:
         whole("start", self.start, high=self.clients.model.n_states - 1)
         choice("sampling", self.sampling, SAMPLINGS)
         number("step", self.step, low=0.0, low_open=True)
-        if not self.radius > 0.0:
-            raise InputError(f"`radius` must be positive; found {self.radius}")
+        if self.radius != np.inf:
+            number("radius", self.radius, low=0.0, low_open=True)
         if len(self.critic.phi) != self.clients.model.n_states:
             raise InputError(
                 f"`critic` must have features of {self.clients.model.n_states} states; "

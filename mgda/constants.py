@@ -35,6 +35,8 @@ __all__ = [
 _SMALLEST_RHO = 1e-6
 #: Powers of the chain are tried until all rows are this close.
 _CLOSE = 1e-6
+#: Powers that are tried at most; from ``_EACH`` on only some are judged, see :func:`mixing_at`.
+_LONGEST, _EACH = 100_000, 1_000
 
 
 class Mixing(NamedTuple):
@@ -81,10 +83,12 @@ def mixing_at(policy: SoftmaxPolicy, rho: float | None = None) -> Mixing:
 
     Args:
         policy: one policy.
-        rho: without it, of all C(m)^{1/m} the one with the least factor in Lemma 6.
+        rho: without it, of all C(m)^{1/m} the one with the least factor in Lemma 6; of every
+            m up to 1,000, and from there on of some, each at most a tenth above the last.
 
     Raises:
-        InputError: a rho below the chain's second eigenvalue, for which there is no kappa.
+        InputError: a rho below the chain's second eigenvalue, for which there is no kappa, or a
+            chain that has not mixed after 100,000 steps.
 
     >>> from mgda.momdp import MOMDP
     >>> chain = MOMDP(P=[[[0.75, 0.25]], [[0.25, 0.75]]], r=np.zeros((2, 1, 1)), gamma=0.5)
@@ -99,12 +103,15 @@ def mixing_at(policy: SoftmaxPolicy, rho: float | None = None) -> Mixing:
             raise InputError(f"`rho` must be above the second eigenvalue {second:.6g}; found {rho}")
     power = np.eye(len(deviation)) - policy.stationary
     distances: list[float] = []
-    best = Mixing(math.inf, 1.0 - _SMALLEST_RHO)
-    while True:
+    best, due = Mixing(math.inf, 1.0 - _SMALLEST_RHO), 1
+    while len(distances) < _LONGEST:
         distances.append(float(0.5 * np.abs(power).sum(axis=-1).max()))
         power = power @ deviation
         m = len(distances)
         rows = float(0.5 * np.abs(power[:, None] - power).sum(axis=-1).max())
+        if rho is None and m < due and rows > _CLOSE:
+            continue
+        due = m + 1 if m < _EACH else m + m // 10
         candidate = max(rows ** (1.0 / m), _SMALLEST_RHO) if rho is None else rho
         # the power of a root is off by m roundings
         if rows <= candidate**m * (1.0 + m * 1e-15) and candidate < 1.0:
@@ -114,6 +121,10 @@ def mixing_at(policy: SoftmaxPolicy, rho: float | None = None) -> Mixing:
             best = min(best, found, key=lambda pair: pair.variance_factor)
         if rho is None and rows <= _CLOSE:
             return best
+    raise InputError(
+        f"`theta` must give a chain that mixes within {_LONGEST} steps; found rows of its power "
+        f"{rows:.3g} apart"
+    )
 
 
 def mixing_everywhere(momdp: MOMDP) -> Mixing:
@@ -158,6 +169,7 @@ def policy_lipschitz(momdp: MOMDP) -> float:
 
 def gradient_bound(momdp: MOMDP, radius: float) -> float:
     """R = C_psi (r_max + (1 + gamma) R_w), Lemma 7."""
+    number("radius", radius, low=0.0)
     return score_bound(momdp) * (momdp.r_max + (1.0 + momdp.gamma) * radius)
 
 
@@ -198,6 +210,7 @@ def smoothness_formula(momdp: MOMDP, mixing: Mixing, form: str = "printed") -> f
     7.0
     """
     choice("form", form, ("printed", "xu"))
+    number("rho", mixing.rho, low=0.0, high=1.0, low_open=True, high_open=True)
     kappa = max(mixing.kappa, 1.0)  # a smaller one gives a number of steps below zero
     waiting = math.ceil(math.log(1.0 / kappa) / math.log(mixing.rho))
     tail, C_pi = 1.0 / (1.0 - mixing.rho), policy_lipschitz(momdp)

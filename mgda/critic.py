@@ -16,6 +16,7 @@ import numpy as np
 from linsys._compiled import compiled
 from linsys._validate import Array, InputError, number, real_array, whole
 from linsys.linalg import lambda_min
+from mgda.instances import generator
 from mgda.softmax import SoftmaxPolicy
 from mgda.trajectories import Clients, Transitions, td_errors
 
@@ -73,6 +74,8 @@ def project(w: Array, radius: Array | float) -> Array:
     """
     length = np.linalg.norm(w, axis=-2, keepdims=True)
     limit = np.asarray(radius)[..., None, None]
+    if not (limit > 0.0).all():
+        raise InputError(f"`radius` must be positive; found {limit.min():g}")
     return np.asarray(w * np.where(length > limit, limit / np.where(length > 0, length, 1.0), 1.0))
 
 
@@ -117,6 +120,8 @@ class LinearCritic:
 
     def values(self, w: Array) -> Array:
         """phi(s)'w^j, shape (..., S, M), for weights (..., d2, M)."""
+        if np.ndim(w) < 2 or np.shape(w)[-2] != self.d2:
+            raise InputError(f"`w` must have shape (..., {self.d2}, M); found {np.shape(w)}")
         return np.asarray(self.phi @ w)
 
     def matrix(self, policy: SoftmaxPolicy, law: Array | None = None) -> Array:
@@ -169,6 +174,11 @@ class LinearCritic:
         self, w: Array, policy: SoftmaxPolicy, step: float, law: Array | None = None
     ) -> Array:
         """E[w + step delta phi] = w + step (b + A'w) for s ~ law, before any projection."""
+        number("step", step, low=0.0, low_open=True)
+        if np.ndim(w) < 2 or np.shape(w)[-2:] != (self.d2, policy.momdp.M):
+            raise InputError(
+                f"`w` must have shape (..., {self.d2}, {policy.momdp.M}); found {np.shape(w)}"
+            )
         A = self.matrix(policy, law)
         mean = self.reward_vector(policy, law) + np.swapaxes(A, -1, -2) @ w
         return np.asarray(w + step * mean)
@@ -181,6 +191,8 @@ class LinearCritic:
         w + (step / D) sum_l delta_l phi(s_l), projected on the ball; the text prints the step size
         alpha' as beta there, and the set as open.
         """
+        w = self._weights(w, clients, batch)
+        number("step", step, low=0.0, low_open=True)
         delta = td_errors(clients, batch, self.values(w))
         phi = self.phi[batch.states]
         move = np.swapaxes(phi, -1, -2) @ delta / batch.states.shape[-1]
@@ -205,17 +217,33 @@ class LinearCritic:
             step: alpha' > 0.
             radius: R_w, one number or shape (R, C); infinity for no projection.
         """
+        result = self._weights(w, clients, transitions)
         size, step = whole("size", size, low=1), number("step", step, low=0.0, low_open=True)
         length = transitions.states.shape[-1]
         if length % size != 0:
             raise InputError(f"`size` must divide the {length} transitions; found {size}")
-        limit = np.broadcast_to(np.asarray(radius, dtype=np.float64), w.shape[:2])
+        given = np.asarray(radius, dtype=np.float64)
+        if given.shape not in ((), result.shape[:2]):
+            raise InputError(
+                f"`radius` must be a number or of shape {result.shape[:2]}; found {given.shape}"
+            )
+        limit = np.broadcast_to(given, result.shape[:2])
         if not (limit > 0.0).all():
             raise InputError(f"`radius` must be positive; found {limit.min():g}")
-        result = np.array(w, dtype=np.float64, order="C")
-        gamma, mean = clients.model.gamma, np.empty(w.shape[2:])
+        gamma, mean = clients.model.gamma, np.empty(result.shape[2:])
         _learn(*transitions, self.phi, clients.r, gamma, step, limit, size, mean, result)
         return result
+
+    def _weights(self, w: Array, clients: Clients, batch: Transitions) -> Array:
+        """A copy of w (R, C, d2, M) that fits: kernels check no index."""
+        S, replicates = clients.model.n_states, batch.states.shape[0]
+        if len(self.phi) != S:
+            raise InputError(f"`phi` must have a row for each of {S} states; found {len(self.phi)}")
+        if batch.states.shape[1] != len(clients):
+            raise InputError(
+                f"`transitions` must be of {len(clients)} clients; found {batch.states.shape[1]}"
+            )
+        return real_array("w", w, (replicates, len(clients), self.d2, clients.model.M)).copy()
 
     def _law(self, policy: SoftmaxPolicy, law: Array | None) -> Array:
         if len(self.phi) != policy.momdp.n_states:
@@ -223,16 +251,17 @@ class LinearCritic:
                 f"`phi` must have a row for each of {policy.momdp.n_states} states; "
                 f"found {len(self.phi)}"
             )
+        if law is not None and np.shape(law)[-1:] != (len(self.phi),):
+            raise InputError(f"`law` must have shape (..., {len(self.phi)}); found {np.shape(law)}")
         return policy.stationary if law is None else law
 
 
-def random_features(rng: np.random.Generator, states: int, d2: int) -> Array:
-    """Features (S, d2) that are independent and of length one.
+def random_features(rng: np.random.Generator | int, states: int, d2: int) -> Array:
+    """Features (S, d2) that are independent and of length one, from a generator or a seed.
 
-    >>> random_features(np.random.default_rng(0), 5, 2).shape
+    >>> random_features(0, 5, 2).shape
     (5, 2)
     """
-    if d2 > states:
-        raise InputError(f"`d2` must be at most the number of states, {states}; found {d2}")
-    drawn = rng.standard_normal((whole("states", states, low=1), whole("d2", d2, low=1)))
+    states = whole("states", states, low=1)
+    drawn = generator(rng).standard_normal((states, whole("d2", d2, low=1, high=states)))
     return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True))

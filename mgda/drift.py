@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from linsys._validate import Array, InputError
-from mgda._federated import as_numpy
+from mgda._federated import finite_rows
 
 __all__ = ["client_drift", "disagreement", "gradient_drift", "weight_spread"]
 
@@ -38,7 +38,9 @@ def disagreement(gradients: Any, weights: ArrayLike, reference: ArrayLike | None
     if reference is None:
         deviations = _deviations(given)
     else:
-        deviations = given - np.asarray(reference, dtype=np.float64)[..., None, :]
+        ref = finite_rows("reference", reference, "(..., M)")
+        _fits("reference", ref.shape, (*given.shape[:-2], given.shape[-1]), 1)
+        deviations = given - ref[..., None, :]
     mean = (arrays @ deviations[..., None])[..., 0].mean(axis=-2)
     return np.asarray((mean**2).sum(axis=-1))
 
@@ -49,7 +51,7 @@ def weight_spread(weights: ArrayLike) -> Array:
     >>> weight_spread([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5], [0.5, 0.5]])
     array(0.5)
     """
-    return np.asarray(np.sqrt(client_drift(np.asarray(weights, dtype=np.float64))))
+    return np.asarray(np.sqrt(client_drift(finite_rows("weights", weights, "(..., C, M)"))))
 
 
 def client_drift(theta: Any) -> Array:
@@ -60,7 +62,7 @@ def client_drift(theta: Any) -> Array:
     >>> client_drift(np.array([[0.0], [2.0]]))
     array(1.)
     """
-    deviations = _deviations(as_numpy(theta))
+    deviations = _deviations(finite_rows("theta", theta, "(..., C, d)"))
     return np.asarray((deviations**2).sum(axis=-1).mean(axis=-1))
 
 
@@ -75,8 +77,12 @@ def gradient_drift(local: Any, mean: Any, weights: ArrayLike) -> Array:
     >>> gradient_drift([[[1.0, 0.0]], [[3.0, 0.0]]], [[1.0, 5.0]], [1.0, 0.0])
     array(1.)
     """
-    gap = as_numpy(local).mean(axis=-3) - as_numpy(mean)
-    direction = (gap @ np.asarray(weights, dtype=np.float64)[..., None])[..., 0]
+    each = finite_rows("local", local, "(..., C, d, M)")
+    centre = finite_rows("mean", mean, "(..., d, M)")
+    given = finite_rows("weights", weights, "(..., M)")
+    _fits("mean", centre.shape, (*each.shape[:-3], *each.shape[-2:]), 2)
+    _fits("weights", given.shape, (*each.shape[:-3], each.shape[-1]), 1)
+    direction = ((each.mean(axis=-3) - centre) @ given[..., None])[..., 0]
     return np.asarray((direction**2).sum(axis=-1))
 
 
@@ -86,9 +92,18 @@ def _deviations(rows: Array) -> Array:
     return np.asarray(shifted - shifted.mean(axis=-2, keepdims=True))
 
 
+def _fits(name: str, found: tuple[int, ...], wanted: tuple[int, ...], own: int) -> None:
+    """Whether the last ``own`` axes are those wanted, and the ones in front can be broadcast."""
+    lead, size = found[:-own], len(wanted) - own
+    alike = all(a in (1, b) for a, b in zip(lead[::-1], wanted[:size][::-1], strict=False))
+    if found[-own:] != wanted[size:] or len(lead) > size or not alike:
+        raise InputError(f"`{name}` must have shape {wanted}; found {found}")
+
+
 def _pair(gradients: Any, weights: ArrayLike) -> tuple[Array, Array]:
-    arrays, given = as_numpy(gradients), np.asarray(weights, dtype=np.float64)
-    if arrays.ndim < 3 or given.shape != (*arrays.shape[:-2], arrays.shape[-1]):
+    arrays = finite_rows("gradients", gradients, "(..., C, d, M)")
+    given = finite_rows("weights", weights, "(..., C, M)")
+    if given.shape != (*arrays.shape[:-2], arrays.shape[-1]):
         raise InputError(
             "`weights` must have shape (..., C, M) for gradients (..., C, d, M) of shape "
             f"{arrays.shape}; found {given.shape}"

@@ -28,7 +28,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from linsys._validate import Array, choice, number, whole
-from mgda._federated import MinNorm, State, Traffic, like
+from mgda._federated import MinNorm, State, Traffic, finite_rows, like
 from mgda.simplex import gram, regulariser, trace_normalised
 
 __all__ = ["FedCMOO", "low_rank", "project_simplex"]
@@ -132,6 +132,8 @@ def project_simplex(points: Array) -> Array:
     >>> project_simplex(np.array([0.9, 0.5, -1.0]))
     array([0.7, 0.3, 0. ])
     """
+    points = finite_rows("points", points, "(..., M)")
+    points = points - points.max(axis=-1, keepdims=True)  # moves tau alone, and keeps the 1 below
     descending = -np.sort(-points, axis=-1)
     sums = np.cumsum(descending, axis=-1) - 1.0
     counts = np.arange(1, points.shape[-1] + 1)

@@ -13,7 +13,7 @@ import numpy as np
 from linsys._validate import number, whole
 from mgda.momdp import MOMDP
 
-__all__ = ["heterogeneous", "sample_momdp"]
+__all__ = ["generator", "heterogeneous", "sample_momdp"]
 
 
 def sample_momdp(
@@ -37,7 +37,7 @@ def sample_momdp(
     >>> sample_momdp(0, states=4).r.shape
     (4, 3, 4, 2)
     """
-    rng = _generator(rng)
+    rng = generator(rng)
     S, A = whole("states", states, low=1), whole("actions", actions, low=1)
     M, share = whole("objectives", objectives, low=1), number("common", common, low=0.0, high=1.0)
     P = rng.dirichlet(np.ones(S), size=(S, A))
@@ -67,7 +67,7 @@ def heterogeneous(
     >>> bool((two[0].P == two[1].P).all()), bool((two[0].r == two[1].r).any())
     (True, False)
     """
-    rng = _generator(rng)
+    rng = generator(rng)
     env, obj = number("env", env, low=0.0, high=1.0), number("obj", obj, low=0.0, high=1.0)
     S = momdp.n_states
     found = []
@@ -80,7 +80,8 @@ def heterogeneous(
     return tuple(found)
 
 
-def _generator(rng: np.random.Generator | int) -> np.random.Generator:
+def generator(rng: np.random.Generator | int) -> np.random.Generator:
+    """The generator itself, or a new one of this seed."""
     if isinstance(rng, np.random.Generator):
         return rng
     return np.random.default_rng(whole("rng", rng))

@@ -66,7 +66,10 @@ class MOMDP:
         store(self, "P", P)
         store(self, "gamma", number("gamma", self.gamma, low=0.0, high=1.0, high_open=True))
         store(self, "r_max", number("r_max", self.r_max, low=0.0, low_open=True))
-        after = np.array(self.r, dtype=object).ndim == 4
+        try:
+            after = np.ndim(self.r) == 4
+        except ValueError:  # nested lists of different lengths, refused below
+            after = False
         r = real_array("r", self.r, ("S", "A", "S", "M") if after else ("S", "A", "M"), sizes)
         if r.min() < 0.0 or r.max() > self.r_max:
             worst = np.abs(r - 0.5 * self.r_max).argmax()
@@ -135,8 +138,14 @@ class MOMDP:
 
     def at(self, theta: ArrayLike) -> SoftmaxPolicy:
         """The policies of parameters theta, shape (..., d)."""
-        raw = np.asarray(theta)
-        if raw.dtype.kind not in "iuf" or raw.ndim == 0 or raw.shape[-1] != self.d:
+        try:
+            raw = np.asarray(theta)
+        except (TypeError, ValueError, RuntimeError):  # ragged lists, tensors that need gradients
+            raise InputError(
+                f"`theta` must be an array of shape (..., {self.d}); "
+                f"found {type(theta).__name__} that NumPy cannot read"
+            ) from None
+        if raw.dtype.kind not in "iuf" or raw.shape[-1:] != (self.d,) or raw.size == 0:
             raise InputError(
                 f"`theta` must be real numbers of shape (..., {self.d}); "
                 f"found shape {raw.shape} of {raw.dtype}"

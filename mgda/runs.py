@@ -35,7 +35,7 @@ from linsys._validate import Array, InputError, increasing_times, whole
 from mgda._federated import Federated, State, as_numpy, client_mean
 from mgda.drift import client_drift, disagreement, weight_spread
 from mgda.simplex import min_norm
-from mgda.trajectories import Clients
+from mgda.trajectories import Clients, check_clients
 
 __all__ = ["MeanReturn", "Objectives", "Oracle", "Trace", "geometric_times", "iterate", "run"]
 
@@ -77,6 +77,9 @@ class MeanReturn:
 
     clients: Clients
     first: int = 1
+
+    def __post_init__(self) -> None:
+        check_clients(self.clients)
 
     def J(self, theta: Array) -> Array:
         """Returns, shape (..., M)."""
@@ -184,6 +187,20 @@ def run(
     >>> bool(trace.values["gap"][-1, 0] < 0.05 * trace.values["gap"][0, 0])
     True
     """
+    if not isinstance(algorithm, Federated):
+        raise InputError(
+            f"`algorithm` must be one such as FIRM(alpha=0.1); found {algorithm!r:.60}"
+        )
+    for name, given, methods in (
+        ("oracle", oracle, ("init", "jac")),
+        ("reference", reference, ("init", "jac")),
+        ("objectives", objectives, ("J", "jac")),
+    ):
+        missing = [m for m in methods if not callable(getattr(given, m, None))]
+        if missing and (given is not None or name == "oracle"):
+            raise InputError(
+                f"`{name}` must have methods {' and '.join(methods)}; found {given!r:.60}"
+            )
     last = whole("rounds", rounds) * algorithm.K
     wanted = geometric_times(last) if times is None else increasing_times(times)
     if wanted[-1] > last:

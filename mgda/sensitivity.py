@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from linsys._validate import Array, InputError, real_array
+from mgda._federated import check_simplex
+from mgda._programs import TOLERANCE
 
 __all__ = ["derivative", "lipschitz", "sensitivity_matrix"]
 
@@ -30,7 +32,8 @@ def sensitivity_matrix(Q: ArrayLike, weights: ArrayLike) -> Array:
            [-0.5,  0.5]])
     """
     matrix = real_array("Q", Q, ("M", "M"))
-    given = real_array("weights", weights, (len(matrix),))
+    given = check_simplex("weights", real_array("weights", weights, (len(matrix),)))
+    _symmetric("Q", matrix)
     support = np.flatnonzero(given > 0)
     k = len(support)
     result = np.zeros_like(matrix)
@@ -51,8 +54,10 @@ def sensitivity_matrix(Q: ArrayLike, weights: ArrayLike) -> Array:
 
 def derivative(Q: ArrayLike, weights: ArrayLike, dQ: ArrayLike) -> Array:
     """d lambda for a symmetric change dQ of the matrix, shape (M,)."""
-    change = real_array("dQ", dQ, np.shape(Q))
-    return np.asarray(-sensitivity_matrix(Q, weights) @ change @ np.asarray(weights, dtype=float))
+    H = sensitivity_matrix(Q, weights)
+    change = real_array("dQ", dQ, H.shape)
+    _symmetric("dQ", change)
+    return np.asarray(-H @ change @ np.asarray(weights, dtype=float))
 
 
 def lipschitz(Q: ArrayLike, weights: ArrayLike) -> float:
@@ -65,3 +70,9 @@ def lipschitz(Q: ArrayLike, weights: ArrayLike) -> float:
     """
     H = sensitivity_matrix(Q, weights)
     return float(np.linalg.norm(H, 2) * np.linalg.norm(np.asarray(weights, dtype=float)))
+
+
+def _symmetric(name: str, matrix: Array) -> None:
+    gap = np.abs(matrix - matrix.T).max()
+    if gap > TOLERANCE * np.abs(matrix).max():
+        raise InputError(f"`{name}` must be symmetric; found two entries that differ by {gap:.3g}")

@@ -53,6 +53,27 @@ def check_ergodic(name: str, kernel: Array) -> None:
         raise InputError(f"`{name}` must give an aperiodic chain; found period {period} at state 0")
 
 
+def _stationary(kernel: Array) -> Array:
+    """d with d P = d for irreducible chains (..., S, S), each entry to a few roundings.
+
+    States are left out one by one, the others' transitions through them added to those that remain
+    (Grassmann, Taksar and Heyman, 1985). Nothing is subtracted, so that chains which hardly ever
+    leave a state lose no digits, where I - P loses all of them.
+    """
+    P, S = kernel.copy(), kernel.shape[-1]
+    for n in range(S - 1, 0, -1):
+        leaving = P[..., n, :n].sum(axis=-1)
+        if not (leaving > 0.0).all():
+            raise InputError("`theta` must give an irreducible chain; found one that underflows")
+        P[..., :n, n] /= leaving[..., None]
+        P[..., :n, :n] += P[..., :n, n, None] * P[..., None, n, :n]
+    law = np.ones(kernel.shape[:-1])
+    for n in range(1, S):
+        law[..., n] = (law[..., :n] * P[..., :n, n]).sum(axis=-1)
+        law[..., : n + 1] /= law[..., : n + 1].sum(axis=-1, keepdims=True)
+    return law
+
+
 @dataclass(frozen=True, eq=False)
 class SoftmaxPolicy:
     """What follows from a MOMDP and parameters theta (..., d); leading axes are batches.
@@ -71,8 +92,12 @@ class SoftmaxPolicy:
     def pi(self) -> Array:
         """pi(a|s), shape (..., S, A)."""
         m = self.momdp
-        logits = (self.theta @ m.flat_x.T).reshape(*self.theta.shape[:-1], m.n_states, m.n_actions)
-        weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        with np.errstate(over="ignore", invalid="ignore"):  # infinite logits are refused
+            logits = self.theta @ m.flat_x.T
+            if not np.isfinite(logits).all():
+                raise InputError("`theta` must give finite logits x'theta; found an overflow")
+            logits = logits.reshape(*self.theta.shape[:-1], m.n_states, m.n_actions)
+            weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
         return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
     @cached_property
@@ -96,11 +121,7 @@ class SoftmaxPolicy:
         """
         for broken in self.kernel[(self.pi == 0.0).any(axis=(-2, -1))]:
             check_ergodic("theta", broken)
-        # (I - P' + 1 1') d = 1 says d P = d and sum(d) = 1 at once
-        system = np.eye(self.momdp.n_states) - np.swapaxes(self.kernel, -1, -2) + 1.0
-        solution = np.linalg.solve(system, np.ones((*system.shape[:-1], 1)))[..., 0]
-        positive = np.maximum(solution, 0.0)
-        return np.asarray(positive / positive.sum(axis=-1, keepdims=True))
+        return _stationary(self.kernel)
 
     @cached_property
     def _bellman(self) -> Array:
@@ -160,6 +181,14 @@ class SoftmaxPolicy:
             law: law of s, shape (..., S); the stationary law without it.
         """
         m, weights = self.momdp, self.stationary if law is None else law
+        if np.shape(values)[-2:] != (m.n_states, m.M):
+            raise InputError(
+                f"`values` must have shape (..., {m.n_states}, {m.M}); found {np.shape(values)}"
+            )
+        if np.shape(weights)[-1:] != (m.n_states,):
+            raise InputError(
+                f"`law` must have shape (..., {m.n_states}); found {np.shape(weights)}"
+            )
         delta = m.mean_r + m.gamma * self._next(values) - values[..., :, None, :]
         return self.score_sum((weights[..., None] * self.pi)[..., None] * delta)
 

@@ -21,7 +21,7 @@ The next state of a transition is always a draw of P, as TD errors need it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +32,16 @@ from linsys._validate import Array, InputError, choice, whole
 from mgda.momdp import MOMDP
 from mgda.softmax import SoftmaxPolicy
 
-__all__ = ["SAMPLINGS", "Clients", "Transitions", "error_sums", "gradients", "sample", "td_errors"]
+__all__ = [
+    "SAMPLINGS",
+    "Clients",
+    "Transitions",
+    "check_clients",
+    "error_sums",
+    "gradients",
+    "sample",
+    "td_errors",
+]
 
 SAMPLINGS = ("markov", "restarted", "stationary")
 
@@ -40,6 +49,8 @@ _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 _M0, _M1 = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
 _W0, _W1 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B)
 _UNIT = 2.0**-53
+#: Times and replicates are counted up to here, so that sums of them remain in range.
+_COUNTED = 1 << 62
 
 
 @compiled
@@ -156,12 +167,20 @@ class Clients:
         same = isinstance(momdps, MOMDP)
         if isinstance(momdps, MOMDP):
             self.momdps = (momdps,) * whole("count", 1 if count is None else count, low=1)
-        else:
+        elif isinstance(momdps, Iterable):
             self.momdps = tuple(momdps)
+        else:
+            raise InputError(
+                f"`momdps` must be a MOMDP, or a list of them; found {type(momdps).__name__}"
+            )
+        for given in self.momdps:
+            if not isinstance(given, MOMDP):
+                raise InputError(f"`momdps` must hold MOMDPs; found {type(given).__name__}")
         self.same = same
         if not self.momdps or (not same and count not in (None, len(self.momdps))):
             raise InputError(
-                f"`momdps` must be one process for each client; found {len(self.momdps)}"
+                f"`momdps` must be one process for each of {'C' if count is None else count} "
+                f"clients; found {len(self.momdps)}"
             )
         first = self.momdps[0]
         for other in self.momdps[1:]:
@@ -187,6 +206,12 @@ class Clients:
 
     def policies(self, theta: Array) -> list[SoftmaxPolicy]:
         """Policies of theta (..., C, d): one stack of all clients, or one for each."""
+        theta = np.asarray(theta)
+        if theta.shape[-2:] != (len(self), self.model.d):
+            raise InputError(
+                f"`theta` must have shape (..., {len(self)}, {self.model.d}) for "
+                f"{len(self)} clients; found {theta.shape}"
+            )
         if self.same:
             return [self.model.at(theta)]
         return [m.at(theta[..., c, :]) for c, m in enumerate(self.momdps)]
@@ -198,6 +223,14 @@ class Clients:
     def jac(self, theta: Array, first: int = 0) -> Array:
         """Exact gradients of the clients' own returns at theta (R, C, d), shape (R, C, d, M)."""
         return self.gather([policy.jac(first) for policy in self.policies(theta)])
+
+
+def check_clients(value: object) -> None:
+    """Refuse anything but :class:`Clients`, such as a single process."""
+    if not isinstance(value, Clients):
+        raise InputError(
+            f"`clients` must be mgda.trajectories.Clients; found {type(value).__name__}"
+        )
 
 
 def sample(
@@ -232,13 +265,23 @@ def sample(
     """
     choice("sampling", sampling, SAMPLINGS)
     length, seed = whole("length", length, low=1), whole("seed", seed, high=(1 << 128) - 1)
-    time, first = whole("time", time), whole("first_replicate", first_replicate)
+    time = whole("time", time, high=_COUNTED)
+    first = whole("first_replicate", first_replicate, high=_COUNTED)
     pi = clients.gather([p.pi for p in policies])
+    if pi.ndim != 4 or pi.shape[1] != len(clients):
+        raise InputError(
+            f"`policies` must be those of theta (R, {len(clients)}, {clients.model.d}); "
+            f"found probabilities of shape {pi.shape}"
+        )
     shape = (pi.shape[0], len(clients))
-    last = np.array(state, dtype=np.int64)
-    S = clients.model.n_states
-    if last.shape != shape or last.min() < 0 or last.max() >= S:
-        raise InputError(f"`state` must be of shape {shape} with entries below {S}")
+    raw, S = np.asarray(state), clients.model.n_states
+    if raw.dtype.kind not in "iu" or raw.shape != shape or raw.min() < 0 or raw.max() >= S:
+        raise InputError(
+            f"`state` must hold whole numbers from 0 to {S - 1} in shape {shape}; "
+            f"found shape {raw.shape} of {raw.dtype}"
+            + (f", from {raw.min()} to {raw.max()}" if raw.size and raw.dtype.kind in "iuf" else "")
+        )
+    last = np.array(raw, dtype=np.int64)
     law, fresh = np.ones((*shape, S)), 0.0
     if sampling == "restarted":
         starts = np.array([m.start for m in clients.momdps])
@@ -260,6 +303,7 @@ def td_errors(clients: Clients, batch: Transitions, values: Array) -> Array:
         batch: transitions (R, C, B).
         values: v^j(s) of the critics, shape (R, C, S, M).
     """
+    _check_values(clients, batch, values)
     own = np.arange(len(clients))[:, None]
     r = clients.r[own, batch.states, batch.actions, batch.after]
     now = np.take_along_axis(values, batch.states[..., None], axis=2)
@@ -267,8 +311,19 @@ def td_errors(clients: Clients, batch: Transitions, values: Array) -> Array:
     return np.asarray(r + clients.model.gamma * then - now)
 
 
+def _check_values(clients: Clients, batch: Transitions, values: Array) -> None:
+    """Shapes that the kernels, which check no index, rely on."""
+    replicates, count = batch.states.shape[:2]
+    if count != len(clients):
+        raise InputError(f"`batch` must be of {len(clients)} clients; found {count}")
+    expected = (replicates, count, clients.model.n_states, clients.model.M)
+    if np.shape(values) != expected:
+        raise InputError(f"`values` must have shape {expected}; found {np.shape(values)}")
+
+
 def error_sums(clients: Clients, batch: Transitions, values: Array) -> Array:
     """TD errors summed over the batch for each pair, shape (R, C, S, A, M)."""
+    _check_values(clients, batch, values)
     m = clients.model
     sums = np.zeros((*batch.states.shape[:2], m.n_states, m.n_actions, m.M))
     _sum_errors(*batch, clients.r, m.gamma, np.ascontiguousarray(values), sums)

@@ -112,5 +112,5 @@ def test_refused_shapes() -> None:
         (draws(4, 5, 3), simplex(4, 2)),
         (draws(5, 3), simplex(3)),
     ):
-        with pytest.raises(InputError, match="`weights` must have shape"):
+        with pytest.raises(InputError, match=r"`(weights|gradients)` must have shape"):
             disagreement(g, weights)

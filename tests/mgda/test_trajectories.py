@@ -222,7 +222,9 @@ def test_equal_clients_are_one_process() -> None:
 
 def test_bad_clients_and_draws() -> None:
     momdp = tiny()
-    with pytest.raises(InputError, match="`momdps` must be one process for each client; found 2"):
+    with pytest.raises(
+        InputError, match="`momdps` must be one process for each of 3 clients; found 2"
+    ):
         Clients([momdp, momdp], 3)
     with pytest.raises(InputError, match="found 0"):
         Clients([])
