@@ -3,9 +3,10 @@
 *The counterpart.* A pre-trained model that is adapted to a task is one frozen matrix W0 (m, n), the
 task a teacher W* = W0 + D whose D is what fine-tuning has to find: inputs are x ~ N(0, I_n), labels
 one of m classes drawn from softmax(W* x). The model answers with the largest entry of
-(W0 + B A) x; its test accuracy and cross entropy are those of inputs that no device has. All of the
-teacher's m components matter, so that a rank too small is felt, as is a rank r < m. ``TASKS`` names
-what takes the place of the data sets.
+(W0 + B A) x; its test accuracy and cross entropy are those of inputs that no device has. D has full
+rank m > r, so that a small rank is felt: most where its singular values are equal ("flat").
+``TASKS`` names what takes the place of the data sets. Devices have few samples, as in fine-tuning:
+about as many altogether as W has entries.
 
 *Devices.* Device i draws its mix of classes from a Dirichlet law and then its samples; test inputs
 have the mix of the teacher. A gradient uses all samples of the device (the paper: 16 of them), so
@@ -18,9 +19,10 @@ and the four levels {1/8, 1/4, 1/2, 3/4} dealt out in turn are the paper's.
 though, and its square the change of W0 + B S A, so that one gamma is a different step for every
 method, rank and ratio. Here every arm of a comparison has its own gamma: the power of two with the
 best final accuracy, found by going down or up from the smallest k / r until it is worse, on
-instances that are used for nothing else. A comparison at one gamma for all is
-shown beside it where the paper's claim may hang on it. B = 0 and A normal with variance 1 / n at
-the start; local steps are plain gradient steps, as in (4).
+instances that are used for nothing else. A comparison at one gamma is shown beside it where the
+paper's claim may hang on it. A run that explodes at the chosen gamma all the same stops, and counts
+with the accuracy that it has then. B = 0 and A is normal with variance 1 / n at the start; local
+steps are plain gradient steps, as in (4).
 
 *Instances.* An instance is one draw of all tasks, devices, sketches and of the first modules. The
 tasks of an instance are adapted side by side, as the modules of one system, and share sketches.
@@ -47,7 +49,8 @@ from linsys import InputError
 from linsys._validate import number, whole
 from linsys.sketching import FSLoRA, Modules
 from linsys.sketching._federated import Federated, State
-from linsys.sketching.systems import Batch, MatrixSystem
+from linsys.sketching.kernels import Batch
+from linsys.sketching.systems import MatrixSystem
 
 Values = NDArray[np.float64]
 #: An algorithm of a step size and a seed.

@@ -128,7 +128,7 @@ def analyse(config: TablesConfig, table: Table) -> Analysis:
             series.append(
                 Series(method, name, where, *np.array([(e.value, e.lo, e.hi) for e in ends]).T)
             )
-        checks += _claims(config, name, found, own)
+        checks += _claims(name, part, found, own)
         notes += [f"{name}, {_row(own, part, method, found)}" for method in METHODS]
         notes += [f"{name}: {note}" for note in step_notes(part, "method")]
     return Analysis(series, checks, notes)
@@ -140,7 +140,7 @@ def _final(table: Table, method: str, task: str | None) -> Values:
 
 
 def _claims(
-    config: TablesConfig, name: str, found: dict[tuple[str, str], Values], own: TablesConfig
+    name: str, table: Table, found: dict[tuple[str, str], Values], config: TablesConfig
 ) -> list[Check]:
     checks = [
         gap(
@@ -162,19 +162,26 @@ def _claims(
         )
         for task in config.tasks
     ]
-    total = {method: sum(flops(own, method)) for method in METHODS}
+    total = {method: sum(flops(config, method)) for method in METHODS}
     ratios = {method: total[method] / total[OURS] for method in METHODS if method != OURS}
     exact = {method: Interval(value, value, value) for method, value in ratios.items()}
+    moved = {method: sum(_bytes(table, method)) / sum(_bytes(table, OURS)) for method in METHODS}
+    equal, more = (Interval(v, v, v) for v in (moved["HeteroLoRA"], moved["FedStackLoRA"]))
     return [
         *checks,
-        _rates.within(
-            f"{name}, operations: HeteroLoRA / FSLoRA", "the same: 1", exact["HeteroLoRA"], 1.0, 1.0
-        ),
         *(
             _rates.above(f"{name}, operations: {m} / FSLoRA", "more: above 1", exact[m], 1.0)
             for m in ("FlexLoRA", "FedStackLoRA")
         ),
+        _rates.within(f"{name}, bytes: HeteroLoRA / FSLoRA", "the same: 1", equal, 1.0, 1.0),
+        _rates.above(f"{name}, bytes: FedStackLoRA / FSLoRA", "more: above 1", more, 1.0),
     ]
+
+
+def _bytes(table: Table, method: str) -> tuple[float, float]:
+    """Up and down, of one device in all rounds and modules."""
+    up, down = (float(over_tasks(table, c, method=method)[0, -1]) for c in ("up", "down"))
+    return up, down
 
 
 def _row(
@@ -182,7 +189,7 @@ def _row(
 ) -> str:
     """One row of a table."""
     per_round = config.rounds * len(config.tasks)
-    up, down = (over_tasks(table, c, method=method)[0, -1] / per_round for c in ("up", "down"))
+    up, down = (total / per_round for total in _bytes(table, method))
     devices, server = flops(config, method)
     percent = {task: 100 * found[method, task] for task in (*config.tasks, AVERAGE)}
     cells = ", ".join(f"{t} {v.mean():.1f} ± {v.std(ddof=1):.1f}" for t, v in percent.items())

@@ -99,7 +99,7 @@ def test_a_small_figure_runs_from_end_to_end(
     name: str, computed: Callable[[str], Table], tmp_path: Path
 ) -> None:
     analysis = analysed(name, computed(name))
-    assert len({c.name for c in analysis.checks}) == len(analysis.checks) > 4
+    assert len({c.name for c in analysis.checks}) == len(analysis.checks) >= 4
     assert any("runs exploded" in note for note in analysis.notes)
     with style():
         written = save(SMALL[name][0].draw(SMALL[name][1], analysis), tmp_path / name)
@@ -267,6 +267,19 @@ def test_operations_count_what_is_stated() -> None:
     assert tables.flops(config, "FedStackLoRA") == (step + 12 + 60, 12)
     svd = 4 * 9 * 2 + 8 * 3 * 4 + 9 * 8
     assert tables.flops(config, "FlexLoRA") == (step, 12 + svd)
+
+
+def test_the_table_sees_who_moves_more_bytes(computed: Callable[[str], Table]) -> None:
+    table = computed("tables")
+    equal, more = ("5.1", "bytes", "HeteroLoRA"), ("5.1", "bytes", "FedStackLoRA")
+    assert check("tables", table, *equal).ok is True
+    # a device of mean rank 3.75 downloads 15 components in the place of 3.75
+    assert check("tables", table, *more).measured == pytest.approx((3.75 + 15) / 7.5)
+    ours = table["method"] == "FSLoRA"
+    columns = {key: table[key] for key in table}
+    dear = Table({**columns, "down": np.where(ours, 1e9, table["down"])})
+    assert check("tables", dear, *equal).ok is False
+    assert check("tables", dear, *more).ok is False
 
 
 def test_lost_runs_are_counted(computed: Callable[[str], Table]) -> None:
