@@ -45,6 +45,7 @@ from experiments.fslora._budget import (
     rank_axis,
 )
 from linsys import InputError
+from linsys._validate import whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,14 +59,15 @@ class Fig3Config(BudgetConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.many < self.samples:
-            raise InputError(
-                f"`many` must be at least `samples` = {self.samples}; found {self.many}"
-            )
+        whole("many", self.many, low=1)
 
 
 def blocks(config: Fig3Config) -> list[Block]:
     """One global rank at a time, and the control."""
+    if config.many <= config.samples:
+        raise InputError(
+            f"`many` must be more than `samples` = {config.samples}; found {config.many}"
+        )
     control = {"rank": config.global_ranks[-1], "samples": config.many}
     return [*_budget.blocks(config), control]
 

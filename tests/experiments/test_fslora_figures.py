@@ -301,7 +301,7 @@ def test_lost_runs_are_counted(computed: Callable[[str], Table]) -> None:
         (lambda: _budget.BudgetConfig(global_ranks=(4, 4)), "`global_ranks`"),
         (lambda: _budget.BudgetConfig(budget=21), "`budget`"),
         (lambda: _budget.BudgetConfig(points=5), "`budget`"),
-        (lambda: fig3.Fig3Config(many=3), "`many`"),
+        (lambda: fig3.blocks(fig3.Fig3Config(many=40)), "`many`"),
         (lambda: fig4.Fig4Config(fixed=4), "`fixed`"),
         (lambda: fig7.Fig7Config(levels=(0.25, 0.5)), "`levels`"),
         (lambda: fig7.Fig7Config(levels=(0.75, 1.0)), "`levels`"),
