@@ -53,6 +53,8 @@ from linsys.sketching.kernels import Batch
 from linsys.sketching.systems import MatrixSystem
 
 Values = NDArray[np.float64]
+#: What a system needs of modules X (k, w): B' (P, k, m) and A (P, k, n), as views.
+Parts = tuple[Values, Values]
 #: An algorithm of a step size and a seed.
 Method = Callable[[float, int], Federated]
 
@@ -119,7 +121,7 @@ class Classifiers(MatrixSystem):
 
     def losses(self, device: int, X: Values, scale: float = 1.0) -> Values:
         """f_i of every task at W0 + scale B A, shape (P,)."""
-        z, _ = self._outputs(device, X, scale)
+        z, _ = self._outputs(device, self._parts(X), scale)
         z -= z.max(axis=1, keepdims=True)
         right = (self.targets[device] * z).sum(axis=1)
         return np.asarray((np.log(np.exp(z).sum(axis=1)) - right).mean(axis=1))
@@ -134,31 +136,46 @@ class Classifiers(MatrixSystem):
 
     def gradient(self, device: int, X: Values, scale: float = 1.0, batch: Batch = None) -> Values:
         """Its gradient with respect to X (k, w), of the same shape."""
-        z, hidden = self._outputs(device, X, scale)
+        found = np.empty(X.shape)
+        self._gradient(device, self._parts(X), scale, self._parts(found))
+        return found
+
+    def descend(
+        self, device: int, X: Values, scale: float, round_: int, gamma: float, H: int
+    ) -> Values:
+        """X after H steps of size gamma along the gradient, which has one array for all of them."""
+        X, step = X.copy(), np.empty(X.shape)
+        rows, found = self._parts(X), self._parts(step)
+        for _ in range(H):
+            self._gradient(device, rows, scale, found)
+            step *= gamma
+            X -= step
+        return X
+
+    def _gradient(self, device: int, rows: Parts, scale: float, found: Parts) -> None:
+        """The gradient at the parts ``rows``, into the parts ``found``."""
+        z, hidden = self._outputs(device, rows, scale)
         z -= z.max(axis=1, keepdims=True)
         np.exp(z, out=z)
         z /= z.sum(axis=1, keepdims=True)
         z -= self.targets[device]
         z *= scale / z.shape[-1]
-        found = np.empty(X.shape)
-        by_B, by_A = self._parts(found)
-        B, _ = self._parts(X)
-        by_B[...] = hidden @ z.mT
-        by_A[...] = (B @ z) @ self.inputs[device].mT
-        return found
+        found[0][...] = hidden @ z.mT
+        found[1][...] = (rows[0] @ z) @ self.inputs[device].mT
 
     def merged(self, products: Sequence[Values]) -> Classifiers:
         """The same devices with W0 + products as the frozen matrices."""
         return replace(self, W0=self.W0 + np.stack(products))
 
-    def _parts(self, X: Values) -> tuple[Values, Values]:
+    def _parts(self, X: Values) -> Parts:
         """Views of X (k, w): all B', (P, k, m), and all A, (P, k, n)."""
         tasks, m, _ = self.W0.shape
         rows = X.reshape(len(X), tasks, -1).swapaxes(0, 1)
         return rows[..., :m], rows[..., m:]
 
-    def _outputs(self, device: int, X: Values, scale: float) -> tuple[Values, Values]:
-        B, A = self._parts(X)
+    def _outputs(self, device: int, rows: Parts, scale: float) -> tuple[Values, Values]:
+        """W x at W0 + scale B A, (P, m, s), and A x, (P, k, s)."""
+        B, A = rows
         hidden = A @ self.inputs[device]
         z = B.mT @ hidden
         z *= scale

@@ -178,6 +178,10 @@ def test_the_tasks_side_by_side_are_logistic_regressions() -> None:
         losses = [one.loss(device, x, 1.7) for one, x in zip(alone, rows, strict=True)]
         np.testing.assert_allclose(system.losses(device, X, 1.7), losses)
         assert system.loss(device, X, 1.7) == pytest.approx(sum(losses))
+    moved = X
+    for _ in range(3):
+        moved = moved - 0.1 * system.gradient(1, moved, 1.7)
+    np.testing.assert_array_equal(system.descend(1, X, 1.7, 0, 0.1, 3), moved)
     np.testing.assert_allclose(
         system.mean_losses(X), [one.mean_loss(x) for one, x in zip(alone, rows, strict=True)]
     )
