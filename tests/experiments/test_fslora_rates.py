@@ -13,7 +13,7 @@ from experiments._model import Analysis, Context
 from experiments._plots import style
 from experiments._runner import joined
 from experiments._table import Table
-from experiments.fslora import rate_bias, rate_devices, rate_local
+from experiments.fslora import rate_bias, rate_devices, rate_local, rate_sketch, rate_t
 from experiments.fslora._rates_systems import Floor, Squares, local_steps, rounds
 from linsys import InputError
 from linsys._validate import Array
@@ -29,6 +29,10 @@ SMALL: dict[ModuleType, Any] = {
     rate_devices: rate_devices.RateDevicesConfig(
         gamma=0.02, counts=(4, 8, 16), replicates=30, relaxations=4.0
     ),
+    rate_sketch: rate_sketch.RateSketchConfig(
+        r=4, k=(3, 2, 1), ranks=(2, 4, 6), gamma=0.04, replicates=30, relaxations=6.0
+    ),
+    rate_t: rate_t.RateTConfig(times=(256, 512, 1024), replicates=30),
 }
 NAMES = [module.__name__.rpartition(".")[2] for module in SMALL]
 FAMILY = Squares(r=3, n=2, ranks=(2, 1, 2), targets=(1.0, 1.2, 0.7), noise=0.3)
@@ -107,11 +111,38 @@ WRONG: list[tuple[ModuleType, str, Any, str]] = [
         stated(rate_devices, TUNED=-1.0),
         "one step, sketches and batches, step ~ √N: as stated",
     ),
+    (
+        rate_sketch,
+        "term",
+        lambda source, c: np.ones_like(c),
+        "batches, rank r: as stated",
+    ),
+    (
+        rate_sketch,
+        "bound",
+        lambda config, source, c: np.full(c.shape, 1e-6),
+        "sketches, rank r: floor / (6)",
+    ),
+    (
+        rate_sketch,
+        "closed_form",
+        lambda config, source, r, k: 1.0 / k,
+        "sketches, rank r: as derived",
+    ),
+    (rate_t, "STATED", -1.0, "fresh sketches, step of Corollary 4.5: as stated"),
+    (rate_t, "STATED", 0.0, "one sketch a round, step of Corollary 4.5: as derived"),
+    (rate_t, "OPTIMISATION", -0.5, "fresh sketches, given step: without the floor, as derived"),
+    (
+        rate_t,
+        "expected",
+        lambda floors, A, times: 1.3 * rate_t.leading(floors, A, times),
+        "one sketch a round, given step: mean / law, last T",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("module", "constant", "value", "name"), WRONG)
-def test_a_wrong_exponent_fails(
+def test_a_wrong_prediction_fails(
     module: ModuleType,
     constant: str,
     value: Any,
@@ -154,6 +185,19 @@ def test_floors_with_the_factor_of_the_paper_fail(
     names = failed(module.analyse(SMALL[module], tables[module]))
     assert f"{LOCAL}, given step: as derived" in names
     assert f"{LOCAL}, given step: floor / law, last point" in names
+
+
+def test_means_with_the_noise_of_fresh_sketches_fail(
+    tables: dict[ModuleType, Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    floor = rate_t.RateTConfig.floor
+
+    def mistaken(self: Any, sketches: str, T: int | None = None) -> Floor:
+        return floor(self, rate_t.FRESH, T)
+
+    monkeypatch.setattr(rate_t.RateTConfig, "floor", mistaken)
+    names = failed(rate_t.analyse(SMALL[rate_t], tables[rate_t]))
+    assert names >= {f"{LOCAL}, {p[4:]}: mean / law, last T" for p in (rate_t.TUNED, rate_t.GIVEN)}
 
 
 @dataclass(frozen=True)
@@ -254,6 +298,28 @@ def test_traces_of_the_noise_are_those_of_the_matrices() -> None:
     spread = (r / k - 1.0) ** 2 / (r - 1.0)
     expected = [2 * d**2 * spread * R**2, 2 * d**2 * (1.0 + spread) * sigma**2]
     np.testing.assert_allclose(traces, expected, rtol=1e-12)
+
+
+def test_the_closed_forms_of_one_component_are_the_laws() -> None:
+    config = SMALL[rate_sketch]
+    for source in (rate_sketch.SKETCHES, rate_sketch.BATCHES):
+        for r, k in (*config.points(rate_sketch.RATIO), *config.points(rate_sketch.RANK)):
+            law = config.floor(source, r, k).total
+            np.testing.assert_allclose(rate_sketch.closed_form(config, source, r, k), law)
+
+
+def test_the_mean_without_noise_is_that_of_the_run() -> None:
+    """The energy balance is exact to second order in the step: its error falls like the square."""
+    A = 0.5 * FAMILY.minimiser()[..., None] + 0.02
+    quiet = Squares(r=3, n=2, ranks=(3,))
+    off = []
+    for gamma, T in ((0.02, 200), (0.01, 400), (0.005, 800)):
+        floor = Floor(system=quiet, gamma=gamma, H=3, devices=1, fresh=True)
+        rng = np.random.default_rng(0)
+        run = rounds(quiet, A, T, gamma=gamma, H=3, devices=1, fresh=True, rng=rng)
+        off.append(rate_t.expected([floor], A, np.array([T]))[0] / run.mean() - 1.0)
+    ratios = np.array(off[:-1]) / np.array(off[1:])
+    assert (abs(ratios - 4.0) < 0.5).all()
 
 
 @pytest.mark.parametrize("fresh", [False, True])
