@@ -43,6 +43,7 @@ from functools import cached_property
 from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import newton
 
 from experiments._model import Check, Series
@@ -182,16 +183,21 @@ class Squares:
                 total += (noise * self.derivative(at, noise)).sum(axis=(0, 1)).mean(axis=0)
         return sketch / len(self.ranks), batch / len(self.ranks)
 
+    @cached_property
+    def _draws(self) -> tuple[Array, NDArray[np.int64], NDArray[np.int64]]:
+        """All diagonals, (r, all), where those of a kind of device begin, and how many it has."""
+        counts = np.array([len(S) for S in self.sketches], dtype=np.int64)
+        return np.concatenate(self.sketches).T, np.cumsum(counts) - counts, counts
+
     def draw(
         self, rng: np.random.Generator, devices: int, runs: int, H: int, *, fresh: bool
     ) -> tuple[Array, Array]:
         """Diagonals of S, (H, r, N, R), or (1, r, N, R) for a fixed one, and y (H, N, R)."""
         kind = np.arange(devices) % len(self.ranks)
-        counts = np.array([len(S) for S in self.sketches])
-        first = np.concatenate([[0], np.cumsum(counts)[:-1]])
-        draws = rng.random((H if fresh else 1, devices, runs))
-        index = first[kind][:, None] + (draws * counts[kind][:, None]).astype(np.int64)
-        s = np.moveaxis(np.concatenate(self.sketches).T[:, index], 0, 1)
+        table, first, counts = self._draws
+        draws = rng.random((H if fresh else 1, devices, runs)) * counts[kind][:, None]
+        index = first[kind][:, None] + draws.astype(np.int64)
+        s = table[:, index].swapaxes(0, 1)
         y = np.broadcast_to(np.array(self.targets)[kind][:, None], (H, devices, runs))
         if self.noise:
             y = y + self.noise * (2.0 * rng.integers(2, size=y.shape) - 1.0)

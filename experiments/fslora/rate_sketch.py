@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SKETCHES, BATCHES = "sketches", "batches"
-RATIO, RANK = "(a) rank r", "(b) ratio 1/2"
+RATIO, RANK = "(a) against k/r", "(b) against r"
 TERM = "its term in (6), scaled"
 
 
