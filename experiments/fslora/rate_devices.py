@@ -8,7 +8,7 @@ without noise in the data; and one local step, with sketches and batches both at
 Guarantee: the noise in (6) falls like 1/N at a given step, and like N^(-1/2) with the step of
 Corollary 4.5, which grows like N^(1/2): "a linear speed-up in the number of devices".
 
-Derived there:
+Derived in :mod:`experiments.fslora._rates_floors`:
 
     E|grad f^S|^2 = (gamma (H - 1))^2 |b|^2 / 2
                     + (gamma/N) (m tr(P Sigma_s) + tr(P Sigma_g)).
@@ -37,7 +37,8 @@ from experiments._model import Analysis, Block, Check, Columns, Config, Context,
 from experiments._plots import curves, guide, legend, loglog, panels
 from experiments._rates import MIN_REPLICATES, exact_slope
 from experiments._table import Table, long_table
-from experiments.fslora._rates_systems import Floor, Squares, floor_checks, floor_series
+from experiments.fslora._rates_floors import Floor, floor_checks, floor_series
+from experiments.fslora._rates_systems import Squares
 from linsys._validate import number, whole
 
 if TYPE_CHECKING:

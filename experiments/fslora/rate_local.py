@@ -10,7 +10,7 @@ the H gradients for martingale differences).
 Guarantee: in (6) no term of noise has an H: exponent 0 at a given step; and with the step of
 Corollary 4.5, which falls like H^(-1/2), exponent -1/2, a linear speed-up by local steps.
 
-Derived there, for a run that has forgotten its start:
+Derived in :mod:`experiments.fslora._rates_floors`, for a run that has forgotten its start:
 
     E|grad f^S|^2 = (gamma (H - 1))^2 |b|^2 / 2 + (gamma m / N) tr(P Sigma_s),
     m = H and b = E g_S'[g_S] for fixed sketches; m = 1 and b = 0 for fresh ones.
@@ -48,7 +48,8 @@ from experiments._plots import curves, guide, legend, loglog, panels
 from experiments._rates import MIN_REPLICATES, exact_slope, rate_check
 from experiments._table import Table, long_table
 from experiments.firm._drift import left_out
-from experiments.fslora._rates_systems import LAW, Floor, Squares, floor_checks, floor_series
+from experiments.fslora._rates_floors import LAW, Floor, floor_checks, floor_series
+from experiments.fslora._rates_systems import Squares
 from linsys._validate import Array, number, whole
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ bounds.
 
 Derived here. With F(A) = f^S(A', A) and a round A -> A - D - noise, D = gamma H (G - gamma (H - 1)
 b / 2), the mean of F(A^+) - F(A) to second order gives, summed over rounds (G, b, P and Sigma as in
-_rates_systems, E|grad f^S|^2 = 2 E|G|^2),
+_rates_floors, E|grad f^S|^2 = 2 E|G|^2),
 
     gamma H sum_t E|grad f^S|^2 = F(A^0) - E F(A^T) + sum_t (<D, P D> + gamma^2 H (H - 1) <G, b>
                                   + (gamma^2 H/N) (m tr(P Sigma_s) + tr(P Sigma_g))),
@@ -46,15 +46,8 @@ from experiments._plots import curves, guide, legend, loglog, panels
 from experiments._rates import MIN_REPLICATES, exact_slope, rate_check, slope_interval
 from experiments._table import Table, long_table
 from experiments.firm._drift import ratio
-from experiments.fslora._rates_systems import (
-    LEVEL,
-    RELAX,
-    Floor,
-    Squares,
-    floor_series,
-    rounds,
-    uncertain,
-)
+from experiments.fslora._rates_floors import LEVEL, RELAX, Floor, floor_series, uncertain
+from experiments.fslora._rates_systems import Squares, rounds
 from linsys._validate import Array, increasing_times, number, whole
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from experiments._plots import style
 from experiments._runner import joined
 from experiments._table import Table
 from experiments.fslora import rate_bias, rate_devices, rate_local, rate_sketch, rate_t
-from experiments.fslora._rates_systems import Floor, Squares, local_steps, rounds
+from experiments.fslora._rates_floors import Floor
+from experiments.fslora._rates_systems import Squares, local_steps, rounds
 from linsys import InputError
 from linsys._validate import Array
 from linsys.sketching import FSLoRA, LeastSquares, Modules
