@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments import _rates
-from experiments._intervals import largest_mean, paired_ratio
+from experiments._intervals import largest_mean, mean_interval, paired_ratio
 from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
 from experiments._plots import curve, legend, panels
 from experiments._rates import Interval, mean_band
@@ -49,6 +49,7 @@ from experiments.firm._alignment import (
     mean_gain,
     optimum,
 )
+from experiments.firm._words import ranged
 from linsys import InputError
 from linsys._validate import number
 from mgda.firm import FIRM
@@ -188,16 +189,16 @@ def _increase(title: str, increases: Values) -> Check:
 def _notes(config: Fig3Config, table: Table) -> list[str]:
     last = config.preferences[-1]
     weight = _weight(table, arm("FIRM", last)).mean()
-    lost = gain(table, "reward_2", arm("FIRM", last)).mean()
+    change = mean_interval(gain(table, "reward_2", arm("FIRM", last)))
     orthogonal = last / (1.0 + last) / (last / (1.0 + last) + (1.0 - last) / (2.0 - last))
     return [
         f"p = ({last:g}, {1 - last:g}) gives a weight of {weight:.3f} on average; gradients of one "
         f"length at right angles would give {orthogonal:.3f}, the raw Gram matrix of small "
         f"gradients {last:g} itself",
-        f"at this preference harmlessness changes by {lost:+.3f}: a preference gives up that no "
-        "objective loses, which the minimum-norm direction promises for small steps",
-        f"means of {config.instances} instances after {config.rounds} rounds, which stop short of "
-        "the front; increases are shares of the mean gain at the middle preference, and their "
+        f"at this preference harmlessness changes by {ranged(change, '+.3f')}; that no objective "
+        "loses for small steps is promised by the minimum-norm direction, not with a preference",
+        f"means of {config.instances} instances after {config.rounds} rounds; "
+        "increases are shares of the mean gain at the middle preference, and their "
         "interval allows for taking the smallest",
     ]
 

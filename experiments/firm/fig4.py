@@ -173,8 +173,8 @@ def _notes(config: Fig4Config, table: Table, agreement: dict[str, float]) -> lis
         )
     return [
         *found,
-        "so the claim that rewards are closely matched is about how far two reward models agree, "
-        "not about FIRM; the paper does not say it of its two",
+        "derived: the loss in helpfulness depends to first order on how far the two reward models "
+        "agree, on FIRM not at all; the paper does not say how far its two do",
     ]
 
 

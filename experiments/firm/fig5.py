@@ -46,6 +46,7 @@ from experiments.firm._alignment import (
     rewards_match,
     weights_match,
 )
+from experiments.firm._words import ranged
 from linsys._validate import number
 from mgda.momdp import MOMDP
 from mgda.scalarization import LinearScalarization
@@ -151,8 +152,8 @@ def _notes(table: Table, kept: Values, fixed: Values) -> list[str]:
         f"{once['prompts_apart'].mean():.2f}, of its visits under the uniform policy: "
         f"{once['visits_apart'].mean():.2f} (means over clients and instances)",
         f"uneven prompts cost {1 - kept.mean():.1%} of the gain under FIRM and "
-        f"{1 - fixed.mean():.1%} with fixed weights; harmlessness pays {harmless.value:.1%} "
-        f"[{harmless.lo:.1%}, {harmless.hi:.1%}] of the gain, so that it is no exception",
+        f"{1 - fixed.mean():.1%} with fixed weights; harmlessness pays "
+        f"{ranged(harmless, '.1%')} of the gain, and nothing makes it an exception here",
         "rewards are returns from the mean law of prompts in both settings",
     ]
 

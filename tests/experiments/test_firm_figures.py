@@ -138,6 +138,23 @@ def test_settings_that_change_places_are_found(
 
 
 @pytest.mark.parametrize(
+    ("name", "first", "second", "claim"),
+    [
+        ("fig1", fig1.FIRM, fig1.SERVER, "FIRM's weights are smoother is {} under"),
+        ("fig1", fig1.FIRM, fig1.SERVER, "from step to step, as they should, is {}"),
+        ("fig6", "8 clients", "16 clients", "has less variance, as derived, is {};"),
+    ],
+)
+def test_notes_turn_with_the_verdicts(
+    name: str, first: str, second: str, claim: str, tables: Callable[[str], Table]
+) -> None:
+    tables_of = tables(name), swapped(tables(name), first, second)
+    right, wrong = (" ".join(analysed(name, table).notes) for table in tables_of)
+    assert claim.format("borne out") in right
+    assert claim.format("not borne out") in wrong
+
+
+@pytest.mark.parametrize(
     ("name", "arm", "claims"),
     [
         ("fig1", fig1.FIRM, ["helpfulness", "mean gain of both"]),
