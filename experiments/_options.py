@@ -63,7 +63,10 @@ def parse(name: str, text: str, kind: Any) -> Any:
             raise InputError(
                 f"`{name}` must be {len(kinds)} values with commas between; found {text!r}"
             )
-        return tuple(parse(name, part, k) for part, k in zip(parts, kinds, strict=True))
+        try:
+            return tuple(parse(name, part, k) for part, k in zip(parts, kinds, strict=True))
+        except InputError as error:
+            raise InputError(f"{error}; write values with commas: {name}=a,b,c") from None
     if kind is bool:
         if text.lower() not in ("true", "false"):
             raise InputError(f"`{name}` must be true or false; found {text!r}")

@@ -21,6 +21,25 @@ class InputError(ValueError):
     """A value cannot be used; the text says its name, what was expected and what was found."""
 
 
+def shown(value: Any) -> str:
+    """The beginning of what was passed in, on one line."""
+    return " ".join(f"{value!r:.80}".split())
+
+
+def plain(value: Any) -> NDArray[Any]:
+    """``value`` as a NumPy array, tensors without their gradients.
+
+    Of dtype object, which no caller takes, where that would fail or lose something: nested lists of
+    different lengths, lists of tensors that require gradients, sparse tensors, masked arrays.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        return np.asarray(None)
+    try:
+        return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+    except (TypeError, ValueError, RuntimeError):
+        return np.asarray(None)
+
+
 def real_array(
     name: str,
     value: ArrayLike,
@@ -41,12 +60,9 @@ def real_array(
     linsys._validate.InputError: `b` must have shape (n, S); found (1,)
     """
     sizes = {} if sizes is None else sizes
-    try:
-        raw = np.asarray(value)
-    except ValueError:  # nested lists of different lengths
-        raw = np.asarray(None)
+    raw = plain(value)
     if raw.dtype == object:
-        raise InputError(f"`{name}` must be a rectangular array of numbers; found {value!r:.80}")
+        raise InputError(f"`{name}` must be a rectangular array of numbers; found {shown(value)}")
     if raw.dtype.kind not in "iuf":
         raise InputError(f"`{name}` must hold real numbers; found dtype {raw.dtype}")
     array = np.array(raw, dtype=np.float64, order="C")
@@ -113,7 +129,8 @@ def number(
     >>> number("alpha", 0.1, low=0, low_open=True)
     0.1
     """
-    interval = f"{'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
+    left = "(" if low_open or low == -math.inf else "["
+    interval = f"{left}{low:g}, {high:g}{')' if high_open or high == math.inf else ']'}"
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise InputError(f"`{name}` must be a number in {interval}; found {value!r}")
     try:
@@ -125,6 +142,13 @@ def number(
     if not math.isfinite(found) or below or above:
         raise InputError(f"`{name}` must be a number in {interval}; found {found:g}")
     return found
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return ``value`` if it is True or False, not merely something that counts as one of them."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputError(f"`{name}` must be True or False; found {shown(value)}")
+    return bool(value)
 
 
 def whole(name: str, value: Any, *, low: int = 0, high: int | None = None) -> int:
@@ -149,12 +173,9 @@ def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
 
 def increasing_times(times: ArrayLike) -> NDArray[np.int64]:
     """Return ``times`` as strictly increasing int64 values of at least zero."""
-    try:
-        raw = np.atleast_1d(np.asarray(times))
-    except ValueError:  # nested lists of different lengths
-        raw = np.asarray(None)
+    raw = np.atleast_1d(plain(times))
     if raw.ndim != 1 or raw.size == 0 or raw.dtype.kind not in "iu":
-        raise InputError(f"`times` must be a non-empty list of whole numbers; found {times!r:.80}")
+        raise InputError(f"`times` must be a non-empty list of whole numbers; found {shown(times)}")
     array = raw.astype(np.int64)
     if array[0] < 0 or (np.diff(array) <= 0).any():
         raise InputError(

@@ -136,6 +136,10 @@ class ActorCritic:
         wanted = (self.replicates, len(self.clients), self.clients.model.d)
         if np.shape(theta) != wanted:
             raise InputError(f"`theta` must have shape {wanted}; found {np.shape(theta)}")
+        if not isinstance(memory, Memory):
+            raise InputError(
+                f"`memory` must be what init() or jac() gave; found {type(memory).__name__}"
+            )
         policies = self.clients.policies(np.asarray(theta))
         memory = self._learn(policies, memory)
         values = self.critic.values(memory.w)

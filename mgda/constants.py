@@ -48,6 +48,8 @@ class Mixing(NamedTuple):
     @property
     def variance_factor(self) -> float:
         """(1 - rho + 4 kappa rho) / (1 - rho), by which Lemma 6 multiplies a variance."""
+        if not self.rho < 1.0:
+            raise InputError(f"`rho` must be below 1; found {self.rho}")
         return (1.0 - self.rho + 4.0 * self.kappa * self.rho) / (1.0 - self.rho)
 
 

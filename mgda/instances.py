@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from linsys._validate import number, whole
+from linsys._validate import InputError, number, whole
 from mgda.momdp import MOMDP
 
 __all__ = ["generator", "heterogeneous", "sample_momdp"]
@@ -67,6 +67,8 @@ def heterogeneous(
     >>> bool((two[0].P == two[1].P).all()), bool((two[0].r == two[1].r).any())
     (True, False)
     """
+    if not isinstance(momdp, MOMDP):
+        raise InputError(f"`momdp` must be a MOMDP; found {type(momdp).__name__}")
     rng = generator(rng)
     env, obj = number("env", env, low=0.0, high=1.0), number("obj", obj, low=0.0, high=1.0)
     S = momdp.n_states

@@ -28,15 +28,16 @@ import numpy as np
 from array_api_compat import (
     array_namespace,
     device,
+    is_array_api_obj,
     is_jax_array,
     is_torch_array,
     to_device,
 )
 from numpy.typing import ArrayLike, NDArray
 
-from linsys._validate import Array, InputError, number, real_array
+from linsys._validate import Array, InputError, flag, number, plain, real_array, shown, whole
 from mgda._active_set import solve_batch
-from mgda._programs import TOLERANCE, certify, prepare
+from mgda._programs import LARGEST, certify, check_sizes, gram_matrices, prepare, refuse
 
 __all__ = ["SimplexSolution", "gram", "kkt_residual", "min_norm", "regulariser", "simplex_qp"]
 
@@ -83,15 +84,17 @@ def simplex_qp(
             same at every scale of the gradients. A zero G stays as it is.
 
     Raises:
-        InputError: a matrix that is not symmetric or has a negative eigenvalue, NaN or infinity,
-            a negative beta, a p that is not positive, or both beta and p.
+        InputError: a matrix that is not symmetric or has a negative eigenvalue, NaN, infinity or
+            an entry above 1e304, a beta that is negative or above 1e304, a p that is not positive,
+            or both beta and p.
 
     >>> solution = simplex_qp([[1.0, 0.0], [0.0, 3.0]])
     >>> solution.weights.tolist(), solution.objective.tolist()
     ([0.75, 0.25], 0.75)
     """
-    matrices = _matrices("G", G)
-    return _solve(matrices, regulariser(matrices.shape[-1], beta, preference), normalise)
+    matrices = gram_matrices("G", G)
+    R = regulariser(matrices.shape[-1], beta, preference)
+    return _solve(matrices, R, flag("normalise", normalise))
 
 
 def min_norm(
@@ -103,6 +106,9 @@ def min_norm(
 ) -> SimplexSolution:
     """The same for gradients, the columns of arrays (..., d, M) of any namespace.
 
+    A list [g1, ..., gM] of gradients is an array of rows: pass its transpose, as in
+    ``np.transpose([g1, g2])``.
+
     float32 gradients are accumulated in float64. Scales from 1e-150 to 1e150 are safe, also beside
     each other: the gradients of every program are divided by their largest entry before they are
     multiplied.
@@ -111,6 +117,7 @@ def min_norm(
     [0.5, 0.5]
     """
     array = _gradients(gradients)
+    flag("normalise", normalise)
     scale = _largest(array)
     G = gram(array, scale)
     R = regulariser(G.shape[-1], beta, preference)
@@ -129,18 +136,21 @@ def gram(gradients: Any, scale: ArrayLike = 1.0) -> Array:
 
     Args:
         gradients: A, of real numbers.
-        scale: one for all, or one for each, shape (...).
+        scale: above 0, one for all, or one for each, shape (...).
 
     Raises:
-        InputError: no gradients, or NaN or infinity among them.
+        InputError: no gradients, NaN or infinity among them, or a scale that is not positive.
     """
     array = _gradients(gradients)
-    divisor = np.asarray(scale)[..., None, None]
+    lead = tuple(array.shape[:-2]) if np.ndim(plain(scale)) else ()
+    divisor = real_array("scale", scale, lead).copy()[..., None, None]
+    if not (divisor > 0.0).all():
+        raise InputError(f"`scale` must be positive; found {divisor.min():g}")
     total: Any = 0.0
     for piece in _pieces(array):
         xp = array_namespace(piece)
-        scaled = piece / xp.asarray(divisor, device=device(piece))
         with np.errstate(over="ignore", invalid="ignore"):  # said below
+            scaled = piece / xp.asarray(divisor, device=device(piece))
             total = total + xp.matmul(xp.matrix_transpose(scaled), scaled)
     found = _numpy(total)
     if not np.isfinite(found).all():
@@ -150,13 +160,12 @@ def gram(gradients: Any, scale: ArrayLike = 1.0) -> Array:
 
 def _gradients(value: Any) -> Any:
     """An array (..., d, M) of its own namespace; lists become NumPy's."""
-    try:
-        array = value if hasattr(value, "shape") else np.asarray(value)
-        xp = array_namespace(array)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"`gradients` must be an array (..., d, M); found {_shown(value)}"
-        ) from None
+    given = hasattr(value, "shape") and not isinstance(value, np.ma.MaskedArray)
+    array = value if given else plain(value)
+    usable = is_array_api_obj(array) and array.dtype != object
+    if not usable or (is_torch_array(array) and str(array.layout) != "torch.strided"):
+        raise InputError(f"`gradients` must be an array (..., d, M), dense; found {shown(value)}")
+    xp = array_namespace(array)
     if not xp.isdtype(array.dtype, ("real floating", "integral")):
         raise InputError(f"`gradients` must hold real numbers; found dtype {array.dtype}")
     if array.ndim < 2 or 0 in array.shape:
@@ -200,7 +209,8 @@ def trace_normalised(G: Array) -> Array:
 
 def regulariser(M: int, beta: float = 0.0, preference: ArrayLike | None = None) -> Array:
     """R: (beta / 2) I, or Diag(1 / p) for preferences p, shape (M, M)."""
-    number("beta", beta, low=0.0)
+    whole("M", M, low=1)
+    beta = number("beta", beta, low=0.0, high=LARGEST)
     if preference is None:
         return np.asarray(0.5 * beta * np.eye(M))
     if beta != 0.0:
@@ -220,59 +230,32 @@ def kkt_residual(Q: ArrayLike, weights: ArrayLike) -> Array:
     exceeds the optimum by at most twice max |Q| times the residual. The largest entry of a positive
     semidefinite matrix is on its diagonal.
 
+    Raises:
+        InputError: shapes that do not fit each other, NaN or infinity, also in Q lambda.
+
     >>> float(kkt_residual([[1.0, 0.0], [0.0, 1.0]], [1.0, 0.0]))
     1.0
     """
-    matrices = _matrices("Q", Q)
+    matrices = gram_matrices("Q", Q)
+    check_sizes("Q", matrices)
     M = matrices.shape[-1]
-    given = np.asarray(weights, dtype=np.float64)
+    given = real_array("weights", weights, plain(weights).shape)
     if given.shape[-1:] != (M,):
         raise InputError(f"`weights` must have shape (..., {M}); found {given.shape}")
-    lead = np.broadcast_shapes(matrices.shape[:-2], given.shape[:-1])
+    try:
+        lead = np.broadcast_shapes(matrices.shape[:-2], given.shape[:-1])
+    except ValueError:
+        raise InputError(
+            f"`weights` must have batch axes like those of `Q`, {matrices.shape[:-2]}; "
+            f"found {given.shape[:-1]}"
+        ) from None
     batch = np.ascontiguousarray(np.broadcast_to(matrices, (*lead, M, M)).reshape(-1, M, M))
     points = np.ascontiguousarray(np.broadcast_to(given, (*lead, M)).reshape(-1, M))
     objective, residual = np.empty(len(batch)), np.empty(len(batch))
     certify(batch, points, objective, residual)
+    if not np.isfinite(objective).all():
+        raise InputError("`weights` must give finite Q lambda; found an overflow")
     return residual.reshape(lead)
-
-
-def _matrices(name: str, value: ArrayLike) -> Array:
-    """An array (..., M, M) of numbers."""
-    try:
-        raw = np.asarray(value)
-    except ValueError:  # nested lists of different lengths
-        raw = np.asarray(None)
-    if raw.dtype.kind not in "iuf":
-        raise InputError(
-            f"`{name}` must be an array (..., M, M) of real numbers; found {_shown(value)}"
-        )
-    if raw.ndim < 2 or raw.shape[-1] != raw.shape[-2] or raw.shape[-1] == 0:
-        raise InputError(f"`{name}` must have shape (..., M, M); found {raw.shape}")
-    return np.asarray(raw, dtype=np.float64)
-
-
-def _shown(value: Any) -> str:
-    """The beginning of what was passed in, on one line."""
-    return " ".join(f"{value!r:.80}".split())
-
-
-def _refuse(G: Array) -> None:
-    """Say which condition on Gram matrices (B, M, M) is not met, if one is not."""
-    if not np.isfinite(G).all():
-        raise InputError("`G` must be finite; found NaN or infinity")
-    size = np.abs(G).max(axis=(-2, -1))
-    scaled = G / np.where(size > 0, size, 1.0)[:, None, None]
-    gap = np.abs(scaled - np.swapaxes(scaled, -1, -2)).max()
-    if gap > TOLERANCE:
-        raise InputError(
-            f"`G` must be symmetric; found two entries that differ by {gap:.3g} times the largest"
-        )
-    lowest = np.linalg.eigvalsh(scaled).min()
-    if lowest < -TOLERANCE * G.shape[-1]:
-        raise InputError(
-            f"`G` must be positive semidefinite; found an eigenvalue of {lowest:.3g} times the "
-            "largest entry"
-        )
 
 
 def _solve(G: Array, R: Array, normalise: bool = False) -> SimplexSolution:
@@ -288,7 +271,7 @@ def _solve(G: Array, R: Array, normalise: bool = False) -> SimplexSolution:
         piece = batch[at]
         program = Q[: len(piece)]
         if not prepare(piece, added, program):
-            _refuse(piece)
+            refuse(piece)
         if normalise:
             program = trace_normalised(program) + R
         solve_batch(program, weights[at])

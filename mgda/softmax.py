@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from linsys._validate import Array, InputError, whole
+from linsys._validate import Array, InputError, plain, real_array, whole
 
 if TYPE_CHECKING:
     from mgda.momdp import MOMDP
@@ -180,24 +180,34 @@ class SoftmaxPolicy:
             values: v^j(s), shape (..., S, M), such as a critic's.
             law: law of s, shape (..., S); the stationary law without it.
         """
-        m, weights = self.momdp, self.stationary if law is None else law
-        if np.shape(values)[-2:] != (m.n_states, m.M):
-            raise InputError(
-                f"`values` must have shape (..., {m.n_states}, {m.M}); found {np.shape(values)}"
-            )
-        if np.shape(weights)[-1:] != (m.n_states,):
-            raise InputError(
-                f"`law` must have shape (..., {m.n_states}); found {np.shape(weights)}"
-            )
+        m = self.momdp
+        values = self._batch("values", values, (m.n_states, m.M))
+        weights = self.stationary if law is None else self._batch("law", law, (m.n_states,))
         delta = m.mean_r + m.gamma * self._next(values) - values[..., :, None, :]
         return self.score_sum((weights[..., None] * self.pi)[..., None] * delta)
 
     def score_sum(self, table: Array) -> Array:
         """sum_{s, a} psi(a|s) table(s, a, j), shape (..., d, M), for tables (..., S, A, M)."""
+        m = self.momdp
+        table = self._batch("table", table, (m.n_states, m.n_actions, m.M))
         centred = table - self.pi[..., None] * table.sum(axis=-2, keepdims=True)
-        return np.asarray(
-            self.momdp.flat_x.T @ centred.reshape(*table.shape[:-3], -1, table.shape[-1])
-        )
+        return np.asarray(m.flat_x.T @ centred.reshape(*centred.shape[:-3], -1, m.M))
+
+    def _batch(self, name: str, value: Array, shape: tuple[int, ...]) -> Array:
+        """A finite array (..., *shape) whose batch axes go with those of theta."""
+        found = real_array(name, value, plain(value).shape)
+        k, lead = found.ndim - len(shape), self.theta.shape[:-1]
+        axes = ", ".join(str(size) for size in shape)
+        if k < 0 or found.shape[k:] != shape:
+            raise InputError(f"`{name}` must have shape (..., {axes}); found {found.shape}")
+        try:
+            np.broadcast_shapes(found.shape[:k], lead)
+        except ValueError:
+            raise InputError(
+                f"`{name}` must have batch axes like those of `theta`, {lead}; "
+                f"found {found.shape[:k]}"
+            ) from None
+        return found
 
     def hessian(self, first: int = 0) -> Array:
         """Second derivatives of J^j, shape (..., M, d, d), exactly.

@@ -138,10 +138,8 @@ def show_claim(item: Item, records: Records, correction: Item | None) -> None:
         lines += ["", f"LaTeX: {entry.latex}"]
     if isinstance(entry, Claim):
         lines += ["", "Instances:", *(f"  {line}" for line in assumptions(entry.space))]
-    unknown = ["No verdict of the current code is stored."]
+    unknown = ["No verdict of the current code is stored.", *_reasons(item)]
     lines += ["", *(_explained(last, records, best=True) if last else unknown)]
-    if not last or (last.ok and last.verdict.verdict != "violated"):
-        lines += _reasons(item)
     if correction is not None:
         lines += ["", f"Corrected: {correction.id}", *_paragraph(correction.entry.text)]
         lines += _paragraph(correction.entry.derivation)

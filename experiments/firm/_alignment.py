@@ -64,6 +64,8 @@ OBJECTIVES = {"reward_1": "helpfulness", "reward_2": "harmlessness"}
 #: Rewards "match" if they differ by at most this share of what training gains: a tenth of the
 #: height of a curve, which is about what can be told apart in the paper's pictures.
 MATCH = 0.1
+#: Rewards in [0, 1] are solutions of small linear systems: what is smaller is rounding.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,8 +214,14 @@ def gain(table: Table, column: str, arm: str) -> Values:
 
 
 def mean_gain(table: Table, arm: str) -> Values:
-    """The same, averaged over the objectives: the scale of all differences of rewards."""
-    return np.asarray(np.mean([gain(table, column, arm) for column in OBJECTIVES], axis=0))
+    """The same, averaged over the objectives: the scale of all differences, hence not zero."""
+    found = np.mean([gain(table, column, arm) for column in OBJECTIVES], axis=0)
+    if np.abs(found).min() <= _ROUNDING:
+        raise InputError(
+            "`alpha` and `rounds` must be large enough to change the rewards of every instance; "
+            f"found a mean gain of {found[np.abs(found).argmin()]:g} for {arm}"
+        )
+    return np.asarray(found)
 
 
 def advantage(table: Table, column: str, ours: str, theirs: str) -> Interval:

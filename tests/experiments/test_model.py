@@ -104,6 +104,7 @@ def test_text_becomes_the_field_s_type(text: str, kind: Any, value: Any) -> None
         ("replicates=4.5", "`replicates` must be a whole number; found '4.5'"),
         ("replicates=1", "`replicates` must be at least 2; found 1"),
         ("rates=1;2", "`rates` must be a number"),
+        ("rates=[]", r"found '\[\]'; write values with commas: rates=a,b,c"),
         ("loud=yes", "`loud` must be true or false"),
         ("noise=lognorml", r"must be one of lognormal, gamma; .*did you mean lognormal\?"),
         ("seed=-1", "`seed` must be a whole number of at least 0"),

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from linsys import FiniteSystem, GaussianSystem, InputError, sample_gaussian_system
-from linsys._validate import increasing_times
+from linsys._validate import flag, increasing_times, number, real_array
 from linsys.algorithms import AffPCL, Independent, LinearRatio, ShiftedRatio, Steps
 from linsys.algorithms.td import sarsa
 from linsys.kernels import draw, simulate
@@ -131,6 +131,48 @@ BAD: dict[str, tuple[Any, str]] = {
         "`seed` must be a whole number of at least 0 and at most",
     ),
 }
+
+
+TRACKED = torch.ones(2, requires_grad=True)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [TRACKED, TRACKED],
+        torch.eye(2).to_sparse(),
+        np.ma.masked_array(np.ones((2, 2)), mask=np.eye(2) > 0),
+        [[1.0], [1.0, 2.0]],
+    ],
+)
+def test_what_is_no_array_of_numbers_is_refused(value: Any) -> None:
+    with pytest.raises(InputError, match="`x` must be a rectangular array of numbers") as caught:
+        real_array("x", value, ("n", "m"))
+    assert "\n" not in str(caught.value)
+
+
+def test_tensors_that_require_gradients_are_taken_by_their_values() -> None:
+    assert real_array("x", TRACKED, (2,)).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("limits", "interval"),
+    [
+        ({"low": 0}, r"\[0, inf\)"),
+        ({"high": 1}, r"\(-inf, 1\]"),
+        ({"low": 0, "high": 1}, r"\[0, 1\]"),
+        ({"low": 0, "high": 1, "low_open": True, "high_open": True}, r"\(0, 1\)"),
+    ],
+)
+def test_an_infinite_end_is_outside_its_interval(limits: Any, interval: str) -> None:
+    with pytest.raises(InputError, match=f"`beta` must be a number in {interval}; found inf"):
+        number("beta", np.inf, **limits)
+
+
+def test_flags_are_true_or_false() -> None:
+    assert (flag("f", True), flag("f", np.False_)) == (True, False)
+    with pytest.raises(InputError, match="`f` must be True or False; found 'no'"):
+        flag("f", "no")
 
 
 @pytest.mark.parametrize("case", BAD)

@@ -17,7 +17,7 @@ from mgda.critic import LinearCritic, project, random_features
 from mgda.drift import client_drift, disagreement, gradient_drift, weight_spread
 from mgda.fedcmoo import project_simplex
 from mgda.firm import FIRM
-from mgda.instances import sample_momdp
+from mgda.instances import heterogeneous, sample_momdp
 from mgda.momdp import MOMDP
 from mgda.runs import MeanReturn, run
 from mgda.sensitivity import derivative, sensitivity_matrix
@@ -28,6 +28,7 @@ ONE = sample_momdp(0, states=3, actions=2)
 SAME, OWN = Clients(ONE, 2), Clients([ONE, sample_momdp(1, states=3, actions=2)])
 CRITIC = LinearCritic(np.eye(3))
 POLICIES = SAME.policies(np.zeros((1, 2, 6)))
+POLICY, LEARNER = ONE.at(np.zeros(6)), ActorCritic(SAME, CRITIC)
 STATE = np.zeros((1, 2), dtype=np.int64)
 BATCH, _ = sample(SAME, POLICIES, STATE, 6, seed=0)
 W = np.zeros((1, 2, 3, 2))
@@ -87,7 +88,27 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: ONE.at(np.zeros(6)).direction(np.zeros((3, 2)), np.ones(2)),
         "`law` must have shape",
     ),
+    "direction NaN": (lambda: POLICY.direction(np.full((3, 2), np.nan)), "`values` must be fini"),
+    "direction's batch": (
+        lambda: ONE.at(np.zeros((4, 6))).direction(np.zeros((5, 3, 2))),
+        r"`values` must have batch axes like those of `theta`, \(4,\); found \(5,\)",
+    ),
+    "law NaN": (
+        lambda: POLICY.direction(np.zeros((3, 2)), np.full(3, np.nan)),
+        "`law` must be finite",
+    ),
+    "table": (
+        lambda: POLICY.score_sum(np.zeros((2, 3, 2))),
+        r"`table` must have shape \(..., 3, 2, 2\); found \(2, 3, 2\)",
+    ),
+    "table of two axes": (lambda: POLICY.score_sum(np.zeros((3, 2))), "`table` must have shape"),
+    "table of text": (lambda: POLICY.score_sum("a"), "`table` must hold real numbers"),  # type: ignore[arg-type]
     # oracles
+    "no memory": (
+        lambda: LEARNER.jac(np.zeros((1, 2, 6)), None),  # type: ignore[arg-type]
+        "`memory` must be what init.* found NoneType",
+    ),
+    "nothing to vary": (lambda: heterogeneous(None, 0, clients=2), "`momdp` must be a MOMDP"),  # type: ignore[arg-type]
     "a process": (lambda: ExactGradients(ONE), "`clients` must be .*; found MOMDP"),  # type: ignore[arg-type]
     "a process, returns": (lambda: MeanReturn(ONE), "`clients` must be"),  # type: ignore[arg-type]
     "a process, critics": (lambda: ActorCritic(ONE, CRITIC), "`clients` must be"),  # type: ignore[arg-type]
@@ -140,6 +161,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         r"`mean` must have shape \(3, 2\); found \(1, 2\)",
     ),
     # constants and sensitivities
+    "no mixing": (lambda: Mixing(1.0, 1.0).variance_factor, "`rho` must be below 1; found 1"),
     "rho": (lambda: smoothness_formula(ONE, Mixing(1.0, 1.0)), "`rho` must be"),
     "R_w": (lambda: gradient_bound(ONE, -1.0), "`radius` must be"),
     "no simplex": (lambda: sensitivity_matrix(np.eye(2), [3.0, 2.0]), "`weights` must be non-neg"),
@@ -154,6 +176,13 @@ def test_refused_in_one_line(case: str) -> None:
     with pytest.raises(InputError, match=match) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+def test_one_table_for_a_batch_of_policies() -> None:
+    table = np.random.default_rng(0).standard_normal((3, 2, 2))
+    theta = np.random.default_rng(1).standard_normal((4, 6))
+    each = [ONE.at(t).score_sum(table) for t in theta]
+    np.testing.assert_allclose(ONE.at(theta).score_sum(table), each, atol=1e-15)
 
 
 def sticky(stay: float, other: float) -> SoftmaxPolicy:

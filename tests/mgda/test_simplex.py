@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.benchmarks._hard_programs import FAMILIES, generic
 from linsys import InputError
+from mgda._programs import LARGEST
 from mgda.sensitivity import derivative, lipschitz, sensitivity_matrix
 from mgda.simplex import gram, kkt_residual, min_norm, regulariser, simplex_qp
 
@@ -67,8 +69,6 @@ def test_preferences_and_regularisers_are_one_family():
 
 
 def test_torch_and_float32_gradients():
-    import torch
-
     A = np.random.default_rng(6).standard_normal((1000, 3)).astype(np.float32)
     expected = min_norm(A.astype(np.float64)).weights
     np.testing.assert_allclose(min_norm(torch.tensor(A)).weights, expected, rtol=1e-12)
@@ -110,6 +110,9 @@ def test_lipschitz_constant_is_attained():
 
 
 EYE = np.eye(2)
+MASKED = np.ma.masked_array(EYE, mask=EYE == 0)
+TRACKED = [torch.ones(2, requires_grad=True), torch.zeros(2, requires_grad=True)]
+SPARSE = torch.eye(2).to_sparse()
 
 
 @pytest.mark.parametrize(
@@ -156,7 +159,47 @@ EYE = np.eye(2)
         (lambda: min_norm([[1.0, 2.0]], beta=-1.0), "`beta`"),
         (lambda: min_norm([[1.0, 2.0]], preference=[0.0, 1.0]), "`preference` must be positive"),
         (lambda: gram([[1e200, 1.0]]), "`gradients` must be finite, also their squares"),
+        (lambda: simplex_qp([[1e308, 0.0], [0.0, 1e308]]), "`G` must have entries of at most 1e"),
+        (lambda: simplex_qp(1e308 * EYE, normalise=True), "`G` must have entries of at most 1e"),
+        (lambda: simplex_qp(EYE, beta=1e308), r"`beta` must be a number in \[0, 1e\+304\]"),
+        (lambda: simplex_qp(EYE, beta=np.inf), r"in \[0, 1e\+304\]; found inf"),
+        (
+            lambda: simplex_qp(EYE, normalise="false"),
+            "`normalise` must be True or False; found 'fa",
+        ),
+        (lambda: simplex_qp(EYE, normalise=1), "`normalise` must be True or False; found 1"),
+        (lambda: min_norm(EYE, normalise="false"), "`normalise` must be True or False"),
+        (lambda: simplex_qp(MASKED), "`G` must be an array .* found masked_array"),
+        (lambda: min_norm(MASKED), "`gradients` must be an array .* found masked_array"),
+        (lambda: simplex_qp(EYE, preference=MASKED), "`preference` must be a rectangular array"),
+        (lambda: min_norm(TRACKED), r"`gradients` must be an array .* found \[tensor"),
+        (lambda: simplex_qp(TRACKED), r"`G` must be an array .* found \[tensor"),
+        (lambda: simplex_qp(SPARSE), "`G` must be an array .* found tensor"),
+        (lambda: min_norm(SPARSE), "`gradients` must be an array .* dense; found tensor"),
+        (lambda: gram(EYE, 0.0), "`scale` must be positive; found 0"),
+        (lambda: gram(EYE, [1.0, 2.0]), r"`scale` must have shape \(\); found \(2,\)"),
+        (lambda: gram(np.ones((3, 2, 2)), [1.0, 2.0]), r"`scale` must have shape \(3,\)"),
+        (lambda: gram(EYE, np.nan), "`scale` must be finite"),
+        (lambda: gram(EYE, "a"), "`scale` must hold real numbers"),
+        (lambda: gram(EYE, 1e-310), "`gradients` must be finite, also their squares"),
+        (lambda: regulariser(-1), "`M` must be a whole number of at least 1; found -1"),
+        (lambda: regulariser(2.5), "`M` must be a whole number"),
+        (lambda: regulariser("a"), "`M` must be a whole number"),
         (lambda: kkt_residual(EYE, [1.0, 0.0, 0.0]), "`weights` must have shape"),
+        (lambda: kkt_residual(EYE, [np.nan, 1.0]), "`weights` must be finite; found nan"),
+        (lambda: kkt_residual(EYE, [np.inf, 1.0]), "`weights` must be finite; found inf"),
+        (lambda: kkt_residual(np.nan * EYE, [0.5, 0.5]), "`Q` must be finite"),
+        (lambda: kkt_residual([[np.inf, 0], [0, 1]], [0.5, 0.5]), "`Q` must be finite"),
+        (lambda: kkt_residual(1e308 * EYE, [0.5, 0.5]), "`Q` must have entries of at most 1e"),
+        (lambda: kkt_residual(1e300 * EYE, [1e300, 0.0]), "`weights` must give finite Q lambda"),
+        (lambda: kkt_residual(EYE, "a"), "`weights` must hold real numbers"),
+        (lambda: kkt_residual("a", [0.5, 0.5]), "`Q` must be an array"),
+        (lambda: kkt_residual(EYE, [[1.0], [0.5, 0.5]]), "`weights` must be a rectangular array"),
+        (lambda: kkt_residual(EYE, 1.0), "`weights` must have shape"),
+        (
+            lambda: kkt_residual(np.stack([EYE] * 3), np.full((2, 2), 0.5)),
+            r"`weights` must have batch axes like those of `Q`, \(3,\); found \(2,\)",
+        ),
         (lambda: kkt_residual(np.ones((2, 3)), [1.0, 0.0]), "`Q` must have shape"),
         (lambda: sensitivity_matrix(np.zeros((2, 2)), [0.5, 0.5]), "only solution"),
     ],
@@ -165,6 +208,34 @@ def test_bad_input_is_named(call, named):
     with pytest.raises(InputError, match=named) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+def test_tensors_that_require_gradients_are_taken_by_their_values():
+    A = np.random.default_rng(7).standard_normal((4, 3))
+    G = gram(A)
+    tracked = torch.tensor(G, requires_grad=True)
+    expected = simplex_qp(G).weights
+    assert np.array_equal(simplex_qp(tracked).weights, expected)
+    assert np.array_equal(
+        min_norm(torch.tensor(A, requires_grad=True)).weights, min_norm(A).weights
+    )
+    assert kkt_residual(tracked, torch.tensor(expected, requires_grad=True)) <= RESIDUAL
+
+
+@pytest.mark.parametrize("M", [1, 2, 3, 5])
+@pytest.mark.parametrize("options", [{}, {"normalise": True}, {"beta": 1e304}])
+def test_the_largest_programs_are_solved(M, options):
+    A = np.random.default_rng(M).standard_normal((M + 1, M))
+    G = gram(A)
+    found = simplex_qp(G * (LARGEST / np.abs(G).max()), **options)
+    beta = {"beta": np.abs(G).max()} if "beta" in options else {}
+    np.testing.assert_allclose(found.weights, simplex_qp(G, **beta).weights, rtol=1e-9, atol=1e-12)
+    assert found.optimal
+
+
+def test_preferences_down_to_the_smallest_normal_number():
+    tiny = float(np.finfo(np.float64).tiny)
+    assert simplex_qp(LARGEST * EYE, preference=[tiny, tiny]).weights.tolist() == [0.5, 0.5]
 
 
 def test_zero_gradients_leave_the_regulariser():

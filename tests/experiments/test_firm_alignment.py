@@ -1,0 +1,32 @@
+"""Gains of training that FIRM's figures divide by."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments._table import Table, long_table
+from experiments.firm._alignment import advantage, gain, mean_gain
+from linsys import InputError
+
+
+def trained(rise: float) -> Table:
+    """Three instances of one setting whose rewards rise by 1/2 but for one, by ``rise``."""
+    curve = np.array([0.5, rise, 0.5])[:, None, None] * np.array([0.0, 1.0]) + np.zeros(
+        (1, 3, 2, 2)
+    )
+    axes = {"arm": ["ours"], "instance": range(3), "replicate": range(2), "t": range(2)}
+    named = {key: np.asarray(list(value)) for key, value in axes.items()}
+    return Table(long_table(named, reward_1=curve, reward_2=curve))
+
+
+def test_gains_are_those_of_the_curves() -> None:
+    np.testing.assert_allclose(mean_gain(trained(-0.25), "ours"), [0.5, -0.25, 0.5])
+
+
+@pytest.mark.parametrize("rise", [0.0, 1e-15])
+def test_training_that_adds_nothing_is_no_scale(rise: float) -> None:
+    table = trained(rise)
+    assert gain(table, "reward_1", "ours")[1] == rise
+    with pytest.raises(InputError, match=r"`alpha` and `rounds` must be large enough .* for ours"):
+        advantage(table, "reward_1", "ours", "ours")
