@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_array_api_obj
 
 from linsys._validate import InputError, choice, number, whole
 from linsys.sketching.adapters import Modules
@@ -130,9 +130,15 @@ class Federated(ABC):
     def __post_init__(self) -> None:
         number("gamma", self.gamma, low=0.0, low_open=True)
         whole("H", self.H, low=1)
-        if not self.ranks:
+        try:
+            ranks = tuple(self.ranks)
+        except TypeError:
+            raise InputError(
+                f"`ranks` must be a list, one for each device; found {self.ranks!r}"
+            ) from None
+        if not ranks:
             raise InputError("`ranks` must name at least one device; found none")
-        object.__setattr__(self, "ranks", tuple(whole("ranks", k, low=1) for k in self.ranks))
+        object.__setattr__(self, "ranks", tuple(whole("ranks", k, low=1) for k in ranks))
         choice("optimizer", self.optimizer, ("sgd", "adamw"))
         number("decay", self.decay, low=0.0)
         if self.compression is not None:
@@ -140,12 +146,23 @@ class Federated(ABC):
         whole("seed", self.seed, high=(1 << 64) - 1)
 
     def init(self, X: Any, oracle: Oracle) -> State:
-        """The state before the first round, from the global modules X (r, w)."""
-        r = X.shape[0] if getattr(X, "ndim", 0) == 2 else 0
+        """The state before the first round, from the global modules X (r, w).
+
+        Raises:
+            InputError: modules of another width than the oracle's or that are no finite floating
+                point numbers, other devices than the oracle's, a rank above r.
+        """
+        if not is_array_api_obj(X):
+            raise InputError(f"`X` must be an array; found a {type(X).__name__}")
+        r = X.shape[0] if X.ndim == 2 else 0
         if r == 0 or X.shape[1] != oracle.modules.width:
             raise InputError(
                 f"`X` must have shape (r, {oracle.modules.width}); found {tuple(X.shape)}"
             )
+        if not array_namespace(X).isdtype(X.dtype, "real floating"):
+            raise InputError(f"`X` must hold floating point numbers; found dtype {X.dtype}")
+        if not _finite(X):
+            raise InputError("`X` must be finite; found an entry that is not")
         if len(self.ranks) != oracle.devices:
             raise InputError(
                 f"`ranks` must be {oracle.devices}, one for each device; found {len(self.ranks)}"

@@ -141,11 +141,11 @@ class FedStackLoRA(Federated):
             return State(state.X, state.t + 1, state.oracle)
         modules = state.oracle.modules
         split = [modules.split(X) for X in sent.values()]
-        share = [1.0 / len(self.ranks)] * len(split)
+        share, present = [1.0 / len(split)] * len(split), len(split) / len(self.ranks)
         products = []
         for j in range(len(modules.shapes)):
             left, right = stack([parts[j] for parts in split], share)
-            products.append(left @ right)
+            products.append(present * (left @ right))  # who is missing counts as zero
         return State(state.X, state.t + 1, state.oracle.merged(products))
 
     def _download(self, state: State) -> list[int]:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from linsys._validate import choice
+from linsys._validate import choice, whole
 from linsys.sketching._federated import Federated, State, row_bytes
 from linsys.sketching.sketch import support
 
@@ -100,4 +100,4 @@ def federated_lora(*, r: int, devices: int, **options: Any) -> FSLoRA:
     >>> federated_lora(r=8, devices=3, gamma=0.1, H=2).ranks
     (8, 8, 8)
     """
-    return FSLoRA(ranks=[r] * devices, **options)
+    return FSLoRA(ranks=[r] * whole("devices", devices, low=1), **options)

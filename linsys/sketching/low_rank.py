@@ -12,7 +12,7 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from linsys._validate import InputError, whole
+from linsys._validate import PROBABILITY_TOLERANCE, InputError, number, whole
 
 __all__ = ["stack", "truncate"]
 
@@ -21,6 +21,10 @@ Pair = tuple[Any, Any]
 
 def stack(pairs: Sequence[Pair], weights: Sequence[float]) -> Pair:
     """One pair (m, q), (q, n), q the sum of all ranks, with the product sum_i weight_i B_i A_i.
+
+    Raises:
+        InputError: no pair, pairs of different products or with ranks that do not fit, weights that
+            are negative or do not sum to one.
 
     >>> import numpy as np
     >>> L, R = stack([(np.ones((2, 1)), np.ones((1, 3)))] * 2, [0.25, 0.75])
@@ -32,6 +36,17 @@ def stack(pairs: Sequence[Pair], weights: Sequence[float]) -> Pair:
             f"`pairs` must be as many as `weights`, at least one; "
             f"found {len(pairs)} and {len(weights)}"
         )
+    for i, weight in enumerate(weights):
+        number(f"weights[{i}]", weight, low=0.0)
+    if abs(sum(weights) - 1.0) > PROBABILITY_TOLERANCE:
+        raise InputError(f"`weights` must sum to 1; found {sum(weights):.12g}")
+    m, n = pairs[0][0].shape[0], pairs[0][1].shape[-1]
+    for i, (B, A) in enumerate(pairs):
+        if B.shape != (m, A.shape[0]) or A.shape[-1] != n:
+            raise InputError(
+                f"`pairs[{i}]` must have shapes ({m}, k) and (k, {n}); "
+                f"found {tuple(B.shape)} and {tuple(A.shape)}"
+            )
     xp = array_namespace(*pairs[0])
     left = xp.concat([w * B for w, (B, _) in zip(weights, pairs, strict=True)], axis=-1)
     return left, xp.concat([A for _, A in pairs], axis=-2)

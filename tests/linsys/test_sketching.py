@@ -76,7 +76,7 @@ def test_modules_split_and_join() -> None:
 def test_truncation_is_that_of_the_dense_product(ranks: list[int], r: int) -> None:
     rng = np.random.default_rng(len(ranks))
     pairs = [(rng.normal(size=(9, k)), rng.normal(size=(k, 12))) for k in ranks]
-    weights = rng.random(len(ranks)).tolist()
+    weights = rng.dirichlet(np.ones(len(ranks))).tolist()
     mean = sum(w * B @ A for w, (B, A) in zip(weights, pairs, strict=True))
     left, right = stack(pairs, weights)
     np.testing.assert_allclose(left @ right, mean, rtol=0, atol=1e-12 * np.abs(mean).max())
@@ -153,6 +153,9 @@ def test_batches_are_unbiased_samples() -> None:
     assert (np.abs(found.mean(axis=0) - system.gradient(0, X)) < 4 * error).all()
 
 
+PAIR = (np.ones((2, 1)), np.ones((1, 3)))
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -169,6 +172,14 @@ def test_batches_are_unbiased_samples() -> None:
         (lambda: Modules([]), "`shapes` must name at least one module; found none"),
         (lambda: Modules([(0, 3)]), "m of a module"),
         (lambda: stack([], []), "`pairs` must be as many as `weights`, at least one"),
+        (lambda: stack([PAIR, PAIR], [0.5, 0.6]), "`weights` must sum to 1; found 1.1"),
+        (lambda: stack([PAIR, PAIR], [-0.5, 1.5]), r"`weights\[0\]` must be a number in \[0, inf"),
+        (lambda: stack([PAIR], [np.nan]), r"`weights\[0\]` must be"),
+        (
+            lambda: stack([PAIR, (np.ones((3, 1)), np.ones((1, 3)))], [0.5, 0.5]),
+            r"`pairs\[1\]` must have shapes \(2, k\) and \(k, 3\); found \(3, 1\) and \(1, 3\)",
+        ),
+        (lambda: stack([(np.ones((2, 1)), np.ones((2, 3)))], [1.0]), r"`pairs\[0\]` must have"),
         (lambda: LeastSquares([[1.0]], (), ()), "of the same devices, at least one"),
         (lambda: LeastSquares([[1.0]], ([[np.nan]],), ([[1.0]],)), r"inputs\[0\]` must be finite"),
         (lambda: LeastSquares([[1.0]], ([[1.0]],), ([[1.0, 2.0]],)), r"targets\[0\]"),

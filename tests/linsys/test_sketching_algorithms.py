@@ -191,6 +191,20 @@ def test_a_missing_device_counts_as_one_that_did_not_move() -> None:
     assert (whole.X[rows] != part.X[rows]).any()
 
 
+def test_a_missing_device_counts_as_a_zero_product_where_products_are_stacked() -> None:
+    system = systems()[0]
+    algorithm = FedStackLoRA(**OPTIONS)
+    begin = algorithm.init(start(system), system)
+
+    def merged(*lost: int) -> Any:
+        state, _ = algorithm.round(State(begin.X, 0, Failing(system, lost=lost)))
+        return state.oracle.system.W0 - system.W0
+
+    # the devices' products add up, each with 1 / N, whoever else is there
+    alone = merged(1, 2) + merged(0, 2) + merged(0, 1)
+    np.testing.assert_allclose(alone, merged(), rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("kind", [FSLoRA, HeteroLoRA, FlexLoRA])
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
 def test_torch_gives_the_same_numbers(kind: Any, optimizer: str) -> None:
@@ -244,6 +258,8 @@ def test_compression_and_sketches_save_bytes_together() -> None:
     ("edit", "message"),
     [
         ({"ranks": []}, "`ranks` must name at least one device; found none"),
+        ({"ranks": np.array([], dtype=int)}, "`ranks` must name at least one device; found none"),
+        ({"ranks": 3}, "`ranks` must be a list, one for each device; found 3"),
         ({"ranks": [1, 0, 2]}, "`ranks` must be a whole number"),
         ({"ranks": [1, 2]}, "`ranks` must be 3, one for each device; found 2"),
         ({"ranks": [1, 5, 2]}, "`ranks` must be at most r = 4; found 5 at device 1"),
@@ -258,6 +274,30 @@ def test_bad_input_is_refused_in_one_line(edit: dict[str, Any], message: str) ->
     with pytest.raises(InputError, match=message) as raised:
         FSLoRA(**(OPTIONS | edit)).init(start(system), system)
     assert "\n" not in str(raised.value)
+
+
+def test_ranks_may_be_an_array() -> None:
+    assert FSLoRA(**(OPTIONS | {"ranks": np.array([1, 4, 2])})).ranks == (1, 4, 2)
+
+
+@pytest.mark.parametrize("devices", [0, -1, 1.5])
+def test_a_federation_without_devices_is_refused(devices: Any) -> None:
+    with pytest.raises(InputError, match="`devices` must be a whole number of at least 1"):
+        federated_lora(r=2, devices=devices, gamma=0.1, H=1)
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda X: X.tolist(), "`X` must be an array; found a list"),
+        (lambda X: X.astype(int), "`X` must hold floating point numbers; found dtype int64"),
+        (lambda X: X * np.nan, "`X` must be finite"),
+    ],
+)
+def test_modules_that_cannot_be_trained_are_refused(edit: Any, message: str) -> None:
+    system = systems()[0]
+    with pytest.raises(InputError, match=message):
+        FSLoRA(**OPTIONS).init(edit(start(system)), system)
 
 
 def test_modules_of_another_shape_are_refused() -> None:
