@@ -84,6 +84,20 @@ def real_array(
     return array
 
 
+def finite_array(name: str, value: ArrayLike) -> Array:
+    """``value`` as a finite float64 array of any shape, which may be empty.
+
+    >>> finite_array("w", [1, 2])
+    array([1., 2.])
+    """
+    raw = plain(value)
+    if raw.dtype.kind not in "iuf":
+        raise InputError(f"`{name}` must be an array of real numbers; found {shown(value)}")
+    if not np.isfinite(raw).all():
+        raise InputError(f"`{name}` must be finite; found NaN or infinity")
+    return np.asarray(raw, dtype=np.float64)
+
+
 def distributions(name: str, value: Array) -> Array:
     """Check that every row of ``value`` (rows, states) is a probability distribution."""
     if (value < 0).any():

@@ -35,7 +35,17 @@ from array_api_compat import (
 )
 from numpy.typing import ArrayLike, NDArray
 
-from linsys._validate import Array, InputError, flag, number, plain, real_array, shown, whole
+from linsys._validate import (
+    Array,
+    InputError,
+    finite_array,
+    flag,
+    number,
+    plain,
+    real_array,
+    shown,
+    whole,
+)
 from mgda._active_set import solve_batch
 from mgda._programs import LARGEST, certify, check_sizes, gram_matrices, prepare, refuse
 
@@ -128,7 +138,11 @@ def min_norm(
     G *= np.square(scale / unit)[..., None, None]
     G += R / unit[..., None, None] / unit[..., None, None]
     found = _solve(G, np.zeros_like(R))
-    return replace(found, objective=np.asarray(found.objective * unit * unit))
+    with np.errstate(over="ignore"):  # said below
+        objective = np.asarray(found.objective * unit * unit)
+    if not np.isfinite(objective).all():
+        raise InputError("`gradients` must be finite, also their squares; found an overflow")
+    return replace(found, objective=objective)
 
 
 def gram(gradients: Any, scale: ArrayLike = 1.0) -> Array:
@@ -239,7 +253,7 @@ def kkt_residual(Q: ArrayLike, weights: ArrayLike) -> Array:
     matrices = gram_matrices("Q", Q)
     check_sizes("Q", matrices)
     M = matrices.shape[-1]
-    given = real_array("weights", weights, plain(weights).shape)
+    given = finite_array("weights", weights)
     if given.shape[-1:] != (M,):
         raise InputError(f"`weights` must have shape (..., {M}); found {given.shape}")
     try:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from linsys._validate import Array, InputError, plain, real_array, whole
+from linsys._validate import Array, InputError, finite_array, whole
 
 if TYPE_CHECKING:
     from mgda.momdp import MOMDP
@@ -195,7 +195,7 @@ class SoftmaxPolicy:
 
     def _batch(self, name: str, value: Array, shape: tuple[int, ...]) -> Array:
         """A finite array (..., *shape) whose batch axes go with those of theta."""
-        found = real_array(name, value, plain(value).shape)
+        found = finite_array(name, value)
         k, lead = found.ndim - len(shape), self.theta.shape[:-1]
         axes = ", ".join(str(size) for size in shape)
         if k < 0 or found.shape[k:] != shape:

@@ -102,7 +102,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         r"`table` must have shape \(..., 3, 2, 2\); found \(2, 3, 2\)",
     ),
     "table of two axes": (lambda: POLICY.score_sum(np.zeros((3, 2))), "`table` must have shape"),
-    "table of text": (lambda: POLICY.score_sum("a"), "`table` must hold real numbers"),  # type: ignore[arg-type]
+    "table of text": (lambda: POLICY.score_sum("a"), "`table` must be an array of real"),  # type: ignore[arg-type]
     # oracles
     "no memory": (
         lambda: LEARNER.jac(np.zeros((1, 2, 6)), None),  # type: ignore[arg-type]

@@ -158,6 +158,7 @@ SPARSE = torch.eye(2).to_sparse()
         (lambda: min_norm([[np.nan, 1.0]]), "`gradients` must be finite"),
         (lambda: min_norm([[1.0, 2.0]], beta=-1.0), "`beta`"),
         (lambda: min_norm([[1.0, 2.0]], preference=[0.0, 1.0]), "`preference` must be positive"),
+        (lambda: min_norm(1e200 * EYE), "`gradients` must be finite, also their squares"),
         (lambda: gram([[1e200, 1.0]]), "`gradients` must be finite, also their squares"),
         (lambda: simplex_qp([[1e308, 0.0], [0.0, 1e308]]), "`G` must have entries of at most 1e"),
         (lambda: simplex_qp(1e308 * EYE, normalise=True), "`G` must have entries of at most 1e"),
@@ -186,15 +187,15 @@ SPARSE = torch.eye(2).to_sparse()
         (lambda: regulariser(2.5), "`M` must be a whole number"),
         (lambda: regulariser("a"), "`M` must be a whole number"),
         (lambda: kkt_residual(EYE, [1.0, 0.0, 0.0]), "`weights` must have shape"),
-        (lambda: kkt_residual(EYE, [np.nan, 1.0]), "`weights` must be finite; found nan"),
-        (lambda: kkt_residual(EYE, [np.inf, 1.0]), "`weights` must be finite; found inf"),
+        (lambda: kkt_residual(EYE, [np.nan, 1.0]), "`weights` must be finite; found NaN"),
+        (lambda: kkt_residual(EYE, [np.inf, 1.0]), "`weights` must be finite; found NaN"),
         (lambda: kkt_residual(np.nan * EYE, [0.5, 0.5]), "`Q` must be finite"),
         (lambda: kkt_residual([[np.inf, 0], [0, 1]], [0.5, 0.5]), "`Q` must be finite"),
         (lambda: kkt_residual(1e308 * EYE, [0.5, 0.5]), "`Q` must have entries of at most 1e"),
         (lambda: kkt_residual(1e300 * EYE, [1e300, 0.0]), "`weights` must give finite Q lambda"),
-        (lambda: kkt_residual(EYE, "a"), "`weights` must hold real numbers"),
+        (lambda: kkt_residual(EYE, "a"), "`weights` must be an array of real numbers"),
         (lambda: kkt_residual("a", [0.5, 0.5]), "`Q` must be an array"),
-        (lambda: kkt_residual(EYE, [[1.0], [0.5, 0.5]]), "`weights` must be a rectangular array"),
+        (lambda: kkt_residual(EYE, [[1.0], [0.5, 0.5]]), "`weights` must be an array of real"),
         (lambda: kkt_residual(EYE, 1.0), "`weights` must have shape"),
         (
             lambda: kkt_residual(np.stack([EYE] * 3), np.full((2, 2), 0.5)),
@@ -236,6 +237,11 @@ def test_the_largest_programs_are_solved(M, options):
 def test_preferences_down_to_the_smallest_normal_number():
     tiny = float(np.finfo(np.float64).tiny)
     assert simplex_qp(LARGEST * EYE, preference=[tiny, tiny]).weights.tolist() == [0.5, 0.5]
+
+
+def test_a_batch_of_no_programs_has_no_residuals():
+    none = np.zeros((0, 2, 2))
+    assert kkt_residual(none, simplex_qp(none).weights).shape == (0,)
 
 
 def test_zero_gradients_leave_the_regulariser():
