@@ -12,6 +12,7 @@ meets the claim, *contradicts* it if none of it does, and otherwise leaves it *n
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
@@ -123,6 +124,16 @@ def exact_slope(x: ArrayLike, y: ArrayLike) -> Slope:
     values = _positive("y", y, (log_x.size,))
     slope = float(np.log(values) @ weights)
     return Slope(slope, slope, slope)
+
+
+def left_out(x: ArrayLike, relative: ArrayLike) -> float:
+    """How much a log-log slope over x changes where the curve has a factor 1 + ``relative``.
+
+    >>> round(left_out([10.0, 100.0], [0.1, 0.01]), 3)  # 1 + 1/x
+    0.037
+    """
+    factors = 1.0 + np.asarray(relative, dtype=np.float64)
+    return abs(exact_slope(x, factors).value)
 
 
 def local_exponents(x: ArrayLike, y: ArrayLike) -> Array:
@@ -256,6 +267,13 @@ def mean_band(
     mean = values.mean(axis=0)
     half = z * values.std(axis=0, ddof=1) / np.sqrt(values.shape[0])
     return mean, mean - half, mean + half
+
+
+def ratio(values: ArrayLike, law: float, level: float) -> Interval:
+    """The mean of replicates (replicates,) over a prediction, with a normal interval."""
+    z = NormalDist().inv_cdf(0.5 + 0.5 * level)
+    mean, low, high = (float(end[0]) / law for end in mean_band(np.c_[values], z=z))
+    return Interval(mean, low, high)
 
 
 def _regression(x: ArrayLike) -> tuple[Array, Array]:

@@ -33,8 +33,15 @@ import numpy as np
 from scipy.optimize import newton
 
 from experiments._model import Check, Series
-from experiments._rates import Slope, above, exact_slope, mean_band, rate_check, slope_interval
-from experiments.firm._drift import ratio
+from experiments._rates import (
+    Slope,
+    above,
+    exact_slope,
+    mean_band,
+    rate_check,
+    ratio,
+    slope_interval,
+)
 from experiments.fslora._rates_systems import (
     Squares,
     local_steps,

@@ -49,11 +49,11 @@ from experiments._rates import (
     at_most,
     every,
     exact_slope,
+    left_out,
     rate_check,
     within,
 )
 from experiments._table import Table, long_table
-from experiments.firm._drift import left_out
 from linsys._validate import Array, number, whole
 from linsys.sketching.exact import sketched_gradient, sketched_gradients, sketched_loss
 from linsys.sketching.sketch import every_support

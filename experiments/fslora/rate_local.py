@@ -45,9 +45,8 @@ import numpy as np
 
 from experiments._model import Analysis, Block, Check, Columns, Config, Context, Experiment, Series
 from experiments._plots import curves, guide, legend, loglog, panels
-from experiments._rates import MIN_REPLICATES, exact_slope, rate_check
+from experiments._rates import MIN_REPLICATES, exact_slope, left_out, rate_check
 from experiments._table import Table, long_table
-from experiments.firm._drift import left_out
 from experiments.fslora._rates_floors import LAW, Floor, floor_checks, floor_series
 from experiments.fslora._rates_systems import Squares
 from linsys._validate import Array, number, whole

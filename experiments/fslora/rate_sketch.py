@@ -37,9 +37,8 @@ import numpy as np
 
 from experiments._model import Analysis, Block, Check, Columns, Config, Context, Experiment, Series
 from experiments._plots import curves, guide, legend, loglog, panels
-from experiments._rates import MIN_REPLICATES, at_most, exact_slope
+from experiments._rates import MIN_REPLICATES, at_most, exact_slope, ratio
 from experiments._table import Table, long_table
-from experiments.firm._drift import ratio
 from experiments.fslora._rates_floors import LEVEL, Floor, floor_checks, floor_series
 from experiments.fslora._rates_systems import Squares
 from linsys._validate import Array, InputError, number, whole

@@ -43,9 +43,8 @@ import numpy as np
 
 from experiments._model import Analysis, Block, Check, Columns, Config, Context, Experiment, Series
 from experiments._plots import curves, guide, legend, loglog, panels
-from experiments._rates import MIN_REPLICATES, exact_slope, rate_check, slope_interval
+from experiments._rates import MIN_REPLICATES, exact_slope, rate_check, ratio, slope_interval
 from experiments._table import Table, long_table
-from experiments.firm._drift import ratio
 from experiments.fslora._rates_floors import LEVEL, RELAX, Floor, floor_series, uncertain
 from experiments.fslora._rates_systems import Squares, rounds
 from linsys._validate import Array, increasing_times, number, whole
