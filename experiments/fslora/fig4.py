@@ -13,10 +13,11 @@ Claims (Section 5.3, Appendix C.1): (a) sketching is ahead at every rank and on 
 the same (Figure 6: on every task but for oscillations). (c) It falls slightly as the ratio falls.
 
 What the text leaves open, and the choices here: (a) see ``_budget``. (b) More components are more
-expressive, but r / k grows with them, and with it the noise and the penalty f^S - f. (c) The same
-trade at one r. A sketch slows down the descent on f, which is checked by the loss on the devices'
-samples; where these are few, its penalty may help on new ones, see Figure 3, so that only the
-lowest ratio, where it is most, is compared with the whole modules.
+expressive, but r / k grows with them, and with it the noise and the penalty f^S - f; stable steps
+fall with k / r, so that the largest ranks should be the last to arrive. (c) The same trade at one
+r. A sketch slows down the descent on f, which is checked by the loss on the devices' samples; where
+these are few, its penalty may help on new ones, see Figure 3, so that only the lowest ratio, where
+it is most, is compared with the whole modules.
 
 References: FSLoRA, Section 5.3 and Appendix C.1.
 
@@ -152,10 +153,7 @@ def analyse(config: Fig4Config, table: Table) -> Analysis:
     ends = [
         f"r = {r}: {over_tasks(rounds, rank=r, k=k)[:, -1].mean():.3f}" for r, k in config.by_rank
     ]
-    said.append(
-        f"(b) accuracy after {config.rounds} rounds: {', '.join(ends)}; stable steps fall with "
-        "k / r, so that the largest ranks are the last to arrive"
-    )
+    said.append(f"(b) accuracy after {config.rounds} rounds: {', '.join(ends)}")
     return Analysis(series, checks, said + [f"(b), (c) {n}" for n in step_notes(rounds, "arm")])
 
 

@@ -126,10 +126,10 @@ def analyse(config: Fig7Config, table: Table) -> Analysis:
     dense = config.r * (config.classes + config.features) * 8
     sent = float(over_tasks(table, "up", arm=_name(1.0))[0, -1]) / config.uploads[-1]
     low, *_, same = config.arms
-    lead = (found[low][:, -1] - found[same][:, -1]).mean()
+    early, end = (found[low] - found[same]).mean(axis=0)[[1, -1]]
     said = [
-        "at the same step a low ratio is ahead as long as the whole modules have made few rounds; "
-        f"at the end of this budget {low} is still {lead:+.3f} ahead",
+        f"at the same step {low} against 1: {early:+.3f} after {config.uploads[1]} modules, "
+        f"{end:+.3f} at the end of the budget",
         f"an update of all {config.r} components is {dense} bytes, and {sent:.0f} with the share "
         f"{config.kept:g} of its entries",
         *step_notes(table, "only", "arm"),
