@@ -20,7 +20,8 @@ def _both(instance: Any) -> tuple[Any, Any]:
 
 
 ANY_STEP = smoothness(0.5)
-READING = "Constants are the least at the points that the round visits, for any L-smooth f_i."
+#: The proof knows nothing else of f_i; of functions of BA only affine ones are L-smooth everywhere.
+READING = "Constants are the least at the points that the round visits, for any L-smooth f_i(B, A)."
 
 EQ11 = Claim(
     id="fslora.eq11",

@@ -89,9 +89,10 @@ PROP_D4_I = Claim(
     kind="upper",
     space=QUADRATICS,
     measure=lambda s: hessians.prop_d4_i(s.Q, s.k, s.v),
-    note="For quadratic functions of (B, A) that are no functions of BA, the only ones on which "
-    "its proof can be tested; attained in b. A function of BA has half the exponent: "
-    "fslora.d4_local_corrected.",
+    note="Measured on quadratic functions of (B, A), as the proof uses nothing of f_i but its "
+    "smoothness; attained in b. Of functions of BA only affine ones satisfy Assumption 4.1 "
+    "(fslora.a41_any), and they have half the exponent: fslora.d4_affine. So has every function of "
+    "BA on balls: fslora.d4_local_corrected.",
 )
 PROP_D4_I_BLOCKS = Claim(
     id="fslora.prop_d4_i_blocks",

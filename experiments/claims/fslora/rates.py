@@ -194,9 +194,10 @@ COR4_5_REGIME = Claim(
     kind="lower",
     space=paper(0.001),
     measure=lambda s: (s.needed, np.array(ROUNDS) + 0 * s.needed),
-    note="With L = 1: T >= 4.7 10^7 for T = 200, T >= 3.0 10^6 for T = 750; the corollary says "
-    "something of these runs only for L <= 4.3 10^-6 and 2.5 10^-4. There the bound's (T N "
-    "H)^(-1/2) sqrt(Ltil) is 2.1 10^-5 and 1.3 10^-4: the speed-up is one for errors of that size.",
+    note="A quarter of the devices at each ratio. With L = 1: T >= 4.7 10^7 for T = 200, T >= "
+    "3.0 10^6 for T = 750; the corollary says something of these runs only for L <= 4.3 10^-6 "
+    "and 2.5 10^-4. There the bound's (T N H)^(-1/2) sqrt(Ltil) is 2.1 10^-5 and 1.3 10^-4: the "
+    "speed-up is one for errors of that size.",
     derivation="gamma <= 1/(N H^2 L) is N/(T H Ltil) <= 1/(N^2 H^4 L^2).",
 )
 PAPER_STEP = Claim(

@@ -142,13 +142,15 @@ THM4_4 = Claim(
     space=runs(at.printed_step),
     measure=at.thm4_4,
     expect="violated",
-    note="(13) has lost a factor H in sigma_s^2. Devices alike, f = L a^2/2 + u a psi(b'), which "
-    "satisfies Assumptions 4.1 to 4.3 on the whole space with c_h = sigma_h = 0, started at the "
-    "minimum: E||grad f^S||^2 -> (sigma_s^2/N)(1 - q)/(1 + q), q = (1 - gamma L)^H, about gamma L "
-    "H sigma_s^2/(2N), against gamma L sigma_s^2 (6 r/k + 12 r^2/k^2)/N: violated for H > 12 r/k + "
-    "24 r^2/k^2 and long runs, H >= 59 at k/r = 3/4, H > 120 at 1/2. For H <= 36 these functions "
-    "obey it, as they do with fresh sketches. A second reason, the learning rate, needs no sketch: "
-    "fslora.thm4_4_step.",
+    note="Read as its proof reads it, of any f_i(B, A) and f~_i(X; S) = f_i(BS, A). Functions of "
+    "BA with Assumption 4.1 and a lower bound of f^S have grad f^S = 0, fslora.a41, and (6) is "
+    "trivial for them. (13) has lost a factor H in sigma_s^2. Devices alike, f = L a^2/2 + u a "
+    "psi(b'), which satisfies Assumptions 4.1 to 4.3 on the whole space with c_h = sigma_h = 0, "
+    "started at the minimum: E||grad f^S||^2 -> (sigma_s^2/N)(1 - q)/(1 + q), q = (1 - gamma "
+    "L)^H, about gamma L H sigma_s^2/(2N), against gamma L sigma_s^2 (6 r/k + 12 r^2/k^2)/N: "
+    "violated for H > 12 r/k + 24 r^2/k^2 and long runs, H >= 59 at k/r = 3/4, H > 120 at 1/2. "
+    "For H <= 36 these functions obey it, as they do with fresh sketches. A second reason, the "
+    "learning rate, needs no sketch: fslora.thm4_4_step.",
     corrected="fslora.thm4_4_corrected",
     main=True,
 )
