@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from experiments._model import Block, Check, Series
-from experiments._plots import curve, guide
-from experiments._rates import Interval, exact_slope, mean_band
+from experiments._model import Block, Check
+from experiments._rates import exact_slope, left_out, ratio
 from experiments.firm._drift_laws import Moments
+from experiments.firm._looks import LAW, Styles, in_columns
 from experiments.firm._systems import ProcessConfig
 from linsys._validate import Array, whole
 from mgda.drift import disagreement
@@ -27,30 +26,26 @@ from mgda.simplex import gram, simplex_qp
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = [
     "CONVENTIONS",
-    "LAW",
     "DriftConfig",
     "alike",
-    "draw_curves",
     "drifts",
     "furthest",
     "grouped",
     "law_slope",
     "left_out",
+    "legend_of_readings",
     "level",
     "ratio",
-    "stated",
+    "styles_of_readings",
     "transient",
 ]
 
 #: The two readings of the weights that clients disagree with, in the order of all arrays here.
 CONVENTIONS = ("mean weights (7)", "true weights (14)")
-#: The name of the series that the closed form gives.
-LAW = "leading order"
-#: Of the two conventions.
-_COLOURS = ("#0072B2", "#D55E00")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,23 +124,6 @@ def law_slope(x: ArrayLike, law: ArrayLike) -> float:
     return round(exact_slope(x, law).value, 9) + 0.0
 
 
-def left_out(x: ArrayLike, relative: ArrayLike) -> float:
-    """How much a log-log slope over x changes where the curve has a factor 1 + ``relative``.
-
-    >>> round(left_out([10.0, 100.0], [0.1, 0.01]), 3)  # 1 + 1/x
-    0.037
-    """
-    factors = 1.0 + np.asarray(relative, dtype=np.float64)
-    return abs(exact_slope(x, factors).value)
-
-
-def ratio(values: ArrayLike, law: float, level: float) -> Interval:
-    """The mean of replicates (replicates,) over a prediction, with a normal interval."""
-    z = NormalDist().inv_cdf(0.5 + 0.5 * level)
-    mean, low, high = (float(end[0]) / law for end in mean_band(np.c_[values], z=z))
-    return Interval(mean, low, high)
-
-
 def transient(law: Callable[[Array], Array], x: Array, factor: float) -> float:
     """How far the slope of a law over x is from that where all x are ``factor`` times as large.
 
@@ -156,28 +134,20 @@ def transient(law: Callable[[Array], Array], x: Array, factor: float) -> float:
     return abs(exact_slope(x, law(x)).value - exact_slope(far, law(far)).value)
 
 
-def draw_curves(
-    axes: Mapping[str, Axes], series: Sequence[Series], shapes: Mapping[str, Mapping[str, Any]]
-) -> None:
-    """Series named "form, convention", a shape for each form, with the law over them."""
-    styles: dict[str, dict[str, Any]] = {
-        f"{form}, {convention}": {"color": colour, **shape, "markevery": 1}
+def styles_of_readings(shapes: Styles) -> dict[str, dict[str, Any]]:
+    """Of series named "form, convention": a shape for each form, a colour for each convention."""
+    return {
+        f"{form}, {convention}": {"position": k, **shape, "markevery": 1}
         for form, shape in shapes.items()
-        for convention, colour in zip(CONVENTIONS, _COLOURS, strict=True)
+        for k, convention in enumerate(CONVENTIONS)
     }
-    styles[LAW] = {"color": "#000000", "marker": "", "linestyle": ":", "linewidth": 1.0}
-    for one in sorted(series, key=lambda s: s.name == LAW):
-        curve(axes[one.panel], one, **styles[one.name])
 
 
-def stated(ax: Axes, slope: float, x: tuple[float, float], y_start: float) -> None:
-    """A guide above the curves, its text above it."""
-    guide(ax, slope, x, y_start, label="")
-    middle = (np.sqrt(x[0] * x[1]), y_start * (x[1] / x[0]) ** (0.5 * slope))
-    side, align = (3, "left") if slope < 0 else (-3, "right")
-    ax.annotate(
-        f"stated: {slope:g}", middle, (side, 1), textcoords="offset points", fontsize=8, ha=align
-    )
+def legend_of_readings(figure: Figure, axes: Mapping[str, Axes], forms: Iterable[str]) -> None:
+    """A column for each convention, with the forms in order, and one for the law."""
+    names = list(forms)
+    readings = [[f"{form}, {convention}" for form in names] for convention in CONVENTIONS]
+    in_columns(figure, axes, [*readings, [LAW]])
 
 
 def level(checks: int) -> float:

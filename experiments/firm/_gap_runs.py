@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from experiments._model import Analysis, Check, Series
-from experiments._plots import curve, guide, legend, loglog, panels
+from experiments._plots import loglog, panels
 from experiments._rates import (
     Interval,
     mean_band,
@@ -24,6 +24,7 @@ from experiments._rates import (
 )
 from experiments.firm._drift import law_slope
 from experiments.firm._gaps import Floor, Law
+from experiments.firm._looks import LAW, draw_curves, in_columns, stated, styles_of
 from experiments.firm._systems import ProcessConfig
 from linsys import InputError
 from linsys._validate import Array, number, whole
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+#: What is measured, in formulas of the figures.
+GAP = r"$\|\nabla J\,\lambda_t\|^2$"
 #: Draws of a process until one has a strict maximum; nearly all have.
 _DRAWS = 20
 #: Standard errors of a mean that make an interval of 95 %.
@@ -57,7 +60,7 @@ class Curve:
     sampling: str = "restarted"
 
 
-SMOOTHED, SLOW, PLAIN, MARKOV = "T-FIRM", "T-FIRM, a/4", "FIRM, η = 1", "T-FIRM, Markov"
+SMOOTHED, SLOW, PLAIN, MARKOV = "T-FIRM", "T-FIRM, α/4", "FIRM, η = 1", "T-FIRM, Markov"
 CURVES = {
     PLAIN: Curve(eta=1.0),
     SMOOTHED: Curve(),
@@ -219,7 +222,7 @@ def plateau(name: str, x: Array, y: Array, laws: Sequence[Law], bias: float) -> 
 def near_one(name: str, ratio: Array, room: float) -> Check:
     """The mean of replicates against one, up to what the law leaves out."""
     value, lo, hi = (float(v[0]) for v in mean_band(ratio[:, None], z=_LEVEL))
-    return within(name, 1.0, Interval(value, lo, hi), 1.0 - room, 1.0 + room)
+    return within(name, f"1 within {room:.2g}", Interval(value, lo, hi), 1.0 - room, 1.0 + room)
 
 
 def series_of(
@@ -228,28 +231,36 @@ def series_of(
     """The measured mean with its band, and the law."""
     found = [Series(name, panel, x, *mean_band(y))]
     if laws is not None:
-        found.append(Series("theory", panel, x, [law.total for law in laws]))
+        found.append(Series(LAW, panel, x, [law.total for law in laws]))
     return found
 
 
-def draw_floors(analysis: Analysis, labels: Mapping[str, str], stated: float) -> Figure:
+def draw_floors(analysis: Analysis, labels: Mapping[str, str], exponent: float) -> Figure:
     """All panels on logarithmic axes, with a guide of the stated exponent below the first one."""
     figure, axes = panels(analysis.series, width=4.4, height=3.2)
-    draw_curves(axes, analysis)
+    draw_ways(figure, axes, analysis)
     for panel, ax in axes.items():
         longest = max((s for s in analysis.series if s.panel == panel), key=lambda s: len(s.x))
         loglog(ax)
         ax.set_xticks(longest.x, [f"{x:g}" for x in longest.x])
         ax.set_xlabel(labels[panel])
     first = analysis.series[0]
+    axes[first.panel].set_ylabel(f"mean of {GAP} at the end")
     low = min(float(np.asarray(s.y)[0]) for s in analysis.series if s.panel == first.panel)
-    guide(axes[first.panel], stated, (float(first.x[0]), float(first.x[-2])), 0.5 * low)
-    legend(figure, axes, columns=3)
+    span = (float(first.x[0]), float(first.x[-2]))
+    stated(axes[first.panel], exponent, span, 0.5 * low, below=True)
     return figure
 
 
-def draw_curves(axes: Mapping[str, Axes], analysis: Analysis) -> None:
-    """Every series in its panel, with one look for each of the curves."""
-    order = list(CURVES)
-    for s in analysis.series:
-        curve(axes[s.panel], s, position=order.index(s.name) if s.name in order else 0)
+def draw_ways(figure: Figure, axes: Mapping[str, Axes], analysis: Analysis) -> None:
+    """Every series in its panel, with one look for each of the curves, and the legend.
+
+    Without smoothing lines are dashed and markers open: where curves agree both are seen.
+    """
+    styles = styles_of(list(CURVES))
+    styles[PLAIN] |= {"linestyle": "--", "markerfacecolor": "none", "markersize": 7}
+    draw_curves(axes, analysis.series, styles)
+    present = {s.name for s in analysis.series}
+    names = [name for name in (*CURVES, LAW) if name in present]
+    rows = 2 if len(axes) == 1 else 1
+    in_columns(figure, axes, [names[k : k + rows] for k in range(0, len(names), rows)])

@@ -33,25 +33,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
-from experiments._plots import guide, legend, loglog, panels
+from experiments._plots import loglog, panels
 from experiments._rates import mean_band, rate_check, slope_interval
 from experiments._table import Table, long_table
 from experiments.firm._drift import (
     CONVENTIONS,
-    LAW,
     DriftConfig,
     alike,
-    draw_curves,
     drifts,
     furthest,
     grouped,
     left_out,
+    legend_of_readings,
     level,
     ratio,
-    stated,
+    styles_of_readings,
     transient,
 )
 from experiments.firm._drift_laws import Kink, Law, Moments
+from experiments.firm._looks import LAW, draw_curves, slope_guide, stated
 from linsys._validate import Array, InputError, number, whole
 from mgda.momdp import MOMDP
 from mgda.trajectories import Clients
@@ -190,11 +190,11 @@ def analyse(config: DriftBatchConfig, table: Table) -> Analysis:
         f"{config.clients} clients, independent transitions; fits over B in [{B[fit][0]:g}, "
         f"{B[-1]:g}], where the leading orders leave out at most {max(errors):.2g} of the drift by "
         "their own estimate; all intervals together cover with 95 %",
-        "the exponent -1/2 of Theorem 1 is an upper bound: the drift of (7) falls like B^-2 where "
-        "weights move smoothly; around the true weights it falls like B^-1, and so do both without "
-        "regularisation where mean gradients are equal",
-        "β' = 1 on the trace-normalised matrix differs from β = tr G / M where noise dominates the "
-        "trace, at small B",
+        "the exponent -1/2 of Theorem 1 is an upper bound; derived: the drift of (7) falls like "
+        "B^-2 where weights move smoothly; around the true weights it falls like B^-1, and so do "
+        "both without regularisation where mean gradients are equal",
+        "derived: β' = 1 on the trace-normalised matrix differs from β = tr G / M where noise "
+        "dominates the trace, at small B",
     ]
     return Analysis(series, checks, notes)
 
@@ -202,17 +202,18 @@ def analyse(config: DriftBatchConfig, table: Table) -> Analysis:
 def draw(config: DriftBatchConfig, analysis: Analysis) -> Figure:
     """Both kinds of instances."""
     figure, axes = panels(analysis.series, width=3.9, height=3.4)
-    draw_curves(axes, analysis.series, dict(zip(FORMS, SHAPES, strict=True)))
+    shapes = dict(zip(FORMS, SHAPES, strict=True))
+    draw_curves(axes, analysis.series, styles_of_readings(shapes))
     B = config.sizes
     span = (float(B[-5]), float(B[-1]))
     for title, ax in axes.items():
         loglog(ax)
         ax.set_xlabel("transitions $B$ of a gradient")
         ends = [float(s.y[-5]) for s in analysis.series if s.panel == title]
-        guide(ax, -2.0, span, 0.25 * min(ends))
+        slope_guide(ax, -2.0, span, 0.25 * min(ends))
         stated(ax, STATED, span, 5.0 * max(ends))
     axes[APART].set_ylabel(r"mean $T_{\mathrm{disagr}}$")
-    legend(figure, axes, columns=3)
+    legend_of_readings(figure, axes, FORMS)
     return figure
 
 

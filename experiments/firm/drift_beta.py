@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
-from experiments._plots import guide, legend, loglog, panels
+from experiments._plots import loglog, panels
 from experiments._rates import (
     Interval,
     below,
@@ -51,20 +51,20 @@ from experiments._rates import (
 from experiments._table import Table, long_table
 from experiments.firm._drift import (
     CONVENTIONS,
-    LAW,
     DriftConfig,
     alike,
-    draw_curves,
     drifts,
     furthest,
     grouped,
     left_out,
+    legend_of_readings,
     level,
     ratio,
-    stated,
+    styles_of_readings,
     transient,
 )
 from experiments.firm._drift_laws import Kink, Law, Moments
+from experiments.firm._looks import LAW, draw_curves, slope_guide, stated
 from linsys._validate import Array, InputError, number, whole
 from mgda.momdp import MOMDP
 from mgda.simplex import gram
@@ -273,10 +273,11 @@ def analyse(config: DriftBetaConfig, table: Table) -> Analysis:
     notes = [
         f"{config.clients} clients, B = {config.B} independent transitions, β relative to tr G / M "
         "of the true gradients; all intervals together cover with 95 %",
-        "no regime has the exponent -1 of Theorem 1: the drift does not depend on β below the "
-        "curvature of G (below the noise where mean gradients are equal) and falls like β^-2 above",
-        "where one objective dominates, all clients choose it and nothing drifts; β takes them off "
-        "the vertex and creates the drift that it is meant to control",
+        "derived: no regime has the exponent -1 of Theorem 1; the drift does not depend on β "
+        "below the curvature of G (below the noise where mean gradients are equal) and falls like "
+        "β^-2 above",
+        "derived: where one objective dominates, all clients choose it and nothing drifts; β takes "
+        "them off the vertex and creates the drift that it is meant to control",
     ]
     return Analysis(series, checks, notes)
 
@@ -284,7 +285,8 @@ def analyse(config: DriftBetaConfig, table: Table) -> Analysis:
 def draw(config: DriftBetaConfig, analysis: Analysis) -> Figure:
     """One panel per kind of instance."""
     figure, axes = panels(analysis.series, width=3.0, height=3.2, share_y=False)
-    draw_curves(axes, analysis.series, dict(zip(FORMS, SHAPES, strict=True)))
+    shapes = dict(zip(FORMS, SHAPES, strict=True))
+    draw_curves(axes, analysis.series, styles_of_readings(shapes))
     span = (config.large, float(config.betas[-1]))
     for title, ax in axes.items():
         loglog(ax)
@@ -295,13 +297,13 @@ def draw(config: DriftBetaConfig, analysis: Analysis) -> Figure:
             for s in analysis.series
             if s.panel == title and s.x[-1] == span[1]
         ]
-        guide(ax, LARGE, span, 0.1 * min(ends))
+        slope_guide(ax, LARGE, span, 0.1 * min(ends))
         stated(ax, STATED, span, 5.0 * max(ends))
     axes[DOMINATED].text(
         0.05, 0.6, "all clients\nat one vertex:\nno drift", transform=axes[DOMINATED].transAxes
     )
     axes[CONFLICT].set_ylabel(r"mean $T_{\mathrm{disagr}}$")
-    legend(figure, axes, columns=3)
+    legend_of_readings(figure, axes, FORMS)
     return figure
 
 

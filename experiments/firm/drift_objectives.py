@@ -40,22 +40,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
-from experiments._plots import guide, legend, loglog, panels
+from experiments._plots import loglog, panels
 from experiments._rates import Interval, above, below, mean_band, rate_check, slope_interval
 from experiments._table import Table, long_table
 from experiments.firm._drift import (
     CONVENTIONS,
-    LAW,
     DriftConfig,
-    draw_curves,
     drifts,
     grouped,
     left_out,
+    legend_of_readings,
     level,
     ratio,
-    stated,
+    styles_of_readings,
 )
 from experiments.firm._drift_laws import LargeBeta, Law, Moments
+from experiments.firm._looks import LAW, draw_curves, slope_guide, stated
 from linsys._validate import Array, InputError, whole
 from mgda.instances import sample_momdp
 from mgda.momdp import MOMDP
@@ -206,10 +206,11 @@ def analyse(config: DriftObjectivesConfig, table: Table) -> Analysis:
     notes = [
         f"{config.clients} clients, B = {config.B} independent transitions; curves are relative to "
         "M = 2; all intervals together cover with 95 %",
-        "for large β the drift grows like M^2 where objectives have a common part, faster than "
-        "M^{3/2} and than the printed M^{3/4}, and like M where they are independent; the "
-        "inequality (23) holds all the same, by its constant",
-        "at a fixed β the drift does not keep growing: the direction itself is of order β / M",
+        "derived for large β: the drift grows like M^2 where objectives have a common part, faster "
+        "than M^{3/2} and than the printed M^{3/4}, and like M where they are independent; the "
+        "constant of the inequality (23) allows that",
+        "derived: at a fixed β the drift does not keep growing, as the direction itself is of "
+        "order β / M",
     ]
     return Analysis(series, checks, notes)
 
@@ -292,7 +293,7 @@ def draw(config: DriftObjectivesConfig, analysis: Analysis) -> Figure:
     """Samples of one draw, and the mean over all draws."""
     figure, axes = panels(analysis.series, columns=2, width=3.7, height=2.7, share_y=False)
     shapes = {label: {"marker": marker} for label, marker in zip(BETAS, MARKERS, strict=True)}
-    draw_curves(axes, analysis.series, shapes)
+    draw_curves(axes, analysis.series, styles_of_readings(shapes))
     for title, ax in axes.items():
         loglog(ax)
         ax.set_xlabel("objectives $M$")
@@ -302,10 +303,10 @@ def draw(config: DriftObjectivesConfig, analysis: Analysis) -> Figure:
             top = max(float(np.max(one.y)) for one in analysis.series if one.panel == title)
             span = (float(config.fit_from), float(config.most))
             end = top * (span[0] / span[1]) ** DERIVED[s]
-            guide(ax, DERIVED[s], span, 0.3 * end)
+            slope_guide(ax, DERIVED[s], span, 0.3 * end)
             start = max(top * (span[0] / span[1]) ** min(STATED, DERIVED[s]), 1.0)
             stated(ax, STATED, span, 3.0 * start)
-    legend(figure, axes, columns=3)
+    legend_of_readings(figure, axes, BETAS)
     return figure
 
 

@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments._model import Analysis, Block, Columns, Context, Experiment, Series
-from experiments._plots import curves, guide, legend, loglog, panels
+from experiments._plots import loglog, panels
 from experiments._rates import (
     MIN_REPLICATES,
     above,
@@ -50,6 +50,7 @@ from experiments._rates import (
     rate_check,
 )
 from experiments._table import Table, long_table
+from experiments.firm._looks import LAW, draw_curves, in_columns, slope_guide, stated, styles_of
 from experiments.firm._one_step import OneStep
 from experiments.firm._runs import (
     DRIFTS,
@@ -231,21 +232,21 @@ def analyse(config: DriftStepSizeConfig, table: Table) -> Analysis:
             allowed = min(abs(exact_slope(counts[big], law[0, big]).value), REMAINDER)
             what = f"{NAMES[name]}, against C{label}"
             checks.append(rate_check(f"{what}: as derived", 0.0, slope, tolerance=allowed))
-            title = f"{what}: above the {VARIANCE:g} of Theorem 1 at alpha K = 0"
+            title = f"{what}: above the {VARIANCE:g} of Theorem 1 at α K = 0"
             checks.append(above(title, f"above {VARIANCE:g}", slope, VARIANCE))
             shares.append(f"{NAMES[name]}{label}: {drift[:, -1].mean() / drift[:, 0].mean():.3f}")
             if instance == 0:
                 series.append(
                     Series(NAMES[name].partition(", ")[2], CROWD, counts, *mean_band(drift))
                 )
-                series.append(Series("theory", CROWD, counts, law[0]))
+                series.append(Series(LAW, CROWD, counts, law[0]))
     return Analysis(
         series,
         checks,
         [
-            "Theorem 1 prints alpha K / (beta sqrt(B)) for the drift, which is zero at alpha = 0; "
-            "(24) and (33) have a sum, 1/sqrt(B) + alpha K, and the measured drift agrees with "
-            "those: (35) multiplies a term by alpha K that has no such factor",
+            "Theorem 1 prints α K / (β sqrt(B)) for the drift, which is zero at α = 0; (24) and "
+            "(33) have a sum, 1/sqrt(B) + α K, and so has what is derived here: (35) multiplies a "
+            "term by α K that has no such factor",
             f"drift of {config.counts[-1]} clients at common parameters over that of "
             f"{config.counts[0]}: " + "; ".join(shares),
         ],
@@ -255,7 +256,8 @@ def analyse(config: DriftStepSizeConfig, table: Table) -> Analysis:
 def draw(config: DriftStepSizeConfig, analysis: Analysis) -> Figure:
     """Drifts against alpha, and T_disagr against the number of clients."""
     figure, axes = panels(analysis.series, columns=2, width=3.7, height=2.8, share_y=False)
-    curves(axes, analysis.series)
+    names = list(dict.fromkeys(s.name for s in analysis.series if s.name != LAW))
+    draw_curves(axes, analysis.series, styles_of(names))
     for panel, ax in axes.items():
         loglog(ax)
         ax.set_xlabel("clients $C$" if panel == CROWD else r"step size $\alpha$")
@@ -266,14 +268,14 @@ def draw(config: DriftStepSizeConfig, analysis: Analysis) -> Figure:
         (DISAGREEMENT, "exact gradients", 4.0),
     ):
         one = next(s for s in analysis.series if (s.panel, s.name) == (panel, name))
-        guide(axes[panel], slope, x, 0.2 * float(one.y[0]))
+        slope_guide(axes[panel], slope, x, 0.2 * float(one.y[0]))
     floor = next(s for s in analysis.series if (s.panel, s.name) == (DISAGREEMENT, "mean weights"))
     top = 0.3 * float(floor.y[0])
-    guide(axes[DISAGREEMENT], PRODUCT, x, top * (x[0] / x[1]) ** PRODUCT, "slope 1, Theorem 1")
+    stated(axes[DISAGREEMENT], PRODUCT, x, top * (x[0] / x[1]) ** PRODUCT, below=True)
     crowd = next(s for s in analysis.series if (s.panel, s.name) == (CROWD, "mean weights"))
     span = (config.counts[0], config.counts[-1])
-    guide(axes[CROWD], VARIANCE, span, 0.5 * float(crowd.y[0]), "slope -1, Theorem 1")
-    legend(figure, axes, columns=3)
+    stated(axes[CROWD], VARIANCE, span, 0.5 * float(crowd.y[0]), below=True)
+    in_columns(figure, axes, [[SAME, DIFFERENT], names[2:], [LAW]])
     return figure
 
 

@@ -39,10 +39,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments._model import Analysis, Block, Columns, Context, Experiment, Series
-from experiments._plots import curves, guide, legend, loglog, panels
+from experiments._plots import loglog, panels
 from experiments._rates import mean_band, rate_check, within
 from experiments._table import Table, long_table
 from experiments.firm._drift import law_slope, left_out
+from experiments.firm._looks import LAW, draw_curves, in_columns, slope_guide, styles_of
 from experiments.firm._one_step import OneStep
 from experiments.firm._runs import (
     DriftRunConfig,
@@ -60,8 +61,8 @@ if TYPE_CHECKING:
 
 #: How much estimated moments may bend the law between the ends of the fit.
 LEVEL = 0.05
-SMOOTHED, CONSTANT, NONE = "eta = 1/t", "eta = 0.1", "eta = 1"
-LEARNING = "eta = 1/t, learning"
+SMOOTHED, CONSTANT, NONE = "η = 1/t", "η = 0.1", "η = 1"
+LEARNING = "η = 1/t, learning"
 ETAS: dict[str, float | str] = {SMOOTHED: "1/t", CONSTANT: 0.1, NONE: 1.0, LEARNING: "1/t"}
 #: Exponents around the mean weights from ``fit_from`` on.
 DERIVED = {SMOOTHED: -1.0, CONSTANT: 0.0, NONE: 0.0}
@@ -163,6 +164,7 @@ def analyse(config: DriftTimeConfig, table: Table) -> Analysis:
     x = t[late]
     # half-way to the same law without the factor 1 - 1/C, the nearest competing one
     near = float(np.sqrt(1.0 - 1.0 / config.clients))
+    allowed = f"1 within [{near:.2f}, {1.0 / near:.2f}]"
     for k in range(config.instances):
         label = f", instance {k}" if config.instances > 1 else ""
         for reading, words in READINGS.items():
@@ -181,7 +183,7 @@ def analyse(config: DriftTimeConfig, table: Table) -> Analysis:
                     notes.append(f"{what}: exponent {slope.value:.3f}")
                     continue
                 if k == 0:
-                    series.append(Series("theory", PANELS[reading], t, law))
+                    series.append(Series(LAW, PANELS[reading], t, law))
                 bend = LEVEL / float(np.log(x[-1] / x[0]))
                 if reading == "mean":
                     derived = DERIVED[name]
@@ -191,7 +193,15 @@ def analyse(config: DriftTimeConfig, table: Table) -> Analysis:
                     derived = law_slope(x, law[late])
                 checks.append(rate_check(f"{what}: as derived", derived, slope, tolerance=bend))
                 ratio = mean_interval((drift / law).mean(axis=1), config.seed)
-                checks.append(within(f"{what}: drift / law", 1.0, ratio, near, 1.0 / near))
+                checks.append(
+                    within(
+                        f"{what}: drift / law",
+                        allowed,
+                        ratio,
+                        near,
+                        1.0 / near,
+                    )
+                )
     first = table.where(instance=0, replicate=0, t=t[-1])
     levels = {name: first.where(rule=name) for name in (SMOOTHED, CONSTANT, NONE)}
     shown = ", ".join(f"{name} {part['mean_law'][0]:.3g}" for name, part in levels.items())
@@ -199,7 +209,7 @@ def analyse(config: DriftTimeConfig, table: Table) -> Analysis:
         series,
         checks,
         [
-            f"law of the drift around the mean weights at t = {t[-1]:g}: {shown}; (23) does not "
+            f"derived drift around the mean weights at t = {t[-1]:g}: {shown}; (23) does not "
             "tell these apart",
             *notes,
         ],
@@ -209,15 +219,16 @@ def analyse(config: DriftTimeConfig, table: Table) -> Analysis:
 def draw(config: DriftTimeConfig, analysis: Analysis) -> Figure:
     """Drift in both readings, with the laws."""
     figure, axes = panels(analysis.series, width=3.7, height=3.0)
-    curves(axes, analysis.series)
+    names = list(dict.fromkeys(s.name for s in analysis.series if s.name != LAW))
+    draw_curves(axes, analysis.series, styles_of(names))
     for ax in axes.values():
         loglog(ax)
         ax.set_xlabel("step $t$")
     axes[PANELS["mean"]].set_ylabel(r"$T_{\mathrm{disagr}}$")
     last = next(s for s in analysis.series if s.name == SMOOTHED)
     x = (float(config.fit_from), float(config.times[-1]))
-    guide(axes[PANELS["mean"]], -1.0, x, 0.4 * float(np.interp(x[0], last.x, last.y)))
-    legend(figure, axes)
+    slope_guide(axes[PANELS["mean"]], -1.0, x, 0.4 * float(np.interp(x[0], last.x, last.y)))
+    in_columns(figure, axes, [*([name] for name in names), [LAW]])
     return figure
 
 

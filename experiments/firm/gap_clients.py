@@ -3,7 +3,8 @@
 Problem and assumptions: identical clients in a tabular process whose policy is steered by two
 shared features, tabular critics at their fixed point (zeta_approx = epsilon_critic = 0), K = 1.
 Runs start at the fixed point that exact FIRM reaches, so that the optimisation error is zero. The
-step is a = 1 / (4 L_J), L_J = max_j ||grad^2 J^j|| there (``smoothness_at``): runs stay near.
+step, a here and α in labels, is a = 1 / (4 L_J), L_J = max_j ||grad^2 J^j|| there
+(``smoothness_at``): runs stay near.
 
 Algorithms: T-FIRM (eta_t = 1/t) with the step a and with a/4; FIRM without smoothing, eta = 1;
 T-FIRM with Markov samples, as Algorithm 2 prints it. The others sample with restarts, which makes
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
 
 #: Theorem 1's exponents of the variance, in C and in a.
 STATED, STATED_IN_A = -1.0, 0.0
-PANEL = r"mean of $\|\nabla J\,\lambda_t\|^2$ at the end"
+PANEL = "against $C$"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +116,7 @@ def analyse(config: GapClientsConfig, table: Table) -> Analysis:
                 measured = slope_interval(C, gap, rng=config.seed)
                 options: dict[str, Any] = {"tolerance": slack(C, law), "bound": True}
                 checks.append(rate_check(f"{title}: as stated", STATED, measured, **options))
-        checks += in_step(config, f"{SMOOTHED}, in a{where}", gaps, laws)
+        checks += in_step(config, f"{SMOOTHED}, in α{where}", gaps, laws)
     plain = laws[PLAIN][-1]
     left_out = max(law.remainder for curve in laws.values() for law in curve)
     notes = [

@@ -41,18 +41,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
-from experiments._plots import guide, legend, loglog, panels
+from experiments._plots import loglog, panels
 from experiments._rates import Interval, at_most, every, mean_band, rate_check, slope_interval
 from experiments._table import Table, long_table
 from experiments.firm._gap_runs import (
     CURVES,
+    GAP,
     MARKOV,
     PLAIN,
     SMOOTHED,
     SteeredConfig,
-    draw_curves,
+    draw_ways,
     near_one,
 )
+from experiments.firm._looks import LAW, stated
 from experiments.firm._systems import ProcessConfig
 from experiments.firm._tabular import SPREAD, Tabular
 from linsys import InputError
@@ -68,7 +70,7 @@ if TYPE_CHECKING:
 #: Exponents in T of the mean as stated for eta_t = 1/t, without its logarithm; of the gap and of
 #: the mean as derived for both eta.
 STATED, DERIVED, MEAN_DERIVED = -1.0, -2.0, -1.0
-MEAN, SCALED, SAMPLED = "(a) mean, exact gradients", "(b) gap over its law", "(c) mean, sampled"
+MEAN, SCALED, SAMPLED = "(a) exact gradients", "(b) exact, over what is derived", "(c) sampled"
 #: Draws of a process until one is fast enough.
 _DRAWS = 200
 
@@ -211,11 +213,12 @@ def analyse(config: GapTimeConfig, table: Table) -> Analysis:
             checks.append(near_one(f"{name}, sampled{where}: end / derived", late / end, room))
             if k == 0:
                 series.append(Series(name, SAMPLED, t, *mean_band(mean)))
-                series.append(Series("theory", SAMPLED, t, np.full(t.size, end)))
+                series.append(Series(LAW, SAMPLED, t, np.full(t.size, end)))
     notes = [
         f"L_J = {1.0 / process.a:.3g} for all policies, tau = {process.tau:.3g}; runs from "
         f"{config.replicates} starts",
-        "smoothing is not needed for 1/T: it is the average over the objectives that telescopes",
+        "derived: smoothing is not needed for 1/T; it is the average over the objectives "
+        "that telescopes",
     ]
     return Analysis(series, checks, notes)
 
@@ -243,9 +246,11 @@ def of_exact(
     turn = (process.room(first) - process.room(t[-1])) / np.log(t[-1] / first)
     room = process.room(t[-1])
     short = (1.0 + process.room(first)) * share
-    stated = rate_check(f"{name}: mean, as stated", STATED, mean_slope, tolerance=short, bound=True)
+    promise = rate_check(
+        f"{name}: mean, as stated", STATED, mean_slope, tolerance=short, bound=True
+    )
     return [
-        *([stated] if promised else []),
+        *([promise] if promised else []),
         rate_check(f"{name}: mean, as derived here", MEAN_DERIVED, mean_slope, tolerance=short),
         rate_check(f"{name}: gap, as derived here", DERIVED, gap_slope, tolerance=turn),
         near_one(f"{name}: gap / derived at T", gap[:, -1] / process.law(t[-1:]), room),
@@ -255,16 +260,19 @@ def of_exact(
 def draw(config: GapTimeConfig, analysis: Analysis) -> Figure:
     """The means, and the gap over its law."""
     figure, axes = panels(analysis.series, width=3.4, height=2.8, share_y=False)
-    draw_curves(axes, analysis)
+    draw_ways(figure, axes, analysis)
     for ax in axes.values():
         loglog(ax)
         ax.set_xlabel("steps $T$")
+    for panel in (MEAN, SAMPLED):
+        axes[panel].set_ylabel(f"mean of {GAP} up to $T$")
+    axes[SCALED].set_ylabel(f"{GAP} at $T$, measured / derived")
     axes[SCALED].axhline(1.0, color="#000000", linestyle=":", linewidth=1.0)
     first = analysis.series[0]
     x, y = np.asarray(first.x), np.asarray(first.y)
     middle = x.size // 2
-    guide(axes[MEAN], STATED, (float(x[middle]), float(x[-3])), 0.4 * float(y[middle]))
-    legend(figure, axes)
+    span = (float(x[middle]), float(x[-3]))
+    stated(axes[MEAN], STATED, span, 0.4 * float(y[middle]), below=True)
     return figure
 
 

@@ -59,6 +59,12 @@ def test_small_configuration_runs_to_the_figure(
         figure.draw_without_rendering()
     assert len(figure.axes) == len({s.panel for s in analysis.series})
     assert module.EXPERIMENT.variable in {"beta", "B", "M"}
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    readings = [[n for n in names if n.endswith(convention)] for convention in CONVENTIONS]
+    assert names == [*readings[0], *readings[1], "derived", *[""] * (len(readings[0]) - 1)]
+    forms = list(drift_objectives.BETAS if module is drift_objectives else module.FORMS)
+    for reading, convention in zip(readings, CONVENTIONS, strict=True):
+        assert reading == [f"{form}, {convention}" for form in forms]
 
 
 WRONG: list[tuple[ModuleType, str, Any, str]] = [

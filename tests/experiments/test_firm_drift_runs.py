@@ -89,9 +89,9 @@ WRONG: list[tuple[ModuleType, str, Any, str]] = [
         drift_time,
         "DERIVED",
         {**drift_time.DERIVED, drift_time.SMOOTHED: 0.0},
-        "eta = 1/t, mean weights: as derived",
+        "η = 1/t, mean weights: as derived",
     ),
-    (drift_time, "STATED", -2.0, "eta = 1/t, mean weights: (23)"),
+    (drift_time, "STATED", -2.0, "η = 1/t, mean weights: (23)"),
     (
         drift_local_steps,
         "DERIVED",
@@ -138,7 +138,7 @@ WRONG: list[tuple[ModuleType, str, Any, str]] = [
         drift_step_size,
         "VARIANCE",
         0.5,
-        "T_disagr, true gradients' weights, against C: above the 0.5 of Theorem 1 at alpha K = 0",
+        "T_disagr, true gradients' weights, against C: above the 0.5 of Theorem 1 at α K = 0",
     ),
 ]
 
@@ -164,9 +164,9 @@ def test_run_without_smoothing_is_told_from_one_with_it(monkeypatch: pytest.Monk
     monkeypatch.setattr(drift_time, "CONSTANT", drift_time.SMOOTHED)
     monkeypatch.setattr(drift_time, "NONE", drift_time.SMOOTHED)
     assert {
-        "eta = 1/t, mean weights: as derived",
-        "eta = 1/t, mean weights: (23)",
-    } & failed(drift_time.analyse(config, table)) == {"eta = 1/t, mean weights: as derived"}
+        "η = 1/t, mean weights: as derived",
+        "η = 1/t, mean weights: (23)",
+    } & failed(drift_time.analyse(config, table)) == {"η = 1/t, mean weights: as derived"}
 
 
 def test_law_of_another_number_of_clients_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,8 +176,8 @@ def test_law_of_another_number_of_clients_is_refused(monkeypatch: pytest.MonkeyP
         OneStep, "draw", lambda *args: replace(draw(*args), clients=2 * config.clients)
     )
     names = failed(drift_time.analyse(config, table_of(drift_time, config)))
-    assert "eta = 1/t, mean weights: drift / law" in names
-    assert "eta = 1/t, weights of the true gradients: drift / law" in names
+    assert "η = 1/t, mean weights: drift / law" in names
+    assert "η = 1/t, weights of the true gradients: drift / law" in names
 
 
 def test_different_clients_are_told_from_identical_ones(monkeypatch: pytest.MonkeyPatch) -> None:

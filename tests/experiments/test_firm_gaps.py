@@ -64,7 +64,7 @@ WRONG: list[tuple[ModuleType, str, Any, str]] = [
     (gap_time, "STATED", -1.5, "T-FIRM, exact: mean, as stated"),
     (gap_time, "DERIVED", -1.0, "FIRM, η = 1, exact: gap, as derived here"),
     (gap_clients, "STATED", -1.5, "T-FIRM, in C: as stated"),
-    (gap_clients, "STATED_IN_A", 2.0, "T-FIRM, in a: as stated"),
+    (gap_clients, "STATED_IN_A", 2.0, "T-FIRM, in α: as stated"),
     (gap_batch, "STATED", {SMOOTHED: -2.0, PLAIN: -0.5}, "T-FIRM, in B: as stated"),
     (gap_batch, "STATED", {SMOOTHED: -1.0, PLAIN: -2.5}, "FIRM, η = 1, in B: as stated"),
 ]
@@ -87,6 +87,19 @@ def test_a_law_that_is_constant_has_slope_zero(tables: dict[ModuleType, Table]) 
     checks = gap_batch.analyse(SMALL[gap_batch], tables[gap_batch]).checks
     found = {check.name: check.predicted for check in checks}
     assert found["T-FIRM, in C at C B fixed: as derived here"] == 0.0
+
+
+@pytest.mark.parametrize("module", SMALL, ids=NAMES)
+def test_rows_say_what_they_allow(module: ModuleType, tables: dict[ModuleType, Table]) -> None:
+    checks = module.analyse(SMALL[module], tables[module]).checks
+    shown = [c for c in checks if c.name.endswith(("/ derived", "/ derived at T"))]
+    assert shown
+    for check in shown:
+        _, _, room = str(check.predicted).partition("1 within ")
+        assert check.lo is not None
+        assert check.hi is not None
+        inside = 1.0 - float(room) <= check.lo and check.hi <= 1.0 + float(room)
+        assert inside == (check.ok is True)
 
 
 @pytest.mark.parametrize("module", [gap_clients, gap_batch], ids=NAMES[1:])
