@@ -32,10 +32,8 @@ from experiments._intervals import mean_interval
 from experiments._model import Block, Check, Columns, Context, Series
 from experiments._rates import mean_band
 from experiments._table import Table
-from experiments.fslora._tasks import (
-    TaskConfig,
-    Values,
-    check_increasing,
+from experiments.fslora._tasks import TaskConfig, Values, check_increasing
+from experiments.fslora._training import (
     columns,
     first_step,
     fslora,

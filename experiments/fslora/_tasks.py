@@ -1,4 +1,4 @@
-"""What the figures of FSLoRA share: classification tasks with a teacher, training, step sizes.
+"""The tasks that FSLoRA's figures share: classification with a teacher, devices, instances.
 
 *The counterpart.* A pre-trained model that is adapted to a task is one frozen matrix W0 (m, n), the
 task a teacher W* = W0 + D whose D is what fine-tuning has to find: inputs are x ~ N(0, I_n), labels
@@ -15,15 +15,6 @@ that the sketches are the only noise.
 *Sizes.* The paper's ranks are divided by 4: r = 16 in the place of 64. Ratios, numbers of devices
 and the four levels {1/8, 1/4, 1/2, 3/4} dealt out in turn are the paper's.
 
-*Step sizes.* The paper has one learning rate for all. The r / k of a sketch multiplies gradients,
-though, and its square the change of W0 + B S A, so that one gamma is a different step for every
-method, rank and ratio. Here every arm of a comparison has its own gamma: the power of two with the
-best final accuracy, found by going down or up from the smallest k / r until it is worse, on
-instances that are used for nothing else. A comparison at one gamma is shown beside it where the
-paper's claim may hang on it. A run that explodes at the chosen gamma all the same stops, and counts
-with the accuracy that it has then. B = 0 and A is normal with variance 1 / n at the start; local
-steps are plain gradient steps, as in (4).
-
 *Instances.* An instance is one draw of all tasks, devices, sketches and of the first modules. The
 tasks of an instance are adapted side by side, as the modules of one system, and share sketches.
 Differences are formed within an instance; 95 % intervals (Student) are over instances.
@@ -31,34 +22,22 @@ Differences are formed within an instance; 95 % intervals (Student) are over ins
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from experiments import _rates
-from experiments._intervals import mean_interval
-from experiments._model import Check, Config
+from experiments._model import Config
 from experiments._names import known
-from experiments._table import Column, Table, long_table
 from experiments.fslora._classifiers import Classifiers, Instance
 from linsys import InputError
 from linsys._validate import number, whole
-from linsys.sketching import FSLoRA
-from linsys.sketching._federated import Federated
 
 Values = NDArray[np.float64]
-#: An algorithm of a step size and a seed.
-Method = Callable[[float, int], Federated]
-
-#: A run whose test loss is this many times that of guessing (log m) is lost, and not continued.
-LOST = 20.0
-#: Name of the average over tasks.
-AVERAGE = "average"
 
 
 @dataclass(frozen=True)
@@ -181,25 +160,6 @@ class TaskConfig(Config):
         return W0, x, y, test, labels, np.array(right_answers)
 
 
-@dataclass(frozen=True)
-class Curve:
-    """A training run.
-
-    Attributes:
-        accuracy, loss: on the test sets after each of the rounds asked for, (times, P).
-        train: f, the mean loss on the devices' samples without a sketch, (times, P).
-        up, down: mean bytes of a device up to there, (times,).
-        lost: whether the loss exploded; what follows repeats the last values.
-    """
-
-    accuracy: Values
-    loss: Values
-    train: Values
-    up: Values
-    down: Values
-    lost: bool
-
-
 @lru_cache(maxsize=32)
 def _drawn(config: TaskConfig, use: str, instance: int) -> Instance:
     drawn = [
@@ -211,136 +171,7 @@ def _drawn(config: TaskConfig, use: str, instance: int) -> Instance:
     return Instance(system, inputs, labels, teacher)
 
 
-def train(algorithm: Federated, drawn: Instance, r: int, seed: int, times: Sequence[int]) -> Curve:
-    """Run up to the last of the increasing rounds ``times`` from modules of rank r."""
-    start = drawn.system.modules.start(r, np.random.default_rng(seed))
-    state, up, down = algorithm.init(start, drawn.system), 0.0, 0.0
-    limit = LOST * np.log(drawn.system.W0.shape[1])
-    found: list[tuple[Values, Values, Values, float, float]] = []
-    lost = False
-    for time in times:
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what explodes is lost
-            while state.t < time and not lost:
-                state, report = algorithm.round(state)
-                up, down = up + float(np.mean(report.up)), down + float(np.mean(report.down))
-                lost = bool(report.missing)
-            accuracy, loss = drawn.judge(state)
-            on_devices = state.oracle.mean_losses(state.X)
-        if lost or not (loss < limit).all():
-            lost, loss, on_devices = True, np.full(loss.shape, limit), np.full(loss.shape, limit)
-        found.append((accuracy, loss, on_devices, up, down))
-    a, b, c, d, e = (np.array(part) for part in zip(*found, strict=True))
-    return Curve(a, b, c, d, e, lost)
-
-
-def climb(score: Callable[[int], float], start: int) -> int:
-    """Where a function of whole numbers with one peak has it, from ``start`` on; -inf is "less".
-
-    >>> climb(lambda j: -((j - 3) ** 2), 0), climb(lambda j: -np.inf if j > -2 else j, 1)
-    (3, -2)
-    """
-    here, value = start, score(start)
-    while (below := score(here - 1)) > value or value == -np.inf:
-        here, value = here - 1, below
-    if here < start:
-        return here
-    while (above := score(here + 1)) > value:
-        here, value = here + 1, above
-    return here
-
-
-def first_step(r: int, ranks: Sequence[int]) -> int:
-    """The exponent of two nearest to the smallest k / r, where the search for a step begins.
-
-    Along the leading components the sketched loss is about r / k times as curved as the loss.
-    """
-    return round(float(np.log2(min(ranks) / r)))
-
-
-def tune(config: TaskConfig, method: Method, r: int, start: int, rounds: int) -> float:
-    """The power of two with the best mean final accuracy on the tuning instances."""
-    drawn = [config.draw("tuning", k) for k in range(config.tuning)]
-
-    def score(j: int) -> float:
-        found = []
-        for k, one in enumerate(drawn):
-            seed = config.derive("run", "tuning", k)
-            curve = train(method(2.0**j, seed), one, r, seed, [rounds])
-            if curve.lost:
-                return -np.inf
-            found.append(curve.accuracy[-1].mean())
-        return float(np.mean(found))
-
-    return float(2.0 ** climb(score, start))
-
-
-def columns(
-    config: TaskConfig,
-    method: Method,
-    r: int,
-    gamma: float,
-    times: Sequence[int],
-    at: Sequence[int] | None = None,
-    **constants: Any,
-) -> dict[str, Column]:
-    """All instances trained with a step size: one row per instance, task and time.
-
-    Column t holds ``at`` in the place of the rounds ``times`` where it is given.
-    """
-    runs = []
-    for k in range(config.instances):
-        seed = config.derive("run", "test", k)
-        runs.append(train(method(gamma, seed), config.draw("test", k), r, seed, times))
-    axes: dict[str, ArrayLike] = {
-        "instance": np.arange(config.instances),
-        "t": list(times if at is None else at),
-        "task": list(config.tasks),
-    }
-    return long_table(
-        axes,
-        accuracy=np.stack([run.accuracy for run in runs]),
-        loss=np.stack([run.loss for run in runs]),
-        train=np.stack([run.train for run in runs]),
-        up=np.stack([run.up for run in runs])[..., None],
-        down=np.stack([run.down for run in runs])[..., None],
-        lost=np.array([run.lost for run in runs])[:, None, None],
-        gamma=gamma,
-        **constants,
-    )
-
-
-def joined(parts: Sequence[Mapping[str, Column]]) -> dict[str, Column]:
-    """The rows of several column sets with the same names."""
-    return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-
-
-def fslora(config: TaskConfig, ranks: Sequence[int], compression: float | None = None) -> Method:
-    """FSLoRA with these ranks, as a method of step size and seed."""
-    return lambda gamma, seed: FSLoRA(
-        gamma=gamma, H=config.H, ranks=ranks, seed=seed, compression=compression
-    )
-
-
 def check_increasing(name: str, values: Sequence[float]) -> None:
     """Refuse levels that are not at least two in increasing order."""
     if len(values) < 2 or any(a >= b for a, b in pairwise(values)):
         raise InputError(f"`{name}` must be at least two increasing levels; found {values}")
-
-
-def gap(name: str, predicted: str, ours: Values, theirs: Values) -> Check:
-    """The claim that a number of every instance, (instances,), is above another one on average."""
-    return _rates.above(name, predicted, mean_interval(ours - theirs))
-
-
-def over_tasks(table: Table, value: str = "accuracy", **where: Any) -> Values:
-    """A value averaged over tasks, (instances, times)."""
-    return np.asarray(table.where(**where).grid(value, "instance", "t", "task").mean(axis=-1))
-
-
-def step_notes(table: Table, *names: str) -> list[str]:
-    """The step size of every arm, named by the columns ``names``, and how many runs were lost."""
-    arms = dict.fromkeys(zip(*(table[name] for name in names), table["gamma"], strict=True))
-    text = ", ".join(f"{' '.join(map(str, arm[:-1]))}: {arm[-1]:g}" for arm in arms)
-    runs = set(zip(*(table[name] for name in (*names, "instance", "lost")), strict=True))
-    lost = sum(bool(run[-1]) for run in runs)
-    return [f"gamma: {text}", f"{lost} of {len(runs)} runs exploded"]

@@ -1,7 +1,7 @@
 """Figure 2: accuracy against rounds of FSLoRA, HeteroLoRA, FlexLoRA and FedStackLoRA.
 
 Problem and assumptions: twenty devices of four ranks adapt a model to several tasks, see
-``_tasks``, which also says how step sizes are chosen: every method has its own best one.
+``_tasks``; every method has its own best step size, see ``_training``.
 
 Algorithms: FSLoRA (Algorithm 1) and the three baselines, all with k_i / r in {1/8, 1/4, 1/2, 3/4}
 and the same number of local steps.
@@ -37,17 +37,8 @@ from experiments._model import Analysis, Block, Check, Columns, Context, Experim
 from experiments._plots import curves, legend, panels
 from experiments._rates import mean_band
 from experiments._table import Table
-from experiments.fslora._tasks import (
-    TASKS,
-    TaskConfig,
-    Values,
-    columns,
-    first_step,
-    gap,
-    over_tasks,
-    step_notes,
-    tune,
-)
+from experiments.fslora._tasks import TASKS, TaskConfig, Values
+from experiments.fslora._training import columns, first_step, gap, over_tasks, step_notes, tune
 from linsys._validate import whole
 from linsys.sketching import FedStackLoRA, FlexLoRA, FSLoRA, HeteroLoRA
 from linsys.sketching._federated import Federated

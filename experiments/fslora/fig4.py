@@ -36,10 +36,9 @@ from experiments._rates import mean_band
 from experiments._table import Table
 from experiments.fslora import _budget
 from experiments.fslora._budget import BudgetConfig, measured, over_ranks, rank_axis, task_claims
-from experiments.fslora._tasks import (
+from experiments.fslora._tasks import Values, check_increasing
+from experiments.fslora._training import (
     AVERAGE,
-    Values,
-    check_increasing,
     columns,
     first_step,
     fslora,

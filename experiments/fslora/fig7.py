@@ -34,10 +34,8 @@ from experiments._model import Analysis, Block, Check, Columns, Context, Experim
 from experiments._plots import curves, legend, panels
 from experiments._rates import mean_band
 from experiments._table import Table
-from experiments.fslora._tasks import (
-    TaskConfig,
-    Values,
-    check_increasing,
+from experiments.fslora._tasks import TaskConfig, Values, check_increasing
+from experiments.fslora._training import (
     columns,
     first_step,
     fslora,

@@ -38,7 +38,7 @@ from experiments.fslora._budget import (
     rank_axis,
     task_claims,
 )
-from experiments.fslora._tasks import AVERAGE
+from experiments.fslora._training import AVERAGE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -44,7 +44,8 @@ from experiments._plots import look, panels
 from experiments._rates import Interval
 from experiments._table import Table
 from experiments.fslora import fig2
-from experiments.fslora._tasks import AVERAGE, TaskConfig, Values, gap, over_tasks, step_notes
+from experiments.fslora._tasks import TaskConfig, Values
+from experiments.fslora._training import AVERAGE, gap, over_tasks, step_notes
 from experiments.fslora.fig2 import METHODS, OURS, Fig2Config, merging_claims
 from linsys._validate import whole
 

@@ -15,8 +15,9 @@ from experiments._plots import save, style
 from experiments._runner import run
 from experiments._store import Store
 from experiments._table import Table
-from experiments.fslora import _budget, _tasks, fig2, fig3, fig4, fig7, fig8, tables
-from experiments.fslora._tasks import TASKS, TaskConfig, climb, train
+from experiments.fslora import _budget, _training, fig2, fig3, fig4, fig7, fig8, tables
+from experiments.fslora._tasks import TASKS, TaskConfig
+from experiments.fslora._training import climb, train
 from linsys import InputError
 from linsys.sketching import FedStackLoRA, FlexLoRA, FSLoRA, HeteroLoRA, Logistic
 from linsys.sketching._federated import State
@@ -290,7 +291,7 @@ def test_lost_runs_are_counted(computed: Callable[[str], Table]) -> None:
     table = computed("fig2")
     lost = (table["method"] == "FSLoRA") & (table["instance"] == 1)
     broken = Table({**{key: table[key] for key in table}, "lost": lost})
-    assert _tasks.step_notes(broken, "method")[-1] == "1 of 12 runs exploded"
+    assert _training.step_notes(broken, "method")[-1] == "1 of 12 runs exploded"
 
 
 @pytest.mark.parametrize(
