@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -132,6 +134,38 @@ def test_gradients_are_lemma_3_2(index: int) -> None:
     found[chosen] = system.gradient(1, X[chosen], 1.0)
     with pytest.raises(AssertionError):  # the factor r / k is needed
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-2 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("index", range(3))
+def test_gradients_are_those_of_automatic_differentiation(index: int) -> None:
+    """Torch differentiates the loss of W0 + B S A, as the definition has it, in B and A."""
+    torch = pytest.importorskip("torch")
+    system = systems()[index]
+    chosen = np.array([0, 3])
+    X = np.random.default_rng(6).normal(size=(4, system.modules.width))
+    pairs = [[torch.tensor(part.copy()) for part in pair] for pair in system.modules.split(X)]
+    factors = [part.requires_grad_() for pair in pairs for part in pair]
+    x, y, S = (
+        torch.tensor(v.copy()) for v in (system.inputs[1], system.targets[1], dense(chosen, 4))
+    )
+
+    def output(W0: np.ndarray, pair: list[Any], inputs: Any) -> Any:
+        B, A = pair
+        return inputs @ (torch.tensor(W0.copy()) + B @ S @ A).mT
+
+    if isinstance(system, TwoLayer):
+        z = output(system.V0, pairs[1], torch.tanh(output(system.U0, pairs[0], x)))
+    else:
+        z = output(system.W0, pairs[0], x)
+    if isinstance(system, Logistic):
+        loss = -(y * torch.log_softmax(z, dim=1)).sum() / len(x)
+    else:
+        loss = ((z - y) ** 2).sum() / (2 * len(x))
+    by = [part.numpy() for part in torch.autograd.grad(loss, factors)]
+    expected = system.modules.join(list(zip(by[::2], by[1::2], strict=True)))
+    found = np.zeros_like(X)
+    found[chosen] = system.gradient(1, X[chosen], 4 / 2)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("index", range(3))
