@@ -241,9 +241,9 @@ def analyse(config: RateBiasConfig, table: Table) -> Analysis:
     notes = [
         f"exact values for {config.instances} instances; f^S - f at a random point is a mean over "
         "all supports, the minimisers come from descent on f^S",
-        "E[S] = I makes W0 + B S A unbiased, not its loss",
-        "at k = 1 the minimiser of f^S keeps one singular direction of what has to be learnt, "
-        "whatever r is",
+        "derived: E[S] = I makes W0 + B S A unbiased, not its loss",
+        "derived: at k = 1 the minimiser of f^S keeps one singular direction of what has to be "
+        "learnt, whatever r is",
     ]
     return Analysis(series, checks, notes)
 

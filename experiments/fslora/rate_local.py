@@ -156,7 +156,8 @@ def analyse(config: RateLocalConfig, table: Table) -> Analysis:
     series += biases
     checks += more
     notes.append(
-        "the exponents with one sketch a round mix 1 (noise) and 2 (bias) in (a), 1/2 and 1 in (b)"
+        "derived: the exponents with one sketch a round mix 1 (noise) and 2 (bias) in (a), 1/2 and "
+        "1 in (b)"
     )
     return Analysis(series, checks, notes)
 
