@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from experiments._model import Block, Check
-from experiments._rates import exact_slope, left_out, ratio
+from experiments._rates import exact_slope
 from experiments.firm._drift_laws import Moments
 from experiments.firm._looks import LAW, Styles, in_columns
 from experiments.firm._systems import ProcessConfig
@@ -36,10 +36,8 @@ __all__ = [
     "furthest",
     "grouped",
     "law_slope",
-    "left_out",
     "legend_of_readings",
     "level",
-    "ratio",
     "styles_of_readings",
     "transient",
 ]

@@ -199,7 +199,7 @@ def against_law(name: str, x: Array, y: Array, laws: Sequence[Law], seed: int) -
     predicted, measured = law_slope(x, derived), slope_interval(x, y, rng=seed)
     ratio, room = (y / derived).mean(axis=1), float(np.mean([law.remainder for law in laws]))
     return [
-        rate_check(f"{name}: as derived here", predicted, measured, tolerance=slack(x, laws)),
+        rate_check(f"{name}: as derived", predicted, measured, tolerance=slack(x, laws)),
         near_one(f"{name}: measured / derived", ratio, room),
     ]
 
@@ -214,7 +214,7 @@ def plateau(name: str, x: Array, y: Array, laws: Sequence[Law], bias: float) -> 
     share = x[-2] / x[-1]
     limit = (y[:, -1] - share * y[:, -2]) / (1.0 - share) / bias
     return [
-        rate_check(f"{name}: as derived here", 0.0, measured, tolerance=laws[-2].total / bias),
+        rate_check(f"{name}: as derived", 0.0, measured, tolerance=laws[-2].total / bias),
         near_one(f"{name}: limit / derived", limit, laws[-2].remainder),
     ]
 

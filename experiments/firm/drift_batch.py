@@ -34,7 +34,7 @@ import numpy as np
 
 from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
 from experiments._plots import loglog, panels
-from experiments._rates import mean_band, rate_check, slope_interval
+from experiments._rates import left_out, mean_band, rate_check, ratio, slope_interval
 from experiments._table import Table, long_table
 from experiments.firm._drift import (
     CONVENTIONS,
@@ -43,10 +43,8 @@ from experiments.firm._drift import (
     drifts,
     furthest,
     grouped,
-    left_out,
     legend_of_readings,
     level,
-    ratio,
     styles_of_readings,
     transient,
 )
@@ -156,7 +154,7 @@ def _checks(
     last = ratio(drift[:, -1], float(law.drift(clients, B[-1])[c]), LEVEL)
     what = f"{name}: ratio to the law at the last B"
     return [
-        rate_check(f"{name}: derived", predicted, slope, tolerance=tolerance),
+        rate_check(f"{name}: as derived", predicted, slope, tolerance=tolerance),
         rate_check(what, 1.0, last, tolerance=float(error[-1])),
         rate_check(f"{name}: as stated", STATED, slope, bound=True),
     ]

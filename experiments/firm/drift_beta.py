@@ -44,8 +44,10 @@ from experiments._plots import loglog, panels
 from experiments._rates import (
     Interval,
     below,
+    left_out,
     mean_band,
     rate_check,
+    ratio,
     slope_interval,
 )
 from experiments._table import Table, long_table
@@ -56,10 +58,8 @@ from experiments.firm._drift import (
     drifts,
     furthest,
     grouped,
-    left_out,
     legend_of_readings,
     level,
-    ratio,
     styles_of_readings,
     transient,
 )
@@ -224,7 +224,7 @@ def _checks(name: str, panel: str, drift: Array, theory: _Theory, c: int) -> lis
     found = [
         rate_check(f"{name}, large β: as stated", STATED, slope, bound=True),
         below(f"{name}: largest drift / (23)", "below 1", Interval(largest, largest, largest)),
-        rate_check(f"{name}, large β: derived", LARGE, slope, tolerance=tolerance),
+        rate_check(f"{name}, large β: as derived", LARGE, slope, tolerance=tolerance),
         rate_check(f"{name}, last β: ratio to the law", 1.0, last, tolerance=float(error[1])),
     ]
     if panel == DOMINATED:
@@ -239,7 +239,7 @@ def _checks(name: str, panel: str, drift: Array, theory: _Theory, c: int) -> lis
     first = ratio(drift[:, 0], float(law(x[:1])[0]), LEVEL)
     return [
         *found,
-        rate_check(f"{name}, small β: derived", SMALL, slope, tolerance=tolerance),
+        rate_check(f"{name}, small β: as derived", SMALL, slope, tolerance=tolerance),
         rate_check(f"{name}, first β: ratio to the law", 1.0, first, tolerance=float(error[0])),
     ]
 

@@ -43,12 +43,12 @@ import numpy as np
 from experiments._model import Analysis, Block, Columns, Context, Experiment, Series
 from experiments._plots import loglog, panels
 from experiments._rates import (
+    left_out,
     mean_band,
     rate_check,
     within,
 )
 from experiments._table import Table, long_table
-from experiments.firm._drift import left_out
 from experiments.firm._looks import LAW, draw_curves, in_columns, slope_guide, styles_of
 from experiments.firm._one_step import OneStep
 from experiments.firm._runs import (

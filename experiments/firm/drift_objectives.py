@@ -41,17 +41,24 @@ from numpy.typing import NDArray
 
 from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
 from experiments._plots import loglog, panels
-from experiments._rates import Interval, above, below, mean_band, rate_check, slope_interval
+from experiments._rates import (
+    Interval,
+    above,
+    below,
+    left_out,
+    mean_band,
+    rate_check,
+    ratio,
+    slope_interval,
+)
 from experiments._table import Table, long_table
 from experiments.firm._drift import (
     CONVENTIONS,
     DriftConfig,
     drifts,
     grouped,
-    left_out,
     legend_of_readings,
     level,
-    ratio,
     styles_of_readings,
 )
 from experiments.firm._drift_laws import LargeBeta, Law, Moments
@@ -272,7 +279,7 @@ def _exact(
             rewards = config.states * config.actions
             checks += [
                 rate_check(
-                    f"{name}, {label}: derived",
+                    f"{name}, {label}: as derived",
                     DERIVED[s],
                     slope,
                     tolerance=left_out(M[fit], rewards / M[fit]),

@@ -123,8 +123,8 @@ def analyse(config: GapBatchConfig, table: Table) -> Analysis:
     notes = [
         f"intervals over {config.replicates} replicates; tolerances follow from the law's "
         f"remainder, {left_out:.2f} at most",
-        "Theorem 1's drift, 1/sqrt(B), comes from S^2 <= 2 S in Appendix F.1.2; for small noise "
-        "the disagreement leaves 1/B^2",
+        "Theorem 1's drift, 1/sqrt(B), comes from S^2 <= 2 S in Appendix F.1.2; derived for small "
+        "noise: the disagreement leaves 1/B^2",
     ]
     return Analysis(series, checks, notes)
 

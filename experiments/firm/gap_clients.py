@@ -147,7 +147,7 @@ def in_step(
     room = slack(steps, [laws[key][0] for key in pair])
     stated: dict[str, Any] = {"tolerance": room, "bound": True, "limit": "zero"}
     return [
-        rate_check(f"{name}: as derived here", law_slope(steps, law), measured, tolerance=room),
+        rate_check(f"{name}: as derived", law_slope(steps, law), measured, tolerance=room),
         rate_check(f"{name}: as stated", STATED_IN_A, measured, **stated),
     ]
 

@@ -251,8 +251,8 @@ def of_exact(
     )
     return [
         *([promise] if promised else []),
-        rate_check(f"{name}: mean, as derived here", MEAN_DERIVED, mean_slope, tolerance=short),
-        rate_check(f"{name}: gap, as derived here", DERIVED, gap_slope, tolerance=turn),
+        rate_check(f"{name}: mean, as derived", MEAN_DERIVED, mean_slope, tolerance=short),
+        rate_check(f"{name}: gap, as derived", DERIVED, gap_slope, tolerance=turn),
         near_one(f"{name}: gap / derived at T", gap[:, -1] / process.law(t[-1:]), room),
     ]
 

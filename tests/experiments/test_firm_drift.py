@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from experiments._plots import style
+from experiments._rates import left_out
 from experiments._table import Table
 from experiments.firm import drift_batch, drift_beta, drift_objectives
-from experiments.firm._drift import CONVENTIONS, DriftConfig, drifts, left_out
+from experiments.firm._drift import CONVENTIONS, DriftConfig, drifts
 from experiments.firm._drift_laws import Kink, Moments
 from experiments.firm.drift_objectives import LargeBeta, powers
 from linsys import InputError
@@ -68,15 +69,20 @@ def test_small_configuration_runs_to_the_figure(
 
 
 WRONG: list[tuple[ModuleType, str, Any, str]] = [
-    (drift_beta, "LARGE", -1.0, "conflict, raw, mean weights (7), large β: derived"),
+    (drift_beta, "LARGE", -1.0, "conflict, raw, mean weights (7), large β: as derived"),
     (drift_beta, "LARGE", -2.1, "same mean gradients, trace (9), true weights (14), large β: "),
-    (drift_beta, "SMALL", -0.1, "conflict, raw, true weights (14), small β: derived"),
+    (drift_beta, "SMALL", -0.1, "conflict, raw, true weights (14), small β: as derived"),
     (drift_beta, "STATED", -2.5, "dominated, raw, mean weights (7), large β: as stated"),
-    (drift_batch, "SMOOTH", (-1.0, -1.0), "objectives in conflict, β = 0, mean weights (7): d"),
-    (drift_batch, "SMOOTH", (-2.0, -2.0), "objectives in conflict, β = 0, true weights (14): d"),
-    (drift_batch, "KINK", (-2.0, -2.0), "same mean gradients, β = 0, mean weights (7): derived"),
-    (drift_batch, "SAME", (-1.0, -1.0), "same mean gradients, β = tr G / M, true weights (14): d"),
-    (drift_batch, "STATED", -1.5, "objectives in conflict, β = tr G / M, true weights (14): as"),
+    (drift_batch, "SMOOTH", (-1.0, -1.0), "objectives in conflict, β = 0, mean weights (7): as d"),
+    (drift_batch, "SMOOTH", (-2.0, -2.0), "objectives in conflict, β = 0, true weights (14): as d"),
+    (drift_batch, "KINK", (-2.0, -2.0), "same mean gradients, β = 0, mean weights (7): as derived"),
+    (
+        drift_batch,
+        "SAME",
+        (-1.0, -1.0),
+        "same mean gradients, β = tr G / M, true weights (14): as d",
+    ),
+    (drift_batch, "STATED", -1.5, "objectives in conflict, β = tr G / M, true weights (14): as s"),
     (drift_objectives, "DERIVED", (2.0, 2.0), "independent, all draws, mean weights (7), large"),
     (drift_objectives, "DERIVED", (1.0, 1.0), "common part, all draws, true weights (14), large"),
     (drift_objectives, "STATED", 2.5, "common part, all draws, mean weights (7), large β: faster"),
@@ -103,7 +109,7 @@ def test_swapped_conventions_are_noticed(tables: dict[ModuleType, Table]) -> Non
     columns["convention"] = np.where(columns["convention"] == CONVENTIONS[0], *CONVENTIONS[::-1])
     found = failed(drift_batch.analyse(SMALL[drift_batch], Table(columns)))
     for convention in CONVENTIONS:
-        assert f"objectives in conflict, β = 0, {convention}: derived" in found
+        assert f"objectives in conflict, β = 0, {convention}: as derived" in found
 
 
 @pytest.mark.parametrize("module", [drift_beta, drift_objectives])

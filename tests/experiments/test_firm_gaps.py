@@ -62,7 +62,7 @@ def test_small_configuration_runs_to_the_figure(
 
 WRONG: list[tuple[ModuleType, str, Any, str]] = [
     (gap_time, "STATED", -1.5, "T-FIRM, exact: mean, as stated"),
-    (gap_time, "DERIVED", -1.0, "FIRM, η = 1, exact: gap, as derived here"),
+    (gap_time, "DERIVED", -1.0, "FIRM, η = 1, exact: gap, as derived"),
     (gap_clients, "STATED", -1.5, "T-FIRM, in C: as stated"),
     (gap_clients, "STATED_IN_A", 2.0, "T-FIRM, in α: as stated"),
     (gap_batch, "STATED", {SMOOTHED: -2.0, PLAIN: -0.5}, "T-FIRM, in B: as stated"),
@@ -86,7 +86,7 @@ def test_a_wrong_exponent_fails(
 def test_a_law_that_is_constant_has_slope_zero(tables: dict[ModuleType, Table]) -> None:
     checks = gap_batch.analyse(SMALL[gap_batch], tables[gap_batch]).checks
     found = {check.name: check.predicted for check in checks}
-    assert found["T-FIRM, in C at C B fixed: as derived here"] == 0.0
+    assert found["T-FIRM, in C at C B fixed: as derived"] == 0.0
 
 
 @pytest.mark.parametrize("module", SMALL, ids=NAMES)
