@@ -7,21 +7,30 @@ from pathlib import Path
 
 import pytest
 
-import experiments.claims.affpcl as affpcl
+from experiments import claims
 from experiments.audit import Claim
 from experiments.audit._catalogue import select
 from experiments.audit._verdict import replay
 
-RESULTS = Path(affpcl.__path__[0]) / "results"
-FILES = sorted(RESULTS.glob("counterexamples/*.json"))
+#: The folders of kept verdicts, by paper.
+KEPT = {
+    path.parent.parent.name: path.parent
+    for path in sorted(Path(claims.__path__[0]).glob("*/results/verdicts.json"))
+}
+FILES = [path for folder in KEPT.values() for path in sorted(folder.glob("counterexamples/*.json"))]
 
 
-def test_every_claim_has_a_verdict_and_it_is_the_expected_one() -> None:
+def test_papers_keep_their_verdicts() -> None:
+    assert set(KEPT) >= {"affpcl", "firm"}
+
+
+@pytest.mark.parametrize("paper", KEPT)
+def test_every_claim_has_a_verdict_and_it_is_the_expected_one(paper: str) -> None:
     kept = {
         claim["id"]: claim
-        for claim in json.loads((RESULTS / "verdicts.json").read_text())["claims"]
+        for claim in json.loads((KEPT[paper] / "verdicts.json").read_text())["claims"]
     }
-    entries = {item.id: item.entry for item in select(["affpcl"])}
+    entries = {item.id: item.entry for item in select([paper])}
     assert set(kept) == set(entries)
     for name, entry in entries.items():
         assert kept[name]["verdict"] == entry.expect, name
@@ -39,10 +48,11 @@ def test_counterexamples_still_are_some(path: Path) -> None:
     assert (verdict.measured, verdict.bound) == (content["measured"], content["bound"])
 
 
-def test_every_false_claim_has_its_counterexample() -> None:
+@pytest.mark.parametrize("paper", KEPT)
+def test_every_false_claim_has_its_counterexample(paper: str) -> None:
     false = {
         item.id
-        for item in select(["affpcl"])
+        for item in select([paper])
         if isinstance(item.entry, Claim) and item.entry.expect == "violated"
     }
-    assert {path.stem for path in FILES} == false
+    assert {path.stem for path in FILES if path.parents[2].name == paper} == false
