@@ -12,11 +12,11 @@ meets the claim, *contradicts* it if none of it does, and otherwise leaves it *n
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtrit
 
 from experiments._model import Check
 from linsys import InputError
@@ -253,10 +253,8 @@ def rate_check(
     return Check(name, predicted, measured.value, measured.lo, measured.hi, ok, said)
 
 
-def mean_band(
-    replicates: ArrayLike, *, z: float = 1.6448536269514722
-) -> tuple[Array, Array, Array]:
-    """Mean over the first axis and mean -+ z standard errors (z = 1.64: bands of 90 %).
+def mean_band(replicates: ArrayLike, *, level: float = 0.9) -> tuple[Array, Array, Array]:
+    """Mean over the first axis and the ends of Student's interval for it, bands of 90 %.
 
     ``replicates`` has shape (replicates, points), at least 2 replicates; returns (mean, lo, hi) of
     shape (points,).
@@ -265,14 +263,14 @@ def mean_band(
     if values.ndim != 2 or values.shape[0] < 2:
         raise InputError(f"`replicates` must have shape (at least 2, points); found {values.shape}")
     mean = values.mean(axis=0)
-    half = z * values.std(axis=0, ddof=1) / np.sqrt(values.shape[0])
+    quantile = float(stdtrit(values.shape[0] - 1, 0.5 + 0.5 * level))
+    half = quantile * values.std(axis=0, ddof=1) / np.sqrt(values.shape[0])
     return mean, mean - half, mean + half
 
 
 def ratio(values: ArrayLike, law: float, level: float) -> Interval:
-    """The mean of replicates (replicates,) over a prediction, with a normal interval."""
-    z = NormalDist().inv_cdf(0.5 + 0.5 * level)
-    mean, low, high = (float(end[0]) / law for end in mean_band(np.c_[values], z=z))
+    """The mean of replicates (replicates,) over a prediction, with Student's interval."""
+    mean, low, high = (float(end[0]) / law for end in mean_band(np.c_[values], level=level))
     return Interval(mean, low, high)
 
 

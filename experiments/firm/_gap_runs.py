@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 GAP = r"$\|\nabla J\,\lambda_t\|^2$"
 #: Draws of a process until one has a strict maximum; nearly all have.
 _DRAWS = 20
-#: Standard errors of a mean that make an interval of 95 %.
-_LEVEL = 1.959963984540054
+#: Coverage of the intervals of ratios.
+_LEVEL = 0.95
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ def plateau(name: str, x: Array, y: Array, laws: Sequence[Law], bias: float) -> 
 
 def near_one(name: str, ratio: Array, room: float) -> Check:
     """The mean of replicates against one, up to what the law leaves out."""
-    value, lo, hi = (float(v[0]) for v in mean_band(ratio[:, None], z=_LEVEL))
+    value, lo, hi = (float(v[0]) for v in mean_band(ratio[:, None], level=_LEVEL))
     return within(name, f"1 within {room:.2g}", Interval(value, lo, hi), 1.0 - room, 1.0 + room)
 
 

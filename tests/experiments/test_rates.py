@@ -218,7 +218,7 @@ def test_bands_are_ninety_percent_of_the_mean() -> None:
     values = np.array([[1.0, 2.0], [3.0, 2.0]])
     mean, lo, hi = mean_band(values)
     np.testing.assert_allclose(mean, [2, 2])
-    half = stats.norm.ppf(0.95) * np.array([1.0, 0.0])
+    half = stats.t.ppf(0.95, df=1) * np.array([1.0, 0.0])
     np.testing.assert_allclose([mean - lo, hi - mean], [half, half])
     with pytest.raises(InputError, match="at least 2"):
         mean_band([[1.0, 2.0]])
