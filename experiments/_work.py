@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,20 +36,54 @@ def perform(work: Job, reference: str) -> Outcome:
 
 
 def perform_all(work: Job) -> tuple[dict[str, Outcome], dict[str, str]]:
-    """The outcome of every experiment that runs, and why the others did not, by id."""
-    outcomes: dict[str, Outcome] = {}
-    failures: dict[str, str] = {}
-    for name in _registry.names():
+    """The outcome of every experiment that runs, and why the others did not, by id.
+
+    Each runs on one core, as many at a time as ``work.threads``: drawing and small blocks would
+    leave the other cores idle.
+    """
+    import joblib
+
+    names = _registry.names()
+    alone = joblib.delayed(_alone)
+    done: dict[str, Outcome | str] = {}
+    try:
+        with (
+            redirect_stdout(sys.stderr),
+            progress_bar("experiments") as progress,
+            joblib.parallel_config("loky", n_jobs=work.threads, inner_max_num_threads=1),
+        ):
+            runs = joblib.Parallel(return_as="generator_unordered")(
+                alone(replace(work, threads=1), name) for name in names
+            )
+            for name, answer in runs:
+                if isinstance(answer, str):
+                    done[name] = answer
+                    _note(f"{name} did not run: {answer}")
+                else:
+                    done[name] = outcome = Outcome(*work.prepare(name), **answer)
+                    _note(f"{name}: {said(outcome)}")
+                if progress is not None:
+                    progress(len(done), len(names))
+    except (KeyboardInterrupt, Interrupted):
+        raise Interrupted(len(done), len(names), "experiments") from None
+    answers = [(name, done[name]) for name in names]
+    return (
+        {name: answer for name, answer in answers if isinstance(answer, Outcome)},
+        {name: answer for name, answer in answers if isinstance(answer, str)},
+    )
+
+
+def _alone(work: Job, name: str) -> tuple[str, dict[str, Any] | str]:
+    """In a worker: what an experiment gave, without its functions, or in a line why it did not."""
+    with redirect_stdout(sys.stderr):
         try:
-            outcomes[name] = perform(work, name)
+            outcome = work.perform(name)
         except Interrupted:
             raise
         except Exception as error:  # one broken experiment must not cost the others
-            failures[name] = f"{type(error).__name__}: {error}".splitlines()[0]
-            _note(f"{name} did not run: {failures[name]}")
-        else:
-            _note(f"{name}: {said(outcomes[name])}")
-    return outcomes, failures
+            return name, f"{type(error).__name__}: {error}".splitlines()[0]
+    answers = ("analysis", "figures", "notes", "problem")
+    return name, {key: getattr(outcome, key) for key in answers}
 
 
 def figures_or_error(outcomes: Sequence[Outcome]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from experiments import _report
+from experiments import _registry, _report, _work
 from experiments._job import Outcome
 from experiments._model import Analysis, Check, Experiment
 from experiments.cli import app
@@ -184,6 +184,21 @@ def test_reproduce_writes_an_index_and_survives_a_broken_experiment(
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["failed"] == {"toy/decay": "RuntimeError: the toy broke"}
     assert [result["experiment"] for result in summary["results"]] == ["toy/picture"]
+
+
+def test_experiments_share_the_cores_and_keep_their_order_and_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [str(DECAY.with_name("picture.py")), str(DECAY), "toy/nothing"]
+    monkeypatch.setattr(_registry, "names", lambda: files)  # files: workers know no toys by name
+    answers = {}
+    for threads in (1, 2):
+        outcomes, failures = _work.perform_all(_work.job(tmp_path / f"{threads}", "quick", threads))
+        assert list(outcomes) == files[:2]
+        assert list(failures) == files[2:]
+        assert all(path.exists() for outcome in outcomes.values() for path in outcome.figures)
+        answers[threads] = [outcome.to_dict() for outcome in outcomes.values()]
+    assert answers[1] == answers[2]
 
 
 def test_what_is_not_decided_is_shown_and_is_no_failure(
