@@ -1,0 +1,1 @@
+"""OOD-PL: rewards learned by bilevel optimisation over preferences, for policies of new domains."""
