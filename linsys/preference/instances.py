@@ -1,0 +1,131 @@
+"""Users and trajectories with diversity, tail and coverage exactly as asked."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from linsys._validate import Array, InputError, number, whole
+
+__all__ = ["isotropic_features", "random_features", "shared_users"]
+
+
+def shared_users(
+    N: int,
+    d1: int,
+    d2: int,
+    k: int,
+    nu: float,
+    tail: float,
+    rng: np.random.Generator,
+    *,
+    condition: float = 1.0,
+    tail_rank: int | None = None,
+    unequal: float = 0.0,
+    B: float | None = None,
+) -> Array:
+    """Users' matrices Delta_i that share a left factor up to a tail, shape (N, d1, d2).
+
+    [Delta_1, .., Delta_N] = U diag(sigma) V' with random orthonormal U and V, sigma_k^2 = N nu and
+    the tail's sum of squares ``tail``, to rounding (Definition 4.1).
+
+    Args:
+        N, d1, d2: users, rows and columns.
+        k: the rank that is shared.
+        nu: sigma_k^2 / N, positive.
+        tail: Sigma_tail = sum_{j>k} sigma_j^2, not divided by N.
+        rng: where U and V come from.
+        condition: sigma_1 / sigma_k; the values between fall geometrically.
+        tail_rank: the number of equal singular values that make up the tail; without it all that
+            are left, min(d1, N d2) - k.
+        unequal: standard deviation of the logarithm of users' sizes before V is made orthonormal:
+            0 gives users of similar norms, 1 a few who dominate, and b_i that differ as much.
+        B: a bound on ||Delta_i||_F that the users must keep.
+
+    Raises:
+        InputError: k above min(d1, N d2), a tail without singular values to hold it or whose values
+            would be larger than sigma_k, a user beyond B.
+
+    >>> from linsys.preference.subspace import diversity
+    >>> Delta = shared_users(50, 6, 3, k=2, nu=0.5, tail=4.0, rng=np.random.default_rng(0))
+    >>> found = diversity(Delta, 2)
+    >>> round(found.nu, 12), round(found.tail, 12)
+    (0.5, 4.0)
+    """
+    N, d1, d2 = whole("N", N, low=1), whole("d1", d1, low=1), whole("d2", d2, low=1)
+    most = min(d1, N * d2)
+    k = whole("k", k, low=1, high=most)
+    sigma_k = np.sqrt(N * number("nu", nu, low=0.0, low_open=True))
+    tail, unequal = number("tail", tail, low=0.0), number("unequal", unequal, low=0.0)
+    condition = number("condition", condition, low=1.0)
+    left = most - k if tail_rank is None else whole("tail_rank", tail_rank, high=most - k)
+    if tail > 0.0 and tail > left * sigma_k**2:
+        raise InputError(
+            f"`tail` must be at most {left * sigma_k**2:.6g}, {left} squares of at most sigma_k^2 "
+            f"= N nu; found {tail:g}"
+        )
+    lead = sigma_k * condition ** np.linspace(1.0, 0.0, k) if k > 1 else np.array([sigma_k])
+    rest = np.full(left, np.sqrt(tail / left)) if tail > 0.0 else np.zeros(0)
+    sigma = np.concatenate([lead, rest])
+    sizes = np.exp(unequal * rng.normal(size=N))
+    U, _ = np.linalg.qr(rng.normal(size=(d1, len(sigma))))
+    V, _ = np.linalg.qr(
+        (sizes[:, None, None] * rng.normal(size=(N, d2, len(sigma)))).reshape(N * d2, len(sigma))
+    )
+    Delta: Array = ((U * sigma) @ V.T).reshape(d1, N, d2).swapaxes(0, 1).copy()
+    if B is not None:
+        norms = np.linalg.norm(Delta, axis=(1, 2))
+        if norms.max() > number("B", B, low=0.0, low_open=True):
+            raise InputError(
+                f"`B` must be at least ||Delta_i||_F of all users; found {B:g} with "
+                f"{norms.max():.6g} of user {int(norms.argmax())}"
+            )
+    return Delta
+
+
+def random_features(
+    T: int, d1: int, d2: int, rng: np.random.Generator, *, rank: int | None = None, L1: float = 1.0
+) -> Array:
+    """Normal features psi of T trajectories, the longest of length L1: shape (T, d1, d2).
+
+    Their differences span a random subspace of dimension min(T - 1, rank); ``rank`` is d1 d2
+    unless told. Below d1 d2 no data determines all of Theta: what is orthogonal to that subspace
+    changes no preference.
+
+    >>> random_features(4, 2, 1, np.random.default_rng(0)).shape
+    (4, 2, 1)
+    """
+    D = whole("d1", d1, low=1) * whole("d2", d2, low=1)
+    rank = D if rank is None else whole("rank", rank, low=1, high=D)
+    psi = rng.normal(size=(whole("T", T, low=2), rank))
+    if rank < D:
+        basis, _ = np.linalg.qr(rng.normal(size=(D, rank)))
+        psi = psi @ basis.T
+    return _scaled(psi, L1).reshape(T, d1, d2)
+
+
+def isotropic_features(
+    T: int, d1: int, d2: int, rng: np.random.Generator, *, L1: float = 1.0
+) -> Array:
+    """Features that cover every direction alike, the longest of length L1: shape (T, d1, d2).
+
+    The Gram matrix of differences under equal weights of all pairs is a multiple of I.
+
+    Raises:
+        InputError: T at most d1 d2, as differences of T features span T - 1 directions.
+
+    >>> psi = isotropic_features(5, 2, 2, np.random.default_rng(0)).reshape(5, 4)
+    >>> gram = psi.T @ psi / 5 - np.outer(psi.mean(axis=0), psi.mean(axis=0))
+    >>> bool(np.abs(gram - gram[0, 0] * np.eye(4)).max() < 1e-15)
+    True
+    """
+    D = whole("d1", d1, low=1) * whole("d2", d2, low=1)
+    whole("T", T, low=D + 1)
+    # orthonormal columns that are orthogonal to the constant one
+    basis, _ = np.linalg.qr(np.column_stack([np.ones(T), rng.normal(size=(T, D))]))
+    return _scaled(basis[:, 1:], L1).reshape(T, d1, d2)
+
+
+def _scaled(psi: Array, L1: float) -> Array:
+    """Rows (T, D) times one number, so that the longest has length L1."""
+    longest = np.linalg.norm(psi, axis=1).max()
+    return np.asarray(psi * (number("L1", L1, low=0.0, low_open=True) / longest))
