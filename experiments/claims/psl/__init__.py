@@ -1,0 +1,1 @@
+"""P-ShareLoRA: personal reward models whose low-rank adapters share one factor."""
