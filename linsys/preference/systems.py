@@ -195,13 +195,14 @@ class PreferenceSystem:
         edges = np.cumsum(self.pair_weights)
         drawn = np.searchsorted(edges / edges[-1], uniform[:, 0], side="right")
         shown_pairs, rows = np.unique(drawn, return_inverse=True)
-        labels = uniform[:, 1] < self.probabilities()[owner, drawn]
-        tau0, tau1 = self.pairs[shown_pairs].T
+        tau0, tau1 = self.pairs[drawn].T
+        rewards, start = self.rewards(), self._products(self.Theta_init)
+        prefer = expit(rewards[owner, tau0] - rewards[owner, tau1])
         return Comparisons(
-            features=self.psi[tau0] - self.psi[tau1],
-            labels=labels.astype(np.float64),
+            features=np.subtract(*self.psi[self.pairs[shown_pairs].T]),
+            labels=(uniform[:, 1] < prefer).astype(np.float64),
             starts=np.concatenate([[0], np.cumsum(counts)]),
-            initial=self._initial()[owner, drawn],
+            initial=start[owner, tau0] - start[owner, tau1],
             pairs=rows,
         )
 
@@ -216,13 +217,12 @@ class PreferenceSystem:
         ([0.75], [1.0])
         """
         who, P = self._users(users), len(self.pairs)
-        tau0, tau1 = self.pairs.T
         return Comparisons(
-            features=self.psi[tau0] - self.psi[tau1],
+            features=np.subtract(*self.psi[self.pairs.T]),
             labels=self.probabilities(self.Theta[who]).ravel(),
             starts=P * np.arange(len(who) + 1),
             weights=np.tile(self.pair_weights, len(who)),
-            initial=self._initial()[who].ravel(),
+            initial=self._differences(self._products(self.Theta_init[who])).ravel(),
             pairs=np.tile(np.arange(P), len(who)),
             soft=True,
         )
@@ -241,10 +241,6 @@ class PreferenceSystem:
         """Values (..., T) of tau0 less those of tau1, shape (..., P)."""
         tau0, tau1 = self.pairs.T
         return np.asarray(values[..., tau0] - values[..., tau1])
-
-    def _initial(self) -> Array:
-        """<Theta_init_i, psi(tau0) - psi(tau1)>, shape (N, P)."""
-        return self._differences(self._products(self.Theta_init))
 
     def _users(self, users: Sequence[int] | None) -> Indices:
         if users is None:
