@@ -1,0 +1,51 @@
+"""Tables that a system keeps as NumPy arrays, in whichever namespace an algorithm calls with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, device
+
+from linsys._validate import Array, InputError
+
+__all__ = ["pad", "table", "vector"]
+
+
+def table(owner: Any, name: str, reference: Any) -> Any:
+    """``owner.name`` in the namespace, type and device of ``reference``; copied once for each."""
+    array: Array = getattr(owner, name)
+    if isinstance(reference, np.ndarray) and reference.dtype == array.dtype:
+        return array
+    xp, place = array_namespace(reference), device(reference)
+    copies = owner.__dict__.setdefault("_copies", {})
+    key = (name, xp.__name__, reference.dtype, place)
+    if key not in copies:
+        # a copy: torch warns of arrays that it must not write to
+        copies[key] = xp.asarray(array.copy(), dtype=reference.dtype, device=place)
+    return copies[key]
+
+
+def vector(name: str, value: Any, size: int) -> Any:
+    """``value`` if it is one vector of ``size`` numbers in some namespace.
+
+    >>> vector("theta", np.zeros(3), 2)
+    Traceback (most recent call last):
+        ...
+    linsys._validate.InputError: `theta` must have shape (2,); found (3,)
+    """
+    shape = getattr(value, "shape", None)
+    if shape is None:
+        raise InputError(f"`{name}` must be an array of shape ({size},); found {value!r:.80}")
+    if tuple(shape) != (size,):
+        raise InputError(f"`{name}` must have shape ({size},); found {tuple(shape)}")
+    return value
+
+
+def pad(size: int) -> int:
+    """The least multiple of 4 that is not below ``size``: numbers that Philox makes at once.
+
+    >>> pad(1), pad(8)
+    (4, 8)
+    """
+    return -(-size // 4) * 4

@@ -1,0 +1,376 @@
+"""Domains: prompts, answers, sampling distribution and preferences, and a distribution of domains.
+
+A domain T holds what OOD-PL calls D^T and D_PL^T on finite sets: prompts x with weights, the
+sampling distribution mu_hat(y|x) of its fine-tuning data, and preferences (x, y, y'), of y over y',
+with weights. Expectations over both are exact sums; samples come from Philox streams. Where the
+true reward is known, so are win rates.
+
+Preferences follow Bradley and Terry on the true reward: two answers are drawn from mu_hat until
+they differ, and y wins with probability sigma(r(x, y) - r(x, y')).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from linsys._validate import (
+    Array,
+    InputError,
+    choice,
+    distributions,
+    number,
+    plain,
+    real_array,
+    shown,
+    whole,
+)
+from linsys.bilevel._arrays import pad
+from linsys.bilevel.policies import ExponentialPolicy
+from linsys.bilevel.rewards import LinearReward, Reward, TanhReward
+
+__all__ = [
+    "Domain",
+    "MetaDistribution",
+    "Preferences",
+    "bradley_terry",
+    "meta_distribution",
+    "sampled_preferences",
+    "uniforms",
+]
+
+Indices = NDArray[np.int64]
+
+#: Streams of random numbers of one seed.
+INNER, OUTER, TASK = 0, 1, 2
+
+
+def uniforms(seed: int, stream: int, k: int, t: int, count: int, size: int) -> Array:
+    """Rows t, ..., t + count - 1 of uniform numbers (count, size) of outer round k.
+
+    Row t is a function of (seed, stream, k, t) and ``size``: rows may be asked for one by one or
+    together.
+
+    >>> together = uniforms(7, INNER, k=2, t=0, count=5, size=3)
+    >>> (uniforms(7, INNER, k=2, t=4, count=1, size=3) == together[4:]).all()
+    np.True_
+    """
+    whole("seed", seed, high=(1 << 128) - 1)
+    row = pad(size)  # Philox makes four numbers for every count of its counter
+    counter = [t * (row // 4), stream, k, 0]
+    generator = np.random.Generator(np.random.Philox(key=seed, counter=counter))
+    return generator.random((count, row))[:, :size]
+
+
+class Preferences(NamedTuple):
+    """Pairs of answers as index arrays (n,): y is preferred to y' at prompt x, and its weight."""
+
+    x: Indices
+    y: Indices
+    y_other: Indices
+    weights: Array
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Domain:
+    """One distribution of prompts, answers and preferences.
+
+    Args:
+        name: what reports call it.
+        policy: pi_theta on the domain's prompts and answers.
+        reward: r_phi on them.
+        prompts: weights of the prompts, shape (X,), of sum one.
+        mu_hat: the sampling distribution of answers, shape (X, Y), rows of sum one.
+        preferences: (x, y, y', weights), weights of sum one; none for a domain that has
+            fine-tuning data only.
+        truth: the true reward, shape (X, Y), or none where it is not known.
+
+    Raises:
+        InputError: shapes that do not fit, probabilities that do not sum to one, no pairs where
+            some were promised, a pair of an answer with itself.
+
+    >>> domain = Domain(
+    ...     name="books",
+    ...     policy=ExponentialPolicy(psi=[[[0.0], [1.0]]], log_h=[[0.0, 0.0]]),
+    ...     reward=LinearReward(xi=[[[1.0], [0.0]]]),
+    ...     prompts=[1.0],
+    ...     mu_hat=[[0.5, 0.5]],
+    ...     preferences=([0], [1], [0], [1.0]),
+    ... )
+    >>> domain.law.tolist(), domain.pairs.y.tolist()
+    ([[0.5, 0.5]], [1])
+    """
+
+    name: str
+    policy: ExponentialPolicy
+    reward: Reward
+    prompts: Array
+    mu_hat: Array
+    preferences: Preferences | None = None
+    truth: Array | None = None
+
+    def __post_init__(self) -> None:
+        X, Y = self.policy.log_h.shape
+        if self.reward.xi.shape[:2] != (X, Y):
+            raise InputError(
+                f"`reward` must be about {X} prompts and {Y} answers, as `policy` is; "
+                f"found {self.reward.xi.shape[:2]}"
+            )
+        weights = real_array("prompts", self.prompts, (X,))
+        distributions("prompts", weights[None])
+        object.__setattr__(self, "prompts", weights)
+        mu_hat = distributions("mu_hat", real_array("mu_hat", self.mu_hat, (X, Y)))
+        object.__setattr__(self, "mu_hat", mu_hat)
+        if self.truth is not None:
+            object.__setattr__(self, "truth", real_array("truth", self.truth, (X, Y)))
+        if self.preferences is not None:
+            checked = _preferences(self.name, self.preferences, X, Y)
+            object.__setattr__(self, "preferences", checked)
+
+    @cached_property
+    def law(self) -> Array:
+        """The probability of every (x, y) in the fine-tuning data, shape (X, Y)."""
+        return np.asarray(self.prompts[:, None] * self.mu_hat)
+
+    @property
+    def pairs(self) -> Preferences:
+        """The preferences.
+
+        Raises:
+            InputError: the domain has none.
+        """
+        if self.preferences is None:
+            raise InputError(
+                f"domain `{self.name}` must have preference pairs for the outer objective; "
+                "found none"
+            )
+        return self.preferences
+
+    @property
+    def true_reward(self) -> Array:
+        """The true reward, shape (X, Y).
+
+        Raises:
+            InputError: it is not known.
+        """
+        if self.truth is None:
+            raise InputError(f"domain `{self.name}` must know the true reward; found none")
+        return self.truth
+
+    def draw_inner(self, seed: int, k: int, t: int, size: int) -> tuple[Indices, Indices]:
+        """z_{k,t}: ``size`` samples (x, y) of the fine-tuning data, as index arrays (size,)."""
+        x, y = self.draws_inner(seed, k, t, 1, size)
+        return x[0], y[0]
+
+    def draws_inner(
+        self, seed: int, k: int, t: int, steps: int, size: int
+    ) -> tuple[Indices, Indices]:
+        """z_{k,t}, ..., z_{k,t+steps-1} at once, as index arrays (steps, size)."""
+        flat = _inverse(self._inner_law, uniforms(seed, INNER, k, t, steps, size))
+        x, y = np.divmod(flat, self.mu_hat.shape[1])
+        return x, y
+
+    def draw_outer(self, seed: int, k: int, size: int) -> tuple[Indices, Indices, Indices]:
+        """z_k: ``size`` preferences (x, y, y'), as index arrays (size,)."""
+        drawn = _inverse(self._outer_law, uniforms(seed, OUTER, k, 0, 1, size)[0])
+        return self.pairs.x[drawn], self.pairs.y[drawn], self.pairs.y_other[drawn]
+
+    @cached_property
+    def _inner_law(self) -> Array:
+        return np.cumsum(self.law)
+
+    @cached_property
+    def _outer_law(self) -> Array:
+        return np.cumsum(self.pairs.weights)
+
+
+def _inverse(cumulative: Array, uniform: Array) -> Indices:
+    """Indices whose cumulative probability first exceeds the numbers; never one of weight zero."""
+    return np.asarray(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"))
+
+
+def _preferences(name: str, given: Any, X: int, Y: int) -> Preferences:
+    """Index arrays within the domain and weights of sum one."""
+    if len(given) != 4:
+        raise InputError(
+            f"`preferences` must be x, y, y_other and weights; found {len(given)} parts"
+        )
+    x, y, y_other = (plain(part) for part in given[:3])
+    if x.size == 0:
+        raise InputError(f"domain `{name}` must have preference pairs; found an empty list")
+    for label, part, limit in (("x", x, X), ("y", y, Y), ("y_other", y_other, Y)):
+        if part.dtype.kind not in "iu" or part.shape != (x.size,):
+            raise InputError(
+                f"`preferences.{label}` must be {x.size} whole numbers; found {shown(part)}"
+            )
+        if part.min() < 0 or part.max() >= limit:
+            raise InputError(
+                f"`preferences.{label}` must be between 0 and {limit - 1}; "
+                f"found {part.min()} and {part.max()}"
+            )
+    if (y == y_other).any():
+        at = int(np.argmax(y == y_other))
+        raise InputError(
+            f"a pair must be of two different answers; found answer {y[at]} twice in pair {at}"
+        )
+    weights = real_array("preferences.weights", given[3], (x.size,))
+    distributions("preferences.weights", weights[None])
+    x, y, y_other = (part.astype(np.int64) for part in (x, y, y_other))
+    return Preferences(x, y, y_other, weights)
+
+
+def bradley_terry(prompts: ArrayLike, mu_hat: ArrayLike, truth: ArrayLike) -> Preferences:
+    """All pairs with their probabilities under the true reward (X, Y): the population.
+
+    Raises:
+        InputError: shapes that do not fit; a prompt whose sampling distribution has one answer.
+
+    >>> pairs = bradley_terry([1.0], [[0.5, 0.5]], np.log([[3.0, 1.0]]))
+    >>> pairs.y.tolist(), pairs.y_other.tolist(), pairs.weights.round(6).tolist()
+    ([0, 1], [1, 0], [0.75, 0.25])
+    """
+    sizes: dict[str, int] = {}
+    mu = distributions("mu_hat", real_array("mu_hat", mu_hat, ("X", "Y"), sizes))
+    r = real_array("truth", truth, ("X", "Y"), sizes)
+    weights = distributions("prompts", real_array("prompts", prompts, ("X",), sizes)[None])[0]
+    twice = 1.0 - (mu**2).sum(axis=1)
+    if (mu.max(axis=1) >= 1.0).any():
+        raise InputError(
+            "`mu_hat` must give two answers to every prompt, for pairs of them; "
+            f"found one at prompt {int(mu.max(axis=1).argmax())}"
+        )
+    wins = 1.0 / (1.0 + np.exp(r[:, None, :] - r[:, :, None]))
+    joint = (weights / twice)[:, None, None] * 2.0 * mu[:, :, None] * mu[:, None, :] * wins
+    joint *= 1.0 - np.eye(mu.shape[1])
+    x, y, y_other = np.nonzero(joint)
+    found = joint[x, y, y_other]
+    return Preferences(x, y, y_other, found / found.sum())
+
+
+def sampled_preferences(population: Preferences, size: int, seed: int) -> Preferences:
+    """A data set of ``size`` pairs drawn from a population, each of weight 1 / size.
+
+    >>> pairs = bradley_terry([1.0], [[0.5, 0.5]], [[0.0, 0.0]])
+    >>> sampled_preferences(pairs, size=4, seed=0).y.shape
+    (4,)
+    """
+    drawn = _inverse(
+        np.cumsum(population.weights),
+        uniforms(seed, OUTER, 0, 0, 1, whole("size", size, low=1))[0],
+    )
+    x, y, y_other = (part[drawn] for part in population[:3])
+    return Preferences(x, y, y_other, np.full(size, 1.0 / size))
+
+
+class MetaDistribution(NamedTuple):
+    """Domains to train on and held-out ones, and the part of the true reward that they share."""
+
+    train: tuple[Domain, ...]
+    held_out: tuple[Domain, ...]
+    phi: Array
+
+
+def meta_distribution(
+    seed: int,
+    *,
+    train: int = 4,
+    held_out: int = 2,
+    prompts: int = 6,
+    answers: int = 5,
+    p: int = 4,
+    q: int = 4,
+    shift: float = 0.5,
+    specific: float = 0.2,
+    strength: float = 2.0,
+    longest: int = 1,
+    pairs: int | None = None,
+    reward: str = "linear",
+) -> MetaDistribution:
+    """Random domains for which everything is known.
+
+    Answers have features f_T(x, y) of independent normal entries of variance one. Rewards are about
+    the first q of them and policies about the first p, so that a policy with p >= q can do what a
+    linear reward asks. With common f_0, own g_T, and s = ``shift``,
+
+        f_T = sqrt(1 - s^2) f_0 + s g_T,    r_T = ((1 - c) phi + c w_T) . f_T[:q],
+
+    where c = ``specific``, and phi and the domains' own w_T are random of norm ``strength``. The
+    logits of the prompts' weights are s times a domain's own normal numbers, and those of mu_hat
+    are common ones plus s times its own. Policies start from h = exp(the common logits). At s = 0
+    the domains differ by their w_T alone; at c = 0 one reward is right for all of them.
+
+    Args:
+        seed: of everything; a domain depends on (seed, its number) and the sizes alone.
+        train: domains to train on.
+        held_out: further ones.
+        prompts: X of every domain.
+        answers: Y of every domain, at least two.
+        p: parameters of the policy.
+        q: parameters of the reward.
+        shift: how far features, prompts and sampling distributions differ, in [0, 1].
+        specific: the share of the true reward that is a domain's own, in [0, 1].
+        strength: ||phi||, of the true reward.
+        longest: lengths |y| are uniform on 1, ..., longest.
+        pairs: number of sampled preferences; all of them with exact weights without it.
+        reward: "linear" or "tanh" (with s = 2), what is learned; the truth is of the same kind.
+
+    >>> domains = meta_distribution(0, train=3, held_out=1)
+    >>> [domain.name for domain in domains.train + domains.held_out]
+    ['domain 0', 'domain 1', 'domain 2', 'domain 3']
+    """
+    sizes = {"train": train, "held_out": held_out, "prompts": prompts, "p": p, "q": q}
+    for label, value in sizes.items():
+        whole(label, value, low=0 if label == "held_out" else 1)
+    whole("answers", answers, low=2)
+    whole("longest", longest, low=1)
+    choice("reward", reward, ("linear", "tanh"))
+    s, c = number("shift", shift, low=0, high=1), number("specific", specific, low=0, high=1)
+    norm = number("strength", strength, low=0)
+    shape = (prompts, answers)
+    rng = _generator(seed, 0)
+    phi = _direction(rng, q, norm)
+    common, logits = rng.standard_normal((*shape, max(p, q))), rng.standard_normal(shape)
+
+    def domain(number_: int) -> Domain:
+        own = _generator(seed, number_ + 1)
+        f = np.sqrt(1.0 - s**2) * common + s * own.standard_normal(common.shape)
+        mu_hat = _softmax(logits + s * own.standard_normal(shape))
+        weights = _softmax(s * own.standard_normal(prompts))
+        model = LinearReward(f[..., :q]) if reward == "linear" else TanhReward(f[..., :q], s=2.0)
+        truth = model.value((1.0 - c) * phi + c * _direction(own, q, norm))
+        lengths = own.integers(1, longest, size=shape, endpoint=True)
+        preferences = bradley_terry(weights, mu_hat, truth)
+        if pairs is not None:
+            preferences = sampled_preferences(preferences, pairs, int(own.integers(1 << 62)))
+        return Domain(
+            name=f"domain {number_}",
+            policy=ExponentialPolicy(f[..., :p], logits, lengths.astype(float)),
+            reward=model,
+            prompts=weights,
+            mu_hat=mu_hat,
+            preferences=preferences,
+            truth=truth,
+        )
+
+    made = tuple(domain(number_) for number_ in range(train + held_out))
+    return MetaDistribution(made[:train], made[train:], phi)
+
+
+def _generator(seed: int, number_: int) -> np.random.Generator:
+    key = whole("seed", seed, high=(1 << 128) - 1)
+    return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, number_, 0]))
+
+
+def _direction(rng: np.random.Generator, size: int, norm: float) -> Array:
+    """A random vector of a given norm."""
+    vector = rng.standard_normal(size)
+    return np.asarray(norm * vector / np.sqrt((vector**2).sum()))
+
+
+def _softmax(logits: Array) -> Array:
+    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
