@@ -19,7 +19,17 @@ import numpy as np
 
 from linsys.linalg import Numbers, norm, solve, transpose
 
-__all__ = ["Policy", "Reward", "System", "TanhReward", "log_loss", "logistic", "minimiser", "pick"]
+__all__ = [
+    "Policy",
+    "Reward",
+    "System",
+    "TanhReward",
+    "log_loss",
+    "logistic",
+    "minimiser",
+    "pick",
+    "pick_pair",
+]
 
 #: More Newton steps than any minimum within reach takes.
 _NEWTON = 200
@@ -58,6 +68,15 @@ def pick(values: Numbers, z: Numbers, rest: int = 0) -> Numbers:
     flat = np.broadcast_to(flat, (*lead, *flat.shape[flat.ndim - rest - 1 :]))
     where = np.broadcast_to(where, (*lead, *[1] * (rest + 1)))
     return np.asarray(np.take_along_axis(flat, where, axis=len(lead)).reshape(*lead, *tail))
+
+
+def pick_pair(values: Numbers, pair: Numbers, rest: int = 0) -> Numbers:
+    """The entries of values (..., X, Y, Y, *rest) at pairs (...), the numbers Y (Y x + y) + y'."""
+    start = values.ndim - rest - 3
+    X, Y = values.shape[start : start + 2]
+    return pick(
+        values.reshape(*values.shape[:start], X * Y, *values.shape[start + 2 :]), pair, rest
+    )
 
 
 @dataclass(frozen=True, eq=False)
