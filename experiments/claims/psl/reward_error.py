@@ -1,0 +1,370 @@
+"""P-ShareLoRA, Appendix B.1 and the first half of B.2: likelihoods, subspaces, rewards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from experiments.audit import Claim, Space, interval, positive, reals, simplex, whole_numbers
+from experiments.audit._fields import Field
+from linsys.theory import preference_proof as at
+from linsys.theory.preference_proof import Shared
+
+_SIZE = (0.1, 10.0)
+#: Delta Theta* by its singular value decomposition.
+USERS: dict[str, Field] = {
+    "raw_U": reals("d1", "d1", magnitude=_SIZE),
+    "raw_V": reals("N", "d2", "N", "d2", magnitude=_SIZE),
+    "gaps": positive("d1", low=0.01, high=10.0),
+    "k": whole_numbers(low=1, high=2),
+}
+MEANING = {
+    "raw_U": "Cayley's rotation of it has the left singular vectors of Delta Theta*",
+    "raw_V": "the same of the right ones",
+    "gaps": "sigma_j - sigma_(j+1)",
+    "k": "k, cut to min(d1, N d2)",
+}
+SIZES = {"N": (1, 2), "d1": (1, 2), "d2": (1, 2)}
+
+
+def users(*, raw_U: Any, raw_V: Any, gaps: Any, k: Any, **others: Any) -> SimpleNamespace:
+    """``users`` and the further fields as they are."""
+    return SimpleNamespace(users=Shared(raw_U, raw_V, gaps, k), **others)
+
+
+def _learned(*, raw_B: Any, W: Any, **others: Any) -> SimpleNamespace:
+    """With Theta = B W of rank k for a basis B."""
+    system = users(**others)
+    system.Theta = (at.orthogonal(raw_B) * system.users.held[:, None])[:, None] @ W
+    return system
+
+
+LIKELIHOOD = Space(
+    fields={
+        **USERS,
+        "psi0": reals("N", "n", "d1", "d2", magnitude=_SIZE),
+        "psi1": reals("N", "n", "d1", "d2", magnitude=_SIZE),
+        "o": whole_numbers("N", "n", low=0, high=1),
+        "raw_B": reals("d1", "d1", magnitude=_SIZE),
+        "W": reals("N", "d1", "d2", magnitude=_SIZE),
+        "size": positive(low=1e-6, high=10.0),
+    },
+    sizes={**SIZES, "n": (1, 3)},
+    view=_learned,
+    given={
+        "explains the labels as well as Theta_diamond": lambda s: at.not_worse(
+            s.users, s.psi0 - s.psi1, s.o, s.Theta
+        )
+    },
+    batched=True,
+    meaning={
+        **MEANING,
+        "psi0": "features of the first trajectory of a comparison",
+        "psi1": "of the second one",
+        "o": "labels",
+        "raw_B": "Cayley's rotation of it has the learned basis",
+        "W": "the learned W_i, the rows after the k-th one unused",
+        "size": "log(N_G / delta)",
+    },
+)
+B1_CHAIN = Claim(
+    id="psl.B1_chain",
+    source="P-ShareLoRA, Appendix B.1, first display with R(D), and C.2",
+    text="sum_i sum_j log(P_r* / P_r) <= log(N_G / delta) + c N_p sqrt(N Sigma_tail), c = 2 L L1 "
+    "and L = 1 for the sigmoid, for every r that explains the labels as well as r_diamond.",
+    latex=r"\sum_{i,j}\log\frac{P_{r^\star_i}}{P_{r_i}}\le\log\frac{N_G}\delta"
+    r"+2LL_1N_p\sqrt{N\Sigma_{tail}}",
+    kind="upper",
+    space=LIKELIHOOD,
+    measure=lambda s: at.b1_chain(s.users, s.psi0, s.psi1, s.o, s.Theta, s.size),
+    note="Surely, without the first term: Lemma 4 and that the estimate explains the labels as "
+    "well as r_diamond. The text does not define R(D); here it is that set. From zero "
+    "Theta_diamond is feasible, since Theta_diamond_i projects Theta*_i; from elsewhere see "
+    "psl.B1_chain_init.",
+)
+
+
+B1_CHAIN_INIT = Claim(
+    id="psl.B1_chain_init",
+    source="P-ShareLoRA, Appendix C.2: Theta_diamond + Theta_init in S_ShareLoRA",
+    text="||Theta_diamond_i||_F <= B if ||Theta*_i||_F <= B and ||Theta_init||_F <= B, so that the "
+    "maximum of the likelihood is at least its value at Theta_diamond.",
+    latex=r"\|\Theta^\star_i\|,\|\Theta^{init}_i\|\le B\ \Rightarrow\ \|\Theta^\diamond_i\|\le B",
+    kind="upper",
+    space=Space(
+        fields={"start": interval(low=-1.0), "truth": interval(low=-1.0), "B": positive()},
+        batched=True,
+        meaning={"start": "Theta_init / B, one number", "truth": "Theta* / B"},
+    ),
+    measure=lambda s: (s.B * np.abs(s.truth - s.start), s.B),
+    expect="violated",
+    note="S bounds Theta_i and S_ShareLoRA bounds Delta Theta_i, both by B. One user, one "
+    "parameter, Theta_init = -B, Theta* = B: Delta Theta* = 2 B is of rank one with Sigma_tail = "
+    "0, but the estimate stops at 0 however many comparisons there are. Theorems 4.1 and 4.2 need "
+    "a bound on Delta Theta* of its own.",
+    corrected="psl.B1_chain_init_corrected",
+)
+B1_CHAIN_INIT_CORRECTED = Claim(
+    id="psl.B1_chain_init_corrected",
+    source="P-ShareLoRA, Appendix C.2, corrected",
+    text="||Theta_diamond_i||_F <= B if ||Delta Theta*_i||_F <= B.",
+    latex=r"\|\Theta^\diamond_i\|_F\le\|\Delta\Theta^\star_i\|_F",
+    kind="upper",
+    space=Space(fields=USERS, sizes=SIZES, view=users, batched=True, meaning=MEANING),
+    measure=lambda s: (at.frobenius(s.users.diamond), at.frobenius(s.users.Delta)),
+    derivation="Theta_diamond_i = U_k U_k' Delta Theta*_i, an orthogonal projection.",
+)
+EQ_B2 = Claim(
+    id="psl.eq_B2",
+    source="P-ShareLoRA, equation (B.2), its first inequality",
+    text="(1/N) sum E|Delta r_i - Delta r*_i|^2 <= (kappa^2/N) sum E||P_i - P*_i||_1^2 with kappa "
+    "= 1/(2 min Phi') over [-2R, 2R].",
+    latex=r"\frac1N\sum_iE|\Delta r_i-\Delta r_i^\star|^2\le\frac{\kappa^2}N\sum_iE\|P_i-P^\star_i"
+    r"\|_1^2,\ \kappa=\frac1{2\min_{|x|\le2R}\Phi'(x)}",
+    kind="upper",
+    space=Space(
+        fields={
+            "Theta": reals("N", "d1", "d2", magnitude=_SIZE),
+            "truth": reals("N", "d1", "d2", magnitude=_SIZE),
+            "psi0": reals("n", "d1", "d2", magnitude=_SIZE),
+            "psi1": reals("n", "d1", "d2", magnitude=_SIZE),
+            "weight": simplex("n"),
+        },
+        sizes={**SIZES, "n": (1, 3)},
+        batched=True,
+        meaning={"weight": "the chance of each pair of trajectories"},
+    ),
+    measure=lambda s: at.eq_B2(s.Theta, s.truth, s.psi0, s.psi1, s.weight),
+    note="kappa grows like exp(2 R)/2: the constants of Theorem 4.1 are exponential in L1 B.",
+)
+
+
+def _bases(*, raw_B: Any, raw_U: Any, k: Any) -> SimpleNamespace:
+    """Two bases of k columns."""
+    d1 = raw_B.shape[-1]
+    k = np.minimum(k, d1 + 0 * k)
+    held = np.where(np.arange(d1) < k[:, None], 1, 0)[:, None]
+    first, second = at.orthogonal(raw_B) * held, at.orthogonal(raw_U) * held
+    return SimpleNamespace(sides=at.overlap(first, second, k))
+
+
+BASES = Space(
+    fields={
+        "raw_B": reals("d1", "d1", magnitude=_SIZE),
+        "raw_U": reals("d1", "d1", magnitude=_SIZE),
+        "k": whole_numbers(low=1, high=3),
+    },
+    sizes={"d1": (2, 4)},
+    view=_bases,
+    batched=True,
+    meaning={
+        "raw_B": "the first k columns of Cayley's rotation of it are B_hat",
+        "raw_U": "the same for B_diamond",
+        "k": "k; more than d1 is d1",
+    },
+)
+B_MINUS = Claim(
+    id="psl.B_minus_Bdiamond",
+    source="P-ShareLoRA, end of Appendix B.1 and of C.2",
+    text="||B - B_diamond||_F^2 <= dist^2(B, B_diamond) for orthonormal bases of two subspaces.",
+    latex=r"\|B-B^\diamond\|_F^2\le\mathrm{dist}^2(B,B^\diamond)",
+    kind="upper",
+    space=BASES,
+    measure=lambda s: (s.sides[0], s.sides[1]),
+    expect="violated",
+    note="dist does not see the basis. B = -B_diamond: dist = 0 and the left side is 4 k. The "
+    "factor 2 of (B.21) does not help, nor does alignment without it: then the left side is at "
+    "least dist^2 (psl.B_minus_Bdiamond_aligned). (B.5) and (B.13) need an estimate in a basis "
+    "near B_diamond, or the projection of psl.chain_dist; then Theorem 4.2 loses a factor only.",
+    corrected="psl.B_minus_Bdiamond_corrected",
+)
+B_MINUS_CORRECTED = replace(
+    B_MINUS,
+    id="psl.B_minus_Bdiamond_corrected",
+    source="P-ShareLoRA, end of Appendix B.1 and of C.2, corrected",
+    text="min over orthogonal Q of ||B - B_diamond Q||_F^2 <= 2 dist^2(B, B_diamond).",
+    latex=r"\min_{Q\in O(k)}\|B-B^\diamond Q\|_F^2\le2\,\mathrm{dist}^2(B,B^\diamond)",
+    measure=lambda s: (s.sides[2], 2 * s.sides[1]),
+    expect="holds",
+    note="Attained by orthogonal subspaces.",
+    corrected=None,
+    derivation="With the cosines c_j of the principal angles, the singular values of B'B_diamond, "
+    "the best Q gives 2 sum (1 - c_j) and dist^2 = sum (1 - c_j)(1 + c_j), where 1 <= 1 + c_j.",
+)
+B_MINUS_ALIGNED = replace(
+    B_MINUS_CORRECTED,
+    id="psl.B_minus_Bdiamond_aligned",
+    source="P-ShareLoRA, end of Appendix B.1, from below",
+    text="min over orthogonal Q of ||B - B_diamond Q||_F^2 >= dist^2(B, B_diamond).",
+    latex=r"\min_{Q\in O(k)}\|B-B^\diamond Q\|_F^2\ge\mathrm{dist}^2(B,B^\diamond)",
+    kind="lower",
+    relation=">=",
+    measure=lambda s: (s.sides[2], s.sides[1]),
+    note="Equal in the limit of equal subspaces.",
+    derivation="As before, with 1 + c_j <= 2.",
+)
+REWARDS = Space(
+    fields={
+        "hat": reals("p", magnitude=_SIZE),
+        "truth": reals("p", magnitude=_SIZE),
+        "diamond": reals("p", magnitude=_SIZE),
+        "psi": reals(2, "p"),
+        "R": positive(),
+    },
+    sizes={"p": (1, 3)},
+    batched=True,
+    meaning={
+        "hat": "vec of Theta_hat_i",
+        "truth": "vec of Theta*_i",
+        "diamond": "vec of Theta_diamond_i",
+        "psi": "features of both trajectories; the larger length is L1",
+        "R": "of the reward R tanh(<Theta, psi>/R), where it is not linear",
+    },
+)
+
+
+def _L1(s: Any) -> Any:
+    return np.sqrt((s.psi**2).sum(axis=-1).max(axis=-1))
+
+
+EQ_B3 = Claim(
+    id="psl.eq_B3",
+    source="P-ShareLoRA, equation (B.3)",
+    text="|Delta r_hat - Delta r*|^2 <= 2 |Delta r_hat - Delta r_diamond|^2 + 4 L1 ||Theta* - "
+    "Theta_diamond||_F^2 (L of the display is the Lipschitz constant of r).",
+    latex=r"|\Delta\hat r-\Delta r^\star|^2\le2|\Delta\hat r-\Delta r^\diamond|^2"
+    r"+4L_1\|\Theta^\star-\Theta^\diamond\|_F^2",
+    kind="upper",
+    space=REWARDS,
+    measure=lambda s: at.eq_B3(s.hat, s.truth, s.diamond, s.psi, 4 * _L1(s)),
+    expect="violated",
+    note="A Lipschitz bound of 2 L1 ||.|| is squared as if it were 2 L1 ||.||^2: units do not "
+    "agree. psi = (10, -10), Theta_hat = -2, Theta_diamond = -1, Theta* = 0: 1600 against 840. "
+    "True with 8 L1^2, which C8 can take in; it then grows like L1^2.",
+    corrected="psl.eq_B3_corrected",
+)
+EQ_B3_CORRECTED = replace(
+    EQ_B3,
+    id="psl.eq_B3_corrected",
+    source="P-ShareLoRA, equation (B.3), corrected",
+    text="The same with 8 L1^2 in place of 4 L1.",
+    latex=r"|\Delta\hat r-\Delta r^\star|^2\le2|\Delta\hat r-\Delta r^\diamond|^2"
+    r"+8L_1^2\|\Theta^\star-\Theta^\diamond\|_F^2",
+    measure=lambda s: at.eq_B3(s.hat, s.truth, s.diamond, s.psi, 8 * _L1(s) ** 2),
+    expect="holds",
+    note="Attained by psi1 = -psi0 and equal steps.",
+    corrected=None,
+    derivation="(a + b)^2 <= 2 a^2 + 2 b^2 and |b| <= 2 L1 ||Theta* - Theta_diamond||.",
+)
+
+
+def _b4(s: Any, printed: bool) -> tuple[Any, Any]:
+    left, along, size, L1, L2 = at.eq_B4(s.hat, s.diamond, s.psi, s.R)
+    if printed:
+        return left, along + 16 * L1 * size**2
+    return left, along + 2 * np.minimum(L2 * size**2, 4 * L1 * size) ** 2
+
+
+EQ_B4 = Claim(
+    id="psl.eq_B4",
+    source="P-ShareLoRA, equation (B.4)",
+    text="|Delta r_diamond - Delta r_hat|^2 <= 2 |(grad r_hat(tau0) - grad r_hat(tau1))' d|^2 + 16 "
+    "L1 ||d||^2, d = theta_diamond - theta_hat.",
+    latex=r"|\Delta r^\diamond-\Delta\hat r|^2\le2|(\nabla r_{\hat\theta}(\tau_0)-\nabla "
+    r"r_{\hat\theta}(\tau_1))^\top\delta|^2+16L_1\|\delta\|^2",
+    kind="upper",
+    space=REWARDS,
+    measure=lambda s: _b4(s, True),
+    expect="violated",
+    note="|x| <= 2 L1 ||d|| is squared to 2 L1 ||d||^2 twice. r = tanh(theta psi), psi = (100, "
+    "-100), theta from -0.04 to 0.04: the sides are 16.0 and 10.2. With squares it is 32 L1^2, a "
+    "bound that does not get better as d does, unlike that by L2 in psl.eq_B4_corrected.",
+    corrected="psl.eq_B4_corrected",
+)
+EQ_B4_CORRECTED = replace(
+    EQ_B4,
+    id="psl.eq_B4_corrected",
+    source="P-ShareLoRA, equation (B.4), corrected",
+    text="The same with 2 min(L2 ||d||^2, 4 L1 ||d||)^2 in place of 16 L1 ||d||^2.",
+    latex=r"|\Delta r^\diamond-\Delta\hat r|^2\le2|(\nabla r_{\hat\theta}(\tau_0)-\nabla "
+    r"r_{\hat\theta}(\tau_1))^\top\delta|^2+2\min(L_2\|\delta\|^2,4L_1\|\delta\|)^2",
+    measure=lambda s: _b4(s, False),
+    expect="holds",
+    note="No second term for linear rewards.",
+    corrected=None,
+    derivation="Taylor's remainder of each reward is at most L2 ||d||^2 / 2, and 2 L1 ||d||; there "
+    "are two, and (a + b)^2 <= 2 a^2 + 2 b^2.",
+)
+
+
+def _decomposed(
+    *, raw_B: Any, raw_U: Any, k: Any, W_diamond: Any, **others: Any
+) -> SimpleNamespace:
+    held = np.where(np.arange(raw_B.shape[-1]) < k[:, None], 1, 0)
+    first, second = at.orthogonal(raw_B), at.orthogonal(raw_U)
+    return SimpleNamespace(
+        hat=first * held[:, None],
+        diamond=second * held[:, None],
+        W_diamond=W_diamond * held[..., None],
+        **others,
+    )
+
+
+DECOMPOSED = Space(
+    fields={
+        "raw_B": reals("d1", "d1", magnitude=_SIZE),
+        "raw_U": reals("d1", "d1", magnitude=_SIZE),
+        "k": whole_numbers(low=1, high=2),
+        "W_diamond": reals("d1", "d2", magnitude=_SIZE),
+        "W_hat": reals("d1", "d2", magnitude=_SIZE),
+        "psi0": reals("n", "d1", "d2", magnitude=_SIZE),
+        "psi1": reals("n", "d1", "d2", magnitude=_SIZE),
+    },
+    sizes={"n": (1, 2), "d1": (1, 3), "d2": (1, 2)},
+    view=_decomposed,
+    batched=True,
+    meaning={
+        "raw_B": "the first k columns of Cayley's rotation of it are B_hat",
+        "raw_U": "the same for B_diamond",
+        "W_diamond": "its rows after the k-th one are unused",
+    },
+)
+
+
+def _b5(s: Any, first: int, power: int) -> tuple[Any, Any]:
+    factor = first * at.lipschitz(s.psi0, s.psi1) ** power
+    return at.eq_B5(s.diamond, s.hat, s.W_diamond, s.W_hat, s.psi0, s.psi1, factor)
+
+
+EQ_B5 = Claim(
+    id="psl.eq_B5",
+    source="P-ShareLoRA, equation (B.5)",
+    text="(1/N_p) sum_j A_ij <= 4 L1 ||B_diamond - B_hat||^2 ||W_diamond_i||_F^2 + 2 ||w_diamond_i "
+    "- w_hat_i||^2 in the norm of Sigma_hat_i; linear rewards.",
+    latex=r"\frac1{N_p}\sum_jA_{i,j}\le4L_1\|B^\diamond-\hat B\|^2\|W^\diamond_i\|_F^2"
+    r"+2\|w_i^\diamond-\hat w_i\|^2_{\hat\Sigma_i}",
+    kind="upper",
+    space=DECOMPOSED,
+    measure=lambda s: _b5(s, 4, 1),
+    expect="violated",
+    note="As in (B.3): the Lipschitz bound 2 L1 is not squared. Its norm is of the bases as they "
+    "are, so that psl.B_minus_Bdiamond cannot follow. Theorem B.3 keeps its form with 8 L1^2.",
+    corrected="psl.eq_B5_corrected",
+)
+EQ_B5_CORRECTED = replace(
+    EQ_B5,
+    id="psl.eq_B5_corrected",
+    source="P-ShareLoRA, equation (B.5), corrected",
+    text="The same with 8 L1^2 in place of 4 L1.",
+    latex=r"\frac1{N_p}\sum_jA_{i,j}\le8L_1^2\|B^\diamond-\hat B\|^2\|W^\diamond_i\|_F^2"
+    r"+2\|w_i^\diamond-\hat w_i\|^2_{\hat\Sigma_i}",
+    measure=lambda s: _b5(s, 8, 2),
+    expect="holds",
+    note="",
+    corrected=None,
+    derivation="As psl.eq_B3_corrected, with ||(B_diamond - B_hat) W|| <= ||B_diamond - B_hat|| "
+    "||W||_F.",
+)
