@@ -204,3 +204,71 @@ def stacking(left: Numbers, W: Numbers) -> tuple[Numbers, Numbers]:
     if not sums[0]:
         return zero[..., None], zero[..., None]
     return np.stack(sums[0], axis=-1), np.stack(sums[1], axis=-1)
+
+
+def shared(users: Adaptation, left: Numbers, right: Numbers) -> tuple[Numbers, Numbers]:
+    """Both directions of B_i = B <=> rank <= k: :func:`stacking`, and B B' Delta = Delta."""
+    even, odd = stacking(left, right)
+    flat = even.shape[0], -1
+    measured = np.concatenate([even, users.best.reshape(flat)], axis=-1)
+    return measured, np.concatenate([odd, users.delta.reshape(flat)], axis=-1)
+
+
+def def_A1(Q1: Numbers, Q2: Numbers, k: int) -> tuple[Numbers, Numbers]:
+    """||B1 B1' - B2 B2'||_F / sqrt 2 and ||B1' B2perp||_F, B the first k columns of Q."""
+    B1, B2, rest = Q1[..., :k], Q2[..., :k], Q2[..., k:]
+    apart = squares(projector(B1) - projector(B2))
+    return np.sqrt(apart / 2), np.sqrt(squares(transpose(B1) @ rest))
+
+
+def def_A1_range(Q1: Numbers, Q2: Numbers, k: int) -> tuple[Numbers, Numbers]:
+    """dist and sqrt(min(k, d - k))."""
+    distance = sine(Q1[..., :k], Q2[..., :k])
+    return distance, np.sqrt(min(k, Q1.shape[-1] - k) + 0 * distance)
+
+
+def frames_apart(Q1: Numbers, Q2: Numbers, k: int, free: bool) -> tuple[Numbers, Numbers]:
+    """||B - B_diamond||_F^2 and dist^2; ``free``: after the best rotation, and 2 dist^2."""
+    B1, B2 = Q1[..., :k], Q2[..., :k]
+    distance2 = sine(B1, B2) ** 2
+    return (aligned(B1, B2), 2 * distance2) if free else (squares(B1 - B2), distance2)
+
+
+def def_4_1(users: Adaptation) -> tuple[Numbers, Numbers]:
+    """Lemma 5's nu = sigma_k(D'D / N) and ||D - best||_F^2, beside sigma_k^2 / N and Sigma_tail."""
+    gram = transpose(users.joint) @ users.joint / users.users
+    measured = eigen(gram)[0][..., users.k - 1], users.b.sum(axis=-1)
+    return np.stack(measured, axis=-1), np.stack([users.nu, users.tail], axis=-1)
+
+
+def remark_1(users: Adaptation, init: Numbers) -> tuple[Numbers, Numbers]:
+    """k nu + Sigma_tail / N and (B + ||Theta_init||_F)^2, with B the largest ||Theta*_i||_F."""
+    B = np.sqrt(squares(users.delta + init[..., None, :, :]).max(axis=-1))
+    return users.k * users.nu + users.tail / users.users, (B + np.sqrt(squares(init))) ** 2
+
+
+def energy(users: Adaptation, init: Numbers) -> tuple[Numbers, Numbers]:
+    """The largest ||Delta Theta*_i||_F, and B, the largest ||Theta*_i||_F, of (3.1)."""
+    reach = np.sqrt(squares(users.delta).max(axis=-1))
+    return reach, np.sqrt(squares(users.delta + init[..., None, :, :]).max(axis=-1))
+
+
+def energy_corrected(users: Adaptation, init: Numbers) -> tuple[Numbers, Numbers]:
+    """The largest ||Delta Theta*_i||_F, and B + ||Theta_init||_F."""
+    reach, B = energy(users, init)
+    return reach, B + np.sqrt(squares(init))
+
+
+def eq_4_1(users: Adaptation) -> tuple[Numbers, Numbers]:
+    """||D - best||_F^2 and sum_i W_i W_i', beside Sigma_tail and the k largest sigma^2."""
+    gram = (users.W @ transpose(users.W)).sum(axis=-3)
+    diagonal = users.sigma2[..., None, : users.k] * np.eye(users.k, dtype=int)
+    lead = users.tail.shape
+    measured = users.b.sum(axis=-1)[..., None], gram.reshape(*lead, -1)
+    bound = users.tail[..., None], diagonal.reshape(*lead, -1)
+    return np.concatenate(measured, axis=-1), np.concatenate(bound, axis=-1)
+
+
+def eq_4_1_best(users: Adaptation, fit: Numbers) -> tuple[Numbers, Numbers]:
+    """||D - X||_F^2 of any X (..., N, d1, d2) of rank at most k, and Sigma_tail."""
+    return squares(users.delta - fit).sum(axis=-1), users.tail
