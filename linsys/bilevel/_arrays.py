@@ -9,7 +9,7 @@ from array_api_compat import array_namespace, device
 
 from linsys._validate import Array, InputError
 
-__all__ = ["pad", "table", "vector"]
+__all__ = ["finite", "pad", "projected", "table", "vector"]
 
 
 def table(owner: Any, name: str, reference: Any) -> Any:
@@ -49,3 +49,31 @@ def pad(size: int) -> int:
     (4, 8)
     """
     return -(-size // 4) * 4
+
+
+def finite(name: str, value: Any) -> Any:
+    """``value`` if it holds neither NaN nor infinity.
+
+    >>> finite("phi", np.array([np.nan]))
+    Traceback (most recent call last):
+        ...
+    linsys._validate.InputError: `phi` must be finite; found NaN or infinity
+    """
+    xp = array_namespace(value)
+    if not bool(xp.all(xp.isfinite(value))):
+        raise InputError(f"`{name}` must be finite; found NaN or infinity")
+    return value
+
+
+def projected(theta: Any, radius: float | None) -> tuple[Any, float]:
+    """The nearest point of the ball of a radius, and by how much it was shrunk; 1.0 within.
+
+    >>> projected(np.array([3.0, 4.0]), 1.0)
+    (array([0.6, 0.8]), 0.2)
+    """
+    if radius is None:
+        return theta, 1.0
+    norm = float(array_namespace(theta).linalg.vector_norm(theta))
+    if not norm > radius:
+        return theta, 1.0
+    return theta * (radius / norm), radius / norm
