@@ -45,9 +45,10 @@ PROP_1 = Claim(
     "grad_phi r is missing from the derivative of e^(r/beta), without which the formula has no "
     "entry for each entry of phi; the product repeats the factor of t where it needs those of j. "
     "Each alone makes it false: prop_1_sign, _factor, _reward, _index. With D = 1 and q = 1, R and "
-    "c = grad log pi(z_0) . (grad log pi(y) - grad log pi(y')), it is (alpha/beta) R c, and the truth is -(1 - p_*) r' (alpha/beta) R c: along the printed formula the loss rises "
-    "where r' > 0. What the paper bounds (Lemmas 3 and 4) is the true derivative, up to the sign "
-    "in (37); an implementation that differentiates the loop is right as well.",
+    "c = grad log pi(z_0) . (grad log pi(y) - grad log pi(y')), it is (alpha/beta) R c, and the "
+    "truth is -(1 - p_*) r' (alpha/beta) R c: descent by the printed formula raises the loss where "
+    "r' > 0. Lemmas 3 and 4 start from the chain rule and not from (13), so that Theorem 1 does "
+    "not inherit this; code that differentiates the loop is right as well.",
     corrected="ood.prop_1_corrected",
     main=True,
 )

@@ -189,8 +189,8 @@ EQ_11_12 = Claim(
 EQ_11_12_CORRECTED = Claim(
     id="ood.eq_11_12_corrected",
     source="OOD-PL, equation (12) with l_FT",
-    text="The mean step of Algorithm 1 is along -grad L_FT = E_x Z(x) (E_* psi - E_theta psi), "
-    "E_* under (9).",
+    text="The mean step of Algorithm 1 is along -grad L_FT = E_x Z(x) (E_* psi - E_theta psi), E_* "
+    "under (9).",
     latex=r"\mathbb E_z\nabla_\theta\ell_{FT}=\mathbb E_xZ(x)\big(\mathbb E_{\pi_\theta}\psi-"
     r"\mathbb E_{\pi_*}\psi\big)",
     kind="identity",
