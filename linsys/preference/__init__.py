@@ -1,15 +1,32 @@
 """P-ShareLoRA: users who compare trajectories and share a factor of their reward models.
 
-=================================  ===============================================================
-:mod:`linsys.preference.systems`   users, rewards, preferences: sampled, or exact as soft labels
-:mod:`linsys.preference.coverage`  what comparisons can tell about a reward
-:mod:`linsys.preference.instances` users and features with diversity, tail and coverage as asked
-:mod:`linsys.preference.subspace`  distances of column spaces, best rank-k approximation, diversity
-=================================  ===============================================================
+===================================  =============================================================
+:mod:`linsys.preference.systems`     users, rewards, preferences: sampled, or exact as soft labels
+:mod:`linsys.preference.comparisons` what users said: differences of features, labels, weights
+:mod:`linsys.preference.coverage`    what comparisons can tell about a reward, concentrability
+:mod:`linsys.preference.instances`   users and features with diversity, tail, coverage as asked
+:mod:`linsys.preference.subspace`    distances of column spaces, best rank-k matrix, diversity
+:mod:`linsys.preference.mdp`         decision processes with policies that see the history
+:mod:`linsys.preference.confidence`  sets of rewards around an estimate, and their levels
+:mod:`linsys.preference.pessimism`   policies that are best under the worst reward of such a set
+:mod:`linsys.preference.bracketing`  bracketing numbers with explicit constants
+===================================  =============================================================
 """
 
 from linsys.preference.comparisons import Comparisons
+from linsys.preference.confidence import ConfidenceSet
+from linsys.preference.mdp import DecisionTree
+from linsys.preference.pessimism import pessimistic_policy
 from linsys.preference.subspace import best_rank, distance, diversity
 from linsys.preference.systems import PreferenceSystem
 
-__all__ = ["Comparisons", "PreferenceSystem", "best_rank", "distance", "diversity"]
+__all__ = [
+    "Comparisons",
+    "ConfidenceSet",
+    "DecisionTree",
+    "PreferenceSystem",
+    "best_rank",
+    "distance",
+    "diversity",
+    "pessimistic_policy",
+]

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linsys._validate import Array, InputError, plain, real_array, shown
+from linsys._validate import Array, InputError, distributions, plain, real_array, shown
 
-__all__ = ["Coverage", "concentration", "coverage", "pair_weights"]
+__all__ = ["Coverage", "concentrability", "concentration", "coverage", "pair_weights"]
 
 #: Share of the largest eigenvalue below which one counts as zero: what products of float64 leave.
 _ROUNDING = 1e-12
@@ -87,6 +87,44 @@ def concentration(sampled: ArrayLike, gram: ArrayLike) -> tuple[float, float]:
     whitened = vectors[:, seen] / np.sqrt(values[seen])
     ratios = np.linalg.eigvalsh(whitened.T @ sampled @ whitened)
     return float(ratios[0]), float(ratios[-1])
+
+
+def concentrability(psi: ArrayLike, target: ArrayLike, reference: ArrayLike) -> float:
+    """C_r of Definition A.3 for linear rewards, exactly.
+
+    With u = Theta* - Theta, v = E_target psi - E_reference psi and the Gram matrix G of the
+    differences of two independent trajectories of the reference, the quotient is <u, v> / sqrt(u' G
+    u): it does not depend on the length of u, so that the supremum over a ball of rewards around
+    the truth, however small, is sqrt(v' G^+ v), and infinite if v is not in the range of G. For a
+    class that holds fewer directions of u (low rank, or the truth on the boundary) it is an upper
+    bound.
+
+    Args:
+        psi: features, shape (T, d1, d2).
+        target: the law of the target policy's trajectory, shape (T,).
+        reference: that of the reference policy, shape (T,).
+
+    >>> psi = np.array([[[1.0]], [[0.0]]])
+    >>> concentrability(psi, target=[1.0, 0.0], reference=[0.5, 0.5])
+    0.7071...
+    >>> concentrability(psi, target=[1.0, 0.0], reference=[0.0, 1.0])
+    inf
+    """
+    sizes: dict[str, int] = {}
+    features = real_array("psi", psi, ("T", "d1", "d2"), sizes)
+    laws = [("target", target), ("reference", reference)]
+    pi, mu = (distributions(n, real_array(n, p, ("T",), sizes)[None])[0] for n, p in laws)
+    flat = features.reshape(len(features), -1)
+    v = (pi - mu) @ flat
+    # differences of two independent draws have twice the covariance of one: G = R'R
+    R = np.sqrt(2.0 * mu)[:, None] * (flat - mu @ flat)
+    _, sigma, axes = np.linalg.svd(R, full_matrices=False)
+    size = float(np.linalg.norm(flat, axis=1).max())
+    seen = sigma > _ROUNDING * size
+    along = axes[seen] @ v
+    if np.linalg.norm(v - along @ axes[seen]) > _ROUNDING * size:
+        return float("inf")
+    return float(np.linalg.norm(along / sigma[seen]))
 
 
 def pair_weights(T: int, pairs: ArrayLike, weights: ArrayLike | None = None) -> Array:

@@ -1,0 +1,151 @@
+"""Policies that are best under the worst reward of a confidence set, (3.5) of P-ShareLoRA.
+
+With linear rewards and v(x) = E_x psi - E_ref psi, which is affine in the realisation plan x,
+
+    max_x min_{Theta in R} <v(x), Theta>.
+
+Over one ball the minimum is <v, Theta_hat> - sqrt(zeta) ||v||_F; over the common part of two balls
+it is the largest sum of such terms over all v = v_1 + v_2. Either way this is a second-order cone
+program over the plans of :class:`linsys.preference.mdp.DecisionTree`.
+
+Nothing the solver says is believed. For any policy and any Theta in R, the worst value of the
+policy is at most the optimum, and the best value against Theta is at least the optimum. Both are
+computed apart from the solver, one in closed form and one by dynamic programming, and their
+difference is the ``gap``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from linsys._validate import Array, InputError, distributions, real_array
+from linsys.preference.confidence import ConfidenceSet
+from linsys.preference.mdp import DecisionTree
+
+__all__ = ["Pessimistic", "pessimistic_policy", "worst_value"]
+
+#: Sequences of a tree that the cone program takes; minutes beyond.
+_MOST = 50_000
+#: Asked of the solver, relative and absolute.
+_PRECISION = 1e-10
+#: Probabilities of a plan up to this are the solver's noise.
+_NOISE = 1e-8
+
+
+class Pessimistic(NamedTuple):
+    """A policy, what it earns in the worst case, and the proof that no policy earns more.
+
+    Attributes:
+        policy: pi (I, A), see :class:`DecisionTree`.
+        plan: its realisation plan (I, A).
+        value: min over the set of J(policy) - E_ref: what (3.5) maximises, exact for this policy.
+        worst: a Theta (d1, d2) of the set that attains ``value``.
+        saddle: a Theta of the set against which no policy has more than ``upper``.
+        upper: max over all policies of J - E_ref under ``saddle``; the optimum of (3.5) is between
+            ``value`` and this.
+    """
+
+    policy: Array
+    plan: Array
+    value: float
+    worst: Array
+    saddle: Array
+    upper: float
+
+    @property
+    def gap(self) -> float:
+        """upper - value: by how much the policy may fall short of the best one; rounding if 0."""
+        return self.upper - self.value
+
+
+def worst_value(
+    tree: DecisionTree, psi: ArrayLike, plan: ArrayLike, R: ConfidenceSet, reference: ArrayLike
+) -> tuple[float, Array]:
+    """min over Theta in R of J(plan; Theta) - E_ref, and the Theta that attains it.
+
+    >>> tree = DecisionTree(np.ones((1, 2, 1)), mu=[1.0], H=1)
+    >>> R = ConfidenceSet([[1.0]], zeta=0.25)
+    >>> value, Theta = worst_value(tree, [[[1.0]], [[0.0]]], [[1.0, 0.0]], R, [0.5, 0.5])
+    >>> value, Theta.tolist()
+    (0.25, [[0.5]])
+    """
+    psi, reference = _checked(tree, psi, R, reference)
+    v = np.tensordot(tree.probabilities(plan) - reference, psi, axes=1)
+    Theta = R.worst(v)
+    return float((v * Theta).sum()), Theta
+
+
+def pessimistic_policy(
+    tree: DecisionTree, psi: ArrayLike, R: ConfidenceSet, reference: ArrayLike
+) -> Pessimistic:
+    """The policy of (3.5) for one user with linear rewards <Theta, psi(tau)>_F.
+
+    Args:
+        tree: the decision process.
+        psi: features of its trajectories, shape (T, d1, d2).
+        R: the confidence set; with zeta = 0 the answer is the best policy under Theta_hat.
+        reference: law of the reference policy's trajectory, shape (T,); any distribution.
+
+    Raises:
+        InputError: shapes that do not fit, a tree too large for the program.
+
+    >>> tree = DecisionTree(np.ones((1, 3, 1)), mu=[1.0], H=1)  # three arms
+    >>> psi = np.array([[[1.0], [0.0]], [[0.8], [0.1]], [[0.0], [0.0]]])
+    >>> sure, unsure = (ConfidenceSet([[1.0], [0.0]], zeta) for zeta in (0.0, 4.0))
+    >>> reference = [0.0, 0.0, 1.0]
+    >>> pessimistic_policy(tree, psi, sure, reference).policy
+    array([[1., 0., 0.]])
+    >>> pessimistic_policy(tree, psi, unsure, reference).policy.round(6)
+    array([[0., 0., 1.]])
+    """
+    psi, reference = _checked(tree, psi, R, reference)
+    thetas = [R.inside]
+    if len(R.balls) == 1 and R.balls[0][1] == 0.0:  # a single reward
+        plan = tree.best(np.tensordot(psi, R.inside))
+    else:
+        x, dual = _solve(tree, psi, R, np.tensordot(reference, psi, axes=1))
+        plan = tree.plan(tree.policy(np.maximum(x, 0.0), below=_NOISE))
+        thetas.append(R.pulled(dual))
+    value, worst = worst_value(tree, psi, plan, R, reference)
+    thetas.append(worst)
+    rewards = [np.tensordot(psi, Theta) for Theta in thetas]
+    uppers = [tree.J(tree.best(r), r) - float(reference @ r) for r in rewards]
+    best = int(np.argmin(uppers))
+    return Pessimistic(tree.policy(plan), plan, value, worst, thetas[best], uppers[best])
+
+
+def _solve(tree: DecisionTree, psi: Array, R: ConfidenceSet, v_ref: Array) -> tuple[Array, Array]:
+    """Plan (I, A) and multiplier (d1, d2), the Theta of the saddle point; both up to precision."""
+    size = tree.I * tree.A
+    if size > _MOST:
+        raise InputError(f"`tree` must have at most {_MOST} sequences; found {size}")
+    cp: Any = import_module("cvxpy")  # a second to import, which only this function needs
+    E, e = tree.constraints
+    x = cp.Variable(size, nonneg=True)
+    parts = [cp.Variable(v_ref.size) for _ in R.balls]
+    gains = [
+        centre.ravel() @ part - radius * cp.norm(part, 2)
+        for part, (centre, radius) in zip(parts, R.balls, strict=True)
+    ]
+    M = (tree.chance[:, None] * psi.reshape(tree.T, -1)).T
+    split = cp.sum(parts) == M @ x[size - tree.T :] - v_ref.ravel()
+    problem = cp.Problem(cp.Maximize(cp.sum(gains)), [E @ x == e, split])
+    names = ("tol_gap_abs", "tol_gap_rel", "tol_feas")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of precision: the gap says how good the answer is
+        problem.solve(solver=cp.CLARABEL, **dict.fromkeys(names, _PRECISION))
+    if x.value is None or split.dual_value is None:
+        raise InputError(f"the cone program must have a solution; found {problem.status}")
+    return x.value.reshape(tree.I, tree.A), split.dual_value.reshape(v_ref.shape)
+
+
+def _checked(
+    tree: DecisionTree, psi: ArrayLike, R: ConfidenceSet, reference: ArrayLike
+) -> tuple[Array, Array]:
+    psi = real_array("psi", psi, (tree.T, *R.Theta_hat.shape))
+    return psi, distributions("reference", real_array("reference", reference, (tree.T,))[None])[0]

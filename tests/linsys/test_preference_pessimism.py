@@ -1,0 +1,304 @@
+"""Confidence sets, pessimistic policies and constants against brute force and dense definitions."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from linsys import InputError
+from linsys.preference import bracketing
+from linsys.preference.confidence import ConfidenceSet, ErrorTerms, error_terms, zeta
+from linsys.preference.coverage import concentrability
+from linsys.preference.mdp import DecisionTree
+from linsys.preference.pessimism import pessimistic_policy, worst_value
+from linsys.preference.subspace import Diversity
+
+#: Sets of every kind: one ball, a lens, a ball in a ball both ways.
+SETS = {
+    "ball": (1.5, None),
+    "large ball": (30.0, None),
+    "lens": (1.5, 1.0),
+    "thin lens": (0.3, 1.5),
+    "inner": (1.5, 5.0),
+    "outer": (9.0, 0.4),
+}
+
+
+def game(seed: int = 0) -> tuple[DecisionTree, np.ndarray, np.ndarray, np.ndarray]:
+    """A tree of 10 histories, features, Theta_hat of length 2, and a reference."""
+    rng = np.random.default_rng(seed)
+    P, mu = rng.dirichlet(np.ones(2), size=(2, 2, 2)), rng.dirichlet(np.ones(2))
+    tree = DecisionTree(P, mu, H=2)
+    Theta = rng.normal(size=(2, 2))
+    reference = tree.probabilities(tree.plan(rng.dirichlet(np.ones(2), size=tree.I)))
+    return tree, rng.normal(size=(tree.T, 2, 2)), 2 * Theta / np.linalg.norm(Theta), reference
+
+
+def ball_points(dimension: int, count: int) -> np.ndarray:
+    """Points of the unit ball, most of them near the sphere."""
+    rng = np.random.default_rng(7)
+    points = rng.normal(size=(count, dimension))
+    sizes = rng.random((count, 1)) ** (0.2 / dimension)
+    return points / np.linalg.norm(points, axis=1, keepdims=True) * sizes
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_worst_reward_is_an_element_and_below_all_others(name: str) -> None:
+    level, B = SETS[name]
+    centre = np.array([[2.0, 0.0]])
+    R = ConfidenceSet(centre, level, B)
+    points = centre + R.radius * ball_points(2, 400_000)[:, None]
+    outer = np.zeros(2) + (B or 0.0) * ball_points(2, 400_000)[:, None]
+    points = np.concatenate([points, outer]) if B else points
+    inside = ((points - centre) ** 2).sum(axis=(1, 2)) <= level
+    inside &= (points**2).sum(axis=(1, 2)) <= (B or np.inf) ** 2
+    points = points[inside]
+    for angle in np.linspace(0, 2 * np.pi, 25):
+        v = np.array([[np.cos(angle), np.sin(angle)]])
+        worst = R.worst(v)
+        assert R.contains(worst)
+        assert np.linalg.norm(worst - centre) <= R.radius * (1 + 1e-12)
+        assert np.linalg.norm(worst) <= (B or np.inf) * (1 + 1e-12)
+        best_point = (points * v).sum(axis=(1, 2)).min()
+        assert (worst * v).sum() <= best_point
+        assert (worst * v).sum() >= best_point - 0.02 * R.radius  # the points' distances
+    assert R.contains(R.inside)
+    assert R.contains(R.worst(np.zeros((1, 2))))
+
+
+def test_pulled_points_stay_or_come_to_the_boundary() -> None:
+    R = ConfidenceSet([[2.0, 0.0]], 0.3, 1.9)
+    assert np.array_equal(R.pulled(R.inside), R.inside)
+    inner = R.inside + np.array([[0.01, 0.02]])
+    np.testing.assert_allclose(R.pulled(inner), inner, rtol=1e-15)
+    far = R.pulled(R.inside + np.array([[3.0, 40.0]]))
+    assert R.contains(far)
+    assert not R.contains(R.inside + 1.001 * (far - R.inside))
+
+
+def test_sets_that_touch_have_one_element() -> None:
+    R = ConfidenceSet([[3.0], [4.0]], zeta=4.0, B=3.0)
+    np.testing.assert_allclose(R.worst([[0.3], [-1.0]]), [[1.8], [2.4]], rtol=1e-14)
+    np.testing.assert_allclose(R.inside, [[1.8], [2.4]], rtol=1e-14)
+    moved = ConfidenceSet([[3.0], [4.0]], zeta=4.0, B=1.0, around=[[3.0], [1.0]])
+    np.testing.assert_allclose(moved.inside, [[3.0], [2.0]], rtol=1e-14)
+
+
+def minimax(v: np.ndarray, R: ConfidenceSet) -> float:
+    """min over Theta in R of max over rows of v of <row, Theta>, by sequential programming."""
+    scale = np.concatenate([R.inside.ravel(), [(v @ R.inside.ravel()).max()]])
+    limits = [
+        {
+            "type": "ineq",
+            "fun": lambda z, c=c, r=r: r**2 - ((z[:-1] - c.ravel()) ** 2).sum(),
+        }
+        for c, r in R.balls
+    ]
+    limits.append({"type": "ineq", "fun": lambda z: z[-1] - v @ z[:-1]})
+    options = {"maxiter": 1000, "ftol": 1e-14}
+    found = minimize(lambda z: z[-1], scale, constraints=limits, method="SLSQP", options=options)
+    return float(found.fun)
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_pessimistic_policy_is_the_saddle_point_over_all_policies(name: str, seed: int) -> None:
+    """Mixtures of deterministic policies are all policies: max-min is min-max over them."""
+    tree, psi, Theta_hat, reference = game(seed)
+    R = ConfidenceSet(Theta_hat, *SETS[name])
+    choices = product(range(tree.A), repeat=tree.I)
+    plans = (tree.plan(np.eye(tree.A)[list(choice)]) for choice in choices)
+    laws = np.array([tree.probabilities(plan) for plan in plans])
+    v = (laws - reference) @ psi.reshape(tree.T, -1)
+    found = pessimistic_policy(tree, psi, R, reference)
+    assert found.value == pytest.approx(minimax(v, R), abs=1e-6)
+    assert -1e-12 < found.gap < 1e-7
+    assert found.policy.min() >= 0
+    np.testing.assert_allclose(found.policy.sum(axis=1), 1.0, atol=1e-15)
+    np.testing.assert_allclose(tree.plan(found.policy), found.plan, atol=1e-14)
+    # the certificate by its definition
+    assert R.contains(found.saddle)
+    assert R.contains(found.worst)
+    assert (v @ found.saddle.ravel()).max() == pytest.approx(found.upper, abs=1e-12)
+    mine = (tree.probabilities(found.plan) - reference) @ psi.reshape(tree.T, -1)
+    assert mine @ found.worst.ravel() == pytest.approx(found.value, abs=1e-12)
+    for plan in (tree.plan(tree.uniform()), tree.best(np.tensordot(psi, Theta_hat))):
+        value, _ = worst_value(tree, psi, plan, R, reference)
+        assert value <= found.upper + 1e-12
+
+
+def test_certificate_shows_a_policy_that_is_not_the_best() -> None:
+    tree, psi, Theta_hat, reference = game()
+    wrong = ConfidenceSet(Theta_hat, 1.5**2)  # as if zeta were the radius
+    R = ConfidenceSet(Theta_hat, 1.5)
+    right = pessimistic_policy(tree, psi, R, reference)
+    plan = pessimistic_policy(tree, psi, wrong, reference).plan
+    value, _ = worst_value(tree, psi, plan, R, reference)
+    assert right.upper - value > 1e-4
+
+
+def test_without_uncertainty_it_is_the_best_policy() -> None:
+    tree, psi, Theta_hat, reference = game()
+    reward = np.tensordot(psi, Theta_hat)
+    found = pessimistic_policy(tree, psi, ConfidenceSet(Theta_hat, 0.0), reference)
+    np.testing.assert_array_equal(found.plan, tree.best(reward))
+    expected = tree.J(tree.best(reward), reward) - reference @ reward
+    assert found.value == pytest.approx(expected, rel=1e-13)
+    assert found.gap == pytest.approx(0.0, abs=1e-13)
+    nearly = pessimistic_policy(tree, psi, ConfidenceSet(Theta_hat, 1e-12), reference)
+    assert nearly.value == pytest.approx(expected, abs=1e-5)
+
+
+def test_under_great_uncertainty_it_is_the_reference() -> None:
+    tree, psi, Theta_hat, reference = game()
+    found = pessimistic_policy(tree, psi, ConfidenceSet(Theta_hat, 1e4), reference)
+    features = psi.reshape(tree.T, -1)
+    np.testing.assert_allclose(
+        tree.probabilities(found.plan) @ features, reference @ features, atol=1e-7
+    )
+    assert found.value == pytest.approx(0.0, abs=1e-5)
+
+
+def test_value_falls_as_the_set_grows() -> None:
+    tree, psi, Theta_hat, reference = game()
+    sets = [ConfidenceSet(Theta_hat, level) for level in (0.0, 0.1, 0.5, 1.0, 2.0)]
+    values = [pessimistic_policy(tree, psi, R, reference).value for R in sets]
+    assert (np.diff(values) < 0).all()
+
+
+def test_concentrability_is_the_largest_quotient_of_the_definition() -> None:
+    rng = np.random.default_rng(0)
+    psi, (target, mu) = rng.normal(size=(9, 2, 2)), rng.dirichlet(np.ones(9), size=2)
+    found = concentrability(psi, target, mu)
+    flat = psi.reshape(9, 4)
+    x = flat[:, None] - flat[None]
+    gram = np.einsum("a,b,abi,abj->ij", mu, mu, x, x)
+    quotients = []
+    for u in rng.normal(size=(20_000, 4)):
+        numerator = target @ (flat @ u) - mu @ (flat @ u)
+        quotients.append(numerator / np.sqrt(u @ gram @ u))
+    assert max(quotients) <= found < 1.02 * max(quotients)
+    u = np.linalg.solve(gram, (target - mu) @ flat)
+    numerator = np.einsum("a,b,abi,i->", target, mu, x, u)
+    assert numerator / np.sqrt(u @ gram @ u) == pytest.approx(found, rel=1e-12)
+    assert concentrability(psi, mu, mu) == pytest.approx(0.0, abs=1e-14)
+    few = np.array([0.5, 0.5, *np.zeros(7)])
+    assert concentrability(psi, target, few) == np.inf
+    assert concentrability(psi, [0.9, 0.1, *np.zeros(7)], few) == pytest.approx(
+        0.4 / np.sqrt(0.5), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("N", [1, 2, 5])
+def test_bracketing_bound_is_above_the_volume_bound(N: int) -> None:
+    """Scalars, psi = L1 and -L1: probabilities fill a cube of side F = 2 sigmoid(2 L1 B) - 1.
+
+    A bracket with sides w_i has length sum 2 w_i <= epsilon, hence a volume of at most (epsilon /
+    (2 N))^N, and at least (2 N F / epsilon)^N of them are needed.
+    """
+    for B, L1, epsilon in product((0.1, 1.0), (0.3, 1.0), (1e-1, 1e-4)):
+        F = np.tanh(L1 * B)
+        needed = N * np.log(2 * N * F / epsilon)
+        for kind in bracketing.KINDS:
+            assert bracketing.bound(kind, N, 1, 1, 1, B=B, L1=L1, epsilon=epsilon) >= needed
+    # without the factor N in the resolution, or with a quarter of the constant, it would be wrong
+    sizes = {"k": 1, "d1": 1, "d2": 1, "B": 0.1, "L1": 1.0}
+    needed = N * np.log(2 * N * np.tanh(0.1) / 1e-4)
+    assert bracketing.bound("full", N, epsilon=4e-4, **sizes) < needed
+    if N > 2:
+        assert bracketing.bound("full", N, epsilon=N * 1e-4, **sizes) < needed
+
+
+def test_every_step_of_the_bracketing_bound() -> None:
+    rng = np.random.default_rng(0)
+    N, d1, d2, k, L1, B, epsilon = 3, 5, 4, 2, 1.3, 2.0, 0.01
+    e = epsilon / (2 * N * L1)
+    psi = rng.normal(size=(20, d1, d2))
+    psi *= L1 / np.linalg.norm(psi, axis=(1, 2), keepdims=True)
+    psi[1] = -psi[0]
+    Theta = rng.normal(size=(N, d1, d2))
+    Theta[0] = 0.5 * e * psi[0] / L1  # around zero, where the sigmoid is steepest
+    move = rng.normal(size=(N, d1, d2))
+    move[0] = -psi[0]
+    move *= e / np.linalg.norm(move, axis=(1, 2), keepdims=True)
+
+    def f(Theta: np.ndarray) -> np.ndarray:
+        r = np.tensordot(Theta, psi, axes=([1, 2], [1, 2]))
+        return 1 / (1 + np.exp(r[:, None, :] - r[:, :, None]))
+
+    off = np.abs(f(Theta + move) - f(Theta))
+    assert off.max() <= epsilon / (4 * N)
+    assert off.max() > 0.999 * epsilon / (4 * N)  # the resolution e may not be larger
+    for _ in range(200):
+        Q, Q2 = (np.linalg.qr(rng.normal(size=(d1, k)))[0] for _ in range(2))
+        W, W2 = rng.normal(size=(2, k, d2))
+        W *= B / np.linalg.norm(W)
+        apart = B * np.linalg.norm(Q - Q2, 2) + np.linalg.norm(W - W2)
+        assert np.linalg.norm(Q @ W - Q2 @ W2) <= apart
+
+
+def test_parameters_are_those_of_proposition_1() -> None:
+    sizes = {"N": 7, "d1": 6, "d2": 4, "k": 2}
+    assert [bracketing.parameters(kind, **sizes) for kind in bracketing.KINDS] == [
+        2 * (6 + 7 * 4),
+        7 * 2 * (6 + 4),
+        7 * 6 * 4,
+    ]
+    N, N_p = 7, 50
+    bound = bracketing.bound("shared", **sizes, B=0.5, L1=2.0, epsilon=1 / (N * N_p))
+    assert bound == pytest.approx(2 * (6 + 7 * 4) * np.log(1 + 8 * 0.5 * 2.0 * N**2 * N_p))
+
+
+def test_levels_are_the_printed_formulas() -> None:
+    users = Diversity(nu=0.5, tail=2.0, b=np.array([0.1, 0.7, 1.2]))
+    least, most = (error_terms(users, 2, 3, 40, 25.0, 0.05, b=b) for b in ("min", "max"))
+    rest = (25.0 + np.log(1 / 0.05)) / (3 * 40 * 0.5)
+    rest += np.sqrt(2.0 / 3) / 0.5 + (2 * 3 + np.log(3 / 0.05)) / 40
+    assert least.total == pytest.approx(0.1 + rest, rel=1e-14)
+    assert most.total == pytest.approx(1.2 + rest, rel=1e-14)
+    assert zeta(most, 1.5) == pytest.approx(1.5 * most.total)
+    assert zeta(most, 1.5, form="B.1", L1=2.0) == pytest.approx(
+        np.sqrt(1.5 / (2 * 2.0**2) * most.total)
+    )
+    assert zeta(most, 1.5, form="C.3") == pytest.approx(1.5 * np.sqrt(most.total))
+    small = ErrorTerms(0.0, 1e-4, 0.0, 0.0)
+    assert zeta(small, 1.0, form="C.3") > 50 * zeta(small, 1.0)
+
+
+def test_bad_input_is_refused_in_one_line() -> None:
+    tree, psi, Theta_hat, reference = game()
+    with pytest.raises(InputError, match=r"^`zeta` must be a number in \[0, inf\); found -1"):
+        ConfidenceSet(Theta_hat, -1.0)
+    with pytest.raises(
+        InputError, match=r"^the confidence set must not be empty; found `Theta_hat"
+    ):
+        ConfidenceSet(Theta_hat, 0.01, B=1.0)
+    with pytest.raises(
+        InputError, match=r"^the confidence set must not be empty; found `Theta_hat"
+    ):
+        ConfidenceSet(Theta_hat, 0.0, B=1.99)
+    with pytest.raises(InputError, match=r"^`around` must have shape \(d1, d2\) with d1 = 2, d2"):
+        ConfidenceSet(Theta_hat, 0.1, B=1.0, around=[[0.0]])
+    R = ConfidenceSet(Theta_hat, 0.1)
+    with pytest.raises(InputError, match=r"^`psi` must have shape \(16, 2, 2\); found \(15, 2, 2"):
+        pessimistic_policy(tree, psi[1:], R, reference)
+    with pytest.raises(InputError, match=r"^row 0 of `reference` must sum to 1; found 2"):
+        pessimistic_policy(tree, psi, R, 2 * reference)
+    large = DecisionTree(np.full((5, 5, 5), 0.2), np.full(5, 0.2), H=4)
+    with pytest.raises(
+        InputError, match=r"^`tree` must have at most 50000 sequences; found 406900"
+    ):
+        pessimistic_policy(large, np.ones((large.T, 2, 2)), R, np.full(large.T, 1 / large.T))
+    with pytest.raises(InputError, match=r"^`k` must be a whole number of at least 1 and at most"):
+        bracketing.bound("local", 5, 4, 2, 3, B=1.0, L1=1.0, epsilon=0.1)
+    with pytest.raises(
+        InputError, match=r"^`kind` must be one of shared, local, full; found 'all'"
+    ):
+        bracketing.parameters("all", 5, 4, 2, 3)
+    with pytest.raises(InputError, match=r"^`b` must be one of max, min; found 'mean'"):
+        error_terms(Diversity(1.0, 0.0, np.ones(2)), 1, 1, 10, 1.0, 0.1, b="mean")
+    with pytest.raises(InputError, match=r"^`nu` must be a number in \(0, inf\); found 0"):
+        error_terms(Diversity(0.0, 0.0, np.ones(2)), 1, 1, 10, 1.0, 0.1)
