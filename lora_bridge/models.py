@@ -1,0 +1,289 @@
+"""Models and tokenizers from local folders, and a small one that is made on the spot.
+
+A folder is what ``save_pretrained`` of transformers leaves: ``config.json``, weights as safetensors
+and a tokenizer. Nothing is downloaded and no code of a model's folder is run.
+
+Without a folder, :func:`built_in` makes one: a byte-level causal model of Llama's shape, trained
+for some seconds on a text, by default the docstrings of Python's standard library. It is kept under
+the user's cache folder as an ordinary model folder, and read back like any other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from linsys._validate import InputError, choice, number, whole
+from lora_bridge._text import byte_tokenizer, docstrings
+
+__all__ = ["BuiltIn", "Loaded", "built_in", "load_model"]
+
+_CLASSES = {
+    "lm": "AutoModelForCausalLM",
+    "encoder": "AutoModel",
+    "classifier": "AutoModelForSequenceClassification",
+    "reward": "AutoModelForSequenceClassification",
+}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model with what belongs to it.
+
+    Attributes:
+        model: in evaluation mode, not frozen yet.
+        tokenizer: pads on the right and has a token to pad with.
+        name: the folder's name and a digest of the weights: what a result says of its model.
+        folder: where it came from.
+    """
+
+    model: Any
+    tokenizer: Any
+    name: str
+    folder: Path
+
+
+@dataclass(frozen=True)
+class BuiltIn:
+    """The small causal model and its training.
+
+    Args:
+        hidden, layers, heads: its size.
+        length: tokens (bytes) of a training sequence.
+        steps, batch, gamma: AdamW's steps, sequences in each and step size.
+        seed: of the weights and of the batches.
+    """
+
+    hidden: int = 64
+    layers: int = 2
+    heads: int = 4
+    length: int = 128
+    steps: int = 400
+    batch: int = 16
+    gamma: float = 3e-3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("hidden", "layers", "heads", "length", "batch"):
+            whole(name, getattr(self, name), low=1)
+        whole("steps", self.steps, low=0)
+        whole("seed", self.seed, low=0)
+        number("gamma", self.gamma, low=0.0, low_open=True)
+        if self.hidden % (2 * self.heads):
+            raise InputError(
+                f"`hidden` must be a multiple of 2 * heads = {2 * self.heads}; found {self.hidden}"
+            )
+
+
+def load_model(
+    folder: Path | str | None = None,
+    task: str = "lm",
+    *,
+    labels: int = 2,
+    dtype: torch.dtype = torch.float32,
+    device: str | torch.device = "cpu",
+    attention: str = "sdpa",
+    seed: int = 0,
+) -> Loaded:
+    """A model from a local folder, or the built-in one without a folder.
+
+    Args:
+        folder: a folder with ``config.json``, safetensors and a tokenizer.
+        task: "lm" (next tokens), "encoder" (hidden states), "classifier" (``labels`` classes) or
+            "reward" (one number). A head that the folder does not have is drawn from ``seed``.
+        labels: classes of a classifier.
+        dtype: of the weights.
+        device: where to put it.
+        attention: "sdpa", or "eager" where second derivatives are wanted.
+        seed: of the weights that the folder lacks.
+
+    Raises:
+        InputError: a folder that is missing, incomplete, or holds pickled weights only; an
+            architecture that cannot do the task; no token to pad with.
+    """
+    choice("task", task, tuple(_CLASSES))
+    choice("attention", attention, ("sdpa", "eager"))
+    whole("labels", labels, low=1)
+    path = built_in() if folder is None else Path(folder).expanduser()
+    _check_folder(path)
+    tokenizer = _tokenizer(path)
+    options: dict[str, Any] = {} if task in ("lm", "encoder") else {"num_labels": labels}
+    if task == "reward":
+        options = {"num_labels": 1}
+    model = _weights(path, _CLASSES[task], options, attention, seed).to(dtype=dtype, device=device)
+    model.config.pad_token_id = tokenizer.pad_token_id
+    return Loaded(model.eval(), tokenizer, f"{path.name} ({_digest(path)})", path)
+
+
+def built_in(text: str | None = None, made: BuiltIn | None = None) -> Path:
+    """The folder of the built-in model, made first where it is not there yet.
+
+    Args:
+        text: what it is trained on; docstrings of the standard library without it.
+        made: its size and training.
+    """
+    made = made or BuiltIn()
+    text = docstrings() if text is None else text
+    if len(text.encode()) <= made.length:
+        raise InputError(
+            f"`text` must have more than {made.length} bytes; found {len(text.encode())}"
+        )
+    recipe = json.dumps([2, asdict(made)]).encode() + text.encode()
+    folder = _cache() / f"bytes-{hashlib.sha256(recipe).hexdigest()[:12]}"
+    if not (folder / "config.json").exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix="making-") as unfinished:
+            _make(Path(unfinished), text, made)
+            try:  # whoever renames first has made it; the others made the same
+                Path(unfinished).rename(folder)
+                Path(unfinished).mkdir()  # for the context to remove
+            except OSError:
+                if not (folder / "config.json").exists():
+                    raise
+    return folder
+
+
+def _make(folder: Path, text: str, made: BuiltIn) -> None:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    tokenizer = byte_tokenizer()
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=made.hidden,
+        intermediate_size=3 * made.hidden,
+        num_hidden_layers=made.layers,
+        num_attention_heads=made.heads,
+        num_key_value_heads=made.heads,
+        max_position_embeddings=2048,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(made.seed)
+        model = LlamaForCausalLM(config)
+        _train(model, torch.tensor(tokenizer(text)["input_ids"]), made)
+    with _quiet():
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+
+
+def _train(model: nn.Module, tokens: torch.Tensor, made: BuiltIn) -> None:
+    model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=made.gamma, weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, made.gamma, max(made.steps, 1))
+    within = torch.arange(made.length)
+    for _ in range(made.steps):
+        starts = torch.randint(0, len(tokens) - made.length, (made.batch, 1))
+        ids = tokens[starts + within]
+        logits = model(input_ids=ids).logits[:, :-1]
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(logits.mT, ids[:, 1:]).backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+    model.eval()
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "ratecheck" / "models"
+
+
+def _check_folder(path: Path) -> None:
+    if not path.is_dir():
+        raise InputError(f"`model` must be a folder with a model; found none at {path}")
+    if not (path / "config.json").is_file():
+        raise InputError(f"`model` must have a config.json; found none in {path}")
+    if not _weight_files(path):
+        pickled = sorted(p.name for p in path.glob("*.bin"))
+        found = f"{pickled[0]}, which is pickled: convert it" if pickled else "none"
+        raise InputError(f"`model` must have weights as *.safetensors in {path}; found {found}")
+
+
+def _weight_files(path: Path) -> Sequence[Path]:
+    return sorted(p for p in path.glob("*.safetensors") if not p.name.startswith("adapter"))
+
+
+def _tokenizer(path: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"`model` must have a tokenizer in {path}; found none that loads ({_first(error)})"
+        ) from None
+    tokenizer.padding_side = "right"
+    if tokenizer.pad_token is None:
+        if tokenizer.eos_token is None:
+            raise InputError(
+                f"tokenizer of {path} must have a padding or an end token; found neither"
+            )
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def _weights(path: Path, kind: str, options: dict[str, Any], attention: str, seed: int) -> Any:
+    import transformers
+
+    try:
+        with _quiet(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model, report = getattr(transformers, kind).from_pretrained(
+                path,
+                local_files_only=True,
+                use_safetensors=True,
+                attn_implementation=attention,
+                output_loading_info=True,
+                **options,
+            )
+    except (OSError, ValueError, KeyError, RuntimeError, TypeError) as error:
+        raise InputError(f"`model` in {path} must load as {kind}: {_first(error)}") from None
+    # a head may be new; a body that is not in the files would be noise
+    body = {"AutoModel": "", "AutoModelForCausalLM": ""}.get(kind, f"{model.base_model_prefix}.")
+    lacking = sorted(name for name in report["missing_keys"] if name.startswith(body))
+    if lacking:
+        raise InputError(
+            f"`model` in {path} must load as {kind}: its weights lack {lacking[0]} "
+            f"and {len(lacking) - 1} more"
+        )
+    return model
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No progress bars, and no remark that a head is new."""
+    from transformers.utils import logging
+
+    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.sha256((path / "config.json").read_bytes())
+    for file in _weight_files(path):
+        with file.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()[:12]
+
+
+def _first(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
