@@ -5,7 +5,9 @@
 :mod:`linsys.sketching.sketch`      random-k sketches as index arrays, top-k compression
 :mod:`linsys.sketching.systems`     devices with matrix least squares, logistic, two-layer losses
 :mod:`linsys.sketching.exact`       f^S and the constants of the analysis, exactly
-:mod:`linsys.sketching.smoothness`  Hessians of all these losses, and their largest norm on balls
+:mod:`linsys.sketching.smoothness`  Hessians of all these losses, and bounds of derivatives
+:mod:`linsys.sketching.balls`       their largest norm on a ball, exact or enclosed
+:mod:`linsys.sketching.variances`   sigma_s, sigma_g, and what c_h and sigma_h can trade, on balls
 :mod:`linsys.sketching.kernels`     a gradient as its two factors, local steps in place
 :mod:`linsys.sketching.fslora`      FSLoRA, and federated LoRA without a sketch
 :mod:`linsys.sketching.baselines`   HeteroLoRA, FlexLoRA, FedStackLoRA

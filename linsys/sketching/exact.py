@@ -8,6 +8,8 @@ any rank. With S = I + D, where D has mean zero and the covariance of
 
 M_i the second moment of device i's inputs. So E[S] = I makes W0 + B S A unbiased, not its loss: the
 difference is a penalty, (1/2) E||B D A x||^2, positive unless all B S A agree on the inputs.
+
+Every value here is exact, and of a point X; on balls see :mod:`linsys.sketching.variances`.
 """
 
 from __future__ import annotations

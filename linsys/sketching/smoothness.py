@@ -1,43 +1,41 @@
-"""How smooth the losses of FSLoRA are: exact Hessians, and the largest one in a ball.
+"""How smooth the losses of FSLoRA are: exact Hessians, and bounds of derivatives.
 
-A loss of W0 + B A has no Lipschitz gradient on the whole space (Assumption 4.1), as its Hessian
-grows with X; on a ball it has. Hessians are (k w, k w) matrices on X.ravel() for the rows X (k, w)
-of :mod:`linsys.sketching.adapters`: closed forms for one adapted matrix, and complex steps, exact
-up to rounding, for two.
-
-For least squares the Hessian in the ball of radius rho around 0 is at most (3/2) rho^2 ||M|| +
-||C||, M the second moment of the inputs and C the slope of the loss at W0, and equal to it
-somewhere if M is a multiple of I.
+Hessians are (k w, k w) matrices on X.ravel() for the rows X (k, w) of
+:mod:`linsys.sketching.adapters`: closed forms for one adapted matrix, and complex steps for two,
+both exact up to rounding. Their largest norm on a ball is the matter of
+:mod:`linsys.sketching.balls`, which asks for a :class:`Loss`: one of f, f_i, f~_i(.; S), f_i^S and
+f^S.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linsys._validate import Array, InputError, number, whole
+from linsys._validate import Array, InputError, number
 from linsys.sketching import exact
+from linsys.sketching._derivatives import largest_derivatives
 from linsys.sketching.sketch import every_support
 from linsys.sketching.systems import LeastSquares, Logistic, MatrixSystem
 
 __all__ = [
-    "Peak",
-    "ball_bound",
+    "Loss",
     "global_hessian",
+    "global_loss",
     "hessian",
     "hessian_under",
-    "largest_hessian",
+    "local_loss",
+    "mean_loss",
     "sketched_hessian",
+    "sketched_loss",
 ]
 
 #: Of a complex step: its square vanishes beside one, so that nothing is truncated.
 _STEP = 1e-30
-#: An ascent ends where a step of the smallest size gains less than this share.
-_GAIN = 1e-12
-_STEPS = 200
 
 
 def hessian(system: MatrixSystem, device: int, X: Array, scale: float = 1.0) -> Array:
@@ -74,94 +72,80 @@ def sketched_hessian(system: MatrixSystem, device: int, X: Array, k: int) -> Arr
 
 def global_hessian(system: MatrixSystem, X: Array, ranks: Sequence[int]) -> Array:
     """The Hessian of f^S, the mean over devices of ranks k_i."""
-    if len(ranks) != system.devices:
-        raise InputError(
-            f"`ranks` must be {system.devices}, one for each device; found {len(ranks)}"
-        )
+    _check(system, ranks)
     each = [sketched_hessian(system, i, X, k) for i, k in enumerate(ranks)]
     return np.asarray(np.mean(each, axis=0))
 
 
-def ball_bound(system: LeastSquares, device: int, radius: float) -> float:
-    """(3/2) radius^2 ||M|| + ||C||, at least every Hessian norm of f_i in the ball around 0.
-
-    Around another centre it holds with the centre's length added to the radius.
-
-    >>> system = LeastSquares([[0.0]], inputs=([[1.0]],), targets=([[2.0]],))
-    >>> ball_bound(system, 0, 2.0)  # attained at B = A = -sqrt 2
-    8.0
-    """
-    number("radius", radius, low=0.0)
-    x = system.inputs[device]
-    C = (x @ system.W0.T - system.targets[device]).T @ x / len(x)
-    return float(1.5 * radius**2 * np.linalg.norm(x.T @ x, 2) / len(x) + np.linalg.norm(C, 2))
-
-
-@dataclass(frozen=True, eq=False)
-class Peak:
-    """A large Hessian norm in a ball.
+@dataclass(frozen=True)
+class Loss:
+    """A loss as a function of the rows X that it is given.
 
     Attributes:
-        norm: the norm.
-        X: where it is, shape (k, w).
-        direction: the unit direction of largest curvature there, of the same shape.
+        gradient, hessian: of X.
+        derivatives: upper bounds of derivatives two to four along any unit direction at any X, from
+            the length that X has at most and its number of rows.
+        quartic: whether the loss is a polynomial of degree four, as that of least squares.
     """
 
-    norm: float
-    X: Array
-    direction: Array
+    gradient: Callable[[Array], Array]
+    hessian: Callable[[Array], Array]
+    derivatives: Callable[[float, int], tuple[float, float, float]]
+    quartic: bool
 
 
-def largest_hessian(
-    system: MatrixSystem,
-    device: int,
-    radius: float,
-    centre: Array,
-    *,
-    scale: float = 1.0,
-    k: int | None = None,
-    starts: int = 8,
-    seed: int = 0,
-) -> Peak:
-    """The largest Hessian norm that ascents find in a ball: a lower bound of its smoothness.
+def local_loss(system: MatrixSystem, device: int, scale: float = 1.0) -> Loss:
+    """f_i; with scale r/k, f~_i(.; S) of the k rows of a sketch."""
+    number("scale", scale, low=0.0, low_open=True)
+    return Loss(
+        lambda X: system.gradient(device, X, scale),
+        lambda X: hessian(system, device, X, scale),
+        lambda size, r: largest_derivatives(system, device, size, scale),
+        isinstance(system, LeastSquares),
+    )
 
-    Of f_i at W0 + scale B A, so that a scale of r/k and k rows give f~_i(.; S); of f_i^S if ``k``
-    is given. From a point and its direction v of largest curvature an ascent follows the gradient
-    of v'Hv, projected on the ball, as long as the norm grows.
 
-    Args:
-        system, device: the loss.
-        radius: of the ball, positive.
-        centre: its centre, shape (rows, w).
-        scale: factor of B A; 1 for f_i.
-        k: rank of the sketches of f_i^S.
-        starts: random points of the sphere to start from.
-        seed: of these.
+def sketched_loss(system: MatrixSystem, device: int, k: int) -> Loss:
+    """f_i^S; X has r >= k rows.
 
-    >>> system = LeastSquares([[0.0]], inputs=([[1.0]],), targets=([[2.0]],))
-    >>> round(largest_hessian(system, 0, 2.0, np.zeros((1, 2))).norm, 9)
-    8.0
+    f~_i(X; S) = f_i(T X) with T = S^(1/2), |T X| <= sqrt(r/k) |X|, so that derivatives of order two
+    to four have the factors E|T v|^2 = 1, E|T v|^3 <= sqrt(r/k) and E|T v|^4 <= r/k.
     """
-    number("radius", radius, low=0.0, low_open=True)
-    whole("starts", starts, low=1)
-    if k is not None and scale != 1.0:
-        raise InputError(f"`scale` must be 1 where `k` is given; found {scale:.6g}")
 
-    def slope(X: Array) -> Array:
-        if k is None:
-            return system.gradient(device, X, scale)
-        return exact.sketched_gradient(system, device, X, k)
+    def derivatives(size: float, r: int) -> tuple[float, float, float]:
+        root = float(np.sqrt(r / k))
+        second, third, fourth = largest_derivatives(system, device, root * size, 1.0)
+        return second, root * third, root**2 * fourth
 
-    def curvature(X: Array) -> Peak:
-        if k is None:
-            return _peak(hessian(system, device, X, scale), X)
-        return _peak(sketched_hessian(system, device, X, k), X)
+    return Loss(
+        lambda X: exact.sketched_gradient(system, device, X, k),
+        lambda X: sketched_hessian(system, device, X, k),
+        derivatives,
+        isinstance(system, LeastSquares),
+    )
 
-    rng = np.random.default_rng(seed)
-    points = rng.normal(size=(starts, *centre.shape))
-    points *= radius / np.sqrt((points**2).sum(axis=(1, 2), keepdims=True))
-    peaks = [_ascend(curvature, slope, centre, radius, centre + point) for point in points]
-    return max(peaks, key=lambda peak: peak.norm)
+
+def mean_loss(system: MatrixSystem) -> Loss:
+    """f."""
+    return _mean([local_loss(system, i) for i in range(system.devices)])
+
+
+def global_loss(system: MatrixSystem, ranks: Sequence[int]) -> Loss:
+    """f^S for devices of ranks k_i."""
+    _check(system, ranks)
+    return _mean([sketched_loss(system, i, k) for i, k in enumerate(ranks)])
+
+
+def _mean(losses: Sequence[Loss]) -> Loss:
+    def mean(part: Callable[[Loss], Any]) -> Any:
+        return np.mean([part(loss) for loss in losses], axis=0)
+
+    return Loss(
+        lambda X: mean(lambda loss: loss.gradient(X)),
+        lambda X: mean(lambda loss: loss.hessian(X)),
+        lambda size, r: tuple(mean(lambda loss: loss.derivatives(size, r)).tolist()),
+        all(loss.quartic for loss in losses),
+    )
 
 
 def _of_one_matrix(system: LeastSquares | Logistic, device: int, X: Array, scale: float) -> Array:
@@ -188,36 +172,8 @@ def _of_one_matrix(system: LeastSquares | Logistic, device: int, X: Array, scale
     return np.asarray(found + np.kron(np.eye(k), mixed + mixed.T))
 
 
-def _peak(matrix: Array, X: Array) -> Peak:
-    values, axes = np.linalg.eigh(matrix)
-    at = int(np.abs(values).argmax())
-    return Peak(float(abs(values[at])), X, axes[:, at].reshape(X.shape))
-
-
-def _ascend(
-    curvature: Callable[[Array], Peak],
-    slope: Callable[[Array], Array],
-    centre: Array,
-    radius: float,
-    X: Array,
-) -> Peak:
-    best, length = curvature(X), radius
-    for _ in range(_STEPS):
-        # the gradient of v'Hv: a second difference, without error where the slope is a cubic
-        t, v = 1e-3 * radius, best.direction
-        here = slope(best.X)
-        up = (slope(best.X + t * v) - 2 * here + slope(best.X - t * v)) / t**2
-        sign = np.sign(((slope(best.X + t * v) - slope(best.X - t * v)) * v).sum())
-        size = np.linalg.norm(up)
-        if size == 0:
-            break
-        moved = best.X - centre + length * sign * up / size
-        moved *= radius / max(radius, float(np.linalg.norm(moved)))
-        found = curvature(centre + moved)
-        if found.norm > best.norm * (1 + _GAIN):
-            best, length = found, min(2 * length, 4 * radius)
-        else:
-            length /= 4
-            if length < 1e-9 * radius:
-                break
-    return best
+def _check(system: MatrixSystem, ranks: Sequence[int]) -> None:
+    if len(ranks) != system.devices:
+        raise InputError(
+            f"`ranks` must be {system.devices}, one for each device; found {len(ranks)}"
+        )
