@@ -103,12 +103,14 @@ class Comparisons:
             )
         empty = np.flatnonzero(np.diff(starts) == 0)
         if len(empty):
-            raise InputError(f"every user must have comparisons; found none of {_users(empty)}")
+            raise InputError(
+                f"every user must have comparisons; found none of {users_named(empty)}"
+            )
         unweighted = np.flatnonzero(np.add.reduceat(self.weights, starts[:-1]) == 0)
         if len(unweighted):
             raise InputError(
                 "every user must have a comparison with positive weight; "
-                f"found none of {_users(unweighted)}"
+                f"found none of {users_named(unweighted)}"
             )
 
     @classmethod
@@ -213,7 +215,7 @@ def _indices(name: str, value: Any) -> NDArray[np.int64]:
     return array
 
 
-def _users(which: NDArray[np.int64]) -> str:
+def users_named(which: NDArray[np.int64]) -> str:
     """Users by number, the first eight of them."""
     more = f" and {len(which) - 8} more" if len(which) > 8 else ""
     return ("user " if len(which) == 1 else "users ") + ", ".join(map(str, which[:8])) + more

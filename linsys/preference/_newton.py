@@ -1,0 +1,311 @@
+"""Maximum likelihood of Delta_i = B W_i with the heads W_i eliminated: Newton's method on B alone.
+
+Given B, users separate: each head is a small logistic regression, which
+:func:`linsys.preference.kernels.heads` solves. What is left is a function phi of the span of B,
+
+    phi(B) = max_W sum_i F_i(B W_i) - ridge / 2 ||B W_i||^2,     ||B W_i|| <= bound,
+
+since B -> B G, W -> G^-1 W changes no product: the k^2 directions of the gauge group GL(k) are
+gone before they can do harm. With B orthonormal and B' V = 0, phi(B + V) has the gradient
+sum_i G_i W_i' (G_i the gradient by Delta_i; B' G_i = 0 at the heads' maxima) and a Hessian whose
+product with V costs two passes over a user's comparisons and one solve with the matrix of its head
+(the Schur complement). Conjugate gradients solve for the step, preconditioned by the Kronecker
+product of the features' second moments and sum_i W_i W_i', which is the Hessian itself when the
+features are independent. A step ends with an orthonormal basis of B + V, and the heads start from
+where the step predicts them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linsys._validate import Array
+from linsys.preference import kernels
+from linsys.preference.comparisons import Comparisons
+from linsys.preference.likelihood import BLOCK, columns, over_users
+from linsys.preference.separability import separated
+
+__all__ = ["Heads", "Maximum", "Profile", "maximise"]
+
+#: Eigenvalues below this part of the largest are taken for 0: of features that do not span.
+_NULL = 1e-12
+#: Singular values of a user's features below this part of the largest are taken for 0.
+_RANK = 1e-10
+#: A gain in the objective of this part of it is rounding of the gradient, not of the objective.
+_NO_GAIN = 1e-20
+#: Rounding of a sum of log-likelihoods.
+_ROUNDING = 1e-13
+_SUFFICIENT = 1e-4
+
+
+class Heads(NamedTuple):
+    """The best heads for a basis B, and what the kernel says about them; see ``kernels.heads``."""
+
+    B: Array
+    Q: Array  # features times B, (pairs, d2 k)
+    W: Array  # (N, d2, k)
+    multiplier: Array
+    inverse: Array
+    slope: Array
+    curvature: Array
+    values: Array
+    status: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Maximum:
+    """Where the iteration ended; users ``left_out`` (N,) had no part in the factor."""
+
+    heads: Heads
+    left_out: NDArray[np.bool_]
+    iterations: int
+    gradient_norm: float
+    converged: bool
+
+
+@dataclass(frozen=True)
+class Profile:
+    """phi for some comparisons.
+
+    Args:
+        data: the comparisons.
+        ridge: weight of the squared norms.
+        bound: of every ||Delta_i||_F, or infinity.
+        threads: that share the users.
+    """
+
+    data: Comparisons
+    ridge: float
+    bound: float
+    threads: int
+
+    @cached_property
+    def _columns(self) -> tuple[Array, NDArray[np.int64]]:
+        return columns(self.data)
+
+    @cached_property
+    def _scatter(self) -> Array:
+        """Sum of c_j X_j X_j' over all comparisons, (d1, d1)."""
+        X, pairs = self._columns
+        d1 = self.data.shape[0]
+        weights = self.data.weights
+        if len(pairs):
+            weights = np.bincount(pairs, weights, minlength=len(X))
+        long = X.reshape(-1, d1)
+        return np.asarray((long * np.repeat(weights, self.data.shape[1])[:, None]).T @ long)
+
+    def heads(
+        self, B: Array, W: Array, left_out: NDArray[np.bool_], *, derivative: bool = True
+    ) -> Heads:
+        """The best heads for B with orthonormal columns, by Newton's method from W (N, d2, k).
+
+        Users ``left_out`` (N,) keep theirs.
+        """
+        data, (X, pairs), N = self.data, self._columns, self.data.users
+        k, p = B.shape[1], B.shape[1] * data.shape[1]
+        Q = np.ascontiguousarray((B.T @ X.reshape(-1, len(B)).T).T).reshape(len(X), p)
+        n = len(data.labels)
+        found = Heads(
+            B, Q, W.reshape(N, p).copy(), np.zeros(N),
+            np.zeros((N if derivative else 0, p, p)), np.empty(n), np.empty(n),
+            np.empty(N), np.where(left_out, kernels.LEFT_OUT, kernels.UNDECIDED),
+        )  # fmt: skip
+
+        def call(first: int, last: int, _: int) -> None:
+            kernels.heads(
+                Q, pairs, data.starts, data.labels, data.weights, data.initial,
+                self.ridge, self.bound, kernels.REGULAR, first, last, *found[2:],
+            )  # fmt: skip
+
+        over_users(N, self.threads, call)
+        for i in np.flatnonzero(found.status == kernels.SINGULAR):
+            self._singular_head(found, int(i))
+        for i in np.flatnonzero(found.status >= kernels.UNDECIDED):
+            if found.status[i] != kernels.LEFT_OUT and self._separated(found, int(i)):
+                found.status[i] = kernels.SEPARATED
+        return found._replace(W=found.W.reshape(N, -1, k))
+
+    def _separated(self, found: Heads, i: int) -> bool:
+        data, pairs = self.data, self._columns[1]
+        at = np.arange(data.starts[i], data.starts[i + 1])
+        at = at[data.weights[at] > 0]
+        free = self.ridge == 0 and math.isinf(self.bound)
+        return free and separated(found.Q[pairs[at] if len(pairs) else at], data.labels[at])
+
+    def _singular_head(self, found: Heads, i: int) -> None:
+        """The head of least norm where the user's comparisons do not determine it."""
+        data, pairs = self.data, self._columns[1]
+        at = slice(data.starts[i], data.starts[i + 1])
+        Q = found.Q[pairs[at] if len(pairs) else at]
+        _, sizes, right = np.linalg.svd(Q, full_matrices=False)
+        U = np.ascontiguousarray(right[sizes > _RANK * max(sizes[0], 1e-300)].T)
+        W = found.W[i : i + 1] @ U
+        inverse = np.zeros((min(1, len(found.inverse)), U.shape[1], U.shape[1]))
+        found.status[i] = kernels.UNDECIDED
+        kernels.heads(
+            np.ascontiguousarray(Q @ U), pairs[:0], np.array([0, len(Q)]),
+            data.labels[at], data.weights[at], data.initial[at],
+            self.ridge, self.bound, 0.0, 0, 1,
+            W, found.multiplier[i : i + 1], inverse, found.slope[at], found.curvature[at],
+            found.values[i : i + 1], found.status[i : i + 1],
+        )  # fmt: skip
+        found.W[i] = W[0] @ U.T
+        if len(found.inverse):
+            found.inverse[i] = U @ inverse[0] @ U.T
+
+    def objective(self, heads: Heads) -> float:
+        """phi."""
+        return float(heads.values.sum() - 0.5 * self.ridge * (heads.W**2).sum())
+
+    def gradients(self, heads: Heads) -> tuple[Array, float]:
+        """G_i (N, d2, d1): the gradient by Delta_i without its part in the span of B.
+
+        Also the norm of that part, which the heads should have brought to zero.
+        """
+        X, pairs = self._columns
+        out = np.empty((self.data.users, X.shape[1]))
+
+        def call(first: int, last: int, _: int) -> None:
+            kernels.pull(X, pairs, self.data.starts, heads.slope, first, last, out)
+
+        over_users(self.data.users, self.threads, call)
+        G = out.reshape(len(out), self.data.shape[1], -1)
+        inside = G @ heads.B
+        left = inside - (self.ridge + heads.multiplier)[:, None, None] * heads.W
+        left[heads.status == kernels.LEFT_OUT] = 0.0
+        return G - inside @ heads.B.T, float(np.linalg.norm(left))
+
+    def product(self, heads: Heads, G: Array, V: Array) -> tuple[Array, Array]:
+        """Minus the Hessian of phi times V (d1, k), and the derivative of the heads along V."""
+        (X, pairs), (d1, k) = self._columns, V.shape
+        blocks = np.empty((-(-self.data.users // BLOCK), k, d1))
+        response = np.empty_like(heads.W)
+        penalty = self.ridge + heads.multiplier
+
+        def call(first: int, last: int, block: int) -> None:
+            kernels.profile_products(
+                X, pairs, self.data.starts, heads.Q, heads.curvature, penalty,
+                heads.B, heads.W, heads.inverse, G, V, first, last, response, blocks[block],
+            )  # fmt: skip
+
+        over_users(self.data.users, self.threads, call)
+        return _orthogonal(heads.B, blocks.sum(axis=0).T), response
+
+    def preconditioner(self, heads: Heads) -> tuple[Array, Array]:
+        """Inverses of the features' second moments (d1, d1) and of sum_i W_i W_i' (k, k)."""
+        bend = heads.curvature.sum() / self.data.weights.sum() / heads.W[0].shape[0]
+        left = self._scatter * (bend / self.data.users)
+        left = left + self.ridge * np.eye(len(left))
+        W = heads.W[heads.status != kernels.LEFT_OUT]
+        right = np.einsum("nck,ncl->kl", W, W)
+        return inverse_power(left, 1.0), inverse_power(right, 1.0)
+
+    def spectral_start(self, k: int) -> Array:
+        """An orthonormal basis of where the gradients at Delta = 0 point, (d1, k).
+
+        The gradient by Delta_i at 0 is about M Delta_i, with M a quarter of the scatter of the
+        features. Noise is isotropic after division by M^(1/2), so the k leading left singular
+        vectors are taken there.
+        """
+        data, (X, pairs) = self.data, self._columns
+        slope = data.weights * (data.labels - 0.5 * (1.0 + np.tanh(0.5 * data.initial)))
+        out = np.empty((data.users, X.shape[1]))
+        kernels.pull(X, pairs, data.starts, slope, 0, data.users, out)
+        half = inverse_power(self._scatter, 0.5)
+        white = out.reshape(-1, data.shape[0]) @ half
+        _, vectors = np.linalg.eigh(white.T @ white)
+        return _basis(half @ vectors[:, : -k - 1 : -1])[0]
+
+
+def maximise(
+    profile: Profile, B: Array, left_out: NDArray[np.bool_], tol: float, limit: int
+) -> Maximum:
+    """The maximum of phi from B (d1, k): see the module.
+
+    Converged where the next step would turn B by less than ``tol`` (radians), or gain nothing that
+    the gradient in double precision could show. Users that are separated at some iterate have no
+    maximum there, and are left out from then on.
+    """
+    N, d2 = profile.data.users, profile.data.shape[1]
+    B = _basis(B)[0]
+    here = profile.heads(B, np.zeros((N, d2, B.shape[1])), left_out)
+    first = 0.0
+    for iteration in range(limit + 1):
+        if (here.status == kernels.SEPARATED).any():
+            left_out = left_out | (here.status == kernels.SEPARATED)
+            here = profile.heads(here.B, here.W, left_out)
+        value, (G, rest) = profile.objective(here), profile.gradients(here)
+        gradient = np.einsum("nca,nck->ak", G, here.W, optimize=True)
+        size = float(np.linalg.norm(gradient))
+        first = max(first, size)
+        forcing = min(0.1, size / first) if first else 0.1
+        V, response = _newton_step(profile, here, G, gradient, forcing)
+        gain = float((gradient * V).sum())
+        if np.linalg.norm(V) <= tol or gain <= _NO_GAIN * abs(value):
+            return Maximum(here, left_out, iteration, math.hypot(size, rest), True)
+        if iteration == limit:
+            break
+        part, found = 1.0, None
+        while part > 1e-10 and found is None:
+            basis, R = _basis(here.B + part * V)
+            trial = profile.heads(basis, (here.W + part * response) @ R.T, left_out)
+            least = value + _SUFFICIENT * part * gain - _ROUNDING * abs(value)
+            found = trial if profile.objective(trial) >= least else None
+            part *= 0.5
+        if found is None:
+            break
+        here = found
+    return Maximum(here, left_out, iteration, math.hypot(size, rest), False)
+
+
+def _newton_step(
+    profile: Profile, heads: Heads, G: Array, gradient: Array, forcing: float
+) -> tuple[Array, Array]:
+    """The step V and the heads' derivative along it, by preconditioned conjugate gradients.
+
+    Ends at a direction of negative curvature, with what was found before it.
+    """
+    left, right = profile.preconditioner(heads)
+    V, response = np.zeros_like(gradient), np.zeros_like(heads.W)
+    residual = gradient
+    scaled = _orthogonal(heads.B, left @ residual @ right)
+    along, now = scaled, float((residual * scaled).sum())
+    start = now
+    for turn in range(gradient.size):
+        if not now > forcing**2 * start * (turn > 0):
+            break
+        image, answer = profile.product(heads, G, along)
+        curvature = float((along * image).sum())
+        if not curvature > 0.0:
+            return (V, response) if turn else (along, answer)
+        length = now / curvature
+        V, response = V + length * along, response + length * answer
+        residual = residual - length * image
+        scaled = _orthogonal(heads.B, left @ residual @ right)
+        now, before = float((residual * scaled).sum()), now
+        along = scaled + (now / before) * along
+    return V, response
+
+
+def _orthogonal(B: Array, V: Array) -> Array:
+    """V without its part in the span of B."""
+    return np.ascontiguousarray(V - B @ (B.T @ V))
+
+
+def _basis(B: Array) -> tuple[Array, Array]:
+    """B = Q R with Q orthonormal."""
+    Q, R = np.linalg.qr(B)
+    return np.ascontiguousarray(Q), R
+
+
+def inverse_power(symmetric: Array, power: float) -> Array:
+    """S^-power of a positive semidefinite S, 0 on its null space."""
+    values, vectors = np.linalg.eigh(symmetric)
+    kept = values > _NULL * max(values[-1], 0.0)
+    return np.asarray((vectors[:, kept] * values[kept] ** -power) @ vectors[:, kept].T)

@@ -1,0 +1,423 @@
+"""Compiled loops over users: likelihoods, gradients, Hessian products, and the users' own heads.
+
+A matrix (d1, d2) is one row here, column after column, so that ``X`` is (pairs, d2 d1) and a head W
+(k, d2) a row of d2 k numbers. User i has the comparisons ``starts[i]`` to ``starts[i + 1]``, and
+comparison j shows the row ``pairs[j]`` of X, or row j where ``pairs`` is empty. Every function
+works on the users from ``first`` to ``last`` and holds no lock: threads share users among them, and
+what a user gets depends on that user alone.
+
+With z = initial + <X, Delta> and one label o of weight c, the log-likelihood is
+-c (o softplus(-z) + (1 - o) softplus(z)); both terms are non-negative, and nothing cancels however
+large z is. Its first derivative by z is c (o sigmoid(-z) - (1 - o) sigmoid(z)), the *slope*; minus
+the second is c sigmoid(z) sigmoid(-z), the *curvature*.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from linsys._compiled import compiled
+
+__all__ = [
+    "CONVERGED",
+    "LEFT_OUT",
+    "REGULAR",
+    "SEPARATED",
+    "SINGULAR",
+    "UNDECIDED",
+    "heads",
+    "hessian_products",
+    "likelihoods",
+    "profile_products",
+    "pull",
+]
+
+#: What became of a user's head: a maximum; comparisons that its sign predicts without exception;
+#: neither within the limit; a matrix to be inverted that is not regular; nothing was asked.
+CONVERGED, SEPARATED, UNDECIDED, SINGULAR, LEFT_OUT = 0, 1, 2, 3, 4
+
+#: Newton steps move the logits of a separated user by about one each.
+_ROUNDS = 60
+#: A step that changes no logit by more is not taken.
+_STILL = 1e-11
+_HALVINGS = 40
+#: Comparisons whose part of a Hessian is one product of matrices.
+_ROWS = 128
+#: Below this part of a diagonal entry, a pivot may be rounding: the matrix may be singular.
+REGULAR = 1e-13
+
+
+@compiled
+def _dot(x: Any, y: Any) -> float:
+    """x . y in eight sums, which the processor adds at once."""
+    a = b = c = d = e = f = g = h = 0.0
+    last = len(x) - len(x) % 8
+    for i in range(0, last, 8):
+        a += x[i] * y[i]
+        b += x[i + 1] * y[i + 1]
+        c += x[i + 2] * y[i + 2]
+        d += x[i + 3] * y[i + 3]
+        e += x[i + 4] * y[i + 4]
+        f += x[i + 5] * y[i + 5]
+        g += x[i + 6] * y[i + 6]
+        h += x[i + 7] * y[i + 7]
+    for i in range(last, len(x)):
+        a += x[i] * y[i]
+    return ((a + b) + (c + d)) + ((e + f) + (g + h))
+
+
+@compiled
+def _add(target: Any, factor: float, x: Any) -> None:
+    for i in range(len(x)):
+        target[i] += factor * x[i]
+
+
+@compiled
+def _logistic(z: float, o: float) -> Any:
+    """Log-likelihood, slope and curvature of a comparison of weight one."""
+    small = math.exp(-abs(z))
+    most, least = 1.0 / (1.0 + small), small / (1.0 + small)
+    up, down = (most, least) if z >= 0.0 else (least, most)
+    value = -(o * max(-z, 0.0) + (1.0 - o) * max(z, 0.0) + math.log1p(small))
+    return value, o * down - (1.0 - o) * up, most * least
+
+
+@compiled
+def likelihoods(
+    X: Any, pairs: Any, starts: Any, labels: Any, weights: Any, initial: Any,
+    Delta: Any, first: int, last: int, values: Any, gradients: Any,
+) -> None:  # fmt: skip
+    """Log-likelihoods (N,) and gradients by Delta, rows (N, d2 d1)."""
+    for i in range(first, last):
+        total = 0.0
+        gradients[i] = 0.0
+        for j in range(starts[i], starts[i + 1]):
+            row = X[pairs[j] if len(pairs) else j]
+            value, slope, _ = _logistic(initial[j] + _dot(row, Delta[i]), labels[j])
+            total += weights[j] * value
+            _add(gradients[i], weights[j] * slope, row)
+        values[i] = total
+
+
+@compiled
+def hessian_products(
+    X: Any, pairs: Any, starts: Any, weights: Any, initial: Any,
+    Delta: Any, D: Any, first: int, last: int, out: Any,
+) -> None:  # fmt: skip
+    """Minus the Hessian at Delta times D, rows (N, d2 d1)."""
+    for i in range(first, last):
+        out[i] = 0.0
+        for j in range(starts[i], starts[i + 1]):
+            row = X[pairs[j] if len(pairs) else j]
+            _, _, curvature = _logistic(initial[j] + _dot(row, Delta[i]), 0.0)
+            _add(out[i], weights[j] * curvature * _dot(row, D[i]), row)
+
+
+@compiled
+def pull(X: Any, pairs: Any, starts: Any, slope: Any, first: int, last: int, out: Any) -> None:
+    """Sum of slope_j X_j over the comparisons of each user, rows (N, d2 d1)."""
+    for i in range(first, last):
+        out[i] = 0.0
+        for j in range(starts[i], starts[i + 1]):
+            _add(out[i], slope[j], X[pairs[j] if len(pairs) else j])
+
+
+@compiled
+def _factor(H: Any, L: Any, shift: float, regular: float) -> bool:
+    """Lower Cholesky factor of H + shift I; False at a pivot below ``regular`` of its diagonal."""
+    p = len(H)
+    for a in range(p):
+        for b in range(a + 1):
+            L[a, b] = H[a, b]
+        L[a, a] += shift
+    for c in range(p):
+        if not L[c, c] > regular * (H[c, c] + shift):
+            return False
+        root = math.sqrt(L[c, c])
+        L[c, c] = root
+        for a in range(c + 1, p):
+            L[a, c] /= root
+        for b in range(c + 1, p):
+            factor = L[b, c]
+            for a in range(b, p):
+                L[a, b] -= factor * L[a, c]
+    return True
+
+
+@compiled
+def _forward(L: Any, x: Any) -> None:
+    """x <- L^-1 x."""
+    for a in range(len(x)):
+        x[a] = (x[a] - _dot(L[a, :a], x[:a])) / L[a, a]
+
+
+@compiled
+def _backward(L: Any, x: Any) -> None:
+    """x <- L'^-1 x."""
+    for a in range(len(x) - 1, -1, -1):
+        x[a] /= L[a, a]
+        _add(x[:a], -x[a], L[a, :a])
+
+
+@compiled
+def _constrained(H: Any, right: Any, bound: float, regular: float, L: Any, v: Any) -> float:
+    """v with (H + lambda I) v = right, ||v|| <= bound and lambda >= 0, 0 inside; -1 if singular.
+
+    More and Sorensen's iteration on 1 / ||v|| - 1 / bound, which is concave in lambda: Newton's
+    steps stay on one side.
+    """
+    multiplier = 0.0
+    work = np.empty_like(v)
+    for _ in range(_ROUNDS):
+        if not _factor(H, L, multiplier, regular if bound == math.inf else REGULAR):
+            if bound == math.inf:
+                return -1.0
+            trace = 0.0
+            for a in range(len(v)):
+                trace += H[a, a]
+            # inside the ball any solution will do, and a little of the identity finds one
+            multiplier = max(2.0 * multiplier, REGULAR * trace + 1e-300)
+            continue
+        v[:] = right
+        _forward(L, v)
+        _backward(L, v)
+        size = math.sqrt(_dot(v, v))
+        excess = size / bound - 1.0 if bound < math.inf else -1.0
+        if abs(excess) <= 1e-14 or (excess < 0.0 and multiplier == 0.0):
+            return multiplier
+        work[:] = v
+        _forward(L, work)
+        change = (size * size / _dot(work, work)) * excess
+        if multiplier + change <= 0.0:
+            if multiplier == 0.0:
+                return multiplier
+            change = -multiplier
+        if abs(change) <= 1e-15 * multiplier:
+            return multiplier
+        multiplier += change
+    return multiplier
+
+
+@compiled
+def heads(
+    Q: Any, pairs: Any, starts: Any, labels: Any, weights: Any, initial: Any,
+    ridge: float, bound: float, regular: float, first: int, last: int,
+    W: Any, multiplier: Any, inverse: Any, slope: Any, curvature: Any, values: Any, status: Any,
+) -> None:  # fmt: skip
+    """Each user's best head for the projected features Q = X B (pairs, p), by Newton's method.
+
+    Maximises the user's log-likelihood minus ridge / 2 ||w||^2 over ||w|| <= bound, from W (N, p),
+    which is overwritten. Also fills in: the bound's multiplier (N,), the derivative of w by a
+    linear term (N, p, p), unless that array is empty, slopes and curvatures of the comparisons
+    (n,), the log-likelihoods (N,) and the status (N,), which is read first: users LEFT_OUT keep
+    their head and count nothing. A step is halved until the objective does not fall.
+
+    Every step maximises the quadratic model over the ball, so that it is Newton's also where the
+    bound binds. Without ridge and bound a last step with |<Q_j, step>| < 1 for all j proves that
+    the maximum exists: :mod:`linsys.preference.separability`.
+    """
+    p = Q.shape[1]
+    H, L = np.zeros((p, p)), np.zeros((p, p))
+    gradient, target, step, w = np.empty(p), np.empty(p), np.empty(p), np.empty(p)
+    scaled = np.empty((_ROWS, p))
+    free = ridge == 0.0 and bound == math.inf
+    for i in range(first, last):
+        if status[i] == LEFT_OUT:
+            _silence(starts, i, multiplier, inverse, slope, curvature, values)
+            continue
+        # a prediction of the head may be useless; 0 is never far from anything
+        before = -math.inf
+        if W[i].any():
+            w[:] = 0.0
+            before = _margins(Q, pairs, starts, labels, weights, initial, i, w, slope, curvature)[0]
+        w[:] = W[i]
+        size = math.sqrt(_dot(w, w))
+        if size > bound:
+            for a in range(p):
+                w[a] *= bound / size
+        step[:], part, still, halvings = w, 1.0, False, 0
+        W[i] = 0.0
+        status[i] = UNDECIDED
+        for _ in range(_ROUNDS + _HALVINGS):
+            value, separated = _margins(
+                Q, pairs, starts, labels, weights, initial, i, w, slope, curvature
+            )
+            if separated and free:
+                status[i] = SEPARATED
+                break
+            values[i] = value
+            value -= 0.5 * ridge * _dot(w, w)
+            # not a number is a step too long as well
+            if not value >= before - 1e-14 * abs(before) and halvings < _HALVINGS:
+                halvings += 1
+                part *= 0.5
+                for a in range(p):
+                    w[a] = W[i, a] + part * step[a]
+                continue
+            W[i] = w
+            _curve(Q, pairs, starts, i, slope, curvature, scaled, gradient, H)
+            for a in range(p):
+                gradient[a] -= ridge * w[a]
+                H[a, a] += ridge
+            if still:
+                status[i] = CONVERGED
+                break
+            for a in range(p):
+                target[a] = gradient[a] + _dot(H[a], w)
+            multiplier[i] = _constrained(H, target, bound, regular, L, step)
+            if multiplier[i] < 0.0:
+                status[i] = SINGULAR
+                break
+            _add(step, -1.0, w)
+            longest = 0.0
+            for j in range(starts[i], starts[i + 1]):
+                row = pairs[j] if len(pairs) else j
+                move = 0.0
+                for a in range(p):
+                    move += Q[row, a] * step[a]
+                longest = max(longest, abs(move))
+            if longest <= _STILL:
+                status[i] = CONVERGED
+                break
+            # Newton's error is squared: after a step this short, the next would change nothing
+            still = longest <= math.sqrt(_STILL)
+            before, part = value, 1.0
+            _add(w, 1.0, step)
+        if status[i] == SEPARATED:
+            _silence(starts, i, multiplier, inverse, slope, curvature, values)
+            W[i] = w
+        elif len(inverse) and status[i] != SINGULAR:
+            _invert(H, L, multiplier[i], w, inverse[i])
+
+
+@compiled
+def _silence(
+    starts: Any, i: int, multiplier: Any, inverse: Any, slope: Any, curvature: Any, values: Any
+) -> None:
+    """What a user counts whose likelihood is at its supremum, whatever the others do."""
+    values[i] = multiplier[i] = 0.0
+    slope[starts[i] : starts[i + 1]] = 0.0
+    curvature[starts[i] : starts[i + 1]] = 0.0
+    if len(inverse):
+        inverse[i] = 0.0
+
+
+@compiled
+def _margins(
+    Q: Any, pairs: Any, starts: Any, labels: Any, weights: Any, initial: Any,
+    i: int, w: Any, slope: Any, curvature: Any,
+) -> Any:  # fmt: skip
+    """The log-likelihood of user i's head, and whether <Q_j, w> has the label's sign for all j.
+
+    Also the slope and the curvature of every comparison.
+    """
+    total, separated, any_sign = 0.0, True, False
+    for j in range(starts[i], starts[i + 1]):
+        row = pairs[j] if len(pairs) else j
+        margin = 0.0
+        for a in range(len(w)):
+            margin += Q[row, a] * w[a]
+        value, by_z, bend = _logistic(initial[j] + margin, labels[j])
+        total += weights[j] * value
+        slope[j], curvature[j] = weights[j] * by_z, weights[j] * bend
+        if weights[j] > 0.0 and separated:
+            side = margin * (2.0 * labels[j] - 1.0)
+            if side > 0.0 and labels[j] in (0.0, 1.0):
+                any_sign = True
+            else:  # one that shows no difference says nothing
+                separated = side == 0.0 and not Q[row].any()
+    return total, separated and any_sign
+
+
+@compiled
+def _curve(
+    Q: Any, pairs: Any, starts: Any, i: int, slope: Any, curvature: Any,
+    scaled: Any, gradient: Any, H: Any,
+) -> None:  # fmt: skip
+    """The gradient of the log-likelihood by user i's head, and minus its Hessian."""
+    p, filled = len(gradient), 0
+    gradient[:] = 0.0
+    H[:] = 0.0
+    for j in range(starts[i], starts[i + 1]):
+        row = pairs[j] if len(pairs) else j
+        root = math.sqrt(curvature[j])
+        for a in range(p):
+            gradient[a] += slope[j] * Q[row, a]
+            scaled[filled, a] = root * Q[row, a]
+        filled += 1
+        if filled == len(scaled) or j == starts[i + 1] - 1:
+            H += np.dot(scaled[:filled].T, scaled[:filled])
+            filled = 0
+
+
+@compiled
+def _invert(H: Any, L: Any, shift: float, w: Any, inverse: Any) -> None:
+    """(H + shift I)^-1, on the directions orthogonal to w where the bound binds."""
+    p = len(w)
+    _factor(H, L, shift, 0.0)
+    for a in range(p):
+        inverse[a] = 0.0
+        inverse[a, a] = 1.0
+        _forward(L, inverse[a])
+        _backward(L, inverse[a])
+    if shift > 0.0:
+        image = np.empty(p)
+        for a in range(p):
+            image[a] = _dot(inverse[a], w)
+        size = _dot(image, w)
+        for a in range(p):
+            _add(inverse[a], -image[a] / size, image)
+
+
+@compiled
+def profile_products(
+    X: Any, pairs: Any, starts: Any, Q: Any, curvature: Any, penalty: Any,
+    B: Any, W: Any, inverse: Any, G: Any, V: Any, first: int, last: int,
+    response: Any, out: Any,
+) -> None:  # fmt: skip
+    """Minus the Hessian of the profiled objective times V, and how the heads follow V.
+
+    Heads W (N, d2, k), gradients by Delta G (N, d2, d1), V and B (d1, k), the sum ``out`` (k, d1)
+    over these users, ``response`` (N, d2, k). With H_i minus the Hessian by Delta_i and B' G_i = 0,
+
+        response_i = K_i (V' G_i - B' H_i[V W_i]),
+        out        = sum_i H_i[V W_i + B response_i] W_i' - G_i response_i'.
+
+    What lies in the span of B is left out: V and the result are orthogonal to it.
+    """
+    d1, k = B.shape
+    d2 = W.shape[1]
+    most = 0
+    for i in range(first, last):
+        most = max(most, starts[i + 1] - starts[i])
+    direction, moved = np.empty(d2 * d1), np.empty(most)
+    out[:] = 0.0
+    right, pulled = np.empty(d2 * k), np.empty((d2, d1))
+    flat = pulled.reshape(-1)
+    Vt = np.ascontiguousarray(V.T)
+    for i in range(first, last):
+        for c in range(d2):
+            part = direction[c * d1 : (c + 1) * d1]
+            part[:] = 0.0
+            for a in range(k):
+                _add(part, W[i, c, a], Vt[a])
+                right[c * k + a] = _dot(Vt[a], G[i, c])
+        for j in range(starts[i], starts[i + 1]):
+            row = pairs[j] if len(pairs) else j
+            moved[j - starts[i]] = _dot(X[row], direction)
+            _add(right, -curvature[j] * moved[j - starts[i]], Q[row])
+        answer = response[i].reshape(-1)
+        for a in range(d2 * k):
+            answer[a] = _dot(inverse[i, a], right)
+        flat[:] = penalty[i] * direction
+        for j in range(starts[i], starts[i + 1]):
+            row = pairs[j] if len(pairs) else j
+            total = moved[j - starts[i]] + _dot(Q[row], answer)
+            _add(flat, curvature[j] * total, X[row])
+        for c in range(d2):
+            for a in range(k):
+                _add(out[a], W[i, c, a], pulled[c])
+                _add(out[a], -response[i, c, a], G[i, c])
