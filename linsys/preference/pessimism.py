@@ -29,7 +29,7 @@ from linsys.preference.mdp import DecisionTree
 
 __all__ = ["Pessimistic", "pessimistic_policy", "worst_value"]
 
-#: Sequences of a tree that the cone program takes; minutes beyond.
+#: Sequences of a tree that the cone program takes: seconds, or a minute if psi is large.
 _MOST = 50_000
 #: Asked of the solver, relative and absolute.
 _PRECISION = 1e-10
@@ -121,27 +121,30 @@ def pessimistic_policy(
 
 def _solve(tree: DecisionTree, psi: Array, R: ConfidenceSet, v_ref: Array) -> tuple[Array, Array]:
     """Plan (I, A) and multiplier (d1, d2), the Theta of the saddle point; both up to precision."""
-    size = tree.I * tree.A
-    if size > _MOST:
-        raise InputError(f"`tree` must have at most {_MOST} sequences; found {size}")
+    count = tree.I * tree.A
+    if count > _MOST:
+        raise InputError(f"`tree` must have at most {_MOST} sequences; found {count}")
+    # the solver's precision is absolute: rewards and features of length about one
+    size = max(float(np.linalg.norm(centre)) + radius for centre, radius in R.balls)
+    length = float(np.abs(psi).max()) or 1.0
     cp: Any = import_module("cvxpy")  # a second to import, which only this function needs
     E, e = tree.constraints
-    x = cp.Variable(size, nonneg=True)
+    x = cp.Variable(count, nonneg=True)
     parts = [cp.Variable(v_ref.size) for _ in R.balls]
     gains = [
-        centre.ravel() @ part - radius * cp.norm(part, 2)
+        centre.ravel() / size @ part - radius / size * cp.norm(part, 2)
         for part, (centre, radius) in zip(parts, R.balls, strict=True)
     ]
-    M = (tree.chance[:, None] * psi.reshape(tree.T, -1)).T
-    split = cp.sum(parts) == M @ x[size - tree.T :] - v_ref.ravel()
-    problem = cp.Problem(cp.Maximize(cp.sum(gains)), [E @ x == e, split])
+    M = (tree.chance[:, None] * psi.reshape(tree.T, -1) / length).T
+    split = sum(parts) == M @ x[count - tree.T :] - v_ref.ravel() / length
+    problem = cp.Problem(cp.Maximize(sum(gains)), [E @ x == e, split])
     names = ("tol_gap_abs", "tol_gap_rel", "tol_feas")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of precision: the gap says how good the answer is
         problem.solve(solver=cp.CLARABEL, **dict.fromkeys(names, _PRECISION))
     if x.value is None or split.dual_value is None:
         raise InputError(f"the cone program must have a solution; found {problem.status}")
-    return x.value.reshape(tree.I, tree.A), split.dual_value.reshape(v_ref.shape)
+    return x.value.reshape(tree.I, tree.A), size * split.dual_value.reshape(v_ref.shape)
 
 
 def _checked(

@@ -162,6 +162,23 @@ def test_under_great_uncertainty_it_is_the_reference() -> None:
     assert found.value == pytest.approx(0.0, abs=1e-5)
 
 
+@pytest.mark.parametrize(("features", "rewards"), [(1e-5, 1.0), (1.0, 1e-5), (1e5, 1e3)])
+def test_units_of_features_and_rewards_do_not_matter(features: float, rewards: float) -> None:
+    tree, psi, Theta_hat, reference = game()
+    plain = pessimistic_policy(tree, psi, ConfidenceSet(Theta_hat, 1.5, 1.0), reference)
+    R = ConfidenceSet(rewards * Theta_hat, 1.5 * rewards**2, rewards)
+    found = pessimistic_policy(tree, features * psi, R, reference)
+    assert found.value == pytest.approx(features * rewards * plain.value, rel=1e-7)
+    assert found.gap < 1e-7 * found.value
+
+
+def test_without_features_every_policy_is_as_good() -> None:
+    tree, psi, Theta_hat, reference = game()
+    found = pessimistic_policy(tree, 0 * psi, ConfidenceSet(Theta_hat, 1.0), reference)
+    assert found.value == found.gap == 0.0
+    assert found.policy.min() >= 0
+
+
 def test_value_falls_as_the_set_grows() -> None:
     tree, psi, Theta_hat, reference = game()
     sets = [ConfidenceSet(Theta_hat, level) for level in (0.0, 0.1, 0.5, 1.0, 2.0)]

@@ -85,7 +85,9 @@ def test_users_keep_their_first_comparisons_whatever_else_is_drawn() -> None:
         np.testing.assert_array_equal(kept.features[kept.pairs[:25]], first.features[first.pairs])
     alone = large.sample(20, seed=5, users=[2])
     np.testing.assert_array_equal(alone.labels, data.user(2).labels)
-    assert (data.user(0).labels[:20] != alone.labels).any()
+    mine, other = data.user(0), data.user(2)
+    assert (mine.pairs[:20] != other.pairs).any()  # every user sees pairs of its own
+    assert (mine.labels[:20] != other.labels).any()
     assert (large.sample(20, seed=6, users=[2]).labels != alone.labels).any()
 
 
@@ -190,7 +192,10 @@ def test_concentration_is_the_extreme_ratio_over_pairs_of_rewards() -> None:
         concentration(np.eye(2), np.diag([1.0, 0.0]))
 
 
-def test_coverage_of_nothing_is_no_rank() -> None:
+def test_coverage_counts_directions_down_to_rounding() -> None:
+    found = coverage(np.diag([1.0, 1e-9, 1e-14]))
+    assert found.rank == 2
+    assert coverage(np.diag([1.0, 1e-9])).smallest == pytest.approx(1e-9, rel=1e-6)
     assert coverage(np.zeros((2, 2))).rank == 0
 
 
