@@ -1,0 +1,351 @@
+"""P-ShareLoRA, proof of Theorem B.3 from grad f to (B.17): one user's likelihood, basis given."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from experiments.audit import Claim, Space, ball, positive, reals, whole_numbers
+from linsys.theory import preference_quadratic as at
+from linsys.theory.preference_fitted import Fitted
+
+_SIZE = (0.1, 3.0)
+
+
+def _comparing(*, psi: Any, R: Any, o: Any, **others: Any) -> SimpleNamespace:
+    return SimpleNamespace(system=at.Comparing(psi, R, o), **others)
+
+
+def _as_likely(s: Any) -> Any:
+    return s.system.f(s.w) >= s.system.f(s.diamond)
+
+
+CURVED = Space(
+    fields={
+        "psi": reals("n", 2, "D", magnitude=_SIZE),
+        "R": positive(low=0.1, high=10.0),
+        "o": whole_numbers("n", low=0, high=1),
+        "w": reals("D", magnitude=_SIZE),
+        "diamond": reals("D", magnitude=_SIZE),
+    },
+    sizes={"n": (1, 3), "D": (1, 2)},
+    view=_comparing,
+    batched=True,
+    meaning={
+        "psi": "(I x B_hat)' psi of both trajectories of each comparison",
+        "R": "of the reward R tanh(<w, psi>/R)",
+        "o": "labels",
+        "w": "a point w, or w_hat",
+        "diamond": "w_diamond",
+    },
+)
+GRAD_F = Claim(
+    id="psl.grad_f",
+    source="P-ShareLoRA, grad f above (B.6)",
+    text="grad f = mean of (Phi'(x)/Phi(x) 1(o = 0) - Phi'(-x)/Phi(-x) 1(o = 1)) times (I x "
+    "B_hat)'(grad r(tau0) - grad r(tau1)).",
+    latex=r"\nabla f=\frac1{N_p}\sum_j\Big(\frac{\Phi'(x_j)}{\Phi(x_j)}1(o_j=0)-"
+    r"\frac{\Phi'(-x_j)}{\Phi(-x_j)}1(o_j=1)\Big)(I\otimes\hat B)^\top\nabla x_j",
+    kind="identity",
+    space=CURVED,
+    measure=lambda s: (s.system.by_ratios(s.w, True)[0], s.system.gradient(s.w)),
+    expect="violated",
+    note="o = 1 means tau0 is preferred, with chance Phi(x): the two indicators are exchanged. "
+    "One comparison o = 1 at w = 0: +1/2 and not -1/2. V and V' further down have them right; "
+    "with the printed gradient the noise at the truth is not centred. Who implements the display "
+    "learns the reverse preferences. Nothing else depends on it.",
+    corrected="psl.grad_f_corrected",
+)
+GRAD_F_CORRECTED = replace(
+    GRAD_F,
+    id="psl.grad_f_corrected",
+    source="P-ShareLoRA, grad f above (B.6), corrected",
+    text="The same with 1(o = 1) in the first term and 1(o = 0) in the second one.",
+    latex=r"\nabla f=\frac1{N_p}\sum_j\Big(\frac{\Phi'(x_j)}{\Phi(x_j)}1(o_j=1)-"
+    r"\frac{\Phi'(-x_j)}{\Phi(-x_j)}1(o_j=0)\Big)(I\otimes\hat B)^\top\nabla x_j",
+    measure=lambda s: (s.system.by_ratios(s.w, False)[0], s.system.gradient(s.w)),
+    expect="holds",
+    note="",
+    corrected=None,
+    derivation="log P(o) is log Phi(x) for o = 1 and log Phi(-x) for o = 0. Compared with (o - "
+    "Phi(x)) grad x, which the sigmoid gives.",
+)
+EQ_B6 = replace(
+    GRAD_F,
+    id="psl.eq_B6",
+    source="P-ShareLoRA, equation (B.6)",
+    text="grad^2 f with the same indicators: first-order ratios times the difference of Hessians, "
+    "(Phi''Phi - Phi'^2)/Phi^2 at +-x times the squared difference of gradients.",
+    latex=r"\nabla^2f=\frac1{N_p}\sum_j\Big(\frac{\Phi'(x_j)}{\Phi(x_j)}1(o_j=0)-\dots\Big)"
+    r"\nabla^2x_j+\Big(\frac{\Phi''\Phi-\Phi'^2}{\Phi^2}(x_j)1(o_j=0)+\dots\Big)"
+    r"\nabla x_j\nabla x_j^\top",
+    measure=lambda s: (s.system.by_ratios(s.w, True)[1], s.system.hessian(s.w)),
+    note="The indicators as in psl.grad_f. For linear rewards the display is right: there is no "
+    "first term, and for the sigmoid the second one does not depend on the label. (B.9) bounds "
+    "the first term by its size, so nothing follows from it.",
+    corrected="psl.eq_B6_corrected",
+)
+EQ_B6_CORRECTED = replace(
+    EQ_B6,
+    id="psl.eq_B6_corrected",
+    source="P-ShareLoRA, equation (B.6), corrected",
+    text="The same with the indicators 1(o = 1) and 1(o = 0) exchanged.",
+    latex=EQ_B6.latex.replace("o_j=0", "o_j=1"),
+    measure=lambda s: (s.system.by_ratios(s.w, False)[1], s.system.hessian(s.w)),
+    expect="holds",
+    note="",
+    corrected=None,
+    derivation="The derivative of psl.grad_f_corrected.",
+)
+SEGMENT = Space(
+    fields={
+        "first": reals("n", magnitude=_SIZE),
+        "second": reals("n", magnitude=_SIZE),
+        "o": whole_numbers("n", low=0, high=1),
+    },
+    sizes={"n": (1, 3)},
+    batched=True,
+    meaning={
+        "first": "x_j at w_diamond, linear rewards",
+        "second": "x_j at w_hat",
+        "o": "labels",
+    },
+)
+EQ_B7 = Claim(
+    id="psl.eq_B7",
+    source="P-ShareLoRA, equation (B.7)",
+    text="f(w_hat) = f(w_diamond) + grad f(w_diamond)'d + d'grad^2 f(w) d at some w between; hence "
+    "the remainder is between the extreme values of the last term.",
+    latex=r"f(\hat w)=f(w^\diamond)+\nabla f(w^\diamond)^\top\delta+\delta^\top\nabla^2f(\bar w)"
+    r"\delta",
+    kind="lower",
+    relation=">=",
+    space=SEGMENT,
+    measure=lambda s: at.eq_B7(s.first, s.second, s.o, 1),
+    expect="violated",
+    note="Taylor's remainder has 1/2. x from 1 to 1.1: the remainder is 0.00096, the least of the "
+    "last term 0.00187. (B.9) loses a factor two, unless it is derived from the gradients at both "
+    "ends, see psl.eq_B9_linear.",
+    corrected="psl.eq_B7_corrected",
+)
+EQ_B7_CORRECTED = replace(
+    EQ_B7,
+    id="psl.eq_B7_corrected",
+    source="P-ShareLoRA, equation (B.7), corrected",
+    text="The same with d'grad^2 f(w) d / 2.",
+    latex=r"f(\hat w)=f(w^\diamond)+\nabla f(w^\diamond)^\top\delta+\tfrac12\delta^\top\nabla^2"
+    r"f(\bar w)\delta",
+    measure=lambda s: at.eq_B7(s.first, s.second, s.o, 1 / (2 + 0 * s.first[:, 0])),
+    expect="holds",
+    note="Attained in the limit of short segments.",
+    corrected=None,
+    derivation="Taylor's theorem with Lagrange's remainder.",
+)
+
+
+def _steps(s: Any) -> tuple[Any, Any]:
+    """The one difference of gradients at both points."""
+    return s.system.steps(s.w)[:, 0, 0], s.system.steps(s.diamond)[:, 0, 0]
+
+
+EQ_B8 = Claim(
+    id="psl.eq_B8",
+    source="P-ShareLoRA, (B.8)",
+    text="c1 > 0 with c1 Sigma_diamond <= Sigma(w) for all ||w|| <= B. For one parameter and one "
+    "comparison: x'(w) never is zero on the ball, so that it keeps its sign.",
+    latex=r"c_1\Sigma^\diamond_i\preceq\Sigma_i(w),\ c_1>0\ \Rightarrow\ x'(w)x'(w^\diamond)\ge0",
+    kind="lower",
+    relation=">=",
+    space=replace(CURVED, sizes={"n": (1, 1), "D": (1, 1)}),
+    measure=lambda s: (_steps(s)[0] * _steps(s)[1], 0 * s.w[:, 0]),
+    expect="violated",
+    note="Rewards tanh(w psi) at psi = 1 and 2: x' = -1 at w = 0 and 0.14 at w = 1, so that it "
+    "is zero in between and no c1 > 0 exists; with w_diamond there, no c1' < infinity. Nothing in "
+    "Assumption 1 prevents it. Linear rewards have c1 = c1' = 1.",
+    corrected="psl.eq_B8_corrected",
+)
+EQ_B8_CORRECTED = Claim(
+    id="psl.eq_B8_corrected",
+    source="P-ShareLoRA, (B.8), corrected",
+    text="The norms of Sigma(w) and of Sigma_diamond differ by at most 2 L2 ||w - w_diamond|| "
+    "||u||. So c1 = (1 - s)^2, c1' = (1 + s)^2 if s = 4 L2 B / sqrt(lambda_min(Sigma_diamond)) "
+    "is below one.",
+    latex=r"\big|\|u\|_{\Sigma(w)}-\|u\|_{\Sigma^\diamond}\big|\le2L_2\|w-w^\diamond\|\|u\|",
+    kind="upper",
+    space=replace(
+        CURVED,
+        fields={**CURVED.fields, "u": reals("D", magnitude=_SIZE)},
+        meaning={**CURVED.meaning, "u": "any direction"},
+    ),
+    measure=lambda s: at.eq_B8(s.system, s.u, s.w, s.diamond),
+    derivation="Each grad r is L2-Lipschitz, so u'(steps) moves by at most 2 L2 ||w - w_diamond|| "
+    "||u|| in every comparison; the norms are root mean squares of it.",
+)
+FITTED = Space(
+    fields={
+        "a": reals("n", magnitude=_SIZE),
+        "y": reals("n", "q", magnitude=_SIZE),
+        "o": whole_numbers("n", low=0, high=1),
+        "radius": positive(low=0.1, high=10.0),
+        "share": ball("D"),
+        "shift": positive(low=1e-4, high=10.0),
+    },
+    sizes={"n": (1, 3), "q": (1, 1), "D": (2, 2)},
+    view=lambda *, shift, **parts: SimpleNamespace(user=Fitted(**parts), shift=shift),
+    batched=True,
+    meaning={
+        "a": "features along w_hat",
+        "y": "features across it, before the gradient there is made zero across",
+        "o": "labels",
+        "radius": "B, of the ball over which w_hat maximises f",
+        "share": "w_diamond / B",
+        "shift": "lambda",
+    },
+)
+EQ_B9 = Claim(
+    id="psl.eq_B9",
+    source="P-ShareLoRA, equation (B.9)",
+    text="c1 c2 ||d||^2_Sigma - c3 L2 ||d||^2 <= grad f(w_diamond)'(w_diamond - w_hat); linear "
+    "rewards (c1 = 1, L2 = 0), w_hat the maximiser of f over the ball.",
+    latex=r"c_1c_2\|\hat w-w^\diamond\|^2_{\Sigma^\diamond}-c_3L_2\|\hat w-w^\diamond\|^2\le"
+    r"\nabla f(w^\diamond)^\top(w^\diamond-\hat w)",
+    kind="upper",
+    space=FITTED,
+    measure=lambda s: s.user.eq_B9(-1),
+    expect="violated",
+    note="A sign: f(w_hat) >= f(w_diamond) and (B.7) give grad f(w_diamond)'(w_hat - w_diamond) on "
+    "the right. f is concave for linear rewards, so the printed right side never is positive. One "
+    "comparison o = 1, x = 1, w_diamond = 0, B = 1: 0.197 against -1/2. (B.11) takes its absolute "
+    "value and repairs the sign. The bend term needs 2 L2 (two trajectories), and (B.7)'s 1/2.",
+    corrected="psl.eq_B9_corrected",
+)
+EQ_B9_CORRECTED = Claim(
+    id="psl.eq_B9_corrected",
+    source="P-ShareLoRA, equation (B.9), corrected",
+    text="(c2/2) (||d||_Sigma - 2 L2 ||d||^2)_+^2 - c3 L2 ||d||^2 <= grad f(w_diamond)'(w_hat - "
+    "w_diamond) for every w_hat with f(w_hat) >= f(w_diamond).",
+    latex=r"\frac{c_2}2(\|\delta\|_{\Sigma^\diamond}-2L_2\|\delta\|^2)_+^2-c_3L_2\|\delta\|^2\le"
+    r"\nabla f(w^\diamond)^\top(\hat w-w^\diamond)",
+    kind="upper",
+    space=replace(
+        CURVED,
+        given={"f(w_hat) >= f(w_diamond)": _as_likely},
+    ),
+    measure=lambda s: at.eq_B9(
+        s.system, s.w, s.diamond, np.sqrt(np.maximum((s.w**2).sum(-1), (s.diamond**2).sum(-1)))
+    ),
+    note="Empty unless the bend is small beside the curvature: L2 ||d||^2 against ||d||_Sigma.",
+    derivation="0 <= grad f'd + d'grad^2 f(w) d/2. The Hessian's first term is at most 2 c3 L2 "
+    "||d||^2, its second one at most -c2 ||d||^2_Sigma(w), where psl.eq_B8_corrected applies.",
+)
+EQ_B9_LINEAR = replace(
+    EQ_B9,
+    id="psl.eq_B9_linear",
+    source="P-ShareLoRA, equation (B.9), for linear rewards",
+    text="c2 ||w_hat - w_diamond||^2_Sigma <= grad f(w_diamond)'(w_hat - w_diamond) for the "
+    "maximiser w_hat over the ball, inside of it or on its boundary.",
+    latex=r"c_2\|\hat w-w^\diamond\|^2_\Sigma\le\nabla f(w^\diamond)^\top(\hat w-w^\diamond)",
+    measure=lambda s: s.user.eq_B9(1),
+    expect="holds",
+    note="With factor one, although (B.7) lacks 1/2.",
+    corrected=None,
+    derivation="(grad f(w_diamond) - grad f(w_hat))'d >= c2 ||d||^2_Sigma, and grad f(w_hat)'d >= "
+    "0 because w_hat maximises f over a convex set that holds w_diamond.",
+)
+EQ_B10 = Claim(
+    id="psl.eq_B10",
+    source="P-ShareLoRA, equation (B.10)",
+    text="||w_hat - w_diamond||^2 <= (2/L2') grad f(w_diamond)'(w_diamond - w_hat) from smoothness "
+    "L2' of f and f(w_hat) >= f(w_diamond); linear rewards.",
+    latex=r"\|\hat w-w^\diamond\|^2\le\frac2{L_2'}\nabla f(w^\diamond)^\top(w^\diamond-\hat w)",
+    kind="upper",
+    space=FITTED,
+    measure=lambda s: s.user.eq_B10(),
+    expect="violated",
+    main=True,
+    note="The inequality is turned round: 0 <= grad f'd + L2'||d||^2/2 says that (2/L2') grad "
+    "f'(-d) is at most ||d||^2. The printed right side is not positive where f is concave, so "
+    "that (B.10) says w_hat = w_diamond. No smoothness bounds ||d||: features that do not span "
+    "leave w_hat undetermined. It takes curvature, lambda_min(Sigma) > 0, which nothing in the "
+    "paper's assumptions gives. (B.10) carries the step to (B.11) and all of Step 2 wherever L2 > "
+    "0: for non-linear rewards Theorem B.3 has no proof, for linear ones (B.11) holds without it.",
+    corrected="psl.eq_B10_corrected",
+)
+EQ_B10_CORRECTED = replace(
+    EQ_B10,
+    id="psl.eq_B10_corrected",
+    source="P-ShareLoRA, equation (B.10), corrected",
+    text="c2 lambda_min(Sigma) ||w_hat - w_diamond||^2 <= grad f(w_diamond)'(w_hat - w_diamond); "
+    "linear rewards, w_hat the maximiser over the ball.",
+    latex=r"c_2\lambda_{\min}(\Sigma)\|\hat w-w^\diamond\|^2\le\nabla f(w^\diamond)^\top(\hat w"
+    r"-w^\diamond)",
+    measure=lambda s: s.user.eq_B10_corrected(),
+    expect="holds",
+    main=False,
+    note="",
+    corrected=None,
+    derivation="psl.eq_B9_linear.",
+)
+
+
+def _one_sided(*, psi: Any, **others: Any) -> SimpleNamespace:
+    """Second trajectories without reward."""
+    return _comparing(psi=np.concatenate([psi, 0 * psi], axis=2), **others)
+
+
+EQ_B11 = Claim(
+    id="psl.eq_B11",
+    source="P-ShareLoRA, equation (B.11)",
+    text="c1 c2 ||d||^2_Sigma <= (1 + 2 c3 L2/L2') ||grad f(w_diamond)|| ||d|| in dual norms of "
+    "Sigma + lambda I; w_hat with f(w_hat) >= f(w_diamond). Here for rewards R tanh, one "
+    "parameter, lambda = 0 and L2' = L1^2/4 + c3 L2, with which f is smooth.",
+    latex=r"c_1c_2\|\delta\|^2_{\Sigma^\diamond}\le\Big(1+\frac{2c_3L_2}{L_2'}\Big)\|\nabla "
+    r"f(w^\diamond)\|_{(\Sigma^\diamond+\lambda I)^{-1}}\|\delta\|_{\Sigma^\diamond+\lambda I}",
+    kind="upper",
+    space=Space(
+        fields={
+            "psi": reals("n", 1, 1, magnitude=_SIZE),
+            "R": positive(low=0.1, high=10.0),
+            "o": whole_numbers("n", low=0, high=1),
+            "w": reals(1, magnitude=_SIZE),
+            "diamond": reals(1, magnitude=_SIZE),
+        },
+        sizes={"n": (1, 2)},
+        view=_one_sided,
+        given={"f(w_hat) >= f(w_diamond)": _as_likely},
+        batched=True,
+        meaning={
+            "psi": "features of the first trajectory; the second one has reward zero",
+            "R": "of the reward R tanh(w psi/R)",
+            "o": "labels",
+            "w": "w_hat",
+            "diamond": "w_diamond",
+        },
+    ),
+    measure=lambda s: at.eq_B11(s.system, s.w, s.diamond),
+    expect="violated",
+    main=True,
+    note="f has other stationary points than w_hat: there the right side is zero. Two comparisons, "
+    "psi = 2 with o = 1 and psi = 1 with o = 0, R = 1: f has its maximum at w = 0.30 and a minimum "
+    "at w_diamond = -0.87. The proof's smoothness step would exclude it (psl.eq_B10). For "
+    "non-linear rewards it takes a w_hat near w_diamond to begin with. For linear rewards (B.11) "
+    "holds, with factor one.",
+    corrected="psl.eq_B11_corrected",
+)
+
+
+EQ_B11_CORRECTED = replace(
+    EQ_B9_LINEAR,
+    id="psl.eq_B11_corrected",
+    source="P-ShareLoRA, equation (B.11), corrected",
+    text="c2 ||d||^2_Sigma <= ||grad f(w_diamond)|| ||d|| in dual norms of Sigma + lambda I; "
+    "linear rewards, w_hat the maximiser over the ball.",
+    latex=r"c_2\|\delta\|^2_\Sigma\le\|\nabla f(w^\diamond)\|_{(\Sigma+\lambda I)^{-1}}"
+    r"\|\delta\|_{\Sigma+\lambda I}",
+    measure=lambda s: s.user.eq_B11(s.shift),
+    note="",
+    derivation="psl.eq_B9_linear and the inequality of Cauchy and Schwarz.",
+)
