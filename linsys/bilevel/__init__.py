@@ -8,9 +8,14 @@
 :mod:`linsys.bilevel.oracle`        gradients and products of both losses, as algorithms see them
 :mod:`linsys.bilevel.inner`         D steps of fine-tuning with their path, and the exact optimum
 :mod:`linsys.bilevel.hypergradient` derivatives of the outer loss through the inner steps
+:mod:`linsys.bilevel.meta`          Algorithms 1 and 2: learn a reward over domains, then use it
+:mod:`linsys.bilevel.metrics`       PL accuracy, win rates, rewards and L(phi), exactly
+:mod:`linsys.bilevel.baselines`     SFT, reward models, DPO, HPL
+:mod:`linsys.bilevel.policy_gradient` RLHF, by exact policy gradients or by PPO
 ==================================  ==============================================================
 """
 
+from linsys.bilevel.baselines import dpo, hpl, reward_mle, sft
 from linsys.bilevel.domains import (
     Domain,
     Preferences,
@@ -26,33 +31,65 @@ from linsys.bilevel.hypergradient import (
     unrolled,
 )
 from linsys.bilevel.inner import Path, descend, optimum
+from linsys.bilevel.meta import Adapted, MetaTraining, Report, State, meta_test
+from linsys.bilevel.metrics import (
+    MetaLoss,
+    answer_law,
+    expected_reward,
+    meta_loss,
+    pl_accuracy,
+    policy_kl,
+    target,
+    win_rate,
+)
 from linsys.bilevel.oracle import DomainOracle, Oracle
 from linsys.bilevel.policies import ExponentialPolicy, PolicyConstants
+from linsys.bilevel.policy_gradient import policy_gradient, ppo, rlhf
 from linsys.bilevel.rewards import LinearReward, Reward, RewardConstants, TanhReward
 from linsys.bilevel.synthetic import MetaDistribution, meta_distribution
 
 __all__ = [
+    "Adapted",
     "Domain",
     "DomainOracle",
     "ExponentialPolicy",
     "LinearReward",
     "MetaDistribution",
+    "MetaLoss",
+    "MetaTraining",
     "Oracle",
     "Path",
     "PolicyConstants",
     "Preferences",
+    "Report",
     "Reward",
     "RewardConstants",
+    "State",
     "TanhReward",
     "adjoint",
+    "answer_law",
     "bradley_terry",
     "descend",
+    "dpo",
+    "expected_reward",
     "first_order",
+    "hpl",
     "implicit",
     "meta_distribution",
+    "meta_loss",
+    "meta_test",
     "optimum",
     "optimum_sensitivity",
     "path_sensitivity",
+    "pl_accuracy",
+    "policy_gradient",
+    "policy_kl",
+    "ppo",
+    "reward_mle",
+    "rlhf",
     "sampled_preferences",
+    "sft",
+    "target",
     "unrolled",
+    "win_rate",
 ]

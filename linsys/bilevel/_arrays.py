@@ -9,7 +9,7 @@ from array_api_compat import array_namespace, device
 
 from linsys._validate import Array, InputError
 
-__all__ = ["finite", "pad", "projected", "table", "vector"]
+__all__ = ["finite", "pad", "projected", "sigmoid", "table", "vector"]
 
 
 def table(owner: Any, name: str, reference: Any) -> Any:
@@ -77,3 +77,13 @@ def projected(theta: Any, radius: float | None) -> tuple[Any, float]:
     if not norm > radius:
         return theta, 1.0
     return theta * (radius / norm), radius / norm
+
+
+def sigmoid(u: Array) -> Array:
+    """1 / (1 + exp(-u)) without overflow, to a few roundings for u < 0 too.
+
+    >>> float(sigmoid(np.array(-1000.0)))
+    0.0
+    """
+    small = np.exp(-np.abs(u))
+    return np.asarray(np.where(u < 0, small, 1.0) / (1.0 + small))

@@ -27,7 +27,7 @@ from linsys._validate import (
     shown,
     whole,
 )
-from linsys.bilevel._arrays import pad
+from linsys.bilevel._arrays import pad, sigmoid
 from linsys.bilevel.policies import ExponentialPolicy
 from linsys.bilevel.rewards import Reward
 
@@ -240,7 +240,7 @@ def bradley_terry(prompts: ArrayLike, mu_hat: ArrayLike, truth: ArrayLike) -> Pr
             "`mu_hat` must give two answers to every prompt, for pairs of them; "
             f"found one at prompt {int(mu.max(axis=1).argmax())}"
         )
-    wins = 1.0 / (1.0 + np.exp(r[:, None, :] - r[:, :, None]))
+    wins = sigmoid(r[:, :, None] - r[:, None, :])
     joint = (weights / twice)[:, None, None] * 2.0 * mu[:, :, None] * mu[:, None, :] * wins
     joint *= 1.0 - np.eye(mu.shape[1])
     x, y, y_other = np.nonzero(joint)

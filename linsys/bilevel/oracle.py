@@ -63,8 +63,8 @@ class Oracle(Protocol):
     def draw_outer(self, k: int) -> Any:
         """z_k, or None where steps are exact."""
 
-    def stable_step(self, phi: Any, z: Any) -> float:
-        """A step size below which gradient descent on l_FT cannot diverge; infinite if unknown."""
+    def stable_step(self, phi: Any) -> float:
+        """A step size below which exact descent on L_FT cannot diverge; infinite if unknown."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -175,11 +175,11 @@ class DomainOracle:
         wrong = xp.where(u > 0, small, xp.ones_like(u)) / (1.0 + small)  # sigma(-u)
         return xp.zeros_like(phi), -(weights * wrong) @ contrasts
 
-    def stable_step(self, phi: Any, z: Any) -> float:
-        """2 over the largest smoothness of the loss, whatever theta is; z as in the other methods.
+    def stable_step(self, phi: Any) -> float:
+        """2 over the smoothness of L_FT, whatever theta is: exact steps below decrease the loss.
 
         The Hessian of L_FT is sum_x Z(x) Cov(psi(x, .)), and a covariance is at most Delta_x^2 / 4
-        (see :mod:`linsys.bilevel.policies`). For samples, the most that any sample has.
+        (see :mod:`linsys.bilevel.policies`).
 
         Raises:
             InputError: exp(r / beta) overflows.
@@ -190,12 +190,8 @@ class DomainOracle:
                 "`beta` must keep exp(r / beta) in the range of doubles; found "
                 f"r up to {r.max():g} and beta = {self.beta:g}"
             )
-        weights = np.where(self.domain.law > 0.0, np.exp(r / self.beta), 0.0)
-        quarter = self.domain.policy.diameters**2 / 4.0
-        if z is None:
-            smooth = float((self.domain.law * weights).sum(axis=-1) @ quarter)
-        else:
-            smooth = float((weights * quarter[:, None]).max())
+        Z = (self.domain.law * np.exp(r / self.beta)).sum(axis=-1)
+        smooth = float(Z @ self.domain.policy.diameters**2) / 4.0
         return 2.0 / smooth if smooth > 0.0 else math.inf
 
     @cached_property

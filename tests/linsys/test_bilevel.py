@@ -347,7 +347,7 @@ def domain_with(**changes: Any) -> Domain:
         (lambda: DomainOracle(domain=domain_with(), beta=np.nan), r"`beta` must be .*found nan"),
         (lambda: DomainOracle(domain=domain_with(), beta=1.0, inner_batch=0), "`inner_batch` must"),
         (
-            lambda: DomainOracle(domain=domain_with(), beta=1e-9).stable_step(np.ones(1), None),
+            lambda: DomainOracle(domain=domain_with(), beta=1e-9).stable_step(np.ones(1)),
             r"`beta` must keep exp\(r / beta\) in the range",
         ),
         (

@@ -253,8 +253,7 @@ def test_memory_is_the_path_and_nothing_that_grows_beside_it():
 @pytest.mark.parametrize("batch", [None, 1])
 def test_below_the_stable_step_nothing_is_refused_and_far_beyond_everything_is(batch):
     oracle, (phi, theta) = oracle_of("linear", batch), start("linear")
-    z = oracle.draw_inner(0, 0)
-    limit = oracle.stable_step(phi, z)
+    limit = oracle.stable_step(phi)
     descend(oracle, phi, theta, alpha=0.999 * limit, D=50)
     with pytest.raises(InputError) as caught:
         descend(oracle, phi, theta, alpha=300 * limit, D=50)
@@ -263,17 +262,11 @@ def test_below_the_stable_step_nothing_is_refused_and_far_beyond_everything_is(b
 
 
 def test_the_stable_step_bounds_every_hessian_and_is_attained_by_two_answers():
-    oracle, rng = oracle_of("tanh", 1), np.random.default_rng(2)
+    oracle, rng = oracle_of("tanh", None), np.random.default_rng(2)
     phi = start("tanh")[0]
-    exact, sampled = oracle.stable_step(phi, None), oracle.stable_step(phi, oracle.draw_inner(0, 0))
-    largest = [0.0, 0.0]
-    for _ in range(50):
-        theta = 2 * rng.standard_normal(3)
-        for i, z in enumerate([None, oracle.draw_inner(1, int(rng.integers(100)))]):
-            hessian = oracle.inner_hessian(phi, theta, z)
-            largest[i] = max(largest[i], np.linalg.eigvalsh(hessian)[-1])
-    assert largest[0] <= 2 / exact
-    assert largest[1] <= 2 / sampled
+    for _ in range(100):
+        hessian = oracle.inner_hessian(phi, 2 * rng.standard_normal(3))
+        assert np.linalg.eigvalsh(hessian)[-1] <= 2 / oracle.stable_step(phi)
     policy = ExponentialPolicy([[[0.0], [1.0]]], [[0.0, 0.0]])
     tight = DomainOracle(
         domain=Domain(
@@ -286,7 +279,7 @@ def test_the_stable_step_bounds_every_hessian_and_is_attained_by_two_answers():
         beta=1.0,
     )
     hessian = tight.inner_hessian(np.zeros(1), np.zeros(1)).item()
-    assert abs(2 / tight.stable_step(np.zeros(1), None) - hessian) < 1e-15
+    assert abs(2 / tight.stable_step(np.zeros(1)) - hessian) < 1e-15
 
 
 class Quadratic:
@@ -301,7 +294,7 @@ class Quadratic:
     def draw_inner(self, k: int, t: int) -> Any:
         return None
 
-    def stable_step(self, phi: Any, z: Any) -> float:
+    def stable_step(self, phi: Any) -> float:
         return 2.0
 
 

@@ -1,0 +1,258 @@
+"""Algorithms 1 and 2 of OOD-PL: learn a reward over domains, then fine-tune a policy with it.
+
+*Problem* (11), (12). L(phi) = E_T L_PL^T(theta_*^T(phi)), with theta_*^T(phi) the minimiser of the
+fine-tuning loss (10) of domain T. Equation (12) prints the preference loss for the inner one.
+
+*Algorithm 1.* In round k a domain T is drawn, the policy restarts from theta_0 and makes D steps of
+size alpha on the fine-tuning loss, and phi moves by eta against the derivative of the preference
+loss through these steps. The paper's loops run to K and D inclusive, its analysis and ours make K
+rounds of D steps.
+
+*Algorithm 2.* A policy is fine-tuned on a new domain with the reward learned.
+
+*Guarantee.* Theorem 1, with constants that do not hold as printed; see the claims on this paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from array_api_compat import array_namespace
+
+from linsys._validate import InputError, choice, flag, number, whole
+from linsys.bilevel._arrays import finite, projected
+from linsys.bilevel.domains import TASK, Domain, uniforms
+from linsys.bilevel.hypergradient import adjoint, first_order, implicit, unrolled
+from linsys.bilevel.inner import Path, descend
+from linsys.bilevel.oracle import DomainOracle, Oracle
+
+__all__ = ["Adapted", "MetaTraining", "Report", "State", "meta_test"]
+
+
+def _implicit(oracle: Oracle, phi: Any, path: Path, z: Any) -> Any:
+    """The implicit derivative where the loop ended, as if that were the optimum."""
+    return implicit(oracle, phi, path.theta[-1, :], z)
+
+
+#: Derivatives of the outer loss that a round can follow.
+WAYS = {
+    "adjoint": adjoint,
+    "unrolled": unrolled,
+    "first_order": first_order,
+    "implicit": _implicit,
+}
+
+
+class State(NamedTuple):
+    """What training carries from round to round.
+
+    phi: the reward, shape (q,). k: rounds made. theta_0: where inner loops start, shape (p,).
+    oracles: of the training domains.
+    """
+
+    phi: Any
+    k: int
+    theta_0: Any
+    oracles: tuple[DomainOracle, ...]
+
+
+class Report(NamedTuple):
+    """What happened in a round.
+
+    tasks: numbers of the domains. thetas: theta_{k,D} of each, shape (p,). hypergradient: what phi
+    moved along, shape (q,).
+    """
+
+    tasks: tuple[int, ...]
+    thetas: tuple[Any, ...]
+    hypergradient: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetaTraining:
+    """Algorithm 1.
+
+    Args:
+        alpha: inner step size.
+        beta: factor of the reward in (10).
+        D: inner steps.
+        eta: outer step size.
+        K: rounds of :meth:`run`.
+        inner_batch: samples of an inner step; the exact expectation with None.
+        outer_batch: pairs of an outer step; the exact expectation with None.
+        every_task: all domains in every round, their mean, in the place of a sampled one.
+        way: the derivative: "adjoint" or "unrolled" (the same numbers), "first_order", "implicit".
+        theta_radius: of a ball that inner steps are projected on.
+        phi_radius: of a ball that outer steps are projected on.
+        seed: of domains and samples; those of round k are functions of (seed, k) alone.
+
+    >>> import numpy as np
+    >>> from linsys.bilevel import meta_distribution
+    >>> domains = meta_distribution(0).train
+    >>> training = MetaTraining(alpha=0.1, beta=2.0, D=20, eta=0.5, K=5)
+    >>> state = training.init(domains, phi_0=np.zeros(4), theta_0=np.zeros(4))
+    >>> state, report = training.round(state)
+    >>> state.k, len(report.tasks)
+    (1, 1)
+    >>> training.run(state)[-1].k
+    6
+    """
+
+    alpha: float
+    beta: float
+    D: int
+    eta: float
+    K: int
+    inner_batch: int | None = 1
+    outer_batch: int | None = 1
+    every_task: bool = False
+    way: str = "adjoint"
+    theta_radius: float | None = None
+    phi_radius: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for label in ("alpha", "beta", "eta"):
+            number(label, getattr(self, label), low=0.0, low_open=True)
+        whole("D", self.D, low=1)
+        whole("K", self.K, low=1)
+        for label in ("theta_radius", "phi_radius"):
+            if (radius := getattr(self, label)) is not None:
+                number(label, radius, low=0.0, low_open=True)
+        flag("every_task", self.every_task)
+        choice("way", self.way, tuple(WAYS))
+
+    def init(self, domains: Sequence[Domain], phi_0: Any, theta_0: Any) -> State:
+        """The state before the first round.
+
+        Raises:
+            InputError: no domain, one without pairs, NaN, parameters that do not fit.
+        """
+        if not domains:
+            raise InputError("`domains` must hold at least one domain; found none")
+        finite("phi_0", phi_0)
+        finite("theta_0", theta_0)
+        oracles = tuple(
+            DomainOracle(
+                domain=domain,
+                beta=self.beta,
+                inner_batch=self.inner_batch,
+                outer_batch=self.outer_batch,
+                seed=self.seed,
+            )
+            for domain in domains
+        )
+        for oracle in oracles:
+            oracle.outer_grads(phi_0, theta_0, None)  # refuses a domain that does not fit
+        return State(phi_0, 0, theta_0, oracles)
+
+    def round(self, state: State) -> tuple[State, Report]:
+        """One outer step.
+
+        Raises:
+            InputError: an inner loop or the reward diverges.
+        """
+        tasks = self.tasks(state)
+        found = [self.hypergradient(state, task) for task in tasks]
+        mean = sum(gradient for gradient, _ in found) / len(found)
+        phi, _ = projected(state.phi - self.eta * mean, self.phi_radius)
+        if not bool(array_namespace(phi).all(array_namespace(phi).isfinite(phi))):
+            raise InputError(
+                f"the reward must stay finite; found an overflow in round {state.k}: "
+                f"lower `eta`, found {self.eta:g}"
+            )
+        report = Report(tasks, tuple(theta for _, theta in found), mean)
+        return state._replace(phi=phi, k=state.k + 1), report
+
+    def run(self, state: State) -> list[State]:
+        """The states before, between and after K rounds, K + 1 of them."""
+        return list(self.states(state))
+
+    def states(self, state: State) -> Iterator[State]:
+        """The same one by one."""
+        yield state
+        for _ in range(self.K):
+            state, _ = self.round(state)
+            yield state
+
+    def tasks(self, state: State) -> tuple[int, ...]:
+        """Numbers of the domains of the coming round."""
+        count = len(state.oracles)
+        if self.every_task:
+            return tuple(range(count))
+        return (int(uniforms(self.seed, TASK, state.k, 0, 1, 1)[0, 0] * count),)
+
+    def hypergradient(self, state: State, task: int) -> tuple[Any, Any]:
+        """The derivative (q,) of the preference loss of a domain in this round, and theta_{k,D}."""
+        oracle = state.oracles[task]
+        path = descend(
+            oracle,
+            state.phi,
+            state.theta_0,
+            alpha=self.alpha,
+            D=self.D,
+            k=state.k,
+            radius=self.theta_radius,
+        )
+        gradient = WAYS[self.way](oracle, state.phi, path, oracle.draw_outer(state.k))
+        return gradient, path.theta[-1, :]
+
+
+class Adapted(NamedTuple):
+    """The policy after Algorithm 2, its steps, and the norm of the expected gradient there."""
+
+    theta: Any
+    steps: int
+    gradient_norm: float
+
+
+#: Steps of Algorithm 2 between two looks at the expected gradient.
+_BLOCK = 100
+
+
+def meta_test(
+    oracle: DomainOracle,
+    phi: Any,
+    theta_0: Any,
+    *,
+    alpha: float,
+    steps: int = 10_000,
+    tolerance: float = 1e-10,
+    radius: float | None = None,
+) -> Adapted:
+    """Algorithm 2: fine-tune a policy on a domain with the reward phi; it needs no preferences.
+
+    Every hundred steps it looks at the gradient of the expected loss, and stops at ``tolerance`` or
+    after ``steps``. Where it converges it ends at :func:`linsys.bilevel.inner.optimum`.
+
+    Args:
+        oracle: of the domain; its ``inner_batch`` decides between exact and stochastic steps.
+        phi: the reward.
+        theta_0: where the policy starts.
+        alpha: the step size.
+        steps: at most so many.
+        tolerance: of the norm of the expected gradient.
+        radius: of a ball that steps are projected on.
+
+    Raises:
+        InputError: a loop that diverges.
+
+    >>> import numpy as np
+    >>> from linsys.bilevel import meta_distribution
+    >>> oracle = DomainOracle(domain=meta_distribution(0).held_out[0], beta=2.0)
+    >>> adapted = meta_test(oracle, np.zeros(4), np.zeros(4), alpha=0.3, tolerance=1e-8)
+    >>> adapted.steps, adapted.gradient_norm < 1e-8
+    (300, True)
+    """
+    whole("steps", steps, low=1)
+    number("tolerance", tolerance, low=0.0)
+    xp, theta, done = array_namespace(theta_0), theta_0, 0
+    while True:
+        D = min(_BLOCK, steps - done)
+        path = descend(oracle, phi, theta, alpha=alpha, D=D, k=done // _BLOCK, radius=radius)
+        theta, done = path.theta[-1, :], done + D
+        norm = float(xp.linalg.vector_norm(oracle.inner_grad(phi, theta, None)))
+        if norm <= tolerance or done == steps:
+            return Adapted(theta, done, norm)
