@@ -29,13 +29,15 @@ from lora_bridge._targets import find_targets, shape_of
 
 __all__ = ["AdapterBank", "Batch", "Loss"]
 
-#: Tensors with leading axes (clients, samples): the model's inputs, and what the loss needs.
+#: Tensors with leading axes (clients, samples): the model's inputs, and what the loss needs. A
+#: sample of several sequences, such as a pair, has inputs (clients, samples, sequences, tokens).
 Batch = Mapping[str, Tensor]
-#: (the model's output, the batch with leading axis clients x samples) to a loss of every sample:
-#: shape (clients x samples,), or (clients x samples, M) for M objectives.
+#: (the model's output, the batch) to a loss of every sample: shape (clients x samples,), or
+#: (clients x samples, M) for M objectives. Clients and samples, and the sequences of inputs, are
+#: one axis then.
 Loss = Callable[[Any, Batch], Tensor]
 #: What of a batch the model sees.
-INPUTS = ("input_ids", "attention_mask", "token_type_ids", "position_ids", "inputs_embeds")
+INPUTS = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,8 +300,12 @@ def _by_client(value: Tensor, N: int) -> Tensor:
 
 
 def _flat(batch: Batch) -> dict[str, Tensor]:
-    """Clients and samples as one axis."""
-    return {name: _merge(value) for name, value in batch.items()}
+    """Clients, samples and the sequences of the model's inputs as one axis."""
+    lead = batch["input_ids"].ndim - 1 if "input_ids" in batch else 2
+    return {
+        name: value.flatten(0, lead - 1) if name in INPUTS else _merge(value)
+        for name, value in batch.items()
+    }
 
 
 def _inputs(batch: Batch) -> dict[str, Tensor]:

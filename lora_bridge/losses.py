@@ -1,0 +1,81 @@
+"""Losses of a model's output on a batch, one value per sample: see ``Loss`` of the bank.
+
+They are computed from logits in the precision of the model: transformers' own ``loss`` is always
+single precision.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from lora_bridge.bank import Batch
+
+__all__ = [
+    "answer_loss",
+    "choice_error",
+    "class_loss",
+    "log_likelihood",
+    "policy_preference_loss",
+    "reward_error",
+    "reward_preference_loss",
+    "soft_class_loss",
+]
+
+
+def log_likelihood(output: Any, batch: Batch, normalized: bool = False) -> Tensor:
+    """log pi(target | prompt) of every sequence; divided by the target's tokens if asked.
+
+    Needs ``target_mask`` of :mod:`lora_bridge.tokens`.
+    """
+    ids = batch["input_ids"][:, 1:]
+    mask = batch["target_mask"].reshape(batch["input_ids"].shape)[:, 1:].to(output.logits.dtype)
+    losses = functional.cross_entropy(output.logits[:, :-1].mT, ids, reduction="none")
+    total = -(losses * mask).sum(-1)
+    return total / mask.sum(-1) if normalized else total
+
+
+def answer_loss(output: Any, batch: Batch) -> Tensor:
+    """Mean cross-entropy of the target's tokens."""
+    return -log_likelihood(output, batch, normalized=True)
+
+
+def choice_error(output: Any, batch: Batch) -> Tensor:
+    """1 where the likeliest choice, per token, is not the right one; of ``encode_choices``."""
+    likelihood = log_likelihood(output, batch, normalized=True)
+    chosen = likelihood.reshape(len(batch["answer"]), -1).argmax(-1)
+    return (chosen != batch["answer"]).to(likelihood.dtype)
+
+
+def class_loss(output: Any, batch: Batch) -> Tensor:
+    """Cross-entropy of ``label``."""
+    return functional.cross_entropy(output.logits, batch["label"], reduction="none")
+
+
+def soft_class_loss(output: Any, batch: Batch) -> Tensor:
+    """Cross-entropy of the probabilities ``label_probabilities`` (samples, classes)."""
+    return functional.cross_entropy(output.logits, batch["label_probabilities"], reduction="none")
+
+
+def reward_preference_loss(output: Any, batch: Batch) -> Tensor:
+    """-log sigmoid(r(chosen) - r(rejected)) of a reward model, on ``encode_pairs``."""
+    return -functional.logsigmoid(_margin(output.logits[:, 0]))
+
+
+def reward_error(output: Any, batch: Batch) -> Tensor:
+    """1 where the rejected answer has the larger reward, 1/2 where both have the same."""
+    margin = _margin(output.logits[:, 0])
+    return (1 - torch.sign(margin)) / 2
+
+
+def policy_preference_loss(output: Any, batch: Batch) -> Tensor:
+    """-log sigmoid(log pi(chosen) - log pi(rejected)) of a language model, (7) of OOD-PL."""
+    return -functional.logsigmoid(_margin(log_likelihood(output, batch)))
+
+
+def _margin(values: Tensor) -> Tensor:
+    """First minus second of every pair: sequences alternate."""
+    return values[0::2] - values[1::2]

@@ -1,0 +1,104 @@
+"""Who has which samples: by domain, by user, evenly, or by Dirichlet-distributed shares."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from linsys._validate import InputError, number, whole
+
+__all__ = ["by_key", "dirichlet", "evenly", "hold_out"]
+
+_Item = TypeVar("_Item")
+
+
+def by_key(items: Sequence[_Item], key: Callable[[_Item], str]) -> dict[str, list[_Item]]:
+    """The items of every value of a key such as the domain or the user, values in order.
+
+    Raises:
+        InputError: an item without a value.
+
+    >>> by_key(["ab", "c", "de"], lambda text: str(len(text)))
+    {'1': ['c'], '2': ['ab', 'de']}
+    """
+    groups: dict[str, list[_Item]] = defaultdict(list)
+    for item in items:
+        groups[key(item)].append(item)
+    if "" in groups:
+        raise InputError(f"every sample must have the key; found {len(groups[''])} without")
+    return dict(sorted(groups.items()))
+
+
+def evenly(items: Sequence[_Item], clients: int, seed: int = 0) -> list[list[_Item]]:
+    """The items shuffled and dealt to clients, whose sizes differ by one at most.
+
+    Raises:
+        InputError: fewer items than clients.
+    """
+    _enough(items, clients)
+    order = _generator(seed).permutation(len(items))
+    return [[items[j] for j in order[i::clients]] for i in range(clients)]
+
+
+def dirichlet(
+    items: Sequence[_Item],
+    clients: int,
+    key: Callable[[_Item], str],
+    concentration: float,
+    seed: int = 0,
+) -> list[list[_Item]]:
+    """The items of every value of a key shared among clients by a Dirichlet draw.
+
+    A small concentration gives every client few values of the key, a large one equal shares.
+    A client that gets nothing is given one item of the largest.
+
+    Raises:
+        InputError: fewer items than clients, a concentration that is not positive.
+    """
+    _enough(items, clients)
+    number("concentration", concentration, low=0.0, low_open=True)
+    generator = _generator(seed)
+    shares: list[list[_Item]] = [[] for _ in range(clients)]
+    for group in by_key(items, key).values():
+        weights = generator.dirichlet(np.full(clients, concentration))
+        ends = np.round(np.cumsum(weights) * len(group)).astype(int)
+        order = generator.permutation(len(group))
+        for share, chosen in zip(shares, np.split(order, ends[:-1]), strict=True):
+            share += [group[j] for j in chosen]
+    for share in shares:
+        if not share:
+            share.append(max(shares, key=len).pop())
+    return shares
+
+
+def hold_out(
+    items: Sequence[_Item], share: float, seed: int = 0
+) -> tuple[list[_Item], list[_Item]]:
+    """(kept, held out) with a share held out at random, at least one on either side.
+
+    Raises:
+        InputError: fewer than two items, a share outside (0, 1).
+    """
+    number("share", share, low=0.0, high=1.0, low_open=True)
+    if len(items) < 2 or share >= 1.0:
+        raise InputError(
+            f"`items` must be at least 2 and `share` below 1; found {len(items)} and {share}"
+        )
+    order = _generator(seed).permutation(len(items))
+    cut = min(max(round(share * len(items)), 1), len(items) - 1)
+    return [items[j] for j in order[cut:]], [items[j] for j in order[:cut]]
+
+
+def _enough(items: Sequence[_Item], clients: int) -> None:
+    whole("clients", clients, low=1)
+    if len(items) < clients:
+        raise InputError(
+            f"`items` must be at least as many as clients = {clients}; found {len(items)}"
+        )
+
+
+def _generator(seed: int) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(key=whole("seed", seed, low=0)))

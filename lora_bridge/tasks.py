@@ -1,0 +1,122 @@
+"""Clients with data: which samples a local step sees, and what a client's adapters are worth.
+
+A draw is a function of (seed, client, round, step) alone, as in :mod:`linsys.sketching.systems`, so
+that clients can be served together, one by one or again after a restart and see the same samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from linsys._validate import InputError, whole
+from lora_bridge.bank import INPUTS, AdapterBank, Batch, Loss
+
+__all__ = ["Task"]
+
+#: What has one entry per token.
+_TOKENS = (*INPUTS, "target_mask")
+#: Samples that are evaluated at a time.
+_AT_ONCE = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """N clients with samples of their own and a loss.
+
+    Args:
+        bank: the model with places for adapters.
+        shards: the samples of every client, tensors with the samples as first axis.
+        loss: see :data:`lora_bridge.bank.Loss`.
+        batch: samples of a local step; a client with fewer takes all it has, some of them again.
+        seed: of the draws.
+
+    Raises:
+        InputError: no clients, a client without samples, shards of different contents.
+    """
+
+    bank: AdapterBank
+    shards: Sequence[Mapping[str, Tensor]]
+    loss: Loss
+    batch: int = 8
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        whole("batch", self.batch, low=1)
+        whole("seed", self.seed, low=0, high=(1 << 64) - 1)
+        if not self.shards:
+            raise InputError("`shards` must hold at least one client; found none")
+        kinds = _kinds(self.shards[0])
+        for i, shard in enumerate(self.shards):
+            if _kinds(shard) != kinds:  # encoded together, all have the same length
+                raise InputError(
+                    f"client {i} must have {kinds}, as client 0; found {_kinds(shard)}"
+                )
+            sizes = sorted({len(value) for value in shard.values()})
+            if len(sizes) != 1 or sizes[0] == 0:
+                raise InputError(
+                    f"client {i} must have the same number of samples, 1 or more, in every tensor; "
+                    f"found {sizes}"
+                )
+
+    @property
+    def clients(self) -> int:
+        """N."""
+        return len(self.shards)
+
+    def size(self, client: int) -> int:
+        """How many samples a client has."""
+        return len(next(iter(self.shards[client].values())))
+
+    def draw(self, clients: Sequence[int], round_: int, step: int) -> dict[str, Tensor]:
+        """The samples of a local step of some clients: leading axes (clients, batch)."""
+        drawn = []
+        for client in clients:
+            generator = np.random.Generator(
+                np.random.Philox(key=self.seed, counter=[0, step, client, round_])
+            )
+            order = generator.permutation(self.size(client))
+            rows = torch.from_numpy(np.resize(order, self.batch))
+            drawn.append({name: value[rows] for name, value in self.shards[client].items()})
+        return stacked(drawn, self.bank.device)
+
+    def gradients(
+        self,
+        clients: Sequence[int],
+        X: Tensor,
+        round_: int,
+        step: int,
+        scale: float | Tensor = 1.0,
+    ) -> tuple[Tensor, Tensor]:
+        """Losses and gradients (clients, r, w) of some clients at X (clients, r, w)."""
+        return self.bank.gradients(X, self.draw(clients, round_, step), self.loss, scale)
+
+    def evaluate(self, client: int, X: Tensor, loss: Loss | None = None) -> float:
+        """The mean of a loss over all samples of a client at X (r, w)."""
+        shard, total = self.shards[client], 0.0
+        for start in range(0, self.size(client), _AT_ONCE):
+            part = [{name: value[start : start + _AT_ONCE] for name, value in shard.items()}]
+            batch = stacked(part, self.bank.device)
+            value = self.bank.losses(X[None], batch, loss or self.loss)
+            total += float(value[0]) * len(next(iter(part[0].values())))
+        return total / self.size(client)
+
+
+def _kinds(shard: Batch) -> dict[str, tuple[int, ...]]:
+    """What a client has: the shape of one sample of every tensor."""
+    return {name: tuple(value.shape[1:]) for name, value in sorted(shard.items())}
+
+
+def stacked(parts: Sequence[Batch], device: torch.device) -> dict[str, Tensor]:
+    """Samples of several clients with a client axis in front, without padding that none needs."""
+    found = {name: torch.stack([part[name] for part in parts]) for name in parts[0]}
+    mask = found.get("attention_mask")
+    longest = None if mask is None else int(mask.flatten(0, -2).sum(-1).max())
+    return {
+        name: (value[..., :longest] if name in _TOKENS else value).to(device)
+        for name, value in found.items()
+    }

@@ -1,0 +1,146 @@
+"""Texts as padded tensors: what a model reads, and which of it is the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from linsys._validate import InputError, choice, whole
+from lora_bridge.data import Example, Pair
+
+__all__ = ["encode_choices", "encode_examples", "encode_pairs", "encode_texts"]
+
+
+def encode_examples(
+    tokenizer: Any, examples: Sequence[Example], max_length: int = 512, too_long: str = "error"
+) -> dict[str, Tensor]:
+    """Prompts followed by their targets and the end token, padded on the right.
+
+    Args:
+        tokenizer: of :func:`lora_bridge.models.load_model`.
+        examples: n of them.
+        max_length: tokens of the longest sequence that is taken.
+        too_long: "error", or "cut" to drop tokens of a long prompt from its beginning.
+
+    Returns:
+        ``input_ids``, ``attention_mask`` and ``target_mask`` (1 on the tokens of target and end),
+        shapes (n, T), T the longest length that there is.
+
+    Raises:
+        InputError: no examples; one that is too long, by its number; a target that alone is.
+    """
+    texts = [(example.prompt, example.target) for example in examples]
+    return _padded(tokenizer, texts, max_length, too_long)
+
+
+def encode_choices(
+    tokenizer: Any, examples: Sequence[Example], max_length: int = 512, too_long: str = "error"
+) -> dict[str, Tensor]:
+    """Prompts followed by each of their choices, (n, C, T), and ``answer`` (n,): the right one.
+
+    Raises:
+        InputError: as :func:`encode_examples`, and examples of different numbers of choices.
+    """
+    counts = sorted({len(example.choices) for example in examples})
+    if len(counts) != 1 or counts[0] < 2:
+        raise InputError(
+            f"`examples` must all have the same number of choices, 2 or more; found {counts}"
+        )
+    texts = [(example.prompt, option) for example in examples for option in example.choices]
+    made = _padded(tokenizer, texts, max_length, too_long)
+    answers = [example.choices.index(example.target) for example in examples]
+    return _grouped(made, counts[0]) | {"answer": torch.tensor(answers)}
+
+
+def encode_pairs(
+    tokenizer: Any, pairs: Sequence[Pair], max_length: int = 512, too_long: str = "error"
+) -> dict[str, Tensor]:
+    """Prompts followed by the chosen and by the rejected answer, shapes (n, 2, T).
+
+    Raises:
+        InputError: as :func:`encode_examples`.
+    """
+    texts = [(pair.prompt, side) for pair in pairs for side in (pair.chosen, pair.rejected)]
+    made = _padded(tokenizer, texts, max_length, too_long)
+    return _grouped(made, 2)
+
+
+def encode_texts(
+    tokenizer: Any, texts: Sequence[str], max_length: int = 512, too_long: str = "error"
+) -> dict[str, Tensor]:
+    """Whole texts, shapes (n, T), with the tokenizer's own first and last tokens.
+
+    Raises:
+        InputError: as :func:`encode_examples`.
+    """
+    _check(texts, max_length, too_long)
+    ids = [tokenizer(text)["input_ids"] for text in texts]
+    for i, tokens in enumerate(ids):
+        if len(tokens) > max_length:
+            _refuse(i, len(tokens), max_length, too_long)
+            ids[i] = tokens[:max_length]
+    made = _stack(tokenizer, ids, [0] * len(ids))
+    del made["target_mask"]
+    return made
+
+
+def _padded(
+    tokenizer: Any, texts: Sequence[tuple[str, str]], max_length: int, too_long: str
+) -> dict[str, Tensor]:
+    _check(texts, max_length, too_long)
+    begin = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
+    end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
+    ids, starts = [], []
+    for i, (prompt, target) in enumerate(texts):
+        before = [*begin, *_plain(tokenizer, prompt)]
+        after = [*_plain(tokenizer, target), *end]
+        if not after or len(after) >= max_length:
+            raise InputError(
+                f"target of sample {i} must have 1 to {max_length - 1} tokens; found {len(after)}"
+            )
+        length = len(before) + len(after)
+        if length > max_length:
+            _refuse(i, length, max_length, too_long)
+            before = before[length - max_length :]
+        ids.append(before + after)
+        starts.append(len(before))
+    return _stack(tokenizer, ids, starts)
+
+
+def _grouped(made: dict[str, Tensor], size: int) -> dict[str, Tensor]:
+    return {name: value.reshape(-1, size, value.shape[-1]) for name, value in made.items()}
+
+
+def _plain(tokenizer: Any, text: str) -> list[int]:
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def _stack(
+    tokenizer: Any, ids: Sequence[Sequence[int]], starts: Sequence[int]
+) -> dict[str, Tensor]:
+    longest = max(map(len, ids))
+    rows = torch.full((len(ids), longest), tokenizer.pad_token_id, dtype=torch.long)
+    for row, tokens in zip(rows, ids, strict=True):
+        row[: len(tokens)] = torch.tensor(tokens)
+    place = torch.arange(longest)
+    mask = place < torch.tensor([len(tokens) for tokens in ids])[:, None]
+    target = mask & (place >= torch.tensor(starts)[:, None])
+    return {"input_ids": rows, "attention_mask": mask.long(), "target_mask": target.long()}
+
+
+def _check(texts: Sequence[Any], max_length: int, too_long: str) -> None:
+    whole("max_length", max_length, low=2)
+    choice("too_long", too_long, ("error", "cut"))
+    if not texts:
+        raise InputError("`examples` must hold at least one sample; found none")
+
+
+def _refuse(sample: int, length: int, max_length: int, too_long: str) -> None:
+    if too_long == "error":
+        raise InputError(
+            f"sample {sample} must have at most max_length = {max_length} tokens; "
+            f"found {length}: raise max_length, or pass too_long='cut'"
+        )

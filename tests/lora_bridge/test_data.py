@@ -1,0 +1,161 @@
+"""Readers, splits and encodings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from linsys import InputError
+from lora_bridge._text import byte_tokenizer
+from lora_bridge.data import Example, Pair, pairs_of, read_dialogues, read_examples, read_pairs
+from lora_bridge.splits import by_key, dirichlet, evenly, hold_out
+from lora_bridge.tokens import encode_choices, encode_examples, encode_pairs, encode_texts
+
+QUESTION = {
+    "instruction": "Is 2 even?\n\nAnswer format: true/false",
+    "input": "",
+    "output": "the correct answer is true",
+    "answer": "true",
+}
+
+
+def _file(folder: Path, content: Any, name: str = "sets_train.json") -> Path:
+    path = folder / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def test_questions_with_choices_and_domains(tmp_path: Path) -> None:
+    [example] = read_examples(_file(tmp_path, [QUESTION]))
+    assert (example.target, example.choices, example.domain) == ("true", ("true", "false"), "sets")
+    assert example.prompt.startswith("Is 2 even?")
+    lines = "\n".join(json.dumps(QUESTION | {"domain": d, "user": 3}) for d in "ab")
+    found = read_examples(_file(tmp_path, lines, "x.jsonl"))
+    assert [(e.domain, e.user) for e in found] == [("a", "3"), ("b", "3")]
+    open_one = {"instruction": "Name a prime.", "output": "7"}
+    [example] = read_examples(_file(tmp_path, [open_one]), domain="numbers")
+    assert (example.target, example.choices, example.domain) == ("7", (), "numbers")
+    assert pairs_of([example]) == []
+
+
+def test_pairs_and_dialogues(tmp_path: Path) -> None:
+    pair = {"prompt": "p", "chosen": "c", "rejected": "r", "worker": 7}
+    assert read_pairs(_file(tmp_path, [pair])) == [Pair("p", "c", "r", "", "7")]
+    before = "\n\nHuman: hi\n\nAssistant: hello\n\nHuman: joke?\n\nAssistant:"
+    sides = {"chosen": before + " yes", "rejected": before + " no"}
+    assert read_dialogues(_file(tmp_path, [sides])) == [Pair(before, " yes", " no")]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([QUESTION | {"answer": "maybe"}], "record 1 of .* `answer` must be one of true, false"),
+        ([QUESTION, {"input": ""}], "record 2 of .* `instruction` must be a text; found NoneType"),
+        ([{"instruction": "x"}], "`answer` must be there, or `output`; found neither"),
+        ([3], "`instruction` must be a text"),
+        ([], "must hold at least one record"),
+        ("", "must hold at least one record"),
+        ("[1,", "must be JSON; found"),
+        ('{"instruction": "x", "answer": "y"}\n{', "must be JSON in every line; found line 2"),
+    ],
+)
+def test_bad_files(tmp_path: Path, content: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message) as error:
+        read_examples(_file(tmp_path, content))
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_bad_dialogues_and_missing_files(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="must be a readable text file"):
+        read_pairs(tmp_path / "nothing.json")
+    with pytest.raises(InputError, match="must have a turn"):
+        read_dialogues(_file(tmp_path, [{"chosen": "a", "rejected": "b"}]))
+    sides = {"chosen": "x\n\nAssistant: a", "rejected": "y\n\nAssistant: b"}
+    with pytest.raises(InputError, match="must differ in their last answers only"):
+        read_dialogues(_file(tmp_path, [sides]))
+
+
+def test_splits_lose_and_repeat_nothing() -> None:
+    items = [f"{i % 4}:{i}" for i in range(103)]
+    key = lambda text: text[0]  # noqa: E731
+    for split in (
+        list(by_key(items, key).values()),
+        evenly(items, 7, seed=1),
+        dirichlet(items, 7, key, 0.3, seed=1),
+        list(hold_out(items, 0.2, seed=1)),
+    ):
+        assert sorted(sum(split, [])) == sorted(items)
+        assert all(split)
+    assert evenly(items, 7, seed=1) == evenly(items, 7, seed=1) != evenly(items, 7, seed=2)
+    assert max(map(len, evenly(items, 7))) - min(map(len, evenly(items, 7))) <= 1
+    assert len(hold_out(items, 0.2)[1]) == 21
+
+
+def test_the_concentration_decides_how_alike_clients_are() -> None:
+    items = [f"{i % 4}" for i in range(400)]
+
+    def spread(concentration: float) -> float:
+        shares = dirichlet(items, 5, str, concentration, seed=0)
+        parts = torch.tensor(
+            [[share.count(f"{v}") / len(share) for v in range(4)] for share in shares]
+        )
+        return float(parts.std(0).mean())
+
+    assert spread(0.1) > 0.2 > 0.05 > spread(1000.0)
+
+
+def test_bad_splits() -> None:
+    with pytest.raises(InputError, match="at least as many as clients = 5; found 2"):
+        evenly(["a", "b"], 5)
+    with pytest.raises(InputError, match="found 1 without"):
+        by_key(["a", ""], str)
+    with pytest.raises(InputError, match="`concentration`"):
+        dirichlet(["a", "b"], 2, str, 0.0)
+    with pytest.raises(InputError, match="`share` below 1"):
+        hold_out(["a", "b"], 1.0)
+
+
+def test_targets_are_marked_and_padding_is_not() -> None:
+    tokenizer = byte_tokenizer()
+    made = encode_examples(tokenizer, [Example("ab", "c"), Example("abcd", "ef")])
+    assert made["input_ids"].shape == (2, 1 + 4 + 2 + 1)
+    texts = [
+        tokenizer.decode(ids[mask.bool()])
+        for ids, mask in zip(made["input_ids"], made["target_mask"], strict=True)
+    ]
+    assert texts == ["c</s>", "ef</s>"]
+    assert made["attention_mask"].sum(1).tolist() == [5, 8]
+    assert (made["input_ids"][0, 5:] == tokenizer.pad_token_id).all()
+
+
+def test_choices_and_pairs_are_grouped() -> None:
+    tokenizer = byte_tokenizer()
+    examples = [Example("q", "true", ("true", "false")), Example("r", "false", ("true", "false"))]
+    made = encode_choices(tokenizer, examples)
+    assert made["input_ids"].shape[:2] == (2, 2)
+    assert made["answer"].tolist() == [0, 1]
+    pair = encode_pairs(tokenizer, [Pair("q", "yes", "no")])
+    sides = [tokenizer.decode(row[row != 0]) for row in pair["input_ids"][0]]
+    assert sides == ["<s>qyes</s>", "<s>qno</s>"]
+    assert encode_texts(tokenizer, ["abc"])["input_ids"].shape == (1, 3)
+
+
+def test_what_is_too_long_is_named_or_cut_from_the_left() -> None:
+    tokenizer = byte_tokenizer()
+    examples = [Example("ok", "x"), Example("0123456789", "xy")]
+    with pytest.raises(
+        InputError, match="sample 1 must have at most max_length = 8 tokens; found 14"
+    ):
+        encode_examples(tokenizer, examples, max_length=8)
+    made = encode_examples(tokenizer, examples, max_length=8, too_long="cut")
+    assert tokenizer.decode(made["input_ids"][1]) == "56789xy</s>"
+    with pytest.raises(InputError, match="target of sample 0 must have 1 to 3 tokens; found 4"):
+        encode_examples(tokenizer, [Example("a", "xyz")], max_length=4, too_long="cut")
+    with pytest.raises(InputError, match="the same number of choices, 2 or more; found"):
+        encode_choices(tokenizer, [Example("q", "a", ("a", "b")), Example("q", "a")])
+    with pytest.raises(InputError, match="at least one sample; found none"):
+        encode_examples(tokenizer, [])

@@ -1,0 +1,153 @@
+"""Losses and draws of clients with text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from linsys import InputError
+from lora_bridge import losses
+from lora_bridge.bank import AdapterBank
+from lora_bridge.tasks import Task
+from tests.lora_bridge._models import TARGETS, small_batch, small_model
+
+
+def _bank(dtype: torch.dtype = torch.float64) -> AdapterBank:
+    return AdapterBank(small_model("gpt2", dtype), TARGETS["gpt2"])
+
+
+def _rows(bank: AdapterBank, clients: int) -> Tensor:
+    generator = torch.Generator().manual_seed(3)
+    return 0.3 * torch.randn((clients, 2, bank.width), generator=generator, dtype=torch.float64)
+
+
+def _shards(sizes: tuple[int, ...], sequences: int = 0) -> list[dict[str, Tensor]]:
+    shards = []
+    for i, size in enumerate(sizes):
+        batch = small_batch(1, size * max(sequences, 1), seed=10 + i)
+        made = {k: v[0] for k, v in batch.items() if k != "label"}
+        mask = made["attention_mask"]
+        made["target_mask"] = mask * (torch.arange(mask.shape[-1]) >= 1)
+        if sequences:
+            made = {k: v.unflatten(0, (-1, sequences)) for k, v in made.items()}
+        shards.append(made)
+    return shards
+
+
+def _likelihood(model: Any, ids: Tensor, mask: Tensor, target: Tensor) -> Tensor:
+    """Token by token."""
+    logits = model(input_ids=ids[None], attention_mask=mask[None]).logits[0].log_softmax(-1)
+    parts = [logits[t - 1, ids[t]] for t in range(1, len(ids)) if target[t]]
+    return torch.stack(parts).sum() if parts else torch.zeros(())
+
+
+def test_likelihoods_are_sums_over_the_target() -> None:
+    bank = _bank()
+    [shard] = _shards((4,))
+    output = bank.model(input_ids=shard["input_ids"], attention_mask=shard["attention_mask"])
+    values = losses.log_likelihood(output, shard)
+    for i in range(4):
+        expected = _likelihood(
+            bank.model, *(shard[k][i] for k in ("input_ids", "attention_mask", "target_mask"))
+        )
+        torch.testing.assert_close(values[i], expected)
+    tokens = shard["target_mask"].sum(-1)
+    torch.testing.assert_close(losses.answer_loss(output, shard), -values / tokens)
+
+
+def test_pairs_are_compared_within_a_sample() -> None:
+    bank = _bank()
+    [shard] = _shards((3,), sequences=2)
+    task = Task(bank, [shard], losses.policy_preference_loss, batch=3)
+    X = torch.zeros(1, 1, bank.width, dtype=torch.float64)
+    chosen, rejected = (
+        torch.stack(
+            [
+                _likelihood(
+                    bank.model,
+                    *(shard[k][i, side] for k in ("input_ids", "attention_mask", "target_mask")),
+                )
+                for i in range(3)
+            ]
+        )
+        for side in (0, 1)
+    )
+    expected = -torch.nn.functional.logsigmoid(chosen - rejected).mean()
+    assert task.evaluate(0, X[0]) == pytest.approx(float(expected), rel=1e-10)
+    values, gradients = bank.per_sample(_rows(bank, 1), task.draw([0], 0, 0), task.loss)
+    assert values.shape == (1, 3)
+    mean = task.gradients([0], _rows(bank, 1), 0, 0)[1]
+    torch.testing.assert_close(gradients.mean(1), mean)
+
+
+def test_choices_by_likelihood_per_token() -> None:
+    class Output:
+        logits = torch.zeros(4, 3, 5)
+
+    ids = torch.tensor([[0, 1, 2], [0, 3, 4], [0, 1, 2], [0, 3, 4]])
+    Output.logits[0, 0, 1] = Output.logits[3, 0, 3] = 5.0
+    batch = {
+        "input_ids": ids,
+        "target_mask": torch.tensor([[[0, 1, 1]] * 2] * 2),
+        "answer": torch.tensor([0, 0]),
+    }
+    assert losses.choice_error(Output, batch).tolist() == [0.0, 1.0]
+
+
+def test_reward_losses() -> None:
+    class Output:
+        logits = torch.tensor([[2.0], [0.5], [1.0], [1.0], [0.0], [3.0]])
+
+    expected = -torch.nn.functional.logsigmoid(torch.tensor([1.5, 0.0, -3.0]))
+    torch.testing.assert_close(losses.reward_preference_loss(Output, {}), expected)
+    assert losses.reward_error(Output, {}).tolist() == [0.0, 0.5, 1.0]
+
+
+def test_soft_labels_with_one_class_are_hard_labels() -> None:
+    class Output:
+        logits = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
+
+    labels = torch.tensor([0, 2, 1, 1, 0])
+    hard = losses.class_loss(Output, {"label": labels})
+    soft = {"label_probabilities": torch.nn.functional.one_hot(labels, 3).float()}
+    torch.testing.assert_close(losses.soft_class_loss(Output, soft), hard)
+
+
+def test_draws_depend_on_names_alone_and_use_every_sample() -> None:
+    task = Task(_bank(), _shards((5, 3, 9)), losses.answer_loss, batch=4)
+    together = task.draw([0, 1, 2], 2, 1)
+    for i in range(3):
+        alone = task.draw([i], 2, 1)
+        length = alone["input_ids"].shape[-1]
+        assert torch.equal(alone["input_ids"][0], together["input_ids"][i, :, :length])
+    assert not torch.equal(together["input_ids"], task.draw([0, 1, 2], 2, 2)["input_ids"])
+    few = task.draw([1], 0, 0)["input_ids"][0]  # three samples in a batch of four
+    assert len({tuple(row.tolist()) for row in few}) == 3
+
+
+def test_a_clients_loss_is_the_mean_over_all_its_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = Task(_bank(), _shards((5, 3)), losses.answer_loss)
+    X = _rows(task.bank, 2)
+    whole = task.evaluate(0, X[0])
+    monkeypatch.setattr("lora_bridge.tasks._AT_ONCE", 2)
+    assert task.evaluate(0, X[0]) == pytest.approx(whole, rel=1e-12)
+    single = {k: v[None] for k, v in task.shards[0].items()}
+    expected = float(task.bank.losses(X[:1], single, losses.answer_loss)[0])
+    assert whole == pytest.approx(expected, rel=1e-12)
+
+
+def test_bad_tasks() -> None:
+    bank, shards = _bank(), _shards((5, 3))
+    with pytest.raises(InputError, match="at least one client; found none"):
+        Task(bank, [], losses.answer_loss)
+    with pytest.raises(
+        InputError, match=r"client 1 must have the same number of samples, 1 or more"
+    ):
+        Task(bank, [shards[0], {k: v[:0] for k, v in shards[1].items()}], losses.answer_loss)
+    with pytest.raises(InputError, match="client 1 must have .*, as client 0; found"):
+        Task(bank, [shards[0], {k: v[:, :4] for k, v in shards[1].items()}], losses.answer_loss)
+    with pytest.raises(InputError, match="`batch`"):
+        Task(bank, shards, losses.answer_loss, batch=0)
