@@ -1,4 +1,4 @@
-"""Where FSLoRA ends on the family of :mod:`experiments.fslora._rates_systems`: laws and checks.
+"""Where FSLoRA ends on the family of :mod:`experiments.fslora._rates_systems`: the laws.
 
 *Laws.* Near the minimiser a round is y -> y - gamma H P y - gamma xi, P the derivative of G, and xi
 the mean over N devices of what H steps add in noise. One gradient has the covariance
@@ -24,7 +24,6 @@ covariance C).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -32,16 +31,6 @@ from itertools import product
 import numpy as np
 from scipy.optimize import newton
 
-from experiments._model import Check, Series
-from experiments._rates import (
-    Slope,
-    above,
-    exact_slope,
-    mean_band,
-    rate_check,
-    ratio,
-    slope_interval,
-)
 from experiments.fslora._rates_systems import (
     Squares,
     local_steps,
@@ -51,16 +40,7 @@ from experiments.fslora._rates_systems import (
 )
 from linsys._validate import Array, InputError
 
-__all__ = [
-    "LAW",
-    "LEVEL",
-    "RELAX",
-    "Floor",
-    "floor_checks",
-    "floor_series",
-    "slope_room",
-    "uncertain",
-]
+__all__ = ["LEVEL", "RELAX", "Floor"]
 
 #: Sequences of sketches that are enumerated at most.
 MANY = 20_000
@@ -70,8 +50,6 @@ POINTS = 2000
 RELAX = 2.5
 #: Of intervals: an experiment judges about ten of them.
 LEVEL = 0.995
-#: Name of the laws in figures.
-LAW = "theory"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,57 +250,3 @@ class Floor:
         before, after = ((b.mean(axis=2) ** 2).sum() for b in (self.drag(A), self.drag(A + y)))
         bias = 0.5 * (self.gamma * (self.H - 1)) ** 2 * abs(after - before)
         return float((noise + bias) / self.total)
-
-
-def slope_room(x: Array, floors: Sequence[Floor]) -> float:
-    """How far the exponent of measured floors over x may be from that of :attr:`Floor.total`.
-
-    The known part of what the laws leave out changes the slope by a known amount, the rest by what
-    a factor between 1 and 1 + ``room`` at every point can do at most.
-    """
-    known = exact_slope(x, [floor.refined / floor.total for floor in floors]).value
-    return abs(known) + uncertain(x, np.array([floor.room for floor in floors]))
-
-
-def uncertain(x: Array, room: Array) -> float:
-    """How far factors within 1 -+ ``room`` at every x can move a log-log slope."""
-    centred = np.log(x) - np.log(x).mean()
-    return float(np.abs(centred) @ room / (centred @ centred))
-
-
-def floor_checks(
-    name: str,
-    x: Array,
-    measured: Array,
-    floors: Sequence[Floor],
-    stated: float,
-    *,
-    against: str = "",
-    law: Array | None = None,
-) -> tuple[list[Check], Slope]:
-    """Exponent and constants of measured floors (R, points) over x, and what the paper states.
-
-    The prediction is ``Floor.total``, or an equal ``law``. With ``against``, the reason, the
-    exponent is to be above the stated one.
-    """
-    slope = slope_interval(x, measured, rng=0, level=LEVEL)
-    tolerance = slope_room(x, floors)
-    totals = np.array([floor.total for floor in floors]) if law is None else law
-    derived = exact_slope(x, totals).value
-    checks = [rate_check(f"{name}: as derived", derived, slope, tolerance=tolerance)]
-    for at, words in ((0, "first"), (-1, "last")):
-        size = ratio(measured[:, at], floors[at].refined, LEVEL)
-        what = f"{name}: floor / law, {words} point"
-        checks.append(rate_check(what, 1.0, size, tolerance=floors[at].room))
-    if against:
-        words, limit = f"above {stated:g}", stated + tolerance
-        checks.append(above(f"{name}: exponent", words, slope, limit, remark=against))
-    else:
-        what = f"{name}: as stated"
-        checks.append(rate_check(what, stated, slope, tolerance=tolerance, bound=True))
-    return checks, slope
-
-
-def floor_series(name: str, panel: str, x: Array, measured: Array, law: Array) -> list[Series]:
-    """Measured floors (R, points) with a band, and the law."""
-    return [Series(name, panel, x, *mean_band(measured)), Series(LAW, panel, x, law)]

@@ -160,6 +160,15 @@ class TaskConfig(Config):
         return W0, x, y, test, labels, np.array(right_answers)
 
 
+#: What the profiles "paper" of the figures and tables have in common.
+PAPER: dict[str, Any] = {
+    "tasks": ("steep", "flat", "skewed", "noisy"),
+    "instances": 12,
+    "tuning": 3,
+    "test": 2000,
+}
+
+
 @lru_cache(maxsize=32)
 def _drawn(config: TaskConfig, use: str, instance: int) -> Instance:
     drawn = [

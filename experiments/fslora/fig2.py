@@ -37,7 +37,7 @@ from experiments._model import Analysis, Block, Check, Columns, Context, Experim
 from experiments._plots import curves, legend, panels
 from experiments._rates import mean_band
 from experiments._table import Table
-from experiments.fslora._tasks import TASKS, TaskConfig, Values
+from experiments.fslora._tasks import PAPER, TASKS, TaskConfig, Values
 from experiments.fslora._training import columns, first_step, gap, over_tasks, step_notes, tune
 from linsys._validate import whole
 from linsys.sketching import FedStackLoRA, FlexLoRA, FSLoRA, HeteroLoRA
@@ -187,12 +187,9 @@ EXPERIMENT = Experiment(
     profiles={
         "quick": Fig2Config(),
         "paper": Fig2Config(
-            tasks=("steep", "flat", "skewed", "noisy"),
+            **PAPER,
             rounds=200,
             samples=80,
-            instances=12,
-            tuning=3,
-            test=2000,
         ),
     },
     blocks=blocks,

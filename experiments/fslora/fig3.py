@@ -44,6 +44,7 @@ from experiments.fslora._budget import (
     over_ranks,
     rank_axis,
 )
+from experiments.fslora._tasks import PAPER
 from linsys import InputError
 from linsys._validate import whole
 
@@ -123,12 +124,9 @@ EXPERIMENT = Experiment(
     profiles={
         "quick": Fig3Config(tuning=1),
         "paper": Fig3Config(
-            tasks=("steep", "flat", "skewed", "noisy"),
+            **PAPER,
             budget=100,
             points=10,
-            instances=12,
-            tuning=3,
-            test=2000,
         ),
     },
     blocks=blocks,

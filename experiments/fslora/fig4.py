@@ -36,7 +36,7 @@ from experiments._rates import mean_band
 from experiments._table import Table
 from experiments.fslora import _budget
 from experiments.fslora._budget import BudgetConfig, measured, over_ranks, rank_axis, task_claims
-from experiments.fslora._tasks import Values, check_increasing
+from experiments.fslora._tasks import PAPER, Values, check_increasing
 from experiments.fslora._training import (
     AVERAGE,
     columns,
@@ -237,13 +237,10 @@ EXPERIMENT = Experiment(
             tuning=1,
         ),
         "paper": Fig4Config(
-            tasks=("steep", "flat", "skewed", "noisy"),
+            **PAPER,
             budget=400,
             points=10,
             rounds=300,
-            instances=12,
-            tuning=3,
-            test=2000,
         ),
     },
     blocks=blocks,

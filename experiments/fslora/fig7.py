@@ -34,7 +34,7 @@ from experiments._model import Analysis, Block, Check, Columns, Context, Experim
 from experiments._plots import curves, legend, panels
 from experiments._rates import mean_band
 from experiments._table import Table
-from experiments.fslora._tasks import TaskConfig, Values, check_increasing
+from experiments.fslora._tasks import PAPER, TaskConfig, Values, check_increasing
 from experiments.fslora._training import (
     columns,
     first_step,
@@ -186,12 +186,9 @@ EXPERIMENT = Experiment(
     profiles={
         "quick": Fig7Config(tasks=("steep", "flat"), tuning=1),
         "paper": Fig7Config(
-            tasks=("steep", "flat", "skewed", "noisy"),
+            **PAPER,
             budget=100,
             points=10,
-            instances=12,
-            tuning=3,
-            test=2000,
         ),
     },
     blocks=blocks,

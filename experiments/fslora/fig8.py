@@ -38,6 +38,7 @@ from experiments.fslora._budget import (
     rank_axis,
     task_claims,
 )
+from experiments.fslora._tasks import PAPER
 from experiments.fslora._training import AVERAGE
 
 if TYPE_CHECKING:
@@ -83,12 +84,9 @@ EXPERIMENT = Experiment(
     profiles={
         "quick": Fig8Config(instances=4, tuning=1),
         "paper": Fig8Config(
-            tasks=("steep", "flat", "skewed", "noisy"),
+            **PAPER,
             budget=100,
             points=10,
-            instances=12,
-            tuning=3,
-            test=2000,
         ),
     },
     blocks=blocks,

@@ -37,7 +37,8 @@ from experiments._model import Analysis, Block, Check, Columns, Config, Context,
 from experiments._plots import curves, guide, legend, loglog, panels
 from experiments._rates import MIN_REPLICATES, exact_slope
 from experiments._table import Table, long_table
-from experiments.fslora._rates_floors import Floor, floor_checks, floor_series
+from experiments.fslora._rates_checks import floor_checks, floor_series
+from experiments.fslora._rates_floors import Floor
 from experiments.fslora._rates_systems import Squares
 from linsys._validate import number, whole
 

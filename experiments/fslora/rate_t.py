@@ -45,7 +45,8 @@ from experiments._model import Analysis, Block, Check, Columns, Config, Context,
 from experiments._plots import curves, guide, legend, loglog, panels
 from experiments._rates import MIN_REPLICATES, exact_slope, rate_check, ratio, slope_interval
 from experiments._table import Table, long_table
-from experiments.fslora._rates_floors import LEVEL, RELAX, Floor, floor_series, uncertain
+from experiments.fslora._rates_checks import floor_series, uncertain
+from experiments.fslora._rates_floors import LEVEL, RELAX, Floor
 from experiments.fslora._rates_systems import Squares, rounds
 from linsys._validate import Array, increasing_times, number, whole
 

@@ -44,7 +44,7 @@ from experiments._plots import look, panels
 from experiments._rates import Interval
 from experiments._table import Table
 from experiments.fslora import fig2
-from experiments.fslora._tasks import TaskConfig, Values
+from experiments.fslora._tasks import PAPER, TaskConfig, Values
 from experiments.fslora._training import AVERAGE, gap, over_tasks, step_notes
 from experiments.fslora.fig2 import METHODS, OURS, Fig2Config, merging_claims
 from linsys._validate import whole
@@ -236,12 +236,9 @@ EXPERIMENT = Experiment(
     profiles={
         "quick": TablesConfig(instances=4, tuning=1),
         "paper": TablesConfig(
-            tasks=("steep", "flat", "skewed", "noisy"),
+            **PAPER,
             rounds=200,
             large_rounds=500,
-            instances=12,
-            tuning=3,
-            test=2000,
         ),
     },
     blocks=blocks,

@@ -93,7 +93,7 @@ def dissimilarity_curve(
 
     >>> inputs = [[1.0]]
     >>> system = LeastSquares([[0.0]], inputs=(inputs, inputs), targets=([[1.0]], [[3.0]]))
-    >>> none, some = dissimilarity_curve(system, 1.0, 1, [1, 1], [0.0, 1.0])
+    >>> none, some = dissimilarity_curve(system, 1.0, 1, [1, 1], [0.0, 0.1])
     >>> none, some.kind, some.lower < none.lower
     (Constant(lower=1.0, upper=1.0), 'enclosed', True)
     """
