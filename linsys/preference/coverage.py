@@ -1,9 +1,11 @@
 """What comparisons can tell about a linear reward: Gram matrices of differences of features.
 
 A reward enters a preference only through r(tau0) - r(tau1) = <Theta, psi(tau0) - psi(tau1)>. What
-is orthogonal to all these differences stays unknown however many comparisons there are, so that no
-estimate of Theta, and in general none of the users' shared column space, tends to the truth:
-Theorem 4.1 of P-ShareLoRA needs enough coverage without saying so.
+is orthogonal to all these differences stays unknown however many comparisons there are. Without a
+constraint on Theta that settles what can be identified (:func:`coverage`). Users who share a factor
+B can make up for a few missing directions, as in matrix completion, but not for a row of B that
+never shows (:func:`subspace_information`). Theorem 4.1 of P-ShareLoRA bounds dist(B_hat, B_diamond)
+by quantities that tend to zero whatever the features are, so it needs an assumption of this kind.
 """
 
 from __future__ import annotations
@@ -15,7 +17,14 @@ from numpy.typing import ArrayLike
 
 from linsys._validate import Array, InputError, distributions, plain, real_array, shown
 
-__all__ = ["Coverage", "concentrability", "concentration", "coverage", "pair_weights"]
+__all__ = [
+    "Coverage",
+    "concentrability",
+    "concentration",
+    "coverage",
+    "pair_weights",
+    "subspace_information",
+]
 
 #: Share of the largest eigenvalue below which one counts as zero: what products of float64 leave.
 _ROUNDING = 1e-12
@@ -56,6 +65,49 @@ def coverage(gram: ArrayLike) -> Coverage:
     zero = values <= _ROUNDING * max(float(values[-1]), 0.0)
     smallest = 0.0 if zero.any() else float(values[0])
     return Coverage(gram, int((~zero).sum()), smallest, vectors[:, zero].T)
+
+
+def subspace_information(gram: ArrayLike, B: ArrayLike, W: ArrayLike) -> Array:
+    """What comparisons tell about the span of a shared factor, per comparison of every user.
+
+    Let the span of B turn to that of B + B_perp C and every W_i follow as well as it can. The sum
+    over users of the mean squared change of reward differences is then, to second order,
+
+        min over dW of sum_i ||B_perp C W_i + B dW_i||_gram^2 = vec(C)' M vec(C),
+
+    which this function returns: M (m, m), m = k (d1 - k), with C row by row. The span is locally
+    identifiable if M is positive definite. For gram = c I its eigenvalues are c sigma_j^2, the
+    smallest c N nu: M is what N nu becomes when the features do not cover all directions alike.
+
+    Args:
+        gram: of differences of features, (D, D) with D = d1 d2; weighted with the sigmoid's slope
+            at every pair it gives the Fisher information.
+        B: orthonormal columns, shape (d1, k).
+        W: factors of the users, shape (N, k, d2).
+
+    >>> W = np.array([[[1.0]], [[2.0]]])  # two users, d2 = 1: N nu = 1 + 4
+    >>> subspace_information(np.eye(2), [[1.0], [0.0]], W)
+    array([[5.]])
+    >>> subspace_information(np.diag([1.0, 0.0]), [[1.0], [0.0]], W)  # the other row never shows
+    array([[0.]])
+    """
+    sizes: dict[str, int] = {}
+    B = real_array("B", B, ("d1", "k"), sizes)
+    W = real_array("W", W, ("N", "k", "d2"), sizes)
+    (d1, k), d2 = B.shape, sizes["d2"]
+    values, vectors = np.linalg.eigh(real_array("gram", gram, (d1 * d2, d1 * d2)))
+    seen = values > _ROUNDING * max(float(values[-1]), 0.0)
+    root = (vectors[:, seen] * np.sqrt(values[seen])).T.reshape(-1, d1, d2)
+    full, _ = np.linalg.qr(B, mode="complete")
+    turn = np.einsum("xab,ac->xcb", root, full[:, k:]).reshape(len(root), -1)
+    follow = np.einsum("xab,ac->xcb", root, B).reshape(len(root), -1)
+    U, sigma, _ = np.linalg.svd(follow, full_matrices=False)
+    U = U[:, sigma**2 > _ROUNDING * float(values[-1])]  # what the W_i can undo
+    left = turn - U @ (U.T @ turn)
+    pairs = (left.T @ left).reshape(d1 - k, d2, d1 - k, d2)
+    moments = np.einsum("njb,nle->jble", W, W)
+    information = np.einsum("cbde,jble->cjdl", pairs, moments, optimize=True)
+    return np.asarray(information.reshape(k * (d1 - k), k * (d1 - k)))
 
 
 def concentration(sampled: ArrayLike, gram: ArrayLike) -> tuple[float, float]:

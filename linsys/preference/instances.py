@@ -67,7 +67,7 @@ def shared_users(
     rest = np.full(left, np.sqrt(tail / left)) if tail > 0.0 else np.zeros(0)
     sigma = np.concatenate([lead, rest])
     sizes = np.exp(unequal * rng.normal(size=N))
-    U, _ = np.linalg.qr(rng.normal(size=(d1, len(sigma))))
+    U = _orthonormal(d1, len(sigma), rng)
     V, _ = np.linalg.qr(
         (sizes[:, None, None] * rng.normal(size=(N, d2, len(sigma)))).reshape(N * d2, len(sigma))
     )
@@ -83,24 +83,35 @@ def shared_users(
 
 
 def random_features(
-    T: int, d1: int, d2: int, rng: np.random.Generator, *, rank: int | None = None, L1: float = 1.0
+    T: int,
+    d1: int,
+    d2: int,
+    rng: np.random.Generator,
+    *,
+    rank: int | None = None,
+    rows: int | None = None,
+    L1: float = 1.0,
 ) -> Array:
     """Normal features psi of T trajectories, the longest of length L1: shape (T, d1, d2).
 
-    Their differences span a random subspace of dimension min(T - 1, rank); ``rank`` is d1 d2
-    unless told. Below d1 d2 no data determines all of Theta: what is orthogonal to that subspace
-    changes no preference.
+    Args:
+        T, d1, d2: the sizes.
+        rng: where they come from.
+        rank: their differences span a random subspace of min(T - 1, rank) dimensions; all without
+            it. Below d1 d2 no data determines all of Theta, but it may still determine users who
+            share a factor, see :func:`linsys.preference.coverage.subspace_information`.
+        rows: all psi have their columns in one random subspace of R^d1 of this dimension; d1
+            without it. What is orthogonal to it in a shared factor never shows.
+        L1: max_tau ||psi(tau)||_F.
 
     >>> random_features(4, 2, 1, np.random.default_rng(0)).shape
     (4, 2, 1)
     """
-    D = whole("d1", d1, low=1) * whole("d2", d2, low=1)
-    rank = D if rank is None else whole("rank", rank, low=1, high=D)
-    psi = rng.normal(size=(whole("T", T, low=2), rank))
-    if rank < D:
-        basis, _ = np.linalg.qr(rng.normal(size=(D, rank)))
-        psi = psi @ basis.T
-    return _scaled(psi, L1).reshape(T, d1, d2)
+    d1, d2, T = whole("d1", d1, low=1), whole("d2", d2, low=1), whole("T", T, low=2)
+    rows = d1 if rows is None else whole("rows", rows, low=1, high=d1)
+    rank = rows * d2 if rank is None else whole("rank", rank, low=1, high=rows * d2)
+    psi = rng.normal(size=(T, rank)) @ _orthonormal(rows * d2, rank, rng).T
+    return _scaled(_orthonormal(d1, rows, rng) @ psi.reshape(T, rows, d2), L1)
 
 
 def isotropic_features(
@@ -122,10 +133,15 @@ def isotropic_features(
     whole("T", T, low=D + 1)
     # orthonormal columns that are orthogonal to the constant one
     basis, _ = np.linalg.qr(np.column_stack([np.ones(T), rng.normal(size=(T, D))]))
-    return _scaled(basis[:, 1:], L1).reshape(T, d1, d2)
+    return _scaled(basis[:, 1:].reshape(T, d1, d2), L1)
+
+
+def _orthonormal(d: int, k: int, rng: np.random.Generator) -> Array:
+    """k random orthonormal columns in R^d."""
+    return np.linalg.qr(rng.normal(size=(d, k)))[0]
 
 
 def _scaled(psi: Array, L1: float) -> Array:
-    """Rows (T, D) times one number, so that the longest has length L1."""
-    longest = np.linalg.norm(psi, axis=1).max()
+    """Features (T, d1, d2) times one number, so that the longest has length L1."""
+    longest = np.linalg.norm(psi, axis=(1, 2)).max()
     return np.asarray(psi * (number("L1", L1, low=0.0, low_open=True) / longest))

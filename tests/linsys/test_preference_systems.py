@@ -9,8 +9,14 @@ import pytest
 
 from linsys import InputError
 from linsys.preference import PreferenceSystem
-from linsys.preference.coverage import concentration, coverage, pair_weights
+from linsys.preference.coverage import (
+    concentration,
+    coverage,
+    pair_weights,
+    subspace_information,
+)
 from linsys.preference.instances import isotropic_features, random_features, shared_users
+from linsys.preference.subspace import best_rank, diversity
 
 
 def system(seed: int = 0, **options: Any) -> PreferenceSystem:
@@ -197,6 +203,65 @@ def test_coverage_counts_directions_down_to_rounding() -> None:
     assert found.rank == 2
     assert coverage(np.diag([1.0, 1e-9])).smallest == pytest.approx(1e-9, rel=1e-6)
     assert coverage(np.zeros((2, 2))).rank == 0
+
+
+def gram_of(psi: np.ndarray) -> np.ndarray:
+    """Of all pairs alike."""
+    start = np.zeros(psi.shape[1:])
+    return PreferenceSystem(psi, start, start[None]).coverage().gram
+
+
+def test_information_on_the_span_is_what_is_left_when_users_follow() -> None:
+    """Against least squares over the users' factors, for random turns C of the span."""
+    rng = np.random.default_rng(0)
+    d1, d2, k, N = 5, 2, 2, 3
+    best = best_rank(shared_users(N, d1, d2, k, 1.0, 0.0, rng), k)
+    gram = gram_of(random_features(30, d1, d2, rng, rank=7))
+    found = subspace_information(gram, best.B, best.W)
+    values, vectors = np.linalg.eigh(gram)
+    root = (vectors * np.sqrt(np.maximum(values, 0))).T
+    complement = np.linalg.qr(best.B, mode="complete")[0][:, k:]
+    follow = root @ np.kron(best.B, np.eye(d2))
+    for C in rng.normal(size=(5, d1 - k, k)):
+        expected = 0.0
+        for W in best.W:
+            moved = root @ (complement @ C @ W).ravel()
+            undone = np.linalg.lstsq(follow, -moved, rcond=1e-10)[0]
+            expected += ((moved + follow @ undone) ** 2).sum()
+        assert C.ravel() @ found @ C.ravel() == pytest.approx(expected, rel=1e-9)
+
+
+def test_information_under_even_coverage_is_the_condition_number() -> None:
+    rng = np.random.default_rng(1)
+    best = best_rank(shared_users(20, 6, 3, 2, 0.4, 0.0, rng, condition=3.0), 2)
+    gram = gram_of(isotropic_features(40, 6, 3, rng))
+    found = np.linalg.eigvalsh(subspace_information(gram, best.B, best.W))
+    nu = diversity(best.Theta, 2).nu
+    expected = gram[0, 0] * 20 * nu * np.repeat([1.0, 9.0], 4)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("d2", "features", "unseen"),
+    [
+        (3, {}, 0),
+        (3, {"rank": 17}, 0),  # of 18: users who share a factor make up for it
+        (3, {"rank": 14}, 0),
+        (3, {"rows": 5}, 2),  # a row that never shows: k turns of the span
+        (3, {"rows": 4}, 4),
+        (1, {"rank": 5}, 2),  # of 6: with d2 = 1 a direction is a row
+    ],
+)
+def test_what_a_shared_factor_can_make_up_for(
+    d2: int, features: dict[str, int], unseen: int
+) -> None:
+    rng = np.random.default_rng(2)
+    best = best_rank(shared_users(30, 6, d2, 2, 1.0, 0.0, rng), 2)
+    gram = gram_of(random_features(60, 6, d2, rng, **features))  # type: ignore[arg-type]
+    rank = features.get("rank", features.get("rows", 6) * d2)
+    assert coverage(gram).rank == rank
+    found = coverage(subspace_information(gram, best.B, best.W))
+    assert len(found.blind) == unseen
 
 
 @pytest.mark.parametrize(
