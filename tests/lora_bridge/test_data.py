@@ -88,7 +88,7 @@ def test_splits_lose_and_repeat_nothing() -> None:
         dirichlet(items, 7, key, 0.3, seed=1),
         list(hold_out(items, 0.2, seed=1)),
     ):
-        assert sorted(sum(split, [])) == sorted(items)
+        assert sorted(item for share in split for item in share) == sorted(items)
         assert all(split)
     assert evenly(items, 7, seed=1) == evenly(items, 7, seed=1) != evenly(items, 7, seed=2)
     assert max(map(len, evenly(items, 7))) - min(map(len, evenly(items, 7))) <= 1

@@ -37,8 +37,10 @@ def _shards(sizes: tuple[int, ...], sequences: int = 0) -> list[dict[str, Tensor
     return shards
 
 
-def _likelihood(model: Any, ids: Tensor, mask: Tensor, target: Tensor) -> Tensor:
-    """Token by token."""
+def _likelihood(model: Any, shard: dict[str, Tensor], *place: int) -> Tensor:
+    """Token by token, of the sequence at a place."""
+    names = ("input_ids", "attention_mask", "target_mask")
+    ids, mask, target = (shard[name][place] for name in names)
     logits = model(input_ids=ids[None], attention_mask=mask[None]).logits[0].log_softmax(-1)
     parts = [logits[t - 1, ids[t]] for t in range(1, len(ids)) if target[t]]
     return torch.stack(parts).sum() if parts else torch.zeros(())
@@ -50,9 +52,7 @@ def test_likelihoods_are_sums_over_the_target() -> None:
     output = bank.model(input_ids=shard["input_ids"], attention_mask=shard["attention_mask"])
     values = losses.log_likelihood(output, shard)
     for i in range(4):
-        expected = _likelihood(
-            bank.model, *(shard[k][i] for k in ("input_ids", "attention_mask", "target_mask"))
-        )
+        expected = _likelihood(bank.model, shard, i)
         torch.testing.assert_close(values[i], expected)
     tokens = shard["target_mask"].sum(-1)
     torch.testing.assert_close(losses.answer_loss(output, shard), -values / tokens)
@@ -64,16 +64,7 @@ def test_pairs_are_compared_within_a_sample() -> None:
     task = Task(bank, [shard], losses.policy_preference_loss, batch=3)
     X = torch.zeros(1, 1, bank.width, dtype=torch.float64)
     chosen, rejected = (
-        torch.stack(
-            [
-                _likelihood(
-                    bank.model,
-                    *(shard[k][i, side] for k in ("input_ids", "attention_mask", "target_mask")),
-                )
-                for i in range(3)
-            ]
-        )
-        for side in (0, 1)
+        torch.stack([_likelihood(bank.model, shard, i, side) for i in range(3)]) for side in (0, 1)
     )
     expected = -torch.nn.functional.logsigmoid(chosen - rejected).mean()
     assert task.evaluate(0, X[0]) == pytest.approx(float(expected), rel=1e-10)
@@ -147,7 +138,7 @@ def test_bad_tasks() -> None:
         InputError, match=r"client 1 must have the same number of samples, 1 or more"
     ):
         Task(bank, [shards[0], {k: v[:0] for k, v in shards[1].items()}], losses.answer_loss)
-    with pytest.raises(InputError, match="client 1 must have .*, as client 0; found"):
+    with pytest.raises(InputError, match=r"client 1 must have .*, as client 0; found"):
         Task(bank, [shards[0], {k: v[:, :4] for k, v in shards[1].items()}], losses.answer_loss)
     with pytest.raises(InputError, match="`batch`"):
         Task(bank, shards, losses.answer_loss, batch=0)
