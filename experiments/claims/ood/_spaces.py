@@ -12,6 +12,7 @@ from experiments.audit import Space, ball, positive, reals, simplex, whole_numbe
 from experiments.audit._fields import Field
 from linsys.theory.bilevel import Policy, Reward, System, TanhReward
 from linsys.theory.bilevel_constants import PolicyConstants, RewardConstants
+from linsys.theory.bilevel_smoothness import printed_range, true_range
 
 #: Prompts, answers of each, and the sizes of theta and phi.
 SIZES = {"X": (1, 2), "Y": (2, 4), "p": (1, 2), "q": (1, 2)}
@@ -95,6 +96,21 @@ def domain(
         reward=RewardConstants(reward, 1 + 0 * R),
         **others,
     )
+
+
+def printed(s: Any) -> Any:
+    """The range of exp(r/beta) as the paper has it."""
+    return printed_range(s.reward, s.system.beta)
+
+
+def true(s: Any) -> Any:
+    """The range that it has."""
+    return true_range(s.reward, s.system.beta)
+
+
+def points(s: Any) -> Any:
+    """Two theta."""
+    return s.theta, s.other
 
 
 def smooth_domain(**fields: Any) -> SimpleNamespace:
