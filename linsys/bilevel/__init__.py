@@ -8,6 +8,7 @@
 :mod:`linsys.bilevel.oracle`        gradients and products of both losses, as algorithms see them
 :mod:`linsys.bilevel.inner`         D steps of fine-tuning with their path, and the exact optimum
 :mod:`linsys.bilevel.hypergradient` derivatives of the outer loss through the inner steps
+:mod:`linsys.bilevel.kernels`       compiled bodies of the inner loop and of its adjoint
 :mod:`linsys.bilevel.meta`          Algorithms 1 and 2: learn a reward over domains, then use it
 :mod:`linsys.bilevel.metrics`       PL accuracy, win rates, rewards and L(phi), exactly
 :mod:`linsys.bilevel.baselines`     SFT, reward models, DPO, HPL

@@ -133,8 +133,9 @@ def reward_mle(domains: Sequence[Domain], *, ridge: float = 0.0) -> Array:
             gradient = gradient - wrong @ (slopes[x, y] - slopes[x, y_other])
         return value, gradient
 
-    found = minimize(evaluate, np.zeros(domains[0].reward.q), jac=True, method="BFGS")
-    # rounding of the loss keeps a line search from gradients below its square root
+    start, options = np.zeros(domains[0].reward.q), {"gtol": 1e-9}
+    found = minimize(evaluate, start, jac=True, method="BFGS", options=options)
+    # rounding of the loss may end a line search at slopes of its square root
     if not np.abs(found.jac).max() <= 1e-6:
         raise InputError(
             "the likelihood of the reward must have a maximum; found a slope of "

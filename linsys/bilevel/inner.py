@@ -28,14 +28,14 @@ class Path(NamedTuple):
     """What an inner loop leaves behind: D x p numbers and what it has drawn, and no graph.
 
     theta: theta_0, ..., theta_D, shape (D + 1, p).
-    samples: z_0, ..., z_{D-1}, as the oracle gave them.
+    samples: z_0, ..., z_{D-1}, as the oracle gave them: a sequence.
     shrink: by how much the projection on the ball shortened each new point; 1.0 within the ball.
     alpha: the step size.
     """
 
     theta: Any
-    samples: tuple[Any, ...]
-    shrink: tuple[float, ...]
+    samples: Any
+    shrink: Any
     alpha: float
 
     def back(self, t: int, v: Any) -> Any:

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from array_api_compat import array_namespace
 
 from linsys._validate import InputError, choice, flag, number, whole
+from linsys.bilevel import kernels
 from linsys.bilevel._arrays import finite, projected
 from linsys.bilevel.domains import TASK, Domain, uniforms
 from linsys.bilevel.hypergradient import adjoint, first_order, implicit, unrolled
@@ -186,8 +187,8 @@ class MetaTraining:
 
     def hypergradient(self, state: State, task: int) -> tuple[Any, Any]:
         """The derivative (q,) of the preference loss of a domain in this round, and theta_{k,D}."""
-        oracle = state.oracles[task]
-        path = descend(
+        oracle, fast = state.oracles[task], kernels.serves(state.phi, state.theta_0)
+        path = (kernels.descend if fast else descend)(
             oracle,
             state.phi,
             state.theta_0,
@@ -196,7 +197,8 @@ class MetaTraining:
             k=state.k,
             radius=self.theta_radius,
         )
-        gradient = WAYS[self.way](oracle, state.phi, path, oracle.draw_outer(state.k))
+        way = kernels.adjoint if fast and self.way == "adjoint" else WAYS[self.way]
+        gradient = way(oracle, state.phi, path, oracle.draw_outer(state.k))
         return gradient, path.theta[-1, :]
 
 
@@ -249,9 +251,10 @@ def meta_test(
     whole("steps", steps, low=1)
     number("tolerance", tolerance, low=0.0)
     xp, theta, done = array_namespace(theta_0), theta_0, 0
+    body = kernels.descend if kernels.serves(phi, theta_0) else descend
     while True:
         D = min(_BLOCK, steps - done)
-        path = descend(oracle, phi, theta, alpha=alpha, D=D, k=done // _BLOCK, radius=radius)
+        path = body(oracle, phi, theta, alpha=alpha, D=D, k=done // _BLOCK, radius=radius)
         theta, done = path.theta[-1, :], done + D
         norm = float(xp.linalg.vector_norm(oracle.inner_grad(phi, theta, None)))
         if norm <= tolerance or done == steps:

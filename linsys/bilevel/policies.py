@@ -160,6 +160,11 @@ class ExponentialPolicy:
         )
 
     @cached_property
+    def psi_by_parameter(self) -> Array:
+        """psi with its parameters before its answers, shape (X, p, Y), in one block."""
+        return np.ascontiguousarray(np.swapaxes(self.psi, 1, 2))
+
+    @cached_property
     def diameters(self) -> Array:
         """The largest distance between two answers' features, of every prompt, shape (X,)."""
         return np.asarray(self._distances.max(axis=(1, 2)))
