@@ -14,7 +14,7 @@ BETA, D = 2.0, 40
 SIZES = {
     "small": {"prompts": 3, "answers": 4, "p": 3, "q": 2},
     "wide": {"prompts": 7, "answers": 33, "p": 19, "q": 11, "strength": 0.5},
-    "one prompt": {"prompts": 1, "answers": 2, "p": 2, "q": 5},
+    "one prompt": {"prompts": 1, "answers": 3, "p": 2, "q": 5},
 }
 
 
