@@ -1,0 +1,1 @@
+"""Figures and rates of P-ShareLoRA, on users who compare trajectories."""
