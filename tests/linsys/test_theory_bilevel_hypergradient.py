@@ -1,4 +1,4 @@
-"""OOD-PL's derivatives of the inner loop against finite differences; verdicts, and their teeth."""
+"""OOD-PL's derivatives of the inner loop against differences and float64 code; verdicts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from latex2mathml.converter import convert
 from experiments.audit import Claim
 from experiments.audit._verdict import judge
 from experiments.claims.ood import hypergradients
+from linsys.bilevel import Domain, DomainOracle, ExponentialPolicy, hypergradient, inner
+from linsys.bilevel import TanhReward as Tanh
 from linsys.linalg import precise, precision
 from linsys.theory import bilevel_hypergradient as at
 from linsys.theory.bilevel import Policy, Reward, System, TanhReward, pick_pair
@@ -162,3 +164,51 @@ def test_high_precision_is_the_same_formula() -> None:
         assert exact.dtype == object
         assert np.abs(exact - corrected).max() < 1e-37
     np.testing.assert_allclose(exact.astype(float), run.exact, rtol=1e-10, atol=1e-13)
+
+
+def test_the_float64_code_agrees() -> None:
+    rng = np.random.default_rng(8)
+    run = runs()
+    s = run.system
+    xi = rng.normal(size=(B, X, Y, Q))
+    run = replace(run, system=replace(s, reward=TanhReward(xi=xi, r0=np.zeros((B, X, Y)))))
+    s, best = run.system, run.system.optimum(run.phi)
+    sensitivity = at.implicit(s, run.phi, best)
+    compared = 0
+    for b in range(B):
+        domain = Domain(
+            name="one",
+            policy=ExponentialPolicy(psi=s.policy.psi[b], log_h=s.policy.log_h[b]),
+            reward=Tanh(xi=xi[b]),
+            prompts=s.prompts[b],
+            mu_hat=s.mu_hat[b],
+        )
+        oracle = DomainOracle(domain=domain, beta=float(s.beta[b]))
+        phi, theta = run.phi[b], run.theta[b]
+        of_all = s.loss(run.phi, run.theta), s.gradient(run.phi, run.theta)
+        assert oracle.inner_loss(phi, theta, None) == pytest.approx(of_all[0][b])
+        np.testing.assert_allclose(oracle.inner_grad(phi, theta, None), of_all[1][b], rtol=1e-10)
+        np.testing.assert_allclose(
+            oracle.inner_hessian(phi, theta), s.hessian(run.phi, run.theta)[b], rtol=1e-10
+        )
+        np.testing.assert_allclose(inner.optimum(oracle, phi), best[b], rtol=1e-7)
+        np.testing.assert_allclose(
+            hypergradient.optimum_sensitivity(oracle, phi, best[b]), sensitivity[b], rtol=1e-7
+        )
+        samples = [tuple(np.array([v]) for v in divmod(z, Y)) for z in run.z[b]]
+        thetas = np.array([at_t[b] for at_t in run.path])
+        for t, z in enumerate(samples):
+            step = thetas[t] - run.alpha[b] * oracle.inner_grad(phi, thetas[t], z)
+            np.testing.assert_allclose(step, thetas[t + 1], rtol=1e-10)
+        path = inner.Path(thetas, samples, (1.0,) * D, float(run.alpha[b]))
+        np.testing.assert_allclose(
+            hypergradient.path_sensitivity(oracle, phi, path), run.jacobian[b], rtol=1e-9
+        )
+        first, y_other = divmod(run.pair[b], Y)
+        x, y = divmod(first, Y)
+        pair = tuple(np.array([v]) for v in (x, y, y_other))
+        for way in (hypergradient.unrolled, hypergradient.adjoint):
+            found = way(oracle, phi, path, pair)
+            np.testing.assert_allclose(found, run.exact[b], rtol=1e-9, atol=1e-14)
+            compared += 1
+    assert compared == 2 * B

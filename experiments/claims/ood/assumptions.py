@@ -20,6 +20,7 @@ from experiments.claims.ood._spaces import (
     true,
 )
 from linsys.theory import bilevel_smoothness as at
+from linsys.theory.bilevel_constants import PolicyConstants
 
 
 def _far(*, psi: Any, **fields: Any) -> SimpleNamespace:
@@ -30,9 +31,13 @@ def _far(*, psi: Any, **fields: Any) -> SimpleNamespace:
     return SimpleNamespace(system=s.system, theta=s.theta, other=other, mu=mu)
 
 
-#: A constant mu that a reader might hope for.
+#: A constant mu that a reader might hope for; in ANY_MU one that is right at theta = 0.
 CONSTANT = {"mu": positive(low=0.001, high=10.0)}
-ANY_MU = domains({**OTHER, **CONSTANT}, {"q": (1, 1)})
+ANY_MU = domains(
+    {**OTHER, **CONSTANT},
+    {"q": (1, 1)},
+    given={"mu at theta = 0": lambda s: PolicyConstants(s.system.policy, 0 * s.mu).mu >= s.mu},
+)
 DISTANT = domains(
     {**CONSTANT, "along": sphere("p"), "more": positive(low=0.001, high=1.0)},
     {"q": (1, 1)},
@@ -47,7 +52,7 @@ A1 = Claim(
     id="ood.A1",
     source="OOD-PL, Assumption 1",
     text="-log pi_theta(y|x) is mu-strongly convex on the whole space: here an exponential family, "
-    "and any mu.",
+    "and a mu that is right at theta = 0.",
     latex=r"\langle\nabla\log\pi_{\theta'}-\nabla\log\pi_\theta,\theta-\theta'\rangle\ge\mu\|\theta"
     r"-\theta'\|^2\quad\forall\theta,\theta'",
     kind="upper",
@@ -142,7 +147,9 @@ A3_TILT = Claim(
     note="That is the range of exp(r - beta). With r = 0, b = B = 1 the middle is 1 and the bound "
     "e^-beta. Every constant with e^beta in Lemmas 1 to 5 and Theorem 1 comes from it: for a large "
     "beta they say that the inner loss becomes flat and very smooth, while e^(r/beta) tends to 1 "
-    "and the inner loss to that of supervised fine-tuning, with the curvature between mu and L.",
+    "and the inner loss to that of supervised fine-tuning, with the curvature between mu and L. "
+    "The upper bound is true only for log B >= beta^2/(beta - 1), beta > 1, or log B <= -beta^2/(1 "
+    "- beta), beta < 1.",
     corrected="ood.A3_tilt_corrected",
     main=True,
 )
