@@ -95,6 +95,8 @@ def draw(config: RateRankConfig, analysis: Analysis) -> Figure:
         ax, law = axes[panel], [closed_form(config, SKETCHES, *p) for p in config.pairs(panel)]
         loglog(ax)
         ax.set_xlabel("$r - 1$")
+        ax.set_xticks(more, [f"{value:g}" for value in more])
+        ax.minorticks_off()
         ax.set_title(title)
         guide(ax, exact_slope(more, law).value, (float(more[0]), float(more[-1])), 0.5 * law[0])
     axes[HALF].set_ylabel(r"$E\|\nabla f^S\|^2$")

@@ -65,7 +65,7 @@ def blocks(config: RateSketchConfig) -> list[Block]:
 
 def analyse(config: RateSketchConfig, table: Table) -> Analysis:
     """Exponents of r/k - 1 with sketches, of r/k with batches."""
-    series, checks, notes = [], [], []
+    series, terms, checks, notes = [], [], [], []
     pairs, c = [(config.r, k) for k in config.k], config.c
     for source, x in ((SKETCHES, ("r/k - 1", c)), (BATCHES, ("r/k", 1.0 + c))):
         found = judged(config, table, source, PANELS[source], pairs, x, shown=x[1])
@@ -74,8 +74,8 @@ def analyse(config: RateSketchConfig, table: Table) -> Analysis:
         notes.append(found[2])
         shape = term(source, c)
         law = closed_form(config, source, *pairs[0])
-        series.append(Series(TERM, PANELS[source], x[1], shape / shape[0] * 1.5 * law))
-    return Analysis(series, checks, notes)
+        terms.append(Series(TERM, PANELS[source], x[1], shape / shape[0] * 1.5 * law))
+    return Analysis(series + terms, checks, notes)
 
 
 def draw(config: RateSketchConfig, analysis: Analysis) -> Figure:
@@ -86,6 +86,9 @@ def draw(config: RateSketchConfig, analysis: Analysis) -> Figure:
         ax = axes[PANELS[source]]
         loglog(ax)
         ax.set_xlabel("$r/k - 1$" if source == SKETCHES else "$r/k$")
+        values = config.c if source == SKETCHES else 1.0 + config.c
+        ax.set_xticks(values, [f"{value:.2g}" for value in values])
+        ax.minorticks_off()
         ax.set_title(f"({letter}) {source}, $r = {config.r}$")
     first = next(s for s in analysis.series if s.panel == PANELS[SKETCHES])
     span = (float(first.x[0]), float(first.x[-1]))

@@ -247,6 +247,8 @@ def draw(config: RateTConfig, analysis: Analysis) -> Figure:
     span = (float(config.times[0]), float(config.times[-1]))
     for panel, ax in axes.items():
         loglog(ax)
+        ax.set_xticks(config.times, [str(T) for T in config.times])
+        ax.minorticks_off()
         ax.set_xlabel("rounds $T$")
         low = min(float(s.y[0]) for s in analysis.series if s.panel == panel)
         guide(ax, STATED if panel == TUNED else OPTIMISATION, span, 0.6 * low)

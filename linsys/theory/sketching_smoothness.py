@@ -11,6 +11,8 @@ T' H T at T X, where E T'T = I.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from linsys.linalg import Numbers, norm, operator_norm, transpose
@@ -120,6 +122,17 @@ def a41_ball(devices: Devices, U: Numbers, V: Numbers) -> Sides:
     radius = length(devices.B, devices.A)[:, None]
     top = ball_constant(devices.C, devices.M, radius)
     return a41_point(devices, U, V)[0], top * length(U, V)[:, None]
+
+
+def a41_ball_centre(devices: Devices, P: Numbers, Q: Numbers, U: Numbers, V: Numbers) -> Sides:
+    """||H (U, V)|| at X^0 + (P, Q) <= ((3/2) s^2 ||M|| + ||C||) ||(U, V)||, (B, A) being X^0.
+
+    s = sqrt(||A^0||^2 + ||B^0||^2) + ||(P, Q)||, with operator norms.
+    """
+    there = replace(devices, B=devices.B + P, A=devices.A + Q)
+    centre = np.sqrt(spectral(devices.B) ** 2 + spectral(devices.A) ** 2)
+    top = ball_constant(devices.C, devices.M, (centre + length(P, Q))[:, None])
+    return a41_point(there, U, V)[0], top * length(U, V)[:, None]
 
 
 # Assumption 4.2.

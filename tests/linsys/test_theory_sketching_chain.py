@@ -40,6 +40,7 @@ RATIO = {
     "fslora.one_round_corrected": 0.49,
     "fslora.thm4_4_fresh": 0.317,
     "fslora.thm4_4_corrected": 0.317,
+    "fslora.thm4_4_short": 0.972,
     "fslora.thm4_4_step_corrected": 0.31,
     "fslora.cor4_5_corrected": 0.317,
     "fslora.cor4_5_regime": 0.25,

@@ -36,10 +36,14 @@ def _run(*, largest: Callable[..., Any], fresh: bool, share: Any, **others: Any)
     return Run(gamma=share * largest(*limits), fresh=fresh, **others)
 
 
-def runs(largest: Callable[..., Any], fresh: bool = False) -> Space:
-    """Whole runs of N devices alike, c_h = sigma_h = 0."""
+def runs(largest: Callable[..., Any], fresh: bool = False, steps: int = 400) -> Space:
+    """Whole runs of N devices alike, c_h = sigma_h = 0, with at most ``steps`` local steps."""
     return Space(
-        fields={**FIELDS, "share": positive(low=0.1, high=1.0)},
+        fields={
+            **FIELDS,
+            "H": whole_numbers(low=1, high=steps),
+            "share": positive(low=0.1, high=1.0),
+        },
         view=partial(_run, largest=largest, fresh=fresh),
         batched=True,
         meaning=_MEANING,

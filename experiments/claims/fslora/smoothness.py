@@ -25,6 +25,17 @@ _ONE = {"N": (1, 1)}
 POINTS = least_squares(DIRECTION, meaning=DIRECTIONS)
 #: Constants that a reader might hope for.
 CONSTANT = positive(low=0.01, high=1e4)
+#: A point of a ball around (B, A), and a direction there.
+NEAR = least_squares(
+    {**DIRECTION, "P": reals("m", "r", magnitude=_RANGE), "Q": reals("r", "n", magnitude=_RANGE)},
+    meaning={
+        **DIRECTIONS,
+        "B": "of the ball's centre",
+        "A": "of the ball's centre",
+        "P": "the B part of a point less the centre",
+        "Q": "its A part",
+    },
+)
 BOUNDED = least_squares({"L": CONSTANT}, _ONE)
 VARIANCES = least_squares({"sigma_s": CONSTANT, "sigma_g": CONSTANT}, _ONE)
 FAR = least_squares(
@@ -196,7 +207,23 @@ A41_BALL = Claim(
     derivation="fslora.a41_point with ||A||^2 + ||B||^2 <= rho^2 and ||BA|| <= rho^2/2. The "
     "largest value for M = mu I: B = (rho/sqrt 2) u e_1', A = (rho/sqrt 2) e_1 v' and a direction "
     "of the same form, u and v the first singular vectors of C; with one input and output 3 "
-    "rho^2/2 + |d|. Around another centre X^0 it holds with ||X^0|| + rho.",
+    "rho^2/2 + |d|. Around another centre: fslora.a41_ball_centre.",
+)
+A41_BALL_CENTRE = Claim(
+    id="fslora.a41_ball_centre",
+    source="FSLoRA, Assumption 4.1 on a ball around any centre, for least squares",
+    text="In the ball of radius rho around X^0 the Hessian of f_i is at most (3/2) (rho_0 + rho)^2 "
+    "||M|| + ||C||, rho_0^2 = ||A^0||^2 + ||B^0||^2 with operator norms.",
+    latex=r"\|\nabla^2f_i(X)\|\le\tfrac32(\rho_0+\rho)^2\|M_i\|+\|C_i\|\quad"
+    r"(\|X-X^0\|\le\rho),\quad\rho_0^2=\|A^0\|^2+\|B^0\|^2",
+    kind="upper",
+    space=NEAR,
+    measure=lambda s: at.a41_ball_centre(s.devices, s.P, s.Q, s.U, s.V),
+    derivation="With X = X^0 + (P, Q), (||A||, ||B||) is at most (||A^0||, ||B^0||) + (||Q||, "
+    "||P||), hence ||A||^2 + ||B||^2 <= (rho_0 + rho)^2 and ||BA|| <= (rho_0 + rho)^2/2 in "
+    "fslora.a41_point. Attained for M = mu I if X^0 is one component along the first singular "
+    "vectors of C, of two equal parts; not at other centres, where "
+    "linsys.sketching.balls.smoothness has the exact value.",
 )
 
 # Assumption 4.2.

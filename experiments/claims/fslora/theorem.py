@@ -149,10 +149,29 @@ THM4_4 = Claim(
     "started at the minimum: E||grad f^S||^2 -> (sigma_s^2/N)(1 - q)/(1 + q), q = (1 - gamma "
     "L)^H, about gamma L H sigma_s^2/(2N), against gamma L sigma_s^2 (6 r/k + 12 r^2/k^2)/N: "
     "violated for H > 12 r/k + 24 r^2/k^2 and long runs, H >= 59 at k/r = 3/4, H > 120 at 1/2. "
-    "For H <= 36 these functions obey it, as they do with fresh sketches. A second reason, the "
-    "learning rate, needs no sketch: fslora.thm4_4_step.",
+    "For H <= 35 these functions obey it, fslora.thm4_4_short, as they do with fresh sketches. A "
+    "second reason, the learning rate, needs no sketch: fslora.thm4_4_step.",
     corrected="fslora.thm4_4_corrected",
     main=True,
+)
+THM4_4_SHORT = replace(
+    THM4_4,
+    id="fslora.thm4_4_short",
+    source="FSLoRA, Theorem 4.4 on the functions that refute it, for few local steps",
+    text="The same for H <= 35, for any k, on the functions that violate it for large H.",
+    space=runs(at.printed_step, steps=35),
+    expect="holds",
+    note="It does not say that (6) holds for H <= 35 on all functions. H = 36 is too many: for r/k "
+    "-> 1 and N = 1, with gamma L = 1/H^2, sigma_g = 0 and long runs from the minimum, the ratio "
+    "is tanh(-18 log(1 - 1/1296)) 1296/18 = 1.0003.",
+    corrected=None,
+    derivation="With x = gamma L <= 1/(N H^2), at most 1/6 for H = 1, and q = (1 - x)^H: the start "
+    "leaves L^2 |X^0 - X*|^2/(T (1 - q^2)), where 1 - q^2 >= 1 - exp(-2 H x) >= H x/2, at most 4 "
+    "F_0/(gamma T H); samples leave x/(2 - x) sigma_g^2/N <= 18 x sigma_g^2/N; sketches leave "
+    "(sigma_s^2/N) tanh(-(H/2) log(1 - x)) <= (sigma_s^2/N) (H/2) x/(1 - x), which is at most 18 x "
+    "sigma_s^2/N for H = 1, and for 2 <= H <= 35 as 35/2 <= 18 (1 - 1/35^2). 6 r/k + 12 r^2/k^2 >= "
+    "18.",
+    main=False,
 )
 THM4_4_FRESH = Claim(
     id="fslora.thm4_4_fresh",
