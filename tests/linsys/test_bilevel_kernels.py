@@ -14,7 +14,7 @@ BETA, D = 2.0, 40
 SIZES = {
     "small": {"prompts": 3, "answers": 4, "p": 3, "q": 2},
     "wide": {"prompts": 7, "answers": 33, "p": 19, "q": 11, "strength": 0.5},
-    "one prompt": {"prompts": 1, "answers": 3, "p": 2, "q": 5},
+    "one prompt": {"prompts": 1, "answers": 3, "p": 3, "q": 5},
 }
 
 
@@ -33,7 +33,7 @@ def test_compiled_bodies_are_the_reference_on_the_same_samples(size, kind, batch
     oracle, phi, theta = case(size, kind, batch)
     options: dict[str, Any] = {"alpha": 0.4 * oracle.stable_step(phi), "D": D, "k": 3}
     if bounded:
-        options["radius"] = 0.9 * float(np.linalg.norm(theta))
+        options["radius"] = 0.5 * float(np.linalg.norm(theta))
     path, expected = (f.descend(oracle, phi, theta, **options) for f in (kernels, inner))
     for ours, theirs in zip(path.samples, expected.samples, strict=True):
         if batch is None:
