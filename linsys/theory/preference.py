@@ -21,7 +21,7 @@ __all__ = ["Pairs", "log_logistic", "logistic", "reward", "slope", "tanh"]
 def logistic(x: Numbers) -> Numbers:
     """Phi(x) = 1 / (1 + e^-x)."""
     small = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1, small) / (1 + small)
+    return np.asarray(np.where(x >= 0, 1, small) / (1 + small))
 
 
 def log_logistic(x: Numbers) -> Numbers:
@@ -78,7 +78,7 @@ class Pairs:
     @property
     def L1(self) -> Numbers:
         """The largest ||psi(tau)||_F, Assumption 1's constant, (...)."""
-        return np.sqrt(squares(self.psi).max(axis=-1))
+        return np.asarray(np.sqrt(squares(self.psi).max(axis=-1)))
 
     def logits(self, theta: Numbers) -> Numbers:
         """r(tau0) - r(tau1) of linear rewards, theta (..., N, d1, d2) to (..., N, P)."""
@@ -143,7 +143,9 @@ def lipschitz(x: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
     return np.abs(log_logistic(x) - log_logistic(y)), steep * np.abs(x - y)
 
 
-def assumption_1(theta: Numbers, other: Numbers, psi: Numbers, R: Numbers) -> tuple[Numbers, ...]:
+def assumption_1(
+    theta: Numbers, other: Numbers, psi: Numbers, R: Numbers
+) -> tuple[Numbers, Numbers]:
     """Both parts for r = R tanh(. / R): L1 = max ||psi||, L2 = 4 max ||psi||^2 / (3 sqrt(3) R).
 
     |r - r'| beside L1 ||Theta - Theta'||, and the remainder of Taylor's first order beside L2 / 2

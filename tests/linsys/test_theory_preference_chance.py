@@ -1,0 +1,134 @@
+"""P-ShareLoRA's exact chances: data sets one by one, and the package's bracketing numbers."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import comb
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from linsys.preference import bracketing
+from linsys.theory import preference_chance as at
+
+RNG = np.random.default_rng(0)
+
+
+def one(*values: float) -> np.ndarray:
+    """One user, one pair."""
+    return np.array(values)[:, None, None]
+
+
+def test_data_sets_are_all_there_with_their_chances() -> None:
+    truth, weights = RNG.uniform(0.1, 0.9, (1, 2, 2)), np.array([[0.3, 0.7]])
+    data = at.DataSets(truth, weights, 2)
+    P = RNG.uniform(0.1, 0.9, (1, 2, 2))
+    assert_allclose(data.chance.sum(), 1)
+    logs, chances = [], []
+    for cells in product(product(range(2), range(2)), repeat=4):
+        log, chance = 0.0, 1.0
+        for step, (j, o) in enumerate(cells):
+            i = step // 2
+            p, q = truth[0, i, j], P[0, i, j]
+            chance *= weights[0, j] * (p if o else 1 - p)
+            log += np.log(q if o else 1 - q)
+        logs.append(log)
+        chances.append(chance)
+    assert_allclose(data.chance[0], chances)
+    assert_allclose(data.log_likelihood(P[:, None])[0], logs)
+
+
+def test_the_best_of_a_bracket_is_that_of_a_fine_grid() -> None:
+    data = at.DataSets(np.full((1, 1, 2), 0.4), np.array([[0.5, 0.5]]), 3)
+    found = data.best(np.array([[[0.97, 0.3]]]), np.array([[[0.05]]]))[0]
+    best = np.full(found.shape, -np.inf)
+    for first in np.linspace(0.92, 1 - 1e-12, 21):
+        for second in np.linspace(0.25, 0.35, 21):
+            P = np.array([first, second]).reshape(1, 1, 1, 2)
+            best = np.maximum(best, data.log_likelihood(P)[0])
+    assert_allclose(found, best, atol=0.01)  # half a step of the grid, at most three times
+    assert (found >= best - 1e-9).all()
+
+
+@pytest.mark.parametrize("C", [1.0, 30.0])
+def test_printed_lemma_1_fails_for_every_constant(C: float) -> None:
+    """N = N_p = 1, P* = 1/2, all P in [1/4, 3/4]: a gain of log 1.5 for sure."""
+    data = at.DataSets(one(0.5), np.ones((1, 1)), 1)
+    delta = np.array([1.01 * 1.5 ** (-1 / C)])
+    centres, share = one(0.5)[None], np.ones(1)
+    assert_allclose(at.lemma_1(data, centres, share, delta, C + 0 * delta, 0)[0], 1)
+    assert at.lemma_1(data, centres, share, delta, 1 + 0 * delta, 1)[0] == 0
+
+
+@pytest.mark.parametrize("C", [1.0, 50.0])
+def test_printed_lemma_3_fails_for_every_constant(C: float) -> None:
+    """One member with P near 1 where P* = p: the outcome 1 has chance p > delta and refutes it."""
+    p = 0.3
+    q, delta = 1 - 0.2 / C, np.array([p * (1 - 0.2 / C)])
+    data = at.DataSets(one(p), np.ones((1, 1)), 1)
+    failed, _ = at.lemma_3(data, one(q)[None], delta, C + 0 * delta, 1)
+    assert_allclose(failed, p)
+    assert failed > delta
+    assert at.lemma_3(data, one(q)[None], delta, 4 + 0 * delta, 2)[0] == 0
+
+
+def test_second_order_counts_outcomes() -> None:
+    a, b, delta = np.array([[1.0, -2.0]]), np.array([[-1.0, 0.5]]), np.array([0.4])
+    found = 0.0
+    for signs in product((1, -1), repeat=2):
+        p = [1 / (1 + np.exp(-s * v)) for s, v in zip(signs, a[0], strict=True)]
+        q = [1 / (1 + np.exp(-s * v)) for s, v in zip(signs, b[0], strict=True)]
+        if np.log(np.prod(p) / np.prod(q)) > (4 + 6.25) / 4 - np.log(0.4):
+            found += float(np.prod(p))
+    assert_allclose(at.second_order(a, b, delta)[0], found)
+    # without the quadratic term the same chance exceeds delta somewhere
+    near, far = np.array([[3.0] * 5]), np.array([[-1.0] * 5])
+    data = np.exp(-((near - far) ** 2).sum() / 4)
+    assert at.second_order(near, far, np.ones(1))[0] <= 1
+    assert at.second_order(near, far, np.minimum(np.ones(1) / data, 1e9))[0] > 0.5
+
+
+def test_moment_is_attained_to_second_order_only() -> None:
+    a, b = np.zeros(1), np.array([0.01])
+    found, bound = at.moment(a, b)
+    assert_allclose((found - 1) / (bound - 1), 1, rtol=1e-4)
+    assert found - 1 > (bound - 1) / 2  # half of the exponent is not enough
+
+
+def test_brackets_of_the_proof_are_counted_as_in_the_package() -> None:
+    for _ in range(20):
+        N, d1, d2 = (int(RNG.integers(1, 6)) for _ in range(3))
+        k = int(RNG.integers(1, min(d1, d2) + 1))
+        n, B, L1 = int(RNG.integers(1, 1000)), *RNG.uniform(0.1, 3, 2)
+        numbers = (np.array([float(v)]) for v in (N, n, d1, d2, k, B, L1, 1.0))
+        c = at.Class(*numbers)
+        sizes = {"N": N, "d1": d1, "d2": d2, "k": k}
+        statements = {"shared": at.prop_1, "local": at.prop_1_local, "full": at.prop_1_full}
+        for kind, statement in statements.items():
+            least, most = statement(c)
+            other = bracketing.bound(kind, **sizes, B=B, L1=L1, epsilon=1 / (N * n))
+            assert least <= other
+            assert least <= most
+        full = n * L1 * 4 * N**2 * np.sqrt(N) * B
+        assert_allclose(at.prop_1_full(c)[1], N * d1 * d2 * np.log(1 + full))
+        assert c.shared == bracketing.parameters("shared", **sizes)
+
+
+def test_uniform_concentration_is_a_binomial_tail() -> None:
+    q, share = 0.5, 0.5 * 1.5  # (Delta r)^2 / D is 1.5 or 0.5
+    missed = sum(
+        comb(at.SAMPLES, j) / 2**at.SAMPLES
+        for j in range(at.SAMPLES + 1)
+        if abs((1.5 * j + 0.5 * (at.SAMPLES - j)) / at.SAMPLES - 1) > 0.1 + 1e-12
+    )
+    found, bound = at.uniform(np.array([q]), np.array([share]))
+    assert_allclose(found, missed)
+    assert found < bound
+    assert np.log(found / 2) / np.log(bound / 2) < 20  # a twentieth of the bound would fail
+
+
+def test_few_comparisons_miss_a_direction() -> None:
+    x = np.eye(3)[None]
+    D, D_hat = at.few(x, np.full((1, 3), 1 / 3), np.array([[0.0, 0.4]]), np.array([[0.0, 0, 1]]))
+    assert_allclose([D, D_hat], [[0.3], [0.0]])

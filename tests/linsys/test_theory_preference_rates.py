@@ -1,0 +1,202 @@
+"""P-ShareLoRA's rates and policies: formulas by another road."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import comb
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from linsys.preference.coverage import concentrability, subspace_information
+from linsys.preference.estimators import fit_shared
+from linsys.preference.instances import shared_users
+from linsys.preference.subspace import distance
+from linsys.preference.systems import PreferenceSystem
+from linsys.theory import preference_rates as at
+from linsys.theory import preference_values as values
+from linsys.theory.preference import Pairs
+from linsys.theory.preference_subspace import Adaptation, sine
+
+
+@dataclass
+class Setting:
+    """Three users, d1 = 3, d2 = 2, k = 1, twenty trajectories."""
+
+    users: Adaptation
+    pairs: Pairs
+
+
+def setting(tail: float, nu: float = 0.2, seed: int = 3) -> Setting:
+    rng = np.random.default_rng(seed)
+    psi = rng.normal(size=(20, 3, 2))
+    even = np.full((1, 20), 1 / 20)
+    delta = shared_users(3, 3, 2, k=1, nu=nu, tail=tail, rng=rng)
+    return Setting(Adaptation(delta[None], 1), Pairs(psi[None], even, even))
+
+
+def _likelihood(case: Setting, C: np.ndarray, W: np.ndarray) -> Any:
+    users = case.users
+    left = users.B + users.basis[..., 1:] @ C
+    theta = left[:, None] @ (users.W + W)
+    return case.pairs.divergence(users.delta, theta)[0]
+
+
+def _hessian(case: Setting) -> np.ndarray:
+    """Second differences of the expected log-likelihood in C (2) and the W_i (6)."""
+    h, size = 1e-3, 8
+
+    def value(z: np.ndarray) -> Any:
+        return _likelihood(case, z[:2].reshape(1, 2, 1), z[2:].reshape(1, 3, 1, 2))
+
+    e = h * np.eye(size)
+    return np.array(
+        [
+            [(value(a + b) - value(a - b) - value(b - a) + value(-a - b)) / (4 * h * h) for b in e]
+            for a in e
+        ]
+    )
+
+
+def test_information_is_the_likelihoods_second_derivative() -> None:
+    case = setting(0.0)
+    H = _hessian(case)
+    reduced = H[:2, :2] - H[:2, 2:] @ np.linalg.inv(H[2:, 2:]) @ H[2:, :2]
+    inside = at.information(case.pairs, case.users.delta, case.users)[0][0]
+    assert_allclose(inside, reduced, rtol=1e-4, atol=1e-6)
+    assert_allclose(
+        at.spread(case.pairs, case.users)[0], np.trace(np.linalg.inv(reduced)), rtol=1e-4
+    )
+
+
+def test_information_is_the_packages_where_curvature_is_alike() -> None:
+    """For rewards near zero Phi' is 1/4 for all users."""
+    case = setting(0.0, nu=1e-12)
+    users = case.users
+    inside = at.information(case.pairs, users.delta, users)[0][0]
+    theirs = subspace_information(case.pairs.moment[0] / 4, users.B[0], users.W[0])
+    assert_allclose(np.linalg.eigvalsh(inside), np.linalg.eigvalsh(theirs), rtol=1e-6)
+
+
+def test_population_maximum_is_the_estimators() -> None:
+    case = setting(0.002)
+    fit = at.population(case.pairs, case.users)
+    assert at.stationarity(case.pairs, case.users, fit)[0] < 1e-12
+    assert at.better(case.users, fit, case.pairs).all()
+    system = PreferenceSystem(case.pairs.psi[0], np.zeros((3, 2)), case.users.delta[0])
+    other = fit_shared(system.population(), 1)
+    assert distance(fit.B[0], other.B) < 1e-6
+    assert_allclose(fit.delta[0], other.Delta, atol=1e-5)
+    assert sine(fit.B, case.users.B)[0] > 1e-3  # not where (4.1) is
+
+
+def test_floor_is_its_first_order_for_small_tails() -> None:
+    ratios = []
+    for tail in (1e-6, 1e-8):
+        case = setting(tail)
+        exact = sine(at.population(case.pairs, case.users).B, case.users.B)[0] ** 2
+        ratios.append(exact / at.first_order(case.pairs, case.users)[0])
+    far, near = (abs(ratio - 1) for ratio in ratios)
+    assert near < 1e-2
+    assert near < 0.2 * far  # the next order is a root of the tail: a tenth
+
+
+def test_printed_theorem_4_1_fails_for_all_data() -> None:
+    """The shifted columns have the likelihood of the true ones on every comparison."""
+    users = Adaptation(np.array([[[[1.0], [0.0]]]]), 1)
+    psi = np.array([[[[1.0], [0.0]], [[0.0], [0.0]]]])
+    far = np.array([1e12])
+    shift = np.array([[[5.0], [2.0]]])
+    found, bound = at.unidentified(users, shift, psi, far, np.array([0.5]), np.array([100.0]))
+    assert_allclose(found, 2 / np.sqrt(5))
+    assert bound < 1e-3
+    pairs = Pairs(psi, np.full((1, 2), 0.5), np.full((1, 2), 0.5))
+    other = np.array([[[[1.0], [2.0]]]])
+    assert_allclose(pairs.logits(users.delta), pairs.logits(other))
+
+
+def test_variance_is_attained_by_isotropic_pairs() -> None:
+    psi = np.concatenate([np.eye(2), -np.eye(2)])[None, :, :, None]
+    even = np.full((1, 4), 0.25)
+    users = Adaptation(np.array([[[[1e-4], [0.0]]]]), 1)
+    found, bound = at.variance(users, Pairs(psi, even, even))
+    assert_allclose(found, bound, rtol=1e-6)
+
+
+def test_sure_answers_say_little() -> None:
+    """Theta* = t (1, 1)', a coordinate in each comparison: N_p E dist^2 = 1 / (Phi'(t) t^2)."""
+    psi = np.array([[[[1.0], [0.0]], [[0.0], [1.0]], [[0.0], [0.0]]]])
+    pairs = Pairs(psi, np.array([[0.5, 0.5, 0.0]]), np.array([[0.0, 0.0, 1.0]]))
+    users = Adaptation(np.ones((1, 1, 2, 1)), 1)
+    for t, below in ((2.0, True), (8.0, False)):
+        found, bound = at.larger_nu(users, pairs, np.array([t]))
+        p = 1 / (1 + np.exp(-t))
+        assert_allclose(found, 1 / (p * (1 - p) * t**2))
+        assert (found < bound)[0] == below
+
+
+@pytest.mark.parametrize("n", [1, 3, 9])
+def test_worst_gap_is_that_of_all_outcomes(n: int) -> None:
+    r = np.linspace(1e-3, 8, 2000) / np.sqrt(n)
+    p = 1 / (1 + np.exp(-r))
+    lost = sum(comb(n, j) * p**j * (1 - p) ** (n - j) for j in range((n + 1) // 2))
+    assert_allclose(at.worst_gap(n), (r * lost).max())
+
+
+def test_pessimistic_choice_is_the_best_worst_case() -> None:
+    rng = np.random.default_rng(1)
+    theta, psi = rng.normal(size=(1, 2, 2, 1)), rng.normal(size=(1, 3, 2, 1))
+    policies, reference = rng.dirichlet(np.ones(3), size=(1, 4)), rng.dirichlet(np.ones(3), size=1)
+    v, zeta = values.against(policies, reference, psi), np.array([[0.3, 0.3]])
+    chosen = values.pessimistic(theta, v, zeta)
+    steps = rng.normal(size=(20000, 2, 1))
+    steps *= np.sqrt(0.3) / np.linalg.norm(steps, axis=1, keepdims=True)
+    for i in range(2):
+        worst = [((theta[0, i] + steps) * v[0, m]).sum(axis=(1, 2)).min() for m in range(4)]
+        assert chosen[0, i] == int(np.argmax(worst))
+        value = (v[0, :, :, 0] @ theta[0, i])[:, 0]
+        found = values.gaps(theta, v, chosen)[0, i]
+        assert_allclose(found, value[0] - value[chosen[0, i]])
+
+
+def test_unseen_trajectories_cost_the_same_for_all_data() -> None:
+    psi = np.array([[[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]])
+    theta, shift = np.array([[2.0, 1.0]]), np.array([[7.0, 3.0]])
+    loss, bound = values.unseen(
+        theta, shift, psi, np.array([2.0]), np.array([1e12]), np.array([0.5]), np.array([100.0])
+    )
+    assert_allclose(loss, 1)  # trajectory 2 looks better: 1 + 3 against 2
+    assert bound < 1e-3
+    seen = values.unseen(
+        theta, shift, psi, np.array([3.0]), np.array([1e12]), np.array([0.5]), np.array([100.0])
+    )
+    assert_allclose(seen[0], 0)
+
+
+def test_zeta_of_the_corollary_keeps_to_the_reference() -> None:
+    users = Adaptation(np.array([[[[1.0], [0.0]], [[0.0], [1e-5]]]]), 2)
+    psi = np.array([[[[1.0], [0.0]], [[0.0], [0.0]]]])
+    v = values.against(np.array([[[1.0, 0.0], [0.0, 1.0]]]), np.array([[0.0, 1.0]]), psi)
+    loss, bound = values.collapse(users, psi, v, np.array([1e8]), np.array([0.5]), np.array([10.0]))
+    assert_allclose(loss, 0.5)  # user 1 loses 1, user 2 nothing
+    assert bound < 0.02
+
+
+def test_concentrability_of_all_rewards_is_half_of_chi_squared() -> None:
+    rng = np.random.default_rng(2)
+    target, reference = rng.dirichlet(np.ones(4), size=(2, 1))
+    measured, bound = values.concentrability(target, reference, target / reference)
+    exact = concentrability(np.eye(4)[:, :, None], target[0], reference[0])
+    scale = np.sqrt(2 * ((target - reference) ** 2 / reference).sum())
+    assert_allclose(measured, bound)
+    assert_allclose(measured / scale, exact)
+
+
+def test_condition_of_the_corollary_is_attained() -> None:
+    """One user with sigma_1^2 = 2/3 and Sigma_tail = 1/3 of B^2 = 1."""
+    users = Adaptation(np.diag(np.sqrt([2 / 3, 1 / 3]))[None, None], 1)
+    assert_allclose(*values.condition(users))
+    tail, root = values.enough_users(users)
+    assert_allclose([tail, root], [[1 / 3], [np.sqrt(1 / 3) / (2 / 3)]])
