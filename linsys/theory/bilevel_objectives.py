@@ -18,6 +18,7 @@ __all__ = [
     "eq_9",
     "eq_9_value",
     "eq_10",
+    "eq_10_excess",
     "eq_10_identity",
     "eq_12",
     "eq_12_corrected",
@@ -104,6 +105,16 @@ def eq_10_identity(system: System, phi: Numbers, theta: Numbers) -> Sides:
     parts = divergence(best, system.policy.pi(theta)) - (best * np.log(best)).sum(axis=-1)
     mean = (system.prompts * system.partition(phi) * parts).sum(axis=-1)
     return system.loss(phi, theta), np.asarray(mean)
+
+
+def eq_10_excess(system: System, phi: Numbers) -> Sides:
+    """E_x KL(pi_* || pi_theta) at theta_*, and max Z / min Z times its least value; (...)."""
+    best, Z = system.tilted(phi), system.partition(phi)
+    found = [
+        (system.prompts * divergence(best, system.policy.pi(theta))).sum(axis=-1)
+        for theta in eq_10(system, phi)
+    ]
+    return np.asarray(found[1]), np.asarray(Z.max(axis=-1) / Z.min(axis=-1) * found[0])
 
 
 def unrestricted(system: System) -> System:

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from linsys.linalg import Numbers, norm, operator_norm, transpose
+from linsys.linalg import Numbers, lambda_min, norm, operator_norm, transpose
 from linsys.theory.bilevel import System, logistic
 from linsys.theory.bilevel_constants import PolicyConstants, RewardConstants
 
@@ -270,6 +270,11 @@ class Jet:
         square = apart[..., :, None] * apart[..., None, :]
         bent = self.H[..., None, :, :, :] - self.H[..., :, None, :, :]
         return np.asarray(s * bent + s * (1 - s) * square)
+
+    def fisher(self) -> Sides:
+        """p times the largest mu with -Hess log pi(y) >= mu for all y, and M^2; (...)."""
+        mu = lambda_min(-self.H).min(axis=-1)
+        return np.asarray(self.g.shape[-1] * mu), np.asarray(self.M**2)
 
     def gradient_bound(self) -> Sides:
         """||grad l_PL|| of every pair, and 2 M; (..., Y, Y)."""

@@ -135,3 +135,15 @@ def test_accuracy_counts_pairs() -> None:
     wrong, loss = at.accuracy(u, u)
     assert wrong[0] == pytest.approx(2 / 3)
     assert loss[0] == pytest.approx(-(np.log(5 / 8) + np.log(3 / 8) - np.log(2)) / 3 / np.log(2))
+
+
+def test_the_excess_is_that_of_the_two_minimisers() -> None:
+    system, phi = two_prompts(), np.zeros((1, 1))
+    found, most = at.eq_10_excess(system, phi)
+
+    def mean(chance: float) -> float:
+        odds = [(0.5, 0.5), (0.25, 0.75)]
+        return sum(a * np.log(a / (1 - chance)) + b * np.log(b / chance) for a, b in odds) / 2
+
+    assert found[0] == pytest.approx(mean(7 / 10))
+    assert most[0] == pytest.approx(4 * mean(5 / 8))

@@ -164,3 +164,9 @@ def test_deviations_are_those_of_a_sample() -> None:
                 gap = of(phi, theta)[0, x, y] - mean(phi, theta)[0]
                 total += system.chance[0, x, y] * np.linalg.norm(gap, kind) ** 2
         assert value[0] == pytest.approx(total)
+
+
+def test_two_answers_have_the_curvature_of_their_slopes() -> None:
+    """pi = 1/2 each, g = 1 and -1, equal Hessians: all of them are -1, and M^2 = mu."""
+    jet = at.Jet(np.full((1, 2), 0.5), np.array([[[1.0], [-1.0]]]), np.zeros((1, 2, 1, 1)))
+    np.testing.assert_allclose(np.array(jet.fisher()), 1.0)

@@ -12,7 +12,7 @@ from experiments.audit import Space, ball, positive, reals, simplex, whole_numbe
 from experiments.audit._fields import Field
 from linsys.theory.bilevel import Policy, Reward, System, TanhReward
 from linsys.theory.bilevel_constants import PolicyConstants, RewardConstants
-from linsys.theory.bilevel_smoothness import printed_range, true_range
+from linsys.theory.bilevel_smoothness import Jet, printed_range, true_range
 
 #: Prompts, answers of each, and the sizes of theta and phi.
 SIZES = {"X": (1, 2), "Y": (2, 4), "p": (1, 2), "q": (1, 2)}
@@ -21,10 +21,10 @@ FIELDS: dict[str, Field] = {
     "psi": reals("X", "Y", "p", magnitude=_SCALE),
     "log_h": reals("X", "Y", magnitude=(0.1, 10.0)),
     "xi": reals("X", "Y", "q", magnitude=_SCALE),
-    "r0": reals("X", "Y", magnitude=(0.1, 10.0)),
+    "r0": reals("X", "Y", magnitude=(0.1, 5.0)),
     "D": simplex("X"),
     "log_mu": reals("X", "Y", magnitude=(0.1, 10.0)),
-    "beta": positive(low=0.1, high=10.0),
+    "beta": positive(low=0.3, high=10.0),
     "R": positive(low=0.001, high=3.0),
     "at": ball("p"),
     "phi": ball("q"),
@@ -144,3 +144,28 @@ PAIRS = domains(OTHER)
 SMOOTH = domains(OTHER, view=smooth_domain)
 #: Runs of the inner loop with one pair of answers for the outer loss.
 RUNS = domains(SAMPLES, STEPS, view=smooth_domain)
+_JET = {
+    "pi": simplex("Y"),
+    "slopes": reals("Y", "p", magnitude=(0.1, 3.0)),
+    "curvatures": reals("Y", "p", "p", magnitude=(0.01, 10.0)),
+}
+
+
+def _jet(*, pi: Any, slopes: Any, curvatures: Any) -> Jet:
+    """Chances bounded away from zero, so that log pi exists."""
+    floor = pi + 1e-12
+    return Jet(floor / floor.sum(axis=-1, keepdims=True), slopes, curvatures)
+
+
+#: Any policy to second order at a point.
+JETS = Space(
+    fields=_JET,
+    sizes={"Y": (2, 4), "p": (1, 2)},
+    view=_jet,
+    batched=True,
+    meaning={
+        "pi": "chances of the answers, before 1e-12 is added to each",
+        "slopes": "grad log pi(y), before their mean is subtracted",
+        "curvatures": "Hessians of log pi(y), before they are made symmetric and normalised",
+    },
+)

@@ -9,6 +9,7 @@ import numpy as np
 
 from experiments.audit import Claim, ball, positive, sphere
 from experiments.claims.ood._spaces import (
+    JETS,
     OTHER,
     PAIRS,
     POINTS,
@@ -103,8 +104,19 @@ A1_DIAMETER = Claim(
     space=CONVEX,
     measure=lambda s: at.diameter(s.policy),
     derivation="mu D <= ||change of the gradient|| <= 2M at two points at distance D; and 0 <= "
-    "f(midpoint) <= C - mu D^2/8, f = -log pi. Also mu p <= M^2, as -E Hess log pi = E (grad log "
-    "pi)(grad log pi)'.",
+    "f(midpoint) <= C - mu D^2/8, f = -log pi. With the explicit mu of ood.A1_ball both bounds "
+    "stay far from the diameter.",
+)
+A1_FISHER = Claim(
+    id="ood.A1_fisher",
+    source="OOD-PL, Assumptions 1 and 2 together, for any policy with p parameters",
+    text="p mu <= M^2.",
+    latex=r"p\mu\le M^2",
+    kind="upper",
+    space=JETS,
+    measure=lambda s: s.fisher(),
+    derivation="sum_y pi(y) = 1 gives -E Hess log pi = E (grad log pi)(grad log pi)'. The trace of "
+    "the left side is at least p mu, that of the right side at most M^2.",
 )
 A2 = Claim(
     id="ood.A2",

@@ -21,6 +21,10 @@ def _run(**fields: Any) -> SimpleNamespace:
 RUNS = domains(SAMPLES, {"D": (1, 5), "p": (1, 3), "Y": (2, 3)}, view=_run)
 #: With one entry of phi: without grad r the printed formulas are scalars.
 SCALAR = domains(SAMPLES, {"D": (1, 4), "q": (1, 1), "Y": (2, 3)}, view=_run)
+#: Three steps and two entries of theta: factors that need not commute.
+ORDERED = domains(
+    SAMPLES, {"D": (3, 3), "p": (2, 2), "q": (1, 1), "X": (1, 1), "Y": (3, 3)}, view=_run
+)
 _SUM = r"\sum_{t=0}^{D-1}R^{k,t}"
 _SCORES = r"\big(\nabla\log\pi_{\theta_{k,D}}(y_k|x_k)-\nabla\log\pi_{\theta_{k,D}}(y_k'|x_k)\big)"
 _PRODUCT = r"\prod_{j=t+1}^{D-1}\big(I+\alpha R^{k,j}\nabla^2F^{k,j}\big)"
@@ -125,10 +129,10 @@ PROP_1_ORDER = Claim(
     text="(13) corrected, but with the factor of j = D - 1 on the left of the product.",
     latex=_RIGHT.replace(r"\prod_{j=t+1}^{D-1}", r"\prod_{j=D-1}^{t+1}"),
     kind="identity",
-    space=RUNS,
+    space=ORDERED,
     measure=lambda s: at.eq_13(s.run, s.run.sums(forward=False)),
     expect="violated",
-    note="Hessians at different samples do not commute: from D = 3 and p = 2 on the order matters, "
+    note="Hessians at different theta do not commute: from D = 3 and p = 2 on the order matters, "
     "which the paper does not state. With columns for the entries of phi it is the other one.",
     corrected="ood.prop_1_corrected",
 )

@@ -161,6 +161,20 @@ EQ_10_APPA_CORRECTED = Claim(
     "with H free of theta. The weight e^(r/beta) / Z(x) makes it E_x KL.",
     main=True,
 )
+EQ_10_APPA_EXCESS = Claim(
+    id="ood.eq_10_appA_excess",
+    source="OOD-PL, equation (10): how far it is from the projection of (9)",
+    text="E_x KL(pi_* || pi_theta) at the minimiser of L_FT is at most max Z(x)/min Z(x) times its "
+    "least value, max Z/min Z <= (B/b)^(1/beta).",
+    latex=r"\mathbb E_xD_{KL}(\pi_*\|\pi_{\theta_*})\le\frac{\max_xZ(x)}{\min_xZ(x)}\min_\theta"
+    r"\mathbb E_xD_{KL}(\pi_*\|\pi_\theta)",
+    kind="upper",
+    space=OPTIMA,
+    measure=lambda s: at.eq_10_excess(s.system, s.phi),
+    derivation="min Z E KL(theta_*) <= E Z KL(theta_*) <= E Z KL(theta) <= max Z E KL(theta) for "
+    "every theta, by ood.eq_10_appA_corrected. A large beta, or small rewards, makes the two "
+    "objectives alike.",
+)
 EQ_10_APPA_UNRESTRICTED = Claim(
     id="ood.eq_10_appA_unrestricted",
     source="OOD-PL, equation (10) where the class holds every policy",

@@ -2,37 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from experiments.audit import Claim, Space, reals, simplex
-from experiments.claims.ood._spaces import PAIRS, points, printed, true
+from experiments.audit import Claim
+from experiments.claims.ood._spaces import JETS, PAIRS, points, printed, true
 from linsys.theory import bilevel_smoothness as at
-
-_JET = {
-    "pi": simplex("Y"),
-    "slopes": reals("Y", "p", magnitude=(0.1, 3.0)),
-    "curvatures": reals("Y", "p", "p", magnitude=(0.01, 10.0)),
-}
-
-
-def _jet(*, pi: Any, slopes: Any, curvatures: Any) -> at.Jet:
-    """Chances bounded away from zero, so that log pi exists."""
-    floor = pi + 1e-12
-    return at.Jet(floor / floor.sum(axis=-1, keepdims=True), slopes, curvatures)
-
-
-#: Any policy to second order at a point.
-JETS = Space(
-    fields=_JET,
-    sizes={"Y": (2, 4), "p": (1, 2)},
-    view=_jet,
-    batched=True,
-    meaning={
-        "pi": "chances of the answers, before 1e-12 is added to each",
-        "slopes": "grad log pi(y), before their mean is subtracted",
-        "curvatures": "Hessians of log pi(y), before they are made symmetric and normalised",
-    },
-)
 
 LEMMA_1 = Claim(
     id="ood.lemma_1",
