@@ -1,0 +1,117 @@
+"""P-ShareLoRA, proof of Theorem B.2: pessimistic policies for linear rewards.
+
+Rewards are <Theta, psi(tau)>, and the policies are K given distributions over T trajectories, so
+that max over policies of min over a ball is a comparison of K numbers. Any number of axes may come
+first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from linsys.linalg import Numbers, norm
+from linsys.theory.preference_proof import Shared, Sides
+
+__all__ = ["Pessimist", "printed_radius"]
+
+
+@dataclass(frozen=True, eq=False)
+class Pessimist:
+    """Who chooses by (3.5) from a confidence ball around Theta_hat.
+
+    Args:
+        psi: features, (..., T, D).
+        reference: mu_ref, (..., T).
+        policies: distributions, (..., K, T); the first one is pi_tar.
+        hat: vec of Theta_hat, (..., D).
+        truth: vec of Theta*, (..., D).
+        radius: of the ball, sqrt(zeta) for (3.4) as printed, (...).
+
+    >>> one = np.ones((1, 1))
+    >>> chooser = Pessimist(
+    ...     psi=np.array([[[1.0], [0.0]]]), reference=np.array([[0.0, 1.0]]),
+    ...     policies=np.array([[[1.0, 0.0], [0.0, 1.0]]]), hat=2 * one, truth=one, radius=one[0],
+    ... )
+    >>> chooser.values.tolist(), chooser.gap.tolist()
+    ([[1.0, 0.0]], [0.0])
+    """
+
+    psi: Numbers
+    reference: Numbers
+    policies: Numbers
+    hat: Numbers
+    truth: Numbers
+    radius: Numbers
+
+    @cached_property
+    def v(self) -> Numbers:
+        """E_pi psi - E_ref psi of every policy, (..., K, D)."""
+        return np.asarray((self.policies - self.reference[..., None, :]) @ self.psi)
+
+    @cached_property
+    def values(self) -> Numbers:
+        """min over the ball of J(pi) - E_ref r: <v, Theta_hat> - radius ||v||, (..., K)."""
+        return self._worth(self.hat) - self.radius[..., None] * norm(self.v)
+
+    def _worth(self, Theta: Numbers) -> Numbers:
+        return np.asarray((self.v @ Theta[..., None])[..., 0])
+
+    def _chosen(self, of: Numbers) -> Numbers:
+        """The entry of the chosen policy, of numbers (..., K)."""
+        best = self.values.argmax(axis=-1)[..., None]
+        return np.take_along_axis(of, best, axis=-1)[..., 0]
+
+    @property
+    def error(self) -> Numbers:
+        """||Theta_hat - Theta*||, (...)."""
+        return norm(self.hat - self.truth)
+
+    @property
+    def length(self) -> Numbers:
+        """||v|| of the chosen policy."""
+        return self._chosen(norm(self.v))
+
+    @property
+    def target_length(self) -> Numbers:
+        """||v|| of pi_tar."""
+        return norm(self.v)[..., 0]
+
+    @property
+    def bracket(self) -> Numbers:
+        """J(pi_hat; r_inf) - E_ref r_inf - (J(pi_hat; r*) - E_ref r*)."""
+        return self._chosen(self.values - self._worth(self.truth))
+
+    @property
+    def gap(self) -> Numbers:
+        """J(pi_tar; r*) - J(pi_hat; r*)."""
+        worth = self._worth(self.truth)
+        return np.asarray(worth[..., 0] - self._chosen(worth))
+
+    @property
+    def missing(self) -> Numbers:
+        """(||Theta_hat - Theta*|| - radius)_+, by how much Theta* is outside of the ball."""
+        return np.asarray(np.maximum(self.error - self.radius, 0 * self.error))
+
+    def step(self, first: Numbers, second: Numbers) -> Numbers:
+        """|Delta r_hat - Delta r_inf| between two trajectories, r_inf the worst for pi_tar."""
+        v = self.v[..., 0, :]
+        length = norm(v)[..., None]
+        moved = self.radius[..., None] * v / np.where(length > 0, length, 1 + 0 * length)
+        return np.abs((moved * (first - second)).sum(axis=-1))
+
+    def value_gap(self) -> Sides:
+        """gap against (radius + error) ||v_tar|| + (error - radius)_+ ||v_hat||."""
+        bound = (self.radius + self.error) * self.target_length
+        return self.gap, bound + self.missing * self.length
+
+
+def printed_radius(users: Shared, largest: bool) -> Numbers:
+    """sqrt(zeta) of (B.1) for N_p to infinity and c3 = 2 L1^2, its outer root left out; (B,).
+
+    With min_i b_i as printed, or the ``largest`` b_i; in any case plus sqrt(Sigma_tail/N)/nu.
+    """
+    b = users.b.max(axis=1) if largest else users.b.min(axis=1)
+    return np.asarray(np.sqrt(b + np.sqrt(users.tail / users.N) / users.nu))
