@@ -147,8 +147,8 @@ A3 = Claim(
     derivation="log pi_theta - log pi_0 is between -R d and R d. For all theta no C exists unless "
     "psi is constant; bounded rewards have b and B for all phi.",
 )
-A3_TILT = Claim(
-    id="ood.A3_tilt",
+EXP_R_BETA = Claim(
+    id="ood.exp_r_beta",
     source="OOD-PL, Appendix C, what all proofs take from Assumption 3",
     text="b/e^beta <= exp(r/beta) <= B/e^beta.",
     latex=r"\frac b{e^\beta}\le e^{r_\phi/\beta}\le\frac B{e^\beta}",
@@ -162,11 +162,11 @@ A3_TILT = Claim(
     "and the inner loss to that of supervised fine-tuning, with the curvature between mu and L. "
     "The upper bound is true only for log B >= beta^2/(beta - 1), beta > 1, or log B <= -beta^2/(1 "
     "- beta), beta < 1.",
-    corrected="ood.A3_tilt_corrected",
+    corrected="ood.exp_r_beta_corrected",
     main=True,
 )
-A3_TILT_CORRECTED = Claim(
-    id="ood.A3_tilt_corrected",
+EXP_R_BETA_CORRECTED = Claim(
+    id="ood.exp_r_beta_corrected",
     source="OOD-PL, Appendix C: the range of exp(r/beta)",
     text="b^(1/beta) <= exp(r/beta) <= B^(1/beta).",
     latex=r"b^{1/\beta}\le e^{r_\phi/\beta}\le B^{1/\beta}",

@@ -16,10 +16,10 @@ LEMMA_1 = Claim(
     space=PAIRS,
     measure=lambda s: at.smoothness(s.system, s.phi, points(s), s.policy.L, printed(s)),
     expect="violated",
-    note="Step (ii) takes exp(r/beta) <= B/e^beta, see ood.A3_tilt. With r = 0, B = 1, one prompt, "
-    "psi = -1 and 1 with equal chances: the curvature at theta = 0 is 1 = L, whatever beta. Lemma "
-    "5 and Theorem 1 need alpha <= 2/(b^(1/beta) mu + B^(1/beta) L), which is not exponentially "
-    "large in beta.",
+    note="Step (ii) takes exp(r/beta) <= B/e^beta, see ood.exp_r_beta. With r = 0, B = 1, one "
+    "prompt, psi = -1 and 1 with equal chances: the curvature at theta = 0 is 1 = L, whatever "
+    "beta. Lemma 5 and Theorem 1 need alpha <= 2/(b^(1/beta) mu + B^(1/beta) L), which is not "
+    "exponentially large in beta.",
     corrected="ood.lemma_1_corrected",
     main=True,
 )
@@ -32,8 +32,8 @@ LEMMA_1_CORRECTED = Claim(
     kind="upper",
     space=PAIRS,
     measure=lambda s: at.smoothness(s.system, s.phi, points(s), s.policy.L, true(s)),
-    derivation="The paper's proof with ood.A3_tilt_corrected: a mean of e^(r/beta) times changes "
-    "of grad log pi.",
+    derivation="The paper's proof with ood.exp_r_beta_corrected: a mean of e^(r/beta) times "
+    "changes of grad log pi.",
     main=True,
 )
 LEMMA_1_CONVEXITY = Claim(
@@ -78,8 +78,8 @@ LEMMA_2 = Claim(
         s.system, s.phi, points(s), (s.reward.T, s.policy.L), printed(s)
     ),
     expect="violated",
-    note="Step (ii) takes exp(r/beta) <= B/e^beta, see ood.A3_tilt. It enters Lemma 4 as 6 alpha^2 "
-    "B^2 T^2 L^2/(beta^2 e^(2 beta)).",
+    note="Step (ii) takes exp(r/beta) <= B/e^beta, see ood.exp_r_beta. It enters Lemma 4 as 6 "
+    "alpha^2 B^2 T^2 L^2/(beta^2 e^(2 beta)).",
     corrected="ood.lemma_2_corrected",
 )
 LEMMA_2_CORRECTED = Claim(
@@ -118,7 +118,7 @@ LEMMA_2_33_CORRECTED = Claim(
     kind="upper",
     space=PAIRS,
     measure=lambda s: at.curvature_lipschitz(s.system, s.phi, points(s), s.policy.rho, true(s)),
-    derivation="The paper's proof with ood.A3_tilt_corrected.",
+    derivation="The paper's proof with ood.exp_r_beta_corrected.",
 )
 LPL_2M = Claim(
     id="ood.lpl_2M",
