@@ -15,14 +15,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from linsys._validate import Array, InputError, real_array, whole
 from linsys.sketching.adapters import Modules
-from linsys.sketching.kernels import Batch, Factors
+from linsys.sketching.kernels import SMALL, Batch, Factors
 
 __all__ = ["Batch", "LeastSquares", "Logistic", "MatrixSystem", "TwoLayer"]
 
@@ -100,6 +100,8 @@ class _OneMatrix(MatrixSystem):
     targets: tuple[Array, ...]
     batch: int | None = None
     seed: int = 0
+    #: Which of the two losses :mod:`linsys.sketching._loops` takes.
+    _softmax: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         sizes: dict[str, int] = {}
@@ -138,7 +140,14 @@ class _OneMatrix(MatrixSystem):
     ) -> Array:
         """X (k, w) after H steps of size gamma along :meth:`grad`."""
         batches = (self.draw(device, round_, step) for step in range(H))
-        return self._factors(device).descend(X, scale, gamma, batches)
+        if X.size > SMALL:
+            return self._factors(device).descend(X, scale, gamma, batches)
+        from linsys.sketching import _loops  # numba takes a while to load
+
+        x, y, frozen = self.inputs[device], self.targets[device], self._frozen[device]
+        every = np.arange(len(x))
+        rows = np.array([every if batch is None else batch for batch in batches])
+        return np.asarray(_loops.descend(X, x, y, frozen, rows, scale, gamma, self._softmax))
 
     def _factors(self, device: int) -> Factors:
         return Factors(self.inputs[device], self.targets[device], self._frozen[device], self._slope)
@@ -175,6 +184,8 @@ class Logistic(_OneMatrix):
     >>> round(system.loss(0, np.zeros((1, 3))), 6)  # log 2
     0.693147
     """
+
+    _softmax: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

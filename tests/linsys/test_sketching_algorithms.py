@@ -182,7 +182,7 @@ def test_a_round_goes_on_without_the_devices_that_fail(kind: Any) -> None:
 def test_a_missing_device_counts_as_one_that_did_not_move() -> None:
     system = systems()[0]
     algorithm = FSLoRA(**OPTIONS)
-    begin = algorithm.init(start(system), system)
+    begin = algorithm.init(start(system), Failing(system))
     whole, _ = algorithm.round(begin)
     part, _ = algorithm.round(State(begin.X, 0, Failing(system, lost=(1,))))
     rows = algorithm.rows(1, 0, 4)

@@ -47,7 +47,12 @@ def start(system: MatrixSystem, r: int = 4) -> np.ndarray:
 @pytest.mark.parametrize("kind", [FSLoRA, HeteroLoRA, FlexLoRA, FedStackLoRA])
 @pytest.mark.parametrize("batch", [None, 2, 100])
 @pytest.mark.parametrize("index", [0, 1])
-def test_steps_in_place_are_gradient_steps(index: int, batch: int | None, kind: Any) -> None:
+@pytest.mark.parametrize("small", [0, 10**6])
+def test_steps_in_place_are_gradient_steps(
+    index: int, batch: int | None, kind: Any, small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With BLAS, and with loops."""
+    monkeypatch.setattr("linsys.sketching.systems.SMALL", small)
     system: Any = replace(systems()[index], batch=batch)  # type: ignore[type-var]
     assert hasattr(system, "descend")
     algorithm = kind(**OPTIONS)
@@ -102,19 +107,22 @@ def test_the_peers_of_the_benchmark_make_the_same_round() -> None:
 def test_an_optimizer_sees_every_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
     """AdamW is no plain step; nor may the rows that a device was sent be overwritten."""
     system = systems()[0]
-    calls = []
+    calls: list[Any] = []
+    monkeypatch.setattr("linsys.sketching.systems.SMALL", 0)
     monkeypatch.setattr(Factors, "descend", lambda self, X, *rest: calls.append(X) or X + 1)
     for optimizer, count in (("adamw", 0), ("sgd", 3)):
         algorithm = FSLoRA(**OPTIONS, optimizer=optimizer)
         algorithm.round(algorithm.init(start(system), system))
         assert len(calls) == count
     monkeypatch.undo()
-    X = start(system)
-    kept = X.copy()
-    X.setflags(write=False)
-    moved = system.descend(0, X, 1.0, 0, 0.05, 3)  # type: ignore[attr-defined]
-    assert (kept == X).all()
-    assert (moved != kept).any()
+    for small in (0, 10**6):
+        monkeypatch.setattr("linsys.sketching.systems.SMALL", small)
+        X = start(system)
+        kept = X.copy()
+        X.setflags(write=False)
+        moved = system.descend(0, X, 1.0, 0, 0.05, 3)  # type: ignore[attr-defined]
+        assert (kept == X).all()
+        assert (moved != kept).any()
 
 
 def peak(system: LeastSquares, r: int, k: int) -> int:
