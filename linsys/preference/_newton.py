@@ -42,6 +42,10 @@ _NO_GAIN = 1e-20
 #: Rounding of a sum of log-likelihoods.
 _ROUNDING = 1e-13
 _SUFFICIENT = 1e-4
+#: Comparisons whose features are asked for their second moments, and what is added to these.
+_SAMPLE, _LITTLE = 2048, 1e-6
+#: Numbers of the features that are multiplied at a time.
+_PIECE = 1 << 15
 
 
 class Heads(NamedTuple):
@@ -91,14 +95,18 @@ class Profile:
 
     @cached_property
     def _scatter(self) -> Array:
-        """Sum of c_j X_j X_j' over all comparisons, (d1, d1)."""
-        X, pairs = self._columns
-        d1 = self.data.shape[0]
-        weights = self.data.weights
-        if len(pairs):
-            weights = np.bincount(pairs, weights, minlength=len(X))
-        long = X.reshape(-1, d1)
-        return np.asarray((long * np.repeat(weights, self.data.shape[1])[:, None]).T @ long)
+        """Second moments of the features' columns, (d1, d1), from some thousand comparisons.
+
+        They scale a start and a preconditioner, no result; hence a little of the identity does no
+        harm, where the features do not span.
+        """
+        data, (X, pairs) = self.data, self._columns
+        (d1, d2), n = data.shape, len(data.labels)
+        some = np.arange(0, n, max(1, n // max(_SAMPLE, 32 * d1)))
+        long = X[pairs[some] if len(pairs) else some].reshape(-1, d1)
+        moments = long.T @ (np.repeat(data.weights[some], d2)[:, None] * long)
+        moments /= max(d2 * data.weights[some].sum(), 1e-300)
+        return np.asarray(moments + (_LITTLE * np.trace(moments) / d1 + 1e-300) * np.eye(d1))
 
     def heads(
         self, B: Array, W: Array, left_out: NDArray[np.bool_], *, derivative: bool = True
@@ -109,7 +117,7 @@ class Profile:
         """
         data, (X, pairs), N = self.data, self._columns, self.data.users
         k, p = B.shape[1], B.shape[1] * data.shape[1]
-        Q = np.ascontiguousarray((B.T @ X.reshape(-1, len(B)).T).T).reshape(len(X), p)
+        Q = _projected(X, B, p)
         n = len(data.labels)
         found = Heads(
             B, Q, W.reshape(N, p).copy(), np.zeros(N),
@@ -198,10 +206,10 @@ class Profile:
         return _orthogonal(heads.B, blocks.sum(axis=0).T), response
 
     def preconditioner(self, heads: Heads) -> tuple[Array, Array]:
-        """Inverses of the features' second moments (d1, d1) and of sum_i W_i W_i' (k, k)."""
-        bend = heads.curvature.sum() / self.data.weights.sum() / heads.W[0].shape[0]
-        left = self._scatter * (bend / self.data.users)
-        left = left + self.ridge * np.eye(len(left))
+        """L (d1, d1) and R (k, k) with L V R about the inverse of minus the Hessian times V."""
+        N = max(1, int((heads.status != kernels.LEFT_OUT).sum()))
+        left = self._scatter * (heads.curvature.sum() / N)
+        left = left + (self.ridge + heads.multiplier.mean()) * np.eye(len(left))
         W = heads.W[heads.status != kernels.LEFT_OUT]
         right = np.einsum("nck,ncl->kl", W, W)
         return inverse_power(left, 1.0), inverse_power(right, 1.0)
@@ -228,14 +236,13 @@ def maximise(
 ) -> Maximum:
     """The maximum of phi from B (d1, k): see the module.
 
-    Converged where the next step would turn B by less than ``tol`` (radians), or gain nothing that
-    the gradient in double precision could show. Users that are separated at some iterate have no
+    Converged where the preconditioned gradient, which is about the next step, would turn B by less
+    than ``tol`` (radians), or gain nothing that a gradient in double precision could show. Users that are separated at some iterate have no
     maximum there, and are left out from then on.
     """
     N, d2 = profile.data.users, profile.data.shape[1]
     B = _basis(B)[0]
     here = profile.heads(B, np.zeros((N, d2, B.shape[1])), left_out)
-    first = 0.0
     for iteration in range(limit + 1):
         if (here.status == kernels.SEPARATED).any():
             left_out = left_out | (here.status == kernels.SEPARATED)
@@ -243,14 +250,16 @@ def maximise(
         value, (G, rest) = profile.objective(here), profile.gradients(here)
         gradient = np.einsum("nca,nck->ak", G, here.W, optimize=True)
         size = float(np.linalg.norm(gradient))
-        first = max(first, size)
-        forcing = min(0.1, size / first) if first else 0.1
-        V, response = _newton_step(profile, here, G, gradient, forcing)
-        gain = float((gradient * V).sum())
-        if np.linalg.norm(V) <= tol or gain <= _NO_GAIN * abs(value):
+        left, right = profile.preconditioner(here)
+        angle = float(np.linalg.norm(_orthogonal(here.B, left @ gradient @ right)))
+        if angle <= tol or angle * size <= _NO_GAIN * abs(value):
             return Maximum(here, left_out, iteration, math.hypot(size, rest), True)
         if iteration == limit:
             break
+        # Newton's error is squared: more exact than that is lost, and more than tol is not asked
+        forcing = min(0.1, max(angle, 0.1 * tol / angle))
+        V, response = _newton_step(profile, here, G, gradient, (left, right), forcing)
+        gain = float((gradient * V).sum())
         part, found = 1.0, None
         while part > 1e-10 and found is None:
             basis, R = _basis(here.B + part * V)
@@ -265,13 +274,18 @@ def maximise(
 
 
 def _newton_step(
-    profile: Profile, heads: Heads, G: Array, gradient: Array, forcing: float
+    profile: Profile,
+    heads: Heads,
+    G: Array,
+    gradient: Array,
+    preconditioner: tuple[Array, Array],
+    forcing: float,
 ) -> tuple[Array, Array]:
     """The step V and the heads' derivative along it, by preconditioned conjugate gradients.
 
     Ends at a direction of negative curvature, with what was found before it.
     """
-    left, right = profile.preconditioner(heads)
+    left, right = preconditioner
     V, response = np.zeros_like(gradient), np.zeros_like(heads.W)
     residual = gradient
     scaled = _orthogonal(heads.B, left @ residual @ right)
@@ -291,6 +305,16 @@ def _newton_step(
         now, before = float((residual * scaled).sum()), now
         along = scaled + (now / before) * along
     return V, response
+
+
+def _projected(X: Array, B: Array, p: int) -> Array:
+    """X B for features X (pairs, d2 d1), shape (pairs, p): by pieces that stay in the cache."""
+    Q = np.empty((len(X), p))
+    piece = max(1, _PIECE // X.shape[1])
+    for at in range(0, len(X), piece):
+        part = X[at : at + piece].reshape(-1, len(B))
+        np.matmul(part, B, out=Q[at : at + piece].reshape(len(part), -1))
+    return Q
 
 
 def _orthogonal(B: Array, V: Array) -> Array:

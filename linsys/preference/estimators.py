@@ -225,12 +225,16 @@ def _finish(settings: _Options, data: Comparisons, found: list[Maximum]) -> Fit:
     W = np.concatenate([each.heads.W for each in found]).mT
     B = found[0].heads.B if len(found) == 1 else np.stack([each.heads.B for each in found])
     Delta = B @ W
+    if len(separable):
+        loglik = float(log_likelihood(data, Delta, threads=settings.threads).sum())
+    else:
+        loglik = float(sum(each.heads.values.sum() for each in found))
     settled = np.concatenate([each.heads.status for each in found]) == kernels.CONVERGED
     return Fit(
         B=B,
         W=np.ascontiguousarray(W),
         Delta=Delta,
-        loglik=float(log_likelihood(data, Delta, threads=settings.threads).sum()),
+        loglik=loglik,
         iterations=max(each.iterations for each in found),
         gradient_norm=math.hypot(*(each.gradient_norm for each in found)),
         converged=all(each.converged for each in found) and bool((settled | apart).all()),
