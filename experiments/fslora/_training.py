@@ -12,6 +12,7 @@ steps are plain gradient steps, as in (4).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -177,9 +178,11 @@ def over_tasks(table: Table, value: str = "accuracy", **where: Any) -> Values:
 
 
 def step_notes(table: Table, *names: str) -> list[str]:
-    """The step size of every arm, named by the columns ``names``, and how many runs were lost."""
+    """The step size of every arm, named by the columns ``names``, and which runs were lost."""
     arms = dict.fromkeys(zip(*(table[name] for name in names), table["gamma"], strict=True))
     text = ", ".join(f"{' '.join(map(str, arm[:-1]))}: {arm[-1]:g}" for arm in arms)
     runs = set(zip(*(table[name] for name in (*names, "instance", "lost")), strict=True))
-    lost = sum(bool(run[-1]) for run in runs)
-    return [f"gamma: {text}", f"{lost} of {len(runs)} runs exploded"]
+    lost = Counter(" ".join(map(str, run[:-2])) for run in runs if run[-1])
+    where = ", ".join(f"{arm} ({count})" for arm, count in sorted(lost.items()))
+    exploded = f"{lost.total()} of {len(runs)} runs exploded" + (f": {where}" if where else "")
+    return [f"gamma: {text}", exploded]

@@ -167,7 +167,7 @@ def test_lost_runs_are_counted(computed: Callable[[str], Table]) -> None:
     table = computed("fig2")
     lost = (table["method"] == "FSLoRA") & (table["instance"] == 1)
     broken = Table({**{key: table[key] for key in table}, "lost": lost})
-    assert _training.step_notes(broken, "method")[-1] == "1 of 12 runs exploded"
+    assert _training.step_notes(broken, "method")[-1] == "1 of 12 runs exploded: FSLoRA (1)"
 
 
 @pytest.mark.parametrize(
