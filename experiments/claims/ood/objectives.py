@@ -11,7 +11,11 @@ from linsys.theory import bilevel_objectives as at
 
 #: Domains with bounded rewards, and a second phi.
 REWARDS = domains({"other_phi": ball("q")}, view=smooth_domain)
-MIXTURES = domains({**OTHER, "share": interval()}, meaning={"share": "s"})
+#: Mixtures of policies; close ones differ by rounding alone.
+MIXTURES = domains(
+    {**OTHER, "share": interval(low=0.01, high=0.99), "R": positive(low=0.1, high=3.0)},
+    meaning={"share": "s"},
+)
 _RANGE = (0.1, 2.0)
 #: Domains whose optimum is not far.
 _NEAR: dict[str, Any] = {
@@ -259,8 +263,8 @@ EQ_26_LENGTHS = Claim(
     measure=lambda s: _accuracy(s, own=s.lengths, losses=1),
     expect="violated",
     note="A_PL ranks by log pi / |y|, the loss that is trained does not: log pi = -2 of one token "
-    "and -20 of twenty have l_PL = e^-18 and are ranked wrongly. Training can end with L_PL = 0 "
-    "and A_PL = 0.",
+    "and -20 of twenty have l_PL = e^-18 and are ranked wrongly. L_PL can be as small as one likes "
+    "with A_PL = 0.",
     corrected="ood.eq_26_lengths_corrected",
 )
 EQ_26_LENGTHS_CORRECTED = Claim(
