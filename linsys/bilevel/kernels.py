@@ -148,22 +148,34 @@ def _work(oracle: DomainOracle, phi: Array, samples: Any) -> tuple[Indices, Indi
 
 
 @compiled
+def _add(tables: Any, x: int, weights: Any, out: Any) -> None:
+    """Add weights' tables[x] to ``out``: (n,) times (n, m), by four rows at a time."""
+    n, m = len(weights), len(out)
+    even = n - n % 4
+    for i in range(0, even, 4):
+        a, b, c, d = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
+        for j in range(m):
+            first = a * tables[x, i, j] + b * tables[x, i + 1, j]
+            out[j] += first + (c * tables[x, i + 2, j] + d * tables[x, i + 3, j])
+    for i in range(even, n):
+        for j in range(m):
+            out[j] += weights[i] * tables[x, i, j]
+
+
+@compiled
 def _probabilities(psi_t: Any, log_h: Any, x: int, theta: Any, pi: Any) -> None:
     """pi(.|x) into ``pi`` (Y,)."""
-    Y = len(pi)
-    for y in range(Y):
+    for y in range(len(pi)):
         pi[y] = log_h[x, y]
-    for j in range(len(theta)):
-        for y in range(Y):
-            pi[y] += psi_t[x, j, y] * theta[j]
+    _add(psi_t, x, theta, pi)
     largest = pi[0]
-    for y in range(1, Y):
+    for y in range(1, len(pi)):
         largest = max(largest, pi[y])
     total = 0.0
-    for y in range(Y):
+    for y in range(len(pi)):
         pi[y] = exp(pi[y] - largest)
         total += pi[y]
-    for y in range(Y):
+    for y in range(len(pi)):
         pi[y] /= total
 
 
@@ -182,26 +194,25 @@ def _forward(
 ) -> None:
     """Rows 1, ..., D of the path ``theta``, and by how much each was shrunk."""
     _, Y, p = psi.shape
-    pi = np.empty(Y)
+    move = np.empty(Y)
     for t in range(len(theta) - 1):
         row = t % len(xs)
         theta[t + 1] = theta[t]
         for i in range(xs.shape[1]):
             x, y = xs[row, i], ys[row, i]
-            _probabilities(psi_t, log_h, x, theta[t], pi)
+            _probabilities(psi_t, log_h, x, theta[t], move)
             if y >= 0:
+                W = weights[x, y]
                 for a in range(Y):
-                    pi[a] *= weights[x, y]
-                pi[y] -= weights[x, y]
+                    move[a] *= -alpha * W
+                move[y] += alpha * W
             else:
                 Z = 0.0
                 for a in range(Y):
                     Z += weights[x, a]
                 for a in range(Y):
-                    pi[a] = Z * pi[a] - weights[x, a]
-            for a in range(Y):
-                for j in range(p):
-                    theta[t + 1, j] -= alpha * pi[a] * psi[x, a, j]
+                    move[a] = alpha * (weights[x, a] - Z * move[a])
+            _add(psi, x, move, theta[t + 1])
         square = 0.0
         for j in range(p):
             square += theta[t + 1, j] ** 2
@@ -227,7 +238,7 @@ def _backward(
 ) -> None:
     """Add W (psi . v - E psi . v) of every step to ``flows`` (X, Y), from the last to the first."""
     _, Y, p = psi.shape
-    pi, along, moved = np.empty(Y), np.empty(Y), v.copy()
+    pi, along, v, moved = np.empty(Y), np.empty(Y), v.copy(), v.copy()
     for t in range(len(theta) - 2, -1, -1):
         row = t % len(xs)
         if shrink[t] != 1.0:
@@ -237,15 +248,13 @@ def _backward(
                 product += theta[t + 1, j] * moved[j]
             for j in range(p):
                 moved[j] = shrink[t] * (moved[j] - product / square * theta[t + 1, j])
-        v = moved.copy()
+        v[:] = moved
         for i in range(xs.shape[1]):
             x, y = xs[row, i], ys[row, i]
             _probabilities(psi_t, log_h, x, theta[t], pi)
             for a in range(Y):
                 along[a] = 0.0
-            for j in range(p):
-                for a in range(Y):
-                    along[a] += psi_t[x, j, a] * v[j]
+            _add(psi_t, x, v, along)
             mean, Z = 0.0, 0.0
             for a in range(Y):
                 mean += pi[a] * along[a]
@@ -257,6 +266,5 @@ def _backward(
                     Z += weights[x, a]
                     flows[x, a] += weights[x, a] * (along[a] - mean)
             for a in range(Y):
-                scale = alpha * Z * pi[a] * (along[a] - mean)
-                for j in range(p):
-                    moved[j] -= scale * psi[x, a, j]
+                along[a] = -alpha * Z * pi[a] * (along[a] - mean)
+            _add(psi, x, along, moved)
