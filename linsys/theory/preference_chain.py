@@ -33,8 +33,10 @@ class Chain:
     """Users, their comparisons, and an estimate of rank k that is most likely for its own basis.
 
     The labels are shares of wins in repeated comparisons: Phi(<Theta_hat_i, x>) plus residuals
-    without part along the user's k d2 features in the learned basis, so that W_hat_i has gradient
-    zero. Whether Theta_hat is as likely as Theta_diamond is for the caller to ask.
+    whose part along the user's k d2 features in the learned basis leaves W_hat_i optimal: none
+    inside of the ball ||Theta_i||_F <= B, and one outwards on its edge. B is the largest norm of
+    all Theta_hat_i and Theta*_i. Whether Theta_hat is as likely as Theta_diamond is for the caller
+    to ask.
 
     Args:
         users: Theta*, Theta_diamond and all that.
@@ -42,6 +44,8 @@ class Chain:
         basis: B_hat, orthonormal in its first k of d1 columns and zero in the others, (B, d1, d1).
         W: W_hat_i, the rows after the k-th one unused, (B, N, d1, d2).
         residual: any numbers, (B, N, n).
+        push: >= 0, the gradient by W_hat_i over W_hat_i before labels are cut, (B, N); used for
+            users with ||Theta_hat_i||_F = B.
     """
 
     users: Shared
@@ -49,11 +53,17 @@ class Chain:
     basis: Numbers
     W: Numbers
     residual: Numbers
+    push: Numbers
 
     @cached_property
     def hat(self) -> Numbers:
         """Theta_hat_i, (B, N, d1, d2)."""
         return np.asarray(self.basis[:, None] @ self.W)
+
+    @property
+    def radius(self) -> Numbers:
+        """B, (B,)."""
+        return np.asarray(np.maximum(frobenius(self.hat), frobenius(self.users.Delta)).max(axis=1))
 
     @cached_property
     def labels(self) -> Numbers:
@@ -62,7 +72,9 @@ class Chain:
         d2 = self.x.shape[-1]
         unused = np.repeat(1 - self.users.held, d2, axis=1)[:, None, :, None]
         gram = transpose(seen) @ seen + unused * np.eye(seen.shape[-1], dtype=int)
-        along = solve(gram, (transpose(seen) @ self.residual[..., None])[..., 0])
+        outwards = np.where(frobenius(self.hat) >= self.radius[:, None], self.push, 0 * self.push)
+        wanted = self.x.shape[2] * outwards[..., None] * _flat(self.W)
+        along = solve(gram, (transpose(seen) @ self.residual[..., None])[..., 0] - wanted)
         rest = self.residual - (seen @ along[..., None])[..., 0]
         chance = sigmoid(inner(self.hat[:, :, None], self.x))
         room = np.where(rest > 0, 1 - chance, chance)
@@ -78,8 +90,7 @@ class Chain:
     @cached_property
     def c2(self) -> Numbers:
         """min Phi' over the differences of rewards of all parameters of size B."""
-        size = np.maximum(frobenius(self.hat), frobenius(self.users.Delta)).max(axis=1)
-        return slope(self.longest * size)
+        return slope(self.longest * self.radius)
 
     @cached_property
     def coverage(self) -> Numbers:
@@ -122,7 +133,7 @@ class Chain:
         bound = noise + root * (c2 + 1 / (4 + 0 * c2)) * self.longest[:, None] * rest
         return c2 * root * np.sqrt((error**2).mean(axis=2)), bound
 
-    def radius(self) -> Sides:
+    def confidence(self) -> Sides:
         """||Theta_hat_i - Theta*_i||_F and its bound epsilon_i without dist, both (B, N).
 
         Without coverage there is no bound, and the number is meaningless.

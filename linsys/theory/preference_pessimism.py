@@ -54,7 +54,7 @@ class Pessimist:
     @cached_property
     def values(self) -> Numbers:
         """min over the ball of J(pi) - E_ref r: <v, Theta_hat> - radius ||v||, (..., K)."""
-        return self._worth(self.hat) - self.radius[..., None] * norm(self.v)
+        return np.asarray(self._worth(self.hat) - self.radius[..., None] * norm(self.v))
 
     def _worth(self, Theta: Numbers) -> Numbers:
         return np.asarray((self.v @ Theta[..., None])[..., 0])
@@ -62,7 +62,7 @@ class Pessimist:
     def _chosen(self, of: Numbers) -> Numbers:
         """The entry of the chosen policy, of numbers (..., K)."""
         best = self.values.argmax(axis=-1)[..., None]
-        return np.take_along_axis(of, best, axis=-1)[..., 0]
+        return np.asarray(np.take_along_axis(of, best, axis=-1)[..., 0])
 
     @property
     def error(self) -> Numbers:
@@ -100,7 +100,7 @@ class Pessimist:
         v = self.v[..., 0, :]
         length = norm(v)[..., None]
         moved = self.radius[..., None] * v / np.where(length > 0, length, 1 + 0 * length)
-        return np.abs((moved * (first - second)).sum(axis=-1))
+        return np.asarray(np.abs((moved * (first - second)).sum(axis=-1)))
 
     def value_gap(self) -> Sides:
         """gap against (radius + error) ||v_tar|| + (error - radius)_+ ||v_hat||."""

@@ -108,7 +108,7 @@ class Shared:
     def held(self) -> Numbers:
         """One for the first k of d1 places, else zero, shape (B, d1)."""
         places = np.arange(self.gaps.shape[1])
-        return np.where(places < self.rank[:, None], 1, 0) + 0 * self.gaps
+        return np.asarray(np.where(places < self.rank[:, None], 1, 0) + 0 * self.gaps)
 
     @cached_property
     def sigma(self) -> Numbers:
@@ -126,7 +126,7 @@ class Shared:
         V = orthogonal(self.raw_V.reshape(-1, N * d2, N * d2))
         m = self.values
         whole = (self.U[..., :m] * sigma[:, None, :m]) @ transpose(V[..., :m])
-        return np.swapaxes(whole.reshape(len(whole), -1, N, d2), 1, 2)
+        return np.asarray(np.swapaxes(whole.reshape(len(whole), -1, N, d2), 1, 2))
 
     @cached_property
     def Delta(self) -> Numbers:

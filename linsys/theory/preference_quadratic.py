@@ -124,11 +124,11 @@ def eq_B9(system: Comparing, hat: Numbers, diamond: Numbers, radius: Numbers) ->
     return least - rest, (system.gradient(diamond) * d).sum(axis=-1)
 
 
-def eq_B7(first: Numbers, second: Numbers, o: Numbers, factor: Numbers) -> Sides:
+def eq_B7(first: Numbers, second: Numbers, o: Numbers, divisor: int) -> Sides:
     """Taylor's remainder of f for linear rewards from x = ``first`` to ``second``, both (B, n).
 
     Minus the remainder, f(w_diamond) + grad f'd - f(w_hat), must lie between the least and the
-    largest value of -factor d' grad^2 f(w) d over the segment, or no point w of it has equality.
+    largest value of -d' grad^2 f(w) d / divisor over the segment, or no point w of it has equality.
     Both are bounded from the outside, comparison by comparison.
     """
     step = second - first
@@ -142,7 +142,7 @@ def eq_B7(first: Numbers, second: Numbers, o: Numbers, factor: Numbers) -> Sides
     largest = np.where(
         first * second < 0, 1 / (4 + 0 * first), np.maximum(slope(first), slope(second))
     )
-    low, high = (factor * (values * step**2).mean(axis=1) for values in (least, largest))
+    low, high = ((values * step**2).mean(axis=1) / divisor for values in (least, largest))
     return np.stack([left, high], axis=1), np.stack([low, left], axis=1)
 
 

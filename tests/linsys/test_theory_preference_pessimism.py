@@ -105,7 +105,7 @@ def fitted(N: int, n: int, k: int, seed: int, tail: float = 0.0) -> tuple[at.Cha
     basis, W = np.zeros((1, 3, 3)), np.zeros((1, N, 3, 2))
     basis[0, :, :k], W[0, :, :k] = fit.B, fit.W
     rest = o - sigmoid(inner(fit.Delta[None, :, None], x))
-    return at.Chain(users, x, basis, W, rest), o
+    return at.Chain(users, x, basis, W, rest, np.zeros((1, N))), o
 
 
 @pytest.mark.parametrize(("k", "tail"), [(1, 0.0), (2, 0.0), (1, 0.2), (2, 0.2)])
@@ -113,7 +113,7 @@ def test_the_chain_holds_for_maximum_likelihood_estimates(k: int, tail: float) -
     for seed in range(3):
         chain, o = fitted(5, 150, k, seed, tail)
         assert_allclose(chain.labels, o, atol=1e-6)  # the estimate is stationary as it is
-        for measured, bound in (chain.theorem_4_1(), chain.theorem_B3(), chain.radius()):
+        for measured, bound in (chain.theorem_4_1(), chain.theorem_B3(), chain.confidence()):
             assert (measured <= bound).all()
         V = o - sigmoid(inner(chain.users.Delta[:, :, None], chain.x))
         Z = np.einsum("bin,bincd->bicd", V, chain.x) / 150
@@ -134,29 +134,37 @@ def test_how_loose_the_radius_is() -> None:
     ratios = []
     for seed in range(5):
         chain, _ = fitted(20, 300, 1, seed)
-        measured, bound = chain.radius()
+        measured, bound = chain.confidence()
         ratios.append(np.median(measured / bound))
     assert 1 / 1000 < np.median(ratios) < 1 / 30
 
 
-def test_labels_are_stationary_shares() -> None:
+def test_labels_are_shares_under_which_the_heads_are_optimal() -> None:
     rng = np.random.default_rng(0)
     users = Shared(
         rng.normal(size=(4, 2, 2)),
         rng.normal(size=(4, 2, 1, 2, 1)),
-        rng.uniform(0.1, 1, size=(4, 2)),
+        rng.uniform(0.1, 0.3, size=(4, 2)),
         np.ones(4),
     )
     basis, W = users.basis, rng.normal(size=(4, 2, 2, 1)) * users.held[:, None, :, None]
     x = rng.normal(size=(4, 2, 3, 2, 1))
-    chain = at.Chain(users, x, basis, W, 5 * rng.normal(size=(4, 2, 3)))
+    push = rng.random((4, 2))
+    chain = at.Chain(users, x, basis, W, rng.normal(size=(4, 2, 3)), push)
     o = chain.labels
     assert o.min() >= 0
     assert o.max() <= 1
     rest = o - sigmoid(inner(chain.hat[:, :, None], x))
     assert np.abs(rest).max() > 0.1
-    slope = np.einsum("bin,bincd->bicd", rest, np.swapaxes(basis, 1, 2)[:, None, None] @ x)
-    assert_allclose(slope, 0, atol=1e-12)
+    slope = np.einsum("bin,bincd->bicd", rest, np.swapaxes(basis, 1, 2)[:, None, None] @ x) / 3
+    edge = frobenius(chain.hat) == chain.radius[:, None]
+    assert edge.any()
+    assert not edge.all()
+    assert_allclose(slope[~edge], 0, atol=1e-12)
+    scale = inner(slope, W)[edge] / inner(W, W)[edge]
+    assert (scale > 0).all()
+    assert (scale <= push[edge] + 1e-12).all()
+    assert_allclose(slope[edge], scale[:, None, None] * W[edge], atol=1e-12)
 
 
 def test_tails_are_those_of_sampled_noise() -> None:

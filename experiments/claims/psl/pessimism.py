@@ -10,7 +10,7 @@ import numpy as np
 
 from experiments.audit import Claim, Space, positive, reals, simplex
 from experiments.audit._fields import Field
-from experiments.claims.psl.reward_chain import CHAIN
+from experiments.claims.psl.reward_chain import CHAIN, chained
 from experiments.claims.psl.reward_error import MEANING, SIZES, USERS, users
 from linsys.linalg import norm
 from linsys.theory.preference_pessimism import Pessimist, printed_radius
@@ -185,8 +185,8 @@ VALUE_GAP = Claim(
 
 
 def _ended(*, psi: Any, reference: Any, policies: Any, **others: Any) -> SimpleNamespace:
-    system = CHAIN.view(**others)
-    _, epsilon = system.chain.radius()
+    system = chained(**others)
+    _, epsilon = system.chain.confidence()
     shape = (*epsilon.shape, -1)
     system.chooser = Pessimist(
         psi=psi.reshape(len(psi), 1, psi.shape[1], -1),

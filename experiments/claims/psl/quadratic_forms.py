@@ -138,7 +138,7 @@ EQ_B7_CORRECTED = replace(
     text="The same with d'grad^2 f(w) d / 2.",
     latex=r"f(\hat w)=f(w^\diamond)+\nabla f(w^\diamond)^\top\delta+\tfrac12\delta^\top\nabla^2"
     r"f(\bar w)\delta",
-    measure=lambda s: at.eq_B7(s.first, s.second, s.o, 1 / (2 + 0 * s.first[:, 0])),
+    measure=lambda s: at.eq_B7(s.first, s.second, s.o, 2),
     expect="holds",
     note="Attained in the limit of short segments.",
     corrected=None,
@@ -164,7 +164,8 @@ EQ_B8 = Claim(
     expect="violated",
     note="Rewards tanh(w psi) at psi = 1 and 2: x' = -1 at w = 0 and 0.14 at w = 1, so that it "
     "is zero in between and no c1 > 0 exists; with w_diamond there, no c1' < infinity. Nothing in "
-    "Assumption 1 prevents it. Linear rewards have c1 = c1' = 1.",
+    "Assumption 1 prevents it, and (B.11), (B.20) then bound nothing: for non-linear rewards "
+    "Theorems B.3 and 4.2 need a curvature assumption. Linear rewards have c1 = c1' = 1.",
     corrected="psl.eq_B8_corrected",
 )
 EQ_B8_CORRECTED = Claim(

@@ -9,7 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from experiments.audit import Claim, RateClaim, Regime, Space, positive, reals, simplex
+from experiments.audit import (
+    Claim,
+    RateClaim,
+    Regime,
+    Space,
+    interval,
+    positive,
+    reals,
+    simplex,
+)
 from experiments.claims.psl.reward_error import MEANING, SIZES, USERS, users
 from linsys.theory import preference_proof as proof
 from linsys.theory.preference_chain import Chain, operator_tail, own_tail
@@ -93,11 +102,14 @@ LEMMA_6_CORRECTED = replace(
 )
 
 
-def _chained(*, x: Any, raw_B: Any, W: Any, residual: Any, **others: Any) -> SimpleNamespace:
+def chained(
+    *, x: Any, raw_B: Any, W: Any, residual: Any, push: Any, **others: Any
+) -> SimpleNamespace:
+    """``users`` and ``chain``."""
     system = users(**others)
     held = system.users.held
     basis = proof.orthogonal(raw_B) * held[:, None]
-    system.chain = Chain(system.users, x, basis, W * held[:, None, :, None], residual)
+    system.chain = Chain(system.users, x, basis, W * held[:, None, :, None], residual, push)
     return system
 
 
@@ -118,9 +130,10 @@ CHAIN = Space(
         "raw_B": reals("d1", "d1", magnitude=_SIZE),
         "W": reals("N", "d1", "d2", magnitude=_SIZE),
         "residual": reals("N", "n", magnitude=(0.01, 1.0)),
+        "push": interval("N"),
     },
     sizes={**SIZES, "d2": (1, 1), "n": (2, 3)},
-    view=_chained,
+    view=chained,
     given={"coverage": _covered, "as likely as Theta_diamond": _as_likely},
     batched=True,
     meaning={
@@ -129,6 +142,7 @@ CHAIN = Space(
         "raw_B": "Cayley's rotation of it has the learned basis",
         "W": "the learned W_i, the rows after the k-th one unused",
         "residual": "labels - Phi(<Theta_hat, x>), before they are cut and made stationary",
+        "push": "of the gradient, outwards, for the user on the edge of the ball",
     },
 )
 CHAIN_DIST = Claim(
@@ -177,7 +191,7 @@ CHAIN_RADIUS = Claim(
     r"{c_2\lambda}+\Big(1+\frac{L_1}{2c_2\sqrt\lambda}\Big)(\sqrt{b_i}+\|\Theta^\diamond_i\|_Fd)",
     kind="upper",
     space=CHAIN,
-    measure=lambda s: s.chain.radius(),
+    measure=lambda s: s.chain.confidence(),
     note="Attained by noise alone where one parameter decides all. In a simulation with d1 = 3, "
     "d2 = k = 1, N = 20, N_p = 1000, ||x|| = 1 half of the errors are 110 times smaller, and 260 "
     "times smaller than the bound with the tails of Z; 1/c2 is 24 there, 1/lambda is 3.",
