@@ -1,0 +1,94 @@
+"""Kept states come back bit for bit, and a kill leaves the one before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+from linsys import InputError
+from lora_bridge import checkpoint
+
+
+class Server(NamedTuple):
+    X: Tensor
+    t: int
+    optimizer: dict[str, Any]
+    note: str | None
+
+
+class Frozen:
+    def __init__(self, frozen: tuple[Tensor, ...] = ()) -> None:
+        self.frozen = frozen
+
+    def with_frozen(self, frozen: tuple[Tensor, ...]) -> Frozen:
+        return Frozen(frozen)
+
+
+def _state(seed: int) -> Server:
+    torch.manual_seed(seed)
+    moments = {"first": torch.randn(3, dtype=torch.float64), "parts": [torch.ones(2), 0.1 + seed]}
+    return Server(torch.randn(2, 3), 10 * seed, moments, None)
+
+
+def test_a_state_comes_back_bit_for_bit(tmp_path: Path) -> None:
+    state = _state(1)
+    kept = checkpoint.save(tmp_path, state, 7, "a run")
+    assert checkpoint.latest(tmp_path) == kept
+    back, rounds = checkpoint.restore(kept, _state(2), "a run")
+    assert (rounds, back.t, back.note, type(back)) == (7, 10, None, Server)
+    assert torch.equal(back.X, state.X)
+    assert torch.equal(back.optimizer["first"], state.optimizer["first"])
+    assert back.optimizer["first"].dtype == torch.float64
+    assert back.optimizer["parts"][1] == state.optimizer["parts"][1]
+
+
+def test_objects_with_frozen_tensors(tmp_path: Path) -> None:
+    products = (torch.randn(2, 2), torch.randn(1))
+    kept = checkpoint.save(tmp_path, (Frozen(products), 3), 1, "x")
+    (back, number), _ = checkpoint.restore(kept, (Frozen(), 0), "x")
+    assert number == 3
+    assert all(torch.equal(a, b) for a, b in zip(back.frozen, products, strict=True))
+
+
+def test_two_stay_and_the_newest_is_found(tmp_path: Path) -> None:
+    assert checkpoint.latest(tmp_path / "nothing") is None
+    for rounds in (1, 2, 10, 9):
+        checkpoint.save(tmp_path, _state(rounds), rounds, "x")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["round-00000009", "round-00000010"]
+    assert checkpoint.latest(tmp_path) == tmp_path / "round-00000010"
+
+
+def test_a_kill_while_writing_leaves_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint.save(tmp_path, _state(1), 1, "x")
+
+    def killed(tensors: dict[str, Tensor], path: Path) -> None:
+        path.write_bytes(b"half of it")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(checkpoint, "save_file", killed)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoint.save(tmp_path, _state(2), 2, "x")
+    [kept] = list(tmp_path.iterdir())
+    assert checkpoint.restore(kept, _state(3), "x")[1] == 1
+
+
+def test_checkpoints_of_something_else(tmp_path: Path) -> None:
+    kept = checkpoint.save(tmp_path, _state(1), 1, "one run")
+    with pytest.raises(InputError, match="must be of another run; found one of one run"):
+        checkpoint.restore(kept, _state(1), "another run")
+    wide = _state(1)._replace(X=torch.zeros(4))
+    with pytest.raises(InputError, match=r"must have the form .* another shape than \(4,\)"):
+        checkpoint.restore(kept, wide, "one run")
+    with pytest.raises(InputError, match="must have the form"):
+        checkpoint.restore(kept, (*_state(1), 5), "one run")
+    (kept / "state.safetensors").write_bytes(b"broken")
+    with pytest.raises(InputError, match="must be readable"):
+        checkpoint.restore(kept, _state(1), "one run")
+    with pytest.raises(InputError, match="must hold tensors and numbers; found"):
+        checkpoint.save(tmp_path, (object(),), 1, "x")
