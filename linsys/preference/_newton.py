@@ -237,8 +237,8 @@ def maximise(
     """The maximum of phi from B (d1, k): see the module.
 
     Converged where the preconditioned gradient, which is about the next step, would turn B by less
-    than ``tol`` (radians), or gain nothing that a gradient in double precision could show. Users that are separated at some iterate have no
-    maximum there, and are left out from then on.
+    than ``tol`` (radians), or gain nothing that a gradient in double precision could show. Users
+    that are separated at some iterate have no maximum there, and are left out from then on.
     """
     N, d2 = profile.data.users, profile.data.shape[1]
     B = _basis(B)[0]

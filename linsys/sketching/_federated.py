@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Protocol
 from array_api_compat import array_namespace, is_array_api_obj
 
 from linsys._validate import InputError, choice, number, whole
+from linsys.sketching._optimizers import AdamW
 from linsys.sketching.adapters import Modules
 from linsys.sketching.sketch import top_k
 
@@ -80,25 +81,6 @@ class Report:
     up: tuple[int, ...]
     down: tuple[int, ...]
     missing: Mapping[int, str] = field(default_factory=dict)
-
-
-class _AdamW:
-    """AdamW (Loshchilov and Hutter, 2019) on one device, from zero moments in every round."""
-
-    def __init__(self, gamma: float, decay: float) -> None:
-        self.gamma, self.decay, self.step = gamma, decay, 0
-        self.first: Any = 0.0
-        self.second: Any = 0.0
-
-    def __call__(self, X: Any, gradient: Any) -> Any:
-        self.step += 1
-        self.first = 0.9 * self.first + 0.1 * gradient
-        self.second = 0.999 * self.second + 0.001 * gradient**2
-        first, second = (
-            self.first / (1 - 0.9**self.step),
-            self.second / (1 - 0.999**self.step),
-        )
-        return X * (1 - self.gamma * self.decay) - self.gamma * first / (second**0.5 + 1e-8)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,7 +204,7 @@ class Federated(ABC):
 
     def _optimizer(self) -> Any:
         if self.optimizer == "adamw":
-            return _AdamW(self.gamma, self.decay)
+            return AdamW(self.gamma, self.decay)
         return lambda X, gradient: X - self.gamma * gradient
 
 

@@ -1,0 +1,118 @@
+"""Preference data as what :class:`linsys.preference.sharelora.ShareLoRA` asks of users.
+
+Delta_i (d1, d2) is a row of blocks, one LoRA module each: Delta_i = scale [B_1 A_1 | B_2 A_2 | ..].
+With a single block it is the paper's B W_i. Rows and gradients are NumPy arrays or torch tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, device
+from numpy.typing import NDArray
+
+from linsys._validate import InputError, number, whole
+from linsys.preference.comparisons import Comparisons
+from linsys.sketching.adapters import Modules
+
+__all__ = ["ComparisonOracle"]
+
+
+@dataclass(frozen=True, eq=False)
+class ComparisonOracle:
+    """Users with comparisons.
+
+    Args:
+        data: the comparisons.
+        batch: of a stochastic gradient; all of a user's without it. An epoch goes once through
+            the largest user's comparisons; those with fewer begin anew.
+        seed: of the order, which is a function of (seed, user, epoch) alone.
+        scale: of the products, LoRA's alpha / r.
+        blocks: columns of every module, d2 in all; one module without it.
+
+    Raises:
+        InputError: sizes that are no positive whole numbers or do not add up.
+
+    >>> data = Comparisons.of_users([np.ones((1, 2, 1))], [[1]])
+    >>> ComparisonOracle(data).grad(0, np.array([[0.0, 0.0, 1.0]]), epoch=0, step=0)
+    array([[-0.5, -0.5,  0. ]])
+    """
+
+    data: Comparisons
+    batch: int | None = None
+    seed: int = 0
+    scale: float = 1.0
+    blocks: Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.batch is not None:
+            whole("batch", self.batch, low=1)
+        whole("seed", self.seed, high=(1 << 64) - 1)
+        number("scale", self.scale, low=0.0, low_open=True)
+        d2 = self.data.shape[1]
+        blocks = [whole("blocks", size, low=1) for size in self.blocks or [d2]]
+        if sum(blocks) != d2:
+            raise InputError(f"`blocks` must be d2 = {d2} columns in all; found {sum(blocks)}")
+        object.__setattr__(self, "blocks", tuple(blocks))
+
+    @cached_property
+    def modules(self) -> Modules:
+        """(d1, columns) of every block."""
+        return Modules([(self.data.shape[0], size) for size in self.blocks or ()])
+
+    @property
+    def users(self) -> int:
+        """N."""
+        return self.data.users
+
+    @cached_property
+    def steps(self) -> int:
+        """Batches in an epoch."""
+        return 1 if self.batch is None else -(-int(self.data.counts.max()) // self.batch)
+
+    def delta(self, X: Any) -> Any:
+        """Delta_i of rows (..., r, w), shape (..., d1, d2)."""
+        return array_namespace(X).concat(self.modules.products(X, self.scale), axis=-1)
+
+    def draw(self, user: int, epoch: int, step: int) -> NDArray[np.int64]:
+        """The comparisons of a batch, as rows of ``data``."""
+        first, size = int(self.data.starts[user]), int(self.data.counts[user])
+        if self.batch is None:
+            return np.arange(first, first + size)
+        at = step * self.batch + np.arange(min(self.batch, size))
+        return first + _order(self.seed, user, epoch, size)[at % size]
+
+    def grad(self, user: int, X: Any, epoch: int, step: int) -> Any:
+        """Of minus the mean log-likelihood of a batch by X (r, w), of its shape."""
+        xp, data, rows = array_namespace(X), self.data, self.draw(user, epoch, step)
+        shown = rows if data.pairs is None else data.pairs[rows]
+        features, labels, weights, initial = (
+            xp.asarray(part, dtype=X.dtype, device=device(X))
+            for part in (
+                np.ascontiguousarray(data.features[shown]),
+                data.labels[rows],
+                data.weights[rows] / max(data.weights[rows].sum(), 1e-300),
+                data.initial[rows],
+            )
+        )
+        flat = xp.reshape(features, (len(rows), -1))
+        z = initial + flat @ xp.reshape(self.delta(X), (-1,))
+        slope = weights * (0.5 * (1.0 + xp.tanh(0.5 * z)) - labels)
+        G = xp.reshape(slope @ flat, data.shape)
+        pairs, at = [], 0
+        for (B, A), size in zip(self.modules.split(X), self.blocks or (), strict=True):
+            part = self.scale * G[:, at : at + size]
+            pairs.append((part @ A.mT, B.mT @ part))
+            at += size
+        return self.modules.join(pairs)
+
+
+@lru_cache(maxsize=4096)
+def _order(seed: int, user: int, epoch: int, size: int) -> NDArray[np.int64]:
+    """An order of a user's comparisons."""
+    key = np.random.Philox(key=seed, counter=[0, 0, user, epoch])
+    return np.random.Generator(key).permutation(size)

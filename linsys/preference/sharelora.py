@@ -1,0 +1,268 @@
+"""P-ShareLoRA's stochastic algorithm, and the ways to train that it is compared with.
+
+Every user has LoRA modules, the rows X_i (r, w) of :mod:`linsys.sketching.adapters`: row j is
+column j of B and row j of A. What a method shares are *coordinates* of the rows, a mask of w:
+
+=============  ==============================================  =======================
+method         shared by all users                             warm-up
+=============  ==============================================  =======================
+SI             "up", the B parts: the paper's method            none
+G              "up"                                            two thirds of the epochs
+WU             "up"                                            a tenth of the epochs
+down           "down", the A parts: an ablation                none
+LoRA-global    "all"                                           none
+LoRA-local     "none"                                          none
+Share-Rep      "modules", the first 70 % of them, frozen        none
+=============  ==============================================  =======================
+
+In a step every user computes a gradient of the mean loss on a batch of its own. Shared coordinates
+move along the mean of the N gradients, personal ones along the user's. In the *warm-up* everything
+is shared; AdamW then begins again from zero moments. The loss is minus the log-likelihood, which
+the paper's Algorithm 2 descends on where it means to ascend. One learning rate falls linearly over
+all epochs: after two epochs of three it is a third of the first, the paper's 1.67e-5.
+
+State is explicit, and the algorithm knows no model: rows are NumPy arrays or torch tensors. A user
+whose gradient is not finite is rejected and named; it counts as one with gradient 0, its personal
+coordinates stay, and the rest goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from array_api_compat import array_namespace, device, is_array_api_obj
+from numpy.typing import NDArray
+
+from linsys._validate import Array, InputError, choice, number, whole
+from linsys.sketching._optimizers import Moments, adamw
+from linsys.sketching.adapters import Modules
+
+__all__ = ["METHODS", "Oracle", "ShareLoRA", "State", "method"]
+
+Mask = NDArray[np.bool_]
+
+#: What each method shares, and the part of its epochs that is warm-up.
+METHODS: Mapping[str, tuple[str, float]] = {
+    "SI": ("up", 0.0),
+    "G": ("up", 2.0 / 3.0),
+    "WU": ("up", 0.1),
+    "down": ("down", 0.0),
+    "LoRA-global": ("all", 0.0),
+    "LoRA-local": ("none", 0.0),
+    "Share-Rep": ("modules", 0.0),
+}
+
+
+class Oracle(Protocol):
+    """Gradients of users: see :class:`linsys.preference.oracle.ComparisonOracle`."""
+
+    @property
+    def modules(self) -> Modules:
+        """The adapted matrices."""
+
+    @property
+    def users(self) -> int:
+        """N."""
+
+    @property
+    def steps(self) -> int:
+        """Batches in an epoch."""
+
+    def grad(self, user: int, X: Any, epoch: int, step: int) -> Any:
+        """A stochastic gradient of the user's mean loss at the rows X (r, w), of their shape."""
+
+
+class State(NamedTuple):
+    """Between two steps.
+
+    Attributes:
+        X: the rows of all users, shape (N, r, w), equal where they are shared.
+        t: steps done.
+        moments: of AdamW.
+        oracle: the users.
+    """
+
+    X: Any
+    t: int
+    moments: Moments
+    oracle: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareLoRA:
+    """LoRA modules of which users share some coordinates.
+
+    Args:
+        gamma: the first learning rate.
+        shared: "up", "down", "all", "none" or "modules".
+        warmup: epochs in which all is shared.
+        epochs: of warm-up and method together; not necessarily whole.
+        schedule: "linear", falling to 0, or "constant".
+        optimizer: "adamw" or "sgd".
+        decay: weight decay of AdamW.
+        representation: which part of the modules, the first of them, "modules" shares.
+
+    Raises:
+        InputError: a learning rate that is not positive, no epochs, a longer warm-up than there are
+            epochs, unknown names.
+    """
+
+    gamma: float
+    shared: str = "up"
+    warmup: float = 0.0
+    epochs: float = 3.0
+    schedule: str = "linear"
+    optimizer: str = "adamw"
+    decay: float = 0.0
+    representation: float = 0.7
+
+    def __post_init__(self) -> None:
+        number("gamma", self.gamma, low=0.0, low_open=True)
+        choice("shared", self.shared, ("up", "down", "all", "none", "modules"))
+        number("epochs", self.epochs, low=0.0, low_open=True)
+        number("warmup", self.warmup, low=0.0, high=float(self.epochs))
+        choice("schedule", self.schedule, ("linear", "constant"))
+        choice("optimizer", self.optimizer, ("adamw", "sgd"))
+        number("decay", self.decay, low=0.0)
+        number("representation", self.representation, low=0.0, high=1.0, low_open=True)
+
+    def mask(self, modules: Modules) -> Mask:
+        """The shared coordinates after the warm-up, shape (w,).
+
+        >>> ShareLoRA(gamma=1.0, shared="up").mask(Modules([(2, 1)])).tolist()
+        [True, True, False]
+        """
+        if self.shared in ("all", "none"):
+            return np.full(modules.width, self.shared == "all")
+        whole_modules = round(self.representation * len(modules.shapes))
+        parts = []
+        for index, (m, n) in enumerate(modules.shapes):
+            up, down = self.shared == "up", self.shared == "down"
+            if self.shared == "modules":
+                up = down = index < whole_modules
+            parts += [np.full(m, up), np.full(n, down)]
+        return np.concatenate(parts)
+
+    def start(self, modules: Modules, users: int, r: int, rng: np.random.Generator) -> Array:
+        """LoRA's start for all users, shape (N, r, w): B = 0, and A normal.
+
+        Personal factors differ between users, unless a warm-up shares them first.
+        """
+        N = whole("users", users, low=1)
+        smallest = min(min(shape) for shape in modules.shapes)
+        whole("r", r, low=1, high=smallest)
+        X = np.stack([modules.start(r, rng) for _ in range(N)])
+        common = self.mask(modules) | (self.warmup > 0)
+        return np.where(common, X[0], X)
+
+    def init(self, X: Any, oracle: Oracle) -> State:
+        """The state before the first step, from rows (N, r, w), or (r, w) for all users alike.
+
+        Raises:
+            InputError: rows of another shape than the oracle's, or that are not finite, or that
+                differ between users where they are shared at first.
+        """
+        if not is_array_api_obj(X) or X.ndim not in (2, 3) or X.shape[-1] != oracle.modules.width:
+            found = tuple(X.shape) if is_array_api_obj(X) else type(X).__name__
+            raise InputError(
+                f"`X` must be an array of shape (N, r, w) or (r, w) with w = "
+                f"{oracle.modules.width}; found {found}"
+            )
+        xp = array_namespace(X)
+        if X.ndim == 2:
+            X = xp.stack([X] * oracle.users)
+        if X.shape[0] != oracle.users:
+            raise InputError(f"`X` must have rows of {oracle.users} users; found {X.shape[0]}")
+        if not xp.isdtype(X.dtype, "real floating") or not bool(xp.all(xp.isfinite(X))):
+            raise InputError("`X` must hold finite floating point numbers; found others")
+        common = self.mask(oracle.modules) | (self.warmup > 0)
+        if bool(xp.any((X[:1, :, :] != X) & _as(xp, common, X))):
+            raise InputError("`X` must be equal for all users where they share; found differences")
+        return State(X, 0, self._fresh(X), oracle)
+
+    def total(self, oracle: Oracle) -> int:
+        """Steps of all epochs."""
+        return max(1, round(self.epochs * oracle.steps))
+
+    def rate(self, t: int, total: int) -> float:
+        """The learning rate of step t of so many."""
+        return self.gamma * (1.0 - t / total) if self.schedule == "linear" else self.gamma
+
+    def step(self, state: State) -> tuple[State, dict[int, str]]:
+        """One step of all users, and who was rejected, with the reason.
+
+        Raises:
+            InputError: all epochs are done.
+        """
+        X, t, moments, oracle = state
+        total = self.total(oracle)
+        if t >= total:
+            raise InputError(f"`state` must have steps left; found all {total} done")
+        xp = array_namespace(X)
+        G, missing = self._gradients(state)
+        warm = round(self.warmup * oracle.steps)
+        if t == warm:
+            moments = self._fresh(X)
+        mask = self.mask(oracle.modules)
+        together = _as(xp, mask | (t < warm), X)
+        frozen = _as(xp, mask & (self.shared == "modules" and t >= warm), X)
+        G = xp.where(together, xp.sum(G, axis=0, keepdims=True) / oracle.users, G)
+        lost = np.zeros((oracle.users, 1, 1), dtype=np.bool_)
+        lost[list(missing)] = True
+        still = frozen | (_as(xp, lost, X) & ~together)
+        gamma = self.rate(t, total)
+        if self.optimizer == "sgd":
+            moved = X - gamma * G
+        else:
+            moved, new = adamw(X, G, moments, gamma, self.decay)
+            first, second = (
+                xp.where(still, old, now) for old, now in zip(moments[:2], new[:2], strict=True)
+            )
+            moments = Moments(first, second, new.step)
+        return State(xp.where(still, X, moved), t + 1, moments, oracle), missing
+
+    def run(self, state: State) -> tuple[State, dict[int, int]]:
+        """All steps that are left, and how many of them rejected which user."""
+        rejected: dict[int, int] = {}
+        while state.t < self.total(state.oracle):
+            state, missing = self.step(state)
+            for user in missing:
+                rejected[user] = rejected.get(user, 0) + 1
+        return state, rejected
+
+    @staticmethod
+    def _gradients(state: State) -> tuple[Any, dict[int, str]]:
+        """Gradients (N, r, w), zero of users that are rejected."""
+        xp, oracle = array_namespace(state.X), state.oracle
+        epoch, step = divmod(state.t, oracle.steps)
+        found, missing = [], {}
+        for user in range(oracle.users):
+            gradient = oracle.grad(user, state.X[user, :, :], epoch, step)
+            if not bool(xp.all(xp.isfinite(gradient))):
+                missing[user] = "rejected: its gradient is not finite"
+                gradient = xp.zeros_like(gradient)
+            found.append(gradient)
+        return xp.stack(found), missing
+
+    @staticmethod
+    def _fresh(X: Any) -> Moments:
+        xp = array_namespace(X)
+        return Moments(xp.zeros_like(X), xp.zeros_like(X), 0)
+
+
+def method(name: str, gamma: float, *, epochs: float = 3.0, **options: Any) -> ShareLoRA:
+    """A method of the table by its name.
+
+    >>> method("G", 5e-5).warmup
+    2.0
+    """
+    shared, part = METHODS[choice("name", name, tuple(METHODS))]
+    number("epochs", epochs, low=0.0, low_open=True)
+    return ShareLoRA(gamma=gamma, shared=shared, warmup=part * epochs, epochs=epochs, **options)
+
+
+def _as(xp: Any, values: Mask, like: Any) -> Any:
+    return xp.asarray(values, device=device(like))
