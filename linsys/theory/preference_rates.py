@@ -124,10 +124,14 @@ def larger_nu(users: Adaptation, pairs: Pairs, times: Numbers) -> tuple[Numbers,
 
 
 def floor(users: Adaptation, pairs: Pairs) -> tuple[Numbers, Numbers]:
-    """The first order of the floor of dist^2, and lambda_max / (4 m lambda_min) tail / (N nu)."""
+    """The first order of the floor of dist^2, and (c - 1)^2 / (4 c) Sigma_tail / (N nu).
+
+    c = lambda_max / (4 m lambda_min) bounds the condition number of all Fisher informations.
+    """
     least = pairs.steepness(users.delta) * lambda_min(pairs.moment)
-    spans = lambda_max(pairs.moment) / (4 * least)
-    return first_order(pairs, users), spans * users.tail / (users.nu * users.users)
+    c = lambda_max(pairs.moment) / (4 * least)
+    oblique = (c - 1) ** 2 / (4 * c)
+    return first_order(pairs, users), oblique * users.tail / (users.nu * users.users)
 
 
 def unidentified(

@@ -172,8 +172,13 @@ class Adaptation:
 
     @property
     def tail(self) -> Numbers:
-        """Sigma_tail."""
-        return np.asarray(self.sigma2[..., self.k :].sum(axis=-1))
+        """Sigma_tail as ||Delta Theta* - best||_F^2, which loses less than a sum of eigenvalues."""
+        return np.asarray(self.b.sum(axis=-1))
+
+    @property
+    def tail_sum(self) -> Numbers:
+        """Sigma_tail as Definition 4.1 has it, the sum of sigma_j^2 over j > k."""
+        return np.asarray(self.sigma2[..., self.k :].sum(axis=-1) + 0 * self.sigma2[..., 0])
 
     @property
     def b(self) -> Numbers:
@@ -218,7 +223,7 @@ def def_A1(Q1: Numbers, Q2: Numbers, k: int) -> tuple[Numbers, Numbers]:
     """||B1 B1' - B2 B2'||_F / sqrt 2 and ||B1' B2perp||_F, B the first k columns of Q."""
     B1, B2, rest = Q1[..., :k], Q2[..., :k], Q2[..., k:]
     apart = squares(projector(B1) - projector(B2))
-    return np.sqrt(apart / 2), np.sqrt(squares(transpose(B1) @ rest))
+    return np.sqrt(apart / 2), np.sqrt(squares(transpose(B1) @ rest) + 0 * apart)
 
 
 def def_A1_range(Q1: Numbers, Q2: Numbers, k: int) -> tuple[Numbers, Numbers]:
@@ -237,8 +242,8 @@ def frames_apart(Q1: Numbers, Q2: Numbers, k: int, free: bool) -> tuple[Numbers,
 def def_4_1(users: Adaptation) -> tuple[Numbers, Numbers]:
     """Lemma 5's nu = sigma_k(D'D / N) and ||D - best||_F^2, beside sigma_k^2 / N and Sigma_tail."""
     gram = transpose(users.joint) @ users.joint / users.users
-    measured = eigen(gram)[0][..., users.k - 1], users.b.sum(axis=-1)
-    return np.stack(measured, axis=-1), np.stack([users.nu, users.tail], axis=-1)
+    measured = eigen(gram)[0][..., users.k - 1], users.tail
+    return np.stack(measured, axis=-1), np.stack([users.nu, users.tail_sum], axis=-1)
 
 
 def remark_1(users: Adaptation, init: Numbers) -> tuple[Numbers, Numbers]:
@@ -263,9 +268,9 @@ def eq_4_1(users: Adaptation) -> tuple[Numbers, Numbers]:
     """||D - best||_F^2 and sum_i W_i W_i', beside Sigma_tail and the k largest sigma^2."""
     gram = (users.W @ transpose(users.W)).sum(axis=-3)
     diagonal = users.sigma2[..., None, : users.k] * np.eye(users.k, dtype=int)
-    lead = users.tail.shape
-    measured = users.b.sum(axis=-1)[..., None], gram.reshape(*lead, -1)
-    bound = users.tail[..., None], diagonal.reshape(*lead, -1)
+    lead = users.tail_sum.shape
+    measured = users.tail[..., None], gram.reshape(*lead, -1)
+    bound = users.tail_sum[..., None], diagonal.reshape(*lead, -1)
     return np.concatenate(measured, axis=-1), np.concatenate(bound, axis=-1)
 
 

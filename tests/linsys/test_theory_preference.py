@@ -44,6 +44,7 @@ def test_best_approximation_is_the_packages(delta: np.ndarray) -> None:
         best, diverse = reference.best_rank(one, 2), reference.diversity(one, 2)
         assert_allclose(users.best[j], best.Theta, atol=1e-12)
         assert_allclose([users.nu[j], users.tail[j]], [diverse.nu, diverse.tail], rtol=1e-10)
+        assert_allclose(users.tail_sum[j], diverse.tail, rtol=1e-10)
         assert_allclose(users.b[j], diverse.b, atol=1e-12)
         assert_allclose(users.sigma2[j], best.sigma**2, atol=1e-12)
         assert reference.distance(users.B[j], best.B) < 1e-7

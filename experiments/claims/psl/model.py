@@ -33,7 +33,7 @@ SMOOTH = Space(
 )
 
 
-def _pairs(
+def compare(
     *,
     left: Any,
     right: Any,
@@ -45,6 +45,7 @@ def _pairs(
     mu1: Any,
     **others: Any,
 ) -> SimpleNamespace:
+    """``users``, another matrix ``fit``, and ``pairs``."""
     found = adaptation(left, right, rest)
     other = adaptation(fit_left[..., : found.k], fit_right[:, :, : found.k], 0)
     return SimpleNamespace(users=found, fit=other, pairs=at.Pairs(psi, mu0, mu1), **others)
@@ -54,7 +55,7 @@ def compared(extra: dict[str, Field] | None = None, **options: Any) -> Space:
     """Users, a matrix of rank at most k, and pairs of trajectories."""
     fields = {**TRAJECTORIES, **FITS, **(extra or {})}
     meaning = {**FIT_MEANING, **options.pop("meaning", {})}
-    return users(fields, view=_pairs, meaning=meaning, **options)
+    return users(fields, view=compare, meaning=meaning, **options)
 
 
 COMPARED = compared()
@@ -324,7 +325,7 @@ EQ_C1_CORRECTED = Claim(
     text="|f_i - f'_i| <= 2 C_R L1 sqrt(1 + B^2) ||[dB; dW_i]||, C_R = 1/4, B >= ||W_i||_F.",
     latex=r"|f_i-\bar f_i|\le2C_RL_1\sqrt{1+B^2}\,\|[\Delta B;\Delta W_i]\|",
     kind="upper",
-    space=COMPARED,
+    space=compared(sizes={"N": (1, 2), "T": (2, 2)}),
     measure=lambda s: at.eq_C1(s.users, s.fit, s.pairs),
     derivation="||B W_i - B'W'_i||_F <= ||W_i - W'_i||_F + ||W'_i|| ||B - B'||_F for orthonormal "
     "B, and Cauchy-Schwarz. Of one user's parameters: the printed diag(B) of all users would bring "

@@ -1,0 +1,133 @@
+"""P-ShareLoRA's claims on model, columns, chances, theorems and rates: verdicts and teeth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from latex2mathml.converter import convert
+from numpy.testing import assert_allclose
+
+from experiments.audit import Claim, RateClaim
+from experiments.audit._verdict import judge
+from experiments.claims.psl import (
+    brackets,
+    chance,
+    main_theorems,
+    model,
+    rates,
+    subspace,
+    value_gaps,
+)
+from linsys.linalg import precision
+
+MODULES = (subspace, model, brackets, chance, main_theorems, value_gaps, rates)
+ENTRIES = {
+    entry.id: entry
+    for module in MODULES
+    for entry in vars(module).values()
+    if isinstance(entry, Claim | RateClaim)
+}
+FALSE = [name for name, entry in ENTRIES.items() if entry.expect == "violated"]
+TRUE = [
+    name
+    for name, entry in ENTRIES.items()
+    if isinstance(entry, Claim) and entry.expect == "holds" and entry.kind != "identity"
+]
+IDENTITIES = [
+    name
+    for name, entry in ENTRIES.items()
+    if isinstance(entry, Claim) and entry.expect == "holds" and entry.kind == "identity"
+]
+#: How close instances come to the bounds that are not attained, from searches with "quick".
+RATIO = {
+    "psl.lemma_1_corrected": 0.63,
+    "psl.lemma_3_corrected": 0.9,
+    "psl.lemma_4_chance": 0.85,
+    "psl.prop_1": 0.85,
+    "psl.prop_1_local": 0.85,
+    "psl.prop_1_full_gain_corrected": 0.9,
+    "psl.assumption_2": 0.35,
+    "psl.theorem_4_1_corrected": 0.6,
+    "psl.theorem_4_1_floor": 0.8,
+}
+
+
+def less(claim: Claim) -> Claim:
+    """The claim with a bound that the tightest instance known misses by a tenth."""
+
+    def measure(instance: Any) -> tuple[Any, Any]:
+        measured, bound = claim.measure(instance)
+        smaller, larger = 90 * RATIO.get(claim.id, 1.0), 100
+        room = abs(bound) * ((larger - smaller) / larger)
+        return measured, bound + room if claim.relation == ">=" else bound - room
+
+    return replace(claim, measure=measure, expect="violated")
+
+
+def unequal(claim: Claim) -> Claim:
+    """The identity with one side a thousandth larger."""
+
+    def measure(instance: Any) -> tuple[Any, Any]:
+        measured, bound = claim.measure(instance)
+        return measured * 1001, bound * 1000
+
+    return replace(claim, measure=measure, expect="violated")
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_entries_are_complete(name: str) -> None:
+    entry = ENTRIES[name]
+    convert(entry.latex)
+    if entry.expect in ("violated", "faster than stated"):
+        assert entry.note
+        assert entry.corrected is not None
+        assert ENTRIES[entry.corrected].expect in ("holds", "consistent")
+    for word in (entry.note + " " + entry.derivation).replace(",", " ").replace(":", " ").split():
+        if word.startswith("psl."):
+            assert word.rstrip(".)(;") in ENTRIES
+
+
+@pytest.mark.parametrize("name", [n for n, e in ENTRIES.items() if isinstance(e, Claim)])
+def test_measures_agree_with_high_precision(name: str) -> None:
+    claim = ENTRIES[name]
+    assert isinstance(claim, Claim)
+    layout = claim.space.layout(claim.space.all_sizes()[-1])
+    fields = layout.decode(np.random.default_rng(0).uniform(size=(40, layout.genes)))
+    kept = claim.space.passing(fields)
+    one = {field: values[kept][:1] for field, values in fields.items()}
+    floats = claim.measure(claim.space.views(one))
+    with precision(40):
+        exact = claim.measure(claim.space.views(claim.space.precise(one)))
+    for rounded, side in zip(floats, exact, strict=True):
+        # roots of squares that are zero keep half of the digits
+        assert_allclose(rounded, np.asarray(side, dtype=float), rtol=1e-9, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", FALSE)
+def test_false_statements_are_refuted(name: str) -> None:
+    assert judge(ENTRIES[name], seed=1).verdict == "violated"
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, e in ENTRIES.items() if isinstance(e, RateClaim) and n not in FALSE]
+)
+def test_rates_are_the_known_ones(name: str) -> None:
+    assert judge(ENTRIES[name]).verdict == ENTRIES[name].expect
+
+
+@pytest.mark.parametrize("name", TRUE)
+def test_no_true_bound_survives_a_tenth_less(name: str) -> None:
+    claim = ENTRIES[name]
+    assert isinstance(claim, Claim)
+    assert judge(less(claim), seed=1).verdict == "violated"
+
+
+@pytest.mark.parametrize("name", IDENTITIES)
+def test_no_identity_survives_a_thousandth(name: str) -> None:
+    claim = ENTRIES[name]
+    assert isinstance(claim, Claim)
+    assert judge(claim, seed=1).verdict == "holds"
+    assert judge(unequal(claim), seed=1).verdict == "violated"
