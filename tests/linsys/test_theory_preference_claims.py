@@ -17,13 +17,23 @@ from experiments.claims.psl import (
     chance,
     main_theorems,
     model,
+    parameters,
     rates,
     subspace,
     value_gaps,
 )
 from linsys.linalg import precision
 
-MODULES = (subspace, model, brackets, chance, main_theorems, value_gaps, rates)
+MODULES = (
+    subspace,
+    model,
+    parameters,
+    brackets,
+    chance,
+    main_theorems,
+    value_gaps,
+    rates,
+)
 ENTRIES = {
     entry.id: entry
     for module in MODULES

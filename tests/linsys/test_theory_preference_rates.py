@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from math import comb
 from typing import Any
 
@@ -115,6 +116,40 @@ def test_printed_theorem_4_1_fails_for_all_data() -> None:
     pairs = Pairs(psi, np.full((1, 2), 0.5), np.full((1, 2), 0.5))
     other = np.array([[[[1.0], [2.0]]]])
     assert_allclose(pairs.logits(users.delta), pairs.logits(other))
+
+
+def test_columns_that_are_no_longer_alone_keep_b_diamond() -> None:
+    """Remark 2: diag(s1, s2), a coordinate in each comparison, Sigma_tail = s2^2 and no bias."""
+    psi = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])[:, :, None]
+    delta = np.diag([2.0, 1.0])[:, :, None]
+    weights = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
+    system = PreferenceSystem(psi, np.zeros((2, 1)), delta, weights)
+    fit = fit_shared(system.population(), 1)
+    assert distance(fit.B, np.array([[1.0], [0.0]])) < 1e-6
+
+
+def _columns_of_many_users(each: int) -> float:
+    """The angle of B_hat for N = oo users alike and ``each`` answers to three comparisons."""
+    X = np.array([[1.0, 0.2], [0.3, 1.0], [1.0, -0.8]])
+    ones = np.array(list(product(range(each + 1), repeat=3)), dtype=float)
+    many = np.array([comb(each, j) for j in range(each + 1)], dtype=float)
+    p = 1 / (1 + np.exp(-X @ [np.cos(0.6), np.sin(0.6)]))
+    chance = (many[ones.astype(int)] * p**ones * (1 - p) ** (each - ones)).prod(axis=1)
+    w = np.linspace(-4, 4, 801)[:, None, None]
+
+    def value(angle: float) -> Any:
+        z = w * (X @ [np.cos(angle), np.sin(angle)])
+        logs = -ones * np.logaddexp(0, -z) - (each - ones) * np.logaddexp(0, z)
+        return (chance * logs.sum(axis=-1).max(axis=0)).sum()
+
+    angles = np.linspace(0, 1.2, 241)
+    return float(angles[np.argmax([value(angle) for angle in angles])])
+
+
+def test_more_users_do_not_replace_comparisons() -> None:
+    """The numbers in the note on more users; the grid of angles has steps of 0.005."""
+    assert abs(np.sin(_columns_of_many_users(2) - 0.6) - 0.143) < 0.01
+    assert abs(np.sin(_columns_of_many_users(4) - 0.6) - 0.046) < 0.01
 
 
 def test_variance_is_attained_by_isotropic_pairs() -> None:

@@ -12,8 +12,8 @@ from experiments.audit import Claim, Space, interval, positive, reals, simplex, 
 from experiments.audit._fields import Field
 from experiments.claims.psl._spaces import TRAJECTORIES, unlike, users
 from experiments.claims.psl.main_theorems import LIMITS
-from experiments.claims.psl.model import compare, compared
-from experiments.claims.psl.subspace import FITTED, PLAIN
+from experiments.claims.psl.parameters import compare, compared
+from experiments.claims.psl.subspace import FITTED
 from linsys.linalg import lambda_min
 from linsys.theory import preference_values as values
 from linsys.theory.preference_subspace import Adaptation
@@ -208,7 +208,7 @@ COROLLARY_B1_CONDITION = Claim(
     text="nu sqrt(Sigma_tail/N) <= 2 B^3/(3 sqrt(3) k) always.",
     latex=r"\nu\sqrt{\Sigma_{tail}/N}\le\frac{2B^3}{3\sqrt3\,k}",
     kind="upper",
-    space=PLAIN,
+    space=users(sizes={"N": (1, 2), "d1": (1, 2), "d2": (1, 2), "k": (1, 1)}),
     measure=lambda s: values.condition(s.users),
     note="So Sigma_tail/N is at most 2 B^3/(3 sqrt(3) k) times sqrt(Sigma_tail/N)/nu: the "
     "condition only keeps B out of the constant.",
