@@ -73,8 +73,8 @@ def measure(quick: bool) -> Measured:
     with one_core(), threadpool_limits(1):
         for size in list(SIZES)[: 1 if quick else None]:
             for D in STEPS:
-                _compare(found, Task(size, D, batch=1), budget=0.1 if quick else 2.0)
-        _compare(found, Task("p=32", STEPS[-1], batch=None), budget=0.1 if quick else 2.0)
+                _compare(found, Task(size, D, batch=1), budget=0.1 if quick else 1.0)
+        _compare(found, Task("p=32", STEPS[-1], batch=None), budget=0.1 if quick else 1.0)
         for size in list(SIZES)[: 1 if quick else None]:
             for batch in (1, None) if size == "p=32" else (1,):
                 _memory(found, size, batch)

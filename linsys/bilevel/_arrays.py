@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from linsys._validate import Array, InputError
+from linsys._validate import Array, InputError, shown
 
 __all__ = ["finite", "pad", "projected", "sigmoid", "table", "vector"]
 
@@ -36,9 +36,12 @@ def vector(name: str, value: Any, size: int) -> Any:
     """
     shape = getattr(value, "shape", None)
     if shape is None:
-        raise InputError(f"`{name}` must be an array of shape ({size},); found {value!r:.80}")
+        raise InputError(f"`{name}` must be an array of shape ({size},); found {shown(value)}")
     if tuple(shape) != (size,):
         raise InputError(f"`{name}` must have shape ({size},); found {tuple(shape)}")
+    # tables are cast to the type of the vector, which would round them to whole numbers
+    if not array_namespace(value).isdtype(value.dtype, "real floating"):
+        raise InputError(f"`{name}` must hold floating-point numbers; found dtype {value.dtype}")
     return value
 
 
@@ -59,6 +62,8 @@ def finite(name: str, value: Any) -> Any:
         ...
     linsys._validate.InputError: `phi` must be finite; found NaN or infinity
     """
+    if getattr(value, "shape", None) is None:
+        raise InputError(f"`{name}` must be an array; found {shown(value)}")
     xp = array_namespace(value)
     if not bool(xp.all(xp.isfinite(value))):
         raise InputError(f"`{name}` must be finite; found NaN or infinity")

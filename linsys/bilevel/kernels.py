@@ -113,7 +113,8 @@ def adjoint(oracle: DomainOracle, phi: Array, path: Path, z: Any = None) -> Arra
     True
     """
     policy = oracle.domain.policy
-    direct, v = oracle.outer_grads(phi, path.theta[-1], z)
+    end = path.theta[-1]
+    v = _outer(oracle, end) if z is None else oracle.outer_grads(phi, end, z)[1]
     x, y, weights = _work(oracle, phi, path.samples)
     flows = np.zeros(policy.log_h.shape)
     _backward(
@@ -129,7 +130,16 @@ def adjoint(oracle: DomainOracle, phi: Array, path: Path, z: Any = None) -> Arra
         v,
         flows,
     )
-    return np.asarray(direct + path.alpha / oracle.beta * oracle.domain.reward.pullback(phi, flows))
+    # l_PL depends on phi through theta alone
+    return np.asarray(path.alpha / oracle.beta * oracle.domain.reward.pullback(phi, flows))
+
+
+def _outer(oracle: DomainOracle, theta: Array) -> Array:
+    """grad_theta L_PL, shape (p,): one table (X, Y) of weights for all pairs."""
+    policy = oracle.domain.policy
+    scores, flows = policy.log_h + policy.psi @ theta, np.zeros(policy.log_h.shape)
+    _compare(scores, *oracle.domain.pairs, flows)
+    return np.asarray(flows.reshape(-1) @ policy.psi.reshape(-1, policy.p))
 
 
 def _work(oracle: DomainOracle, phi: Array, samples: Any) -> tuple[Indices, Indices, Array]:
@@ -177,6 +187,16 @@ def _probabilities(psi_t: Any, log_h: Any, x: int, theta: Any, pi: Any) -> None:
         total += pi[y]
     for y in range(len(pi)):
         pi[y] /= total
+
+
+@compiled
+def _compare(scores: Any, x: Any, y: Any, y_other: Any, weights: Any, flows: Any) -> None:
+    """Add the derivatives of L_PL by the scores log h + psi . theta to ``flows`` (X, Y)."""
+    for i in range(len(x)):
+        u = scores[x[i], y[i]] - scores[x[i], y_other[i]]
+        wrong = weights[i] / (1.0 + exp(u))
+        flows[x[i], y[i]] -= wrong
+        flows[x[i], y_other[i]] += wrong
 
 
 @compiled

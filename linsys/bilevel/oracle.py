@@ -125,19 +125,19 @@ class DomainOracle:
 
     def inner_loss(self, phi: Any, theta: Any, z: Any) -> float:
         """L_FT, or the mean of l_FT over the samples z."""
-        xp, (prompts, W) = array_namespace(theta), self._weights(phi, z)
+        xp, (prompts, W) = self._namespace(phi, theta), self._weights(phi, z)
         return float(-xp.sum(W * self.domain.policy.log_prob(theta, prompts)))
 
     def inner_grad(self, phi: Any, theta: Any, z: Any) -> Any:
         """grad_theta l_FT, shape (p,)."""
-        xp, (prompts, W) = array_namespace(theta), self._weights(phi, z)
+        xp, (prompts, W) = self._namespace(phi, theta), self._weights(phi, z)
         pi, psi = self._policy(theta, prompts)
         excess = xp.sum(W, axis=-1, keepdims=True) * pi - W
         return xp.reshape(excess, (-1,)) @ xp.reshape(psi, (-1, self.p))
 
     def inner_hvp(self, phi: Any, theta: Any, z: Any, v: Any) -> Any:
         """grad^2_theta l_FT v for v (..., p), shape (..., p)."""
-        xp, (prompts, W) = array_namespace(theta), self._weights(phi, z)
+        xp, (prompts, W) = self._namespace(phi, theta), self._weights(phi, z)
         pi, psi = self._policy(theta, prompts)
         flow = xp.sum(W, axis=-1, keepdims=True) * pi * _deviations(xp, psi, pi, v)
         flat = xp.reshape(psi, (-1, self.p))
@@ -145,21 +145,21 @@ class DomainOracle:
 
     def inner_hessian(self, phi: Any, theta: Any, z: Any = None) -> Any:
         """grad^2_theta l_FT, shape (p, p)."""
-        xp, (prompts, W) = array_namespace(theta), self._weights(phi, z)
+        xp, (prompts, W) = self._namespace(phi, theta), self._weights(phi, z)
         covariances = self.domain.policy.covariance(theta, prompts)
         return xp.sum(xp.sum(W, axis=-1)[:, None, None] * covariances, axis=0)
 
     def mixed_vjp(self, phi: Any, theta: Any, z: Any, v: Any) -> Any:
         """grad_phi <grad_theta l_FT, v> for v (..., p), shape (..., q)."""
-        xp, (prompts, W) = array_namespace(theta), self._weights(phi, z)
+        xp, (prompts, W) = self._namespace(phi, theta), self._weights(phi, z)
         pi, psi = self._policy(theta, prompts)
         weights = (-1.0 / self.beta) * W * _deviations(xp, psi, pi, v)
         return self.domain.reward.pullback(phi, weights, prompts)
 
     def outer_loss(self, theta: Any, z: Any = None) -> float:
         """L_PL (7), or the mean of l_PL over the pairs z."""
-        xp = array_namespace(theta)
         weights, u, _ = self._compare(theta, z)
+        xp = array_namespace(u)
         # -log sigma(u) without overflow
         loss = xp.log1p(xp.exp(-xp.abs(u))) + (xp.abs(u) - u) / 2.0
         return float(xp.sum(weights * loss))
@@ -169,7 +169,7 @@ class DomainOracle:
 
         The one by phi is zero: l_PL depends on phi through theta alone.
         """
-        xp = array_namespace(vector("phi", phi, self.q), theta)
+        xp = self._namespace(phi, theta)
         weights, u, contrasts = self._compare(theta, z)
         small = xp.exp(-xp.abs(u))
         wrong = xp.where(u > 0, small, xp.ones_like(u)) / (1.0 + small)  # sigma(-u)
@@ -215,6 +215,18 @@ class DomainOracle:
     def pair_weights(self) -> Array:
         """Weights of the preferences, shape (n,)."""
         return self.domain.pairs.weights
+
+    def _namespace(self, phi: Any, theta: Any) -> Any:
+        """That of the parameters, which must fit."""
+        vector("phi", phi, self.q)
+        vector("theta", theta, self.p)
+        try:
+            return array_namespace(phi, theta)
+        except TypeError as error:
+            found = f"{type(phi).__name__} and {type(theta).__name__}"
+            raise InputError(
+                f"`phi` and `theta` must be arrays of one library; found {found}"
+            ) from error
 
     def _compare(self, theta: Any, z: Any) -> tuple[Any, Any, Any]:
         """Weights of pairs, their u = log pi(y|x) - log pi(y'|x), and its gradient by theta.

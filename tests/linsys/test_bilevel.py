@@ -356,6 +356,20 @@ def domain_with(**changes: Any) -> Domain:
             ),
             r"`theta` must have shape \(1,\); found \(2,\)",
         ),
+        (
+            lambda: DomainOracle(domain=domain_with(), beta=1).outer_loss(np.ones(1, dtype=int)),
+            "`theta` must hold floating-point numbers; found dtype int64",
+        ),
+        (
+            lambda: DomainOracle(domain=domain_with(), beta=1).outer_loss([1.0]),
+            r"`theta` must be an array of shape \(1,\); found \[1.0\]",
+        ),
+        (
+            lambda: DomainOracle(domain=domain_with(), beta=1).inner_grad(
+                np.ones(1), torch.ones(1), None
+            ),
+            "`phi` and `theta` must be arrays of one library; found ndarray and Tensor",
+        ),
         (lambda: ExponentialPolicy([[[0.0]]], [[np.inf]]), "`log_h` must be finite; found inf"),
         (lambda: ExponentialPolicy([[[0.0]]], [[0.0]], [[0.0]]), "`lengths` must be positive"),
         (lambda: ExponentialPolicy([[0.0]], [[0.0]]), r"`psi` must have shape \(X, Y, p\)"),

@@ -238,6 +238,17 @@ def test_torch_finds_the_same_optimum():
     )
 
 
+def test_single_precision_stays_single_precision():
+    oracle, (phi, theta) = oracle_of("tanh", None), start("tanh")
+    exact = adjoint(oracle, phi, descend(oracle, phi, theta, alpha=ALPHA, D=D))
+    for to in (np.float32, lambda a: torch.tensor(a, dtype=torch.float32)):
+        path = descend(oracle, to(phi), to(theta), alpha=ALPHA, D=D)
+        found = adjoint(oracle, to(phi), path)
+        assert "float32" in str(found.dtype)
+        # a few hundred roundings of 6e-8
+        np.testing.assert_allclose(np.asarray(found), exact, rtol=1e-4)
+
+
 def test_memory_is_the_path_and_nothing_that_grows_beside_it():
     oracle, (phi, theta) = oracle_of("linear", 1), start("linear")
     for steps in (200, 400):
