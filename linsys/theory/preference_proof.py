@@ -194,8 +194,9 @@ def eq_B2(Theta: Numbers, truth: Numbers, psi0: Numbers, psi1: Numbers, weight: 
     longest = np.maximum(frobenius(Theta), frobenius(truth)).max(axis=1)
     kappa = 1 / (2 * slope(2 * lipschitz(psi0, psi1) * longest))
     apart = (weight[:, None] * (rewards[0] - rewards[1]) ** 2).sum(axis=2).mean(axis=1)
-    # both outcomes' probabilities differ by the same amount
-    chances = 2 * (sigmoid(rewards[0]) - sigmoid(rewards[1]))
+    high, low = np.maximum(*rewards), np.minimum(*rewards)
+    # ||P - P*||_1 is 2 (Phi(high) - Phi(low)), here without cancellation where both are near one
+    chances = -2 * np.expm1(low - high) * sigmoid(high) * sigmoid(-low)
     return apart, kappa**2 * (weight[:, None] * chances**2).sum(axis=2).mean(axis=1)
 
 

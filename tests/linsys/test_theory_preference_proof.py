@@ -151,3 +151,18 @@ def test_the_counterexample_of_b4_is_as_noted() -> None:
     left, along, size, L1, _ = at.eq_B4(hat, diamond, np.array([[[100.0], [-100.0]]]), np.ones(1))
     assert left[0] > 15.9
     assert (along + 16 * L1 * size**2)[0] < 10.3
+
+
+def test_differences_of_chances_are_the_outcomes_distance() -> None:
+    rng = np.random.default_rng(5)
+    Theta, truth, psi0, psi1 = rng.normal(size=(4, 3, 2, 3, 2))
+    weight = rng.dirichlet(np.ones(2), size=3)
+    measured, bound = at.eq_B2(Theta, truth, psi0, psi1, weight)
+    for b in range(3):
+        x, y = (np.einsum("icd,jcd->ij", M, psi0[b] - psi1[b]) for M in (Theta[b], truth[b]))
+        L1 = max(np.linalg.norm(psi) for part in (psi0[b], psi1[b]) for psi in part)
+        R = L1 * max(np.linalg.norm(M) for M in (*Theta[b], *truth[b]))
+        kappa = 1 / (2 * at.sigmoid(2 * R) * at.sigmoid(-2 * R))
+        both = np.abs(at.sigmoid(x) - at.sigmoid(y)) + np.abs(at.sigmoid(-x) - at.sigmoid(-y))
+        assert measured[b] == pytest.approx(((x - y) ** 2 @ weight[b]).mean())
+        assert bound[b] == pytest.approx(kappa**2 * (both**2 @ weight[b]).mean())

@@ -226,7 +226,7 @@ CHAIN_VALUE = Claim(
     main=True,
     note="What is left of Theorem 4.2: its rate, with the bias Sigma_tail/(N nu) for (1/nu) "
     "sqrt(Sigma_tail/N), constants that grow like 1/c2 and 1/lambda, and a radius of its own for "
-    "every user. In the search gaps come to half of the bound; psl.chain_radius says how loose "
-    "epsilon_i is on typical data.",
+    "every user. The search attains the bound, where one parameter decides all; "
+    "psl.chain_radius says how loose epsilon_i is on typical data.",
     derivation="psl.chain_gap with E <= epsilon_i = sqrt(zeta), psl.chain_radius.",
 )

@@ -127,10 +127,10 @@ EQ_B2 = Claim(
     kind="upper",
     space=Space(
         fields={
-            "Theta": reals("N", "d1", "d2", magnitude=_SIZE),
-            "truth": reals("N", "d1", "d2", magnitude=_SIZE),
-            "psi0": reals("n", "d1", "d2", magnitude=_SIZE),
-            "psi1": reals("n", "d1", "d2", magnitude=_SIZE),
+            "Theta": reals("N", "d1", "d2", magnitude=(0.1, 3.0)),
+            "truth": reals("N", "d1", "d2", magnitude=(0.1, 3.0)),
+            "psi0": reals("n", "d1", "d2", magnitude=(0.1, 3.0)),
+            "psi1": reals("n", "d1", "d2", magnitude=(0.1, 3.0)),
             "weight": simplex("n"),
         },
         sizes={**SIZES, "n": (1, 3)},
