@@ -1,0 +1,141 @@
+"""What the rates of P-ShareLoRA have in common: configurations, estimates from data, checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from experiments._model import Block, Check, Config, Series
+from experiments._rates import (
+    Slope,
+    exact_slope,
+    mean_band,
+    rate_check,
+    ratio,
+    slope_interval,
+)
+from experiments.psl._rate_systems import Family, Kind, estimated, family
+from linsys._validate import Array, number, whole
+from linsys.preference.estimators import Fit
+
+__all__ = [
+    "LAW",
+    "LEVEL",
+    "RateConfig",
+    "error_series",
+    "increasing",
+    "judged",
+    "uncertain",
+]
+
+#: Of intervals: an experiment judges about ten of them.
+LEVEL = 0.995
+#: Name of the laws in figures.
+LAW = "theory"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateConfig(Config):
+    """Users of several types; see :mod:`experiments.psl._rate_systems`.
+
+    Attributes:
+        trajectories, d1, d2, k, types: the sizes.
+        replicates: data sets, ``per_block`` of which make a block.
+    """
+
+    trajectories: int = 12
+    d1: int = 4
+    d2: int = 1
+    k: int = 1
+    types: int = 8
+    replicates: int = 40
+    per_block: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole("d1", self.d1, low=2)
+        whole("d2", self.d2, low=1)
+        whole("trajectories", self.trajectories, low=self.d1 * self.d2 + 1)
+        whole("types", self.types, low=1)
+        whole("k", self.k, low=1, high=min(self.d1, self.types * self.d2) - 1)
+        whole("replicates", self.replicates, low=30)
+        whole("per_block", self.per_block, low=1)
+
+    def users(self, kind: Kind, nu: float, tail: float = 0.0, k: int | None = None) -> Family:
+        """The types of users with these features; ``tail`` is Sigma_tail / N."""
+        return family(
+            kind,
+            self.seed,
+            trajectories=self.trajectories,
+            d1=self.d1,
+            d2=self.d2,
+            k=self.k if k is None else k,
+            types=self.types,
+            nu=nu,
+            tail=tail,
+        )
+
+    def pieces(self, *cases: str | float) -> list[Block]:
+        """The replicates of every case, ``per_block`` at a time."""
+        firsts = range(0, self.replicates, self.per_block)
+        return [{"case": case, "first": first} for case in cases for first in firsts]
+
+    def numbers(self, block: Block) -> Array:
+        """The replicates of a block."""
+        return np.arange(block["first"], min(block["first"] + self.per_block, self.replicates))
+
+    def fits(
+        self, one: Family, copies: int, sizes: Sequence[int], *names: str | float
+    ) -> Iterator[Fit]:
+        """Estimates from ever more data of one replicate, which has these ``names``."""
+        rng = np.random.default_rng(self.derive("data", copies, *names))
+        for data in one.samples(copies, sizes, rng):
+            yield estimated(one, data)
+
+
+def increasing(name: str, values: Sequence[float], least: float) -> None:
+    """Refuse values that do not increase, fewer than two of them, or a first one below ``least``."""
+    whole(f"number of {name}", len(values), low=2)
+    number(name, values[0], low=least)
+    for before, after in zip(values, values[1:], strict=False):
+        number(name, after, low=before, low_open=True)
+
+
+def uncertain(x: Array, room: Array) -> float:
+    """How far factors within 1 -+ ``room`` at every x can move a log-log slope."""
+    centred = np.log(x) - np.log(x).mean()
+    return float(np.abs(centred) @ room / (centred @ centred))
+
+
+def judged(
+    name: str,
+    x: Array,
+    measured: Array,
+    law: Array,
+    room: Array,
+    stated: float,
+    *,
+    bound: bool = True,
+) -> tuple[list[Check], Slope]:
+    """Exponent and constants of dist^2 (replicates, points) over x, as derived and as stated.
+
+    ``room`` is what the law may be off by, relative, at every x.
+    """
+    slope = slope_interval(x, measured, rng=0, level=LEVEL)
+    tolerance = uncertain(x, room)
+    derived = exact_slope(x, law).value
+    size = ratio((measured / law).mean(axis=1), 1.0, LEVEL)
+    checks = [
+        rate_check(f"{name}: as derived", derived, slope, tolerance=tolerance),
+        rate_check(f"{name}: dist² / law, mean", 1.0, size, tolerance=float(room.mean())),
+    ]
+    what = f"{name}: as stated"
+    checks.append(rate_check(what, stated, slope, tolerance=tolerance, bound=bound))
+    return checks, slope
+
+
+def error_series(name: str, panel: str, x: Array, measured: Array, law: Array) -> list[Series]:
+    """Measured dist^2 (replicates, points) with a band, and the law."""
+    return [Series(name, panel, x, *mean_band(measured)), Series(LAW, panel, x, law)]
