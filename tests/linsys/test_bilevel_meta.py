@@ -34,7 +34,7 @@ from linsys.bilevel import (
     target,
     win_rate,
 )
-from linsys.bilevel.policy_gradient import clipped_gradient
+from linsys.bilevel.reinforcement import clipped_gradient
 from tests.linsys._asserts import assert_equal_numbers
 from tests.linsys._bilevel import log_policy, outer_loss, reward_value, tensor, unrolled_loss
 
