@@ -22,7 +22,7 @@ from linsys.theory import preference_rates as at
 from linsys.theory.preference import Pairs
 
 LIMITS: dict[str, Field] = {
-    "N_p": positive(low=1.0, high=1e12),
+    "N_p": positive(low=1e8, high=1e12),
     "delta": interval(low=0.01),
     "C": positive(low=1.0, high=100.0),
 }
@@ -146,7 +146,8 @@ THEOREM_4_1_CORRECTED = Claim(
     "expected likelihood is at least Theta_diamond's. With N_p comparisons, with chance 1 - 2 "
     "delta: dist^2 <= (L1^2 Sigma_tail/N + (log(1/delta) + 2 log(M/delta))/(N N_p))/(m^2 "
     "lambda_min nu) for the maximum over M candidates, Theta_diamond one of them.",
-    latex=r"\operatorname{dist}^2\le\frac1{m^2\lambda_{\min}\nu}\Big(\frac{L_1^2\Sigma_{tail}}N+"
+    latex=r"16m^2\lambda_{\min}N\nu\operatorname{dist}^2\le\lambda_{\max}\Sigma_{tail};\quad "
+    r"\operatorname{dist}^2\le\frac1{m^2\lambda_{\min}\nu}\Big(\frac{L_1^2\Sigma_{tail}}N+"
     r"\frac{\log\frac1\delta+2\log\frac M\delta}{NN_p}\Big)",
     kind="upper",
     space=NEAR,

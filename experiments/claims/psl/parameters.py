@@ -115,7 +115,7 @@ LEMMA_5_MEAN_VALUE = Claim(
     text="||Theta - Theta*||_F^2 <= C sum_i E ||P_i - P*_i||^2 for a constant C.",
     latex=r"\|\Theta-\Theta^\star\|_F^2\le C\sum_i\mathbb E\|P_{\Theta_i}-P_{\Theta_i^\star}\|^2",
     kind="upper",
-    space=compared({"C": positive(low=1.0, high=1000.0)}),
+    space=compared({"C": positive(low=1e4, high=1e6)}),
     measure=lambda s: at.mean_value(s.users, s.fit, s.pairs, s.C),
     expect="violated",
     note="Preferences see Theta through <Theta, psi(tau0) - psi(tau1)> alone. Where these "

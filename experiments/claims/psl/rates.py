@@ -141,7 +141,7 @@ THEOREM_4_1_USERS = RateClaim(
     "(psl.prop_1_users). The limits are N_p -> oo first: for N -> oo with N_p fixed the heads' "
     "errors leave a bias (Neyman and Scott's), for instance dist = 0.14 at N_p = 6 and 0.0056 at "
     "N_p = 48, which falls at least like 1/N_p.",
-    corrected="psl.theorem_4_1_users_sharp",
+    corrected="psl.theorem_4_1_variance",
 )
 THEOREM_4_1_USERS_SHARP = replace(
     THEOREM_4_1_USERS,
@@ -167,9 +167,10 @@ REMARK_3 = RateClaim(
     note="Corollary 4.1 has a root: it gives 1/epsilon^2, and that is what it takes. Two "
     "trajectories whose rewards differ by r = 1.5/sqrt(N_p) are confused with a fixed chance after "
     "N_p comparisons: a loss of the order 1/sqrt(N_p). The same for the full-parameter and Park et "
-    "al.'s counts beside it. 1/nu and the log(N N_p) of Proposition 1 are missing as well, and "
-    "Assumption 2 asks for N_p >= k d1 (psl.assumption_2_few).",
-    corrected="psl.remark_3_corrected",
+    "al.'s counts beside it; the true exponent is psl.remark_3_corrected. 1/nu and the log(N N_p) "
+    "of Proposition 1 are missing as well, and Assumption 2 asks for N_p >= k d1 "
+    "(psl.assumption_2_few).",
+    corrected="psl.corollary_4_1_corrected",
     main=True,
 )
 REMARK_3_CORRECTED = replace(
