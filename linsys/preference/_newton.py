@@ -42,6 +42,8 @@ _NO_GAIN = 1e-20
 #: Rounding of a sum of log-likelihoods.
 _ROUNDING = 1e-13
 _SUFFICIENT = 1e-4
+#: The last step of heads that shall be exact to rounding, and the longest last step of others.
+_STILL, _ROUGH = 3e-6, 1e-2
 #: Comparisons whose features are asked for their second moments, and what is added to these.
 _SAMPLE, _LITTLE = 2048, 1e-6
 #: Numbers of the features that are multiplied at a time.
@@ -109,11 +111,18 @@ class Profile:
         return np.asarray(moments + (_LITTLE * np.trace(moments) / d1 + 1e-300) * np.eye(d1))
 
     def heads(
-        self, B: Array, W: Array, left_out: NDArray[np.bool_], *, derivative: bool = True
+        self,
+        B: Array,
+        W: Array,
+        left_out: NDArray[np.bool_],
+        *,
+        rest: float = _STILL,
+        derivative: bool = True,
     ) -> Heads:
         """The best heads for B with orthonormal columns, by Newton's method from W (N, d2, k).
 
-        Users ``left_out`` (N,) keep theirs.
+        Users ``left_out`` (N,) keep theirs. Others end with a step that changes no logit by more
+        than ``rest``, and with an error of about its square.
         """
         data, (X, pairs), N = self.data, self._columns, self.data.users
         k, p = B.shape[1], B.shape[1] * data.shape[1]
@@ -128,12 +137,12 @@ class Profile:
         def call(first: int, last: int, _: int) -> None:
             kernels.heads(
                 Q, pairs, data.starts, data.labels, data.weights, data.initial,
-                self.ridge, self.bound, kernels.REGULAR, first, last, *found[2:],
+                self.ridge, self.bound, kernels.REGULAR, rest, first, last, *found[2:],
             )  # fmt: skip
 
         over_users(N, self.threads, call)
         for i in np.flatnonzero(found.status == kernels.SINGULAR):
-            self._singular_head(found, int(i))
+            self._singular_head(found, int(i), rest)
         for i in np.flatnonzero(found.status >= kernels.UNDECIDED):
             if found.status[i] != kernels.LEFT_OUT and self._separated(found, int(i)):
                 found.status[i] = kernels.SEPARATED
@@ -146,7 +155,7 @@ class Profile:
         free = self.ridge == 0 and math.isinf(self.bound)
         return free and separated(found.Q[pairs[at] if len(pairs) else at], data.labels[at])
 
-    def _singular_head(self, found: Heads, i: int) -> None:
+    def _singular_head(self, found: Heads, i: int, rest: float) -> None:
         """The head of least norm where the user's comparisons do not determine it."""
         data, pairs = self.data, self._columns[1]
         at = slice(data.starts[i], data.starts[i + 1])
@@ -159,7 +168,7 @@ class Profile:
         kernels.heads(
             np.ascontiguousarray(Q @ U), pairs[:0], np.array([0, len(Q)]),
             data.labels[at], data.weights[at], data.initial[at],
-            self.ridge, self.bound, 0.0, 0, 1,
+            self.ridge, self.bound, 0.0, rest, 0, 1,
             W, found.multiplier[i : i + 1], inverse, found.slope[at], found.curvature[at],
             found.values[i : i + 1], found.status[i : i + 1],
         )  # fmt: skip
@@ -242,35 +251,38 @@ def maximise(
     """
     N, d2 = profile.data.users, profile.data.shape[1]
     B = _basis(B)[0]
-    here = profile.heads(B, np.zeros((N, d2, B.shape[1])), left_out)
+    rest = _ROUGH
+    here = profile.heads(B, np.zeros((N, d2, B.shape[1])), left_out, rest=rest)
     for iteration in range(limit + 1):
         if (here.status == kernels.SEPARATED).any():
             left_out = left_out | (here.status == kernels.SEPARATED)
-            here = profile.heads(here.B, here.W, left_out)
-        value, (G, rest) = profile.objective(here), profile.gradients(here)
+            here = profile.heads(here.B, here.W, left_out, rest=rest)
+        value, (G, inside) = profile.objective(here), profile.gradients(here)
         gradient = np.einsum("nca,nck->ak", G, here.W, optimize=True)
         size = float(np.linalg.norm(gradient))
         left, right = profile.preconditioner(here)
         angle = float(np.linalg.norm(_orthogonal(here.B, left @ gradient @ right)))
         if angle <= tol or angle * size <= _NO_GAIN * abs(value):
-            return Maximum(here, left_out, iteration, math.hypot(size, rest), True)
+            return Maximum(here, left_out, iteration, math.hypot(size, inside), True)
         if iteration == limit:
             break
         # Newton's error is squared: more exact than that is lost, and more than tol is not asked
         forcing = min(0.1, max(angle, 0.1 * tol / angle))
         V, response = _newton_step(profile, here, G, gradient, (left, right), forcing)
         gain = float((gradient * V).sum())
+        # after a step by this angle the next is about its square, and heads are to be better
+        rest = min(_ROUGH, max(_STILL, 0.1 * angle))
         part, found = 1.0, None
         while part > 1e-10 and found is None:
             basis, R = _basis(here.B + part * V)
-            trial = profile.heads(basis, (here.W + part * response) @ R.T, left_out)
+            trial = profile.heads(basis, (here.W + part * response) @ R.T, left_out, rest=rest)
             least = value + _SUFFICIENT * part * gain - _ROUNDING * abs(value)
             found = trial if profile.objective(trial) >= least else None
             part *= 0.5
         if found is None:
             break
         here = found
-    return Maximum(here, left_out, iteration, math.hypot(size, rest), False)
+    return Maximum(here, left_out, iteration, math.hypot(size, inside), False)
 
 
 def _newton_step(

@@ -41,8 +41,6 @@ CONVERGED, SEPARATED, UNDECIDED, SINGULAR, LEFT_OUT = 0, 1, 2, 3, 4
 
 #: Newton steps move the logits of a separated user by about one each.
 _ROUNDS = 60
-#: A step that changes no logit by more is not taken.
-_STILL = 1e-11
 _HALVINGS = 40
 #: Comparisons whose part of a Hessian is one product of matrices.
 _ROWS = 128
@@ -52,7 +50,7 @@ REGULAR = 1e-13
 
 @compiled
 def _dot(x: Any, y: Any) -> float:
-    """x . y in eight sums, which the processor adds at once."""
+    """x . y of short vectors; ``np.dot`` is faster for long ones."""
     a = b = c = d = e = f = g = h = 0.0
     last = len(x) - len(x) % 8
     for i in range(0, last, 8):
@@ -96,7 +94,7 @@ def likelihoods(
         gradients[i] = 0.0
         for j in range(starts[i], starts[i + 1]):
             row = X[pairs[j] if len(pairs) else j]
-            value, slope, _ = _logistic(initial[j] + _dot(row, Delta[i]), labels[j])
+            value, slope, _ = _logistic(initial[j] + np.dot(row, Delta[i]), labels[j])
             total += weights[j] * value
             _add(gradients[i], weights[j] * slope, row)
         values[i] = total
@@ -112,8 +110,8 @@ def hessian_products(
         out[i] = 0.0
         for j in range(starts[i], starts[i + 1]):
             row = X[pairs[j] if len(pairs) else j]
-            _, _, curvature = _logistic(initial[j] + _dot(row, Delta[i]), 0.0)
-            _add(out[i], weights[j] * curvature * _dot(row, D[i]), row)
+            _, _, curvature = _logistic(initial[j] + np.dot(row, Delta[i]), 0.0)
+            _add(out[i], weights[j] * curvature * np.dot(row, D[i]), row)
 
 
 @compiled
@@ -204,7 +202,7 @@ def _constrained(H: Any, right: Any, bound: float, regular: float, L: Any, v: An
 @compiled
 def heads(
     Q: Any, pairs: Any, starts: Any, labels: Any, weights: Any, initial: Any,
-    ridge: float, bound: float, regular: float, first: int, last: int,
+    ridge: float, bound: float, regular: float, rest: float, first: int, last: int,
     W: Any, multiplier: Any, inverse: Any, slope: Any, curvature: Any, values: Any, status: Any,
 ) -> None:  # fmt: skip
     """Each user's best head for the projected features Q = X B (pairs, p), by Newton's method.
@@ -216,8 +214,9 @@ def heads(
     their head and count nothing. A step is halved until the objective does not fall.
 
     Every step maximises the quadratic model over the ball, so that it is Newton's also where the
-    bound binds. Without ridge and bound a last step with |<Q_j, step>| < 1 for all j proves that
-    the maximum exists: :mod:`linsys.preference.separability`.
+    bound binds. A step that changes no logit by more than ``rest`` is the last: Newton's error is
+    squared. Without ridge and bound, a step that changes none by 1 proves that the maximum exists:
+    :mod:`linsys.preference.separability`.
     """
     p = Q.shape[1]
     H, L = np.zeros((p, p)), np.zeros((p, p))
@@ -279,11 +278,7 @@ def heads(
                 for a in range(p):
                     move += Q[row, a] * step[a]
                 longest = max(longest, abs(move))
-            if longest <= _STILL:
-                status[i] = CONVERGED
-                break
-            # Newton's error is squared: after a step this short, the next would change nothing
-            still = longest <= math.sqrt(_STILL)
+            still = longest <= rest
             before, part = value, 1.0
             _add(w, 1.0, step)
         if status[i] == SEPARATED:
@@ -407,7 +402,7 @@ def profile_products(
                 right[c * k + a] = _dot(Vt[a], G[i, c])
         for j in range(starts[i], starts[i + 1]):
             row = pairs[j] if len(pairs) else j
-            moved[j - starts[i]] = _dot(X[row], direction)
+            moved[j - starts[i]] = np.dot(X[row], direction)
             _add(right, -curvature[j] * moved[j - starts[i]], Q[row])
         answer = response[i].reshape(-1)
         for a in range(d2 * k):
