@@ -11,7 +11,14 @@ from latex2mathml.converter import convert
 
 from experiments.audit import Claim
 from experiments.audit._verdict import judge
-from experiments.claims.fslora import bias, proposition_d4, rivals, sketches, smoothness
+from experiments.claims.fslora import (
+    bias,
+    monotone,
+    proposition_d4,
+    rivals,
+    sketches,
+    smoothness,
+)
 from linsys.linalg import precise
 from linsys.sketching import LeastSquares, Modules, baselines, exact
 from linsys.sketching.low_rank import truncate
@@ -25,7 +32,7 @@ from tests.mgda._teeth import less
 
 CLAIMS = {
     entry.id: entry
-    for module in (sketches, bias, smoothness, proposition_d4, rivals)
+    for module in (sketches, bias, smoothness, monotone, proposition_d4, rivals)
     for entry in vars(module).values()
     if isinstance(entry, Claim)
 }

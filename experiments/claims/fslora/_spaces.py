@@ -58,6 +58,22 @@ def least_squares(
     )
 
 
+def _one_component(*, x: Any, d: Any, B: Any, A: Any, k: Any, **others: Any) -> SimpleNamespace:
+    """The same with all components but the first one zero, and k < r."""
+    first = np.arange(A.shape[-2]) == 0
+    B, A = np.where(first, B, 0 * B), np.where(first[:, None], A, 0 * A)
+    devices = Devices(x=x, d=d, B=B, A=A, k=ranks(k, A.shape[-2] - 1))
+    return SimpleNamespace(devices=devices, **others)
+
+
+#: One device, one component that is not zero, and k < r.
+SINGLE: dict[str, Any] = {
+    "sizes": {"N": (1, 1), "r": (2, 4)},
+    "view": _one_component,
+    "meaning": {**MEANING, "k": "k; more than r - 1 is r - 1", "B": "B, used in its first column"},
+}
+
+
 #: A direction, or the difference of two points.
 DIRECTION = {"U": reals("m", "r", magnitude=_RANGE), "V": reals("r", "n", magnitude=_RANGE)}
 DIRECTIONS = {"U": "the B part of a direction", "V": "its A part"}

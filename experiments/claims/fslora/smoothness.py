@@ -1,22 +1,17 @@
-"""FSLoRA, Assumptions 4.1 and 4.2, and the ranks in Theorem 4.4."""
+"""FSLoRA, Assumptions 4.1 and 4.2."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-
-from experiments.audit import Claim, Space, positive, reals, whole_numbers
+from experiments.audit import Claim, Space, positive, reals
 from experiments.claims.fslora._spaces import (
     AFFINE,
     DIRECTION,
     DIRECTIONS,
-    MEANING,
+    SINGLE,
     least_squares,
-    ranks,
 )
-from linsys.theory import sketching_hessians as hessians
 from linsys.theory import sketching_smoothness as at
 from linsys.theory.sketching import Devices
 
@@ -51,24 +46,11 @@ def _seen(devices: Devices) -> Any:
     return (P @ devices.M[:, 0] * P).sum(axis=(-2, -1))
 
 
-def _one_component(*, x: Any, d: Any, B: Any, A: Any, k: Any, **others: Any) -> SimpleNamespace:
-    """The same with all components but the first one zero, and k < r."""
-    first = np.arange(A.shape[-2]) == 0
-    B, A = np.where(first, B, 0 * B), np.where(first[:, None], A, 0 * A)
-    devices = Devices(x=x, d=d, B=B, A=A, k=ranks(k, A.shape[-2] - 1))
-    return SimpleNamespace(devices=devices, **others)
-
-
-_SINGLE: dict[str, Any] = {
-    "sizes": {**_ONE, "r": (2, 4)},
-    "view": _one_component,
-    "meaning": {**MEANING, "k": "k; more than r - 1 is r - 1", "B": "B, used in its first column"},
-}
-SINGLE = least_squares(**_SINGLE)
-SINGLE_FAR = least_squares(
+ALONE = least_squares(**SINGLE)
+ALONE_FAR = least_squares(
     {"sigma": CONSTANT},
     given={"BA is not zero on all inputs": lambda s: _seen(s.devices) > 1e-6},
-    **_SINGLE,
+    **SINGLE,
 )
 
 
@@ -86,46 +68,6 @@ LOGISTIC = Space(
     meaning={"d": "W0 x", "change": "E", "scale": "s"},
 )
 
-
-def _larger(
-    *, r: Any, k: Any, more: Any, data: Any, sketch: Any, apart: Any, T: Any, H: Any, **others: Any
-) -> SimpleNamespace:
-    """Ranks and larger ones, both at most r."""
-    top = r[:, None]
-    return SimpleNamespace(
-        ranks=(np.minimum(k, top), np.minimum(k + more, top)),
-        variances=(data, sketch, apart),
-        times=(T, H),
-        r=r,
-        **others,
-    )
-
-
-THEOREM = Space(
-    fields={
-        "r": whole_numbers(low=1, high=16),
-        "k": whole_numbers("N", low=1, high=16),
-        "more": whole_numbers("N", low=0, high=15),
-        "gap": positive(),
-        "T": positive(low=1.0, high=1e4),
-        "H": positive(low=1.0, high=100.0),
-        "gamma": positive(low=1e-4, high=1.0),
-        "data": positive(),
-        "sketch": positive(),
-        "apart": positive(),
-    },
-    sizes={"N": (1, 3)},
-    view=_larger,
-    batched=True,
-    meaning={
-        "k": "ranks k_i; more than r is r",
-        "more": "what is added to them",
-        "gap": "f^S(X^0) - f*",
-        "data": "sigma_g^2",
-        "sketch": "sigma_s^2",
-        "apart": "sigma_h^2",
-    },
-)
 
 # Assumption 4.1.
 
@@ -252,7 +194,7 @@ A42_CORRECTED = Claim(
     "(sqrt(kappa - 1) kappa q), kappa = r/k, q = ||BA x||^2.",
     latex=r"\mathbb E\|\nabla\tilde f(tX;S)-\nabla f^{\mathcal S}(tX)\|^2\ge\sigma^2",
     kind="lower",
-    space=SINGLE_FAR,
+    space=ALONE_FAR,
     measure=lambda s: at.a42_far(s.devices, s.sigma),
     derivation="fslora.a42_one and ||Y|| ||X|| >= <Y, X> = 2 t <C, BA> + 2 kappa t^3 q >= kappa "
     "t^3 q.",
@@ -263,7 +205,7 @@ A42_ONE = Claim(
     text="The variance by the sketch is (r/k - 1) (||GA'||^2 + ||B'G||^2), G = C + (r/k) BA M.",
     latex=r"\Big(\frac rk-1\Big)\big(\|GA^\top\|^2+\|B^\top G\|^2\big),\quad G=C+\tfrac rkBAM",
     kind="identity",
-    space=SINGLE,
+    space=ALONE,
     measure=lambda s: at.a42_one(s.devices),
     derivation="The gradient is r/k times (GA', B'G) with chance k/r, and zero otherwise.",
 )
@@ -291,36 +233,4 @@ A42_BALL_DATA = Claim(
     measure=lambda s: at.a42_ball_data(s.devices),
     derivation="The same with (8) and the slope of one sample. Attained by two samples whose "
     "gradients cancel.",
-)
-K_MONOTONE_SIGMA = Claim(
-    id="fslora.k_monotone_sigma",
-    source="FSLoRA, Section 4, discussion: sigma_s as a function of k",
-    text="The variance by the sketch at a point decreases in k: from k to k + 1.",
-    latex=r"\sigma_s^2(X;k+1)\le\sigma_s^2(X;k)",
-    kind="upper",
-    space=least_squares(
-        sizes={**_ONE, "r": (2, 4)}, view=_one_component, meaning=_SINGLE["meaning"]
-    ),
-    measure=lambda s: hessians.next_variance(s.devices),
-    expect="violated",
-    note="One component with d = -2, x = B = A = 1 and r = 4: k = 2 doubles BA and meets the "
-    "target, 2 or 0 with gradient zero in both cases, sigma_s^2 = 0; k = 3 has W = 4/3 or 0, and "
-    "sigma_s^2 > 0. The bound on a ball, fslora.a42_ball, does decrease in k.",
-    corrected="fslora.a42_ball",
-)
-
-# Theorem 4.4 and Corollary 4.5 as functions of the ranks.
-
-K_MONOTONE = Claim(
-    id="fslora.k_monotone",
-    source="FSLoRA, Section 4, discussion of Corollary 4.5",
-    text="The bound of Theorem 4.4 decreases in every k_i, for a given step size and for that of "
-    "Corollary 4.5, the variances, L and f^S(X^0) - f* being given.",
-    latex=r"k_i\le k_i'\ \Rightarrow\ \text{bound}(k')\le\text{bound}(k)",
-    kind="upper",
-    space=THEOREM,
-    measure=lambda s: hessians.k_monotone(s.ranks, s.r, s.gap, s.times, s.gamma, s.variances),
-    note="Only r/k_i and its square appear. But they come from f(BS, A) in Proposition D.4; with "
-    "fslora.d4_local_corrected neither is left in Lbar and Ltil. What k does change is sigma_s, "
-    "sigma_h and f^S itself; sigma_s^2 at a point can grow with k, fslora.k_monotone_sigma.",
 )

@@ -1,0 +1,94 @@
+"""Devices that drop out in mid-round or send no numbers: the round goes on without them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from linsys.sketching import (
+    DeviceLost,
+    FedStackLoRA,
+    FlexLoRA,
+    FSLoRA,
+    HeteroLoRA,
+    State,
+)
+from linsys.sketching.systems import MatrixSystem
+from tests.linsys.test_sketching import systems
+from tests.linsys.test_sketching_algorithms import OPTIONS, start
+
+
+@dataclass(frozen=True, eq=False)
+class Failing:
+    """A system some of whose devices drop out in mid-round or send no numbers."""
+
+    system: MatrixSystem
+    lost: tuple[int, ...] = ()
+    broken: tuple[int, ...] = ()
+
+    @property
+    def modules(self) -> Any:
+        return self.system.modules
+
+    @property
+    def devices(self) -> int:
+        return self.system.devices
+
+    def grad(self, device: int, X: Any, scale: float, round_: int, step: int) -> Any:
+        if device in self.lost and step == 1:
+            raise DeviceLost("battery")
+        found = self.system.grad(device, X, scale, round_, step)
+        return found * np.nan if device in self.broken else found
+
+    def merged(self, products: Any) -> Any:
+        return replace(self, system=self.system.merged(products))
+
+
+@pytest.mark.parametrize("kind", [FSLoRA, HeteroLoRA, FlexLoRA, FedStackLoRA])
+def test_a_round_goes_on_without_the_devices_that_fail(kind: Any) -> None:
+    system = systems()[0]
+    algorithm = kind(**OPTIONS)
+    oracle = Failing(system, lost=(0,), broken=(2,))
+    state, report = algorithm.round(algorithm.init(start(system), oracle))
+    assert report.missing == {
+        0: "dropped out: battery",
+        2: "rejected: its update is not finite",
+    }
+    assert report.up[0] == report.up[2] == 0 < report.up[1]
+    assert np.isfinite(state.X).all()
+    assert np.isfinite(state.oracle.system.W0).all()
+    moved = (start(system) != state.X).any() or (state.oracle.system.W0 != system.W0).any()
+    assert moved
+    everybody = Failing(system, lost=(0, 1, 2))
+    again, report = algorithm.round(algorithm.init(start(system), everybody))
+    assert len(report.missing) == 3
+    assert np.isfinite(again.X).all()
+
+
+def test_a_missing_device_counts_as_one_that_did_not_move() -> None:
+    system = systems()[0]
+    algorithm = FSLoRA(**OPTIONS)
+    begin = algorithm.init(start(system), Failing(system))
+    whole, _ = algorithm.round(begin)
+    part, _ = algorithm.round(State(begin.X, 0, Failing(system, lost=(1,))))
+    rows = algorithm.rows(1, 0, 4)
+    others = np.setdiff1d(np.arange(4), rows)
+    assert (whole.X[others] == part.X[others]).all()
+    assert (whole.X[rows] != part.X[rows]).any()
+
+
+def test_a_missing_device_counts_as_a_zero_product_where_products_are_stacked() -> None:
+    system = systems()[0]
+    algorithm = FedStackLoRA(**OPTIONS)
+    begin = algorithm.init(start(system), system)
+
+    def merged(*lost: int) -> Any:
+        state, _ = algorithm.round(State(begin.X, 0, Failing(system, lost=lost)))
+        return state.oracle.system.W0 - system.W0
+
+    # the devices' products add up, each with 1 / N, whoever else is there
+    alone = merged(1, 2) + merged(0, 2) + merged(0, 1)
+    np.testing.assert_allclose(alone, merged(), rtol=0, atol=1e-12)
