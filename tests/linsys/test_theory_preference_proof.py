@@ -12,11 +12,16 @@ from numpy.testing import assert_allclose
 
 from experiments.audit import Claim
 from experiments.audit._verdict import judge
-from experiments.claims.psl import reward_error
+from experiments.claims.psl import bases, reward_error
 from linsys.linalg import precise, precision
 from linsys.theory import preference_proof as at
 
-CLAIMS = {entry.id: entry for entry in vars(reward_error).values() if isinstance(entry, Claim)}
+CLAIMS = {
+    entry.id: entry
+    for module in (reward_error, bases)
+    for entry in vars(module).values()
+    if isinstance(entry, Claim)
+}
 #: How close instances come to the bounds that are not attained, from searches with "hunt".
 RATIO = {"psl.B1_chain": 0.88, "psl.eq_B4_corrected": 0.9}
 TRUE = [name for name, claim in CLAIMS.items() if claim.expect == "holds"]

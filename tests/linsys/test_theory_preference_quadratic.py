@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 
 from experiments.audit import Claim
 from experiments.audit._verdict import judge
-from experiments.claims.psl import label_noise, quadratic_forms
+from experiments.claims.psl import curvature, label_noise, quadratic_forms
 from linsys.linalg import precise, precision
 from linsys.theory import preference_fitted as fitted
 from linsys.theory import preference_noise as noise
@@ -23,7 +23,7 @@ from linsys.theory.preference_proof import sigmoid
 
 CLAIMS = {
     entry.id: entry
-    for module in (quadratic_forms, label_noise)
+    for module in (quadratic_forms, curvature, label_noise)
     for entry in vars(module).values()
     if isinstance(entry, Claim)
 }

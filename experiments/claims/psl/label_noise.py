@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from experiments.audit import Claim, Space, positive, reals, whole_numbers
-from experiments.claims.psl.reward_error import DECOMPOSED
+from experiments.claims.psl.bases import DECOMPOSED
 from linsys.linalg import norm
 from linsys.theory import preference_noise as at
 from linsys.theory.preference_fitted import eq_B17
