@@ -22,6 +22,7 @@ __all__ = [
     "dtheta",
     "dtheta_corrected",
     "lemma_3",
+    "lemma_3_bound",
     "lemma_3_corrected",
     "lemma_4",
     "lemma_4_corrected",
@@ -162,22 +163,30 @@ def _weight(run: Inner) -> Numbers:
     return np.asarray(2 * (run.alpha * run.drift / (1 - gamma)) ** 2 / (1 + 2 * gamma))
 
 
-def _contracted(run: Inner, weight: Numbers) -> Numbers:
-    """Q^t (||d theta_* / d phi||^2 + weight ||d_0||^2) + V sum of Q^j, Q = (1 + gamma) / 2."""
+def _contracted(run: Inner, weight: Numbers, t: Numbers) -> Numbers:
+    """Q^t (||d theta_* / d phi||^2 + weight ||d_0||^2) + V sum of Q^j, Q = (1 + gamma) / 2.
+
+    ``t`` are numbers of steps, shape (B, n) or (n,).
+    """
     gamma, alpha, noise = run.gamma, run.alpha, run.noise
     gradient, _, hessian = run.variances
     V = (alpha * noise) ** 2 * (1 + 2 * alpha**2 * hessian / (1 - gamma))
     V = V + weight * alpha**2 * gradient
     start = run.jacobian_bound**2 + weight * run.errors[1][:, 0]
-    powers, total = _powers((1 + gamma) / 2, run.D)
-    return np.asarray(powers * start[:, None] + V[:, None] * total)
+    Q = ((1 + gamma) / 2)[:, None]
+    powers = np.exp(t * np.log(Q))
+    return np.asarray(powers * start[:, None] + V[:, None] * (1 - powers) / (1 - Q))
+
+
+def _steps(run: Inner) -> Numbers:
+    return np.arange(1, run.D + 1)
 
 
 def lemma_4_corrected(run: Inner) -> Sides:
     """E||e_t||^2 + w E||d_t||^2 <= Q^t (...) + V sum Q^j with Q = (1 + gamma) / 2 < 1."""
     weight = _weight(run)
     jacobian, iterate = (error[:, 1:] for error in run.errors)
-    return jacobian + weight[:, None] * iterate, _contracted(run, weight)
+    return jacobian + weight[:, None] * iterate, _contracted(run, weight, _steps(run))
 
 
 # Lemma 3.
@@ -189,14 +198,18 @@ def lemma_3(run: Inner, pairs: Numbers) -> Sides:
     return run.hypergradient_errors(pairs)[:, 1:], bound
 
 
-def lemma_3_corrected(run: Inner, pairs: Numbers) -> Sides:
-    """8 M^2 times the bound of Lemma 4 corrected, its weight at least that of L_PL's curvature.
+def lemma_3_bound(run: Inner, t: Numbers) -> Numbers:
+    """8 M^2 times the bound of Lemma 4 corrected after t steps, shapes as t's.
 
-    The weight is at least (T / (beta mu))^2 (2 L + M^2)^2 / 4, as grad_theta L_PL is
+    Its weight is at least (T / (beta mu))^2 (2 L + M^2)^2 / 4, as grad_theta L_PL is
     (2 L + M^2)-Lipschitz.
     """
     at = run.policy
     slope = run.reward.T / (run.system.beta * at.mu) * (2 * at.L + at.M**2) / 2
     weight = np.maximum(_weight(run), slope**2)
-    bound = 8 * at.M[:, None] ** 2 * _contracted(run, weight)
-    return run.hypergradient_errors(pairs)[:, 1:], bound
+    return np.asarray(8 * at.M[:, None] ** 2 * _contracted(run, weight, t))
+
+
+def lemma_3_corrected(run: Inner, pairs: Numbers) -> Sides:
+    """E||d L_PL(theta_t)/d phi - d L_PL(theta_*)/d phi||^2 and :func:`lemma_3_bound`."""
+    return run.hypergradient_errors(pairs)[:, 1:], lemma_3_bound(run, _steps(run))

@@ -15,11 +15,11 @@ import numpy as np
 
 from linsys.linalg import Numbers, norm
 from linsys.theory.bilevel import Policy, Reward, System
-from linsys.theory.bilevel_contraction import lemma_3_corrected
+from linsys.theory.bilevel_contraction import lemma_3_bound
 from linsys.theory.bilevel_inner import Inner, Level
 from linsys.theory.bilevel_theorem import curvature_limit
 
-__all__ = ["Round", "Rounds", "jensen", "jensen_corrected", "theorem_1_corrected"]
+__all__ = ["Round", "Rounds", "jensen", "jensen_corrected", "scheduled", "theorem_1_corrected"]
 
 Sides = tuple[Numbers, Numbers]
 
@@ -246,7 +246,7 @@ class Rounds:
 
 def _lemma_3(at: Round) -> Numbers:
     """The largest bound of Lemma 3 corrected among the domains, one for each instance."""
-    _, bound = lemma_3_corrected(at.run, at.pairs)
+    bound = lemma_3_bound(at.run, np.array([at.run.D]))
     return np.asarray(at.by_domain(bound[:, -1]).max(axis=1))
 
 
@@ -259,3 +259,18 @@ def theorem_1_corrected(runs: Rounds) -> Sides:
     noise = runs.largest(lambda at: at.sigma_3) + 2 * bias + 2 * runs.largest(lambda at: at.sigma_T)
     descent = 2 * runs.descent / (runs.eta * runs.K)
     return runs.gradients, np.asarray(descent + bias + runs.eta * runs.limit * noise)
+
+
+def scheduled(run: Inner, K: Numbers) -> Numbers:
+    """Theorem 1's corrected bound after K rounds with step sizes that fit K, shape (B,).
+
+    alpha = 1/(B^(1/beta) L sqrt(K)), D = 2 log(K)/(1 - gamma), eta = 1/(P_L sqrt(K)); losses are at
+    most log(1 + e^(2C)), and sigma_3^2 and sigma_T^2 at most (2 M^2 T/(beta mu))^2. The constants
+    are those of the ball of ``run``, which is to contain the inner loops.
+    """
+    _, smooth = run.strong_and_smooth(run.true)
+    run = run.with_step(1 / (smooth * np.sqrt(K)))
+    bias = lemma_3_bound(run, (2 * np.log(K) / (1 - run.gamma))[:, None])[:, 0]
+    variance = (2 * run.policy.M * run.jacobian_bound) ** 2
+    gap = 2 * np.log(1 + np.exp(2 * run.policy.C)) * curvature_limit(run)
+    return np.asarray(bias + (gap + 3 * variance + 2 * bias) / np.sqrt(K))

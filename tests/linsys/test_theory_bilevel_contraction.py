@@ -29,16 +29,19 @@ CLAIMS = {
     for c in vars(module).values()
     if isinstance(c, Claim)
 }
-TRUE = [name for name, claim in CLAIMS.items() if claim.expect == "holds"]
 #: How close instances come to the bounds that are not attained, from searches.
 RATIO = {"ood.lemma_3_corrected": 0.2}
 
 
 @pytest.mark.parametrize("name", CLAIMS)
-def test_verdict_is_the_known_one(name: str) -> None:
+def test_verdict_is_the_known_one_and_no_tenth_can_be_saved(name: str) -> None:
     claim = CLAIMS[name]
-    assert judge(claim, seed=1).verdict == claim.expect
+    verdict = judge(claim, seed=1)
+    assert verdict.verdict == claim.expect
     convert(claim.latex)
+    if claim.expect == "holds" and claim.relation != "==":
+        assert verdict.ratio is not None
+        assert verdict.ratio > 0.9 * RATIO.get(name, 1.0)
     if claim.expect == "violated":
         assert claim.note
         corrected = CLAIMS[claim.corrected or ""]
@@ -46,9 +49,9 @@ def test_verdict_is_the_known_one(name: str) -> None:
         assert corrected.derivation
 
 
-@pytest.mark.parametrize("name", TRUE)
-def test_a_tenth_less_is_found_out(name: str) -> None:
-    assert judge(less(CLAIMS[name], RATIO.get(name, 1.0)), seed=1).verdict == "violated"
+@pytest.mark.parametrize("name", ["ood.lemma_4_step_ii_corrected", "ood.D2_telescoping"])
+def test_identities_fail_where_a_side_is_changed(name: str) -> None:
+    assert judge(less(CLAIMS[name]), seed=1).verdict == "violated"
 
 
 def test_iterates_and_jacobians_are_those_of_single_runs() -> None:
