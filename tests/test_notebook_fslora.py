@@ -43,6 +43,7 @@ print(json.dumps({
     "bytes": [runs[k][0][2] for k in SKETCHES], "width": width,
     "reachable": float(reachable), "start": float(accuracy(start)),
     "totals": list(totals.values()),
+    "seconds": {name: found.tolist() for name, found in seconds.items()},
     "curves": {k: curves[k].tolist() for k in SKETCHES}, "times": times.tolist(),
 }))
 """
@@ -105,6 +106,23 @@ def test_more_rounds_do_not_make_up_for_a_small_k(
             if total / sent <= found["times"][-1]
         ]
         assert row == sorted(row)
+
+
+def test_every_k_is_timed_in_every_turn(executed: tuple[Any, dict[str, Any]]) -> None:
+    """How long it takes is no matter of a test; that it was measured, and is shown, is."""
+    notebook, found = executed
+    (table,) = (text_of(c) for c in notebook.cells if c.source.startswith("def timed"))
+    assert len(found["seconds"]) == 2
+    for times in found["seconds"].values():
+        turns = np.array(times)
+        assert len(turns) >= 30
+        assert turns.shape[1] == len(found["sketches"])
+        assert (turns > 0).all()
+        for column in turns.T:
+            assert f"{1000 * np.median(column):.2f} (" in table
+        low = np.quantile(turns, 0.25, axis=0)
+        for share in low / low[-1]:
+            assert f"), {share:.0%}" in table
 
 
 def test_takes_a_task_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
