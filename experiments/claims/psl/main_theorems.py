@@ -40,7 +40,6 @@ def _unseen(*, left: Any, right: Any, shift: Any, **others: Any) -> SimpleNamesp
 
 _LEFT = reals("d1", "k", magnitude=(0.1, 3.0))
 _RIGHT = reals("N", "k", "d2", magnitude=(0.1, 3.0))
-_SIZES = {"N": (1, 2), "T": (2, 3), "d1": (2, 4), "d2": (1, 1), "k": (1, 2)}
 
 
 def _columns(s: Any) -> Any:
@@ -58,11 +57,11 @@ UNSEEN = Space(
         "psi": TRAJECTORIES["psi"],
         **LIMITS,
     },
-    sizes={**_SIZES, "T": (2, 2)},
+    sizes={"N": (1, 2), "T": (2, 3), "d1": (2, 4), "d2": (1, 1), "k": (1, 2)},
     view=_unseen,
     given={
         "sigma_k >= 0.1": unlike(0.1),
-        "both trajectories differ": lambda s: _columns(s) >= 0.01,
+        "the trajectories differ": lambda s: _columns(s) >= 0.01,
     },
     batched=True,
     meaning={"left": "B of Delta Theta* = B W", "right": "its W_i", "shift": "of B", "C": "c1"},
