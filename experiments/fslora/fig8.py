@@ -66,7 +66,7 @@ def analyse(config: Fig8Config, table: Table) -> Analysis:
 
 def draw(config: Fig8Config, analysis: Analysis) -> Figure:
     """The average and every task."""
-    figure, axes = panels(analysis.series, columns=3)
+    figure, axes = panels(analysis.series, columns=1 + len(config.tasks), width=2.4, height=2.2)
     curves(axes, analysis.series)
     for ax in axes.values():
         rank_axis(ax, config)
