@@ -53,6 +53,7 @@ class AdapterBank:
         chunk: clients at a time in the bank; all without it.
         dropout: LoRA's dropout of an adapter's input, on in gradients only.
         autocast: a dtype to compute in, such as ``torch.bfloat16``; adapters stay as they are.
+        frozen: added to the frozen matrices, one (m, n) each: see :meth:`merged`.
 
     Raises:
         InputError: targets that the model does not have (names those it has), an unknown engine.
@@ -72,7 +73,7 @@ class AdapterBank:
     autocast: torch.dtype | None = None
     names: tuple[str, ...] = field(init=False)
     modules: Modules = field(init=False)
-    _merged: tuple[Tensor, ...] = ()
+    frozen: tuple[Tensor, ...] = ()
 
     def __post_init__(self) -> None:
         number("scaling", self.scaling, low=0.0, low_open=True)
@@ -98,9 +99,7 @@ class AdapterBank:
 
     def with_options(self, **options: Any) -> AdapterBank:
         """The same model and targets with other options."""
-        bank = replace(self, **options)
-        object.__setattr__(bank, "_merged", self._merged)
-        return bank
+        return replace(self, **options)
 
     def merged(self, products: Sequence[Tensor]) -> AdapterBank:
         """The bank of the model with W0 + scaling * products as its frozen matrices.
@@ -108,11 +107,13 @@ class AdapterBank:
         The model itself is untouched: the products (m, n) are kept beside it.
         """
         kept = tuple(self.scaling * product for product in products)
-        if self._merged:
-            kept = tuple(a + b for a, b in zip(self._merged, kept, strict=True))
-        bank = replace(self)
-        object.__setattr__(bank, "_merged", kept)
-        return bank
+        if self.frozen:
+            kept = tuple(a + b for a, b in zip(self.frozen, kept, strict=True))
+        return self.with_frozen(kept)
+
+    def with_frozen(self, frozen: tuple[Tensor, ...]) -> AdapterBank:
+        """The bank of the model with W0 + frozen as its frozen matrices; none for W0 alone."""
+        return replace(self, frozen=tuple(part.to(self.device) for part in frozen))
 
     def output(self, X: Tensor, batch: Batch, scale: float | Tensor = 1.0) -> Any:
         """The model's output of every client's samples, axis 0 being clients x samples.
@@ -231,7 +232,7 @@ class AdapterBank:
         parts = torch.split(X, sizes, dim=-1)
         hooks = []
         for j, name in enumerate(self.names):
-            merged = self._merged[j] if self._merged else None
+            merged = self.frozen[j] if self.frozen else None
             hook = _Adapter(parts[2 * j], parts[2 * j + 1], factor, merged, self.dropout * train)
             hooks.append(self.model.get_submodule(name).register_forward_hook(hook))
         try:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from linsys._validate import InputError, whole
@@ -72,17 +73,41 @@ class Task:
         """How many samples a client has."""
         return len(next(iter(self.shards[client].values())))
 
+    @property
+    def steps(self) -> int:
+        """Batches until the largest client has shown all its samples."""
+        return -(-max(self.size(client) for client in range(self.clients)) // self.batch)
+
     def draw(self, clients: Sequence[int], round_: int, step: int) -> dict[str, Tensor]:
         """The samples of a local step of some clients: leading axes (clients, batch)."""
-        drawn = []
-        for client in clients:
-            generator = np.random.Generator(
-                np.random.Philox(key=self.seed, counter=[0, step, client, round_])
-            )
-            order = generator.permutation(self.size(client))
-            rows = torch.from_numpy(np.resize(order, self.batch))
-            drawn.append({name: value[rows] for name, value in self.shards[client].items()})
-        return stacked(drawn, self.bank.device)
+        return self._samples(
+            clients, [np.resize(self._order(i, round_, step), self.batch) for i in clients]
+        )
+
+    def pass_through(self, clients: Sequence[int], epoch: int, step: int) -> dict[str, Tensor]:
+        """Batch ``step`` of an epoch, in which a client shows its samples in one order.
+
+        A client with fewer samples than the largest begins anew.
+        """
+        place = step * self.batch + np.arange(self.batch)
+        orders = [self._order(i, epoch, 0) for i in clients]
+        return self._samples(clients, [order[place % len(order)] for order in orders])
+
+    def _order(self, client: int, round_: int, step: int) -> NDArray[np.int64]:
+        counter = [0, step, client, round_]
+        generator = np.random.Generator(np.random.Philox(key=self.seed, counter=counter))
+        return generator.permutation(self.size(client))
+
+    def _samples(
+        self, clients: Sequence[int], rows: Sequence[NDArray[np.int64]]
+    ) -> dict[str, Tensor]:
+        return stacked(
+            [
+                {name: value[torch.from_numpy(chosen)] for name, value in self.shards[i].items()}
+                for i, chosen in zip(clients, rows, strict=True)
+            ],
+            self.bank.device,
+        )
 
     def gradients(
         self,

@@ -1,0 +1,107 @@
+"""Clients with text as the oracles that the algorithms of :mod:`linsys` ask.
+
+One class for each kind of question: :class:`Devices` for FSLoRA and its rivals, :class:`Users` for
+P-ShareLoRA. Both hand all clients of a step to the bank at once where the algorithm allows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from linsys.sketching.adapters import Modules
+from lora_bridge.tasks import Task
+
+__all__ = ["Devices", "Users"]
+
+
+@dataclass(frozen=True, eq=False)
+class Users:
+    """A task as :class:`linsys.preference.sharelora.ShareLoRA` asks of users.
+
+    Args:
+        task: its clients are the users, its loss usually that of preference pairs.
+    """
+
+    task: Task
+
+    @property
+    def modules(self) -> Modules:
+        """The adapted matrices."""
+        return self.task.bank.modules
+
+    @property
+    def users(self) -> int:
+        """N."""
+        return self.task.clients
+
+    @property
+    def steps(self) -> int:
+        """Batches in an epoch."""
+        return self.task.steps
+
+    def grad(self, user: int, X: Tensor, epoch: int, step: int) -> Tensor:
+        """The gradient of a user's mean loss on a batch at X (r, w)."""
+        batch = self.task.pass_through([user], epoch, step)
+        return self.task.bank.gradients(X[None], batch, self.task.loss)[1][0]
+
+    def grads(self, X: Tensor, epoch: int, step: int) -> Tensor:
+        """Those of all users at X (N, r, w), together."""
+        batch = self.task.pass_through(range(self.users), epoch, step)
+        return self.task.bank.gradients(X, batch, self.task.loss)[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Devices:
+    """A task as :class:`linsys.sketching.fslora.FSLoRA` and its rivals ask of devices.
+
+    Args:
+        task: its clients are the devices.
+    """
+
+    task: Task
+
+    @property
+    def modules(self) -> Modules:
+        """The adapted matrices."""
+        return self.task.bank.modules
+
+    @property
+    def devices(self) -> int:
+        """N."""
+        return self.task.clients
+
+    def grad(self, device: int, X: Tensor, scale: float, round_: int, step: int) -> Tensor:
+        """The gradient on a device's samples at W0 + scale B A of its rows X (k, w)."""
+        return self.task.gradients([device], X[None], round_, step, scale)[1][0]
+
+    def grads(
+        self,
+        devices: Sequence[int],
+        rows: Sequence[Tensor],
+        scales: Sequence[float],
+        round_: int,
+        step: int,
+    ) -> list[Tensor]:
+        """Those of several devices with rows (k_i, w) each, together: padded to one rank."""
+        most = max(len(X) for X in rows)
+        padded = torch.stack([torch.nn.functional.pad(X, (0, 0, 0, most - len(X))) for X in rows])
+        factors = torch.tensor(scales, dtype=padded.dtype, device=padded.device)
+        _, gradients = self.task.gradients(devices, padded, round_, step, factors)
+        return [G[: len(X)] for G, X in zip(gradients, rows, strict=True)]
+
+    def merged(self, products: Sequence[Tensor]) -> Devices:
+        """The same devices with W0 + products as the frozen matrices."""
+        return Devices(replace(self.task, bank=self.task.bank.merged(products)))
+
+    @property
+    def frozen(self) -> tuple[Tensor, ...]:
+        """What has been merged into the frozen matrices: see :mod:`lora_bridge.checkpoint`."""
+        return self.task.bank.frozen
+
+    def with_frozen(self, frozen: tuple[Tensor, ...]) -> Devices:
+        """The devices with these tensors merged."""
+        return Devices(replace(self.task, bank=self.task.bank.with_frozen(frozen)))
