@@ -116,9 +116,9 @@ class Comparisons:
     @classmethod
     def of_users(
         cls,
-        features: Sequence[ArrayLike],
-        labels: Sequence[ArrayLike],
-        weights: Sequence[ArrayLike] | None = None,
+        features: Sequence[ArrayLike] | NDArray[Any],
+        labels: Sequence[ArrayLike] | NDArray[Any],
+        weights: Sequence[ArrayLike] | NDArray[Any] | None = None,
         *,
         soft: bool = False,
     ) -> Comparisons:
@@ -127,7 +127,7 @@ class Comparisons:
         >>> Comparisons.of_users(np.ones((2, 5, 3, 1)), np.ones((2, 5))).counts.tolist()
         [5, 5]
         """
-        given = {"features": features, "labels": labels}
+        given: dict[str, Any] = {"features": features, "labels": labels}
         if weights is not None:
             given["weights"] = weights
         parts = {name: [plain(part) for part in value] for name, value in given.items()}

@@ -227,18 +227,12 @@ def heads(
         if status[i] == LEFT_OUT:
             _silence(starts, i, multiplier, inverse, slope, curvature, values)
             continue
-        # a prediction of the head may be useless; 0 is never far from anything
-        before = -math.inf
-        if W[i].any():
-            w[:] = 0.0
-            before = _margins(Q, pairs, starts, labels, weights, initial, i, w, slope, curvature)[0]
         w[:] = W[i]
         size = math.sqrt(_dot(w, w))
         if size > bound:
             for a in range(p):
                 w[a] *= bound / size
-        step[:], part, still, halvings = w, 1.0, False, 0
-        W[i] = 0.0
+        predicted, before, part, still, halvings = size > 0.0, -math.inf, 1.0, False, 0
         status[i] = UNDECIDED
         for _ in range(_ROUNDS + _HALVINGS):
             value, separated = _margins(
@@ -267,17 +261,18 @@ def heads(
             for a in range(p):
                 target[a] = gradient[a] + _dot(H[a], w)
             multiplier[i] = _constrained(H, target, bound, regular, L, step)
+            longest = math.inf
+            if multiplier[i] >= 0.0:
+                _add(step, -1.0, w)
+                longest = _longest(Q, pairs, starts, i, step)
+            if predicted and longest > 1.0:
+                # a prediction of the head may be useless; 0 is never far from anything
+                w[:], predicted = 0.0, False
+                continue
+            predicted = False
             if multiplier[i] < 0.0:
                 status[i] = SINGULAR
                 break
-            _add(step, -1.0, w)
-            longest = 0.0
-            for j in range(starts[i], starts[i + 1]):
-                row = pairs[j] if len(pairs) else j
-                move = 0.0
-                for a in range(p):
-                    move += Q[row, a] * step[a]
-                longest = max(longest, abs(move))
             still = longest <= rest
             before, part = value, 1.0
             _add(w, 1.0, step)
@@ -286,6 +281,19 @@ def heads(
             W[i] = w
         elif len(inverse) and status[i] != SINGULAR:
             _invert(H, L, multiplier[i], w, inverse[i])
+
+
+@compiled
+def _longest(Q: Any, pairs: Any, starts: Any, i: int, step: Any) -> float:
+    """max |<Q_j, step>| over the comparisons of user i."""
+    found = 0.0
+    for j in range(starts[i], starts[i + 1]):
+        row = pairs[j] if len(pairs) else j
+        move = 0.0
+        for a in range(len(step)):
+            move += Q[row, a] * step[a]
+        found = max(found, abs(move))
+    return found
 
 
 @compiled
@@ -353,11 +361,20 @@ def _invert(H: Any, L: Any, shift: float, w: Any, inverse: Any) -> None:
     """(H + shift I)^-1, on the directions orthogonal to w where the bound binds."""
     p = len(w)
     _factor(H, L, shift, 0.0)
+    for c in range(p):  # L <- its inverse, column by column from the last
+        c = p - 1 - c
+        L[c, c] = 1.0 / L[c, c]
+        for a in range(p - 1, c, -1):
+            total = 0.0
+            for b in range(c + 1, a + 1):
+                total += L[a, b] * L[b, c]
+            L[a, c] = -total * L[c, c]
     for a in range(p):
-        inverse[a] = 0.0
-        inverse[a, a] = 1.0
-        _forward(L, inverse[a])
-        _backward(L, inverse[a])
+        for b in range(a + 1):
+            total = 0.0
+            for c in range(a, p):
+                total += L[c, a] * L[c, b]
+            inverse[a, b] = inverse[b, a] = total
     if shift > 0.0:
         image = np.empty(p)
         for a in range(p):
