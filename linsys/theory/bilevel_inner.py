@@ -56,6 +56,19 @@ class Inner:
         D: how many steps.
         radius: of the ball of theta, about 0, that constants are for where it is to be more than
             what theta_* and the iterates need, shape (B,).
+
+    One prompt, answers 0 and 1 with equal chances, and r = phi for answer 1: theta_* = phi / beta.
+
+    >>> from linsys.theory.bilevel import Policy, Reward
+    >>> system = System(
+    ...     Policy(psi=np.array([[[[0.0], [1.0]]]]), log_h=np.zeros((1, 1, 2))),
+    ...     Reward(xi=np.array([[[[0.0], [1.0]]]]), r0=np.zeros((1, 1, 2))),
+    ...     prompts=np.ones((1, 1)), mu_hat=np.full((1, 1, 2), 0.5), beta=np.array([2.0]),
+    ... )
+    >>> zero, one = np.zeros((1, 1)), np.ones(1)
+    >>> run = Inner(system, zero, zero, zero, alpha=one, reach=one, D=1)
+    >>> run.jacobian_star.tolist(), run.levels[1].theta.tolist()
+    ([[[0.5]]], [[[-0.5], [0.5]]])
     """
 
     system: System

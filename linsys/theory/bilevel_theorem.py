@@ -98,18 +98,18 @@ def smoothness(run: Inner, pairs: Numbers, u: Numbers) -> Sides:
 # Theorem 1 as printed.
 
 
-def theorem_1(run: Inner, pairs: Numbers, steps: Numbers, P: Numbers, kappa: Numbers) -> Sides:
+def theorem_1(run: Inner, pairs: Numbers, P: Numbers, kappa: Numbers) -> Sides:
     """(25) with D.2's constants for K = 1, one domain and one pair: sigma_3 = 0.
 
-    ``run`` has the constants of the ball that D steps cannot leave; infima of losses are at least
-    0. The sides do not depend on D = ``steps`` beyond its condition.
+    ``run`` has the constants of a ball that the inner steps cannot leave; L is at least 0. Neither
+    side depends on D.
     """
     at, scale = run.policy, (run.reward.T / run.system.beta) ** 2
     gradient, mixed, hessian = run.largest_variances
     V = run.alpha**2 * (gradient * scale + 6 * mixed) + 6 * (at.M / at.L) ** 2 * scale * hessian
     gap = (pairs * run.system.preference_loss(run.theta_star)).sum(axis=(1, 2, 3))
     bound = 16 * P * gap + 24 * at.M**2 * (scale + V / kappa)
-    return norm(run.hypergradient_star(pairs)) ** 2, np.asarray(bound + 0 * steps)
+    return norm(run.hypergradient_star(pairs)) ** 2, np.asarray(bound)
 
 
 def noise_alone(run: Inner, pairs: Numbers) -> Sides:

@@ -72,7 +72,7 @@ def test_the_optimum_moves_as_implicit_differentiation_says() -> None:
 
 def test_errors_are_sums_over_paths() -> None:
     run = inner_loop(2)
-    jacobian = iterate = hyper = first = 0.0
+    jacobian = iterate = hyper = first = np.float64(0)
     level, pairs = run.levels[-1], one_pair()
     exact = run.hypergradient_star(pairs)[0]
     for index, (chance, _) in enumerate(sequences(run)):

@@ -231,8 +231,8 @@ LEMMA_3 = Claim(
     note="It rests on Lemma 4. Where e^(r/beta) is far below b/e^beta the iterates stay at "
     "theta_0 and q = 3 (1 - alpha b mu/e^beta)^2 is small: two answers with features 0 and 0.1 and "
     "equal chances, r = -1, gradients of r -1 and 1, ||phi|| <= 0.2, beta = 0.1, alpha = 1082, D = "
-    "3 and one pair: 99.1 against 7.2. grad_theta L_PL is (2 L + M^2)-Lipschitz and not 2 L, and "
-    "with M T/(beta mu) its term is 2 ((2 L + M^2) M T/(beta mu))^2.",
+    "3 and one pair: 99.1 against 7.2. grad_theta L_PL is (2 L + M^2)-Lipschitz and not 2 L "
+    "(ood.lpl_2L), and with M T/(beta mu) its term is 2 ((2 L + M^2) M T/(beta mu))^2.",
     corrected="ood.lemma_3_corrected",
     main=True,
 )
@@ -247,7 +247,7 @@ LEMMA_3_CORRECTED = Claim(
     space=runs(extra=PAIRS, sizes=_MATRICES, given=_STABLE),
     measure=lambda s: at.lemma_3_corrected(s.run, s.pairs),
     derivation="||J v - J_* v_*|| <= ||J - J_*|| ||v|| + ||J_*|| ||v - v_*|| with ||v|| <= 2 M and "
-    "v = grad_theta L_PL (2 L + M^2)-Lipschitz, squared. ood.lemma_4_corrected holds for every "
-    "larger w.",
+    "v = grad_theta L_PL (2 L + M^2)-Lipschitz (ood.lpl_2L_corrected), squared. "
+    "ood.lemma_4_corrected holds for every larger w.",
     main=True,
 )

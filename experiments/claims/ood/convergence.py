@@ -106,7 +106,7 @@ THEOREM_1 = Claim(
     r"\mathbf L)}K+3\sigma_3^2+\frac{24M^2T^2}{\beta^2}+\frac{24M^2}\kappa V",
     kind="upper",
     space=FIRST_ROUND,
-    measure=lambda s: at.theorem_1(s.run, s.pairs, s.steps, s.P, s.kappa),
+    measure=lambda s: at.theorem_1(s.run, s.pairs, s.P, s.kappa),
     expect="violated",
     note="For K = 1, one pair (sigma_3 = 0) and two answers, features 0 and 0.1, equal chances, r "
     "= -1, gradients of r 0 and 1, beta = 0.1, D = 3, kappa = 0.1, P = 1: 25 against 17.1. All "
