@@ -99,10 +99,15 @@ LOSSES = {
 }
 
 
+#: How near these points come to the bounds of three derivatives, at least, by kind of loss: sharp
+#: for least squares, loose for two layers, whose bounds add up one worst case after the other.
+NEAR = ([0.7, 0.4, 0.8], [0.7, 0.08, 0.2], [0.05, 0.003, 0.009])
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", LOSSES)
 def test_no_derivative_along_a_line_exceeds_its_bound(kind, name):
-    """Differences of the Hessian's form; a bound of a tenth would be exceeded somewhere."""
+    """Differences of the Hessian's form: bounds times ``NEAR`` are exceeded somewhere."""
     loss, rng = LOSSES[name](systems()[kind]), np.random.default_rng(kind)
     assert loss.quartic is (kind == 0)
     shape, t, most = (3, systems()[kind].modules.width), 1e-3, np.zeros(3)
@@ -125,7 +130,7 @@ def test_no_derivative_along_a_line_exceeds_its_bound(kind, name):
             # what a central difference leaves out, and rounding
             room = t**2 / 6 * bounds[2] + 1e-11 * np.abs(matrix).max()
             assert np.linalg.norm(matrix @ e.ravel() - change) <= room
-    assert (most > [0.1, 0.02, 0.02]).all() or kind == 2
+    assert (most > NEAR[kind]).all()
 
 
 def test_refusals():
