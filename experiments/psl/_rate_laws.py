@@ -10,8 +10,8 @@ and B_hat has C ~ M^-1 (score), so that without a tail
 
     E dist^2 = tr(M^-1) / (N N_p) + tr(M^-1 Q M^-1) / (N N_p^2) + |M^-1 b|^2 / N_p^2 + ...
 
-*Variance.* The heads' k N d2 numbers are not in the first term: what they cost is the part of t that
-they follow, and the printed k (d1 + N d2) / (N N_p nu) counts them as if they told of B. With
+*Variance.* The heads' k N d2 numbers are not in the first term: what they cost is the part of t
+that they follow, and the printed k (d1 + N d2) / (N N_p nu) counts them as if they told of B. With
 isotropic features (v about c for all pairs) M = c diag(sigma_j^2) / N and tr(M^-1) = (d1 - k) N
 sum_j 1 / (c sigma_j^2) <= k (d1 - k) / (c nu).
 
@@ -30,10 +30,8 @@ features favour no side of B (t~ and -t~ alike).
 
 *With a tail* B_hat approaches the population's estimate B_pop, at which residuals e = P* - p do not
 vanish: :class:`Law` takes the Hessian and the covariance V of scores there, M^-1 V M^-1 / (N N_p).
-B_pop itself has C = M^-1 E[v <E_i, x> t~] to first order in the tail E_i = Delta_i - B W_i; as a
-projection in the norm of the information, C' M C <= mean of <E_i, G_i E_i>, so that
-
-    dist(B_pop, B_diamond)^2 <= (largest / smallest v-weighted eigenvalue) Sigma_tail / (N nu) + ...
+B_pop itself has C = M^-1 E[v <E_i, x> t~] to first order in the tail E_i = Delta_i - B W_i: dist^2
+is of the order of Sigma_tail / (N nu), see :meth:`Law.floor_bound`.
 """
 
 from __future__ import annotations
@@ -46,6 +44,7 @@ from scipy.special import expit
 
 from experiments.psl._rate_systems import Family
 from linsys._validate import Array
+from linsys.preference.subspace import diversity
 
 __all__ = ["Law"]
 
@@ -137,7 +136,7 @@ class Law:
     @cached_property
     def bias(self) -> Array:
         """N_p times the mean of C for infinitely many users, shape (d1 - k, k)."""
-        turn = np.linalg.solve(self.information, self._types[4])
+        turn: Array = np.linalg.solve(self.information, self._types[4])
         return turn.reshape(self._perpendicular.shape[1], -1)
 
     @cached_property
@@ -173,4 +172,24 @@ class Law:
             left = t - f @ np.linalg.solve((f * v[:, None]).T @ f, (f * v[:, None]).T @ t)
             M = M + (left * v[:, None]).T @ left
             total = total + (v * E) @ left
-        return np.linalg.solve(M, total).reshape(self._perpendicular.shape[1], -1)
+        turn: Array = np.linalg.solve(M, total).reshape(self._perpendicular.shape[1], -1)
+        return turn
+
+    def floor_bound(self) -> float:
+        """A bound of dist(B_pop, B_diamond)^2 for any tail, at B_pop: kappa Sigma_tail / (N nu).
+
+        With z the logits, -log P* of a preference is on average the Kullback-Leibler divergence up
+        to a constant, whose second derivative by the logit is v <= 1/4, and at least v_0 where |z|
+        is no more than the largest of both models. Let lambda be eigenvalues of the Gram matrix.
+        B_pop is at least as likely as B_diamond:
+
+            v_0 lambda_min / 2 ||Delta_pop - Delta||_F^2 <= lambda_max / 8 Sigma_tail,
+
+and ||B_pop_perp' B_diamond||_F sigma_k <= ||B_pop_perp' Delta||_F = ||B_pop_perp' (Delta -
+Delta_pop)||_F. So kappa = lambda_max / (4 v_0 lambda_min). (The proof of the paper bounds the
+likelihood by its Lipschitz constant, which gives the root of Sigma_tail.) """ system, X =
+self.family.system, self.family.differences X = X.reshape(len(X), -1) values = np.linalg.eigvalsh((X
+* system.pair_weights[:, None]).T @ X) models = np.concatenate([self.family.Delta, self.B @ self.W])
+largest = float(expit(np.abs(X @ models.reshape(len(models), -1).T).max())) kappa = values[-1] /
+values[0] / (4.0 * largest * (1.0 - largest)) spread = diversity(self.family.Delta, self.B.shape[1])
+return float(kappa * spread.tail / (len(self.W) * spread.nu))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -63,19 +65,13 @@ class RateConfig(Config):
         whole("replicates", self.replicates, low=30)
         whole("per_block", self.per_block, low=1)
 
-    def users(self, kind: Kind, nu: float, tail: float = 0.0, k: int | None = None) -> Family:
-        """The types of users with these features; ``tail`` is Sigma_tail / N."""
-        return family(
-            kind,
-            self.seed,
-            trajectories=self.trajectories,
-            d1=self.d1,
-            d2=self.d2,
-            k=self.k if k is None else k,
-            types=self.types,
-            nu=nu,
-            tail=tail,
-        )
+    def users(self, kind: Kind, nu: float, tail: float = 0.0, **changes: Any) -> Family:
+        """The types of users with these features; ``tail`` is Sigma_tail / N.
+
+        ``changes``: other sizes, and what else :func:`experiments.psl._rate_systems.family` takes.
+        """
+        sizes = {n: getattr(self, n) for n in ("trajectories", "d1", "d2", "k", "types")}
+        return family(kind, self.seed, nu=nu, tail=tail, **{**sizes, **changes})
 
     def pieces(self, *cases: str | float) -> list[Block]:
         """The replicates of every case, ``per_block`` at a time."""
@@ -96,10 +92,10 @@ class RateConfig(Config):
 
 
 def increasing(name: str, values: Sequence[float], least: float) -> None:
-    """Refuse values that do not increase, fewer than two of them, or a first one below ``least``."""
+    """Refuse values that do not increase, fewer than two, or a first one below ``least``."""
     whole(f"number of {name}", len(values), low=2)
     number(name, values[0], low=least)
-    for before, after in zip(values, values[1:], strict=False):
+    for before, after in pairwise(values):
         number(name, after, low=before, low_open=True)
 
 

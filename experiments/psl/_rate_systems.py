@@ -37,7 +37,7 @@ Kind = Literal["random", "isotropic", "mirrored"]
 
 #: B of (3.1), far beyond all Delta_i.
 BOUND = 1e3
-#: Turn of the factor by the next step, in radians, when a fit to data ends: distances are above 1e-4.
+#: Turn of the factor by the next step, in radians, when a fit ends: distances are above 1e-4.
 TOL = 1e-7
 
 
@@ -91,7 +91,7 @@ class Family:
     def samples(
         self, copies: int, sizes: Sequence[int], rng: np.random.Generator
     ) -> Iterator[Comparisons]:
-        """Data of ``copies`` users of every type for every N_p of ``sizes``, ever more of the same."""
+        """Data of ``copies`` users of every type for every N_p of ``sizes``, more of the same."""
         P = np.tile(self.system.probabilities(), (copies, 1))
         shown = np.zeros(P.shape, dtype=np.int64)
         preferred = np.zeros_like(shown)

@@ -11,8 +11,8 @@ comparisons, has exponent -1 and the constant of the inverse information, with a
 M^-1 / N; B_pop is B_diamond where Sigma_tail = 0. With a tail dist(B_hat, B_diamond) ends at
 dist(B_pop, B_diamond), which is known exactly. The bias of the heads falls like 1 / N_p.
 
-Regime: in (a) and (b) few users, so that the bias is nothing beside the variance, and N_p from where
-what the law leaves out is below a half by its own estimate, which the tolerances cover.
+Regime: in (a) and (b) few users, so that the bias is nothing beside the variance, and N_p from
+where what the law leaves out is below a half by its own estimate, which the tolerances cover.
 
 References: P-ShareLoRA, Theorem 4.1, Definition A.1.
 """
