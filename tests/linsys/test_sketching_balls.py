@@ -189,6 +189,14 @@ def test_other_losses_are_enclosed(kind, radius):
         assert np.linalg.norm(loss.hessian(X), 2) <= known[2].lower * (1 + 1e-9)
 
 
+def test_larger_least_squares_are_enclosed_by_the_bounds_of_derivatives():
+    loss, centre = local_loss(systems()[0], 0), np.full((2, 9), 0.1)
+    found = smoothness(loss, 1.0, centre, starts=2)
+    assert found.kind == "enclosed"
+    assert found.upper == loss.derivatives(np.linalg.norm(centre) + 1.0, 2)[0]
+    assert found.gap < 0.5
+
+
 def test_the_formula_encloses_the_exact_constant():
     for seed in range(4):
         system = small(seed)
