@@ -34,7 +34,7 @@ from experiments._model import BenchRow
 from experiments.benchmarks._timing import Duel, duel, one_core, seconds
 from experiments.benchmarks.affpcl import Measured
 from linsys.preference import Comparisons
-from linsys.preference._newton import Profile
+from linsys.preference._profile import Profile
 from linsys.preference.estimators import fit_shared
 from linsys.preference.likelihood import gradient, log_likelihood
 

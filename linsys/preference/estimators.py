@@ -35,7 +35,8 @@ from numpy.typing import ArrayLike
 
 from linsys._validate import Array, InputError, choice, number, real_array, whole
 from linsys.preference import kernels
-from linsys.preference._newton import Heads, Maximum, Profile, maximise
+from linsys.preference._newton import Maximum, maximise
+from linsys.preference._profile import Heads, Profile
 from linsys.preference.comparisons import Comparisons, users_named
 from linsys.preference.likelihood import log_likelihood
 

@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from linsys import InputError
 from linsys.preference import Comparisons, PreferenceSystem, distance
-from linsys.preference._newton import Profile
+from linsys.preference._profile import Profile
 from linsys.preference.estimators import (
     Fit,
     fit_full,
@@ -138,6 +138,8 @@ def test_gauge_invariance() -> None:
     one, other = fit_shared(DATA, 2, start=B), fit_shared(DATA, 2, start=B @ G)
     np.testing.assert_allclose(one.Delta, other.Delta, atol=1e-8)
     assert distance(one.B, other.B) < 1e-7  # the square root of rounding in its projectors
+    again = fit_shared(DATA, 2, start=one.B)  # the heads are exact where no step is taken
+    np.testing.assert_allclose(again.Delta, one.Delta, atol=1e-8)
 
 
 def test_pairs_threads_and_orders_do_not_matter() -> None:
