@@ -185,11 +185,15 @@ class Law:
 
             v_0 lambda_min / 2 ||Delta_pop - Delta||_F^2 <= lambda_max / 8 Sigma_tail,
 
-and ||B_pop_perp' B_diamond||_F sigma_k <= ||B_pop_perp' Delta||_F = ||B_pop_perp' (Delta -
-Delta_pop)||_F. So kappa = lambda_max / (4 v_0 lambda_min). (The proof of the paper bounds the
-likelihood by its Lipschitz constant, which gives the root of Sigma_tail.) """ system, X =
-self.family.system, self.family.differences X = X.reshape(len(X), -1) values = np.linalg.eigvalsh((X
-* system.pair_weights[:, None]).T @ X) models = np.concatenate([self.family.Delta, self.B @ self.W])
-largest = float(expit(np.abs(X @ models.reshape(len(models), -1).T).max())) kappa = values[-1] /
-values[0] / (4.0 * largest * (1.0 - largest)) spread = diversity(self.family.Delta, self.B.shape[1])
-return float(kappa * spread.tail / (len(self.W) * spread.nu))
+        and ||B_pop_perp' B_diamond||_F sigma_k <= ||B_pop_perp' Delta||_F = ||B_pop_perp' (Delta -
+        Delta_pop)||_F. So kappa = lambda_max / (4 v_0 lambda_min). The paper's proof bounds the
+        likelihood by its Lipschitz constant, hence the root of Sigma_tail there.
+        """
+        system, X = self.family.system, self.family.differences
+        X = X.reshape(len(X), -1)
+        values = np.linalg.eigvalsh((X * system.pair_weights[:, None]).T @ X)
+        models = np.concatenate([self.family.Delta, self.B @ self.W])
+        largest = float(expit(np.abs(X @ models.reshape(len(models), -1).T).max()))
+        kappa = values[-1] / values[0] / (4.0 * largest * (1.0 - largest))
+        spread = diversity(self.family.Delta, self.B.shape[1])
+        return float(kappa * spread.tail / (len(self.W) * spread.nu))
