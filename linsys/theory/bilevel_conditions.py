@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from linsys.linalg import Numbers
+from linsys.theory.bilevel import logistic
 
 __all__ = [
     "Conditions",
@@ -31,6 +32,7 @@ __all__ = [
     "step_ii_entails",
     "step_ii_limit",
     "telescoping",
+    "two_answers",
     "young",
 ]
 
@@ -131,6 +133,27 @@ def young(at: Conditions, epsilon: Numbers) -> Sides:
 def spread_limit(at: Conditions, kappa: Numbers) -> Sides:
     """B L / (b mu), and the limit that Lemma 5 and q <= 1 - kappa leave it."""
     return at.spread, np.asarray(2 / (1 - np.sqrt((1 - kappa) / 3)) - 1)
+
+
+def two_answers(logit: Numbers, u: Numbers, heavier: Numbers) -> Sides:
+    """c of a policy of two answers, with mu on all iterates of two steps from ``logit``; 0.305.
+
+    Args:
+        logit: log-odds of the answers at theta_0, shape (B,).
+        u: alpha b^(1/beta) (psi - psi')^2, shape (B,).
+        heavier: e^(r/beta) / b^(1/beta) of both answers, at least one, shape (B, 2).
+    """
+    reached = [logit]
+    for point in (logit, *_both(logit, u, heavier)):
+        reached.extend(_both(point, u, heavier))
+    curvature = np.stack([logistic(x) * logistic(-x) for x in reached]).min(axis=0)
+    return np.asarray(u * curvature), 305 / (1000 + 0 * u)
+
+
+def _both(logit: Numbers, u: Numbers, heavier: Numbers) -> tuple[Numbers, Numbers]:
+    """The log-odds after a step on one answer, and on the other."""
+    up, down = heavier[..., 0], heavier[..., 1]
+    return logit + u * up * logistic(-logit), logit - u * down * logistic(logit)
 
 
 def _steps_needed(q: Numbers, start: Numbers) -> Numbers:

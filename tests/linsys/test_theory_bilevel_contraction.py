@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from latex2mathml.converter import convert
@@ -12,8 +14,8 @@ from experiments.claims.ood import conditions, contraction
 from experiments.claims.ood._inner import runs, sampled
 from linsys.linalg import precise, precision
 from linsys.theory import bilevel_contraction as at
-from linsys.theory.bilevel import Policy
-from linsys.theory.bilevel_conditions import Conditions
+from linsys.theory.bilevel import Policy, Reward, System
+from linsys.theory.bilevel_conditions import Conditions, two_answers
 from tests.linsys._inner_loops import (
     differences,
     inner_loop,
@@ -146,6 +148,25 @@ def test_step_ii_is_met_up_to_its_largest_c_alone() -> None:
     assert Conditions(0.999 * limit, spread, bend).step_ii.all()
     assert not Conditions(1.001 * limit, spread, bend).step_ii.any()
     assert (limit <= 1 / 3).all()
+
+
+def test_two_answers_take_the_steps_of_a_policy() -> None:
+    run = inner_loop(9, X=1, p=1, q=1)
+    policy = Policy(psi=np.array([[[[0.0], [0.8]]]]), log_h=np.array([[[0.0, 0.3]]]))
+    reward = Reward(xi=np.zeros((1, 1, 2, 1)), r0=np.array([[[-0.5, 0.4]]]))
+    half = np.full((1, 1, 2), 0.5)
+    run = replace(run, system=System(policy, reward, np.ones((1, 1)), half, np.array([1.7])))
+    weights = run.system.tilt(run.phi)[0, 0]
+    low = weights.min()
+    curvature = [
+        -policy.hessian(theta[None])[0, 0, 0, 0] for at in run.levels for theta in at.theta[0]
+    ]
+    found, _ = two_answers(
+        0.3 + 0.8 * run.theta_0[:, 0],
+        run.alpha * low * 0.64,
+        np.array([[weights[1] / low, weights[0] / low]]),
+    )
+    assert found[0] == pytest.approx(run.alpha[0] * low * min(curvature))
 
 
 def test_high_precision_agrees_with_doubles() -> None:

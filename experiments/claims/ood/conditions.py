@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from experiments.audit import Claim, Space, interval, positive
+from experiments.audit import Claim, Space, interval, positive, reals
 from experiments.audit._fields import Field
 from linsys.theory import bilevel_conditions as at
 
@@ -120,8 +120,10 @@ THEOREM_1_CONDITIONS = Claim(
     expect="vacuous",
     note="There is no such system: step (ii) has q >= 4/3 by ood.lemma_4_q, whatever the bounds of "
     "e^(r/beta) are. So the proof of Theorem 1 covers no alpha, beta and kappa at all. Without "
-    "step (ii), the printed conditions on beta and alpha can be met, "
-    "ood.theorem_1_spread, and there the theorem is false, ood.theorem_1.",
+    "step (ii): with b/e^beta the conditions on beta and alpha can be met, for B L/(b mu) < 3.73 "
+    "(ood.theorem_1_spread), and there the theorem is false, ood.theorem_1. With b^(1/beta) they "
+    "cannot be met by policies of two answers for D >= 2 (ood.theorem_1_two_answers), and where "
+    "others may meet them the bound is trivial, ood.theorem_1_noise.",
     main=True,
 )
 THEOREM_1_SPREAD = Claim(
@@ -137,6 +139,37 @@ THEOREM_1_SPREAD = Claim(
     "with b^(1/beta), of e^(r/beta). The printed condition on beta also lacks c <= 1 + sqrt((1 - "
     "kappa)/3), which the step size implies.",
     derivation="q <= 1 - kappa is c >= 1 - sqrt((1 - kappa)/3), the step size c <= 2/(1 + k).",
+)
+THEOREM_1_TWO_ANSWERS = Claim(
+    id="ood.theorem_1_two_answers",
+    source="OOD-PL, Theorem 1's second condition with b^(1/beta), policies of two answers",
+    text="Where Assumption 1 holds on all iterates that two inner steps can reach, alpha "
+    "b^(1/beta) mu <= 0.305, so that q >= 1.44 and no kappa > 0 has q <= 1 - kappa, from D = 2 on.",
+    latex=r"\alpha b^{1/\beta}\mu\le0.305<1-\tfrac1{\sqrt3}",
+    kind="upper",
+    space=Space(
+        fields={
+            "logit": reals(magnitude=(0.01, 10.0)),
+            "u": positive(),
+            "heavier": positive(2, low=1.0, high=100.0),
+        },
+        batched=True,
+        meaning={
+            "logit": "log-odds of the two answers at theta_0",
+            "u": "alpha b^(1/beta) (psi - psi')^2",
+            "heavier": "e^(r/beta) / b^(1/beta) of the two answers",
+        },
+    ),
+    measure=lambda s: at.two_answers(s.logit, s.u, s.heavier),
+    note="Steps of the size that q < 1 asks for leave the region where the policy is that convex. "
+    "For D = 1 the largest value is 0.448, which q < 1 allows, with L/mu > 1.7. Any number of "
+    "prompts with two answers each, both of which can be sampled.",
+    derivation="v = pi (1 - pi) falls with the size of the log-odds x. For x_0 >= 0 sample the "
+    "likelier answer twice, x' = x + u w (1 - pi): heavier weights act like a larger u, and only "
+    "enlarge x. For u <= 4 the map is increasing, and c <= u v(x_2) from x_0 = 0, at most 0.3045 "
+    "at u = 2.80. For u > 4 it has its least value x_1 where v(x) = 1/u and increases from there; "
+    "u v(x_2) falls from 0.286 at u = 4 to e^(-1 - 1/e) = 0.255.",
+    main=True,
 )
 THEOREM_1_STEP_II = Claim(
     id="ood.theorem_1_step_ii",
