@@ -205,9 +205,9 @@ LEMMA_4_CORRECTED = Claim(
     kind="upper",
     space=runs(sizes=_MATRICES, given=_STABLE),
     measure=lambda s: at.lemma_4_corrected(s.run),
-    note="V/(1 - Q) goes to zero like alpha. The bound is attained where w d^2 is nearly all of "
-    "both sides. The printed weight T^2/beta^2 is too small for every Young parameter, "
-    "ood.lemma_4_young; w is 2 Lambda^2/(3 b^(2/beta) mu^2) for small alpha.",
+    note="V/(1 - Q) goes to zero like alpha. For small alpha it is attained, and 0.999 of it "
+    "by a_D^2 alone. The printed weight T^2/beta^2 is too small for every Young parameter, "
+    "ood.lemma_4_young; w is (2/3) Lambda^2/(b^(2/beta) mu^2) for small alpha.",
     derivation="ood.lemma_4_recursion with (gamma a + (1 - gamma) x)^2 <= gamma a^2 + (1 - gamma) "
     "x^2, x = alpha Lambda d/(1 - gamma), and 2 alpha^2 sigma_2 s a <= ((1 - gamma)/2) a^2 + 2 "
     "alpha^4 sigma_2^2 s^2/(1 - gamma); d_{t+1}^2 by ood.lemma_5_corrected. w is the least weight "
