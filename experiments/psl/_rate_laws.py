@@ -136,8 +136,8 @@ class Law:
     @cached_property
     def bias(self) -> Array:
         """N_p times the mean of C for infinitely many users, shape (d1 - k, k)."""
-        turn: Array = np.linalg.solve(self.information, self._types[4])
-        return turn.reshape(self._perpendicular.shape[1], -1)
+        turn = np.linalg.solve(self.information, self._types[4])
+        return np.asarray(turn.reshape(self._perpendicular.shape[1], -1), dtype=np.float64)
 
     @cached_property
     def next_order(self) -> float:
@@ -172,8 +172,8 @@ class Law:
             left = t - f @ np.linalg.solve((f * v[:, None]).T @ f, (f * v[:, None]).T @ t)
             M = M + (left * v[:, None]).T @ left
             total = total + (v * E) @ left
-        turn: Array = np.linalg.solve(M, total).reshape(self._perpendicular.shape[1], -1)
-        return turn
+        turn = np.linalg.solve(M, total).reshape(self._perpendicular.shape[1], -1)
+        return np.asarray(turn, dtype=np.float64)
 
     def floor_bound(self) -> float:
         """A bound of dist(B_pop, B_diamond)^2 for any tail, at B_pop: kappa Sigma_tail / (N nu).

@@ -103,12 +103,14 @@ class RateTailConfig(RateConfig):
 def reflected(seed: int, relative: float, nu: float = 1.0, pairs: int = 4) -> Family:
     """Two users, sigma e_1 and tau e_2 with (tau / sigma)^2 = ``relative``, features (+-a, +-b).
 
+    Every (a, b) comes with (b, a), so that both coordinates have the same moments.
+
     The floor is zero: for B = e_1 the second user has W = 0 by symmetry in the first coordinate,
-    and the likelihood is stationary by symmetry in the second; a maximum for small ratios.
+    and the likelihood is stationary by symmetry in the second; e_2 explains less.
     """
-    a, b = np.random.default_rng(seed).exponential(size=(2, pairs))
+    a = np.random.default_rng(seed).exponential(size=pairs)
     signs = np.array([(s, t) for s in (-1.0, 1.0) for t in (-1.0, 1.0)])
-    psi = (signs[:, None] * np.stack([a, b], axis=1)).reshape(-1, 2, 1)
+    psi = (signs[:, None] * np.stack([a, a[::-1]], axis=1)).reshape(-1, 2, 1)
     sigma = np.sqrt(2.0 * nu)
     Delta = np.array([[[sigma], [0.0]], [[0.0], [np.sqrt(relative) * sigma]]])
     return Family(psi, Delta, 1)
