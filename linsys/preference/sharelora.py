@@ -57,7 +57,11 @@ METHODS: Mapping[str, tuple[str, float]] = {
 
 
 class Oracle(Protocol):
-    """Gradients of users: see :class:`linsys.preference.oracle.ComparisonOracle`."""
+    """Gradients of users: see :class:`linsys.preference.oracle.ComparisonOracle`.
+
+    An oracle may have a method ``grads(X, epoch, step)`` too, for those of all users at the rows
+    X (N, r, w) together, of their shape.
+    """
 
     @property
     def modules(self) -> Modules:
@@ -238,14 +242,19 @@ class ShareLoRA:
         """Gradients (N, r, w), zero of users that are rejected."""
         xp, oracle = array_namespace(state.X), state.oracle
         epoch, step = divmod(state.t, oracle.steps)
-        found, missing = [], {}
-        for user in range(oracle.users):
-            gradient = oracle.grad(user, state.X[user, :, :], epoch, step)
-            if not bool(xp.all(xp.isfinite(gradient))):
-                missing[user] = "rejected: its gradient is not finite"
-                gradient = xp.zeros_like(gradient)
-            found.append(gradient)
-        return xp.stack(found), missing
+        together = getattr(oracle, "grads", None)
+        if together is not None:
+            G = together(state.X, epoch, step)
+        else:
+            users = range(oracle.users)
+            G = xp.stack([oracle.grad(i, state.X[i, :, :], epoch, step) for i in users])
+        sound = xp.all(xp.isfinite(G), axis=(1, 2))
+        missing = {
+            user: "rejected: its gradient is not finite"
+            for user, fine in enumerate(sound)
+            if not bool(fine)
+        }
+        return xp.where(sound[:, None, None], G, xp.zeros_like(G)), missing
 
     @staticmethod
     def _fresh(X: Any) -> Moments:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -37,7 +37,9 @@ class Oracle(Protocol):
     """Gradients of devices: see :class:`linsys.sketching.systems.MatrixSystem`.
 
     An oracle may have a method ``descend(device, X, scale, round_, gamma, H)`` too, for X after H
-    steps along ``grad`` at a stretch; without an optimizer of their own devices then use it.
+    steps along ``grad`` at a stretch; without an optimizer of their own devices then use it. Or one
+    ``grads(devices, rows, scales, round_, step)`` for a list of what ``grad`` gives to several
+    devices, computed together; a device that has dropped out has its :class:`DeviceLost` there.
     """
 
     @property
@@ -67,6 +69,20 @@ class State(NamedTuple):
     X: Any
     t: int
     oracle: Any
+
+
+class Ask(NamedTuple):
+    """A device in the middle of its local steps asks for the gradient of its rows X (k, w)."""
+
+    X: Any
+    scale: float
+    step: int
+
+
+#: A device's round: it asks for gradients, and returns the rows it began and ended with.
+Training = Generator[Ask, Any, tuple[Any, Any]]
+#: Those rows, or why there are none.
+Outcome = tuple[Any, Any] | DeviceLost
 
 
 @dataclass(frozen=True)
@@ -161,21 +177,60 @@ class Federated(ABC):
         sent: dict[int, Any] = {}
         missing: dict[int, str] = {}
         up, down = [0] * len(self.ranks), self._download(state)
-        for device in range(len(self.ranks)):
-            try:
-                start, end = self._device(state, device)
-            except DeviceLost as lost:
-                missing[device] = f"dropped out: {lost}"
+        trained = self._together if hasattr(state.oracle, "grads") else self._one_by_one
+        for device, outcome in trained(state):
+            if isinstance(outcome, DeviceLost):
+                missing[device] = f"dropped out: {outcome}"
                 continue
+            start, end = outcome
             if not _finite(end):
                 missing[device] = "rejected: its update is not finite"
                 continue
             sent[device], up[device] = self._send(start, end)
         return self._aggregate(state, sent), Report(tuple(up), tuple(down), missing)
 
+    def _one_by_one(self, state: State) -> Iterator[tuple[int, Outcome]]:
+        """What became of each device, one after the other."""
+        for device in range(len(self.ranks)):
+            training, gradient = self._device(state, device), None
+            while True:
+                try:
+                    ask = training.send(gradient)
+                    gradient = state.oracle.grad(device, ask.X, ask.scale, state.t, ask.step)
+                except StopIteration as done:
+                    yield device, done.value
+                    break
+                except DeviceLost as lost:
+                    yield device, lost
+                    break
+
+    def _together(self, state: State) -> Iterator[tuple[int, Outcome]]:
+        """The same with the gradients of a local step computed for all devices at once."""
+        devices = range(len(self.ranks))
+        training = {device: self._device(state, device) for device in devices}
+        gradients: dict[int, Any] = dict.fromkeys(devices)
+        while gradients:
+            asks: dict[int, Ask] = {}
+            for device, gradient in gradients.items():
+                if isinstance(gradient, DeviceLost):
+                    yield device, gradient
+                    continue
+                try:
+                    asks[device] = training[device].send(gradient)
+                except StopIteration as done:
+                    yield device, done.value
+                except DeviceLost as lost:
+                    yield device, lost
+            gradients = {}
+            if asks:
+                step = next(iter(asks.values())).step
+                rows, scales = [a.X for a in asks.values()], [a.scale for a in asks.values()]
+                found = state.oracle.grads(list(asks), rows, scales, state.t, step)
+                gradients = dict(zip(asks, found, strict=True))
+
     @abstractmethod
-    def _device(self, state: State, device: int) -> tuple[Any, Any]:
-        """The rows that a device starts from and those it ends with, both (k, w)."""
+    def _device(self, state: State, device: int) -> Training:
+        """A device's round: asks for gradients, returns the rows (k, w) it began and ended with."""
 
     @abstractmethod
     def _aggregate(self, state: State, sent: Mapping[int, Any]) -> State:
@@ -192,15 +247,15 @@ class Federated(ABC):
         row = row_bytes(state.X)
         return [k * row for k in self.ranks]
 
-    def _local(self, state: State, device: int, X: Any, scale: float) -> Any:
-        """The rows after H local steps from X (k, w)."""
-        descend = getattr(state.oracle, "descend", None)
+    def _local(self, state: State, device: int, X: Any, scale: float) -> Training:
+        """From X (k, w): X itself, and the rows after H local steps."""
+        start, descend = X, getattr(state.oracle, "descend", None)
         if descend is not None and self.optimizer == "sgd":
-            return descend(device, X, scale, state.t, self.gamma, self.H)
+            return start, descend(device, X, scale, state.t, self.gamma, self.H)
         move = self._optimizer()
         for step in range(self.H):
-            X = move(X, state.oracle.grad(device, X, scale, state.t, step))
-        return X
+            X = move(X, (yield Ask(X, scale, step)))
+        return start, X
 
     def _optimizer(self) -> Any:
         if self.optimizer == "adamw":

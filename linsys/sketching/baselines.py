@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
+from array_api_compat import device as get_device
 
 from linsys._validate import choice, number
-from linsys.sketching._federated import Federated, State, row_bytes
+from linsys.sketching._federated import Federated, State, Training, row_bytes
 from linsys.sketching.low_rank import stack, truncate
 
 __all__ = ["FedStackLoRA", "FlexLoRA", "HeteroLoRA"]
@@ -28,9 +29,8 @@ class _Whole(Federated):
         update, size = super()._send(start, end)
         return start + update, size
 
-    def _device(self, state: State, device: int) -> tuple[Any, Any]:
-        start = state.X[: self.ranks[device], :]
-        return start, self._local(state, device, start, 1.0)
+    def _device(self, state: State, device: int) -> Training:
+        return self._local(state, device, state.X[: self.ranks[device], :], 1.0)
 
     def _present(self, state: State, sent: Mapping[int, Any]) -> list[Any]:
         """What every device counts with; one that is missing counts with what it was sent."""
@@ -125,12 +125,12 @@ class FedStackLoRA(Federated):
         super().__post_init__()
         number("size", self.size, low=0.0, low_open=True)
 
-    def _device(self, state: State, device: int) -> tuple[Any, Any]:
+    def _device(self, state: State, device: int) -> Training:
         rng = np.random.default_rng([self.seed, state.t, device])
         xp = array_namespace(state.X)
         fresh = state.oracle.modules.start(self.ranks[device], rng, self.size)
-        start = xp.asarray(fresh, dtype=state.X.dtype)
-        return start, self._local(state, device, start, 1.0)
+        start = xp.asarray(fresh, dtype=state.X.dtype, device=get_device(state.X))
+        return self._local(state, device, start, 1.0)
 
     def _send(self, start: Any, end: Any) -> tuple[Any, int]:
         update, size = super()._send(start, end)

@@ -21,7 +21,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from linsys._validate import choice, whole
-from linsys.sketching._federated import Federated, State, row_bytes
+from linsys.sketching._federated import Ask, Federated, State, Training, row_bytes
 from linsys.sketching.sketch import support
 
 __all__ = ["FSLoRA", "federated_lora"]
@@ -63,17 +63,20 @@ class FSLoRA(Federated):
     def _support(self, device: int, round_: int, r: int, step: int) -> Any:
         return support(self.seed, round_, device, r, self.ranks[device], step)
 
-    def _device(self, state: State, device: int) -> tuple[Any, Any]:
+    def _device(self, state: State, device: int) -> Training:
         r = state.X.shape[0]
         rows, scale = self.rows(device, state.t, r), r / self.ranks[device]
         start = state.X[rows, :]
-        if not self.fresh:
-            return start, self._local(state, device, start, scale)
-        xp, move, X = array_namespace(start), self._optimizer(), start
+        return (self._fresh if self.fresh else self._local)(state, device, start, scale)
+
+    def _fresh(self, state: State, device: int, start: Any, scale: float) -> Training:
+        r = state.X.shape[0]
+        rows, xp = self.rows(device, state.t, r), array_namespace(start)
+        move, X = self._optimizer(), start
         for step in self._draws:
             own = np.searchsorted(rows, self._support(device, state.t, r, step))
             gradient = xp.zeros_like(X)
-            gradient[own, :] = state.oracle.grad(device, X[own, :], scale, state.t, step)
+            gradient[own, :] = yield Ask(X[own, :], scale, step)
             X = move(X, gradient)
         return start, X
 

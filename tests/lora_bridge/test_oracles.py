@@ -1,0 +1,164 @@
+"""The algorithms of linsys on clients with text: all clients together are one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from linsys.preference import sharelora
+from linsys.preference.sharelora import ShareLoRA
+from linsys.sketching import DeviceLost, FedStackLoRA, FlexLoRA, FSLoRA, HeteroLoRA, Report
+from lora_bridge import losses
+from lora_bridge.bank import AdapterBank
+from lora_bridge.oracles import Devices, Users
+from lora_bridge.tasks import Task
+from tests.lora_bridge._models import small_batch, small_model
+
+N = 3
+
+
+class OneByOne:
+    """An oracle without what serves all clients together."""
+
+    def __init__(self, oracle: Any) -> None:
+        self.oracle = oracle
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("grads", "descend"):
+            raise AttributeError(name)
+        return getattr(self.oracle, name)
+
+    def merged(self, products: Any) -> OneByOne:
+        return OneByOne(self.oracle.merged(products))
+
+
+def _task(pairs: bool = False, batch: int = 2) -> Task:
+    bank = AdapterBank(small_model("gpt2", torch.float64), ["c_attn", "c_fc"], scaling=2.0)
+    shards = []
+    for i, size in enumerate((5, 3, 4)):
+        made = small_batch(1, size * (1 + pairs), seed=i)
+        shard = {name: made[name][0] for name in ("input_ids", "attention_mask")}
+        shard["target_mask"] = shard["attention_mask"].clone()
+        if pairs:
+            shard = {name: value.unflatten(0, (-1, 2)) for name, value in shard.items()}
+        shards.append(shard)
+    loss = losses.policy_preference_loss if pairs else losses.answer_loss
+    return Task(bank, shards, loss, batch=batch)
+
+
+def _rows(task: Task, r: int, *lead: int) -> Tensor:
+    generator = torch.Generator().manual_seed(4)
+    shape = (*lead, r, task.bank.width)
+    return 0.2 * torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("name", list(sharelora.METHODS))
+def test_users_together_are_users_one_by_one(name: str) -> None:
+    oracle = Users(_task(pairs=True))
+    algorithm = sharelora.method(name, 0.05, epochs=1.0)
+    start = _rows(oracle.task, 2)
+    together, _ = algorithm.run(algorithm.init(start, oracle))
+    alone, _ = algorithm.run(algorithm.init(start, OneByOne(oracle)))
+    assert together.t == oracle.steps == 3
+    torch.testing.assert_close(together.X, alone.X, rtol=1e-9, atol=1e-11)
+    assert (together.X - start).abs().max() > 1e-2
+    mask = torch.from_numpy(algorithm.mask(oracle.modules))
+    assert torch.equal(together.X[0][:, mask], together.X[1][:, mask])
+    if not mask.all():
+        assert not torch.equal(together.X[0][:, ~mask], together.X[1][:, ~mask])
+
+
+def test_training_lowers_the_loss_of_every_user() -> None:
+    oracle = Users(_task(pairs=True))
+    algorithm = ShareLoRA(gamma=0.02, shared="none", epochs=10.0)
+    state = algorithm.init(_rows(oracle.task, 2), oracle)
+    before = [oracle.task.evaluate(i, state.X[i]) for i in range(N)]
+    state, _ = algorithm.run(state)
+    after = [oracle.task.evaluate(i, state.X[i]) for i in range(N)]
+    assert all(b < 0.5 * a for a, b in zip(before, after, strict=True))
+
+
+def test_a_user_with_broken_numbers_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    oracle = Users(_task(pairs=True))
+    original = AdapterBank.gradients
+
+    def broken(*arguments: Any) -> tuple[Tensor, Tensor]:
+        values, gradients = original(*arguments)
+        gradients[1] *= float("nan")
+        return values, gradients
+
+    monkeypatch.setattr(AdapterBank, "gradients", broken)
+    algorithm = ShareLoRA(gamma=0.05, shared="none")
+    start = algorithm.init(_rows(oracle.task, 2), oracle)
+    state, missing = algorithm.step(start)
+    assert missing == {1: "rejected: its gradient is not finite"}
+    assert torch.equal(state.X[1], start.X[1])
+    assert not torch.equal(state.X[0], start.X[0])
+
+
+ALGORITHMS = {
+    "FSLoRA": (FSLoRA, {}),
+    "FSLoRA, fresh": (FSLoRA, {"fresh": True}),
+    "FSLoRA, AdamW, top half": (FSLoRA, {"optimizer": "adamw", "compression": 0.5}),
+    "HeteroLoRA": (HeteroLoRA, {}),
+    "FlexLoRA": (FlexLoRA, {}),
+    "FedStackLoRA": (FedStackLoRA, {}),
+}
+
+
+def _run(name: str, oracle: Any, start: Tensor, rounds: int = 2) -> tuple[Any, Report]:
+    kind, options = ALGORITHMS[name]
+    algorithm = kind(gamma=0.05, H=2, ranks=[1, 4, 2], **options)
+    state = algorithm.init(start, oracle)
+    for _ in range(rounds):
+        state, report = algorithm.round(state)
+    return state, report
+
+
+@pytest.mark.parametrize("name", list(ALGORITHMS))
+def test_devices_together_are_devices_one_by_one(name: str) -> None:
+    oracle = Devices(_task())
+    start = _rows(oracle.task, 4)
+    together, report = _run(name, oracle, start)
+    alone, same = _run(name, OneByOne(oracle), start)
+    torch.testing.assert_close(together.X, alone.X, rtol=1e-9, atol=1e-11)
+    learned = together.oracle.frozen if name == "FedStackLoRA" else (together.X - start,)
+    assert max(float(part.abs().max()) for part in learned) > 1e-3
+    assert report == same
+    assert report.missing == {}
+    if name == "FSLoRA":  # what is counted is what is sent: k_i rows of 8 bytes a number
+        assert report.up == tuple(k * 8 * oracle.modules.width for k in (1, 4, 2))
+
+
+def test_a_device_that_drops_out_of_those_together_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    original = Devices.grads
+
+    def lossy(self: Devices, devices: Any, *arguments: Any) -> list[Any]:
+        found = original(self, devices, *arguments)
+        gone = DeviceLost("no power")
+        return [gone if i == 1 else g for i, g in zip(devices, found, strict=True)]
+
+    oracle = Devices(_task())
+    start = _rows(oracle.task, 4)
+    _, whole = _run("FSLoRA", oracle, start, rounds=1)
+    monkeypatch.setattr(Devices, "grads", lossy)
+    state, report = _run("FSLoRA", oracle, start, rounds=1)
+    assert report.missing == {1: "dropped out: no power"}
+    assert report.up == (whole.up[0], 0, whole.up[2])
+    assert (state.X - start).abs().max() > 1e-3
+
+
+def test_stacked_products_go_into_the_frozen_matrices_and_back() -> None:
+    oracle = Devices(_task())
+    state, _ = _run("FedStackLoRA", oracle, _rows(oracle.task, 4))
+    assert oracle.frozen == ()
+    assert len(state.oracle.frozen) == len(oracle.modules.shapes)
+    again = oracle.with_frozen(state.oracle.frozen)
+    X = _rows(oracle.task, 2)
+    assert again.task.evaluate(0, X) == state.oracle.task.evaluate(0, X)
+    assert again.task.evaluate(0, X) != oracle.task.evaluate(0, X)
