@@ -20,6 +20,11 @@ multiplied. By ``separable="error"`` such users are named in an :class:`linsys.I
 ``"report"`` in the result. They then have no part in the shared factor, and their Delta is one that
 separates, of no particular size. :mod:`linsys.preference.separability` has the proofs.
 
+With few comparisons a *factor* can come to separate users: the likelihood has then climbed to where
+it is not attained, and whether it has a maximum elsewhere, and higher, is not decided. Such
+users are named too; their heads are the best for the factor that the others have found. The paper's
+model has a bound, with which all of this is no question.
+
 *What comparisons do not show* stays undetermined: where a user's features do not span, the Delta of
 least norm given B is returned.
 """
@@ -219,9 +224,9 @@ def _finish(settings: _Options, data: Comparisons, found: list[Maximum]) -> Fit:
     separable = np.flatnonzero(apart)
     if len(separable) and settings.separable == "error":
         raise InputError(
-            f"there is no maximum-likelihood estimate for {users_named(separable)}: some reward "
-            "predicts all their labels (separable comparisons); set `bound` or `ridge`, add "
-            "comparisons, or pass separable='report'"
+            "the likelihood has no maximum where some reward predicts all labels of a user "
+            f"(separable comparisons), here of {users_named(separable)}; set `bound` or `ridge`, "
+            "add comparisons, or pass separable='report'"
         )
     W = np.concatenate([each.heads.W for each in found]).mT
     B = found[0].heads.B if len(found) == 1 else np.stack([each.heads.B for each in found])
