@@ -114,9 +114,10 @@ class RateNuConfig(RateConfig):
         """nu of the floors."""
         return np.geomspace(0.01 * self.small, self.nu[-1], self.exact)
 
-    def with_tail(self, kind: Kind, nu: float) -> Family:
-        """The users of (b)."""
-        return self.users(kind, nu, self.tail, trajectories=self.many, d2=FEATURES[kind][1])
+    def with_tail(self, kind: Kind, nu: float, part: float = 1.0) -> Family:
+        """The users of (b), with a part of the tail."""
+        tail = part * self.tail
+        return self.users(kind, nu, tail, trajectories=self.many, d2=FEATURES[kind][1])
 
 
 def blocks(config: RateNuConfig) -> list[Block]:
@@ -203,9 +204,11 @@ def _floors(config: RateNuConfig, table: Table) -> tuple[list[Series], list[Chec
     for kind, exponent in EXPONENTS.items():
         part, (name, _) = table.where(case=kind), FEATURES[kind]
         floor, law = part.grid("squared", "nu"), part.grid("law", "nu")
-        # the exponent as nu goes to 0 is that of the two smallest; over the fit, it changes
-        start = law[0] * (grid / grid[0]) ** exponent
-        off = left_out(grid[small], law[small] / start[small] - 1.0)
+        # how far the exponent of the law is from that of nu a thousand times as small
+        far = 1e-3 * grid[small]
+        laws = [Law.without_tail(config.with_tail(kind, float(nu), 1e-3)) for nu in far]
+        limit = exact_slope(far, [float((one.drift**2).sum()) for one in laws]).value
+        off = abs(exact_slope(grid[small], law[small]).value - limit)
         near = TAIL_ROOM * float(np.sqrt(config.tail / grid[0]))
         checks.append(
             rate_check(
