@@ -59,6 +59,15 @@ File = Annotated[
     Path | None, typer.Option(metavar="PATH", help="The page.", show_default="OUT/report.html")
 ]
 Open = Annotated[bool, typer.Option("--open", help="Show the page in the browser.")]
+Model = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER", help="A folder with a model.", show_default="a small one, made here"
+    ),
+]
+Data = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Your texts.", show_default="generated ones")
+]
 Claims = Annotated[
     list[str] | None,
     typer.Argument(

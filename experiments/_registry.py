@@ -21,12 +21,14 @@ from experiments._names import known
 from experiments._user_file import load
 from linsys import InputError
 
+#: The sub-package of experiments on language models, which need an installation of their own.
+BRIDGE = "bridge"
 #: Sub-packages of ``experiments`` that hold no paper.
-_NOT_PAPERS = {"audit", "benchmarks", "claims"}
+_NOT_PAPERS = {"audit", "benchmarks", BRIDGE, "claims"}
 
 
 def names() -> list[str]:
-    """Every known id in alphabetical order, without importing anything."""
+    """Every id of a synthetic experiment in alphabetical order, without importing anything."""
     found = []
     for paper in pkgutil.iter_modules(experiments.__path__):
         if paper.ispkg and paper.name not in _NOT_PAPERS and not paper.name.startswith("_"):
@@ -42,15 +44,19 @@ def papers() -> list[str]:
 
 def benchmarks() -> list[str]:
     """Every benchmark's name."""
-    folders = [str(Path(root) / "benchmarks") for root in experiments.__path__]
-    return sorted(m.name for m in _public(folders))
+    return _modules("benchmarks")
+
+
+def on_models() -> list[str]:
+    """Every id of an experiment on language models."""
+    return [f"{BRIDGE}/{name}" for name in _modules(BRIDGE)]
 
 
 def get(reference: str) -> Experiment[Any]:
     """The experiment of this id, or in this Python file; InputError names the nearest id."""
     if reference.endswith(".py"):
         return _of_module(load(Path(reference), "experiment file"), None)
-    known("experiment", reference, names())
+    known("experiment", reference, [*names(), *on_models()])
     module = importlib.import_module(f"experiments.{reference.replace('/', '.')}")
     return _of_module(module, reference)
 
@@ -61,7 +67,7 @@ def match(references: Sequence[str]) -> list[str]:
     for reference in references:
         hits = [reference]
         if any(c in reference for c in "*?["):
-            hits = fnmatch.filter(names(), reference)
+            hits = fnmatch.filter([*names(), *on_models()], reference)
             if not hits:
                 raise InputError(
                     f"experiment pattern must match an id; found {reference!r} that matches none"
@@ -82,6 +88,11 @@ def rates(paper: str, variables: str | None = None) -> list[Experiment[Any]]:
     of = sorted({experiment.variable for experiment in chosen})
     wanted = [known("variable of `--in`", part.strip(), of) for part in variables.split(",")]
     return [experiment for experiment in chosen if experiment.variable in wanted]
+
+
+def _modules(package: str) -> list[str]:
+    folders = [str(Path(root) / package) for root in experiments.__path__]
+    return sorted(m.name for m in _public(folders))
 
 
 def _public(folders: list[str]) -> list[pkgutil.ModuleInfo]:

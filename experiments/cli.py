@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,11 +18,13 @@ from experiments._arguments import (
     REPORT,
     RESULTS,
     Claims,
+    Data,
     Effort,
     File,
     Ids,
     Json,
     Limit,
+    Model,
     NoFigures,
     Open,
     Out,
@@ -36,6 +38,9 @@ from experiments._arguments import (
     Variables,
     Write,
 )
+
+if TYPE_CHECKING:
+    from experiments._job import Job
 
 app = typer.Typer(
     name="ratecheck",
@@ -58,7 +63,7 @@ def list_(out: Out = RESULTS, as_json: Json = False) -> None:
     from experiments.audit import _command, _print
 
     store = Store(out, writable=False)
-    found = [_registry.get(name) for name in _registry.names()]
+    found = [_registry.get(name) for name in (*_registry.names(), *_registry.on_models())]
     rows = [_report.listing(experiment, store) for experiment in found]
     sections = _command.sections(out, _warn)
     if as_json:
@@ -96,13 +101,51 @@ def run(
     no_figures: NoFigures = False,
 ) -> None:
     """Run experiments: table, figure and verdict. What is finished is kept; a rerun resumes."""
-    from experiments import _registry, _report, _work
+    from experiments import _registry, _work
 
     references = _registry.match(ids)
     overrides = tuple(settings or ())
     job = _work.job(
         out, profile, threads, seed=seed, overrides=overrides, redraw=redraw, figures=not no_figures
     )
+    _run(job, references, as_json, alone=references == ids and len(ids) == 1)
+
+
+@app.command()
+def bridge(
+    name: Annotated[str, typer.Argument(help="Name of an experiment on models, such as affpcl.")],
+    model: Model = None,
+    data: Data = None,
+    profile: Profile = "quick",
+    seed: Seed = None,
+    threads: Threads = None,
+    out: Out = RESULTS,
+    as_json: Json = False,
+    settings: Settings = None,
+    redraw: Redraw = False,
+    no_figures: NoFigures = False,
+) -> None:
+    """Run an algorithm on a LoRA-adapted language model: the same code on another oracle."""
+    from experiments import _registry, _work
+    from experiments._names import known
+    from linsys import InputError
+
+    known("experiment on models", name, [i.partition("/")[2] for i in _registry.on_models()])
+    try:
+        import lora_bridge  # noqa: F401
+    except ImportError as error:
+        raise InputError(str(error)) from None
+    paths = [f"{key}={path}" for key, path in (("model", model), ("data", data)) if path]
+    overrides = (*paths, *(settings or ()))
+    job = _work.job(
+        out, profile, threads, seed=seed, overrides=overrides, redraw=redraw, figures=not no_figures
+    )
+    _run(job, [f"{_registry.BRIDGE}/{name}"], as_json, alone=True)
+
+
+def _run(job: Job, references: Sequence[str], as_json: bool, *, alone: bool) -> None:
+    from experiments import _report, _work
+
     for reference in references:  # wrong arguments are found before the first computation
         job.prepare(reference)
     outcomes = []
@@ -112,7 +155,7 @@ def run(
             _report.show(outcomes[-1])
     if as_json:
         dicts = [outcome.to_dict() for outcome in outcomes]
-        print(_report.dump(dicts[0] if references == ids and len(ids) == 1 else dicts))
+        print(_report.dump(dicts[0] if alone else dicts))
     _work.figures_or_error(outcomes)
     _exit(all(outcome.ok for outcome in outcomes))
 

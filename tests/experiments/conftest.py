@@ -38,6 +38,7 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(experiments, "__path__", [str(EXTRA), *experiments.__path__])
     found = [name for name in _registry.names() if name.startswith("toy/")]
     monkeypatch.setattr(_registry, "names", lambda: found)
+    monkeypatch.setattr(_registry, "on_models", list)
     monkeypatch.setattr(_registry, "benchmarks", lambda: ["toy"])
     monkeypatch.setattr(_catalogue, "papers", list)
     yield
