@@ -1,0 +1,210 @@
+"""What the figures of OOD-PL share: domains with a known truth, all methods, and exact scores.
+
+*Domains.* Random domains whose true rewards are known, see :mod:`linsys.bilevel.synthetic`: they
+differ in features, prompts and sampling distributions (``shift``) and share a part of the true
+reward (all but ``specific``). Methods see ``pairs`` sampled preferences of a domain, with the noise
+of Bradley and Terry; they are scored on the population: all pairs with their exact weights. All
+answers have the same length. Rewards are s tanh(phi . xi / s) with s = 2, in truth as well, so that
+Assumption 3 holds whatever phi is; policies are linear in the same features, and cannot express
+such a reward exactly. Fine-tuning data are plenty: mu_hat is known.
+
+*Methods*, as the paper's Section 4.1 describes them, with T the held-out domain:
+
+=================  ==================================================================
+SFT                supervised data of all domains, T as well
+DPO                pairs of the training domains, from SFT's policy
+PPO (TR)           reward by maximum likelihood on their pairs, RLHF on the training domains
+PPO (TR+TE)        the same reward, RLHF on T as well
+HPL                the preference loss itself, on pairs of the training domains *and of T*
+OOD-PL             Algorithm 1 on the training domains, Algorithm 2 on T
+=================  ==================================================================
+
+HPL hence sees preferences of T, which no other method does. Baselines are solved exactly, RLHF by
+exact policy gradients, Algorithm 2 by Newton's method: differences are those of objectives and
+data, and of nothing that was not trained long enough. Algorithm 1 takes stochastic steps.
+
+*Controls*, which the paper does not have: "HPL (TR)" without the pairs of T; "MLE + (10)", the
+maximum likelihood reward of PPO with Algorithm 2 on T; the same with a beta that minimises the
+preference loss of the training domains ("MLE, fitted beta"). The last one matters: exp(r / beta)
+has one scale, which OOD-PL's phi fits to the preferences, whatever beta is, and the rivals' beta
+does not. "oracle" is RLHF on T with the true reward, "oracle, beta/10" the same, held less.
+
+*Instances.* One instance is one draw of all domains and samples. Differences are formed within an
+instance; 95 % intervals (Student) are over instances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+
+from experiments import _rates
+from experiments._intervals import mean_interval
+from experiments._model import Check, Columns, Config
+from linsys._validate import number, whole
+from linsys.bilevel import (
+    Domain,
+    DomainOracle,
+    LinearReward,
+    MetaTraining,
+    dpo,
+    hpl,
+    meta_distribution,
+    optimum,
+    policy_gradient,
+    reward_mle,
+    sft,
+)
+
+__all__ = ["CONTROLS", "ORACLES", "OURS", "RIVALS", "DomainConfig", "columns", "gap"]
+
+Values = NDArray[np.float64]
+Policies = dict[str, Values]
+
+OURS = "OOD-PL"
+RIVALS = ("SFT", "DPO", "PPO (TR)", "PPO (TR+TE)", "HPL")
+CONTROLS = ("HPL (TR)", "MLE + (10)", "MLE, fitted beta")
+ORACLES = ("oracle", "oracle, beta/10")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DomainConfig(Config):
+    """The set-up.
+
+    Attributes:
+        prompts, answers: X and Y of every domain.
+        p, q: parameters of the policy and of the reward.
+        shift, specific, strength, pairs: of the domains.
+        beta: factor of the reward of every method.
+        alpha, D, inner_batch: inner steps.
+        eta, K, outer_batch: outer steps.
+        climb, steps: step size and number of RLHF's.
+        ridge: a penalty that keeps estimates finite where pairs can be ordered without error.
+        instances: draws for the comparison.
+    """
+
+    prompts: int = 8
+    answers: int = 6
+    p: int = 4
+    q: int = 4
+    shift: float = 0.5
+    specific: float = 0.2
+    strength: float = 2.0
+    pairs: int = 100
+    beta: float = 1.0
+    alpha: float = 0.05
+    D: int = 60
+    inner_batch: int = 4
+    eta: float = 0.5
+    K: int = 400
+    outer_batch: int = 16
+    climb: float = 0.5
+    steps: int = 100
+    ridge: float = 1e-3
+    instances: int = 6
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("prompts", "p", "q", "pairs", "D", "inner_batch", "K", "outer_batch", "steps"):
+            whole(name, getattr(self, name), low=1)
+        whole("answers", self.answers, low=2)
+        whole("instances", self.instances, low=3)
+        for name in ("shift", "specific"):
+            number(name, getattr(self, name), low=0.0, high=1.0)
+        for name in ("strength", "beta", "alpha", "eta", "climb", "ridge"):
+            number(name, getattr(self, name), low=0.0, low_open=True)
+
+    def domains(
+        self, instance: int, count: int, reward: str = "tanh"
+    ) -> tuple[list[Domain], list[Domain]]:
+        """The domains of an instance: with sampled pairs, and the same with all pairs."""
+
+        def drawn(pairs: int | None) -> list[Domain]:
+            names = ("prompts", "answers", "p", "q", "shift", "specific", "strength")
+            sizes: dict[str, Any] = {name: getattr(self, name) for name in names}
+            seed = self.derive("domains", instance)
+            found = meta_distribution(
+                seed, train=count, held_out=0, pairs=pairs, reward=reward, **sizes
+            )
+            return list(found.train)
+
+        return drawn(self.pairs), drawn(None)
+
+    def learn(
+        self, train: Sequence[Domain], instance: int, at: Sequence[int]
+    ) -> Iterator[tuple[int, Values]]:
+        """Algorithm 1: the rounds asked for, increasing, and phi after each of them."""
+        training = MetaTraining(
+            alpha=self.alpha,
+            beta=self.beta,
+            D=self.D,
+            eta=self.eta,
+            K=self.K,
+            inner_batch=self.inner_batch,
+            outer_batch=self.outer_batch,
+            seed=self.derive("training", instance),
+        )
+        start = training.init(train, np.zeros(self.q), np.zeros(self.p))
+        for state in training.states(start):
+            if state.k in at:
+                yield state.k, state.phi
+
+    def tuned(self, domain: Domain, phi: Values, beta: float | None = None) -> Values:
+        """The policy at the end of Algorithm 2."""
+        beta = self.beta if beta is None else beta
+        return np.asarray(optimum(DomainOracle(domain=domain, beta=beta), phi))
+
+    def climbed(self, domains: Sequence[Domain], phi: Values, start: Values, beta: float) -> Values:
+        """The policy at the end of RLHF."""
+        return policy_gradient(domains, phi, start, beta=beta, eta=self.climb, steps=self.steps)
+
+    def rivals(self, train: Sequence[Domain], test: Domain) -> Policies:
+        """Policies of the baselines, controls and oracles for a held-out domain."""
+        every = [*train, test]
+        common, own = sft(every), sft(train)
+        phi = reward_mle(train, ridge=self.ridge)
+        true = replace(test, reward=LinearReward(test.true_reward[..., None]))
+        one = np.ones(1)
+        return {
+            "SFT": common,
+            "DPO": dpo(train, common, beta=self.beta, ridge=self.ridge),
+            "PPO (TR)": self.climbed(train, phi, own, self.beta),
+            "PPO (TR+TE)": self.climbed(every, phi, common, self.beta),
+            "HPL": hpl(every, ridge=self.ridge),
+            "HPL (TR)": hpl(train, ridge=self.ridge),
+            "MLE + (10)": self.tuned(test, phi),
+            "MLE, fitted beta": self.tuned(test, phi, self.fitted_beta(train, phi)),
+            "oracle": self.climbed([true], one, common, self.beta),
+            "oracle, beta/10": self.climbed([true], one, common, self.beta / 10.0),
+        }
+
+    def policies(self, train: Sequence[Domain], test: Domain, instance: int) -> Policies:
+        """All policies for a held-out domain, with what Algorithm 1 has learned in the end."""
+        *_, (_, phi) = self.learn(train, instance, [self.K])
+        return {**self.rivals(train, test), OURS: self.tuned(test, phi)}
+
+    def fitted_beta(self, train: Sequence[Domain], phi: Values) -> float:
+        """The beta for which Algorithm 2 with a given reward fits the training pairs best."""
+
+        def loss(log_beta: float) -> float:
+            oracles = [DomainOracle(domain=d, beta=float(np.exp(log_beta))) for d in train]
+            return float(np.mean([o.outer_loss(optimum(o, phi)) for o in oracles]))
+
+        around = np.log(self.beta) + np.array([-1.5, 1.5])  # a factor of 4.5 either way
+        found = minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 0.05})
+        return float(np.exp(found.x))
+
+
+def columns(rows: Sequence[Mapping[str, Any]]) -> Columns:
+    """Rows of the same names as columns."""
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+def gap(name: str, predicted: str, ours: Values, theirs: Values, remark: str = "") -> Check:
+    """The claim that a number of every instance, (instances,), is above another on average."""
+    return _rates.above(name, predicted, mean_interval(ours - theirs), remark=remark)
