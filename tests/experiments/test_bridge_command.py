@@ -1,0 +1,73 @@
+"""The command for experiments on models, without a model: names, options, what is not installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments import _registry
+from experiments.cli import main
+
+
+def _call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as left:
+        main([str(a) for a in arguments])
+    said = capsys.readouterr()
+    return int(left.value.code or 0), said.out, said.err
+
+
+def test_an_unknown_name_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = _call(capsys, "bridge", "afpcl")
+    assert (code, out) == (2, "")
+    assert err.startswith("ratecheck: experiment on models must be ")
+    assert len(err.splitlines()) == 1
+
+
+def test_without_torch_the_command_says_what_to_install(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [n for n in sys.modules if n.split(".")[0] == "lora_bridge"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setattr(_registry, "on_models", lambda: ["bridge/x"])
+    code, out, err = _call(capsys, "bridge", "x")
+    assert (code, out) == (2, "")
+    assert "pip install 'ratecheck[llm]'" in err
+
+
+def test_models_and_data_are_settings(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen: dict[str, Any] = {}
+
+    def run(job: Any, references: list[str], as_json: bool, *, alone: bool) -> None:
+        seen.update(overrides=job.overrides, references=references)
+
+    monkeypatch.setattr(_registry, "on_models", lambda: ["bridge/x"])
+    monkeypatch.setattr("experiments.cli._run", run)
+    arguments = ("--model", "m", "--data", "d.json", "--set", "seeds=2", "--out", tmp_path)
+    assert _call(capsys, "bridge", "x", *arguments)[0] == 0
+    assert seen == {
+        "overrides": ("model=m", "data=d.json", "seeds=2"),
+        "references": ["bridge/x"],
+    }
+
+
+def test_experiments_on_models_are_listed_without_torch() -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from experiments import _registry\n"
+        "print(*[_registry.get(name).title for name in _registry.on_models()], sep='\\n')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == max(len(_registry.on_models()), 1)
+
+
+def test_synthetic_experiments_are_not_mixed_with_those_on_models() -> None:
+    assert not set(_registry.names()) & set(_registry.on_models())
+    assert "bridge" not in _registry.papers()
