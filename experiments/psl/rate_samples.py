@@ -73,10 +73,10 @@ class RateSamplesConfig(RateConfig):
     trajectories: int = 8
     nu: float = 2.0
     tail: float = 0.3
-    replicates: int = 80
+    replicates: int = 160
     copies: int = 2
     sizes: tuple[int, ...] = (128, 512, 2048, 8192, 32768, 131072)
-    many: int = 64
+    many: int = 32
     many_sizes: tuple[int, ...] = (64, 128, 256)
 
     def __post_init__(self) -> None:
@@ -207,7 +207,7 @@ EXPERIMENT = Experiment(
     config_type=RateSamplesConfig,
     profiles={
         "quick": RateSamplesConfig(seed=2),
-        "paper": RateSamplesConfig(seed=2, replicates=400, many=256),
+        "paper": RateSamplesConfig(seed=2, replicates=600, many=128),
     },
     blocks=lambda config: config.pieces(EXACT, TAIL, TURN),
     compute=compute,

@@ -171,7 +171,8 @@ def analyse(config: RateTailConfig, table: Table) -> Analysis:
         f"exact floors; {config.replicates} data sets of N = {N} users in (b), random features; d1 "
         f"= {config.d1}, d2 = {config.d2}, k = {config.k}, nu = {config.nu:g}",
         "derived: the floor of dist is of order Sigma_tail^(1/2), not Sigma_tail^(1/4): dist² <= "
-        "kappa Sigma_tail / (N nu), with a proof by the curvature of the likelihood",
+        "kappa Sigma_tail / (N nu), with a proof by the curvature of the likelihood; the exponent "
+        "is sharp, kappa is the worst case and far above these instances",
         "derived: the floor can be zero with a tail, by a symmetry of the features",
     ]
     return Analysis(series, checks, notes)
