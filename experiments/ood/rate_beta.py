@@ -1,0 +1,381 @@
+r"""The size of grad L(phi) against the factor beta of the reward, without learning and after it.
+
+Problem: L(phi) over random training domains, linear rewards, and rewards s tanh(phi . xi / s) with
+s = 2 where it matters. Algorithm: none in (a); Algorithm 1 from phi = 0 with exact losses over all
+domains in (b) to (d), K rounds of D steps, with a given eta and with eta proportional to beta^2.
+
+Guarantee (Theorem 1, Remark 1): the mean of ||grad L||^2 is O(1/K + 1/beta^2) + tau, so that "a
+larger reward controlling factor makes the algorithm converge better".
+
+Derived: (10) holds phi and beta as r_phi / beta alone. A linear reward has r_phi / beta = r_{phi /
+beta}, and so, with l the L of beta = 1,
+
+    L_beta(phi) = l(phi / beta),   grad L_beta(phi) = grad l(phi / beta) / beta.
+
+- beta is the unit of phi and nothing else. Algorithm 1 with (beta, beta^2 eta, beta phi_0) makes
+  the rounds of (1, eta, phi_0), with the same samples: the same policies, the same L and A_PL in
+  every round, and a ||grad L||^2 that is beta^2 times smaller.
+- At any phi, trained or not, ||grad L||^2 = ||grad l(0)||^2 / beta^2 in the end: exponent -2.
+- With a given eta, K rounds are a time K eta / beta^2 in the units of l. Far above beta = (K eta
+  ||l''||)^(1/2) nothing has been learnt: the share of L(phi_0) - min L that is gained has the
+  exponent -2 as well. Where the gradient is small because beta is large, so is what was learnt.
+- What a given reward changes in L against no reward, |L(phi) - L(0)|, has the exponent -1, for
+  bounded rewards as well, which cannot make up for it with a larger phi.
+
+Regime: at a given phi, beta from ten times the largest |r|, so that exp(r / beta) is linear up to
+10 %. After training, beta^2 from 10 K eta ||l''(0)||. The correction of order 1 / beta at a given
+phi is known from a beta far beyond the window; that of training is at most K eta ||l''(0)|| /
+beta^2 of what is gained and twice that of ||grad L||^2. Tolerances are twice the change of slope of
+either.
+
+References: OOD-PL, Theorem 1, Remark 1, equations (10), (11) and (26).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import minimize
+
+from experiments._intervals import mean_interval
+from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
+from experiments._plots import Look, guide, legend, loglog, panels
+from experiments._rates import (
+    Interval,
+    above,
+    at_most,
+    every,
+    left_out,
+    mean_band,
+    rate_check,
+    slope_interval,
+    within,
+)
+from experiments._table import Table
+from experiments.ood._rate_laws import derivative
+from experiments.ood._rate_looks import BLUES, REDS, draw_curves
+from experiments.ood._rate_systems import LAW, LEVEL, RateConfig, normed
+from linsys._validate import Array, InputError, number, whole
+from linsys.bilevel import (
+    Domain,
+    DomainOracle,
+    MetaTraining,
+    TanhReward,
+    meta_loss,
+    optimum,
+    pl_accuracy,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Exponents in beta: of ||grad L||^2 and of what K rounds gain; of what a given reward changes.
+FLAT, EFFECT = -2.0, -1.0
+#: A pure power begins at this many times the largest |r|, and at this many times K eta ||l''||.
+ASYMPTOTIC = 10.0
+#: Of runs that are the same but for rounding, which contracting rounds do not amplify.
+ROUNDING = 1e-9
+UNTRAINED = r"(a) $\|\nabla L(\phi)\|^2$ at a given $\phi$"
+TRAINED = r"(b) $\|\nabla L(\phi_K)\|^2$ after training"
+GAINED = r"(c) share of $L(\phi_0) - \min L$ gained"
+HELD_OUT = r"(d) $A_{\mathrm{PL}}$ on held-out domains"
+LINEAR, BOUNDED = "linear rewards", "bounded rewards"
+GIVEN, SCALED = r"given $\eta$", r"$\eta \propto \beta^2$"
+WITHOUT = "without a reward"
+LOOKS = {
+    LINEAR: Look(BLUES[0], "o"),
+    BOUNDED: Look(BLUES[1], "s"),
+    GIVEN: Look(REDS[0], "^"),
+    SCALED: Look(REDS[1], "D"),
+    WITHOUT: Look("#777777", "", "--"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateBetaConfig(RateConfig):
+    """Several domains to train on, and held-out ones.
+
+    Attributes:
+        betas: of all panels.
+        unit: eta ||l''(0)|| at beta = 1, so that descent is stable from beta = 1 on.
+        scaled: the beta of training with eta proportional to beta^2, from 1 on.
+        alpha: of inner steps, relative to what is stable at beta = 1, at zero and at the minimum.
+        train, held_out: numbers of domains.
+        D, K: inner steps and rounds.
+        s: the bound of bounded rewards.
+    """
+
+    betas: tuple[float, ...] = (0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+    scaled: tuple[float, ...] = (1, 5, 50, 500)
+    unit: float = 0.5
+    alpha: float = 0.9
+    train: int = 2
+    held_out: int = 1
+    D: int = 60
+    K: int = 30
+    s: float = 2.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("unit", "alpha", "s"):
+            number(name, getattr(self, name), low=0.0, low_open=True)
+        for name in ("train", "held_out", "D", "K"):
+            whole(name, getattr(self, name), low=1)
+        for name in ("betas", "scaled"):
+            values = getattr(self, name)
+            if list(values) != sorted(set(values)) or len(values) < 2 or values[0] <= 0:
+                raise InputError(f"`{name}` must be positive and increasing; found {values}")
+
+    @property
+    def trained(self) -> Array:
+        """The beta of training, from 1 on."""
+        return np.array([beta for beta in self.betas if beta >= 1.0])
+
+
+#: Beyond all windows: where limits and corrections are known from.
+_FAR = 1e6
+_CORRECTED = 1e4
+#: A factor that is not a power of two, so that rounding tells two runs apart.
+_OTHER = 10.0
+#: Step sizes of loops on one sample, relative to those of exact ones.
+_SAMPLED = 0.1
+
+
+def _oracles(domains: tuple[Domain, ...], beta: float) -> list[DomainOracle]:
+    return [DomainOracle(domain=domain, beta=beta) for domain in domains]
+
+
+def compute(config: RateBetaConfig, block: Block, context: Context) -> Columns:
+    """One row per curve and beta: ||grad L||^2, what a reward changes or gains, A_PL, room."""
+    drawn = config.drawn(block["instance"], train=config.train, held_out=config.held_out)
+    rows = _untrained(config, LINEAR, drawn.train, drawn.phi)
+    bounded = tuple(
+        replace(domain, reward=TanhReward(domain.reward.xi, s=config.s)) for domain in drawn.train
+    )
+    rows += _untrained(config, BOUNDED, bounded, drawn.phi)
+    rows += _training(config, drawn.train, drawn.held_out, config.derive("runs", block["instance"]))
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: np.array([row.get(name, 0.0) for row in rows]) for name in names}
+
+
+def _untrained(
+    config: RateBetaConfig, curve: str, domains: tuple[Domain, ...], phi: Array
+) -> list[dict[str, float | str]]:
+    """L at a given phi; ``limit`` and ``room`` are of a curve times its power of beta."""
+    base = meta_loss(_oracles(domains, 1.0), 0.0 * phi).value
+    largest = max(float(np.abs(domain.reward.value(phi)).max()) for domain in domains)
+
+    def sizes(beta: float) -> Array:
+        found = meta_loss(_oracles(domains, beta), phi)
+        return np.array([float(found.gradient @ found.gradient), abs(found.value - base)])
+
+    powers = -np.array([FLAT, EFFECT])
+    limit = sizes(_FAR) * _FAR**powers
+    room = np.abs(sizes(_CORRECTED) * _CORRECTED**powers / limit - 1.0) * _CORRECTED
+    fixed = {
+        "curve": curve,
+        "limit": limit[0],
+        "limit_effect": limit[1],
+        "room": room[0],
+        "room_effect": room[1],
+        "largest": largest,
+    }
+    rows: list[dict[str, float | str]] = []
+    for beta in config.betas:
+        square, effect = sizes(beta)
+        rows.append({**fixed, "beta": beta, "square": square, "effect": effect})
+    return rows
+
+
+def _training(
+    config: RateBetaConfig, domains: tuple[Domain, ...], held_out: tuple[Domain, ...], seed: int
+) -> list[dict[str, float | str]]:
+    """Ends of Algorithm 1; ``effect`` is the share of L(phi_0) - min L that is gained."""
+    oracles = _oracles(domains, 1.0)
+    zero = np.zeros(oracles[0].q)
+    base = meta_loss(oracles, zero).value
+    curvature = derivative(lambda phi: np.asarray(meta_loss(oracles, phi).gradient), zero)
+    eta = config.unit / float(np.linalg.norm(curvature, 2))
+    least = minimize(lambda phi: tuple(meta_loss(oracles, phi)), zero, jac=True, method="BFGS")
+    stable = min(oracle.stable_step(phi) for oracle in oracles for phi in (zero, least.x))
+
+    def ended(beta: float, step: float, *, sampled: bool = False) -> dict[str, float | str]:
+        share = _SAMPLED if sampled else 1.0
+        training = MetaTraining(
+            alpha=share * config.alpha * stable,
+            beta=beta,
+            D=config.D,
+            eta=share * step,
+            K=config.K,
+            seed=seed,
+            inner_batch=1 if sampled else None,
+            outer_batch=1 if sampled else None,
+            every_task=not sampled,
+        )
+        state = training.init(domains, phi_0=zero, theta_0=np.zeros(oracles[0].p))
+        *_, last = training.states(state)
+        found = meta_loss(_oracles(domains, beta), last.phi)
+        return {
+            "beta": beta,
+            "square": float(found.gradient @ found.gradient),
+            "effect": (base - found.value) / (base - float(least.fun)),
+            "accuracy": _accuracy(held_out, beta, last.phi),
+        }
+
+    rows: list[dict[str, float | str]] = []
+    rows += [{"curve": GIVEN, **ended(float(beta), eta)} for beta in config.trained]
+    rows += [{"curve": SCALED, **ended(beta, eta * beta**2)} for beta in config.scaled]
+    for beta in (1.0, _OTHER):
+        rows.append({"curve": "samples", **ended(beta, eta * beta**2, sampled=True)})
+    rows.append({"curve": WITHOUT, "beta": 1.0, "accuracy": _accuracy(held_out, 1.0, zero)})
+    return rows
+
+
+def _accuracy(domains: tuple[Domain, ...], beta: float, phi: Array) -> float:
+    """The mean of A_PL at the end of Algorithm 2."""
+    oracles = _oracles(domains, beta)
+    return float(np.mean([pl_accuracy(o.domain, optimum(o, phi)) for o in oracles]))
+
+
+def analyse(config: RateBetaConfig, table: Table) -> Analysis:
+    """Exponents without and with training, and runs that are the same but for their unit."""
+    series, checks = _at_given_phi(config, table)
+    more_series, more_checks = _after_training(config, table)
+    same, same_checks = _in_units(config, table)
+    notes = [
+        f"{config.instances} instances of {config.train} training and {config.held_out} held-out "
+        f"domains; {config.K} rounds of {config.D} steps, exact losses over all training domains",
+        "derived: (10) holds phi and β as r/β alone, so that for linear rewards L_β(φ) = L_1(φ/β): "
+        "β is the unit of φ",
+        "derived: the O(1/β²) of Theorem 1 is the flatness of the objective and needs no "
+        "training; with a given η, what is learnt falls like 1/β² too",
+        "derived: with η ~ β² every β makes the same policies round by round; a larger β does not "
+        "make Algorithm 1 converge better in L or in A_PL",
+    ]
+    return Analysis([*series, *more_series, *same], [*checks, *more_checks, *same_checks], notes)
+
+
+def _at_given_phi(config: RateBetaConfig, table: Table) -> tuple[list[Series], list[Check]]:
+    series: list[Series] = []
+    checks: list[Check] = []
+    betas = np.array(config.betas, dtype=float)
+    for curve in (LINEAR, BOUNDED):
+        part = table.where(curve=curve)
+        late = betas >= ASYMPTOTIC * float(part.grid("largest", "instance", "beta").max())
+        x = betas[late]
+        for name, column, power, suffix in (
+            ("||grad L||^2 at a given phi", "square", FLAT, ""),
+            ("|L(phi) - L(0)|", "effect", EFFECT, "_effect"),
+        ):
+            limit = part.grid("limit" + suffix, "instance", "beta")
+            room = part.grid("room" + suffix, "instance", "beta")[:, 0].mean()
+            measured = part.grid(column, "instance", "beta") / limit
+            slope = slope_interval(x, measured[:, late], rng=0, level=LEVEL)
+            tolerance = 2.0 * left_out(x, room / x)
+            what = f"{curve}: {name}"
+            checks.append(rate_check(what, power, slope, tolerance=tolerance))
+            last = mean_interval(measured[:, -1] * x[-1] ** -power, LEVEL)
+            what = f"{what}, last β / limit"
+            checks.append(rate_check(what, 1.0, last, tolerance=2.0 * float(room / x[-1])))
+            if column == "square":
+                series.append(Series(curve, UNTRAINED, betas, *mean_band(measured, level=LEVEL)))
+    series.append(Series(LAW, UNTRAINED, betas, betas**FLAT))
+    return series, checks
+
+
+def _after_training(config: RateBetaConfig, table: Table) -> tuple[list[Series], list[Check]]:
+    series: list[Series] = []
+    checks: list[Check] = []
+    betas = config.trained
+    part = table.where(curve=GIVEN)
+    rounds = config.unit * config.K
+    late = betas**2 >= ASYMPTOTIC * rounds
+    x = betas[late]
+    for name, column, panel, terms in (
+        ("||grad L||^2 after training", "square", TRAINED, 2.0),
+        ("share gained", "effect", GAINED, 1.0),
+    ):
+        measured = part.grid(column, "instance", "beta")
+        slope = slope_interval(x, normed(measured[:, late], measured[:, late]), rng=0, level=LEVEL)
+        tolerance = 2.0 * left_out(x, -terms * rounds / x**2)
+        checks.append(rate_check(f"given η: {name}", FLAT, slope, tolerance=tolerance))
+        series.append(Series(GIVEN, panel, betas, *mean_band(measured, level=LEVEL)))
+    square = part.grid("square", "instance", "beta")
+    first, second = (int(np.argmin(np.abs(betas - beta))) for beta in (1.0, rounds**0.5))
+    rise = mean_interval(np.log(square[:, second] / square[:, first]), LEVEL)
+    what = f"given η: log ||grad L||^2 at β = {betas[second]:g} over β = 1"
+    remark = "a larger β has not converged where β = 1 has"
+    checks.append(above(what, "above 0", rise, 0.0, remark=remark))
+    return series, checks
+
+
+def _in_units(config: RateBetaConfig, table: Table) -> tuple[list[Series], list[Check]]:
+    """Runs with eta proportional to beta^2, and held-out domains."""
+    series: list[Series] = []
+    checks: list[Check] = []
+    scaled = np.array(config.scaled, dtype=float)
+    part, printed = table.where(curve=SCALED), table.where(curve="samples")
+    for column, panel in (("square", TRAINED), ("effect", GAINED)):
+        values = part.grid(column, "instance", "beta")
+        series.append(Series(SCALED, panel, scaled, *mean_band(values, level=LEVEL)))
+    for name, column, power in (
+        ("share gained", "effect", 0.0),
+        ("β² ||grad L||^2", "square", FLAT),
+        ("A_PL", "accuracy", 0.0),
+    ):
+        for words, rows in (("exact steps", part), ("Algorithm 1 as printed", printed)):
+            x = rows.unique("beta")
+            values = rows.grid(column, "instance", "beta") / x**power
+            apart = float(np.abs(values / values[:, :1] - 1.0).max())
+            what = f"η ~ β², {words}: {name}, largest relative difference"
+            checks.append(every(at_most(what, "0", Interval(apart, apart, apart), ROUNDING)))
+    given = table.where(curve=GIVEN).grid("accuracy", "instance", "beta")
+    values = part.grid("accuracy", "instance", "beta")
+    plain = table.where(curve=WITHOUT).grid("accuracy", "instance")
+    series.append(Series(GIVEN, HELD_OUT, config.trained, *mean_band(given, level=LEVEL)))
+    series.append(Series(SCALED, HELD_OUT, scaled, *mean_band(values, level=LEVEL)))
+    series.append(Series(WITHOUT, HELD_OUT, scaled, np.full(len(scaled), plain.mean())))
+    lost = mean_interval(values[:, -1] - given[:, -1], LEVEL)
+    what = f"held-out A_PL at β = {scaled[-1]:g}: η ~ β² less given η"
+    checks.append(above(what, "above 0", lost, 0.0))
+    left = mean_interval(given[:, -1] - plain, LEVEL)
+    what = f"held-out A_PL at β = {config.trained[-1]:g}, given η: less without a reward"
+    checks.append(within(what, "0, up to one pair in a hundred", left, -0.01, 0.01))
+    return series, checks
+
+
+def draw(config: RateBetaConfig, analysis: Analysis) -> Figure:
+    """Flatness, gains and accuracies against beta."""
+    figure, axes = panels(analysis.series, width=3.0, height=2.8, columns=2, share_y=False)
+    draw_curves(axes, analysis.series, LOOKS)
+    for panel, ax in axes.items():
+        ax.set_xscale("log") if panel == HELD_OUT else loglog(ax)
+        ax.set_xlabel(r"$\beta$")
+    axes[UNTRAINED].set_ylabel(r"over the limit of $\beta^2 \|\nabla L\|^2$")
+    late = (config.trained[-1] / 16.0, config.trained[-1])
+    for panel in (TRAINED, GAINED):
+        end = min(float(s.y[-1]) for s in analysis.series if s.panel == panel and s.name == GIVEN)
+        guide(axes[panel], FLAT, late, 0.3 * end * 16.0**2)
+    legend(figure, axes, columns=3)
+    return figure
+
+
+EXPERIMENT = Experiment(
+    id="ood/rate_beta",
+    title="The gradient of L against the factor of the reward, without learning and after it",
+    source="Theorem 1, Remark 1, equation (10)",
+    kind="rate",
+    variable="beta",
+    config_type=RateBetaConfig,
+    profiles={
+        "quick": RateBetaConfig(),
+        "paper": RateBetaConfig(instances=100, train=4, held_out=2, D=100, K=100),
+    },
+    blocks=lambda config: config.pieces,
+    compute=compute,
+    analyse=analyse,
+    draw=draw,
+    parallel="blocks",
+)
