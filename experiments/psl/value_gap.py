@@ -14,12 +14,12 @@ Guarantee: if the truth is in the set, J(pi_tar) - J(pi_hat) <= 2 sqrt(zeta) ||v
 pi_tar, v = E_tar psi - E_ref psi: the step behind Theorem 4.3, exact and without constants.
 
 What the text leaves open, and the choices here: the level. *Least* is the smallest zeta that holds
-the truth, which nobody knows: no level is better among those that the guarantee covers. *Squared*
-is the sum of the terms of (B.1), which bound a squared norm; *rooted* is (C.3) as printed, its
-root, larger as soon as the sum is below 1. Both have c = 1, delta = 0.1, max_i b_i, and the
-bracketing number with explicit constants. The paper's c is said to be a constant; it has to hold
-what the reference does not show, so that poor coverage should need a larger one: checked. The notes
-say which c would do, also with min_i b_i.
+the truth, which nobody knows: no smaller one has the guarantee. *Squared* is the sum of the terms
+of (B.1), which bound a squared norm; *rooted* is (C.3) as printed, its root, larger as soon as the
+sum is below 1. Both have c = 1, delta = 0.1, max_i b_i, and the bracketing number with explicit
+constants. The paper's c is said to be a constant; it has to hold what the reference does not show,
+so that poor coverage should need a larger one: checked. The notes say which c would do, also with
+min_i b_i.
 
 The paper gives no case in which pessimism helps. It should where the reference knows the target and
 little else: the gap of the greedy policy hangs on how well all policies are covered, that of the
@@ -88,10 +88,14 @@ class ValueGapConfig(ProcessConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         whole("instances", self.instances, low=3)
+        if len(self.sizes) < 2 or any(np.diff(self.sizes) <= 0):
+            raise InputError(f"`sizes` must be two or more increasing ones; found {self.sizes}")
         if self.middle not in self.sizes:
             raise InputError(f"`middle` must be one of `sizes` {self.sizes}; found {self.middle}")
         for share in self.shares:
             number("shares", share, low=0.0, low_open=True)
+        if 1.0 not in self.shares:
+            raise InputError(f"`shares` must hold 1, the least level itself; found {self.shares}")
 
 
 def blocks(config: ValueGapConfig) -> list[Block]:
