@@ -6,9 +6,9 @@ does, is the algorithm. State is explicit, and no algorithm knows a model: it se
 :mod:`linsys.sketching.adapters`, as NumPy arrays or torch tensors, and an oracle.
 
 *A device that fails* does not end the round. An oracle that raises :class:`DeviceLost` has a device
-drop out; one whose numbers are not finite is rejected. Both are named in the round's
-:class:`Report` with the reason, and the server goes on with the rest, with the weights that the
-algorithm states: unchanged, so that the missing device counts as one that did not move.
+drop out; one whose numbers, or products of them, are not finite is rejected. Both are named in the
+round's :class:`Report` with the reason, and the server goes on with the rest, with the weights that
+the algorithm states: unchanged, so that the missing device counts as one that did not move.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ from linsys.sketching.adapters import Modules
 from linsys.sketching.sketch import top_k
 
 __all__ = ["DeviceLost", "Federated", "Oracle", "Report", "State"]
+
+#: The largest number in single precision.
+_SINGLE = 3.4e38
 
 
 class DeviceLost(RuntimeError):
@@ -90,7 +93,8 @@ class Report:
     """What a round cost and who was missing.
 
     Attributes:
-        up, down: bytes of every device, 0 from one that failed.
+        up: bytes from every device, 0 from one that failed.
+        down: bytes to every device.
         missing: device to reason.
     """
 
@@ -183,8 +187,10 @@ class Federated(ABC):
                 missing[device] = f"dropped out: {outcome}"
                 continue
             start, end = outcome
-            if not _finite(end):
-                missing[device] = "rejected: its update is not finite"
+            # gradients of a finer type leave rows of that type; what is sent is of the modules'
+            end = array_namespace(end).astype(end, state.X.dtype, copy=False)
+            if (reason := _refusal(end)) is not None:
+                missing[device] = f"rejected: its update {reason}"
                 continue
             sent[device], up[device] = self._send(start, end)
         return self._aggregate(state, sent), Report(tuple(up), tuple(down), missing)
@@ -272,3 +278,19 @@ def row_bytes(X: Any) -> int:
 def _finite(X: Any) -> bool:
     xp = array_namespace(X)
     return bool(xp.all(xp.isfinite(X)))
+
+
+def _refusal(X: Any) -> str | None:
+    """Why the server cannot use a device's rows.
+
+    It multiplies B by A and squares what comes out: |B A|^2 is at most |X|^4, which has to be a
+    number. Half precision is multiplied in single precision.
+    """
+    xp = array_namespace(X)
+    largest = max(float(xp.max(X)), -float(xp.min(X)))
+    if not math.isfinite(largest):
+        return "is not finite"
+    limit = max(float(xp.finfo(X.dtype).max), _SINGLE)
+    if largest > limit**0.25 / math.sqrt(math.prod(X.shape)):
+        return "is so large that its products are not finite"
+    return None

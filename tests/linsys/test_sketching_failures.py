@@ -28,6 +28,7 @@ class Failing:
     system: MatrixSystem
     lost: tuple[int, ...] = ()
     broken: tuple[int, ...] = ()
+    huge: tuple[int, ...] = ()
 
     @property
     def modules(self) -> Any:
@@ -40,6 +41,8 @@ class Failing:
     def grad(self, device: int, X: Any, scale: float, round_: int, step: int) -> Any:
         if device in self.lost and step == 1:
             raise DeviceLost("battery")
+        if device in self.huge:
+            return np.full(X.shape, 1e200)
         found = self.system.grad(device, X, scale, round_, step)
         return found * np.nan if device in self.broken else found
 
@@ -66,6 +69,44 @@ def test_a_round_goes_on_without_the_devices_that_fail(kind: Any) -> None:
     again, report = algorithm.round(algorithm.init(start(system), everybody))
     assert len(report.missing) == 3
     assert np.isfinite(again.X).all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        (FSLoRA, {}),
+        (HeteroLoRA, {}),
+        (HeteroLoRA, {"weights": "frobenius"}),
+        (FlexLoRA, {}),
+        (FedStackLoRA, {}),
+    ],
+)
+def test_numbers_whose_products_overflow_are_rejected(kind: Any, more: Any) -> None:
+    """1e200 is a number and its square is none: the server would be left without modules."""
+    system, reason = (
+        systems()[0],
+        "rejected: its update is so large that its products are not finite",
+    )
+    algorithm = kind(**(OPTIONS | more | {"H": 1}))
+    state, report = algorithm.round(algorithm.init(start(system), Failing(system, huge=(1,))))
+    assert report.missing == {1: reason}
+    assert report.up[1] == 0
+    assert np.abs(state.X).max() < 10
+    assert np.isfinite(state.oracle.system.W0).all()
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+@pytest.mark.parametrize("kind", [FSLoRA, HeteroLoRA, FlexLoRA, FedStackLoRA])
+def test_modules_of_single_precision_stay_so_and_so_do_their_bytes(
+    kind: Any, optimizer: str
+) -> None:
+    """The systems' gradients are of double precision."""
+    system = systems()[0]
+    algorithm = kind(**OPTIONS, optimizer=optimizer)
+    X = start(system).astype(np.float32)
+    state, report = algorithm.round(algorithm.init(X, system))
+    assert state.X.dtype == np.float32
+    assert report.up == tuple(k * X.shape[1] * 4 for k in OPTIONS["ranks"])
 
 
 def test_a_missing_device_counts_as_one_that_did_not_move() -> None:

@@ -71,7 +71,7 @@ def test_steps_in_place_are_gradient_steps(
 def test_a_round_is_mask_and_multiply_on_larger_matrices() -> None:
     """Algorithm 1 as the text has it: W0 + B S A in full, its gradient in full, masked."""
     rng = np.random.default_rng(0)
-    r, m, n, ranks, gamma, H = 16, 40, 30, [2, 4, 8, 12], 0.02, 5
+    r, m, n, ranks, gamma, H = 16, 40, 30, [2, 4, 8, 12], 1e-3, 5
     x = tuple(rng.normal(size=(24, n)) for _ in ranks)
     y = tuple(rng.normal(size=(24, m)) for _ in ranks)
     system = LeastSquares(rng.normal(size=(m, n)) / 5, x, y, batch=8, seed=2)
@@ -88,8 +88,10 @@ def test_a_round_is_mask_and_multiply_on_larger_matrices() -> None:
             G = (inputs @ (system.W0 + B @ S @ A).T - targets).T @ inputs / 8
             B, A = B - gamma * G @ A.T @ S, A - gamma * S @ B.T @ G
         total_B, total_A = total_B + B - B0, total_A + A - A0
-    wanted = X + system.modules.join([(total_B, total_A)]) / len(ranks)
-    np.testing.assert_allclose(state.X, wanted, rtol=0, atol=1e-12 * np.abs(wanted).max())
+    wanted = system.modules.join([(total_B, total_A)]) / len(ranks)
+    # no device explodes, which would drown the others; and all of them move
+    assert 0.01 < np.abs(wanted).max() < 1
+    np.testing.assert_allclose(state.X - X, wanted, rtol=0, atol=1e-12 * np.abs(wanted).max())
 
 
 def test_the_peers_of_the_benchmark_make_the_same_round() -> None:
