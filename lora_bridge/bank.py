@@ -143,14 +143,20 @@ class AdapterBank:
 
         With M objectives (N, M) and (N, M, r, w): one pass forward and M backward.
         """
-        values, gradients = [], []
+        compute = self._by_vmap if self.engine == "vmap" else self._at_once
+        values: list[Tensor] = []
+        gradients = X
         for part in self._parts(X, batch):
             inside, data, factor = X[part], _part(batch, part), _part_scale(scale, part)
-            compute = self._by_vmap if self.engine == "vmap" else self._at_once
             value, gradient = compute(inside, data, loss, factor)
             values.append(value)
-            gradients.append(gradient)
-        return torch.cat(values), torch.cat(gradients)
+            if len(gradient) == len(X):
+                gradients = gradient
+            else:  # into one tensor, so that no second one of its size is needed
+                if part.start == 0:
+                    gradients = gradient.new_empty(len(X), *gradient.shape[1:])
+                gradients[part] = gradient
+        return torch.cat(values), gradients
 
     def per_sample(
         self, X: Tensor, batch: Batch, loss: Loss, scale: float | Tensor = 1.0
@@ -281,10 +287,12 @@ class _Adapter:
             output = output + nn.functional.linear(x, self.merged.to(x.dtype))
         if self.dropout:
             x = nn.functional.dropout(x, self.dropout)
-        by_client = x.reshape(len(self.A), -1, x.shape[-1])
-        B = (self.B * self.factor).to(x.dtype)
-        delta = by_client @ self.A.to(x.dtype).mT @ B
-        return output + delta.reshape(output.shape).to(output.dtype)
+        hidden = x.reshape(len(self.A), -1, x.shape[-1]).bmm(self.A.to(x.dtype).mT)
+        factor = self.factor
+        if isinstance(factor, Tensor):
+            hidden, factor = hidden * factor.to(hidden.dtype), 1.0
+        plain = output.reshape(*hidden.shape[:2], -1)
+        return torch.baddbmm(plain, hidden, self.B.to(x.dtype), alpha=factor).reshape(output.shape)
 
 
 def _sizes(batch: Batch) -> tuple[int, int]:

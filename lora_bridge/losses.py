@@ -26,16 +26,27 @@ __all__ = [
 ]
 
 
+#: Stands for a token that is not predicted.
+_IGNORED = -100
+
+
 def log_likelihood(output: Any, batch: Batch, normalized: bool = False) -> Tensor:
     """log pi(target | prompt) of every sequence; divided by the target's tokens if asked.
 
     Needs ``target_mask`` of :mod:`lora_bridge.tokens`.
     """
-    ids = batch["input_ids"][:, 1:]
-    mask = batch["target_mask"].reshape(batch["input_ids"].shape)[:, 1:].to(output.logits.dtype)
-    losses = functional.cross_entropy(output.logits[:, :-1].mT, ids, reduction="none")
-    total = -(losses * mask).sum(-1)
-    return total / mask.sum(-1) if normalized else total
+    ids, logits = batch["input_ids"], output.logits
+    counted = batch["target_mask"].reshape(ids.shape)[:, 1:] == 1
+    # what is predicted at the last token counts for nothing: so the logits need no copy
+    following = functional.pad(ids[:, 1:].where(counted, _IGNORED), (0, 1), value=_IGNORED)
+    losses = functional.cross_entropy(
+        logits.reshape(-1, logits.shape[-1]),
+        following.reshape(-1),
+        reduction="none",
+        ignore_index=_IGNORED,
+    )
+    total = -losses.reshape(ids.shape).sum(-1)
+    return total / counted.sum(-1) if normalized else total
 
 
 def answer_loss(output: Any, batch: Batch) -> Tensor:

@@ -1,0 +1,255 @@
+"""Gradients and rounds of many LoRA clients on one model, against copies and adapter switching.
+
+``ratecheck bench bridge`` times; ``python -m experiments.benchmarks.bridge`` also writes the tables
+under ``results/``. N clients with rank 8 on the query and value projections of Llama-shaped models
+with random weights. The peers:
+
+* *deep copies*: a model per client, each wrapped by PEFT, as public codes of the papers have it;
+* *PEFT switching*: one model with N named adapters, ``set_adapter`` before each client's pass;
+* *sequential*: our bank with one client at a time.
+
+*Overhead-bound*: so small that calls cost more than arithmetic; *compute-bound*: the reverse. A
+round is five AdamW steps of every client, then the mean of all adapters. Ours and a peer run in
+turn on one core. "Same result" means: gradients, or the next adapters, to 1e-5 of the largest.
+"""
+
+from __future__ import annotations
+
+import copy
+import resource
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from experiments._model import BenchRow
+from experiments.benchmarks._timing import duel, one_core, seconds
+from experiments.benchmarks.affpcl import Measured
+from linsys.sketching._optimizers import Moments, adamw
+from lora_bridge.bank import AdapterBank
+from lora_bridge.losses import answer_loss
+
+__all__ = ["Clients", "measure", "run"]
+
+TARGETS, RANK, ALPHA, GAMMA, STEPS = ["q_proj", "v_proj"], 8, 16, 1e-3, 5
+#: Hidden size, layers, clients, samples of a client, tokens.
+OVERHEAD, COMPUTE = (64, 2, 16, 1, 8), (256, 6, 16, 8, 64)
+#: Of the model whose memory is measured, and its clients.
+MEMORY = (512, 6, 32, 1, 16)
+
+
+class Clients:
+    """Clients on a model, in each of the ways."""
+
+    def __init__(self, hidden: int, layers: int, N: int, b: int, T: int) -> None:
+        generator = torch.Generator().manual_seed(0)
+        self.N, self.base = N, _model(hidden, layers)
+        self.bank = AdapterBank(self.base, TARGETS, scaling=ALPHA / RANK)
+        shape = (N, RANK, self.bank.width)
+        self.X = torch.randn(shape, generator=generator).mul_(0.05)
+        ids = torch.randint(0, 256, (N, b, T), generator=generator)
+        mask = torch.ones_like(ids)
+        self.batch = {"input_ids": ids, "attention_mask": mask, "target_mask": mask}
+
+    def gradients(self) -> Tensor:
+        """Ours (N, r, w)."""
+        return self.bank.gradients(self.X, self.batch, answer_loss)[1]
+
+    def round(self) -> Tensor:
+        """The mean adapter (r, w) after a round of ours."""
+        X, moments = self.X, Moments(torch.zeros_like(self.X), torch.zeros_like(self.X), 0)
+        for _ in range(STEPS):
+            G = self.bank.gradients(X, self.batch, answer_loss)[1]
+            X, moments = adamw(X, G, moments, GAMMA, 0.0)
+        return X.mean(0)
+
+    def copies(self) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
+        """Gradients and round of deep copies."""
+        models = [self._peft(copy.deepcopy(self.base)) for _ in range(self.N)]
+        for i, model in enumerate(models):
+            self._fill(model, "default", self.X[i])
+        return self._passes(lambda i: (models[i], "default"))
+
+    def switching(self) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
+        """Gradients and round of named adapters on one model."""
+        model = self._peft(copy.deepcopy(self.base))
+        for i in range(self.N):
+            model.add_adapter(f"client{i}", model.peft_config["default"])
+            self._fill(model, f"client{i}", self.X[i])
+
+        def choose(i: int) -> tuple[Any, str]:
+            model.set_adapter(f"client{i}")
+            return model, f"client{i}"
+
+        return self._passes(choose)
+
+    def _passes(
+        self, choose: Callable[[int], tuple[Any, str]]
+    ) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
+        def one(i: int) -> list[Tensor]:
+            model, name = choose(i)
+            batch = {key: value[i] for key, value in self.batch.items()}
+            inputs = {key: batch[key] for key in ("input_ids", "attention_mask")}
+            loss = answer_loss(model(**inputs), batch).mean()
+            return list(torch.autograd.grad(loss, self._weights(model, name)))
+
+        def gradients() -> Tensor:
+            return torch.stack([self._join(one(i)) for i in range(self.N)])
+
+        def round_() -> Tensor:
+            ends = []
+            for i in range(self.N):
+                model, name = choose(i)
+                weights = self._weights(model, name)
+                start = [weight.detach().clone() for weight in weights]
+                optimizer = torch.optim.AdamW(weights, lr=GAMMA, weight_decay=0.0)
+                for _ in range(STEPS):
+                    for weight, gradient in zip(weights, one(i), strict=True):
+                        weight.grad = gradient
+                    optimizer.step()
+                ends.append(self._join([weight.detach() for weight in weights]))
+                with torch.no_grad():
+                    for weight, before in zip(weights, start, strict=True):
+                        weight.copy_(before)
+            return torch.stack(ends).mean(0)
+
+        return gradients, round_
+
+    def _peft(self, model: Any) -> Any:
+        from peft import LoraConfig, get_peft_model
+
+        config = LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=TARGETS)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return get_peft_model(model, config).eval()
+
+    def _weights(self, model: Any, name: str) -> list[Any]:
+        """B and A of every module."""
+        places = [model.get_submodule(f"base_model.model.{n}") for n in self.bank.names]
+        return [side[name].weight for m in places for side in (m.lora_B, m.lora_A)]
+
+    def _fill(self, model: Any, name: str, X: Tensor) -> None:
+        parts = [part for pair in self.bank.modules.split(X) for part in pair]
+        with torch.no_grad():
+            for weight, part in zip(self._weights(model, name), parts, strict=True):
+                weight.copy_(part)
+
+    def _join(self, parts: list[Tensor]) -> Tensor:
+        joined: Tensor = self.bank.modules.join(list(zip(parts[::2], parts[1::2], strict=True)))
+        return joined
+
+
+def run(quick: bool) -> list[BenchRow]:
+    """Every row; ``quick`` takes smaller models and fewer repetitions."""
+    return measure(quick).rows
+
+
+def measure(quick: bool) -> Measured:
+    """Every row with its spread, and the memory of many clients."""
+    found = Measured()
+    sizes = {"overhead-bound": OVERHEAD, "compute-bound": (64, 2, 4, 8, 64) if quick else COMPUTE}
+    threads = torch.get_num_threads()
+    with one_core():
+        torch.set_num_threads(1)
+        try:
+            for kind, size in sizes.items():
+                _kind(found, kind, size, 0.3 if quick else 10.0)
+        finally:
+            torch.set_num_threads(threads)
+    memory = (64, 2, 8, 1, 16) if quick else MEMORY
+    found.details[f"memory, h={memory[0]}, L={memory[1]}, N={memory[2]}"] = _memory(memory)
+    return found
+
+
+def _kind(found: Measured, kind: str, size: tuple[int, ...], budget: float) -> None:
+    hidden, layers, N, b, T = size
+    clients = Clients(hidden, layers, N, b, T)
+    what = f"{kind}, N={N}, h={hidden}, L={layers}, {b} x {T} tokens"
+    alone = clients.bank.with_options(engine="sequential")
+    ways = {"deep copies": clients.copies(), "PEFT switching": clients.switching()}
+    for peer, (gradients, round_) in ways.items():
+        _row(found, f"gradients: {what}", peer, clients.gradients, gradients, budget)
+        _row(found, f"a round: {what}", peer, clients.round, round_, budget)
+    _row(
+        found,
+        f"gradients: {what}",
+        "sequential",
+        clients.gradients,
+        lambda: alone.gradients(clients.X, clients.batch, answer_loss)[1],
+        budget,
+    )
+
+
+def _row(
+    found: Measured,
+    name: str,
+    peer: str,
+    ours: Callable[[], Tensor],
+    theirs: Callable[[], Tensor],
+    budget: float,
+) -> None:
+    mine, other = ours(), theirs()
+    correct = bool((mine - other).abs().max() <= 1e-5 * other.abs().max())
+    times = duel(lambda: seconds(ours), lambda: seconds(theirs), budget)
+    row = BenchRow(name, peer, min(times.ours), min(times.peer), correct)
+    found.add(row, **times.summary(1))
+
+
+def _memory(size: tuple[int, ...]) -> dict[str, float]:
+    """Growth of a process, in MiB, by clients that each compute a gradient once."""
+    found = {}
+    for way in ("bank", "deep copies"):
+        code = f"from experiments.benchmarks.bridge import _grown; print(*_grown({way!r}, {size}))"
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
+        grown, least = map(float, done.stdout.split()[-2:])
+        found["base and adapters, numbers alone, MiB"] = least
+        found[f"{way}, MiB"] = grown
+        found[f"{way}, over base and adapters"] = grown / least
+    return found
+
+
+def _grown(way: str, size: tuple[int, ...]) -> tuple[float, float]:
+    torch.set_num_threads(1)
+    Clients(16, 1, 1, 1, 4).gradients()  # what the libraries load is no client's
+    before = _peak()
+    clients = Clients(*size)
+    if way == "bank":
+        clients.bank.with_options(chunk=1).gradients(clients.X, clients.batch, answer_loss)
+    else:
+        clients.copies()[0]()
+    tensors = [*clients.base.parameters(), clients.X]
+    return _peak() - before, sum(t.numel() * t.element_size() for t in tensors) / 2**20
+
+
+def _peak() -> float:
+    """The largest memory of this process so far, in MiB."""
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used / 2**10 if sys.platform != "darwin" else used / 2**20
+
+
+def _model(hidden: int, layers: int) -> Any:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=256,
+        hidden_size=hidden,
+        intermediate_size=2 * hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return LlamaForCausalLM(config).eval()
+
+
+if __name__ == "__main__":
+    from experiments.benchmarks._tables import write
+
+    write("bridge", measure("--quick" in sys.argv))

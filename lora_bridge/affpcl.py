@@ -1,0 +1,198 @@
+"""Agents with text as the observations that AffPCL and its rivals ask.
+
+Agent i has texts s ~ mu^i and wants probabilities b^i(s) for them: of labels, or of which of two
+answers is better. Its decision variable x^i is a flat row of LoRA parameters, and its residual is a
+gradient of the cross-entropy L(x; s, q) of the model's probabilities against given ones q,
+
+    g^i(x)        = grad_x L(x; s^i, b^i(s^i))                  its own objective
+    h^i(x, theta) = grad_x L(x; s^i, softmax(Theta z(s^i)))     the central objective,
+
+so that everything in :mod:`linsys.algorithms` runs on it as it stands.
+
+*The central objective* needs parameters of its own. Were theta an adapter of the same model, then
+h^i(x, theta) would be zero wherever x and theta are one point, and both start at one point: the
+centre would never move. Here Theta (C, q) is a linear softmax head on *frozen* features z(s) of the
+base model, learned by the convex problem of which :meth:`TextObservation.objective_residual` is the
+gradient.
+
+*Density ratios.* A minibatch of agent j is one sample of the b-fold product of mu^j, and the ratio
+that keeps the importance correction unbiased is that of the products,
+
+    rho^i(s_1 .. s_b) = prod_k mu^i(s_k) / ((1/n) sum_j prod_k mu^j(s_k)) = n p(i | s_1 .. s_b):
+
+see :mod:`lora_bridge.ratios`. The mean of the ratios of single samples in its place would be
+biased. The price: minibatches of different agents are easier to tell apart than single texts, so
+that an agent hears less of the others the larger b is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from linsys._validate import InputError
+from linsys.oracle import sized
+from lora_bridge.bank import Batch, Loss
+from lora_bridge.losses import log_likelihood
+from lora_bridge.ratios import batch_ratio
+from lora_bridge.tasks import Task
+
+__all__ = [
+    "Agents",
+    "TextObservation",
+    "class_logits",
+    "policy_logits",
+    "reward_logits",
+    "soft_cross_entropy",
+]
+
+
+def class_logits(output: Any, batch: Batch) -> Tensor:
+    """Of a classifier: (samples, C)."""
+    logits: Tensor = output.logits
+    return logits
+
+
+def reward_logits(output: Any, batch: Batch) -> Tensor:
+    """Rewards of both answers of every pair, (samples, 2): Bradley and Terry's probabilities."""
+    return class_logits(output, batch)[:, 0].reshape(-1, 2)
+
+
+def policy_logits(output: Any, batch: Batch) -> Tensor:
+    """log pi(answer | prompt) of both answers of every pair, (samples, 2), on ``encode_pairs``."""
+    return log_likelihood(output, batch).reshape(-1, 2)
+
+
+def soft_cross_entropy(logits: Callable[[Any, Batch], Tensor] = class_logits) -> Loss:
+    """Cross-entropy of the model's probabilities against ``label_probabilities`` (samples, C).
+
+    >>> from types import SimpleNamespace
+    >>> seen = {"label_probabilities": torch.tensor([[0.5, 0.5]])}
+    >>> soft_cross_entropy()(SimpleNamespace(logits=torch.zeros(1, 2)), seen)  # log 2
+    tensor([0.6931])
+    """
+
+    def loss(output: Any, batch: Batch) -> Tensor:
+        wanted = batch["label_probabilities"]
+        found = logits(output, batch).to(wanted.dtype)  # sums in the targets' precision
+        return functional.cross_entropy(found, wanted, reduction="none")
+
+    return loss
+
+
+@dataclass(frozen=True, eq=False)
+class Agents:
+    """n agents over a task; draws the observations of a run.
+
+    The shards of the task hold, beside the model's inputs,
+
+    - ``label_probabilities`` (samples, C): b^i(s);
+    - ``features`` (samples, q): z(s), see :mod:`lora_bridge.ratios`;
+    - ``log_ratio`` (samples, n), where density ratios are asked for: log rho^j(s) of all agents j.
+
+    Args:
+        task: its loss is :func:`soft_cross_entropy`, or another one of ``label_probabilities``.
+
+    Raises:
+        InputError: shards without targets or features, ratios of another number of agents.
+    """
+
+    task: Task
+
+    def __post_init__(self) -> None:
+        shard = self.task.shards[0]
+        for name in ("label_probabilities", "features"):
+            if name not in shard or shard[name].ndim != 2:
+                raise InputError(
+                    f"shards must hold `{name}` with one row per sample; "
+                    f"found {sorted(shard) if name not in shard else tuple(shard[name].shape)}"
+                )
+        if "log_ratio" in shard and shard["log_ratio"].shape[1:] != (self.task.clients,):
+            raise InputError(
+                f"`log_ratio` must have {self.task.clients} columns, one per agent; "
+                f"found shape {tuple(shard['log_ratio'].shape)}"
+            )
+
+    @property
+    def n(self) -> int:
+        """Agents."""
+        return self.task.clients
+
+    @property
+    def p(self) -> int:
+        """Entries of theta: Theta (C, q), flat."""
+        shard = self.task.shards[0]
+        return shard["label_probabilities"].shape[1] * shard["features"].shape[1]
+
+    def start(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """What ``init`` of an algorithm takes: all agents at x (r, w) as (n, d), and theta = 0."""
+        return x.reshape(1, -1).repeat(self.n, 1), x.new_zeros(self.p)
+
+    def rows(self, x: Tensor) -> Tensor:
+        """Flat points (n, d), or (1, d) for all agents, as adapters (n, r, w)."""
+        width = self.task.bank.width
+        if x.ndim != 2 or len(x) not in (1, self.n) or x.shape[1] % width or 0 in x.shape:
+            raise InputError(
+                f"`x` must have shape ({self.n} or 1, a multiple of {width}); "
+                f"found {tuple(x.shape)}"
+            )
+        return x.expand(self.n, -1).reshape(self.n, -1, width)
+
+    def observe(self, t: int) -> TextObservation:
+        """A minibatch of every agent: the same for the same t, whatever was drawn before."""
+        return TextObservation(self, self.task.draw(range(self.n), 0, t))
+
+
+@dataclass(frozen=True, eq=False)
+class TextObservation:
+    """One minibatch per agent, as :class:`linsys.oracle.Observation`.
+
+    Args:
+        agents: whose they are.
+        batch: leading axes (n, b).
+    """
+
+    agents: Agents
+    batch: Batch
+
+    def residual(self, x: Tensor) -> Tensor:
+        """g^i(x^i), the gradient of agent i's own cross-entropy: (n, d)."""
+        return self._gradient(x, self.batch["label_probabilities"])
+
+    def central_residual(self, x: Tensor, theta: Tensor) -> Tensor:
+        """h^i(x^i, theta^i), the gradient against what theta predicts for agent i's texts."""
+        return self._gradient(x, self.predicted(theta))
+
+    def objective_residual(self, theta: Tensor) -> Tensor:
+        """The gradient by theta^i of the head's cross-entropy on agent i's texts: (n, p)."""
+        gap = self.predicted(theta) - self.batch["label_probabilities"]
+        return (gap.mT @ self.batch["features"]).flatten(1) / gap.shape[1]
+
+    def density_ratio(self) -> Tensor:
+        """rho^i of the minibatch of agent j, (n, n): rows are agents.
+
+        Raises:
+            InputError: no ratios of single samples are known.
+        """
+        if "log_ratio" not in self.batch:
+            raise InputError(
+                "`log_ratio` must be in the shards for the importance correction; found none: "
+                "use ratio='none', or see lora_bridge.ratios"
+            )
+        return batch_ratio(self.batch["log_ratio"])
+
+    def predicted(self, theta: Tensor) -> Tensor:
+        """softmax(Theta^i z(s)), (n, b, C), of theta (n, p), or (1, p) for all agents."""
+        features = self.batch["features"]
+        head = sized("theta", theta, self.agents.p).unflatten(-1, (-1, features.shape[-1]))
+        return torch.softmax(features @ head.mT, -1)
+
+    def _gradient(self, x: Tensor, wanted: Tensor) -> Tensor:
+        task = self.agents.task
+        batch = {**self.batch, "label_probabilities": wanted}
+        return task.bank.gradients(self.agents.rows(x), batch, task.loss)[1].flatten(1)

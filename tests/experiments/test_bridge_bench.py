@@ -1,0 +1,25 @@
+"""The peers of the bank compute what it computes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from experiments.benchmarks.bridge import Clients
+
+# of PEFT's own making: it asks transformers by a name that is to change
+pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")
+
+
+@pytest.mark.parametrize("way", ["copies", "switching"])
+def test_peers_have_the_same_gradients_and_rounds(way: str) -> None:
+    clients = Clients(hidden=16, layers=1, N=3, b=2, T=5)
+    gradients, round_ = getattr(clients, way)()
+    found = gradients()
+    assert found.abs().max() > 1e-4
+    torch.testing.assert_close(clients.gradients(), found, rtol=1e-4, atol=1e-7)
+    mean = clients.X.mean(0)
+    moved = round_() - mean
+    torch.testing.assert_close(clients.round() - mean, moved, rtol=1e-2, atol=1e-5)
+    assert moved.abs().max() > 1e-3
+    torch.testing.assert_close(gradients(), found)  # a round leaves the peer as it was
