@@ -1,1 +1,1 @@
-"""Figures, tables and rates of OOD-PL, preference learning by meta-learned rewards, on finite domains."""
+"""Figures, tables and rates of OOD-PL, preference learning by meta-learned rewards."""

@@ -37,7 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +70,19 @@ OURS = "OOD-PL"
 RIVALS = ("SFT", "DPO", "PPO (TR)", "PPO (TR+TE)", "HPL")
 CONTROLS = ("HPL (TR)", "MLE + (10)", "MLE, fitted beta")
 ORACLES = ("oracle", "oracle, beta/10")
+
+
+class Trained(NamedTuple):
+    """What methods without Algorithm 1 learn before they see the held-out domain.
+
+    train: the training domains. phi: the reward of maximum likelihood. beta: fitted to it.
+    policies: those that need no held-out domain.
+    """
+
+    train: Sequence[Domain]
+    phi: Values
+    beta: float
+    policies: Policies
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,22 +176,32 @@ class DomainConfig(Config):
         """The policy at the end of RLHF."""
         return policy_gradient(domains, phi, start, beta=beta, eta=self.climb, steps=self.steps)
 
-    def rivals(self, train: Sequence[Domain], test: Domain) -> Policies:
-        """Policies of the baselines, controls and oracles for a held-out domain."""
-        every = [*train, test]
-        common, own = sft(every), sft(train)
+    def trained(self, train: Sequence[Domain]) -> Trained:
+        """What baselines and controls take from the training domains."""
         phi = reward_mle(train, ridge=self.ridge)
+        return Trained(
+            train,
+            phi,
+            self.fitted_beta(train, phi),
+            {
+                "PPO (TR)": self.climbed(train, phi, sft(train), self.beta),
+                "HPL (TR)": hpl(train, ridge=self.ridge),
+            },
+        )
+
+    def rivals(self, trained: Trained, test: Domain) -> Policies:
+        """Policies of the baselines, controls and oracles for a held-out domain."""
+        train, phi, every = trained.train, trained.phi, [*trained.train, test]
+        common, one = sft(every), np.ones(1)
         true = replace(test, reward=LinearReward(test.true_reward[..., None]))
-        one = np.ones(1)
         return {
+            **trained.policies,
             "SFT": common,
             "DPO": dpo(train, common, beta=self.beta, ridge=self.ridge),
-            "PPO (TR)": self.climbed(train, phi, own, self.beta),
             "PPO (TR+TE)": self.climbed(every, phi, common, self.beta),
             "HPL": hpl(every, ridge=self.ridge),
-            "HPL (TR)": hpl(train, ridge=self.ridge),
             "MLE + (10)": self.tuned(test, phi),
-            "MLE, fitted beta": self.tuned(test, phi, self.fitted_beta(train, phi)),
+            "MLE, fitted beta": self.tuned(test, phi, trained.beta),
             "oracle": self.climbed([true], one, common, self.beta),
             "oracle, beta/10": self.climbed([true], one, common, self.beta / 10.0),
         }
@@ -186,7 +209,7 @@ class DomainConfig(Config):
     def policies(self, train: Sequence[Domain], test: Domain, instance: int) -> Policies:
         """All policies for a held-out domain, with what Algorithm 1 has learned in the end."""
         *_, (_, phi) = self.learn(train, instance, [self.K])
-        return {**self.rivals(train, test), OURS: self.tuned(test, phi)}
+        return {**self.rivals(self.trained(train), test), OURS: self.tuned(test, phi)}
 
     def fitted_beta(self, train: Sequence[Domain], phi: Values) -> float:
         """The beta for which Algorithm 2 with a given reward fits the training pairs best."""

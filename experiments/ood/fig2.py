@@ -124,7 +124,7 @@ def _fold(
     """Rows of all methods; ``judge`` is the held-out domain with the population's pairs."""
     rows = [
         {**where, "domains": HELD_OUT, "method": name, "t": config.K, **_scores(judge, theta)}
-        for name, theta in config.rivals(train, test).items()
+        for name, theta in config.rivals(config.trained(train), test).items()
     ]
     for t, phi in config.learn(train, instance, times):
         ours = {**where, "method": OURS, "t": t}
