@@ -9,7 +9,8 @@ any rank. With S = I + D, where D has mean zero and the covariance of
 M_i the second moment of device i's inputs. So E[S] = I makes W0 + B S A unbiased, not its loss: the
 difference is a penalty, (1/2) E||B D A x||^2, positive unless all B S A agree on the inputs.
 
-Every value here is exact, and of a point X; on balls see :mod:`linsys.sketching.variances`.
+The same holds for the gradient and for its variance. Every value here is exact, and of a point X;
+on balls see :mod:`linsys.sketching.variances`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TypeVar
 import numpy as np
 
 from linsys._validate import Array, InputError, whole
+from linsys.sketching._derivatives import moment_and_slope
 from linsys.sketching.sketch import covariance, every_support
 from linsys.sketching.systems import LeastSquares, MatrixSystem
 
@@ -91,9 +93,35 @@ def global_gradient(system: MatrixSystem, X: Array, ranks: Sequence[int]) -> Arr
 
 
 def sketch_variance(system: MatrixSystem, device: int, X: Array, k: int) -> float:
-    """E||grad f_i(X; S) - grad f_i^S(X)||^2: the least sigma_s^2 of Assumption 4.2 at this X."""
-    found = sketched_gradients(system, device, X, k)
-    return float(((found - found.mean(axis=0)) ** 2).sum(axis=(1, 2)).mean())
+    """E||grad f_i(X; S) - grad f_i^S(X)||^2: the least sigma_s^2 of Assumption 4.2 at this X.
+
+    For least squares at any rank: row j of the gradient is (r/k) s_j (u_j + the sum over l other
+    than j of s_l v_lj), s_j one if j is in the sketch and else zero, with vectors u and v of X and
+    the data. Its variance needs the chances that one, two or three given components are chosen.
+
+    >>> system = LeastSquares([[0.0]], inputs=([[1.0]],), targets=([[1.0]],))
+    >>> X = np.array([[1.0, 1.0], [0.0, 0.0]])  # the gradient is 2 (1, 1) or 0 with equal chances
+    >>> sketch_variance(system, 0, X, k=1)
+    2.0
+    """
+    if not isinstance(system, LeastSquares):
+        found = sketched_gradients(system, device, X, k)
+        return float(((found - found.mean(axis=0)) ** 2).sum(axis=(1, 2)).mean())
+    r = _rank(X, k)
+    M, C = moment_and_slope(system, device)
+    [(B, A)] = system.modules.split(X)
+    MA, P, Q = M @ A.T, A @ M @ A.T, B.T @ B
+    scale, others = r / k, 1.0 - np.eye(r)
+    one = k / r
+    two = one * (k - 1) / max(r - 1, 1)
+    three = two * (k - 2) / (r - 2) if r > 2 else two
+    # u (m + n, r), the sum of v_lj over l, and that of |v_lj|^2
+    u = np.concatenate([C @ A.T + scale * B * P.diagonal(), C.T @ B + scale * MA * Q.diagonal()])
+    v = scale * np.concatenate([B @ (others * P), MA @ (others * Q)])
+    squares = scale**2 * (Q.diagonal() @ (others * P**2) + (MA**2).sum(axis=0) @ (others * Q**2))
+    each = one * (1 - one) * (u**2).sum(axis=0) + 2 * two * (1 - one) * (u * v).sum(axis=0)
+    each += (three - two**2) * (v**2).sum(axis=0) + (two - three) * squares
+    return float(scale**2 * each.sum())
 
 
 def data_variance(system: MatrixSystem, device: int, X: Array, scale: float = 1.0) -> float:

@@ -53,6 +53,18 @@ def test_the_penalty_is_positive_and_vanishes_without_a_sketch() -> None:
     assert exact.penalty(system, 0, same, 2)[0] == pytest.approx(0, abs=1e-12)
 
 
+@pytest.mark.parametrize(("r", "k"), [(2, 1), (12, 5), (40, 1), (40, 2), (40, 38), (40, 39)])
+def test_sketch_variance_in_closed_form_at_large_ranks(r: int, k: int) -> None:
+    system = systems()[0]
+    X = np.random.default_rng(r).normal(size=(r, system.modules.width)) / np.sqrt(r)
+    found = exact.sketched_gradients(system, 1, X, k)
+    variance = ((found - found.mean(axis=0)) ** 2).sum(axis=(1, 2)).mean()
+    assert exact.sketch_variance(system, 1, X, k) == pytest.approx(variance, rel=1e-11)
+    assert exact.sketch_variance(system, 1, X, r) == 0
+    # another k is another value
+    assert exact.sketch_variance(system, 1, X, k + 1) != pytest.approx(variance, rel=1e-2)
+
+
 def test_data_variance_is_that_of_all_batches() -> None:
     system = replace(systems()[0], batch=2)  # type: ignore[type-var]
     X = np.random.default_rng(1).normal(size=(2, system.modules.width))
