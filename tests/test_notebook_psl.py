@@ -1,0 +1,153 @@
+"""The notebook on sharing a reward model runs, says what is true, and its outputs are its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from tests._notebooks import (
+    ROOT,
+    assert_no_warning,
+    assert_same_answer,
+    assert_small_neutral_complete,
+    execute,
+    read,
+    source_up_to,
+    tagged,
+    text_of,
+)
+
+PATH = ROOT / "notebooks" / "should_these_users_share_a_reward_model.ipynb"
+
+#: Run after the notebook's own cells: what the assertions below look at.
+PROBE = """
+import json
+everything = example()
+print(json.dumps({
+    "n": float(n), "sizes": [d1, d2], "group": group, "alone": alone, "shared": shared, "own": own,
+    "numbers": {name: float(p) for name, (_, p) in methods.items()},
+    "gains": {name: [float(g.mean()) for g in found] for name, found in curves.items()},
+    "advantage": float(advantage.mean()), "noise": float(noise), "misfit": float(misfit),
+    "prices": [float(p) for p in prices], "users": int(everything["user"].max()) + 1,
+    "within": {name: float(g.mean()) for name, g in regrouped.items()},
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, dict[str, Any]]:
+    return execute(PATH, PROBE, tmp_path_factory.mktemp("notebook"))
+
+
+def test_runs_without_a_word_of_warning(executed: tuple[Any, dict[str, Any]]) -> None:
+    assert_no_warning(executed[0])
+
+
+def test_the_stored_answer_is_that_of_a_fresh_run(executed: tuple[Any, dict[str, Any]]) -> None:
+    assert_same_answer(read(PATH), executed[0])
+
+
+def test_the_strangers_and_nobody_else_are_better_alone(
+    executed: tuple[Any, dict[str, Any]],
+) -> None:
+    _, found = executed
+    assert found["users"] == 12
+    assert found["alone"] == [9, 10, 11]
+    assert found["group"] == list(range(9))
+
+
+def test_the_prices_are_numbers_of_parameters(executed: tuple[Any, dict[str, Any]]) -> None:
+    _, found = executed
+    d1, d2 = found["sizes"]
+    N, numbers = found["users"], found["numbers"]
+    assert numbers["own, full"] == d1 * d2
+    assert numbers["own, k = 1"] == d1 + d2 - 1
+    assert numbers["shared, k = 1"] == pytest.approx(d2 + (d1 - 1) / N)
+    assert numbers["shared, k = 2"] == pytest.approx(2 * d2 + 2 * (d1 - 2) / N)
+    assert numbers["one for all"] == pytest.approx(d1 * d2 / N)
+    k = int(found["shared"].split()[-1])
+    members = len(found["group"])
+    assert found["prices"][0] == pytest.approx(k * d2 + k * (d1 - k) / members)
+    assert found["prices"][1] == numbers[found["own"]]
+    gap = (found["prices"][1] - found["prices"][0]) / (2 * found["n"])
+    assert found["misfit"] == pytest.approx(gap - found["advantage"])
+
+
+def test_sharing_pays_in_the_group_and_more_so_with_few_comparisons(
+    executed: tuple[Any, dict[str, Any]],
+) -> None:
+    _, found = executed
+    assert found["advantage"] > found["noise"] > 0
+    within = found["within"]
+    assert found["shared"] == max(("shared, k = 1", "shared, k = 2"), key=within.__getitem__)
+    assert max(within, key=within.__getitem__) == found["shared"]
+    gains = found["gains"]
+    lead = np.subtract(gains["shared, k = 1"], gains["own, full"])
+    assert (np.diff(lead) < 0).all()  # over ever more comparisons
+    assert lead[0] > 0
+
+
+def test_takes_comparisons_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three users who want the same: nobody is better alone, and one for all is best."""
+    monkeypatch.setattr(plt, "show", lambda: None)
+    rng = np.random.default_rng(0)
+    file = tmp_path / "comparisons.npz"
+    features, user = rng.normal(size=(120, 4, 2)), rng.permutation(np.arange(120) % 3)
+    labels = rng.random(120) < 1 / (1 + np.exp(-2 * features[:, 0, 0]))
+    np.savez(file, features=features, labels=labels.astype(float), user=user)
+    source = source_up_to(
+        read(PATH),
+        "answer",
+        ("COMPARISONS_FILE = None", f"COMPARISONS_FILE = {str(file)!r}"),
+        ("RANKS = [1, 2]", "RANKS = [1]"),
+        ("FOLDS, RIDGE, SEED = 5, 0.1, 0", "FOLDS, RIDGE, SEED = 3, 1.0, 0"),
+    )
+    names: dict[str, Any] = {}
+    with plt.rc_context({"backend": "agg"}):
+        exec(compile(source, str(PATH), "exec"), names)
+    plt.close("all")
+    assert (names["d1"], names["d2"], names["N"]) == (4, 2, 3)
+    assert names["alone"] == []
+    assert all(len(found[-1]) == 120 for found in names["curves"].values())
+    assert names["final"]["one for all"].mean() > names["final"]["own, full"].mean()
+
+
+def test_every_comparison_is_predicted_by_a_fit_that_has_not_seen_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(plt, "show", lambda: None)
+    names: dict[str, Any] = {}
+    with plt.rc_context({"backend": "agg"}):
+        cells = [c for c in read(PATH).cells if c.cell_type == "code"]
+        (at,) = (i for i, c in enumerate(cells) if c.source.startswith("rng ="))
+        source = "\n".join(cell.source for cell in cells[: at + 1]).replace("each=300", "each=15")
+        exec(compile(source, str(PATH), "exec"), names)
+    plt.close("all")
+    fold, user, seen = names["fold"], names["user"], []
+
+    def spy(data: Any) -> Any:
+        seen.append(data)
+        return names["fit_full"](data, ridge=1.0)
+
+    names["gains"](spy)
+    assert len(seen) == 5
+    for f, data in enumerate(seen):
+        expected = [np.sort(names["features"][(fold != f) & (user == i)][:, 0, 0]) for i in (0, 7)]
+        for i, values in zip((0, 7), expected, strict=True):
+            rows = slice(data.starts[i], data.starts[i + 1])
+            np.testing.assert_array_equal(np.sort(data.features[rows, 0, 0]), values)
+
+
+def test_the_answer_says_who_shares_and_until_when() -> None:
+    stored = read(PATH)
+    answer = text_of(stored.cells[tagged(stored, "answer")])
+    assert answer.count("Better alone: 9, 10, 11.") == 1
+    assert answer.count("stops paying") == 1
+
+
+def test_it_is_small_neutral_and_complete() -> None:
+    assert_small_neutral_complete(PATH, figures=1)
