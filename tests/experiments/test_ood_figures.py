@@ -1,0 +1,279 @@
+"""The figures of OOD-PL: small ones run whole, planted violations are seen, nothing leaks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments._model import Analysis, Check, Config, Experiment
+from experiments._plots import save, style
+from experiments._runner import run
+from experiments._store import Store
+from experiments._table import Table
+from experiments.ood import _beta_runs, fig2, fig3, fig4, table3
+from experiments.ood._domains import CONTROLS, ORACLES, OURS, RIVALS, DomainConfig
+from linsys import InputError
+from linsys.bilevel import (
+    DomainOracle,
+    expected_reward,
+    implicit,
+    optimum,
+    policy_kl,
+    reward_mle,
+    sampled_preferences,
+    sft,
+)
+
+SIZES: dict[str, Any] = {
+    "prompts": 3, "answers": 4, "p": 2, "q": 2, "pairs": 40, "D": 10, "K": 20, "steps": 20,
+    "instances": 3,
+}  # fmt: skip
+SMALL: dict[str, tuple[Experiment[Any], Config]] = {
+    "fig2": (
+        fig2.EXPERIMENT,
+        fig2.Fig2Config(**SIZES, points=4, shifts=(0.2, 1.0), specifics=(0.0, 0.5)),
+    ),
+    "fig3": (fig3.EXPERIMENT, fig3.Fig3Config(**SIZES, temperatures=(0.5, 1.0))),
+    "fig4": (
+        fig4.EXPERIMENT,
+        fig4.BetaConfig(**SIZES, betas=(0.1, 1.0, 4.0), etas=(0.125, 64.0), points=2),
+    ),
+    "table3": (table3.EXPERIMENT, table3.Table3Config(**SIZES, splits=2, held=2)),
+}
+
+
+@pytest.fixture(scope="module")
+def computed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Table]:
+    """The table of each small figure, computed once."""
+    done: dict[str, Table] = {}
+    root = tmp_path_factory.mktemp("store")
+
+    def table(name: str) -> Table:
+        if name not in done:
+            done[name] = run(*SMALL[name], Store(root))
+        return done[name]
+
+    return table
+
+
+def analysed(name: str, table: Table) -> Analysis:
+    experiment, config = SMALL[name]
+    return experiment.analyse(config, table)
+
+
+def check(name: str, table: Table, part: str) -> Check:
+    """The one check of a figure whose name has this part."""
+    (found,) = (c for c in analysed(name, table).checks if part in c.name)
+    return found
+
+
+def with_values(table: Table, **values: Any) -> Table:
+    """The table with some columns in the place of its own."""
+    return Table({**{key: table[key] for key in table}, **values})
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_small_figure_runs_from_end_to_end(
+    name: str, computed: Callable[[str], Table], tmp_path: Path
+) -> None:
+    analysis = analysed(name, computed(name))
+    assert len({c.name for c in analysis.checks}) == len(analysis.checks) >= 7
+    assert len(analysis.notes) >= 2
+    with style():
+        written = save(SMALL[name][0].draw(SMALL[name][1], analysis), tmp_path / name)
+    assert all(path.stat().st_size > 10_000 for path in written)
+
+
+def test_threads_do_not_change_a_table_and_the_seed_does(
+    computed: Callable[[str], Table], tmp_path: Path
+) -> None:
+    experiment, config = SMALL["fig3"]
+    again = run(experiment, config, Store(tmp_path), threads=2)
+    other = run(experiment, replace(config, seed=1), Store(tmp_path))
+    for key in computed("fig3"):
+        np.testing.assert_array_equal(again[key], computed("fig3")[key])
+    assert not np.array_equal(other["mean"], again["mean"])
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "column", "part"),
+    [
+        *(("fig2", {"method": OURS}, "accuracy", f"A_PL, {OURS} − {n}") for n in RIVALS[:-2]),
+        ("fig2", {"method": OURS}, "accuracy", f"A_PL, {OURS} − MLE, fitted beta"),
+        ("fig2", {"method": "DPO"}, "accuracy", "A_PL, DPO − SFT"),
+        ("fig2", {"t": 20}, "accuracy", "training domains, A_PL"),
+        ("fig2", {"t": 0}, "loss", "training domains, PL loss"),
+        (
+            "fig2",
+            {"method": OURS, "shift": 0.2},
+            "accuracy",
+            "lead over HPL (TR), shift 0.2 − shift 1 (0 of",
+        ),
+        ("fig3", {"method": OURS, "temperature": 0.5}, "mean", f"reward at 0.5, {OURS} − DPO"),
+        ("fig3", {"temperature": 1.0}, "std", "PPO (TR): standard deviation"),
+        ("fig4", {"beta": 4.0, "eta": 64.0}, "accuracy", "A_PL at eta = 64"),
+        ("fig4", {"beta": 4.0, "eta": 0.125}, "accuracy", "A_PL at eta = 0.125"),
+        ("fig4", {"beta": 4.0, "way": fig4.TANH}, "loss", "bounded reward"),
+        ("table3", {"method": OURS}, "wins", f"{OURS} − MLE, fitted beta"),
+        ("table3", {"method": OURS}, "wins", "share of domains"),
+        ("table3", {"method": "PPO (TR+TE)"}, "wins", "PPO (TR+TE) − PPO (TR)"),
+        ("table3", {"method": "oracle, beta/10"}, "wins", "oracle, beta/10 −"),
+    ],
+)
+def test_checks_see_which_arm_is_ahead(
+    name: str, rows: dict[str, Any], column: str, part: str, computed: Callable[[str], Table]
+) -> None:
+    table = computed(name)
+    chosen = np.all([table[key] == value for key, value in rows.items()], axis=0)
+    assert 0 < chosen.sum() < len(chosen)
+    noise = 0.5 + 0.001 * np.random.default_rng(0).normal(size=len(chosen))
+    assert check(name, with_values(table, **{column: noise + 0.1 * chosen}), part).ok is True
+    assert check(name, with_values(table, **{column: noise - 0.1 * chosen}), part).ok is False
+
+
+def test_beta_is_a_step_size_and_another_power_of_it_would_be_seen(
+    computed: Callable[[str], Table],
+) -> None:
+    table, config = computed("fig4"), SMALL["fig4"][1]
+    for way in (fig4.STEP, fig4.REWARD):
+        assert check("fig4", table, f"{way}, linear").ok is True
+    last = table["t"] == table["t"].max()
+    moved = last & (table["way"] == fig4.STEP) & (table["beta"] == 4.0)
+    broken = with_values(table, theta0=table["theta0"] * (1.0 + 1e-8 * moved))
+    assert check("fig4", broken, f"{fig4.STEP}, linear").ok is False
+    # the same eta, or one in proportion to beta, are other steps
+    assert isinstance(config, fig4.BetaConfig)
+    domains = config.domains(0, 4, "linear")
+    ends = []
+    for power in (0, 1, 2):
+        *_, row = _beta_runs._run(config, 0, domains, 4.0, config.eta * 4.0**power)
+        ends.append([row["theta0"], row["theta1"]])
+    *_, one = _beta_runs._run(config, 0, domains, 1.0, config.eta)
+    away = np.abs(np.array(ends) - [one["theta0"], one["theta1"]]).max(axis=1)
+    assert away[2] < 1e-12 < 1e-3 < away[1] < away[0]
+
+
+def test_the_gradient_shrinks_like_one_over_beta_before_anything_is_learned(
+    computed: Callable[[str], Table],
+) -> None:
+    table = computed("fig4")
+    assert check("fig4", table, "exponent of").ok is True
+    steeper = with_values(table, gradient=table["gradient"] / table["beta"] ** 0.01)
+    assert check("fig4", steeper, "exponent of").ok is False
+    # the derivative of phi -> L_PL(theta_*(phi)), by differences
+    config = SMALL["fig4"][1]
+    assert isinstance(config, fig4.BetaConfig)
+    oracle = DomainOracle(domain=config.domains(0, 4, "linear")[1][-1], beta=2.0)
+    zero, step = np.zeros(2), 1e-5
+
+    def loss(phi: np.ndarray[Any, Any]) -> float:
+        return oracle.outer_loss(optimum(oracle, phi))
+
+    by_hand = [(loss(step * e) - loss(-step * e)) / (2 * step) for e in np.eye(2)]
+    exact = implicit(oracle, zero, optimum(oracle, zero))
+    # step^2 = 1e-10 from the difference, 1e-16 / step = 1e-11 from rounding
+    assert exact == pytest.approx(by_hand, abs=1e-8)
+
+
+def test_runs_that_explode_are_counted_and_keep_what_they_had(
+    computed: Callable[[str], Table],
+) -> None:
+    table = computed("fig4")
+    lost = table.where(beta=0.1, eta=64.0, way=fig4.SAME, t=20)
+    assert lost["lost"].all()
+    assert "beta = 0.1 at eta = 64 (3)" in analysed("fig4", table).notes[-1]
+    assert not table.where(way=fig4.STEP)["lost"].any()
+    assert np.isfinite(lost["accuracy"]).all()
+
+
+def test_only_hpl_sees_preferences_of_the_held_out_domain() -> None:
+    config = DomainConfig(**SIZES)
+    sampled, exact = config.domains(0, 4)
+    *train, test = sampled
+    others = sampled_preferences(exact[-1].pairs, 40, seed=99)
+    before, after = (
+        config.policies(train, domain, 0) for domain in (test, replace(test, preferences=others))
+    )
+    assert set(before) == {OURS, *RIVALS, *CONTROLS, *ORACLES}
+    changed = {name for name in before if not np.array_equal(before[name], after[name])}
+    assert changed == {"HPL"}
+
+
+def test_only_some_see_fine_tuning_data_of_the_held_out_domain() -> None:
+    config = DomainConfig(**SIZES)
+    *train, test = config.domains(0, 4)[0]
+    other = replace(test, mu_hat=np.full_like(test.mu_hat, 0.25))
+    before, after = (config.policies(train, domain, 0) for domain in (test, other))
+    same = {name for name in before if np.array_equal(before[name], after[name])}
+    assert same == {"PPO (TR)", "HPL", "HPL (TR)"}
+
+
+def test_sampled_and_exact_domains_differ_in_their_pairs_alone() -> None:
+    for sampled, exact in zip(*DomainConfig(**SIZES).domains(1, 3), strict=True):
+        np.testing.assert_array_equal(sampled.true_reward, exact.true_reward)
+        np.testing.assert_array_equal(sampled.mu_hat, exact.mu_hat)
+        assert len(sampled.pairs.x) == 40 != len(exact.pairs.x)
+
+
+def test_the_oracle_is_the_best_at_its_own_objective() -> None:
+    config = DomainConfig(**{**SIZES, "steps": 400})
+    sampled, _ = config.domains(0, 4)
+    *train, test = sampled
+    start = test.policy.log_prob(sft(sampled))
+
+    def objective(theta: np.ndarray[Any, Any]) -> float:
+        apart = policy_kl(test, np.exp(test.policy.log_prob(theta)), np.exp(start))
+        return expected_reward(test, theta).mean - config.beta * apart
+
+    found = {name: objective(theta) for name, theta in config.policies(train, test, 0).items()}
+    assert max(found, key=found.__getitem__) == "oracle"
+
+
+def test_the_fitted_beta_is_a_minimum() -> None:
+    config = DomainConfig(**SIZES)
+    *train, _ = config.domains(0, 4)[0]
+    phi = reward_mle(train, ridge=config.ridge)
+    beta = config.fitted_beta(train, phi)
+
+    def loss(beta: float) -> float:
+        oracles = [DomainOracle(domain=domain, beta=beta) for domain in train]
+        return float(np.mean([o.outer_loss(optimum(o, phi)) for o in oracles]))
+
+    assert loss(beta) < min(loss(0.8 * beta), loss(beta / 0.8))
+
+
+def test_the_table_marks_one_best_method_for_every_domain_and_average(
+    computed: Callable[[str], Table],
+) -> None:
+    with style():
+        figure = table3.EXPERIMENT.draw(SMALL["table3"][1], analysed("table3", computed("table3")))
+    texts = [text for ax in figure.axes for text in ax.texts]
+    assert sum(text.get_weight() == "bold" for text in texts) == 2 * (2 + 1)
+    underlined = [
+        line for ax in figure.axes[:-1] for line in ax.lines if line.get_linewidth() == 0.7
+    ]
+    assert len(underlined) == 2 * (2 + 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: DomainConfig(instances=2), "`instances`"),
+        (lambda: DomainConfig(shift=1.5), "`shift`"),
+        (lambda: DomainConfig(ridge=0.0), "`ridge`"),
+        (lambda: fig2.Fig2Config(shifts=(0.5, 0.5)), "`shifts`"),
+        (lambda: fig2.Fig2Config(points=1), "`points`"),
+        (lambda: fig3.Fig3Config(temperatures=(1.0,)), "`temperatures`"),
+        (lambda: fig4.BetaConfig(betas=(2.0, 4.0)), "`betas`"),
+        (lambda: fig4.BetaConfig(eta=0.3), "`etas`"),
+        (lambda: table3.Table3Config(splits=1), "`splits`"),
+    ],
+)
+def test_impossible_set_ups_are_refused(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make()
