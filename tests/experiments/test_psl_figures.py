@@ -293,6 +293,38 @@ def test_laws_are_those_of_estimates_from_data() -> None:
             assert abs(errors.mean() - expected + variance / 2) > 5 * noise
 
 
+def test_without_a_constraint_the_variance_is_a_sandwich_over_outcomes() -> None:
+    """One Delta of full rank for users who differ: scores enumerated by pair and label."""
+    system = isotropic_users(4.0, 0.0, own=1.0)
+    Delta = fit_global(system.population(), 2, tol=1e-12).Delta[0].ravel()
+    x = np.subtract(*system.psi[system.pairs.T]).reshape(-1, 6)
+    p = 1 / (1 + np.exp(-x @ Delta))
+    A = 3 * np.einsum("p,pa,pb->ab", p * (1 - p), x, x) / len(x)
+    V = np.zeros((6, 6))
+    for P in system.probabilities():
+        scores = np.concatenate([(1 - p)[:, None] * x, -p[:, None] * x])
+        chance = np.concatenate([P, 1 - P]) / len(x)
+        V += np.cov(scores.T, aweights=chance, ddof=0)
+    covariance = np.linalg.inv(A) @ V @ np.linalg.inv(A)
+    expected = np.trace(system.coverage().gram @ covariance)
+    np.testing.assert_allclose(laws(system, 2)["global"].variance, expected, rtol=1e-6)
+
+
+def test_the_spread_around_a_wrong_model_has_its_curvature() -> None:
+    """A large tail: what the class cannot hold bends the likelihood, by half of the variance."""
+    system, N_p = isotropic_users(1.0, 0.5), 3000
+    population = fit_shared(system.population(), 1, tol=1e-12)
+    centre = replace(system, Delta=population.Delta)
+    spread = [
+        error_of(centre, fit_shared(system.sample(N_p, seed), 1, start=population.B).Delta).mean()
+        for seed in range(60)
+    ]
+    noise = np.std(spread) / np.sqrt(len(spread))
+    expected = laws(system, 1)["shared"].variance.mean() / N_p
+    assert abs(np.mean(spread) - expected) < 4 * noise + 0.03 * expected
+    assert noise < 0.12 * expected  # without the curvature it would be off by 0.47
+
+
 def test_a_crossing_is_where_the_second_curve_gets_below() -> None:
     x = np.array([1.0, 2.0, 4.0, 8.0])
     flat, falling = np.full(4, 3.0), 12.0 / x
