@@ -15,12 +15,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from linsys._validate import Array
+from linsys._validate import Array, InputError
 from linsys.sketching.systems import LeastSquares, Logistic, MatrixSystem, TwoLayer
 
-__all__ = ["largest_derivatives", "moment_and_slope"]
+__all__ = ["check_least_squares", "largest_derivatives", "moment_and_slope"]
 
 _TANH = (1.0, 4.0 / (3.0 * np.sqrt(3.0)), 2.0, 4.1)
+
+
+def check_least_squares(system: object) -> None:
+    """Refuse other losses, where formulas for least squares would give wrong numbers in silence."""
+    if not isinstance(system, LeastSquares):
+        raise InputError(f"`system` must be LeastSquares; found {type(system).__name__}")
 
 
 def largest_derivatives(

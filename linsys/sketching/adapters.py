@@ -59,10 +59,13 @@ class Modules:
 
     def join(self, pairs: Sequence[tuple[Any, Any]]) -> Any:
         """X (..., r, w) of the pairs of every module: the inverse of :meth:`split`."""
+        if len(pairs) != len(self.shapes):
+            raise InputError(f"`pairs` must be {len(self.shapes)}; found {len(pairs)}")
+        r = pairs[0][0].shape[-1]
         for (B, A), (m, n) in zip(pairs, self.shapes, strict=True):
-            if B.shape[-2] != m or A.shape[-1] != n or B.shape[-1] != A.shape[-2]:
+            if B.shape[-2:] != (m, r) or A.shape[-2:] != (r, n):
                 raise InputError(
-                    f"`pairs` must have shapes ({m}, r) and (r, {n}); "
+                    f"`pairs` must have shapes ({m}, {r}) and ({r}, {n}); "
                     f"found {tuple(B.shape)} and {tuple(A.shape)}"
                 )
         xp = array_namespace(*pairs[0])

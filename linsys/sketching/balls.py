@@ -22,8 +22,8 @@ from itertools import product
 
 import numpy as np
 
-from linsys._validate import Array, InputError, number, whole
-from linsys.sketching._derivatives import moment_and_slope
+from linsys._validate import Array, number, real_array, whole
+from linsys.sketching._derivatives import check_least_squares, moment_and_slope
 from linsys.sketching._relaxation import form, relaxed
 from linsys.sketching.smoothness import Loss
 from linsys.sketching.systems import LeastSquares
@@ -97,6 +97,7 @@ def ball_bound(system: LeastSquares, device: int, radius: float) -> Constant:
     >>> ball_bound(system, 0, 2.0)  # attained at B = A = -sqrt 2
     Constant(lower=8.0, upper=8.0)
     """
+    check_least_squares(system)
     number("radius", radius, low=0.0)
     M, C = moment_and_slope(system, device)
     most, w = np.linalg.eigh(M)
@@ -133,6 +134,7 @@ def smoothness(
     >>> around.kind, round(around.value, 4)
     ('exact', 4.063)
     """
+    centre = real_array("centre", centre, ("rows", "w"))
     lower = largest_hessian(loss, radius, centre, starts=starts).norm
     size = float(np.linalg.norm(centre)) + radius
     upper, _, fourth = loss.derivatives(size, len(centre))
@@ -236,8 +238,7 @@ def largest_hessian(
     """
     number("radius", radius, low=0.0, low_open=True)
     whole("starts", starts, low=1)
-    if centre.ndim != 2:
-        raise InputError(f"`centre` must have shape (rows, w); found {centre.shape}")
+    centre = real_array("centre", centre, ("rows", "w"))
 
     def curvature(X: Array) -> Peak:
         return _peak(loss.hessian(X), X)

@@ -21,7 +21,7 @@ from typing import TypeVar
 import numpy as np
 
 from linsys._validate import Array, InputError, whole
-from linsys.sketching._derivatives import moment_and_slope
+from linsys.sketching._derivatives import check_least_squares, moment_and_slope
 from linsys.sketching.sketch import covariance, every_support
 from linsys.sketching.systems import LeastSquares, MatrixSystem
 
@@ -73,6 +73,7 @@ def penalty(system: LeastSquares, device: int, X: Array, k: int) -> tuple[float,
     >>> float(penalty(system, 0, X, k=1)[0])  # W is 2 or 0 with equal chances: 1/2 in place of 0
     0.5
     """
+    check_least_squares(system)
     C = covariance(_rank(X, k), k)
     x = system.inputs[device]
     [(B, A)] = system.modules.split(X)

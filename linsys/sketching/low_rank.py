@@ -58,6 +58,9 @@ def truncate(pair: Pair, r: int) -> Pair:
     Components are in decreasing order, so that the first k of them are the best of rank k; where
     the product has a smaller rank than r, the last ones are zero.
 
+    Raises:
+        InputError: r < 1, factors that do not fit.
+
     >>> import numpy as np
     >>> B, A = truncate((np.diag([1.0, 4.0]), np.eye(2)), 1)
     >>> abs(B @ A).round(12).tolist()
@@ -65,6 +68,11 @@ def truncate(pair: Pair, r: int) -> Pair:
     """
     left, right = pair
     whole("r", r, low=1)
+    if left.shape[1] != right.shape[0]:
+        raise InputError(
+            "`pair` must have shapes (m, q) and (q, n); "
+            f"found {tuple(left.shape)} and {tuple(right.shape)}"
+        )
     xp = array_namespace(left, right)
     Q, P = left, right.mT
     core_left = core_right = None

@@ -65,6 +65,9 @@ def dense(indices: ArrayLike, r: int) -> Array:
     [1.5, 0.0, 1.5]
     """
     chosen = np.asarray(indices)
+    _sizes(r, chosen.shape[-1])
+    if chosen.min() < 0 or chosen.max() >= r:
+        raise InputError(f"`indices` must be between 0 and {r - 1}; found {chosen.tolist()}")
     diagonal = np.zeros((*chosen.shape[:-1], r))
     np.put_along_axis(diagonal, chosen, r / chosen.shape[-1], axis=-1)
     return diagonal[..., None] * np.eye(r)

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linsys._validate import Array, InputError, real_array, whole
+from linsys._validate import Array, InputError, distributions, real_array, whole
 from linsys.sketching.adapters import Modules
 from linsys.sketching.kernels import SMALL, Batch, Factors
 
@@ -190,11 +190,7 @@ class Logistic(_OneMatrix):
     def __post_init__(self) -> None:
         super().__post_init__()
         for device, y in enumerate(self.targets):
-            if y.min() < 0 or np.abs(y.sum(axis=1) - 1.0).max() > 1e-9:
-                raise InputError(
-                    f"`targets` of device {device} must be distributions; found a row with sum "
-                    f"{y.sum(axis=1)[np.abs(y.sum(axis=1) - 1.0).argmax()]:.6g}"
-                )
+            distributions(f"targets[{device}]", y)
 
     def _value(self, z: Array, y: Array) -> float:
         top = z.max(axis=1, keepdims=True)

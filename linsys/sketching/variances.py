@@ -29,7 +29,7 @@ from scipy.optimize import minimize
 
 from linsys._validate import Array, InputError, number, whole
 from linsys.sketching import exact
-from linsys.sketching._derivatives import moment_and_slope
+from linsys.sketching._derivatives import check_least_squares, moment_and_slope
 from linsys.sketching.balls import Constant
 from linsys.sketching.systems import LeastSquares
 
@@ -46,6 +46,7 @@ def largest_sketch_variance(
     >>> found.kind, round(found.value, 6)  # 1^2 (1 + 1)^2
     ('exact', 4.0)
     """
+    check_least_squares(system)
     number("radius", radius, low=0.0, low_open=True)
     kappa = whole("r", r, low=1) / whole("k", k, low=1, high=r)
     if k == r:
@@ -71,7 +72,10 @@ def largest_data_variance(
     system: LeastSquares, device: int, radius: float, rows: int, scale: float = 1.0
 ) -> Constant:
     """sigma_g^2 of a device with ``rows`` components at W0 + scale B A, |X| <= radius."""
+    check_least_squares(system)
     number("radius", radius, low=0.0, low_open=True)
+    whole("rows", rows, low=1)
+    number("scale", scale, low=0.0, low_open=True)
     x, y = system.inputs[device], system.targets[device]
     batch = len(x) if system.batch is None else min(system.batch, len(x))
     if batch == len(x):
@@ -97,11 +101,14 @@ def dissimilarity_curve(
     >>> none, some.kind, some.lower < none.lower
     (Constant(lower=1.0, upper=1.0), 'enclosed', True)
     """
+    check_least_squares(system)
     number("radius", radius, low=0.0, low_open=True)
     if len(ranks) != system.devices:
         raise InputError(
             f"`ranks` must be {system.devices}, one for each device; found {len(ranks)}"
         )
+    for k in ranks:
+        whole("ranks", k, low=1, high=whole("r", r, low=1))
     parts = [moment_and_slope(system, i) for i in range(system.devices)]
     C = np.array([slope for _, slope in parts])
     C -= C.mean(axis=0)

@@ -217,7 +217,22 @@ PAIR = (np.ones((2, 1)), np.ones((1, 3)))
         (lambda: LeastSquares([[1.0]], (), ()), "of the same devices, at least one"),
         (lambda: LeastSquares([[1.0]], ([[np.nan]],), ([[1.0]],)), r"inputs\[0\]` must be finite"),
         (lambda: LeastSquares([[1.0]], ([[1.0]],), ([[1.0, 2.0]],)), r"targets\[0\]"),
-        (lambda: Logistic(np.ones((2, 1)), ([[1.0]],), ([[0.5, 0.6]],)), "must be distributions"),
+        (
+            lambda: Logistic(np.ones((2, 1)), ([[1.0]],), ([[0.5, 0.6]],)),
+            r"row 0 of `targets\[0\]` must",
+        ),
+        (
+            lambda: Logistic(np.ones((2, 1)), ([[1.0]],), ([[1.5, -0.5]],)),
+            r"`targets\[0\]` must be non-negative; found -0.5",
+        ),
+        (lambda: dense([], 3), "`k` must be a whole number of at least 1 and at most 3; found 0"),
+        (lambda: dense([0, 3], 3), r"`indices` must be between 0 and 2; found \[0, 3\]"),
+        (lambda: truncate((PAIR[0], np.ones((2, 3))), 1), r"`pair` must have shapes \(m, q\)"),
+        (lambda: Modules([(2, 3)]).join([PAIR, PAIR]), "`pairs` must be 1; found 2"),
+        (
+            lambda: Modules([(2, 3), (4, 1)]).join([PAIR, (np.ones((4, 2)), np.ones((2, 1)))]),
+            r"`pairs` must have shapes \(4, 1\) and \(1, 1\); found \(4, 2\) and \(2, 1\)",
+        ),
     ],
 )
 def test_bad_input_is_refused_in_one_line(call: object, message: str) -> None:

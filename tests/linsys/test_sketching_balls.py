@@ -275,5 +275,19 @@ def test_refusals():
         largest_sketch_variance(system, 0, 1.0, 2, 3)
     with pytest.raises(InputError, match="`ranks` must be 2, one for each device; found 1"):
         dissimilarity_curve(system, 1.0, 2, [1], [0.0])
+    with pytest.raises(InputError, match="`ranks` must be a whole number of at least 1"):
+        dissimilarity_curve(system, 1.0, 2, [1, 0], [0.0])
+    with pytest.raises(InputError, match="`rows`"):
+        largest_data_variance(system, 0, 1.0, 0)
+    other = systems()[1]
+    for formula in (
+        lambda: ball_bound(other, 0, 1.0),
+        lambda: largest_sketch_variance(other, 0, 1.0, 2, 1),
+        lambda: largest_data_variance(other, 0, 1.0, 1),
+        lambda: dissimilarity_curve(other, 1.0, 1, [1, 1, 1], [0.0]),
+        lambda: exact.penalty(other, 0, np.ones((2, 9)), 1),
+    ):
+        with pytest.raises(InputError, match="`system` must be LeastSquares; found Logistic"):
+            formula()
     with pytest.raises(InputError, match="`c_h`"):
         dissimilarity_curve(system, 1.0, 2, [1, 1], [-1.0])
