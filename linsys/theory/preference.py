@@ -15,7 +15,7 @@ import numpy as np
 from linsys.linalg import Numbers, lambda_max, lambda_min
 from linsys.theory.preference_subspace import Adaptation, sine, squares
 
-__all__ = ["Pairs", "log_logistic", "logistic", "reward", "slope", "tanh"]
+__all__ = ["Pairs", "bend", "log_logistic", "logistic", "rate", "reward", "slope", "tanh"]
 
 
 def logistic(x: Numbers) -> Numbers:
@@ -42,6 +42,16 @@ def tanh(x: Numbers) -> Numbers:
 def reward(scores: Numbers, R: Numbers) -> Numbers:
     """R tanh(s / R) of scores s = <Theta, psi>; ``R`` as many axes as the scores."""
     return R * tanh(scores / R)
+
+
+def rate(scores: Numbers, R: Numbers) -> Numbers:
+    """The slope of R tanh(. / R), which is 1 - tanh^2."""
+    return 4 * slope(2 * scores / R)
+
+
+def bend(R: Numbers) -> Numbers:
+    """The largest second derivative of R tanh(. / R), 4 / (3 sqrt(3) R), where tanh^2 = 1/3."""
+    return np.asarray(4 / (3 * np.sqrt(3 + 0 * R) * R))
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,11 +166,9 @@ def assumption_1(
     length2 = squares(theta - other)[..., :, None]
     norm2 = squares(psi)[..., None, :]
     change = reward(s, size) - reward(t, size)
-    first = (1 - tanh(t / size) ** 2) * (s - t)
-    three = 3 + 0 * size
-    smooth = 4 * norm2 / (3 * np.sqrt(three) * size)
+    first = rate(t, size) * (s - t)
     measured = np.stack([np.abs(change), np.abs(change - first)], axis=-1)
-    bound = np.stack([np.sqrt(norm2 * length2), smooth * length2 / 2], axis=-1)
+    bound = np.stack([np.sqrt(norm2 * length2), bend(size) * norm2 * length2 / 2], axis=-1)
     return measured, bound
 
 

@@ -2,7 +2,9 @@
 
 Everything is deterministic in the labels' noise Z_i = (1/n) sum_j V_ij x_ij, V = o - Phi(<Theta*,
 x>), whose size :func:`operator_tail` and :func:`own_tail` bound in probability. Coverage means that
-(1/n) sum_j vec(x_ij) vec(x_ij)' is at least lambda I for every user i.
+(1/n) sum_j vec(x_ij) vec(x_ij)' is at least lambda I for every user i, which takes n >= d1 d2. For
+a user's own head it is asked of the features in the learned basis only, (1/n) sum_j vec(B_hat'x)
+vec(B_hat'x)' >= lambda_i I, which takes n >= k d2; lambda_i >= lambda.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from functools import cached_property
 import numpy as np
 
 from linsys.linalg import Numbers, lambda_max, lambda_min, solve, transpose
+from linsys.theory.preference import logistic, slope
 from linsys.theory.preference_noise import every_outcome, tail
-from linsys.theory.preference_proof import Shared, Sides, frobenius, inner, sigmoid, slope
+from linsys.theory.preference_proof import Shared, Sides
+from linsys.theory.preference_subspace import frobenius, inner
 
 __all__ = ["Chain", "operator_tail", "own_tail"]
 
@@ -66,17 +70,22 @@ class Chain:
         return np.asarray(np.maximum(frobenius(self.hat), frobenius(self.users.Delta)).max(axis=1))
 
     @cached_property
+    def _seen(self) -> tuple[Numbers, Numbers]:
+        """Features in the learned basis, (B, N, n, d1 d2), and I on what lies across, else 0."""
+        seen = _flat(transpose(self.basis)[:, None, None] @ self.x)
+        unused = np.repeat(1 - self.users.held, self.x.shape[-1], axis=1)[:, None, :, None]
+        return seen, unused * np.eye(seen.shape[-1], dtype=int)
+
+    @cached_property
     def labels(self) -> Numbers:
         """o in [0, 1], (B, N, n)."""
-        seen = _flat(transpose(self.basis)[:, None, None] @ self.x)
-        d2 = self.x.shape[-1]
-        unused = np.repeat(1 - self.users.held, d2, axis=1)[:, None, :, None]
-        gram = transpose(seen) @ seen + unused * np.eye(seen.shape[-1], dtype=int)
+        seen, unused = self._seen
+        gram = transpose(seen) @ seen + unused
         outwards = np.where(frobenius(self.hat) >= self.radius[:, None], self.push, 0 * self.push)
         wanted = self.x.shape[2] * outwards[..., None] * _flat(self.W)
         along = solve(gram, (transpose(seen) @ self.residual[..., None])[..., 0] - wanted)
         rest = self.residual - (seen @ along[..., None])[..., 0]
-        chance = sigmoid(inner(self.hat[:, :, None], self.x))
+        chance = logistic(inner(self.hat[:, :, None], self.x))
         room = np.where(rest > 0, 1 - chance, chance)
         size = np.abs(rest)
         share = np.where(size > room, room / np.where(size > 0, size, 1 + 0 * size), 1 + 0 * size)
@@ -100,9 +109,18 @@ class Chain:
         return np.asarray(np.maximum(least, 0 * least))
 
     @cached_property
+    def own_coverage(self) -> Numbers:
+        """lambda_i, the least eigenvalue of a user's features in the learned basis; (B, N)."""
+        seen, unused = self._seen
+        gram = transpose(seen) @ seen / self.x.shape[2]
+        whole = np.trace(gram, axis1=-2, axis2=-1)[..., None, None]
+        least = lambda_min(gram + whole * unused)
+        return np.asarray(np.maximum(least, 0 * least))
+
+    @cached_property
     def Z(self) -> Numbers:
         """(1/n) sum_j V_ij x_ij, (B, N, d1, d2)."""
-        V = self.labels - sigmoid(inner(self.users.Delta[:, :, None], self.x))
+        V = self.labels - logistic(inner(self.users.Delta[:, :, None], self.x))
         return np.asarray((V[..., None, None] * self.x).mean(axis=2))
 
     @cached_property
@@ -126,9 +144,9 @@ class Chain:
         return noise, np.sqrt(self.users.b) + frobenius(self.users.diamond) * distance[:, None]
 
     def theorem_B3(self) -> Sides:
-        """Root mean squared error in the sample, times c2 sqrt(lambda), against its bound."""
+        """Root mean squared error in the sample, times c2 sqrt(lambda_i), against its bound."""
         error = inner((self.hat - self.users.Delta)[:, :, None], self.x)
-        c2, root = self.c2[:, None], np.sqrt(self.coverage)[:, None]
+        c2, root = self.c2[:, None], np.sqrt(self.own_coverage)
         noise, rest = self._parts(self.distance)
         bound = noise + root * (c2 + 1 / (4 + 0 * c2)) * self.longest[:, None] * rest
         return c2 * root * np.sqrt((error**2).mean(axis=2)), bound
@@ -138,12 +156,16 @@ class Chain:
 
         Without coverage there is no bound, and the number is meaningless.
         """
-        cover = np.where(self.coverage > 0, self.coverage, 1 + 0 * self.coverage)
+        cover, own = (
+            np.where(least > 0, least, 1 + 0 * least)
+            for least in (self.coverage, self.own_coverage)
+        )
+        c2 = self.c2[:, None]
         _, limit = self.theorem_4_1()
         distance = limit / (self.c2 * cover * np.sqrt(self.users.nu))
         noise, rest = self._parts(np.minimum(distance, np.sqrt(self.users.rank)))
-        weight = 1 + self.longest / (4 * self.c2 * np.sqrt(cover))
-        bound = noise / (self.c2 * cover)[:, None] + weight[:, None] * rest
+        weight = 1 + self.longest[:, None] / (4 * c2 * np.sqrt(own))
+        bound = noise / (c2 * own) + weight * rest
         return frobenius(self.hat - self.users.Delta), bound
 
 

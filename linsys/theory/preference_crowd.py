@@ -14,8 +14,8 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
+from linsys.theory.preference import log_logistic, logistic
 from linsys.theory.preference_fitted import maximiser
-from linsys.theory.preference_proof import log_sigmoid, sigmoid
 
 __all__ = ["crowd_gain", "lone_error"]
 
@@ -32,7 +32,7 @@ def crowd_gain(n: int, direction: Floats, radius: float = 4.0) -> float:
     share = np.stack([part.ravel() / n for part in np.meshgrid(wins, wins)], axis=1)
     b = np.broadcast_to(direction, share.shape)
     x = maximiser(b, share, np.full(len(share), radius))[:, None] * b
-    gain = n * (share * log_sigmoid(x) + (1 - share) * log_sigmoid(-x) + np.log(2)).sum(axis=1)
+    gain = n * (share * log_logistic(x) + (1 - share) * log_logistic(-x) + np.log(2)).sum(axis=1)
     return float(gain @ np.outer(chance, chance).ravel())
 
 
@@ -46,5 +46,5 @@ def lone_error(n: int, s: float = 1.0, directions: int = 13) -> float:
     axes = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     best = axes[int(np.argmax([crowd_gain(n, axis) for axis in axes]))]
     truth = np.full((1, 2), s / np.sqrt(2))
-    t = maximiser(best[None], sigmoid(truth), np.array([4.0 * s]))
+    t = maximiser(best[None], logistic(truth), np.array([4.0 * s]))
     return float(((t * best - truth[0]) ** 2).mean())

@@ -11,7 +11,8 @@ from functools import cached_property
 import numpy as np
 
 from linsys.linalg import Numbers, inverse, is_precise, lambda_max, lambda_min
-from linsys.theory.preference_proof import Sides, sigmoid, slope
+from linsys.theory.preference import logistic, slope
+from linsys.theory.preference_proof import Sides
 
 __all__ = ["Fitted", "eq_B17", "maximiser", "second_moment", "shifted", "squared"]
 
@@ -47,12 +48,12 @@ def maximiser(a: Numbers, o: Numbers, radius: Numbers) -> Numbers:
     low, high = -radius, radius
     for _ in range(_HALVINGS):
         t = (low + high) / 2
-        rising = ((o - sigmoid(t[:, None] * a)) * a).sum(axis=1) > 0
+        rising = ((o - logistic(t[:, None] * a)) * a).sum(axis=1) > 0
         low, high = np.where(rising, t, low), np.where(rising, high, t)
     for _ in range(_STEPS[is_precise(a)]):
         x = t[:, None] * a
         curve = (slope(x) * a**2).sum(axis=1)
-        step = ((o - sigmoid(x)) * a).sum(axis=1) / np.where(curve > 0, curve, 1 + 0 * curve)
+        step = ((o - logistic(x)) * a).sum(axis=1) / np.where(curve > 0, curve, 1 + 0 * curve)
         t = np.minimum(np.maximum(t + step, low), high)
     return np.asarray(t)
 
@@ -86,7 +87,7 @@ class Fitted:
     @cached_property
     def x(self) -> Numbers:
         """Differences of features, (B, n, D)."""
-        rest = (self.o - sigmoid(self._along[:, None] * self.a))[..., None]
+        rest = (self.o - logistic(self._along[:, None] * self.a))[..., None]
         moved = self.y - rest * (rest * self.y).sum(axis=1, keepdims=True) / (
             (rest**2).sum(axis=1, keepdims=True)
         )
@@ -121,7 +122,7 @@ class Fitted:
     @cached_property
     def gradient(self) -> Numbers:
         """grad f(w_diamond)."""
-        rest = self.o - sigmoid((self.x @ self.diamond[..., None])[..., 0])
+        rest = self.o - logistic((self.x @ self.diamond[..., None])[..., 0])
         return np.asarray((rest[..., None] * self.x).mean(axis=1))
 
     @property

@@ -11,15 +11,17 @@ from itertools import product
 import numpy as np
 
 from linsys.linalg import Numbers, inverse, norm, operator_norm, transpose
+from linsys.theory.preference import logistic, slope
 from linsys.theory.preference_fitted import second_moment, shifted, squared
-from linsys.theory.preference_proof import Sides, frobenius, inner, lipschitz, sigmoid, slope
+from linsys.theory.preference_proof import Sides, lipschitz
+from linsys.theory.preference_subspace import frobenius, inner
 
 __all__ = ["eq_B13", "eq_B14", "every_outcome", "kernel", "scores", "traces"]
 
 
 def scores(x: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
     """V for o = 1 and for o = 0, by Phi'/Phi, and the chances of both labels."""
-    up, down = sigmoid(x), sigmoid(-x)
+    up, down = logistic(x), logistic(-x)
     return slope(x) / up, -slope(-x) / down, up, down
 
 
@@ -44,7 +46,7 @@ def eq_B13_display(
     ``truth`` is Theta* (B, d1, d2), ``diamond`` and ``hat`` are bases (B, d1, k), W is W_diamond.
     """
     X = psi0 - psi1
-    both = [sigmoid(inner(M[:, None], X)) for M in (truth, hat @ W)]
+    both = [logistic(inner(M[:, None], X)) for M in (truth, hat @ W)]
     x = transpose(hat)[:, None] @ X
     measured, _ = eq_B13(x.reshape(*x.shape[:2], -1), both[0] - both[1], shift)
     apart = frobenius(truth - diamond @ W) + frobenius(diamond - hat) * frobenius(W)

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from linsys.linalg import Numbers, norm
-from linsys.theory.preference_proof import Shared, Sides
+from linsys.theory.preference_proof import Shared
 
 __all__ = ["Pessimist", "printed_radius"]
 
@@ -101,11 +101,6 @@ class Pessimist:
         length = norm(v)[..., None]
         moved = self.radius[..., None] * v / np.where(length > 0, length, 1 + 0 * length)
         return np.asarray(np.abs((moved * (first - second)).sum(axis=-1)))
-
-    def value_gap(self) -> Sides:
-        """gap against (radius + error) ||v_tar|| + (error - radius)_+ ||v_hat||."""
-        bound = (self.radius + self.error) * self.target_length
-        return self.gap, bound + self.missing * self.length
 
 
 def printed_radius(users: Shared, largest: bool) -> Numbers:

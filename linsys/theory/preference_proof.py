@@ -13,52 +13,13 @@ from functools import cached_property
 import numpy as np
 
 from linsys.linalg import Numbers, inverse, stretch, transpose
+from linsys.theory.preference import bend, log_logistic, logistic, rate, slope
+from linsys.theory.preference import reward as bounded
+from linsys.theory.preference_subspace import frobenius, inner
 
-__all__ = ["Shared", "frobenius", "inner", "log_sigmoid", "orthogonal", "sigmoid", "slope", "tanh"]
+__all__ = ["Shared", "Sides", "likelihood", "lipschitz", "orthogonal", "overlap"]
 
 Sides = tuple[Numbers, Numbers]
-
-
-def sigmoid(x: Numbers) -> Numbers:
-    """Phi(x) = 1 / (1 + exp(-x))."""
-    return np.asarray(1 / (1 + np.exp(-x)))
-
-
-def log_sigmoid(x: Numbers) -> Numbers:
-    """log Phi(x), with its sign and size also where Phi(x) is tiny."""
-    return np.asarray(np.minimum(x, 0 * x) - np.log(1 + np.exp(-np.abs(x))))
-
-
-def slope(x: Numbers) -> Numbers:
-    """Phi'(x) = Phi(x) Phi(-x): even, decreasing in |x|, and minus the curvature of log Phi."""
-    small = np.exp(-np.abs(x))
-    return np.asarray(small / (1 + small) ** 2)
-
-
-def tanh(x: Numbers, R: Numbers) -> tuple[Numbers, Numbers]:
-    """g = R tanh(x / R) and its slope; |g''| is at most 4 / (3 sqrt(3) R), see :func:`bend`.
-
-    >>> tanh(np.array([0.0]), np.array([2.0]))
-    (array([0.]), array([1.]))
-    """
-    small = np.exp(-2 * np.abs(x) / R)
-    size = R * (1 - small) / (1 + small)
-    return np.asarray(np.where(x < 0, -size, size)), np.asarray(4 * small / (1 + small) ** 2)
-
-
-def bend(R: Numbers) -> Numbers:
-    """max |g''| of g = R tanh(./R): where tanh^2 = 1/3."""
-    return np.asarray(4 / (3 * np.sqrt(3 + 0 * R) * R))
-
-
-def inner(A: Numbers, B: Numbers) -> Numbers:
-    """<A, B> over the last two axes."""
-    return np.asarray((A * B).sum(axis=(-2, -1)))
-
-
-def frobenius(A: Numbers) -> Numbers:
-    """||A||_F over the last two axes."""
-    return np.asarray(np.sqrt(inner(A, A)))
 
 
 def orthogonal(raw: Numbers) -> Numbers:
@@ -163,7 +124,7 @@ class Shared:
 def likelihood(Theta: Numbers, x: Numbers, o: Numbers) -> Numbers:
     """F of (3.3) for differences x (B, N, n, d1, d2) and labels o (B, N, n) in [0, 1]; (B,)."""
     reward = inner(Theta[:, :, None], x)
-    terms = o * log_sigmoid(reward) + (1 - o) * log_sigmoid(-reward)
+    terms = o * log_logistic(reward) + (1 - o) * log_logistic(-reward)
     return np.asarray(terms.sum(axis=(1, 2)))
 
 
@@ -196,7 +157,7 @@ def eq_B2(Theta: Numbers, truth: Numbers, psi0: Numbers, psi1: Numbers, weight: 
     apart = (weight[:, None] * (rewards[0] - rewards[1]) ** 2).sum(axis=2).mean(axis=1)
     high, low = np.maximum(*rewards), np.minimum(*rewards)
     # ||P - P*||_1 is 2 (Phi(high) - Phi(low)), here without cancellation where both are near one
-    chances = -2 * np.expm1(low - high) * sigmoid(high) * sigmoid(-low)
+    chances = -2 * np.expm1(low - high) * logistic(high) * logistic(-low)
     return apart, kappa**2 * (weight[:, None] * chances**2).sum(axis=2).mean(axis=1)
 
 
@@ -225,10 +186,10 @@ def eq_B3(hat: Numbers, truth: Numbers, diamond: Numbers, psi: Numbers, factor: 
 
 def eq_B4(hat: Numbers, diamond: Numbers, psi: Numbers, R: Numbers) -> tuple[Numbers, ...]:
     """(B.4) for g = R tanh(./R): its left side, 2 |(...)'delta|^2, ||delta||, L1 and L2."""
-    value, rate = tanh((psi * hat[:, None]).sum(axis=-1), R[:, None])
-    other, _ = tanh((psi * diamond[:, None]).sum(axis=-1), R[:, None])
+    at_hat, at_diamond = ((psi * theta[:, None]).sum(axis=-1) for theta in (hat, diamond))
+    value, other = (bounded(score, R[:, None]) for score in (at_hat, at_diamond))
     step = diamond - hat
-    along = rate * (psi * step[:, None]).sum(axis=-1)
+    along = rate(at_hat, R[:, None]) * (psi * step[:, None]).sum(axis=-1)
     gap = (other[:, 0] - other[:, 1]) - (value[:, 0] - value[:, 1])
     L1 = np.sqrt((psi**2).sum(axis=-1).max(axis=-1))
     size = np.sqrt((step**2).sum(axis=-1))

@@ -13,7 +13,8 @@ from functools import cached_property
 import numpy as np
 
 from linsys.linalg import Numbers, norm
-from linsys.theory.preference_proof import Sides, bend, log_sigmoid, sigmoid, slope, tanh
+from linsys.theory.preference import bend, log_logistic, logistic, rate, reward, slope
+from linsys.theory.preference_proof import Sides
 
 __all__ = ["Comparing", "eq_B7", "eq_B8", "eq_B9", "eq_B11"]
 
@@ -38,7 +39,8 @@ class Comparing:
 
     def rewards(self, w: Numbers) -> tuple[Numbers, Numbers]:
         """g and g' at both trajectories, each (B, n, 2)."""
-        return tanh((self.psi * w[:, None, None]).sum(axis=-1), self.R[:, None, None])
+        scores, R = (self.psi * w[:, None, None]).sum(axis=-1), self.R[:, None, None]
+        return reward(scores, R), rate(scores, R)
 
     def gap(self, w: Numbers) -> Numbers:
         """x_j = r(tau0) - r(tau1), (B, n)."""
@@ -52,25 +54,25 @@ class Comparing:
 
     def bends(self, w: Numbers) -> Numbers:
         """The same difference of Hessians, (B, n, D, D)."""
-        value, rate = self.rewards(w)
-        second = -2 * value * rate / self.R[:, None, None] ** 2
+        value, steep = self.rewards(w)
+        second = -2 * value * steep / self.R[:, None, None] ** 2
         moved = second[..., None, None] * _outer(self.psi)
         return np.asarray(moved[:, :, 0] - moved[:, :, 1])
 
     def f(self, w: Numbers) -> Numbers:
         """The mean log-likelihood, (B,)."""
         x = self.gap(w)
-        return np.asarray((self.o * log_sigmoid(x) + (1 - self.o) * log_sigmoid(-x)).mean(axis=1))
+        return np.asarray((self.o * log_logistic(x) + (1 - self.o) * log_logistic(-x)).mean(axis=1))
 
     def gradient(self, w: Numbers) -> Numbers:
         """grad f = mean of (o - Phi(x)) times the steps, as the sigmoid has it; (B, D)."""
-        rest = self.o - sigmoid(self.gap(w))
+        rest = self.o - logistic(self.gap(w))
         return np.asarray((rest[..., None] * self.steps(w)).mean(axis=1))
 
     def hessian(self, w: Numbers) -> Numbers:
         """grad^2 f = mean of (o - Phi) times the bends - Phi' times the steps squared."""
         x = self.gap(w)
-        rest = (self.o - sigmoid(x))[..., None, None] * self.bends(w)
+        rest = (self.o - logistic(x))[..., None, None] * self.bends(w)
         terms = rest - slope(x)[..., None, None] * _outer(self.steps(w))
         return np.asarray(terms.mean(axis=1))
 
@@ -80,7 +82,7 @@ class Comparing:
         With ``swap`` as printed: the terms of o = 1 and of o = 0 change places.
         """
         x = self.gap(w)
-        up, down = sigmoid(x), sigmoid(-x)
+        up, down = logistic(x), logistic(-x)
         bent = slope(x) * (down - up)
         chosen = 1 - self.o if swap else self.o
         first = chosen * slope(x) / up - (1 - chosen) * slope(x) / down
@@ -120,7 +122,7 @@ def eq_B9(system: Comparing, hat: Numbers, diamond: Numbers, radius: Numbers) ->
     size = norm(d)
     along = system.weighted(d, diamond) - 2 * system.smooth * size**2
     least = slope(reach) / 2 * np.maximum(along, 0 * along) ** 2
-    rest = sigmoid(reach) * system.smooth * size**2
+    rest = logistic(reach) * system.smooth * size**2
     return least - rest, (system.gradient(diamond) * d).sum(axis=-1)
 
 
@@ -134,9 +136,9 @@ def eq_B7(first: Numbers, second: Numbers, o: Numbers, divisor: int) -> Sides:
     step = second - first
 
     def f(x: Numbers) -> Numbers:
-        return np.asarray(o * log_sigmoid(x) + (1 - o) * log_sigmoid(-x))
+        return np.asarray(o * log_logistic(x) + (1 - o) * log_logistic(-x))
 
-    left = (f(first) + (o - sigmoid(first)) * step - f(second)).mean(axis=1)
+    left = (f(first) + (o - logistic(first)) * step - f(second)).mean(axis=1)
     least = np.minimum(slope(first), slope(second))
     # Phi' is largest at zero if the segment has it
     largest = np.where(
@@ -156,7 +158,7 @@ def eq_B11(system: Comparing, hat: Numbers, diamond: Numbers) -> Sides:
     d = (hat - diamond)[:, 0]
     edge = system.steps(np.maximum(np.abs(hat), np.abs(diamond)))[..., 0]
     steepest = (system.psi**2).max(axis=(1, 2, 3)) / 4
-    bent = sigmoid(system.R) * system.smooth
+    bent = logistic(system.R) * system.smooth
     left = slope(system.R) * (edge**2).mean(axis=1) * d**2
     rise = np.abs(system.gradient(diamond)[:, 0] * d)
     return (steepest + bent) * left, (steepest + 3 * bent) * rise

@@ -166,6 +166,13 @@ def theorem_4_1(users: Adaptation, fit: Adaptation, pairs: Pairs) -> tuple[Numbe
     return scale * sine(fit.B, users.B) ** 2, lambda_max(pairs.moment) * users.tail
 
 
+def covered(users: Adaptation, fit: Adaptation, pairs: Pairs) -> tuple[Numbers, Numbers]:
+    """Theorem 4.1 for N_p = oo with c1^2 = lambda_max B / (16 m^2 lambda_min), times nu / c1^2."""
+    measured, _ = theorem_4_1(users, fit, pairs)
+    B = np.sqrt(squares(users.delta).max(axis=-1))
+    return measured / users.users, lambda_max(pairs.moment) * B * np.sqrt(users.tail / users.users)
+
+
 def worst_gap(n: int, points: int = 2000) -> float:
     """The largest E[loss] over r > 0 of choosing between two trajectories after n comparisons.
 

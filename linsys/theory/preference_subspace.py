@@ -13,13 +13,14 @@ from itertools import combinations, permutations
 
 import numpy as np
 
-from linsys.linalg import Numbers, stretch, transpose
+from linsys.linalg import Numbers, transpose
 
 __all__ = [
     "Adaptation",
-    "aligned",
     "beside",
     "eigen",
+    "frobenius",
+    "inner",
     "projector",
     "rotated",
     "sine",
@@ -34,6 +35,16 @@ _SWEEPS = 12
 def squares(values: Numbers) -> Numbers:
     """||M||_F^2 of each matrix (..., p, q)."""
     return np.asarray((values * values).sum(axis=(-2, -1)))
+
+
+def inner(A: Numbers, B: Numbers) -> Numbers:
+    """<A, B> over the last two axes."""
+    return np.asarray((A * B).sum(axis=(-2, -1)))
+
+
+def frobenius(A: Numbers) -> Numbers:
+    """||A||_F over the last two axes."""
+    return np.sqrt(squares(A))
 
 
 def beside(theta: Numbers) -> Numbers:
@@ -102,12 +113,6 @@ def projector(B: Numbers) -> Numbers:
 def sine(B1: Numbers, B2: Numbers) -> Numbers:
     """Definition A.1's dist as ||(I - B2 B2') B1||_F, for orthonormal columns (..., d, k)."""
     return np.asarray(np.sqrt(squares(B1 - B2 @ (transpose(B2) @ B1))))
-
-
-def aligned(B1: Numbers, B2: Numbers) -> Numbers:
-    """The least ||B1 - B2 Q||_F^2 over orthogonal Q, which is 2 k - 2 ||B2'B1||_*."""
-    nuclear = np.trace(stretch(transpose(B2) @ B1), axis1=-2, axis2=-1)
-    return np.asarray(2 * B1.shape[-1] - 2 * nuclear)
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,13 +235,6 @@ def def_A1_range(Q1: Numbers, Q2: Numbers, k: int) -> tuple[Numbers, Numbers]:
     """dist and sqrt(min(k, d - k))."""
     distance = sine(Q1[..., :k], Q2[..., :k])
     return distance, np.sqrt(min(k, Q1.shape[-1] - k) + 0 * distance)
-
-
-def frames_apart(Q1: Numbers, Q2: Numbers, k: int, free: bool) -> tuple[Numbers, Numbers]:
-    """||B - B_diamond||_F^2 and dist^2; ``free``: after the best rotation, and 2 dist^2."""
-    B1, B2 = Q1[..., :k], Q2[..., :k]
-    distance2 = sine(B1, B2) ** 2
-    return (aligned(B1, B2), 2 * distance2) if free else (squares(B1 - B2), distance2)
 
 
 def def_4_1(users: Adaptation) -> tuple[Numbers, Numbers]:

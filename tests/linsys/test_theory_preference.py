@@ -10,6 +10,7 @@ from linsys.linalg import precise, precision
 from linsys.preference import subspace as reference
 from linsys.preference.instances import shared_users
 from linsys.theory import preference as at
+from linsys.theory import preference_proof as proof
 from linsys.theory import preference_subspace as columns
 
 RNG = np.random.default_rng(0)
@@ -56,7 +57,8 @@ def test_frames_are_orthogonal_and_their_distances_the_packages() -> None:
     assert_allclose(columns.rotated(np.zeros((1, 2, 3)))[0], np.eye(3))
     for a, b in zip(Q1[..., :2], Q2[..., :2], strict=True):
         assert_allclose(columns.sine(a, b), reference.distance(a, b, "sine"))
-        assert_allclose(columns.aligned(a, b), reference.align(a, b).error ** 2, atol=1e-12)
+        turned = proof.overlap(a[None], b[None], np.array([2.0]))[2][0]
+        assert_allclose(turned, reference.align(a, b).error ** 2, atol=1e-12)
 
 
 def test_minors_vanish_for_a_shared_factor_only() -> None:

@@ -14,6 +14,7 @@ from experiments.audit import Claim
 from experiments.audit._verdict import judge
 from experiments.claims.psl import bases, reward_error
 from linsys.linalg import precise, precision
+from linsys.theory import preference as model
 from linsys.theory import preference_proof as at
 
 CLAIMS = {
@@ -112,16 +113,18 @@ def test_overlap_is_that_of_the_best_rotation(k: int) -> None:
 def test_links_and_their_slopes() -> None:
     x, step = np.linspace(-8, 8, 33), 1e-6
     R = np.full_like(x, 1.7)
-    value, rate = at.tanh(x, R)
+    value, rate = model.reward(x, R), model.rate(x, R)
     assert_allclose(value, 1.7 * np.tanh(x / 1.7))
-    assert_allclose(rate, (at.tanh(x + step, R)[0] - at.tanh(x - step, R)[0]) / (2 * step), 1e-5)
+    assert_allclose(
+        rate, (model.reward(x + step, R) - model.reward(x - step, R)) / (2 * step), 1e-5
+    )
     grid = np.linspace(-10, 10, 200_001)
     second = -2 / 1.7 * np.tanh(grid / 1.7) / np.cosh(grid / 1.7) ** 2
-    assert at.bend(R)[0] == pytest.approx(np.abs(second).max(), rel=1e-8)
-    difference = (at.sigmoid(x + step) - at.sigmoid(x - step)) / (2 * step)
-    assert_allclose(at.slope(x), difference, rtol=1e-4, atol=1e-10)
-    assert_allclose(at.log_sigmoid(x), np.log(at.sigmoid(x)), rtol=1e-12)
-    assert at.log_sigmoid(np.array(-800.0)) == -800
+    assert model.bend(R)[0] == pytest.approx(np.abs(second).max(), rel=1e-8)
+    difference = (model.logistic(x + step) - model.logistic(x - step)) / (2 * step)
+    assert_allclose(model.slope(x), difference, rtol=1e-4, atol=1e-10)
+    assert_allclose(model.log_logistic(x), np.log(model.logistic(x)), rtol=1e-12)
+    assert model.log_logistic(np.array(-800.0)) == -800
 
 
 def test_likelihood_is_a_sum_over_comparisons(users: at.Shared) -> None:
@@ -130,7 +133,7 @@ def test_likelihood_is_a_sum_over_comparisons(users: at.Shared) -> None:
     o = rng.integers(0, 2, size=(3, 2, 4)).astype(float)
     for b in range(3):
         total = sum(
-            np.log(at.sigmoid((2 * o[b, i, j] - 1) * (users.Delta[b, i] * x[b, i, j]).sum()))
+            np.log(model.logistic((2 * o[b, i, j] - 1) * (users.Delta[b, i] * x[b, i, j]).sum()))
             for i in range(2)
             for j in range(4)
         )
@@ -167,7 +170,9 @@ def test_differences_of_chances_are_the_outcomes_distance() -> None:
         x, y = (np.einsum("icd,jcd->ij", M, psi0[b] - psi1[b]) for M in (Theta[b], truth[b]))
         L1 = max(np.linalg.norm(psi) for part in (psi0[b], psi1[b]) for psi in part)
         R = L1 * max(np.linalg.norm(M) for M in (*Theta[b], *truth[b]))
-        kappa = 1 / (2 * at.sigmoid(2 * R) * at.sigmoid(-2 * R))
-        both = np.abs(at.sigmoid(x) - at.sigmoid(y)) + np.abs(at.sigmoid(-x) - at.sigmoid(-y))
+        kappa = 1 / (2 * model.logistic(2 * R) * model.logistic(-2 * R))
+        both = np.abs(model.logistic(x) - model.logistic(y)) + np.abs(
+            model.logistic(-x) - model.logistic(-y)
+        )
         assert measured[b] == pytest.approx(((x - y) ** 2 @ weight[b]).mean())
         assert bound[b] == pytest.approx(kappa**2 * (both**2 @ weight[b]).mean())

@@ -19,7 +19,7 @@ from linsys.linalg import precise, precision
 from linsys.theory import preference_fitted as fitted
 from linsys.theory import preference_noise as noise
 from linsys.theory import preference_quadratic as at
-from linsys.theory.preference_proof import sigmoid
+from linsys.theory.preference import logistic
 
 CLAIMS = {
     entry.id: entry
@@ -131,7 +131,7 @@ def test_the_maximiser_keeps_high_precision() -> None:
     with precision(60):
         t = fitted.maximiser(precise(a), precise(o), precise([3.0]))
         x = t[:, None] * precise(a)
-        slope = ((precise(o) - sigmoid(x)) * precise(a)).sum()
+        slope = ((precise(o) - logistic(x)) * precise(a)).sum()
         assert abs(slope) < 1e-50
 
 
@@ -141,7 +141,7 @@ def test_statements_against_their_words() -> None:
     left, right = found.eq_B11(shift)
     for b in range(5):
         x, o, d = found.x[b], found.o[b], found.d[b]
-        Sigma, rest = x.T @ x / 4, o - sigmoid(x @ found.diamond[b])
+        Sigma, rest = x.T @ x / 4, o - logistic(x @ found.diamond[b])
         gradient = x.T @ rest / 4
         M = Sigma + 0.3 * np.eye(2)
         assert found.rise[b] == pytest.approx(gradient @ d)
@@ -149,9 +149,9 @@ def test_statements_against_their_words() -> None:
             np.sqrt(gradient @ np.linalg.solve(M, gradient) * (d @ M @ d))
         )
         reach = np.linalg.norm(x, axis=1).max() * 2
-        assert left[b] == pytest.approx(sigmoid(reach) * sigmoid(-reach) * (d @ Sigma @ d))
+        assert left[b] == pytest.approx(logistic(reach) * logistic(-reach) * (d @ Sigma @ d))
         least = np.linalg.eigvalsh(Sigma)[0]
-        expected = sigmoid(reach) * sigmoid(-reach) * least * (d @ d)
+        expected = logistic(reach) * logistic(-reach) * least * (d @ d)
         assert found.eq_B10_corrected()[0][b] == pytest.approx(expected)
 
 
@@ -160,7 +160,7 @@ def test_every_outcome_has_its_chance_and_no_mean() -> None:
     V, chance = noise.every_outcome(gap)
     assert chance.sum() == pytest.approx(1)
     assert_allclose((chance[..., None] * V).sum(axis=1), 0, atol=1e-15)
-    up = sigmoid(gap[0])
+    up = logistic(gap[0])
     for row, labels in zip(V[0], product((1, 0), repeat=3), strict=True):
         assert_allclose(row, np.array(labels) - up)
 

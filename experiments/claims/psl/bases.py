@@ -48,9 +48,10 @@ B_MINUS = Claim(
     measure=lambda s: (s.sides[0], s.sides[1]),
     expect="violated",
     note="dist does not see the basis. B = -B_diamond: dist = 0 and the left side is 4 k. The "
-    "factor 2 of (B.21) does not help, nor does alignment without it: then the left side is at "
-    "least dist^2 (psl.B_minus_Bdiamond_aligned). (B.5) and (B.13) need an estimate in a basis "
-    "near B_diamond, or the projection of psl.chain_dist; then Theorem 4.2 loses a factor only.",
+    "factor 2 of (B.21) alone does not help. If the learned basis may be turned, B Q and Q'W for B "
+    "and W, which changes no reward, the factor 2 is right (psl.B_minus_Bdiamond_corrected) and "
+    "the factor 1 is wrong the other way round (psl.B_minus_Bdiamond_aligned): so read, (B.5) and "
+    "(B.13) stand and Theorem 4.2 loses a factor only.",
     corrected="psl.B_minus_Bdiamond_corrected",
 )
 B_MINUS_CORRECTED = replace(
@@ -77,6 +78,14 @@ B_MINUS_ALIGNED = replace(
     measure=lambda s: (s.sides[2], s.sides[1]),
     note="Equal in the limit of equal subspaces.",
     derivation="As before, with 1 + c_j <= 2.",
+)
+C2_C3 = replace(
+    B_MINUS,
+    id="psl.C2_C3",
+    source="P-ShareLoRA, Appendix C.2, the last display",
+    note="As psl.B_minus_Bdiamond. Two slips beside it: C.2 and C.3 end with N_Gr, the class of "
+    "all matrices, where the theorems have N_G'r, and C.3 starts from J(pi_tar; r_i) in place of "
+    "r*_i.",
 )
 
 

@@ -187,7 +187,8 @@ PROP_1_FULL_GAIN = Claim(
     measure=lambda s: at.dimensions(s.c),
     expect="violated",
     note="N d2 must be large beside k as well: the ratio is k/(N d2) + k/d1. For N d2 = k = 1 the "
-    "shared form counts d1 + 1 parameters of d1.",
+    "shared form counts d1 + 1 parameters of d1. With many users the sentence is true; it is the "
+    "condition that is not complete.",
     corrected="psl.prop_1_full_gain_corrected",
 )
 PROP_1_FULL_GAIN_CORRECTED = replace(

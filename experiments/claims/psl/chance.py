@@ -90,8 +90,9 @@ LEMMA_1 = Claim(
     expect="violated",
     note="For a class within one bracket the right side is C1 log(1/delta), which vanishes for "
     "delta near 1, but the maximum over the bracket gains something on every data set: N = N_p = "
-    "1, P* = 1/2, all P in [1/4, 3/4] gain log 1.5 for sure, so that every delta > 1.5^(-1/C1) "
-    "is a counterexample for that C1. Harmless for N_br >= 2.",
+    "1, P* = 1/2, all P in [1/4, 3/4] gain log 1.5 for sure, so that every delta in (1.5^(-1/C1), "
+    "1) is a counterexample for that C1. Harmless: for N_br >= 2 the lemma is true with C1 = 1 + "
+    "1/log 2, by psl.lemma_1_corrected.",
     corrected="psl.lemma_1_corrected",
 )
 LEMMA_1_CORRECTED = replace(
@@ -103,7 +104,7 @@ LEMMA_1_CORRECTED = replace(
     r"\frac1N",
     measure=lambda s: at.lemma_1(s.data, s.centres, s.share, s.delta, 1 + 0 * s.C, 1),
     expect="holds",
-    note="So C1 = 1 + 1/log 2 does wherever N_br >= 2.",
+    note="1/N <= log(N_br)/log 2 for N_br >= 2.",
     corrected=None,
     derivation="E prod g2/P* <= prod_j prod_i (1 + e_i) <= e^(N_p epsilon) = e^(1/N) for the upper "
     "end of each bracket, as sum_i e_i <= epsilon; Markov's inequality for each of N_br.",
@@ -121,8 +122,12 @@ LEMMA_3 = Claim(
     expect="violated",
     note="The two logarithms cannot have one coefficient. A class of one r with P_r(1) = q near 1 "
     "and P*(1) = p: with chance p the outcome is 1, the bracket is log(p/q) + log(1/delta), and "
-    "for delta a little below p that is about 1 - q, below 4 (q - p)^2/C2 whatever C2 is. Markov's "
-    "inequality with the root of the likelihood ratio gives log(N_br/delta) twice.",
+    "for delta a little below p that is about 1 - q, below 4 (q - p)^2/C2 whatever C2 is. Nor does "
+    "it help to bound rewards, or to let C2 depend on the bound: of N_p comparisons q N_p end with "
+    "1 with chance e^(-N_p KL(q | p)) up to a power of N_p, and for a delta a little below that "
+    "the bracket is of order log N_p only, with more members just as with one. Markov's inequality "
+    "with the root of the likelihood ratio gives log(N_br/delta) twice. Harmless where the lemma "
+    "is used: the first sum is bounded by a number that is not negative there, and C2 doubles.",
     corrected="psl.lemma_3_corrected",
 )
 LEMMA_3_CORRECTED = replace(

@@ -171,7 +171,7 @@ EQ_B14 = Claim(
     "V'M V comes near 1/4 whatever N_p = d1, so that no C4 serves. The bound would need d1 k more "
     "degrees of freedom for one user, which sharing is meant to save. The step of Theorem B.3 can "
     "be repaired: compare with the fixed basis B_diamond, which adds dist(B_hat, B_diamond) ||(1/"
-    "N_p) sum V_j x_j||, see psl.chain_reward_error.",
+    "N_p) sum V_j x_j||, see psl.theorem_B3_corrected.",
     corrected="psl.eq_B14_corrected",
 )
 NOISE = Space(

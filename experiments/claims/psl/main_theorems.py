@@ -132,8 +132,9 @@ THEOREM_4_1 = Claim(
     "psi(tau0) - psi(tau1) = (1, 0)'. Then (1, z)' has the likelihood of Theta* on every data set, "
     "is as good a maximum, and dist = z/sqrt(1 + z^2) for all N_p: no c1 helps. The step is 'from "
     "the mean value theorem' in Lemma 5. One root over the whole sum is the consistent reading: "
-    "the proof bounds dist^2. With coverage the theorem is true, with c1^2 of the order L1^2/(m^2 "
-    "lambda_min), m = Phi'(2R) about e^(-2R), but neither of its two terms is sharp: "
+    "the proof bounds dist^2. For features that span, and a c1 that may depend on them, on B and "
+    "on L1, the theorem is true: c1^2 is of the order (L1^2 B + 1)/(m^2 lambda_min), m = Phi'(2R) "
+    "about e^(-2R) (psl.theorem_4_1_covered for its second term); but neither term is sharp: "
     "psl.theorem_4_1_bias, psl.theorem_4_1_variance.",
     corrected="psl.theorem_4_1_corrected",
     main=True,
@@ -158,6 +159,19 @@ THEOREM_4_1_CORRECTED = Claim(
     "psl.lemma_4_chance in psl.lemma_3_corrected, as the maximum is at least as likely as "
     "Theta_diamond.",
     main=True,
+)
+THEOREM_4_1_COVERED = Claim(
+    id="psl.theorem_4_1_covered",
+    source="P-ShareLoRA, Theorem 4.1, second term, if features span and c1 may depend on them",
+    text="dist^2 <= (c1^2/nu) sqrt(Sigma_tail/N) for N_p = oo, with c1^2 = lambda_max B/(16 m^2 "
+    "lambda_min), B the largest ||Delta Theta*_i||_F.",
+    latex=r"\operatorname{dist}^2\le\frac{\lambda_{\max}B}{16m^2\lambda_{\min}}\cdot\frac1\nu"
+    r"\sqrt{\frac{\Sigma_{tail}}N}",
+    kind="upper",
+    space=NEAR,
+    measure=lambda s: at.covered(s.users, s.fit, s.pairs),
+    note="The reading under which the theorem is true as printed.",
+    derivation="psl.theorem_4_1_corrected, and Sigma_tail/N <= B sqrt(Sigma_tail/N).",
 )
 VARIANCE = Claim(
     id="psl.theorem_4_1_variance",
@@ -209,7 +223,8 @@ REMARK_2 = Claim(
     expect="violated",
     note="The bound decreases for a given c1, but c1 holds 1/m = 1/Phi'(2R), which grows like "
     "e^(2R), faster than nu: with strong preferences all answers are sure, and say little about "
-    "Theta. Each user's 1/Phi'(s)/s^2 is least near s = 2.4. That the bias vanishes for "
+    "Theta. Each user's 1/Phi'(s)/s^2 is least near s = 2.4. Within one class, one B, c1 is one "
+    "number, and what decreases is the bound. That the bias vanishes for "
     "Sigma_tail = 0 is true, that it does so only then is not: users with Theta* = diag(s1, s2), "
     "one column each, k = 1 and a coordinate in each comparison keep B_diamond exactly.",
     corrected="psl.remark_2_corrected",

@@ -67,9 +67,9 @@ LEMMA_5 = Claim(
     expect="violated",
     note="The proof ends with dist^2. Theta* = (1, 0)', Theta = cos t (cos t, sin t)': dist = sin "
     "t and ||Theta - Theta*|| = sin t, so that the printed form says sin t <= sin^2 t. Theorem 4.1 "
-    "takes the root of the whole sum and so follows from the form with dist^2, not from this one.",
+    "takes the root of the whole sum and so follows from the form with dist^2, not from this one: "
+    "a slip in the statement, without effect. What does have one is psl.lemma_5_mean_value.",
     corrected="psl.lemma_5_corrected",
-    main=True,
 )
 LEMMA_5_CORRECTED = replace(
     LEMMA_5,
@@ -99,7 +99,6 @@ LEMMA_8 = replace(
     "k, Sigma_tail = 0, while Theorem 4.1 uses the lemma with Sigma_tail > 0; the true form does "
     "not need it: psl.lemma_5_corrected with Delta Theta in place of Theta.",
     corrected="psl.lemma_8_corrected",
-    main=False,
 )
 LEMMA_8_CORRECTED = replace(
     LEMMA_5_CORRECTED,

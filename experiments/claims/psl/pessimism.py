@@ -169,19 +169,6 @@ PESSIMISM_CORRECTED = Claim(
     measure=lambda s: (s.chooser.bracket, s.chooser.missing * s.chooser.length),
     derivation="The bracket is <v, Theta_hat - Theta*> - sqrt(zeta) ||v||_F.",
 )
-VALUE_GAP = Claim(
-    id="psl.chain_gap",
-    source="P-ShareLoRA, Theorem B.2, corrected, for any estimate and zeta",
-    text="J(pi_tar; r*) - J(pi_hat; r*) <= (sqrt(zeta) + E) ||v_tar|| + (E - sqrt(zeta))_+ "
-    "||v_hat||, E = ||Theta_hat - Theta*||_F, v = E_pi psi - E_ref psi; linear rewards.",
-    latex=r"J(\pi_{tar};r^\star)-J(\hat\pi;r^\star)\le(\sqrt\zeta+E)\|v_{tar}\|_F+(E-\sqrt\zeta)_+"
-    r"\|v_{\hat\pi}\|_F",
-    kind="upper",
-    space=PESSIMISTS,
-    measure=lambda s: s.chooser.value_gap(),
-    derivation="pi_hat maximises <v, Theta_hat> - sqrt(zeta) ||v||, so <v_tar - v_hat, Theta_hat> "
-    "<= sqrt(zeta) (||v_tar|| - ||v_hat||); the error adds <v_hat - v_tar, Theta_hat - Theta*>.",
-)
 
 
 def _ended(*, psi: Any, reference: Any, policies: Any, **others: Any) -> SimpleNamespace:
@@ -228,5 +215,5 @@ CHAIN_VALUE = Claim(
     "sqrt(Sigma_tail/N), constants that grow like 1/c2 and 1/lambda, and a radius of its own for "
     "every user. The search attains the bound, where one parameter decides all; "
     "psl.chain_radius says how loose epsilon_i is on typical data.",
-    derivation="psl.chain_gap with E <= epsilon_i = sqrt(zeta), psl.chain_radius.",
+    derivation="psl.theorem_4_2_corrected with e_i <= epsilon_i = sqrt(zeta), psl.chain_radius.",
 )

@@ -149,7 +149,7 @@ EQ_B8 = Claim(
     id="psl.eq_B8",
     source="P-ShareLoRA, (B.8)",
     text="c1 > 0 with c1 Sigma_diamond <= Sigma(w) for all ||w|| <= B. For one parameter and one "
-    "comparison: x'(w) never is zero on the so that it keeps its sign.",
+    "comparison: x'(w) never is zero on the ball, so that it keeps its sign.",
     latex=r"c_1\Sigma^\diamond_i\preceq\Sigma_i(w),\ c_1>0\ \Rightarrow\ x'(w)x'(w^\diamond)\ge0",
     kind="lower",
     relation=">=",

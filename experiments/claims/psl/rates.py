@@ -166,9 +166,10 @@ REMARK_3 = RateClaim(
     expect="violated",
     note="Corollary 4.1 has a root: it gives 1/epsilon^2, and that is what it takes. Two "
     "trajectories whose rewards differ by r = 1.5/sqrt(N_p) are confused with a fixed chance after "
-    "N_p comparisons: a loss of the order 1/sqrt(N_p). The same for the full-parameter and Park et "
-    "al.'s counts beside it; the true exponent is psl.remark_3_corrected. 1/nu and the log(N N_p) "
-    "of Proposition 1 are missing as well, and Assumption 2 asks for N_p >= k d1 "
+    "N_p comparisons: a loss of the order 1/sqrt(N_p). nu need not be small for that: the pair may "
+    "differ along one coordinate of a column whose other one is 1. The same for the full-parameter "
+    "and Park et al.'s counts beside it; the true exponent is psl.remark_3_corrected. 1/nu and the "
+    "log(N N_p) of Proposition 1 are missing as well, and Assumption 2 asks for N_p >= k d1 "
     "(psl.assumption_2_few).",
     corrected="psl.corollary_4_1_corrected",
     main=True,

@@ -117,6 +117,12 @@ def _covered(s: Any) -> Any:
     return (s.chain.coverage > 0) & (1000 * s.chain.coverage >= s.chain.longest**2)
 
 
+def _covered_heads(s: Any) -> Any:
+    """lambda_i > 0 for all users, and no less than rounding of the features."""
+    own = s.chain.own_coverage.min(axis=1)
+    return (own > 0) & (1000 * own >= s.chain.longest**2)
+
+
 def _as_likely(s: Any) -> Any:
     return proof.likelihood(s.chain.hat, s.chain.x, s.chain.labels) >= proof.likelihood(
         s.users.diamond, s.chain.x, s.chain.labels
@@ -165,37 +171,46 @@ CHAIN_DIST = Claim(
 THEOREM_B3_CORRECTED = Claim(
     id="psl.theorem_B3_corrected",
     source="P-ShareLoRA, Theorem B.3, corrected",
-    text="((1/N_p) sum_j |Delta r_hat - Delta r*|^2)^(1/2) <= (||B_diamond'Z_i||_F + dist ||Z_i||)/"
-    "(c2 sqrt(lambda)) + (1 + 1/(4 c2)) 2 L1 (sqrt(b_i) + ||Theta_diamond_i||_F dist), under "
-    "coverage, where dist is bounded by psl.chain_dist.",
+    text="((1/N_p) sum_j |Delta r_hat - Delta r*|^2)^(1/2) <= (||B_diamond'Z_i||_F + dist "
+    "||Z_i||)/(c2 sqrt(lambda_i)) + (1 + 1/(4 c2)) 2 L1 (sqrt(b_i) + ||Theta_diamond_i||_F dist), "
+    "if user i's features in the learned basis, B_hat'x, have second moments of at least lambda_i "
+    "I.",
     latex=r"\Big(\frac1{N_p}\sum_j|\Delta\hat r_i-\Delta r_i^\star|^2\Big)^{1/2}\le\frac{\|B^{"
-    r"\diamond\top}Z_i\|_F+\mathrm{dist}\,\|Z_i\|}{c_2\sqrt\lambda}+\Big(1+\frac1{4c_2}\Big)2L_1("
+    r"\diamond\top}Z_i\|_F+\mathrm{dist}\,\|Z_i\|}{c_2\sqrt{\lambda_i}}+\Big(1+\frac1{4c_2}\Big)2L_1("
     r"\sqrt{b_i}+\|\Theta^\diamond_i\|_F\,\mathrm{dist})",
     kind="upper",
-    space=replace(CHAIN, given={"coverage": _covered}),
+    space=replace(
+        CHAIN,
+        sizes={**CHAIN.sizes, "n": (1, 3)},
+        given={"coverage in the learned basis": _covered_heads},
+    ),
     measure=lambda s: s.chain.theorem_B3(),
+    note="For any estimate whose heads are optimal for its basis. lambda_i > 0 takes k d2 "
+    "comparisons of the user, not d1 d2; what dist is must come from elsewhere: psl.chain_dist, "
+    "or psl.theorem_4_1_corrected, whose coverage is that of the law of the pairs.",
     derivation="w = B_hat'Theta_diamond_i is in the ball and ||Theta_diamond_i - B_hat w||_F <= "
     "dist ||Theta_diamond_i||_F, without alignment. psl.eq_B9_linear from w to w_hat: c2 times "
     "||D||^2_Sigma is at most <B_hat'Z_i, w_hat - w> + ||Theta* - B_hat w||_Sigma ||D||_Sigma/4, "
     "D = B_hat(w_hat - w). "
     "B_diamond does not depend on the labels: ||B_hat'Z_i||_F <= ||B_diamond'Z_i||_F + dist "
-    "||Z_i||, which replaces (B.14). The rest is the triangle inequality, with ||x||_F <= 2 L1.",
+    "||Z_i||, which replaces (B.14). ||D||_F <= ||D||_Sigma/sqrt(lambda_i), as D is in the learned "
+    "basis. The rest is the triangle inequality, with ||x||_F <= 2 L1.",
 )
 CHAIN_RADIUS = Claim(
     id="psl.chain_radius",
     source="P-ShareLoRA, Theorem B.3, corrected, in the parameters",
-    text="||Theta_hat_i - Theta*_i||_F <= epsilon_i = (||B_diamond'Z_i||_F + d ||Z_i||)/(c2 lambda)"
-    " + (1 + L1/(2 c2 sqrt(lambda))) (sqrt(b_i) + ||Theta_diamond_i||_F d), d the bound of "
-    "psl.chain_dist or sqrt(k).",
+    text="||Theta_hat_i - Theta*_i||_F <= epsilon_i = (||B_diamond'Z_i||_F + d ||Z_i||)/(c2 "
+    "lambda_i) + (1 + L1/(2 c2 sqrt(lambda_i))) (sqrt(b_i) + ||Theta_diamond_i||_F d), d the bound "
+    "of psl.chain_dist or sqrt(k).",
     latex=r"\|\hat\Theta_i-\Theta_i^\star\|_F\le\epsilon_i=\frac{\|B^{\diamond\top}Z_i\|_F+d\|Z_i\|}"
-    r"{c_2\lambda}+\Big(1+\frac{L_1}{2c_2\sqrt\lambda}\Big)(\sqrt{b_i}+\|\Theta^\diamond_i\|_Fd)",
+    r"{c_2\lambda_i}+\Big(1+\frac{L_1}{2c_2\sqrt{\lambda_i}}\Big)(\sqrt{b_i}+\|\Theta^\diamond_i\|_Fd)",
     kind="upper",
     space=CHAIN,
     measure=lambda s: s.chain.confidence(),
     note="Attained by noise alone where one parameter decides all. In a simulation with d1 = 3, "
     "d2 = k = 1, N = 20, N_p = 1000, ||x|| = 1 half of the errors are 110 times smaller, and 260 "
     "times smaller than the bound with the tails of Z; 1/c2 is 24 there, 1/lambda is 3.",
-    derivation="As psl.theorem_B3_corrected, with ||D||_F <= ||D||_Sigma/sqrt(lambda).",
+    derivation="As psl.theorem_B3_corrected, with ||D||_F <= ||D||_Sigma/sqrt(lambda_i) once more.",
 )
 NOISE = Space(
     fields={

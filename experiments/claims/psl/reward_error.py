@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from experiments.audit import Claim, Space, interval, positive, reals, simplex, whole_numbers
+from experiments.audit import Claim, Space, positive, reals, simplex, whole_numbers
 from experiments.audit._fields import Field
 from linsys.theory import preference_proof as at
 from linsys.theory.preference_proof import Shared
+from linsys.theory.preference_subspace import frobenius
 
 _SIZE = (0.1, 10.0)
 #: Delta Theta* by its singular value decomposition.
@@ -82,39 +83,18 @@ B1_CHAIN = Claim(
     measure=lambda s: at.b1_chain(s.users, s.psi0, s.psi1, s.o, s.Theta, s.size),
     note="Surely, without the first term: Lemma 4 and that the estimate explains the labels as "
     "well as r_diamond. The text does not define R(D); here it is that set. From zero "
-    "Theta_diamond is feasible, since Theta_diamond_i projects Theta*_i; from elsewhere see "
-    "psl.B1_chain_init.",
+    "Theta_diamond is feasible (psl.B1_chain_feasible); from elsewhere see psl.S_sets_ball.",
 )
 
 
-B1_CHAIN_INIT = Claim(
-    id="psl.B1_chain_init",
-    source="P-ShareLoRA, Appendix C.2: Theta_diamond + Theta_init in S_ShareLoRA",
-    text="||Theta_diamond_i||_F <= B if ||Theta*_i||_F <= B and ||Theta_init||_F <= B, so that the "
-    "maximum of the likelihood is at least its value at Theta_diamond.",
-    latex=r"\|\Theta^\star_i\|,\|\Theta^{init}_i\|\le B\ \Rightarrow\ \|\Theta^\diamond_i\|\le B",
-    kind="upper",
-    space=Space(
-        fields={"start": interval(low=-1.0), "truth": interval(low=-1.0), "B": positive()},
-        batched=True,
-        meaning={"start": "Theta_init / B, one number", "truth": "Theta* / B"},
-    ),
-    measure=lambda s: (s.B * np.abs(s.truth - s.start), s.B),
-    expect="violated",
-    note="S bounds Theta_i and S_ShareLoRA bounds Delta Theta_i, both by B. One user, one "
-    "parameter, Theta_init = -B, Theta* = B: Delta Theta* = 2 B is of rank one with Sigma_tail = "
-    "0, but the estimate stops at 0 however many comparisons there are. Theorems 4.1 and 4.2 need "
-    "a bound on Delta Theta* of its own.",
-    corrected="psl.B1_chain_init_corrected",
-)
-B1_CHAIN_INIT_CORRECTED = Claim(
-    id="psl.B1_chain_init_corrected",
-    source="P-ShareLoRA, Appendix C.2, corrected",
+B1_CHAIN_FEASIBLE = Claim(
+    id="psl.B1_chain_feasible",
+    source="P-ShareLoRA, Appendices B.1 and C.2: Theta_diamond in S_ShareLoRA",
     text="||Theta_diamond_i||_F <= B if ||Delta Theta*_i||_F <= B.",
     latex=r"\|\Theta^\diamond_i\|_F\le\|\Delta\Theta^\star_i\|_F",
     kind="upper",
     space=Space(fields=USERS, sizes=SIZES, view=users, batched=True, meaning=MEANING),
-    measure=lambda s: (at.frobenius(s.users.diamond), at.frobenius(s.users.Delta)),
+    measure=lambda s: (frobenius(s.users.diamond), frobenius(s.users.Delta)),
     derivation="Theta_diamond_i = U_k U_k' Delta Theta*_i, an orthogonal projection.",
 )
 EQ_B2 = Claim(

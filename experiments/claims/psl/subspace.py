@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -91,7 +90,9 @@ S_SETS_BALL = Claim(
     expect="violated",
     note="Theta_init = -Theta* has ||Delta Theta*|| = 2B. The proof of Theorem 4.1 compares the "
     "maximum with Theta_init + Theta_diamond and so needs it in S_ShareLoRA: from scratch it is, "
-    "as ||Theta_diamond,i|| <= ||Theta*_i||, otherwise the ball must be larger.",
+    "as ||Theta_diamond,i|| <= ||Theta*_i|| (psl.B1_chain_feasible), otherwise the ball must be "
+    "larger. One user, one parameter, Theta_init = -B, Theta* = B: Delta Theta* = 2 B is of rank "
+    "one with Sigma_tail = 0, but the estimate stops at 0 however many comparisons there are.",
     corrected="psl.S_sets_ball_corrected",
 )
 S_SETS_BALL_CORRECTED = replace(
@@ -172,32 +173,4 @@ DEF_A1_RANGE = Claim(
     space=FRAMES,
     measure=lambda s: at.def_A1_range(s.Q1, s.Q2, s.k),
     derivation="k squared sines, of which at least 2 k - d are zero.",
-)
-C2_C3 = Claim(
-    id="psl.C2_C3",
-    source="P-ShareLoRA, Appendix C.2, the last display",
-    text="||B - B_diamond||_F^2 <= dist^2(B, B_diamond).",
-    latex=r"\|B-B^\diamond\|_F^2\le\operatorname{dist}^2(B,B^\diamond)",
-    kind="upper",
-    space=FRAMES,
-    measure=partial(lambda s, free: at.frames_apart(s.Q1, s.Q2, s.k, free), free=False),
-    expect="violated",
-    note="dist compares spans, the left side their bases: B = -B_diamond has 4k on the left and 0 "
-    "on the right. The bound (1/nu) ... is then said of a quantity that need not be small; B.2 "
-    "goes on with it. Two slips beside it: C.2 and C.3 end with N_Gr, the class of all matrices, "
-    "where the theorems have N_G'r, and C.3 starts from J(pi_tar; r_i) in place of r*_i.",
-    corrected="psl.C2_C3_corrected",
-)
-C2_C3_CORRECTED = replace(
-    C2_C3,
-    id="psl.C2_C3_corrected",
-    source="P-ShareLoRA, Appendix C.2, the last display, corrected",
-    text="min over orthogonal Q of ||B - B_diamond Q||_F^2 <= 2 dist^2(B, B_diamond).",
-    latex=r"\min_Q\|B-B^\diamond Q\|_F^2\le2\operatorname{dist}^2(B,B^\diamond)",
-    measure=partial(lambda s, free: at.frames_apart(s.Q1, s.Q2, s.k, free), free=True),
-    expect="holds",
-    note="Neither span nor W Q' is changed by Q, so that the fit is not either.",
-    corrected=None,
-    derivation="The left side is 2 sum(1 - cos t_j), and 1 - cos t <= 1 - cos^2 t = sin^2 t for "
-    "principal angles t_j <= pi/2. Attained by t = pi/2.",
 )
