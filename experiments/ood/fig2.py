@@ -16,13 +16,18 @@ maximum likelihood whose beta is fitted on the training pairs has the same freed
 meta-learning. *The loss*: HPL (TR) minimises the preference loss of the policy on the training
 domains and has no reward at all.
 
-When does the meta-learned reward help on a new domain? The last panels vary how far domains differ
-(``shifts``) and how much of the reward is their own (``specifics``), with one domain held out. The
-preferences are the truth plus noise, so that maximum likelihood has what it needs: the direction of
-phi is the same in the limit of many pairs, and what remains for OOD-PL is the policy. That is
-something where policies cannot follow the reward, or where mu_hat misleads in all domains alike. It
-is nothing, or worse, where mu_hat is a domain's own: a reward that was bent against the mu_hat of
-the training domains meets another one. So its lead should not grow with the shift; checked.
+*Policies that do not transfer.* Policies and rewards are linear in the same features, so that a
+policy from other domains is as good here on a new one as a reward from there, which is DPO's and
+HPL's luck. In the third row every domain turns the features of policies to a random orthogonal
+basis of its own, with the rewards as before. What was learned about theta elsewhere is of no use
+then, and any reward with (10) on the new domain has to be ahead, meta-learned or not; checked.
+
+*When does the meta-learned reward help?* The last panels vary how far domains differ (``shifts``)
+and how much of the reward is their own (``specifics``). Preferences are the truth plus noise, so
+that maximum likelihood finds the direction of phi in the limit of many pairs. What remains for
+OOD-PL is the policy: something where mu_hat misleads in all domains alike, and nothing or worse
+where mu_hat is a domain's own, because a reward that was bent against the mu_hat of the training
+domains meets another one. Its lead should hence not grow with the shift; checked.
 
 References: OOD-PL, Section 4.2.
 
@@ -44,7 +49,7 @@ from experiments._intervals import mean_interval
 from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
 from experiments._plots import panels
 from experiments._table import Table
-from experiments.ood._domains import CONTROLS, OURS, RIVALS, DomainConfig, Values, columns, gap
+from experiments.ood._domains import CONTROLS, HPL, OURS, RIVALS, DomainConfig, Values, columns, gap
 from experiments.ood._looks import METHODS, key, lines
 from linsys import InputError
 from linsys._validate import number, whole
@@ -54,6 +59,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TRAIN, HELD_OUT = "training domains", "held-out domain"
+#: The paper's comparison; the same with a basis of each domain's own; kinds of domains.
+SHARED, TURNED, KINDS = "shared basis", "own bases", "kinds"
 SCORES = {"loss": "PL loss", "accuracy": r"$A_{PL}$"}
 #: Against which OOD-PL's lead is shown when the domains vary.
 COMPARED = ("PPO (TR+TE)", "MLE, fitted beta", "HPL (TR)")
@@ -99,15 +106,19 @@ def compute(config: Fig2Config, block: Block, context: Context) -> Columns:
     """All folds of the paper's comparison; then one fold of every kind of domains."""
     instance, rows = block["instance"], []
     sampled, exact = config.domains(instance, DOMAINS)
+    kind: dict[str, Any] = {"shift": config.shift, "specific": config.specific}
     for fold in range(DOMAINS):
         train = [d for i, d in enumerate(sampled) if i != fold]
-        where = {"fold": fold, "shift": config.shift, "specific": config.specific}
+        where = {"kind": SHARED, "fold": fold, **kind}
         rows += _fold(config, instance, train, sampled[fold], exact[fold], where, config.times)
+    sampled, exact = config.domains(instance, DOMAINS, turned=True)
+    where = {"kind": TURNED, "fold": DOMAINS - 1, **kind}
+    rows += _fold(config, instance, sampled[:-1], sampled[-1], exact[-1], where, config.times)
     for shift in config.shifts:
         for specific in config.specifics:
             here = replace(config, shift=shift, specific=specific)
             sampled, exact = here.domains(instance, DOMAINS)
-            where = {"fold": -1, "shift": shift, "specific": specific}
+            where = {"kind": KINDS, "fold": DOMAINS - 1, "shift": shift, "specific": specific}
             rows += _fold(here, instance, sampled[:-1], sampled[-1], exact[-1], where, [config.K])
     return columns(rows)
 
@@ -140,17 +151,17 @@ def _scores(domain: Domain, theta: Values) -> dict[str, float]:
     return {"loss": loss, "accuracy": pl_accuracy(domain, theta)}
 
 
-def folds(table: Table, value: str, method: str, domains: str = HELD_OUT) -> Values:
-    """A score averaged over the four folds, (instances, rounds)."""
-    part = table.where(method=method, domains=domains)
-    rows = part["fold"] >= 0
-    kept = Table({name: part[name][rows] for name in part})
-    return np.asarray(kept.grid(value, "instance", "t", "fold").mean(axis=-1))
+def folds(
+    table: Table, value: str, method: str, domains: str = HELD_OUT, kind: str = SHARED
+) -> Values:
+    """A score averaged over the folds, (instances, rounds)."""
+    part = table.where(method=method, domains=domains, kind=kind)
+    return np.asarray(part.grid(value, "instance", "t", "fold").mean(axis=-1))
 
 
 def lead(table: Table, rival: str, shift: float, specific: float) -> Values:
     """A_PL of OOD-PL minus that of a rival on domains of one kind, (instances,)."""
-    part = table.where(fold=-1, shift=shift, specific=specific, domains=HELD_OUT)
+    part = table.where(kind=KINDS, shift=shift, specific=specific, domains=HELD_OUT)
     ours, theirs = (part.where(method=name).grid("accuracy", "instance") for name in (OURS, rival))
     return np.asarray(ours - theirs)
 
@@ -158,21 +169,23 @@ def lead(table: Table, rival: str, shift: float, specific: float) -> Values:
 def analyse(config: Fig2Config, table: Table) -> Analysis:
     """Curves over rounds, leads over kinds of domains, and the claims."""
     series = []
-    for domains in (TRAIN, HELD_OUT):
+    for domains, kind in ((TRAIN, SHARED), (HELD_OUT, SHARED), (HELD_OUT, TURNED)):
         for value, title in SCORES.items():
-            panel = f"{title}, {domains}"
-            series.append(_curve(OURS, panel, config.times, folds(table, value, OURS, domains).T))
+            panel = f"{title}, {domains}" + (f", {kind}" if kind == TURNED else "")
+            ours = folds(table, value, OURS, domains, kind)
+            series.append(_curve(OURS, panel, config.times, ours.T))
             if domains == HELD_OUT:
                 for name in (*RIVALS, *CONTROLS, "oracle"):
                     # no bands, which would overlap: checks compare within instances
-                    level = float(folds(table, value, name).mean())
+                    level = float(folds(table, value, name, kind=kind).mean())
                     series.append(Series(name, panel, [0, config.K], [level, level]))
     for specific in config.specifics:
         for rival in COMPARED:
             found = [lead(table, rival, shift, specific) for shift in config.shifts]
             panel = rf"lead in $A_{{PL}}$, own share {specific:g}"
             series.append(_curve(rival, panel, config.shifts, found))
-    return Analysis(series, [*_claims(table), *_when(config, table)], _notes(config, table))
+    checks = [*_claims(table), *_apart(table), *_when(config, table)]
+    return Analysis(series, checks, _notes(config, table))
 
 
 def _curve(name: str, panel: str, x: Any, values: Any) -> Series:
@@ -184,13 +197,12 @@ def _curve(name: str, panel: str, x: Any, values: Any) -> Series:
 def _claims(table: Table) -> list[Check]:
     loss, accuracy = (folds(table, value, OURS, TRAIN) for value in SCORES)
     ends = {n: folds(table, "accuracy", n)[:, -1] for n in (OURS, *RIVALS, *CONTROLS)}
-    seen = "HPL sees pairs of the held-out domain here, as the paper says"
     return [
         gap("training domains, PL loss, first − last", "above 0", loss[:, 0], loss[:, -1]),
         gap("training domains, A_PL, last − first", "above 0", accuracy[:, -1], accuracy[:, 0]),
         *(gap(f"A_PL, {n} − SFT", "above 0", ends[n], ends["SFT"]) for n in RIVALS[1:]),
         *(
-            gap(f"A_PL, {OURS} − {n}", "above 0", ends[OURS], ends[n], seen if n == "HPL" else "")
+            gap(f"A_PL, {OURS} − {n}", "above 0", ends[OURS], ends[n], HPL if n == "HPL" else "")
             for n in RIVALS
         ),
         *(
@@ -201,6 +213,29 @@ def _claims(table: Table) -> list[Check]:
                 ends[n],
             )
             for n, why in (("MLE, fitted beta", "the scale"), ("HPL (TR)", "the loss"))
+        ),
+    ]
+
+
+def _apart(table: Table) -> list[Check]:
+    """What is to be expected where policies do not transfer."""
+    ends = {n: folds(table, "accuracy", n, kind=TURNED)[:, -1] for n in (OURS, *RIVALS, *CONTROLS)}
+    return [
+        *(
+            gap(f"{TURNED}: A_PL, {OURS} − {n}", "above 0", ends[OURS], ends[n])
+            for n in (*RIVALS, "HPL (TR)")
+        ),
+        gap(
+            f"{TURNED}: A_PL, MLE + (10) − DPO",
+            "above 0: the reward transfers, meta-learned or not",
+            ends["MLE + (10)"],
+            ends["DPO"],
+        ),
+        gap(
+            f"{TURNED}: A_PL, {OURS} − MLE, fitted beta",
+            "above 0, if the lead is not that of the scale",
+            ends[OURS],
+            ends["MLE, fitted beta"],
         ),
     ]
 
@@ -219,11 +254,15 @@ def _when(config: Fig2Config, table: Table) -> list[Check]:
 
 
 def _notes(config: Fig2Config, table: Table) -> list[str]:
-    ends = ", ".join(
-        f"{n} {folds(table, 'accuracy', n)[:, -1].mean():.3f} "
-        f"({folds(table, 'loss', n)[:, -1].mean():.3f})"
-        for n in METHODS
-    )
+    ends = [
+        f"A_PL (and PL loss) on held-out domains, {kind}: "
+        + ", ".join(
+            f"{n} {folds(table, 'accuracy', n, kind=kind)[:, -1].mean():.3f} "
+            f"({folds(table, 'loss', n, kind=kind)[:, -1].mean():.3f})"
+            for n in METHODS
+        )
+        for kind in (SHARED, TURNED)
+    ]
     kinds = []
     for shift in config.shifts:
         for specific in config.specifics:
@@ -233,12 +272,12 @@ def _notes(config: Fig2Config, table: Table) -> list[str]:
                 for n, v in zip(COMPARED, found, strict=True)
             )
             kinds.append(f"shift {shift:g}, own share {specific:g}: OOD-PL leads by {text}")
-    return [f"A_PL (and PL loss) on held-out domains: {ends}", *kinds]
+    return [*ends, *kinds]
 
 
 def draw(config: Fig2Config, analysis: Analysis) -> Figure:
     """Training and held-out domains above, leads below."""
-    figure, axes = panels(analysis.series, columns=2, width=3.4, height=2.3, share_y=False)
+    figure, axes = panels(analysis.series, columns=2, width=3.4, height=2.0, share_y=False)
     lines(axes, analysis.series)
     *first, second_last, last = axes.values()
     for ax in first:

@@ -37,6 +37,7 @@ from experiments._plots import panels
 from experiments._table import Table
 from experiments.ood._domains import (
     CONTROLS,
+    HPL,
     ORACLES,
     OURS,
     RIVALS,
@@ -126,7 +127,13 @@ def _checks(config: Fig3Config, table: Table) -> list[Check]:
             for name in (*RIVALS, OURS)
         ),
         *(
-            gap(f"reward at {t:g}, {OURS} − {name}", "above 0", means[OURS][i], means[name][i])
+            gap(
+                f"reward at {t:g}, {OURS} − {name}",
+                "above 0",
+                means[OURS][i],
+                means[name][i],
+                HPL if name == "HPL" else "",
+            )
             for i, t in enumerate(config.temperatures)
             for name in RIVALS
         ),

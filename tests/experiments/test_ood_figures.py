@@ -67,8 +67,8 @@ def analysed(name: str, table: Table) -> Analysis:
 
 
 def check(name: str, table: Table, part: str) -> Check:
-    """The one check of a figure whose name has this part."""
-    (found,) = (c for c in analysed(name, table).checks if part in c.name)
+    """The one check of a figure whose name begins like this."""
+    (found,) = (c for c in analysed(name, table).checks if c.name.startswith(part))
     return found
 
 
@@ -103,7 +103,11 @@ def test_threads_do_not_change_a_table_and_the_seed_does(
 @pytest.mark.parametrize(
     ("name", "rows", "column", "part"),
     [
-        *(("fig2", {"method": OURS}, "accuracy", f"A_PL, {OURS} − {n}") for n in RIVALS[:-2]),
+        *(
+            ("fig2", {"method": OURS}, "accuracy", f"{kind}A_PL, {OURS} − {n}")
+            for n in RIVALS[:-2]
+            for kind in ("", "own bases: ")
+        ),
         ("fig2", {"method": OURS}, "accuracy", f"A_PL, {OURS} − MLE, fitted beta"),
         ("fig2", {"method": "DPO"}, "accuracy", "A_PL, DPO − SFT"),
         ("fig2", {"t": 20}, "accuracy", "training domains, A_PL"),
@@ -211,6 +215,30 @@ def test_only_some_see_fine_tuning_data_of_the_held_out_domain() -> None:
     before, after = (config.policies(train, domain, 0) for domain in (test, other))
     same = {name for name in before if np.array_equal(before[name], after[name])}
     assert same == {"PPO (TR)", "HPL", "HPL (TR)"}
+
+
+def test_only_features_of_policies_are_turned() -> None:
+    config = DomainConfig(**SIZES)
+    for part, other in zip(config.domains(0, 2), config.domains(0, 2, turned=True), strict=True):
+        for plain, turned in zip(part, other, strict=True):
+            np.testing.assert_array_equal(plain.reward.xi, turned.reward.xi)
+            np.testing.assert_array_equal(plain.pairs.y, turned.pairs.y)
+            assert not np.allclose(plain.policy.psi, turned.policy.psi)
+            # an orthogonal basis of the same space: the same policies, at another theta
+            gram = [
+                d.policy.psi.reshape(-1, 2) @ d.policy.psi.reshape(-1, 2).T for d in (plain, turned)
+            ]
+            np.testing.assert_allclose(*gram, atol=1e-12)
+
+
+def test_methods_that_adapt_to_the_new_domain_do_not_care_for_its_basis() -> None:
+    config = DomainConfig(**SIZES)
+    reached = []
+    for turned in (False, True):
+        *train, test = config.domains(0, 4, turned=turned)[0]
+        theta = config.policies(train, test, 0)["MLE + (10)"]
+        reached.append(test.policy.log_prob(theta))
+    np.testing.assert_allclose(*reached, atol=1e-8)  # Newton's tolerance
 
 
 def test_sampled_and_exact_domains_differ_in_their_pairs_alone() -> None:
