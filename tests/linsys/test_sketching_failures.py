@@ -50,6 +50,47 @@ class Failing:
         return replace(self, system=self.system.merged(products))
 
 
+@dataclass(frozen=True, eq=False)
+class Together(Failing):
+    """The same with all gradients of a local step asked for at once."""
+
+    def grads(self, devices: Any, rows: Any, scales: Any, round_: int, step: int) -> list[Any]:
+        found: list[Any] = []
+        for device, X, scale in zip(devices, rows, scales, strict=True):
+            try:
+                found.append(self.grad(device, X, scale, round_, step))
+            except DeviceLost as lost:
+                found.append(lost)
+        return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        (FSLoRA, {}),
+        (FSLoRA, {"fresh": True}),
+        (FSLoRA, {"optimizer": "adamw", "compression": 0.5}),
+        (HeteroLoRA, {"weights": "frobenius"}),
+        (FlexLoRA, {}),
+        (FedStackLoRA, {}),
+    ],
+)
+@pytest.mark.parametrize("lost", [(), (1,), (0, 1, 2)])
+def test_devices_asked_together_are_devices_one_by_one(kind: Any, more: Any, lost: Any) -> None:
+    system, algorithm = systems()[0], kind(**(OPTIONS | more))
+    broken = () if lost else (2,)
+    alone, together = (
+        algorithm.init(start(system), make(system, lost=lost, broken=broken))
+        for make in (Failing, Together)
+    )
+    for _ in range(2):
+        (alone, report), (together, same) = algorithm.round(alone), algorithm.round(together)
+        assert set(report.missing) == set(lost or broken)
+        assert same == report
+        assert (together.X == alone.X).all()
+        assert (together.oracle.system.W0 == alone.oracle.system.W0).all()
+
+
 @pytest.mark.parametrize("kind", [FSLoRA, HeteroLoRA, FlexLoRA, FedStackLoRA])
 def test_a_round_goes_on_without_the_devices_that_fail(kind: Any) -> None:
     system = systems()[0]
