@@ -196,6 +196,16 @@ class OuterLaw:
             total += np.cov(np.array(pairs).T, aweights=weights, bias=True) / len(self.oracles)
         return total
 
-    def floor(self, eta: float, noise: Array) -> float:
-        """E ||grad L||^2 in first order of eta, for hypergradients of covariance ``noise``."""
-        return float(eta / 2.0 * np.trace(self.hessian @ noise))
+    def floor(self, eta: float, noise: Array, rounds: Array | None = None) -> float:
+        """E ||grad L||^2 for hypergradients of covariance ``noise`` (q, q), near phi.
+
+        In first order of eta and after many rounds; or for a linear gradient and all eta, the mean
+        over ``rounds`` of a run from phi.
+        """
+        values, vectors = np.linalg.eigh(self.hessian)
+        spread = np.einsum("ji,jk,ki->i", vectors, noise, vectors)
+        if rounds is None:
+            return float(eta / 2.0 * values @ spread)
+        kept = (1.0 - eta * values) ** 2
+        reached = (1.0 - kept ** rounds[:, None]).mean(axis=0)
+        return float((eta * values) ** 2 @ (spread * reached / (1.0 - kept)))

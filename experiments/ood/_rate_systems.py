@@ -42,10 +42,12 @@ class RateConfig(Config):
         """One block per instance."""
         return [{"instance": i} for i in range(self.instances)]
 
-    def drawn(self, instance: int, *, train: int, held_out: int = 0) -> MetaDistribution:
-        """The domains of an instance."""
+    def drawn(
+        self, instance: int, *, train: int, held_out: int = 0, **sizes: float
+    ) -> MetaDistribution:
+        """The domains of an instance, in other than the default ``sizes`` where they are given."""
         seed = self.derive("domains", instance)
-        return meta_distribution(seed, train=train, held_out=held_out)
+        return meta_distribution(seed, train=train, held_out=held_out, **sizes)  # type: ignore[arg-type]
 
 
 def cut(path: Path, D: int) -> Path:
