@@ -18,13 +18,9 @@ from linsys.linalg import Numbers, lambda_max, lambda_min, solve, transpose
 from linsys.theory.preference import logistic, slope
 from linsys.theory.preference_noise import every_outcome, tail
 from linsys.theory.preference_proof import Shared, Sides
-from linsys.theory.preference_subspace import frobenius, inner
+from linsys.theory.preference_subspace import flat, frobenius, inner
 
 __all__ = ["Chain", "operator_tail", "own_tail"]
-
-
-def _flat(x: Numbers) -> Numbers:
-    return x.reshape(*x.shape[:-2], -1)
 
 
 def _spectral(Z: Numbers) -> Numbers:
@@ -72,7 +68,7 @@ class Chain:
     @cached_property
     def _seen(self) -> tuple[Numbers, Numbers]:
         """Features in the learned basis, (B, N, n, d1 d2), and I on what lies across, else 0."""
-        seen = _flat(transpose(self.basis)[:, None, None] @ self.x)
+        seen = flat(transpose(self.basis)[:, None, None] @ self.x)
         unused = np.repeat(1 - self.users.held, self.x.shape[-1], axis=1)[:, None, :, None]
         return seen, unused * np.eye(seen.shape[-1], dtype=int)
 
@@ -82,7 +78,7 @@ class Chain:
         seen, unused = self._seen
         gram = transpose(seen) @ seen + unused
         outwards = np.where(frobenius(self.hat) >= self.radius[:, None], self.push, 0 * self.push)
-        wanted = self.x.shape[2] * outwards[..., None] * _flat(self.W)
+        wanted = self.x.shape[2] * outwards[..., None] * flat(self.W)
         along = solve(gram, (transpose(seen) @ self.residual[..., None])[..., 0] - wanted)
         rest = self.residual - (seen @ along[..., None])[..., 0]
         chance = logistic(inner(self.hat[:, :, None], self.x))
@@ -104,7 +100,7 @@ class Chain:
     @cached_property
     def coverage(self) -> Numbers:
         """lambda, the least eigenvalue of all users' second moments of features; (B,)."""
-        rows = _flat(self.x)
+        rows = flat(self.x)
         least = lambda_min(transpose(rows) @ rows / self.x.shape[2]).min(axis=1)
         return np.asarray(np.maximum(least, 0 * least))
 
@@ -172,7 +168,7 @@ class Chain:
 def _noise(gap: Numbers, x: Numbers) -> tuple[Numbers, Numbers]:
     """sum of V x over comparisons (B, m, d1, d2), for all 2^m data sets; and their chances."""
     V, chance = every_outcome(gap)
-    return (V @ _flat(x)).reshape(*V.shape[:2], *x.shape[2:]), chance
+    return (V @ flat(x)).reshape(*V.shape[:2], *x.shape[2:]), chance
 
 
 def own_tail(x: Numbers, gap: Numbers, t: Numbers) -> Sides:

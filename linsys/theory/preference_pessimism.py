@@ -1,8 +1,9 @@
 """P-ShareLoRA, proof of Theorem B.2: pessimistic policies for linear rewards.
 
 Rewards are <Theta, psi(tau)>, and the policies are K given distributions over T trajectories, so
-that max over policies of min over a ball is a comparison of K numbers. Any number of axes may come
-first.
+that the value of a policy against the reference is <v, Theta> with v = E_pi psi - E_ref psi. Over
+the ball (3.4) the worst value is <v, Theta_hat> - sqrt(zeta) ||v||, and max over policies of it, as
+in (3.5), is a comparison of K numbers. Any number of axes may come first.
 """
 
 from __future__ import annotations
@@ -14,8 +15,14 @@ import numpy as np
 
 from linsys.linalg import Numbers, norm
 from linsys.theory.preference_proof import Shared
+from linsys.theory.preference_subspace import flat
 
-__all__ = ["Pessimist", "printed_radius"]
+__all__ = ["Pessimist", "against", "choosers", "printed_radius"]
+
+
+def against(policies: Numbers, reference: Numbers, psi: Numbers) -> Numbers:
+    """v of policies (..., K, T) against mu_ref (..., T), features psi (..., T, D): (..., K, D)."""
+    return np.asarray((policies - reference[..., None, :]) @ psi)
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,33 +30,22 @@ class Pessimist:
     """Who chooses by (3.5) from a confidence ball around Theta_hat.
 
     Args:
-        psi: features, (..., T, D).
-        reference: mu_ref, (..., T).
-        policies: distributions, (..., K, T); the first one is pi_tar.
+        v: E_pi psi - E_ref psi of every policy, (..., K, D); the first one is pi_tar.
         hat: vec of Theta_hat, (..., D).
         truth: vec of Theta*, (..., D).
         radius: of the ball, sqrt(zeta) for (3.4) as printed, (...).
 
     >>> one = np.ones((1, 1))
-    >>> chooser = Pessimist(
-    ...     psi=np.array([[[1.0], [0.0]]]), reference=np.array([[0.0, 1.0]]),
-    ...     policies=np.array([[[1.0, 0.0], [0.0, 1.0]]]), hat=2 * one, truth=one, radius=one[0],
-    ... )
+    >>> v = against(np.eye(2)[None], np.array([[0.0, 1.0]]), np.array([[[1.0], [0.0]]]))
+    >>> chooser = Pessimist(v, hat=2 * one, truth=one, radius=one[0])
     >>> chooser.values.tolist(), chooser.gap.tolist()
     ([[1.0, 0.0]], [0.0])
     """
 
-    psi: Numbers
-    reference: Numbers
-    policies: Numbers
+    v: Numbers
     hat: Numbers
     truth: Numbers
     radius: Numbers
-
-    @cached_property
-    def v(self) -> Numbers:
-        """E_pi psi - E_ref psi of every policy, (..., K, D)."""
-        return np.asarray((self.policies - self.reference[..., None, :]) @ self.psi)
 
     @cached_property
     def values(self) -> Numbers:
@@ -101,6 +97,16 @@ class Pessimist:
         length = norm(v)[..., None]
         moved = self.radius[..., None] * v / np.where(length > 0, length, 1 + 0 * length)
         return np.asarray(np.abs((moved * (first - second)).sum(axis=-1)))
+
+    def value_gap(self) -> tuple[Numbers, Numbers]:
+        """gap against (radius + error) ||v_tar|| + (error - radius) ||v_hat||."""
+        bound = (self.radius + self.error) * self.target_length
+        return self.gap, bound + (self.error - self.radius) * self.length
+
+
+def choosers(truth: Numbers, theta: Numbers, v: Numbers, radius: Numbers) -> Pessimist:
+    """All users at once: matrices (..., N, d1, d2), v (..., K, d1 d2) and radius (..., N)."""
+    return Pessimist(v[..., None, :, :], hat=flat(theta), truth=flat(truth), radius=radius)
 
 
 def printed_radius(users: Shared, largest: bool) -> Numbers:

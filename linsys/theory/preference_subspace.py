@@ -19,6 +19,7 @@ __all__ = [
     "Adaptation",
     "beside",
     "eigen",
+    "flat",
     "frobenius",
     "inner",
     "projector",
@@ -45,6 +46,11 @@ def inner(A: Numbers, B: Numbers) -> Numbers:
 def frobenius(A: Numbers) -> Numbers:
     """||A||_F over the last two axes."""
     return np.sqrt(squares(A))
+
+
+def flat(M: Numbers) -> Numbers:
+    """The entries of each matrix (..., p, q), row by row: (..., p q)."""
+    return M.reshape(*M.shape[:-2], -1)
 
 
 def beside(theta: Numbers) -> Numbers:

@@ -1,52 +1,18 @@
 """P-ShareLoRA, Definition A.3, Theorem 4.2 and its corollaries: what policies lose.
 
-Policies are distributions over T trajectories and rewards are linear, so that the value of a policy
-against the reference is <v, Theta> with v = E_pi psi - E_ref psi. Over the ball (3.4) the worst
-value is <v, Theta_hat> - sqrt(zeta) ||v||, which (3.5) maximises.
+Policies and their choice are those of :mod:`linsys.theory.preference_pessimism`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from linsys.linalg import Numbers, inverse, lambda_min, transpose
-from linsys.theory.preference import Pairs, scores
+from linsys.linalg import Numbers, inverse, lambda_min, norm, transpose
+from linsys.theory.preference import Pairs
+from linsys.theory.preference_pessimism import choosers
 from linsys.theory.preference_subspace import Adaptation, sine, squares
 
-__all__ = ["against", "concentrability", "confidence", "gaps", "losses", "pessimistic"]
-
-
-def against(policies: Numbers, reference: Numbers, psi: Numbers) -> Numbers:
-    """v of policies (..., M, T) against a reference (..., T): (..., M, d1, d2)."""
-    rows = psi.reshape(*psi.shape[:-2], -1)
-    v = (policies - reference[..., None, :]) @ rows
-    return np.asarray(v.reshape(*v.shape[:-1], *psi.shape[-2:]))
-
-
-def pessimistic(theta: Numbers, v: Numbers, zeta: Numbers) -> np.ndarray:
-    """(3.5) for every user: the number of the best of M policies, (..., N); zeta (..., N)."""
-    worst = scores(theta, v) - np.sqrt(zeta)[..., None] * np.sqrt(squares(v))[..., None, :]
-    return np.asarray(worst.argmax(axis=-1))
-
-
-def gaps(truth: Numbers, v: Numbers, chosen: np.ndarray) -> Numbers:
-    """J(first policy; r*_i) - J(chosen policy; r*_i), (..., N)."""
-    values = scores(truth, v)
-    return np.asarray(
-        values[..., 0] - np.take_along_axis(values, chosen[..., None], axis=-1)[..., 0]
-    )
-
-
-def losses(truth: Numbers, theta: Numbers, v: Numbers, zeta: Numbers) -> tuple[Numbers, Numbers]:
-    """The gaps of (3.5), and ||v_tar|| (sqrt zeta + e_i) + ||v_i|| (e_i - sqrt zeta), (..., N).
-
-    e_i = ||Theta_hat_i - Theta*_i||_F; the target is the first policy.
-    """
-    chosen = pessimistic(theta, v, zeta)
-    length = np.sqrt(squares(v))
-    own = np.take_along_axis(length, chosen, axis=-1)
-    e, root = np.sqrt(squares(theta - truth)), np.sqrt(zeta)
-    return gaps(truth, v, chosen), length[..., :1] * (root + e) + own * (e - root)
+__all__ = ["concentrability", "confidence", "confidence_corrected", "mean_loss", "unseen"]
 
 
 def mean_loss(
@@ -56,11 +22,11 @@ def mean_loss(
 
     eta = (1/N) sum_i E ||P_i - P*_i||_1^2, V the longest v, m the least Phi'.
     """
-    chosen = pessimistic(fit.delta, v, 0 * fit.b)
+    chosen = choosers(users.delta, fit.delta, v, 0 * fit.b)
     m = pairs.steepness(users.delta, fit.delta)
     eta = pairs.apart(fit.delta, users.delta) / users.users
-    longest = np.sqrt(squares(v)).max(axis=-1)
-    measured = gaps(users.delta, v, chosen).mean(axis=-1)
+    longest = norm(v).max(axis=-1)
+    measured = chosen.gap.mean(axis=-1)
     least = lambda_min(pairs.moment)
     return measured * m * np.sqrt(np.maximum(least, 0 * least)), longest * np.sqrt(eta)
 
@@ -106,8 +72,10 @@ def collapse(
     heads = (k * d2 + np.log(N / delta)) / n
     L1 = np.sqrt(squares(psi).max(axis=-1))
     zeta = np.sqrt((logs / (N * n * users.nu) + heads) / 2) / L1
-    chosen = pessimistic(users.delta, v, zeta[..., None] + 0 * users.b)
-    return gaps(users.delta, v, chosen).mean(axis=-1), C * np.sqrt(logs / (N * n))
+    radius = np.sqrt(zeta)[..., None] + 0 * users.b
+    return choosers(users.delta, users.delta, v, radius).gap.mean(axis=-1), C * np.sqrt(
+        logs / (N * n)
+    )
 
 
 def confidence(
@@ -135,12 +103,6 @@ def condition(users: Adaptation) -> tuple[Numbers, Numbers]:
     B2 = squares(users.delta).max(axis=-1)
     bound = 2 * B2 * np.sqrt(B2 / 3) / (3 * users.k)
     return users.nu * np.sqrt(users.tail / users.users), bound
-
-
-def enough_users(users: Adaptation) -> tuple[Numbers, Numbers]:
-    """Sigma_tail / N and (1/nu) sqrt(Sigma_tail / N)."""
-    tail = users.tail / users.users
-    return tail, np.sqrt(tail) / users.nu
 
 
 def concentrability(target: Numbers, reference: Numbers, r: Numbers) -> tuple[Numbers, Numbers]:

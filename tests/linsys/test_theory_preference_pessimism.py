@@ -21,7 +21,7 @@ from linsys.preference.pessimism import pessimistic_policy
 from linsys.theory import preference_chain as at
 from linsys.theory.preference import logistic
 from linsys.theory.preference_crowd import crowd_gain, lone_error
-from linsys.theory.preference_pessimism import Pessimist, printed_radius
+from linsys.theory.preference_pessimism import Pessimist, against, printed_radius
 from linsys.theory.preference_proof import Shared
 from linsys.theory.preference_subspace import frobenius, inner
 
@@ -211,56 +211,61 @@ def test_the_shared_estimate_follows_the_crowd() -> None:
     assert np.abs(best.Delta[-1]).min() < 0.1  # though the lone user likes both directions
 
 
+Choice = tuple[np.ndarray, np.ndarray, np.ndarray, Pessimist]
+
+
 @pytest.fixture
-def choosers() -> Pessimist:
+def choice() -> Choice:
+    """Features, references and policies, and who chooses among them."""
     rng = np.random.default_rng(3)
-    return Pessimist(
-        psi=rng.normal(size=(6, 3, 2)),
-        reference=rng.dirichlet(np.ones(3), size=6),
-        policies=rng.dirichlet(np.ones(3), size=(6, 4)),
+    psi, reference = rng.normal(size=(6, 3, 2)), rng.dirichlet(np.ones(3), size=6)
+    policies = rng.dirichlet(np.ones(3), size=(6, 4))
+    chooser = Pessimist(
+        against(policies, reference, psi),
         hat=rng.normal(size=(6, 2)),
         truth=rng.normal(size=(6, 2)),
         radius=np.array([0.0, 0.1, 0.5, 1.0, 2.0, 5.0]),
     )
+    return psi, reference, policies, chooser
 
 
-def test_choices_are_those_of_a_search_over_the_ball(choosers: Pessimist) -> None:
+def test_choices_are_those_of_a_search_over_the_ball(choice: Choice) -> None:
+    features, references, policies, choosers = choice
     angles = np.linspace(0, 2 * np.pi, 20_001)
     circle = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     for b in range(6):
-        psi, reference = choosers.psi[b], choosers.reference[b]
+        psi, reference = features[b], references[b]
         ball = choosers.hat[b] + choosers.radius[b] * circle
-        worst = [(pi - reference) @ psi @ ball.T for pi in choosers.policies[b]]
+        worst = [(pi - reference) @ psi @ ball.T for pi in policies[b]]
         values = np.array([w.min() for w in worst])
         assert_allclose(choosers.values[b], values, atol=1e-6)
         chosen = int(values.argmax())
         truth = psi @ choosers.truth[b]
-        expected = (choosers.policies[b, 0] - choosers.policies[b, chosen]) @ truth
+        expected = (policies[b, 0] - policies[b, chosen]) @ truth
         assert choosers.gap[b] == pytest.approx(expected)
-        bracket = values[chosen] - (choosers.policies[b, chosen] - reference) @ truth
+        bracket = values[chosen] - (policies[b, chosen] - reference) @ truth
         assert choosers.bracket[b] == pytest.approx(bracket, abs=1e-6)
 
 
-def test_the_choice_is_that_of_the_cone_program_where_it_can_be_made(choosers: Pessimist) -> None:
+def test_the_choice_is_that_of_the_cone_program_where_it_can_be_made(choice: Choice) -> None:
+    features, references, policies, choosers = choice
     tree = DecisionTree(np.ones((1, 3, 1)), mu=[1.0], H=1)  # three arms: every mixture is a policy
     for b in range(6):
-        psi = choosers.psi[b][..., None]
+        psi = features[b][..., None]
         ball = ConfidenceSet(choosers.hat[b][:, None], choosers.radius[b] ** 2)
-        found = pessimistic_policy(tree, psi, ball, choosers.reference[b])
+        found = pessimistic_policy(tree, psi, ball, references[b])
         assert choosers.values[b].max() <= found.upper + 1e-9
-        policies = np.concatenate([choosers.policies[b], found.policy])
+        both = np.concatenate([policies[b], found.policy])
         more = Pessimist(
-            choosers.psi[b],
-            choosers.reference[b],
-            policies,
+            against(both, references[b], features[b]),
             choosers.hat[b],
             choosers.truth[b],
             choosers.radius[b],
         )
         assert more.values.argmax() == 4
         assert more.values[4] == pytest.approx(found.value, abs=1e-9)
-        slack = more.error - more.radius
-        assert more.gap <= (more.radius + more.error) * more.target_length + slack * more.length
+        measured, bound = more.value_gap()
+        assert measured <= bound
 
 
 def test_the_printed_radius_takes_the_smallest_b() -> None:

@@ -19,7 +19,8 @@ from linsys.preference.systems import PreferenceSystem
 from linsys.theory import preference_rates as at
 from linsys.theory import preference_values as values
 from linsys.theory.preference import Pairs
-from linsys.theory.preference_subspace import Adaptation, sine
+from linsys.theory.preference_pessimism import against, choosers
+from linsys.theory.preference_subspace import Adaptation, flat, sine
 
 
 @dataclass
@@ -184,16 +185,14 @@ def test_pessimistic_choice_is_the_best_worst_case() -> None:
     rng = np.random.default_rng(1)
     theta, psi = rng.normal(size=(1, 2, 2, 1)), rng.normal(size=(1, 3, 2, 1))
     policies, reference = rng.dirichlet(np.ones(3), size=(1, 4)), rng.dirichlet(np.ones(3), size=1)
-    v, zeta = values.against(policies, reference, psi), np.array([[0.3, 0.3]])
-    chosen = values.pessimistic(theta, v, zeta)
+    v = against(policies, reference, flat(psi))
+    found = choosers(theta, theta, v, np.sqrt([[0.3, 0.3]]))
     steps = rng.normal(size=(20000, 2, 1))
     steps *= np.sqrt(0.3) / np.linalg.norm(steps, axis=1, keepdims=True)
     for i in range(2):
-        worst = [((theta[0, i] + steps) * v[0, m]).sum(axis=(1, 2)).min() for m in range(4)]
-        assert chosen[0, i] == int(np.argmax(worst))
-        value = (v[0, :, :, 0] @ theta[0, i])[:, 0]
-        found = values.gaps(theta, v, chosen)[0, i]
-        assert_allclose(found, value[0] - value[chosen[0, i]])
+        worst = [((theta[0, i] + steps)[..., 0] @ v[0, m]).min() for m in range(4)]
+        value = (v[0] @ theta[0, i])[:, 0]
+        assert_allclose(found.gap[0, i], value[0] - value[int(np.argmax(worst))])
 
 
 def test_unseen_trajectories_cost_the_same_for_all_data() -> None:
@@ -213,7 +212,7 @@ def test_unseen_trajectories_cost_the_same_for_all_data() -> None:
 def test_zeta_of_the_corollary_keeps_to_the_reference() -> None:
     users = Adaptation(np.array([[[[1.0], [0.0]], [[0.0], [1e-5]]]]), 2)
     psi = np.array([[[[1.0], [0.0]], [[0.0], [0.0]]]])
-    v = values.against(np.array([[[1.0, 0.0], [0.0, 1.0]]]), np.array([[0.0, 1.0]]), psi)
+    v = against(np.array([[[1.0, 0.0], [0.0, 1.0]]]), np.array([[0.0, 1.0]]), flat(psi))
     loss, bound = values.collapse(users, psi, v, np.array([1e8]), np.array([0.5]), np.array([10.0]))
     assert_allclose(loss, 0.5)  # user 1 loses 1, user 2 nothing
     assert bound < 0.02
@@ -233,5 +232,3 @@ def test_condition_of_the_corollary_is_attained() -> None:
     """One user with sigma_1^2 = 2/3 and Sigma_tail = 1/3 of B^2 = 1."""
     users = Adaptation(np.diag(np.sqrt([2 / 3, 1 / 3]))[None, None], 1)
     assert_allclose(*values.condition(users))
-    tail, root = values.enough_users(users)
-    assert_allclose([tail, root], [[1 / 3], [np.sqrt(1 / 3) / (2 / 3)]])

@@ -13,30 +13,28 @@ from experiments.audit._fields import Field
 from experiments.claims.psl.reward_chain import CHAIN, chained
 from experiments.claims.psl.reward_error import MEANING, SIZES, USERS, users
 from linsys.linalg import norm
-from linsys.theory.preference_pessimism import Pessimist, printed_radius
+from linsys.theory.preference_pessimism import Pessimist, against, choosers, printed_radius
+from linsys.theory.preference_subspace import flat
 
 _SIZE = (0.1, 3.0)
-#: Two policies over T trajectories, pi_tar the first, and a reference.
-POLICIES: dict[str, Field] = {
-    "psi": reals("T", "D", magnitude=_SIZE),
-    "reference": simplex("T"),
-    "policies": simplex("K", "T"),
-}
+#: Policies over T trajectories, and a reference.
+POLICIES: dict[str, Field] = {"reference": simplex("T"), "policies": simplex("K", "T")}
 POLICIES_MEANING = {
-    "psi": "features of the trajectories, as vectors",
+    "psi": "features of the trajectories",
     "reference": "mu_ref",
     "policies": "distributions over trajectories; pi_tar is the first one",
 }
 
 
-def _chooser(**parts: Any) -> SimpleNamespace:
-    zeta = parts.pop("zeta")
-    return SimpleNamespace(chooser=Pessimist(radius=np.sqrt(zeta), **parts), zeta=zeta)
+def _chooser(*, psi: Any, reference: Any, policies: Any, zeta: Any, **others: Any) -> Any:
+    v = against(policies, reference, psi)
+    return SimpleNamespace(chooser=Pessimist(v, radius=np.sqrt(zeta), **others), psi=psi, zeta=zeta)
 
 
 PESSIMISTS = Space(
     fields={
         **POLICIES,
+        "psi": reals("T", "D", magnitude=_SIZE),
         "hat": reals("D", magnitude=_SIZE),
         "truth": reals("D", magnitude=_SIZE),
         "zeta": positive(low=0.001, high=100.0),
@@ -54,10 +52,9 @@ PESSIMISTS = Space(
 
 
 def _step(s: Any, printed: bool) -> tuple[Any, Any]:
-    psi = s.chooser.psi
-    L1 = norm(psi).max(axis=-1)
+    L1 = norm(s.psi).max(axis=-1)
     bound = L1 * s.zeta if printed else 2 * L1 * np.sqrt(s.zeta)
-    return s.chooser.step(psi[:, 0], psi[:, 1]), bound
+    return s.chooser.step(s.psi[:, 0], s.psi[:, 1]), bound
 
 
 ZETA_STEP = Claim(
@@ -96,16 +93,9 @@ def _everybody(largest: bool) -> Any:
     def view(*, psi: Any, reference: Any, policies: Any, **others: Any) -> SimpleNamespace:
         system = users(**others)
         shared = system.users
-        flat = (*shared.Delta.shape[:2], -1)
-        radius = printed_radius(shared, largest)
-        system.chooser = Pessimist(
-            psi=psi.reshape(len(psi), 1, psi.shape[1], -1),
-            reference=reference[:, None],
-            policies=policies[:, None],
-            hat=shared.diamond.reshape(flat),
-            truth=shared.Delta.reshape(flat),
-            radius=radius[:, None] + 0 * shared.b,
-        )
+        radius = printed_radius(shared, largest)[:, None] + 0 * shared.b
+        v = against(policies, reference, flat(psi))
+        system.chooser = choosers(shared.Delta, shared.diamond, v, radius)
         return system
 
     return view
@@ -115,13 +105,12 @@ PRINTED = Space(
     fields={
         **USERS,
         "psi": reals("T", "d1", "d2", magnitude=_SIZE),
-        "reference": simplex("T"),
-        "policies": simplex("K", "T"),
+        **POLICIES,
     },
     sizes={**SIZES, "N": (1, 3), "T": (2, 2), "K": (2, 2)},
     view=_everybody(False),
     batched=True,
-    meaning={**MEANING, **POLICIES_MEANING, "psi": "features of the trajectories"},
+    meaning={**MEANING, **POLICIES_MEANING},
 )
 PESSIMISM = Claim(
     id="psl.B2_pessimism",
@@ -174,15 +163,8 @@ PESSIMISM_CORRECTED = Claim(
 def _ended(*, psi: Any, reference: Any, policies: Any, **others: Any) -> SimpleNamespace:
     system = chained(**others)
     _, epsilon = system.chain.confidence()
-    shape = (*epsilon.shape, -1)
-    system.chooser = Pessimist(
-        psi=psi.reshape(len(psi), 1, psi.shape[1], -1),
-        reference=reference[:, None],
-        policies=policies[:, None],
-        hat=system.chain.hat.reshape(shape),
-        truth=system.users.Delta.reshape(shape),
-        radius=epsilon,
-    )
+    v = against(policies, reference, flat(psi))
+    system.chooser = choosers(system.users.Delta, system.chain.hat, v, epsilon)
     return system
 
 
@@ -202,12 +184,11 @@ CHAIN_VALUE = Claim(
         fields={
             **CHAIN.fields,
             "psi": reals("T", "d1", "d2", magnitude=_SIZE),
-            "reference": simplex("T"),
-            "policies": simplex("K", "T"),
+            **POLICIES,
         },
         sizes={**CHAIN.sizes, "T": (2, 2), "K": (2, 2)},
         view=_ended,
-        meaning={**CHAIN.meaning, **POLICIES_MEANING, "psi": "features of the trajectories"},
+        meaning={**CHAIN.meaning, **POLICIES_MEANING},
     ),
     measure=lambda s: (s.chooser.gap, 2 * s.chooser.radius * s.chooser.target_length),
     main=True,

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from experiments.audit import Claim, Space, interval, positive, reals, simplex, whole_numbers
-from experiments.audit._fields import Field
-from experiments.claims.psl._spaces import TRAJECTORIES, unlike, users
+from experiments.claims.psl._spaces import unlike, users
 from experiments.claims.psl.main_theorems import LIMITS
 from experiments.claims.psl.parameters import compare, compared
+from experiments.claims.psl.pessimism import PESSIMISTS, POLICIES, POLICIES_MEANING
 from experiments.claims.psl.subspace import FITTED
 from linsys.linalg import lambda_min
 from linsys.theory import preference_values as values
-from linsys.theory.preference_subspace import Adaptation
+from linsys.theory.preference_pessimism import against
+from linsys.theory.preference_subspace import Adaptation, flat
 
 
 def _one(*, N_p: Any, **others: Any) -> SimpleNamespace:
@@ -70,19 +71,10 @@ THEOREM_4_2 = Claim(
     corrected="psl.theorem_4_2_corrected",
     main=True,
 )
-POLICIES: dict[str, Field] = {
-    "policies": simplex("M", "T"),
-    "reference": simplex("T"),
-}
-POLICIES_MEANING = {
-    "policies": "policies as laws of the trajectory; the first is the target",
-    "reference": "the reference policy",
-}
 
 
 def _chosen(*, policies: Any, reference: Any, psi: Any, **others: Any) -> SimpleNamespace:
-    v = values.against(policies, reference, psi)
-    return SimpleNamespace(v=v, psi=psi, **others)
+    return SimpleNamespace(v=against(policies, reference, flat(psi)), psi=psi, **others)
 
 
 THEOREM_4_2_CORRECTED = Claim(
@@ -93,20 +85,8 @@ THEOREM_4_2_CORRECTED = Claim(
     latex=r"J(\pi_{tar};r_i^\star)-J(\hat\pi_i;r_i^\star)\le\|v_{tar}\|(\sqrt\zeta+e_i)+\|\hat v_i"
     r"\|(e_i-\sqrt\zeta)",
     kind="upper",
-    space=Space(
-        fields={
-            "truth": reals("N", "d1", "d2", magnitude=(0.1, 3.0)),
-            "theta": reals("N", "d1", "d2", magnitude=(0.1, 3.0)),
-            "psi": TRAJECTORIES["psi"],
-            "zeta": positive("N", low=1e-4, high=10.0),
-            **POLICIES,
-        },
-        sizes={"N": (1, 1), "T": (2, 3), "d1": (1, 2), "d2": (1, 2), "M": (2, 3)},
-        view=_chosen,
-        batched=True,
-        meaning={**POLICIES_MEANING, "truth": "Theta*_i", "theta": "Theta_hat_i"},
-    ),
-    measure=lambda s: values.losses(s.truth, s.theta, s.v, s.zeta),
+    space=PESSIMISTS,
+    measure=lambda s: s.chooser.value_gap(),
     note="v = E_pi psi - E_ref psi. With pessimism only the target has to be near the data, and "
     "zeta must be at least e_i^2, for which psl.eq_B1_corrected is the bound; e_i^2 itself needs "
     "coverage.",
@@ -132,7 +112,7 @@ COROLLARY_4_1 = replace(
 
 def _mean(*, policies: Any, reference: Any, **others: Any) -> SimpleNamespace:
     s = compare(**others)
-    s.v = values.against(policies, reference, s.pairs.psi)
+    s.v = against(policies, reference, flat(s.pairs.psi))
     return s
 
 
@@ -145,7 +125,7 @@ COROLLARY_4_1_CORRECTED = Claim(
     latex=r"\frac1N\sum_i(J(\pi_{i,tar};r_i^\star)-J(\hat\pi_i;r_i^\star))\le\frac Vm\sqrt{\frac"
     r"\eta{\lambda_{\min}}}",
     kind="upper",
-    space=replace(compared(POLICIES, meaning=POLICIES_MEANING, sizes={"M": (2, 3)}), view=_mean),
+    space=replace(compared(POLICIES, meaning=POLICIES_MEANING, sizes={"K": (2, 3)}), view=_mean),
     measure=lambda s: values.mean_loss(s.users, s.fit, s.pairs, s.v),
     note="Without 1/nu, without (k d2 + log(N/delta))/N_p and without a condition on N: the mean "
     "over users needs the sum of the errors alone, not the columns. The bias is "
@@ -181,7 +161,7 @@ COROLLARY_B1 = Claim(
             **POLICIES,
             **LIMITS,
         },
-        sizes={"d1": (2, 2), "T": (2, 3), "M": (2, 3)},
+        sizes={"d1": (2, 2), "T": (2, 3), "K": (2, 3)},
         view=_sized,
         given={"sigma_2 > 0": lambda s: s.users.nu > 1e-14},
         batched=True,
