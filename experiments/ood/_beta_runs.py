@@ -17,7 +17,6 @@ from linsys.bilevel import (
     Domain,
     DomainOracle,
     LinearReward,
-    MetaTraining,
     implicit,
     optimum,
     pl_accuracy,
@@ -47,6 +46,7 @@ class BetaConfig(DomainConfig):
     strength: float = 1.0
     alpha: float = 0.1
     D: int = 40
+    inner_batch: int | None = None
     K: int = 200
     eta: float = 0.125
 
@@ -105,16 +105,7 @@ def _run(
 ) -> Iterator[dict[str, Any]]:
     """Rows of one training; after it is lost, the last ones again."""
     (*train, test), judge = domains[0], domains[1][-1]
-    training = MetaTraining(
-        alpha=config.alpha,
-        beta=beta,
-        D=config.D,
-        eta=eta,
-        K=config.K,
-        inner_batch=None,
-        outer_batch=config.outer_batch,
-        seed=config.derive("training", instance),
-    )
+    training = config.training(instance, beta, eta)
     state = training.init(train, np.zeros(config.q), np.zeros(config.p))
     row, lost = _measured(test, judge, state.phi, beta), False
     for t in config.times:

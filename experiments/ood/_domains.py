@@ -96,7 +96,7 @@ class DomainConfig(Config):
         p, q: parameters of the policy and of the reward.
         shift, specific, strength, pairs: of the domains.
         beta: factor of the reward of every method.
-        alpha, D, inner_batch: inner steps.
+        alpha, D, inner_batch: inner steps; exact ones without a batch.
         eta, K, outer_batch: outer steps.
         climb, steps: step size and number of RLHF's.
         ridge: a penalty that keeps estimates finite where pairs can be ordered without error.
@@ -114,7 +114,7 @@ class DomainConfig(Config):
     beta: float = 1.0
     alpha: float = 0.05
     D: int = 60
-    inner_batch: int = 4
+    inner_batch: int | None = 4
     eta: float = 0.5
     K: int = 400
     outer_batch: int = 16
@@ -125,8 +125,10 @@ class DomainConfig(Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("prompts", "p", "q", "pairs", "D", "inner_batch", "K", "outer_batch", "steps"):
+        for name in ("prompts", "p", "q", "pairs", "D", "K", "outer_batch", "steps"):
             whole(name, getattr(self, name), low=1)
+        if self.inner_batch is not None:
+            whole("inner_batch", self.inner_batch, low=1)
         whole("answers", self.answers, low=2)
         whole("instances", self.instances, low=3)
         for name in ("shift", "specific"):
@@ -155,20 +157,24 @@ class DomainConfig(Config):
 
         return drawn(self.pairs), drawn(None)
 
-    def learn(
-        self, train: Sequence[Domain], instance: int, at: Sequence[int]
-    ) -> Iterator[tuple[int, Values]]:
-        """Algorithm 1: the rounds asked for, increasing, and phi after each of them."""
-        training = MetaTraining(
+    def training(self, instance: int, beta: float, eta: float) -> MetaTraining:
+        """Algorithm 1 of an instance."""
+        return MetaTraining(
             alpha=self.alpha,
-            beta=self.beta,
+            beta=beta,
             D=self.D,
-            eta=self.eta,
+            eta=eta,
             K=self.K,
             inner_batch=self.inner_batch,
             outer_batch=self.outer_batch,
             seed=self.derive("training", instance),
         )
+
+    def learn(
+        self, train: Sequence[Domain], instance: int, at: Sequence[int]
+    ) -> Iterator[tuple[int, Values]]:
+        """Algorithm 1: the rounds asked for, increasing, and phi after each of them."""
+        training = self.training(instance, self.beta, self.eta)
         start = training.init(train, np.zeros(self.q), np.zeros(self.p))
         for state in training.states(start):
             if state.k in at:

@@ -293,6 +293,7 @@ def test_the_table_marks_one_best_method_for_every_domain_and_average(
     [
         (lambda: DomainConfig(instances=2), "`instances`"),
         (lambda: DomainConfig(shift=1.5), "`shift`"),
+        (lambda: DomainConfig(inner_batch=0), "`inner_batch`"),
         (lambda: DomainConfig(ridge=0.0), "`ridge`"),
         (lambda: fig2.Fig2Config(shifts=(0.5, 0.5)), "`shifts`"),
         (lambda: fig2.Fig2Config(points=1), "`points`"),
