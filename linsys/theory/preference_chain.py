@@ -63,7 +63,7 @@ class Chain:
     @property
     def radius(self) -> Numbers:
         """B, (B,)."""
-        return np.asarray(np.maximum(frobenius(self.hat), frobenius(self.users.Delta)).max(axis=1))
+        return np.asarray(np.maximum(frobenius(self.hat), frobenius(self.users.delta)).max(axis=1))
 
     @cached_property
     def _seen(self) -> tuple[Numbers, Numbers]:
@@ -116,7 +116,7 @@ class Chain:
     @cached_property
     def Z(self) -> Numbers:
         """(1/n) sum_j V_ij x_ij, (B, N, d1, d2)."""
-        V = self.labels - logistic(inner(self.users.Delta[:, :, None], self.x))
+        V = self.labels - logistic(inner(self.users.delta[:, :, None], self.x))
         return np.asarray((V[..., None, None] * self.x).mean(axis=2))
 
     @cached_property
@@ -137,11 +137,11 @@ class Chain:
         """What noise and what the subspace and b_i add to a user's error, both (B, N)."""
         own = frobenius(transpose(self.users.basis)[:, None] @ self.Z)
         noise = own + distance[:, None] * _spectral(self.Z)
-        return noise, np.sqrt(self.users.b) + frobenius(self.users.diamond) * distance[:, None]
+        return noise, np.sqrt(self.users.b) + frobenius(self.users.best) * distance[:, None]
 
     def theorem_B3(self) -> Sides:
         """Root mean squared error in the sample, times c2 sqrt(lambda_i), against its bound."""
-        error = inner((self.hat - self.users.Delta)[:, :, None], self.x)
+        error = inner((self.hat - self.users.delta)[:, :, None], self.x)
         c2, root = self.c2[:, None], np.sqrt(self.own_coverage)
         noise, rest = self._parts(self.distance)
         bound = noise + root * (c2 + 1 / (4 + 0 * c2)) * self.longest[:, None] * rest
@@ -162,7 +162,7 @@ class Chain:
         noise, rest = self._parts(np.minimum(distance, np.sqrt(self.users.rank)))
         weight = 1 + self.longest[:, None] / (4 * c2 * np.sqrt(own))
         bound = noise / (c2 * own) + weight * rest
-        return frobenius(self.hat - self.users.Delta), bound
+        return frobenius(self.hat - self.users.delta), bound
 
 
 def _noise(gap: Numbers, x: Numbers) -> tuple[Numbers, Numbers]:

@@ -33,6 +33,10 @@ def orthogonal(raw: Numbers) -> Numbers:
 class Shared:
     """N users' deviations Delta* with a chosen singular value decomposition (Definition 4.1).
 
+    The words are those of :class:`linsys.theory.preference_subspace.Adaptation`, which finds the
+    decomposition of given matrices. Here it is given: any singular values, also equal ones or zero,
+    and a rank for every instance.
+
     Args:
         raw_U: any numbers, shape (B, d1, d1), made into left singular vectors.
         raw_V: any numbers, shape (B, N, d2, N, d2), made into right ones.
@@ -41,7 +45,7 @@ class Shared:
 
     >>> one = np.ones((1, 1, 1))
     >>> users = Shared(one, np.ones((1, 1, 1, 1, 1)), 3 * np.ones((1, 1)), np.ones(1))
-    >>> users.Delta.ravel().tolist(), users.nu.tolist(), users.tail.tolist()
+    >>> users.delta.ravel().tolist(), users.nu.tolist(), users.tail.tolist()
     ([3.0], [9.0], [0.0])
     """
 
@@ -90,12 +94,12 @@ class Shared:
         return np.asarray(np.swapaxes(whole.reshape(len(whole), -1, N, d2), 1, 2))
 
     @cached_property
-    def Delta(self) -> Numbers:
+    def delta(self) -> Numbers:
         """Delta Theta*_i, (B, N, d1, d2)."""
         return self._product(self.sigma)
 
     @cached_property
-    def diamond(self) -> Numbers:
+    def best(self) -> Numbers:
         """Theta_diamond_i of (4.1), the best approximation of rank k."""
         return self._product(self.sigma * self.held)
 
@@ -118,7 +122,7 @@ class Shared:
     @property
     def b(self) -> Numbers:
         """b_i = ||Delta Theta*_i - Theta_diamond_i||_F^2, (B, N)."""
-        return frobenius(self.Delta - self.diamond) ** 2
+        return frobenius(self.delta - self.best) ** 2
 
 
 def likelihood(Theta: Numbers, x: Numbers, o: Numbers) -> Numbers:
@@ -139,14 +143,14 @@ def b1_chain(
 ) -> Sides:
     """sum sum log(P* / P_r) against log(N_G / delta) + 2 L L1 N_p sqrt(N Sigma_tail), L = 1."""
     x = psi0 - psi1
-    measured = likelihood(users.Delta, x, o) - likelihood(Theta, x, o)
+    measured = likelihood(users.delta, x, o) - likelihood(Theta, x, o)
     bias = 2 * lipschitz(psi0, psi1) * x.shape[2] * np.sqrt(users.N * users.tail)
     return measured, np.asarray(size + bias)
 
 
 def not_worse(users: Shared, x: Numbers, o: Numbers, Theta: Numbers) -> Numbers:
     """Whether Theta explains the labels at least as well as Theta_diamond, as the MLE does."""
-    return np.asarray(likelihood(Theta, x, o) >= likelihood(users.diamond, x, o))
+    return np.asarray(likelihood(Theta, x, o) >= likelihood(users.best, x, o))
 
 
 def eq_B2(Theta: Numbers, truth: Numbers, psi0: Numbers, psi1: Numbers, weight: Numbers) -> Sides:

@@ -73,9 +73,8 @@ def collapse(
     L1 = np.sqrt(squares(psi).max(axis=-1))
     zeta = np.sqrt((logs / (N * n * users.nu) + heads) / 2) / L1
     radius = np.sqrt(zeta)[..., None] + 0 * users.b
-    return choosers(users.delta, users.delta, v, radius).gap.mean(axis=-1), C * np.sqrt(
-        logs / (N * n)
-    )
+    gap = choosers(users.delta, users.delta, v, radius).gap
+    return gap.mean(axis=-1), C * np.sqrt(logs / (N * n))
 
 
 def confidence(

@@ -100,7 +100,7 @@ def fitted(N: int, n: int, k: int, seed: int, tail: float = 0.0) -> tuple[at.Cha
     )
     x = rng.normal(size=(1, N, n, 3, 2))
     x = x / frobenius(x)[..., None, None]
-    chance = logistic(inner(users.Delta[:, :, None], x))
+    chance = logistic(inner(users.delta[:, :, None], x))
     o = (rng.random(chance.shape) < chance).astype(float)
     fit = fit_shared(Comparisons.of_users(x[0], o[0]), k)
     assert fit.converged
@@ -117,7 +117,7 @@ def test_the_chain_holds_for_maximum_likelihood_estimates(k: int, tail: float) -
         assert_allclose(chain.labels, o, atol=1e-6)  # the estimate is stationary as it is
         for measured, bound in (chain.theorem_4_1(), chain.theorem_B3(), chain.confidence()):
             assert (measured <= bound).all()
-        V = o - logistic(inner(chain.users.Delta[:, :, None], chain.x))
+        V = o - logistic(inner(chain.users.delta[:, :, None], chain.x))
         Z = np.einsum("bin,bincd->bicd", V, chain.x) / 150
         assert_allclose(chain.Z, Z, atol=1e-6)
         flat = chain.x[0].reshape(5, 150, 6)

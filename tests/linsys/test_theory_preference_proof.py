@@ -70,12 +70,12 @@ def test_no_true_claim_survives_a_tenth_less(name: str) -> None:
 
 def test_users_are_their_own_decomposition(users: at.Shared) -> None:
     for b in range(3):
-        whole = np.concatenate(list(users.Delta[b]), axis=1)
+        whole = np.concatenate(list(users.delta[b]), axis=1)
         U, sigma, V = np.linalg.svd(whole, full_matrices=False)
         k = int(users.rank[b])
         assert_allclose(users.sigma[b], sigma)
         best = (U[:, :k] * sigma[:k]) @ V[:k]
-        assert_allclose(np.concatenate(list(users.diamond[b]), axis=1), best, atol=1e-12)
+        assert_allclose(np.concatenate(list(users.best[b]), axis=1), best, atol=1e-12)
         assert users.nu[b] == pytest.approx(sigma[k - 1] ** 2 / 2)
         assert users.tail[b] == pytest.approx((sigma[k:] ** 2).sum())
         assert users.b[b].sum() == pytest.approx(users.tail[b])
@@ -94,7 +94,7 @@ def test_more_rows_than_columns_leave_singular_values_out() -> None:
     assert users.rank.tolist() == [2]
     assert_allclose(users.sigma, [[2, 1, 0]])
     assert users.tail[0] == 0
-    assert_allclose(users.Delta, users.diamond)
+    assert_allclose(users.delta, users.best)
 
 
 @pytest.mark.parametrize("k", [1, 2])
@@ -133,11 +133,11 @@ def test_likelihood_is_a_sum_over_comparisons(users: at.Shared) -> None:
     o = rng.integers(0, 2, size=(3, 2, 4)).astype(float)
     for b in range(3):
         total = sum(
-            np.log(model.logistic((2 * o[b, i, j] - 1) * (users.Delta[b, i] * x[b, i, j]).sum()))
+            np.log(model.logistic((2 * o[b, i, j] - 1) * (users.delta[b, i] * x[b, i, j]).sum()))
             for i in range(2)
             for j in range(4)
         )
-        assert at.likelihood(users.Delta, x, o)[b] == pytest.approx(total)
+        assert at.likelihood(users.delta, x, o)[b] == pytest.approx(total)
 
 
 def test_formulas_keep_high_precision(users: at.Shared) -> None:

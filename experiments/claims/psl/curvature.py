@@ -166,9 +166,10 @@ EQ_B11 = Claim(
     main=True,
     note="f has other stationary points than w_hat: there the right side is zero. Two comparisons, "
     "psi = 2 with o = 1 and psi = 1 with o = 0, R = 1: f has its maximum at w = 0.30 and a minimum "
-    "at w_diamond = -0.87. The proof's smoothness step would exclude it (psl.eq_B10). For "
-    "non-linear rewards it takes a w_hat near w_diamond to begin with. For linear rewards (B.11) "
-    "holds, with factor one.",
+    "at w_diamond = -0.87. All that the proof uses of w_hat is f(w_hat) >= f(w_diamond), as here; "
+    "in the example w_hat is the maximiser. The proof's smoothness step would exclude it "
+    "(psl.eq_B10). For non-linear rewards it takes a w_hat near w_diamond to begin with. For "
+    "linear rewards (B.11) holds, with factor one.",
     corrected="psl.eq_B11_corrected",
 )
 

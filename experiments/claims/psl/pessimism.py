@@ -95,7 +95,7 @@ def _everybody(largest: bool) -> Any:
         shared = system.users
         radius = printed_radius(shared, largest)[:, None] + 0 * shared.b
         v = against(policies, reference, flat(psi))
-        system.chooser = choosers(shared.Delta, shared.diamond, v, radius)
+        system.chooser = choosers(shared.delta, shared.best, v, radius)
         return system
 
     return view
@@ -164,7 +164,7 @@ def _ended(*, psi: Any, reference: Any, policies: Any, **others: Any) -> SimpleN
     system = chained(**others)
     _, epsilon = system.chain.confidence()
     v = against(policies, reference, flat(psi))
-    system.chooser = choosers(system.users.Delta, system.chain.hat, v, epsilon)
+    system.chooser = choosers(system.users.delta, system.chain.hat, v, epsilon)
     return system
 
 

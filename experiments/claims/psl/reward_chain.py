@@ -125,7 +125,7 @@ def _covered_heads(s: Any) -> Any:
 
 def _as_likely(s: Any) -> Any:
     return proof.likelihood(s.chain.hat, s.chain.x, s.chain.labels) >= proof.likelihood(
-        s.users.diamond, s.chain.x, s.chain.labels
+        s.users.best, s.chain.x, s.chain.labels
     )
 
 

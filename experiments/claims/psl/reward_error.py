@@ -94,7 +94,7 @@ B1_CHAIN_FEASIBLE = Claim(
     latex=r"\|\Theta^\diamond_i\|_F\le\|\Delta\Theta^\star_i\|_F",
     kind="upper",
     space=Space(fields=USERS, sizes=SIZES, view=users, batched=True, meaning=MEANING),
-    measure=lambda s: (frobenius(s.users.diamond), frobenius(s.users.Delta)),
+    measure=lambda s: (frobenius(s.users.best), frobenius(s.users.delta)),
     derivation="Theta_diamond_i = U_k U_k' Delta Theta*_i, an orthogonal projection.",
 )
 EQ_B2 = Claim(
