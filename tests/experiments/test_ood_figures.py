@@ -89,9 +89,7 @@ def test_a_small_figure_runs_from_end_to_end(
     assert all(path.stat().st_size > 10_000 for path in written)
 
 
-def test_the_seed_alone_decides_a_table(
-    computed: Callable[[str], Table], tmp_path: Path
-) -> None:
+def test_the_seed_alone_decides_a_table(computed: Callable[[str], Table], tmp_path: Path) -> None:
     experiment, config = SMALL["fig3"]
     again = run(experiment, config, Store(tmp_path))
     other = run(experiment, replace(config, seed=1), Store(tmp_path))
