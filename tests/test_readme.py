@@ -12,6 +12,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 README = (Path(__file__).parents[1] / "README.md").read_text()
 
 
@@ -23,19 +25,29 @@ def printed(program: str) -> list[str]:
     return output.getvalue().splitlines()
 
 
-def example() -> str:
-    """The example of a user's own agents."""
-    found = re.search(r"```python\n(.*?)```", README, re.DOTALL)
+def example(title: str) -> str:
+    """The first program of a section."""
+    found = re.search(r"```python\n(.*?)```", README.partition(f"## {title}\n")[2], re.DOTALL)
     assert found is not None
     return found[1]
 
 
-def test_the_example_prints_what_it_says() -> None:
-    said = [line[2:] for line in example().splitlines() if line.startswith("# ")]
-    assert len(said) == 3
-    assert printed(example()) == said
-    # The mutant: other agents give other numbers.
-    assert printed(example().replace("[0.4, 0.6]", "[0.2, 0.8]")) != said
+@pytest.mark.parametrize(
+    ("title", "change", "mutant"),
+    [
+        ("Your own agents", "[0.4, 0.6]", "[0.2, 0.8]"),
+        ("Objectives in conflict", "beta=5.0", "beta=0.05"),
+        ("Users with a factor in common", "nu=1.0", "nu=2.0"),
+        ("The same algorithm on a language model", "gamma=0.01", "gamma=0.02"),
+    ],
+)
+def test_examples_print_what_they_say(title: str, change: str, mutant: str) -> None:
+    program = example(title)
+    said = [line[2:] for line in program.splitlines() if line.startswith("# ")]
+    assert said
+    assert printed(program) == said
+    assert change in program
+    assert printed(program.replace(change, mutant)) != said
 
 
 def audited(program: str, folder: Path, *options: str) -> tuple[int, str]:
