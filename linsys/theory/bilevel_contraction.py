@@ -135,7 +135,7 @@ def _lemma_4_bound(run: Inner, bounds: Bounds) -> Numbers:
     at = run.policy
     start = scale * ((at.M / at.L) ** 2 + run.errors[1][:, 0])
     powers, total = _powers(q, run.D)
-    return powers * start[:, None] + (gradient + jacobian)[:, None] * total
+    return np.asarray(powers * start[:, None] + (gradient + jacobian)[:, None] * total)
 
 
 def lemma_4(run: Inner, bounds: Bounds) -> Sides:
@@ -192,9 +192,9 @@ def lemma_4_corrected(run: Inner) -> Sides:
 # Lemma 3.
 
 
-def lemma_3(run: Inner, pairs: Numbers) -> Sides:
-    """(34) as printed: 8 M^2 times the bound of (36)."""
-    bound = 8 * run.policy.M[:, None] ** 2 * _lemma_4_bound(run, run.printed)
+def lemma_3(run: Inner, pairs: Numbers, bounds: Bounds) -> Sides:
+    """(34), 8 M^2 times the bound of (36), with bounds as in :func:`lemma_4`."""
+    bound = 8 * run.policy.M[:, None] ** 2 * _lemma_4_bound(run, bounds)
     return run.hypergradient_errors(pairs)[:, 1:], bound
 
 

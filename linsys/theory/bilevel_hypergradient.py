@@ -7,7 +7,7 @@ with neither Hessians nor mixed derivatives; the printed formulas are held again
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,6 +24,7 @@ __all__ = [
     "eq_38",
     "eq_38_unrestricted",
     "implicit",
+    "unit_of_phi",
 ]
 
 Sides = tuple[Numbers, Numbers]
@@ -210,6 +211,17 @@ def eq_31(run: Run, **options: bool) -> Sides:
 def eq_37(run: Run, sign: int) -> Sides:
     """d theta_D / d phi, and the recursion (37)."""
     return run.jacobian, run.recursion(sign)
+
+
+def unit_of_phi(run: Run) -> Sides:
+    """d l_PL(theta_D) / d phi at (phi, beta), and that at (phi / beta, 1) over beta, (B, q).
+
+    For rewards xi.phi, without an r0.
+    """
+    beta = run.system.beta
+    unit = replace(run.system, beta=1 + 0 * beta)
+    other = replace(run, system=unit, phi=run.phi / beta[:, None])
+    return run.exact, np.asarray(other.exact / beta[:, None])
 
 
 def implicit(system: System, phi: Numbers, theta: Numbers) -> Numbers:

@@ -16,6 +16,7 @@ from linsys.linalg import precise, precision
 from linsys.theory import bilevel_contraction as at
 from linsys.theory.bilevel import Policy, Reward, System
 from linsys.theory.bilevel_conditions import Conditions, two_answers
+from linsys.theory.bilevel_inner import Inner
 from tests.linsys._inner_loops import (
     differences,
     inner_loop,
@@ -139,6 +140,26 @@ def test_the_corrected_lemmas_need_no_young_parameter_of_three() -> None:
     assert run.gamma[0] < 1
     errors, bound = at.lemma_4_corrected(run)
     assert (errors <= bound).all()
+
+
+def test_lemma_3_is_false_with_true_bounds_as_the_note_has_it() -> None:
+    system = System(
+        Policy(psi=np.array([[[[-0.05], [0.05]], [[-1.0], [1.0]]]]), log_h=np.zeros((1, 2, 2))),
+        Reward(xi=np.array([[[[-1.0], [1.0]], [[-1.0], [1.0]]]]), r0=np.zeros((1, 2, 2))),
+        prompts=np.array([[0.999, 0.001]]),
+        mu_hat=np.full((1, 2, 2), 0.5),
+        beta=np.ones(1),
+    )
+    origin, small = np.zeros((1, 1)), np.array([1e-6])
+    run = Inner(system, origin, origin, origin, alpha=small, reach=small, D=1)
+    pairs = np.zeros((1, 2, 2, 2))
+    pairs[0, 1, 1, 0] = 1
+    # d theta_*/d phi by hand, the mean of |psi| over that of psi^2; a gradient of 2 sigma(0)
+    moved = (0.999 * 0.05 + 0.001) / (0.999 * 0.05**2 + 0.001)
+    measured, bound = at.lemma_3(run, pairs, run.true)
+    assert measured[0, 0] == pytest.approx(moved**2, rel=1e-4)
+    assert bound[0, 0] == pytest.approx(8 * (3 + 6), rel=1e-4)
+    assert at.conditions(run, run.true).step_ii[0]
 
 
 def test_step_ii_is_met_up_to_its_largest_c_alone() -> None:

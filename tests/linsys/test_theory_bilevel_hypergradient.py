@@ -122,6 +122,15 @@ def test_the_optimum_moves_as_38_says() -> None:
     np.testing.assert_allclose(known, slope(free.optimum, run.phi), rtol=1e-6, atol=1e-8)
 
 
+def test_beta_is_the_unit_of_phi_for_linear_rewards_alone() -> None:
+    run = runs()
+    linear = replace(run.system, reward=Reward(run.system.reward.xi, 0 * run.system.reward.r0))
+    measured, scaled = at.unit_of_phi(replace(run, system=linear))
+    np.testing.assert_allclose(measured, scaled, rtol=1e-12)
+    curved, apart = at.unit_of_phi(run)
+    assert np.abs(curved - apart).max() > np.abs(curved).max() / 10
+
+
 def test_many_exact_steps_reach_the_implicit_derivative() -> None:
     """Two answers that differ by psi = 2 and by the reward phi: theta_* = phi / 2."""
     psi = np.array([[[[-1.0], [1.0]]]])

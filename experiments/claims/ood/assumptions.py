@@ -161,7 +161,9 @@ EXP_R_BETA = Claim(
     "beta they say that the inner loss becomes flat and very smooth, while e^(r/beta) tends to 1 "
     "and the inner loss to that of supervised fine-tuning, with the curvature between mu and L. "
     "The upper bound is true only for log B >= beta^2/(beta - 1), beta > 1, or log B <= -beta^2/(1 "
-    "- beta), beta < 1.",
+    "- beta), beta < 1. Whoever reads b and B as numbers with b/e^beta <= exp(r/beta) <= B/e^beta, "
+    "or takes them so far apart that this holds, has other names for bounds of exp(r/beta): the "
+    "claims with b^(1/beta) and B^(1/beta) are about that reading.",
     corrected="ood.exp_r_beta_corrected",
     main=True,
 )

@@ -25,6 +25,7 @@ _STEP_II: dict[str, View] = {
 _MATRICES = {"q": (1, 2)}
 _ONE_PROMPT = {"X": (1, 1)}
 _TWO_ANSWERS = {"X": (1, 1), "Y": (2, 2), "p": (1, 1)}
+_TWO_PROMPTS = {"X": (2, 2), "Y": (2, 2), "p": (1, 1)}
 
 # The Jacobian of theta_*.
 
@@ -153,7 +154,8 @@ LEMMA_4_TRUE_BOUNDS = replace(
     measure=lambda s: at.lemma_4(s.run, s.run.true),
     note="M T/(beta L) for the Jacobian's error at the start: with a small alpha the left side "
     "keeps ||d theta_*/d phi||^2, which M^2 T^2/(beta^2 mu^2) bounds, and three times M^2 "
-    "T^2/(beta^2 L^2) is less where L > sqrt(3) mu.",
+    "T^2/(beta^2 L^2) is less where L > sqrt(3) mu. With M T/(beta mu) in its place the proof goes "
+    "through, and its bound grows like (4/3)^D at least, ood.lemma_4_q.",
     main=False,
 )
 LEMMA_4_STEP_I = replace(
@@ -226,7 +228,7 @@ LEMMA_3 = Claim(
     r"\frac{M^2}{L^2}+\|\theta_0-\theta_*\|^2\Big)+V\sum_{t<D}q^t\Big)",
     kind="upper",
     space=runs(printed=True, extra=PAIRS, sizes=_TWO_ANSWERS, given=_BETA),
-    measure=lambda s: at.lemma_3(s.run, s.pairs),
+    measure=lambda s: at.lemma_3(s.run, s.pairs, s.run.printed),
     expect="violated",
     note="It rests on Lemma 4. Where e^(r/beta) is far below b/e^beta the iterates stay at "
     "theta_0 and q = 3 (1 - alpha b mu/e^beta)^2 is small: two answers with features 0 and 0.1 and "
@@ -235,6 +237,20 @@ LEMMA_3 = Claim(
     "(ood.lpl_2L), and with M T/(beta mu) its term is 2 ((2 L + M^2) M T/(beta mu))^2.",
     corrected="ood.lemma_3_corrected",
     main=True,
+)
+LEMMA_3_TRUE_BOUNDS = replace(
+    LEMMA_3,
+    id="ood.lemma_3_true_bounds",
+    source="OOD-PL, Lemma 3 with b^(1/beta) and B^(1/beta)",
+    text="The same with b^(1/beta) and B^(1/beta) for b/e^beta and B/e^beta, wherever step (ii) of "
+    "Lemma 4's proof holds.",
+    space=runs(extra=PAIRS, sizes=_TWO_PROMPTS, given=_STEP_II),
+    measure=lambda s: at.lemma_3(s.run, s.pairs, s.run.true),
+    note="M T/(beta L) again: prompts of chances 0.999 and 0.001, features +-0.05 and +-1, all "
+    "answers equally likely, r = 0 with gradients +-1, beta = 1, a pair of the second prompt, "
+    "start at theta_*, D = 1 and alpha -> 0: 212 against 72, of which the sigma_2 term without its "
+    "alpha^2 is 48.",
+    main=False,
 )
 LEMMA_3_CORRECTED = Claim(
     id="ood.lemma_3_corrected",

@@ -38,7 +38,9 @@ D2_P = Claim(
     note="P is a constant of the reward, Assumption 2; L depends on phi through theta_* alone. A "
     "linear reward has P = 0 and L = log(1 + e^(-u)), u = log-odds of mu_hat plus (r - r')/beta. "
     "eta = 1/(4P) is then infinite, and for nearly linear rewards far beyond 2/P_L: nothing in "
-    "Theorem 1 limits the outer step by what limits it.",
+    "Theorem 1 limits the outer step by what limits it. If P is read as one more assumption, that "
+    "L is P-smooth (the proof's sentence breaks off there), the step is right; P then depends on "
+    "beta, and ood.D2_P_corrected says how.",
     corrected="ood.D2_P_corrected",
     main=True,
 )
@@ -75,7 +77,9 @@ D2_JENSEN = Claim(
     note="Jensen's inequality needs T apart from the T that g has drawn, Lemma 3 needs the same T: "
     "the variance between the domains is lost. Two domains with gradients of opposite sign and "
     "exact inner loops have all of E||grad L - g||^2 from it. Theorem 1 has no term for the number "
-    "or the kinds of domains, which is what its method is for.",
+    "or the kinds of domains, which is what its method is for. A sigma_3 that is read as the "
+    "spread of g about grad L, domains included, would have to contain sigma_T^2; (24) has one "
+    "theta for both of its terms.",
     corrected="ood.D2_jensen_corrected",
     main=True,
 )
@@ -109,11 +113,13 @@ THEOREM_1 = Claim(
     measure=lambda s: at.theorem_1(s.run, s.pairs, s.P, s.kappa),
     expect="violated",
     note="For K = 1, one pair (sigma_3 = 0) and two answers, features 0 and 0.1, equal chances, r "
-    "= -1, gradients of r 0 and 1, beta = 0.1, D = 3, kappa = 0.1, P = 1: 25 against 17.1. All "
-    "that it rests on breaks: Lemma 4 and its conditions (ood.theorem_1_conditions), P "
-    "(ood.D2_P), the domains (ood.D2_jensen). 24 M^2 T^2/beta^2 is not of the unit of the left "
-    "side, so that rescaled features make it small. With b^(1/beta) the bound holds for a reason "
-    "that has nothing to do with training: ood.theorem_1_noise.",
+    "= -1, gradients of r 0 and 1, ||phi|| <= 0.2, beta = 0.1, alpha = 1082, D = 5 from theta_*, "
+    "kappa = 0.1, P = 1: 25 against 17.3. The first condition on beta is read from a garbled "
+    "formula; the example meets it as Appendix D has it too, and with its direction reversed "
+    "others do the same. All that it rests on breaks: Lemma 4 and its conditions "
+    "(ood.theorem_1_conditions), P (ood.D2_P), the domains (ood.D2_jensen). 24 M^2 T^2/beta^2 is "
+    "not of the unit of the left side, so that rescaled features make it small. With b^(1/beta) "
+    "the bound holds for a reason that has nothing to do with training: ood.theorem_1_noise.",
     corrected="ood.theorem_1_corrected",
     main=True,
 )

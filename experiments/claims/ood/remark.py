@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
 from experiments.audit import Claim, RateClaim, Regime, Space, positive, reals
 from experiments.claims.ood._inner import PAIRS, runs
 from experiments.claims.ood._outer import TUNED
+from experiments.claims.ood._spaces import SAMPLES, domain, domains
 from linsys.theory import bilevel_theorem as at
+from linsys.theory.bilevel_hypergradient import Run, unit_of_phi
+
+
+def _linear(**fields: Any) -> SimpleNamespace:
+    """``run``: an inner loop on the rewards xi.phi."""
+    s = domain(**{**fields, "r0": 0 * fields["r0"]})
+    return SimpleNamespace(run=Run(s.system, s.phi, s.theta, s.z, s.alpha, s.pair))
+
 
 REMARK_1 = Claim(
     id="ood.remark_1",
@@ -41,7 +52,8 @@ REMARK_1 = Claim(
     "For large beta it does fall like 1/beta^2, without any training and for every phi "
     "(ood.remark_1_corrected, ood.remark_1_rate), because rewards no longer have an effect: what a "
     "reward can gain over supervised fine-tuning falls like 1/beta, ood.remark_1_gain. A small "
-    "gradient says nothing of learning there.",
+    "gradient says nothing of learning there; for linear rewards it says in which unit phi is "
+    "measured, ood.remark_1_unit. More rounds do help: ood.theorem_1_rate.",
     corrected="ood.remark_1_corrected",
     main=True,
 )
@@ -54,6 +66,22 @@ REMARK_1_CORRECTED = Claim(
     space=runs(extra=PAIRS, sizes={"q": (1, 2)}, steps=False),
     measure=lambda s: at.flat_objective(s.run, s.pairs),
     derivation="||grad_theta L_PL|| <= 2 M and ood.dtheta_corrected.",
+    main=True,
+)
+REMARK_1_UNIT = Claim(
+    id="ood.remark_1_unit",
+    source="OOD-PL, Remark 1: what beta is for linear rewards",
+    text="For r = xi.phi a step of Algorithm 1 at (phi, beta) is 1/beta times that at (phi/beta, "
+    "1), with the same samples: the rounds of (beta, beta^2 eta, beta phi_0) are those of (1, eta, "
+    "phi_0), with the same policies.",
+    latex=r"\frac{\partial\ell_{PL}}{\partial\phi}(\phi,\theta_D;\beta)=\frac1\beta\,\frac"
+    r"{\partial\ell_{PL}}{\partial\phi}\Big(\frac\phi\beta,\theta_D;1\Big)",
+    kind="identity",
+    space=domains(SAMPLES, {"D": (1, 3), "Y": (2, 3)}, view=_linear),
+    measure=lambda s: unit_of_phi(s.run),
+    note="So beta is the unit of phi, and ||grad L||^2 is beta^2 times smaller at the same "
+    "policies. With eta kept, a larger beta is a step that is beta^2 times shorter.",
+    derivation="(10) has phi and beta as r/beta alone, and r_phi/beta = r_{phi/beta}.",
     main=True,
 )
 REMARK_1_GAIN = Claim(
