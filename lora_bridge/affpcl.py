@@ -133,6 +133,18 @@ class Agents:
         """What ``init`` of an algorithm takes: all agents at x (r, w) as (n, d), and theta = 0."""
         return x.reshape(1, -1).repeat(self.n, 1), x.new_zeros(self.p)
 
+    def objective(self, theta: Tensor, rounds: int, step: float) -> Tensor:
+        """theta (p,) after some rounds of central objective estimation (7) alone.
+
+        The model takes no part, so that they cost next to nothing: with a theta that is learned
+        beforehand the first corrections are no noise already. The minibatches are others than those
+        of :meth:`observe`.
+        """
+        for t in range(rounds):
+            seen = TextObservation(self, self.task.draw(range(self.n), 1, t))
+            theta = theta - step * seen.objective_residual(theta[None]).mean(0)
+        return theta
+
     def rows(self, x: Tensor) -> Tensor:
         """Flat points (n, d), or (1, d) for all agents, as adapters (n, r, w)."""
         width = self.task.bank.width

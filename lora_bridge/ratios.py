@@ -103,7 +103,9 @@ def ratios_of_shares(shares: Tensor) -> Tensor:
 
 @torch.no_grad()
 def pooled_features(model: Any, texts: Mapping[str, Tensor]) -> Tensor:
-    """The base model's last hidden states, averaged over the tokens of a text: (m, hidden).
+    """The base model's last hidden states: their mean over a text's tokens, and the last token's.
+
+    Shape (m, 2 hidden).
 
     Args:
         model: of transformers; heads and adapters are left out.
@@ -117,16 +119,18 @@ def pooled_features(model: Any, texts: Mapping[str, Tensor]) -> Tensor:
     found = []
     for start in range(0, len(flat["input_ids"]), _AT_ONCE):
         part = {k: v[start : start + _AT_ONCE].to(device) for k, v in flat.items()}
-        mask = part["attention_mask"][..., None]
+        mask = part["attention_mask"]
         states = base(**part).last_hidden_state
-        found.append((states * mask).sum(1) / mask.sum(1))
+        mean = (states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+        last = mask.shape[1] - 1 - mask.flip(1).argmax(1)  # wherever the padding is
+        found.append(torch.cat([mean, states[torch.arange(len(last)), last]], 1))
     pooled = torch.cat(found)
     return pooled if ids.ndim == 2 else pooled[0::2] - pooled[1::2]
 
 
 @dataclass(frozen=True, eq=False)
 class Whitening:
-    """An affine map to features of mean 0 and second moments I / q, after an entry 1."""
+    """An affine map to features with second moments I, the first one 1 everywhere."""
 
     mean: Tensor
     directions: Tensor  # (hidden, q)
@@ -140,8 +144,8 @@ class Whitening:
 def whitening(features: Tensor, most: int = 32) -> Whitening:
     """The map that whitens these features (m, hidden), on their ``most`` leading directions.
 
-    With a constant of 1 and a mean square length of 1 beside it, the cross-entropy of a softmax
-    head has a Hessian of at most about 1, the same along all directions: a step near 1 suits it.
+    The cross-entropy of a linear softmax head has then a Hessian of at most I / 2, the same along
+    all directions, so that a step of 1 / 2 or 1 learns it in tens of steps.
 
     Raises:
         InputError: features that are all the same.
@@ -153,7 +157,7 @@ def whitening(features: Tensor, most: int = 32) -> Whitening:
     kept = min(most, int((sizes > 1e-4 * sizes[0]).sum()))
     if kept == 0 or not sizes[0] > 0:
         raise InputError("`features` must differ between texts; found the same for all")
-    scale = math.sqrt(len(features) / kept) / sizes[:kept]
+    scale = math.sqrt(len(features)) / sizes[:kept]
     return Whitening(mean, Vt[:kept].T * scale)
 
 
@@ -217,7 +221,7 @@ def fit_ratios(
     own = logs[np.arange(len(owner)), owner] + math.log(n)
     by_agent = [own[owner == i] for i in range(n)]
     error = math.sqrt(sum(v.var(ddof=1) / v.size for v in by_agent)) / n
-    parts = torch.from_numpy(logs + math.log(n)).to(features[0]).split(sizes)
+    parts = torch.split(torch.from_numpy(logs + math.log(n)).to(features[0]), sizes)
     gain = float(np.mean([v.mean() for v in by_agent]))
     return Ratios(tuple(parts), temperature, gain, error)
 

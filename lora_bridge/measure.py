@@ -1,0 +1,266 @@
+"""What the theory assumes of agents and adapters, measured on a model.
+
+*Affinity*: how far environments and objectives are apart, AffPCL's delta_env and delta_obj, and how
+much the agents' gradients agree. *Noise*: the variance of a single sample's gradient. *Curvature*:
+of the loss in the rows that a sketch keeps against that in all rows, FSLoRA's r / k. *Subspaces*:
+how far the adapters' factors are apart, P-ShareLoRA's distance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from linsys._validate import Array, InputError, choice, whole
+from linsys.preference.subspace import distance
+from linsys.sketching.adapters import Modules
+from lora_bridge.bank import AdapterBank, Batch, Loss
+from lora_bridge.tasks import Task, stacked
+
+__all__ = [
+    "Estimate",
+    "Gradients",
+    "Smoothness",
+    "adapter_distances",
+    "curvature",
+    "environment_distances",
+    "gradients_of",
+    "objective_distances",
+    "share_distances",
+    "smoothness",
+]
+
+#: Samples whose gradients are held at a time.
+_AT_ONCE = 16
+#: Singular values below this share of the largest one are rounding.
+_RANK = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Numbers (n, n) and their standard errors."""
+
+    value: Tensor
+    error: Tensor
+
+
+def share_distances(shares: Tensor) -> Tensor:
+    """Total variation between agents that differ in their shares (n, D) of domains only: (n, n).
+
+    >>> share_distances(torch.tensor([[1.0, 0.0], [0.5, 0.5]]))
+    tensor([[0.0000, 0.5000],
+            [0.5000, 0.0000]])
+    """
+    return (shares[:, None] - shares[None]).abs().sum(-1) / 2
+
+
+def environment_distances(log_ratio: Sequence[Tensor]) -> Estimate:
+    """What a classifier shows of the total variation between the agents' texts, (n, n).
+
+    With E the texts that it calls likelier for i than for j, mu^i(E) - mu^j(E) is at most the total
+    variation, whatever the classifier; the shares of both agents' texts in E estimate it without
+    bias, if the classifier has not seen these texts. So the estimate is of a lower bound, near 0
+    (of either sign) for equal agents. Ties count half.
+
+    Args:
+        log_ratio: of every agent's texts, (m_i, n): see :class:`lora_bridge.ratios.Ratios`.
+    """
+    n = len(log_ratio)
+    value, variance = torch.zeros(n, n), torch.zeros(n, n)
+    for i in range(n):
+        for j in range(i):
+            signs = [(1 + torch.sign(log_ratio[a][:, i] - log_ratio[a][:, j])) / 2 for a in (i, j)]
+            own, other = (float(s.mean()) for s in signs)
+            value[i, j] = value[j, i] = own - other
+            variance[i, j] = variance[j, i] = sum(
+                share * (1 - share) / len(s) for share, s in zip((own, other), signs, strict=True)
+            )
+    return Estimate(value, variance.sqrt())
+
+
+def objective_distances(probabilities: Tensor) -> Tensor:
+    """Mean total variation between what agents want for the same texts, (n, m, C) -> (n, n)."""
+    apart: Tensor = (probabilities[:, None] - probabilities[None]).abs()
+    mean: Tensor = apart.sum(-1).mean(-1)
+    return mean / 2
+
+
+@dataclass(frozen=True, eq=False)
+class Gradients:
+    """Of all agents' losses over all their samples, each at its own point.
+
+    Attributes:
+        mean: (n, d).
+        noise: E||g(s) - mean||^2 of a single sample, unbiased, (n,).
+        samples: (n,).
+    """
+
+    mean: Tensor
+    noise: Tensor
+    samples: Tensor
+
+    def alignment(self) -> Tensor:
+        """Cosines between the agents' gradients, (n, n)."""
+        unit = self.mean / self.mean.norm(dim=1, keepdim=True)
+        return unit @ unit.mT
+
+    def distances(self) -> Tensor:
+        """||E g^i - E g^j||^2 of the agents' *environments*, without the noise of their samples.
+
+        The squared distance of the sample means is larger by noise_i / m_i + noise_j / m_j in
+        expectation, which is taken off; near 0 it can be negative. Shape (n, n).
+        """
+        square = ((self.mean[:, None] - self.mean[None]) ** 2).sum(-1)
+        extra = self.noise / self.samples
+        off = extra[:, None] + extra[None]
+        return square - off * (1 - torch.eye(len(extra), dtype=off.dtype, device=off.device))
+
+
+def gradients_of(task: Task, X: Tensor) -> Gradients:
+    """Mean and variance of the gradients of all clients of a task at X (n, r, w).
+
+    At a common X they say how near the agents' objectives are.
+
+    Raises:
+        InputError: a client with one sample, which shows no variance.
+    """
+    sizes = [task.size(i) for i in range(task.clients)]
+    if min(sizes) < 2:
+        raise InputError(f"every client must have 2 samples or more; found {sizes}")
+    means, noises = [], []
+    for i, m in enumerate(sizes):
+        total, squares = torch.zeros_like(X[i]), 0.0
+        for start in range(0, m, _AT_ONCE):
+            shard = task.shards[i]
+            part = {name: value[start : start + _AT_ONCE] for name, value in shard.items()}
+            batch = stacked([part], task.bank.device)
+            found = task.bank.per_sample(X[i][None], batch, task.loss)[1][0]
+            total += found.sum(0)
+            squares += float((found**2).sum())
+        mean = total / m
+        means.append(mean.flatten())
+        noises.append((squares - m * float((mean**2).sum())) / (m - 1))
+    like = means[0]
+    return Gradients(torch.stack(means), like.new_tensor(noises), like.new_tensor(sizes))
+
+
+def curvature(
+    bank: AdapterBank,
+    X: Tensor,
+    batch: Batch,
+    loss: Loss,
+    scale: float = 1.0,
+    *,
+    steps: int = 30,
+    seed: int = 0,
+) -> Tensor:
+    """The largest absolute eigenvalue of every client's Hessian at X (N, r, w), (N,).
+
+    By power iteration on Hessian-vector products, all clients together. ||H v|| for a unit v is a
+    lower bound at every step, and never falls from one to the next.
+
+    Args:
+        bank: its attention must be twice differentiable ("eager" on a CPU).
+        X: adapters; the rows of a sketch alone, with ``scale`` = r / k.
+        batch: leading axes (N, b).
+        loss: see the bank.
+        scale: a further factor of B A.
+        steps: products.
+        seed: of the first vector.
+    """
+    whole("steps", steps, low=1)
+    generator = torch.Generator().manual_seed(whole("seed", seed))
+    V = torch.randn(X.shape, generator=generator, dtype=X.dtype).to(X.device)
+    size = V.new_zeros(len(X))
+    for _ in range(steps):
+        length = V.flatten(1).norm(dim=1)
+        V = V / length.where(length > 0, 1.0)[:, None, None]
+        V = bank.hvp(X, batch, loss, V, scale)
+        size = V.flatten(1).norm(dim=1)
+    return size
+
+
+@dataclass(frozen=True, eq=False)
+class Smoothness:
+    """Largest curvatures at one point.
+
+    Attributes:
+        full: with all r rows, (N,).
+        sketched: with k rows at scale r / k, of every drawn sketch, (draws, N).
+        predicted: r / k, the factor by which FSLoRA's analysis lets smoothness grow.
+    """
+
+    full: Tensor
+    sketched: Tensor
+    predicted: float
+
+    @property
+    def ratio(self) -> Tensor:
+        """The mean over sketches over the full one, (N,)."""
+        return self.sketched.mean(0) / self.full
+
+
+def smoothness(
+    bank: AdapterBank,
+    X: Tensor,
+    batch: Batch,
+    loss: Loss,
+    k: int,
+    *,
+    draws: int = 4,
+    steps: int = 30,
+    seed: int = 0,
+) -> Smoothness:
+    """The largest curvature in the rows of random sketches of size k, against that in all rows.
+
+    Where the loss is nearly linear in B A, the Hessian holds what B and A do together, which grows
+    like r / k; the part of the loss's own curvature grows like (r / k)^2, so that a measured ratio
+    may be on either side of the prediction, which is about upper bounds.
+
+    Raises:
+        InputError: k above the rank r of X (N, r, w).
+    """
+    r = X.shape[1]
+    whole("k", k, low=1, high=r)
+    whole("draws", draws, low=1)
+    rng = np.random.default_rng(whole("seed", seed))
+    full = curvature(bank, X, batch, loss, steps=steps, seed=seed)
+    found = []
+    for _ in range(draws):
+        rows = torch.from_numpy(np.sort(rng.choice(r, k, replace=False))).to(X.device)
+        found.append(curvature(bank, X[:, rows], batch, loss, r / k, steps=steps, seed=seed))
+    return Smoothness(full, torch.stack(found), r / k)
+
+
+def adapter_distances(modules: Modules, X: Tensor, factor: str = "up") -> Array:
+    """Distances between the clients' subspaces, (modules, N, N), of adapters X (N, r, w).
+
+    Args:
+        modules: of the bank.
+        X: adapters.
+        factor: "up" for the columns of B, "down" for the rows of A.
+
+    Raises:
+        InputError: a factor that is zero, as B is where training starts, and spans nothing.
+    """
+    choice("factor", factor, ("up", "down"))
+    found = []
+    for place, (B, A) in enumerate(modules.split(X.detach().double().cpu().numpy())):
+        bases = [_basis(part, place, i) for i, part in enumerate(B if factor == "up" else A.mT)]
+        found.append([[distance(one, other) for other in bases] for one in bases])
+    return np.array(found)
+
+
+def _basis(factor: Array, module: int, client: int) -> Array:
+    """Orthonormal columns that span those of the factor."""
+    U, sizes, _ = np.linalg.svd(factor, full_matrices=False)
+    if not sizes[0] > 0:
+        raise InputError(
+            f"client {client} must have a factor that spans something in module {module}; "
+            "found zeros"
+        )
+    return np.asarray(U[:, sizes > _RANK * sizes[0]])
