@@ -48,8 +48,8 @@ PROP_1 = Claim(
     note="Four slips: the sign of (30) is lost; the factor 1 - p_* is missing from (30) on; "
     "grad_phi r is missing from the derivative of e^(r/beta), without which the formula has no "
     "entry for each entry of phi; the product repeats the factor of t where it needs those of j. "
-    "Each alone makes it false: prop_1_sign, _factor, _reward, _index. With D = 1 and q = 1, R and "
-    "c = grad log pi(z_0) . (grad log pi(y) - grad log pi(y')), it is (alpha/beta) R c, and the "
+    "Each alone makes it false: ood.prop_1_sign, _factor, _reward, _index. With D = 1, q = 1, R, "
+    "and c = grad log pi(z_0) . (grad log pi(y) - grad log pi(y')), it is (alpha/beta) R c, and the "
     "truth is -(1 - p_*) r' (alpha/beta) R c: descent by the printed formula raises the loss where "
     "r' > 0. Lemmas 3 and 4 start from the chain rule and not from (13), so that Theorem 1 does "
     "not inherit this; code that differentiates the loop is right as well.",
@@ -58,7 +58,7 @@ PROP_1 = Claim(
 )
 PROP_1_CORRECTED = Claim(
     id="ood.prop_1_corrected",
-    source="OOD-PL, Proposition 1",
+    source="OOD-PL, Proposition 1, corrected",
     text="d l_PL(theta_D) / d phi = -(1 - p_*) (alpha/beta) sum_t R_t grad r(z_t) (grad log "
     "pi(z_t))' prod_(j>t) (I + alpha R_j Hess log pi_j(z_j)) (grad log pi(y) - grad log pi(y')), "
     "R_t = e^(r(z_t)/beta), the product from j = t + 1 on the left to D - 1 on the right.",
@@ -147,13 +147,13 @@ EQ_29_30 = Claim(
     measure=lambda s: at.eq_30(s.run, factor=False),
     expect="violated",
     note="The derivative of log sigma(u) is sigma(-u) u' = (1 - p_*) u', not u'. The bound 2M of "
-    "Lemma 3 is not hurt, as sigma(-u) <= 1; the constant 2L of the next line is, see lpl_2L.",
+    "Lemma 3 is not hurt, as sigma(-u) <= 1; the constant 2L of the next line is, see ood.lpl_2L.",
     corrected="ood.eq_29_30_corrected",
     main=True,
 )
 EQ_29_30_CORRECTED = Claim(
     id="ood.eq_29_30_corrected",
-    source="OOD-PL, equation (30)",
+    source="OOD-PL, equation (30), corrected",
     text="d l_PL(theta_D) / d phi = -(1 - p_*) (d theta_D / d phi) (grad log pi(y) - grad log "
     "pi(y')).",
     latex=rf"\frac{{\partial\ell_{{PL}}}}{{\partial\phi_k}}=-(1-p_*)\frac{{\partial\theta_{{k,D}}}}"
@@ -180,7 +180,7 @@ EQ_31 = Claim(
 )
 EQ_31_CORRECTED = Claim(
     id="ood.eq_31_corrected",
-    source="OOD-PL, equation (31)",
+    source="OOD-PL, equation (31), corrected",
     text="d theta_D / d phi = (alpha/beta) sum_t R_t grad r(z_t) (grad log pi(z_t))' prod_(j>t) (I "
     "+ alpha R_j Hess log pi_j(z_j)).",
     latex=rf"\frac{{\partial\theta_{{k,D}}}}{{\partial\phi_k}}=\frac\alpha\beta{_SUM}\nabla_\phi"
@@ -209,7 +209,7 @@ EQ_37 = Claim(
 )
 EQ_37_CORRECTED = Claim(
     id="ood.eq_37_corrected",
-    source="OOD-PL, equation (37)",
+    source="OOD-PL, equation (37), corrected",
     text="J_(t+1) = J_t - alpha (grad_phi grad_theta l_FT + J_t Hess_theta l_FT).",
     latex=r"\frac{\partial\theta_{k,t+1}}{\partial\phi_k}=\frac{\partial\theta_{k,t}}{\partial"
     r"\phi_k}-\alpha\Big(\nabla_\phi\nabla_\theta\ell_{FT}+\frac{\partial\theta_{k,t}}{\partial"

@@ -25,7 +25,7 @@ LEMMA_1 = Claim(
 )
 LEMMA_1_CORRECTED = Claim(
     id="ood.lemma_1_corrected",
-    source="OOD-PL, Lemma 1, smoothness",
+    source="OOD-PL, Lemma 1, smoothness, corrected",
     text="grad_theta L_FT is (B^(1/beta) L)-Lipschitz.",
     latex=r"\|\nabla_\theta\mathcal L_{FT}(\phi,\theta)-\nabla_\theta\mathcal L_{FT}(\phi,\theta')"
     r"\|\le B^{1/\beta}L\|\theta-\theta'\|",
@@ -55,7 +55,7 @@ LEMMA_1_CONVEXITY = Claim(
 )
 LEMMA_1_CONVEXITY_CORRECTED = Claim(
     id="ood.lemma_1_convexity_corrected",
-    source="OOD-PL, Lemma 1, strong convexity",
+    source="OOD-PL, Lemma 1, strong convexity, corrected",
     text="L_FT is (b^(1/beta) mu)-strongly convex in theta.",
     latex=r"\langle\nabla_\theta\mathcal L_{FT}(\phi,\theta)-\nabla_\theta\mathcal L_{FT}(\phi,"
     r"\theta'),\theta-\theta'\rangle\ge b^{1/\beta}\mu\|\theta-\theta'\|^2",
@@ -84,7 +84,7 @@ LEMMA_2 = Claim(
 )
 LEMMA_2_CORRECTED = Claim(
     id="ood.lemma_2_corrected",
-    source="OOD-PL, Lemma 2, (32)",
+    source="OOD-PL, Lemma 2, (32), corrected",
     text="grad_phi grad_theta l_FT is (B^(1/beta) T L/beta)-Lipschitz in theta.",
     latex=r"\|\nabla_\phi\nabla_\theta\ell_{FT}(\phi,\theta)-\nabla_\phi\nabla_\theta\ell_{FT}(\phi,"
     r"\theta')\|\le\frac{B^{1/\beta}TL}\beta\|\theta-\theta'\|",
@@ -111,7 +111,7 @@ LEMMA_2_33 = Claim(
 )
 LEMMA_2_33_CORRECTED = Claim(
     id="ood.lemma_2_33_corrected",
-    source="OOD-PL, Lemma 2, (33)",
+    source="OOD-PL, Lemma 2, (33), corrected",
     text="grad_theta^2 l_FT is (B^(1/beta) rho)-Lipschitz in theta.",
     latex=r"\|\nabla_\theta^2\ell_{FT}(\phi,\theta)-\nabla_\theta^2\ell_{FT}(\phi,\theta')\|\le"
     r"B^{1/\beta}\rho\|\theta-\theta'\|",
