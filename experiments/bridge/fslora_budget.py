@@ -2,12 +2,12 @@
 
 Problem and assumptions: as for ``bridge/fslora``, with one rank k for all devices.
 
-Algorithm: FSLoRA with k / r in {1/4, 1/2} and LoRA, which is k = r; each with whole updates and
-with the half of an update's entries that is largest. All send the same number of bytes: a ratio of
-1/4 has four rounds for one of LoRA.
+Algorithm: FSLoRA with k / r below 1 and LoRA, which is k = r; each with whole updates and with the
+half of an update's entries that is largest. All send the same number of bytes: a ratio of 1/2 has
+two rounds for one of LoRA.
 
-Claims (Section 5.3, Appendix C.2): at equal upload sketches end above LoRA; a smaller ratio ends
-above a larger one also among compressed updates, so that both savings add up.
+Claims (Section 5.3, Appendix C.2): at equal upload sketches end above LoRA, also where updates are
+compressed, so that both savings add up.
 
 What the text leaves open, and the choices here: every arm has its own step size, where the paper
 has one for all. With plain gradient steps all ratios come about equally far at their best steps,
@@ -64,9 +64,9 @@ class BudgetConfig(DeviceConfig):
         points: uploads at which a curve is measured.
     """
 
-    levels: tuple[float, ...] = (0.25, 0.5)
+    levels: tuple[float, ...] = (0.5,)
     kept: float = 0.5
-    budget: int = 12
+    budget: int = 24
     points: int = 4
 
     def __post_init__(self) -> None:

@@ -112,14 +112,14 @@ class ShareConfig(ModelConfig):
     """
 
     rank: int = 4
-    gammas: tuple[float, ...] = (0.003, 0.01)
+    gammas: tuple[float, ...] = (0.005, 0.015)
     batch: int = 16
-    tests: int = 150
+    tests: int = 100
     users: int = 5
     pairs: int = 160
     own: float = 0.3
     size: float = 3.0
-    epochs: float = 6.0
+    epochs: float = 5.0
     head: Head = "personal"
 
     def __post_init__(self) -> None:
