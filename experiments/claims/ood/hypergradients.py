@@ -48,8 +48,8 @@ PROP_1 = Claim(
     note="Four slips: the sign of (30) is lost; the factor 1 - p_* is missing from (30) on; "
     "grad_phi r is missing from the derivative of e^(r/beta), without which the formula has no "
     "entry for each entry of phi; the product repeats the factor of t where it needs those of j. "
-    "Each alone makes it false: ood.prop_1_sign, _factor, _reward, _index. With D = 1, q = 1, R, "
-    "and c = grad log pi(z_0) . (grad log pi(y) - grad log pi(y')), it is (alpha/beta) R c, and the "
+    "Each alone makes it false: ood.prop_1_sign, _factor, _reward, _index. With D = 1, q = 1 and "
+    "c = grad log pi(z_0) . (grad log pi(y) - grad log pi(y')), it is (alpha/beta) R c, and the "
     "truth is -(1 - p_*) r' (alpha/beta) R c: descent by the printed formula raises the loss where "
     "r' > 0. Lemmas 3 and 4 start from the chain rule and not from (13), so that Theorem 1 does "
     "not inherit this; code that differentiates the loop is right as well.",
