@@ -84,9 +84,7 @@ def environment_distances(log_ratio: Sequence[Tensor]) -> Estimate:
 
 def objective_distances(probabilities: Tensor) -> Tensor:
     """Mean total variation between what agents want for the same texts, (n, m, C) -> (n, n)."""
-    apart: Tensor = (probabilities[:, None] - probabilities[None]).abs()
-    mean: Tensor = apart.sum(-1).mean(-1)
-    return mean / 2
+    return (probabilities[:, None] - probabilities[None]).abs().sum(-1).mean(-1).div(2)
 
 
 @dataclass(frozen=True, eq=False)

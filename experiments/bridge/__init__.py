@@ -1,0 +1,1 @@
+"""Experiments on LoRA-adapted language models; they need the installation extra ``llm``."""

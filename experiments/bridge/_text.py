@@ -1,0 +1,208 @@
+"""Texts with two properties, whose they are, and what each agent says of them.
+
+Without a file: ends of sentences of the standard library's docstrings. With one: the prompts of
+instruction data, or prompts with their chosen answers for preference pairs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linsys import InputError
+
+Array = NDArray[np.float64]
+Places = NDArray[np.int64]
+
+#: What a text may have at the place before its last and at its last: either holds for about half of
+#: the docstrings' sentences, and one says next to nothing of the other.
+BEFORE, LAST = "aeiou", "eds"
+#: Characters of a text of docstrings.
+_LEAST, _MOST = 8, 24
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Texts that agents can have.
+
+    Attributes:
+        name: of the source.
+        texts: m of them, all different.
+        properties: whether a text has the first and the second property, (m, 2).
+        said: the properties in words.
+        domains: (m,), whole numbers from 0.
+    """
+
+    name: str
+    texts: Sequence[str]
+    properties: Array
+    said: tuple[str, str]
+    domains: Places
+
+
+@dataclass(frozen=True, eq=False)
+class Person:
+    """One agent: its own texts, and how much every text of the test counts for it.
+
+    Attributes:
+        chosen: places of its texts in the corpus, (samples,).
+        domains, properties: of these texts, (samples,) and (samples, 2).
+        wanted: probabilities of no and yes for them, (samples, 2).
+        shares: of its texts' domains, (domains,).
+        weights: of the test's texts, (tests,), sum 1.
+    """
+
+    chosen: Places
+    domains: Places
+    properties: Array
+    wanted: Array
+    shares: Array
+    weights: Array
+
+
+def read(path: Path | None) -> Corpus:
+    """The corpus of a file of :mod:`lora_bridge.data`, or of the docstrings.
+
+    The second property is the answer itself where every question of the file has the same two
+    choices: agents then agree on what is right as far as they follow it.
+    """
+    if path is None:
+        return _docstrings()
+    from lora_bridge.data import read_dialogues, read_examples, read_pairs
+
+    keys = _keys(path)
+    if "chosen" in keys:
+        pairs = read_pairs(path) if "prompt" in keys else read_dialogues(path)
+        texts = _distinct([p.prompt + p.chosen for p in pairs])
+        return Corpus(path.name, texts, _words(texts), _SAID, _lengths(texts))
+    by_prompt = {e.prompt: e for e in read_examples(path)}
+    texts = list(by_prompt)
+    choices = {e.choices for e in by_prompt.values()}
+    properties, said = _words(texts), _SAID
+    if len(choices) == 1 and len(next(iter(choices))) == 2:
+        first = next(iter(choices))[0]
+        properties[:, 1] = [e.target == first for e in by_prompt.values()]
+        said = (_SAID[0], f"the answer is {first!r}")
+    domains = sorted({e.domain for e in by_prompt.values()})
+    if len(domains) == 1:
+        return Corpus(path.name, texts, properties, said, _lengths(texts))
+    where = np.array([domains.index(e.domain) for e in by_prompt.values()])
+    return Corpus(path.name, texts, properties, said, where)
+
+
+def deal(
+    corpus: Corpus,
+    rng: np.random.Generator,
+    lambdas: Array,
+    samples: int,
+    tests: int,
+    concentration: float,
+    drawn: bool = False,
+) -> tuple[list[Person], Places]:
+    """Agents with texts of their own, and the places of the texts that all are tested on.
+
+    Agent i has domains in shares drawn from a Dirichlet distribution around those of the corpus
+    with this ``concentration`` (infinite: the same for all), and it labels a text by the first
+    property with probability lambda^i, by the second one otherwise: it wants these probabilities,
+    or labels that are ``drawn`` from them once. On the common test a text counts for an agent as
+    much as its domain is frequent with it.
+
+    Raises:
+        InputError: fewer texts than are needed.
+    """
+    m, n = len(corpus.texts), len(lambdas)
+    if m < n * samples + tests:
+        raise InputError(
+            f"`data` must hold agents * samples + tests = {n * samples + tests} different texts; "
+            f"found {m}"
+        )
+    order = rng.permutation(m)
+    test, pool = order[:tests], order[tests:]
+    D = int(corpus.domains.max()) + 1
+    frequency = np.bincount(corpus.domains, minlength=D) / m
+    left = [list(pool[corpus.domains[pool] == c]) for c in range(D)]
+    tested = np.bincount(corpus.domains[test], minlength=D)
+    people = []
+    for weight in lambdas:
+        wanted = frequency
+        if np.isfinite(concentration):
+            wanted = rng.dirichlet(concentration * frequency * D)
+        chosen = np.array([_take(left, wanted, rng) for _ in range(samples)])
+        has = corpus.properties[chosen]
+        yes = probabilities(has, weight)[:, 1]
+        if drawn:
+            yes = (rng.random(samples) < yes).astype(np.float64)
+        counts = (wanted / np.maximum(tested, 1))[corpus.domains[test]]
+        found = corpus.domains[chosen]
+        both = np.column_stack([1.0 - yes, yes])
+        people.append(Person(chosen, found, has, both, wanted, counts / counts.sum()))
+    return people, test
+
+
+def probabilities(properties: Array, weight: float) -> Array:
+    """Of no and yes, (m, 2), if the first property decides with probability ``weight``."""
+    yes = properties @ [weight, 1.0 - weight]
+    return np.column_stack([1.0 - yes, yes])
+
+
+@lru_cache(maxsize=1)
+def _docstrings() -> Corpus:
+    from lora_bridge._text import docstrings
+
+    texts = _ends(docstrings())
+    return Corpus("docstrings", texts, _words(texts), _SAID, _lengths(texts))
+
+
+def _take(left: list[list[int]], wanted: Array, rng: np.random.Generator) -> int:
+    """A text of a domain that is drawn; of those not exhausted."""
+    shares = np.where([bool(texts) for texts in left], wanted + 1e-12, 0.0)
+    return int(left[rng.choice(len(left), p=shares / shares.sum())].pop())
+
+
+_SAID = (
+    f"its last letter but one is one of {', '.join(BEFORE)}",
+    f"its last letter is one of {', '.join(LAST)}",
+)
+
+
+def _words(texts: Sequence[str]) -> Array:
+    letters = [[c for c in text.lower() if c.isalpha()][-2:] for text in texts]
+    found = [(len(w) == 2 and w[0] in BEFORE, bool(w) and w[-1] in LAST) for w in letters]
+    return np.array(found, dtype=np.float64)
+
+
+def _lengths(texts: Sequence[str]) -> Places:
+    """Three domains of about the same size: short, middle, long."""
+    sizes = np.array([len(text) for text in texts])
+    return np.searchsorted(np.quantile(sizes, [1 / 3, 2 / 3]), sizes).astype(np.int64)
+
+
+def _ends(text: str) -> list[str]:
+    """The last words of every sentence, up to ``_MOST`` characters, without the full stop."""
+    paragraphs = (" ".join(part.split()) for part in re.split(r"\n\s*\n", text))
+    sentences = [s for p in paragraphs for s in re.split(r"(?<=[.!?])\s+(?=[A-Z])", p)]
+    whole = [s[:-1] for s in sentences if re.search(r"[a-z]\.$", s) and len(s) > _LEAST]
+    last = [textwrap.wrap(s[::-1], _MOST)[0][::-1] for s in _distinct(whole)]
+    return [s for s in _distinct(last) if len(s) >= _LEAST]
+
+
+def _distinct(texts: Sequence[str]) -> list[str]:
+    return [text for text in dict.fromkeys(texts) if text.strip()]
+
+
+def _keys(path: Path) -> set[str]:
+    """Of the first record: what kind of file it is."""
+    try:
+        text = path.read_text(encoding="utf-8").lstrip()
+        first = json.loads(text)[0] if text.startswith("[") else json.loads(text.splitlines()[0])
+    except (OSError, ValueError, IndexError) as error:
+        raise InputError(f"`data` must be JSON or JSONL; found {path} ({error})") from None
+    return set(first) if isinstance(first, dict) else set()

@@ -1,0 +1,196 @@
+"""AffPCL on a language model: texts are dealt as described, and results say what came out."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments._runner import joined
+from experiments._table import Table
+from experiments.bridge import affpcl
+from experiments.bridge._text import deal, probabilities, read
+from linsys import InputError
+from tests.experiments._small_runs import failed, table_of
+
+pytest.importorskip("torch")
+
+TINY = affpcl.AffPCLConfig(
+    levels=(0.0, 1.0), agents=2, samples=10, tests=8, seeds=2, rounds=6, batch=2, warmup=4
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _untrained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A model that is made in no time, in a cache of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setattr(affpcl, "SMALL", {**affpcl.SMALL, "steps": 0})
+        yield
+
+
+@pytest.fixture(scope="module")
+def table(_untrained: None) -> Table:
+    return table_of(affpcl, TINY)
+
+
+def test_docstrings_have_two_properties_that_say_little_of_each_other() -> None:
+    corpus = read(None)
+    assert len(corpus.texts) == len(set(corpus.texts)) > 1000
+    assert all(8 <= len(text) <= 24 for text in corpus.texts)
+    assert ((corpus.properties.mean(0) > 0.4) & (corpus.properties.mean(0) < 0.6)).all()
+    assert abs(np.corrcoef(corpus.properties.T)[0, 1]) < 0.15
+    assert set(corpus.domains.tolist()) == {0, 1, 2}
+    place = corpus.texts.index("object with attributes")
+    assert corpus.properties[place].tolist() == [1.0, 1.0]  # .. e s
+
+
+def test_agents_have_texts_of_their_own() -> None:
+    corpus, lambdas = read(None), np.array([0.0, 0.25, 1.0])
+    people, test = deal(corpus, np.random.default_rng(0), lambdas, 50, 100, 0.5)
+    same, _ = deal(corpus, np.random.default_rng(0), lambdas, 50, 100, np.inf)
+    everything = np.concatenate([test, *(p.chosen for p in people)])
+    assert len(set(everything.tolist())) == 250
+    for person, weight in zip(people, lambdas, strict=True):
+        has = corpus.properties[person.chosen]
+        np.testing.assert_array_equal(person.wanted, probabilities(has, weight))
+        np.testing.assert_allclose(person.wanted[:, 1], has @ [weight, 1 - weight])
+        assert person.weights.sum() == pytest.approx(1.0)
+        counted = [person.weights[corpus.domains[test] == c].sum() for c in range(3)]
+        np.testing.assert_allclose(counted, person.shares)
+        seen = np.bincount(person.domains, minlength=3) / 50
+        assert np.abs(seen - person.shares).max() < 0.25
+    assert all(np.abs(p.shares - same[0].shares).max() > 0.1 for p in people)
+    np.testing.assert_array_equal(same[0].shares, same[2].shares)
+
+
+def test_drawn_labels_have_the_wanted_probabilities() -> None:
+    corpus = read(None)
+    (person,), _ = deal(corpus, np.random.default_rng(0), np.array([0.5]), 1000, 10, np.inf, True)
+    assert set(person.wanted.ravel().tolist()) == {0.0, 1.0}
+    split = person.properties.sum(1) == 1
+    share = float(person.wanted[split, 1].mean())
+    assert abs(share - 0.5) < 4 * 0.5 / np.sqrt(split.sum())
+    assert (person.wanted[~split, 1] == person.properties[~split, 0]).all()
+
+
+def test_texts_of_a_file(tmp_path: Path) -> None:
+    questions = tmp_path / "boolq_train.json"
+    format_ = "Answer format: true/false"
+    rows = [
+        {"instruction": f"Is {i} even? {format_}", "input": "", "answer": str(i % 2 == 0).lower()}
+        for i in range(6)
+    ]
+    questions.write_text(json.dumps(rows))
+    corpus = read(questions)
+    assert (corpus.name, len(corpus.texts)) == ("boolq_train.json", 6)
+    assert corpus.properties[:, 1].tolist() == [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
+    assert corpus.said[1] == "the answer is 'true'"
+    for i, row in enumerate(rows):
+        row["domain"] = "ab"[i % 2]
+    questions.write_text(json.dumps(rows))
+    assert read(questions).domains.tolist() == [0, 1, 0, 1, 0, 1]
+    pairs = tmp_path / "pairs.jsonl"
+    pairs.write_text('{"prompt": "Say ", "chosen": "bees", "rejected": "b"}\n' * 2)
+    assert list(read(pairs).texts) == ["Say bees"]
+    assert read(pairs).properties.tolist() == [[1.0, 1.0]]
+    with pytest.raises(
+        InputError, match=r"agents \* samples \+ tests = 7 different texts; found 6"
+    ):
+        deal(corpus, np.random.default_rng(0), np.ones(2), 3, 1, np.inf)
+    pairs.write_text("nothing")
+    with pytest.raises(InputError, match="`data` must be JSON or JSONL"):
+        read(pairs)
+
+
+def test_the_experiment_runs_all_methods_from_one_start(table: Table) -> None:
+    assert set(table["method"]) == set(affpcl.methods(TINY))
+    start = table.where(t=0).grid("excess", "method", "level", "draw")
+    np.testing.assert_allclose(start, start[:1].repeat(len(start), 0), rtol=1e-6)
+    end = table.where(t=TINY.rounds).grid("excess", "method", "level", "draw")
+    assert (np.abs(end - start) > 1e-5).all()
+    assert (table["excess"] > 0).all()
+    assert table.where(level=0.0)["delta_obj"].max() == 0.0
+    assert table.where(level=1.0)["delta_obj"].min() > 0.2
+    assert table.where(level=0.0)["delta_env"].max() == 0.0
+    analysis = affpcl.analyse(TINY, table)
+    assert len(analysis.series) == 2 * 2 * len(affpcl.methods(TINY))
+    said = " ".join(analysis.notes)
+    assert "model bytes-" in said
+    assert "data docstrings; seed 0, 2 draws" in said
+    affpcl.draw(TINY, analysis)
+    again = affpcl.compute(TINY, {"level": 1.0, "draw": 1}, affpcl.Context())
+    np.testing.assert_array_equal(again["excess"], table.where(level=1.0, draw=1)["excess"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"ratio": "shares", "objective": "features", "labels": "drawn"},
+        {"dtype": "bfloat16", "local_steps": 2},
+        {"dtype": "float64", "targets": ("q_proj", "score")},
+    ],
+)
+def test_options_change_the_numbers(table: Table, options: dict[str, Any]) -> None:
+    config = dataclasses.replace(TINY, levels=(1.0,), **options)
+    columns = affpcl.compute(config, affpcl.blocks(config)[0], affpcl.Context())
+    plain = table.where(level=1.0, draw=0)["excess"]
+    changed = np.abs(np.asarray(columns["excess"]) - plain)
+    assert np.isfinite(changed).all()
+    assert changed.max() > 1e-6
+
+
+def _planted(table: Table, ours: float, alone: float, common: float) -> Any:
+    """The analysis of five draws in which methods have these errors, up to a per cent."""
+    rng = np.random.default_rng(0)
+    config = dataclasses.replace(TINY, seeds=5)
+    size = {"Independent": alone, "FedAvg": common}
+    parts = []
+    for block in affpcl.blocks(config):
+        one = table.where(level=block["level"], draw=0)
+        errors = np.array([size.get(name, ours) for name in one["method"]])
+        noise = np.exp(0.01 * rng.standard_normal(one.rows))
+        drawn = np.full(one.rows, block["draw"])
+        parts.append(Table({**one, "draw": drawn, "excess": errors * noise}))
+    return affpcl.analyse(config, joined(parts))
+
+
+def test_checks_confirm_and_contradict(table: Table) -> None:
+    good = _planted(table, ours=0.5, alone=0.8, common=0.5)
+    assert all(check.ok for check in good.checks)
+    assert len(good.checks) == 5
+    assert failed(_planted(table, ours=0.6, alone=0.5, common=0.5)) == {
+        "AffPCL / FedAvg (δ = 0)",
+        "AffPCL, no ratios / FedAvg (δ = 0)",
+        "AffPCL / Independent (δ = 1)",
+        "AffPCL, no ratios / Independent (δ = 1)",
+    }
+    assert "FedAvg / Independent (δ = 0)" in failed(
+        _planted(table, ours=0.5, alone=0.5, common=0.6)
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"levels": (1.5,)}, "`levels`"),
+        ({"levels": (0.5, 0.5)}, "`levels` must be distinct"),
+        ({"agents": 1}, "`agents`"),
+        ({"rounds": 2}, "`rounds`"),
+        ({"concentration": 0.0}, "`concentration`"),
+    ],
+)
+def test_bad_configurations_are_named(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        dataclasses.replace(TINY, **options)
+
+
+def test_a_step_that_is_too_large_is_said() -> None:
+    config = dataclasses.replace(TINY, alpha=1e6)
+    with pytest.raises(InputError, match="`alpha` must be small enough"):
+        affpcl.compute(config, {"level": 0.0, "draw": 0}, affpcl.Context())
