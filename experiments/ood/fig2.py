@@ -49,7 +49,16 @@ from experiments._intervals import mean_interval
 from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
 from experiments._plots import panels
 from experiments._table import Table
-from experiments.ood._domains import CONTROLS, HPL, OURS, RIVALS, DomainConfig, Values, columns, gap
+from experiments.ood._domains import (
+    CONTROLS,
+    OURS,
+    RIVALS,
+    DomainConfig,
+    Values,
+    ahead,
+    columns,
+    gap,
+)
 from experiments.ood._looks import METHODS, key, lines
 from linsys import InputError
 from linsys._validate import number, whole
@@ -201,10 +210,7 @@ def _claims(table: Table) -> list[Check]:
         gap("training domains, PL loss, first − last", "above 0", loss[:, 0], loss[:, -1]),
         gap("training domains, A_PL, last − first", "above 0", accuracy[:, -1], accuracy[:, 0]),
         *(gap(f"A_PL, {n} − SFT", "above 0", ends[n], ends["SFT"]) for n in RIVALS[1:]),
-        *(
-            gap(f"A_PL, {OURS} − {n}", "above 0", ends[OURS], ends[n], HPL if n == "HPL" else "")
-            for n in RIVALS
-        ),
+        *(ahead("A_PL, ", n, ends[OURS], ends[n]) for n in RIVALS),
         *(
             gap(
                 f"A_PL, {OURS} − {n}",

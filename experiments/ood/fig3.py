@@ -37,12 +37,12 @@ from experiments._plots import panels
 from experiments._table import Table
 from experiments.ood._domains import (
     CONTROLS,
-    HPL,
     ORACLES,
     OURS,
     RIVALS,
     DomainConfig,
     Values,
+    ahead,
     columns,
     gap,
 )
@@ -127,13 +127,7 @@ def _checks(config: Fig3Config, table: Table) -> list[Check]:
             for name in (*RIVALS, OURS)
         ),
         *(
-            gap(
-                f"reward at {t:g}, {OURS} − {name}",
-                "above 0",
-                means[OURS][i],
-                means[name][i],
-                HPL if name == "HPL" else "",
-            )
+            ahead(f"reward at {t:g}, ", name, means[OURS][i], means[name][i])
             for i, t in enumerate(config.temperatures)
             for name in RIVALS
         ),

@@ -136,21 +136,23 @@ def _checks(config: BetaConfig, table: Table) -> list[Check]:
         config.betas, [start.where(beta=b)["gradient"].mean() for b in config.betas]
     )
     flat = [ends(table, "w8", SAME, b, small) - ends(table, "w0", SAME, b, small) for b in (1, top)]
-    remarks = (
-        f"the step on phi / beta is {top**2:g} times smaller",
-        "beta = 1 takes steps that are too large",
-    )
     exact = {way: deviation(config, table, way) for way in (STEP, REWARD)}
     return [
         *(
             gap(
-                f"A_PL at eta = {eta:g}, beta = {top:g} − beta = 1",
-                "above 0",
-                ends(table, "accuracy", SAME, top, eta),
-                ends(table, "accuracy", SAME, 1.0, eta),
+                f"A_PL at eta = {eta:g}, beta = {ahead:g} − beta = {behind:g}",
+                predicted,
+                ends(table, "accuracy", SAME, ahead, eta),
+                ends(table, "accuracy", SAME, behind, eta),
                 remark,
             )
-            for eta, remark in zip((small, large), remarks, strict=True)
+            for eta, ahead, behind, predicted, remark in (
+                (
+                    *(small, 1.0, top, "above 0; the paper has below 0"),
+                    f"the step on phi / beta is {top**2:g} times smaller at beta = {top:g}",
+                ),
+                (large, top, 1.0, "above 0", "beta = 1 takes steps that are too large"),
+            )
         ),
         *(
             _rates.at_most(
