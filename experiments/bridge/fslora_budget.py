@@ -64,6 +64,7 @@ class BudgetConfig(DeviceConfig):
         points: uploads at which a curve is measured.
     """
 
+    seeds: int = 5
     levels: tuple[float, ...] = (0.5,)
     kept: float = 0.5
     budget: int = 24

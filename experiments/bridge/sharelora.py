@@ -108,19 +108,21 @@ class ShareConfig(ModelConfig):
         own: share of a user's wishes that is its own.
         size: length of theta_i times 2, the size of logits.
         epochs: of every method.
-        head: how the methods are compared; ``OURS`` is tried with the other heads too.
+        head: under which the methods are compared; ``OURS`` is tried with the others too. Frozen,
+            it leaves the methods as they are: with a personal one LoRA-global is not all global.
     """
 
     rank: int = 4
-    gammas: tuple[float, ...] = (0.005, 0.015)
+    gammas: tuple[float, ...] = (0.015, 0.04)
     batch: int = 16
     tests: int = 100
+    seeds: int = 5
     users: int = 5
     pairs: int = 160
     own: float = 0.3
     size: float = 3.0
     epochs: float = 5.0
-    head: Head = "personal"
+    head: Head = "frozen"
 
     def __post_init__(self) -> None:
         super().__post_init__()
