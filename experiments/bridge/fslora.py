@@ -16,6 +16,11 @@ has its own step size. The synthetic counterpart (``fslora/fig2``) expects FedSt
 no rank limits what it merges; here the paper's claim is checked as it is, and may fail. Bytes are
 those of the tensors sent, up and down.
 
+What to expect of few rounds, as in the quick profile: they compare speeds, not ends. The server
+divides by N, so that a component which k / r of the devices have moved goes k / r of their way, and
+the factor r / k, which makes up for it in gradient steps, is lost on AdamW's steps of fixed length.
+Then FSLoRA is behind after equal rounds, and a larger r at the same k costs time before it pays.
+
 References: FSLoRA, Section 5; Cho et al., Bai et al., Wang et al. (2024).
 
 The picture shows means over domains and seeds with 90 % bands; checks are paired within seeds.
