@@ -84,7 +84,8 @@ def environment_distances(log_ratio: Sequence[Tensor]) -> Estimate:
 
 def objective_distances(probabilities: Tensor) -> Tensor:
     """Mean total variation between what agents want for the same texts, (n, m, C) -> (n, n)."""
-    return (probabilities[:, None] - probabilities[None]).abs().sum(-1).mean(-1).div(2)
+    apart = (probabilities[:, None] - probabilities[None]).abs().sum(-1)
+    return torch.mean(apart, -1) / 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +104,7 @@ class Gradients:
 
     def alignment(self) -> Tensor:
         """Cosines between the agents' gradients, (n, n)."""
-        unit = self.mean / self.mean.norm(dim=1, keepdim=True)
+        unit: Tensor = self.mean / torch.linalg.vector_norm(self.mean, dim=1, keepdim=True)
         return unit @ unit.mT
 
     def distances(self) -> Tensor:
