@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments._model import Analysis, Check, Config, Experiment
+from experiments._model import Config, Experiment
 from experiments._plots import save, style
 from experiments._runner import run
 from experiments._store import Store
@@ -18,6 +18,7 @@ from experiments._table import Table
 from experiments.fslora import _budget, _training, fig2, fig3, fig4, fig7, fig8, tables
 from experiments.fslora._tasks import TaskConfig
 from linsys import InputError
+from tests.experiments._small_runs import Small
 from tests.experiments._small_tasks import SIZES
 
 SMALL: dict[str, tuple[Experiment[Any], Config]] = {
@@ -50,26 +51,10 @@ SMALL: dict[str, tuple[Experiment[Any], Config]] = {
 @pytest.fixture(scope="module")
 def computed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Table]:
     """The table of each small figure, computed once."""
-    done: dict[str, Table] = {}
-    root = tmp_path_factory.mktemp("store")
-
-    def table(name: str) -> Table:
-        if name not in done:
-            done[name] = run(*SMALL[name], Store(root))
-        return done[name]
-
-    return table
+    return Small(SMALL).tables(tmp_path_factory.mktemp("store"))
 
 
-def analysed(name: str, table: Table) -> Analysis:
-    experiment, config = SMALL[name]
-    return experiment.analyse(config, table)
-
-
-def check(name: str, table: Table, *parts: str) -> Check:
-    """The one check of a figure whose name has all these parts."""
-    (found,) = (c for c in analysed(name, table).checks if all(p in c.name for p in parts))
-    return found
+analysed, check = Small(SMALL).analysed, Small(SMALL).check
 
 
 def with_advantage(table: Table, by: float, rows: np.ndarray[Any, Any]) -> Table:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from experiments._model import Context
-from experiments._plots import style
 from experiments._table import Table
 from experiments.fslora import (
     _rates_one_step,
@@ -22,7 +21,7 @@ from experiments.fslora import (
 )
 from experiments.fslora._rates_floors import Floor
 from linsys import InputError
-from tests.experiments._small_runs import failed, table_of
+from tests.experiments._small_runs import assert_runs_to_the_figure, failed, table_of
 
 SMALL: dict[ModuleType, Any] = {
     rate_bias: rate_bias.RateBiasConfig(r=6, m=3, n=2, instances=2),
@@ -52,16 +51,7 @@ def tables() -> dict[ModuleType, Table]:
 def test_small_configuration_runs_to_the_figure(
     module: ModuleType, tables: dict[ModuleType, Table]
 ) -> None:
-    config = SMALL[module]
-    analysis = module.analyse(config, tables[module])
-    assert failed(analysis) == set()
-    assert sum(check.ok is True for check in analysis.checks) > len(analysis.checks) / 2
-    assert analysis.notes
-    with style():
-        figure = module.draw(config, analysis)
-        figure.draw_without_rendering()
-    assert len(figure.axes) == len({s.panel for s in analysis.series})
-    assert module.EXPERIMENT.kind == "rate"
+    assert_runs_to_the_figure(module, SMALL[module], tables[module])
 
 
 @pytest.mark.parametrize("module", SMALL, ids=NAMES)

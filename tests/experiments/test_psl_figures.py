@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments._model import Analysis, Check, Config, Context, Experiment
+from experiments._model import Config, Context, Experiment
 from experiments._plots import save, style
 from experiments._runner import run
 from experiments._store import Store
@@ -26,6 +26,7 @@ from linsys.preference import PreferenceSystem, distance, diversity
 from linsys.preference.estimators import fit_full, fit_global, fit_local, fit_shared
 from linsys.preference.instances import isotropic_features
 from linsys.preference.sharelora import METHODS
+from tests.experiments._small_runs import Small
 
 SIZES: dict[str, Any] = {
     "modules": 2, "d": 3, "k": 1, "r": 1, "samples": 64, "batch": 32, "trajectories": 30,
@@ -56,26 +57,10 @@ SMALL: dict[str, tuple[Experiment[Any], Config]] = {
 @pytest.fixture(scope="module")
 def computed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Table]:
     """The table of each small figure, computed once."""
-    done: dict[str, Table] = {}
-    root = tmp_path_factory.mktemp("store")
-
-    def table(name: str) -> Table:
-        if name not in done:
-            done[name] = run(*SMALL[name], Store(root))
-        return done[name]
-
-    return table
+    return Small(SMALL).tables(tmp_path_factory.mktemp("store"))
 
 
-def analysed(name: str, table: Table) -> Analysis:
-    experiment, config = SMALL[name]
-    return experiment.analyse(config, table)
-
-
-def check(name: str, table: Table, *parts: str) -> Check:
-    """The one check of a figure whose name has all these parts."""
-    (found,) = (c for c in analysed(name, table).checks if all(p in c.name for p in parts))
-    return found
+analysed, check = Small(SMALL).analysed, Small(SMALL).check
 
 
 def with_column(table: Table, name: str, values: np.ndarray[Any, Any]) -> Table:

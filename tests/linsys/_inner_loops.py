@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import numpy as np
 
-from experiments.audit import Claim
 from linsys.theory.bilevel import Policy, Reward, System, TanhReward
 from linsys.theory.bilevel_inner import Inner
 
@@ -63,13 +60,3 @@ def differences(function: Callable[[np.ndarray], np.ndarray], at: np.ndarray) ->
     """Central differences by phi, a row for each of its entries."""
     steps = 1e-5 * np.eye(len(at))
     return np.stack([(function(at + h) - function(at - h)) / 2e-5 for h in steps])
-
-
-def less(claim: Claim, ratio: float = 1.0) -> Claim:
-    """The claim with a bound that misses a tightness of ``ratio`` by a tenth."""
-
-    def measure(instance: Any) -> tuple[Any, Any]:
-        measured, bound = claim.measure(instance)
-        return measured, bound * 0.9 * ratio
-
-    return replace(claim, measure=measure, expect="violated")

@@ -17,11 +17,11 @@ from linsys.theory import bilevel_contraction as at
 from linsys.theory.bilevel import Policy, Reward, System
 from linsys.theory.bilevel_conditions import Conditions, two_answers
 from linsys.theory.bilevel_inner import Inner
+from tests._teeth import less
 from tests.linsys._inner_loops import (
     differences,
     inner_loop,
     last_iterate,
-    less,
     one_pair,
     sequences,
 )

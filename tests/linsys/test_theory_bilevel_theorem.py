@@ -18,11 +18,11 @@ from linsys.theory.bilevel import Policy, Reward, System
 from linsys.theory.bilevel_conditions import Conditions
 from linsys.theory.bilevel_contraction import lemma_3_bound
 from linsys.theory.bilevel_outer import Rounds, scheduled, theorem_1_corrected
+from tests._teeth import less
 from tests.linsys._inner_loops import (
     differences,
     inner_loop,
     last_iterate,
-    less,
     one_pair,
     sequences,
 )

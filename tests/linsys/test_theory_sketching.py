@@ -28,7 +28,7 @@ from linsys.theory import sketching_bias, sketching_hessians, sketching_rivals, 
 from linsys.theory.sketching import Devices
 from linsys.theory.sketching import sketches as all_sketches
 from linsys.theory.sketching_steps import LocalSteps, covariances, lemma_d1, total_update
-from tests.mgda._teeth import less
+from tests._teeth import less
 
 CLAIMS = {
     entry.id: entry

@@ -18,7 +18,7 @@ from linsys.sketching.sketch import every_support
 from linsys.sketching.systems import LeastSquares
 from linsys.theory import sketching_chain as chain
 from linsys.theory.sketching_chain_round import Round
-from tests.mgda._teeth import less
+from tests._teeth import less
 
 ENTRIES = {
     entry.id: entry

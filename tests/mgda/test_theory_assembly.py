@@ -26,7 +26,7 @@ from mgda.theory.client_gradients import (
     root_mean_square,
     smoothness,
 )
-from tests.mgda._teeth import less
+from tests._teeth import less
 
 CLAIMS = {
     entry.id: entry

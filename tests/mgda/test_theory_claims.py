@@ -8,7 +8,7 @@ from latex2mathml.converter import convert
 from experiments.audit import Claim
 from experiments.audit._verdict import judge
 from experiments.claims.firm import descent, lemma8, simplex, telescoping, weights
-from tests.mgda._teeth import less
+from tests._teeth import less
 
 CLAIMS = {
     entry.id: entry

@@ -22,7 +22,7 @@ from mgda.theory import critic_bounds as at
 from mgda.theory import smoothness
 from mgda.theory.chain import Chains
 from mgda.theory.program import minimiser, regularised
-from tests.mgda._teeth import less
+from tests._teeth import less
 
 ONE = np.ones(1)
 CLAIMS = {

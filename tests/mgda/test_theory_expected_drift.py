@@ -17,7 +17,7 @@ from linsys.linalg import precise, precision
 from mgda.drift import disagreement
 from mgda.simplex import simplex_qp
 from mgda.theory import expected_drift as at
-from tests.mgda._teeth import less
+from tests._teeth import less
 
 CLAIMS = {e.id: e for e in vars(claims).values() if isinstance(e, Claim | RateClaim)}
 BOUNDS = [e.id for e in CLAIMS.values() if isinstance(e, Claim) and e.expect == "holds"]

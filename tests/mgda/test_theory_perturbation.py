@@ -13,7 +13,7 @@ from linsys.linalg import precise, precision
 from mgda.drift import disagreement
 from mgda.simplex import simplex_qp
 from mgda.theory import perturbation as at
-from tests.mgda._teeth import less
+from tests._teeth import less
 
 CLAIMS = {
     entry.id: entry
