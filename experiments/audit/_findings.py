@@ -282,7 +282,9 @@ def _loose(records: Sequence[Record], sharp: Mapping[str, Record]) -> list[str]:
 
 def _explained(record: Record) -> str:
     said = _outcome(record)
-    if record["ratio"] < 0.5:
+    if record["ratio"] == 0:
+        said += ": the side that it bounds vanished on every instance tried"
+    elif record["ratio"] < 0.5:
         said += f": on every instance tried at least {1 / record['ratio']:.3g} times too large"
     head = f"- {plain(record['source'])} (`{record['id']}`; {said})."
     why = f" *Why.* {plain(record['derivation'])}" if record["derivation"] else ""
@@ -312,15 +314,22 @@ def _rates(records: Sequence[Record]) -> list[str]:
 
 
 def _open(records: Sequence[Record]) -> list[str]:
-    unchecked = [r for r in records if r["verdict"] in ("not checked", "vacuous", "error")]
-    if not unchecked:
-        return ["## Not checked", "Every statement of the catalogue was checked."]
-    told = [
+    empty = [r for r in records if r["verdict"] == "vacuous"]
+    unchecked = [r for r in records if r["verdict"] in ("not checked", "error")]
+    parts = []
+    if empty:
+        parts += ["## Assumptions that nothing satisfies", _told(empty)]
+    if unchecked:
+        return [*parts, "## Not checked", _told(unchecked)]
+    return [*parts, "## Not checked", "Every statement of the catalogue was checked."]
+
+
+def _told(records: Sequence[Record]) -> str:
+    return "\n".join(
         f"- {plain(r['source'])} (`{r['id']}`; {r['verdict']}). {plain(r['text'])}"
         f"{sentence(r['reason'] or r['note'])}"
-        for r in unchecked
-    ]
-    return ["## Not checked", "\n".join(told)]
+        for r in records
+    )
 
 
 def _count(number: int, noun: str) -> str:

@@ -187,11 +187,14 @@ def test_tightness_counts_what_is_attained_and_what_is_sharper() -> None:
     )
 
 
-@pytest.mark.parametrize("verdict", ["not checked", "vacuous"])
-def test_what_was_not_checked_says_why(verdict: str) -> None:
+@pytest.mark.parametrize(
+    ("verdict", "title"),
+    [("not checked", "## Not checked"), ("vacuous", "## Assumptions that nothing satisfies")],
+)
+def test_what_was_not_checked_says_why(verdict: str, title: str) -> None:
     page = findings([record("a", verdict, reason="it needs a limit")], {})
     told = "\n- Mine, Lemma a (`mine.a`; " + verdict + "). statement a It needs a limit.\n"
-    assert chapter(page, "## Not checked") == told
+    assert chapter(page, title) == told
     assert "No statement was found to be false as printed." in page
     assert "How tight" not in page
 
