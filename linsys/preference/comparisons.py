@@ -16,9 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from linsys._validate import Array, InputError, flag, plain, real_array, shown, whole
+from linsys._validate import Array, InputError, choice, flag, plain, real_array, shown, whole
 
-__all__ = ["Comparisons"]
+__all__ = ["LINKS", "Comparisons", "linear_comparisons"]
+
+#: Rewards as functions of <Theta, psi>: see :class:`linsys.preference.systems.PreferenceSystem`.
+LINKS = ("linear", "tanh")
+#: Features outside have squares that are beyond double precision, or near it.
+_SMALLEST, _LARGEST = 1e-100, 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +40,12 @@ class Comparisons:
             is added; 0 without it. See :meth:`starting_from`.
         pairs: which row of ``features`` a comparison shows, shape (n,).
         soft: labels are probabilities.
+        link: of the rewards that gave the labels, ``"linear"`` or ``"tanh"``. The likelihood here
+            is that of linear ones in any case, and the estimators refuse others.
 
     Raises:
-        InputError: shapes that do not fit, numbers that are not finite, labels that are no labels,
+        InputError: shapes that do not fit, numbers that are not finite, features that are all below
+            1e-100 or not all below 1e100, labels that are no labels,
             negative weights, users without data or whose weights are all zero.
 
     >>> data = Comparisons(np.ones((3, 2, 1)), labels=[1, 0, 1], starts=[0, 2, 3])
@@ -52,10 +60,17 @@ class Comparisons:
     initial: Any = None
     pairs: Any = None
     soft: bool = False
+    link: str = "linear"
 
     def __post_init__(self) -> None:
         sizes: dict[str, int] = {}
         features = real_array("features", self.features, ("n", "d1", "d2"), sizes)
+        largest = float(np.abs(features).max())
+        if largest > _LARGEST or 0.0 < largest < _SMALLEST:
+            raise InputError(
+                "`features` must have their largest entry between 1e-100 and 1e100: scale them; "
+                f"found {largest:.3g}"
+            )
         if self.pairs is not None:
             rows = _indices("pairs", self.pairs)
             if len(rows) and not 0 <= rows.min() <= rows.max() < len(features):
@@ -77,6 +92,7 @@ class Comparisons:
             value = real_array(name, default if value is None else value, ("n",), sizes)
             object.__setattr__(self, name, value)
         flag("soft", self.soft)
+        choice("link", self.link, LINKS)
         self._check_labels()
         self._check_users(n)
 
@@ -130,6 +146,11 @@ class Comparisons:
         given: dict[str, Any] = {"features": features, "labels": labels}
         if weights is not None:
             given["weights"] = weights
+        for name, value in given.items():
+            if not np.iterable(value):
+                raise InputError(
+                    f"`{name}` must have an entry for every user; found {shown(value)}"
+                )
         parts = {name: [plain(part) for part in value] for name, value in given.items()}
         if not parts["features"]:
             raise InputError("`features` must have an entry for every user; found none")
@@ -146,6 +167,13 @@ class Comparisons:
                     "`features` of every user must have shape (n_i, d1, d2); "
                     f"found {part.shape} of user {i}"
                 )
+        for name in counts:
+            for i, part in enumerate(parts[name]):
+                if name != "features" and part.ndim != 1:
+                    raise InputError(
+                        f"`{name}` of every user must have shape (n_i,); "
+                        f"found {part.shape} of user {i}"
+                    )
         packed: dict[str, Any] = {name: np.concatenate(value) for name, value in parts.items()}
         starts = np.concatenate([[0], np.cumsum(counts["features"])])
         return cls(starts=starts, soft=soft, **packed)
@@ -197,13 +225,32 @@ class Comparisons:
         [4.0]
         """
         shape: tuple[int, ...] = self.shape
-        if np.ndim(Theta_init) == 3:
+        if plain(Theta_init).ndim == 3:
             shape = (self.users, *shape)
         start = np.broadcast_to(
             real_array("Theta_init", Theta_init, shape), (self.users, *self.shape)
         )
         rows = self.features if self.pairs is None else self.features[self.pairs]
         return replace(self, initial=np.einsum("nab,nab->n", rows, start[self.owner]))
+
+
+def linear_comparisons(data: Any) -> Comparisons:
+    """``data`` if it is comparisons by linear rewards, the model of the likelihood.
+
+    Raises:
+        InputError: something else, or comparisons by rewards of another link.
+    """
+    if not isinstance(data, Comparisons):
+        raise InputError(
+            "`data` must be Comparisons, as from Comparisons.of_users(features, labels); "
+            f"found {type(data).__name__}"
+        )
+    if data.link != "linear":
+        raise InputError(
+            f"`data` must come from linear rewards, the model that is fitted; found link="
+            f"{data.link!r}: dataclasses.replace(data, link='linear') fits that model all the same"
+        )
+    return data
 
 
 def _indices(name: str, value: Any) -> NDArray[np.int64]:

@@ -42,10 +42,14 @@ from linsys._validate import Array, InputError, choice, number, real_array, whol
 from linsys.preference import kernels
 from linsys.preference._newton import Maximum, maximise
 from linsys.preference._profile import Heads, Profile
-from linsys.preference.comparisons import Comparisons, users_named
+from linsys.preference.comparisons import Comparisons, linear_comparisons, users_named
 from linsys.preference.likelihood import log_likelihood
 
 __all__ = ["Fit", "fit_full", "fit_global", "fit_local", "fit_representation", "fit_shared"]
+
+
+#: Smaller bounds have squares that are beyond double precision, or near it.
+_LEAST = 1e-100
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ class _Options:
 
     Args:
         ridge: weight of the squared norms.
-        bound: of every ||Delta_i||_F.
+        bound: of every ||Delta_i||_F, at least 1e-100.
         separable: "error" or "report".
         tol: the angle by which the next step may still turn the factor.
         limit: most Newton steps of the factor.
@@ -96,7 +100,7 @@ class _Options:
     def __post_init__(self) -> None:
         number("ridge", self.ridge, low=0.0)
         if self.bound is not None:
-            number("bound", self.bound, low=0.0, low_open=True)
+            number("bound", self.bound, low=_LEAST)
         choice("separable", self.separable, ("error", "report"))
         number("tol", self.tol, low=0.0, low_open=True)
         whole("limit", self.limit, low=1)
@@ -118,7 +122,8 @@ def fit_shared(data: Comparisons, k: int, *, start: ArrayLike | None = None, **o
             all estimators: see :class:`_Options`.
 
     Raises:
-        InputError: k larger than the dimensions, options out of range, separable comparisons.
+        InputError: k larger than the dimensions, options out of range, separable comparisons,
+            rewards that are not linear.
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((4, 200, 3, 1))
@@ -127,7 +132,7 @@ def fit_shared(data: Comparisons, k: int, *, start: ArrayLike | None = None, **o
     >>> fit.converged, bool(abs(fit.B[0, 0]) > 0.98)
     (True, True)
     """
-    settings = _Options(**options)
+    data, settings = linear_comparisons(data), _Options(**options)
     d1, d2 = data.shape
     k = whole("k", k, low=1, high=min(d1, data.users * d2))
     B = None if start is None else real_array("start", start, (d1, k))
@@ -142,7 +147,7 @@ def fit_global(data: Comparisons, k: int, **options: Any) -> Fit:
     >>> fit_global(data, 1).Delta.tolist()  # one for and one against
     [[[0.0], [0.0]], [[0.0], [0.0]]]
     """
-    settings = _Options(**options)
+    data, settings = linear_comparisons(data), _Options(**options)
     rank = min(_rank(data, k), *data.shape)
     pooled = data.pooled()
     fit = _finish(settings, pooled, [_best(settings, settings.profile(pooled), rank, None)])
@@ -156,7 +161,7 @@ def fit_global(data: Comparisons, k: int, **options: Any) -> Fit:
 
 def fit_local(data: Comparisons, k: int, **options: Any) -> Fit:
     """Delta_i of rank min(k, d1, d2), of every user alone."""
-    settings = _Options(**options)
+    data, settings = linear_comparisons(data), _Options(**options)
     rank = min(_rank(data, k), *data.shape)
     found = [_best(settings, settings.profile(data.user(i)), rank, None) for i in range(data.users)]
     return _finish(settings, data, found)
@@ -164,13 +169,13 @@ def fit_local(data: Comparisons, k: int, **options: Any) -> Fit:
 
 def fit_full(data: Comparisons, **options: Any) -> Fit:
     """Delta_i in R^(d1 x d2), of every user alone; B is the identity."""
-    settings = _Options(**options)
+    data, settings = linear_comparisons(data), _Options(**options)
     return _finish(settings, data, [_heads(settings.profile(data), np.eye(data.shape[0]))])
 
 
 def fit_representation(data: Comparisons, k: int, **options: Any) -> Fit:
     """Heads on the factor of :func:`fit_global`, of rank min(k, d1, d2)."""
-    settings = _Options(**options)
+    data, settings = linear_comparisons(data), _Options(**options)
     B = fit_global(data, k, **options).B
     return _finish(settings, data, [_heads(settings.profile(data), B)])
 

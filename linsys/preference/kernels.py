@@ -44,6 +44,8 @@ _ROUNDS = 60
 _HALVINGS = 40
 #: Comparisons whose part of a Hessian is one product of matrices.
 _ROWS = 128
+#: A likelihood of one up to this much a comparison, where a bound holds back what separates.
+_NOTHING = 1e-16
 #: Below this part of a diagonal entry, a pivot may be rounding: the matrix may be singular.
 REGULAR = 1e-13
 
@@ -164,19 +166,21 @@ def _backward(L: Any, x: Any) -> None:
 def _constrained(H: Any, right: Any, bound: float, regular: float, L: Any, v: Any) -> float:
     """v with (H + lambda I) v = right, ||v|| <= bound and lambda >= 0, 0 inside; -1 if singular.
 
+    Returns lambda. Inside the ball a singular H has many solutions, of which the caller is to take
+    the least on the range of H; there, by ``regular`` = 0, a little of the identity finds one.
+
     More and Sorensen's iteration on 1 / ||v|| - 1 / bound, which is concave in lambda: Newton's
     steps stay on one side.
     """
-    multiplier = 0.0
+    multiplier, singular = 0.0, False
     work = np.empty_like(v)
     for _ in range(_ROUNDS):
         if not _factor(H, L, multiplier, regular if bound == math.inf else REGULAR):
             if bound == math.inf:
                 return -1.0
-            trace = 0.0
+            singular, trace = True, 0.0
             for a in range(len(v)):
                 trace += H[a, a]
-            # inside the ball any solution will do, and a little of the identity finds one
             multiplier = max(2.0 * multiplier, REGULAR * trace + 1e-300)
             continue
         v[:] = right
@@ -186,6 +190,11 @@ def _constrained(H: Any, right: Any, bound: float, regular: float, L: Any, v: An
         excess = size / bound - 1.0 if bound < math.inf else -1.0
         if abs(excess) <= 1e-14 or (excess < 0.0 and multiplier == 0.0):
             return multiplier
+        if excess < 0.0 and singular:
+            if regular > 0.0:
+                return -1.0
+            if size == 0.0:
+                return 0.0
         work[:] = v
         _forward(L, work)
         change = (size * size / _dot(work, work)) * excess
@@ -215,7 +224,9 @@ def heads(
 
     Every step maximises the quadratic model over the ball, so that it is Newton's also where the
     bound binds. A step that changes no logit by more than ``rest`` is the last: Newton's error is
-    squared. Without ridge and bound, a step that changes none by 1 proves that the maximum exists:
+    squared. Where a bound alone keeps the head of separated comparisons finite, the likelihood may
+    be one to rounding far inside: the head stays there, and moves with no factor. Without ridge and
+    bound, a step that changes none by 1 proves that the maximum exists:
     :mod:`linsys.preference.separability`.
     """
     p = Q.shape[1]
@@ -233,6 +244,9 @@ def heads(
             for a in range(p):
                 w[a] *= bound / size
         predicted, before, part, still, halvings = size > 0.0, -math.inf, 1.0, False, 0
+        nothing = 0.0
+        if ridge == 0.0 and not free:
+            nothing = _NOTHING * np.sum(weights[starts[i] : starts[i + 1]])
         status[i] = UNDECIDED
         for _ in range(_ROUNDS + _HALVINGS):
             value, separated = _margins(
@@ -244,7 +258,13 @@ def heads(
             values[i] = value
             value -= 0.5 * ridge * _dot(w, w)
             # not a number is a step too long as well
-            if not value >= before - 1e-14 * abs(before) and halvings < _HALVINGS:
+            if not value >= before - 1e-14 * abs(before):
+                if halvings == _HALVINGS:  # no better point is found: back to the last one
+                    values[i] = _margins(
+                        Q, pairs, starts, labels, weights, initial, i, W[i], slope, curvature
+                    )[0]
+                    w[:] = W[i]
+                    break
                 halvings += 1
                 part *= 0.5
                 for a in range(p):
@@ -255,7 +275,7 @@ def heads(
             for a in range(p):
                 gradient[a] -= ridge * w[a]
                 H[a, a] += ridge
-            if still:
+            if still or value > -nothing:
                 status[i] = CONVERGED
                 break
             for a in range(p):
@@ -279,6 +299,8 @@ def heads(
         if status[i] == SEPARATED:
             _silence(starts, i, multiplier, inverse, slope, curvature, values)
             W[i] = w
+        elif values[i] > -nothing:
+            _silence(starts, i, multiplier, inverse, slope, curvature, values)
         elif len(inverse) and status[i] != SINGULAR:
             _invert(H, L, multiplier[i], w, inverse[i])
 

@@ -27,6 +27,7 @@ from linsys._validate import (
     InputError,
     distributions,
     finite_array,
+    plain,
     real_array,
     whole,
 )
@@ -71,7 +72,7 @@ class DecisionTree:
     def __post_init__(self) -> None:
         store, sizes = object.__setattr__, dict[str, int]()
         H = whole("H", self.H, low=1)
-        by_step: tuple[int, ...] = (H,) if np.ndim(self.P) == 4 else ()
+        by_step: tuple[int, ...] = (H,) if plain(self.P).ndim == 4 else ()
         P = real_array("P", self.P, (*by_step, "S", "A", "S"), sizes)
         distributions("P (rows s A + a)", P.reshape(-1, sizes["S"]))
         mu = real_array("mu", self.mu, ("S",), sizes)

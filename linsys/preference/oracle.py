@@ -16,7 +16,7 @@ from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
 from linsys._validate import InputError, number, whole
-from linsys.preference.comparisons import Comparisons
+from linsys.preference.comparisons import Comparisons, linear_comparisons
 from linsys.sketching.adapters import Modules
 
 __all__ = ["ComparisonOracle"]
@@ -49,6 +49,7 @@ class ComparisonOracle:
     blocks: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
+        linear_comparisons(self.data)
         if self.batch is not None:
             whole("batch", self.batch, low=1)
         whole("seed", self.seed, high=(1 << 64) - 1)

@@ -19,8 +19,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from linsys._validate import Array, InputError, choice, number, plain, real_array, shown, whole
-from linsys.preference.comparisons import Comparisons
+from linsys._validate import (
+    Array,
+    InputError,
+    choice,
+    finite_array,
+    number,
+    plain,
+    real_array,
+    shown,
+    whole,
+)
+from linsys.preference.comparisons import LINKS, Comparisons
 from linsys.preference.coverage import Coverage, coverage
 
 __all__ = ["PreferenceSystem"]
@@ -65,7 +75,7 @@ class PreferenceSystem:
         by_user = ("N",) if plain(self.Theta_init).ndim == 3 else ()
         start = real_array("Theta_init", self.Theta_init, (*by_user, "d1", "d2"), sizes)
         store(self, "Theta_init", np.broadcast_to(start, self.Delta.shape))
-        choice("link", self.link, ("linear", "tanh"))
+        choice("link", self.link, LINKS)
         store(self, "R", number("R", self.R, low=0.0, low_open=True))
         T = whole("T, the number of trajectories,", sizes["T"], low=2)
         if self.weights is None:
@@ -175,7 +185,8 @@ class PreferenceSystem:
             InputError: a user without data, a number that is no user's.
 
         The result holds psi(tau0) - psi(tau1) and starts from Theta_init. Its likelihood is that of
-        linear rewards: under ``"tanh"`` a model that is not quite right.
+        linear rewards; under ``"tanh"``, a model that is not quite right, it says so by its
+        ``link``, and the estimators refuse it.
 
         >>> psi = np.arange(3.0).reshape(3, 1, 1)
         >>> data = PreferenceSystem(psi, [[0.0]], np.ones((2, 1, 1))).sample(4, seed=1)
@@ -183,7 +194,7 @@ class PreferenceSystem:
         ([0.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0], [4, 4])
         """
         who = self._users(users)
-        counts = [N_p] * len(who) if isinstance(N_p, int | np.integer) else list(N_p)
+        counts = list(N_p) if np.iterable(N_p) else [N_p] * len(who)
         if len(counts) != len(who):
             raise InputError(
                 f"`N_p` must be a number or {len(who)} numbers, one a user; found {len(counts)}"
@@ -204,6 +215,7 @@ class PreferenceSystem:
             starts=np.concatenate([[0], np.cumsum(counts)]),
             initial=start[owner, tau0] - start[owner, tau1],
             pairs=rows,
+            link=self.link,
         )
 
     def population(self, users: Sequence[int] | None = None) -> Comparisons:
@@ -225,11 +237,12 @@ class PreferenceSystem:
             initial=self._differences(self._products(self.Theta_init[who])).ravel(),
             pairs=np.tile(np.arange(P), len(who)),
             soft=True,
+            link=self.link,
         )
 
     def _products(self, Theta: ArrayLike | None) -> Array:
         """<Theta, psi(tau)>_F, shape (..., T)."""
-        Theta = self.Theta if Theta is None else np.asarray(Theta, dtype=np.float64)
+        Theta = self.Theta if Theta is None else finite_array("Theta", Theta)
         if Theta.shape[-2:] != self.psi.shape[1:]:
             wanted = ", ".join(map(str, self.psi.shape[1:]))
             raise InputError(f"`Theta` must have shape (..., {wanted}); found {Theta.shape}")
@@ -246,7 +259,7 @@ class PreferenceSystem:
         if users is None:
             return np.arange(self.N)
         who = np.atleast_1d(plain(users))
-        if who.dtype.kind not in "iu" or who.min() < 0 or who.max() >= self.N:
+        if who.dtype.kind not in "iu" or not who.size or who.min() < 0 or who.max() >= self.N:
             raise InputError(
                 f"`users` must be numbers from 0 to {self.N - 1}; found {shown(users)}"
             )

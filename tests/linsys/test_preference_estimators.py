@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -334,6 +335,33 @@ def test_what_comparisons_do_not_show_stays_zero() -> None:
         np.testing.assert_allclose(Delta[i].ravel(), least, atol=1e-9)
 
 
+def test_a_bound_far_out_is_no_reason_for_a_nan() -> None:
+    """Labels that cancel leave a gradient of 0; separated users saturate inside the ball."""
+    X = np.array([[[1.0], [0.0]], [[1.0], [0.0]]])
+    balanced = Comparisons.of_users([X], [[1, 0]])
+    fit = fit_local(balanced, 1, bound=50.0)
+    assert fit.converged
+    assert fit.gradient_norm == 0.0
+    np.testing.assert_array_equal(fit.Delta, 0.0)
+    saturated = Comparisons.of_users([70.0 * X[:1]], [[1]])
+    fit = fit_local(saturated, 1, bound=500.0)
+    assert fit.converged
+    assert -1e-16 < fit.loglik <= 0.0
+    assert np.linalg.norm(fit.Delta) <= 500.0
+
+
+@pytest.mark.parametrize("seed", [28, 358, 453])
+def test_no_step_downhill_is_taken_for_want_of_a_better_one(seed: int) -> None:
+    """Whole numbers that separate in part, far inside a ball: of 500 seeds those that once fell."""
+    rng = np.random.default_rng(1000 + seed)
+    N, n, d1, d2 = (int(rng.integers(1, end)) for end in (12, 15, 6, 3))
+    X = np.round(rng.standard_normal((N, n, d1, d2)) * 1.2) * 10.0 ** rng.uniform(-3, 3)
+    data = Comparisons.of_users(X, (rng.random((N, n)) < 0.5) * 1.0)
+    fit = fit_full(data, bound=10.0 ** rng.uniform(0, 6))
+    assert np.isfinite(fit.Delta).all()
+    assert fit.loglik > -N * n * np.log(2.0)  # that of 0, where the heads start
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [
@@ -343,11 +371,19 @@ def test_what_comparisons_do_not_show_stays_zero() -> None:
         (lambda: fit_global(DATA, 0), "`k` must be a whole number of at least 1"),
         (lambda: fit_representation(DATA, 2.5), "`k` must be a whole number"),
         (lambda: fit_shared(DATA, 2, ridge=-1), "`ridge` must be a number in [0, inf)"),
-        (lambda: fit_full(DATA, bound=0), "`bound` must be a number in (0, inf)"),
+        (lambda: fit_full(DATA, bound=0), "`bound` must be a number in [1e-100, inf)"),
         (lambda: fit_full(DATA, separable="no"), "`separable` must be one of error, report"),
         (lambda: fit_shared(DATA, 2, tol=0), "`tol` must be a number in (0, inf)"),
         (lambda: fit_shared(DATA, 2, limit=0), "`limit` must be a whole number of at least 1"),
         (lambda: fit_shared(DATA, 2, start=np.ones((4, 2))), "`start` must have shape (5, 2)"),
+        (
+            lambda: fit_full(np.ones((3, 2, 1))),
+            "`data` must be Comparisons, as from Comparisons.of",
+        ),  # type: ignore[arg-type]
+        (
+            lambda: fit_shared(replace(DATA, link="tanh"), 2),
+            "`data` must come from linear rewards, the model that is fitted; found link='tanh'",
+        ),
     ],
 )
 def test_bad_input(call: Callable[[], Any], said: str) -> None:

@@ -121,6 +121,12 @@ def test_starting_from_and_the_parts_of_the_data() -> None:
         ({"weights": [1, -1, 1]}, "`weights` must be non-negative; found -1 at index 1"),
         ({"weights": [0, 0, 1]}, "every user must have a comparison with positive weight"),
         ({"pairs": [0, 1, 3]}, "`pairs` must be rows of `features`, 0 to 2; found 0 to 3"),
+        (
+            {"features": np.full((3, 2, 1), 1e200)},
+            "between 1e-100 and 1e100: scale them; found 1e+200",
+        ),
+        ({"features": np.full((3, 2, 1), 1e-200)}, "between 1e-100 and 1e100: scale them; found"),
+        ({"link": "relu"}, "`link` must be one of linear, tanh; found 'relu'"),
         ({"soft": 1}, "`soft` must be True or False; found 1"),
     ],
 )
@@ -137,6 +143,13 @@ def test_bad_data_of_users() -> None:
         Comparisons.of_users([np.ones((2, 1, 1))], [[1]])
     with pytest.raises(InputError, match="found none"):
         Comparisons.of_users([], [])
+    with pytest.raises(InputError, match="`labels` must have an entry for every user; found None"):
+        Comparisons.of_users(np.ones((1, 2, 1, 1)), None)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"shape \(n_i,\); found \(1, 1\) of user 1"):
+        Comparisons.of_users(np.ones((2, 1, 1, 1)), [[1], [[1]]])
+    data = Comparisons.of_users(np.ones((1, 1, 1, 1)), [[1]])
+    with pytest.raises(InputError, match="rectangular array of numbers"):
+        data.starting_from([[1.0], [1.0, 2.0]])
     with pytest.raises(InputError, match=r"shape \(n_i, d1, d2\); found \(1, 2, 1\) of user 1"):
         Comparisons.of_users([np.ones((1, 1, 1)), np.ones((1, 2, 1))], [[1], [1]])
 

@@ -133,6 +133,14 @@ def test_population_is_every_pair_with_its_weight() -> None:
     assert found.population(users=[2]).labels.tolist() == data.user(2).labels.tolist()
 
 
+def test_data_say_which_rewards_they_come_from() -> None:
+    for link in ("linear", "tanh"):
+        found = system(link=link)
+        assert (
+            found.sample(4).link == found.population().link == found.sample(4).user(0).link == link
+        )
+
+
 def test_start_is_counted_as_by_the_comparisons_themselves() -> None:
     found = system()
     for data in (found.sample(7, seed=0), found.population()):
@@ -291,8 +299,14 @@ def test_bad_questions_are_refused_in_one_line() -> None:
         found.sample([3, 0, 2])
     with pytest.raises(InputError, match=r"^`N_p` must be a number or 3 numbers, one a user"):
         found.sample([3, 2])
-    with pytest.raises(InputError, match=r"^`users` must be numbers from 0 to 2; found \[3\]"):
-        found.sample(3, users=[3])
+    for wrong in (1.5, None, "ab", True):
+        with pytest.raises(InputError, match=r"^`N_p` must be a "):
+            found.sample(wrong)  # type: ignore[arg-type]
+    for nobody in ([3], []):
+        with pytest.raises(InputError, match=r"^`users` must be numbers from 0 to 2; found \["):
+            found.sample(3, users=nobody)
+    with pytest.raises(InputError, match=r"^`Theta` must be finite; found NaN"):
+        found.probabilities(np.full((3, 2), np.nan))
     with pytest.raises(InputError, match=r"^`Theta` must have shape \(..., 3, 2\); found \(2, 3\)"):
         found.rewards(np.zeros((2, 3)))
     with pytest.raises(InputError, match=r"^`pairs` must name trajectories 0 to 2; found 0 to 3"):
