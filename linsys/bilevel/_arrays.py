@@ -64,7 +64,13 @@ def finite(name: str, value: Any) -> Any:
     """
     if getattr(value, "shape", None) is None:
         raise InputError(f"`{name}` must be an array; found {shown(value)}")
-    xp = array_namespace(value)
+    try:
+        xp = array_namespace(value)
+        numeric = xp.isdtype(value.dtype, "numeric")
+    except TypeError:  # text, objects
+        numeric = False
+    if not numeric:
+        raise InputError(f"`{name}` must hold numbers; found dtype {value.dtype}")
     if not bool(xp.all(xp.isfinite(value))):
         raise InputError(f"`{name}` must be finite; found NaN or infinity")
     return value

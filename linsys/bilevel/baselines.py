@@ -18,11 +18,11 @@ from scipy.optimize import minimize
 from linsys._validate import Array, InputError, number, real_array
 from linsys.bilevel._arrays import sigmoid
 from linsys.bilevel._newton import minimise
-from linsys.bilevel.domains import Domain
+from linsys.bilevel.domains import Domain, check_domains
 from linsys.bilevel.oracle import DomainOracle
 from linsys.bilevel.rewards import LinearReward
 
-__all__ = ["check_domains", "dpo", "hpl", "reward_mle", "sft"]
+__all__ = ["dpo", "hpl", "reward_mle", "sft"]
 
 
 def sft(domains: Sequence[Domain], *, ridge: float = 0.0) -> Array:
@@ -37,7 +37,8 @@ def sft(domains: Sequence[Domain], *, ridge: float = 0.0) -> Array:
     >>> sft(meta_distribution(0).train).shape
     (4,)
     """
-    check_domains(domains, ridge)
+    check_domains(domains)
+    number("ridge", ridge, low=0.0)
     oracles = [DomainOracle(domain=domain, beta=1.0) for domain in domains]
     phi = np.zeros(oracles[0].q)
 
@@ -66,7 +67,8 @@ def hpl(domains: Sequence[Domain], *, ridge: float = 0.0) -> Array:
     >>> hpl(meta_distribution(0).train).shape
     (4,)
     """
-    check_domains(domains, ridge)
+    check_domains(domains)
+    number("ridge", ridge, low=0.0)
     oracles = [DomainOracle(domain=domain, beta=1.0) for domain in domains]
     weights, contrasts = _stacked(domains, [o.contrasts for o in oracles])
     offsets = np.concatenate([o.log_h_ratios for o in oracles])
@@ -90,7 +92,8 @@ def dpo(domains: Sequence[Domain], reference: Array, *, beta: float, ridge: floa
     >>> bool(np.allclose(2 * (near - reference), far - reference))
     True
     """
-    check_domains(domains, ridge)
+    check_domains(domains)
+    number("ridge", ridge, low=0.0)
     number("beta", beta, low=0.0, low_open=True)
     centre = real_array("reference", reference, (domains[0].policy.p,))
     oracles = [DomainOracle(domain=domain, beta=1.0) for domain in domains]
@@ -112,7 +115,8 @@ def reward_mle(domains: Sequence[Domain], *, ridge: float = 0.0) -> Array:
     >>> bool(np.allclose(reward_mle(shared.train), shared.phi))  # the population finds the truth
     True
     """
-    check_domains(domains, ridge)
+    check_domains(domains)
+    number("ridge", ridge, low=0.0)
     if all(isinstance(domain.reward, LinearReward) for domain in domains):
         features = [
             d.reward.xi[d.pairs.x, d.pairs.y] - d.reward.xi[d.pairs.x, d.pairs.y_other]
@@ -142,13 +146,6 @@ def reward_mle(domains: Sequence[Domain], *, ridge: float = 0.0) -> Array:
             f"{np.abs(found.jac).max():.3g} after {found.nit} steps: give `ridge`"
         )
     return np.asarray(found.x)
-
-
-def check_domains(domains: Sequence[Domain], ridge: float = 0.0) -> None:
-    """Refuse an empty list of domains and a penalty below zero."""
-    if not domains:
-        raise InputError("`domains` must hold at least one domain; found none")
-    number("ridge", ridge, low=0.0)
 
 
 def _stacked(domains: Sequence[Domain], contrasts: Sequence[Array]) -> tuple[Array, Array]:

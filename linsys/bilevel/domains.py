@@ -11,6 +11,7 @@ they differ, and y wins with probability sigma(r(x, y) - r(x, y')).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -35,6 +36,7 @@ __all__ = [
     "Domain",
     "Preferences",
     "bradley_terry",
+    "check_domains",
     "sampled_preferences",
     "uniforms",
 ]
@@ -190,12 +192,34 @@ def _inverse(cumulative: Array, uniform: Array) -> Indices:
     return np.asarray(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"))
 
 
+def check_domains(domains: Sequence[Domain]) -> None:
+    """Refuse what is no list of domains, or of domains that cannot share a policy and a reward.
+
+    >>> check_domains([])
+    Traceback (most recent call last):
+        ...
+    linsys._validate.InputError: `domains` must hold at least one domain; found none
+    """
+    if isinstance(domains, Domain) or not isinstance(domains, Sequence):
+        raise InputError(f"`domains` must be a list of domains; found {type(domains).__name__}")
+    if not domains:
+        raise InputError("`domains` must hold at least one domain; found none")
+    for domain in domains:
+        if not isinstance(domain, Domain):
+            raise InputError(f"`domains` must hold domains; found {shown(domain)}")
+    sizes = [(domain.policy.p, domain.reward.q) for domain in domains]
+    for size, domain in zip(sizes, domains, strict=True):
+        if size != sizes[0]:
+            raise InputError(
+                f"`domains` must have p = {sizes[0][0]} parameters of the policy and q = "
+                f"{sizes[0][1]} of the reward; found {size} of domain `{domain.name}`"
+            )
+
+
 def _preferences(name: str, given: Any, X: int, Y: int) -> Preferences:
     """Index arrays within the domain and weights of sum one."""
-    if len(given) != 4:
-        raise InputError(
-            f"`preferences` must be x, y, y_other and weights; found {len(given)} parts"
-        )
+    if not isinstance(given, Sequence) or len(given) != 4:
+        raise InputError(f"`preferences` must be x, y, y_other and weights; found {shown(given)}")
     x, y, y_other = (plain(part) for part in given[:3])
     if x.size == 0:
         raise InputError(f"domain `{name}` must have preference pairs; found an empty list")

@@ -60,7 +60,7 @@ def unrolled(oracle: Oracle, phi: Any, path: Path, z: Any = None) -> Any:
         path: from :func:`linsys.bilevel.inner.descend`.
         z: preferences, as ``oracle.draw_outer`` gives them, or None for the expectation.
     """
-    direct, v = oracle.outer_grads(phi, path.theta[-1, :], z)
+    direct, v = oracle.outer_grads(finite("phi", phi), path.theta[-1, :], z)
     return direct + path_sensitivity(oracle, phi, path) @ v
 
 
@@ -89,7 +89,7 @@ def adjoint(oracle: Oracle, phi: Any, path: Path, z: Any = None) -> Any:
     >>> bool(np.allclose(adjoint(oracle, phi, path), unrolled(oracle, phi, path), rtol=1e-12))
     True
     """
-    total, v = oracle.outer_grads(phi, path.theta[-1, :], z)
+    total, v = oracle.outer_grads(finite("phi", phi), path.theta[-1, :], z)
     for t in range(len(path.samples) - 1, -1, -1):
         at, v = (phi, path.theta[t, :], path.samples[t]), path.back(t, v)
         total = total - path.alpha * oracle.mixed_vjp(*at, v)
@@ -102,7 +102,7 @@ def first_order(oracle: Oracle, phi: Any, path: Path, z: Any = None) -> Any:
 
     After many steps near an optimum it adds up the same term again and again, and grows like D.
     """
-    total, v = oracle.outer_grads(phi, path.theta[-1, :], z)
+    total, v = oracle.outer_grads(finite("phi", phi), path.theta[-1, :], z)
     for t in range(len(path.samples) - 1, -1, -1):
         v = path.back(t, v)
         total = total - path.alpha * oracle.mixed_vjp(phi, path.theta[t, :], path.samples[t], v)
@@ -145,7 +145,8 @@ def optimum_sensitivity(oracle: Oracle, phi: Any, theta: Any) -> Any:
     Raises:
         InputError: a singular Hessian.
     """
-    basis = _basis(theta)
+    finite("phi", phi)
+    basis = _basis(finite("theta", theta))
     hessian = oracle.inner_hvp(phi, theta, None, basis)
     mixed = oracle.mixed_vjp(phi, theta, None, basis)
     return -solve_definite("the inner loss", hessian, mixed).T

@@ -83,9 +83,13 @@ def descend(
     """
     number("alpha", alpha, low=0.0, low_open=True)
     whole("D", D, low=1)
+    whole("k", k)
     if radius is not None:
         number("radius", radius, low=0.0, low_open=True)
-    xp = array_namespace(finite("phi", phi), finite("theta_0", theta_0))
+    finite("phi", phi)
+    xp = array_namespace(finite("theta_0", theta_0))
+    if theta_0.ndim != 1:
+        raise InputError(f"`theta_0` must have shape (p,); found {tuple(theta_0.shape)}")
     samples = tuple(oracle.draw_inner(k, t) for t in range(D))
     theta = xp.empty((D + 1, theta_0.shape[0]), dtype=theta_0.dtype, device=device(theta_0))
     theta[0, :], shrink = theta_0, []

@@ -75,6 +75,7 @@ def descend(
     """
     number("alpha", alpha, low=0.0, low_open=True)
     whole("D", D, low=1)
+    whole("k", k)
     if radius is not None:
         number("radius", radius, low=0.0, low_open=True)
     finite("phi", phi)
@@ -112,6 +113,7 @@ def adjoint(oracle: DomainOracle, phi: Array, path: Path, z: Any = None) -> Arra
     >>> bool(np.allclose(*ways, rtol=1e-12))
     True
     """
+    finite("phi", phi)
     policy = oracle.domain.policy
     end = path.theta[-1]
     v = _outer(oracle, end) if z is None else oracle.outer_grads(phi, end, z)[1]

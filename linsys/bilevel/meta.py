@@ -24,7 +24,7 @@ from array_api_compat import array_namespace
 from linsys._validate import InputError, choice, flag, number, whole
 from linsys.bilevel import kernels
 from linsys.bilevel._arrays import finite, projected
-from linsys.bilevel.domains import TASK, Domain, uniforms
+from linsys.bilevel.domains import TASK, Domain, check_domains, uniforms
 from linsys.bilevel.hypergradient import adjoint, first_order, implicit, unrolled
 from linsys.bilevel.inner import Path, descend
 from linsys.bilevel.oracle import DomainOracle, Oracle
@@ -122,6 +122,10 @@ class MetaTraining:
         for label in ("theta_radius", "phi_radius"):
             if (radius := getattr(self, label)) is not None:
                 number(label, radius, low=0.0, low_open=True)
+        for label in ("inner_batch", "outer_batch"):
+            if (size := getattr(self, label)) is not None:
+                whole(label, size, low=1)
+        whole("seed", self.seed, high=(1 << 128) - 1)
         flag("every_task", self.every_task)
         choice("way", self.way, tuple(WAYS))
 
@@ -131,8 +135,7 @@ class MetaTraining:
         Raises:
             InputError: no domain, one without pairs, NaN, parameters that do not fit.
         """
-        if not domains:
-            raise InputError("`domains` must hold at least one domain; found none")
+        check_domains(domains)
         finite("phi_0", phi_0)
         finite("theta_0", theta_0)
         oracles = tuple(
@@ -250,7 +253,7 @@ def meta_test(
     """
     whole("steps", steps, low=1)
     number("tolerance", tolerance, low=0.0)
-    xp, theta, done = array_namespace(theta_0), theta_0, 0
+    xp, theta, done = array_namespace(finite("theta_0", theta_0)), theta_0, 0
     body = kernels.descend if kernels.serves(phi, theta_0) else descend
     while True:
         D = min(_BLOCK, steps - done)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsys._validate import Array, InputError, choice, number, plain
-from linsys.bilevel._arrays import sigmoid
+from linsys._validate import Array, InputError, choice, distributions, number, plain, real_array
+from linsys.bilevel._arrays import finite, sigmoid
 from linsys.bilevel.domains import Domain
 from linsys.bilevel.hypergradient import implicit
 from linsys.bilevel.inner import optimum
@@ -60,9 +60,7 @@ def answer_law(domain: Domain, theta: Any, temperature: float = 1.0) -> Array:
     True
     """
     number("temperature", temperature, low=0.0, low_open=True)
-    logits = domain.policy.log_prob(_parameters(theta)) / temperature
-    law = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return np.asarray(law / law.sum(axis=-1, keepdims=True))
+    return _tempered(domain.policy.log_prob(_parameters(theta)), temperature)
 
 
 class RewardSpread(NamedTuple):
@@ -123,8 +121,7 @@ def target(domain: Domain, phi: Any, beta: float) -> Array:
     True
     """
     number("beta", beta, low=0.0, low_open=True)
-    tilt = domain.reward.value(_parameters(phi)) / beta
-    weights = domain.mu_hat * np.exp(tilt - tilt.max(axis=-1, keepdims=True))
+    weights = domain.mu_hat * _tempered(domain.reward.value(_parameters(phi, "phi")), beta)
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
@@ -132,13 +129,17 @@ def policy_kl(domain: Domain, p: Array, q: Array) -> float:
     """E_x KL(p(.|x) || q(.|x)) of two conditional distributions (X, Y).
 
     Raises:
-        InputError: q is zero where p is not, so that the divergence is infinite.
+        InputError: no distributions; q is zero where p is not, so that the divergence is infinite.
 
     >>> from linsys.bilevel import meta_distribution
     >>> domain = meta_distribution(0).train[0]
     >>> policy_kl(domain, domain.mu_hat, domain.mu_hat)
     0.0
     """
+    p, q = (
+        distributions(name, real_array(name, law, domain.mu_hat.shape))
+        for name, law in (("p", p), ("q", q))
+    )
     if ((q <= 0.0) & (p > 0.0)).any():
         x, y = (int(i) for i in np.argwhere((q <= 0.0) & (p > 0.0))[0])
         raise InputError(f"`q` must be positive where `p` is; found 0 at index ({x}, {y})")
@@ -167,7 +168,7 @@ def meta_loss(oracles: Sequence[DomainOracle], phi: Any) -> MetaLoss:
     """
     if not oracles:
         raise InputError("`oracles` must hold at least one domain; found none")
-    value, gradient = 0.0, 0.0 * phi
+    value, gradient = 0.0, 0.0 * finite("phi", phi)
     for oracle in oracles:
         theta = optimum(oracle, phi)
         value += oracle.outer_loss(theta) / len(oracles)
@@ -175,5 +176,12 @@ def meta_loss(oracles: Sequence[DomainOracle], phi: Any) -> MetaLoss:
     return MetaLoss(value, gradient)
 
 
-def _parameters(theta: Any) -> Any:
-    return plain(theta).astype(float)
+def _parameters(theta: Any, name: str = "theta") -> Array:
+    return real_array(name, theta, (plain(theta).size,))
+
+
+def _tempered(logits: Array, temperature: float) -> Array:
+    """Probabilities in proportion to exp(logits / temperature), of every row."""
+    with np.errstate(over="ignore"):  # what is infinitely less likely than the best has no chance
+        law = np.exp((logits - logits.max(axis=-1, keepdims=True)) / temperature)
+    return np.asarray(law / law.sum(axis=-1, keepdims=True))

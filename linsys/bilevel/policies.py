@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from linsys._validate import Array, InputError, number, real_array
+from linsys._validate import Array, InputError, number, plain, real_array
 from linsys.bilevel._arrays import table, vector
 from linsys.linalg import lambda_min
 
@@ -88,7 +88,8 @@ class ExponentialPolicy:
         sizes: dict[str, int] = {}
         object.__setattr__(self, "psi", real_array("psi", self.psi, ("X", "Y", "p"), sizes))
         object.__setattr__(self, "log_h", real_array("log_h", self.log_h, ("X", "Y"), sizes))
-        same = np.ndim(self.lengths) == 0
+        given = plain(self.lengths)
+        same = given.ndim == 0 and given.dtype != object
         lengths = np.full(self.log_h.shape, self.lengths) if same else self.lengths
         checked = real_array("lengths", lengths, ("X", "Y"), sizes)
         if (checked <= 0).any():
@@ -135,10 +136,13 @@ class ExponentialPolicy:
         Without weights (X,), the least over prompts, which is mu. A mean of covariances is often
         positive definite where each of them, of rank at most Y - 1, is not.
         """
-        floor = np.exp(self.log_floor(R))
+        log_floor = self.log_floor(R)
+        highest = log_floor.max(axis=-1, keepdims=True)
+        floor = np.exp(log_floor - highest)  # on a large ball the floor itself is not a double
         centre = (floor[..., None, :] @ self.psi) / floor.sum(axis=-1)[:, None, None]
         spread = self.psi - centre
         covariances = np.swapaxes(spread, -1, -2) @ (floor[..., None] * spread)
+        covariances = covariances * np.exp(highest)[..., None]
         if weights is not None:
             covariances = np.tensordot(np.asarray(weights, dtype=float), covariances, axes=1)
         # a singular covariance may come out as a tiny negative number

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from linsys._validate import Array, InputError, number, real_array, whole
-from linsys.bilevel.baselines import check_domains, reward_mle, sft
-from linsys.bilevel.domains import Domain
+from linsys.bilevel.baselines import reward_mle, sft
+from linsys.bilevel.domains import Domain, check_domains
 from linsys.bilevel.policies import ExponentialPolicy
 
 __all__ = ["clipped_gradient", "policy_gradient", "ppo", "rlhf"]
@@ -48,9 +48,9 @@ def policy_gradient(
     number("beta", beta, low=0.0, low_open=True)
     number("eta", eta, low=0.0, low_open=True)
     start = theta = real_array("reference", reference, (domains[0].policy.p,))
+    reward = real_array("phi", phi, (domains[0].reward.q,))
     tables = [
-        (domain, domain.reward.value(np.asarray(phi, float)), domain.policy.log_prob(start))
-        for domain in domains
+        (domain, domain.reward.value(reward), domain.policy.log_prob(start)) for domain in domains
     ]
 
     def climb(theta: Array) -> tuple[float, Array]:
@@ -63,9 +63,10 @@ def policy_gradient(
             slope += np.tensordot(flow * gain, domain.policy.score(theta), axes=2)
         return value, slope
 
-    for _ in range(whole("steps", steps, low=1)):
-        theta = theta + eta * climb(theta)[1]
-    before, after = climb(start)[0], climb(theta)[0]
+    with np.errstate(over="ignore", invalid="ignore"):  # told below
+        for _ in range(whole("steps", steps, low=1)):
+            theta = theta + eta * climb(theta)[1]
+        before, after = climb(start)[0], climb(theta)[0]
     if not after >= before:
         raise InputError(
             f"`eta` must let the objective grow; found {eta:g}, which took it from {before:.6g} to "
@@ -111,20 +112,29 @@ def ppo(
         whole(label, size, low=1)
     key = whole("seed", seed, high=(1 << 128) - 1)
     start = theta = real_array("reference", reference, (domains[0].policy.p,))
-    rewards = [domain.reward.value(np.asarray(phi, float)) for domain in domains]
+    learned = real_array("phi", phi, (domains[0].reward.q,))
+    rewards = [domain.reward.value(learned) for domain in domains]
     references = [domain.policy.log_prob(start) for domain in domains]
-    for k in range(rounds):
-        rng = np.random.Generator(np.random.Philox(key=key, counter=[0, 0, k, 0]))
-        task = int(rng.integers(len(domains)))
-        policy = domains[task].policy
-        x = rng.choice(len(domains[task].prompts), size=batch, p=domains[task].prompts)
-        log_old = policy.log_prob(theta, x)
-        gain = rewards[task][x] - beta * (log_old - references[task][x])
-        law, rows = np.exp(log_old), np.arange(batch)
-        y = np.minimum((law.cumsum(axis=1) < rng.random((batch, 1))).sum(axis=1), law.shape[1] - 1)
-        advantage = gain[rows, y] - (law * gain).sum(axis=1)
-        for _ in range(epochs):
-            theta = theta + eta * clipped_gradient(policy, theta, (x, y), log_old, advantage, clip)
+    with np.errstate(over="ignore", invalid="ignore"):  # told below
+        for k in range(rounds):
+            rng = np.random.Generator(np.random.Philox(key=key, counter=[0, 0, k, 0]))
+            task = int(rng.integers(len(domains)))
+            policy = domains[task].policy
+            x = rng.choice(len(domains[task].prompts), size=batch, p=domains[task].prompts)
+            log_old = policy.log_prob(theta, x)
+            gain = rewards[task][x] - beta * (log_old - references[task][x])
+            law, rows = np.exp(log_old), np.arange(batch)
+            y = np.minimum(
+                (law.cumsum(axis=1) < rng.random((batch, 1))).sum(axis=1), law.shape[1] - 1
+            )
+            advantage = gain[rows, y] - (law * gain).sum(axis=1)
+            for _ in range(epochs):
+                slope = clipped_gradient(policy, theta, (x, y), log_old, advantage, clip)
+                theta = theta + eta * slope
+            if not np.isfinite(theta).all():
+                raise InputError(
+                    f"`eta` must keep the policy finite; found {eta:g}, overflow in round {k}"
+                )
     return np.asarray(theta)
 
 

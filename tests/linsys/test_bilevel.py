@@ -85,6 +85,12 @@ def test_two_answers_attain_every_constant_so_that_half_of_it_would_fail(name):
     assert found[name] > stated / 2
 
 
+def test_on_a_huge_ball_the_curvature_is_zero_and_not_nan():
+    policy = ExponentialPolicy([[[0.0], [1.0]]], [[0.0, 0.0]])
+    assert 0 < policy.constants(R=700.0).mu < 1e-300
+    assert policy.constants(R=1e5).mu == 0.0
+
+
 def test_mu_is_exact_at_the_centre_and_twice_it_fails():
     policy = random_policy(np.random.default_rng(3))
     smallest = np.linalg.eigvalsh(policy.covariance(np.zeros(3))).min()
@@ -340,6 +346,8 @@ def domain_with(**changes: Any) -> Domain:
         (lambda: domain_with(preferences=([0], [1], [0], [0.5])), "must sum to 1; found 0.5"),
         (lambda: domain_with(preferences=([0], [1.5], [0], [1.0])), "must be 1 whole numbers"),
         (lambda: domain_with(preferences=([0], [1])), "`preferences` must be"),
+        (lambda: domain_with(preferences=3), "`preferences` must be x, y, y_other .*found 3"),
+        (lambda: ExponentialPolicy([[[0.0]]], [[0.0]], [[1], [1, 2]]), "`lengths` must be a rect"),
         (lambda: domain_with(preferences=None).pairs, "domain `books` must have preference pairs"),
         (lambda: domain_with().true_reward, "domain `books` must know the true reward"),
         (lambda: DomainOracle(domain=domain_with(), beta=0.0), r"`beta` must be .*found 0"),

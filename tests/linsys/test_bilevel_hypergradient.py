@@ -351,6 +351,30 @@ def flat() -> DomainOracle:
             "`theta_0` must be finite",
         ),
         (
+            lambda: descend(oracle_of("linear", 1), np.ones(2), np.ones((3, 1)), alpha=0.1, D=1),
+            r"`theta_0` must have shape \(p,\); found \(3, 1\)",
+        ),
+        (
+            lambda: descend(oracle_of("linear", 1), np.array(["a"] * 2), np.ones(3), alpha=1, D=1),
+            "`phi` must hold numbers; found dtype <U1",
+        ),
+        (
+            lambda: descend(oracle_of("linear", 1), np.ones(2), np.ones(3), alpha=0.1, D=1, k=-1),
+            "`k` must be a whole number of at least 0",
+        ),
+        (
+            lambda: adjoint(
+                oracle_of("linear", 1),
+                np.full(2, np.nan),
+                descend(oracle_of("linear", 1), np.ones(2), np.ones(3), alpha=0.1, D=1),
+            ),
+            "`phi` must be finite; found NaN",
+        ),
+        (
+            lambda: optimum_sensitivity(oracle_of("linear", 1), np.ones(2), np.full(3, np.nan)),
+            "`theta` must be finite; found NaN",
+        ),
+        (
             lambda: descend(oracle_of("linear", 1), np.ones(2), np.ones(4), alpha=0.1, D=1),
             r"`theta` must have shape \(3,\); found \(4,\)",
         ),
