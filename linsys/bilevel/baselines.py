@@ -24,6 +24,9 @@ from linsys.bilevel.rewards import LinearReward
 
 __all__ = ["dpo", "hpl", "reward_mle", "sft"]
 
+#: Of a sum of losses, relative.
+_ROUNDING = 1e-13
+
 
 def sft(domains: Sequence[Domain], *, ridge: float = 0.0) -> Array:
     """Supervised fine-tuning (1): the minimiser of the mean of E -log pi_theta(y|x), shape (p,).
@@ -144,6 +147,12 @@ def reward_mle(domains: Sequence[Domain], *, ridge: float = 0.0) -> Array:
         raise InputError(
             "the likelihood of the reward must have a maximum; found a slope of "
             f"{np.abs(found.jac).max():.3g} after {found.nit} steps: give `ridge`"
+        )
+    # a maximum at infinity has small slopes too, but the loss still falls on the way there
+    if evaluate(1.1 * found.x)[0] < found.fun - _ROUNDING * abs(found.fun):
+        raise InputError(
+            "the likelihood of the reward must have a maximum; found one that grows still where "
+            f"||phi|| = {float(np.sqrt(found.x @ found.x)):.3g}: give `ridge`"
         )
     return np.asarray(found.x)
 

@@ -35,6 +35,7 @@ JUDGES = ("bradley_terry", "better")
 def pl_accuracy(domain: Domain, theta: Any) -> float:
     """A_PL (26): the share of pairs with log pi(y|x) / |y| > log pi(y'|x) / |y'|.
 
+    Equal scores are no success: a policy that cannot tell the answers apart has A_PL = 0, not 1/2.
     At equal lengths 1 - A_PL <= L_PL / log 2: a pair in the wrong order costs at least log 2.
 
     Raises:

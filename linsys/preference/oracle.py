@@ -55,7 +55,10 @@ class ComparisonOracle:
         whole("seed", self.seed, high=(1 << 64) - 1)
         number("scale", self.scale, low=0.0, low_open=True)
         d2 = self.data.shape[1]
-        blocks = [whole("blocks", size, low=1) for size in self.blocks or [d2]]
+        given = [d2] if self.blocks is None else self.blocks
+        if not isinstance(given, Sequence) or isinstance(given, str):
+            raise InputError(f"`blocks` must be a list of whole numbers; found {given!r}")
+        blocks = [whole("blocks", size, low=1) for size in given]
         if sum(blocks) != d2:
             raise InputError(f"`blocks` must be d2 = {d2} columns in all; found {sum(blocks)}")
         object.__setattr__(self, "blocks", tuple(blocks))

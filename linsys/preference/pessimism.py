@@ -150,5 +150,8 @@ def _solve(tree: DecisionTree, psi: Array, R: ConfidenceSet, v_ref: Array) -> tu
 def _checked(
     tree: DecisionTree, psi: ArrayLike, R: ConfidenceSet, reference: ArrayLike
 ) -> tuple[Array, Array]:
+    for name, value, wanted in (("tree", tree, DecisionTree), ("R", R, ConfidenceSet)):
+        if not isinstance(value, wanted):
+            raise InputError(f"`{name}` must be a {wanted.__name__}; found {type(value).__name__}")
     psi = real_array("psi", psi, (tree.T, *R.Theta_hat.shape))
     return psi, distributions("reference", real_array("reference", reference, (tree.T,))[None])[0]

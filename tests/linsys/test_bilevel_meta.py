@@ -488,6 +488,10 @@ ONE_PAIR = replace(
         (lambda: dpo(DOMAINS.train, THETA, beta=-1.0), "`beta` must be a number in"),
         (lambda: dpo(DOMAINS.train, THETA[:2], beta=1.0), r"`reference` must have shape \(3,\)"),
         (lambda: hpl([ONE_PAIR]), "the loss of HPL must have a unique minimum"),
+        (
+            lambda: reward_mle(meta_distribution(3, train=1, pairs=2, reward="tanh").train),
+            r"the likelihood of the reward must have a maximum; found one that grows still where",
+        ),
         (lambda: reward_mle([BARE]), "domain `domain 0` must have preference pairs"),
         (
             lambda: policy_gradient(

@@ -304,6 +304,8 @@ def test_bad_input_is_refused_in_one_line() -> None:
         pessimistic_policy(tree, psi[1:], R, reference)
     with pytest.raises(InputError, match=r"^row 0 of `reference` must sum to 1; found 2"):
         pessimistic_policy(tree, psi, R, 2 * reference)
+    with pytest.raises(InputError, match=r"^`R` must be a ConfidenceSet; found ndarray"):
+        pessimistic_policy(tree, psi, Theta_hat, reference)  # type: ignore[arg-type]
     large = DecisionTree(np.full((5, 5, 5), 0.2), np.full(5, 0.2), H=4)
     with pytest.raises(
         InputError, match=r"^`tree` must have at most 50000 sequences; found 406900"

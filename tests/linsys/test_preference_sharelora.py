@@ -224,6 +224,8 @@ def test_descent_reaches_the_shared_maximum() -> None:
             "`X` must be equal for all users where they share",
         ),
         (lambda: replace(users(), batch=0), "`batch` must be a whole number of at least 1"),
+        (lambda: replace(users(), blocks=2), "`blocks` must be a list of whole numbers; found 2"),
+        (lambda: replace(users(), data=None), "`data` must be Comparisons, as from"),
         (lambda: replace(users(), blocks=(1, 1)), "`blocks` must be d2 = 3 columns in all; found"),
     ],
 )

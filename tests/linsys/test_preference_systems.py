@@ -315,6 +315,8 @@ def test_bad_questions_are_refused_in_one_line() -> None:
         isotropic_features(4, 2, 2, np.random.default_rng(0))
     with pytest.raises(InputError, match=r"^`k` must be a whole number of at least 1 and at most"):
         shared_users(2, 3, 1, 3, 1.0, 0.0, np.random.default_rng(0))
+    with pytest.raises(InputError, match=r"^`rng` must be a numpy.random.Generator, .*; found 0"):
+        shared_users(2, 3, 2, 2, 1.0, 0.0, 0)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"^`tail` must be at most 2, 1 squares of at most"):
         shared_users(2, 3, 2, 2, 1.0, 3.0, np.random.default_rng(0))
     with pytest.raises(InputError, match=r"^`B` must be at least \|\|Delta_i\|\|_F of all users"):
