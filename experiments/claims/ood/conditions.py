@@ -21,6 +21,11 @@ def _view(*, c: Any, wide: Any, bend: Any, **others: Any) -> SimpleNamespace:
     return SimpleNamespace(at=at.Conditions(c=c, spread=1 + wide, bend=bend), **others)
 
 
+def _met(*, c: Any, wide: Any, room: Any) -> SimpleNamespace:
+    spread, kappa = 1 + wide * (2 / c - 2), room * (1 - 3 * (1 - c) ** 2)
+    return SimpleNamespace(at=at.Conditions(c=c, spread=spread, bend=1 + 0 * c), kappa=kappa)
+
+
 def conditions(
     extra: Mapping[str, Field] | None = None,
     given: Mapping[str, Callable[..., Any]] | None = None,
@@ -133,7 +138,22 @@ THEOREM_1_SPREAD = Claim(
     "kappa)/3)) - 1, less than 2 + sqrt(3).",
     latex=r"\frac{BL}{b\mu}\le\frac2{1-\sqrt{(1-\kappa)/3}}-1<2+\sqrt3",
     kind="upper",
-    space=conditions(_KAPPA, {**_STABLE, **_CONTRACTS}),
+    # the two conditions solved for the spread and for kappa: they hold up to rounding
+    space=Space(
+        fields={
+            "c": interval(low=0.42265, high=1.0),  # 1 - 1/sqrt(3): below it no kappa is positive
+            "wide": interval(low=0.0, high=1.0),
+            "room": interval(low=0.0, high=1.0),
+        },
+        view=_met,
+        given={**_STABLE, **_CONTRACTS},
+        batched=True,
+        meaning={
+            "c": "alpha b mu / e^beta",
+            "wide": "B L / (b mu), less one, over the most that Lemma 5's alpha leaves",
+            "room": "kappa over the most that q leaves",
+        },
+    ),
     measure=lambda s: at.spread_limit(s.at, s.kappa),
     note="The condition number of the policy's curvature times the range of e^r is below 3.73: "
     "with b^(1/beta), of e^(r/beta). The printed condition on beta also lacks c <= 1 + sqrt((1 - "
