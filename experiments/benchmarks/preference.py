@@ -211,7 +211,7 @@ def _fits(found: Measured, task: Task, pairs: int) -> None:
                 times.peer.append(seconds(partial(_into, theirs, call)))
                 correct &= near(theirs[0], task.best)
             _add(found, f"fit_shared {said}: {_shown(task.size)}", peer, times, correct)
-            found.details[f"evaluations of {peer}"] = task.evaluations
+            found.details.setdefault("evaluations", {})[peer] = task.evaluations
 
 
 def _into(results: list[float], call: Callable[[], float]) -> None:
