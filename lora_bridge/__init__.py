@@ -1,8 +1,18 @@
 """The same algorithms on LoRA adapters of a language model.
 
 The layer turns the adapters of many users into the flat vectors and the oracle that the
-algorithms of :mod:`linsys` and :mod:`mgda` take; it defines no algorithm of its own. Its content
-is not part of this release.
+algorithms of :mod:`linsys` and :mod:`mgda` take; it defines no algorithm of its own.
+
+=============================  ===================================================================
+:mod:`lora_bridge.bank`        the adapters of many clients on one frozen model
+:mod:`lora_bridge.models`      models from local folders, and a small one that is made on the spot
+:mod:`lora_bridge.data`        questions, pairs and dialogues from files; also ``splits``, ``tokens``
+:mod:`lora_bridge.tasks`       clients with samples and a loss of :mod:`lora_bridge.losses`
+:mod:`lora_bridge.oracles`     such clients as devices of FSLoRA and users of P-ShareLoRA
+:mod:`lora_bridge.affpcl`      as agents of AffPCL; density ratios in :mod:`lora_bridge.ratios`
+:mod:`lora_bridge.measure`     what the theory speaks of, measured on a model
+:mod:`lora_bridge.peft_io`     exchange with PEFT; runs that resume: :mod:`lora_bridge.checkpoint`
+=============================  ===================================================================
 
 Importing it needs PyTorch, which a plain installation leaves out:
 ``pip install 'ratecheck[llm]'``.
