@@ -6,7 +6,7 @@ algorithms of :mod:`linsys` and :mod:`mgda` take; it defines no algorithm of its
 =============================  ===================================================================
 :mod:`lora_bridge.bank`        the adapters of many clients on one frozen model
 :mod:`lora_bridge.models`      models from local folders, and a small one that is made on the spot
-:mod:`lora_bridge.data`        questions, pairs and dialogues from files; also ``splits``, ``tokens``
+:mod:`lora_bridge.data`        questions, pairs, dialogues from files; also ``splits``, ``tokens``
 :mod:`lora_bridge.tasks`       clients with samples and a loss of :mod:`lora_bridge.losses`
 :mod:`lora_bridge.oracles`     such clients as devices of FSLoRA and users of P-ShareLoRA
 :mod:`lora_bridge.affpcl`      as agents of AffPCL; density ratios in :mod:`lora_bridge.ratios`
