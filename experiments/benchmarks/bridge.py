@@ -31,7 +31,7 @@ from torch import Tensor
 from experiments._model import BenchRow
 from experiments.benchmarks._timing import duel, one_core, seconds
 from experiments.benchmarks.affpcl import Measured
-from linsys.sketching._optimizers import Moments, adamw
+from linsys._optimizers import Moments, adamw
 from lora_bridge.bank import AdapterBank
 from lora_bridge.losses import answer_loss
 

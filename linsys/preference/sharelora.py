@@ -36,8 +36,8 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj
 from numpy.typing import NDArray
 
+from linsys._optimizers import Moments, adamw
 from linsys._validate import Array, InputError, choice, number, whole
-from linsys.sketching._optimizers import Moments, adamw
 from linsys.sketching.adapters import Modules
 
 __all__ = ["METHODS", "Oracle", "ShareLoRA", "State", "method"]

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple, Protocol
 
 from array_api_compat import array_namespace, is_array_api_obj
 
+from linsys._optimizers import AdamW
 from linsys._validate import InputError, choice, number, whole
-from linsys.sketching._optimizers import AdamW
 from linsys.sketching.adapters import Modules
 from linsys.sketching.sketch import top_k
 
