@@ -7,10 +7,15 @@ of :mod:`linsys` and :mod:`mgda` take them as they are. The model is never copie
 adapted module adds what the clients' factors make of its input, for all clients of a batch by two
 batched products.
 
-*Engines.* "bank" sends all clients through the model at once, ``chunk`` of them at a time where
-memory is short; "sequential" one after the other, as an oracle and where nothing larger fits;
-"vmap" maps over single clients by :func:`torch.func.vmap`, as a second oracle. All give the same
-numbers up to rounding.
+*Engines.* "bank" sends all clients through the model at once, or as many at a time as ``chunk`` or
+``memory`` say; "sequential" one after the other, as an oracle and where nothing larger fits; "vmap"
+maps over single clients by :func:`torch.func.vmap`, as a second oracle. All give the same numbers
+up to rounding.
+
+*Scored tokens.* A batch of a language model with ``target_mask`` gets ``target_places`` (clients,
+samples, K), see :func:`lora_bridge._head.target_places`. What reads the model's output then finds
+``logits`` (sequences, K, vocabulary) at these places alone, and the hidden states that they were
+made of as ``hidden``. A batch may bring places of its own.
 """
 
 from __future__ import annotations
@@ -25,6 +30,7 @@ from torch import Tensor, nn
 
 from linsys._validate import InputError, choice, number, whole
 from linsys.sketching.adapters import Modules
+from lora_bridge._head import computed_at, head_of, target_places
 from lora_bridge._targets import find_targets, shape_of
 
 __all__ = ["AdapterBank", "Batch", "Loss"]
@@ -51,6 +57,8 @@ class AdapterBank:
         scaling: LoRA's factor of B A, alpha / r in most places.
         engine: "bank", "sequential" or "vmap".
         chunk: clients at a time in the bank; all without it.
+        memory: bytes that a pass forward of the bank may keep for the one backward, in the place of
+            ``chunk``; a single client is never divided.
         dropout: LoRA's dropout of an adapter's input, on in gradients only.
         autocast: a dtype to compute in, such as ``torch.bfloat16``; adapters stay as they are.
         frozen: added to the frozen matrices, one (m, n) each: see :meth:`merged`.
@@ -69,18 +77,23 @@ class AdapterBank:
     scaling: float = 1.0
     engine: str = "bank"
     chunk: int | None = None
+    memory: int | None = None
     dropout: float = 0.0
     autocast: torch.dtype | None = None
     names: tuple[str, ...] = field(init=False)
     modules: Modules = field(init=False)
     frozen: tuple[Tensor, ...] = ()
+    _kept: dict[Any, int] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         number("scaling", self.scaling, low=0.0, low_open=True)
         choice("engine", self.engine, ("bank", "sequential", "vmap"))
         number("dropout", self.dropout, low=0.0, high=1.0)
-        if self.chunk is not None:
-            whole("chunk", self.chunk, low=1)
+        for name in ("chunk", "memory"):
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name), low=1)
+        if self.chunk is not None and self.memory is not None:
+            raise InputError("`memory` must be None where `chunk` is given; found both")
         self.model.requires_grad_(False).eval()
         names = find_targets(self.model, self.targets)
         shapes = [shape_of(self.model.get_submodule(name)) for name in names]
@@ -116,7 +129,7 @@ class AdapterBank:
         return replace(self, frozen=tuple(part.to(self.device) for part in frozen))
 
     def output(self, X: Tensor, batch: Batch, scale: float | Tensor = 1.0) -> Any:
-        """The model's output of every client's samples, axis 0 being clients x samples.
+        """The model's whole output of every client's samples, axis 0 being clients x samples.
 
         Args:
             X: the clients' adapters, shape (N, r, w).
@@ -124,17 +137,27 @@ class AdapterBank:
             scale: a further factor of B A, such as r / k of a sketch; one, or one per client (N,).
         """
         self._check(X, batch)
-        with self._adapted(X, scale, train=False), self._precision():
+        with self.adapted(X, scale), self._precision():
             return self.model(**_inputs(_flat(batch)))
 
-    @torch.no_grad()
+    def read(
+        self, X: Tensor | None, batch: Batch, function: Loss, scale: float | Tensor = 1.0
+    ) -> Tensor:
+        """What a function of the model's output and the batch says of every sample: (N, b, ...).
+
+        No gradients, no dropout. Without X the adapters are off: the base model, bit for bit.
+        """
+        with torch.no_grad():
+            return torch.cat(
+                [
+                    self._values(x, data, function, factor)
+                    for x, data, factor in self._pieces(X, batch, function, scale)
+                ]
+            )
+
     def losses(self, X: Tensor, batch: Batch, loss: Loss, scale: float | Tensor = 1.0) -> Tensor:
         """The mean loss of every client, shape (N,) or (N, M); no gradients, no dropout."""
-        parts = [
-            self._losses(X[part], _part(batch, part), loss, _part_scale(scale, part), train=False)
-            for part in self._parts(X, batch)
-        ]
-        return torch.cat(parts)
+        return self.read(X, batch, loss, scale).mean(1)
 
     def gradients(
         self, X: Tensor, batch: Batch, loss: Loss, scale: float | Tensor = 1.0
@@ -145,17 +168,17 @@ class AdapterBank:
         """
         compute = self._by_vmap if self.engine == "vmap" else self._at_once
         values: list[Tensor] = []
-        gradients = X
-        for part in self._parts(X, batch):
-            inside, data, factor = X[part], _part(batch, part), _part_scale(scale, part)
+        gradients, done = X, 0
+        for inside, data, factor in self._pieces(X, batch, loss, scale):
             value, gradient = compute(inside, data, loss, factor)
             values.append(value)
             if len(gradient) == len(X):
                 gradients = gradient
             else:  # into one tensor, so that no second one of its size is needed
-                if part.start == 0:
+                if done == 0:
                     gradients = gradient.new_empty(len(X), *gradient.shape[1:])
-                gradients[part] = gradient
+                gradients[done : done + len(gradient)] = gradient
+                done += len(gradient)
         return torch.cat(values), gradients
 
     def per_sample(
@@ -163,6 +186,7 @@ class AdapterBank:
     ) -> tuple[Tensor, Tensor]:
         """Losses (N, b) and gradients (N, b, r, w) of every single sample."""
         N, b = _sizes(batch)
+        batch = self._placed(batch)
         alone = {name: _merge(value)[:, None] for name, value in batch.items()}
         spread = scale.repeat_interleave(b) if isinstance(scale, Tensor) else scale
         values, gradients = self.gradients(X.repeat_interleave(b, 0), alone, loss, spread)
@@ -175,21 +199,21 @@ class AdapterBank:
 
         The attention must be twice differentiable: ``attn_implementation="eager"`` on a CPU.
         """
-        products = []
-        for part in self._parts(X, batch):
-            at = X[part].detach().requires_grad_()
-            data, factor = _part(batch, part), _part_scale(scale, part)
-            value = self._losses(at, data, loss, factor, train=False).sum()
+        products, done = [], 0
+        for inside, data, factor in self._pieces(X, batch, loss, scale):
+            at = inside.detach().requires_grad_()
+            value = self._values(at, data, loss, factor).mean(1).sum()
             (slope,) = torch.autograd.grad(value, at, create_graph=True)
-            (product,) = torch.autograd.grad(slope, at, V[part])
+            (product,) = torch.autograd.grad(slope, at, V[done : done + len(at)])
             products.append(product)
+            done += len(at)
         return torch.cat(products)
 
     def _at_once(
         self, X: Tensor, batch: Batch, loss: Loss, scale: float | Tensor
     ) -> tuple[Tensor, Tensor]:
         at = X.detach().requires_grad_()
-        values = self._losses(at, batch, loss, scale, train=True)
+        values = self._values(at, batch, loss, scale, train=True).mean(1)
         totals = values.sum(0).reshape(-1)  # clients do not mix: one sum holds all their gradients
         slopes = [
             torch.autograd.grad(total, at, retain_graph=j + 1 < len(totals))[0]
@@ -203,7 +227,7 @@ class AdapterBank:
     ) -> tuple[Tensor, Tensor]:
         def value(x: Tensor, data: Batch, factor: Tensor) -> tuple[Tensor, Tensor]:
             one = {name: tensor[None] for name, tensor in data.items()}
-            losses = self._losses(x[None], one, loss, factor[None], train=True)[0]
+            losses = self._values(x[None], one, loss, factor[None], train=True).mean(1)[0]
             return losses, losses
 
         factors = torch.as_tensor(scale, dtype=X.dtype, device=X.device).expand(len(X))
@@ -212,24 +236,51 @@ class AdapterBank:
         )(X.detach(), dict(batch), factors)
         return values, slopes
 
-    def _losses(
-        self, X: Tensor, batch: Batch, loss: Loss, scale: float | Tensor, *, train: bool
+    def _values(
+        self,
+        X: Tensor | None,
+        batch: Batch,
+        function: Loss,
+        scale: float | Tensor,
+        *,
+        train: bool = False,
     ) -> Tensor:
         N, b = _sizes(batch)
         flat = _flat(batch)
-        with self._adapted(X, scale, train=train), self._precision():
-            output = self.model(**_inputs(flat))
-        values = loss(output, flat)
+        with self._precision(), nullcontext() if X is None else self.adapted(X, scale, train=train):
+            output = self._forward(flat)
+        values = function(output, flat)
         if values.shape[:1] != (N * b,):
             raise InputError(
                 f"`loss` must give a value for each of {N * b} samples; "
                 f"found shape {tuple(values.shape)}"
             )
-        return _by_client(values, N).mean(1)
+        return _by_client(values, N)
+
+    def _forward(self, flat: Batch) -> Any:
+        head = head_of(self.model)
+        if head is None or "target_places" not in flat:
+            return self.model(**_inputs(flat))
+        with computed_at(head, flat["target_places"]) as seen:
+            output = self.model(**_inputs(flat))
+        (output.hidden,) = seen
+        return output
+
+    def _placed(self, batch: Batch) -> Batch:
+        """With ``target_places`` where the model has a head for them."""
+        if "target_mask" not in batch or "target_places" in batch or head_of(self.model) is None:
+            return batch
+        return {**batch, "target_places": target_places(batch["target_mask"])}
 
     @contextmanager
-    def _adapted(self, X: Tensor, scale: float | Tensor, *, train: bool) -> Iterator[None]:
-        """The model computes with the clients' adapters inside, and without them outside."""
+    def adapted(
+        self, X: Tensor, scale: float | Tensor = 1.0, *, train: bool = False
+    ) -> Iterator[None]:
+        """The model computes with the clients' adapters inside, and without them outside.
+
+        Axis 0 of what it is given must be clients x samples, as many samples of each. ``train``
+        turns dropout on.
+        """
         factor = self.scaling * scale
         if isinstance(factor, Tensor):
             factor = factor.to(X)[:, None, None]
@@ -252,21 +303,51 @@ class AdapterBank:
             return nullcontext()
         return torch.autocast(self.device.type, dtype=self.autocast)
 
-    def _parts(self, X: Tensor, batch: Batch) -> list[slice]:
-        """Which clients go through the model together."""
+    def _pieces(
+        self, X: Tensor | None, batch: Batch, function: Loss, scale: float | Tensor
+    ) -> Iterator[tuple[Any, dict[str, Tensor], float | Tensor]]:
+        """Adapters, batch and scale of those clients that go through the model together."""
         self._check(X, batch)
-        step = {"sequential": 1, "bank": self.chunk or len(X), "vmap": len(X)}[self.engine]
-        return [slice(i, min(i + step, len(X))) for i in range(0, len(X), step)]
+        batch = self._placed(batch)
+        N, _ = _sizes(batch)
+        step = {"sequential": 1, "bank": self.chunk or N, "vmap": N}[self.engine]
+        if self.memory is not None and self.engine == "bank" and X is not None:
+            step = max(1, self.memory // self._kept_by_one(X, batch, function, scale))
+        for start in range(0, N, step):
+            part = slice(start, min(start + step, N))
+            data = {name: value[part] for name, value in batch.items()}
+            yield None if X is None else X[part], data, _part_scale(scale, part)
 
-    def _check(self, X: Tensor, batch: Batch) -> None:
-        if X.ndim != 3 or X.shape[2] != self.width or 0 in X.shape:
+    def _kept_by_one(self, X: Tensor, batch: Batch, function: Loss, scale: float | Tensor) -> int:
+        """Bytes that the first client's pass forward keeps for the one backward."""
+        key = (X.shape[1:], *((name, value.shape[1:]) for name, value in sorted(batch.items())))
+        if key not in self._kept:
+            frozen = {weight.untyped_storage().data_ptr() for weight in self.model.parameters()}
+            kept: dict[int, int] = {}
+
+            def note(tensor: Tensor) -> Tensor:
+                storage = tensor.untyped_storage()
+                kept[storage.data_ptr()] = storage.nbytes()
+                return tensor
+
+            first = {name: value[:1] for name, value in batch.items()}
+            at = X[:1].detach().clone().requires_grad_()
+            with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(note, lambda t: t):
+                held = self._values(at, first, function, _part_scale(scale, slice(0, 1)))
+            del held
+            self._kept[key] = max(1, sum(n for at, n in kept.items() if at not in frozen))
+        return self._kept[key]
+
+    def _check(self, X: Tensor | None, batch: Batch) -> None:
+        if X is not None and (X.ndim != 3 or X.shape[2] != self.width or 0 in X.shape):
             raise InputError(
                 f"`X` must have shape (clients, r, {self.width}); found {tuple(X.shape)}"
             )
+        N = len(next(iter(batch.values()))) if X is None else len(X)
         for name, value in batch.items():
-            if value.ndim < 2 or len(value) != len(X) or value.shape[1] == 0:
+            if value.ndim < 2 or len(value) != N or value.shape[1] == 0:
                 raise InputError(
-                    f"`{name}` must have leading axes (clients, samples) with {len(X)} clients and "
+                    f"`{name}` must have leading axes (clients, samples) with {N} clients and "
                     f"at least one sample; found shape {tuple(value.shape)}"
                 )
 
@@ -319,10 +400,6 @@ def _flat(batch: Batch) -> dict[str, Tensor]:
 
 def _inputs(batch: Batch) -> dict[str, Tensor]:
     return {name: value for name, value in batch.items() if name in INPUTS}
-
-
-def _part(batch: Batch, part: slice) -> dict[str, Tensor]:
-    return {name: value[part] for name, value in batch.items()}
 
 
 def _part_scale(scale: float | Tensor, part: slice) -> float | Tensor:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from lora_bridge._head import at_places, target_places
 from lora_bridge.bank import Batch
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "reward_error",
     "reward_preference_loss",
     "soft_class_loss",
+    "token_log_likelihood",
 ]
 
 
@@ -30,22 +32,43 @@ __all__ = [
 _IGNORED = -100
 
 
-def log_likelihood(output: Any, batch: Batch, normalized: bool = False) -> Tensor:
-    """log pi(target | prompt) of every sequence; divided by the target's tokens if asked.
+def token_log_likelihood(
+    output: Any, batch: Batch, temperature: float = 1.0
+) -> tuple[Tensor, Tensor]:
+    """log pi of every target token given those before it, and which entries are tokens.
 
-    Needs ``target_mask`` of :mod:`lora_bridge.tokens`.
+    Both (sequences, K), in order; 0 and False after a sequence's last target token. Needs
+    ``target_mask`` of :mod:`lora_bridge.tokens`; with ``target_places``, logits are at these places
+    alone, as the bank gives them.
+
+    Args:
+        output: has ``logits``.
+        batch: of one axis of sequences, or of one of samples before it.
+        temperature: logits are divided by it.
     """
     ids, logits = batch["input_ids"], output.logits
-    counted = batch["target_mask"].reshape(ids.shape)[:, 1:] == 1
-    # what is predicted at the last token counts for nothing: so the logits need no copy
-    following = functional.pad(ids[:, 1:].where(counted, _IGNORED), (0, 1), value=_IGNORED)
+    if "target_places" in batch:
+        places = batch["target_places"].reshape(len(ids), -1)
+    else:
+        places = target_places(batch["target_mask"].reshape(ids.shape))
+        logits = at_places(logits, places)
+    counted = places >= 0
+    following = ids.gather(1, places.clamp(min=0) + 1).where(counted, _IGNORED)
+    if temperature != 1.0:
+        logits = logits / temperature
     losses = functional.cross_entropy(
         logits.reshape(-1, logits.shape[-1]),
         following.reshape(-1),
         reduction="none",
         ignore_index=_IGNORED,
     )
-    total = -losses.reshape(ids.shape).sum(-1)
+    return -losses.reshape(counted.shape), counted
+
+
+def log_likelihood(output: Any, batch: Batch, normalized: bool = False) -> Tensor:
+    """log pi(target | prompt) of every sequence; divided by the target's tokens if asked."""
+    each, counted = token_log_likelihood(output, batch)
+    total = each.sum(-1)
     return total / counted.sum(-1) if normalized else total
 
 

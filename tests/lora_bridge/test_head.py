@@ -1,0 +1,150 @@
+"""The head at scored tokens alone, what is read of them, and passes within a memory budget."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from linsys import InputError
+from lora_bridge._head import target_places
+from lora_bridge.bank import AdapterBank
+from lora_bridge.losses import answer_loss, policy_preference_loss, token_log_likelihood
+from tests.lora_bridge._models import VOCABULARY, small_batch, small_model
+
+N, b, T, r = 3, 2, 6, 2
+MASK = torch.tensor([[0, 0, 1, 1, 0, 0], [0, 1, 1, 1, 0, 0], [0, 0, 0, 0, 1, 0]])
+
+
+def _bank(kind: str, **options: Any) -> AdapterBank:
+    targets = {"llama": ["q_proj", "down_proj"], "gpt2": ["c_attn", "lm_head"]}[kind]
+    return AdapterBank(small_model(kind, torch.float64), targets, **options)
+
+
+def _rows(bank: AdapterBank) -> Tensor:
+    generator = torch.Generator().manual_seed(3)
+    return 0.3 * torch.randn((N, r, bank.width), generator=generator, dtype=torch.float64)
+
+
+def _batch() -> dict[str, Tensor]:
+    batch = small_batch(N, b, T)
+    batch["attention_mask"] = torch.ones(N, b, T, dtype=torch.long)
+    batch["target_mask"] = torch.stack([MASK[:2], MASK[1:], MASK[[2, 0]]])
+    return batch
+
+
+def _whole(output: Any, batch: Any) -> Tensor:
+    """The mean loss of the target tokens from logits at every place."""
+    ids, mask = batch["input_ids"], batch["target_mask"][:, 1:].double()
+    losses = torch.nn.functional.cross_entropy(
+        output.logits[:, :-1].mT, ids[:, 1:], reduction="none"
+    )
+    return (losses * mask).sum(1) / mask.sum(1)
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+@pytest.mark.parametrize("engine", ["bank", "sequential", "vmap"])
+def test_the_loss_is_that_of_all_logits(kind: str, engine: str) -> None:
+    """Also where the head is adapted itself, as GPT-2's is here."""
+    bank, batch = _bank(kind, engine=engine), _batch()
+    X, shapes = _rows(bank), []
+
+    def seen(output: Any, data: Any) -> Tensor:
+        shapes.append(tuple(output.logits.shape))
+        return answer_loss(output, data)
+
+    values, gradients = bank.gradients(X, batch, seen)
+    assert {shape[1:] for shape in shapes} == {(3, VOCABULARY)}  # three targets at most
+    without = AdapterBank(bank.model, bank.targets)
+    object.__setattr__(without, "_placed", lambda batch: batch)
+    expected, slopes = without.gradients(X, batch, _whole)
+    torch.testing.assert_close(values, expected, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(gradients, slopes, rtol=1e-8, atol=1e-12)
+
+
+def test_pairs_have_places_of_their_own() -> None:
+    bank, batch = _bank("llama"), _batch()
+    pairs = {name: value.reshape(N, 1, 2, T) for name, value in batch.items() if name != "label"}
+    found = bank.losses(_rows(bank), pairs, policy_preference_loss)
+    total = bank.read(_rows(bank), batch, lambda o, d: token_log_likelihood(o, d)[0].sum(1))
+    margin = total[:, 0] - total[:, 1]
+    torch.testing.assert_close(found, -torch.nn.functional.logsigmoid(margin))
+
+
+def test_tokens_come_in_order_with_zero_after_the_last() -> None:
+    bank, batch = _bank("llama"), _batch()
+    output = bank.output(_rows(bank), batch)
+    flat = {name: value.flatten(0, 1) for name, value in batch.items()}
+    found, counted = token_log_likelihood(output, flat, temperature=0.5)
+    logs = torch.log_softmax(output.logits / 0.5, -1)
+    for i, row in enumerate(flat["target_mask"]):
+        places = row.nonzero()[:, 0]
+        expected = [float(logs[i, t - 1, flat["input_ids"][i, t]]) for t in places]
+        assert counted[i].sum() == len(expected)
+        assert found[i, : len(expected)].tolist() == pytest.approx(expected)
+        assert (found[i, len(expected) :] == 0).all()
+
+
+def test_places_of_the_batch_itself_are_kept_and_hidden_states_are_those_of_the_head() -> None:
+    bank, batch = _bank("llama"), _batch()
+    places = torch.nn.functional.pad(target_places(batch["target_mask"]), (0, 2), value=-1)
+    states = []
+
+    def read(output: Any, data: Any) -> Tensor:
+        states.append(bank.model.get_output_embeddings()(output.hidden) - output.logits)
+        return token_log_likelihood(output, data)[0]
+
+    found = bank.read(_rows(bank), {**batch, "target_places": places}, read)
+    assert found.shape == (N, b, 5) and not found.requires_grad
+    torch.testing.assert_close(
+        found[..., :3], bank.read(_rows(bank), batch, lambda o, d: token_log_likelihood(o, d)[0])
+    )
+    assert states[0].abs().max() < 1e-12
+
+
+def test_without_adapters_it_is_the_base_model_bit_for_bit() -> None:
+    bank, batch = _bank("llama"), _batch()
+    flat = {name: value.flatten(0, 1) for name, value in batch.items()}
+    inputs = {name: flat[name] for name in ("input_ids", "attention_mask")}
+    with torch.no_grad():
+        expected = bank.model(**inputs).logits
+    del batch["target_mask"]
+    assert torch.equal(bank.read(None, batch, lambda o, d: o.logits).flatten(0, 1), expected)
+    inside = bank.read(_rows(bank), batch, lambda o, d: o.logits).flatten(0, 1)
+    assert not torch.equal(inside, expected)
+
+
+def test_a_budget_of_memory_divides_the_clients() -> None:
+    bank, batch = _bank("llama"), _batch()
+    X, sizes = _rows(bank), []
+
+    def loss(output: Any, data: Any) -> Tensor:
+        sizes.append(len(data["input_ids"]) // b)
+        return answer_loss(output, data)
+
+    expected = bank.gradients(X, batch, loss)
+    assert sizes == [N]
+    one = bank.with_options(memory=1 << 40)._kept_by_one(X, bank._placed(batch), loss, 1.0)
+    for budget, clients in ((1, [1, 1, 1]), (2 * one, [2, 1]), (3 * one, [3])):
+        limited = bank.with_options(memory=budget)
+        found = limited.gradients(X, batch, loss)
+        sizes.clear()
+        limited.gradients(X, batch, loss)  # measured already
+        assert sizes == clients
+        for mine, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(mine, other, rtol=1e-10, atol=1e-12)
+
+
+def test_the_measured_memory_grows_with_the_samples() -> None:
+    bank, batch = _bank("llama", memory=1), _batch()
+    once = bank._kept_by_one(_rows(bank), bank._placed(batch), answer_loss, 1.0)
+    twice = {name: torch.cat([value, value], 1) for name, value in batch.items()}
+    more = bank._kept_by_one(_rows(bank), bank._placed(twice), answer_loss, 1.0)
+    assert 1.5 * once < more <= 2 * once  # the adapters are kept once
+
+
+def test_a_chunk_and_a_budget_are_not_both() -> None:
+    with pytest.raises(InputError, match="`memory` must be None where `chunk` is given"):
+        _bank("llama", memory=10, chunk=1)
