@@ -97,7 +97,8 @@ def test_places_of_the_batch_itself_are_kept_and_hidden_states_are_those_of_the_
         return token_log_likelihood(output, data)[0]
 
     found = bank.read(_rows(bank), {**batch, "target_places": places}, read)
-    assert found.shape == (N, b, 5) and not found.requires_grad
+    assert found.shape == (N, b, 5)
+    assert not found.requires_grad
     torch.testing.assert_close(
         found[..., :3], bank.read(_rows(bank), batch, lambda o, d: token_log_likelihood(o, d)[0])
     )
