@@ -5,6 +5,12 @@ g^{j,c}, and every K steps all of them go on from the mean. How the weights lamb
 makes the algorithm. (Algorithm 1 of FIRM prints a minus, as if g were gradients of losses; its
 theory, from equation (5) on, ascends.)
 
+Two things that the algorithms of FIRM do not print are optional here. A *common* gradient, (..., C,
+d), is added after the weights are found: what holds a policy near the one it started from belongs
+to no objective, and inside of all of them it would enter their Gram matrix. And clients may step
+with *Adam* for alpha sum_j lambda^{j,c} g^{j,c}: the experiments run on a library of PPO (Appendix
+A.1), whose default it is, while Algorithms 1 and 2 and the theory have plain steps.
+
 An algorithm sees arrays only: parameters (..., C, d) with axes of replicates in front, gradients
 (..., C, d, M) with one column for each objective, in NumPy or torch. Weights are small and stay in
 NumPy's float64.
@@ -20,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
+from linsys._optimizers import Moments, adamw
 from linsys._validate import Array, InputError, choice, number, real_array, whole
 from mgda.simplex import min_norm, regulariser
 
@@ -48,12 +55,14 @@ class State(NamedTuple):
             stands for equal weights.
         t: local steps taken.
         memory: what the oracle keeps.
+        moments: what Adam remembers of every client, shapes (..., C, d); None for plain steps.
     """
 
     theta: Any
     weights: Array | None
     t: int = 0
     memory: Any = None
+    moments: Moments | None = None
 
 
 class Traffic(NamedTuple):
@@ -108,16 +117,23 @@ class Federated(ABC):
             last step before an aggregation then counts, the others are thrown away. Algorithm 2
             also aggregates when t mod K = 0, first after a single step; here it is always after K
             of them.
+        optimizer: "sgd" for theta + alpha direction, or "adam".
+        moments: Adam's at an aggregation. They stay with the client and are "kept", or "reset" to
+            zero with its parameters; the paper says neither. No moments are sent.
     """
 
     alpha: float
     K: int = 1
     restart: str = "aggregation"
+    optimizer: str = "sgd"
+    moments: str = "kept"
 
     def __post_init__(self) -> None:
         number("alpha", self.alpha, low=0.0, low_open=True)
         whole("K", self.K, low=1)
         choice("restart", self.restart, ("aggregation", "step"))
+        choice("optimizer", self.optimizer, ("sgd", "adam"))
+        choice("moments", self.moments, ("kept", "reset"))
 
     def init(self, theta0: Any, *, weights: Array | None = None, memory: Any = None) -> State:
         """Start at the mean of theta0 (..., C, d), which the server broadcasts.
@@ -131,23 +147,28 @@ class Federated(ABC):
             InputError: parameters or weights of another kind, NaN or infinity among them.
         """
         _check("theta0", theta0, 2, "(..., C, d)")
+        theta, moments = client_mean(theta0), None
+        if self.optimizer == "adam":
+            moments = _zeros(theta)
         if weights is None:
-            return State(client_mean(theta0), None, 0, memory)
+            return State(theta, None, 0, memory, moments)
         _check("weights", weights, 2, "(..., C, M)")
         found = as_numpy(weights)
         if found.shape[:-1] != tuple(theta0.shape[:-1]):
             raise InputError(
                 f"`weights` must have shape {(*theta0.shape[:-1], 'M')}; found {found.shape}"
             )
-        return State(client_mean(theta0), check_simplex("weights", found), 0, memory)
+        return State(theta, check_simplex("weights", found), 0, memory, moments)
 
-    def step(self, state: State, gradients: Any, memory: Any = None) -> State:
+    def step(self, state: State, gradients: Any, memory: Any = None, common: Any = None) -> State:
         """One local step of every client, and the aggregation where it is due.
 
         Args:
             state: the current one.
             gradients: g^{j,c} at ``state.theta``, shape (..., C, d, M).
             memory: what the oracle keeps from now on.
+            common: a gradient that no weight applies to, shape (..., C, d): the direction is
+                sum_j lambda^{j,c} g^{j,c} + common. It has no part in the weights.
 
         Returns:
             The next state; its ``weights`` are those of this step.
@@ -158,12 +179,22 @@ class Federated(ABC):
         self._check_gradients(state, gradients)
         weights = self.weigh(state, gradients)
         xp = array_namespace(state.theta)
-        moved = state.theta + self.alpha * (gradients @ like(gradients, weights)[..., None])[..., 0]
+        direction = (gradients @ like(gradients, weights)[..., None])[..., 0]
+        if common is not None:
+            self._check_gradients(state, common, "common")
+            direction = direction + common
+        if self.optimizer == "sgd":
+            moved, moments = state.theta + self.alpha * direction, None
+        else:
+            before = state.moments or _zeros(state.theta)
+            moved, moments = adamw(state.theta, -direction, before, self.alpha, 0.0)
         if (state.t + 1) % self.K == 0:
             theta = client_mean(moved)
+            if moments is not None and self.moments == "reset":
+                moments = _zeros(theta)
         else:
             theta = moved if self.restart == "aggregation" else state.theta
-        return State(xp.astype(theta, state.theta.dtype), weights, state.t + 1, memory)
+        return State(xp.astype(theta, state.theta.dtype), weights, state.t + 1, memory, moments)
 
     @abstractmethod
     def weigh(self, state: State, gradients: Any) -> Array:
@@ -187,29 +218,37 @@ class Federated(ABC):
         total = numbers * whole("itemsize", itemsize, low=1)
         return Traffic(total, total)
 
-    def _check_gradients(self, state: State, gradients: Any) -> None:
-        shape, wanted = tuple(getattr(gradients, "shape", ())), tuple(state.theta.shape)
-        M = "M" if state.weights is None else state.weights.shape[-1]
-        known = state.weights is None or shape[-1:] == (M,)
-        if shape[:-1] != wanted or not known or shape[-1] == 0:
-            expected = ", ".join(str(size) for size in (*wanted, M))
-            raise InputError(f"`gradients` must have shape ({expected}); found {shape}")
+    def _check_gradients(self, state: State, array: Any, name: str = "gradients") -> None:
+        """Of the objectives, (..., C, d, M), or the one that is common to them, (..., C, d)."""
+        expected: tuple[Any, ...] = tuple(state.theta.shape)
+        found = tuple(getattr(array, "shape", ()))
+        if name == "gradients":
+            M = None if state.weights is None else state.weights.shape[-1]
+            expected = (*expected, "M" if M is None else M)
+            fits = found[:-1] == expected[:-1] and found[-1] != 0 and M in (None, found[-1])
+        else:
+            fits = found == expected
+        if not fits:
+            shape = ", ".join(str(size) for size in expected)
+            raise InputError(f"`{name}` must have shape ({shape}); found {found}")
         try:
-            xp = array_namespace(state.theta, gradients)
-            real = xp.isdtype(gradients.dtype, ("real floating", "integral"))
+            xp = array_namespace(state.theta, array)
+            real = xp.isdtype(array.dtype, ("real floating", "integral"))
         except TypeError:
             raise InputError(
-                f"`gradients` must be an array of the same library as the parameters, "
-                f"{type(state.theta).__module__}; found {type(gradients).__module__}"
+                f"`{name}` must be an array of the same library as the parameters, "
+                f"{type(state.theta).__module__}; found {type(array).__module__}"
             ) from None
         if not real:
-            raise InputError(f"`gradients` must hold real numbers; found dtype {gradients.dtype}")
-        finite = xp.all(xp.all(xp.isfinite(gradients), axis=-1), axis=-1)
+            raise InputError(f"`{name}` must hold real numbers; found dtype {array.dtype}")
+        finite = xp.all(xp.isfinite(array), axis=-1)
+        if name == "gradients":
+            finite = xp.all(finite, axis=-1)
         if not bool(xp.all(finite)):
             where = tuple(int(k) for k in np.argwhere(as_numpy(finite) == 0)[0])
             replicate = f" of replicate {where[:-1]}" if len(where) > 1 else ""
             raise InputError(
-                "`gradients` must be finite; found NaN or infinity "
+                f"`{name}` must be finite; found NaN or infinity "
                 f"at client {where[-1]}{replicate}, step {state.t}"
             )
 
@@ -253,6 +292,12 @@ def check_simplex(name: str, weights: Array) -> Array:
             f"and sums from {weights.sum(axis=-1).min():.6g} to {weights.sum(axis=-1).max():.6g}"
         )
     return weights
+
+
+def _zeros(theta: Any) -> Moments:
+    """Adam's moments before its first step."""
+    xp = array_namespace(theta)
+    return Moments(xp.zeros_like(theta), xp.zeros_like(theta), 0)
 
 
 def _check(name: str, value: Any, ndim: int, shape: str) -> None:

@@ -41,7 +41,7 @@ class FedCMOO(MinNorm):
     Args:
         alpha: step size.
         K: local steps between aggregations.
-        restart: "aggregation" or "step", see :class:`mgda._federated.Federated`.
+        restart, optimizer, moments: see :class:`mgda._federated.Federated`.
         beta, preference, normalise: of the server's problem, as for FIRM; plain MGDA without them.
         lambda_rule: "exact" solves the server's problem, "projected" takes one projected gradient
             step on half its objective from the last lambda.

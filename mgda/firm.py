@@ -47,7 +47,7 @@ class FIRM(MinNorm):
     Args:
         alpha: step size.
         K: local steps between aggregations.
-        restart: "aggregation" or "step", see :class:`mgda._federated.Federated`.
+        restart, optimizer, moments: see :class:`mgda._federated.Federated`.
         beta: regularisation; 0 is plain MGDA at every client.
         preference: p > 0, shape (M,), with Diag(1 / p) in the place of (beta / 2) I: equation (3).
             It asks for ``beta=0``.

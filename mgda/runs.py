@@ -48,8 +48,12 @@ class Oracle(Protocol[Memory]):
     def init(self) -> Memory:
         """What the clients keep at the start."""
 
-    def jac(self, theta: Any, memory: Memory) -> tuple[Any, Memory]:
-        """Gradients (..., C, d, M) at theta (..., C, d), and what the clients keep."""
+    def jac(self, theta: Any, memory: Memory) -> tuple[Any, Memory] | tuple[Any, Memory, Any]:
+        """Gradients (..., C, d, M) at theta (..., C, d), and what the clients keep.
+
+        A third entry is the gradient (..., C, d) that is common to all objectives: see
+        :meth:`mgda._federated.Federated.step`.
+        """
 
 
 class Objectives(Protocol):
@@ -140,8 +144,8 @@ def iterate(
     (3, (1, 4, 2))
     """
     for _ in itertools.count() if steps is None else range(whole("steps", steps)):
-        gradients, memory = oracle.jac(state.theta, state.memory)
-        after = algorithm.step(state, gradients, memory)
+        gradients, *kept = oracle.jac(state.theta, state.memory)
+        after = algorithm.step(state, gradients, *kept)
         yield state, gradients, after
         state = after
 
@@ -248,7 +252,7 @@ def _measure(
     }
     center = client_mean(state.theta)
     if reference is not None:
-        true, _ = reference.jac(center, reference.init())
+        true = reference.jac(center, reference.init())[0]
         weights = algorithm.solve(array_namespace(true).mean(true, axis=-3))
         found["disagreement_true"] = disagreement(gradients, after.weights, weights)
     if objectives is not None:

@@ -37,7 +37,7 @@ class LinearScalarization(_Fixed):
     Args:
         alpha: step size.
         K: local steps between aggregations.
-        restart: "aggregation" or "step", see :class:`mgda._federated.Federated`.
+        restart, optimizer, moments: see :class:`mgda._federated.Federated`.
         weights: w on the simplex, shape (M,).
 
     >>> half = LinearScalarization(alpha=1.0, weights=(0.5, 0.5))
@@ -69,7 +69,7 @@ class SingleObjective(_Fixed):
     Args:
         alpha: step size.
         K: local steps between aggregations.
-        restart: "aggregation" or "step", see :class:`mgda._federated.Federated`.
+        restart, optimizer, moments: see :class:`mgda._federated.Federated`.
         objective: j, counted from 0.
 
     >>> first = SingleObjective(alpha=1.0, objective=0)
