@@ -15,7 +15,7 @@
 ==================================  ==============================================================
 """
 
-from linsys.sketching._federated import DeviceLost, Report, State
+from linsys.sketching._federated import DeviceLost, Report, Sent, State
 from linsys.sketching.adapters import Modules
 from linsys.sketching.baselines import FedStackLoRA, FlexLoRA, HeteroLoRA
 from linsys.sketching.fslora import FSLoRA, federated_lora
@@ -31,6 +31,7 @@ __all__ = [
     "Logistic",
     "Modules",
     "Report",
+    "Sent",
     "State",
     "TwoLayer",
     "federated_lora",

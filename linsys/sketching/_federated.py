@@ -9,6 +9,10 @@ does, is the algorithm. State is explicit, and no algorithm knows a model: it se
 drop out; one whose numbers, or products of them, are not finite is rejected. Both are named in the
 round's :class:`Report` with the reason, and the server goes on with the rest, with the weights that
 the algorithm states: unchanged, so that the missing device counts as one that did not move.
+
+*Server and devices apart.* :meth:`Federated.round` is :meth:`Federated.offer` and
+:meth:`Federated.train` of every device and then :meth:`Federated.join`. Where devices are other
+machines, each calls the second and the server the other two, and the numbers are the same.
 """
 
 from __future__ import annotations
@@ -17,16 +21,18 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, cast
 
+import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
+from array_api_compat import device as get_device
 
 from linsys._optimizers import AdamW
 from linsys._validate import InputError, choice, number, whole
 from linsys.sketching.adapters import Modules
 from linsys.sketching.sketch import top_k
 
-__all__ = ["DeviceLost", "Federated", "Oracle", "Report", "State"]
+__all__ = ["DeviceLost", "Federated", "Oracle", "Report", "Sent", "State"]
 
 #: The largest number in single precision.
 _SINGLE = 3.4e38
@@ -88,6 +94,13 @@ Training = Generator[Ask, Any, tuple[Any, Any]]
 Outcome = tuple[Any, Any] | DeviceLost
 
 
+class Sent(NamedTuple):
+    """What reaches the server of a device's rows: an array (k, w), and the bytes it takes."""
+
+    values: Any
+    bytes: int
+
+
 @dataclass(frozen=True)
 class Report:
     """What a round cost and who was missing.
@@ -128,6 +141,9 @@ class Federated(ABC):
     decay: float = 0.0
     compression: float | None = None
     seed: int = 0
+
+    #: Whether devices send their modules, instead of what has changed in them.
+    sends_modules: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         number("gamma", self.gamma, low=0.0, low_open=True)
@@ -178,37 +194,98 @@ class Federated(ABC):
 
     def round(self, state: State) -> tuple[State, Report]:
         """One round: local steps of all devices, then the server's."""
+        trained = self._together if hasattr(state.oracle, "grads") else self._one_by_one
+        outcomes = {device: self._sent(state, found) for device, found in trained(state)}
+        return self.join(state, outcomes)
+
+    def rows(self, device: int, round_: int, r: int) -> Any:
+        """Which components of r a device trains in a round, increasing: here the first k_i."""
+        return np.arange(self.ranks[device])
+
+    def offer(self, state: State, device: int) -> Any:
+        """What the server sends a device: the rows of X (k, w) that it trains."""
+        return state.X[self.rows(device, state.t, state.X.shape[0]), :]
+
+    def train(
+        self, offered: Any, device: int, *, round_: int, r: int, oracle: Any
+    ) -> Sent | DeviceLost:
+        """A device's part of a round, from what the server has sent.
+
+        Args:
+            offered: of :meth:`offer`.
+            device: its number.
+            round_: the server's t.
+            r: the rank of the global modules.
+            oracle: answers for this device.
+        """
+        X, rows = offered, self.rows(device, round_, r)
+        if len(rows) == len(offered) < r:  # the other components are not the device's to see
+            X = array_namespace(offered).zeros(
+                (r, offered.shape[1]), dtype=offered.dtype, device=get_device(offered)
+            )
+            X[rows, :] = offered
+        state = State(X, round_, oracle)
+        return self._sent(state, self._alone(state, device))
+
+    def join(self, state: State, outcomes: Mapping[int, Sent | DeviceLost]) -> tuple[State, Report]:
+        """The server's part of a round: it looks at what has arrived before it uses it.
+
+        Args:
+            state: the server's.
+            outcomes: device to what it has sent, or why there is nothing.
+        """
         sent: dict[int, Any] = {}
         missing: dict[int, str] = {}
-        up, down = [0] * len(self.ranks), self._download(state)
-        trained = self._together if hasattr(state.oracle, "grads") else self._one_by_one
-        for device, outcome in trained(state):
-            if isinstance(outcome, DeviceLost):
-                missing[device] = f"dropped out: {outcome}"
-                continue
-            start, end = outcome
-            # gradients of a finer type leave rows of that type; what is sent is of the modules'
-            end = array_namespace(end).astype(end, state.X.dtype, copy=False)
-            if (reason := _refusal(end)) is not None:
+        up = [0] * len(self.ranks)
+        for device in range(len(self.ranks)):
+            found = outcomes.get(device, DeviceLost("no answer"))
+            if isinstance(found, DeviceLost):
+                missing[device] = f"dropped out: {found}"
+            elif (reason := self._refusal(state, device, found.values)) is not None:
                 missing[device] = f"rejected: its update {reason}"
-                continue
-            sent[device], up[device] = self._send(start, end)
-        return self._aggregate(state, sent), Report(tuple(up), tuple(down), missing)
+            else:
+                sent[device], up[device] = found
+        report = Report(tuple(up), tuple(self._download(state)), missing)
+        return self._aggregate(state, sent), report
+
+    def _sent(self, state: State, outcome: Outcome) -> Sent | DeviceLost:
+        """What goes to the server of the rows that a device began and ended with."""
+        if isinstance(outcome, DeviceLost):
+            return outcome
+        start, end = outcome
+        # gradients of a finer type leave rows of that type; what is sent is of the modules'
+        end = array_namespace(end).astype(end, state.X.dtype, copy=False)
+        end -= start  # local steps end in an array of their own
+        update = top_k(end, 1.0 if self.compression is None else self.compression)
+        values = start + update.values if self.sends_modules else update.values
+        return Sent(values, update.bytes)
+
+    def _refusal(self, state: State, device: int, values: Any) -> str | None:
+        """Why the server cannot use what a device has sent."""
+        rows = self.rows(device, state.t, state.X.shape[0])
+        wanted, found = (len(rows), state.X.shape[1]), tuple(values.shape)
+        if found != wanted:
+            return f"has shape {found} where {wanted} was expected"
+        if values.dtype != state.X.dtype:
+            return f"has dtype {values.dtype} where {state.X.dtype} was expected"
+        return _unusable(values if self.sends_modules else state.X[rows, :] + values)
 
     def _one_by_one(self, state: State) -> Iterator[tuple[int, Outcome]]:
         """What became of each device, one after the other."""
         for device in range(len(self.ranks)):
-            training, gradient = self._device(state, device), None
-            while True:
-                try:
-                    ask = training.send(gradient)
-                    gradient = state.oracle.grad(device, ask.X, ask.scale, state.t, ask.step)
-                except StopIteration as done:
-                    yield device, done.value
-                    break
-                except DeviceLost as lost:
-                    yield device, lost
-                    break
+            yield device, self._alone(state, device)
+
+    def _alone(self, state: State, device: int) -> Outcome:
+        """What became of one device."""
+        training, gradient = self._device(state, device), None
+        while True:
+            try:
+                ask = training.send(gradient)
+                gradient = state.oracle.grad(device, ask.X, ask.scale, state.t, ask.step)
+            except StopIteration as done:
+                return cast(Outcome, done.value)
+            except DeviceLost as lost:
+                return lost
 
     def _together(self, state: State) -> Iterator[tuple[int, Outcome]]:
         """The same with the gradients of a local step computed for all devices at once."""
@@ -242,12 +319,6 @@ class Federated(ABC):
     def _aggregate(self, state: State, sent: Mapping[int, Any]) -> State:
         """The server's step, from what the devices that are left have sent."""
 
-    def _send(self, start: Any, end: Any) -> tuple[Any, int]:
-        """What reaches the server of a device's rows, and its bytes: here the update."""
-        end -= start  # local steps end in an array of their own
-        update = top_k(end, 1.0 if self.compression is None else self.compression)
-        return update.values, update.bytes
-
     def _download(self, state: State) -> list[int]:
         """Bytes to every device: its rows."""
         row = row_bytes(state.X)
@@ -280,7 +351,7 @@ def _finite(X: Any) -> bool:
     return bool(xp.all(xp.isfinite(X)))
 
 
-def _refusal(X: Any) -> str | None:
+def _unusable(X: Any) -> str | None:
     """Why the server cannot use a device's rows.
 
     It multiplies B by A and squares what comes out: |B A|^2 is at most |X|^4, which has to be a

@@ -25,9 +25,7 @@ __all__ = ["FedStackLoRA", "FlexLoRA", "HeteroLoRA"]
 class _Whole(Federated):
     """Devices that send modules, not updates: those are what the server averages."""
 
-    def _send(self, start: Any, end: Any) -> tuple[Any, int]:
-        update, size = super()._send(start, end)
-        return start + update, size
+    sends_modules = True
 
     def _device(self, state: State, device: int) -> Training:
         return self._local(state, device, state.X[: self.ranks[device], :], 1.0)
@@ -119,6 +117,8 @@ class FedStackLoRA(Federated):
     downloads the modules of all.
     """
 
+    sends_modules = True
+
     size: float = 1.0
 
     def __post_init__(self) -> None:
@@ -131,10 +131,6 @@ class FedStackLoRA(Federated):
         fresh = state.oracle.modules.start(self.ranks[device], rng, self.size)
         start = xp.asarray(fresh, dtype=state.X.dtype, device=get_device(state.X))
         return self._local(state, device, start, 1.0)
-
-    def _send(self, start: Any, end: Any) -> tuple[Any, int]:
-        update, size = super()._send(start, end)
-        return start + update, size
 
     def _aggregate(self, state: State, sent: Mapping[int, Any]) -> State:
         if not sent:

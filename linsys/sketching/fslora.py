@@ -56,6 +56,10 @@ class FSLoRA(Federated):
         drawn = [self._support(device, round_, r, step) for step in self._draws]
         return np.unique(drawn) if self.fresh else drawn[0]
 
+    def offer(self, state: State, device: int) -> Any:
+        """The rows of X that the device trains, or all of them if ``broadcast`` says so."""
+        return state.X if self.broadcast == "all" else super().offer(state, device)
+
     @property
     def _draws(self) -> range:
         return range(self.H if self.fresh else 1)
