@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from linsys._validate import Array, InputError, choice, whole
-from linsys.preference.subspace import distance
 from linsys.sketching.adapters import Modules
 from lora_bridge.bank import AdapterBank, Batch, Loss
 from lora_bridge.tasks import Task, stacked
@@ -26,6 +25,7 @@ __all__ = [
     "Gradients",
     "Smoothness",
     "adapter_distances",
+    "adapter_spread",
     "curvature",
     "environment_distances",
     "gradients_of",
@@ -238,28 +238,61 @@ def smoothness(
 def adapter_distances(modules: Modules, X: Tensor, factor: str = "up") -> Array:
     """Distances between the clients' subspaces, (modules, N, N), of adapters X (N, r, w).
 
+    ||P_i - P_j||_F / sqrt(2) for the projectors P onto what the factors span, Definition A.1 of
+    P-ShareLoRA: see :func:`linsys.preference.subspace.distance`. With k_i and k_j dimensions and
+    principal angles theta its square is sum sin^2 theta + |k_i - k_j| / 2. A factor of less than
+    full rank spans less; one that is zero, as B is where training starts, spans nothing, which is 0
+    from nothing and sqrt(k / 2) from k dimensions.
+
     Args:
         modules: of the bank.
         X: adapters.
         factor: "up" for the columns of B, "down" for the rows of A.
-
-    Raises:
-        InputError: a factor that is zero, as B is where training starts, and spans nothing.
     """
-    choice("factor", factor, ("up", "down"))
-    found = []
-    for place, (B, A) in enumerate(modules.split(X.detach().double().cpu().numpy())):
-        bases = [_basis(part, place, i) for i, part in enumerate(B if factor == "up" else A.mT)]
-        found.append([[distance(one, other) for other in bases] for one in bases])
+    found = [
+        [[_distance(one, other) for other in bases] for one in bases]
+        for bases in _bases(modules, X, factor)
+    ]
     return np.array(found)
 
 
-def _basis(factor: Array, module: int, client: int) -> Array:
-    """Orthonormal columns that span those of the factor."""
+def adapter_spread(modules: Modules, X: Tensor, factor: str = "up") -> Array:
+    """How far the clients' subspaces are apart, over what unrelated ones would be, (modules,).
+
+    The squared distances of all pairs of clients, over their expectation for random subspaces of
+    the same dimensions, (k_i + k_j) / 2 - k_i k_j / m in m dimensions: 0 for the same subspace, 1
+    for unrelated ones. NaN where no two subspaces could differ, as with zero factors or m = 1.
+
+    Raises:
+        InputError: fewer than two clients.
+    """
+    if len(X) < 2:
+        raise InputError(f"`X` must hold at least 2 clients; found {len(X)}")
+    i, j = np.triu_indices(len(X), 1)
+    found = []
+    for bases in _bases(modules, X, factor):
+        m, k = len(bases[0]), np.array([basis.shape[1] for basis in bases])
+        expected = float(((k[i] + k[j]) / 2 - k[i] * k[j] / m).sum())
+        square = sum(_distance(bases[a], bases[b]) ** 2 for a, b in zip(i, j, strict=True))
+        found.append(square / expected if expected > 0 else np.nan)
+    return np.array(found)
+
+
+def _bases(modules: Modules, X: Tensor, factor: str) -> list[list[Array]]:
+    """Orthonormal columns (m, k_i) that span every client's factor of every module."""
+    choice("factor", factor, ("up", "down"))
+    return [
+        [_basis(part) for part in (B if factor == "up" else A.mT)]
+        for B, A in modules.split(X.detach().double().cpu().numpy())
+    ]
+
+
+def _basis(factor: Array) -> Array:
     U, sizes, _ = np.linalg.svd(factor, full_matrices=False)
-    if not sizes[0] > 0:
-        raise InputError(
-            f"client {client} must have a factor that spans something in module {module}; "
-            "found zeros"
-        )
     return np.asarray(U[:, sizes > _RANK * sizes[0]])
+
+
+def _distance(U: Array, V: Array) -> float:
+    """From what either leaves of the other: exact for close subspaces, and no (m, m) projector."""
+    left = [one - other @ (other.T @ one) for one, other in ((U, V), (V, U))]
+    return float(np.sqrt(sum((part**2).sum() for part in left) / 2))

@@ -5,14 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from scipy.linalg import orth, subspace_angles
 from torch import Tensor
 
 from linsys import InputError
+from linsys.preference.subspace import distance
 from linsys.sketching.adapters import Modules
 from lora_bridge.bank import AdapterBank
 from lora_bridge.measure import (
     Gradients,
     adapter_distances,
+    adapter_spread,
     curvature,
     environment_distances,
     gradients_of,
@@ -124,22 +127,65 @@ def test_the_curvature_of_sketches_at_full_rank_is_the_full_one() -> None:
         smoothness(bank, X, batch, token_loss, 3)
 
 
-def test_subspaces_of_adapters() -> None:
-    modules = Modules([(4, 3), (2, 5)])
+def _factors(*factors: np.ndarray) -> tuple[Modules, Tensor]:
+    """One module whose clients have these B (m, r); A is random."""
+    rng = np.random.default_rng(1)
+    m, r = factors[0].shape
+    modules = Modules([(m, 5)])
+    rows = [modules.join([(B, rng.normal(size=(r, 5)))]) for B in factors]
+    return modules, torch.from_numpy(np.stack(rows))
+
+
+def test_distances_are_those_of_principal_angles() -> None:
+    """Against SciPy's angles, for equal and for different dimensions, and the one definition."""
     rng = np.random.default_rng(0)
-    first = rng.normal(size=(3, modules.width))
-    mixed = rng.normal(size=(3, 3)) @ first  # other columns of the same spaces
-    B = np.zeros((4, 3))
-    B[:, 0] = modules.split(first)[0][0][:, 0]
-    thin = modules.join([(B, modules.split(first)[0][1]), modules.split(first)[1]])
-    X = torch.from_numpy(np.stack([first, mixed, thin]))
-    found = adapter_distances(modules, X)
-    assert found.shape == (2, 3, 3)
-    np.testing.assert_allclose(found[:, 0, 1], 0.0, atol=1e-7)
-    np.testing.assert_allclose(found[0, 0, 2], 1.0)  # one of three columns: sqrt((3 - 1) / 2)
-    np.testing.assert_allclose(adapter_distances(modules, X, "down"), 0.0, atol=1e-7)
-    start = torch.from_numpy(modules.start(2, rng))[None]
-    with pytest.raises(InputError, match=r"client 0 must have a factor that spans.*module 0"):
-        adapter_distances(modules, start)
+    full, other = rng.normal(size=(2, 9, 3))
+    near = full + 1e-6 * rng.normal(size=(9, 3))
+    thin = other @ rng.normal(size=(3, 2)) @ rng.normal(size=(2, 3))  # of rank 2
+    zero = np.zeros((9, 3))
+    modules, X = _factors(full, other, near, thin, zero)
+    [found] = adapter_distances(modules, X)
+    bases = [full, other, near, orth(thin)]
+    for i, one in enumerate(bases):
+        for j, two in enumerate(bases):
+            square = (np.sin(subspace_angles(one, two)) ** 2).sum()
+            square += abs(one.shape[1] - two.shape[1]) / 2
+            assert found[i, j] == pytest.approx(np.sqrt(square), rel=1e-8, abs=1e-12)
+    assert found[0, 1] == pytest.approx(distance(orth(full), orth(other)))
+    assert 0 < found[0, 2] < 1e-5
+    assert found[1, 3] == pytest.approx(np.sqrt(1 / 2))  # inside, but smaller
+    np.testing.assert_allclose(found[4], [np.sqrt(3 / 2)] * 3 + [1.0, 0.0])
+    np.testing.assert_allclose(found, found.T)
     with pytest.raises(InputError, match="`factor`"):
         adapter_distances(modules, X, "left")
+
+
+def test_factors_of_the_same_subspace_are_no_distance_apart() -> None:
+    modules, rng = Modules([(4, 3), (2, 5)]), np.random.default_rng(0)
+    first = rng.normal(size=(3, modules.width))
+    mixed = rng.normal(size=(3, 3)) @ first  # other columns of the same spaces
+    X = torch.from_numpy(np.stack([first, mixed]))
+    for factor in ("up", "down"):
+        found = adapter_distances(modules, X, factor)
+        assert found.shape == (2, 2, 2)
+        np.testing.assert_allclose(found, 0.0, atol=1e-12)
+
+
+def test_the_spread_is_zero_for_the_same_and_one_for_unrelated_subspaces() -> None:
+    rng, modules, r = np.random.default_rng(0), Modules([(30, 20), (1, 20)]), 2
+    X = torch.from_numpy(rng.normal(size=(12, r, modules.width)))
+    up, down = (adapter_spread(modules, X, factor) for factor in ("up", "down"))
+    assert up[0] == pytest.approx(1.0, abs=0.05)
+    assert np.isnan(up[1])  # one dimension holds one line
+    np.testing.assert_allclose(down, 1.0, atol=0.05)
+    same = X.clone()
+    same[..., :30] = X[0, :, :30]
+    assert adapter_spread(modules, same)[0] == pytest.approx(0.0, abs=1e-12)
+    np.testing.assert_allclose(adapter_spread(modules, same, "down"), down)
+    same[..., :30] = 0.0
+    assert np.isnan(adapter_spread(modules, same)).all()
+    mixed = X.clone()
+    mixed[:6, 1, :30] = mixed[:6, 0, :30]  # half of the clients have rank one there
+    assert adapter_spread(modules, mixed)[0] == pytest.approx(1.0, abs=0.05)
+    with pytest.raises(InputError, match="at least 2 clients; found 1"):
+        adapter_spread(modules, X[:1])
