@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from experiments.benchmarks.bridge import Clients
+from experiments.benchmarks.bridge import Clients, Sizes
 
 # of PEFT's own making: it asks transformers by a name that is to change
 pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")
 
 
 @pytest.mark.parametrize("way", ["copies", "switching"])
-def test_peers_have_the_same_gradients_and_rounds(way: str) -> None:
-    clients = Clients(hidden=16, layers=1, N=3, b=2, T=5)
+@pytest.mark.parametrize("scored", [None, 2])
+def test_peers_have_the_same_gradients_and_rounds(way: str, scored: int | None) -> None:
+    clients = Clients(Sizes(16, 1, 3, 2, 5, vocabulary=30, scored=scored, chunk=2))
     gradients, round_ = getattr(clients, way)()
     found = gradients()
     assert found.abs().max() > 1e-4
