@@ -57,6 +57,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import numpy as np
@@ -108,9 +109,14 @@ class Config:
 
 @dataclass(frozen=True)
 class Context:
-    """How, never what, to compute: numbers must not depend on anything here."""
+    """How, never what, to compute: numbers must not depend on anything here.
+
+    ``folder`` is where ``compute`` may keep what it needs to go on after a kill, or None; it is not
+    made before that, and removed when the block is stored: see :mod:`lora_bridge.runs`.
+    """
 
     threads: int = 1
+    folder: Path | None = None
 
 
 @dataclass(frozen=True, eq=False)

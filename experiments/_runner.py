@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stdout
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,8 @@ def run(
     report = progress or (lambda done, total: None)
     report(len(blocks) - len(missing), len(blocks))
     try:
-        work = _computed(experiment, config, [blocks[i] for i in missing], threads, reference)
+        todo = [(blocks[i], result.unfinished(blocks[i])) for i in missing]
+        work = _computed(experiment, config, todo, threads, reference)
         for position, columns, seconds in work:
             i = missing[position]
             tables[i] = result.save(blocks[i], columns, seconds)
@@ -85,16 +87,16 @@ def joined(tables: Sequence[Table]) -> Table:
 def _computed(
     experiment: Experiment[Any],
     config: Config,
-    blocks: Sequence[Block],
+    todo: Sequence[tuple[Block, Path]],
     threads: int,
     reference: str | None,
 ) -> Iterator[tuple[int, Columns, float]]:
-    """(position, columns, seconds) of each block as it gets ready."""
-    workers = min(threads, len(blocks)) if experiment.parallel == "blocks" else 1
+    """(position, columns, seconds) of each block, given with its folder, as it gets ready."""
+    workers = min(threads, len(todo)) if experiment.parallel == "blocks" else 1
     if workers <= 1:
         inner = 1 if experiment.parallel == "blocks" else threads
-        for position, block in enumerate(blocks):
-            yield (position, *_timed(experiment, config, block, inner))
+        for position, (block, folder) in enumerate(todo):
+            yield (position, *_timed(experiment, config, block, Context(inner, folder)))
         return
     import joblib
 
@@ -104,22 +106,22 @@ def _computed(
     name = reference or experiment.id
     with joblib.parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
         yield from joblib.Parallel(return_as="generator_unordered")(
-            task(name, values, position, block) for position, block in enumerate(blocks)
+            task(name, values, position, *one) for position, one in enumerate(todo)
         )
 
 
 def _timed(
-    experiment: Experiment[Any], config: Config, block: Block, threads: int
+    experiment: Experiment[Any], config: Config, block: Block, context: Context
 ) -> tuple[Columns, float]:
     start = time.perf_counter()
-    columns = experiment.compute(config, block, Context(threads=threads))
+    columns = experiment.compute(config, block, context)
     return columns, time.perf_counter() - start
 
 
 def _remote(
-    reference: str, values: dict[str, Any], position: int, block: Block
+    reference: str, values: dict[str, Any], position: int, block: Block, folder: Path
 ) -> tuple[int, Columns, float]:
     experiment = _registry.get(reference)
     config = experiment.config_type(**values)
     with redirect_stdout(sys.stderr):  # stdout belongs to the answer, also in a worker
-        return (position, *_timed(experiment, config, block, 1))
+        return (position, *_timed(experiment, config, block, Context(1, folder)))

@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -109,6 +110,10 @@ class Result:
         """The file of one block."""
         return self.folder / f"{_digest(_block_key(block))}.parquet"
 
+    def unfinished(self, block: Block) -> Path:
+        """The folder for what a block keeps while it is computed."""
+        return self.shard(block).with_suffix(".unfinished")
+
     def saved(self, blocks: Sequence[Block]) -> int:
         """How many blocks have a shard, without reading them."""
         return sum(self.shard(block).exists() for block in blocks)
@@ -165,6 +170,7 @@ class Result:
             raise InputError(
                 f"output folder must be writable; found {self.folder}: {error.strerror}"
             ) from None
+        shutil.rmtree(self.unfinished(block), ignore_errors=True)
         return table
 
     def clean(self) -> None:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from linsys._validate import InputError, whole
 
-__all__ = ["latest", "restore", "save"]
+__all__ = ["all_of", "latest", "restore", "save"]
 
 _State = TypeVar("_State")
 _NAME = re.compile(r"round-(\d{8})")
@@ -67,14 +67,20 @@ def save(folder: Path | str, state: Any, rounds: int, about: str) -> Path:
         unfinished.rename(target)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-    for old in _found(base)[_KEPT:]:
+    for old in all_of(base)[_KEPT:]:
         shutil.rmtree(old, ignore_errors=True)
     return target
 
 
 def latest(folder: Path | str) -> Path | None:
     """The newest checkpoint of a folder, or None."""
-    return next(iter(_found(Path(folder))), None)
+    return next(iter(all_of(folder)), None)
+
+
+def all_of(folder: Path | str) -> list[Path]:
+    """The checkpoints of a folder, the newest first; they are two where all went well."""
+    named = [path for path in Path(folder).glob("round-*") if _NAME.fullmatch(path.name)]
+    return sorted(named, reverse=True)
 
 
 def restore(checkpoint: Path | str, like: _State, about: str) -> tuple[_State, int]:
@@ -82,7 +88,8 @@ def restore(checkpoint: Path | str, like: _State, about: str) -> tuple[_State, i
 
     Args:
         checkpoint: of :func:`save` or :func:`latest`.
-        like: a state of the same form, such as the one that the run would start from.
+        like: a state of the same form, such as the one that the run would start from. An empty
+            dictionary in it stands for whatever tensors and numbers were kept in its place.
         about: as it was saved with.
 
     Raises:
@@ -121,6 +128,10 @@ def _leaves(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def _rebuilt(like: Any, path: str, saved: dict[str, Any]) -> Any:
     if isinstance(like, dict):
+        if not like:
+            below = f"{path}."
+            inside = {n: value for n, value in saved.items() if n.startswith(below)}
+            return {n.removeprefix(below): value for n, value in inside.items()}
         return {name: _rebuilt(like[name], f"{path}.{name}", saved) for name in like}
     if isinstance(like, tuple | list):
         children = [_rebuilt(child, f"{path}.{i}", saved) for i, child in enumerate(like)]
@@ -134,9 +145,3 @@ def _rebuilt(like: Any, path: str, saved: dict[str, Any]) -> Any:
             raise ValueError(f"{path} of another shape than {tuple(like.shape)}")
         return value.to(like)
     return value
-
-
-def _found(base: Path) -> list[Path]:
-    """Checkpoints, the newest first."""
-    named = [path for path in base.glob("round-*") if _NAME.fullmatch(path.name)]
-    return sorted(named, reverse=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -19,12 +20,8 @@ __all__ = ["Devices", "Users"]
 
 
 @dataclass(frozen=True, eq=False)
-class Users:
-    """A task as :class:`linsys.preference.sharelora.ShareLoRA` asks of users.
-
-    Args:
-        task: its clients are the users, its loss usually that of preference pairs.
-    """
+class _Clients:
+    """A task, and what of it an algorithm may change; see :mod:`lora_bridge.checkpoint`."""
 
     task: Task
 
@@ -32,6 +29,24 @@ class Users:
     def modules(self) -> Modules:
         """The adapted matrices."""
         return self.task.bank.modules
+
+    @property
+    def frozen(self) -> tuple[Tensor, ...]:
+        """What has been merged into the frozen matrices."""
+        return self.task.bank.frozen
+
+    def with_frozen(self, frozen: tuple[Tensor, ...]) -> Self:
+        """The same clients with these tensors merged."""
+        return replace(self, task=replace(self.task, bank=self.task.bank.with_frozen(frozen)))
+
+
+@dataclass(frozen=True, eq=False)
+class Users(_Clients):
+    """A task as :class:`linsys.preference.sharelora.ShareLoRA` asks of users.
+
+    Args:
+        task: its clients are the users, its loss usually that of preference pairs.
+    """
 
     @property
     def users(self) -> int:
@@ -55,19 +70,12 @@ class Users:
 
 
 @dataclass(frozen=True, eq=False)
-class Devices:
+class Devices(_Clients):
     """A task as :class:`linsys.sketching.fslora.FSLoRA` and its rivals ask of devices.
 
     Args:
         task: its clients are the devices.
     """
-
-    task: Task
-
-    @property
-    def modules(self) -> Modules:
-        """The adapted matrices."""
-        return self.task.bank.modules
 
     @property
     def devices(self) -> int:
@@ -96,12 +104,3 @@ class Devices:
     def merged(self, products: Sequence[Tensor]) -> Devices:
         """The same devices with W0 + products as the frozen matrices."""
         return Devices(replace(self.task, bank=self.task.bank.merged(products)))
-
-    @property
-    def frozen(self) -> tuple[Tensor, ...]:
-        """What has been merged into the frozen matrices: see :mod:`lora_bridge.checkpoint`."""
-        return self.task.bank.frozen
-
-    def with_frozen(self, frozen: tuple[Tensor, ...]) -> Devices:
-        """The devices with these tensors merged."""
-        return Devices(replace(self.task, bank=self.task.bank.with_frozen(frozen)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 from experiments import _registry
-from experiments._model import Experiment
+from experiments._model import Block, Columns, Context, Experiment
 from experiments._runner import Interrupted, run
 from experiments._store import Store
 
@@ -67,6 +68,32 @@ def test_ctrl_c_in_this_process_says_what_is_saved(decay: Experiment[Any], tmp_p
 
     with pytest.raises(Interrupted, match="2 of 3 blocks are saved"):
         run(decay, decay.profiles["quick"], Store(tmp_path), progress=stop)
+
+
+def test_a_block_finds_what_it_kept_and_loses_it_when_it_is_stored(
+    decay: Experiment[Any], tmp_path: Path
+) -> None:
+    folders: list[Path] = []
+
+    def compute(config: Any, block: Block, context: Context) -> Columns:
+        assert context.folder is not None
+        folders.append(context.folder)
+        if not context.folder.exists():  # the block's first time: leave something and be stopped
+            context.folder.mkdir(parents=True)
+            (context.folder / "state").write_text(str(block))
+            raise KeyboardInterrupt
+        assert (context.folder / "state").read_text() == str(block)
+        return decay.compute(config, block, context)
+
+    config, store = decay.profiles["quick"], Store(tmp_path / "out")
+    keeps = dataclasses.replace(decay, compute=compute)
+    for saved in range(3):
+        with pytest.raises(Interrupted, match=f"{saved} of 3 blocks are saved"):
+            run(keeps, config, store)
+    table = run(keeps, config, store)
+    assert len(set(folders)) == 3
+    assert not any(folder.exists() for folder in folders)
+    np.testing.assert_array_equal(table["mse"], run(decay, config, Store(tmp_path / "b"))["mse"])
 
 
 def test_processes_over_blocks_give_the_numbers_of_one_process(tmp_path: Path) -> None:

@@ -1,0 +1,84 @@
+"""What ends a step of a client, in one line: no memory, numbers that are not finite."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from linsys._validate import InputError
+
+__all__ = ["NAN_CHOICES", "memory_explained", "not_finite", "refuse", "tell"]
+
+#: What to do with a client whose loss or gradient is not finite.
+NAN_CHOICES = ("stop", "skip")
+#: Texts of the errors that PyTorch raises without a class of their own where memory ends.
+_TEXTS = ("DefaultCPUAllocator", "out of memory", "STATUS_ALLOC_FAILED")
+_LOG = logging.getLogger("lora_bridge")
+
+
+@contextmanager
+def memory_explained() -> Iterator[None]:
+    """Out of memory, on a GPU or on the CPU, becomes an InputError that says what to lower."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        text = str(error)
+        known = isinstance(error, torch.OutOfMemoryError | MemoryError)
+        if not known and not any(part in text for part in _TEXTS):
+            raise
+        tried = text.partition("ried to allocate ")[2].partition(".  ")[0]
+        asked = " ".join(tried.split()[:2]).rstrip(".,")
+        found = f"that an allocation of {asked} failed" if asked else "that an allocation failed"
+        raise InputError(
+            "memory must hold a step of the model; "
+            f"found {found}: lower chunk (or memory), batch, max_length or rank"
+        ) from error
+
+
+def not_finite(
+    clients: Sequence[int], losses: Tensor, gradients: Tensor, when: str
+) -> dict[int, str]:
+    """Places of the clients whose loss or gradient is not finite, each with its sentence.
+
+    Args:
+        clients: their numbers.
+        losses: (clients, ...).
+        gradients: (clients, ...).
+        when: for the sentence.
+
+    >>> bad = torch.tensor([1.0, float("nan")])
+    >>> not_finite([4, 7], bad, bad, "round 2, step 0")
+    {1: 'client 7 must have a finite loss; found nan in round 2, step 0'}
+    """
+    given = {"loss": losses, "gradient": gradients}
+    parts = {what: value.reshape(len(clients), -1) for what, value in given.items()}
+    sound = [part.isfinite().all(1) for part in parts.values()]
+    if bool(torch.stack(sound).all()):  # the usual case: one question to the device
+        return {}
+    found = {}
+    for place, client in enumerate(clients):
+        for what, part in parts.items():
+            bad = part[place][~part[place].isfinite()]
+            if len(bad):
+                found[place] = (
+                    f"client {client} must have a finite {what}; found {float(bad[0])} in {when}"
+                )
+                break
+    return found
+
+
+def refuse(found: dict[int, str]) -> None:
+    """Raise InputError for the first of them, and say how many more there are."""
+    first, *others = found.values()
+    more = f", and {len(others)} more clients" if others else ""
+    raise InputError(f"{first}{more}: lower the step size, or skip such clients by on_nan='skip'")
+
+
+def tell(found: dict[int, str]) -> None:
+    """Say who is skipped."""
+    for sentence in found.values():
+        _LOG.warning("%s: skipped", sentence)

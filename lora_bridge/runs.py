@@ -1,0 +1,162 @@
+"""Runs of hours: what is measured along an algorithm's rounds, kept so that a kill loses little.
+
+An algorithm of :mod:`linsys` or :mod:`mgda` maps a state to the next one; :func:`recorded` calls it
+and measures the state at given times. With a folder it keeps state and measurements every so many
+rounds (:mod:`lora_bridge.checkpoint`), and whenever a round ends in an error or in Ctrl-C. The same
+call goes on from there, to the same numbers: draws depend on names alone, and what is taken from
+PyTorch's own generator, such as dropout, is seeded anew in every round. Of a run that is done only
+the measurements stay.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from linsys._validate import InputError, increasing_times, whole
+from lora_bridge import checkpoint
+from lora_bridge._failures import memory_explained
+
+__all__ = ["recorded"]
+
+State = TypeVar("State")
+#: Measurements by name, times along axis 0.
+Values = dict[str, NDArray[Any]]
+
+
+def recorded(
+    name: str,
+    advance: Callable[[State, int], State],
+    state: State,
+    times: Sequence[int],
+    measure: Callable[[State], Mapping[str, ArrayLike]],
+    *,
+    folder: Path | None = None,
+    every: int = 10,
+) -> Values:
+    """What ``measure`` says at increasing times of a run, each stacked along axis 0.
+
+    Args:
+        name: of the run; another run with the same folder has another name. With the round it
+            seeds PyTorch's generator.
+        advance: round t = 0, 1, ..: the next state from a state, which it leaves as it is, and t.
+        state: before the first round; what :func:`lora_bridge.checkpoint.save` takes.
+        times: rounds done when to measure; 0 is the start.
+        measure: numbers and arrays by name, the same ones and of the same shapes every time.
+        folder: where to keep the run; None: nowhere.
+        every: rounds between two checkpoints.
+
+    Raises:
+        InputError: times that do not increase, memory that does not hold a round, or what
+            ``advance`` and ``measure`` refuse.
+
+    >>> recorded("halving", lambda x, t: x / 2, torch.ones(1), [0, 3], lambda x: {"x": x[0]})
+    {'x': array([1.   , 0.125], dtype=float32)}
+    """
+    whole("every", every, low=1)
+    times = increasing_times(times).tolist()
+    kept = _Kept.of(folder, f"{name}, times {times}")
+    if (done := kept.finished()) is not None:
+        return done
+    state, found, t = kept.newest(state)
+    saved = t
+    try:
+        with memory_explained():
+            while True:
+                if t == times[_count(found)]:
+                    found = _longer(found, measure(state))
+                    if t == times[-1]:
+                        return kept.finish(found)
+                if t - saved >= every:
+                    kept.save(state, found, t)
+                    saved = t
+                with _seeded(name, t):
+                    state, t = advance(state, t), t + 1
+    except BaseException as error:
+        if t > saved:
+            kept.save(state, found, t)
+        if isinstance(error, InputError) and kept.path is not None:
+            raise InputError(f"{error}; the {t} rounds before are kept") from error
+        raise
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """One run's place: a folder of checkpoints, then a file of measurements; or none."""
+
+    path: Path | None
+    about: str
+
+    @classmethod
+    def of(cls, folder: Path | None, about: str) -> _Kept:
+        name = hashlib.sha256(about.encode()).hexdigest()[:16]
+        return cls(None if folder is None else folder / name, about)
+
+    def finished(self) -> Values | None:
+        if self.path is None:
+            return None
+        try:
+            return load_file(_measurements(self.path))
+        except (OSError, SafetensorError):  # not finished, or damaged
+            return None
+
+    def newest(self, start: State) -> tuple[State, Values, int]:
+        """The state, the measurements and the rounds of the newest checkpoint that is whole."""
+        for place in [] if self.path is None else checkpoint.all_of(self.path):
+            try:
+                (state, found), t = checkpoint.restore(place, (start, {}), self.about)
+            except InputError:
+                continue
+            return state, {name: value.numpy() for name, value in found.items()}, t
+        return start, {}, 0
+
+    def save(self, state: Any, found: Values, t: int) -> None:
+        if self.path is not None:
+            tensors = {name: torch.from_numpy(value) for name, value in found.items()}
+            checkpoint.save(self.path, (state, tensors), t, self.about)
+
+    def finish(self, found: Values) -> Values:
+        if self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            handle, unfinished = tempfile.mkstemp(dir=self.path.parent, prefix="making-")
+            os.close(handle)
+            save_file(found, unfinished)
+            os.replace(unfinished, _measurements(self.path))
+            shutil.rmtree(self.path, ignore_errors=True)
+        return found
+
+
+def _measurements(path: Path) -> Path:
+    return path.with_name(f"{path.name}.safetensors")
+
+
+def _count(found: Values) -> int:
+    return len(next(iter(found.values()), ()))
+
+
+def _longer(found: Values, values: Mapping[str, ArrayLike]) -> Values:
+    new = {name: np.asarray(value)[None] for name, value in values.items()}
+    return {name: np.concatenate([found[name], new[name]]) if found else new[name] for name in new}
+
+
+@contextmanager
+def _seeded(name: str, t: int) -> Iterator[None]:
+    """PyTorch's generator as a function of run and round, and afterwards as it was."""
+    seed = int.from_bytes(hashlib.sha256(f"{name} {t}".encode()).digest()[:8], "big")
+    cuda = torch.cuda.is_available() and torch.cuda.is_initialized()
+    with torch.random.fork_rng(devices=[torch.cuda.current_device()] if cuda else []):
+        torch.manual_seed(seed)
+        yield

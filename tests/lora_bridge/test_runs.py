@@ -1,0 +1,193 @@
+"""Runs that are killed, stopped or short of memory go on to the same numbers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from linsys import InputError
+from linsys.preference import sharelora
+from linsys.sketching import FlexLoRA, FSLoRA, HeteroLoRA
+from lora_bridge import checkpoint
+from lora_bridge.oracles import Devices, Users
+from lora_bridge.runs import recorded
+from tests.lora_bridge import _survivor
+
+ROOT = Path(__file__).parents[2]
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return set(one) == set(other) and all(
+        one[name].dtype == other[name].dtype and np.array_equal(one[name], other[name])
+        for name in one
+    )
+
+
+def _halved(x: Tensor, t: int) -> Tensor:
+    return x / 2 + torch.rand(2, dtype=x.dtype)  # from PyTorch's own generator
+
+
+def _seen(x: Tensor) -> dict[str, Any]:
+    return {"x": x, "first": float(x[0])}
+
+
+def _run(folder: Path | None, advance: Any = _halved, name: str = "run", **options: Any) -> Any:
+    start = torch.ones(2, dtype=torch.float64)
+    return recorded(name, advance, start, [0, 2, 7], _seen, folder=folder, **options)
+
+
+def _breaks(at: int, error: BaseException) -> Callable[[Tensor, int], Tensor]:
+    def advance(x: Tensor, t: int) -> Tensor:
+        if t == at:
+            raise error
+        return _halved(x, t)
+
+    return advance
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_run_that_is_killed_in_the_middle_of_a_round_goes_on_to_the_same_bits(
+    tmp_path: Path,
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.lora_bridge._survivor", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "in the middle of round 5\n"
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    [run] = tmp_path.iterdir()
+    assert [place.name for place in checkpoint.all_of(run)] == ["round-00000004", "round-00000002"]
+    whole = _survivor.train(None)
+    assert whole["X"].shape[0] == whole["loss"].shape[0] == whole["up"].shape[0] == 3
+    assert not np.array_equal(whole["loss"][0], whole["loss"][2])
+    assert _equal(_survivor.train(tmp_path), whole)
+
+
+@pytest.mark.parametrize("at", range(7))
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("a bug")])
+def test_a_round_that_ends_in_an_error_keeps_those_before(
+    tmp_path: Path, at: int, error: BaseException
+) -> None:
+    whole = _run(None)
+    with pytest.raises(type(error)):
+        _run(tmp_path, _breaks(at, error))
+    done: list[int] = []
+
+    def counted(x: Tensor, t: int) -> Tensor:
+        done.append(t)
+        return _halved(x, t)
+
+    assert _equal(_run(tmp_path, counted), whole)
+    assert done == list(range(at, 7))
+
+
+def test_of_a_run_that_is_done_only_measurements_stay(tmp_path: Path) -> None:
+    whole = _run(tmp_path, every=1)
+    [file] = tmp_path.iterdir()
+    assert file.is_file()
+    assert _equal(_run(tmp_path, _breaks(0, AssertionError())), whole)
+    other = _run(tmp_path, name="another run")
+    assert not np.array_equal(other["x"], whole["x"])
+    file.write_bytes(b"damaged")
+    assert _equal(_run(tmp_path), whole)
+
+
+def test_a_damaged_checkpoint_leaves_the_one_before(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        _run(tmp_path, _breaks(5, KeyboardInterrupt()), every=2)
+    [run] = tmp_path.iterdir()
+    newest, before = checkpoint.all_of(run)
+    assert (newest.name, before.name) == ("round-00000005", "round-00000004")
+    (newest / "state.safetensors").write_bytes(b"half")
+    assert _equal(_run(tmp_path, _breaks(3, AssertionError())), _run(None))
+
+
+def test_the_callers_generator_is_left_alone() -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    _run(None)
+    assert torch.equal(torch.rand(2), expected)
+
+
+ALGORITHMS: dict[str, Any] = {
+    "FSLoRA": FSLoRA,
+    "HeteroLoRA": HeteroLoRA,
+    "FlexLoRA": FlexLoRA,
+    **{name: name for name in ("SI", "G", "Share-Rep")},
+}
+
+
+@pytest.mark.parametrize("name", list(ALGORITHMS))
+def test_every_algorithm_goes_on_to_the_same_bits(tmp_path: Path, name: str) -> None:
+    task = _survivor.task()
+    rng = np.random.default_rng(1)
+    if isinstance(ALGORITHMS[name], str):
+        users = sharelora.method(name, 0.02, epochs=2.0)
+        oracle: Any = Users(task)
+        start = torch.from_numpy(users.start(oracle.modules, 3, 2, rng))
+        state: Any = users.init(start.float(), oracle)
+        step: Any = users.step
+    else:
+        oracle = Devices(task)
+        devices = ALGORITHMS[name](gamma=0.02, H=2, ranks=(1, 2, 3), optimizer="adamw")
+        state = devices.init(torch.from_numpy(oracle.modules.start(3, rng)).float(), oracle)
+        step = devices.round
+
+    def run(folder: Path | None, stop: int | None) -> Any:
+        def advance(now: Any, t: int) -> Any:
+            if t == stop:
+                raise KeyboardInterrupt
+            return step(now)[0]
+
+        def measure(now: Any) -> dict[str, Any]:
+            return {"X": now.X}
+
+        return recorded(name, advance, state, [2, 5], measure, folder=folder, every=2)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, 3)
+    assert _equal(run(tmp_path, None), run(None, None))
+
+
+def test_out_of_memory_says_what_to_lower_and_keeps_the_rounds(tmp_path: Path) -> None:
+    gpu = torch.OutOfMemoryError(
+        "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79 GiB."
+    )
+    cpu = RuntimeError(
+        "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: "
+        "you tried to allocate 4000000000000 bytes. Error code 12 (Cannot allocate memory)"
+    )
+    for asked, error in {"2.00 GiB": gpu, "4000000000000 bytes": cpu}.items():
+        folder = tmp_path / asked
+        with pytest.raises(InputError) as raised:
+            _run(folder, _breaks(4, error))
+        assert str(raised.value) == (
+            f"memory must hold a step of the model; found that an allocation of {asked} failed: "
+            "lower chunk (or memory), batch, max_length or rank; the 4 rounds before are kept"
+        )
+        assert _equal(_run(folder, _breaks(3, AssertionError())), _run(None))
+    with pytest.raises(RuntimeError, match="another"):
+        _run(None, _breaks(0, RuntimeError("another")))
+
+
+def test_bad_times_and_intervals() -> None:
+    with pytest.raises(InputError, match="`times` must be strictly increasing"):
+        recorded("x", _halved, torch.ones(2), [3, 1], _seen)
+    with pytest.raises(InputError, match="`every` must be"):
+        _run(None, every=0)
