@@ -3,23 +3,34 @@
 *Instruction data*: JSON (a list) or JSONL of {instruction, input, output, answer}, as the
 commonsense sets of FSLoRA have it. *Preference pairs*: {prompt, chosen, rejected}. *Dialogues*:
 {chosen, rejected} with turns "\\n\\nHuman:" and "\\n\\nAssistant:", as in HH; the prompt is what
-both have in common up to the last answer. All may carry ``domain`` and ``user``.
+both have in common up to the last turn of the assistant that both begin. All may carry ``domain``
+and ``user`` (or ``worker``). Empty lines are passed over.
+
+What is wrong with a record is said with its place, "line 3 of pairs.jsonl", or its number in a
+list; and how many more are wrong.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from linsys._validate import InputError
 
-__all__ = ["Example", "Pair", "pairs_of", "read_dialogues", "read_examples", "read_pairs"]
+__all__ = [
+    "Example",
+    "Pair",
+    "pairs_of",
+    "read_dialogues",
+    "read_examples",
+    "read_pairs",
+    "read_preferences",
+]
 
-_Item = TypeVar("_Item")
 _ASSISTANT = "\n\nAssistant:"
 
 
@@ -32,6 +43,7 @@ class Example:
         target: what it should say.
         choices: the targets it has to choose from, among them ``target``; empty where open.
         domain, user: where it comes from; empty where unknown.
+        place: line and file, for messages.
     """
 
     prompt: str
@@ -39,17 +51,22 @@ class Example:
     choices: tuple[str, ...] = ()
     domain: str = ""
     user: str = ""
+    place: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two answers to a prompt, of which the first is preferred."""
+    """Two answers to a prompt, of which the first is preferred; else as :class:`Example`."""
 
     prompt: str
     chosen: str
     rejected: str
     domain: str = ""
     user: str = ""
+    place: str = field(default="", compare=False, repr=False)
+
+
+_Item = TypeVar("_Item", Example, Pair)
 
 
 def read_examples(path: Path | str, domain: str | None = None) -> list[Example]:
@@ -71,7 +88,8 @@ def read_pairs(path: Path | str, domain: str = "") -> list[Pair]:
     """The pairs of a file of {prompt, chosen, rejected}.
 
     Raises:
-        InputError: no such file, no JSON, a record without one of the three; by its number.
+        InputError: no such file, no JSON; a record without one of the three, with an empty answer
+            or the same one twice.
     """
     return _records(Path(path), lambda record: _pair(record, domain))
 
@@ -81,9 +99,31 @@ def read_dialogues(path: Path | str, domain: str = "") -> list[Pair]:
 
     Raises:
         InputError: as :func:`read_pairs`, and a dialogue without an answer, or whose two sides
-            differ before their last answers.
+            differ before the first one.
     """
     return _records(Path(path), lambda record: _dialogue(record, domain))
+
+
+def read_preferences(path: Path | str, domain: str = "", *, users: bool = False) -> list[Pair]:
+    """The pairs of a file of either kind: a record with ``prompt`` is a pair, another a dialogue.
+
+    Args:
+        path: the file.
+        domain: of records that name none.
+        users: whether every record must say whose preference it is.
+
+    Raises:
+        InputError: as the two other readers.
+    """
+
+    def read(record: Any) -> Pair:
+        known = isinstance(record, dict) and "prompt" in record
+        pair = (_pair if known else _dialogue)(record, domain)
+        if users and not pair.user:
+            raise InputError("`user` must say whose preference it is (or `worker`); found neither")
+        return pair
+
+    return _records(Path(path), read)
 
 
 def pairs_of(examples: Sequence[Example]) -> list[Pair]:
@@ -116,59 +156,88 @@ def _example(record: Any, domain: str) -> Example:
 
 def _pair(record: Any, domain: str) -> Pair:
     prompt, chosen, rejected = (_text(record, key) for key in ("prompt", "chosen", "rejected"))
-    return Pair(prompt, chosen, rejected, _text(record, "domain", domain), _user(record))
+    return _compared(record, domain, prompt, chosen, rejected)
 
 
 def _dialogue(record: Any, domain: str) -> Pair:
-    sides = [_text(record, key).rpartition(_ASSISTANT) for key in ("chosen", "rejected")]
-    if not all(marker for _, marker, _ in sides):
-        raise InputError(f"a dialogue must have a turn {_ASSISTANT.strip()!r}; found none")
-    if sides[0][0] != sides[1][0]:
-        raise InputError("`chosen` and `rejected` must differ in their last answers only")
-    prompt = sides[0][0] + _ASSISTANT
-    chosen, rejected = (answer for _, _, answer in sides)
+    chosen, rejected = (_text(record, key) for key in ("chosen", "rejected"))
+    for key, side in (("chosen", chosen), ("rejected", rejected)):
+        if _ASSISTANT not in side:
+            raise InputError(
+                f"`{key}` must be a dialogue with a turn {_ASSISTANT.strip()!r} where there is no "
+                "`prompt`; found none"
+            )
+    ours, theirs = chosen.split(_ASSISTANT), rejected.split(_ASSISTANT)
+    common = 0
+    while common < min(len(ours), len(theirs)) - 1 and ours[common] == theirs[common]:
+        common += 1
+    if common == 0:
+        raise InputError(
+            "`chosen` and `rejected` must be the same up to an answer; found others before it"
+        )
+    prompt = _ASSISTANT.join(ours[:common]) + _ASSISTANT
+    at = len(prompt)
+    return _compared(record, domain, prompt, chosen[at:], rejected[at:])
+
+
+def _compared(record: Any, domain: str, prompt: str, chosen: str, rejected: str) -> Pair:
+    for key, answer in (("chosen", chosen), ("rejected", rejected)):
+        if not answer.strip():
+            raise InputError(f"the answer of `{key}` must not be empty; found {answer!r}")
+    if chosen.strip() == rejected.strip():
+        raise InputError("`chosen` and `rejected` must differ; found the same answer twice")
     return Pair(prompt, chosen, rejected, _text(record, "domain", domain), _user(record))
 
 
 def _records(file: Path, read: Callable[[Any], _Item]) -> list[_Item]:
-    items = []
-    for number, record in _parsed(file):
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"`data` must be a readable text file; found {file} ({error})") from None
+    listed = text.lstrip().startswith("[")
+    kind, items, refused = "record" if listed else "line", list[_Item](), list[str]()
+    # not splitlines: JSON lets other ends of lines, such as U+2028, stand inside a text
+    for number, part in enumerate(_listed(text, file) if listed else text.split("\n"), 1):
+        if not listed and not part.strip():
+            continue
+        place = f"{kind} {number} of {file}"
         try:
-            items.append(read(record))
+            items.append(replace(read(part if listed else json.loads(part)), place=place))
+        except json.JSONDecodeError as error:
+            refused.append(f"{place} must be JSON; found {error}")
         except InputError as error:
-            raise InputError(f"record {number} of {file}: {error}") from None
+            refused.append(f"{place}: {error}")
+    if refused:
+        more = f" (and {len(refused) - 1} more of {len(refused) + len(items)})"
+        raise InputError(refused[0] + more * (len(refused) > 1))
     if not items:
         raise InputError(f"`data` must hold at least one record; found none in {file}")
     return items
 
 
-def _parsed(file: Path) -> Iterator[tuple[int, Any]]:
+def _listed(text: str, file: Path) -> list[Any]:
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"`data` must be a readable text file; found {file} ({error})") from None
-    if text.lstrip().startswith("["):
-        try:
-            yield from enumerate(json.loads(text), 1)
-        except json.JSONDecodeError as error:
-            raise InputError(f"`data` must be JSON; found {file} with {error}") from None
-        return
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip():
-            try:
-                yield number, json.loads(line)
-            except json.JSONDecodeError as error:
-                raise InputError(
-                    f"`data` must be JSON in every line; found line {number} of {file} with {error}"
-                ) from None
+        return list(json.loads(text))
+    except json.JSONDecodeError as error:
+        raise InputError(f"`data` must be JSON; found {file} with {error}") from None
 
 
 def _text(record: Any, key: str, default: str | None = None) -> str:
-    value = record.get(key, default) if isinstance(record, dict) else None
+    if not isinstance(record, dict):
+        raise InputError(f"a record must be an object with `{key}`; found {type(record).__name__}")
+    value = record.get(key, default)
     if not isinstance(value, str):
-        raise InputError(f"`{key}` must be a text; found {type(value).__name__}")
+        found = "none" if key not in record else type(value).__name__
+        raise InputError(f"`{key}` must be a text; found {found}")
+    if not value.isascii() and re.search("[\ud800-\udfff]", value):
+        raise InputError(f"`{key}` must be a text; found half of a surrogate pair in it")
     return value
 
 
 def _user(record: dict[str, Any]) -> str:
-    return str(record.get("user", record.get("worker", "")))
+    named = [record[key] for key in ("user", "worker") if record.get(key) is not None]
+    if not named:
+        return ""
+    if isinstance(named[0], bool) or not isinstance(named[0], str | int):
+        raise InputError(f"`user` must be a text or a number; found {type(named[0]).__name__}")
+    return str(named[0])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -12,6 +12,8 @@ from linsys._validate import InputError, choice, whole
 from lora_bridge.data import Example, Pair
 
 __all__ = ["encode_choices", "encode_examples", "encode_pairs", "encode_texts"]
+
+_Item = TypeVar("_Item", bound=Example | Pair)
 
 
 def encode_examples(
@@ -30,10 +32,10 @@ def encode_examples(
         shapes (n, T), T the longest length that there is.
 
     Raises:
-        InputError: no examples; one that is too long, by its number; a target that alone is.
+        InputError: no examples; one that is too long, by its place in its file or its number; a
+            target that alone is.
     """
-    texts = [(example.prompt, example.target) for example in examples]
-    return _padded(tokenizer, texts, max_length, too_long)
+    return _padded(tokenizer, examples, lambda e: (e.target,), max_length, too_long)
 
 
 def encode_choices(
@@ -49,8 +51,7 @@ def encode_choices(
         raise InputError(
             f"`examples` must all have the same number of choices, 2 or more; found {counts}"
         )
-    texts = [(example.prompt, option) for example in examples for option in example.choices]
-    made = _padded(tokenizer, texts, max_length, too_long)
+    made = _padded(tokenizer, examples, lambda e: e.choices, max_length, too_long)
     answers = [example.choices.index(example.target) for example in examples]
     return _grouped(made, counts[0]) | {"answer": torch.tensor(answers)}
 
@@ -63,8 +64,7 @@ def encode_pairs(
     Raises:
         InputError: as :func:`encode_examples`.
     """
-    texts = [(pair.prompt, side) for pair in pairs for side in (pair.chosen, pair.rejected)]
-    made = _padded(tokenizer, texts, max_length, too_long)
+    made = _padded(tokenizer, pairs, lambda p: (p.chosen, p.rejected), max_length, too_long)
     return _grouped(made, 2)
 
 
@@ -80,7 +80,7 @@ def encode_texts(
     ids = [tokenizer(text)["input_ids"] for text in texts]
     for i, tokens in enumerate(ids):
         if len(tokens) > max_length:
-            _refuse(i, len(tokens), max_length, too_long)
+            _refuse(f"sample {i}", len(tokens), max_length, too_long)
             ids[i] = tokens[:max_length]
     made = _stack(tokenizer, ids, [0] * len(ids))
     del made["target_mask"]
@@ -88,25 +88,33 @@ def encode_texts(
 
 
 def _padded(
-    tokenizer: Any, texts: Sequence[tuple[str, str]], max_length: int, too_long: str
+    tokenizer: Any,
+    items: Sequence[_Item],
+    answers: Callable[[_Item], Sequence[str]],
+    max_length: int,
+    too_long: str,
 ) -> dict[str, Tensor]:
-    _check(texts, max_length, too_long)
-    begin = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
-    end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
-    ids, starts = [], []
-    for i, (prompt, target) in enumerate(texts):
-        before = [*begin, *_plain(tokenizer, prompt)]
-        after = [*_plain(tokenizer, target), *end]
-        if not after or len(after) >= max_length:
-            raise InputError(
-                f"target of sample {i} must have 1 to {max_length - 1} tokens; found {len(after)}"
-            )
-        length = len(before) + len(after)
-        if length > max_length:
-            _refuse(i, length, max_length, too_long)
-            before = before[length - max_length :]
-        ids.append(before + after)
-        starts.append(len(before))
+    """A row for every answer of every item, after its prompt."""
+    _check(items, max_length, too_long)
+    begin: list[int] = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
+    end: list[int] = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
+    ids, starts = list[list[int]](), list[int]()
+    for i, item in enumerate(items):
+        name = item.place or f"sample {i}"
+        prompt = [*begin, *_plain(tokenizer, item.prompt)]
+        for answer in answers(item):
+            before, after = prompt, [*_plain(tokenizer, answer), *end]
+            if not after or len(after) >= max_length:
+                raise InputError(
+                    f"target of {name} must have 1 to {max_length - 1} tokens, so that "
+                    f"max_length = {max_length} holds it; found {len(after)}"
+                )
+            length = len(before) + len(after)
+            if length > max_length:
+                _refuse(name, length, max_length, too_long)
+                before = before[length - max_length :]
+            ids.append(before + after)
+            starts.append(len(before))
     return _stack(tokenizer, ids, starts)
 
 
@@ -138,9 +146,9 @@ def _check(texts: Sequence[Any], max_length: int, too_long: str) -> None:
         raise InputError("`examples` must hold at least one sample; found none")
 
 
-def _refuse(sample: int, length: int, max_length: int, too_long: str) -> None:
+def _refuse(name: str, length: int, max_length: int, too_long: str) -> None:
     if too_long == "error":
         raise InputError(
-            f"sample {sample} must have at most max_length = {max_length} tokens; "
+            f"{name} must have at most max_length = {max_length} tokens; "
             f"found {length}: raise max_length, or pass too_long='cut'"
         )

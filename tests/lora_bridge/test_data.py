@@ -11,7 +11,15 @@ import torch
 
 from linsys import InputError
 from lora_bridge._text import byte_tokenizer
-from lora_bridge.data import Example, Pair, pairs_of, read_dialogues, read_examples, read_pairs
+from lora_bridge.data import (
+    Example,
+    Pair,
+    pairs_of,
+    read_dialogues,
+    read_examples,
+    read_pairs,
+    read_preferences,
+)
 from lora_bridge.splits import by_key, dirichlet, evenly, hold_out
 from lora_bridge.tokens import encode_choices, encode_examples, encode_pairs, encode_texts
 
@@ -54,13 +62,16 @@ def test_pairs_and_dialogues(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ([QUESTION | {"answer": "maybe"}], "record 1 of .* `answer` must be one of true, false"),
-        ([QUESTION, {"input": ""}], "record 2 of .* `instruction` must be a text; found NoneType"),
+        ([QUESTION, {"input": ""}], "record 2 of .* `instruction` must be a text; found none"),
         ([{"instruction": "x"}], "`answer` must be there, or `output`; found neither"),
-        ([3], "`instruction` must be a text"),
+        ([3], "a record must be an object with `instruction`; found int"),
+        ([QUESTION | {"user": [1]}], "`user` must be a text or a number; found list"),
+        ([QUESTION | {"input": 3}], "`input` must be a text; found int"),
+        ([3, 4, QUESTION], r"record 1 .* \(and 1 more of 3\)"),
         ([], "must hold at least one record"),
         ("", "must hold at least one record"),
         ("[1,", "must be JSON; found"),
-        ('{"instruction": "x", "answer": "y"}\n{', "must be JSON in every line; found line 2"),
+        ('{"instruction": "x", "answer": "y"}\n{', "line 2 of .* must be JSON; found Expecting"),
     ],
 )
 def test_bad_files(tmp_path: Path, content: Any, message: str) -> None:
@@ -69,14 +80,66 @@ def test_bad_files(tmp_path: Path, content: Any, message: str) -> None:
     assert len(str(error.value).splitlines()) == 1
 
 
-def test_bad_dialogues_and_missing_files(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="must be a readable text file"):
-        read_pairs(tmp_path / "nothing.json")
-    with pytest.raises(InputError, match="must have a turn"):
-        read_dialogues(_file(tmp_path, [{"chosen": "a", "rejected": "b"}]))
-    sides = {"chosen": "x\n\nAssistant: a", "rejected": "y\n\nAssistant: b"}
-    with pytest.raises(InputError, match="must differ in their last answers only"):
-        read_dialogues(_file(tmp_path, [sides]))
+PAIR = {"prompt": "p", "chosen": "c", "rejected": "r", "user": "ann"}
+TURNS = "\n\nHuman: hi\n\nAssistant:"
+SIDES = {"chosen": TURNS + " yes", "rejected": TURNS + " no", "worker": 7}
+
+
+def test_preferences_of_either_kind_in_one_file(tmp_path: Path) -> None:
+    """Empty lines, a mark of byte order, ends of lines of other kinds inside a text."""
+    odd = PAIR | {"chosen": "one\u2028two\x85three", "user": None}
+    lines = [json.dumps(PAIR), "", json.dumps(SIDES), "  ", json.dumps(odd, ensure_ascii=False)]
+    file = tmp_path / "mixed.jsonl"
+    file.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(lines).encode())
+    found = read_preferences(file)
+    assert found == [
+        Pair("p", "c", "r", "", "ann"),
+        Pair(TURNS, " yes", " no", "", "7"),
+        Pair("p", "one\u2028two\x85three", "r"),
+    ]
+    assert [pair.place for pair in found] == [f"line {n} of {file}" for n in (1, 3, 5)]
+    with pytest.raises(InputError, match=r"line 5 of .*`user` must say whose preference it is"):
+        read_preferences(file, users=True)
+
+
+def test_the_prompt_of_a_dialogue_is_what_both_sides_share(tmp_path: Path) -> None:
+    """Sides that part before their last turns, as some of HH's do, and one that goes on longer."""
+    parted = {"chosen": TURNS + " a\n\nHuman: x\n\nAssistant: b", "rejected": TURNS + " c"}
+    longer = {"chosen": TURNS + " a", "rejected": TURNS + " a\n\nHuman: x\n\nAssistant: b"}
+    assert read_dialogues(_file(tmp_path, [parted, longer])) == [
+        Pair(TURNS, " a\n\nHuman: x\n\nAssistant: b", " c"),
+        Pair(TURNS, " a", " a\n\nHuman: x\n\nAssistant: b"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"prompt": "p", "chosen": "c"}, "`rejected` must be a text; found none"),
+        (PAIR | {"chosen": [{"role": "user"}]}, "`chosen` must be a text; found list"),
+        (PAIR | {"prompt": None}, "`prompt` must be a text; found NoneType"),
+        (PAIR | {"rejected": " "}, "the answer of `rejected` must not be empty; found ' '"),
+        (PAIR | {"rejected": "c "}, "`chosen` and `rejected` must differ; found the same answer"),
+        (PAIR | {"chosen": "\ud800"}, "`chosen` must be a text; found half of a surrogate pair"),
+        (SIDES | {"chosen": TURNS}, "the answer of `chosen` must not be empty; found ''"),
+        (SIDES | {"rejected": TURNS + " yes"}, "found the same answer twice"),
+        ({"chosen": "a", "rejected": "b"}, "`chosen` must be a dialogue with a turn 'Assistant:'"),
+        (SIDES | {"chosen": "x" + TURNS}, "must be the same up to an answer"),
+        ("text", "a record must be an object with `chosen`; found str"),
+    ],
+)
+def test_bad_preferences_are_named_by_line(tmp_path: Path, record: Any, message: str) -> None:
+    file = _file(tmp_path, f"{json.dumps(PAIR)}\n\n{json.dumps(record)}\n", "x.jsonl")
+    with pytest.raises(InputError, match=message) as error:
+        read_preferences(file)
+    assert str(error.value).startswith(f"line 3 of {file}: ")
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_missing_files(tmp_path: Path) -> None:
+    for read in (read_pairs, read_preferences):
+        with pytest.raises(InputError, match="must be a readable text file"):
+            read(tmp_path / "nothing.json")
 
 
 def test_splits_lose_and_repeat_nothing() -> None:
@@ -153,9 +216,18 @@ def test_what_is_too_long_is_named_or_cut_from_the_left() -> None:
         encode_examples(tokenizer, examples, max_length=8)
     made = encode_examples(tokenizer, examples, max_length=8, too_long="cut")
     assert tokenizer.decode(made["input_ids"][1]) == "56789xy</s>"
-    with pytest.raises(InputError, match="target of sample 0 must have 1 to 3 tokens; found 4"):
+    with pytest.raises(InputError, match="target of sample 0 must have 1 to 3 tokens, so"):
         encode_examples(tokenizer, [Example("a", "xyz")], max_length=4, too_long="cut")
     with pytest.raises(InputError, match="the same number of choices, 2 or more; found"):
         encode_choices(tokenizer, [Example("q", "a", ("a", "b")), Example("q", "a")])
     with pytest.raises(InputError, match="at least one sample; found none"):
         encode_examples(tokenizer, [])
+
+
+def test_what_is_too_long_is_named_by_its_line(tmp_path: Path) -> None:
+    records = (PAIR, PAIR | {"rejected": "0123456"})
+    file = _file(tmp_path, "\n".join(map(json.dumps, records)), "pairs.jsonl")
+    with pytest.raises(InputError, match=r"target of line 2 of .* must have 1 to 7 tokens"):
+        encode_pairs(byte_tokenizer(), read_pairs(file), max_length=8, too_long="cut")
+    with pytest.raises(InputError, match=r"^line 2 of .* must have at most max_length = 9 tokens"):
+        encode_pairs(byte_tokenizer(), read_pairs(file), max_length=9)
