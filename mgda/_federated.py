@@ -177,7 +177,21 @@ class Federated(ABC):
             InputError: gradients of another shape, or NaN or infinity among them.
         """
         self._check_gradients(state, gradients)
-        weights = self.weigh(state, gradients)
+        return self._moved(state, gradients, self.weigh(state, gradients), memory, common)
+
+    def move(
+        self, state: State, gradients: Any, weights: Array, memory: Any = None, common: Any = None
+    ) -> State:
+        """:meth:`step` with given weights (..., C, M), such as a server's that has found them.
+
+        The clients may be some of all, or one: what is before the aggregation mixes no clients.
+        """
+        self._check_gradients(state, gradients)
+        return self._moved(state, gradients, weights, memory, common)
+
+    def _moved(
+        self, state: State, gradients: Any, weights: Array, memory: Any, common: Any
+    ) -> State:
         xp = array_namespace(state.theta)
         direction = (gradients @ like(gradients, weights)[..., None])[..., 0]
         if common is not None:

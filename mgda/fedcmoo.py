@@ -79,10 +79,32 @@ class FedCMOO(MinNorm):
         """The server's lambda for every client, shape (..., C, M)."""
         if self.refresh == "round" and state.t % self.K > 0 and state.weights is not None:
             return state.weights
-        sent = gradients
-        if self.rank is not None:
-            rng = np.random.default_rng([self.seed, state.t])
-            sent = low_rank(gradients, self.rank, rng)
+        return self.resolve(state, self.restore(self.compress(gradients, state.t)))
+
+    def compress(
+        self, gradients: Any, t: int, *, client: int = 0, clients: int | None = None
+    ) -> tuple[Any, ...]:
+        """What clients send of their gradients (..., C, d, M) in step t: them, or two factors.
+
+        Args:
+            gradients: of some neighbouring clients, or all.
+            t: the step.
+            client: number of the first of them.
+            clients: how many there are in all; those of ``gradients`` without it.
+        """
+        if self.rank is None:
+            return (gradients,)
+        *lead, C, _, M = gradients.shape
+        rng = np.random.default_rng([self.seed, t])
+        omega = rng.standard_normal((*lead, C if clients is None else clients, M, self.rank))
+        return _factors(gradients, omega[..., client : client + C, :, :])
+
+    def restore(self, sent: tuple[Any, ...]) -> Any:
+        """The gradients that the server makes of what :meth:`compress` gives."""
+        return sent[0] if len(sent) == 1 else sent[0] @ sent[1]
+
+    def resolve(self, state: State, sent: Any) -> Array:
+        """The server's lambda from gradients (..., C, d, M), for every client: (..., C, M)."""
         average = array_namespace(sent).mean(sent, axis=-3)
         M = average.shape[-1]
         if self.lambda_rule == "exact":
@@ -95,7 +117,7 @@ class FedCMOO(MinNorm):
             # the clients' weights are the server's own; equal ones before the first step
             last = np.full(M, 1.0 / M) if state.weights is None else state.weights.mean(axis=-2)
             found = project_simplex(last - self.lambda_step * (Q @ last[..., None])[..., 0])
-        return np.repeat(found[..., None, :], gradients.shape[-3], axis=-2)
+        return np.repeat(found[..., None, :], sent.shape[-3], axis=-2)
 
     def bytes_per_round(self, clients: int, d: int, M: int, *, itemsize: int = 4) -> Traffic:
         """Bytes of one round: parameters both ways, gradients up and lambda down as often as used.
@@ -118,10 +140,16 @@ def low_rank(gradients: Any, rank: int, rng: np.random.Generator) -> Any:
     >>> bool(np.allclose(low_rank(A, 1, np.random.default_rng(0)), A))
     True
     """
-    xp = array_namespace(gradients)
     omega = rng.standard_normal((*gradients.shape[:-2], gradients.shape[-1], rank))
+    basis, core = _factors(gradients, omega)
+    return basis @ core
+
+
+def _factors(gradients: Any, omega: Array) -> tuple[Any, Any]:
+    """Q and Q' A of A (..., d, M), with Q an orthonormal basis of A omega."""
+    xp = array_namespace(gradients)
     basis = xp.linalg.qr(gradients @ like(gradients, omega), mode="reduced")[0]
-    return basis @ (xp.matrix_transpose(basis) @ gradients)
+    return basis, xp.matrix_transpose(basis) @ gradients
 
 
 def project_simplex(points: Array) -> Array:
