@@ -28,7 +28,7 @@ coordinates stay, and the rest goes on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -201,20 +201,43 @@ class ShareLoRA:
         Raises:
             InputError: all epochs are done.
         """
-        X, t, moments, oracle = state
-        total = self.total(oracle)
-        if t >= total:
-            raise InputError(f"`state` must have steps left; found all {total} done")
-        xp = array_namespace(X)
+        self._check_left(state)
         G, missing = self._gradients(state)
-        warm = round(self.warmup * oracle.steps)
+        return self.move(state, self.pool(G), G, missing), missing
+
+    def pool(self, G: Any) -> Any:
+        """What the server makes of gradients (N, r, w): their mean (1, r, w)."""
+        return array_namespace(G).sum(G, axis=0, keepdims=True) / G.shape[0]
+
+    def together(self, t: int, oracle: Any) -> Mask:
+        """The coordinates (w,) that move along the mean in step t."""
+        return self.mask(oracle.modules) | (t < self._warm(oracle))
+
+    def move(self, state: State, mean: Any, G: Any, missing: Collection[int] = ()) -> State:
+        """The rest of :meth:`step`, coordinate by coordinate and user by user.
+
+        A user on a machine of its own moves its personal coordinates with it, and a server the
+        shared ones; what comes out in the others then has no meaning.
+
+        Args:
+            state: of all users or of some.
+            mean: of the gradients of all users, (1, r, w): :meth:`pool`.
+            G: gradients of the users of the state, of the shape of its rows.
+            missing: positions of those of them whose gradient is not used.
+
+        Raises:
+            InputError: all epochs are done.
+        """
+        total = self._check_left(state)
+        X, t, moments, oracle = state
+        xp = array_namespace(X)
+        warm = self._warm(oracle)
         if t == warm:
             moments = self._fresh(X)
-        mask = self.mask(oracle.modules)
-        together = _as(xp, mask | (t < warm), X)
-        frozen = _as(xp, mask & (self.shared == "modules" and t >= warm), X)
-        G = xp.where(together, xp.sum(G, axis=0, keepdims=True) / oracle.users, G)
-        lost = np.zeros((oracle.users, 1, 1), dtype=np.bool_)
+        together = _as(xp, self.together(t, oracle), X)
+        frozen = _as(xp, self.mask(oracle.modules) & (self.shared == "modules" and t >= warm), X)
+        G = xp.where(together, mean, G)
+        lost = np.zeros((X.shape[0], 1, 1), dtype=np.bool_)
         lost[list(missing)] = True
         still = frozen | (_as(xp, lost, X) & ~together)
         gamma = self.rate(t, total)
@@ -226,7 +249,7 @@ class ShareLoRA:
                 xp.where(still, old, now) for old, now in zip(moments[:2], new[:2], strict=True)
             )
             moments = Moments(first, second, new.step)
-        return State(xp.where(still, X, moved), t + 1, moments, oracle), missing
+        return State(xp.where(still, X, moved), t + 1, moments, oracle)
 
     def run(self, state: State) -> tuple[State, dict[int, int]]:
         """All steps that are left, and how many of them rejected which user."""
@@ -236,6 +259,17 @@ class ShareLoRA:
             for user in missing:
                 rejected[user] = rejected.get(user, 0) + 1
         return state, rejected
+
+    def _warm(self, oracle: Any) -> int:
+        """Steps of the warm-up."""
+        return int(np.rint(self.warmup * oracle.steps))
+
+    def _check_left(self, state: State) -> int:
+        """All steps, of which the state must have one left."""
+        total = self.total(state.oracle)
+        if state.t >= total:
+            raise InputError(f"`state` must have steps left; found all {total} done")
+        return total
 
     @staticmethod
     def _gradients(state: State) -> tuple[Any, dict[int, str]]:
