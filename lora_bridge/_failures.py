@@ -11,10 +11,8 @@ from torch import Tensor
 
 from linsys._validate import InputError
 
-__all__ = ["NAN_CHOICES", "memory_explained", "not_finite", "refuse", "tell"]
+__all__ = ["memory_explained", "unsound"]
 
-#: What to do with a client whose loss or gradient is not finite.
-NAN_CHOICES = ("stop", "skip")
 #: Texts of the errors that PyTorch raises without a class of their own where memory ends.
 _TEXTS = ("DefaultCPUAllocator", "out of memory", "STATUS_ALLOC_FAILED")
 _LOG = logging.getLogger("lora_bridge")
@@ -39,20 +37,26 @@ def memory_explained() -> Iterator[None]:
         ) from error
 
 
-def not_finite(
-    clients: Sequence[int], losses: Tensor, gradients: Tensor, when: str
+def unsound(
+    clients: Sequence[int], losses: Tensor, gradients: Tensor, when: str, on_nan: str
 ) -> dict[int, str]:
-    """Places of the clients whose loss or gradient is not finite, each with its sentence.
+    """Places of the clients whose loss or gradient is not finite, each with the reason.
 
     Args:
         clients: their numbers.
         losses: (clients, ...).
         gradients: (clients, ...).
-        when: for the sentence.
+        when: such as "round 3, step 0".
+        on_nan: "stop", or "skip" for a word to the log only.
+
+    Raises:
+        InputError: there is one, and it is to stop.
 
     >>> bad = torch.tensor([1.0, float("nan")])
-    >>> not_finite([4, 7], bad, bad, "round 2, step 0")
-    {1: 'client 7 must have a finite loss; found nan in round 2, step 0'}
+    >>> unsound([4, 7], bad, bad, "round 2", "stop")
+    Traceback (most recent call last):
+    linsys._validate.InputError: client 7 must have a finite loss; found nan in round 2: lower the
+    step size, or leave such clients out by on_nan=skip
     """
     given = {"loss": losses, "gradient": gradients}
     parts = {what: value.reshape(len(clients), -1) for what, value in given.items()}
@@ -63,22 +67,15 @@ def not_finite(
     for place, client in enumerate(clients):
         for what, part in parts.items():
             bad = part[place][~part[place].isfinite()]
-            if len(bad):
-                found[place] = (
-                    f"client {client} must have a finite {what}; found {float(bad[0])} in {when}"
-                )
-                break
-    return found
-
-
-def refuse(found: dict[int, str]) -> None:
-    """Raise InputError for the first of them, and say how many more there are."""
-    first, *others = found.values()
-    more = f", and {len(others)} more clients" if others else ""
-    raise InputError(f"{first}{more}: lower the step size, or skip such clients by on_nan='skip'")
-
-
-def tell(found: dict[int, str]) -> None:
-    """Say who is skipped."""
+            if len(bad) and place not in found:
+                sentence = f"client {client} must have a finite {what}"
+                found[place] = f"{sentence}; found {float(bad[0])} in {when}"
+    if on_nan == "stop":
+        first, *others = found.values()
+        more = f", as {len(others)} more" if others else ""
+        raise InputError(
+            f"{first}{more}: lower the step size, or leave such clients out by on_nan=skip"
+        )
     for sentence in found.values():
-        _LOG.warning("%s: skipped", sentence)
+        _LOG.warning("%s: left out", sentence)
+    return found

@@ -13,6 +13,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from linsys.sketching import DeviceLost
 from linsys.sketching.adapters import Modules
 from lora_bridge.tasks import Task
 
@@ -60,13 +61,16 @@ class Users(_Clients):
 
     def grad(self, user: int, X: Tensor, epoch: int, step: int) -> Tensor:
         """The gradient of a user's mean loss on a batch at X (r, w)."""
-        batch = self.task.pass_through([user], epoch, step)
-        return self.task.bank.gradients(X[None], batch, self.task.loss)[1][0]
+        return self._gradients([user], X[None], epoch, step)[0]
 
     def grads(self, X: Tensor, epoch: int, step: int) -> Tensor:
         """Those of all users at X (N, r, w), together."""
-        batch = self.task.pass_through(range(self.users), epoch, step)
-        return self.task.bank.gradients(X, batch, self.task.loss)[1]
+        return self._gradients(range(self.users), X, epoch, step)
+
+    def _gradients(self, users: Sequence[int], X: Tensor, epoch: int, step: int) -> Tensor:
+        batch = self.task.pass_through(users, epoch, step)
+        # a user that is left out has NaN, which the algorithm rejects
+        return self.task.gradients(users, X, batch, f"epoch {epoch}, step {step}")[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +88,10 @@ class Devices(_Clients):
 
     def grad(self, device: int, X: Tensor, scale: float, round_: int, step: int) -> Tensor:
         """The gradient on a device's samples at W0 + scale B A of its rows X (k, w)."""
-        return self.task.gradients([device], X[None], round_, step, scale)[1][0]
+        [gradient] = self.grads([device], [X], [scale], round_, step)
+        if isinstance(gradient, DeviceLost):
+            raise gradient
+        return gradient
 
     def grads(
         self,
@@ -93,13 +100,17 @@ class Devices(_Clients):
         scales: Sequence[float],
         round_: int,
         step: int,
-    ) -> list[Tensor]:
+    ) -> list[Tensor | DeviceLost]:
         """Those of several devices with rows (k_i, w) each, together: padded to one rank."""
         most = max(len(X) for X in rows)
         padded = torch.stack([torch.nn.functional.pad(X, (0, 0, 0, most - len(X))) for X in rows])
         factors = torch.tensor(scales, dtype=padded.dtype, device=padded.device)
-        _, gradients = self.task.gradients(devices, padded, round_, step, factors)
-        return [G[: len(X)] for G, X in zip(gradients, rows, strict=True)]
+        batch, when = self.task.draw(devices, round_, step), f"round {round_}, step {step}"
+        gradients, left_out = self.task.gradients(devices, padded, batch, when, factors)
+        return [
+            DeviceLost(left_out[place]) if place in left_out else gradients[place, : len(X)]
+            for place, X in enumerate(rows)
+        ]
 
     def merged(self, products: Sequence[Tensor]) -> Devices:
         """The same devices with W0 + products as the frozen matrices."""

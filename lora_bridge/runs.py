@@ -115,9 +115,10 @@ class _Kept:
 
     def newest(self, start: State) -> tuple[State, Values, int]:
         """The state, the measurements and the rounds of the newest checkpoint that is whole."""
+        like: tuple[State, dict[str, torch.Tensor]] = (start, {})
         for place in [] if self.path is None else checkpoint.all_of(self.path):
             try:
-                (state, found), t = checkpoint.restore(place, (start, {}), self.about)
+                (state, found), t = checkpoint.restore(place, like, self.about)
             except InputError:
                 continue
             return state, {name: value.numpy() for name, value in found.items()}, t
@@ -156,7 +157,7 @@ def _longer(found: Values, values: Mapping[str, ArrayLike]) -> Values:
 def _seeded(name: str, t: int) -> Iterator[None]:
     """PyTorch's generator as a function of run and round, and afterwards as it was."""
     seed = int.from_bytes(hashlib.sha256(f"{name} {t}".encode()).digest()[:8], "big")
-    cuda = torch.cuda.is_available() and torch.cuda.is_initialized()
+    cuda = torch.cuda.is_available() and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     with torch.random.fork_rng(devices=[torch.cuda.current_device()] if cuda else []):
         torch.manual_seed(seed)
         yield

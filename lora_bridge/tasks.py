@@ -14,7 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from linsys._validate import InputError, whole
+from linsys._validate import InputError, choice, whole
+from lora_bridge._failures import memory_explained, unsound
 from lora_bridge.bank import INPUTS, AdapterBank, Batch, Loss
 
 __all__ = ["Task"]
@@ -35,6 +36,10 @@ class Task:
         loss: see :data:`lora_bridge.bank.Loss`.
         batch: samples of a local step; a client with fewer takes all it has, some of them again.
         seed: of the draws.
+        on_nan: what to do with a client whose loss or gradient is not finite: "stop" with an error
+            that names it and the round, or "skip" it. Then FSLoRA goes on without it in this round
+            and P-ShareLoRA in this step, both name it, and AffPCL has it stand still; the log says
+            who it was.
 
     Raises:
         InputError: no clients, a client without samples, shards of different contents.
@@ -45,9 +50,11 @@ class Task:
     loss: Loss
     batch: int = 8
     seed: int = 0
+    on_nan: str = "stop"
 
     def __post_init__(self) -> None:
         whole("batch", self.batch, low=1)
+        choice("on_nan", self.on_nan, ("stop", "skip"))
         whole("seed", self.seed, low=0, high=(1 << 64) - 1)
         if not self.shards:
             raise InputError("`shards` must hold at least one client; found none")
@@ -113,12 +120,31 @@ class Task:
         self,
         clients: Sequence[int],
         X: Tensor,
-        round_: int,
-        step: int,
+        batch: Batch,
+        when: str,
         scale: float | Tensor = 1.0,
-    ) -> tuple[Tensor, Tensor]:
-        """Losses and gradients (clients, r, w) of some clients at X (clients, r, w)."""
-        return self.bank.gradients(X, self.draw(clients, round_, step), self.loss, scale)
+    ) -> tuple[Tensor, dict[int, str]]:
+        """Gradients of some clients' mean losses, and who is left out of this step and why.
+
+        Args:
+            clients: their numbers.
+            X: their adapters, shape (clients, r, w).
+            batch: their samples: see :meth:`draw` and :meth:`pass_through`.
+            when: for the reason, such as "round 3, step 0".
+            scale: see :class:`lora_bridge.bank.AdapterBank`.
+
+        Returns:
+            (clients, r, w), and places among them to reasons; NaN in the rows of these.
+
+        Raises:
+            InputError: a loss or gradient that is not finite, unless ``on_nan`` is "skip"; no
+                memory left.
+        """
+        with memory_explained():
+            losses, slopes = self.bank.gradients(X, batch, self.loss, scale)
+        left_out = unsound(clients, losses, slopes, when, self.on_nan)
+        slopes[list(left_out)] = torch.nan
+        return slopes, left_out
 
     def evaluate(self, client: int, X: Tensor, loss: Loss | None = None) -> float:
         """The mean of a loss over all samples of a client at X (r, w)."""
@@ -126,7 +152,8 @@ class Task:
         for start in range(0, self.size(client), _AT_ONCE):
             part = [{name: value[start : start + _AT_ONCE] for name, value in shard.items()}]
             batch = stacked(part, self.bank.device)
-            value = self.bank.losses(X[None], batch, loss or self.loss)
+            with memory_explained():
+                value = self.bank.losses(X[None], batch, loss or self.loss)
             total += float(value[0]) * len(next(iter(part[0].values())))
         return total / self.size(client)
 

@@ -35,7 +35,7 @@ def task(dropout: float = 0.0) -> Task:
 
 
 def train(folder: Path | None, *, hang: bool = False) -> Mapping[str, Any]:
-    """FedStackLoRA, whose state holds frozen matrices too, with dropout; every second round kept."""
+    """FedStackLoRA with dropout: its state holds frozen matrices too. Keeps every second round."""
     torch.set_num_threads(1)
     oracle = Devices(task(dropout=0.3))
     algorithm = FedStackLoRA(gamma=0.02, H=2, ranks=(1, 2, 3), optimizer="adamw")

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from linsys import InputError
 from linsys.preference import sharelora
 from linsys.preference.sharelora import ShareLoRA
 from linsys.sketching import DeviceLost, FedStackLoRA, FlexLoRA, FSLoRA, HeteroLoRA, Report
@@ -35,7 +36,7 @@ class OneByOne:
         return OneByOne(self.oracle.merged(products))
 
 
-def _task(pairs: bool = False, batch: int = 2) -> Task:
+def _task(pairs: bool = False, batch: int = 2, on_nan: str = "stop") -> Task:
     bank = AdapterBank(small_model("gpt2", torch.float64), ["c_attn", "c_fc"], scaling=2.0)
     shards = []
     for i, size in enumerate((5, 3, 4)):
@@ -46,7 +47,7 @@ def _task(pairs: bool = False, batch: int = 2) -> Task:
             shard = {name: value.unflatten(0, (-1, 2)) for name, value in shard.items()}
         shards.append(shard)
     loss = losses.policy_preference_loss if pairs else losses.answer_loss
-    return Task(bank, shards, loss, batch=batch)
+    return Task(bank, shards, loss, batch=batch, on_nan=on_nan)
 
 
 def _rows(task: Task, r: int, *lead: int) -> Tensor:
@@ -81,16 +82,49 @@ def test_training_lowers_the_loss_of_every_user() -> None:
     assert all(b < 0.5 * a for a, b in zip(before, after, strict=True))
 
 
-def test_a_user_with_broken_numbers_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    oracle = Users(_task(pairs=True))
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Client 1 has no finite gradient wherever all clients are served together."""
     original = AdapterBank.gradients
 
-    def broken(*arguments: Any) -> tuple[Tensor, Tensor]:
-        values, gradients = original(*arguments)
-        gradients[1] *= float("nan")
-        return values, gradients
+    def gradients(*arguments: Any) -> tuple[Tensor, Tensor]:
+        values, slopes = original(*arguments)
+        if len(slopes) == N:
+            slopes[1, 0, 2] = float("inf")
+        return values, slopes
 
-    monkeypatch.setattr(AdapterBank, "gradients", broken)
+    monkeypatch.setattr(AdapterBank, "gradients", gradients)
+
+
+def test_broken_numbers_stop_a_run_and_name_client_and_round(broken: None) -> None:
+    with pytest.raises(InputError) as devices:
+        _run("FSLoRA", Devices(_task()), _rows(_task(), 4))
+    assert str(devices.value) == (
+        "client 1 must have a finite gradient; found inf in round 0, step 0: "
+        "lower the step size, or leave such clients out by on_nan=skip"
+    )
+    oracle = Users(_task(pairs=True))
+    algorithm = ShareLoRA(gamma=0.05, shared="none")
+    with pytest.raises(InputError, match=r"client 1 .* in epoch 0, step 0"):
+        algorithm.run(algorithm.init(_rows(oracle.task, 2), oracle))
+
+
+def test_a_device_with_broken_numbers_is_left_out_of_the_round_and_named(
+    broken: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    oracle = Devices(_task(on_nan="skip"))
+    start = _rows(oracle.task, 4)
+    state, report = _run("FSLoRA", oracle, start, rounds=1)
+    reason = "client 1 must have a finite gradient; found inf in round 0, step 0"
+    assert report.missing == {1: f"dropped out: {reason}"}
+    assert report.up[1] == 0
+    assert (state.X - start).abs().max() > 1e-3
+    assert state.X.isfinite().all()
+    assert caplog.messages == [f"{reason}: left out"]
+
+
+def test_a_user_with_broken_numbers_is_named(broken: None) -> None:
+    oracle = Users(_task(pairs=True, on_nan="skip"))
     algorithm = ShareLoRA(gamma=0.05, shared="none")
     start = algorithm.init(_rows(oracle.task, 2), oracle)
     state, missing = algorithm.step(start)

@@ -70,7 +70,8 @@ def test_pairs_are_compared_within_a_sample() -> None:
     assert task.evaluate(0, X[0]) == pytest.approx(float(expected), rel=1e-10)
     values, gradients = bank.per_sample(_rows(bank, 1), task.draw([0], 0, 0), task.loss)
     assert values.shape == (1, 3)
-    mean = task.gradients([0], _rows(bank, 1), 0, 0)[1]
+    mean, left_out = task.gradients([0], _rows(bank, 1), task.draw([0], 0, 0), "round 0")
+    assert left_out == {}
     torch.testing.assert_close(gradients.mean(1), mean)
 
 
