@@ -7,6 +7,7 @@ import datetime
 import importlib.metadata
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,12 @@ from experiments._machine import machine, versions
 __all__ = ["write"]
 
 RESULTS = Path(__file__).parent / "results"
+LIBRARIES = ("jax", "torch", "transformers", "peft", "torchjd", "quadprog", "clarabel", "cvxpy")
 
 
 def write(name: str, measured: Any) -> None:
     """Write ``results/NAME.json`` and ``results/NAME.md``."""
-    used = versions()
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        used["jax"] = importlib.metadata.version("jax")
+    used = versions() | _peers(measured)
     about = {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "machine": machine(),
@@ -33,6 +33,19 @@ def write(name: str, measured: Any) -> None:
     everything = {**about, "rows": rows, "details": measured.details}
     (RESULTS / f"{name}.json").write_text(json.dumps(everything, indent=1) + "\n")
     (RESULTS / f"{name}.md").write_text(_markdown(name, about, measured))
+
+
+def _peers(measured: Any) -> dict[str, str]:
+    """Versions of the libraries that ran beside ours: in this process, or in that of the peers."""
+    ran = set(sys.modules)
+    if any("jax" in row.peer.lower() for row in measured.rows):
+        ran.add("jax")
+    found = {}
+    for name in LIBRARIES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            if name in ran:
+                found[name] = importlib.metadata.version(name)
+    return found
 
 
 def _markdown(name: str, about: dict[str, Any], measured: Any) -> str:

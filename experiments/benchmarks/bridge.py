@@ -46,7 +46,16 @@ TARGETS, RANK, ALPHA, GAMMA, STEPS = ["q_proj", "v_proj"], 8, 16, 1e-3, 5
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of a model, and of what its clients have."""
+    """Of a model, and of what its clients have.
+
+    Attributes:
+        hidden, layers: of the model; its perceptrons are ``wide`` times as wide, its ``heads`` of
+            attention share keys and values in ``groups``.
+        clients, samples, tokens: N, samples of each in a pass, tokens of a sample.
+        vocabulary: tokens that there are.
+        scored: of a sample, the last ones; all without it.
+        chunk, memory: of the bank.
+    """
 
     hidden: int
     layers: int
@@ -56,6 +65,10 @@ class Sizes:
     vocabulary: int = 256
     scored: int | None = None
     chunk: int | None = None
+    memory: int | None = None
+    wide: int = 2
+    heads: int = 4
+    groups: int = 4
 
     def __str__(self) -> str:
         scored = "" if self.scored is None else f", {self.scored} of them scored"
@@ -76,21 +89,26 @@ _ANY = Sizes(16, 1, 1, 1, 4)
 class Clients:
     """Clients on a model, in each of the ways."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(
+        self, sizes: Sizes, device: str = "cpu", dtype: torch.dtype = torch.float32
+    ) -> None:
         generator = torch.Generator().manual_seed(0)
-        self.N, self.base = sizes.clients, _model(sizes)
-        self.bank = AdapterBank(self.base, TARGETS, scaling=ALPHA / RANK, chunk=sizes.chunk)
+        self.N, self.base = sizes.clients, _model(sizes, device, dtype)
+        self.bank = AdapterBank(
+            self.base, TARGETS, scaling=ALPHA / RANK, chunk=sizes.chunk, memory=sizes.memory
+        )
         shape = (self.N, RANK, self.bank.width)
-        self.X = torch.randn(shape, generator=generator).mul_(0.05)
+        self.X = torch.randn(shape, generator=generator).mul_(0.05).to(device)
         tokens = (self.N, sizes.samples, sizes.tokens)
         ids = torch.randint(0, sizes.vocabulary, tokens, generator=generator)
         scored = torch.arange(sizes.tokens) >= sizes.tokens - (sizes.scored or sizes.tokens)
-        self.batch = {
+        batch = {
             "input_ids": ids,
             "attention_mask": torch.ones_like(ids),
             "target_mask": scored.long().expand(tokens),
         }
-        self.labels = ids.where(scored, -100)
+        self.batch = {name: value.to(device) for name, value in batch.items()}
+        self.labels = ids.where(scored, -100).to(device)
 
     def gradients(self) -> Tensor:
         """Ours (N, r, w)."""
@@ -161,7 +179,8 @@ class Clients:
         config = LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=TARGETS)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return get_peft_model(model, config).eval()
+            # adapters in the model's precision, as ours compute
+            return get_peft_model(model, config, autocast_adapter_dtype=False).eval()
 
     def _weights(self, model: Any, name: str) -> list[Any]:
         """B and A of every module."""
@@ -277,20 +296,21 @@ def _peak() -> float:
     return used / 2**10 if sys.platform != "darwin" else used / 2**20
 
 
-def _model(sizes: Sizes) -> Any:
+def _model(sizes: Sizes, device: str, dtype: torch.dtype) -> Any:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
         vocab_size=sizes.vocabulary,
         hidden_size=sizes.hidden,
-        intermediate_size=2 * sizes.hidden,
+        intermediate_size=sizes.wide * sizes.hidden,
         num_hidden_layers=sizes.layers,
-        num_attention_heads=4,
-        num_key_value_heads=4,
+        num_attention_heads=sizes.heads,
+        num_key_value_heads=sizes.groups,
     )
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(), torch.device(device):
         torch.manual_seed(0)
-        return LlamaForCausalLM(config).eval()
+        model: Any = LlamaForCausalLM(config)
+    return model.to(dtype).eval()
 
 
 if __name__ == "__main__":

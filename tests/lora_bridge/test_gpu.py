@@ -1,0 +1,49 @@
+"""The bank on a card: the same numbers as on a processor, and as in higher precision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from lora_bridge.bank import AdapterBank
+from tests.lora_bridge._models import LOSSES, TARGETS, small_batch, small_model
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+N, b, r = 3, 2, 2
+
+
+def _gradients(kind: str, device: str, dtype: torch.dtype, **options: Any) -> Tensor:
+    model = small_model(kind).to(device=device, dtype=dtype)  # the same weights in every precision
+    bank = AdapterBank(model, TARGETS[kind], **options)
+    generator = torch.Generator().manual_seed(3)
+    X = 0.3 * torch.randn((N, r, bank.width), generator=generator)
+    batch = {name: value.to(device) for name, value in small_batch(N, b).items()}
+    precise = torch.float64 if dtype == torch.float64 else torch.float32
+    found = bank.gradients(X.to(device, precise), batch, LOSSES[kind])[1]
+    assert found.device.type == device
+    return found.cpu()
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "bert"])
+@pytest.mark.parametrize("engine", ["bank", "sequential"])
+def test_gradients_are_those_of_the_processor(kind: str, engine: str) -> None:
+    expected = _gradients(kind, "cpu", torch.float64)
+    found = _gradients(kind, "cuda", torch.float64, engine=engine)
+    if kind == "gpt2":  # the others compute norms in single precision
+        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    single = _gradients(kind, "cuda", torch.float32, engine=engine).double()
+    assert (single - expected).norm() <= 1e-3 * expected.norm()  # products may be TF32's
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "bert"])
+def test_autocast_is_as_far_from_single_precision_as_a_half_precision_model(kind: str) -> None:
+    exact = _gradients(kind, "cuda", torch.float32)
+    half = _gradients(kind, "cuda", torch.bfloat16)
+    found = _gradients(kind, "cuda", torch.float32, autocast=torch.bfloat16)
+    assert 0 < (found - exact).norm() <= 2 * (half - exact).norm()
