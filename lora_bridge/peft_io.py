@@ -4,25 +4,39 @@ A folder has ``adapter_config.json`` and ``adapter_model.safetensors``. What :fu
 writes, PEFT's ``PeftModel.from_pretrained`` loads to the same outputs. PEFT computes its factor
 from ``lora_alpha`` and r (alpha / r, or alpha / sqrt(r) for rsLoRA); ``lora_alpha`` is chosen to
 give the factor that the client was trained with: the bank's, times r / k of a sketch.
+
+*The head of a model for sequences* (``score``, ``classifier``) is often new, with numbers that no
+other machine has. It is saved whole, as PEFT's ``modules_to_save``, with what the client's rows add
+to it. A head that is a target of the bank is read back into rows; another must be the model's own.
+
+*Tied matrices.* Where the output matrix is the embedding and a target, as GPT-2's ``lm_head`` may
+be, PEFT loads the adapter to the same outputs, but its ``merge_and_unload`` changes the embedding
+too, of which PEFT warns: untie them first.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from linsys._validate import InputError, choice, number
+from linsys._validate import InputError, number, whole
 from lora_bridge.bank import AdapterBank
 
 __all__ = ["load_adapter", "save_adapter"]
 
-_KINDS = ("lm", "encoder", "classifier", "reward")
-_TASKS = {"lm": "CAUSAL_LM", "encoder": "FEATURE_EXTRACTION"}
+#: Parts of PEFT's configuration that make an adapter something else than B A in each target.
+_OTHER = (
+    *("use_dora", "rank_pattern", "alpha_pattern", "lora_bias", "use_qalora", "use_bdlora"),
+    *("layer_replication", "target_parameters", "trainable_token_indices"),
+    "alora_invocation_tokens",
+)
+_Pair = tuple[Tensor, Tensor]
 
 
 def save_adapter(
@@ -33,9 +47,11 @@ def save_adapter(
     scale: float = 1.0,
     rslora: bool = False,
     base: str = "",
-    task: str = "lm",
 ) -> None:
     """Write the rows X (k, w) of one client as a PEFT adapter of rank k.
+
+    What has been merged into the bank's frozen matrices is written with the rows, which raises the
+    rank to that of the sums.
 
     Args:
         folder: made where it does not exist.
@@ -44,56 +60,88 @@ def save_adapter(
         scale: the further factor of B A that the rows were trained with, such as r / k.
         rslora: write it as rsLoRA, whose factor is alpha / sqrt(k).
         base: the base model's name for the reader; a path would not fit another machine.
-        task: as of :func:`lora_bridge.models.load_model`.
 
     Raises:
-        InputError: rows of another width, numbers that are not finite.
+        InputError: rows of another width, numbers that are not finite, a bank that adapts nothing
+            but a head.
     """
     from peft import LoraConfig
     from safetensors.torch import save_file
 
-    choice("task", task, _KINDS)
     number("scale", scale, low=0.0, low_open=True)
     if X.ndim != 2 or X.shape[1] != bank.width or len(X) == 0:
         raise InputError(f"`X` must have shape (k, {bank.width}); found {tuple(X.shape)}")
     if not bool(torch.isfinite(X).all()):
         raise InputError("`X` must be finite; found an entry that is not")
-    k = len(X)
+    heads = _heads(bank.model)
     factor = bank.scaling * scale
-    config = LoraConfig(
+    pairs = dict(zip(bank.names, bank.modules.split(X.detach().cpu()), strict=True))
+    tensors = {
+        f"base_model.model.{name}.{key}": value.detach().cpu().clone()
+        for name, head in heads.items()
+        for key, value in head.state_dict().items()
+    }
+    if bank.frozen:
+        merged = [part.cpu().to(X.dtype) / factor for part in bank.frozen]
+        sums = [F + B @ A for F, (B, A) in zip(merged, pairs.values(), strict=True)]
+        pairs = dict(zip(bank.names, _padded([_factored(part) for part in sums]), strict=True))
+    body = [name for name in bank.names if name.partition(".")[0] not in heads]
+    if not body:
+        raise InputError(
+            f"`bank` must adapt more than a head, which is saved whole; found {bank.names}"
+        )
+    for name, (B, A) in pairs.items():
+        if name in body:
+            tensors[_key(name, "B")], tensors[_key(name, "A")] = B.contiguous(), A.contiguous()
+        else:
+            module = bank.model.get_submodule(name)
+            W = _matrix(module).cpu().to(B.dtype) + factor * (B @ A)
+            tensors[f"base_model.model.{name}.weight"] = _stored(module, W).contiguous()
+    k = pairs[body[0]][1].shape[0]
+    LoraConfig(
         r=k,
         lora_alpha=factor * (math.sqrt(k) if rslora else k),  # type: ignore[arg-type]
-        target_modules=list(bank.names),
+        target_modules=body,
         use_rslora=rslora,
         base_model_name_or_path=base or None,
-        task_type=_TASKS.get(task),  # of a classifier, PEFT would want the head's weights too
-        fan_in_fan_out=any(not isinstance(m, nn.Linear) for m in _adapted(bank)),
+        task_type=_task(bank.model),
+        fan_in_fan_out=any(_transposed(bank.model.get_submodule(name)) for name in body),
         inference_mode=True,
-        modules_to_save=[],
-    )
-    tensors = {}
-    for name, (B, A) in zip(bank.names, bank.modules.split(X.detach().cpu()), strict=True):
-        tensors[_key(name, "B")] = B.contiguous()
-        tensors[_key(name, "A")] = A.contiguous()
-    path = Path(folder)
-    path.mkdir(parents=True, exist_ok=True)
-    save_file(tensors, path / "adapter_model.safetensors", metadata={"format": "pt"})
-    config.save_pretrained(str(path))
+        modules_to_save=list(heads),
+    ).save_pretrained(str(folder))
+    save_file(tensors, Path(folder) / "adapter_model.safetensors", metadata={"format": "pt"})
 
 
-def load_adapter(folder: Path | str, bank: AdapterBank) -> Tensor:
+def load_adapter(
+    folder: Path | str, bank: AdapterBank, *, rank: int | None = None, base: str = ""
+) -> Tensor:
     """The rows X (r, w) of a PEFT adapter, for the bank's factor.
 
     The adapter's own factor is folded into B, so that X at scale 1 gives its outputs.
 
+    Args:
+        folder: what PEFT or :func:`save_adapter` wrote.
+        bank: the model with the same targets.
+        rank: of the rows; the adapter's without it. Rows that it lacks are zero, in B and in A, and
+            stay zero in training.
+        base: what the adapter must name as its base model; anything without it.
+
     Raises:
         InputError: no adapter there, one that is no plain LoRA, of other modules than the bank's or
-            of other shapes: an adapter of another model.
+            of other shapes, of another base, of a larger rank; a head that is neither the model's
+            nor a target of the bank; a bank into whose matrices something has been merged.
     """
     path = Path(folder)
-    config = _config(path)
-    tensors = _tensors(path)
-    wanted = {_key(name, side) for name in bank.names for side in "AB"}
+    config, tensors = _config(path), _tensors(path)
+    named = config.get("base_model_name_or_path") or "none"
+    if base and named != base:
+        raise InputError(f"adapter in {path} must be of the base model {base}; found {named}")
+    if bank.frozen:
+        raise InputError("`bank` must be of the model itself; found that something is merged in it")
+    others = [key for key in tensors if ".lora_" not in key]  # heads; embeddings, which PEFT adds
+    saved = {_plain(key): tensors.pop(key) for key in others}
+    body = [n for n in bank.names if _key(n, "A") in tensors or f"{n}.weight" not in saved]
+    wanted = {_key(name, side) for name in body for side in "AB"}
     if set(tensors) != wanted:
         other = sorted(set(tensors) ^ wanted)[0]
         raise InputError(
@@ -104,6 +152,9 @@ def load_adapter(folder: Path | str, bank: AdapterBank) -> Tensor:
     ratio = config["lora_alpha"] / (math.sqrt(r) if config.get("use_rslora") else r) / bank.scaling
     pairs = []
     for name, (m, n) in zip(bank.names, bank.modules.shapes, strict=True):
+        if name not in body:
+            pairs.append(_added(path, bank, name, saved.pop(f"{name}.weight")))
+            continue
         B, A = tensors[_key(name, "B")], tensors[_key(name, "A")]
         if B.shape != (m, r) or A.shape != (r, n):
             raise InputError(
@@ -111,31 +162,105 @@ def load_adapter(folder: Path | str, bank: AdapterBank) -> Tensor:
                 f"found {tuple(B.shape)} and {tuple(A.shape)}: it is of another model or rank"
             )
         pairs.append((ratio * B, A))
-    joined: Tensor = bank.modules.join(pairs)
+    _check_own(path, bank, saved)
+    most = max(A.shape[0] for _, A in pairs)
+    if rank is not None and most > whole("rank", rank, low=1):
+        raise InputError(f"adapter in {path} must have at most rank {rank}; found {most}")
+    joined: Tensor = bank.modules.join(_padded(pairs, rank or most))
     return joined.to(bank.device)
 
 
-def _adapted(bank: AdapterBank) -> list[nn.Module]:
-    return [bank.model.get_submodule(name) for name in bank.names]
+def _heads(model: nn.Module) -> dict[str, nn.Module]:
+    """What a model for sequences has beside its body, by name."""
+    if not type(model).__name__.endswith("ForSequenceClassification"):
+        return {}
+    beside = [(n, part) for n, part in model.named_children() if n != model.base_model_prefix]
+    return {name: part for name, part in beside if any(True for _ in part.parameters())}
+
+
+def _task(model: Any) -> str | None:
+    """PEFT's name of what the model is for."""
+    if _heads(model):
+        return "SEQ_CLS"
+    output = getattr(model, "get_output_embeddings", lambda: None)()
+    return None if output is None else "CAUSAL_LM"
+
+
+def _transposed(module: nn.Module) -> bool:
+    """Whether a module keeps the transpose of W, as GPT-2's ``Conv1D``."""
+    return not isinstance(module, nn.Linear)
+
+
+def _stored(module: nn.Module, W: Tensor) -> Tensor:
+    """W as the module keeps it; or, the other way round, what it keeps as W."""
+    return W.mT if _transposed(module) else W
+
+
+def _matrix(module: nn.Module) -> Tensor:
+    """W (m, n)."""
+    return _stored(module, module.get_parameter("weight").detach())
+
+
+def _added(path: Path, bank: AdapterBank, name: str, weight: Tensor) -> _Pair:
+    """Factors of what a matrix that was saved whole has more than the model's, over the factor."""
+    module = bank.model.get_submodule(name)
+    W, saved = _matrix(module).cpu(), _stored(module, weight)
+    if saved.shape != W.shape:
+        raise InputError(
+            f"adapter in {path} must have shape {tuple(W.shape)} at {name}; "
+            f"found {tuple(saved.shape)}: it is of another model"
+        )
+    return _factored((saved - W.to(saved.dtype)) / bank.scaling)
+
+
+def _factored(product: Tensor) -> _Pair:
+    """B (m, r) and A (r, n) with B A = product, r its rank up to rounding."""
+    U, sizes, V = torch.linalg.svd(product, full_matrices=False)
+    rounding = max(product.shape) * torch.finfo(product.dtype).eps * sizes[0]
+    r = int((sizes > rounding).sum())
+    root = sizes[:r].sqrt()
+    return U[:, :r] * root, root[:, None] * V[:r]
+
+
+def _padded(pairs: Sequence[_Pair], r: int | None = None) -> list[_Pair]:
+    """The pairs with one rank for all, by components that are zero."""
+    r = r or max(1, *(A.shape[0] for _, A in pairs))
+    pad = nn.functional.pad
+    lacking = [(B, A, r - A.shape[0]) for B, A in pairs]
+    return [(pad(B, (0, n)), pad(A, (0, 0, 0, n))) for B, A, n in lacking]
+
+
+def _check_own(path: Path, bank: AdapterBank, saved: dict[str, Tensor]) -> None:
+    """Refuse what was saved whole and is not the model's own."""
+    own = bank.model.state_dict()
+    for key, value in saved.items():
+        mine = own.get(key, value.new_empty(0)).cpu()
+        if mine.shape != value.shape or not torch.equal(mine, value.to(mine.dtype)):
+            raise InputError(
+                f"adapter in {path} must have the model's own {key}, or a matrix there that is a "
+                f"target of the bank; found another one: use the model that it was trained with, "
+                f"or name {key.rpartition('.')[0]} in `targets`"
+            )
 
 
 def _key(name: str, side: str) -> str:
     return f"base_model.model.{name}.lora_{side}.weight"
 
 
+def _plain(key: str) -> str:
+    """The model's name of what PEFT saved whole."""
+    return key.removeprefix("base_model.model.").replace(".base_layer.", ".")
+
+
 def _config(path: Path) -> dict[str, Any]:
     try:
         config = json.loads((path / "adapter_config.json").read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"adapter must have an adapter_config.json; found {error}") from None
     if not isinstance(config, dict) or config.get("peft_type") != "LORA":
         found = config.get("peft_type") if isinstance(config, dict) else config
         raise InputError(f"adapter in {path} must be of type LORA; found {found!r}")
-    extra = [
-        name
-        for name in ("use_dora", "rank_pattern", "alpha_pattern", "modules_to_save", "lora_bias")
-        if config.get(name)
-    ]
+    extra = [name for name in _OTHER if config.get(name)]
     if config.get("bias", "none") != "none":
         extra.append("bias")
     if extra:
@@ -150,7 +275,10 @@ def _tensors(path: Path) -> dict[str, Tensor]:
     from safetensors.torch import load_file
 
     file = path / "adapter_model.safetensors"
-    try:
-        return load_file(file)
+    try:  # rows are kept in float32 or float64, whatever the file has
+        return {
+            key: value.to(torch.promote_types(value.dtype, torch.float32))
+            for key, value in load_file(file).items()
+        }
     except (OSError, SafetensorError) as error:
         raise InputError(f"adapter must have a readable {file}; found {error}") from None

@@ -11,15 +11,24 @@ import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from torch import Tensor
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    GPT2Config,
+    GPT2ForSequenceClassification,
+    LlamaConfig,
+    LlamaForSequenceClassification,
+)
 
 from linsys import InputError
 from lora_bridge.bank import AdapterBank
 from lora_bridge.peft_io import load_adapter, save_adapter
-from tests.lora_bridge._models import TARGETS, small_batch, small_model
+from tests.lora_bridge._models import TARGETS, VOCABULARY, small_batch, small_model
 
 # of PEFT's own making: it asks transformers by a name that is to change
 pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")
-TASKS = {"llama": "lm", "gpt2": "lm", "bert": "classifier"}
+#: The last layer of the reward models, and the modules that are adapted beside it.
+SCORES = {"llama": "score", "gpt2": "score", "bert": "classifier"}
 
 
 def _bank(kind: str) -> AdapterBank:
@@ -43,8 +52,7 @@ def test_peft_loads_a_client_to_the_same_outputs(tmp_path: Path, kind: str, rslo
     bank = _bank(kind)
     X, batch = _rows(bank), small_batch(1, 3)
     scale = 16 / 3  # of a sketch of 3 of 16 components
-    options = {"scale": scale, "rslora": rslora, "task": TASKS[kind], "base": "small"}
-    save_adapter(tmp_path / "a", bank, X, **options)
+    save_adapter(tmp_path / "a", bank, X, scale=scale, rslora=rslora, base="small")
     inside = bank.output(X[None], batch, scale).logits
     outside = _logits(bank.model, batch)
     assert (inside - outside).abs().max() > 1e-2
@@ -55,6 +63,135 @@ def test_peft_loads_a_client_to_the_same_outputs(tmp_path: Path, kind: str, rslo
     back = load_adapter(tmp_path / "a", bank)
     again = bank.output(back[None], batch).logits  # the factor is in B now
     torch.testing.assert_close(again, inside, rtol=1e-10, atol=1e-10)
+
+
+def _reward_model(kind: str, seed: int = 0) -> Any:
+    """A reward model; its body is the same for all seeds, its head is not."""
+    sizes: dict[str, Any] = {"vocab_size": VOCABULARY, "pad_token_id": 0, "num_labels": 1}
+    llama = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2}
+    torch.manual_seed(0)
+    match kind:
+        case "llama":
+            model: Any = LlamaForSequenceClassification(
+                LlamaConfig(num_attention_heads=2, **llama, **sizes)
+            )
+        case "gpt2":
+            ends = {"bos_token_id": 1, "eos_token_id": 1}
+            model = GPT2ForSequenceClassification(
+                GPT2Config(n_embd=16, n_layer=2, n_head=2, **ends, **sizes)
+            )
+        case _:
+            model = BertForSequenceClassification(
+                BertConfig(num_attention_heads=2, **llama, **sizes)
+            )
+    torch.manual_seed(1 + seed)
+    with torch.no_grad():
+        for weight in model.get_submodule(SCORES[kind]).parameters():
+            weight.normal_()
+    return model.double()
+
+
+@pytest.mark.parametrize("adapted", [False, True])
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "bert"])
+def test_a_reward_model_takes_its_head_along(tmp_path: Path, kind: str, adapted: bool) -> None:
+    """A new head has other numbers on every machine: the same rewards need the saved one."""
+    targets = [*TARGETS[kind], *[SCORES[kind]] * adapted]
+    bank = AdapterBank(_reward_model(kind), targets, scaling=2.0)
+    X, batch = _rows(bank), small_batch(1, 3)
+    inside = bank.output(X[None], batch, 1.5).logits
+    save_adapter(tmp_path / "a", bank, X, scale=1.5)
+    config = json.loads((tmp_path / "a" / "adapter_config.json").read_text())
+    assert (config["modules_to_save"], config["task_type"]) == ([SCORES[kind]], "SEQ_CLS")
+    other = _reward_model(kind, seed=1)
+    assert (_logits(other, batch) - _logits(bank.model, batch)).abs().max() > 0.1
+    loaded = PeftModel.from_pretrained(other, str(tmp_path / "a"))
+    torch.testing.assert_close(_logits(loaded, batch), inside, rtol=1e-10, atol=1e-10)
+    merged = loaded.merge_and_unload()
+    torch.testing.assert_close(_logits(merged, batch), inside, rtol=1e-9, atol=1e-9)
+    back = load_adapter(tmp_path / "a", bank)
+    torch.testing.assert_close(bank.output(back[None], batch).logits, inside)
+    for other_head in (True, False):
+        new = AdapterBank(_reward_model(kind, seed=other_head), targets, scaling=2.0)
+        if other_head and (not adapted or kind == "bert"):  # BERT's has a bias
+            with pytest.raises(InputError, match=f"must have the model's own {SCORES[kind]}"):
+                load_adapter(tmp_path / "a", new)
+        else:
+            again = new.output(load_adapter(tmp_path / "a", new)[None], batch).logits
+            torch.testing.assert_close(again, inside)
+
+
+def test_the_bank_loads_a_reward_model_that_peft_trained(tmp_path: Path) -> None:
+    """PEFT trains the whole head of one; it becomes a row where it is a target."""
+    model = _reward_model("llama")
+    made = get_peft_model(
+        copy.deepcopy(model),
+        LoraConfig(r=4, lora_alpha=12, target_modules=TARGETS["llama"], task_type="SEQ_CLS"),
+    )
+    with torch.no_grad():
+        for name, weight in made.named_parameters():
+            if "lora_" in name or "modules_to_save" in name:
+                weight.copy_(0.3 * torch.randn_like(weight))
+    made.save_pretrained(str(tmp_path))
+    batch = small_batch(1, 3)
+    bank = AdapterBank(model, [*TARGETS["llama"], "score"], scaling=0.5)
+    X = load_adapter(tmp_path, bank)
+    assert X.shape == (4, bank.width)
+    torch.testing.assert_close(bank.output(X[None], batch).logits, _logits(made.eval(), batch))
+    with pytest.raises(InputError, match=r"own score\.weight, .* or name score in `targets`"):
+        load_adapter(tmp_path, AdapterBank(model, TARGETS["llama"]))
+
+
+def test_what_was_merged_is_saved_with_the_rows(tmp_path: Path) -> None:
+    """FedStackLoRA's end: sums of products beside fresh rows, of a larger rank than either."""
+    bank, batch = _bank("gpt2"), small_batch(1, 3)
+    first, second, X = _rows(bank, 6).split((2, 1, 3))
+    for rows in (first, second):
+        bank = bank.merged(bank.modules.products(rows))
+    inside = bank.output(X[None], batch).logits
+    save_adapter(tmp_path, bank, X)
+    plain = bank.with_frozen(())
+    back = load_adapter(tmp_path, plain)
+    assert back.shape[0] == 2 + 1 + 3
+    torch.testing.assert_close(plain.output(back[None], batch).logits, inside)
+    loaded = PeftModel.from_pretrained(copy.deepcopy(bank.model), str(tmp_path))
+    torch.testing.assert_close(_logits(loaded, batch), inside)
+    with pytest.raises(InputError, match="`bank` must be of the model itself"):
+        load_adapter(tmp_path, bank)
+
+
+def test_rows_of_different_ranks_load_into_one_bank(tmp_path: Path) -> None:
+    bank, batch = _bank("llama"), small_batch(1, 3)
+    found = []
+    for k in (1, 3):
+        save_adapter(tmp_path / f"{k}", bank, _rows(bank, k))
+        found.append(load_adapter(tmp_path / f"{k}", bank, rank=3))
+        expected = bank.output(_rows(bank, k)[None], batch).logits
+        torch.testing.assert_close(bank.output(found[-1][None], batch).logits, expected)
+    assert torch.stack(found).shape == (2, 3, bank.width)
+    assert (found[0][1:] == 0).all()
+    with pytest.raises(InputError, match="must have at most rank 2; found 3"):
+        load_adapter(tmp_path / "3", bank, rank=2)
+
+
+@pytest.mark.filterwarnings(
+    "ignore:.*(tie_word_embeddings|fan_in_fan_out|save_embedding):UserWarning"
+)
+def test_an_output_matrix_may_be_a_target(tmp_path: Path) -> None:
+    """GPT-2's is the embedding: merging by PEFT needs them untied, which we do before."""
+    bank = AdapterBank(small_model("gpt2", torch.float64), ["c_attn", "lm_head"], scaling=2.0)
+    X, batch = _rows(bank), small_batch(1, 3)
+    inside = bank.output(X[None], batch).logits
+    save_adapter(tmp_path / "a", bank, X)
+    loaded = PeftModel.from_pretrained(copy.deepcopy(bank.model), str(tmp_path / "a"))
+    torch.testing.assert_close(_logits(loaded, batch), inside)
+    loaded.save_pretrained(str(tmp_path / "b"))  # PEFT adds the embedding itself
+    back = load_adapter(tmp_path / "b", bank)
+    torch.testing.assert_close(bank.output(back[None], batch).logits, inside)
+    untied = copy.deepcopy(bank.model)
+    untied.lm_head.weight = torch.nn.Parameter(untied.lm_head.weight.detach().clone())
+    untied.config.tie_word_embeddings = False
+    merged = PeftModel.from_pretrained(untied, str(tmp_path / "a")).merge_and_unload()
+    torch.testing.assert_close(_logits(merged, batch), inside)
 
 
 @pytest.mark.parametrize("rslora", [False, True])
@@ -72,6 +209,18 @@ def test_the_bank_loads_what_peft_trained(tmp_path: Path, rslora: bool) -> None:
     expected = _logits(model.eval(), batch)
     torch.testing.assert_close(bank.output(X[None], batch).logits, expected)
     assert (_logits(bank.model, batch) - expected).abs().max() > 1e-2
+
+
+def test_rows_in_single_precision_serve_a_model_in_half(tmp_path: Path) -> None:
+    bank, batch = AdapterBank(small_model("llama", torch.bfloat16), ["q_proj"]), small_batch(1, 3)
+    X = _rows(bank).float()
+    save_adapter(tmp_path, bank, X)
+    loaded = PeftModel.from_pretrained(copy.deepcopy(bank.model), str(tmp_path))
+    inside = bank.output(X[None], batch).logits
+    torch.testing.assert_close(_logits(loaded, batch), inside, rtol=0.05, atol=0.05)
+    back = load_adapter(tmp_path, bank)
+    assert back.dtype == torch.float32
+    torch.testing.assert_close(back, X)
 
 
 def test_no_path_of_this_machine_is_written(tmp_path: Path) -> None:
@@ -92,7 +241,7 @@ def _edit(folder: Path, **changes: Any) -> None:
     [
         ({"peft_type": "IA3"}, "must be of type LORA; found 'IA3'"),
         ({"use_dora": True}, "must be plain LoRA; found use_dora"),
-        ({"bias": "all", "modules_to_save": ["score"]}, "found modules_to_save, bias"),
+        ({"bias": "all", "rank_pattern": {"q": 1}}, "found rank_pattern, bias"),
         ({"r": 5}, "another model or rank"),
         ({"r": "two"}, "`r of the adapter` must be"),
     ],
@@ -115,6 +264,15 @@ def test_adapters_of_other_models_and_missing_ones(tmp_path: Path) -> None:
         load_adapter(tmp_path / "a", other)
     with pytest.raises(InputError, match=r"must have an adapter_config\.json"):
         load_adapter(tmp_path / "nothing", bank)
+    with pytest.raises(InputError, match="must be of the base model small; found none"):
+        load_adapter(tmp_path / "a", bank, base="small")
+    wide = AdapterBank(torch.nn.Sequential(torch.nn.Linear(3, 2)), ["0"])
+    save_adapter(tmp_path / "c", wide, torch.ones(1, 5))
+    with pytest.raises(InputError, match=r"found \(2, 1\) and \(1, 3\): it is of another model"):
+        load_adapter(tmp_path / "c", AdapterBank(torch.nn.Sequential(torch.nn.Linear(4, 2)), ["0"]))
+    head = AdapterBank(_reward_model("llama"), ["score"])
+    with pytest.raises(InputError, match="`bank` must adapt more than a head"):
+        save_adapter(tmp_path / "d", head, _rows(head))
     (tmp_path / "a" / "adapter_model.safetensors").write_bytes(b"broken")
     with pytest.raises(InputError, match="must have a readable"):
         load_adapter(tmp_path / "a", bank)
