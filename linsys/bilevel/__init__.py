@@ -19,6 +19,7 @@
 from linsys.bilevel.baselines import dpo, hpl, reward_mle, sft
 from linsys.bilevel.domains import (
     Domain,
+    DomainData,
     Preferences,
     bradley_terry,
     sampled_preferences,
@@ -32,9 +33,10 @@ from linsys.bilevel.hypergradient import (
     unrolled,
 )
 from linsys.bilevel.inner import Path, descend, optimum
-from linsys.bilevel.meta import Adapted, MetaTraining, Report, State, meta_test
+from linsys.bilevel.meta import Adapted, MetaTraining, OracleSource, Report, State, meta_test
 from linsys.bilevel.metrics import (
     MetaLoss,
+    Scored,
     answer_law,
     expected_reward,
     meta_loss,
@@ -52,6 +54,7 @@ from linsys.bilevel.synthetic import MetaDistribution, meta_distribution
 __all__ = [
     "Adapted",
     "Domain",
+    "DomainData",
     "DomainOracle",
     "ExponentialPolicy",
     "LinearReward",
@@ -59,12 +62,14 @@ __all__ = [
     "MetaLoss",
     "MetaTraining",
     "Oracle",
+    "OracleSource",
     "Path",
     "PolicyConstants",
     "Preferences",
     "Report",
     "Reward",
     "RewardConstants",
+    "Scored",
     "State",
     "TanhReward",
     "adjoint",

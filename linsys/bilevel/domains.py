@@ -34,6 +34,7 @@ from linsys.bilevel.rewards import Reward
 
 __all__ = [
     "Domain",
+    "DomainData",
     "Preferences",
     "bradley_terry",
     "check_domains",
@@ -74,13 +75,11 @@ class Preferences(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Domain:
-    """One distribution of prompts, answers and preferences.
+class DomainData:
+    """The data of a domain, without models of a policy or a reward.
 
     Args:
         name: what reports call it.
-        policy: pi_theta on the domain's prompts and answers.
-        reward: r_phi on them.
         prompts: weights of the prompts, shape (X,), of sum one.
         mu_hat: the sampling distribution of answers, shape (X, Y), rows of sum one.
         preferences: (x, y, y', weights), weights of sum one; none for a domain that has
@@ -90,40 +89,22 @@ class Domain:
     Raises:
         InputError: shapes that do not fit, probabilities that do not sum to one, no pairs where
             some were promised, a pair of an answer with itself.
-
-    >>> from linsys.bilevel import LinearReward
-    >>> domain = Domain(
-    ...     name="books",
-    ...     policy=ExponentialPolicy(psi=[[[0.0], [1.0]]], log_h=[[0.0, 0.0]]),
-    ...     reward=LinearReward(xi=[[[1.0], [0.0]]]),
-    ...     prompts=[1.0],
-    ...     mu_hat=[[0.5, 0.5]],
-    ...     preferences=([0], [1], [0], [1.0]),
-    ... )
-    >>> domain.law.tolist(), domain.pairs.y.tolist()
-    ([[0.5, 0.5]], [1])
     """
 
     name: str
-    policy: ExponentialPolicy
-    reward: Reward
     prompts: Array
     mu_hat: Array
     preferences: Preferences | None = None
     truth: Array | None = None
 
     def __post_init__(self) -> None:
-        X, Y = self.policy.log_h.shape
-        if self.reward.xi.shape[:2] != (X, Y):
-            raise InputError(
-                f"`reward` must be about {X} prompts and {Y} answers, as `policy` is; "
-                f"found {self.reward.xi.shape[:2]}"
-            )
+        sizes: dict[str, int] = {}
+        mu_hat = distributions("mu_hat", real_array("mu_hat", self.mu_hat, ("X", "Y"), sizes))
+        object.__setattr__(self, "mu_hat", mu_hat)
+        X, Y = mu_hat.shape
         weights = real_array("prompts", self.prompts, (X,))
         distributions("prompts", weights[None])
         object.__setattr__(self, "prompts", weights)
-        mu_hat = distributions("mu_hat", real_array("mu_hat", self.mu_hat, (X, Y)))
-        object.__setattr__(self, "mu_hat", mu_hat)
         if self.truth is not None:
             object.__setattr__(self, "truth", real_array("truth", self.truth, (X, Y)))
         if self.preferences is not None:
@@ -185,6 +166,46 @@ class Domain:
     @cached_property
     def _outer_law(self) -> Array:
         return np.cumsum(self.pairs.weights)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Domain(DomainData):
+    """One distribution of prompts, answers and preferences, with an exponential family on it.
+
+    Args:
+        policy: pi_theta on the domain's prompts and answers.
+        reward: r_phi on them.
+
+    The others are those of :class:`DomainData`.
+
+    Raises:
+        InputError: as there; a policy or a reward of other sizes.
+
+    >>> from linsys.bilevel import LinearReward
+    >>> domain = Domain(
+    ...     name="books",
+    ...     policy=ExponentialPolicy(psi=[[[0.0], [1.0]]], log_h=[[0.0, 0.0]]),
+    ...     reward=LinearReward(xi=[[[1.0], [0.0]]]),
+    ...     prompts=[1.0],
+    ...     mu_hat=[[0.5, 0.5]],
+    ...     preferences=([0], [1], [0], [1.0]),
+    ... )
+    >>> domain.law.tolist(), domain.pairs.y.tolist()
+    ([[0.5, 0.5]], [1])
+    """
+
+    policy: ExponentialPolicy
+    reward: Reward
+
+    def __post_init__(self) -> None:
+        X, Y = self.policy.log_h.shape
+        if self.reward.xi.shape[:2] != (X, Y):
+            raise InputError(
+                f"`reward` must be about {X} prompts and {Y} answers, as `policy` is; "
+                f"found {self.reward.xi.shape[:2]}"
+            )
+        real_array("mu_hat", self.mu_hat, (X, Y))
+        super().__post_init__()
 
 
 def _inverse(cumulative: Array, uniform: Array) -> Indices:

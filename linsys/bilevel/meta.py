@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeGuard
 
 from array_api_compat import array_namespace
 
@@ -29,7 +29,7 @@ from linsys.bilevel.hypergradient import adjoint, first_order, implicit, unrolle
 from linsys.bilevel.inner import Path, descend
 from linsys.bilevel.oracle import DomainOracle, Oracle
 
-__all__ = ["Adapted", "MetaTraining", "Report", "State", "meta_test"]
+__all__ = ["Adapted", "MetaTraining", "OracleSource", "Report", "State", "meta_test"]
 
 
 def _implicit(oracle: Oracle, phi: Any, path: Path, z: Any) -> Any:
@@ -46,6 +46,15 @@ WAYS = {
 }
 
 
+class OracleSource(Protocol):
+    """A domain of any kind that says what its losses are, such as one of texts."""
+
+    def oracle(
+        self, *, beta: float, inner_batch: int | None, outer_batch: int | None, seed: int
+    ) -> Oracle:
+        """Its losses and samples; the arguments are those of :class:`DomainOracle`."""
+
+
 class State(NamedTuple):
     """What training carries from round to round.
 
@@ -56,7 +65,7 @@ class State(NamedTuple):
     phi: Any
     k: int
     theta_0: Any
-    oracles: tuple[DomainOracle, ...]
+    oracles: tuple[Oracle, ...]
 
 
 class Report(NamedTuple):
@@ -129,28 +138,35 @@ class MetaTraining:
         flag("every_task", self.every_task)
         choice("way", self.way, tuple(WAYS))
 
-    def init(self, domains: Sequence[Domain], phi_0: Any, theta_0: Any) -> State:
+    def init(
+        self, domains: Sequence[Domain] | Sequence[OracleSource], phi_0: Any, theta_0: Any
+    ) -> State:
         """The state before the first round.
 
         Raises:
             InputError: no domain, one without pairs, NaN, parameters that do not fit.
         """
-        check_domains(domains)
+        given: Any = domains
+        if not (isinstance(given, Sequence) and any(hasattr(domain, "oracle") for domain in given)):
+            check_domains(given)
         finite("phi_0", phi_0)
         finite("theta_0", theta_0)
-        oracles = tuple(
-            DomainOracle(
-                domain=domain,
-                beta=self.beta,
-                inner_batch=self.inner_batch,
-                outer_batch=self.outer_batch,
-                seed=self.seed,
-            )
-            for domain in domains
-        )
+        oracles = tuple(map(self._oracle, given))
         for oracle in oracles:
             oracle.outer_grads(phi_0, theta_0, None)  # refuses a domain that does not fit
         return State(phi_0, 0, theta_0, oracles)
+
+    def _oracle(self, domain: Any) -> Oracle:
+        settings: dict[str, Any] = {
+            "beta": self.beta,
+            "inner_batch": self.inner_batch,
+            "outer_batch": self.outer_batch,
+            "seed": self.seed,
+        }
+        if isinstance(domain, Domain):
+            return DomainOracle(domain=domain, **settings)
+        made: Oracle = domain.oracle(**settings)
+        return made
 
     def round(self, state: State) -> tuple[State, Report]:
         """One outer step.
@@ -190,8 +206,8 @@ class MetaTraining:
 
     def hypergradient(self, state: State, task: int) -> tuple[Any, Any]:
         """The derivative (q,) of the preference loss of a domain in this round, and theta_{k,D}."""
-        oracle, fast = state.oracles[task], kernels.serves(state.phi, state.theta_0)
-        path = (kernels.descend if fast else descend)(
+        oracle = state.oracles[task]
+        path = _descend(
             oracle,
             state.phi,
             state.theta_0,
@@ -200,9 +216,21 @@ class MetaTraining:
             k=state.k,
             radius=self.theta_radius,
         )
-        way = kernels.adjoint if fast and self.way == "adjoint" else WAYS[self.way]
-        gradient = way(oracle, state.phi, path, oracle.draw_outer(state.k))
-        return gradient, path.theta[-1, :]
+        z = oracle.draw_outer(state.k)
+        if self.way == "adjoint" and _compiled(oracle, state.phi, state.theta_0):
+            return kernels.adjoint(oracle, state.phi, path, z), path.theta[-1, :]
+        return WAYS[self.way](oracle, state.phi, path, z), path.theta[-1, :]
+
+
+def _compiled(oracle: Oracle, phi: Any, theta: Any) -> TypeGuard[DomainOracle]:
+    """Whether the compiled bodies take this."""
+    return isinstance(oracle, DomainOracle) and kernels.serves(phi, theta)
+
+
+def _descend(oracle: Oracle, phi: Any, theta_0: Any, **options: Any) -> Path:
+    if _compiled(oracle, phi, theta_0):
+        return kernels.descend(oracle, phi, theta_0, **options)
+    return descend(oracle, phi, theta_0, **options)
 
 
 class Adapted(NamedTuple):
@@ -218,7 +246,7 @@ _BLOCK = 100
 
 
 def meta_test(
-    oracle: DomainOracle,
+    oracle: Oracle,
     phi: Any,
     theta_0: Any,
     *,
@@ -233,7 +261,7 @@ def meta_test(
     after ``steps``. Where it converges it ends at :func:`linsys.bilevel.inner.optimum`.
 
     Args:
-        oracle: of the domain; its ``inner_batch`` decides between exact and stochastic steps.
+        oracle: of the domain; it decides between exact and stochastic steps.
         phi: the reward.
         theta_0: where the policy starts.
         alpha: the step size.
@@ -254,10 +282,9 @@ def meta_test(
     whole("steps", steps, low=1)
     number("tolerance", tolerance, low=0.0)
     xp, theta, done = array_namespace(finite("theta_0", theta_0)), theta_0, 0
-    body = kernels.descend if kernels.serves(phi, theta_0) else descend
     while True:
         D = min(_BLOCK, steps - done)
-        path = body(oracle, phi, theta, alpha=alpha, D=D, k=done // _BLOCK, radius=radius)
+        path = _descend(oracle, phi, theta, alpha=alpha, D=D, k=done // _BLOCK, radius=radius)
         theta, done = path.theta[-1, :], done + D
         norm = float(xp.linalg.vector_norm(oracle.inner_grad(phi, theta, None)))
         if norm <= tolerance or done == steps:

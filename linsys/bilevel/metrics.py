@@ -1,24 +1,27 @@
 """How well a policy follows the preferences of a domain: exact sums over prompts and answers.
 
-A policy is given by its parameters theta (p,), NumPy or torch; results are numbers.
+A policy is given by its parameters theta (p,), NumPy or torch; results are numbers. A domain is a
+:class:`linsys.bilevel.domains.Domain`, or other :class:`DomainData` with a policy that lists the
+log-probabilities of its answers: :class:`Scored`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from linsys._validate import Array, InputError, choice, distributions, number, plain, real_array
 from linsys.bilevel._arrays import finite, sigmoid
-from linsys.bilevel.domains import Domain
+from linsys.bilevel.domains import Domain, Preferences
 from linsys.bilevel.hypergradient import implicit
 from linsys.bilevel.inner import optimum
 from linsys.bilevel.oracle import DomainOracle
 
 __all__ = [
     "MetaLoss",
+    "Scored",
     "answer_law",
     "expected_reward",
     "meta_loss",
@@ -32,7 +35,38 @@ __all__ = [
 JUDGES = ("bradley_terry", "better")
 
 
-def pl_accuracy(domain: Domain, theta: Any) -> float:
+class AnswerPolicy(Protocol):
+    """A policy on listed answers."""
+
+    @property
+    def lengths(self) -> Any:
+        """|y| of every answer, shape (X, Y)."""
+
+    def log_prob(self, theta: Any) -> Any:
+        """log pi_theta(y|x), shape (X, Y); its rows need not sum to one in probability."""
+
+
+class Scored(Protocol):
+    """What of a domain a metric looks at."""
+
+    @property
+    def prompts(self) -> Array:
+        """Weights of the prompts, shape (X,)."""
+
+    @property
+    def pairs(self) -> Preferences:
+        """The preferences."""
+
+    @property
+    def true_reward(self) -> Array:
+        """Shape (X, Y)."""
+
+    @property
+    def policy(self) -> AnswerPolicy:
+        """pi_theta."""
+
+
+def pl_accuracy(domain: Scored, theta: Any) -> float:
     """A_PL (26): the share of pairs with log pi(y|x) / |y| > log pi(y'|x) / |y'|.
 
     Equal scores are no success: a policy that cannot tell the answers apart has A_PL = 0, not 1/2.
@@ -51,8 +85,10 @@ def pl_accuracy(domain: Domain, theta: Any) -> float:
     return float(weights[scores[x, y] > scores[x, y_other]].sum())
 
 
-def answer_law(domain: Domain, theta: Any, temperature: float = 1.0) -> Array:
+def answer_law(domain: Scored, theta: Any, temperature: float = 1.0) -> Array:
     """Probabilities of the answers at a sampling temperature, pi^(1 / temperature), shape (X, Y).
+
+    Among the answers that are listed: rows sum to one.
 
     >>> from linsys.bilevel import meta_distribution
     >>> domain = meta_distribution(0).train[0]
@@ -71,7 +107,7 @@ class RewardSpread(NamedTuple):
     std: float
 
 
-def expected_reward(domain: Domain, theta: Any, temperature: float = 1.0) -> RewardSpread:
+def expected_reward(domain: Scored, theta: Any, temperature: float = 1.0) -> RewardSpread:
     """The true reward of a random prompt's sampled answer: its mean and standard deviation.
 
     Raises:
@@ -87,7 +123,7 @@ def expected_reward(domain: Domain, theta: Any, temperature: float = 1.0) -> Rew
 
 
 def win_rate(
-    domain: Domain, theta: Any, temperature: float = 1.0, judge: str = "bradley_terry"
+    domain: Scored, theta: Any, temperature: float = 1.0, judge: str = "bradley_terry"
 ) -> float:
     """How often a sampled answer beats the preferred answer of a random pair at the same prompt.
 

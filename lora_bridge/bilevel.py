@@ -1,0 +1,483 @@
+"""Domains of texts for :mod:`linsys.bilevel`: a policy and a reward as adapters of one model.
+
+theta and phi are flat vectors: the policy's adapter, and the reward's adapter followed by its score
+head, a vector s of the model's width. With h(x, y) the model's last hidden state at the last token
+of prompt and answer,
+
+    r_phi(x, y) = b tanh(s . h_phi(x, y) / b),
+
+so that exp(r / beta) lies in [exp(-b / beta), exp(b / beta)] whatever phi is; an oracle refuses a
+beta for which this is no number. At s = 0 every weight is one, and (10) is supervised fine-tuning.
+
+What the oracle gives is automatic differentiation of the losses (10) and (7) on the model, whose
+attention must be twice differentiable (``attention="eager"``). With W_i = exp(r_i / beta) the
+weight of sample i in the inner loss, r does not depend on theta, so that
+
+    grad_phi <grad_theta l_FT, v> = -(1 / beta) sum_i W_i <grad_theta log pi_i, v> grad_phi r_i:
+
+one pass gives the Hessian-vector product and the slopes <grad log pi_i, v> together, one more the
+gradient of the rewards. Inner and outer loops are those of :mod:`linsys.bilevel`, unchanged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from linsys._validate import InputError, number, whole
+from linsys.bilevel import DomainData
+from linsys.bilevel._arrays import vector
+from lora_bridge._head import computed_at, head_of, target_places
+from lora_bridge.bank import INPUTS, AdapterBank, Batch
+from lora_bridge.losses import log_likelihood
+from lora_bridge.tasks import stacked
+
+__all__ = ["Adapter", "Models", "TextDomain", "TextOracle"]
+
+Indices = NDArray[np.int64]
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Adapter:
+    """One adapter of a bank as a flat vector.
+
+    Args:
+        bank: the model and its places for adapters.
+        start: the numbers of the adapter that the vector does not hold, (r, w).
+        columns: which columns of it the vector holds, (w,); all without it. The up factors B alone
+            make log pi of a last layer concave.
+
+    >>> from torch import nn
+    >>> adapter = Adapter(AdapterBank(nn.Sequential(nn.Linear(3, 2)), ["0"]), torch.zeros(4, 5))
+    >>> adapter.size, adapter.rows(torch.ones(2, 20)).shape
+    (20, torch.Size([2, 4, 5]))
+    """
+
+    bank: AdapterBank
+    start: Tensor
+    columns: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if self.start.ndim != 2 or self.start.shape[1] != self.bank.width:
+            raise InputError(
+                f"`start` must have shape (r, {self.bank.width}); found {tuple(self.start.shape)}"
+            )
+        if self.columns is not None and self.columns.shape != (self.bank.width,):
+            raise InputError(
+                f"`columns` must have shape ({self.bank.width},); found {tuple(self.columns.shape)}"
+            )
+
+    @property
+    def size(self) -> int:
+        """Numbers in the vector."""
+        return self.flat(self.start[None]).shape[1]
+
+    def flat(self, X: Tensor) -> Tensor:
+        """Adapters (m, r, w) as vectors (m, size)."""
+        chosen = X if self.columns is None else X[:, :, self.columns.to(X.device)]
+        return chosen.reshape(len(X), -1)
+
+    def rows(self, flat: Tensor) -> Tensor:
+        """Vectors (m, size) as adapters (m, r, w)."""
+        if self.columns is None:
+            return flat.reshape(-1, *self.start.shape)
+        X = self.start.to(flat).expand(len(flat), -1, -1).clone()
+        columns = self.columns.to(flat.device)
+        X[:, :, columns] = flat.reshape(len(flat), len(X[0]), int(columns.sum()))
+        return X
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Models:
+    """The policy and the reward on one base model.
+
+    Args:
+        policy: adapter of the policy.
+        reward: adapter of the reward, on the same model.
+        bound: b, what rewards lie between.
+        ridge: ridge / 2 times the squared distance of theta from its start is added to the inner
+            loss, which then has a minimum where (10) alone has none.
+        at_once: sequences that go through the model together.
+
+    Raises:
+        InputError: numbers out of range; a model without a head over a vocabulary.
+    """
+
+    policy: Adapter
+    reward: Adapter
+    bound: float = 2.0
+    ridge: float = 0.0
+    at_once: int = 64
+
+    def __post_init__(self) -> None:
+        number("bound", self.bound, low=0.0, low_open=True)
+        number("ridge", self.ridge, low=0.0)
+        whole("at_once", self.at_once, low=1)
+        for name in ("policy", "reward"):
+            if head_of(getattr(self, name).bank.model) is None:
+                raise InputError(f"`{name}` must be an adapter of a language model; found no head")
+
+    @property
+    def p(self) -> int:
+        """Numbers of theta."""
+        return self.policy.size
+
+    @property
+    def q(self) -> int:
+        """Numbers of phi."""
+        return self.reward.size + self.width
+
+    @property
+    def width(self) -> int:
+        """That of a hidden state and of the score head."""
+        config: Any = self.reward.bank.model.config
+        return int(config.hidden_size)
+
+    def theta(self) -> Tensor:
+        """The policy's adapter at its start, shape (p,)."""
+        return self.policy.flat(self.policy.start[None])[0]
+
+    def phi(self) -> Tensor:
+        """The reward's adapter at its start with a score head of zeros, shape (q,): r = 0."""
+        start = self.reward.flat(self.reward.start[None])[0]
+        return torch.cat([start, start.new_zeros(self.width)])
+
+    def log_likelihoods(self, X: Tensor, batch: Batch) -> Tensor:
+        """log pi(answer | prompt), (m, S), for adapters (m, r, w); differentiable by X."""
+        flat = _for_clients(len(X), batch, target_places(batch["target_mask"]))
+        output, _ = _run(self.policy.bank, X, flat)
+        return log_likelihood(output, flat).to(X.dtype).reshape(len(X), -1)
+
+    def rewards(self, X: Tensor, score: Tensor, batch: Batch) -> Tensor:
+        """r, (m, S), for adapters (m, r, w) and heads (m, h); differentiable by both."""
+        last = batch["attention_mask"].sum(-1, keepdim=True) - 1
+        _, hidden = _run(self.reward.bank, X, _for_clients(len(X), batch, last))
+        raw = (hidden.to(X.dtype).reshape(len(X), -1, self.width) @ score[..., None])[..., 0]
+        return self.bound * torch.tanh(raw / self.bound)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TextDomain(DomainData):
+    """Prompts with listed answers as tokens, and the models that are trained on them.
+
+    Args:
+        tokens: ``input_ids``, ``attention_mask`` and ``target_mask`` of every prompt with every
+            answer, (X, Y, T); where a prompt has fewer answers, ``target_mask`` is zero.
+        models: policy and reward.
+
+    The others are those of :class:`linsys.bilevel.DomainData`: weights of prompts, mu_hat (zero
+    where there is no answer), preferences and, where it is known, the true reward.
+
+    Raises:
+        InputError: as there; tokens of other sizes; a chance of an answer that is not there.
+    """
+
+    tokens: Mapping[str, Tensor]
+    models: Models
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("input_ids", "attention_mask", "target_mask"):
+            found = tuple(self.tokens[name].shape[:2]) if name in self.tokens else None
+            if found != self.mu_hat.shape:
+                raise InputError(
+                    f"`tokens` must have {name} for {self.mu_hat.shape} prompts and answers; "
+                    f"found {found}"
+                )
+        if (self.mu_hat[~self.there] > 0).any():
+            raise InputError(f"`mu_hat` of `{self.name}` must be 0 where there is no answer")
+
+    @cached_property
+    def there(self) -> NDArray[np.bool_]:
+        """Which prompts have which answers, (X, Y)."""
+        return np.asarray((self.tokens["target_mask"].sum(-1) > 0).cpu().numpy())
+
+    @property
+    def policy(self) -> TextPolicy:
+        """log pi on all answers, as metrics ask for it."""
+        return TextPolicy(self)
+
+    def reward(self, phi: Any) -> Array:
+        """r_phi of every answer, (X, Y); zero where there is none."""
+        at = vector("phi", phi, self.models.q).detach()
+        head = at[self.models.reward.size :][None]
+        X = self.models.reward.rows(at[None, : self.models.reward.size])
+        return self.table(lambda batch: self.models.rewards(X, head, batch), 0.0)
+
+    def batch(self, x: Indices, y: Indices) -> dict[str, Tensor]:
+        """Tokens (S, T) of prompts with answers."""
+        bank = self.models.policy.bank
+        rows = torch.from_numpy(np.asarray(x)), torch.from_numpy(np.asarray(y))
+        part = {name: value[rows] for name, value in self.tokens.items()}
+        return {name: value[0] for name, value in stacked([part], bank.device).items()}
+
+    def table(self, function: Any, missing: float) -> Array:
+        """What a function of a batch gives for every answer, (X, Y)."""
+        found = np.full(self.mu_hat.shape, missing)
+        x, y = np.nonzero(self.there)
+        with torch.no_grad():
+            for part in _parts(len(x), self.models.at_once):
+                values = function(self.batch(x[part], y[part]))
+                found[x[part], y[part]] = values[0].double().cpu().numpy()
+        return found
+
+    def oracle(
+        self,
+        *,
+        beta: float,
+        inner_batch: int | None = None,
+        outer_batch: int | None = None,
+        seed: int = 0,
+    ) -> TextOracle:
+        """Its losses and samples."""
+        return TextOracle(
+            domain=self, beta=beta, inner_batch=inner_batch, outer_batch=outer_batch, seed=seed
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TextPolicy:
+    """pi_theta on the answers of a domain; what metrics of :mod:`linsys.bilevel` look at."""
+
+    domain: TextDomain
+
+    @property
+    def lengths(self) -> Array:
+        """Tokens of every answer, at least 1, (X, Y)."""
+        counts = self.domain.tokens["target_mask"].sum(-1).clamp(min=1)
+        return np.asarray(counts.cpu().numpy(), dtype=np.float64)
+
+    def log_prob(self, theta: Any) -> Array:
+        """log pi_theta(y|x), (X, Y), from theta (p,), NumPy or torch; -inf for no answer."""
+        models = self.domain.models
+        vector("theta", theta, models.p)
+        at = theta.detach() if isinstance(theta, Tensor) else torch.tensor(theta)
+        at = at.to(models.policy.start.dtype)
+        X = models.policy.rows(at[None].to(models.policy.bank.device))
+        return self.domain.table(lambda batch: models.log_likelihoods(X, batch), -math.inf)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TextOracle:
+    """The oracle of a domain of texts, for theta (p,) and phi (q,) as torch tensors.
+
+    Args:
+        domain: what it is about.
+        beta: the factor of the reward, positive.
+        inner_batch: samples (x, y) of a stochastic inner step; the whole domain without it.
+        outer_batch: pairs of a stochastic outer step; all of them without it.
+        seed: of the samples; z_{k,t} is a function of (seed, k, t) alone.
+
+    Raises:
+        InputError: beta <= 0, or one that lets exp(r / beta) overflow; batches below one.
+    """
+
+    domain: TextDomain
+    beta: float
+    inner_batch: int | None = None
+    outer_batch: int | None = None
+    seed: int = 0
+    _last: dict[str, Any] = field(init=False, repr=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        number("beta", self.beta, low=0.0, low_open=True)
+        for label in ("inner_batch", "outer_batch"):
+            if (size := getattr(self, label)) is not None:
+                whole(label, size, low=1)
+        whole("seed", self.seed, high=(1 << 128) - 1)
+        bound, dtype = self.models.bound, self.models.policy.start.dtype
+        if not bound / self.beta <= math.log(torch.finfo(dtype).max):
+            raise InputError(
+                f"`beta` must keep exp(r / beta) in the range of {dtype}; found r up to "
+                f"{bound:g} and beta = {self.beta:g}"
+            )
+
+    @property
+    def models(self) -> Models:
+        """Policy and reward."""
+        return self.domain.models
+
+    def draw_inner(self, k: int, t: int) -> Any:
+        """z_{k,t} = (x, y), index arrays (inner_batch,), or None without a batch."""
+        if self.inner_batch is None:
+            return None
+        return self.domain.draw_inner(self.seed, k, t, self.inner_batch)
+
+    def draw_outer(self, k: int) -> Any:
+        """z_k = (x, y, y'), index arrays (outer_batch,), or None without a batch."""
+        if self.outer_batch is None:
+            return None
+        return self.domain.draw_outer(self.seed, k, self.outer_batch)
+
+    def stable_step(self, phi: Any) -> float:
+        """Infinite: no bound of a model's curvature is known."""
+        return math.inf
+
+    def inner_loss(self, phi: Any, theta: Any, z: Any) -> float:
+        """l_FT, with the ridge."""
+        X, away = self._policy(theta), self._away(theta)
+        total = 0.5 * self.models.ridge * float(away @ away)
+        with torch.no_grad():
+            for batch, W in self._weighted(phi, z):
+                total -= float((W * self.models.log_likelihoods(X, batch)[0]).sum())
+        return total
+
+    def inner_grad(self, phi: Any, theta: Any, z: Any) -> Any:
+        """grad_theta l_FT, shape (p,)."""
+        X = self._policy(theta).requires_grad_()
+        total = torch.zeros_like(X)
+        for batch, W in self._weighted(phi, z):
+            loss = -(W * self.models.log_likelihoods(X, batch)[0]).sum()
+            total = total + torch.autograd.grad(loss, X)[0]
+        return self.models.policy.flat(total)[0] + self.models.ridge * self._away(theta)
+
+    def inner_hvp(self, phi: Any, theta: Any, z: Any, v: Any) -> Any:
+        """grad^2_theta l_FT v for v (..., p), shape (..., p)."""
+        return self._second(phi, theta, z, v)[0].reshape(v.shape) + self.models.ridge * v
+
+    def mixed_vjp(self, phi: Any, theta: Any, z: Any, v: Any) -> Any:
+        """grad_phi <grad_theta l_FT, v> for v (..., p), shape (..., q)."""
+        slopes = self._second(phi, theta, z, v)[1]
+        m, (X, head) = len(slopes), self._reward(phi)
+        X, head = (part.expand(m, *part.shape[1:]).clone() for part in (X, head))
+        X.requires_grad_(), head.requires_grad_()
+        found, done = torch.zeros(m, self.models.q, dtype=phi.dtype, device=phi.device), 0
+        for batch, W in self._weighted(phi, z):
+            weights = (-1.0 / self.beta) * W * slopes[:, done : done + len(W)]
+            value = (weights * self.models.rewards(X, head, batch)).sum()
+            # an adapter of the vocabulary's matrix is not in a reward
+            by_X, by_head = torch.autograd.grad(value, (X, head), materialize_grads=True)
+            found = found + torch.cat([self.models.reward.flat(by_X), by_head], 1)
+            done += len(W)
+        return found.reshape(*v.shape[:-1], -1)
+
+    def outer_loss(self, theta: Any, z: Any = None) -> float:
+        """L_PL (7), or the mean of l_PL over the pairs z."""
+        X = self._policy(theta)
+        with torch.no_grad():
+            return float(sum(self._outer(X, z)))
+
+    def outer_grads(self, phi: Any, theta: Any, z: Any) -> tuple[Any, Any]:
+        """The gradients of L_PL, or of the mean of l_PL over the pairs z, by phi and by theta.
+
+        The one by phi is zero: l_PL depends on phi through theta alone.
+        """
+        vector("phi", phi, self.models.q)
+        X = self._policy(theta).requires_grad_()
+        slopes = [torch.autograd.grad(value, X)[0] for value in self._outer(X, z)]
+        total = torch.stack(slopes).sum(0)
+        return torch.zeros_like(phi), self.models.policy.flat(total)[0]
+
+    def _outer(self, X: Tensor, z: Any) -> Iterator[Tensor]:
+        """The parts of the preference loss."""
+        domain = self.domain
+        if z is None:
+            x, y, y_other, weights = domain.pairs
+        else:
+            (x, y, y_other), weights = z, np.full(len(z[0]), 1.0 / len(z[0]))
+        for part in _parts(len(x), max(1, self.models.at_once // 2)):
+            both = np.stack([y[part], y_other[part]], 1).reshape(-1)
+            batch = domain.batch(np.repeat(x[part], 2), both)
+            likelihood = self.models.log_likelihoods(X, batch)[0]
+            u = likelihood[0::2] - likelihood[1::2]
+            yield -(self._tensor(weights[part]) * torch.nn.functional.logsigmoid(u)).sum()
+
+    def _second(self, phi: Any, theta: Any, z: Any, v: Any) -> tuple[Tensor, Tensor]:
+        """Hessian-vector products (m, p) without the ridge, and slopes of log pi (m, S).
+
+        The adjoint asks for both at the same place, one after the other: the last are kept.
+        """
+        found: tuple[Tensor, Tensor] = self._kept(
+            "second", (phi, theta, z, v), lambda: self._both(phi, theta, z, v)
+        )
+        return found
+
+    def _both(self, phi: Any, theta: Any, z: Any, v: Any) -> tuple[Tensor, Tensor]:
+        V = self.models.policy.rows(v.reshape(-1, self.models.p))
+        if self.models.policy.columns is not None:  # a direction does not hold the fixed numbers
+            fixed = ~self.models.policy.columns.to(V.device)
+            V[:, :, fixed] = 0.0
+        X = self._policy(theta).expand(len(V), -1, -1).clone().requires_grad_()
+        products, slopes = torch.zeros_like(V), list[Tensor]()
+        for batch, W in self._weighted(phi, z):
+            share = W.expand(len(V), -1).clone().requires_grad_()
+            loss = -(share * self.models.log_likelihoods(X, batch)).sum()
+            (slope,) = torch.autograd.grad(loss, X, create_graph=True)
+            product, along = torch.autograd.grad((slope * V).sum(), (X, share))
+            products, slopes = products + product, [*slopes, -along]
+        return self.models.policy.flat(products), torch.cat(slopes, 1)
+
+    def _weighted(self, phi: Any, z: Any) -> Iterator[tuple[dict[str, Tensor], Tensor]]:
+        """Batches of the samples z, and W (S,): their shares times exp(r / beta)."""
+        domain = self.domain
+        if z is None:
+            x, y = np.nonzero(domain.law)
+            shares = domain.law[x, y]
+            r = self._kept("rewards", (phi,), lambda: domain.reward(phi))[x, y]
+        else:
+            (x, y), shares, r = z, np.full(len(z[0]), 1.0 / len(z[0])), None
+        X, head = self._reward(phi)
+        for part in _parts(len(x), self.models.at_once):
+            batch = domain.batch(x[part], y[part])
+            if r is None:
+                with torch.no_grad():
+                    inside = self.models.rewards(X, head, batch)[0]
+            else:
+                inside = self._tensor(r[part])
+            yield batch, self._tensor(shares[part]) * torch.exp(inside / self.beta)
+
+    def _policy(self, theta: Any) -> Tensor:
+        """X (1, r, w) of theta."""
+        return self.models.policy.rows(vector("theta", theta, self.models.p).detach()[None])
+
+    def _reward(self, phi: Any) -> tuple[Tensor, Tensor]:
+        """X (1, r, w) and head (1, h) of phi."""
+        at = vector("phi", phi, self.models.q).detach()[None]
+        size = self.models.reward.size
+        return self.models.reward.rows(at[:, :size]), at[:, size:]
+
+    def _away(self, theta: Any) -> Any:
+        return theta - self.models.theta().to(theta)
+
+    def _tensor(self, values: Any) -> Tensor:
+        start = self.models.policy.start
+        return torch.tensor(values, dtype=start.dtype, device=self.models.policy.bank.device)
+
+    def _kept(self, name: str, at: tuple[Any, ...], compute: Any) -> Any:
+        """The last result, if it was for the same tensors with the same content."""
+        versions = [getattr(part, "_version", None) for part in at]
+        held = self._last.get(name)
+        if held and all(a is b for a, b in zip(held[0], at, strict=True)) and held[1] == versions:
+            return held[2]
+        self._last[name] = (at, versions, compute())
+        return self._last[name][2]
+
+
+def _for_clients(m: int, batch: Batch, places: Tensor) -> dict[str, Tensor]:
+    """The same samples (S, ...) for m clients, on one axis, with the places that matter."""
+    found = {**batch, "target_places": places}
+    return {name: value.repeat(m, *[1] * (value.ndim - 1)) for name, value in found.items()}
+
+
+def _run(bank: AdapterBank, X: Tensor, flat: Batch) -> tuple[Any, Tensor]:
+    """The model's output and the input of its head at ``target_places``; with a graph."""
+    head, device = head_of(bank.model), bank.device.type
+    assert head is not None  # checked by Models
+    precision = nullcontext() if bank.autocast is None else torch.autocast(device, bank.autocast)
+    with precision, bank.adapted(X), computed_at(head, flat["target_places"]) as seen:
+        output = bank.model(**{name: flat[name] for name in INPUTS if name in flat})
+    return output, seen[0]
+
+
+def _parts(count: int, size: int) -> Iterator[slice]:
+    return (slice(i, min(i + size, count)) for i in range(0, count, size))
