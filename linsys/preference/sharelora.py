@@ -36,7 +36,7 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj
 from numpy.typing import NDArray
 
-from linsys._optimizers import Moments, adamw
+from linsys._optimizers import Moments, adamw, clipped
 from linsys._validate import Array, InputError, choice, number, whole
 from linsys.sketching.adapters import Modules
 
@@ -108,6 +108,7 @@ class ShareLoRA:
         optimizer: "adamw" or "sgd".
         decay: weight decay of AdamW.
         representation: which part of the modules, the first of them, "modules" shares.
+        clip: largest norm of a user's gradient in a step; None for any.
 
     Raises:
         InputError: a learning rate that is not positive, no epochs, a longer warm-up than there are
@@ -122,6 +123,7 @@ class ShareLoRA:
     optimizer: str = "adamw"
     decay: float = 0.0
     representation: float = 0.7
+    clip: float | None = None
 
     def __post_init__(self) -> None:
         number("gamma", self.gamma, low=0.0, low_open=True)
@@ -132,6 +134,8 @@ class ShareLoRA:
         choice("optimizer", self.optimizer, ("adamw", "sgd"))
         number("decay", self.decay, low=0.0)
         number("representation", self.representation, low=0.0, high=1.0, low_open=True)
+        if self.clip is not None:
+            number("clip", self.clip, low=0.0, low_open=True)
 
     def mask(self, modules: Modules) -> Mask:
         """The shared coordinates after the warm-up, shape (w,).
@@ -245,10 +249,8 @@ class ShareLoRA:
             moved = X - gamma * G
         else:
             moved, new = adamw(X, G, moments, gamma, self.decay)
-            first, second = (
-                xp.where(still, old, now) for old, now in zip(moments[:2], new[:2], strict=True)
-            )
-            moments = Moments(first, second, new.step)
+            kept = zip(moments, new, strict=True)
+            moments = Moments(*(xp.where(still, old, now) for old, now in kept))
         return State(xp.where(still, X, moved), t + 1, moments, oracle)
 
     def run(self, state: State) -> tuple[State, dict[int, int]]:
@@ -271,9 +273,8 @@ class ShareLoRA:
             raise InputError(f"`state` must have steps left; found all {total} done")
         return total
 
-    @staticmethod
-    def _gradients(state: State) -> tuple[Any, dict[int, str]]:
-        """Gradients (N, r, w), zero of users that are rejected."""
+    def _gradients(self, state: State) -> tuple[Any, dict[int, str]]:
+        """Gradients (N, r, w) of the norm that is allowed, zero of users that are rejected."""
         xp, oracle = array_namespace(state.X), state.oracle
         epoch, step = divmod(state.t, oracle.steps)
         together = getattr(oracle, "grads", None)
@@ -288,12 +289,13 @@ class ShareLoRA:
             for user, fine in enumerate(sound)
             if not bool(fine)
         }
-        return xp.where(sound[:, None, None], G, xp.zeros_like(G)), missing
+        return clipped(xp.where(sound[:, None, None], G, xp.zeros_like(G)), self.clip), missing
 
     @staticmethod
     def _fresh(X: Any) -> Moments:
         xp = array_namespace(X)
-        return Moments(xp.zeros_like(X), xp.zeros_like(X), 0)
+        steps = xp.zeros((X.shape[0], 1, X.shape[2]), dtype=xp.float64, device=device(X))
+        return Moments(xp.zeros_like(X), xp.zeros_like(X), steps)
 
 
 def method(name: str, gamma: float, *, epochs: float = 3.0, **options: Any) -> ShareLoRA:

@@ -27,7 +27,7 @@ import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 from array_api_compat import device as get_device
 
-from linsys._optimizers import AdamW
+from linsys._optimizers import AdamW, clipped
 from linsys._validate import InputError, choice, number, whole
 from linsys.sketching.adapters import Modules
 from linsys.sketching.sketch import top_k
@@ -128,6 +128,7 @@ class Federated(ABC):
         decay: weight decay of AdamW.
         compression: share of an update's entries that is sent, the largest ones; None for all.
         seed: of the sketches and of fresh modules.
+        clip: largest norm of a device's gradient in a local step; None for any.
 
     Raises:
         InputError: no devices, ranks that are no positive whole numbers, a step size that is not
@@ -141,6 +142,7 @@ class Federated(ABC):
     decay: float = 0.0
     compression: float | None = None
     seed: int = 0
+    clip: float | None = None
 
     #: Whether devices send their modules, instead of what has changed in them.
     sends_modules: ClassVar[bool] = False
@@ -162,6 +164,8 @@ class Federated(ABC):
         if self.compression is not None:
             number("compression", self.compression, low=0.0, high=1.0, low_open=True)
         whole("seed", self.seed, high=(1 << 64) - 1)
+        if self.clip is not None:
+            number("clip", self.clip, low=0.0, low_open=True)
 
     def init(self, X: Any, oracle: Oracle) -> State:
         """The state before the first round, from the global modules X (r, w).
@@ -327,7 +331,7 @@ class Federated(ABC):
     def _local(self, state: State, device: int, X: Any, scale: float) -> Training:
         """From X (k, w): X itself, and the rows after H local steps."""
         start, descend = X, getattr(state.oracle, "descend", None)
-        if descend is not None and self.optimizer == "sgd":
+        if descend is not None and self.optimizer == "sgd" and self.clip is None:
             return start, descend(device, X, scale, state.t, self.gamma, self.H)
         move = self._optimizer()
         for step in range(self.H):
@@ -336,8 +340,13 @@ class Federated(ABC):
 
     def _optimizer(self) -> Any:
         if self.optimizer == "adamw":
-            return AdamW(self.gamma, self.decay)
-        return lambda X, gradient: X - self.gamma * gradient
+            move: Any = AdamW(self.gamma, self.decay)
+        else:
+            move = self._plain
+        return lambda X, gradient: move(X, clipped(gradient, self.clip))
+
+    def _plain(self, X: Any, gradient: Any) -> Any:
+        return X - self.gamma * gradient
 
 
 def row_bytes(X: Any) -> int:
