@@ -1,0 +1,326 @@
+"""Responses sampled from the clients' policies, with the log-probabilities that are scored.
+
+All clients' samples are decoded together, token by token with the model's cache of keys and values,
+while the bank's adapters are on. A token is drawn from the full softmax by its cumulative
+distribution and one uniform number, a function of (seed, client, round, sample, position) alone:
+how clients are grouped, and when a run is started again, changes no token, but where a number falls
+within the logits' rounding of the boundary between two tokens (about once in 10^6 tokens in single
+precision).
+
+Nothing is cut off the distribution, and its temperature stays in the log-probabilities: what is
+sampled is what is scored, so that the ratios of PPO begin at 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from linsys._validate import InputError, choice, number, whole
+from lora_bridge._head import head_of
+from lora_bridge.bank import AdapterBank, Batch
+from lora_bridge.losses import token_log_likelihood
+
+__all__ = ["encode_prompts", "responses", "sample", "score"]
+
+#: Second word of Philox's key, so that samples share no numbers with the draws of data.
+_STREAM = 1
+
+
+def encode_prompts(
+    tokenizer: Any,
+    texts: Sequence[Sequence[str]],
+    max_length: int = 512,
+    *,
+    too_long: str = "error",
+    width: int | None = None,
+) -> dict[str, Tensor]:
+    """The clients' prompts, padded on the left.
+
+    Args:
+        tokenizer: of :func:`lora_bridge.models.load_model`.
+        texts: b prompts of each of N clients.
+        max_length: tokens of the longest prompt that is taken.
+        too_long: "error", or "cut" to drop tokens of a long prompt from its beginning.
+        width: pad to so many tokens instead of the longest prompt's: where clients that are encoded
+            apart must compute the same bits as together.
+
+    Returns:
+        ``input_ids`` and ``attention_mask``, shapes (N, b, P).
+
+    Raises:
+        InputError: no prompts, clients with different numbers of them, one that is empty or too
+            long (by client and number).
+
+    >>> from lora_bridge._text import byte_tokenizer
+    >>> encode_prompts(byte_tokenizer(), [["ab"], ["c"]])["attention_mask"]
+    tensor([[[1, 1, 1]],
+    <BLANKLINE>
+            [[0, 1, 1]]])
+    """
+    whole("max_length", max_length, low=1)
+    choice("too_long", too_long, ("error", "cut"))
+    sizes = sorted({len(own) for own in texts})
+    if len(sizes) != 1 or sizes[0] == 0 or any(isinstance(own, str) for own in texts):
+        raise InputError(
+            "`texts` must hold the same number of prompts, 1 or more, of every client; "
+            f"found {sizes or 'no clients'}"
+        )
+    begin = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
+    rows = []
+    for client, own in enumerate(texts):
+        for i, text in enumerate(own):
+            ids = [*begin, *tokenizer(text, add_special_tokens=False)["input_ids"]]
+            if not ids or (len(ids) > max_length and too_long == "error"):
+                raise InputError(
+                    f"prompt {i} of client {client} must have 1 to max_length = {max_length} "
+                    f"tokens; found {len(ids)}"
+                )
+            rows.append(ids[-max_length:])
+    longest = max(map(len, rows))
+    width = longest if width is None else whole("width", width, low=longest)
+    pad = 0 if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+    padded = torch.tensor([[pad] * (width - len(row)) + row for row in rows])
+    mask = torch.arange(width) >= width - torch.tensor([len(row) for row in rows])[:, None]
+    shape = (len(texts), -1, width)
+    return {"input_ids": padded.reshape(shape), "attention_mask": mask.long().reshape(shape)}
+
+
+def sample(
+    bank: AdapterBank,
+    X: Tensor | None,
+    prompts: Batch,
+    *,
+    length: int,
+    temperature: float = 1.0,
+    seed: int,
+    round_: int,
+    scale: float | Tensor = 1.0,
+    clients: Sequence[int] | None = None,
+) -> dict[str, Tensor]:
+    """A response of at most ``length`` tokens to every prompt, by the policy of its client.
+
+    A response ends with the model's end token, if that is drawn; it belongs to the response.
+
+    Args:
+        bank: of a causal language model.
+        X: the clients' adapters, shape (N, r, w); None for the base model.
+        prompts: of :func:`encode_prompts`: padded on the left, leading axes (N, b).
+        length: K, the most tokens of a response.
+        temperature: of the policy; logits are divided by it.
+        seed, round_: together with the client they name the random numbers.
+        scale: as of the bank.
+        clients: which clients the rows of X are; 0, 1, .. without it.
+
+    Returns:
+        A batch of T = P + K tokens: ``input_ids``, ``attention_mask``, ``position_ids``,
+        ``target_mask`` (1 on the response), all (N, b, T); ``target_places``, where the response's
+        tokens are predicted (then -1), and their ``log_prob`` (then 0), both (N, b, K).
+
+    Raises:
+        InputError: no language model; prompts padded on the right, or too long for the model;
+            adapters that give no finite probabilities (by client). Nor does padding under Llama's
+            eager attention in double precision: its softmax is a single one, where the lowest
+            double that masks is infinite.
+
+    >>> from transformers import LlamaConfig, LlamaForCausalLM
+    >>> config = LlamaConfig(vocab_size=9, hidden_size=8, intermediate_size=8, num_hidden_layers=1,
+    ...                      num_attention_heads=2)
+    >>> bank = AdapterBank(LlamaForCausalLM(config), ["q_proj"])
+    >>> prompts = {"input_ids": torch.ones(3, 2, 4, dtype=torch.long)}
+    >>> prompts["attention_mask"] = torch.ones_like(prompts["input_ids"])
+    >>> found = sample(bank, torch.zeros(3, 1, bank.width), prompts, length=5, seed=0, round_=0)
+    >>> found["input_ids"].shape, found["log_prob"].shape
+    (torch.Size([3, 2, 9]), torch.Size([3, 2, 5]))
+    """
+    whole("length", length, low=1)
+    number("temperature", temperature, low=0.0, low_open=True)
+    ids, mask = (prompts[name].to(bank.device) for name in ("input_ids", "attention_mask"))
+    _check(bank, ids, mask, length)
+    N, b, _ = ids.shape
+    names = range(N) if clients is None else clients
+    if len(names) != N or (X is not None and len(X) != N):
+        found = len(names) if X is None else (len(names), len(X))
+        raise InputError(f"`clients` and `X` must be as many as prompts have, {N}; found {found}")
+    uniform = _uniform(names, b, length, seed, round_).to(bank.device)
+    step = _together(bank, ids, length)
+    tokens = torch.cat(
+        [
+            _decode(
+                bank,
+                None if X is None else X[part],
+                ids[part].flatten(0, 1),
+                mask[part].flatten(0, 1),
+                uniform[part].flatten(0, 1),
+                temperature,
+                scale[part] if isinstance(scale, Tensor) and scale.ndim else scale,
+            )
+            for part in (slice(i, i + step) for i in range(0, N, step))
+        ]
+    ).reshape(N, b, length)
+    batch = _assembled(bank, ids, mask, tokens)
+    batch["log_prob"] = score(bank, X, batch, temperature, scale)
+    bad = batch["log_prob"].isfinite().flatten(1).all(1).logical_not()
+    if bad.any():
+        at = names[int(bad.long().argmax())]
+        raise InputError(f"`X` must give finite log-probabilities; found others at client {at}")
+    return batch
+
+
+def score(
+    bank: AdapterBank,
+    X: Tensor | None,
+    batch: Batch,
+    temperature: float = 1.0,
+    scale: float | Tensor = 1.0,
+) -> Tensor:
+    """log pi of every token of the responses in a batch of :func:`sample`, (N, b, K); then 0.
+
+    Without X under the base model, bit for bit: the reference of PPO.
+    """
+    return bank.read(
+        X, batch, lambda output, flat: token_log_likelihood(output, flat, temperature)[0], scale
+    )
+
+
+def responses(tokenizer: Any, batch: Batch) -> list[list[str]]:
+    """The responses of a batch of :func:`sample` as texts, without end tokens: N lists of b."""
+    places = batch["target_places"]
+    tokens = batch["input_ids"].gather(-1, places.clamp(min=0) + 1).flatten(0, 1).tolist()
+    counts = (places >= 0).sum(-1).flatten().tolist()
+    kept = [row[:count] for row, count in zip(tokens, counts, strict=True)]
+    texts = tokenizer.batch_decode(
+        kept, skip_special_tokens=True, clean_up_tokenization_spaces=False
+    )
+    b = places.shape[1]
+    return [texts[i : i + b] for i in range(0, len(texts), b)]
+
+
+@torch.no_grad()
+def _decode(
+    bank: AdapterBank,
+    X: Tensor | None,
+    ids: Tensor,
+    mask: Tensor,
+    uniform: Tensor,
+    temperature: float,
+    scale: float | Tensor,
+) -> Tensor:
+    """The tokens (S, K) that follow the prompts (S, P); anything after all rows have ended."""
+    rows, length = uniform.shape
+    P = ids.shape[1]
+    ends = _ends(bank)
+    tokens = ids.new_zeros(rows, length)
+    ended = torch.zeros(rows, dtype=torch.bool, device=ids.device)
+    seen = torch.cat([mask, mask.new_ones(rows, length)], 1)
+    positions = _positions(seen)
+    new, start, cache = ids, 0, None
+    precision = torch.autocast(bank.device.type, bank.autocast, enabled=bank.autocast is not None)
+    with precision, nullcontext() if X is None else bank.adapted(X, scale):
+        for k in range(length):
+            output = bank.model(
+                input_ids=new,
+                attention_mask=seen[:, : P + k],
+                position_ids=positions[:, start : P + k],
+                past_key_values=cache,
+                use_cache=True,
+                logits_to_keep=1,
+            )
+            tokens[:, k] = _drawn(output.logits[:, -1], uniform[:, k], temperature)
+            new, start, cache = tokens[:, k : k + 1], P + k, output.past_key_values
+            if len(ends):
+                ended |= torch.isin(tokens[:, k], ends)
+                if bool(ended.all()):
+                    break
+    return tokens
+
+
+def _drawn(logits: Tensor, uniform: Tensor, temperature: float) -> Tensor:
+    """The tokens (S,) at which the cumulative softmax of logits (S, V) passes the numbers (S,)."""
+    cumulative = torch.softmax(logits.double() / temperature, -1).cumsum(-1)
+    # the last sum is 1 up to rounding; measured by it, no number is beyond the last token
+    at = uniform[:, None] * cumulative[:, -1:]
+    found = torch.searchsorted(cumulative, at, right=True)[:, 0]
+    return found.clamp(max=logits.shape[-1] - 1)
+
+
+def _uniform(clients: Sequence[int], b: int, length: int, seed: int, round_: int) -> Tensor:
+    """Numbers in [0, 1), shape (clients, b, length)."""
+    key = [whole("seed", seed, low=0, high=(1 << 64) - 1), _STREAM]
+    whole("round_", round_, low=0)
+    counters = [[0, i, whole("clients", client), round_] for client in clients for i in range(b)]
+    rows = [
+        np.random.Generator(np.random.Philox(key=key, counter=counter)).random(length)
+        for counter in counters
+    ]
+    return torch.from_numpy(np.stack(rows)).reshape(-1, b, length)
+
+
+def _assembled(bank: AdapterBank, ids: Tensor, mask: Tensor, tokens: Tensor) -> dict[str, Tensor]:
+    """Prompts (N, b, P) and tokens (N, b, K) as one batch; what follows an end token is padding."""
+    N, b, length = tokens.shape
+    P = ids.shape[-1]
+    ending = torch.isin(tokens, _ends(bank))
+    counted = ending.cumsum(-1) - ending.long() == 0
+    pad = getattr(bank.model.config, "pad_token_id", None) or 0
+    places = torch.arange(P - 1, P + length - 1, device=ids.device).expand(N, b, length)
+    seen = torch.cat([mask, counted.to(mask)], -1)
+    return {
+        "input_ids": torch.cat([ids, tokens.where(counted, pad)], -1),
+        "attention_mask": seen,
+        "position_ids": _positions(seen),
+        "target_mask": torch.cat([torch.zeros_like(mask), counted.to(mask)], -1),
+        "target_places": places.where(counted, -1),
+    }
+
+
+def _positions(mask: Tensor) -> Tensor:
+    """0, 1, .. along the tokens that are no padding."""
+    return (mask.cumsum(-1) - 1).clamp(min=0)
+
+
+def _ends(bank: AdapterBank) -> Tensor:
+    """The tokens that end a response: those of the generation settings, else the model's own."""
+    for settings in (getattr(bank.model, "generation_config", None), bank.model.config):
+        found = getattr(settings, "eos_token_id", None)
+        if found is not None:
+            return torch.tensor(found, device=bank.device).reshape(-1)
+    return torch.empty(0, dtype=torch.long, device=bank.device)
+
+
+def _together(bank: AdapterBank, ids: Tensor, length: int) -> int:
+    """How many clients are decoded at a time: keys and values fill at most the bank's memory."""
+    N, b, P = ids.shape
+    if bank.engine == "sequential":
+        return 1
+    if bank.memory is None:
+        return bank.chunk or N
+    config: Any = bank.model.config
+    size = next(bank.model.parameters()).element_size()
+    one = 2 * config.num_hidden_layers * config.hidden_size * b * (P + length) * size
+    return max(1, bank.memory // int(one))
+
+
+def _check(bank: AdapterBank, ids: Tensor, mask: Tensor, length: int) -> None:
+    if head_of(bank.model) is None or not hasattr(bank.model, "generate"):
+        raise InputError(
+            f"`bank` must hold a causal language model; found {type(bank.model).__name__}"
+        )
+    if ids.ndim != 3 or mask.shape != ids.shape or 0 in ids.shape:
+        raise InputError(
+            "`prompts` must have input_ids and attention_mask of one shape (clients, samples, "
+            f"tokens); found {tuple(ids.shape)} and {tuple(mask.shape)}"
+        )
+    if bool((mask[..., -1] == 0).any()) or bool((mask.diff(dim=-1) < 0).any()):
+        raise InputError("`prompts` must be padded on the left alone; found padding after a token")
+    limit = getattr(bank.model.config, "max_position_embeddings", None)
+    needed = int(mask.sum(-1).max()) + length
+    if limit is not None and needed > limit:
+        raise InputError(
+            f"prompt and response must have at most the model's {limit} tokens; found {needed}"
+        )

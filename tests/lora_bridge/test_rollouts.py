@@ -1,0 +1,322 @@
+"""What is sampled is what is scored, by whoever it is computed; masks, ends and padding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import Tensor
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from linsys import InputError
+from lora_bridge import rollouts
+from lora_bridge._text import byte_tokenizer
+from lora_bridge.bank import AdapterBank
+from lora_bridge.rollouts import encode_prompts, responses, sample, score
+from tests.lora_bridge._models import TARGETS, VOCABULARY, small_model
+
+#: Chosen before any measurement: a right sampler fails once in a thousand seeds.
+_LEVEL = 1e-3
+
+
+def _bank(kind: str, dtype: torch.dtype = torch.float32, **options: Any) -> AdapterBank:
+    return AdapterBank(small_model(kind, dtype), TARGETS[kind], **options)
+
+
+def _rows(bank: AdapterBank, N: int, seed: int = 3) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    dtype = next(bank.model.parameters()).dtype
+    return 0.3 * torch.randn((N, 2, bank.width), generator=generator, dtype=dtype)
+
+
+def _prompts(N: int, b: int, P: int = 5) -> dict[str, Tensor]:
+    """Random tokens of random lengths, padded on the left."""
+    generator = torch.Generator().manual_seed(4)
+    ids = torch.randint(3, VOCABULARY, (N, b, P), generator=generator)
+    start = torch.randint(0, P, (N, b, 1), generator=generator)
+    start[0, 0] = P - 1
+    return {"input_ids": ids, "attention_mask": (torch.arange(P) >= start).long()}
+
+
+def _alone(
+    bank: AdapterBank, X: Tensor, batch: dict[str, Tensor], at: tuple[int, int], temperature: float
+) -> Tensor:
+    """log pi of one response's tokens from one pass over it alone, without padding or a cache."""
+    kept = batch["attention_mask"][at] == 1
+    ids, target = batch["input_ids"][at][kept], batch["target_mask"][at][kept]
+    logits = bank.output(X[at[0] : at[0] + 1], {"input_ids": ids[None, None]}).logits[0]
+    each = (logits[:-1] / temperature).log_softmax(-1).gather(1, ids[1:, None])[:, 0]
+    return each[target[1:] == 1]
+
+
+@pytest.mark.parametrize("temperature", [0.7, 1.0, 1.6])
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+def test_what_is_sampled_is_what_is_scored(
+    kind: str, temperature: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bank = _bank(kind)
+    X, prompts = _rows(bank, 3), _prompts(3, 4)
+    seen = []
+
+    def spy(logits: Tensor, uniform: Tensor, temperature: float) -> Tensor:
+        tokens = drawn(logits, uniform, temperature)
+        seen.append((logits / temperature).log_softmax(-1).gather(1, tokens[:, None]))
+        return tokens
+
+    drawn = rollouts._drawn
+    monkeypatch.setattr(rollouts, "_drawn", spy)
+    batch = sample(bank, X, prompts, length=6, temperature=temperature, seed=0, round_=0)
+    sampled = torch.cat(seen, 1).reshape(3, 4, 6)
+    counted = batch["target_places"] >= 0
+    assert counted[..., 0].all()
+    torch.testing.assert_close(batch["log_prob"][counted], sampled[counted], atol=1e-5, rtol=0)
+    assert torch.equal(batch["log_prob"], score(bank, X, batch, temperature))  # PPO's ratio is 1
+    for at in np.ndindex(3, 4):
+        expected = _alone(bank, X, batch, at, temperature)
+        found = batch["log_prob"][at][counted[at]]
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+
+
+def _wide(top: int | None, monkeypatch: pytest.MonkeyPatch) -> list[list[float]]:
+    """p-values of two clients' first tokens under both clients' softmax, of a vocabulary of 200."""
+    config = GPT2Config(vocab_size=200, n_embd=16, n_layer=1, n_head=2, n_positions=8)
+    torch.manual_seed(0)
+    model = GPT2LMHeadModel(config)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(0.3 * torch.randn_like(weight))
+    bank = AdapterBank(model, TARGETS["gpt2"])
+    X, draws = _rows(bank, 2), 8000
+    ids = torch.tensor([5, 60, 7]).expand(2, draws, 3)
+    if top is not None:
+        drawn = rollouts._drawn
+
+        def cut(logits: Tensor, uniform: Tensor, temperature: float) -> Tensor:
+            least = logits.topk(top, -1).values[:, -1:]
+            return drawn(logits.where(logits >= least, -torch.inf), uniform, temperature)
+
+        monkeypatch.setattr(rollouts, "_drawn", cut)
+    prompts = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    batch = sample(bank, X, prompts, length=1, temperature=1.3, seed=1, round_=0)
+    logits = bank.output(X, {"input_ids": ids[:, :1]}).logits[:, -1].double()
+    expected = draws * (logits / 1.3).softmax(-1).numpy()
+    counts = [np.bincount(tokens, minlength=200) for tokens in batch["input_ids"][..., -1].numpy()]
+    return [[_p_value(count, policy) for policy in expected] for count in counts]
+
+
+def _p_value(counts: Any, expected: Any) -> float:
+    """Of Pearson's test; tokens expected less than 5 times are one cell."""
+    rare = expected < 5
+    cells = [np.append(x[~rare], x[rare].sum()) for x in (counts, expected)]
+    return float(stats.chisquare(*cells).pvalue)
+
+
+def test_first_tokens_follow_the_whole_softmax_of_their_client(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (own, other), (other_too, own_too) = _wide(None, monkeypatch)
+    assert min(own, own_too) > _LEVEL
+    assert max(other, other_too) < 1e-9
+
+
+def test_a_truncated_distribution_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    (own, _), (_, own_too) = _wide(50, monkeypatch)
+    assert max(own, own_too) < 1e-9
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+@pytest.mark.parametrize(
+    "options", [{"chunk": 2}, {"engine": "sequential"}, {"engine": "vmap"}, {"memory": 50_000}]
+)
+def test_grouping_changes_no_token(kind: str, options: dict[str, Any]) -> None:
+    bank = _bank(kind, torch.float64)
+    bank.model.set_attn_implementation("sdpa")  # the eager one of Llama pads in single precision
+    X, prompts = _rows(bank, 5), _prompts(5, 3)
+    scale = torch.linspace(0.5, 1.5, 5, dtype=torch.float64)
+    together = sample(bank, X, prompts, length=8, seed=2, round_=1, scale=scale)
+    apart = bank.with_options(**options)
+    if "memory" in options:
+        assert 1 < rollouts._together(apart, prompts["input_ids"], 8) < 5
+    found = sample(apart, X, prompts, length=8, seed=2, round_=1, scale=scale)
+    assert found.keys() == together.keys()
+    for name in found.keys() - {"log_prob"}:
+        assert torch.equal(found[name], together[name])
+    torch.testing.assert_close(found["log_prob"], together["log_prob"], atol=1e-6, rtol=0)
+
+
+def test_a_client_alone_samples_what_it_samples_among_others() -> None:
+    bank = _bank("gpt2", torch.float64)
+    X, prompts = _rows(bank, 4), _prompts(4, 3)
+    together = sample(bank, X, prompts, length=7, seed=2, round_=1)
+    own = {name: value[2:3] for name, value in prompts.items()}
+    alone = sample(bank, X[2:3], own, length=7, seed=2, round_=1, clients=[2])
+    assert torch.equal(alone["input_ids"], together["input_ids"][2:3])
+    fewer = {name: value[:, :2] for name, value in prompts.items()}
+    found = sample(bank, X, fewer, length=7, seed=2, round_=1)
+    assert torch.equal(found["input_ids"], together["input_ids"][:, :2])
+    shorter = sample(bank, X, prompts, length=4, seed=2, round_=1)
+    assert torch.equal(shorter["input_ids"], together["input_ids"][..., :-3])
+    mistaken = sample(bank, X[2:3], own, length=7, seed=2, round_=1, clients=[3])
+    assert not torch.equal(mistaken["input_ids"], together["input_ids"][2:3])
+
+
+def test_tokens_depend_on_seed_and_round_and_on_no_global_generator() -> None:
+    bank = _bank("llama")
+    X, prompts = _rows(bank, 2), _prompts(2, 2)
+    torch.manual_seed(0)
+    first = sample(bank, X, prompts, length=9, seed=5, round_=3)["input_ids"]
+    torch.manual_seed(1)
+    again = sample(bank, X, prompts, length=9, seed=5, round_=3)["input_ids"]
+    assert torch.equal(first, again)
+    for other in ({"seed": 6, "round_": 3}, {"seed": 5, "round_": 4}):
+        assert not torch.equal(first, sample(bank, X, prompts, length=9, **other)["input_ids"])
+
+
+def test_a_response_ends_with_its_first_end_token() -> None:
+    bank = _bank("llama")
+    ends = list(range(8))
+    bank.model.generation_config.eos_token_id = ends
+    bank.model.config.pad_token_id = 9
+    X, prompts = _rows(bank, 3), _prompts(3, 6)
+    batch = sample(bank, X, prompts, length=6, seed=0, round_=0)
+    lengths = []
+    for at in np.ndindex(3, 6):
+        response = batch["input_ids"][at][5:].tolist()
+        length = next((k + 1 for k, token in enumerate(response) if token in ends), 6)
+        rest = 6 - length
+        assert response[length:] == [9] * rest
+        assert batch["target_mask"][at].tolist() == [0] * 5 + [1] * length + [0] * rest
+        mask = prompts["attention_mask"][at].tolist() + [1] * length + [0] * rest
+        assert batch["attention_mask"][at].tolist() == mask
+        places = [*range(4, 4 + length), *[-1] * rest]
+        assert batch["target_places"][at].tolist() == places
+        assert (batch["log_prob"][at] != 0).tolist() == [True] * length + [False] * rest
+        used = batch["position_ids"][at][batch["attention_mask"][at] == 1]
+        assert used.tolist() == list(range(len(used)))
+        lengths.append(length)
+    assert 1 in lengths
+    assert 6 in lengths
+
+
+def test_nothing_is_decoded_after_all_have_ended() -> None:
+    bank = _bank("gpt2")
+    passes: list[int] = []
+    bank.model.transformer.register_forward_hook(lambda *_: passes.append(1))
+    X, prompts = _rows(bank, 2), _prompts(2, 2)
+    sample(bank, X, prompts, length=6, seed=0, round_=0)
+    assert len(passes) == 6 + 1  # and one that scores
+    bank.model.generation_config.eos_token_id = list(range(VOCABULARY))
+    batch = sample(bank, X, prompts, length=6, seed=0, round_=0)
+    assert len(passes) == 6 + 1 + 2
+    assert batch["target_mask"].sum(-1).eq(1).all()
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+def test_the_reference_is_the_base_model_bit_for_bit(kind: str) -> None:
+    bank = _bank(kind)
+    X, prompts = _rows(bank, 3), _prompts(3, 2)
+    batch = sample(bank, X, prompts, length=5, seed=0, round_=0)
+    base = _bank(kind)  # never had an adapter
+    reference = score(bank, None, batch)
+    assert torch.equal(reference, score(base, None, batch))
+    assert not torch.allclose(reference, batch["log_prob"], atol=1e-2)
+    nothing = torch.zeros_like(X)
+    torch.testing.assert_close(score(bank, nothing, batch), reference, atol=1e-6, rtol=0)
+    unadapted = sample(bank, None, prompts, length=5, seed=0, round_=0)
+    assert torch.equal(unadapted["log_prob"], score(base, None, unadapted))
+    switched_off = sample(bank, X, prompts, length=5, seed=0, round_=0, scale=0.0)
+    assert torch.equal(switched_off["input_ids"], unadapted["input_ids"])
+    assert not torch.equal(batch["input_ids"], unadapted["input_ids"])
+
+
+def test_prompts_come_padded_on_the_left_and_responses_go_as_texts() -> None:
+    tokenizer = byte_tokenizer()
+    texts = [["ab", "abcd"], ["", "xyz"]]
+    prompts = encode_prompts(tokenizer, texts)
+    assert prompts["input_ids"].shape == (2, 2, 5)
+    assert prompts["attention_mask"].sum(-1).tolist() == [[3, 5], [1, 4]]
+    assert prompts["input_ids"][0, 0].tolist()[:2] == [tokenizer.pad_token_id] * 2
+    decoded = tokenizer.batch_decode(prompts["input_ids"].flatten(0, 1), skip_special_tokens=True)
+    assert decoded == ["ab", "abcd", "", "xyz"]
+    cut = encode_prompts(tokenizer, [["abcd"]], 2, too_long="cut", width=4)
+    assert cut["attention_mask"].tolist() == [[[0, 0, 1, 1]]]
+    assert tokenizer.decode(cut["input_ids"][0, 0], skip_special_tokens=True) == "cd"
+
+    answers = [[["no", 2], ["naïv", 5]], [["", 0], ["yes ,", 5]]]
+    ids = torch.zeros(2, 2, 11, dtype=torch.long)
+    places = torch.full((2, 2, 6), -1)
+    for i, j in np.ndindex(2, 2):
+        text, _ = answers[i][j]
+        tokens = [*tokenizer(text)["input_ids"], tokenizer.eos_token_id]
+        ids[i, j, 5 : 5 + len(tokens)] = torch.tensor(tokens)
+        ids[i, j, 5 + len(tokens) :] = tokenizer("!")["input_ids"][0]  # is no part of it
+        places[i, j, : len(tokens)] = torch.arange(4, 4 + len(tokens))
+    found = responses(tokenizer, {"input_ids": ids, "target_places": places})
+    assert found == [["no", "naïv"], ["", "yes ,"]]
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "message"),
+    [
+        ([], {}, "`texts` must hold the same number of prompts"),
+        ([["a"], ["b", "c"]], {}, r"of every client; found \[1, 2\]"),
+        (["ab"], {}, "`texts` must hold the same number of prompts"),
+        (
+            [["a"], ["abcd"]],
+            {"max_length": 3},
+            "prompt 0 of client 1 must have 1 to max_length = 3",
+        ),
+        ([["abcd"]], {"max_length": 3, "too_long": "drop"}, "`too_long` must be one of error, cut"),
+        ([["abcd"]], {"width": 3}, "`width` must be a whole number of at least 5"),
+    ],
+)
+def test_prompts_that_cannot_be_encoded(texts: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        encode_prompts(byte_tokenizer(), texts, **options)
+
+
+def _right(prompts: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value.flip(-1) for name, value in prompts.items()}
+
+
+def _unlike(prompts: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {**prompts, "attention_mask": prompts["attention_mask"][:1]}
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        (_right, {}, "`prompts` must be padded on the left alone"),
+        (_unlike, {}, "`prompts` must have input_ids and attention_mask of one shape"),
+        (dict, {"length": 0}, "`length` must be a whole number of at least 1"),
+        (dict, {"temperature": 0.0}, r"`temperature` must be a number in \(0"),
+        (dict, {"length": 1020}, "at most the model's 1024 tokens; found 1025"),
+        (dict, {"clients": [0, 1, 2]}, r"as many as prompts have, 2; found \(3, 2\)"),
+        (dict, {"clients": [0, -1]}, "`clients` must be a whole number of at least 0"),
+        (dict, {"round_": -1}, "`round_` must be a whole number of at least 0"),
+    ],
+)
+def test_what_cannot_be_sampled(change: Any, options: dict[str, Any], message: str) -> None:
+    bank = _bank("gpt2")
+    settings: dict[str, Any] = {"length": 2, "seed": 0, "round_": 0, **options}
+    with pytest.raises(InputError, match=message):
+        sample(bank, _rows(bank, 2), change(_prompts(2, 2)), **settings)
+
+
+def test_adapters_without_numbers_are_named() -> None:
+    bank = _bank("llama")
+    X = _rows(bank, 3)
+    X[1, 0, 0] = torch.nan
+    with pytest.raises(InputError, match="finite log-probabilities; found others at client 7"):
+        sample(bank, X, _prompts(3, 1), length=2, seed=0, round_=0, clients=[6, 7, 8])
+    with pytest.raises(InputError, match=r"as many as prompts have, 3; found \(3, 2\)"):
+        sample(bank, X[:2], _prompts(3, 1), length=2, seed=0, round_=0)
+
+
+def test_a_model_that_writes_nothing_is_refused() -> None:
+    bank = _bank("bert")
+    with pytest.raises(InputError, match="causal language model; found BertForSequence"):
+        sample(bank, _rows(bank, 1), _prompts(1, 1), length=2, seed=0, round_=0)
