@@ -1,0 +1,361 @@
+"""Clients that align a language model with M rewards, as the oracle of FIRM and its rivals.
+
+*Problem.* C clients hold adapters of one model, which is the policy; a response to a prompt is
+worth M rewards in [0, 1], to be raised together.
+
+*What a gradient is.* One call of :meth:`Alignment.jac` is one minibatch of PPO with a gradient for
+every objective: one pass forward, one backward for each. Every ``epochs`` x ``batch / minibatch``
+calls the clients sample new responses to prompts of their own. K such steps between aggregations
+belong to the algorithm, :class:`mgda.firm.FIRM`, :class:`mgda.fedcmoo.FedCMOO` or
+:class:`mgda.scalarization.LinearScalarization`, which take this oracle as any other one.
+
+*Divergence from the reference* (the model without adapters). Its penalty is one more reward, -KL at
+every token, with a critic and a surrogate of its own. "outside": its gradient times a coefficient
+is the one common to all objectives, beside the weights. "inside": it is added to every reward, as
+in reinforcement learning with one objective; the Gram matrix of the objectives then contains it.
+Both give the same step for the same weights, up to whitening, which is done on what is added up.
+
+What the paper leaves open, or says twice (Section 3, Appendix A.1; defaults first):
+
+=================  ================================================================================
+switch             choice
+=================  ================================================================================
+``kl``             "outside" of the weights, or "inside" every objective
+``kl_kind``        estimator of the penalty: "k1", "k2" or "k3"
+``controller``     target of .03 *per token*, from .2, a horizon of 10,000 responses
+``kl_unit``        what the target is of: "token" or "sequence"
+``whitened``       advantages of every objective with mean 0 and variance 1 in a rollout: rescales
+                   gradients, hence weights where Gram matrices are not normalised
+``average``        a "token", a "sequence" or the "sum": what a minibatch's mean is over
+``epochs``         passes over a rollout: "3 local PPO epochs per round"; a round is one rollout if
+                   K = epochs x batch / minibatch. In Algorithm 1 every local step has its own
+                   responses: ``epochs=1, minibatch=batch``
+``clip``, ``lam``  .2 and .95 of Schulman et al.; ``gamma`` 1
+``critics``        Adam at 1e-4 on the hidden states of the rollout, as often as the policy steps
+dropout            the bank's: 0, or ratios do not begin at 1 (the paper lists .05)
+=================  ================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from linsys._validate import InputError, choice, whole
+from lora_bridge.bank import AdapterBank
+from lora_bridge.critics import Critics, Values
+from lora_bridge.ppo import (
+    AVERAGES,
+    KINDS,
+    UNITS,
+    Controller,
+    gae,
+    kl_estimate,
+    surrogate,
+    terminal,
+    token_kl,
+    token_weights,
+    whiten,
+)
+from lora_bridge.rewards import Reward, scores
+from lora_bridge.rollouts import encode_prompts, responses, sample, score
+from mgda._federated import State, as_numpy
+
+__all__ = ["Alignment", "Memory", "from_kept", "to_keep"]
+
+#: Second word of Philox's key, so that draws here share no numbers with those of responses.
+_STREAM = 2
+
+
+class Memory(NamedTuple):
+    """What the clients keep between steps; every tensor has the clients as its first axis.
+
+    Attributes:
+        critics: one for each objective, and one for the penalty where it is outside.
+        coefficient: of the penalty, (C,).
+        rollout: a batch of :func:`lora_bridge.rollouts.sample` with ``advantages``.
+        report: of the last rollout: ``scores`` (C, M), the mean rewards; ``kl_token`` and
+            ``kl_sequence`` (C,), estimated by k1; ``length`` (C,), mean tokens of a response.
+        step: steps done.
+    """
+
+    critics: Values
+    coefficient: Tensor
+    rollout: dict[str, Tensor]
+    report: dict[str, Tensor]
+    step: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Alignment:
+    """PPO gradients of C clients with M rewards; an oracle of :mod:`mgda.runs`.
+
+    Args:
+        bank: of a causal language model.
+        tokenizer: its tokenizer.
+        prompts: texts of every client.
+        rewards: M of them, or M for each client: see :mod:`lora_bridge.rewards`.
+        scaling, bounds: how they become numbers in [0, 1]; bounds stay as they are, the same for
+            all clients, so that objectives stay the same.
+        rank: r of the adapters; d = r times the bank's width.
+        length: most tokens of a response.
+        batch: B, prompts of a rollout; a client with fewer shows all of them, some again.
+        minibatch: responses of a step; divides ``batch``.
+        epochs: passes over a rollout.
+        temperature: of the policy.
+        clip, gamma, lam: of PPO.
+        kl, kl_kind, kl_unit, controller, whitened, average, critics: see the module's text.
+        max_length: tokens of a prompt.
+        too_long: "error", or "cut" to drop the beginning of a longer prompt.
+        width: tokens that prompts are padded to; by default as few as these prompts need.
+        clients: numbers of the clients; 0, 1, .. without them. A client's draws depend on its
+            number, not on who is there with it.
+        seed: of prompts, responses and minibatches.
+
+    Raises:
+        InputError: no clients, or one without prompts; not as many numbers as clients; a minibatch
+            that does not divide the batch; unknown choices; prompts that are too long.
+    """
+
+    bank: AdapterBank
+    tokenizer: Any
+    prompts: Sequence[Sequence[str]]
+    rewards: Sequence[Reward] | Sequence[Sequence[Reward]]
+    rank: int
+    length: int
+    batch: int = 16
+    minibatch: int = 8
+    epochs: int = 3
+    temperature: float = 1.0
+    clip: float = 0.2
+    gamma: float = 1.0
+    lam: float = 0.95
+    kl: str = "outside"
+    kl_kind: str = "k1"
+    kl_unit: str = "token"
+    controller: Controller = field(default_factory=Controller)
+    scaling: str = "range"
+    bounds: Tensor | None = None
+    whitened: bool = True
+    average: str = "token"
+    critics: Critics = field(default_factory=Critics)
+    max_length: int = 512
+    too_long: str = "error"
+    width: int | None = None
+    clients: Sequence[int] | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("rank", "length", "batch", "minibatch", "epochs"):
+            whole(name, getattr(self, name), low=1)
+        whole("seed", self.seed, low=0, high=(1 << 64) - 1)
+        if self.batch % self.minibatch:
+            raise InputError(
+                f"`minibatch` must divide batch = {self.batch}; found {self.minibatch}"
+            )
+        choice("kl", self.kl, ("outside", "inside"))
+        choice("kl_kind", self.kl_kind, KINDS)
+        choice("kl_unit", self.kl_unit, UNITS)
+        choice("average", self.average, AVERAGES)
+        if not self.prompts or not all(self.prompts):
+            found = [len(own) for own in self.prompts]
+            raise InputError(f"`prompts` must hold one or more of every client; found {found}")
+        if self.clients is not None and len(self.clients) != self.C:
+            raise InputError(
+                f"`clients` must be the numbers of {self.C} clients; found {len(self.clients)}"
+            )
+        if self.width is None:
+            every = [[text for own in self.prompts for text in own]]
+            object.__setattr__(self, "width", self._encoded(every)["input_ids"].shape[-1])
+
+    @property
+    def C(self) -> int:
+        """Number of clients."""
+        return len(self.prompts)
+
+    @property
+    def names(self) -> Sequence[int]:
+        """Numbers of the clients."""
+        return range(self.C) if self.clients is None else self.clients
+
+    @property
+    def M(self) -> int:
+        """Number of rewards."""
+        first: Any = self.rewards[0]
+        return len(first) if isinstance(first, Sequence) else len(self.rewards)
+
+    @property
+    def steps(self) -> int:
+        """Gradients of one rollout."""
+        return self.epochs * self.batch // self.minibatch
+
+    @property
+    def d(self) -> int:
+        """Parameters of a client."""
+        return self.rank * self.bank.width
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """Every switch, as plain values: what a result is recorded with."""
+        names = ("length", "batch", "minibatch", "epochs", "temperature", "clip", "gamma", "lam")
+        more = ("kl", "kl_kind", "kl_unit", "scaling", "whitened", "average", "seed")
+        return {name: getattr(self, name) for name in (*names, *more)} | {
+            "controller": vars(self.controller),
+            "critics": vars(self.critics),
+            "dropout": self.bank.dropout,
+        }
+
+    def init(self) -> Memory:
+        """Critics that say zero, the first coefficients, and places for a rollout."""
+        C, P, device = self.C, int(self.width or 0), self.bank.device
+        R = self.M + (self.kl == "outside")
+
+        def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+            return torch.zeros(C, *shape, dtype=dtype, device=device)
+
+        tokens = ("input_ids", "attention_mask", "position_ids", "target_mask")
+        places = (self.batch, self.length)
+        rollout = {name: zeros(self.batch, P + self.length, dtype=torch.long) for name in tokens}
+        rollout["target_places"] = zeros(*places, dtype=torch.long)
+        rollout["log_prob"] = zeros(*places, dtype=self._dtype)
+        rollout["advantages"] = zeros(*places, R)
+        report = {name: zeros() for name in ("kl_token", "kl_sequence", "length")}
+        model: Any = self.bank.model
+        return Memory(
+            self.critics.init(C, model.config.hidden_size, R, device),
+            torch.full((C,), float(self.controller.start), device=device),
+            rollout,
+            report | {"scores": zeros(self.M)},
+            0,
+        )
+
+    def jac(
+        self, theta: Tensor, memory: Memory
+    ) -> tuple[Tensor, Memory] | tuple[Tensor, Memory, Tensor]:
+        """Gradients of the surrogates, to be ascended, on the next minibatch.
+
+        Args:
+            theta: adapters as flat vectors, shape (1, C, d).
+            memory: of :meth:`init` or of the last call.
+
+        Returns:
+            (1, C, d, M), what the clients keep, and with ``kl`` "outside" the gradient (1, C, d) of
+            the penalty, coefficient included.
+        """
+        if theta.shape != (1, self.C, self.d):
+            raise InputError(
+                f"`theta` must have shape (1, {self.C}, {self.d}); found {tuple(theta.shape)}"
+            )
+        X = theta.reshape(self.C, self.rank, self.bank.width)
+        if memory.step % self.steps == 0:
+            memory = self._sampled(X, memory)
+        part = self._part(memory.rollout, memory.step)
+        loss = surrogate(self.clip, self.temperature)
+        _, slopes = self.bank.gradients(X, part, loss)
+        ascent = -slopes.flatten(2).mT[None]
+        memory = memory._replace(step=memory.step + 1)
+        if self.kl == "inside":
+            return ascent, memory
+        return ascent[..., : self.M], memory, ascent[..., self.M]
+
+    def _sampled(self, X: Tensor, memory: Memory) -> Memory:
+        """New responses, their advantages, critics fitted to them and the next coefficients."""
+        number = memory.step // self.steps
+        texts = self._drawn(number)
+        batch = sample(
+            self.bank,
+            X,
+            self._encoded(texts),
+            length=self.length,
+            temperature=self.temperature,
+            seed=self.seed,
+            round_=number,
+            clients=self.names,
+        )
+        answers = responses(self.tokenizer, batch)
+        found = scores(self.rewards, texts, answers, self.scaling, self.bounds)
+        found = found.to(memory.coefficient)
+        reference = score(self.bank, None, batch, self.temperature)
+        hidden = self.bank.read(X, batch, lambda output, flat: output.hidden)
+        counted, log_prob = batch["target_places"] >= 0, batch["log_prob"]
+        penalty = -token_kl(log_prob, reference, self.kl_kind)[..., None].float()
+        weight = memory.coefficient[:, None, None, None]
+        rewards = terminal(found, counted)
+        if self.kl == "inside":
+            rewards = rewards + weight * penalty
+        else:
+            rewards = torch.cat([rewards, penalty], -1)
+        values = self.critics.value(memory.critics, hidden)
+        advantages, returns = gae(rewards, values, counted, self.gamma, self.lam)
+        objectives, rest = advantages[..., : self.M], weight * advantages[..., self.M :]
+        if self.whitened:
+            objectives = whiten(objectives, counted)
+        batch["advantages"] = torch.cat([objectives, rest], -1)
+        critics, fitted = memory.critics, {"hidden": hidden, "returns": returns, "counted": counted}
+        for step in range(memory.step, memory.step + self.steps):
+            critics = self.critics.fit(critics, **self._taken(fitted, step))
+        kl = {unit: kl_estimate(log_prob, reference, counted, "k1", unit).float() for unit in UNITS}
+        report = {
+            "scores": found.mean(1),
+            "kl_token": kl["token"],
+            "kl_sequence": kl["sequence"],
+            "length": counted.sum(-1).float().mean(1),
+        }
+        coefficient = self.controller(memory.coefficient, kl[self.kl_unit], self.batch)
+        return Memory(critics, coefficient, batch, report, memory.step)
+
+    def _encoded(self, texts: Sequence[Sequence[str]]) -> dict[str, Tensor]:
+        """Prompts of clients as a batch of ``width`` tokens."""
+        return encode_prompts(
+            self.tokenizer, texts, self.max_length, too_long=self.too_long, width=self.width
+        )
+
+    def _drawn(self, number: int) -> list[list[str]]:
+        """The prompts of rollout ``number``, B of each client."""
+        return [
+            [own[int(i)] for i in np.resize(self._order(client, number, 0, len(own)), self.batch)]
+            for client, own in zip(self.names, self.prompts, strict=True)
+        ]
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return next(self.bank.model.parameters()).dtype
+
+    def _taken(self, batch: Mapping[str, Tensor], step: int) -> dict[str, Tensor]:
+        """The rows of a rollout that step ``step`` sees: every epoch in an order of its own."""
+        number, place = divmod(step, self.steps)
+        epoch, piece = divmod(place, self.batch // self.minibatch)
+        chosen = slice(piece * self.minibatch, (piece + 1) * self.minibatch)
+        orders = [self._order(client, number, 1 + epoch, self.batch) for client in self.names]
+        rows = np.stack([order[chosen] for order in orders])
+        clients = torch.arange(self.C, device=self.bank.device)[:, None]
+        index = torch.from_numpy(rows).to(self.bank.device)
+        return {name: value[clients, index] for name, value in batch.items()}
+
+    def _order(self, client: int, number: int, use: int, size: int) -> NDArray[np.int64]:
+        """A client's order of its prompts (``use`` 0) or of a rollout in an epoch (1, 2, ..)."""
+        philox = np.random.Philox(key=[self.seed, _STREAM], counter=[0, use, client, number])
+        return np.random.Generator(philox).permutation(size)
+
+    def _part(self, rollout: Mapping[str, Tensor], step: int) -> dict[str, Tensor]:
+        part = self._taken(rollout, step)
+        return part | {"token_weights": token_weights(part["target_places"] >= 0, self.average)}
+
+
+def to_keep(state: State) -> State:
+    """The state of a run as :mod:`lora_bridge.checkpoint` takes it: its weights as a tensor."""
+    if state.weights is None:
+        return state
+    weights: Any = torch.from_numpy(state.weights.copy())
+    return state._replace(weights=weights)
+
+
+def from_kept(state: State) -> State:
+    """What :func:`to_keep` was given."""
+    return state if state.weights is None else state._replace(weights=as_numpy(state.weights))
