@@ -1,0 +1,88 @@
+"""Prompts to respond to: of the user's dialogues, pairs or questions, or built in.
+
+They are examples without a target, so that :mod:`lora_bridge.splits` deals them to clients.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from linsys._validate import InputError, whole
+from lora_bridge._text import docstrings
+from lora_bridge.data import Example, _example, _records, _text, _user
+
+__all__ = ["built_in_prompts", "read_prompts"]
+
+#: After this the assistant responds, in dialogues as HH has them.
+MARKER = "\n\nAssistant:"
+
+
+def read_prompts(
+    path: Path | str, domain: str | None = None, marker: str = MARKER
+) -> list[Example]:
+    """The prompts of a file, JSON or JSONL.
+
+    A record is a question {instruction, ..}, as :func:`lora_bridge.data.read_examples` has it, and
+    gives its prompt; or {prompt, ..}; or a dialogue {chosen, ..}, which is cut before the last
+    answer of the assistant. In the latter two, the prompt must end with the marker.
+
+    Args:
+        path: of the file.
+        domain: of records that name none; the file's name up to an underscore without it.
+        marker: what a prompt ends with, but for white space; "" for {prompt, ..} as they are.
+
+    Raises:
+        InputError: no such file, no JSON, a record without any of the three or without the marker;
+            by its number.
+    """
+    file = Path(path)
+    named = file.stem.partition("_")[0] if domain is None else domain
+
+    def read(record: Any) -> Example:
+        if isinstance(record, dict) and "instruction" in record:
+            question = _example(record, named)
+            return Example(question.prompt, "", domain=question.domain, user=question.user)
+        prompt = _before_answer(record, marker)
+        return Example(prompt, "", domain=_text(record, "domain", named), user=_user(record))
+
+    return _records(file, read)
+
+
+def built_in_prompts(
+    count: int = 256, words: int = 4, domains: int = 10, seed: int = 0
+) -> list[Example]:
+    """Words in a row of the docstrings of Python's standard library.
+
+    The domain of a prompt is the part of the text it comes from, of ``domains`` equal ones:
+    docstrings of neighbouring modules.
+
+    >>> built_in_prompts(1, words=3)[0].prompt.count(" ")
+    2
+    """
+    whole("words", words, low=1)
+    whole("domains", domains, low=1)
+    text = docstrings().split()
+    places = len(text) - words
+    whole("count", count, low=1, high=places)
+    generator = np.random.Generator(np.random.Philox(key=whole("seed", seed, low=0)))
+    starts = generator.choice(places, count, replace=False)
+    return [
+        Example(" ".join(text[at : at + words]), "", domain=f"part {domains * at // places}")
+        for at in starts
+    ]
+
+
+def _before_answer(record: Any, marker: str) -> str:
+    if isinstance(record, dict) and "prompt" not in record and "chosen" in record:
+        before, found, _ = _text(record, "chosen").rpartition(MARKER)
+        prompt = before + found
+    else:
+        prompt = _text(record, "prompt")
+    if not prompt.strip() or not prompt.rstrip().endswith(marker.rstrip()):
+        raise InputError(
+            f"a prompt must end with the response marker {marker!r}; found {prompt[-40:]!r}"
+        )
+    return prompt
