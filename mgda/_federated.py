@@ -255,11 +255,10 @@ class Federated(ABC):
             ) from None
         if not real:
             raise InputError(f"`{name}` must hold real numbers; found dtype {array.dtype}")
-        finite = xp.all(xp.isfinite(array), axis=-1)
-        if name == "gradients":
-            finite = xp.all(finite, axis=-1)
+        finite = xp.isfinite(array)
         if not bool(xp.all(finite)):
-            where = tuple(int(k) for k in np.argwhere(as_numpy(finite) == 0)[0])
+            clients = as_numpy(finite).reshape(*expected[: len(state.theta.shape) - 1], -1).all(-1)
+            where = tuple(int(k) for k in np.argwhere(~clients)[0])
             replicate = f" of replicate {where[:-1]}" if len(where) > 1 else ""
             raise InputError(
                 f"`{name}` must be finite; found NaN or infinity "
