@@ -7,7 +7,7 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-__all__ = ["byte_tokenizer", "docstrings"]
+__all__ = ["byte_tokenizer", "docstrings", "documents"]
 
 #: Modules of the standard library with much plain English in their docstrings.
 _MODULES = """
@@ -19,7 +19,7 @@ _MODULES = """
 """
 
 
-def docstrings() -> str:
+def documents() -> list[str]:
     """The docstrings of a part of Python's standard library, read from its sources."""
     found: list[str] = []
     for name in _MODULES.split():
@@ -29,7 +29,12 @@ def docstrings() -> str:
             kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
             nodes = [node for node in ast.walk(tree) if isinstance(node, kinds)]
             found += [text for node in nodes if (text := ast.get_docstring(node))]
-    return "\n\n".join(found)
+    return found
+
+
+def docstrings() -> str:
+    """All :func:`documents` as one text."""
+    return "\n\n".join(documents())
 
 
 def byte_tokenizer() -> Any:

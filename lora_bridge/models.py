@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,12 @@ import torch
 from torch import nn
 
 from linsys._validate import InputError, choice, number, whole
-from lora_bridge._text import byte_tokenizer, docstrings
+from lora_bridge._text import byte_tokenizer, documents
 
 __all__ = ["BuiltIn", "Loaded", "built_in", "load_model"]
 
+#: Raised with every change of what the built-in model learns.
+_RECIPE = 3
 _CLASSES = {
     "lm": "AutoModelForCausalLM",
     "encoder": "AutoModel",
@@ -125,25 +128,25 @@ def load_model(
     return Loaded(model.eval(), tokenizer, f"{path.name} ({_digest(path)})", path)
 
 
-def built_in(text: str | None = None, made: BuiltIn | None = None) -> Path:
+def built_in(texts: str | Sequence[str] | None = None, made: BuiltIn | None = None) -> Path:
     """The folder of the built-in model, made first where it is not there yet.
 
     Args:
-        text: what it is trained on; docstrings of the standard library without it.
+        texts: what it is trained on, a text or several; docstrings of the standard library without
+            it. It learns where a text begins and ends.
         made: its size and training.
     """
     made = made or BuiltIn()
-    text = docstrings() if text is None else text
-    if len(text.encode()) <= made.length:
-        raise InputError(
-            f"`text` must have more than {made.length} bytes; found {len(text.encode())}"
-        )
-    recipe = json.dumps([2, asdict(made)]).encode() + text.encode()
-    folder = _cache() / f"bytes-{hashlib.sha256(recipe).hexdigest()[:12]}"
+    texts = [texts] if isinstance(texts, str) else list(documents() if texts is None else texts)
+    size = sum(len(text.encode()) for text in texts)
+    if size <= made.length:
+        raise InputError(f"`texts` must have more than {made.length} bytes; found {size}")
+    recipe = json.dumps([_RECIPE, asdict(made), texts])
+    folder = _cache() / f"bytes-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
     if not (folder / "config.json").exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix="making-") as unfinished:
-            _make(Path(unfinished), text, made)
+            _make(Path(unfinished), texts, made)
             try:  # whoever renames first has made it; the others made the same
                 Path(unfinished).rename(folder)
                 Path(unfinished).mkdir()  # for the context to remove
@@ -153,7 +156,7 @@ def built_in(text: str | None = None, made: BuiltIn | None = None) -> Path:
     return folder
 
 
-def _make(folder: Path, text: str, made: BuiltIn) -> None:
+def _make(folder: Path, texts: Sequence[str], made: BuiltIn) -> None:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     tokenizer = byte_tokenizer()
@@ -172,7 +175,9 @@ def _make(folder: Path, text: str, made: BuiltIn) -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(made.seed)
         model = LlamaForCausalLM(config)
-        _train(model, torch.tensor(tokenizer(text)["input_ids"]), made)
+        first, last = [tokenizer.bos_token_id], [tokenizer.eos_token_id]
+        tokens = [[*first, *ids, *last] for ids in tokenizer(list(texts))["input_ids"]]
+        _train(model, torch.tensor(list(chain.from_iterable(tokens))), made)
     with _quiet():
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)

