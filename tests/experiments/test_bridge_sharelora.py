@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,19 @@ import pytest
 
 pytest.importorskip("torch")
 
-from experiments._model import Context
+import torch
+
 from experiments._table import Table, long_table
-from experiments.bridge import sharelora
+from experiments.bridge import _users, sharelora
 from experiments.bridge._federated import PROPERTIES
-from experiments.bridge.sharelora import HEADS, Headed, ShareConfig, spread
+from experiments.bridge._users import HEADS, SCORE, Headed, pairs_of_users
+from experiments.bridge.sharelora import ShareConfig, distances
 from linsys import InputError
 from linsys.preference.sharelora import METHODS
 from linsys.sketching.adapters import Modules
 from lora_bridge.models import BuiltIn, built_in
+from lora_bridge.oracles import Users
+from tests.experiments._small_runs import table_of
 
 TINY: dict[str, Any] = {
     "targets": ("q_proj", "down_proj"),
@@ -46,50 +51,114 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("shared", ["up", "down", "all", "none", "modules"])
 def test_the_head_has_a_mask_of_its_own(shared: str) -> None:
     modules = Modules([(3, 2), (2, 4), (1, 4)])
+    oracle = SimpleNamespace(modules=modules, steps=1)
     body = Headed(gamma=1.0, shared=shared).mask(Modules(modules.shapes[:-1]))
     for head, expected in (("shared", True), ("personal", False)):
-        mask = Headed(gamma=1.0, shared=shared, head=head).mask(modules)
-        assert mask[:-5].tolist() == body.tolist()
-        assert mask[-5:].tolist() == [expected] * 5
+        algorithm = Headed(gamma=1.0, shared=shared, head=head)
+        together = algorithm.together(0, oracle)
+        assert together[:-5].tolist() == algorithm.mask(modules)[:-5].tolist() == body.tolist()
+        assert together[-5:].tolist() == [expected] * 5
 
 
-@pytest.mark.parametrize("head", HEADS)
-def test_training_moves_the_head_as_said(folder: Path, head: str) -> None:
-    config = ShareConfig(**TINY, model=folder, head=head)
-    drawn = sharelora._drawn(config, head, "test", 0)
-    names = drawn.oracle.task.bank.names
-    assert ("score" in names) is (head != "frozen")
-    assert head == "frozen" or names[-1] == "score"
-    algorithm = Headed(gamma=0.05, shared="up", epochs=2.0, head=head)
-    modules = drawn.oracle.modules
-    start = config.tensor(sharelora._start(algorithm, modules, config, 1))
-    state, rejected = algorithm.run(algorithm.init(start, drawn.oracle))
+def _trained(config: ShareConfig, name: str, head: str, other: bool = False) -> tuple[Any, Any]:
+    """The draw and the rows at the end; with other pairs of user 1 if asked."""
+    draw = config.draw(head, "test", 0)
+    oracle = draw.oracle
+    if other:
+        shards = list(oracle.task.shards)
+        shards[1] = {key: value.flip(0, 1) for key, value in shards[1].items()}
+        oracle = Users(replace(oracle.task, shards=shards))
+    algorithm = config.algorithm(name, 0.05, head)
+    start = config.start(algorithm, oracle, 1)
+    state, rejected = algorithm.run(algorithm.init(start, oracle))
     assert rejected == {}
-    assert bool((start != state.X).any())
-    if head != "frozen":
-        B, A = modules.split(state.X)[-1]
-        merged = (B @ A)[:, 0]
-        assert bool((merged != 0).all())
-        assert bool((merged[0] == merged[1]).all()) is (head == "shared")
-    B, A = modules.split(state.X)[0]
-    assert bool((B[0] == B[1]).all())
-    assert not bool((A[0] == A[1]).all())
+    return draw, state.X
+
+
+def _head(draw: Any, X: torch.Tensor) -> torch.Tensor:
+    """What every user's rows add to the head, (users, n)."""
+    B, A = draw.oracle.modules.split(X)[-1]
+    return (B @ A)[:, 0]
+
+
+def test_a_frozen_head_never_moves(folder: Path) -> None:
+    """Nor does any number of the model, whatever the head."""
+    config = ShareConfig(**TINY, model=folder)
+    for head in HEADS:
+        draw = config.draw(head, "test", 0)
+        model = draw.oracle.task.bank.model
+        before = {name: value.clone() for name, value in model.state_dict().items()}
+        draw, X = _trained(config, "SI", head)
+        names = draw.oracle.task.bank.names
+        assert (SCORE in names) is (head != "frozen")
+        assert head == "frozen" or names[-1] == SCORE
+        assert bool((X != 0).any())
+        for name, value in model.state_dict().items():
+            assert torch.equal(value, before[name]), name
+
+
+@pytest.mark.parametrize("name", list(METHODS))
+def test_a_shared_head_is_one_and_a_personal_one_is_the_users(folder: Path, name: str) -> None:
+    config = ShareConfig(**TINY, model=folder)
+    draw, X = _trained(config, name, "shared")
+    found = _head(draw, X)
+    assert bool((found != 0).all())
+    assert torch.equal(found, found[:1].expand_as(found))
+    draw, X = _trained(config, name, "personal")
+    found = _head(draw, X)
+    assert bool((found != 0).all())
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        assert not torch.equal(found[i], found[j])
+
+
+def test_a_personal_head_learns_from_its_user_alone(folder: Path) -> None:
+    """Other answers of user 1 change a head that is shared, and none of the others' own."""
+    config = ShareConfig(**TINY, model=folder)
+    for head, leaks in (("personal", False), ("shared", True)):
+        draw, X = _trained(config, "LoRA-local", head)
+        _, Y = _trained(config, "LoRA-local", head, other=True)
+        same = (X == Y).flatten(1).all(dim=1).tolist()
+        assert same == ([False] * 3 if leaks else [True, False, True])
+        changed = _head(draw, X) != _head(draw, Y)
+        assert changed.any(dim=1).tolist() == ([True] * 3 if leaks else [False, True, False])
+
+
+def test_a_personal_head_stays_the_users_where_the_body_is_shared(folder: Path) -> None:
+    """In one step from the same start, user 1's answers reach the others through no head."""
+    config = ShareConfig(**TINY | {"epochs": 0.5}, model=folder)
+    draw, X = _trained(config, "SI", "personal")
+    _, Y = _trained(config, "SI", "personal", other=True)
+    for i, changed in enumerate((False, True, False)):
+        parts = draw.oracle.modules.split(X[i])[-1], draw.oracle.modules.split(Y[i])[-1]
+        assert all(torch.equal(*pair) for pair in zip(*parts, strict=True)) is not changed
+    (B, _), *_ = draw.oracle.modules.split(X)
+    (C, _), *_ = draw.oracle.modules.split(Y)
+    assert not torch.equal(B[0], C[0])  # the shared factor has heard of it
+
+
+def test_share_rep_trains_the_last_modules_and_a_shared_head(folder: Path) -> None:
+    config = ShareConfig(**TINY | {"targets": ("q_proj", "v_proj", "down_proj")}, model=folder)
+    for head in ("frozen", "shared"):
+        draw, X = _trained(config, "Share-Rep", head)
+        ups = [bool((B != 0).any()) for B, _ in draw.oracle.modules.split(X)]
+        assert ups == [False, False, True, True][: len(ups)]
 
 
 def test_the_answers_are_those_of_bradley_and_terry() -> None:
-    config = ShareConfig(users=4, pairs=1, tests=1500, own=1.0, size=2.0)
+    config = ShareConfig(users=4, pairs=1, tests=1500, own=(1.0,), size=2.0)
     rng = np.random.default_rng(3)
-    pairs, best = sharelora._pairs(config, rng)
+    pairs, best = pairs_of_users(config, rng)
     again = np.random.default_rng(3).normal(size=(5, len(PROPERTIES)))
     theta = again / np.linalg.norm(again, axis=1, keepdims=True)
     right, chance = [], []
     for i, own in enumerate(pairs.values()):
         for pair in own[: config.tests]:
-            phi = [sharelora._properties(text) for text in (pair.chosen, pair.rejected)]
+            phi = [_users.properties(text) for text in (pair.chosen, pair.rejected)]
             gain = float(theta[i] @ (phi[0] - phi[1]))
             right.append(gain > 0)
             chance.append(1.0 / (1.0 + np.exp(-abs(gain))))
-    assert best == pytest.approx(np.mean(right))
+    assert best == pytest.approx(np.reshape(right, (4, -1)).mean(axis=1))
+    best = best.mean()
     deviation = np.sqrt(np.mean(np.multiply(chance, np.subtract(1, chance))) / len(right))
     assert abs(best - np.mean(chance)) < 4 * deviation
     assert 0.6 < best < 0.95
@@ -97,13 +166,13 @@ def test_the_answers_are_those_of_bradley_and_terry() -> None:
 
 def test_users_without_wishes_of_their_own_agree() -> None:
     for own, expected in ((0.0, True), (1.0, False)):
-        config = ShareConfig(users=2, pairs=1, tests=200, own=own, size=40.0)  # next to no chance
-        pairs, best = sharelora._pairs(config, np.random.default_rng(0))
-        assert best > 0.95
+        config = ShareConfig(
+            users=2, pairs=1, tests=200, own=(own,), size=40.0
+        )  # next to no chance
+        pairs, best = pairs_of_users(config, np.random.default_rng(0))
+        assert best.min() > 0.9  # next to no chance in the answers
         first, second = (
-            np.array(
-                [np.subtract(*map(sharelora._properties, (p.chosen, p.rejected))) for p in own]
-            )
+            np.array([np.subtract(*map(_users.properties, (p.chosen, p.rejected))) for p in own])
             for own in pairs.values()
         )
         common = float(first.mean(0) @ second.mean(0))
@@ -111,60 +180,65 @@ def test_users_without_wishes_of_their_own_agree() -> None:
         assert bool(cosine > 0.9) is expected
 
 
-def test_distances_are_zero_for_the_same_and_one_for_random_factors() -> None:
-    rng, modules, r = np.random.default_rng(0), Modules([(30, 20), (1, 20)]), 2
-    X = rng.normal(size=(12, r, modules.width))
-    assert spread(modules, X, r) == pytest.approx((1.0, 1.0), abs=0.05)
-    same = X.copy()
-    mixed = rng.normal(size=(12, r, r)) @ X[0]  # other factors of the same subspace
-    same[..., :30] = mixed[..., :30]
-    up, down = spread(modules, same, r)
-    assert up == pytest.approx(0.0, abs=1e-9)
-    assert down == pytest.approx(1.0, abs=0.05)
-    X[..., :30] = 0.0
-    assert np.isnan(spread(modules, X, r)[0])
-
-
-def _table(config: ShareConfig) -> Table:
-    parts = []
-    for block in sharelora.blocks(config):
-        columns = sharelora.compute(config, block, Context())
-        rows = max(np.size(v) for v in columns.values())
-        parts.append({k: np.broadcast_to(v, rows) for k, v in {**block, **columns}.items()})
-    return Table({key: np.concatenate([part[key] for part in parts]) for key in parts[0]})
+def test_distances_are_means_over_modules_without_the_head() -> None:
+    rng, modules = np.random.default_rng(0), Modules([(30, 20), (25, 20), (1, 30)])
+    X = torch.from_numpy(rng.normal(size=(12, 2, modules.width)))
+    X[..., :30] = X[0, :, :30]  # one of two up factors is common
+    assert distances(modules, X, "personal") == pytest.approx((0.5, 1.0), abs=0.05)
+    (_, down), (_, other), _ = modules.split(X)
+    for A in (down, other):
+        A.copy_(down[:1].expand_as(A))
+    assert distances(modules, X, "shared")[1] == pytest.approx(0.0, abs=1e-12)
+    assert distances(modules, X, "frozen")[1] > 0.3  # the last module counts then
+    X[:] = 0.0
+    assert np.isnan(distances(modules, X, "personal")).all()
 
 
 def test_the_experiment_from_the_users_to_the_picture(folder: Path) -> None:
     config = ShareConfig(**TINY, model=folder)
-    table = _table(config)
+    table = table_of(sharelora, config)
     assert len(table.unique("method")) == len(METHODS)
-    assert table.where(method="SI")["up"].max() < 1e-5  # one factor for all
-    assert table.where(method="LoRA-global")["down"].max() < 1e-5
-    assert table.where(method="LoRA-local")["down"].min() > 0.3
-    assert len(table.where(method="SI")) == len(table)
+    end = table.where(epoch=config.epochs)
+    assert np.isnan(table.where(epoch=0.0)["up"]).all()  # no factor yet
+    assert end.where(method="SI")["up"].max() < 1e-5  # one factor for all
+    assert end.where(method="LoRA-global")["down"].max() < 1e-5
+    assert end.where(method="LoRA-local")["down"].min() > 0.3
+    warm = table.where(method="G")
+    assert warm.where(epoch=1.0)["down"].max() < 1e-5 < warm.where(epoch=3.0)["down"].min()
     accuracy = table["accuracy"]
     assert set(np.round(6 * accuracy, 3) % 1) == {0.0}  # of six held-out pairs
     found = sharelora.analyse(config, table)
-    assert len(found.checks) == 8
+    assert len(found.checks) == 11 + 6 + 1 + 1 + 2
     assert any(folder.name in note for note in found.notes)
+    curves = {(s.name, s.panel) for s in found.series}
+    assert {n for n, p in curves if p == sharelora.BY_USER} == {*METHODS, sharelora.BEST}
+    assert ("SI", sharelora.FAR["up"]) not in curves
+    assert ("SI", sharelora.FAR["down"]) in curves
     axes = sharelora.draw(config, found).axes
-    assert axes[0].get_title() == sharelora.MEAN
-    assert len(axes) == 4
+    assert [ax.get_title() for ax in axes][:2] == [sharelora.MEAN, sharelora.BY_USER]
+    assert len(axes) == 5
 
 
-def _synthetic(config: ShareConfig, better: str) -> Table:
+def _synthetic(config: ShareConfig, better: str, users: int) -> Table:
+    """Accuracies of which one method has larger ones, for the first users."""
     rng, parts = np.random.default_rng(0), []
     for block in sharelora.blocks(config):
-        shape = (config.seeds, config.users)
-        accuracy = 0.6 + 0.01 * rng.random(shape) + 0.2 * (block["method"] == better)
-        axes: dict[str, Any] = {"draw": np.arange(config.seeds), "user": np.arange(config.users)}
+        accuracy = 0.6 + 0.01 * rng.random((config.seeds, 1, config.users))
+        accuracy[..., :users] += 0.2 * (block["method"] == better)
+        axes: dict[str, Any] = {
+            "draw": np.arange(config.seeds),
+            "epoch": [0.0, 1.0],
+            "user": np.arange(config.users),
+        }
+        values = ("accuracy", "up", "down", "best", "missing")
         parts.append(
             long_table(
                 axes,
-                **{name: accuracy for name in ("accuracy", "up", "down", "best", "missing")},
+                **{name: accuracy for name in values},
                 **{key: np.array(value) for key, value in block.items()},
                 gamma=0.1,
                 what="",
+                name="",
             )
         )
     return Table({key: np.concatenate([part[key] for part in parts]) for key in parts[0]})
@@ -172,38 +246,77 @@ def _synthetic(config: ShareConfig, better: str) -> Table:
 
 def test_the_claims_follow_the_accuracies() -> None:
     config = ShareConfig(seeds=3)
-    ours = sharelora.analyse(config, _synthetic(config, "SI")).checks
-    assert [check.ok for check in ours[:5]] == [True, True, True, False, False]
-    theirs = sharelora.analyse(config, _synthetic(config, "LoRA-local")).checks
-    assert theirs[1].ok is False
+
+    def verdicts(better: str, users: int, *parts: str) -> list[bool | None]:
+        checks = sharelora.analyse(config, _synthetic(config, better, users)).checks
+        return [c.ok for c in checks if all(part in c.name for part in parts)]
+
+    assert verdicts("SI", 5, "over users, SI −") == [True, True, True]
+    assert verdicts("SI", 5, "over users", "− SI") == [False, False]
+    assert verdicts("LoRA-local", 5, "over users", "− LoRA-local") == [False] * 3
+    assert verdicts("WU", 3, "for whom WU is above") == [True, True]
+    assert verdicts("LoRA-global", 4, "for whom WU is above LoRA-global") == [False]
+    assert verdicts("SI", 4, "with the most of its own") == [False]
+    assert verdicts("LoRA-global", 4, "with the most of its own") == [True]
+    assert len(verdicts("SI", 5, "with the most of its own")) == 1
+    even = ShareConfig(seeds=3, own=(0.3,))
+    names = [c.name for c in sharelora.analyse(even, _synthetic(even, "SI", 5)).checks]
+    assert not any("most of its own" in name for name in names)
+
+
+def _file(folder: Path, *counts: tuple[str, int]) -> Path:
+    """Pairs and dialogues of some users, and an empty line."""
+    file, lines = folder / "pairs.jsonl", []
+    for user, count in counts:
+        for i in range(count):
+            begin = f"\n\nHuman: {i}\n\nAssistant:"
+            pair = {"prompt": begin, "chosen": f" {user}", "rejected": " no", "user": user}
+            sides = {"chosen": f"{begin} {user}", "rejected": f"{begin} no", "user": user}
+            lines.append(json.dumps(sides if i % 2 else pair))
+    file.write_text("\n\n".join(lines))
+    return file
 
 
 def test_pairs_of_a_file_go_to_their_users(folder: Path, tmp_path: Path) -> None:
-    file = tmp_path / "pairs.jsonl"
-    records = [
-        {"prompt": f"{i}: ", "chosen": user, "rejected": "no", "user": user}
-        for user in ("ann", "bob", "cy")
-        for i in range(9)
-    ]
-    file.write_text("\n".join(map(json.dumps, records)))
+    """The users with the most pairs, as many of each."""
+    file = _file(tmp_path, ("ann", 9), ("bob", 12), ("cy", 2), ("dee", 10))
     config = ShareConfig(**TINY, model=folder, data=file)
-    pairs, best = sharelora._pairs(config, np.random.default_rng(0))
+    pairs, best = pairs_of_users(config, np.random.default_rng(0))
     assert {user: {p.chosen for p in own} for user, own in pairs.items()} == {
-        user: {user} for user in ("ann", "bob", "cy")
+        user: {f" {user}"} for user in ("bob", "dee", "ann")
     }
-    assert np.isnan(best)
-    drawn = sharelora._drawn(config, "frozen", "test", 0)
+    assert [len(own) for own in pairs.values()] == [9, 9, 9]
+    assert np.isnan(best).all()
+    drawn = config.draw("frozen", "test", 0)
     assert [drawn.oracle.task.size(i) for i in range(3)] == [3, 3, 3]
-    assert "pairs.jsonl" in drawn.name
-    for change, message in (({"users": 4}, "4 users"), ({"tests": 9}, "more than tests = 9")):
+    assert "pairs.jsonl" in drawn.what
+    for change, message in (
+        ({"users": 5}, "`data` must have pairs of users = 5 users; found 4 in .*: ann, bob, cy"),
+        ({"tests": 9}, "more than tests = 9 pairs of every user; found 9 of ann"),
+    ):
         with pytest.raises(InputError, match=message):
-            sharelora._pairs(replace(config, **change), np.random.default_rng(0))
+            pairs_of_users(replace(config, **change), np.random.default_rng(0))
+    _file(tmp_path, ("ann", 9))
+    with pytest.raises(InputError, match=r"users = 3 users; found 1 in .*: ann"):
+        pairs_of_users(config, np.random.default_rng(0))
+
+
+def test_a_file_runs_to_the_picture(folder: Path, tmp_path: Path) -> None:
+    file = _file(tmp_path, ("ann", 9), ("bob", 9), ("cy", 9))
+    config = ShareConfig(**TINY | {"epochs": 1.0}, model=folder, data=file)
+    found = sharelora.analyse(config, table_of(sharelora, config))
+    assert any("users: 0 ann, 1 bob, 2 cy" in note for note in found.notes)
+    assert sharelora.BEST not in {s.name for s in found.series}
+    assert not any("most of its own" in check.name for check in found.checks)
+    assert len(sharelora.draw(config, found).axes) == 5
 
 
 def test_bad_settings_are_named() -> None:
     for options, message in (
         ({"head": "lost"}, "`head`"),
-        ({"own": 1.5}, "`own`"),
+        ({"own": (1.5,)}, "`own`"),
+        ({"own": ()}, "`own`"),
+        ({"points": 0}, "`points`"),
         ({"users": 1}, "`users`"),
         ({"epochs": 0.0}, "`epochs`"),
     ):
