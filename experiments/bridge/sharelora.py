@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
 #: The method that is tried with every head, and the reference in the figure.
 PLAIN, BEST = "SI", "true rewards"
+#: Stands in the table, which holds no nan, for what is not known or has no meaning.
+UNKNOWN = -1.0
 LOCAL, GLOBAL = "LoRA-local", "LoRA-global"
 MEAN, BY_USER, AT_HEADS = "mean over users", "by user", f"{PLAIN} by score head"
 FAR = {"up": "distance of up factors", "down": "distance of down factors"}
@@ -125,9 +127,9 @@ def _compute(config: ShareConfig, name: str, head: str) -> Columns:
         name=np.array(first.draw.names),
         accuracy=np.array([[run.draw.accuracy(run.X)] for run in runs]),
         loss=np.array([[[run.draw.loss(run.X)]] for run in runs]),
-        up=up,
-        down=down,
-        best=np.array([[run.draw.best] for run in runs]),
+        up=np.nan_to_num(up, nan=UNKNOWN),
+        down=np.nan_to_num(down, nan=UNKNOWN),
+        best=np.nan_to_num([[run.draw.best] for run in runs], nan=UNKNOWN),
         missing=np.array([[[run.missing]] for run in runs]),
         gamma=gamma,
         what=first.draw.what,
@@ -169,13 +171,13 @@ def analyse(config: ShareConfig, table: Table) -> Analysis:
         series.append(Series(name, MEAN, [place], *mean_band(values.mean(axis=1)[:, None])))
         series.append(Series(name, BY_USER, users, *mean_band(values)))
     best = _grid(table, "best", PLAIN, config.head)[:, -1]
-    if np.isfinite(best).all():
+    if (best != UNKNOWN).all():
         series.append(Series(BEST, BY_USER, users, best.mean(axis=0)))
     for side, panel in FAR.items():
         for name in METHODS:
             far = _grid(table, side, name, config.head)[..., 0]
-            known = ~np.isnan(far).any(axis=0)
-            if far[:, known].max() > 1e-3:
+            known = (far != UNKNOWN).all(axis=0)
+            if known.any() and far[:, known].max() > 1e-3:
                 series.append(Series(name, panel, epochs[known], *mean_band(far[:, known])))
     heads = np.stack([_accuracy(table, PLAIN, head).mean(axis=1) for head in HEADS], axis=1)
     series.append(Series(PLAIN, AT_HEADS, np.arange(len(HEADS)), *mean_band(heads)))
@@ -203,13 +205,10 @@ def _claims(config: ShareConfig, table: Table, found: Mapping[str, Values]) -> l
         least, largest = int(np.argmin(owns)), int(np.argmax(owns))
         name = f"{PLAIN} − {GLOBAL}, user with the most of its own − with the least"
         checks.append(gap(name, "above 0", gain[:, largest], gain[:, least]))
-    checks.append(
-        below(
-            f"distance of {LOCAL}'s up factors, over unrelated ones",
-            "a common factor: below 1",
-            mean_interval(_grid(table, "up", LOCAL, config.head)[:, -1, 0]),
-        )
-    )
+    far = _grid(table, "up", LOCAL, config.head)[:, -1, 0]
+    if (far != UNKNOWN).all():
+        name = f"distance of {LOCAL}'s up factors, over unrelated ones"
+        checks.append(below(name, "a common factor: below 1", mean_interval(far)))
     frozen, *trained = (_accuracy(table, PLAIN, head).mean(axis=1) for head in HEADS)
     return checks + [
         gap(f"accuracy of {PLAIN}, {head} head − frozen head", "above 0", values, frozen)
@@ -228,7 +227,7 @@ def _notes(config: ShareConfig, table: Table, found: Mapping[str, Values]) -> li
         *([f"users: {who}"] if config.data is not None else []),
         f"accuracies, mean: {', '.join(f'{n} {v.mean():.3f}' for n, v in found.items())}",
         f"accuracies by user: {'; '.join(by_user)}",
-        *(known if np.isfinite(best).all() else []),
+        *(known if (best != UNKNOWN).all() else []),
         *said(config, table, "method", "head"),
     ]
 

@@ -15,6 +15,8 @@ pytest.importorskip("torch")
 
 import torch
 
+from experiments._runner import run
+from experiments._store import Store
 from experiments._table import Table, long_table
 from experiments.bridge import _users, sharelora
 from experiments.bridge._federated import PROPERTIES
@@ -25,7 +27,6 @@ from linsys.preference.sharelora import METHODS
 from linsys.sketching.adapters import Modules
 from lora_bridge.models import BuiltIn, built_in
 from lora_bridge.oracles import Users
-from tests.experiments._small_runs import table_of
 
 TINY: dict[str, Any] = {
     "targets": ("q_proj", "down_proj"),
@@ -194,12 +195,12 @@ def test_distances_are_means_over_modules_without_the_head() -> None:
     assert np.isnan(distances(modules, X, "personal")).all()
 
 
-def test_the_experiment_from_the_users_to_the_picture(folder: Path) -> None:
+def test_the_experiment_from_the_users_to_the_picture(folder: Path, tmp_path: Path) -> None:
     config = ShareConfig(**TINY, model=folder)
-    table = table_of(sharelora, config)
+    table = run(sharelora.EXPERIMENT, config, Store(tmp_path))
     assert len(table.unique("method")) == len(METHODS)
     end = table.where(epoch=config.epochs)
-    assert np.isnan(table.where(epoch=0.0)["up"]).all()  # no factor yet
+    assert (table.where(epoch=0.0)["up"] == sharelora.UNKNOWN).all()  # no factor yet
     assert end.where(method="SI")["up"].max() < 1e-5  # one factor for all
     assert end.where(method="LoRA-global")["down"].max() < 1e-5
     assert end.where(method="LoRA-local")["down"].min() > 0.3
@@ -304,7 +305,7 @@ def test_pairs_of_a_file_go_to_their_users(folder: Path, tmp_path: Path) -> None
 def test_a_file_runs_to_the_picture(folder: Path, tmp_path: Path) -> None:
     file = _file(tmp_path, ("ann", 9), ("bob", 9), ("cy", 9))
     config = ShareConfig(**TINY | {"epochs": 1.0}, model=folder, data=file)
-    found = sharelora.analyse(config, table_of(sharelora, config))
+    found = sharelora.analyse(config, run(sharelora.EXPERIMENT, config, Store(tmp_path)))
     assert any("users: 0 ann, 1 bob, 2 cy" in note for note in found.notes)
     assert sharelora.BEST not in {s.name for s in found.series}
     assert not any("most of its own" in check.name for check in found.checks)
