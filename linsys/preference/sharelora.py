@@ -206,7 +206,7 @@ class ShareLoRA:
             InputError: all epochs are done.
         """
         self._check_left(state)
-        G, missing = self._gradients(state)
+        G, missing = self.gradients(state)
         return self.move(state, self.pool(G), G, missing), missing
 
     def pool(self, G: Any) -> Any:
@@ -215,7 +215,7 @@ class ShareLoRA:
 
     def together(self, t: int, oracle: Any) -> Mask:
         """The coordinates (w,) that move along the mean in step t."""
-        return self.mask(oracle.modules) | (t < self._warm(oracle))
+        return self.mask(oracle.modules) | (t < self.warm(oracle))
 
     def move(self, state: State, mean: Any, G: Any, missing: Collection[int] = ()) -> State:
         """The rest of :meth:`step`, coordinate by coordinate and user by user.
@@ -235,7 +235,7 @@ class ShareLoRA:
         total = self._check_left(state)
         X, t, moments, oracle = state
         xp = array_namespace(X)
-        warm = self._warm(oracle)
+        warm = self.warm(oracle)
         if t == warm:
             moments = self._fresh(X)
         together = _as(xp, self.together(t, oracle), X)
@@ -262,7 +262,7 @@ class ShareLoRA:
                 rejected[user] = rejected.get(user, 0) + 1
         return state, rejected
 
-    def _warm(self, oracle: Any) -> int:
+    def warm(self, oracle: Any) -> int:
         """Steps of the warm-up."""
         return int(np.rint(self.warmup * oracle.steps))
 
@@ -273,7 +273,7 @@ class ShareLoRA:
             raise InputError(f"`state` must have steps left; found all {total} done")
         return total
 
-    def _gradients(self, state: State) -> tuple[Any, dict[int, str]]:
+    def gradients(self, state: State) -> tuple[Any, dict[int, str]]:
         """Gradients (N, r, w) of the norm that is allowed, zero of users that are rejected."""
         xp, oracle = array_namespace(state.X), state.oracle
         epoch, step = divmod(state.t, oracle.steps)

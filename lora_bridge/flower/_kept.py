@@ -1,0 +1,101 @@
+"""What a client keeps between rounds: its own state before and after the last one, on its disk.
+
+A client that is asked for a round a second time, since its answer was lost or the server has
+started anew, begins again with the state that it had before, and answers the same. One that has
+missed rounds goes on with its last state: it counts as one that did not move.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from linsys._validate import InputError
+from lora_bridge import checkpoint
+
+__all__ = ["Kept", "tensors", "unlike"]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """States by round, in a folder: the two last ones.
+
+    Args:
+        folder: of one client and one purpose.
+        about: what the states belong to.
+    """
+
+    folder: Path
+    about: str
+
+    def before(self, t: int, like: Any) -> tuple[int, Any] | None:
+        """The state with which round t begins, and the round it was kept for; None without one.
+
+        Args:
+            t: the round.
+            like: a state of the same form.
+
+        Raises:
+            InputError: all that is kept is of later rounds, or cannot be read.
+        """
+        found = checkpoint.all_of(self.folder)
+        for place in found:
+            if _round(place) <= t:
+                return _round(place), self._read(place, like)
+        if found:
+            raise InputError(
+                f"the server must ask for round {_round(found[-1])} or a later one, for the state "
+                f"before is no longer kept; found round {t}"
+            )
+        return None
+
+    def at(self, t: int, like: Any) -> Any | None:
+        """The state that was put for round t; None without one."""
+        for place in checkpoint.all_of(self.folder):
+            if _round(place) == t:
+                return self._read(place, like)
+        return None
+
+    def put(self, t: int, state: Any) -> None:
+        """Keep the state with which round t begins."""
+        for place in checkpoint.all_of(self.folder):
+            if _round(place) > t:  # of rounds that the server has lost
+                shutil.rmtree(place)
+        checkpoint.save(self.folder, tensors(state), t, self.about)
+
+    def _read(self, place: Path, like: Any) -> Any:
+        state, _ = checkpoint.restore(place, tensors(like), self.about)
+        return unlike(state, like)
+
+
+def _round(place: Path) -> int:
+    return int(place.name.removeprefix("round-"))
+
+
+def tensors(tree: Any) -> Any:
+    """A state whose arrays of NumPy are tensors, as checkpoints keep them."""
+    if isinstance(tree, np.ndarray):
+        return torch.from_numpy(tree.copy())
+    if isinstance(tree, dict):
+        return {name: tensors(child) for name, child in tree.items()}
+    if isinstance(tree, tuple | list):
+        children = [tensors(child) for child in tree]
+        return type(tree)(*children) if hasattr(tree, "_fields") else type(tree)(children)
+    return tree
+
+
+def unlike(tree: Any, like: Any) -> Any:
+    """The inverse: arrays of NumPy again where ``like`` has them."""
+    if isinstance(like, np.ndarray):
+        return tree.numpy()
+    if isinstance(like, dict):
+        return {name: unlike(child, like.get(name)) for name, child in tree.items()}
+    if isinstance(like, tuple | list):
+        children = [unlike(child, part) for child, part in zip(tree, like, strict=True)]
+        return type(like)(*children) if hasattr(like, "_fields") else type(like)(children)
+    return tree

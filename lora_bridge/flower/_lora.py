@@ -1,0 +1,124 @@
+"""FSLoRA and its rivals: rows of the global modules down, what has changed up.
+
+Devices keep nothing between rounds. What is merged into frozen matrices, by FedStackLoRA alone, the
+server sends to all of them in every round, so that one that has missed some is not behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from linsys.sketching._federated import DeviceLost, Sent, State
+from lora_bridge.flower._parts import Asking
+from lora_bridge.flower.federation import Federation
+from lora_bridge.flower.parcels import Lost, Parcel
+
+__all__ = ["LoraClient", "LoraServer"]
+
+
+@dataclass(eq=False)
+class LoraServer:
+    """The global modules and what is made of updates."""
+
+    federation: Federation
+
+    def start(self, hellos: Mapping[int, Parcel]) -> State:
+        """The state before the first round."""
+        return self.form()
+
+    def form(self) -> State:
+        """That state too: all have its form."""
+        found: State = self.federation.algorithm.init(
+            self.federation.start, self.federation.blank()
+        )
+        return found
+
+    def left(self, state: State) -> int:
+        """Rounds to go."""
+        return self.federation.rounds - state.t
+
+    def round(self, state: State) -> Asking:
+        """Rows to every device, updates back."""
+        algorithm = self.federation.algorithm
+        frozen = {f"frozen.{j}": part for j, part in enumerate(state.oracle.frozen)}
+        facts = {"r": len(state.X)}
+        answers = yield {
+            i: Parcel(facts, {"rows": algorithm.offer(state, i), **frozen})
+            for i in range(self.federation.clients)
+        }
+        outcomes = {i: _outcome(found) for i, found in answers.items()}
+        state, report = algorithm.join(state, outcomes)
+        return state, report.missing
+
+    def finish(self, state: State) -> Asking:
+        """The global modules, and what was merged; devices keep nothing."""
+        frozen = {f"frozen.{j}": part for j, part in enumerate(state.oracle.frozen)}
+        return {"X": state.X, **frozen}, {}
+        yield {}
+
+
+def _outcome(answer: Parcel | Lost) -> Sent | DeviceLost:
+    """What a device has sent. The algorithm looks at shape, dtype and size."""
+    if isinstance(answer, Lost):
+        return DeviceLost(answer.reason)
+    update = answer.tensors.get("update")
+    if "places" in answer.tensors and update is not None:
+        update = _spread(answer, update)
+    return Sent(torch.empty(0) if update is None else update, answer.number("bytes"))
+
+
+def _spread(answer: Parcel, values: Tensor) -> Tensor | None:
+    """An update of which the largest entries were sent, with zeros in the other places."""
+    places, k, w = answer.tensors["places"], answer.number("k"), answer.number("w")
+    fits = places.shape == values.shape and not places.dtype.is_floating_point
+    if not fits or k < 1 or w < 1 or len(places) > k * w or values.ndim != 1:
+        return None
+    if len(places) and (int(places.min()) < 0 or int(places.max()) >= k * w):
+        return None
+    update = values.new_zeros(k * w)
+    update[places.long()] = values
+    return update.reshape(k, w)
+
+
+@dataclass(eq=False)
+class LoraClient:
+    """A device: local steps on the rows that it is sent."""
+
+    federation: Federation
+    number: int
+    _oracle: Any = field(init=False, default=None)
+
+    def hello(self) -> Parcel:
+        """Nothing that the server has to know."""
+        return Parcel()
+
+    def answer(self, request: Parcel) -> Parcel | Lost:
+        """The update of the rows that were sent."""
+        self._oracle = self._oracle or self.federation.oracle(self.number)
+        oracle, algorithm = self._oracle, self.federation.algorithm
+        frozen = [n for n in request.tensors if n.startswith("frozen.")]
+        if frozen:
+            oracle = oracle.with_frozen(
+                tuple(request.tensors[f"frozen.{j}"] for j in range(len(frozen)))
+            )
+        sent = algorithm.train(
+            request.tensors["rows"],
+            self.number,
+            round_=request.number("t"),
+            r=request.number("r"),
+            oracle=oracle,
+        )
+        if isinstance(sent, DeviceLost):
+            return Lost(str(sent))
+        if algorithm.compression is None or algorithm.sends_modules:
+            return Parcel({"bytes": sent.bytes}, {"update": sent.values})
+        k, w = sent.values.shape
+        flat = sent.values.reshape(-1)
+        places = flat.nonzero()[:, 0]
+        facts = {"bytes": sent.bytes, "k": k, "w": w}
+        return Parcel(facts, {"update": flat[places], "places": places.to(torch.int32)})

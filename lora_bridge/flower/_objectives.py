@@ -1,0 +1,195 @@
+"""FIRM, FedCMOO, weighted sums: parameters down and up; gradients up where weights are common.
+
+Smoothed weights, Adam's moments and what the oracle keeps (chains, critics, rollouts) stay with the
+client. FedCMOO's rounds have two phases: gradients up and lambda down, then K local steps, of which
+the first uses the gradients that were sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from linsys._validate import InputError, whole
+from lora_bridge.flower._kept import Kept
+from lora_bridge.flower._parts import Answers, Asking, refusal
+from lora_bridge.flower.federation import Federation
+from lora_bridge.flower.parcels import Lost, Parcel
+from mgda._federated import State, client_mean
+from mgda.fedcmoo import FedCMOO
+
+__all__ = ["ObjectivesClient", "ObjectivesServer"]
+
+
+@dataclass(eq=False)
+class ObjectivesServer:
+    """The parameters, and FedCMOO's lambda."""
+
+    federation: Federation
+
+    def __post_init__(self) -> None:
+        algorithm = self.federation.algorithm
+        whole("objectives", self.federation.objectives, low=1)
+        if isinstance(algorithm, FedCMOO) and algorithm.refresh == "step" and algorithm.K > 1:
+            raise InputError(
+                "`refresh` must be 'round' for clients on machines of their own, or K = 1; "
+                f"found 'step' and K = {algorithm.K}"
+            )
+
+    def start(self, hellos: Mapping[int, Parcel]) -> Any:
+        """The state before the first round: parameters (1, N, d), lambda, steps done."""
+        return self.form() | {"weights": {}}
+
+    def form(self) -> Any:
+        """That state, whatever lambda there is."""
+        start = self.federation.start
+        if start.ndim != 1:
+            raise InputError(f"`start` must have shape (d,); found {tuple(start.shape)}")
+        theta = self.federation.algorithm.init(start.repeat(1, self.federation.clients, 1)).theta
+        return {"theta": theta, "weights": {}, "t": 0}
+
+    def left(self, state: Any) -> int:
+        """Rounds to go."""
+        return self.federation.rounds - int(state["t"]) // int(self.federation.algorithm.K)
+
+    def round(self, state: Any) -> Asking:
+        """Lambda where it is common, then K local steps of every client and their mean."""
+        algorithm, clients = self.federation.algorithm, range(self.federation.clients)
+        theta, t, missing = state["theta"], state["t"], dict[int, str]()
+        down, weights = {"theta": theta[0, 0]}, state["weights"]
+        if isinstance(algorithm, FedCMOO):
+            facts = {"phase": "gradients", "step": t}
+            answers = yield {i: Parcel(facts, down) for i in clients}
+            sent = self._gradients(answers, missing)
+            if not sent:
+                return state | {"t": t + algorithm.K}, missing
+            before = State(theta, weights["lambda"].numpy() if weights else None, t)
+            found = algorithm.resolve(before, torch.stack(sent)[None])
+            common = torch.from_numpy(found[:, :1].repeat(len(clients), axis=1))
+            weights = {"lambda": common}
+            down["lambda"] = common[0, 0]
+        facts = {"phase": "train", "step": t}
+        answers = yield {i: Parcel(facts, down) for i in clients if i not in missing}
+        rows = []
+        for i in clients:
+            row = theta[0, i]  # who is missing counts as one that did not move
+            if i not in missing:
+                if (reason := _reason(answers[i], {"theta": row})) is None:
+                    row = answers[i].tensors["theta"]  # type: ignore[union-attr]
+                else:
+                    missing[i] = reason
+            rows.append(row)
+        mean = client_mean(torch.stack(rows)[None])
+        return {"theta": mean, "weights": weights, "t": t + algorithm.K}, missing
+
+    def finish(self, state: Any) -> Asking:
+        """The parameters; what clients keep of their own is no part of the result."""
+        return {"theta": state["theta"][0, 0]}, {}
+        yield {}
+
+    def _gradients(self, answers: Answers, missing: dict[int, str]) -> list[Tensor]:
+        """What the clients that can be used have sent of their gradients (d, M)."""
+        algorithm, start = self.federation.algorithm, self.federation.start
+        d, M = len(start), int(self.federation.objectives or 0)
+        form = {"0": start.new_empty(d, M)}
+        if algorithm.rank is not None:
+            k = min(algorithm.rank, d)
+            form = {"0": start.new_empty(d, k), "1": start.new_empty(k, M)}
+        sent = []
+        for i, answer in answers.items():
+            if (reason := _reason(answer, form)) is not None:
+                missing[i] = reason
+                continue
+            parts = tuple(answer.tensors[name] for name in form)  # type: ignore[union-attr]
+            sent.append(algorithm.restore(parts))
+        return sent
+
+
+def _reason(answer: Parcel | Lost, form: Mapping[str, Tensor]) -> str | None:
+    """Why a client is missing; None where all its tensors have their form."""
+    if isinstance(answer, Lost):
+        return f"dropped out: {answer.reason}"
+    for name, like in form.items():
+        if (reason := refusal(answer, name, like, tuple(like.shape))) is not None:
+            return f"rejected: its update {reason}"
+    return None
+
+
+@dataclass(eq=False)
+class ObjectivesClient:
+    """A client: local steps from the server's parameters, with what it keeps of its own."""
+
+    federation: Federation
+    number: int
+    folder: Path
+    _oracle: Any = field(init=False, default=None)
+
+    def hello(self) -> Parcel:
+        """Nothing that the server has to know."""
+        return Parcel()
+
+    def answer(self, request: Parcel) -> Parcel | Lost:
+        """The gradients, or the parameters after K local steps."""
+        self._oracle = self._oracle or self.federation.oracle(self.number)
+        t = request.number("t")
+        state, first = self._state(request, t), self._kept("gradients")
+        if request.text("phase") == "gradients":
+            found = self._oracle.jac(state.theta, state.memory)
+            first.put(t, _pack(found))
+            algorithm, clients = self.federation.algorithm, self.federation.clients
+            parts = algorithm.compress(found[0], state.t, client=self.number, clients=clients)
+            return Parcel({}, {str(j): part[0, 0] for j, part in enumerate(parts)})
+        known = None
+        if "lambda" in request.tensors:
+            known = first.at(t, _pack((self._gradients(), self._oracle.init())))
+        for _ in range(self.federation.algorithm.K):
+            found = known or _pack(self._oracle.jac(state.theta, state.memory))
+            state, known = self._step(state, request, found), None
+        kept = {"memory": state.memory, "weights": state.weights, "moments": state.moments}
+        self._kept("state").put(t + 1, kept)
+        return Parcel({}, {"theta": state.theta[0, 0]})
+
+    def _step(self, state: State, request: Parcel, found: Mapping[str, Any]) -> State:
+        """One local step, with the server's lambda if it has sent one."""
+        algorithm, gradients = self.federation.algorithm, found["gradients"]
+        more = (found["memory"], found["common"].get("value"))
+        if "lambda" in request.tensors:
+            weights = request.tensors["lambda"].numpy()[None, None]
+            moved: State = algorithm.move(state, gradients, weights, *more)
+        else:
+            moved = algorithm.step(state, gradients, *more)
+        return moved
+
+    def _state(self, request: Parcel, t: int) -> State:
+        """The server's parameters with what the client has kept."""
+        theta = request.tensors["theta"][None, None]
+        state: State = self.federation.algorithm.init(theta, memory=self._oracle.init())
+        state = state._replace(t=request.number("step"))
+        M = int(self.federation.objectives or 0)
+        weights = np.full((1, 1, M), 1.0 / M)
+        form = {"memory": state.memory, "weights": weights, "moments": state.moments}
+        kept = self._kept("state").before(t, form)
+        return state if kept is None else state._replace(**kept[1])
+
+    def _gradients(self) -> Tensor:
+        start = self.federation.start
+        return start.new_empty(1, 1, len(start), int(self.federation.objectives or 0))
+
+    def _kept(self, name: str) -> Kept:
+        return Kept(self.folder / name, self.federation.about)
+
+
+def _pack(found: Sequence[Any]) -> dict[str, Any]:
+    """What an oracle gives, by name: gradients, memory, and a common gradient if there is one."""
+    gradients, memory, *common = found
+    return {
+        "gradients": gradients,
+        "memory": memory,
+        "common": {"value": common[0]} if common else {},
+    }

@@ -1,0 +1,118 @@
+"""Server and client of an algorithm: what they ask, answer and keep.
+
+A *server* makes a round of its algorithm by asking: its round is a generator that yields requests
+by client and is sent what came back, as often as the algorithm has phases. It looks at every answer
+before it uses it. A *client* answers one request at a time, and what it has to remember it keeps on
+its own disk. What they compute is in :mod:`linsys` and :mod:`mgda`: here is only who does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from linsys._validate import InputError
+from linsys.preference.sharelora import ShareLoRA
+from linsys.sketching._federated import Federated as Sketching
+from lora_bridge.flower.federation import Federation
+from lora_bridge.flower.parcels import Lost, Parcel
+from mgda._federated import Federated as Objectives
+
+__all__ = ["Answers", "Asking", "Client", "Server", "client_of", "refusal", "server_of"]
+
+#: What came back, by client: all that were asked are in it.
+Answers = Mapping[int, Parcel | Lost]
+#: Part of a server's work: it yields requests by client and returns what it has found.
+Asking = Generator[dict[int, Parcel], Answers, Any]
+
+
+class Server(Protocol):
+    """The server's part of an algorithm. Its states are what checkpoints take."""
+
+    federation: Federation
+
+    def start(self, hellos: Mapping[int, Parcel]) -> Any:
+        """The state before the first round, from what the clients say of themselves."""
+
+    def form(self) -> Any:
+        """A state of the form of all others."""
+
+    def left(self, state: Any) -> int:
+        """Rounds to go."""
+
+    def round(self, state: Any) -> Asking:
+        """One round: asks; returns the next state, and client to reason of those it lacks."""
+
+    def finish(self, state: Any) -> Asking:
+        """The end: asks; returns the adapters by name, and client to SHA-256 of what it keeps."""
+
+
+class Client(Protocol):
+    """A client's part of an algorithm."""
+
+    def hello(self) -> Parcel:
+        """What the server has to know of the client."""
+
+    def answer(self, request: Parcel) -> Parcel | Lost:
+        """The answer to a request; the same one to the same request."""
+
+
+def server_of(federation: Federation) -> Server:
+    """The server's part of a federation's algorithm."""
+    from lora_bridge.flower import _lora, _objectives, _users
+
+    match federation.algorithm:
+        case Sketching():
+            return _lora.LoraServer(federation)
+        case ShareLoRA():
+            return _users.UsersServer(federation)
+        case Objectives():
+            return _objectives.ObjectivesServer(federation)
+    raise _unknown(federation)
+
+
+def client_of(federation: Federation, number: int, folder: Path) -> Client:
+    """A client's part.
+
+    Args:
+        federation: the run.
+        number: of the client.
+        folder: where it keeps its own state.
+    """
+    from lora_bridge.flower import _lora, _objectives, _users
+
+    if not 0 <= number < federation.clients:
+        raise InputError(
+            f"`client` must be a number below {federation.clients}, how many there are; "
+            f"found {number}"
+        )
+    match federation.algorithm:
+        case Sketching():
+            return _lora.LoraClient(federation, number)
+        case ShareLoRA():
+            return _users.UsersClient(federation, number, folder)
+        case Objectives():
+            return _objectives.ObjectivesClient(federation, number, folder)
+    raise _unknown(federation)
+
+
+def refusal(parcel: Parcel, name: str, like: Tensor, shape: tuple[int, ...]) -> str | None:
+    """Why a tensor of an answer cannot be used: absent, of another shape or dtype, not finite."""
+    value = parcel.tensors.get(name)
+    if value is None:
+        return f"has no {name}"
+    if tuple(value.shape) != shape:
+        return f"has shape {tuple(value.shape)} where {shape} was expected"
+    if value.dtype != like.dtype:
+        return f"has dtype {value.dtype} where {like.dtype} was expected"
+    if not bool(value.isfinite().all()):
+        return "is not finite"
+    return None
+
+
+def _unknown(federation: Federation) -> InputError:
+    kinds = "FSLoRA or a rival, ShareLoRA, or an algorithm of mgda"
+    return InputError(f"`algorithm` must be {kinds}; found {federation.algorithm!r:.60}")

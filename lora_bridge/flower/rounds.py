@@ -1,0 +1,244 @@
+"""The server's loop: ask, wait, look at what came, go on; whatever the clients and the wires do.
+
+Nothing here knows how parcels travel: a :class:`Transport` is a Flower grid, or this process. What
+goes wrong with a client is named, and the round goes on with the rest while they are enough:
+an answer that does not come in time, that was damaged, that belongs to another round, run or
+client; what an algorithm refuses of a sound one (its shape, dtype, numbers) it says itself.
+
+After every round the server's state is on disk, and a run that is started again goes on from there,
+to the same adapters.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from safetensors.torch import save_file
+
+from linsys._validate import InputError, number, whole
+from lora_bridge import checkpoint
+from lora_bridge.flower._parts import Answers, Asking, Server, server_of
+from lora_bridge.flower.federation import Federation
+from lora_bridge.flower.parcels import Damaged, Fact, Lost, Parcel, fingerprint
+
+__all__ = ["Result", "Rules", "TooFewClients", "Transport", "coordinate"]
+
+_LOG = logging.getLogger("lora_bridge.flower")
+
+
+class TooFewClients(InputError):
+    """A round lacks answers; the text says of whom, and why."""
+
+
+class Transport(Protocol):
+    """How parcels travel."""
+
+    def meet(self, hello: Parcel, wanted: int, timeout: float) -> Mapping[int, Parcel]:
+        """Who is there and what they said to ``hello``, when ``wanted`` are or time is over."""
+
+    def ask(self, requests: Mapping[int, bytes], timeout: float) -> Iterator[tuple[int, Any]]:
+        """Answers (client, bytes or :class:`Lost`) as they come; some may be missing at the end.
+
+        A client that comes back while others are waited for is asked as if it had been there.
+        """
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When the server waits, goes on and gives up.
+
+    Args:
+        least: clients that a phase of a round needs; all of them without it.
+        timeout: seconds that it waits for answers.
+        gather: seconds that it waits for clients at the start.
+        attempts: how often it asks a client in a phase, with ``timeout`` each time.
+    """
+
+    least: int | None = None
+    timeout: float = 600.0
+    gather: float = 120.0
+    attempts: int = 1
+
+    def __post_init__(self) -> None:
+        if self.least is not None:
+            whole("least", self.least, low=1)
+        number("timeout", self.timeout, low=0.0, low_open=True)
+        number("gather", self.gather, low=0.0)
+        whole("attempts", self.attempts, low=1)
+
+    def needed(self, clients: int) -> int:
+        """Clients that a phase needs."""
+        if self.least is not None and self.least > clients:
+            raise InputError(f"`least` must be at most {clients}, the clients; found {self.least}")
+        return clients if self.least is None else self.least
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came out.
+
+    Attributes:
+        sha256: of the final adapters: those of the server, and what users keep, by their digests.
+        rounds: done in all.
+        resumed: at which round this part of the run began.
+        missing: round, client and reason, for each time that the server did without a client.
+        clients: SHA-256 of what a client keeps, where clients keep adapters.
+        seconds: of the rounds of this part.
+    """
+
+    sha256: str
+    rounds: int
+    resumed: int = 0
+    missing: tuple[tuple[int, int, str], ...] = ()
+    clients: Mapping[int, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def coordinate(
+    federation: Federation, transport: Transport, folder: Path | str, rules: Rules | None = None
+) -> Result:
+    """Run a federation from where it is to its end.
+
+    Args:
+        federation: the run.
+        transport: to its clients.
+        folder: for checkpoints, ``adapters.safetensors`` and ``result.json``.
+        rules: when to wait and to give up.
+
+    Raises:
+        TooFewClients: at the start or in a round; the rounds before are kept.
+        InputError: what the algorithm refuses of the federation; another run's folder.
+    """
+    base, rules = Path(folder), rules or Rules()
+    server, least = server_of(federation), rules.needed(federation.clients)
+    line = _Line(federation, transport, rules)
+    hellos = line.meet(least)
+    state, done = _state(server, base, hellos)
+    resumed, started = done, time.perf_counter()
+    missing: list[tuple[int, int, str]] = []
+    while server.left(state) > 0:
+        before = time.perf_counter()
+        state, lost = line.carry(server.round(state), done, base)
+        missing += [(done, client, reason) for client, reason in sorted(lost.items())]
+        done += 1
+        checkpoint.save(base / "rounds", state, done, federation.about)
+        gone = "".join(f"; client {i} {reason}" for i, reason in sorted(lost.items()))
+        _LOG.info("round %d in %.1f s%s", done, time.perf_counter() - before, gone)
+    adapters, kept = line.carry(server.finish(state), done, base)
+    digests = [fingerprint(adapters.values()), *(kept[i] for i in sorted(kept))]
+    sha256 = digests[0] if not kept else hashlib.sha256("".join(digests[1:]).encode()).hexdigest()
+    seconds = time.perf_counter() - started
+    result = Result(sha256, done, resumed, tuple(missing), kept, seconds)
+    save_file(
+        {name: value.detach().cpu().contiguous() for name, value in adapters.items()},
+        base / "adapters.safetensors",
+    )
+    (base / "result.json").write_text(json.dumps(asdict(result), indent=1), encoding="utf-8")
+    return result
+
+
+def _state(server: Server, base: Path, hellos: Mapping[int, Parcel]) -> tuple[Any, int]:
+    """The newest state that is kept and whole, or the start; and the rounds done."""
+    about = server.federation.about
+    unreadable: InputError | None = None
+    for place in checkpoint.all_of(base / "rounds"):
+        try:
+            return checkpoint.restore(place, server.form(), about)
+        except InputError as error:
+            unreadable = unreadable or error
+            _LOG.warning("%s", error)
+    if unreadable is not None:
+        raise unreadable
+    base.mkdir(parents=True, exist_ok=True)
+    return server.start(hellos), 0
+
+
+@dataclass(frozen=True)
+class _Line:
+    """Requests out, answers in, each looked at."""
+
+    federation: Federation
+    transport: Transport
+    rules: Rules
+
+    def meet(self, least: int) -> dict[int, Parcel]:
+        """The clients that are there and of this run; ``least`` of them, or it says who is."""
+        hello, wait = Parcel({"phase": "hello", "about": self.federation.about}), self.rules.gather
+        everybody = self.transport.meet(hello, self.federation.clients, wait)
+        numbered = {i: p for i, p in everybody.items() if 0 <= i < self.federation.clients}
+        found = {i: parcel for i, parcel in numbered.items() if "lost" not in parcel.facts}
+        if len(found) < least:
+            there = ", ".join(map(str, sorted(found))) or "none"
+            others = [f"; client {i}: {numbered[i].text('lost')}" for i in numbered.keys() - found]
+            raise TooFewClients(
+                f"{least} clients must be connected after {wait:g} s; found {len(found)}: {there}"
+                + "".join(others)
+            )
+        return found
+
+    def carry(self, asking: Asking, t: int, base: Path) -> Any:
+        """What a generator of requests returns, once it has its answers."""
+        try:
+            requests = next(asking)
+            while True:
+                answers = self._asked(requests, t)
+                self._enough(requests, answers, t, base)
+                requests = asking.send(answers)
+        except StopIteration as done:
+            return done.value
+
+    def _asked(self, requests: Mapping[int, Parcel], t: int) -> Answers:
+        """One phase: every client's answer, or why there is none."""
+        answers: dict[int, Parcel | Lost] = {}
+        for _ in range(self.rules.attempts):
+            left = {i: p for i, p in requests.items() if not isinstance(answers.get(i), Parcel)}
+            if not left:
+                break
+            sealed = {i: self._sealed(i, t, request).encode() for i, request in left.items()}
+            answers |= dict.fromkeys(left, Lost(f"no answer in {self.rules.timeout:g} s"))
+            for client, data in self.transport.ask(sealed, self.rules.timeout):
+                if client in left:
+                    answers[client] = (
+                        data if isinstance(data, Lost) else self._opened(client, t, data)
+                    )
+        return answers
+
+    def _sealed(self, client: int, t: int, request: Parcel) -> Parcel:
+        facts: dict[str, Fact] = {"client": client, "t": t, "about": self.federation.about}
+        return Parcel({**request.facts, **facts}, request.tensors)
+
+    def _opened(self, client: int, t: int, data: bytes) -> Parcel | Lost:
+        """An answer, if it is one to what was asked."""
+        try:
+            answer = Parcel.decode(data)
+        except Damaged as error:
+            return Lost(f"its answer was damaged: {error}")
+        for name, wanted in (("about", self.federation.about), ("client", client), ("t", t)):
+            if answer.facts.get(name) != wanted:
+                found = answer.facts.get(name)
+                return Lost(f"its answer is of another {_NAMES[name]}: {found} instead of {wanted}")
+        if "lost" in answer.facts:
+            return Lost(answer.text("lost"))
+        return answer
+
+    def _enough(self, requests: Any, answers: Answers, t: int, base: Path) -> None:
+        """Go on, or say who is missing and why."""
+        least = min(self.rules.needed(self.federation.clients), len(requests))
+        lost = {i: found.reason for i, found in answers.items() if isinstance(found, Lost)}
+        if len(answers) - len(lost) >= least:
+            return
+        reasons = "; ".join(f"client {i}: {reason}" for i, reason in sorted(lost.items()))
+        raise TooFewClients(
+            f"round {t} must have answers of {least} clients; found "
+            f"{len(answers) - len(lost)} ({reasons}); {t} rounds are kept in {base}"
+        )
+
+
+_NAMES = {"about": "run", "client": "client", "t": "round"}

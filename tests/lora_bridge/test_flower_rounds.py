@@ -1,0 +1,70 @@
+"""Server and clients behind bytes give what the algorithms give in one piece, bit for bit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lora_bridge.flower import fingerprint, rehearse
+from lora_bridge.oracles import Devices, Users
+from tests.lora_bridge._federations import (
+    ALGORITHMS,
+    N,
+    Quadratics,
+    federation,
+    start,
+    task,
+)
+
+
+class OneByOne:
+    """An oracle without what serves all clients together: sums of a batch then have one order."""
+
+    def __init__(self, oracle: Any) -> None:
+        self.oracle = oracle
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("grads", "descend"):
+            raise AttributeError(name)
+        return getattr(self.oracle, name)
+
+    def merged(self, products: Any) -> OneByOne:
+        return OneByOne(self.oracle.merged(products))
+
+
+def in_one_piece(name: str, rounds: int) -> tuple[str, list[str]]:
+    """SHA-256 of what an algorithm ends with, without anything of the package that is tested."""
+    algorithm = ALGORITHMS[name]
+    if hasattr(algorithm, "ranks"):
+        state = algorithm.init(start(algorithm), OneByOne(Devices(task(False))))
+        for _ in range(rounds):
+            state, report = algorithm.round(state)
+            assert not report.missing
+        return fingerprint([state.X, *state.oracle.frozen]), []
+    if hasattr(algorithm, "warmup"):
+        state = algorithm.init(start(algorithm), OneByOne(Users(task(True))))
+        state, rejected = algorithm.run(state)
+        assert not rejected
+        return "", [fingerprint([X]) for X in state.X]
+    oracle = Quadratics(list(range(N)))
+    state = algorithm.init(start(algorithm).repeat(1, N, 1), memory=oracle.init())
+    for _ in range(rounds * algorithm.K):
+        state = algorithm.step(state, *oracle.jac(state.theta, state.memory))
+    return fingerprint([state.theta[0, 0]]), []
+
+
+@pytest.mark.parametrize("name", list(ALGORITHMS))
+def test_the_adapters_are_those_of_the_run_in_one_piece(name: str, tmp_path: Path) -> None:
+    result = rehearse(federation(name), tmp_path)
+    wanted, users = in_one_piece(name, 3)
+    assert result.missing == ()
+    assert list(result.clients.values()) == users
+    assert users or result.sha256 == wanted
+    kept = json.loads((tmp_path / "server" / "result.json").read_text())
+    assert kept["sha256"] == result.sha256
+    begun = [fingerprint([X]) for X in start(ALGORITHMS[name])]
+    assert all(a != b for a, b in zip(begun, users, strict=False))
+    assert users or wanted != fingerprint([start(ALGORITHMS[name])])
