@@ -204,7 +204,7 @@ def _records(file: Path, read: Callable[[Any], _Item]) -> list[_Item]:
         try:
             items.append(replace(read(part if listed else json.loads(part)), place=place))
         except json.JSONDecodeError as error:
-            refused.append(f"{place} must be JSON; found {error}")
+            refused.append(f"{place} must be JSON; found {error.msg} at column {error.colno}")
         except InputError as error:
             refused.append(f"{place}: {error}")
     if refused:

@@ -13,8 +13,8 @@ G and WU against SI, the users with the most and with the least of their own, th
 *Measured* along training: how far users' factors are apart as subspaces, over what unrelated ones
 would be, see :func:`lora_bridge.measure.adapter_spread`, mean over modules without the head; 0 for
 the same, 1 for unrelated ones. What is shared is 0 and not drawn. If the assumption of the paper
-holds, LoRA-local, where nothing but the common model makes users alike, has up factors below 1. Its
-down factors start at different places.
+holds, LoRA-local, where nothing but the common model makes users alike, has up factors below 1; but
+that model alone may bring them together, whatever users want. Down factors start apart.
 
 What the text leaves open, and the choices here: every method has its own first step size, the best
 in test loss on draws for nothing else; the grid was extended by steps of one factor until no method
@@ -74,6 +74,7 @@ class ShareConfig(UserConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         whole("points", self.points, low=1)
+        whole("seeds", self.seeds, low=3)
 
 
 def blocks(config: ShareConfig) -> list[Block]:
@@ -195,10 +196,10 @@ def _claims(config: ShareConfig, table: Table, found: Mapping[str, Values]) -> l
         for one, other in pairs
     ]
     most = f"most of {config.users} users"
+    rivals = [*((ours, theirs) for ours in OURS for theirs in (GLOBAL, LOCAL)), (PLAIN, "down")]
     checks += [
         count(f"users for whom {ours} is above {theirs}", most, found[ours] - found[theirs])
-        for ours in OURS
-        for theirs in (GLOBAL, LOCAL)
+        for ours, theirs in rivals
     ]
     gain, owns = found[PLAIN] - found[GLOBAL], config.owns()
     if config.data is None and min(owns) < max(owns):
@@ -264,6 +265,7 @@ def draw(config: ShareConfig, analysis: Analysis) -> Figure:
     for panel in FAR.values():
         axes[panel].set_xlabel("epoch")
         axes[panel].set_ylim(-0.05, 1.1)
+        axes[panel].set_xlim(-0.03 * config.epochs, 1.03 * config.epochs)
     legend(figure, axes, columns=len(METHODS) + 1)
     return figure
 

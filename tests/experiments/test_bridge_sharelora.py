@@ -36,7 +36,7 @@ TINY: dict[str, Any] = {
     "tests": 6,
     "batch": 4,
     "epochs": 3.0,
-    "seeds": 2,
+    "seeds": 3,
     "gammas": (0.01,),
 }
 
@@ -209,7 +209,7 @@ def test_the_experiment_from_the_users_to_the_picture(folder: Path, tmp_path: Pa
     accuracy = table["accuracy"]
     assert set(np.round(6 * accuracy, 3) % 1) == {0.0}  # of six held-out pairs
     found = sharelora.analyse(config, table)
-    assert len(found.checks) == 11 + 6 + 1 + 1 + 2
+    assert len(found.checks) == 11 + 7 + 1 + 1 + 2
     assert any(folder.name in note for note in found.notes)
     curves = {(s.name, s.panel) for s in found.series}
     assert {n for n, p in curves if p == sharelora.BY_USER} == {*METHODS, sharelora.BEST}
@@ -318,6 +318,7 @@ def test_bad_settings_are_named() -> None:
         ({"own": (1.5,)}, "`own`"),
         ({"own": ()}, "`own`"),
         ({"points": 0}, "`points`"),
+        ({"seeds": 2}, "`seeds`"),
         ({"users": 1}, "`users`"),
         ({"epochs": 0.0}, "`epochs`"),
     ):
