@@ -143,10 +143,11 @@ def load_adapter(
     body = [n for n in bank.names if _key(n, "A") in tensors or f"{n}.weight" not in saved]
     wanted = {_key(name, side) for name in body for side in "AB"}
     if set(tensors) != wanted:
-        other = sorted(set(tensors) ^ wanted)[0]
+        extra, lacking = sorted(set(tensors) - wanted), sorted(wanted - set(tensors))
+        found = f"{extra[0]} in excess" if extra else f"no {lacking[0]}"
         raise InputError(
-            f"adapter in {path} must have the modules of the bank, {', '.join(bank.names)}; "
-            f"found a difference at {other}"
+            f"adapter in {path} must have the bank's {len(bank.names)} modules, from "
+            f"{bank.names[0]} on; found {found}: it is of another model or of other targets"
         )
     r = int(config["r"])
     ratio = config["lora_alpha"] / (math.sqrt(r) if config.get("use_rslora") else r) / bank.scaling

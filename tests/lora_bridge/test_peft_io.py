@@ -259,9 +259,12 @@ def test_adapters_that_are_something_else(
 def test_adapters_of_other_models_and_missing_ones(tmp_path: Path) -> None:
     bank = _bank("llama")
     save_adapter(tmp_path / "a", bank, _rows(bank))
-    other = AdapterBank(bank.model, ["q_proj"])
-    with pytest.raises(InputError, match="must have the modules of the bank"):
-        load_adapter(tmp_path / "a", other)
+    for targets, message in (
+        (["q_proj"], r"2 modules, from .*q_proj on; found .*down_proj.* in excess: it is of"),
+        ([*TARGETS["llama"], "v_proj"], r"must have the bank's 6 modules, .* found no .*v_proj"),
+    ):
+        with pytest.raises(InputError, match=message):
+            load_adapter(tmp_path / "a", AdapterBank(bank.model, targets))
     with pytest.raises(InputError, match=r"must have an adapter_config\.json"):
         load_adapter(tmp_path / "nothing", bank)
     with pytest.raises(InputError, match="must be of the base model small; found none"):
