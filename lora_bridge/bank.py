@@ -20,7 +20,7 @@ made of as ``hidden``. A batch may bring places of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -30,20 +30,22 @@ from torch import Tensor, nn
 
 from linsys._validate import InputError, choice, number, whole
 from linsys.sketching.adapters import Modules
+from lora_bridge._batches import (
+    INPUTS,
+    Batch,
+    Loss,
+    by_client,
+    flattened,
+    inputs,
+    merged,
+    part_of_scale,
+    sizes,
+)
 from lora_bridge._head import computed_at, head_of, target_places
+from lora_bridge._hook import Adapter
 from lora_bridge._targets import find_targets, shape_of
 
-__all__ = ["AdapterBank", "Batch", "Loss"]
-
-#: Tensors with leading axes (clients, samples): the model's inputs, and what the loss needs. A
-#: sample of several sequences, such as a pair, has inputs (clients, samples, sequences, tokens).
-Batch = Mapping[str, Tensor]
-#: (the model's output, the batch) to a loss of every sample: shape (clients x samples,), or
-#: (clients x samples, M) for M objectives. Clients and samples, and the sequences of inputs, are
-#: one axis then.
-Loss = Callable[[Any, Batch], Tensor]
-#: What of a batch the model sees.
-INPUTS = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
+__all__ = ["INPUTS", "AdapterBank", "Batch", "Loss"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +140,7 @@ class AdapterBank:
         """
         self._check(X, batch)
         with self.adapted(X, scale), self._precision():
-            return self.model(**_inputs(_flat(batch)))
+            return self.model(**inputs(flattened(batch)))
 
     def read(
         self, X: Tensor | None, batch: Batch, function: Loss, scale: float | Tensor = 1.0
@@ -185,12 +187,12 @@ class AdapterBank:
         self, X: Tensor, batch: Batch, loss: Loss, scale: float | Tensor = 1.0
     ) -> tuple[Tensor, Tensor]:
         """Losses (N, b) and gradients (N, b, r, w) of every single sample."""
-        N, b = _sizes(batch)
+        N, b = sizes(batch)
         batch = self._placed(batch)
-        alone = {name: _merge(value)[:, None] for name, value in batch.items()}
+        alone = {name: merged(value)[:, None] for name, value in batch.items()}
         spread = scale.repeat_interleave(b) if isinstance(scale, Tensor) else scale
         values, gradients = self.gradients(X.repeat_interleave(b, 0), alone, loss, spread)
-        return _by_client(values, N), _by_client(gradients, N)
+        return by_client(values, N), by_client(gradients, N)
 
     def hvp(
         self, X: Tensor, batch: Batch, loss: Loss, V: Tensor, scale: float | Tensor = 1.0
@@ -245,8 +247,8 @@ class AdapterBank:
         *,
         train: bool = False,
     ) -> Tensor:
-        N, b = _sizes(batch)
-        flat = _flat(batch)
+        N, b = sizes(batch)
+        flat = flattened(batch)
         with self._precision(), nullcontext() if X is None else self.adapted(X, scale, train=train):
             output = self._forward(flat)
         values = function(output, flat)
@@ -255,14 +257,14 @@ class AdapterBank:
                 f"`loss` must give a value for each of {N * b} samples; "
                 f"found shape {tuple(values.shape)}"
             )
-        return _by_client(values, N)
+        return by_client(values, N)
 
     def _forward(self, flat: Batch) -> Any:
         head = head_of(self.model)
         if head is None or "target_places" not in flat:
-            return self.model(**_inputs(flat))
+            return self.model(**inputs(flat))
         with computed_at(head, flat["target_places"]) as seen:
-            output = self.model(**_inputs(flat))
+            output = self.model(**inputs(flat))
         (output.hidden,) = seen
         return output
 
@@ -285,12 +287,12 @@ class AdapterBank:
         if isinstance(factor, Tensor):
             factor = factor.to(X)[:, None, None]
         # one split: its gradient is one concatenation, where slices would each fill a whole X
-        sizes = [size for shape in self.modules.shapes for size in shape]
-        parts = torch.split(X, sizes, dim=-1)
+        lengths = [size for shape in self.modules.shapes for size in shape]
+        parts = torch.split(X, lengths, dim=-1)
         hooks = []
         for j, name in enumerate(self.names):
-            merged = self.frozen[j] if self.frozen else None
-            hook = _Adapter(parts[2 * j], parts[2 * j + 1], factor, merged, self.dropout * train)
+            frozen = self.frozen[j] if self.frozen else None
+            hook = Adapter(parts[2 * j], parts[2 * j + 1], factor, frozen, self.dropout * train)
             hooks.append(self.model.get_submodule(name).register_forward_hook(hook))
         try:
             yield
@@ -309,14 +311,14 @@ class AdapterBank:
         """Adapters, batch and scale of those clients that go through the model together."""
         self._check(X, batch)
         batch = self._placed(batch)
-        N, _ = _sizes(batch)
+        N, _ = sizes(batch)
         step = {"sequential": 1, "bank": self.chunk or N, "vmap": N}[self.engine]
         if self.memory is not None and self.engine == "bank" and X is not None:
             step = max(1, self.memory // self._kept_by_one(X, batch, function, scale))
         for start in range(0, N, step):
             part = slice(start, min(start + step, N))
             data = {name: value[part] for name, value in batch.items()}
-            yield None if X is None else X[part], data, _part_scale(scale, part)
+            yield None if X is None else X[part], data, part_of_scale(scale, part)
 
     def _kept_by_one(self, X: Tensor, batch: Batch, function: Loss, scale: float | Tensor) -> int:
         """Bytes that the first client's pass forward keeps for the one backward."""
@@ -333,7 +335,7 @@ class AdapterBank:
             first = {name: value[:1] for name, value in batch.items()}
             at = X[:1].detach().clone().requires_grad_()
             with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(note, lambda t: t):
-                held = self._values(at, first, function, _part_scale(scale, slice(0, 1)))
+                held = self._values(at, first, function, part_of_scale(scale, slice(0, 1)))
             del held
             self._kept[key] = max(1, sum(n for at, n in kept.items() if at not in frozen))
         return self._kept[key]
@@ -350,57 +352,3 @@ class AdapterBank:
                     f"`{name}` must have leading axes (clients, samples) with {N} clients and "
                     f"at least one sample; found shape {tuple(value.shape)}"
                 )
-
-
-@dataclass(frozen=True, eq=False)
-class _Adapter:
-    """The hook of one module: its output plus that of every client's B A."""
-
-    B: Tensor  # (N, r, m), B transposed
-    A: Tensor  # (N, r, n)
-    factor: float | Tensor
-    merged: Tensor | None
-    dropout: float
-
-    def __call__(self, module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        x = inputs[0]
-        if self.merged is not None:
-            output = output + nn.functional.linear(x, self.merged.to(x.dtype))
-        if self.dropout:
-            x = nn.functional.dropout(x, self.dropout)
-        hidden = x.reshape(len(self.A), -1, x.shape[-1]).bmm(self.A.to(x.dtype).mT)
-        factor = self.factor
-        if isinstance(factor, Tensor):
-            hidden, factor = hidden * factor.to(hidden.dtype), 1.0
-        plain = output.reshape(*hidden.shape[:2], -1)
-        return torch.baddbmm(plain, hidden, self.B.to(x.dtype), alpha=factor).reshape(output.shape)
-
-
-def _sizes(batch: Batch) -> tuple[int, int]:
-    N, b = next(iter(batch.values())).shape[:2]
-    return N, b
-
-
-def _merge(value: Tensor) -> Tensor:
-    return value.flatten(0, 1)
-
-
-def _by_client(value: Tensor, N: int) -> Tensor:
-    return value.reshape(N, -1, *value.shape[1:])
-
-
-def _flat(batch: Batch) -> dict[str, Tensor]:
-    """Clients, samples and the sequences of the model's inputs as one axis."""
-    lead = batch["input_ids"].ndim - 1 if "input_ids" in batch else 2
-    return {
-        name: value.flatten(0, lead - 1) if name in INPUTS else _merge(value)
-        for name, value in batch.items()
-    }
-
-
-def _inputs(batch: Batch) -> dict[str, Tensor]:
-    return {name: value for name, value in batch.items() if name in INPUTS}
-
-
-def _part_scale(scale: float | Tensor, part: slice) -> float | Tensor:
-    return scale[part] if isinstance(scale, Tensor) and scale.ndim else scale
