@@ -62,7 +62,9 @@ Open = Annotated[bool, typer.Option("--open", help="Show the page in the browser
 Model = Annotated[
     Path | None,
     typer.Option(
-        metavar="FOLDER", help="A folder with a model.", show_default="a small one, made here"
+        metavar="FOLDER",
+        help="A folder with a model, or hub:NAME to download one.",
+        show_default="a small one, made here",
     ),
 ]
 Data = Annotated[

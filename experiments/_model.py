@@ -58,7 +58,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -84,8 +84,13 @@ class Config:
 
     Fields may be ``int``, ``float``, ``bool``, ``str``, ``Path`` (a data file: its content enters
     the store's key), ``Literal[...]``, tuples of these, and ``X | None``.
+
+    ``how`` names fields that change numbers by rounding alone, such as how much goes through a
+    model at once. They are no part of the store's key: what is stored or kept stays valid when
+    memory turns out to be too small.
     """
 
+    how: ClassVar[frozenset[str]] = frozenset()
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -69,17 +69,21 @@ def revision_of(roots: Sequence[tuple[Path, str]]) -> str:
     return digest.hexdigest()[:16]
 
 
-def file_digest(path: Path) -> str:
-    """SHA-256 of a data file, or of a folder's files and their names; InputError if unreadable."""
+def file_digest(path: Path, name: str) -> str:
+    """SHA-256 of a file, or of a folder's files and their names.
+
+    Raises:
+        InputError: one that cannot be read; says so of the parameter ``name``.
+    """
     try:
         if not path.is_dir():
             with path.open("rb") as stream:
                 return hashlib.file_digest(stream, "sha256").hexdigest()
         files = sorted(file for file in path.iterdir() if file.is_file())
-        content = "".join(f"{file.name}\0{file_digest(file)}\n" for file in files)
+        content = "".join(f"{file.name}\0{file_digest(file, name)}\n" for file in files)
         return hashlib.sha256(content.encode()).hexdigest()
     except OSError as error:
-        raise InputError(f"data file must be readable; found {path}: {error.strerror}") from None
+        raise InputError(f"`{name}` must be readable; found {path}: {error.strerror}") from None
 
 
 def _roots(experiment: Experiment[Any]) -> list[tuple[Path, str]]:

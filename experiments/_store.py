@@ -246,10 +246,10 @@ def _umask() -> int:
 
 def _key(experiment: Experiment[Any], config: Config) -> str:
     """What identifies a configuration: its values; a data file counts by content, not place."""
-    values = {name: getattr(config, name) for name in config.to_dict()}
+    values = {name: getattr(config, name) for name in config.to_dict() if name not in config.how}
     for name, value in values.items():
         if isinstance(value, Path):
-            values[name] = f"sha256:{file_digest(value)}"
+            values[name] = f"sha256:{file_digest(value, name)}"
     return _seeds.text([_FORMAT, experiment.id, values])
 
 

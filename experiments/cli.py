@@ -135,6 +135,10 @@ def bridge(
         import lora_bridge  # noqa: F401
     except ImportError as error:
         raise InputError(str(error)) from None
+    if str(model).startswith("hub:"):
+        from lora_bridge.models import downloaded
+
+        model = downloaded(str(model).removeprefix("hub:"))
     paths = [f"{key}={path}" for key, path in (("model", model), ("data", data)) if path]
     overrides = (*paths, *(settings or ()))
     job = _work.job(

@@ -72,7 +72,7 @@ def unsound(
                 found[place] = f"{sentence}; found {float(bad[0])} in {when}"
     if on_nan == "stop":
         first, *others = found.values()
-        more = f", as {len(others)} more" if others else ""
+        more = f", and {len(others)} more clients too" if others else ""
         raise InputError(
             f"{first}{more}: lower the step size, or leave such clients out by on_nan=skip"
         )

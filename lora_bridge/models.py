@@ -1,7 +1,8 @@
 """Models and tokenizers from local folders, and a small one that is made on the spot.
 
 A folder is what ``save_pretrained`` of transformers leaves: ``config.json``, weights as safetensors
-and a tokenizer. Nothing is downloaded and no code of a model's folder is run.
+and a tokenizer. No code of a model's folder is run, and nothing is downloaded but by
+:func:`downloaded`, which is called for a name on the Hugging Face hub and for nothing else.
 
 Without a folder, :func:`built_in` makes one: a byte-level causal model of Llama's shape, trained
 for some seconds on a text, by default the docstrings of Python's standard library. It is kept under
@@ -22,15 +23,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 
 from linsys._validate import InputError, choice, number, whole
 from lora_bridge._text import byte_tokenizer, documents
 
-__all__ = ["BuiltIn", "Loaded", "built_in", "load_model"]
+__all__ = ["BuiltIn", "Loaded", "built_in", "downloaded", "load_model"]
 
 #: Raised with every change of what the built-in model learns.
 _RECIPE = 3
+#: Nothing is downloaded, and no code of a folder is run.
+_LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 _CLASSES = {
     "lm": "AutoModelForCausalLM",
     "encoder": "AutoModel",
@@ -45,8 +49,10 @@ class Loaded:
 
     Attributes:
         model: in evaluation mode, not frozen yet.
-        tokenizer: pads on the right and has a token to pad with.
-        name: the folder's name and a digest of the weights: what a result says of its model.
+        tokenizer: pads on the right and has a token to pad with; its ``model_max_length`` is what
+            the model has places for.
+        name: the folder's name, or that on the hub, and a digest of the weights: what a result
+            says of its model.
         folder: where it came from.
     """
 
@@ -92,6 +98,7 @@ def load_model(
     folder: Path | str | None = None,
     task: str = "lm",
     *,
+    hub: bool = False,
     labels: int = 2,
     dtype: torch.dtype = torch.float32,
     device: str | torch.device = "cpu",
@@ -104,6 +111,7 @@ def load_model(
         folder: a folder with ``config.json``, safetensors and a tokenizer.
         task: "lm" (next tokens), "encoder" (hidden states), "classifier" (``labels`` classes) or
             "reward" (one number). A head that the folder does not have is drawn from ``seed``.
+        hub: whether ``folder`` is a name on the Hugging Face hub: see :func:`downloaded`.
         labels: classes of a classifier.
         dtype: of the weights.
         device: where to put it.
@@ -111,21 +119,58 @@ def load_model(
         seed: of the weights that the folder lacks.
 
     Raises:
-        InputError: a folder that is missing, incomplete, or holds pickled weights only; an
-            architecture that cannot do the task; no token to pad with.
+        InputError: a folder that is missing, incomplete or damaged, or holds pickled weights or an
+            adapter only; an architecture that cannot do the task, such as an encoder next tokens;
+            no token to pad with; a device that is not there.
     """
     choice("task", task, tuple(_CLASSES))
     choice("attention", attention, ("sdpa", "eager"))
     whole("labels", labels, low=1)
-    path = built_in() if folder is None else Path(folder).expanduser()
+    place = _device(device)
+    if folder is None:
+        path = built_in()
+    else:
+        path = downloaded(str(folder)) if hub else Path(folder).expanduser()
     _check_folder(path)
     tokenizer = _tokenizer(path)
     options: dict[str, Any] = {} if task in ("lm", "encoder") else {"num_labels": labels}
     if task == "reward":
         options = {"num_labels": 1}
-    model = _weights(path, _CLASSES[task], options, attention, seed).to(dtype=dtype, device=device)
+    model = _weights(path, _CLASSES[task], options, attention, seed).to(dtype=dtype, device=place)
+    if task == "lm":
+        _check_causal(path, model)
     model.config.pad_token_id = tokenizer.pad_token_id
-    return Loaded(model.eval(), tokenizer, f"{path.name} ({_digest(path)})", path)
+    if (places := getattr(model.config, "max_position_embeddings", None)) is not None:
+        tokenizer.model_max_length = places  # what folders say of it is often missing or wrong
+    return Loaded(model.eval(), tokenizer, f"{_name(path)} ({_digest(path)})", path)
+
+
+def downloaded(name: str) -> Path:
+    """The folder of a model on the Hugging Face hub, downloaded where the cache lacks it.
+
+    Configuration, tokenizer and safetensors are: nothing that holds code.
+
+    Args:
+        name: such as "organisation/model".
+
+    Raises:
+        InputError: a name that the hub does not have, or no way to it.
+    """
+    from huggingface_hub import snapshot_download
+
+    patterns = ["*.json", "*.jinja", "*.model", "*.safetensors", "*.txt"]
+    try:
+        return Path(snapshot_download(name, allow_patterns=patterns, ignore_patterns=["*/*"]))
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"`model` must be a name on the hub that can be reached; found {name}: {_first(error)}"
+        ) from None
+
+
+def _name(path: Path) -> str:
+    """The folder's name, or that of the hub's model in whose cache it is."""
+    hub = path.parent.parent.name if path.parent.name == "snapshots" else ""
+    return hub.removeprefix("models--").replace("--", "/") or path.name
 
 
 def built_in(texts: str | Sequence[str] | None = None, made: BuiltIn | None = None) -> Path:
@@ -205,11 +250,30 @@ def _cache() -> Path:
     return Path(base).expanduser() / "ratecheck" / "models"
 
 
+def _device(name: str | torch.device) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise InputError(
+            f"`device` must be one that PyTorch can use here; found {name} ({_first(error)})"
+        ) from None
+    return device
+
+
 def _check_folder(path: Path) -> None:
     if not path.is_dir():
         raise InputError(f"`model` must be a folder with a model; found none at {path}")
     if not (path / "config.json").is_file():
-        raise InputError(f"`model` must have a config.json; found none in {path}")
+        adapter = (path / "adapter_config.json").is_file()
+        found = "a PEFT adapter: give the folder of its base model" if adapter else "none"
+        raise InputError(f"`model` must have a config.json in {path}; found {found}")
+    try:
+        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"config.json in {path} must be JSON; found {_first(error)}") from None
+    if not isinstance(config, dict) or "model_type" not in config:
+        raise InputError(f"config.json in {path} must name a `model_type`; found none")
     if not _weight_files(path):
         pickled = sorted(p.name for p in path.glob("*.bin"))
         found = f"{pickled[0]}, which is pickled: convert it" if pickled else "none"
@@ -224,8 +288,10 @@ def _tokenizer(path: Path) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        tokenizer = AutoTokenizer.from_pretrained(path, **_LOCAL)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if not any(path.glob("*token*")) and not any(path.glob("vocab*")):
+            raise InputError(f"`model` must have a tokenizer in {path}; found none") from None
         raise InputError(
             f"`model` must have a tokenizer in {path}; found none that loads ({_first(error)})"
         ) from None
@@ -247,23 +313,43 @@ def _weights(path: Path, kind: str, options: dict[str, Any], attention: str, see
             torch.manual_seed(seed)
             model, report = getattr(transformers, kind).from_pretrained(
                 path,
-                local_files_only=True,
                 use_safetensors=True,
                 attn_implementation=attention,
+                ignore_mismatched_sizes=True,  # refused below, by name
                 output_loading_info=True,
+                **_LOCAL,
                 **options,
             )
-    except (OSError, ValueError, KeyError, RuntimeError, TypeError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, TypeError, SafetensorError) as error:
         raise InputError(f"`model` in {path} must load as {kind}: {_first(error)}") from None
-    # a head may be new; a body that is not in the files would be noise
+    for name, found, wanted in sorted(report["mismatched_keys"]):
+        raise InputError(
+            f"`model` in {path} must have {name} of shape {tuple(wanted)}, as its config.json and "
+            f"`labels` say; found {tuple(found)}"
+        )
+    # a head may be new, with its pooler; a body that is not in the files would be noise
     body = {"AutoModel": "", "AutoModelForCausalLM": ""}.get(kind, f"{model.base_model_prefix}.")
-    lacking = sorted(name for name in report["missing_keys"] if name.startswith(body))
+    missing = [name for name in report["missing_keys"] if "pooler." not in name]
+    lacking = sorted(name for name in missing if name.startswith(body))
     if lacking:
         raise InputError(
             f"`model` in {path} must load as {kind}: its weights lack {lacking[0]} "
             f"and {len(lacking) - 1} more"
         )
     return model
+
+
+def _check_causal(path: Path, model: Any) -> None:
+    """Refuse a model that sees the tokens that it is to predict, such as an encoder."""
+    with torch.no_grad():
+        ids = torch.tensor([[0, 1], [0, 2]], device=model.device)
+        first, second = model.eval()(input_ids=ids).logits[:, 0]
+    rounding = 10 * torch.finfo(first.dtype).eps * float(first.abs().max())
+    if float((first - second).abs().max()) > rounding:
+        raise InputError(
+            f"`model` in {path} must predict a token from those before it; "
+            "found that it sees the next one, as an encoder does"
+        )
 
 
 @contextmanager

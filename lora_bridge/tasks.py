@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -42,7 +43,8 @@ class Task:
             who it was.
 
     Raises:
-        InputError: no clients, a client without samples, shards of different contents.
+        InputError: no clients, a client without samples, shards of different contents, tokens or
+            lengths that the model does not know.
     """
 
     bank: AdapterBank
@@ -70,6 +72,27 @@ class Task:
                     f"client {i} must have the same number of samples, 1 or more, in every tensor; "
                     f"found {sizes}"
                 )
+            self._check_tokens(i, shard)
+
+    def _check_tokens(self, client: int, shard: Batch) -> None:
+        """Refuse tokens that the model does not know, and more than it has places for."""
+        model: Any = self.bank.model
+        ids = shard.get("input_ids")
+        if ids is None or not hasattr(model, "get_input_embeddings"):
+            return
+        known = model.get_input_embeddings().num_embeddings
+        if int(ids.max()) >= known:
+            raise InputError(
+                f"client {client} must have tokens that the model knows, 0 to {known - 1}; "
+                f"found {int(ids.max())}: the tokenizer may be another model's"
+            )
+        places = getattr(model.config, "max_position_embeddings", None) or ids.shape[-1]
+        longest = int(shard.get("attention_mask", torch.ones_like(ids)).sum(-1).max())
+        if longest > places:
+            raise InputError(
+                f"client {client} must have samples of at most {places} tokens, which the model "
+                f"has places for; found {longest}: lower max_length"
+            )
 
     @property
     def clients(self) -> int:

@@ -24,7 +24,8 @@ def encode_examples(
     Args:
         tokenizer: of :func:`lora_bridge.models.load_model`.
         examples: n of them.
-        max_length: tokens of the longest sequence that is taken.
+        max_length: tokens of the longest sequence that is taken; never more than the tokenizer's
+            ``model_max_length``.
         too_long: "error", or "cut" to drop tokens of a long prompt from its beginning.
 
     Returns:
@@ -76,12 +77,12 @@ def encode_texts(
     Raises:
         InputError: as :func:`encode_examples`.
     """
-    _check(texts, max_length, too_long)
+    most = _most(tokenizer, texts, max_length, too_long)
     ids = [tokenizer(text)["input_ids"] for text in texts]
     for i, tokens in enumerate(ids):
-        if len(tokens) > max_length:
-            _refuse(f"sample {i}", len(tokens), max_length, too_long)
-            ids[i] = tokens[:max_length]
+        if len(tokens) > most:
+            _refuse(f"sample {i}", len(tokens), most, too_long)
+            ids[i] = tokens[:most]
     made = _stack(tokenizer, ids, [0] * len(ids))
     del made["target_mask"]
     return made
@@ -95,7 +96,7 @@ def _padded(
     too_long: str,
 ) -> dict[str, Tensor]:
     """A row for every answer of every item, after its prompt."""
-    _check(items, max_length, too_long)
+    most = _most(tokenizer, items, max_length, too_long)
     begin: list[int] = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
     end: list[int] = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
     ids, starts = list[list[int]](), list[int]()
@@ -104,15 +105,15 @@ def _padded(
         prompt = [*begin, *_plain(tokenizer, item.prompt)]
         for answer in answers(item):
             before, after = prompt, [*_plain(tokenizer, answer), *end]
-            if not after or len(after) >= max_length:
+            if not after or len(after) >= most:
                 raise InputError(
-                    f"target of {name} must have 1 to {max_length - 1} tokens, so that "
-                    f"max_length = {max_length} holds it; found {len(after)}"
+                    f"target of {name} must have 1 to {most - 1} tokens, so that "
+                    f"max_length = {most} holds it; found {len(after)}"
                 )
             length = len(before) + len(after)
-            if length > max_length:
-                _refuse(name, length, max_length, too_long)
-                before = before[length - max_length :]
+            if length > most:
+                _refuse(name, length, most, too_long)
+                before = before[length - most :]
             ids.append(before + after)
             starts.append(len(before))
     return _stack(tokenizer, ids, starts)
@@ -139,16 +140,18 @@ def _stack(
     return {"input_ids": rows, "attention_mask": mask.long(), "target_mask": target.long()}
 
 
-def _check(texts: Sequence[Any], max_length: int, too_long: str) -> None:
+def _most(tokenizer: Any, texts: Sequence[Any], max_length: int, too_long: str) -> int:
+    """Tokens of the longest sequence: no more than the model takes."""
     whole("max_length", max_length, low=2)
     choice("too_long", too_long, ("error", "cut"))
     if not texts:
         raise InputError("`examples` must hold at least one sample; found none")
+    return min(max_length, int(tokenizer.model_max_length))
 
 
-def _refuse(name: str, length: int, max_length: int, too_long: str) -> None:
+def _refuse(name: str, length: int, most: int, too_long: str) -> None:
     if too_long == "error":
         raise InputError(
-            f"{name} must have at most max_length = {max_length} tokens; "
-            f"found {length}: raise max_length, or pass too_long='cut'"
+            f"{name} must have at most max_length = {most} tokens; found {length}: "
+            "raise max_length if the model takes more, or pass too_long='cut'"
         )

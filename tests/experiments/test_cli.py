@@ -88,7 +88,7 @@ def test_other_parameters_do_not_overwrite_the_profile_s_figure(
         (["run", "toy/decay", "--threads", "two"], "Invalid value for '--threads'"),
         (["run", "toy/decay", "--prfile", "paper"], "--prfile"),
         (["run", "toy/decay", "--set", "replicats=4"], "did you mean replicates?"),
-        (["run", "toy/decay", "--set", "data=/no/such.json"], "data file must be readable"),
+        (["run", "toy/decay", "--set", "data=/no/such.json"], "`data` must be readable"),
         (
             ["run", "toy/decay", "--set", "replicates=10"],
             "`y_replicates` must have shape (at least 30",

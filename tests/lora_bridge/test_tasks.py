@@ -12,7 +12,7 @@ from linsys import InputError
 from lora_bridge import losses
 from lora_bridge.bank import AdapterBank
 from lora_bridge.tasks import Task
-from tests.lora_bridge._models import TARGETS, small_batch, small_model
+from tests.lora_bridge._models import TARGETS, VOCABULARY, small_batch, small_model
 
 
 def _bank(dtype: torch.dtype = torch.float64) -> AdapterBank:
@@ -143,3 +143,27 @@ def test_bad_tasks() -> None:
         Task(bank, [shards[0], {k: v[:, :4] for k, v in shards[1].items()}], losses.answer_loss)
     with pytest.raises(InputError, match="`batch`"):
         Task(bank, shards, losses.answer_loss, batch=0)
+
+
+@pytest.mark.parametrize(
+    ("token", "length", "message"),
+    [
+        (VOCABULARY, 6, "client 1 must have tokens that the model knows, 0 to 39; found 40"),
+        (3, 2000, "client 1 must have samples of at most 1024 tokens, .* found 2000"),
+    ],
+)
+def test_tokens_that_the_model_does_not_know(token: int, length: int, message: str) -> None:
+    good = {"input_ids": torch.zeros((2, 2000), dtype=torch.long)}
+    good["attention_mask"] = torch.zeros_like(good["input_ids"])
+    good["attention_mask"][:, :6] = 1  # padding is not counted
+    bad = {name: value.clone() for name, value in good.items()}
+    bad["input_ids"][1, 3] = token
+    bad["attention_mask"][1, :length] = 1
+    Task(_bank(), [good], losses.answer_loss)
+    with pytest.raises(InputError, match=message):
+        Task(_bank(), [good, bad], losses.answer_loss)
+
+
+def test_an_unknown_choice_about_broken_numbers() -> None:
+    with pytest.raises(InputError, match="`on_nan` must be one of stop, skip; found 'ignore'"):
+        Task(_bank(), _shards((2,)), losses.answer_loss, on_nan="ignore")
