@@ -3,9 +3,11 @@
 *Pairs.* Without a file, texts are words, and the reward of user i is <theta_i, phi> over four
 properties phi in {-1, 1} of a word ("long", "first", ..): with independent c, v_i of one length
 theta_i = sqrt(1 - own_i) c + sqrt(own_i) v_i, so that the share own_i of what a user wants is its
-own. What users have in common besides is which properties there are to be read: the assumption of
-the paper. Answers are drawn by Bradley and Terry. With a file: preference pairs or dialogues with
-``user``, of the users who have the most pairs, all capped to as many as the one with the fewest.
+own. Besides, users have in common which properties there are to be read (rows that A could share)
+and, with a head that is not personal, what the head reads (a direction that B could share, as the
+paper assumes). Answers are drawn by Bradley and Terry. With a file: preference pairs or dialogues
+with ``user``, of the users who have the most pairs, all capped to as many as the one with the
+fewest.
 
 *The score head* is one more adapted module, the last one. ``head`` says whether it is frozen, the
 same for all users, or each user's own; whatever the method does with the other modules. A frozen

@@ -19,7 +19,7 @@ that model alone may bring them together, whatever users want. Down factors star
 What the text leaves open, and the choices here: every method has its own first step size, the best
 in test loss on draws for nothing else; the grid was extended by steps of one factor until no method
 had its largest. ``own`` is that of the synthetic counterpart ``psl/fig2``. Accuracies are those of
-held-out answers, which are as random as the others: dots say how many the true rewards get right.
+held-out answers, which are as random as the others: dashes say how many the true rewards get right.
 
 References: P-ShareLoRA, Section 5 and Appendix D.
 
