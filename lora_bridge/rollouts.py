@@ -1,11 +1,12 @@
 """Responses sampled from the clients' policies, with the log-probabilities that are scored.
 
 All clients' samples are decoded together, token by token with the model's cache of keys and values,
-while the bank's adapters are on. A token is drawn from the full softmax by its cumulative
-distribution and one uniform number, a function of (seed, client, round, sample, position) alone:
-how clients are grouped, and when a run is started again, changes no token, but where a number falls
-within the logits' rounding of the boundary between two tokens (about once in 10^6 tokens in single
-precision).
+while the bank's adapters are on. The token with the largest logit plus Gumbel noise is a draw from
+the full softmax, and the noise is a function of (seed, client, round, sample, position, token)
+alone. So how clients are grouped, and when a run is started again, changes no token but by the
+rounding of logits; and policies p and q that are that close choose different tokens with a chance
+of at most sum |p - q|, however large the vocabulary is (about 10^-6 in single precision; a
+cumulative distribution would add up the rounding of all tokens before).
 
 Nothing is cut off the distribution, and its temperature stays in the log-probabilities: what is
 sampled is what is scored, so that the ratios of PPO begin at 1.
@@ -30,6 +31,11 @@ __all__ = ["encode_prompts", "responses", "sample", "score"]
 
 #: Second word of Philox's key, so that samples share no numbers with the draws of data.
 _STREAM = 1
+#: splitmix64's constants as signed numbers: of its counter and of its two multiplications; the last
+#: shift is followed by none.
+_STEP = -0x61C8864680B583EB
+_SHIFTS = (30, 27, 31)
+_FACTORS = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15, 1)
 
 
 def encode_prompts(
@@ -147,7 +153,7 @@ def sample(
     if len(names) != N or (X is not None and len(X) != N):
         found = len(names) if X is None else (len(names), len(X))
         raise InputError(f"`clients` and `X` must be as many as prompts have, {N}; found {found}")
-    uniform = _uniform(names, b, length, seed, round_).to(bank.device)
+    keys = _keys(names, b, length, seed, round_).to(bank.device)
     step = _together(bank, ids, length)
     tokens = torch.cat(
         [
@@ -156,7 +162,7 @@ def sample(
                 None if X is None else X[part],
                 ids[part].flatten(0, 1),
                 mask[part].flatten(0, 1),
-                uniform[part].flatten(0, 1),
+                keys[part].flatten(0, 1),
                 temperature,
                 scale[part] if isinstance(scale, Tensor) and scale.ndim else scale,
             )
@@ -207,12 +213,12 @@ def _decode(
     X: Tensor | None,
     ids: Tensor,
     mask: Tensor,
-    uniform: Tensor,
+    keys: Tensor,
     temperature: float,
     scale: float | Tensor,
 ) -> Tensor:
     """The tokens (S, K) that follow the prompts (S, P); anything after all rows have ended."""
-    rows, length = uniform.shape
+    rows, length = keys.shape
     P = ids.shape[1]
     ends = _ends(bank)
     tokens = ids.new_zeros(rows, length)
@@ -231,7 +237,8 @@ def _decode(
                 use_cache=True,
                 logits_to_keep=1,
             )
-            tokens[:, k] = _drawn(output.logits[:, -1], uniform[:, k], temperature)
+            logits = output.logits[:, -1]
+            tokens[:, k] = _drawn(logits, _gumbel(keys[:, k], logits.shape[-1]), temperature)
             new, start, cache = tokens[:, k : k + 1], P + k, output.past_key_values
             if len(ends):
                 ended |= torch.isin(tokens[:, k], ends)
@@ -240,25 +247,32 @@ def _decode(
     return tokens
 
 
-def _drawn(logits: Tensor, uniform: Tensor, temperature: float) -> Tensor:
-    """The tokens (S,) at which the cumulative softmax of logits (S, V) passes the numbers (S,)."""
-    cumulative = torch.softmax(logits.double() / temperature, -1).cumsum(-1)
-    # the last sum is 1 up to rounding; measured by it, no number is beyond the last token
-    at = uniform[:, None] * cumulative[:, -1:]
-    found = torch.searchsorted(cumulative, at, right=True)[:, 0]
-    return found.clamp(max=logits.shape[-1] - 1)
+def _drawn(logits: Tensor, noise: Tensor, temperature: float) -> Tensor:
+    """Tokens (S,) from the softmax of logits (S, V), by Gumbel noise of the same shape."""
+    return (logits.double() / temperature + noise).argmax(-1)
 
 
-def _uniform(clients: Sequence[int], b: int, length: int, seed: int, round_: int) -> Tensor:
-    """Numbers in [0, 1), shape (clients, b, length)."""
+def _gumbel(keys: Tensor, V: int) -> Tensor:
+    """V independent Gumbel variables of each 64-bit key (S,): float64, shape (S, V).
+
+    Token v has the output v of the generator splitmix64 (Steele, Lea and Flood, 2014) whose state
+    is the key: a counter through a mixing function, in any order and on any device.
+    """
+    x = keys[:, None] + torch.arange(1, V + 1, device=keys.device) * _STEP
+    for shift, factor in zip(_SHIFTS, _FACTORS, strict=True):
+        x ^= (x >> shift) & ((1 << (64 - shift)) - 1)  # int64: its own shift would copy the sign
+        x *= factor
+    uniform = ((x >> 11) & ((1 << 53) - 1)).double().add_(0.5).mul_(2.0**-53)
+    return uniform.log_().neg_().log_().neg_()
+
+
+def _keys(clients: Sequence[int], b: int, length: int, seed: int, round_: int) -> Tensor:
+    """64 random bits for every token, shape (clients, b, length)."""
     key = [whole("seed", seed, low=0, high=(1 << 64) - 1), _STREAM]
     whole("round_", round_, low=0)
     counters = [[0, i, whole("clients", client), round_] for client in clients for i in range(b)]
-    rows = [
-        np.random.Generator(np.random.Philox(key=key, counter=counter)).random(length)
-        for counter in counters
-    ]
-    return torch.from_numpy(np.stack(rows)).reshape(-1, b, length)
+    rows = [np.random.Philox(key=key, counter=counter).random_raw(length) for counter in counters]
+    return torch.from_numpy(np.stack(rows).view(np.int64)).reshape(-1, b, length)
 
 
 def _assembled(bank: AdapterBank, ids: Tensor, mask: Tensor, tokens: Tensor) -> dict[str, Tensor]:

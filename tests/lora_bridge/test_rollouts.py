@@ -42,12 +42,12 @@ def _prompts(N: int, b: int, P: int = 5) -> dict[str, Tensor]:
 
 
 def _alone(
-    bank: AdapterBank, X: Tensor, batch: dict[str, Tensor], at: tuple[int, int], temperature: float
+    bank: AdapterBank, x: Tensor, batch: dict[str, Tensor], at: tuple[int, int], temperature: float
 ) -> Tensor:
     """log pi of one response's tokens from one pass over it alone, without padding or a cache."""
     kept = batch["attention_mask"][at] == 1
     ids, target = batch["input_ids"][at][kept], batch["target_mask"][at][kept]
-    logits = bank.output(X[at[0] : at[0] + 1], {"input_ids": ids[None, None]}).logits[0]
+    logits = bank.output(x[None], {"input_ids": ids[None, None]}).logits[0]
     each = (logits[:-1] / temperature).log_softmax(-1).gather(1, ids[1:, None])[:, 0]
     return each[target[1:] == 1]
 
@@ -58,30 +58,33 @@ def test_what_is_sampled_is_what_is_scored(
     kind: str, temperature: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bank = _bank(kind)
-    X, prompts = _rows(bank, 3), _prompts(3, 4)
+    X, prompts, scale = _rows(bank, 3), _prompts(3, 4), torch.tensor([0.5, 1.0, 2.0])
     seen = []
 
-    def spy(logits: Tensor, uniform: Tensor, temperature: float) -> Tensor:
-        tokens = drawn(logits, uniform, temperature)
+    def spy(logits: Tensor, noise: Tensor, temperature: float) -> Tensor:
+        tokens = drawn(logits, noise, temperature)
         seen.append((logits / temperature).log_softmax(-1).gather(1, tokens[:, None]))
         return tokens
 
     drawn = rollouts._drawn
     monkeypatch.setattr(rollouts, "_drawn", spy)
-    batch = sample(bank, X, prompts, length=6, temperature=temperature, seed=0, round_=0)
+    options: dict[str, Any] = {"temperature": temperature, "scale": scale}
+    batch = sample(bank, X, prompts, length=6, seed=0, round_=0, **options)
     sampled = torch.cat(seen, 1).reshape(3, 4, 6)
     counted = batch["target_places"] >= 0
     assert counted[..., 0].all()
     torch.testing.assert_close(batch["log_prob"][counted], sampled[counted], atol=1e-5, rtol=0)
-    assert torch.equal(batch["log_prob"], score(bank, X, batch, temperature))  # PPO's ratio is 1
+    assert torch.equal(batch["log_prob"], score(bank, X, batch, **options))  # PPO's ratio is 1
     for at in np.ndindex(3, 4):
-        expected = _alone(bank, X, batch, at, temperature)
+        own = bank.with_options(scaling=float(scale[at[0]]))
+        expected = _alone(own, X[at[0]], batch, at, temperature)
         found = batch["log_prob"][at][counted[at]]
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
 
 
-def _wide(top: int | None, monkeypatch: pytest.MonkeyPatch) -> list[list[float]]:
-    """p-values of two clients' first tokens under both clients' softmax, of a vocabulary of 200."""
+def _wide(top: int | None, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """p-values of two clients' first tokens, and second after the commonest first, under the
+    softmax of both clients, shape (2, 2, 2); of a vocabulary of 200."""
     config = GPT2Config(vocab_size=200, n_embd=16, n_layer=1, n_head=2, n_positions=8)
     torch.manual_seed(0)
     model = GPT2LMHeadModel(config)
@@ -89,42 +92,103 @@ def _wide(top: int | None, monkeypatch: pytest.MonkeyPatch) -> list[list[float]]
         for weight in model.parameters():
             weight.add_(0.3 * torch.randn_like(weight))
     bank = AdapterBank(model, TARGETS["gpt2"])
-    X, draws = _rows(bank, 2), 8000
+    X, draws = _rows(bank, 2), 4000
     ids = torch.tensor([5, 60, 7]).expand(2, draws, 3)
     if top is not None:
         drawn = rollouts._drawn
 
-        def cut(logits: Tensor, uniform: Tensor, temperature: float) -> Tensor:
+        def cut(logits: Tensor, noise: Tensor, temperature: float) -> Tensor:
             least = logits.topk(top, -1).values[:, -1:]
-            return drawn(logits.where(logits >= least, -torch.inf), uniform, temperature)
+            return drawn(logits.where(logits >= least, -torch.inf), noise, temperature)
 
         monkeypatch.setattr(rollouts, "_drawn", cut)
     prompts = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    batch = sample(bank, X, prompts, length=1, temperature=1.3, seed=1, round_=0)
-    logits = bank.output(X, {"input_ids": ids[:, :1]}).logits[:, -1].double()
-    expected = draws * (logits / 1.3).softmax(-1).numpy()
-    counts = [np.bincount(tokens, minlength=200) for tokens in batch["input_ids"][..., -1].numpy()]
-    return [[_p_value(count, policy) for policy in expected] for count in counts]
+    batch = sample(bank, X, prompts, length=2, temperature=1.3, seed=1, round_=0)
+    first, second = batch["input_ids"][..., 3:].unbind(-1)
+    common = first[0].mode().values  # and what follows it
+    after = torch.cat([ids[:, :1], common.expand(2, 1, 1)], -1)
+    found = []
+    for tokens, prefix in ((first, ids[:, :1]), (second, after)):
+        policies = (bank.output(X, {"input_ids": prefix}).logits[:, -1].double() / 1.3).softmax(-1)
+        if tokens is second:
+            tokens = [own[before == common] for own, before in zip(second, first, strict=True)]
+        counts = [np.bincount(own, minlength=200) for own in tokens]
+        found.append([[_p_value(n, policy.numpy()) for policy in policies] for n in counts])
+    return np.array(found)
 
 
-def _p_value(counts: Any, expected: Any) -> float:
+def _p_value(counts: Any, policy: Any) -> float:
     """Of Pearson's test; tokens expected less than 5 times are one cell."""
+    expected = counts.sum() * policy
     rare = expected < 5
     cells = [np.append(x[~rare], x[rare].sum()) for x in (counts, expected)]
     return float(stats.chisquare(*cells).pvalue)
 
 
-def test_first_tokens_follow_the_whole_softmax_of_their_client(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    (own, other), (other_too, own_too) = _wide(None, monkeypatch)
-    assert min(own, own_too) > _LEVEL
-    assert max(other, other_too) < 1e-9
+def test_tokens_follow_the_whole_softmax_of_their_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = _wide(None, monkeypatch)
+    assert first.diagonal().min() > _LEVEL
+    assert second.diagonal().min() > _LEVEL
+    assert max(first[0, 1], first[1, 0]) < 1e-9
 
 
 def test_a_truncated_distribution_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    (own, _), (_, own_too) = _wide(50, monkeypatch)
-    assert max(own, own_too) < 1e-9
+    first, _ = _wide(50, monkeypatch)
+    assert first.diagonal().max() < 1e-9
+
+
+def test_noise_that_tokens_share_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = rollouts._keys
+    monkeypatch.setattr(rollouts, "_keys", lambda *names: keys(*names)[..., :1].expand(-1, -1, 2))
+    first, second = _wide(None, monkeypatch)
+    assert first.diagonal().min() > _LEVEL
+    assert second.diagonal().max() < 1e-9
+
+
+def _splitmix64(state: int, count: int) -> list[int]:
+    """The generator as its authors print it, in whole numbers."""
+    made = []
+    for _ in range(count):
+        state = (state + 0x9E3779B97F4A7C15) % 2**64
+        x = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+        x = (x ^ (x >> 27)) * 0x94D049BB133111EB % 2**64
+        made.append(x ^ (x >> 31))
+    return made
+
+
+def test_noise_is_the_published_generator_and_follows_gumbel() -> None:
+    states = [0, 1234567, 2**63 + 5, 2**64 - 1]
+    keys = torch.from_numpy(np.array(states, dtype=np.uint64).view(np.int64))
+    bits = np.array([_splitmix64(state, 7) for state in states], dtype=np.uint64)
+    expected = -np.log(-np.log(((bits >> np.uint64(11)).astype(float) + 0.5) / 2**53))
+    np.testing.assert_allclose(rollouts._gumbel(keys, 7).numpy(), expected, rtol=1e-13)
+    keys = rollouts._keys([0, 1, 5], 4, 50, 0, 0).flatten()
+    noise = rollouts._gumbel(keys, 300).numpy()
+    assert stats.kstest(noise.ravel(), stats.gumbel_r.cdf).pvalue > _LEVEL
+    for axis in (0, 1):  # nor are neighbours related, tokens or positions
+        ranks = stats.gumbel_r.cdf(np.moveaxis(noise, axis, 0))
+        pairs = np.histogram2d(ranks[:-1].ravel(), ranks[1:].ravel(), 16, [[0, 1]] * 2)[0]
+        assert stats.chisquare(pairs.ravel()).pvalue > _LEVEL
+
+
+def test_close_policies_choose_the_same_tokens() -> None:
+    generator = torch.Generator().manual_seed(0)
+    draws, V, temperature = 3000, 1500, 0.8
+    logits = 2 * torch.randn(V, generator=generator, dtype=torch.float64)
+    near = logits + 0.01 * torch.randn(V, generator=generator, dtype=torch.float64)
+    policies = [(one / temperature).softmax(-1) for one in (logits, near)]
+    bound = float((policies[0] - policies[1]).abs().sum())
+    noise = rollouts._gumbel(rollouts._keys([0], draws, 1, 0, 0).flatten(), V)
+    first, second = (
+        rollouts._drawn(one.expand(draws, V), noise, temperature) for one in (logits, near)
+    )
+    changed = int((first != second).sum())
+    assert stats.binomtest(changed, draws, bound, alternative="greater").pvalue > _LEVEL
+    # by cumulative distributions the same two would part more often than the bound allows
+    numbers = torch.rand(draws, generator=generator, dtype=torch.float64)
+    first, second = (torch.searchsorted(policy.cumsum(-1), numbers) for policy in policies)
+    changed = int((first != second).sum())
+    assert stats.binomtest(changed, draws, bound, alternative="greater").pvalue < 1e-9
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
@@ -246,7 +310,7 @@ def test_prompts_come_padded_on_the_left_and_responses_go_as_texts() -> None:
     assert tokenizer.decode(cut["input_ids"][0, 0], skip_special_tokens=True) == "cd"
 
     answers = [[["no", 2], ["naïv", 5]], [["", 0], ["yes ,", 5]]]
-    ids = torch.zeros(2, 2, 11, dtype=torch.long)
+    ids = torch.full((2, 2, 11), tokenizer("?")["input_ids"][0])
     places = torch.full((2, 2, 6), -1)
     for i, j in np.ndindex(2, 2):
         text, _ = answers[i][j]
