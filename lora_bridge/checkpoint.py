@@ -30,7 +30,7 @@ _NAME = re.compile(r"round-(\d{8})")
 _KEPT = 2
 
 
-def save(folder: Path | str, state: Any, rounds: int, about: str) -> Path:
+def save(folder: Path | str, state: Any, rounds: int, about: str, keep: int = _KEPT) -> Path:
     """Keep the state after ``rounds`` rounds; older checkpoints but one go.
 
     Args:
@@ -41,6 +41,7 @@ def save(folder: Path | str, state: Any, rounds: int, about: str) -> Path:
         rounds: rounds done.
         about: what the state belongs to (algorithm, model, data, seed); :func:`restore` wants it
             again.
+        keep: checkpoints that stay.
 
     Raises:
         InputError: a state with something else in it.
@@ -67,7 +68,7 @@ def save(folder: Path | str, state: Any, rounds: int, about: str) -> Path:
         unfinished.rename(target)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-    for old in all_of(base)[_KEPT:]:
+    for old in all_of(base)[keep:]:
         shutil.rmtree(old, ignore_errors=True)
     return target
 

@@ -1,8 +1,10 @@
-"""What a client keeps between rounds: its own state before and after the last one, on its disk.
+"""What a client keeps between rounds, on its disk: its own state after the last ones.
 
 A client that is asked for a round a second time, since its answer was lost or the server has
 started anew, begins again with the state that it had before, and answers the same. One that has
-missed rounds goes on with its last state: it counts as one that did not move.
+missed rounds goes on with its last state: it counts as one that did not move. Three states are
+kept: a server that loses its newest checkpoint goes back by one round, and may have asked for the
+next one already.
 """
 
 from __future__ import annotations
@@ -20,10 +22,12 @@ from lora_bridge import checkpoint
 
 __all__ = ["Kept", "tensors", "unlike"]
 
+_STAY = 3
+
 
 @dataclass(frozen=True)
 class Kept:
-    """States by round, in a folder: the two last ones.
+    """States by round, in a folder: the last ones.
 
     Args:
         folder: of one client and one purpose.
@@ -66,7 +70,7 @@ class Kept:
         for place in checkpoint.all_of(self.folder):
             if _round(place) > t:  # of rounds that the server has lost
                 shutil.rmtree(place)
-        checkpoint.save(self.folder, tensors(state), t, self.about)
+        checkpoint.save(self.folder, tensors(state), t, self.about, _STAY)
 
     def _read(self, place: Path, like: Any) -> Any:
         state, _ = checkpoint.restore(place, tensors(like), self.about)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,9 +53,14 @@ ALGORITHMS: dict[str, Any] = {
 }
 
 
+@lru_cache
+def bank() -> AdapterBank:
+    """One model for all: nothing changes it."""
+    return AdapterBank(small_model("gpt2"), ["c_attn", "c_fc"], scaling=SCALING)
+
+
 def task(pairs: bool, clients: list[int] | None = None, batch: int = 2) -> Task:
     """Clients with 5, 3 and 4 samples; or those of them that are named, each with its number."""
-    bank = AdapterBank(small_model("gpt2"), ["c_attn", "c_fc"], scaling=SCALING)
     shards = []
     for i, size in enumerate((5, 3, 4)):
         if clients is not None and i not in clients:
@@ -68,7 +74,7 @@ def task(pairs: bool, clients: list[int] | None = None, batch: int = 2) -> Task:
     if clients is not None:  # its own samples under every number: it is asked for its own alone
         shards = shards * N
     loss = losses.policy_preference_loss if pairs else losses.answer_loss
-    return Task(bank, shards, loss, batch=batch)
+    return Task(bank(), shards, loss, batch=batch)
 
 
 class Chain(NamedTuple):
@@ -101,12 +107,12 @@ def start(algorithm: Any) -> Tensor:
     """Where a run of an algorithm starts."""
     generator = torch.Generator().manual_seed(4)
     if isinstance(algorithm, ShareLoRA):
-        modules = task(True, [0]).bank.modules
+        modules = bank().modules
         X = 0.2 * torch.randn(N, 2, modules.width, generator=generator)
         common = torch.from_numpy(algorithm.mask(modules)) | (algorithm.warmup > 0)
         return torch.where(common, X[:1], X)
     if hasattr(algorithm, "ranks"):
-        return 0.2 * torch.randn(R, task(False, [0]).bank.width, generator=generator)
+        return 0.2 * torch.randn(R, bank().width, generator=generator)
     return torch.randn(D, generator=generator)
 
 
@@ -130,7 +136,7 @@ def federation(name: str, rounds: int = 3, fault: Any = None) -> Federation:
         clients=N,
         oracle=oracle,
         rounds=rounds,
-        modules=None if multi else task(False, [0]).bank.modules,
+        modules=None if multi else bank().modules,
         scaling=SCALING,
         objectives=M if multi else None,
     )

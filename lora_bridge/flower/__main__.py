@@ -1,0 +1,128 @@
+"""``python -m lora_bridge.flower``: federated runs in this process, in a simulation, on machines.
+
+An own command, since Flower's environment is not the one of ``ratecheck``: see docs/flower.md.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from linsys._validate import InputError
+from lora_bridge.flower import launch
+from lora_bridge.flower.federation import load_setup
+from lora_bridge.flower.local import rehearse as run_here
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
+
+Options = Annotated[list[str], typer.Option("--set", help="NAME=VALUE, an option of the run.")]
+Home = Annotated[Path, typer.Option(help="For Flower's own files and logs.")]
+Authority = Annotated[
+    Path | None, typer.Option(help="Certificate that vouches for the SuperLink; TLS with it.")
+]
+_HOME = Path("flower-home")
+
+
+@app.command()
+def rehearse(setup: str, folder: Path = Path("federation"), options: Options = []) -> None:  # noqa: B006
+    """Run SETUP (file.py:function or package.module:function) in this process, without Flower."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    name, _, function = setup.rpartition(":")
+    where = None
+    if name.endswith(".py"):
+        where, name = Path(name).absolute().parent, Path(name).stem
+    config = {**launch.OPTIONS, **_options(options)}
+    result = run_here(load_setup(f"{name}:{function}", config, where), folder)
+    print(f"sha256 {result.sha256} after {result.rounds} rounds in {folder / 'server'}")
+
+
+@app.command()
+def write(folder: Path, setup: str, options: Options = []) -> None:  # noqa: B006
+    """Write the Flower app FOLDER of a SETUP."""
+    launch.write_app(folder, setup, _options(options))
+    print(f"wrote {folder}")
+
+
+@app.command()
+def simulate(folder: Path, clients: int, home: Home = _HOME) -> None:
+    """Run the app FOLDER with so many clients that Flower simulates on this machine."""
+    print(f"sha256 {launch.simulate(folder, clients, home)}")
+
+
+@app.command()
+def superlink(
+    address: str,
+    certificates: Annotated[
+        Path | None, typer.Option(help="Folder with ca.crt, server.pem and server.key, for TLS.")
+    ] = None,
+    home: Home = _HOME,
+) -> None:
+    """Start a SuperLink at ADDRESS (host:port)."""
+    names = ("ca.crt", "server.pem", "server.key")
+    found = None if certificates is None else [certificates / name for name in names]
+    _stay(launch.superlink(address, found), home)
+
+
+@app.command()
+def supernode(
+    address: str,
+    client: int,
+    folder: Path = Path("federation"),
+    authority: Authority = None,
+    port: int = 9094,
+    home: Home = _HOME,
+) -> None:
+    """Start the SuperNode of a CLIENT (its number) of the SuperLink at ADDRESS."""
+    _stay(launch.supernode(address, client, folder, authority, port), home)
+
+
+@app.command()
+def run(folder: Path, address: str, authority: Authority = None, home: Home = _HOME) -> None:
+    """Run the app FOLDER on the SuperLink at ADDRESS and wait for the end."""
+    print(f"sha256 {launch.submit(folder, address, home, authority)}")
+
+
+def _stay(command: list[str], home: Path) -> None:
+    """Be a program of Flower's until it ends, or is interrupted."""
+    with launch.running(command, home) as process:
+        print(f"{Path(command[0]).name} runs; its log is in {home}", flush=True)
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:
+            return
+    raise subprocess.CalledProcessError(code, command[0])
+
+
+def _options(pairs: list[str]) -> dict[str, Any]:
+    """NAME=VALUE as numbers where they are."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not name or not equals:
+            raise InputError(f"`--set` must be NAME=VALUE; found {pair!r}")
+        found[name] = _value(text)
+    return found
+
+
+def _value(text: str) -> int | float | str:
+    kinds: tuple[Callable[[str], Any], ...] = (int, float)
+    for kind in kinds:
+        try:
+            number: int | float = kind(text)
+        except ValueError:
+            continue
+        return number
+    return text
+
+
+if __name__ == "__main__":
+    try:
+        app()
+    except (InputError, subprocess.CalledProcessError) as error:
+        sys.exit(f"error: {error}")

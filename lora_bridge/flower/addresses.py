@@ -1,0 +1,83 @@
+"""Where a SuperLink is, and whether one may talk to it there.
+
+Parcels hold what clients have learned from their data. Off this machine they go encrypted or not at
+all.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import ssl
+from pathlib import Path
+
+from linsys._validate import InputError
+
+__all__ = ["check", "reach", "split"]
+
+
+def split(address: str) -> tuple[str, int]:
+    """Host and port.
+
+    >>> split("[::1]:8000")
+    ('::1', 8000)
+
+    Raises:
+        InputError: something else than ``host:port``.
+    """
+    host, _, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise InputError(f"`superlink` must be host:port; found {address!r}")
+    return host, int(port)
+
+
+def check(address: str, encrypted: bool) -> tuple[str, int]:
+    """Host and port, if they may be used with or without encryption.
+
+    >>> check("127.0.0.1:8000", encrypted=False)
+    ('127.0.0.1', 8000)
+
+    Raises:
+        InputError: plain text to another place than this machine.
+    """
+    host, port = split(address)
+    if not encrypted and not _loopback(host):
+        raise InputError(
+            f"`superlink` must be on this machine's loopback, or certificates be given for TLS; "
+            f"found {address} in plain text"
+        )
+    return host, port
+
+
+def reach(address: str, certificates: Path | None = None, timeout: float = 5.0) -> None:
+    """Connect once, encrypted where there are certificates.
+
+    Raises:
+        InputError: nobody answers, or with a certificate that these do not vouch for.
+    """
+    host, port = check(address, certificates is not None)
+    try:
+        with socket.create_connection((host, port), timeout) as plain:
+            if certificates is not None:
+                context = ssl.create_default_context(cafile=str(certificates))
+                context.wrap_socket(plain, server_hostname=host).close()
+    except ssl.SSLError as error:
+        reason = getattr(error, "verify_message", "") or error.reason
+        raise InputError(
+            f"`superlink` must be one that {certificates} vouches for; found {address}: {reason}"
+        ) from None
+    except OSError as error:
+        found = error.strerror or str(error)
+        raise InputError(
+            f"`superlink` must be reachable; found no SuperLink at {address}: {found}"
+        ) from None
+
+
+def _loopback(host: str) -> bool:
+    """Whether all that a name stands for is this machine's loopback."""
+    try:
+        found = {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
+    except OSError:
+        return False
+    return all(ipaddress.ip_address(address).is_loopback for address in found)

@@ -1,0 +1,180 @@
+"""Flower's ServerApp and ClientApp around the algorithms' own server and client.
+
+``server`` and ``client`` are what an app's ``pyproject.toml`` names, which
+:mod:`lora_bridge.flower.launch` writes. The run's options name the setup. Messages hold one
+array of bytes, a parcel: its checksum travels with it, and every dtype does.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid, ServerApp
+
+from linsys._validate import InputError
+from lora_bridge.flower.federation import load_setup
+from lora_bridge.flower.local import Responder
+from lora_bridge.flower.parcels import Damaged, Lost, Parcel
+from lora_bridge.flower.rounds import Rules, coordinate
+
+__all__ = ["GridTransport", "client", "server"]
+
+#: Begins the line with which a run ends; :mod:`lora_bridge.flower.launch` looks for it.
+ENDED = "ratecheck run:"
+#: Seconds between two looks for answers.
+_POLL = 0.2
+_LOG = logging.getLogger("lora_bridge.flower")
+
+
+class GridTransport:
+    """Parcels through a Flower grid.
+
+    SuperNodes come and go under numbers of their own. Every new one is asked which client it has;
+    the last to say a client's number is that client. A client that comes back on another SuperNode
+    while its answer is waited for is sent the request again.
+
+    Args:
+        grid: Flower's.
+    """
+
+    def __init__(self, grid: Grid) -> None:
+        self._grid = grid
+        self._hello = Parcel()
+        self._greeted: set[int] = set()
+        self._asked: dict[str, int] = {}
+        self._nodes: dict[int, int] = {}
+        self._hellos: dict[int, Parcel] = {}
+
+    def meet(self, hello: Parcel, wanted: int, timeout: float) -> Mapping[int, Parcel]:
+        """Say hello to SuperNodes until so many clients have answered, or time is over."""
+        self._hello, end = hello, time.monotonic() + timeout
+        while True:
+            self._newcomers()
+            if len(self._hellos) >= wanted or time.monotonic() >= end:
+                return dict(self._hellos)
+            time.sleep(_POLL)
+
+    def ask(self, requests: Mapping[int, bytes], timeout: float) -> Iterator[tuple[int, Any]]:
+        """Send the requests and yield what comes back in time."""
+        end = time.monotonic() + timeout
+        waiting = set(requests)
+        sent = self._push({i: data for i, data in requests.items() if i in self._nodes}, timeout)
+        while waiting and time.monotonic() < end:
+            for reply in self._pull(sent):
+                client = sent.pop(reply.metadata.reply_to_message_id)
+                if client in waiting:
+                    waiting.discard(client)
+                    yield client, _content(reply)
+            back = self._newcomers() & waiting
+            sent |= self._push({i: requests[i] for i in back}, end - time.monotonic())
+            if waiting:
+                time.sleep(_POLL)
+        for client in waiting - self._nodes.keys():
+            yield client, Lost("it is not connected")
+
+    def _newcomers(self) -> set[int]:
+        """Clients that have said which SuperNode is theirs since the last look."""
+        fresh = [node for node in self._grid.get_node_ids() if node not in self._greeted]
+        self._greeted.update(fresh)
+        messages = [_message(self._hello.encode(), node, None) for node in fresh]
+        self._asked |= dict(zip(self._sent(messages), fresh, strict=True))
+        found = set()
+        for reply in self._pull(self._asked):
+            node = self._asked.pop(reply.metadata.reply_to_message_id)
+            content = _content(reply)
+            try:
+                parcel = Parcel() if isinstance(content, Lost) else Parcel.decode(content)
+            except Damaged:
+                parcel = Parcel()
+            if "client" not in parcel.facts:
+                _LOG.warning("SuperNode %d does not say which client it has: %s", node, content)
+                continue
+            client = parcel.number("client")
+            self._nodes[client], self._hellos[client] = node, parcel
+            found.add(client)
+        return found
+
+    def _push(self, requests: Mapping[int, bytes], ttl: float) -> dict[str, int]:
+        """Send to the clients' SuperNodes; message to client."""
+        messages = [_message(data, self._nodes[i], ttl) for i, data in requests.items()]
+        return dict(zip(self._sent(messages), requests, strict=True))
+
+    def _sent(self, messages: list[Message]) -> list[str]:
+        return list(self._grid.push_messages(messages)) if messages else []
+
+    def _pull(self, waiting: Mapping[str, Any]) -> list[Message]:
+        """Replies that are there to messages that wait for one."""
+        found: Iterable[Message] = self._grid.pull_messages(list(waiting)) if waiting else []
+        return [reply for reply in found if reply.metadata.reply_to_message_id in waiting]
+
+
+def _message(data: bytes, node: int, ttl: float | None) -> Message:
+    """A request; after ``ttl`` seconds nobody has to answer it any more."""
+    return Message(_record(data), dst_node_id=node, message_type="train", ttl=ttl)
+
+
+def _record(data: bytes) -> RecordDict:
+    array = Array(dtype="uint8", shape=(len(data),), stype="ratecheck.parcel", data=data)
+    return RecordDict({"parcel": ArrayRecord({"parcel": array})})
+
+
+def _content(reply: Message) -> bytes | Lost:
+    """The bytes of a reply, or Flower's reason why there are none."""
+    if reply.has_error():
+        reason = " ".join(str(reply.error.reason or f"error {reply.error.code}").split())
+        return Lost(f"Flower has no answer: {reason:.200}")
+    try:
+        data: bytes = reply.content["parcel"]["parcel"].data
+    except (KeyError, TypeError, AttributeError):
+        return Lost("its answer holds no parcel")
+    return data
+
+
+def _serve(grid: Grid, context: Context) -> None:
+    """The ServerApp: one run from where it is to its end, which the last line tells."""
+    logging.getLogger("lora_bridge").setLevel(logging.INFO)
+    config = context.run_config
+    try:
+        federation = load_setup(str(config["setup"]), config)
+        rules = Rules(
+            least=int(config["least"]) or None,
+            timeout=float(config["timeout"]),
+            gather=float(config["gather"]),
+            attempts=int(config["attempts"]),
+        )
+        folder = Path(str(config["folder"])) / "server"
+        result = coordinate(federation, GridTransport(grid), folder, rules)
+    except InputError as error:
+        print(f"{ENDED} failed: {error}", flush=True)
+        raise
+    print(f"{ENDED} sha256 {result.sha256} after {result.rounds} rounds in {folder}", flush=True)
+
+
+@lru_cache(maxsize=64)
+def _responder(setup: str, config: tuple[tuple[str, Any], ...], number: int) -> Responder:
+    """A client; kept for the next message where the process lives that long."""
+    options = dict(config)
+    federation = load_setup(setup, options)
+    return Responder(federation, number, Path(str(options["folder"])) / f"client-{number}")
+
+
+def _answer(message: Message, context: Context) -> Message:
+    """The ClientApp: one request, one answer."""
+    node = context.node_config
+    number = int(node["client"] if "client" in node else node["partition-id"])
+    config = {**context.run_config, **{k: v for k, v in node.items() if k == "folder"}}
+    responder = _responder(str(config["setup"]), tuple(sorted(config.items())), number)
+    return Message(_record(responder(message.content["parcel"]["parcel"].data)), reply_to=message)
+
+
+server = ServerApp()
+server.main()(_serve)
+client = ClientApp()
+client.train()(_answer)

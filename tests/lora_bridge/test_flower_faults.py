@@ -1,0 +1,394 @@
+"""Clients that die, come late or send nonsense, a server that starts anew: all on a fake wire.
+
+Every test says which of three things happens: the same adapters as without the fault, adapters
+without the client and its name in the result, or one line that says what is missing. In none of
+them is what a client keeps lost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from linsys import InputError
+from lora_bridge import checkpoint
+from lora_bridge.flower import Federation, Result, Rules, TooFewClients, fingerprint, rehearse
+from lora_bridge.flower.local import Local, Responder
+from lora_bridge.flower.parcels import Lost, Parcel
+from lora_bridge.flower.rounds import coordinate
+from mgda.fedcmoo import FedCMOO
+from tests.lora_bridge._federations import ALGORITHMS, N, federation, start
+
+#: One of each kind: devices that keep nothing, users who keep coordinates with and without a
+#: warm-up, clients that keep chains and moments, in one phase and in two.
+KINDS = ["FSLoRA", "SI", "G", "FIRM, Adam", "FedCMOO"]
+#: What a wire does with an answer: (phases so far, client, answer) to what arrives.
+Wire = Callable[[int, int, bytes], Any]
+
+
+class Faulty(Local):
+    """Clients of this process on a wire that does what it is told; counts the phases."""
+
+    def __init__(self, clients: Mapping[int, Responder], wire: Wire) -> None:
+        super().__init__(clients)
+        self.wire, self.phase = wire, 0
+
+    def ask(self, requests: Mapping[int, bytes], timeout: float) -> Iterator[tuple[int, Any]]:
+        phase, self.phase = self.phase, self.phase + 1
+        for client, data in requests.items():
+            if client in self.clients:
+                found = self.wire(phase, client, self.clients[client](data))
+                if found is not None:
+                    yield client, found
+
+
+def clients_of(made: Federation, folder: Path) -> dict[int, Responder]:
+    return {i: Responder(made, i, folder / f"client-{i}") for i in range(made.clients)}
+
+
+@lru_cache
+def whole(name: str, rounds: int = 3) -> Result:
+    """What comes out where nothing goes wrong."""
+    with tempfile.TemporaryDirectory() as folder:
+        return rehearse(federation(name, rounds), folder)
+
+
+def run(name: str, folder: Path, wire: Wire, rounds: int = 3, **rules: Any) -> Result:
+    made = federation(name, rounds)
+    transport = Faulty(clients_of(made, folder), wire)
+    return coordinate(made, transport, folder / "server", Rules(**rules))
+
+
+def untouched(phase: int, client: int, data: bytes) -> Any:
+    return data
+
+
+def at(when: int, who: int, what: Callable[[bytes], Any]) -> Wire:
+    """A wire with one fault, in one phase, at one client."""
+    return lambda phase, client, data: what(data) if (phase, client) == (when, who) else data
+
+
+def changed(data: bytes, facts: Mapping[str, Any], change: Callable[[Any], Any]) -> bytes:
+    """An answer with other facts and tensors, and a sound checksum."""
+    parcel = Parcel.decode(data)
+    tensors = {name: change(value) for name, value in parcel.tensors.items()}
+    return Parcel({**parcel.facts, **facts}, tensors).encode()
+
+
+def with_nan(value: Any) -> Any:
+    found = value.clone()
+    found.reshape(-1)[0] = float("nan")
+    return found
+
+
+FAULTS: dict[str, tuple[Callable[[bytes], Any], str]] = {
+    "dies in mid-round": (lambda data: None, "dropped out: no answer in 600 s"),
+    "is cut off": (lambda data: Lost("the line is dead"), "dropped out: the line is dead"),
+    "damaged": (lambda data: data[:-3] + b"???", "its answer was damaged: bytes whose checksum"),
+    "cut short": (lambda data: data[:40], "its answer was damaged: bytes whose checksum"),
+    "empty": (lambda data: b"", "its answer was damaged"),
+    "no parcel": (
+        lambda data: hashlib.sha256(b"x" * 50).digest() + b"x" * 50,
+        "its answer was damaged: bytes that are no parcel",
+    ),
+    "wrong shape": (lambda data: changed(data, {}, lambda v: v[..., 1:]), "has shape"),
+    "wrong dtype": (lambda data: changed(data, {}, lambda v: v.to(torch.float16)), "has dtype"),
+    "NaN": (lambda data: changed(data, {}, with_nan), "is not finite"),
+    "infinite": (lambda data: changed(data, {}, lambda v: v / 0.0), "is not finite"),
+    "nothing in it": (lambda data: Parcel(Parcel.decode(data).facts).encode(), "rejected: its"),
+    "of another round": (lambda data: changed(data, {"t": 0}, lambda v: v), "of another round: 0"),
+    "of another run": (lambda data: changed(data, {"about": "x"}, lambda v: v), "another run: x"),
+    "of another client": (
+        lambda data: changed(data, {"client": 0}, lambda v: v),
+        "of another client: 0 instead of 1",
+    ),
+}
+#: Those that an algorithm's own server sees.
+LOOKED_AT = ["dies in mid-round", "wrong shape", "wrong dtype", "NaN", "infinite", "nothing in it"]
+
+
+def phases(name: str) -> int:
+    return 2 if isinstance(ALGORITHMS[name], FedCMOO) else 1
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [("FSLoRA", fault) for fault in FAULTS]
+    + [("FedCMOO", fault) for fault in FAULTS]
+    + [(name, fault) for name in ("SI", "FIRM, Adam") for fault in LOOKED_AT],
+)
+def test_the_round_goes_on_without_the_client_and_names_it(
+    name: str, fault: str, tmp_path: Path
+) -> None:
+    what, reason = FAULTS[fault]
+    last = 2 * phases(name) - 1  # the last phase of round 1
+    result = run(name, tmp_path, at(last, 1, what), least=2)
+    [(round_, client, found)] = result.missing
+    assert (round_, client) == (1, 1)
+    assert reason in found
+    assert result.rounds == whole(name).rounds
+    assert result.sha256 != whole(name).sha256
+    adapters = load_file(tmp_path / "server" / "adapters.safetensors")
+    assert all(bool(value.isfinite().all()) for value in adapters.values())
+
+
+@pytest.mark.parametrize("fault", ["dies in mid-round", "damaged"])
+@pytest.mark.parametrize("name", KINDS)
+def test_a_second_attempt_gives_the_same_adapters(name: str, fault: str, tmp_path: Path) -> None:
+    """The client answers what it answered before, though it has already moved on."""
+    what, _ = FAULTS[fault]
+    last = 2 * phases(name) - 1
+    result = run(name, tmp_path, at(last, 1, what), attempts=2)
+    assert result.missing == ()
+    assert (result.sha256, result.clients) == (whole(name).sha256, whole(name).clients)
+
+
+def test_a_client_lost_in_the_first_phase_is_not_asked_in_the_second(tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+
+    def wire(phase: int, client: int, data: bytes) -> Any:
+        seen.append((phase, client))
+        return None if (phase, client) == (2, 1) else data
+
+    result = run("FedCMOO", tmp_path, wire, least=2)
+    assert result.missing == ((1, 1, "dropped out: no answer in 600 s"),)
+    assert (3, 1) not in seen
+    assert (4, 1) in seen
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_too_few_answers_are_one_line_and_the_run_goes_on_later(name: str, tmp_path: Path) -> None:
+    when = 2 * phases(name) - 1
+    with pytest.raises(TooFewClients) as raised:
+        run(name, tmp_path, at(when, 2, lambda data: None))
+    assert str(raised.value) == (
+        "round 1 must have answers of 3 clients; found 2 (client 2: no answer in 600 s); "
+        f"1 rounds are kept in {tmp_path / 'server'}"
+    )
+    result = run(name, tmp_path, untouched)
+    assert result.resumed == 1
+    assert (result.sha256, result.clients) == (whole(name).sha256, whole(name).clients)
+
+
+@pytest.mark.parametrize("when", ["before the answers", "between answers", "after the round"])
+@pytest.mark.parametrize("name", KINDS)
+def test_a_server_that_dies_starts_where_it_was(name: str, when: str, tmp_path: Path) -> None:
+    """Clients that have answered answer the same again; those who come back know what they kept."""
+    last = 2 * phases(name) - 1
+
+    class Killed(BaseException):
+        pass
+
+    def wire(phase: int, client: int, data: bytes) -> Any:
+        moment = {"before the answers": (last, 0), "between answers": (last, 2)}
+        if moment.get(when, (last + 1, 0)) == (phase, client):
+            raise Killed
+        return data
+
+    with pytest.raises(Killed):
+        run(name, tmp_path, wire)
+    result = run(name, tmp_path, untouched)
+    assert result.resumed == (2 if when == "after the round" else 1)
+    assert (result.sha256, result.clients) == (whole(name).sha256, whole(name).clients)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_damaged_checkpoint_of_the_server_costs_a_round(name: str, tmp_path: Path) -> None:
+    """The client keeps the state before its last round as well, for this."""
+    with pytest.raises(TooFewClients):
+        run(name, tmp_path, at(2 * phases(name), 0, lambda data: None))
+    newest = checkpoint.all_of(tmp_path / "server" / "rounds")[0]
+    assert newest.name == "round-00000002"
+    (newest / "state.safetensors").write_bytes(b"half")
+    result = run(name, tmp_path, untouched)
+    assert result.resumed == 1
+    assert (result.sha256, result.clients) == (whole(name).sha256, whole(name).clients)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_client_that_dies_anywhere_keeps_its_own(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed while it writes: the state before is there, and the round asks again."""
+    made, folder, kept = federation(name), tmp_path / "client-1", checkpoint.save
+    counts = {"saves": 0}
+
+    def killed(place: Any, *rest: Any) -> Any:
+        if Path(place).is_relative_to(folder):
+            counts["saves"] += 1
+            if counts["saves"] == 2:
+                unfinished = Path(place) / "making-half"
+                unfinished.mkdir(parents=True)
+                (unfinished / "state.safetensors").write_bytes(b"half")
+                raise ConnectionError("killed")
+        return kept(place, *rest)
+
+    class Dying(Responder):
+        def __call__(self, data: bytes) -> bytes:
+            try:
+                return super().__call__(data)
+            except ConnectionError:
+                self._client = None  # a new process
+                return b""
+
+    monkeypatch.setattr(checkpoint, "save", killed)
+    clients = clients_of(made, tmp_path) | {1: Dying(made, 1, folder)}
+    result = coordinate(made, Local(clients), tmp_path / "server", Rules(attempts=2))
+    monkeypatch.undo()
+    assert counts["saves"] > 1 or name == "FSLoRA"
+    assert (result.sha256, result.clients) == (whole(name).sha256, whole(name).clients)
+
+
+@pytest.mark.parametrize("name", ["SI", "G", "LoRA-local"])
+def test_users_that_are_away_keep_what_is_personal(name: str, tmp_path: Path) -> None:
+    """Away for a step: coordinates of its own stay as they were, shared ones are the server's."""
+    made = federation(name)
+    clients = clients_of(made, tmp_path)
+    steps = made.algorithm.total(made.oracle(0))  # client 0 has the most samples
+    away = [steps - 2]
+    before: dict[str, Any] = {}
+
+    class Away(Responder):
+        def __call__(self, data: bytes) -> bytes:
+            request = Parcel.decode(data)
+            if request.number("t") in away and "phase" not in request.facts:
+                place = checkpoint.latest(self.folder / "state")
+                before.setdefault("X", load_file(place / "state.safetensors")[".X"])  # type: ignore[operator]
+                return b""
+            return super().__call__(data)
+
+    clients[1] = Away(made, 1, tmp_path / "client-1")
+    result = coordinate(made, Local(clients), tmp_path / "server", Rules(least=2))
+    assert [(t, i) for t, i, _ in result.missing] == [(t, 1) for t in away]
+    mask = torch.from_numpy(made.algorithm.mask(made.modules))
+    ends = [load_file(tmp_path / f"client-{i}" / "adapters.safetensors")["X"] for i in range(N)]
+    assert torch.equal(ends[0][:, mask], ends[1][:, mask])
+    assert result.clients[1] == fingerprint([ends[1]])
+    # its personal part took one more step, of at most gamma in every coordinate (AdamW's length)
+    moved = (ends[1] - before["X"][0])[:, ~mask].abs().max()
+    first = (ends[1] - start(made.algorithm)[1])[:, ~mask].abs().max()
+    assert 0 < moved < first
+
+
+def test_a_user_that_misses_the_end_of_the_warm_up_takes_over_later(tmp_path: Path) -> None:
+    """G shares all for two thirds: what becomes personal waits at the server for those away."""
+    made, clients = federation("G"), {}
+    steps = 4  # of six, rounds 4 and 5 are personal; the user misses the first of them
+
+    class Away(Responder):
+        def __call__(self, data: bytes) -> bytes:
+            away = Parcel.decode(data).number("t") == steps
+            return b"" if away else super().__call__(data)
+
+    clients = clients_of(made, tmp_path) | {2: Away(made, 2, tmp_path / "client-2")}
+    result = coordinate(made, Local(clients), tmp_path / "server", Rules(least=2))
+    assert [(t, i) for t, i, _ in result.missing] == [(4, 2)]
+
+    class Missing:
+        """The same in one piece: a user without a gradient in that step."""
+
+        def __init__(self, oracle: Any) -> None:
+            self.oracle = oracle
+            self.modules, self.users, self.steps = oracle.modules, oracle.users, oracle.steps
+
+        def grad(self, user: int, X: Any, epoch: int, step: int) -> Any:
+            found = self.oracle.grad(user, X, epoch, step)
+            lost = user == 2 and epoch * self.steps + step == steps
+            return found * float("nan") if lost else found
+
+    from lora_bridge.oracles import Users
+    from tests.lora_bridge._federations import task
+
+    state, rejected = made.algorithm.run(
+        made.algorithm.init(made.start, Missing(Users(task(True))))
+    )
+    assert rejected == {2: 1}
+    assert list(result.clients.values()) == [fingerprint([X]) for X in state.X]
+
+
+def test_a_late_answer_is_not_taken_for_one_of_the_next_round(tmp_path: Path) -> None:
+    late: list[bytes] = []
+
+    def wire(phase: int, client: int, data: bytes) -> Any:
+        if client == 1 and phase == 0:
+            late.append(data)
+            return None
+        return late[0] if client == 1 and phase == 1 else data
+
+    result = run("FSLoRA", tmp_path, wire, least=2)
+    assert result.missing == (
+        (0, 1, "dropped out: no answer in 600 s"),
+        (1, 1, "dropped out: its answer is of another round: 0 instead of 1"),
+    )
+
+
+def test_a_client_whose_own_numbers_break_says_so(tmp_path: Path) -> None:
+    class Broken:
+        def __init__(self, oracle: Any) -> None:
+            self.oracle = oracle
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.oracle, name)
+
+        def grad(self, *arguments: Any) -> Any:
+            return self.oracle.grad(*arguments) * float("nan")
+
+        def jac(self, *arguments: Any) -> Any:
+            found, *rest = self.oracle.jac(*arguments)
+            return (found * float("nan"), *rest)
+
+    reasons = {}
+    for name in ("FSLoRA", "SI", "FIRM"):
+        made = federation(name, fault=lambda i, oracle: Broken(oracle) if i == 1 else oracle)
+        result = rehearse(made, tmp_path / name, Rules(least=2))
+        assert {client for _, client, _ in result.missing} == {1}
+        reasons[name] = result.missing[0][2]
+    assert reasons == {
+        "FSLoRA": "dropped out: client 1 must have a finite loss; found nan in round 0, step 1: "
+        "lower the step size, or leave such clients out by on_nan=skip",
+        "SI": "dropped out: its gradient is not finite",
+        "FIRM": "dropped out: `gradients` must be finite; found NaN or infinity at client 0 "
+        "of replicate (0,), step 0",
+    }
+
+
+def test_fewer_clients_than_needed_at_the_start(tmp_path: Path) -> None:
+    made = federation("FSLoRA")
+    clients = clients_of(made, tmp_path)
+    del clients[0]
+    with pytest.raises(TooFewClients, match=r"connected after 120 s; found 2: 1, 2$"):
+        coordinate(made, Local(clients), tmp_path / "server")
+    other = Responder(federation("FlexLoRA"), 0, tmp_path / "client-0")
+    with pytest.raises(TooFewClients, match="found 2: 1, 2; client 0: it is of another run"):
+        coordinate(made, Local(clients | {0: other}), tmp_path / "server")
+    assert coordinate(made, Local(clients), tmp_path / "server", Rules(least=2)).rounds == 3
+    with pytest.raises(InputError, match="`least` must be at most 3, the clients; found 4"):
+        coordinate(made, Local(clients), tmp_path / "server", Rules(least=4))
+
+
+def test_an_epoch_needs_all_users_or_its_length(tmp_path: Path) -> None:
+    made = federation("SI")
+    clients = clients_of(made, tmp_path)
+    del clients[2]
+    with pytest.raises(InputError, match=r"`steps` of an epoch must be given.* found no client 2"):
+        coordinate(made, Local(clients), tmp_path / "server", Rules(least=2))
+
+
+def test_a_folder_of_another_run_is_not_continued(tmp_path: Path) -> None:
+    run("FSLoRA", tmp_path, untouched)
+    with pytest.raises(InputError, match=r"must be of .*; found one of"):
+        run("FlexLoRA", tmp_path, untouched)
+
+
+def test_more_rounds_go_on_from_the_last(tmp_path: Path) -> None:
+    first, longer = run("FIRM", tmp_path, untouched, 2), run("FIRM", tmp_path, untouched, 4)
+    assert (first.rounds, longer.resumed, longer.rounds) == (2, 2, 4)
+    assert longer.sha256 == whole("FIRM", 4).sha256 != first.sha256
