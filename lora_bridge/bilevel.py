@@ -2,7 +2,7 @@
 
 theta and phi are flat vectors: the policy's adapter, and the reward's adapter followed by its score
 head, a vector s of the model's width. With h(x, y) the model's last hidden state at the last token
-of prompt and answer,
+of prompt and answer (the end token apart, which says nothing of an answer),
 
     r_phi(x, y) = b tanh(s . h_phi(x, y) / b),
 
@@ -160,7 +160,10 @@ class Models:
 
     def rewards(self, X: Tensor, score: Tensor, batch: Batch) -> Tensor:
         """r, (m, S), for adapters (m, r, w) and heads (m, h); differentiable by both."""
-        last = batch["attention_mask"].sum(-1, keepdim=True) - 1
+        end = getattr(self.reward.bank.model.config, "eos_token_id", None)
+        inside = batch["attention_mask"] * (batch["input_ids"] != (-1 if end is None else end))
+        place = torch.arange(inside.shape[-1], device=inside.device)
+        last = (inside * place).argmax(-1, keepdim=True)
         _, hidden = _run(self.reward.bank, X, _for_clients(len(X), batch, last))
         raw = (hidden.to(X.dtype).reshape(len(X), -1, self.width) @ score[..., None])[..., 0]
         return self.bound * torch.tanh(raw / self.bound)
