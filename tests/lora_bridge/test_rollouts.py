@@ -83,8 +83,8 @@ def test_what_is_sampled_is_what_is_scored(
 
 
 def _wide(top: int | None, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """p-values of two clients' first tokens, and second after the commonest first, under the
-    softmax of both clients, shape (2, 2, 2); of a vocabulary of 200."""
+    """p-values of two clients' first tokens, and of second ones after the client's commonest
+    first, under the softmax of both clients, shape (2, 2, 2); of a vocabulary of 200."""
     config = GPT2Config(vocab_size=200, n_embd=16, n_layer=1, n_head=2, n_positions=8)
     torch.manual_seed(0)
     model = GPT2LMHeadModel(config)
@@ -92,7 +92,7 @@ def _wide(top: int | None, monkeypatch: pytest.MonkeyPatch) -> Any:
         for weight in model.parameters():
             weight.add_(0.3 * torch.randn_like(weight))
     bank = AdapterBank(model, TARGETS["gpt2"])
-    X, draws = _rows(bank, 2), 4000
+    X, draws = _rows(bank, 2), 6000
     ids = torch.tensor([5, 60, 7]).expand(2, draws, 3)
     if top is not None:
         drawn = rollouts._drawn
@@ -105,13 +105,12 @@ def _wide(top: int | None, monkeypatch: pytest.MonkeyPatch) -> Any:
     prompts = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     batch = sample(bank, X, prompts, length=2, temperature=1.3, seed=1, round_=0)
     first, second = batch["input_ids"][..., 3:].unbind(-1)
-    common = first[0].mode().values  # and what follows it
-    after = torch.cat([ids[:, :1], common.expand(2, 1, 1)], -1)
+    common = first.mode(-1).values[:, None]
+    after = torch.cat([ids[:, :1], common[:, None]], -1)
+    second = [own[before == most] for own, before, most in zip(second, first, common, strict=True)]
     found = []
     for tokens, prefix in ((first, ids[:, :1]), (second, after)):
         policies = (bank.output(X, {"input_ids": prefix}).logits[:, -1].double() / 1.3).softmax(-1)
-        if tokens is second:
-            tokens = [own[before == common] for own, before in zip(second, first, strict=True)]
         counts = [np.bincount(own, minlength=200) for own in tokens]
         found.append([[_p_value(n, policy.numpy()) for policy in policies] for n in counts])
     return np.array(found)
