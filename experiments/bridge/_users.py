@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 Head = Literal["frozen", "shared", "personal"]
 HEADS: tuple[Head, ...] = ("frozen", "shared", "personal")
-#: The name of the head in transformers' models for sequences.
-SCORE = "score"
 #: Rewards that differ by less say nothing of two words.
 LEAST = 1e-6
 
@@ -198,11 +196,19 @@ def _drawn(config: UserConfig, head: str, use: str, k: int) -> Draw:
         [{n: v[part] for n, v in shard.items()} for shard in shards]
         for part in (slice(config.tests, None), slice(config.tests))
     )
-    targets = config.targets if head == "frozen" else (*config.targets, SCORE)
+    targets = config.targets if head == "frozen" else (*config.targets, score_of(loaded.model))
     bank = config.bank(loaded, targets)
     task = Task(bank, train, reward_preference_loss, config.batch, seed)
     data = "generated words" if config.data is None else config.data.name
     return Draw(Users(task), tests, list(found), best, f"model {loaded.name}, data: {data}")
+
+
+def score_of(model: Any) -> str:
+    """The name of the last matrix of a model for sequences, which makes the reward."""
+    from lora_bridge._targets import adaptable
+
+    body = f"{model.base_model_prefix}."
+    return [name for name in adaptable(model) if not name.startswith(body)][-1]
 
 
 def pairs_of_users(

@@ -14,17 +14,19 @@ import pytest
 pytest.importorskip("torch")
 
 import torch
+import transformers
 
 from experiments._runner import run
 from experiments._store import Store
 from experiments._table import Table, long_table
 from experiments.bridge import _users, sharelora
 from experiments.bridge._federated import PROPERTIES
-from experiments.bridge._users import HEADS, SCORE, Headed, pairs_of_users
+from experiments.bridge._users import HEADS, Headed, pairs_of_users, score_of
 from experiments.bridge.sharelora import ShareConfig, distances
 from linsys import InputError
 from linsys.preference.sharelora import METHODS
 from linsys.sketching.adapters import Modules
+from lora_bridge.bank import AdapterBank
 from lora_bridge.models import BuiltIn, built_in
 from lora_bridge.oracles import Users
 
@@ -91,11 +93,30 @@ def test_a_frozen_head_never_moves(folder: Path) -> None:
         before = {name: value.clone() for name, value in model.state_dict().items()}
         draw, X = _trained(config, "SI", head)
         names = draw.oracle.task.bank.names
-        assert (SCORE in names) is (head != "frozen")
-        assert head == "frozen" or names[-1] == SCORE
+        assert ("score" in names) is (head != "frozen")
+        assert head == "frozen" or names[-1] == "score"
         assert bool((X != 0).any())
         for name, value in model.state_dict().items():
             assert torch.equal(value, before[name]), name
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "expected"),
+    [
+        ("Llama", "q_proj", "score"),
+        ("GPT2", "c_attn", "score"),
+        ("Bert", "query", "classifier"),
+        ("Roberta", "query", "classifier.out_proj"),
+    ],
+)
+def test_the_head_has_its_name_from_the_model(kind: str, target: str, expected: str) -> None:
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "vocab_size": 9}
+    ends = {"bos_token_id": 1, "eos_token_id": 1, "pad_token_id": 0, "num_labels": 1}
+    config = getattr(transformers, f"{kind}Config")(num_attention_heads=2, **sizes, **ends)
+    model = getattr(transformers, f"{kind}ForSequenceClassification")(config)
+    bank = AdapterBank(model, [target, score_of(model)])
+    assert bank.names[-1] == expected
+    assert bank.modules.shapes[-1] == (1, 8)
 
 
 @pytest.mark.parametrize("name", list(METHODS))
