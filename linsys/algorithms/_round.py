@@ -134,12 +134,13 @@ def iterate(
     *,
     local_steps: int = 1,
     participate: Callable[[int], Any] | None = None,
+    start: int = 0,
 ) -> Iterator[tuple[int, State]]:
-    """Yield (t, state) for t = 0, .., rounds; nothing but the current state is kept.
+    """Yield (t, state) for t = start, .., rounds; nothing but the current state is kept.
 
     Args:
         algorithm: any algorithm of this package.
-        state: what ``algorithm.init`` returned.
+        state: what ``algorithm.init`` returned, or an earlier call yielded after ``start`` rounds.
         observe: called once per local step with its index 0, 1, ...; gives that step's samples.
         steps: step sizes, constant within a round.
         rounds: number of communication rounds.
@@ -147,6 +148,7 @@ def iterate(
         participate: maps a round to a 0/1 array (..., n, 1) with at least one agent, or None for
             all agents always. What is unbiased with partial participation is so for agents chosen
             uniformly, given their number.
+        start: rounds that are done already.
 
     Raises:
         InputError: counts that are no whole numbers, or a participation that is no 0/1 array with
@@ -164,10 +166,11 @@ def iterate(
     >>> t, bool(np.abs(algorithm.personal(state) - system.x_star).max() < 0.5)
     (200, True)
     """
-    rounds = whole("rounds", rounds)
+    start = whole("start", start)
+    rounds = whole("rounds", rounds, low=start)
     local_steps = whole("local_steps", local_steps, low=1)
-    yield 0, state
-    for t in range(rounds):
+    yield start, state
+    for t in range(start, rounds):
         seen = [observe(t * local_steps + k) for k in range(local_steps)]
         active = None if participate is None else check_active(participate(t))
         state = algorithm.round(state, seen, steps.at(t), active)

@@ -300,6 +300,19 @@ def test_rounds_must_be_a_whole_number() -> None:
         list(iterate(FedAvg(), None, lambda t: None, Steps.constant(0.1), -1))
 
 
+@every_method
+def test_a_run_goes_on_from_any_of_its_states(name: str) -> None:
+    algorithm, observe = METHODS[name], Samples(finite_system(1), 12, 0)
+    steps, options = Steps.diminishing(t0=9.0), {"local_steps": 2}
+    state = algorithm.init(np.zeros((3, 2)), np.full(2, 0.3))
+    whole = dict(iterate(algorithm, state, observe, steps, 6, **options))
+    again = dict(iterate(algorithm, whole[4], observe, steps, 6, start=4, **options))
+    assert list(again) == [4, 5, 6]
+    np.testing.assert_array_equal(algorithm.personal(again[6]), algorithm.personal(whole[6]))
+    with pytest.raises(InputError, match="`rounds` must be a whole number of at least 4"):
+        list(iterate(algorithm, whole[4], observe, steps, 3, start=4))
+
+
 def test_a_missing_density_ratio_is_named() -> None:
     system = GaussianSystem(np.zeros((2, 1)), np.ones((2, 1)), np.eye(1), np.eye(1))
     estimated = METHODS["AffPCL shifted"]
