@@ -11,7 +11,8 @@ algorithms of :mod:`linsys` and :mod:`mgda` take; it defines no algorithm of its
 :mod:`lora_bridge.oracles`     such clients as devices of FSLoRA and users of P-ShareLoRA
 :mod:`lora_bridge.affpcl`      as agents of AffPCL; density ratios in :mod:`lora_bridge.ratios`
 :mod:`lora_bridge.measure`     what the theory speaks of, measured on a model
-:mod:`lora_bridge.peft_io`     exchange with PEFT; runs that resume: :mod:`lora_bridge.checkpoint`
+:mod:`lora_bridge.peft_io`     exchange with PEFT
+:mod:`lora_bridge.runs`        measurements along runs that go on after a kill; ``checkpoint``
 =============================  ===================================================================
 
 Importing it needs PyTorch, which a plain installation leaves out:
