@@ -5,15 +5,18 @@ answers is better. Its decision variable x^i is a flat row of LoRA parameters, a
 gradient of the cross-entropy L(x; s, q) of the model's probabilities against given ones q,
 
     g^i(x)        = grad_x L(x; s^i, b^i(s^i))                  its own objective
-    h^i(x, theta) = grad_x L(x; s^i, softmax(Theta z(s^i)))     the central objective,
+    h^i(x, theta) = grad_x L(x; s^i, 1 / C + Theta z(s^i))      the central objective,
 
 so that everything in :mod:`linsys.algorithms` runs on it as it stands.
 
 *The central objective* needs parameters of its own. Were theta an adapter of the same model, then
 h^i(x, theta) would be zero wherever x and theta are one point, and both start at one point: the
-centre would never move. Here Theta (C, q) is a linear softmax head on *frozen* features z(s) of the
-base model, learned by the convex problem of which :meth:`TextObservation.objective_residual` is the
-gradient.
+centre would never move. Here Theta (C, q) is a *linear* head on *frozen* features z(s), learned by
+least squares, so that (7) is the paper's own linear system, with Phi made of z. With features that
+realise the targets its error falls geometrically, as there is no noise left at theta_*. A softmax
+head would not do: it has targets of 0 and 1 at infinity, reaches them like 1 / t, and agents that
+do not differ pay for the rest of the way. The head's values are no probabilities where features
+realise targets in part; L is affine in them and takes any, with sum 1.
 
 *Density ratios.* A minibatch of agent j is one sample of the b-fold product of mu^j, and the ratio
 that keeps the importance correction unbiased is that of the products,
@@ -29,13 +32,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from linsys._validate import InputError
+from linsys._validate import InputError, whole
+from linsys.algorithms import AffPCLState
 from linsys.oracle import sized
 from lora_bridge.bank import Batch, Loss
 from lora_bridge.losses import log_likelihood
@@ -44,6 +48,7 @@ from lora_bridge.tasks import Task
 
 __all__ = [
     "Agents",
+    "Noise",
     "TextObservation",
     "class_logits",
     "policy_logits",
@@ -83,6 +88,22 @@ def soft_cross_entropy(logits: Callable[[Any, Batch], Tensor] = class_logits) ->
         return functional.cross_entropy(found, wanted, reduction="none")
 
     return loss
+
+
+class Noise(NamedTuple):
+    """Variances E||u^i - E u^i||^2 of directions u^i over minibatches, (n,) each.
+
+    Attributes:
+        alone: of g^i(x^i), which an agent fights that learns alone.
+        left: of g^i(x^i) - h^i(x^c, theta), what the centre leaves of it: small where an agent's
+            system is near the centre's.
+        together: of AffPCL's direction, with (1/n) sum_j rho^i(s^j) h^j(x^c, theta) added. The
+            theory bounds it by max(1/n, delta) times the first, up to a constant.
+    """
+
+    alone: Tensor
+    left: Tensor
+    together: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +162,7 @@ class Agents:
         of :meth:`observe`.
         """
         for t in range(rounds):
-            seen = TextObservation(self, self.task.draw(range(self.n), 1, t))
+            seen = self.observe(t, run=1)
             theta = theta - step * seen.objective_residual(theta[None]).mean(0)
         return theta
 
@@ -155,9 +176,30 @@ class Agents:
             )
         return x.expand(self.n, -1).reshape(self.n, -1, width)
 
-    def observe(self, t: int) -> TextObservation:
-        """A minibatch of every agent: the same for the same t, whatever was drawn before."""
-        return TextObservation(self, self.task.draw(range(self.n), 0, t))
+    def observe(self, t: int, run: int = 0) -> TextObservation:
+        """A minibatch of every agent: the same for the same t, whatever was drawn before.
+
+        Every ``run`` has minibatches of its own.
+        """
+        return TextObservation(self, self.task.draw(range(self.n), run, t))
+
+    def noise(self, state: AffPCLState, draws: int = 16, run: int = 2) -> Noise:
+        """The variances of AffPCL's direction (8) and of its parts at a point, from minibatches.
+
+        Args:
+            state: of :class:`linsys.algorithms.AffPCL` in the form "importance".
+            draws: minibatches.
+            run: whose minibatches, see :meth:`observe`.
+        """
+        whole("draws", draws, low=2)
+        alone, left, together = [], [], []
+        for t in range(draws):
+            seen = self.observe(t, run)
+            g, h = seen.residual(state.x), seen.central_residual(state.center, state.theta)
+            alone.append(g)
+            left.append(g - h)
+            together.append(g - h + seen.density_ratio() @ h / self.n)
+        return Noise(*(torch.stack(u).var(0).sum(-1) for u in (alone, left, together)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +223,7 @@ class TextObservation:
         return self._gradient(x, self.predicted(theta))
 
     def objective_residual(self, theta: Tensor) -> Tensor:
-        """The gradient by theta^i of the head's cross-entropy on agent i's texts: (n, p)."""
+        """The gradient by theta^i of half the head's squared error on agent i's texts: (n, p)."""
         gap = self.predicted(theta) - self.batch["label_probabilities"]
         return (gap.mT @ self.batch["features"]).flatten(1) / gap.shape[1]
 
@@ -199,10 +241,10 @@ class TextObservation:
         return batch_ratio(self.batch["log_ratio"])
 
     def predicted(self, theta: Tensor) -> Tensor:
-        """softmax(Theta^i z(s)), (n, b, C), of theta (n, p), or (1, p) for all agents."""
+        """1 / C + Theta^i z(s), (n, b, C), of theta (n, p), or (1, p) for all agents."""
         features = self.batch["features"]
         head = sized("theta", theta, self.agents.p).unflatten(-1, (-1, features.shape[-1]))
-        return torch.softmax(features @ head.mT, -1)
+        return 1.0 / head.shape[-2] + features @ head.mT
 
     def _gradient(self, x: Tensor, wanted: Tensor) -> Tensor:
         task = self.agents.task

@@ -10,7 +10,7 @@ import json
 import re
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -38,7 +38,8 @@ class Corpus:
         texts: m of them, all different.
         properties: whether a text has the first and the second property, (m, 2).
         said: the properties in words.
-        domains: (m,), whole numbers from 0.
+        domains: (m,), whole numbers from 0; those of a file, or the classes that the properties
+            make, of which agents have different mixes as users of Figure 2 have.
     """
 
     name: str
@@ -71,20 +72,23 @@ class Person:
 def read(path: Path | None) -> Corpus:
     """The corpus of a file of :mod:`lora_bridge.data`, or of the docstrings.
 
-    The second property is the answer itself where every question of the file has the same two
-    choices: agents then agree on what is right as far as they follow it.
+    What all texts begin and end with, such as an instruction, is left out. The second property is
+    the answer itself where every question of the file has the same two choices: agents then agree
+    on what is right as far as they follow it.
+
+    Raises:
+        InputError: no such file, records that are neither kind, a property that all texts have or
+            none has.
     """
     if path is None:
         return _docstrings()
-    from lora_bridge.data import read_dialogues, read_examples, read_pairs
+    from lora_bridge.data import read_examples, read_preferences
 
-    keys = _keys(path)
-    if "chosen" in keys:
-        pairs = read_pairs(path) if "prompt" in keys else read_dialogues(path)
-        texts = _distinct([p.prompt + p.chosen for p in pairs])
-        return Corpus(path.name, texts, _words(texts), _SAID, _lengths(texts))
+    if "chosen" in _keys(path):
+        texts = _unframed(_distinct([p.prompt + p.chosen for p in read_preferences(path)]))
+        return _classed(path.name, texts, _words(texts), _SAID)
     by_prompt = {e.prompt: e for e in read_examples(path)}
-    texts = list(by_prompt)
+    texts = _unframed(list(by_prompt))
     choices = {e.choices for e in by_prompt.values()}
     properties, said = _words(texts), _SAID
     if len(choices) == 1 and len(next(iter(choices))) == 2:
@@ -92,10 +96,10 @@ def read(path: Path | None) -> Corpus:
         properties[:, 1] = [e.target == first for e in by_prompt.values()]
         said = (_SAID[0], f"the answer is {first!r}")
     domains = sorted({e.domain for e in by_prompt.values()})
+    found = _classed(path.name, texts, properties, said)
     if len(domains) == 1:
-        return Corpus(path.name, texts, properties, said, _lengths(texts))
-    where = np.array([domains.index(e.domain) for e in by_prompt.values()])
-    return Corpus(path.name, texts, properties, said, where)
+        return found
+    return replace(found, domains=np.array([domains.index(e.domain) for e in by_prompt.values()]))
 
 
 def deal(
@@ -158,7 +162,7 @@ def _docstrings() -> Corpus:
     from lora_bridge._text import docstrings
 
     texts = _ends(docstrings())
-    return Corpus("docstrings", texts, _words(texts), _SAID, _lengths(texts))
+    return _classed("docstrings", texts, _words(texts), _SAID)
 
 
 def _take(left: list[list[int]], wanted: Array, rng: np.random.Generator) -> int:
@@ -179,10 +183,30 @@ def _words(texts: Sequence[str]) -> Array:
     return np.array(found, dtype=np.float64)
 
 
-def _lengths(texts: Sequence[str]) -> Places:
-    """Three domains of about the same size: short, middle, long."""
-    sizes = np.array([len(text) for text in texts])
-    return np.searchsorted(np.quantile(sizes, [1 / 3, 2 / 3]), sizes).astype(np.int64)
+def _classed(name: str, texts: Sequence[str], properties: Array, said: tuple[str, str]) -> Corpus:
+    """With the combinations of properties that there are as domains."""
+    for had, what in zip(properties.T, said, strict=True):
+        if had.min() == had.max():
+            found = "all" if had.min() else "none"
+            raise InputError(
+                f"`data` must hold texts of which some fulfil this and some do not: {what}; "
+                f"found that {found} of {len(texts)} do"
+            )
+    domains = np.unique(properties @ [2.0, 1.0], return_inverse=True)[1]
+    return Corpus(name, texts, properties, said, domains.astype(np.int64))
+
+
+def _unframed(texts: Sequence[str]) -> list[str]:
+    """Without the words that all texts begin with, and those that all end with."""
+    found = list(texts)
+    for _ in range(2):
+        low, high = min(found), max(found)  # what these two share, all do
+        same = next(
+            (i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low)
+        )
+        cut = max((i + 1 for i, c in enumerate(low[:same]) if c.isspace()), default=0)
+        found = [text[cut:][::-1] for text in found]
+    return found
 
 
 def _ends(text: str) -> list[str]:

@@ -40,23 +40,24 @@ References: AffPCL, Section 7 and Appendix B.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from experiments._intervals import paired_ratio
+from experiments._intervals import mean_interval, paired_ratio
 from experiments._model import Analysis, Block, Check, Columns, Config, Context, Experiment, Series
-from experiments._plots import curves, legend, panels
-from experiments._rates import at_most, below, mean_band
+from experiments._plots import curve, legend, look, panels
+from experiments._rates import above, at_most, below, mean_band
 from experiments._table import Table, long_table
 from experiments.bridge._text import Person, deal, probabilities, read
 from linsys import InputError
 from linsys._validate import number, whole
 from linsys.algorithms import (
     AffPCL,
+    AffPCLState,
     Algorithm,
     Ditto,
     FedAvg,
@@ -71,7 +72,12 @@ if TYPE_CHECKING:
 
     from lora_bridge.affpcl import Agents
 
+ESTIMATED = "AffPCL, estimated ratios"
 PLAIN = "AffPCL, no ratios"
+#: What subtracting the centre's direction leaves, before its mean over agents is added.
+LEFT = "without the mean"
+#: Panels beside those of the levels.
+RELATIVE, SHARE, ALONG = "excess / independent", "noise / alone", "AffPCL's noise / alone"
 #: "As good as": the factor of affpcl/fig1.
 MARGIN = 1.1
 #: The model that is used without a folder: see :class:`lora_bridge.models.BuiltIn`.
@@ -98,7 +104,6 @@ class AffPCLConfig(Config):
         objective: what theta's head sees: which of the "properties" a text has, which realises
             every target, as in Figure 2, or the frozen "features", which do so in part.
         warmup: rounds of (7) before the others.
-        ratio: where AffPCL's density ratios come from.
         concentration: of the domains' shares at delta = 1.
         labels: an agent's targets are its "probabilities", or labels "drawn" from them.
         switch: share of the rounds after which fine-tuning leaves FedAvg.
@@ -110,11 +115,11 @@ class AffPCLConfig(Config):
 
     model: Path | None = None
     data: Path | None = None
-    levels: tuple[float, ...] = (0.0, 0.5, 1.0)
+    levels: tuple[float, ...] = (0.0, 0.2, 0.6, 1.0)
     agents: int = 6
     samples: int = 60
     tests: int = 100
-    seeds: int = 5
+    seeds: int = 8
     rounds: int = 60
     local_steps: int = 1
     batch: int = 4
@@ -126,7 +131,6 @@ class AffPCLConfig(Config):
     features: int = 32
     objective: Literal["features", "properties"] = "properties"
     warmup: int = 50
-    ratio: Literal["classifier", "shares"] = "classifier"
     concentration: float = 1.0
     labels: Literal["probabilities", "drawn"] = "probabilities"
     switch: float = 0.5
@@ -157,6 +161,7 @@ def methods(config: AffPCLConfig) -> Mapping[str, Algorithm[Any]]:
     """The curves by name."""
     return {
         "AffPCL": AffPCL(),
+        ESTIMATED: AffPCL(),
         PLAIN: AffPCL(ratio="none"),
         "Independent": Independent(),
         "FedAvg": FedAvg(),
@@ -212,31 +217,40 @@ def _compute(config: AffPCLConfig, level: float, draw: int) -> Columns:
         loaded.tokenizer, [corpus.texts[j] for j in used], config.max_length, "cut"
     )
     own = {name: value[: -config.tests] for name, value in tokens.items()}
-    agents, affinity = _agents(config, draw, bank, people, own)
+    agents, estimated, affinity = _agents(config, draw, bank, people, own)
     wanted = np.stack([probabilities(corpus.properties[test], weight) for weight in lambdas])
     start = torch.from_numpy(
         bank.modules.start(config.rank, np.random.default_rng(config.derive("start", draw)))
     ).to(dtype=dtype, device=config.device)
-    affinity |= _measured(agents, start, wanted)
+    affinity |= _distances(torch.from_numpy(np.stack([p.shares for p in people])), wanted)
     shown = {name: value[-config.tests :] for name, value in tokens.items()}
-    weights = np.stack([p.weights for p in people])
-    named = methods(config)
-    runs = [_run(config, agents, a, start, (shown, wanted, weights)) for a in named.values()]
-    times = np.array(_times(config))
+    test = shown, wanted, np.stack([p.weights for p in people])
+    named, times, runs = methods(config), _times(config), []
+    path: dict[str, list[float]] = {}
+    for name, algorithm in named.items():
+        run = _run(config, estimated if name == ESTIMATED else agents, algorithm, start)
+        states = [state for t, state in run if t in times]
+        points = [
+            _tested(agents, algorithm.personal(state), test, config.batch) for state in states
+        ]
+        runs.append(points)
+        if name == "AffPCL":
+            found = [_measured(agents, state) for state in states]
+            path = {key: [one[key] for one in found] for key in found[0]}
     excess, accuracy = np.transpose(runs, (2, 0, 1))
-    axes = {"method": np.array(list(named)), "t": times}
+    axes = {"method": np.array(list(named)), "t": np.array(times)}
     said = {"model": loaded.name, "data": corpus.name, "properties": "; ".join(corpus.said)}
-    return long_table(axes, excess=excess, accuracy=accuracy, **affinity, **said)
+    return long_table(axes, excess=excess, accuracy=accuracy, **path, **affinity, **said)
 
 
 def _agents(
     config: AffPCLConfig, draw: int, bank: Any, people: list[Person], own: Mapping[str, Any]
-) -> tuple[Agents, dict[str, Any]]:
-    """The agents with targets, features and density ratios, and how far their texts are apart."""
+) -> tuple[Agents, Agents, dict[str, Any]]:
+    """The agents with known density ratios and with estimated ones, and how far they seem apart."""
     import torch
 
     from lora_bridge.affpcl import Agents, soft_cross_entropy
-    from lora_bridge.measure import environment_distances, share_distances
+    from lora_bridge.measure import environment_distances
     from lora_bridge.ratios import fit_ratios, pooled_features, ratios_of_shares, whitening
     from lora_bridge.tasks import Task
 
@@ -244,10 +258,8 @@ def _agents(
     features = torch.split(whitening(raw, config.features)(raw).cpu(), config.samples)
     fitted = fit_ratios(features, seed=config.derive("folds", draw) % 2**32)
     shares = torch.from_numpy(np.stack([p.shares for p in people])).to(raw.dtype)
+    known = [ratios_of_shares(shares).log().mT[torch.from_numpy(p.domains)] for p in people]
     cells = config.objective == "properties"
-    logs: list[Any] = list(fitted.log_ratio)
-    if config.ratio == "shares":
-        logs = [ratios_of_shares(shares).log().mT[torch.from_numpy(p.domains)] for p in people]
     parts = [
         {name: value[i * config.samples : (i + 1) * config.samples] for name, value in own.items()}
         for i in range(config.agents)
@@ -257,20 +269,27 @@ def _agents(
             **part,
             "label_probabilities": torch.from_numpy(person.wanted).to(raw.dtype),
             "features": _cells(person.properties).to(raw) if cells else z,
-            "log_ratio": log,
         }
-        for part, person, z, log in zip(parts, people, features, logs, strict=True)
+        for part, person, z in zip(parts, people, features, strict=True)
     ]
-    task = Task(bank, shards, soft_cross_entropy(), config.batch, config.derive("batches", draw))
+
+    def made(logs: Sequence[Any]) -> Agents:
+        rated = [{**one, "log_ratio": log} for one, log in zip(shards, logs, strict=True)]
+        seed = config.derive("batches", draw)
+        return Agents(Task(bank, rated, soft_cross_entropy(), config.batch, seed))
+
     seen = environment_distances(fitted.log_ratio)
     pairs = ~torch.eye(config.agents, dtype=torch.bool)
-    return Agents(task), {
-        "delta_env": float(share_distances(shares)[pairs].mean()),
-        "delta_env_seen": float(seen.value[pairs].mean()),
-        "delta_env_error": float(seen.error[pairs].mean()),  # of a mean: at most this
-        "gain": fitted.gain,
-        "temperature": fitted.temperature,
-    }
+    return (
+        made(known),
+        made(fitted.log_ratio),
+        {
+            "delta_env_seen": float(seen.value[pairs].mean()),
+            "delta_env_error": float(seen.error[pairs].mean()),  # of a mean: at most this
+            "gain": fitted.gain,
+            "temperature": fitted.temperature,
+        },
+    )
 
 
 def _cells(properties: Any) -> Any:
@@ -281,19 +300,40 @@ def _cells(properties: Any) -> Any:
     return 2.0 * torch.nn.functional.one_hot(place, 4)
 
 
-def _measured(agents: Agents, start: Any, wanted: Any) -> dict[str, float]:
-    """Distances of objectives, and the gradients at the common start."""
+def _distances(shares: Any, wanted: Any) -> dict[str, float]:
+    """Mean distances of environments and objectives, between agents and to the centre."""
     import torch
 
-    from lora_bridge.measure import gradients_of, objective_distances
+    from lora_bridge.measure import objective_distances, share_distances
 
-    found = gradients_of(agents.task, start.expand(agents.n, *start.shape))
-    pairs = ~torch.eye(agents.n, dtype=torch.bool)
-    objectives = objective_distances(torch.from_numpy(wanted))
+    targets = torch.from_numpy(wanted)
+    pairs = ~torch.eye(len(shares), dtype=torch.bool)
+    center = [
+        distances(torch.cat([values.mean(0, keepdim=True), values]))[0, 1:]
+        for distances, values in ((share_distances, shares), (objective_distances, targets))
+    ]
     return {
-        "delta_obj": float(objectives[pairs].mean()),
+        "delta_env": float(share_distances(shares)[pairs].mean()),
+        "delta_obj": float(objective_distances(targets)[pairs].mean()),
+        "delta_center": float((center[0] + center[1]).clamp(max=1.0).mean()),
+    }
+
+
+def _measured(agents: Agents, state: AffPCLState) -> dict[str, float]:
+    """Gradients at the centre, and the noise of AffPCL's direction, at one point of its path."""
+    import torch
+
+    from lora_bridge.measure import gradients_of
+
+    found = gradients_of(agents.task, agents.rows(state.center))
+    pairs = ~torch.eye(agents.n, dtype=torch.bool)
+    noise = agents.noise(state)
+    return {
         "alignment": float(found.alignment().cpu()[pairs].mean()),
         "noise": float((found.noise / (found.mean**2).sum(1)).mean()),
+        "own": float(noise.alone.mean()),
+        "left": float(noise.left.mean() / noise.alone.mean()),
+        "together": float(noise.together.mean() / noise.alone.mean()),
     }
 
 
@@ -302,30 +342,14 @@ def _times(config: AffPCLConfig) -> list[int]:
 
 
 def _run(
-    config: AffPCLConfig,
-    agents: Agents,
-    algorithm: Algorithm[Any],
-    start: Any,
-    test: tuple[Any, Any, Any],
-) -> list[tuple[float, float]]:
-    """(excess loss, accuracy) at the recorded rounds."""
+    config: AffPCLConfig, agents: Agents, algorithm: Algorithm[Any], start: Any
+) -> Iterator[tuple[int, Any]]:
+    """The states of a run: the loop that linear systems run too."""
     steps = Steps(config.alpha, objective=config.alpha_objective / config.alpha)
     x, theta = agents.start(start)
     theta = agents.objective(theta, config.warmup, config.alpha_objective)
-    run: Iterator[tuple[int, Any]] = iterate(
-        algorithm,
-        algorithm.init(x, theta),
-        agents.observe,
-        steps,
-        config.rounds,
-        local_steps=config.local_steps,
-    )
-    times = set(_times(config))
-    return [
-        _tested(agents, algorithm.personal(state), test, config.batch)
-        for t, state in run
-        if t in times
-    ]
+    first, rounds = algorithm.init(x, theta), config.rounds
+    return iterate(algorithm, first, agents.observe, steps, rounds, local_steps=config.local_steps)
 
 
 def _tested(
@@ -366,8 +390,9 @@ def analyse(config: AffPCLConfig, table: Table) -> Analysis:
         f"{config.seeds} draws of agents and start",
         f"properties: {table['properties'][0]}",
     ]
+    errors = {}
     for level in config.levels:
-        part, panel = table.where(level=level), f"δ = {level:g}"
+        part, panel = table.where(level=level), _panel(level)
         late = {}
         for name in methods(config):
             rows = part.where(method=name)
@@ -376,58 +401,137 @@ def analyse(config: AffPCLConfig, table: Table) -> Analysis:
             right = mean_band(rows.grid("accuracy", "draw", "t"))
             accuracy.append(Series(name, f"{panel}, accuracy", t, *right))
             late[name] = grid[:, t > 2 * config.rounds / 3].mean(axis=1)
+        errors[level] = late
         checks += _claims(config, level, late)
         notes.append(_said(level, part, late))
-    return Analysis([*loss, *accuracy], checks, notes)
+    noise, found = _noise(config, table)
+    series = [*loss, *accuracy, *_against_level(config, errors), *noise]
+    return Analysis(series, [*checks, *found], notes)
+
+
+def _panel(level: float) -> str:
+    return f"δ = {level:g}"
 
 
 def _claims(config: AffPCLConfig, level: float, late: Mapping[str, Any]) -> list[Check]:
-    found = []
-    remark = f"up to a factor of {MARGIN:g}"
-    for name in ("AffPCL", PLAIN):
-        if level == 0:
-            ratio = paired_ratio(late[name], late["FedAvg"])
-            said = f"{name} / FedAvg (δ = 0)"
-            found.append(at_most(said, "as good as FedAvg", ratio, MARGIN, remark=remark))
-        if level == max(config.levels) and level > 0:
-            ratio = paired_ratio(late[name], late["Independent"])
-            said = f"{name} / Independent (δ = {level:g})"
-            found.append(at_most(said, "not worse than independent", ratio, 1.0))
-    if level == 0:  # otherwise there is nothing to gain from each other
+    """What the theory says of known ratios; estimated ones are in the notes, with their price."""
+    ours, found = late["AffPCL"], []
+    if level == 0:
+        said, limit = "AffPCL / FedAvg (δ = 0)", f"up to a factor of {MARGIN:g}"
+        ratio = paired_ratio(ours, late["FedAvg"])
+        found.append(at_most(said, "as good as FedAvg", ratio, MARGIN, remark=limit))
+        # otherwise there is nothing to gain from each other
         ratio = paired_ratio(late["FedAvg"], late["Independent"])
         found.append(below("FedAvg / Independent (δ = 0)", "FedAvg < Independent", ratio))
+    if level == max(config.levels) and level > 0:
+        said = f"AffPCL / Independent (δ = {level:g})"
+        ratio = paired_ratio(ours, late["Independent"])
+        found.append(at_most(said, "not worse than independent", ratio, 1.0))
+        for other in (ESTIMATED, PLAIN):
+            said = f"AffPCL / {other} (δ = {level:g})"
+            ratio = paired_ratio(ours, late[other])
+            found.append(below(said, "known ratios are better", ratio))
     return found
+
+
+def _against_level(config: AffPCLConfig, errors: Mapping[float, Mapping[str, Any]]) -> list[Series]:
+    """Every method's error over independent learning's, by level."""
+    levels, made = sorted(errors), []
+    for name in methods(config):
+        if name != "Independent":
+            ratios = [paired_ratio(errors[x][name], errors[x]["Independent"]) for x in levels]
+            bounds = np.array([(r.value, r.lo, r.hi) for r in ratios]).T
+            made.append(Series(name, RELATIVE, levels, *bounds))
+    return made
+
+
+def _noise(config: AffPCLConfig, table: Table) -> tuple[list[Series], list[Check]]:
+    """The share of its noise that AffPCL leaves to an agent: by level, and along the path."""
+    levels, n = sorted(config.levels), config.agents
+    parts = {x: table.where(level=x, method="AffPCL") for x in levels}
+    along = {x: parts[x].grid("together", "draw", "t") for x in levels}
+    by_draw = {x: grid.mean(axis=1) for x, grid in along.items()}
+    made = []
+    for name, key in (("AffPCL", "together"), (LEFT, "left")):
+        found = [mean_interval(parts[x].grid(key, "draw", "t").mean(axis=1)) for x in levels]
+        bounds = np.array([(f.value, f.lo, f.hi) for f in found]).T
+        made.append(Series(name, SHARE, levels, *bounds))
+    bound = [max(1 / n, float(parts[x]["delta_center"].mean())) for x in levels]
+    made.append(Series("theory", SHARE, levels, bound))
+    t = parts[levels[0]].unique("t")
+    made += [Series(_panel(x), ALONG, t, *mean_band(along[x])) for x in levels]
+    checks = []
+    if levels[0] == 0:
+        limit, share = MARGIN / n, mean_interval(by_draw[0.0])
+        remark = f"up to a factor of {MARGIN:g}"
+        checks.append(at_most("share of noise (δ = 0)", 1 / n, share, limit, remark=remark))
+    if len(levels) > 1:
+        low, high = levels[0], levels[-1]
+        grows = paired_ratio(by_draw[high], by_draw[low])
+        name = f"share of noise, δ = {high:g} / δ = {low:g}"
+        checks.append(above(name, "grows with δ", grows, 1.0))
+    if levels[-1] > 0:
+        share = mean_interval(by_draw[levels[-1]])
+        name = f"share of noise (δ = {levels[-1]:g})"
+        checks.append(at_most(name, "no more than alone", share, 1.0))
+    return made, checks
 
 
 def _said(level: float, part: Table, late: Mapping[str, Any]) -> str:
     """What was measured of the agents of one level, means over draws, and every method's error."""
-    once = part.where(method="AffPCL", t=0)
-    mean = {name: float(once[name].mean()) for name in once if once[name].dtype.kind == "f"}
+    ours = part.where(method="AffPCL")
+    mean = {name: float(ours[name].mean()) for name in ours if ours[name].dtype.kind == "f"}
+    ends = {
+        key: " to ".join(f"{ours.where(t=t)[key].mean():.2g}" for t in ours.unique("t")[[0, -1]])
+        for key in ("alignment", "noise", "own", "left", "together")
+    }
     errors = ", ".join(f"{name} {value.mean():.3f}" for name, value in late.items())
+    price = paired_ratio(late[ESTIMATED], late["Independent"])
     return (
         f"at δ = {level:g}: mean distance of environments {mean['delta_env']:.2f} (seen by the "
         f"classifier: at least {mean['delta_env_seen']:.2f} ± {mean['delta_env_error']:.2f}, gain "
         f"{mean['gain']:.3f} nats at temperature {mean['temperature']:.2g}), of objectives "
-        f"{mean['delta_obj']:.2f}; at the start the agents' gradients have a mean cosine of "
-        f"{mean['alignment']:.2f} and a sample's noise is {mean['noise']:.3g} times their square; "
-        f"excess loss over the last third: {errors}"
+        f"{mean['delta_obj']:.2f}; both together to the centre {mean['delta_center']:.2f}; from "
+        f"the start to the end of AffPCL's path the agents' gradients at the centre have a mean "
+        f"cosine of {ends['alignment']}, a sample's noise is {ends['noise']} times their square, "
+        f"that of an agent's own minibatch is {ends['own']}, of which the centre leaves "
+        f"{ends['left']} times as much and AffPCL {ends['together']} times; excess loss over the "
+        f"last third: {errors}; with estimated ratios {price.value:.2f} [{price.lo:.2f}, "
+        f"{price.hi:.2f}] times independent learning's"
     )
 
 
 def draw(config: AffPCLConfig, analysis: Analysis) -> Figure:
-    """Excess losses above, accuracies below; one column per level."""
-    figure, axes = panels(analysis.series, columns=len(config.levels), share_y=False)
-    curves(axes, analysis.series)
+    """Excess losses above, accuracies in the middle, one column per level; affinity below."""
+    affinity = (RELATIVE, SHARE, ALONG)
+    series = sorted(analysis.series, key=lambda one: one.panel in affinity)
+    columns = max(len(config.levels), len(affinity))
+    figure, axes = panels(series, columns=columns, share_y=False)
+    for one in series:
+        curve(axes[one.panel], one, **_look(config, one.name))
     for name, ax in axes.items():
-        ax.set_xlabel("round $t$")
-        if "accuracy" not in name:
-            ax.set_yscale("log")
-    upper = [ax for name, ax in axes.items() if "accuracy" not in name]
-    lower = [ax for name, ax in axes.items() if "accuracy" in name]
-    upper[0].set_ylabel("excess test loss")
-    lower[0].set_ylabel("accuracy")
-    legend(figure, axes, columns=3)
+        by_level = name in (RELATIVE, SHARE)
+        ax.set_xlabel("level $\\delta$" if by_level else "round $t$")
+        if name in affinity:
+            ax.axhline(1.0, color="0.6", linewidth=0.8, zorder=0)
+    for place, label in ((0, "excess test loss"), (1, "accuracy")):
+        list(axes.values())[place * len(config.levels)].set_ylabel(label)
+    legend(figure, axes, columns=4)
     return figure
+
+
+def _look(config: AffPCLConfig, name: str) -> dict[str, Any]:
+    """Variants of AffPCL have its colour, levels go from light to dark."""
+    if name in (ESTIMATED, PLAIN):
+        line = "--" if name == ESTIMATED else ":"
+        return {"color": look("AffPCL").colour, "marker": "v", "linestyle": line}
+    if name == LEFT:
+        return {"color": "0.4", "marker": "d", "linestyle": "--"}
+    levels = [_panel(level) for level in sorted(config.levels)]
+    if name in levels:
+        shade = 0.75 * (1.0 - levels.index(name) / len(levels))
+        return {"color": str(shade), "marker": None}
+    return {}
 
 
 EXPERIMENT = Experiment(
@@ -439,7 +543,6 @@ EXPERIMENT = Experiment(
     profiles={
         "quick": AffPCLConfig(),
         "paper": AffPCLConfig(
-            levels=(0.0, 0.2, 0.6, 1.0),
             agents=10,
             samples=120,
             tests=500,

@@ -45,9 +45,10 @@ def test_docstrings_have_two_properties_that_say_little_of_each_other() -> None:
     assert all(8 <= len(text) <= 24 for text in corpus.texts)
     assert ((corpus.properties.mean(0) > 0.4) & (corpus.properties.mean(0) < 0.6)).all()
     assert abs(np.corrcoef(corpus.properties.T)[0, 1]) < 0.15
-    assert set(corpus.domains.tolist()) == {0, 1, 2}
     place = corpus.texts.index("object with attributes")
     assert corpus.properties[place].tolist() == [1.0, 1.0]  # .. e s
+    classes = 2 * corpus.properties[:, 0] + corpus.properties[:, 1]
+    np.testing.assert_array_equal(corpus.domains, classes)
 
 
 def test_agents_have_texts_of_their_own() -> None:
@@ -61,9 +62,9 @@ def test_agents_have_texts_of_their_own() -> None:
         np.testing.assert_array_equal(person.wanted, probabilities(has, weight))
         np.testing.assert_allclose(person.wanted[:, 1], has @ [weight, 1 - weight])
         assert person.weights.sum() == pytest.approx(1.0)
-        counted = [person.weights[corpus.domains[test] == c].sum() for c in range(3)]
+        counted = [person.weights[corpus.domains[test] == c].sum() for c in range(4)]
         np.testing.assert_allclose(counted, person.shares)
-        seen = np.bincount(person.domains, minlength=3) / 50
+        seen = np.bincount(person.domains, minlength=4) / 50
         assert np.abs(seen - person.shares).max() < 0.25
     assert all(np.abs(p.shares - same[0].shares).max() > 0.1 for p in people)
     np.testing.assert_array_equal(same[0].shares, same[2].shares)
@@ -83,26 +84,34 @@ def test_texts_of_a_file(tmp_path: Path) -> None:
     questions = tmp_path / "boolq_train.json"
     format_ = "Answer format: true/false"
     rows = [
-        {"instruction": f"Is {i} even? {format_}", "input": "", "answer": str(i % 2 == 0).lower()}
-        for i in range(6)
+        {"instruction": f"Is {i} {w}? {format_}", "input": "", "answer": str(i % 2 == 0).lower()}
+        for i, w in enumerate(["even", "even", "even", "prime", "prime", "even"])
     ]
     questions.write_text(json.dumps(rows))
     corpus = read(questions)
     assert (corpus.name, len(corpus.texts)) == ("boolq_train.json", 6)
-    assert corpus.properties[:, 1].tolist() == [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
+    assert corpus.texts[3] == "3 prime?"  # without "Is" and the format
+    assert corpus.properties.T.tolist() == [[1, 1, 1, 0, 0, 1], [1, 0, 1, 0, 1, 0]]
+    assert corpus.domains.tolist() == [3, 2, 3, 0, 1, 2]
     assert corpus.said[1] == "the answer is 'true'"
     for i, row in enumerate(rows):
         row["domain"] = "ab"[i % 2]
     questions.write_text(json.dumps(rows))
     assert read(questions).domains.tolist() == [0, 1, 0, 1, 0, 1]
     pairs = tmp_path / "pairs.jsonl"
-    pairs.write_text('{"prompt": "Say ", "chosen": "bees", "rejected": "b"}\n' * 2)
-    assert list(read(pairs).texts) == ["Say bees"]
-    assert read(pairs).properties.tolist() == [[1.0, 1.0]]
+    pair = '{"prompt": "Say ", "chosen": "%s", "rejected": "b"}\n'
+    pairs.write_text(pair % "bees" + pair % "bees" + pair % "a myth")
+    assert list(read(pairs).texts) == ["bees", "a myth"]
+    assert read(pairs).properties.tolist() == [[1.0, 1.0], [0.0, 0.0]]
     with pytest.raises(
         InputError, match=r"agents \* samples \+ tests = 7 different texts; found 6"
     ):
         deal(corpus, np.random.default_rng(0), np.ones(2), 3, 1, np.inf)
+    pairs.write_text(pair % "bees")
+    with pytest.raises(InputError, match=r"some do not: its last letter but one.*that all of 1 do"):
+        read(pairs)
+    with pytest.raises(InputError, match=r"`data` must be JSON or JSONL; found .*none"):
+        read(tmp_path / "none.json")
     pairs.write_text("nothing")
     with pytest.raises(InputError, match="`data` must be JSON or JSONL"):
         read(pairs)
@@ -119,7 +128,16 @@ def test_the_experiment_runs_all_methods_from_one_start(table: Table) -> None:
     assert table.where(level=1.0)["delta_obj"].min() > 0.2
     assert table.where(level=0.0)["delta_env"].max() == 0.0
     analysis = affpcl.analyse(TINY, table)
-    assert len(analysis.series) == 2 * 2 * len(affpcl.methods(TINY))
+    k = len(affpcl.methods(TINY))
+    panels = [one.panel for one in analysis.series]
+    assert len(panels) == 2 * 2 * k + (k - 1) + 3 + 2
+    assert panels.count(affpcl.RELATIVE) == k - 1
+    ours = table.where(method="AffPCL")
+    same = ours.where(t=0)["left"], ours.where(t=0, level=0.0)["left"]
+    assert (same[0] > 0).any()
+    assert (ours["together"] > 0).all()
+    assert np.ptp(ours.where(level=1.0)["delta_center"]) > 0  # differs by draw
+    assert (ours["delta_center"] <= 1).all()
     said = " ".join(analysis.notes)
     assert "model bytes-" in said
     assert "data docstrings; seed 0, 2 draws" in said
@@ -131,7 +149,7 @@ def test_the_experiment_runs_all_methods_from_one_start(table: Table) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"ratio": "shares", "objective": "features", "labels": "drawn"},
+        {"objective": "features", "labels": "drawn"},
         {"dtype": "bfloat16", "local_steps": 2},
         {"dtype": "float64", "targets": ("q_proj", "score")},
     ],
@@ -145,34 +163,46 @@ def test_options_change_the_numbers(table: Table, options: dict[str, Any]) -> No
     assert changed.max() > 1e-6
 
 
-def _planted(table: Table, ours: float, alone: float, common: float) -> Any:
-    """The analysis of five draws in which methods have these errors, up to a per cent."""
+def _planted(
+    table: Table,
+    size: dict[str, float],
+    noise: tuple[float, float] = (0.5, 0.9),
+) -> Any:
+    """The analysis of five draws in which methods have these errors (0.6 where none is named) and
+    shares of noise at the lowest and the highest level, up to a per cent."""
     rng = np.random.default_rng(0)
     config = dataclasses.replace(TINY, seeds=5)
-    size = {"Independent": alone, "FedAvg": common}
     parts = []
     for block in affpcl.blocks(config):
         one = table.where(level=block["level"], draw=0)
-        errors = np.array([size.get(name, ours) for name in one["method"]])
-        noise = np.exp(0.01 * rng.standard_normal(one.rows))
+        errors = np.array([size.get(name, 0.6) for name in one["method"]])
+        spread = np.exp(0.01 * rng.standard_normal((2, one.rows)))
         drawn = np.full(one.rows, block["draw"])
-        parts.append(Table({**one, "draw": drawn, "excess": errors * noise}))
+        share = noise[int(block["level"])] * spread[1]
+        planted = {"draw": drawn, "excess": errors * spread[0], "together": share}
+        parts.append(Table({**one, **planted}))
     return affpcl.analyse(config, joined(parts))
 
 
+GOOD = {"AffPCL": 0.5, "Independent": 0.8, "FedAvg": 0.5}
+
+
 def test_checks_confirm_and_contradict(table: Table) -> None:
-    good = _planted(table, ours=0.5, alone=0.8, common=0.5)
+    good = _planted(table, GOOD)
     assert all(check.ok for check in good.checks)
-    assert len(good.checks) == 5
-    assert failed(_planted(table, ours=0.6, alone=0.5, common=0.5)) == {
+    assert len(good.checks) == 8
+    assert "; with estimated ratios 0.7" in good.notes[-1]
+    assert failed(_planted(table, GOOD | {"AffPCL": 0.7, "Independent": 0.65})) == {
         "AffPCL / FedAvg (δ = 0)",
-        "AffPCL, no ratios / FedAvg (δ = 0)",
         "AffPCL / Independent (δ = 1)",
-        "AffPCL, no ratios / Independent (δ = 1)",
+        f"AffPCL / {affpcl.ESTIMATED} (δ = 1)",
+        f"AffPCL / {affpcl.PLAIN} (δ = 1)",
     }
-    assert "FedAvg / Independent (δ = 0)" in failed(
-        _planted(table, ours=0.5, alone=0.5, common=0.6)
-    )
+    assert failed(_planted(table, GOOD | {"FedAvg": 0.9})) == {"FedAvg / Independent (δ = 0)"}
+    assert failed(_planted(table, GOOD, noise=(0.6, 0.9))) == {"share of noise (δ = 0)"}
+    falling = _planted(table, GOOD, noise=(0.5, 0.4))
+    assert failed(falling) == {"share of noise, δ = 1 / δ = 0"}
+    assert failed(_planted(table, GOOD, noise=(0.5, 1.1))) == {"share of noise (δ = 1)"}
 
 
 @pytest.mark.parametrize(
