@@ -32,7 +32,7 @@ def memory_explained() -> Iterator[None]:
         asked = " ".join(tried.split()[:2]).rstrip(".,")
         found = f"that an allocation of {asked} failed" if asked else "that an allocation failed"
         raise InputError(
-            "memory must hold a step of the model; "
+            "memory must hold the model and a step of it; "
             f"found {found}: lower chunk (or memory), batch, max_length or rank"
         ) from error
 

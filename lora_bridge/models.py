@@ -27,6 +27,7 @@ from safetensors import SafetensorError
 from torch import nn
 
 from linsys._validate import InputError, choice, number, whole
+from lora_bridge._failures import memory_explained
 from lora_bridge._text import byte_tokenizer, documents
 
 __all__ = ["BuiltIn", "Loaded", "built_in", "downloaded", "load_model"]
@@ -136,7 +137,9 @@ def load_model(
     options: dict[str, Any] = {} if task in ("lm", "encoder") else {"num_labels": labels}
     if task == "reward":
         options = {"num_labels": 1}
-    model = _weights(path, _CLASSES[task], options, attention, seed).to(dtype=dtype, device=place)
+    model = _weights(path, _CLASSES[task], options, attention, seed)
+    with memory_explained():
+        model = model.to(dtype=dtype, device=place)
     if task == "lm":
         _check_causal(path, model)
     model.config.pad_token_id = tokenizer.pad_token_id
@@ -309,7 +312,7 @@ def _weights(path: Path, kind: str, options: dict[str, Any], attention: str, see
     import transformers
 
     try:
-        with _quiet(), torch.random.fork_rng(devices=[]):
+        with _quiet(), torch.random.fork_rng(devices=[]), memory_explained():
             torch.manual_seed(seed)
             model, report = getattr(transformers, kind).from_pretrained(
                 path,
@@ -320,6 +323,8 @@ def _weights(path: Path, kind: str, options: dict[str, Any], attention: str, see
                 **_LOCAL,
                 **options,
             )
+    except InputError:
+        raise
     except (OSError, ValueError, KeyError, RuntimeError, TypeError, SafetensorError) as error:
         raise InputError(f"`model` in {path} must load as {kind}: {_first(error)}") from None
     for name, found, wanted in sorted(report["mismatched_keys"]):

@@ -214,8 +214,9 @@ def test_out_of_memory_says_what_to_lower_and_keeps_the_rounds(tmp_path: Path) -
         with pytest.raises(InputError) as raised:
             _run(folder, _breaks(4, error))
         assert str(raised.value) == (
-            f"memory must hold a step of the model; found that an allocation of {asked} failed: "
-            "lower chunk (or memory), batch, max_length or rank; the 4 rounds before are kept"
+            "memory must hold the model and a step of it; found that an allocation of "
+            f"{asked} failed: lower chunk (or memory), batch, max_length or rank; "
+            "the 4 rounds before are kept"
         )
         assert _equal(_run(folder, _breaks(3, AssertionError())), _run(None))
     with pytest.raises(RuntimeError, match="another"):
