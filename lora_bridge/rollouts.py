@@ -31,11 +31,9 @@ __all__ = ["encode_prompts", "responses", "sample", "score"]
 
 #: Second word of Philox's key, so that samples share no numbers with the draws of data.
 _STREAM = 1
-#: splitmix64's constants as signed numbers: of its counter and of its two multiplications; the last
-#: shift is followed by none.
+#: splitmix64's constants, of its counter and of its two multiplications, as signed numbers.
 _STEP = -0x61C8864680B583EB
-_SHIFTS = (30, 27, 31)
-_FACTORS = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15, 1)
+_FACTORS = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
 
 
 def encode_prompts(
@@ -249,7 +247,7 @@ def _decode(
 
 def _drawn(logits: Tensor, noise: Tensor, temperature: float) -> Tensor:
     """Tokens (S,) from the softmax of logits (S, V), by Gumbel noise of the same shape."""
-    return (logits.double() / temperature + noise).argmax(-1)
+    return (logits.double() / temperature + noise).max(-1).indices  # argmax is slower
 
 
 def _gumbel(keys: Tensor, V: int) -> Tensor:
@@ -259,11 +257,15 @@ def _gumbel(keys: Tensor, V: int) -> Tensor:
     is the key: a counter through a mixing function, in any order and on any device.
     """
     x = keys[:, None] + torch.arange(1, V + 1, device=keys.device) * _STEP
-    for shift, factor in zip(_SHIFTS, _FACTORS, strict=True):
-        x ^= (x >> shift) & ((1 << (64 - shift)) - 1)  # int64: its own shift would copy the sign
-        x *= factor
-    uniform = ((x >> 11) & ((1 << 53) - 1)).double().add_(0.5).mul_(2.0**-53)
-    return uniform.log_().neg_().log_().neg_()
+    x = _folded(x, 30) * _FACTORS[0]
+    x = _folded(x, 27) * _FACTORS[1]
+    bits = (_folded(x, 31) >> 11) & ((1 << 53) - 1)
+    return bits.double().add_(0.5).mul_(2.0**-53).log_().neg_().log_().neg_()
+
+
+def _folded(x: Tensor, shift: int) -> Tensor:
+    """x XOR x >> shift, of bits: int64's own shift copies the sign, which the mask takes away."""
+    return x ^ ((x >> shift) & ((1 << (64 - shift)) - 1))
 
 
 def _keys(clients: Sequence[int], b: int, length: int, seed: int, round_: int) -> Tensor:

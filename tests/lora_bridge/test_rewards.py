@@ -70,7 +70,8 @@ def test_other_scales() -> None:
     torch.testing.assert_close(seen[:2], raw[:2] / bounds[1])
     assert seen[2].tolist() == [[1.0, 1.0], [0.25, 1.0]]  # 5 and 1; 4 and 5 are beyond 3
     assert seen_bounds(raw[2:], bounds).tolist() == [[0, 0], [5, 5]]
-    assert torch.equal(seen_bounds(raw), seen_bounds(raw[2:], bounds))
+    for first, then in ((raw[:2], raw[2:]), (raw[2:], raw[:2])):
+        assert torch.equal(seen_bounds(raw), seen_bounds(then, seen_bounds(first)))
 
 
 def test_clients_with_rewards_of_their_own_and_one_call_for_each() -> None:
