@@ -6,7 +6,9 @@ that its output matrix is adapted too.
 
 *Words.* Without a file, questions are about strings of letters and have four domains, such as
 "kamelo last?" (does it end with a vowel?), answered yes or no, half of them yes. Each word is drawn
-anew, so that a test's questions are new but for chance. With a file: instruction data with choices.
+anew, so that a test's questions are new but for chance. With a file: instruction data with choices;
+with a folder: all its files, where those of one domain, such as arc_train.json and arc_test.json,
+are one pool, from which every draw takes its own tests.
 
 *Devices.* Questions are dealt out by Dirichlet shares of every domain; a file of one domain is
 dealt out by its answers. Local steps are AdamW's, its moments zero in every round.
@@ -26,7 +28,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +68,7 @@ PAPER: Mapping[str, Any] = {
     "tests": 300,
     "batch": 16,
     "local_steps": 20,
+    "dropout": 0.1,
     "gammas": (1e-4, 3e-4, 1e-3),
     "seeds": 5,
     "chunk": 4,
@@ -82,11 +85,12 @@ class ModelConfig(Config):
 
     Attributes:
         model: folder of a model; None: the built-in one.
-        data: a file of the user's; None: generated words.
+        data: a file of the user's, for questions also a folder of files; None: generated words.
         hidden: width of the built-in model.
         targets: names of the adapted modules.
         rank: r of the global modules.
         scaling: factor of B A.
+        dropout: of the adapters' inputs in training.
         gammas: step sizes to choose from.
         tuning: draws for that choice.
         seeds: draws for the comparison.
@@ -98,12 +102,16 @@ class ModelConfig(Config):
         device: "cpu" or "cuda".
     """
 
+    #: How the model attends; "eager" where second derivatives are wanted.
+    attention: ClassVar[str] = "sdpa"
+
     model: Path | None = None
     data: Path | None = None
     hidden: int = 32
     targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj", "up_proj", "down_proj")
     rank: int = 16
     scaling: float = 1.0
+    dropout: float = 0.0
     gammas: tuple[float, ...] = (0.004, 0.01)
     tuning: int = 1
     seeds: int = 3
@@ -127,13 +135,15 @@ class ModelConfig(Config):
     def load(self, task: str) -> Loaded:
         """The model for a task, read once."""
         seed = self.derive("head") % 2**32
-        return _load(self.model, self.hidden, task, self.dtype, self.device, seed)
+        return _load(self.model, self.hidden, task, self.dtype, self.device, self.attention, seed)
 
     def bank(self, loaded: Loaded, targets: Sequence[str]) -> AdapterBank:
         """Adapters on that model."""
         from lora_bridge.bank import AdapterBank
 
-        return AdapterBank(loaded.model, targets, self.scaling, chunk=self.chunk)
+        return AdapterBank(
+            loaded.model, targets, self.scaling, chunk=self.chunk, dropout=self.dropout
+        )
 
     def tensor(self, X: Any) -> Any:
         """An array as adapters of the model."""
@@ -155,13 +165,22 @@ class ModelConfig(Config):
 
 
 @lru_cache(maxsize=1)
-def _load(model: Path | None, hidden: int, task: str, dtype: str, device: str, seed: int) -> Loaded:
+def _load(
+    model: Path | None,
+    hidden: int,
+    task: str,
+    dtype: str,
+    device: str,
+    attention: str,
+    seed: int,
+) -> Loaded:
     import torch
 
     from lora_bridge.models import BuiltIn, built_in, load_model
 
     folder = built_in(made=BuiltIn(hidden=hidden)) if model is None else model
-    return load_model(folder, task, dtype=getattr(torch, dtype), device=device, seed=seed)
+    kind = getattr(torch, dtype)
+    return load_model(folder, task, dtype=kind, device=device, attention=attention, seed=seed)
 
 
 @contextmanager
@@ -237,12 +256,13 @@ class Draw:
 
     Attributes:
         oracle: the devices.
-        tests: domain to what :func:`lora_bridge.tokens.encode_choices` makes of its questions.
+        tests: domain to what :func:`lora_bridge.tokens.encode_choices` makes of its questions with
+            two choices, with three, and so on.
         name: of model and data.
     """
 
     oracle: Devices
-    tests: Mapping[str, Mapping[str, Any]]
+    tests: Mapping[str, Sequence[Mapping[str, Any]]]
     name: str
 
     def judge(self, state: State) -> Values:
@@ -273,7 +293,7 @@ def questions(domain: str, count: int, rng: np.random.Generator) -> list[Example
 def _drawn(config: DeviceConfig, use: str, k: int) -> Draw:
     from lora_bridge.losses import answer_loss
     from lora_bridge.oracles import Devices
-    from lora_bridge.splits import dirichlet
+    from lora_bridge.splits import by_key, dirichlet
     from lora_bridge.tasks import Task
     from lora_bridge.tokens import encode_choices, encode_examples
 
@@ -289,7 +309,13 @@ def _drawn(config: DeviceConfig, use: str, k: int) -> Draw:
     ]
     bank = config.bank(loaded, config.targets)
     task = Task(bank, shards, answer_loss, config.batch, seed)
-    encoded = {d: encode_choices(tokenizer, test, length, "cut") for d, test in tests.items()}
+    encoded = {
+        domain: [
+            encode_choices(tokenizer, group, length, "cut")
+            for group in by_key(test, lambda e: str(len(e.choices))).values()
+        ]
+        for domain, test in tests.items()
+    }
     data = "generated questions" if config.data is None else config.data.name
     return Draw(Devices(task), encoded, f"model {loaded.name}, data: {data}")
 
@@ -304,7 +330,10 @@ def _examples(config: DeviceConfig, seed: int) -> tuple[list[Example], dict[str,
         share = -(-wanted // len(PROPERTIES))
         train = [e for domain in PROPERTIES for e in questions(domain, share, rng)]
         return train, {domain: questions(domain, config.tests, rng) for domain in PROPERTIES}
-    items = read_examples(config.data)
+    files = sorted(config.data.glob("*.json*")) if config.data.is_dir() else [config.data]
+    if not files:
+        raise InputError(f"`data` must hold files *.json or *.jsonl; found none in {config.data}")
+    items = [e for file in files for e in read_examples(file)]
     if any(len(e.choices) < 2 for e in items):
         raise InputError(
             f"`data` must have choices in all questions ('Answer format: a/b'); "
@@ -341,13 +370,48 @@ def _judged(output: Any, batch: Mapping[str, Any]) -> Any:
     return torch.stack([-right, (choices.argmax(1) == answer).to(right.dtype)], dim=1)
 
 
-def _mean(bank: AdapterBank, X: Any, test: Mapping[str, Any]) -> Values:
-    size, total = len(test["answer"]), np.zeros(2)
-    for start in range(0, size, _AT_ONCE):
-        part = {n: v[None, start : start + _AT_ONCE].to(bank.device) for n, v in test.items()}
-        values = bank.losses(X[None], part, _judged)[0]
-        total += values.double().cpu().numpy() * part["answer"].shape[1]
+def _mean(bank: AdapterBank, X: Any, test: Sequence[Mapping[str, Any]]) -> Values:
+    total, size = np.zeros(2), 0
+    for group in test:
+        for start in range(0, len(group["answer"]), _AT_ONCE):
+            part = {n: v[None, start : start + _AT_ONCE].to(bank.device) for n, v in group.items()}
+            values = bank.losses(X[None], part, _judged)[0]
+            total += values.double().cpu().numpy() * part["answer"].shape[1]
+            size += part["answer"].shape[1]
     return total / size
+
+
+def path(
+    config: DeviceConfig,
+    method: Method,
+    r: int,
+    gamma: float,
+    use: str,
+    k: int,
+    times: Sequence[int],
+) -> Iterator[tuple[State, Values]]:
+    """One draw trained to the last of the increasing rounds ``times``.
+
+    Yields:
+        The state at every time, and what was summed up to there, (4,): mean bytes up and down of a
+        device, how often a device was left out, and how far the modules went in a round, the mean
+        of |X^{t+1} - X^t| over their entries.
+    """
+    import torch
+
+    drawn, seed = config.draw(use, k), config.derive("run", use, k)
+    start = drawn.oracle.modules.start(r, np.random.default_rng(seed))
+    algorithm = method(gamma, seed)
+    state, sums = algorithm.init(config.tensor(start), drawn.oracle), np.zeros(4)
+    for time in times:
+        while state.t < time:
+            before = state.X
+            with torch.random.fork_rng():
+                torch.manual_seed(config.derive("dropout", use, k, state.t))
+                state, report = algorithm.round(state)
+            sent = [float(np.mean(report.up)), float(np.mean(report.down))]
+            sums += [*sent, len(report.missing), float((state.X - before).abs().mean())]
+        yield state, sums.copy()
 
 
 def train(
@@ -359,24 +423,19 @@ def train(
     k: int,
     times: Sequence[int],
 ) -> dict[str, Values]:
-    """One draw trained to the last of the increasing rounds ``times``.
+    """The values of a :func:`path`.
 
     Returns:
-        ``loss`` and ``accuracy`` (times, domains) on the tests; ``up`` and ``down`` (times,), mean
-        bytes of a device up to there; ``missing`` (times,), how often a device was left out.
+        ``loss`` and ``accuracy`` (times, domains) on the tests; ``up``, ``down``, ``missing`` and
+        ``moved`` (times,), the sums.
     """
-    draw, seed = config.draw(use, k), config.derive("run", use, k)
-    start = draw.oracle.modules.start(r, np.random.default_rng(seed))
-    algorithm = method(gamma, seed)
-    state = algorithm.init(config.tensor(start), draw.oracle)
-    sums, found = np.zeros(3), []
-    for time in times:
-        while state.t < time:
-            state, report = algorithm.round(state)
-            sums += [float(np.mean(report.up)), float(np.mean(report.down)), len(report.missing)]
-        found.append((*draw.judge(state).T, *sums))
-    loss, accuracy, up, down, missing = (np.array(part) for part in zip(*found, strict=True))
-    return {"loss": loss, "accuracy": accuracy, "up": up, "down": down, "missing": missing}
+    drawn = config.draw(use, k)
+    states = path(config, method, r, gamma, use, k, times)
+    found = [(*drawn.judge(state).T, *sums) for state, sums in states]
+    names = ("loss", "accuracy", "up", "down", "missing", "moved")
+    return {
+        name: np.array(part) for name, part in zip(names, zip(*found, strict=True), strict=True)
+    }
 
 
 def compare(
@@ -408,6 +467,45 @@ def over_domains(table: Table, value: str = "accuracy", **where: Any) -> Values:
 def gap(name: str, predicted: str, ours: Values, theirs: Values) -> Check:
     """The claim that a number of every seed, (seeds,), is above another one on average."""
     return _rates.above(name, predicted, mean_interval(ours - theirs))
+
+
+def claim(what: str, ours: Values, theirs: Values) -> str:
+    """What the paper says, that a number of every seed is above another one, and what came out."""
+    found = gap(what, "", ours, theirs)
+    return (
+        f"the paper has {what}: {found.measured:+.3f} [{found.lo:+.3f}, {found.hi:+.3f}], "
+        f"{found.verdict}"
+    )
+
+
+def reach(H: int) -> float:
+    """How far H steps of AdamW from zero moments can move an entry at most, in step sizes.
+
+    In step h the mean of gradients has weights a_j and that of squares b_j, j <= h. By Cauchy and
+    Schwarz their quotient is at most the root of the sum of a_j^2 / b_j, whatever the gradients;
+    it is 1 where h = 1.
+
+    >>> round(reach(1), 6), round(reach(5), 3)
+    (1.0, 5.022)
+    """
+    total = 0.0
+    for h in range(1, H + 1):
+        past = np.arange(h)
+        a = 0.1 * 0.9**past / (1 - 0.9**h)
+        b = 0.001 * 0.999**past / (1 - 0.999**h)
+        total += float(np.sqrt((a**2 / b).sum()))
+    return total
+
+
+def limits(config: DeviceConfig, table: Table, rounds: int, share: float) -> Values:
+    """How far modules went over how far they can, of every seed, (seeds,): at most 1.
+
+    A device moves the entries of its k_i components by at most gamma times :func:`reach`, and the
+    server adds the N-th part: on average over all entries that is the mean k_i / r of it, which is
+    ``share``. The table is that of one arm.
+    """
+    moved = table.where(t=table["t"].max()).grid("moved", "draw", "domain")[:, 0]
+    return np.asarray(moved / (rounds * share * table["gamma"][0] * reach(config.local_steps)))
 
 
 def said(config: ModelConfig, table: Table, *names: str) -> list[str]:

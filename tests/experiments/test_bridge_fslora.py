@@ -13,14 +13,18 @@ import pytest
 pytest.importorskip("torch")
 
 from experiments._model import Context
+from experiments._plots import style
 from experiments._table import Table, long_table
-from experiments.bridge import _federated, fslora, fslora_budget
-from experiments.bridge._federated import PROPERTIES, DeviceConfig, questions
+from experiments.bridge import _federated, fslora, fslora_budget, fslora_table
+from experiments.bridge._federated import PROPERTIES, DeviceConfig, claim, questions, reach
 from experiments.bridge.fslora import FSLoRAConfig
 from experiments.bridge.fslora_budget import BudgetConfig
+from experiments.bridge.fslora_table import TableConfig
 from linsys import InputError
+from linsys._optimizers import AdamW
 from lora_bridge.models import BuiltIn, built_in
 from lora_bridge.splits import by_key
+from tests.experiments._small_runs import failed, table_of
 
 TINY: dict[str, Any] = {
     "targets": ("q_proj", "lm_head"),
@@ -42,15 +46,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         return built_in("some text " * 20, BuiltIn(hidden=8, layers=1, heads=2, length=16, steps=2))
-
-
-def _table(module: Any, config: Any) -> Table:
-    parts = []
-    for block in module.blocks(config):
-        columns = module.compute(config, block, Context())
-        rows = max(np.size(v) for v in columns.values())
-        parts.append({k: np.broadcast_to(v, rows) for k, v in {**block, **columns}.items()})
-    return Table({key: np.concatenate([part[key] for part in parts]) for key in parts[0]})
 
 
 def test_questions_are_answered_by_their_property() -> None:
@@ -78,7 +73,7 @@ def test_the_judge_is_the_mean_over_questions(folder: Path) -> None:
     start = config.tensor(drawn.oracle.modules.start(4, np.random.default_rng(0)))
     state = algorithm.init(start, drawn.oracle)
     whole = drawn.judge(state)
-    test = drawn.tests["long"]
+    [test] = drawn.tests["long"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_federated, "_AT_ONCE", 3)
         np.testing.assert_allclose(drawn.judge(state), whole, rtol=1e-5)
@@ -94,7 +89,7 @@ def test_all_methods_send_what_their_ranks_say(folder: Path) -> None:
     config = FSLoRAConfig(
         **TINY, model=folder, rounds=2, points=1, k=1, global_ranks=(1, 4), levels=(0.5,)
     )
-    table = _table(fslora, config)
+    table = table_of(fslora, config)
     width = config.draw("test", 0).oracle.modules.width
     ranks = np.array([1, 2, 1])
     for name, sent, received in (
@@ -111,10 +106,29 @@ def test_all_methods_send_what_their_ranks_say(folder: Path) -> None:
         assert np.allclose(losses, losses[0])
     assert not np.allclose(table.where(t=2)["loss"], table.where(t=0)["loss"])
     found = fslora.analyse(config, table)
-    assert len(found.checks) == 6
+    assert [check.ok for check in found.checks] == [True, True]
+    assert sum("the paper has" in note for note in found.notes) == 6
     assert any("megabytes" in note for note in found.notes)
     assert any(folder.name in note for note in found.notes)
-    assert fslora.draw(config, found).axes[1].get_yscale() == "log"
+    with style():
+        figure = fslora.draw(config, found)
+        figure.draw_without_rendering()
+    assert figure.axes[1].get_yscale() == "log"
+    for column, place in (("up", 0), ("down", 0), ("moved", 1)):
+        more = np.where(table["method"] == fslora.OURS, 10.0, 1.0) * table[column]
+        checks = fslora.analyse(config, Table({**table, column: more})).checks
+        assert checks[place].ok is False
+
+
+def test_no_gradients_move_an_entry_farther_than_adamw_can() -> None:
+    rng = np.random.default_rng(0)
+    moved = []
+    for size in rng.lognormal(sigma=3.0, size=2000):
+        step, X = AdamW(1.0, 0.0), np.zeros(1)
+        for h in range(4):
+            X = step(X, np.array([size**h]))
+        moved.append(abs(float(X[0])))
+    assert 0.99 * reach(4) < max(moved) <= reach(4)
 
 
 def _synthetic(config: FSLoRAConfig, better: str) -> Table:
@@ -128,10 +142,11 @@ def _synthetic(config: FSLoRAConfig, better: str) -> Table:
             "t": config.times,
             "domain": ["a", "b"],
         }
+        names = ("accuracy", "loss", "up", "down", "missing", "moved")
         parts.append(
             long_table(
                 axes,
-                **{name: accuracy for name in ("accuracy", "loss", "up", "down", "missing")},
+                **dict.fromkeys(names, accuracy),
                 **{key: np.array(value) for key, value in block.items()},
                 gamma=0.1,
                 what="",
@@ -140,26 +155,100 @@ def _synthetic(config: FSLoRAConfig, better: str) -> Table:
     return Table({key: np.concatenate([part[key] for part in parts]) for key in parts[0]})
 
 
-def test_the_claims_follow_the_accuracies() -> None:
+def test_what_the_paper_says_is_noted_with_what_came_out() -> None:
     config = FSLoRAConfig(seeds=3)
-    ours = fslora.analyse(config, _synthetic(config, fslora.OURS)).checks
-    assert [check.ok for check in ours[:4]] == [False, True, True, True]
-    flex = fslora.analyse(config, _synthetic(config, "FlexLoRA")).checks
-    assert [check.ok for check in flex[:2]] == [True, False]
+    said = [
+        [n for n in fslora.analyse(config, _synthetic(config, best)).notes if "paper has" in n]
+        for best in (fslora.OURS, "FlexLoRA")
+    ]
+    verdicts = [[note.rpartition(", ")[2] for note in notes[:4]] for notes in said]
+    assert verdicts[0] == ["violated", "confirmed", "confirmed", "confirmed"]
+    assert verdicts[1][:2] == ["confirmed", "violated"]
+    even = claim("x above y", np.array([0.1, -0.1]), np.zeros(2))
+    assert even.endswith("not decided")
 
 
 def test_arms_of_a_budget_send_the_same(folder: Path) -> None:
-    config = BudgetConfig(**TINY, model=folder, levels=(0.5,), budget=2, points=2)
-    table = _table(fslora_budget, config)
+    config = BudgetConfig(
+        **TINY, model=folder, global_ranks=(2, 4), levels=(0.25, 0.5), budget=2, points=2
+    )
+    table = table_of(fslora_budget, config)
     found = fslora_budget.analyse(config, table)
     width = config.draw("test", 0).oracle.modules.width
     for series in found.series:
-        assert series.x[-1] == pytest.approx(2 * 4 * 4 * width / 1e6, rel=0.01)
-    assert found.checks[0].ok is True
-    assert len(found.checks) == 4
-    half = Table({**table, "up": np.where(table["level"] == 0.5, 0.5, 1.0) * table["up"]})
-    assert fslora_budget.analyse(config, half).checks[0].ok is False
-    assert len(fslora_budget.draw(config, found).axes) == 2
+        if series.panel == fslora_budget.COMPRESSED:
+            assert series.x[-1] == pytest.approx(2 * 4 * 4 * width / 1e6, rel=0.01)
+    assert [check.ok for check in found.checks] == [True, True]
+    assert sum("the paper has" in note for note in found.notes) == 6
+    with style():
+        figure = fslora_budget.draw(config, found)
+        figure.draw_without_rendering()
+    assert len(figure.axes) == 2
+    for column, place in (("up", 0), ("moved", 1)):
+        more = np.where(table["level"] == 0.5, 10.0, 1.0) * table[column]
+        checks = fslora_budget.analyse(config, Table({**table, column: more})).checks
+        assert checks[place].ok is False
+
+
+def test_the_table_has_every_task_and_method(folder: Path, tmp_path: Path) -> None:
+    for domain, choices in (("sky", ("true", "false")), ("sea", ("a1", "a2", "a3"))):
+        for part in ("train", "test"):
+            shown = "/".join(choices)
+            records = [
+                {"instruction": f"{part} {i}? Answer format: {shown}", "answer": choices[i % 2]}
+                for i in range(20)
+            ]
+            if domain == "sea":  # one question with two choices among those with three
+                records[0] = {"instruction": "And? Answer format: a1/a2", "answer": "a1"}
+            (tmp_path / f"{domain}_{part}.json").write_text(json.dumps(records))
+    sizes = {**TINY, "tests": 35, "samples": 2, "max_length": 64}
+    config = TableConfig(**sizes, model=folder, data=tmp_path, rounds=2)
+    drawn = config.draw("test", 0)
+    assert {d: sum(len(g["answer"]) for g in t) for d, t in drawn.tests.items()} == {
+        "sea": 35,
+        "sky": 35,
+    }
+    assert len(drawn.tests["sea"]) == 2
+    table = table_of(fslora_table, config)
+    found = fslora_table.analyse(config, table)
+    assert failed(found) == set()
+    rows = [note for note in found.notes if " %; " in note]
+    assert [row.partition(":")[0] for row in rows] == list(fslora.METHODS)
+    final = table.where(method=fslora.OURS, domain="sky")["accuracy"]
+    assert f"sky {100 * final.mean():.1f} ±" in rows[-1]
+    assert list(dict.fromkeys(s.panel for s in found.series)) == ["sea", "sky", "average"]
+    assert sum("the paper has" in note for note in found.notes) == 3 * 3
+    with style():
+        figure = fslora_table.draw(config, found)
+        figure.draw_without_rendering()
+    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == [
+        "sea",
+        "sky",
+        "average",
+    ]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="must hold files"):
+        replace(config, data=tmp_path / "empty").draw("test", 0)
+
+
+@pytest.mark.parametrize("module", [fslora, fslora_budget, fslora_table])
+def test_paper_profiles_run_when_shrunk(module: Any, folder: Path) -> None:
+    paper = module.EXPERIMENT.profiles["paper"]
+    small = {
+        fslora: {"rounds": 2, "points": 1, "k": 1, "global_ranks": (1, 8), "levels": (0.125,)},
+        fslora_budget: {"budget": 1, "points": 1, "global_ranks": (2, 8), "levels": (0.125, 0.5)},
+        fslora_table: {"rounds": 1},
+    }[module]
+    sizes = {**TINY, "rank": 8, "ratios": paper.ratios, "targets": ("q_proj",), "local_steps": 1}
+    config = replace(
+        paper, **{**sizes, **small}, model=folder, dtype="float32", device="cpu", max_length=64
+    )
+    assert config.dropout == paper.dropout > 0
+    table = table_of(module, config)
+    assert failed(module.analyse(config, table)) == set()
+    block = module.blocks(config)[0]
+    again = module.compute(config, block, Context())
+    assert np.array_equal(again["loss"], table.where(**block)["loss"])  # dropout is seeded
 
 
 def test_of_several_step_sizes_the_best_is_taken() -> None:
@@ -180,7 +269,7 @@ def test_a_file_of_one_domain_is_dealt_by_answers(folder: Path, tmp_path: Path) 
     config = DeviceConfig(**{**TINY, "concentration": 1e-3}, model=folder, data=file)
     drawn = config.draw("test", 0)
     assert list(drawn.tests) == ["facts"]
-    assert len(drawn.tests["facts"]["answer"]) == 6
+    assert len(drawn.tests["facts"][0]["answer"]) == 6
     shares, _ = _federated._examples(config, 1)
     key = _federated._domain(shares)
     assert set(by_key(shares, key)) == {"true", "false"}
@@ -210,7 +299,11 @@ def test_bad_settings_are_named(options: dict[str, Any], message: str) -> None:
 def test_bad_arms_are_named() -> None:
     with pytest.raises(InputError, match="at least k = 4"):
         FSLoRAConfig(global_ranks=(2,))
-    with pytest.raises(InputError, match="must be 1/2, 1/3"):
-        BudgetConfig(levels=(0.75,))
-    with pytest.raises(InputError, match="increasing"):
-        BudgetConfig(levels=(0.5, 0.25))
+    for options, message in (
+        ({"levels": (0.75,)}, "must be 1/2, 1/3"),
+        ({"levels": (0.5, 0.25)}, "increasing"),
+        ({"global_ranks": (4, 8)}, "must end with rank = 16"),
+        ({"global_ranks": (3, 16)}, "must be whole; found 3"),
+    ):
+        with pytest.raises(InputError, match=message):
+            BudgetConfig(**options)

@@ -1,0 +1,193 @@
+"""What ``bridge/smoothness`` measures at a point: curvatures and variances under sketches.
+
+f is the mean over devices of their losses on a few samples each; f~(.; S) is f at W0 + B S A, and
+f^S its mean over the sketches at hand, which are whole partitions of the components.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linsys import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from lora_bridge.tasks import Task
+
+#: A symmetric linear map.
+Product = Callable[["Tensor"], "Tensor"]
+
+
+@dataclass(frozen=True)
+class Precision:
+    """When an eigenvalue is good enough.
+
+    Attributes:
+        steps: products at most.
+        tolerance: residual over eigenvalue at which they end.
+    """
+
+    steps: int
+    tolerance: float
+
+
+@dataclass(frozen=True)
+class Eigenvalue:
+    """The largest absolute eigenvalue of a map, from below, and its direction.
+
+    Attributes:
+        size: of the eigenvalue.
+        vector: of unit length.
+        residual: ||H v - size v|| / size: an eigenvalue is so near, relatively.
+    """
+
+    size: float
+    vector: Tensor
+    residual: float
+
+
+def largest(product: Product, start: Tensor, precision: Precision) -> Eigenvalue:
+    """By Lanczos' method from ``start``, which is not zero, with full orthogonalisation."""
+    basis = [start / start.norm()]
+    diagonal: list[float] = []
+    beside: list[float] = []
+    while True:
+        new = product(basis[-1])
+        diagonal.append(float((new * basis[-1]).sum()))
+        for _ in range(2):  # once leaves rounding of the size of the map
+            for known in basis:
+                new = new - (new * known).sum() * known
+        length = float(new.norm())
+        values, vectors = np.linalg.eigh(_tridiagonal(diagonal, beside))
+        best = int(np.abs(values).argmax())
+        size, residual = float(abs(values[best])), length * abs(float(vectors[-1, best]))
+        if residual <= precision.tolerance * size or len(basis) == precision.steps:
+            vector = sum(c * q for c, q in zip(vectors[:, best].tolist(), basis, strict=True))
+            return Eigenvalue(size, vector, residual / size if size else 0.0)
+        beside.append(length)
+        basis.append(new / length)
+
+
+def _tridiagonal(diagonal: list[float], beside: list[float]) -> NDArray[np.float64]:
+    return np.asarray(np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1))
+
+
+def partitions(
+    r: int, factor: int, draws: int, rng: np.random.Generator
+) -> list[NDArray[np.int64]]:
+    """Sketches of r / factor components each, ``draws`` of them or a few more.
+
+    They are random partitions of the r components, one after the other, so that every component is
+    in equally many. Where there is one partition only, at k = 1 and k = r, they are that one.
+
+    Raises:
+        InputError: a factor that does not divide r.
+
+    >>> [chosen.tolist() for chosen in partitions(4, 2, 2, np.random.default_rng(0))]
+    [[0, 2], [1, 3]]
+    """
+    if r % factor:
+        raise InputError(f"`factor` must divide r = {r}; found {factor}")
+    count = 1 if factor in (1, r) else -(-draws // factor)
+    return [
+        np.sort(chosen) for _ in range(count) for chosen in rng.permutation(r).reshape(factor, -1)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """f of the rows X (k, w), all samples of a task's clients being its data."""
+
+    task: Task
+
+    def value(self, X: Tensor) -> float:
+        """f(X)."""
+        return float(np.mean([self.task.evaluate(i, X) for i in range(self.task.clients)]))
+
+    def product(self, X: Tensor, V: Tensor, scale: float = 1.0) -> Tensor:
+        """The Hessian of f(.) with a further factor of B A at X, times V."""
+        from lora_bridge.tasks import stacked
+
+        task, N = self.task, self.task.clients
+        batch = stacked(task.shards, task.bank.device)
+        points, directions = (part.expand(N, -1, -1) for part in (X, V))
+        return task.bank.hvp(points, batch, task.loss, directions, scale).mean(0)
+
+
+def measure(
+    task: Task,
+    X: Tensor,
+    factor: int,
+    draws: int,
+    precision: Precision,
+    rng: np.random.Generator,
+) -> dict[str, float]:
+    """All numbers of one point X (r, w) and one r / k = ``factor``.
+
+    Returns:
+        ``curvature`` and ``steepest``, mean and largest over sketches, of f~; ``relaxed``, that of
+        f^S; ``identity``, v' H~ v / ((r/k) v' H(T X) v) for the steepest direction v of f~, the one
+        farthest from 1; ``residual``, the largest of an eigenvalue; ``noise``, sigma_g^2 of single
+        samples, and ``spread``, sigma_s^2, means over devices; ``size``, the mean of ||grad
+        f_i^S||^2; ``apart``, the largest of ||grad f_i^S - grad f^S||^2; ``slope``, ||grad f^S||^2;
+        ``loss``, f^S.
+    """
+    import torch
+
+    from lora_bridge.measure import gradients_of
+
+    f, N, root = Objective(task), task.clients, factor**0.5
+    drawn = partitions(len(X), factor, draws, rng)
+    sketches = [torch.from_numpy(rows).to(X.device) for rows in drawn]
+    found, identities, losses, noise = [], [], [], []
+    total, squares = X.new_zeros(N, *X.shape), X.new_zeros(N)
+    for rows in sketches:
+        kept, there = X[rows], root * X[rows]  # T X
+        steepest = largest(_along(f, kept, factor), _normal(kept, rng), precision)
+        found.append(steepest)
+        v = steepest.vector
+        both = [(v * f.product(*at)).sum() for at in ((kept, v, factor), (there, v))]
+        identities.append(float(both[0] / (factor * both[1])))
+        slopes = gradients_of(task, there.expand(N, -1, -1))
+        gradients = root * slopes.mean.reshape(N, *there.shape)
+        total[:, rows] += gradients / len(sketches)
+        squares += (gradients**2).sum((1, 2)) / len(sketches)
+        noise.append(factor * float(slopes.noise.mean()))
+        losses.append(f.value(there))
+
+    def averaged(V: Tensor) -> Tensor:
+        result = torch.zeros_like(V)
+        for rows in sketches:
+            result[rows] += f.product(X[rows], V[rows], factor) / len(sketches)
+        return result
+
+    relaxed = largest(averaged, _normal(X, rng), precision) if factor > 1 else found[0]
+    sizes, middle = (total**2).sum((1, 2)), total.mean(0)
+    return {
+        "curvature": float(np.mean([one.size for one in found])),
+        "steepest": max(one.size for one in found),
+        "relaxed": relaxed.size,
+        "identity": max(identities, key=lambda ratio: abs(ratio - 1.0)),
+        "residual": max(one.residual for one in (*found, relaxed)),
+        "noise": float(np.mean(noise)),
+        "spread": float((squares - sizes).mean()),
+        "size": float(sizes.mean()),
+        "apart": float(((total - middle) ** 2).sum((1, 2)).max()),
+        "slope": float((middle**2).sum()),
+        "loss": float(np.mean(losses)),
+    }
+
+
+def _along(f: Objective, X: Tensor, scale: float) -> Product:
+    return lambda V: f.product(X, V, scale)
+
+
+def _normal(like: Tensor, rng: np.random.Generator) -> Tensor:
+    drawn: Any = rng.normal(size=tuple(like.shape))
+    return like.new_tensor(drawn)

@@ -1,0 +1,363 @@
+"""What FSLoRA's theory assumes, measured on a language model along the path of a training run.
+
+Problem and assumptions: devices adapt one frozen model to questions, see ``_federated``. f is the
+mean over devices of f_i, the loss on ``probe`` samples of device i; f~(.; S) is f with the
+components that a sketch S of rank k keeps, times r / k, and f^S its mean over sketches. The path is
+that of FSLoRA with mixed ranks, as in Figure 2; at some of its points X all is measured for every
+r / k, whatever the ranks of the run.
+
+Measured: the largest absolute eigenvalues of the Hessians of f, f~ and f^S (Assumption 4.1,
+Proposition D.4), the variances of a gradient by the data and by the sketch (sigma_g^2 and sigma_s^2
+of Assumption 4.2), how far the devices' gradients are apart (Assumption 4.3), and f^S - f.
+
+What the paper says: f~ is (r/k)^2 L-smooth and f^S is (r/k) L-smooth, L being the largest curvature
+of f anywhere. There is no such L (``fslora.a41_any`` of the audit), and with the curvature at X in
+its place both can fail (``fslora.d4_local``): they are notes here, not checks. Neither predicts
+what a model does, being upper bounds; hence the exponents of r/k, as slopes of logarithms over all
+r/k, with 95 % intervals over seeds.
+
+Derivation of the checks. f is a function of the products B A of all modules, which share S, so that
+f~(X; S) = f(T X) with T = S^{1/2} on both factors. Then
+
+- the Hessian of f~ at X is T' H(T X) T: r/k times that of f, at a point farther out with fewer
+  components. Both sides are evaluated along the steepest direction.
+- as E T'T = I, the curvature of f^S is at most the largest of (k/r) times that of f~: no factor r/k
+  is left of Proposition D.4. Sketches are partitions of the components, for which the mean of T'T
+  is I exactly, so that this holds for the sketches that were drawn.
+- at the start B = 0, f^S = f, and a gradient of f~ is r/k times the kept part of that of f:
+  sigma_s^2 = (r/k - 1) ||grad f_i||^2, and the mean of sigma_g^2 over sketches is r/k times its
+  value without them. Both need the chances of single components alone: exact for partitions.
+
+Eigenvalues are Lanczos', from below, until the residual is ``tolerance`` of the value. The limit of
+the check of f^S is 1 plus twice that, for two of them. Identities may be off by 1e-3 in single
+precision; a wrong power of r/k is off by more than a third. The mean over fewer partitions than
+there are is on average at least as curved as f^S, as a norm is convex; k = 1 has one only.
+
+What to expect: L, which the theory holds fixed, falls along the path as f becomes flat at S = I,
+while f at S^{1/2} X, where f~ is, does not; so the ratios can grow far beyond any fixed power.
+
+How settings were chosen: the step size and the rounds of ``bridge/fslora``, half as many again as
+there; r, samples and sketches by cost.
+
+References: FSLoRA, Section 4, Appendix D.4.
+
+The picture shows geometric means over seeds with 90 % bands; black lines are what the paper says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from experiments._intervals import mean_interval
+from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
+from experiments._plots import LOOKS, curve, loglog, panels
+from experiments._rates import Interval, at_most, every, mean_band, within
+from experiments._table import Table, long_table
+from experiments.bridge._federated import PAPER, DeviceConfig, Values, path, threads
+from experiments.bridge._smoothness import Precision, measure
+from linsys import InputError
+from linsys._validate import number, whole
+from linsys.sketching import FSLoRA
+from linsys.sketching._federated import Federated
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from lora_bridge.tasks import Task
+
+#: How far sums in single precision may be from an identity, relatively.
+_ROUNDING = 1e-3
+#: What grows with r/k: the column that a panel shows, the one it is divided by, and whether that is
+#: taken without a sketch.
+GROWTH: Mapping[str, tuple[str, str, bool]] = {
+    "curvature of f~ / that of f": ("curvature", "curvature", True),
+    "curvature of f^S / that of f": ("relaxed", "curvature", True),
+    "sigma_g^2 / that without a sketch": ("noise", "noise", True),
+    "sigma_s^2 / |grad f_i^S|^2": ("spread", "size", False),
+    "f^S / f": ("loss", "loss", True),
+}
+CURVED, RELAXED, NOISE, SPREAD, _ = GROWTH
+#: What the paper, or the derivation for the start, has as a function of r/k.
+SAID: Mapping[str, tuple[str, Callable[[Values], Values]]] = {
+    CURVED: ("Prop. D.4: (r/k)^2", lambda x: x**2),
+    RELAXED: ("Prop. D.4: r/k", lambda x: x),
+    NOISE: ("at the start: r/k", lambda x: x),
+    SPREAD: ("at the start: r/k - 1", lambda x: x - 1),
+}
+PATH = "without a sketch, along the path"
+#: What the last panel shows.
+ALONG = {
+    "curvature of f": "curvature",
+    "sigma_g^2": "noise",
+    "|grad f|^2": "slope",
+    "devices apart": "apart",
+    "loss f": "loss",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmoothnessConfig(DeviceConfig):
+    """The set-up.
+
+    Attributes:
+        gamma: step size of the run.
+        rounds: T.
+        points: rounds after the start at which all is measured.
+        factors: r / k, decreasing, each a divisor of r; 1 is added.
+        draws: sketches of every r / k, in whole partitions of the components.
+        probe: samples of a device that make up its loss.
+        steps: products with a Hessian for one eigenvalue, at most.
+        tolerance: relative residual at which they end.
+    """
+
+    attention: ClassVar[str] = "eager"
+
+    rank: int = 8
+    seeds: int = 4
+    gamma: float = 0.01
+    rounds: int = 96
+    points: int = 3
+    factors: tuple[int, ...] = (8, 4, 2)
+    draws: int = 8
+    probe: int = 4
+    steps: int = 40
+    tolerance: float = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        number("gamma", self.gamma, low=0.0, low_open=True)
+        number("tolerance", self.tolerance, low=0.0, high=0.5, low_open=True)
+        for name in ("points", "draws", "steps"):
+            whole(name, getattr(self, name), low=1)
+        whole("rounds", self.rounds, low=self.points)
+        whole("probe", self.probe, low=2)
+        for factor in self.factors:
+            if whole("factors", factor, low=2) > self.rank or self.rank % factor:
+                raise InputError(f"`factors` must divide rank = {self.rank}; found {factor}")
+        if len(self.factors) < 2 or list(self.factors) != sorted(set(self.factors), reverse=True):
+            raise InputError(f"`factors` must be two or more, decreasing; found {self.factors}")
+
+    @property
+    def times(self) -> list[int]:
+        """Rounds that are measured, from 0 on."""
+        return [round(self.rounds * i / self.points) for i in range(self.points + 1)]
+
+
+def blocks(config: SmoothnessConfig) -> list[Block]:
+    """One run at a time."""
+    return [{"draw": k} for k in range(config.seeds)]
+
+
+def compute(config: SmoothnessConfig, block: Block, context: Context) -> Columns:
+    """Train, and measure on the way."""
+    k, precision = block["draw"], Precision(config.steps, config.tolerance)
+
+    def method(gamma: float, seed: int) -> Federated:
+        return FSLoRA(
+            gamma=gamma, H=config.local_steps, ranks=config.ranks(), optimizer="adamw", seed=seed
+        )
+
+    drawn = config.draw("test", k)
+    task, factors = _probes(drawn.oracle.task, config.probe), [*config.factors, 1]
+    rows = []
+    with threads(context):
+        states = path(config, method, config.rank, config.gamma, "test", k, config.times)
+        for state, _ in states:
+            rng = np.random.default_rng(config.derive("sketches", k, state.t))
+            rows += [measure(task, state.X, f, config.draws, precision, rng) for f in factors]
+    shape = (len(config.times), len(factors))
+    columns = {name: np.reshape([row[name] for row in rows], shape) for name in rows[0]}
+    return long_table({"t": config.times, "factor": factors}, **columns, what=drawn.name)
+
+
+def _probes(task: Task, size: int) -> Task:
+    """The task with the first samples of every device alone, and without dropout."""
+    for device in range(task.clients):
+        if task.size(device) < size:
+            raise InputError(
+                f"`probe` must be at most the samples of every device; found {size} for "
+                f"{task.size(device)} of device {device}"
+            )
+    first = [{name: value[:size] for name, value in shard.items()} for shard in task.shards]
+    return replace(task, shards=first, bank=task.bank.with_options(dropout=0.0))
+
+
+def analyse(config: SmoothnessConfig, table: Table) -> Analysis:
+    """Growth with r/k, what the theory's constants are along the path, and the checks."""
+    series = []
+    for panel in GROWTH:
+        x, found = _growth(config, table, panel)
+        series += [
+            Series(_at(time), panel, x, *_band(found[:, i])) for i, time in enumerate(config.times)
+        ]
+    plain = table.where(factor=1)
+    series += [
+        Series(name, PATH, config.times, *_band(plain.grid(column, "draw", "t")))
+        for name, column in ALONG.items()
+    ]
+    return Analysis(series, _checks(config, table), _notes(config, table))
+
+
+def _band(values: Values) -> tuple[Values, Values, Values]:
+    """Geometric mean over seeds, (seeds, points), and a band."""
+    mean, low, high = mean_band(np.log(values))
+    return np.exp(mean), np.exp(low), np.exp(high)
+
+
+def _at(time: int) -> str:
+    return f"round {time}"
+
+
+def _grid(config: SmoothnessConfig, table: Table, name: str) -> Values:
+    """A column, (seeds, times, r/k), 1 last."""
+    found = [table.where(factor=f).grid(name, "draw", "t") for f in (*config.factors, 1)]
+    return np.stack(found, axis=-1)
+
+
+def _growth(config: SmoothnessConfig, table: Table, panel: str) -> tuple[list[int], Values]:
+    """r/k, increasing, and a panel's numbers, (seeds, times, r/k)."""
+    name, other, alone = GROWTH[panel]
+    below = _grid(config, table, other)
+    ratio = _grid(config, table, name) / (below[..., -1:] if alone else below)
+    factors = [*config.factors, 1][::-1]
+    return (factors, ratio[..., ::-1]) if alone else (factors[1:], ratio[..., :-1][..., ::-1])
+
+
+def _checks(config: SmoothnessConfig, table: Table) -> list[Check]:
+    factors = np.array(config.factors, dtype=np.float64)
+    start = {
+        name: _grid(config, table, name)[:, 0] for name in ("noise", "spread", "size")
+    }  # (seeds, r/k)
+    sketch = start["spread"][:, :-1] / ((factors - 1) * start["size"][:, -1:])
+    data = start["noise"][:, :-1] / (factors * start["noise"][:, -1:])
+    steepest, relaxed = (_grid(config, table, name)[..., :-1] for name in ("steepest", "relaxed"))
+    return [
+        _identity("start: sigma_s^2 / ((r/k - 1) |grad f_i|^2)", sketch),
+        _identity("start: sigma_g^2 / (r/k of that without a sketch)", data),
+        _identity(
+            "path: curvature of f~ at X / (r/k of that of f at S^1/2 X), one direction",
+            _grid(config, table, "identity")[..., :-1],
+        ),
+        every(
+            at_most(
+                "path: curvature of f^S / (k/r of the largest of f~), any r/k",
+                "at most 1",
+                _range(relaxed * factors / steepest),
+                1.0 + 2.0 * config.tolerance,
+            )
+        ),
+    ]
+
+
+def _identity(name: str, ratios: Values) -> Check:
+    return every(within(name, 1.0, _range(ratios), 1.0 - _ROUNDING, 1.0 + _ROUNDING))
+
+
+def _range(values: Values) -> Interval:
+    return Interval(float(values.mean()), float(values.min()), float(values.max()))
+
+
+def _notes(config: SmoothnessConfig, table: Table) -> list[str]:
+    notes, ends = [], (("start", 0), ("end", -1))
+    for panel in (CURVED, RELAXED, NOISE):
+        x, found = _growth(config, table, panel)
+        said = ", ".join(f"{_exponent(x, found[:, i])} at the {end}" for end, i in ends)
+        notes.append(f"exponent of r/k, {panel}: {said}")
+    factor = config.factors[0]
+    for panel, power, of in ((CURVED, 2, "f~"), (RELAXED, 1, "f^S")):
+        found = _growth(config, table, panel)[1][..., -1]  # (seeds, times)
+        limit = factor**power
+        most = found.mean(0).argmax()
+        notes.append(
+            f"{of} with r/k = {factor}, on average at most {_interval(found[:, most])} times as "
+            f"curved as f, in round {config.times[most]}; Proposition D.4 with the curvature at X "
+            f"for L: {limit}; largest of all r/k, rounds and seeds over what it says: "
+            f"{_worst(config, table, panel, power):.3f}"
+        )
+    losses = _grid(config, table, "loss")[:, -1]  # (seeds, r/k)
+    penalties, beside = losses[:, :-1] - losses[:, -1:], losses[:, -1]
+    each = ", ".join(f"{f}: {_interval(penalties[:, j])}" for j, f in enumerate(config.factors))
+    notes.append(
+        f"f^S - f at the end, by r/k: {each}; f is {_interval(beside)} there; in proportion to "
+        "r/k - 1 to second order in the products"
+    )
+    apart, slope = (table.where(factor=1).grid(name, "draw", "t") for name in ("apart", "slope"))
+    said = ", ".join(f"{_interval((apart / slope)[:, i])} at the {end}" for end, i in ends)
+    notes.append(f"largest |grad f_i - grad f|^2 over |grad f|^2: {said}")
+    notes.append(
+        f"largest residual of an eigenvalue: {table['residual'].max():.3f} of it; "
+        f"gamma = {config.gamma:g}, {config.rounds} rounds"
+    )
+    return [*notes, f"{table['what'][0]}; {config.seeds} seeds derived from {config.seed}"]
+
+
+def _exponent(x: list[int], values: Values) -> str:
+    """Slope of log values, (seeds, r/k), on log r/k."""
+    logs = np.log(x) - np.log(x).mean()
+    return _interval(np.log(values) @ logs / (logs @ logs))
+
+
+def _interval(values: Values) -> str:
+    found = mean_interval(values)
+    return f"{found.value:.3g} [{found.lo:.3g}, {found.hi:.3g}]"
+
+
+def _worst(config: SmoothnessConfig, table: Table, panel: str, power: int) -> float:
+    x, found = _growth(config, table, panel)
+    return float((found[..., 1:] / np.array(x[1:]) ** power).max())
+
+
+def draw(config: SmoothnessConfig, analysis: Analysis) -> Figure:
+    """Growth with r/k in five panels, the path in the last."""
+    figure, axes = panels(analysis.series, columns=3, width=3.0, height=2.6, share_y=False)
+    for panel, ax in axes.items():
+        inside = [s for s in analysis.series if s.panel == panel]
+        for position, one in enumerate(inside):
+            curve(ax, one, position=position)
+        if panel == PATH:
+            ax.set_yscale("log")
+            ax.set_xlabel("round")
+            low, high = ax.get_ylim()
+            ax.set_ylim(low, high * 40)  # room for the legend
+            ax.legend(fontsize=7, ncols=2)
+            continue
+        loglog(ax)
+        x = np.asarray(inside[0].x)
+        ax.set_xticks(x, [f"{value:g}" for value in x])
+        ax.set_xlabel("r / k")
+        if panel in SAID:
+            name, law = SAID[panel]
+            ax.plot(x, law(x), color=LOOKS["theory"].colour, linestyle=":", label=name)
+        if panel == SPREAD:
+            ax.set_yticks(x - 1, [f"{value - 1:g}" for value in x])
+        handles, names = ax.get_legend_handles_labels()
+        first = 0 if panel == CURVED else len(inside)  # rounds are named once
+        ax.legend(handles[first:], names[first:], fontsize=7, loc="upper left")
+    return figure
+
+
+EXPERIMENT = Experiment(
+    id="bridge/smoothness",
+    title="What FSLoRA's theory assumes, along a training run of a language model",
+    source="Assumptions 4.1 to 4.3, Proposition D.4",
+    kind="figure",
+    config_type=SmoothnessConfig,
+    profiles={
+        "quick": SmoothnessConfig(),
+        "paper": SmoothnessConfig(
+            **{**PAPER, "gammas": (3e-4,)},
+            gamma=3e-4,
+            rounds=750,
+            points=5,
+        ),
+    },
+    blocks=blocks,
+    compute=compute,
+    analyse=analyse,
+    draw=draw,
+    parallel="blocks",
+)
