@@ -1,0 +1,259 @@
+"""What the factor beta of the reward does on a language model: Figure 4 on texts.
+
+Problem: domains with one held out, see ``_ood``. Algorithm: OOD-PL with several beta, in two ways.
+*Same eta*: the reward is adapter and score head, with one outer step size for all beta, as the
+paper compares them. *eta x beta^2*: the score head alone, with eta in proportion to beta^2 and the
+bound b of rewards in proportion to beta.
+
+Claims (Section 4.5, Remark 1): with a small beta the reward is sharp, with a larger one flatter;
+exp(r / beta) approaches a standard normal distribution; a larger beta gives a better accuracy.
+
+Derived: only r / beta enters (10), and r / beta = (b / beta) tanh(s . h / b). With b = b_1 beta and
+s = beta s_1 it is that of beta = 1, so that grad_s L = grad_{s_1} L / beta and a step eta = eta_1
+beta^2 on s is the step eta_1 on s_1: the same samples give the same policies for all beta. In the
+powers of two this is so to the last bit, as scaling by them rounds nothing. For an adapter inside
+the reward it is not: h does not know beta, and its gradient needs eta itself, so that at one eta
+beta is a step size of the head alone, beta^2 times shorter at a larger beta. exp(r / beta) is
+positive and tends to 1 as r / beta tends to 0, which is no normal distribution.
+
+What the text leaves open, and the choices here: quantiles are over prompts and answers of the
+held-out domain. A run whose inner loop or weights explode stops and keeps its last numbers.
+
+References: OOD-PL, Section 4.5 and Remark 1; ood/fig4 for the exact domains.
+
+The picture shows means over instances; checks are paired within instances, or exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from experiments import _rates
+from experiments._intervals import mean_interval
+from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
+from experiments._plots import curves, legend, panels
+from experiments._table import Table
+from experiments.bridge._federated import threads
+from experiments.bridge._ood import Draw, OODConfig, Values
+from experiments.ood._domains import columns, gap
+from linsys import InputError
+from linsys._validate import number, whole
+from linsys.bilevel import pl_accuracy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SAME, STEP = "same eta", "eta x beta^2"
+LEVELS = np.linspace(0.1, 0.9, 9)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OODBetaConfig(OODConfig):
+    """The set-up.
+
+    Attributes:
+        betas: increasing, 1 among them.
+        points: rounds at which a curve is measured, after the first.
+    """
+
+    betas: tuple[float, ...] = (0.1, 1.0, 2.0, 4.0, 8.0)
+    points: int = 2
+    instances: int = 3
+    K: int = 16
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole("points", self.points, low=1, high=self.K)
+        for beta in self.betas:
+            number("betas", beta, low=0.0, low_open=True)
+        increasing = all(a < b for a, b in zip(self.betas, self.betas[1:], strict=False))
+        if not increasing or 1.0 not in self.betas or len(self.betas) < 2:
+            raise InputError(
+                f"`betas` must be at least 2 increasing numbers with 1 among them; "
+                f"found {self.betas}"
+            )
+
+    @property
+    def times(self) -> list[int]:
+        """Rounds that are measured, from 0 on."""
+        return [round(self.K * i / self.points) for i in range(self.points + 1)]
+
+
+def blocks(config: OODBetaConfig) -> list[Block]:
+    """One instance at a time."""
+    return [{"instance": i} for i in range(config.instances)]
+
+
+def compute(config: OODBetaConfig, block: Block, context: Context) -> Columns:
+    """All runs of an instance."""
+    with threads(context):
+        drawn = config.draw(int(block["instance"]))
+        start, rows = drawn.start(), []
+        for way in (SAME, STEP):
+            for beta in config.betas:
+                where = {"way": way, "beta": beta, "what": drawn.name}
+                rows += [{**where, **row} for row in _run(config, drawn, start, way, beta)]
+        return columns(rows)
+
+
+def _run(
+    config: OODBetaConfig, drawn: Draw, start: Any, way: str, beta: float
+) -> Iterator[dict[str, Any]]:
+    """Rows of one training; after it is lost, the last ones again."""
+    known, judge = list(drawn.known), drawn.judges[drawn.held]
+    eta = config.eta
+    if way == STEP:
+        import torch
+
+        reward = drawn.models.reward
+        none = torch.zeros(reward.bank.width, dtype=torch.bool)
+        models = replace(
+            drawn.models, reward=replace(reward, columns=none), bound=config.bound * beta
+        )
+        known = [replace(domain, models=models) for domain in known]
+        eta = config.eta * beta**2
+    train = [domain for i, domain in enumerate(known) if i != drawn.held]
+    test, training = known[drawn.held], config.training(drawn.instance, beta, eta)
+    row: dict[str, float] | None = None
+    state, lost = training.init(train, test.models.phi(), start), False
+    for t in config.times:
+        try:
+            while state.k < t and not lost:
+                state, _ = training.round(state)
+            if not lost:
+                theta = config.tuned(test, state.phi, start, beta)
+                row = _measured(test.reward(state.phi), theta, judge, beta)
+        except InputError:  # the inner loop or the weights explode
+            lost = True
+        assert row is not None  # the first round's weights are one
+        yield {"t": t, **row, "lost": lost}
+
+
+def _measured(r: Values, theta: Any, judge: Any, beta: float) -> dict[str, float]:
+    quantiles = {"r": np.quantile(r, LEVELS), "w": np.quantile(np.exp(r / beta), LEVELS)}
+    return {
+        "accuracy": pl_accuracy(judge, theta),
+        "loss": judge.oracle(beta=1.0).outer_loss(theta),
+        "size": float(theta.norm()),
+        "first": float(theta[0]),
+        **{f"{name}{i}": float(v) for name, of in quantiles.items() for i, v in enumerate(of)},
+    }
+
+
+def ends(table: Table, value: str, way: str, beta: float) -> Values:
+    """A number after the last round, (instances,)."""
+    return np.asarray(table.where(way=way, beta=beta, t=table["t"].max()).grid(value, "instance"))
+
+
+def analyse(config: OODBetaConfig, table: Table) -> Analysis:
+    """Distributions of r and of exp(r / beta), and curves of A_PL."""
+    series = []
+    for name, title in (("r", "quantiles of r"), ("w", r"quantiles of exp(r / $\beta$)")):
+        for beta in config.betas:
+            y = [ends(table, f"{name}{i}", SAME, beta).mean() for i in range(len(LEVELS))]
+            series.append(Series(_label(beta), f"{title}, same $\\eta$", LEVELS, y))
+    for way, title in ((SAME, r"same $\eta$"), (STEP, r"head alone, $\eta \propto \beta^2$")):
+        for beta in config.betas:
+            y = table.where(way=way, beta=beta).grid("accuracy", "t", "instance").mean(axis=1)
+            series.append(Series(_label(beta), rf"$A_{{PL}}$, {title}", config.times, y))
+    return Analysis(series, _checks(config, table), _notes(config, table))
+
+
+def _label(beta: float) -> str:
+    return rf"$\beta$ = {beta:g}"
+
+
+def _checks(config: OODBetaConfig, table: Table) -> list[Check]:
+    top, powers = config.betas[-1], [b for b in config.betas if np.log2(b) % 1.0 == 0.0]
+    apart = [
+        np.abs(ends(table, value, STEP, b) / ends(table, value, STEP, 1.0) - 1.0).max()
+        for b in powers
+        for value in ("size", "first")
+    ]
+    worst = float(max(apart))
+    spread = [ends(table, "w8", SAME, b) - ends(table, "w0", SAME, b) for b in (1.0, top)]
+    return [
+        gap(
+            f"A_PL at one eta, beta = 1 − beta = {top:g}",
+            "above 0; the paper has below 0",
+            ends(table, "accuracy", SAME, 1.0),
+            ends(table, "accuracy", SAME, top),
+            f"the head's step is {top**2:g} times smaller at beta = {top:g}",
+        ),
+        _rates.at_most(
+            f"{STEP}, head alone: largest relative difference of policies between powers of two",
+            "0: beta is a step size",
+            _rates.Interval(worst, worst, worst),
+            0.0,
+        ),
+        _rates.below(
+            f"spread of exp(r / beta) at one eta, beta = {top:g} − beta = 1",
+            "below 0: weights tend to 1",
+            mean_interval(spread[1] - spread[0]),
+            0.0,
+        ),
+    ]
+
+
+def _notes(config: OODBetaConfig, table: Table) -> list[str]:
+    text = []
+    for way in (SAME, STEP):
+        each = ", ".join(
+            f"{b:g}: {ends(table, 'accuracy', way, b).mean():.3f} (exp(r / beta) from "
+            f"{ends(table, 'w0', way, b).mean():.2f} to {ends(table, 'w8', way, b).mean():.2f}, "
+            f"lost {int(ends(table, 'lost', way, b).sum())} of {config.instances})"
+            for b in config.betas
+        )
+        text.append(f"{way}, last A_PL by beta (1st and 9th deciles): {each}")
+    return [f"{table['what'][0]}; {config.instances} instances, seed {config.seed}", *text]
+
+
+def draw(config: OODBetaConfig, analysis: Analysis) -> Figure:
+    """Four panels."""
+    figure, axes = panels(analysis.series, columns=4, width=2.5, share_y=False)
+    curves(axes, analysis.series, markersize=3.5)
+    for name, ax in axes.items():
+        ax.set_xlabel("level" if "quantiles" in name else "outer step")
+    legend(figure, axes)
+    return figure
+
+
+EXPERIMENT = Experiment(
+    id="bridge/ood_beta",
+    title="The factor beta of the reward on a language model",
+    source="Figure 4, Section 4.5",
+    kind="figure",
+    config_type=OODBetaConfig,
+    profiles={
+        "quick": OODBetaConfig(),
+        "paper": OODBetaConfig(
+            targets=("q_proj", "k_proj", "v_proj", "o_proj"),
+            reward_targets=("q_proj", "k_proj", "v_proj", "o_proj"),
+            rank=16,
+            reward_rank=16,
+            prompts=400,
+            tests=100,
+            pairs=1000,
+            alpha=5e-5,
+            D=50,
+            eta=5e-3,
+            K=300,
+            adapt=200,
+            warmup=400,
+            gamma=1e-4,
+            points=6,
+            instances=5,
+            dtype="bfloat16",
+            device="cuda",
+        ),
+    },
+    blocks=blocks,
+    compute=compute,
+    analyse=analyse,
+    draw=draw,
+    parallel="blocks",
+)

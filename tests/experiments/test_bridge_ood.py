@@ -1,0 +1,192 @@
+"""OOD-PL on a language model: domains of a file, all methods, the pictures and the claims."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from experiments.bridge import ood_beta, ood_domains, ood_inner
+from experiments.bridge._ood import OODConfig
+from experiments.ood._domains import CONTROLS, OURS, RIVALS
+from linsys import InputError
+from lora_bridge.models import BuiltIn, built_in
+from tests.experiments._small_runs import table_of
+
+TINY: dict[str, Any] = {
+    "targets": ("o_proj", "lm_head"),
+    "reward_targets": ("v_proj",),
+    "rank": 2,
+    "reward_rank": 2,
+    "domains": 2,
+    "prompts": 3,
+    "tests": 2,
+    "pairs": 6,
+    "inner_batch": 2,
+    "outer_batch": 2,
+    "batch": 2,
+    "D": 2,
+    "K": 2,
+    "adapt": 2,
+    "warmup": 2,
+    "steps": 2,
+    "rollouts": 1,
+    "instances": 3,
+    "points": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that is made in no time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        return built_in("some text " * 20, BuiltIn(hidden=8, layers=1, heads=2, length=16, steps=2))
+
+
+def test_all_methods_from_the_domains_to_the_picture(folder: Path) -> None:
+    config = ood_domains.OODDomainsConfig(**TINY, model=folder)
+    table = table_of(ood_domains, config)
+    assert set(table.unique("method")) == {OURS, *RIVALS, *CONTROLS}
+    assert table.where(instance=0).unique("name").tolist() == ["book"]  # each in turn
+    assert table.where(instance=1).unique("name").tolist() == ["film"]
+    first = table.where(method=OURS, domains=ood_domains.HELD_OUT, t=0)["loss"]
+    sft = table.where(method="SFT")["loss"]
+    assert np.isfinite(first).all()
+    assert not np.array_equal(first, sft)  # Algorithm 2 with a reward of zero tunes on
+    found = ood_domains.analyse(config, table)
+    names = {check.name for check in found.checks}
+    assert f"A_PL, {OURS} − DPO" in names
+    assert f"win rate, HPL − {OURS}" in names
+    assert any(folder.name in note for note in found.notes)
+    axes = ood_domains.draw(config, found).axes
+    assert len(axes) == len({s.panel for s in found.series}) == 6 + 1
+    again = table_of(ood_domains, config)
+    assert all(np.array_equal(table[key], again[key]) for key in ("loss", "accuracy", "wins"))
+
+
+def records(kind: str, domains: str, count: int) -> list[dict[str, str]]:
+    if kind == "pairs":
+        return [
+            {"prompt": f"{d}{i} ", "chosen": "yes", "rejected": "no", "domain": d}
+            for d in domains
+            for i in range(count)
+        ]
+    return [
+        {"instruction": f"{d}{i}? Answer format: yes/no", "answer": "yes", "domain": d}
+        for d in domains
+        for i in range(count)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["pairs", "questions"])
+def test_domains_of_a_file(folder: Path, tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "all.jsonl"
+    file.write_text("\n".join(map(json.dumps, records(kind, "ab", 5))))
+    config = ood_domains.OODDomainsConfig(**TINY, model=folder, data=file)
+    draw = config.draw(1)
+    assert [d.name for d in draw.known] == ["a", "b"]
+    assert draw.test.name == "b"
+    assert [d.mu_hat.shape for d in draw.known] == [(3, 2)] * 2
+    assert [d.mu_hat.shape for d in draw.judges] == [(2, 2)] * 2
+    scores = ood_domains._scores(config, draw.judges[1], draw.models.theta())
+    assert np.isnan(scores["wins"]) == (kind == "pairs")
+    if kind == "questions":
+        assert scores["wins"] <= 0.5
+    for change, message in (
+        ({"domains": 3}, "`data` must hold domains = 3 or more; found a, b"),
+        ({"prompts": 9}, "domain `a` must have prompts \\+ tests = 11 prompts; found 5"),
+    ):
+        with pytest.raises(InputError, match=message):
+            replace(config, **change).draw(0)
+
+
+def test_open_questions_have_no_pairs_and_that_is_one_clear_line(
+    folder: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "open.json"
+    items = [
+        {"instruction": f"{d}{i}?", "answer": "a", "domain": d} for d in "ab" for i in range(5)
+    ]
+    file.write_text(json.dumps(items))
+    config = ood_domains.OODDomainsConfig(**TINY, model=folder, data=file)
+    with pytest.raises(InputError, match="domain `b` must have preference pairs"):
+        ood_domains.compute(config, {"instance": 0}, ood_domains.Context())
+
+
+def test_beta_is_a_step_size_of_the_head_to_the_last_bit(folder: Path) -> None:
+    config = ood_beta.OODBetaConfig(**{**TINY, "K": 3}, model=folder, betas=(0.1, 1.0, 4.0))
+    table = table_of(ood_beta, config)
+    found = ood_beta.analyse(config, table)
+    check = next(c for c in found.checks if "powers of two" in c.name)
+    assert check.ok is True
+    assert check.measured == 0.0
+    same = ood_beta.ends(table, "first", ood_beta.SAME, 4.0)
+    assert not np.array_equal(same, ood_beta.ends(table, "first", ood_beta.SAME, 1.0))
+    weights = [ood_beta.ends(table, "w8", ood_beta.STEP, b) for b in (1.0, 4.0)]
+    assert np.array_equal(*weights)
+    assert (weights[0] != 1.0).all()
+    assert len(ood_beta.draw(config, found).axes) == 4
+    with pytest.raises(InputError, match="`betas` must be at least 2 increasing numbers"):
+        replace(config, betas=(0.5, 2.0))
+
+
+def test_the_error_falls_geometrically_where_the_inner_loss_is_convex(folder: Path) -> None:
+    sizes = {name: value for name, value in TINY.items() if name != "points"}
+    config = ood_inner.OODInnerConfig(
+        **{**sizes, "prompts": 2, "tests": 1}, model=folder, ridge=1.0, cg=40
+    )
+    rows = ood_inner._rows(config, ood_inner.LAST, 0)
+    errors = {row["D"]: row["error"] for row in rows}
+    u = config.unit
+    assert errors[u] < 1e-3 < errors[u // 8]
+    assert errors[u // 2] < 0.2 * errors[u // 4]
+    assert rows[0]["same"] == pytest.approx(1.0, abs=ood_inner.LEFT)
+    assert rows[0]["least"] >= 1.0 - 1e-6  # the ridge's curvature at least
+    assert rows[0]["left"] < 1e-8
+    with pytest.raises(InputError, match="`targets` must hold lm_head"):
+        replace(config, targets=("o_proj",))
+    with pytest.raises(InputError, match="`step` must be a number"):
+        replace(config, step=2.0)
+
+
+def test_the_inner_rate_is_checked_against_what_is_derived() -> None:
+    config = ood_inner.OODInnerConfig()
+    D = np.array([e * config.unit // 8 for e in ood_inner.EIGHTHS])
+
+    def table(decay: float, same: float) -> Any:
+        parts = []
+        for case in ood_inner.CASES:
+            for i in range(3):
+                for d in D:
+                    error = d * np.exp(-decay * d / config.tau)
+                    parts.append(
+                        {"case": case, "instance": i, "D": d, "error": error, "first": float(d)}
+                        | {"same": same, "least": 1.0, "left": 0.0, "alpha": 0.1, "top": 1.0}
+                        | {"p": 3, "what": "a model"}
+                    )
+        return ood_inner.Table({k: np.array([p[k] for p in parts]) for k in parts[0]})
+
+    good = ood_inner.analyse(config, table(1.0, 1.0))
+    assert [check.ok for check in good.checks] == [True, True]
+    assert len(ood_inner.draw(config, good).axes) == 2
+    bad = ood_inner.analyse(config, table(0.8, 1.1))
+    assert [check.ok for check in bad.checks] == [False, False]
+
+
+def test_bad_settings_are_named() -> None:
+    for options, message in (
+        ({"domains": 1}, "`domains`"),
+        ({"K": 0}, "`K`"),
+        ({"beta": 0.0}, "`beta`"),
+        ({"own": 1.5}, "`own`"),
+        ({"instances": 2}, "`instances`"),
+    ):
+        with pytest.raises(InputError, match=message):
+            OODConfig(**options)
