@@ -1,0 +1,156 @@
+"""Addresses, certificates, apps: what is refused before anything is sent. Needs no Flower."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from linsys import InputError
+from lora_bridge.flower import launch
+from lora_bridge.flower.__main__ import _options
+from lora_bridge.flower.addresses import check, reach
+from lora_bridge.flower.federation import load_setup
+
+
+@pytest.mark.parametrize(
+    "address", ["10.0.0.1:8000", "0.0.0.0:8000", "no.such.host.invalid:8000", "[2001:db8::1]:1"]
+)
+def test_plain_text_off_loopback_is_refused(address: str) -> None:
+    with pytest.raises(InputError) as raised:
+        check(address, encrypted=False)
+    assert str(raised.value) == (
+        "`superlink` must be on this machine's loopback, or certificates be given for TLS; "
+        f"found {address} in plain text"
+    )
+    assert check(address, encrypted=True)[1] in (8000, 1)
+    for command in (
+        lambda: launch.superlink(address),
+        lambda: launch.supernode(address, 0, "x"),
+        lambda: launch.submit("x", address, Path("x")),
+    ):
+        with pytest.raises(InputError, match="in plain text"):
+            command()
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:8000", "localhost:8000", "[::1]:8000", "127.9.9.9:1"]
+)
+def test_loopback_needs_no_certificates(address: str) -> None:
+    assert check(address, encrypted=False)[0] in address
+
+
+@pytest.mark.parametrize("address", ["", "127.0.0.1", "host:", ":80", "h:99999", "h:-1", "h:x"])
+def test_what_is_no_address(address: str) -> None:
+    with pytest.raises(InputError, match="`superlink` must be host:port; found"):
+        check(address, encrypted=True)
+
+
+def test_a_superlink_that_is_not_there(tmp_path: Path) -> None:
+    address = f"127.0.0.1:{launch.free_port()}"
+    message = f"`superlink` must be reachable; found no SuperLink at {address}: Connection refused"
+    for attempt in (
+        lambda: reach(address),
+        lambda: launch.supernode(address, 0, tmp_path),
+        lambda: launch.submit(tmp_path, address, tmp_path),
+    ):
+        with pytest.raises(InputError) as raised:
+            attempt()
+        assert str(raised.value) == message
+
+
+def certificates(folder: Path) -> list[Path]:
+    """Authority, server certificate and key for loopback, as docs/flower.md makes them."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    folder.mkdir()
+    (folder / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+    for command in (
+        "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority -keyout ca.key -out ca.crt",
+        "req -newkey rsa:2048 -nodes -subj /CN=superlink -keyout server.key -out server.csr",
+        "x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 "
+        "-extfile names -out server.pem",
+    ):
+        subprocess.run(["openssl", *command.split()], cwd=folder, check=True, capture_output=True)
+    return [folder / name for name in ("ca.crt", "server.pem", "server.key")]
+
+
+@pytest.fixture
+def listener(tmp_path: Path) -> Iterator[tuple[str, list[Path]]]:
+    """Somebody who listens with a certificate of its own."""
+    own = certificates(tmp_path / "own")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(own[1], own[2])
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    plain, _ = server.accept()
+                except OSError:
+                    return
+                try:
+                    context.wrap_socket(plain, server_side=True).close()
+                except OSError:
+                    plain.close()
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{server.getsockname()[1]}", own
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join(5.0)
+
+
+def test_a_certificate_that_the_authority_vouches_for(
+    listener: tuple[str, list[Path]], tmp_path: Path
+) -> None:
+    address, own = listener
+    reach(address, own[0])
+    strangers = certificates(tmp_path / "strangers")
+    with pytest.raises(InputError, match=r"must be one that .*strangers/ca.crt vouches for; found"):
+        reach(address, strangers[0])
+
+
+def test_an_app_is_the_setup_and_its_options(tmp_path: Path) -> None:
+    setup = tmp_path / "mine.py"
+    setup.write_text("def run(config):\n    return dict(config)\n")
+    options = {"rounds": 3, "alpha": 0.5, "text": 'a "b"', "on": True, "folder": tmp_path}
+    app = launch.write_app(tmp_path / "app", f"{setup}:run", options)
+    assert (app / "mine.py").read_text() == setup.read_text()
+    found = tomllib.loads((app / "pyproject.toml").read_text())
+    assert found["project"]["dependencies"] == []
+    config = found["tool"]["flwr"]["app"]["config"]
+    assert config == {**launch.OPTIONS, **options, "setup": "mine:run", "folder": str(tmp_path)}
+    with pytest.raises(InputError, match=r"setup. must be file.py:function; found no file none.py"):
+        launch.write_app(tmp_path / "app", "none.py:run")
+    with pytest.raises(InputError, match="option x must be a number or a text; found"):
+        launch.write_app(tmp_path / "app", "a:b", {"x": [1]})
+
+
+def test_setups_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "odd_setup.py").write_text("def run(config):\n    return 3\n")
+    for name in ("no_such_module:run", "odd_setup:other", "odd_setup", ""):
+        with pytest.raises(InputError, match="`setup` must be module:function; found"):
+            load_setup(name, {})
+    with pytest.raises(InputError, match=r"must make a Federation; found that .* makes a int"):
+        load_setup("odd_setup:run", {})
+
+
+def test_options_of_the_command() -> None:
+    assert _options(["a=1", "b=1e-3", "c=x=y"]) == {"a": 1, "b": 1e-3, "c": "x=y"}
+    with pytest.raises(InputError, match="`--set` must be NAME=VALUE; found 'a'"):
+        _options(["a"])
+
+
+def test_flower_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda *a, **k: None)
+    with pytest.raises(InputError, match=r"Flower must be installed .*; found no flower-superlink"):
+        launch.superlink("127.0.0.1:8000")
