@@ -34,7 +34,7 @@ pytestmark = [
     ),
 ]
 
-SETUP = f"{Path(__file__).with_name('_federations.py')}:setup"  # goes with the app
+SETUP = str(Path(__file__).with_name("_federations.py")) + ":setup"  # goes with the app
 
 
 def expected(name: str, rounds: int) -> Any:
