@@ -264,6 +264,24 @@ class Alignment:
             return ascent, memory
         return ascent[..., : self.M], memory, ascent[..., self.M]
 
+    def each(self, theta: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
+        """Gradients of all responses of a new rollout, one by one, shape (C, B, d, M).
+
+        Their mean over some responses is the gradient that these give as a minibatch at ratios of 1
+        (with ``average`` "token", if they have as many tokens as the rollout on average).
+
+        Args:
+            theta: adapters as flat vectors, shape (1, C, d).
+            memory: as for :meth:`jac`; one at the end of a rollout, or of :meth:`init`.
+        """
+        X = theta.reshape(self.C, self.rank, self.bank.width)
+        memory = self._sampled(X, memory)
+        counted = memory.rollout["target_places"] >= 0
+        batch = memory.rollout | {"token_weights": token_weights(counted, self.average)}
+        batch["advantages"] = batch["advantages"][..., : self.M]
+        _, slopes = self.bank.per_sample(X, batch, surrogate(self.clip, self.temperature))
+        return -slopes.flatten(3).mT, memory
+
     def _sampled(self, X: Tensor, memory: Memory) -> Memory:
         """New responses, their advantages, critics fitted to them and the next coefficients."""
         number = memory.step // self.steps

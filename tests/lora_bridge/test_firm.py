@@ -217,6 +217,17 @@ def test_a_client_alone_draws_what_it_draws_with_others() -> None:
         torch.testing.assert_close(more[0][:, 0], common[0][:, c], atol=1e-9, rtol=1e-6)
 
 
+def test_gradients_of_single_responses_have_the_minibatch_s_mean() -> None:
+    oracle = alignment(minibatch=4, average="sequence")
+    theta = start(oracle)
+    whole, memory, *_ = oracle.jac(theta, oracle.init())
+    each, same = oracle.each(theta, oracle.init())
+    assert each.shape == (C, 4, oracle.d, 2)
+    assert torch.equal(same.rollout["input_ids"], memory.rollout["input_ids"])
+    size = float(whole.abs().max())
+    torch.testing.assert_close(each.mean(1), whole[0], atol=1e-6 * size, rtol=1e-5)
+
+
 def test_new_responses_after_every_pass() -> None:
     oracle = alignment(epochs=3)
     assert oracle.steps == 6
