@@ -54,6 +54,8 @@ def token_log_likelihood(
         logits = at_places(logits, places)
     counted = places >= 0
     following = ids.gather(1, places.clamp(min=0) + 1).where(counted, _IGNORED)
+    if logits.element_size() < 4:  # sums over a vocabulary need single precision
+        logits = logits.float()
     if temperature != 1.0:
         logits = logits / temperature
     losses = functional.cross_entropy(

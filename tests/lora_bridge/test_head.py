@@ -87,6 +87,17 @@ def test_tokens_come_in_order_with_zero_after_the_last() -> None:
         assert (found[i, len(expected) :] == 0).all()
 
 
+def test_half_precision_is_left_before_the_sum_over_the_vocabulary() -> None:
+    bank, batch = AdapterBank(small_model("llama").bfloat16(), ["q_proj"]), _batch()
+    X = torch.zeros(N, r, bank.width)
+    flat = {name: value.flatten(0, 1) for name, value in batch.items()}
+    output = bank.output(X, batch)
+    found, _ = token_log_likelihood(output, flat)
+    output.logits = output.logits.float()
+    assert found.dtype == torch.float32
+    assert torch.equal(found, token_log_likelihood(output, flat)[0])
+
+
 def test_places_of_the_batch_itself_are_kept_and_hidden_states_are_those_of_the_head() -> None:
     bank, batch = _bank("llama"), _batch()
     places = torch.nn.functional.pad(target_places(batch["target_mask"]), (0, 2), value=-1)
