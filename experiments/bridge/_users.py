@@ -1,4 +1,4 @@
-"""Users with pairs of texts, and reward models of which they share a part.
+"""Users with pairs of texts, for reward models of which they share a part.
 
 *Pairs.* Without a file, texts are words, and the reward of user i is <theta_i, phi> over four
 properties phi in {-1, 1} of a word ("long", "first", ..): with independent c, v_i of one length
@@ -8,11 +8,6 @@ and, with a head that is not personal, what the head reads (a direction that B c
 paper assumes). Answers are drawn by Bradley and Terry. With a file: preference pairs or dialogues
 with ``user``, of the users who have the most pairs, all capped to as many as the one with the
 fewest.
-
-*The score head* is one more adapted module, the last one. ``head`` says whether it is frozen, the
-same for all users, or each user's own; whatever the method does with the other modules. A frozen
-head has the numbers it was given, random ones unless the model has a head. (A warm-up, in which all
-is shared, shares personal heads too.)
 
 The model, its words and how step sizes are chosen: see ``_federated``.
 """
@@ -30,8 +25,6 @@ import numpy as np
 from experiments.bridge._federated import PROPERTIES, ModelConfig, Values, word
 from linsys import InputError
 from linsys._validate import choice, number, whole
-from linsys.preference.sharelora import Mask, ShareLoRA, method
-from linsys.sketching.adapters import Modules
 
 if TYPE_CHECKING:
     from lora_bridge.data import Pair
@@ -44,43 +37,6 @@ LEAST = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Headed(ShareLoRA):
-    """ShareLoRA with a score head, the last module, that is shared or personal by itself.
-
-    Args:
-        head: "frozen" where the head is no module at all.
-
-    >>> modules = Modules([(2, 1), (1, 2)])
-    >>> Headed(gamma=1.0, shared="up", head="shared").mask(modules).tolist()
-    [True, True, False, True, True, True]
-    """
-
-    head: str = "frozen"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        choice("head", self.head, HEADS)
-
-    def mask(self, modules: Modules) -> Mask:
-        """The shared coordinates after the warm-up, shape (w,); not a head beside what is frozen.
-
-        Share-Rep freezes what it shares: its shared head is none of that, see :meth:`together`.
-        """
-        if self.head == "frozen":
-            return super().mask(modules)
-        body = Modules(modules.shapes[:-1])
-        shared = self.head == "shared" and self.shared != "modules"
-        return np.concatenate([super().mask(body), np.full(modules.width - body.width, shared)])
-
-    def together(self, t: int, oracle: Any) -> Mask:
-        """The coordinates (w,) that move along the mean in step t."""
-        found = super().together(t, oracle)
-        if self.head == "shared":
-            found[-sum(oracle.modules.shapes[-1]) :] = True
-        return found
-
-
-@dataclass(frozen=True, kw_only=True)
 class UserConfig(ModelConfig):
     """Users and their reward models.
 
@@ -90,6 +46,7 @@ class UserConfig(ModelConfig):
         own: share of a user's wishes that is its own, dealt out to the users in turn.
         size: length of theta_i times 2, the size of logits.
         epochs: of every method.
+        points: times at which distances are measured, but the start.
         head: under which methods are compared. Frozen, it leaves the methods as they are: with a
             personal one LoRA-global is not all global.
     """
@@ -102,11 +59,12 @@ class UserConfig(ModelConfig):
     own: tuple[float, ...] = (0.02, 0.1, 0.25, 0.45, 0.7)
     size: float = 3.0
     epochs: float = 5.0
+    points: int = 10
     head: Head = "frozen"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, low in (("users", 2), ("pairs", 1)):
+        for name, low in (("users", 2), ("pairs", 1), ("points", 1)):
             whole(name, getattr(self, name), low=low)
         for share in self.own:
             number("own", share, low=0.0, high=1.0)
@@ -120,26 +78,9 @@ class UserConfig(ModelConfig):
         """Every user's share of its own."""
         return [self.own[i % len(self.own)] for i in range(self.users)]
 
-    def algorithm(self, name: str, gamma: float, head: str) -> Headed:
-        """A method of P-ShareLoRA's table with a score head."""
-        plain = method(name, gamma, epochs=self.epochs)
-        return Headed(
-            gamma=gamma, shared=plain.shared, warmup=plain.warmup, epochs=plain.epochs, head=head
-        )
-
     def draw(self, head: str, use: str, k: int) -> Draw:
         """Draw number k for "test" or "tuning"; the same object again if asked."""
         return _drawn(self, head, use, k)
-
-    def start(self, algorithm: ShareLoRA, oracle: Any, seed: int) -> Any:
-        """LoRA's start, where what is not shared differs between users.
-
-        As :meth:`ShareLoRA.start`, which has no head in mind and no rank above a module's.
-        """
-        rng, modules = np.random.default_rng(seed), oracle.modules
-        X = np.stack([modules.start(self.rank, rng) for _ in range(self.users)])
-        common = algorithm.together(0, oracle) | (algorithm.warmup > 0)
-        return self.tensor(np.where(common, X[0], X))
 
 
 @dataclass(frozen=True, eq=False)

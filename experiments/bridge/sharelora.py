@@ -1,8 +1,8 @@
 """P-ShareLoRA and its rivals as reward models on a language model: accuracy of every user's.
 
-Problem and assumptions: users compare pairs of texts, and a reward model with adapters of its own
-for every user is trained on -log sigmoid(r(chosen) - r(rejected)), see ``_users``. Users differ in
-how much of what they want is their own.
+Problem and assumptions: users compare pairs of texts, and differ in how much of what they want is
+their own (``_users``). A reward model with adapters of its own for every user is trained on
+-log sigmoid(r(chosen) - r(rejected)), with a score head as ``_personal`` says.
 
 Algorithms: those of :mod:`linsys.preference.sharelora`, on :class:`lora_bridge.oracles.Users`.
 
@@ -12,9 +12,10 @@ G and WU against SI, the users with the most and with the least of their own, th
 
 *Measured* along training: how far users' factors are apart as subspaces, over what unrelated ones
 would be, see :func:`lora_bridge.measure.adapter_spread`, mean over modules without the head; 0 for
-the same, 1 for unrelated ones. What is shared is 0 and not drawn. If the assumption of the paper
-holds, LoRA-local, where nothing but the common model makes users alike, has up factors below 1; but
-that model alone may bring them together, whatever users want. Down factors start apart.
+the same, 1 for unrelated ones. What is shared is 0 and not drawn. Of LoRA-local the up factors are
+below 1; but the common model alone brings them together, whatever users want (down factors start
+apart). So there are two controls, all users wanting the same and each something else: what the
+paper assumes shows in the difference.
 
 What the text leaves open, and the choices here: every method has its own first step size, the best
 in test loss on draws for nothing else. The grid was moved down once, for no method had chosen its
@@ -31,7 +32,7 @@ users goes from those for whom a claim is sure to those for whom it is possible.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,11 +43,11 @@ from experiments._plots import legend, look
 from experiments._rates import below, mean_band
 from experiments._table import Table, long_table
 from experiments.bridge._federated import Values, gap, said, threads
-from experiments.bridge._users import HEADS, Draw, UserConfig
+from experiments.bridge._personal import train
+from experiments.bridge._users import HEADS, UserConfig
 from experiments.psl._labelers import OURS, count
 from linsys._validate import whole
 from linsys.preference.sharelora import METHODS
-from linsys.sketching.adapters import Modules
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,53 +60,40 @@ UNKNOWN = -1.0
 LOCAL, GLOBAL = "LoRA-local", "LoRA-global"
 MEAN, BY_USER, AT_HEADS = "mean over users", "by user", f"{PLAIN} by score head"
 FAR = {"up": "distance of up factors", "down": "distance of down factors"}
+#: What users want in generated words: as configured; and of the controls, with their lines.
+MIXED = "mixed"
+CONTROLS = {"same": ((0.0,), ":"), "unrelated": ((1.0,), "--")}
 #: Accuracies above, what explains them below.
 PLACES = [[MEAN, BY_USER, BY_USER], [FAR["up"], FAR["down"], AT_HEADS]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShareConfig(UserConfig):
-    """The set-up; ``points`` are the times at which distances are measured, but the start."""
+    """The set-up."""
 
     gammas: tuple[float, ...] = (0.0025, 0.006, 0.015, 0.04)
     tuning: int = 3
     seeds: int = 12
-    points: int = 10
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole("points", self.points, low=1)
         whole("seeds", self.seeds, low=3)
 
 
 def blocks(config: ShareConfig) -> list[Block]:
-    """One method at a time, then the plain one with the other heads."""
+    """One method at a time, then the plain one with the other heads, and the controls."""
     others = [head for head in HEADS if head != config.head]
-    arms = [*((name, config.head) for name in METHODS), *((PLAIN, head) for head in others)]
-    return [{"method": name, "head": head} for name, head in arms]
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """A method trained on one draw.
-
-    Attributes:
-        draw: the users.
-        X: their adapters at the end.
-        epochs: the measured times, (times,).
-        far: distances of up and down factors there, (2, times).
-        missing: how often a user was left out.
-    """
-
-    draw: Draw
-    X: Any
-    epochs: Values
-    far: Values
-    missing: int
+    arms = [*((name, config.head, MIXED) for name in METHODS)]
+    arms += [(PLAIN, head, MIXED) for head in others]
+    if config.data is None:
+        arms += [(LOCAL, config.head, wishes) for wishes in CONTROLS]
+    return [{"method": name, "head": head, "wishes": wishes} for name, head, wishes in arms]
 
 
 def compute(config: ShareConfig, block: Block, context: Context) -> Columns:
     """Choose a method's step size, then train it on all seeds."""
+    if block["wishes"] != MIXED:
+        config = replace(config, own=CONTROLS[block["wishes"]][0])
     with threads(context):
         return _compute(config, block["method"], block["head"])
 
@@ -138,32 +126,6 @@ def _compute(config: ShareConfig, name: str, head: str) -> Columns:
     )
 
 
-def train(config: ShareConfig, name: str, head: str, gamma: float, use: str, k: int) -> Run:
-    """A method on draw k for "test" or "tuning", with the distances along its way."""
-    draw = config.draw(head, use, k)
-    algorithm = config.algorithm(name, gamma, head)
-    start = config.start(algorithm, draw.oracle, config.derive("run", use, k))
-    state, missing, far = algorithm.init(start, draw.oracle), 0, []
-    total = algorithm.total(draw.oracle)
-    times = np.unique(np.rint(np.linspace(0, total, config.points + 1)).astype(int))
-    for time in times:
-        while state.t < time:
-            state, left_out = algorithm.step(state)
-            missing += len(left_out)
-        far.append(distances(draw.oracle.modules, state.X, head))
-    return Run(draw, state.X, times / draw.oracle.steps, np.array(far).T, missing)
-
-
-def distances(modules: Modules, X: Any, head: str) -> tuple[float, float]:
-    """Of users' up and down factors, over unrelated ones, without the head; nan with all zero."""
-    from lora_bridge.measure import adapter_spread
-
-    body = modules if head == "frozen" else Modules(modules.shapes[:-1])
-    each = [adapter_spread(body, X[..., : body.width], factor) for factor in ("up", "down")]
-    up, down = (float(np.mean(v[~np.isnan(v)])) if np.isfinite(v).any() else np.nan for v in each)
-    return up, down
-
-
 def analyse(config: ShareConfig, table: Table) -> Analysis:
     """Accuracies by method, user and head, distances, and the claims."""
     found = {name: _accuracy(table, name, config.head) for name in METHODS}
@@ -178,12 +140,21 @@ def analyse(config: ShareConfig, table: Table) -> Analysis:
     for side, panel in FAR.items():
         for name in METHODS:
             far = _grid(table, side, name, config.head)[..., 0]
-            known = (far != UNKNOWN).all(axis=0)
-            if known.any() and far[:, known].max() > 1e-3:
-                series.append(Series(name, panel, epochs[known], *mean_band(far[:, known])))
+            if far.max() > 1e-3:
+                series.append(_path(name, panel, epochs, far))
+    if config.data is None:
+        for wishes in CONTROLS:
+            far = _grid(table, "up", LOCAL, config.head, wishes)[..., 0]
+            series.append(_path(f"{LOCAL}, {wishes} wishes", FAR["up"], epochs, far))
     heads = np.stack([_accuracy(table, PLAIN, head).mean(axis=1) for head in HEADS], axis=1)
     series.append(Series(PLAIN, AT_HEADS, np.arange(len(HEADS)), *mean_band(heads)))
     return Analysis(series, _claims(config, table, found), _notes(config, table, found))
+
+
+def _path(name: str, panel: str, epochs: Values, far: Values) -> Series:
+    """Distances (seeds, times) where they have a meaning."""
+    known = (far != UNKNOWN).all(axis=0)
+    return Series(name, panel, epochs[known], *mean_band(far[:, known]))
 
 
 def _claims(config: ShareConfig, table: Table, found: Mapping[str, Values]) -> list[Check]:
@@ -210,7 +181,13 @@ def _claims(config: ShareConfig, table: Table, found: Mapping[str, Values]) -> l
     far = _grid(table, "up", LOCAL, config.head)[:, -1, 0]
     if (far != UNKNOWN).all():
         name = f"distance of {LOCAL}'s up factors, over unrelated ones"
-        checks.append(below(name, "a common factor: below 1", mean_interval(far)))
+        checks.append(below(name, "below 1", mean_interval(far)))
+    if config.data is None:
+        same, unrelated = (
+            _grid(table, "up", LOCAL, config.head, wishes)[:, -1, 0] for wishes in CONTROLS
+        )
+        name = f"distance of {LOCAL}'s up factors, unrelated wishes − the same"
+        checks.append(gap(name, "above 0", unrelated, same))
     frozen, *trained = (_accuracy(table, PLAIN, head).mean(axis=1) for head in HEADS)
     return checks + [
         gap(f"accuracy of {PLAIN}, {head} head − frozen head", "above 0", values, frozen)
@@ -219,9 +196,10 @@ def _claims(config: ShareConfig, table: Table, found: Mapping[str, Values]) -> l
 
 
 def _notes(config: ShareConfig, table: Table, found: Mapping[str, Values]) -> list[str]:
-    names = table.where(method=PLAIN, head=config.head, draw=0, epoch=0.0)["name"]
+    mixed = table.where(wishes=MIXED)
+    names = mixed.where(method=PLAIN, head=config.head, draw=0, epoch=0.0)["name"]
     who = ", ".join(f"{i} {name}" for i, name in enumerate(names))
-    best = table["best"]
+    best = mixed["best"]
     known = [f"the true rewards get {best.mean():.3f} of the held-out answers right"]
     by_user = (f"{n} {', '.join(f'{v:.3f}' for v in a.mean(axis=0))}" for n, a in found.items())
     return [
@@ -230,7 +208,7 @@ def _notes(config: ShareConfig, table: Table, found: Mapping[str, Values]) -> li
         f"accuracies, mean: {', '.join(f'{n} {v.mean():.3f}' for n, v in found.items())}",
         f"accuracies by user: {'; '.join(by_user)}",
         *(known if (best != UNKNOWN).all() else []),
-        *said(config, table, "method", "head"),
+        *said(config, mixed, "method", "head"),
     ]
 
 
@@ -239,9 +217,10 @@ def _accuracy(table: Table, name: str, head: str) -> Values:
     return _grid(table, "accuracy", name, head)[:, -1]
 
 
-def _grid(table: Table, value: str, name: str, head: str) -> Values:
+def _grid(table: Table, value: str, name: str, head: str, wishes: str = MIXED) -> Values:
     """A value (seeds, times, users)."""
-    return np.asarray(table.where(method=name, head=head).grid(value, "draw", "epoch", "user"))
+    part = table.where(method=name, head=head, wishes=wishes)
+    return np.asarray(part.grid(value, "draw", "epoch", "user"))
 
 
 def draw(config: ShareConfig, analysis: Analysis) -> Figure:
@@ -267,7 +246,7 @@ def draw(config: ShareConfig, analysis: Analysis) -> Figure:
         axes[panel].set_xlabel("epoch")
         axes[panel].set_ylim(-0.05, 1.1)
         axes[panel].set_xlim(-0.03 * config.epochs, 1.03 * config.epochs)
-    legend(figure, axes, columns=len(METHODS) + 1)
+    legend(figure, axes, columns=5)
     return figure
 
 
@@ -276,16 +255,21 @@ def _into(ax: Axes, one: Series) -> None:
         x, y = np.asarray(one.x), np.asarray(one.y)
         ax.errorbar(x, y, xerr=0.35, fmt="none", ecolor="black", elinewidth=1.2, label=one.name)
         return
-    position = list(METHODS).index(one.name)
-    shape = look(one.name, position)
+    name, _, wishes = one.name.partition(", ")
+    position = list(METHODS).index(name)
+    shape = look(name, position)
     x, y, lo, hi = (np.asarray(v) for v in (one.x, one.y, one.lo, one.hi))
-    options: dict[str, Any] = {"color": shape.colour, "marker": shape.marker, "label": one.name}
+    options: dict[str, Any] = {"color": shape.colour, "label": one.name}
     if one.panel in FAR.values():
-        ax.plot(x, y, markevery=(position % 2, 2), **options)  # some curves are nearly the same
         ax.fill_between(x, lo, hi, color=shape.colour, alpha=0.18, linewidth=0)
+        if wishes:
+            ax.plot(x, y, linestyle=CONTROLS[wishes.split()[0]][1], linewidth=1.0, **options)
+        else:  # some curves are nearly the same
+            ax.plot(x, y, marker=shape.marker, markevery=(position % 2, 2), **options)
         return
     shift = 0.1 * (position - 3) * (one.panel == BY_USER)
     ends = np.stack([y - lo, hi - y])
+    options["marker"] = shape.marker
     ax.errorbar(x + shift, y, yerr=ends, linestyle="none", elinewidth=0.9, **options)
 
 

@@ -19,10 +19,11 @@ import transformers
 from experiments._runner import run
 from experiments._store import Store
 from experiments._table import Table, long_table
-from experiments.bridge import _users, sharelora
+from experiments.bridge import _personal, _users, sharelora
 from experiments.bridge._federated import PROPERTIES
-from experiments.bridge._users import HEADS, Headed, pairs_of_users, score_of
-from experiments.bridge.sharelora import ShareConfig, distances
+from experiments.bridge._personal import Headed, distances
+from experiments.bridge._users import HEADS, pairs_of_users, score_of
+from experiments.bridge.sharelora import ShareConfig
 from linsys import InputError
 from linsys.preference.sharelora import METHODS
 from linsys.sketching.adapters import Modules
@@ -71,8 +72,8 @@ def _trained(config: ShareConfig, name: str, head: str, other: bool = False) -> 
         shards = list(oracle.task.shards)
         shards[1] = {key: value.flip(0, 1) for key, value in shards[1].items()}
         oracle = Users(replace(oracle.task, shards=shards))
-    algorithm = config.algorithm(name, 0.05, head)
-    start = config.start(algorithm, oracle, 1)
+    algorithm = _personal.method(config, name, 0.05, head)
+    start = _personal.start(config, algorithm, oracle, 1)
     state, rejected = algorithm.run(algorithm.init(start, oracle))
     assert rejected == {}
     return draw, state.X
@@ -230,11 +231,17 @@ def test_the_experiment_from_the_users_to_the_picture(folder: Path, tmp_path: Pa
     accuracy = table["accuracy"]
     assert set(np.round(6 * accuracy, 3) % 1) == {0.0}  # of six held-out pairs
     found = sharelora.analyse(config, table)
-    assert len(found.checks) == 11 + 7 + 1 + 1 + 2
+    assert len(found.checks) == 11 + 7 + 1 + 2 + 2
     assert any(folder.name in note for note in found.notes)
     curves = {(s.name, s.panel) for s in found.series}
     assert {n for n, p in curves if p == sharelora.BY_USER} == {*METHODS, sharelora.BEST}
     assert ("SI", sharelora.FAR["up"]) not in curves
+    assert ("LoRA-local, same wishes", sharelora.FAR["up"]) in curves
+    three = [
+        table.where(method="LoRA-local", wishes=w)["accuracy"].tolist()
+        for w in ("mixed", "same", "unrelated")
+    ]
+    assert three[0] != three[1] != three[2]
     assert ("SI", sharelora.FAR["down"]) in curves
     axes = sharelora.draw(config, found).axes
     assert [ax.get_title() for ax in axes][:2] == [sharelora.MEAN, sharelora.BY_USER]
@@ -245,7 +252,8 @@ def _synthetic(config: ShareConfig, better: str, users: int) -> Table:
     """Accuracies of which one method has larger ones, for the first users."""
     rng, parts = np.random.default_rng(0), []
     for block in sharelora.blocks(config):
-        accuracy = 0.6 + 0.01 * rng.random((config.seeds, 1, config.users))
+        apart = block["wishes"] == "unrelated"
+        accuracy = 0.6 + 0.1 * apart + 0.01 * rng.random((config.seeds, 1, config.users))
         accuracy[..., :users] += 0.2 * (block["method"] == better)
         axes: dict[str, Any] = {
             "draw": np.arange(config.seeds),
@@ -281,6 +289,7 @@ def test_the_claims_follow_the_accuracies() -> None:
     assert verdicts("SI", 4, "with the most of its own") == [False]
     assert verdicts("LoRA-global", 4, "with the most of its own") == [True]
     assert len(verdicts("SI", 5, "with the most of its own")) == 1
+    assert verdicts("SI", 5, "unrelated wishes − the same") == [True]
     even = ShareConfig(seeds=3, own=(0.3,))
     names = [c.name for c in sharelora.analyse(even, _synthetic(even, "SI", 5)).checks]
     assert not any("most of its own" in name for name in names)
@@ -330,6 +339,7 @@ def test_a_file_runs_to_the_picture(folder: Path, tmp_path: Path) -> None:
     assert any("users: 0 ann, 1 bob, 2 cy" in note for note in found.notes)
     assert sharelora.BEST not in {s.name for s in found.series}
     assert not any("most of its own" in check.name for check in found.checks)
+    assert not any("wishes" in check.name for check in found.checks)
     assert len(sharelora.draw(config, found).axes) == 5
 
 
