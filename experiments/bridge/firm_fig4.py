@@ -1,0 +1,123 @@
+"""Figure 4 on texts: half of the clients judge the first reward by another model.
+
+Problem and assumptions: eight clients with prompts of one kind, see ``bridge/_firm``. In the second
+arm every second client has another first reward: without reward models the share of another class
+of letters, three of whose five are in the first; with them a third folder. The second reward is
+judged alike by all.
+
+Algorithm: FIRM (beta = .01, normalised Gram matrix).
+
+Claims (Appendix A.2.1 and the caption): weights nearly identical, rewards closely matched.
+
+What the text leaves open, and the choices here: how far the models disagree, and what "reward" the
+curves of unequal clients show. Here each is judged by its own model, and the arms are compared by
+what the last policy gains, under the first model and under the mean of both. The objective of the
+second arm is that mean, and no policy serves two rewards as well as one: what it gains in the first
+alone is to be less (``firm/fig4`` derives (1 - rho) / (2 (1 + kappa)) to first order, with the
+cosines of gradients).
+
+References: FIRM, Appendix A.2.1.
+
+The picture shows means over seeds with 90 % bands; checks are over seeds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from experiments import _rates
+from experiments._intervals import mean_interval
+from experiments._model import Analysis, Block, Columns, Context, Experiment
+from experiments._table import Table
+from experiments.bridge._firm import (
+    PAPER,
+    Arm,
+    FirmConfig,
+    advantage,
+    blocks,
+    columns,
+    comparison,
+    gain,
+    mean_gain,
+    picture,
+    rewards_match,
+    said,
+    weights_match,
+)
+from experiments.firm._words import ranged
+
+SAME, OTHERS = "same rewards", "different rewards"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fig4Config(FirmConfig):
+    """The set-up."""
+
+    @property
+    def folders(self) -> tuple[int, ...]:
+        """Two rewards, and the other model of the first."""
+        return (3,)
+
+
+def compute(config: Fig4Config, block: Block, context: Context) -> Columns:
+    """Both arms on one draw."""
+    arms = {
+        SAME: Arm(config.firm()),
+        OTHERS: Arm(
+            config.firm(),
+            rewards=lambda client, known: (known[0] if client % 2 == 0 else known[2], known[1]),
+        ),
+    }
+    return columns(config, arms, block["draw"], context)
+
+
+def analyse(config: Fig4Config, table: Table) -> Analysis:
+    """Curves of both arms, and the claims."""
+    scale = mean_gain(table, SAME)
+    mean = {arm: (gain(table, 1, arm) + gain(table, 3, arm)) / 2 for arm in (SAME, OTHERS)}
+    both = mean_interval((mean[OTHERS] - mean[SAME]) / scale)
+    lost = advantage(table, 1, OTHERS, SAME)
+    checks = [
+        weights_match(table, OTHERS, SAME),
+        *rewards_match(config, table, OTHERS, SAME),
+        _rates.below(
+            f"{config.objectives[0]}: ({OTHERS} − {SAME}) / gain",
+            "below 0: no policy serves two rewards as well as one",
+            lost,
+            0.0,
+        ),
+        _rates.above(
+            f"mean of both models of the first reward: ({OTHERS} − {SAME}) / gain",
+            "above 0: it is what they train for",
+            both,
+            0.0,
+        ),
+    ]
+    gains = {
+        arm: ", ".join(f"{np.mean(gain(table, j, arm)):+.3f}" for j in (1, 3, 2))
+        for arm in (SAME, OTHERS)
+    }
+    notes = [
+        *said(config, table),
+        "gains under the first model of the first reward, its other model, and in the second "
+        f"reward: {SAME} {gains[SAME]}; {OTHERS} {gains[OTHERS]}",
+        f"the first reward under its first model gains {ranged(lost, '+.1%')} more with {OTHERS}",
+    ]
+    return Analysis(comparison(config, table, (SAME, OTHERS)), checks, notes)
+
+
+EXPERIMENT = Experiment(
+    id="bridge/firm_fig4",
+    title="FIRM where half of the clients have another reward, on a language model",
+    source="FIRM, Figure 4, Appendix A.2.1",
+    kind="figure",
+    config_type=Fig4Config,
+    profiles={"quick": Fig4Config(seeds=4), "paper": Fig4Config(**PAPER)},
+    blocks=blocks,
+    compute=compute,
+    analyse=analyse,
+    draw=picture,
+    parallel="blocks",
+)

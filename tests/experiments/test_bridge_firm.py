@@ -1,0 +1,228 @@
+"""FIRM's figures on language models: runs, what is measured along them, what checks are made of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+from experiments._model import Context
+from experiments._plots import style
+from experiments._table import Table
+from experiments.bridge import (
+    _firm,
+    firm_drift,
+    firm_fig1,
+    firm_fig2,
+    firm_fig3,
+    firm_fig4,
+    firm_fig5,
+    firm_fig6,
+)
+from experiments.bridge._firm import Arm, FirmConfig
+from linsys import InputError
+from lora_bridge.models import BuiltIn, built_in
+from mgda.drift import disagreement
+from mgda.fedcmoo import FedCMOO
+from mgda.firm import FIRM
+
+TINY: dict[str, Any] = {
+    "targets": ("q_proj", "o_proj"),
+    "rank": 2,
+    "clients": 2,
+    "prompts": 6,
+    "tests": 5,
+    "batch": 4,
+    "minibatch": 2,
+    "epochs": 1,
+    "rounds": 4,
+    "length": 5,
+    "max_length": 8,
+    "seeds": 2,
+}
+FIGURES: list[tuple[Any, dict[str, Any]]] = [
+    (firm_fig1, {}),
+    (firm_fig2, {}),
+    (firm_fig3, {"preferences": (0.2, 0.5, 0.8)}),
+    (firm_fig4, {}),
+    (firm_fig5, {}),
+    (firm_fig6, {"more_clients": 3}),
+    (firm_drift, {"responses": 6, "draws": 20, "batches": (2, 4, 8), "shown": 4}),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that is made in no time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        return built_in("some text " * 20, BuiltIn(hidden=8, layers=1, heads=2, length=16, steps=2))
+
+
+def _table(module: Any, config: Any) -> Table:
+    parts = []
+    for block in module.EXPERIMENT.blocks(config):
+        columns = module.compute(config, block, Context())
+        rows = max(np.size(v) for v in columns.values())
+        parts.append({k: np.broadcast_to(v, rows) for k, v in {**block, **columns}.items()})
+    return Table({key: np.concatenate([part[key] for part in parts]) for key in parts[0]})
+
+
+@pytest.mark.parametrize(("module", "more"), FIGURES, ids=[m.__name__[-5:] for m, _ in FIGURES])
+def test_every_figure_computes_and_draws(
+    module: Any, more: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_firm, "mean_gain", lambda table, arm: 0.1)  # nothing is learned here
+    if hasattr(module, "mean_gain"):
+        monkeypatch.setattr(module, "mean_gain", lambda table, arm: 0.1)
+    config = module.EXPERIMENT.config_type(**TINY, **more, model=folder)
+    analysis = module.analyse(config, _table(module, config))
+    assert analysis.checks
+    assert any(folder.name in note for note in analysis.notes)
+    with style():
+        figure = module.EXPERIMENT.draw(config, analysis)
+        assert len(figure.axes) == len({s.panel for s in analysis.series})
+
+
+def test_a_run_is_that_of_the_algorithm_and_is_repeated(folder: Path, tmp_path: Path) -> None:
+    config = FirmConfig(**TINY, model=folder)
+    arm = Arm(config.firm())
+    first = _firm.train(config, arm, "test", 0, Context(), alpha=0.01, betas=(0.0, 0.01))
+    assert first["weights"].shape == (8, 2, 2)
+    np.testing.assert_allclose(first["weights"].sum(axis=-1), 1.0)
+    # the beta of the run itself
+    np.testing.assert_allclose(first["others"][:, 1], first["drift"], rtol=1e-6, atol=1e-15)
+    kept = _firm.train(config, arm, "test", 0, Context(folder=tmp_path), alpha=0.01)
+    for name in ("weights", "scores", "ends", "kl_token"):
+        np.testing.assert_array_equal(kept[name], first[name])
+    other = _firm.train(config, arm, "test", 1, Context(), alpha=0.01)
+    assert not np.array_equal(other["scores"], first["scores"])
+    server = Arm(lambda alpha: FedCMOO(alpha=alpha, **config.alike))
+    same = _firm.train(config, server, "test", 0, Context(), alpha=0.01)
+    assert (same["drift"] == 0.0).all()
+    np.testing.assert_array_equal(same["scores"][0], first["scores"][0])  # one first rollout
+
+
+def test_drift_from_inner_products_is_the_drift() -> None:
+    gradients = np.random.default_rng(0).standard_normal((3, 7, 2))
+    found: dict[str, Any] = {}
+    for beta in (0.0, 0.3):
+        weights = FIRM(alpha=1.0, beta=beta).solve(gradients)
+        found = _firm.looked_at(torch.tensor(gradients), weights, (0.0, 0.3))
+        exact = disagreement(gradients, weights)
+        np.testing.assert_allclose(found["drift"], exact, rtol=1e-10)
+        np.testing.assert_allclose(found["others"][int(beta > 0)], exact, rtol=1e-10)
+    a, b = gradients[1].T
+    assert found["cosine"][1] == pytest.approx(a @ b / np.sqrt((a @ a) * (b @ b)))
+
+
+def test_drawn_minibatches_are_means_of_responses() -> None:
+    """Inner products, drift and weights against the gradients themselves."""
+    gradients = np.random.default_rng(1).standard_normal((5, 9, 2))
+    known = firm_drift.Responses.of(torch.tensor(gradients))
+    rng = np.random.default_rng(2)
+    G = known.drawn(3, 4, 6, rng)
+    shares = np.random.default_rng(2).multinomial(4, np.full(5, 0.2), size=(6, 3)) / 4
+    batch = np.einsum("rcn,ndj->rcdj", shares, gradients)
+    expected = np.einsum("rcdj,redk->rcjek", batch, batch)
+    np.testing.assert_allclose(G, expected, atol=1e-12)
+    weights = firm_drift.weights_of(G, 0.3)
+    np.testing.assert_allclose(weights, FIRM(alpha=1.0, beta=0.3).solve(batch), atol=1e-10)
+    np.testing.assert_allclose(firm_drift.drift_of(G, weights), disagreement(batch, weights))
+    deviation = gradients - gradients.mean(axis=0)
+    ratio = (deviation**2).sum() / 5 / (gradients.mean(axis=0) ** 2).sum()
+    assert known.noise == pytest.approx(ratio)
+    own = np.einsum("rcjck->rcjk", expected)
+    scaled = own / (np.einsum("rcjj->rc", own) / 2)[..., None, None]
+    exact = np.linalg.cond(scaled + 0.05 * np.eye(2))
+    np.testing.assert_allclose(firm_drift.conditions(G, 0.1), exact, rtol=1e-8)
+
+
+@pytest.mark.parametrize("beta", [1e2, 1e3, 1e4])
+def test_the_derived_exponent_of_large_beta(beta: float) -> None:
+    """Between -2 and -2 beta / (beta + 4), for any gradients: local slopes of drawn ones."""
+    known = firm_drift.Responses.of(np.random.default_rng(3).standard_normal((20, 30, 2)))
+    G = known.drawn(2, 4, 400, np.random.default_rng(4))
+    one, two = (
+        firm_drift.drift_of(G, firm_drift.weights_of(G, b)).mean() for b in (beta, 1.1 * beta)
+    )
+    slope = np.log(two / one) / np.log(1.1)
+    # clients differ in 1 - g, which can move the slope of a difference by as much again
+    assert -2.0 - 8.0 / beta <= slope <= -2.0 + 8.0 / beta
+    assert abs(slope + 1.0) > 0.9
+
+
+def test_rewards_that_are_almost_one() -> None:
+    config = FirmConfig(**TINY)
+    first, second, _ = config.rewards()
+    alike = firm_fig2.almost_one((first, second), 0.9)
+    texts = (["?"] * 3, ["aeiou", "nrstn", "xayan"])
+    a, b = (np.asarray(r(*texts)) for r in (first, second))
+    for j, reward in enumerate(alike):
+        expected = 0.45 * (a + b) + 0.1 * (a, b)[j]
+        np.testing.assert_allclose(np.asarray(reward(*texts)), expected)
+        assert (reward.low, reward.high) == pytest.approx((0.0, 1.0))
+
+
+def test_half_of_the_clients_have_another_reward(folder: Path) -> None:
+    config = firm_fig4.Fig4Config(**{**TINY, "clients": 4}, model=folder)
+    known = config.rewards()
+    bank = config.bank(config.load("lm"), config.targets)
+    arm = Arm(
+        config.firm(),
+        rewards=lambda c, rewards: (rewards[0] if c % 2 == 0 else rewards[2], rewards[1]),
+    )
+    own = _firm.alignment(config, bank, arm, "test", 0).rewards
+    assert [row[0] is known[0] for row in own] == [True, False, True, False]  # type: ignore[index]
+    assert all(row[1] is known[1] for row in own)  # type: ignore[index]
+
+
+def test_shares_of_prompts(folder: Path) -> None:
+    config = FirmConfig(**{**TINY, "prompts": 40}, model=folder)
+    bank = config.bank(config.load("lm"), config.targets)
+    even, own = (
+        _firm.alignment(config, bank, Arm(config.firm(), shares=a), "test", 0) for a in (None, 0.3)
+    )
+    assert [len(p) for p in even.prompts] == [40, 40]
+    assert sum(len(p) for p in own.prompts) == 80
+    assert len({len(p) for p in own.prompts}) == 2
+    more = _firm.alignment(config, bank, Arm(config.firm(), clients=5), "test", 0)
+    assert [len(p) for p in more.prompts] == [16] * 5
+    tests = set(_firm._prompts(config, "test", 0)[1])
+    assert len(tests) == 5
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "message"),
+    [
+        (FirmConfig, {"minibatch": 3}, "`minibatch` must divide batch = 4"),
+        (FirmConfig, {"rounds": 3}, "`rounds`"),
+        (FirmConfig, {"reward_models": (Path("a"),)}, "`reward_models` must be 2 folders or none"),
+        (firm_fig4.Fig4Config, {"reward_models": (Path("a"),) * 2}, "must be 3 folders or none"),
+        (firm_fig2.Fig2Config, {"clients": 3}, "`clients` must be 2"),
+        (firm_fig2.Fig2Config, {"beta": 0.0}, "`beta`"),
+        (firm_fig3.Fig3Config, {"preferences": (0.5, 0.2)}, "`preferences`"),
+        (firm_fig5.Fig5Config, {"concentration": 0.0}, "`concentration`"),
+        (firm_fig6.Fig6Config, {"more_clients": 2}, "`more_clients` must be above clients"),
+        (firm_drift.FirmDriftConfig, {"batches": (4, 2, 8)}, "`batches`"),
+        (FirmConfig, {"gammas": ()}, "`gammas`"),
+    ],
+)
+def test_refused(config: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        config(**{**TINY, **options})
+
+
+def test_too_few_prompts(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "prompts.jsonl"
+    file.write_text('{"prompt": "a\\n\\nAssistant:"}\n', encoding="utf-8")
+    config = replace(FirmConfig(**TINY, model=folder), data=file)
+    with pytest.raises(InputError, match="`data` must hold prompts for clients = 2"):
+        _firm._prompts(config, "test", 0)
