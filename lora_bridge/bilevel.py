@@ -143,6 +143,13 @@ class Models:
         config: Any = self.reward.bank.model.config
         return int(config.hidden_size)
 
+    @cached_property
+    def _ends(self) -> Tensor:
+        """The model's end tokens, of which there may be none, one or several."""
+        config: Any = self.reward.bank.model.config
+        found = config.eos_token_id
+        return torch.tensor([] if found is None else found, dtype=torch.long).reshape(-1)
+
     def theta(self) -> Tensor:
         """The policy's adapter at its start, shape (p,)."""
         return self.policy.flat(self.policy.start[None])[0]
@@ -160,8 +167,8 @@ class Models:
 
     def rewards(self, X: Tensor, score: Tensor, batch: Batch) -> Tensor:
         """r, (m, S), for adapters (m, r, w) and heads (m, h); differentiable by both."""
-        end = getattr(self.reward.bank.model.config, "eos_token_id", None)
-        inside = batch["attention_mask"] * (batch["input_ids"] != (-1 if end is None else end))
+        ids = batch["input_ids"]
+        inside = batch["attention_mask"] * ~torch.isin(ids, self._ends.to(ids.device))
         place = torch.arange(inside.shape[-1], device=inside.device)
         last = (inside * place).argmax(-1, keepdim=True)
         _, hidden = _run(self.reward.bank, X, _for_clients(len(X), batch, last))

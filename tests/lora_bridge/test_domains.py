@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,20 @@ def test_questions_prefer_the_right_answer_and_hold_wrong_ones() -> None:
     ids = domain.tokens["input_ids"][1, 1]
     text = TOKENIZER.decode(ids[domain.tokens["attention_mask"][1, 1] == 1])
     assert text == "<s>2+2=5</s>"
+
+
+def test_a_reward_is_read_before_the_end_token() -> None:
+    domain = answers_of("sums", QUESTIONS[:2]).domain(TOKENIZER, models())
+    shared, mask = domain.models, domain.tokens["attention_mask"]
+    phi = torch.randn(shared.q, generator=torch.Generator().manual_seed(0))
+    r = domain.reward(phi)
+    ends = domain.tokens["input_ids"] == TOKENIZER.eos_token_id
+    without = {**domain.tokens, "attention_mask": mask * ~ends}
+    assert np.abs(replace(domain, tokens=without).reward(phi) - r).max() < 1e-6
+    assert len(set(r[0].round(6))) == 3  # the answers' own tokens count
+    shared.reward.bank.model.config.eos_token_id = [0, TOKENIZER.eos_token_id]
+    several = answers_of("sums", QUESTIONS[:2]).domain(TOKENIZER, replace(shared))
+    assert np.abs(several.reward(phi) - r).max() < 1e-6
 
 
 def test_pairs_with_the_same_prompt_list_its_answers() -> None:
