@@ -181,7 +181,7 @@ class Agents:
 
         Every ``run`` has minibatches of its own.
         """
-        return TextObservation(self, self.task.draw(range(self.n), run, t))
+        return TextObservation(self, self.task.draw(range(self.n), run, t), f"local step {t}")
 
     def noise(self, state: AffPCLState, draws: int = 16, run: int = 2) -> Noise:
         """The variances of AffPCL's direction (8) and of its parts at a point, from minibatches.
@@ -209,10 +209,13 @@ class TextObservation:
     Args:
         agents: whose they are.
         batch: leading axes (n, b).
+        when: for the name of an agent whose loss or gradient is not finite: see ``on_nan`` of
+            :class:`lora_bridge.tasks.Task`. If it is skipped its residuals are zero.
     """
 
     agents: Agents
     batch: Batch
+    when: str = "a minibatch"
 
     def residual(self, x: Tensor) -> Tensor:
         """g^i(x^i), the gradient of agent i's own cross-entropy: (n, d)."""
@@ -249,4 +252,8 @@ class TextObservation:
     def _gradient(self, x: Tensor, wanted: Tensor) -> Tensor:
         task = self.agents.task
         batch = {**self.batch, "label_probabilities": wanted}
-        return task.bank.gradients(self.agents.rows(x), batch, task.loss)[1].flatten(1)
+        everybody, X = range(self.agents.n), self.agents.rows(x)
+        gradients, left_out = task.gradients(everybody, X, batch, self.when)
+        gradients[list(left_out)] = 0.0
+        flat: Tensor = gradients.flatten(1)
+        return flat

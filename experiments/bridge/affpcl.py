@@ -40,7 +40,7 @@ References: AffPCL, Section 7 and Appendix B.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -82,6 +82,8 @@ RELATIVE, SHARE, ALONG = "excess / independent", "noise / alone", "AffPCL's nois
 MARGIN = 1.1
 #: The model that is used without a folder: see :class:`lora_bridge.models.BuiltIn`.
 SMALL = {"hidden": 32, "layers": 1, "heads": 2}
+#: What every method is tested for.
+TESTED = ("excess", "accuracy")
 #: Times of a curve after the start; the last third of them is judged.
 POINTS = 6
 
@@ -182,12 +184,12 @@ def compute(config: AffPCLConfig, block: Block, context: Context) -> Columns:
     before = torch.get_num_threads()
     torch.set_num_threads(context.threads)
     try:
-        return _compute(config, float(block["level"]), int(block["draw"]))
+        return _compute(config, float(block["level"]), int(block["draw"]), context.folder)
     finally:
         torch.set_num_threads(before)
 
 
-def _compute(config: AffPCLConfig, level: float, draw: int) -> Columns:
+def _compute(config: AffPCLConfig, level: float, draw: int, folder: Path | None) -> Columns:
     import torch
 
     from lora_bridge.bank import AdapterBank
@@ -224,21 +226,15 @@ def _compute(config: AffPCLConfig, level: float, draw: int) -> Columns:
     ).to(dtype=dtype, device=config.device)
     affinity |= _distances(torch.from_numpy(np.stack([p.shares for p in people])), wanted)
     shown = {name: value[-config.tests :] for name, value in tokens.items()}
-    test = shown, wanted, np.stack([p.weights for p in people])
-    named, times, runs = methods(config), _times(config), []
-    path: dict[str, list[float]] = {}
-    for name, algorithm in named.items():
-        run = _run(config, estimated if name == ESTIMATED else agents, algorithm, start)
-        states = [state for t, state in run if t in times]
-        points = [
-            _tested(agents, algorithm.personal(state), test, config.batch) for state in states
-        ]
-        runs.append(points)
-        if name == "AffPCL":
-            found = [_measured(agents, state) for state in states]
-            path = {key: [one[key] for one in found] for key in found[0]}
-    excess, accuracy = np.transpose(runs, (2, 0, 1))
-    axes = {"method": np.array(list(named)), "t": np.array(times)}
+    common = shown, wanted, np.stack([p.weights for p in people])
+    named = methods(config)
+    runs = {
+        name: _run(config, name, estimated if name == ESTIMATED else agents, start, common, folder)
+        for name in named
+    }
+    excess, accuracy = (np.stack([run[key] for run in runs.values()]) for key in TESTED)
+    path = {key: value for key, value in runs["AffPCL"].items() if key not in TESTED}
+    axes = {"method": np.array(list(named)), "t": np.array(_times(config))}
     said = {"model": loaded.name, "data": corpus.name, "properties": "; ".join(corpus.said)}
     return long_table(axes, excess=excess, accuracy=accuracy, **path, **affinity, **said)
 
@@ -342,14 +338,31 @@ def _times(config: AffPCLConfig) -> list[int]:
 
 
 def _run(
-    config: AffPCLConfig, agents: Agents, algorithm: Algorithm[Any], start: Any
-) -> Iterator[tuple[int, Any]]:
-    """The states of a run: the loop that linear systems run too."""
+    config: AffPCLConfig,
+    name: str,
+    agents: Agents,
+    start: Any,
+    test: tuple[Mapping[str, Any], Any, Any],
+    folder: Path | None,
+) -> dict[str, Any]:
+    """What a method is worth at the recorded rounds, by the loop that linear systems run too."""
+    from lora_bridge.runs import recorded
+
+    algorithm, local = methods(config)[name], config.local_steps
     steps = Steps(config.alpha, objective=config.alpha_objective / config.alpha)
     x, theta = agents.start(start)
     theta = agents.objective(theta, config.warmup, config.alpha_objective)
-    first, rounds = algorithm.init(x, theta), config.rounds
-    return iterate(algorithm, first, agents.observe, steps, rounds, local_steps=config.local_steps)
+
+    def advance(state: Any, t: int) -> Any:
+        run = iterate(algorithm, state, agents.observe, steps, t + 1, local_steps=local, start=t)
+        return [after for _, after in run][-1]
+
+    def measure(state: Any) -> dict[str, float]:
+        found = _tested(agents, algorithm.personal(state), test, config.batch)
+        along = _measured(agents, state) if name == "AffPCL" else {}
+        return dict(zip(TESTED, found, strict=True)) | along
+
+    return recorded(name, advance, algorithm.init(x, theta), _times(config), measure, folder=folder)
 
 
 def _tested(
