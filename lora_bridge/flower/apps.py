@@ -30,6 +30,8 @@ __all__ = ["GridTransport", "client", "server"]
 ENDED = "ratecheck run:"
 #: Seconds between two looks for answers.
 _POLL = 0.2
+#: Seconds after which a SuperNode that has not said which client it has is asked again.
+_AGAIN = 30.0
 _LOG = logging.getLogger("lora_bridge.flower")
 
 
@@ -47,7 +49,8 @@ class GridTransport:
     def __init__(self, grid: Grid) -> None:
         self._grid = grid
         self._hello = Parcel()
-        self._greeted: set[int] = set()
+        self._greeted: dict[int, float] = {}
+        self._known: set[int] = set()
         self._asked: dict[str, int] = {}
         self._nodes: dict[int, int] = {}
         self._hellos: dict[int, Parcel] = {}
@@ -81,10 +84,13 @@ class GridTransport:
 
     def _newcomers(self) -> set[int]:
         """Clients that have said which SuperNode is theirs since the last look."""
-        fresh = [node for node in self._grid.get_node_ids() if node not in self._greeted]
-        self._greeted.update(fresh)
+        now = time.monotonic()
+        there = [node for node in self._grid.get_node_ids() if node not in self._known]
+        fresh = [node for node in there if now > self._greeted.get(node, -_AGAIN) + _AGAIN]
+        self._greeted |= dict.fromkeys(fresh, now)
         messages = [_message(self._hello.encode(), node, None) for node in fresh]
-        self._asked |= dict(zip(self._sent(messages), fresh, strict=True))
+        sent = zip(self._sent(messages), fresh, strict=True)
+        self._asked |= {name: node for name, node in sent if name}
         found = set()
         for reply in self._pull(self._asked):
             node = self._asked.pop(reply.metadata.reply_to_message_id)
@@ -97,17 +103,25 @@ class GridTransport:
                 _LOG.warning("SuperNode %d does not say which client it has: %s", node, content)
                 continue
             client = parcel.number("client")
-            self._nodes[client], self._hellos[client] = node, parcel
-            found.add(client)
+            if node not in self._known:
+                self._known.add(node)
+                self._nodes[client], self._hellos[client] = node, parcel
+                found.add(client)
         return found
 
     def _push(self, requests: Mapping[int, bytes], ttl: float) -> dict[str, int]:
         """Send to the clients' SuperNodes; message to client."""
         messages = [_message(data, self._nodes[i], ttl) for i, data in requests.items()]
-        return dict(zip(self._sent(messages), requests, strict=True))
+        sent = dict(zip(requests, self._sent(messages), strict=True))
+        for client in [client for client, message in sent.items() if not message]:
+            node = self._nodes.pop(client)  # gone; it may come back, or another for its client
+            self._known.discard(node)
+        return {message: client for client, message in sent.items() if message}
 
-    def _sent(self, messages: list[Message]) -> list[str]:
-        return list(self._grid.push_messages(messages)) if messages else []
+    def _sent(self, messages: list[Message]) -> list[str | None]:
+        """The messages' names, None for what Flower did not take."""
+        names = list(self._grid.push_messages(messages)) if messages else []
+        return names or [None] * len(messages)
 
     def _pull(self, waiting: Mapping[str, Any]) -> list[Message]:
         """Replies that are there to messages that wait for one."""

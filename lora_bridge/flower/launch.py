@@ -11,16 +11,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from linsys._validate import InputError
 from lora_bridge.flower.addresses import check, reach
@@ -42,6 +43,8 @@ OPTIONS: Mapping[str, Any] = {"least": 0, "timeout": 600.0, "gather": 120.0, "at
 #: Begins the last line of a run: :data:`lora_bridge.flower.apps.ENDED`.
 _ENDED = "ratecheck run:"
 _NAME = "ratecheck"
+#: Seconds that a program has to end when it is asked to.
+_PATIENCE = 10.0
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -231,7 +234,7 @@ def running(
             env=environment(home),
             stdout=log,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # what it starts outlives it: all are ended as one group
+            start_new_session=True,  # an interrupt is for us: we end it
         )
     try:
         if address:
@@ -266,20 +269,16 @@ def _answering(process: subprocess.Popen[bytes], address: str, wait: float, log:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a program and all of its group: first by asking, then not."""
-    for how, wait in ((signal.SIGTERM, 10.0), (signal.SIGKILL, 10.0)):
-        try:
-            os.killpg(process.pid, how)
-        except ProcessLookupError:
-            break
-        end = time.monotonic() + wait
-        while time.monotonic() < end:
-            process.poll()
-            try:
-                os.killpg(process.pid, 0)
-            except ProcessLookupError:
-                break
-            time.sleep(0.05)
+    """End a program and all that it has started: first by asking, then not."""
+    with suppress(psutil.NoSuchProcess):
+        group = [psutil.Process(process.pid)]
+        group += group[0].children(recursive=True)  # some have sessions of their own
+        for one in group:
+            with suppress(psutil.NoSuchProcess):
+                one.terminate()
+        for one in psutil.wait_procs(group, timeout=_PATIENCE)[1]:
+            with suppress(psutil.NoSuchProcess):
+                one.kill()
     process.wait()
 
 

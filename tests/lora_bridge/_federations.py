@@ -142,19 +142,27 @@ def federation(name: str, rounds: int = 3, fault: Any = None) -> Federation:
     )
 
 
-def setup(config: Mapping[str, Any]) -> Federation:
-    """What a Flower app of the tests runs; ``slow`` has client 1 wait where a file says so."""
-    torch.set_num_threads(1)
+class Failing:
+    """An oracle that once, where a file says so, dies or sleeps in the middle of a round."""
 
-    def fault(client: int, oracle: Any) -> Any:
-        place = Path(str(config.get("fault", "")))
-        once = place / f"client-{client}"
-        if config.get("fault") and once.exists():
-            what = once.read_text(encoding="utf-8")
-            once.unlink()
+    def __init__(self, oracle: Any, order: Path) -> None:
+        self.oracle, self.order = oracle, order
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("grad", "jac") and self.order.exists():
+            what = self.order.read_text(encoding="utf-8")
+            self.order.unlink()
             if what == "die":
                 os._exit(9)
             time.sleep(float(what))
-        return oracle
+        return getattr(self.oracle, name)
+
+
+def setup(config: Mapping[str, Any]) -> Federation:
+    """What a Flower app of the tests runs."""
+    torch.set_num_threads(1)
+
+    def fault(client: int, oracle: Any) -> Any:
+        return Failing(oracle, Path(str(config["fault"])) / f"client-{client}")
 
     return federation(str(config["algorithm"]), int(config["rounds"]), fault)
