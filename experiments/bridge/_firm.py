@@ -382,7 +382,8 @@ def looked_at(gradients: Any, weights: Values, betas: Sequence[float]) -> dict[s
 
 def _drift(G: Values, weights: Values) -> float:
     """The disagreement of weights (C, M) for gradients with inner products G (C M, C M)."""
-    v = (weights - weights.mean(axis=0)).ravel() / len(weights)
+    apart = weights - weights[:1]  # exactly zero where all are the same
+    v = (apart - apart.mean(axis=0)).ravel() / len(weights)
     return max(float(v @ G @ v), 0.0)
 
 

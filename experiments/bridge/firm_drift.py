@@ -40,7 +40,7 @@ import numpy as np
 from experiments import _rates
 from experiments._intervals import mean_interval
 from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
-from experiments._plots import curves, legend, loglog, panels
+from experiments._plots import curve, legend, loglog, panels
 from experiments._rates import Interval, exact_slope, mean_band, rate_check
 from experiments._table import Table, long_table
 from experiments.bridge._federated import threads
@@ -216,7 +216,7 @@ def analyse(config: FirmDriftConfig, table: Table) -> Analysis:
             (f"β = {config.conditioned:g}", "conditioned"),
         ):
             values = part.where(beta=betas[0]).grid(column, "draw", "B")
-            series.append(Series(f"{policy}, {name}", CONDITION, sizes, *mean_band(values)))
+            series.append(Series(name, CONDITION, sizes, *mean_band(values)))
         large, small = betas >= LARGE, betas <= SMALL
         over_large = _slope(betas[large], at[:, large])
         over_small = _slope(betas[small], at[:, small])
@@ -228,12 +228,16 @@ def analyse(config: FirmDriftConfig, table: Table) -> Analysis:
             rate_check(f"{policy}, B: as stated", -0.5, over_B, bound=True),
             _rates.at_most(f"{policy}, B: as derived", "-1 or less", over_B, -1.0),
         ]
+        ratio = part.where(beta=betas[0], B=config.shown)
+        medians = [float(ratio[name].mean()) for name in ("condition", "conditioned")]
         noise = part.where(beta=betas[0], B=config.batches[0])["noise"]
         local = np.diff(np.log(np.maximum(least.mean(axis=0), TINY))) / np.diff(np.log(sizes))
         notes.append(
             f"{policy}: a response's noise is {noise.mean():.0f} times the signal (over seeds "
             f"{noise.min():.0f} to {noise.max():.0f}), the batch where the regimes meet; exponents "
-            f"from one B to the next: {', '.join(f'{v:.2f}' for v in local)}"
+            f"from one B to the next: {', '.join(f'{v:.2f}' for v in local)}; median condition "
+            f"number at B = {config.shown}: {medians[0]:.2f}, and {medians[1]:.2f} with β = "
+            f"{config.conditioned:g}"
         )
     return Analysis(series, checks, notes)
 
@@ -247,10 +251,15 @@ def _slope(x: Values, per_seed: Values) -> Interval:
 def draw(config: FirmDriftConfig, analysis: Analysis) -> Figure:
     """Drift against beta and B, and condition numbers."""
     figure, axes = panels(analysis.series, columns=3, width=2.9, height=2.6, share_y=False)
-    curves(axes, analysis.series)
+    for s in analysis.series:
+        policy, _, beta = s.name.partition(", ")
+        line = {"linestyle": "--"} if beta else {}
+        curve(axes[s.panel], s, position=POLICIES.index(policy), **line)
     for title, ax in axes.items():
         loglog(ax)
         ax.set_xlabel("β" if title == BETA else "B")
+    axes[CONDITION].set_yscale("linear")
+    axes[CONDITION].set_ylim(bottom=1.0)
     axes[BETA].set_ylabel(f"$T_{{\\mathrm{{disagr}}}}$, B = {config.shown}")
     axes[SIZE].set_ylabel(f"$T_{{\\mathrm{{disagr}}}}$, β = {config.betas[0]:g}")
     legend(figure, axes, columns=3)
