@@ -186,8 +186,9 @@ def _claims(config: ShareConfig, table: Table, found: Mapping[str, Values]) -> l
         same, unrelated = (
             _grid(table, "up", LOCAL, config.head, wishes)[:, -1, 0] for wishes in CONTROLS
         )
-        name = f"distance of {LOCAL}'s up factors, unrelated wishes − the same"
-        checks.append(gap(name, "above 0", unrelated, same))
+        for wishes, values in (("the same", same), ("as configured", far)):
+            name = f"distance of {LOCAL}'s up factors, unrelated wishes − {wishes}"
+            checks.append(gap(name, "above 0", unrelated, values))
     frozen, *trained = (_accuracy(table, PLAIN, head).mean(axis=1) for head in HEADS)
     return checks + [
         gap(f"accuracy of {PLAIN}, {head} head − frozen head", "above 0", values, frozen)
