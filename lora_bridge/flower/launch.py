@@ -103,13 +103,19 @@ def write_app(
 
 
 def superlink(
-    address: str, certificates: Sequence[Path] | None = None, *, simulation: bool = False
+    address: str,
+    certificates: Sequence[Path] | None = None,
+    *,
+    database: Path | None = None,
+    simulation: bool = False,
 ) -> list[str]:
     """The command of a SuperLink.
 
     Args:
         address: host:port to listen at.
         certificates: of the authority, of the server, and the server's key, for TLS.
+        database: file that the SuperLink knows its SuperNodes from when it starts again; without
+            one they have to be started again too.
         simulation: whether clients are simulated on this machine.
 
     Raises:
@@ -118,6 +124,7 @@ def superlink(
     host, port = check(address, certificates is not None)
     command = [program("flower-superlink"), "--host", host, "--port", str(port)]
     command += ["--disable-runtime-dependency-installation"]
+    command += [] if database is None else ["--database", str(database)]
     return command + ["--simulation"] * simulation + _server_tls(certificates)
 
 

@@ -83,7 +83,8 @@ class Lab:
 
     @contextmanager
     def superlink(self) -> Iterator[None]:
-        start = launch.superlink(self.address, self.tls)
+        self.home.mkdir(parents=True, exist_ok=True)
+        start = launch.superlink(self.address, self.tls, database=self.home / "superlink.db")
         with launch.running(start, self.home, self.address):
             yield
 
@@ -151,7 +152,7 @@ def test_clients_that_die_on_the_way(tmp_path: Path) -> None:
 
 
 def test_a_superlink_that_dies_and_starts_anew(tmp_path: Path) -> None:
-    """All that it knew is gone but the server's files; clients stay, and the run goes on."""
+    """It knows its SuperNodes from its database, and the run from the server's files."""
     lab = Lab(tmp_path)
     folder = app(tmp_path, "SI", 3)
     first: list[BaseException] = []
