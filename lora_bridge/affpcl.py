@@ -247,7 +247,8 @@ class TextObservation:
         """1 / C + Theta^i z(s), (n, b, C), of theta (n, p), or (1, p) for all agents."""
         features = self.batch["features"]
         head = sized("theta", theta, self.agents.p).unflatten(-1, (-1, features.shape[-1]))
-        return 1.0 / head.shape[-2] + features @ head.mT
+        found: Tensor = 1.0 / head.shape[-2] + features @ head.mT
+        return found
 
     def _gradient(self, x: Tensor, wanted: Tensor) -> Tensor:
         task = self.agents.task

@@ -75,6 +75,8 @@ PAPER: Mapping[str, Any] = {
     "dtype": "bfloat16",
     "device": "cuda",
 }
+#: What is summed over the rounds of a run: see :func:`path`.
+SUMS = ("up", "down", "missing", "moved")
 #: Samples that are judged at a time.
 _AT_ONCE = 128
 
@@ -98,10 +100,13 @@ class ModelConfig(Config):
         tests: held-out samples of every domain or user.
         max_length: tokens of a sample; the beginning of a longer prompt is cut.
         chunk: clients that go through the model together; None for all.
+        on_nan: what to do with a client whose loss or gradient is not finite: "skip" it, so that a
+            step size may be tried that is too large, or "stop".
         dtype: of the model; adapters are float32, or float64 with it.
         device: "cpu" or "cuda".
     """
 
+    how: ClassVar[frozenset[str]] = frozenset({"chunk"})
     #: How the model attends; "eager" where second derivatives are wanted.
     attention: ClassVar[str] = "sdpa"
 
@@ -119,6 +124,7 @@ class ModelConfig(Config):
     tests: int = 40
     max_length: int = 512
     chunk: int | None = None
+    on_nan: Literal["skip", "stop"] = "skip"
     dtype: Literal["float32", "float64", "bfloat16"] = "float32"
     device: str = "cpu"
 
@@ -185,13 +191,16 @@ def _load(
 
 @contextmanager
 def threads(context: Context) -> Iterator[None]:
-    """PyTorch with the threads of a context."""
+    """PyTorch with the threads of a context; where memory ends it says what to lower."""
     import torch
+
+    from lora_bridge._failures import memory_explained
 
     before = torch.get_num_threads()
     torch.set_num_threads(context.threads)
     try:
-        yield
+        with memory_explained():
+            yield
     finally:
         torch.set_num_threads(before)
 
@@ -308,7 +317,7 @@ def _drawn(config: DeviceConfig, use: str, k: int) -> Draw:
         {name: value[start:end] for name, value in dealt.items()} for start, end in pairwise(ends)
     ]
     bank = config.bank(loaded, config.targets)
-    task = Task(bank, shards, answer_loss, config.batch, seed)
+    task = Task(bank, shards, answer_loss, config.batch, seed, config.on_nan)
     encoded = {
         domain: [
             encode_choices(tokenizer, group, length, "cut")
@@ -383,39 +392,47 @@ def _mean(bank: AdapterBank, X: Any, test: Sequence[Mapping[str, Any]]) -> Value
 
 def path(
     config: DeviceConfig,
+    context: Context,
     method: Method,
     r: int,
     gamma: float,
     use: str,
     k: int,
     times: Sequence[int],
-) -> Iterator[tuple[State, Values]]:
-    """One draw trained to the last of the increasing rounds ``times``.
+    measure: Callable[[State], Mapping[str, Any]],
+) -> dict[str, Values]:
+    """One draw trained to the last of the increasing rounds ``times``, measured at each of them.
 
-    Yields:
-        The state at every time, and what was summed up to there, (4,): mean bytes up and down of a
-        device, how often a device was left out, and how far the modules went in a round, the mean
-        of |X^{t+1} - X^t| over their entries.
+    Returns:
+        What ``measure`` says of the states, (times, ..); besides, summed up to there, (times,):
+        ``up`` and ``down``, mean bytes of a device, ``missing``, how often a device was left out,
+        and ``moved``, how far the modules went in a round, the mean of |X^{t+1} - X^t| over their
+        entries.
     """
-    import torch
+    from lora_bridge.runs import recorded
 
     drawn, seed = config.draw(use, k), config.derive("run", use, k)
     start = drawn.oracle.modules.start(r, np.random.default_rng(seed))
     algorithm = method(gamma, seed)
-    state, sums = algorithm.init(config.tensor(start), drawn.oracle), np.zeros(4)
-    for time in times:
-        while state.t < time:
-            before = state.X
-            with torch.random.fork_rng():
-                torch.manual_seed(config.derive("dropout", use, k, state.t))
-                state, report = algorithm.round(state)
-            sent = [float(np.mean(report.up)), float(np.mean(report.down))]
-            sums += [*sent, len(report.missing), float((state.X - before).abs().mean())]
-        yield state, sums.copy()
+
+    def advance(now: tuple[State, list[float]], t: int) -> tuple[State, list[float]]:
+        state, sums = now
+        after, report = algorithm.round(state)
+        sent = [float(np.mean(report.up)), float(np.mean(report.down))]
+        new = [*sent, float(len(report.missing)), float((after.X - state.X).abs().mean())]
+        return after, [one + other for one, other in zip(sums, new, strict=True)]
+
+    def seen(now: tuple[State, list[float]]) -> dict[str, Any]:
+        return {**measure(now[0]), **dict(zip(SUMS, now[1], strict=True))}
+
+    first = algorithm.init(config.tensor(start), drawn.oracle), [0.0] * len(SUMS)
+    name = f"{algorithm} r={r} {use} {k}"
+    return recorded(name, advance, first, times, seen, folder=context.folder)
 
 
 def train(
     config: DeviceConfig,
+    context: Context,
     method: Method,
     r: int,
     gamma: float,
@@ -423,31 +440,31 @@ def train(
     k: int,
     times: Sequence[int],
 ) -> dict[str, Values]:
-    """The values of a :func:`path`.
-
-    Returns:
-        ``loss`` and ``accuracy`` (times, domains) on the tests; ``up``, ``down``, ``missing`` and
-        ``moved`` (times,), the sums.
-    """
+    """A :func:`path` with ``loss`` and ``accuracy`` on the tests, (times, domains)."""
     drawn = config.draw(use, k)
-    states = path(config, method, r, gamma, use, k, times)
-    found = [(*drawn.judge(state).T, *sums) for state, sums in states]
-    names = ("loss", "accuracy", "up", "down", "missing", "moved")
-    return {
-        name: np.array(part) for name, part in zip(names, zip(*found, strict=True), strict=True)
-    }
+
+    def measure(state: State) -> dict[str, Values]:
+        return dict(zip(("loss", "accuracy"), drawn.judge(state).T, strict=True))
+
+    return path(config, context, method, r, gamma, use, k, times, measure)
 
 
 def compare(
-    config: DeviceConfig, method: Method, r: int, times: Sequence[int], at: Sequence[int]
+    config: DeviceConfig,
+    context: Context,
+    method: Method,
+    r: int,
+    times: Sequence[int],
+    at: Sequence[int],
 ) -> Columns:
     """A method at its best step size on all seeds; column t holds ``at`` for the rounds."""
 
     def score(gamma: float, k: int) -> float:
-        return float(train(config, method, r, gamma, "tuning", k, times[-1:])["loss"].mean())
+        found = train(config, context, method, r, gamma, "tuning", k, times[-1:])
+        return float(found["loss"].mean())
 
     gamma = config.best(score)
-    runs = [train(config, method, r, gamma, "test", k, times) for k in range(config.seeds)]
+    runs = [train(config, context, method, r, gamma, "test", k, times) for k in range(config.seeds)]
     first = config.draw("test", 0)
     axes: dict[str, Any] = {
         "draw": np.arange(config.seeds),

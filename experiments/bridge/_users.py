@@ -139,7 +139,7 @@ def _drawn(config: UserConfig, head: str, use: str, k: int) -> Draw:
     )
     targets = config.targets if head == "frozen" else (*config.targets, score_of(loaded.model))
     bank = config.bank(loaded, targets)
-    task = Task(bank, train, reward_preference_loss, config.batch, seed)
+    task = Task(bank, train, reward_preference_loss, config.batch, seed, config.on_nan)
     data = "generated words" if config.data is None else config.data.name
     return Draw(Users(task), tests, list(found), best, f"model {loaded.name}, data: {data}")
 

@@ -147,7 +147,7 @@ def method_of(config: DeviceConfig, block: Block) -> Method:
 
 def blocks(config: FSLoRAConfig) -> list[Block]:
     """One method at a time; k = 0 for the mixed ranks."""
-    mixed = list(mixed_arms(config).values())
+    mixed: list[Block] = [*mixed_arms(config).values()]
     pairs = dict.fromkeys(pair for panel in config.same.values() for pair in panel)
     return mixed + [
         {"method": OURS, "r": r, "k": k} for r, k in pairs if (r, k) != (config.rank, config.rank)
@@ -157,7 +157,9 @@ def blocks(config: FSLoRAConfig) -> list[Block]:
 def compute(config: FSLoRAConfig, block: Block, context: Context) -> Columns:
     """Choose a method's step size, then train it on all seeds."""
     with threads(context):
-        return compare(config, method_of(config, block), block["r"], config.times, config.times)
+        return compare(
+            config, context, method_of(config, block), block["r"], config.times, config.times
+        )
 
 
 def analyse(config: FSLoRAConfig, table: Table) -> Analysis:
@@ -261,7 +263,7 @@ def _notes(
     sent = []
     for name, where in mixed.items():
         up, down = (over_domains(table, way, **where)[0, -1] / 1e6 for way in ("up", "down"))
-        sent.append(f"{name} {up:.2f} and {down:.2f}")
+        sent.append(f"{name} {up:.3g} and {down:.3g}")
     whole_end = found[WHOLE][:, -1].mean()
     return [
         f"final accuracies: {', '.join(f'{n} {v[:, -1].mean():.3f}' for n, v in found.items())}",

@@ -147,7 +147,7 @@ def compute(config: BudgetConfig, block: Block, context: Context) -> Columns:
 
     rounds = [t * round(1 / level) for t in config.uploads]
     with threads(context):
-        return compare(config, method, r, rounds, config.uploads)
+        return compare(config, context, method, r, rounds, config.uploads)
 
 
 def analyse(config: BudgetConfig, table: Table) -> Analysis:

@@ -75,7 +75,7 @@ def compute(config: TableConfig, block: Block, context: Context) -> Columns:
     """Choose a method's step size, then train it on all seeds."""
     times = [config.rounds]
     with threads(context):
-        return compare(config, method_of(config, block), block["r"], times, times)
+        return compare(config, context, method_of(config, block), block["r"], times, times)
 
 
 def analyse(config: TableConfig, table: Table) -> Analysis:
@@ -124,7 +124,7 @@ def _row(table: Table, found: dict[str, Values]) -> str:
     for task, values in found.items():
         mean, _, high = _bounds(100 * values)
         cells.append(f"{task} {mean:.1f} ± {high - mean:.1f}")
-    return f"{', '.join(cells)} %; {up:.2f} MB up and {down:.2f} MB down for a device"
+    return f"{', '.join(cells)} %; {up:.3g} MB up and {down:.3g} MB down for a device"
 
 
 def draw(config: TableConfig, analysis: Analysis) -> Figure:
@@ -152,6 +152,8 @@ def draw(config: TableConfig, analysis: Analysis) -> Figure:
     ax.axvline(len(tasks) - 1.5, color="#999999", linewidth=0.7)
     ax.grid(visible=False, axis="x")
     ax.set_ylabel("final test accuracy")
+    low, high = ax.get_ylim()
+    ax.set_ylim(max(low, -0.02), min(high, 1.02))  # of two seeds an interval can be wider
     figure.legend(loc="outside lower center", ncols=3)
     return figure
 

@@ -57,12 +57,12 @@ from experiments._model import Analysis, Block, Check, Columns, Context, Experim
 from experiments._plots import LOOKS, curve, loglog, panels
 from experiments._rates import Interval, at_most, every, mean_band, within
 from experiments._table import Table, long_table
-from experiments.bridge._federated import PAPER, DeviceConfig, Values, path, threads
+from experiments.bridge._federated import PAPER, SUMS, DeviceConfig, Values, path, threads
 from experiments.bridge._smoothness import Precision, measure
 from linsys import InputError
 from linsys._validate import number, whole
 from linsys.sketching import FSLoRA
-from linsys.sketching._federated import Federated
+from linsys.sketching._federated import Federated, State
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -80,7 +80,7 @@ GROWTH: Mapping[str, tuple[str, str, bool]] = {
     "sigma_s^2 / |grad f_i^S|^2": ("spread", "size", False),
     "f^S / f": ("loss", "loss", True),
 }
-CURVED, RELAXED, NOISE, SPREAD, _ = GROWTH
+CURVED, RELAXED, NOISE, SPREAD, RAISED = GROWTH
 #: What the paper, or the derivation for the start, has as a function of r/k.
 SAID: Mapping[str, tuple[str, Callable[[Values], Values]]] = {
     CURVED: ("Prop. D.4: (r/k)^2", lambda x: x**2),
@@ -163,15 +163,17 @@ def compute(config: SmoothnessConfig, block: Block, context: Context) -> Columns
 
     drawn = config.draw("test", k)
     task, factors = _probes(drawn.oracle.task, config.probe), [*config.factors, 1]
-    rows = []
+
+    def measured(state: State) -> dict[str, list[float]]:
+        rng = np.random.default_rng(config.derive("sketches", k, state.t))
+        rows = [measure(task, state.X, f, config.draws, precision, rng) for f in factors]
+        return {name: [row[name] for row in rows] for name in rows[0]}
+
     with threads(context):
-        states = path(config, method, config.rank, config.gamma, "test", k, config.times)
-        for state, _ in states:
-            rng = np.random.default_rng(config.derive("sketches", k, state.t))
-            rows += [measure(task, state.X, f, config.draws, precision, rng) for f in factors]
-    shape = (len(config.times), len(factors))
-    columns = {name: np.reshape([row[name] for row in rows], shape) for name in rows[0]}
-    return long_table({"t": config.times, "factor": factors}, **columns, what=drawn.name)
+        r, gamma, times = config.rank, config.gamma, config.times
+        found = path(config, context, method, r, gamma, "test", k, times, measured)
+    columns = {name: value for name, value in found.items() if name not in SUMS}
+    return long_table({"t": times, "factor": factors}, **columns, what=drawn.name)
 
 
 def _probes(task: Task, size: int) -> Task:
@@ -332,6 +334,8 @@ def draw(config: SmoothnessConfig, analysis: Analysis) -> Figure:
         if panel in SAID:
             name, law = SAID[panel]
             ax.plot(x, law(x), color=LOOKS["theory"].colour, linestyle=":", label=name)
+        if panel == RAISED:  # less than a decade
+            ax.set_yscale("linear")
         if panel == SPREAD:
             ax.set_yticks(x - 1, [f"{value - 1:g}" for value in x])
         handles, names = ax.get_legend_handles_labels()
