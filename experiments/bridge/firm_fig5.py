@@ -9,10 +9,9 @@ Claims (Appendix A.2.2 and the caption): weights nearly identical; one reward th
 one a little lower with unequal clients.
 
 What the text leaves open, and the choices here: what a domain is. Of the built-in prompts it is a
-tenth of the docstrings they are cut from; of a user's file what its records say. How much unequal
-clients can matter depends on how much rewards and gradients depend on prompts: the note gives the
-share of the variance of one reward between domains under the first model, which bounds what an
-unequal share of prompts can change.
+tenth of the docstrings they are cut from; of a user's file what its records say. Letters of a
+response depend little on the domain of its prompt, so that the built-in default tells of unequal
+numbers of prompts and little more; a user's file can tell of the rest.
 
 References: FIRM, Appendix A.2.2.
 

@@ -10,8 +10,9 @@ Claims (Appendix A.2.3 and the caption): weights nearly identical, rewards compe
 
 What is to be expected of the disagreement drift at given parameters: with clients that draw
 independently around common means it is, without smoothing of the weights, (1 - 1/C)^2 (a + b / C +
-c / (C (C - 1))) with a, b >= 0 (``firm/_one_step``; c is of the same sign wherever it matters). So
-from 8 to 16 clients it falls at most by the factor .27 and may rise by 1.15, where all that is left
+c / (C (C - 1))) with a, b >= 0 (``firm/_one_step``). For two objectives, with u the deviation of
+lambda^1 and Delta the noise of g^1 - g^2, c = E u^2 E||Delta||^2 + ||E Delta u||^2 >= 0. So from 8
+to 16 clients it falls by the factor .27 at most and rises by 1.15 at most, where all that is left
 is the correlation of a client's weights with its own gradients' noise.
 
 References: FIRM, Appendix A.2.3.
