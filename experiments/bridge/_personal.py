@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from experiments._model import Context
 from experiments.bridge._federated import Values
 from experiments.bridge._users import HEADS, Draw, UserConfig
 from linsys._validate import choice
 from linsys.preference import sharelora
-from linsys.preference.sharelora import Mask, ShareLoRA
+from linsys.preference.sharelora import Mask, ShareLoRA, State
 from linsys.sketching.adapters import Modules
 
 
@@ -64,16 +65,18 @@ class Run:
 
     Attributes:
         draw: the users.
-        X: their adapters at the end.
         epochs: the measured times, (times,).
         far: distances of up and down factors there, (2, times).
+        accuracy: every user's at the end, (users,).
+        loss: at the end.
         missing: how often a user was left out.
     """
 
     draw: Draw
-    X: Any
     epochs: Values
     far: Values
+    accuracy: Values
+    loss: float
     missing: int
 
 
@@ -96,20 +99,35 @@ def start(config: UserConfig, algorithm: ShareLoRA, oracle: Any, seed: int) -> A
     return config.tensor(np.where(common, X[0], X))
 
 
-def train(config: UserConfig, name: str, head: str, gamma: float, use: str, k: int) -> Run:
+def train(
+    config: UserConfig, context: Context, name: str, head: str, gamma: float, use: str, k: int
+) -> Run:
     """A method on draw k for "test" or "tuning", with the distances along its way."""
+    from lora_bridge.runs import recorded
+
     draw = config.draw(head, use, k)
     algorithm = method(config, name, gamma, head)
     X = start(config, algorithm, draw.oracle, config.derive("run", use, k))
-    state, missing, far = algorithm.init(X, draw.oracle), 0, []
     total = algorithm.total(draw.oracle)
     times = np.unique(np.rint(np.linspace(0, total, config.points + 1)).astype(int))
-    for time in times:
-        while state.t < time:
-            state, left_out = algorithm.step(state)
-            missing += len(left_out)
-        far.append(distances(draw.oracle.modules, state.X, head))
-    return Run(draw, state.X, times / draw.oracle.steps, np.array(far).T, missing)
+
+    def advance(now: tuple[State, int], t: int) -> tuple[State, int]:
+        state, left_out = algorithm.step(now[0])
+        return state, now[1] + len(left_out)
+
+    def measure(now: tuple[State, int]) -> dict[str, Any]:
+        state, missing = now
+        accuracy, loss = np.full(config.users, np.nan), np.nan  # these go through all tests
+        if state.t == total:
+            accuracy, loss = draw.accuracy(state.X), draw.loss(state.X)
+        far = distances(draw.oracle.modules, state.X, head)
+        return {"far": far, "accuracy": accuracy, "loss": loss, "missing": missing}
+
+    first, about = (algorithm.init(X, draw.oracle), 0), f"{algorithm} {use} {k}"
+    found = recorded(about, advance, first, times.tolist(), measure, folder=context.folder)
+    accuracy, loss, missing = (found[key][-1] for key in ("accuracy", "loss", "missing"))
+    epochs = times / draw.oracle.steps
+    return Run(draw, epochs, found["far"].T, accuracy, float(loss), int(missing))
 
 
 def distances(modules: Modules, X: Any, head: str) -> tuple[float, float]:

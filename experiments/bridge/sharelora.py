@@ -95,16 +95,15 @@ def compute(config: ShareConfig, block: Block, context: Context) -> Columns:
     if block["wishes"] != MIXED:
         config = replace(config, own=CONTROLS[block["wishes"]][0])
     with threads(context):
-        return _compute(config, block["method"], block["head"])
+        return _compute(config, context, block["method"], block["head"])
 
 
-def _compute(config: ShareConfig, name: str, head: str) -> Columns:
+def _compute(config: ShareConfig, context: Context, name: str, head: str) -> Columns:
     def score(gamma: float, k: int) -> float:
-        run = train(config, name, head, gamma, "tuning", k)
-        return run.draw.loss(run.X)
+        return train(config, context, name, head, gamma, "tuning", k).loss
 
     gamma = config.best(score)
-    runs = [train(config, name, head, gamma, "test", k) for k in range(config.seeds)]
+    runs = [train(config, context, name, head, gamma, "test", k) for k in range(config.seeds)]
     first = runs[0]
     up, down = np.stack([run.far for run in runs], axis=1)[..., None]
     axes: dict[str, Any] = {
@@ -115,8 +114,8 @@ def _compute(config: ShareConfig, name: str, head: str) -> Columns:
     return long_table(
         axes,
         name=np.array(first.draw.names),
-        accuracy=np.array([[run.draw.accuracy(run.X)] for run in runs]),
-        loss=np.array([[[run.draw.loss(run.X)]] for run in runs]),
+        accuracy=np.array([[run.accuracy] for run in runs]),
+        loss=np.array([[[run.loss]] for run in runs]),
         up=np.nan_to_num(up, nan=UNKNOWN),
         down=np.nan_to_num(down, nan=UNKNOWN),
         best=np.nan_to_num([[run.draw.best] for run in runs], nan=UNKNOWN),
