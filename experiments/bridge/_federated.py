@@ -1,8 +1,7 @@
 """What the experiments of FSLoRA and P-ShareLoRA on language models share: a model, words, devices.
 
 *Model.* A folder of the user's, or the built-in byte-level model in a small size. It is frozen;
-adapters are those of :mod:`lora_bridge.bank`. The end of a text is new to the built-in model, so
-that its output matrix is adapted too.
+adapters are those of :mod:`lora_bridge.bank`. The output matrix is adapted too.
 
 *Words.* Without a file, questions are about strings of letters and have four domains, such as
 "kamelo last?" (does it end with a vowel?), answered yes or no, half of them yes. Each word is drawn

@@ -1,0 +1,95 @@
+"""A block of an experiment on models that is killed goes on where it was, to the same bits."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from transformers import LlamaForCausalLM
+
+from experiments import _registry
+from experiments._runner import run
+from experiments._store import Store
+from linsys.sketching import FSLoRA
+from lora_bridge._text import byte_tokenizer
+from tests.lora_bridge._models import small_model
+
+Start = Callable[..., Any]
+#: One method, one step size, two seeds: two runs in a block.
+SETTINGS = {
+    "targets": ("q_proj",),
+    "rank": 2,
+    "gammas": (0.01,),
+    "seeds": 2,
+    "devices": 2,
+    "samples": 8,
+    "batch": 2,
+    "tests": 4,
+    "ratios": (0.5,),
+    "local_steps": 1,
+    "rounds": 60,
+    "points": 2,
+    "k": 1,
+    "global_ranks": (2,),
+    "levels": (0.5,),
+}
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    tokenizer = byte_tokenizer()
+    config = small_model("llama").config
+    config.vocab_size = len(tokenizer)
+    for part in (LlamaForCausalLM(config), tokenizer):
+        part.save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def _kept(out: Path) -> list[str]:
+    """Names of the checkpoints of blocks that are not finished."""
+    return [place.name for place in out.glob("bridge/fslora/*/*.unfinished/*/round-*")]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_killed_block_goes_on(
+    command: Start, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    text = {k: ",".join(map(str, v)) if isinstance(v, tuple) else v for k, v in SETTINGS.items()}
+    settings = [part for k, v in text.items() for part in ("--set", f"{k}={v}")]
+    options = ("--model", model, "--out", out, "--threads", "1", "--no-figures", *settings)
+    process = command("bridge", "fslora", *options)
+    for _ in range(2400):  # a minute or two of imports, at most
+        if _kept(out) or process.poll() is not None:
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGKILL, said
+    assert _kept(out)
+
+    experiment = _registry.get("bridge/fslora")
+    config = experiment.config_type(model=model, **SETTINGS)
+    rounds = 0
+    original = FSLoRA.round
+
+    def counted(self: FSLoRA, state: Any) -> Any:
+        nonlocal rounds
+        rounds += 1
+        return original(self, state)
+
+    monkeypatch.setattr(FSLoRA, "round", counted)
+    whole = run(experiment, config, Store(tmp_path / "fresh"))
+    everything, rounds = rounds, 0
+    again = run(experiment, config, Store(out))
+    assert 0 < rounds < everything
+    assert list(again) == list(whole)
+    for name in whole:
+        np.testing.assert_array_equal(again[name], whole[name])
+    assert not list(out.glob("bridge/fslora/*/*.unfinished"))
