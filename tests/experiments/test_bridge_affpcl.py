@@ -133,9 +133,9 @@ def test_the_experiment_runs_all_methods_from_one_start(table: Table) -> None:
     assert len(panels) == 2 * 2 * k + (k - 1) + 3 + 2
     assert panels.count(affpcl.RELATIVE) == k - 1
     ours = table.where(method="AffPCL")
-    same = ours.where(t=0)["left"], ours.where(t=0, level=0.0)["left"]
-    assert (same[0] > 0).any()
-    assert (ours["together"] > 0).all()
+    np.testing.assert_allclose(ours.where(t=0)["common"], ours.where(t=0)["together"], rtol=1e-5)
+    assert (ours.where(t=0)["distance"] == 0).all()
+    assert (ours.where(t=TINY.rounds, level=1.0)["distance"] > 0).all()
     assert np.ptp(ours.where(level=1.0)["delta_center"]) > 0  # differs by draw
     assert (ours["delta_center"] <= 1).all()
     said = " ".join(analysis.notes)
