@@ -292,8 +292,11 @@ def train(
     *,
     alpha: float,
     betas: Sequence[float] = (),
+    name: str = "",
 ) -> dict[str, Values]:
     """One draw trained to the end; what is seen of every step along axis 0, steps in all.
+
+    ``name`` is the arm's: what is kept for a run to go on belongs to it.
 
     Returns:
         ``weights`` (steps, C, 2), ``scores`` (steps, C, 2) of the rollout in use, ``kl_token`` and
@@ -342,9 +345,9 @@ def train(
     import torch
 
     first = (to_keep(state), {name: torch.from_numpy(v) for name, v in seen.items()})
-    name = f"{algorithm} {oracle.choices} {arm.clients} {arm.shares} {use} {k}"
+    run = f"{name} {algorithm} {oracle.choices} {use} {k}"
     times = config.steps.tolist()
-    found = recorded(name, advance, first, times, measure, folder=context.folder, every=25)
+    found = recorded(run, advance, first, times, measure, folder=context.folder, every=25)
     found["ends"] = np.broadcast_to(found["ends"][-1], found["ends"].shape)
     return found
 
@@ -438,8 +441,8 @@ def columns(
     with threads(context):
         alpha = step_size(config, context)
         runs = [
-            train(config, arm, "test", k, context, alpha=alpha, betas=betas)
-            for arm in arms.values()
+            train(config, arm, "test", k, context, alpha=alpha, betas=betas, name=name)
+            for name, arm in arms.items()
         ]
         bank = config.bank(config.load("lm"), config.targets)
         zero = config.tensor(np.zeros((1, config.rank * bank.width)))

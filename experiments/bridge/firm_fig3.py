@@ -2,7 +2,8 @@
 
 Problem and assumptions: clients with prompts of one kind, see ``bridge/_firm``. Of the built-in
 rewards the Pareto front over all policies is known (:func:`lora_bridge.letters.pareto_front`);
-adapters of a given model, a few rounds and a penalty on the divergence stay inside of it.
+adapters of a given model, a few rounds and a penalty on the divergence stay inside of it, by as
+much as a note says.
 
 Algorithm: FIRM with Diag(1 / p) in the place of (beta / 2) I, equation (3), for preferences p =
 (p^1, 1 - p^1), and the trace-normalised Gram matrix.
@@ -53,7 +54,7 @@ from linsys._validate import number
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FRONT, START, NAME = "Pareto front of all policies", "before training", "FIRM"
+START, NAME = "before training", "FIRM"
 PLANE, WEIGHTS = "rewards", "mean weight"
 
 
@@ -96,11 +97,6 @@ def analyse(config: Fig3Config, table: Table) -> Analysis:
     ends = np.array([[part.where(arm=a)[f"end_{j}"] for a in config.names] for j in (1, 2)])
     start = [part[f"start_{j}"].mean() for j in (1, 2)]
     series = []
-    if not config.reward_models:
-        from lora_bridge.letters import pareto_front
-
-        front = pareto_front(config.length)
-        series.append(Series(FRONT, PLANE, front[:, 0], front[:, 1]))
     series.append(Series(NAME, PLANE, *ends.mean(axis=-1)))
     series.append(Series(START, PLANE, *np.array(start)[:, None]))
     weights = np.array([curves_of(table, "weight", a).mean(axis=1) for a in config.names])
@@ -160,9 +156,6 @@ def draw(config: Fig3Config, analysis: Analysis) -> Figure:
     figure, axes = panels(analysis.series, columns=2, width=3.3, height=2.5, share_y=False)
     for s in analysis.series:
         ax = axes[s.panel]
-        if s.name == FRONT:
-            curve(ax, s, color="black", marker="", linewidth=1.0)
-            continue
         curve(ax, s, position=int(s.name == START), markers=len(config.preferences))
         if s.panel == PLANE and s.name == NAME:
             for p, x, y in zip(config.preferences, s.x, s.y, strict=True):
@@ -174,14 +167,7 @@ def draw(config: Fig3Config, analysis: Analysis) -> Figure:
             continue
         ax.set_xlabel(config.objectives[0])
         ax.set_ylabel(config.objectives[1])
-        shown = [s for s in analysis.series if s.panel == PLANE and s.name != FRONT]
-        for axis, values in (
-            (ax.set_xlim, [s.x for s in shown]),
-            (ax.set_ylim, [s.y for s in shown]),
-        ):
-            flat = np.concatenate([np.asarray(v) for v in values])
-            margin = 0.5 * np.ptp(flat) + 0.01
-            axis(flat.min() - margin, flat.max() + margin)
+        ax.margins(0.2)
     legend(figure, axes)
     return figure
 

@@ -184,6 +184,18 @@ def test_half_of_the_clients_have_another_reward(folder: Path) -> None:
     assert all(row[1] is known[1] for row in own)  # type: ignore[index]
 
 
+def test_arms_keep_runs_of_their_own(folder: Path, tmp_path: Path) -> None:
+    """Two arms that differ in their rewards alone, with a place to go on from."""
+    config = firm_fig4.Fig4Config(**{**TINY, "length": 12, "batch": 16}, model=folder)
+    kept, plain = (
+        firm_fig4.compute(config, {"draw": 0}, Context(folder=place)) for place in (tmp_path, None)
+    )
+    for name in ("reward_1", "weight"):
+        np.testing.assert_array_equal(kept[name], plain[name])
+    one, other = np.asarray(kept["reward_1"]).reshape(2, -1)
+    assert not np.array_equal(one, other)
+
+
 def test_shares_of_prompts(folder: Path) -> None:
     config = FirmConfig(**{**TINY, "prompts": 40}, model=folder)
     bank = config.bank(config.load("lm"), config.targets)
