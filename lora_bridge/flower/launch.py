@@ -199,8 +199,10 @@ def submit(
         for line in process.stdout:
             tell(line.rstrip())
             last = line.strip() or last
-            if line.startswith(_ENDED):
+            if line.startswith(_ENDED):  # Flower itself may wait for clients that are late
                 end = line.removeprefix(_ENDED).strip()
+                process.terminate()
+                break
     word, _, rest = end.partition(" ")
     if word != "sha256":
         raise InputError(rest or f"the run must end with adapters; found the end {last!r:.200}")
