@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments._model import Context
 from experiments._runner import joined
 from experiments._table import Table
-from experiments.bridge import affpcl
+from experiments.bridge import _agents, affpcl
 from experiments.bridge._text import deal, probabilities, read
 from linsys import InputError
 from tests.experiments._small_runs import failed, table_of
@@ -30,7 +31,7 @@ def _untrained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A model that is made in no time, in a cache of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        patch.setattr(affpcl, "SMALL", {**affpcl.SMALL, "steps": 0})
+        patch.setattr(_agents, "SMALL", {**_agents.SMALL, "steps": 0})
         yield
 
 
@@ -142,7 +143,7 @@ def test_the_experiment_runs_all_methods_from_one_start(table: Table) -> None:
     assert "model bytes-" in said
     assert "data docstrings; seed 0, 2 draws" in said
     affpcl.draw(TINY, analysis)
-    again = affpcl.compute(TINY, {"level": 1.0, "draw": 1}, affpcl.Context())
+    again = affpcl.compute(TINY, {"level": 1.0, "draw": 1}, Context())
     np.testing.assert_array_equal(again["excess"], table.where(level=1.0, draw=1)["excess"])
 
 
@@ -156,7 +157,7 @@ def test_the_experiment_runs_all_methods_from_one_start(table: Table) -> None:
 )
 def test_options_change_the_numbers(table: Table, options: dict[str, Any]) -> None:
     config = dataclasses.replace(TINY, levels=(1.0,), **options)
-    columns = affpcl.compute(config, affpcl.blocks(config)[0], affpcl.Context())
+    columns = affpcl.compute(config, affpcl.blocks(config)[0], Context())
     plain = table.where(level=1.0, draw=0)["excess"]
     changed = np.abs(np.asarray(columns["excess"]) - plain)
     assert np.isfinite(changed).all()
@@ -223,4 +224,4 @@ def test_bad_configurations_are_named(options: dict[str, Any], said: str) -> Non
 def test_a_step_that_is_too_large_is_said() -> None:
     config = dataclasses.replace(TINY, alpha=1e6)
     with pytest.raises(InputError, match=r"client \d must have a finite .*: lower the step size"):
-        affpcl.compute(config, {"level": 0.0, "draw": 0}, affpcl.Context())
+        affpcl.compute(config, {"level": 0.0, "draw": 0}, Context())
