@@ -131,8 +131,9 @@ def curve(ax: Axes, series: Series, *, position: int = 0, markers: int = 8, **li
         "linestyle": shape.line,
         "markevery": every,
         "label": series.name,
+        **line,
     }
-    ax.plot(np.asarray(series.x), np.asarray(series.y), **{**options, **line})
+    ax.plot(np.asarray(series.x), np.asarray(series.y), **options)
     if series.lo is not None and series.hi is not None:
         x, lo, hi = (np.asarray(v) for v in (series.x, series.lo, series.hi))
         ax.fill_between(x, lo, hi, color=options["color"], alpha=0.18, linewidth=0)

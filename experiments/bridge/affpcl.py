@@ -59,7 +59,6 @@ References: AffPCL, Section 7 and Appendix B.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -221,11 +220,7 @@ def draw(config: AffPCLConfig, analysis: Analysis) -> Figure:
     columns = max(len(config.levels), len(affinity))
     figure, axes = panels(series, columns=columns, share_y=False)
     for one in series:
-        own, ax = _look(config, one.name), axes[one.panel]
-        curve(ax, replace(one, lo=None, hi=None) if own else one, **own)
-        if own and one.lo is not None and one.hi is not None:
-            x, lo, hi = (np.asarray(values) for values in (one.x, one.lo, one.hi))
-            ax.fill_between(x, lo, hi, color=own["color"], alpha=0.12, linewidth=0)
+        curve(axes[one.panel], one, **_look(config, one.name))
     for name, ax in axes.items():
         by_level = name in (RELATIVE, SHARE)
         ax.set_xlabel("level $\\delta$" if by_level else "round $t$")

@@ -136,7 +136,7 @@ class Responses:
         n = len(self.K)
         shares = rng.multinomial(B, np.full(n, 1.0 / n), size=(draws, C)) / B
         rows = np.tensordot(shares, self.K, axes=(2, 0))  # draws, C, 2, n, 2
-        return np.einsum("rcjnk,rdn->rcjdk", rows, shares)
+        return np.asarray(np.einsum("rcjnk,rdn->rcjdk", rows, shares))
 
 
 def weights_of(G: Values, beta: float) -> Values:
@@ -148,7 +148,7 @@ def weights_of(G: Values, beta: float) -> Values:
 def drift_of(G: Values, weights: Values) -> Values:
     """Disagreement, (draws,)."""
     v = (weights - weights.mean(axis=1, keepdims=True)) / weights.shape[1]
-    return np.maximum(np.einsum("rcj,rcjdk,rdk->r", v, G, v), 0.0)
+    return np.asarray(np.maximum(np.einsum("rcj,rcjdk,rdk->r", v, G, v), 0.0))
 
 
 def conditions(G: Values, beta: float) -> Values:
@@ -253,7 +253,7 @@ def draw(config: FirmDriftConfig, analysis: Analysis) -> Figure:
     figure, axes = panels(analysis.series, columns=3, width=2.9, height=2.6, share_y=False)
     for s in analysis.series:
         policy, _, beta = s.name.partition(", ")
-        line = {"linestyle": "--"} if beta else {}
+        line: dict[str, Any] = {"linestyle": "--"} if beta else {}
         curve(axes[s.panel], s, position=POLICIES.index(policy), **line)
     for title, ax in axes.items():
         loglog(ax)
