@@ -165,8 +165,9 @@ def _serve(grid: Grid, context: Context) -> None:
         )
         folder = Path(str(config["folder"])) / "server"
         result = coordinate(federation, GridTransport(grid), folder, rules)
-    except InputError as error:
-        print(f"{ENDED} failed: {error}", flush=True)
+    except Exception as error:
+        kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
+        print(f"{ENDED} failed: {kind}{' '.join(str(error).split())}", flush=True)
         raise
     print(f"{ENDED} sha256 {result.sha256} after {result.rounds} rounds in {folder}", flush=True)
 
