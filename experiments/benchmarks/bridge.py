@@ -39,7 +39,7 @@ from linsys._optimizers import Moments, adamw
 from lora_bridge.bank import AdapterBank
 from lora_bridge.losses import answer_loss
 
-__all__ = ["Clients", "Sizes", "measure", "run"]
+__all__ = ["Clients", "Sizes", "measure", "model_of", "run"]
 
 TARGETS, RANK, ALPHA, GAMMA, STEPS = ["q_proj", "v_proj"], 8, 16, 1e-3, 5
 
@@ -93,7 +93,7 @@ class Clients:
         self, sizes: Sizes, device: str = "cpu", dtype: torch.dtype = torch.float32
     ) -> None:
         generator = torch.Generator().manual_seed(0)
-        self.N, self.base = sizes.clients, _model(sizes, device, dtype)
+        self.N, self.base = sizes.clients, model_of(sizes, device, dtype)
         self.bank = AdapterBank(
             self.base, TARGETS, scaling=ALPHA / RANK, chunk=sizes.chunk, memory=sizes.memory
         )
@@ -296,7 +296,8 @@ def _peak() -> float:
     return used / 2**10 if sys.platform != "darwin" else used / 2**20
 
 
-def _model(sizes: Sizes, device: str, dtype: torch.dtype) -> Any:
+def model_of(sizes: Sizes, device: str, dtype: torch.dtype) -> Any:
+    """A Llama-shaped model with random weights."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(

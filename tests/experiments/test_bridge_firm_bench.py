@@ -1,0 +1,27 @@
+"""The benchmark of FIRM on a model, in a small size."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from experiments.benchmarks import bridge_firm
+from experiments.benchmarks.affpcl import Measured
+
+
+def test_rows_have_the_same_result_and_shares_are_of_the_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in {"BATCH": 2, "MINIBATCH": 1, "EPOCHS": 1, "LENGTH": 3, "RANK": 2}.items():
+        monkeypatch.setattr(bridge_firm, name, value)
+    sizes = replace(bridge_firm.SMALL, hidden=16, layers=1, clients=2)
+    found = Measured()
+    bridge_firm._measure(found, "cpu", sizes, torch.float32, 0.01)
+    assert [row.peer for row in found.rows] == 3 * ["a pass for each"] + ["sequential"]
+    assert all(row.correct for row in found.rows)
+    shares = next(value for name, value in found.details.items() if name.startswith("a step"))
+    parts = [value for name, value in shares.items() if name.startswith("share")]
+    assert sum(parts) == pytest.approx(1.0)
+    assert all(0 < part < 1 for part in parts)
