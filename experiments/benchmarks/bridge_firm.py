@@ -38,6 +38,7 @@ from lora_bridge import firm
 from lora_bridge._text import byte_tokenizer
 from lora_bridge.bank import AdapterBank
 from lora_bridge.letters import letter_rewards
+from lora_bridge.ppo import surrogate
 from mgda.firm import FIRM
 
 __all__ = ["measure", "run"]
@@ -177,7 +178,7 @@ def _objectives(
     shape = (*part["advantages"].shape[:-1], M)
     part["advantages"] = torch.randn(shape, generator=generator).to(device)
     X = torch.zeros(oracle.C, oracle.rank, oracle.bank.width, device=device)
-    loss = firm.surrogate(oracle.clip)
+    loss = surrogate(oracle.clip)
 
     def together() -> Tensor:
         return oracle.bank.gradients(X, part, loss)[1]
