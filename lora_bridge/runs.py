@@ -75,16 +75,16 @@ def recorded(
     saved = t
     try:
         with memory_explained():
-            while True:
-                if t == times[_count(found)]:
+            while (measured := _count(found)) < len(times):
+                if t == times[measured]:
                     found = _longer(found, measure(state))
-                    if t == times[-1]:
-                        return kept.finish(found)
+                    continue
                 if t - saved >= every:
                     kept.save(state, found, t)
                     saved = t
                 with _seeded(name, t):
                     state, t = advance(state, t), t + 1
+            return kept.finish(found)
     except BaseException as error:
         if t > saved:
             kept.save(state, found, t)
@@ -134,8 +134,11 @@ class _Kept:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             handle, unfinished = tempfile.mkstemp(dir=self.path.parent, prefix="making-")
             os.close(handle)
-            save_file(found, unfinished)
-            os.replace(unfinished, _measurements(self.path))
+            try:
+                save_file(found, unfinished)
+                os.replace(unfinished, _measurements(self.path))
+            finally:
+                Path(unfinished).unlink(missing_ok=True)
             shutil.rmtree(self.path, ignore_errors=True)
         return found
 

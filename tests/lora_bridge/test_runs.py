@@ -20,7 +20,7 @@ from linsys import InputError
 from linsys.algorithms import AffPCL, Ditto, FedAvg, FineTuning, Steps, iterate
 from linsys.preference import sharelora
 from linsys.sketching import FlexLoRA, FSLoRA, HeteroLoRA
-from lora_bridge import checkpoint
+from lora_bridge import checkpoint, runs
 from lora_bridge.affpcl import Agents, soft_cross_entropy
 from lora_bridge.bank import AdapterBank
 from lora_bridge.oracles import Devices, Users
@@ -121,6 +121,21 @@ def test_a_damaged_checkpoint_leaves_the_one_before(tmp_path: Path) -> None:
     assert (newest.name, before.name) == ("round-00000005", "round-00000004")
     (newest / "state.safetensors").write_bytes(b"half")
     assert _equal(_run(tmp_path, _breaks(3, AssertionError())), _run(None))
+
+
+def test_a_run_whose_measurements_cannot_be_written_goes_on_to_writing_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: Any) -> None:
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "save_file", full)
+        with pytest.raises(OSError, match="no space left"):
+            _run(tmp_path)
+    assert _equal(_run(tmp_path, _breaks(0, AssertionError())), _run(None))
+    [file] = tmp_path.iterdir()
+    assert file.is_file()
 
 
 def test_the_callers_generator_is_left_alone() -> None:
