@@ -52,4 +52,4 @@ def inputs(batch: Batch) -> dict[str, Tensor]:
 
 def part_of_scale(scale: float | Tensor, part: slice) -> float | Tensor:
     """Of some clients, where each has its own."""
-    return scale[part] if isinstance(scale, Tensor) and scale.ndim else scale
+    return scale[part] if isinstance(scale, Tensor) else scale

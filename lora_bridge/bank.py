@@ -138,7 +138,7 @@ class AdapterBank:
             batch: tensors with leading axes (N, b).
             scale: a further factor of B A, such as r / k of a sketch; one, or one per client (N,).
         """
-        self._check(X, batch)
+        self._check(X, batch, scale)
         with self.adapted(X, scale), self._precision():
             return self.model(**inputs(flattened(batch)))
 
@@ -309,7 +309,7 @@ class AdapterBank:
         self, X: Tensor | None, batch: Batch, function: Loss, scale: float | Tensor
     ) -> Iterator[tuple[Any, dict[str, Tensor], float | Tensor]]:
         """Adapters, batch and scale of those clients that go through the model together."""
-        self._check(X, batch)
+        self._check(X, batch, scale)
         batch = self._placed(batch)
         N, _ = sizes(batch)
         step = {"sequential": 1, "bank": self.chunk or N, "vmap": N}[self.engine]
@@ -340,7 +340,7 @@ class AdapterBank:
             self._kept[key] = max(1, sum(n for at, n in kept.items() if at not in frozen))
         return self._kept[key]
 
-    def _check(self, X: Tensor | None, batch: Batch) -> None:
+    def _check(self, X: Tensor | None, batch: Batch, scale: float | Tensor) -> None:
         if X is not None and (X.ndim != 3 or X.shape[2] != self.width or 0 in X.shape):
             raise InputError(
                 f"`X` must have shape (clients, r, {self.width}); found {tuple(X.shape)}"
@@ -352,3 +352,8 @@ class AdapterBank:
                     f"`{name}` must have leading axes (clients, samples) with {N} clients and "
                     f"at least one sample; found shape {tuple(value.shape)}"
                 )
+        if isinstance(scale, Tensor) and scale.shape != (N,):
+            raise InputError(
+                f"`scale` must be one number, or a tensor of one for each of {N} clients; "
+                f"found shape {tuple(scale.shape)}"
+            )

@@ -214,5 +214,9 @@ def test_bad_arguments() -> None:
     empty = {name: value[:, :0] for name, value in batch.items()}
     with pytest.raises(InputError, match="at least one sample"):
         bank.gradients(X, empty, token_loss)
+    for shape in ((), (1,), (2,)):  # one client at a time or all together: refused alike
+        for engine in ("bank", "sequential"):
+            with pytest.raises(InputError, match=r"`scale` must be one number.* 3 clients"):
+                bank.with_options(engine=engine).gradients(X, batch, token_loss, torch.ones(shape))
     with pytest.raises(InputError, match="a value for each of 6 samples; found shape"):
         bank.gradients(X, batch, lambda output, data: output.logits.mean())
