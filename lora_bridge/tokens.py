@@ -21,6 +21,9 @@ def encode_examples(
 ) -> dict[str, Tensor]:
     """Prompts followed by their targets and the end token, padded on the right.
 
+    They begin with the tokenizer's first token. A reward model of BERT's shape reads its output
+    there, so that it is the classification token where there is no other.
+
     Args:
         tokenizer: of :func:`lora_bridge.models.load_model`.
         examples: n of them.
@@ -97,14 +100,14 @@ def _padded(
 ) -> dict[str, Tensor]:
     """A row for every answer of every item, after its prompt."""
     most = _most(tokenizer, items, max_length, too_long)
-    begin: list[int] = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
-    end: list[int] = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
+    begin = _first_of(tokenizer.bos_token_id, tokenizer.cls_token_id)
+    end = _first_of(tokenizer.eos_token_id, tokenizer.sep_token_id)
     ids, starts = list[list[int]](), list[int]()
     for i, item in enumerate(items):
         name = item.place or f"sample {i}"
-        prompt = [*begin, *_plain(tokenizer, item.prompt)]
+        prompt = _plain(tokenizer, item.prompt)
         for answer in answers(item):
-            before, after = prompt, [*_plain(tokenizer, answer), *end]
+            before, after = [*begin, *prompt], [*_plain(tokenizer, answer), *end]
             if not after or len(after) >= most:
                 raise InputError(
                     f"target of {name} must have 1 to {most - 1} tokens, so that "
@@ -113,10 +116,15 @@ def _padded(
             length = len(before) + len(after)
             if length > most:
                 _refuse(name, length, most, too_long)
-                before = before[length - most :]
+                before = [*begin, *prompt[length - most :]]
             ids.append(before + after)
             starts.append(len(before))
     return _stack(tokenizer, ids, starts)
+
+
+def _first_of(*ids: int | None) -> list[int]:
+    """The first token that there is: encoders have others than language models at both ends."""
+    return [i for i in ids if i is not None][:1]
 
 
 def _grouped(made: dict[str, Tensor], size: int) -> dict[str, Tensor]:

@@ -207,6 +207,18 @@ def test_choices_and_pairs_are_grouped() -> None:
     assert encode_texts(tokenizer, ["abc"])["input_ids"].shape == (1, 3)
 
 
+def test_encoders_have_their_own_tokens_at_both_ends() -> None:
+    tokenizer = byte_tokenizer()
+    own = {"cls_token": tokenizer.bos_token, "sep_token": tokenizer.eos_token}
+    tokenizer.bos_token = tokenizer.eos_token = None
+    pairs = [Pair("q", "yes", "no")]
+    bare = encode_pairs(tokenizer, pairs)["input_ids"][0, 0]
+    assert tokenizer.decode(bare) == "qyes"
+    tokenizer.add_special_tokens(own)
+    ends = encode_pairs(tokenizer, pairs)["input_ids"][0, 0]
+    assert tokenizer.decode(ends) == "<s>qyes</s>"
+
+
 def test_what_is_too_long_is_named_or_cut_from_the_left() -> None:
     tokenizer = byte_tokenizer()
     examples = [Example("ok", "x"), Example("0123456789", "xy")]
@@ -215,7 +227,9 @@ def test_what_is_too_long_is_named_or_cut_from_the_left() -> None:
     ):
         encode_examples(tokenizer, examples, max_length=8)
     made = encode_examples(tokenizer, examples, max_length=8, too_long="cut")
-    assert tokenizer.decode(made["input_ids"][1]) == "56789xy</s>"
+    assert tokenizer.decode(made["input_ids"][1]) == "<s>6789xy</s>"
+    made = encode_examples(tokenizer, examples, max_length=4, too_long="cut")
+    assert tokenizer.decode(made["input_ids"][1]) == "<s>xy</s>"
     with pytest.raises(InputError, match="target of sample 0 must have 1 to 3 tokens, so"):
         encode_examples(tokenizer, [Example("a", "xyz")], max_length=4, too_long="cut")
     with pytest.raises(InputError, match="the same number of choices, 2 or more; found"):
