@@ -225,8 +225,8 @@ def _distinct(texts: Sequence[str]) -> list[str]:
 def _keys(path: Path) -> set[str]:
     """Of the first record: what kind of file it is."""
     try:
-        text = path.read_text(encoding="utf-8").lstrip()
-        first = json.loads(text)[0] if text.startswith("[") else json.loads(text.splitlines()[0])
+        text = path.read_text(encoding="utf-8-sig").lstrip()
+        first = json.loads(text)[0] if text[:1] == "[" else json.JSONDecoder().raw_decode(text)[0]
     except (OSError, ValueError, IndexError) as error:
         raise InputError(f"`data` must be JSON or JSONL; found {path} ({error})") from None
     return set(first) if isinstance(first, dict) else set()

@@ -104,6 +104,9 @@ def test_texts_of_a_file(tmp_path: Path) -> None:
     pairs.write_text(pair % "bees" + pair % "bees" + pair % "a myth")
     assert list(read(pairs).texts) == ["bees", "a myth"]
     assert read(pairs).properties.tolist() == [[1.0, 1.0], [0.0, 0.0]]
+    # a mark of the byte order, and an end of line that JSON lets stand inside a text
+    pairs.write_text("\ufeff" + pair % "bees\u2028" + pair % "a myth", encoding="utf-8")
+    assert len(read(pairs).texts) == 2
     with pytest.raises(
         InputError, match=r"agents \* samples \+ tests = 7 different texts; found 6"
     ):
