@@ -23,7 +23,6 @@ __all__ = [
     "policy_preference_loss",
     "reward_error",
     "reward_preference_loss",
-    "soft_class_loss",
     "token_log_likelihood",
 ]
 
@@ -89,11 +88,6 @@ def choice_error(output: Any, batch: Batch) -> Tensor:
 def class_loss(output: Any, batch: Batch) -> Tensor:
     """Cross-entropy of ``label``."""
     return functional.cross_entropy(output.logits, batch["label"], reduction="none")
-
-
-def soft_class_loss(output: Any, batch: Batch) -> Tensor:
-    """Cross-entropy of the probabilities ``label_probabilities`` (samples, classes)."""
-    return functional.cross_entropy(output.logits, batch["label_probabilities"], reduction="none")
 
 
 def reward_preference_loss(output: Any, batch: Batch) -> Tensor:

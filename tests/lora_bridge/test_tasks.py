@@ -10,6 +10,7 @@ from torch import Tensor
 
 from linsys import InputError
 from lora_bridge import losses
+from lora_bridge.affpcl import soft_cross_entropy
 from lora_bridge.bank import AdapterBank
 from lora_bridge.tasks import Task
 from tests.lora_bridge._models import TARGETS, VOCABULARY, small_batch, small_model
@@ -105,7 +106,7 @@ def test_soft_labels_with_one_class_are_hard_labels() -> None:
     labels = torch.tensor([0, 2, 1, 1, 0])
     hard = losses.class_loss(Output, {"label": labels})
     soft = {"label_probabilities": torch.nn.functional.one_hot(labels, 3).float()}
-    torch.testing.assert_close(losses.soft_class_loss(Output, soft), hard)
+    torch.testing.assert_close(soft_cross_entropy()(Output, soft), hard)
 
 
 def test_draws_depend_on_names_alone_and_use_every_sample() -> None:
