@@ -113,6 +113,9 @@ def test_samples_one_by_one_average_to_the_client() -> None:
     torch.testing.assert_close(each.mean(1), values)
     torch.testing.assert_close(by_sample.mean(1), gradients)
     assert (by_sample[:, 0] - by_sample[:, 1]).abs().max() > 1e-3
+    scales = torch.tensor([3.0, 1.0, 0.5], dtype=X.dtype)
+    _, gradients = bank.gradients(X, batch, token_loss, scales)
+    torch.testing.assert_close(bank.per_sample(X, batch, token_loss, scales)[1].mean(1), gradients)
 
 
 def test_hessian_vector_products_are_differences_of_gradients() -> None:
@@ -125,6 +128,8 @@ def test_hessian_vector_products_are_differences_of_gradients() -> None:
     behind = bank.gradients(X - h * V, batch, token_loss)[1]
     difference = (ahead - behind) / (2 * h)
     assert (product - difference).norm() <= 1e-6 * product.norm()
+    parts = bank.with_options(chunk=2).hvp(X, batch, token_loss, V)
+    torch.testing.assert_close(parts, product, rtol=1e-10, atol=1e-12)
 
 
 def test_merged_products_become_part_of_the_frozen_model() -> None:

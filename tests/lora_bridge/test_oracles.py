@@ -167,6 +167,20 @@ def test_devices_together_are_devices_one_by_one(name: str) -> None:
         assert report.up == tuple(k * 8 * oracle.modules.width for k in (1, 4, 2))
 
 
+def test_the_scale_of_a_sketch_goes_into_the_products() -> None:
+    """f(s B A) at X is f(B A) at s^1/2 X, so that its gradient is s^1/2 times the one there."""
+    oracle, scales = Devices(_task()), [4.0, 1.0, 2.0]
+    rows = [_rows(oracle.task, k) for k in (1, 4, 2)]
+    scaled = [X * s**0.5 for X, s in zip(rows, scales, strict=True)]
+    found = oracle.grads([0, 1, 2], rows, scales, 1, 0)
+    there = oracle.grads([0, 1, 2], scaled, [1.0] * 3, 1, 0)
+    for gradient, other, s in zip(found, there, scales, strict=True):
+        assert isinstance(gradient, Tensor)
+        torch.testing.assert_close(gradient, s**0.5 * other)
+        assert gradient.abs().max() > 1e-3
+    torch.testing.assert_close(oracle.grad(0, rows[0], 4.0, 1, 0), found[0])
+
+
 def test_a_device_that_drops_out_of_those_together_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

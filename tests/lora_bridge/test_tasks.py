@@ -121,6 +121,42 @@ def test_draws_depend_on_names_alone_and_use_every_sample() -> None:
     assert len({tuple(row.tolist()) for row in few}) == 3
 
 
+def _seen(batch: dict[str, Tensor]) -> list[list[int]]:
+    """Which samples, (clients, samples), of shards that number theirs."""
+    return batch["input_ids"][..., 0].tolist()
+
+
+def _numbered(sizes: tuple[int, ...], **options: Any) -> Task:
+    numbers = [torch.arange(size) for size in sizes]
+    shards = [{"input_ids": n[:, None], "attention_mask": n[:, None] * 0 + 1} for n in numbers]
+    return Task(_bank(), shards, losses.answer_loss, **options)
+
+
+def test_draws_differ_between_seeds_clients_rounds_and_steps() -> None:
+    """A draw of 20 of 20 is the same as another one with probability 1 / 20!."""
+    task = _numbered((20, 20), batch=20)
+    draws = [
+        *_seen(task.draw([0, 1], 0, 0)),
+        *_seen(task.draw([0], 1, 0)),
+        *_seen(task.draw([0], 0, 1)),
+        *_seen(_numbered((20,), batch=20, seed=1).draw([0], 0, 0)),
+    ]
+    assert all(sorted(draw) == list(range(20)) for draw in draws)
+    assert len({tuple(draw) for draw in draws}) == len(draws)
+
+
+def test_an_epoch_shows_every_sample_and_small_clients_begin_anew() -> None:
+    task = _numbered((8, 3), batch=4)
+    assert task.steps == 2
+    steps = [_seen(task.pass_through([0, 1], 0, step)) for step in range(2)]
+    first, second = ([*early, *late] for early, late in zip(*steps, strict=True))
+    assert sorted(first) == list(range(8))
+    assert sorted(second[:3]) == [0, 1, 2]
+    assert second == (second[:3] * 3)[:8]
+    assert _seen(task.pass_through([1], 0, 1)) == [second[4:]]  # alone as together
+    assert _seen(task.pass_through([0], 1, 0)) != [first[:4]]
+
+
 def test_a_clients_loss_is_the_mean_over_all_its_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     task = Task(_bank(), _shards((5, 3)), losses.answer_loss)
     X = _rows(task.bank, 2)
