@@ -6,12 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from experiments._model import Block, Columns, Config, Context
 from experiments._table import long_table
+from experiments.bridge._federated import threads
 from experiments.bridge._text import Person, deal, probabilities, read
 from linsys import InputError
 from linsys._validate import number, whole
@@ -66,9 +67,14 @@ class AffPCLConfig(Config):
         switch: share of the rounds after which fine-tuning leaves FedAvg.
         regularization: Ditto's.
         max_length: tokens of a text; longer ones lose their ends.
+        chunk: agents that go through the model together; None for all.
+        on_nan: what to do with an agent whose loss or gradient is not finite: "stop", or "skip" it,
+            so that it stands still in this step.
         dtype: of the adapters and the model; "bfloat16" computes the model's products in it.
         device: "cpu" or "cuda".
     """
+
+    how: ClassVar[frozenset[str]] = frozenset({"chunk"})
 
     model: Path | None = None
     data: Path | None = None
@@ -93,6 +99,8 @@ class AffPCLConfig(Config):
     switch: float = 0.5
     regularization: float = 1.0
     max_length: int = 512
+    chunk: int | None = None
+    on_nan: Literal["stop", "skip"] = "stop"
     dtype: Literal["float32", "float64", "bfloat16"] = "float32"
     device: str = "cpu"
 
@@ -129,14 +137,8 @@ def methods(config: AffPCLConfig) -> Mapping[str, Algorithm[Any]]:
 
 def compute(config: AffPCLConfig, block: Block, context: Context) -> Columns:
     """Excess loss and accuracy of every method over the rounds, and the agents' affinities."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(context.threads)
-    try:
+    with threads(context):
         return _compute(config, float(block["level"]), int(block["draw"]), context.folder)
-    finally:
-        torch.set_num_threads(before)
 
 
 def _compute(config: AffPCLConfig, level: float, draw: int, folder: Path | None) -> Columns:
@@ -163,7 +165,9 @@ def _compute(config: AffPCLConfig, level: float, draw: int, folder: Path | None)
         seed=config.derive("head") % 2**32,
     )
     autocast = torch.bfloat16 if config.dtype == "bfloat16" else None
-    bank = AdapterBank(loaded.model, config.targets, config.scaling, autocast=autocast)
+    bank = AdapterBank(
+        loaded.model, config.targets, config.scaling, chunk=config.chunk, autocast=autocast
+    )
     used = np.concatenate([*(p.chosen for p in people), test])
     tokens = encode_texts(
         loaded.tokenizer, [corpus.texts[j] for j in used], config.max_length, "cut"
@@ -222,7 +226,8 @@ def _agents(
     def made(logs: Sequence[Any]) -> Agents:
         rated = [{**one, "log_ratio": log} for one, log in zip(shards, logs, strict=True)]
         seed = config.derive("batches", draw)
-        return Agents(Task(bank, rated, soft_cross_entropy(), config.batch, seed))
+        task = Task(bank, rated, soft_cross_entropy(), config.batch, seed, config.on_nan)
+        return Agents(task)
 
     seen = environment_distances(fitted.log_ratio)
     pairs = ~torch.eye(config.agents, dtype=torch.bool)
@@ -327,16 +332,17 @@ def _tested(
     """
     import torch
 
+    from lora_bridge.affpcl import class_logits
+
     shown, wanted, weights = test
     X, at_once, parts = agents.rows(x), 8 * batch, []
-    with torch.no_grad():
-        for start in range(0, wanted.shape[1], at_once):
-            part = {
-                name: value[start : start + at_once].to(X.device).expand(agents.n, -1, -1)
-                for name, value in shown.items()
-            }
-            logits = agents.task.bank.output(X, part).logits.double()
-            parts.append(torch.log_softmax(logits, -1).reshape(agents.n, -1, 2).cpu())
+    for start in range(0, wanted.shape[1], at_once):
+        part = {
+            name: value[start : start + at_once].to(X.device).expand(agents.n, -1, -1)
+            for name, value in shown.items()
+        }
+        logits = agents.task.bank.read(X, part, class_logits).double()
+        parts.append(torch.log_softmax(logits, -1).cpu())
     said = torch.cat(parts, 1).numpy()
     if not np.isfinite(said).all():
         raise InputError("`alpha` must be small enough for training; found numbers that overflow")

@@ -20,6 +20,7 @@ from linsys import InputError
 from tests.experiments._small_runs import failed, table_of
 
 pytest.importorskip("torch")
+from lora_bridge.bank import AdapterBank
 
 TINY = affpcl.AffPCLConfig(
     levels=(0.0, 1.0), agents=2, samples=10, tests=8, seeds=2, rounds=6, batch=2, warmup=4
@@ -222,6 +223,38 @@ def test_checks_confirm_and_contradict(table: Table) -> None:
 def test_bad_configurations_are_named(options: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         dataclasses.replace(TINY, **options)
+
+
+def test_agents_one_at_a_time_are_agents_together(table: Table) -> None:
+    config = dataclasses.replace(TINY, chunk=1)
+    columns = affpcl.compute(config, {"level": 1.0, "draw": 0}, Context())
+    together = table.where(level=1.0, draw=0)["excess"]
+    np.testing.assert_allclose(columns["excess"], together, rtol=1e-4)
+
+
+def test_an_agent_with_broken_numbers_ends_a_run_or_is_left_out(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = AdapterBank.gradients
+
+    def broken(self: AdapterBank, X: Any, *arguments: Any) -> Any:
+        values, slopes = original(self, X, *arguments)
+        if len(X) == TINY.agents:  # a step, not gradients of single samples
+            values[1] = slopes[1] = np.nan
+        return values, slopes
+
+    monkeypatch.setattr(AdapterBank, "gradients", broken)
+    block = {"level": 1.0, "draw": 0}
+    with pytest.raises(InputError, match="client 1 must have a finite loss"):
+        affpcl.compute(TINY, block, Context())
+    columns = affpcl.compute(dataclasses.replace(TINY, on_nan="skip"), block, Context())
+    excess, whole = (
+        Table(part).where(method="Independent")["excess"]
+        for part in (columns, table.where(**block))
+    )
+    assert excess[0] == whole[0]
+    assert (excess[1:] != whole[1:]).all()
+    assert np.isfinite(columns["excess"]).all()
 
 
 def test_a_step_that_is_too_large_is_said() -> None:
