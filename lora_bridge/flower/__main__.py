@@ -18,6 +18,7 @@ from linsys._validate import InputError
 from lora_bridge.flower import launch
 from lora_bridge.flower.federation import load_setup
 from lora_bridge.flower.local import rehearse as run_here
+from lora_bridge.flower.rounds import Rules
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 
@@ -38,7 +39,8 @@ def rehearse(setup: str, folder: Path = Path("federation"), options: Options = [
     if name.endswith(".py"):
         where, name = Path(name).absolute().parent, Path(name).stem
     config = {**launch.OPTIONS, **_options(options)}
-    result = run_here(load_setup(f"{name}:{function}", config, where), folder)
+    federation = load_setup(f"{name}:{function}", config, where)
+    result = run_here(federation, folder, Rules.of(config))
     print(f"sha256 {result.sha256} after {result.rounds} rounds in {folder / 'server'}")
 
 

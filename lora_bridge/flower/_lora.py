@@ -51,7 +51,11 @@ class LoraServer:
             i: Parcel(facts, {"rows": algorithm.offer(state, i), **frozen})
             for i in range(self.federation.clients)
         }
-        outcomes = {i: _outcome(found) for i, found in answers.items()}
+        r, w = state.X.shape
+        outcomes = {
+            i: _outcome(found, (len(algorithm.rows(i, state.t, r)), w))
+            for i, found in answers.items()
+        }
         state, report = algorithm.join(state, outcomes)
         return state, report.missing
 
@@ -62,27 +66,26 @@ class LoraServer:
         yield {}
 
 
-def _outcome(answer: Parcel | Lost) -> Sent | DeviceLost:
+def _outcome(answer: Parcel | Lost, shape: tuple[int, int]) -> Sent | DeviceLost:
     """What a device has sent. The algorithm looks at shape, dtype and size."""
     if isinstance(answer, Lost):
         return DeviceLost(answer.reason)
     update = answer.tensors.get("update")
     if "places" in answer.tensors and update is not None:
-        update = _spread(answer, update)
+        update = _spread(update, answer.tensors["places"], shape)
     return Sent(torch.empty(0) if update is None else update, answer.number("bytes"))
 
 
-def _spread(answer: Parcel, values: Tensor) -> Tensor | None:
+def _spread(values: Tensor, places: Tensor, shape: tuple[int, int]) -> Tensor | None:
     """An update of which the largest entries were sent, with zeros in the other places."""
-    places, k, w = answer.tensors["places"], answer.number("k"), answer.number("w")
-    fits = places.shape == values.shape and not places.dtype.is_floating_point
-    if not fits or k < 1 or w < 1 or len(places) > k * w or values.ndim != 1:
+    size = shape[0] * shape[1]
+    if values.ndim != 1 or places.shape != values.shape or places.dtype != torch.int32:
         return None
-    if len(places) and (int(places.min()) < 0 or int(places.max()) >= k * w):
+    if len(places) and (int(places.min()) < 0 or int(places.max()) >= size):
         return None
-    update = values.new_zeros(k * w)
+    update = values.new_zeros(size)
     update[places.long()] = values
-    return update.reshape(k, w)
+    return update.reshape(shape)
 
 
 @dataclass(eq=False)
@@ -117,8 +120,6 @@ class LoraClient:
             return Lost(str(sent))
         if algorithm.compression is None or algorithm.sends_modules:
             return Parcel({"bytes": sent.bytes}, {"update": sent.values})
-        k, w = sent.values.shape
         flat = sent.values.reshape(-1)
-        places = flat.nonzero()[:, 0]
-        facts = {"bytes": sent.bytes, "k": k, "w": w}
-        return Parcel(facts, {"update": flat[places], "places": places.to(torch.int32)})
+        places = flat.nonzero()[:, 0].to(torch.int32)
+        return Parcel({"bytes": sent.bytes}, {"update": flat[places], "places": places})

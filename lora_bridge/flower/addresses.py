@@ -13,7 +13,7 @@ from pathlib import Path
 
 from linsys._validate import InputError
 
-__all__ = ["check", "reach", "split"]
+__all__ = ["check", "file_of", "reach", "split"]
 
 
 def split(address: str) -> tuple[str, int]:
@@ -54,9 +54,12 @@ def reach(address: str, certificates: Path | None = None, timeout: float = 5.0) 
     """Connect once, encrypted where there are certificates.
 
     Raises:
-        InputError: nobody answers, or with a certificate that these do not vouch for.
+        InputError: nobody answers, or with a certificate that these do not vouch for; no file of
+            certificates.
     """
     host, port = check(address, certificates is not None)
+    if certificates is not None:
+        file_of("authority", certificates)
     try:
         with socket.create_connection((host, port), timeout) as plain:
             if certificates is not None:
@@ -72,6 +75,17 @@ def reach(address: str, certificates: Path | None = None, timeout: float = 5.0) 
         raise InputError(
             f"`superlink` must be reachable; found no SuperLink at {address}: {found}"
         ) from None
+
+
+def file_of(name: str, path: Path) -> Path:
+    """The path, if there is a file.
+
+    Raises:
+        InputError: none.
+    """
+    if not path.is_file():
+        raise InputError(f"`{name}` must be there; found no file {path}")
+    return path
 
 
 def _loopback(host: str) -> bool:

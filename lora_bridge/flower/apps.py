@@ -20,14 +20,13 @@ from flwr.serverapp import Grid, ServerApp
 
 from linsys._validate import InputError
 from lora_bridge.flower.federation import load_setup
+from lora_bridge.flower.launch import ENDED
 from lora_bridge.flower.local import Responder
 from lora_bridge.flower.parcels import Damaged, Lost, Parcel
 from lora_bridge.flower.rounds import Rules, coordinate
 
 __all__ = ["GridTransport", "client", "server"]
 
-#: Begins the line with which a run ends; :mod:`lora_bridge.flower.launch` looks for it.
-ENDED = "ratecheck run:"
 #: Seconds between two looks for answers.
 _POLL = 0.2
 #: Seconds after which a SuperNode that has not said which client it has is asked again.
@@ -157,14 +156,8 @@ def _serve(grid: Grid, context: Context) -> None:
     config = context.run_config
     try:
         federation = load_setup(str(config["setup"]), config)
-        rules = Rules(
-            least=int(config["least"]) or None,
-            timeout=float(config["timeout"]),
-            gather=float(config["gather"]),
-            attempts=int(config["attempts"]),
-        )
         folder = Path(str(config["folder"])) / "server"
-        result = coordinate(federation, GridTransport(grid), folder, rules)
+        result = coordinate(federation, GridTransport(grid), folder, Rules.of(config))
     except Exception as error:
         kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
         print(f"{ENDED} failed: {kind}{' '.join(str(error).split())}", flush=True)

@@ -123,13 +123,14 @@ def load_setup(name: str, config: Config, folder: Path | None = None) -> Federat
         folder: where else to look.
 
     Raises:
-        InputError: no such module or function, or one that makes something else.
+        InputError: no such module or function, one that makes something else, or one that asks
+            for an option that is not given.
     """
     module, _, function = name.partition(":")
     if folder is not None and str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     try:
-        made = getattr(importlib.import_module(module), function)(config)
+        made = getattr(importlib.import_module(module), function)(_Options(config))
     except (ImportError, AttributeError, ValueError) as error:
         if isinstance(error, InputError):
             raise
@@ -139,3 +140,10 @@ def load_setup(name: str, config: Config, folder: Path | None = None) -> Federat
             f"`setup` must make a Federation; found that {name} makes a {type(made).__name__}"
         )
     return made
+
+
+class _Options(dict[str, Any]):
+    """Options of a run; one that is not there is named."""
+
+    def __missing__(self, name: str) -> Any:
+        raise InputError(f"option {name} must be given, for the setup; found {', '.join(self)}")

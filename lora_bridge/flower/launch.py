@@ -24,9 +24,10 @@ from typing import Any
 import psutil
 
 from linsys._validate import InputError
-from lora_bridge.flower.addresses import check, reach
+from lora_bridge.flower.addresses import check, file_of, reach
 
 __all__ = [
+    "ENDED",
     "OPTIONS",
     "environment",
     "program",
@@ -40,8 +41,8 @@ __all__ = [
 
 #: A run's own options and their defaults; 0 as ``least`` stands for all clients.
 OPTIONS: Mapping[str, Any] = {"least": 0, "timeout": 600.0, "gather": 120.0, "attempts": 1}
-#: Begins the last line of a run: :data:`lora_bridge.flower.apps.ENDED`.
-_ENDED = "ratecheck run:"
+#: Begins the last line of a run, which :mod:`lora_bridge.flower.apps` prints.
+ENDED = "ratecheck run:"
 _NAME = "ratecheck"
 #: Seconds that a program has to end when it is asked to.
 _PATIENCE = 10.0
@@ -119,9 +120,12 @@ def superlink(
         simulation: whether clients are simulated on this machine.
 
     Raises:
-        InputError: plain text at another address than this machine's loopback.
+        InputError: plain text at another address than this machine's loopback, certificates that
+            are not there.
     """
     host, port = check(address, certificates is not None)
+    for path in certificates or ():
+        file_of("certificates", path)
     command = [program("flower-superlink"), "--host", host, "--port", str(port)]
     command += ["--disable-runtime-dependency-installation"]
     command += [] if database is None else ["--database", str(database)]
@@ -199,8 +203,8 @@ def submit(
         for line in process.stdout:
             tell(line.rstrip())
             last = line.strip() or last
-            if line.startswith(_ENDED):  # Flower itself may wait for clients that are late
-                end = line.removeprefix(_ENDED).strip()
+            if line.startswith(ENDED):  # Flower itself may wait for clients that are late
+                end = line.removeprefix(ENDED).strip()
                 process.terminate()
                 break
     word, _, rest = end.partition(" ")

@@ -16,7 +16,7 @@ import json
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -72,6 +72,16 @@ class Rules:
         number("timeout", self.timeout, low=0.0, low_open=True)
         number("gather", self.gather, low=0.0)
         whole("attempts", self.attempts, low=1)
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Rules:
+        """Those that a run's options name; 0 as ``least`` stands for all clients.
+
+        >>> Rules.of({"least": 0, "timeout": 9.0, "model": "x"})
+        Rules(least=None, timeout=9.0, gather=120.0, attempts=1)
+        """
+        known = {one.name: config[one.name] for one in fields(cls) if one.name in config}
+        return cls(**known | {"least": config.get("least") or None})
 
     def needed(self, clients: int) -> int:
         """Clients that a phase needs."""

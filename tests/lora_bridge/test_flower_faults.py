@@ -140,6 +140,31 @@ def test_the_round_goes_on_without_the_client_and_names_it(
     assert all(bool(value.isfinite().all()) for value in adapters.values())
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda name, value: value + 10**6 if name == "places" else value,
+        lambda name, value: -1 - value if name == "places" else value,
+        lambda name, value: value.long() if name == "places" else value,
+        lambda name, value: value[1:] if name == "places" else value,
+        lambda name, value: value[None],
+    ],
+    ids=["beyond", "negative", "long", "fewer", "not flat"],
+)
+def test_largest_entries_that_have_no_place(change: Any, tmp_path: Path) -> None:
+    name = "FSLoRA, AdamW, top half"
+
+    def what(data: bytes) -> bytes:
+        parcel = Parcel.decode(data)
+        changed = {n: change(n, value) for n, value in parcel.tensors.items()}
+        return Parcel(parcel.facts, changed).encode()
+
+    result = run(name, tmp_path, at(1, 1, what), least=2)
+    [(round_, client, reason)] = result.missing
+    assert (round_, client) == (1, 1)
+    assert reason.startswith("rejected: its update has shape (0,) where")
+
+
 @pytest.mark.parametrize("fault", ["dies in mid-round", "damaged"])
 @pytest.mark.parametrize("name", KINDS)
 def test_a_second_attempt_gives_the_same_adapters(name: str, fault: str, tmp_path: Path) -> None:

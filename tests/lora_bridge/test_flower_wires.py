@@ -15,7 +15,7 @@ import pytest
 
 from linsys import InputError
 from lora_bridge.flower import launch
-from lora_bridge.flower.__main__ import _options
+from lora_bridge.flower.__main__ import _options, rehearse
 from lora_bridge.flower.addresses import check, reach
 from lora_bridge.flower.federation import load_setup
 
@@ -142,6 +142,45 @@ def test_setups_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             load_setup(name, {})
     with pytest.raises(InputError, match=r"must make a Federation; found that .* makes a int"):
         load_setup("odd_setup:run", {})
+
+
+def test_an_option_that_the_setup_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "asking_setup.py").write_text("def run(config):\n    return config['model']\n")
+    with pytest.raises(InputError, match="option model must be given, for the setup; found data"):
+        load_setup("asking_setup:run", {"data": "x"})
+
+
+def test_a_rehearsal_keeps_to_the_options_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "three_setup.py").write_text(
+        "from tests.lora_bridge._federations import federation\n\n"
+        "def run(config):\n    return federation('FSLoRA')\n"
+    )
+    rehearse("three_setup:run", tmp_path / "files", ["least=1"])
+    for options, found in {
+        "least=9": "`least` must be at most",
+        "timeout=x": "`timeout` must be a number",
+        "attempts=0": "`attempts` must be a whole number",
+    }.items():
+        with pytest.raises(InputError, match=found):
+            rehearse("three_setup:run", tmp_path / "none", [options])
+
+
+def test_certificates_that_are_not_there(listener: tuple[str, list[Path]], tmp_path: Path) -> None:
+    address, own = listener
+    missing = tmp_path / "missing.crt"
+    for attempt in (
+        lambda: reach(address, missing),
+        lambda: launch.supernode(address, 0, tmp_path, missing),
+        lambda: launch.submit(tmp_path, address, tmp_path, missing),
+    ):
+        with pytest.raises(InputError, match=r"`authority` must be there; found no file .*missing"):
+            attempt()
+    with pytest.raises(InputError, match=r"`certificates` must be there; found no file .*missing"):
+        launch.superlink(address, [own[0], missing, own[2]])
 
 
 def test_options_of_the_command() -> None:
