@@ -73,6 +73,8 @@ def save_adapter(
         raise InputError(f"`X` must have shape (k, {bank.width}); found {tuple(X.shape)}")
     if not bool(torch.isfinite(X).all()):
         raise InputError("`X` must be finite; found an entry that is not")
+    if Path(folder).is_file():
+        raise InputError(f"`folder` must be a folder, or nothing yet; found a file at {folder}")
     heads = _heads(bank.model)
     factor = bank.scaling * scale
     pairs = dict(zip(bank.names, bank.modules.split(X.detach().cpu()), strict=True))

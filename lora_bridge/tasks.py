@@ -81,10 +81,11 @@ class Task:
         if ids is None or not hasattr(model, "get_input_embeddings"):
             return
         known = model.get_input_embeddings().num_embeddings
-        if int(ids.max()) >= known:
+        low, high = (int(end) for end in ids.aminmax())
+        if low < 0 or high >= known:
             raise InputError(
                 f"client {client} must have tokens that the model knows, 0 to {known - 1}; "
-                f"found {int(ids.max())}: the tokenizer may be another model's"
+                f"found {low if low < 0 else high}: the tokenizer may be another model's"
             )
         places = getattr(model.config, "max_position_embeddings", None) or ids.shape[-1]
         longest = int(shard.get("attention_mask", torch.ones_like(ids)).sum(-1).max())

@@ -78,11 +78,13 @@ def encode_texts(
     """Whole texts, shapes (n, T), with the tokenizer's own first and last tokens.
 
     Raises:
-        InputError: as :func:`encode_examples`.
+        InputError: as :func:`encode_examples`; a text without a token.
     """
     most = _most(tokenizer, texts, max_length, too_long)
     ids = [tokenizer(text)["input_ids"] for text in texts]
     for i, tokens in enumerate(ids):
+        if not tokens:
+            raise InputError(f"sample {i} must have at least one token; found {texts[i]!r}")
         if len(tokens) > most:
             _refuse(f"sample {i}", len(tokens), most, too_long)
             ids[i] = tokens[:most]

@@ -236,6 +236,8 @@ def test_what_is_too_long_is_named_or_cut_from_the_left() -> None:
         encode_choices(tokenizer, [Example("q", "a", ("a", "b")), Example("q", "a")])
     with pytest.raises(InputError, match="at least one sample; found none"):
         encode_examples(tokenizer, [])
+    with pytest.raises(InputError, match="sample 1 must have at least one token; found ''"):
+        encode_texts(tokenizer, ["a", ""])
 
 
 def test_what_is_too_long_is_named_by_its_line(tmp_path: Path) -> None:

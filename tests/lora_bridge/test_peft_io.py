@@ -283,3 +283,6 @@ def test_adapters_of_other_models_and_missing_ones(tmp_path: Path) -> None:
         save_adapter(tmp_path, bank, _rows(bank)[:, :3])
     with pytest.raises(InputError, match="`X` must be finite"):
         save_adapter(tmp_path, bank, _rows(bank) * float("nan"))
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="`folder` must be a folder, or nothing yet; found a file"):
+        save_adapter(tmp_path / "file", bank, _rows(bank))

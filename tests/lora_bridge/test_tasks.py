@@ -186,6 +186,7 @@ def test_bad_tasks() -> None:
     ("token", "length", "message"),
     [
         (VOCABULARY, 6, "client 1 must have tokens that the model knows, 0 to 39; found 40"),
+        (-100, 6, "client 1 must have tokens that the model knows, 0 to 39; found -100"),
         (3, 2000, "client 1 must have samples of at most 1024 tokens, .* found 2000"),
     ],
 )
