@@ -58,12 +58,13 @@ def test_questions_are_answered_by_their_property() -> None:
 
 def test_devices_share_all_samples_and_seeds_differ(folder: Path) -> None:
     config = DeviceConfig(**TINY, model=folder)
-    one, other = config.draw("test", 0), config.draw("test", 1)
+    one, *others = (config.draw(*draw) for draw in (("test", 0), ("test", 1), ("tuning", 0)))
     assert one is config.draw("test", 0)
     assert sum(one.oracle.task.size(i) for i in range(3)) == 3 * 8
     assert list(one.tests) == list(PROPERTIES)
-    first, second = (d.oracle.task.shards[0]["input_ids"] for d in (one, other))
-    assert first.shape != second.shape or bool((first != second).any())
+    first, *rest = (d.oracle.task.shards[0]["input_ids"] for d in (one, *others))
+    for second in rest:
+        assert first.shape != second.shape or bool((first != second).any())
 
 
 def test_the_judge_is_the_mean_over_questions(folder: Path) -> None:
@@ -266,11 +267,15 @@ def test_a_file_of_one_domain_is_dealt_by_answers(folder: Path, tmp_path: Path) 
         for i, answer in enumerate(["true", "false"] * 40)
     ]
     file.write_text(json.dumps(records))
-    config = DeviceConfig(**{**TINY, "concentration": 1e-3}, model=folder, data=file)
+    sizes = {**TINY, "concentration": 1e-3, "samples": 30}  # all that are not held out
+    config = DeviceConfig(**sizes, model=folder, data=file)
     drawn = config.draw("test", 0)
     assert list(drawn.tests) == ["facts"]
     assert len(drawn.tests["facts"][0]["answer"]) == 6
-    shares, _ = _federated._examples(config, 1)
+    shares, tests = _federated._examples(config, 1)
+    held = {example.prompt for example in tests["facts"]}
+    assert len(held) == 6
+    assert held.isdisjoint(example.prompt for example in shares)
     key = _federated._domain(shares)
     assert set(by_key(shares, key)) == {"true", "false"}
     assert "facts_train.json" in drawn.name
