@@ -128,6 +128,12 @@ def test_the_experiment_runs_all_methods_from_one_start(table: Table) -> None:
     np.testing.assert_allclose(start, start[:1].repeat(len(start), 0), rtol=1e-6)
     end = table.where(t=TINY.rounds).grid("excess", "method", "level", "draw")
     assert (np.abs(end - start) > 1e-5).all()
+    last = table.where(t=TINY.rounds, level=1.0)
+    known, estimated, without = (
+        last.where(method=name)["excess"] for name in ("AffPCL", affpcl.ESTIMATED, affpcl.PLAIN)
+    )
+    assert (known != estimated).all()
+    assert (known != without).all()
     assert (table["excess"] > 0).all()
     assert table.where(level=0.0)["delta_obj"].max() == 0.0
     assert table.where(level=1.0)["delta_obj"].min() > 0.2
@@ -157,6 +163,7 @@ def test_the_experiment_runs_all_methods_from_one_start(table: Table) -> None:
         {"objective": "features", "labels": "drawn"},
         {"dtype": "bfloat16", "local_steps": 2},
         {"dtype": "float64", "targets": ("q_proj", "score")},
+        {"warmup": 0},
     ],
 )
 def test_options_change_the_numbers(table: Table, options: dict[str, Any]) -> None:
