@@ -58,7 +58,7 @@ from experiments.bridge._firm import (
     step_size,
 )
 from linsys import InputError
-from linsys._validate import whole
+from linsys._validate import number, whole
 from mgda.runs import iterate
 from mgda.simplex import gram, simplex_qp, trace_normalised
 
@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 POLICIES = ("first policy", "trained policy")
+#: Of the two regularisations whose condition numbers are shown.
+PLAIN = "β = 0"
 BETA, SIZE, CONDITION = "drift against β", "drift against B", "condition number of G"
 #: Windows of the exponents of beta: see the module's text.
 SMALL, LARGE = 0.01, 100.0
@@ -98,8 +100,13 @@ class FirmDriftConfig(FirmConfig):
         for name in ("responses", "draws", "shown"):
             whole(name, getattr(self, name), low=2)
         whole("decades", self.decades, low=3)
+        for B in self.batches:
+            whole("batches", B, low=1)
         if len(self.batches) < 3 or list(self.batches) != sorted(set(self.batches)):
             raise InputError(f"`batches` must be 3 or more, increasing; found {self.batches}")
+        if self.shown not in self.batches:
+            raise InputError(f"`shown` must be one of batches, {self.batches}; found {self.shown}")
+        number("conditioned", self.conditioned, low=0.0)
 
     @property
     def betas(self) -> Values:
@@ -212,11 +219,11 @@ def analyse(config: FirmDriftConfig, table: Table) -> Analysis:
         least = grid[:, 0, :]
         series.append(Series(policy, SIZE, sizes, *log_band(least)))
         for name, column in (
-            ("β = 0", "condition"),
+            (PLAIN, "condition"),
             (f"β = {config.conditioned:g}", "conditioned"),
         ):
             values = part.where(beta=betas[0]).grid(column, "draw", "B")
-            series.append(Series(name, CONDITION, sizes, *mean_band(values)))
+            series.append(Series(f"{policy}, {name}", CONDITION, sizes, *mean_band(values)))
         large, small = betas >= LARGE, betas <= SMALL
         over_large = _slope(betas[large], at[:, large])
         over_small = _slope(betas[small], at[:, small])
@@ -253,7 +260,7 @@ def draw(config: FirmDriftConfig, analysis: Analysis) -> Figure:
     figure, axes = panels(analysis.series, columns=3, width=2.9, height=2.6, share_y=False)
     for s in analysis.series:
         policy, _, beta = s.name.partition(", ")
-        line: dict[str, Any] = {"linestyle": "--"} if beta else {}
+        line: dict[str, Any] = {"linestyle": "-" if beta in ("", PLAIN) else "--"}
         curve(axes[s.panel], s, position=POLICIES.index(policy), **line)
     for title, ax in axes.items():
         loglog(ax)
