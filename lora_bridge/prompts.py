@@ -14,10 +14,12 @@ from linsys._validate import InputError, whole
 from lora_bridge._text import docstrings
 from lora_bridge.data import Example, _example, _records, _text, _user
 
-__all__ = ["built_in_prompts", "read_prompts"]
+__all__ = ["built_in_prompts", "prompt_texts", "read_prompts"]
 
 #: After this the assistant responds, in dialogues as HH has them.
 MARKER = "\n\nAssistant:"
+#: Bytes of prompts that are enough to learn letters and words from.
+_ENOUGH = 20_000
 
 
 def read_prompts(
@@ -49,6 +51,24 @@ def read_prompts(
         return Example(prompt, "", domain=_text(record, "domain", named), user=_user(record))
 
     return _records(file, read)
+
+
+def prompt_texts(path: Path | str | None) -> list[str] | None:
+    """The different prompts of a file, or of a folder's files: what a built-in model learns from.
+
+    Answers are not among them, so that nothing that is held out later is seen. None, which stands
+    for the docstrings, without a path or where the prompts are less than 20,000 bytes.
+
+    >>> prompt_texts(None) is None
+    True
+    """
+    if path is None:
+        return None
+    place = Path(path)
+    files = sorted(place.glob("*.json*")) if place.is_dir() else [place]
+    every = [prompt.prompt for file in files for prompt in read_prompts(file, marker="")]
+    texts = [text for text in dict.fromkeys(every) if text.strip()]
+    return texts if sum(len(text.encode()) for text in texts) >= _ENOUGH else None
 
 
 def built_in_prompts(

@@ -49,7 +49,7 @@ class AffPCLConfig(Config):
     """The set-up.
 
     Args:
-        model: folder of a model; None: the built-in one.
+        model: folder of a model; None: the built-in one, which learns from the prompts of data.
         data: a file of texts; None: docstrings.
         levels: delta, each in [0, 1].
         agents: n.
@@ -146,6 +146,7 @@ def _compute(config: AffPCLConfig, level: float, draw: int, folder: Path | None)
 
     from lora_bridge.bank import AdapterBank
     from lora_bridge.models import BuiltIn, built_in, load_model
+    from lora_bridge.prompts import prompt_texts
     from lora_bridge.tokens import encode_texts
 
     corpus = read(config.data)
@@ -158,7 +159,7 @@ def _compute(config: AffPCLConfig, level: float, draw: int, folder: Path | None)
     people, test = deal(corpus, rng, lambdas, *sizes, concentration, drawn)
     dtype = torch.float64 if config.dtype == "float64" else torch.float32
     loaded = load_model(
-        config.model or built_in(made=BuiltIn(**SMALL)),
+        config.model or built_in(prompt_texts(config.data), BuiltIn(**SMALL)),
         "classifier",
         dtype=dtype,
         device=config.device,

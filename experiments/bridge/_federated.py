@@ -85,7 +85,7 @@ class ModelConfig(Config):
     """The model, its adapters and how they are trained.
 
     Attributes:
-        model: folder of a model; None: the built-in one.
+        model: folder of a model; None: the built-in one, which learns from the prompts of data.
         data: a file of the user's, for questions also a folder of files; None: generated words.
         hidden: width of the built-in model.
         targets: names of the adapted modules.
@@ -140,7 +140,8 @@ class ModelConfig(Config):
     def load(self, task: str) -> Loaded:
         """The model for a task, read once."""
         seed = self.derive("head") % 2**32
-        return _load(self.model, self.hidden, task, self.dtype, self.device, self.attention, seed)
+        made = self.model, self.data, self.hidden
+        return _load(*made, task, self.dtype, self.device, self.attention, seed)
 
     def bank(self, loaded: Loaded, targets: Sequence[str]) -> AdapterBank:
         """Adapters on that model."""
@@ -172,6 +173,7 @@ class ModelConfig(Config):
 @lru_cache(maxsize=1)
 def _load(
     model: Path | None,
+    data: Path | None,
     hidden: int,
     task: str,
     dtype: str,
@@ -182,8 +184,9 @@ def _load(
     import torch
 
     from lora_bridge.models import BuiltIn, built_in, load_model
+    from lora_bridge.prompts import prompt_texts
 
-    folder = built_in(made=BuiltIn(hidden=hidden)) if model is None else model
+    folder = model or built_in(prompt_texts(data), BuiltIn(hidden=hidden))
     kind = getattr(torch, dtype)
     return load_model(folder, task, dtype=kind, device=device, attention=attention, seed=seed)
 

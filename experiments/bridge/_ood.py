@@ -51,7 +51,7 @@ class OODConfig(Config):
     """The set-up.
 
     Attributes:
-        model: folder of a model; None: the built-in one.
+        model: folder of a model; None: the built-in one, which learns from the prompts of data.
         data: a file of questions or pairs with domains; None: generated ones.
         hidden: width of the built-in model.
         targets, reward_targets: adapted modules of the policy and of the reward.
@@ -256,9 +256,10 @@ def _load(config: OODConfig) -> Loaded:
     import torch
 
     from lora_bridge.models import BuiltIn, built_in, load_model
+    from lora_bridge.prompts import prompt_texts
 
     made = BuiltIn(hidden=config.hidden, layers=1, heads=2)
-    folder = built_in(made=made) if config.model is None else config.model
+    folder = config.model or built_in(prompt_texts(config.data), made)
     dtype = torch.float64 if config.dtype == "float64" else torch.float32
     return load_model(folder, dtype=dtype, device=config.device, attention="eager")
 

@@ -11,7 +11,7 @@ import pytest
 from linsys import InputError
 from lora_bridge import prompts
 from lora_bridge._text import docstrings
-from lora_bridge.prompts import built_in_prompts, read_prompts
+from lora_bridge.prompts import built_in_prompts, prompt_texts, read_prompts
 from lora_bridge.splits import by_key, dirichlet
 
 ASKED = "\n\nHuman: Why?\n\nAssistant:"
@@ -99,3 +99,16 @@ def test_built_in_prompts_are_words_of_the_docstrings_in_domains(
     assert sum(map(len, shares)) == 60
     with pytest.raises(InputError, match="`count` must be a whole number of at least 1"):
         built_in_prompts(10**9)
+
+
+def test_a_built_in_model_may_learn_from_all_prompts_and_no_answer(tmp_path: Path) -> None:
+    records = [
+        {"prompt": f"Number {i}: " + "x" * 200, "chosen": "right", "rejected": "wrong"}
+        for i in range(120)
+    ]
+    file = _file(tmp_path, *records, *records)
+    found = prompt_texts(file)
+    assert found == [record["prompt"] for record in records]
+    assert prompt_texts(tmp_path) == found  # a folder
+    assert prompt_texts(_file(tmp_path, *records[:20])) is None  # too few to learn from
+    assert prompt_texts(None) is None
