@@ -19,6 +19,7 @@ from lora_bridge.bilevel import Adapter, Models, TextDomain
 from lora_bridge.data import Example, Pair
 from lora_bridge.domains import CONSONANTS, VOWELS, answers_of, generated_answers, read_domains
 from lora_bridge.rivals import Steps, dpo, hpl, reward_error, reward_mle, rlhf, sft
+from lora_bridge.rollouts import sample
 
 TOKENIZER = byte_tokenizer()
 QUESTIONS = [
@@ -210,6 +211,21 @@ def test_ppo_raises_the_reward_and_keeps_near_its_reference(domains: list[TextDo
         for t in (held, free)
     )
     assert near < far
+
+
+def test_ppo_answers_anew_after_its_passes(
+    domains: list[TextDomain], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds: list[int] = []
+
+    def counted(*arguments: Any, round_: int, **options: Any) -> Any:
+        rounds.append(round_)
+        return sample(*arguments, round_=round_, **options)
+
+    monkeypatch.setattr("lora_bridge.rivals.sample", counted)
+    models = domains[0].models
+    rlhf(domains, models.phi(), models.theta(), Steps(count=2), beta=1.0, length=2, passes=3)
+    assert rounds == [0, 1]
 
 
 @pytest.mark.parametrize(

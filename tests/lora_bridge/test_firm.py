@@ -20,7 +20,16 @@ from lora_bridge.critics import Critics
 from lora_bridge.firm import Alignment, Memory, from_kept, to_keep
 from lora_bridge.letters import letter_rewards
 from lora_bridge.losses import token_log_likelihood
-from lora_bridge.ppo import Controller, gae, terminal, token_kl, token_weights, whiten
+from lora_bridge.ppo import (
+    Controller,
+    gae,
+    kl_estimate,
+    surrogate,
+    terminal,
+    token_kl,
+    token_weights,
+    whiten,
+)
 from lora_bridge.rewards import Declared, Reward, scores
 from lora_bridge.rollouts import responses, score
 from mgda._federated import Federated, State
@@ -260,6 +269,57 @@ def test_what_a_rollout_reports_and_how_the_coefficient_moves() -> None:
     steady = alignment(controller=Controller(start=0.3, target=None))
     after = follow(steady, ALGORITHMS["firm"], 5)[-1].memory
     torch.testing.assert_close(after.coefficient, torch.full((C,), 0.3))
+
+
+def test_switches_of_a_later_rollout() -> None:
+    """Advantages with what critics have learned, a colder policy, and the other divergences."""
+    oracle = alignment(
+        temperature=0.7,
+        kl_kind="k2",
+        kl_unit="sequence",
+        gamma=0.9,
+        lam=0.8,
+        whitened=False,
+        epochs=1,
+        minibatch=4,
+        critics=Critics(step=0.1),
+        controller=Controller(start=0.3, target=0.05, horizon=4),
+    )
+    first, second = follow(oracle, FIRM(alpha=0.5, K=2), 2, scale=0.3)
+    before, batch, bank = first.memory, second.memory.rollout, oracle.bank
+    X, counted = first.theta.reshape(C, RANK, -1), batch["target_places"] >= 0
+    torch.testing.assert_close(batch["log_prob"], score(bank, X, batch, 0.7))
+    reference = score(bank, None, batch, 0.7)
+    values = oracle.critics.value(
+        before.critics, bank.read(X, batch, lambda output, flat: output.hidden)
+    )
+    assert float(values.abs().max()) > 0.1
+    found = scores(oracle.rewards, oracle._drawn(1), responses(TOKENIZER, batch)).float()
+    penalty = -token_kl(batch["log_prob"], reference, "k2")[..., None].float()
+    rewards = torch.cat([terminal(found, counted), penalty], -1)
+    expected = gae(rewards, values, counted, 0.9, 0.8)[0]
+    expected[..., 2:] *= before.coefficient[:, None, None, None]
+    torch.testing.assert_close(batch["advantages"], expected, atol=1e-6, rtol=1e-5)
+    moved = [
+        oracle.controller(
+            before.coefficient, kl_estimate(batch["log_prob"], reference, counted, "k1", unit), 4
+        )
+        for unit in ("sequence", "token")
+    ]
+    torch.testing.assert_close(second.memory.coefficient, moved[0].float())
+    assert not torch.allclose(moved[0], moved[1])
+
+
+def test_ratios_are_clipped_as_told() -> None:
+    near, far = alignment(clip=0.01), alignment(clip=9.0)
+    theta = start(near)
+    _, memory, *_ = near.jac(theta, near.init())
+    moved = 1.5 * theta
+    found, free = (oracle.jac(moved, memory)[0] for oracle in (near, far))
+    X, part = moved.reshape(C, RANK, -1), near._part(memory.rollout, 1)
+    _, slopes = near.bank.gradients(X, part, surrogate(0.01))
+    torch.testing.assert_close(found[0], -slopes.flatten(2).mT[..., :2])
+    assert float((found - free).norm() / free.norm()) > 0.1
 
 
 def test_critics_learn_beside_the_policy() -> None:

@@ -21,6 +21,7 @@ from safetensors.torch import load_file
 from linsys import InputError
 from lora_bridge import checkpoint
 from lora_bridge.flower import Federation, Result, Rules, TooFewClients, fingerprint, rehearse
+from lora_bridge.flower._kept import Kept
 from lora_bridge.flower.local import Local, Responder
 from lora_bridge.flower.parcels import Lost, Parcel
 from lora_bridge.flower.rounds import coordinate
@@ -417,3 +418,14 @@ def test_more_rounds_go_on_from_the_last(tmp_path: Path) -> None:
     first, longer = run("FIRM", tmp_path, untouched, 2), run("FIRM", tmp_path, untouched, 4)
     assert (first.rounds, longer.resumed, longer.rounds) == (2, 2, 4)
     assert longer.sha256 == whole("FIRM", 4).sha256 != first.sha256
+
+
+def test_states_of_rounds_that_the_server_has_lost_are_forgotten(tmp_path: Path) -> None:
+    """Else a client that then misses a round would go on with one of them."""
+    kept = Kept(tmp_path, "x")
+    for t in (1, 2, 3):
+        kept.put(t, {"x": torch.full((2,), float(t))})
+    kept.put(2, {"x": torch.full((2,), 20.0)})
+    found = kept.before(3, {"x": torch.zeros(2)})
+    assert found is not None
+    assert (found[0], found[1]["x"].tolist()) == (2, [20.0, 20.0])
