@@ -93,6 +93,7 @@ class FirmConfig(ModelConfig):
         reward_models: folders of the rewards' models; letters without them.
         reward_scaling: how their outputs become numbers in [0, 1].
         clients: C.
+        tests: prompts that are held out, but at most a quarter of all.
         prompts: of each client, on average.
         rounds: aggregations; a rollout of ``batch`` prompts in each.
         minibatch, epochs, length, temperature: of PPO.

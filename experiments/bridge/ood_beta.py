@@ -128,8 +128,10 @@ def _run(
                 theta = config.tuned(test, state.phi, start, beta)
                 row = _measured(test.reward(state.phi), theta, judge, beta)
         except InputError:  # the inner loop or the weights explode
+            if row is None:  # before any reward: alpha's fault
+                raise
             lost = True
-        assert row is not None  # the first round's weights are one
+        assert row is not None  # or the error went on
         yield {"t": t, **row, "lost": lost}
 
 

@@ -37,6 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,6 +50,7 @@ from experiments.bridge._federated import threads
 from experiments.bridge._ood import Draw, OODConfig, Values
 from experiments.ood._domains import CONTROLS, OURS, RIVALS, ahead, columns, gap
 from experiments.ood._looks import METHODS, key, lines
+from linsys import InputError
 from linsys._validate import number, whole
 from linsys.bilevel import expected_reward, pl_accuracy, win_rate
 
@@ -79,6 +81,11 @@ class OODDomainsConfig(OODConfig):
         whole("points", self.points, low=1, high=self.K)
         for temperature in self.temperatures:
             number("temperatures", temperature, low=0.0, low_open=True)
+        rising = all(a < b for a, b in pairwise(self.temperatures))
+        if len(self.temperatures) < 2 or not rising:
+            raise InputError(
+                f"`temperatures` must be at least 2 increasing numbers; found {self.temperatures}"
+            )
 
     @property
     def times(self) -> list[int]:

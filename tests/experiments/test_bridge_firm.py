@@ -224,6 +224,9 @@ def test_shares_of_prompts(folder: Path) -> None:
         (firm_fig5.Fig5Config, {"concentration": 0.0}, "`concentration`"),
         (firm_fig6.Fig6Config, {"more_clients": 2}, "`more_clients` must be above clients"),
         (firm_drift.FirmDriftConfig, {"batches": (4, 2, 8)}, "`batches`"),
+        (firm_drift.FirmDriftConfig, {"batches": (0, 2, 8)}, "`batches` must be a whole number"),
+        (firm_drift.FirmDriftConfig, {"shown": 10}, "`shown` must be one of batches"),
+        (firm_drift.FirmDriftConfig, {"conditioned": -1.0}, "`conditioned`"),
         (FirmConfig, {"gammas": ()}, "`gammas`"),
     ],
 )

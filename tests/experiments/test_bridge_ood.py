@@ -180,6 +180,18 @@ def test_the_inner_rate_is_checked_against_what_is_derived() -> None:
     assert [check.ok for check in bad.checks] == [False, False]
 
 
+def test_an_inner_step_that_is_too_long_from_the_start(folder: Path) -> None:
+    config = ood_beta.OODBetaConfig(**TINY, model=folder, betas=(1.0, 2.0), alpha=1e30)
+    with pytest.raises(InputError, match="`alpha`"):
+        ood_beta.compute(config, {"instance": 0}, ood_beta.Context())
+
+
+@pytest.mark.parametrize("temperatures", [(), (1.0,), (1.0, 0.5), (1.0, 1.0)])
+def test_temperatures_that_cannot_be_compared(temperatures: tuple[float, ...]) -> None:
+    with pytest.raises(InputError, match="`temperatures` must be at least 2 increasing numbers"):
+        ood_domains.OODDomainsConfig(temperatures=temperatures)
+
+
 def test_bad_settings_are_named() -> None:
     for options, message in (
         ({"domains": 1}, "`domains`"),
