@@ -167,7 +167,7 @@ def _rows(config: OODInnerConfig, case: str, instance: int) -> list[dict[str, An
     sums = {D: first_order(oracle, phi, loop) for D, loop in loops.items()}
     end = path.theta[-1, :]
     if case == BARE:  # there is no minimum to compare with
-        least, exact = np.nan, found[3 * config.unit]
+        least, exact = np.inf, found[3 * config.unit]  # no curvature is looked for
     else:
         end, least, exact = _minimum(config, oracle, phi, end)
     slope = oracle.inner_grad(phi, end, None)
