@@ -1,4 +1,4 @@
-"""The bank on a card: the same numbers as on a processor, and as in higher precision."""
+"""The bank and FIRM on a card: as on a processor, and as in higher precision."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lora_bridge.bank import AdapterBank
 from tests.lora_bridge._models import LOSSES, TARGETS, small_batch, small_model
+from tests.lora_bridge.test_firm import alignment, model, start
 
 pytestmark = [
     pytest.mark.gpu,
@@ -19,8 +20,8 @@ N, b, r = 3, 2, 2
 
 
 def _gradients(kind: str, device: str, dtype: torch.dtype, **options: Any) -> Tensor:
-    model = small_model(kind).to(device=device, dtype=dtype)  # the same weights in every precision
-    bank = AdapterBank(model, TARGETS[kind], **options)
+    base = small_model(kind).to(device=device, dtype=dtype)  # the same weights in every precision
+    bank = AdapterBank(base, TARGETS[kind], **options)
     generator = torch.Generator().manual_seed(3)
     X = 0.3 * torch.randn((N, r, bank.width), generator=generator)
     batch = {name: value.to(device) for name, value in small_batch(N, b).items()}
@@ -47,3 +48,19 @@ def test_autocast_is_as_far_from_single_precision_as_a_half_precision_model(kind
     half = _gradients(kind, "cuda", torch.bfloat16)
     found = _gradients(kind, "cuda", torch.float32, autocast=torch.bfloat16)
     assert 0 < (found - exact).norm() <= 2 * (half - exact).norm()
+
+
+def _firm(device: str) -> tuple[Tensor, Tensor, Tensor]:
+    oracle = alignment(bank=AdapterBank(model().to(device), ["c_attn"]))
+    gradients, memory, common = oracle.jac(start(oracle).to(device), oracle.init())
+    assert gradients.device.type == device
+    return memory.rollout["input_ids"].cpu(), gradients.cpu(), common.cpu()
+
+
+def test_a_step_of_firm_is_that_of_the_processor() -> None:
+    """Responses too: their noise has the same bits on every device."""
+    expected, found = _firm("cpu"), _firm("cuda")
+    assert torch.equal(found[0], expected[0])
+    for ours, theirs in zip(found[1:], expected[1:], strict=True):
+        size = float(theirs.abs().max())  # advantages are in single precision
+        torch.testing.assert_close(ours, theirs, atol=1e-5 * size, rtol=1e-4)
