@@ -13,7 +13,7 @@ maps over single clients by :func:`torch.func.vmap`, as a second oracle. All giv
 up to rounding.
 
 *Scored tokens.* A batch of a language model with ``target_mask`` gets ``target_places`` (clients,
-samples, K), see :func:`lora_bridge._head.target_places`. What reads the model's output then finds
+samples, K), see :func:`lora_bridge._head.target_places`, unless K is every token. What reads the model's output then finds
 ``logits`` (sequences, K, vocabulary) at these places alone, and the hidden states that they were
 made of as ``hidden``. A batch may bring places of its own.
 """
@@ -269,10 +269,13 @@ class AdapterBank:
         return output
 
     def _placed(self, batch: Batch) -> Batch:
-        """With ``target_places`` where the model has a head for them."""
+        """With ``target_places`` where the model has a head for them and they are not all."""
         if "target_mask" not in batch or "target_places" in batch or head_of(self.model) is None:
             return batch
-        return {**batch, "target_places": target_places(batch["target_mask"])}
+        places = target_places(batch["target_mask"])
+        if places.shape[-1] == batch["target_mask"].shape[-1] - 1:
+            return batch
+        return {**batch, "target_places": places}
 
     @contextmanager
     def adapted(

@@ -53,24 +53,35 @@ def token_log_likelihood(
         logits = at_places(logits, places)
     counted = places >= 0
     following = ids.gather(1, places.clamp(min=0) + 1).where(counted, _IGNORED)
+    return _log_softmax_at(logits, following, temperature), counted
+
+
+def log_likelihood(output: Any, batch: Batch, normalized: bool = False) -> Tensor:
+    """log pi(target | prompt) of every sequence; divided by the target's tokens if asked."""
+    if "target_places" in batch:
+        each, counted = token_log_likelihood(output, batch)
+    else:  # in a sum their order does not matter, and logits need no copy
+        ids = batch["input_ids"]
+        counted = batch["target_mask"].reshape(ids.shape)[:, 1:] == 1
+        following = functional.pad(ids[:, 1:].where(counted, _IGNORED), (0, 1), value=_IGNORED)
+        each = _log_softmax_at(output.logits, following)
+    total = each.sum(-1)
+    return total / counted.sum(-1) if normalized else total
+
+
+def _log_softmax_at(logits: Tensor, tokens: Tensor, temperature: float = 1.0) -> Tensor:
+    """Of logits (sequences, K, V) at tokens (sequences, K), 0 where a token is to be ignored."""
     if logits.element_size() < 4:  # sums over a vocabulary need single precision
         logits = logits.float()
     if temperature != 1.0:
         logits = logits / temperature
     losses = functional.cross_entropy(
         logits.reshape(-1, logits.shape[-1]),
-        following.reshape(-1),
+        tokens.reshape(-1),
         reduction="none",
         ignore_index=_IGNORED,
     )
-    return -losses.reshape(counted.shape), counted
-
-
-def log_likelihood(output: Any, batch: Batch, normalized: bool = False) -> Tensor:
-    """log pi(target | prompt) of every sequence; divided by the target's tokens if asked."""
-    each, counted = token_log_likelihood(output, batch)
-    total = each.sum(-1)
-    return total / counted.sum(-1) if normalized else total
+    return -losses.reshape(tokens.shape)
 
 
 def answer_loss(output: Any, batch: Batch) -> Tensor:

@@ -9,7 +9,7 @@ with random weights. The peers, with transformers' own loss of labels:
 * *sequential*: our bank with one client at a time.
 
 *Overhead-bound*: so small that calls cost more than arithmetic; *compute-bound*: the reverse, with
-four clients at a time in our bank, whose activations stay in a core's cache. Of a compute-bound
+two clients at a time in our bank, whose activations stay in a core's cache. Of a compute-bound
 model's work the vocabulary's part is 2 %, all tokens being scored, or 21 % as in a Llama of 1 B
 parameters, an eighth of the tokens being scored as in questions with short answers. A round is five
 AdamW steps of every client, then the mean of all adapters. Ours and a peer run in turn on one core.
@@ -79,7 +79,7 @@ class Sizes:
 
 
 OVERHEAD = Sizes(64, 2, 16, 1, 8)
-COMPUTE = Sizes(256, 6, 16, 8, 64, chunk=4)
+COMPUTE = Sizes(256, 6, 16, 8, 64, chunk=2)
 ANSWERS = replace(COMPUTE, vocabulary=4096, scored=8)
 MEMORY = Sizes(512, 6, 32, 1, 16)
 #: The smallest there is.
