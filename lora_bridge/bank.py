@@ -13,9 +13,9 @@ maps over single clients by :func:`torch.func.vmap`, as a second oracle. All giv
 up to rounding.
 
 *Scored tokens.* A batch of a language model with ``target_mask`` gets ``target_places`` (clients,
-samples, K), see :func:`lora_bridge._head.target_places`, unless K is every token. What reads the model's output then finds
-``logits`` (sequences, K, vocabulary) at these places alone, and the hidden states that they were
-made of as ``hidden``. A batch may bring places of its own.
+samples, K), see :func:`lora_bridge._head.target_places`, unless K is every token. What reads the
+model's output then finds ``logits`` (sequences, K, vocabulary) at these places alone, and the
+hidden states that they were made of as ``hidden``. A batch may bring places of its own.
 """
 
 from __future__ import annotations
