@@ -124,7 +124,8 @@ def _chances(good: Array, wrong: float) -> tuple[float, ...]:
     """``wrong`` for those that are not good together; even where all are alike."""
     if good.all() or not good.any():
         return (1.0 / len(good),) * len(good)
-    return tuple(good * (1.0 - wrong) / good.sum() + (1.0 - good) * wrong / (1.0 - good).sum())
+    shares = good * (1.0 - wrong) / good.sum() + (1.0 - good) * wrong / (1.0 - good).sum()
+    return tuple(shares.tolist())
 
 
 def read_domains(path: Path | str) -> Mapping[str, Sequence[Example | Pair]]:
