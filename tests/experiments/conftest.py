@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -89,6 +90,8 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def command(sources: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Start the command in a process of its own; what still runs at the end is killed."""
     running: list[subprocess.Popen[str]] = []
+    # where Ctrl-C is ignored, as behind nohup, a child would inherit that
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def begin(*arguments: object, **environment: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
@@ -106,3 +109,4 @@ def command(sources: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     for process in running:
         process.kill()
         process.communicate()
+    signal.signal(signal.SIGINT, before)
