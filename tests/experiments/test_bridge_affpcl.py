@@ -196,20 +196,31 @@ def _planted(
     return affpcl.analyse(config, joined(parts))
 
 
-GOOD = {"AffPCL": 0.5, "Independent": 0.8, "FedAvg": 0.5}
+GOOD = {
+    "AffPCL": 0.5,
+    affpcl.ESTIMATED: 0.53,
+    affpcl.PLAIN: 0.53,
+    "Independent": 0.8,
+    "FedAvg": 0.5,
+}
 
 
 def test_checks_confirm_and_contradict(table: Table) -> None:
     good = _planted(table, GOOD)
     assert all(check.ok for check in good.checks)
-    assert len(good.checks) == 8
-    assert "; with estimated ratios 0.7" in good.notes[-1]
+    assert len(good.checks) == 12
+    assert "; with estimated ratios 0.6" in good.notes[-1]
     assert failed(_planted(table, GOOD | {"AffPCL": 0.7, "Independent": 0.65})) == {
         "AffPCL / FedAvg (δ = 0)",
         "AffPCL / Independent (δ = 1)",
         f"AffPCL / {affpcl.ESTIMATED} (δ = 1)",
         f"AffPCL / {affpcl.PLAIN} (δ = 1)",
     }
+    for name in (affpcl.ESTIMATED, affpcl.PLAIN):  # the paper's claims are checked of all three
+        assert failed(_planted(table, GOOD | {name: 0.9})) == {
+            f"{name} / FedAvg (δ = 0)",
+            f"{name} / Independent (δ = 1)",
+        }
     assert failed(_planted(table, GOOD | {"FedAvg": 0.9})) == {"FedAvg / Independent (δ = 0)"}
     assert failed(_planted(table, GOOD, noise=(0.6, 0.9))) == {"share of noise (δ = 0)"}
     falling = _planted(table, GOOD, noise=(0.5, 0.4))
