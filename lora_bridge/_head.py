@@ -1,18 +1,24 @@
-"""A language model's head where it is needed alone: at the tokens before those that are scored.
+"""What of a language model is needed at scored tokens alone: its head and its last perceptron.
 
-Of a prompt with its answer only the answer is scored, so that the product with the vocabulary, a
-quarter of the work of many models, need not be made at the prompt.
+Of a prompt with its answer only the answer is scored. So the product with the vocabulary, a quarter
+of the work of many models, need not be made at the prompt; nor what the last layer does after its
+attention, since no token looks at another one from there on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["at_places", "computed_at", "head_of", "target_places"]
+__all__ = ["at_places", "computed_at", "find_last_perceptron", "head_of", "target_places"]
+
+#: Of models for which it was tried.
+_last: WeakKeyDictionary[nn.Module, nn.Module | None] = WeakKeyDictionary()
 
 
 def target_places(mask: Tensor) -> Tensor:
@@ -33,8 +39,7 @@ def target_places(mask: Tensor) -> Tensor:
 
 def at_places(values: Tensor, places: Tensor) -> Tensor:
     """``values`` (sequences, T, h) at ``places``: (sequences, K, h); the first ones for -1."""
-    chosen = places.reshape(len(values), -1, 1).clamp(min=0)
-    return values.gather(1, chosen.expand(-1, -1, values.shape[-1]))
+    return values.gather(1, _index(places, len(values), values.shape[-1]))
 
 
 def head_of(model: nn.Module) -> nn.Module | None:
@@ -43,17 +48,70 @@ def head_of(model: nn.Module) -> nn.Module | None:
     return find() if callable(find) else None
 
 
+def find_last_perceptron(model: nn.Module) -> None:
+    """Look whether the last module named "mlp" may run at scored tokens alone, and remember it.
+
+    It may if no logit depends on what it gets or gives at another token, which is tried once for a
+    model, on a few tokens and without adapters. Until then, and elsewhere, it runs at all tokens.
+    """
+    named = [module for name, module in model.named_modules() if name.endswith(".mlp")]
+    if named and model not in _last and head_of(model) is not None:
+        _last[model] = named[-1] if _token_alone(model, named[-1]) else None
+
+
+def _token_alone(model: Any, module: nn.Module) -> bool:
+    embeddings = model.get_input_embeddings().weight
+    slack = embeddings.new_zeros(2, 1, 4, embeddings.shape[-1]).requires_grad_()
+    handles = [
+        module.register_forward_pre_hook(lambda _, inputs: (inputs[0] + slack[0], *inputs[1:])),
+        module.register_forward_hook(lambda _, inputs, output: output + slack[1]),
+    ]
+    try:
+        with torch.enable_grad():
+            logits = model(input_ids=torch.arange(4, device=slack.device)[None]).logits
+            (slope,) = torch.autograd.grad(logits[:, -1].sum(), slack)
+    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
+        return False  # it takes or gives something else than hidden states
+    finally:
+        for handle in handles:
+            handle.remove()
+    return not slope[:, :, :-1].any() and bool(slope[:, :, -1].any())
+
+
 @contextmanager
-def computed_at(head: nn.Module, places: Tensor) -> Iterator[list[Tensor]]:
+def computed_at(model: nn.Module, places: Tensor) -> Iterator[list[Tensor]]:
     """The head sees hidden states at ``places`` alone; they are put into the list."""
     seen: list[Tensor] = []
+    tokens = 0
 
-    def choose(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def choose(module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         seen.append(at_places(inputs[0], places))
         return (seen[-1], *inputs[1:])
 
-    handle = head.register_forward_pre_hook(choose)
+    def gather(module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        nonlocal tokens
+        tokens = inputs[0].shape[1]
+        return (at_places(inputs[0], places), *inputs[1:])
+
+    def spread(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
+        sequences, _, width = output.shape
+        counted = places.reshape(sequences, -1, 1) >= 0
+        whole = output.new_zeros(sequences, tokens, width)
+        # a sum: the places that stand for none are all the first token, and add nothing to it
+        return whole.scatter_add(1, _index(places, sequences, width), output * counted)
+
+    head = head_of(model)
+    assert head is not None
+    handles = [head.register_forward_pre_hook(choose)]
+    if (perceptron := _last.get(model)) is not None:
+        handles.append(perceptron.register_forward_pre_hook(gather))
+        handles.append(perceptron.register_forward_hook(spread))
     try:
         yield seen
     finally:
-        handle.remove()
+        for handle in handles:
+            handle.remove()
+
+
+def _index(places: Tensor, sequences: int, width: int) -> Tensor:
+    return places.reshape(sequences, -1, 1).clamp(min=0).expand(-1, -1, width)

@@ -15,7 +15,8 @@ up to rounding.
 *Scored tokens.* A batch of a language model with ``target_mask`` gets ``target_places`` (clients,
 samples, K), see :func:`lora_bridge._head.target_places`, unless K is every token. What reads the
 model's output then finds ``logits`` (sequences, K, vocabulary) at these places alone, and the
-hidden states that they were made of as ``hidden``. A batch may bring places of its own.
+hidden states that they were made of as ``hidden``; the last layer's perceptron runs there alone
+too, where that changes nothing. A batch may bring places of its own.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from lora_bridge._batches import (
     part_of_scale,
     sizes,
 )
-from lora_bridge._head import computed_at, head_of, target_places
+from lora_bridge._head import computed_at, find_last_perceptron, head_of, target_places
 from lora_bridge._hook import Adapter
 from lora_bridge._targets import find_targets, shape_of
 
@@ -97,6 +98,7 @@ class AdapterBank:
         if self.chunk is not None and self.memory is not None:
             raise InputError("`memory` must be None where `chunk` is given; found both")
         self.model.requires_grad_(False).eval()
+        find_last_perceptron(self.model)
         names = find_targets(self.model, self.targets)
         shapes = [shape_of(self.model.get_submodule(name)) for name in names]
         object.__setattr__(self, "names", names)
@@ -260,10 +262,9 @@ class AdapterBank:
         return by_client(values, N)
 
     def _forward(self, flat: Batch) -> Any:
-        head = head_of(self.model)
-        if head is None or "target_places" not in flat:
+        if head_of(self.model) is None or "target_places" not in flat:
             return self.model(**inputs(flat))
-        with computed_at(head, flat["target_places"]) as seen:
+        with computed_at(self.model, flat["target_places"]) as seen:
             output = self.model(**inputs(flat))
         (output.hidden,) = seen
         return output

@@ -481,10 +481,9 @@ def _for_clients(m: int, batch: Batch, places: Tensor) -> dict[str, Tensor]:
 
 def _run(bank: AdapterBank, X: Tensor, flat: Batch) -> tuple[Any, Tensor]:
     """The model's output and the input of its head at ``target_places``; with a graph."""
-    head, device = head_of(bank.model), bank.device.type
-    assert head is not None  # checked by Models
+    device = bank.device.type
     precision = nullcontext() if bank.autocast is None else torch.autocast(device, bank.autocast)
-    with precision, bank.adapted(X), computed_at(head, flat["target_places"]) as seen:
+    with precision, bank.adapted(X), computed_at(bank.model, flat["target_places"]) as seen:
         output = bank.model(**{name: flat[name] for name in INPUTS if name in flat})
     return output, seen[0]
 

@@ -1,21 +1,22 @@
-"""The head at scored tokens alone, what is read of them, and passes within a memory budget."""
+"""Head and last perceptron at scored tokens alone, what is read of them, budgets of memory."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from linsys import InputError
-from lora_bridge._head import target_places
+from lora_bridge._head import computed_at, target_places
 from lora_bridge.bank import AdapterBank
 from lora_bridge.losses import answer_loss, policy_preference_loss, token_log_likelihood
 from tests.lora_bridge._models import VOCABULARY, small_batch, small_model
 
 N, b, T, r = 3, 2, 6, 2
-MASK = torch.tensor([[0, 0, 1, 1, 0, 0], [0, 1, 1, 1, 0, 0], [0, 0, 0, 0, 1, 0]])
+MASK = torch.tensor([[0, 0, 1, 1, 0, 0], [0, 1, 1, 1, 0, 0], [0, 1, 0, 0, 1, 0]])
 
 
 def _bank(kind: str, **options: Any) -> AdapterBank:
@@ -44,12 +45,17 @@ def _whole(output: Any, batch: Any) -> Tensor:
     return (losses * mask).sum(1) / mask.sum(1)
 
 
+def _perceptrons(model: Any) -> list[nn.Module]:
+    return [module for name, module in model.named_modules() if name.endswith(".mlp")]
+
+
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
 @pytest.mark.parametrize("engine", ["bank", "sequential", "vmap"])
 def test_the_loss_is_that_of_all_logits(kind: str, engine: str) -> None:
-    """Also where the head is adapted itself, as GPT-2's is here."""
+    """Also where the head or the last perceptron are adapted themselves, as they are here."""
     bank, batch = _bank(kind, engine=engine), _batch()
-    X, shapes = _rows(bank), []
+    X, shapes, given = _rows(bank), [], []
+    _perceptrons(bank.model)[-1].register_forward_hook(lambda m, x, y: given.append(x[0].shape[1]))
 
     def seen(output: Any, data: Any) -> Tensor:
         shapes.append(tuple(output.logits.shape))
@@ -57,11 +63,76 @@ def test_the_loss_is_that_of_all_logits(kind: str, engine: str) -> None:
 
     values, gradients = bank.gradients(X, batch, seen)
     assert {shape[1:] for shape in shapes} == {(3, VOCABULARY)}  # three targets at most
+    assert set(given) == {3}
     without = AdapterBank(bank.model, bank.targets)
     object.__setattr__(without, "_placed", lambda batch: batch)
     expected, slopes = without.gradients(X, batch, _whole)
     torch.testing.assert_close(values, expected, rtol=1e-10, atol=1e-12)
     torch.testing.assert_close(gradients, slopes, rtol=1e-8, atol=1e-12)
+
+
+class _Layer(nn.Module):
+    """A residual perceptron."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mlp = nn.Sequential(nn.Linear(4, 4), nn.GELU(), nn.Linear(4, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        changed: Tensor = self.mlp(x)
+        return x + changed
+
+
+class _Model(nn.Module):
+    """Embeddings, a layer, something after it, a head."""
+
+    def __init__(self, after: Any = None, layer: nn.Module | None = None) -> None:
+        super().__init__()
+        self.embeddings, self.head = nn.Embedding(9, 4), nn.Linear(4, 9, bias=False)
+        self.layer, self.after = layer or _Layer(), after or (lambda x: x)
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.embeddings
+
+    def get_output_embeddings(self) -> nn.Module:
+        return self.head
+
+    def forward(self, input_ids: Tensor) -> Any:
+        return SimpleNamespace(logits=self.head(self.after(self.layer(self.embeddings(input_ids)))))
+
+
+class _Pair(_Layer):
+    """A perceptron that gives two things, as those of experts may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mlp.register_forward_hook(lambda module, inputs, output: (output, None))
+
+    def forward(self, x: Tensor) -> Tensor:
+        changed: Tensor = self.mlp(x)[0]
+        return x + changed
+
+
+@pytest.mark.parametrize(
+    ("model", "at_all"),
+    [
+        (lambda: _Model(), False),
+        (lambda: _Model(lambda x: x.cumsum(1)), True),  # a token that looks at others after it
+        (lambda: _Model(layer=_Pair()), True),
+    ],
+)
+def test_a_perceptron_that_others_look_at_runs_at_all_tokens(model: Any, at_all: bool) -> None:
+    made = model()
+    AdapterBank(made, ["head"])
+    given: list[int] = []
+    first = made.layer.mlp[0]
+    first.register_forward_pre_hook(lambda m, inputs: given.append(inputs[0].shape[1]))
+    ids = torch.tensor([[1, 2, 3, 4, 5]])
+    expected = made(input_ids=ids).logits
+    with computed_at(made, torch.tensor([[2, 4]])):
+        found = made(input_ids=ids).logits
+    assert given == [5, 5 if at_all else 2]
+    torch.testing.assert_close(found, expected[:, [2, 4]])
 
 
 def test_pairs_have_places_of_their_own() -> None:
