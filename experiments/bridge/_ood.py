@@ -22,7 +22,7 @@ intervals (Student) are over instances.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -44,6 +44,24 @@ if TYPE_CHECKING:
 Values = NDArray[np.float64]
 #: Factors of beta that are tried for the control.
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
+#: Sizes for a real model on a GPU; alpha, beta and D as in the paper (Section 4.1).
+PAPER: Mapping[str, Any] = {
+    "targets": ("q_proj", "k_proj", "v_proj", "o_proj"),
+    "reward_targets": ("q_proj", "k_proj", "v_proj", "o_proj"),
+    "rank": 16,
+    "reward_rank": 16,
+    "prompts": 400,
+    "tests": 100,
+    "pairs": 1000,
+    "alpha": 5e-5,
+    "D": 50,
+    "eta": 5e-3,
+    "adapt": 200,
+    "warmup": 400,
+    "gamma": 1e-4,
+    "dtype": "bfloat16",
+    "device": "cuda",
+}
 
 
 @dataclass(frozen=True, kw_only=True)

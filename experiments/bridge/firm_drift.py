@@ -46,17 +46,16 @@ from experiments._table import Table, long_table
 from experiments.bridge._federated import threads
 from experiments.bridge._firm import (
     PAPER,
-    TINY,
     Arm,
     FirmConfig,
     Values,
     alignment,
     beginning,
     blocks,
-    log_band,
     said_of_model,
-    step_size,
 )
+from experiments.bridge._firm_comparison import TINY, log_band
+from experiments.bridge._firm_runs import step_size
 from linsys import InputError
 from linsys._validate import number, whole
 from mgda.runs import iterate

@@ -18,6 +18,8 @@ from experiments._plots import style
 from experiments._table import Table
 from experiments.bridge import (
     _firm,
+    _firm_comparison,
+    _firm_runs,
     firm_drift,
     firm_fig1,
     firm_fig2,
@@ -79,13 +81,16 @@ def _table(module: Any, config: Any) -> Table:
 def test_every_figure_computes_and_draws(
     module: Any, more: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_firm, "mean_gain", lambda table, arm: 0.1)  # nothing is learned here
+    # nothing is learned here
+    monkeypatch.setattr(_firm_comparison, "mean_gain", lambda table, arm: 0.1)
     if hasattr(module, "mean_gain"):
         monkeypatch.setattr(module, "mean_gain", lambda table, arm: 0.1)
     config = module.EXPERIMENT.config_type(**TINY, **more, model=folder)
     analysis = module.analyse(config, _table(module, config))
     assert analysis.checks
     assert any(folder.name in note for note in analysis.notes)
+    if module is not firm_drift:
+        assert any("on 4 held-out prompts" in note for note in analysis.notes)
     with style():
         figure = module.EXPERIMENT.draw(config, analysis)
         assert len(figure.axes) == len({s.panel for s in analysis.series})
@@ -94,18 +99,18 @@ def test_every_figure_computes_and_draws(
 def test_a_run_is_that_of_the_algorithm_and_is_repeated(folder: Path, tmp_path: Path) -> None:
     config = FirmConfig(**TINY, model=folder)
     arm = Arm(config.firm())
-    first = _firm.train(config, arm, "test", 0, Context(), alpha=0.01, betas=(0.0, 0.01))
+    first = _firm_runs.train(config, arm, "test", 0, Context(), alpha=0.01, betas=(0.0, 0.01))
     assert first["weights"].shape == (8, 2, 2)
     np.testing.assert_allclose(first["weights"].sum(axis=-1), 1.0)
     # the beta of the run itself
     np.testing.assert_allclose(first["others"][:, 1], first["drift"], rtol=1e-6, atol=1e-15)
-    kept = _firm.train(config, arm, "test", 0, Context(folder=tmp_path), alpha=0.01)
+    kept = _firm_runs.train(config, arm, "test", 0, Context(folder=tmp_path), alpha=0.01)
     for name in ("weights", "scores", "ends", "kl_token"):
         np.testing.assert_array_equal(kept[name], first[name])
-    other = _firm.train(config, arm, "test", 1, Context(), alpha=0.01)
+    other = _firm_runs.train(config, arm, "test", 1, Context(), alpha=0.01)
     assert not np.array_equal(other["scores"], first["scores"])
     server = Arm(lambda alpha: FedCMOO(alpha=alpha, **config.alike))
-    same = _firm.train(config, server, "test", 0, Context(), alpha=0.01)
+    same = _firm_runs.train(config, server, "test", 0, Context(), alpha=0.01)
     assert (same["drift"] == 0.0).all()
     np.testing.assert_array_equal(same["scores"][0], first["scores"][0])  # one first rollout
 
@@ -115,7 +120,7 @@ def test_drift_from_inner_products_is_the_drift() -> None:
     found: dict[str, Any] = {}
     for beta in (0.0, 0.3):
         weights = FIRM(alpha=1.0, beta=beta).solve(gradients)
-        found = _firm.looked_at(torch.tensor(gradients), weights, (0.0, 0.3))
+        found = _firm_runs.looked_at(torch.tensor(gradients), weights, (0.0, 0.3))
         exact = disagreement(gradients, weights)
         np.testing.assert_allclose(found["drift"], exact, rtol=1e-10)
         np.testing.assert_allclose(found["others"][int(beta > 0)], exact, rtol=1e-10)
@@ -171,6 +176,46 @@ def test_rewards_that_are_almost_one() -> None:
         assert (reward.low, reward.high) == pytest.approx((0.0, 1.0))
 
 
+def compared(ours: float, theirs: float) -> Table:
+    """Ends and weights of two arms, seeds nearly alike: gains ``ours`` and ``theirs``."""
+    rng, parts = np.random.default_rng(5), []
+    for arm, level in (("ours", ours), ("theirs", theirs)):
+        for draw in range(4):
+            noise = 1e-3 * rng.standard_normal()
+            for t in (1, 2, 3):
+                rewards = {f"end_{j}": 0.5 + level + noise for j in (1, 2)}
+                starts = {f"start_{j}": 0.5 for j in (1, 2)}
+                row = {"arm": arm, "draw": draw, "t": t, "weight": level + 0.01 * rng.normal()}
+                parts.append(row | rewards | starts)
+    return Table({key: np.array([part[key] for part in parts]) for key in parts[0]})
+
+
+@pytest.mark.parametrize(
+    ("gains", "match", "kept", "progress", "weights"),
+    [
+        ((1.0, 1.0), True, True, True, None),
+        ((1.5, 1.0), False, True, True, False),
+        ((0.8, 1.0), False, False, True, False),
+        ((0.3, 1.0), False, False, False, False),
+    ],
+)
+def test_claims_hold_and_fail(
+    gains: tuple[float, float], match: bool, kept: bool, progress: bool, weights: bool | None
+) -> None:
+    config, table = FirmConfig(), compared(*gains)
+    arms = ("ours", "theirs")
+    assert {c.ok for c in _firm_comparison.rewards_match(config, table, *arms)} == {match}
+    assert {c.ok for c in _firm_comparison.rewards_kept(config, table, *arms, "kept")} == {kept}
+    assert _firm_comparison.progress(table, *arms, 0.5, "substantial").ok is progress
+    if weights is not None:
+        assert _firm_comparison.weights_match(table, *arms).ok is weights
+
+
+def test_training_that_does_not_help_cannot_be_compared() -> None:
+    with pytest.raises(InputError, match="`gammas` and `rounds` must be such that training helps"):
+        _firm_comparison.mean_gain(compared(0.1, -0.1), "theirs")
+
+
 def test_half_of_the_clients_have_another_reward(folder: Path) -> None:
     config = firm_fig4.Fig4Config(**{**TINY, "clients": 4}, model=folder)
     known = config.rewards()
@@ -207,7 +252,7 @@ def test_shares_of_prompts(folder: Path) -> None:
     assert len({len(p) for p in own.prompts}) == 2
     more = _firm.alignment(config, bank, Arm(config.firm(), clients=5), "test", 0)
     assert [len(p) for p in more.prompts] == [16] * 5
-    tests = set(_firm._prompts(config, "test", 0)[1])
+    tests = set(_firm.prompts(config, "test", 0)[1])
     assert len(tests) == 5
 
 
@@ -240,4 +285,4 @@ def test_too_few_prompts(folder: Path, tmp_path: Path) -> None:
     file.write_text('{"prompt": "a\\n\\nAssistant:"}\n', encoding="utf-8")
     config = replace(FirmConfig(**TINY, model=folder), data=file)
     with pytest.raises(InputError, match="`data` must hold prompts for clients = 2"):
-        _firm._prompts(config, "test", 0)
+        _firm.prompts(config, "test", 0)

@@ -63,7 +63,7 @@ def test_all_methods_from_the_domains_to_the_picture(folder: Path) -> None:
     found = ood_domains.analyse(config, table)
     names = {check.name for check in found.checks}
     assert f"A_PL, {OURS} − DPO" in names
-    assert f"win rate, HPL − {OURS}" in names
+    assert f"win rate, {OURS} − HPL" in names
     assert any(folder.name in note for note in found.notes)
     axes = ood_domains.draw(config, found).axes
     assert len(axes) == len({s.panel for s in found.series}) == 6 + 1
@@ -135,6 +135,41 @@ def test_beta_is_a_step_size_of_the_head_to_the_last_bit(folder: Path) -> None:
     assert len(ood_beta.draw(config, found).axes) == 4
     with pytest.raises(InputError, match="`betas` must be at least 2 increasing numbers"):
         replace(config, betas=(0.5, 2.0))
+
+
+def test_what_is_said_of_beta_is_judged_and_explosions_are_seen() -> None:
+    """The paper's claims with numbers that meet them and with numbers that do not."""
+    config = ood_beta.OODBetaConfig(betas=(0.1, 1.0, 8.0), points=1)
+
+    def table(top: float, spread: float) -> Any:
+        rows = []
+        for way in (ood_beta.SAME, ood_beta.STEP):
+            for beta in config.betas:
+                for t in config.times:
+                    for i in range(3):
+                        lost = way == ood_beta.SAME and beta == 0.1 and t > 0
+                        row = {"way": way, "beta": beta, "t": t, "instance": i, "lost": lost}
+                        row |= {"accuracy": 0.6 + (top if beta == 8.0 else 0.0) + 0.01 * i}
+                        row |= {"size": 1.0, "first": 1.0, "what": "a model"}
+                        wide = spread if beta == 8.0 else 1.0
+                        for j, level in enumerate(ood_beta.LEVELS):
+                            row |= {f"r{j}": wide * level, f"w{j}": wide * level}
+                        rows.append(row)
+        return ood_beta.Table({key: np.array([row[key] for row in rows]) for key in rows[0]})
+
+    good = ood_beta.analyse(config, table(0.1, 2.56 / 0.8))
+    assert [check.ok for check in good.checks] == [True, True, True, False, True]
+    bad = ood_beta.analyse(config, table(-0.1, 0.1))
+    assert [check.ok for check in bad.checks] == [False, False, False, True, True]
+    dotted = {
+        line.get_label()
+        for ax in ood_beta.draw(config, bad).axes
+        for line in ax.get_lines()
+        if line.get_linestyle() == ":"
+    }
+    assert dotted == {r"$\beta$ = 0.1" + ood_beta.LOST}
+    assert "0.1: exploded in 3 of 3 instances" in bad.notes[1]
+    assert "exploded" not in bad.notes[2]
 
 
 def test_the_error_falls_geometrically_where_the_inner_loss_is_convex(folder: Path) -> None:
