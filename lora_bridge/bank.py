@@ -21,6 +21,7 @@ too, where that changes nothing. A batch may bring places of its own.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -87,6 +88,7 @@ class AdapterBank:
     modules: Modules = field(init=False)
     frozen: tuple[Tensor, ...] = ()
     _kept: dict[Any, int] = field(init=False, repr=False, default_factory=dict)
+    _options: dict[str, bool] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         number("scaling", self.scaling, low=0.0, low_open=True)
@@ -103,6 +105,9 @@ class AdapterBank:
         shapes = [shape_of(self.model.get_submodule(name)) for name in names]
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "modules", Modules(shapes))
+        # no token follows, for which keys and values would be kept
+        known = inspect.signature(self.model.forward).parameters
+        object.__setattr__(self, "_options", {"use_cache": False} if "use_cache" in known else {})
 
     @property
     def width(self) -> int:
@@ -141,8 +146,23 @@ class AdapterBank:
             scale: a further factor of B A, such as r / k of a sketch; one, or one per client (N,).
         """
         self._check(X, batch, scale)
-        with self.adapted(X, scale), self._precision():
-            return self.model(**inputs(flattened(batch)))
+        return self.run(X, flattened(batch), scale)
+
+    def run(
+        self, X: Tensor | None, flat: Batch, scale: float | Tensor = 1.0, *, train: bool = False
+    ) -> Any:
+        """The model's output of a batch whose clients and samples are one axis already.
+
+        With ``target_places``, logits and ``hidden`` are at these. Without X the adapters are off;
+        ``train`` turns dropout on.
+        """
+        with self._precision(), nullcontext() if X is None else self.adapted(X, scale, train=train):
+            if head_of(self.model) is None or "target_places" not in flat:
+                return self.model(**inputs(flat), **self._options)
+            with computed_at(self.model, flat["target_places"]) as seen:
+                output = self.model(**inputs(flat), **self._options)
+        (output.hidden,) = seen
+        return output
 
     def read(
         self, X: Tensor | None, batch: Batch, function: Loss, scale: float | Tensor = 1.0
@@ -251,23 +271,13 @@ class AdapterBank:
     ) -> Tensor:
         N, b = sizes(batch)
         flat = flattened(batch)
-        with self._precision(), nullcontext() if X is None else self.adapted(X, scale, train=train):
-            output = self._forward(flat)
-        values = function(output, flat)
+        values = function(self.run(X, flat, scale, train=train), flat)
         if values.shape[:1] != (N * b,):
             raise InputError(
                 f"`loss` must give a value for each of {N * b} samples; "
                 f"found shape {tuple(values.shape)}"
             )
         return by_client(values, N)
-
-    def _forward(self, flat: Batch) -> Any:
-        if head_of(self.model) is None or "target_places" not in flat:
-            return self.model(**inputs(flat))
-        with computed_at(self.model, flat["target_places"]) as seen:
-            output = self.model(**inputs(flat))
-        (output.hidden,) = seen
-        return output
 
     def _placed(self, batch: Batch) -> Batch:
         """With ``target_places`` where the model has a head for them and they are not all."""

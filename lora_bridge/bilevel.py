@@ -1,13 +1,8 @@
 """Domains of texts for :mod:`linsys.bilevel`: a policy and a reward as adapters of one model.
 
-theta and phi are flat vectors: the policy's adapter, and the reward's adapter followed by its score
-head, a vector s of the model's width. With h(x, y) the model's last hidden state at the last token
-of prompt and answer (the end token apart, which says nothing of an answer),
-
-    r_phi(x, y) = b tanh(s . h_phi(x, y) / b),
-
-so that exp(r / beta) lies in [exp(-b / beta), exp(b / beta)] whatever phi is; an oracle refuses a
-beta for which this is no number. At s = 0 every weight is one, and (10) is supervised fine-tuning.
+theta and phi are the flat vectors of :mod:`lora_bridge.policy_reward`. There |r| is at most b; an
+oracle refuses a beta for which exp(b / beta) is no number. At r = 0 every weight is one, and (10)
+is supervised fine-tuning.
 
 What the oracle gives is automatic differentiation of the losses (10) and (7) on the model, whose
 attention must be twice differentiable (``attention="eager"``). With W_i = exp(r_i / beta) the
@@ -23,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -36,144 +30,13 @@ from torch import Tensor
 from linsys._validate import InputError, number, whole
 from linsys.bilevel import DomainData
 from linsys.bilevel._arrays import vector
-from lora_bridge._head import computed_at, head_of, target_places
-from lora_bridge.bank import INPUTS, AdapterBank, Batch
-from lora_bridge.losses import log_likelihood
+from lora_bridge.policy_reward import Models
 from lora_bridge.tasks import stacked
 
-__all__ = ["Adapter", "Models", "TextDomain", "TextOracle"]
+__all__ = ["TextDomain", "TextOracle"]
 
 Indices = NDArray[np.int64]
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Adapter:
-    """One adapter of a bank as a flat vector.
-
-    Args:
-        bank: the model and its places for adapters.
-        start: the numbers of the adapter that the vector does not hold, (r, w).
-        columns: which columns of it the vector holds, (w,); all without it. The up factors B alone
-            make log pi of a last layer concave.
-
-    >>> from torch import nn
-    >>> adapter = Adapter(AdapterBank(nn.Sequential(nn.Linear(3, 2)), ["0"]), torch.zeros(4, 5))
-    >>> adapter.size, adapter.rows(torch.ones(2, 20)).shape
-    (20, torch.Size([2, 4, 5]))
-    """
-
-    bank: AdapterBank
-    start: Tensor
-    columns: Tensor | None = None
-
-    def __post_init__(self) -> None:
-        if self.start.ndim != 2 or self.start.shape[1] != self.bank.width:
-            raise InputError(
-                f"`start` must have shape (r, {self.bank.width}); found {tuple(self.start.shape)}"
-            )
-        if self.columns is not None and self.columns.shape != (self.bank.width,):
-            raise InputError(
-                f"`columns` must have shape ({self.bank.width},); found {tuple(self.columns.shape)}"
-            )
-
-    @property
-    def size(self) -> int:
-        """Numbers in the vector."""
-        return self.flat(self.start[None]).shape[1]
-
-    def flat(self, X: Tensor) -> Tensor:
-        """Adapters (m, r, w) as vectors (m, size)."""
-        chosen = X if self.columns is None else X[:, :, self.columns.to(X.device)]
-        return chosen.reshape(len(X), -1)
-
-    def rows(self, flat: Tensor) -> Tensor:
-        """Vectors (m, size) as adapters (m, r, w)."""
-        if self.columns is None:
-            return flat.reshape(-1, *self.start.shape)
-        X = self.start.to(flat).expand(len(flat), -1, -1).clone()
-        columns = self.columns.to(flat.device)
-        X[:, :, columns] = flat.reshape(len(flat), len(X[0]), int(columns.sum()))
-        return X
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Models:
-    """The policy and the reward on one base model.
-
-    Args:
-        policy: adapter of the policy.
-        reward: adapter of the reward, on the same model.
-        bound: b, what rewards lie between.
-        ridge: ridge / 2 times the squared distance of theta from its start is added to the inner
-            loss, which then has a minimum where (10) alone has none.
-        at_once: sequences that go through the model together.
-
-    Raises:
-        InputError: numbers out of range; a model without a head over a vocabulary.
-    """
-
-    policy: Adapter
-    reward: Adapter
-    bound: float = 2.0
-    ridge: float = 0.0
-    at_once: int = 64
-
-    def __post_init__(self) -> None:
-        number("bound", self.bound, low=0.0, low_open=True)
-        number("ridge", self.ridge, low=0.0)
-        whole("at_once", self.at_once, low=1)
-        for name in ("policy", "reward"):
-            if head_of(getattr(self, name).bank.model) is None:
-                raise InputError(f"`{name}` must be an adapter of a language model; found no head")
-
-    @property
-    def p(self) -> int:
-        """Numbers of theta."""
-        return self.policy.size
-
-    @property
-    def q(self) -> int:
-        """Numbers of phi."""
-        return self.reward.size + self.width
-
-    @property
-    def width(self) -> int:
-        """That of a hidden state and of the score head."""
-        config: Any = self.reward.bank.model.config
-        return int(config.hidden_size)
-
-    @cached_property
-    def _ends(self) -> Tensor:
-        """The model's end tokens, of which there may be none, one or several."""
-        config: Any = self.reward.bank.model.config
-        found = config.eos_token_id
-        return torch.tensor([] if found is None else found, dtype=torch.long).reshape(-1)
-
-    def theta(self) -> Tensor:
-        """The policy's adapter at its start, shape (p,)."""
-        return self.policy.flat(self.policy.start[None])[0]
-
-    def phi(self) -> Tensor:
-        """The reward's adapter at its start with a score head of zeros, shape (q,): r = 0."""
-        start = self.reward.flat(self.reward.start[None])[0]
-        return torch.cat([start, start.new_zeros(self.width)])
-
-    def log_likelihoods(self, X: Tensor, batch: Batch) -> Tensor:
-        """log pi(answer | prompt), (m, S), for adapters (m, r, w); differentiable by X."""
-        flat = _for_clients(len(X), batch, target_places(batch["target_mask"]))
-        output, _ = _run(self.policy.bank, X, flat)
-        return log_likelihood(output, flat).to(X.dtype).reshape(len(X), -1)
-
-    def rewards(self, X: Tensor, score: Tensor, batch: Batch) -> Tensor:
-        """r, (m, S), for adapters (m, r, w) and heads (m, h); differentiable by both."""
-        ids = batch["input_ids"]
-        inside = batch["attention_mask"] * ~torch.isin(ids, self._ends.to(ids.device))
-        place = torch.arange(inside.shape[-1], device=inside.device)
-        last = (inside * place).argmax(-1, keepdim=True)
-        _, hidden = _run(self.reward.bank, X, _for_clients(len(X), batch, last))
-        raw = (hidden.to(X.dtype).reshape(len(X), -1, self.width) @ score[..., None])[..., 0]
-        return self.bound * torch.tanh(raw / self.bound)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -471,21 +334,6 @@ class TextOracle:
             return held[2]
         self._last[name] = (at, versions, compute())
         return self._last[name][2]
-
-
-def _for_clients(m: int, batch: Batch, places: Tensor) -> dict[str, Tensor]:
-    """The same samples (S, ...) for m clients, on one axis, with the places that matter."""
-    found = {**batch, "target_places": places}
-    return {name: value.repeat(m, *[1] * (value.ndim - 1)) for name, value in found.items()}
-
-
-def _run(bank: AdapterBank, X: Tensor, flat: Batch) -> tuple[Any, Tensor]:
-    """The model's output and the input of its head at ``target_places``; with a graph."""
-    device = bank.device.type
-    precision = nullcontext() if bank.autocast is None else torch.autocast(device, bank.autocast)
-    with precision, bank.adapted(X), computed_at(bank.model, flat["target_places"]) as seen:
-        output = bank.model(**{name: flat[name] for name in INPUTS if name in flat})
-    return output, seen[0]
 
 
 def _parts(count: int, size: int) -> Iterator[slice]:

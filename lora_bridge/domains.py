@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from linsys._validate import InputError, number, whole
 from linsys.bilevel import bradley_terry, sampled_preferences
-from lora_bridge.bilevel import Models, TextDomain
+from lora_bridge.bilevel import TextDomain
 from lora_bridge.data import Example, Pair, read_examples, read_preferences
+from lora_bridge.policy_reward import Models
 from lora_bridge.splits import by_key
 from lora_bridge.tokens import encode_examples
 

@@ -37,8 +37,9 @@ from linsys._validate import number, whole
 from linsys.bilevel import MetaTraining, meta_test
 
 if TYPE_CHECKING:
-    from lora_bridge.bilevel import Models, TextDomain
+    from lora_bridge.bilevel import TextDomain
     from lora_bridge.models import Loaded
+    from lora_bridge.policy_reward import Models
     from lora_bridge.rivals import Steps
 
 Values = NDArray[np.float64]
@@ -287,7 +288,7 @@ def _drawn(config: OODConfig, instance: int) -> Draw:
     import torch
 
     from lora_bridge.bank import AdapterBank
-    from lora_bridge.bilevel import Adapter, Models
+    from lora_bridge.policy_reward import Adapter, Models
 
     loaded = _load(config)
     rng = np.random.default_rng(config.derive("start", instance))

@@ -15,9 +15,10 @@ from linsys import InputError
 from linsys.bilevel import answer_law
 from lora_bridge._text import byte_tokenizer
 from lora_bridge.bank import AdapterBank
-from lora_bridge.bilevel import Adapter, Models, TextDomain
+from lora_bridge.bilevel import TextDomain
 from lora_bridge.data import Example, Pair
 from lora_bridge.domains import CONSONANTS, VOWELS, answers_of, generated_answers, read_domains
+from lora_bridge.policy_reward import Adapter, Models
 from lora_bridge.rivals import Steps, dpo, hpl, reward_error, reward_mle, rlhf, sft
 from lora_bridge.rollouts import sample
 

@@ -1,0 +1,161 @@
+"""A policy and a reward model as flat vectors: two adapters of one language model.
+
+theta is the policy's adapter, phi the reward's followed by its score head, a vector s of the
+model's width. With h(x, y) the model's last hidden state at the last token of prompt and answer
+(the end token apart, which says nothing of an answer),
+
+    r_phi(x, y) = b tanh(s . h_phi(x, y) / b),
+
+so that exp(r / beta) lies in [exp(-b / beta), exp(b / beta)] whatever phi is. At s = 0 all rewards
+are zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from linsys._validate import InputError, number, whole
+from lora_bridge._head import head_of, target_places
+from lora_bridge.bank import AdapterBank, Batch
+from lora_bridge.losses import log_likelihood
+
+__all__ = ["Adapter", "Models"]
+
+
+@dataclass(frozen=True, eq=False)
+class Adapter:
+    """One adapter of a bank as a flat vector.
+
+    Args:
+        bank: the model and its places for adapters.
+        start: the numbers of the adapter that the vector does not hold, (r, w).
+        columns: which columns of it the vector holds, (w,); all without it. The up factors B alone
+            make log pi of a last layer concave.
+
+    >>> from torch import nn
+    >>> adapter = Adapter(AdapterBank(nn.Sequential(nn.Linear(3, 2)), ["0"]), torch.zeros(4, 5))
+    >>> adapter.size, adapter.rows(torch.ones(2, 20)).shape
+    (20, torch.Size([2, 4, 5]))
+    """
+
+    bank: AdapterBank
+    start: Tensor
+    columns: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if self.start.ndim != 2 or self.start.shape[1] != self.bank.width:
+            raise InputError(
+                f"`start` must have shape (r, {self.bank.width}); found {tuple(self.start.shape)}"
+            )
+        if self.columns is not None and self.columns.shape != (self.bank.width,):
+            raise InputError(
+                f"`columns` must have shape ({self.bank.width},); found {tuple(self.columns.shape)}"
+            )
+
+    @property
+    def size(self) -> int:
+        """Numbers in the vector."""
+        return self.flat(self.start[None]).shape[1]
+
+    def flat(self, X: Tensor) -> Tensor:
+        """Adapters (m, r, w) as vectors (m, size)."""
+        chosen = X if self.columns is None else X[:, :, self.columns.to(X.device)]
+        return chosen.reshape(len(X), -1)
+
+    def rows(self, flat: Tensor) -> Tensor:
+        """Vectors (m, size) as adapters (m, r, w)."""
+        if self.columns is None:
+            return flat.reshape(-1, *self.start.shape)
+        X = self.start.to(flat).expand(len(flat), -1, -1).clone()
+        columns = self.columns.to(flat.device)
+        X[:, :, columns] = flat.reshape(len(flat), len(X[0]), int(columns.sum()))
+        return X
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Models:
+    """The policy and the reward on one base model.
+
+    Args:
+        policy: adapter of the policy.
+        reward: adapter of the reward, on the same model.
+        bound: b, what rewards lie between.
+        ridge: ridge / 2 times the squared distance of theta from its start is added to the inner
+            loss, which then has a minimum where (10) alone has none.
+        at_once: sequences that go through the model together.
+
+    Raises:
+        InputError: numbers out of range; a model without a head over a vocabulary.
+    """
+
+    policy: Adapter
+    reward: Adapter
+    bound: float = 2.0
+    ridge: float = 0.0
+    at_once: int = 64
+
+    def __post_init__(self) -> None:
+        number("bound", self.bound, low=0.0, low_open=True)
+        number("ridge", self.ridge, low=0.0)
+        whole("at_once", self.at_once, low=1)
+        for name in ("policy", "reward"):
+            if head_of(getattr(self, name).bank.model) is None:
+                raise InputError(f"`{name}` must be an adapter of a language model; found no head")
+
+    @property
+    def p(self) -> int:
+        """Numbers of theta."""
+        return self.policy.size
+
+    @property
+    def q(self) -> int:
+        """Numbers of phi."""
+        return self.reward.size + self.width
+
+    @property
+    def width(self) -> int:
+        """That of a hidden state and of the score head."""
+        config: Any = self.reward.bank.model.config
+        return int(config.hidden_size)
+
+    @cached_property
+    def _ends(self) -> Tensor:
+        """The model's end tokens, of which there may be none, one or several."""
+        config: Any = self.reward.bank.model.config
+        found = config.eos_token_id
+        return torch.tensor([] if found is None else found, dtype=torch.long).reshape(-1)
+
+    def theta(self) -> Tensor:
+        """The policy's adapter at its start, shape (p,)."""
+        return self.policy.flat(self.policy.start[None])[0]
+
+    def phi(self) -> Tensor:
+        """The reward's adapter at its start with a score head of zeros, shape (q,): r = 0."""
+        start = self.reward.flat(self.reward.start[None])[0]
+        return torch.cat([start, start.new_zeros(self.width)])
+
+    def log_likelihoods(self, X: Tensor, batch: Batch) -> Tensor:
+        """log pi(answer | prompt), (m, S), for adapters (m, r, w); differentiable by X."""
+        flat = _for_clients(len(X), batch, target_places(batch["target_mask"]))
+        return log_likelihood(self.policy.bank.run(X, flat), flat).to(X.dtype).reshape(len(X), -1)
+
+    def rewards(self, X: Tensor, score: Tensor, batch: Batch) -> Tensor:
+        """r, (m, S), for adapters (m, r, w) and heads (m, h); differentiable by both."""
+        ids = batch["input_ids"]
+        inside = batch["attention_mask"] * ~torch.isin(ids, self._ends.to(ids.device))
+        place = torch.arange(inside.shape[-1], device=inside.device)
+        last = (inside * place).argmax(-1, keepdim=True)
+        hidden = self.reward.bank.run(X, _for_clients(len(X), batch, last)).hidden
+        raw = (hidden.to(X.dtype).reshape(len(X), -1, self.width) @ score[..., None])[..., 0]
+        return self.bound * torch.tanh(raw / self.bound)
+
+
+def _for_clients(m: int, batch: Batch, places: Tensor) -> dict[str, Tensor]:
+    """The same samples (S, ...) for m clients, on one axis, with the places that matter."""
+    found = {**batch, "target_places": places}
+    return {name: value.repeat(m, *[1] * (value.ndim - 1)) for name, value in found.items()}
