@@ -1,9 +1,9 @@
 """What the theory assumes of agents and adapters, measured on a model.
 
 *Affinity*: how far environments and objectives are apart, AffPCL's delta_env and delta_obj, and how
-much the agents' gradients agree. *Noise*: the variance of a single sample's gradient. *Curvature*:
-of the loss in the rows that a sketch keeps against that in all rows, FSLoRA's r / k. *Subspaces*:
-how far the adapters' factors are apart, P-ShareLoRA's distance.
+much the agents' gradients agree. *Noise*: the variance of a single sample's gradient. *Subspaces*:
+how far the adapters' factors are apart, P-ShareLoRA's distance. Curvatures, which FSLoRA speaks of,
+are in :mod:`lora_bridge.curvature`.
 """
 
 from __future__ import annotations
@@ -15,23 +15,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linsys._validate import Array, InputError, choice, whole
+from linsys._validate import Array, InputError, choice
 from linsys.sketching.adapters import Modules
-from lora_bridge.bank import AdapterBank, Batch, Loss
 from lora_bridge.tasks import Task, stacked
 
 __all__ = [
     "Estimate",
     "Gradients",
-    "Smoothness",
     "adapter_distances",
     "adapter_spread",
-    "curvature",
     "environment_distances",
     "gradients_of",
     "objective_distances",
     "share_distances",
-    "smoothness",
 ]
 
 #: Samples whose gradients are held at a time.
@@ -145,94 +141,6 @@ def gradients_of(task: Task, X: Tensor) -> Gradients:
         noises.append((squares - m * float((mean**2).sum())) / (m - 1))
     like = means[0]
     return Gradients(torch.stack(means), like.new_tensor(noises), like.new_tensor(sizes))
-
-
-def curvature(
-    bank: AdapterBank,
-    X: Tensor,
-    batch: Batch,
-    loss: Loss,
-    scale: float = 1.0,
-    *,
-    steps: int = 30,
-    seed: int = 0,
-) -> Tensor:
-    """The largest absolute eigenvalue of every client's Hessian at X (N, r, w), (N,).
-
-    By power iteration on Hessian-vector products, all clients together. ||H v|| for a unit v is a
-    lower bound at every step, and never falls from one to the next.
-
-    Args:
-        bank: its attention must be twice differentiable ("eager" on a CPU).
-        X: adapters; the rows of a sketch alone, with ``scale`` = r / k.
-        batch: leading axes (N, b).
-        loss: see the bank.
-        scale: a further factor of B A.
-        steps: products.
-        seed: of the first vector.
-    """
-    whole("steps", steps, low=1)
-    generator = torch.Generator().manual_seed(whole("seed", seed))
-    V = torch.randn(X.shape, generator=generator, dtype=X.dtype).to(X.device)
-    size = V.new_zeros(len(X))
-    for _ in range(steps):
-        length = V.flatten(1).norm(dim=1)
-        V = V / length.where(length > 0, 1.0)[:, None, None]
-        V = bank.hvp(X, batch, loss, V, scale)
-        size = V.flatten(1).norm(dim=1)
-    return size
-
-
-@dataclass(frozen=True, eq=False)
-class Smoothness:
-    """Largest curvatures at one point.
-
-    Attributes:
-        full: with all r rows, (N,).
-        sketched: with k rows at scale r / k, of every drawn sketch, (draws, N).
-        predicted: r / k, the factor by which FSLoRA's analysis lets smoothness grow.
-    """
-
-    full: Tensor
-    sketched: Tensor
-    predicted: float
-
-    @property
-    def ratio(self) -> Tensor:
-        """The mean over sketches over the full one, (N,)."""
-        return self.sketched.mean(0) / self.full
-
-
-def smoothness(
-    bank: AdapterBank,
-    X: Tensor,
-    batch: Batch,
-    loss: Loss,
-    k: int,
-    *,
-    draws: int = 4,
-    steps: int = 30,
-    seed: int = 0,
-) -> Smoothness:
-    """The largest curvature in the rows of random sketches of size k, against that in all rows.
-
-    Where the loss is nearly linear in B A, the Hessian holds what B and A do together, which grows
-    like r / k; the part of the loss's own curvature grows like (r / k)^2, so that a measured ratio
-    may be on either side of the prediction, which is about upper bounds.
-
-    Raises:
-        InputError: k above the rank r of X (N, r, w).
-    """
-    r = X.shape[1]
-    whole("k", k, low=1, high=r)
-    whole("draws", draws, low=1)
-    rng = np.random.default_rng(whole("seed", seed))
-    full = curvature(bank, X, batch, loss, steps=steps, seed=seed)
-    found = []
-    for _ in range(draws):
-        rows = torch.from_numpy(np.sort(rng.choice(r, k, replace=False))).to(X.device)
-        found.append(curvature(bank, X[:, rows], batch, loss, r / k, steps=steps, seed=seed))
-    return Smoothness(full, torch.stack(found), r / k)
 
 
 def adapter_distances(modules: Modules, X: Tensor, factor: str = "up") -> Array:

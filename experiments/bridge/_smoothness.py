@@ -6,7 +6,6 @@ f^S its mean over the sketches at hand, which are whole partitions of the compon
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,64 +17,8 @@ from linsys import InputError
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from lora_bridge.curvature import Precision, Product
     from lora_bridge.tasks import Task
-
-#: A symmetric linear map.
-Product = Callable[["Tensor"], "Tensor"]
-
-
-@dataclass(frozen=True)
-class Precision:
-    """When an eigenvalue is good enough.
-
-    Attributes:
-        steps: products at most.
-        tolerance: residual over eigenvalue at which they end.
-    """
-
-    steps: int
-    tolerance: float
-
-
-@dataclass(frozen=True)
-class Eigenvalue:
-    """The largest absolute eigenvalue of a map, from below, and its direction.
-
-    Attributes:
-        size: of the eigenvalue.
-        vector: of unit length.
-        residual: ||H v - size v|| / size: an eigenvalue is so near, relatively.
-    """
-
-    size: float
-    vector: Tensor
-    residual: float
-
-
-def largest(product: Product, start: Tensor, precision: Precision) -> Eigenvalue:
-    """By Lanczos' method from ``start``, which is not zero, with full orthogonalisation."""
-    basis = [start / start.norm()]
-    diagonal: list[float] = []
-    beside: list[float] = []
-    while True:
-        new = product(basis[-1])
-        diagonal.append(float((new * basis[-1]).sum()))
-        for _ in range(2):  # once leaves rounding of the size of the map
-            for known in basis:
-                new = new - (new * known).sum() * known
-        length = float(new.norm())
-        values, vectors = np.linalg.eigh(_tridiagonal(diagonal, beside))
-        best = int(np.abs(values).argmax())
-        size, residual = float(abs(values[best])), length * abs(float(vectors[-1, best]))
-        if residual <= precision.tolerance * size or len(basis) == precision.steps:
-            vector = sum(c * q for c, q in zip(vectors[:, best].tolist(), basis, strict=True))
-            return Eigenvalue(size, vector, residual / size if size else 0.0)
-        beside.append(length)
-        basis.append(new / length)
-
-
-def _tridiagonal(diagonal: list[float], beside: list[float]) -> NDArray[np.float64]:
-    return np.asarray(np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1))
 
 
 def partitions(
@@ -140,6 +83,7 @@ def measure(
     """
     import torch
 
+    from lora_bridge.curvature import largest
     from lora_bridge.measure import gradients_of
 
     f, N, root = Objective(task), task.clients, factor**0.5

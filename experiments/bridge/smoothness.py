@@ -60,7 +60,7 @@ from experiments._plots import LOOKS, curve, loglog, panels
 from experiments._rates import Interval, at_most, every, mean_band, within
 from experiments._table import Table, long_table
 from experiments.bridge._federated import PAPER, SUMS, DeviceConfig, Values, path, threads
-from experiments.bridge._smoothness import Precision, measure
+from experiments.bridge._smoothness import measure
 from linsys import InputError
 from linsys._validate import number, whole
 from linsys.sketching import FSLoRA
@@ -156,6 +156,8 @@ def blocks(config: SmoothnessConfig) -> list[Block]:
 
 def compute(config: SmoothnessConfig, block: Block, context: Context) -> Columns:
     """Train, and measure on the way."""
+    from lora_bridge.curvature import Precision
+
     k, precision = block["draw"], Precision(config.steps, config.tolerance)
 
     def method(gamma: float, seed: int) -> Federated:

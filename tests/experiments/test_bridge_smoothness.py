@@ -15,9 +15,10 @@ import torch
 from experiments._plots import style
 from experiments._table import Table
 from experiments.bridge import smoothness
-from experiments.bridge._smoothness import Objective, Precision, largest, measure, partitions
+from experiments.bridge._smoothness import Objective, measure, partitions
 from experiments.bridge.smoothness import SmoothnessConfig, _probes
 from linsys import InputError
+from lora_bridge.curvature import Precision
 from lora_bridge.models import BuiltIn, built_in
 from lora_bridge.tasks import Task, stacked
 from tests.experiments._small_runs import failed, table_of
@@ -58,21 +59,6 @@ def table(config: SmoothnessConfig) -> Table:
 @pytest.fixture(scope="module")
 def task(config: SmoothnessConfig) -> Task:
     return _probes(config.draw("test", 0).oracle.task, config.probe)
-
-
-@pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_the_largest_eigenvalue_is_found_with_its_direction(sign: float) -> None:
-    rng = np.random.default_rng(0)
-    Q, _ = np.linalg.qr(rng.normal(size=(12, 12)))
-    values = np.array([sign * 9.0, *rng.uniform(-6, 6, 11)])
-    H = torch.from_numpy(Q @ np.diag(values) @ Q.T)
-    start = torch.from_numpy(rng.normal(size=12))
-    found = largest(lambda v: H @ v, start, Precision(12, 1e-9))
-    assert found.size == pytest.approx(9.0)
-    assert abs(float(found.vector @ torch.from_numpy(Q[:, 0]))) == pytest.approx(1.0)
-    rough = largest(lambda v: H @ v, start, Precision(3, 1e-9))
-    assert rough.size < 9.0
-    assert np.abs(np.abs(values) / rough.size - 1.0).min() <= rough.residual
 
 
 def test_every_component_is_in_equally_many_sketches() -> None:

@@ -12,16 +12,15 @@ from linsys import InputError
 from linsys.preference.subspace import distance
 from linsys.sketching.adapters import Modules
 from lora_bridge.bank import AdapterBank
+from lora_bridge.curvature import Precision, curvature, largest
 from lora_bridge.measure import (
     Gradients,
     adapter_distances,
     adapter_spread,
-    curvature,
     environment_distances,
     gradients_of,
     objective_distances,
     share_distances,
-    smoothness,
 )
 from lora_bridge.tasks import Task
 from tests.lora_bridge._models import small_batch, small_model, token_loss
@@ -97,7 +96,7 @@ def test_distances_of_gradients_are_without_the_noise() -> None:
 def test_the_curvature_is_the_largest_eigenvalue_of_the_hessian() -> None:
     bank, batch = _bank(), _batch(3)
     X = _rows(bank, 1)
-    found = curvature(bank, X, batch, token_loss, 2.0, steps=60)
+    found = curvature(bank, X, batch, token_loss, 2.0, precision=Precision(40, 1e-6))
     for i in range(N):
         one = {name: value[i : i + 1] for name, value in batch.items()}
         size = X[i].numel()
@@ -108,23 +107,27 @@ def test_the_curvature_is_the_largest_eigenvalue_of_the_hessian() -> None:
             ]
         )
         true = float(torch.linalg.eigvalsh((H + H.mT) / 2).abs().max())
-        assert true * 0.99 < float(found[i]) <= true * (1 + 1e-9)
-    shorter = curvature(bank, X, batch, token_loss, 2.0, steps=5)
-    assert (shorter <= found * (1 + 1e-9)).all()
+        assert found[i].residual <= 1e-6
+        assert found[i].size == pytest.approx(true, rel=1e-6)
+        direction = found[i].vector.flatten()
+        torch.testing.assert_close((H @ direction).norm(), direction.norm() * true)
+    shorter = curvature(bank, X, batch, token_loss, 2.0, precision=Precision(3, 1e-6))
+    assert all(a.size < b.size for a, b in zip(shorter, found, strict=True))
 
 
-def test_the_curvature_of_sketches_at_full_rank_is_the_full_one() -> None:
-    bank, batch = _bank(), _batch(2)
-    X = _rows(bank, 2)
-    same = smoothness(bank, X, batch, token_loss, 2, draws=1, steps=5)
-    assert same.predicted == 1.0
-    torch.testing.assert_close(same.ratio, torch.ones(N, dtype=torch.float64))
-    half = smoothness(bank, X, batch, token_loss, 1, draws=3, steps=5)
-    assert (half.predicted, half.sketched.shape) == (2.0, (3, N))
-    rows = [curvature(bank, X[:, [j]], batch, token_loss, 2.0, steps=5) for j in range(2)]
-    assert all(any(torch.allclose(draw, row) for row in rows) for draw in half.sketched)
-    with pytest.raises(InputError, match="`k`"):
-        smoothness(bank, X, batch, token_loss, 3)
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_largest_eigenvalue_is_found_with_its_direction(sign: float) -> None:
+    rng = np.random.default_rng(0)
+    Q, _ = np.linalg.qr(rng.normal(size=(12, 12)))
+    values = np.array([sign * 9.0, *rng.uniform(-6, 6, 11)])
+    H = torch.from_numpy(Q @ np.diag(values) @ Q.T)
+    start = torch.from_numpy(rng.normal(size=12))
+    found = largest(lambda v: H @ v, start, Precision(12, 1e-9))
+    assert found.size == pytest.approx(9.0)
+    assert abs(float(found.vector @ torch.from_numpy(Q[:, 0]))) == pytest.approx(1.0)
+    rough = largest(lambda v: H @ v, start, Precision(3, 1e-9))
+    assert rough.size < 9.0
+    assert np.abs(np.abs(values) / rough.size - 1.0).min() <= rough.residual
 
 
 def _factors(*factors: np.ndarray) -> tuple[Modules, Tensor]:
