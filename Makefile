@@ -11,18 +11,22 @@ PYTEST_FLAGS ?= -q -n 2 --dist loadfile
 PIP_FLAGS ?=
 
 VENV := .venv
+PINS := constraints.txt
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt $(PIP_FLAGS)
+INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c $(PINS) $(PIP_FLAGS)
 MADE := $(VENV)/.made
+# Flower wants older versions of some libraries than the rest: an environment of its own, which make makes
+# when it calls itself with the two variables.
+FLOWER := .venv-flower
 
-.PHONY: help reproduce test test-slow lint bench notebook clean
+.PHONY: help reproduce test test-slow test-flower lint bench notebook clean
 .DELETE_ON_ERROR:
 # One environment: two installations at once would spoil it.
 .NOTPARALLEL:
 
 help:
 	@echo "make reproduce   every figure and check at the $(PROFILE) profile, then where to look"
-	@echo "make test        the tests (make test-slow: the long ones)"
+	@echo "make test        the tests (make test-slow: the long ones; make test-flower: those that need Flower)"
 	@echo "make lint        style, types, and which package may import which"
 	@echo "make bench       ours against the best peers on this machine"
 	@echo "make notebook    open the notebooks"
@@ -39,6 +43,12 @@ test: $(VENV)/.test
 test-slow: $(VENV)/.test
 	@echo "==> slow tests"
 	@$(BIN)/python -m pytest $(PYTEST_FLAGS) -m slow tests
+
+# Simulations beside deployments: either waits for processes to start.
+test-flower:
+	@$(MAKE) -s VENV=$(FLOWER) PINS=constraints-flower.txt $(FLOWER)/.flower
+	@echo "==> tests with Flower"
+	@$(FLOWER)/bin/python -m pytest $(PYTEST_FLAGS) -m "" tests/lora_bridge/test_flower_*.py
 
 lint: $(VENV)/.dev
 	@echo "==> ruff check"
@@ -57,7 +67,7 @@ notebook: $(VENV)/.notebook
 	@$(BIN)/jupyter lab notebooks
 
 clean:
-	rm -rf $(VENV) .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(FLOWER) .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find linsys mgda lora_bridge experiments tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A virtual environment breaks when its folder moves or its interpreter goes; then it is made again.
@@ -78,7 +88,7 @@ $(MADE):
 	@printf '%s' "$(CURDIR)" > $@
 
 # One stamp for each set of libraries; every set is one call of the resolver, so that no later one undoes a pin.
-SOURCES := $(MADE) pyproject.toml constraints.txt
+SOURCES := $(MADE) pyproject.toml $(PINS)
 
 $(VENV)/.run: $(SOURCES)
 	@echo "==> installing ratecheck and its libraries (about a minute)"
@@ -89,6 +99,11 @@ $(VENV)/.test: $(SOURCES)
 	@echo "==> installing ratecheck, its libraries and the tests' (one or two minutes)"
 	@$(INSTALL) -e . --group test
 	@touch $@ $(VENV)/.run
+
+$(VENV)/.flower: $(SOURCES)
+	@echo "==> installing ratecheck, its libraries, the tests' and Flower (two or three minutes)"
+	@$(INSTALL) -e ".[llm,flower]" --group test
+	@touch $@
 
 $(VENV)/.dev: $(SOURCES)
 	@echo "==> installing ratecheck, its libraries, the tests' and the linters (one or two minutes)"

@@ -1,7 +1,8 @@
 """Small federated runs of every algorithm, for tests in this process and for Flower's own.
 
 ``setup`` is what a Flower app calls. It is also imported by processes that tests start, so that it
-stands alone: no pytest here.
+stands alone: no pytest here, and transformers, half of the start of a process, where a run has a
+model.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ from lora_bridge.tasks import Task
 from mgda.fedcmoo import FedCMOO
 from mgda.firm import FIRM
 from mgda.scalarization import LinearScalarization
-from tests.lora_bridge._models import small_batch, small_model
 
 N, R, D, M, K = 3, 4, 5, 2, 2
 SCALING = 2.0
@@ -56,11 +56,15 @@ ALGORITHMS: dict[str, Any] = {
 @lru_cache
 def bank() -> AdapterBank:
     """One model for all: nothing changes it."""
+    from tests.lora_bridge._models import small_model
+
     return AdapterBank(small_model("gpt2"), ["c_attn", "c_fc"], scaling=SCALING)
 
 
 def task(pairs: bool, clients: list[int] | None = None, batch: int = 2) -> Task:
     """Clients with 5, 3 and 4 samples; or those of them that are named, each with its number."""
+    from tests.lora_bridge._models import small_batch
+
     shards = []
     for i, size in enumerate((5, 3, 4)):
         if clients is not None and i not in clients:

@@ -16,6 +16,7 @@ import pytest
 from linsys import InputError
 from lora_bridge.flower import launch
 from lora_bridge.flower.__main__ import _options, rehearse
+from lora_bridge.flower.__main__ import app as typed
 from lora_bridge.flower.addresses import check, reach
 from lora_bridge.flower.federation import load_setup
 
@@ -187,6 +188,13 @@ def test_options_of_the_command() -> None:
     assert _options(["a=1", "b=1e-3", "c=x=y"]) == {"a": 1, "b": 1e-3, "c": "x=y"}
     with pytest.raises(InputError, match="`--set` must be NAME=VALUE; found 'a'"):
         _options(["a"])
+
+
+def test_the_command_says_what_it_can(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        typed(["--help"])
+    assert ended.value.code == 0
+    assert "supernode" in capsys.readouterr().out
 
 
 def test_flower_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,54 @@
+"""What tests with Flower's own processes share: the app that they run, and what must come out."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lora_bridge.flower import launch
+from tests.lora_bridge.test_flower_rounds import in_one_piece
+
+#: Marks of such a test.
+NEEDS_FLOWER = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        importlib.util.find_spec("flwr") is None,
+        reason="Flower is not installed: it has an environment of its own, see docs/flower.md",
+    ),
+]
+
+SETUP = str(Path(__file__).with_name("_federations.py")) + ":setup"  # goes with the app
+
+
+def app(base: Path, name: str, rounds: int, **options: Any) -> Path:
+    # minutes: a loaded machine needs them to start the processes of one phase
+    limits = {"timeout": 300.0, "gather": 300.0, "fault": str(base / "faults")}
+    files = {"algorithm": name, "rounds": rounds, "folder": str(base / "files")}
+    return launch.write_app(base / "app", SETUP, {**limits, **files, **options})
+
+
+def result(base: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((base / "files" / "server" / "result.json").read_text())
+    return found
+
+
+def same(base: Path, sha256: str, name: str, rounds: int) -> bool:
+    whole, users = in_one_piece(name, rounds)
+    found = result(base)
+    assert found["sha256"] == sha256
+    return list(found["clients"].values()) == users and (users != [] or whole == sha256)
+
+
+def log(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+@pytest.fixture(autouse=True)
+def found_by_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that Flower starts find the tests' modules."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))

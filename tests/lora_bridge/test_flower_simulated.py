@@ -1,0 +1,46 @@
+"""Flower itself: clients that it simulates on this machine, by Ray, whose start takes a while."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from linsys import InputError
+from lora_bridge.flower import launch
+from tests.lora_bridge._federations import N
+from tests.lora_bridge._flower import NEEDS_FLOWER, app, log, result, same
+from tests.lora_bridge._flower import found_by_processes as found_by_processes
+
+pytestmark = NEEDS_FLOWER
+
+
+@pytest.mark.parametrize("name", ["FSLoRA", "G", "FedCMOO"])
+def test_a_simulation_has_the_same_adapters(name: str, tmp_path: Path) -> None:
+    folder = app(tmp_path, name, 3)
+    sha256 = launch.simulate(folder, N, tmp_path / "home", tell=log)
+    assert same(tmp_path, sha256, name, 3)
+    assert result(tmp_path)["missing"] == []
+
+
+def test_a_late_client_and_a_run_with_too_few(tmp_path: Path) -> None:
+    """One of three clients sleeps through the rounds."""
+    faults = tmp_path / "faults"
+    faults.mkdir()
+    (faults / "client-1").write_text("1000")
+    folder = app(tmp_path, "FSLoRA", 2, timeout=20.0)
+    with pytest.raises(InputError) as raised:
+        launch.simulate(folder, N, tmp_path / "home", tell=log)
+    assert "round 0 must have answers of 3 clients; found 2 (client 1: no answer in 20 s)" in str(
+        raised.value
+    )
+    (faults / "client-1").write_text("1000")
+    folder = app(tmp_path, "FSLoRA", 2, timeout=20.0, least=2)
+    launch.simulate(folder, N, tmp_path / "home", tell=log)
+    assert [0, 1, "dropped out: no answer in 20 s"] in result(tmp_path)["missing"]
+
+
+def test_fewer_clients_than_needed(tmp_path: Path) -> None:
+    folder = app(tmp_path, "FSLoRA", 2, gather=45.0)
+    with pytest.raises(InputError, match=r"3 clients must be connected after 45 s; found 2: 0, 1"):
+        launch.simulate(folder, 2, tmp_path / "home", tell=log)
