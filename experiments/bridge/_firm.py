@@ -126,11 +126,18 @@ class FirmConfig(ModelConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("clients", "prompts", "minibatch", "epochs", "length"):
+        for name in ("clients", "prompts", "minibatch", "epochs", "length", "max_length"):
             whole(name, getattr(self, name), low=1)
         whole("rounds", self.rounds, low=4)
-        number("beta", self.beta, low=0.0)
-        number("half_life", self.half_life, low=0.0, low_open=True)
+        whole("kl_horizon", self.kl_horizon, low=1)
+        for name in ("beta", "kl_start"):
+            number(name, getattr(self, name), low=0.0)
+        for name in ("temperature", "clip", "critic_step", "half_life"):
+            number(name, getattr(self, name), low=0.0, low_open=True)
+        for name in ("gamma", "lam"):
+            number(name, getattr(self, name), low=0.0, high=1.0)
+        if self.kl_target is not None:
+            number("kl_target", self.kl_target, low=0.0, low_open=True)
         if self.batch % self.minibatch:
             raise InputError(
                 f"`minibatch` must divide batch = {self.batch}; found {self.minibatch}"

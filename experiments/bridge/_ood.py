@@ -294,16 +294,20 @@ def _drawn(config: OODConfig, instance: int) -> Draw:
     rng = np.random.default_rng(config.derive("start", instance))
     autocast = torch.bfloat16 if config.dtype == "bfloat16" else None
 
-    def adapter(targets: Sequence[str], rank: int) -> Adapter:
-        bank = AdapterBank(loaded.model, targets, config.scaling, autocast=autocast)
+    def adapter(name: str, rank: int) -> Adapter:
+        targets = getattr(config, name)
+        try:
+            bank = AdapterBank(loaded.model, targets, config.scaling, autocast=autocast)
+        except InputError as error:  # it knows one adapter, and calls its modules `targets`
+            raise InputError(str(error).replace("`targets`", f"`{name}`")) from None
         start = torch.from_numpy(bank.modules.start(rank, rng))
         return Adapter(
             bank, start.to(dtype=next(loaded.model.parameters()).dtype, device=config.device)
         )
 
     models = Models(
-        policy=adapter(config.targets, config.rank),
-        reward=adapter(config.reward_targets, config.reward_rank),
+        policy=adapter("targets", config.rank),
+        reward=adapter("reward_targets", config.reward_rank),
         bound=config.bound,
         at_once=config.at_once,
     )
@@ -319,10 +323,11 @@ def _drawn(config: OODConfig, instance: int) -> Draw:
 
 def _answers(config: OODConfig, instance: int) -> tuple[list[tuple[Any, Any]], str]:
     """Training and scoring texts of every domain, and where they come from."""
-    from lora_bridge.domains import answers_of, generated_answers, read_domains
+    from lora_bridge.domains import TOPICS, answers_of, generated_answers, read_domains
 
     seed = config.derive("domains", instance)
     if config.data is None:
+        whole("domains", config.domains, low=2, high=len(TOPICS))
         found = generated_answers(
             seed,
             config.domains,

@@ -273,6 +273,14 @@ def test_shares_of_prompts(folder: Path) -> None:
         (firm_drift.FirmDriftConfig, {"shown": 10}, "`shown` must be one of batches"),
         (firm_drift.FirmDriftConfig, {"conditioned": -1.0}, "`conditioned`"),
         (FirmConfig, {"gammas": ()}, "`gammas`"),
+        (FirmConfig, {"temperature": 0.0}, "`temperature`"),
+        (FirmConfig, {"clip": -1.0}, "`clip`"),
+        (FirmConfig, {"lam": 2.0}, "`lam`"),
+        (FirmConfig, {"critic_step": 0.0}, "`critic_step`"),
+        (FirmConfig, {"kl_start": -1.0}, "`kl_start`"),
+        (FirmConfig, {"kl_target": 0.0}, "`kl_target`"),
+        (FirmConfig, {"kl_horizon": 0}, "`kl_horizon`"),
+        (FirmConfig, {"max_length": 0}, "`max_length`"),
     ],
 )
 def test_refused(config: Any, options: dict[str, Any], message: str) -> None:

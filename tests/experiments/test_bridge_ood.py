@@ -42,6 +42,10 @@ TINY: dict[str, Any] = {
 }
 
 
+#: The same for experiments that draw no curves.
+SIZES = {name: value for name, value in TINY.items() if name != "points"}
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that is made in no time."""
@@ -173,9 +177,8 @@ def test_what_is_said_of_beta_is_judged_and_explosions_are_seen() -> None:
 
 
 def test_the_error_falls_geometrically_where_the_inner_loss_is_convex(folder: Path) -> None:
-    sizes = {name: value for name, value in TINY.items() if name != "points"}
     config = ood_inner.OODInnerConfig(
-        **{**sizes, "prompts": 2, "tests": 1}, model=folder, ridge=1.0, cg=40
+        **{**SIZES, "prompts": 2, "tests": 1}, model=folder, ridge=1.0, cg=40
     )
     rows = ood_inner._rows(config, ood_inner.LAST, 0)
     errors = {row["D"]: row["error"] for row in rows}
@@ -225,6 +228,16 @@ def test_an_inner_step_that_is_too_long_from_the_start(folder: Path) -> None:
 def test_temperatures_that_cannot_be_compared(temperatures: tuple[float, ...]) -> None:
     with pytest.raises(InputError, match="`temperatures` must be at least 2 increasing numbers"):
         ood_domains.OODDomainsConfig(temperatures=temperatures)
+
+
+def test_what_only_the_models_know_is_named_as_the_user_does(folder: Path) -> None:
+    for change, message in (
+        ({"domains": 9}, "`domains` must be a whole number of at least 2 and at most 6; found 9"),
+        ({"targets": ("x",)}, "`targets` must name linear modules"),
+        ({"reward_targets": ("x",)}, "`reward_targets` must name linear modules"),
+    ):
+        with pytest.raises(InputError, match=message):
+            OODConfig(**{**SIZES, **change}, model=folder).draw(0)
 
 
 def test_bad_settings_are_named() -> None:
