@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from linsys._validate import InputError, whole
-from lora_bridge.models import Loaded, load_model
+from lora_bridge.models import Loaded, load_model, longest
 
 __all__ = ["RewardModel", "check_range"]
 
@@ -57,8 +57,7 @@ class RewardModel:
         loaded.tokenizer.truncation_side = "left"
         object.__setattr__(self, "loaded", loaded)
         if self.max_length is None:
-            limit = getattr(loaded.model.config, "max_position_embeddings", 512)
-            object.__setattr__(self, "max_length", limit)
+            object.__setattr__(self, "max_length", longest(loaded.model) or 512)
         whole("max_length", self.max_length, low=1)
 
     @property

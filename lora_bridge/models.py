@@ -30,7 +30,7 @@ from linsys._validate import InputError, choice, number, whole
 from lora_bridge._failures import memory_explained
 from lora_bridge._text import byte_tokenizer, documents
 
-__all__ = ["BuiltIn", "Loaded", "built_in", "downloaded", "load_model"]
+__all__ = ["BuiltIn", "Loaded", "built_in", "downloaded", "load_model", "longest"]
 
 #: Raised with every change of what the built-in model learns.
 _RECIPE = 3
@@ -143,9 +143,25 @@ def load_model(
     if task == "lm":
         _check_causal(path, model)
     model.config.pad_token_id = tokenizer.pad_token_id
-    if (places := getattr(model.config, "max_position_embeddings", None)) is not None:
-        tokenizer.model_max_length = places  # what folders say of it is often missing or wrong
+    if (most := longest(model)) is not None:
+        tokenizer.model_max_length = most  # what folders say of it is often missing or wrong
     return Loaded(model.eval(), tokenizer, f"{_name(path)} ({_digest(path)})", path)
+
+
+def longest(model: Any) -> int | None:
+    """Tokens of the longest sequence that a model has places for, or None without a limit.
+
+    RoBERTa's first places are padding, so that it has fewer than its configuration says.
+    """
+    places = getattr(model.config, "max_position_embeddings", None)
+    if places is None:
+        return None
+    padding = [
+        module.padding_idx + 1
+        for name, module in model.named_modules()
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None
+    ]
+    return int(places) - sum(padding[:1])
 
 
 def downloaded(name: str) -> Path:

@@ -26,6 +26,7 @@ from linsys._validate import InputError, choice, number, whole
 from lora_bridge._head import head_of
 from lora_bridge.bank import AdapterBank, Batch
 from lora_bridge.losses import token_log_likelihood
+from lora_bridge.models import longest
 
 __all__ = ["encode_prompts", "responses", "sample", "score"]
 
@@ -50,7 +51,8 @@ def encode_prompts(
         tokenizer: of :func:`lora_bridge.models.load_model`.
         texts: b prompts of each of N clients.
         max_length: tokens of the longest prompt that is taken.
-        too_long: "error", or "cut" to drop tokens of a long prompt from its beginning.
+        too_long: "error", or "cut" to drop tokens of a long prompt from its beginning, the first
+            token of all prompts excepted.
         width: pad to so many tokens instead of the longest prompt's: where clients that are encoded
             apart must compute the same bits as together.
 
@@ -85,9 +87,10 @@ def encode_prompts(
                     f"prompt {i} of client {client} must have 1 to max_length = {max_length} "
                     f"tokens; found {len(ids)}"
                 )
-            rows.append(ids[-max_length:])
-    longest = max(map(len, rows))
-    width = longest if width is None else whole("width", width, low=longest)
+            excess = max(0, len(ids) - max_length)
+            rows.append([*ids[: len(begin)], *ids[len(begin) + excess :]][:max_length])
+    most = max(map(len, rows))
+    width = most if width is None else whole("width", width, low=most)
     pad = 0 if tokenizer.pad_token_id is None else tokenizer.pad_token_id
     padded = torch.tensor([[pad] * (width - len(row)) + row for row in rows])
     mask = torch.arange(width) >= width - torch.tensor([len(row) for row in rows])[:, None]
@@ -334,7 +337,7 @@ def _check(bank: AdapterBank, ids: Tensor, mask: Tensor, length: int) -> None:
         )
     if bool((mask[..., -1] == 0).any()) or bool((mask.diff(dim=-1) < 0).any()):
         raise InputError("`prompts` must be padded on the left alone; found padding after a token")
-    limit = getattr(bank.model.config, "max_position_embeddings", None)
+    limit = longest(bank.model)
     needed = int(mask.sum(-1).max()) + length
     if limit is not None and needed > limit:
         raise InputError(

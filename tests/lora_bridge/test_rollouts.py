@@ -306,7 +306,10 @@ def test_prompts_come_padded_on_the_left_and_responses_go_as_texts() -> None:
     assert decoded == ["ab", "abcd", "", "xyz"]
     cut = encode_prompts(tokenizer, [["abcd"]], 2, too_long="cut", width=4)
     assert cut["attention_mask"].tolist() == [[[0, 0, 1, 1]]]
-    assert tokenizer.decode(cut["input_ids"][0, 0], skip_special_tokens=True) == "cd"
+    assert cut["input_ids"][0, 0, 2:].tolist() == [
+        tokenizer.bos_token_id,
+        *tokenizer("d")["input_ids"],
+    ]
 
     answers = [[["no", 2], ["naïv", 5]], [["", 0], ["yes ,", 5]]]
     ids = torch.full((2, 2, 11), tokenizer("?")["input_ids"][0])
