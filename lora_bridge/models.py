@@ -156,7 +156,7 @@ def longest(model: Any) -> int | None:
     places = getattr(model.config, "max_position_embeddings", None)
     if places is None:
         return None
-    padding = [
+    padding: list[int] = [
         module.padding_idx + 1
         for name, module in model.named_modules()
         if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None
