@@ -11,7 +11,8 @@ rewards, advantages, critics, Adam and aggregation.
 
 *Objectives.* M gradients of one minibatch from one pass forward and M backward, against M passes
 forward and M backward. A pass backward to inputs costs about as much as one forward, so that the
-most that can be saved is (1 + M) / (2 M), 3/4 for M = 2.
+most that can be saved is (1 + M) / (2 M), 3/4 for M = 2. Beside the times stand the multiplications
+and additions, as torch counts those of matrix products and of attention.
 
 *Clients.* The same step with the clients one at a time.
 """
@@ -28,6 +29,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
 from experiments._model import BenchRow
 from experiments.benchmarks._timing import duel, one_core
@@ -98,8 +100,10 @@ def _measure(found: Measured, device: str, sizes: Sizes, dtype: torch.dtype, bud
     memory = oracle.init()
     theta = torch.zeros(1, oracle.C, oracle.d, device=device)
     _, memory, *_ = oracle.jac(theta, memory)  # samples; what follows is one minibatch
-    for M in (2, 3, 4):
-        _objectives(found, what, oracle, memory, M, device, budget)
+    operations = {
+        f"M={M}": _objectives(found, what, oracle, memory, M, device, budget) for M in (2, 3, 4)
+    }
+    found.details["operations of M objectives over those of a pass for each"] = operations
     alone = replace(oracle, bank=bank.with_options(engine="sequential", memory=None))
     ours = partial(oracle.jac, theta, memory)
     theirs = partial(alone.jac, theta, memory)
@@ -172,7 +176,8 @@ def _objectives(
     M: int,
     device: str,
     budget: float,
-) -> None:
+) -> float:
+    """Add the row; the operations of ours over those of a pass for each."""
     part = oracle._part(memory.rollout, 0)
     generator = torch.Generator().manual_seed(0)
     shape = (*part["advantages"].shape[:-1], M)
@@ -188,6 +193,12 @@ def _objectives(
         return torch.cat([oracle.bank.gradients(X, one, loss)[1] for one in single], 1)
 
     _row(found, f"M={M} objectives: {what}", "a pass for each", together, apart, device, budget)
+    counts = []
+    for way in (together, apart):
+        with FlopCounterMode(display=False) as counter:
+            way()
+        counts.append(int(counter.get_total_flops()))
+    return counts[0] / counts[1]
 
 
 def _row(

@@ -25,3 +25,6 @@ def test_rows_have_the_same_result_and_shares_are_of_the_whole(
     parts = [value for name, value in shares.items() if name.startswith("share")]
     assert sum(parts) == pytest.approx(1.0)
     assert all(0 < part < 1 for part in parts)
+    counted = next(value for name, value in found.details.items() if name.startswith("operations"))
+    assert list(counted) == ["M=2", "M=3", "M=4"]
+    assert 1 > counted["M=2"] > counted["M=3"] > counted["M=4"] > 1 / 4  # one pass forward of all
