@@ -154,6 +154,11 @@ class FirmConfig(ModelConfig):
         return (2,)
 
     @property
+    def most_clients(self) -> int:
+        """C of the arm that has most of them."""
+        return self.clients
+
+    @property
     def K(self) -> int:
         """Local steps of a round."""
         return self.epochs * self.batch // self.minibatch
@@ -229,12 +234,15 @@ def prompts(config: FirmConfig, use: str, k: int) -> tuple[list[Example], list[s
         found = read_prompts(config.data)
         known = [found[i] for i in np.random.default_rng(seed).permutation(len(found))]
     tests = min(config.tests, len(known) // 4)
-    if len(known) - tests < config.clients:
+    wanted = config.clients * config.prompts
+    train = known[tests : tests + wanted]
+    if len(train) < config.most_clients:
+        name = "prompts" if wanted < config.most_clients else "data"
         raise InputError(
-            f"`data` must hold prompts for clients = {config.clients} and tests; found {len(known)}"
+            f"`{name}` must give one to each of {config.most_clients} clients; found "
+            f"{len(train)}, and {tests} for tests"
         )
-    wanted = tests + config.clients * config.prompts
-    return known[tests:wanted], [example.prompt for example in known[:tests]]
+    return train, [example.prompt for example in known[:tests]]
 
 
 def alignment(config: FirmConfig, bank: AdapterBank, arm: Arm, use: str, k: int) -> Alignment:

@@ -62,6 +62,11 @@ class Fig6Config(FirmConfig):
             )
 
     @property
+    def most_clients(self) -> int:
+        """C of the larger arm."""
+        return self.more_clients
+
+    @property
     def names(self) -> tuple[str, str]:
         """The two arms."""
         return f"C = {self.clients}", f"C = {self.more_clients}"

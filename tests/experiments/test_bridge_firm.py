@@ -292,5 +292,9 @@ def test_too_few_prompts(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "prompts.jsonl"
     file.write_text('{"prompt": "a\\n\\nAssistant:"}\n', encoding="utf-8")
     config = replace(FirmConfig(**TINY, model=folder), data=file)
-    with pytest.raises(InputError, match="`data` must hold prompts for clients = 2"):
+    with pytest.raises(InputError, match="`data` must give one to each of 2 clients; found 1, and"):
         _firm.prompts(config, "test", 0)
+    few = firm_fig6.Fig6Config(**{**TINY, "prompts": 3}, more_clients=7, model=folder)
+    with pytest.raises(InputError, match="`prompts` must give one to each of 7 clients; found 6, "):
+        _firm.prompts(few, "test", 0)
+    assert len(_firm.prompts(replace(few, more_clients=6), "test", 0)[0]) == 6
