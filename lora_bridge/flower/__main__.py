@@ -34,12 +34,10 @@ _HOME = Path("flower-home")
 def rehearse(setup: str, folder: Path = Path("federation"), options: Options = []) -> None:  # noqa: B006
     """Run SETUP (file.py:function or package.module:function) in this process, without Flower."""
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    name, _, function = setup.rpartition(":")
-    where = None
-    if name.endswith(".py"):
-        where, name = Path(name).absolute().parent, Path(name).stem
+    source, name = launch.located(setup)
+    where = None if source is None else source.absolute().parent
     config = {**launch.OPTIONS, **_options(options)}
-    federation = load_setup(f"{name}:{function}", config, where)
+    federation = load_setup(name, config, where)
     result = run_here(federation, folder, Rules.of(config))
     print(f"sha256 {result.sha256} after {result.rounds} rounds in {folder / 'server'}")
 

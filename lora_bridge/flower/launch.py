@@ -23,13 +23,14 @@ from typing import Any
 
 import psutil
 
-from linsys._validate import InputError
+from linsys._validate import InputError, whole
 from lora_bridge.flower.addresses import check, file_of, reach
 
 __all__ = [
     "ENDED",
     "OPTIONS",
     "environment",
+    "located",
     "program",
     "running",
     "simulate",
@@ -72,6 +73,28 @@ def program(name: str) -> str:
     return found
 
 
+def located(setup: Path | str) -> tuple[Path | None, str]:
+    """The file of a setup, where it is in one, and its "module:function".
+
+    >>> located("package.module:function")
+    (None, 'package.module:function')
+
+    Raises:
+        InputError: something else than "file.py:function" or "package.module:function"; no such
+            file.
+    """
+    source, _, function = str(setup).rpartition(":")
+    if not source or not function:
+        raise InputError(
+            f"`setup` must be file.py:function or package.module:function; found {str(setup)!r}"
+        )
+    if not source.endswith(".py"):
+        return None, f"{source}:{function}"
+    if not Path(source).is_file():
+        raise InputError(f"`setup` must be file.py:function; found no file {source}")
+    return Path(source), f"{Path(source).stem}:{function}"
+
+
 def write_app(
     folder: Path | str, setup: Path | str, config: Mapping[str, Any] | None = None
 ) -> Path:
@@ -84,19 +107,15 @@ def write_app(
             :data:`OPTIONS`, and what the setup asks for.
 
     Raises:
-        InputError: no such file, an option that is no number or text.
+        InputError: as :func:`located`; an option that is no number or text.
     """
+    source, name = located(setup)
     base = Path(folder)
     base.mkdir(parents=True, exist_ok=True)
-    source, _, function = str(setup).rpartition(":")
-    module = source
-    if source.endswith(".py"):
-        if not Path(source).is_file():
-            raise InputError(f"`setup` must be file.py:function; found no file {source}")
-        shutil.copyfile(source, base / Path(source).name)
-        module = Path(source).stem
+    if source is not None:
+        shutil.copyfile(source, base / source.name)
     options = {"folder": str(Path("federation").absolute()), **OPTIONS, **(config or {})}
-    options["setup"] = f"{module}:{function}"
+    options["setup"] = name
     lines = [f"{json.dumps(name)} = {_toml(name, value)}" for name, value in options.items()]
     text = _PYPROJECT + "\n".join(lines) + "\n"
     (base / "pyproject.toml").write_text(text, encoding="utf-8")
@@ -176,10 +195,11 @@ def submit(
         SHA-256 of the final adapters.
 
     Raises:
-        InputError: plain text to another machine, a SuperLink that does not answer, a run that
-            failed, with its reason.
+        InputError: a folder without an app, plain text to another machine, a SuperLink that does
+            not answer, a run that failed, with its reason.
     """
     reach(address, authority)
+    file_of("app", Path(app) / "pyproject.toml")
     home.mkdir(parents=True, exist_ok=True)
     where = f"insecure = {'true' if authority is None else 'false'}"
     if authority is not None:
@@ -217,6 +237,8 @@ def simulate(
     app: Path | str, clients: int, home: Path, *, tell: Callable[[str], None] = print
 ) -> str:
     """Run an app with clients that Flower simulates on this machine, as :func:`submit`."""
+    whole("clients", clients, low=1)
+    file_of("app", Path(app) / "pyproject.toml")
     address = f"127.0.0.1:{free_port()}"
     options = f"num-supernodes={clients} client-resources-num-cpus=1"
     with running(superlink(address, simulation=True), home, address):

@@ -145,6 +145,24 @@ def test_setups_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         load_setup("odd_setup:run", {})
 
 
+def test_a_setup_that_is_no_file_and_an_app_that_is_none(tmp_path: Path) -> None:
+    missing = tmp_path / "none.py"
+    for name, found in {
+        f"{missing}:run": f"found no file {missing}",
+        str(missing): f"package.module:function; found '{missing}'",
+        "a.b:": "package.module:function; found 'a.b:'",
+    }.items():
+        for use in (rehearse, lambda setup: launch.write_app(tmp_path / "app", setup)):
+            with pytest.raises(InputError, match=r"`setup` must be file\.py:function") as raised:
+                use(name)
+            assert str(raised.value).endswith(found)
+    assert not (tmp_path / "app").exists()
+    with pytest.raises(InputError, match=r"`app` must be there; found no file .*pyproject\.toml"):
+        launch.simulate(tmp_path / "app", 1, tmp_path)
+    with pytest.raises(InputError, match="`clients` must be a whole number"):
+        launch.simulate(tmp_path / "app", 0, tmp_path)
+
+
 def test_an_option_that_the_setup_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "asking_setup.py").write_text("def run(config):\n    return config['model']\n")
