@@ -158,12 +158,13 @@ def shown(
 def said(config: FirmConfig, table: Table) -> list[str]:
     """Model, data, seeds, switches, and how far policies went."""
     last = table.where(t=int(config.steps[-1]))
-    target = "fixed" if config.kl_target is None else f"target {config.kl_target:g}"
+    held = f"fixed at {config.kl_start:g}"
+    if config.kl_target is not None:
+        held = f"from {config.kl_start:g}, target {config.kl_target:g} per {config.kl_unit}"
     switches = (
         f"K = {config.K} local steps of {config.optimizer} (moments {config.moments}); penalty on "
         f"the KL divergence {config.kl} the weighted objectives ({config.kl_kind}, coefficient "
-        f"from {config.kl_start:g}, {target} per {config.kl_unit}); advantages "
-        f"{'' if config.whitened else 'not '}whitened; losses are means over "
+        f"{held}); advantages {'' if config.whitened else 'not '}whitened; losses are means over "
         f"{_MEANS[config.average]}"
     )
     return [

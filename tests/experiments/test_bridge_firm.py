@@ -176,6 +176,17 @@ def test_rewards_that_are_almost_one() -> None:
         assert (reward.low, reward.high) == pytest.approx((0.0, 1.0))
 
 
+#: What a run says of itself at its last step.
+SAID: dict[str, Any] = {
+    "t": FirmConfig().steps[-1],
+    "what": "a model",
+    "alpha": 0.003,
+    "tests": 4,
+    "kl_token": 0.1,
+    "kl_sequence": 1.0,
+}
+
+
 def compared(ours: float, theirs: float) -> Table:
     """Ends and weights of two arms, seeds nearly alike: gains ``ours`` and ``theirs``."""
     rng, parts = np.random.default_rng(5), []
@@ -209,6 +220,19 @@ def test_claims_hold_and_fail(
     assert _firm_comparison.progress(table, *arms, 0.5, "substantial").ok is progress
     if weights is not None:
         assert _firm_comparison.weights_match(table, *arms).ok is weights
+
+
+def test_the_switches_are_said() -> None:
+    table = Table({name: np.array([v]) for name, v in SAID.items()})
+    for options, text in (
+        (
+            {},
+            "coefficient from 0.2, target 0.03 per token); advantages whitened; losses are means ",
+        ),
+        ({"kl_target": None, "kl": "inside"}, "inside the weighted objectives (k1, coefficient fi"),
+        ({"average": "sum", "whitened": False}, "not whitened; losses are means over responses, "),
+    ):
+        assert text in _firm_comparison.said(FirmConfig(**options), table)[2]
 
 
 def test_training_that_does_not_help_cannot_be_compared() -> None:
