@@ -62,9 +62,8 @@ if TYPE_CHECKING:
 
 TRAIN, HELD_OUT = "training domains", "held-out domain"
 SCORES = {"loss": "PL loss", "accuracy": r"$A_{PL}$"}
-REWARD, SPREAD, WINS = (
-    f"{what}, {HELD_OUT}" for what in ("true reward", "its standard deviation", "win rate")
-)
+REWARD, WINS = (f"{what}, {HELD_OUT}" for what in ("true reward", "win rate"))
+SPREAD = "standard deviation of that reward"
 
 
 @dataclass(frozen=True, kw_only=True)
