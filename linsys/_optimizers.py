@@ -35,9 +35,10 @@ def adamw(
     step = moments.step + 1
     first = 0.9 * moments.first + 0.1 * gradient
     second = 0.999 * moments.second + 0.001 * gradient**2
-    mean, square = first / _weight(0.9, step, X), second / _weight(0.999, step, X)
-    X = X * (1 - gamma * decay) - gamma * mean / (square**0.5 + 1e-8)
-    return X, Moments(first, second, step)
+    # three passes over X fewer than dividing both means by their weights
+    length, root = gamma / _weight(0.9, step, X), _weight(0.999, step, X) ** -0.5
+    kept = X if decay == 0.0 else X * (1 - gamma * decay)
+    return kept - length * first / (second**0.5 * root + 1e-8), Moments(first, second, step)
 
 
 def _weight(beta: float, step: Any, like: Any) -> Any:

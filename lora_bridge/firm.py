@@ -300,7 +300,7 @@ class Alignment:
         found = scores(self.rewards, texts, answers, self.scaling, self.bounds)
         found = found.to(memory.coefficient)
         reference = score(self.bank, None, batch, self.temperature)
-        hidden = self.bank.read(X, batch, lambda output, flat: output.hidden)
+        hidden = batch.pop("hidden")
         counted, log_prob = batch["target_places"] >= 0, batch["log_prob"]
         penalty = -token_kl(log_prob, reference, self.kl_kind)[..., None].float()
         weight = memory.coefficient[:, None, None, None]

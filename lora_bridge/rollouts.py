@@ -24,7 +24,7 @@ from torch import Tensor
 
 from linsys._validate import InputError, choice, number, whole
 from lora_bridge._head import head_of
-from lora_bridge.bank import AdapterBank, Batch
+from lora_bridge.bank import AdapterBank, Batch, Loss
 from lora_bridge.losses import token_log_likelihood
 from lora_bridge.models import longest
 
@@ -127,7 +127,8 @@ def sample(
     Returns:
         A batch of T = P + K tokens: ``input_ids``, ``attention_mask``, ``position_ids``,
         ``target_mask`` (1 on the response), all (N, b, T); ``target_places``, where the response's
-        tokens are predicted (then -1), and their ``log_prob`` (then 0), both (N, b, K).
+        tokens are predicted (then -1), and their ``log_prob`` (then 0), both (N, b, K); ``hidden``,
+        the states that they are predicted from, (N, b, K, h).
 
     Raises:
         InputError: no language model; prompts padded on the right, or too long for the model;
@@ -171,7 +172,8 @@ def sample(
         ]
     ).reshape(N, b, length)
     batch = _assembled(bank, ids, mask, tokens)
-    batch["log_prob"] = score(bank, X, batch, temperature, scale)
+    both = bank.read(X, batch, _scores_and_states(temperature), scale)
+    batch["log_prob"], batch["hidden"] = both[..., 0], both[..., 1:]
     bad = batch["log_prob"].isfinite().flatten(1).all(1).logical_not()
     if bad.any():
         at = names[int(bad.long().argmax())]
@@ -193,6 +195,16 @@ def score(
     return bank.read(
         X, batch, lambda output, flat: token_log_likelihood(output, flat, temperature)[0], scale
     )
+
+
+def _scores_and_states(temperature: float) -> Loss:
+    """What a response is scored by, and the states that critics see, in one pass: (.., K, 1 + h)."""
+
+    def read(output: Any, flat: Batch) -> Tensor:
+        found = token_log_likelihood(output, flat, temperature)[0]
+        return torch.cat([found[..., None], output.hidden.to(found)], -1)
+
+    return read
 
 
 def responses(tokenizer: Any, batch: Batch) -> list[list[str]]:

@@ -255,6 +255,9 @@ class Federated(ABC):
             ) from None
         if not real:
             raise InputError(f"`{name}` must hold real numbers; found dtype {array.dtype}")
+        with np.errstate(over="ignore", invalid="ignore"):
+            if bool(xp.isfinite(xp.sum(array))):  # it is not where an entry is not
+                return
         finite = xp.isfinite(array)
         if not bool(xp.all(finite)):
             clients = as_numpy(finite).reshape(*expected[: len(state.theta.shape) - 1], -1).all(-1)

@@ -118,3 +118,14 @@ def test_given_weights_do_not_open_the_door_to_broken_gradients() -> None:
     state = firm.init(np.zeros((1, C, D)))
     with pytest.raises(InputError, match="`gradients` must be finite; found NaN or infinity"):
         firm.move(state, np.full((1, C, D, M), np.nan), np.full((1, C, M), 0.5))
+
+
+def test_large_gradients_are_finite_also_where_their_sum_is_not() -> None:
+    firm = FIRM(alpha=1e-300)
+    state = firm.init(np.zeros((1, C, D)))
+    large = np.full((1, C, D, M), 1e308)
+    found = firm.move(state, large, np.full((1, C, M), 1 / M))
+    assert np.allclose(found.theta, 1e8)
+    large[..., 0, 0], large[..., 1, 1] = np.inf, -np.inf
+    with pytest.raises(InputError, match="`gradients` must be finite; found NaN or infinity"):
+        firm.move(state, large, np.full((1, C, M), 1 / M))
