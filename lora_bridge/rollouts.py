@@ -198,7 +198,7 @@ def score(
 
 
 def _scores_and_states(temperature: float) -> Loss:
-    """What a response is scored by, and the states that critics see, in one pass: (.., K, 1 + h)."""
+    """Scores of a response and the states that critics see, from one pass: (.., K, 1 + h)."""
 
     def read(output: Any, flat: Batch) -> Tensor:
         found = token_log_likelihood(output, flat, temperature)[0]
