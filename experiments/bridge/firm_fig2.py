@@ -7,7 +7,8 @@ of themselves.
 Algorithms: FIRM with the trace-normalised Gram matrix and beta = 0 or beta = .05.
 
 Claims (Section 5, RQ2, and the caption): without regularisation the weights of the two clients
-diverge and fluctuate; this lowers both rewards; beta = .05 makes them consistent.
+diverge and fluctuate; this lowers both rewards; beta = .05 makes them consistent. That rewards
+match is what follows from the next paragraph, and checked beside the claim that they do not.
 
 What follows from equation (9), for any gradients (``firm/fig2`` has the steps): with normalised
 Gram matrix [[1 + e, g], [g, 1 - e]] a solution inside the simplex is lambda^1 - 1/2 = -(e / 2) / (1
@@ -24,7 +25,8 @@ after the first step.
 References: FIRM, Section 5, Appendix A.1 and equation (9).
 
 The picture shows one run, weights as they are (thin) and smoothed as in the paper; drifts and
-rewards are means over seeds with 90 % bands. Checks are over seeds.
+rewards are means over seeds with 90 % bands, those of drifts geometric, where zero (both clients at
+one vertex) counts as 1e-12. Checks are over seeds.
 """
 
 from __future__ import annotations
