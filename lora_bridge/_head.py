@@ -7,6 +7,7 @@ attention, since no token looks at another one from there on.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -62,13 +63,28 @@ def find_last_perceptron(model: nn.Module) -> None:
 def _token_alone(model: Any, module: nn.Module) -> bool:
     embeddings = model.get_input_embeddings().weight
     slack = embeddings.new_zeros(2, 1, 4, embeddings.shape[-1]).requires_grad_()
+    ids = torch.arange(4, device=slack.device)[None]
+    known = inspect.signature(model.forward).parameters  # without one transformers may warn
+    mask = {"attention_mask": torch.ones_like(ids)} if "attention_mask" in known else {}
+
+    def before(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        (x,) = inputs  # whatever else it takes, as Bloom's residual, would stay at all tokens
+        if named or x.shape != slack[0].shape:
+            raise ValueError
+        return (x + slack[0],), named
+
+    def after(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
+        if output.shape != slack[1].shape:
+            raise ValueError
+        return output + slack[1]
+
     handles = [
-        module.register_forward_pre_hook(lambda _, inputs: (inputs[0] + slack[0], *inputs[1:])),
-        module.register_forward_hook(lambda _, inputs, output: output + slack[1]),
+        module.register_forward_pre_hook(before, with_kwargs=True),
+        module.register_forward_hook(after),
     ]
     try:
         with torch.enable_grad():
-            logits = model(input_ids=torch.arange(4, device=slack.device)[None]).logits
+            logits = model(input_ids=ids, **mask).logits
             (slope,) = torch.autograd.grad(logits[:, -1].sum(), slack)
     except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
         return False  # it takes or gives something else than hidden states

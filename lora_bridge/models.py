@@ -364,7 +364,8 @@ def _check_causal(path: Path, model: Any) -> None:
     """Refuse a model that sees the tokens that it is to predict, such as an encoder."""
     with torch.no_grad():
         ids = torch.tensor([[0, 1], [0, 2]], device=model.device)
-        first, second = model.eval()(input_ids=ids).logits[:, 0]
+        mask = torch.ones_like(ids)  # one of the tokens may be that of padding
+        first, second = model.eval()(input_ids=ids, attention_mask=mask).logits[:, 0]
     rounding = 10 * torch.finfo(first.dtype).eps * float(first.abs().max())
     if float((first - second).abs().max()) > rounding:
         raise InputError(

@@ -113,20 +113,49 @@ class _Pair(_Layer):
         return x + changed
 
 
+class _Residual(nn.Module):
+    """A perceptron that adds what it does to something else that it is given, as Bloom's."""
+
+    def __init__(self, named: bool) -> None:
+        super().__init__()
+        self.mlp, self.named = _Adding(4, 4), named
+
+    def forward(self, x: Tensor) -> Tensor:
+        changed: Tensor = self.mlp(x, residual=x) if self.named else self.mlp(x, x)
+        return changed
+
+
+class _Adding(nn.Linear):
+    """W x and a residual."""
+
+    def forward(self, x: Tensor, residual: Tensor) -> Tensor:  # type: ignore[override]
+        return super().forward(x) + residual
+
+
+class _Flat(_Layer):
+    """A perceptron that is given the tokens of all sequences on one axis."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        changed: Tensor = self.mlp(x.flatten(0, 1))
+        return x + changed.reshape(x.shape)
+
+
 @pytest.mark.parametrize(
     ("model", "at_all"),
     [
         (lambda: _Model(), False),
         (lambda: _Model(lambda x: x.cumsum(1)), True),  # a token that looks at others after it
         (lambda: _Model(layer=_Pair()), True),
+        (lambda: _Model(layer=_Residual(named=False)), True),
+        (lambda: _Model(layer=_Residual(named=True)), True),
+        (lambda: _Model(layer=_Flat()), True),
     ],
 )
 def test_a_perceptron_that_others_look_at_runs_at_all_tokens(model: Any, at_all: bool) -> None:
     made = model()
     AdapterBank(made, ["head"])
     given: list[int] = []
-    first = made.layer.mlp[0]
-    first.register_forward_pre_hook(lambda m, inputs: given.append(inputs[0].shape[1]))
+    made.layer.mlp.register_forward_hook(lambda m, x, y: given.append(x[0].numel() // 4))
     ids = torch.tensor([[1, 2, 3, 4, 5]])
     expected = made(input_ids=ids).logits
     with computed_at(made, torch.tensor([[2, 4]])):
