@@ -6,6 +6,7 @@ An own command, since Flower's environment is not the one of ``ratecheck``: see 
 from __future__ import annotations
 
 import logging
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -123,6 +124,7 @@ def _value(text: str) -> int | float | str:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended on the way
     try:
         app()
     except (InputError, subprocess.CalledProcessError) as error:
