@@ -22,10 +22,11 @@ __all__ = ["at_places", "computed_at", "find_last_perceptron", "head_of", "targe
 _last: WeakKeyDictionary[nn.Module, nn.Module | None] = WeakKeyDictionary()
 
 
-def target_places(mask: Tensor) -> Tensor:
+def target_places(mask: Tensor, most: int | None = None) -> Tensor:
     """Where the tokens that ``mask`` (..., T) marks are predicted, in order: (..., K), then -1.
 
-    K is the most of any sequence. The first token of a sequence is predicted nowhere.
+    K is the most of any sequence, or what is given as ``most``. The first token of a sequence is
+    predicted nowhere.
 
     >>> target_places(torch.tensor([[0, 0, 1, 1], [0, 1, 0, 0]]))
     tensor([[ 1,  2],
@@ -33,7 +34,8 @@ def target_places(mask: Tensor) -> Tensor:
     """
     marked = mask[..., 1:] == 1
     counts = marked.sum(-1, keepdim=True)
-    most = max(1, int(counts.max()))
+    if most is None:
+        most = max(1, int(counts.max()))
     order = marked.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[..., :most]
     return order.where(torch.arange(order.shape[-1], device=mask.device) < counts, -1)
 

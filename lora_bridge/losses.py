@@ -38,7 +38,7 @@ def token_log_likelihood(
 
     Both (sequences, K), in order; 0 and False after a sequence's last target token. Needs
     ``target_mask`` of :mod:`lora_bridge.tokens`; with ``target_places``, logits are at these places
-    alone, as the bank gives them.
+    alone, as the bank gives them. Without, K is one less than the tokens of a sequence.
 
     Args:
         output: has ``logits``.
@@ -49,7 +49,8 @@ def token_log_likelihood(
     if "target_places" in batch:
         places = batch["target_places"].reshape(len(ids), -1)
     else:
-        places = target_places(batch["target_mask"].reshape(ids.shape))
+        # the same K for every part of a batch, and one that is known under vmap
+        places = target_places(batch["target_mask"].reshape(ids.shape), ids.shape[1] - 1)
         logits = at_places(logits, places)
     counted = places >= 0
     following = ids.gather(1, places.clamp(min=0) + 1).where(counted, _IGNORED)

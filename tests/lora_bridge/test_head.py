@@ -187,6 +187,32 @@ def test_tokens_come_in_order_with_zero_after_the_last() -> None:
         assert (found[i, len(expected) :] == 0).all()
 
 
+@pytest.mark.parametrize("options", [{"chunk": 1}, {"engine": "vmap"}])
+def test_engines_agree_on_tokens_where_one_client_has_every_token_scored(
+    options: dict[str, Any],
+) -> None:
+    """Then there are no places, and other clients have fewer tokens of their own."""
+    bank, batch = _bank("llama"), _batch()
+    batch["target_mask"] = batch["target_mask"].clone()
+    batch["target_mask"][0] = 1
+    other = bank.with_options(**options)
+    whole, parts = (
+        one.read(_rows(bank), batch, lambda output, data: token_log_likelihood(output, data)[0])
+        for one in (bank, bank.with_options(chunk=1))
+    )
+    torch.testing.assert_close(parts, whole, rtol=1e-10, atol=1e-12)
+
+    def squares(output: Any, data: Any) -> Tensor:
+        return (token_log_likelihood(output, data)[0] ** 2).sum(-1)
+
+    for found, expected in zip(
+        other.gradients(_rows(bank), batch, squares),
+        bank.gradients(_rows(bank), batch, squares),
+        strict=True,
+    ):
+        torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-10)
+
+
 def test_half_precision_is_left_before_the_sum_over_the_vocabulary() -> None:
     bank, batch = AdapterBank(small_model("llama").bfloat16(), ["q_proj"]), _batch()
     X = torch.zeros(N, r, bank.width)
