@@ -83,7 +83,7 @@ def test_clients_that_die_on_the_way(tmp_path: Path) -> None:
     faults = tmp_path / "faults"
     faults.mkdir()
     (faults / "client-1").write_text("die")
-    folder = app(tmp_path, "FIRM", 3, attempts=3, timeout=45.0)
+    folder = app(tmp_path, "SI", 3, attempts=3, timeout=45.0)
     found: list[str] = []
     with ExitStack() as stack:
         stack.enter_context(lab.superlink())
@@ -99,7 +99,7 @@ def test_clients_that_die_on_the_way(tmp_path: Path) -> None:
         running.join(600.0)
     assert not (faults / "client-1").exists()
     assert found
-    assert same(tmp_path, found[0], "FIRM", 3)
+    assert same(tmp_path, found[0], "SI", 3)
 
 
 def test_a_superlink_that_dies_and_starts_anew(tmp_path: Path) -> None:
