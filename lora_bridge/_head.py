@@ -64,7 +64,7 @@ def find_last_perceptron(model: nn.Module) -> None:
 
 def _token_alone(model: Any, module: nn.Module) -> bool:
     embeddings = model.get_input_embeddings().weight
-    slack = embeddings.new_zeros(2, 1, 4, embeddings.shape[-1]).requires_grad_()
+    slack: Tensor = embeddings.new_zeros(2, 1, 4, embeddings.shape[-1]).requires_grad_()
     ids = torch.arange(4, device=slack.device)[None]
     known = inspect.signature(model.forward).parameters  # without one transformers may warn
     mask = {"attention_mask": torch.ones_like(ids)} if "attention_mask" in known else {}
