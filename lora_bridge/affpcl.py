@@ -181,7 +181,8 @@ class Agents:
 
         Every ``run`` has minibatches of its own.
         """
-        return TextObservation(self, self.task.draw(range(self.n), run, t), f"local step {t}")
+        when = f"minibatch {t} of run {run}" if run else f"local step {t}"
+        return TextObservation(self, self.task.draw(range(self.n), run, t), when)
 
     def noise(self, state: AffPCLState, draws: int = 16, run: int = 2) -> Noise:
         """The variances of AffPCL's direction (8) and of its parts at a point, from minibatches.

@@ -88,8 +88,8 @@ def recorded(
     except BaseException as error:
         if t > saved:
             kept.save(state, found, t)
-        if isinstance(error, InputError) and kept.path is not None:
-            raise InputError(f"{error}; the {t} rounds before are kept") from error
+        if isinstance(error, InputError) and kept.path is not None and t > 0:
+            raise InputError(f"{error}; rounds before that are kept: {t}") from error
         raise
 
 

@@ -215,7 +215,7 @@ class DeviceConfig(ModelConfig):
 
     Attributes:
         devices: N.
-        samples: mean number of questions of a device.
+        samples: mean number of questions of a device; fewer where a file has no more.
         concentration: of the Dirichlet shares; small for devices of one domain each.
         ratios: k_i / r, dealt out to the devices in turn.
         local_steps: H.
@@ -362,6 +362,11 @@ def _examples(config: DeviceConfig, seed: int) -> tuple[list[Example], dict[str,
         order = [group[j] for j in rng.permutation(len(group))]
         tests[domain], rest = order[: config.tests], order[config.tests :]
         train += rest[: -(-wanted * len(group) // len(items))]
+    if len(train) < config.devices:
+        raise InputError(
+            f"`data` must have a question for each of devices = {config.devices} beside the tests; "
+            f"found {len(train)}"
+        )
     return train, tests
 
 

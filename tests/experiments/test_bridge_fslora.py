@@ -289,6 +289,8 @@ def test_a_file_of_one_domain_is_dealt_by_answers(folder: Path, tmp_path: Path) 
     assert "facts_train.json" in drawn.name
     with pytest.raises(InputError, match="more than tests = 80"):
         replace(config, tests=80).draw("test", 0)
+    with pytest.raises(InputError, match="question for each of devices = 99 beside the tests"):
+        replace(config, devices=99).draw("test", 0)
     file.write_text(json.dumps([{"instruction": "Say hello.", "output": "hello"}] * 9))
     with pytest.raises(InputError, match="choices in all questions"):
         replace(config, seed=1).draw("test", 0)

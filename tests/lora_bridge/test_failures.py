@@ -62,6 +62,13 @@ def test_a_run_stops_and_names_the_agent(broken: None, algorithm: Any) -> None:
     )
 
 
+def test_what_is_measured_beside_a_run_is_no_local_step(broken: None) -> None:
+    agents = _agents("stop")
+    x, theta = agents.start(torch.zeros(2, agents.task.bank.width))
+    with pytest.raises(InputError, match="finite loss; found nan in minibatch 0 of run 2:"):
+        agents.noise(AffPCL().init(x, theta), draws=2)
+
+
 def test_an_agent_that_is_skipped_stands_still_and_is_named(
     broken: None, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -231,7 +231,7 @@ def test_out_of_memory_says_what_to_lower_and_keeps_the_rounds(tmp_path: Path) -
         assert str(raised.value) == (
             "memory must hold the model and a step of it; found that an allocation of "
             f"{asked} failed: lower chunk (or memory), batch, max_length or rank; "
-            "the 4 rounds before are kept"
+            "rounds before that are kept: 4"
         )
         assert _equal(_run(folder, _breaks(3, AssertionError())), _run(None))
     with pytest.raises(RuntimeError, match="another"):
