@@ -38,7 +38,7 @@ def dump(value: Any) -> str:
 
 def description(experiment: Experiment[Any]) -> dict[str, Any]:
     """What an experiment is about, and its parameters in every profile."""
-    module = inspect.getmodule(experiment.draw)
+    module = inspect.getmodule(experiment.analyse)
     return {
         "id": experiment.id,
         "title": experiment.title,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from experiments import _registry
+from experiments._report import description
 from linsys import InputError
 
 DECAY = Path(__file__).parent / "extra" / "toy" / "decay.py"
@@ -31,9 +33,12 @@ def test_a_wrong_name_suggests_the_nearest() -> None:
         _registry.get("toy/dekay")
 
 
-def test_every_public_module_of_a_paper_is_an_experiment() -> None:
-    for name in _registry.names():
-        assert _registry.get(name).id == name
+def test_every_public_module_is_an_experiment_described_by_its_own_text() -> None:
+    for name in [*_registry.names(), *_registry.on_models()]:
+        experiment = _registry.get(name)
+        assert experiment.id == name
+        module = sys.modules[f"experiments.{name.replace('/', '.')}"]
+        assert description(experiment)["about"] == inspect.cleandoc(module.__doc__ or "")
 
 
 def test_names_import_nothing() -> None:
