@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 __all__ = ["at_places", "computed_at", "find_last_perceptron", "head_of", "target_places"]
 
-#: Of models for which it was tried.
+#: Of models that were tried: their last perceptron, or None if it has to run at all tokens.
 _last: WeakKeyDictionary[nn.Module, nn.Module | None] = WeakKeyDictionary()
 
 
