@@ -16,7 +16,14 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-__all__ = ["at_places", "computed_at", "find_last_perceptron", "head_of", "target_places"]
+__all__ = [
+    "at_places",
+    "computed_at",
+    "find_last_perceptron",
+    "head_of",
+    "most_targets",
+    "target_places",
+]
 
 #: Of models that were tried: their last perceptron, or None if it has to run at all tokens.
 _last: WeakKeyDictionary[nn.Module, nn.Module | None] = WeakKeyDictionary()
@@ -25,7 +32,7 @@ _last: WeakKeyDictionary[nn.Module, nn.Module | None] = WeakKeyDictionary()
 def target_places(mask: Tensor, most: int | None = None) -> Tensor:
     """Where the tokens that ``mask`` (..., T) marks are predicted, in order: (..., K), then -1.
 
-    K is the most of any sequence, or what is given as ``most``. The first token of a sequence is
+    K is :func:`most_targets`, or what is given as ``most``. The first token of a sequence is
     predicted nowhere.
 
     >>> target_places(torch.tensor([[0, 0, 1, 1], [0, 1, 0, 0]]))
@@ -35,9 +42,14 @@ def target_places(mask: Tensor, most: int | None = None) -> Tensor:
     marked = mask[..., 1:] == 1
     counts = marked.sum(-1, keepdim=True)
     if most is None:
-        most = max(1, int(counts.max()))
+        most = most_targets(mask)
     order = marked.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[..., :most]
     return order.where(torch.arange(order.shape[-1], device=mask.device) < counts, -1)
+
+
+def most_targets(mask: Tensor) -> int:
+    """The most tokens of any sequence that ``mask`` (..., T) marks, the first apart; 1 for none."""
+    return max(1, int((mask[..., 1:] == 1).sum(-1).max()))
 
 
 def at_places(values: Tensor, places: Tensor) -> Tensor:

@@ -43,7 +43,13 @@ from lora_bridge._batches import (
     part_of_scale,
     sizes,
 )
-from lora_bridge._head import computed_at, find_last_perceptron, head_of, target_places
+from lora_bridge._head import (
+    computed_at,
+    find_last_perceptron,
+    head_of,
+    most_targets,
+    target_places,
+)
 from lora_bridge._hook import Adapter
 from lora_bridge._targets import find_targets, shape_of
 
@@ -89,6 +95,7 @@ class AdapterBank:
     frozen: tuple[Tensor, ...] = ()
     _kept: dict[Any, int] = field(init=False, repr=False, default_factory=dict)
     _options: dict[str, bool] = field(init=False, repr=False)
+    _adapted: list[nn.Module] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         number("scaling", self.scaling, low=0.0, low_open=True)
@@ -102,9 +109,10 @@ class AdapterBank:
         self.model.requires_grad_(False).eval()
         find_last_perceptron(self.model)
         names = find_targets(self.model, self.targets)
-        shapes = [shape_of(self.model.get_submodule(name)) for name in names]
+        adapted = [self.model.get_submodule(name) for name in names]
         object.__setattr__(self, "names", names)
-        object.__setattr__(self, "modules", Modules(shapes))
+        object.__setattr__(self, "modules", Modules([shape_of(module) for module in adapted]))
+        object.__setattr__(self, "_adapted", adapted)
         # no token follows, for which keys and values would be kept
         known = inspect.signature(self.model.forward).parameters
         object.__setattr__(self, "_options", {"use_cache": False} if "use_cache" in known else {})
@@ -237,14 +245,16 @@ class AdapterBank:
         self, X: Tensor, batch: Batch, loss: Loss, scale: float | Tensor
     ) -> tuple[Tensor, Tensor]:
         at = X.detach().requires_grad_()
-        values = self._values(at, batch, loss, scale, train=True).mean(1)
-        totals = values.sum(0).reshape(-1)  # clients do not mix: one sum holds all their gradients
+        values = self._values(at, batch, loss, scale, train=True)
+        each = values.unbind(2) if values.ndim == 3 else (values,)
+        # clients do not mix: the slope of the sum of their means holds all their gradients
+        share = torch.full_like(each[0], 1 / values.shape[1])
         slopes = [
-            torch.autograd.grad(total, at, retain_graph=j + 1 < len(totals))[0]
-            for j, total in enumerate(totals)
+            torch.autograd.grad(value, at, share, retain_graph=j + 1 < len(each))[0]
+            for j, value in enumerate(each)
         ]
-        gradient = slopes[0] if values.ndim == 1 else torch.stack(slopes, 1)
-        return values.detach(), gradient
+        gradient = slopes[0] if values.ndim == 2 else torch.stack(slopes, 1)
+        return values.detach().mean(1), gradient
 
     def _by_vmap(
         self, X: Tensor, batch: Batch, loss: Loss, scale: float | Tensor
@@ -283,10 +293,11 @@ class AdapterBank:
         """With ``target_places`` where the model has a head for them and they are not all."""
         if "target_mask" not in batch or "target_places" in batch or head_of(self.model) is None:
             return batch
-        places = target_places(batch["target_mask"])
-        if places.shape[-1] == batch["target_mask"].shape[-1] - 1:
+        mask = batch["target_mask"]
+        most = most_targets(mask)
+        if most == mask.shape[-1] - 1:
             return batch
-        return {**batch, "target_places": places}
+        return {**batch, "target_places": target_places(mask, most)}
 
     @contextmanager
     def adapted(
@@ -304,10 +315,10 @@ class AdapterBank:
         lengths = [size for shape in self.modules.shapes for size in shape]
         parts = torch.split(X, lengths, dim=-1)
         hooks = []
-        for j, name in enumerate(self.names):
+        for j, module in enumerate(self._adapted):
             frozen = self.frozen[j] if self.frozen else None
             hook = Adapter(parts[2 * j], parts[2 * j + 1], factor, frozen, self.dropout * train)
-            hooks.append(self.model.get_submodule(name).register_forward_hook(hook))
+            hooks.append(module.register_forward_hook(hook))
         try:
             yield
         finally:
@@ -329,6 +340,9 @@ class AdapterBank:
         step = {"sequential": 1, "bank": self.chunk or N, "vmap": N}[self.engine]
         if self.memory is not None and self.engine == "bank" and X is not None:
             step = max(1, self.memory // self._kept_by_one(X, batch, function, scale))
+        if step >= N:
+            yield X, dict(batch), scale
+            return
         for start in range(0, N, step):
             part = slice(start, min(start + step, N))
             data = {name: value[part] for name, value in batch.items()}

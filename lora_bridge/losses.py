@@ -47,31 +47,40 @@ def token_log_likelihood(
     """
     ids, logits = batch["input_ids"], output.logits
     if "target_places" in batch:
-        places = batch["target_places"].reshape(len(ids), -1)
+        places = batch["target_places"]
     else:
         # the same K for every part of a batch, and one that is known under vmap
         places = target_places(batch["target_mask"].reshape(ids.shape), ids.shape[1] - 1)
         logits = at_places(logits, places)
-    counted = places >= 0
-    following = ids.gather(1, places.clamp(min=0) + 1).where(counted, _IGNORED)
-    return _log_softmax_at(logits, following, temperature), counted
+    following, counted = _following(ids, places)
+    return -_losses_at(logits, following, temperature), counted
 
 
 def log_likelihood(output: Any, batch: Batch, normalized: bool = False) -> Tensor:
     """log pi(target | prompt) of every sequence; divided by the target's tokens if asked."""
+    return -_sequence_loss(output, batch, normalized)
+
+
+def _sequence_loss(output: Any, batch: Batch, normalized: bool) -> Tensor:
+    ids = batch["input_ids"]
     if "target_places" in batch:
-        each, counted = token_log_likelihood(output, batch)
+        following, counted = _following(ids, batch["target_places"])
     else:  # in a sum their order does not matter, and logits need no copy
-        ids = batch["input_ids"]
         counted = batch["target_mask"].reshape(ids.shape)[:, 1:] == 1
         following = functional.pad(ids[:, 1:].where(counted, _IGNORED), (0, 1), value=_IGNORED)
-        each = _log_softmax_at(output.logits, following)
-    total = each.sum(-1)
+    total = _losses_at(output.logits, following).sum(-1)
     return total / counted.sum(-1) if normalized else total
 
 
-def _log_softmax_at(logits: Tensor, tokens: Tensor, temperature: float = 1.0) -> Tensor:
-    """Of logits (sequences, K, V) at tokens (sequences, K), 0 where a token is to be ignored."""
+def _following(ids: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+    """The tokens (sequences, K) after ``places``, and which of them are tokens."""
+    places = places.reshape(len(ids), -1)
+    counted = places >= 0
+    return ids.gather(1, places.clamp(min=0) + 1).where(counted, _IGNORED), counted
+
+
+def _losses_at(logits: Tensor, tokens: Tensor, temperature: float = 1.0) -> Tensor:
+    """-log pi, of logits (sequences, K, V) at tokens (sequences, K); 0 for those to be ignored."""
     if logits.element_size() < 4:  # sums over a vocabulary need single precision
         logits = logits.float()
     if temperature != 1.0:
@@ -82,12 +91,12 @@ def _log_softmax_at(logits: Tensor, tokens: Tensor, temperature: float = 1.0) ->
         reduction="none",
         ignore_index=_IGNORED,
     )
-    return -losses.reshape(tokens.shape)
+    return losses.reshape(tokens.shape)
 
 
 def answer_loss(output: Any, batch: Batch) -> Tensor:
     """Mean cross-entropy of the target's tokens."""
-    return -log_likelihood(output, batch, normalized=True)
+    return _sequence_loss(output, batch, normalized=True)
 
 
 def choice_error(output: Any, batch: Batch) -> Tensor:

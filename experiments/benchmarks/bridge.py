@@ -2,9 +2,12 @@
 
 ``ratecheck bench bridge`` times; ``python -m experiments.benchmarks.bridge`` also writes the tables
 under ``results/``. N clients with rank 8 on the query and value projections of Llama-shaped models
-with random weights. The peers, with transformers' own loss of labels:
+with random weights. The peers:
 
-* *deep copies*: a model per client, each wrapped by PEFT, as public codes of the papers have it;
+* *deep copies*: a model per client, each wrapped by PEFT, with transformers' own loss of labels, as
+  public codes of the papers have it;
+* *tuned copies*: the same without a cache of keys and values, with logits at the scored tokens
+  alone and torch's fused optimizer, which public codes do without;
 * *PEFT switching*: one model with N named adapters, ``set_adapter`` before each client's pass;
 * *sequential*: our bank with one client at a time.
 
@@ -14,6 +17,9 @@ model's work the vocabulary's part is 2 %, all tokens being scored, or 21 % as i
 parameters, an eighth of the tokens being scored as in questions with short answers. A round is five
 AdamW steps of every client, then the mean of all adapters. Ours and a peer run in turn on one core.
 "Same result" means: gradients, or the next adapters, to 1e-5 of the largest.
+
+*Memory* is that of a process that has computed a gradient of every client, with one client at a
+time in our bank: what more clients at a time add are their activations.
 """
 
 from __future__ import annotations
@@ -31,6 +37,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from experiments._model import BenchRow
 from experiments.benchmarks._timing import duel, one_core, seconds
@@ -101,7 +108,8 @@ class Clients:
         self.X = torch.randn(shape, generator=generator).mul_(0.05).to(device)
         tokens = (self.N, sizes.samples, sizes.tokens)
         ids = torch.randint(0, sizes.vocabulary, tokens, generator=generator)
-        scored = torch.arange(sizes.tokens) >= sizes.tokens - (sizes.scored or sizes.tokens)
+        self.scored = sizes.scored or sizes.tokens
+        scored = torch.arange(sizes.tokens) >= sizes.tokens - self.scored
         batch = {
             "input_ids": ids,
             "attention_mask": torch.ones_like(ids),
@@ -122,12 +130,12 @@ class Clients:
             X, moments = adamw(X, G, moments, GAMMA, 0.0)
         return X.mean(0)
 
-    def copies(self) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
+    def copies(self, tuned: bool = False) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
         """Gradients and round of deep copies."""
         models = [self._peft(copy.deepcopy(self.base)) for _ in range(self.N)]
         for i, model in enumerate(models):
             self._fill(model, "default", self.X[i])
-        return self._passes(lambda i: (models[i], "default"))
+        return self._passes(lambda i: (models[i], "default"), tuned)
 
     def switching(self) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
         """Gradients and round of named adapters on one model."""
@@ -143,12 +151,19 @@ class Clients:
         return self._passes(choose)
 
     def _passes(
-        self, choose: Callable[[int], tuple[Any, str]]
+        self, choose: Callable[[int], tuple[Any, str]], tuned: bool = False
     ) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
         def one(i: int) -> list[Tensor]:
             model, name = choose(i)
             inputs = {key: self.batch[key][i] for key in ("input_ids", "attention_mask")}
-            loss = model(**inputs, labels=self.labels[i]).loss
+            if tuned:
+                scored = min(self.scored, inputs["input_ids"].shape[-1] - 1)
+                logits = model(**inputs, use_cache=False, logits_to_keep=scored + 1).logits[:, :-1]
+                loss = cross_entropy(
+                    logits.flatten(0, 1), inputs["input_ids"][:, -scored:].flatten()
+                )
+            else:
+                loss = model(**inputs, labels=self.labels[i]).loss
             return list(torch.autograd.grad(loss, self._weights(model, name)))
 
         def gradients() -> Tensor:
@@ -160,7 +175,7 @@ class Clients:
                 model, name = choose(i)
                 weights = self._weights(model, name)
                 start = [weight.detach().clone() for weight in weights]
-                optimizer = torch.optim.AdamW(weights, lr=GAMMA, weight_decay=0.0)
+                optimizer = torch.optim.AdamW(weights, lr=GAMMA, weight_decay=0.0, fused=tuned)
                 for _ in range(STEPS):
                     for weight, gradient in zip(weights, one(i), strict=True):
                         weight.grad = gradient
@@ -218,7 +233,7 @@ def measure(quick: bool) -> Measured:
         finally:
             torch.set_num_threads(threads)
     memory = Sizes(64, 2, 8, 1, 16) if quick else MEMORY
-    found.details[f"memory, {memory}"] = _memory(memory)
+    found.details[f"memory, {memory}, one client at a time"] = _memory(memory)
     return found
 
 
@@ -226,7 +241,11 @@ def _compare(found: Measured, kind: str, sizes: Sizes, budget: float) -> None:
     clients = Clients(sizes)
     what = f"{kind}, {sizes}"
     alone = clients.bank.with_options(engine="sequential")
-    ways = {"deep copies": clients.copies(), "PEFT switching": clients.switching()}
+    ways = {
+        "deep copies": clients.copies(),
+        "tuned copies": clients.copies(tuned=True),
+        "PEFT switching": clients.switching(),
+    }
     for peer, (gradients, round_) in ways.items():
         _row(found, f"gradients: {what}", peer, clients.gradients, gradients, budget)
         if kind == "overhead-bound":  # elsewhere a round is its gradients
