@@ -164,7 +164,8 @@ def gram(gradients: Any, scale: ArrayLike = 1.0) -> Array:
     for piece in _pieces(array):
         xp = array_namespace(piece)
         with np.errstate(over="ignore", invalid="ignore"):  # said below
-            scaled = piece / xp.asarray(divisor, device=device(piece))
+            precise = xp.astype(piece, xp.float64)
+            scaled = precise / xp.asarray(divisor, device=device(piece))
             total = total + xp.matmul(xp.matrix_transpose(scaled), scaled)
     found = _numpy(total)
     if not np.isfinite(found).all():
@@ -190,14 +191,12 @@ def _gradients(value: Any) -> Any:
 
 
 def _pieces(array: Any) -> Iterator[Any]:
-    """Rows of (..., d, M) in float64, a few at a time; JAX has float64 on the host alone."""
+    """Rows of (..., d, M), a few at a time; JAX's on the host, where alone it has float64."""
     d = array.shape[-2]
     rows = max(1, _CONVERTED * d // math.prod(array.shape))
     for start in range(0, d, rows):
         piece = array[..., start : start + rows, :]
-        piece = np.asarray(piece) if is_jax_array(piece) else piece
-        xp = array_namespace(piece)
-        yield xp.astype(piece, xp.float64)
+        yield np.asarray(piece) if is_jax_array(piece) else piece
 
 
 def _numpy(array: Any) -> Array:
@@ -209,7 +208,8 @@ def _largest(array: Any) -> Array:
     largest = np.zeros(array.shape[:-2])
     for piece in _pieces(array):
         xp = array_namespace(piece)
-        largest = np.maximum(largest, _numpy(xp.max(xp.abs(piece), axis=(-2, -1))))
+        ends = [xp.astype(end(piece, axis=(-2, -1)), xp.float64) for end in (xp.max, xp.min)]
+        largest = np.maximum(largest, np.maximum(_numpy(ends[0]), -_numpy(ends[1])))
     if not np.isfinite(largest).all():
         raise InputError("`gradients` must be finite; found NaN or infinity")
     return np.where(largest > 0, largest, 1.0)
