@@ -174,7 +174,8 @@ class Federated(ABC):
             The next state; its ``weights`` are those of this step.
 
         Raises:
-            InputError: gradients of another shape, or NaN or infinity among them.
+            InputError: gradients of another shape, or NaN or infinity among them; a step that
+                overflows.
         """
         self._check_gradients(state, gradients)
         return self._moved(state, gradients, self.weigh(state, gradients), memory, common)
@@ -193,15 +194,22 @@ class Federated(ABC):
         self, state: State, gradients: Any, weights: Array, memory: Any, common: Any
     ) -> State:
         xp = array_namespace(state.theta)
-        direction = (gradients @ like(gradients, weights)[..., None])[..., 0]
         if common is not None:
             self._check_gradients(state, common, "common")
-            direction = direction + common
-        if self.optimizer == "sgd":
-            moved, moments = state.theta + self.alpha * direction, None
-        else:
-            before = state.moments or _zeros(state.theta)
-            moved, moments = adamw(state.theta, -direction, before, self.alpha, 0.0)
+        with np.errstate(over="ignore", invalid="ignore"):  # said below
+            direction = (gradients @ like(gradients, weights)[..., None])[..., 0]
+            if common is not None:
+                direction = direction + common
+            if self.optimizer == "sgd":
+                moved, moments = state.theta + self.alpha * direction, None
+            else:
+                before = state.moments or _zeros(state.theta)
+                moved, moments = adamw(state.theta, -direction, before, self.alpha, 0.0)
+        # Adam's steps stay short: an infinite second moment would end them without a word
+        if place := _not_finite(moved if moments is None else moments.second, state):
+            raise InputError(
+                f"a step must not overflow; found infinity or NaN {place}: lower alpha"
+            )
         if (state.t + 1) % self.K == 0:
             theta = client_mean(moved)
             if moments is not None and self.moments == "reset":
@@ -255,18 +263,8 @@ class Federated(ABC):
             ) from None
         if not real:
             raise InputError(f"`{name}` must hold real numbers; found dtype {array.dtype}")
-        with np.errstate(over="ignore", invalid="ignore"):
-            if bool(xp.isfinite(xp.sum(array))):  # it is not where an entry is not
-                return
-        finite = xp.isfinite(array)
-        if not bool(xp.all(finite)):
-            clients = as_numpy(finite).reshape(*expected[: len(state.theta.shape) - 1], -1).all(-1)
-            where = tuple(int(k) for k in np.argwhere(~clients)[0])
-            replicate = f" of replicate {where[:-1]}" if len(where) > 1 else ""
-            raise InputError(
-                f"`{name}` must be finite; found NaN or infinity "
-                f"at client {where[-1]}{replicate}, step {state.t}"
-            )
+        if place := _not_finite(array, state):
+            raise InputError(f"`{name}` must be finite; found NaN or infinity {place}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,6 +306,21 @@ def check_simplex(name: str, weights: Array) -> Array:
             f"and sums from {weights.sum(axis=-1).min():.6g} to {weights.sum(axis=-1).max():.6g}"
         )
     return weights
+
+
+def _not_finite(array: Any, state: State) -> str:
+    """Which client's entries of (..., C, ...) are not all finite, in words; empty if all are."""
+    xp = array_namespace(array)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if bool(xp.isfinite(xp.sum(array))):  # it is not where an entry is not
+            return ""
+    finite = xp.isfinite(array)
+    if bool(xp.all(finite)):
+        return ""
+    clients = as_numpy(finite).reshape(*state.theta.shape[:-1], -1).all(-1)
+    where = tuple(int(k) for k in np.argwhere(~clients)[0])
+    replicate = f" of replicate {where[:-1]}" if len(where) > 1 else ""
+    return f"at client {where[-1]}{replicate}, step {state.t}"
 
 
 def _zeros(theta: Any) -> Moments:

@@ -183,3 +183,20 @@ def test_refused_common_gradients() -> None:
         firm.step(state, good, None, COMMON[0] * 1j)
     with pytest.raises(InputError, match="`common` must be an array of the same library"):
         firm.step(state, good, None, torch.tensor(COMMON[0]))
+
+
+@pytest.mark.parametrize("space", ["numpy", "torch"])
+@pytest.mark.parametrize(("optimizer", "huge"), [("sgd", 3e38), ("adam", 1e20), ("adam", 3e38)])
+def test_a_step_that_overflows_names_its_client(space: str, optimizer: str, huge: float) -> None:
+    """Finite gradients whose squares, or whose step, are none in single precision.
+
+    With an infinite second moment Adam would leave the client where it is, for ever.
+    """
+    make: Any = np.asarray if space == "numpy" else torch.from_numpy
+    firm = FIRM(alpha=10.0, K=2, optimizer=optimizer)
+    gradients = np.ones((2, 3, 4, 2), np.float32)
+    state = firm.step(firm.init(make(np.zeros((2, 3, 4), np.float32))), make(gradients))
+    gradients[1, 2] = huge
+    message = r"a step must not overflow; .* at client 2 of replicate \(1,\), step 1: lower alpha"
+    with pytest.raises(InputError, match=message):
+        firm.step(state, make(gradients))
