@@ -128,7 +128,7 @@ def sample(
         A batch of T = P + K tokens: ``input_ids``, ``attention_mask``, ``position_ids``,
         ``target_mask`` (1 on the response), all (N, b, T); ``target_places``, where the response's
         tokens are predicted (then -1), and their ``log_prob`` (then 0), both (N, b, K); ``hidden``,
-        the states that they are predicted from, (N, b, K, h).
+        the states that they are predicted from (then 0), (N, b, K, h).
 
     Raises:
         InputError: no language model; prompts padded on the right, or too long for the model;
@@ -173,7 +173,9 @@ def sample(
     ).reshape(N, b, length)
     batch = _assembled(bank, ids, mask, tokens)
     both = bank.read(X, batch, _scores_and_states(temperature), scale)
-    batch["log_prob"], batch["hidden"] = both[..., 0], both[..., 1:]
+    batch["log_prob"] = both[..., 0]
+    counted = batch["target_places"][..., None] >= 0  # elsewhere it is the padding's, or NaN
+    batch["hidden"] = both[..., 1:].where(counted, 0.0)
     bad = batch["log_prob"].isfinite().flatten(1).all(1).logical_not()
     if bad.any():
         at = names[int(bad.long().argmax())]

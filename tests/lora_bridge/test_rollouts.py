@@ -264,6 +264,24 @@ def test_a_response_ends_with_its_first_end_token() -> None:
     assert 6 in lengths
 
 
+def test_states_where_no_token_is_predicted_are_zero() -> None:
+    """Whatever the model has at padding, which attention may leave without numbers."""
+    bank = _bank("gpt2")
+    bank.model.generation_config.eos_token_id = list(range(VOCABULARY // 2))
+
+    def broken(module: Any, inputs: Any, output: Tensor) -> Tensor:
+        first = torch.arange(output.shape[1])[:, None] == 0
+        return output if output.shape[1] == 1 else output.masked_fill(first, torch.nan)
+
+    bank.model.transformer.ln_f.register_forward_hook(broken)
+    found = sample(bank, _rows(bank, 2), _prompts(2, 3), length=4, seed=0, round_=0)
+    counted = found["target_places"] >= 0
+    assert 0 < int(counted.sum()) < counted.numel()
+    assert found["hidden"][~counted].eq(0).all()
+    assert found["hidden"][counted].isfinite().all()
+    assert found["hidden"][counted].any()
+
+
 def test_nothing_is_decoded_after_all_have_ended() -> None:
     bank = _bank("gpt2")
     passes: list[int] = []
