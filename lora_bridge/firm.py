@@ -119,8 +119,9 @@ class Alignment:
         seed: of prompts, responses and minibatches.
 
     Raises:
-        InputError: no clients, or one without prompts; not as many numbers as clients; a minibatch
-            that does not divide the batch; unknown choices; prompts that are too long.
+        InputError: no clients, one without prompts, or with a text in the place of a list; no
+            rewards; not as many numbers as clients; a minibatch that does not divide the batch;
+            unknown choices; prompts that are too long.
     """
 
     bank: AdapterBank
@@ -166,6 +167,10 @@ class Alignment:
         if not self.prompts or not all(self.prompts):
             found = [len(own) for own in self.prompts]
             raise InputError(f"`prompts` must hold one or more of every client; found {found}")
+        if any(isinstance(own, str) for own in self.prompts):  # whose letters were prompts
+            raise InputError("`prompts` must be a list of texts of every client; found a text")
+        if not self.rewards:
+            raise InputError("`rewards` must be M >= 1 rewards, or as many of each client; found 0")
         if self.clients is not None and len(self.clients) != self.C:
             raise InputError(
                 f"`clients` must be the numbers of {self.C} clients; found {len(self.clients)}"
@@ -223,10 +228,11 @@ class Alignment:
         places = (self.batch, self.length)
         rollout = {name: zeros(self.batch, P + self.length, dtype=torch.long) for name in tokens}
         rollout["target_places"] = zeros(*places, dtype=torch.long)
-        rollout["log_prob"] = zeros(*places, dtype=self._dtype)
+        model: Any = self.bank.model
+        weights = next(model.parameters()).dtype
+        rollout["log_prob"] = zeros(*places, dtype=torch.promote_types(weights, torch.float32))
         rollout["advantages"] = zeros(*places, R)
         report = {name: zeros() for name in ("kl_token", "kl_sequence", "length")}
-        model: Any = self.bank.model
         return Memory(
             self.critics.init(C, model.config.hidden_size, R, device),
             torch.full((C,), float(self.controller.start), device=device),
@@ -340,10 +346,6 @@ class Alignment:
             [own[int(i)] for i in np.resize(self._order(client, number, 0, len(own)), self.batch)]
             for client, own in zip(self.names, self.prompts, strict=True)
         ]
-
-    @property
-    def _dtype(self) -> torch.dtype:
-        return next(self.bank.model.parameters()).dtype
 
     def _taken(self, batch: Mapping[str, Tensor], step: int) -> dict[str, Tensor]:
         """The rows of a rollout that step ``step`` sees: every epoch in an order of its own."""

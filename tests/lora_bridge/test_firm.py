@@ -340,13 +340,14 @@ def test_each_client_may_have_rewards_of_its_own() -> None:
     torch.testing.assert_close(mixed[1, 0], 1 - same[1, 0])
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("steps", [1, 4, 6])
-def test_a_run_goes_on_from_a_checkpoint(tmp_path: Path, steps: int) -> None:
+def test_a_run_goes_on_from_a_checkpoint(tmp_path: Path, steps: int, dtype: torch.dtype) -> None:
     """In the middle of a rollout, at its end, in the middle of a later one: the same bits."""
-    oracle, algorithm = alignment(), ALGORITHMS["firm"]
+    oracle, fresh = (alignment(bank=AdapterBank(model(dtype), ["c_attn"])) for _ in range(2))
+    algorithm = ALGORITHMS["firm"]
     whole = follow(oracle, algorithm, 9)
     saved = save(tmp_path, to_keep(whole[steps - 1]), steps, "test")
-    fresh = alignment()
     kept, found = restore(saved, algorithm.init(start(fresh), memory=fresh.init()), "test")
     assert found == steps
     state = list(iterate(algorithm, fresh, from_kept(kept), 9 - steps))[-1][-1]
@@ -354,6 +355,8 @@ def test_a_run_goes_on_from_a_checkpoint(tmp_path: Path, steps: int) -> None:
     np.testing.assert_array_equal(state.weights, whole[-1].weights)
     assert torch.equal(state.memory.critics.w, whole[-1].memory.critics.w)
     assert torch.equal(state.memory.coefficient, whole[-1].memory.coefficient)
+    first = oracle.init().rollout
+    assert all(value.dtype == first[name].dtype for name, value in state.memory.rollout.items())
 
 
 def test_training_raises_both_rewards() -> None:
@@ -396,6 +399,8 @@ def test_choices_are_recorded() -> None:
         ({"kl_unit": "batch"}, "`kl_unit`"),
         ({"average": "mean"}, "`average`"),
         ({"prompts": []}, "`prompts` must hold"),
+        ({"prompts": ["one", "two?", "3"]}, "`prompts` must be a list of texts of every client"),
+        ({"rewards": ()}, "`rewards` must be M >= 1 rewards"),
         (
             {"prompts": [["a"], []]},
             r"`prompts` must hold one or more of every client; found \[1, 0",
