@@ -204,7 +204,7 @@ def rlhf(
         if k % passes == 0:
             held[:] = [rollout(at, k // passes)]
         _, slope = bank.gradients(models.policy.rows(at[None]), held[0], loss)
-        return models.policy.flat(slope[:, 0] if slope.ndim == 4 else slope)[0]
+        return models.policy.flat(slope[:, 0])[0]  # the only objective
 
     longer = Steps(
         count=steps.count * passes, gamma=steps.gamma, batch=steps.batch, seed=steps.seed
