@@ -309,7 +309,11 @@ def check_simplex(name: str, weights: Array) -> Array:
 
 
 def _not_finite(array: Any, state: State) -> str:
-    """Which client's entries of (..., C, ...) are not all finite, in words; empty if all are."""
+    """Which client's entries of (..., C, ...) are not all finite, in words; empty if all are.
+
+    A client or a replicate is named where there are several: one alone has number 0 here, whichever
+    it is elsewhere.
+    """
     xp = array_namespace(array)
     with np.errstate(over="ignore", invalid="ignore"):
         if bool(xp.isfinite(xp.sum(array))):  # it is not where an entry is not
@@ -319,8 +323,10 @@ def _not_finite(array: Any, state: State) -> str:
         return ""
     clients = as_numpy(finite).reshape(*state.theta.shape[:-1], -1).all(-1)
     where = tuple(int(k) for k in np.argwhere(~clients)[0])
-    replicate = f" of replicate {where[:-1]}" if len(where) > 1 else ""
-    return f"at client {where[-1]}{replicate}, step {state.t}"
+    *replicates, C = clients.shape
+    names = [f"client {where[-1]}"] if C > 1 else []
+    names += [f"replicate {where[:-1]}"] if any(size > 1 for size in replicates) else []
+    return f"at {' of '.join(names)}{', ' if names else ''}step {state.t}"
 
 
 def _zeros(theta: Any) -> Moments:

@@ -181,6 +181,9 @@ def test_refused_common_gradients() -> None:
         firm.step(state, good, None, broken)
     with pytest.raises(InputError, match="`common` must hold real numbers"):
         firm.step(state, good, None, COMMON[0] * 1j)
+    alone = firm.init(THETA[None, :1])
+    with pytest.raises(InputError, match=r"`common` must be finite; .* infinity at step 0$"):
+        firm.step(alone, good[None, :1], None, np.full((1, 1, 5), np.nan))
     with pytest.raises(InputError, match="`common` must be an array of the same library"):
         firm.step(state, good, None, torch.tensor(COMMON[0]))
 
