@@ -141,7 +141,11 @@ def read_domains(path: Path | str) -> Mapping[str, Sequence[Example | Pair]]:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"`data` must be a readable text file; found {file} ({error})") from None
     items: list[Any] = [*(read_preferences(file) if compared else read_examples(file))]
-    found: dict[str, list[Any]] = by_key(items, lambda item: str(item.domain))
+    if unnamed := sum(not item.domain for item in items):
+        raise InputError(
+            f"`data` must name the `domain` in every record; found {unnamed} without in {file}"
+        )
+    found: dict[str, list[Any]] = by_key(items, lambda item: item.domain)
     if len(found) < 2:
         raise InputError(
             f"`data` must hold two domains or more, named by `domain` in every record; "

@@ -13,7 +13,6 @@ are zero.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -23,6 +22,7 @@ from linsys._validate import InputError, number, whole
 from lora_bridge._head import head_of, target_places
 from lora_bridge.bank import AdapterBank, Batch
 from lora_bridge.losses import log_likelihood
+from lora_bridge.rollouts import end_tokens
 
 __all__ = ["Adapter", "Models"]
 
@@ -123,13 +123,6 @@ class Models:
         config: Any = self.reward.bank.model.config
         return int(config.hidden_size)
 
-    @cached_property
-    def _ends(self) -> Tensor:
-        """The model's end tokens, of which there may be none, one or several."""
-        config: Any = self.reward.bank.model.config
-        found = config.eos_token_id
-        return torch.tensor([] if found is None else found, dtype=torch.long).reshape(-1)
-
     def theta(self) -> Tensor:
         """The policy's adapter at its start, shape (p,)."""
         return self.policy.flat(self.policy.start[None])[0]
@@ -147,7 +140,9 @@ class Models:
     def rewards(self, X: Tensor, score: Tensor, batch: Batch) -> Tensor:
         """r, (m, S), for adapters (m, r, w) and heads (m, h); differentiable by both."""
         ids = batch["input_ids"]
-        inside = batch["attention_mask"] * ~torch.isin(ids, self._ends.to(ids.device))
+        inside = batch["attention_mask"] * ~torch.isin(
+            ids, end_tokens(self.reward.bank).to(ids.device)
+        )
         place = torch.arange(inside.shape[-1], device=inside.device)
         last = (inside * place).argmax(-1, keepdim=True)
         hidden = self.reward.bank.run(X, _for_clients(len(X), batch, last)).hidden

@@ -28,7 +28,7 @@ from lora_bridge.bank import AdapterBank, Batch, Loss
 from lora_bridge.losses import token_log_likelihood
 from lora_bridge.models import longest
 
-__all__ = ["encode_prompts", "responses", "sample", "score"]
+__all__ = ["encode_prompts", "end_tokens", "responses", "sample", "score"]
 
 #: Second word of Philox's key, so that samples share no numbers with the draws of data.
 _STREAM = 1
@@ -235,7 +235,7 @@ def _decode(
     """The tokens (S, K) that follow the prompts (S, P); anything after all rows have ended."""
     rows, length = keys.shape
     P = ids.shape[1]
-    ends = _ends(bank)
+    ends = end_tokens(bank)
     tokens = ids.new_zeros(rows, length)
     ended = torch.zeros(rows, dtype=torch.bool, device=ids.device)
     seen = torch.cat([mask, mask.new_ones(rows, length)], 1)
@@ -298,7 +298,7 @@ def _assembled(bank: AdapterBank, ids: Tensor, mask: Tensor, tokens: Tensor) -> 
     """Prompts (N, b, P) and tokens (N, b, K) as one batch; what follows an end token is padding."""
     N, b, length = tokens.shape
     P = ids.shape[-1]
-    ending = torch.isin(tokens, _ends(bank))
+    ending = torch.isin(tokens, end_tokens(bank))
     counted = ending.cumsum(-1) - ending.long() == 0
     pad = getattr(bank.model.config, "pad_token_id", None) or 0
     places = torch.arange(P - 1, P + length - 1, device=ids.device).expand(N, b, length)
@@ -317,7 +317,7 @@ def _positions(mask: Tensor) -> Tensor:
     return (mask.cumsum(-1) - 1).clamp(min=0)
 
 
-def _ends(bank: AdapterBank) -> Tensor:
+def end_tokens(bank: AdapterBank) -> Tensor:
     """The tokens that end a response: those of the generation settings, else the model's own."""
     for settings in (getattr(bank.model, "generation_config", None), bank.model.config):
         found = getattr(settings, "eos_token_id", None)

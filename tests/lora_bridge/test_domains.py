@@ -89,9 +89,12 @@ def test_a_reward_is_read_before_the_end_token() -> None:
     without = {**domain.tokens, "attention_mask": mask * ~ends}
     assert np.abs(replace(domain, tokens=without).reward(phi) - r).max() < 1e-6
     assert len(set(r[0].round(6))) == 3  # the answers' own tokens count
-    shared.reward.bank.model.config.eos_token_id = [0, TOKENIZER.eos_token_id]
-    several = answers_of("sums", QUESTIONS[:2]).domain(TOKENIZER, replace(shared))
-    assert np.abs(several.reward(phi) - r).max() < 1e-6
+    # the end tokens are those that a rollout ends with: of the generation settings, if they say
+    model, both = shared.reward.bank.model, [0, TOKENIZER.eos_token_id]
+    for of_model, of_generation in ((both, None), (0, both), (None, both)):
+        model.config.eos_token_id, model.generation_config.eos_token_id = of_model, of_generation
+        several = answers_of("sums", QUESTIONS[:2]).domain(TOKENIZER, replace(shared))
+        assert np.abs(several.reward(phi) - r).max() < 1e-6
 
 
 def test_pairs_with_the_same_prompt_list_its_answers() -> None:
@@ -149,6 +152,9 @@ def test_a_file_of_questions_or_of_pairs_gives_domains(tmp_path: Path) -> None:
     assert list(read_domains(file)) == ["c", "d"]
     file.write_text(json.dumps(pairs[:1]))
     with pytest.raises(InputError, match="`data` must hold two domains or more"):
+        read_domains(file)
+    file.write_text(json.dumps([*pairs, {"prompt": "p", "chosen": "x", "rejected": "y"}]))
+    with pytest.raises(InputError, match=r"`data` must name the `domain` .*; found 1 without in"):
         read_domains(file)
     with pytest.raises(InputError, match="`data` must be a readable text file"):
         read_domains(tmp_path / "none.json")
