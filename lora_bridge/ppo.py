@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from linsys._validate import choice, number, whole
+from linsys._validate import InputError, choice, number, whole
 from lora_bridge.bank import Batch, Loss
 from lora_bridge.losses import token_log_likelihood
 
@@ -154,9 +154,17 @@ class Controller:
             number("target", self.target, low=0.0, low_open=True)
 
     def __call__(self, coefficient: Tensor, kl: Tensor, samples: int) -> Tensor:
-        """The coefficients (N,) after ``samples`` more responses, whose divergences are (N,)."""
+        """The coefficients (N,) after ``samples`` more responses, whose divergences are (N,).
+
+        Raises:
+            InputError: a horizon so short that a coefficient could end at zero or below.
+        """
         if self.target is None:
             return coefficient
+        if _MOST * samples >= self.horizon:
+            raise InputError(
+                f"`horizon` must be above {_MOST:g} x {samples} responses; found {self.horizon}"
+            )
         relative = (kl / self.target - 1.0).clamp(-_MOST, _MOST)
         return coefficient * (1.0 + relative * samples / self.horizon)
 

@@ -161,6 +161,10 @@ def test_the_controller_follows_its_formula() -> None:
     torch.testing.assert_close(after, expected)
     fixed = Controller(start=0.4, target=None)
     assert fixed(coefficient, torch.ones(4), 50) is coefficient
+    # a divergence far below the target: 1 - .2 * 16 / 4 > 0 > 1 - .2 * 16 / 3
+    assert (Controller(horizon=4)(coefficient, torch.zeros(4), 16) > 0).all()
+    with pytest.raises(InputError, match=r"`horizon` must be above 0\.2 x 16 responses; found 3"):
+        Controller(horizon=3)(coefficient, torch.zeros(4), 16)
 
 
 @pytest.mark.parametrize("average", ["token", "sequence", "sum"])
