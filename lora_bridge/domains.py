@@ -87,8 +87,8 @@ def answers_of(name: str, items: Sequence[Example | Pair], wrong: float = 0.5) -
     Args:
         name: of the domain.
         items: its questions or pairs.
-        wrong: chance of a wrong or rejected answer in the fine-tuning data; where a prompt has none
-            the right one is certain.
+        wrong: chance of a wrong or rejected answer in the fine-tuning data; where all answers to a
+            prompt are right, or all rejected, they have the same chance.
 
     Raises:
         InputError: no items, a chance outside [0, 1).

@@ -1,7 +1,8 @@
 """Rivals of OOD-PL on language models: SFT, reward models, DPO, HPL and RLHF by PPO.
 
 The same objectives as :mod:`linsys.bilevel.baselines` has on finite domains, on minibatches and by
-Adam, from a given start. In every step all domains count the same.
+Adam, from a given start. In every step all domains count the same; in :func:`rlhf` all tokens of
+all domains' answers do.
 """
 
 from __future__ import annotations
