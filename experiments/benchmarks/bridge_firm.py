@@ -5,9 +5,9 @@ the tables under ``results/``. On a graphics card the model has the dimensions o
 parameters and computes in bfloat16, without one it is a small one; weights are random.
 
 *Shares.* Steps of eight clients with two rewards and the divergence from the reference outside the
-weights: sampling, scoring passes (of the policy, of the reference, of the hidden states for the
-critics), the pass forward with one backward per objective, MGDA, and the rest, which is encoding,
-rewards, advantages, critics, Adam and aggregation.
+weights: sampling with its scoring pass, from which critics have their hidden states too, the
+scoring pass of the reference, the pass forward with one backward per objective, MGDA, and the rest,
+which is encoding, rewards, advantages, critics, Adam and aggregation.
 
 *Objectives.* M gradients of one minibatch from one pass forward and M backward, against M passes
 forward and M backward. A pass backward to inputs costs about as much as one forward, so that the
