@@ -38,7 +38,7 @@ def example(title: str) -> str:
         ("Your own agents", "[0.4, 0.6]", "[0.2, 0.8]"),
         ("Objectives in conflict", "beta=5.0", "beta=0.05"),
         ("Users with a factor in common", "nu=1.0", "nu=2.0"),
-        ("The same algorithm on a language model", "gamma=0.01", "gamma=0.02"),
+        ("The same algorithm on a language model", "gamma=0.01", "gamma=0.001"),
     ],
 )
 def test_examples_print_what_they_say(title: str, change: str, mutant: str) -> None:

@@ -36,7 +36,8 @@ def time_limit(seconds: float) -> Iterator[None]:
         raise TimeLimit(f"no answer within {seconds:g} s")
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    # and again: where Python clears up, such as in a callback of a weak reference, it is swallowed
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
     try:
         yield
     finally:
