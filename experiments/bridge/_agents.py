@@ -12,7 +12,7 @@ import numpy as np
 
 from experiments._model import Block, Columns, Config, Context
 from experiments._table import long_table
-from experiments.bridge._federated import threads
+from experiments.bridge._models import threads
 from experiments.bridge._text import Person, deal, probabilities, read
 from linsys import InputError
 from linsys._validate import number, whole

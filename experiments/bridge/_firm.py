@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments._model import Block
-from experiments.bridge._federated import ModelConfig
+from experiments.bridge._models import ModelConfig
 from linsys import InputError
 from linsys._validate import number, whole
 from mgda.firm import FIRM

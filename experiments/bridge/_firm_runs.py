@@ -12,7 +12,6 @@ import numpy as np
 
 from experiments._model import Columns, Context
 from experiments._table import long_table
-from experiments.bridge._federated import threads
 from experiments.bridge._firm import (
     Arm,
     FirmConfig,
@@ -22,6 +21,7 @@ from experiments.bridge._firm import (
     prompts,
     said_of_model,
 )
+from experiments.bridge._models import threads
 from mgda.simplex import gram, simplex_qp, trace_normalised
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from experiments._model import Context
-from experiments.bridge._federated import Values
+from experiments.bridge._models import Values
 from experiments.bridge._users import HEADS, Draw, UserConfig
 from linsys._validate import choice
 from linsys.preference import sharelora

@@ -9,7 +9,7 @@ paper assumes). Answers are drawn by Bradley and Terry. With a file: preference 
 with ``user``, of the users who have the most pairs, all capped to as many as the one with the
 fewest.
 
-The model, its words and how step sizes are chosen: see ``_federated``.
+The model and how step sizes are chosen: see ``_models``; its words: ``_questions``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from experiments.bridge._federated import PROPERTIES, ModelConfig, Values, word
+from experiments.bridge._models import ModelConfig, Values
+from experiments.bridge._questions import PROPERTIES, word
 from linsys import InputError
 from linsys._validate import choice, number, whole
 

@@ -43,7 +43,6 @@ from experiments._model import Analysis, Block, Check, Columns, Context, Experim
 from experiments._plots import curve, legend, loglog, panels
 from experiments._rates import Interval, exact_slope, mean_band, rate_check
 from experiments._table import Table, long_table
-from experiments.bridge._federated import threads
 from experiments.bridge._firm import (
     PAPER,
     Arm,
@@ -56,6 +55,7 @@ from experiments.bridge._firm import (
 )
 from experiments.bridge._firm_comparison import TINY, log_band
 from experiments.bridge._firm_runs import step_size
+from experiments.bridge._models import threads
 from linsys import InputError
 from linsys._validate import number, whole
 from mgda.runs import iterate

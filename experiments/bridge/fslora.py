@@ -1,7 +1,7 @@
 """FSLoRA and its rivals on a language model: Figures 2, 4b and 4c on texts.
 
 Problem and assumptions: devices of four ranks adapt one frozen model to answer questions of several
-domains, of which each has its own mix, see ``_federated``.
+domains, of which each has its own mix, see ``_devices``.
 
 Algorithms: exactly those of :mod:`linsys.sketching`, on :class:`lora_bridge.oracles.Devices` in the
 place of a matrix: FSLoRA (Algorithm 1), HeteroLoRA, FlexLoRA and FedStackLoRA with k_i / r in
@@ -46,18 +46,10 @@ from experiments._model import Analysis, Block, Check, Columns, Context, Experim
 from experiments._plots import curve, panels
 from experiments._rates import Interval, at_most, every, mean_band, within
 from experiments._table import Table
-from experiments.bridge._federated import (
-    PAPER,
-    DeviceConfig,
-    Method,
-    Values,
-    claim,
-    compare,
-    limits,
-    over_domains,
-    said,
-    threads,
-)
+from experiments.bridge._device_runs import Method, compare
+from experiments.bridge._devices import PAPER, DeviceConfig
+from experiments.bridge._models import Values, threads
+from experiments.bridge._readings import claim, limits, over_domains, said
 from linsys import InputError
 from linsys._validate import whole
 from linsys.sketching import FedStackLoRA, FlexLoRA, FSLoRA, HeteroLoRA

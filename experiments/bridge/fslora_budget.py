@@ -45,17 +45,10 @@ from experiments._model import Analysis, Block, Check, Columns, Context, Experim
 from experiments._plots import curves, legend, panels
 from experiments._rates import Interval, at_most, every, mean_band, within
 from experiments._table import Table
-from experiments.bridge._federated import (
-    PAPER,
-    DeviceConfig,
-    Values,
-    claim,
-    compare,
-    limits,
-    over_domains,
-    said,
-    threads,
-)
+from experiments.bridge._device_runs import compare
+from experiments.bridge._devices import PAPER, DeviceConfig
+from experiments.bridge._models import Values, threads
+from experiments.bridge._readings import claim, limits, over_domains, said
 from linsys import InputError
 from linsys._validate import number, whole
 from linsys.sketching import FSLoRA

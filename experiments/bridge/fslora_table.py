@@ -32,16 +32,10 @@ from experiments._intervals import mean_interval
 from experiments._model import Analysis, Block, Columns, Context, Experiment, Series
 from experiments._plots import look
 from experiments._table import Table
-from experiments.bridge._federated import (
-    PAPER,
-    DeviceConfig,
-    Values,
-    claim,
-    compare,
-    over_domains,
-    said,
-    threads,
-)
+from experiments.bridge._device_runs import compare
+from experiments.bridge._devices import PAPER, DeviceConfig
+from experiments.bridge._models import Values, threads
+from experiments.bridge._readings import claim, over_domains, said
 from experiments.bridge.fslora import METHODS, OURS, WHOLE, byte_check, method_of, mixed_arms
 from linsys._validate import whole
 

@@ -41,8 +41,9 @@ from experiments._intervals import mean_interval
 from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
 from experiments._plots import curve, legend, panels
 from experiments._table import Table
-from experiments.bridge._federated import CLAIMED, threads
+from experiments.bridge._models import threads
 from experiments.bridge._ood import PAPER, Draw, OODConfig, Values
+from experiments.bridge._readings import CLAIMED
 from experiments.ood._domains import columns, gap
 from linsys import InputError
 from linsys._validate import number, whole

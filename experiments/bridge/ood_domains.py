@@ -47,8 +47,9 @@ from experiments._intervals import mean_interval
 from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
 from experiments._plots import panels
 from experiments._table import Table
-from experiments.bridge._federated import CLAIMED, threads
+from experiments.bridge._models import threads
 from experiments.bridge._ood import PAPER, Draw, OODConfig, Values
+from experiments.bridge._readings import CLAIMED
 from experiments.ood._domains import CONTROLS, HPL, OURS, RIVALS, columns, gap
 from experiments.ood._looks import METHODS, key, lines
 from linsys import InputError

@@ -61,7 +61,7 @@ from experiments import _rates
 from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
 from experiments._plots import Look, panels
 from experiments._table import Table
-from experiments.bridge._federated import threads
+from experiments.bridge._models import threads
 from experiments.bridge._ood import OODConfig, Values
 from experiments.ood._domains import columns
 from linsys import InputError

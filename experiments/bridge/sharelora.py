@@ -42,8 +42,9 @@ from experiments._model import Analysis, Block, Check, Columns, Context, Experim
 from experiments._plots import legend, look
 from experiments._rates import below, mean_band
 from experiments._table import Table, long_table
-from experiments.bridge._federated import Values, gap, said, threads
+from experiments.bridge._models import Values, threads
 from experiments.bridge._personal import train
+from experiments.bridge._readings import gap, said
 from experiments.bridge._users import HEADS, UserConfig
 from experiments.psl._labelers import OURS, count
 from linsys._validate import whole

@@ -1,6 +1,6 @@
 """What FSLoRA's theory assumes, measured on a language model along the path of a training run.
 
-Problem and assumptions: devices adapt one frozen model to questions, see ``_federated``. f is the
+Problem and assumptions: devices adapt one frozen model to questions, see ``_devices``. f is the
 mean over devices of f_i, the loss on ``probe`` samples of device i; f~(.; S) is f with the
 components that a sketch S of rank k keeps, times r / k, and f^S its mean over sketches. The path is
 that of FSLoRA with mixed ranks, as in Figure 2; at some of its points X all is measured for every
@@ -59,7 +59,9 @@ from experiments._model import Analysis, Block, Check, Columns, Context, Experim
 from experiments._plots import LOOKS, curve, loglog, panels
 from experiments._rates import Interval, at_most, every, mean_band, within
 from experiments._table import Table, long_table
-from experiments.bridge._federated import PAPER, SUMS, DeviceConfig, Values, path, threads
+from experiments.bridge._device_runs import SUMS, path
+from experiments.bridge._devices import PAPER, DeviceConfig
+from experiments.bridge._models import Values, threads
 from experiments.bridge._smoothness import measure
 from linsys import InputError
 from linsys._validate import number, whole

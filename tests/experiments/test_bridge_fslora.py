@@ -15,15 +15,10 @@ pytest.importorskip("torch")
 from experiments._model import Context
 from experiments._plots import style
 from experiments._table import Table, long_table
-from experiments.bridge import _federated, fslora, fslora_budget, fslora_table
-from experiments.bridge._federated import (
-    CLAIMED,
-    PROPERTIES,
-    DeviceConfig,
-    claim,
-    questions,
-    reach,
-)
+from experiments.bridge import _devices, _questions, fslora, fslora_budget, fslora_table
+from experiments.bridge._devices import DeviceConfig
+from experiments.bridge._questions import PROPERTIES, questions
+from experiments.bridge._readings import CLAIMED, claim, reach
 from experiments.bridge.fslora import FSLoRAConfig
 from experiments.bridge.fslora_budget import BudgetConfig
 from experiments.bridge.fslora_table import TableConfig
@@ -83,7 +78,7 @@ def test_the_judge_is_the_mean_over_questions(folder: Path) -> None:
     whole = drawn.judge(state)
     [test] = drawn.tests["long"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_federated, "_AT_ONCE", 3)
+        patch.setattr(_devices, "_AT_ONCE", 3)
         np.testing.assert_allclose(drawn.judge(state), whole, rtol=1e-5)
     from lora_bridge.losses import choice_error
 
@@ -280,11 +275,11 @@ def test_a_file_of_one_domain_is_dealt_by_answers(folder: Path, tmp_path: Path) 
     drawn = config.draw("test", 0)
     assert list(drawn.tests) == ["facts"]
     assert len(drawn.tests["facts"][0]["answer"]) == 6
-    shares, tests = _federated._examples(config, 1)
+    shares, tests = _questions.pools(file, config.devices * config.samples, config.tests, 1)
     held = {example.prompt for example in tests["facts"]}
     assert len(held) == 6
     assert held.isdisjoint(example.prompt for example in shares)
-    key = _federated._domain(shares)
+    key = _questions.dealt_by(shares)
     assert set(by_key(shares, key)) == {"true", "false"}
     assert "facts_train.json" in drawn.name
     with pytest.raises(InputError, match="more than tests = 80"):

@@ -20,8 +20,8 @@ from experiments._runner import run
 from experiments._store import Store
 from experiments._table import Table, long_table
 from experiments.bridge import _personal, _users, sharelora
-from experiments.bridge._federated import PROPERTIES
 from experiments.bridge._personal import Headed, distances
+from experiments.bridge._questions import PROPERTIES
 from experiments.bridge._users import HEADS, pairs_of_users, score_of
 from experiments.bridge.sharelora import ShareConfig
 from linsys import InputError

@@ -1,0 +1,178 @@
+"""Devices with questions, a mix of domains each, and how well modules answer the tests.
+
+Questions, see ``_questions``, are dealt out by Dirichlet shares of every domain; those of one
+domain are dealt out by their answers. The output matrix is adapted with the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from experiments.bridge._models import ModelConfig, Values
+from experiments.bridge._questions import dealt_by, pools
+from linsys import InputError
+from linsys._validate import number, whole
+
+if TYPE_CHECKING:
+    from linsys.sketching._federated import State
+    from lora_bridge.bank import AdapterBank
+    from lora_bridge.oracles import Devices
+
+#: The paper's sizes (Section 5 and Appendix B) for a real model on a GPU.
+PAPER: Mapping[str, Any] = {
+    "targets": ("q_proj", "k_proj", "v_proj", "up_proj", "down_proj"),
+    "rank": 64,
+    "devices": 20,
+    "samples": 400,
+    "tests": 300,
+    "batch": 16,
+    "local_steps": 20,
+    "dropout": 0.1,
+    "gammas": (1e-4, 3e-4, 1e-3),
+    "seeds": 5,
+    "chunk": 4,
+    "dtype": "bfloat16",
+    "device": "cuda",
+}
+#: Samples that are judged at a time.
+_AT_ONCE = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceConfig(ModelConfig):
+    """Devices with questions.
+
+    Attributes:
+        devices: N.
+        samples: mean number of questions of a device; fewer where a file has no more.
+        concentration: of the Dirichlet shares; small for devices of one domain each.
+        ratios: k_i / r, dealt out to the devices in turn.
+        local_steps: H.
+    """
+
+    targets: tuple[str, ...] = (
+        *("q_proj", "k_proj", "v_proj", "o_proj", "up_proj", "down_proj"),
+        "lm_head",
+    )
+    devices: int = 8
+    samples: int = 128
+    concentration: float = 0.5
+    ratios: tuple[float, ...] = (0.125, 0.25, 0.5, 0.75)
+    local_steps: int = 5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("devices", "samples", "local_steps"):
+            whole(name, getattr(self, name), low=1)
+        number("concentration", self.concentration, low=0.0, low_open=True)
+        self.ranks()
+
+    def ranks(self) -> list[int]:
+        """k_i of every device."""
+        if not self.ratios:
+            raise InputError("`ratios` must hold at least one ratio; found none")
+        found = [self.rank_of(ratio) for ratio in self.ratios]
+        return [found[i % len(found)] for i in range(self.devices)]
+
+    def rank_of(self, ratio: float) -> int:
+        """k of a ratio k / r.
+
+        Raises:
+            InputError: for a ratio that gives no whole rank.
+        """
+        k = round(number("ratios", ratio, low=0.0, high=1.0, low_open=True) * self.rank)
+        if k < 1 or abs(k - ratio * self.rank) > 1e-9:
+            raise InputError(
+                f"`ratios` times rank = {self.rank} must be whole ranks; found {ratio:g}"
+            )
+        return k
+
+    def draw(self, use: str, k: int) -> Draw:
+        """Draw number k for "test" or "tuning"; the same object again if asked."""
+        return _drawn(self, use, k)
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """Devices with their samples, and the tests of every domain.
+
+    Attributes:
+        oracle: the devices.
+        tests: domain to what :func:`lora_bridge.tokens.encode_choices` makes of its questions with
+            two choices, with three, and so on.
+        name: of model and data.
+    """
+
+    oracle: Devices
+    tests: Mapping[str, Sequence[Mapping[str, Any]]]
+    name: str
+
+    def judge(self, state: State) -> Values:
+        """Cross-entropy of the answer and accuracy among the choices, (domains, 2)."""
+        bank = state.oracle.task.bank  # with what has been merged into it
+        return np.array([_mean(bank, state.X, test) for test in self.tests.values()])
+
+
+@lru_cache(maxsize=8)
+def _drawn(config: DeviceConfig, use: str, k: int) -> Draw:
+    from lora_bridge.losses import answer_loss
+    from lora_bridge.oracles import Devices
+    from lora_bridge.splits import by_key, dirichlet
+    from lora_bridge.tasks import Task
+    from lora_bridge.tokens import encode_choices, encode_examples
+
+    seed = config.derive("draw", use, k)
+    train, tests = pools(config.data, config.devices * config.samples, config.tests, seed)
+    if len(train) < config.devices:
+        raise InputError(
+            f"`data` must have a question for each of devices = {config.devices} beside the tests; "
+            f"found {len(train)}"
+        )
+    shares = dirichlet(train, config.devices, dealt_by(train), config.concentration, seed)
+    loaded = config.load("lm")
+    length, tokenizer = config.max_length, loaded.tokenizer
+    dealt = encode_examples(tokenizer, [e for share in shares for e in share], length, "cut")
+    ends = np.cumsum([0, *map(len, shares)])
+    shards = [
+        {name: value[start:end] for name, value in dealt.items()} for start, end in pairwise(ends)
+    ]
+    bank = config.bank(loaded, config.targets)
+    task = Task(bank, shards, answer_loss, config.batch, seed, config.on_nan)
+    encoded = {
+        domain: [
+            encode_choices(tokenizer, group, length, "cut")
+            for group in by_key(test, lambda e: str(len(e.choices))).values()
+        ]
+        for domain, test in tests.items()
+    }
+    data = "generated questions" if config.data is None else config.data.name
+    return Draw(Devices(task), encoded, f"model {loaded.name}, data: {data}")
+
+
+def _judged(output: Any, batch: Mapping[str, Any]) -> Any:
+    """-log-likelihood of the right choice and whether it is the likeliest, per token."""
+    import torch
+
+    from lora_bridge.losses import log_likelihood
+
+    answer = batch["answer"]
+    choices = log_likelihood(output, batch, normalized=True).reshape(len(answer), -1)
+    right = choices.gather(1, answer[:, None])[:, 0]
+    return torch.stack([-right, (choices.argmax(1) == answer).to(right.dtype)], dim=1)
+
+
+def _mean(bank: AdapterBank, X: Any, test: Sequence[Mapping[str, Any]]) -> Values:
+    total, size = np.zeros(2), 0
+    for group in test:
+        for start in range(0, len(group["answer"]), _AT_ONCE):
+            part = {n: v[None, start : start + _AT_ONCE].to(bank.device) for n, v in group.items()}
+            values = bank.losses(X[None], part, _judged)[0]
+            total += values.double().cpu().numpy() * part["answer"].shape[1]
+            size += part["answer"].shape[1]
+    return total / size

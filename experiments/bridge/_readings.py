@@ -1,0 +1,78 @@
+"""What is read off a table of runs: claims over seeds, how far modules went, and the notes.
+
+Nothing here trains: tables hold all that is needed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from experiments import _rates
+from experiments._intervals import mean_interval
+from experiments._model import Check
+from experiments._table import Table
+from experiments.bridge._devices import DeviceConfig
+from experiments.bridge._models import ModelConfig, Values
+
+#: Of a check that is what a paper says, beside those that are derived.
+CLAIMED = "above 0, as the paper has it"
+
+
+def over_domains(table: Table, value: str = "accuracy", **where: Any) -> Values:
+    """A value averaged over domains, (seeds, times)."""
+    return np.asarray(table.where(**where).grid(value, "draw", "t", "domain").mean(axis=-1))
+
+
+def gap(name: str, predicted: str, ours: Values, theirs: Values) -> Check:
+    """The claim that a number of every seed, (seeds,), is above another one on average."""
+    return _rates.above(name, predicted, mean_interval(ours - theirs))
+
+
+def claim(what: str, ours: Values, theirs: Values) -> Check:
+    """What the paper says: that a number of every seed is above another one."""
+    return gap(what, CLAIMED, ours, theirs)
+
+
+def reach(H: int) -> float:
+    """How far H steps of AdamW from zero moments can move an entry at most, in step sizes.
+
+    In step h the mean of gradients has weights a_j and that of squares b_j, j <= h. By Cauchy and
+    Schwarz their quotient is at most the root of the sum of a_j^2 / b_j, whatever the gradients;
+    it is 1 where h = 1.
+
+    >>> round(reach(1), 6), round(reach(5), 3)
+    (1.0, 5.022)
+    """
+    total = 0.0
+    for h in range(1, H + 1):
+        past = np.arange(h)
+        a = 0.1 * 0.9**past / (1 - 0.9**h)
+        b = 0.001 * 0.999**past / (1 - 0.999**h)
+        total += float(np.sqrt((a**2 / b).sum()))
+    return total
+
+
+def limits(config: DeviceConfig, table: Table, rounds: int, share: float) -> Values:
+    """How far modules went over how far they can, of every seed, (seeds,): at most 1.
+
+    A device moves the entries of its k_i components by at most gamma times :func:`reach`, and the
+    server adds the N-th part: on average over all entries that is the mean k_i / r of it, which is
+    ``share``. The table is that of one arm.
+    """
+    moved = table.where(t=table["t"].max()).grid("moved", "draw", "domain")[:, 0]
+    return np.asarray(moved / (rounds * share * table["gamma"][0] * reach(config.local_steps)))
+
+
+def said(config: ModelConfig, table: Table, *names: str) -> list[str]:
+    """Model, data, seeds, the step size of every arm, named by columns, and who was left out."""
+    arms = dict.fromkeys(zip(*(table[name] for name in names), table["gamma"], strict=True))
+    text = ", ".join(f"{' '.join(map(str, arm[:-1]))}: {arm[-1]:g}" for arm in arms)
+    lost = int(table["missing"].max())
+    end = [f"devices or users left out, at most in one run: {lost}"] if lost else []
+    return [
+        f"{table['what'][0]}; {config.seeds} seeds derived from {config.seed}",
+        f"step sizes, chosen from {', '.join(f'{g:g}' for g in config.gammas)}: {text}",
+        *end,
+    ]
