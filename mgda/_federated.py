@@ -160,7 +160,15 @@ class Federated(ABC):
             )
         return State(theta, check_simplex("weights", found), 0, memory, moments)
 
-    def step(self, state: State, gradients: Any, memory: Any = None, common: Any = None) -> State:
+    def step(
+        self,
+        state: State,
+        gradients: Any,
+        memory: Any = None,
+        common: Any = None,
+        *,
+        names: Sequence[int] | None = None,
+    ) -> State:
         """One local step of every client, and the aggregation where it is due.
 
         Args:
@@ -169,33 +177,48 @@ class Federated(ABC):
             memory: what the oracle keeps from now on.
             common: a gradient that no weight applies to, shape (..., C, d): the direction is
                 sum_j lambda^{j,c} g^{j,c} + common. It has no part in the weights.
+            names: numbers of the clients, for errors; 0, 1, .. without them.
 
         Returns:
             The next state; its ``weights`` are those of this step.
 
         Raises:
-            InputError: gradients of another shape, or NaN or infinity among them; a step that
-                overflows.
+            InputError: gradients of another shape, or NaN or infinity among them; not as many
+                numbers as clients; a step that overflows.
         """
-        self._check_gradients(state, gradients)
-        return self._moved(state, gradients, self.weigh(state, gradients), memory, common)
+        self._check_gradients(state, gradients, names)
+        weights = self.weigh(state, gradients)
+        return self._moved(state, gradients, weights, memory, common, names)
 
     def move(
-        self, state: State, gradients: Any, weights: Array, memory: Any = None, common: Any = None
+        self,
+        state: State,
+        gradients: Any,
+        weights: Array,
+        memory: Any = None,
+        common: Any = None,
+        *,
+        names: Sequence[int] | None = None,
     ) -> State:
         """:meth:`step` with given weights (..., C, M), such as a server's that has found them.
 
         The clients may be some of all, or one: what is before the aggregation mixes no clients.
         """
-        self._check_gradients(state, gradients)
-        return self._moved(state, gradients, weights, memory, common)
+        self._check_gradients(state, gradients, names)
+        return self._moved(state, gradients, weights, memory, common, names)
 
     def _moved(
-        self, state: State, gradients: Any, weights: Array, memory: Any, common: Any
+        self,
+        state: State,
+        gradients: Any,
+        weights: Array,
+        memory: Any,
+        common: Any,
+        names: Sequence[int] | None,
     ) -> State:
         xp = array_namespace(state.theta)
         if common is not None:
-            self._check_gradients(state, common, "common")
+            self._check_gradients(state, common, names, "common")
         with np.errstate(over="ignore", invalid="ignore"):  # said below
             direction = (gradients @ like(gradients, weights)[..., None])[..., 0]
             if common is not None:
@@ -206,7 +229,7 @@ class Federated(ABC):
                 before = state.moments or _zeros(state.theta)
                 moved, moments = adamw(state.theta, -direction, before, self.alpha, 0.0)
         # Adam's steps stay short: an infinite second moment would end them without a word
-        if place := _not_finite(moved if moments is None else moments.second, state):
+        if place := _not_finite(moved if moments is None else moments.second, state, names):
             raise InputError(
                 f"a step must not overflow; found infinity or NaN {place}: lower alpha"
             )
@@ -240,9 +263,15 @@ class Federated(ABC):
         total = numbers * whole("itemsize", itemsize, low=1)
         return Traffic(total, total)
 
-    def _check_gradients(self, state: State, array: Any, name: str = "gradients") -> None:
+    def _check_gradients(
+        self, state: State, array: Any, names: Sequence[int] | None, name: str = "gradients"
+    ) -> None:
         """Of the objectives, (..., C, d, M), or the one that is common to them, (..., C, d)."""
         expected: tuple[Any, ...] = tuple(state.theta.shape)
+        if names is not None and len(names) != expected[-2]:
+            raise InputError(
+                f"`names` must be the numbers of {expected[-2]} clients; found {len(names)}"
+            )
         found = tuple(getattr(array, "shape", ()))
         if name == "gradients":
             M = None if state.weights is None else state.weights.shape[-1]
@@ -263,7 +292,7 @@ class Federated(ABC):
             ) from None
         if not real:
             raise InputError(f"`{name}` must hold real numbers; found dtype {array.dtype}")
-        if place := _not_finite(array, state):
+        if place := _not_finite(array, state, names):
             raise InputError(f"`{name}` must be finite; found NaN or infinity {place}")
 
 
@@ -308,11 +337,11 @@ def check_simplex(name: str, weights: Array) -> Array:
     return weights
 
 
-def _not_finite(array: Any, state: State) -> str:
+def _not_finite(array: Any, state: State, numbers: Sequence[int] | None) -> str:
     """Which client's entries of (..., C, ...) are not all finite, in words; empty if all are.
 
-    A client or a replicate is named where there are several: one alone has number 0 here, whichever
-    it is elsewhere.
+    A replicate is named where there are several. So is a client whose number is not known: one
+    alone has place 0 here, whichever it is elsewhere.
     """
     xp = array_namespace(array)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -324,7 +353,8 @@ def _not_finite(array: Any, state: State) -> str:
     clients = as_numpy(finite).reshape(*state.theta.shape[:-1], -1).all(-1)
     where = tuple(int(k) for k in np.argwhere(~clients)[0])
     *replicates, C = clients.shape
-    names = [f"client {where[-1]}"] if C > 1 else []
+    number = where[-1] if numbers is None else numbers[where[-1]]
+    names = [f"client {number}"] if C > 1 or numbers is not None else []
     names += [f"replicate {where[:-1]}"] if any(size > 1 for size in replicates) else []
     return f"at {' of '.join(names)}{', ' if names else ''}step {state.t}"
 

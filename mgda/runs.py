@@ -43,7 +43,10 @@ Memory = TypeVar("Memory")
 
 
 class Oracle(Protocol[Memory]):
-    """Gradients of clients, one column for each objective: see :mod:`mgda.actor_critic`."""
+    """Gradients of clients, one column for each objective: see :mod:`mgda.actor_critic`.
+
+    Clients whose numbers are not 0, 1, .. have them in an attribute ``names``, for errors.
+    """
 
     def init(self) -> Memory:
         """What the clients keep at the start."""
@@ -143,9 +146,10 @@ def iterate(
     >>> state.t, state.weights.shape
     (3, (1, 4, 2))
     """
+    names = getattr(oracle, "names", None)
     for _ in itertools.count() if steps is None else range(whole("steps", steps)):
         gradients, *kept = oracle.jac(state.theta, state.memory)
-        after = algorithm.step(state, gradients, *kept)
+        after = algorithm.step(state, gradients, *kept, names=names)
         yield state, gradients, after
         state = after
 

@@ -158,12 +158,12 @@ class ObjectivesClient:
     def _step(self, state: State, request: Parcel, found: Mapping[str, Any]) -> State:
         """One local step, with the server's lambda if it has sent one."""
         algorithm, gradients = self.federation.algorithm, found["gradients"]
-        more = (found["memory"], found["common"].get("value"))
+        more, names = (found["memory"], found["common"].get("value")), [self.number]
         if "lambda" in request.tensors:
             weights = request.tensors["lambda"].numpy()[None, None]
-            moved: State = algorithm.move(state, gradients, weights, *more)
+            moved: State = algorithm.move(state, gradients, weights, *more, names=names)
         else:
-            moved = algorithm.step(state, gradients, *more)
+            moved = algorithm.step(state, gradients, *more, names=names)
         return moved
 
     def _state(self, request: Parcel, t: int) -> State:

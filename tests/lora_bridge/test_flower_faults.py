@@ -381,8 +381,8 @@ def test_a_client_whose_own_numbers_break_says_so(tmp_path: Path) -> None:
         "FSLoRA": "dropped out: client 1 must have a finite loss; found nan in round 0, step 1: "
         "lower the step size, or leave such clients out by on_nan=skip",
         "SI": "dropped out: its gradient is not finite",
-        # a client alone has no number of its own: the result names it
-        "FIRM": "dropped out: `gradients` must be finite; found NaN or infinity at step 0",
+        "FIRM": "dropped out: `gradients` must be finite; found NaN or infinity at client 1, "
+        "step 0",
     }
 
 

@@ -196,6 +196,39 @@ def test_any_oracle_in_torch() -> None:
     np.testing.assert_array_equal(numbers.values["disagreement_true"], 0.0)
 
 
+class Breaking:
+    """Clients 3 and 8, of which one has gradients that are NaN from its second step on."""
+
+    names = (3, 8)
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+
+    def init(self) -> int:
+        return 0
+
+    def jac(self, theta: Any, memory: int) -> tuple[Any, int]:
+        found = np.ones((*theta.shape, 2))
+        found[0, self.place] = np.nan if memory else 1.0
+        return found, memory + 1
+
+
+@pytest.mark.parametrize(("place", "number"), [(0, 3), (1, 8)])
+def test_a_client_is_named_by_its_number(place: int, number: int) -> None:
+    with pytest.raises(InputError, match=f"found NaN or infinity at client {number}, step 1$"):
+        run(FIRM(alpha=0.1), Breaking(place), np.zeros((1, 2, 4)), 3)
+    firm = FIRM(alpha=0.1)
+    state, broken = firm.init(np.zeros((1, 1, 4))), np.full((1, 1, 4, 2), np.nan)
+    for moved in (
+        lambda names: firm.step(state, broken, names=names),
+        lambda names: firm.move(state, broken, np.full((1, 1, 2), 0.5), names=names),
+    ):
+        with pytest.raises(InputError, match=f"infinity at client {number}, step 0$"):
+            moved([number])
+        with pytest.raises(InputError, match="`names` must be the numbers of 1 clients; found 2"):
+            moved([number, 0])
+
+
 def test_times() -> None:
     for last in (0, 1, 2, 3, 7, 1000):
         times = geometric_times(last, 10)
