@@ -3,6 +3,9 @@
 It covers the numerical packages and all that the experiment's file imports, directly or through
 other files, from ``experiments`` and from the user's own modules; but not the drawing, storing and
 running around it: those cannot change a stored number.
+
+Files are found by their names alone, never by what happens to be loaded: the packages of this
+project beside each other, a user's modules beside the file that imports them or on Python's path.
 """
 
 from __future__ import annotations
@@ -22,8 +25,10 @@ from typing import Any
 from experiments._model import Experiment
 from linsys import InputError
 
+#: Where the packages of this project lie, as sources and when they are installed.
+_HOME = Path(__file__).resolve().parents[1]
 _NUMERICAL = ("linsys", "mgda")
-#: Packages of this project that count module by module, wherever they are installed.
+#: Packages of this project that count module by module.
 _OURS = ("experiments", "lora_bridge")
 #: Folders of what others published.
 _INSTALLED = {"site-packages", "dist-packages"}
@@ -57,10 +62,8 @@ def revision_of(roots: Sequence[tuple[Path, str]]) -> str:
     # They count by their content alone: a copy elsewhere has the same revision.
     parts = [("", path.read_bytes()) for path, _ in roots]
     for name in _NUMERICAL:
-        spec = importlib.util.find_spec(name)
-        for root in (spec.submodule_search_locations or []) if spec else []:
-            files = sorted(Path(root).rglob("*.py"))
-            parts += [(f"{name}/{f.relative_to(root).as_posix()}", f.read_bytes()) for f in files]
+        files = sorted((_HOME / name).rglob("*.py"))
+        parts += [(f.relative_to(_HOME).as_posix(), f.read_bytes()) for f in files]
     parts += [(name, path.read_bytes()) for name, path in sorted(_imported(roots).items())]
     digest = hashlib.sha256()
     for name, content in parts:
@@ -100,34 +103,40 @@ def _roots(experiment: Experiment[Any]) -> list[tuple[Path, str]]:
             raise InputError(
                 f"functions of {experiment.id} must be defined in a file; found {part!r}"
             )
-        found[path] = getattr(inspect.getmodule(part), "__package__", None) or ""
+        found[path] = _package(part.__module__, path)
     return list(found.items())
+
+
+def _package(module: str, path: Path) -> str:
+    """What the relative imports of a module, which lies in this file, are relative to."""
+    return module if path.name.startswith("__init__.") else module.rpartition(".")[0]
 
 
 def _imported(roots: Sequence[tuple[Path, str]]) -> dict[str, Path]:
     """Modules that these files import, directly or through others, by name.
 
-    Counted are ``experiments``, ``lora_bridge`` and what is not installed: a module beside the
-    experiment's file, below its folder or anywhere else that is neither the standard library nor
-    site-packages. Only ``import`` statements are seen, at any depth of the code.
+    Counted are ``experiments``, ``lora_bridge`` and, where one of the user's files imports it, what
+    is not installed: a module beside the user's experiment, below its folder or anywhere else on
+    the path that is neither the standard library nor site-packages. Only ``import`` statements are
+    seen, at any depth of the code.
     """
-    folders = [path.parent for path, _ in roots]
+    folders = [path.parents[len(package.split(".")) if package else 0] for path, package in roots]
+    users = [f for f, (_, package) in zip(folders, roots, strict=True) if not _is_ours(package)]
     seen: set[str] = set()
     found: dict[str, Path] = {}
     todo = list(roots)
     while todo:
         file, package = todo.pop()
-        for name in _mentioned(file.read_bytes(), package) - seen:
+        names = _mentioned(file.read_bytes(), package)
+        if _is_ours(package):  # and imports nothing of the user's
+            names = frozenset(filter(_is_ours, names))
+        for name in names - seen:
             seen.add(name)
-            spec = _find(name, folders)
-            if spec is None or spec.origin is None:
-                continue
-            path = Path(spec.origin)
-            if not path.is_file() or not _counts(name, path.resolve(), folders):
-                continue
-            found[name] = path
-            todo.append((path, name if spec.submodule_search_locations else spec.parent or ""))
-    files = {path for path, _ in roots}
+            path = _place(name, [_HOME]) if _is_ours(name) else _users_place(name, users)
+            if path is not None:
+                found[name] = path
+                todo.append((path, _package(name, path)))
+    files = {path.resolve() for path, _ in roots}
     return {
         name: path
         for name, path in found.items()
@@ -135,16 +144,17 @@ def _imported(roots: Sequence[tuple[Path, str]]) -> dict[str, Path]:
     }
 
 
+def _is_ours(name: str) -> bool:
+    return name.partition(".")[0] in _OURS
+
+
 def _is_around(name: str) -> bool:
     top, _, rest = name.partition(".")
     return top == "experiments" and rest.partition(".")[0] in _AROUND
 
 
-def _counts(name: str, path: Path, folders: Sequence[Path]) -> bool:
-    """Whether a module is ours or the user's; the numerical packages are counted elsewhere."""
-    top = name.partition(".")[0]
-    if top in _OURS or top in _NUMERICAL:
-        return top in _OURS
+def _is_users(path: Path, folders: Sequence[Path]) -> bool:
+    """Whether a module's file is the user's own: not of the standard library, and not installed."""
     for folder in folders:
         if path.is_relative_to(folder) and not _INSTALLED & set(path.relative_to(folder).parts):
             return True
@@ -177,22 +187,40 @@ def _mentioned(source: bytes, package: str) -> frozenset[str]:
     return frozenset(".".join(p[:k]) for p in parts for k in range(1, len(p) + 1))
 
 
-def _find(name: str, folders: Sequence[Path]) -> ModuleSpec | None:
-    """Where a module lies, without importing it or the packages above it."""
-    top, _, rest = name.partition(".")
-    loaded = sys.modules.get(top)
-    try:
-        spec = importlib.util.find_spec(top)
-    except (ImportError, ValueError):  # a module without a specification, such as __main__
-        spec = None
+def _users_place(name: str, folders: Sequence[Path]) -> Path | None:
+    """The file of a module if it is the user's own, without importing anything.
+
+    Raises:
+        InputError: another file's module is loaded under this name, which Python would take.
+    """
+    if name.partition(".")[0] in _NUMERICAL:  # counted as wholes
+        return None
     # the user's file may have put its own folder on the path for its imports alone
-    spec = spec or PathFinder.find_spec(top, [str(folder) for folder in folders])
-    path = getattr(loaded, "__path__", None)
-    for part in rest.split(".") if rest else ():
-        if path is None and spec is not None:
-            path = spec.submodule_search_locations
-        if path is None:
+    path = _place(name, [*folders, *sys.path])
+    if path is None or not _is_users(path, folders):
+        return None
+    loaded = getattr(sys.modules.get(name), "__file__", None)
+    other = Path(loaded).resolve() if loaded else path
+    if other != path and _is_users(other, folders):
+        raise InputError(
+            f"module {name} must be the one in {path}; found {other} loaded under this name: "
+            "run the files that import them one at a time"
+        )
+    return path
+
+
+def _place(name: str, folders: Sequence[Path | str]) -> Path | None:
+    """The file of a module below one of these folders, or where an editable installation has it."""
+    spec: ModuleSpec | None = None
+    places = [str(folder) for folder in folders]
+    for depth, part in enumerate(name.split(".")):
+        # by its last name alone: with all of them, Python would ask for the loaded package above
+        spec = PathFinder.find_spec(part, places)
+        if spec is None and depth == 0:
+            found = (finder.find_spec(part, None) for finder in sys.meta_path)
+            spec = next(filter(None, found), None)
+        if spec is None:
             return None
-        top = f"{top}.{part}"
-        spec, path = PathFinder.find_spec(top, list(path)), None
-    return spec
+        places = list(spec.submodule_search_locations or ())
+    path = Path(spec.origin).resolve() if spec and spec.origin else None
+    return path if path is not None and path.is_file() else None

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import inspect
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+import experiments
 from experiments import _registry, _revision
 from experiments._model import Experiment
 from experiments._seeds import derive
@@ -21,24 +24,11 @@ DECAY = Path(__file__).parent / "extra" / "toy" / "decay.py"
 
 
 @pytest.fixture
-def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def edited(sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the sources that the revision looks at, free to be edited."""
-    import importlib.util
-
     copy = tmp_path / "sources"
-    find = importlib.util.find_spec
-    spec = find("linsys")
-    assert spec is not None
-    assert spec.origin is not None
-    shutil.copytree(Path(spec.origin).parent, copy / "linsys")
-
-    def moved(name: str) -> Any:
-        found = find(name)
-        if name == "linsys" and found is not None:
-            found.submodule_search_locations = [str(copy / "linsys")]
-        return found
-
-    monkeypatch.setattr(_revision.importlib.util, "find_spec", moved)
+    shutil.copytree(sources, copy)
+    monkeypatch.setattr(_revision, "_HOME", copy)
     return copy
 
 
@@ -77,22 +67,20 @@ def test_what_the_experiment_imports_counts_and_what_draws_it_does_not() -> None
     assert not {"experiments._plots", "experiments._rates", "experiments._store"} & set(imported)
 
 
-def test_where_the_seeds_come_from_counts(
-    decay: Experiment[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert inspect.getfile(derive).endswith("_seeds.py")
-    changed = tmp_path / "_seeds.py"
-    changed.write_text(Path(inspect.getfile(derive)).read_text() + "\n# changed\n")
-    before, find = _revision.revision(decay), _revision._find
-
-    def moved(name: str, folders: Any) -> Any:
-        spec = find(name, folders)
-        if name == "experiments._seeds" and spec is not None:
-            spec.origin = str(changed)
-        return spec
-
-    monkeypatch.setattr(_revision, "_find", moved)
+def test_where_the_seeds_come_from_counts(decay: Experiment[Any], edited: Path) -> None:
+    before = _revision.revision(decay)
+    seeds = edited / "experiments" / Path(inspect.getfile(derive)).name
+    seeds.write_text(seeds.read_text() + "\n# changed\n")
     assert _revision.revision(decay) != before
+
+
+def test_a_module_of_models_changes_the_key_of_what_imports_it_only(edited: Path) -> None:
+    fslora, synthetic = (_registry.get(name) for name in ("bridge/fslora", "fslora/fig2"))
+    before = [_revision.revision(experiment) for experiment in (fslora, synthetic)]
+    bank = edited / "lora_bridge" / "bank.py"
+    bank.write_text(bank.read_text() + "\n# changed\n")
+    assert _revision.revision(fslora) != before[0]
+    assert _revision.revision(synthetic) == before[1]
 
 
 @pytest.fixture
@@ -154,12 +142,77 @@ def test_without_following_imports_that_test_fails(
         assert_helpers_change_the_key(with_helpers)
 
 
+def pollute(folder: Path, names: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a folder with a module of each name first on the path, and load them from there."""
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+    for name in names:
+        top, _, rest = name.partition(".")
+        path = folder / top / f"{rest}.py" if rest else folder / f"{top}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("VALUE = 1\n")
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        monkeypatch.setitem(sys.modules, name, module)
+
+
+def test_what_is_loaded_or_on_the_path_by_chance_does_not_change_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = _registry.get("bridge/fslora")
+    before = _revision.revision(experiment)
+    pollute(tmp_path / "chance", ("torch", "transformers", "threadpoolctl"), monkeypatch)
+    for name in ("experiments._seeds.derive", "lora_bridge.bank.Bank", "lora_bridge"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setattr(experiments, "__path__", [str(DECAY.parents[1])])
+    assert _revision.revision(experiment) == before
+
+
+def test_nor_does_it_change_the_key_of_a_user_s_file(
+    with_helpers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = _registry.get(str(with_helpers / "mine" / "mine.py"))
+    before = _revision.revision(experiment)
+    chance = tmp_path / "chance"
+    chance.mkdir()
+    for name in ("rc_helper.py", "rc_deep.py", "pack.py"):  # beside the user's file, so found there
+        (chance / name).write_text("")
+    monkeypatch.syspath_prepend(chance)
+    for name in ("rc_helper.f", "rc_deep", "numpy.random"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    assert _revision.revision(experiment) == before
+
+
+def test_another_file_s_module_of_the_same_name_is_refused(
+    with_helpers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = _registry.get(str(with_helpers / "mine" / "mine.py"))
+    pollute(tmp_path / "chance", ("rc_deep",), monkeypatch)
+    with pytest.raises(InputError) as raised:
+        _revision.revision(experiment)
+    own, other = with_helpers / "mine" / "rc_deep.py", tmp_path / "chance" / "rc_deep.py"
+    said = f"module rc_deep must be the one in {own}; found {other} loaded under this name: "
+    assert str(raised.value).startswith(said)
+
+
+def test_packages_without_an_init_file_count(tmp_path: Path) -> None:
+    inner = tmp_path / "lab" / "tools"
+    inner.mkdir(parents=True)
+    (inner / "fit.py").write_text("")
+    mine = tmp_path / "mine.py"
+    mine.write_text("from lab.tools import fit\n")
+    assert _revision._imported([(mine, "")]) == {"lab.tools.fit": inner / "fit.py"}
+
+
 def test_installed_modules_do_not_count(with_helpers: Path) -> None:
     experiment = _registry.get(str(with_helpers / "mine" / "mine.py"))
     imported = set(_revision._imported(_revision._roots(experiment)))
     assert not {name for name in imported if name.partition(".")[0] in ("numpy", "os", "linsys")}
     installed = with_helpers / "mine" / "venv" / "site-packages"
-    assert not _revision._counts("x", installed / "x.py", [with_helpers / "mine"])
+    assert not _revision._is_users(installed / "x.py", [with_helpers / "mine"])
 
 
 def test_the_file_of_the_configuration_counts_where_compute_is_another_s(
