@@ -22,6 +22,7 @@ __all__ = [
     "find_last_perceptron",
     "head_of",
     "most_targets",
+    "sloped_once",
     "target_places",
 ]
 
@@ -55,6 +56,22 @@ def most_targets(mask: Tensor) -> int:
 def at_places(values: Tensor, places: Tensor) -> Tensor:
     """``values`` (sequences, T, h) at ``places``: (sequences, K, h); the first ones for -1."""
     return values.gather(1, _index(places, len(values), values.shape[-1]))
+
+
+def sloped_once(values: Tensor, hidden: Tensor) -> Tensor:
+    """``values`` (sequences, K) of a head, with their slope in its inputs (.., K, h) taken now.
+
+    Each value must depend on the hidden state at its own place alone. Then every pass backward from
+    here to the hidden states is one product with this slope, however large the vocabulary: of M
+    passes the head has one. A second derivative would miss the head's.
+
+    >>> h = torch.tensor([[[1.0, 2.0]]], requires_grad=True)
+    >>> torch.autograd.grad(3.0 * sloped_once((h**2).sum(-1), h).sum(), h)[0]
+    tensor([[[ 6., 12.]]])
+    """
+    (slope,) = torch.autograd.grad(values.sum(), hidden, retain_graph=True)
+    linear = (hidden * slope).sum(-1).to(values)
+    return values.detach() + (linear - linear.detach())
 
 
 def head_of(model: nn.Module) -> nn.Module | None:

@@ -16,7 +16,9 @@ up to rounding.
 samples, K), see :func:`lora_bridge._head.target_places`, unless K is every token. What reads the
 model's output then finds ``logits`` (sequences, K, vocabulary) at these places alone, and the
 hidden states that they were made of as ``hidden``; the last layer's perceptron runs there alone
-too, where that changes nothing. A batch may bring places of its own.
+too, where that changes nothing. A batch may bring places of its own. In a pass for first
+derivatives these states are the ``bottleneck`` as well, if the head has no adapters: all that
+depends on X passes through them.
 """
 
 from __future__ import annotations
@@ -51,6 +53,7 @@ from lora_bridge._head import (
     target_places,
 )
 from lora_bridge._hook import Adapter
+from lora_bridge._memory import kept_bytes
 from lora_bridge._targets import find_targets, shape_of
 
 __all__ = ["INPUTS", "AdapterBank", "Batch", "Loss"]
@@ -170,6 +173,8 @@ class AdapterBank:
             with computed_at(self.model, flat["target_places"]) as seen:
                 output = self.model(**inputs(flat), **self._options)
         (output.hidden,) = seen
+        through = train and head_of(self.model) not in self._adapted
+        output.bottleneck = output.hidden if through else None
         return output
 
     def read(
@@ -350,22 +355,15 @@ class AdapterBank:
 
     def _kept_by_one(self, X: Tensor, batch: Batch, function: Loss, scale: float | Tensor) -> int:
         """Bytes that the first client's pass forward keeps for the one backward."""
-        key = (X.shape[1:], *((name, value.shape[1:]) for name, value in sorted(batch.items())))
+        shapes = tuple((name, value.shape[1:]) for name, value in sorted(batch.items()))
+        key = (getattr(function, "__qualname__", None), X.shape[1:], *shapes)
         if key not in self._kept:
-            frozen = {weight.untyped_storage().data_ptr() for weight in self.model.parameters()}
-            kept: dict[int, int] = {}
-
-            def note(tensor: Tensor) -> Tensor:
-                storage = tensor.untyped_storage()
-                kept[storage.data_ptr()] = storage.nbytes()
-                return tensor
-
             first = {name: value[:1] for name, value in batch.items()}
             at = X[:1].detach().clone().requires_grad_()
-            with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(note, lambda t: t):
-                held = self._values(at, first, function, part_of_scale(scale, slice(0, 1)))
-            del held
-            self._kept[key] = max(1, sum(n for at, n in kept.items() if at not in frozen))
+            factor = part_of_scale(scale, slice(0, 1))
+            self._kept[key] = kept_bytes(
+                self.model, lambda: self._values(at, first, function, factor, train=True)
+            )
         return self._kept[key]
 
     def _check(self, X: Tensor | None, batch: Batch, scale: float | Tensor) -> None:

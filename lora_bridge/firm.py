@@ -27,9 +27,10 @@ switch             choice
 ``whitened``       advantages of every objective with mean 0 and variance 1 in a rollout: rescales
                    gradients, hence weights where Gram matrices are not normalised
 ``average``        a "token", a "sequence" or the "sum": what a minibatch's mean is over
-``epochs``         passes over a rollout: "3 local PPO epochs per round"; a round is one rollout if
-                   K = epochs x batch / minibatch. In Algorithm 1 every local step has its own
-                   responses: ``epochs=1, minibatch=batch``
+``epochs``         passes over a rollout, the first in the order of sampling: "3 local PPO epochs
+                   per round"; a round is one rollout if K = epochs x batch / minibatch. In
+                   Algorithm 1 every local step has its own responses: ``epochs=1,
+                   minibatch=batch``
 ``clip``, ``lam``  .2 and .95 of Schulman et al.; ``gamma`` 1
 ``critics``        Adam at 1e-4 on the hidden states of the rollout, as often as the policy steps
 dropout            the bank's: 0, or ratios do not begin at 1 (the paper lists .05)
@@ -42,12 +43,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from linsys._validate import InputError, choice, whole
+from linsys._validate import InputError, choice, number, whole
+from lora_bridge._schedule import Schedule
 from lora_bridge.bank import AdapterBank
 from lora_bridge.critics import Critics, Values
 from lora_bridge.ppo import (
@@ -63,14 +63,11 @@ from lora_bridge.ppo import (
     token_weights,
     whiten,
 )
-from lora_bridge.rewards import Reward, scores
-from lora_bridge.rollouts import encode_prompts, responses, sample, score
+from lora_bridge.rewards import Reward, by_client, scaled, scores
+from lora_bridge.rollouts import check_prompts, encode_prompts, responses, sample, score
 from mgda._federated import State, as_numpy
 
 __all__ = ["Alignment", "Memory", "from_kept", "to_keep"]
-
-#: Second word of Philox's key, so that draws here share no numbers with those of responses.
-_STREAM = 2
 
 
 class Memory(NamedTuple):
@@ -120,8 +117,9 @@ class Alignment:
 
     Raises:
         InputError: no clients, one without prompts, or with a text in the place of a list; no
-            rewards; not as many numbers as clients; a minibatch that does not divide the batch;
-            unknown choices; prompts that are too long.
+            rewards, or none of the scale asked for; not as many numbers as clients, or one twice; a
+            minibatch that does not divide the batch; unknown choices, numbers out of their range;
+            prompts that are too long.
     """
 
     bank: AdapterBank
@@ -151,33 +149,44 @@ class Alignment:
     width: int | None = None
     clients: Sequence[int] | None = None
     seed: int = 0
+    schedule: Schedule = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        for name in ("rank", "length", "batch", "minibatch", "epochs"):
+        for name in ("rank", "length"):
             whole(name, getattr(self, name), low=1)
-        whole("seed", self.seed, low=0, high=(1 << 64) - 1)
-        if self.batch % self.minibatch:
-            raise InputError(
-                f"`minibatch` must divide batch = {self.batch}; found {self.minibatch}"
-            )
         choice("kl", self.kl, ("outside", "inside"))
         choice("kl_kind", self.kl_kind, KINDS)
         choice("kl_unit", self.kl_unit, UNITS)
         choice("average", self.average, AVERAGES)
+        for name in ("gamma", "lam"):
+            number(name, getattr(self, name), low=0.0, high=1.0)
+        surrogate(self.clip, self.temperature)
         if not self.prompts or not all(self.prompts):
             found = [len(own) for own in self.prompts]
             raise InputError(f"`prompts` must hold one or more of every client; found {found}")
         if any(isinstance(own, str) for own in self.prompts):  # whose letters were prompts
             raise InputError("`prompts` must be a list of texts of every client; found a text")
-        if not self.rewards:
-            raise InputError("`rewards` must be M >= 1 rewards, or as many of each client; found 0")
         if self.clients is not None and len(self.clients) != self.C:
             raise InputError(
                 f"`clients` must be the numbers of {self.C} clients; found {len(self.clients)}"
             )
-        if self.width is None:
-            every = [[text for own in self.prompts for text in own]]
-            object.__setattr__(self, "width", self._encoded(every)["input_ids"].shape[-1])
+        schedule = Schedule(
+            clients=self.names,
+            batch=self.batch,
+            minibatch=self.minibatch,
+            epochs=self.epochs,
+            seed=self.seed,
+        )
+        object.__setattr__(self, "schedule", schedule)
+        own = by_client(self.rewards, self.C)
+        scaled(torch.zeros(self.C, 1, len(own[0])), own, self.scaling, self.bounds)
+        encoded = [
+            self._encoded([own], [c]) for c, own in zip(self.names, self.prompts, strict=True)
+        ]
+        for batch in encoded:
+            check_prompts(self.bank, batch, self.length)
+        width = max(batch["input_ids"].shape[-1] for batch in encoded)
+        object.__setattr__(self, "width", width)
 
     @property
     def C(self) -> int:
@@ -192,13 +201,12 @@ class Alignment:
     @property
     def M(self) -> int:
         """Number of rewards."""
-        first: Any = self.rewards[0]
-        return len(first) if isinstance(first, Sequence) else len(self.rewards)
+        return len(by_client(self.rewards, self.C)[0])
 
     @property
     def steps(self) -> int:
         """Gradients of one rollout."""
-        return self.epochs * self.batch // self.minibatch
+        return self.schedule.steps
 
     @property
     def d(self) -> int:
@@ -208,12 +216,14 @@ class Alignment:
     @property
     def choices(self) -> dict[str, Any]:
         """Every switch, as plain values: what a result is recorded with."""
-        names = ("length", "batch", "minibatch", "epochs", "temperature", "clip", "gamma", "lam")
-        more = ("kl", "kl_kind", "kl_unit", "scaling", "whitened", "average", "seed")
-        return {name: getattr(self, name) for name in (*names, *more)} | {
+        names = ("rank", "length", "batch", "minibatch", "epochs", "temperature", "clip", "gamma")
+        more = ("lam", "kl", "kl_kind", "kl_unit", "scaling", "whitened", "average", "max_length")
+        autocast = self.bank.autocast
+        return {name: getattr(self, name) for name in (*names, *more, "too_long", "seed")} | {
             "controller": vars(self.controller),
             "critics": vars(self.critics),
             "dropout": self.bank.dropout,
+            "autocast": None if autocast is None else str(autocast).removeprefix("torch."),
         }
 
     def init(self) -> Memory:
@@ -259,7 +269,7 @@ class Alignment:
                 f"`theta` must have shape (1, {self.C}, {self.d}); found {tuple(theta.shape)}"
             )
         X = theta.reshape(self.C, self.rank, self.bank.width)
-        if memory.step % self.steps == 0:
+        if memory.step % self.schedule.steps == 0:
             memory = self._sampled(X, memory)
         part = self._part(memory.rollout, memory.step)
         loss = surrogate(self.clip, self.temperature)
@@ -290,22 +300,23 @@ class Alignment:
 
     def _sampled(self, X: Tensor, memory: Memory) -> Memory:
         """New responses, their advantages, critics fitted to them and the next coefficients."""
-        number = memory.step // self.steps
-        texts = self._drawn(number)
+        number = memory.step // self.schedule.steps
+        texts = self.schedule.prompts(self.prompts, number)
         batch = sample(
             self.bank,
             X,
-            self._encoded(texts),
+            self._encoded(texts, self.names),
             length=self.length,
             temperature=self.temperature,
             seed=self.seed,
             round_=number,
             clients=self.names,
+            together=self.minibatch,
         )
         answers = responses(self.tokenizer, batch)
         found = scores(self.rewards, texts, answers, self.scaling, self.bounds)
         found = found.to(memory.coefficient)
-        reference = score(self.bank, None, batch, self.temperature)
+        reference = score(self.bank, None, batch, self.temperature, together=self.minibatch)
         hidden = batch.pop("hidden")
         counted, log_prob = batch["target_places"] >= 0, batch["log_prob"]
         penalty = -token_kl(log_prob, reference, self.kl_kind)[..., None].float()
@@ -322,8 +333,8 @@ class Alignment:
             objectives = whiten(objectives, counted)
         batch["advantages"] = torch.cat([objectives, rest], -1)
         critics, fitted = memory.critics, {"hidden": hidden, "returns": returns, "counted": counted}
-        for step in range(memory.step, memory.step + self.steps):
-            critics = self.critics.fit(critics, **self._taken(fitted, step))
+        for step in range(memory.step, memory.step + self.schedule.steps):
+            critics = self.critics.fit(critics, **self.schedule.taken(fitted, step))
         kl = {unit: kl_estimate(log_prob, reference, counted, "k1", unit).float() for unit in UNITS}
         report = {
             "scores": found.mean(1),
@@ -334,37 +345,19 @@ class Alignment:
         coefficient = self.controller(memory.coefficient, kl[self.kl_unit], self.batch)
         return Memory(critics, coefficient, batch, report, memory.step)
 
-    def _encoded(self, texts: Sequence[Sequence[str]]) -> dict[str, Tensor]:
+    def _encoded(self, texts: Sequence[Sequence[str]], clients: Sequence[int]) -> dict[str, Tensor]:
         """Prompts of clients as a batch of ``width`` tokens."""
         return encode_prompts(
-            self.tokenizer, texts, self.max_length, too_long=self.too_long, width=self.width
+            self.tokenizer,
+            texts,
+            self.max_length,
+            too_long=self.too_long,
+            width=self.width,
+            clients=clients,
         )
 
-    def _drawn(self, number: int) -> list[list[str]]:
-        """The prompts of rollout ``number``, B of each client."""
-        return [
-            [own[int(i)] for i in np.resize(self._order(client, number, 0, len(own)), self.batch)]
-            for client, own in zip(self.names, self.prompts, strict=True)
-        ]
-
-    def _taken(self, batch: Mapping[str, Tensor], step: int) -> dict[str, Tensor]:
-        """The rows of a rollout that step ``step`` sees: every epoch in an order of its own."""
-        number, place = divmod(step, self.steps)
-        epoch, piece = divmod(place, self.batch // self.minibatch)
-        chosen = slice(piece * self.minibatch, (piece + 1) * self.minibatch)
-        orders = [self._order(client, number, 1 + epoch, self.batch) for client in self.names]
-        rows = np.stack([order[chosen] for order in orders])
-        clients = torch.arange(self.C, device=self.bank.device)[:, None]
-        index = torch.from_numpy(rows).to(self.bank.device)
-        return {name: value[clients, index] for name, value in batch.items()}
-
-    def _order(self, client: int, number: int, use: int, size: int) -> NDArray[np.int64]:
-        """A client's order of its prompts (``use`` 0) or of a rollout in an epoch (1, 2, ..)."""
-        philox = np.random.Philox(key=[self.seed, _STREAM], counter=[0, use, client, number])
-        return np.random.Generator(philox).permutation(size)
-
     def _part(self, rollout: Mapping[str, Tensor], step: int) -> dict[str, Tensor]:
-        part = self._taken(rollout, step)
+        part = self.schedule.taken(rollout, step)
         return part | {"token_weights": token_weights(part["target_places"] >= 0, self.average)}
 
 

@@ -19,10 +19,10 @@ import torch
 from torch import Tensor
 
 from linsys._validate import InputError, number, whole
+from lora_bridge._decoding import end_tokens
 from lora_bridge._head import head_of, target_places
 from lora_bridge.bank import AdapterBank, Batch
 from lora_bridge.losses import log_likelihood
-from lora_bridge.rollouts import end_tokens
 
 __all__ = ["Adapter", "Models"]
 

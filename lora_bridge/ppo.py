@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from linsys._validate import InputError, choice, number, whole
+from lora_bridge._head import sloped_once
 from lora_bridge.bank import Batch, Loss
 from lora_bridge.losses import token_log_likelihood
 
@@ -188,7 +189,8 @@ def surrogate(clip: float = 0.2, temperature: float = 1.0) -> Loss:
     """The clipped surrogate of each objective, to be minimised: a loss of shape (samples, M).
 
     sum_t w_t max(-A_t rho_t, -A_t clip(rho_t, 1 - clip, 1 + clip)) with rho the ratio of the
-    policy to the one that sampled. One pass of the model serves all objectives.
+    policy to the one that sampled. One pass of the model serves all objectives, and one pass
+    backward of its head.
 
     The batch needs, beside what the model needs: ``log_prob`` (N, b, K) of the policy that sampled,
     at the same temperature; ``advantages`` (N, b, K, M); ``token_weights`` (N, b, K).
@@ -198,8 +200,11 @@ def surrogate(clip: float = 0.2, temperature: float = 1.0) -> Loss:
 
     def loss(output: Any, batch: Batch) -> Tensor:
         log_prob, counted = token_log_likelihood(output, batch, temperature)
+        advantages, hidden = batch["advantages"], getattr(output, "bottleneck", None)
+        if advantages.shape[-1] > 1 and hidden is not None and hidden.requires_grad:
+            log_prob = sloped_once(log_prob, hidden)
         change = (log_prob - batch["log_prob"]).where(counted, torch.zeros_like(log_prob))
-        ratio, advantages = change.exp()[..., None], batch["advantages"]
+        ratio = change.exp()[..., None]
         kept = ratio.clamp(1.0 - clip, 1.0 + clip)
         each = torch.maximum(-advantages * ratio, -advantages * kept)
         return (batch["token_weights"][..., None] * each).sum(1)

@@ -27,6 +27,7 @@ __all__ = [
     "Declared",
     "Reward",
     "RewardModel",
+    "by_client",
     "raw_scores",
     "scaled",
     "scores",
@@ -113,7 +114,7 @@ def raw_scores(
             declared range, not finite, or not one for each response (names the reward).
     """
     N, b = _shape(prompts, responses)
-    own = _by_client(rewards, N)
+    own = by_client(rewards, N)
     found = torch.empty((N, b, len(own[0])), dtype=torch.float64)
     for j in range(found.shape[2]):
         for reward in {id(row[j]): row[j] for row in own}.values():
@@ -186,10 +187,14 @@ def _shape(prompts: Sequence[Any], responses: Sequence[Any]) -> tuple[int, int]:
     return len(sizes[0]), b
 
 
-def _by_client(
+def by_client(
     rewards: Sequence[Reward] | Sequence[Sequence[Reward]], N: int
 ) -> list[Sequence[Any]]:
-    """M rewards of each client."""
+    """M rewards of each client.
+
+    Raises:
+        InputError: not M of all clients, or as many of each.
+    """
     nested = [row for row in rewards if isinstance(row, Sequence)]
     own: list[Sequence[Any]] = list(nested) if nested else [tuple(rewards)] * N
     sizes = sorted({len(row) for row in own})
@@ -203,7 +208,7 @@ def _by_client(
 
 def _declared(rewards: Sequence[Reward] | Sequence[Sequence[Reward]], N: int) -> Tensor:
     """Least and largest values (2, N, 1, M) that rewards declare."""
-    own = _by_client(rewards, N)
+    own = by_client(rewards, N)
     for reward in (reward for row in own for reward in row):
         if not math.isfinite(reward.high - reward.low):
             raise InputError(

@@ -9,32 +9,29 @@ of at most sum |p - q|, however large the vocabulary is (about 10^-6 in single p
 cumulative distribution would add up the rounding of all tokens before).
 
 Nothing is cut off the distribution, and its temperature stays in the log-probabilities: what is
-sampled is what is scored, so that the ratios of PPO begin at 1.
+sampled is what is scored, so that the ratios of PPO begin at 1. That they are 1 to the last bit
+takes a scoring pass over the very responses of a gradient's pass, as many at a time: matrices of
+another height are multiplied in another order of sums (2e-6 of a log-probability in single
+precision, with a vocabulary of 32,000).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from linsys._validate import InputError, choice, number, whole
+from lora_bridge._decoding import clients_at_a_time, decode, end_tokens, positions
 from lora_bridge._head import head_of
+from lora_bridge._noise import token_keys
 from lora_bridge.bank import AdapterBank, Batch, Loss
 from lora_bridge.losses import token_log_likelihood
 from lora_bridge.models import longest
 
-__all__ = ["encode_prompts", "end_tokens", "responses", "sample", "score"]
-
-#: Second word of Philox's key, so that samples share no numbers with the draws of data.
-_STREAM = 1
-#: splitmix64's constants, of its counter and of its two multiplications, as signed numbers.
-_STEP = -0x61C8864680B583EB
-_FACTORS = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
+__all__ = ["check_prompts", "encode_prompts", "responses", "sample", "score"]
 
 
 def encode_prompts(
@@ -44,6 +41,7 @@ def encode_prompts(
     *,
     too_long: str = "error",
     width: int | None = None,
+    clients: Sequence[int] | None = None,
 ) -> dict[str, Tensor]:
     """The clients' prompts, padded on the left.
 
@@ -55,6 +53,7 @@ def encode_prompts(
             token of all prompts excepted.
         width: pad to so many tokens instead of the longest prompt's: where clients that are encoded
             apart must compute the same bits as together.
+        clients: what errors call them; 0, 1, .. without it.
 
     Returns:
         ``input_ids`` and ``attention_mask``, shapes (N, b, P).
@@ -79,7 +78,7 @@ def encode_prompts(
         )
     begin = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
     rows = []
-    for client, own in enumerate(texts):
+    for client, own in zip(clients or range(len(texts)), texts, strict=True):
         for i, text in enumerate(own):
             ids = [*begin, *tokenizer(text, add_special_tokens=False)["input_ids"]]
             if not ids or (len(ids) > max_length and too_long == "error"):
@@ -109,6 +108,7 @@ def sample(
     round_: int,
     scale: float | Tensor = 1.0,
     clients: Sequence[int] | None = None,
+    together: int | None = None,
 ) -> dict[str, Tensor]:
     """A response of at most ``length`` tokens to every prompt, by the policy of its client.
 
@@ -123,6 +123,7 @@ def sample(
         seed, round_: together with the client they name the random numbers.
         scale: as of the bank.
         clients: which clients the rows of X are; 0, 1, .. without it.
+        together: responses of a client that are scored at a time; all without it.
 
     Returns:
         A batch of T = P + K tokens: ``input_ids``, ``attention_mask``, ``position_ids``,
@@ -149,17 +150,17 @@ def sample(
     whole("length", length, low=1)
     number("temperature", temperature, low=0.0, low_open=True)
     ids, mask = (prompts[name].to(bank.device) for name in ("input_ids", "attention_mask"))
-    _check(bank, ids, mask, length)
+    check_prompts(bank, prompts, length)
     N, b, _ = ids.shape
     names = range(N) if clients is None else clients
     if len(names) != N or (X is not None and len(X) != N):
         found = len(names) if X is None else (len(names), len(X))
         raise InputError(f"`clients` and `X` must be as many as prompts have, {N}; found {found}")
-    keys = _keys(names, b, length, seed, round_).to(bank.device)
-    step = _together(bank, ids, length)
+    keys = token_keys(names, b, length, seed, round_).to(bank.device)
+    step = clients_at_a_time(bank, ids, length)
     tokens = torch.cat(
         [
-            _decode(
+            decode(
                 bank,
                 None if X is None else X[part],
                 ids[part].flatten(0, 1),
@@ -172,7 +173,7 @@ def sample(
         ]
     ).reshape(N, b, length)
     batch = _assembled(bank, ids, mask, tokens)
-    both = bank.read(X, batch, _scores_and_states(temperature), scale)
+    both = _read(bank, X, batch, _scores_and_states(temperature), scale, together)
     batch["log_prob"] = both[..., 0]
     counted = batch["target_places"][..., None] >= 0  # elsewhere it is the padding's, or NaN
     batch["hidden"] = both[..., 1:].where(counted, 0.0)
@@ -189,13 +190,40 @@ def score(
     batch: Batch,
     temperature: float = 1.0,
     scale: float | Tensor = 1.0,
+    together: int | None = None,
 ) -> Tensor:
     """log pi of every token of the responses in a batch of :func:`sample`, (N, b, K); then 0.
 
-    Without X under the base model, bit for bit: the reference of PPO.
+    Without X under the base model, bit for bit: the reference of PPO. ``together`` as for
+    :func:`sample`.
     """
-    return bank.read(
-        X, batch, lambda output, flat: token_log_likelihood(output, flat, temperature)[0], scale
+    return _read(
+        bank,
+        X,
+        batch,
+        lambda output, flat: token_log_likelihood(output, flat, temperature)[0],
+        scale,
+        together,
+    )
+
+
+def _read(
+    bank: AdapterBank,
+    X: Tensor | None,
+    batch: Batch,
+    function: Loss,
+    scale: float | Tensor,
+    together: int | None,
+) -> Tensor:
+    b = batch["input_ids"].shape[1]
+    step = b if together is None else whole("together", together, low=1)
+    pieces = (slice(i, i + step) for i in range(0, b, step))
+    return torch.cat(
+        [
+            bank.read(X, {name: value[:, part] for name, value in batch.items()}, function, scale)
+            for part in pieces
+        ],
+        dim=1,
     )
 
 
@@ -222,78 +250,6 @@ def responses(tokenizer: Any, batch: Batch) -> list[list[str]]:
     return [texts[i : i + b] for i in range(0, len(texts), b)]
 
 
-@torch.no_grad()
-def _decode(
-    bank: AdapterBank,
-    X: Tensor | None,
-    ids: Tensor,
-    mask: Tensor,
-    keys: Tensor,
-    temperature: float,
-    scale: float | Tensor,
-) -> Tensor:
-    """The tokens (S, K) that follow the prompts (S, P); anything after all rows have ended."""
-    rows, length = keys.shape
-    P = ids.shape[1]
-    ends = end_tokens(bank)
-    tokens = ids.new_zeros(rows, length)
-    ended = torch.zeros(rows, dtype=torch.bool, device=ids.device)
-    seen = torch.cat([mask, mask.new_ones(rows, length)], 1)
-    positions = _positions(seen)
-    new, start, cache = ids, 0, None
-    precision = torch.autocast(bank.device.type, bank.autocast, enabled=bank.autocast is not None)
-    with precision, nullcontext() if X is None else bank.adapted(X, scale):
-        for k in range(length):
-            output = bank.model(
-                input_ids=new,
-                attention_mask=seen[:, : P + k],
-                position_ids=positions[:, start : P + k],
-                past_key_values=cache,
-                use_cache=True,
-                logits_to_keep=1,
-            )
-            logits = output.logits[:, -1]
-            tokens[:, k] = _drawn(logits, _gumbel(keys[:, k], logits.shape[-1]), temperature)
-            new, start, cache = tokens[:, k : k + 1], P + k, output.past_key_values
-            if len(ends):
-                ended |= torch.isin(tokens[:, k], ends)
-                if bool(ended.all()):
-                    break
-    return tokens
-
-
-def _drawn(logits: Tensor, noise: Tensor, temperature: float) -> Tensor:
-    """Tokens (S,) from the softmax of logits (S, V), by Gumbel noise of the same shape."""
-    return (logits.double() / temperature + noise).max(-1).indices  # argmax is slower
-
-
-def _gumbel(keys: Tensor, V: int) -> Tensor:
-    """V independent Gumbel variables of each 64-bit key (S,): float64, shape (S, V).
-
-    Token v has the output v of the generator splitmix64 (Steele, Lea and Flood, 2014) whose state
-    is the key: a counter through a mixing function, in any order and on any device.
-    """
-    x = keys[:, None] + torch.arange(1, V + 1, device=keys.device) * _STEP
-    x = _folded(x, 30) * _FACTORS[0]
-    x = _folded(x, 27) * _FACTORS[1]
-    bits = (_folded(x, 31) >> 11) & ((1 << 53) - 1)
-    return bits.double().add_(0.5).mul_(2.0**-53).log_().neg_().log_().neg_()
-
-
-def _folded(x: Tensor, shift: int) -> Tensor:
-    """x XOR x >> shift, of bits: int64's own shift copies the sign, which the mask takes away."""
-    return x ^ ((x >> shift) & ((1 << (64 - shift)) - 1))
-
-
-def _keys(clients: Sequence[int], b: int, length: int, seed: int, round_: int) -> Tensor:
-    """64 random bits for every token, shape (clients, b, length)."""
-    key = [whole("seed", seed, low=0, high=(1 << 64) - 1), _STREAM]
-    whole("round_", round_, low=0)
-    counters = [[0, i, whole("clients", client), round_] for client in clients for i in range(b)]
-    rows = [np.random.Philox(key=key, counter=counter).random_raw(length) for counter in counters]
-    return torch.from_numpy(np.stack(rows).view(np.int64)).reshape(-1, b, length)
-
-
 def _assembled(bank: AdapterBank, ids: Tensor, mask: Tensor, tokens: Tensor) -> dict[str, Tensor]:
     """Prompts (N, b, P) and tokens (N, b, K) as one batch; what follows an end token is padding."""
     N, b, length = tokens.shape
@@ -306,40 +262,15 @@ def _assembled(bank: AdapterBank, ids: Tensor, mask: Tensor, tokens: Tensor) -> 
     return {
         "input_ids": torch.cat([ids, tokens.where(counted, pad)], -1),
         "attention_mask": seen,
-        "position_ids": _positions(seen),
+        "position_ids": positions(seen),
         "target_mask": torch.cat([torch.zeros_like(mask), counted.to(mask)], -1),
         "target_places": places.where(counted, -1),
     }
 
 
-def _positions(mask: Tensor) -> Tensor:
-    """0, 1, .. along the tokens that are no padding."""
-    return (mask.cumsum(-1) - 1).clamp(min=0)
-
-
-def end_tokens(bank: AdapterBank) -> Tensor:
-    """The tokens that end a response: those of the generation settings, else the model's own."""
-    for settings in (getattr(bank.model, "generation_config", None), bank.model.config):
-        found = getattr(settings, "eos_token_id", None)
-        if found is not None:
-            return torch.tensor(found, device=bank.device).reshape(-1)
-    return torch.empty(0, dtype=torch.long, device=bank.device)
-
-
-def _together(bank: AdapterBank, ids: Tensor, length: int) -> int:
-    """How many clients are decoded at a time: keys and values fill at most the bank's memory."""
-    N, b, P = ids.shape
-    if bank.engine == "sequential":
-        return 1
-    if bank.memory is None:
-        return bank.chunk or N
-    config: Any = bank.model.config
-    size = next(bank.model.parameters()).element_size()
-    one = 2 * config.num_hidden_layers * config.hidden_size * b * (P + length) * size
-    return max(1, bank.memory // int(one))
-
-
-def _check(bank: AdapterBank, ids: Tensor, mask: Tensor, length: int) -> None:
+def check_prompts(bank: AdapterBank, prompts: Batch, length: int) -> None:
+    """That :func:`sample` can answer these prompts; raises what it would."""
+    ids, mask = prompts["input_ids"], prompts["attention_mask"]
     if head_of(bank.model) is None or not hasattr(bank.model, "generate"):
         raise InputError(
             f"`bank` must hold a causal language model; found {type(bank.model).__name__}"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from linsys import InputError
 from lora_bridge._text import byte_tokenizer
@@ -74,10 +74,9 @@ def alignment(**options: Any) -> Alignment:
         "critics": Critics(step=0.01),
         "controller": Controller(start=0.3, target=0.05, horizon=20),
         "seed": 5,
+        "length": LENGTH,
     }
-    return Alignment(
-        bank=bank, tokenizer=TOKENIZER, rank=RANK, length=LENGTH, **{**given, **options}
-    )
+    return Alignment(bank=bank, tokenizer=TOKENIZER, rank=RANK, **{**given, **options})
 
 
 def rewards() -> tuple[Reward, ...]:
@@ -107,7 +106,7 @@ def by_hand(oracle: Alignment, theta: Tensor, memory: Memory) -> tuple[Tensor, T
     """The first gradients of every client, objective and of the penalty, one pass each."""
     batch, bank = memory.rollout, oracle.bank
     X = theta.reshape(oracle.C, RANK, -1)
-    texts = oracle._drawn(0)
+    texts = oracle.schedule.prompts(oracle.prompts, 0)
     found = scores(oracle.rewards, texts, responses(TOKENIZER, batch)).float()
     counted = batch["target_places"] >= 0
     reference = score(bank, None, batch)
@@ -124,7 +123,7 @@ def by_hand(oracle: Alignment, theta: Tensor, memory: Memory) -> tuple[Tensor, T
         A = whiten(A, counted)
     slopes = []
     for c in range(oracle.C):
-        rows = oracle._order(oracle.names[c], 0, 1, oracle.batch)[: oracle.minibatch]
+        rows = oracle.schedule.rows(0)[c]
         own = torch.from_numpy(rows)
         part = {name: value[c : c + 1, own] for name, value in batch.items()}
         weights = token_weights(counted[c : c + 1, own], oracle.average)[0]
@@ -169,19 +168,94 @@ def test_gradients_against_separate_passes(kl: str, average: str, whitened: bool
         assert not common
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_ratios_begin_at_one(dtype: torch.dtype) -> None:
-    oracle = alignment(bank=AdapterBank(model(dtype), ["c_attn"]))
-    theta = start(oracle).to(dtype)
-    _, memory, *_ = oracle.jac(theta, oracle.init())
-    part = oracle._part(memory.rollout, 0)
-    X = theta.reshape(C, RANK, -1)
+def log_ratios(oracle: Alignment, theta: Tensor, memory: Memory, step: int) -> Tensor:
+    """log pi of the policy that sampled, scored again with gradients' batches, less what it was."""
+    part = oracle._part(memory.rollout, step)
+    X = theta.reshape(oracle.C, RANK, -1)
     log_pi = oracle.bank.read(X, part, lambda out, flat: token_log_likelihood(out, flat)[0])
-    ratio = (log_pi - part["log_prob"]).exp()
-    assert float((ratio - 1).abs().max()) <= 1e-6
     # and the reference is another policy
     base = oracle.bank.read(None, part, lambda out, flat: token_log_likelihood(out, flat)[0])
     assert float((base - part["log_prob"]).abs().max()) > 1e-3
+    return log_pi - part["log_prob"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("options", [{}, {"chunk": 2}, {"engine": "sequential"}])
+def test_ratios_begin_at_one(dtype: torch.dtype, options: dict[str, Any]) -> None:
+    oracle = alignment(bank=AdapterBank(model(dtype), ["c_attn"], **options))
+    theta = start(oracle).to(dtype)
+    _, memory, *_ = oracle.jac(theta, oracle.init())
+    for step in range(2):  # the first epoch: the very responses that were scored together
+        assert not log_ratios(oracle, theta, memory, step).any()
+
+
+def test_ratios_begin_at_one_with_a_large_vocabulary() -> None:
+    """Where sums in another order would move log-probabilities by two in a million."""
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=32_000,
+        hidden_size=768,
+        intermediate_size=768,
+        num_hidden_layers=1,
+        num_attention_heads=8,
+        eos_token_id=TOKENIZER.eos_token_id,
+        pad_token_id=TOKENIZER.pad_token_id,
+    )
+    bank = AdapterBank(LlamaForCausalLM(config), ["q_proj", "v_proj"])
+    silent = Declared("silent", lambda p, r: [0.5] * len(r), 0.0, 1.0)
+    oracle = alignment(bank=bank, rewards=(silent,), batch=16, minibatch=1, epochs=1)
+    theta = start(oracle).float()
+    _, memory, *_ = oracle.jac(theta, oracle.init())
+    for step in range(16):
+        assert not log_ratios(oracle, theta, memory, step).any()
+
+
+@pytest.mark.parametrize("targets", [["c_attn", "c_proj"], ["c_attn", "lm_head"]])
+@pytest.mark.parametrize("options", [{}, {"chunk": 2}, {"engine": "vmap"}])
+def test_objectives_share_the_pass_backward_of_the_head(
+    targets: list[str], options: dict[str, Any]
+) -> None:
+    """Unless the head has adapters; the gradients are those of a pass for each objective."""
+    oracle = alignment(bank=AdapterBank(MODEL, targets, **options))
+    theta, calls = start(oracle), 0
+    _, memory, *_ = oracle.jac(theta, oracle.init())
+    part, X = oracle._part(memory.rollout, 1), 1.5 * theta.reshape(C, RANK, -1)
+    single = [part | {"advantages": part["advantages"][..., j : j + 1]} for j in range(3)]
+    apart = [oracle.bank.gradients(X, one, surrogate())[1] for one in single]
+
+    def count(slope: Tensor) -> None:
+        nonlocal calls
+        calls += 1
+
+    def watch(module: Any, inputs: Any, output: Tensor) -> None:
+        if "engine" not in options:
+            output.register_hook(count)
+
+    handle = MODEL.lm_head.register_forward_hook(watch)
+    try:
+        _, together = oracle.bank.gradients(X, part, surrogate())
+    finally:
+        handle.remove()
+    torch.testing.assert_close(together, torch.cat(apart, 1), atol=1e-12, rtol=1e-9)
+    assert float(together.abs().max()) > 1e-3
+    pieces = {"chunk": 2, "engine": 0}.get(next(iter(options), ""), 1)
+    assert calls == pieces * (3 if "lm_head" in targets else 1)
+
+
+def test_second_derivatives_are_whole() -> None:
+    oracle = alignment()
+    theta = start(oracle)
+    _, memory, *_ = oracle.jac(theta, oracle.init())
+    part, X = oracle._part(memory.rollout, 1), 1.5 * theta.reshape(C, RANK, -1)
+    V = torch.randn(X.shape, generator=torch.Generator().manual_seed(1), dtype=X.dtype)
+    both = part | {"advantages": part["advantages"][..., :2]}
+    single = [part | {"advantages": part["advantages"][..., j : j + 1]} for j in range(2)]
+    found = oracle.bank.hvp(X, both, lambda o, b: surrogate()(o, b).sum(1), V)
+    expected = sum(
+        oracle.bank.hvp(X, one, lambda o, b: surrogate()(o, b).sum(1), V) for one in single
+    )
+    torch.testing.assert_close(found, expected, atol=1e-12, rtol=1e-9)
+    assert float(found.abs().max()) > 1e-3
 
 
 def test_inside_and_outside_make_the_same_step_for_the_same_weights() -> None:
@@ -246,11 +320,11 @@ def test_new_responses_after_every_pass() -> None:
         assert torch.equal(ids[t], ids[t - 1]) == (t % 6 != 0)
     rollout = states[0].memory.rollout
     for epoch in range(3):  # every epoch shows all responses, in an order of its own
-        rows = [oracle._taken(rollout, 2 * epoch + k)["input_ids"] for k in range(2)]
+        rows = [oracle.schedule.taken(rollout, 2 * epoch + k)["input_ids"] for k in range(2)]
         shown = torch.cat(rows, 1)
         for c in range(C):
             assert sorted(shown[c].tolist()) == sorted(rollout["input_ids"][c].tolist())
-    first, second = (oracle._taken(rollout, k)["log_prob"] for k in (0, 2))
+    first, second = (oracle.schedule.taken(rollout, k)["log_prob"] for k in (0, 2))
     assert not torch.equal(first, second)
 
 
@@ -258,7 +332,7 @@ def test_what_a_rollout_reports_and_how_the_coefficient_moves() -> None:
     oracle = alignment()
     memory = follow(oracle, ALGORITHMS["firm"], 1)[0].memory
     batch, report = memory.rollout, memory.report
-    found = scores(oracle.rewards, oracle._drawn(0), responses(TOKENIZER, batch))
+    found = scores(oracle.rewards, oracle.schedule.prompts(PROMPTS, 0), responses(TOKENIZER, batch))
     torch.testing.assert_close(report["scores"], found.float().mean(1))
     counted = batch["target_places"] >= 0
     torch.testing.assert_close(report["length"], counted.float().sum(-1).mean(1))
@@ -294,7 +368,9 @@ def test_switches_of_a_later_rollout() -> None:
         before.critics, bank.read(X, batch, lambda output, flat: output.hidden)
     )
     assert float(values.abs().max()) > 0.1
-    found = scores(oracle.rewards, oracle._drawn(1), responses(TOKENIZER, batch)).float()
+    found = scores(
+        oracle.rewards, oracle.schedule.prompts(PROMPTS, 1), responses(TOKENIZER, batch)
+    ).float()
     penalty = -token_kl(batch["log_prob"], reference, "k2")[..., None].float()
     rewards = torch.cat([terminal(found, counted), penalty], -1)
     expected = gae(rewards, values, counted, 0.9, 0.8)[0]
@@ -371,7 +447,11 @@ def test_training_raises_both_rewards() -> None:
     )
     states = follow(oracle, FIRM(alpha=0.02, K=4, optimizer="adam"), 4 * 20, 0.05)
     first, last = (
-        scores(oracle.rewards, oracle._drawn(n), responses(TOKENIZER, states[t].memory.rollout))
+        scores(
+            oracle.rewards,
+            oracle.schedule.prompts(oracle.prompts, n),
+            responses(TOKENIZER, states[t].memory.rollout),
+        )
         for n, t in ((0, 0), (19, -1))
     )
     gained = last.mean((0, 1)) - first.mean((0, 1))
@@ -409,6 +489,17 @@ def test_choices_are_recorded() -> None:
         ({"seed": -1}, "`seed`"),
         ({"max_length": 3}, "max_length = 3"),
         ({"epochs": 0}, "`epochs`"),
+        ({"clip": 0.0}, "`clip`"),
+        ({"temperature": -1.0}, "`temperature`"),
+        ({"gamma": 1.5}, "`gamma`"),
+        ({"lam": float("nan")}, "`lam`"),
+        ({"scaling": "ranks"}, "`scaling`"),
+        ({"scaling": "seen"}, r"`bounds` must have shape \(2, 2\); found None"),
+        ({"rewards": [rewards(), rewards()]}, "as many of each of 3 clients"),
+        ({"clients": [0, 0, 1]}, r"`clients` must be different numbers; found \[0, 0, 1\]"),
+        ({"clients": [0, 1, 1.5]}, "`clients` must be a whole number"),
+        ({"clients": [4, 5, 6], "max_length": 3}, "of client 4 must have"),
+        ({"length": 39}, "prompt and response must have at most the model's 40 tokens"),
     ],
 )
 def test_refused(options: Any, message: str) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from linsys import InputError
-from lora_bridge import rollouts
+from lora_bridge import _decoding, _noise, rollouts
 from lora_bridge._text import byte_tokenizer
 from lora_bridge.bank import AdapterBank
 from lora_bridge.rollouts import encode_prompts, responses, sample, score
@@ -66,8 +66,8 @@ def test_what_is_sampled_is_what_is_scored(
         seen.append((logits / temperature).log_softmax(-1).gather(1, tokens[:, None]))
         return tokens
 
-    drawn = rollouts._drawn
-    monkeypatch.setattr(rollouts, "_drawn", spy)
+    drawn = _decoding._drawn
+    monkeypatch.setattr(_decoding, "_drawn", spy)
     options: dict[str, Any] = {"temperature": temperature, "scale": scale}
     batch = sample(bank, X, prompts, length=6, seed=0, round_=0, **options)
     sampled = torch.cat(seen, 1).reshape(3, 4, 6)
@@ -95,13 +95,13 @@ def _wide(top: int | None, monkeypatch: pytest.MonkeyPatch) -> Any:
     X, draws = _rows(bank, 2), 6000
     ids = torch.tensor([5, 60, 7]).expand(2, draws, 3)
     if top is not None:
-        drawn = rollouts._drawn
+        drawn = _decoding._drawn
 
         def cut(logits: Tensor, noise: Tensor, temperature: float) -> Tensor:
             least = logits.topk(top, -1).values[:, -1:]
             return drawn(logits.where(logits >= least, -torch.inf), noise, temperature)
 
-        monkeypatch.setattr(rollouts, "_drawn", cut)
+        monkeypatch.setattr(_decoding, "_drawn", cut)
     prompts = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     batch = sample(bank, X, prompts, length=2, temperature=1.3, seed=1, round_=0)
     first, second = batch["input_ids"][..., 3:].unbind(-1)
@@ -137,8 +137,10 @@ def test_a_truncated_distribution_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_noise_that_tokens_share_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = rollouts._keys
-    monkeypatch.setattr(rollouts, "_keys", lambda *names: keys(*names)[..., :1].expand(-1, -1, 2))
+    keys = _noise.token_keys
+    monkeypatch.setattr(
+        rollouts, "token_keys", lambda *names: keys(*names)[..., :1].expand(-1, -1, 2)
+    )
     first, second = _wide(None, monkeypatch)
     assert first.diagonal().min() > _LEVEL
     assert second.diagonal().max() < 1e-9
@@ -160,9 +162,9 @@ def test_noise_is_the_published_generator_and_follows_gumbel() -> None:
     keys = torch.from_numpy(np.array(states, dtype=np.uint64).view(np.int64))
     bits = np.array([_splitmix64(state, 7) for state in states], dtype=np.uint64)
     expected = -np.log(-np.log(((bits >> np.uint64(11)).astype(float) + 0.5) / 2**53))
-    np.testing.assert_allclose(rollouts._gumbel(keys, 7).numpy(), expected, rtol=1e-13)
-    keys = rollouts._keys([0, 1, 5], 4, 50, 0, 0).flatten()
-    noise = rollouts._gumbel(keys, 300).numpy()
+    np.testing.assert_allclose(_noise.gumbel(keys, 7).numpy(), expected, rtol=1e-13)
+    keys = _noise.token_keys([0, 1, 5], 4, 50, 0, 0).flatten()
+    noise = _noise.gumbel(keys, 300).numpy()
     assert stats.kstest(noise.ravel(), stats.gumbel_r.cdf).pvalue > _LEVEL
     for axis in (0, 1):  # nor are neighbours related, tokens or positions
         ranks = stats.gumbel_r.cdf(np.moveaxis(noise, axis, 0))
@@ -177,9 +179,9 @@ def test_close_policies_choose_the_same_tokens() -> None:
     near = logits + 0.01 * torch.randn(V, generator=generator, dtype=torch.float64)
     policies = [(one / temperature).softmax(-1) for one in (logits, near)]
     bound = float((policies[0] - policies[1]).abs().sum())
-    noise = rollouts._gumbel(rollouts._keys([0], draws, 1, 0, 0).flatten(), V)
+    noise = _noise.gumbel(_noise.token_keys([0], draws, 1, 0, 0).flatten(), V)
     first, second = (
-        rollouts._drawn(one.expand(draws, V), noise, temperature) for one in (logits, near)
+        _decoding._drawn(one.expand(draws, V), noise, temperature) for one in (logits, near)
     )
     changed = int((first != second).sum())
     assert stats.binomtest(changed, draws, bound, alternative="greater").pvalue > _LEVEL
@@ -202,7 +204,7 @@ def test_grouping_changes_no_token(kind: str, options: dict[str, Any]) -> None:
     together = sample(bank, X, prompts, length=8, seed=2, round_=1, scale=scale)
     apart = bank.with_options(**options)
     if "memory" in options:
-        assert 1 < rollouts._together(apart, prompts["input_ids"], 8) < 5
+        assert 1 < _decoding.clients_at_a_time(apart, prompts["input_ids"], 8) < 5
     found = sample(apart, X, prompts, length=8, seed=2, round_=1, scale=scale)
     assert found.keys() == together.keys()
     for name in found.keys() - {"log_prob"}:
