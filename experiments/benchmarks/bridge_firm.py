@@ -2,17 +2,19 @@
 
 ``ratecheck bench bridge_firm`` times; ``python -m experiments.benchmarks.bridge_firm`` also writes
 the tables under ``results/``. On a graphics card the model has the dimensions of a Llama with 1 B
-parameters and computes in bfloat16, without one it is a small one; weights are random.
+parameters and computes in bfloat16, without one an eighth of its width and a quarter of its layers,
+with a vocabulary that leaves the head its share of the parameters; weights are random.
 
 *Shares.* Steps of eight clients with two rewards and the divergence from the reference outside the
 weights: sampling with its scoring pass, from which critics have their hidden states too, the
 scoring pass of the reference, the pass forward with one backward per objective, MGDA, and the rest,
 which is encoding, rewards, advantages, critics, Adam and aggregation.
 
-*Objectives.* M gradients of one minibatch from one pass forward and M backward, against M passes
-forward and M backward. A pass backward to inputs costs about as much as one forward, so that the
-most that can be saved is (1 + M) / (2 M), 3/4 for M = 2. Beside the times stand the multiplications
-and additions, as torch counts those of matrix products and of attention.
+*Objectives.* M gradients of one minibatch from one pass forward and M backward, one for all in the
+head, against M passes forward and M backward. A pass backward to inputs costs about as much as one
+forward: (1 + M) / (2 M) remain of the layers, 3/4 for M = 2, and 1 / M of the head. So the same
+with a vocabulary of bytes, where the head is next to nothing. Beside the times stand the
+multiplications and additions, as torch counts those of matrix products and of attention.
 
 *Clients.* The same step with the clients one at a time.
 """
@@ -35,7 +37,7 @@ from experiments._model import BenchRow
 from experiments.benchmarks._timing import duel, one_core
 from experiments.benchmarks.affpcl import Measured
 from experiments.benchmarks.bridge import Sizes, model_of
-from experiments.benchmarks.bridge_gpu import LLAMA
+from experiments.benchmarks.bridge_gpu import LLAMA, SMALL
 from lora_bridge import firm
 from lora_bridge._text import byte_tokenizer
 from lora_bridge.bank import AdapterBank
@@ -47,7 +49,6 @@ __all__ = ["measure", "run"]
 
 TARGETS, RANK = ["q_proj", "k_proj", "v_proj", "o_proj"], 16
 CLIENTS, BATCH, MINIBATCH, EPOCHS, LENGTH = 8, 16, 8, 3, 24
-SMALL = Sizes(256, 4, CLIENTS, 0, 0)
 PROMPTS = [f"Say something about the number {i}: " for i in range(BATCH)]
 
 
@@ -67,7 +68,9 @@ def measure(quick: bool) -> Measured:
     with one_core():
         torch.set_num_threads(1)
         try:
-            sizes = replace(SMALL, hidden=64, layers=2) if quick else SMALL
+            sizes = replace(SMALL, clients=CLIENTS, memory=None)
+            if quick:
+                sizes = replace(sizes, hidden=64, layers=2, heads=4, groups=1, vocabulary=0)
             _measure(found, "cpu", sizes, torch.float32, 1.0 if quick else 10.0)
         finally:
             torch.set_num_threads(threads)
@@ -75,11 +78,26 @@ def measure(quick: bool) -> Measured:
 
 
 def _measure(found: Measured, device: str, sizes: Sizes, dtype: torch.dtype, budget: float) -> None:
+    oracle, what = _oracle(sizes, device, dtype)
+    algorithm = FIRM(alpha=1e-3, K=oracle.steps, optimizer="adam")
+    found.details[f"a step, {what}"] = _shares(oracle, algorithm, device)
+    memory = _sampled(oracle, device)
+    objectives = partial(_objectives, found, device=device, budget=budget)
+    operations = {f"M={M}": objectives(what, oracle, memory, M) for M in (2, 3, 4)}
+    alone = replace(oracle, bank=oracle.bank.with_options(engine="sequential", memory=None))
+    theta = _start(oracle, device)
+    ours, theirs = (partial(one.jac, theta, memory) for one in (oracle, alone))
+    _row(found, f"a minibatch: {what}", "sequential", ours, theirs, device, budget)
+    few, what = _oracle(replace(sizes, vocabulary=0), device, dtype)
+    operations["M=2, a vocabulary of bytes"] = objectives(what, few, _sampled(few, device), 2)
+    found.details["operations of M objectives over those of a pass for each"] = operations
+
+
+def _oracle(sizes: Sizes, device: str, dtype: torch.dtype) -> tuple[firm.Alignment, str]:
+    """Clients with a model of these sizes, at least the tokenizer's vocabulary; what to call it."""
     tokenizer = byte_tokenizer()
-    model = model_of(
-        replace(sizes, vocabulary=max(sizes.vocabulary, len(tokenizer))), device, dtype
-    )
-    bank = AdapterBank(model, TARGETS, scaling=2.0, memory=sizes.memory)
+    sizes = replace(sizes, vocabulary=max(sizes.vocabulary, len(tokenizer)))
+    bank = AdapterBank(model_of(sizes, device, dtype), TARGETS, scaling=2.0, memory=sizes.memory)
     oracle = firm.Alignment(
         bank=bank,
         tokenizer=tokenizer,
@@ -91,29 +109,24 @@ def _measure(found: Measured, device: str, sizes: Sizes, dtype: torch.dtype, bud
         minibatch=MINIBATCH,
         epochs=EPOCHS,
     )
-    algorithm = FIRM(alpha=1e-3, K=oracle.steps, optimizer="adam")
-    what = (
-        f"{str(dtype).removeprefix('torch.')}, C={sizes.clients}, h={sizes.hidden}, "
-        f"L={sizes.layers}, d={oracle.d}"
-    )
-    found.details[f"a step, {what}"] = _shares(oracle, algorithm, device)
-    memory = oracle.init()
-    theta = torch.zeros(1, oracle.C, oracle.d, device=device)
-    _, memory, *_ = oracle.jac(theta, memory)  # samples; what follows is one minibatch
-    operations = {
-        f"M={M}": _objectives(found, what, oracle, memory, M, device, budget) for M in (2, 3, 4)
-    }
-    found.details["operations of M objectives over those of a pass for each"] = operations
-    alone = replace(oracle, bank=bank.with_options(engine="sequential", memory=None))
-    ours = partial(oracle.jac, theta, memory)
-    theirs = partial(alone.jac, theta, memory)
-    _row(found, f"a minibatch: {what}", "sequential", ours, theirs, device, budget)
+    what = f"{str(dtype).removeprefix('torch.')}, C={sizes.clients}, h={sizes.hidden}, "
+    return oracle, f"{what}L={sizes.layers}, V={sizes.vocabulary}, d={oracle.d}"
+
+
+def _start(oracle: firm.Alignment, device: str) -> Tensor:
+    return torch.zeros(1, oracle.C, oracle.d, device=device)
+
+
+def _sampled(oracle: firm.Alignment, device: str) -> firm.Memory:
+    """After the first step, which samples: what follows is one minibatch."""
+    _, memory, *_ = oracle.jac(_start(oracle, device), oracle.init())
+    return memory
 
 
 def _shares(oracle: firm.Alignment, algorithm: FIRM, device: str) -> dict[str, float]:
     """Seconds of one step, the mean over two rollouts, and what they are spent on."""
     spent: dict[str, float] = {}
-    state = algorithm.init(torch.zeros(1, oracle.C, oracle.d, device=device), memory=oracle.init())
+    state = algorithm.init(_start(oracle, device), memory=oracle.init())
     steps = 2 * oracle.steps
 
     def one(state: Any) -> Any:
@@ -174,6 +187,7 @@ def _objectives(
     oracle: firm.Alignment,
     memory: firm.Memory,
     M: int,
+    *,
     device: str,
     budget: float,
 ) -> float:
