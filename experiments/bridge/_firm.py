@@ -219,7 +219,10 @@ def _rewards(config: FirmConfig) -> tuple[Reward, ...]:
 
     if not config.reward_models:
         return (*letter_rewards(config.length, CLASSES), *letter_rewards(config.length, (OTHER,)))
-    return tuple(RewardModel(folder, device=config.device) for folder in config.reward_models)
+    try:
+        return tuple(RewardModel(folder, device=config.device) for folder in config.reward_models)
+    except InputError as error:
+        raise InputError(f"`reward_models`: {error}") from None
 
 
 @lru_cache(maxsize=8)
