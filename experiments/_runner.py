@@ -43,6 +43,7 @@ def run(
 
     ``reference`` is how another process finds the experiment (its id, or the path of its file). An
     exception of ``compute`` passes through unchanged; nothing of the block it broke is stored.
+    Of two processes that compute the same, the second waits and reads what the first has stored.
     """
     blocks = list(experiment.blocks(config))
     if not blocks or len({str(sorted(b.items())) for b in blocks}) != len(blocks):
@@ -50,18 +51,19 @@ def run(
             f"blocks of {experiment.id} must be distinct and at least one; found {len(blocks)}"
         )
     result = store.result(experiment, config)
-    result.clean()
-    tables = [result.load(block) for block in blocks]
-    missing = [i for i, table in enumerate(tables) if table is None]
     report = progress or (lambda done, total: None)
-    report(len(blocks) - len(missing), len(blocks))
     try:
-        todo = [(blocks[i], result.unfinished(blocks[i])) for i in missing]
-        work = _computed(experiment, config, todo, threads, reference)
-        for position, columns, seconds in work:
-            i = missing[position]
-            tables[i] = result.save(blocks[i], columns, seconds)
-            report(sum(t is not None for t in tables), len(blocks))
+        with result.turn(lambda: _say_waits(experiment.id)):
+            result.clean()
+            tables = [result.load(block) for block in blocks]
+            missing = [i for i, table in enumerate(tables) if table is None]
+            report(len(blocks) - len(missing), len(blocks))
+            todo = [(blocks[i], result.unfinished(blocks[i])) for i in missing]
+            work = _computed(experiment, config, todo, threads, reference)
+            for position, columns, seconds in work:
+                i = missing[position]
+                tables[i] = result.save(blocks[i], columns, seconds)
+                report(sum(t is not None for t in tables), len(blocks))
     except KeyboardInterrupt:
         raise Interrupted(result.saved(blocks), len(blocks)) from None
     return joined([t for t in tables if t is not None])
@@ -82,6 +84,12 @@ def joined(tables: Sequence[Table]) -> Table:
             f"all blocks must have the same columns; found {sorted({n for t in tables for n in t})}"
         )
     return Table({name: np.concatenate([table[name] for table in tables]) for name in names})
+
+
+def _say_waits(name: str) -> None:
+    print(
+        f"ratecheck: another process computes {name}; waiting for it", file=sys.stderr, flush=True
+    )
 
 
 def _computed(

@@ -16,7 +16,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from experiments._model import Block, Columns, Config, Experiment
 from experiments._revision import file_digest, revision
 from experiments._table import Table
 from linsys import InputError
+from linsys._turns import turn
 
 _FORMAT = "1"
 #: A temporary file this old (seconds) belongs to a killed run, not to one that is writing.
@@ -162,16 +163,20 @@ class Result:
         )
         sink = pa.BufferOutputStream()
         pq.write_table(arrow, sink, compression="zstd")
-        try:
+        with self._writable():
             self.folder.mkdir(parents=True, exist_ok=True)
             write_whole(self.shard(block), sink.getvalue().to_pybytes())
             self._write_manifest(block, seconds)
-        except OSError as error:
-            raise InputError(
-                f"output folder must be writable; found {self.folder}: {error.strerror}"
-            ) from None
         shutil.rmtree(self.unfinished(block), ignore_errors=True)
         return table
+
+    @contextlib.contextmanager
+    def turn(self, waits: Callable[[], None]) -> Iterator[None]:
+        """Keep the result to this process; ``waits`` is called before waiting for another one."""
+        with self._writable():
+            self.folder.mkdir(parents=True, exist_ok=True)
+        with turn(self.folder, waits):
+            yield
 
     def clean(self) -> None:
         """Remove what killed runs left behind in this folder."""
@@ -179,6 +184,15 @@ class Result:
             with contextlib.suppress(OSError):
                 if time.time() - path.stat().st_mtime > _STALE:
                     path.unlink()
+
+    @contextlib.contextmanager
+    def _writable(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise InputError(
+                f"output folder must be writable; found {self.folder}: {error.strerror}"
+            ) from None
 
     def _write_manifest(self, block: Block, seconds: float) -> None:
         path = self.folder / "manifest.json"

@@ -61,6 +61,46 @@ def test_a_stopped_run_resumes_with_the_same_result(
         np.testing.assert_array_equal(curve["y"], mse.mean(axis=0))
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no lock of folders")
+@pytest.mark.parametrize("killed", [False, True])
+def test_of_two_equal_commands_one_computes_and_both_answer(
+    command: Start, tmp_path: Path, killed: bool
+) -> None:
+    log, gate, out = tmp_path / "log", tmp_path / "gate", tmp_path / "out"
+    arguments = ("run", EXTRA / "decay.py", "--out", out, "--json", "--no-figures")
+    environment = {"TOY_LOG": str(log), "TOY_GATE": str(gate)}
+    first = command(*arguments, **environment)
+    wait_for(log, "0.5")
+    second = command(*arguments, **environment)
+    assert second.stderr is not None
+    waits = second.stderr.readline()
+    assert waits == "ratecheck: another process computes toy/decay; waiting for it\n"
+    if killed:
+        first.kill()
+    gate.touch()
+    answers = [process.communicate(timeout=60) for process in (first, second)]
+    assert [first.returncode, second.returncode] == [-signal.SIGKILL if killed else 0, 0]
+    assert answers[1][1] == ""
+    if not killed:
+        assert answers[0] == answers[1]
+    assert log.read_text().split() == ["0.5"] * (1 + killed) + ["1.0", "1.5"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_ctrl_c_while_another_process_computes(command: Start, tmp_path: Path) -> None:
+    log, gate, out = tmp_path / "log", tmp_path / "gate", tmp_path / "out"
+    arguments = ("run", EXTRA / "decay.py", "--out", out, "--json", "--no-figures")
+    command(*arguments, TOY_LOG=str(log), TOY_GATE=str(gate))
+    wait_for(log, "0.5")
+    second = command(*arguments)
+    assert second.stderr is not None
+    assert "waiting" in second.stderr.readline()
+    second.send_signal(signal.SIGINT)
+    _, said = second.communicate(timeout=30)
+    assert second.returncode == 130
+    assert said == "ratecheck: interrupted; 0 of 3 blocks are saved, the same command resumes\n"
+
+
 def test_ctrl_c_in_this_process_says_what_is_saved(decay: Experiment[Any], tmp_path: Path) -> None:
     def stop(done: int, total: int) -> None:
         if done == 2:

@@ -48,6 +48,11 @@ def compute(config: DecayConfig, block: Block, context: Context) -> Columns:
         print("a library that prints")
     if os.environ.get("TOY_HANG") == str(rate):
         time.sleep(60)
+    if gate := os.environ.get("TOY_GATE"):
+        for _ in range(200):  # three such blocks hold open for the minute that a start may take
+            if Path(gate).exists():
+                break
+            time.sleep(0.1)
     if os.environ.get("TOY_FAIL") == str(rate):
         raise RuntimeError("the toy broke")
     t = np.geomspace(1, 100, 9)
