@@ -158,7 +158,7 @@ EXPERIMENT = Experiment(
     source="FIRM, Figure 1, Section 5",
     kind="figure",
     config_type=Fig1Config,
-    profiles={"quick": Fig1Config(seeds=4), "paper": Fig1Config(**PAPER)},
+    profiles={"quick": Fig1Config(seeds=8), "paper": Fig1Config(**PAPER)},
     blocks=blocks,
     compute=compute,
     analyse=analyse,

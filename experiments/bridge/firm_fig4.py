@@ -116,7 +116,7 @@ EXPERIMENT = Experiment(
     source="FIRM, Figure 4, Appendix A.2.1",
     kind="figure",
     config_type=Fig4Config,
-    profiles={"quick": Fig4Config(seeds=4), "paper": Fig4Config(**PAPER)},
+    profiles={"quick": Fig4Config(seeds=8), "paper": Fig4Config(**PAPER)},
     blocks=blocks,
     compute=compute,
     analyse=analyse,

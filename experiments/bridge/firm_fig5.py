@@ -97,7 +97,7 @@ EXPERIMENT = Experiment(
     source="FIRM, Figure 5, Appendix A.2.2",
     kind="figure",
     config_type=Fig5Config,
-    profiles={"quick": Fig5Config(seeds=4), "paper": Fig5Config(**PAPER)},
+    profiles={"quick": Fig5Config(seeds=8), "paper": Fig5Config(**PAPER)},
     blocks=blocks,
     compute=compute,
     analyse=analyse,

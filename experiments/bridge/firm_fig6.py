@@ -115,7 +115,7 @@ EXPERIMENT = Experiment(
     source="FIRM, Figure 6, Appendix A.2.3",
     kind="figure",
     config_type=Fig6Config,
-    profiles={"quick": Fig6Config(seeds=4), "paper": Fig6Config(**PAPER)},
+    profiles={"quick": Fig6Config(seeds=8), "paper": Fig6Config(**PAPER)},
     blocks=blocks,
     compute=compute,
     analyse=analyse,
