@@ -36,7 +36,7 @@ PLAIN = "AffPCL, no ratios"
 #: AffPCL's noise where the agents' points are the centre's, so that only objectives and
 #: environments differ.
 COMMON = "AffPCL at the centre"
-#: The model that is used without a folder: see :class:`lora_bridge.models.BuiltIn`.
+#: The model that is used without a folder: see :class:`lora_bridge.built_in.BuiltIn`.
 SMALL = {"hidden": 32, "layers": 1, "heads": 2}
 #: What every method is tested for.
 TESTED = ("excess", "accuracy")
@@ -145,7 +145,8 @@ def _compute(config: AffPCLConfig, level: float, draw: int, folder: Path | None)
     import torch
 
     from lora_bridge.bank import AdapterBank
-    from lora_bridge.models import BuiltIn, built_in, load_model
+    from lora_bridge.built_in import BuiltIn, built_in
+    from lora_bridge.models import load_model
     from lora_bridge.prompts import prompt_texts
     from lora_bridge.tokens import encode_texts
 

@@ -136,7 +136,8 @@ def _load(
 ) -> Loaded:
     import torch
 
-    from lora_bridge.models import BuiltIn, built_in, load_model
+    from lora_bridge.built_in import BuiltIn, built_in
+    from lora_bridge.models import load_model
     from lora_bridge.prompts import prompt_texts
 
     folder = model or built_in(prompt_texts(data), BuiltIn(hidden=hidden))

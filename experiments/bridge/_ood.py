@@ -274,7 +274,8 @@ class Draw:
 def _load(config: OODConfig) -> Loaded:
     import torch
 
-    from lora_bridge.models import BuiltIn, built_in, load_model
+    from lora_bridge.built_in import BuiltIn, built_in
+    from lora_bridge.models import load_model
     from lora_bridge.prompts import prompt_texts
 
     made = BuiltIn(hidden=config.hidden, layers=1, heads=2)

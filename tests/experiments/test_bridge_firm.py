@@ -30,7 +30,7 @@ from experiments.bridge import (
 )
 from experiments.bridge._firm import Arm, FirmConfig
 from linsys import InputError
-from lora_bridge.models import BuiltIn, built_in
+from lora_bridge.built_in import BuiltIn, built_in
 from mgda.drift import disagreement
 from mgda.fedcmoo import FedCMOO
 from mgda.firm import FIRM

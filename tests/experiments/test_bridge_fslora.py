@@ -24,7 +24,7 @@ from experiments.bridge.fslora_budget import BudgetConfig
 from experiments.bridge.fslora_table import TableConfig
 from linsys import InputError
 from linsys._optimizers import AdamW
-from lora_bridge.models import BuiltIn, built_in
+from lora_bridge.built_in import BuiltIn, built_in
 from lora_bridge.splits import by_key
 from tests.experiments._small_runs import table_of
 

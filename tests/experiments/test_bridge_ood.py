@@ -16,7 +16,7 @@ from experiments.bridge import ood_beta, ood_domains, ood_inner
 from experiments.bridge._ood import OODConfig
 from experiments.ood._domains import CONTROLS, OURS, RIVALS
 from linsys import InputError
-from lora_bridge.models import BuiltIn, built_in
+from lora_bridge.built_in import BuiltIn, built_in
 from tests.experiments._small_runs import table_of
 
 TINY: dict[str, Any] = {

@@ -28,7 +28,7 @@ from linsys import InputError
 from linsys.preference.sharelora import METHODS
 from linsys.sketching.adapters import Modules
 from lora_bridge.bank import AdapterBank
-from lora_bridge.models import BuiltIn, built_in
+from lora_bridge.built_in import BuiltIn, built_in
 from lora_bridge.oracles import Users
 
 TINY: dict[str, Any] = {

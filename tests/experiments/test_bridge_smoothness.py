@@ -18,8 +18,8 @@ from experiments.bridge import smoothness
 from experiments.bridge._smoothness import Objective, measure, partitions
 from experiments.bridge.smoothness import SmoothnessConfig, _probes
 from linsys import InputError
+from lora_bridge.built_in import BuiltIn, built_in
 from lora_bridge.curvature import Precision
-from lora_bridge.models import BuiltIn, built_in
 from lora_bridge.tasks import Task, stacked
 from tests.experiments._small_runs import failed, table_of
 

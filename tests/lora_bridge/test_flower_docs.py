@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "flower.md"
 
 def test_the_setup_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("lora_bridge.models.BuiltIn", lambda: TINY)
+    monkeypatch.setattr("lora_bridge.built_in.BuiltIn", lambda: TINY)
     [code] = re.findall(r"```python\n(# federation\.py\n.*?)```", PAGE.read_text(), re.DOTALL)
     (tmp_path / "page_federation.py").write_text(code)
     for client in range(3):
