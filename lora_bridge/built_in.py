@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,11 +22,15 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from linsys._turns import turn
 from linsys._validate import InputError, number, whole
 from lora_bridge._text import byte_tokenizer, documents
 
 __all__ = ["BuiltIn", "built_in", "quiet"]
 
+_LOG = logging.getLogger(__name__)
+#: How folders of models that are not finished begin.
+_MAKING = "making-"
 #: Raised with every change of what the built-in model learns.
 _RECIPE = 3
 
@@ -64,6 +70,9 @@ class BuiltIn:
 def built_in(texts: str | Sequence[str] | None = None, made: BuiltIn | None = None) -> Path:
     """The folder of the built-in model, made first where it is not there yet.
 
+    Processes take turns at making; whoever has it removes what killed ones have left. That it is
+    made is logged, and a process that waits says so.
+
     Args:
         texts: what it is trained on, a text or several; docstrings of the standard library without
             it. It learns where a text begins and ends.
@@ -76,17 +85,34 @@ def built_in(texts: str | Sequence[str] | None = None, made: BuiltIn | None = No
         raise InputError(f"`texts` must have more than {made.length} bytes; found {size}")
     recipe = json.dumps([_RECIPE, asdict(made), texts])
     folder = _cache() / f"bytes-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
-    if not (folder / "config.json").exists():
+    if not _is_made(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix="making-") as unfinished:
-            _make(Path(unfinished), texts, made)
-            try:  # whoever renames first has made it; the others made the same
-                Path(unfinished).rename(folder)
-                Path(unfinished).mkdir()  # for the context to remove
-            except OSError:
-                if not (folder / "config.json").exists():
-                    raise
+        with turn(folder.parent, _say_waits) as alone:
+            for left in folder.parent.glob(f"{_MAKING}*") if alone else ():  # by killed processes
+                shutil.rmtree(left, ignore_errors=True)
+            if not _is_made(folder):  # by the process before
+                _LOG.info("training the built-in model, %d steps, for %s", made.steps, folder)
+                with tempfile.TemporaryDirectory(dir=folder.parent, prefix=_MAKING) as unfinished:
+                    _make(Path(unfinished) / folder.name, texts, made)
+                    _put(Path(unfinished) / folder.name, folder)
     return folder
+
+
+def _is_made(folder: Path) -> bool:
+    return (folder / "config.json").exists()
+
+
+def _put(finished: Path, folder: Path) -> None:
+    """Rename what is made; where there are no turns, another process may have made the same."""
+    try:
+        finished.rename(folder)
+    except OSError:
+        if not _is_made(folder):
+            raise
+
+
+def _say_waits() -> None:
+    _LOG.warning("another process trains a built-in model; waiting for it")
 
 
 def _make(folder: Path, texts: Sequence[str], made: BuiltIn) -> None:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 import pytest
 import torch
@@ -12,6 +17,8 @@ import torch
 from lora_bridge.built_in import BuiltIn, built_in
 from lora_bridge.models import load_model
 from tests.lora_bridge.test_models import TINY
+
+Maker = Callable[[], subprocess.Popen[str]]
 
 
 @pytest.fixture(autouse=True)
@@ -58,3 +65,78 @@ def test_the_built_in_model_learns_where_a_text_ends() -> None:
     apart, together = ends
     assert apart[-1] > 0.5 > 10 * max(apart[:-1])
     assert max(together) < 0.1
+
+
+MAKE = (
+    "import select, sys\n"
+    "from lora_bridge import built_in as room\n"
+    "from tests.lora_bridge.test_models import TINY\n"
+    "make = room._make\n"
+    "def slow(folder, texts, made):\n"
+    "    print('making', flush=True)\n"
+    "    select.select([sys.stdin], [], [], 60)\n"
+    "    make(folder, texts, made)\n"
+    "room._make = slow\n"
+    "print(room.built_in('some text that is long enough', TINY).name)\n"
+)
+
+
+@pytest.fixture
+def maker(cache: Path) -> Iterator[Maker]:
+    """Start a process that makes the model, but says so and waits for a line in between."""
+    running: list[subprocess.Popen[str]] = []
+    # where Ctrl-C is ignored, as behind nohup, a child would inherit that
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def begin() -> subprocess.Popen[str]:
+        pipes = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
+        path = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        running.append(subprocess.Popen([sys.executable, "-c", MAKE], env=path, text=True, **pipes))
+        return running[-1]
+
+    yield begin
+    for process in running:
+        process.kill()
+        process.communicate()
+    signal.signal(signal.SIGINT, before)
+
+
+def said(stream: IO[str] | None) -> str:
+    assert stream is not None
+    return stream.readline()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no lock of folders")
+def test_of_two_processes_one_makes_the_model(maker: Maker, cache: Path) -> None:
+    first = maker()
+    assert said(first.stdout) == "making\n"
+    second = maker()
+    assert said(second.stderr) == "another process trains a built-in model; waiting for it\n"
+    name, errors = first.communicate("\n", timeout=60)
+    assert second.communicate(timeout=60) == (name, "")  # without having made it
+    assert errors == ""
+    assert os.listdir(cache) == [name.strip()]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_making_leaves_nothing_for_long(
+    maker: Maker, cache: Path, stop: signal.Signals
+) -> None:
+    process = maker()
+    assert said(process.stdout) == "making\n"
+    (unfinished,) = os.listdir(cache)
+    assert unfinished.startswith("making-")
+    process.send_signal(stop)
+    process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert os.listdir(cache) == ([unfinished] if stop == signal.SIGKILL else [])
+    folder = built_in("some text that is long enough", TINY)
+    assert os.listdir(cache) == [folder.name]
+
+
+def test_making_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "lora_bridge")
+    for _ in range(2):
+        folder = built_in("some text that is long enough", TINY)
+    assert caplog.messages == [f"training the built-in model, 3 steps, for {folder}"]
