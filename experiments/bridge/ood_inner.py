@@ -71,7 +71,8 @@ from linsys.bilevel import Path, adjoint, descend, first_order
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from lora_bridge.bilevel import TextDomain, TextOracle
+    from lora_bridge.bilevel import TextDomain
+    from lora_bridge.bilevel_oracle import TextOracle
 
 LAST, LORA, BARE = "last layer", "LoRA", "LoRA, no ridge"
 CASES = (LAST, LORA, BARE)
