@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -11,14 +11,38 @@ from torch import Tensor
 from linsys._validate import InputError, choice, whole
 from lora_bridge.data import Example, Pair
 
-__all__ = ["encode_choices", "encode_examples", "encode_pairs", "encode_texts"]
+__all__ = ["Encoded", "encode_choices", "encode_examples", "encode_pairs", "encode_texts", "said"]
 
 _Item = TypeVar("_Item", bound=Example | Pair)
 
 
+class Encoded(dict[str, Tensor]):
+    """Tensors by name, the samples along their first axis.
+
+    Attributes:
+        most: tokens of the longest sequence that was taken.
+        cut: how many samples lost tokens to that.
+        size: samples.
+    """
+
+    def __init__(self, tensors: Mapping[str, Tensor], most: int, cut: int, size: int) -> None:
+        super().__init__(tensors)
+        self.most, self.cut, self.size = most, cut, size
+
+
+def said(*made: Encoded) -> str:
+    """How many samples were cut, for the reader of a result; nothing where none was.
+
+    >>> said(Encoded({}, 512, 2, 30), Encoded({}, 512, 1, 10)), said(Encoded({}, 512, 0, 9))
+    ('; 3 of 40 samples cut to 512 tokens', '')
+    """
+    cut, size = sum(m.cut for m in made), sum(m.size for m in made)
+    return f"; {cut} of {size} samples cut to {max(m.most for m in made)} tokens" if cut else ""
+
+
 def encode_examples(
     tokenizer: Any, examples: Sequence[Example], max_length: int = 512, too_long: str = "error"
-) -> dict[str, Tensor]:
+) -> Encoded:
     """Prompts followed by their targets and the end token, padded on the right.
 
     They begin with the tokenizer's first token. A reward model of BERT's shape reads its output
@@ -44,7 +68,7 @@ def encode_examples(
 
 def encode_choices(
     tokenizer: Any, examples: Sequence[Example], max_length: int = 512, too_long: str = "error"
-) -> dict[str, Tensor]:
+) -> Encoded:
     """Prompts followed by each of their choices, (n, C, T), and ``answer`` (n,): the right one.
 
     Raises:
@@ -57,12 +81,14 @@ def encode_choices(
         )
     made = _padded(tokenizer, examples, lambda e: e.choices, max_length, too_long)
     answers = [example.choices.index(example.target) for example in examples]
-    return _grouped(made, counts[0]) | {"answer": torch.tensor(answers)}
+    grouped = _grouped(made, counts[0])
+    grouped["answer"] = torch.tensor(answers)
+    return grouped
 
 
 def encode_pairs(
     tokenizer: Any, pairs: Sequence[Pair], max_length: int = 512, too_long: str = "error"
-) -> dict[str, Tensor]:
+) -> Encoded:
     """Prompts followed by the chosen and by the rejected answer, shapes (n, 2, T).
 
     Raises:
@@ -74,23 +100,23 @@ def encode_pairs(
 
 def encode_texts(
     tokenizer: Any, texts: Sequence[str], max_length: int = 512, too_long: str = "error"
-) -> dict[str, Tensor]:
+) -> Encoded:
     """Whole texts, shapes (n, T), with the tokenizer's own first and last tokens.
 
     Raises:
         InputError: as :func:`encode_examples`; a text without a token.
     """
     most = _most(tokenizer, texts, max_length, too_long)
-    ids = [tokenizer(text)["input_ids"] for text in texts]
+    ids, cut = [tokenizer(text)["input_ids"] for text in texts], 0
     for i, tokens in enumerate(ids):
         if not tokens:
             raise InputError(f"sample {i} must have at least one token; found {texts[i]!r}")
         if len(tokens) > most:
             _refuse(f"sample {i}", len(tokens), most, too_long)
-            ids[i] = tokens[:most]
+            ids[i], cut = tokens[:most], cut + 1
     made = _stack(tokenizer, ids, [0] * len(ids))
     del made["target_mask"]
-    return made
+    return Encoded(made, most, cut, len(texts))
 
 
 def _padded(
@@ -99,12 +125,12 @@ def _padded(
     answers: Callable[[_Item], Sequence[str]],
     max_length: int,
     too_long: str,
-) -> dict[str, Tensor]:
+) -> Encoded:
     """A row for every answer of every item, after its prompt."""
     most = _most(tokenizer, items, max_length, too_long)
     begin = _first_of(tokenizer.bos_token_id, tokenizer.cls_token_id)
     end = _first_of(tokenizer.eos_token_id, tokenizer.sep_token_id)
-    ids, starts = list[list[int]](), list[int]()
+    ids, starts, cut = list[list[int]](), list[int](), set[int]()
     for i, item in enumerate(items):
         name = item.place or f"sample {i}"
         prompt = _plain(tokenizer, item.prompt)
@@ -119,9 +145,10 @@ def _padded(
             if length > most:
                 _refuse(name, length, most, too_long)
                 before = [*begin, *prompt[length - most :]]
+                cut.add(i)
             ids.append(before + after)
             starts.append(len(before))
-    return _stack(tokenizer, ids, starts)
+    return Encoded(_stack(tokenizer, ids, starts), most, len(cut), len(items))
 
 
 def _first_of(*ids: int | None) -> list[int]:
@@ -129,8 +156,9 @@ def _first_of(*ids: int | None) -> list[int]:
     return [i for i in ids if i is not None][:1]
 
 
-def _grouped(made: dict[str, Tensor], size: int) -> dict[str, Tensor]:
-    return {name: value.reshape(-1, size, value.shape[-1]) for name, value in made.items()}
+def _grouped(made: Encoded, size: int) -> Encoded:
+    tensors = {name: value.reshape(-1, size, value.shape[-1]) for name, value in made.items()}
+    return Encoded(tensors, made.most, made.cut, made.size)
 
 
 def _plain(tokenizer: Any, text: str) -> list[int]:

@@ -149,6 +149,7 @@ def _compute(config: AffPCLConfig, level: float, draw: int, folder: Path | None)
     from lora_bridge.models import load_model
     from lora_bridge.prompts import prompt_texts
     from lora_bridge.tokens import encode_texts
+    from lora_bridge.tokens import said as said_of_cut
 
     corpus = read(config.data)
     lambdas = 0.5 + level * (np.linspace(0.0, 1.0, config.agents) - 0.5)
@@ -191,7 +192,8 @@ def _compute(config: AffPCLConfig, level: float, draw: int, folder: Path | None)
     excess, accuracy = (np.stack([run[key] for run in runs.values()]) for key in TESTED)
     path = {key: value for key, value in runs["AffPCL"].items() if key not in TESTED}
     axes = {"method": np.array(list(named)), "t": np.array(_times(config))}
-    said = {"model": loaded.name, "data": corpus.name, "properties": "; ".join(corpus.said)}
+    source = corpus.name + said_of_cut(tokens)
+    said = {"model": loaded.name, "data": source, "properties": "; ".join(corpus.said)}
     return long_table(axes, excess=excess, accuracy=accuracy, **path, **affinity, **said)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -125,7 +125,7 @@ def _drawn(config: DeviceConfig, use: str, k: int) -> Draw:
     from lora_bridge.oracles import Devices
     from lora_bridge.splits import by_key, dirichlet
     from lora_bridge.tasks import Task
-    from lora_bridge.tokens import encode_choices, encode_examples
+    from lora_bridge.tokens import encode_choices, encode_examples, said
 
     seed = config.derive("draw", use, k)
     train, tests = pools(config.data, config.devices * config.samples, config.tests, seed)
@@ -152,7 +152,8 @@ def _drawn(config: DeviceConfig, use: str, k: int) -> Draw:
         for domain, test in tests.items()
     }
     data = "generated questions" if config.data is None else config.data.name
-    return Draw(Devices(task), encoded, f"model {loaded.name}, data: {data}")
+    cut = said(dealt, *chain.from_iterable(encoded.values()))
+    return Draw(Devices(task), encoded, f"model {loaded.name}, data: {data}{cut}")
 
 
 def _judged(output: Any, batch: Mapping[str, Any]) -> Any:

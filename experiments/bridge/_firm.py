@@ -313,4 +313,16 @@ def said_of_model(config: FirmConfig) -> str:
     rewards = " and ".join(config.objectives)
     if not config.reward_models:
         rewards += ", sqrt(share of these letters in a response)"
-    return f"model {config.load('lm').name}, {data}; rewards: {rewards}"
+    return f"model {config.load('lm').name}, {data}{_cut(config)}; rewards: {rewards}"
+
+
+def _cut(config: FirmConfig) -> str:
+    """How many prompts of the first draw lose their beginnings."""
+    from lora_bridge.tokens import Encoded, said
+
+    train, tests = prompts(config, "test", 0)
+    texts, tokenizer = [*(example.prompt for example in train), *tests], config.load("lm").tokenizer
+    most = config.max_length - (tokenizer.bos_token_id is not None)
+    ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
+    cut = sum(len(tokens) > most for tokens in ids)
+    return said(Encoded({}, config.max_length, cut, len(texts)))

@@ -125,7 +125,7 @@ def _drawn(config: UserConfig, head: str, use: str, k: int) -> Draw:
     from lora_bridge.losses import reward_preference_loss
     from lora_bridge.oracles import Users
     from lora_bridge.tasks import Task
-    from lora_bridge.tokens import encode_pairs
+    from lora_bridge.tokens import encode_pairs, said
 
     seed = config.derive("draw", use, k)
     found, best = pairs_of_users(config, np.random.default_rng(seed))
@@ -142,7 +142,8 @@ def _drawn(config: UserConfig, head: str, use: str, k: int) -> Draw:
     bank = config.bank(loaded, targets)
     task = Task(bank, train, reward_preference_loss, config.batch, seed, config.on_nan)
     data = "generated words" if config.data is None else config.data.name
-    return Draw(Users(task), tests, list(found), best, f"model {loaded.name}, data: {data}")
+    name = f"model {loaded.name}, data: {data}{said(made)}"
+    return Draw(Users(task), tests, list(found), best, name)
 
 
 def score_of(model: Any) -> str:

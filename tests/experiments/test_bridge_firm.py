@@ -276,8 +276,15 @@ def test_shares_of_prompts(folder: Path) -> None:
     assert len({len(p) for p in own.prompts}) == 2
     more = _firm.alignment(config, bank, Arm(config.firm(), clients=5), "test", 0)
     assert [len(p) for p in more.prompts] == [16] * 5
-    tests = set(_firm.prompts(config, "test", 0)[1])
-    assert len(tests) == 5
+    train, tests = _firm.prompts(config, "test", 0)
+    assert len(set(tests)) == 5
+    assert " cut " not in _firm.said_of_model(replace(config, max_length=512))
+    # the first token stays, and as many of a prompt as there is room for
+    lengths = sorted(1 + len(text) for text in [*(e.prompt for e in train), *tests])
+    cut = replace(config, max_length=lengths[-3] - 1)
+    known = sum(length >= lengths[-3] for length in lengths)
+    said = f"; {known} of 85 samples cut to {lengths[-3] - 1} tokens; rewards: "
+    assert said in _firm.said_of_model(cut)
 
 
 @pytest.mark.parametrize(

@@ -281,7 +281,15 @@ def test_a_file_of_one_domain_is_dealt_by_answers(folder: Path, tmp_path: Path) 
     assert held.isdisjoint(example.prompt for example in shares)
     key = _questions.dealt_by(shares)
     assert set(by_key(shares, key)) == {"true", "false"}
-    assert "facts_train.json" in drawn.name
+    assert drawn.name.endswith("data: facts_train.json")
+    # only "Is 17 even? .." followed by false is longer: a test is followed by both
+    most = len("<Is 17 even? Answer format: true/false\nAnswer: false>") - 1
+    seed = config.derive("draw", "test", 0)
+    shares, tests = _questions.pools(file, config.devices * config.samples, config.tests, seed)
+    asked = [e.prompt for e in shares if e.target == "false"] + [e.prompt for e in tests["facts"]]
+    cut = sum(prompt[4].isdigit() for prompt in asked)
+    said = replace(config, max_length=most).draw("test", 0).name
+    assert said.endswith(f"facts_train.json; {cut} of 80 samples cut to {most} tokens")
     with pytest.raises(InputError, match="more than tests = 80"):
         replace(config, tests=80).draw("test", 0)
     with pytest.raises(InputError, match="question for each of devices = 99 beside the tests"):

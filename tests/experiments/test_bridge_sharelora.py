@@ -320,7 +320,9 @@ def test_pairs_of_a_file_go_to_their_users(folder: Path, tmp_path: Path) -> None
     assert np.isnan(best).all()
     drawn = config.draw("frozen", "test", 0)
     assert [drawn.oracle.task.size(i) for i in range(3)] == [3, 3, 3]
-    assert "pairs.jsonl" in drawn.what
+    assert drawn.what.endswith("data: pairs.jsonl")
+    cut = replace(config, max_length=12).draw("frozen", "test", 0)
+    assert cut.what.endswith("data: pairs.jsonl; 27 of 27 samples cut to 12 tokens")
     for change, message in (
         ({"users": 5}, "`data` must have pairs of users = 5 users; found 4 in .*: ann, bob, cy"),
         ({"tests": 9}, "more than tests = 9 pairs of every user; found 9 of ann"),

@@ -21,7 +21,7 @@ from lora_bridge.data import (
     read_preferences,
 )
 from lora_bridge.splits import by_key, dirichlet, evenly, hold_out
-from lora_bridge.tokens import encode_choices, encode_examples, encode_pairs, encode_texts
+from lora_bridge.tokens import encode_choices, encode_examples, encode_pairs, encode_texts, said
 
 QUESTION = {
     "instruction": "Is 2 even?\n\nAnswer format: true/false",
@@ -247,3 +247,19 @@ def test_what_is_too_long_is_named_by_its_line(tmp_path: Path) -> None:
         encode_pairs(byte_tokenizer(), read_pairs(file), max_length=8, too_long="cut")
     with pytest.raises(InputError, match=r"^line 2 of .* must have at most max_length = 9 tokens"):
         encode_pairs(byte_tokenizer(), read_pairs(file), max_length=9)
+
+
+def test_samples_that_are_cut_are_counted_once_each() -> None:
+    tokenizer, fits, long = byte_tokenizer(), "q" * 4, "q" * 5
+    # the first token, the prompt, two of the answer and the end: 8 hold four of the prompt
+    examples = [Example(prompt, "ab", ("ab", "cd")) for prompt in (fits, long, long)]
+    pairs = [Pair(prompt, "ab", "cd") for prompt in (fits, fits, long)]
+    made = [
+        encode_examples(tokenizer, examples, 8, "cut"),
+        encode_choices(tokenizer, examples, 8, "cut"),
+        encode_pairs(tokenizer, pairs, 8, "cut"),
+        encode_texts(tokenizer, ["q" * 8, "q" * 9], 8, "cut"),
+    ]
+    assert [(m.cut, m.size, m.most) for m in made] == [(2, 3, 8), (2, 3, 8), (1, 3, 8), (1, 2, 8)]
+    assert said(*made) == "; 6 of 11 samples cut to 8 tokens"
+    assert said(encode_pairs(tokenizer, pairs, 9)) == ""
