@@ -278,7 +278,7 @@ EXPERIMENT = Experiment(
     source="FIRM, Figure 2, Section 5",
     kind="figure",
     config_type=Fig2Config,
-    profiles={"quick": Fig2Config(), "paper": Fig2Config(**PAPER, seeds=10)},
+    profiles={"quick": Fig2Config(seeds=10), "paper": Fig2Config(**PAPER, seeds=10)},
     blocks=blocks,
     compute=compute,
     analyse=analyse,
