@@ -44,11 +44,11 @@ test-slow: $(VENV)/.test
 	@echo "==> slow tests"
 	@$(BIN)/python -m pytest $(PYTEST_FLAGS) -m slow tests
 
-# Simulations beside deployments: either waits for processes to start.
+# Two at a time, whatever their file: they wait for processes to start.
 test-flower:
 	@$(MAKE) -s VENV=$(FLOWER) PINS=constraints-flower.txt $(FLOWER)/.flower
 	@echo "==> tests with Flower"
-	@$(FLOWER)/bin/python -m pytest $(PYTEST_FLAGS) -m "" tests/lora_bridge/test_flower_*.py
+	@$(FLOWER)/bin/python -m pytest $(PYTEST_FLAGS) --dist worksteal -m "" tests/lora_bridge/test_flower_*.py
 
 lint: $(VENV)/.dev
 	@echo "==> ruff check"

@@ -1,13 +1,13 @@
 """``python -m lora_bridge.flower``: federated runs in this process, in a simulation, on machines.
 
-An own command, since Flower's environment is not the one of ``ratecheck``: see docs/flower.md.
+An own command, since Flower's environment is not the one of ``ratecheck``: see docs/flower.md. It
+leaves 0 when all is done; 1 when a run, or a program of Flower's, has failed; 2 when the arguments
+or the input are wrong; 128 + its number after a signal (130 after Ctrl-C, 143 after SIGTERM).
 """
 
 from __future__ import annotations
 
 import logging
-import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,9 +17,11 @@ import typer
 
 from linsys._validate import InputError
 from lora_bridge.flower import launch
+from lora_bridge.flower.app_folder import OPTIONS, located, write_app
 from lora_bridge.flower.federation import load_setup
 from lora_bridge.flower.local import rehearse as run_here
-from lora_bridge.flower.rounds import Rules
+from lora_bridge.flower.processes import Failed, leave_by_signals, running
+from lora_bridge.flower.rounds import Rules, TooFewClients
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 
@@ -35,9 +37,9 @@ _HOME = Path("flower-home")
 def rehearse(setup: str, folder: Path = Path("federation"), options: Options = []) -> None:  # noqa: B006
     """Run SETUP (file.py:function or package.module:function) in this process, without Flower."""
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    source, name = launch.located(setup)
+    source, name = located(setup)
     where = None if source is None else source.absolute().parent
-    config = {**launch.OPTIONS, **_options(options)}
+    config = {**OPTIONS, **_options(options)}
     federation = load_setup(name, config, where)
     result = run_here(federation, folder, Rules.of(config))
     print(f"sha256 {result.sha256} after {result.rounds} rounds in {folder / 'server'}")
@@ -46,7 +48,7 @@ def rehearse(setup: str, folder: Path = Path("federation"), options: Options = [
 @app.command()
 def write(folder: Path, setup: str, options: Options = []) -> None:  # noqa: B006
     """Write the Flower app FOLDER of a SETUP."""
-    launch.write_app(folder, setup, _options(options))
+    write_app(folder, setup, _options(options))
     print(f"wrote {folder}")
 
 
@@ -91,14 +93,10 @@ def run(folder: Path, address: str, authority: Authority = None, home: Home = _H
 
 
 def _stay(command: list[str], home: Path) -> None:
-    """Be a program of Flower's until it ends, or is interrupted."""
-    with launch.running(command, home) as process:
-        print(f"{Path(command[0]).name} runs; its log is in {home}", flush=True)
-        try:
-            code = process.wait()
-        except KeyboardInterrupt:
-            return
-    raise subprocess.CalledProcessError(code, command[0])
+    """Be a program of Flower's until a signal comes."""
+    with running(command, home) as program:
+        print(f"{program.name} runs; its log is {program.log}", flush=True)
+        program.wait()
 
 
 def _options(pairs: list[str]) -> dict[str, Any]:
@@ -124,8 +122,9 @@ def _value(text: str) -> int | float | str:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended on the way
+    leave_by_signals()
     try:
         app()
-    except (InputError, subprocess.CalledProcessError) as error:
-        sys.exit(f"error: {error}")
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1 if isinstance(error, Failed | TooFewClients) else 2)

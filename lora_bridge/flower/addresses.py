@@ -7,13 +7,14 @@ all.
 from __future__ import annotations
 
 import ipaddress
+import os
 import socket
 import ssl
 from pathlib import Path
 
 from linsys._validate import InputError
 
-__all__ = ["check", "file_of", "reach", "split"]
+__all__ = ["check", "file_of", "reach", "split", "unused"]
 
 
 def split(address: str) -> tuple[str, int]:
@@ -74,6 +75,23 @@ def reach(address: str, certificates: Path | None = None, timeout: float = 5.0) 
         found = error.strerror or str(error)
         raise InputError(
             f"`superlink` must be reachable; found no SuperLink at {address}: {found}"
+        ) from None
+
+
+def unused(name: str, host: str, port: int) -> None:
+    """Make sure that one can listen at a port of this machine.
+
+    Raises:
+        InputError: somebody else listens there, or it is another machine's.
+    """
+    try:
+        family, *_, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        socket.create_server(place[:2], family=family).close()
+    except OSError as error:
+        number = error.errno or 0  # of the system, or less than 0: an unknown name
+        found = os.strerror(number) if number > 0 else error.strerror
+        raise InputError(
+            f"`{name}` must be a free port of this machine; found {host}:{port}: {found}"
         ) from None
 
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
-from lora_bridge.flower import launch
+from lora_bridge.flower import app_folder
 from tests.lora_bridge.test_flower_rounds import in_one_piece
 
 #: Marks of such a test.
@@ -29,7 +34,7 @@ def app(base: Path, name: str, rounds: int, **options: Any) -> Path:
     # minutes: a loaded machine needs them to start the processes of one phase
     limits = {"timeout": 300.0, "gather": 300.0, "fault": str(base / "faults")}
     files = {"algorithm": name, "rounds": rounds, "folder": str(base / "files")}
-    return launch.write_app(base / "app", SETUP, {**limits, **files, **options})
+    return app_folder.write_app(base / "app", SETUP, {**limits, **files, **options})
 
 
 def result(base: Path) -> dict[str, Any]:
@@ -42,6 +47,34 @@ def same(base: Path, sha256: str, name: str, rounds: int) -> bool:
     found = result(base)
     assert found["sha256"] == sha256
     return list(found["clients"].values()) == users and (users != [] or whole == sha256)
+
+
+@contextmanager
+def command(*arguments: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """``python -m lora_bridge.flower`` as a process."""
+    start = [sys.executable, "-m", "lora_bridge.flower", *map(str, arguments)]
+    with subprocess.Popen(start) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def alive(home: Path) -> list[psutil.Process]:
+    """What has been started with Flower's files in a folder, and has not ended."""
+    found = []
+    for one in psutil.process_iter():
+        with suppress(psutil.Error):
+            if one.environ().get("FLWR_HOME") == str(home):
+                found.append(one)
+    return found
+
+
+def until(happens: Callable[[], Any], wait: float = 400.0) -> None:
+    end = time.monotonic() + wait
+    while not happens():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def log(line: str) -> None:

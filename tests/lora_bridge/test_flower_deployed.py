@@ -13,14 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from linsys import InputError
-from lora_bridge.flower import launch
+from lora_bridge.flower import launch, processes
+from lora_bridge.flower.addresses import reach
 from tests.lora_bridge._federations import N
-from tests.lora_bridge._flower import NEEDS_FLOWER, app, log, result, same
+from tests.lora_bridge._flower import NEEDS_FLOWER, alive, app, command, log, result, same, until
 from tests.lora_bridge._flower import found_by_processes as found_by_processes
 from tests.lora_bridge.test_flower_wires import certificates
 
@@ -35,22 +35,23 @@ class Lab:
     tls: Sequence[Path] | None = None
 
     def __post_init__(self) -> None:
-        self.address = f"127.0.0.1:{launch.free_port()}"
+        self.address = f"127.0.0.1:{processes.free_port()}"
         self.home = self.base / "home"
         self.authority = None if self.tls is None else self.tls[0]
+        self.first_round = self.base / "files" / "server" / "rounds" / "round-00000001"
 
     @contextmanager
     def superlink(self) -> Iterator[None]:
         self.home.mkdir(parents=True, exist_ok=True)
         start = launch.superlink(self.address, self.tls, database=self.home / "superlink.db")
-        with launch.running(start, self.home, self.address):
+        with processes.running(start, self.home, self.address):
             yield
 
     @contextmanager
     def supernode(self, client: int) -> Iterator[None]:
-        files, port = self.base / "files", launch.free_port()
+        files, port = self.base / "files", processes.free_port()
         start = launch.supernode(self.address, client, files, self.authority, port)
-        with launch.running(start, self.home):
+        with processes.running(start, self.home):
             yield
 
     @contextmanager
@@ -67,14 +68,47 @@ class Lab:
         return launch.submit(folder, self.address, self.home, self.authority, tell=log)
 
 
+def refused(address: str) -> bool:
+    try:
+        reach(address)
+    except InputError:
+        return True
+    return False
+
+
 def test_supernodes_have_the_same_adapters_by_tls(tmp_path: Path) -> None:
     lab = Lab(tmp_path, certificates(tmp_path / "certificates"))
     with lab.superlink(), lab.supernodes(*range(N)):
         strangers = certificates(tmp_path / "strangers")
         with pytest.raises(InputError, match=r"must be one that .* vouches for"):
             launch.supernode(lab.address, 0, tmp_path, strangers[0])
-        sha256 = lab.submit(app(tmp_path, "SI", 3))
+        folder, own = app(tmp_path, "SI", 3), tmp_path / "own"
+        options = ("--authority", lab.authority, "--home", own)
+        with command("run", folder, lab.address, *options) as process:
+            until(lab.first_round.exists)
+            assert any("serverapp" in one.name() for one in alive(lab.home))
+            process.terminate()
+            assert process.wait(60.0) == 143
+        assert alive(own) == []
+        # the SuperLink and the SuperNodes live, the run on them does not
+        until(lambda: not any("serverapp" in one.name() for one in alive(lab.home)), 60.0)
+        sha256 = lab.submit(folder)
+    assert result(tmp_path)["resumed"] >= 1
     assert same(tmp_path, sha256, "SI", 3)
+
+
+def test_commands_that_are_ended_end_what_they_started(tmp_path: Path) -> None:
+    address, homes = f"127.0.0.1:{processes.free_port()}", [tmp_path / "a", tmp_path / "b"]
+    port = ("--port", processes.free_port())
+    with command("superlink", address, "--home", homes[0]) as superlink:
+        until(lambda: not refused(address), 60.0)
+        with command("supernode", address, 0, *port, "--home", homes[1]) as supernode:
+            until(lambda: alive(homes[1]), 60.0)
+            for process, home in ((supernode, homes[1]), (superlink, homes[0])):
+                process.terminate()
+                assert process.wait(60.0) == 143
+                assert alive(home) == []
+    assert refused(address)
 
 
 def test_clients_that_die_on_the_way(tmp_path: Path) -> None:
@@ -92,7 +126,7 @@ def test_clients_that_die_on_the_way(tmp_path: Path) -> None:
         second.enter_context(lab.supernode(2))
         running = threading.Thread(target=lambda: found.append(lab.submit(folder)))
         running.start()
-        until(lambda: (tmp_path / "files" / "server" / "rounds" / "round-00000001").exists())
+        until(lab.first_round.exists)
         second.close()
         time.sleep(2.0)  # the next round has begun without it
         stack.enter_context(lab.supernode(2))
@@ -119,7 +153,7 @@ def test_a_superlink_that_dies_and_starts_anew(tmp_path: Path) -> None:
             stack.enter_context(lab.supernodes(*range(N)))
             running = threading.Thread(target=submit)
             running.start()
-            until(lambda: (tmp_path / "files" / "server" / "rounds" / "round-00000001").exists())
+            until(lab.first_round.exists)
         running.join(120.0)
         assert first
         with pytest.raises(InputError, match="must be reachable; found no SuperLink"):
@@ -128,10 +162,3 @@ def test_a_superlink_that_dies_and_starts_anew(tmp_path: Path) -> None:
             sha256 = lab.submit(folder)
     assert result(tmp_path)["resumed"] >= 1
     assert same(tmp_path, sha256, "FIRM", 3)
-
-
-def until(happens: Any, wait: float = 400.0) -> None:
-    end = time.monotonic() + wait
-    while not happens():
-        assert time.monotonic() < end
-        time.sleep(0.2)

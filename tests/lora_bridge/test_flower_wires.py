@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from linsys import InputError
-from lora_bridge.flower import launch
+from lora_bridge.flower import app_folder, launch, processes
 from lora_bridge.flower.__main__ import _options, rehearse
 from lora_bridge.flower.__main__ import app as typed
-from lora_bridge.flower.addresses import check, reach
+from lora_bridge.flower.addresses import check, reach, unused
 from lora_bridge.flower.federation import load_setup
 
 
@@ -55,7 +55,7 @@ def test_what_is_no_address(address: str) -> None:
 
 
 def test_a_superlink_that_is_not_there(tmp_path: Path) -> None:
-    address = f"127.0.0.1:{launch.free_port()}"
+    address = f"127.0.0.1:{processes.free_port()}"
     message = f"`superlink` must be reachable; found no SuperLink at {address}: Connection refused"
     for attempt in (
         lambda: reach(address),
@@ -65,6 +65,28 @@ def test_a_superlink_that_is_not_there(tmp_path: Path) -> None:
         with pytest.raises(InputError) as raised:
             attempt()
         assert str(raised.value) == message
+
+
+def test_a_port_that_is_in_use_or_of_another_machine(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        address = f"127.0.0.1:{port}"
+        for name, attempt in {
+            "superlink": lambda: launch.superlink(address),
+            "port": lambda: launch.supernode(address, 0, tmp_path, port=port),
+        }.items():
+            with pytest.raises(InputError) as raised:
+                attempt()
+            assert str(raised.value) == (
+                f"`{name}` must be a free port of this machine; found {address}: "
+                "Address already in use"
+            )
+        with pytest.raises(InputError, match="`client` must be a whole number of at least 0"):
+            launch.supernode(address, -1, tmp_path)
+    for host in ("192.0.2.1", "no.such.host.invalid"):  # in the system's words, on one line
+        with pytest.raises(InputError, match=rf"port of this machine; found {host}:1: [\w ]+\Z"):
+            unused("superlink", host, 1)
+    unused("superlink", "127.0.0.1", processes.free_port())
 
 
 def certificates(folder: Path) -> list[Path]:
@@ -123,16 +145,16 @@ def test_an_app_is_the_setup_and_its_options(tmp_path: Path) -> None:
     setup = tmp_path / "mine.py"
     setup.write_text("def run(config):\n    return dict(config)\n")
     options = {"rounds": 3, "alpha": 0.5, "text": 'a "b"', "on": True, "folder": tmp_path}
-    app = launch.write_app(tmp_path / "app", f"{setup}:run", options)
+    app = app_folder.write_app(tmp_path / "app", f"{setup}:run", options)
     assert (app / "mine.py").read_text() == setup.read_text()
     found = tomllib.loads((app / "pyproject.toml").read_text())
     assert found["project"]["dependencies"] == []
     config = found["tool"]["flwr"]["app"]["config"]
-    assert config == {**launch.OPTIONS, **options, "setup": "mine:run", "folder": str(tmp_path)}
+    assert config == {**app_folder.OPTIONS, **options, "setup": "mine:run", "folder": str(tmp_path)}
     with pytest.raises(InputError, match=r"setup. must be file.py:function; found no file none.py"):
-        launch.write_app(tmp_path / "app", "none.py:run")
+        app_folder.write_app(tmp_path / "app", "none.py:run")
     with pytest.raises(InputError, match="option x must be a number or a text; found"):
-        launch.write_app(tmp_path / "app", "a:b", {"x": [1]})
+        app_folder.write_app(tmp_path / "app", "a:b", {"x": [1]})
 
 
 def test_setups_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +174,7 @@ def test_a_setup_that_is_no_file_and_an_app_that_is_none(tmp_path: Path) -> None
         str(missing): f"package.module:function; found '{missing}'",
         "a.b:": "package.module:function; found 'a.b:'",
     }.items():
-        for use in (rehearse, lambda setup: launch.write_app(tmp_path / "app", setup)):
+        for use in (rehearse, lambda setup: app_folder.write_app(tmp_path / "app", setup)):
             with pytest.raises(InputError, match=r"`setup` must be file\.py:function") as raised:
                 use(name)
             assert str(raised.value).endswith(found)
