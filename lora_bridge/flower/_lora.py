@@ -62,7 +62,7 @@ class LoraServer:
     def finish(self, state: State) -> Asking:
         """The global modules, and what was merged; devices keep nothing."""
         frozen = {f"frozen.{j}": part for j, part in enumerate(state.oracle.frozen)}
-        return {"X": state.X, **frozen}, {}
+        return {"X": state.X, **frozen}, {}, {}
         yield {}
 
 

@@ -90,7 +90,7 @@ class ObjectivesServer:
 
     def finish(self, state: Any) -> Asking:
         """The parameters; what clients keep of their own is no part of the result."""
-        return {"theta": state["theta"][0, 0]}, {}
+        return {"theta": state["theta"][0, 0]}, {}, {}
         yield {}
 
     def _gradients(self, answers: Answers, missing: dict[int, str]) -> list[Tensor]:

@@ -47,7 +47,8 @@ class Server(Protocol):
         """One round: asks; returns the next state, and client to reason of those it lacks."""
 
     def finish(self, state: Any) -> Asking:
-        """The end: asks; returns the adapters by name, and client to SHA-256 of what it keeps."""
+        """The end: asks; returns the adapters by name, client to SHA-256 of what it keeps, and
+        client to reason of those it lacks."""
 
 
 class Client(Protocol):

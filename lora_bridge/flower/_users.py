@@ -88,11 +88,14 @@ class UsersServer:
         """The shared coordinates, and the SHA-256 of every user's adapters."""
         clients = range(self.federation.clients)
         answers = yield {i: self._down(state, i, {"phase": "finish"}) for i in clients}
-        found = {
-            i: answer.text("sha256") for i, answer in answers.items() if isinstance(answer, Parcel)
-        }
+        found, missing = dict[int, str](), dict[int, str]()
+        for i, answer in answers.items():
+            if isinstance(answer, Lost):
+                missing[i] = f"dropped out: {answer.reason}"
+            else:
+                found[i] = answer.text("sha256")
         shared = torch.from_numpy(self.federation.algorithm.mask(self.federation.blank().modules))
-        return {"X": state["X"][0][:, shared]}, found
+        return {"X": state["X"][0][:, shared]}, found, missing
 
     def _down(self, state: Any, user: int, more: Mapping[str, Any] | None = None) -> Parcel:
         """The shared coordinates, or all to a user of which no step after the warm-up is known."""

@@ -8,6 +8,7 @@ array of bytes, a parcel: its checksum travels with it, and every dtype does.
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -152,7 +153,8 @@ def _content(reply: Message) -> bytes | Lost:
 
 def _serve(grid: Grid, context: Context) -> None:
     """The ServerApp: one run from where it is to its end, which the last line tells."""
-    logging.getLogger("lora_bridge").setLevel(logging.INFO)
+    logging.basicConfig(format="%(message)s", stream=sys.stdout)
+    _LOG.setLevel(logging.INFO)
     config = context.run_config
     try:
         federation = load_setup(str(config["setup"]), config)

@@ -6,25 +6,22 @@ an answer that does not come in time, that was damaged, that belongs to another 
 client; what an algorithm refuses of a sound one (its shape, dtype, numbers) it says itself.
 
 After every round the server's state is on disk, and a run that is started again goes on from there,
-to the same adapters.
+to the same adapters. One that has come to its end says so, and asks nobody.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
 
-from safetensors.torch import save_file
-
 from linsys._validate import InputError, number, whole
-from lora_bridge import checkpoint
-from lora_bridge.flower._parts import Answers, Asking, Server, server_of
+from lora_bridge.flower._parts import Answers, Asking, server_of
+from lora_bridge.flower._progress import Progress, Result
 from lora_bridge.flower.federation import Federation
 from lora_bridge.flower.parcels import Damaged, Fact, Lost, Parcel, fingerprint
 
@@ -90,27 +87,6 @@ class Rules:
         return clients if self.least is None else self.least
 
 
-@dataclass(frozen=True)
-class Result:
-    """What came out.
-
-    Attributes:
-        sha256: of the final adapters: those of the server, and what users keep, by their digests.
-        rounds: done in all.
-        resumed: at which round this part of the run began.
-        missing: round, client and reason, for each time that the server did without a client.
-        clients: SHA-256 of what a client keeps, where clients keep adapters.
-        seconds: of the rounds of this part.
-    """
-
-    sha256: str
-    rounds: int
-    resumed: int = 0
-    missing: tuple[tuple[int, int, str], ...] = ()
-    clients: Mapping[int, str] = field(default_factory=dict)
-    seconds: float = 0.0
-
-
 def coordinate(
     federation: Federation, transport: Transport, folder: Path | str, rules: Rules | None = None
 ) -> Result:
@@ -128,46 +104,31 @@ def coordinate(
     """
     base, rules = Path(folder), rules or Rules()
     server, least = server_of(federation), rules.needed(federation.clients)
+    now = Progress.kept(base, server)
+    if now is not None and server.left(now.state) <= 0:
+        ended = Result.after(now.rounds, base, federation.clients)
+        if ended is not None:
+            _LOG.info("all %d rounds were done before; nothing is left to do", now.rounds)
+            return ended
     line = _Line(federation, transport, rules)
     hellos = line.meet(least)
-    state, done = _state(server, base, hellos)
-    resumed, started = done, time.perf_counter()
-    missing: list[tuple[int, int, str]] = []
-    while server.left(state) > 0:
+    base.mkdir(parents=True, exist_ok=True)
+    now = now or Progress(server.start(hellos), 0)
+    resumed, started = now.rounds, time.perf_counter()
+    while server.left(now.state) > 0:
         before = time.perf_counter()
-        state, lost = line.carry(server.round(state), done, base)
-        missing += [(done, client, reason) for client, reason in sorted(lost.items())]
-        done += 1
-        checkpoint.save(base / "rounds", state, done, federation.about)
+        state, lost = line.carry(server.round(now.state), now.rounds, base)
+        now = now.then(state, lost)
+        now.put(base, federation.about)
         gone = "".join(f"; client {i} {reason}" for i, reason in sorted(lost.items()))
-        _LOG.info("round %d in %.1f s%s", done, time.perf_counter() - before, gone)
-    adapters, kept = line.carry(server.finish(state), done, base)
+        _LOG.info("round %d in %.1f s%s", now.rounds, time.perf_counter() - before, gone)
+    adapters, kept, lost = line.carry(server.finish(now.state), now.rounds, base)
     digests = [fingerprint(adapters.values()), *(kept[i] for i in sorted(kept))]
     sha256 = digests[0] if not kept else hashlib.sha256("".join(digests[1:]).encode()).hexdigest()
     seconds = time.perf_counter() - started
-    result = Result(sha256, done, resumed, tuple(missing), kept, seconds)
-    save_file(
-        {name: value.detach().cpu().contiguous() for name, value in adapters.items()},
-        base / "adapters.safetensors",
-    )
-    (base / "result.json").write_text(json.dumps(asdict(result), indent=1), encoding="utf-8")
+    result = Result(sha256, now.rounds, resumed, now.without(lost), kept, seconds)
+    result.put(base, adapters)
     return result
-
-
-def _state(server: Server, base: Path, hellos: Mapping[int, Parcel]) -> tuple[Any, int]:
-    """The newest state that is kept and whole, or the start; and the rounds done."""
-    about = server.federation.about
-    unreadable: InputError | None = None
-    for place in checkpoint.all_of(base / "rounds"):
-        try:
-            return checkpoint.restore(place, server.form(), about)
-        except InputError as error:
-            unreadable = unreadable or error
-            _LOG.warning("%s", error)
-    if unreadable is not None:
-        raise unreadable
-    base.mkdir(parents=True, exist_ok=True)
-    return server.start(hellos), 0
 
 
 @dataclass(frozen=True)

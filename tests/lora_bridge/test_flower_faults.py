@@ -429,3 +429,57 @@ def test_states_of_rounds_that_the_server_has_lost_are_forgotten(tmp_path: Path)
     found = kept.before(3, {"x": torch.zeros(2)})
     assert found is not None
     assert (found[0], found[1]["x"].tolist()) == (2, [20.0, 20.0])
+
+
+class Nobody:
+    """A transport that must not be used."""
+
+    def meet(self, hello: Parcel, wanted: int, timeout: float) -> Any:
+        raise AssertionError
+
+    def ask(self, requests: Any, timeout: float) -> Any:
+        raise AssertionError
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_run_that_has_come_to_its_end_asks_nobody(name: str, tmp_path: Path) -> None:
+    made = federation(name)
+    first = rehearse(made, tmp_path)
+    assert coordinate(made, Nobody(), tmp_path / "server") == first
+    (tmp_path / "server" / "result.json").write_text('{"sha256": "0')  # a kill while it was written
+    with pytest.raises(AssertionError):
+        coordinate(made, Nobody(), tmp_path / "server")
+    again = rehearse(made, tmp_path)
+    assert (again.sha256, again.clients) == (first.sha256, first.clients)
+    (tmp_path / "server" / "adapters.safetensors").unlink()
+    assert rehearse(made, tmp_path).sha256 == first.sha256
+    assert (tmp_path / "server" / "adapters.safetensors").is_file()
+
+
+def test_who_was_missing_is_known_after_a_restart(tmp_path: Path) -> None:
+    made = federation("FSLoRA")
+    clients = clients_of(made, tmp_path)
+    away = Local({i: client for i, client in clients.items() if i != 1})
+    one = federation("FSLoRA", rounds=1)
+    assert coordinate(one, away, tmp_path / "server", Rules(least=2)).missing[0][:2] == (0, 1)
+    result = rehearse(made, tmp_path)
+    assert [(t, client) for t, client, _ in result.missing] == [(0, 1)]
+    assert result.resumed == 1
+
+
+def test_a_user_that_misses_the_end_is_named_and_has_its_adapters_later(tmp_path: Path) -> None:
+    made = federation("G")
+    clients = clients_of(made, tmp_path)
+    whole = rehearse(made, tmp_path / "whole")
+
+    class AwayAtTheEnd(Local):
+        def ask(self, requests: Any, timeout: float) -> Any:
+            ending = Parcel.decode(requests[0]).text("phase") == "finish"
+            there = {i: data for i, data in requests.items() if not (ending and i == 1)}
+            return super().ask(there, timeout)
+
+    first = coordinate(made, AwayAtTheEnd(clients), tmp_path / "server", Rules(least=2))
+    assert first.missing == ((first.rounds, 1, "dropped out: no answer in 600 s"),)
+    assert sorted(first.clients) == [0, 2]
+    second = coordinate(made, Local(clients), tmp_path / "server")
+    assert (second.sha256, second.clients) == (whole.sha256, whole.clients)

@@ -9,18 +9,36 @@ import pytest
 from linsys import InputError
 from lora_bridge.flower import launch
 from tests.lora_bridge._federations import N
-from tests.lora_bridge._flower import NEEDS_FLOWER, app, log, result, same
+from tests.lora_bridge._flower import NEEDS_FLOWER, alive, app, command, log, result, same, until
 from tests.lora_bridge._flower import found_by_processes as found_by_processes
 
 pytestmark = NEEDS_FLOWER
 
 
-@pytest.mark.parametrize("name", ["FSLoRA", "G", "FedCMOO"])
+@pytest.mark.parametrize("name", ["G", "FedCMOO"])
 def test_a_simulation_has_the_same_adapters(name: str, tmp_path: Path) -> None:
     folder = app(tmp_path, name, 3)
     sha256 = launch.simulate(folder, N, tmp_path / "home", tell=log)
     assert same(tmp_path, sha256, name, 3)
     assert result(tmp_path)["missing"] == []
+
+
+def test_a_simulation_that_is_ended_and_one_that_has_come_to_its_end(tmp_path: Path) -> None:
+    folder, home, said = app(tmp_path, "FSLoRA", 8), tmp_path / "home", list[str]()
+    with command("simulate", folder, N, "--home", home) as process:
+        until((tmp_path / "files" / "server" / "rounds" / "round-00000001").exists)
+        process.terminate()
+        assert process.wait(60.0) == 143
+    assert alive(home) == []
+    assert not (tmp_path / "files" / "server" / "result.json").exists()
+    sha256 = launch.simulate(folder, N, home, tell=said.append)
+    assert any(line.startswith("round 8 in ") for line in said)
+    assert result(tmp_path)["resumed"] >= 1
+    assert same(tmp_path, sha256, "FSLoRA", 8)
+    before = result(tmp_path)
+    assert launch.simulate(folder, N, home, tell=said.append) == sha256
+    assert "all 8 rounds were done before; nothing is left to do" in said
+    assert result(tmp_path) == before
 
 
 def test_a_late_client_and_a_run_with_too_few(tmp_path: Path) -> None:
