@@ -12,7 +12,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from experiments.bridge import ood_beta, ood_domains, ood_inner
+from experiments._table import Table
+from experiments.bridge import _ood_inner_runs, ood_beta, ood_domains, ood_inner
 from experiments.bridge._ood import OODConfig
 from experiments.ood._domains import CONTROLS, OURS, RIVALS
 from linsys import InputError
@@ -159,7 +160,7 @@ def test_what_is_said_of_beta_is_judged_and_explosions_are_seen() -> None:
                         for j, level in enumerate(ood_beta.LEVELS):
                             row |= {f"r{j}": wide * level, f"w{j}": wide * level}
                         rows.append(row)
-        return ood_beta.Table({key: np.array([row[key] for row in rows]) for key in rows[0]})
+        return Table({key: np.array([row[key] for row in rows]) for key in rows[0]})
 
     good = ood_beta.analyse(config, table(0.1, 2.56 / 0.8))
     assert [check.ok for check in good.checks] == [True, True, True, False, True]
@@ -180,7 +181,7 @@ def test_the_error_falls_geometrically_where_the_inner_loss_is_convex(folder: Pa
     config = ood_inner.OODInnerConfig(
         **{**SIZES, "prompts": 2, "tests": 1}, model=folder, ridge=1.0, cg=40
     )
-    rows = ood_inner._rows(config, ood_inner.LAST, 0)
+    rows = _ood_inner_runs.rows(config, ood_inner.LAST, 0)
     errors = {row["D"]: row["error"] for row in rows}
     u = config.unit
     assert errors[u] < 1e-3 < errors[u // 8]
@@ -196,7 +197,7 @@ def test_the_error_falls_geometrically_where_the_inner_loss_is_convex(folder: Pa
 
 def test_the_inner_rate_is_checked_against_what_is_derived() -> None:
     config = ood_inner.OODInnerConfig()
-    D = np.array([e * config.unit // 8 for e in ood_inner.EIGHTHS])
+    D = np.array([e * config.unit // 8 for e in _ood_inner_runs.EIGHTHS])
 
     def table(decay: float, same: float) -> Any:
         parts = []
@@ -209,7 +210,7 @@ def test_the_inner_rate_is_checked_against_what_is_derived() -> None:
                         | {"same": same, "least": 1.0, "left": 0.0, "alpha": 0.1, "top": 1.0}
                         | {"p": 3, "what": "a model"}
                     )
-        return ood_inner.Table({k: np.array([p[k] for p in parts]) for k in parts[0]})
+        return Table({k: np.array([p[k] for p in parts]) for k in parts[0]})
 
     good = ood_inner.analyse(config, table(1.0, 1.0))
     assert [check.ok for check in good.checks] == [True, True]
