@@ -289,7 +289,9 @@ def _drawn(config: OODConfig, instance: int) -> Draw:
     import torch
 
     from lora_bridge.bank import AdapterBank
+    from lora_bridge.data import Example
     from lora_bridge.policy_reward import Adapter, Models
+    from lora_bridge.tokens import encode_examples, said
 
     loaded = _load(config)
     rng = np.random.default_rng(config.derive("start", instance))
@@ -318,7 +320,15 @@ def _drawn(config: OODConfig, instance: int) -> Draw:
         for pair in texts
     ]
     known, judges = zip(*made, strict=True)
-    name = f"model {loaded.name}, data: {source}"
+    parts = [part for pair in texts for part in pair]
+    shown = [
+        Example(p, a)
+        for one in parts
+        for p, row in zip(one.prompts, one.answers, strict=True)
+        for a in row
+    ]
+    cut = said(encode_examples(loaded.tokenizer, shown, config.max_length, "cut"))
+    name = f"model {loaded.name}, data: {source}{cut}"
     return Draw(config, instance, known, judges, instance % config.domains, name)
 
 

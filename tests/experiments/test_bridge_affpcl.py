@@ -275,6 +275,13 @@ def test_an_agent_with_broken_numbers_ends_a_run_or_is_left_out(
     assert np.isfinite(columns["excess"]).all()
 
 
+def test_texts_that_are_cut_are_counted(table: Table) -> None:
+    assert set(table["data"]) == {"docstrings"}  # of 24 letters at most
+    config = dataclasses.replace(TINY, max_length=7)  # of 8 letters at least
+    columns = affpcl.compute(config, {"level": 0.0, "draw": 0}, Context())
+    assert set(columns["data"].tolist()) == {"docstrings; 28 of 28 samples cut to 7 tokens"}
+
+
 def test_a_step_that_is_too_large_is_said() -> None:
     config = dataclasses.replace(TINY, alpha=1e6)
     with pytest.raises(InputError, match=r"client \d must have a finite .*: lower the step size"):

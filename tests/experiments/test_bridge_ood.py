@@ -100,6 +100,11 @@ def test_domains_of_a_file(folder: Path, tmp_path: Path, kind: str) -> None:
     assert draw.test.name == "b"
     assert [d.mu_hat.shape for d in draw.known] == [(3, 2)] * 2
     assert [d.mu_hat.shape for d in draw.judges] == [(2, 2)] * 2
+    assert draw.name.endswith("data: all.jsonl")
+    prompt = {"pairs": "a0 ", "questions": "a0? Answer format: yes/no\nAnswer: "}[kind]
+    most = len(f"<{prompt}no>")  # one less than yes takes, which is half of the answers
+    cut = replace(config, max_length=most).draw(1).name
+    assert cut.endswith(f"data: all.jsonl; 10 of 20 samples cut to {most} tokens")
     scores = ood_domains._scores(config, draw.judges[1], draw.models.theta())
     assert np.isnan(scores["wins"]) == (kind == "pairs")
     if kind == "questions":
