@@ -5,6 +5,7 @@ Nothing here trains: tables hold all that is needed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,21 @@ def gap(name: str, predicted: str, ours: Values, theirs: Values) -> Check:
 def claim(what: str, ours: Values, theirs: Values) -> Check:
     """What the paper says: that a number of every seed is above another one."""
     return gap(what, CLAIMED, ours, theirs)
+
+
+def extent(values: Values) -> _rates.Interval:
+    """Their mean between the least and the largest, for checks that all of them must meet.
+
+    >>> extent(np.array([1.0, 2.0, 6.0]))
+    Interval(value=3.0, lo=1.0, hi=6.0)
+    """
+    return _rates.Interval(float(values.mean()), float(values.min()), float(values.max()))
+
+
+def identity(name: str, ratios: Values, rounding: float) -> Check:
+    """The claim that numbers are one, each up to rounding."""
+    limits = 1.0 - rounding, 1.0 + rounding
+    return _rates.every(_rates.within(name, 1.0, extent(ratios), *limits))
 
 
 def reach(H: int) -> float:
@@ -65,14 +81,23 @@ def limits(config: DeviceConfig, table: Table, rounds: int, share: float) -> Val
     return np.asarray(moved / (rounds * share * table["gamma"][0] * reach(config.local_steps)))
 
 
-def said(config: ModelConfig, table: Table, *names: str) -> list[str]:
-    """Model, data, seeds, the step size of every arm, named by columns, and who was left out."""
-    arms = dict.fromkeys(zip(*(table[name] for name in names), table["gamma"], strict=True))
-    text = ", ".join(f"{' '.join(map(str, arm[:-1]))}: {arm[-1]:g}" for arm in arms)
+def within_reach(name: str, shares: Mapping[Any, Values]) -> Check:
+    """The claim that no arm went farther than :func:`limits` lets it."""
+    values = np.concatenate(list(shares.values()))
+    return _rates.every(_rates.at_most(name, "at most 1", extent(values), 1.0))
+
+
+def said(config: ModelConfig, table: Table, arms: Mapping[str, Table]) -> list[str]:
+    """Model, data, seeds, the step size of every arm, and who was left out.
+
+    ``arms`` are parts of the table by what a reader calls them.
+    """
+    steps = "; ".join(f"{name}: {part['gamma'][0]:g}" for name, part in arms.items())
+    tried = ", ".join(f"{gamma:g}" for gamma in config.gammas)
     lost = int(table["missing"].max())
     end = [f"devices or users left out, at most in one run: {lost}"] if lost else []
     return [
         f"{table['what'][0]}; {config.seeds} seeds derived from {config.seed}",
-        f"step sizes, chosen from {', '.join(f'{g:g}' for g in config.gammas)}: {text}",
+        f"step size of every arm, the best of {tried} on other draws: {steps}",
         *end,
     ]

@@ -43,12 +43,12 @@ import numpy as np
 from experiments._intervals import mean_interval
 from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
 from experiments._plots import curves, legend, panels
-from experiments._rates import Interval, at_most, every, mean_band, within
+from experiments._rates import mean_band
 from experiments._table import Table
 from experiments.bridge._device_runs import compare
 from experiments.bridge._devices import PAPER, DeviceConfig
 from experiments.bridge._models import Values, threads
-from experiments.bridge._readings import claim, limits, over_domains, said
+from experiments.bridge._readings import claim, identity, limits, over_domains, said, within_reach
 from linsys import InputError
 from linsys._validate import number, whole
 from linsys.sketching import FSLoRA
@@ -162,8 +162,9 @@ def analyse(config: BudgetConfig, table: Table) -> Analysis:
         for (r, level, top), values in found.items()
         if top
     ]
-    checks = [_bytes(config, parts), _reach(config, parts), *_claims(config, ends)]
-    return Analysis(series, checks, _notes(config, table, ends, parts))
+    name = "way of an entry in a round / (k/r of what H steps of AdamW can do)"
+    derived = [_bytes(config, parts), within_reach(name, _shares(config, parts))]
+    return Analysis(series, [*derived, *_claims(config, ends)], _notes(config, table, ends, parts))
 
 
 def _claims(config: BudgetConfig, ends: dict[Arm, Values]) -> list[Check]:
@@ -208,15 +209,8 @@ def _bytes(config: BudgetConfig, parts: dict[Arm, Table]) -> Check:
             update = ceil(config.kept * entries) * (number_bytes + 4)
         rounds = config.budget * round(1 / level)
         ratios.append(_sent(part)[-1] * 1e6 / (rounds * update))
-    return every(
-        within(
-            "bytes of all arms / what ranks, rounds and kept entries say",
-            1.0,
-            Interval(float(np.mean(ratios)), min(ratios), max(ratios)),
-            1.0 - 1e-9,
-            1.0 + 1e-9,
-        )
-    )
+    name = "bytes of all arms / what ranks, rounds and kept entries say"
+    return identity(name, np.array(ratios), 1e-9)
 
 
 def _shares(config: BudgetConfig, parts: dict[Arm, Table]) -> dict[Arm, Values]:
@@ -226,24 +220,15 @@ def _shares(config: BudgetConfig, parts: dict[Arm, Table]) -> dict[Arm, Values]:
     }
 
 
-def _reach(config: BudgetConfig, parts: dict[Arm, Table]) -> Check:
-    values = np.concatenate(list(_shares(config, parts).values()))
-    return every(
-        at_most(
-            "way of an entry in a round / (k/r of what H steps of AdamW can do)",
-            "at most 1",
-            Interval(float(values.mean()), float(values.min()), float(values.max())),
-            1.0,
-        )
-    )
-
-
 def _notes(
     config: BudgetConfig, table: Table, ends: dict[Arm, Values], parts: dict[Arm, Table]
 ) -> list[str]:
-    accuracies = ", ".join(f"{_arm(arm)}: {values.mean():.3f}" for arm, values in ends.items())
-    shares = ", ".join(f"{_arm(a)}: {v.mean():.2f}" for a, v in _shares(config, parts).items())
-    notes = [f"final accuracies: {accuracies}", f"share of its reach used: {shares}"]
+    accuracies = "; ".join(f"{_arm(arm)}: {values.mean():.3f}" for arm, values in ends.items())
+    shares = "; ".join(f"{_arm(a)}: {v.mean():.2f}" for a, v in _shares(config, parts).items())
+    notes = [
+        f"final accuracies: {accuracies}",
+        f"way of an entry in a round, over what H steps of AdamW can do: {shares}",
+    ]
     if config.level in config.levels:
         lost = mean_interval(
             ends[config.rank, config.level, 1] - ends[config.rank, config.level, 0]
@@ -252,7 +237,7 @@ def _notes(
             f"after as many rounds, k / r = {config.level:g}, compressed less whole updates: "
             f"{lost.value:+.3f} [{lost.lo:+.3f}, {lost.hi:+.3f}]"
         )
-    return [*notes, *said(config, table, "r", "level", "top")]
+    return [*notes, *said(config, table, {_arm(arm): part for arm, part in parts.items()})]
 
 
 def _part(table: Table, arm: Arm) -> Table:

@@ -91,7 +91,7 @@ def analyse(config: TableConfig, table: Table) -> Analysis:
     ]
     notes = [
         *(f"{name}: {_row(table.where(**arms[name]), found[name])}" for name in METHODS),
-        *said(config, table, "method"),
+        *said(config, table, {name: table.where(**where) for name, where in arms.items()}),
     ]
     return Analysis(series, [byte_check(config, table), *claims], notes)
 

@@ -62,6 +62,7 @@ from experiments._plots import Look, panels
 from experiments._table import Table
 from experiments.bridge._models import Values
 from experiments.bridge._ood_inner_runs import BARE, CASES, LAST, LORA, OODInnerConfig, compute
+from experiments.bridge._readings import extent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -109,7 +110,7 @@ def _checks(config: OODInnerConfig, table: Table) -> list[Check]:
             _rates.at_least(
                 f"{LAST}: -tau log of the error's factor per step, {D[first]} to {D[last]} steps",
                 "1 - log(1.5) / 4 or more",
-                _range(rate),
+                extent(rate),
                 1.0 - np.log(1.5) / 4.0,
                 remark="1 where the ridge's curvature is the least that is seen",
             )
@@ -118,17 +119,13 @@ def _checks(config: OODInnerConfig, table: Table) -> list[Check]:
             _rates.within(
                 f"{LAST}, first order: last increment over the one before",
                 1.0,
-                _range(same),
+                extent(same),
                 1.0 - LEFT,
                 1.0 + LEFT,
                 remark="the same vector is added in every step",
             )
         ),
     ]
-
-
-def _range(values: Values) -> _rates.Interval:
-    return _rates.Interval(float(values.mean()), float(values.min()), float(values.max()))
 
 
 def _notes(config: OODInnerConfig, table: Table) -> list[str]:

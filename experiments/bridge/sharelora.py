@@ -201,6 +201,10 @@ def _notes(config: ShareConfig, table: Table, found: Mapping[str, Values]) -> li
     names = mixed.where(method=PLAIN, head=config.head, draw=0, epoch=0.0)["name"]
     who = ", ".join(f"{i} {name}" for i, name in enumerate(names))
     best = mixed["best"]
+    arms = {
+        f"{method}, {head} head": mixed.where(method=method, head=head)
+        for method, head in dict.fromkeys(zip(mixed["method"], mixed["head"], strict=True))
+    }
     known = [f"the true rewards get {best.mean():.3f} of the held-out answers right"]
     by_user = (f"{n} {', '.join(f'{v:.3f}' for v in a.mean(axis=0))}" for n, a in found.items())
     return [
@@ -209,7 +213,7 @@ def _notes(config: ShareConfig, table: Table, found: Mapping[str, Values]) -> li
         f"accuracies, mean: {', '.join(f'{n} {v.mean():.3f}' for n, v in found.items())}",
         f"accuracies by user: {'; '.join(by_user)}",
         *(known if (best != UNKNOWN).all() else []),
-        *said(config, mixed, "method", "head"),
+        *said(config, mixed, arms),
     ]
 
 

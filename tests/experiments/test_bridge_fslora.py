@@ -113,6 +113,10 @@ def test_all_methods_send_what_their_ranks_say(folder: Path) -> None:
     assert [check.predicted for check in found.checks[2:]] == 6 * [CLAIMED]
     assert any("megabytes" in note for note in found.notes)
     assert any(folder.name in note for note in found.notes)
+    [steps] = [note for note in found.notes if note.startswith("step size of every arm")]
+    assert f"; HeteroLoRA: {table.where(method='HeteroLoRA')['gamma'][0]:g}; " in steps
+    small = table.where(method=fslora.OURS, r=1)["gamma"][0]
+    assert f"; FSLoRA with r = 1 and k = 1 for all: {small:g}" in steps
     with style():
         figure = fslora.draw(config, found)
         figure.draw_without_rendering()
