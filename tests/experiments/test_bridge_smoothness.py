@@ -16,7 +16,7 @@ from experiments._plots import style
 from experiments._table import Table
 from experiments.bridge import smoothness
 from experiments.bridge._smoothness import Objective, measure, partitions
-from experiments.bridge.smoothness import SmoothnessConfig, _probes
+from experiments.bridge._smoothness_runs import SmoothnessConfig, probes
 from linsys import InputError
 from lora_bridge.built_in import BuiltIn, built_in
 from lora_bridge.curvature import Precision
@@ -58,7 +58,7 @@ def table(config: SmoothnessConfig) -> Table:
 
 @pytest.fixture(scope="module")
 def task(config: SmoothnessConfig) -> Task:
-    return _probes(config.draw("test", 0).oracle.task, config.probe)
+    return probes(config.draw("test", 0).oracle.task, config.probe)
 
 
 def test_every_component_is_in_equally_many_sketches() -> None:
@@ -154,7 +154,7 @@ def test_every_check_can_fail(
 def test_with_few_samples_the_probe_is_named(config: SmoothnessConfig) -> None:
     task = config.draw("test", 0).oracle.task
     with pytest.raises(InputError, match="`probe` must be at most the samples of every device"):
-        _probes(task, 1000)
+        probes(task, 1000)
 
 
 @pytest.mark.parametrize(
