@@ -56,7 +56,7 @@ def reach(address: str, certificates: Path | None = None, timeout: float = 5.0) 
 
     Raises:
         InputError: nobody answers, or with a certificate that these do not vouch for; no file of
-            certificates.
+            certificates, or none given where there is encryption.
     """
     host, port = check(address, certificates is not None)
     if certificates is not None:
@@ -66,6 +66,8 @@ def reach(address: str, certificates: Path | None = None, timeout: float = 5.0) 
             if certificates is not None:
                 context = ssl.create_default_context(cafile=str(certificates))
                 context.wrap_socket(plain, server_hostname=host).close()
+                return
+            encrypted = _speaks_tls(plain)
     except ssl.SSLError as error:
         reason = getattr(error, "verify_message", "") or error.reason
         raise InputError(
@@ -76,6 +78,10 @@ def reach(address: str, certificates: Path | None = None, timeout: float = 5.0) 
         raise InputError(
             f"`superlink` must be reachable; found no SuperLink at {address}: {found}"
         ) from None
+    if encrypted:
+        raise InputError(
+            f"`authority` must be given for a SuperLink that encrypts; found none for {address}"
+        )
 
 
 def unused(name: str, host: str, port: int) -> None:
@@ -104,6 +110,17 @@ def file_of(name: str, path: Path) -> Path:
     if not path.is_file():
         raise InputError(f"`{name}` must be there; found no file {path}")
     return path
+
+
+def _speaks_tls(plain: socket.socket) -> bool:
+    """Whether the other side shakes hands; who speaks plain text does not, or says nothing."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        context.wrap_socket(plain).close()
+    except OSError:
+        return False
+    return True
 
 
 def _loopback(host: str) -> bool:

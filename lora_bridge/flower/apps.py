@@ -154,7 +154,7 @@ def _content(reply: Message) -> bytes | Lost:
 def _serve(grid: Grid, context: Context) -> None:
     """The ServerApp: one run from where it is to its end, which the last line tells."""
     logging.basicConfig(format="%(message)s", stream=sys.stdout)
-    _LOG.setLevel(logging.INFO)
+    logging.getLogger("lora_bridge").setLevel(logging.INFO)
     config = context.run_config
     try:
         federation = load_setup(str(config["setup"]), config)

@@ -30,6 +30,8 @@ ENDED = "ratecheck run:"
 _NAME = "ratecheck"
 #: Seconds for the SuperLink to stop a run.
 _STOP = 20.0
+#: What Flower draws around errors.
+_BOX = " │╭╮╰╯─"
 _RUN = re.compile(r"Successfully started run (\d+)")
 
 
@@ -169,7 +171,7 @@ def _followed(
         for data in process.stdout:
             line = data.decode("utf-8", "replace").rstrip()
             tell(line)
-            last = line.strip() or last
+            last = line.strip(_BOX) or last
             if line.startswith(ENDED):  # Flower itself may wait for clients that are late
                 end = line.removeprefix(ENDED).strip()
                 break

@@ -19,6 +19,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
 
+from linsys._turns import turn
 from linsys._validate import InputError, number, whole
 from lora_bridge.flower._parts import Answers, Asking, server_of
 from lora_bridge.flower._progress import Progress, Result
@@ -90,7 +91,7 @@ class Rules:
 def coordinate(
     federation: Federation, transport: Transport, folder: Path | str, rules: Rules | None = None
 ) -> Result:
-    """Run a federation from where it is to its end.
+    """Run a federation from where it is to its end; two runs in one folder take turns.
 
     Args:
         federation: the run.
@@ -102,7 +103,14 @@ def coordinate(
         TooFewClients: at the start or in a round; the rounds before are kept.
         InputError: what the algorithm refuses of the federation; another run's folder.
     """
-    base, rules = Path(folder), rules or Rules()
+    base = Path(folder)
+    base.mkdir(parents=True, exist_ok=True)
+    with turn(base, lambda: _LOG.warning("another run is in %s; waiting for its end", base)):
+        return _coordinated(federation, transport, base, rules or Rules())
+
+
+def _coordinated(federation: Federation, transport: Transport, base: Path, rules: Rules) -> Result:
+    """A run that has its folder alone."""
     server, least = server_of(federation), rules.needed(federation.clients)
     now = Progress.kept(base, server)
     if now is not None and server.left(now.state) <= 0:
@@ -112,7 +120,6 @@ def coordinate(
             return ended
     line = _Line(federation, transport, rules)
     hellos = line.meet(least)
-    base.mkdir(parents=True, exist_ok=True)
     now = now or Progress(server.start(hellos), 0)
     resumed, started = now.rounds, time.perf_counter()
     while server.left(now.state) > 0:

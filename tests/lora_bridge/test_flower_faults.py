@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import torch
 from safetensors.torch import load_file
 
 from linsys import InputError
+from linsys._turns import turn
 from lora_bridge import checkpoint
 from lora_bridge.flower import Federation, Result, Rules, TooFewClients, fingerprint, rehearse
 from lora_bridge.flower._kept import Kept
@@ -483,3 +485,19 @@ def test_a_user_that_misses_the_end_is_named_and_has_its_adapters_later(tmp_path
     assert sorted(first.clients) == [0, 2]
     second = coordinate(made, Local(clients), tmp_path / "server")
     assert (second.sha256, second.clients) == (whole.sha256, whole.clients)
+
+
+def test_two_runs_in_one_folder_take_turns(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    made, whole = federation("FSLoRA"), rehearse(federation("FSLoRA"), tmp_path / "whole")
+    (tmp_path / "server").mkdir()
+    with ThreadPoolExecutor() as pool:
+        with turn(tmp_path / "server", lambda: None) as alone:
+            assert alone
+            other = pool.submit(rehearse, made, tmp_path)
+            with pytest.raises(TimeoutError):
+                other.result(1.0)
+            assert "another run is in" in caplog.text
+            assert not (tmp_path / "server" / "rounds").exists()
+        assert other.result(60.0).sha256 == whole.sha256

@@ -9,6 +9,7 @@ import subprocess
 import threading
 import tomllib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,27 @@ def test_a_certificate_that_the_authority_vouches_for(
     strangers = certificates(tmp_path / "strangers")
     with pytest.raises(InputError, match=r"must be one that .*strangers/ca.crt vouches for; found"):
         reach(address, strangers[0])
+    with pytest.raises(InputError) as raised:
+        reach(address)
+    assert str(raised.value) == (
+        f"`authority` must be given for a SuperLink that encrypts; found none for {address}"
+    )
+
+
+def test_plain_text_where_plain_text_is_spoken(tmp_path: Path) -> None:
+    with ThreadPoolExecutor() as pool, socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            for _ in range(2):
+                with server.accept()[0] as line:
+                    line.recv(1)
+                    line.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        answered, address = pool.submit(answer), f"127.0.0.1:{server.getsockname()[1]}"
+        reach(address)
+        with pytest.raises(InputError, match=r"must be one that .* vouches for"):
+            reach(address, certificates(tmp_path / "own")[0])
+        assert answered.exception(10.0) is None
 
 
 def test_an_app_is_the_setup_and_its_options(tmp_path: Path) -> None:
