@@ -7,6 +7,7 @@ Ctrl-C. Numerical libraries are imported by the commands that need them, so that
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
@@ -135,6 +136,9 @@ def bridge(
         import lora_bridge  # noqa: F401
     except ImportError as error:
         raise InputError(str(error)) from None
+    # what takes a while before the first result, such as making the built-in model
+    logging.basicConfig(format="ratecheck: %(message)s")
+    logging.getLogger("lora_bridge").setLevel(logging.INFO)
     if str(model).startswith("hub:"):
         from lora_bridge.models import downloaded
 
