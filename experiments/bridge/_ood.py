@@ -1,50 +1,15 @@
-"""What the experiments of OOD-PL on language models share: domains, models, every method's policy.
-
-*Model.* A folder of the user's, or the built-in byte-level model in a small size. Policy and reward
-are adapters of it, the reward with a score head on top: see :mod:`lora_bridge.bilevel`. Attention
-is eager, as second derivatives need.
-
-*Domains.* Without a file: generated ones, whose true rewards are known, see
-:func:`lora_bridge.domains.generated_answers`. With a file of questions with choices, or of
-preference pairs, whose records name their ``domain``: the right or chosen answer is preferred.
-Methods see ``pairs`` noisy preferences of generated domains; all are scored on other prompts of a
-domain than they saw.
-
-*Methods*, with T the held-out domain: see :mod:`experiments.ood._domains`, whose list this is; all
-but SFT start from SFT's policy. Rivals make as many steps of Adam as told; OOD-PL makes steps of
-gradient descent, as Algorithms 1 and 2 say. "MLE, fitted beta" takes that one of five beta around
-``beta`` which fits the training pairs best after Algorithm 2's steps.
-
-*Instances.* One is one draw of domains, preferences, minibatches and adapters' first numbers; it
-holds out one domain, the next instance the next. Differences are formed within an instance, 95 %
-intervals (Student) are over instances.
-"""
+"""The set-up that experiments of OOD-PL on language models share; they add what is measured."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, Literal
 
 from experiments._model import Config
-from linsys import InputError
 from linsys._validate import number, whole
-from linsys.bilevel import MetaTraining, meta_test
 
-if TYPE_CHECKING:
-    from lora_bridge.bilevel import TextDomain
-    from lora_bridge.models import Loaded
-    from lora_bridge.policy_reward import Models
-    from lora_bridge.rivals import Steps
-
-Values = NDArray[np.float64]
-#: Factors of beta that are tried for the control.
-FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 #: Sizes for a real model on a GPU; alpha, beta and D as in the paper (Section 4.1).
 PAPER: Mapping[str, Any] = {
     "targets": ("q_proj", "k_proj", "v_proj", "o_proj"),
@@ -145,229 +110,22 @@ class OODConfig(Config):
         for name in ("own", "wrong"):
             number(name, getattr(self, name), low=0.0, high=1.0)
 
-    def draw(self, instance: int) -> Draw:
-        """Domains and models of an instance; the same object again if asked."""
-        return _drawn(self, instance)
 
-    def adam(self, count: int, instance: int) -> Steps:
-        """Steps of a rival."""
-        from lora_bridge.rivals import Steps
-
-        seed = self.derive("rival", instance) % 2**32
-        return Steps(count=count, gamma=self.gamma, batch=self.batch, seed=seed)
-
-    def training(self, instance: int, beta: float, eta: float) -> MetaTraining:
-        """Algorithm 1."""
-        return MetaTraining(
-            alpha=self.alpha,
-            beta=beta,
-            D=self.D,
-            eta=eta,
-            K=self.K,
-            inner_batch=self.inner_batch,
-            outer_batch=self.outer_batch,
-            seed=self.derive("training", instance),
-        )
-
-    def tuned(self, domain: TextDomain, phi: Any, start: Any, beta: float | None = None) -> Any:
-        """The policy at the end of Algorithm 2."""
-        oracle = domain.oracle(
-            beta=self.beta if beta is None else beta,
-            inner_batch=self.inner_batch,
-            seed=self.derive("test", domain.name),
-        )
-        steps = self.adapt
-        return meta_test(oracle, phi, start, alpha=self.alpha, steps=steps, tolerance=0.0).theta
-
-
-@dataclass(frozen=True, eq=False)
-class Draw:
-    """An instance.
+@dataclass(frozen=True, kw_only=True)
+class CurvesConfig(OODConfig):
+    """The set-up where training is measured on its way.
 
     Attributes:
-        config: whose.
-        instance: its number.
-        known: the domains with the prompts and pairs that methods see.
-        judges: the same domains with the prompts that methods are scored on.
-        held: number of the held-out domain.
-        name: of model and data.
+        points: rounds at which a curve is measured, after the first.
     """
 
-    config: OODConfig
-    instance: int
-    known: Sequence[TextDomain]
-    judges: Sequence[TextDomain]
-    held: int
-    name: str
+    points: int = 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole("points", self.points, low=1, high=self.K)
 
     @property
-    def models(self) -> Models:
-        """Policy and reward."""
-        return self.known[0].models
-
-    @property
-    def train(self) -> list[TextDomain]:
-        """The training domains."""
-        return [domain for i, domain in enumerate(self.known) if i != self.held]
-
-    @property
-    def test(self) -> TextDomain:
-        """The held-out domain."""
-        return self.known[self.held]
-
-    def start(self) -> Any:
-        """SFT's policy on all domains, from which the others start."""
-        from lora_bridge.rivals import sft
-
-        steps = self.config.adam(self.config.warmup, self.instance)
-        return sft(self.known, self.models.theta(), steps)
-
-    def learn(self, start: Any, at: Sequence[int]) -> Iterator[tuple[int, Any]]:
-        """Algorithm 1: the rounds asked for, increasing, and phi after each of them."""
-        training = self.config.training(self.instance, self.config.beta, self.config.eta)
-        for state in training.states(training.init(self.train, self.models.phi(), start)):
-            if state.k in at:
-                yield state.k, state.phi
-
-    def rivals(self, start: Any) -> dict[str, Any]:
-        """Policies of baselines and controls for the held-out domain."""
-        from lora_bridge.rivals import dpo, hpl, reward_mle, rlhf
-
-        config, train, test = self.config, self.train, self.test
-        steps = config.adam(config.steps, self.instance)
-        phi = reward_mle(train, self.models.phi(), steps)
-        climb: dict[str, Any] = {
-            "steps": config.adam(config.rollouts, self.instance),
-            "beta": config.beta,
-            "length": max(int(d.policy.lengths.max()) for d in self.known),
-        }
-        every = [*train, test]
-        return {
-            "SFT": start,
-            "DPO": dpo(train, start, steps, beta=config.beta),
-            "PPO (TR)": rlhf(train, phi, start, **climb),
-            "PPO (TR+TE)": rlhf(every, phi, start, **climb),
-            "HPL": hpl(every, start, steps),
-            "HPL (TR)": hpl(train, start, steps),
-            "MLE + (10)": config.tuned(test, phi, start),
-            "MLE, fitted beta": config.tuned(test, phi, start, self.fitted_beta(phi, start)),
-        }
-
-    def fitted_beta(self, phi: Any, start: Any) -> float:
-        """The beta with which Algorithm 2 and a given reward fit the training pairs best."""
-
-        def loss(beta: float) -> float:
-            try:
-                found = [
-                    domain.oracle(beta=beta).outer_loss(self.config.tuned(domain, phi, start, beta))
-                    for domain in self.train
-                ]
-            except InputError:  # weights so large that the steps diverge
-                return np.inf
-            return float(np.mean(found))
-
-        betas = [factor * self.config.beta for factor in FACTORS]
-        return min(betas, key=loss)
-
-
-@lru_cache(maxsize=1)
-def _load(config: OODConfig) -> Loaded:
-    import torch
-
-    from lora_bridge.built_in import BuiltIn, built_in
-    from lora_bridge.models import load_model
-    from lora_bridge.prompts import prompt_texts
-
-    made = BuiltIn(hidden=config.hidden, layers=1, heads=2)
-    folder = config.model or built_in(prompt_texts(config.data), made)
-    dtype = torch.float64 if config.dtype == "float64" else torch.float32
-    return load_model(folder, dtype=dtype, device=config.device, attention="eager")
-
-
-@lru_cache(maxsize=4)
-def _drawn(config: OODConfig, instance: int) -> Draw:
-    import torch
-
-    from lora_bridge.bank import AdapterBank
-    from lora_bridge.data import Example
-    from lora_bridge.policy_reward import Adapter, Models
-    from lora_bridge.tokens import encode_examples, said
-
-    loaded = _load(config)
-    rng = np.random.default_rng(config.derive("start", instance))
-    autocast = torch.bfloat16 if config.dtype == "bfloat16" else None
-
-    def adapter(name: str, rank: int) -> Adapter:
-        targets = getattr(config, name)
-        try:
-            bank = AdapterBank(loaded.model, targets, config.scaling, autocast=autocast)
-        except InputError as error:  # it knows one adapter, and calls its modules `targets`
-            raise InputError(str(error).replace("`targets`", f"`{name}`")) from None
-        start = torch.from_numpy(bank.modules.start(rank, rng))
-        return Adapter(
-            bank, start.to(dtype=next(loaded.model.parameters()).dtype, device=config.device)
-        )
-
-    models = Models(
-        policy=adapter("targets", config.rank),
-        reward=adapter("reward_targets", config.reward_rank),
-        bound=config.bound,
-        at_once=config.at_once,
-    )
-    texts, source = _answers(config, instance)
-    made = [
-        [part.domain(loaded.tokenizer, models, config.max_length) for part in pair]
-        for pair in texts
-    ]
-    known, judges = zip(*made, strict=True)
-    parts = [part for pair in texts for part in pair]
-    shown = [
-        Example(p, a)
-        for one in parts
-        for p, row in zip(one.prompts, one.answers, strict=True)
-        for a in row
-    ]
-    cut = said(encode_examples(loaded.tokenizer, shown, config.max_length, "cut"))
-    name = f"model {loaded.name}, data: {source}{cut}"
-    return Draw(config, instance, known, judges, instance % config.domains, name)
-
-
-def _answers(config: OODConfig, instance: int) -> tuple[list[tuple[Any, Any]], str]:
-    """Training and scoring texts of every domain, and where they come from."""
-    from lora_bridge.domains import TOPICS, answers_of, generated_answers, read_domains
-
-    seed = config.derive("domains", instance)
-    if config.data is None:
-        whole("domains", config.domains, low=2, high=len(TOPICS))
-        found = generated_answers(
-            seed,
-            config.domains,
-            prompts=config.prompts,
-            own=config.own,
-            strength=config.strength,
-            pairs=config.pairs,
-            tests=config.tests,
-        )
-        return list(found), "generated domains"
-    groups = read_domains(config.data)
-    if len(groups) < config.domains:
-        raise InputError(
-            f"`data` must hold domains = {config.domains} or more; found {', '.join(groups)}"
-        )
-    rng, made, wanted = np.random.default_rng(seed), [], config.prompts + config.tests
-    for name, items in list(groups.items())[: config.domains]:
-        by_prompt: dict[str, list[Any]] = {}
-        for item in items:
-            by_prompt.setdefault(item.prompt, []).append(item)
-        if len(by_prompt) < wanted:
-            raise InputError(
-                f"domain `{name}` must have prompts + tests = {wanted} prompts; "
-                f"found {len(by_prompt)}"
-            )
-        prompts = [list(by_prompt)[j] for j in rng.permutation(len(by_prompt))[:wanted]]
-        both = [
-            answers_of(name, [item for p in part for item in by_prompt[p]], config.wrong)
-            for part in (prompts[: config.prompts], prompts[config.prompts :])
-        ]
-        made.append((both[0], both[1]))
-    return made, config.data.name
+    def times(self) -> list[int]:
+        """Rounds that are measured, from 0 on."""
+        return [round(self.K * i / self.points) for i in range(self.points + 1)]

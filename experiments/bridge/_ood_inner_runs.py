@@ -14,6 +14,7 @@ import numpy as np
 from experiments._model import Block, Columns, Context
 from experiments.bridge._models import threads
 from experiments.bridge._ood import OODConfig
+from experiments.bridge._ood_texts import domains
 from experiments.ood._domains import columns
 from linsys import InputError
 from linsys._validate import number, whole
@@ -97,7 +98,7 @@ class Problem(NamedTuple):
 
 def rows(config: OODInnerConfig, case: str, instance: int) -> list[dict[str, Any]]:
     """What is measured of a case, one row for every D."""
-    drawn = config.draw(instance)
+    drawn = domains(config, instance)
     made = _problem(config, drawn.known[0], case, instance)
     oracle, phi, unit = made.oracle, made.phi, config.unit
     path = descend(oracle, phi, made.theta_0, alpha=made.alpha, D=3 * unit)

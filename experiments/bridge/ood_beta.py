@@ -29,7 +29,7 @@ The picture shows means over instances; checks are paired within instances, or e
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -41,16 +41,19 @@ from experiments._intervals import mean_interval
 from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
 from experiments._plots import curve, legend, panels
 from experiments._table import Table
-from experiments.bridge._models import threads
-from experiments.bridge._ood import PAPER, Draw, OODConfig, Values
+from experiments.bridge._models import Values, threads
+from experiments.bridge._ood import PAPER, CurvesConfig
+from experiments.bridge._ood_methods import Methods
 from experiments.bridge._readings import CLAIMED
 from experiments.ood._domains import columns, gap
 from linsys import InputError
-from linsys._validate import number, whole
+from linsys._validate import number
 from linsys.bilevel import pl_accuracy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from lora_bridge.bilevel import TextDomain
 
 SAME, STEP = "same eta", "eta x beta^2"
 LEVELS = np.linspace(0.1, 0.9, 9)
@@ -61,22 +64,19 @@ LOST = ", exploded"
 
 
 @dataclass(frozen=True, kw_only=True)
-class OODBetaConfig(OODConfig):
+class OODBetaConfig(CurvesConfig):
     """The set-up.
 
     Attributes:
         betas: increasing, 1 among them.
-        points: rounds at which a curve is measured, after the first.
     """
 
     betas: tuple[float, ...] = (0.1, 1.0, 2.0, 4.0, 8.0)
-    points: int = 4
     instances: int = 3
     K: int = 16
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole("points", self.points, low=1, high=self.K)
         for beta in self.betas:
             number("betas", beta, low=0.0, low_open=True)
         increasing = all(a < b for a, b in zip(self.betas, self.betas[1:], strict=False))
@@ -85,11 +85,6 @@ class OODBetaConfig(OODConfig):
                 f"`betas` must be at least 2 increasing numbers with 1 among them; "
                 f"found {self.betas}"
             )
-
-    @property
-    def times(self) -> list[int]:
-        """Rounds that are measured, from 0 on."""
-        return [round(self.K * i / self.points) for i in range(self.points + 1)]
 
 
 def blocks(config: OODBetaConfig) -> list[Block]:
@@ -100,51 +95,68 @@ def blocks(config: OODBetaConfig) -> list[Block]:
 def compute(config: OODBetaConfig, block: Block, context: Context) -> Columns:
     """All runs of an instance."""
     with threads(context):
-        drawn = config.draw(int(block["instance"]))
-        start, rows = drawn.start(), []
+        methods = Methods(config, int(block["instance"]), context.folder)
+        plain = methods.domains.models.phi()
+        # with a reward of zero no beta and no bound matters: all runs have this beginning
+        begin = _measured(methods, methods.domains.test, plain, config.beta)
+        rows: list[dict[str, Any]] = []
         for way in (SAME, STEP):
             for beta in config.betas:
-                where = {"way": way, "beta": beta, "what": drawn.name}
-                rows += [{**where, **row} for row in _run(config, drawn, start, way, beta)]
+                where = {"way": way, "beta": beta, "what": methods.domains.name}
+                found = _run(config, methods, begin, way, beta)
+                for i, t in enumerate(config.times):
+                    rows.append({**where, "t": t, **{name: found[name][i] for name in begin}})
         return columns(rows)
 
 
 def _run(
-    config: OODBetaConfig, drawn: Draw, start: Any, way: str, beta: float
-) -> Iterator[dict[str, Any]]:
-    """Rows of one training; after it is lost, the last ones again."""
-    known, judge = list(drawn.known), drawn.judges[drawn.held]
-    eta = config.eta
+    config: OODBetaConfig, methods: Methods, begin: dict[str, Any], way: str, beta: float
+) -> dict[str, Values]:
+    """What is measured along one training; after it is lost, the last numbers again."""
+    from lora_bridge.runs import recorded
+
+    known, held, eta = list(methods.domains.known), methods.domains.held, config.eta
     if way == STEP:
-        import torch
+        known, eta = _head_alone(config, known, beta), config.eta * beta**2
+    test = known.pop(held)
+    training = methods.training(beta, eta)
+    first = training.init(known, test.models.phi(), methods.start)
 
-        reward = drawn.models.reward
-        none = torch.zeros(reward.bank.width, dtype=torch.bool)
-        models = replace(
-            drawn.models, reward=replace(reward, columns=none), bound=config.bound * beta
-        )
-        known = [replace(domain, models=models) for domain in known]
-        eta = config.eta * beta**2
-    train = [domain for i, domain in enumerate(known) if i != drawn.held]
-    test, training = known[drawn.held], config.training(drawn.instance, beta, eta)
-    row: dict[str, float] | None = None
-    state, lost = training.init(train, test.models.phi(), start), False
-    for t in config.times:
+    def advance(now: tuple[Any, dict[str, Any]], t: int) -> tuple[Any, dict[str, Any]]:
+        phi, row = now
+        if row["lost"]:
+            return now
         try:
-            while state.k < t and not lost:
-                state, _ = training.round(state)
-            if not lost:
-                theta = config.tuned(test, state.phi, start, beta)
-                row = _measured(test.reward(state.phi), theta, judge, beta)
+            phi = training.round(first._replace(phi=phi, k=t))[0].phi
+            if t + 1 in config.times:
+                row = _measured(methods, test, phi, beta)
         except InputError:  # the inner loop or the weights explode
-            if row is None:  # before any reward: alpha's fault
-                raise
-            lost = True
-        assert row is not None  # or the error went on
-        yield {"t": t, **row, "lost": lost}
+            row = {**row, "lost": True}
+        return phi, row
+
+    state, folder = (first.phi, begin), methods.folder
+    return recorded(
+        f"{way} {beta}", advance, state, config.times, lambda now: now[1], folder=folder, every=1
+    )
 
 
-def _measured(r: Values, theta: Any, judge: Any, beta: float) -> dict[str, float]:
+def _head_alone(
+    config: OODBetaConfig, known: Sequence[TextDomain], beta: float
+) -> list[TextDomain]:
+    """The domains with a reward whose adapter stays, and a bound in proportion to beta."""
+    import torch
+
+    models = known[0].models
+    none = torch.zeros(models.reward.bank.width, dtype=torch.bool)
+    reward = replace(models.reward, columns=none)
+    changed = replace(models, reward=reward, bound=config.bound * beta)
+    return [replace(domain, models=changed) for domain in known]
+
+
+def _measured(methods: Methods, test: TextDomain, phi: Any, beta: float) -> dict[str, Any]:
+    """The policy after Algorithm 2 on the held-out domain, and the rewards there."""
+    judge = methods.domains.judges[methods.domains.held]
+    r, theta = test.reward(phi), methods.tuned(test, phi, beta)
     quantiles = {"r": np.quantile(r, LEVELS), "w": np.quantile(np.exp(r / beta), LEVELS)}
     return {
         "accuracy": pl_accuracy(judge, theta),
@@ -152,6 +164,7 @@ def _measured(r: Values, theta: Any, judge: Any, beta: float) -> dict[str, float
         "size": float(theta.norm()),
         "first": float(theta[0]),
         **{f"{name}{i}": float(v) for name, of in quantiles.items() for i, v in enumerate(of)},
+        "lost": False,
     }
 
 

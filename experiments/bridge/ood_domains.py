@@ -47,13 +47,14 @@ from experiments._intervals import mean_interval
 from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
 from experiments._plots import panels
 from experiments._table import Table
-from experiments.bridge._models import threads
-from experiments.bridge._ood import PAPER, Draw, OODConfig, Values
+from experiments.bridge._models import Values, threads
+from experiments.bridge._ood import PAPER, CurvesConfig
+from experiments.bridge._ood_methods import Methods
 from experiments.bridge._readings import CLAIMED
 from experiments.ood._domains import CONTROLS, HPL, OURS, RIVALS, columns, gap
 from experiments.ood._looks import METHODS, key, lines
 from linsys import InputError
-from linsys._validate import number, whole
+from linsys._validate import number
 from linsys.bilevel import expected_reward, pl_accuracy, win_rate
 
 if TYPE_CHECKING:
@@ -68,20 +69,17 @@ SPREAD = "standard deviation of that reward"
 
 
 @dataclass(frozen=True, kw_only=True)
-class OODDomainsConfig(OODConfig):
+class OODDomainsConfig(CurvesConfig):
     """The set-up.
 
     Attributes:
-        points: rounds at which a curve is measured, after the first.
         temperatures: of the sampling, increasing.
     """
 
-    points: int = 4
     temperatures: tuple[float, ...] = (0.25, 0.5, 1.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole("points", self.points, low=1, high=self.K)
         for temperature in self.temperatures:
             number("temperatures", temperature, low=0.0, low_open=True)
         rising = all(a < b for a, b in pairwise(self.temperatures))
@@ -89,11 +87,6 @@ class OODDomainsConfig(OODConfig):
             raise InputError(
                 f"`temperatures` must be at least 2 increasing numbers; found {self.temperatures}"
             )
-
-    @property
-    def times(self) -> list[int]:
-        """Rounds that are measured, from 0 on."""
-        return list(dict.fromkeys(round(self.K * i / self.points) for i in range(self.points + 1)))
 
 
 def blocks(config: OODDomainsConfig) -> list[Block]:
@@ -104,31 +97,32 @@ def blocks(config: OODDomainsConfig) -> list[Block]:
 def compute(config: OODDomainsConfig, block: Block, context: Context) -> Columns:
     """Scores of all methods on the held-out domain, and of OOD-PL on the others."""
     with threads(context):
-        draw = config.draw(int(block["instance"]))
-        start = draw.start()
-        where = {"name": draw.test.name, "what": draw.name}
-        judge, rows = draw.judges[draw.held], []
-        for method, theta in draw.rivals(start).items():
-            rows.append(
-                {**where, "method": method, "domains": HELD_OUT, "t": config.K}
-                | _scores(config, judge, theta)
-            )
-        for t, phi in draw.learn(start, config.times):
-            ours: dict[str, Any] = {**where, "method": OURS, "t": t}
-            theta = config.tuned(draw.test, phi, start)
-            rows.append({**ours, "domains": HELD_OUT, **_scores(config, judge, theta)})
-            rows.append({**ours, "domains": TRAIN, **_trained(config, draw, phi, start)})
+        methods = Methods(config, int(block["instance"]), context.folder)
+        drawn = methods.domains
+        judge, where = drawn.judges[drawn.held], {"name": drawn.test.name, "what": drawn.name}
+        rows = [
+            {**where, "method": method, "domains": HELD_OUT, "t": config.K}
+            | _scores(config, judge, theta)
+            for method, theta in methods.rivals().items()
+        ]
+        learned = methods.learn(lambda phi: _adapted(config, methods, phi))
+        for i, t in enumerate(config.times):
+            for j, domains in enumerate((HELD_OUT, TRAIN)):
+                scores = {name: values[i, j] for name, values in learned.items()}
+                rows.append({**where, "method": OURS, "domains": domains, "t": t, **scores})
         return columns(rows)
 
 
-def _trained(config: OODDomainsConfig, draw: Draw, phi: Any, start: Any) -> dict[str, float]:
-    """Mean scores of the training domains, each after Algorithm 2."""
+def _adapted(config: OODDomainsConfig, methods: Methods, phi: Any) -> dict[str, Values]:
+    """Scores of the held-out domain and the others' mean, (2,), after Algorithm 2 on each."""
+    drawn = methods.domains
     found = [
-        _scores(config, draw.judges[i], config.tuned(domain, phi, start))
-        for i, domain in enumerate(draw.known)
-        if i != draw.held
+        _scores(config, judge, methods.tuned(domain, phi))
+        for domain, judge in zip(drawn.known, drawn.judges, strict=True)
     ]
-    return {name: float(np.mean([one[name] for one in found])) for name in found[0]}
+    held = found.pop(drawn.held)
+    means = {name: np.mean([one[name] for one in found]) for name in held}
+    return {name: np.array([held[name], means[name]]) for name in held}
 
 
 def _scores(config: OODDomainsConfig, judge: TextDomain, theta: Any) -> dict[str, float]:

@@ -12,12 +12,16 @@ import pytest
 
 pytest.importorskip("torch")
 
+from experiments._model import Context
 from experiments._table import Table
 from experiments.bridge import _ood_inner_runs, ood_beta, ood_domains, ood_inner
 from experiments.bridge._ood import OODConfig
+from experiments.bridge._ood_texts import domains
 from experiments.ood._domains import CONTROLS, OURS, RIVALS
 from linsys import InputError
+from linsys.bilevel import MetaTraining
 from lora_bridge.built_in import BuiltIn, built_in
+from lora_bridge.rivals import Steps
 from tests.experiments._small_runs import table_of
 
 TINY: dict[str, Any] = {
@@ -76,6 +80,55 @@ def test_all_methods_from_the_domains_to_the_picture(folder: Path) -> None:
     assert all(np.array_equal(table[key], again[key]) for key in ("loss", "accuracy", "wins"))
 
 
+class Killed(BaseException):
+    """What no code of ours catches."""
+
+
+@pytest.mark.parametrize(
+    ("module", "options", "place"),
+    [
+        (ood_domains, {}, 1),  # SFT, before there is anything to keep
+        (ood_domains, {}, 5),  # a rival
+        (ood_domains, {}, 10),  # Algorithm 1
+        (ood_beta, {"betas": (1.0, 2.0)}, 7),
+    ],
+)
+def test_a_killed_instance_goes_on_and_does_nothing_twice(
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    module: Any,
+    options: dict[str, Any],
+    place: int,
+) -> None:
+    done, last = 0, 10**9
+
+    def counted(original: Any) -> Any:
+        def call(*arguments: Any) -> Any:
+            nonlocal done
+            if done + 1 == last:
+                raise Killed
+            done += 1
+            return original(*arguments)
+
+        return call
+
+    for owner, name in ((MetaTraining, "round"), (Steps, "descend")):
+        monkeypatch.setattr(owner, name, counted(getattr(owner, name)))
+    config = module.EXPERIMENT.config_type(**{**TINY, "K": 4}, model=folder, **options)
+    block = {"instance": 1}
+    whole = module.compute(config, block, Context())
+    everything, done, last = done, 0, place
+    with pytest.raises(Killed):
+        module.compute(config, block, Context(folder=tmp_path / "kept"))
+    last = 10**9
+    again = module.compute(config, block, Context(folder=tmp_path / "kept"))
+    assert done == everything > place
+    assert list(again) == list(whole)
+    for column in whole:
+        np.testing.assert_array_equal(again[column], whole[column])
+
+
 def records(kind: str, domains: str, count: int) -> list[dict[str, str]]:
     if kind == "pairs":
         return [
@@ -95,7 +148,7 @@ def test_domains_of_a_file(folder: Path, tmp_path: Path, kind: str) -> None:
     file = tmp_path / "all.jsonl"
     file.write_text("\n".join(map(json.dumps, records(kind, "ab", 5))))
     config = ood_domains.OODDomainsConfig(**TINY, model=folder, data=file)
-    draw = config.draw(1)
+    draw = domains(config, 1)
     assert [d.name for d in draw.known] == ["a", "b"]
     assert draw.test.name == "b"
     assert [d.mu_hat.shape for d in draw.known] == [(3, 2)] * 2
@@ -103,7 +156,7 @@ def test_domains_of_a_file(folder: Path, tmp_path: Path, kind: str) -> None:
     assert draw.name.endswith("data: all.jsonl")
     prompt = {"pairs": "a0 ", "questions": "a0? Answer format: yes/no\nAnswer: "}[kind]
     most = len(f"<{prompt}no>")  # one less than yes takes, which is half of the answers
-    cut = replace(config, max_length=most).draw(1).name
+    cut = domains(replace(config, max_length=most), 1).name
     assert cut.endswith(f"data: all.jsonl; 10 of 20 samples cut to {most} tokens")
     scores = ood_domains._scores(config, draw.judges[1], draw.models.theta())
     assert np.isnan(scores["wins"]) == (kind == "pairs")
@@ -114,7 +167,7 @@ def test_domains_of_a_file(folder: Path, tmp_path: Path, kind: str) -> None:
         ({"prompts": 9}, "domain `a` must have prompts \\+ tests = 11 prompts; found 5"),
     ):
         with pytest.raises(InputError, match=message):
-            replace(config, **change).draw(0)
+            domains(replace(config, **change), 0)
 
 
 def test_open_questions_have_no_pairs_and_that_is_one_clear_line(
@@ -127,7 +180,7 @@ def test_open_questions_have_no_pairs_and_that_is_one_clear_line(
     file.write_text(json.dumps(items))
     config = ood_domains.OODDomainsConfig(**TINY, model=folder, data=file)
     with pytest.raises(InputError, match="domain `b` must have preference pairs"):
-        ood_domains.compute(config, {"instance": 0}, ood_domains.Context())
+        ood_domains.compute(config, {"instance": 0}, Context())
 
 
 def test_beta_is_a_step_size_of_the_head_to_the_last_bit(folder: Path) -> None:
@@ -227,7 +280,7 @@ def test_the_inner_rate_is_checked_against_what_is_derived() -> None:
 def test_an_inner_step_that_is_too_long_from_the_start(folder: Path) -> None:
     config = ood_beta.OODBetaConfig(**TINY, model=folder, betas=(1.0, 2.0), alpha=1e30)
     with pytest.raises(InputError, match="`alpha`"):
-        ood_beta.compute(config, {"instance": 0}, ood_beta.Context())
+        ood_beta.compute(config, {"instance": 0}, Context())
 
 
 @pytest.mark.parametrize("temperatures", [(), (1.0,), (1.0, 0.5), (1.0, 1.0)])
@@ -243,7 +296,7 @@ def test_what_only_the_models_know_is_named_as_the_user_does(folder: Path) -> No
         ({"reward_targets": ("x",)}, "`reward_targets` must name linear modules"),
     ):
         with pytest.raises(InputError, match=message):
-            OODConfig(**{**SIZES, **change}, model=folder).draw(0)
+            domains(OODConfig(**{**SIZES, **change}, model=folder), 0)
 
 
 def test_bad_settings_are_named() -> None:
