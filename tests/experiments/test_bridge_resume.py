@@ -16,13 +16,14 @@ from transformers import LlamaForCausalLM
 from experiments import _registry
 from experiments._runner import run
 from experiments._store import Store
+from linsys.bilevel import MetaTraining
 from linsys.sketching import FSLoRA
 from lora_bridge._text import byte_tokenizer
 from tests.lora_bridge._models import small_model
 
 Start = Callable[..., Any]
 #: One method, one step size, two seeds: two runs in a block.
-SETTINGS = {
+FSLORA = {
     "targets": ("q_proj",),
     "rank": 2,
     "gammas": (0.01,),
@@ -39,6 +40,25 @@ SETTINGS = {
     "global_ranks": (2,),
     "levels": (0.5,),
 }
+#: SFT, rivals and controls, and Algorithm 1 in a block.
+OOD = {
+    "targets": ("q_proj",),
+    "reward_targets": ("v_proj",),
+    "rank": 2,
+    "reward_rank": 2,
+    "domains": 2,
+    "prompts": 3,
+    "tests": 2,
+    "pairs": 6,
+    "D": 2,
+    "adapt": 2,
+    "warmup": 2,
+    "steps": 2,
+    "rollouts": 1,
+    "instances": 3,
+    "K": 20,
+    "points": 1,
+}
 
 
 @pytest.fixture
@@ -51,20 +71,33 @@ def model(tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
-def _kept(out: Path) -> list[str]:
-    """Names of the checkpoints of blocks that are not finished."""
-    return [place.name for place in out.glob("bridge/fslora/*/*.unfinished/*/round-*")]
+def _kept(out: Path) -> list[Path]:
+    """The checkpoints of blocks that are not finished."""
+    return list(out.glob("bridge/*/*/*.unfinished/*/round-*"))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize(
+    ("name", "algorithm", "options"),
+    [
+        ("fslora", FSLoRA, FSLORA),
+        ("ood_domains", MetaTraining, OOD),
+    ],
+)
 def test_a_killed_block_goes_on(
-    command: Start, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: Start,
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    algorithm: Any,
+    options: dict[str, Any],
 ) -> None:
     out = tmp_path / "out"
-    text = {k: ",".join(map(str, v)) if isinstance(v, tuple) else v for k, v in SETTINGS.items()}
+    text = {k: ",".join(map(str, v)) if isinstance(v, tuple) else v for k, v in options.items()}
     settings = [part for k, v in text.items() for part in ("--set", f"{k}={v}")]
-    options = ("--model", model, "--out", out, "--threads", "1", "--no-figures", *settings)
-    process = command("bridge", "fslora", *options)
+    settings += ["--model", model, "--out", out, "--threads", "1", "--no-figures"]
+    process = command("bridge", name, *settings)
     for _ in range(2400):  # a minute or two of imports, at most
         if _kept(out) or process.poll() is not None:
             break
@@ -74,22 +107,22 @@ def test_a_killed_block_goes_on(
     assert process.returncode == -signal.SIGKILL, said
     assert _kept(out)
 
-    experiment = _registry.get("bridge/fslora")
-    config = experiment.config_type(model=model, **SETTINGS)
+    experiment = _registry.get(f"bridge/{name}")
+    config = experiment.config_type(model=model, **options)
     rounds = 0
-    original = FSLoRA.round
+    original = algorithm.round
 
-    def counted(self: FSLoRA, state: Any) -> Any:
+    def counted(self: Any, state: Any) -> Any:
         nonlocal rounds
         rounds += 1
         return original(self, state)
 
-    monkeypatch.setattr(FSLoRA, "round", counted)
+    monkeypatch.setattr(algorithm, "round", counted)
     whole = run(experiment, config, Store(tmp_path / "fresh"))
     everything, rounds = rounds, 0
     again = run(experiment, config, Store(out))
     assert 0 < rounds < everything
     assert list(again) == list(whole)
-    for name in whole:
-        np.testing.assert_array_equal(again[name], whole[name])
-    assert not list(out.glob("bridge/fslora/*/*.unfinished"))
+    for column in whole:
+        np.testing.assert_array_equal(again[column], whole[column])
+    assert not list(out.glob("bridge/*/*/*.unfinished"))
