@@ -1,4 +1,4 @@
-"""What ``bridge/affpcl`` computes: agents with texts and adapters, and runs of every method."""
+"""Agents with texts of their own and adapters of one model, as ``bridge/affpcl`` draws them."""
 
 from __future__ import annotations
 
@@ -6,40 +6,22 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from experiments._model import Block, Columns, Config, Context
-from experiments._table import long_table
-from experiments.bridge._models import threads
+from experiments._model import Config
 from experiments.bridge._text import Person, deal, probabilities, read
 from linsys import InputError
 from linsys._validate import number, whole
-from linsys.algorithms import (
-    AffPCL,
-    AffPCLState,
-    Algorithm,
-    Ditto,
-    FedAvg,
-    FineTuning,
-    Independent,
-    Steps,
-    iterate,
-)
 
 if TYPE_CHECKING:
     from lora_bridge.affpcl import Agents
+    from lora_bridge.bank import AdapterBank
+    from lora_bridge.models import Loaded
 
-ESTIMATED = "AffPCL, estimated ratios"
-PLAIN = "AffPCL, no ratios"
-#: AffPCL's noise where the agents' points are the centre's, so that only objectives and
-#: environments differ.
-COMMON = "AffPCL at the centre"
 #: The model that is used without a folder: see :class:`lora_bridge.built_in.BuiltIn`.
 SMALL = {"hidden": 32, "layers": 1, "heads": 2}
-#: What every method is tested for.
-TESTED = ("excess", "accuracy")
 #: Times of a curve after the start; the last third of them is judged.
 POINTS = 6
 
@@ -121,52 +103,60 @@ class AffPCLConfig(Config):
         number("switch", self.switch, low=0.0, high=1.0)
         number("regularization", self.regularization, low=0.0)
 
-
-def methods(config: AffPCLConfig) -> Mapping[str, Algorithm[Any]]:
-    """The curves by name."""
-    return {
-        "AffPCL": AffPCL(),
-        ESTIMATED: AffPCL(),
-        PLAIN: AffPCL(ratio="none"),
-        "Independent": Independent(),
-        "FedAvg": FedAvg(),
-        "Fine-tuning": FineTuning(round(config.switch * config.rounds)),
-        "Ditto": Ditto(config.regularization),
-    }
+    @property
+    def times(self) -> list[int]:
+        """Rounds that are measured, from 0 on."""
+        return [round(t) for t in np.linspace(0, self.rounds, POINTS + 1)]
 
 
-def compute(config: AffPCLConfig, block: Block, context: Context) -> Columns:
-    """Excess loss and accuracy of every method over the rounds, and the agents' affinities."""
-    with threads(context):
-        return _compute(config, float(block["level"]), int(block["draw"]), context.folder)
+class Exam(NamedTuple):
+    """The texts that all agents are tested on.
+
+    tokens: (tests, T) each. wanted: an agent's probabilities of no and yes, (n, tests, 2). weights:
+    how much a text counts for an agent, (n, tests), sum 1.
+    """
+
+    tokens: Mapping[str, Any]
+    wanted: Any
+    weights: Any
 
 
-def _compute(config: AffPCLConfig, level: float, draw: int, folder: Path | None) -> Columns:
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """One draw of agents and of where they start.
+
+    Attributes:
+        known, estimated: the agents with known density ratios and with estimated ones.
+        start: first adapter of all, (r, w).
+        exam: what they are tested on.
+        affinity: how far they are apart, and seem to be, by the columns' names.
+        said: of model and data.
+    """
+
+    known: Agents
+    estimated: Agents
+    start: Any
+    exam: Exam
+    affinity: Mapping[str, float]
+    said: Mapping[str, str]
+
+
+def draw_of(config: AffPCLConfig, level: float, draw: int) -> Draw:
+    """The agents of a level and a draw; their exam has the same texts at every level."""
     import torch
 
     from lora_bridge.bank import AdapterBank
-    from lora_bridge.built_in import BuiltIn, built_in
-    from lora_bridge.models import load_model
-    from lora_bridge.prompts import prompt_texts
     from lora_bridge.tokens import encode_texts
     from lora_bridge.tokens import said as said_of_cut
 
     corpus = read(config.data)
     lambdas = 0.5 + level * (np.linspace(0.0, 1.0, config.agents) - 0.5)
-    # the same texts for the test at every level
     rng = np.random.default_rng(config.derive("texts", draw))
     concentration = config.concentration / level if level else math.inf
     drawn = config.labels == "drawn"
     sizes = config.samples, config.tests
     people, test = deal(corpus, rng, lambdas, *sizes, concentration, drawn)
-    dtype = torch.float64 if config.dtype == "float64" else torch.float32
-    loaded = load_model(
-        config.model or built_in(prompt_texts(config.data), BuiltIn(**SMALL)),
-        "classifier",
-        dtype=dtype,
-        device=config.device,
-        seed=config.derive("head") % 2**32,
-    )
+    loaded = _load(config)
     autocast = torch.bfloat16 if config.dtype == "bfloat16" else None
     bank = AdapterBank(
         loaded.model, config.targets, config.scaling, chunk=config.chunk, autocast=autocast
@@ -176,29 +166,40 @@ def _compute(config: AffPCLConfig, level: float, draw: int, folder: Path | None)
         loaded.tokenizer, [corpus.texts[j] for j in used], config.max_length, "cut"
     )
     own = {name: value[: -config.tests] for name, value in tokens.items()}
-    agents, estimated, affinity = _agents(config, draw, bank, people, own)
+    known, estimated, seen = _agents(config, draw, bank, people, own)
     wanted = np.stack([probabilities(corpus.properties[test], weight) for weight in lambdas])
-    start = torch.from_numpy(
-        bank.modules.start(config.rank, np.random.default_rng(config.derive("start", draw)))
-    ).to(dtype=dtype, device=config.device)
-    affinity |= _distances(torch.from_numpy(np.stack([p.shares for p in people])), wanted)
+    first = bank.modules.start(config.rank, np.random.default_rng(config.derive("start", draw)))
+    start = torch.from_numpy(first).to(dtype=_dtype(config), device=config.device)
+    affinity = seen | _distances(torch.from_numpy(np.stack([p.shares for p in people])), wanted)
     shown = {name: value[-config.tests :] for name, value in tokens.items()}
-    common = shown, wanted, np.stack([p.weights for p in people])
-    named = methods(config)
-    runs = {
-        name: _run(config, name, estimated if name == ESTIMATED else agents, start, common, folder)
-        for name in named
-    }
-    excess, accuracy = (np.stack([run[key] for run in runs.values()]) for key in TESTED)
-    path = {key: value for key, value in runs["AffPCL"].items() if key not in TESTED}
-    axes = {"method": np.array(list(named)), "t": np.array(_times(config))}
+    exam = Exam(shown, wanted, np.stack([p.weights for p in people]))
     source = corpus.name + said_of_cut(tokens)
     said = {"model": loaded.name, "data": source, "properties": "; ".join(corpus.said)}
-    return long_table(axes, excess=excess, accuracy=accuracy, **path, **affinity, **said)
+    return Draw(known, estimated, start, exam, affinity, said)
+
+
+def _dtype(config: AffPCLConfig) -> Any:
+    import torch
+
+    return torch.float64 if config.dtype == "float64" else torch.float32
+
+
+def _load(config: AffPCLConfig) -> Loaded:
+    from lora_bridge.built_in import BuiltIn, built_in
+    from lora_bridge.models import load_model
+    from lora_bridge.prompts import prompt_texts
+
+    return load_model(
+        config.model or built_in(prompt_texts(config.data), BuiltIn(**SMALL)),
+        "classifier",
+        dtype=_dtype(config),
+        device=config.device,
+        seed=config.derive("head") % 2**32,
+    )
 
 
 def _agents(
-    config: AffPCLConfig, draw: int, bank: Any, people: list[Person], own: Mapping[str, Any]
+    config: AffPCLConfig, draw: int, bank: AdapterBank, people: list[Person], own: Mapping[str, Any]
 ) -> tuple[Agents, Agents, dict[str, Any]]:
     """The agents with known density ratios and with estimated ones, and how far they seem apart."""
     import torch
@@ -272,85 +273,3 @@ def _distances(shares: Any, wanted: Any) -> dict[str, float]:
         "delta_obj": float(objective_distances(targets)[pairs].mean()),
         "delta_center": float((center[0] + center[1]).clamp(max=1.0).mean()),
     }
-
-
-def _measured(agents: Agents, state: AffPCLState) -> dict[str, float]:
-    """Gradients at the centre, and the noise of AffPCL's direction, at one point of its path."""
-    import torch
-
-    from lora_bridge.measure import gradients_of
-
-    found = gradients_of(agents.task, agents.rows(state.center))
-    pairs = ~torch.eye(agents.n, dtype=torch.bool)
-    noise = agents.noise(state)
-    common = agents.noise(state._replace(x=state.center.expand_as(state.x)))
-    return {
-        "alignment": float(found.alignment().cpu()[pairs].mean()),
-        "noise": float((found.noise / (found.mean**2).sum(1)).mean()),
-        "own": float(noise.alone.mean()),
-        "left": float(noise.left.mean() / noise.alone.mean()),
-        "together": float(noise.together.mean() / noise.alone.mean()),
-        "common": float(common.together.mean() / common.alone.mean()),
-        "distance": float((state.x - state.center).norm(dim=1).mean()),
-    }
-
-
-def _times(config: AffPCLConfig) -> list[int]:
-    return [round(t) for t in np.linspace(0, config.rounds, POINTS + 1)]
-
-
-def _run(
-    config: AffPCLConfig,
-    name: str,
-    agents: Agents,
-    start: Any,
-    test: tuple[Mapping[str, Any], Any, Any],
-    folder: Path | None,
-) -> dict[str, Any]:
-    """What a method is worth at the recorded rounds, by the loop that linear systems run too."""
-    from lora_bridge.runs import recorded
-
-    algorithm, local = methods(config)[name], config.local_steps
-    steps = Steps(config.alpha, objective=config.alpha_objective / config.alpha)
-    x, theta = agents.start(start)
-    theta = agents.objective(theta, config.warmup, config.alpha_objective)
-
-    def advance(state: Any, t: int) -> Any:
-        run = iterate(algorithm, state, agents.observe, steps, t + 1, local_steps=local, start=t)
-        return [after for _, after in run][-1]
-
-    def measure(state: Any) -> dict[str, float]:
-        found = _tested(agents, algorithm.personal(state), test, config.batch)
-        along = _measured(agents, state) if name == "AffPCL" else {}
-        return dict(zip(TESTED, found, strict=True)) | along
-
-    return recorded(name, advance, algorithm.init(x, theta), _times(config), measure, folder=folder)
-
-
-def _tested(
-    agents: Agents, x: Any, test: tuple[Mapping[str, Any], Any, Any], batch: int
-) -> tuple[float, float]:
-    """Mean over agents of the excess loss, and of the probability that the likelier label is right.
-
-    As many texts at a time as training takes, times eight: without gradients there is room.
-    """
-    import torch
-
-    from lora_bridge.affpcl import class_logits
-
-    shown, wanted, weights = test
-    X, at_once, parts = agents.rows(x), 8 * batch, []
-    for start in range(0, wanted.shape[1], at_once):
-        part = {
-            name: value[start : start + at_once].to(X.device).expand(agents.n, -1, -1)
-            for name, value in shown.items()
-        }
-        logits = agents.task.bank.read(X, part, class_logits).double()
-        parts.append(torch.log_softmax(logits, -1).cpu())
-    said = torch.cat(parts, 1).numpy()
-    if not np.isfinite(said).all():
-        raise InputError("`alpha` must be small enough for training; found numbers that overflow")
-    entropy = -np.where(wanted > 0, wanted * np.log(np.where(wanted > 0, wanted, 1.0)), 0.0)
-    excess = -(wanted * said).sum(-1) - entropy.sum(-1)
-    right = np.take_along_axis(wanted, said.argmax(-1)[..., None], -1)[..., 0]
-    return float((weights * excess).sum(1).mean()), float((weights * right).sum(1).mean())

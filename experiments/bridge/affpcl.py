@@ -68,20 +68,17 @@ from experiments._model import Analysis, Block, Check, Experiment, Series
 from experiments._plots import curve, legend, look, panels
 from experiments._rates import above, at_most, below, mean_band
 from experiments._table import Table
-from experiments.bridge._agents import (
-    COMMON,
-    ESTIMATED,
-    PLAIN,
-    AffPCLConfig,
-    compute,
-    methods,
-)
+from experiments.bridge._agent_runs import ESTIMATED, PLAIN, compute, methods
+from experiments.bridge._agents import AffPCLConfig
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: Panels beside those of the levels.
 RELATIVE, SHARE, ALONG = "excess / independent", "noise / alone", "AffPCL's noise / alone"
+#: AffPCL's noise where the agents' points are the centre's, so that only objectives and
+#: environments differ.
+COMMON = "AffPCL at the centre"
 #: What the paper's claims are checked for.
 OURS = ("AffPCL", ESTIMATED, PLAIN)
 #: "As good as": the factor of affpcl/fig1.
