@@ -1,7 +1,9 @@
 """FSLoRA and its rivals on a language model: Figures 2, 4b and 4c on texts.
 
 Problem and assumptions: devices of four ranks adapt one frozen model to answer questions of several
-domains, of which each has its own mix, see ``_devices``.
+domains. Each device has its own mix of the domains, in shares drawn from a Dirichlet distribution,
+and the answers are tested on questions of every domain that no device has. Without ``data`` the
+questions are about generated words.
 
 Algorithms: exactly those of :mod:`linsys.sketching`, on :class:`lora_bridge.oracles.Devices` in the
 place of a matrix: FSLoRA (Algorithm 1), HeteroLoRA, FlexLoRA and FedStackLoRA with k_i / r in
@@ -23,7 +25,7 @@ round; as many go down, except that FedStackLoRA sends the components of all dev
 and the server divides by N, so that in a round of FSLoRA an entry goes at most mean(k_i) / r of
 that on average. The factor r / k, which makes up for it in gradient steps, is lost on steps of
 fixed length. Hence FSLoRA is behind after equal rounds where rounds are few, and a larger r at the
-same k costs time before it pays. A note says which share of their reach the arms used.
+same k costs time before it pays. A note says how far the arms went of it.
 
 How settings were chosen: rounds so that LoRA, the arm without sketches, answers nearly all
 questions of a tuning draw; step sizes per method from a grid, by test loss on a tuning draw, where

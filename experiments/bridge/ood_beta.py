@@ -1,13 +1,16 @@
 """What the factor beta of the reward does on a language model: Figure 4 on texts.
 
-Problem: domains with one held out, see ``_ood``. Algorithm: OOD-PL with several beta, in two ways.
-*Same eta*: the reward is adapter and score head, with one outer step size for all beta, as the
-paper compares them. *eta x beta^2*: the score head alone, with eta in proportion to beta^2 and the
-bound b of rewards in proportion to beta.
+Problem: domains of prompts with listed answers and preferences among them, one of which is held
+out, as in bridge/ood_domains. The policy minimises -log pi of the fine-tuning data weighted by
+exp(r / beta) (10), r being the reward that OOD-PL learns. Algorithm: OOD-PL with several beta, in
+two ways. *Same eta*: the reward is adapter and score head, with one outer step size eta for all
+beta, as the paper compares them. *eta x beta^2*: the score head alone, with eta in proportion to
+beta^2 and the bound b of rewards in proportion to beta.
 
 Claims (Section 4.5, Remark 1): with a small beta the reward is sharp, with a larger one flatter;
 exp(r / beta) approaches a standard normal distribution; a larger beta gives a better accuracy.
-These are checked between beta = 1 and the largest one, at the same eta.
+These are checked between beta = 1 and the largest one, at the same eta. Accuracy is A_PL (26), the
+share of the held-out pairs whose preferred answer the policy finds likelier, per token.
 
 Derived: only r / beta enters (10), and r / beta = (b / beta) tanh(s . h / b). With b = b_1 beta and
 s = beta s_1 it is that of beta = 1, so that grad_s L = grad_{s_1} L / beta and a step eta = eta_1
@@ -248,14 +251,14 @@ def _notes(config: OODBetaConfig, table: Table) -> list[str]:
     text = []
     for way in (SAME, STEP):
         lost = {b: int(ends(table, "lost", way, b).sum()) for b in config.betas}
-        each = ", ".join(
-            f"{b:g}: exploded in {lost[b]} of {config.instances} instances"
+        each = "; ".join(
+            f"beta = {b:g}: exploded in {lost[b]} of {config.instances} instances"
             if lost[b]
-            else f"{b:g}: {ends(table, 'accuracy', way, b).mean():.3f} "
+            else f"beta = {b:g}: {ends(table, 'accuracy', way, b).mean():.3f} "
             f"({ends(table, 'w0', way, b).mean():.2f} to {ends(table, 'w8', way, b).mean():.2f})"
             for b in config.betas
         )
-        text.append(f"{way}, last A_PL by beta (1st to 9th decile of exp(r / beta)): {each}")
+        text.append(f"{way}, last A_PL (and 1st to 9th decile of exp(r / beta)): {each}")
     return [f"{table['what'][0]}; {config.instances} instances, seed {config.seed}", *text]
 
 

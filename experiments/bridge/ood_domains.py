@@ -1,10 +1,21 @@
 """OOD-PL and its rivals on a language model: Figures 2 and 3 and Table 3 on texts.
 
-Problem: domains of prompts with preferences among answers, one of them held out; see ``_ood``.
+Problem: domains of prompts with listed answers, each with data for fine-tuning and preferences
+among its answers. One domain is held out: a policy for it is wanted, and its preferences are for
+tests (HPL alone trains on them, as in the paper). Without ``data`` the domains are generated, with
+known true rewards that are the same in all but for a share ``own``; with a file its records name
+their ``domain``. An *instance* is one draw of all that; each holds out the next domain.
 
 Algorithms: Algorithm 1 of OOD-PL by the adjoint on the model, Algorithm 2 on the held-out domain;
 SFT, DPO, PPO on a reward of maximum likelihood, tuned on the training domains (TR) or on all of
-them (TR+TE), HPL; and controls.
+them (TR+TE), HPL. Controls, which the paper does not have: "HPL (TR)", HPL on the training domains
+alone; "MLE + (10)", PPO's reward in the place of OOD-PL's before Algorithm 2; "MLE, fitted beta",
+the same with that one of five beta which fits the training pairs best.
+
+Scores, on prompts that no method has seen: *PL loss* (7) of a policy; *A_PL* (26), the share of
+pairs whose preferred answer it finds likelier, per token; the *true reward* of its sampled answers;
+its *win rate*, how often such an answer is preferred (Bradley and Terry) to the better one of a
+random pair.
 
 Guarantee: none. Assumption 1, a strongly convex -log pi, does not hold for adapters (see
 bridge/ood_inner for what is left of it), and Theorem 1 is false as printed (docs/ood-audit.md).
@@ -238,12 +249,12 @@ def _notes(config: OODDomainsConfig, table: Table, known: bool) -> list[str]:
     names, text = (OURS, *RIVALS, *CONTROLS), []
     held = dict(sorted(zip(table["instance"].tolist(), table["name"].tolist(), strict=True)))
     for value, title in (("accuracy", "A_PL"), *([("wins", "win rate")] if known else [])):
-        means = ", ".join(f"{n} {last(table, value, n).mean():.3f}" for n in names)
-        text.append(f"{title} on held-out domains: {means}")
+        means = "; ".join(f"{n} {last(table, value, n).mean():.3f}" for n in names)
+        text.append(f"{title} on held-out domains, mean over instances: {means}")
     if known:
         each = {n: last(table, "wins", n) for n in names}
         for place, domain in enumerate(held.values()):
-            row = ", ".join(f"{n} {each[n][place]:.3f}" for n in names)
+            row = "; ".join(f"{n} {each[n][place]:.3f}" for n in names)
             text.append(f"win rates with `{domain}` held out (instance {place}): {row}")
     return [f"{table['what'][0]}; {config.instances} instances, seed {config.seed}", *text]
 

@@ -1,11 +1,14 @@
 r"""Error of the hypergradient against the number D of inner steps, on a language model.
 
-Problem: the first generated domain of ``_ood`` (or of the user's file), its whole fine-tuning data
-in every inner step, a random reward, and the error of d L_PL(theta_D)/d phi as a derivative of
-L_PL(theta_*), relative to that. Algorithm: D steps of gradient descent on (10) with a ridge rho / 2
-||theta - theta_0||^2, and the derivative through them by the adjoint, or by first order. theta_* is
-found by Newton's method from the end of the longest loop, the derivative there by conjugate
-gradients from (38).
+Problem: OOD-PL's inner loop fine-tunes a policy theta from theta_0 on (10), -log pi of a domain's
+data weighted by exp(r_phi / beta), and its outer loop needs the derivative of the preference loss
+L_PL (7) at the end by the reward's phi. Here the domain is the first generated one (or that of the
+user's file) with its whole data in every inner step, and the reward is random. Measured is the
+error of d L_PL(theta_D)/d phi as a derivative of L_PL(theta_*), relative to that.
+
+Algorithm: D steps of gradient descent on (10) with a ridge rho / 2 ||theta - theta_0||^2, and the
+derivative through them by the adjoint, or by first order. theta_* is found by Newton's method from
+the end of the longest loop, the derivative there by conjugate gradients from (38).
 
 Cases: *last layer*: theta are the up factors B of the vocabulary's matrix, A fixed: log pi is
 concave in B, the sum over tokens of exponential families, and with the ridge the inner loss is
@@ -138,12 +141,12 @@ def _notes(config: OODInnerConfig, table: Table) -> list[str]:
         curved = (
             f"least curvature met {least.min():.3g} to {least.max():.3g} times rho; "
             if np.isfinite(least).all()
-            else "compared with the longest loop; "
+            else "compared with the longest loop, as (10) alone may have no minimum; "
         )
         found.append(
-            f"{case}, p = {part['p'][0]}, Lambda = {part['top'].mean():.3g}, alpha "
-            f"{part['alpha'].mean():.3g}: {curved}gradient at the end "
-            f"{part['left'].max():.2g} of the first one, at most; mean error by D: {shown}"
+            f"{case} ({part['p'][0]} numbers, mean Lambda {part['top'].mean():.3g}, mean alpha "
+            f"{part['alpha'].mean():.3g}): {curved}gradient at the end at most "
+            f"{part['left'].max():.2g} of the first one; mean error by D: {shown}"
         )
     return [f"{table['what'][0]}; {config.instances} instances, seed {config.seed}", *found]
 

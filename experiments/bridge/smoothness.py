@@ -1,10 +1,10 @@
 """What FSLoRA's theory assumes, measured on a language model along the path of a training run.
 
-Problem and assumptions: devices adapt one frozen model to questions, see ``_devices``. f is the
-mean over devices of f_i, the loss on ``probe`` samples of device i; f~(.; S) is f with the
-components that a sketch S of rank k keeps, times r / k, and f^S its mean over sketches. The path is
-that of FSLoRA with mixed ranks, as in Figure 2; at some of its points X all is measured for every
-r / k, whatever the ranks of the run.
+Problem and assumptions: devices adapt one frozen model to questions of several domains, of which
+each has its own mix, as in bridge/fslora. f is the mean over devices of f_i, the loss on ``probe``
+samples of device i; f~(.; S) is f with the components that a sketch S of rank k keeps, times r / k,
+and f^S its mean over sketches. The path is that of FSLoRA with mixed ranks, as in Figure 2; at some
+of its points X all is measured for every r / k, whatever the ranks of the run.
 
 Measured: the largest absolute eigenvalues of the Hessians of f, f~ and f^S (Assumption 4.1,
 Proposition D.4), the variances of a gradient by the data and by the sketch (sigma_g^2 and sigma_s^2
