@@ -1,7 +1,7 @@
 """Flower's ServerApp and ClientApp around the algorithms' own server and client.
 
 ``server`` and ``client`` are what an app's ``pyproject.toml`` names, which
-:mod:`lora_bridge.flower.launch` writes. The run's options name the setup. Messages hold one
+:mod:`lora_bridge.flower.app_folder` writes. The run's options name the setup. Messages hold one
 array of bytes, a parcel: its checksum travels with it, and every dtype does.
 """
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from linsys._validate import InputError, whole
@@ -100,7 +101,7 @@ def submit(
     """Run an app on a SuperLink and wait for its end.
 
     Args:
-        app: the folder of :func:`write_app`.
+        app: the folder of :func:`lora_bridge.flower.app_folder.write_app`.
         address: the SuperLink's.
         home: for Flower's own files.
         authority: certificate that vouches for the SuperLink.
@@ -126,12 +127,13 @@ def submit(
         number = found[1] if found else number
         tell(line)
 
-    try:
-        sha256 = _followed(app, address, home, authority, heard)
-    except BaseException:  # an interrupt too: nobody would follow the run any more
-        if number:
-            _stop(number, address, home, authority)
-        raise
+    with _known(address, home, authority) as own:
+        try:
+            sha256 = _followed(app, own, heard)
+        except BaseException:  # an interrupt too: nobody would follow the run any more
+            if number:
+                _stop(number, own, address, authority)
+            raise
     return sha256
 
 
@@ -143,30 +145,34 @@ def simulate(
     file_of("app", Path(app) / "pyproject.toml")
     address = f"127.0.0.1:{free_port()}"
     options = f"num-supernodes={clients} client-resources-num-cpus=1"
-    with running(superlink(address, simulation=True), home, address):
-        return _followed(app, address, home, None, tell, ["--federation-config", options])
+    start = running(superlink(address, simulation=True), home, address)
+    with start, _known(address, home, None) as own:
+        return _followed(app, own, tell, ["--federation-config", options])
 
 
-def _followed(
-    app: Path | str,
-    address: str,
-    home: Path,
-    authority: Path | None,
-    tell: Callable[[str], None],
-    more: Sequence[str] = (),
-) -> str:
-    """What ``flwr run`` ends with: SHA-256 of the final adapters."""
-    home.mkdir(parents=True, exist_ok=True)
+@contextmanager
+def _known(address: str, home: Path, authority: Path | None) -> Iterator[Path]:
+    """A folder from which ``flwr`` knows a SuperLink: its own, for others may ask others."""
     where = f"insecure = {'true' if authority is None else 'false'}"
     if authority is not None:
         where += f"\nroot-certificates = {json.dumps(str(authority.absolute()))}"
-    (home / "config.toml").write_text(
-        f'[superlink]\ndefault = "{_NAME}"\n[superlink.{_NAME}]\naddress = "{address}"\n{where}\n',
-        encoding="utf-8",
-    )
+    home.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="flwr-", dir=home.absolute()) as own:
+        (Path(own) / "config.toml").write_text(
+            f'[superlink]\ndefault = "{_NAME}"\n'
+            f'[superlink.{_NAME}]\naddress = "{address}"\n{where}\n',
+            encoding="utf-8",
+        )
+        yield Path(own)
+
+
+def _followed(
+    app: Path | str, own: Path, tell: Callable[[str], None], more: Sequence[str] = ()
+) -> str:
+    """What ``flwr run`` ends with: SHA-256 of the final adapters."""
     command = [program("flwr"), "run", str(app), _NAME, "--stream", *more]
     end = last = ""
-    with started(command, home, subprocess.PIPE) as process:
+    with started(command, own, subprocess.PIPE) as process:
         assert process.stdout is not None
         for data in process.stdout:
             line = data.decode("utf-8", "replace").rstrip()
@@ -181,12 +187,12 @@ def _followed(
     return rest.split()[0]
 
 
-def _stop(number: str, address: str, home: Path, authority: Path | None) -> None:
+def _stop(number: str, own: Path, address: str, authority: Path | None) -> None:
     """Stop a run, where the SuperLink is still there."""
     with suppress(InputError, subprocess.TimeoutExpired):
         reach(address, authority)
         command = [program("flwr"), "stop", number, _NAME]
-        with started(command, home, subprocess.DEVNULL) as process:
+        with started(command, own, subprocess.DEVNULL) as process:
             process.wait(_STOP)
 
 

@@ -65,7 +65,7 @@ def alive(home: Path) -> list[psutil.Process]:
     found = []
     for one in psutil.process_iter():
         with suppress(psutil.Error):
-            if one.environ().get("FLWR_HOME") == str(home):
+            if one.environ().get("FLWR_HOME", "").startswith(str(home)):
                 found.append(one)
     return found
 

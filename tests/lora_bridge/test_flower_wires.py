@@ -10,6 +10,7 @@ import threading
 import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -263,3 +264,17 @@ def test_flower_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda *a, **k: None)
     with pytest.raises(InputError, match=r"Flower must be installed .*; found no flower-superlink"):
         launch.superlink("127.0.0.1:8000")
+
+
+def test_commands_in_one_home_know_superlinks_of_their_own(tmp_path: Path) -> None:
+    known = [("127.0.0.1:1", None), ("127.0.0.1:2", tmp_path / "ca.crt")]
+    with ExitStack() as stack:
+        for (address, authority), own in [
+            (one, stack.enter_context(launch._known(one[0], tmp_path / "home", one[1])))
+            for one in known
+        ]:
+            found = tomllib.loads((own / "config.toml").read_text())["superlink"]
+            assert found.pop("default") == "ratecheck"
+            tls = {} if authority is None else {"root-certificates": str(authority)}
+            assert found["ratecheck"] == {"address": address, "insecure": not tls, **tls}
+    assert list((tmp_path / "home").iterdir()) == []
