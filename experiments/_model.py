@@ -82,6 +82,12 @@ Vector = Sequence[float] | NDArray[Any]
 class Config:
     """Base of every configuration: frozen, checked on construction, with the seed of its numbers.
 
+    Attributes:
+        seed: of all random numbers.
+
+    What a configuration says of its own fields in this form is what ``ratecheck show`` says of
+    them.
+
     Fields may be ``int``, ``float``, ``bool``, ``str``, ``Path`` (a data file: its content enters
     the store's key), ``Literal[...]``, tuples of these, and ``X | None``.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments._job import Outcome
-from experiments._model import BenchRow, Check, Experiment, plain
+from experiments._model import BenchRow, Check, Experiment
 from experiments._runner import Progress
 from experiments._store import Store, write_whole
 
@@ -34,48 +32,6 @@ _HEADERS = ("check", "predicted", "measured", "interval", "ok", "verdict")
 def dump(value: Any) -> str:
     """Strict JSON: no NaN and no infinity."""
     return json.dumps(value, indent=1, allow_nan=False)
-
-
-def description(experiment: Experiment[Any]) -> dict[str, Any]:
-    """What an experiment is about, and its parameters in every profile."""
-    module = inspect.getmodule(experiment.analyse)
-    return {
-        "id": experiment.id,
-        "title": experiment.title,
-        "source": experiment.source,
-        "kind": experiment.kind,
-        "about": inspect.cleandoc((module.__doc__ if module else None) or ""),
-        "parameters": {
-            field.name: {
-                profile: plain(getattr(config, field.name))
-                for profile, config in experiment.profiles.items()
-            }
-            for field in dataclasses.fields(experiment.config_type)
-        },
-    }
-
-
-def show_description(experiment: Experiment[Any]) -> None:
-    """Print the same for a person."""
-    from rich.table import Table
-
-    found = description(experiment)
-    screen = console()
-    say(screen, [f"{found['id']}: {found['title']} ({found['source']})", "", found["about"], ""])
-    table = Table("parameter", *experiment.profiles, box=None, pad_edge=False)
-    for name, values in found["parameters"].items():
-        texts = (_setting(value) for value in values.values())
-        table.add_row(name, *texts)
-    screen.print(table)
-
-
-def _setting(value: Any) -> str:
-    """A parameter as ``--set`` takes it."""
-    if isinstance(value, list):
-        return ",".join(_setting(item) for item in value)
-    if value is None or isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def show(outcome: Outcome) -> None:

@@ -79,14 +79,14 @@ def show(
     reference: Annotated[str, typer.Argument(metavar="ID", help="Id or Python file.")],
     as_json: Json = False,
 ) -> None:
-    """Say what an experiment claims and which parameters ``run --set`` can change."""
-    from experiments import _registry, _report
+    """Say what an experiment claims, and what the parameters mean that ``--set`` can change."""
+    from experiments import _describe, _registry, _report
 
     experiment = _registry.get(reference)
     if as_json:
-        print(_report.dump(_report.description(experiment)))
+        print(_report.dump(_describe.description(experiment)))
     else:
-        _report.show_description(experiment)
+        _describe.show_description(experiment)
 
 
 @app.command()

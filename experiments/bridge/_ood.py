@@ -39,21 +39,29 @@ class OODConfig(Config):
         data: a file of questions or pairs with domains; None: generated ones.
         hidden: width of the built-in model.
         targets, reward_targets: adapted modules of the policy and of the reward.
-        rank, reward_rank, scaling: of the adapters; factor of B A.
-        bound: what rewards lie between.
+        rank, reward_rank: of the policy's adapter and of the reward's.
+        scaling: factor of B A in both adapters.
+        bound: rewards lie between its negative and itself.
         domains: how many, one of them held out; of a file its first ones.
         prompts, tests: of a domain to train on, and to be scored on.
         pairs: sampled preferences of a generated domain.
-        own, strength: of the generated true rewards.
+        own: share of a generated true reward that differs between the domains.
+        strength: size of the generated true rewards.
         wrong: chance of wrong answers in a file's fine-tuning data.
         beta: factor of the reward of every method.
-        alpha, D, inner_batch: inner steps.
-        eta, K, outer_batch: outer steps.
+        alpha: size of an inner step, of Algorithm 2 too.
+        D: inner steps of an outer one.
+        inner_batch: samples of an inner step; None: all.
+        eta: size of an outer step.
+        K: outer steps.
+        outer_batch: pairs of an outer step.
         adapt: steps of Algorithm 2.
-        warmup, steps, gamma, batch: Adam's steps for SFT and for each rival, their size and
-            samples.
-        rollouts: of PPO.
-        instances: draws.
+        warmup: Adam's steps for SFT.
+        steps: Adam's steps for DPO, HPL and the reward of maximum likelihood.
+        gamma: size of Adam's steps, of PPO's too.
+        batch: samples of such a step.
+        rollouts: of PPO, each of ``batch`` new answers in every domain.
+        instances: draws of domains, preferences and starts.
         max_length: tokens of a prompt with its answer; the beginning of a longer prompt is cut.
         at_once: sequences that go through the model together.
         dtype: of the model and the adapters; "bfloat16" computes the model's products in it.

@@ -51,7 +51,11 @@ PLANE, WEIGHTS = "rewards", "mean weight"
 
 @dataclass(frozen=True, kw_only=True)
 class Fig3Config(FirmConfig):
-    """The set-up; ``preferences`` are the values of p^1."""
+    """The set-up.
+
+    Attributes:
+        preferences: values of p^1, the first objective's weight, increasing.
+    """
 
     clients: int = 4
     preferences: tuple[float, ...] = (0.1, 0.3, 0.5, 0.7, 0.9)

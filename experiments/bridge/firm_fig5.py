@@ -47,7 +47,11 @@ from linsys._validate import number
 
 @dataclass(frozen=True, kw_only=True)
 class Fig5Config(FirmConfig):
-    """The set-up; ``concentration`` is that of the Dirichlet-distributed shares."""
+    """The set-up.
+
+    Attributes:
+        concentration: of the Dirichlet-distributed shares.
+    """
 
     concentration: float = 0.3
 

@@ -49,7 +49,11 @@ from linsys import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Fig6Config(FirmConfig):
-    """The set-up; ``clients`` and ``more_clients`` are compared."""
+    """The set-up.
+
+    Attributes:
+        more_clients: a larger number of clients, which ``clients`` are compared with.
+    """
 
     more_clients: int = 16
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from experiments import _registry, _report, _work
+from experiments import _describe, _registry, _report, _work
 from experiments._job import Outcome
 from experiments._model import Analysis, Check, Experiment
 from experiments.cli import app
@@ -295,7 +295,7 @@ def test_show_names_every_parameter_as_set_takes_it(ratecheck: Call, tmp_path: P
     assert all(name in text for name in parameters)
     # What it prints for a parameter is what `--set` reads back as the same value.
     for name, values in parameters.items():
-        setting = f"{name}={_report._setting(values['quick'])}"
+        setting = f"{name}={_describe._setting(values['quick'])}"
         run = ratecheck(
             "run", "toy/decay", "--out", tmp_path, "--set", setting, "--json", "--no-figures", *ONE
         )
