@@ -246,6 +246,18 @@ class AdapterBank:
             done += len(at)
         return torch.cat(products)
 
+    def at_a_time(
+        self, X: Tensor | None, batch: Batch, function: Loss, scale: float | Tensor = 1.0
+    ) -> int:
+        """How many clients go through the model together, with ``memory`` by what is kept of one.
+
+        A pass that is to give the bits of another one takes as many, by ``chunk``.
+        """
+        if self.memory is not None and self.engine == "bank" and X is not None:
+            return max(1, self.memory // self._kept_by_one(X, batch, function, scale))
+        N, _ = sizes(batch)
+        return {"sequential": 1, "bank": self.chunk or N, "vmap": N}[self.engine]
+
     def _at_once(
         self, X: Tensor, batch: Batch, loss: Loss, scale: float | Tensor
     ) -> tuple[Tensor, Tensor]:
@@ -342,9 +354,7 @@ class AdapterBank:
         self._check(X, batch, scale)
         batch = self._placed(batch)
         N, _ = sizes(batch)
-        step = {"sequential": 1, "bank": self.chunk or N, "vmap": N}[self.engine]
-        if self.memory is not None and self.engine == "bank" and X is not None:
-            step = max(1, self.memory // self._kept_by_one(X, batch, function, scale))
+        step = self.at_a_time(X, batch, function, scale)
         if step >= N:
             yield X, dict(batch), scale
             return

@@ -312,6 +312,7 @@ class Alignment:
             round_=number,
             clients=self.names,
             together=self.minibatch,
+            at_a_time=self._at_a_time(X, memory),
         )
         answers = responses(self.tokenizer, batch)
         found = scores(self.rewards, texts, answers, self.scaling, self.bounds)
@@ -355,6 +356,12 @@ class Alignment:
             width=self.width,
             clients=clients,
         )
+
+    def _at_a_time(self, X: Tensor, memory: Memory) -> int:
+        """Clients of a gradient's pass, known before there are responses: by shapes alone."""
+        seen = {"attention_mask": torch.ones_like(memory.rollout["attention_mask"])}
+        part = self._part(memory.rollout | seen, memory.step)
+        return self.bank.at_a_time(X, part, surrogate(self.clip, self.temperature))
 
     def _part(self, rollout: Mapping[str, Tensor], step: int) -> dict[str, Tensor]:
         part = self.schedule.taken(rollout, step)

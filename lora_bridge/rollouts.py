@@ -109,6 +109,7 @@ def sample(
     scale: float | Tensor = 1.0,
     clients: Sequence[int] | None = None,
     together: int | None = None,
+    at_a_time: int | None = None,
 ) -> dict[str, Tensor]:
     """A response of at most ``length`` tokens to every prompt, by the policy of its client.
 
@@ -124,6 +125,7 @@ def sample(
         scale: as of the bank.
         clients: which clients the rows of X are; 0, 1, .. without it.
         together: responses of a client that are scored at a time; all without it.
+        at_a_time: clients that are scored at a time; as the bank does it otherwise.
 
     Returns:
         A batch of T = P + K tokens: ``input_ids``, ``attention_mask``, ``position_ids``,
@@ -173,6 +175,8 @@ def sample(
         ]
     ).reshape(N, b, length)
     batch = _assembled(bank, ids, mask, tokens)
+    if at_a_time is not None:
+        bank = bank.with_options(memory=None, chunk=at_a_time)
     both = _read(bank, X, batch, _scores_and_states(temperature), scale, together)
     batch["log_prob"] = both[..., 0]
     counted = batch["target_places"][..., None] >= 0  # elsewhere it is the padding's, or NaN

@@ -210,6 +210,30 @@ def test_ratios_begin_at_one_with_a_large_vocabulary() -> None:
         assert not log_ratios(oracle, theta, memory, step).any()
 
 
+def test_as_many_clients_are_scored_together_as_gradients_are_taken_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where a budget of memory says how many: gradients of three objectives keep more."""
+    oracle = alignment(bank=AdapterBank(MODEL, ["c_attn"], memory=1 << 40))
+    oracle.jac(start(oracle), oracle.init())
+    kept = max(oracle.bank._kept.values())
+    oracle = alignment(bank=oracle.bank.with_options(memory=2 * kept - 1))
+    sizes: dict[str, list[int]] = {}
+    values = AdapterBank._values
+
+    def watched(
+        self: AdapterBank, X: Any, batch: Any, function: Any, *args: Any, **named: Any
+    ) -> Any:
+        if X is not None:
+            sizes.setdefault(function.__qualname__.partition(".")[0], []).append(len(X))
+        return values(self, X, batch, function, *args, **named)
+
+    monkeypatch.setattr(AdapterBank, "_values", watched)
+    oracle.jac(start(oracle), oracle.init())
+    # the first one of the surrogate is measured; scores are of two minibatches
+    assert sizes == {"surrogate": [1] * (1 + C), "_scores_and_states": [1] * 2 * C}
+
+
 @pytest.mark.parametrize("targets", [["c_attn", "c_proj"], ["c_attn", "lm_head"]])
 @pytest.mark.parametrize("options", [{}, {"chunk": 2}, {"engine": "vmap"}])
 def test_objectives_share_the_pass_backward_of_the_head(
