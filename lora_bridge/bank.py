@@ -168,12 +168,13 @@ class AdapterBank:
         ``train`` turns dropout on.
         """
         with self._precision(), nullcontext() if X is None else self.adapted(X, scale, train=train):
-            if head_of(self.model) is None or "target_places" not in flat:
+            head = head_of(self.model)
+            if head is None or "target_places" not in flat:
                 return self.model(**inputs(flat), **self._options)
             with computed_at(self.model, flat["target_places"]) as seen:
                 output = self.model(**inputs(flat), **self._options)
         (output.hidden,) = seen
-        through = train and head_of(self.model) not in self._adapted
+        through = train and not any(module in self._adapted for module in head.modules())
         output.bottleneck = output.hidden if through else None
         return output
 

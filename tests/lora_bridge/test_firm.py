@@ -266,6 +266,18 @@ def test_objectives_share_the_pass_backward_of_the_head(
     assert calls == pieces * (3 if "lm_head" in targets else 1)
 
 
+def test_a_head_of_several_modules_may_have_adapters_inside() -> None:
+    several = model()
+    inside = torch.nn.Linear(16, 16, dtype=torch.float64)
+    several.lm_head = torch.nn.Sequential(inside, torch.nn.Tanh(), several.lm_head)
+    oracle = alignment(bank=AdapterBank(several, ["c_attn", "lm_head.0"]))
+    theta = start(oracle)
+    gradients, memory, _ = oracle.jac(theta, oracle.init())
+    expected, _ = by_hand(oracle, theta, memory)
+    size = float(expected.abs().max())
+    torch.testing.assert_close(gradients, expected, atol=1e-6 * size, rtol=1e-5)
+
+
 def test_second_derivatives_are_whole() -> None:
     oracle = alignment()
     theta = start(oracle)
