@@ -48,6 +48,7 @@ _AROUND = {
     "_runner",
     "_store",
     "_user_file",
+    "_worker",
     "cli",
 }
 

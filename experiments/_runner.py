@@ -15,6 +15,7 @@ from experiments import _registry
 from experiments._model import Block, Columns, Config, Context, Experiment
 from experiments._store import Result, Store
 from experiments._table import Table
+from experiments._worker import end_with_parent
 from linsys import InputError
 
 #: Called with (blocks done, blocks in all) at the start and after each block.
@@ -129,6 +130,7 @@ def _timed(
 def _remote(
     reference: str, values: dict[str, Any], position: int, block: Block, folder: Path
 ) -> tuple[int, Columns, float]:
+    end_with_parent()
     experiment = _registry.get(reference)
     config = experiment.config_type(**values)
     with redirect_stdout(sys.stderr):  # stdout belongs to the answer, also in a worker

@@ -15,6 +15,7 @@ from experiments._machine import cores
 from experiments._report import progress_bar, said
 from experiments._runner import Interrupted
 from experiments._store import Store
+from experiments._worker import end_with_parent
 from linsys import InputError
 
 
@@ -75,6 +76,7 @@ def perform_all(work: Job) -> tuple[dict[str, Outcome], dict[str, str]]:
 
 def _alone(work: Job, name: str) -> tuple[str, dict[str, Any] | str]:
     """In a worker: what an experiment gave, without its functions, or in a line why it did not."""
+    end_with_parent()
     with redirect_stdout(sys.stderr):
         try:
             outcome = work.perform(name)

@@ -61,6 +61,22 @@ def test_a_stopped_run_resumes_with_the_same_result(
         np.testing.assert_array_equal(curve["y"], mse.mean(axis=0))
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="parents that are gone")
+@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGTERM])
+def test_workers_end_with_a_command_that_is_killed(
+    command: Start, tmp_path: Path, stop: signal.Signals
+) -> None:
+    log, out, path = tmp_path / "log", tmp_path / "out", tmp_path / "decay.py"
+    text = (EXTRA / "decay.py").read_text()
+    path.write_text(text.replace("draw=draw,", 'draw=draw,\n    parallel="blocks",'))
+    arguments = ("run", path, "--out", out, "--no-figures", "--threads", 2)
+    first = command(*arguments, TOY_LOG=str(log), TOY_HANG="1.0")
+    wait_for(log, "1.0")  # for a minute
+    first.send_signal(stop)
+    first.communicate(timeout=20)  # until the last one with these pipes is gone
+    assert first.returncode == -stop
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="no lock of folders")
 @pytest.mark.parametrize("killed", [False, True])
 def test_of_two_equal_commands_one_computes_and_both_answer(
