@@ -118,8 +118,8 @@ class Alignment:
     Raises:
         InputError: no clients, one without prompts, or with a text in the place of a list; no
             rewards, or none of the scale asked for; not as many numbers as clients, or one twice; a
-            minibatch that does not divide the batch; unknown choices, numbers out of their range;
-            prompts that are too long.
+            minibatch that does not divide the batch; unknown choices, numbers out of their range; a
+            controller whose horizon is too short; prompts that are too long.
     """
 
     bank: AdapterBank
@@ -178,6 +178,7 @@ class Alignment:
             seed=self.seed,
         )
         object.__setattr__(self, "schedule", schedule)
+        self.controller(torch.zeros(1), torch.zeros(1), self.batch)
         own = by_client(self.rewards, self.C)
         scaled(torch.zeros(self.C, 1, len(own[0])), own, self.scaling, self.bounds)
         encoded = [

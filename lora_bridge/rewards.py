@@ -35,6 +35,8 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+#: What a reward has beside being called.
+_PARTS = ("name", "low", "high")
 
 
 class Reward(Protocol):
@@ -193,8 +195,10 @@ def by_client(
     """M rewards of each client.
 
     Raises:
-        InputError: not M of all clients, or as many of each.
+        InputError: not M of all clients, or as many of each; something else than a reward.
     """
+    if not isinstance(rewards, Sequence):
+        raise InputError(f"`rewards` must be a list of rewards; found {rewards!r:.60}")
     nested = [row for row in rewards if isinstance(row, Sequence)]
     own: list[Sequence[Any]] = list(nested) if nested else [tuple(rewards)] * N
     sizes = sorted({len(row) for row in own})
@@ -203,6 +207,12 @@ def by_client(
             f"`rewards` must be M >= 1 rewards, or as many of each of {N} clients; found "
             f"{len(rewards)} with {sizes}"
         )
+    for reward in (reward for row in own for reward in row):
+        if not callable(reward) or not all(hasattr(reward, part) for part in _PARTS):
+            raise InputError(
+                "`rewards` must have a name and a range each, which `Declared` gives to a "
+                f"function; found {reward!r:.60}"
+            )
     return own
 
 
@@ -223,11 +233,11 @@ def _seen(bounds: Tensor | None, M: int) -> Tensor:
     if bounds is None or bounds.shape != (2, M):
         found = None if bounds is None else tuple(bounds.shape)
         raise InputError(f"`bounds` must have shape (2, {M}); found {found}")
-    closed = ~(bounds[1] > bounds[0])
+    closed = ~((bounds[1] > bounds[0]) & bounds.isfinite().all(0))
     if bool(closed.any()):
         j = int(closed.long().argmax())
         raise InputError(
-            f"`bounds` must be apart, for a scale; found {bounds[:, j].tolist()} for objective {j}"
+            f"`bounds` must be finite and apart; found {bounds[:, j].tolist()} for objective {j}"
         )
     return bounds
 

@@ -532,6 +532,7 @@ def test_choices_are_recorded() -> None:
         ({"scaling": "ranks"}, "`scaling`"),
         ({"scaling": "seen"}, r"`bounds` must have shape \(2, 2\); found None"),
         ({"rewards": [rewards(), rewards()]}, "as many of each of 3 clients"),
+        ({"batch": 16, "controller": Controller(horizon=3)}, "`horizon` must be above 0.2 x 16"),
         ({"clients": [0, 0, 1]}, r"`clients` must be different numbers; found \[0, 0, 1\]"),
         ({"clients": [0, 1, 1.5]}, "`clients` must be a whole number"),
         ({"clients": [4, 5, 6], "max_length": 3}, "of client 4 must have"),

@@ -135,6 +135,8 @@ def test_ranges_that_are_none() -> None:
         ([[LENGTH]] * 2, PROMPTS, RESPONSES, {}, "of each of 3 clients; found 2"),
         ([[LENGTH], [ORDER], []], PROMPTS, RESPONSES, {}, r"found 3 with \[0, 1\]"),
         ([[LENGTH], [ORDER], LENGTH], PROMPTS, RESPONSES, {}, "`rewards` must be M >= 1"),
+        (LENGTH, PROMPTS, RESPONSES, {}, "`rewards` must be a list of rewards; found Declared"),
+        ([len], PROMPTS, RESPONSES, {}, "must have a name and a range each.*found <built-in"),
         ([LENGTH], PROMPTS, RESPONSES[:2], {}, "must be as many texts, 1 or more, of every"),
         ([LENGTH], [["a"], []], [["a"], []], {}, r"found \[1, 0\] and \[1, 0\]"),
         ([LENGTH], [], [], {}, r"found \[\] and \[\]"),
@@ -152,6 +154,9 @@ def test_what_does_not_fit_together(
 def test_bounds_that_leave_no_scale() -> None:
     bounds = torch.tensor([[0.0, 2.0], [1.0, 2.0]])
     with pytest.raises(InputError, match=r"found \[2.0, 2.0\] for objective 1"):
+        scaled(torch.zeros(1, 1, 2), [], "seen", bounds)
+    bounds[1, 1] = math.inf
+    with pytest.raises(InputError, match=r"must be finite and apart; found \[2.0, inf\]"):
         scaled(torch.zeros(1, 1, 2), [], "seen", bounds)
 
 
