@@ -31,7 +31,7 @@ class RewardModel:
         folder: of the model, as :func:`lora_bridge.models.load_model` takes it.
         low, high: the range of the output, where it has one.
         batch: texts at a time.
-        max_length: tokens of a pair; the model's own limit without it.
+        max_length: tokens of a pair, at most as many as the model takes; so many without it.
         dtype: of the weights.
         device: where to put it.
 
@@ -56,9 +56,10 @@ class RewardModel:
         loaded = load_model(folder, "reward", dtype=self.dtype, device=self.device)
         loaded.tokenizer.truncation_side = "left"
         object.__setattr__(self, "loaded", loaded)
+        limit = longest(loaded.model)
         if self.max_length is None:
-            object.__setattr__(self, "max_length", longest(loaded.model) or 512)
-        whole("max_length", self.max_length, low=1)
+            object.__setattr__(self, "max_length", limit or 512)
+        whole("max_length", self.max_length, low=1, high=limit)
 
     @property
     def name(self) -> str:
@@ -106,6 +107,7 @@ def _check_kind(folder: Path) -> None:
         raise InputError(
             f"reward model in {folder} must have a config.json that is JSON; found {error}"
         ) from None
+    config = config if isinstance(config, dict) else {}
     found = (config.get("architectures") or ["a model that does not say what it is"])[0]
     if found.endswith("ForSequenceClassification"):
         outputs = len(config.get("id2label") or "01")  # two are the default, which goes unsaid

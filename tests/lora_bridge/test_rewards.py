@@ -214,6 +214,8 @@ def test_the_beginning_of_a_long_prompt_is_not_read(tmp_path: Path) -> None:
     assert first == second
     whole = raw_scores([model], [["abcdefgh"]], [["1234"]])
     assert float(first) == pytest.approx(float(whole), abs=1e-6)
+    with pytest.raises(InputError, match="`max_length` must be .* at most 12; found 13"):
+        RewardModel(tmp_path / "helpful", max_length=13)
 
 
 @pytest.mark.parametrize(
@@ -243,9 +245,10 @@ def test_folders_without_a_reward_model(tmp_path: Path) -> None:
     (folder / "config.json").write_text("{")
     with pytest.raises(InputError, match=r"must have a config.json that is JSON"):
         RewardModel(folder)
-    (folder / "config.json").write_text(json.dumps({"model_type": "gpt2"}))
-    with pytest.raises(InputError, match="found a model that does not say what it is"):
-        RewardModel(folder)
+    for said in ({"model_type": "gpt2"}, ["gpt2"]):
+        (folder / "config.json").write_text(json.dumps(said))
+        with pytest.raises(InputError, match="found a model that does not say what it is"):
+            RewardModel(folder)
 
 
 def test_an_empty_text_is_worth_nothing_to_a_model(tmp_path: Path) -> None:
