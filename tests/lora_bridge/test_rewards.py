@@ -214,7 +214,7 @@ def test_the_beginning_of_a_long_prompt_is_not_read(tmp_path: Path) -> None:
     assert first == second
     whole = raw_scores([model], [["abcdefgh"]], [["1234"]])
     assert float(first) == pytest.approx(float(whole), abs=1e-6)
-    with pytest.raises(InputError, match="`max_length` must be .* at most 12; found 13"):
+    with pytest.raises(InputError, match=r"`max_length` must be .* at most 12; found 13"):
         RewardModel(tmp_path / "helpful", max_length=13)
 
 
