@@ -1,17 +1,19 @@
-"""What ends a step of a client, in one line: no memory, numbers that are not finite."""
+"""What ends a run, in one line: no memory, no disk to write, numbers that are not finite."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 
 from linsys._validate import InputError
 
-__all__ = ["memory_explained", "unsound"]
+__all__ = ["memory_explained", "unsound", "writing_explained"]
 
 #: Texts of the errors that PyTorch raises without a class of their own where memory ends.
 _TEXTS = ("DefaultCPUAllocator", "out of memory", "STATUS_ALLOC_FAILED")
@@ -35,6 +37,16 @@ def memory_explained() -> Iterator[None]:
             "memory must hold the model and a step of it; "
             f"found {found}: lower chunk (or memory), batch, max_length or rank"
         ) from error
+
+
+@contextmanager
+def writing_explained(what: str, folder: Path) -> Iterator[None]:
+    """A disk that is full or cannot be written becomes an InputError; ``what`` names the folder."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{what} must be writable; found {folder}: {reason}") from error
 
 
 def unsound(

@@ -24,6 +24,7 @@ from torch import nn
 
 from linsys._turns import turn
 from linsys._validate import InputError, number, whole
+from lora_bridge._failures import writing_explained
 from lora_bridge._text import byte_tokenizer, documents
 
 __all__ = ["BuiltIn", "built_in", "quiet"]
@@ -77,6 +78,9 @@ def built_in(texts: str | Sequence[str] | None = None, made: BuiltIn | None = No
         texts: what it is trained on, a text or several; docstrings of the standard library without
             it. It learns where a text begins and ends.
         made: its size and training.
+
+    Raises:
+        InputError: texts that are too short; a cache that cannot be written.
     """
     made = made or BuiltIn()
     texts = [texts] if isinstance(texts, str) else list(documents() if texts is None else texts)
@@ -86,16 +90,21 @@ def built_in(texts: str | Sequence[str] | None = None, made: BuiltIn | None = No
     recipe = json.dumps([_RECIPE, asdict(made), texts])
     folder = _cache() / f"bytes-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
     if not _is_made(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with turn(folder.parent, _say_waits) as alone:
-            for left in folder.parent.glob(f"{_MAKING}*") if alone else ():  # by killed processes
-                shutil.rmtree(left, ignore_errors=True)
-            if not _is_made(folder):  # by the process before
-                _LOG.info("training the built-in model, %d steps, for %s", made.steps, folder)
-                with tempfile.TemporaryDirectory(dir=folder.parent, prefix=_MAKING) as unfinished:
-                    _make(Path(unfinished) / folder.name, texts, made)
-                    _put(Path(unfinished) / folder.name, folder)
+        with writing_explained("cache of models (XDG_CACHE_HOME)", folder.parent):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with turn(folder.parent, _say_waits) as alone:
+                _make_in_turn(folder, texts, made, alone)
     return folder
+
+
+def _make_in_turn(folder: Path, texts: Sequence[str], made: BuiltIn, alone: bool) -> None:
+    for left in folder.parent.glob(f"{_MAKING}*") if alone else ():  # by killed processes
+        shutil.rmtree(left, ignore_errors=True)
+    if not _is_made(folder):  # by the process before
+        _LOG.info("training the built-in model, %d steps, for %s", made.steps, folder)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=_MAKING) as unfinished:
+            _make(Path(unfinished) / folder.name, texts, made)
+            _put(Path(unfinished) / folder.name, folder)
 
 
 def _is_made(folder: Path) -> bool:

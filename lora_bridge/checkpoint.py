@@ -2,12 +2,13 @@
 
 The algorithms' states are nested tuples of tensors and numbers, and draws depend on names alone, so
 a state is all that there is to keep. A checkpoint is a folder with ``state.safetensors`` and
-``state.json``, written under a temporary name and renamed: a kill leaves the one before. Nothing is
-pickled.
+``state.json``, written under a temporary name and renamed: a kill leaves the one before. It holds a
+digest of itself, so that a damaged one is noticed. Nothing is pickled.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -21,13 +22,18 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from linsys._validate import InputError, whole
+from lora_bridge._failures import writing_explained
 
-__all__ = ["all_of", "latest", "restore", "save"]
+__all__ = ["OfAnotherRun", "all_of", "latest", "restore", "save"]
 
 _State = TypeVar("_State")
 _NAME = re.compile(r"round-(\d{8})")
 #: Checkpoints that stay: the newest, and the one before in case its disk fails.
 _KEPT = 2
+
+
+class OfAnotherRun(InputError):
+    """A checkpoint that belongs to something else."""
 
 
 def save(folder: Path | str, state: Any, rounds: int, about: str, keep: int = _KEPT) -> Path:
@@ -44,10 +50,9 @@ def save(folder: Path | str, state: Any, rounds: int, about: str, keep: int = _K
         keep: checkpoints that stay.
 
     Raises:
-        InputError: a state with something else in it.
+        InputError: a state with something else in it; a folder that cannot be written.
     """
     base = Path(folder)
-    base.mkdir(parents=True, exist_ok=True)
     tensors: dict[str, Tensor] = {}
     values: dict[str, Any] = {}
     for path, leaf in _leaves(state):
@@ -58,16 +63,8 @@ def save(folder: Path | str, state: Any, rounds: int, about: str, keep: int = _K
         else:
             raise InputError(f"`state` must hold tensors and numbers; found {leaf!r} at {path}")
     target = base / f"round-{whole('rounds', rounds, low=0):08d}"
-    unfinished = Path(tempfile.mkdtemp(dir=base, prefix="making-"))
-    try:
-        save_file(tensors, unfinished / "state.safetensors")
-        manifest = {"about": about, "rounds": rounds, "values": values}
-        (unfinished / "state.json").write_text(json.dumps(manifest), encoding="utf-8")
-        if target.exists():
-            shutil.rmtree(target)
-        unfinished.rename(target)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+    with writing_explained("folder of checkpoints", base):
+        _put(target, tensors, {"about": about, "rounds": rounds, "values": values})
     for old in all_of(base)[keep:]:
         shutil.rmtree(old, ignore_errors=True)
     return target
@@ -94,23 +91,50 @@ def restore(checkpoint: Path | str, like: _State, about: str) -> tuple[_State, i
         about: as it was saved with.
 
     Raises:
-        InputError: a checkpoint that cannot be read, of another run, or of another form.
+        OfAnotherRun: ``about`` is another one.
+        InputError: a checkpoint that cannot be read, is damaged, or of another form.
     """
     path = Path(checkpoint)
     try:
         manifest = json.loads((path / "state.json").read_text(encoding="utf-8"))
+        digest = manifest.pop("digest")
+        if digest != _digest(path, manifest):
+            raise ValueError("that its content has changed")
         tensors = load_file(path / "state.safetensors")
         values, rounds, found = manifest["values"], manifest["rounds"], manifest["about"]
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
         raise InputError(f"checkpoint {path} must be readable; found {error}") from None
     if found != about:
-        raise InputError(f"checkpoint {path} must be of {about}; found one of {found}")
+        raise OfAnotherRun(f"checkpoint {path} must be of {about}; found one of {found}")
     try:
         return _rebuilt(like, "", tensors | values), int(rounds)
     except (KeyError, ValueError) as error:
         raise InputError(
             f"checkpoint {path} must have the form of the run's state; found {error}"
         ) from None
+
+
+def _put(target: Path, tensors: dict[str, Tensor], manifest: dict[str, Any]) -> None:
+    """Write a checkpoint beside its place and rename it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(dir=target.parent, prefix="making-"))
+    try:
+        save_file(tensors, unfinished / "state.safetensors")
+        whole = {"digest": _digest(unfinished, manifest), **manifest}
+        (unfinished / "state.json").write_text(json.dumps(whole), encoding="utf-8")
+        if target.exists():
+            shutil.rmtree(target)
+        unfinished.rename(target)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _digest(path: Path, manifest: dict[str, Any]) -> str:
+    """SHA-256 of what a checkpoint holds: its tensors' file, and all else as text."""
+    with (path / "state.safetensors").open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256")
+    digest.update(json.dumps(manifest, sort_keys=True).encode())
+    return digest.hexdigest()
 
 
 def _leaves(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:

@@ -28,7 +28,7 @@ from safetensors.numpy import load_file, save_file
 
 from linsys._validate import InputError, increasing_times, whole
 from lora_bridge import checkpoint
-from lora_bridge._failures import memory_explained
+from lora_bridge._failures import memory_explained, writing_explained
 
 __all__ = ["recorded"]
 
@@ -60,8 +60,8 @@ def recorded(
         every: rounds between two checkpoints.
 
     Raises:
-        InputError: times that do not increase, memory that does not hold a round, or what
-            ``advance`` and ``measure`` refuse.
+        InputError: times that do not increase, memory that does not hold a round, a folder that
+            cannot be written, or what ``advance`` and ``measure`` refuse.
 
     >>> recorded("halving", lambda x, t: x / 2, torch.ones(1), [0, 3], lambda x: {"x": x[0]})
     {'x': array([1.   , 0.125], dtype=float32)}
@@ -131,16 +131,21 @@ class _Kept:
 
     def finish(self, found: Values) -> Values:
         if self.path is not None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            handle, unfinished = tempfile.mkstemp(dir=self.path.parent, prefix="making-")
-            os.close(handle)
-            try:
-                save_file(found, unfinished)
-                os.replace(unfinished, _measurements(self.path))
-            finally:
-                Path(unfinished).unlink(missing_ok=True)
+            with writing_explained("folder of runs", self.path.parent):
+                self._put(self.path, found)
             shutil.rmtree(self.path, ignore_errors=True)
         return found
+
+    @staticmethod
+    def _put(path: Path, found: Values) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix="making-")
+        os.close(handle)
+        try:
+            save_file(found, unfinished)
+            os.replace(unfinished, _measurements(path))
+        finally:
+            Path(unfinished).unlink(missing_ok=True)
 
 
 def _measurements(path: Path) -> Path:

@@ -14,6 +14,7 @@ from typing import IO
 import pytest
 import torch
 
+from linsys import InputError
 from lora_bridge.built_in import BuiltIn, built_in
 from lora_bridge.models import load_model
 from tests.lora_bridge.test_models import TINY
@@ -133,6 +134,15 @@ def test_a_stopped_making_leaves_nothing_for_long(
     assert os.listdir(cache) == ([unfinished] if stop == signal.SIGKILL else [])
     folder = built_in("some text that is long enough", TINY)
     assert os.listdir(cache) == [folder.name]
+
+
+def test_a_cache_that_cannot_be_written_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(InputError, match=r"cache of models \(XDG_CACHE_HOME\) must be writable"):
+        built_in("some text that is long enough", TINY)
 
 
 def test_making_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -87,6 +87,13 @@ def test_checkpoints_of_something_else(tmp_path: Path) -> None:
         checkpoint.restore(kept, wide, "one run")
     with pytest.raises(InputError, match="must have the form"):
         checkpoint.restore(kept, (*_state(1), 5), "one run")
+    text = (kept / "state.json").read_text()
+    for other in (text.replace('"rounds": 1', '"rounds": 2'), "[]", "{}"):
+        (kept / "state.json").write_text(other)
+        with pytest.raises(InputError, match="must be readable"):
+            checkpoint.restore(kept, _state(1), "one run")
+    (kept / "state.json").write_text(text)
+    assert checkpoint.restore(kept, _state(1), "one run")[1] == 1
     (kept / "state.safetensors").write_bytes(b"broken")
     with pytest.raises(InputError, match="must be readable"):
         checkpoint.restore(kept, _state(1), "one run")
