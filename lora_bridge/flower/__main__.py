@@ -69,7 +69,6 @@ def superlink(
     """Start a SuperLink at ADDRESS (host:port)."""
     names = ("ca.crt", "server.pem", "server.key")
     found = None if certificates is None else [certificates / name for name in names]
-    home.mkdir(parents=True, exist_ok=True)
     _stay(launch.superlink(address, found, database=home.absolute() / "superlink.db"), home)
 
 

@@ -45,7 +45,7 @@ class Kept:
             like: a state of the same form.
 
         Raises:
-            InputError: all that is kept is of later rounds, or cannot be read.
+            InputError: all that is kept is of later rounds, or the state cannot be read.
         """
         found = checkpoint.all_of(self.folder)
         for place in found:

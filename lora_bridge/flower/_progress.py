@@ -18,6 +18,7 @@ from torch import Tensor
 
 from linsys._validate import InputError
 from lora_bridge import checkpoint
+from lora_bridge._failures import writing_explained
 from lora_bridge.flower._parts import Server
 
 __all__ = ["Progress", "Result"]
@@ -49,8 +50,10 @@ class Result:
     def put(self, base: Path, adapters: Mapping[str, Tensor]) -> None:
         """Keep it in a folder, with the server's adapters."""
         plain = {name: value.detach().cpu().contiguous() for name, value in adapters.items()}
-        save_file(plain, base / "adapters.safetensors")
-        (base / "result.json").write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
+        text = json.dumps(asdict(self), indent=1)
+        with writing_explained("folder of the run", base):
+            save_file(plain, base / "adapters.safetensors")
+            (base / "result.json").write_text(text, encoding="utf-8")
 
     @classmethod
     def after(cls, rounds: int, base: Path, clients: int) -> Result | None:
@@ -100,6 +103,11 @@ class Progress(NamedTuple):
             like = {"state": server.form(), "missing": ""}
             try:
                 found, rounds = checkpoint.restore(place, like, server.federation.about)
+            except checkpoint.OfAnotherRun:
+                raise InputError(
+                    f"folder of the run must be new or hold this run; found rounds of another one "
+                    f"in {base}: its algorithm, start or sizes differ"
+                ) from None
             except InputError as error:
                 unreadable = unreadable or error
                 _LOG.warning("%s", error)

@@ -20,6 +20,7 @@ from torch import Tensor
 from linsys._validate import InputError
 from linsys.preference.sharelora import ShareLoRA, State
 from linsys.sketching.adapters import Modules
+from lora_bridge._failures import writing_explained
 from lora_bridge.flower._kept import Kept
 from lora_bridge.flower._parts import Asking, refusal
 from lora_bridge.flower.federation import Federation
@@ -160,7 +161,8 @@ class UsersClient:
         algorithm, t = self.federation.algorithm, request.number("t")
         state = self._state(request, t)
         if request.text("phase") == "finish":
-            save_file({"X": state.X[0].contiguous()}, self.folder / "adapters.safetensors")
+            with writing_explained("folder of the client", self.folder):
+                save_file({"X": state.X[0].contiguous()}, self.folder / "adapters.safetensors")
             return Parcel({"sha256": fingerprint([state.X[0]])})
         G, missing = algorithm.gradients(state)
         after = algorithm.move(state, G, G, list(missing))

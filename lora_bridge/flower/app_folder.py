@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from linsys._validate import InputError
+from lora_bridge._failures import writing_explained
 
 __all__ = ["OPTIONS", "located", "write_app"]
 
 #: A run's own options and their defaults; 0 as ``least`` stands for all clients.
 OPTIONS: Mapping[str, Any] = {"least": 0, "timeout": 600.0, "gather": 120.0, "attempts": 1}
-_PYPROJECT = """[build-system]
+_SERVER = "lora_bridge.flower.apps:server"
+_PYPROJECT = f"""[build-system]
 requires = ["hatchling"]
 build-backend = "hatchling.build"
 
@@ -36,7 +38,7 @@ packages = ["."]
 publisher = "ratecheck"
 
 [tool.flwr.app.components]
-serverapp = "lora_bridge.flower.apps:server"
+serverapp = "{_SERVER}"
 clientapp = "lora_bridge.flower.apps:client"
 
 [tool.flwr.app.config]
@@ -77,19 +79,28 @@ def write_app(
             :data:`OPTIONS`, and what the setup asks for.
 
     Raises:
-        InputError: as :func:`located`; an option that is no number or text.
+        InputError: as :func:`located`; an option that is no number or text; a folder that cannot
+            be written, or has a ``pyproject.toml`` of something else.
     """
     source, name = located(setup)
     base = Path(folder)
-    base.mkdir(parents=True, exist_ok=True)
-    if source is not None:
-        shutil.copyfile(source, base / source.name)
     options = {"folder": str(Path("federation").absolute()), **OPTIONS, **(config or {})}
     options["setup"] = name
     lines = [f"{json.dumps(name)} = {_toml(name, value)}" for name, value in options.items()]
     text = _PYPROJECT + "\n".join(lines) + "\n"
-    (base / "pyproject.toml").write_text(text, encoding="utf-8")
+    with writing_explained("`folder`", base):
+        _check_ours(base / "pyproject.toml")
+        base.mkdir(parents=True, exist_ok=True)
+        if source is not None and source.resolve() != (base / source.name).resolve():
+            shutil.copyfile(source, base / source.name)
+        (base / "pyproject.toml").write_text(text, encoding="utf-8")
     return base
+
+
+def _check_ours(path: Path) -> None:
+    """Refuse to write over another project's file."""
+    if path.exists() and _SERVER not in path.read_text(encoding="utf-8", errors="replace"):
+        raise InputError(f"`folder` must be new or an app of ours; found another project's {path}")
 
 
 def _toml(name: str, value: Any) -> str:

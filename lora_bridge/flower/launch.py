@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from linsys._validate import InputError, whole
+from lora_bridge._failures import writing_explained
 from lora_bridge.flower.addresses import check, file_of, reach, unused
 from lora_bridge.flower.processes import (
     Failed,
@@ -156,7 +157,8 @@ def _known(address: str, home: Path, authority: Path | None) -> Iterator[Path]:
     where = f"insecure = {'true' if authority is None else 'false'}"
     if authority is not None:
         where += f"\nroot-certificates = {json.dumps(str(authority.absolute()))}"
-    home.mkdir(parents=True, exist_ok=True)
+    with writing_explained("`home`", home):
+        home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="flwr-", dir=home.absolute()) as own:
         (Path(own) / "config.toml").write_text(
             f'[superlink]\ndefault = "{_NAME}"\n'

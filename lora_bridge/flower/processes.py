@@ -25,6 +25,7 @@ from typing import IO
 import psutil
 
 from linsys._validate import InputError
+from lora_bridge._failures import writing_explained
 from lora_bridge.flower.addresses import check
 
 __all__ = [
@@ -150,10 +151,12 @@ def running(
 
     Raises:
         Failed: no answer.
+        InputError: a folder that cannot be written.
     """
-    home.mkdir(parents=True, exist_ok=True)
     name = Path(command[0]).name
-    number, log = tempfile.mkstemp(suffix=".log", prefix=f"{name}-", dir=home)
+    with writing_explained("`home`", home):
+        home.mkdir(parents=True, exist_ok=True)
+        number, log = tempfile.mkstemp(suffix=".log", prefix=f"{name}-", dir=home)
     with os.fdopen(number, "wb") as output, started(command, home, output) as process:
         found = Program(name, process, Path(log))
         if address:

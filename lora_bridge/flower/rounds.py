@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 from linsys._turns import turn
 from linsys._validate import InputError, number, whole
+from lora_bridge._failures import writing_explained
 from lora_bridge.flower._parts import Answers, Asking, server_of
 from lora_bridge.flower._progress import Progress, Result
 from lora_bridge.flower.federation import Federation
@@ -101,10 +102,12 @@ def coordinate(
 
     Raises:
         TooFewClients: at the start or in a round; the rounds before are kept.
-        InputError: what the algorithm refuses of the federation; another run's folder.
+        InputError: what the algorithm refuses of the federation; another run's folder, or one that
+            cannot be written.
     """
     base = Path(folder)
-    base.mkdir(parents=True, exist_ok=True)
+    with writing_explained("folder of the run", base):
+        base.mkdir(parents=True, exist_ok=True)
     with turn(base, lambda: _LOG.warning("another run is in %s; waiting for its end", base)):
         return _coordinated(federation, transport, base, rules or Rules())
 

@@ -7,7 +7,9 @@ them is what a client keeps lost.
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +19,7 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from linsys import InputError
 from linsys._turns import turn
@@ -228,14 +230,19 @@ def test_a_server_that_dies_starts_where_it_was(name: str, when: str, tmp_path: 
     assert (result.sha256, result.clients) == (whole(name).sha256, whole(name).clients)
 
 
+@pytest.mark.parametrize("bit", [False, True], ids=["half of it", "one bit of a number"])
 @pytest.mark.parametrize("name", KINDS)
-def test_a_damaged_checkpoint_of_the_server_costs_a_round(name: str, tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_of_the_server_costs_a_round(
+    name: str, bit: bool, tmp_path: Path
+) -> None:
     """The client keeps the state before its last round as well, for this."""
     with pytest.raises(TooFewClients):
         run(name, tmp_path, at(2 * phases(name), 0, lambda data: None))
     newest = checkpoint.all_of(tmp_path / "server" / "rounds")[0]
     assert newest.name == "round-00000002"
-    (newest / "state.safetensors").write_bytes(b"half")
+    sound = (newest / "state.safetensors").read_bytes()
+    damaged = sound[:-1] + bytes([sound[-1] ^ 1]) if bit else sound[: len(sound) // 2]
+    (newest / "state.safetensors").write_bytes(damaged)
     result = run(name, tmp_path, untouched)
     assert result.resumed == 1
     assert (result.sha256, result.clients) == (whole(name).sha256, whole(name).clients)
@@ -412,8 +419,30 @@ def test_an_epoch_needs_all_users_or_its_length(tmp_path: Path) -> None:
 
 def test_a_folder_of_another_run_is_not_continued(tmp_path: Path) -> None:
     run("FSLoRA", tmp_path, untouched)
-    with pytest.raises(InputError, match=r"must be of .*; found one of"):
+    with pytest.raises(InputError, match="must be new or hold this run; found rounds of another"):
         run("FlexLoRA", tmp_path, untouched)
+
+
+def test_a_disk_that_is_full_is_one_line_and_the_rounds_before_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(tensors: object, path: Path) -> None:
+        if "round-00000001" in {place.name for place in path.parents[1].iterdir()}:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        save_file(tensors, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "save_file", full)
+        with pytest.raises(InputError, match=r"must be writable; found .*rounds: No space left"):
+            run("FSLoRA", tmp_path, untouched)
+    result = run("FSLoRA", tmp_path, untouched)
+    assert (result.resumed, result.sha256) == (1, whole("FSLoRA").sha256)
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"folder of the run must be writable; .* Not a directory"):
+        rehearse(federation("FSLoRA"), tmp_path / "file")
 
 
 def test_more_rounds_go_on_from_the_last(tmp_path: Path) -> None:

@@ -180,6 +180,21 @@ def test_an_app_is_the_setup_and_its_options(tmp_path: Path) -> None:
         app_folder.write_app(tmp_path / "app", "a:b", {"x": [1]})
 
 
+def test_an_app_beside_its_setup_and_none_in_another_project(tmp_path: Path) -> None:
+    setup = tmp_path / "mine.py"
+    setup.write_text("def run(config):\n    return dict(config)\n")
+    for _ in range(2):
+        app_folder.write_app(tmp_path, f"{setup}:run")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.py", "pyproject.toml"]
+    for place in (tmp_path / "pyproject.toml", tmp_path / "mine.py"):
+        place.write_text("[project]\n")
+    with pytest.raises(InputError, match="`folder` must be new or an app of ours; found another"):
+        app_folder.write_app(tmp_path, f"{setup}:run")
+    assert (tmp_path / "pyproject.toml").read_text() == "[project]\n"
+    with pytest.raises(InputError, match=r"`folder` must be writable; found .*: Not a directory"):
+        app_folder.write_app(setup / "app", "a:b")
+
+
 def test_setups_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "odd_setup.py").write_text("def run(config):\n    return 3\n")
