@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from lora_bridge.rewards import Reward
     from mgda._federated import Federated, State
 
-Values = NDArray[np.float64]
 #: An algorithm of a step size.
 Method = Callable[[float], "Federated"]
 

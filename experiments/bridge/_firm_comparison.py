@@ -17,7 +17,8 @@ from experiments._model import Analysis, Check, Series
 from experiments._plots import curves, legend, panels
 from experiments._rates import Interval, mean_band
 from experiments._table import Table
-from experiments.bridge._firm import FirmConfig, Values
+from experiments.bridge._firm import FirmConfig
+from experiments.bridge._models import Values
 from linsys import InputError
 
 if TYPE_CHECKING:

@@ -15,13 +15,12 @@ from experiments._table import long_table
 from experiments.bridge._firm import (
     Arm,
     FirmConfig,
-    Values,
     alignment,
     beginning,
     prompts,
     said_of_model,
 )
-from experiments.bridge._models import threads
+from experiments.bridge._models import Values, threads
 from mgda.simplex import gram, simplex_qp, trace_normalised
 
 if TYPE_CHECKING:

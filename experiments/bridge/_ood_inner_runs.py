@@ -7,7 +7,7 @@ with conjugate gradients, which tell the least curvature that they meet.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class OODInnerConfig(OODConfig):
     prompts: int = 6
     tests: int = 1
     instances: int = 3
-    dtype: Any = "float64"
+    dtype: Literal["float32", "float64", "bfloat16"] = "float64"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -47,7 +47,6 @@ from experiments.bridge._firm import (
     PAPER,
     Arm,
     FirmConfig,
-    Values,
     alignment,
     beginning,
     blocks,
@@ -55,7 +54,7 @@ from experiments.bridge._firm import (
 )
 from experiments.bridge._firm_comparison import TINY, log_band
 from experiments.bridge._firm_runs import step_size
-from experiments.bridge._models import threads
+from experiments.bridge._models import Values, threads
 from linsys import InputError
 from linsys._validate import number, whole
 from mgda.runs import iterate

@@ -34,7 +34,7 @@ from experiments._intervals import Ratio, mean_interval, paired_ratio
 from experiments._model import Analysis, Block, Columns, Context, Experiment, Series
 from experiments._rates import Interval
 from experiments._table import Table
-from experiments.bridge._firm import PAPER, Arm, FirmConfig, Values, blocks
+from experiments.bridge._firm import PAPER, Arm, FirmConfig, blocks
 from experiments.bridge._firm_comparison import (
     MATCH,
     curves_of,
@@ -46,6 +46,7 @@ from experiments.bridge._firm_comparison import (
     said,
 )
 from experiments.bridge._firm_runs import columns
+from experiments.bridge._models import Values
 from experiments.firm._alignment import ema
 from experiments.firm._words import outcome
 from mgda.fedcmoo import FedCMOO

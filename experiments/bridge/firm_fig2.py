@@ -43,7 +43,7 @@ from experiments._model import Analysis, Block, Check, Columns, Context, Experim
 from experiments._plots import curve, legend, panels
 from experiments._rates import mean_band
 from experiments._table import Table
-from experiments.bridge._firm import PAPER, Arm, FirmConfig, Values
+from experiments.bridge._firm import PAPER, Arm, FirmConfig
 from experiments.bridge._firm_comparison import (
     DRIFT,
     advantage,
@@ -55,6 +55,7 @@ from experiments.bridge._firm_comparison import (
     said,
 )
 from experiments.bridge._firm_runs import columns
+from experiments.bridge._models import Values
 from experiments.firm._alignment import ema
 from linsys import InputError
 from linsys._validate import number

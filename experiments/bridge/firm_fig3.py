@@ -36,9 +36,10 @@ from experiments._model import Analysis, Block, Check, Columns, Context, Experim
 from experiments._plots import curve, legend, panels
 from experiments._rates import Interval, mean_band
 from experiments._table import Table
-from experiments.bridge._firm import PAPER, Arm, FirmConfig, Values, blocks
+from experiments.bridge._firm import PAPER, Arm, FirmConfig, blocks
 from experiments.bridge._firm_comparison import curves_of, gain, mean_gain, said
 from experiments.bridge._firm_runs import columns
+from experiments.bridge._models import Values
 from linsys import InputError
 from linsys._validate import number
 

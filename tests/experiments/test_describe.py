@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import get_type_hints
 
+import numpy as np
 import pytest
 
 from experiments import _registry
-from experiments._describe import description, meanings
+from experiments._describe import _setting, description, meanings
 from experiments._model import Config
+from experiments._options import parse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,3 +60,15 @@ def test_experiments_on_models_say_what_all_their_parameters_mean(name: str) -> 
     names = [field.name for field in dataclasses.fields(experiment.config_type)]
     assert list(description(experiment)["meanings"]) == names
     assert set(meanings(experiment.config_type)) == set(names)  # and of nothing else
+
+
+@pytest.mark.parametrize("name", [*_registry.names(), *_registry.on_models()])
+def test_every_shown_value_is_what_set_takes(name: str) -> None:
+    experiment = _registry.get(name)
+    hints = get_type_hints(experiment.config_type)
+    for config in experiment.profiles.values():
+        for field, value in config.to_dict().items():
+            kept = getattr(config, field)
+            found = parse(field, _setting(value), hints[field])
+            numbers = np.asarray(kept).dtype.kind == "f"  # which are shown with six digits
+            assert found == (pytest.approx(kept, rel=1e-5) if numbers else kept)
