@@ -115,6 +115,10 @@ class Alignment:
             number, not on who is there with it.
         seed: of prompts, responses and minibatches.
 
+    Attributes:
+        P: tokens that prompts are padded to.
+        schedule: which prompts and responses a step sees.
+
     Raises:
         InputError: no clients, one without prompts, or with a text in the place of a list; no
             rewards, or none of the scale asked for; not as many numbers as clients, or one twice; a
@@ -150,6 +154,7 @@ class Alignment:
     clients: Sequence[int] | None = None
     seed: int = 0
     schedule: Schedule = field(init=False, repr=False)
+    P: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("rank", "length"):
@@ -182,12 +187,12 @@ class Alignment:
         own = by_client(self.rewards, self.C)
         scaled(torch.zeros(self.C, 1, len(own[0])), own, self.scaling, self.bounds)
         encoded = [
-            self._encoded([own], [c]) for c, own in zip(self.names, self.prompts, strict=True)
+            self._encoded([own], [c], self.width)
+            for c, own in zip(self.names, self.prompts, strict=True)
         ]
         for batch in encoded:
             check_prompts(self.bank, batch, self.length)
-        width = max(batch["input_ids"].shape[-1] for batch in encoded)
-        object.__setattr__(self, "width", width)
+        object.__setattr__(self, "P", max(batch["input_ids"].shape[-1] for batch in encoded))
 
     @property
     def C(self) -> int:
@@ -229,7 +234,7 @@ class Alignment:
 
     def init(self) -> Memory:
         """Critics that say zero, the first coefficients, and places for a rollout."""
-        C, P, device = self.C, int(self.width or 0), self.bank.device
+        C, P, device = self.C, self.P, self.bank.device
         R = self.M + (self.kl == "outside")
 
         def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -306,7 +311,7 @@ class Alignment:
         batch = sample(
             self.bank,
             X,
-            self._encoded(texts, self.names),
+            self._encoded(texts, self.names, self.P),
             length=self.length,
             temperature=self.temperature,
             seed=self.seed,
@@ -347,14 +352,15 @@ class Alignment:
         coefficient = self.controller(memory.coefficient, kl[self.kl_unit], self.batch)
         return Memory(critics, coefficient, batch, report, memory.step)
 
-    def _encoded(self, texts: Sequence[Sequence[str]], clients: Sequence[int]) -> dict[str, Tensor]:
-        """Prompts of clients as a batch of ``width`` tokens."""
+    def _encoded(
+        self, texts: Sequence[Sequence[str]], clients: Sequence[int], width: int | None
+    ) -> dict[str, Tensor]:
         return encode_prompts(
             self.tokenizer,
             texts,
             self.max_length,
             too_long=self.too_long,
-            width=self.width,
+            width=width,
             clients=clients,
         )
 

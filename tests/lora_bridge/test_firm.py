@@ -329,7 +329,7 @@ def test_a_client_alone_draws_what_it_draws_with_others() -> None:
     theta = start(together)
     gradients, memory, *common = together.jac(theta, together.init())
     for c in range(C):
-        alone = alignment(prompts=[PROMPTS[c]], clients=[c], width=together.width)
+        alone = alignment(prompts=[PROMPTS[c]], clients=[c], width=together.P)
         own, kept, *more = alone.jac(theta[:, c : c + 1], alone.init())
         assert torch.equal(kept.rollout["input_ids"][0], memory.rollout["input_ids"][c])
         torch.testing.assert_close(own[:, 0], gradients[:, c], atol=1e-9, rtol=1e-6)
@@ -494,6 +494,13 @@ def test_training_raises_both_rewards() -> None:
     # responses are independent given the policy: by chance once in 10^6 for each reward
     error = torch.sqrt((last.var((0, 1)) + first.var((0, 1))) / 128)
     assert (gained > 4.8 * error).all(), gained / error
+
+
+def test_a_copy_may_have_longer_prompts() -> None:
+    oracle = alignment(prompts=[["one"]] * C)
+    longer = replace(oracle, prompts=[["much longer"]] * C)
+    assert longer.P - oracle.P == len("much longer") - len("one")
+    assert longer.jac(start(longer), longer.init())[0].abs().max() > 0
 
 
 def test_choices_are_recorded() -> None:
