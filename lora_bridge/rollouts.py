@@ -31,7 +31,7 @@ from lora_bridge.bank import AdapterBank, Batch, Loss
 from lora_bridge.losses import token_log_likelihood
 from lora_bridge.models import longest
 
-__all__ = ["check_prompts", "encode_prompts", "responses", "sample", "score"]
+__all__ = ["check_prompts", "encode_prompts", "prompt_tokens", "responses", "sample", "score"]
 
 
 def encode_prompts(
@@ -76,18 +76,17 @@ def encode_prompts(
             "`texts` must hold the same number of prompts, 1 or more, of every client; "
             f"found {sizes or 'no clients'}"
         )
-    begin = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
     rows = []
     for client, own in zip(clients or range(len(texts)), texts, strict=True):
         for i, text in enumerate(own):
-            ids = [*begin, *tokenizer(text, add_special_tokens=False)["input_ids"]]
+            ids, kept = prompt_tokens(tokenizer, text)
             if not ids or (len(ids) > max_length and too_long == "error"):
                 raise InputError(
                     f"prompt {i} of client {client} must have 1 to max_length = {max_length} "
                     f"tokens; found {len(ids)}"
                 )
             excess = max(0, len(ids) - max_length)
-            rows.append([*ids[: len(begin)], *ids[len(begin) + excess :]][:max_length])
+            rows.append([*ids[:kept], *ids[kept + excess :]][:max_length])
     most = max(map(len, rows))
     width = most if width is None else whole("width", width, low=most)
     pad = 0 if tokenizer.pad_token_id is None else tokenizer.pad_token_id
@@ -95,6 +94,12 @@ def encode_prompts(
     mask = torch.arange(width) >= width - torch.tensor([len(row) for row in rows])[:, None]
     shape = (len(texts), -1, width)
     return {"input_ids": padded.reshape(shape), "attention_mask": mask.long().reshape(shape)}
+
+
+def prompt_tokens(tokenizer: Any, text: str) -> tuple[list[int], int]:
+    """All tokens of a prompt, and how many of them begin every prompt, which are never cut."""
+    begin = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
+    return [*begin, *tokenizer(text, add_special_tokens=False)["input_ids"]], len(begin)
 
 
 def sample(

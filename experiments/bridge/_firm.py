@@ -317,11 +317,10 @@ def said_of_model(config: FirmConfig) -> str:
 
 def _cut(config: FirmConfig) -> str:
     """How many prompts of the first draw lose their beginnings."""
+    from lora_bridge.rollouts import prompt_tokens
     from lora_bridge.tokens import Encoded, said
 
     train, tests = prompts(config, "test", 0)
     texts, tokenizer = [*(example.prompt for example in train), *tests], config.load("lm").tokenizer
-    most = config.max_length - (tokenizer.bos_token_id is not None)
-    ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
-    cut = sum(len(tokens) > most for tokens in ids)
+    cut = sum(len(prompt_tokens(tokenizer, text)[0]) > config.max_length for text in texts)
     return said(Encoded({}, config.max_length, cut, len(texts)))
