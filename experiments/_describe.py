@@ -14,6 +14,8 @@ from experiments._report import console, say
 _HEAD = re.compile(r"^(?:Args|Attributes):\n", re.MULTILINE)
 _ENTRY = re.compile(r" {4}(\w+(?:, \w+)*): (.*)")
 _MORE = " " * 8
+#: What Sphinx makes a link of.
+_ROLE = re.compile(r":\w+:`~?([^`]+)`")
 
 
 def description(experiment: Experiment[Any]) -> dict[str, Any]:
@@ -84,7 +86,7 @@ def _entries(section: str) -> dict[str, str]:
             found |= {name: f"{found[name]} {line.strip()}" for name in names}
         else:
             break
-    return found
+    return {name: _ROLE.sub(r"\1", text) for name, text in found.items()}
 
 
 def _setting(value: Any) -> str:

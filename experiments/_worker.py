@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import threading
 import time
+from typing import Any
 
 #: Seconds between two looks.
 _POLL = 0.5
@@ -17,16 +18,16 @@ _POLL = 0.5
 
 @functools.cache
 def end_with_parent() -> None:
-    """In a worker that its parent has started itself: be gone soon after it.
-
-    Nothing happens in a process that is no worker, and on Windows, where none learns of the end.
-    """
+    """In a worker: be gone soon after the process it works for. Elsewhere nothing happens."""
     parent = multiprocessing.parent_process()
-    if parent is not None and parent.pid is not None:
-        threading.Thread(target=_watch, args=(parent.pid,), daemon=True).start()
+    if parent is not None:
+        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 
 
-def _watch(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(_POLL)
+def _watch(parent: Any) -> None:
+    try:
+        parent.join()
+    except (TypeError, ValueError):  # joblib gives its workers no line to wait at
+        while os.getppid() == parent.pid:
+            time.sleep(_POLL)
     os._exit(1)

@@ -11,13 +11,13 @@ import multiprocessing
 import os
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments._worker import end_with_parent
 from experiments.audit import _trace
 from experiments.audit._catalogue import Item, find
 from experiments.audit._claim import RateClaim
@@ -115,14 +115,7 @@ def _one_thread_each() -> Iterator[None]:
 def _begin() -> None:
     """In a worker: what it prints, from Python or not, is no part of an answer."""
     os.dup2(2, 1)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)  # nobody is left to hear of a verdict
+    end_with_parent()
 
 
 def _work(origin: str, name: str, effort: str, seed: int, limit: float, note: Path) -> Verdict:
