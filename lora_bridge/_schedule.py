@@ -50,7 +50,7 @@ class Schedule:
             raise InputError(
                 f"`minibatch` must divide batch = {self.batch}; found {self.minibatch}"
             )
-        numbers = [whole("clients", client, low=0) for client in self.clients]
+        numbers = [whole("clients", client, low=0, high=(1 << 64) - 1) for client in self.clients]
         if len(set(numbers)) < len(numbers):
             raise InputError(f"`clients` must be different numbers; found {numbers}")
 

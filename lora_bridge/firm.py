@@ -171,6 +171,9 @@ class Alignment:
             raise InputError(f"`prompts` must hold one or more of every client; found {found}")
         if any(isinstance(own, str) for own in self.prompts):  # whose letters were prompts
             raise InputError("`prompts` must be a list of texts of every client; found a text")
+        for text in (text for own in self.prompts for text in own):
+            if not isinstance(text, str):
+                raise InputError(f"`prompts` must be texts; found {text!r:.60}")
         if self.clients is not None and len(self.clients) != self.C:
             raise InputError(
                 f"`clients` must be the numbers of {self.C} clients; found {len(self.clients)}"

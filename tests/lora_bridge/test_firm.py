@@ -542,6 +542,8 @@ def test_choices_are_recorded() -> None:
         ({"batch": 16, "controller": Controller(horizon=3)}, "`horizon` must be above 0.2 x 16"),
         ({"clients": [0, 0, 1]}, r"`clients` must be different numbers; found \[0, 0, 1\]"),
         ({"clients": [0, 1, 1.5]}, "`clients` must be a whole number"),
+        ({"clients": [0, 1, 1 << 64]}, "`clients` must be a whole number"),
+        ({"prompts": [["a"], ["b", 7], ["c"]]}, "`prompts` must be texts; found 7"),
         ({"clients": [4, 5, 6], "max_length": 3}, "of client 4 must have"),
         ({"length": 39}, "prompt and response must have at most the model's 40 tokens"),
     ],
