@@ -499,7 +499,8 @@ def test_training_raises_both_rewards() -> None:
 def test_a_copy_may_have_longer_prompts() -> None:
     oracle = alignment(prompts=[["one"]] * C)
     longer = replace(oracle, prompts=[["much longer"]] * C)
-    assert longer.P == oracle.P + len("much longer") - len("one")
+    grown = longer.P - oracle.P
+    assert grown == len("much longer") - len("one")
     assert longer.jac(start(longer), longer.init())[0].abs().max() > 0
 
 
