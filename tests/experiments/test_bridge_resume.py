@@ -76,6 +76,7 @@ def _kept(out: Path) -> list[Path]:
     return list(out.glob("bridge/*/*/*.unfinished/*/round-*"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize(
     ("name", "algorithm", "options"),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from experiments import _registry
-from experiments._report import description
+from experiments._describe import description
 from linsys import InputError
 
 DECAY = Path(__file__).parent / "extra" / "toy" / "decay.py"

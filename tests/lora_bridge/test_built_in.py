@@ -107,6 +107,7 @@ def said(stream: IO[str] | None) -> str:
     return stream.readline()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no lock of folders")
 def test_of_two_processes_one_makes_the_model(maker: Maker, cache: Path) -> None:
     first = maker()
