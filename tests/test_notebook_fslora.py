@@ -22,6 +22,8 @@ from tests._notebooks import (
     text_of,
 )
 
+pytestmark = pytest.mark.slow
+
 PATH = ROOT / "notebooks" / "how_much_should_a_weak_device_train.ipynb"
 
 #: Run after the notebook's own cells: what the assertions below look at.

@@ -22,6 +22,8 @@ from tests._notebooks import (
 
 pytest.importorskip("torch")
 
+pytestmark = pytest.mark.slow
+
 PATH = ROOT / "notebooks" / "does_affpcl_work_on_a_language_model.ipynb"
 
 #: Run after the notebook's own cells: what the assertions below look at.

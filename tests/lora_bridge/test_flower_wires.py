@@ -69,7 +69,7 @@ def test_a_superlink_that_is_not_there(tmp_path: Path) -> None:
         assert str(raised.value) == message
 
 
-def test_a_port_that_is_in_use_or_of_another_machine(tmp_path: Path) -> None:
+def test_a_port_that_is_in_use(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         address = f"127.0.0.1:{port}"
@@ -85,10 +85,17 @@ def test_a_port_that_is_in_use_or_of_another_machine(tmp_path: Path) -> None:
             )
         with pytest.raises(InputError, match="`client` must be a whole number of at least 0"):
             launch.supernode(address, -1, tmp_path)
-    for host in ("192.0.2.1", "no.such.host.invalid"):  # in the system's words, on one line
-        with pytest.raises(InputError, match=rf"port of this machine; found {host}:1: [\w ]+\Z"):
-            unused("superlink", host, 1)
     unused("superlink", "127.0.0.1", processes.free_port())
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["192.0.2.1", pytest.param("no.such.host.invalid", marks=pytest.mark.slow)],  # asks the network
+)
+def test_a_host_that_is_not_this_machine(host: str) -> None:
+    """In the system's words, on one line."""
+    with pytest.raises(InputError, match=rf"port of this machine; found {host}:1: [\w ]+\Z"):
+        unused("superlink", host, 1)
 
 
 def certificates(folder: Path) -> list[Path]:
