@@ -39,6 +39,12 @@ with running([sys.executable, sys.argv[1], "2"], Path(sys.argv[2])) as program:
     print("runs", flush=True)
     program.wait()
 """
+#: Before it: a shell that runs the tests in the background has switched some signals off.
+HEARING = """
+import signal
+for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+    signal.signal(getattr(signal, name), signal.SIG_DFL)
+"""
 
 
 @pytest.fixture
@@ -67,7 +73,7 @@ def test_who_does_not_listen_is_killed(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_signal_ends_all_that_was_started(name: str, family: Path, tmp_path: Path) -> None:
     number = getattr(signal, name)
-    command = [sys.executable, "-c", COMMAND, str(family), str(tmp_path)]
+    command = [sys.executable, "-c", HEARING + COMMAND, str(family), str(tmp_path)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "runs\n"
@@ -80,7 +86,7 @@ def test_a_signal_ends_all_that_was_started(name: str, family: Path, tmp_path: P
 
 
 def test_a_signal_that_is_switched_off_stays_so(family: Path, tmp_path: Path) -> None:
-    ignoring = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n" + COMMAND
+    ignoring = HEARING + "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n" + COMMAND
     command = [sys.executable, "-c", ignoring, str(family), str(tmp_path)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
