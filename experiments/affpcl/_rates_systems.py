@@ -238,7 +238,8 @@ class RateConfig(Config):
     Attributes:
         d: dimension.
         states: common states.
-        instances: systems drawn; exponents are reported for the one furthest from the prediction.
+        instances: systems drawn; the exponent that counts is that of the slowest one where a bound
+            is checked, else of the one furthest from the prediction.
     """
 
     d: int = 3
@@ -258,7 +259,15 @@ class RateConfig(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class HorizonConfig(RateConfig):
-    """n agents at levels ``env``, ``obj`` after ``times`` rounds; fits from ``fit_from``."""
+    """A population after ever more rounds.
+
+    Attributes:
+        n: agents, in four types of the same size.
+        env: the share of its environment that is a type's own: mu^k = (1 - env) mu + env q_k.
+        obj: the length of what is a type's own in its weights: theta^k = theta + obj u_k.
+        times: t, increasing; a run of t rounds has the step ln t / (lambda t).
+        fit_from: exponents are fitted from this t on.
+    """
 
     n: int = 20
     env: float = 0.5

@@ -74,7 +74,14 @@ APPENDIX = (0.0, 0.05, 0.2, 0.5)
 
 @dataclass(frozen=True, kw_only=True)
 class Fig1Config(SyntheticConfig):
-    """The set-up; ``levels`` are delta_env = delta_obj."""
+    """The set-up.
+
+    Attributes:
+        levels: labels delta_env = delta_obj, increasing; a panel each.
+        switch: rounds of FedAvg after which, in fine-tuning, every agent goes on alone.
+        regularization: r of pFedMe and Ditto, with which personal points are drawn to a common one.
+        clusters: models of clustered learning.
+    """
 
     levels: tuple[float, ...] = (0.0, 0.05, 0.3, 0.8)
     switch: int = 30

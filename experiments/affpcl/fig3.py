@@ -18,9 +18,8 @@ softmax(Q / 10), almost uniform, which keeps on-policy learning stable. ``softma
 softmax(10 Q): then the errors of all methods grow again and the claims fail. The error is the mean
 over states, actions and agents of a squared difference of action values, (a) to the optimal Q,
 which the features cannot reach (dotted: the best that they can), and (b) to the projection on the
-features of Q^pi, where pi is the softmax policy of Q^pi. ``projection`` says whether pairs count
-by their stationary law, as in what temporal differences solve, or alike. The nominal reward is
-uniform on [-1, 1]. Every agent follows one trajectory.
+features of Q^pi, where pi is the softmax policy of Q^pi. The nominal reward is uniform on [-1, 1].
+Every agent follows one trajectory.
 
 References: AffPCL, Section 7, Appendices B and C.6.
 
@@ -64,7 +63,25 @@ TARGETS = {"optimal": "optimal Q", "policy": "projected Q^π"}
 
 @dataclass(frozen=True, kw_only=True)
 class Fig3Config(Config):
-    """The set-up of Appendix B; ``levels`` are delta_env = delta_obj."""
+    """The set-up of Appendix B.
+
+    Attributes:
+        levels: labels delta_env = delta_obj: P^i is proportional to P + delta_env U^i, with U^i
+            uniform on [0, 1], and R^i = R + delta_obj W^i, with W^i uniform on [-1, 1].
+        n: agents.
+        states: of every process.
+        actions: in every state.
+        d: features of a pair (o, a), the same for all agents; at most states times actions.
+        gamma: discount factor.
+        temperature: of the behaviour policies.
+        softmax: whether action values are divided by the temperature or, "multiply", multiplied.
+        projection: how pairs (o, a) count in the projection of Q^pi: by their "stationary" law, as
+            in what temporal differences solve, or all alike, "uniform".
+        alpha: constant step size of all modules.
+        rounds: t of the last round.
+        points: recorded rounds after the start, evenly spread.
+        replicates: runs.
+    """
 
     levels: tuple[float, ...] = (0.0, 0.2, 0.5, 1.0)
     n: int = 10

@@ -66,7 +66,11 @@ UNSTABLE = "share of instances beyond mean-square stability"
 
 @dataclass(frozen=True, kw_only=True)
 class Fig4Config(SyntheticConfig):
-    """The set-up; the grid is ``levels`` x ``levels``."""
+    """The set-up.
+
+    Attributes:
+        levels: labels of delta_env and of delta_obj, increasing; the grid has all pairs.
+    """
 
     levels: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
     instances: int = 6

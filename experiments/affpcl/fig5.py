@@ -64,7 +64,13 @@ SLACK = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Fig5Config(SyntheticConfig):
-    """The set-up; ``n`` is replaced by the numbers of agents ``agents``."""
+    """The set-up.
+
+    Attributes:
+        n: unused: ``agents`` takes its place.
+        agents: n, increasing.
+        levels: labels delta_env = delta_obj, increasing and positive.
+    """
 
     agents: tuple[int, ...] = (2, 3, 4, 6, 9, 14, 21, 33, 50)
     levels: tuple[float, ...] = (0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.32, 0.5)

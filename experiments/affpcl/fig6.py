@@ -56,7 +56,11 @@ PANELS = {"generic agent": "generic", "agent closest to the centre": "central"}
 
 @dataclass(frozen=True, kw_only=True)
 class Fig6Config(SyntheticConfig):
-    """The set-up at one level."""
+    """The set-up at one level.
+
+    Attributes:
+        level: label delta_env = delta_obj.
+    """
 
     n: int = 40
     rounds: int = 70

@@ -74,7 +74,17 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RateAgentConfig(RateConfig):
-    """``groups`` groups on ``states`` states each, with each number of agents ``per_group``."""
+    """Groups without a state in common, and one more agent.
+
+    Attributes:
+        states: of every group; there is one more, which the agent has to itself.
+        groups: K, even: objectives come in antipodal pairs.
+        per_group: agents of every group in (b), increasing: n is K times as many and one more.
+        distances: how far the agent has moved in (a), from the centre (0) to one group, or to the
+            state of its own (1); increasing.
+        fit_to: exponents in (a) are fitted over distances up to this one.
+        t: rounds of a run.
+    """
 
     groups: int = 10
     states: int = 3

@@ -70,10 +70,16 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RateCentralConfig(RateConfig):
-    """Four types with ``per_type`` agents each after ``t`` rounds, or ``n`` agents after ``times``.
+    """Four types of agents of the same size: after ever more rounds (a), ever more of them (b).
 
-    ``env`` and ``obj`` are labels: environments move by env towards random ones, objective weights
-    by obj in antipodal directions.
+    Attributes:
+        env: the share of its environment that is a type's own: mu^k = (1 - env) mu + env q_k.
+        obj: the length of what is a type's own in its weights: theta^k = theta + obj u_k.
+        n: agents in (a), a multiple of 4.
+        times: t in (a), increasing.
+        fit_from: exponents in (a) are fitted from this t on.
+        per_type: agents of every type in (b), increasing.
+        t: rounds of a run in (b).
     """
 
     env: float = 0.9

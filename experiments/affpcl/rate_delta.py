@@ -82,7 +82,15 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RateDeltaConfig(RateConfig):
-    """From n agents to many, after ``t`` rounds, at each of the ``levels``; fit to ``fit_to``."""
+    """Populations with ever more heterogeneity.
+
+    Attributes:
+        n: agents, a multiple of 4; the limit of many is extrapolated from n, 2 n and 4 n.
+        t: rounds of a run.
+        levels: of heterogeneity, increasing: how far parameters move ("smooth"), lambda
+            ("ill-conditioned"), or the probability of the state that nobody else visits.
+        fit_to: exponents are fitted over levels up to this one.
+    """
 
     n: int = 200
     t: float = 1e13

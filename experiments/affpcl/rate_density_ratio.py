@@ -71,7 +71,14 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RateDensityRatioConfig(RateConfig):
-    """``delta`` is delta_env; ``times`` the numbers of samples per agent."""
+    """Two hypotheses on an environment.
+
+    Attributes:
+        seed: unused: nothing is random.
+        d, states, instances: unused: no system is drawn.
+        delta: delta_env.
+        times: t, samples of every agent, increasing; from far below to far above 1/delta_env^2.
+    """
 
     delta: float = 0.005
     times: tuple[int, ...] = (1, 3, 10, 30, 100, 10**3, 10**4, 10**5, 10**6, 10**7, 10**8)

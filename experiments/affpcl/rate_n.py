@@ -78,10 +78,13 @@ RATIO = "(b) error of AffPCL / independent learning"
 
 @dataclass(frozen=True, kw_only=True)
 class RateNConfig(RateConfig):
-    """Runs of ``t`` rounds with each number of ``agents``.
+    """Populations of ever more agents.
 
-    ``levels`` are labels delta_env = delta_obj > 0 that show where the speed-up ends, with four
-    types of agents and 4 n of them.
+    Attributes:
+        levels: labels delta_env = delta_obj > 0 in (b), which show where the speed-up ends.
+        agents: n where all agents are alike, increasing; with heterogeneity there are four types of
+            n agents each.
+        t: rounds of a run.
     """
 
     levels: tuple[float, ...] = (0.03, 0.1, 0.3)

@@ -68,7 +68,12 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RateStepsConfig(HorizonConfig):
-    """The same on whole numbers of rounds, which are taken one by one."""
+    """The same on whole numbers of rounds.
+
+    Attributes:
+        times: t, increasing; constant steps have a run of t rounds each, diminishing ones are taken
+            one by one up to the last t.
+    """
 
     d: int = 2
     instances: int = 2

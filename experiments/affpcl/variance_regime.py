@@ -101,9 +101,14 @@ def leading_order(n: int, level: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class VarianceConfig(Config):
-    """The set-up; horizons go from 10 to 10^decades, ``levels`` are delta_env = delta_obj.
+    """The set-up.
 
-    Nothing is random: ``seed`` changes no number.
+    Attributes:
+        seed: unused: nothing is random.
+        n: agents, an even number: their signs alternate.
+        levels: delta_env = delta_obj, increasing and below 1.
+        decades: horizons t go from 10 to 10^decades.
+        per_decade: horizons for every factor of 10.
     """
 
     n: int = 20
