@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import numbers
-from collections.abc import Sequence
-from typing import Any
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+_Kind = TypeVar("_Kind")
 
 #: How far a distribution's total may be from one: rounding of a sum of at most 10^6 terms, not
 #: sloppiness.
@@ -176,6 +180,48 @@ def whole(name: str, value: Any, *, low: int = 0, high: int | None = None) -> in
     if found < low or (high is not None and found > high):
         raise InputError(f"`{name}` must be {wanted}; found {found}")
     return found
+
+
+def instance(name: str, value: Any, kind: type[_Kind], wanted: str) -> _Kind:
+    """Return ``value`` if it is of a class, which ``wanted`` describes.
+
+    >>> instance("start", "0", int, "an int")
+    Traceback (most recent call last):
+        ...
+    linsys._validate.InputError: `start` must be an int; found '0'
+    """
+    if not isinstance(value, kind):
+        raise InputError(f"`{name}` must be {wanted}; found {shown(value)}")
+    return value
+
+
+def function(name: str, value: Any, *arguments: str) -> Callable[..., Any]:
+    """Return ``value`` if it can be called with such arguments, as far as its signature says.
+
+    >>> function("key", lambda item, place: item, "item")
+    Traceback (most recent call last):
+        ...
+    linsys._validate.InputError: `key` must be a function of (item); found one of (item, place)
+    """
+    wanted = f"`{name}` must be a function of ({', '.join(arguments)})"
+    if not callable(value):
+        raise InputError(f"{wanted}; found {shown(value)}")
+    try:
+        signature = inspect.signature(value)
+    except ValueError:  # as of some that are built in
+        return value
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        raise InputError(f"{wanted}; found one of {signature}") from None
+    return value
+
+
+def path(name: str, value: Any) -> Path:
+    """Return ``value`` as a path, whatever is there."""
+    if not isinstance(value, str | os.PathLike):
+        raise InputError(f"`{name}` must be a path; found {shown(value)}")
+    return Path(value)
 
 
 def choice(name: str, value: Any, allowed: Sequence[str]) -> str:

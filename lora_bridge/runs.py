@@ -26,7 +26,15 @@ from numpy.typing import ArrayLike, NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from linsys._validate import InputError, increasing_times, whole
+from linsys._validate import (
+    InputError,
+    function,
+    increasing_times,
+    path,
+    plain,
+    shown,
+    whole,
+)
 from lora_bridge import checkpoint
 from lora_bridge._failures import memory_explained, writing_explained
 
@@ -44,7 +52,7 @@ def recorded(
     times: Sequence[int],
     measure: Callable[[State], Mapping[str, ArrayLike]],
     *,
-    folder: Path | None = None,
+    folder: Path | str | None = None,
     every: int = 10,
 ) -> Values:
     """What ``measure`` says at increasing times of a run, each stacked along axis 0.
@@ -60,13 +68,16 @@ def recorded(
         every: rounds between two checkpoints.
 
     Raises:
-        InputError: times that do not increase, memory that does not hold a round, a folder that
-            cannot be written, or what ``advance`` and ``measure`` refuse.
+        InputError: times that do not increase; an ``advance`` or ``measure`` that takes something
+            else; measurements that are no numbers, or others than before; memory that does not hold
+            a round; a folder that cannot be written; or what ``advance`` and ``measure`` refuse.
 
     >>> recorded("halving", lambda x, t: x / 2, torch.ones(1), [0, 3], lambda x: {"x": x[0]})
     {'x': array([1.   , 0.125], dtype=float32)}
     """
     whole("every", every, low=1)
+    function("advance", advance, "state", "t")
+    function("measure", measure, "state")
     times = increasing_times(times).tolist()
     kept = _Kept.of(folder, f"{name}, times {times}")
     if (done := kept.finished()) is not None:
@@ -101,9 +112,9 @@ class _Kept:
     about: str
 
     @classmethod
-    def of(cls, folder: Path | None, about: str) -> _Kept:
+    def of(cls, folder: Path | str | None, about: str) -> _Kept:
         name = hashlib.sha256(about.encode()).hexdigest()[:16]
-        return cls(None if folder is None else folder / name, about)
+        return cls(None if folder is None else path("folder", folder) / name, about)
 
     def finished(self) -> Values | None:
         if self.path is None:
@@ -157,7 +168,20 @@ def _count(found: Values) -> int:
 
 
 def _longer(found: Values, values: Mapping[str, ArrayLike]) -> Values:
-    new = {name: np.asarray(value)[None] for name, value in values.items()}
+    """With one more measurement of each name.
+
+    Raises:
+        InputError: none, no numbers, or others than before.
+    """
+    if not isinstance(values, Mapping) or not values:  # without any, no time would ever be done
+        raise InputError(f"`measure` must give one number or more by name; found {shown(values)}")
+    new = {name: plain(value)[None] for name, value in values.items()}
+    for name, value in new.items():
+        if value.dtype.kind not in "biuf":
+            raise InputError(f"`{name}` of measure must be numbers; found {shown(values[name])}")
+    shapes, before = ({n: v.shape[1:] for n, v in each.items()} for each in (new, found))
+    if found and shapes != before:
+        raise InputError(f"`measure` must give {before} every time, name and shape; found {shapes}")
     return {name: np.concatenate([found[name], new[name]]) if found else new[name] for name in new}
 
 

@@ -243,3 +243,48 @@ def test_bad_times_and_intervals() -> None:
         recorded("x", _halved, torch.ones(2), [3, 1], _seen)
     with pytest.raises(InputError, match="`every` must be"):
         _run(None, every=0)
+
+
+@pytest.mark.parametrize(
+    ("measure", "message"),
+    [
+        (lambda x: {}, r"`measure` must give one number or more by name; found \{\}"),
+        (lambda x: x[0], "by name; found tensor"),
+        (lambda x: {"x": "good"}, "`x` of measure must be numbers; found 'good'"),
+        (lambda x: {"x": None}, "`x` of measure must be numbers; found None"),
+        (
+            lambda x: {"x": 1} if x[0] < 1 else {"x": 1, "loss": 2.0},
+            r"`measure` must give \{'x': \(\), 'loss': \(\)\} every time.*; found \{'x': \(\)\}",
+        ),
+        (
+            lambda x: {"x": x[: 1 + int(x[0])]},
+            r"\{'x': \(2,\)\} every time.*; found \{'x': \(1,\)\}",
+        ),
+        (lambda: {}, r"`measure` must be a function of \(state\); found one of \(\)"),
+        (None, r"`measure` must be a function of \(state\); found None"),
+    ],
+)
+def test_measurements_that_are_none(measure: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        recorded("x", lambda x, t: x / 2, torch.ones(2), [0, 1], measure)
+
+
+def test_what_advances_takes_a_state_and_a_round() -> None:
+    swapped: Any = (torch.ones(2), _halved)
+    with pytest.raises(InputError, match=r"`advance` must be a function of .*; found tensor"):
+        recorded("x", *swapped, [0, 1], _seen)
+    with pytest.raises(InputError, match=r"of \(state, t\); found one of \(x\)"):
+        _run(None, lambda x: x)
+
+
+def test_a_folder_may_be_a_text(tmp_path: Path) -> None:
+    assert _equal(_run(str(tmp_path)), _run(None))  # type: ignore[arg-type]
+    assert len(list(tmp_path.iterdir())) == 1
+    with pytest.raises(InputError, match="`folder` must be a path; found 3"):
+        _run(3)  # type: ignore[arg-type]
+
+
+def test_measurements_may_have_gradients() -> None:
+    start = torch.ones(2, requires_grad=True)
+    found = recorded("x", lambda x, t: x / 2, start, [0, 1], lambda x: {"x": x[0]})
+    assert found["x"].tolist() == [1.0, 0.5]
