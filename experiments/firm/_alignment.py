@@ -89,7 +89,8 @@ class AlignmentConfig(ProcessConfig):
         beta: regularisation of the weights.
         N, D: critic iterations before a gradient, and transitions of each.
         critic_step: step size of the critics.
-        half_life: of the moving average that weights of single runs are drawn with, local steps.
+        half_life: of the moving average that weights of single runs are drawn with, local steps;
+            unused but in Figures 1 and 2.
     """
 
     instances: int = 20

@@ -51,7 +51,8 @@ class DriftConfig(ProcessConfig):
     """Clients at the same parameters, the uniform policy.
 
     Attributes:
-        runs: independent runs averaged in one replicate; intervals resample whole replicates.
+        replicates: per instance; intervals resample whole ones.
+        runs: independent runs averaged in one replicate.
         per_block: replicates of a block. Numbers do not depend on it.
     """
 

@@ -74,6 +74,8 @@ class SteeredConfig(ProcessConfig):
     """Processes steered by two shared features, and runs that start at their fixed point.
 
     Attributes:
+        conflict: unused: rewards fall with the distance from the objectives' favourite points.
+        sampling: unused: every curve has its own.
         jitter: how far features of a state are from the common ones.
         target: distance of the objectives' favourite points from the middle.
         beta: regularisation of the raw Gram matrix.

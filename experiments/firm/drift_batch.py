@@ -73,7 +73,13 @@ SHAPES: tuple[dict[str, Any], ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class DriftBatchConfig(DriftConfig):
-    """Batches of 4 to 4 * 2^(doublings), every one the first half of the next; fits from a B on."""
+    """Ever larger batches.
+
+    Attributes:
+        B: unused: ``doublings`` takes its place.
+        doublings: B is 4, 8, .. up to 4 * 2^doublings; a batch is the first half of the next.
+        fit_from: exponents are fitted from this B on.
+    """
 
     runs: int = 16
     doublings: int = 10

@@ -89,9 +89,10 @@ SHAPES: tuple[dict[str, Any], ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class DriftBetaConfig(DriftConfig):
-    """beta from 10^-decades to 10^decades, two in a decade.
+    """Ever larger beta.
 
     Attributes:
+        decades: beta goes from 10^-decades to 10^decades, two values for every factor of 10.
         small, smallest: the windows of exponent 0 end here, in conflict and with the same means.
         large: the windows of exponent -2 begin here.
     """

@@ -87,7 +87,13 @@ DISAGREEMENT = r"(c) $T_{\mathrm{disagr}}$, identical clients"
 
 @dataclass(frozen=True, kw_only=True)
 class DriftLocalStepsConfig(DriftRunConfig):
-    """Measured after ``moves`` = K - 1 local moves with ``alpha``; fits from ``fit_from`` on."""
+    """Ever more local steps.
+
+    Attributes:
+        alpha: step size.
+        moves: k = K - 1, the local moves after which drifts are measured, increasing.
+        fit_from: exponents are fitted from this k on.
+    """
 
     replicates: int = 256
     at_once: int = 256

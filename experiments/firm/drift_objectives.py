@@ -90,6 +90,9 @@ class DriftObjectivesConfig(DriftConfig):
     """Samples of one draw with up to ``objectives``, closed forms of many draws.
 
     Attributes:
+        objectives: the largest M of the samples.
+        conflict: unused: objectives are independent, or have a common part.
+        instances: unused: samples are of one draw.
         draws: draws of the objectives for the closed form.
         most: objectives of such a draw for large beta.
         most_solved: the same at the scale of the Gram matrix, where programs must be solved.

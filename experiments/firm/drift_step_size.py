@@ -106,9 +106,14 @@ CROWD = r"(d) $T_{\mathrm{disagr}}$ at common parameters"
 
 @dataclass(frozen=True, kw_only=True)
 class DriftStepSizeConfig(DriftRunConfig):
-    """``alphas`` at fixed K; ``counts`` of clients at theta_0, fitted from ``fit_from`` on.
+    """Ever larger step sizes, and ever more clients at theta_0.
 
-    ``crowds`` replicates of the largest count are drawn; smaller counts are the first clients.
+    Attributes:
+        K: local steps; drifts are measured at the last one, after K - 1 moves.
+        alphas: step sizes, increasing.
+        counts: C in (d), increasing; fewer clients are the first ones of the largest number.
+        fit_from: exponents in C are fitted from this C on.
+        crowds: replicates in (d).
     """
 
     B: int = 8

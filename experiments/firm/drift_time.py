@@ -73,7 +73,15 @@ PANELS = {"mean": "(a) around the mean weights", "true": "(b) around the true gr
 
 @dataclass(frozen=True, kw_only=True)
 class DriftTimeConfig(DriftRunConfig):
-    """Runs with ``alpha`` and ``alpha_learning``, measured before steps t = ``times``, from 1."""
+    """Ever longer runs.
+
+    Attributes:
+        level: unused: all clients are identical.
+        alpha: step size at a standstill, so small that theta stays at theta_0.
+        alpha_learning: step size of the runs that learn.
+        times: steps t at which the drift is measured, from 1 on, increasing.
+        fit_from: exponents are fitted from this t on.
+    """
 
     clients: int = 4
     B: int = 8

@@ -67,7 +67,12 @@ PLANE, WEIGHTS = "one process", "weight of helpfulness"
 
 @dataclass(frozen=True, kw_only=True)
 class Fig3Config(AlignmentConfig):
-    """The set-up; ``preferences`` are the values of p^1."""
+    """The set-up.
+
+    Attributes:
+        beta: unused: Diag(1 / p) takes its place.
+        preferences: p^1, increasing, between 0 and 1; p^2 is the rest.
+    """
 
     preferences: tuple[float, ...] = (0.1, 0.3, 0.5, 0.7, 0.9)
 

@@ -71,7 +71,11 @@ LOSS = "change of the gain / gain"
 
 @dataclass(frozen=True, kw_only=True)
 class Fig4Config(AlignmentConfig):
-    """The set-up; ``levels`` are shares of pairs (s, a) that the other model judges anew."""
+    """The set-up.
+
+    Attributes:
+        levels: shares of the pairs (s, a) that the other model judges anew, increasing.
+    """
 
     levels: tuple[float, ...] = (0.1, 0.25, 0.5)
 

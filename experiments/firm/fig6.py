@@ -48,7 +48,12 @@ from mgda.trajectories import Clients
 
 @dataclass(frozen=True, kw_only=True)
 class Fig6Config(AlignmentConfig):
-    """The set-up; ``factor`` times as many clients are compared with ``clients``."""
+    """The set-up.
+
+    Attributes:
+        clients: the smaller number of them.
+        factor: the larger number of clients over the smaller one.
+    """
 
     factor: int = 2
 

@@ -50,7 +50,15 @@ AGAINST_B, AGAINST_C = "(a) against $B$", "(b) against $C$ at $C B$ fixed"
 
 @dataclass(frozen=True, kw_only=True)
 class GapBatchConfig(SteeredConfig):
-    """``batches`` with C = ``clients``; and all of ``counts`` clients with ``product`` / C."""
+    """Ever larger batches (a), and ever more clients with ever smaller ones (b).
+
+    Attributes:
+        clients: C in (a).
+        B: unused: ``batches`` and ``product`` take its place.
+        batches: B in (a), increasing.
+        counts: C in (b).
+        product: C B in (b), a multiple of all ``counts``.
+    """
 
     clients: int = 32
     batches: tuple[int, ...] = (8, 16, 32, 64)

@@ -65,7 +65,12 @@ PANEL = "against $C$"
 
 @dataclass(frozen=True, kw_only=True)
 class GapClientsConfig(SteeredConfig):
-    """``counts`` clients with batches of B."""
+    """Ever more clients.
+
+    Attributes:
+        clients: unused: ``counts`` takes its place.
+        counts: C, increasing; the last two are left out with the small step, whose runs are long.
+    """
 
     counts: tuple[int, ...] = (4, 8, 16, 32, 64)
 

@@ -60,7 +60,9 @@ class BudgetConfig(TaskConfig):
     """The set-up.
 
     Attributes:
-        global_ranks: r.
+        r: unused: ``global_ranks`` takes its place.
+        ratios: unused: ``ratio`` takes their place.
+        global_ranks: r, increasing.
         ratio: k_i / r of the sketched runs, 1 / ratio a whole number.
         budget: upload of a device, in full modules.
         points: uploads at which a curve is measured, a multiple of 1 / ratio.

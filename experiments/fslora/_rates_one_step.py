@@ -60,7 +60,9 @@ class OneStepConfig(Config):
     Attributes:
         apart: R, relative to d = 1.
         noise: sigma.
+        gamma: step size.
         devices: N, even.
+        replicates: runs.
         relaxations: length of the mean over time in relaxation times.
     """
 

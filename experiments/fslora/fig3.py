@@ -54,7 +54,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Fig3Config(BudgetConfig):
-    """The set-up; ``many`` samples of every device in the control, at the largest rank."""
+    """The set-up.
+
+    Attributes:
+        many: samples of every device and task in the control, more than ``samples``.
+    """
 
     many: int = 160
 

@@ -61,6 +61,8 @@ class Fig4Config(BudgetConfig):
     """The set-up.
 
     Attributes:
+        r: rank of the global modules in (c).
+        global_ranks: r of (a), increasing.
         fixed: k of (b).
         ranks_b: r of (b).
         ratios_c: k / r of (c), at ``r``.

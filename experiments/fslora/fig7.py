@@ -57,6 +57,7 @@ class Fig7Config(TaskConfig):
     """The set-up.
 
     Attributes:
+        ratios: unused: ``levels`` takes their place, the same for all devices.
         levels: k / r, the last one 1, the others one over a whole number.
         kept: share of an update's entries that is sent.
         budget: upload of a device in full compressed modules.

@@ -75,11 +75,16 @@ SHADES = ("#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7")
 
 @dataclass(frozen=True, kw_only=True)
 class RateBiasConfig(Config):
-    """W of shape (m, n), modules of rank r, N devices with s samples each.
+    """Least squares on devices with the same inputs.
 
     Attributes:
+        r: rank of the modules; sketches have all ranks k below it.
+        m, n: W has shape (m, n).
+        devices: N.
+        samples: of every device, at least n.
         decay: ratio of neighbouring singular values of D.
         starts: random starts of a descent.
+        instances: systems drawn.
     """
 
     r: int = 12

@@ -55,13 +55,16 @@ AGAINST = "the step is above 1/(N H^2 L)"
 
 @dataclass(frozen=True, kw_only=True)
 class RateDevicesConfig(Config):
-    """Identical devices of rank k with modules of rank r.
+    """Identical devices.
 
     Attributes:
+        r: rank of the modules.
+        k: rank of every sketch.
         H: local steps but for the third curve, which has one.
         gamma: the given step; the other one agrees with it at the last N but one.
         noise: sigma of the third curve.
-        counts: N.
+        counts: N, increasing.
+        replicates: runs.
         relaxations: length of the mean over time in relaxation times.
     """
 

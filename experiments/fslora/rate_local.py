@@ -72,12 +72,16 @@ IN_H, IN_GAMMA = 2.0, {FIXED: 2.0, FRESH: 4.0}
 
 @dataclass(frozen=True, kw_only=True)
 class RateLocalConfig(Config):
-    """Identical devices of rank k with modules of rank r.
+    """Identical devices.
 
     Attributes:
-        gamma: the given step; the other one agrees with it at the last H.
-        steps: H, in (c) without the last.
-        few: devices in (c).
+        r: rank of the modules.
+        k: rank of every sketch.
+        devices: N in (a) and (b).
+        few: N in (c).
+        gamma: the step in (a); that of (b) agrees with it at the last H, those of (d) are near it.
+        steps: H, from 1 on and increasing, in (c) without the last.
+        replicates: runs.
         relaxations: length of the mean over time in relaxation times.
         bias_steps: H of panel (d).
     """

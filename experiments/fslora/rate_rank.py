@@ -45,7 +45,7 @@ class RateRankConfig(OneStepConfig):
     """Modules of several ranks.
 
     Attributes:
-        ranks: r, even; k is half of it in (a).
+        ranks: r, even and increasing; k is half of it in (a).
         k: in (b), less than every r.
     """
 

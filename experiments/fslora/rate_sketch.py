@@ -37,10 +37,11 @@ TERM = "its term in (6), scaled"
 
 @dataclass(frozen=True, kw_only=True)
 class RateSketchConfig(OneStepConfig):
-    """Modules of one rank and devices of several.
+    """Modules of one rank and sketches of several.
 
     Attributes:
-        k: decreasing.
+        r: rank of the modules.
+        k: ranks of sketches, decreasing; all devices of a run have the same.
     """
 
     r: int = 8

@@ -63,13 +63,18 @@ ARRIVED = 1e-3
 
 @dataclass(frozen=True, kw_only=True)
 class RateTConfig(Config):
-    """Identical devices of rank k with modules of rank r.
+    """Identical devices.
 
     Attributes:
+        r: rank of the modules.
+        k: rank of every sketch.
+        devices: N.
+        H: local steps in a round.
         noise: sigma of batches.
-        gamma: the given step.
-        times: T.
+        gamma: the given step, in (b).
+        times: T, increasing.
         start: modules at the start, relative to the minimiser; a tenth of it at random.
+        replicates: runs.
     """
 
     r: int = 3

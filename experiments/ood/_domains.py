@@ -94,7 +94,10 @@ class DomainConfig(Config):
     Attributes:
         prompts, answers: X and Y of every domain.
         p, q: parameters of the policy and of the reward.
-        shift, specific, strength, pairs: of the domains.
+        shift: how far features, prompts and sampling distributions differ, in [0, 1].
+        specific: share of the true reward that is a domain's own, in [0, 1].
+        strength: norm of the true reward's parameters.
+        pairs: sampled preferences of every domain.
         beta: factor of the reward of every method.
         alpha, D, inner_batch: inner steps; exact ones without a batch.
         eta, K, outer_batch: outer steps.

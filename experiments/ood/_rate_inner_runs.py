@@ -31,7 +31,8 @@ class RateInnerConfig(RateConfig):
 
     Attributes:
         steps: of exact steps, at ``beta``.
-        betas: of exact steps of relative size ``share``.
+        betas: of exact steps, at ``share``.
+        share: the step size at ``betas``.
         sampled: step sizes of sampled steps, at ``beta``.
         replicates: loops on samples per instance and step size.
     """

@@ -38,15 +38,19 @@ class RateOuterConfig(RateConfig):
     """Domains of a few prompts and answers.
 
     Attributes:
-        train: domains, prompts: X, answers: Y, parameters: p and q, strength of the
-            true rewards: of a size that makes inner losses well conditioned.
+        train: domains to train on.
+        prompts, answers: X and Y of every domain.
+        parameters: p and q, of the policy and of the reward.
+        strength: norm of the true rewards' parameters, such that inner losses are well conditioned.
         pairs: sampled in a round, where they are.
         depth: of inner loops, in units of the slowest domain's tau.
-        K: rounds of (a).
-        steps: eta P_L of the runs of (b), floor_rounds long.
-        bounds: the bounds s of rewards in (c), step_rounds long.
-        radius: of a ball that these stay in, as Assumption 3 needs one.
-        late: rounds of the runs of (d).
+        K: rounds in (a).
+        steps: eta P_L of the runs of (b), increasing.
+        floor_rounds: rounds in (b).
+        bounds: the bounds s of rewards in (c), increasing.
+        step_rounds: rounds in (c).
+        radius: of a ball that runs of (c) stay in, as Assumption 3 needs one.
+        late: rounds in (d).
     """
 
     train: int = 2

@@ -60,7 +60,11 @@ SPREAD = "standard deviation, all domains"
 
 @dataclass(frozen=True, kw_only=True)
 class Fig3Config(DomainConfig):
-    """The set-up; ``temperatures`` increase."""
+    """The set-up.
+
+    Attributes:
+        temperatures: answers are sampled from pi^(1 / temperature); increasing.
+    """
 
     temperatures: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0)
 

@@ -69,7 +69,12 @@ ABREAST = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Table3Config(DomainConfig):
-    """The set-up; ``splits`` of ``held`` domains each."""
+    """The set-up.
+
+    Attributes:
+        splits: of all domains; each is held out once.
+        held: domains of a split.
+    """
 
     splits: int = 6
     held: int = 3

@@ -43,8 +43,12 @@ class RateConfig(Config):
     """Users of several types; see :mod:`experiments.psl._rate_systems`.
 
     Attributes:
-        trajectories, d1, d2, k, types: the sizes.
-        replicates: data sets, ``per_block`` of which make a block.
+        trajectories: those whose pairs are compared.
+        d1, d2: Delta_i and features have shape (d1, d2).
+        k: rank of the shared factor.
+        types: of users; every one occurs equally often.
+        replicates: data sets.
+        per_block: replicates of a block. Numbers do not depend on it.
     """
 
     trajectories: int = 12

@@ -33,7 +33,9 @@ class ProcessConfig(Config):
 
     Attributes:
         states, actions, horizon: of the process.
-        users, d1, d2, k: the sizes.
+        users: N.
+        d1, d2: Delta_i and features have shape (d1, d2).
+        k: rank of the shared factor.
         nu, tail: sigma_k^2 / N and Sigma_tail / N.
     """
 

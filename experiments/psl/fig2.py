@@ -51,7 +51,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Fig2Config(LabelerConfig):
-    """The set-up; ``own`` is the share of its own that each labeler has, increasing."""
+    """The set-up.
+
+    Attributes:
+        own: what each labeler has of its own, as a share, increasing; as many labelers as shares.
+    """
 
     own: tuple[float, ...] = (0.02, 0.1, 0.25, 0.45, 0.7)
     tuning: int = 2

@@ -70,12 +70,18 @@ TAIL_ROOM = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class RateNuConfig(RateConfig):
-    """nu for data of ``copies`` users of every type with N_p comparisons each.
+    """Ever more diverse users.
 
     Attributes:
-        exact: how many values of nu have the floor computed, from a hundredth of ``small`` on.
-        small, large: ends of the fits.
-        tail: Sigma_tail / N of the floor.
+        trajectories: those whose pairs are compared in (a).
+        d2: 1 in (a); (b) has 1 and 2.
+        nu: sigma_k^2 / N in (a), increasing.
+        small: exponents as nu goes to 0 are fitted up to this nu, in (b) up to a tenth of it.
+        large: the growth in (a) is measured from this nu on.
+        copies: users of every type in (a).
+        N_p: comparisons of every user in (a).
+        exact: values of nu in (b), from a hundredth of ``small`` to the last ``nu``.
+        tail: Sigma_tail / N in (b).
         many: trajectories in (b).
     """
 

@@ -49,7 +49,15 @@ MEASURED, SHAPE = r"$\mathrm{dist}^2$", "shape of Theorem 4.1"
 
 @dataclass(frozen=True, kw_only=True)
 class RateRankConfig(RateConfig):
-    """Ranks 1 to d1 - 1, for ``copies`` users of every type with N_p comparisons each."""
+    """All ranks below d1.
+
+    Attributes:
+        k: unused: all from 1 to d1 - 1 take its place.
+        nu: sigma_k^2 / N, the same for all k.
+        condition: sigma_1 / sigma_k in (b).
+        copies: users of every type.
+        N_p: comparisons of every user.
+    """
 
     trajectories: int = 14
     d1: int = 6

@@ -63,11 +63,15 @@ FLOOR = r"$\mathrm{dist}^2(B_{\mathrm{pop}}, B_\diamond)$"
 
 @dataclass(frozen=True, kw_only=True)
 class RateSamplesConfig(RateConfig):
-    """Sizes N_p for ``copies`` users of every type, and ``many`` copies for the bias.
+    """Ever more comparisons.
 
     Attributes:
+        nu: sigma_k^2 / N.
         tail: Sigma_tail / N in (b).
-        many_sizes: N_p in (c).
+        copies: users of every type in (a) and (b).
+        sizes: N_p in (a) and (b), increasing: ever more of the same data.
+        many: users of every type in (c).
+        many_sizes: N_p in (c), increasing.
     """
 
     trajectories: int = 8

@@ -67,11 +67,15 @@ ROUNDING = 1e-7
 
 @dataclass(frozen=True, kw_only=True)
 class RateTailConfig(RateConfig):
-    """Relative tails Sigma_tail / (N nu), exact, and with data of ``copies`` users of a type.
+    """Ever larger tails.
 
     Attributes:
-        late: where the fit ends.
-        tails: those of (b), for every N_p of ``sizes``.
+        nu: sigma_k^2 / N.
+        exact: relative tails Sigma_tail / (N nu) in (a), increasing.
+        late: exponents in (a) are fitted up to this relative tail.
+        copies: users of every type in (b).
+        tails: relative tails in (b), increasing.
+        sizes: N_p in (b), increasing.
     """
 
     d1: int = 4

@@ -56,7 +56,13 @@ NAMES: dict[Kind, str] = {"mirrored": "alike on both sides", "random": "random"}
 
 @dataclass(frozen=True, kw_only=True)
 class RateUsersConfig(RateConfig):
-    """N = types * copies users with N_p comparisons each."""
+    """Ever more users.
+
+    Attributes:
+        nu: sigma_k^2 / N.
+        N_p: comparisons of every user.
+        copies: users of every type, increasing: N is ``types`` times as many.
+    """
 
     nu: float = 2.0
     trajectories: int = 8

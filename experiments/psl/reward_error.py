@@ -69,8 +69,10 @@ class RewardErrorConfig(Config):
     """The set-up.
 
     Attributes:
-        trajectories, d1, d2, k: the sizes.
-        users: numbers of them.
+        trajectories: those whose pairs are compared.
+        d1, d2: Delta_i and features have shape (d1, d2).
+        k: rank of the shared factor.
+        users: numbers N of them.
         tails: Sigma_tail / N.
         nu, own: sigma_k^2 / N, and the share of the heads that is not common.
         judged: users whose errors count, the first ones.
