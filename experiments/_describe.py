@@ -52,7 +52,7 @@ def show_description(experiment: Experiment[Any]) -> None:
     table.add_column("parameter", no_wrap=True)
     for profile in experiment.profiles:
         table.add_column(profile, overflow="fold")
-    table.add_column("meaning", min_width=24)
+    table.add_column("meaning")
     for name, values in found["parameters"].items():
         texts = (_setting(value) for value in values.values())
         table.add_row(name, *map(escape, (*texts, found["meanings"].get(name, ""))))

@@ -1,18 +1,21 @@
-"""What ``show`` says of parameters: from the docstrings of configurations, and of all on models."""
+"""What ``show`` says of parameters: from the docstrings of configurations, and of all of them."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
 
-from experiments import _registry
+from experiments import _registry, _report
 from experiments._describe import _setting, description, meanings
 from experiments._model import Config
 from experiments._options import parse
+
+ALL = [*_registry.names(), *_registry.on_models()]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,15 +57,40 @@ def test_bases_are_read_and_the_nearest_class_counts() -> None:
     }
 
 
-@pytest.mark.parametrize("name", _registry.on_models())
-def test_experiments_on_models_say_what_all_their_parameters_mean(name: str) -> None:
+@pytest.mark.parametrize("name", ALL)
+def test_experiments_say_what_all_their_parameters_mean(name: str) -> None:
     experiment = _registry.get(name)
     names = [field.name for field in dataclasses.fields(experiment.config_type)]
-    assert list(description(experiment)["meanings"]) == names
+    said = description(experiment)["meanings"]
+    assert list(said) == names
+    assert all(said.values())
     assert set(meanings(experiment.config_type)) == set(names)  # and of nothing else
 
 
-@pytest.mark.parametrize("name", [*_registry.names(), *_registry.on_models()])
+@pytest.mark.parametrize(
+    ("name", "parameter", "meaning"),
+    [
+        ("affpcl/fig1", "clusters", "models of clustered learning."),
+        ("psl/rate_samples", "copies", "users of every type in (a) and (b)."),
+    ],
+)
+def test_show_prints_the_meaning_beside_the_parameter(
+    ratecheck: Callable[..., Any], name: str, parameter: str, meaning: str
+) -> None:
+    [row] = [line for line in ratecheck("show", name).out.splitlines() if meaning in line]
+    assert row.split()[0] == parameter
+
+
+def test_show_cuts_nothing_off_on_a_narrow_screen(
+    ratecheck: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_report, "_PIPE_WIDTH", 80)
+    shown = ratecheck("show", "affpcl/fig5").out.split()
+    said = description(_registry.get("affpcl/fig5"))["meanings"]
+    assert set(" ".join(said.values()).split()) <= set(shown)
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_every_shown_value_is_what_set_takes(name: str) -> None:
     experiment = _registry.get(name)
     hints = get_type_hints(experiment.config_type)
