@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import sysconfig
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ _MODULES = """
 """
 
 
-def documents() -> list[str]:
-    """The docstrings of a part of Python's standard library, read from its sources."""
+@functools.cache  # each load of a built-in model asks for them
+def documents() -> tuple[str, ...]:
+    """The docstrings of a part of Python's standard library, read from its sources once."""
     found: list[str] = []
     for name in _MODULES.split():
         path = Path(sysconfig.get_path("stdlib")) / f"{name}.py"
@@ -29,7 +31,7 @@ def documents() -> list[str]:
             kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
             nodes = [node for node in ast.walk(tree) if isinstance(node, kinds)]
             found += [text for node in nodes if (text := ast.get_docstring(node))]
-    return found
+    return tuple(found)
 
 
 def docstrings() -> str:
