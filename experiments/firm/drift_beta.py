@@ -92,7 +92,8 @@ class DriftBetaConfig(DriftConfig):
     """Ever larger beta.
 
     Attributes:
-        decades: beta goes from 10^-decades to 10^decades, two values for every factor of 10.
+        decades: beta, relative to tr G / M, goes from 10^-decades to 10^decades, two values for
+            every factor of 10.
         small, smallest: the windows of exponent 0 end here, in conflict and with the same means.
         large: the windows of exponent -2 begin here.
     """

@@ -27,13 +27,13 @@ LONG = 6.0
 
 @dataclass(frozen=True, kw_only=True)
 class RateInnerConfig(RateConfig):
-    """Step sizes are relative to 2 / Lambda.
+    """Exact steps and sampled ones.
 
     Attributes:
-        steps: of exact steps, at ``beta``.
-        betas: of exact steps, at ``share``.
-        share: the step size at ``betas``.
-        sampled: step sizes of sampled steps, at ``beta``.
+        steps: sizes of exact steps at ``beta``, relative to 2 / Lambda.
+        betas: of exact steps of the size ``share``.
+        share: size of exact steps at ``betas``, relative to 2 / Lambda.
+        sampled: sizes of sampled steps at ``beta``, relative to 2 / Lambda.
         replicates: loops on samples per instance and step size.
     """
 
