@@ -206,15 +206,16 @@ def function(name: str, value: Any, *arguments: str) -> Callable[..., Any]:
     wanted = f"`{name}` must be a function of ({', '.join(arguments)})"
     if not callable(value):
         raise InputError(f"{wanted}; found {shown(value)}")
+    found: Callable[..., Any] = value
     try:
-        signature = inspect.signature(value)
+        signature = inspect.signature(found)
     except ValueError:  # as of some that are built in
-        return value
+        return found
     try:
         signature.bind(*arguments)
     except TypeError:
         raise InputError(f"{wanted}; found one of {signature}") from None
-    return value
+    return found
 
 
 def path(name: str, value: Any) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from linsys._validate import InputError, whole
+from linsys._validate import InputError, path, shown, whole
 from lora_bridge.models import Loaded, load_model, longest
 
 __all__ = ["RewardModel", "check_range"]
@@ -49,9 +50,9 @@ class RewardModel:
     loaded: Loaded = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        folder = path("folder", self.folder).expanduser()
         check_range(self.name, self.low, self.high)
         whole("batch", self.batch, low=1)
-        folder = Path(self.folder).expanduser()
         _check_kind(folder)
         loaded = load_model(folder, "reward", dtype=self.dtype, device=self.device)
         loaded.tokenizer.truncation_side = "left"
@@ -90,6 +91,10 @@ class RewardModel:
 
 
 def check_range(name: str, low: float, high: float) -> None:
+    """That both ends are numbers, one below the other; infinite where nothing is known."""
+    for end, value in (("low", low), ("high", high)):
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            raise InputError(f"`{end}` of reward {name} must be a number; found {shown(value)}")
     if not low < high:
         raise InputError(f"reward {name} must have low < high; found [{low:g}, {high:g}]")
 

@@ -46,7 +46,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from linsys._validate import InputError, choice, number, whole
+from linsys._validate import InputError, choice, flag, instance, number, whole
+from lora_bridge._checks import floats, texts_by_client, tokenizer_of
 from lora_bridge._schedule import Schedule
 from lora_bridge.bank import AdapterBank
 from lora_bridge.critics import Critics, Values
@@ -63,8 +64,15 @@ from lora_bridge.ppo import (
     token_weights,
     whiten,
 )
-from lora_bridge.rewards import Reward, by_client, scaled, scores
-from lora_bridge.rollouts import check_prompts, encode_prompts, responses, sample, score
+from lora_bridge.rewards import Bounds, Reward, by_client, scaled, scores
+from lora_bridge.rollouts import (
+    check_prompts,
+    encode_prompts,
+    numbers_of,
+    responses,
+    sample,
+    score,
+)
 from mgda._federated import State, as_numpy
 
 __all__ = ["Alignment", "Memory", "from_kept", "to_keep"]
@@ -120,10 +128,11 @@ class Alignment:
         schedule: which prompts and responses a step sees.
 
     Raises:
-        InputError: no clients, one without prompts, or with a text in the place of a list; no
-            rewards, or none of the scale asked for; not as many numbers as clients, or one twice; a
-            minibatch that does not divide the batch; unknown choices, numbers out of their range; a
-            controller whose horizon is too short; prompts that are too long.
+        InputError: something else than a bank, a tokenizer, a controller, critics; no clients, one
+            without prompts, or with a text in the place of a list; no rewards, or none of the scale
+            asked for; not as many numbers as clients, or one twice; a minibatch that does not
+            divide the batch; unknown choices, numbers out of their range; a controller whose
+            horizon is too short; prompts that are too long.
     """
 
     bank: AdapterBank
@@ -144,7 +153,7 @@ class Alignment:
     kl_unit: str = "token"
     controller: Controller = field(default_factory=Controller)
     scaling: str = "range"
-    bounds: Tensor | None = None
+    bounds: Bounds | None = None
     whitened: bool = True
     average: str = "token"
     critics: Critics = field(default_factory=Critics)
@@ -157,6 +166,13 @@ class Alignment:
     P: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        instance("bank", self.bank, AdapterBank, "an AdapterBank of the model")
+        tokenizer_of(self.tokenizer)
+        instance(
+            "controller", self.controller, Controller, "a Controller (target=None keeps it fixed)"
+        )
+        instance("critics", self.critics, Critics, "Critics, which say how they learn")
+        flag("whitened", self.whitened)
         for name in ("rank", "length"):
             whole(name, getattr(self, name), low=1)
         choice("kl", self.kl, ("outside", "inside"))
@@ -166,18 +182,13 @@ class Alignment:
         for name in ("gamma", "lam"):
             number(name, getattr(self, name), low=0.0, high=1.0)
         surrogate(self.clip, self.temperature)
-        if not self.prompts or not all(self.prompts):
-            found = [len(own) for own in self.prompts]
+        prompts = texts_by_client("prompts", self.prompts)
+        if not prompts or not all(prompts):
+            found = [len(own) for own in prompts]
             raise InputError(f"`prompts` must hold one or more of every client; found {found}")
-        if any(isinstance(own, str) for own in self.prompts):  # whose letters were prompts
-            raise InputError("`prompts` must be a list of texts of every client; found a text")
-        for text in (text for own in self.prompts for text in own):
-            if not isinstance(text, str):
-                raise InputError(f"`prompts` must be texts; found {text!r:.60}")
-        if self.clients is not None and len(self.clients) != self.C:
-            raise InputError(
-                f"`clients` must be the numbers of {self.C} clients; found {len(self.clients)}"
-            )
+        object.__setattr__(self, "prompts", prompts)
+        if self.clients is not None:
+            object.__setattr__(self, "clients", numbers_of(self.clients, self.C))
         schedule = Schedule(
             clients=self.names,
             batch=self.batch,
@@ -273,11 +284,7 @@ class Alignment:
             (1, C, d, M), what the clients keep, and with ``kl`` "outside" the gradient (1, C, d) of
             the penalty, coefficient included.
         """
-        if theta.shape != (1, self.C, self.d):
-            raise InputError(
-                f"`theta` must have shape (1, {self.C}, {self.d}); found {tuple(theta.shape)}"
-            )
-        X = theta.reshape(self.C, self.rank, self.bank.width)
+        X = self._rows(theta, memory)
         if memory.step % self.schedule.steps == 0:
             memory = self._sampled(X, memory)
         part = self._part(memory.rollout, memory.step)
@@ -299,13 +306,19 @@ class Alignment:
             theta: adapters as flat vectors, shape (1, C, d).
             memory: as for :meth:`jac`; one at the end of a rollout, or of :meth:`init`.
         """
-        X = theta.reshape(self.C, self.rank, self.bank.width)
+        X = self._rows(theta, memory)
         memory = self._sampled(X, memory)
         counted = memory.rollout["target_places"] >= 0
         batch = memory.rollout | {"token_weights": token_weights(counted, self.average)}
         batch["advantages"] = batch["advantages"][..., : self.M]
         _, slopes = self.bank.per_sample(X, batch, surrogate(self.clip, self.temperature))
         return -slopes.flatten(3).mT, memory
+
+    def _rows(self, theta: Tensor, memory: Memory) -> Tensor:
+        """X (C, r, w) of theta, if it and the memory are such."""
+        instance("memory", memory, Memory, "one of `init` or of the last call")
+        shape = self.C, self.rank, self.bank.width
+        return floats("theta", theta, 1, self.C, self.d).reshape(shape)
 
     def _sampled(self, X: Tensor, memory: Memory) -> Memory:
         """New responses, their advantages, critics fitted to them and the next coefficients."""

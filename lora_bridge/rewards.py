@@ -20,7 +20,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from linsys._validate import InputError, choice, plain
+from linsys._validate import InputError, choice, function, instance, plain, real_array
+from lora_bridge._checks import finite, floats, texts_by_client
 from lora_bridge._reward_model import RewardModel, check_range
 
 __all__ = [
@@ -35,6 +36,8 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+#: Least and largest values (2, M) of every reward.
+Bounds = Tensor | ArrayLike
 #: What a reward has beside being called.
 _PARTS = ("name", "low", "high")
 
@@ -66,6 +69,9 @@ class Reward(Protocol):
 class Declared:
     """A function with the range that it keeps to.
 
+    Raises:
+        InputError: a range that is none; something else than a function of prompts and responses.
+
     >>> short = Declared("short", lambda prompts, responses: [-len(r) for r in responses], -9, 0)
     >>> scores([short], [["?"]], [["no"]])
     tensor([[[0.7778]]], dtype=torch.float64)
@@ -77,7 +83,9 @@ class Declared:
     high: float
 
     def __post_init__(self) -> None:
+        instance("name", self.name, str, "a text, what errors and results call the reward")
         check_range(self.name, self.low, self.high)
+        function(f"function of reward {self.name}", self.function, "prompts", "responses")
 
     def __call__(self, prompts: Sequence[str], responses: Sequence[str]) -> ArrayLike:
         """Values of n responses, shape (n,)."""
@@ -89,7 +97,7 @@ def scores(
     prompts: Sequence[Sequence[str]],
     responses: Sequence[Sequence[str]],
     scaling: str = "range",
-    bounds: Tensor | None = None,
+    bounds: Bounds | None = None,
 ) -> Tensor:
     """M rewards in [0, 1] of every client's responses, shape (N, b, M), float64 on the CPU.
 
@@ -115,6 +123,8 @@ def raw_scores(
         InputError: texts or rewards that do not fit together; a reward with values outside of its
             declared range, not finite, or not one for each response (names the reward).
     """
+    prompts = texts_by_client("prompts", prompts)
+    responses = texts_by_client("responses", responses)
     N, b = _shape(prompts, responses)
     own = by_client(rewards, N)
     found = torch.empty((N, b, len(own[0])), dtype=torch.float64)
@@ -134,7 +144,7 @@ def scaled(
     raw: Tensor,
     rewards: Sequence[Reward] | Sequence[Sequence[Reward]],
     scaling: str = "range",
-    bounds: Tensor | None = None,
+    bounds: Bounds | None = None,
 ) -> Tensor:
     """Values (N, b, M) of :func:`raw_scores` as numbers in [0, 1].
 
@@ -146,7 +156,8 @@ def scaled(
         bounds: least and largest values (2, M) of :func:`seen_bounds`.
 
     Raises:
-        InputError: a reward without a finite range, or bounds that are missing or leave no range.
+        InputError: values of another number of rewards; a reward without a finite range, or bounds
+            that are missing or leave no range.
 
     >>> raw = torch.tensor([[[1.0], [4.0], [2.0]]])
     >>> scaled(raw, [], "seen", seen_bounds(raw[:, 1:]))
@@ -154,27 +165,38 @@ def scaled(
              [1.],
              [0.]]])
     """
+    floats("raw", raw, "clients", "samples", "M")
     choice("scaling", scaling, ("range", "sigmoid", "seen"))
     if scaling == "sigmoid":
         return torch.sigmoid(raw)
-    ends = _declared(rewards, len(raw)) if scaling == "range" else _seen(bounds, raw.shape[-1])
+    if scaling == "seen":
+        ends = _seen(bounds, raw.shape[-1])
+    else:
+        ends = _declared(rewards, len(raw))
+        floats("raw", raw, "clients", "samples", ends.shape[-1])
     low, high = ends.to(raw)
     # clipping is for "seen": what is declared has been checked
     return torch.clamp((raw - low) / (high - low), 0.0, 1.0)
 
 
-def seen_bounds(raw: Tensor, before: Tensor | None = None) -> Tensor:
+def seen_bounds(raw: Tensor, before: Bounds | None = None) -> Tensor:
     """Least and largest values (2, M) of every reward over clients and samples, and of ``before``.
+
+    Raises:
+        InputError: no values, or others than finite ones.
 
     >>> first = seen_bounds(torch.tensor([[[1.0], [4.0]]]))
     >>> seen_bounds(torch.tensor([[[3.0], [7.0]]]), first)
     tensor([[1.],
             [7.]])
     """
-    flat = raw.flatten(0, -2)
+    flat = finite("raw", raw, "clients", "samples", "M").flatten(0, -2)
+    if not len(flat):
+        raise InputError(f"`raw` must hold a value or more; found shape {tuple(raw.shape)}")
     low, high = flat.amin(0), flat.amax(0)
     if before is not None:
-        low, high = low.minimum(before[0]), high.maximum(before[1])
+        known = _pair("before", before, len(low)).to(raw)
+        low, high = low.minimum(known[0]), high.maximum(known[1])
     return torch.stack([low, high])
 
 
@@ -229,17 +251,20 @@ def _declared(rewards: Sequence[Reward] | Sequence[Sequence[Reward]], N: int) ->
     return torch.tensor(ranges, dtype=torch.float64).movedim(-1, 0)[:, :, None]
 
 
-def _seen(bounds: Tensor | None, M: int) -> Tensor:
-    if bounds is None or bounds.shape != (2, M):
-        found = None if bounds is None else tuple(bounds.shape)
-        raise InputError(f"`bounds` must have shape (2, {M}); found {found}")
-    closed = ~((bounds[1] > bounds[0]) & bounds.isfinite().all(0))
+def _seen(bounds: Bounds | None, M: int) -> Tensor:
+    if bounds is None:
+        raise InputError(f"`bounds` must have shape (2, {M}); found None")
+    found = _pair("bounds", bounds, M)
+    closed = found[1] <= found[0]
     if bool(closed.any()):
         j = int(closed.long().argmax())
-        raise InputError(
-            f"`bounds` must be finite and apart; found {bounds[:, j].tolist()} for objective {j}"
-        )
-    return bounds
+        raise InputError(f"`bounds` must be apart; found {found[:, j].tolist()} for objective {j}")
+    return found
+
+
+def _pair(name: str, bounds: Bounds, M: int) -> Tensor:
+    """Least and largest values (2, M), finite, in double precision."""
+    return torch.from_numpy(real_array(name, bounds, (2, M)).copy())
 
 
 def _checked(reward: Reward, prompts: Sequence[str], responses: Sequence[str]) -> Array:

@@ -17,13 +17,14 @@ precision, with a vocabulary of 32,000).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from linsys._validate import InputError, choice, number, whole
+from linsys._validate import InputError, choice, instance, number, shown, whole
+from lora_bridge._checks import floats, tensors, texts_by_client, tokenizer_of, wholes
 from lora_bridge._decoding import clients_at_a_time, decode, end_tokens, positions
 from lora_bridge._head import head_of
 from lora_bridge._noise import token_keys
@@ -70,14 +71,17 @@ def encode_prompts(
     """
     whole("max_length", max_length, low=1)
     choice("too_long", too_long, ("error", "cut"))
+    tokenizer_of(tokenizer)
+    texts = texts_by_client("texts", texts)
+    names = range(len(texts)) if clients is None else numbers_of(clients, len(texts))
     sizes = sorted({len(own) for own in texts})
-    if len(sizes) != 1 or sizes[0] == 0 or any(isinstance(own, str) for own in texts):
+    if len(sizes) != 1 or sizes[0] == 0:
         raise InputError(
             "`texts` must hold the same number of prompts, 1 or more, of every client; "
             f"found {sizes or 'no clients'}"
         )
     rows = []
-    for client, own in zip(clients or range(len(texts)), texts, strict=True):
+    for client, own in zip(names, texts, strict=True):
         for i, text in enumerate(own):
             ids, kept = prompt_tokens(tokenizer, text)
             if not ids or (len(ids) > max_length and too_long == "error"):
@@ -94,6 +98,20 @@ def encode_prompts(
     mask = torch.arange(width) >= width - torch.tensor([len(row) for row in rows])[:, None]
     shape = (len(texts), -1, width)
     return {"input_ids": padded.reshape(shape), "attention_mask": mask.long().reshape(shape)}
+
+
+def numbers_of(clients: Sequence[int], N: int) -> list[int]:
+    """The numbers of N clients.
+
+    Raises:
+        InputError: no list, or one of another length; others than whole numbers of at least 0.
+    """
+    if isinstance(clients, str | Mapping | set) or not isinstance(clients, Iterable):
+        raise InputError(f"`clients` must be a list of numbers; found {shown(clients)}")
+    found = [whole("clients", client, low=0, high=(1 << 64) - 1) for client in clients]
+    if len(found) != N:
+        raise InputError(f"`clients` must be the numbers of {N} clients; found {len(found)}")
+    return found
 
 
 def prompt_tokens(tokenizer: Any, text: str) -> tuple[list[int], int]:
@@ -156,13 +174,12 @@ def sample(
     """
     whole("length", length, low=1)
     number("temperature", temperature, low=0.0, low_open=True)
-    ids, mask = (prompts[name].to(bank.device) for name in ("input_ids", "attention_mask"))
     check_prompts(bank, prompts, length)
+    ids, mask = (prompts[name].to(bank.device) for name in ("input_ids", "attention_mask"))
     N, b, _ = ids.shape
-    names = range(N) if clients is None else clients
-    if len(names) != N or (X is not None and len(X) != N):
-        found = len(names) if X is None else (len(names), len(X))
-        raise InputError(f"`clients` and `X` must be as many as prompts have, {N}; found {found}")
+    names = range(N) if clients is None else numbers_of(clients, N)
+    if X is not None:
+        floats("X", X, N, "r", bank.width)
     keys = token_keys(names, b, length, seed, round_).to(bank.device)
     step = clients_at_a_time(bank, ids, length)
     tokens = torch.cat(
@@ -206,6 +223,7 @@ def score(
     Without X under the base model, bit for bit: the reference of PPO. ``together`` as for
     :func:`sample`.
     """
+    number("temperature", temperature, low=0.0, low_open=True)
     return _read(
         bank,
         X,
@@ -279,7 +297,9 @@ def _assembled(bank: AdapterBank, ids: Tensor, mask: Tensor, tokens: Tensor) -> 
 
 def check_prompts(bank: AdapterBank, prompts: Batch, length: int) -> None:
     """That :func:`sample` can answer these prompts; raises what it would."""
-    ids, mask = prompts["input_ids"], prompts["attention_mask"]
+    instance("bank", bank, AdapterBank, "an AdapterBank of the model")
+    tensors("prompts", prompts)
+    ids, mask = (wholes(name, prompts.get(name)) for name in ("input_ids", "attention_mask"))
     if head_of(bank.model) is None or not hasattr(bank.model, "generate"):
         raise InputError(
             f"`bank` must hold a causal language model; found {type(bank.model).__name__}"

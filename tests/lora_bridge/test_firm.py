@@ -76,7 +76,8 @@ def alignment(**options: Any) -> Alignment:
         "seed": 5,
         "length": LENGTH,
     }
-    return Alignment(bank=bank, tokenizer=TOKENIZER, rank=RANK, **{**given, **options})
+    given |= {"tokenizer": TOKENIZER, "rank": RANK}
+    return Alignment(bank=bank, **{**given, **options})
 
 
 def rewards() -> tuple[Reward, ...]:
@@ -523,7 +524,19 @@ def test_choices_are_recorded() -> None:
         ({"kl_unit": "batch"}, "`kl_unit`"),
         ({"average": "mean"}, "`average`"),
         ({"prompts": []}, "`prompts` must hold"),
-        ({"prompts": ["one", "two?", "3"]}, "`prompts` must be a list of texts of every client"),
+        ({"prompts": ["one", "two?", "3"]}, r"`prompts\[0\]` must be a list of texts; found 'one'"),
+        ({"prompts": "one"}, "`prompts` must be a list of texts of every client; found 'one'"),
+        ({"prompts": None}, "`prompts` must be a list of texts of every client; found None"),
+        ({"bank": MODEL}, "`bank` must be an AdapterBank of the model; found GPT2LMHeadModel"),
+        ({"tokenizer": "gpt2"}, "`tokenizer` must be one of transformers.*; found 'gpt2'"),
+        ({"controller": None}, "`controller` must be a Controller.*; found None"),
+        ({"controller": Controller}, "`controller` must be a Controller.*; found <class"),
+        ({"critics": None}, "`critics` must be Critics.*; found None"),
+        ({"critics": 1e-4}, "`critics` must be Critics.*; found 0.0001"),
+        ({"whitened": "no"}, "`whitened` must be True or False; found 'no'"),
+        ({"scaling": "seen", "bounds": "auto"}, "`bounds` must hold real numbers"),
+        ({"clients": 3}, "`clients` must be a list of numbers; found 3"),
+        ({"clients": {4, 5, 6}}, r"`clients` must be a list of numbers; found \{4, 5, 6\}"),
         ({"rewards": ()}, "`rewards` must be M >= 1 rewards"),
         (
             {"prompts": [["a"], []]},
@@ -544,7 +557,7 @@ def test_choices_are_recorded() -> None:
         ({"clients": [0, 0, 1]}, r"`clients` must be different numbers; found \[0, 0, 1\]"),
         ({"clients": [0, 1, 1.5]}, "`clients` must be a whole number"),
         ({"clients": [0, 1, 1 << 64]}, "`clients` must be a whole number"),
-        ({"prompts": [["a"], ["b", 7], ["c"]]}, "`prompts` must be texts; found 7"),
+        ({"prompts": [["a"], ["b", 7], ["c"]]}, r"`prompts\[1\]` must be a list of texts; found 7"),
         ({"clients": [4, 5, 6], "max_length": 3}, "of client 4 must have"),
         ({"length": 39}, "prompt and response must have at most the model's 40 tokens"),
     ],
@@ -554,8 +567,33 @@ def test_refused(options: Any, message: str) -> None:
         alignment(**options)
 
 
+@pytest.mark.parametrize("kind", [list, np.array, torch.tensor])
+def test_bounds_clients_and_prompts_may_be_of_other_kinds(kind: Any) -> None:
+    bounds = [[0.0, 0.125], [1.0, 0.875]]
+    usual = alignment(scaling="seen", bounds=torch.tensor(bounds), clients=[4, 5, 6])
+    other = alignment(
+        scaling="seen",
+        bounds=kind(bounds),
+        clients=np.array([4, 5, 6]),
+        prompts=((text for text in own) for own in PROMPTS),
+    )
+    for oracle in (usual, other):
+        assert oracle.prompts == PROMPTS
+    found, expected = (o.jac(start(o), o.init())[0] for o in (other, usual))
+    assert torch.equal(found, expected)
+
+
 def test_refused_parameters_and_rewards() -> None:
     oracle = alignment()
+    wrong: Any
+    for wrong in (start(oracle).numpy(), start(oracle).tolist(), start(oracle).long()):
+        with pytest.raises(InputError, match="`theta` must be a tensor of floating-point numbers"):
+            oracle.jac(wrong, oracle.init())
+    for call in (oracle.jac, oracle.each):
+        with pytest.raises(InputError, match="`memory` must be one of `init` or of the last call"):
+            call(start(oracle), None)  # type: ignore[arg-type]
+        with pytest.raises(InputError, match=r"`theta` must have shape \(1, 3"):
+            call(start(oracle)[:, :2], oracle.init())
     with pytest.raises(InputError, match=rf"`theta` must have shape \(1, 3, {oracle.d}\)"):
         oracle.jac(start(oracle)[0], oracle.init())
     broken = Declared("broken", lambda p, r: [2.0] * len(r), 0.0, 1.0)

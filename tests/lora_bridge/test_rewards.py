@@ -114,6 +114,32 @@ def test_a_reward_gives_one_number_for_each_response(values: Any) -> None:
         scores([reward], [["p", "q"]], [["a", "bb"]])
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"low": "0"}, "`low` of reward polite must be a number; found '0'"),
+        ({"high": None}, "`high` of reward polite must be a number; found None"),
+        ({"low": "0", "high": "1"}, "`low` of reward polite must be a number"),
+        ({"high": True}, "`high` of reward polite must be a number; found True"),
+        ({"function": [0.5]}, r"must be a function of \(prompts, responses\); found \[0.5\]"),
+        (
+            {"function": lambda response: 0.5},
+            r"`function of reward polite` must be .*, responses\); found one of \(response\)",
+        ),
+        ({"name": _length, "function": "polite"}, "`name` must be a text.*; found <function"),
+    ],
+)
+def test_what_is_no_reward(change: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"name": "polite", "function": _length, "low": 0, "high": 1}
+    with pytest.raises(InputError, match=message):
+        Declared(**{**given, **change})
+
+
+def test_a_reward_may_be_built_in() -> None:
+    reward = Declared("any", max, 0, 1)  # says nothing of its arguments
+    assert reward([0.0], [1.0]) == [1.0]  # type: ignore[list-item]
+
+
 def test_ranges_that_are_none() -> None:
     for low, high in ((1, 1), (2, 1), (math.nan, 1)):
         with pytest.raises(InputError, match="reward flat must have low < high"):
@@ -140,6 +166,16 @@ def test_ranges_that_are_none() -> None:
         ([LENGTH], PROMPTS, RESPONSES[:2], {}, "must be as many texts, 1 or more, of every"),
         ([LENGTH], [["a"], []], [["a"], []], {}, r"found \[1, 0\] and \[1, 0\]"),
         ([LENGTH], [], [], {}, r"found \[\] and \[\]"),
+        (
+            [LENGTH],
+            ["p", "q"],
+            ["r", "s"],
+            {},
+            r"`prompts\[0\]` must be a list of texts; found 'p'",
+        ),
+        ([LENGTH], PROMPTS, [[1]], {}, r"`responses\[0\]` must be a list of texts; found 1"),
+        ([LENGTH], None, RESPONSES, {}, "`prompts` must be a list of texts of every client"),
+        ([LENGTH], {"a": ["p"]}, [["r"]], {}, "`prompts` must be a list of texts of every client"),
         ([LENGTH], PROMPTS, RESPONSES, {"scaling": "minmax"}, "range, sigmoid, seen"),
         ([LENGTH], PROMPTS, RESPONSES, {"scaling": "seen"}, r"shape \(2, 1\); found None"),
     ],
@@ -156,8 +192,45 @@ def test_bounds_that_leave_no_scale() -> None:
     with pytest.raises(InputError, match=r"found \[2.0, 2.0\] for objective 1"):
         scaled(torch.zeros(1, 1, 2), [], "seen", bounds)
     bounds[1, 1] = math.inf
-    with pytest.raises(InputError, match=r"must be finite and apart; found \[2.0, inf\]"):
+    with pytest.raises(InputError, match=r"`bounds` must be finite; found inf at index \(1, 1\)"):
         scaled(torch.zeros(1, 1, 2), [], "seen", bounds)
+
+
+@pytest.mark.parametrize("kind", [list, np.array, torch.tensor, torch.HalfTensor])
+def test_bounds_may_be_lists(kind: Any) -> None:
+    raw = torch.tensor([[[1.0, 4.0], [3.0, 6.0]]])
+    found = scaled(raw, [], "seen", kind([[1.0, 0.0], [3.0, 8.0]]))
+    assert found.tolist() == [[[0.0, 0.5], [1.0, 0.75]]]
+    assert seen_bounds(raw, kind([[2.0, -1.0], [2.0, 2.0]])).tolist() == [[1.0, -1.0], [3.0, 6.0]]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: scaled(torch.ones(1, 2, 3), [LENGTH]), r"`raw` must have shape \(.*, 1\)"),
+        (
+            lambda: scaled(torch.ones(2, 1), [LENGTH]),
+            r"`raw` must have shape \(clients, samples, M\)",
+        ),
+        (lambda: scaled([[[1.0]]], [LENGTH]), "`raw` must be a tensor of floating-point numbers"),  # type: ignore[arg-type]
+        (
+            lambda: scaled(torch.ones(1, 1, 1), [], "seen", "auto"),
+            "`bounds` must hold real numbers",
+        ),
+        (
+            lambda: seen_bounds(torch.ones(1, 1, 2), torch.ones(2, 1)),
+            r"`before` must have shape \(2, 2\)",
+        ),
+        (lambda: seen_bounds(torch.full((1, 2, 1), math.nan)), "`raw` must be finite; found NaN"),
+        (
+            lambda: seen_bounds(torch.ones(1, 0, 1)),
+            r"`raw` must hold a value or more; .*\(1, 0, 1\)",
+        ),
+    ],
+)
+def test_values_that_cannot_be_scaled(call: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call()
 
 
 def _saved(kind: str, folder: Path, outputs: int = 1) -> Path:

@@ -349,7 +349,11 @@ def test_prompts_come_padded_on_the_left_and_responses_go_as_texts() -> None:
     [
         ([], {}, "`texts` must hold the same number of prompts"),
         ([["a"], ["b", "c"]], {}, r"of every client; found \[1, 2\]"),
-        (["ab"], {}, "`texts` must hold the same number of prompts"),
+        (["ab"], {}, r"`texts\[0\]` must be a list of texts; found 'ab'"),
+        ([[["a", "b"]]], {}, r"`texts\[0\]` must be a list of texts; found \['a', 'b'\]"),
+        ([[None]], {}, r"`texts\[0\]` must be a list of texts; found None"),
+        ([["a"], ["b"]], {"clients": [3]}, "`clients` must be the numbers of 2 clients; found 1"),
+        ([["a"], ["b"]], {"clients": 2}, "`clients` must be a list of numbers; found 2"),
         (
             [["a"], ["abcd"]],
             {"max_length": 3},
@@ -377,10 +381,23 @@ def _unlike(prompts: dict[str, Tensor]) -> dict[str, Tensor]:
     [
         (_right, {}, "`prompts` must be padded on the left alone"),
         (_unlike, {}, "`prompts` must have input_ids and attention_mask of one shape"),
+        (lambda p: p["input_ids"], {}, "`prompts` must be a dictionary of tensors; found tensor"),
+        (lambda p: {"input_ids": p["input_ids"]}, {}, "`attention_mask` must be .*; found None"),
+        (
+            lambda p: {n: v.float() for n, v in p.items()},
+            {},
+            "`input_ids` must be .* whole numbers",
+        ),
+        (
+            lambda p: {n: v.numpy() for n, v in p.items()},
+            {},
+            "`prompts` must hold tensors; found arr",
+        ),
+        (dict, {"clients": "ab"}, "`clients` must be a list of numbers; found 'ab'"),
         (dict, {"length": 0}, "`length` must be a whole number of at least 1"),
         (dict, {"temperature": 0.0}, r"`temperature` must be a number in \(0"),
         (dict, {"length": 1020}, "at most the model's 1024 tokens; found 1025"),
-        (dict, {"clients": [0, 1, 2]}, r"as many as prompts have, 2; found \(3, 2\)"),
+        (dict, {"clients": [0, 1, 2]}, "`clients` must be the numbers of 2 clients; found 3"),
         (dict, {"clients": [0, -1]}, "`clients` must be a whole number of at least 0"),
         (dict, {"round_": -1}, "`round_` must be a whole number of at least 0"),
     ],
@@ -392,13 +409,23 @@ def test_what_cannot_be_sampled(change: Any, options: dict[str, Any], message: s
         sample(bank, _rows(bank, 2), change(_prompts(2, 2)), **settings)
 
 
+@pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan"), "1"])
+def test_no_score_at_a_temperature_that_is_none(temperature: Any) -> None:
+    bank = _bank("llama")
+    batch = sample(bank, None, _prompts(2, 2), length=2, seed=0, round_=0)
+    with pytest.raises(InputError, match=r"`temperature` must be a number in \(0"):
+        score(bank, None, batch, temperature)
+
+
 def test_adapters_without_numbers_are_named() -> None:
     bank = _bank("llama")
     X = _rows(bank, 3)
     X[1, 0, 0] = torch.nan
     with pytest.raises(InputError, match="finite log-probabilities; found others at client 7"):
         sample(bank, X, _prompts(3, 1), length=2, seed=0, round_=0, clients=[6, 7, 8])
-    with pytest.raises(InputError, match=r"as many as prompts have, 3; found \(3, 2\)"):
+    with pytest.raises(
+        InputError, match=rf"`X` must have shape \(3, r, {bank.width}\); found \(2,"
+    ):
         sample(bank, X[:2], _prompts(3, 1), length=2, seed=0, round_=0)
 
 

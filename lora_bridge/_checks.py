@@ -1,0 +1,89 @@
+"""Checks of tensors and texts that a user passes in, as :mod:`linsys._validate` has of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from torch import Tensor
+
+from linsys._validate import InputError, instance, shown
+
+__all__ = ["finite", "floats", "tensors", "texts", "texts_by_client", "tokenizer_of", "wholes"]
+
+
+def floats(name: str, value: Any, *shape: int | str) -> Tensor:
+    """Return ``value`` if it is a tensor of floating-point numbers, of this shape if one is given.
+
+    >>> floats("X", Tensor([1, 2]), "clients", 3)
+    Traceback (most recent call last):
+        ...
+    linsys._validate.InputError: `X` must have shape (clients, 3); found (2,)
+    """
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        raise InputError(
+            f"`{name}` must be a tensor of floating-point numbers; found {_kind_of(value)}"
+        )
+    fixed = [(place, size) for place, size in enumerate(shape) if not isinstance(size, str)]
+    if shape and (len(shape) != value.ndim or any(value.shape[i] != size for i, size in fixed)):
+        wanted = ", ".join(map(str, shape)) + "," * (len(shape) == 1)
+        raise InputError(f"`{name}` must have shape ({wanted}); found {tuple(value.shape)}")
+    return value
+
+
+def finite(name: str, value: Any, *shape: int | str) -> Tensor:
+    """As :func:`floats`, and without NaN and infinity."""
+    found = floats(name, value, *shape)
+    if not bool(found.isfinite().all()):
+        raise InputError(f"`{name}` must be finite; found NaN or infinity")
+    return found
+
+
+def wholes(name: str, value: Any) -> Tensor:
+    """Return ``value`` if it is a tensor of whole numbers, such as tokens and masks."""
+    if not isinstance(value, Tensor) or value.is_floating_point() or value.is_complex():
+        raise InputError(f"`{name}` must be a tensor of whole numbers; found {_kind_of(value)}")
+    return value
+
+
+def tensors(name: str, value: Any) -> Mapping[str, Tensor]:
+    """Return ``value`` if it holds tensors by name, at least one."""
+    if not isinstance(value, Mapping) or not value:
+        raise InputError(f"`{name}` must be a dictionary of tensors; found {shown(value)}")
+    for key, part in value.items():
+        if not isinstance(part, Tensor):
+            raise InputError(f"`{name}` must hold tensors; found {shown(part)} as {key!r}")
+    return value
+
+
+def texts(name: str, value: Any) -> list[str]:
+    """Return ``value`` as a list if it holds texts and is no text itself, whose letters they were.
+
+    >>> texts("prompts", "one")
+    Traceback (most recent call last):
+        ...
+    linsys._validate.InputError: `prompts` must be a list of texts; found 'one'
+    """
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InputError(f"`{name}` must be a list of texts; found {shown(value)}")
+    return [instance(name, text, str, "a list of texts") for text in value]
+
+
+def texts_by_client(name: str, value: Any) -> list[list[str]]:
+    """Return ``value`` as lists if it holds a list of texts of every client."""
+    if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
+        raise InputError(f"`{name}` must be a list of texts of every client; found {shown(value)}")
+    return [texts(f"{name}[{client}]", own) for client, own in enumerate(value)]
+
+
+def tokenizer_of(value: Any) -> Any:
+    """Return ``value`` if it is a tokenizer of transformers."""
+    if not callable(value) or not hasattr(value, "pad_token_id"):
+        raise InputError(
+            f"`tokenizer` must be one of transformers, as `load_model` gives; found {shown(value)}"
+        )
+    return value
+
+
+def _kind_of(value: Any) -> str:
+    return f"one of {value.dtype}" if isinstance(value, Tensor) else shown(value)
