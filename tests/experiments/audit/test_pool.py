@@ -86,11 +86,12 @@ def test_verdicts_are_those_of_one_process() -> None:
 @pytest.mark.slow
 def test_compiled_code_that_never_returns_is_killed() -> None:
     start = time.monotonic()
-    found = verdicts(str(FILES / "stuck.py"), limit=1.0)
+    # long enough for the claim that holds on a machine with other work
+    found = verdicts(str(FILES / "stuck.py"), limit=5.0)
     assert time.monotonic() - start < 60
     assert found["stuck.good"].verdict == "holds"
     stuck = found["stuck.hangs"]
-    assert stuck.reason == "no answer within 1 s; its process was killed"
+    assert stuck.reason == "no answer within 5 s; its process was killed"
     assert stuck.counterexample == {"p": [0.5, 0.5]}
 
 
