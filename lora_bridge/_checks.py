@@ -9,7 +9,16 @@ from torch import Tensor
 
 from linsys._validate import InputError, instance, shown
 
-__all__ = ["finite", "floats", "tensors", "texts", "texts_by_client", "tokenizer_of", "wholes"]
+__all__ = [
+    "described",
+    "finite",
+    "floats",
+    "tensors",
+    "texts",
+    "texts_by_client",
+    "tokenizer_of",
+    "wholes",
+]
 
 
 def floats(name: str, value: Any, *shape: int | str) -> Tensor:
@@ -22,7 +31,7 @@ def floats(name: str, value: Any, *shape: int | str) -> Tensor:
     """
     if not isinstance(value, Tensor) or not value.is_floating_point():
         raise InputError(
-            f"`{name}` must be a tensor of floating-point numbers; found {_kind_of(value)}"
+            f"`{name}` must be a tensor of floating-point numbers; found {described(value)}"
         )
     fixed = [(place, size) for place, size in enumerate(shape) if not isinstance(size, str)]
     if shape and (len(shape) != value.ndim or any(value.shape[i] != size for i, size in fixed)):
@@ -42,7 +51,7 @@ def finite(name: str, value: Any, *shape: int | str) -> Tensor:
 def wholes(name: str, value: Any) -> Tensor:
     """Return ``value`` if it is a tensor of whole numbers, such as tokens and masks."""
     if not isinstance(value, Tensor) or value.is_floating_point() or value.is_complex():
-        raise InputError(f"`{name}` must be a tensor of whole numbers; found {_kind_of(value)}")
+        raise InputError(f"`{name}` must be a tensor of whole numbers; found {described(value)}")
     return value
 
 
@@ -85,5 +94,8 @@ def tokenizer_of(value: Any) -> Any:
     return value
 
 
-def _kind_of(value: Any) -> str:
-    return f"one of {value.dtype}" if isinstance(value, Tensor) else shown(value)
+def described(value: Any) -> str:
+    """Shape and dtype of a tensor, on one line; the beginning of anything else."""
+    if isinstance(value, Tensor):
+        return f"shape {tuple(value.shape)} of {value.dtype}"
+    return shown(value)

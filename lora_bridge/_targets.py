@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from difflib import get_close_matches
 
 from torch import nn
 
-from linsys._validate import InputError
+from linsys._validate import InputError, instance, shown
 
 __all__ = ["adaptable", "find_targets", "shape_of"]
 
@@ -25,7 +25,7 @@ def shape_of(module: nn.Module) -> tuple[int, int]:
     return m, n
 
 
-def find_targets(model: nn.Module, targets: Sequence[str]) -> tuple[str, ...]:
+def find_targets(model: nn.Module, targets: Collection[str]) -> tuple[str, ...]:
     """Full names of the modules that ``targets`` name, in the model's order.
 
     A target is a full name or the end of one after a dot ("q_proj", "attn.c_attn").
@@ -33,10 +33,11 @@ def find_targets(model: nn.Module, targets: Sequence[str]) -> tuple[str, ...]:
     Raises:
         InputError: no targets, or one that names nothing that can be adapted; with what there is.
     """
-    if isinstance(targets, str) or not targets:
-        raise InputError(f"`targets` must be a list of at least one module; found {targets!r}")
+    if isinstance(targets, str) or not isinstance(targets, Collection) or not targets:
+        raise InputError(f"`targets` must be a list of at least one module; found {shown(targets)}")
     known = adaptable(model)
     for target in targets:
+        instance("targets", target, str, "a list of names of modules")
         if not any(_names(target, name) for name in known):
             ends = sorted({name.rpartition(".")[2] for name in known})
             near = get_close_matches(target, ends, n=1)

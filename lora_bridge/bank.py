@@ -24,15 +24,16 @@ depends on X passes through them.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from linsys._validate import InputError, choice, number, whole
+from linsys._validate import InputError, choice, instance, number, whole
 from linsys.sketching.adapters import Modules
 from lora_bridge._batches import (
     INPUTS,
@@ -45,6 +46,7 @@ from lora_bridge._batches import (
     part_of_scale,
     sizes,
 )
+from lora_bridge._checks import described, floats, tensors
 from lora_bridge._head import (
     computed_at,
     find_last_perceptron,
@@ -77,7 +79,8 @@ class AdapterBank:
         frozen: added to the frozen matrices, one (m, n) each: see :meth:`merged`.
 
     Raises:
-        InputError: targets that the model does not have (names those it has), an unknown engine.
+        InputError: something else than a model; targets that it does not have (names those it has);
+            an unknown engine; a dtype that is none to compute in; frozen tensors of other shapes.
 
     >>> model = nn.Sequential(nn.Linear(3, 2))
     >>> bank = AdapterBank(model, ["0"])
@@ -101,14 +104,20 @@ class AdapterBank:
     _adapted: list[nn.Module] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        instance(
+            "model", self.model, nn.Module, "a torch.nn.Module, such as `load_model(..).model`"
+        )
         number("scaling", self.scaling, low=0.0, low_open=True)
         choice("engine", self.engine, ("bank", "sequential", "vmap"))
-        number("dropout", self.dropout, low=0.0, high=1.0)
+        number("dropout", self.dropout, low=0.0, high=1.0, high_open=True)
         for name in ("chunk", "memory"):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name), low=1)
         if self.chunk is not None and self.memory is not None:
             raise InputError("`memory` must be None where `chunk` is given; found both")
+        if self.autocast is not None:
+            kind = instance("autocast", self.autocast, torch.dtype, "a torch.dtype")
+            choice("autocast", str(kind), ("torch.bfloat16", "torch.float16", "torch.float32"))
         self.model.requires_grad_(False).eval()
         find_last_perceptron(self.model)
         names = find_targets(self.model, self.targets)
@@ -116,6 +125,7 @@ class AdapterBank:
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "modules", Modules([shape_of(module) for module in adapted]))
         object.__setattr__(self, "_adapted", adapted)
+        object.__setattr__(self, "frozen", self._fitting("frozen", self.frozen))
         # no token follows, for which keys and values would be kept
         known = inspect.signature(self.model.forward).parameters
         object.__setattr__(self, "_options", {"use_cache": False} if "use_cache" in known else {})
@@ -139,14 +149,22 @@ class AdapterBank:
 
         The model itself is untouched: the products (m, n) are kept beside it.
         """
-        kept = tuple(self.scaling * product for product in products)
+        kept = tuple(self.scaling * part for part in self._fitting("products", products))
         if self.frozen:
             kept = tuple(a + b for a, b in zip(self.frozen, kept, strict=True))
         return self.with_frozen(kept)
 
-    def with_frozen(self, frozen: tuple[Tensor, ...]) -> AdapterBank:
+    def with_frozen(self, frozen: Iterable[Tensor]) -> AdapterBank:
         """The bank of the model with W0 + frozen as its frozen matrices; none for W0 alone."""
-        return replace(self, frozen=tuple(part.to(self.device) for part in frozen))
+        return replace(self, frozen=tuple(frozen))
+
+    def _fitting(self, name: str, parts: Iterable[Tensor]) -> tuple[Tensor, ...]:
+        """Tensors for the adapted matrices, one each, or none at all."""
+        found, shapes = tuple(parts), self.modules.shapes
+        if len(found) not in (0, len(shapes)):
+            raise InputError(f"`{name}` must be {len(shapes)}, one per module; found {len(found)}")
+        each = enumerate(zip(found, shapes, strict=False))
+        return tuple(floats(f"{name}[{j}]", part, *mn).to(self.device) for j, (part, mn) in each)
 
     def output(self, X: Tensor, batch: Batch, scale: float | Tensor = 1.0) -> Any:
         """The model's whole output of every client's samples, axis 0 being clients x samples.
@@ -204,6 +222,7 @@ class AdapterBank:
 
         With M objectives (N, M) and (N, M, r, w): one pass forward and M backward.
         """
+        floats("X", X)  # not None: there is no gradient without adapters
         compute = self._by_vmap if self.engine == "vmap" else self._at_once
         values: list[Tensor] = []
         gradients, done = X, 0
@@ -223,6 +242,7 @@ class AdapterBank:
         self, X: Tensor, batch: Batch, loss: Loss, scale: float | Tensor = 1.0
     ) -> tuple[Tensor, Tensor]:
         """Losses (N, b) and gradients (N, b, r, w) of every single sample."""
+        self._check(X, batch, scale)
         N, b = sizes(batch)
         batch = self._placed(batch)
         alone = {name: merged(value)[:, None] for name, value in batch.items()}
@@ -237,6 +257,7 @@ class AdapterBank:
 
         The attention must be twice differentiable: ``attn_implementation="eager"`` on a CPU.
         """
+        floats("V", V, *X.shape)
         products, done = [], 0
         for inside, data, factor in self._pieces(X, batch, loss, scale):
             at = inside.detach().requires_grad_()
@@ -300,10 +321,14 @@ class AdapterBank:
         N, b = sizes(batch)
         flat = flattened(batch)
         values = function(self.run(X, flat, scale, train=train), flat)
-        if values.shape[:1] != (N * b,):
+        if not isinstance(values, Tensor) or values.shape[:1] != (N * b,):
             raise InputError(
-                f"`loss` must give a value for each of {N * b} samples; "
-                f"found shape {tuple(values.shape)}"
+                f"`loss` must give a tensor with a value for each of {N * b} samples; "
+                f"found {described(values)}"
+            )
+        if train and not values.requires_grad:
+            raise InputError(
+                "`loss` must be differentiable; found values that depend on no adapter"
             )
         return by_client(values, N)
 
@@ -378,19 +403,24 @@ class AdapterBank:
         return self._kept[key]
 
     def _check(self, X: Tensor | None, batch: Batch, scale: float | Tensor) -> None:
-        if X is not None and (X.ndim != 3 or X.shape[2] != self.width or 0 in X.shape):
-            raise InputError(
-                f"`X` must have shape (clients, r, {self.width}); found {tuple(X.shape)}"
-            )
-        N = len(next(iter(batch.values()))) if X is None else len(X)
-        for name, value in batch.items():
+        if X is not None:
+            floats("X", X, "clients", "r", self.width)
+            if 0 in X.shape or X.device != self.device:
+                raise InputError(
+                    f"`X` must not be empty, and where the model is, on {self.device}; "
+                    f"found shape {tuple(X.shape)} on {X.device}"
+                )
+        N = len(next(iter(tensors("batch", batch).values()))) if X is None else len(X)
+        for name, value in tensors("batch", batch).items():
             if value.ndim < 2 or len(value) != N or value.shape[1] == 0:
                 raise InputError(
                     f"`{name}` must have leading axes (clients, samples) with {N} clients and "
                     f"at least one sample; found shape {tuple(value.shape)}"
                 )
-        if isinstance(scale, Tensor) and scale.shape != (N,):
+        if not isinstance(scale, Tensor | Real) or (
+            isinstance(scale, Tensor) and scale.shape != (N,)
+        ):
             raise InputError(
                 f"`scale` must be one number, or a tensor of one for each of {N} clients; "
-                f"found shape {tuple(scale.shape)}"
+                f"found {described(scale)}"
             )

@@ -198,13 +198,82 @@ def test_half_precision_is_close_and_adapters_stay_as_they_are() -> None:
         ({"engine": "banks"}, "`engine` must be one of"),
         ({"chunk": 0}, "`chunk` must be"),
         ({"scaling": 0.0}, "`scaling` must be"),
+        ({"targets": 3}, "`targets` must be a list of at least one module; found 3"),
+        ({"targets": (name for name in ["q_proj"])}, "`targets` must be a list"),
+        ({"targets": [0]}, "`targets` must be a list of names of modules; found 0"),
+        ({"model": "gpt2"}, "`model` must be a torch.nn.Module, such as"),
+        ({"dropout": 1.0}, "`dropout` must be a number in [0, 1); found 1"),
+        ({"autocast": "bfloat16"}, "`autocast` must be a torch.dtype; found 'bfloat16'"),
+        ({"autocast": torch.int8}, "`autocast` must be one of torch.bfloat16"),
+        ({"frozen": (torch.zeros(16, 16),)}, "`frozen` must be 4, one per module; found 1"),
+        ({"frozen": (torch.zeros(1, 16),) * 4}, "`frozen[0]` must have shape (16, 16); found (1,"),
     ],
 )
 def test_bad_options(change: dict[str, Any], message: str) -> None:
-    options = {"targets": TARGETS["llama"]} | change
+    options = {"model": small_model("llama"), "targets": TARGETS["llama"]} | change
     with pytest.raises(InputError) as error:
-        AdapterBank(small_model("llama"), **options)
+        AdapterBank(**options)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda n, X, d: n.losses(X.numpy(), d, token_loss), "`X` must be a tensor of floating"),
+        (lambda n, X, d: n.gradients(X.long(), d, token_loss), r"found shape .* of torch.int64"),
+        (lambda n, X, d: n.gradients(None, d, token_loss), "`X` must be a tensor of floating"),
+        (
+            lambda n, X, d: n.per_sample(X.tolist(), d, token_loss),
+            "`X` must be a tensor of floating",
+        ),
+        (lambda n, X, d: n.losses(X.to("meta"), d, token_loss), "on cpu; found shape .* on meta"),
+        (lambda n, X, d: n.losses(X, {}, token_loss), "`batch` must be a dictionary of tensors"),
+        (
+            lambda n, X, d: n.per_sample(X, [d], token_loss),
+            "`batch` must be a dictionary of tensors",
+        ),
+        (
+            lambda n, X, d: n.losses(X, {"input_ids": [1]}, token_loss),
+            r"found \[1\] as 'input_ids'",
+        ),
+        (
+            lambda n, X, d: n.losses(X, d, token_loss, "1"),
+            "`scale` must be one number, .* found '1'",
+        ),
+        (
+            lambda n, X, d: n.losses(X, d, token_loss, [1.0] * 3),
+            r"`scale` .* found \[1.0, 1.0, 1.0\]",
+        ),
+        (
+            lambda n, X, d: n.hvp(X, d, token_loss, torch.cat([X, X])),
+            r"`V` must have shape \(3, 2, ",
+        ),
+        (lambda n, X, d: n.losses(X, d, lambda o, b: 1.0), "for each of 6 samples; found 1.0"),
+        (
+            lambda n, X, d: n.losses(X, d, lambda o, b: [0.0] * 6),
+            r"for each of 6 samples; found \[0",
+        ),
+        (
+            lambda n, X, d: n.merged([torch.zeros(2, 3)]),
+            "`products` must be 4, one per module; found 1",
+        ),
+        (
+            lambda n, X, d: n.merged([torch.zeros(2, 3)] * 4),
+            r"`products\[0\]` must have shape \(16, 16",
+        ),
+    ],
+)
+def test_bad_calls(call: Any, message: str) -> None:
+    bank = _bank("llama")
+    with pytest.raises(InputError, match=message):
+        call(bank, _rows(bank), small_batch(N, b))
+
+
+@pytest.mark.parametrize("engine", ["bank", "sequential", "vmap"])
+def test_a_loss_that_is_cut_from_the_adapters_has_no_gradient(engine: str) -> None:
+    bank = _bank("llama", engine=engine)
+    with pytest.raises(InputError, match="`loss` must be differentiable; found values that depend"):
+        bank.gradients(_rows(bank), small_batch(N, b), lambda o, d: token_loss(o, d).detach())
 
 
 def test_bad_arguments() -> None:
