@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from linsys._validate import InputError, instance, shown
@@ -13,6 +14,7 @@ __all__ = [
     "described",
     "finite",
     "floats",
+    "probabilities",
     "tensors",
     "texts",
     "texts_by_client",
@@ -45,6 +47,23 @@ def finite(name: str, value: Any, *shape: int | str) -> Tensor:
     found = floats(name, value, *shape)
     if not bool(found.isfinite().all()):
         raise InputError(f"`{name}` must be finite; found NaN or infinity")
+    return found
+
+
+def probabilities(name: str, value: Any, *shape: int | str) -> Tensor:
+    """As :func:`finite`, with rows of probabilities along the last axis.
+
+    Their sum may be off by the rounding of as many terms in single precision, in which they may
+    have been computed, or in their own.
+    """
+    found = finite(name, value, *shape)
+    if bool((found < 0).any()):
+        raise InputError(f"`{name}` must be at least 0; found {float(found.min()):g}")
+    off = found.sum(-1) - 1
+    rounding = max(torch.finfo(found.dtype).eps, torch.finfo(torch.float32).eps)
+    if bool((off.abs() > found.shape[-1] * rounding).any()):
+        worst = float(off.flatten()[off.abs().argmax()]) + 1
+        raise InputError(f"`{name}` must have rows with sum 1; found {worst:g}")
     return found
 
 

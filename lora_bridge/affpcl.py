@@ -38,12 +38,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from linsys._validate import InputError, whole
+from linsys._validate import InputError, function, instance, number, whole
 from linsys.algorithms import AffPCLState
 from linsys.oracle import sized
+from lora_bridge._checks import finite, floats, probabilities
 from lora_bridge.bank import Batch, Loss
 from lora_bridge.losses import log_likelihood
-from lora_bridge.ratios import batch_ratio
+from lora_bridge.ratios import batch_ratio, checked
 from lora_bridge.tasks import Task
 
 __all__ = [
@@ -81,6 +82,8 @@ def soft_cross_entropy(logits: Callable[[Any, Batch], Tensor] = class_logits) ->
     >>> soft_cross_entropy()(SimpleNamespace(logits=torch.zeros(1, 2)), seen)  # log 2
     tensor([0.6931])
     """
+
+    function("logits", logits, "output", "batch")
 
     def loss(output: Any, batch: Batch) -> Tensor:
         wanted = batch["label_probabilities"]
@@ -120,12 +123,14 @@ class Agents:
         task: its loss is :func:`soft_cross_entropy`, or another one of ``label_probabilities``.
 
     Raises:
-        InputError: shards without targets or features, ratios of another number of agents.
+        InputError: shards without targets or features; targets that are no probabilities; ratios of
+            another number of agents, or that are none (such as rho in the place of log rho).
     """
 
     task: Task
 
     def __post_init__(self) -> None:
+        instance("task", self.task, Task, "a Task of the agents")
         shard = self.task.shards[0]
         for name in ("label_probabilities", "features"):
             if name not in shard or shard[name].ndim != 2:
@@ -138,6 +143,11 @@ class Agents:
                 f"`log_ratio` must have {self.task.clients} columns, one per agent; "
                 f"found shape {tuple(shard['log_ratio'].shape)}"
             )
+        for shard in self.task.shards:
+            probabilities("label_probabilities", shard["label_probabilities"])
+            finite("features", shard["features"])
+            if "log_ratio" in shard:
+                checked(shard["log_ratio"].exp().mT)
 
     @property
     def n(self) -> int:
@@ -161,7 +171,9 @@ class Agents:
         beforehand the first corrections are no noise already. The minibatches are others than those
         of :meth:`observe`.
         """
-        for t in range(rounds):
+        floats("theta", theta, self.p)
+        number("step", step, low=0.0)
+        for t in range(whole("rounds", rounds, low=0)):
             seen = self.observe(t, run=1)
             theta = theta - step * seen.objective_residual(theta[None]).mean(0)
         return theta
@@ -169,6 +181,7 @@ class Agents:
     def rows(self, x: Tensor) -> Tensor:
         """Flat points (n, d), or (1, d) for all agents, as adapters (n, r, w)."""
         width = self.task.bank.width
+        floats("x", x)
         if x.ndim != 2 or len(x) not in (1, self.n) or x.shape[1] % width or 0 in x.shape:
             raise InputError(
                 f"`x` must have shape ({self.n} or 1, a multiple of {width}); "

@@ -13,6 +13,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from linsys._validate import instance
 from linsys.sketching import DeviceLost
 from linsys.sketching.adapters import Modules
 from lora_bridge.tasks import Task
@@ -25,6 +26,9 @@ class _Clients:
     """A task, and what of it an algorithm may change; see :mod:`lora_bridge.checkpoint`."""
 
     task: Task
+
+    def __post_init__(self) -> None:
+        instance("task", self.task, Task, "a Task of the clients")
 
     @property
     def modules(self) -> Modules:

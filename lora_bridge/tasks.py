@@ -15,12 +15,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from linsys._validate import InputError, choice, whole
+from linsys._validate import InputError, choice, function, instance, shown, whole
+from lora_bridge._checks import tensors, wholes
 from lora_bridge._failures import memory_explained, unsound
 from lora_bridge.bank import INPUTS, AdapterBank, Batch, Loss
 from lora_bridge.models import longest
 
-__all__ = ["Task"]
+__all__ = ["Task", "check_tokens", "stacked"]
 
 #: What has one entry per token.
 _TOKENS = (*INPUTS, "target_mask")
@@ -44,7 +45,8 @@ class Task:
             who it was.
 
     Raises:
-        InputError: no clients, a client without samples, shards of different contents, tokens or
+        InputError: something else than a bank, a list of tensors by name, a function of output and
+            batch; no clients, a client without samples, shards of different contents, tokens or
             lengths that the model does not know.
     """
 
@@ -59,10 +61,17 @@ class Task:
         whole("batch", self.batch, low=1)
         choice("on_nan", self.on_nan, ("stop", "skip"))
         whole("seed", self.seed, low=0, high=(1 << 64) - 1)
+        instance("bank", self.bank, AdapterBank, "an AdapterBank of the model")
+        function("loss", self.loss, "output", "batch")
+        if not isinstance(self.shards, list | tuple):
+            raise InputError(
+                f"`shards` must be a list, of one per client; found {shown(self.shards)}"
+            )
         if not self.shards:
             raise InputError("`shards` must hold at least one client; found none")
-        kinds = _kinds(self.shards[0])
+        kinds = _kinds(tensors("shards[0]", self.shards[0]))
         for i, shard in enumerate(self.shards):
+            tensors(f"shards[{i}]", shard)
             if _kinds(shard) != kinds:  # encoded together, all have the same length
                 raise InputError(
                     f"client {i} must have {kinds}, as client 0; found {_kinds(shard)}"
@@ -73,28 +82,7 @@ class Task:
                     f"client {i} must have the same number of samples, 1 or more, in every tensor; "
                     f"found {sizes}"
                 )
-            self._check_tokens(i, shard)
-
-    def _check_tokens(self, client: int, shard: Batch) -> None:
-        """Refuse tokens that the model does not know, and more than it has places for."""
-        model: Any = self.bank.model
-        ids = shard.get("input_ids")
-        if ids is None or not hasattr(model, "get_input_embeddings"):
-            return
-        known = model.get_input_embeddings().num_embeddings
-        low, high = (int(end) for end in ids.aminmax())
-        if low < 0 or high >= known:
-            raise InputError(
-                f"client {client} must have tokens that the model knows, 0 to {known - 1}; "
-                f"found {low if low < 0 else high}: the tokenizer may be another model's"
-            )
-        places = longest(model)
-        found = int(shard.get("attention_mask", torch.ones_like(ids)).sum(-1).max())
-        if places is not None and found > places:
-            raise InputError(
-                f"client {client} must have samples of at most {places} tokens, which the model "
-                f"has places for; found {found}: lower max_length"
-            )
+            check_tokens(f"client {i}", self.bank.model, shard)
 
     @property
     def clients(self) -> int:
@@ -181,6 +169,33 @@ class Task:
                 value = self.bank.losses(X[None], batch, loss or self.loss)
             total += float(value[0]) * len(next(iter(part[0].values())))
         return total / self.size(client)
+
+
+def check_tokens(who: str, model: Any, batch: Batch) -> None:
+    """Refuse tokens that a model does not know, more than it has places for, and masks of none.
+
+    Raises:
+        InputError: there are such; ``who`` has them.
+    """
+    ids = batch.get("input_ids")
+    if ids is None or not hasattr(model, "get_input_embeddings"):
+        return
+    known = model.get_input_embeddings().num_embeddings
+    low, high = (int(end) for end in wholes(f"input_ids of {who}", ids).aminmax())
+    if low < 0 or high >= known:
+        raise InputError(
+            f"{who} must have tokens that the model knows, 0 to {known - 1}; "
+            f"found {low if low < 0 else high}: the tokenizer may be another model's"
+        )
+    counts = batch.get("attention_mask", torch.ones_like(ids)).sum(-1)
+    places, least, most = longest(model), int(counts.min()), int(counts.max())
+    if least < 1:
+        raise InputError(f"{who} must have samples of one token or more; found one that is masked")
+    if places is not None and most > places:
+        raise InputError(
+            f"{who} must have samples of at most {places} tokens, which the model "
+            f"has places for; found {most}: lower max_length"
+        )
 
 
 def _kinds(shard: Batch) -> dict[str, tuple[int, ...]]:

@@ -298,6 +298,47 @@ def test_bad_input_is_named() -> None:
         Agents(Task(task.bank, wrong, task.loss))
 
 
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("label_probabilities", lambda v: 7 * v, "`label_probabilities` must have rows with sum 1"),
+        (
+            "label_probabilities",
+            lambda v: 2 * v - 1 / 3,
+            "`label_probabilities` must be at least 0",
+        ),
+        ("label_probabilities", lambda v: v * torch.nan, "`label_probabilities` must be finite"),
+        (
+            "label_probabilities",
+            lambda v: (v > 1).long(),
+            "must be a tensor of floating-point numb",
+        ),
+        ("features", lambda v: v / 0.0, "`features` must be finite"),
+        ("log_ratio", torch.exp, r"density ratios must be in \[0, 3\]|must have mean 1"),
+        ("log_ratio", lambda v: v + 0.1, "density ratios must (have mean 1|be in)"),
+    ],
+)
+def test_targets_and_ratios_that_are_none(name: str, change: Any, message: str) -> None:
+    task = _agents().task
+    shards = [{**shard, name: change(shard[name])} for shard in task.shards]
+    with pytest.raises(InputError, match=message):
+        Agents(Task(task.bank, shards, task.loss))
+
+
+def test_calls_that_make_no_sense() -> None:
+    agents = _agents()
+    x, theta = _points(agents)
+    with pytest.raises(InputError, match="`task` must be a Task of the agents"):
+        Agents(agents.task.bank)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="`x` must be a tensor of floating-point numbers"):
+        agents.rows(x.numpy())  # type: ignore[arg-type]
+    for step in (float("nan"), "0.1"):
+        with pytest.raises(InputError, match=r"`step` must be a number in \[0"):
+            agents.objective(theta[0], 2, step)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"`logits` must be a function of \(output, batch\)"):
+        soft_cross_entropy("class")  # type: ignore[arg-type]
+
+
 def test_class_logits_are_the_models() -> None:
     agents = _agents()
     output = agents.task.bank.output(agents.rows(_points(agents)[0]), agents.observe(0).batch)

@@ -202,6 +202,32 @@ def test_tokens_that_the_model_does_not_know(token: int, length: int, message: s
         Task(_bank(), [good, bad], losses.answer_loss)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"bank": None}, "`bank` must be an AdapterBank of the model; found None"),
+        ({"loss": "answers"}, r"`loss` must be a function of \(output, batch\); found 'answers'"),
+        ({"loss": lambda output: output}, r"\(output, batch\); found one of \(output\)"),
+        ({"shards": {"input_ids": torch.ones(2, 3)}}, "`shards` must be a list, of one per client"),
+        ({"shards": (shard for shard in [1])}, "`shards` must be a list, of one per client"),
+        ({"shards": ["a", "b"]}, r"`shards\[0\]` must be a dictionary of tensors; found 'a'"),
+        ({"shards": [{"input_ids": [1, 2]}]}, r"`shards\[0\]` must hold tensors; found \[1, 2\]"),
+        (
+            {"shards": [{"input_ids": torch.ones(2, 3)}]},
+            "`input_ids of client 0` must be a tensor of whole numbers",
+        ),
+        (
+            {"shards": [{n: torch.zeros(2, 3).long() for n in ("input_ids", "attention_mask")}]},
+            "client 0 must have samples of one token or more; found one that is masked",
+        ),
+    ],
+)
+def test_what_makes_no_task(change: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"bank": _bank(), "shards": _shards((2,)), "loss": losses.answer_loss}
+    with pytest.raises(InputError, match=message):
+        Task(**{**given, **change})
+
+
 def test_an_unknown_choice_about_broken_numbers() -> None:
     with pytest.raises(InputError, match="`on_nan` must be one of stop, skip; found 'ignore'"):
         Task(_bank(), _shards((2,)), losses.answer_loss, on_nan="ignore")
