@@ -43,7 +43,7 @@ from linsys.algorithms import AffPCLState
 from linsys.oracle import sized
 from lora_bridge._checks import finite, floats, probabilities
 from lora_bridge.bank import Batch, Loss
-from lora_bridge.losses import log_likelihood
+from lora_bridge.losses import log_likelihood, sequence_rewards
 from lora_bridge.ratios import batch_ratio, checked
 from lora_bridge.tasks import Task
 
@@ -66,7 +66,7 @@ def class_logits(output: Any, batch: Batch) -> Tensor:
 
 def reward_logits(output: Any, batch: Batch) -> Tensor:
     """Rewards of both answers of every pair, (samples, 2): Bradley and Terry's probabilities."""
-    return class_logits(output, batch)[:, 0].reshape(-1, 2)
+    return sequence_rewards(output).reshape(-1, 2)
 
 
 def policy_logits(output: Any, batch: Batch) -> Tensor:

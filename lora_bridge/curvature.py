@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from linsys._validate import whole
+from linsys._validate import InputError, instance, number, whole
+from lora_bridge._checks import finite
 from lora_bridge.bank import AdapterBank, Batch, Loss
 
 __all__ = ["Eigenvalue", "Precision", "curvature", "largest"]
@@ -34,6 +35,10 @@ class Precision:
     steps: int
     tolerance: float
 
+    def __post_init__(self) -> None:
+        whole("steps", self.steps, low=1)
+        number("tolerance", self.tolerance, low=0.0)
+
 
 @dataclass(frozen=True)
 class Eigenvalue:
@@ -51,12 +56,19 @@ class Eigenvalue:
 
 
 def largest(product: Product, start: Tensor, precision: Precision) -> Eigenvalue:
-    """By Lanczos' method from ``start``, which is not zero, with full orthogonalisation."""
+    """By Lanczos' method from ``start``, which is not zero, with full orthogonalisation.
+
+    Raises:
+        InputError: a start that is zero, or products that are not finite.
+    """
+    instance("precision", precision, Precision, "a Precision")
+    if not finite("start", start).any():
+        raise InputError("`start` must not be zero; found no direction")
     basis = [start / start.norm()]
     diagonal: list[float] = []
     beside: list[float] = []
     while True:
-        new = product(basis[-1])
+        new = finite("product", product(basis[-1]), *start.shape)
         diagonal.append(float((new * basis[-1]).sum()))
         for _ in range(2):  # once leaves rounding of the size of the map
             for known in basis:

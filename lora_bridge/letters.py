@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from linsys._validate import InputError, whole
+from linsys._validate import InputError, finite_array, whole
+from lora_bridge._checks import texts
 from lora_bridge.rewards import Declared
 
 __all__ = ["front_gap", "letter_rewards", "pareto_front"]
@@ -27,17 +28,22 @@ def letter_rewards(length: int, classes: Sequence[str] = ("aeiou", "nrst")) -> t
     so that a compromise is better than a lottery between the extremes.
 
     Raises:
-        InputError: an empty class, or two with a letter in common.
+        InputError: no classes, or one text in their place; an empty class, or two with a letter in
+            common.
 
     >>> [float(reward(["?"], ["Atone..."])[0]) for reward in letter_rewards(8)]
     [0.6124, 0.5]
     """
     whole("length", length, low=1)
+    classes = texts("classes", classes)
     letters = "".join(classes)
-    if not all(classes) or len(set(letters)) != len(letters) or letters != letters.lower():
-        raise InputError(
-            f"`classes` must be disjoint sets of lower-case letters; found {list(classes)}"
-        )
+    if (
+        not classes
+        or not all(classes)
+        or len(set(letters)) != len(letters)
+        or letters != letters.lower()
+    ):
+        raise InputError(f"`classes` must be disjoint sets of lower-case letters; found {classes}")
 
     def share(letters: str) -> Callable[[Sequence[str], Sequence[str]], Array]:
         def values(prompts: Sequence[str], responses: Sequence[str]) -> Array:
@@ -82,4 +88,7 @@ def front_gap(values: ArrayLike, length: int) -> Array:
     normal = np.stack([-run[:, 1], run[:, 0]], 1)
     normal /= normal.sum(1, keepdims=True)
     height = (normal * front[:-1]).sum(1)
-    return np.asarray((height - np.asarray(values, dtype=np.float64) @ normal.T).min(-1))
+    found = finite_array("values", values)
+    if found.shape[-1:] != (2,):
+        raise InputError(f"`values` must have shape (.., 2); found {found.shape}")
+    return np.asarray((height - found @ normal.T).min(-1))

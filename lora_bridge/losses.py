@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from linsys._validate import InputError
 from lora_bridge._head import at_places, target_places
 from lora_bridge.bank import Batch
 
@@ -23,6 +24,7 @@ __all__ = [
     "policy_preference_loss",
     "reward_error",
     "reward_preference_loss",
+    "sequence_rewards",
     "token_log_likelihood",
 ]
 
@@ -113,12 +115,12 @@ def class_loss(output: Any, batch: Batch) -> Tensor:
 
 def reward_preference_loss(output: Any, batch: Batch) -> Tensor:
     """-log sigmoid(r(chosen) - r(rejected)) of a reward model, on ``encode_pairs``."""
-    return -functional.logsigmoid(_margin(output.logits[:, 0]))
+    return -functional.logsigmoid(_margin(sequence_rewards(output)))
 
 
 def reward_error(output: Any, batch: Batch) -> Tensor:
     """1 where the rejected answer has the larger reward, 1/2 where both have the same."""
-    margin = _margin(output.logits[:, 0])
+    margin = _margin(sequence_rewards(output))
     return (1 - torch.sign(margin)) / 2
 
 
@@ -127,6 +129,25 @@ def policy_preference_loss(output: Any, batch: Batch) -> Tensor:
     return -functional.logsigmoid(_margin(log_likelihood(output, batch)))
 
 
+def sequence_rewards(output: Any) -> Tensor:
+    """The output of a reward model for every sequence, (sequences,).
+
+    Raises:
+        InputError: a model with another output, such as a language model or a classifier of two.
+    """
+    logits: Tensor = output.logits
+    if logits.ndim != 2 or logits.shape[1] != 1:
+        raise InputError(
+            "a reward model must give one number for each sequence; "
+            f"found shape {tuple(logits.shape)}: load it with task='reward'"
+        )
+    return logits[:, 0]
+
+
 def _margin(values: Tensor) -> Tensor:
     """First minus second of every pair: sequences alternate."""
+    if len(values) % 2:
+        raise InputError(
+            f"a batch must be of pairs, as of `encode_pairs`; found {len(values)} texts"
+        )
     return values[0::2] - values[1::2]

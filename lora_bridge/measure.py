@@ -15,8 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linsys._validate import Array, InputError, choice
+from linsys._validate import Array, InputError, choice, instance
 from linsys.sketching.adapters import Modules
+from lora_bridge._checks import finite, floats, probabilities
 from lora_bridge.tasks import Task, stacked
 
 __all__ = [
@@ -51,6 +52,7 @@ def share_distances(shares: Tensor) -> Tensor:
     tensor([[0.0000, 0.5000],
             [0.5000, 0.0000]])
     """
+    probabilities("shares", shares, "n", "D")
     return (shares[:, None] - shares[None]).abs().sum(-1) / 2
 
 
@@ -64,8 +66,14 @@ def environment_distances(log_ratio: Sequence[Tensor]) -> Estimate:
 
     Args:
         log_ratio: of every agent's texts, (m_i, n): see :class:`lora_bridge.ratios.Ratios`.
+
+    Raises:
+        InputError: ratios of another number of agents, or NaN; an agent without texts.
     """
     n = len(log_ratio)
+    for part in log_ratio:  # a ratio may be 0; NaN would look like ties
+        if not len(finite("exp(log_ratio)", floats("log_ratio", part, "texts", n).exp())):
+            raise InputError("`log_ratio` must hold a text or more of every agent; found none")
     value, variance = torch.zeros(n, n), torch.zeros(n, n)
     for i in range(n):
         for j in range(i):
@@ -78,9 +86,10 @@ def environment_distances(log_ratio: Sequence[Tensor]) -> Estimate:
     return Estimate(value, variance.sqrt())
 
 
-def objective_distances(probabilities: Tensor) -> Tensor:
+def objective_distances(wanted: Tensor) -> Tensor:
     """Mean total variation between what agents want for the same texts, (n, m, C) -> (n, n)."""
-    apart = (probabilities[:, None] - probabilities[None]).abs().sum(-1)
+    probabilities("wanted", wanted, "n", "m", "C")
+    apart = (wanted[:, None] - wanted[None]).abs().sum(-1)
     return torch.mean(apart, -1) / 2
 
 
@@ -121,8 +130,11 @@ def gradients_of(task: Task, X: Tensor) -> Gradients:
     At a common X they say how near the agents' objectives are.
 
     Raises:
-        InputError: a client with one sample, which shows no variance.
+        InputError: adapters of another number of clients; a client with one sample, which shows no
+            variance.
     """
+    instance("task", task, Task, "a Task of the clients")
+    floats("X", X, task.clients, "r", task.bank.width)
     sizes = [task.size(i) for i in range(task.clients)]
     if min(sizes) < 2:
         raise InputError(f"every client must have 2 samples or more; found {sizes}")
@@ -174,7 +186,7 @@ def adapter_spread(modules: Modules, X: Tensor, factor: str = "up") -> Array:
     Raises:
         InputError: fewer than two clients.
     """
-    if len(X) < 2:
+    if len(floats("X", X, "clients", "r", modules.width)) < 2:
         raise InputError(f"`X` must hold at least 2 clients; found {len(X)}")
     i, j = np.triu_indices(len(X), 1)
     found = []
@@ -188,6 +200,8 @@ def adapter_spread(modules: Modules, X: Tensor, factor: str = "up") -> Array:
 
 def _bases(modules: Modules, X: Tensor, factor: str) -> list[list[Array]]:
     """Orthonormal columns (m, k_i) that span every client's factor of every module."""
+    instance("modules", modules, Modules, "the `modules` of a bank")
+    finite("X", X, "clients", "r", modules.width)
     choice("factor", factor, ("up", "down"))
     return [
         [_basis(part) for part in (B if factor == "up" else A.mT)]

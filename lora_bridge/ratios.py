@@ -21,7 +21,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from linsys._validate import InputError, number, whole
+from linsys._validate import InputError, instance, number, shown, whole
+from lora_bridge._checks import finite, floats, probabilities, tensors, wholes
 from lora_bridge.bank import INPUTS
 
 __all__ = [
@@ -53,7 +54,7 @@ def checked(rho: Tensor) -> Tensor:
         ...
     linsys._validate.InputError: density ratios must have mean 1 over agents; found 1.5
     """
-    n = len(rho)
+    n = len(floats("rho", rho))
     slack = 8 * n * torch.finfo(rho.dtype).eps
     if not bool(((rho >= 0) & (rho <= n + slack)).all()):
         raise InputError(
@@ -80,6 +81,7 @@ def batch_ratio(log_ratio: Tensor) -> Tensor:
     tensor([[1.8000, 0.2000],
             [0.2000, 1.8000]])
     """
+    floats("log_ratio", log_ratio, "n", "b", len(log_ratio))
     return checked(log_ratio.shape[-1] * torch.softmax(log_ratio.sum(1), -1).mT)
 
 
@@ -93,10 +95,7 @@ def ratios_of_shares(shares: Tensor) -> Tensor:
     Raises:
         InputError: shares that are negative or do not sum to 1.
     """
-    if shares.ndim != 2 or not bool((shares >= 0).all()):
-        raise InputError("`shares` must be a table (n, domains) of numbers of at least 0")
-    if not torch.allclose(shares.sum(1), torch.ones_like(shares[:, 0])):
-        raise InputError(f"`shares` must have rows with sum 1; found {shares.sum(1).tolist()}")
+    probabilities("shares", shares, "n", "domains")
     mean = shares.mean(0)
     return checked(torch.where(mean > 0, shares / mean.where(mean > 0, 1.0), 1.0))
 
@@ -112,8 +111,14 @@ def pooled_features(model: Any, texts: Mapping[str, Tensor]) -> Tensor:
         texts: ``input_ids`` and ``attention_mask`` (m, T), or (m, 2, T) of pairs, whose features
             are those of the first text minus those of the second.
     """
+    instance("model", model, torch.nn.Module, "a model of transformers")
+    tensors("texts", texts)
+    ids, _ = (wholes(name, texts.get(name)) for name in ("input_ids", "attention_mask"))
+    if ids.ndim not in (2, 3) or (ids.ndim == 3 and ids.shape[1] != 2):
+        raise InputError(
+            f"`texts` must have shape (m, T), or (m, 2, T) of pairs; found {tuple(ids.shape)}"
+        )
     base = getattr(model, "base_model", model)
-    ids = texts["input_ids"]
     device = next(model.parameters()).device
     flat = {k: v.flatten(0, -2) for k, v in texts.items() if k in INPUTS}
     found = []
@@ -152,11 +157,11 @@ def whitening(features: Tensor, most: int = 32) -> Whitening:
         InputError: features that are all the same.
     """
     whole("most", most, low=1)
-    mean = features.mean(0)
+    mean = finite("features", features, "m", "hidden").mean(0)
     centred = features - mean
     _, sizes, Vt = torch.linalg.svd(centred, full_matrices=False)
-    kept = min(most, int((sizes > 1e-4 * sizes[0]).sum()))
-    if kept == 0 or not sizes[0] > 0:
+    kept = min(most, int((sizes > 1e-4 * sizes[:1]).sum()))
+    if kept == 0:
         raise InputError("`features` must differ between texts; found the same for all")
     scale = math.sqrt(len(features)) / sizes[:kept]
     return Whitening(mean, Vt[:kept].T * scale)
@@ -197,18 +202,26 @@ def fit_ratios(
         seed: of the folds.
 
     Raises:
-        InputError: fewer than two agents, or one with fewer texts than folds.
+        InputError: something else than finite tensors of one width; fewer than two agents, or one
+            with fewer texts than folds.
     """
     whole("folds", folds, low=2)
     number("strength", strength, low=0.0, low_open=True)
-    sizes = [len(part) for part in features]
+    whole("seed", seed, low=0)
+    if not isinstance(features, Sequence):
+        raise InputError(
+            f"`features` must be a list, of one tensor per agent; found {shown(features)}"
+        )
+    sizes = [len(finite(f"features[{i}]", part, "m", "q")) for i, part in enumerate(features)]
     n = len(sizes)
     if n < 2 or min(sizes) < folds:
         raise InputError(
             f"`features` must be of 2 or more agents with at least {folds} texts each; "
             f"found {sizes}"
         )
-    Z = torch.cat(list(features)).double().cpu().numpy()
+    for part in features:
+        floats("features", part, "m", features[0].shape[1])
+    Z = torch.cat(list(features)).detach().double().cpu().numpy()
     owner = np.repeat(np.arange(n), sizes)
     weight = (len(owner) / n / np.asarray(sizes))[owner]
     rng = np.random.default_rng(seed)

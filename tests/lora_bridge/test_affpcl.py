@@ -262,6 +262,8 @@ def test_equal_agents_that_see_the_same_texts_are_fedavg() -> None:
 def test_preferences_are_probabilities_of_two_answers(logits: Any, task: str) -> None:
     """The softmax of both answers is Bradley and Terry's sigmoid of the margin."""
     model = small_model("bert" if task == "reward" else "gpt2", torch.float64)
+    if task == "reward":
+        model.classifier = torch.nn.Linear(16, 1, dtype=torch.float64)
     bank = AdapterBank(model, ["query"] if task == "reward" else ["c_attn"])
     made = {k: v.reshape(N, 2, 2, -1) for k, v in small_batch(N, 4).items() if k != "label"}
     made["target_mask"] = made["attention_mask"]

@@ -69,6 +69,23 @@ def test_letters_count_once_up_to_the_length_and_in_either_case() -> None:
     np.testing.assert_allclose(np.square(second([], texts)), [0.25, 1, 0, 0, 0])
 
 
+@pytest.mark.parametrize("classes", ["aeiou", (), None, [1, 2], [{"a", "b"}, {"c"}]])
+def test_classes_that_are_none_are_refused(classes: Any) -> None:
+    with pytest.raises(InputError, match=r"`classes` must be (a list of texts|disjoint sets)"):
+        letter_rewards(4, classes)
+
+
+def test_classes_may_come_one_by_one() -> None:
+    names = [reward.name for reward in letter_rewards(4, (part for part in ("ae", "n")))]  # type: ignore[arg-type]
+    assert names == ["ae", "n"]
+
+
+@pytest.mark.parametrize("values", ["ab", None, [0.1, 0.2, 0.3], 0.5, [float("nan"), 0.5]])
+def test_values_without_a_gap_are_refused(values: Any) -> None:
+    with pytest.raises(InputError, match="`values` must"):
+        front_gap(values, 2)
+
+
 @pytest.mark.parametrize("classes", [("aei", "ei"), ("aa", "n"), ("", "n"), ("A", "n")])
 def test_classes_that_share_letters_are_refused(classes: tuple[str, ...]) -> None:
     with pytest.raises(InputError, match="disjoint sets of lower-case letters"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -192,3 +194,58 @@ def test_the_spread_is_zero_for_the_same_and_one_for_unrelated_subspaces() -> No
     assert adapter_spread(modules, mixed)[0] == pytest.approx(1.0, abs=0.05)
     with pytest.raises(InputError, match="at least 2 clients; found 1"):
         adapter_spread(modules, X[:1])
+
+
+TABLE = torch.tensor([[0.6, 0.4], [0.3, 0.7]])
+NONE = torch.full((4, 2), torch.nan)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: share_distances(3 * TABLE), "`shares` must have rows with sum 1; found 3"),
+        (lambda: share_distances(TABLE[0]), r"`shares` must have shape \(n, D\); found \(2,\)"),
+        (lambda: share_distances(TABLE.tolist()), "`shares` must be a tensor of floating-point"),
+        (lambda: objective_distances(TABLE), r"`wanted` must have shape \(n, m, C\)"),
+        (lambda: objective_distances(TABLE[None] * torch.nan), "`wanted` must be finite"),
+        (lambda: environment_distances([NONE, NONE]), r"`exp\(log_ratio\)` must be finite"),
+        (lambda: environment_distances([TABLE] * 3), r"`log_ratio` must have shape \(texts, 3\)"),
+        (lambda: environment_distances([TABLE[:0]] * 2), "`log_ratio` must hold a text or more"),
+        (lambda: Precision(0, 1e-3), "`steps` must be a whole number of at least 1"),
+        (lambda: Precision(3, float("nan")), "`tolerance` must be a number"),
+        (
+            lambda: largest(lambda v: v, torch.zeros(3), Precision(3, 0.1)),
+            "`start` must not be zero",
+        ),
+        (
+            lambda: largest(lambda v: v / 0, torch.ones(3), Precision(3, 0.1)),
+            "`product` must be fin",
+        ),
+        (
+            lambda: largest(lambda v: v, torch.ones(3), 3),
+            "`precision` must be a Precision; found 3",
+        ),
+        (
+            lambda: largest(lambda v: v.sum(), torch.ones(3), Precision(3, 0.1)),
+            r"shape \(3,\); found",
+        ),
+    ],
+)
+def test_what_cannot_be_measured(call: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call()
+
+
+def test_adapters_of_other_clients_or_modules_are_refused() -> None:
+    bank = _bank()
+    shards = [{name: value[0] for name, value in _batch(2).items()}] * N
+    X = _rows(bank, 2)
+    shape = rf"`X` must have shape \({N}, r, {bank.width}\)"
+    for rows in (torch.cat([X, X]), X[:1]):
+        with pytest.raises(InputError, match=shape):
+            gradients_of(Task(bank, shards, token_loss), rows)
+    for measure in (adapter_distances, adapter_spread):
+        with pytest.raises(InputError, match=rf"`X` must have shape \(clients, r, {bank.width}\)"):
+            measure(bank.modules, X[..., :-1])
+        with pytest.raises(InputError, match="`X` must be finite"):
+            measure(bank.modules, X * torch.nan)

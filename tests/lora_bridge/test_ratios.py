@@ -21,6 +21,7 @@ from lora_bridge.ratios import (
 )
 from tests.lora_bridge._models import small_batch, small_model
 
+MODEL: Any = small_model("llama")
 SHARES = torch.tensor([[0.6, 0.3, 0.1], [0.2, 0.2, 0.6]], dtype=torch.float64)
 
 
@@ -38,9 +39,9 @@ def test_shares_give_the_ratios() -> None:
     torch.testing.assert_close(rho[0], torch.tensor([1.5, 1.2, 2 / 7]).double())
     nobody = ratios_of_shares(torch.tensor([[1.0, 0.0], [1.0, 0.0]]))
     assert nobody.tolist() == [[1.0, 1.0], [1.0, 1.0]]
-    with pytest.raises(InputError, match=r"rows with sum 1; found \[0.5, 1.0\]"):
+    with pytest.raises(InputError, match=r"rows with sum 1; found 0\.5"):
         ratios_of_shares(torch.tensor([[0.5, 0.0], [0.5, 0.5]]))
-    with pytest.raises(InputError, match="of at least 0"):
+    with pytest.raises(InputError, match=r"must be at least 0; found -0\.5"):
         ratios_of_shares(torch.tensor([[1.5, -0.5], [0.5, 0.5]]))
 
 
@@ -153,3 +154,40 @@ def test_whitened_features_have_unit_second_moments() -> None:
     assert whitening(raw, most=9)(raw).shape == (50, 6)  # one direction is empty
     with pytest.raises(InputError, match="must differ between texts"):
         whitening(torch.ones(5, 3))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: checked([[2.0], [1.0]]), "`rho` must be a tensor of floating-point numbers"),
+        (lambda: batch_ratio(torch.zeros(3, 1, 2)), r"`log_ratio` must have shape \(n, b, 3\)"),
+        (lambda: ratios_of_shares([[1.0, 0.0]]), "`shares` must be a tensor of floating-point num"),
+        (lambda: pooled_features(None, {}), "`model` must be a model of transformers; found None"),
+        (lambda: pooled_features(MODEL, ["text"]), "`texts` must be a dictionary of tensors"),
+        (
+            lambda: pooled_features(MODEL, {"input_ids": torch.ones(2, 3).long()}),
+            "`attention_mask` must be a tensor of whole numbers; found None",
+        ),
+        (
+            lambda: pooled_features(MODEL, small_batch(2, 3)),
+            r"`texts` must have shape \(m, T\), or",
+        ),
+        (lambda: whitening([[1.0]]), "`features` must be a tensor of floating-point numbers"),
+        (lambda: whitening(torch.tensor([[1.0, math.nan]])), "`features` must be finite"),
+        (lambda: whitening(torch.empty(0, 3)), "`features` must .*; found"),
+        (
+            lambda: fit_ratios(None),
+            "`features` must be a list, of one tensor per agent; found None",
+        ),
+        (
+            lambda: fit_ratios([t.numpy() for t in _texts(0.0)]),
+            r"`features\[0\]` must be a tensor of",
+        ),
+        (lambda: fit_ratios([t / 0 for t in _texts(0.0)]), r"`features\[0\]` must be finite"),
+        (lambda: fit_ratios([*_texts(0.0), torch.ones(9, 9)]), r"`features` must have shape \(m, "),
+        (lambda: fit_ratios(_texts(0.0), seed=None), "`seed` must be a whole number"),
+    ],
+)
+def test_features_and_ratios_that_are_none(call: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from linsys import InputError
 from lora_bridge import losses
-from lora_bridge.affpcl import soft_cross_entropy
+from lora_bridge.affpcl import reward_logits, soft_cross_entropy
 from lora_bridge.bank import AdapterBank
 from lora_bridge.tasks import Task
 from tests.lora_bridge._models import TARGETS, VOCABULARY, small_batch, small_model
@@ -97,6 +98,22 @@ def test_reward_losses() -> None:
     expected = -torch.nn.functional.logsigmoid(torch.tensor([1.5, 0.0, -3.0]))
     torch.testing.assert_close(losses.reward_preference_loss(Output, {}), expected)
     assert losses.reward_error(Output, {}).tolist() == [0.0, 0.5, 1.0]
+
+
+@pytest.mark.parametrize(
+    "loss", [losses.reward_preference_loss, losses.reward_error, reward_logits]
+)
+@pytest.mark.parametrize("shape", [(4, 2), (4, 5, 9), (4,)])
+def test_a_model_of_another_output_is_no_reward_model(loss: Any, shape: Any) -> None:
+    output = SimpleNamespace(logits=torch.zeros(shape))
+    with pytest.raises(InputError, match=r"a reward model must give one number .* task='reward'"):
+        loss(output, {})
+
+
+def test_a_text_without_its_rival_is_no_pair() -> None:
+    output = SimpleNamespace(logits=torch.zeros(3, 1))
+    with pytest.raises(InputError, match=r"a batch must be of pairs, .* found 3 texts"):
+        losses.reward_preference_loss(output, {})
 
 
 def test_soft_labels_with_one_class_are_hard_labels() -> None:
