@@ -47,7 +47,6 @@ class SyntheticConfig(Config):
     """The set-up of Appendix B.
 
     Attributes:
-        n: agents.
         d: dimension.
         alpha: constant step size of all modules.
         rounds: t of the last round.
@@ -57,7 +56,6 @@ class SyntheticConfig(Config):
             delta_obj is relative to it (the text leaves it standard normal).
     """
 
-    n: int = 20
     d: int = 5
     alpha: float = 0.01
     rounds: int = 60
@@ -67,18 +65,17 @@ class SyntheticConfig(Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole("n", self.n, low=2)
         whole("d", self.d, low=1)
         number("alpha", self.alpha, low=0.0, low_open=True)
         whole("rounds", self.rounds, low=2 * LATE)
         whole("replicates", self.replicates, low=2)
         whole("instances", self.instances, low=3)
 
-    def system(self, instance: int, env: float, obj: float, n: int | None = None) -> GaussianSystem:
-        """Draw an instance at the labels delta_env, delta_obj."""
+    def system(self, instance: int, env: float, obj: float, n: int) -> GaussianSystem:
+        """Draw an instance of n agents at the labels delta_env, delta_obj."""
         return sample_gaussian_system(
             self.derive("system", instance),
-            n=self.n if n is None else n,
+            n=n,
             d=self.d,
             delta_env=env,
             delta_obj=obj,
@@ -126,6 +123,21 @@ class SyntheticConfig(Config):
     def late(self) -> NDArray[np.int64]:
         """The last rounds, over which errors are averaged."""
         return np.arange(self.rounds - LATE + 1, self.rounds + 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PopulationConfig(SyntheticConfig):
+    """The same number of agents everywhere.
+
+    Attributes:
+        n: agents.
+    """
+
+    n: int = 20
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole("n", self.n, low=2)
 
 
 def check_levels(name: str, levels: tuple[float, ...], least: int = 1) -> None:

@@ -42,7 +42,7 @@ from experiments._rates import mean_band
 from experiments._table import Table, long_table
 from experiments.affpcl._synthetic import (
     LATE,
-    SyntheticConfig,
+    PopulationConfig,
     Values,
     at_most,
     below,
@@ -73,7 +73,7 @@ APPENDIX = (0.0, 0.05, 0.2, 0.5)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fig1Config(SyntheticConfig):
+class Fig1Config(PopulationConfig):
     """The set-up.
 
     Attributes:
@@ -119,7 +119,7 @@ def compute(config: Fig1Config, block: Block, context: Context) -> Columns:
     level, named = block["level"], methods(config)
 
     def instance(k: int) -> Columns:
-        system = config.system(k, level, level)
+        system = config.system(k, level, level, config.n)
         if k == 0:
             config.check_step(system)
         times = np.arange(0 if k == 0 else config.rounds - 2 * LATE + 1, config.rounds + 1)

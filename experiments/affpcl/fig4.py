@@ -37,7 +37,7 @@ from experiments._plots import panels
 from experiments._rates import below
 from experiments._table import Table, long_table
 from experiments.affpcl._synthetic import (
-    SyntheticConfig,
+    PopulationConfig,
     Values,
     check_levels,
     matches,
@@ -65,7 +65,7 @@ UNSTABLE = "share of instances beyond mean-square stability"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fig4Config(SyntheticConfig):
+class Fig4Config(PopulationConfig):
     """The set-up.
 
     Attributes:
@@ -92,7 +92,7 @@ def compute(config: Fig4Config, block: Block, context: Context) -> Columns:
     true_env, stable = np.empty(config.instances), np.empty(config.instances)
     for k in range(config.instances):
         for o, obj in enumerate(config.levels):
-            system = config.system(k, block["env"], obj)
+            system = config.system(k, block["env"], obj, config.n)
             if k == o == 0 and block["env"] == min(config.levels):
                 config.check_step(system)  # beyond stability at higher levels is a result
             for name, algorithm in METHODS.items():

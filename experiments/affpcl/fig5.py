@@ -67,7 +67,6 @@ class Fig5Config(SyntheticConfig):
     """The set-up.
 
     Attributes:
-        n: unused: ``agents`` takes its place.
         agents: n, increasing.
         levels: labels delta_env = delta_obj, increasing and positive.
     """
@@ -139,7 +138,7 @@ def compute(config: Fig5Config, block: Block, context: Context) -> Columns:
     true_env = np.empty_like(mse)
     for k in range(config.instances):
         for c, level in enumerate(config.levels):
-            system = config.system(k, level, level, n=block["n"])
+            system = config.system(k, level, level, block["n"])
             if k == 0:
                 config.check_step(system)
             mse[k, c] = config.errors(system, AffPCL(), k, context, config.late).mean()

@@ -34,7 +34,7 @@ from experiments._rates import mean_band
 from experiments._table import Table, long_table
 from experiments.affpcl._synthetic import (
     LATE,
-    SyntheticConfig,
+    PopulationConfig,
     Values,
     at_most,
     below,
@@ -55,7 +55,7 @@ PANELS = {"generic agent": "generic", "agent closest to the centre": "central"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fig6Config(SyntheticConfig):
+class Fig6Config(PopulationConfig):
     """The set-up at one level.
 
     Attributes:
@@ -80,7 +80,7 @@ def blocks(config: Fig6Config) -> list[Block]:
 def compute(config: Fig6Config, block: Block, context: Context) -> Columns:
     """Errors of agent 1 and of the average of the others, per method, run and time."""
     k, times = block["instance"], np.arange(config.rounds + 1)
-    system = config.system(k, config.level, config.level)
+    system = config.system(k, config.level, config.level, config.n)
     config.check_step(system)
     errors = [config.errors(system, a, k, context, times) for a in METHODS.values()]
     to_center = np.asarray(delta_env_agent(system))

@@ -39,7 +39,7 @@ from experiments._plots import guide, legend, loglog, panels
 from experiments._rates import Interval, every, rate_check, within
 from experiments._table import Table
 from experiments.affpcl._rates_systems import (
-    RateConfig,
+    HorizonConfig,
     Values,
     check_grid,
     exact_errors,
@@ -69,14 +69,12 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class RateCentralConfig(RateConfig):
+class RateCentralConfig(HorizonConfig):
     """Four types of agents of the same size: after ever more rounds (a), ever more of them (b).
 
     Attributes:
-        env: the share of its environment that is a type's own: mu^k = (1 - env) mu + env q_k.
-        obj: the length of what is a type's own in its weights: theta^k = theta + obj u_k.
-        n: agents in (a), a multiple of 4.
-        times: t in (a), increasing.
+        n: agents in (a), in four types of the same size.
+        times: t in (a), increasing; a run of t rounds has the step ln t / (lambda t).
         fit_from: exponents in (a) are fitted from this t on.
         per_type: agents of every type in (b), increasing.
         t: rounds of a run in (b).
@@ -84,18 +82,12 @@ class RateCentralConfig(RateConfig):
 
     env: float = 0.9
     obj: float = 1.0
-    n: int = 20
     times: tuple[float, ...] = (1e3, 1e4, 1e5, 1e6, 1e8, 1e10, 1e12)
-    fit_from: float = 1e5
     per_type: tuple[int, ...] = (1, 3, 10, 30, 100, 300, 1000)
     t: float = 1e10
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        number("env", self.env, low=0.0, high=1.0)
-        number("obj", self.obj, low=0.0)
-        check_grid("times", self.times, 100.0, least=3)
-        number("fit_from", self.fit_from, low=self.times[0], high=self.times[-2])
         check_grid("per_type", self.per_type, 1)
         number("t", self.t, low=1e6, high=1e15)
 

@@ -35,11 +35,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments._model import Analysis, Block, Check, Columns, Context, Experiment, Series
+from experiments._model import Analysis, Block, Check, Columns, Config, Context, Experiment, Series
 from experiments._plots import guide, legend, loglog, panels
 from experiments._rates import Interval, at_least, at_most, exact_slope, rate_check
 from experiments._table import Table, long_table
-from experiments.affpcl._rates_systems import RateConfig, check_grid, lines
+from experiments.affpcl._rates_systems import check_grid, lines
 from experiments.affpcl._ratio_bounds import linear_risk, rare_risk, spread_risk
 from linsys import InputError
 from linsys._validate import number
@@ -70,12 +70,11 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class RateDensityRatioConfig(RateConfig):
+class RateDensityRatioConfig(Config):
     """Two hypotheses on an environment.
 
     Attributes:
         seed: unused: nothing is random.
-        d, states, instances: unused: no system is drawn.
         delta: delta_env.
         times: t, samples of every agent, increasing; from far below to far above 1/delta_env^2.
     """

@@ -344,7 +344,7 @@ def _figure(found: Measured, profile: str) -> None:
 
 def _reference(config: Any, algorithm: Any, instance: int, level: float) -> NDArray[np.float64]:
     """Mean over runs and agents of the squared error at every round, (rounds + 1,)."""
-    system = config.system(instance, level, level)
+    system = config.system(instance, level, level, config.n)
     samples = draw(
         system,
         rounds=config.rounds,
