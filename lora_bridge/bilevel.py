@@ -17,12 +17,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from linsys._validate import InputError
+from linsys._validate import InputError, instance
 from linsys.bilevel import DomainData
 from linsys.bilevel._arrays import vector
+from lora_bridge._checks import floats, tensors, wholes
 from lora_bridge.bilevel_oracle import TextOracle
 from lora_bridge.policy_reward import Models
-from lora_bridge.tasks import stacked
+from lora_bridge.tasks import check_tokens, stacked
 
 __all__ = ["TextDomain"]
 
@@ -43,7 +44,8 @@ class TextDomain(DomainData):
     where there is no answer), preferences and, where it is known, the true reward.
 
     Raises:
-        InputError: as there; tokens of other sizes; a chance of an answer that is not there.
+        InputError: as there; tokens of other sizes, or that the model does not know; a chance of an
+            answer that is not there.
     """
 
     tokens: Mapping[str, Tensor]
@@ -51,15 +53,20 @@ class TextDomain(DomainData):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        instance("models", self.models, Models, "Models, the policy and the reward")
+        tokens = tensors("tokens", self.tokens)
+        whole = tuple(tokens["input_ids"].shape) if "input_ids" in tokens else ()
         for name in ("input_ids", "attention_mask", "target_mask"):
-            found = tuple(self.tokens[name].shape[:2]) if name in self.tokens else None
-            if found != self.mu_hat.shape:
+            found = tuple(wholes(name, tokens[name]).shape) if name in tokens else None
+            if found != whole or whole[:-1] != self.mu_hat.shape:
                 raise InputError(
-                    f"`tokens` must have {name} for {self.mu_hat.shape} prompts and answers; "
-                    f"found {found}"
+                    f"`tokens` must have {name} for {self.mu_hat.shape} prompts and answers, all "
+                    f"of one length; found {found}"
                 )
         if (self.mu_hat[~self.there] > 0).any():
             raise InputError(f"`mu_hat` of `{self.name}` must be 0 where there is no answer")
+        read = {name: value[torch.from_numpy(self.there)] for name, value in tokens.items()}
+        check_tokens(f"domain `{self.name}`", self.models.policy.bank.model, read)
 
     @cached_property
     def there(self) -> NDArray[np.bool_]:
@@ -73,7 +80,7 @@ class TextDomain(DomainData):
 
     def reward(self, phi: Any) -> Array:
         """r_phi of every answer, (X, Y); zero where there is none."""
-        at = vector("phi", phi, self.models.q).detach()
+        at = floats("phi", phi, self.models.q).detach()
         head = at[self.models.reward.size :][None]
         X = self.models.reward.rows(at[None, : self.models.reward.size])
         return self.table(lambda batch: self.models.rewards(X, head, batch), 0.0)

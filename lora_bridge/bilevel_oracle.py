@@ -25,8 +25,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linsys._validate import InputError, number, whole
-from linsys.bilevel._arrays import vector
+from linsys._validate import InputError, number, shown, whole
+from lora_bridge._checks import floats
 from lora_bridge.policy_reward import Models
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ class TextOracle:
     _last: dict[str, Any] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
+        if not hasattr(self.domain, "models"):
+            raise InputError(f"`domain` must be a TextDomain; found {shown(self.domain)}")
         number("beta", self.beta, low=0.0, low_open=True)
         for label in ("inner_batch", "outer_batch"):
             if (size := getattr(self, label)) is not None:
@@ -140,7 +142,7 @@ class TextOracle:
 
         The one by phi is zero: l_PL depends on phi through theta alone.
         """
-        vector("phi", phi, self.models.q)
+        floats("phi", phi, self.models.q)
         X = self._policy(theta).requires_grad_()
         slopes = [torch.autograd.grad(value, X)[0] for value in self._outer(X, z)]
         total = torch.stack(slopes).sum(0)
@@ -171,7 +173,7 @@ class TextOracle:
         return found
 
     def _both(self, phi: Any, theta: Any, z: Any, v: Any) -> tuple[Tensor, Tensor]:
-        V = self.models.policy.rows(v.reshape(-1, self.models.p))
+        V = self.models.policy.rows(floats("v", v).reshape(-1, self.models.p))
         if self.models.policy.columns is not None:  # a direction does not hold the fixed numbers
             fixed = ~self.models.policy.columns.to(V.device)
             V[:, :, fixed] = 0.0
@@ -205,11 +207,11 @@ class TextOracle:
 
     def _policy(self, theta: Any) -> Tensor:
         """X (1, r, w) of theta."""
-        return self.models.policy.rows(vector("theta", theta, self.models.p).detach()[None])
+        return self.models.policy.rows(floats("theta", theta, self.models.p).detach()[None])
 
     def _reward(self, phi: Any) -> tuple[Tensor, Tensor]:
         """X (1, r, w) and head (1, h) of phi."""
-        at = vector("phi", phi, self.models.q).detach()[None]
+        at = floats("phi", phi, self.models.q).detach()[None]
         size = self.models.reward.size
         return self.models.reward.rows(at[:, :size]), at[:, size:]
 

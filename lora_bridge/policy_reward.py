@@ -18,7 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from linsys._validate import InputError, number, whole
+from linsys._validate import InputError, instance, number, whole
+from lora_bridge._checks import described, finite
 from lora_bridge._decoding import end_tokens
 from lora_bridge._head import head_of, target_places
 from lora_bridge.bank import AdapterBank, Batch
@@ -34,8 +35,11 @@ class Adapter:
     Args:
         bank: the model and its places for adapters.
         start: the numbers of the adapter that the vector does not hold, (r, w).
-        columns: which columns of it the vector holds, (w,); all without it. The up factors B alone
-            make log pi of a last layer concave.
+        columns: which columns of it the vector holds, booleans (w,); all without it. The up factors
+            B alone make log pi of a last layer concave.
+
+    Raises:
+        InputError: something else than a bank; numbers or columns of other shapes and kinds.
 
     >>> from torch import nn
     >>> adapter = Adapter(AdapterBank(nn.Sequential(nn.Linear(3, 2)), ["0"]), torch.zeros(4, 5))
@@ -48,13 +52,16 @@ class Adapter:
     columns: Tensor | None = None
 
     def __post_init__(self) -> None:
-        if self.start.ndim != 2 or self.start.shape[1] != self.bank.width:
+        width = instance("bank", self.bank, AdapterBank, "an AdapterBank of the model").width
+        finite("start", self.start, "r", width)
+        if self.columns is not None and not (
+            isinstance(self.columns, Tensor)
+            and self.columns.dtype == torch.bool
+            and self.columns.shape == (width,)
+        ):
             raise InputError(
-                f"`start` must have shape (r, {self.bank.width}); found {tuple(self.start.shape)}"
-            )
-        if self.columns is not None and self.columns.shape != (self.bank.width,):
-            raise InputError(
-                f"`columns` must have shape ({self.bank.width},); found {tuple(self.columns.shape)}"
+                f"`columns` must have shape ({width},) of torch.bool; "
+                f"found {described(self.columns)}"
             )
 
     @property
@@ -90,7 +97,7 @@ class Models:
         at_once: sequences that go through the model together.
 
     Raises:
-        InputError: numbers out of range; a model without a head over a vocabulary.
+        InputError: numbers out of range; a model without a head over a vocabulary; two models.
     """
 
     policy: Adapter
@@ -104,8 +111,11 @@ class Models:
         number("ridge", self.ridge, low=0.0)
         whole("at_once", self.at_once, low=1)
         for name in ("policy", "reward"):
+            instance(name, getattr(self, name), Adapter, "an Adapter of a bank")
             if head_of(getattr(self, name).bank.model) is None:
                 raise InputError(f"`{name}` must be an adapter of a language model; found no head")
+        if self.policy.bank.model is not self.reward.bank.model:
+            raise InputError("`reward` must be on the model of the policy; found another model")
 
     @property
     def p(self) -> int:

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from linsys._optimizers import AdamW
-from linsys._validate import InputError, number, whole
+from linsys._validate import InputError, instance, number, shown, whole
 from linsys.bilevel.domains import OUTER, uniforms
+from lora_bridge._checks import floats
 from lora_bridge.bank import Batch
 from lora_bridge.bilevel import TextDomain
 from lora_bridge.ppo import surrogate, terminal, token_kl, token_weights, whiten
@@ -67,8 +68,10 @@ class Steps:
 
 def sft(domains: Sequence[TextDomain], theta: Tensor, steps: Steps) -> Tensor:
     """Supervised fine-tuning (1) on the fine-tuning data of the domains, from theta (p,)."""
-    oracles = [d.oracle(beta=1.0, inner_batch=steps.batch, seed=steps.seed) for d in _some(domains)]
-    plain = domains[0].models.phi()  # r = 0
+    models = _some(domains, steps)[0].models
+    floats("theta", theta, models.p)
+    oracles = [d.oracle(beta=1.0, inner_batch=steps.batch, seed=steps.seed) for d in domains]
+    plain = models.phi()  # r = 0
 
     def gradient(at: Tensor, k: int) -> Tensor:
         found = [o.inner_grad(plain, at, o.draw_inner(k, 0)) for o in oracles]
@@ -107,7 +110,8 @@ def dpo(
         InputError: a domain without pairs.
     """
     number("beta", beta, low=0.0, low_open=True)
-    models = _some(domains)[0].models
+    models = _some(domains, steps)[0].models
+    floats("theta", theta, models.p)
     held = [_log_ratios(d, theta) if reference else None for d in domains]
 
     def loss(domain: int, at: Tensor, drawn: Any) -> Tensor:
@@ -127,7 +131,8 @@ def reward_mle(domains: Sequence[TextDomain], phi: Tensor, steps: Steps) -> Tens
     Raises:
         InputError: a domain without pairs.
     """
-    models = _some(domains)[0].models
+    models = _some(domains, steps)[0].models
+    floats("phi", phi, models.q)
 
     def loss(domain: int, at: Tensor, drawn: Any) -> Tensor:
         head = at[None, models.reward.size :]
@@ -139,6 +144,7 @@ def reward_mle(domains: Sequence[TextDomain], phi: Tensor, steps: Steps) -> Tens
 
 def reward_error(domain: TextDomain, phi: Tensor) -> float:
     """The share of pairs whose rejected answer has the larger reward; ties count one half."""
+    instance("domain", domain, TextDomain, "a TextDomain")
     r, (x, y, y_other, weights) = domain.reward(phi), domain.pairs
     return float(weights @ (1.0 - np.sign(r[x, y] - r[x, y_other])) / 2.0)
 
@@ -176,7 +182,8 @@ def rlhf(
     """
     number("beta", beta, low=0.0, low_open=True)
     whole("passes", passes, low=1)
-    models = _some(domains)[0].models
+    models = _some(domains, steps)[0].models
+    floats("theta", theta, models.p), floats("phi", phi, models.q)
     bank, reference = models.policy.bank, models.policy.rows(theta[None])
     adapter, head = phi[None, : models.reward.size], phi[None, models.reward.size :]
     loss = surrogate(clip)
@@ -262,7 +269,17 @@ def _left(values: Tensor, width: int) -> Tensor:
     return torch.nn.functional.pad(values, (width - values.shape[-1], 0))
 
 
-def _some(domains: Sequence[TextDomain]) -> Sequence[TextDomain]:
+def _some(domains: Sequence[TextDomain], steps: Steps) -> Sequence[TextDomain]:
+    """One domain or more, all on one model."""
+    instance("steps", steps, Steps, "Steps")
+    if not isinstance(domains, Sequence):
+        raise InputError(f"`domains` must be a list of domains; found {shown(domains)}")
     if not domains:
         raise InputError("`domains` must hold at least one domain; found none")
+    kept = {
+        id(instance("domains", d, TextDomain, "TextDomains").models.policy.bank.model)
+        for d in domains
+    }
+    if len(kept) > 1:
+        raise InputError(f"`domains` must be on one model; found {len(kept)} models")
     return domains

@@ -33,6 +33,7 @@ from linsys.bilevel import (
     unrolled,
     win_rate,
 )
+from lora_bridge import rivals
 from lora_bridge.bank import AdapterBank
 from lora_bridge.bilevel import TextDomain
 from lora_bridge.bilevel_oracle import TextOracle
@@ -40,6 +41,7 @@ from lora_bridge.policy_reward import Adapter, Models
 from tests.lora_bridge._models import TARGETS, VOCABULARY, small_model
 
 ALPHA, BETA = 0.05, 0.7
+STEPS = rivals.Steps(count=1, batch=2)
 
 
 def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -317,7 +319,83 @@ def test_answers_that_are_not_there_have_no_chance() -> None:
         (lambda d: replace(d.models, bound=0.0), "`bound` must be a number"),
         (lambda d: replace(d.models.policy, start=torch.zeros(2, 3)), "`start` must have shape"),
         (lambda d: replace(d.models.policy, columns=torch.ones(3)), "`columns` must have shape"),
-        (lambda d: replace(d, tokens={}), "`tokens` must have input_ids for"),
+        (lambda d: replace(d, tokens={}), "`tokens` must be a dictionary of tensors; found"),
+        (lambda d: replace(d, tokens=_without(d, "input_ids")), "`tokens` must have input_ids for"),
+        (lambda d: replace(d, tokens=None), "`tokens` must be a dictionary of tensors; found None"),
+        (lambda d: _tokens(d, lambda v: v.numpy()), "`tokens` must hold tensors; found array"),
+        (
+            lambda d: _tokens(d, lambda v: v.float()),
+            "`input_ids` must be a tensor of whole numbers",
+        ),
+        (lambda d: _tokens(d, lambda v: v[..., 0]), r"`tokens` must have .*; found \(3, 2\)"),
+        (
+            lambda d: replace(
+                d, tokens={**d.tokens, "target_mask": d.tokens["target_mask"][..., :-1]}
+            ),
+            r"`tokens` must have target_mask .* of one length; found \(3, 2, 6\)",
+        ),
+        (
+            lambda d: replace(d, tokens={**d.tokens, "input_ids": d.tokens["input_ids"] + 99}),
+            "domain `texts` must have tokens that the model knows, 0 to 39; found",
+        ),
+        (
+            lambda d: replace(d, models=d.models.policy),
+            "`models` must be Models, .*; found Adapter",
+        ),
+        (
+            lambda d: replace(d.models.policy, bank=None),
+            "`bank` must be an AdapterBank of the model",
+        ),
+        (lambda d: replace(d.models.policy, start=None), "`start` must be a tensor of floating"),
+        (lambda d: replace(d.models.policy, columns=[True]), "`columns` must have .*; found .True"),
+        (
+            lambda d: replace(
+                d.models.policy, columns=torch.ones(d.models.policy.bank.width, dtype=torch.long)
+            ),
+            "`columns` must have shape .* of torch.bool; found shape .* of torch.int64",
+        ),
+        (
+            lambda d: replace(d.models, policy=d.models.policy.bank),
+            "`policy` must be an Adapter of a",
+        ),
+        (
+            lambda d: replace(d.models, reward=text_domain().models.reward),
+            "`reward` must be on the model of the policy; found another model",
+        ),
+        (lambda d: TextOracle(domain=[d], beta=1.0), "`domain` must be a TextDomain; found"),
+        (
+            lambda d: d.oracle(beta=1.0).inner_loss(d.models.phi(), d.models.theta().numpy(), None),
+            "`theta` must be a tensor of floating-point numbers; found array",
+        ),
+        (lambda d: d.reward(d.models.phi().numpy()), "`phi` must be a tensor of floating-point"),
+        (
+            lambda d: d.oracle(beta=1.0).outer_grads(
+                d.models.phi().numpy(), d.models.theta(), None
+            ),
+            "`phi` must be a tensor of floating-point numbers",
+        ),
+        (
+            lambda d: rivals.sft([d], d.models.theta().numpy(), STEPS),
+            "`theta` must be a tensor of floating-point numbers",
+        ),
+        (lambda d: rivals.sft(d, d.models.theta(), STEPS), "`domains` must be a list of domains"),
+        (lambda d: rivals.sft([d], d.models.theta(), 5), "`steps` must be Steps; found 5"),
+        (
+            lambda d: rivals.hpl([d, text_domain()], d.models.theta(), STEPS),
+            "`domains` must be on one model; found 2 models",
+        ),
+        (
+            lambda d: rivals.reward_mle([d], d.models.theta(), STEPS),
+            r"`phi` must have shape \(144,\); found \(576,\)",
+        ),
+        (
+            lambda d: rivals.rlhf([d], d.models.theta(), d.models.phi(), STEPS, beta=1.0),
+            r"`theta` must have shape \(576,\); found \(144,\)",
+        ),
+        (
+            lambda d: rivals.reward_error([d], d.models.phi()),
+            "`domain` must be a TextDomain; found",
+        ),
         (
             lambda d: d.oracle(beta=1.0).inner_grad(d.models.phi(), torch.zeros(3), None),
             r"`theta` must have shape \(",
@@ -342,6 +420,14 @@ def test_bad_input_is_one_clear_line(change: Any, message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         change(text_domain())
     assert "\n" not in str(caught.value)
+
+
+def _without(domain: TextDomain, name: str) -> dict[str, Tensor]:
+    return {n: value for n, value in domain.tokens.items() if n != name}
+
+
+def _tokens(domain: TextDomain, change: Any) -> TextDomain:
+    return replace(domain, tokens={n: change(value) for n, value in domain.tokens.items()})
 
 
 def _training() -> MetaTraining:
