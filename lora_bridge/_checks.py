@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ __all__ = [
     "described",
     "finite",
     "floats",
+    "listed",
     "probabilities",
     "tensors",
     "texts",
@@ -21,6 +22,8 @@ __all__ = [
     "tokenizer_of",
     "wholes",
 ]
+
+_Item = TypeVar("_Item")
 
 
 def floats(name: str, value: Any, *shape: int | str) -> Tensor:
@@ -102,6 +105,18 @@ def texts_by_client(name: str, value: Any) -> list[list[str]]:
     if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
         raise InputError(f"`{name}` must be a list of texts of every client; found {shown(value)}")
     return [texts(f"{name}[{client}]", own) for client, own in enumerate(value)]
+
+
+def listed(name: str, value: Any, *kinds: type[_Item]) -> list[_Item]:
+    """Return ``value`` as a list if it holds objects of these classes alone."""
+    wanted = f"a list of {' or '.join(kind.__name__ for kind in kinds)}"
+    if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
+        raise InputError(f"`{name}` must be {wanted}; found {shown(value)}")
+    found = list(value)
+    for item in found:
+        if not isinstance(item, kinds):
+            raise InputError(f"`{name}` must be {wanted}; found {shown(item)}")
+    return found
 
 
 def tokenizer_of(value: Any) -> Any:

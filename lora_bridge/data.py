@@ -19,7 +19,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from linsys._validate import InputError
+from linsys._validate import InputError, flag, instance
+from linsys._validate import path as path_of
+from lora_bridge._checks import listed, texts
 
 __all__ = [
     "Example",
@@ -53,6 +55,11 @@ class Example:
     user: str = ""
     place: str = field(default="", compare=False, repr=False)
 
+    def __post_init__(self) -> None:
+        for name in ("prompt", "target"):
+            instance(name, getattr(self, name), str, "a text")
+        object.__setattr__(self, "choices", tuple(texts("choices", self.choices)))
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -64,6 +71,10 @@ class Pair:
     domain: str = ""
     user: str = ""
     place: str = field(default="", compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("prompt", "chosen", "rejected"):
+            instance(name, getattr(self, name), str, "a text")
 
 
 _Item = TypeVar("_Item", Example, Pair)
@@ -79,7 +90,7 @@ def read_examples(path: Path | str, domain: str | None = None) -> list[Example]:
     Raises:
         InputError: no such file, no JSON, a record without instruction or answer; by its number.
     """
-    file = Path(path)
+    file = path_of("path", path)
     named = file.stem.partition("_")[0] if domain is None else domain
     return _records(file, lambda record: _example(record, named))
 
@@ -91,7 +102,7 @@ def read_pairs(path: Path | str, domain: str = "") -> list[Pair]:
         InputError: no such file, no JSON; a record without one of the three, with an empty answer
             or the same one twice.
     """
-    return _records(Path(path), lambda record: _pair(record, domain))
+    return _records(path_of("path", path), lambda record: _pair(record, domain))
 
 
 def read_dialogues(path: Path | str, domain: str = "") -> list[Pair]:
@@ -101,7 +112,7 @@ def read_dialogues(path: Path | str, domain: str = "") -> list[Pair]:
         InputError: as :func:`read_pairs`, and a dialogue without an answer, or whose two sides
             differ before the first one.
     """
-    return _records(Path(path), lambda record: _dialogue(record, domain))
+    return _records(path_of("path", path), lambda record: _dialogue(record, domain))
 
 
 def read_preferences(path: Path | str, domain: str = "", *, users: bool = False) -> list[Pair]:
@@ -123,7 +134,8 @@ def read_preferences(path: Path | str, domain: str = "", *, users: bool = False)
             raise InputError("`user` must say whose preference it is (or `worker`); found neither")
         return pair
 
-    return _records(Path(path), read)
+    flag("users", users)
+    return _records(path_of("path", path), read)
 
 
 def pairs_of(examples: Sequence[Example]) -> list[Pair]:
@@ -134,7 +146,7 @@ def pairs_of(examples: Sequence[Example]) -> list[Pair]:
     """
     return [
         Pair(e.prompt, e.target, wrong, e.domain, e.user)
-        for e in examples
+        for e in listed("examples", examples, Example)
         for wrong in e.choices
         if wrong != e.target
     ]

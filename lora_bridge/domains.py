@@ -19,7 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linsys._validate import InputError, number, whole
+from linsys._validate import path as path_of
 from linsys.bilevel import bradley_terry, sampled_preferences
+from lora_bridge import _checks
 from lora_bridge.bilevel import TextDomain
 from lora_bridge.data import Example, Pair, read_examples, read_preferences
 from lora_bridge.policy_reward import Models
@@ -98,6 +100,7 @@ def answers_of(name: str, items: Sequence[Example | Pair], wrong: float = 0.5) -
     ((('2', '3', '4'),), ((0.5, 0.25, 0.25),), ((0, 0, 1, 0.5), (0, 0, 2, 0.5)))
     """
     number("wrong", wrong, low=0.0, high=1.0, high_open=True)
+    items = _checks.listed("items", items, Example, Pair)
     if not items:
         raise InputError(f"`items` of domain `{name}` must be at least one; found none")
     listed: dict[str, list[str]] = {}
@@ -135,7 +138,7 @@ def read_domains(path: Path | str) -> Mapping[str, Sequence[Example | Pair]]:
     Raises:
         InputError: no readable file; fewer than two domains; pairs that do not name theirs.
     """
-    file = Path(path)
+    file = path_of("path", path)
     try:
         compared = '"chosen"' in file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -189,7 +192,7 @@ def generated_answers(
     whole("tests", tests)
     number("own", own, low=0.0, high=1.0)
     number("strength", strength, low=0.0)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(whole("seed", seed, low=0))
     common = _unit(rng)
     found: list[tuple[Answers, Answers | None]] = []
     for i in range(count):

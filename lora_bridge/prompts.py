@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from linsys._validate import InputError, whole
+from linsys._validate import InputError, instance, whole
+from linsys._validate import path as path_of
 from lora_bridge._text import docstrings
 from lora_bridge.data import Example, _example, _records, _text, _user
 
@@ -40,7 +41,8 @@ def read_prompts(
         InputError: no such file, no JSON, a record without any of the three or without the marker;
             by its number.
     """
-    file = Path(path)
+    file = path_of("path", path)
+    instance("marker", marker, str, "a text")
     named = file.stem.partition("_")[0] if domain is None else domain
 
     def read(record: Any) -> Example:
@@ -64,7 +66,7 @@ def prompt_texts(path: Path | str | None) -> list[str] | None:
     """
     if path is None:
         return None
-    place = Path(path)
+    place = path_of("path", path)
     files = sorted(place.glob("*.json*")) if place.is_dir() else [place]
     every = [prompt.prompt for file in files for prompt in read_prompts(file, marker="")]
     texts = [text for text in dict.fromkeys(every) if text.strip()]

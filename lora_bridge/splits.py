@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from linsys._validate import InputError, number, whole
+from linsys._validate import InputError, function, instance, number, shown, whole
 
 __all__ = ["by_key", "dirichlet", "evenly", "hold_out"]
 
@@ -24,11 +24,14 @@ def by_key(items: Sequence[_Item], key: Callable[[_Item], str]) -> dict[str, lis
     >>> by_key(["ab", "c", "de"], lambda text: str(len(text)))
     {'1': ['c'], '2': ['ab', 'de']}
     """
+    function("key", key, "item")
     groups: dict[str, list[_Item]] = defaultdict(list)
     for item in items:
         groups[key(item)].append(item)
     if "" in groups:
         raise InputError(f"every sample must have the key; found {len(groups[''])} without")
+    for value in groups:
+        instance("what key gives", value, str, "a text")
     return dict(sorted(groups.items()))
 
 
@@ -83,6 +86,7 @@ def hold_out(
         InputError: fewer than two items, a share outside (0, 1).
     """
     number("share", share, low=0.0, high=1.0, low_open=True)
+    _check_list(items)
     if len(items) < 2 or share >= 1.0:
         raise InputError(
             f"`items` must be at least 2 and `share` below 1; found {len(items)} and {share}"
@@ -94,10 +98,16 @@ def hold_out(
 
 def _enough(items: Sequence[_Item], clients: int) -> None:
     whole("clients", clients, low=1)
+    _check_list(items)
     if len(items) < clients:
         raise InputError(
             f"`items` must be at least as many as clients = {clients}; found {len(items)}"
         )
+
+
+def _check_list(items: Sequence[_Item]) -> None:
+    if not isinstance(items, Sequence):
+        raise InputError(f"`items` must be a list; found {shown(items)}")
 
 
 def _generator(seed: int) -> np.random.Generator:

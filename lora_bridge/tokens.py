@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from linsys._validate import InputError, choice, whole
+from lora_bridge import _checks
+from lora_bridge._checks import listed, tokenizer_of
 from lora_bridge.data import Example, Pair
 
 __all__ = ["Encoded", "encode_choices", "encode_examples", "encode_pairs", "encode_texts", "said"]
@@ -60,9 +62,11 @@ def encode_examples(
         shapes (n, T), T the longest length that there is.
 
     Raises:
-        InputError: no examples; one that is too long, by its place in its file or its number; a
+        InputError: something else than a tokenizer with a token to pad with, or than examples; no
+            examples; one that is too long, by its place in its file or its number; a
             target that alone is.
     """
+    examples = listed("examples", examples, Example)
     return _padded(tokenizer, examples, lambda e: (e.target,), max_length, too_long)
 
 
@@ -72,13 +76,21 @@ def encode_choices(
     """Prompts followed by each of their choices, (n, C, T), and ``answer`` (n,): the right one.
 
     Raises:
-        InputError: as :func:`encode_examples`, and examples of different numbers of choices.
+        InputError: as :func:`encode_examples`, and examples of different numbers of choices, or
+            whose target is none of them.
     """
+    examples = listed("examples", examples, Example)
     counts = sorted({len(example.choices) for example in examples})
     if len(counts) != 1 or counts[0] < 2:
         raise InputError(
             f"`examples` must all have the same number of choices, 2 or more; found {counts}"
         )
+    for i, example in enumerate(examples):
+        if example.target not in example.choices:
+            raise InputError(
+                f"target of {example.place or f'sample {i}'} must be one of "
+                f"{', '.join(example.choices)}; found {example.target!r}"
+            )
     made = _padded(tokenizer, examples, lambda e: e.choices, max_length, too_long)
     answers = [example.choices.index(example.target) for example in examples]
     grouped = _grouped(made, counts[0])
@@ -94,6 +106,7 @@ def encode_pairs(
     Raises:
         InputError: as :func:`encode_examples`.
     """
+    pairs = listed("pairs", pairs, Pair)
     made = _padded(tokenizer, pairs, lambda p: (p.chosen, p.rejected), max_length, too_long)
     return _grouped(made, 2)
 
@@ -106,6 +119,7 @@ def encode_texts(
     Raises:
         InputError: as :func:`encode_examples`; a text without a token.
     """
+    texts = _checks.texts("texts", texts)
     most = _most(tokenizer, texts, max_length, too_long)
     ids, cut = [tokenizer(text)["input_ids"] for text in texts], 0
     for i, tokens in enumerate(ids):
@@ -180,6 +194,8 @@ def _stack(
 
 def _most(tokenizer: Any, texts: Sequence[Any], max_length: int, too_long: str) -> int:
     """Tokens of the longest sequence: no more than the model takes."""
+    if tokenizer_of(tokenizer).pad_token_id is None:
+        raise InputError("`tokenizer` must have a token to pad with, as pad_token; found none")
     whole("max_length", max_length, low=2)
     choice("too_long", too_long, ("error", "cut"))
     if not texts:

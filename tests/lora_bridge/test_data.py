@@ -171,6 +171,70 @@ def test_the_concentration_decides_how_alike_clients_are() -> None:
     assert spread(0.1) > 0.2 > 0.05 > spread(1000.0)
 
 
+QUESTION, COMPARED = Example("1+1=", "2", ("2", "3")), Pair("1+1=", "2", "3")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda t: read_pairs(None), "`path` must be a path; found None"),
+        (lambda t: read_examples([{"instruction": "x"}]), "`path` must be a path; found"),
+        (lambda t: read_preferences("x", users="no"), "`users` must be True or False; found 'no'"),
+        (lambda t: Example(1, "2"), "`prompt` must be a text; found 1"),
+        (lambda t: Example("1", "2", "23"), "`choices` must be a list of texts; found '23'"),
+        (lambda t: Pair("1", None, "3"), "`chosen` must be a text; found None"),
+        (lambda t: pairs_of([COMPARED]), "`examples` must be a list of Example; found Pair"),
+        (
+            lambda t: encode_examples(t, [COMPARED]),
+            "`examples` must be a list of Example; found Pair",
+        ),
+        (lambda t: encode_examples(t, ["1"]), "`examples` must be a list of Example; found '1'"),
+        (
+            lambda t: encode_examples(t, QUESTION),
+            "`examples` must be a list of Example; found Exam",
+        ),
+        (lambda t: encode_pairs(t, [QUESTION]), "`pairs` must be a list of Pair; found Example"),
+        (
+            lambda t: encode_pairs(t, [("1", "2", "3")]),
+            r"`pairs` must be a list of Pair; found \('1",
+        ),
+        (
+            lambda t: encode_texts(t, "one text"),
+            "`texts` must be a list of texts; found 'one text'",
+        ),
+        (lambda t: encode_texts(t, [["a", "b"]]), r"`texts` must be a list of texts; found \['a'"),
+        (lambda t: encode_texts("gpt2", ["a"]), "`tokenizer` must be one of transformers.*'gpt2'"),
+        (lambda t: encode_pairs([COMPARED], t), "`pairs` must be a list of Pair"),
+        (lambda t: encode_texts(_unpadded(), ["a"]), "`tokenizer` must have a token to pad with"),
+        (
+            lambda t: encode_choices(t, [Example("1", "4", ("2", "3"))]),
+            "target of sample 0 must be one of 2, 3; found '4'",
+        ),
+        (lambda t: evenly((i for i in "ab"), 2), "`items` must be a list; found <generator"),
+        (lambda t: evenly({"a": 1, "b": 2}, 2), "`items` must be a list; found {'a'"),
+        (lambda t: hold_out({1, 2}, 0.5), "`items` must be a list; found {1, 2}"),
+        (lambda t: by_key([QUESTION], "domain"), r"`key` must be a function of \(item\)"),
+        (lambda t: by_key([1, 2], lambda i: None), "`what key gives` must be a text; found None"),
+    ],
+)
+def test_what_is_no_data(call: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call(byte_tokenizer())
+
+
+def _unpadded() -> Any:
+    tokenizer = byte_tokenizer()
+    tokenizer.pad_token = None
+    return tokenizer
+
+
+def test_examples_may_come_one_by_one() -> None:
+    found = encode_examples(byte_tokenizer(), (e for e in [QUESTION, QUESTION]))  # type: ignore[arg-type]
+    assert found.size == 2
+    listed: Any = ["2", "3"]
+    assert Example("1+1=", "2", listed) == QUESTION
+
+
 def test_bad_splits() -> None:
     with pytest.raises(InputError, match="at least as many as clients = 5; found 2"):
         evenly(["a", "b"], 5)

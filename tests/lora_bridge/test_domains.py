@@ -248,6 +248,16 @@ def test_ppo_answers_anew_after_its_passes(
             lambda d: sft([d], d.models.theta(), Steps(count=3, gamma=1e30)),
             "`gamma` must keep training finite; found 1e",
         ),
+        (
+            lambda d: answers_of("x", ["text"]),
+            "`items` must be a list of Example or Pair",
+        ),
+        (
+            lambda d: answers_of([Example("a", "b")], "x"),
+            "`items` must be a list of Example or Pair",
+        ),
+        (lambda d: generated_answers(None), "`seed` must be a whole number of at least 0"),  # type: ignore[arg-type]
+        (lambda d: read_domains(None), "`path` must be a path; found None"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_input_is_one_clear_line(domains: list[TextDomain], call: Any, message: str) -> None:

@@ -82,6 +82,14 @@ def test_no_file_and_no_records(tmp_path: Path) -> None:
         read_prompts(_file(tmp_path))
 
 
+def test_paths_and_markers_that_are_none(tmp_path: Path) -> None:
+    for call in (read_prompts, prompt_texts):
+        with pytest.raises(InputError, match="`path` must be a path; found 3"):
+            call(3)  # type: ignore[operator]
+    with pytest.raises(InputError, match="`marker` must be a text; found None"):
+        read_prompts(tmp_path, marker=None)  # type: ignore[arg-type]
+
+
 def test_built_in_prompts_are_words_of_the_docstrings_in_domains(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
