@@ -23,7 +23,8 @@ import torch
 from torch import nn
 
 from linsys._turns import turn
-from linsys._validate import InputError, number, whole
+from linsys._validate import InputError, instance, number, whole
+from lora_bridge import _checks
 from lora_bridge._failures import writing_explained
 from lora_bridge._text import byte_tokenizer, documents
 
@@ -60,7 +61,7 @@ class BuiltIn:
         for name in ("hidden", "layers", "heads", "length", "batch"):
             whole(name, getattr(self, name), low=1)
         whole("steps", self.steps, low=0)
-        whole("seed", self.seed, low=0)
+        whole("seed", self.seed, low=0, high=(1 << 64) - 1)
         number("gamma", self.gamma, low=0.0, low_open=True)
         if self.hidden % (2 * self.heads):
             raise InputError(
@@ -82,8 +83,9 @@ def built_in(texts: str | Sequence[str] | None = None, made: BuiltIn | None = No
     Raises:
         InputError: texts that are too short; a cache that cannot be written.
     """
-    made = made or BuiltIn()
-    texts = [texts] if isinstance(texts, str) else list(documents() if texts is None else texts)
+    made = BuiltIn() if made is None else instance("made", made, BuiltIn, "a BuiltIn")
+    given = documents() if texts is None else texts
+    texts = [given] if isinstance(given, str) else _checks.texts("texts", given)
     size = sum(len(text.encode()) for text in texts)
     if size <= made.length:
         raise InputError(f"`texts` must have more than {made.length} bytes; found {size}")

@@ -21,7 +21,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from linsys._validate import InputError, whole
+from linsys._validate import InputError, instance, whole
+from linsys._validate import path as path_of
 from lora_bridge._failures import writing_explained
 
 __all__ = ["OfAnotherRun", "all_of", "latest", "restore", "save"]
@@ -50,9 +51,12 @@ def save(folder: Path | str, state: Any, rounds: int, about: str, keep: int = _K
         keep: checkpoints that stay.
 
     Raises:
-        InputError: a state with something else in it; a folder that cannot be written.
+        InputError: a state with something else in it; no text in ``about``; fewer than one
+            checkpoint to keep; a folder that cannot be written.
     """
-    base = Path(folder)
+    base = path_of("folder", folder)
+    whole("keep", keep, low=1)
+    instance("about", about, str, "a text")
     tensors: dict[str, Tensor] = {}
     values: dict[str, Any] = {}
     for path, leaf in _leaves(state):
@@ -62,7 +66,7 @@ def save(folder: Path | str, state: Any, rounds: int, about: str, keep: int = _K
             values[path] = leaf
         else:
             raise InputError(f"`state` must hold tensors and numbers; found {leaf!r} at {path}")
-    target = base / f"round-{whole('rounds', rounds, low=0):08d}"
+    target = base / f"round-{whole('rounds', rounds, low=0, high=99_999_999):08d}"
     with writing_explained("folder of checkpoints", base):
         _put(target, tensors, {"about": about, "rounds": rounds, "values": values})
     for old in all_of(base)[keep:]:
@@ -77,7 +81,9 @@ def latest(folder: Path | str) -> Path | None:
 
 def all_of(folder: Path | str) -> list[Path]:
     """The checkpoints of a folder, the newest first; they are two where all went well."""
-    named = [path for path in Path(folder).glob("round-*") if _NAME.fullmatch(path.name)]
+    named = [
+        path for path in path_of("folder", folder).glob("round-*") if _NAME.fullmatch(path.name)
+    ]
     return sorted(named, reverse=True)
 
 
@@ -94,7 +100,7 @@ def restore(checkpoint: Path | str, like: _State, about: str) -> tuple[_State, i
         OfAnotherRun: ``about`` is another one.
         InputError: a checkpoint that cannot be read, is damaged, or of another form.
     """
-    path = Path(checkpoint)
+    path = path_of("checkpoint", checkpoint)
     try:
         manifest = json.loads((path / "state.json").read_text(encoding="utf-8"))
         digest = manifest.pop("digest")
@@ -107,7 +113,10 @@ def restore(checkpoint: Path | str, like: _State, about: str) -> tuple[_State, i
     if found != about:
         raise OfAnotherRun(f"checkpoint {path} must be of {about}; found one of {found}")
     try:
-        return _rebuilt(like, "", tensors | values), int(rounds)
+        state, saved = _rebuilt(like, "", tensors | values), {*tensors, *values}
+        if more := sorted(saved - {place for place, _ in _leaves(state)}):
+            raise ValueError(f"{more[0]} in excess")
+        return state, int(rounds)
     except (KeyError, ValueError) as error:
         raise InputError(
             f"checkpoint {path} must have the form of the run's state; found {error}"

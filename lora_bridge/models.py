@@ -18,7 +18,8 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 
-from linsys._validate import InputError, choice, whole
+from linsys._validate import InputError, choice, flag, instance, whole
+from linsys._validate import path as path_of
 from lora_bridge._failures import memory_explained
 from lora_bridge.built_in import built_in, quiet
 
@@ -78,18 +79,23 @@ def load_model(
         seed: of the weights that the folder lacks.
 
     Raises:
-        InputError: a folder that is missing, incomplete or damaged, or holds pickled weights or an
-            adapter only; an architecture that cannot do the task, such as an encoder next tokens;
-            no token to pad with; a device that is not there.
+        InputError: a dtype that is none of numbers with a point; a folder that is missing,
+            incomplete or damaged, or holds pickled weights or an adapter only; an architecture that
+            cannot do the task, such as an encoder next tokens; no token to pad with; a device that
+            is not there.
     """
     choice("task", task, tuple(_CLASSES))
     choice("attention", attention, ("sdpa", "eager"))
     whole("labels", labels, low=1)
+    whole("seed", seed, low=0, high=(1 << 64) - 1)
+    flag("hub", hub)
+    if not instance("dtype", dtype, torch.dtype, "a torch.dtype").is_floating_point:
+        raise InputError(f"`dtype` must be of floating-point numbers; found {dtype}")
     place = _device(device)
     if folder is None:
         path = built_in()
     else:
-        path = downloaded(str(folder)) if hub else Path(folder).expanduser()
+        path = downloaded(str(folder)) if hub else path_of("folder", folder).expanduser()
     _check_folder(path)
     tokenizer = _tokenizer(path)
     options: dict[str, Any] = {} if task in ("lm", "encoder") else {"num_labels": labels}
@@ -135,6 +141,7 @@ def downloaded(name: str) -> Path:
     """
     from huggingface_hub import snapshot_download
 
+    instance("name", name, str, "a text, such as 'organisation/model'")
     patterns = ["*.json", "*.jinja", "*.model", "*.safetensors", "*.txt"]
     try:
         return Path(snapshot_download(name, allow_patterns=patterns, ignore_patterns=["*/*"]))
@@ -154,7 +161,7 @@ def _device(name: str | torch.device) -> torch.device:
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
         raise InputError(
             f"`device` must be one that PyTorch can use here; found {name} ({_first(error)})"
         ) from None

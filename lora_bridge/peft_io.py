@@ -25,7 +25,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from linsys._validate import InputError, number, whole
+from linsys._validate import InputError, flag, instance, number, whole
+from linsys._validate import path as path_of
+from lora_bridge._checks import finite
+from lora_bridge._failures import writing_explained
 from lora_bridge.bank import AdapterBank
 
 __all__ = ["load_adapter", "save_adapter"]
@@ -62,19 +65,22 @@ def save_adapter(
         base: the base model's name for the reader; a path would not fit another machine.
 
     Raises:
-        InputError: rows of another width, numbers that are not finite, a bank that adapts nothing
+        InputError: rows of another width, numbers that are not finite, a folder that cannot be
+            written, a bank that adapts nothing
             but a head.
     """
     from peft import LoraConfig
     from safetensors.torch import save_file
 
     number("scale", scale, low=0.0, low_open=True)
-    if X.ndim != 2 or X.shape[1] != bank.width or len(X) == 0:
-        raise InputError(f"`X` must have shape (k, {bank.width}); found {tuple(X.shape)}")
-    if not bool(torch.isfinite(X).all()):
-        raise InputError("`X` must be finite; found an entry that is not")
-    if Path(folder).is_file():
-        raise InputError(f"`folder` must be a folder, or nothing yet; found a file at {folder}")
+    flag("rslora", rslora)
+    instance("base", base, str, "a text, the base model's name")
+    width = instance("bank", bank, AdapterBank, "an AdapterBank of the model").width
+    if len(finite("X", X, "k", width)) == 0:
+        raise InputError(f"`X` must have a row or more; found shape {tuple(X.shape)}")
+    path = path_of("folder", folder)
+    if path.is_file():
+        raise InputError(f"`folder` must be a folder, or nothing yet; found a file at {path}")
     heads = _heads(bank.model)
     factor = bank.scaling * scale
     pairs = dict(zip(bank.names, bank.modules.split(X.detach().cpu()), strict=True))
@@ -100,7 +106,7 @@ def save_adapter(
             W = _matrix(module).cpu().to(B.dtype) + factor * (B @ A)
             tensors[f"base_model.model.{name}.weight"] = _stored(module, W).contiguous()
     k = pairs[body[0]][1].shape[0]
-    LoraConfig(
+    config = LoraConfig(
         r=k,
         lora_alpha=factor * (math.sqrt(k) if rslora else k),  # type: ignore[arg-type]
         target_modules=body,
@@ -110,8 +116,10 @@ def save_adapter(
         fan_in_fan_out=any(_transposed(bank.model.get_submodule(name)) for name in body),
         inference_mode=True,
         modules_to_save=list(heads),
-    ).save_pretrained(str(folder))
-    save_file(tensors, Path(folder) / "adapter_model.safetensors", metadata={"format": "pt"})
+    )
+    with writing_explained("`folder`", path):
+        config.save_pretrained(str(path))
+        save_file(tensors, path / "adapter_model.safetensors", metadata={"format": "pt"})
 
 
 def load_adapter(
@@ -133,7 +141,8 @@ def load_adapter(
             of other shapes, of another base, of a larger rank; a head that is neither the model's
             nor a target of the bank; a bank into whose matrices something has been merged.
     """
-    path = Path(folder)
+    path = path_of("folder", folder)
+    instance("bank", bank, AdapterBank, "an AdapterBank of the model")
     config, tensors = _config(path), _tensors(path)
     named = config.get("base_model_name_or_path") or "none"
     if base and named != base:
@@ -268,8 +277,8 @@ def _config(path: Path) -> dict[str, Any]:
         extra.append("bias")
     if extra:
         raise InputError(f"adapter in {path} must be plain LoRA; found {', '.join(extra)}")
-    for name in ("r", "lora_alpha"):
-        number(f"{name} of the adapter", config.get(name), low=0.0, low_open=True)
+    whole("r of the adapter", config.get("r"), low=1)
+    number("lora_alpha of the adapter", config.get("lora_alpha"), low=0.0, low_open=True)
     return config
 
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 import torch
@@ -144,6 +144,23 @@ def test_a_cache_that_cannot_be_written_is_one_line(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(InputError, match=r"cache of models \(XDG_CACHE_HOME\) must be writable"):
         built_in("some text that is long enough", TINY)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: built_in([None]), "`texts` must be a list of texts; found None"),
+        (lambda: built_in(Path("a")), "`texts` must be a list of texts; found PosixPath"),  # type: ignore[arg-type]
+        (
+            lambda: built_in("ab" * 99, {"hidden": 8}),
+            "`made` must be a BuiltIn; found {'hidden",
+        ),  # type: ignore[arg-type]
+        (lambda: BuiltIn(seed=1 << 64), "`seed` must be a whole number of at least 0 and at most"),
+    ],
+)
+def test_what_makes_no_model(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call()
 
 
 def test_making_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -78,6 +78,31 @@ def test_a_kill_while_writing_leaves_the_one_before(
     assert checkpoint.restore(kept, _state(3), "x")[1] == 1
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"folder": None}, "`folder` must be a path; found None"),
+        ({"keep": 0}, "`keep` must be a whole number of at least 1; found 0"),
+        ({"rounds": 10**8}, "`rounds` must be a whole number of at least 0 and at most 99999999"),
+        ({"about": object}, "`about` must be a text; found <class 'object'>"),
+    ],
+)
+def test_what_cannot_be_saved(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"folder": tmp_path, "state": 1, "rounds": 1, "about": "a run"}
+    with pytest.raises(InputError, match=message):
+        checkpoint.save(**{**given, **change})
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_of_a_state_is_left_behind(tmp_path: Path) -> None:
+    place = checkpoint.save(tmp_path, (torch.ones(2), {"a": 1, "b": None}), 1, "a run")
+    for like in ((torch.ones(2), {"a": 1}), (torch.ones(2),)):
+        with pytest.raises(InputError, match=r"must have the form .*; found \.1\.\w in excess"):
+            checkpoint.restore(place, like, "a run")
+    with pytest.raises(InputError, match="`checkpoint` must be a path; found None"):
+        checkpoint.restore(checkpoint.latest(tmp_path / "none"), None, "a run")  # type: ignore[arg-type]
+
+
 def test_checkpoints_of_something_else(tmp_path: Path) -> None:
     kept = checkpoint.save(tmp_path, _state(1), 1, "one run")
     with pytest.raises(InputError, match="must be of another run; found one of one run"):

@@ -171,7 +171,7 @@ def test_the_concentration_decides_how_alike_clients_are() -> None:
     assert spread(0.1) > 0.2 > 0.05 > spread(1000.0)
 
 
-QUESTION, COMPARED = Example("1+1=", "2", ("2", "3")), Pair("1+1=", "2", "3")
+ASKED, COMPARED = Example("1+1=", "2", ("2", "3")), Pair("1+1=", "2", "3")
 
 
 @pytest.mark.parametrize(
@@ -190,10 +190,10 @@ QUESTION, COMPARED = Example("1+1=", "2", ("2", "3")), Pair("1+1=", "2", "3")
         ),
         (lambda t: encode_examples(t, ["1"]), "`examples` must be a list of Example; found '1'"),
         (
-            lambda t: encode_examples(t, QUESTION),
+            lambda t: encode_examples(t, ASKED),
             "`examples` must be a list of Example; found Exam",
         ),
-        (lambda t: encode_pairs(t, [QUESTION]), "`pairs` must be a list of Pair; found Example"),
+        (lambda t: encode_pairs(t, [ASKED]), "`pairs` must be a list of Pair; found Example"),
         (
             lambda t: encode_pairs(t, [("1", "2", "3")]),
             r"`pairs` must be a list of Pair; found \('1",
@@ -213,7 +213,7 @@ QUESTION, COMPARED = Example("1+1=", "2", ("2", "3")), Pair("1+1=", "2", "3")
         (lambda t: evenly((i for i in "ab"), 2), "`items` must be a list; found <generator"),
         (lambda t: evenly({"a": 1, "b": 2}, 2), "`items` must be a list; found {'a'"),
         (lambda t: hold_out({1, 2}, 0.5), "`items` must be a list; found {1, 2}"),
-        (lambda t: by_key([QUESTION], "domain"), r"`key` must be a function of \(item\)"),
+        (lambda t: by_key([ASKED], "domain"), r"`key` must be a function of \(item\)"),
         (lambda t: by_key([1, 2], lambda i: None), "`what key gives` must be a text; found None"),
     ],
 )
@@ -229,10 +229,10 @@ def _unpadded() -> Any:
 
 
 def test_examples_may_come_one_by_one() -> None:
-    found = encode_examples(byte_tokenizer(), (e for e in [QUESTION, QUESTION]))  # type: ignore[arg-type]
+    found = encode_examples(byte_tokenizer(), (e for e in [ASKED, ASKED]))  # type: ignore[arg-type]
     assert found.size == 2
     listed: Any = ["2", "3"]
-    assert Example("1+1=", "2", listed) == QUESTION
+    assert Example("1+1=", "2", listed) == ASKED
 
 
 def test_bad_splits() -> None:

@@ -247,3 +247,24 @@ def test_a_text_that_is_too_short_and_heads_that_do_not_fit() -> None:
         built_in("short", TINY)
     with pytest.raises(InputError, match=r"`hidden` must be a multiple of .* = 8; found 12"):
         BuiltIn(hidden=12)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"folder": 3}, "`folder` must be a path; found 3"),
+        ({"dtype": "float32"}, "`dtype` must be a torch.dtype; found 'float32'"),
+        ({"dtype": torch.int64}, "`dtype` must be of floating-point numbers; found torch.int64"),
+        ({"device": None}, "`device` must be one that PyTorch can use here; found None"),
+        ({"seed": None}, "`seed` must be a whole number"),
+        ({"hub": "no"}, "`hub` must be True or False; found 'no'"),
+    ],
+)
+def test_options_that_are_none(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load_model(**{"folder": MINILM, "task": "encoder", **change})
+
+
+def test_a_name_on_the_hub_is_a_text() -> None:
+    with pytest.raises(InputError, match="`name` must be a text"):
+        downloaded(None)  # type: ignore[arg-type]

@@ -286,3 +286,38 @@ def test_adapters_of_other_models_and_missing_ones(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="`folder` must be a folder, or nothing yet; found a file"):
         save_adapter(tmp_path / "file", bank, _rows(bank))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"folder": None}, "`folder` must be a path; found None"),
+        ({"bank": None}, "`bank` must be an AdapterBank of the model; found None"),
+        ({"X": None}, "`X` must be a tensor of floating-point numbers; found None"),
+        ({"X": torch.ones(2, 3).long()}, "`X` must be a tensor of floating-point numbers"),
+        ({"rslora": "no"}, "`rslora` must be True or False; found 'no'"),
+        ({"base": Path("a")}, "`base` must be a text, the base model's name; found PosixPath"),
+    ],
+)
+def test_what_cannot_be_saved(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    bank = _bank("llama")
+    given: dict[str, Any] = {"folder": tmp_path / "a", "bank": bank, "X": _rows(bank)}
+    with pytest.raises(InputError, match=message):
+        save_adapter(**{**given, **change})
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    bank = _bank("llama")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"`folder` must be writable; found .*Not a directory"):
+        save_adapter(tmp_path / "file" / "adapter", bank, _rows(bank))
+
+
+def test_what_cannot_be_loaded(tmp_path: Path) -> None:
+    bank = _bank("llama")
+    save_adapter(tmp_path / "a", bank, _rows(bank))
+    with pytest.raises(InputError, match="`folder` must be a path; found AdapterBank"):
+        load_adapter(bank, tmp_path / "a")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="`bank` must be an AdapterBank of the model"):
+        load_adapter(tmp_path / "a", bank.model)  # type: ignore[arg-type]
