@@ -75,7 +75,7 @@ class OODBetaConfig(CurvesConfig):
     """
 
     betas: tuple[float, ...] = (0.1, 1.0, 2.0, 4.0, 8.0)
-    instances: int = 3
+    instances: int = 8
     K: int = 16
 
     def __post_init__(self) -> None:
@@ -284,7 +284,7 @@ EXPERIMENT = Experiment(
     config_type=OODBetaConfig,
     profiles={
         "quick": OODBetaConfig(),
-        "paper": OODBetaConfig(**PAPER, K=300, points=6, instances=5),
+        "paper": OODBetaConfig(**PAPER, K=300, points=6),
     },
     blocks=blocks,
     compute=compute,
