@@ -41,7 +41,7 @@ from experiments._model import Analysis, Block, Check, Series
 from experiments._plots import curves, legend, panels
 from experiments._rates import Interval, mean_band
 from experiments._table import Column, Table, long_table
-from experiments.firm._systems import ProcessConfig
+from experiments.firm._systems import BatchConfig, ClientsConfig, ConflictConfig
 from linsys import InputError
 from linsys._validate import number, whole
 from mgda._federated import Federated
@@ -79,30 +79,29 @@ class Learners(ActorCritic):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AlignmentConfig(ProcessConfig):
+class AlignmentConfig(ConflictConfig, ClientsConfig, BatchConfig):
     """A training run.
 
     Attributes:
+        sampling: "restarted" has the mean (1 - gamma) grad J; "markov" and "stationary" have the
+            paper's, the direction Delta of the stationary law.
         rounds: aggregations.
         K: local steps between them.
         alpha: step size.
-        beta: regularisation of the weights.
-        N, D: critic iterations before a gradient, and transitions of each.
+        N: critic iterations before a gradient.
+        D: transitions of a critic iteration.
         critic_step: step size of the critics.
-        half_life: of the moving average that weights of single runs are drawn with, local steps;
-            unused but in Figures 1 and 2.
     """
 
     instances: int = 20
     replicates: int = 8
+    sampling: str = "restarted"
     rounds: int = 16
     K: int = 3
     alpha: float = 10.0
-    beta: float = 0.01
     N: int = 5
     D: int = 16
     critic_step: float = 0.5
-    half_life: float = 20.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -111,13 +110,8 @@ class AlignmentConfig(ProcessConfig):
         whole("instances", self.instances, low=3)
         for name, low in (("rounds", 4), ("K", 1), ("N", 1), ("D", 1)):
             whole(name, getattr(self, name), low=low)
-        for name in ("alpha", "critic_step", "half_life"):
+        for name in ("alpha", "critic_step"):
             number(name, getattr(self, name), low=0.0, low_open=True)
-        number("beta", self.beta, low=0.0)
-
-    def firm(self, beta: float | None = None) -> FIRM:
-        """FIRM as the paper's experiments run it."""
-        return FIRM(alpha=self.alpha, K=self.K, beta=self.beta if beta is None else beta)
 
     @property
     def steps(self) -> NDArray[np.int64]:
@@ -137,7 +131,9 @@ class AlignmentConfig(ProcessConfig):
         times: NDArray[np.int64],
     ) -> tuple[Values, Values]:
         """Rewards (replicates, times, 2) and the clients' lambda^1, (replicates, times, C)."""
-        known = self.oracle(clients, instance, replicates=self.replicates)
+        known = self.oracle(
+            clients, instance, B=self.B, replicates=self.replicates, sampling=self.sampling
+        )
         learnt = {"N": self.N, "D": self.D, "step": self.critic_step}
         radius = np.sqrt(self.states) / (1.0 - self.gamma)
         oracle = Learners(**{**vars(known), **learnt, "radius": radius})
@@ -165,6 +161,40 @@ class AlignmentConfig(ProcessConfig):
             spread=np.stack([w.std(axis=-1) for w in weights]),
             **constants,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegularisedConfig(AlignmentConfig):
+    """A training run of FIRM with beta.
+
+    Attributes:
+        beta: regularisation of the weights.
+    """
+
+    beta: float = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        number("beta", self.beta, low=0.0)
+
+    def firm(self, beta: float | None = None) -> FIRM:
+        """FIRM as the paper's experiments run it."""
+        return FIRM(alpha=self.alpha, K=self.K, beta=self.beta if beta is None else beta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SingleRunConfig(RegularisedConfig):
+    """The same where weights of single runs are drawn.
+
+    Attributes:
+        half_life: of the moving average that they are drawn with, local steps.
+    """
+
+    half_life: float = 20.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        number("half_life", self.half_life, low=0.0, low_open=True)
 
 
 def blocks(config: AlignmentConfig) -> list[Block]:

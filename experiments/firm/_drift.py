@@ -18,7 +18,7 @@ from experiments._model import Block, Check
 from experiments._rates import exact_slope
 from experiments.firm._drift_laws import Moments
 from experiments.firm._looks import LAW, Styles, in_columns
-from experiments.firm._systems import ProcessConfig
+from experiments.firm._systems import ClientsConfig, ConflictConfig
 from linsys._validate import Array, whole
 from mgda.drift import disagreement
 from mgda.momdp import MOMDP
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CONVENTIONS",
     "DriftConfig",
+    "DriftInstancesConfig",
     "alike",
     "drifts",
     "furthest",
@@ -47,7 +48,7 @@ CONVENTIONS = ("mean weights (7)", "true weights (14)")
 
 
 @dataclass(frozen=True, kw_only=True)
-class DriftConfig(ProcessConfig):
+class DriftConfig(ClientsConfig):
     """Clients at the same parameters, the uniform policy.
 
     Attributes:
@@ -57,7 +58,6 @@ class DriftConfig(ProcessConfig):
     """
 
     clients: int = 4
-    sampling: str = "stationary"
     replicates: int = 60
     runs: int = 32
     per_block: int = 30
@@ -66,6 +66,11 @@ class DriftConfig(ProcessConfig):
         super().__post_init__()
         whole("runs", self.runs, low=1)
         whole("per_block", self.per_block, low=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriftInstancesConfig(DriftConfig, ConflictConfig):
+    """The same for several processes."""
 
     def pieces(self) -> list[Block]:
         """The replicates of every instance, ``per_block`` at a time."""

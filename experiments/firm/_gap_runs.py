@@ -25,7 +25,7 @@ from experiments._rates import (
 from experiments.firm._drift import law_slope
 from experiments.firm._gaps import Floor, Law
 from experiments.firm._looks import LAW, draw_curves, in_columns, stated, styles_of
-from experiments.firm._systems import ProcessConfig
+from experiments.firm._systems import InstancesConfig
 from linsys import InputError
 from linsys._validate import Array, number, whole
 from mgda.firm import FIRM
@@ -70,19 +70,14 @@ CURVES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class SteeredConfig(ProcessConfig):
-    """Processes steered by two shared features, and runs that start at their fixed point.
+class SteeredConfig(InstancesConfig):
+    """Processes steered by two shared features.
 
     Attributes:
-        conflict: unused: rewards fall with the distance from the objectives' favourite points.
-        sampling: unused: every curve has its own.
         jitter: how far features of a state are from the common ones.
         target: distance of the objectives' favourite points from the middle.
         beta: regularisation of the raw Gram matrix.
         step: a times L_J, the largest ||grad^2 J^j|| at the fixed point.
-        relax: length of the burn-in in relaxation times 1 / (a h), with h the least curvature of
-            J_u at the fixed point; a share exp(-2 relax) of the variance is then still missing.
-            The window is twice as long.
     """
 
     states: int = 4
@@ -93,7 +88,6 @@ class SteeredConfig(ProcessConfig):
     target: float = 0.4
     beta: float = 0.1
     step: float = 0.25
-    relax: float = 2.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -103,7 +97,6 @@ class SteeredConfig(ProcessConfig):
         number("target", self.target, low=0.0, high=1.0)
         number("beta", self.beta, low=0.0, low_open=True)
         number("step", self.step, low=0.0, high=1.0, low_open=True)
-        number("relax", self.relax, low=1.0)
 
     def floor(self, instance: int) -> Floor:
         """A process and its fixed point: one moderate action, the others on a circle around it.
@@ -136,18 +129,6 @@ class SteeredConfig(ProcessConfig):
         a = self.step_size(floor, chosen)
         return floor.law(clients=clients, B=B, a=a, eta=chosen.eta)
 
-    def measure(self, floor: Floor, chosen: Curve, instance: int, clients: int, B: int) -> Array:
-        """Mean of ||grad J lambda_t||^2 over the window, shape (replicates,).
-
-        Runs start where the curve's own mean direction is zero.
-        """
-        length = self.steps(floor, chosen, self.relax)
-        start = floor.biased if chosen.sampling == "markov" else floor.theta
-        times = [length - 1, 3 * length - 1]
-        trace = self.trace(floor, chosen, instance, clients, B, start, 3 * length, times)
-        before, after = trace.means["weighted_gap"]
-        return np.asarray(1.5 * after - 0.5 * before)
-
     def steps(self, floor: Floor, chosen: Curve, relaxations: float) -> int:
         """A number of relaxation times as a number of steps."""
         return int(np.ceil(relaxations / (self.step_size(floor, chosen) * floor.curvature)))
@@ -165,7 +146,9 @@ class SteeredConfig(ProcessConfig):
     ) -> Trace:
         """Runs from ``start`` with running means at ``times``."""
         alike = Clients(floor.momdp, clients)
-        oracle = self.oracle(alike, instance, replicates=self.replicates, B=B)
+        oracle = self.oracle(
+            alike, instance, B=B, replicates=self.replicates, sampling=chosen.sampling
+        )
         return run(
             FIRM(
                 alpha=self.step_size(floor, chosen),
@@ -173,12 +156,41 @@ class SteeredConfig(ProcessConfig):
                 normalise=False,
                 eta=chosen.eta,
             ),
-            replace(oracle, sampling=chosen.sampling),
+            oracle,
             np.broadcast_to(start, (self.replicates, clients, start.size)),
             steps,
             times=times,
             averages=True,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FloorConfig(SteeredConfig):
+    """Runs that start at the fixed point, for what the gap is there.
+
+    Attributes:
+        relax: length of the burn-in in relaxation times 1 / (a h), with h the least curvature of
+            J_u at the fixed point; a share exp(-2 relax) of the variance is then still missing.
+            The window is twice as long.
+    """
+
+    relax: float = 2.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        number("relax", self.relax, low=1.0)
+
+    def measure(self, floor: Floor, chosen: Curve, instance: int, clients: int, B: int) -> Array:
+        """Mean of ||grad J lambda_t||^2 over the window, shape (replicates,).
+
+        Runs start where the curve's own mean direction is zero.
+        """
+        length = self.steps(floor, chosen, self.relax)
+        start = floor.biased if chosen.sampling == "markov" else floor.theta
+        times = [length - 1, 3 * length - 1]
+        trace = self.trace(floor, chosen, instance, clients, B, start, 3 * length, times)
+        before, after = trace.means["weighted_gap"]
+        return np.asarray(1.5 * after - 0.5 * before)
 
 
 def _circle(turns: Array) -> Array:

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from experiments.firm._drift_laws import Moments
-from experiments.firm._runs import DriftRunConfig
+from experiments.firm._runs import DifferentRunConfig, DriftRunConfig
 from linsys._validate import Array
 from mgda.firm import FIRM
 from mgda.momdp import MOMDP
@@ -48,7 +48,7 @@ class OneStep:
         return cls._draw(config, config.momdp(instance), instance, config.moment_draws)
 
     @classmethod
-    def each(cls, config: DriftRunConfig, instance: int) -> list[OneStep]:
+    def each(cls, config: DifferentRunConfig, instance: int) -> list[OneStep]:
         """The same for the clients that differ, one by one, as many gradients in all."""
         momdps, count = config.different(instance).momdps, config.moment_draws // config.clients
         return [cls._draw(config, m, instance, count, c) for c, m in enumerate(momdps)]

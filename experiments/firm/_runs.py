@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from experiments._model import Block
 from experiments._rates import MIN_REPLICATES, Interval, Slope, slope_interval
-from experiments.firm._systems import ProcessConfig
-from linsys._validate import Array, InputError, number, whole
+from experiments.firm._systems import BatchConfig, ClientsConfig, ConflictConfig
+from linsys._validate import Array, number, whole
 from mgda.actor_critic import ActorCritic
 from mgda.constants import smoothness_at
 from mgda.drift import client_drift, disagreement, gradient_drift
@@ -27,6 +27,7 @@ from mgda.trajectories import Clients
 
 __all__ = [
     "DRIFTS",
+    "DifferentRunConfig",
     "DriftRunConfig",
     "blocks_of_replicates",
     "drifts",
@@ -43,24 +44,20 @@ DRIFTS = ("disagreement", "disagreement_true", "disagreement_local", "client", "
 
 
 @dataclass(frozen=True, kw_only=True)
-class DriftRunConfig(ProcessConfig):
+class DriftRunConfig(ConflictConfig, ClientsConfig, BatchConfig):
     """T-FIRM with the raw Gram matrix from one theta_0.
 
     Attributes:
         beta: regularisation.
         theta_scale: standard deviation of the entries of theta_0.
-        level: heterogeneity of the clients where they differ: P_c and r_c are mixtures with this
-            weight of draws of their own.
         moment_draws: clients' gradients from which moments of one step are estimated.
         at_once: replicates computed together.
     """
 
     states: int = 4
     actions: int = 3
-    sampling: str = "stationary"
     beta: float = 0.05
     theta_scale: float = 0.5
-    level: float = 0.5
     moment_draws: int = 160_000
     at_once: int = 64
 
@@ -69,30 +66,12 @@ class DriftRunConfig(ProcessConfig):
         whole("replicates", self.replicates, low=MIN_REPLICATES)
         number("beta", self.beta, low=0.0, low_open=True)
         number("theta_scale", self.theta_scale, low=0.0)
-        number("level", self.level, low=0.0, high=1.0)
         whole("moment_draws", self.moment_draws, low=100 * self.clients)
         whole("at_once", self.at_once, low=1)
-        if self.sampling != "stationary":
-            raise InputError(
-                '`sampling` must be "stationary", independent draws, which the laws are about; '
-                f"found {self.sampling!r}"
-            )
 
     def alike(self, instance: int, count: int | None = None) -> Clients:
         """Identical clients, ``self.clients`` of them without ``count``."""
         return Clients(self.momdp(instance), self.clients if count is None else count)
-
-    def different(self, instance: int) -> Clients:
-        """Clients with processes of their own around the same one."""
-        return Clients(
-            heterogeneous(
-                self.momdp(instance),
-                self.derive("clients", instance),
-                clients=self.clients,
-                env=self.level,
-                obj=self.level,
-            )
-        )
 
     def theta0(self, instance: int, d: int) -> Array:
         """The common parameters, shape (d,)."""
@@ -108,6 +87,34 @@ class DriftRunConfig(ProcessConfig):
         """The largest norm of a Hessian of a J^j at theta_0, the local L_J."""
         momdp = self.momdp(instance)
         return float(np.max(smoothness_at(momdp.at(self.theta0(instance, momdp.d)), 1)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DifferentRunConfig(DriftRunConfig):
+    """The same with clients that differ, too.
+
+    Attributes:
+        level: heterogeneity of the clients where they differ: P_c and r_c are mixtures with this
+            weight of draws of their own.
+    """
+
+    level: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        number("level", self.level, low=0.0, high=1.0)
+
+    def different(self, instance: int) -> Clients:
+        """Clients with processes of their own around the same one."""
+        return Clients(
+            heterogeneous(
+                self.momdp(instance),
+                self.derive("clients", instance),
+                clients=self.clients,
+                env=self.level,
+                obj=self.level,
+            )
+        )
 
 
 def drifts(

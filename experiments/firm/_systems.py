@@ -7,6 +7,8 @@ process whose objectives pull apart, with exact returns, gradients and Pareto-st
 *Instances and runs.* An instance is one draw of the process, a run one draw of the samples. Runs of
 one instance share the process and differ in the random numbers only, and different algorithms see
 the same ones.
+
+A configuration is put together of the classes below whose parameters it uses, and no others.
 """
 
 from __future__ import annotations
@@ -23,7 +25,13 @@ from mgda.instances import sample_momdp
 from mgda.momdp import MOMDP
 from mgda.trajectories import Clients
 
-__all__ = ["ProcessConfig"]
+__all__ = [
+    "BatchConfig",
+    "ClientsConfig",
+    "ConflictConfig",
+    "InstancesConfig",
+    "ProcessConfig",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,15 +39,10 @@ class ProcessConfig(Config):
     """The processes, and how clients sample them.
 
     Attributes:
-        states, actions, objectives: S, A and M.
+        states: S.
+        actions: A.
+        objectives: M.
         gamma: discount factor.
-        conflict: in [0, 1]: 0 for independent objectives, 1 for sum_j r^j the same everywhere,
-            where nothing can be gained in all of them.
-        clients: C.
-        B: transitions of a gradient.
-        sampling: "restarted" has the mean (1 - gamma) grad J; "markov" and "stationary" have the
-            paper's, the direction Delta of the stationary law.
-        instances: processes drawn.
         replicates: runs per instance.
     """
 
@@ -47,20 +50,64 @@ class ProcessConfig(Config):
     actions: int = 4
     objectives: int = 2
     gamma: float = 0.8
-    conflict: float = 0.5
-    clients: int = 8
-    B: int = 16
-    sampling: str = "restarted"
-    instances: int = 1
     replicates: int = 64
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, low in (("states", 2), ("actions", 2), ("objectives", 1), ("clients", 1)):
+        for name, low in (("states", 2), ("actions", 2), ("objectives", 1), ("replicates", 2)):
             whole(name, getattr(self, name), low=low)
-        whole("B", self.B, low=1)
+
+    def oracle(
+        self,
+        clients: Clients,
+        instance: int,
+        *,
+        B: int,
+        replicates: int,
+        first: int = 0,
+        sampling: str = "stationary",
+    ) -> ActorCritic:
+        """Gradients (10) from the critic's fixed point on tabular features: V is exact."""
+        return ActorCritic(
+            clients,
+            LinearCritic(np.eye(self.states)),
+            B=B,
+            N=None,
+            sampling=sampling,
+            seed=self.derive("samples", instance),
+            replicates=replicates,
+            first_replicate=first,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstancesConfig(ProcessConfig):
+    """Several draws.
+
+    Attributes:
+        instances: processes drawn.
+    """
+
+    instances: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         whole("instances", self.instances, low=1)
-        whole("replicates", self.replicates, low=2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConflictConfig(InstancesConfig):
+    """Processes whose objectives pull apart.
+
+    Attributes:
+        conflict: in [0, 1]: 0 for independent objectives, 1 for sum_j r^j the same everywhere,
+            where nothing can be gained in all of them.
+    """
+
+    conflict: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         number("conflict", self.conflict, low=0.0, high=1.0)
 
     def momdp(self, instance: int, objectives: int | None = None) -> MOMDP:
@@ -75,23 +122,32 @@ class ProcessConfig(Config):
         opposed = 0.5 + 0.5 * (drawn.r - drawn.r.mean(axis=-1, keepdims=True))
         return replace(drawn, r=(1.0 - self.conflict) * drawn.r + self.conflict * opposed)
 
-    def oracle(
-        self,
-        clients: Clients,
-        instance: int,
-        *,
-        replicates: int,
-        first: int = 0,
-        B: int | None = None,
-    ) -> ActorCritic:
-        """Gradients (10) from the critic's fixed point on tabular features: V is exact."""
-        return ActorCritic(
-            clients,
-            LinearCritic(np.eye(self.states)),
-            B=self.B if B is None else B,
-            N=None,
-            sampling=self.sampling,
-            seed=self.derive("samples", instance),
-            replicates=replicates,
-            first_replicate=first,
-        )
+
+@dataclass(frozen=True, kw_only=True)
+class ClientsConfig(ProcessConfig):
+    """The same number of clients everywhere.
+
+    Attributes:
+        clients: C.
+    """
+
+    clients: int = 8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole("clients", self.clients, low=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchConfig(ProcessConfig):
+    """Batches of the same size everywhere.
+
+    Attributes:
+        B: transitions of a gradient.
+    """
+
+    B: int = 16
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole("B", self.B, low=1)

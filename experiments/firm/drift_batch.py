@@ -38,7 +38,7 @@ from experiments._rates import left_out, mean_band, rate_check, ratio, slope_int
 from experiments._table import Table, long_table
 from experiments.firm._drift import (
     CONVENTIONS,
-    DriftConfig,
+    DriftInstancesConfig,
     alike,
     drifts,
     furthest,
@@ -72,11 +72,10 @@ SHAPES: tuple[dict[str, Any], ...] = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class DriftBatchConfig(DriftConfig):
+class DriftBatchConfig(DriftInstancesConfig):
     """Ever larger batches.
 
     Attributes:
-        B: unused: ``doublings`` takes its place.
         doublings: B is 4, 8, .. up to 4 * 2^doublings; a batch is the first half of the next.
         fit_from: exponents are fitted from this B on.
     """

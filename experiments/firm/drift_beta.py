@@ -53,7 +53,7 @@ from experiments._rates import (
 from experiments._table import Table, long_table
 from experiments.firm._drift import (
     CONVENTIONS,
-    DriftConfig,
+    DriftInstancesConfig,
     alike,
     drifts,
     furthest,
@@ -65,6 +65,7 @@ from experiments.firm._drift import (
 )
 from experiments.firm._drift_laws import Kink, Law, Moments
 from experiments.firm._looks import LAW, draw_curves, slope_guide, stated
+from experiments.firm._systems import BatchConfig
 from linsys._validate import Array, InputError, number, whole
 from mgda.momdp import MOMDP
 from mgda.simplex import gram
@@ -88,7 +89,7 @@ SHAPES: tuple[dict[str, Any], ...] = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class DriftBetaConfig(DriftConfig):
+class DriftBetaConfig(DriftInstancesConfig, BatchConfig):
     """Ever larger beta.
 
     Attributes:
@@ -143,7 +144,9 @@ def compute(config: DriftBetaConfig, block: Block, context: Context) -> Columns:
         momdp = config.process(panel, block["instance"])
         moments = Moments.of(momdp)
         first = block["first"] * config.runs
-        oracle = config.oracle(Clients(momdp, C), block["instance"], replicates=runs, first=first)
+        oracle = config.oracle(
+            Clients(momdp, C), block["instance"], B=config.B, replicates=runs, first=first
+        )
         gradients, _ = oracle.jac(np.zeros((runs, C, momdp.d)), oracle.init())
         G = gram(gradients)
         for f, normalise in enumerate(FORMS.values()):

@@ -53,7 +53,7 @@ from experiments.firm._looks import LAW, draw_curves, in_columns, slope_guide, s
 from experiments.firm._one_step import OneStep
 from experiments.firm._runs import (
     DRIFTS,
-    DriftRunConfig,
+    DifferentRunConfig,
     blocks_of_replicates,
     drifts,
     in_block,
@@ -86,7 +86,7 @@ DISAGREEMENT = r"(c) $T_{\mathrm{disagr}}$, identical clients"
 
 
 @dataclass(frozen=True, kw_only=True)
-class DriftLocalStepsConfig(DriftRunConfig):
+class DriftLocalStepsConfig(DifferentRunConfig):
     """Ever more local steps.
 
     Attributes:
@@ -124,7 +124,9 @@ def compute(config: DriftLocalStepsConfig, block: Block, context: Context) -> Co
     )
     found: list[dict[str, Array]] = []
     for clients in (config.alike(instance), config.different(instance)):
-        oracle = config.oracle(clients, instance, replicates=replicates.size, first=block["first"])
+        oracle = config.oracle(
+            clients, instance, B=config.B, replicates=replicates.size, first=block["first"]
+        )
         start = config.start(instance, clients, replicates.size)
         found.append(drifts(firm, oracle, start, [m + 1 for m in config.moves]))
     return long_table(

@@ -63,6 +63,7 @@ from experiments.firm._drift import (
 )
 from experiments.firm._drift_laws import LargeBeta, Law, Moments
 from experiments.firm._looks import LAW, draw_curves, slope_guide, stated
+from experiments.firm._systems import BatchConfig
 from linsys._validate import Array, InputError, whole
 from mgda.instances import sample_momdp
 from mgda.momdp import MOMDP
@@ -86,13 +87,11 @@ MARKERS = ("v", "s", "o")
 
 
 @dataclass(frozen=True, kw_only=True)
-class DriftObjectivesConfig(DriftConfig):
+class DriftObjectivesConfig(DriftConfig, BatchConfig):
     """Samples of one draw with up to ``objectives``, closed forms of many draws.
 
     Attributes:
         objectives: the largest M of the samples.
-        conflict: unused: objectives are independent, or have a common part.
-        instances: unused: samples are of one draw.
         draws: draws of the objectives for the closed form.
         most: objectives of such a draw for large beta.
         most_solved: the same at the scale of the Gram matrix, where programs must be solved.
@@ -102,7 +101,6 @@ class DriftObjectivesConfig(DriftConfig):
     states: int = 4
     actions: int = 3
     objectives: int = 32
-    conflict: float = 0.0
     B: int = 1024
     runs: int = 16
     draws: int = 60
@@ -163,7 +161,7 @@ def _samples(config: DriftObjectivesConfig, numbers: NDArray[np.int64]) -> list[
         momdp = config.process(share, "process", 0, config.objectives)
         moments = Moments.of(momdp)
         first = int(numbers[0]) * config.runs
-        oracle = config.oracle(Clients(momdp, C), 0, replicates=runs, first=first)
+        oracle = config.oracle(Clients(momdp, C), 0, B=config.B, replicates=runs, first=first)
         gradients, _ = oracle.jac(np.zeros((runs, C, momdp.d)), oracle.init())
         G = gram(gradients)
         for m, count in enumerate(M):

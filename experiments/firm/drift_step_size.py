@@ -54,7 +54,7 @@ from experiments.firm._looks import LAW, draw_curves, in_columns, slope_guide, s
 from experiments.firm._one_step import OneStep
 from experiments.firm._runs import (
     DRIFTS,
-    DriftRunConfig,
+    DifferentRunConfig,
     blocks_of_replicates,
     drifts,
     in_block,
@@ -105,7 +105,7 @@ CROWD = r"(d) $T_{\mathrm{disagr}}$ at common parameters"
 
 
 @dataclass(frozen=True, kw_only=True)
-class DriftStepSizeConfig(DriftRunConfig):
+class DriftStepSizeConfig(DifferentRunConfig):
     """Ever larger step sizes, and ever more clients at theta_0.
 
     Attributes:
@@ -153,7 +153,9 @@ def compute(config: DriftStepSizeConfig, block: Block, context: Context) -> Colu
     replicates = in_block(config, block)
     make = config.alike if block["clients"] == SAME else config.different
     clients = make(instance)
-    oracle = config.oracle(clients, instance, replicates=replicates.size, first=block["first"])
+    oracle = config.oracle(
+        clients, instance, B=config.B, replicates=replicates.size, first=block["first"]
+    )
     start = config.start(instance, clients, replicates.size)
     found: list[dict[str, Array]] = []
     for alpha in config.alphas:
@@ -170,7 +172,7 @@ def compute(config: DriftStepSizeConfig, block: Block, context: Context) -> Colu
 def _crowd(config: DriftStepSizeConfig, instance: int) -> Columns:
     counts = np.array(config.counts)
     clients = config.alike(instance, config.counts[-1])
-    oracle = config.oracle(clients, instance, replicates=config.crowds)
+    oracle = config.oracle(clients, instance, B=config.B, replicates=config.crowds)
     gradients, _ = oracle.jac(config.start(instance, clients, config.crowds), oracle.init())
     moments = OneStep.draw(config, instance)
     weights = FIRM.theory(alpha=1.0, beta=config.beta).solve(gradients)

@@ -76,7 +76,6 @@ class DriftTimeConfig(DriftRunConfig):
     """Ever longer runs.
 
     Attributes:
-        level: unused: all clients are identical.
         alpha: step size at a standstill, so small that theta stays at theta_0.
         alpha_learning: step size of the runs that learn.
         times: steps t at which the drift is measured, from 1 on, increasing.
@@ -134,7 +133,9 @@ def compute(config: DriftTimeConfig, block: Block, context: Context) -> Columns:
     """T_disagr in both readings along the runs, and what the law says of it."""
     instance, replicates = block["instance"], in_block(config, block)
     clients = config.alike(instance)
-    oracle = config.oracle(clients, instance, replicates=replicates.size, first=block["first"])
+    oracle = config.oracle(
+        clients, instance, B=config.B, replicates=replicates.size, first=block["first"]
+    )
     theta0 = config.start(instance, clients, replicates.size)
     moments = OneStep.draw(config, instance)
     t = np.array(config.times, dtype=np.float64)

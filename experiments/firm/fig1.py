@@ -46,8 +46,8 @@ from experiments._table import Table
 from experiments.firm._alignment import (
     MATCH,
     OBJECTIVES,
-    AlignmentConfig,
     Arms,
+    SingleRunConfig,
     Values,
     advantage,
     blocks,
@@ -74,7 +74,7 @@ SAME = 1.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fig1Config(AlignmentConfig):
+class Fig1Config(SingleRunConfig):
     """The set-up."""
 
     def methods(self) -> dict[str, MinNorm]:

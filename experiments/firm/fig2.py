@@ -50,7 +50,7 @@ from experiments._plots import curve, legend, panels
 from experiments._table import Table, long_table
 from experiments.firm._alignment import (
     OBJECTIVES,
-    AlignmentConfig,
+    SingleRunConfig,
     Values,
     advantage,
     blocks,
@@ -73,7 +73,7 @@ SETTINGS = {"conflicting objectives": False, "almost one objective": True}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fig2Config(AlignmentConfig):
+class Fig2Config(SingleRunConfig):
     """The set-up.
 
     Attributes:

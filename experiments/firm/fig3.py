@@ -70,7 +70,6 @@ class Fig3Config(AlignmentConfig):
     """The set-up.
 
     Attributes:
-        beta: unused: Diag(1 / p) takes its place.
         preferences: p^1, increasing, between 0 and 1; p^2 is the rest.
     """
 

@@ -43,8 +43,8 @@ from experiments._model import Analysis, Block, Columns, Context, Experiment, Se
 from experiments._table import Table
 from experiments.firm._alignment import (
     OBJECTIVES,
-    AlignmentConfig,
     Arms,
+    RegularisedConfig,
     Values,
     advantage,
     blocks,
@@ -70,7 +70,7 @@ LOSS = "change of the gain / gain"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fig4Config(AlignmentConfig):
+class Fig4Config(RegularisedConfig):
     """The set-up.
 
     Attributes:

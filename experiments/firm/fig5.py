@@ -35,8 +35,8 @@ from experiments._intervals import mean_interval, paired_ratio
 from experiments._model import Analysis, Block, Columns, Context, Experiment
 from experiments._table import Table
 from experiments.firm._alignment import (
-    AlignmentConfig,
     Arms,
+    RegularisedConfig,
     Values,
     advantage,
     blocks,
@@ -56,7 +56,7 @@ IID, UNEVEN, FIXED = "IID", "non-IID", ", fixed weights"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fig5Config(AlignmentConfig):
+class Fig5Config(RegularisedConfig):
     """The set-up.
 
     Attributes:

@@ -31,8 +31,8 @@ from experiments._table import Table
 from experiments.firm._alignment import (
     MATCH,
     OBJECTIVES,
-    AlignmentConfig,
     Arms,
+    RegularisedConfig,
     Values,
     advantage,
     blocks,
@@ -47,7 +47,7 @@ from mgda.trajectories import Clients
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fig6Config(AlignmentConfig):
+class Fig6Config(RegularisedConfig):
     """The set-up.
 
     Attributes:

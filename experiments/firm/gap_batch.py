@@ -30,13 +30,14 @@ from experiments.firm._gap_runs import (
     MARKOV,
     PLAIN,
     SMOOTHED,
-    SteeredConfig,
+    FloorConfig,
     against_law,
     draw_floors,
     plateau,
     series_of,
     slack,
 )
+from experiments.firm._systems import ClientsConfig
 from linsys import InputError
 from linsys._validate import whole
 
@@ -49,12 +50,11 @@ AGAINST_B, AGAINST_C = "(a) against $B$", "(b) against $C$ at $C B$ fixed"
 
 
 @dataclass(frozen=True, kw_only=True)
-class GapBatchConfig(SteeredConfig):
+class GapBatchConfig(FloorConfig, ClientsConfig):
     """Ever larger batches (a), and ever more clients with ever smaller ones (b).
 
     Attributes:
         clients: C in (a).
-        B: unused: ``batches`` and ``product`` take its place.
         batches: B in (a), increasing.
         counts: C in (b).
         product: C B in (b), a multiple of all ``counts``.

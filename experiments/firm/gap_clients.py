@@ -45,7 +45,7 @@ from experiments.firm._gap_runs import (
     PLAIN,
     SLOW,
     SMOOTHED,
-    SteeredConfig,
+    FloorConfig,
     against_law,
     draw_floors,
     plateau,
@@ -53,6 +53,7 @@ from experiments.firm._gap_runs import (
     slack,
 )
 from experiments.firm._gaps import Law
+from experiments.firm._systems import BatchConfig
 from linsys._validate import Array, whole
 
 if TYPE_CHECKING:
@@ -64,11 +65,10 @@ PANEL = "against $C$"
 
 
 @dataclass(frozen=True, kw_only=True)
-class GapClientsConfig(SteeredConfig):
+class GapClientsConfig(FloorConfig, BatchConfig):
     """Ever more clients.
 
     Attributes:
-        clients: unused: ``counts`` takes its place.
         counts: C, increasing; the last two are left out with the small step, whose runs are long.
     """
 

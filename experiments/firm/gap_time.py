@@ -55,7 +55,7 @@ from experiments.firm._gap_runs import (
     near_one,
 )
 from experiments.firm._looks import LAW, stated
-from experiments.firm._systems import ProcessConfig
+from experiments.firm._systems import BatchConfig, ClientsConfig, ConflictConfig
 from experiments.firm._tabular import SPREAD, Tabular
 from linsys import InputError
 from linsys._validate import Array, number, whole
@@ -76,12 +76,13 @@ _DRAWS = 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class GapTimeConfig(SteeredConfig):
+class GapTimeConfig(SteeredConfig, ClientsConfig, BatchConfig):
     """Steps up to ``last``; see the module's text.
 
     Attributes:
         tabular: states of the tabular process, which has two actions.
-        conflict: of that process.
+        conflict: of that process: 0 for independent objectives, 1 for sum_j r^j the same
+            everywhere.
         slowest: the largest tau of that process, in steps.
         last: T of the exact runs.
         horizon: T of the sampled runs in relaxation times.
@@ -89,6 +90,7 @@ class GapTimeConfig(SteeredConfig):
     """
 
     tabular: int = 3
+    conflict: float = 0.5
     slowest: float = 25.0
     last: int = 5000
     clients: int = 4
@@ -98,6 +100,7 @@ class GapTimeConfig(SteeredConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         whole("tabular", self.tabular, low=2)
+        number("conflict", self.conflict, low=0.0, high=1.0)
         whole("last", self.last, low=100)
         whole("points", self.points, low=10)
         number("slowest", self.slowest, low=0.0, low_open=True)
@@ -106,7 +109,7 @@ class GapTimeConfig(SteeredConfig):
     def process(self, instance: int) -> Tabular:
         """A process in which no state is slow."""
         for draw in range(_DRAWS):
-            drawn = ProcessConfig(
+            drawn = ConflictConfig(
                 seed=self.derive("tabular", instance, draw),
                 states=self.tabular,
                 actions=2,

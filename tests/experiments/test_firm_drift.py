@@ -13,7 +13,7 @@ from experiments._plots import style
 from experiments._rates import left_out
 from experiments._table import Table
 from experiments.firm import drift_batch, drift_beta, drift_objectives
-from experiments.firm._drift import CONVENTIONS, DriftConfig, drifts
+from experiments.firm._drift import CONVENTIONS, DriftConfig, DriftInstancesConfig, drifts
 from experiments.firm._drift_laws import Kink, Moments
 from experiments.firm.drift_objectives import LargeBeta, powers
 from linsys import InputError
@@ -135,7 +135,7 @@ def test_results_do_not_depend_on_the_blocks(
     assert (sorted_drift(other) == sorted_drift(tables[module])).all()
 
 
-def gradients_of(config: DriftConfig, runs: int, B: int) -> tuple[Moments, Array]:
+def gradients_of(config: DriftInstancesConfig, runs: int, B: int) -> tuple[Moments, Array]:
     """Moments of an instance, and gradients (runs, C, d, M) of batches of B."""
     momdp = config.momdp(0)
     oracle = config.oracle(Clients(momdp, config.clients), 0, replicates=runs, B=B)
@@ -144,7 +144,7 @@ def gradients_of(config: DriftConfig, runs: int, B: int) -> tuple[Moments, Array
 
 
 def test_moments_are_those_of_the_samples() -> None:
-    moments, gradients = gradients_of(DriftConfig(), 400, 64)
+    moments, gradients = gradients_of(DriftInstancesConfig(), 400, 64)
     noise = gradients - moments.mean
     error = np.sqrt(moments.power / noise[:, :, 0, 0].size / 64)
     assert np.linalg.norm(noise.mean(axis=(0, 1))) < 3.0 * error
@@ -156,7 +156,7 @@ def test_moments_are_those_of_the_samples() -> None:
 @pytest.mark.parametrize("normalise", [False, True])
 @pytest.mark.parametrize("beta", [0.0, 1.0, 100.0])
 def test_moves_are_the_derivatives_of_the_weights(beta: float, normalise: bool) -> None:
-    moments = Moments.of(DriftConfig().momdp(0))
+    moments = Moments.of(DriftInstancesConfig().momdp(0))
     law = moments.at(beta if normalise else beta * moments.scale, normalise=normalise)
     one, two = law.moves
     step = 1e-2 * np.linalg.norm(moments.mean) / np.linalg.norm(moments.noise[7])
@@ -173,7 +173,7 @@ def test_moves_are_the_derivatives_of_the_weights(beta: float, normalise: bool) 
 @pytest.mark.parametrize("normalise", [False, True])
 @pytest.mark.parametrize("clients", [2, 6])
 def test_law_is_the_mean_of_sampled_drifts(clients: int, normalise: bool) -> None:
-    moments, gradients = gradients_of(DriftConfig(clients=clients), 2000, 1000)
+    moments, gradients = gradients_of(DriftInstancesConfig(clients=clients), 2000, 1000)
     beta = 0.3 if normalise else 0.3 * moments.scale
     law = moments.at(beta, normalise=normalise)
     sampled = drifts(gradients, moments, beta, normalise=normalise)

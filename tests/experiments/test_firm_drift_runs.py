@@ -16,7 +16,7 @@ from experiments._table import Table
 from experiments.firm import _runs, drift_local_steps, drift_step_size, drift_time
 from experiments.firm._drift_laws import Moments
 from experiments.firm._one_step import OneStep
-from experiments.firm._runs import DRIFTS, DriftRunConfig, drifts, slack
+from experiments.firm._runs import DRIFTS, DifferentRunConfig, DriftRunConfig, drifts, slack
 from linsys import InputError
 from linsys._validate import Array
 from mgda.drift import disagreement
@@ -182,7 +182,7 @@ def test_law_of_another_number_of_clients_is_refused(monkeypatch: pytest.MonkeyP
 
 def test_different_clients_are_told_from_identical_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     config = SMALL[drift_local_steps]
-    monkeypatch.setattr(DriftRunConfig, "alike", DriftRunConfig.different)
+    monkeypatch.setattr(DifferentRunConfig, "alike", DifferentRunConfig.different)
     names = failed(drift_local_steps.analyse(config, table_of(drift_local_steps, config)))
     assert "client drift, identical clients: as derived" in names
     assert "client drift / law, identical clients" in names
@@ -274,7 +274,7 @@ def test_drawn_moments_are_those_of_one_transition() -> None:
     np.testing.assert_array_equal(step.gbar, exact.mean)
     # the same mean gradient as the oracle of the runs has without sampling
     clients = config.alike(0, 1)
-    oracle = replace(config.oracle(clients, 0, replicates=1), B=None)
+    oracle = replace(config.oracle(clients, 0, B=config.B, replicates=1), B=None)
     gbar, _ = oracle.jac(config.start(0, clients, 1), oracle.init())
     np.testing.assert_allclose(gbar[0, 0], step.gbar, atol=1e-14)
 
@@ -325,7 +325,7 @@ def test_limit_of_many_clients_and_small_steps_against_theorem_1() -> None:
 def test_one_long_run_serves_all_numbers_of_local_steps() -> None:
     config = DriftRunConfig(replicates=30, clients=3)
     clients = config.alike(0)
-    oracle = config.oracle(clients, 0, replicates=30)
+    oracle = config.oracle(clients, 0, B=config.B, replicates=30)
     start = config.start(0, clients, 30)
     firm = FIRM(alpha=0.5, K=9, beta=config.beta, normalise=False)
     together = drifts(firm, oracle, start, [1, 4, 9])
@@ -383,7 +383,7 @@ def test_level_of_the_intervals() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: DriftRunConfig(sampling="markov"), "`sampling` must be"),
+        (lambda: DifferentRunConfig(level=1.5), "`level`"),
         (lambda: DriftRunConfig(replicates=20), "`replicates`"),
         (lambda: DriftRunConfig(moment_draws=10), "`moment_draws`"),
         (lambda: drift_time.DriftTimeConfig(times=(0, 1, 2)), "`times`"),

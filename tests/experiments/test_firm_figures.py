@@ -21,8 +21,8 @@ from experiments._store import Store
 from experiments._table import Table, long_table
 from experiments.firm import fig1, fig2, fig3, fig4, fig5, fig6
 from experiments.firm._alignment import (
-    AlignmentConfig,
     Learners,
+    RegularisedConfig,
     advantage,
     ema,
     optimum,
@@ -420,7 +420,7 @@ def test_weights_match_up_to_the_deviation_of_one_run(apart: float, ok: bool) ->
 
 
 def test_firm_is_run_as_in_the_experiments() -> None:
-    config = AlignmentConfig()
+    config = RegularisedConfig()
     assert config.firm() == FIRM(alpha=10.0, K=3, beta=0.01, normalise=True, eta=1.0)
     assert config.firm(0.0).beta == 0.0
     assert (config.clients, config.B, config.rounds, config.objectives) == (8, 16, 16, 2)

@@ -12,7 +12,7 @@ import pytest
 from experiments._plots import style
 from experiments._table import Table
 from experiments.firm import _gap_runs, gap_batch, gap_clients, gap_time
-from experiments.firm._gap_runs import CURVES, MARKOV, PLAIN, SMOOTHED, SteeredConfig
+from experiments.firm._gap_runs import CURVES, MARKOV, PLAIN, SMOOTHED, FloorConfig, SteeredConfig
 from experiments.firm._gaps import Floor
 from linsys import InputError
 from mgda.actor_critic import ActorCritic, ExactGradients
@@ -264,7 +264,7 @@ def test_bad_configurations_are_refused(build: Any) -> None:
 
 
 def test_the_window_is_a_mean_of_its_steps(floor: Floor) -> None:
-    config = SteeredConfig(relax=1.0)
+    config = FloorConfig(relax=1.0)
     chosen = CURVES[PLAIN]
     found = config.measure(floor, chosen, 0, 2, 4)
     steps = config.steps(floor, chosen, config.relax)
