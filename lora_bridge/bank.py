@@ -160,7 +160,10 @@ class AdapterBank:
 
     def _fitting(self, name: str, parts: Iterable[Tensor]) -> tuple[Tensor, ...]:
         """Tensors for the adapted matrices, one each, or none at all."""
-        found, shapes = tuple(parts), self.modules.shapes
+        shapes = self.modules.shapes
+        if not isinstance(parts, Iterable):
+            raise InputError(f"`{name}` must be a list of tensors; found {described(parts)}")
+        found = tuple(parts)
         if len(found) not in (0, len(shapes)):
             raise InputError(f"`{name}` must be {len(shapes)}, one per module; found {len(found)}")
         each = enumerate(zip(found, shapes, strict=False))
@@ -174,7 +177,7 @@ class AdapterBank:
             batch: tensors with leading axes (N, b).
             scale: a further factor of B A, such as r / k of a sketch; one, or one per client (N,).
         """
-        self._check(X, batch, scale)
+        self.check(X, batch, scale)
         return self.run(X, flattened(batch), scale)
 
     def run(
@@ -242,7 +245,7 @@ class AdapterBank:
         self, X: Tensor, batch: Batch, loss: Loss, scale: float | Tensor = 1.0
     ) -> tuple[Tensor, Tensor]:
         """Losses (N, b) and gradients (N, b, r, w) of every single sample."""
-        self._check(X, batch, scale)
+        self.check(X, batch, scale)
         N, b = sizes(batch)
         batch = self._placed(batch)
         alone = {name: merged(value)[:, None] for name, value in batch.items()}
@@ -377,7 +380,7 @@ class AdapterBank:
         self, X: Tensor | None, batch: Batch, function: Loss, scale: float | Tensor
     ) -> Iterator[tuple[Any, dict[str, Tensor], float | Tensor]]:
         """Adapters, batch and scale of those clients that go through the model together."""
-        self._check(X, batch, scale)
+        self.check(X, batch, scale)
         batch = self._placed(batch)
         N, _ = sizes(batch)
         step = self.at_a_time(X, batch, function, scale)
@@ -402,7 +405,12 @@ class AdapterBank:
             )
         return self._kept[key]
 
-    def _check(self, X: Tensor | None, batch: Batch, scale: float | Tensor) -> None:
+    def check(self, X: Tensor | None, batch: Batch, scale: float | Tensor = 1.0) -> None:
+        """That these adapters, samples and factors fit together and to the model.
+
+        Raises:
+            InputError: they do not; which, and how.
+        """
         if X is not None:
             floats("X", X, "clients", "r", self.width)
             if 0 in X.shape or X.device != self.device:

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from linsys._validate import InputError, choice, number, whole
+from lora_bridge._checks import floats
 from lora_bridge._head import sloped_once
 from lora_bridge.bank import Batch, Loss
 from lora_bridge.losses import token_log_likelihood
@@ -53,6 +54,7 @@ def terminal(scores: Tensor, counted: Tensor) -> Tensor:
     >>> terminal(torch.tensor([[5.0]]), torch.tensor([[True, True, False]]))[0, :, 0]
     tensor([0., 5., 0.])
     """
+    floats("scores", scores, *counted.shape[:-1], "M")
     last = counted.long().cumsum(-1) == counted.sum(-1, keepdim=True)
     return (last & counted)[..., None] * scores[..., None, :]
 
@@ -75,6 +77,8 @@ def gae(
     """
     number("gamma", gamma, low=0.0, high=1.0)
     number("lam", lam, low=0.0, high=1.0)
+    for name, value in (("rewards", rewards), ("values", values)):
+        floats(name, value, *counted.shape, "M")
     there = counted[..., None].to(rewards)
     rewards, values = rewards * there, values * there
     following = torch.cat([values[..., 1:, :], torch.zeros_like(values[..., :1, :])], dim=-2)
@@ -89,7 +93,7 @@ def gae(
 
 def whiten(advantages: Tensor, counted: Tensor) -> Tensor:
     """Mean 0 and variance 1 over the tokens of each client and objective of (N, b, K, M)."""
-    there = counted[..., None].to(advantages)
+    there = counted[..., None].to(floats("advantages", advantages, *counted.shape, "M"))
     count = there.sum((1, 2), keepdim=True)
     centred = (advantages - (advantages * there).sum((1, 2), keepdim=True) / count) * there
     variance = (centred**2).sum((1, 2), keepdim=True) / count
@@ -160,6 +164,8 @@ class Controller:
         Raises:
             InputError: a horizon so short that a coefficient could end at zero or below.
         """
+        floats("coefficient", coefficient, "clients")
+        floats("kl", kl, *coefficient.shape)
         if self.target is None:
             return coefficient
         if _MOST * samples >= self.horizon:

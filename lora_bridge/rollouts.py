@@ -24,13 +24,14 @@ import torch
 from torch import Tensor
 
 from linsys._validate import InputError, choice, instance, number, shown, whole
-from lora_bridge._checks import floats, tensors, texts_by_client, tokenizer_of, wholes
+from lora_bridge._checks import tensors, texts_by_client, tokenizer_of, wholes
 from lora_bridge._decoding import clients_at_a_time, decode, end_tokens, positions
 from lora_bridge._head import head_of
 from lora_bridge._noise import token_keys
 from lora_bridge.bank import AdapterBank, Batch, Loss
 from lora_bridge.losses import token_log_likelihood
 from lora_bridge.models import longest
+from lora_bridge.tasks import check_tokens
 
 __all__ = ["check_prompts", "encode_prompts", "prompt_tokens", "responses", "sample", "score"]
 
@@ -178,8 +179,7 @@ def sample(
     ids, mask = (prompts[name].to(bank.device) for name in ("input_ids", "attention_mask"))
     N, b, _ = ids.shape
     names = range(N) if clients is None else numbers_of(clients, N)
-    if X is not None:
-        floats("X", X, N, "r", bank.width)
+    bank.check(X, {"input_ids": ids, "attention_mask": mask}, scale)
     keys = token_keys(names, b, length, seed, round_).to(bank.device)
     step = clients_at_a_time(bank, ids, length)
     tokens = torch.cat(
@@ -311,6 +311,7 @@ def check_prompts(bank: AdapterBank, prompts: Batch, length: int) -> None:
         )
     if bool((mask[..., -1] == 0).any()) or bool((mask.diff(dim=-1) < 0).any()):
         raise InputError("`prompts` must be padded on the left alone; found padding after a token")
+    check_tokens("`prompts`", bank.model, prompts)
     limit = longest(bank.model)
     needed = int(mask.sum(-1).max()) + length
     if limit is not None and needed > limit:

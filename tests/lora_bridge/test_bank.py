@@ -205,6 +205,7 @@ def test_half_precision_is_close_and_adapters_stay_as_they_are() -> None:
         ({"dropout": 1.0}, "`dropout` must be a number in [0, 1); found 1"),
         ({"autocast": "bfloat16"}, "`autocast` must be a torch.dtype; found 'bfloat16'"),
         ({"autocast": torch.int8}, "`autocast` must be one of torch.bfloat16"),
+        ({"frozen": None}, "`frozen` must be a list of tensors; found None"),
         ({"frozen": (torch.zeros(16, 16),)}, "`frozen` must be 4, one per module; found 1"),
         ({"frozen": (torch.zeros(1, 16),) * 4}, "`frozen[0]` must have shape (16, 16); found (1,"),
     ],

@@ -235,6 +235,16 @@ def test_the_first_gradient_is_the_policy_gradient() -> None:
         (lambda: token_weights(COUNTED, "mean"), "average"),
         (lambda: surrogate(0.0), "clip"),
         (lambda: surrogate(0.2, float("nan")), "temperature"),
+        (lambda: gae(torch.zeros(3, 3), torch.zeros(3, 3), torch.ones(3, 3)), "rewards"),  # no M
+        (lambda: gae(torch.zeros(2, 3, 1), torch.zeros(1, 3, 1), torch.ones(2, 3)), "values"),
+        (
+            lambda: gae(torch.ones(2, 3, 1).long(), torch.zeros(2, 3, 1), torch.ones(2, 3)),
+            "rewards",
+        ),
+        (lambda: whiten(torch.zeros(3, 3, 3), torch.ones(3, 3, 3)), "advantages"),
+        (lambda: terminal(torch.zeros(1, 2), torch.ones(3, 4, dtype=torch.bool)), "scores"),
+        (lambda: Controller()(torch.ones(2), 0.03, 20), "kl"),  # type: ignore[arg-type]
+        (lambda: Controller()(torch.ones(2), torch.ones(1), 20), "kl"),
     ],
 )
 def test_refused(call: Any, name: str) -> None:

@@ -393,6 +393,12 @@ def _unlike(prompts: dict[str, Tensor]) -> dict[str, Tensor]:
             {},
             "`prompts` must hold tensors; found arr",
         ),
+        (
+            lambda p: {**p, "input_ids": p["input_ids"] + 99},
+            {},
+            "`prompts` must have tokens that the model knows, 0 to 39; .* may be another model's",
+        ),
+        (dict, {"scale": "1"}, "`scale` must be one number, or a tensor .* found '1'"),
         (dict, {"clients": "ab"}, "`clients` must be a list of numbers; found 'ab'"),
         (dict, {"length": 0}, "`length` must be a whole number of at least 1"),
         (dict, {"temperature": 0.0}, r"`temperature` must be a number in \(0"),
@@ -423,9 +429,7 @@ def test_adapters_without_numbers_are_named() -> None:
     X[1, 0, 0] = torch.nan
     with pytest.raises(InputError, match="finite log-probabilities; found others at client 7"):
         sample(bank, X, _prompts(3, 1), length=2, seed=0, round_=0, clients=[6, 7, 8])
-    with pytest.raises(
-        InputError, match=rf"`X` must have shape \(3, r, {bank.width}\); found \(2,"
-    ):
+    with pytest.raises(InputError, match=r"`input_ids` must have leading axes .* with 2 clients"):
         sample(bank, X[:2], _prompts(3, 1), length=2, seed=0, round_=0)
 
 
