@@ -60,8 +60,6 @@ class BudgetConfig(TaskConfig):
     """The set-up.
 
     Attributes:
-        r: unused: ``global_ranks`` takes its place.
-        ratios: unused: ``ratio`` takes their place.
         global_ranks: r, increasing.
         ratio: k_i / r of the sketched runs, 1 / ratio a whole number.
         budget: upload of a device, in full modules.

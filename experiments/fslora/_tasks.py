@@ -35,7 +35,7 @@ from experiments._model import Config
 from experiments._names import known
 from experiments.fslora._classifiers import Classifiers, Instance
 from linsys import InputError
-from linsys._validate import number, whole
+from linsys._validate import whole
 
 Values = NDArray[np.float64]
 
@@ -72,11 +72,10 @@ class TaskConfig(Config):
     Attributes:
         tasks: names in ``TASKS``.
         devices: N.
-        classes, features: m and n.
+        classes: m.
+        features: n.
         samples: of every device and task.
         test: test samples of every task.
-        r: rank of the global modules.
-        ratios: k_i / r, dealt out to the devices in turn.
         H: local steps in a round.
         instances: draws for the comparison.
         tuning: further draws for step sizes.
@@ -88,8 +87,6 @@ class TaskConfig(Config):
     features: int = 32
     samples: int = 40
     test: int = 1000
-    r: int = 16
-    ratios: tuple[float, ...] = (0.125, 0.25, 0.5, 0.75)
     H: int = 5
     instances: int = 5
     tuning: int = 2
@@ -102,25 +99,20 @@ class TaskConfig(Config):
             raise InputError("`tasks` must name at least one task; found none")
         for name, low in (("classes", 2), ("features", 1), ("samples", 1), ("test", 1)):
             whole(name, getattr(self, name), low=low)
-        for name, low in (("devices", 1), ("r", 1), ("H", 1), ("instances", 3), ("tuning", 1)):
+        for name, low in (("devices", 1), ("H", 1), ("instances", 3), ("tuning", 1)):
             whole(name, getattr(self, name), low=low)
-        if not self.ratios:
-            raise InputError("`ratios` must hold at least one ratio; found none")
-        for ratio in self.ratios:
-            number("ratios", ratio, low=0.0, high=1.0, low_open=True)
 
-    def ranks(self, r: int | None = None, ratios: Sequence[float] | None = None) -> list[int]:
-        """k_i of every device for a global rank, with the ratios dealt out in turn.
+    def ranks(self, r: int, ratios: Sequence[float]) -> list[int]:
+        """k_i of every device for a global rank, with the ratios k_i / r dealt out in turn.
 
         Raises:
             InputError: for a ratio that gives no whole rank.
         """
-        r, ratios = self.r if r is None else r, self.ratios if ratios is None else ratios
         found = []
         for ratio in ratios:
             k = round(ratio * r)
             if k < 1 or abs(k - ratio * r) > 1e-9:
-                raise InputError(f"`ratios` times r = {r} must be whole ranks; found {ratio:g}")
+                raise InputError(f"k_i must be whole ranks; found {ratio:g} of r = {r}")
             found.append(k)
         return [found[i % len(found)] for i in range(self.devices)]
 
@@ -158,6 +150,21 @@ class TaskConfig(Config):
             y[i, chosen, np.arange(self.samples)] = 1.0
         right_answers = float(((teacher @ test).argmax(axis=0) == labels).mean())
         return W0, x, y, test, labels, np.array(right_answers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankConfig(TaskConfig):
+    """The same with one global rank.
+
+    Attributes:
+        r: rank of the global modules.
+    """
+
+    r: int = 16
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole("r", self.r, low=1)
 
 
 #: What the profiles "paper" of the figures and tables have in common.

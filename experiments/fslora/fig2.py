@@ -37,9 +37,10 @@ from experiments._model import Analysis, Block, Check, Columns, Context, Experim
 from experiments._plots import curves, legend, panels
 from experiments._rates import mean_band
 from experiments._table import Table
-from experiments.fslora._tasks import PAPER, TASKS, TaskConfig, Values
+from experiments.fslora._tasks import PAPER, TASKS, RankConfig, Values
 from experiments.fslora._training import columns, first_step, gap, over_tasks, step_notes, tune
-from linsys._validate import whole
+from linsys import InputError
+from linsys._validate import number, whole
 from linsys.sketching import FedStackLoRA, FlexLoRA, FSLoRA, HeteroLoRA
 from linsys.sketching._federated import Federated
 
@@ -57,21 +58,32 @@ PANELS = {"accuracy": "test accuracy", "loss": "test cross entropy"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fig2Config(TaskConfig):
+class Fig2Config(RankConfig):
     """The set-up.
 
     Attributes:
+        ratios: k_i / r, dealt out to the devices in turn.
         rounds: T.
         points: rounds at which a curve is measured.
     """
 
+    ratios: tuple[float, ...] = (0.125, 0.25, 0.5, 0.75)
     rounds: int = 60
     points: int = 10
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not self.ratios:
+            raise InputError("`ratios` must hold at least one ratio; found none")
+        for ratio in self.ratios:
+            number("ratios", ratio, low=0.0, high=1.0, low_open=True)
         whole("points", self.points, low=2)
         whole("rounds", self.rounds, low=self.points)
+
+    @property
+    def device_ranks(self) -> list[int]:
+        """k_i of every device."""
+        return self.ranks(self.r, self.ratios)
 
     @property
     def times(self) -> list[int]:
@@ -86,7 +98,7 @@ def blocks(config: Fig2Config) -> list[Block]:
 
 def compute(config: Fig2Config, block: Block, context: Context) -> Columns:
     """Tune a method, then train it on all instances."""
-    name, ranks = block["method"], config.ranks()
+    name, ranks = block["method"], config.device_ranks
 
     def method(gamma: float, seed: int) -> Federated:
         return METHODS[name](gamma=gamma, H=config.H, ranks=ranks, seed=seed)

@@ -36,7 +36,7 @@ from experiments._rates import mean_band
 from experiments._table import Table
 from experiments.fslora import _budget
 from experiments.fslora._budget import BudgetConfig, measured, over_ranks, rank_axis, task_claims
-from experiments.fslora._tasks import PAPER, Values, check_increasing
+from experiments.fslora._tasks import PAPER, RankConfig, Values, check_increasing
 from experiments.fslora._training import (
     AVERAGE,
     columns,
@@ -57,7 +57,7 @@ BY_UPLOAD, BY_ROUNDS = "(a)", "(b), (c)"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fig4Config(BudgetConfig):
+class Fig4Config(BudgetConfig, RankConfig):
     """The set-up.
 
     Attributes:

@@ -34,7 +34,7 @@ from experiments._model import Analysis, Block, Check, Columns, Context, Experim
 from experiments._plots import curves, legend, panels
 from experiments._rates import mean_band
 from experiments._table import Table
-from experiments.fslora._tasks import PAPER, TaskConfig, Values, check_increasing
+from experiments.fslora._tasks import PAPER, RankConfig, Values, check_increasing
 from experiments.fslora._training import (
     columns,
     first_step,
@@ -53,11 +53,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fig7Config(TaskConfig):
+class Fig7Config(RankConfig):
     """The set-up.
 
     Attributes:
-        ratios: unused: ``levels`` takes their place, the same for all devices.
         levels: k / r, the last one 1, the others one over a whole number.
         kept: share of an update's entries that is sent.
         budget: upload of a device in full compressed modules.

@@ -44,7 +44,7 @@ from experiments._plots import look, panels
 from experiments._rates import Interval
 from experiments._table import Table
 from experiments.fslora import fig2
-from experiments.fslora._tasks import PAPER, TaskConfig, Values
+from experiments.fslora._tasks import PAPER, Values
 from experiments.fslora._training import AVERAGE, gap, over_tasks, step_notes
 from experiments.fslora.fig2 import METHODS, OURS, Fig2Config, merging_claims
 from linsys._validate import whole
@@ -60,8 +60,10 @@ class TablesConfig(Fig2Config):
     """The set-up of Figure 2, which is Table 5.1's; a larger model for Table 5.2.
 
     Attributes:
-        large_classes, large_features: its m and n.
-        large_H, large_rounds: its local steps and rounds.
+        large_classes: its m.
+        large_features: its n.
+        large_H: its local steps in a round.
+        large_rounds: its T.
     """
 
     large_classes: int = 24
@@ -99,9 +101,9 @@ def compute(config: TablesConfig, block: Block, context: Context) -> Columns:
     return fig2.compute(config.table(block["table"]), block, context)
 
 
-def flops(config: TaskConfig, method: str) -> tuple[int, int]:
+def flops(config: TablesConfig, method: str) -> tuple[int, int]:
     """Operations of one round and one module: all devices together, and the server."""
-    m, n, s, ranks = config.classes, config.features, config.samples, config.ranks()
+    m, n, s, ranks = config.classes, config.features, config.samples, config.device_ranks
     q = sum(ranks)
     devices, server = config.H * s * q * (4 * n + 6 * m), q * (m + n)
     product, (short, long) = 2 * m * q * n, sorted((m, n))

@@ -11,7 +11,6 @@ SIZES: dict[str, Any] = {
     "features": 8,
     "samples": 12,
     "test": 200,
-    "r": 8,
     "H": 2,
     "instances": 3,
     "tuning": 1,

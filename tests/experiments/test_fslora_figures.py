@@ -22,7 +22,7 @@ from tests.experiments._small_runs import Small
 from tests.experiments._small_tasks import SIZES
 
 SMALL: dict[str, tuple[Experiment[Any], Config]] = {
-    "fig2": (fig2.EXPERIMENT, fig2.Fig2Config(**SIZES, rounds=8, points=4)),
+    "fig2": (fig2.EXPERIMENT, fig2.Fig2Config(**SIZES, r=8, rounds=8, points=4)),
     "fig3": (
         fig3.EXPERIMENT,
         fig3.Fig3Config(**SIZES, many=24, global_ranks=(2, 4), budget=4, points=2),
@@ -30,11 +30,11 @@ SMALL: dict[str, tuple[Experiment[Any], Config]] = {
     "fig4": (
         fig4.EXPERIMENT,
         fig4.Fig4Config(
-            **SIZES, global_ranks=(2, 4), budget=4, points=2, ranks_b=(2, 4), rounds=6,
+            **SIZES, r=8, global_ranks=(2, 4), budget=4, points=2, ranks_b=(2, 4), rounds=6,
             rounds_shown=3,
         ),
     ),
-    "fig7": (fig7.EXPERIMENT, fig7.Fig7Config(**SIZES, budget=2, points=2)),
+    "fig7": (fig7.EXPERIMENT, fig7.Fig7Config(**SIZES, r=8, budget=2, points=2)),
     "fig8": (
         fig8.EXPERIMENT,
         fig8.Fig8Config(**{**SIZES, "devices": 6}, global_ranks=(2, 4), budget=4, points=2),
@@ -42,7 +42,7 @@ SMALL: dict[str, tuple[Experiment[Any], Config]] = {
     "tables": (
         tables.EXPERIMENT,
         tables.TablesConfig(
-            **SIZES, rounds=4, points=2, large_classes=7, large_features=9, large_rounds=6
+            **SIZES, r=8, rounds=4, points=2, large_classes=7, large_features=9, large_rounds=6
         ),
     ),
 }  # fmt: skip
@@ -160,8 +160,8 @@ def test_lost_runs_are_counted(computed: Callable[[str], Table]) -> None:
     [
         (lambda: TaskConfig(tasks=()), "`tasks`"),
         (lambda: TaskConfig(tasks=("stepe",)), "steep"),
-        (lambda: TaskConfig(ratios=()), "`ratios`"),
-        (lambda: TaskConfig(r=4).ranks(), "whole ranks"),
+        (lambda: fig2.Fig2Config(ratios=()), "`ratios`"),
+        (lambda: fig2.Fig2Config(r=4).device_ranks, "whole ranks"),
         (lambda: TaskConfig(instances=2), "`instances`"),
         (lambda: _budget.BudgetConfig(ratio=0.4), "`ratio`"),
         (lambda: _budget.BudgetConfig(global_ranks=(4, 4)), "`global_ranks`"),

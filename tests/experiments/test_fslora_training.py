@@ -9,6 +9,7 @@ import pytest
 
 from experiments.fslora._tasks import TASKS, TaskConfig
 from experiments.fslora._training import climb, train
+from experiments.fslora.fig2 import Fig2Config
 from linsys.sketching import FedStackLoRA, FlexLoRA, FSLoRA, HeteroLoRA, Logistic
 from linsys.sketching._federated import State
 from tests.experiments._small_tasks import SIZES
@@ -50,8 +51,8 @@ def test_the_tasks_side_by_side_are_logistic_regressions() -> None:
 
 @pytest.mark.parametrize("method", [FSLoRA, HeteroLoRA, FlexLoRA, FedStackLoRA])
 def test_training_is_the_algorithm_round_by_round(method: Any) -> None:
-    config = TaskConfig(**SIZES)
-    drawn, algorithm = config.draw("test", 1), method(gamma=0.1, H=2, ranks=config.ranks())
+    config = Fig2Config(**SIZES, r=8)
+    drawn, algorithm = config.draw("test", 1), method(gamma=0.1, H=2, ranks=config.device_ranks)
     curve = train(algorithm, drawn, config.r, 7, [0, 1, 3])
     state = algorithm.init(
         drawn.system.modules.start(config.r, np.random.default_rng(7)), drawn.system
@@ -81,9 +82,10 @@ def test_judging_is_the_accuracy_and_cross_entropy_of_the_adapted_matrix() -> No
 
 
 def test_what_explodes_is_lost_and_quiet() -> None:
-    config = TaskConfig(**SIZES)
+    config = Fig2Config(**SIZES, r=8)
+    ranks = config.device_ranks
     curve = train(
-        FSLoRA(gamma=64.0, H=5, ranks=config.ranks()), config.draw("test", 0), 8, 0, [0, 4, 30]
+        FSLoRA(gamma=64.0, H=5, ranks=ranks), config.draw("test", 0), config.r, 0, [0, 4, 30]
     )
     assert curve.lost
     assert curve.loss[0].max() < 20.0 * np.log(6) == curve.loss[-1].min()
