@@ -18,8 +18,9 @@ from typing import Any
 
 from torch import Tensor
 
-from linsys._validate import InputError, whole
+from linsys._validate import InputError, function, instance, number, whole
 from linsys.sketching.adapters import Modules
+from lora_bridge._checks import finite
 from lora_bridge.flower.parcels import fingerprint
 
 __all__ = ["Blank", "Config", "Federation", "load_setup"]
@@ -49,7 +50,8 @@ class Federation:
         objectives: M, for the algorithms of mgda.
 
     Raises:
-        InputError: no clients, no rounds.
+        InputError: no clients, no rounds, no batches, no objectives; a start that is no tensor of
+            finite numbers; something else than a function of a client's number.
     """
 
     algorithm: Any
@@ -65,8 +67,14 @@ class Federation:
     def __post_init__(self) -> None:
         whole("clients", self.clients, low=1)
         whole("rounds", self.rounds, low=1)
-        if not isinstance(self.start, Tensor):
-            raise InputError(f"`start` must be a tensor; found a {type(self.start).__name__}")
+        finite("start", self.start)
+        function("oracle", self.oracle, "client")
+        number("scaling", self.scaling, low=0.0, low_open=True)
+        if self.modules is not None:
+            instance("modules", self.modules, Modules, "the `modules` of a bank")
+        for name in ("steps", "objectives"):
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name), low=1)
 
     @property
     def about(self) -> str:
@@ -126,11 +134,12 @@ def load_setup(name: str, config: Config, folder: Path | None = None) -> Federat
         InputError: no such module or function, one that makes something else, or one that asks
             for an option that is not given.
     """
-    module, _, function = name.partition(":")
+    module, _, made_by = instance("name", name, str, "a text, module:function").partition(":")
     if folder is not None and str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     try:
-        made = getattr(importlib.import_module(module), function)(_Options(config))
+        setup = getattr(importlib.import_module(module), made_by)
+        made = function("setup", setup, "config")(_Options(config))
     except (ImportError, AttributeError, ValueError) as error:
         if isinstance(error, InputError):
             raise

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from linsys import InputError
 from lora_bridge.flower import fingerprint, rehearse
+from lora_bridge.flower.federation import load_setup
 from lora_bridge.oracles import Devices, Users
 from tests.lora_bridge._federations import (
     ALGORITHMS,
@@ -68,3 +72,34 @@ def test_the_adapters_are_those_of_the_run_in_one_piece(name: str, tmp_path: Pat
     begun = [fingerprint([X]) for X in start(ALGORITHMS[name])]
     assert all(a != b for a, b in zip(begun, users, strict=False))
     assert users or wanted != fingerprint([start(ALGORITHMS[name])])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"start": [1.0]}, r"`start` must be a tensor of floating-point numbers; found \[1.0\]"),
+        ({"start": torch.tensor([torch.nan])}, "`start` must be finite"),
+        ({"oracle": Quadratics([0])}, r"`oracle` must be a function of \(client\); found <tests"),
+        ({"oracle": lambda: None}, r"`oracle` must be a function of \(client\); found one of \(\)"),
+        ({"modules": [(16, 16)]}, "`modules` must be the `modules` of a bank; found"),
+        ({"scaling": float("nan")}, r"`scaling` must be a number in \(0, inf\); found nan"),
+        ({"steps": "3"}, "`steps` must be a whole number of at least 1; found '3'"),
+        ({"objectives": 0}, "`objectives` must be a whole number of at least 1; found 0"),
+    ],
+)
+def test_what_makes_no_federation(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        replace(federation(next(iter(ALGORITHMS))), **change)
+
+
+def test_what_cannot_be_rehearsed(tmp_path: Path) -> None:
+    made = federation(next(iter(ALGORITHMS)))
+    for given, message in (
+        ((tmp_path, made), "`federation` must be a Federation; found PosixPath"),
+        ((made, None), "`folder` must be a path; found None"),
+        ((made, tmp_path, {"least": 1}), "`rules` must be Rules; found {'least': 1}"),
+    ):
+        with pytest.raises(InputError, match=message):
+            rehearse(*given)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"`setup` must be a function of \(config\); found 'json'"):
+        load_setup("json:__name__", {})
