@@ -26,6 +26,7 @@ __all__ = [
     "LAW",
     "LEVEL",
     "RateConfig",
+    "SharedRankConfig",
     "error_series",
     "increasing",
     "judged",
@@ -44,8 +45,8 @@ class RateConfig(Config):
 
     Attributes:
         trajectories: those whose pairs are compared.
-        d1, d2: Delta_i and features have shape (d1, d2).
-        k: rank of the shared factor.
+        d1: rows of Delta_i and of features.
+        d2: their columns.
         types: of users; every one occurs equally often.
         replicates: data sets.
         per_block: replicates of a block. Numbers do not depend on it.
@@ -54,7 +55,6 @@ class RateConfig(Config):
     trajectories: int = 12
     d1: int = 4
     d2: int = 1
-    k: int = 1
     types: int = 8
     replicates: int = 40
     per_block: int = 10
@@ -65,17 +65,16 @@ class RateConfig(Config):
         whole("d2", self.d2, low=1)
         whole("trajectories", self.trajectories, low=self.d1 * self.d2 + 1)
         whole("types", self.types, low=1)
-        whole("k", self.k, low=1, high=min(self.d1, self.types * self.d2) - 1)
         whole("replicates", self.replicates, low=30)
         whole("per_block", self.per_block, low=1)
 
-    def users(self, kind: Kind, nu: float, tail: float = 0.0, **changes: Any) -> Family:
-        """The types of users with these features; ``tail`` is Sigma_tail / N.
+    def users(self, kind: Kind, nu: float, k: int, tail: float = 0.0, **changes: Any) -> Family:
+        """The types of users with these features and a factor of rank k; ``tail``: Sigma_tail / N.
 
         ``changes``: other sizes, and what else :func:`experiments.psl._rate_systems.family` takes.
         """
-        sizes = {n: getattr(self, n) for n in ("trajectories", "d1", "d2", "k", "types")}
-        return family(kind, self.seed, nu=nu, tail=tail, **{**sizes, **changes})
+        sizes = {n: getattr(self, n) for n in ("trajectories", "d1", "d2", "types")}
+        return family(kind, self.seed, nu=nu, k=k, tail=tail, **{**sizes, **changes})
 
     def pieces(self, *cases: str | float) -> list[Block]:
         """The replicates of every case, ``per_block`` at a time."""
@@ -93,6 +92,21 @@ class RateConfig(Config):
         rng = np.random.default_rng(self.derive("data", copies, *names))
         for data in one.samples(copies, sizes, rng):
             yield estimated(one, data)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedRankConfig(RateConfig):
+    """The same with one rank.
+
+    Attributes:
+        k: rank of the shared factor.
+    """
+
+    k: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole("k", self.k, low=1, high=min(self.d1, self.types * self.d2) - 1)
 
 
 def increasing(name: str, values: Sequence[float], least: float) -> None:

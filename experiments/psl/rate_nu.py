@@ -48,7 +48,7 @@ from experiments._rates import (
 )
 from experiments._table import Table, long_table
 from experiments.psl._rate_laws import Law
-from experiments.psl._rate_runs import LAW, LEVEL, RateConfig, increasing, judged
+from experiments.psl._rate_runs import LAW, LEVEL, SharedRankConfig, increasing, judged
 from experiments.psl._rate_systems import Family, Kind
 from linsys._validate import Array, InputError, number, whole
 
@@ -69,7 +69,7 @@ TAIL_ROOM = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class RateNuConfig(RateConfig):
+class RateNuConfig(SharedRankConfig):
     """Ever more diverse users.
 
     Attributes:
@@ -123,7 +123,7 @@ class RateNuConfig(RateConfig):
     def with_tail(self, kind: Kind, nu: float, part: float = 1.0) -> Family:
         """The users of (b), with a part of the tail."""
         tail = part * self.tail
-        return self.users(kind, nu, tail, trajectories=self.many, d2=FEATURES[kind][1])
+        return self.users(kind, nu, self.k, tail, trajectories=self.many, d2=FEATURES[kind][1])
 
 
 def blocks(config: RateNuConfig) -> list[Block]:
@@ -144,7 +144,7 @@ def compute(config: RateNuConfig, block: Block, context: Context) -> Columns:
     numbers, squared = config.numbers(block), []
     for replicate in numbers:
         for nu in config.nu:
-            one = config.users("isotropic", nu)
+            one = config.users("isotropic", nu, config.k)
             [fit] = config.fits(one, config.copies, [config.N_p], nu, int(replicate))
             squared.append(one.error(fit.B) ** 2)
     axes = {"replicate": numbers, "nu": np.array(config.nu)}
@@ -156,7 +156,7 @@ def analyse(config: RateNuConfig, table: Table) -> Analysis:
     """Exponents at small nu, the growth at large nu, and the floors."""
     nu = np.array(config.nu)
     measured = table.where(case=VARIANCE).grid("squared", "replicate", "nu")
-    laws = [Law.without_tail(config.users("isotropic", value)) for value in nu]
+    laws = [Law.without_tail(config.users("isotropic", value, config.k)) for value in nu]
     expected, room = (
         np.array([float(f) for f in found])
         for found in zip(

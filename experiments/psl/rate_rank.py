@@ -52,7 +52,6 @@ class RateRankConfig(RateConfig):
     """All ranks below d1.
 
     Attributes:
-        k: unused: all from 1 to d1 - 1 take its place.
         nu: sigma_k^2 / N, the same for all k.
         condition: sigma_1 / sigma_k in (b).
         copies: users of every type.
@@ -90,7 +89,7 @@ class RateRankConfig(RateConfig):
     def family(self, panel: str, k: float) -> Family:
         """The users of a panel."""
         condition = self.condition if panel == UNEQUAL else 1.0
-        return self.users("isotropic", self.nu, k=int(k), condition=condition)
+        return self.users("isotropic", self.nu, int(k), condition=condition)
 
     def expected(self, panel: str) -> tuple[Array, Array]:
         """The law and what it may be off by, for all ranks."""

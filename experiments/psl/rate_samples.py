@@ -40,7 +40,7 @@ from experiments.psl._rate_laws import Law
 from experiments.psl._rate_runs import (
     LAW,
     LEVEL,
-    RateConfig,
+    SharedRankConfig,
     error_series,
     increasing,
     judged,
@@ -62,7 +62,7 @@ FLOOR = r"$\mathrm{dist}^2(B_{\mathrm{pop}}, B_\diamond)$"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RateSamplesConfig(RateConfig):
+class RateSamplesConfig(SharedRankConfig):
     """Ever more comparisons.
 
     Attributes:
@@ -94,7 +94,7 @@ class RateSamplesConfig(RateConfig):
 
     def family(self, panel: str) -> Family:
         """The users of a panel."""
-        return self.users("random", self.nu, self.tail if panel == TAIL else 0.0)
+        return self.users("random", self.nu, self.k, self.tail if panel == TAIL else 0.0)
 
     def law(self, panel: str) -> Law:
         """At the estimate from infinitely many comparisons."""

@@ -46,7 +46,7 @@ from experiments._rates import (
 )
 from experiments._table import Table, long_table
 from experiments.psl._rate_laws import Law
-from experiments.psl._rate_runs import LAW, LEVEL, RateConfig, error_series, increasing
+from experiments.psl._rate_runs import LAW, LEVEL, SharedRankConfig, error_series, increasing
 from experiments.psl._rate_systems import Family, Kind
 from linsys._validate import Array, number, whole
 from linsys.preference.estimators import fit_shared
@@ -66,7 +66,7 @@ ROUNDING = 1e-7
 
 
 @dataclass(frozen=True, kw_only=True)
-class RateTailConfig(RateConfig):
+class RateTailConfig(SharedRankConfig):
     """Ever larger tails.
 
     Attributes:
@@ -101,7 +101,7 @@ class RateTailConfig(RateConfig):
 
     def family(self, kind: Kind, relative: float) -> Family:
         """The users with this relative tail."""
-        return self.users(kind, self.nu, relative * self.nu)
+        return self.users(kind, self.nu, self.k, relative * self.nu)
 
 
 def reflected(seed: int, relative: float, nu: float = 1.0, pairs: int = 4) -> Family:

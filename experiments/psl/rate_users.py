@@ -33,7 +33,7 @@ from experiments.psl._rate_laws import Law
 from experiments.psl._rate_runs import (
     LAW,
     LEVEL,
-    RateConfig,
+    SharedRankConfig,
     error_series,
     increasing,
     judged,
@@ -55,7 +55,7 @@ NAMES: dict[Kind, str] = {"mirrored": "alike on both sides", "random": "random"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class RateUsersConfig(RateConfig):
+class RateUsersConfig(SharedRankConfig):
     """Ever more users.
 
     Attributes:
@@ -88,7 +88,7 @@ class RateUsersConfig(RateConfig):
 
     def family(self, kind: Kind) -> Family:
         """The users of a panel; both kinds have the same Delta."""
-        return self.users(kind, self.nu)
+        return self.users(kind, self.nu, self.k)
 
     def direction(self) -> Array:
         """That of the bias of random features, of length 1; shape (d1 - k, k)."""
