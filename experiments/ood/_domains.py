@@ -61,7 +61,17 @@ from linsys.bilevel import (
     sft,
 )
 
-__all__ = ["CONTROLS", "HPL", "ORACLES", "OURS", "RIVALS", "DomainConfig", "columns", "gap"]
+__all__ = [
+    "CONTROLS",
+    "HPL",
+    "ORACLES",
+    "OURS",
+    "RIVALS",
+    "DomainConfig",
+    "MethodsConfig",
+    "columns",
+    "gap",
+]
 
 Values = NDArray[np.float64]
 Policies = dict[str, Values]
@@ -92,17 +102,20 @@ class DomainConfig(Config):
     """The set-up.
 
     Attributes:
-        prompts, answers: X and Y of every domain.
-        p, q: parameters of the policy and of the reward.
+        prompts: X of every domain.
+        answers: Y of every domain.
+        p: parameters of the policy.
+        q: parameters of the reward.
         shift: how far features, prompts and sampling distributions differ, in [0, 1].
         specific: share of the true reward that is a domain's own, in [0, 1].
         strength: norm of the true reward's parameters.
         pairs: sampled preferences of every domain.
-        beta: factor of the reward of every method.
-        alpha, D, inner_batch: inner steps; exact ones without a batch.
-        eta, K, outer_batch: outer steps.
-        climb, steps: step size and number of RLHF's.
-        ridge: a penalty that keeps estimates finite where pairs can be ordered without error.
+        alpha: size of an inner step.
+        D: inner steps of a round.
+        inner_batch: pairs of an inner step; exact ones without it.
+        eta: size of an outer step.
+        K: outer steps, which are rounds.
+        outer_batch: pairs of an outer step.
         instances: draws for the comparison.
     """
 
@@ -114,21 +127,17 @@ class DomainConfig(Config):
     specific: float = 0.2
     strength: float = 2.0
     pairs: int = 100
-    beta: float = 1.0
     alpha: float = 0.05
     D: int = 60
     inner_batch: int | None = 4
     eta: float = 0.5
     K: int = 400
     outer_batch: int = 16
-    climb: float = 0.5
-    steps: int = 100
-    ridge: float = 1e-3
     instances: int = 6
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("prompts", "p", "q", "pairs", "D", "K", "outer_batch", "steps"):
+        for name in ("prompts", "p", "q", "pairs", "D", "K", "outer_batch"):
             whole(name, getattr(self, name), low=1)
         if self.inner_batch is not None:
             whole("inner_batch", self.inner_batch, low=1)
@@ -136,7 +145,7 @@ class DomainConfig(Config):
         whole("instances", self.instances, low=3)
         for name in ("shift", "specific"):
             number(name, getattr(self, name), low=0.0, high=1.0)
-        for name in ("strength", "beta", "alpha", "eta", "climb", "ridge"):
+        for name in ("strength", "alpha", "eta"):
             number(name, getattr(self, name), low=0.0, low_open=True)
 
     def domains(
@@ -172,6 +181,29 @@ class DomainConfig(Config):
             outer_batch=self.outer_batch,
             seed=self.derive("training", instance),
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodsConfig(DomainConfig):
+    """The set-up of a comparison with other methods.
+
+    Attributes:
+        beta: factor of the reward of every method.
+        climb: size of a step of RLHF.
+        steps: number of RLHF's steps.
+        ridge: a penalty that keeps estimates finite where pairs can be ordered without error.
+    """
+
+    beta: float = 1.0
+    climb: float = 0.5
+    steps: int = 100
+    ridge: float = 1e-3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole("steps", self.steps, low=1)
+        for name in ("beta", "climb", "ridge"):
+            number(name, getattr(self, name), low=0.0, low_open=True)
 
     def learn(
         self, train: Sequence[Domain], instance: int, at: Sequence[int]

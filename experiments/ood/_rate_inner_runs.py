@@ -8,7 +8,7 @@ import numpy as np
 
 from experiments._model import Block, Columns, Context
 from experiments.ood._rate_laws import InnerLaw
-from experiments.ood._rate_systems import RateConfig, cut, printed_factor
+from experiments.ood._rate_systems import FixedBetaConfig, cut, printed_factor
 from linsys._validate import number, whole
 from linsys.bilevel import DomainOracle
 from linsys.bilevel.kernels import adjoint, descend
@@ -26,7 +26,7 @@ LONG = 6.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class RateInnerConfig(RateConfig):
+class RateInnerConfig(FixedBetaConfig):
     """Exact steps and sampled ones.
 
     Attributes:

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from experiments._model import Block, Columns, Context
 from experiments.ood._rate_gradients import exact_gradients
 from experiments.ood._rate_laws import InnerLaw, OuterLaw, derivative
-from experiments.ood._rate_systems import RateConfig
+from experiments.ood._rate_systems import FixedBetaConfig
 from linsys._validate import Array, InputError, number, whole
 from linsys.bilevel import (
     Domain,
@@ -34,12 +34,13 @@ PRINTED, TRUE = r"$\eta = 1/(4P)$", r"$\eta = 1/P_L$"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RateOuterConfig(RateConfig):
+class RateOuterConfig(FixedBetaConfig):
     """Domains of a few prompts and answers.
 
     Attributes:
         train: domains to train on.
-        prompts, answers: X and Y of every domain.
+        prompts: X of every domain.
+        answers: Y of every domain.
         parameters: p and q, of the policy and of the reward.
         strength: norm of the true rewards' parameters, such that inner losses are well conditioned.
         pairs: sampled in a round, where they are.

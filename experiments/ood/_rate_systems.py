@@ -12,7 +12,16 @@ from linsys._validate import Array, number, whole
 from linsys.bilevel import DomainOracle, MetaDistribution, meta_distribution
 from linsys.bilevel.inner import Path
 
-__all__ = ["LAW", "LEVEL", "RateConfig", "cut", "normed", "printed_factor", "uncertain"]
+__all__ = [
+    "LAW",
+    "LEVEL",
+    "FixedBetaConfig",
+    "RateConfig",
+    "cut",
+    "normed",
+    "printed_factor",
+    "uncertain",
+]
 
 #: Of the intervals of all checks.
 LEVEL = 0.95
@@ -26,16 +35,13 @@ class RateConfig(Config):
 
     Attributes:
         instances: of which each has its own domains and true rewards; intervals are over them.
-        beta: the factor of the reward, where it is not what varies.
     """
 
     instances: int = MIN_REPLICATES
-    beta: float = 2.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         whole("instances", self.instances, low=MIN_REPLICATES)
-        number("beta", self.beta, low=0.0, low_open=True)
 
     @property
     def pieces(self) -> list[Block]:
@@ -48,6 +54,21 @@ class RateConfig(Config):
         """The domains of an instance, in other than the default ``sizes`` where they are given."""
         seed = self.derive("domains", instance)
         return meta_distribution(seed, train=train, held_out=held_out, **sizes)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedBetaConfig(RateConfig):
+    """The same with one beta.
+
+    Attributes:
+        beta: the factor of the reward, where it is not what varies.
+    """
+
+    beta: float = 2.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        number("beta", self.beta, low=0.0, low_open=True)
 
 
 def cut(path: Path, D: int) -> Path:

@@ -53,7 +53,7 @@ from experiments.ood._domains import (
     CONTROLS,
     OURS,
     RIVALS,
-    DomainConfig,
+    MethodsConfig,
     Values,
     ahead,
     columns,
@@ -77,7 +77,7 @@ DOMAINS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fig2Config(DomainConfig):
+class Fig2Config(MethodsConfig):
     """The set-up.
 
     Attributes:

@@ -40,7 +40,7 @@ from experiments.ood._domains import (
     ORACLES,
     OURS,
     RIVALS,
-    DomainConfig,
+    MethodsConfig,
     Values,
     ahead,
     columns,
@@ -59,7 +59,7 @@ SPREAD = "standard deviation, all domains"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fig3Config(DomainConfig):
+class Fig3Config(MethodsConfig):
     """The set-up.
 
     Attributes:

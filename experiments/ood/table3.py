@@ -45,7 +45,7 @@ from experiments.ood._domains import (
     CONTROLS,
     OURS,
     RIVALS,
-    DomainConfig,
+    MethodsConfig,
     Values,
     ahead,
     columns,
@@ -68,7 +68,7 @@ ABREAST = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table3Config(DomainConfig):
+class Table3Config(MethodsConfig):
     """The set-up.
 
     Attributes:

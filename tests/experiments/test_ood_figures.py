@@ -16,7 +16,7 @@ from experiments._runner import run
 from experiments._store import Store
 from experiments._table import Table
 from experiments.ood import _beta_runs, fig2, fig3, fig4, table3
-from experiments.ood._domains import CONTROLS, ORACLES, OURS, RIVALS, DomainConfig
+from experiments.ood._domains import CONTROLS, ORACLES, OURS, RIVALS, MethodsConfig
 from linsys import InputError
 from linsys.bilevel import (
     DomainOracle,
@@ -29,10 +29,10 @@ from linsys.bilevel import (
     sft,
 )
 
-SIZES: dict[str, Any] = {
-    "prompts": 3, "answers": 4, "p": 2, "q": 2, "pairs": 40, "D": 10, "K": 20, "steps": 20,
-    "instances": 3,
+DOMAINS: dict[str, Any] = {
+    "prompts": 3, "answers": 4, "p": 2, "q": 2, "pairs": 40, "D": 10, "K": 20, "instances": 3,
 }  # fmt: skip
+SIZES: dict[str, Any] = {**DOMAINS, "steps": 20}
 SMALL: dict[str, tuple[Experiment[Any], Config]] = {
     "fig2": (
         fig2.EXPERIMENT,
@@ -41,7 +41,7 @@ SMALL: dict[str, tuple[Experiment[Any], Config]] = {
     "fig3": (fig3.EXPERIMENT, fig3.Fig3Config(**SIZES, temperatures=(0.5, 1.0))),
     "fig4": (
         fig4.EXPERIMENT,
-        fig4.BetaConfig(**SIZES, betas=(0.1, 1.0, 4.0), etas=(0.125, 64.0), points=2),
+        fig4.BetaConfig(**DOMAINS, betas=(0.1, 1.0, 4.0), etas=(0.125, 64.0), points=2),
     ),
     "table3": (table3.EXPERIMENT, table3.Table3Config(**SIZES, splits=2, held=2)),
 }
@@ -196,7 +196,7 @@ def test_runs_that_explode_are_counted_and_keep_what_they_had(
 
 
 def test_only_hpl_sees_preferences_of_the_held_out_domain() -> None:
-    config = DomainConfig(**SIZES)
+    config = MethodsConfig(**SIZES)
     sampled, exact = config.domains(0, 4)
     *train, test = sampled
     others = sampled_preferences(exact[-1].pairs, 40, seed=99)
@@ -209,7 +209,7 @@ def test_only_hpl_sees_preferences_of_the_held_out_domain() -> None:
 
 
 def test_only_some_see_fine_tuning_data_of_the_held_out_domain() -> None:
-    config = DomainConfig(**SIZES)
+    config = MethodsConfig(**SIZES)
     *train, test = config.domains(0, 4)[0]
     other = replace(test, mu_hat=np.full_like(test.mu_hat, 0.25))
     before, after = (config.policies(train, domain, 0) for domain in (test, other))
@@ -218,7 +218,7 @@ def test_only_some_see_fine_tuning_data_of_the_held_out_domain() -> None:
 
 
 def test_only_features_of_policies_are_turned() -> None:
-    config = DomainConfig(**SIZES)
+    config = MethodsConfig(**SIZES)
     for part, other in zip(config.domains(0, 2), config.domains(0, 2, turned=True), strict=True):
         for plain, turned in zip(part, other, strict=True):
             np.testing.assert_array_equal(plain.reward.xi, turned.reward.xi)
@@ -232,7 +232,7 @@ def test_only_features_of_policies_are_turned() -> None:
 
 
 def test_methods_that_adapt_to_the_new_domain_do_not_care_for_its_basis() -> None:
-    config = DomainConfig(**SIZES)
+    config = MethodsConfig(**SIZES)
     reached = []
     for turned in (False, True):
         *train, test = config.domains(0, 4, turned=turned)[0]
@@ -242,14 +242,14 @@ def test_methods_that_adapt_to_the_new_domain_do_not_care_for_its_basis() -> Non
 
 
 def test_sampled_and_exact_domains_differ_in_their_pairs_alone() -> None:
-    for sampled, exact in zip(*DomainConfig(**SIZES).domains(1, 3), strict=True):
+    for sampled, exact in zip(*MethodsConfig(**SIZES).domains(1, 3), strict=True):
         np.testing.assert_array_equal(sampled.true_reward, exact.true_reward)
         np.testing.assert_array_equal(sampled.mu_hat, exact.mu_hat)
         assert len(sampled.pairs.x) == 40 != len(exact.pairs.x)
 
 
 def test_the_oracle_is_the_best_at_its_own_objective() -> None:
-    config = DomainConfig(**{**SIZES, "steps": 400})
+    config = MethodsConfig(**{**SIZES, "steps": 400})
     sampled, _ = config.domains(0, 4)
     *train, test = sampled
     start = test.policy.log_prob(sft(sampled))
@@ -263,7 +263,7 @@ def test_the_oracle_is_the_best_at_its_own_objective() -> None:
 
 
 def test_the_fitted_beta_is_a_minimum() -> None:
-    config = DomainConfig(**SIZES)
+    config = MethodsConfig(**SIZES)
     *train, _ = config.domains(0, 4)[0]
     phi = reward_mle(train, ridge=config.ridge)
     beta = config.fitted_beta(train, phi)
@@ -291,10 +291,10 @@ def test_the_table_marks_one_best_method_for_every_domain_and_average(
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: DomainConfig(instances=2), "`instances`"),
-        (lambda: DomainConfig(shift=1.5), "`shift`"),
-        (lambda: DomainConfig(inner_batch=0), "`inner_batch`"),
-        (lambda: DomainConfig(ridge=0.0), "`ridge`"),
+        (lambda: MethodsConfig(instances=2), "`instances`"),
+        (lambda: MethodsConfig(shift=1.5), "`shift`"),
+        (lambda: MethodsConfig(inner_batch=0), "`inner_batch`"),
+        (lambda: MethodsConfig(ridge=0.0), "`ridge`"),
         (lambda: fig2.Fig2Config(shifts=(0.5, 0.5)), "`shifts`"),
         (lambda: fig2.Fig2Config(points=1), "`points`"),
         (lambda: fig3.Fig3Config(temperatures=(1.0,)), "`temperatures`"),
