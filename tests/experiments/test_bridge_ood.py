@@ -22,30 +22,8 @@ from linsys import InputError
 from linsys.bilevel import MetaTraining
 from lora_bridge.built_in import BuiltIn, built_in
 from lora_bridge.rivals import Steps
+from tests.experiments._small_ood import TINY
 from tests.experiments._small_runs import table_of
-
-TINY: dict[str, Any] = {
-    "targets": ("o_proj", "lm_head"),
-    "reward_targets": ("v_proj",),
-    "rank": 2,
-    "reward_rank": 2,
-    "domains": 2,
-    "prompts": 3,
-    "tests": 2,
-    "pairs": 6,
-    "inner_batch": 2,
-    "outer_batch": 2,
-    "batch": 2,
-    "D": 2,
-    "K": 2,
-    "adapt": 2,
-    "warmup": 2,
-    "steps": 2,
-    "rollouts": 1,
-    "instances": 3,
-    "points": 1,
-}
-
 
 #: The same for experiments that draw no curves.
 SIZES = {name: value for name, value in TINY.items() if name != "points"}

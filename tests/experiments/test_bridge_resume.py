@@ -19,6 +19,7 @@ from experiments._store import Store
 from linsys.bilevel import MetaTraining
 from linsys.sketching import FSLoRA
 from lora_bridge._text import byte_tokenizer
+from tests.experiments._small_ood import TINY
 from tests.lora_bridge._models import small_model
 
 Start = Callable[..., Any]
@@ -40,25 +41,8 @@ FSLORA = {
     "global_ranks": (2,),
     "levels": (0.5,),
 }
-#: SFT, rivals and controls, and Algorithm 1 in a block.
-OOD = {
-    "targets": ("q_proj",),
-    "reward_targets": ("v_proj",),
-    "rank": 2,
-    "reward_rank": 2,
-    "domains": 2,
-    "prompts": 3,
-    "tests": 2,
-    "pairs": 6,
-    "D": 2,
-    "adapt": 2,
-    "warmup": 2,
-    "steps": 2,
-    "rollouts": 1,
-    "instances": 3,
-    "K": 20,
-    "points": 1,
-}
+#: SFT, rivals and controls, and Algorithm 1 in a block, whose rounds are enough to be killed in.
+OOD = {**TINY, "targets": ("q_proj",), "K": 20}
 
 
 @pytest.fixture
