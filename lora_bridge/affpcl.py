@@ -145,7 +145,12 @@ class Agents:
             )
         for shard in self.task.shards:
             probabilities("label_probabilities", shard["label_probabilities"])
-            finite("features", shard["features"])
+            wanted = finite("features", shard["features"]), shard["label_probabilities"]
+            if len({value.dtype for value in wanted}) > 1:
+                raise InputError(
+                    f"`features` must be of {wanted[1].dtype}, as `label_probabilities`; "
+                    f"found {wanted[0].dtype}"
+                )
             if "log_ratio" in shard:
                 checked(shard["log_ratio"].exp().mT)
 
@@ -162,6 +167,7 @@ class Agents:
 
     def start(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """What ``init`` of an algorithm takes: all agents at x (r, w) as (n, d), and theta = 0."""
+        floats("x", x, "r", self.task.bank.width)
         return x.reshape(1, -1).repeat(self.n, 1), x.new_zeros(self.p)
 
     def objective(self, theta: Tensor, rounds: int, step: float) -> Tensor:

@@ -323,7 +323,15 @@ class AdapterBank:
     ) -> Tensor:
         N, b = sizes(batch)
         flat = flattened(batch)
-        values = function(self.run(X, flat, scale, train=train), flat)
+        output = self.run(X, flat, scale, train=train)
+        try:
+            values = function(output, flat)
+        except KeyError as error:
+            if error.args[0] in flat:
+                raise
+            raise InputError(
+                f"`batch` must have {error.args[0]}, which the loss reads; found {', '.join(flat)}"
+            ) from error
         if not isinstance(values, Tensor) or values.shape[:1] != (N * b,):
             raise InputError(
                 f"`loss` must give a tensor with a value for each of {N * b} samples; "

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linsys._validate import InputError, number, whole
+from linsys._validate import InputError, number, shown, whole
 from linsys._validate import path as path_of
 from linsys.bilevel import bradley_terry, sampled_preferences
 from lora_bridge import _checks
@@ -49,6 +49,9 @@ class Answers:
         chances: mu_hat of each answer, rows of sum one.
         pairs: (x, y, y', weight): y is preferred to y'; weights of sum one. May be empty.
         truth: the true reward of each answer; empty where unknown.
+
+    Raises:
+        InputError: no prompts, a prompt without answers, chances or rewards of other answers.
     """
 
     name: str
@@ -57,6 +60,20 @@ class Answers:
     chances: tuple[tuple[float, ...], ...]
     pairs: tuple[tuple[int, int, int, float], ...] = ()
     truth: tuple[tuple[float, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        sizes = [len(row) for row in self.answers]
+        if not sizes or 0 in sizes or len(sizes) != len(self.prompts):
+            raise InputError(
+                f"`answers` must be one or more to each of {len(self.prompts)} prompts; "
+                f"found {shown(sizes)}"
+            )
+        for name, rows in (("chances", self.chances), ("truth", self.truth)):
+            found = [len(row) for row in rows]
+            if found != sizes and (found or name == "chances"):
+                raise InputError(
+                    f"`{name}` must be of {shown(sizes)} answers; found {shown(found)}"
+                )
 
     def domain(
         self, tokenizer: Any, models: Models, max_length: int = 512, too_long: str = "cut"

@@ -16,6 +16,7 @@ from torch import Tensor
 from linsys._validate import instance
 from linsys.sketching import DeviceLost
 from linsys.sketching.adapters import Modules
+from lora_bridge._checks import floats
 from lora_bridge.tasks import Task
 
 __all__ = ["Devices", "Users"]
@@ -106,7 +107,7 @@ class Devices(_Clients):
         step: int,
     ) -> list[Tensor | DeviceLost]:
         """Those of several devices with rows (k_i, w) each, together: padded to one rank."""
-        most = max(len(X) for X in rows)
+        most = max(len(floats("rows", X, "k", self.task.bank.width)) for X in rows)
         padded = torch.stack([torch.nn.functional.pad(X, (0, 0, 0, most - len(X))) for X in rows])
         factors = torch.tensor(scales, dtype=padded.dtype, device=padded.device)
         batch, when = self.task.draw(devices, round_, step), f"round {round_}, step {step}"

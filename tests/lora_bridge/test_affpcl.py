@@ -315,6 +315,11 @@ def test_bad_input_is_named() -> None:
             lambda v: (v > 1).long(),
             "must be a tensor of floating-point numb",
         ),
+        (
+            "features",
+            torch.Tensor.float,
+            r"`features` must be of torch\.float64",
+        ),
         ("features", lambda v: v / 0.0, "`features` must be finite"),
         ("log_ratio", torch.exp, r"density ratios must be in \[0, 3\]|must have mean 1"),
         ("log_ratio", lambda v: v + 0.1, "density ratios must (have mean 1|be in)"),
@@ -334,6 +339,8 @@ def test_calls_that_make_no_sense() -> None:
         Agents(agents.task.bank)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="`x` must be a tensor of floating-point numbers"):
         agents.rows(x.numpy())  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"`x` must have shape \(r, "):
+        agents.start(_point(agents)[:, :-1])
     for step in (float("nan"), "0.1"):
         with pytest.raises(InputError, match=r"`step` must be a number in \[0"):
             agents.objective(theta[0], 2, step)  # type: ignore[arg-type]

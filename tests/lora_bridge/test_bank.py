@@ -249,6 +249,10 @@ def test_bad_options(change: dict[str, Any], message: str) -> None:
             lambda n, X, d: n.hvp(X, d, token_loss, torch.cat([X, X])),
             r"`V` must have shape \(3, 2, ",
         ),
+        (
+            lambda n, X, d: n.losses(X, d, lambda o, b: b["target_mask"]),
+            "`batch` must have target_mask, which the loss reads; found input_ids, attention_mask",
+        ),
         (lambda n, X, d: n.losses(X, d, lambda o, b: 1.0), "for each of 6 samples; found 1.0"),
         (
             lambda n, X, d: n.losses(X, d, lambda o, b: [0.0] * 6),

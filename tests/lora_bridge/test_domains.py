@@ -17,7 +17,14 @@ from lora_bridge._text import byte_tokenizer
 from lora_bridge.bank import AdapterBank
 from lora_bridge.bilevel import TextDomain
 from lora_bridge.data import Example, Pair
-from lora_bridge.domains import CONSONANTS, VOWELS, answers_of, generated_answers, read_domains
+from lora_bridge.domains import (
+    CONSONANTS,
+    VOWELS,
+    Answers,
+    answers_of,
+    generated_answers,
+    read_domains,
+)
 from lora_bridge.policy_reward import Adapter, Models
 from lora_bridge.rivals import Steps, dpo, hpl, reward_error, reward_mle, rlhf, sft
 from lora_bridge.rollouts import sample
@@ -257,6 +264,13 @@ def test_ppo_answers_anew_after_its_passes(
             "`items` must be a list of Example or Pair",
         ),
         (lambda d: generated_answers(None), "`seed` must be a whole number of at least 0"),  # type: ignore[arg-type]
+        (lambda d: Answers("x", (), (), ()), "`answers` must be one or more to each of 0 prompts"),
+        (lambda d: Answers("x", ("p",), ((),), ((),)), r"to each of 1 prompts; found \[0\]"),
+        (lambda d: Answers("x", ("p", "q"), (("a",),), ((1.0,),)), "to each of 2 prompts; found"),
+        (
+            lambda d: Answers("x", ("p",), (("a", "b"),), ((1.0,),)),
+            r"`chances` must be of \[2\] answers; found \[1\]",
+        ),
         (lambda d: read_domains(None), "`path` must be a path; found None"),  # type: ignore[arg-type]
     ],
 )

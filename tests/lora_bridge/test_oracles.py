@@ -210,3 +210,17 @@ def test_stacked_products_go_into_the_frozen_matrices_and_back() -> None:
     X = _rows(oracle.task, 2)
     assert again.task.evaluate(0, X) == state.oracle.task.evaluate(0, X)
     assert again.task.evaluate(0, X) != oracle.task.evaluate(0, X)
+
+
+def test_what_an_oracle_cannot_be_asked() -> None:
+    task = _task()
+    for kind in (Devices, Users):
+        with pytest.raises(InputError, match="`task` must be a Task of the clients; found"):
+            kind(task.bank)  # type: ignore[arg-type]
+    X: Any = _rows(task, 2).numpy()
+    with pytest.raises(InputError, match="`rows` must be a tensor of floating-point numbers"):
+        Devices(task).grad(0, X, 1.0, 0, 0)
+    with pytest.raises(InputError, match=r"`rows` must have shape \(k, "):
+        Devices(task).grad(0, torch.from_numpy(X[:, :-1]), 1.0, 0, 0)
+    with pytest.raises(InputError, match="`X` must be a tensor of floating-point numbers"):
+        Users(task).grad(0, X, 0, 0)
