@@ -5,10 +5,15 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from experiments._model import Config, Experiment, plain
 from experiments._report import console, say
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.measure import Measurement
 
 #: Where the parameters begin in a docstring of a configuration, and how each of them does.
 _HEAD = re.compile(r"^(?:Args|Attributes):\n", re.MULTILINE)
@@ -16,6 +21,8 @@ _ENTRY = re.compile(r" {4}(\w+(?:, \w+)*): (.*)")
 _MORE = " " * 8
 #: What Sphinx makes a link of.
 _ROLE = re.compile(r":\w+:`~?([^`]+)`")
+#: What a list may be folded behind.
+_ITEM = re.compile(r"[^,]+,?")
 
 
 def description(experiment: Experiment[Any]) -> dict[str, Any]:
@@ -50,12 +57,15 @@ def show_description(experiment: Experiment[Any]) -> None:
     say(screen, [f"{found['id']}: {found['title']} ({found['source']})", "", found["about"], ""])
     table = Table(box=None, pad_edge=False)
     table.add_column("parameter", no_wrap=True)
-    for profile in experiment.profiles:
-        table.add_column(profile, overflow="fold")
+    rows = {
+        name: [_Folded(_setting(value)) for value in values.values()]
+        for name, values in found["parameters"].items()
+    }
+    for profile, cells in zip(experiment.profiles, zip(*rows.values(), strict=True), strict=True):
+        table.add_column(profile, min_width=max(cell.narrowest for cell in cells))
     table.add_column("meaning")
-    for name, values in found["parameters"].items():
-        texts = (_setting(value) for value in values.values())
-        table.add_row(name, *map(escape, (*texts, found["meanings"].get(name, ""))))
+    for name, cells in rows.items():
+        table.add_row(name, *cells, escape(found["meanings"].get(name, "")))
     screen.print(table)
 
 
@@ -87,6 +97,38 @@ def _entries(section: str) -> dict[str, str]:
         else:
             break
     return {name: _ROLE.sub(r"\1", text) for name, text in found.items()}
+
+
+@dataclass(frozen=True)
+class _Folded:
+    """A parameter in a table: a list is folded behind its commas, never within an item."""
+
+    text: str
+
+    @property
+    def items(self) -> list[str]:
+        """What stays together."""
+        return _ITEM.findall(self.text)
+
+    @property
+    def narrowest(self) -> int:
+        """The width that this needs."""
+        return max(map(len, self.items), default=0)
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        from rich.measure import Measurement
+
+        return Measurement(self.narrowest, len(self.text)).with_maximum(options.max_width)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.text import Text
+
+        lines = [""]
+        for item in self.items:
+            if lines[-1] and len(lines[-1] + item) > options.max_width:
+                lines.append("")
+            lines[-1] += item
+        yield Text("\n".join(lines), overflow="fold")
 
 
 def _setting(value: Any) -> str:

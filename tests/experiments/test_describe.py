@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, get_type_hints
@@ -88,6 +89,17 @@ def test_show_cuts_nothing_off_on_a_narrow_screen(
     shown = ratecheck("show", "affpcl/fig5").out.split()
     said = description(_registry.get("affpcl/fig5"))["meanings"]
     assert set(" ".join(said.values()).split()) <= set(shown)
+
+
+@pytest.mark.parametrize("name", ["affpcl/rate_t", "firm/drift_time", "bridge/fslora"])
+def test_show_folds_no_item_of_a_list(
+    name: str, ratecheck: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_report, "_PIPE_WIDTH", 80)
+    shown = re.split(r"[,\s]+", ratecheck("show", name).out)
+    rows = description(_registry.get(name))["parameters"].values()
+    values = [value for row in rows for value in row.values()]
+    assert {item for value in values for item in _setting(value).split(",")} <= set(shown)
 
 
 @pytest.mark.parametrize("name", ALL)
