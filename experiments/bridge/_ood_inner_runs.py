@@ -50,7 +50,7 @@ class OODInnerConfig(OODConfig):
     rank: int = 4
     prompts: int = 6
     tests: int = 1
-    instances: int = 3
+    instances: int = 8
     dtype: Literal["float32", "float64", "bfloat16"] = "float64"
 
     def __post_init__(self) -> None:
