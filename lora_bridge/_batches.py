@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from numbers import Real
 from typing import Any
 
 from torch import Tensor
+
+from linsys._validate import InputError
+from lora_bridge._checks import described, tensors
 
 __all__ = ["INPUTS", "Batch", "Loss"]
 
@@ -53,3 +57,46 @@ def inputs(batch: Batch) -> dict[str, Tensor]:
 def part_of_scale(scale: float | Tensor, part: slice) -> float | Tensor:
     """Of some clients, where each has its own."""
     return scale[part] if isinstance(scale, Tensor) else scale
+
+
+def check_fit(batch: Batch, scale: float | Tensor, N: int | None = None) -> None:
+    """That a batch and its factors are those of N clients, as many as it has without N.
+
+    Raises:
+        InputError: they are not; which, and how.
+    """
+    tensors("batch", batch)
+    N = len(next(iter(batch.values()))) if N is None else N
+    for name, value in batch.items():
+        if value.ndim < 2 or len(value) != N or value.shape[1] == 0:
+            raise InputError(
+                f"`{name}` must have leading axes (clients, samples) with {N} clients and "
+                f"at least one sample; found shape {tuple(value.shape)}"
+            )
+    if not isinstance(scale, Tensor | Real) or (isinstance(scale, Tensor) and scale.shape != (N,)):
+        raise InputError(
+            f"`scale` must be one number, or a tensor of one for each of {N} clients; "
+            f"found {described(scale)}"
+        )
+
+
+def evaluated(function: Loss, output: Any, flat: Batch, samples: int) -> Tensor:
+    """What a function says of every sample.
+
+    Raises:
+        InputError: it reads what the batch lacks, or says something else.
+    """
+    try:
+        values = function(output, flat)
+    except KeyError as error:
+        if error.args[0] in flat:
+            raise
+        raise InputError(
+            f"`batch` must have {error.args[0]}, which the loss reads; found {', '.join(flat)}"
+        ) from error
+    if not isinstance(values, Tensor) or values.shape[:1] != (samples,):
+        raise InputError(
+            f"`loss` must give a tensor with a value for each of {samples} samples; "
+            f"found {described(values)}"
+        )
+    return values

@@ -27,7 +27,6 @@ import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from numbers import Real
 from typing import Any
 
 import torch
@@ -40,13 +39,15 @@ from lora_bridge._batches import (
     Batch,
     Loss,
     by_client,
+    check_fit,
+    evaluated,
     flattened,
     inputs,
     merged,
     part_of_scale,
     sizes,
 )
-from lora_bridge._checks import described, floats, tensors
+from lora_bridge._checks import described, floats
 from lora_bridge._head import (
     computed_at,
     find_last_perceptron,
@@ -323,20 +324,7 @@ class AdapterBank:
     ) -> Tensor:
         N, b = sizes(batch)
         flat = flattened(batch)
-        output = self.run(X, flat, scale, train=train)
-        try:
-            values = function(output, flat)
-        except KeyError as error:
-            if error.args[0] in flat:
-                raise
-            raise InputError(
-                f"`batch` must have {error.args[0]}, which the loss reads; found {', '.join(flat)}"
-            ) from error
-        if not isinstance(values, Tensor) or values.shape[:1] != (N * b,):
-            raise InputError(
-                f"`loss` must give a tensor with a value for each of {N * b} samples; "
-                f"found {described(values)}"
-            )
+        values = evaluated(function, self.run(X, flat, scale, train=train), flat, N * b)
         if train and not values.requires_grad:
             raise InputError(
                 "`loss` must be differentiable; found values that depend on no adapter"
@@ -426,17 +414,4 @@ class AdapterBank:
                     f"`X` must not be empty, and where the model is, on {self.device}; "
                     f"found shape {tuple(X.shape)} on {X.device}"
                 )
-        N = len(next(iter(tensors("batch", batch).values()))) if X is None else len(X)
-        for name, value in tensors("batch", batch).items():
-            if value.ndim < 2 or len(value) != N or value.shape[1] == 0:
-                raise InputError(
-                    f"`{name}` must have leading axes (clients, samples) with {N} clients and "
-                    f"at least one sample; found shape {tuple(value.shape)}"
-                )
-        if not isinstance(scale, Tensor | Real) or (
-            isinstance(scale, Tensor) and scale.shape != (N,)
-        ):
-            raise InputError(
-                f"`scale` must be one number, or a tensor of one for each of {N} clients; "
-                f"found {described(scale)}"
-            )
+        check_fit(batch, scale, None if X is None else len(X))
