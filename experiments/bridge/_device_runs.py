@@ -13,7 +13,7 @@ import numpy as np
 
 from experiments._model import Columns, Context
 from experiments._table import long_table
-from experiments.bridge._devices import DeviceConfig
+from experiments.bridge._devices import ComparedConfig, DeviceConfig
 from experiments.bridge._models import Values
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def train(
 
 
 def compare(
-    config: DeviceConfig,
+    config: ComparedConfig,
     context: Context,
     method: Method,
     r: int,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.bridge._models import ModelConfig, Values
+from experiments.bridge._models import FederatedConfig, TunedConfig, Values
 from experiments.bridge._questions import dealt_by, pools
 from linsys import InputError
 from linsys._validate import number, whole
@@ -34,25 +34,25 @@ PAPER: Mapping[str, Any] = {
     "batch": 16,
     "local_steps": 20,
     "dropout": 0.1,
-    "gammas": (1e-4, 3e-4, 1e-3),
     "seeds": 5,
     "chunk": 4,
     "dtype": "bfloat16",
     "device": "cuda",
 }
+#: The same where methods are compared.
+PAPER_GRID: Mapping[str, Any] = {**PAPER, "gammas": (1e-4, 3e-4, 1e-3)}
 #: Samples that are judged at a time.
 _AT_ONCE = 128
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeviceConfig(ModelConfig):
+class DeviceConfig(FederatedConfig):
     """Devices with questions.
 
     Attributes:
         devices: N.
         samples: mean number of questions of a device; fewer where a file has no more.
         concentration: of the Dirichlet shares; small for devices of one domain each.
-        ratios: k_i / r, dealt out to the devices in turn.
         local_steps: H.
     """
 
@@ -63,7 +63,6 @@ class DeviceConfig(ModelConfig):
     devices: int = 8
     samples: int = 128
     concentration: float = 0.5
-    ratios: tuple[float, ...] = (0.125, 0.25, 0.5, 0.75)
     local_steps: int = 5
 
     def __post_init__(self) -> None:
@@ -71,6 +70,35 @@ class DeviceConfig(ModelConfig):
         for name in ("devices", "samples", "local_steps"):
             whole(name, getattr(self, name), low=1)
         number("concentration", self.concentration, low=0.0, low_open=True)
+
+    def rank_of(self, ratio: float) -> int:
+        """k of a ratio k / r.
+
+        Raises:
+            InputError: for a ratio that gives no whole rank.
+        """
+        k = round(number("k / r", ratio, low=0.0, high=1.0, low_open=True) * self.rank)
+        if k < 1 or abs(k - ratio * self.rank) > 1e-9:
+            raise InputError(f"k must be whole ranks; found {ratio:g} of rank = {self.rank}")
+        return k
+
+    def draw(self, use: str, k: int) -> Draw:
+        """Draw number k for "test" or "tuning"; the same object again if asked."""
+        return _drawn(self, use, k)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RatiosConfig(DeviceConfig):
+    """Devices with sketches of different ranks.
+
+    Attributes:
+        ratios: k_i / r, dealt out to the devices in turn.
+    """
+
+    ratios: tuple[float, ...] = (0.125, 0.25, 0.5, 0.75)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.ranks()
 
     def ranks(self) -> list[int]:
@@ -80,22 +108,10 @@ class DeviceConfig(ModelConfig):
         found = [self.rank_of(ratio) for ratio in self.ratios]
         return [found[i % len(found)] for i in range(self.devices)]
 
-    def rank_of(self, ratio: float) -> int:
-        """k of a ratio k / r.
 
-        Raises:
-            InputError: for a ratio that gives no whole rank.
-        """
-        k = round(number("ratios", ratio, low=0.0, high=1.0, low_open=True) * self.rank)
-        if k < 1 or abs(k - ratio * self.rank) > 1e-9:
-            raise InputError(
-                f"`ratios` times rank = {self.rank} must be whole ranks; found {ratio:g}"
-            )
-        return k
-
-    def draw(self, use: str, k: int) -> Draw:
-        """Draw number k for "test" or "tuning"; the same object again if asked."""
-        return _drawn(self, use, k)
+@dataclass(frozen=True, kw_only=True)
+class ComparedConfig(DeviceConfig, TunedConfig):
+    """Devices on which methods are compared, each at its best step size."""
 
 
 @dataclass(frozen=True, eq=False)

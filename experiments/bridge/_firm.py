@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments._model import Block
-from experiments.bridge._models import ModelConfig
+from experiments.bridge._models import TunedConfig
 from linsys import InputError
 from linsys._validate import number, whole
 from mgda.firm import FIRM
@@ -71,7 +71,7 @@ PAPER: dict[str, Any] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class FirmConfig(ModelConfig):
+class FirmConfig(TunedConfig):
     """A run of alignment.
 
     Attributes:
@@ -87,7 +87,6 @@ class FirmConfig(ModelConfig):
         kl, kl_kind, kl_unit, whitened, average, clip, gamma, lam: see :mod:`lora_bridge.firm`.
         kl_start, kl_target, kl_horizon: of the divergence's coefficient; a target of None fixes it.
         critic_step: step size of the critics.
-        half_life: of the moving average that weights of single runs are drawn with, local steps.
     """
 
     targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj")
@@ -121,7 +120,6 @@ class FirmConfig(ModelConfig):
     gamma: float = 1.0
     lam: float = 0.95
     critic_step: float = 1e-3
-    half_life: float = 20.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -131,7 +129,7 @@ class FirmConfig(ModelConfig):
         whole("kl_horizon", self.kl_horizon, low=1)
         for name in ("beta", "kl_start"):
             number(name, getattr(self, name), low=0.0)
-        for name in ("temperature", "clip", "critic_step", "half_life"):
+        for name in ("temperature", "clip", "critic_step"):
             number(name, getattr(self, name), low=0.0, low_open=True)
         for name in ("gamma", "lam"):
             number(name, getattr(self, name), low=0.0, high=1.0)
@@ -192,6 +190,21 @@ class FirmConfig(ModelConfig):
         if not self.reward_models:
             return tuple(f"reward for {letters}" for letters in CLASSES)  # type: ignore[return-value]
         return tuple(folder.name for folder in self.reward_models[:2])  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SingleRunConfig(FirmConfig):
+    """The same where weights of single runs are drawn.
+
+    Attributes:
+        half_life: of the moving average that they are drawn with, local steps.
+    """
+
+    half_life: float = 20.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        number("half_life", self.half_life, low=0.0, low_open=True)
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,15 +45,11 @@ class ModelConfig(Config):
         rank: r of the global modules.
         scaling: factor of B A.
         dropout: of the adapters' inputs in training.
-        gammas: step sizes to choose from.
-        tuning: draws for that choice.
         seeds: draws for the comparison.
         batch: samples of a step.
         tests: held-out samples of every domain or user.
         max_length: tokens of a sample; the beginning of a longer prompt is cut.
         chunk: clients that go through the model together; None for all.
-        on_nan: what to do with a client whose loss or gradient is not finite: "skip" it, so that a
-            step size may be tried that is too large, or "stop".
         dtype: of the model; adapters are float32, or float64 with it.
         device: "cpu" or "cuda".
     """
@@ -69,26 +65,19 @@ class ModelConfig(Config):
     rank: int = 16
     scaling: float = 1.0
     dropout: float = 0.0
-    gammas: tuple[float, ...] = (0.004, 0.01)
-    tuning: int = 1
     seeds: int = 3
     batch: int = 4
     tests: int = 40
     max_length: int = 512
     chunk: int | None = None
-    on_nan: Literal["skip", "stop"] = "skip"
     dtype: Literal["float32", "float64", "bfloat16"] = "float32"
     device: str = "cpu"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("hidden", "rank", "tuning", "batch", "tests"):
+        for name in ("hidden", "rank", "batch", "tests"):
             whole(name, getattr(self, name), low=1)
         whole("seeds", self.seeds, low=2)
-        for gamma in self.gammas:
-            number("gammas", gamma, low=0.0, low_open=True)
-        if not self.gammas:
-            raise InputError("`gammas` must hold at least one step size; found none")
 
     def load(self, task: str) -> Loaded:
         """The model for a task, read once."""
@@ -110,6 +99,39 @@ class ModelConfig(Config):
 
         dtype = torch.float64 if self.dtype == "float64" else torch.float32
         return torch.as_tensor(X, dtype=dtype, device=self.device)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FederatedConfig(ModelConfig):
+    """Clients with losses of their own.
+
+    Attributes:
+        on_nan: what to do with a client whose loss or gradient is not finite: "skip" it, so that a
+            step size may be tried that is too large, or "stop".
+    """
+
+    on_nan: Literal["skip", "stop"] = "skip"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunedConfig(ModelConfig):
+    """Training at the best of several step sizes.
+
+    Attributes:
+        gammas: step sizes to choose from.
+        tuning: draws for that choice.
+    """
+
+    gammas: tuple[float, ...] = (0.004, 0.01)
+    tuning: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole("tuning", self.tuning, low=1)
+        for gamma in self.gammas:
+            number("gammas", gamma, low=0.0, low_open=True)
+        if not self.gammas:
+            raise InputError("`gammas` must hold at least one step size; found none")
 
     def best(self, score: Callable[[float, int], float]) -> float:
         """The step size with the least mean score (step size, draw); the first one of equals."""

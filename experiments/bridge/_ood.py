@@ -49,18 +49,6 @@ class OODConfig(Config):
         strength: size of the generated true rewards.
         wrong: chance of wrong answers in a file's fine-tuning data.
         beta: factor of the reward of every method.
-        alpha: size of an inner step, of Algorithm 2 too.
-        D: inner steps of an outer one.
-        inner_batch: samples of an inner step; None: all.
-        eta: size of an outer step.
-        K: outer steps.
-        outer_batch: pairs of an outer step.
-        adapt: steps of Algorithm 2.
-        warmup: Adam's steps for SFT.
-        steps: Adam's steps for DPO, HPL and the reward of maximum likelihood.
-        gamma: size of Adam's steps, of PPO's too.
-        batch: samples of such a step.
-        rollouts: of PPO, each of ``batch`` new answers in every domain.
         instances: draws of domains, preferences and starts.
         max_length: tokens of a prompt with its answer; the beginning of a longer prompt is cut.
         at_once: sequences that go through the model together.
@@ -85,18 +73,6 @@ class OODConfig(Config):
     strength: float = 4.0
     wrong: float = 0.5
     beta: float = 1.0
-    alpha: float = 0.005
-    D: int = 10
-    inner_batch: int | None = 8
-    eta: float = 0.1
-    K: int = 40
-    outer_batch: int = 16
-    adapt: int = 20
-    warmup: int = 120
-    steps: int = 60
-    gamma: float = 0.01
-    batch: int = 8
-    rollouts: int = 20
     instances: int = 4
     max_length: int = 512
     at_once: int = 128
@@ -105,15 +81,11 @@ class OODConfig(Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("prompts", "tests", "pairs", "D", "K", "outer_batch", "adapt", "warmup"):
+        for name in ("hidden", "rank", "reward_rank", "prompts", "tests", "pairs", "at_once"):
             whole(name, getattr(self, name), low=1)
-        for name in ("hidden", "rank", "reward_rank", "steps", "batch", "rollouts", "at_once"):
-            whole(name, getattr(self, name), low=1)
-        if self.inner_batch is not None:
-            whole("inner_batch", self.inner_batch, low=1)
         whole("domains", self.domains, low=2)
         whole("instances", self.instances, low=3)
-        for name in ("scaling", "bound", "strength", "beta", "alpha", "eta", "gamma"):
+        for name in ("scaling", "bound", "strength", "beta"):
             number(name, getattr(self, name), low=0.0, low_open=True)
         for name in ("own", "wrong"):
             number(name, getattr(self, name), low=0.0, high=1.0)
@@ -124,16 +96,60 @@ class CurvesConfig(OODConfig):
     """The set-up where training is measured on its way.
 
     Attributes:
+        alpha: size of an inner step, of Algorithm 2 too.
+        D: inner steps of an outer one.
+        inner_batch: samples of an inner step; None: all.
+        eta: size of an outer step.
+        K: outer steps.
+        outer_batch: pairs of an outer step.
+        adapt: steps of Algorithm 2.
+        warmup: Adam's steps for SFT.
+        gamma: size of Adam's steps, of PPO's too.
+        batch: samples of such a step.
         points: rounds at which a curve is measured, after the first.
     """
 
+    alpha: float = 0.005
+    D: int = 10
+    inner_batch: int | None = 8
+    eta: float = 0.1
+    K: int = 40
+    outer_batch: int = 16
+    adapt: int = 20
+    warmup: int = 120
+    gamma: float = 0.01
+    batch: int = 8
     points: int = 4
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name in ("D", "K", "outer_batch", "adapt", "warmup", "batch"):
+            whole(name, getattr(self, name), low=1)
+        if self.inner_batch is not None:
+            whole("inner_batch", self.inner_batch, low=1)
+        for name in ("alpha", "eta", "gamma"):
+            number(name, getattr(self, name), low=0.0, low_open=True)
         whole("points", self.points, low=1, high=self.K)
 
     @property
     def times(self) -> list[int]:
         """Rounds that are measured, from 0 on."""
         return [round(self.K * i / self.points) for i in range(self.points + 1)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RivalsConfig(CurvesConfig):
+    """The set-up of a comparison with other methods.
+
+    Attributes:
+        steps: Adam's steps for DPO, HPL and the reward of maximum likelihood.
+        rollouts: of PPO, each of ``batch`` new answers in every domain.
+    """
+
+    steps: int = 60
+    rollouts: int = 20
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("steps", "rollouts"):
+            whole(name, getattr(self, name), low=1)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from experiments.bridge._models import Values
-from experiments.bridge._ood import CurvesConfig
+from experiments.bridge._ood import CurvesConfig, RivalsConfig
 from experiments.bridge._ood_texts import Domains, domains
 from linsys import InputError
 from linsys.bilevel import MetaTraining, meta_test
@@ -60,31 +60,6 @@ class Methods:
 
         known, theta = self.domains.known, self.domains.models.theta()
         return self._whole("SFT", theta, lambda: sft(known, theta, self._adam(self.config.warmup)))
-
-    def rivals(self) -> dict[str, Any]:
-        """Policies of baselines and controls for the held-out domain."""
-        from lora_bridge.rivals import dpo, hpl, reward_mle, rlhf
-
-        config, start = self.config, self.start
-        train, test, plain = self.domains.train, self.domains.test, self.domains.models.phi()
-        steps, every = self._adam(config.steps), [*train, test]
-        phi = self._whole("MLE", plain, lambda: reward_mle(train, plain, steps))
-        climb: dict[str, Any] = {
-            "steps": self._adam(config.rollouts),
-            "beta": config.beta,
-            "length": max(int(d.policy.lengths.max()) for d in self.domains.known),
-        }
-        made: dict[str, Callable[[], Any]] = {
-            "SFT": lambda: start,
-            "DPO": lambda: dpo(train, start, steps, beta=config.beta),
-            "PPO (TR)": lambda: rlhf(train, phi, start, **climb),
-            "PPO (TR+TE)": lambda: rlhf(every, phi, start, **climb),
-            "HPL": lambda: hpl(every, start, steps),
-            "HPL (TR)": lambda: hpl(train, start, steps),
-            "MLE + (10)": lambda: self.tuned(test, phi),
-            "MLE, fitted beta": lambda: self.tuned(test, phi, self._fitted_beta(phi)),
-        }
-        return {name: self._whole(name, start, train) for name, train in made.items()}
 
     def training(self, beta: float, eta: float) -> MetaTraining:
         """Algorithm 1."""
@@ -127,22 +102,6 @@ class Methods:
         )
         return made.theta
 
-    def _fitted_beta(self, phi: Any) -> float:
-        """The beta with which Algorithm 2 and a given reward fit the training pairs best."""
-
-        def loss(beta: float) -> float:
-            try:
-                found = [
-                    domain.oracle(beta=beta).outer_loss(self.tuned(domain, phi, beta))
-                    for domain in self.domains.train
-                ]
-            except InputError:  # weights so large that the steps diverge
-                return np.inf
-            return float(np.mean(found))
-
-        betas = [factor * self.config.beta for factor in FACTORS]
-        return min(betas, key=loss)
-
     def _adam(self, count: int) -> Steps:
         """Steps of a rival."""
         from lora_bridge.rivals import Steps
@@ -164,3 +123,55 @@ class Methods:
 
         found = recorded(name, advance, like, [1], end, folder=self.folder)
         return torch.from_numpy(found["end"][0]).to(like)
+
+
+@dataclass(frozen=True, eq=False)
+class Compared(Methods):
+    """The same with all other methods.
+
+    Args:
+        config: the set-up.
+    """
+
+    config: RivalsConfig
+
+    def rivals(self) -> dict[str, Any]:
+        """Policies of baselines and controls for the held-out domain."""
+        from lora_bridge.rivals import dpo, hpl, reward_mle, rlhf
+
+        config, start = self.config, self.start
+        train, test, plain = self.domains.train, self.domains.test, self.domains.models.phi()
+        steps, every = self._adam(config.steps), [*train, test]
+        phi = self._whole("MLE", plain, lambda: reward_mle(train, plain, steps))
+        climb: dict[str, Any] = {
+            "steps": self._adam(config.rollouts),
+            "beta": config.beta,
+            "length": max(int(d.policy.lengths.max()) for d in self.domains.known),
+        }
+        made: dict[str, Callable[[], Any]] = {
+            "SFT": lambda: start,
+            "DPO": lambda: dpo(train, start, steps, beta=config.beta),
+            "PPO (TR)": lambda: rlhf(train, phi, start, **climb),
+            "PPO (TR+TE)": lambda: rlhf(every, phi, start, **climb),
+            "HPL": lambda: hpl(every, start, steps),
+            "HPL (TR)": lambda: hpl(train, start, steps),
+            "MLE + (10)": lambda: self.tuned(test, phi),
+            "MLE, fitted beta": lambda: self.tuned(test, phi, self._fitted_beta(phi)),
+        }
+        return {name: self._whole(name, start, train) for name, train in made.items()}
+
+    def _fitted_beta(self, phi: Any) -> float:
+        """The beta with which Algorithm 2 and a given reward fit the training pairs best."""
+
+        def loss(beta: float) -> float:
+            try:
+                found = [
+                    domain.oracle(beta=beta).outer_loss(self.tuned(domain, phi, beta))
+                    for domain in self.domains.train
+                ]
+            except InputError:  # weights so large that the steps diverge
+                return np.inf
+            return float(np.mean(found))
+
+        betas = [factor * self.config.beta for factor in FACTORS]
+        return min(betas, key=loss)

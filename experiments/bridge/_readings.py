@@ -15,7 +15,7 @@ from experiments._intervals import mean_interval
 from experiments._model import Check
 from experiments._table import Table
 from experiments.bridge._devices import DeviceConfig
-from experiments.bridge._models import ModelConfig, Values
+from experiments.bridge._models import TunedConfig, Values
 
 #: Of a check that is what a paper says, beside those that are derived.
 CLAIMED = "above 0, as the paper has it"
@@ -87,7 +87,7 @@ def within_reach(name: str, shares: Mapping[Any, Values]) -> Check:
     return _rates.every(_rates.at_most(name, "at most 1", extent(values), 1.0))
 
 
-def said(config: ModelConfig, table: Table, arms: Mapping[str, Table]) -> list[str]:
+def said(config: TunedConfig, table: Table, arms: Mapping[str, Table]) -> list[str]:
     """Model, data, seeds, the step size of every arm, and who was left out.
 
     ``arms`` are parts of the table by what a reader calls them.

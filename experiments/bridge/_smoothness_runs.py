@@ -13,7 +13,7 @@ import numpy as np
 from experiments._model import Block, Columns, Context
 from experiments._table import long_table
 from experiments.bridge._device_runs import SUMS, path
-from experiments.bridge._devices import DeviceConfig
+from experiments.bridge._devices import RatiosConfig
 from experiments.bridge._models import threads
 from experiments.bridge._smoothness import measure
 from linsys import InputError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SmoothnessConfig(DeviceConfig):
+class SmoothnessConfig(RatiosConfig):
     """The set-up.
 
     Attributes:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from experiments.bridge._models import ModelConfig, Values
+from experiments.bridge._models import FederatedConfig, TunedConfig, Values
 from experiments.bridge._questions import PROPERTIES, word
 from linsys import InputError
 from linsys._validate import choice, number, whole
@@ -38,7 +38,7 @@ LEAST = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserConfig(ModelConfig):
+class UserConfig(TunedConfig, FederatedConfig):
     """Users and their reward models.
 
     Attributes:

@@ -49,7 +49,7 @@ from experiments._plots import curve, panels
 from experiments._rates import mean_band
 from experiments._table import Table
 from experiments.bridge._device_runs import Method, compare
-from experiments.bridge._devices import PAPER, DeviceConfig
+from experiments.bridge._devices import PAPER_GRID, ComparedConfig, RatiosConfig
 from experiments.bridge._models import Values, threads
 from experiments.bridge._readings import claim, identity, limits, over_domains, said, within_reach
 from linsys import InputError
@@ -74,7 +74,7 @@ PANELS = {"accuracy": "test accuracy", "loss": "test cross-entropy"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class FSLoRAConfig(DeviceConfig):
+class FSLoRAConfig(ComparedConfig, RatiosConfig):
     """The set-up.
 
     Attributes:
@@ -120,13 +120,13 @@ class FSLoRAConfig(DeviceConfig):
         }
 
 
-def mixed_arms(config: DeviceConfig) -> Arms:
+def mixed_arms(config: RatiosConfig) -> Arms:
     """The methods at mixed ranks, for which k is 0, and LoRA."""
     ranks = {name: config.rank if name == WHOLE else 0 for name in METHODS}
     return {name: {"method": name, "r": config.rank, "k": k} for name, k in ranks.items()}
 
 
-def method_of(config: DeviceConfig, block: Block) -> Method:
+def method_of(config: RatiosConfig, block: Block) -> Method:
     """The algorithm of a block, of a step size and a seed."""
     k = block["k"]
     ranks = [k] * config.devices if k else config.ranks()
@@ -196,7 +196,7 @@ def analyse(config: FSLoRAConfig, table: Table) -> Analysis:
     return Analysis(series, [*derived, *claims], _notes(config, table, found, mixed))
 
 
-def byte_check(config: DeviceConfig, table: Table) -> Check:
+def byte_check(config: RatiosConfig, table: Table) -> Check:
     """What the methods send over LoRA's bytes, compared with what their ranks say."""
     mixed, mean = mixed_arms(config), float(np.mean(config.ranks())) / config.rank
     predicted = {name: (mean, mean) for name in METHODS}
@@ -283,7 +283,7 @@ EXPERIMENT = Experiment(
     profiles={
         "quick": FSLoRAConfig(),
         "paper": FSLoRAConfig(
-            **PAPER,
+            **PAPER_GRID,
             rounds=750,
             points=10,
             k=8,

@@ -46,7 +46,7 @@ from experiments._plots import curves, legend, panels
 from experiments._rates import mean_band
 from experiments._table import Table
 from experiments.bridge._device_runs import compare
-from experiments.bridge._devices import PAPER, DeviceConfig
+from experiments.bridge._devices import PAPER_GRID, ComparedConfig
 from experiments.bridge._models import Values, threads
 from experiments.bridge._readings import claim, identity, limits, over_domains, said, within_reach
 from linsys import InputError
@@ -63,7 +63,7 @@ Arm = tuple[int, float, int]
 
 
 @dataclass(frozen=True, kw_only=True)
-class BudgetConfig(DeviceConfig):
+class BudgetConfig(ComparedConfig):
     """The set-up.
 
     Attributes:
@@ -282,7 +282,7 @@ EXPERIMENT = Experiment(
     profiles={
         "quick": BudgetConfig(),
         "paper": BudgetConfig(
-            **PAPER,
+            **PAPER_GRID,
             global_ranks=(8, 16, 32, 64),
             levels=(0.125, 0.25, 0.5),
             budget=400,

@@ -33,7 +33,7 @@ from experiments._model import Analysis, Block, Columns, Context, Experiment, Se
 from experiments._plots import look
 from experiments._table import Table
 from experiments.bridge._device_runs import compare
-from experiments.bridge._devices import PAPER, DeviceConfig
+from experiments.bridge._devices import PAPER_GRID, ComparedConfig, RatiosConfig
 from experiments.bridge._models import Values, threads
 from experiments.bridge._readings import claim, over_domains, said
 from experiments.bridge.fslora import METHODS, OURS, WHOLE, byte_check, method_of, mixed_arms
@@ -46,7 +46,7 @@ AVERAGE = "average"
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableConfig(DeviceConfig):
+class TableConfig(ComparedConfig, RatiosConfig):
     """The set-up.
 
     Attributes:
@@ -158,7 +158,7 @@ EXPERIMENT = Experiment(
     source="Tables 5.1 and 5.2, Section 5.2",
     kind="figure",
     config_type=TableConfig,
-    profiles={"quick": TableConfig(), "paper": TableConfig(**PAPER, rounds=750)},
+    profiles={"quick": TableConfig(), "paper": TableConfig(**PAPER_GRID, rounds=750)},
     blocks=blocks,
     compute=compute,
     analyse=analyse,

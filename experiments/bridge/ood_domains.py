@@ -60,8 +60,8 @@ from experiments._model import Analysis, Block, Check, Columns, Context, Experim
 from experiments._plots import panels
 from experiments._table import Table
 from experiments.bridge._models import Values, threads
-from experiments.bridge._ood import PAPER, CurvesConfig
-from experiments.bridge._ood_methods import Methods
+from experiments.bridge._ood import PAPER, RivalsConfig
+from experiments.bridge._ood_methods import Compared
 from experiments.bridge._readings import CLAIMED
 from experiments.ood._domains import CONTROLS, HPL, OURS, RIVALS, columns, gap
 from experiments.ood._looks import METHODS, key, lines
@@ -81,7 +81,7 @@ SPREAD = "standard deviation of that reward"
 
 
 @dataclass(frozen=True, kw_only=True)
-class OODDomainsConfig(CurvesConfig):
+class OODDomainsConfig(RivalsConfig):
     """The set-up.
 
     Attributes:
@@ -109,7 +109,7 @@ def blocks(config: OODDomainsConfig) -> list[Block]:
 def compute(config: OODDomainsConfig, block: Block, context: Context) -> Columns:
     """Scores of all methods on the held-out domain, and of OOD-PL on the others."""
     with threads(context):
-        methods = Methods(config, int(block["instance"]), context.folder)
+        methods = Compared(config, int(block["instance"]), context.folder)
         drawn = methods.domains
         judge, where = drawn.judges[drawn.held], {"name": drawn.test.name, "what": drawn.name}
         rows = [
@@ -125,7 +125,7 @@ def compute(config: OODDomainsConfig, block: Block, context: Context) -> Columns
         return columns(rows)
 
 
-def _adapted(config: OODDomainsConfig, methods: Methods, phi: Any) -> dict[str, Values]:
+def _adapted(config: OODDomainsConfig, methods: Compared, phi: Any) -> dict[str, Values]:
     """Scores of the held-out domain and the others' mean, (2,), after Algorithm 2 on each."""
     drawn = methods.domains
     found = [

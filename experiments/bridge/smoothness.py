@@ -265,7 +265,7 @@ EXPERIMENT = Experiment(
     profiles={
         "quick": SmoothnessConfig(),
         "paper": SmoothnessConfig(
-            **{**PAPER, "gammas": (3e-4,)},
+            **PAPER,
             gamma=3e-4,
             rounds=750,
             points=5,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-TINY: dict[str, Any] = {
+#: Domains and models.
+DOMAINS: dict[str, Any] = {
     "targets": ("o_proj", "lm_head"),
     "reward_targets": ("v_proj",),
     "rank": 2,
@@ -13,6 +14,11 @@ TINY: dict[str, Any] = {
     "prompts": 3,
     "tests": 2,
     "pairs": 6,
+    "instances": 3,
+}
+#: Runs of Algorithm 1 too.
+CURVES: dict[str, Any] = {
+    **DOMAINS,
     "inner_batch": 2,
     "outer_batch": 2,
     "batch": 2,
@@ -20,8 +26,7 @@ TINY: dict[str, Any] = {
     "K": 2,
     "adapt": 2,
     "warmup": 2,
-    "steps": 2,
-    "rollouts": 1,
-    "instances": 3,
     "points": 1,
 }
+#: Its rivals too.
+TINY: dict[str, Any] = {**CURVES, "steps": 2, "rollouts": 1}

@@ -16,7 +16,7 @@ from experiments._model import Context
 from experiments._plots import style
 from experiments._table import Table, long_table
 from experiments.bridge import _devices, _questions, fslora, fslora_budget, fslora_table
-from experiments.bridge._devices import DeviceConfig
+from experiments.bridge._devices import ComparedConfig, DeviceConfig
 from experiments.bridge._questions import PROPERTIES, questions
 from experiments.bridge._readings import CLAIMED, claim, reach
 from experiments.bridge.fslora import FSLoRAConfig
@@ -28,18 +28,18 @@ from lora_bridge.built_in import BuiltIn, built_in
 from lora_bridge.splits import by_key
 from tests.experiments._small_runs import table_of
 
-TINY: dict[str, Any] = {
+DEVICES: dict[str, Any] = {
     "targets": ("q_proj", "lm_head"),
     "rank": 4,
-    "ratios": (0.25, 0.5),
     "devices": 3,
     "samples": 8,
     "tests": 6,
     "batch": 2,
     "local_steps": 2,
     "seeds": 2,
-    "gammas": (0.01,),
 }
+COMPARED: dict[str, Any] = {**DEVICES, "gammas": (0.01,)}
+TINY: dict[str, Any] = {**COMPARED, "ratios": (0.25, 0.5)}
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_questions_are_answered_by_their_property() -> None:
 
 
 def test_devices_share_all_samples_and_seeds_differ(folder: Path) -> None:
-    config = DeviceConfig(**TINY, model=folder)
+    config = DeviceConfig(**DEVICES, model=folder)
     one, *others = (config.draw(*draw) for draw in (("test", 0), ("test", 1), ("tuning", 0)))
     assert one is config.draw("test", 0)
     assert sum(one.oracle.task.size(i) for i in range(3)) == 3 * 8
@@ -70,7 +70,7 @@ def test_devices_share_all_samples_and_seeds_differ(folder: Path) -> None:
 
 
 def test_the_judge_is_the_mean_over_questions(folder: Path) -> None:
-    config = DeviceConfig(**{**TINY, "tests": 7}, model=folder)
+    config = DeviceConfig(**{**DEVICES, "tests": 7}, model=folder)
     drawn = config.draw("test", 0)
     algorithm = fslora.FSLoRA(gamma=0.1, H=1, ranks=[4] * 3)
     start = config.tensor(drawn.oracle.modules.start(4, np.random.default_rng(0)))
@@ -176,7 +176,7 @@ def test_what_the_paper_says_is_confirmed_or_violated() -> None:
 
 def test_arms_of_a_budget_send_the_same(folder: Path) -> None:
     config = BudgetConfig(
-        **TINY, model=folder, global_ranks=(2, 4), levels=(0.25, 0.5), budget=2, points=2
+        **COMPARED, model=folder, global_ranks=(2, 4), levels=(0.25, 0.5), budget=2, points=2
     )
     table = table_of(fslora_budget, config)
     found = fslora_budget.analyse(config, table)
@@ -245,7 +245,7 @@ def test_paper_profiles_run_when_shrunk(module: Any, folder: Path) -> None:
         fslora_budget: {"budget": 1, "points": 1, "global_ranks": (2, 8), "levels": (0.125, 0.5)},
         fslora_table: {"rounds": 1},
     }[module]
-    sizes = {**TINY, "rank": 8, "ratios": paper.ratios, "targets": ("q_proj",), "local_steps": 1}
+    sizes = {**COMPARED, "rank": 8, "targets": ("q_proj",), "local_steps": 1}
     config = replace(
         paper, **{**sizes, **small}, model=folder, dtype="float32", device="cpu", max_length=64
     )
@@ -260,7 +260,7 @@ def test_paper_profiles_run_when_shrunk(module: Any, folder: Path) -> None:
 
 
 def test_of_several_step_sizes_the_best_is_taken() -> None:
-    config = DeviceConfig(gammas=(0.1, 1.0, 10.0), tuning=2)
+    config = ComparedConfig(gammas=(0.1, 1.0, 10.0), tuning=2)
     assert config.best(lambda gamma, k: abs(gamma - 1.0) + k) == 1.0
     assert config.best(lambda gamma, k: np.nan if gamma == 0.1 else gamma) == 1.0
     with pytest.raises(InputError, match="`gammas` must hold one that trains"):
@@ -274,7 +274,7 @@ def test_a_file_of_one_domain_is_dealt_by_answers(folder: Path, tmp_path: Path) 
         for i, answer in enumerate(["true", "false"] * 40)
     ]
     file.write_text(json.dumps(records))
-    sizes = {**TINY, "concentration": 1e-3, "samples": 30}  # all that are not held out
+    sizes = {**DEVICES, "concentration": 1e-3, "samples": 30}  # all that are not held out
     config = DeviceConfig(**sizes, model=folder, data=file)
     drawn = config.draw("test", 0)
     assert list(drawn.tests) == ["facts"]
@@ -315,7 +315,7 @@ def test_a_file_of_one_domain_is_dealt_by_answers(folder: Path, tmp_path: Path) 
 )
 def test_bad_settings_are_named(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        DeviceConfig(**options)
+        FSLoRAConfig(**options)
 
 
 def test_bad_arms_are_named() -> None:

@@ -15,18 +15,15 @@ pytest.importorskip("torch")
 from experiments._model import Context
 from experiments._table import Table
 from experiments.bridge import _ood_inner_runs, ood_beta, ood_domains, ood_inner
-from experiments.bridge._ood import OODConfig
+from experiments.bridge._ood import CurvesConfig, OODConfig
 from experiments.bridge._ood_texts import domains
 from experiments.ood._domains import CONTROLS, OURS, RIVALS
 from linsys import InputError
 from linsys.bilevel import MetaTraining
 from lora_bridge.built_in import BuiltIn, built_in
 from lora_bridge.rivals import Steps
-from tests.experiments._small_ood import TINY
+from tests.experiments._small_ood import CURVES, DOMAINS, TINY
 from tests.experiments._small_runs import table_of
-
-#: The same for experiments that draw no curves.
-SIZES = {name: value for name, value in TINY.items() if name != "points"}
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +62,10 @@ class Killed(BaseException):
 @pytest.mark.parametrize(
     ("module", "options", "place"),
     [
-        (ood_domains, {}, 1),  # SFT, before there is anything to keep
-        (ood_domains, {}, 5),  # a rival
-        (ood_domains, {}, 10),  # Algorithm 1
-        (ood_beta, {"betas": (1.0, 2.0)}, 7),
+        (ood_domains, TINY, 1),  # SFT, before there is anything to keep
+        (ood_domains, TINY, 5),  # a rival
+        (ood_domains, TINY, 10),  # Algorithm 1
+        (ood_beta, {**CURVES, "betas": (1.0, 2.0)}, 7),
     ],
 )
 def test_a_killed_instance_goes_on_and_does_nothing_twice(
@@ -93,7 +90,7 @@ def test_a_killed_instance_goes_on_and_does_nothing_twice(
 
     for owner, name in ((MetaTraining, "round"), (Steps, "descend")):
         monkeypatch.setattr(owner, name, counted(getattr(owner, name)))
-    config = module.EXPERIMENT.config_type(**{**TINY, "K": 4}, model=folder, **options)
+    config = module.EXPERIMENT.config_type(**{**options, "K": 4}, model=folder)
     block = {"instance": 1}
     whole = module.compute(config, block, Context())
     everything, done, last = done, 0, place
@@ -162,7 +159,7 @@ def test_open_questions_have_no_pairs_and_that_is_one_clear_line(
 
 
 def test_beta_is_a_step_size_of_the_head_to_the_last_bit(folder: Path) -> None:
-    config = ood_beta.OODBetaConfig(**{**TINY, "K": 3}, model=folder, betas=(0.1, 1.0, 4.0))
+    config = ood_beta.OODBetaConfig(**{**CURVES, "K": 3}, model=folder, betas=(0.1, 1.0, 4.0))
     table = table_of(ood_beta, config)
     found = ood_beta.analyse(config, table)
     check = next(c for c in found.checks if "powers of two" in c.name)
@@ -215,7 +212,7 @@ def test_what_is_said_of_beta_is_judged_and_explosions_are_seen() -> None:
 
 def test_the_error_falls_geometrically_where_the_inner_loss_is_convex(folder: Path) -> None:
     config = ood_inner.OODInnerConfig(
-        **{**SIZES, "prompts": 2, "tests": 1}, model=folder, ridge=1.0, cg=40
+        **{**DOMAINS, "prompts": 2, "tests": 1}, model=folder, ridge=1.0, cg=40
     )
     rows = _ood_inner_runs.rows(config, ood_inner.LAST, 0)
     errors = {row["D"]: row["error"] for row in rows}
@@ -256,7 +253,7 @@ def test_the_inner_rate_is_checked_against_what_is_derived() -> None:
 
 
 def test_an_inner_step_that_is_too_long_from_the_start(folder: Path) -> None:
-    config = ood_beta.OODBetaConfig(**TINY, model=folder, betas=(1.0, 2.0), alpha=1e30)
+    config = ood_beta.OODBetaConfig(**CURVES, model=folder, betas=(1.0, 2.0), alpha=1e30)
     with pytest.raises(InputError, match="`alpha`"):
         ood_beta.compute(config, {"instance": 0}, Context())
 
@@ -274,7 +271,7 @@ def test_what_only_the_models_know_is_named_as_the_user_does(folder: Path) -> No
         ({"reward_targets": ("x",)}, "`reward_targets` must name linear modules"),
     ):
         with pytest.raises(InputError, match=message):
-            domains(OODConfig(**{**SIZES, **change}, model=folder), 0)
+            domains(OODConfig(**{**DOMAINS, **change}, model=folder), 0)
 
 
 def test_bad_settings_are_named() -> None:
@@ -286,4 +283,4 @@ def test_bad_settings_are_named() -> None:
         ({"instances": 2}, "`instances`"),
     ):
         with pytest.raises(InputError, match=message):
-            OODConfig(**options)
+            CurvesConfig(**options)
