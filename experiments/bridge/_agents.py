@@ -35,11 +35,17 @@ class AffPCLConfig(Config):
         data: a file of texts; None: docstrings.
         levels: delta, each in [0, 1].
         agents: n.
-        samples, tests: texts of an agent, texts of the common test.
+        samples: texts of an agent.
+        tests: texts of the common test.
         seeds: how often all is drawn anew.
-        rounds, local_steps, batch: communications, minibatches between two of them, their size.
-        alpha, alpha_objective: steps of the adapters and of the head theta.
-        rank, scaling, targets: LoRA's rank, factor of B A, adapted modules.
+        rounds: communications.
+        local_steps: minibatches between two communications.
+        batch: texts of a minibatch.
+        alpha: step size of the adapters.
+        alpha_objective: step size of the head theta.
+        rank: of the adapters.
+        scaling: factor of B A.
+        targets: names of the adapted modules.
         features: directions of the frozen features.
         objective: what theta's head sees: which of the "properties" a text has, which realises
             every target, as in Figure 2, or the frozen "features", which do so in part.

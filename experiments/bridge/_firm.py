@@ -81,11 +81,25 @@ class FirmConfig(TunedConfig):
         tests: prompts that are held out, but at most a quarter of all.
         prompts: of each client, on average.
         rounds: aggregations; a rollout of ``batch`` prompts in each.
-        minibatch, epochs, length, temperature: of PPO.
+        minibatch: responses of a step; divides ``batch``.
+        epochs: passes over a rollout.
+        length: most tokens of a response.
+        temperature: of the policy.
         beta: of FIRM.
-        optimizer, moments: of the clients, see :class:`mgda._federated.Federated`.
-        kl, kl_kind, kl_unit, whitened, average, clip, gamma, lam: see :mod:`lora_bridge.firm`.
-        kl_start, kl_target, kl_horizon: of the divergence's coefficient; a target of None fixes it.
+        optimizer: of the clients, "adam" or "sgd".
+        moments: Adam's at an aggregation: "kept" by the client, or "reset" to zero.
+        kl: the divergence is "outside" of the weights, or "inside" every objective; for this and
+            what follows see :mod:`lora_bridge.firm`.
+        kl_kind: estimator of the divergence: "k1", "k2" or "k3".
+        kl_unit: what ``kl_target`` is of: a "token" or a "sequence".
+        kl_start: the divergence's first coefficient.
+        kl_target: the divergence that the coefficient aims at; None: the coefficient is fixed.
+        kl_horizon: responses after which the coefficient may have changed by a fifth.
+        whitened: whether every objective's advantages have mean 0 and variance 1 in a rollout.
+        average: what the mean of a minibatch is over: a "token", a "sequence" or the "sum".
+        clip: of PPO's ratios.
+        gamma: discount factor.
+        lam: of the advantages.
         critic_step: step size of the critics.
     """
 

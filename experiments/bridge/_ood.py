@@ -38,12 +38,15 @@ class OODConfig(Config):
         model: folder of a model; None: the built-in one, which learns from the prompts of data.
         data: a file of questions or pairs with domains; None: generated ones.
         hidden: width of the built-in model.
-        targets, reward_targets: adapted modules of the policy and of the reward.
-        rank, reward_rank: of the policy's adapter and of the reward's.
+        targets: adapted modules of the policy.
+        reward_targets: adapted modules of the reward.
+        rank: of the policy's adapter.
+        reward_rank: of the reward's adapter.
         scaling: factor of B A in both adapters.
         bound: rewards lie between its negative and itself.
         domains: how many, one of them held out; of a file its first ones.
-        prompts, tests: of a domain to train on, and to be scored on.
+        prompts: of a domain, to train on.
+        tests: prompts of a domain to be scored on.
         pairs: sampled preferences of a generated domain.
         own: share of a generated true reward that differs between the domains.
         strength: size of the generated true rewards.

@@ -36,9 +36,11 @@ class OODInnerConfig(OODConfig):
 
     Attributes:
         ridge: rho / Lambda.
-        step, lora_step: alpha (Lambda + rho), below 2: last layer, LoRA.
+        step: alpha (Lambda + rho) on the last layer, below 2.
+        lora_step: alpha (Lambda + rho) for LoRA, below 2.
         size: standard deviation of the reward's score head.
-        newton, cg: steps of Newton's method, and of conjugate gradients in each.
+        newton: steps of Newton's method.
+        cg: steps of conjugate gradients in each step of Newton's method.
     """
 
     ridge: float = 0.2

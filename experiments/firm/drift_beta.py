@@ -95,7 +95,8 @@ class DriftBetaConfig(DriftInstancesConfig, BatchConfig):
     Attributes:
         decades: beta, relative to tr G / M, goes from 10^-decades to 10^decades, two values for
             every factor of 10.
-        small, smallest: the windows of exponent 0 end here, in conflict and with the same means.
+        small: the windows of exponent 0 end here for objectives in conflict.
+        smallest: the windows of exponent 0 end here for the same mean gradients.
         large: the windows of exponent -2 begin here.
     """
 

@@ -79,7 +79,8 @@ class RateBiasConfig(Config):
 
     Attributes:
         r: rank of the modules; sketches have all ranks k below it.
-        m, n: W has shape (m, n).
+        m: rows of W.
+        n: columns of W.
         devices: N.
         samples: of every device, at least n.
         decay: ratio of neighbouring singular values of D.

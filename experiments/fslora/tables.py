@@ -60,10 +60,10 @@ class TablesConfig(Fig2Config):
     """The set-up of Figure 2, which is Table 5.1's; a larger model for Table 5.2.
 
     Attributes:
-        large_classes: its m.
-        large_features: its n.
-        large_H: its local steps in a round.
-        large_rounds: its T.
+        large_classes: m of the larger model.
+        large_features: n of the larger model.
+        large_H: local steps in a round of the larger model.
+        large_rounds: T of the larger model.
     """
 
     large_classes: int = 24

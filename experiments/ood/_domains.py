@@ -112,7 +112,7 @@ class DomainConfig(Config):
         pairs: sampled preferences of every domain.
         alpha: size of an inner step.
         D: inner steps of a round.
-        inner_batch: pairs of an inner step; exact ones without it.
+        inner_batch: samples of an inner step; exact ones without it.
         eta: size of an outer step.
         K: outer steps, which are rounds.
         outer_batch: pairs of an outer step.

@@ -38,8 +38,10 @@ class RateBetaConfig(RateConfig):
         unit: eta ||l''(0)|| at beta = 1, so that descent is stable from beta = 1 on.
         scaled: the beta of training with eta proportional to beta^2, from 1 on.
         alpha: of inner steps, relative to what is stable at beta = 1, at zero and at the minimum.
-        train, held_out: numbers of domains.
-        D, K: inner steps and rounds.
+        train: domains to train on.
+        held_out: domains held out.
+        D: inner steps of a round.
+        K: rounds.
         s: the bound of bounded rewards.
     """
 

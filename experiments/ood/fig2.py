@@ -82,7 +82,8 @@ class Fig2Config(MethodsConfig):
 
     Attributes:
         points: rounds at which a curve is measured.
-        shifts, specifics: of the domains in the last panels, increasing.
+        shifts: ``shift`` in the last panels, increasing.
+        specifics: ``specific`` in the last panels, increasing.
     """
 
     points: int = 10

@@ -80,10 +80,16 @@ class LabelerConfig(Config):
     """The set-up.
 
     Attributes:
-        modules, d, k: Theta_i has ``modules`` blocks (d, d), those of Delta_i have rank k.
-        r, scale: rank of the trained modules, and alpha / r.
-        samples, batch, epochs: N_p, and how a labeler's comparisons are gone through.
-        trajectories, test: of which the comparisons are, and of which the test pairs are.
+        modules: blocks (d, d) of Theta_i.
+        d: rows and columns of a block.
+        k: rank of the blocks of Delta_i.
+        r: rank of the trained modules.
+        scale: alpha / r.
+        samples: N_p, comparisons of a labeler.
+        batch: comparisons of a step.
+        epochs: how often a labeler's comparisons are gone through.
+        trajectories: those whose pairs are compared.
+        test: trajectories whose pairs are the test.
         size: ||Delta_i||_F; logits then have the variance 2 size^2.
         known: ||Theta_init||_F / size.
         rates: first learning rates to choose from.

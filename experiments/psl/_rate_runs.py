@@ -46,7 +46,7 @@ class RateConfig(Config):
     Attributes:
         trajectories: those whose pairs are compared.
         d1: rows of Delta_i and of features.
-        d2: their columns.
+        d2: columns of Delta_i and of features.
         types: of users; every one occurs equally often.
         replicates: data sets.
         per_block: replicates of a block. Numbers do not depend on it.

@@ -32,11 +32,15 @@ class ProcessConfig(Config):
     """Random processes and users.
 
     Attributes:
-        states, actions, horizon: of the process.
+        states: of the process.
+        actions: of the process.
+        horizon: steps of a trajectory.
         users: N.
-        d1, d2: Delta_i and features have shape (d1, d2).
+        d1: rows of Delta_i and of features.
+        d2: columns of Delta_i and of features.
         k: rank of the shared factor.
-        nu, tail: sigma_k^2 / N and Sigma_tail / N.
+        nu: sigma_k^2 / N.
+        tail: Sigma_tail / N.
     """
 
     states: int = 3

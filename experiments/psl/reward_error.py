@@ -70,13 +70,17 @@ class RewardErrorConfig(Config):
 
     Attributes:
         trajectories: those whose pairs are compared.
-        d1, d2: Delta_i and features have shape (d1, d2).
+        d1: rows of Delta_i and of features.
+        d2: columns of Delta_i and of features.
         k: rank of the shared factor.
         users: numbers N of them.
         tails: Sigma_tail / N.
-        nu, own: sigma_k^2 / N, and the share of the heads that is not common.
+        nu: sigma_k^2 / N.
+        own: share of the heads that is not common.
         judged: users whose errors count, the first ones.
-        first, ratio, points: N_p = first ratio^j, j < points.
+        first: the smallest N_p.
+        ratio: of an N_p and the one before.
+        points: numbers N_p.
         replicates: data sets.
     """
 
