@@ -55,6 +55,7 @@ class Fig3Config(FirmConfig):
     """The set-up.
 
     Attributes:
+        beta: of the FIRM that chooses among several ``gammas``; preferences take its place then.
         preferences: values of p^1, the first objective's weight, increasing.
     """
 
