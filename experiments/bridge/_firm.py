@@ -206,21 +206,6 @@ class FirmConfig(TunedConfig):
         return tuple(folder.name for folder in self.reward_models[:2])  # type: ignore[return-value]
 
 
-@dataclass(frozen=True, kw_only=True)
-class SingleRunConfig(FirmConfig):
-    """The same where weights of single runs are drawn.
-
-    Attributes:
-        half_life: of the moving average that they are drawn with, local steps.
-    """
-
-    half_life: float = 20.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        number("half_life", self.half_life, low=0.0, low_open=True)
-
-
 @dataclass(frozen=True, eq=False)
 class Arm:
     """One setting of a comparison.

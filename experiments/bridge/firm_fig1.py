@@ -34,7 +34,7 @@ from experiments._intervals import Ratio, mean_interval, paired_ratio
 from experiments._model import Analysis, Block, Columns, Context, Experiment, Series
 from experiments._rates import Interval
 from experiments._table import Table
-from experiments.bridge._firm import PAPER, Arm, SingleRunConfig, blocks
+from experiments.bridge._firm import PAPER, Arm, FirmConfig, blocks
 from experiments.bridge._firm_comparison import (
     MATCH,
     curves_of,
@@ -47,7 +47,7 @@ from experiments.bridge._firm_comparison import (
 )
 from experiments.bridge._firm_runs import columns
 from experiments.bridge._models import Values
-from experiments.firm._alignment import ema
+from experiments.firm._alignment import SmoothedConfig, ema
 from experiments.firm._words import outcome
 from mgda.fedcmoo import FedCMOO
 
@@ -58,7 +58,7 @@ FIRM, SERVER = "FIRM", "FedCMOO-A"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fig1Config(SingleRunConfig):
+class Fig1Config(SmoothedConfig, FirmConfig):
     """The set-up."""
 
 

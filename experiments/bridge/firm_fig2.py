@@ -43,7 +43,7 @@ from experiments._model import Analysis, Block, Check, Columns, Context, Experim
 from experiments._plots import curve, legend, panels
 from experiments._rates import mean_band
 from experiments._table import Table
-from experiments.bridge._firm import PAPER, Arm, SingleRunConfig
+from experiments.bridge._firm import PAPER, Arm, FirmConfig
 from experiments.bridge._firm_comparison import (
     DRIFT,
     advantage,
@@ -56,7 +56,7 @@ from experiments.bridge._firm_comparison import (
 )
 from experiments.bridge._firm_runs import columns
 from experiments.bridge._models import Values
-from experiments.firm._alignment import ema
+from experiments.firm._alignment import SmoothedConfig, ema
 from linsys import InputError
 from linsys._validate import number
 
@@ -73,7 +73,7 @@ RAW = ", every step"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fig2Config(SingleRunConfig):
+class Fig2Config(SmoothedConfig, FirmConfig):
     """The set-up.
 
     Attributes:

@@ -37,7 +37,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from experiments import _rates
 from experiments._intervals import mean_interval
-from experiments._model import Analysis, Block, Check, Series
+from experiments._model import Analysis, Block, Check, Config, Series
 from experiments._plots import curves, legend, panels
 from experiments._rates import Interval, mean_band
 from experiments._table import Column, Table, long_table
@@ -183,8 +183,8 @@ class RegularisedConfig(AlignmentConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SingleRunConfig(RegularisedConfig):
-    """The same where weights of single runs are drawn.
+class SmoothedConfig(Config):
+    """Where weights of single runs are drawn.
 
     Attributes:
         half_life: of the moving average that they are drawn with, local steps.

@@ -47,7 +47,8 @@ from experiments.firm._alignment import (
     MATCH,
     OBJECTIVES,
     Arms,
-    SingleRunConfig,
+    RegularisedConfig,
+    SmoothedConfig,
     Values,
     advantage,
     blocks,
@@ -74,7 +75,7 @@ SAME = 1.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fig1Config(SingleRunConfig):
+class Fig1Config(SmoothedConfig, RegularisedConfig):
     """The set-up."""
 
     def methods(self) -> dict[str, MinNorm]:

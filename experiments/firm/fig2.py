@@ -50,7 +50,8 @@ from experiments._plots import curve, legend, panels
 from experiments._table import Table, long_table
 from experiments.firm._alignment import (
     OBJECTIVES,
-    SingleRunConfig,
+    RegularisedConfig,
+    SmoothedConfig,
     Values,
     advantage,
     blocks,
@@ -73,7 +74,7 @@ SETTINGS = {"conflicting objectives": False, "almost one objective": True}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fig2Config(SingleRunConfig):
+class Fig2Config(SmoothedConfig, RegularisedConfig):
     """The set-up.
 
     Attributes:
