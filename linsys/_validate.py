@@ -6,7 +6,7 @@ import inspect
 import math
 import numbers
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,13 +33,17 @@ def shown(value: Any) -> str:
 def plain(value: Any) -> NDArray[Any]:
     """``value`` as a NumPy array, tensors without their gradients.
 
-    Of dtype object, which no caller takes, where that would fail or lose something: nested lists of
-    different lengths, lists of tensors that require gradients, sparse tensors, masked arrays.
+    In single precision where NumPy lacks a tensor's type, bfloat16. Of dtype object, which no
+    caller takes, where that would fail or lose something: nested lists of different lengths, lists
+    of tensors that require gradients, sparse tensors, masked arrays.
     """
     if isinstance(value, np.ma.MaskedArray):
         return np.asarray(None)
     try:
-        return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+        if hasattr(value, "detach"):
+            value = value.detach().cpu()
+            value = value.float() if str(value.dtype) == "torch.bfloat16" else value
+        return np.asarray(value)
     except (TypeError, ValueError, RuntimeError):
         return np.asarray(None)
 
@@ -198,6 +202,8 @@ def instance(name: str, value: Any, kind: type[_Kind], wanted: str) -> _Kind:
 def function(name: str, value: Any, *arguments: str) -> Callable[..., Any]:
     """Return ``value`` if it can be called with such arguments, as far as its signature says.
 
+    Of a decorated function that is the decorator's own, which may add arguments.
+
     >>> function("key", lambda item, place: item, "item")
     Traceback (most recent call last):
         ...
@@ -208,14 +214,28 @@ def function(name: str, value: Any, *arguments: str) -> Callable[..., Any]:
         raise InputError(f"{wanted}; found {shown(value)}")
     found: Callable[..., Any] = value
     try:
-        signature = inspect.signature(found)
-    except ValueError:  # as of some that are built in
+        signature = inspect.signature(found, follow_wrapped=False)
+    except (ValueError, TypeError):  # as of some that are built in
         return found
     try:
         signature.bind(*arguments)
     except TypeError:
         raise InputError(f"{wanted}; found one of {signature}") from None
     return found
+
+
+def indexed(name: str, value: Any, wanted: str) -> Any:
+    """Return ``value`` if it has a length and places, as a list, an array or a data set has.
+
+    >>> indexed("shards", {"a": 1}, "a list, of one per client")
+    Traceback (most recent call last):
+        ...
+    linsys._validate.InputError: `shards` must be a list, of one per client; found {'a': 1}
+    """
+    places = hasattr(value, "__len__") and hasattr(value, "__getitem__")
+    if isinstance(value, Mapping) or not places:
+        raise InputError(f"`{name}` must be {wanted}; found {shown(value)}")
+    return value
 
 
 def path(name: str, value: Any) -> Path:

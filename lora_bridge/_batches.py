@@ -89,10 +89,11 @@ def evaluated(function: Loss, output: Any, flat: Batch, samples: int) -> Tensor:
     try:
         values = function(output, flat)
     except KeyError as error:
-        if error.args[0] in flat:
+        (name, *_) = error.args or (None,)
+        if not isinstance(name, str) or name in flat:  # something else than the batch lacks it
             raise
         raise InputError(
-            f"`batch` must have {error.args[0]}, which the loss reads; found {', '.join(flat)}"
+            f"`batch` must have {name}, which the loss reads; found {', '.join(flat)}"
         ) from error
     if not isinstance(values, Tensor) or values.shape[:1] != (samples,):
         raise InputError(

@@ -15,6 +15,7 @@ __all__ = [
     "finite",
     "floats",
     "listed",
+    "masks",
     "probabilities",
     "tensors",
     "texts",
@@ -56,25 +57,31 @@ def finite(name: str, value: Any, *shape: int | str) -> Tensor:
 def probabilities(name: str, value: Any, *shape: int | str) -> Tensor:
     """As :func:`finite`, with rows of probabilities along the last axis.
 
-    Their sum may be off by the rounding of as many terms in single precision, in which they may
-    have been computed, or in their own.
+    Their sum may be off as that of probabilities is which were rounded to bfloat16, in which a
+    model may have computed them: each by a share of 2^-8.
     """
     found = finite(name, value, *shape)
     if bool((found < 0).any()):
         raise InputError(f"`{name}` must be at least 0; found {float(found.min()):g}")
-    off = found.sum(-1) - 1
-    rounding = max(torch.finfo(found.dtype).eps, torch.finfo(torch.float32).eps)
-    if bool((off.abs() > found.shape[-1] * rounding).any()):
+    off = found.double().sum(-1) - 1
+    if bool((off.abs() > torch.finfo(torch.bfloat16).eps).any()):
         worst = float(off.flatten()[off.abs().argmax()]) + 1
         raise InputError(f"`{name}` must have rows with sum 1; found {worst:g}")
     return found
 
 
 def wholes(name: str, value: Any) -> Tensor:
-    """Return ``value`` if it is a tensor of whole numbers, such as tokens and masks."""
+    """Return ``value`` if it is a tensor of whole numbers, such as tokens."""
     if not isinstance(value, Tensor) or value.is_floating_point() or value.is_complex():
         raise InputError(f"`{name}` must be a tensor of whole numbers; found {described(value)}")
     return value
+
+
+def masks(name: str, value: Any) -> Tensor:
+    """Return ``value`` as whole numbers if it is a tensor of 0 and 1, of whatever type."""
+    if not isinstance(value, Tensor) or not bool(((value == 0) | (value == 1)).all()):
+        raise InputError(f"`{name}` must be a tensor of 0 and 1; found {described(value)}")
+    return value.long()
 
 
 def tensors(name: str, value: Any) -> Mapping[str, Tensor]:

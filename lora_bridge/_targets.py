@@ -33,7 +33,7 @@ def find_targets(model: nn.Module, targets: Collection[str]) -> tuple[str, ...]:
     Raises:
         InputError: no targets, or one that names nothing that can be adapted; with what there is.
     """
-    if isinstance(targets, str) or not isinstance(targets, Collection) or not targets:
+    if isinstance(targets, str) or not isinstance(targets, Collection) or not len(targets):
         raise InputError(f"`targets` must be a list of at least one module; found {shown(targets)}")
     known = adaptable(model)
     for target in targets:

@@ -20,7 +20,7 @@ from torch import Tensor
 from linsys._validate import InputError, instance
 from linsys.bilevel import DomainData
 from linsys.bilevel._arrays import vector
-from lora_bridge._checks import floats, tensors, wholes
+from lora_bridge._checks import floats, masks, tensors, wholes
 from lora_bridge.bilevel_oracle import TextOracle
 from lora_bridge.policy_reward import Models
 from lora_bridge.tasks import check_tokens, stacked
@@ -56,8 +56,9 @@ class TextDomain(DomainData):
         instance("models", self.models, Models, "Models, the policy and the reward")
         tokens = tensors("tokens", self.tokens)
         whole = tuple(tokens["input_ids"].shape) if "input_ids" in tokens else ()
-        for name in ("input_ids", "attention_mask", "target_mask"):
-            found = tuple(wholes(name, tokens[name]).shape) if name in tokens else None
+        parts = {"input_ids": wholes, "attention_mask": masks, "target_mask": masks}
+        for name, checked in parts.items():
+            found = tuple(checked(name, tokens[name]).shape) if name in tokens else None
             if found != whole or whole[:-1] != self.mu_hat.shape:
                 raise InputError(
                     f"`tokens` must have {name} for {self.mu_hat.shape} prompts and answers, all "

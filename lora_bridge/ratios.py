@@ -21,8 +21,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from linsys._validate import InputError, instance, number, shown, whole
-from lora_bridge._checks import finite, floats, probabilities, tensors, wholes
+from linsys._validate import InputError, indexed, instance, number, whole
+from lora_bridge._checks import finite, floats, masks, probabilities, tensors, wholes
 from lora_bridge.bank import INPUTS
 
 __all__ = [
@@ -113,7 +113,8 @@ def pooled_features(model: Any, texts: Mapping[str, Tensor]) -> Tensor:
     """
     instance("model", model, torch.nn.Module, "a model of transformers")
     tensors("texts", texts)
-    ids, _ = (wholes(name, texts.get(name)) for name in ("input_ids", "attention_mask"))
+    ids = wholes("input_ids", texts.get("input_ids"))
+    masks("attention_mask", texts.get("attention_mask"))
     if ids.ndim not in (2, 3) or (ids.ndim == 3 and ids.shape[1] != 2):
         raise InputError(
             f"`texts` must have shape (m, T), or (m, 2, T) of pairs; found {tuple(ids.shape)}"
@@ -208,10 +209,7 @@ def fit_ratios(
     whole("folds", folds, low=2)
     number("strength", strength, low=0.0, low_open=True)
     whole("seed", seed, low=0)
-    if not isinstance(features, Sequence):
-        raise InputError(
-            f"`features` must be a list, of one tensor per agent; found {shown(features)}"
-        )
+    indexed("features", features, "a list, of one tensor per agent")
     sizes = [len(finite(f"features[{i}]", part, "m", "q")) for i, part in enumerate(features)]
     n = len(sizes)
     if n < 2 or min(sizes) < folds:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from linsys._optimizers import AdamW
-from linsys._validate import InputError, instance, number, shown, whole
+from linsys._validate import InputError, indexed, instance, number, whole
 from linsys.bilevel.domains import OUTER, uniforms
 from lora_bridge._checks import floats
 from lora_bridge.bank import Batch
@@ -272,9 +272,7 @@ def _left(values: Tensor, width: int) -> Tensor:
 def _some(domains: Sequence[TextDomain], steps: Steps) -> Sequence[TextDomain]:
     """One domain or more, all on one model."""
     instance("steps", steps, Steps, "Steps")
-    if not isinstance(domains, Sequence):
-        raise InputError(f"`domains` must be a list of domains; found {shown(domains)}")
-    if not domains:
+    if not len(indexed("domains", domains, "a list of domains")):
         raise InputError("`domains` must hold at least one domain; found none")
     kept = {
         id(instance("domains", d, TextDomain, "TextDomains").models.policy.bank.model)

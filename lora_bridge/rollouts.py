@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from linsys._validate import InputError, choice, instance, number, shown, whole
-from lora_bridge._checks import tensors, texts_by_client, tokenizer_of, wholes
+from lora_bridge._checks import masks, tensors, texts_by_client, tokenizer_of, wholes
 from lora_bridge._decoding import clients_at_a_time, decode, end_tokens, positions
 from lora_bridge._head import head_of
 from lora_bridge._noise import token_keys
@@ -176,7 +176,8 @@ def sample(
     whole("length", length, low=1)
     number("temperature", temperature, low=0.0, low_open=True)
     check_prompts(bank, prompts, length)
-    ids, mask = (prompts[name].to(bank.device) for name in ("input_ids", "attention_mask"))
+    ids = prompts["input_ids"].to(bank.device)
+    mask = prompts["attention_mask"].to(bank.device).long()
     N, b, _ = ids.shape
     names = range(N) if clients is None else numbers_of(clients, N)
     bank.check(X, {"input_ids": ids, "attention_mask": mask}, scale)
@@ -299,7 +300,8 @@ def check_prompts(bank: AdapterBank, prompts: Batch, length: int) -> None:
     """That :func:`sample` can answer these prompts; raises what it would."""
     instance("bank", bank, AdapterBank, "an AdapterBank of the model")
     tensors("prompts", prompts)
-    ids, mask = (wholes(name, prompts.get(name)) for name in ("input_ids", "attention_mask"))
+    ids = wholes("input_ids", prompts.get("input_ids"))
+    mask = masks("attention_mask", prompts.get("attention_mask"))
     if head_of(bank.model) is None or not hasattr(bank.model, "generate"):
         raise InputError(
             f"`bank` must hold a causal language model; found {type(bank.model).__name__}"

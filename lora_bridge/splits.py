@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from linsys._validate import InputError, function, instance, number, shown, whole
+from linsys._validate import InputError, function, indexed, number, shown, whole
 
 __all__ = ["by_key", "dirichlet", "evenly", "hold_out"]
 
@@ -28,11 +28,13 @@ def by_key(items: Sequence[_Item], key: Callable[[_Item], str]) -> dict[str, lis
     groups: dict[str, list[_Item]] = defaultdict(list)
     for item in items:
         groups[key(item)].append(item)
-    if "" in groups:
-        raise InputError(f"every sample must have the key; found {len(groups[''])} without")
-    for value in groups:
-        instance("what key gives", value, str, "a text")
-    return dict(sorted(groups.items()))
+    for none in ("", None):
+        if none in groups:
+            raise InputError(f"every sample must have the key; found {len(groups[none])} without")
+    try:
+        return dict(sorted(groups.items()))
+    except TypeError:
+        raise InputError(f"what key gives must have an order; found {shown([*groups])}") from None
 
 
 def evenly(items: Sequence[_Item], clients: int, seed: int = 0) -> list[list[_Item]]:
@@ -86,8 +88,7 @@ def hold_out(
         InputError: fewer than two items, a share outside (0, 1).
     """
     number("share", share, low=0.0, high=1.0, low_open=True)
-    _check_list(items)
-    if len(items) < 2 or share >= 1.0:
+    if len(indexed("items", items, "a list")) < 2 or share >= 1.0:
         raise InputError(
             f"`items` must be at least 2 and `share` below 1; found {len(items)} and {share}"
         )
@@ -98,16 +99,10 @@ def hold_out(
 
 def _enough(items: Sequence[_Item], clients: int) -> None:
     whole("clients", clients, low=1)
-    _check_list(items)
-    if len(items) < clients:
+    if len(indexed("items", items, "a list")) < clients:
         raise InputError(
             f"`items` must be at least as many as clients = {clients}; found {len(items)}"
         )
-
-
-def _check_list(items: Sequence[_Item]) -> None:
-    if not isinstance(items, Sequence):
-        raise InputError(f"`items` must be a list; found {shown(items)}")
 
 
 def _generator(seed: int) -> np.random.Generator:

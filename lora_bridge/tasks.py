@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from linsys._validate import InputError, choice, function, instance, shown, whole
+from linsys._validate import InputError, choice, function, indexed, instance, whole
 from lora_bridge._checks import tensors, wholes
 from lora_bridge._failures import memory_explained, unsound
 from lora_bridge.bank import INPUTS, AdapterBank, Batch, Loss
@@ -63,11 +63,7 @@ class Task:
         whole("seed", self.seed, low=0, high=(1 << 64) - 1)
         instance("bank", self.bank, AdapterBank, "an AdapterBank of the model")
         function("loss", self.loss, "output", "batch")
-        if not isinstance(self.shards, list | tuple):
-            raise InputError(
-                f"`shards` must be a list, of one per client; found {shown(self.shards)}"
-            )
-        if not self.shards:
+        if not len(indexed("shards", self.shards, "a list, of one per client")):
             raise InputError("`shards` must hold at least one client; found none")
         kinds = _kinds(tensors("shards[0]", self.shards[0]))
         for i, shard in enumerate(self.shards):

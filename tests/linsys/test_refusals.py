@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial, wraps
 from typing import Any
 
 import mpmath
@@ -10,7 +12,7 @@ import pytest
 import torch
 
 from linsys import FiniteSystem, GaussianSystem, InputError, sample_gaussian_system
-from linsys._validate import flag, increasing_times, number, real_array
+from linsys._validate import flag, function, increasing_times, number, real_array
 from linsys.algorithms import AffPCL, Independent, LinearRatio, ShiftedRatio, Steps
 from linsys.algorithms.td import sarsa
 from linsys.kernels import draw, simulate
@@ -245,6 +247,43 @@ def test_a_gaussian_observation_refuses_other_lengths() -> None:
             call(np.zeros((1, 1)))
     with pytest.raises(InputError, match="`x` must have 2 entries per agent"):
         seen.residual(np.zeros((2, 1)))
+
+
+def _seeded(decorated: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(decorated)
+    def call(x: Any, y: Any) -> Any:
+        return decorated(0, x, y)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        _seeded(lambda seed, x, y: 0),
+        partial(lambda seed, x, y: 0, 0),
+        partial(lambda x, y, seed: 0, seed=0),
+        lambda *anything: 0,
+        lambda x, y, z=0, *, w=0: 0,
+        torch.nn.Bilinear(1, 1, 1),
+        torch.no_grad()(_seeded(lambda seed, x, y: 0)),
+        np.add,
+        max,
+    ],
+)
+def test_a_function_may_be_whatever_can_be_called(value: Any) -> None:
+    assert function("f", value, "x", "y") is value
+
+
+@pytest.mark.parametrize("value", [lambda x: 0, lambda x, y, z: 0, lambda x, y, *, z: 0, "f"])
+def test_a_function_of_something_else_is_refused(value: Any) -> None:
+    with pytest.raises(InputError, match=r"`f` must be a function of \(x, y\)"):
+        function("f", value, "x", "y")
+
+
+def test_what_numpy_has_no_type_for_is_read_in_single_precision() -> None:
+    found = real_array("v", torch.tensor([0.5, 1 / 3], dtype=torch.bfloat16), (2,))  # type: ignore[arg-type]
+    assert found.tolist() == [0.5, 0.333984375]
 
 
 @pytest.mark.parametrize("convert", [np.vectorize(mpmath.mpf, otypes=[object]), torch.tensor])

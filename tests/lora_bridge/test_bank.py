@@ -274,6 +274,12 @@ def test_bad_calls(call: Any, message: str) -> None:
         call(bank, _rows(bank), small_batch(N, b))
 
 
+def test_what_a_loss_itself_lacks_is_not_asked_of_the_batch() -> None:
+    bank = _bank("llama")
+    with pytest.raises(KeyError, match="7"):
+        bank.losses(_rows(bank), small_batch(N, b), lambda o, d: {}[7])
+
+
 @pytest.mark.parametrize("engine", ["bank", "sequential", "vmap"])
 def test_a_loss_that_is_cut_from_the_adapters_has_no_gradient(engine: str) -> None:
     bank = _bank("llama", engine=engine)

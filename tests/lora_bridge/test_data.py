@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import UserList
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -214,7 +216,8 @@ ASKED, COMPARED = Example("1+1=", "2", ("2", "3")), Pair("1+1=", "2", "3")
         (lambda t: evenly({"a": 1, "b": 2}, 2), "`items` must be a list; found {'a'"),
         (lambda t: hold_out({1, 2}, 0.5), "`items` must be a list; found {1, 2}"),
         (lambda t: by_key([ASKED], "domain"), r"`key` must be a function of \(item\)"),
-        (lambda t: by_key([1, 2], lambda i: None), "`what key gives` must be a text; found None"),
+        (lambda t: by_key([1, 2], lambda i: None), "every sample must have the key; found 2"),
+        (lambda t: by_key([1, 2], lambda i: i if i > 1 else "1"), r"an order; found \['1', 2\]"),
     ],
 )
 def test_what_is_no_data(call: Any, message: str) -> None:
@@ -233,6 +236,15 @@ def test_examples_may_come_one_by_one() -> None:
     assert found.size == 2
     listed: Any = ["2", "3"]
     assert Example("1+1=", "2", listed) == ASKED
+
+
+def test_items_may_be_whatever_has_places() -> None:
+    wanted = evenly(["a", "b", "c"], 2)
+    for items in (np.array(["a", "b", "c"]), UserList("abc")):
+        assert [list(map(str, own)) for own in evenly(items, 2)] == wanted
+    kept, held = hold_out(torch.arange(3), 0.5)  # type: ignore[arg-type]
+    assert sorted(int(i) for i in kept + held) == [0, 1, 2]
+    assert by_key(["ab", "c"], len) == {1: ["c"], 2: ["ab"]}  # type: ignore[arg-type]
 
 
 def test_bad_splits() -> None:

@@ -45,6 +45,17 @@ def test_shares_give_the_ratios() -> None:
         ratios_of_shares(torch.tensor([[1.5, -0.5], [0.5, 0.5]]))
 
 
+def test_shares_may_have_been_rounded_as_a_model_computes() -> None:
+    shares = torch.softmax(torch.randn(500, 5, generator=torch.Generator().manual_seed(1)), 1)
+    rounded = shares.bfloat16().float()
+    assert (rounded.sum(1) - 1).abs().max() > 1e-3
+    torch.testing.assert_close(
+        ratios_of_shares(rounded), ratios_of_shares(shares), rtol=0.01, atol=0
+    )
+    with pytest.raises(InputError, match=r"rows with sum 1; found 1\.01"):
+        ratios_of_shares(1.01 * shares)
+
+
 def test_ratios_are_bounded_and_have_mean_one() -> None:
     good = torch.tensor([[2.0, 0.5], [0.0, 1.5]])
     assert checked(good) is good
@@ -166,7 +177,7 @@ def test_whitened_features_have_unit_second_moments() -> None:
         (lambda: pooled_features(MODEL, ["text"]), "`texts` must be a dictionary of tensors"),
         (
             lambda: pooled_features(MODEL, {"input_ids": torch.ones(2, 3).long()}),
-            "`attention_mask` must be a tensor of whole numbers; found None",
+            "`attention_mask` must be a tensor of 0 and 1; found None",
         ),
         (
             lambda: pooled_features(MODEL, small_batch(2, 3)),

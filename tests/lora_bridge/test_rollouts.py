@@ -380,6 +380,16 @@ def _unlike(prompts: dict[str, Tensor]) -> dict[str, Tensor]:
     ("change", "options", "message"),
     [
         (_right, {}, "`prompts` must be padded on the left alone"),
+        (
+            lambda p: {**_right(p), "attention_mask": _right(p)["attention_mask"].bool()},
+            {},
+            "`prompts` must be padded on the left alone",
+        ),
+        (
+            lambda p: {**p, "attention_mask": p["attention_mask"] / 2},
+            {},
+            "`attention_mask` must be a tensor of 0 and 1",
+        ),
         (_unlike, {}, "`prompts` must have input_ids and attention_mask of one shape"),
         (lambda p: p["input_ids"], {}, "`prompts` must be a dictionary of tensors; found tensor"),
         (lambda p: {"input_ids": p["input_ids"]}, {}, "`attention_mask` must be .*; found None"),
@@ -413,6 +423,16 @@ def test_what_cannot_be_sampled(change: Any, options: dict[str, Any], message: s
     settings: dict[str, Any] = {"length": 2, "seed": 0, "round_": 0, **options}
     with pytest.raises(InputError, match=message):
         sample(bank, _rows(bank, 2), change(_prompts(2, 2)), **settings)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.float32])
+def test_masks_may_be_of_any_type(dtype: torch.dtype) -> None:
+    bank, prompts = _bank("gpt2"), _prompts(2, 2)
+    X, settings = _rows(bank, 2), {"length": 3, "seed": 0, "round_": 0}
+    wanted = sample(bank, X, prompts, **settings)
+    mask = prompts["attention_mask"].to(dtype)
+    found = sample(bank, X, {**prompts, "attention_mask": mask}, **settings)
+    assert all((found[name] == value).all() for name, value in wanted.items())
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan"), "1"])

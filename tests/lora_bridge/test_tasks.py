@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import UserList
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -243,6 +245,14 @@ def test_what_makes_no_task(change: dict[str, Any], message: str) -> None:
     given: dict[str, Any] = {"bank": _bank(), "shards": _shards((2,)), "loss": losses.answer_loss}
     with pytest.raises(InputError, match=message):
         Task(**{**given, **change})
+
+
+@pytest.mark.parametrize("kind", [tuple, UserList, lambda own: np.array(own, dtype=object)])
+def test_shards_may_be_in_whatever_has_places(kind: Any) -> None:
+    shards = _shards((3, 5))
+    task = Task(_bank(), kind(shards), losses.answer_loss)
+    listed = Task(task.bank, shards, losses.answer_loss).draw([0, 1], 0, 0)
+    assert all((task.draw([0, 1], 0, 0)[name] == value).all() for name, value in listed.items())
 
 
 def test_an_unknown_choice_about_broken_numbers() -> None:
