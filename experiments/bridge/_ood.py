@@ -51,7 +51,6 @@ class OODConfig(Config):
         own: share of a generated true reward that differs between the domains.
         strength: size of the generated true rewards.
         wrong: chance of wrong answers in a file's fine-tuning data.
-        beta: factor of the reward of every method.
         instances: draws of domains, preferences and starts.
         max_length: tokens of a prompt with its answer; the beginning of a longer prompt is cut.
         at_once: sequences that go through the model together.
@@ -75,7 +74,6 @@ class OODConfig(Config):
     own: float = 0.2
     strength: float = 4.0
     wrong: float = 0.5
-    beta: float = 1.0
     instances: int = 4
     max_length: int = 512
     at_once: int = 128
@@ -88,10 +86,25 @@ class OODConfig(Config):
             whole(name, getattr(self, name), low=1)
         whole("domains", self.domains, low=2)
         whole("instances", self.instances, low=3)
-        for name in ("scaling", "bound", "strength", "beta"):
+        for name in ("scaling", "bound", "strength"):
             number(name, getattr(self, name), low=0.0, low_open=True)
         for name in ("own", "wrong"):
             number(name, getattr(self, name), low=0.0, high=1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneBetaConfig(OODConfig):
+    """The set-up where beta is given.
+
+    Attributes:
+        beta: factor of the reward of every method.
+    """
+
+    beta: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        number("beta", self.beta, low=0.0, low_open=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +121,7 @@ class CurvesConfig(OODConfig):
         adapt: steps of Algorithm 2.
         warmup: Adam's steps for SFT.
         gamma: size of Adam's steps, of PPO's too.
-        batch: samples of such a step.
+        batch: samples of a step of Adam.
         points: rounds at which a curve is measured, after the first.
     """
 
@@ -141,7 +154,7 @@ class CurvesConfig(OODConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RivalsConfig(CurvesConfig):
+class RivalsConfig(CurvesConfig, OneBetaConfig):
     """The set-up of a comparison with other methods.
 
     Attributes:

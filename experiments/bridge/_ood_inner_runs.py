@@ -13,7 +13,7 @@ import numpy as np
 
 from experiments._model import Block, Columns, Context
 from experiments.bridge._models import threads
-from experiments.bridge._ood import OODConfig
+from experiments.bridge._ood import OneBetaConfig
 from experiments.bridge._ood_texts import domains
 from experiments.ood._domains import columns
 from linsys import InputError
@@ -31,7 +31,7 @@ EIGHTHS = (1, 2, 4, 8, 12, 16, 20, 24)
 
 
 @dataclass(frozen=True, kw_only=True)
-class OODInnerConfig(OODConfig):
+class OODInnerConfig(OneBetaConfig):
     """The set-up.
 
     Attributes:

@@ -75,25 +75,11 @@ class Methods:
             seed=config.derive("training", self.instance),
         )
 
-    def learn(self, measure: Callable[[Any], Mapping[str, ArrayLike]]) -> dict[str, Values]:
-        """Algorithm 1: what ``measure`` says of phi after the rounds of the curve, along axis 0."""
-        from lora_bridge.runs import recorded
-
-        config, models = self.config, self.domains.models
-        training = self.training(config.beta, config.eta)
-        first = training.init(self.domains.train, models.phi(), self.start)
-
-        def advance(phi: Any, t: int) -> Any:
-            return training.round(first._replace(phi=phi, k=t))[0].phi
-
-        where, name = self.folder, "OOD-PL"
-        return recorded(name, advance, first.phi, config.times, measure, folder=where, every=1)
-
-    def tuned(self, domain: TextDomain, phi: Any, beta: float | None = None) -> Any:
-        """The policy at the end of Algorithm 2, with the beta of the set-up or another one."""
+    def tuned(self, domain: TextDomain, phi: Any, beta: float) -> Any:
+        """The policy at the end of Algorithm 2."""
         config = self.config
         oracle = domain.oracle(
-            beta=config.beta if beta is None else beta,
+            beta=beta,
             inner_batch=config.inner_batch,
             seed=config.derive("test", domain.name),
         )
@@ -135,6 +121,20 @@ class Compared(Methods):
 
     config: RivalsConfig
 
+    def learn(self, measure: Callable[[Any], Mapping[str, ArrayLike]]) -> dict[str, Values]:
+        """Algorithm 1: what ``measure`` says of phi after the rounds of the curve, along axis 0."""
+        from lora_bridge.runs import recorded
+
+        config, models = self.config, self.domains.models
+        training = self.training(config.beta, config.eta)
+        first = training.init(self.domains.train, models.phi(), self.start)
+
+        def advance(phi: Any, t: int) -> Any:
+            return training.round(first._replace(phi=phi, k=t))[0].phi
+
+        where, name = self.folder, "OOD-PL"
+        return recorded(name, advance, first.phi, config.times, measure, folder=where, every=1)
+
     def rivals(self) -> dict[str, Any]:
         """Policies of baselines and controls for the held-out domain."""
         from lora_bridge.rivals import dpo, hpl, reward_mle, rlhf
@@ -155,7 +155,7 @@ class Compared(Methods):
             "PPO (TR+TE)": lambda: rlhf(every, phi, start, **climb),
             "HPL": lambda: hpl(every, start, steps),
             "HPL (TR)": lambda: hpl(train, start, steps),
-            "MLE + (10)": lambda: self.tuned(test, phi),
+            "MLE + (10)": lambda: self.tuned(test, phi, config.beta),
             "MLE, fitted beta": lambda: self.tuned(test, phi, self._fitted_beta(phi)),
         }
         return {name: self._whole(name, start, train) for name, train in made.items()}

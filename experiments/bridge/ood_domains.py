@@ -129,7 +129,7 @@ def _adapted(config: OODDomainsConfig, methods: Compared, phi: Any) -> dict[str,
     """Scores of the held-out domain and the others' mean, (2,), after Algorithm 2 on each."""
     drawn = methods.domains
     found = [
-        _scores(config, judge, methods.tuned(domain, phi))
+        _scores(config, judge, methods.tuned(domain, phi, config.beta))
         for domain, judge in zip(drawn.known, drawn.judges, strict=True)
     ]
     held = found.pop(drawn.held)

@@ -15,7 +15,7 @@ pytest.importorskip("torch")
 from experiments._model import Context
 from experiments._table import Table
 from experiments.bridge import _ood_inner_runs, ood_beta, ood_domains, ood_inner
-from experiments.bridge._ood import CurvesConfig, OODConfig
+from experiments.bridge._ood import OODConfig, RivalsConfig
 from experiments.bridge._ood_texts import domains
 from experiments.ood._domains import CONTROLS, OURS, RIVALS
 from linsys import InputError
@@ -283,4 +283,4 @@ def test_bad_settings_are_named() -> None:
         ({"instances": 2}, "`instances`"),
     ):
         with pytest.raises(InputError, match=message):
-            CurvesConfig(**options)
+            RivalsConfig(**options)
