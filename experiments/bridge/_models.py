@@ -119,7 +119,7 @@ class TunedConfig(ModelConfig):
 
     Attributes:
         gammas: step sizes to choose from.
-        tuning: draws for that choice.
+        tuning: further draws, on which a step size is chosen where there are several.
     """
 
     gammas: tuple[float, ...] = (0.004, 0.01)

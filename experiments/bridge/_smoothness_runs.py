@@ -37,7 +37,7 @@ class SmoothnessConfig(RatiosConfig):
         draws: sketches of every r / k, in whole partitions of the components.
         probe: samples of a device that make up its loss.
         steps: products with a Hessian for one eigenvalue, at most.
-        tolerance: relative residual at which they end.
+        tolerance: relative residual of an eigenvalue with which its products end.
     """
 
     attention: ClassVar[str] = "eager"

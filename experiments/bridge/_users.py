@@ -48,8 +48,8 @@ class UserConfig(TunedConfig, FederatedConfig):
         size: length of theta_i times 2, the size of logits.
         epochs: of every method.
         points: times at which distances are measured, but the start.
-        head: under which methods are compared. Frozen, it leaves the methods as they are: with a
-            personal one LoRA-global is not all global.
+        head: score head under which methods are compared, "frozen", "shared" or "personal". Frozen,
+            it leaves the methods as they are: with a personal one LoRA-global is not all global.
     """
 
     rank: int = 4

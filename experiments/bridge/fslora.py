@@ -81,7 +81,7 @@ class FSLoRAConfig(ComparedConfig, RatiosConfig):
         rounds: T.
         points: rounds at which a curve is measured.
         k: the rank of all devices where r grows.
-        global_ranks: r for this k, increasing; ``rank`` is one of them.
+        global_ranks: r where ``k`` is given, increasing; ``rank`` is one of them.
         levels: k / r of all devices where r = ``rank``, increasing; 1 is added.
     """
 

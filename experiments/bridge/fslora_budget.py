@@ -68,7 +68,7 @@ class BudgetConfig(ComparedConfig):
 
     Attributes:
         global_ranks: r with whole updates, increasing; ``rank``, the last one, also with others.
-        level: k / r of the sketches there.
+        level: k / r of the sketches with whole updates.
         levels: k / r with compressed updates, increasing, each one over a whole number; 1 is added.
         kept: share of a compressed update's entries that is sent.
         budget: upload of a device in whole updates of all components.

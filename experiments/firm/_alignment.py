@@ -86,7 +86,7 @@ class AlignmentConfig(ConflictConfig, ClientsConfig, BatchConfig):
         sampling: "restarted" has the mean (1 - gamma) grad J; "markov" and "stationary" have the
             paper's, the direction Delta of the stationary law.
         rounds: aggregations.
-        K: local steps between them.
+        K: local steps between two aggregations.
         alpha: step size.
         N: critic iterations before a gradient.
         D: transitions of a critic iteration.
@@ -187,7 +187,8 @@ class SmoothedConfig(Config):
     """Where weights of single runs are drawn.
 
     Attributes:
-        half_life: of the moving average that they are drawn with, local steps.
+        half_life: of the moving average of the weights of single runs in the picture, in local
+            steps.
     """
 
     half_life: float = 20.0

@@ -93,8 +93,8 @@ class DriftObjectivesConfig(DriftConfig, BatchConfig):
     Attributes:
         objectives: the largest M of the samples.
         draws: draws of the objectives for the closed form.
-        most: objectives of such a draw for large beta.
-        most_solved: the same at the scale of the Gram matrix, where programs must be solved.
+        most: the largest M of the closed form for large beta.
+        most_solved: the largest M at the scale of the Gram matrix, where programs must be solved.
         fit_from: exponents are fitted from this M on.
     """
 

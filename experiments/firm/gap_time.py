@@ -81,9 +81,9 @@ class GapTimeConfig(SteeredConfig, ClientsConfig, BatchConfig):
 
     Attributes:
         tabular: states of the tabular process, which has two actions.
-        conflict: of that process: 0 for independent objectives, 1 for sum_j r^j the same
+        conflict: of the tabular process: 0 for independent objectives, 1 for sum_j r^j the same
             everywhere.
-        slowest: the largest tau of that process, in steps.
+        slowest: the largest tau of the tabular process, in steps.
         last: T of the exact runs.
         horizon: T of the sampled runs in relaxation times.
         points: recorded times.

@@ -78,7 +78,7 @@ class TaskConfig(Config):
         test: test samples of every task.
         H: local steps in a round.
         instances: draws for the comparison.
-        tuning: further draws for step sizes.
+        tuning: further draws, on which step sizes are chosen.
     """
 
     tasks: tuple[str, ...] = ("steep", "flat", "skewed")

@@ -67,7 +67,7 @@ class Fig4Config(BudgetConfig, RankConfig):
         ranks_b: r of (b).
         ratios_c: k / r of (c), at ``r``.
         rounds: T of (b) and (c).
-        rounds_shown: points of their curves.
+        rounds_shown: points of the curves of (b) and (c).
     """
 
     fixed: int = 2

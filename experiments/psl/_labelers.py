@@ -94,7 +94,7 @@ class LabelerConfig(Config):
         known: ||Theta_init||_F / size.
         rates: first learning rates to choose from.
         instances: draws for the comparison.
-        tuning: further draws for the rates.
+        tuning: further draws, on which learning rates are chosen.
     """
 
     modules: int = 10

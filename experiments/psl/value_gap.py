@@ -76,7 +76,7 @@ class ValueGapConfig(ProcessConfig):
     Attributes:
         sizes: N_p, increasing.
         middle: the N_p at which zeta varies.
-        shares: zeta over its least level, there.
+        shares: zeta over its least level, at N_p = ``middle``.
         instances: draws of everything.
     """
 
