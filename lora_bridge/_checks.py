@@ -95,7 +95,7 @@ def tensors(name: str, value: Any) -> Mapping[str, Tensor]:
 
 
 def texts(name: str, value: Any) -> list[str]:
-    """Return ``value`` as a list if it holds texts and is no text itself, whose letters they were.
+    """Return ``value`` as a list if it holds texts; of a single text these would be the letters.
 
     >>> texts("prompts", "one")
     Traceback (most recent call last):

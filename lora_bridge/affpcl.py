@@ -144,12 +144,12 @@ class Agents:
                 f"found shape {tuple(shard['log_ratio'].shape)}"
             )
         for shard in self.task.shards:
-            probabilities("label_probabilities", shard["label_probabilities"])
-            wanted = finite("features", shard["features"]), shard["label_probabilities"]
-            if len({value.dtype for value in wanted}) > 1:
+            wanted = probabilities("label_probabilities", shard["label_probabilities"]).dtype
+            found = finite("features", shard["features"]).dtype
+            if torch.promote_types(found, wanted) != found:  # residuals are in the features'
                 raise InputError(
-                    f"`features` must be of {wanted[1].dtype}, as `label_probabilities`; "
-                    f"found {wanted[0].dtype}"
+                    f"`features` must be of {wanted}, as `label_probabilities`, or of a type that "
+                    f"holds it; found {found}"
                 )
             if "log_ratio" in shard:
                 checked(shard["log_ratio"].exp().mT)

@@ -3,6 +3,7 @@ the algorithms are those that run on linear systems."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -330,6 +331,16 @@ def test_targets_and_ratios_that_are_none(name: str, change: Any, message: str) 
     shards = [{**shard, name: change(shard[name])} for shard in task.shards]
     with pytest.raises(InputError, match=message):
         Agents(Task(task.bank, shards, task.loss))
+
+
+def test_targets_may_be_less_precise_than_features() -> None:
+    agents = _agents()
+    names = "label_probabilities", "log_ratio"
+    shards = [{**s, **{name: s[name].float() for name in names}} for s in agents.task.shards]
+    less = Agents(replace(agents.task, shards=shards))
+    _, theta = _points(agents)
+    found, wanted = (each.observe(0).objective_residual(theta) for each in (less, agents))
+    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
 
 
 def test_calls_that_make_no_sense() -> None:
