@@ -10,6 +10,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ["MKL_NUM_THREADS"] = "1"
 
 import importlib.util
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
@@ -33,3 +34,13 @@ def pytest_configure(config: pytest.Config) -> None:
             f"the tests need {', '.join(missing)}, which cannot be imported; run `make test`, "
             "or install them with: pip install -c constraints.txt -e . --group test"
         )
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _patience() -> Iterator[None]:
+    """A verdict is about a claim, not about how busy the machine is."""
+    from experiments.audit._verdict import LIMITS
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(LIMITS, "quick", 10 * LIMITS["quick"])
+        yield
