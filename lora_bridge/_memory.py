@@ -1,9 +1,12 @@
-"""What a pass forward keeps for the one backward."""
+"""What a pass forward keeps for passes backward."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
+from weakref import finalize
 
 import torch
 from torch import Tensor, nn
@@ -11,22 +14,42 @@ from torch import Tensor, nn
 __all__ = ["kept_bytes"]
 
 
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class _Saved:
+    """A tensor as a graph holds it: gone when that part of the graph is."""
+
+    tensor: Tensor
+
+
 def kept_bytes(model: nn.Module, forward: Callable[[], Any]) -> int:
-    """Bytes of all storages that autograd saves while ``forward`` runs, the model's own apart.
+    """Bytes that autograd keeps at one time during ``forward``, at most; without the model's own.
 
     >>> x = torch.ones(5, requires_grad=True)
     >>> kept_bytes(nn.Identity(), lambda: x.exp())
     20
     """
     own = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
-    kept: dict[int, int] = {}
+    uses: Counter[int] = Counter()
+    now = most = 0
 
-    def note(tensor: Tensor) -> Tensor:
+    # An address tells storages apart only while they live: a later one may lie where one was.
+    def release(place: int, size: int) -> None:
+        nonlocal now
+        uses[place] -= 1
+        now -= 0 if uses[place] else size
+
+    def pack(tensor: Tensor) -> _Saved:
+        nonlocal now, most
+        held = _Saved(tensor.detach())  # or a node that saves its result would hold itself
         storage = tensor.untyped_storage()
-        kept[storage.data_ptr()] = storage.nbytes()
-        return tensor
+        place, size = storage.data_ptr(), storage.nbytes()
+        if place not in own:
+            now += 0 if uses[place] else size
+            most = max(most, now)
+            uses[place] += 1
+            finalize(held, release, place, size)
+        return held
 
-    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(note, lambda t: t):
-        held = forward()  # alive, or a storage may be at the place of one that is gone
-    del held
-    return max(1, sum(size for place, size in kept.items() if place not in own))
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(pack, lambda s: s.tensor):
+        forward()
+    return max(1, most)

@@ -389,7 +389,7 @@ class AdapterBank:
             yield None if X is None else X[part], data, part_of_scale(scale, part)
 
     def _kept_by_one(self, X: Tensor, batch: Batch, function: Loss, scale: float | Tensor) -> int:
-        """Bytes that the first client's pass forward keeps for the one backward."""
+        """Bytes that the first client's pass forward keeps at one time, at most."""
         shapes = tuple((name, value.shape[1:]) for name, value in sorted(batch.items()))
         key = (getattr(function, "__qualname__", None), X.shape[1:], *shapes)
         if key not in self._kept:

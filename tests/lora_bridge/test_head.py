@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from linsys import InputError
 from lora_bridge._head import computed_at, target_places
+from lora_bridge._memory import kept_bytes
 from lora_bridge.bank import AdapterBank
 from lora_bridge.losses import answer_loss, policy_preference_loss, token_log_likelihood
 from tests.lora_bridge._models import VOCABULARY, small_batch, small_model
@@ -281,6 +282,24 @@ def test_the_measured_memory_grows_with_the_samples() -> None:
     twice = {name: torch.cat([value, value], 1) for name, value in batch.items()}
     more = bank._kept_by_one(_rows(bank), bank._placed(twice), answer_loss, 1.0)
     assert 1.5 * once < more <= 2 * once  # the adapters are kept once
+
+
+def test_memory_is_counted_while_it_is_kept() -> None:
+    """What a pass lets go of again is neither added to what it keeps later, nor hides it."""
+    x, large = torch.ones(4, requires_grad=True), torch.ones(1 << 18, requires_grad=True)
+
+    def forward(first: Tensor, last: Tensor) -> list[Tensor]:
+        first.exp().sum()
+        kept = [x.exp() for _ in range(8)]
+        last.exp().sum()
+        return kept
+
+    for first, last, expected in (
+        (x, x, 9 * x.nbytes),
+        (large, x, large.nbytes),
+        (x, large, 8 * x.nbytes + large.nbytes),
+    ):
+        assert kept_bytes(nn.Identity(), lambda f=first, e=last: forward(f, e)) == expected
 
 
 def test_a_chunk_and_a_budget_are_not_both() -> None:
