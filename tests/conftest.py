@@ -18,7 +18,14 @@ import pytest
 #: A test that lacks its library must fail, not skip; so all are asked for before the first test.
 REQUIRED = ("hatchling", "ipykernel", "mpmath", "nbclient", "nbformat", "torch", "xdist")
 
-hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+# Nothing here may depend on how busy the machine is: no deadlines, and examples may come slowly.
+hypothesis.settings.register_profile(
+    "ci",
+    derandomize=True,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
 hypothesis.settings.register_profile("dev", deadline=None, max_examples=50)
 hypothesis.settings.register_profile(
     "hunt", deadline=None, max_examples=2000, suppress_health_check=list(hypothesis.HealthCheck)
