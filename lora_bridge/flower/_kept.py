@@ -1,10 +1,10 @@
 """What a client keeps between rounds, on its disk: its own state after the last ones.
 
 A client that is asked for a round a second time, since its answer was lost or the server has
-started anew, begins again with the state that it had before, and answers the same. One that has
-missed rounds goes on with its last state: it counts as one that did not move. Three states are
-kept: a server that loses its newest checkpoint goes back by one round, and may have asked for the
-next one already.
+started anew, begins again with the state that it had before, and answers the same; in its first
+round, with none. One that has missed rounds goes on with its last state: it counts as one that did
+not move. Three states are kept: a server that loses its newest checkpoint goes back by one round,
+and may have asked for the next one already.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ import torch
 
 from linsys._validate import InputError
 from lora_bridge import checkpoint
+from lora_bridge._failures import writing_explained
 
 __all__ = ["Kept", "tensors", "unlike"]
 
 _STAY = 3
+_FIRST = "first-"  # a file in whose name is the round of the first state
 
 
 @dataclass(frozen=True)
@@ -38,20 +40,26 @@ class Kept:
     about: str
 
     def before(self, t: int, like: Any) -> tuple[int, Any] | None:
-        """The state with which round t begins, and the round it was kept for; None without one.
+        """The state with which round t begins, and the round it was kept for.
+
+        None where nothing is kept, and for rounds before that of the first state.
 
         Args:
             t: the round.
             like: a state of the same form.
 
         Raises:
-            InputError: all that is kept is of later rounds, or the state cannot be read.
+            InputError: the state is no longer kept, or cannot be read; what is kept is of another
+                run.
         """
         found = checkpoint.all_of(self.folder)
         for place in found:
             if _round(place) <= t:
                 return _round(place), self._read(place, like)
-        if found:
+        if not found:
+            return None
+        self._read(found[-1], like)  # of this run, or it is refused
+        if not any(t < _round(first) for first in self.folder.glob(f"{_FIRST}*")):
             raise InputError(
                 f"the server must ask for round {_round(found[-1])} or a later one, for the state "
                 f"before is no longer kept; found round {t}"
@@ -67,9 +75,16 @@ class Kept:
 
     def put(self, t: int, state: Any) -> None:
         """Keep the state with which round t begins."""
-        for place in checkpoint.all_of(self.folder):
-            if _round(place) > t:  # of rounds that the server has lost
+        found = checkpoint.all_of(self.folder)
+        later = [place for place in found if _round(place) > t]
+        with writing_explained("folder of what a client keeps", self.folder):
+            for place in later:  # of rounds that the server has lost
                 shutil.rmtree(place)
+            if len(later) == len(found):
+                for first in self.folder.glob(f"{_FIRST}*"):
+                    first.unlink()
+                self.folder.mkdir(parents=True, exist_ok=True)
+                (self.folder / f"{_FIRST}{t:08d}").touch()
         checkpoint.save(self.folder, tensors(state), t, self.about, _STAY)
 
     def _read(self, place: Path, like: Any) -> Any:
@@ -78,7 +93,7 @@ class Kept:
 
 
 def _round(place: Path) -> int:
-    return int(place.name.removeprefix("round-"))
+    return int(place.name.partition("-")[2])
 
 
 def tensors(tree: Any) -> Any:

@@ -117,7 +117,7 @@ def test_clients_that_die_on_the_way(tmp_path: Path) -> None:
     faults = tmp_path / "faults"
     faults.mkdir()
     (faults / "client-1").write_text("die")
-    folder = app(tmp_path, "SI", 3, attempts=3, timeout=45.0)
+    folder = app(tmp_path, "SI", 3, attempts=6, timeout=45.0)
     found: list[str] = []
     with ExitStack() as stack:
         stack.enter_context(lab.superlink())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -170,15 +171,19 @@ def test_largest_entries_that_have_no_place(change: Any, tmp_path: Path) -> None
     assert reason.startswith("rejected: its update has shape (0,) where")
 
 
+@pytest.mark.parametrize("round_", [0, 1, 2])
 @pytest.mark.parametrize("fault", ["dies in mid-round", "damaged"])
 @pytest.mark.parametrize("name", KINDS)
-def test_a_second_attempt_gives_the_same_adapters(name: str, fault: str, tmp_path: Path) -> None:
+def test_a_second_attempt_gives_the_same_adapters(
+    name: str, fault: str, round_: int, tmp_path: Path
+) -> None:
     """The client answers what it answered before, though it has already moved on."""
     what, _ = FAULTS[fault]
-    last = 2 * phases(name) - 1
-    result = run(name, tmp_path, at(last, 1, what), attempts=2)
-    assert result.missing == ()
-    assert (result.sha256, result.clients) == (whole(name).sha256, whole(name).clients)
+    for phase in range(phases(name)):
+        folder, when = tmp_path / str(phase), round_ * phases(name) + phase
+        result = run(name, folder, at(when, 1, what), attempts=2)
+        assert result.missing == ()
+        assert (result.sha256, result.clients) == (whole(name).sha256, whole(name).clients)
 
 
 def test_a_client_lost_in_the_first_phase_is_not_asked_in_the_second(tmp_path: Path) -> None:
@@ -194,25 +199,31 @@ def test_a_client_lost_in_the_first_phase_is_not_asked_in_the_second(tmp_path: P
     assert (4, 1) in seen
 
 
+@pytest.mark.parametrize("round_", [0, 1])
 @pytest.mark.parametrize("name", KINDS)
-def test_too_few_answers_are_one_line_and_the_run_goes_on_later(name: str, tmp_path: Path) -> None:
-    when = 2 * phases(name) - 1
+def test_too_few_answers_are_one_line_and_the_run_goes_on_later(
+    name: str, round_: int, tmp_path: Path
+) -> None:
+    when = (round_ + 1) * phases(name) - 1
     with pytest.raises(TooFewClients) as raised:
         run(name, tmp_path, at(when, 2, lambda data: None))
     assert str(raised.value) == (
-        "round 1 must have answers of 3 clients; found 2 (client 2: no answer in 600 s); "
-        f"1 rounds are kept in {tmp_path / 'server'}"
+        f"round {round_} must have answers of 3 clients; found 2 (client 2: no answer in 600 s); "
+        f"{round_} rounds are kept in {tmp_path / 'server'}"
     )
     result = run(name, tmp_path, untouched)
-    assert result.resumed == 1
+    assert result.resumed == round_
     assert (result.sha256, result.clients) == (whole(name).sha256, whole(name).clients)
 
 
+@pytest.mark.parametrize("round_", [0, 1])
 @pytest.mark.parametrize("when", ["before the answers", "between answers", "after the round"])
 @pytest.mark.parametrize("name", KINDS)
-def test_a_server_that_dies_starts_where_it_was(name: str, when: str, tmp_path: Path) -> None:
+def test_a_server_that_dies_starts_where_it_was(
+    name: str, when: str, round_: int, tmp_path: Path
+) -> None:
     """Clients that have answered answer the same again; those who come back know what they kept."""
-    last = 2 * phases(name) - 1
+    last = (round_ + 1) * phases(name) - 1
 
     class Killed(BaseException):
         pass
@@ -226,7 +237,7 @@ def test_a_server_that_dies_starts_where_it_was(name: str, when: str, tmp_path: 
     with pytest.raises(Killed):
         run(name, tmp_path, wire)
     result = run(name, tmp_path, untouched)
-    assert result.resumed == (2 if when == "after the round" else 1)
+    assert result.resumed == round_ + (when == "after the round")
     assert (result.sha256, result.clients) == (whole(name).sha256, whole(name).clients)
 
 
@@ -248,9 +259,24 @@ def test_a_damaged_checkpoint_of_the_server_costs_a_round(
     assert (result.sha256, result.clients) == (whole(name).sha256, whole(name).clients)
 
 
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+@pytest.mark.parametrize("name", KINDS)
+def test_a_server_that_has_lost_its_files_begins_anew(
+    name: str, rounds: int, tmp_path: Path
+) -> None:
+    """And so do clients, those that have moved on as well."""
+    with pytest.raises(TooFewClients):
+        run(name, tmp_path, at(rounds * phases(name), 0, lambda data: None), rounds=4)
+    shutil.rmtree(tmp_path / "server")
+    result = run(name, tmp_path, untouched, rounds=4)
+    assert result.resumed == 0
+    assert (result.sha256, result.clients) == (whole(name, 4).sha256, whole(name, 4).clients)
+
+
+@pytest.mark.parametrize("save", [1, 2])
 @pytest.mark.parametrize("name", KINDS)
 def test_a_client_that_dies_anywhere_keeps_its_own(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, save: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed while it writes: the state before is there, and the round asks again."""
     made, folder, kept = federation(name), tmp_path / "client-1", checkpoint.save
@@ -259,7 +285,7 @@ def test_a_client_that_dies_anywhere_keeps_its_own(
     def killed(place: Any, *rest: Any) -> Any:
         if Path(place).is_relative_to(folder):
             counts["saves"] += 1
-            if counts["saves"] == 2:
+            if counts["saves"] == save:
                 unfinished = Path(place) / "making-half"
                 unfinished.mkdir(parents=True)
                 (unfinished / "state.safetensors").write_bytes(b"half")
@@ -278,7 +304,7 @@ def test_a_client_that_dies_anywhere_keeps_its_own(
     clients = clients_of(made, tmp_path) | {1: Dying(made, 1, folder)}
     result = coordinate(made, Local(clients), tmp_path / "server", Rules(attempts=2))
     monkeypatch.undo()
-    assert counts["saves"] > 1 or name == "FSLoRA"
+    assert counts["saves"] > save or name == "FSLoRA"
     assert (result.sha256, result.clients) == (whole(name).sha256, whole(name).clients)
 
 
@@ -451,6 +477,27 @@ def test_more_rounds_go_on_from_the_last(tmp_path: Path) -> None:
     assert longer.sha256 == whole("FIRM", 4).sha256 != first.sha256
 
 
+@pytest.mark.parametrize("name", KINDS)
+def test_a_client_that_comes_late_answers_its_first_round_again(name: str, tmp_path: Path) -> None:
+    class Late(Responder):
+        """Not there before round 1."""
+
+        def __call__(self, data: bytes) -> bytes:
+            there = "t" not in (facts := Parcel.decode(data).facts) or facts["t"]
+            return super().__call__(data) if there else b""
+
+    made, results = federation(name), []
+    for case, fault in (("once", untouched), ("twice", at(2 * phases(name), 1, lambda data: None))):
+        folder = tmp_path / case
+        clients = clients_of(made, folder) | {1: Late(made, 1, folder / "client-1")}
+        transport = Faulty(clients, fault)
+        rules = Rules(least=2, attempts=2)
+        results.append(coordinate(made, transport, folder / "server", rules))
+    once, twice = results
+    assert [(round_, client) for round_, client, _ in once.missing] == [(0, 1)]
+    assert (once.sha256, once.clients, once.missing) == (twice.sha256, twice.clients, twice.missing)
+
+
 def test_states_of_rounds_that_the_server_has_lost_are_forgotten(tmp_path: Path) -> None:
     """Else a client that then misses a round would go on with one of them."""
     kept = Kept(tmp_path, "x")
@@ -460,6 +507,36 @@ def test_states_of_rounds_that_the_server_has_lost_are_forgotten(tmp_path: Path)
     found = kept.before(3, {"x": torch.zeros(2)})
     assert found is not None
     assert (found[0], found[1]["x"].tolist()) == (2, [20.0, 20.0])
+
+
+def test_only_rounds_before_the_first_have_no_state(tmp_path: Path) -> None:
+    kept, like = Kept(tmp_path, "x"), {"x": torch.zeros(2)}
+
+    def put(*rounds: int) -> None:
+        for t in rounds:
+            kept.put(t, {"x": torch.full((2,), float(t))})
+
+    assert kept.before(3, like) is None
+    put(4, 5, 6, 7, 8)  # of which three stay
+    assert kept.before(3, like) is None
+    for t in (4, 5):
+        with pytest.raises(
+            InputError,
+            match="the server must ask for round 6 or a later one, for the state before is no "
+            f"longer kept; found round {t}",
+        ):
+            kept.before(t, like)
+    with pytest.raises(checkpoint.OfAnotherRun, match="must be of y; found one of x"):
+        Kept(tmp_path, "y").before(0, like)
+    put(6)
+    with pytest.raises(InputError, match="no longer kept; found round 5"):
+        kept.before(5, like)
+    put(1, 2)  # the server has begun anew
+    assert kept.before(0, like) is None
+    for t, found in ((1, 1), (2, 2), (3, 2)):
+        state = kept.before(t, like)
+        assert state is not None
+        assert (state[0], state[1]["x"].tolist()) == (found, [found, found])
 
 
 class Nobody:
