@@ -38,7 +38,9 @@ class OfAnotherRun(InputError):
 
 
 def save(folder: Path | str, state: Any, rounds: int, about: str, keep: int = _KEPT) -> Path:
-    """Keep the state after ``rounds`` rounds; older checkpoints but one go.
+    """Keep the state after ``rounds`` rounds; older checkpoints but one go, and all later ones.
+
+    Who saves an earlier round has gone back before the later ones, whatever was wrong with them.
 
     Args:
         folder: made where it does not exist.
@@ -69,8 +71,10 @@ def save(folder: Path | str, state: Any, rounds: int, about: str, keep: int = _K
     target = base / f"round-{whole('rounds', rounds, low=0, high=99_999_999):08d}"
     with writing_explained("folder of checkpoints", base):
         _put(target, tensors, {"about": about, "rounds": rounds, "values": values})
-    for old in all_of(base)[keep:]:
-        shutil.rmtree(old, ignore_errors=True)
+    found = all_of(base)
+    newest = found.index(target)
+    for other in (*found[:newest], *found[newest + keep :]):
+        shutil.rmtree(other, ignore_errors=True)
     return target
 
 

@@ -56,10 +56,16 @@ def test_objects_with_frozen_tensors(tmp_path: Path) -> None:
 
 def test_two_stay_and_the_newest_is_found(tmp_path: Path) -> None:
     assert checkpoint.latest(tmp_path / "nothing") is None
-    for rounds in (1, 2, 10, 9):
+    for rounds in (1, 2, 9, 10):
         checkpoint.save(tmp_path, _state(rounds), rounds, "x")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["round-00000009", "round-00000010"]
     assert checkpoint.latest(tmp_path) == tmp_path / "round-00000010"
+
+
+def test_those_of_later_rounds_go(tmp_path: Path) -> None:
+    for rounds in (8, 9, 3):  # a run that could not go on from 8 or 9
+        checkpoint.save(tmp_path, _state(rounds), rounds, "x")
+    assert [path.name for path in tmp_path.iterdir()] == ["round-00000003"]
 
 
 def test_a_kill_while_writing_leaves_the_one_before(

@@ -123,6 +123,19 @@ def test_a_damaged_checkpoint_leaves_the_one_before(tmp_path: Path) -> None:
     assert _equal(_run(tmp_path, _breaks(3, AssertionError())), _run(None))
 
 
+def test_a_run_without_a_whole_checkpoint_begins_anew_and_keeps_what_it_does(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        _run(tmp_path, _breaks(6, KeyboardInterrupt()), every=2)
+    [run] = tmp_path.iterdir()
+    for place in checkpoint.all_of(run):
+        (place / "state.safetensors").write_bytes(b"half")
+    with pytest.raises(KeyboardInterrupt):
+        _run(tmp_path, _breaks(3, KeyboardInterrupt()), every=2)
+    assert [place.name for place in checkpoint.all_of(run)] == ["round-00000003", "round-00000002"]
+    # 3 is there, so that no round before it is made again
+    assert _equal(_run(tmp_path, _breaks(2, AssertionError())), _run(None))
+
+
 def test_a_run_whose_measurements_cannot_be_written_goes_on_to_writing_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
