@@ -123,7 +123,7 @@ def test_a_damaged_checkpoint_leaves_the_one_before(tmp_path: Path) -> None:
     assert _equal(_run(tmp_path, _breaks(3, AssertionError())), _run(None))
 
 
-def test_a_run_without_a_whole_checkpoint_begins_anew_and_keeps_what_it_does(tmp_path: Path) -> None:
+def test_a_run_without_a_whole_checkpoint_begins_anew_and_keeps_that(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         _run(tmp_path, _breaks(6, KeyboardInterrupt()), every=2)
     [run] = tmp_path.iterdir()
