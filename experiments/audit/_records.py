@@ -12,7 +12,7 @@ import contextlib
 import functools
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -116,18 +116,32 @@ class Records:
         return [found[name] for name in sorted(found)]
 
     def save(self, result: Result) -> None:
-        """Write a verdict, and its counterexample where it can be replayed from; errors are not."""
-        item = result.item
-        path = self.path(item, result.effort, result.seed)
-        replay = self.replay_path(item)
-        try:
-            if result.verdict.verdict != "error":
+        """Write a verdict, and its counterexample as :meth:`lay_beside` does; errors are not."""
+        if result.verdict.verdict != "error":
+            path = self.path(result.item, result.effort, result.seed)
+            with self._writable():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(path, _record(result))
+        self.lay_beside(result)
+
+    def lay_beside(self, result: Result) -> None:
+        """Have the counterexample of this verdict, and none of another, where it is replayed from.
+
+        An error that names no instance says nothing against the one that is there.
+        """
+        replay = self.replay_path(result.item)
+        with self._writable():
             if result.verdict.counterexample is not None:
-                write_whole(replay, _lines(replayable(result)).encode())
-            else:  # one that an earlier state of the claim had
+                content = _lines(replayable(result)).encode()
+                if not replay.is_file() or replay.read_bytes() != content:
+                    write_whole(replay, content)
+            elif result.verdict.verdict != "error":
                 replay.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def _writable(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise InputError(
                 f"output folder must be writable; found {self.root}: {error.strerror}"
@@ -158,6 +172,8 @@ def audit(
         Interrupted: after Ctrl-C; verdicts that were there stay.
     """
     results = {item.id: records.load(item, effort, seed) for item in items}
+    for stored in filter(None, results.values()):
+        records.lay_beside(stored)
     missing = [item for item in items if results[item.id] is None]
     report = progress or (lambda done, total: None)
     report(len(items) - len(missing), len(items))

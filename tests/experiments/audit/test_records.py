@@ -165,6 +165,26 @@ def test_a_counterexample_lies_beside_until_the_claim_holds(
     assert not replay.exists()
 
 
+def test_the_counterexample_that_lies_beside_is_of_the_verdict_told_last(
+    mine: Path, tmp_path: Path, handed: list[str]
+) -> None:
+    found = run(mine, tmp_path)[1]
+    records = Records(tmp_path)
+    replay = records.replay_path(found.item)
+    first = replay.read_bytes()
+    records.save(Result(found.item, Verdict("mine.mass", "error", reason="no time"), "normal", 0))
+    assert replay.read_bytes() == first  # an error says nothing against it
+    records.save(Result(found.item, Verdict("mine.mass", "holds"), "quick", 1))
+    handed.clear()
+    assert not replay.exists()
+    assert run(mine, tmp_path)[1].to_dict() == found.to_dict()
+    assert not handed
+    assert replay.read_bytes() == first
+    replay.write_bytes(b"damaged")
+    run(mine, tmp_path)
+    assert replay.read_bytes() == first
+
+
 def test_ctrl_c_keeps_what_is_done(
     mine: Path, tmp_path: Path, handed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
