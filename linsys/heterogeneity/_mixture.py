@@ -84,10 +84,12 @@ def _by_quadrature(centres: Array) -> MeasuredArray:
         mu0 = np.exp(log_mu).mean() / np.sqrt(2.0 * np.pi)
         return np.asarray(mu0 * np.stack([0.5 * np.abs(gap), gap * gap]))
 
-    # Starting from the means and the points half-way, no bump of the integrand is narrower than an
-    # interval.
-    knots = np.unique(centres)
-    knots = np.concatenate([knots, 0.5 * (knots[1:] + knots[:-1])])
+    # Starting from the means, the points half-way and the ends of empty stretches, no bump of the
+    # integrand is narrower than an interval.
+    means = np.unique(centres)
+    empty = np.diff(means) > 2.0 * _TAIL
+    ends = np.concatenate([means[:-1][empty] + _TAIL, means[1:][empty] - _TAIL])
+    knots = np.concatenate([means, 0.5 * (means[1:] + means[:-1]), ends])
     low, high = float(centres.min() - _TAIL), float(centres.max() + _TAIL)
     value, error = quad_vec(
         integrand, low, high, epsabs=_TOLERANCE, epsrel=0.0, norm="max", points=np.sort(knots)
@@ -116,16 +118,21 @@ def ratio_bounds(means: Array) -> MeasuredArray:
     """
     n = len(means)
     reduced = reduced_means(means)
-    found = np.array([_infimum(reduced, i) for i in range(n)])
+    # f has no units: with as much spread in every direction, Newton's equations drop none
+    spread = np.linalg.norm(reduced, axis=0)
+    found = np.array([_infimum(reduced, spread, i) for i in range(n)])
     value = n * np.exp(-found[:, 0])
     return MeasuredArray.of(value, value * found[:, 1], "optimisation")
 
 
-def _infimum(centres: Array, i: int) -> tuple[float, float]:
-    """Infimum of f for component i, and the squared Newton decrement: what is left to gain."""
-    slopes = centres - centres[i]
+def _infimum(centres: Array, spread: Array, i: int) -> tuple[float, float]:
+    """Infimum of f for component i, and the squared Newton decrement: what is left to gain.
+
+    Over u in units of 1 / ``spread``, shape (r,), the size of each coordinate of the centres.
+    """
+    slopes = (centres - centres[i]) / spread
     offsets = 0.5 * ((centres[i] ** 2).sum() - (centres * centres).sum(axis=-1))
-    u = centres[i].copy()
+    u = centres[i] * spread
     value = float(logsumexp(slopes @ u + offsets))
     decrement = 0.0
     for _ in range(_NEWTON_STEPS):

@@ -150,6 +150,18 @@ def test_far_away_agents_are_told_apart_without_underflow():
     assert np.asarray(het.chi2_matrix(system))[0, 1] == np.inf
 
 
+@pytest.mark.parametrize("far", [25.0, 1e4, 1e6])
+def test_no_distance_between_agents_hides_one_from_the_quadrature(far):
+    two = gaussian([[0.0], [far]])
+    np.testing.assert_allclose(het.delta_env_agent(two), 0.5, atol=1e-10)
+    np.testing.assert_allclose(het.chi2_agent(two), 1.0, atol=1e-9)
+    # next to a pair, rho^i of a third far away is 3 there, and theirs 3/2 of what they are alone
+    alone = np.asarray(het.chi2_agent(gaussian([[0.0], [1.0]])))
+    three = gaussian([[0.0], [1.0], [far]])
+    np.testing.assert_allclose(float(het.delta_env_agent(three)[2]), 2 / 3, atol=1e-10)
+    np.testing.assert_allclose(het.chi2_agent(three), [*(1.5 * (alone + 1) - 1), 2.0], atol=1e-9)
+
+
 # Quasi-Monte Carlo and its stated error.
 
 
@@ -303,6 +315,13 @@ def test_largest_density_ratio_against_a_search(centres):
     searched = searched_ratio(log_mu)
     assert (searched <= np.asarray(bound) + bound.error + 1e-12).all()
     np.testing.assert_allclose(searched, bound, rtol=2e-3)
+
+
+@pytest.mark.parametrize("height", [1e-3, 1e-8, 1e-12])
+def test_a_corner_is_one_however_flat_the_triangle(height):
+    """The sup of rho over all states is n at a corner, as no other agent has as much mass there."""
+    system = gaussian([[0.0, 0.0], [1.0, 0.0], [0.5, height]])
+    np.testing.assert_allclose(het.density_ratio_bound(system), 3.0, rtol=1e-9)
 
 
 def searched_ratio(log_mu):
