@@ -57,8 +57,8 @@ def sent_mean(rows: Any, like: Any, active: Any = None, weights: Any = None) -> 
 
         (1/n) w^i_i rows^i + (n - 1) / (n (m - 1)) sum_{j active, j != i} w^i_j rows^j
 
-    is unbiased given that i is active, and it is the plain mean when m = n.  Alone (m = 1) an agent
-    learns nothing about the others; it is sent ``like``.
+    is unbiased given that i is active, and it is the plain mean when m = n.  Alone among others,
+    m = 1 < n, an agent learns nothing about them; it is sent ``like``.
 
     Args:
         rows: one row per sample, (..., n, d).
@@ -75,7 +75,7 @@ def sent_mean(rows: Any, like: Any, active: Any = None, weights: Any = None) -> 
     share = (n - 1) / (n * xp.where(m > 1, m - 1, 1))
     own_and_others = eye / n + (1 - eye) * xp.matrix_transpose(active) * share
     mixed = (own_and_others if weights is None else own_and_others * weights) @ rows
-    return xp.where(m > 1, mixed, like)
+    return xp.where(m >= min(n, 2), mixed, like)
 
 
 def keep_inactive(new: Any, old: Any, active: Any) -> Any:

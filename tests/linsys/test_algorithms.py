@@ -226,9 +226,18 @@ def test_an_agent_alone_in_its_round_learns_alone(name: str) -> None:
 
 @every_method
 def test_all_agents_taking_part_is_the_plain_round(name: str) -> None:
-    samples = Samples(finite_system(6), 8, 6)
-    x0 = np.random.default_rng(6).standard_normal((3, 2))
-    everyone = run(METHODS[name], samples, x0, 8, participate=lambda t: np.ones((3, 1)))
+    assert_all_is_plain(name, 3)
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "AffPCL frozen"])
+def test_the_only_agent_taking_part_is_the_plain_round(name: str) -> None:
+    assert_all_is_plain(name, 1)  # the frozen ratios are of three agents
+
+
+def assert_all_is_plain(name: str, n: int) -> None:
+    samples = Samples(finite_system(6, n=n), 8, 6)
+    x0 = np.random.default_rng(6).standard_normal((n, 2))
+    everyone = run(METHODS[name], samples, x0, 8, participate=lambda t: np.ones((n, 1)))
     assert_equal_numbers(np.stack(everyone), np.stack(run(METHODS[name], samples, x0, 8)), name)
 
 
