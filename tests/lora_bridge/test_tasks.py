@@ -187,6 +187,27 @@ def test_a_clients_loss_is_the_mean_over_all_its_samples(monkeypatch: pytest.Mon
     assert whole == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize("width", [6, 8])
+def test_wherever_the_padding_is_no_token_is_lost(width: int) -> None:
+    # rotary places are relative, so that Llama sees the same text at other places
+    bank = AdapterBank(small_model("llama"), TARGETS["llama"])
+    [shard] = _shards((3,))
+    keep = int(shard["attention_mask"].sum(-1).max())
+    plain = {name: value[:, :keep] for name, value in shard.items()}
+    left = {name: value.new_zeros(len(value), width) for name, value in plain.items()}
+    for i, length in enumerate(plain["attention_mask"].sum(-1).tolist()):
+        for name, value in plain.items():
+            left[name][i, width - length :] = value[i, :length]
+    found = [Task(bank, [part], losses.answer_loss, batch=3) for part in (plain, left)]
+    X = _rows(bank, 1).float()
+    values, slopes = zip(
+        *(bank.gradients(X, task.draw([0], 0, 0), task.loss) for task in found), strict=True
+    )
+    torch.testing.assert_close(values[1], values[0])
+    torch.testing.assert_close(slopes[1], slopes[0], rtol=1e-4, atol=1e-5)  # single precision
+    assert found[1].evaluate(0, X[0]) == pytest.approx(found[0].evaluate(0, X[0]))
+
+
 def test_bad_tasks() -> None:
     bank, shards = _bank(), _shards((5, 3))
     with pytest.raises(InputError, match="at least one client; found none"):
