@@ -37,6 +37,8 @@ SAME = 1e-6
 #: Two evaluations in high precision; an excess that shrinks with the precision is rounding.
 DIGITS = (40, 80)
 _AGREE = 1e-15
+#: Larger sides are compared by their quotient: float64 may have no room for them.
+_LARGEST = 1e300
 #: A side of more digits than this, in float64 where high precision was given, was rounded.
 _CONSTANT = 12
 _LEFT = (
@@ -189,10 +191,22 @@ def _worst(
 ) -> tuple[tuple[Numbers, Numbers], NDArray[np.float64]]:
     """Where each instance is tightest, as an index of (B, entries), and its tightness there."""
     with np.errstate(all="ignore"):
-        tight = _tightness(relation, measured.astype(float), bound.astype(float), scale[:, None])
+        top, bottom = _in_range(relation, measured, bound)
+        tight = _tightness(relation, top.astype(float), bottom.astype(float), scale[:, None])
     rows = np.arange(len(tight))
     where = rows, tight.argmax(axis=1)
     return where, tight[where]
+
+
+def _in_range(relation: Relation, measured: Numbers, bound: Numbers) -> tuple[Numbers, Numbers]:
+    """Both sides (B, entries), divided by the larger one where that is too large for float64."""
+    if not (is_precise(measured) or is_precise(bound)):
+        return measured, bound
+    larger = np.maximum(np.abs(measured), np.abs(bound))
+    if relation == "==":
+        larger = np.broadcast_to(larger.max(axis=1, keepdims=True), larger.shape)
+    unit = np.where((larger > _LARGEST) & (larger < np.inf), larger, 1)
+    return measured / unit, bound / unit
 
 
 def _tightness(relation: Relation, measured: Numbers, bound: Numbers, scale: Numbers) -> Numbers:
@@ -253,7 +267,7 @@ def certify(claim: Claim, fields: Fields) -> Certificate:
     """
     found = [_exactly(claim, fields, digits) for digits in DIGITS]
     (coarse, *_), (fine, measured, bound, tightness) = found
-    real = bool(fine > 0 and coarse > 0 and (np.isinf(float(fine)) or _close(coarse, fine)))
+    real = bool(fine > 0 and coarse > 0 and (fine == np.inf or _close(coarse, fine)))
     return Certificate(
         violated=real and tightness > 1 + _EXCESS,
         measured=float(measured),

@@ -112,6 +112,23 @@ def test_an_excess_like_that_of_a_rounded_constant_is_none(kind: str) -> None:
     assert certify(clear, one(1.0, 1.0)).violated
 
 
+@pytest.mark.parametrize(("kind", "sign"), [("upper", 1), ("lower", -1), ("identity", 1)])
+def test_sides_beyond_float64_are_compared_all_the_same(kind: str, sign: int) -> None:
+    """exp(1000 m) and exp(1000 b): infinite in float64, and told apart in high precision."""
+    grown = claim(kind, lambda s: (np.exp(1000 * s.m), np.exp(1000 * s.b)))
+    assert certify(grown, one(1.0 + 0.1 * sign, 1.0)).violated
+    assert not certify(grown, one(1.0, 1.0)).violated
+    if kind != "identity":
+        assert not certify(grown, one(1.0 - 0.1 * sign, 1.0)).violated
+
+
+def test_rounding_beyond_float64_is_rounding() -> None:
+    def rounding(s: Any) -> Any:
+        return np.exp(1000 * s.m) * np.abs(np.sqrt(s.b) ** 2 - s.b), 0 * s.m
+
+    assert not certify(claim(measure=rounding), one(1.0, 2.0)).violated
+
+
 def test_an_excess_that_shrinks_with_the_precision_is_rounding() -> None:
     magnified = claim("identity", lambda s: (1e60 * (np.sqrt(s.m) ** 2 - s.m), 0 * s.m))
     assert not certify(magnified, one(2.0, 1.0)).violated
