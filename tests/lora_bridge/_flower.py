@@ -70,7 +70,14 @@ def alive(home: Path) -> list[psutil.Process]:
     return found
 
 
-def until(happens: Callable[[], Any], wait: float = 400.0) -> None:
+def patience(quiet: float) -> float:
+    """Seconds to wait here and now, ``quiet`` where a process of Flower's starts in two."""
+    start = time.monotonic()
+    subprocess.run([sys.executable, "-c", "import lora_bridge.flower.apps"], check=True)
+    return quiet * max(1.0, (time.monotonic() - start) / 2.0)
+
+
+def until(happens: Callable[[], Any], wait: float = 1200.0) -> None:
     end = time.monotonic() + wait
     while not happens():
         assert time.monotonic() < end

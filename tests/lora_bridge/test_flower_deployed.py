@@ -20,7 +20,17 @@ from linsys import InputError
 from lora_bridge.flower import launch, processes
 from lora_bridge.flower.addresses import reach
 from tests.lora_bridge._federations import N
-from tests.lora_bridge._flower import NEEDS_FLOWER, alive, app, command, log, result, same, until
+from tests.lora_bridge._flower import (
+    NEEDS_FLOWER,
+    alive,
+    app,
+    command,
+    log,
+    patience,
+    result,
+    same,
+    until,
+)
 from tests.lora_bridge._flower import found_by_processes as found_by_processes
 from tests.lora_bridge.test_flower_wires import certificates
 
@@ -117,7 +127,7 @@ def test_clients_that_die_on_the_way(tmp_path: Path) -> None:
     faults = tmp_path / "faults"
     faults.mkdir()
     (faults / "client-1").write_text("die")
-    folder = app(tmp_path, "SI", 3, attempts=6, timeout=45.0)
+    folder = app(tmp_path, "SI", 3, attempts=3, timeout=patience(45.0))
     found: list[str] = []
     with ExitStack() as stack:
         stack.enter_context(lab.superlink())
@@ -130,7 +140,7 @@ def test_clients_that_die_on_the_way(tmp_path: Path) -> None:
         second.close()
         time.sleep(2.0)  # the next round has begun without it
         stack.enter_context(lab.supernode(2))
-        running.join(600.0)
+        running.join(1200.0)
     assert not (faults / "client-1").exists()
     assert found
     assert same(tmp_path, found[0], "SI", 3)

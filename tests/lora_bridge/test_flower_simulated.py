@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,17 @@ import pytest
 from linsys import InputError
 from lora_bridge.flower import launch
 from tests.lora_bridge._federations import N
-from tests.lora_bridge._flower import NEEDS_FLOWER, alive, app, command, log, result, same, until
+from tests.lora_bridge._flower import (
+    NEEDS_FLOWER,
+    alive,
+    app,
+    command,
+    log,
+    patience,
+    result,
+    same,
+    until,
+)
 from tests.lora_bridge._flower import found_by_processes as found_by_processes
 
 pytestmark = NEEDS_FLOWER
@@ -46,19 +57,23 @@ def test_a_late_client_and_a_run_with_too_few(tmp_path: Path) -> None:
     faults = tmp_path / "faults"
     faults.mkdir()
     (faults / "client-1").write_text("1000")
-    folder = app(tmp_path, "FSLoRA", 2, timeout=20.0)
+    timeout = patience(20.0)
+    folder = app(tmp_path, "FSLoRA", 2, timeout=timeout)
     with pytest.raises(InputError) as raised:
         launch.simulate(folder, N, tmp_path / "home", tell=log)
-    assert "round 0 must have answers of 3 clients; found 2 (client 1: no answer in 20 s)" in str(
+    late = f"no answer in {timeout:g} s"
+    assert f"round 0 must have answers of 3 clients; found 2 (client 1: {late})" in str(
         raised.value
     )
     (faults / "client-1").write_text("1000")
-    folder = app(tmp_path, "FSLoRA", 2, timeout=20.0, least=2)
+    folder = app(tmp_path, "FSLoRA", 2, timeout=timeout, least=2)
     launch.simulate(folder, N, tmp_path / "home", tell=log)
-    assert [0, 1, "dropped out: no answer in 20 s"] in result(tmp_path)["missing"]
+    assert [0, 1, f"dropped out: {late}"] in result(tmp_path)["missing"]
 
 
 def test_fewer_clients_than_needed(tmp_path: Path) -> None:
-    folder = app(tmp_path, "FSLoRA", 2, gather=45.0)
-    with pytest.raises(InputError, match=r"3 clients must be connected after 45 s; found 2: 0, 1"):
+    gather = patience(45.0)
+    folder = app(tmp_path, "FSLoRA", 2, gather=gather)
+    expected = f"3 clients must be connected after {gather:g} s; found 2: 0, 1"
+    with pytest.raises(InputError, match=re.escape(expected)):
         launch.simulate(folder, 2, tmp_path / "home", tell=log)
