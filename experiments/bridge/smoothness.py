@@ -86,7 +86,7 @@ SAID: Mapping[str, tuple[str, Callable[[Values], Values]]] = {
     SPREAD: ("at the start: r/k - 1", lambda x: x - 1),
 }
 PATH = "without a sketch, along the path"
-#: What the last panel shows.
+#: What the last panel shows where it is positive: one device is apart from none.
 ALONG = {
     "curvature of f": "curvature",
     "sigma_g^2": "noise",
@@ -110,9 +110,11 @@ def analyse(config: SmoothnessConfig, table: Table) -> Analysis:
             Series(_at(time), panel, x, *_band(found[:, i])) for i, time in enumerate(config.times)
         ]
     plain = table.where(factor=1)
+    along = {name: plain.grid(column, "draw", "t") for name, column in ALONG.items()}
     series += [
-        Series(name, PATH, config.times, *_band(plain.grid(column, "draw", "t")))
-        for name, column in ALONG.items()
+        Series(name, PATH, config.times, *_band(values))
+        for name, values in along.items()
+        if (values > 0).all()
     ]
     return Analysis(series, _checks(config, table), _notes(config, table))
 
@@ -194,8 +196,9 @@ def _notes(config: SmoothnessConfig, table: Table) -> list[str]:
         "r/k - 1 to second order in the products"
     )
     apart, slope = (table.where(factor=1).grid(name, "draw", "t") for name in ("apart", "slope"))
-    said = ", ".join(f"{_typical((apart / slope)[:, i])} at the {end}" for end, i in ends)
-    notes.append(f"largest |grad f_i - grad f|^2 over |grad f|^2: {said}")
+    if (apart > 0).all():
+        said = ", ".join(f"{_typical((apart / slope)[:, i])} at the {end}" for end, i in ends)
+        notes.append(f"largest |grad f_i - grad f|^2 over |grad f|^2: {said}")
     notes.append(
         f"largest residual of an eigenvalue: {table['residual'].max():.3f} of it; "
         f"gamma = {config.gamma:g}, {config.rounds} rounds"

@@ -172,6 +172,16 @@ def test_bad_settings_are_named(options: dict[str, Any], message: str) -> None:
         SmoothnessConfig(**options)
 
 
+def test_one_device_is_apart_from_none(config: SmoothnessConfig, table: Table) -> None:
+    alone = Table({**table, "apart": np.zeros_like(table["apart"])})
+    found, several = (smoothness.analyse(config, each) for each in (alone, table))
+    names = [one.name for one in several.series]
+    assert "devices apart" in names
+    assert [one.name for one in found.series] == [n for n in names if n != "devices apart"]
+    assert not any("grad f_i - grad f|" in note for note in found.notes)
+    smoothness.draw(config, found)
+
+
 def test_the_paper_profile_runs_when_shrunk(config: SmoothnessConfig) -> None:
     paper = smoothness.EXPERIMENT.profiles["paper"]
     sizes = {**TINY, "seeds": 2, "device": "cpu", "dtype": "float32", "model": config.model}
