@@ -11,6 +11,7 @@ meets the claim, *contradicts* it if none of it does, and otherwise leaves it *n
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -23,6 +24,9 @@ from linsys import InputError
 
 #: Fewer replicates than this give no interval worth printing.
 MIN_REPLICATES = 30
+
+#: At least so many resamples lie beyond either end of an interval; further out they tell nothing.
+BEYOND = 2
 
 #: An interval may reach this far past an exponent and still count as agreement: the exponents that
 #: compete in the theory (-1/2, -1, -2 in t or n; 0, 1, 2 in delta) are at least 1/2 apart, so that
@@ -159,8 +163,8 @@ def slope_interval(
 
     ``x`` has shape (points,), ``y_replicates`` shape (replicates, points): at least 30 replicates
     of positive values. ``level`` is the probability with which the interval covers the slope of the
-    expected curve. Raises InputError otherwise. The interval has no width where every replicate
-    tells the same slope.
+    expected curve; near 1 it takes more than so many ``resamples``. Raises InputError otherwise.
+    The interval has no width where every replicate tells the same slope.
     """
     log_x, weights = _regression(x)
     shape = np.shape(y_replicates)
@@ -194,7 +198,7 @@ def slope_interval(
         (replicates,),
         slopes,
         confidence_level=level,
-        n_resamples=resamples,
+        n_resamples=max(resamples, math.ceil(2.0 * BEYOND / (1.0 - level))),
         batch=max(1, 2**22 // len(curves)),
         method="BCa",
         rng=np.random.default_rng(rng),

@@ -84,6 +84,10 @@ class DriftInstancesConfig(DriftConfig, ConflictConfig):
         """The replicates of a block."""
         return np.arange(block["first"], min(block["first"] + self.per_block, self.replicates))
 
+    def level(self, intervals: int) -> float:
+        """Of so many intervals of every instance, so that all of them together cover with 95 %."""
+        return level(intervals * self.instances)
+
 
 def alike(momdp: MOMDP, seed: int) -> MOMDP:
     """Objectives that differ in noise only: the mean gradients are all the first one's.

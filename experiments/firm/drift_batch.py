@@ -44,7 +44,6 @@ from experiments.firm._drift import (
     furthest,
     grouped,
     legend_of_readings,
-    level,
     styles_of_readings,
     transient,
 )
@@ -61,7 +60,8 @@ APART, ALIKE = "(a) objectives in conflict", "(b) same mean gradients"
 #: beta relative to the scale of the Gram matrix, and whether that is divided by its trace.
 FORMS = {"β = 0": (0.0, False), "β = tr G / M": (1.0, False), "β' = 1, trace (9)": (1.0, True)}
 STATED = -0.5
-LEVEL = level(32)
+#: Intervals of an instance, at most.
+INTERVALS = 32
 #: The exponents derived here: of the two conventions, with smooth weights and without.
 SMOOTH, SAME, KINK = (-2.0, -1.0), (-2.0, -2.0), (-1.0, -1.0)
 SHAPES: tuple[dict[str, Any], ...] = (
@@ -150,13 +150,15 @@ def _theory(
 
 
 def _checks(
-    name: str, B: Array, drift: Array, law: Law | Kink, predicted: float, c: int, clients: int
+    config: DriftBatchConfig, name: str, drift: Array, law: Law | Kink, predicted: float, c: int
 ) -> list[Check]:
-    """Exponent and constant of one instance's curve (replicates, sizes)."""
-    slope = slope_interval(B, drift, rng=0, level=LEVEL)
+    """Exponent and constant of one instance's curve (replicates, sizes) from ``fit_from`` on."""
+    clients, level = config.clients, config.level(INTERVALS)
+    B = config.sizes[config.fit_from <= config.sizes]
+    slope = slope_interval(B, drift, rng=0, level=level)
     error = law.next_order(B)
     tolerance = transient(lambda x: law.drift(clients, x)[c], B, 1e6) + left_out(B, error)
-    last = ratio(drift[:, -1], float(law.drift(clients, B[-1])[c]), LEVEL)
+    last = ratio(drift[:, -1], float(law.drift(clients, B[-1])[c]), level)
     what = f"{name}: ratio to the law at the last B"
     return [
         rate_check(f"{name}: as derived", predicted, slope, tolerance=tolerance),
@@ -180,7 +182,7 @@ def analyse(config: DriftBatchConfig, table: Table) -> Analysis:
                 drift = part.grid("drift", "instance", "replicate", "B")
                 name = f"{panel[4:]}, {form}, {convention}"
                 found = furthest(
-                    _checks(name, B[fit], one[:, fit], law, exponents[c], c, config.clients)
+                    _checks(config, name, one[:, fit], law, exponents[c], c)
                     for one, (law, exponents) in zip(drift, theories, strict=True)
                 )
                 checks += found if beta else found[:-1]  # without beta nothing is stated

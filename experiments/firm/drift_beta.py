@@ -59,7 +59,6 @@ from experiments.firm._drift import (
     furthest,
     grouped,
     legend_of_readings,
-    level,
     styles_of_readings,
     transient,
 )
@@ -79,7 +78,8 @@ PANELS = (CONFLICT, SAME, DOMINATED)
 FORMS = {"raw": False, "trace (9)": True}
 #: Exponents: of Theorem 1, of large beta, of small beta.
 STATED, LARGE, SMALL = -1.0, -2.0, 0.0
-LEVEL = level(50)
+#: Intervals of an instance, at most.
+INTERVALS = 50
 #: Of the dominating objective in the dominated one's rewards.
 _COPIED = 0.8
 SHAPES: tuple[dict[str, Any], ...] = (
@@ -215,17 +215,18 @@ def _theories(config: DriftBetaConfig, panel: str, form: str) -> list[_Theory]:
 def _checks(name: str, panel: str, drift: Array, theory: _Theory, c: int) -> list[Check]:
     """What one instance's curve (replicates, betas) says; first what Theorem 1 states."""
     config, betas = theory.config, theory.config.betas
+    level = config.level(INTERVALS)
 
     def law(x: Array) -> Array:
         return np.asarray(theory.drift(x)[c])
 
     large = betas >= config.large
     x = betas[large]
-    slope = slope_interval(x, drift[:, large], rng=0, level=LEVEL)
+    slope = slope_interval(x, drift[:, large], rng=0, level=level)
     tolerance = 2.0 * (transient(law, x, 1e6) + left_out(x, 4.0 * theory.noise / x))
     mean = drift.mean(axis=0)
     largest = float((mean / theory.bound(betas)).max())
-    last = ratio(drift[:, -1], float(law(x[-1:])[0]), LEVEL)
+    last = ratio(drift[:, -1], float(law(x[-1:])[0]), level)
     error = theory.error(betas[[0, -1]])
     found = [
         rate_check(f"{name}, large β: as stated", STATED, slope, bound=True),
@@ -235,14 +236,14 @@ def _checks(name: str, panel: str, drift: Array, theory: _Theory, c: int) -> lis
     ]
     if panel == DOMINATED:
         peak = int(law(betas).argmax())
-        rise = ratio(drift[:, 0] - drift[:, peak], float(mean[peak]), LEVEL)
+        rise = ratio(drift[:, 0] - drift[:, peak], float(mean[peak]), level)
         what = f"{name}: drift at the least β less that at β = {betas[peak]:g}, relative"
         return [*found, below(what, "below 0", rise, 0.0)]
     small = betas <= (config.small if panel == CONFLICT else config.smallest)
     x = betas[small]
-    slope = slope_interval(x, drift[:, small], rng=0, level=LEVEL)
+    slope = slope_interval(x, drift[:, small], rng=0, level=level)
     tolerance = 2.0 * transient(law, x, 1e-6)
-    first = ratio(drift[:, 0], float(law(x[:1])[0]), LEVEL)
+    first = ratio(drift[:, 0], float(law(x[:1])[0]), level)
     return [
         *found,
         rate_check(f"{name}, small β: as derived", SMALL, slope, tolerance=tolerance),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from experiments._plots import style
-from experiments._rates import left_out
+from experiments._rates import left_out, ratio, slope_interval
 from experiments._table import Table
 from experiments.firm import drift_batch, drift_beta, drift_objectives
 from experiments.firm._drift import CONVENTIONS, DriftConfig, DriftInstancesConfig, drifts
@@ -110,6 +110,30 @@ def test_swapped_conventions_are_noticed(tables: dict[ModuleType, Table]) -> Non
     found = failed(drift_batch.analyse(SMALL[drift_batch], Table(columns)))
     for convention in CONVENTIONS:
         assert f"objectives in conflict, β = 0, {convention}: as derived" in found
+
+
+@pytest.mark.parametrize("instances", [1, 3])
+@pytest.mark.parametrize("module", [drift_beta, drift_batch])
+def test_all_intervals_of_all_instances_cover_together(
+    module: ModuleType, instances: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By Bonferroni's inequality: what they miss adds up to 5 % at most."""
+    config = replace(SMALL[module], instances=instances)
+    levels: list[float] = []
+
+    def slopes(*args: Any, level: float, **more: Any) -> Any:
+        levels.append(level)
+        return slope_interval(*args, level=level, **more)
+
+    def ratios(values: Array, law: float, level: float) -> Any:
+        levels.append(level)
+        return ratio(values, law, level)
+
+    monkeypatch.setattr(module, "slope_interval", slopes)
+    monkeypatch.setattr(module, "ratio", ratios)
+    module.analyse(config, table_of(module, config))
+    assert len(levels) >= 24 * instances
+    assert 0.03 < sum(1.0 - level for level in levels) <= 0.05
 
 
 @pytest.mark.parametrize("module", [drift_beta, drift_objectives])

@@ -114,6 +114,14 @@ def test_the_interval_depends_on_the_seed_alone() -> None:
     assert slope_interval(t, curves, rng=3) != slope_interval(t, curves, rng=4)
 
 
+def test_an_interval_of_a_level_near_one_reaches_as_far_as_it_says() -> None:
+    x, curves = np.array([1.0, 10.0]), np.ones((60, 2))
+    curves[:, 1] += 0.01 * np.random.default_rng(0).standard_normal(60)
+    one, far = (slope_interval(x, curves, rng=0, level=level) for level in (0.6827, 0.99998))
+    ratio = (far.hi - far.lo) / (one.hi - one.lo)  # of a normal law 4.26
+    assert 4.0 < ratio < 4.6
+
+
 def test_a_wider_level_gives_a_wider_interval() -> None:
     t, curves = dependent_curves(np.random.default_rng(1))
     narrow, wide = (slope_interval(t, curves, rng=3, level=level) for level in (0.5, 0.99))
