@@ -124,10 +124,20 @@ class Responses:
 
     @classmethod
     def of(cls, gradients: Any) -> Responses:
-        """Of gradients (n, d, 2)."""
+        """Of gradients (n, d, 2).
+
+        Raises:
+            InputError: all of them are zero, as where all responses have the same rewards.
+        """
         n, d, M = gradients.shape
         flat = gradients.swapaxes(0, 1).reshape(d, n * M)
-        return cls(gram(flat).reshape(n, M, n, M))
+        K = gram(flat).reshape(n, M, n, M)
+        if not K.any():
+            raise InputError(
+                f"{n} responses must differ in a reward, or there is no gradient; found the same "
+                "rewards for all: raise length or responses"
+            )
+        return cls(K)
 
     @property
     def noise(self) -> float:

@@ -128,6 +128,11 @@ def test_drift_from_inner_products_is_the_drift() -> None:
     assert found["cosine"][1] == pytest.approx(a @ b / np.sqrt((a @ a) * (b @ b)))
 
 
+def test_responses_of_the_same_rewards_are_named() -> None:
+    with pytest.raises(InputError, match="4 responses must differ in a reward"):
+        firm_drift.Responses.of(torch.zeros(4, 9, 2))
+
+
 def test_drawn_minibatches_are_means_of_responses() -> None:
     """Inner products, drift and weights against the gradients themselves."""
     gradients = np.random.default_rng(1).standard_normal((5, 9, 2))
