@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from linsys._validate import Array, InputError, finite_array, whole
+from linsys.linalg import stationary
 
 if TYPE_CHECKING:
     from mgda.momdp import MOMDP
@@ -51,27 +52,6 @@ def check_ergodic(name: str, kernel: Array) -> None:
     period = reduce(math.gcd, steps)
     if period != 1:
         raise InputError(f"`{name}` must give an aperiodic chain; found period {period} at state 0")
-
-
-def _stationary(kernel: Array) -> Array:
-    """d with d P = d for irreducible chains (..., S, S), each entry to a few roundings.
-
-    States are left out one by one, the others' transitions through them added to those that remain
-    (Grassmann, Taksar and Heyman, 1985). Nothing is subtracted, so that chains which hardly ever
-    leave a state lose no digits, where I - P loses all of them.
-    """
-    P, S = kernel.copy(), kernel.shape[-1]
-    for n in range(S - 1, 0, -1):
-        leaving = P[..., n, :n].sum(axis=-1)
-        if not (leaving > 0.0).all():
-            raise InputError("`theta` must give an irreducible chain; found one that underflows")
-        P[..., :n, n] /= leaving[..., None]
-        P[..., :n, :n] += P[..., :n, n, None] * P[..., None, n, :n]
-    law = np.ones(kernel.shape[:-1])
-    for n in range(1, S):
-        law[..., n] = (law[..., :n] * P[..., :n, n]).sum(axis=-1)
-        law[..., : n + 1] /= law[..., : n + 1].sum(axis=-1, keepdims=True)
-    return law
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +101,10 @@ class SoftmaxPolicy:
         """
         for broken in self.kernel[(self.pi == 0.0).any(axis=(-2, -1))]:
             check_ergodic("theta", broken)
-        return _stationary(self.kernel)
+        law = stationary(self.kernel)
+        if np.isnan(law).any():
+            raise InputError("`theta` must give an irreducible chain; found one that underflows")
+        return law
 
     @cached_property
     def _bellman(self) -> Array:

@@ -38,6 +38,7 @@ __all__ = [
     "precise",
     "precision",
     "solve",
+    "stationary",
     "stretch",
     "transpose",
 ]
@@ -103,6 +104,29 @@ def solve(matrices: Numbers, vectors: Numbers) -> Numbers:
     sides = np.array(vectors, dtype=np.float64, order="C").reshape(-1, d, 1)
     _loops.linear_solutions(_flat(matrices), sides, sides)
     return sides.reshape((*lead, d))
+
+
+def stationary(kernels: Numbers) -> Numbers:
+    """d with d P = d of irreducible chains (..., S, S), each entry to a few roundings.
+
+    States are left out one by one, the others' transitions through them added to those that remain
+    (Grassmann, Taksar and Heyman, 1985). Nothing is subtracted, so that chains which hardly ever
+    leave a state lose no digits, where I - P loses all of them. NaN of a chain that is found not to
+    be irreducible: the last state that is left does not lead to those before it.
+
+    >>> print(stationary(np.array([[1.0, 1e-20], [2e-20, 1.0]])))
+    [0.66666667 0.33333333]
+    """
+    P, S = kernels.copy(), kernels.shape[-1]
+    for n in range(S - 1, 0, -1):
+        leaving = P[..., n, :n].sum(axis=-1)
+        P[..., :n, n] /= np.where(leaving > 0, leaving, np.nan)[..., None]
+        P[..., :n, :n] += P[..., :n, n, None] * P[..., None, n, :n]
+    law: Numbers = 0 * P[..., 0] + 1
+    for n in range(1, S):
+        law[..., n] = (law[..., :n] * P[..., :n, n]).sum(axis=-1)
+        law[..., : n + 1] /= law[..., : n + 1].sum(axis=-1, keepdims=True)
+    return law
 
 
 def _flat(matrices: Numbers) -> Numbers:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from linsys._validate import PROBABILITY_TOLERANCE, Array, InputError, real_array
+from linsys.linalg import stationary
 
 __all__ = [
     "Index",
@@ -58,18 +59,22 @@ def check_irreducible(name: str, kernels: Array) -> None:
 def stationary_distribution(kernels: Array) -> Array:
     """Stationary distributions pi P = pi of kernels (..., O, O), shape (..., O).
 
-    (I - P' + 1 1') pi = 1 says pi P = pi and sum(pi) = 1 at once, and is regular if there is
-    one recurrent class.
+    To a few roundings where the chain is irreducible. Of a chain with transient states, which it
+    visits no more, by one solve: (I - P' + 1 1') pi = 1 says pi P = pi and sum(pi) = 1 at once, and
+    is regular if there is one recurrent class.
 
     >>> stationary_distribution(np.array([[0.5, 0.5], [1.0, 0.0]]))
     array([0.66666667, 0.33333333])
     """
-    size = kernels.shape[-1]
-    system = np.eye(size) - np.swapaxes(kernels, -1, -2) + 1.0
-    solution = np.linalg.solve(system, np.ones((*kernels.shape[:-1], 1)))[..., 0]
-    pi = np.maximum(solution, 0.0)  # rounding may push an almost unvisited state below zero
-    result: Array = pi / pi.sum(axis=-1, keepdims=True)
-    return result
+    law = np.asarray(stationary(kernels))
+    reducible = np.isnan(law).any(axis=-1)
+    if reducible.any():
+        rest = kernels[reducible]
+        system = np.eye(rest.shape[-1]) - np.swapaxes(rest, -1, -2) + 1.0
+        solution = np.linalg.solve(system, np.ones((*rest.shape[:-1], 1)))[..., 0]
+        pi = np.maximum(solution, 0.0)  # rounding may push a transient state below zero
+        law[reducible] = pi / pi.sum(axis=-1, keepdims=True)
+    return law
 
 
 def draw(cumulative: Array, u: Array) -> Index:

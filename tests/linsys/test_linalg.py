@@ -30,6 +30,7 @@ from linsys.linalg import (
     precise,
     precision,
     solve,
+    stationary,
     stretch,
     transpose,
 )
@@ -219,6 +220,24 @@ def test_high_precision_knows_nan(d: int) -> None:
             found = function(numbers)
             assert np.all(found[1] != found[1])
             assert np.all(found[0] == found[0])
+
+
+@pytest.mark.parametrize("S", [1, 2, 5])
+def test_stationary_laws(S: int) -> None:
+    kernels = np.random.default_rng(S).dirichlet(np.ones(S), size=(3, S))
+    laws = stationary(kernels)
+    assert np.abs((laws[:, None] @ kernels)[:, 0] - laws).max() <= 4e-16
+    with precision(50):
+        exact = precise(kernels)
+        exact = exact / exact.sum(axis=-1, keepdims=True)
+        found = stationary(exact)
+        assert np.abs((found[:, None] @ exact)[:, 0] - found).max() < 1e-48
+        assert np.abs(found - laws).max() < 1e-15
+    if S > 1:
+        kernels[1] = np.eye(S)
+        mixed = stationary(kernels)
+        assert np.isnan(mixed[1]).all()
+        assert (mixed[[0, 2]] == laws[[0, 2]]).all()
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 9])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -180,6 +181,24 @@ def test_stationary_law_is_kept_by_the_kernel(seed: int) -> None:
 def test_periodic_chains_have_a_stationary_law() -> None:
     cycle = np.roll(np.eye(3), 1, axis=1)
     np.testing.assert_allclose(stationary_distribution(cycle), 1 / 3)
+
+
+@pytest.mark.parametrize("leak", [1e-4, 1e-12, 1e-16, 1e-200])
+def test_chains_that_hardly_leave_a_state_lose_no_digits(leak: float) -> None:
+    slow = np.array([[1 - leak, leak], [2 * leak, 1 - 2 * leak]])
+    np.testing.assert_allclose(stationary_distribution(slow), [2 / 3, 1 / 3], rtol=1e-14)
+    rare = np.array([[1 - leak, leak], [0.5, 0.5]])
+    expected = np.array([0.5, leak]) / (0.5 + leak)
+    np.testing.assert_allclose(stationary_distribution(rare), expected, rtol=1e-14)
+
+
+def test_transient_states_have_no_share_wherever_they_are_numbered() -> None:
+    chain = np.array([[0.2, 0.3, 0.5], [0.0, 0.5, 0.5], [0.0, 1.0, 0.0]])
+    for order in itertools.permutations(range(3)):
+        turned = chain[np.ix_(order, order)]
+        law = stationary_distribution(np.stack([turned, np.full((3, 3), 1 / 3)]))
+        np.testing.assert_allclose(law[0], np.array([0, 2, 1])[list(order)] / 3, atol=1e-15)
+        np.testing.assert_allclose(law[1], 1 / 3, rtol=1e-15)
 
 
 @pytest.mark.parametrize("source", ["independent", "trajectory"])
