@@ -158,7 +158,9 @@ def target(domain: Domain, phi: Any, beta: float) -> Array:
     True
     """
     number("beta", beta, low=0.0, low_open=True)
-    weights = domain.mu_hat * _tempered(domain.reward.value(_parameters(phi, "phi")), beta)
+    # the best answer may be one that is never sampled, beside which all others vanish
+    r = np.where(domain.mu_hat > 0.0, domain.reward.value(_parameters(phi, "phi")), -np.inf)
+    weights = domain.mu_hat * _tempered(r, beta)
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 

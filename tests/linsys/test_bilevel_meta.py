@@ -135,6 +135,21 @@ def test_the_tilted_distribution_maximises_reward_less_divergence():
             assert objective(other) < objective(best)
 
 
+@pytest.mark.parametrize("beta", [1e-300, 1e-4, 1.0])
+def test_the_tilted_distribution_gives_nothing_to_what_is_never_sampled(beta):
+    domain, phi = DOMAINS.train[1], np.array([0.7, -0.2])
+    r, rows = domain.reward.value(phi), np.arange(3)
+    sampled = domain.mu_hat.copy()
+    sampled[rows, r.argmax(axis=1)] = 0.0
+    sampled /= sampled.sum(axis=1, keepdims=True)
+    found = target(replace(domain, mu_hat=sampled), phi, beta)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-14)
+    assert (found[sampled == 0.0] == 0.0).all()
+    second = np.where(sampled > 0.0, r, -np.inf).argmax(axis=1)
+    if beta < 1.0:
+        np.testing.assert_allclose(found[rows, second], 1.0, rtol=1e-14)
+
+
 def test_divergence_is_infinite_where_the_second_is_zero_and_refused():
     domain = DOMAINS.train[0]
     first, second = np.eye(4)[[0, 1, 2]], np.eye(4)[[0, 1, 3]]
