@@ -67,10 +67,10 @@ class ObjectivesServer:
             facts = {"phase": "gradients", "step": t}
             answers = yield {i: Parcel(facts, down) for i in clients}
             sent = self._gradients(answers, missing)
-            if not sent:
+            if sent is None:
                 return state | {"t": t + algorithm.K}, missing
             before = State(theta, weights["lambda"].numpy() if weights else None, t)
-            found = algorithm.resolve(before, torch.stack(sent)[None])
+            found = algorithm.resolve(before, sent)
             common = torch.from_numpy(found[:, :1].repeat(len(clients), axis=1))
             weights = {"lambda": common}
             down["lambda"] = common[0, 0]
@@ -93,8 +93,8 @@ class ObjectivesServer:
         return {"theta": state["theta"][0, 0]}, {}, {}
         yield {}
 
-    def _gradients(self, answers: Answers, missing: dict[int, str]) -> list[Tensor]:
-        """What the clients that can be used have sent of their gradients (d, M)."""
+    def _gradients(self, answers: Answers, missing: dict[int, str]) -> Tensor | None:
+        """The gradients (1, clients, d, M) of those that can be used; None without any."""
         algorithm, start = self.federation.algorithm, self.federation.start
         d, M = len(start), int(self.federation.objectives or 0)
         form = {"0": start.new_empty(d, M)}
@@ -106,9 +106,10 @@ class ObjectivesServer:
             if (reason := _reason(answer, form)) is not None:
                 missing[i] = reason
                 continue
-            parts = tuple(answer.tensors[name] for name in form)  # type: ignore[union-attr]
-            sent.append(algorithm.restore(parts))
-        return sent
+            sent.append([answer.tensors[name] for name in form])  # type: ignore[union-attr]
+        # products of all clients at once, as in one process: their last bits depend on it
+        parts = tuple(torch.stack(part)[None] for part in zip(*sent, strict=True))
+        return algorithm.restore(parts) if sent else None
 
 
 def _reason(answer: Parcel | Lost, form: Mapping[str, Tensor]) -> str | None:

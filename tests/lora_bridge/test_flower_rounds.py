@@ -11,11 +11,14 @@ import pytest
 import torch
 
 from linsys import InputError
-from lora_bridge.flower import fingerprint, rehearse
+from lora_bridge.flower import Federation, fingerprint, rehearse
 from lora_bridge.flower.federation import load_setup
 from lora_bridge.oracles import Devices, Users
+from mgda.fedcmoo import FedCMOO
 from tests.lora_bridge._federations import (
     ALGORITHMS,
+    D,
+    M,
     N,
     Quadratics,
     federation,
@@ -72,6 +75,24 @@ def test_the_adapters_are_those_of_the_run_in_one_piece(name: str, tmp_path: Pat
     begun = [fingerprint([X]) for X in start(ALGORITHMS[name])]
     assert all(a != b for a, b in zip(begun, users, strict=False))
     assert users or wanted != fingerprint([start(ALGORITHMS[name])])
+
+
+@pytest.mark.parametrize("clients", [1, 2])
+@pytest.mark.parametrize("rank", [M, D])
+def test_factors_are_multiplied_as_in_one_piece(rank: int, clients: int, tmp_path: Path) -> None:
+    algorithm = FedCMOO(alpha=0.1, K=2, rank=rank)
+    made = Federation(
+        algorithm=algorithm,
+        start=start(algorithm),
+        clients=clients,
+        oracle=lambda client: Quadratics([client]),
+        objectives=M,
+    )
+    oracle = Quadratics(list(range(clients)))
+    state = algorithm.init(start(algorithm).repeat(1, clients, 1), memory=oracle.init())
+    for _ in range(2):
+        state = algorithm.step(state, *oracle.jac(state.theta, state.memory))
+    assert rehearse(made, tmp_path).sha256 == fingerprint([state.theta[0, 0]])
 
 
 @pytest.mark.parametrize(
