@@ -29,8 +29,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from experiments._intervals import largest_mean
 from experiments._model import Block, Check, Columns, Config, Context, Series
-from experiments._rates import MIN_REPLICATES, at_most, exact_slope, ratio
+from experiments._rates import MIN_REPLICATES, at_most, exact_slope
 from experiments._table import Table, long_table
 from experiments.fslora._rates_checks import floor_checks, floor_series
 from experiments.fslora._rates_floors import LEVEL, Floor
@@ -145,11 +146,7 @@ def judged(
     law = np.array([closed_form(config, source, r, k) for r, k in pairs])
     what = f"{source}, {panel[4:]}"
     checks, slope = floor_checks(what, values, measured, floors, stated, law=law)
-    used = [
-        ratio(column, float(most), LEVEL)
-        for column, most in zip(measured.T, bound(config, source, c), strict=True)
-    ]
-    largest = max(used, key=lambda interval: interval.hi)
+    largest = largest_mean((measured / bound(config, source, c)).T, LEVEL)
     checks.append(at_most(f"{what}: floor / (6)", "at most 1", largest, 1.0))
     note = (
         f"{what}: exponent {slope.value:.3f} of {variable}, law "

@@ -143,6 +143,29 @@ WRONG: list[tuple[ModuleType, str, Any, str]] = [
 ]
 
 
+def test_a_floor_above_its_bound_is_told_beside_a_noisy_one() -> None:
+    """A point that is uncertain reaches furthest, another one is surely above (6)."""
+    config, pairs = SMALL[rate_rank], [(2, 1), (4, 2)]
+    most = _rates_one_step.bound(config, _rates_one_step.SKETCHES, np.ones(2))
+    spread = np.linspace(-1.0, 1.0, config.replicates)
+    points = {(2, 1): 1.5 + 0.01 * spread, (4, 2): 1.2 + 1.199 * spread}
+    table = Table(
+        {
+            "source": np.repeat([_rates_one_step.SKETCHES], 2 * config.replicates),
+            "r": np.repeat([r for r, _ in pairs], config.replicates),
+            "k": np.repeat([k for _, k in pairs], config.replicates),
+            "replicate": np.tile(np.arange(config.replicates), 2),
+            "floor": np.concatenate([most[0] * points[pair] for pair in pairs]),
+        }
+    )
+    x = np.array([1.0, 3.0])
+    _, checks, _ = _rates_one_step.judged(
+        config, table, _rates_one_step.SKETCHES, "(a) x", pairs, ("r - 1", x), x
+    )
+    [check] = [check for check in checks if "floor / (6)" in check.name]
+    assert check.ok is False
+
+
 @pytest.mark.parametrize(("module", "constant", "value", "name"), WRONG)
 def test_a_wrong_prediction_fails(
     module: ModuleType,
