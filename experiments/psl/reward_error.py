@@ -26,7 +26,7 @@ The picture shows means over data sets with 90 % bands, and the laws.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -201,6 +201,18 @@ def crossing(x: Array, first: Array, second: Array) -> float | None:
     return float(np.exp(logs[j] + (logs[j + 1] - logs[j]) * gap[j] / (gap[j] - gap[j + 1])))
 
 
+def placed(x: Array, first: Array, second: Array) -> float:
+    """The crossing, or where there is none the point one step beyond the end it is behind.
+
+    >>> placed(np.array([1.0, 4.0]), np.array([1.0, 1.0]), np.array([3.0, 2.0]))
+    16.0
+    """
+    found = crossing(x, first, second)
+    if found is not None:
+        return found
+    return float(x[0] ** 2 / x[1] if second[-1] <= first[-1] else x[-1] ** 2 / x[-2])
+
+
 def analyse(config: RewardErrorConfig, table: Table) -> Analysis:
     """Curves with their laws, crossings measured and predicted, and the laws at the last N_p."""
     series, checks, notes = list[Series](), list[Check](), list[str]()
@@ -241,17 +253,12 @@ def _crossings(
         rows = rng.integers(config.replicates, size=(_RESAMPLES, config.replicates))
         rows[0] = np.arange(config.replicates)
         points = [
-            crossing(x, found[first][r].mean(axis=0), found[second][r].mean(axis=0)) for r in rows
+            placed(x, found[first][r].mean(axis=0), found[second][r].mean(axis=0)) for r in rows
         ]
-        if points[0] is None:
-            text = "no crossing"
-            checks.append(Check(name, round(expected), text, None, None, False, "violated"))
-            continue
-        values = [x[-1] if v is None else v for v in points]
-        ends = Interval(points[0], *(float(q) for q in np.quantile(values, (0.025, 0.975))))
-        checks.append(
-            _rates.within(name, float(round(expected)), ends, expected / low, expected * low)
-        )
+        ends = Interval(points[0], *(float(q) for q in np.quantile(points, (0.025, 0.975))))
+        check = _rates.within(name, float(round(expected)), ends, expected / low, expected * low)
+        inside = x[0] <= points[0] <= x[-1]
+        checks.append(check if inside else replace(check, measured="no crossing"))
     return checks
 
 

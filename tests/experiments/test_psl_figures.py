@@ -332,6 +332,34 @@ def test_a_crossing_is_where_the_second_curve_gets_below() -> None:
     assert reward_error.crossing(x, flat, np.full(4, 2.0)) is None
 
 
+def test_a_crossing_beyond_the_grid_is_one_step_beyond_its_end() -> None:
+    x = np.array([1.0, 2.0, 4.0, 8.0])
+    flat, falling = np.full(4, 3.0), 12.0 / x
+    assert reward_error.placed(x, flat, falling) == pytest.approx(4.0)
+    assert reward_error.placed(x, flat, np.full(4, 2.0)) == 0.5  # below from the start
+    assert reward_error.placed(x, flat, 9.0 * falling) == 16.0
+    assert reward_error.placed(x, falling, flat) == 16.0
+
+
+def test_one_replicate_that_hides_a_crossing_decides_nothing(
+    computed: Callable[[str], Table],
+) -> None:
+    """Without it, as in some resamples, the curves cross where they should."""
+    _, config = SMALL["reward_error"]
+    assert isinstance(config, reward_error.RewardErrorConfig)
+    table = computed("reward_error")
+    for name in reward_error.NAMES:
+        values = np.empty(table.rows)
+        for tail in config.tails:
+            law = laws(config.family(3, tail).system, 1)[name]
+            rows = chosen(table, tail=tail)
+            values[rows] = law.at(table["N_p"][rows], config.judged)
+        outlier = (table["replicate"] == 1) & (name == "full")
+        table = with_column(table, name, values * np.where(outlier, 1e3, 1.0))
+    found = [c for c in analysed("reward_error", table).checks if "full overtakes" in c.name]
+    assert {(c.measured, c.ok) for c in found} == {("no crossing", None)}
+
+
 def test_crossings_and_laws_are_compared_with_the_data(computed: Callable[[str], Table]) -> None:
     _, config = SMALL["reward_error"]
     assert isinstance(config, reward_error.RewardErrorConfig)
