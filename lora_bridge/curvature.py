@@ -69,6 +69,7 @@ def largest(product: Product, start: Tensor, precision: Precision) -> Eigenvalue
     beside: list[float] = []
     while True:
         new = finite("product", product(basis[-1]), *start.shape)
+        rounding = torch.finfo(new.dtype).eps * float(new.norm())
         diagonal.append(float((new * basis[-1]).sum()))
         for _ in range(2):  # once leaves rounding of the size of the map
             for known in basis:
@@ -77,7 +78,9 @@ def largest(product: Product, start: Tensor, precision: Precision) -> Eigenvalue
         values, vectors = np.linalg.eigh(_tridiagonal(diagonal, beside))
         best = int(np.abs(values).argmax())
         size, residual = float(abs(values[best])), length * abs(float(vectors[-1, best]))
-        if residual <= precision.tolerance * size or len(basis) == precision.steps:
+        # a map that leads nowhere else leaves its rounding, which is no direction
+        ended = length <= rounding or len(basis) == precision.steps
+        if ended or residual <= precision.tolerance * size:
             vector = sum(c * q for c, q in zip(vectors[:, best].tolist(), basis, strict=True))
             return Eigenvalue(size, vector, residual / size if size else 0.0)
         beside.append(length)

@@ -141,6 +141,19 @@ def _factors(*factors: np.ndarray) -> tuple[Modules, Tensor]:
     return modules, torch.from_numpy(np.stack(rows))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("d", [1, 3, 20])
+def test_a_map_of_few_directions_has_no_larger_eigenvalue(d: int, dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(5)
+    for _ in range(40):
+        start, v = torch.randn(2, d, generator=generator, dtype=dtype)
+        maps = (lambda x: 1.0 * x, lambda x, v=v: v * (v * x).sum(), lambda x: 0.0 * x)
+        for apply, size in zip(maps, (1.0, float(v @ v), 0.0), strict=True):
+            found = largest(apply, start, Precision(30, 0.0))  # as many steps as there may be
+            assert found.size == pytest.approx(size, rel=1e-5)
+            assert found.residual <= 1e-5
+
+
 def test_distances_are_those_of_principal_angles() -> None:
     """Against SciPy's angles, for equal and for different dimensions, and the one definition."""
     rng = np.random.default_rng(0)
