@@ -257,9 +257,12 @@ def mean_gain(table: Table, arm: str) -> Values:
 
 
 def advantage(table: Table, column: str, ours: str, theirs: str) -> Interval:
-    """How much more ``ours`` gains than ``theirs``, as a share of the mean gain of ``theirs``."""
+    """How much more ``ours`` gains than ``theirs``, in units of the mean gain of ``theirs``.
+
+    Of its size: where ``theirs`` loses, it is still ``ours`` that has the advantage.
+    """
     more = gain(table, column, ours) - gain(table, column, theirs)
-    return mean_interval(more / mean_gain(table, theirs))
+    return mean_interval(more / np.abs(mean_gain(table, theirs)))
 
 
 def rewards_match(table: Table, ours: str, theirs: str) -> list[Check]:

@@ -24,6 +24,16 @@ def test_gains_are_those_of_the_curves() -> None:
     np.testing.assert_allclose(mean_gain(trained(-0.25), "ours"), [0.5, -0.25, 0.5])
 
 
+def test_who_gains_more_has_the_advantage_also_where_the_other_loses() -> None:
+    axes = {"arm": ["ours", "theirs"], "instance": range(3), "replicate": range(2), "t": range(2)}
+    ends = np.array([[0.1, 0.1, 0.1], [-0.2, -0.2, -0.2]])[:, :, None, None]
+    curves = ends * np.array([0.0, 1.0]) + np.zeros((2, 3, 2, 2))
+    named = {key: np.asarray(list(value)) for key, value in axes.items()}
+    table = Table(long_table(named, reward_1=curves, reward_2=curves))
+    assert advantage(table, "reward_1", "ours", "theirs").value == pytest.approx(1.5)
+    assert advantage(table, "reward_1", "theirs", "ours").value == pytest.approx(-3.0)
+
+
 @pytest.mark.parametrize("rise", [0.0, 1e-15])
 def test_training_that_adds_nothing_is_no_scale(rise: float) -> None:
     table = trained(rise)
