@@ -159,9 +159,9 @@ def sample(
 
     Raises:
         InputError: no language model; prompts padded on the right, or too long for the model;
-            adapters that give no finite probabilities (by client). Nor does padding under Llama's
-            eager attention in double precision: its softmax is a single one, where the lowest
-            double that masks is infinite.
+            padding where the model bears none, as Llama's eager attention in double precision: its
+            softmax is a single one, where the lowest double that masks is infinite; adapters that
+            give no finite probabilities (by client).
 
     >>> from transformers import LlamaConfig, LlamaForCausalLM
     >>> config = LlamaConfig(vocab_size=9, hidden_size=8, intermediate_size=8, num_hidden_layers=1,
@@ -206,6 +206,11 @@ def sample(
     batch["hidden"] = both[..., 1:].where(counted, 0.0)
     bad = batch["log_prob"].isfinite().flatten(1).all(1).logical_not()
     if bad.any():
+        if bool((mask == 0).any()) and not _bears_padding(bank):
+            raise InputError(
+                "`prompts` must be of one length where the model's attention does not bear "
+                "padding; found padding: use single precision, or attention='sdpa'"
+            )
         at = names[int(bad.long().argmax())]
         raise InputError(f"`X` must give finite log-probabilities; found others at client {at}")
     return batch
@@ -320,3 +325,12 @@ def check_prompts(bank: AdapterBank, prompts: Batch, length: int) -> None:
         raise InputError(
             f"prompt and response must have at most the model's {limit} tokens; found {needed}"
         )
+
+
+def _bears_padding(bank: AdapterBank) -> bool:
+    """Whether the model's output at a token is finite where the one before is masked."""
+    ids = torch.zeros(1, 2, dtype=torch.long, device=bank.device)
+    mask = torch.tensor([[0, 1]], device=bank.device)
+    with torch.no_grad():
+        logits: Tensor = bank.run(None, {"input_ids": ids, "attention_mask": mask}).logits
+    return bool(logits[:, -1].isfinite().all())

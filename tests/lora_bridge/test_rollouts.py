@@ -192,6 +192,17 @@ def test_close_policies_choose_the_same_tokens() -> None:
     assert stats.binomtest(changed, draws, bound, alternative="greater").pvalue < 1e-9
 
 
+def test_padding_that_a_model_does_not_bear_is_named() -> None:
+    bank = _bank("llama", torch.float64)  # its eager attention, which tests have
+    ids = torch.ones(1, 2, 3, dtype=torch.long)
+    prompts = {"input_ids": ids, "attention_mask": torch.tensor([[[0, 1, 1], [1, 1, 1]]])}
+    X = torch.zeros(1, 1, bank.width, dtype=torch.float64)
+    with pytest.raises(InputError, match=r"`prompts` must be of one length .* use single precision"):
+        sample(bank, X, prompts, length=2, seed=0, round_=0)
+    prompts["attention_mask"] = torch.ones_like(ids)
+    assert sample(bank, X, prompts, length=2, seed=0, round_=0)["log_prob"].isfinite().all()
+
+
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
 @pytest.mark.parametrize(
     "options", [{"chunk": 2}, {"engine": "sequential"}, {"engine": "vmap"}, {"memory": 50_000}]
