@@ -197,7 +197,7 @@ def test_padding_that_a_model_does_not_bear_is_named() -> None:
     ids = torch.ones(1, 2, 3, dtype=torch.long)
     prompts = {"input_ids": ids, "attention_mask": torch.tensor([[[0, 1, 1], [1, 1, 1]]])}
     X = torch.zeros(1, 1, bank.width, dtype=torch.float64)
-    with pytest.raises(InputError, match=r"`prompts` must be of one length .* use single precision"):
+    with pytest.raises(InputError, match=r"`prompts` must be of one length .* single precision"):
         sample(bank, X, prompts, length=2, seed=0, round_=0)
     prompts["attention_mask"] = torch.ones_like(ids)
     assert sample(bank, X, prompts, length=2, seed=0, round_=0)["log_prob"].isfinite().all()
