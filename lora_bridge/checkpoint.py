@@ -181,5 +181,5 @@ def _rebuilt(like: Any, path: str, saved: dict[str, Any]) -> Any:
     if isinstance(like, Tensor):
         if not isinstance(value, Tensor) or value.shape != like.shape:
             raise ValueError(f"{path} of another shape than {tuple(like.shape)}")
-        return value.to(like)
+        return value.to(like.device)  # it may have become another dtype than it began with
     return value

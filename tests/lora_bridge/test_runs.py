@@ -136,6 +136,20 @@ def test_a_run_without_a_whole_checkpoint_begins_anew_and_keeps_that(tmp_path: P
     assert _equal(_run(tmp_path, _breaks(2, AssertionError())), _run(None))
 
 
+def test_a_state_that_becomes_more_precise_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+    def run(folder: Path | None, stop: int | None = None) -> Any:
+        def advance(x: Tensor, t: int) -> Tensor:
+            if t == stop:
+                raise KeyboardInterrupt
+            return x / 3 + torch.ones(1, dtype=torch.float64)
+
+        return recorded("thirds", advance, torch.ones(1), [4], lambda x: {"x": x}, folder=folder)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, 2)
+    assert _equal(run(tmp_path), run(None))
+
+
 def test_a_run_whose_measurements_cannot_be_written_goes_on_to_writing_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
