@@ -116,22 +116,25 @@ def ratio_bounds(means: Array) -> MeasuredArray:
     of the convex hull of the means the infimum is at infinity; f then tends to it exponentially,
     one factor of e per Newton step.
     """
-    n = len(means)
+    # agents with one mean are one component: rounding of reduced means would tell them apart
+    means, owner, counts = np.unique(means, axis=0, return_inverse=True, return_counts=True)
     reduced = reduced_means(means)
     # f has no units: with as much spread in every direction, Newton's equations drop none
     spread = np.linalg.norm(reduced, axis=0)
-    found = np.array([_infimum(reduced, spread, i) for i in range(n)])
-    value = n * np.exp(-found[:, 0])
+    found = np.array([_infimum(reduced, np.log(counts), spread, i) for i in range(len(means))])
+    found = found[owner.ravel()]
+    value = counts.sum() * np.exp(-found[:, 0])
     return MeasuredArray.of(value, value * found[:, 1], "optimisation")
 
 
-def _infimum(centres: Array, spread: Array, i: int) -> tuple[float, float]:
+def _infimum(centres: Array, logs: Array, spread: Array, i: int) -> tuple[float, float]:
     """Infimum of f for component i, and the squared Newton decrement: what is left to gain.
 
-    Over u in units of 1 / ``spread``, shape (r,), the size of each coordinate of the centres.
+    ``logs`` are those of how many agents a component stands for. Over u in units of 1 / ``spread``,
+    shape (r,), the size of each coordinate of the centres.
     """
     slopes = (centres - centres[i]) / spread
-    offsets = 0.5 * ((centres[i] ** 2).sum() - (centres * centres).sum(axis=-1))
+    offsets = logs + 0.5 * ((centres[i] ** 2).sum() - (centres * centres).sum(axis=-1))
     u = centres[i] * spread
     value = float(logsumexp(slopes @ u + offsets))
     decrement = 0.0
@@ -150,6 +153,8 @@ def _infimum(centres: Array, spread: Array, i: int) -> tuple[float, float]:
             if trial <= value - 0.25 * length * decrement:
                 break
             length *= 0.5
+        else:  # rounding leaves nothing to gain along the step
+            break
         u = u + length * step
         value = trial
     return value, decrement

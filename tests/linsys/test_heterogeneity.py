@@ -324,6 +324,18 @@ def test_a_corner_is_one_however_flat_the_triangle(height):
     np.testing.assert_allclose(het.density_ratio_bound(system), 3.0, rtol=1e-9)
 
 
+@pytest.mark.parametrize("apart", [1e-6, 2.0, 30.0, 300.0])
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_identical_agents_share_a_corner(d, apart):
+    """n / m for m agents with one mean at a corner, however far the others are."""
+    rng = np.random.default_rng(d)
+    for _ in range(5):
+        means = apart * rng.standard_normal((2, d))[[0, 1, 0, 0]]
+        system = GaussianSystem(means, np.ones((4, d)), np.eye(d), np.eye(d))
+        expected = [4 / 3, 4, 4 / 3, 4 / 3]
+        np.testing.assert_allclose(het.density_ratio_bound(system), expected, rtol=1e-9)
+
+
 def searched_ratio(log_mu):
     with np.errstate(over="ignore"):
         totals = [np.exp(log_mu - log_mu[:, i : i + 1]).sum(axis=1).min() for i in range(4)]
