@@ -120,9 +120,11 @@ class _Kept:
         if self.path is None:
             return None
         try:
-            return load_file(_measurements(self.path))
+            found = load_file(_measurements(self.path))
         except (OSError, SafetensorError):  # not finished, or damaged
             return None
+        shutil.rmtree(self.path, ignore_errors=True)  # where a kill has come before it
+        return found
 
     def newest(self, start: State) -> tuple[State, Values, int]:
         """The state, the measurements and the rounds of the newest checkpoint that is whole."""

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,22 @@ def test_of_a_run_that_is_done_only_measurements_stay(tmp_path: Path) -> None:
     assert not np.array_equal(other["x"], whole["x"])
     file.write_bytes(b"damaged")
     assert _equal(_run(tmp_path), whole)
+
+
+def test_checkpoints_that_a_kill_at_the_end_has_left_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*arguments: Any, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "shutil", SimpleNamespace(rmtree=killed))
+        with pytest.raises(KeyboardInterrupt):
+            _run(tmp_path, every=6)
+    assert len(list(tmp_path.iterdir())) == 2
+    assert _equal(_run(tmp_path, _breaks(0, AssertionError())), _run(None))
+    [file] = tmp_path.iterdir()
+    assert file.is_file()
 
 
 def test_a_damaged_checkpoint_leaves_the_one_before(tmp_path: Path) -> None:
