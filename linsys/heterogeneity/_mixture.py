@@ -98,13 +98,17 @@ def _by_quadrature(centres: Array) -> MeasuredArray:
 
 
 def _mixture_average(centres: Array, z: Array) -> Array:
-    """The same integrals, shape (2, n), averaged over samples centres_j + z of every j."""
+    """The same integrals, shape (2, n), averaged over samples centres_j + z of every j.
+
+    log mu^k - log mu^j there is (c_k - c_j)'z - |c_k - c_j|^2 / 2: distances, not positions.
+    """
     n = len(centres)
     total = np.zeros((2, n))
-    half_squares = 0.5 * (centres * centres).sum(axis=-1)
+    half_squares = 0.5 * np.array([((centres - c) ** 2).sum(axis=-1) for c in centres])[:, None]
     for block in np.array_split(z, max(1, len(z) * n * n // _BLOCK)):
-        u = centres[:, None, :] + block
-        gap = n * np.exp(log_softmax(u @ centres.T - half_squares, axis=-1)) - 1.0
+        along = block @ centres.T
+        logs = along - along.T[:, :, None] - half_squares
+        gap = n * np.exp(log_softmax(logs, axis=-1)) - 1.0
         total += np.stack([0.5 * np.abs(gap).sum(axis=(0, 1)), (gap * gap).sum(axis=(0, 1))])
     return total / (n * len(z))
 

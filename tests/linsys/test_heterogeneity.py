@@ -162,6 +162,17 @@ def test_no_distance_between_agents_hides_one_from_the_quadrature(far):
     np.testing.assert_allclose(het.chi2_agent(three), [*(1.5 * (alone + 1) - 1), 2.0], atol=1e-9)
 
 
+@pytest.mark.parametrize("far", [1e2, 1e6])
+def test_samples_of_agents_that_are_far_apart_lose_no_digits(far):
+    """Two with one mean have half of the mixture each where they are, the others a quarter."""
+    means = far * np.array([[1.0, 0.3, 0.1], [0.2, -1.1, 0.7], [0.4, 0.9, -1.3], [1.0, 0.3, 0.1]])
+    system = GaussianSystem(means, np.ones((4, 3)), np.eye(3), np.eye(3), eps_A=0.0)
+    tv, chi2 = het.delta_env_agent(system), het.chi2_agent(system)
+    assert tv.method == "quasi-Monte Carlo"
+    np.testing.assert_allclose(tv, [0.5, 0.75, 0.75, 0.5], rtol=1e-9)
+    np.testing.assert_allclose(chi2, [1.0, 3.0, 3.0, 1.0], rtol=1e-9)
+
+
 # Quasi-Monte Carlo and its stated error.
 
 
