@@ -164,8 +164,11 @@ class GaussianObservation:
         never vanishes; it exceeds 700, where exp overflows, with probability below e^-700.
         """
         xp = array_namespace(self.states)
-        half_squares = (self.means * self.means).sum(-1) / 2
-        log_mu = self.means @ xp.matrix_transpose(self.states) - half_squares[:, None]
+        # seen from the mean of the means: what all positions have in common would cost digits
+        centre = self.means.sum(0) / self.means.shape[0]
+        means, states = self.means - centre, self.states - centre
+        half_squares = (means * means).sum(-1) / 2
+        log_mu = means @ xp.matrix_transpose(states) - half_squares[:, None]
         own = xp.linalg.diagonal(log_mu)
         likelihood = xp.exp(log_mu - own[..., None, :])
         return likelihood * (likelihood.shape[-2] / likelihood.sum(-2)[..., None, :])

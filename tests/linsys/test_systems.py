@@ -360,6 +360,22 @@ def test_gaussian_residuals_against_explicit_matrices_and_densities():
     )
 
 
+@pytest.mark.parametrize(
+    ("dtype", "away", "tolerance"), [(np.float64, 1e5, 1e-9), (np.float32, 1e3, 1e-2)]
+)
+def test_density_ratios_depend_on_differences_of_means_alone(dtype, away, tolerance):
+    """What is left is the rounding of the states themselves."""
+    rng = np.random.default_rng(4)
+    means, noise = rng.standard_normal((3, 2)), rng.standard_normal((50, 3, 2))
+    here, there = (
+        GaussianSystem(means + shift, np.ones((3, 2)), np.eye(2), np.eye(2))
+        .observe((means + shift + noise).astype(dtype))
+        .density_ratio()
+        for shift in (0.0, away)
+    )
+    np.testing.assert_allclose(there, here, rtol=tolerance)
+
+
 def test_density_ratios_survive_agents_that_are_far_apart():
     system = GaussianSystem([[0.0], [1e3], [-1e3]], np.ones((3, 1)), np.eye(1), np.eye(1))
     seen = system.observe(system.means + 0.3)
