@@ -162,6 +162,7 @@ class UsersClient:
         state = self._state(request, t)
         if request.text("phase") == "finish":
             with writing_explained("folder of the client", self.folder):
+                self.folder.mkdir(parents=True, exist_ok=True)  # it may come for the end alone
                 save_file({"X": state.X[0].contiguous()}, self.folder / "adapters.safetensors")
             return Parcel({"sha256": fingerprint([state.X[0]])})
         G, missing = algorithm.gradients(state)
@@ -177,8 +178,14 @@ class UsersClient:
         algorithm, start = self.federation.algorithm, self.federation.start
         oracle = _Alone(self._oracle, self.number, request.number("steps"))
         state: State = algorithm.init(start if start.ndim == 2 else start[self.number], oracle)
-        sent = taken = _sent(algorithm, oracle, request.number("heard"))
+        heard = request.number("heard")
+        sent = taken = _sent(algorithm, oracle, heard)
         kept = self._kept.before(t, {"X": state.X, "moments": state.moments})
+        if kept is None and heard >= algorithm.warm(oracle):  # or it would begin anew, unsaid
+            raise InputError(
+                f"the client must hold what it has kept, for step {heard} it has answered; "
+                f"found nothing in {self._kept.folder}"
+            )
         if kept is not None and kept[0] > algorithm.warm(oracle):  # what is personal is its own
             taken = torch.from_numpy(algorithm.mask(oracle.modules))
             state = state._replace(**kept[1])

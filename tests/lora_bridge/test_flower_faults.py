@@ -14,6 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -591,6 +592,44 @@ def test_a_user_that_misses_the_end_is_named_and_has_its_adapters_later(tmp_path
     assert sorted(first.clients) == [0, 2]
     second = coordinate(made, Local(clients), tmp_path / "server")
     assert (second.sha256, second.clients) == (whole.sha256, whole.clients)
+
+
+@pytest.mark.parametrize("name", ["SI", "LoRA-global"])
+def test_a_user_that_comes_for_the_end_alone_has_its_adapters(name: str, tmp_path: Path) -> None:
+    made = federation(name)
+    made = replace(made, steps=made.oracle(0).steps)  # which nobody has to say
+    clients = clients_of(made, tmp_path)
+    others = {i: client for i, client in clients.items() if i != 1}
+    first = coordinate(made, Local(others), tmp_path / "server", Rules(least=2))
+    second = coordinate(made, Local(clients), tmp_path / "server")
+    assert sorted(second.clients) == [0, 1, 2]
+    assert {i: second.clients[i] for i in (0, 2)} == first.clients
+    ends = [load_file(tmp_path / f"client-{i}" / "adapters.safetensors")["X"] for i in (0, 1)]
+    mask = torch.from_numpy(made.algorithm.mask(made.modules))
+    assert torch.equal(ends[1][:, mask], ends[0][:, mask])
+    assert torch.equal(ends[1][:, ~mask], start(made.algorithm)[1][:, ~mask])
+
+
+@pytest.mark.parametrize("name", ["SI", "G"])
+@pytest.mark.parametrize("left", [0, 1])
+def test_a_user_whose_files_are_gone_does_not_begin_anew_in_the_middle(
+    name: str, left: int, tmp_path: Path
+) -> None:
+    made = federation(name)
+    total = made.algorithm.total(made.oracle(0))  # client 0 has the most samples
+
+    def stop(phase: int, client: int, data: bytes) -> Any:
+        return None if phase == total - left else data
+
+    with pytest.raises(TooFewClients):
+        run(name, tmp_path, stop)
+    shutil.move(tmp_path / "client-1", tmp_path / "away")
+    with pytest.raises(TooFewClients, match=r"client 1: .* hold what it has kept, .* found nothing"):
+        run(name, tmp_path, untouched)
+    shutil.rmtree(tmp_path / "client-1", ignore_errors=True)
+    shutil.move(tmp_path / "away", tmp_path / "client-1")
+    found = run(name, tmp_path, untouched)
+    assert (found.sha256, found.clients) == (whole(name).sha256, whole(name).clients)
 
 
 def test_two_runs_in_one_folder_take_turns(
