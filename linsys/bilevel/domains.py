@@ -279,15 +279,14 @@ def bradley_terry(prompts: ArrayLike, mu_hat: ArrayLike, truth: ArrayLike) -> Pr
     mu = distributions("mu_hat", real_array("mu_hat", mu_hat, ("X", "Y"), sizes))
     r = real_array("truth", truth, ("X", "Y"), sizes)
     weights = distributions("prompts", real_array("prompts", prompts, ("X",), sizes)[None])[0]
-    twice = 1.0 - (mu**2).sum(axis=1)
     if (mu.max(axis=1) >= 1.0).any():
         raise InputError(
             "`mu_hat` must give two answers to every prompt, for pairs of them; "
             f"found one at prompt {int(mu.max(axis=1).argmax())}"
         )
     wins = sigmoid(r[:, :, None] - r[:, None, :])
-    joint = (weights / twice)[:, None, None] * 2.0 * mu[:, :, None] * mu[:, None, :] * wins
-    joint *= 1.0 - np.eye(mu.shape[1])
+    both = mu[:, :, None] * mu[:, None, :] * (1.0 - np.eye(mu.shape[1]))
+    joint = (weights / both.sum(axis=(1, 2)))[:, None, None] * 2.0 * both * wins
     x, y, y_other = np.nonzero(joint)
     found = joint[x, y, y_other]
     return Preferences(x, y, y_other, found / found.sum())

@@ -320,6 +320,14 @@ def test_a_domain_does_not_depend_on_how_many_there_are():
     assert_equal_numbers(few.held_out[0].mu_hat, many.train[1].mu_hat, "second domain")
 
 
+@pytest.mark.parametrize("rare", [0.3, 1e-6, 1e-13, 1e-15])
+def test_pairs_keep_the_weights_of_prompts_however_rare_the_other_answer_is(rare: float) -> None:
+    mu_hat = [[1.0 - rare, rare, 0.0], [0.2, 0.5, 0.3]]
+    pairs = bradley_terry([0.25, 0.75], mu_hat, [[0.0, 1.0, 2.0], [1.0, 0.0, -1.0]])
+    of_prompts = np.bincount(pairs.x, weights=pairs.weights)
+    np.testing.assert_allclose(of_prompts, [0.25, 0.75], rtol=1e-14)
+
+
 def domain_with(**changes: Any) -> Domain:
     parts: dict[str, Any] = {
         "name": "books",
