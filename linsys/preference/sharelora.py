@@ -171,7 +171,8 @@ class ShareLoRA:
 
         Raises:
             InputError: rows of another shape than the oracle's, or that are not finite, or that
-                differ between users where they are shared at first.
+                differ between users where they are shared at first; all modules frozen from the
+                start.
         """
         if not is_array_api_obj(X) or X.ndim not in (2, 3) or X.shape[-1] != oracle.modules.width:
             found = tuple(X.shape) if is_array_api_obj(X) else type(X).__name__
@@ -186,6 +187,11 @@ class ShareLoRA:
             raise InputError(f"`X` must have rows of {oracle.users} users; found {X.shape[0]}")
         if not xp.isdtype(X.dtype, "real floating") or not bool(xp.all(xp.isfinite(X))):
             raise InputError("`X` must hold finite floating point numbers; found others")
+        if self.shared == "modules" and self.warm(oracle) == 0 and self.mask(oracle.modules).all():
+            raise InputError(
+                f"`representation` must leave a module to train; found {self.representation:g} of "
+                f"{len(oracle.modules.shapes)}, to the nearest whole number all"
+            )
         common = self.mask(oracle.modules) | (self.warmup > 0)
         if bool(xp.any((X[:1, :, :] != X) & _as(xp, common, X))):
             raise InputError("`X` must be equal for all users where they share; found differences")

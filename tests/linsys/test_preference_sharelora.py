@@ -223,6 +223,10 @@ def test_descent_reaches_the_shared_maximum() -> None:
             lambda: ShareLoRA(gamma=1.0).init(np.arange(33.0).reshape(3, 1, 11), users()),
             "`X` must be equal for all users where they share",
         ),
+        (
+            lambda: method("Share-Rep", 1.0).init(np.zeros((3, 1, 7)), users(blocks=None)),
+            "`representation` must leave a module to train; found 0.7 of 1,",
+        ),
         (lambda: replace(users(), batch=0), "`batch` must be a whole number of at least 1"),
         (lambda: replace(users(), blocks=2), "`blocks` must be a list of whole numbers; found 2"),
         (lambda: replace(users(), data=None), "`data` must be Comparisons, as from"),
