@@ -66,6 +66,13 @@ class Kept:
             )
         return None
 
+    def gone(self, heard: int) -> InputError:
+        """What to raise where nothing is kept, though the server has the answer of this step."""
+        return InputError(
+            f"the client must hold what it has kept, for step {heard} it has answered; "
+            f"found nothing in {self.folder}"
+        )
+
     def at(self, t: int, like: Any) -> Any | None:
         """The state that was put for round t; None without one."""
         for place in checkpoint.all_of(self.folder):

@@ -7,7 +7,7 @@ the first uses the gradients that were sent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ __all__ = ["ObjectivesClient", "ObjectivesServer"]
 
 @dataclass(eq=False)
 class ObjectivesServer:
-    """The parameters, and FedCMOO's lambda."""
+    """The parameters, and FedCMOO's lambda. A state also has whom it heard when."""
 
     federation: Federation
 
@@ -43,7 +43,7 @@ class ObjectivesServer:
             )
 
     def start(self, hellos: Mapping[int, Parcel]) -> Any:
-        """The state before the first round: parameters (1, N, d), lambda, steps done."""
+        """The state before the first round: parameters (1, N, d), lambda, steps done and heard."""
         return self.form() | {"weights": {}}
 
     def form(self) -> Any:
@@ -52,7 +52,7 @@ class ObjectivesServer:
         if start.ndim != 1:
             raise InputError(f"`start` must have shape (d,); found {tuple(start.shape)}")
         theta = self.federation.algorithm.init(start.repeat(1, self.federation.clients, 1)).theta
-        return {"theta": theta, "weights": {}, "t": 0}
+        return {"theta": theta, "weights": {}, "t": 0, "heard": [-1] * self.federation.clients}
 
     def left(self, state: Any) -> int:
         """Rounds to go."""
@@ -64,8 +64,7 @@ class ObjectivesServer:
         theta, t, missing = state["theta"], state["t"], dict[int, str]()
         down, weights = {"theta": theta[0, 0]}, state["weights"]
         if isinstance(algorithm, FedCMOO):
-            facts = {"phase": "gradients", "step": t}
-            answers = yield {i: Parcel(facts, down) for i in clients}
+            answers = yield self._requests(state, clients, "gradients", down)
             sent = self._gradients(answers, missing)
             if sent is None:
                 return state | {"t": t + algorithm.K}, missing
@@ -74,8 +73,8 @@ class ObjectivesServer:
             common = torch.from_numpy(found[:, :1].repeat(len(clients), axis=1))
             weights = {"lambda": common}
             down["lambda"] = common[0, 0]
-        facts = {"phase": "train", "step": t}
-        answers = yield {i: Parcel(facts, down) for i in clients if i not in missing}
+        asked = [i for i in clients if i not in missing]
+        answers = yield self._requests(state, asked, "train", down)
         rows = []
         for i in clients:
             row = theta[0, i]  # who is missing counts as one that did not move
@@ -86,7 +85,15 @@ class ObjectivesServer:
                     missing[i] = reason
             rows.append(row)
         mean = client_mean(torch.stack(rows)[None])
-        return {"theta": mean, "weights": weights, "t": t + algorithm.K}, missing
+        heard = [last if i in missing else t for i, last in enumerate(state["heard"])]
+        return {"theta": mean, "weights": weights, "t": t + algorithm.K, "heard": heard}, missing
+
+    def _requests(
+        self, state: Any, clients: Iterable[int], phase: str, down: Mapping[str, Tensor]
+    ) -> dict[int, Parcel]:
+        """The same to all, but for the last step that the server has heard of."""
+        facts = {"phase": phase, "step": state["t"]}
+        return {i: Parcel({**facts, "heard": state["heard"][i]}, down) for i in clients}
 
     def finish(self, state: Any) -> Asking:
         """The parameters; what clients keep of their own is no part of the result."""
@@ -175,7 +182,9 @@ class ObjectivesClient:
         M = int(self.federation.objectives or 0)
         weights = np.full((1, 1, M), 1.0 / M)
         form = {"memory": state.memory, "weights": weights, "moments": state.moments}
-        kept = self._kept("state").before(t, form)
+        kept, heard = self._kept("state").before(t, form), request.number("heard")
+        if kept is None and heard >= 0:  # or it would begin anew, unsaid
+            raise self._kept("state").gone(heard)
         return state if kept is None else state._replace(**kept[1])
 
     def _gradients(self) -> Tensor:

@@ -182,10 +182,7 @@ class UsersClient:
         sent = taken = _sent(algorithm, oracle, heard)
         kept = self._kept.before(t, {"X": state.X, "moments": state.moments})
         if kept is None and heard >= algorithm.warm(oracle):  # or it would begin anew, unsaid
-            raise InputError(
-                f"the client must hold what it has kept, for step {heard} it has answered; "
-                f"found nothing in {self._kept.folder}"
-            )
+            raise self._kept.gone(heard)
         if kept is not None and kept[0] > algorithm.warm(oracle):  # what is personal is its own
             taken = torch.from_numpy(algorithm.mask(oracle.modules))
             state = state._replace(**kept[1])
