@@ -246,23 +246,38 @@ def gain(table: Table, column: str, arm: str) -> Values:
 
 
 def mean_gain(table: Table, arm: str) -> Values:
-    """The same, averaged over the objectives: the scale of all differences, hence not zero."""
-    found = np.mean([gain(table, column, arm) for column in OBJECTIVES], axis=0)
+    """The same, averaged over the objectives."""
+    return np.asarray(np.mean([gain(table, column, arm) for column in OBJECTIVES], axis=0))
+
+
+def scale(table: Table, arm: str) -> Values:
+    """The size of the mean gain, the unit of all differences, hence not zero.
+
+    Training may lose: a difference in units of a loss would turn its sign.
+    """
+    found = mean_gain(table, arm)
     if np.abs(found).min() <= _ROUNDING:
         raise InputError(
             "`alpha` and `rounds` must be large enough to change the rewards of every instance; "
             f"found a mean gain of {found[np.abs(found).argmin()]:g} for {arm}"
         )
-    return np.asarray(found)
+    return np.asarray(np.abs(found))
+
+
+def gain_ratio(table: Table, ours: str, theirs: str) -> Values:
+    """The mean gain of ``ours`` over that of ``theirs``, (instances,).
+
+    That is one more than their difference in units of :func:`scale`, also where ``theirs`` loses:
+    the plain quotient would be the larger there, the more ``ours`` loses.
+    """
+    lost = 1.0 - np.sign(mean_gain(table, theirs))
+    return np.asarray(mean_gain(table, ours) / scale(table, theirs) + lost)
 
 
 def advantage(table: Table, column: str, ours: str, theirs: str) -> Interval:
-    """How much more ``ours`` gains than ``theirs``, in units of the mean gain of ``theirs``.
-
-    Of its size: where ``theirs`` loses, it is still ``ours`` that has the advantage.
-    """
+    """How much more ``ours`` gains than ``theirs``, in units of :func:`scale` of ``theirs``."""
     more = gain(table, column, ours) - gain(table, column, theirs)
-    return mean_interval(more / np.abs(mean_gain(table, theirs)))
+    return mean_interval(more / scale(table, theirs))
 
 
 def rewards_match(table: Table, ours: str, theirs: str) -> list[Check]:

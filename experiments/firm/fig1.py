@@ -54,6 +54,7 @@ from experiments.firm._alignment import (
     blocks,
     comparison,
     ema,
+    gain_ratio,
     mean_gain,
     optimum,
     picture,
@@ -165,7 +166,7 @@ def analyse(config: Fig1Config, table: Table) -> Analysis:
 
 def mean_gain_ratio(table: Table) -> Interval:
     """What the mean of both rewards gains under FIRM, over the same under FedCMOO-A."""
-    return mean_interval(mean_gain(table, FIRM) / mean_gain(table, SERVER))
+    return mean_interval(gain_ratio(table, FIRM, SERVER))
 
 
 def _change(weights: Values) -> Values:

@@ -56,9 +56,9 @@ from experiments.firm._alignment import (
     advantage,
     blocks,
     ema,
-    mean_gain,
     rewards_match,
     round_ticks,
+    scale,
 )
 from experiments.firm._words import outcome, ranged
 from linsys import InputError
@@ -196,7 +196,7 @@ def _notes(config: Fig2Config, table: Table) -> list[str]:
     last = conflict.where(t=config.steps[-1])
     ends = np.mean([last.grid(c, "instance", "replicate") for c in OBJECTIVES], axis=0)
     runs = ends.std(axis=1, ddof=1)
-    share = runs.mean() / mean_gain(conflict, next(iter(config.arms))).mean()
+    share = runs.mean() / scale(conflict, next(iter(config.arms))).mean()
     return [
         "derived: rewards can hardly depend on regularisation in this way; whatever the gradients "
         f"are, β = {config.beta:g} changes a client's direction by at most sqrt(β) / 4 = "

@@ -46,8 +46,8 @@ from experiments.firm._alignment import (
     Values,
     blocks,
     gain,
-    mean_gain,
     optimum,
+    scale,
 )
 from experiments.firm._words import ranged
 from linsys import InputError
@@ -151,8 +151,8 @@ def analyse(config: Fig3Config, table: Table) -> Analysis:
             gains = np.array([gain(table, column, arm(method, q)) for q in p])
             series.append(Series(method, f"gain in {title}", p, *mean_band(gains.T)))
             if method == "FIRM":
-                scale = mean_gain(table, arm(method, p[len(p) // 2]))
-                checks.append(_increase(title, sign * np.diff(gains, axis=0) / scale))
+                unit = scale(table, arm(method, p[len(p) // 2]))
+                checks.append(_increase(title, sign * np.diff(gains, axis=0) / unit))
     ours, theirs = (_reach(table, arm(m, p[0]), arm(m, p[-1])) for m in METHODS)
     checks.append(
         _rates.below(

@@ -50,9 +50,9 @@ from experiments.firm._alignment import (
     blocks,
     comparison,
     gain,
-    mean_gain,
     picture,
     rewards_match,
+    scale,
     weights_match,
 )
 from linsys import InputError
@@ -138,9 +138,9 @@ def analyse(config: Fig4Config, table: Table) -> Analysis:
         y, lo, hi = np.array([(v.value, v.lo, v.hi) for v in found]).T
         series.append(Series(title, LOSS, x, y, lo, hi))
     series.append(Series("theory", LOSS, x, first_order.mean(axis=1)[::-1]))
-    scale = mean_gain(table, SAME)
+    unit = scale(table, SAME)
     lost = [
-        (gain(table, "reward_1", name) - gain(table, "reward_1", SAME)) / scale for name in names
+        (gain(table, "reward_1", name) - gain(table, "reward_1", SAME)) / unit for name in names
     ]
     slope = (np.array(lost) * (agreement - 1.0)).sum(axis=0) / ((agreement - 1.0) ** 2).sum(axis=0)
     predicted = first_order.mean() / (agreement.mean() - 1.0)

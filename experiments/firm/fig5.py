@@ -41,7 +41,7 @@ from experiments.firm._alignment import (
     advantage,
     blocks,
     comparison,
-    mean_gain,
+    gain_ratio,
     picture,
     rewards_match,
     weights_match,
@@ -108,8 +108,8 @@ def _from_mean(laws: Values) -> float:
 def analyse(config: Fig5Config, table: Table) -> Analysis:
     """The four panels and the caption's claims."""
     _, harmless = rewards_match(table, UNEVEN, IID)
-    kept = mean_gain(table, UNEVEN) / mean_gain(table, IID)
-    fixed = mean_gain(table, UNEVEN + FIXED) / mean_gain(table, IID + FIXED)
+    kept = gain_ratio(table, UNEVEN, IID)
+    fixed = gain_ratio(table, UNEVEN + FIXED, IID + FIXED)
     spread = {
         arm: table.where(arm=arm).grid("spread", "instance", "replicate", "t").mean(axis=(1, 2))
         for arm in (IID, UNEVEN)

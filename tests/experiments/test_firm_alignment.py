@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from experiments._table import Table, long_table
+from experiments.firm import fig1, fig3
 from experiments.firm._alignment import advantage, gain, mean_gain
 from linsys import InputError
 
@@ -40,3 +41,35 @@ def test_training_that_adds_nothing_is_no_scale(rise: float) -> None:
     assert gain(table, "reward_1", "ours")[1] == rise
     with pytest.raises(InputError, match=r"`alpha` and `rounds` must be large enough .* for ours"):
         advantage(table, "reward_1", "ours", "ours")
+
+
+def settings(names: list[str], first: list[float], second: list[float]) -> Table:
+    """Three instances of settings in which the two rewards rise by so much."""
+    axes = {
+        "arm": np.array(names),
+        "instance": np.arange(3),
+        "replicate": np.arange(2),
+        "t": np.arange(2),
+    }
+    one, two = (
+        np.array(rises)[:, None, None, None] * np.array([0.0, 1.0]) + np.zeros((1, 3, 2, 2))
+        for rises in (first, second)
+    )
+    return Table(long_table(axes, reward_1=one, reward_2=two, weight=0.5))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"),
+    [(0.3, 0.2, 1.5), (-0.1, 0.2, -0.5), (-0.4, -0.2, 0.0), (0.2, -0.2, 3.0), (-0.2, -0.2, 1.0)],
+)
+def test_who_loses_more_has_the_smaller_ratio(ours: float, theirs: float, expected: float) -> None:
+    table = settings([fig1.FIRM, fig1.SERVER], [ours, theirs], [ours, theirs])
+    assert fig1.mean_gain_ratio(table).value == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_reward_that_rises_with_its_preference_does_so_where_training_loses() -> None:
+    config = fig3.Fig3Config(preferences=(0.25, 0.5, 0.75), instances=3, replicates=2)
+    arms = [fig3.arm(method, p) for method in fig3.METHODS for p in config.preferences]
+    table = settings(arms, [-0.3, -0.2, -0.1] * 2, [-0.1, -0.2, -0.3] * 2)
+    found = [c for c in fig3.analyse(config, table).checks if "smallest increase" in c.name]
+    assert [(c.ok, c.measured) for c in found] == [(True, pytest.approx(0.5))] * 2
