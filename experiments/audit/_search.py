@@ -7,7 +7,7 @@ so that a search repeats whatever else runs beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from experiments.audit._aimed import aim
+from experiments.audit._by_chance import ByChance
 from experiments.audit._claim import Claim
 from experiments.audit._climb import Climb
 from experiments.audit._fields import Numbers
@@ -56,6 +57,9 @@ _ATTAINED = 1 - 1e-7
 #: So many candidates are re-checked in high precision after each stage.
 _CHECKED = 4
 _CHECKED_IN_ALL = 24
+#: Where the tightest ones are rounding, a violation may hide among the others: of the candidates
+#: among corners and among random instances, so many are kept by chance.
+_CORNERS, _OTHERS = 16, 32
 #: With a larger share of doubtful instances than this, high precision is asked whether float64 errs
 #: on some of them, so many.
 _DOUBTFUL, _PROBES = 0.01, 3
@@ -129,6 +133,7 @@ class Search:
         for stage in self._stages(effort):
             stage()
             self._confirm()
+            self._confirm_others()
             if self.violation is not None:
                 self._drive(self.violation, effort.budget)
                 return
@@ -149,6 +154,12 @@ class Search:
         # where the bound is attained almost everywhere, there is nothing to climb
         left = before + effort.ascents * effort.budget - self.sampled
         yield lambda: self._sample_more(left // 2)
+
+    @property
+    def unchecked(self) -> int:
+        """How many candidates among corners and random instances were not re-checked."""
+        asked = self._corners.asked + self._others.asked
+        return asked - self._checked_by_chance
 
     @property
     def best(self) -> list[Found]:
@@ -210,25 +221,30 @@ class Search:
         for index in order[:2]:
             if rank[index] <= worst:
                 break
-            one = batch.subset(np.array([index]))
-            genes = None if one.genes is None else one.genes[0]
-            group.append(Found(float(tight[index]), one.fields, batch.sizes, genes))
+            group.append(self._found(batch, index, tight))
         group.sort(key=lambda found: -found.rank)
         attained = [k for k, found in enumerate(group) if found.attained]
         for index in reversed(attained[1:]):
             del group[index]
         del group[_KEPT:]
 
-    def candidates(self) -> list[Found]:
-        """The kept instances whose tightness exceeds one, the tightest first."""
-        return [found for found in self.best if found.tightness > CANDIDATE]
-
     def _confirm(self) -> None:
         """Re-check candidates that are new in high precision."""
-        fresh = [found for found in self.candidates() if not found.checked]
+        fresh = [f for f in self.best if f.tightness > CANDIDATE and not f.checked]
         first = [f for k, f in enumerate(fresh) if f.sizes not in [g.sizes for g in fresh[:k]]]
         allowed = min(_CHECKED, _CHECKED_IN_ALL - self.rejected)
-        for found in (first or fresh)[: max(allowed, 0)]:
+        self._check((first or fresh)[: max(allowed, 0)])
+
+    def _confirm_others(self) -> None:
+        """Re-check candidates whatever their tightness, once float64 proved wrong about some."""
+        if self.rejected and self.violation is None:
+            kept = [*self._corners.kept, *self._others.kept]
+            fresh = [found for found in kept if not found.checked]
+            self._check(fresh)
+            self._checked_by_chance += len(fresh)
+
+    def _check(self, candidates: Sequence[Found]) -> None:
+        for found in candidates:
             found.checked = True
             self.current = found.fields, 0
             try:
@@ -239,6 +255,22 @@ class Search:
                 self.violation = found
                 return
             self.rejected += 1
+
+    def _explore(self, batch: Batch) -> None:
+        """Look at a batch that was drawn without regard to the bound, and keep some candidates."""
+        tight = self.look(batch)
+        for index in np.flatnonzero(tight > CANDIDATE):
+            corner = batch.genes is None or np.ptp(batch.genes[index]) == 0
+            others = self._corners if corner else self._others
+            place = others.place()
+            if place is not None:
+                others.put(place, self._found(batch, index, tight))
+
+    @staticmethod
+    def _found(batch: Batch, index: int, tight: Numbers) -> Found:
+        one = batch.subset(np.array([index]))
+        genes = None if one.genes is None else one.genes[0]
+        return Found(float(tight[index]), one.fields, batch.sizes, genes)
 
     def _sample(self, total: int) -> None:
         """Corners and random instances; twice if float64 turns out better than it is taken for."""
@@ -253,6 +285,9 @@ class Search:
         self.passed = dict.fromkeys(self.claim.space.given, 0)
         self._best: dict[tuple[Any, ...], list[Found]] = {}
         self._probes: list[Batch] = []
+        self._checked_by_chance = 0
+        chance = generator(self.seed, self.claim.id, "candidates")
+        self._corners, self._others = (ByChance[Found](n, chance) for n in (_CORNERS, _OTHERS))
 
     def _note_doubt(self, batch: Batch, doubtful: Numbers) -> None:
         """Count doubtful instances, and keep one of a batch; the first ones are corners."""
@@ -269,19 +304,19 @@ class Search:
     def _look_around(self, total: int) -> None:
         space = self.claim.space
         for corner in space.corner_fields:
-            self.look(Batch(space, space.complete(corner), space.sizes_of(corner)))
+            self._explore(Batch(space, space.complete(corner), space.sizes_of(corner)))
         for batch in batches(space, self.seed, total):
-            self.look(batch)
+            self._explore(batch)
             batch.freeze()
             self._check_space(batch)
         if not self.instances:
             for batch in draw(space, self.seed, max(total, SHARED), _RARE):
-                self.look(batch)
+                self._explore(batch)
 
     def _sample_more(self, total: int) -> None:
         """Random instances that no other claim shares."""
         for batch in draw(self.claim.space, f"{self.seed}/{self.claim.id}", 0, total):
-            self.look(batch)
+            self._explore(batch)
 
     def _check_space(self, batch: Batch) -> None:
         """A space whose own instances break its assumptions cannot judge anything."""

@@ -183,6 +183,12 @@ def _of_search(search: Search) -> Verdict:
     verdict = _tightest(search)
     if search.rejected:
         verdict.details["rejected"] = search.rejected
+        if search.unchecked:
+            verdict.details["unchecked"] = search.unchecked
+            verdict.reason = verdict.reason or (
+                f"float64 exceeds the bound, by rounding wherever high precision was asked; "
+                f"{search.unchecked} such instances were not looked at again"
+            )
     if np.isfinite(search.looseness):
         verdict.details["looseness"] = search.looseness
         if search.looseness >= UNREACHABLE:
