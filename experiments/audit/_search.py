@@ -259,7 +259,7 @@ class Search:
     def _explore(self, batch: Batch) -> None:
         """Look at a batch that was drawn without regard to the bound, and keep some candidates."""
         tight = self.look(batch)
-        for index in np.flatnonzero(tight > CANDIDATE):
+        for index in np.flatnonzero(tight > CANDIDATE).tolist():
             corner = batch.genes is None or np.ptp(batch.genes[index]) == 0
             others = self._corners if corner else self._others
             place = others.place()

@@ -11,7 +11,9 @@ from tests.experiments.audit._known import CLAIMS, declared
 @pytest.mark.parametrize("name", CLAIMS)
 def test_a_true_claim_holds_and_its_bound_is_attained(name: str) -> None:
     verdict = judge(declared(name))
-    assert (verdict.verdict, verdict.reason) == ("holds", "")
+    assert verdict.verdict == "holds"
+    # all that may be said is that rounding leaves instances which nobody looked at again
+    assert bool(verdict.reason) == ("unchecked" in verdict.details)
     assert verdict.instances >= 1_000
     if CLAIMS[name][2] and verdict.ratio is not None:
         assert verdict.ratio == pytest.approx(1, abs=0.01)
