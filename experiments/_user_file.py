@@ -42,9 +42,9 @@ def load(path: Path, what: str) -> ModuleType:
                 exec(loader.source_to_code(source, str(path)), module.__dict__)
         except BaseException as error:
             del sys.modules[name]
-            if isinstance(error, Exception | SystemExit):  # Ctrl-C is no fault of the file
-                raise InputError(_fault(what, path, error)) from error
-            raise
+            if isinstance(error, KeyboardInterrupt):  # Ctrl-C is no fault of the file
+                raise
+            raise InputError(_fault(what, path, error)) from error
     return sys.modules[name]
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from experiments.audit._fields import Field, Numbers
+from experiments.audit._limit import TimeLimit
 from linsys import InputError
 from linsys.linalg import precise
 
@@ -34,9 +35,10 @@ def call(what: str, function: Callable[..., Any], *args: Any, index: int = 0) ->
     """Call what a user wrote; whatever it raises becomes a Fault that names it."""
     try:
         return function(*args)
-    except Fault:
+    except (Fault, TimeLimit, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:  # nor may it end the process of its caller
+    # nor may it end the process of its caller, or skip a test, which is no Exception either
+    except BaseException as error:
         text = " ".join(f"{what} raised {type(error).__name__}: {error}".split())
         raise Fault(text[:300], index) from error
 
@@ -76,6 +78,8 @@ class Space:
     meaning: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if not self.fields:
+            raise InputError("`fields` must be at least one; found none")
         axes = {a for f in self.fields.values() for a in f.axes if isinstance(a, str)}
         if axes != set(self.sizes):
             raise InputError(

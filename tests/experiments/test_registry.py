@@ -82,6 +82,7 @@ def test_files_without_an_experiment_are_named(tmp_path: Path) -> None:
         (b"import no_such_module", r"ModuleNotFoundError: .*'no_such_module' at .*mine\.py:1"),
         (b"\nimport json\njson.loads('{')", r"JSONDecodeError: .* at .*mine\.py:3"),
         (b"import sys\nsys.exit()", r"SystemExit: exit with None at .*mine\.py:2"),
+        (b"import pytest\npytest.importorskip('no_such')", r"Skipped: .* at .*mine\.py:2"),
     ],
 )
 def test_a_broken_file_is_one_line_with_its_place(

@@ -108,6 +108,11 @@ def test_ties_make_all_alike_along_an_axis() -> None:
     assert np.ptp(theta, axis=2).min() > 0
 
 
+def test_a_space_has_a_field() -> None:
+    with pytest.raises(InputError, match="`fields` must be at least one; found none"):
+        Space(fields={})
+
+
 def test_sizes_must_fit_the_axes() -> None:
     with pytest.raises(InputError, match=r"`sizes` must give a range for the axes \['k'\]"):
         Space(fields={"p": simplex("k")})

@@ -41,6 +41,7 @@ REASONS = {
     "assumes": "the space's own instance breaks its assumption 'p is sorted'",
     "turns": "no answer within 3 s",
     "sleeps": "no answer within 3 s",
+    "panics": "measure raised Panic: no two",
     "leaves": "measure raised SystemExit: 3",
     "kills": "its process ended with exit code 7",
     "faults": f"its process ended with exit code {-11}",

@@ -41,6 +41,14 @@ def fail() -> None:
     raise RuntimeError("no two")
 
 
+class Panic(BaseException):
+    """What compiled libraries raise, and pytest.skip: no Exception."""
+
+
+def panic() -> None:
+    raise Panic("no two")
+
+
 def turn() -> None:
     while True:
         pass
@@ -58,6 +66,7 @@ def loud(instance: Any) -> tuple[Any, Any]:
 
 GOOD = declare("good", on_two(lambda: None))
 RAISES = declare("raises", on_two(fail))
+PANICS = declare("panics", on_two(panic))
 NAN = declare("nan", undefined)
 SHAPE = declare("shape", lambda instance: instance.p)
 ASSUMES = declare("assumes", lambda instance: (instance.p.max(), 1), FALSE)
