@@ -52,21 +52,35 @@ class Slope(Interval):
 
 
 def below(
-    name: str, predicted: str, measured: Interval, limit: float = 1.0, *, remark: str = ""
+    name: str,
+    predicted: str,
+    measured: Interval,
+    limit: float = 1.0,
+    *,
+    tolerance: float = 0.0,
+    remark: str = "",
 ) -> Check:
-    """The claim that a number is below ``limit``; one that is equal to it decides nothing.
+    """The claim that a number is below ``limit``; one within ``tolerance`` of it decides nothing.
 
     >>> [below("ratio", "below 1", Interval(v, v - 0.1, v + 0.1)).ok for v in (0.5, 1.0, 1.5)]
     [True, None, False]
     """
-    return _judge(name, predicted, measured, measured.hi < limit, measured.lo > limit, remark)
+    holds, fails = measured.hi < limit - tolerance, measured.lo > limit + tolerance
+    return _judge(name, predicted, measured, holds, fails, remark)
 
 
 def above(
-    name: str, predicted: str, measured: Interval, limit: float = 0.0, *, remark: str = ""
+    name: str,
+    predicted: str,
+    measured: Interval,
+    limit: float = 0.0,
+    *,
+    tolerance: float = 0.0,
+    remark: str = "",
 ) -> Check:
-    """The claim that a number is above ``limit``; one that is equal to it decides nothing."""
-    return _judge(name, predicted, measured, measured.lo > limit, measured.hi < limit, remark)
+    """The claim that a number is above ``limit``; one as near as ``tolerance`` decides nothing."""
+    holds, fails = measured.lo > limit + tolerance, measured.hi < limit - tolerance
+    return _judge(name, predicted, measured, holds, fails, remark)
 
 
 def at_most(

@@ -66,8 +66,8 @@ def floor_checks(
         what = f"{name}: floor / law, {words} point"
         checks.append(rate_check(what, 1.0, size, tolerance=floors[at].room))
     if against:
-        words, limit = f"above {stated:g}", stated + tolerance
-        checks.append(above(f"{name}: exponent", words, slope, limit, remark=against))
+        what, words = f"{name}: exponent", f"above {stated:g}"
+        checks.append(above(what, words, slope, stated, tolerance=tolerance, remark=against))
     else:
         what = f"{name}: as stated"
         checks.append(rate_check(what, stated, slope, tolerance=tolerance, bound=True))

@@ -195,7 +195,8 @@ def _floors(config: RateInnerConfig, table: Table) -> tuple[list[Series], list[C
             "sampled: exponent of the floor, against V of order α²",
             f"below {STATED:g}",
             slope,
-            STATED - tolerance,
+            STATED,
+            tolerance=tolerance,
             remark="1/(α λ_min) steps are remembered",
         ),
     ]

@@ -145,7 +145,7 @@ def _in_eta(config: RateOuterConfig, table: Table) -> tuple[list[Series], list[C
         tolerance = uncertain(x, x)
         checks.append(rate_check(f"{kind}: exponent in η", FLOOR, slope, tolerance=tolerance))
         what = f"{kind}: exponent in η, against a constant floor"
-        checks.append(above(what, f"above {STATED:g}", slope, STATED + tolerance))
+        checks.append(above(what, f"above {STATED:g}", slope, STATED, tolerance=tolerance))
         size = mean_interval((value / law).mean(axis=1), LEVEL)
         what = f"{kind}: floor / law, mean over η"
         checks.append(rate_check(what, 1.0, size, tolerance=float(x.mean())))

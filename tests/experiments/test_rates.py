@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -230,3 +231,14 @@ def test_bands_are_ninety_percent_of_the_mean() -> None:
     np.testing.assert_allclose([mean - lo, hi - mean], [half, half])
     with pytest.raises(InputError, match="at least 2"):
         mean_band([[1.0, 2.0]])
+
+
+@pytest.mark.parametrize(("judge", "sign"), [(above, 1.0), (below, -1.0)])
+def test_what_a_law_may_be_off_by_decides_nothing_on_either_side(judge: Any, sign: float) -> None:
+    def verdict_at(value: float) -> bool | None:
+        ends = Interval(value, value - 0.1, value + 0.1)
+        found: bool | None = judge("exponent", "beyond 1", ends, 1.0, tolerance=0.5).ok
+        return found
+
+    values = (1.0 + sign * away for away in (0.7, 0.5, 0.0, -0.5, -0.7))
+    assert [verdict_at(value) for value in values] == [True, None, None, None, False]
