@@ -39,7 +39,7 @@ class Tabular:
     def values(self) -> Array:
         """Optimal values of the mean objective, shape (S,)."""
         value = np.zeros(self.momdp.n_states)
-        for _ in range(int(np.ceil(np.log(1e-14) / np.log(self.momdp.gamma)))):
+        for _ in range(int(np.ceil(np.log(1e-14) / np.log(max(self.momdp.gamma, 1e-14))))):
             value = self._after(value).max(axis=1)
         return value
 

@@ -14,6 +14,7 @@ from experiments._table import Table
 from experiments.firm import _gap_runs, gap_batch, gap_clients, gap_time
 from experiments.firm._gap_runs import CURVES, MARKOV, PLAIN, SMOOTHED, FloorConfig, SteeredConfig
 from experiments.firm._gaps import Floor
+from experiments.firm._tabular import Tabular
 from linsys import InputError
 from mgda.actor_critic import ActorCritic, ExactGradients
 from mgda.critic import LinearCritic
@@ -272,3 +273,8 @@ def test_the_window_is_a_mean_of_its_steps(floor: Floor) -> None:
     trace = config.trace(floor, chosen, 0, 2, 4, floor.theta, 3 * steps, every)
     np.testing.assert_allclose(found, trace.values["weighted_gap"][steps:].mean(axis=0), rtol=1e-9)
     assert _gap_runs.slack([1.0, 2.0], [floor.law(clients=1, B=4, a=0.1)] * 2) > 0.0
+
+
+def test_values_of_a_process_that_forgets_the_future_are_the_best_rewards() -> None:
+    process = Tabular(sample_momdp(0, states=3, actions=2, objectives=2, gamma=0.0))
+    np.testing.assert_allclose(process.values, process.momdp.mean_r.mean(axis=-1).max(axis=1))
