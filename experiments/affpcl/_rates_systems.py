@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from experiments._grids import check_grid
 from experiments._model import Block, Config, Series
 from experiments._plots import curve, guide
 from experiments._rates import Slope, exact_slope
@@ -294,14 +294,6 @@ def name_quantity(ax: Axes, panel: str) -> None:
 def one_instance_each(config: RateConfig) -> list[Block]:
     """Blocks of one instance."""
     return [{"instance": k} for k in range(config.instances)]
-
-
-def check_grid(name: str, values: Sequence[float], low: float, least: int = 2) -> None:
-    """Refuse a grid that is not increasing, too short, or below ``low``."""
-    for value in values:
-        number(name, value, low=low)
-    if len(values) < least or any(a >= b for a, b in pairwise(values)):
-        raise InputError(f"`{name}` must be at least {least} increasing values; found {values}")
 
 
 def furthest(predicted: float, x: ArrayLike, curves: Iterable[ArrayLike]) -> Slope:

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from experiments._grids import check_grid
 from experiments._model import Analysis, Block, Columns, Context, Experiment, Series
 from experiments._plots import guide, legend, loglog, panels
 from experiments._rates import Interval, at_least, every, exact_slope, rate_check
@@ -40,7 +41,6 @@ from experiments._table import Table, long_table
 from experiments.affpcl._rates_systems import (
     RateConfig,
     Types,
-    check_grid,
     draw_pieces,
     lines,
     many_agents,

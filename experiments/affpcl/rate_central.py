@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from experiments._grids import check_grid
 from experiments._model import Analysis, Block, Columns, Context, Experiment, Series
 from experiments._plots import guide, legend, loglog, panels
 from experiments._rates import Interval, every, rate_check, within
@@ -41,7 +42,6 @@ from experiments._table import Table
 from experiments.affpcl._rates_systems import (
     HorizonConfig,
     Values,
-    check_grid,
     exact_errors,
     lines,
     slowest,

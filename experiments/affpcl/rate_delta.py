@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from experiments._grids import check_grid
 from experiments._model import Analysis, Block, Columns, Context, Experiment, Series
 from experiments._plots import legend, loglog, panels
 from experiments._rates import Slope, exact_slope, rate_check
@@ -48,7 +49,6 @@ from experiments._table import Table, long_table
 from experiments.affpcl._rates_systems import (
     RateConfig,
     Types,
-    check_grid,
     ill_conditioned,
     lines,
     many_agents,

@@ -35,11 +35,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from experiments._grids import check_grid
 from experiments._model import Analysis, Block, Check, Columns, Config, Context, Experiment, Series
 from experiments._plots import guide, legend, loglog, panels
 from experiments._rates import Interval, at_least, at_most, exact_slope, rate_check
 from experiments._table import Table, long_table
-from experiments.affpcl._rates_systems import check_grid, lines
+from experiments.affpcl._rates_systems import lines
 from experiments.affpcl._ratio_bounds import linear_risk, rare_risk, spread_risk
 from linsys import InputError
 from linsys._validate import number

@@ -33,13 +33,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from experiments._grids import check_grid
 from experiments._model import Analysis, Block, Columns, Context, Experiment, Series
 from experiments._plots import guide, legend, loglog, panels
 from experiments._rates import Interval, every, rate_check, within
 from experiments._table import Table, long_table
 from experiments.affpcl._rates_systems import (
     RateConfig,
-    check_grid,
     exact_errors,
     furthest,
     hollow,

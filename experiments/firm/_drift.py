@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from experiments._model import Block, Check
-from experiments._rates import exact_slope
+from experiments._rates import MIN_REPLICATES, exact_slope
 from experiments.firm._drift_laws import Moments
 from experiments.firm._looks import LAW, Styles, in_columns
 from experiments.firm._systems import ClientsConfig, ConflictConfig
@@ -64,6 +64,9 @@ class DriftConfig(ClientsConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        # one client disagrees with nobody: there is no drift to fit
+        whole("clients", self.clients, low=2)
+        whole("replicates", self.replicates, low=MIN_REPLICATES)
         whole("runs", self.runs, low=1)
         whole("per_block", self.per_block, low=1)
 

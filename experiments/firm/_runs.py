@@ -63,7 +63,9 @@ class DriftRunConfig(ConflictConfig, ClientsConfig, BatchConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole("replicates", self.replicates, low=MIN_REPLICATES)
+        # one client, or one objective, leaves nothing to disagree about and no drift to fit
+        for name, low in (("clients", 2), ("objectives", 2), ("replicates", MIN_REPLICATES)):
+            whole(name, getattr(self, name), low=low)
         number("beta", self.beta, low=0.0, low_open=True)
         number("theta_scale", self.theta_scale, low=0.0)
         whole("moment_draws", self.moment_draws, low=100 * self.clients)

@@ -56,6 +56,7 @@ class ProcessConfig(Config):
         super().__post_init__()
         for name, low in (("states", 2), ("actions", 2), ("objectives", 1), ("replicates", 2)):
             whole(name, getattr(self, name), low=low)
+        number("gamma", self.gamma, low=0.0, high=1.0, high_open=True)
 
     def oracle(
         self,

@@ -86,7 +86,7 @@ class DriftBatchConfig(DriftInstancesConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole("doublings", self.doublings, low=2)
+        whole("doublings", self.doublings, low=8)
         number("fit_from", self.fit_from, low=4.0, high=float(self.sizes[-3]))
         if self.objectives != 2:
             raise InputError(f"`objectives` must be 2; found {self.objectives}")

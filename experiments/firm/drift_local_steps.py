@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from experiments._grids import check_counts
 from experiments._model import Analysis, Block, Columns, Context, Experiment, Series
 from experiments._plots import loglog, panels
 from experiments._rates import (
@@ -61,7 +62,7 @@ from experiments.firm._runs import (
     slack,
     slope_of,
 )
-from linsys._validate import Array, increasing_times, number
+from linsys._validate import Array, number
 from mgda.firm import FIRM
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class DriftLocalStepsConfig(DifferentRunConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         number("alpha", self.alpha, low=0.0, low_open=True)
-        increasing_times([k - 1 for k in self.moves])
+        check_counts("moves", self.moves)
         number("fit_from", self.fit_from, low=self.moves[0], high=self.moves[-2])
 
 

@@ -114,10 +114,11 @@ class DriftObjectivesConfig(DriftConfig, BatchConfig):
         whole("fit_from", self.fit_from, low=2)
         for name in ("objectives", "most", "most_solved"):
             whole(name, getattr(self, name), low=4)
-        if self.most_solved < 2 * self.fit_from or self.most < self.most_solved:
+        fitted = powers(self.most_solved) >= self.fit_from
+        if fitted.sum() < 2 or self.most < self.most_solved:
             raise InputError(
-                "`most` and `most_solved` must be at least twice `fit_from`, the former the "
-                f"larger; found {self.most}, {self.most_solved}, {self.fit_from}"
+                "`most` and `most_solved` must leave two powers of 2 from `fit_from` on, the "
+                f"former the larger; found {self.most}, {self.most_solved}, {self.fit_from}"
             )
 
     def process(self, share: float, name: str, draw: int, most: int) -> MOMDP:

@@ -38,7 +38,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from experiments._grids import check_counts, check_grid
 from experiments._model import Analysis, Block, Columns, Context, Experiment, Series
 from experiments._plots import loglog, panels
 from experiments._rates import (
@@ -61,7 +63,7 @@ from experiments.firm._runs import (
     slack,
     slope_of,
 )
-from linsys._validate import Array, InputError, increasing_times, number, whole
+from linsys._validate import Array, InputError, number, whole
 from mgda.drift import disagreement
 from mgda.firm import FIRM
 
@@ -128,13 +130,22 @@ class DriftStepSizeConfig(DifferentRunConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         whole("K", self.K, low=2)
-        for alpha in self.alphas:
-            number("alphas", alpha, low=0.0, low_open=True)
-        if len(self.alphas) < 2 or list(self.alphas) != sorted(set(self.alphas)):
-            raise InputError(f"`alphas` must be increasing; found {self.alphas}")
-        increasing_times([C - 2 for C in self.counts])
+        check_grid("alphas", self.alphas, 0.0)
+        number("first of alphas", self.alphas[0], low=0.0, low_open=True)
+        for instance in range(self.instances):
+            if self.small(instance).sum() < 2:
+                raise InputError(
+                    f"`alphas` must have 2 with alpha (K - 1) L_J at most {SMALL:g}, L_J = "
+                    f"{self.smoothness(instance):.3g} of instance {instance}; found {self.alphas}"
+                )
+        check_counts("counts", self.counts, 2)
         number("fit_from", self.fit_from, low=self.counts[0], high=self.counts[-2])
         whole("crowds", self.crowds, low=MIN_REPLICATES)
+
+    def small(self, instance: int) -> NDArray[np.bool_]:
+        """Which of the step sizes are small enough for the fit, shape (alphas,)."""
+        moved = np.array(self.alphas) * (self.K - 1) * self.smoothness(instance)
+        return np.asarray(moved <= SMALL)
 
 
 def blocks(config: DriftStepSizeConfig) -> list[Block]:
@@ -201,7 +212,7 @@ def analyse(config: DriftStepSizeConfig, table: Table) -> Analysis:
         here = table.where(instance=instance)
         smooth = config.smoothness(instance)
         pace = float(here.where(clients=MANY)["pace"][0])
-        late = alphas * moves * smooth <= SMALL
+        late = config.small(instance)
         x = alphas[late]
         for (kind, name), derived in DERIVED.items():
             drift = here.where(clients=kind, quantity=name).grid("drift", "replicate", "x")

@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from experiments._grids import check_counts
 from experiments._model import Analysis, Block, Columns, Context, Experiment, Series
 from experiments._plots import loglog, panels
 from experiments._rates import left_out, mean_band, rate_check, within
@@ -52,7 +53,7 @@ from experiments.firm._runs import (
     mean_interval,
     slope_of,
 )
-from linsys._validate import Array, increasing_times, number
+from linsys._validate import Array, number
 from mgda.firm import FIRM
 from mgda.runs import run
 
@@ -98,7 +99,7 @@ class DriftTimeConfig(DriftRunConfig):
         super().__post_init__()
         number("alpha", self.alpha, low=0.0, low_open=True)
         number("alpha_learning", self.alpha_learning, low=0.0, low_open=True)
-        increasing_times([t - 1 for t in self.times])
+        check_counts("times", self.times)
         number("fit_from", self.fit_from, low=self.times[0], high=self.times[-2])
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from experiments._grids import check_counts
 from experiments._model import Analysis, Block, Columns, Context, Experiment
 from experiments._rates import rate_check, slope_interval
 from experiments._table import Table, long_table
@@ -56,7 +57,7 @@ class GapBatchConfig(FloorConfig, ClientsConfig):
     Attributes:
         clients: C in (a).
         batches: B in (a), increasing.
-        counts: C in (b).
+        counts: C in (b), increasing.
         product: C B in (b), a multiple of all ``counts``.
     """
 
@@ -67,9 +68,9 @@ class GapBatchConfig(FloorConfig, ClientsConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("batches", "counts"):
-            for value in getattr(self, name):
-                whole(name, value, low=1)
+        check_counts("batches", self.batches)
+        check_counts("counts", self.counts)
+        whole("product", self.product, low=1)
         if any(self.product % count for count in self.counts):
             raise InputError(f"`counts` must divide `product` {self.product}; found {self.counts}")
 

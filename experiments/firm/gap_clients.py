@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from experiments._grids import check_counts
 from experiments._model import Analysis, Block, Check, Columns, Context, Experiment
 from experiments._rates import rate_check, slope_interval
 from experiments._table import Table, long_table
@@ -54,7 +55,7 @@ from experiments.firm._gap_runs import (
 )
 from experiments.firm._gaps import Law
 from experiments.firm._systems import BatchConfig
-from linsys._validate import Array, whole
+from linsys._validate import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,9 +77,7 @@ class GapClientsConfig(FloorConfig, BatchConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole("number of counts", len(self.counts), low=4)
-        for count in self.counts:
-            whole("counts", count, low=1)
+        check_counts("counts", self.counts, least=4)
 
     def counts_of(self, name: str) -> tuple[int, ...]:
         """Numbers of clients of a curve."""

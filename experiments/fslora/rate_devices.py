@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from experiments._grids import check_counts
 from experiments._model import Analysis, Block, Check, Columns, Config, Context, Experiment, Series
 from experiments._plots import curves, guide, legend, loglog, panels
 from experiments._rates import MIN_REPLICATES, exact_slope
@@ -59,7 +60,7 @@ class RateDevicesConfig(Config):
 
     Attributes:
         r: rank of the modules.
-        k: rank of every sketch.
+        k: rank of every sketch, less than r.
         H: local steps but for the third curve, which has one.
         gamma: the given step; the other one agrees with it at the last N but one.
         noise: sigma of the third curve.
@@ -79,14 +80,13 @@ class RateDevicesConfig(Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, low in (("H", 2), ("replicates", MIN_REPLICATES)):
+        for name, low in (("r", 2), ("H", 2), ("replicates", MIN_REPLICATES)):
             whole(name, getattr(self, name), low=low)
+        whole("k", self.k, low=1, high=self.r - 1)
         number("gamma", self.gamma, low=0.0, low_open=True)
         number("noise", self.noise, low=0.0, low_open=True)
         number("relaxations", self.relaxations, low=1.0)
-        whole("counts", self.counts[0], low=1)
-        for before, after in zip(self.counts, self.counts[1:], strict=False):
-            whole("counts", after, low=before + 1)
+        check_counts("counts", self.counts)
 
     def floor(self, panel: str, name: str, N: int) -> Floor:
         """The floor of one run."""

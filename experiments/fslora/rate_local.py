@@ -43,6 +43,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from experiments._grids import check_counts
 from experiments._model import Analysis, Block, Check, Columns, Config, Context, Experiment, Series
 from experiments._plots import curves, guide, legend, loglog, panels
 from experiments._rates import MIN_REPLICATES, exact_slope, left_out, rate_check
@@ -76,7 +77,7 @@ class RateLocalConfig(Config):
 
     Attributes:
         r: rank of the modules.
-        k: rank of every sketch.
+        k: rank of every sketch, less than r.
         devices: N in (a) and (b).
         few: N in (c).
         gamma: the step in (a); that of (b) agrees with it at the last H, those of (d) are near it.
@@ -99,17 +100,18 @@ class RateLocalConfig(Config):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name, low in (
+            ("r", 2),
             ("devices", 1),
             ("few", 1),
             ("replicates", MIN_REPLICATES),
             ("bias_steps", 2),
         ):
             whole(name, getattr(self, name), low=low)
+        whole("k", self.k, low=1, high=self.r - 1)
         number("gamma", self.gamma, low=0.0, low_open=True)
         number("relaxations", self.relaxations, low=1.0)
+        check_counts("steps", self.steps, least=3)
         whole("first of steps", self.steps[0], low=1, high=1)
-        for before, after in zip(self.steps, self.steps[1:], strict=False):
-            whole("steps", after, low=before + 1)
 
     def floor(self, panel: str, sketches: str, H: int) -> Floor:
         """The floor of one run."""

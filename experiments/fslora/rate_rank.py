@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from experiments._grids import check_counts
 from experiments._model import Analysis, Block, Experiment
 from experiments._plots import curves, guide, legend, loglog, panels
 from experiments._rates import exact_slope
@@ -54,8 +55,7 @@ class RateRankConfig(OneStepConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for before, after in zip(self.ranks, self.ranks[1:], strict=False):
-            whole("ranks", after, low=before + 1)
+        check_counts("ranks", self.ranks, 2)
         if any(r % 2 for r in self.ranks):
             raise InputError(f"`ranks` must be even; found {self.ranks}")
         whole("k", self.k, low=1, high=self.ranks[0] - 1)

@@ -26,7 +26,7 @@ from experiments.fslora._rates_one_step import (
     judged,
     term,
 )
-from linsys._validate import Array, whole
+from linsys._validate import Array, InputError, whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,6 +49,8 @@ class RateSketchConfig(OneStepConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if len(self.k) < 2:
+            raise InputError(f"`k` must be at least 2 decreasing ranks; found {self.k}")
         whole("first of k", self.k[0], low=2, high=self.r - 1)
         for before, after in zip(self.k, self.k[1:], strict=False):
             whole("k", after, low=1, high=before - 1)

@@ -40,15 +40,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from experiments._grids import check_counts
 from experiments._model import Analysis, Block, Check, Columns, Config, Context, Experiment, Series
 from experiments._plots import curves, guide, legend, loglog, panels
-from experiments._rates import MIN_REPLICATES, exact_slope, rate_check, ratio, slope_interval
+from experiments._rates import (
+    MIN_REPLICATES,
+    RESOLUTION,
+    exact_slope,
+    rate_check,
+    ratio,
+    slope_interval,
+)
 from experiments._table import Table, long_table
 from experiments.fslora._rates_checks import floor_series, uncertain
 from experiments.fslora._rates_floors import LEVEL, RELAX, Floor
 from experiments.fslora._rates_systems import Squares, rounds
-from linsys._validate import Array, increasing_times, number, whole
+from linsys._validate import Array, InputError, number, whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -72,7 +81,8 @@ class RateTConfig(Config):
         H: local steps in a round.
         noise: sigma of batches.
         gamma: the given step, in (b).
-        times: T, increasing.
+        times: T, increasing: the first not too small for the step of the corollary, two of them not
+            too small for the given one; see "Regime" above.
         start: modules at the start, relative to the minimiser; a tenth of it at random.
         replicates: runs.
     """
@@ -89,11 +99,32 @@ class RateTConfig(Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, low in (("devices", 1), ("H", 1), ("replicates", MIN_REPLICATES)):
+        for name, low in (("r", 2), ("devices", 1), ("H", 1), ("replicates", MIN_REPLICATES)):
             whole(name, getattr(self, name), low=low)
+        whole("k", self.k, low=1, high=self.r)
         for name in ("gamma", "start", "noise"):
             number(name, getattr(self, name), low=0.0, low_open=True)
-        increasing_times(self.times)
+        check_counts("times", self.times)
+        for T in (self.times[0], None):
+            floor = self.floor(FIXED, T)
+            step = floor.gamma * floor.H * floor.rates[1]
+            if step**2 > RESOLUTION:
+                raise InputError(
+                    "`times`, `gamma`, `H` and `devices` must keep gamma H times the largest "
+                    f"eigenvalue of P at most {RESOLUTION**0.5:g}, in (a) at the first T; found "
+                    f"{step:.3g} in {GIVEN if T is None else TUNED}"
+                )
+        if self.late.sum() < 2:
+            raise InputError(
+                f"`times` must have 2 from {RELAX:g} relaxation times on, these being "
+                f"{1.0 / (self.gamma * self.H * floor.rates[0]):.4g} rounds; found {self.times}"
+            )
+
+    @property
+    def late(self) -> NDArray[np.bool_]:
+        """Which T are fitted at the given step, shape (times,)."""
+        rate = self.gamma * self.H * self.floor(FIXED).rates[0]
+        return np.asarray(np.array(self.times) * rate >= RELAX)
 
     @property
     def system(self) -> Squares:
@@ -224,7 +255,7 @@ def analyse(config: RateTConfig, table: Table) -> Analysis:
                     checks.append(rate_check(what, STATED, slope, tolerance=tolerance, bound=bound))
             else:
                 measured = part.where(sketches=sketches).grid("mean", "replicate", "time")
-                late = T * config.gamma * config.H * floors[0].rates[0] >= RELAX
+                late = config.late
                 end = np.array([floor.noise for floor in floors])
                 slope = slope_interval(
                     T[late], (measured - end)[:, late], rng=config.seed, level=LEVEL

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from experiments._grids import check_grid
 from experiments._model import Block, Columns, Context
 from experiments.ood._rate_laws import InnerLaw
 from experiments.ood._rate_systems import FixedBetaConfig, cut, printed_factor
@@ -45,6 +46,9 @@ class RateInnerConfig(FixedBetaConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name, least in (("steps", 1), ("betas", 1), ("sampled", 2)):
+            check_grid(name, getattr(self, name), 0.0, least)
+        number("first of betas", self.betas[0], low=0.0, low_open=True)
         for value in (*self.steps, *self.sampled, self.share):
             number("steps, sampled and share", value, low=0, high=1, low_open=True)
         whole("replicates", self.replicates, low=2)

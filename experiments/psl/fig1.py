@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from experiments._grids import check_grid
 from experiments._model import Analysis, Block, Check, Experiment, Series
 from experiments._plots import legend, panels
 from experiments._rates import mean_band
@@ -73,6 +74,7 @@ class Fig1Config(LabelerConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         whole("labelers", self.labelers, low=2)
+        check_grid("own", self.own, 0.0, least=1)
         for share in self.own:
             number("own", share, low=0.0, high=1.0)
 

@@ -100,12 +100,17 @@ class RateNuConfig(SharedRankConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         increasing("nu", self.nu, 1e-3)
+        whole("number of nu", len(self.nu), low=4)
         number("small", self.small, low=self.nu[2])
         number("large", self.large, low=self.small, high=self.nu[-2])
         for name in ("copies", "exact"):
             whole(name, getattr(self, name), low=1)
         whole("N_p", self.N_p, low=2)
         whole("many", self.many, low=2 * self.d1 + 1)
+        if (self.grid <= 0.1 * self.small).sum() < 2:
+            raise InputError(
+                f"`exact` must leave 2 values of nu up to a tenth of `small`; found {self.exact}"
+            )
         number("tail", self.tail, low=0.0, high=1e-4 * self.small, low_open=True)
         if self.d2 != 1 or self.k != 1:
             raise InputError(f"`d2` and `k` must be 1; found {self.d2} and {self.k}")

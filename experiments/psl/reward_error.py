@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments import _rates
+from experiments._grids import check_counts, check_grid
 from experiments._intervals import mean_interval
 from experiments._model import (
     Analysis,
@@ -106,6 +107,8 @@ class RewardErrorConfig(Config):
         whole("trajectories", self.trajectories, low=self.d1 * self.d2 + 1)
         for name, low in (("first", 1), ("ratio", 2), ("points", 2), ("replicates", 3)):
             whole(name, getattr(self, name), low=low)
+        check_counts("users", self.users, least=1)
+        check_grid("tails", self.tails, 0.0, least=1)
         whole("judged", self.judged, low=1, high=min(self.users))
         number("nu", self.nu, low=0.0, low_open=True)
         number("own", self.own, low=0.0, high=1.0)

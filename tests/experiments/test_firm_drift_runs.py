@@ -388,10 +388,10 @@ def test_level_of_the_intervals() -> None:
         (lambda: DriftRunConfig(moment_draws=10), "`moment_draws`"),
         (lambda: drift_time.DriftTimeConfig(times=(0, 1, 2)), "`times`"),
         (lambda: drift_time.DriftTimeConfig(fit_from=280), "`fit_from`"),
-        (lambda: drift_local_steps.DriftLocalStepsConfig(moves=(0, 1)), "`times`"),
+        (lambda: drift_local_steps.DriftLocalStepsConfig(moves=(0, 1)), "`moves`"),
         (lambda: drift_step_size.DriftStepSizeConfig(alphas=(1.0, 0.1)), "`alphas`"),
         (lambda: drift_step_size.DriftStepSizeConfig(K=1), "`K`"),
-        (lambda: drift_step_size.DriftStepSizeConfig(counts=(1, 256, 512)), "`times`"),
+        (lambda: drift_step_size.DriftStepSizeConfig(counts=(1, 256, 512)), "`counts`"),
     ],
 )
 def test_configurations_that_are_refused(make: Any, message: str) -> None:
