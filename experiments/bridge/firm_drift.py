@@ -95,7 +95,8 @@ class FirmDriftConfig(FirmConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("responses", "draws", "shown"):
+        # one client disagrees with nobody: a drift of zero has no exponents
+        for name in ("clients", "responses", "draws", "shown"):
             whole(name, getattr(self, name), low=2)
         whole("decades", self.decades, low=3)
         for B in self.batches:

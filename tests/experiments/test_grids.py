@@ -14,6 +14,7 @@ from linsys import InputError
 
 #: What leaves fewer than two points, fewer replicates than an interval needs, or no drift at all.
 TOO_LITTLE: list[tuple[str, dict[str, Any], str]] = [
+    ("bridge/firm_drift", {"clients": 1}, "`clients`"),
     ("firm/drift_batch", {"replicates": 29}, "`replicates`"),
     ("firm/drift_batch", {"clients": 1}, "`clients`"),
     ("firm/drift_batch", {"doublings": 7, "fit_from": 4.0}, "`doublings`"),
