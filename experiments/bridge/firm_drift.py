@@ -32,7 +32,7 @@ over ``draws`` of clients, intervals over seeds.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -186,9 +186,9 @@ def compute(config: FirmDriftConfig, block: Block, context: Context) -> Columns:
         run = iterate(algorithm, oracle, state, int(config.steps[-1]))
         ((_, _, state),) = deque(run, maxlen=1)
         policies.append(state.theta[:, :1])
-        one = replace(
-            config, clients=1, batch=config.responses, minibatch=config.responses, epochs=1
-        )
+        given = {field.name: getattr(config, field.name) for field in fields(FirmConfig)}
+        size = config.responses
+        one = FirmConfig(**{**given, "clients": 1, "batch": size, "minibatch": size, "epochs": 1})
         wide = alignment(one, bank, arm, "drift", k)
         found = [Responses.of(wide.each(theta, wide.init())[0][0]) for theta in policies]
     shape = (len(POLICIES), len(config.betas), len(config.batches))
