@@ -70,11 +70,12 @@ def save(folder: Path | str, state: Any, rounds: int, about: str, keep: int = _K
             raise InputError(f"`state` must hold tensors and numbers; found {leaf!r} at {path}")
     target = base / f"round-{whole('rounds', rounds, low=0, high=99_999_999):08d}"
     with writing_explained("folder of checkpoints", base):
+        for later in all_of(base):
+            if later > target:
+                shutil.rmtree(later)
         _put(target, tensors, {"about": about, "rounds": rounds, "values": values})
-    found = all_of(base)
-    newest = found.index(target)
-    for other in (*found[:newest], *found[newest + keep :]):
-        shutil.rmtree(other, ignore_errors=True)
+    for old in all_of(base)[keep:]:
+        shutil.rmtree(old, ignore_errors=True)
     return target
 
 

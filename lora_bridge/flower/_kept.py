@@ -9,7 +9,6 @@ and may have asked for the next one already.
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,13 +80,9 @@ class Kept:
         return None
 
     def put(self, t: int, state: Any) -> None:
-        """Keep the state with which round t begins."""
-        found = checkpoint.all_of(self.folder)
-        later = [place for place in found if _round(place) > t]
-        with writing_explained("folder of what a client keeps", self.folder):
-            for place in later:  # of rounds that the server has lost
-                shutil.rmtree(place)
-            if len(later) == len(found):
+        """Keep the state with which round t begins; of rounds that the server has lost, none."""
+        if all(_round(place) > t for place in checkpoint.all_of(self.folder)):
+            with writing_explained("folder of what a client keeps", self.folder):
                 for first in self.folder.glob(f"{_FIRST}*"):
                     first.unlink()
                 self.folder.mkdir(parents=True, exist_ok=True)
