@@ -68,7 +68,7 @@ notebook: $(VENV)/.notebook
 
 clean:
 	rm -rf $(VENV) $(FLOWER) .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	find linsys mgda lora_bridge experiments tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find linsys mgda lora_bridge ratecheck experiments tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A virtual environment breaks when its folder moves or its interpreter goes; then it is made again.
 ifneq ($(shell $(BIN)/python -c "" 2>/dev/null && cat $(MADE) 2>/dev/null),$(CURDIR))

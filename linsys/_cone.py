@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import schur
 from scipy.linalg.lapack import dtrsyl
 
-from linsys._validate import Array
+from linsys.validate import Array
 
 __all__ = ["LyapunovSolver", "perron", "perron_bound"]
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from linsys._validate import Array, InputError
 from linsys.systems.finite import FiniteSystem
 from linsys.systems.gaussian import GaussianSystem
 from linsys.systems.regression import RegressionSystem
+from linsys.validate import Array, InputError
 
 __all__ = ["SampleMoments", "sample_moments"]
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from linsys._validate import InputError
+from linsys.validate import InputError
 
 __all__ = ["FeatureObservation", "LinearObservation", "Observation", "sized"]
 
@@ -25,7 +25,7 @@ def sized(name: str, points: Any, size: int) -> Any:
     >>> sized("theta", np.zeros((3, 1)), 2)
     Traceback (most recent call last):
         ...
-    linsys._validate.InputError: `theta` must have 2 entries per agent, as many as the observation
+    linsys.validate.InputError: `theta` must have 2 entries per agent, as many as the observation
     has features; found 1
     """
     if points.shape[-1] != size:

@@ -44,7 +44,6 @@ import numpy as np
 
 from linsys._cone import LyapunovSolver, perron, perron_bound
 from linsys._sample_moments import sample_moments
-from linsys._validate import Array, InputError, number, whole
 from linsys.algorithms import (
     AffPCL,
     Algorithm,
@@ -61,6 +60,7 @@ from linsys.moments import exact_moments
 from linsys.systems.finite import FiniteSystem
 from linsys.systems.gaussian import GaussianSystem
 from linsys.systems.regression import RegressionSystem
+from linsys.validate import Array, InputError, check_integer, check_number
 
 #: No system bears a larger step, and its square is still far from overflow.
 LARGEST = 1e100
@@ -258,8 +258,8 @@ def mean_square_radius(system: Any, alpha: float, *, batch_size: int = 1) -> Per
     >>> mean_square_radius(system, 0.1).center  # 1 - 0.1 * 4 + 0.01 * (4 + (5 - 4) / 2)
     0.645
     """
-    alpha = number("alpha", alpha, low=0.0, low_open=True, high=LARGEST)
-    whole("batch_size", batch_size, low=1)
+    alpha = check_number("alpha", alpha, low=0.0, low_open=True, high=LARGEST)
+    check_integer("batch_size", batch_size, low=1)
     return PerPart(
         np.array([r.radius(alpha) for r in _personal(system, batch_size=batch_size)]),
         _averaged(system, "A", batch_size).radius(alpha),
@@ -285,8 +285,8 @@ def stable_steps(system: Any, *, regularization: float = 0.0, batch_size: int = 
     >>> stable_steps(system).agents  # 2 * 2 / 5
     array([0.8])
     """
-    number("regularization", regularization, low=0.0, high=np.inf, high_open=True)
-    whole("batch_size", batch_size, low=1)
+    check_number("regularization", regularization, low=0.0, high=np.inf, high_open=True)
+    check_integer("batch_size", batch_size, low=1)
     personal = _personal(system, regularization, batch_size)
     return PerPart(
         np.array([r.stable_step() for r in personal]),
@@ -358,7 +358,7 @@ def largest_stable_step(
     0.8
     """
     _known(algorithm)
-    whole("batch_size", batch_size, low=1)
+    check_integer("batch_size", batch_size, low=1)
     if isinstance(algorithm, AffPCL) and algorithm.center == "implicit":
         joint = _joint_limit(system, algorithm, None, batch_size)
         if joint is not None:
@@ -398,11 +398,11 @@ def check_steps(
     >>> check_steps(system, 0.9)
     Traceback (most recent call last):
         ...
-    linsys._validate.InputError: step size beyond stability: agent 0 must have a step below 0.8;
+    linsys.validate.InputError: step size beyond stability: agent 0 must have a step below 0.8;
     found 0.9, ...
     """
     _known(algorithm)
-    whole("batch_size", batch_size, low=1)
+    check_integer("batch_size", batch_size, low=1)
     sizes = steps if isinstance(steps, Steps) else Steps.constant(steps)
     n = len(sample_moments(system, "A").mean)
     if isinstance(algorithm, AffPCL) and algorithm.center == "implicit":

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from linsys._validate import InputError
+from linsys.validate import InputError
 from lora_bridge._checks import described, tensors
 
 __all__ = ["INPUTS", "Batch", "Loss"]

@@ -1,4 +1,4 @@
-"""Checks of tensors and texts that a user passes in, as :mod:`linsys._validate` has of numbers."""
+"""Checks of tensors and texts that a user passes in, as :mod:`linsys.validate` has of numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from linsys._validate import InputError, instance, shown
+from linsys.validate import InputError, check_instance, shown
 
 __all__ = [
     "described",
@@ -33,7 +33,7 @@ def floats(name: str, value: Any, *shape: int | str) -> Tensor:
     >>> floats("X", Tensor([1, 2]), "clients", 3)
     Traceback (most recent call last):
         ...
-    linsys._validate.InputError: `X` must have shape (clients, 3); found (2,)
+    linsys.validate.InputError: `X` must have shape (clients, 3); found (2,)
     """
     if not isinstance(value, Tensor) or not value.is_floating_point():
         raise InputError(
@@ -100,11 +100,11 @@ def texts(name: str, value: Any) -> list[str]:
     >>> texts("prompts", "one")
     Traceback (most recent call last):
         ...
-    linsys._validate.InputError: `prompts` must be a list of texts; found 'one'
+    linsys.validate.InputError: `prompts` must be a list of texts; found 'one'
     """
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise InputError(f"`{name}` must be a list of texts; found {shown(value)}")
-    return [instance(name, text, str, "a list of texts") for text in value]
+    return [check_instance(name, text, str, "a list of texts") for text in value]
 
 
 def texts_by_client(name: str, value: Any) -> list[list[str]]:

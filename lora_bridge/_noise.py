@@ -1,4 +1,4 @@
-"""Random numbers of sampled tokens: functions of names alone, the same on every device."""
+"""Random numbers of sampled tokens: functions of names alone, to rounding the same everywhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linsys._validate import whole
+from linsys.validate import check_integer
 
 __all__ = ["gumbel", "token_keys"]
 
@@ -39,8 +39,10 @@ def _folded(x: Tensor, shift: int) -> Tensor:
 
 def token_keys(clients: Sequence[int], b: int, length: int, seed: int, round_: int) -> Tensor:
     """64 random bits for every token, shape (clients, b, length)."""
-    key = [whole("seed", seed, low=0, high=(1 << 64) - 1), _STREAM]
-    whole("round_", round_, low=0)
-    counters = [[0, i, whole("clients", client), round_] for client in clients for i in range(b)]
+    key = [check_integer("seed", seed, low=0, high=(1 << 64) - 1), _STREAM]
+    check_integer("round_", round_, low=0)
+    counters = [
+        [0, i, check_integer("clients", client), round_] for client in clients for i in range(b)
+    ]
     rows = [np.random.Philox(key=key, counter=counter).random_raw(length) for counter in counters]
     return torch.from_numpy(np.stack(rows).view(np.int64)).reshape(-1, b, length)

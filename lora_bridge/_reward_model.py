@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from linsys._validate import InputError, path, shown, whole
+from linsys.validate import InputError, check_integer, check_path, shown
 from lora_bridge.models import Loaded, load_model, longest
 
 __all__ = ["RewardModel", "check_range"]
@@ -50,9 +50,9 @@ class RewardModel:
     loaded: Loaded = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        folder = path("folder", self.folder).expanduser()
+        folder = check_path("folder", self.folder).expanduser()
         check_range(self.name, self.low, self.high)
-        whole("batch", self.batch, low=1)
+        check_integer("batch", self.batch, low=1)
         _check_kind(folder)
         loaded = load_model(folder, "reward", dtype=self.dtype, device=self.device)
         loaded.tokenizer.truncation_side = "left"
@@ -60,7 +60,7 @@ class RewardModel:
         limit = longest(loaded.model)
         if self.max_length is None:
             object.__setattr__(self, "max_length", limit or 512)
-        whole("max_length", self.max_length, low=1, high=limit)
+        check_integer("max_length", self.max_length, low=1, high=limit)
 
     @property
     def name(self) -> str:

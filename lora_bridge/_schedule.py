@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from linsys._validate import InputError, whole
+from linsys.validate import InputError, check_integer
 
 __all__ = ["Schedule"]
 
@@ -44,13 +44,15 @@ class Schedule:
 
     def __post_init__(self) -> None:
         for name in ("batch", "minibatch", "epochs"):
-            whole(name, getattr(self, name), low=1)
-        whole("seed", self.seed, low=0, high=(1 << 64) - 1)
+            check_integer(name, getattr(self, name), low=1)
+        check_integer("seed", self.seed, low=0, high=(1 << 64) - 1)
         if self.batch % self.minibatch:
             raise InputError(
                 f"`minibatch` must divide batch = {self.batch}; found {self.minibatch}"
             )
-        numbers = [whole("clients", client, low=0, high=(1 << 64) - 1) for client in self.clients]
+        numbers = [
+            check_integer("clients", client, low=0, high=(1 << 64) - 1) for client in self.clients
+        ]
         if len(set(numbers)) < len(numbers):
             raise InputError(f"`clients` must be different numbers; found {numbers}")
 

@@ -38,9 +38,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from linsys._validate import InputError, function, instance, number, whole
 from linsys.algorithms import AffPCLState
 from linsys.oracle import sized
+from linsys.validate import InputError, check_function, check_instance, check_integer, check_number
 from lora_bridge._checks import finite, floats, probabilities
 from lora_bridge.bank import Batch, Loss
 from lora_bridge.losses import log_likelihood, sequence_rewards
@@ -83,7 +83,7 @@ def soft_cross_entropy(logits: Callable[[Any, Batch], Tensor] = class_logits) ->
     tensor([0.6931])
     """
 
-    function("logits", logits, "output", "batch")
+    check_function("logits", logits, "output", "batch")
 
     def loss(output: Any, batch: Batch) -> Tensor:
         wanted = batch["label_probabilities"]
@@ -130,7 +130,7 @@ class Agents:
     task: Task
 
     def __post_init__(self) -> None:
-        instance("task", self.task, Task, "a Task of the agents")
+        check_instance("task", self.task, Task, "a Task of the agents")
         shard = self.task.shards[0]
         for name in ("label_probabilities", "features"):
             if name not in shard or shard[name].ndim != 2:
@@ -178,8 +178,8 @@ class Agents:
         of :meth:`observe`.
         """
         floats("theta", theta, self.p)
-        number("step", step, low=0.0)
-        for t in range(whole("rounds", rounds, low=0)):
+        check_number("step", step, low=0.0)
+        for t in range(check_integer("rounds", rounds, low=0)):
             seen = self.observe(t, run=1)
             theta = theta - step * seen.objective_residual(theta[None]).mean(0)
         return theta
@@ -211,7 +211,7 @@ class Agents:
             draws: minibatches.
             run: whose minibatches, see :meth:`observe`.
         """
-        whole("draws", draws, low=2)
+        check_integer("draws", draws, low=2)
         alone, left, together = [], [], []
         for t in range(draws):
             seen = self.observe(t, run)

@@ -32,8 +32,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from linsys._validate import InputError, choice, instance, number, whole
 from linsys.sketching.adapters import Modules
+from linsys.validate import InputError, check_choice, check_instance, check_integer, check_number
 from lora_bridge._batches import (
     INPUTS,
     Batch,
@@ -57,7 +57,7 @@ from lora_bridge._head import (
 )
 from lora_bridge._hook import Adapter
 from lora_bridge._memory import kept_bytes
-from lora_bridge._targets import find_targets, shape_of
+from lora_bridge.targets import find_targets, shape_of
 
 __all__ = ["INPUTS", "AdapterBank", "Batch", "Loss"]
 
@@ -105,20 +105,22 @@ class AdapterBank:
     _adapted: list[nn.Module] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        instance(
+        check_instance(
             "model", self.model, nn.Module, "a torch.nn.Module, such as `load_model(..).model`"
         )
-        number("scaling", self.scaling, low=0.0, low_open=True)
-        choice("engine", self.engine, ("bank", "sequential", "vmap"))
-        number("dropout", self.dropout, low=0.0, high=1.0, high_open=True)
+        check_number("scaling", self.scaling, low=0.0, low_open=True)
+        check_choice("engine", self.engine, ("bank", "sequential", "vmap"))
+        check_number("dropout", self.dropout, low=0.0, high=1.0, high_open=True)
         for name in ("chunk", "memory"):
             if getattr(self, name) is not None:
-                whole(name, getattr(self, name), low=1)
+                check_integer(name, getattr(self, name), low=1)
         if self.chunk is not None and self.memory is not None:
             raise InputError("`memory` must be None where `chunk` is given; found both")
         if self.autocast is not None:
-            kind = instance("autocast", self.autocast, torch.dtype, "a torch.dtype")
-            choice("autocast", str(kind), ("torch.bfloat16", "torch.float16", "torch.float32"))
+            kind = check_instance("autocast", self.autocast, torch.dtype, "a torch.dtype")
+            check_choice(
+                "autocast", str(kind), ("torch.bfloat16", "torch.float16", "torch.float32")
+            )
         self.model.requires_grad_(False).eval()
         find_last_perceptron(self.model)
         names = find_targets(self.model, self.targets)

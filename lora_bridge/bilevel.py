@@ -17,9 +17,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from linsys._validate import InputError, instance
 from linsys.bilevel import DomainData
-from linsys.bilevel._arrays import vector
+from linsys.bilevel.arrays import vector
+from linsys.validate import InputError, check_instance
 from lora_bridge._checks import floats, masks, tensors, wholes
 from lora_bridge.bilevel_oracle import TextOracle
 from lora_bridge.policy_reward import Models
@@ -53,7 +53,7 @@ class TextDomain(DomainData):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        instance("models", self.models, Models, "Models, the policy and the reward")
+        check_instance("models", self.models, Models, "Models, the policy and the reward")
         tokens = tensors("tokens", self.tokens)
         whole = tuple(tokens["input_ids"].shape) if "input_ids" in tokens else ()
         parts = {"input_ids": wholes, "attention_mask": masks, "target_mask": masks}

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linsys._validate import InputError, number, shown, whole
+from linsys.validate import InputError, check_integer, check_number, shown
 from lora_bridge._checks import floats
 from lora_bridge.policy_reward import Models
 
@@ -60,11 +60,11 @@ class TextOracle:
     def __post_init__(self) -> None:
         if not hasattr(self.domain, "models"):
             raise InputError(f"`domain` must be a TextDomain; found {shown(self.domain)}")
-        number("beta", self.beta, low=0.0, low_open=True)
+        check_number("beta", self.beta, low=0.0, low_open=True)
         for label in ("inner_batch", "outer_batch"):
             if (size := getattr(self, label)) is not None:
-                whole(label, size, low=1)
-        whole("seed", self.seed, high=(1 << 128) - 1)
+                check_integer(label, size, low=1)
+        check_integer("seed", self.seed, high=(1 << 128) - 1)
         bound, dtype = self.models.bound, self.models.policy.start.dtype
         if not bound / self.beta <= math.log(torch.finfo(dtype).max):
             raise InputError(

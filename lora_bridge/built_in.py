@@ -22,11 +22,11 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from linsys._turns import turn
-from linsys._validate import InputError, instance, number, whole
+from linsys.folder_lock import folder_lock
+from linsys.validate import InputError, check_instance, check_integer, check_number
 from lora_bridge import _checks
-from lora_bridge._failures import writing_explained
-from lora_bridge._text import byte_tokenizer, documents
+from lora_bridge.docstrings import byte_tokenizer, documents
+from lora_bridge.failures import writing_explained
 
 __all__ = ["BuiltIn", "built_in", "quiet"]
 
@@ -59,10 +59,10 @@ class BuiltIn:
 
     def __post_init__(self) -> None:
         for name in ("hidden", "layers", "heads", "length", "batch"):
-            whole(name, getattr(self, name), low=1)
-        whole("steps", self.steps, low=0)
-        whole("seed", self.seed, low=0, high=(1 << 64) - 1)
-        number("gamma", self.gamma, low=0.0, low_open=True)
+            check_integer(name, getattr(self, name), low=1)
+        check_integer("steps", self.steps, low=0)
+        check_integer("seed", self.seed, low=0, high=(1 << 64) - 1)
+        check_number("gamma", self.gamma, low=0.0, low_open=True)
         if self.hidden % (2 * self.heads):
             raise InputError(
                 f"`hidden` must be a multiple of 2 * heads = {2 * self.heads}; found {self.hidden}"
@@ -83,7 +83,7 @@ def built_in(texts: str | Sequence[str] | None = None, made: BuiltIn | None = No
     Raises:
         InputError: texts that are too short; a cache that cannot be written.
     """
-    made = BuiltIn() if made is None else instance("made", made, BuiltIn, "a BuiltIn")
+    made = BuiltIn() if made is None else check_instance("made", made, BuiltIn, "a BuiltIn")
     given = documents() if texts is None else texts
     texts = [given] if isinstance(given, str) else _checks.texts("texts", given)
     size = sum(len(text.encode()) for text in texts)
@@ -94,7 +94,7 @@ def built_in(texts: str | Sequence[str] | None = None, made: BuiltIn | None = No
     if not _is_made(folder):
         with writing_explained("cache of models (XDG_CACHE_HOME)", folder.parent):
             folder.parent.mkdir(parents=True, exist_ok=True)
-            with turn(folder.parent, _say_waits) as alone:
+            with folder_lock(folder.parent, _say_waits) as alone:
                 _make_in_turn(folder, texts, made, alone)
     return folder
 

@@ -21,9 +21,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from linsys._validate import InputError, instance, whole
-from linsys._validate import path as path_of
-from lora_bridge._failures import writing_explained
+from linsys.validate import InputError, check_instance, check_integer, check_path as path_of
+from lora_bridge.failures import writing_explained
 
 __all__ = ["OfAnotherRun", "all_of", "latest", "restore", "save"]
 
@@ -57,8 +56,8 @@ def save(folder: Path | str, state: Any, rounds: int, about: str, keep: int = _K
             checkpoint to keep; a folder that cannot be written.
     """
     base = path_of("folder", folder)
-    whole("keep", keep, low=1)
-    instance("about", about, str, "a text")
+    check_integer("keep", keep, low=1)
+    check_instance("about", about, str, "a text")
     tensors: dict[str, Tensor] = {}
     values: dict[str, Any] = {}
     for path, leaf in _leaves(state):
@@ -68,7 +67,7 @@ def save(folder: Path | str, state: Any, rounds: int, about: str, keep: int = _K
             values[path] = leaf
         else:
             raise InputError(f"`state` must hold tensors and numbers; found {leaf!r} at {path}")
-    target = base / f"round-{whole('rounds', rounds, low=0, high=99_999_999):08d}"
+    target = base / f"round-{check_integer('rounds', rounds, low=0, high=99_999_999):08d}"
     with writing_explained("folder of checkpoints", base):
         for later in all_of(base):
             if later > target:

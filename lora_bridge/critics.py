@@ -13,8 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from linsys._optimizers import Moments, adamw
-from linsys._validate import choice, number
+from linsys.optimizers import Moments, adamw
+from linsys.validate import check_choice, check_number
 
 __all__ = ["Critics", "Values"]
 
@@ -51,8 +51,8 @@ class Critics:
     optimizer: str = "adam"
 
     def __post_init__(self) -> None:
-        number("step", self.step, low=0.0, low_open=True)
-        choice("optimizer", self.optimizer, ("adam", "sgd"))
+        check_number("step", self.step, low=0.0, low_open=True)
+        check_choice("optimizer", self.optimizer, ("adam", "sgd"))
 
     def init(self, clients: int, h: int, M: int, device: torch.device | str = "cpu") -> Values:
         """Critics that say zero."""

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from linsys._validate import InputError, instance, number, whole
+from linsys.validate import InputError, check_instance, check_integer, check_number
 from lora_bridge._checks import finite
 from lora_bridge.bank import AdapterBank, Batch, Loss
 
@@ -36,8 +36,8 @@ class Precision:
     tolerance: float
 
     def __post_init__(self) -> None:
-        whole("steps", self.steps, low=1)
-        number("tolerance", self.tolerance, low=0.0)
+        check_integer("steps", self.steps, low=1)
+        check_number("tolerance", self.tolerance, low=0.0)
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def largest(product: Product, start: Tensor, precision: Precision) -> Eigenvalue
     Raises:
         InputError: a start that is zero, or products that are not finite.
     """
-    instance("precision", precision, Precision, "a Precision")
+    check_instance("precision", precision, Precision, "a Precision")
     if not finite("start", start).any():
         raise InputError("`start` must not be zero; found no direction")
     basis = [start / start.norm()]
@@ -115,7 +115,7 @@ def curvature(
         precision: when an eigenvalue is good enough.
         seed: of the first vectors.
     """
-    generator = torch.Generator().manual_seed(whole("seed", seed))
+    generator = torch.Generator().manual_seed(check_integer("seed", seed))
     start = torch.randn(X.shape, generator=generator, dtype=X.dtype).to(X.device)
     found = []
     for i in range(len(X)):

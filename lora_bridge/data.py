@@ -19,8 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from linsys._validate import InputError, flag, instance
-from linsys._validate import path as path_of
+from linsys.validate import InputError, check_flag, check_instance, check_path as path_of
 from lora_bridge._checks import listed, texts
 
 __all__ = [
@@ -57,7 +56,7 @@ class Example:
 
     def __post_init__(self) -> None:
         for name in ("prompt", "target"):
-            instance(name, getattr(self, name), str, "a text")
+            check_instance(name, getattr(self, name), str, "a text")
         object.__setattr__(self, "choices", tuple(texts("choices", self.choices)))
 
 
@@ -74,7 +73,7 @@ class Pair:
 
     def __post_init__(self) -> None:
         for name in ("prompt", "chosen", "rejected"):
-            instance(name, getattr(self, name), str, "a text")
+            check_instance(name, getattr(self, name), str, "a text")
 
 
 _Item = TypeVar("_Item", Example, Pair)
@@ -134,7 +133,7 @@ def read_preferences(path: Path | str, domain: str = "", *, users: bool = False)
             raise InputError("`user` must say whose preference it is (or `worker`); found neither")
         return pair
 
-    flag("users", users)
+    check_flag("users", users)
     return _records(path_of("path", path), read)
 
 

@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linsys._validate import InputError, number, shown, whole
-from linsys._validate import path as path_of
 from linsys.bilevel import bradley_terry, sampled_preferences
+from linsys.validate import InputError, check_integer, check_number, check_path as path_of, shown
 from lora_bridge import _checks
 from lora_bridge.bilevel import TextDomain
 from lora_bridge.data import Example, Pair, read_examples, read_preferences
@@ -116,7 +115,7 @@ def answers_of(name: str, items: Sequence[Example | Pair], wrong: float = 0.5) -
     >>> made.answers, made.chances, made.pairs
     ((('2', '3', '4'),), ((0.5, 0.25, 0.25),), ((0, 0, 1, 0.5), (0, 0, 2, 0.5)))
     """
-    number("wrong", wrong, low=0.0, high=1.0, high_open=True)
+    check_number("wrong", wrong, low=0.0, high=1.0, high_open=True)
     items = _checks.listed("items", items, Example, Pair)
     if not items:
         raise InputError(f"`items` of domain `{name}` must be at least one; found none")
@@ -203,13 +202,13 @@ def generated_answers(
         pairs: preferences drawn from Bradley and Terry's model; all with their chances without it.
         tests: prompts of a test with all preferences; none for 0.
     """
-    whole("count", count, low=1, high=len(TOPICS))
-    whole("prompts", prompts, low=1)
-    whole("answers", answers, low=2, high=len(VOWELS))
-    whole("tests", tests)
-    number("own", own, low=0.0, high=1.0)
-    number("strength", strength, low=0.0)
-    rng = np.random.default_rng(whole("seed", seed, low=0))
+    check_integer("count", count, low=1, high=len(TOPICS))
+    check_integer("prompts", prompts, low=1)
+    check_integer("answers", answers, low=2, high=len(VOWELS))
+    check_integer("tests", tests)
+    check_number("own", own, low=0.0, high=1.0)
+    check_number("strength", strength, low=0.0)
+    rng = np.random.default_rng(check_integer("seed", seed, low=0))
     common = _unit(rng)
     found: list[tuple[Answers, Answers | None]] = []
     for i in range(count):

@@ -46,7 +46,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from linsys._validate import InputError, choice, flag, instance, number, whole
+from linsys.validate import (
+    InputError,
+    check_choice,
+    check_flag,
+    check_instance,
+    check_integer,
+    check_number,
+)
 from lora_bridge._checks import floats, texts_by_client, tokenizer_of
 from lora_bridge._schedule import Schedule
 from lora_bridge.bank import AdapterBank
@@ -73,7 +80,7 @@ from lora_bridge.rollouts import (
     sample,
     score,
 )
-from mgda._federated import State, as_numpy
+from mgda.federated import State, as_numpy
 
 __all__ = ["Alignment", "Memory", "from_kept", "to_keep"]
 
@@ -166,21 +173,21 @@ class Alignment:
     P: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        instance("bank", self.bank, AdapterBank, "an AdapterBank of the model")
+        check_instance("bank", self.bank, AdapterBank, "an AdapterBank of the model")
         tokenizer_of(self.tokenizer)
-        instance(
+        check_instance(
             "controller", self.controller, Controller, "a Controller (target=None keeps it fixed)"
         )
-        instance("critics", self.critics, Critics, "Critics, which say how they learn")
-        flag("whitened", self.whitened)
+        check_instance("critics", self.critics, Critics, "Critics, which say how they learn")
+        check_flag("whitened", self.whitened)
         for name in ("rank", "length"):
-            whole(name, getattr(self, name), low=1)
-        choice("kl", self.kl, ("outside", "inside"))
-        choice("kl_kind", self.kl_kind, KINDS)
-        choice("kl_unit", self.kl_unit, UNITS)
-        choice("average", self.average, AVERAGES)
+            check_integer(name, getattr(self, name), low=1)
+        check_choice("kl", self.kl, ("outside", "inside"))
+        check_choice("kl_kind", self.kl_kind, KINDS)
+        check_choice("kl_unit", self.kl_unit, UNITS)
+        check_choice("average", self.average, AVERAGES)
         for name in ("gamma", "lam"):
-            number(name, getattr(self, name), low=0.0, high=1.0)
+            check_number(name, getattr(self, name), low=0.0, high=1.0)
         surrogate(self.clip, self.temperature)
         prompts = texts_by_client("prompts", self.prompts)
         if not prompts or not all(prompts):
@@ -316,7 +323,7 @@ class Alignment:
 
     def _rows(self, theta: Tensor, memory: Memory) -> Tensor:
         """X (C, r, w) of theta, if it and the memory are such."""
-        instance("memory", memory, Memory, "one of `init` or of the last call")
+        check_instance("memory", memory, Memory, "one of `init` or of the last call")
         shape = self.C, self.rank, self.bank.width
         return floats("theta", theta, 1, self.C, self.d).reshape(shape)
 

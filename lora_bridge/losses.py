@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from linsys._validate import InputError
+from linsys.validate import InputError
 from lora_bridge._head import at_places, target_places
 from lora_bridge.bank import Batch
 

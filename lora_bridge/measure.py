@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linsys._validate import Array, InputError, choice, instance
 from linsys.sketching.adapters import Modules
+from linsys.validate import Array, InputError, check_choice, check_instance
 from lora_bridge._checks import finite, floats, probabilities
 from lora_bridge.tasks import Task, stacked
 
@@ -133,7 +133,7 @@ def gradients_of(task: Task, X: Tensor) -> Gradients:
         InputError: adapters of another number of clients; a client with one sample, which shows no
             variance.
     """
-    instance("task", task, Task, "a Task of the clients")
+    check_instance("task", task, Task, "a Task of the clients")
     floats("X", X, task.clients, "r", task.bank.width)
     sizes = [task.size(i) for i in range(task.clients)]
     if min(sizes) < 2:
@@ -200,9 +200,9 @@ def adapter_spread(modules: Modules, X: Tensor, factor: str = "up") -> Array:
 
 def _bases(modules: Modules, X: Tensor, factor: str) -> list[list[Array]]:
     """Orthonormal columns (m, k_i) that span every client's factor of every module."""
-    instance("modules", modules, Modules, "the `modules` of a bank")
+    check_instance("modules", modules, Modules, "the `modules` of a bank")
     finite("X", X, "clients", "r", modules.width)
-    choice("factor", factor, ("up", "down"))
+    check_choice("factor", factor, ("up", "down"))
     return [
         [_basis(part) for part in (B if factor == "up" else A.mT)]
         for B, A in modules.split(X.detach().double().cpu().numpy())

@@ -18,10 +18,16 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 
-from linsys._validate import InputError, choice, flag, instance, whole
-from linsys._validate import path as path_of
-from lora_bridge._failures import memory_explained
+from linsys.validate import (
+    InputError,
+    check_choice,
+    check_flag,
+    check_instance,
+    check_integer,
+    check_path as path_of,
+)
 from lora_bridge.built_in import built_in, quiet
+from lora_bridge.failures import memory_explained
 
 __all__ = ["Loaded", "downloaded", "load_model", "longest"]
 
@@ -84,12 +90,12 @@ def load_model(
             cannot do the task, such as an encoder next tokens; no token to pad with; a device that
             is not there.
     """
-    choice("task", task, tuple(_CLASSES))
-    choice("attention", attention, ("sdpa", "eager"))
-    whole("labels", labels, low=1)
-    whole("seed", seed, low=0, high=(1 << 64) - 1)
-    flag("hub", hub)
-    if not instance("dtype", dtype, torch.dtype, "a torch.dtype").is_floating_point:
+    check_choice("task", task, tuple(_CLASSES))
+    check_choice("attention", attention, ("sdpa", "eager"))
+    check_integer("labels", labels, low=1)
+    check_integer("seed", seed, low=0, high=(1 << 64) - 1)
+    check_flag("hub", hub)
+    if not check_instance("dtype", dtype, torch.dtype, "a torch.dtype").is_floating_point:
         raise InputError(f"`dtype` must be of floating-point numbers; found {dtype}")
     place = _device(device)
     if folder is None:
@@ -141,7 +147,7 @@ def downloaded(name: str) -> Path:
     """
     from huggingface_hub import snapshot_download
 
-    instance("name", name, str, "a text, such as 'organisation/model'")
+    check_instance("name", name, str, "a text, such as 'organisation/model'")
     patterns = ["*.json", "*.jinja", "*.model", "*.safetensors", "*.txt"]
     try:
         return Path(snapshot_download(name, allow_patterns=patterns, ignore_patterns=["*/*"]))

@@ -13,9 +13,9 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from linsys._validate import instance
 from linsys.sketching import DeviceLost
 from linsys.sketching.adapters import Modules
+from linsys.validate import check_instance
 from lora_bridge._checks import floats
 from lora_bridge.tasks import Task
 
@@ -29,7 +29,7 @@ class _Clients:
     task: Task
 
     def __post_init__(self) -> None:
-        instance("task", self.task, Task, "a Task of the clients")
+        check_instance("task", self.task, Task, "a Task of the clients")
 
     @property
     def modules(self) -> Modules:

@@ -25,11 +25,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from linsys._validate import InputError, flag, instance, number, whole
-from linsys._validate import path as path_of
+from linsys.validate import (
+    InputError,
+    check_flag,
+    check_instance,
+    check_integer,
+    check_number,
+    check_path as path_of,
+)
 from lora_bridge._checks import finite
-from lora_bridge._failures import writing_explained
 from lora_bridge.bank import AdapterBank
+from lora_bridge.failures import writing_explained
 
 __all__ = ["load_adapter", "save_adapter"]
 
@@ -72,10 +78,10 @@ def save_adapter(
     from peft import LoraConfig
     from safetensors.torch import save_file
 
-    number("scale", scale, low=0.0, low_open=True)
-    flag("rslora", rslora)
-    instance("base", base, str, "a text, the base model's name")
-    width = instance("bank", bank, AdapterBank, "an AdapterBank of the model").width
+    check_number("scale", scale, low=0.0, low_open=True)
+    check_flag("rslora", rslora)
+    check_instance("base", base, str, "a text, the base model's name")
+    width = check_instance("bank", bank, AdapterBank, "an AdapterBank of the model").width
     if len(finite("X", X, "k", width)) == 0:
         raise InputError(f"`X` must have a row or more; found shape {tuple(X.shape)}")
     path = path_of("folder", folder)
@@ -142,7 +148,7 @@ def load_adapter(
             nor a target of the bank; a bank into whose matrices something has been merged.
     """
     path = path_of("folder", folder)
-    instance("bank", bank, AdapterBank, "an AdapterBank of the model")
+    check_instance("bank", bank, AdapterBank, "an AdapterBank of the model")
     config, tensors = _config(path), _tensors(path)
     named = config.get("base_model_name_or_path") or "none"
     if base and named != base:
@@ -176,7 +182,7 @@ def load_adapter(
         pairs.append((ratio * B, A))
     _check_own(path, bank, saved)
     most = max(A.shape[0] for _, A in pairs)
-    if rank is not None and most > whole("rank", rank, low=1):
+    if rank is not None and most > check_integer("rank", rank, low=1):
         raise InputError(f"adapter in {path} must have at most rank {rank}; found {most}")
     joined: Tensor = bank.modules.join(_padded(pairs, rank or most))
     return joined.to(bank.device)
@@ -277,8 +283,8 @@ def _config(path: Path) -> dict[str, Any]:
         extra.append("bias")
     if extra:
         raise InputError(f"adapter in {path} must be plain LoRA; found {', '.join(extra)}")
-    whole("r of the adapter", config.get("r"), low=1)
-    number("lora_alpha of the adapter", config.get("lora_alpha"), low=0.0, low_open=True)
+    check_integer("r of the adapter", config.get("r"), low=1)
+    check_number("lora_alpha of the adapter", config.get("lora_alpha"), low=0.0, low_open=True)
     return config
 
 

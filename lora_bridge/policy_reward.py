@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from linsys._validate import InputError, instance, number, whole
+from linsys.validate import InputError, check_instance, check_integer, check_number
 from lora_bridge._checks import described, finite
 from lora_bridge._decoding import end_tokens
 from lora_bridge._head import head_of, target_places
@@ -52,7 +52,7 @@ class Adapter:
     columns: Tensor | None = None
 
     def __post_init__(self) -> None:
-        width = instance("bank", self.bank, AdapterBank, "an AdapterBank of the model").width
+        width = check_instance("bank", self.bank, AdapterBank, "an AdapterBank of the model").width
         finite("start", self.start, "r", width)
         if self.columns is not None and not (
             isinstance(self.columns, Tensor)
@@ -107,11 +107,11 @@ class Models:
     at_once: int = 64
 
     def __post_init__(self) -> None:
-        number("bound", self.bound, low=0.0, low_open=True)
-        number("ridge", self.ridge, low=0.0)
-        whole("at_once", self.at_once, low=1)
+        check_number("bound", self.bound, low=0.0, low_open=True)
+        check_number("ridge", self.ridge, low=0.0)
+        check_integer("at_once", self.at_once, low=1)
         for name in ("policy", "reward"):
-            instance(name, getattr(self, name), Adapter, "an Adapter of a bank")
+            check_instance(name, getattr(self, name), Adapter, "an Adapter of a bank")
             if head_of(getattr(self, name).bank.model) is None:
                 raise InputError(f"`{name}` must be an adapter of a language model; found no head")
         if self.policy.bank.model is not self.reward.bank.model:

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from linsys._validate import InputError, choice, number, whole
+from linsys.validate import InputError, check_choice, check_integer, check_number
 from lora_bridge._checks import floats
 from lora_bridge._head import sloped_once
 from lora_bridge.bank import Batch, Loss
@@ -75,8 +75,8 @@ def gae(
     Returns:
         Both (..., K, M), zero where nothing is counted.
     """
-    number("gamma", gamma, low=0.0, high=1.0)
-    number("lam", lam, low=0.0, high=1.0)
+    check_number("gamma", gamma, low=0.0, high=1.0)
+    check_number("lam", lam, low=0.0, high=1.0)
     for name, value in (("rewards", rewards), ("values", values)):
         floats(name, value, *counted.shape, "M")
     there = counted[..., None].to(rewards)
@@ -108,7 +108,7 @@ def token_kl(log_prob: Tensor, reference: Tensor, kind: str = "k1") -> Tensor:
     gradient of the divergence; as a loss that is differentiated, neither k1 nor k3 would: their
     gradients have the means 0 and that of KL(ref || pi).
     """
-    choice("kind", kind, KINDS)
+    check_choice("kind", kind, KINDS)
     x = log_prob - reference
     if kind == "k1":
         return x
@@ -126,7 +126,7 @@ def kl_estimate(
             averaged over responses. "token": over all tokens of the client; a response's length
             times smaller.
     """
-    choice("unit", unit, UNITS)
+    check_choice("unit", unit, UNITS)
     each = token_kl(log_prob, reference, kind) * counted
     total = each.sum((1, 2))
     return total / (counted.sum((1, 2)) if unit == "token" else counted.shape[1])
@@ -153,10 +153,10 @@ class Controller:
     horizon: int = 10_000
 
     def __post_init__(self) -> None:
-        number("start", self.start, low=0.0)
-        whole("horizon", self.horizon, low=1)
+        check_number("start", self.start, low=0.0)
+        check_integer("horizon", self.horizon, low=1)
         if self.target is not None:
-            number("target", self.target, low=0.0, low_open=True)
+            check_number("target", self.target, low=0.0, low_open=True)
 
     def __call__(self, coefficient: Tensor, kl: Tensor, samples: int) -> Tensor:
         """The coefficients (N,) after ``samples`` more responses, whose divergences are (N,).
@@ -182,7 +182,7 @@ def token_weights(counted: Tensor, average: str = "token") -> Tensor:
     "token": all tokens of the client alike; "sequence": all responses alike; "sum": every token
     fully, which makes the surrogate's gradient one of the expected return of a response.
     """
-    choice("average", average, AVERAGES)
+    check_choice("average", average, AVERAGES)
     there = counted.float()
     if average == "sum":
         return there
@@ -201,8 +201,8 @@ def surrogate(clip: float = 0.2, temperature: float = 1.0) -> Loss:
     The batch needs, beside what the model needs: ``log_prob`` (N, b, K) of the policy that sampled,
     at the same temperature; ``advantages`` (N, b, K, M); ``token_weights`` (N, b, K).
     """
-    number("clip", clip, low=0.0, low_open=True)
-    number("temperature", temperature, low=0.0, low_open=True)
+    check_number("clip", clip, low=0.0, low_open=True)
+    check_number("temperature", temperature, low=0.0, low_open=True)
 
     def loss(output: Any, batch: Batch) -> Tensor:
         log_prob, counted = token_log_likelihood(output, batch, temperature)

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from linsys._validate import InputError, instance, whole
-from linsys._validate import path as path_of
-from lora_bridge._text import docstrings
+from linsys.validate import InputError, check_instance, check_integer, check_path as path_of
 from lora_bridge.data import Example, _example, _records, _text, _user
+from lora_bridge.docstrings import docstrings
 
 __all__ = ["built_in_prompts", "prompt_texts", "read_prompts"]
 
@@ -42,7 +41,7 @@ def read_prompts(
             by its number.
     """
     file = path_of("path", path)
-    instance("marker", marker, str, "a text")
+    check_instance("marker", marker, str, "a text")
     named = file.stem.partition("_")[0] if domain is None else domain
 
     def read(record: Any) -> Example:
@@ -84,12 +83,12 @@ def built_in_prompts(
     >>> built_in_prompts(1, words=3)[0].prompt.count(" ")
     2
     """
-    whole("words", words, low=1)
-    whole("domains", domains, low=1)
+    check_integer("words", words, low=1)
+    check_integer("domains", domains, low=1)
     text = docstrings().split()
     places = len(text) - words
-    whole("count", count, low=1, high=places)
-    generator = np.random.Generator(np.random.Philox(key=whole("seed", seed, low=0)))
+    check_integer("count", count, low=1, high=places)
+    generator = np.random.Generator(np.random.Philox(key=check_integer("seed", seed, low=0)))
     starts = generator.choice(places, count, replace=False)
     return [
         Example(" ".join(text[at : at + words]), "", domain=f"part {domains * at // places}")

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from linsys._validate import InputError, indexed, instance, number, whole
+from linsys.validate import InputError, check_indexed, check_instance, check_integer, check_number
 from lora_bridge._checks import finite, floats, masks, probabilities, tensors, wholes
 from lora_bridge.bank import INPUTS
 
@@ -52,7 +52,7 @@ def checked(rho: Tensor) -> Tensor:
     >>> checked(torch.tensor([[2.0], [1.0]]))
     Traceback (most recent call last):
         ...
-    linsys._validate.InputError: density ratios must have mean 1 over agents; found 1.5
+    linsys.validate.InputError: density ratios must have mean 1 over agents; found 1.5
     """
     n = len(floats("rho", rho))
     slack = 8 * n * torch.finfo(rho.dtype).eps
@@ -111,7 +111,7 @@ def pooled_features(model: Any, texts: Mapping[str, Tensor]) -> Tensor:
         texts: ``input_ids`` and ``attention_mask`` (m, T), or (m, 2, T) of pairs, whose features
             are those of the first text minus those of the second.
     """
-    instance("model", model, torch.nn.Module, "a model of transformers")
+    check_instance("model", model, torch.nn.Module, "a model of transformers")
     tensors("texts", texts)
     ids = wholes("input_ids", texts.get("input_ids"))
     masks("attention_mask", texts.get("attention_mask"))
@@ -157,7 +157,7 @@ def whitening(features: Tensor, most: int = 32) -> Whitening:
     Raises:
         InputError: features that are all the same.
     """
-    whole("most", most, low=1)
+    check_integer("most", most, low=1)
     mean = finite("features", features, "m", "hidden").mean(0)
     centred = features - mean
     _, sizes, Vt = torch.linalg.svd(centred, full_matrices=False)
@@ -206,10 +206,10 @@ def fit_ratios(
         InputError: something else than finite tensors of one width; fewer than two agents, or one
             with fewer texts than folds.
     """
-    whole("folds", folds, low=2)
-    number("strength", strength, low=0.0, low_open=True)
-    whole("seed", seed, low=0)
-    indexed("features", features, "a list, of one tensor per agent")
+    check_integer("folds", folds, low=2)
+    check_number("strength", strength, low=0.0, low_open=True)
+    check_integer("seed", seed, low=0)
+    check_indexed("features", features, "a list, of one tensor per agent")
     sizes = [len(finite(f"features[{i}]", part, "m", "q")) for i, part in enumerate(features)]
     n = len(sizes)
     if n < 2 or min(sizes) < folds:

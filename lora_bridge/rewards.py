@@ -5,7 +5,7 @@ become numbers in [0, 1], as the papers want them: by the declared range, by a s
 least and largest values seen in rollouts that came before ("seen"; kept by the caller and the same
 for all clients, or their objectives would differ).
 
-Two rewards that need no model: :mod:`lora_bridge.letters`.
+Two rewards that need no model: :mod:`lora_bridge.toy_rewards`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,14 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from linsys._validate import InputError, choice, function, instance, plain, real_array
+from linsys.validate import (
+    InputError,
+    check_choice,
+    check_function,
+    check_instance,
+    plain,
+    real_array,
+)
 from lora_bridge._checks import finite, floats, texts_by_client
 from lora_bridge._reward_model import RewardModel, check_range
 
@@ -83,9 +90,9 @@ class Declared:
     high: float
 
     def __post_init__(self) -> None:
-        instance("name", self.name, str, "a text, what errors and results call the reward")
+        check_instance("name", self.name, str, "a text, what errors and results call the reward")
         check_range(self.name, self.low, self.high)
-        function(f"function of reward {self.name}", self.function, "prompts", "responses")
+        check_function(f"function of reward {self.name}", self.function, "prompts", "responses")
 
     def __call__(self, prompts: Sequence[str], responses: Sequence[str]) -> ArrayLike:
         """Values of n responses, shape (n,)."""
@@ -166,7 +173,7 @@ def scaled(
              [0.]]])
     """
     floats("raw", raw, "clients", "samples", "M")
-    choice("scaling", scaling, ("range", "sigmoid", "seen"))
+    check_choice("scaling", scaling, ("range", "sigmoid", "seen"))
     if scaling == "sigmoid":
         return torch.sigmoid(raw)
     if scaling == "seen":

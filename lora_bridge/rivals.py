@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linsys._optimizers import AdamW
-from linsys._validate import InputError, indexed, instance, number, whole
 from linsys.bilevel.domains import OUTER, uniforms
+from linsys.optimizers import AdamW
+from linsys.validate import InputError, check_indexed, check_instance, check_integer, check_number
 from lora_bridge._checks import floats
 from lora_bridge.bank import Batch
 from lora_bridge.bilevel import TextDomain
@@ -47,10 +47,10 @@ class Steps:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        whole("count", self.count, low=1)
-        whole("batch", self.batch, low=1)
-        number("gamma", self.gamma, low=0.0, low_open=True)
-        whole("seed", self.seed, low=0)
+        check_integer("count", self.count, low=1)
+        check_integer("batch", self.batch, low=1)
+        check_number("gamma", self.gamma, low=0.0, low_open=True)
+        check_integer("seed", self.seed, low=0)
 
     def descend(self, gradient: Gradient, start: Tensor) -> Tensor:
         """The end of all steps.
@@ -109,7 +109,7 @@ def dpo(
     Raises:
         InputError: a domain without pairs.
     """
-    number("beta", beta, low=0.0, low_open=True)
+    check_number("beta", beta, low=0.0, low_open=True)
     models = _some(domains, steps)[0].models
     floats("theta", theta, models.p)
     held = [_log_ratios(d, theta) if reference else None for d in domains]
@@ -144,7 +144,7 @@ def reward_mle(domains: Sequence[TextDomain], phi: Tensor, steps: Steps) -> Tens
 
 def reward_error(domain: TextDomain, phi: Tensor) -> float:
     """The share of pairs whose rejected answer has the larger reward; ties count one half."""
-    instance("domain", domain, TextDomain, "a TextDomain")
+    check_instance("domain", domain, TextDomain, "a TextDomain")
     r, (x, y, y_other, weights) = domain.reward(phi), domain.pairs
     return float(weights @ (1.0 - np.sign(r[x, y] - r[x, y_other])) / 2.0)
 
@@ -180,8 +180,8 @@ def rlhf(
     Raises:
         InputError: a step that overflows.
     """
-    number("beta", beta, low=0.0, low_open=True)
-    whole("passes", passes, low=1)
+    check_number("beta", beta, low=0.0, low_open=True)
+    check_integer("passes", passes, low=1)
     models = _some(domains, steps)[0].models
     floats("theta", theta, models.p), floats("phi", phi, models.q)
     bank, reference = models.policy.bank, models.policy.rows(theta[None])
@@ -271,11 +271,11 @@ def _left(values: Tensor, width: int) -> Tensor:
 
 def _some(domains: Sequence[TextDomain], steps: Steps) -> Sequence[TextDomain]:
     """One domain or more, all on one model."""
-    instance("steps", steps, Steps, "Steps")
-    if not len(indexed("domains", domains, "a list of domains")):
+    check_instance("steps", steps, Steps, "Steps")
+    if not len(check_indexed("domains", domains, "a list of domains")):
         raise InputError("`domains` must hold at least one domain; found none")
     kept = {
-        id(instance("domains", d, TextDomain, "TextDomains").models.policy.bank.model)
+        id(check_instance("domains", d, TextDomain, "TextDomains").models.policy.bank.model)
         for d in domains
     }
     if len(kept) > 1:

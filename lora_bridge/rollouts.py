@@ -23,7 +23,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from linsys._validate import InputError, choice, instance, number, shown, whole
+from linsys.validate import (
+    InputError,
+    check_choice,
+    check_instance,
+    check_integer,
+    check_number,
+    shown,
+)
 from lora_bridge._checks import masks, tensors, texts_by_client, tokenizer_of, wholes
 from lora_bridge._decoding import clients_at_a_time, decode, end_tokens, positions
 from lora_bridge._head import head_of
@@ -64,14 +71,14 @@ def encode_prompts(
         InputError: no prompts, clients with different numbers of them, one that is empty or too
             long (by client and number).
 
-    >>> from lora_bridge._text import byte_tokenizer
+    >>> from lora_bridge.docstrings import byte_tokenizer
     >>> encode_prompts(byte_tokenizer(), [["ab"], ["c"]])["attention_mask"]
     tensor([[[1, 1, 1]],
     <BLANKLINE>
             [[0, 1, 1]]])
     """
-    whole("max_length", max_length, low=1)
-    choice("too_long", too_long, ("error", "cut"))
+    check_integer("max_length", max_length, low=1)
+    check_choice("too_long", too_long, ("error", "cut"))
     tokenizer_of(tokenizer)
     texts = texts_by_client("texts", texts)
     names = range(len(texts)) if clients is None else numbers_of(clients, len(texts))
@@ -93,7 +100,7 @@ def encode_prompts(
             excess = max(0, len(ids) - max_length)
             rows.append([*ids[:kept], *ids[kept + excess :]][:max_length])
     most = max(map(len, rows))
-    width = most if width is None else whole("width", width, low=most)
+    width = most if width is None else check_integer("width", width, low=most)
     pad = 0 if tokenizer.pad_token_id is None else tokenizer.pad_token_id
     padded = torch.tensor([[pad] * (width - len(row)) + row for row in rows])
     mask = torch.arange(width) >= width - torch.tensor([len(row) for row in rows])[:, None]
@@ -109,7 +116,7 @@ def numbers_of(clients: Sequence[int], N: int) -> list[int]:
     """
     if isinstance(clients, str | Mapping | set) or not isinstance(clients, Iterable):
         raise InputError(f"`clients` must be a list of numbers; found {shown(clients)}")
-    found = [whole("clients", client, low=0, high=(1 << 64) - 1) for client in clients]
+    found = [check_integer("clients", client, low=0, high=(1 << 64) - 1) for client in clients]
     if len(found) != N:
         raise InputError(f"`clients` must be the numbers of {N} clients; found {len(found)}")
     return found
@@ -173,8 +180,8 @@ def sample(
     >>> found["input_ids"].shape, found["log_prob"].shape
     (torch.Size([3, 2, 9]), torch.Size([3, 2, 5]))
     """
-    whole("length", length, low=1)
-    number("temperature", temperature, low=0.0, low_open=True)
+    check_integer("length", length, low=1)
+    check_number("temperature", temperature, low=0.0, low_open=True)
     check_prompts(bank, prompts, length)
     ids = prompts["input_ids"].to(bank.device)
     mask = prompts["attention_mask"].to(bank.device).long()
@@ -229,7 +236,7 @@ def score(
     Without X under the base model, bit for bit: the reference of PPO. ``together`` as for
     :func:`sample`.
     """
-    number("temperature", temperature, low=0.0, low_open=True)
+    check_number("temperature", temperature, low=0.0, low_open=True)
     return _read(
         bank,
         X,
@@ -249,7 +256,7 @@ def _read(
     together: int | None,
 ) -> Tensor:
     b = batch["input_ids"].shape[1]
-    step = b if together is None else whole("together", together, low=1)
+    step = b if together is None else check_integer("together", together, low=1)
     pieces = (slice(i, i + step) for i in range(0, b, step))
     return torch.cat(
         [
@@ -303,7 +310,7 @@ def _assembled(bank: AdapterBank, ids: Tensor, mask: Tensor, tokens: Tensor) -> 
 
 def check_prompts(bank: AdapterBank, prompts: Batch, length: int) -> None:
     """That :func:`sample` can answer these prompts; raises what it would."""
-    instance("bank", bank, AdapterBank, "an AdapterBank of the model")
+    check_instance("bank", bank, AdapterBank, "an AdapterBank of the model")
     tensors("prompts", prompts)
     ids = wholes("input_ids", prompts.get("input_ids"))
     mask = masks("attention_mask", prompts.get("attention_mask"))

@@ -26,17 +26,17 @@ from numpy.typing import ArrayLike, NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from linsys._validate import (
+from linsys.validate import (
     InputError,
-    function,
+    check_function,
+    check_integer,
+    check_path,
     increasing_times,
-    path,
     plain,
     shown,
-    whole,
 )
 from lora_bridge import checkpoint
-from lora_bridge._failures import memory_explained, writing_explained
+from lora_bridge.failures import memory_explained, writing_explained
 
 __all__ = ["recorded"]
 
@@ -75,9 +75,9 @@ def recorded(
     >>> recorded("halving", lambda x, t: x / 2, torch.ones(1), [0, 3], lambda x: {"x": x[0]})
     {'x': array([1.   , 0.125], dtype=float32)}
     """
-    whole("every", every, low=1)
-    function("advance", advance, "state", "t")
-    function("measure", measure, "state")
+    check_integer("every", every, low=1)
+    check_function("advance", advance, "state", "t")
+    check_function("measure", measure, "state")
     times = increasing_times(times).tolist()
     kept = _Kept.of(folder, f"{name}, times {times}")
     if (done := kept.finished()) is not None:
@@ -114,7 +114,7 @@ class _Kept:
     @classmethod
     def of(cls, folder: Path | str | None, about: str) -> _Kept:
         name = hashlib.sha256(about.encode()).hexdigest()[:16]
-        return cls(None if folder is None else path("folder", folder) / name, about)
+        return cls(None if folder is None else check_path("folder", folder) / name, about)
 
     def finished(self) -> Values | None:
         if self.path is None:

@@ -8,7 +8,14 @@ from typing import TypeVar
 
 import numpy as np
 
-from linsys._validate import InputError, function, indexed, number, shown, whole
+from linsys.validate import (
+    InputError,
+    check_function,
+    check_indexed,
+    check_integer,
+    check_number,
+    shown,
+)
 
 __all__ = ["by_key", "dirichlet", "evenly", "hold_out"]
 
@@ -24,7 +31,7 @@ def by_key(items: Sequence[_Item], key: Callable[[_Item], str]) -> dict[str, lis
     >>> by_key(["ab", "c", "de"], lambda text: str(len(text)))
     {'1': ['c'], '2': ['ab', 'de']}
     """
-    function("key", key, "item")
+    check_function("key", key, "item")
     groups: dict[str, list[_Item]] = defaultdict(list)
     for item in items:
         groups[key(item)].append(item)
@@ -64,7 +71,7 @@ def dirichlet(
         InputError: fewer items than clients, a concentration that is not positive.
     """
     _enough(items, clients)
-    number("concentration", concentration, low=0.0, low_open=True)
+    check_number("concentration", concentration, low=0.0, low_open=True)
     generator = _generator(seed)
     shares: list[list[_Item]] = [[] for _ in range(clients)]
     for group in by_key(items, key).values():
@@ -87,8 +94,8 @@ def hold_out(
     Raises:
         InputError: fewer than two items, a share outside (0, 1).
     """
-    number("share", share, low=0.0, high=1.0, low_open=True)
-    if len(indexed("items", items, "a list")) < 2 or share >= 1.0:
+    check_number("share", share, low=0.0, high=1.0, low_open=True)
+    if len(check_indexed("items", items, "a list")) < 2 or share >= 1.0:
         raise InputError(
             f"`items` must be at least 2 and `share` below 1; found {len(items)} and {share}"
         )
@@ -98,12 +105,12 @@ def hold_out(
 
 
 def _enough(items: Sequence[_Item], clients: int) -> None:
-    whole("clients", clients, low=1)
-    if len(indexed("items", items, "a list")) < clients:
+    check_integer("clients", clients, low=1)
+    if len(check_indexed("items", items, "a list")) < clients:
         raise InputError(
             f"`items` must be at least as many as clients = {clients}; found {len(items)}"
         )
 
 
 def _generator(seed: int) -> np.random.Generator:
-    return np.random.Generator(np.random.Philox(key=whole("seed", seed, low=0)))
+    return np.random.Generator(np.random.Philox(key=check_integer("seed", seed, low=0)))

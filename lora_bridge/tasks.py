@@ -15,10 +15,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from linsys._validate import InputError, choice, function, indexed, instance, whole
+from linsys.validate import (
+    InputError,
+    check_choice,
+    check_function,
+    check_indexed,
+    check_instance,
+    check_integer,
+)
 from lora_bridge._checks import tensors, wholes
-from lora_bridge._failures import memory_explained, unsound
 from lora_bridge.bank import INPUTS, AdapterBank, Batch, Loss
+from lora_bridge.failures import memory_explained, unsound
 from lora_bridge.models import longest
 
 __all__ = ["Task", "check_tokens", "stacked"]
@@ -58,12 +65,12 @@ class Task:
     on_nan: str = "stop"
 
     def __post_init__(self) -> None:
-        whole("batch", self.batch, low=1)
-        choice("on_nan", self.on_nan, ("stop", "skip"))
-        whole("seed", self.seed, low=0, high=(1 << 64) - 1)
-        instance("bank", self.bank, AdapterBank, "an AdapterBank of the model")
-        function("loss", self.loss, "output", "batch")
-        if not len(indexed("shards", self.shards, "a list, of one per client")):
+        check_integer("batch", self.batch, low=1)
+        check_choice("on_nan", self.on_nan, ("stop", "skip"))
+        check_integer("seed", self.seed, low=0, high=(1 << 64) - 1)
+        check_instance("bank", self.bank, AdapterBank, "an AdapterBank of the model")
+        check_function("loss", self.loss, "output", "batch")
+        if not len(check_indexed("shards", self.shards, "a list, of one per client")):
             raise InputError("`shards` must hold at least one client; found none")
         kinds = _kinds(tensors("shards[0]", self.shards[0]))
         for i, shard in enumerate(self.shards):

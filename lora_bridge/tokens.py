@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from linsys._validate import InputError, choice, whole
+from linsys.validate import InputError, check_choice, check_integer
 from lora_bridge import _checks
 from lora_bridge._checks import listed, tokenizer_of
 from lora_bridge.data import Example, Pair
@@ -196,8 +196,8 @@ def _most(tokenizer: Any, texts: Sequence[Any], max_length: int, too_long: str) 
     """Tokens of the longest sequence: no more than the model takes."""
     if tokenizer_of(tokenizer).pad_token_id is None:
         raise InputError("`tokenizer` must have a token to pad with, as pad_token; found none")
-    whole("max_length", max_length, low=2)
-    choice("too_long", too_long, ("error", "cut"))
+    check_integer("max_length", max_length, low=2)
+    check_choice("too_long", too_long, ("error", "cut"))
     if not texts:
         raise InputError("`examples` must hold at least one sample; found none")
     return min(max_length, int(tokenizer.model_max_length))

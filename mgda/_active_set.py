@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from linsys._compiled import compiled
+from linsys.compiled import compiled
 
 #: Rounding of one entry of Q lambda is at most about M times this, for entries of Q up to one.
 _EPS = np.finfo(np.float64).eps

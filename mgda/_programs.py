@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linsys._compiled import compiled
-from linsys._validate import Array, InputError, plain, shown
+from linsys.compiled import compiled
+from linsys.validate import Array, InputError, plain, shown
 
 __all__ = ["LARGEST", "TOLERANCE", "certify", "check_sizes", "gram_matrices", "prepare", "refuse"]
 

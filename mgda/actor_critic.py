@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from linsys._validate import Array, InputError, choice, number, whole
+from linsys.validate import Array, InputError, check_choice, check_integer, check_number
 from mgda.critic import LinearCritic
 from mgda.softmax import SoftmaxPolicy
 from mgda.trajectories import SAMPLINGS, Clients, Transitions, check_clients, gradients, sample
@@ -51,7 +51,7 @@ class ExactGradients:
 
     def __post_init__(self) -> None:
         check_clients(self.clients)
-        whole("first", self.first, high=1)
+        check_integer("first", self.first, high=1)
 
     def init(self) -> None:
         """Nothing to keep."""
@@ -109,16 +109,16 @@ class ActorCritic:
             raise InputError(f"`critic` must be a LinearCritic; found {type(self.critic).__name__}")
         for name, low in (("B", 1), ("N", 0)):
             if getattr(self, name) is not None:
-                whole(name, getattr(self, name), low=low)
-        whole("D", self.D, low=1)
-        whole("seed", self.seed, high=(1 << 128) - 1)
-        whole("replicates", self.replicates, low=1)
-        whole("first_replicate", self.first_replicate)
-        whole("start", self.start, high=self.clients.model.n_states - 1)
-        choice("sampling", self.sampling, SAMPLINGS)
-        number("step", self.step, low=0.0, low_open=True)
+                check_integer(name, getattr(self, name), low=low)
+        check_integer("D", self.D, low=1)
+        check_integer("seed", self.seed, high=(1 << 128) - 1)
+        check_integer("replicates", self.replicates, low=1)
+        check_integer("first_replicate", self.first_replicate)
+        check_integer("start", self.start, high=self.clients.model.n_states - 1)
+        check_choice("sampling", self.sampling, SAMPLINGS)
+        check_number("step", self.step, low=0.0, low_open=True)
         if self.radius != np.inf:
-            number("radius", self.radius, low=0.0, low_open=True)
+            check_number("radius", self.radius, low=0.0, low_open=True)
         if len(self.critic.phi) != self.clients.model.n_states:
             raise InputError(
                 f"`critic` must have features of {self.clients.model.n_states} states; "

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from linsys._validate import Array, InputError, choice, number, whole
 from linsys.linalg import operator_norm
+from linsys.validate import Array, InputError, check_choice, check_integer, check_number
 from mgda.momdp import MOMDP
 from mgda.softmax import SoftmaxPolicy
 
@@ -63,7 +63,7 @@ def mixing_distances(policy: SoftmaxPolicy, last: int) -> Array:
     """
     deviation, found = _deviation(policy), []
     power = np.eye(len(deviation)) - policy.stationary
-    for _ in range(whole("last", last) + 1):
+    for _ in range(check_integer("last", last) + 1):
         found.append(0.5 * np.abs(power).sum(axis=-1).max())
         power = power @ deviation
     return np.array(found)
@@ -99,7 +99,7 @@ def mixing_at(policy: SoftmaxPolicy, rho: float | None = None) -> Mixing:
     """
     deviation = _deviation(policy)
     if rho is not None:
-        number("rho", rho, low=0.0, high=1.0, low_open=True, high_open=True)
+        check_number("rho", rho, low=0.0, high=1.0, low_open=True, high_open=True)
         second = float(np.abs(np.linalg.eigvals(deviation)).max())
         if rho <= second:
             raise InputError(f"`rho` must be above the second eigenvalue {second:.6g}; found {rho}")
@@ -171,7 +171,7 @@ def policy_lipschitz(momdp: MOMDP) -> float:
 
 def gradient_bound(momdp: MOMDP, radius: float) -> float:
     """R = C_psi (r_max + (1 + gamma) R_w), Lemma 7."""
-    number("radius", radius, low=0.0)
+    check_number("radius", radius, low=0.0)
     return score_bound(momdp) * (momdp.r_max + (1.0 + momdp.gamma) * radius)
 
 
@@ -192,7 +192,7 @@ def smoothness_everywhere(momdp: MOMDP, first: int = 0) -> float:
     >>> round(smoothness_everywhere(sample_momdp(0, gamma=0.5)), 12)  # 1 / (2 (1 - gamma)^2)
     2.0
     """
-    shift = momdp.gamma ** whole("first", first, high=1)
+    shift = momdp.gamma ** check_integer("first", first, high=1)
     return shift * momdp.r_max * score_lipschitz(momdp) / (1.0 - momdp.gamma) ** 2
 
 
@@ -211,8 +211,8 @@ def smoothness_formula(momdp: MOMDP, mixing: Mixing, form: str = "printed") -> f
     >>> round(smoothness_formula(sample_momdp(0, gamma=0.5), Mixing(1.0, 0.5), "xu"), 12)
     7.0
     """
-    choice("form", form, ("printed", "xu"))
-    number("rho", mixing.rho, low=0.0, high=1.0, low_open=True, high_open=True)
+    check_choice("form", form, ("printed", "xu"))
+    check_number("rho", mixing.rho, low=0.0, high=1.0, low_open=True, high_open=True)
     kappa = max(mixing.kappa, 1.0)  # a smaller one gives a number of steps below zero
     waiting = math.ceil(math.log(1.0 / kappa) / math.log(mixing.rho))
     tail, C_pi = 1.0 / (1.0 - mixing.rho), policy_lipschitz(momdp)

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from linsys._compiled import compiled
-from linsys._validate import Array, InputError, number, real_array, whole
+from linsys.compiled import compiled
 from linsys.linalg import lambda_min
+from linsys.validate import Array, InputError, check_integer, check_number, real_array
 from mgda.instances import generator
 from mgda.softmax import SoftmaxPolicy
 from mgda.trajectories import Clients, Transitions, td_errors
@@ -174,7 +174,7 @@ class LinearCritic:
         self, w: Array, policy: SoftmaxPolicy, step: float, law: Array | None = None
     ) -> Array:
         """E[w + step delta phi] = w + step (b + A'w) for s ~ law, before any projection."""
-        number("step", step, low=0.0, low_open=True)
+        check_number("step", step, low=0.0, low_open=True)
         if np.ndim(w) < 2 or np.shape(w)[-2:] != (self.d2, policy.momdp.M):
             raise InputError(
                 f"`w` must have shape (..., {self.d2}, {policy.momdp.M}); found {np.shape(w)}"
@@ -192,7 +192,7 @@ class LinearCritic:
         alpha' as beta there, and the set as open.
         """
         w = self._weights(w, clients, batch)
-        number("step", step, low=0.0, low_open=True)
+        check_number("step", step, low=0.0, low_open=True)
         delta = td_errors(clients, batch, self.values(w))
         phi = self.phi[batch.states]
         move = np.swapaxes(phi, -1, -2) @ delta / batch.states.shape[-1]
@@ -218,7 +218,10 @@ class LinearCritic:
             radius: R_w, one number or shape (R, C); infinity for no projection.
         """
         result = self._weights(w, clients, transitions)
-        size, step = whole("size", size, low=1), number("step", step, low=0.0, low_open=True)
+        size, step = (
+            check_integer("size", size, low=1),
+            check_number("step", step, low=0.0, low_open=True),
+        )
         length = transitions.states.shape[-1]
         if length % size != 0:
             raise InputError(f"`size` must divide the {length} transitions; found {size}")
@@ -262,6 +265,6 @@ def random_features(rng: np.random.Generator | int, states: int, d2: int) -> Arr
     >>> random_features(0, 5, 2).shape
     (5, 2)
     """
-    states = whole("states", states, low=1)
-    drawn = generator(rng).standard_normal((states, whole("d2", d2, low=1, high=states)))
+    states = check_integer("states", states, low=1)
+    drawn = generator(rng).standard_normal((states, check_integer("d2", d2, low=1, high=states)))
     return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True))

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linsys._validate import Array, InputError
-from mgda._federated import finite_rows
+from linsys.validate import Array, InputError
+from mgda.federated import finite_rows
 
 __all__ = ["client_drift", "disagreement", "gradient_drift", "weight_spread"]
 

@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from linsys._validate import Array, choice, number, whole
-from mgda._federated import MinNorm, State, Traffic, finite_rows, like
+from linsys.validate import Array, check_choice, check_integer, check_number
+from mgda.federated import MinNorm, State, Traffic, apart, finite_rows, joined, like
 from mgda.simplex import gram, regulariser, trace_normalised
 
 __all__ = ["FedCMOO", "low_rank", "project_simplex"]
@@ -41,7 +41,7 @@ class FedCMOO(MinNorm):
     Args:
         alpha: step size.
         K: local steps between aggregations.
-        restart, optimizer, moments: see :class:`mgda._federated.Federated`.
+        restart, optimizer, moments: see :class:`mgda.federated.Federated`.
         beta, preference, normalise: of the server's problem, as for FIRM; plain MGDA without them.
         lambda_rule: "exact" solves the server's problem, "projected" takes one projected gradient
             step on half its objective from the last lambda.
@@ -68,12 +68,12 @@ class FedCMOO(MinNorm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choice("lambda_rule", self.lambda_rule, ("exact", "projected"))
-        choice("refresh", self.refresh, ("round", "step"))
-        number("lambda_step", self.lambda_step, low=0.0, low_open=True)
-        whole("seed", self.seed)
+        check_choice("lambda_rule", self.lambda_rule, ("exact", "projected"))
+        check_choice("refresh", self.refresh, ("round", "step"))
+        check_number("lambda_step", self.lambda_step, low=0.0, low_open=True)
+        check_integer("seed", self.seed)
         if self.rank is not None:
-            whole("rank", self.rank, low=1)
+            check_integer("rank", self.rank, low=1)
 
     def weigh(self, state: State, gradients: Any) -> Array:
         """The server's lambda for every client, shape (..., C, M)."""
@@ -97,11 +97,16 @@ class FedCMOO(MinNorm):
         *lead, C, _, M = gradients.shape
         rng = np.random.default_rng([self.seed, t])
         omega = rng.standard_normal((*lead, C if clients is None else clients, M, self.rank))
-        return _factors(gradients, omega[..., client : client + C, :, :])
+        common = like(gradients, omega[..., client : client + C, :, :])
+        parts = [_factors(g, o) for g, o in zip(apart(gradients), apart(common), strict=True)]
+        basis, core = zip(*parts, strict=True)
+        return joined(basis, -3), joined(core, -3)
 
     def restore(self, sent: tuple[Any, ...]) -> Any:
         """The gradients that the server makes of what :meth:`compress` gives."""
-        return sent[0] if len(sent) == 1 else sent[0] @ sent[1]
+        if len(sent) == 1:
+            return sent[0]
+        return joined([Q @ R for Q, R in zip(*map(apart, sent), strict=True)], -3)
 
     def resolve(self, state: State, sent: Any) -> Array:
         """The server's lambda from gradients (..., C, d, M), for every client: (..., C, M)."""
@@ -141,14 +146,14 @@ def low_rank(gradients: Any, rank: int, rng: np.random.Generator) -> Any:
     True
     """
     omega = rng.standard_normal((*gradients.shape[:-2], gradients.shape[-1], rank))
-    basis, core = _factors(gradients, omega)
+    basis, core = _factors(gradients, like(gradients, omega))
     return basis @ core
 
 
-def _factors(gradients: Any, omega: Array) -> tuple[Any, Any]:
+def _factors(gradients: Any, omega: Any) -> tuple[Any, Any]:
     """Q and Q' A of A (..., d, M), with Q an orthonormal basis of A omega."""
     xp = array_namespace(gradients)
-    basis = xp.linalg.qr(gradients @ like(gradients, omega), mode="reduced")[0]
+    basis = xp.linalg.qr(gradients @ omega, mode="reduced")[0]
     return basis, xp.matrix_transpose(basis) @ gradients
 
 

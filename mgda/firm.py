@@ -34,8 +34,8 @@ from typing import Any
 
 import numpy as np
 
-from linsys._validate import Array, choice, number
-from mgda._federated import MinNorm, State
+from linsys.validate import Array, check_choice, check_number
+from mgda.federated import MinNorm, State, apart, joined
 
 __all__ = ["FIRM"]
 
@@ -47,7 +47,7 @@ class FIRM(MinNorm):
     Args:
         alpha: step size.
         K: local steps between aggregations.
-        restart, optimizer, moments: see :class:`mgda._federated.Federated`.
+        restart, optimizer, moments: see :class:`mgda.federated.Federated`.
         beta: regularisation; 0 is plain MGDA at every client.
         preference: p > 0, shape (M,), with Diag(1 / p) in the place of (beta / 2) I: equation (3).
             It asks for ``beta=0``.
@@ -61,9 +61,9 @@ class FIRM(MinNorm):
     >>> gradients = np.array([[[1.0, 0.0], [0.0, 2.0]]])  # one client, e_1 and 2 e_2
     >>> state = firm.step(firm.init(np.zeros((1, 2))), gradients)
     >>> state.weights.tolist()  # proportional to 1 / (1 + 1) and 1 / (4 + 1)
-    [[0.7142857142857143, 0.2857142857142857]]
+    [[0.714285714286, 0.285714285714]]
     >>> state.theta.tolist()
-    [[0.35714285714285715, 0.2857142857142857]]
+    [[0.357142857143, 0.285714285714]]
     >>> firm.bytes_per_round(clients=8, d=1000, M=2)
     Traffic(up=32000, down=32000)
     """
@@ -75,9 +75,9 @@ class FIRM(MinNorm):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.eta, str):
-            choice("eta", self.eta, ("1/t",))
+            check_choice("eta", self.eta, ("1/t",))
         else:
-            number("eta", self.eta, low=0.0, high=1.0)
+            check_number("eta", self.eta, low=0.0, high=1.0)
 
     @classmethod
     def theory(cls, *, alpha: float, beta: float, K: int = 1) -> FIRM:
@@ -90,7 +90,7 @@ class FIRM(MinNorm):
 
     def weigh(self, state: State, gradients: Any) -> Array:
         """lambda^c_t of equation (11), shape (..., C, M)."""
-        optimal = self.solve(gradients)
+        optimal = joined([self.solve(own) for own in apart(gradients)], -2)
         eta = 1.0 / (state.t + 1) if isinstance(self.eta, str) else self.eta
         before = np.full(optimal.shape[-1], 1.0 / optimal.shape[-1])
         if state.weights is not None:

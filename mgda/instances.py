@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from linsys._validate import InputError, number, whole
+from linsys.validate import InputError, check_integer, check_number
 from mgda.momdp import MOMDP
 
 __all__ = ["generator", "heterogeneous", "sample_momdp"]
@@ -38,8 +38,11 @@ def sample_momdp(
     (4, 3, 4, 2)
     """
     rng = generator(rng)
-    S, A = whole("states", states, low=1), whole("actions", actions, low=1)
-    M, share = whole("objectives", objectives, low=1), number("common", common, low=0.0, high=1.0)
+    S, A = check_integer("states", states, low=1), check_integer("actions", actions, low=1)
+    M, share = (
+        check_integer("objectives", objectives, low=1),
+        check_number("common", common, low=0.0, high=1.0),
+    )
     P = rng.dirichlet(np.ones(S), size=(S, A))
     u = rng.random((S, A, M + 1))
     return MOMDP(
@@ -70,10 +73,13 @@ def heterogeneous(
     if not isinstance(momdp, MOMDP):
         raise InputError(f"`momdp` must be a MOMDP; found {type(momdp).__name__}")
     rng = generator(rng)
-    env, obj = number("env", env, low=0.0, high=1.0), number("obj", obj, low=0.0, high=1.0)
+    env, obj = (
+        check_number("env", env, low=0.0, high=1.0),
+        check_number("obj", obj, low=0.0, high=1.0),
+    )
     S = momdp.n_states
     found = []
-    for _ in range(whole("clients", clients, low=1)):
+    for _ in range(check_integer("clients", clients, low=1)):
         P = rng.dirichlet(np.ones(S), size=momdp.P.shape[:2])
         r = momdp.r_max * rng.random((*momdp.P.shape[:2], 1, momdp.M))
         found.append(
@@ -86,4 +92,4 @@ def generator(rng: np.random.Generator | int) -> np.random.Generator:
     """The generator itself, or a new one of this seed."""
     if isinstance(rng, np.random.Generator):
         return rng
-    return np.random.default_rng(whole("rng", rng))
+    return np.random.default_rng(check_integer("rng", rng))

@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linsys._validate import Array, InputError, distributions, number, real_array
+from linsys.validate import Array, InputError, check_number, distributions, real_array
 from mgda.softmax import SoftmaxPolicy, check_ergodic
 
 __all__ = ["MOMDP"]
@@ -64,8 +64,8 @@ class MOMDP:
         distributions("P (rows s A + a)", P.reshape(S * A, S))
         check_ergodic("P", P.mean(axis=1))
         store(self, "P", P)
-        store(self, "gamma", number("gamma", self.gamma, low=0.0, high=1.0, high_open=True))
-        store(self, "r_max", number("r_max", self.r_max, low=0.0, low_open=True))
+        store(self, "gamma", check_number("gamma", self.gamma, low=0.0, high=1.0, high_open=True))
+        store(self, "r_max", check_number("r_max", self.r_max, low=0.0, low_open=True))
         try:
             after = np.ndim(self.r) == 4
         except ValueError:  # nested lists of different lengths, refused below

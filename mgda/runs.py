@@ -31,9 +31,9 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import ArrayLike, NDArray
 
-from linsys._validate import Array, InputError, increasing_times, whole
-from mgda._federated import Federated, State, as_numpy, client_mean
+from linsys.validate import Array, InputError, check_integer, increasing_times
 from mgda.drift import client_drift, disagreement, weight_spread
+from mgda.federated import Federated, State, as_numpy, client_mean
 from mgda.simplex import min_norm
 from mgda.trajectories import Clients, check_clients
 
@@ -55,7 +55,7 @@ class Oracle(Protocol[Memory]):
         """Gradients (..., C, d, M) at theta (..., C, d), and what the clients keep.
 
         A third entry is the gradient (..., C, d) that is common to all objectives: see
-        :meth:`mgda._federated.Federated.step`.
+        :meth:`mgda.federated.Federated.step`.
         """
 
 
@@ -124,8 +124,8 @@ def geometric_times(last: int, points: int = 64) -> NDArray[np.int64]:
     >>> geometric_times(100, 5).tolist()
     [0, 1, 3, 10, 32, 100]
     """
-    whole("last", last)
-    whole("points", points, low=1)
+    check_integer("last", last)
+    check_integer("points", points, low=1)
     if last == 0:
         return np.zeros(1, dtype=np.int64)
     grid = np.geomspace(1.0, last, points if last > 1 else 1)
@@ -147,7 +147,7 @@ def iterate(
     (3, (1, 4, 2))
     """
     names = getattr(oracle, "names", None)
-    for _ in itertools.count() if steps is None else range(whole("steps", steps)):
+    for _ in itertools.count() if steps is None else range(check_integer("steps", steps)):
         gradients, *kept = oracle.jac(state.theta, state.memory)
         after = algorithm.step(state, gradients, *kept, names=names)
         yield state, gradients, after
@@ -209,7 +209,7 @@ def run(
             raise InputError(
                 f"`{name}` must have methods {' and '.join(methods)}; found {given!r:.60}"
             )
-    last = whole("rounds", rounds) * algorithm.K
+    last = check_integer("rounds", rounds) * algorithm.K
     wanted = geometric_times(last) if times is None else increasing_times(times)
     if wanted[-1] > last:
         raise InputError(f"`times` must be at most {last}, the last step; found {wanted[-1]}")

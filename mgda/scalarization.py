@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from linsys._validate import Array, InputError, real_array, whole
-from mgda._federated import Federated, State, check_simplex
+from linsys.validate import Array, InputError, check_integer, real_array
+from mgda.federated import Federated, State, check_simplex
 
 __all__ = ["LinearScalarization", "SingleObjective"]
 
@@ -37,7 +37,7 @@ class LinearScalarization(_Fixed):
     Args:
         alpha: step size.
         K: local steps between aggregations.
-        restart, optimizer, moments: see :class:`mgda._federated.Federated`.
+        restart, optimizer, moments: see :class:`mgda.federated.Federated`.
         weights: w on the simplex, shape (M,).
 
     >>> half = LinearScalarization(alpha=1.0, weights=(0.5, 0.5))
@@ -69,7 +69,7 @@ class SingleObjective(_Fixed):
     Args:
         alpha: step size.
         K: local steps between aggregations.
-        restart, optimizer, moments: see :class:`mgda._federated.Federated`.
+        restart, optimizer, moments: see :class:`mgda.federated.Federated`.
         objective: j, counted from 0.
 
     >>> first = SingleObjective(alpha=1.0, objective=0)
@@ -81,10 +81,10 @@ class SingleObjective(_Fixed):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole("objective", self.objective)
+        check_integer("objective", self.objective)
 
     def solve(self, gradients: Any) -> Array:
         """One at the objective, shape (..., M)."""
         M = gradients.shape[-1]
-        j = whole("objective", self.objective, high=M - 1)
+        j = check_integer("objective", self.objective, high=M - 1)
         return np.broadcast_to(np.eye(M)[j], (*gradients.shape[:-2], M))

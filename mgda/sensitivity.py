@@ -14,9 +14,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linsys._validate import Array, InputError, real_array
-from mgda._federated import check_simplex
+from linsys.validate import Array, InputError, real_array
 from mgda._programs import TOLERANCE
+from mgda.federated import check_simplex
 
 __all__ = ["derivative", "lipschitz", "sensitivity_matrix"]
 

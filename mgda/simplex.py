@@ -35,16 +35,16 @@ from array_api_compat import (
 )
 from numpy.typing import ArrayLike, NDArray
 
-from linsys._validate import (
+from linsys.validate import (
     Array,
     InputError,
+    check_flag,
+    check_integer,
+    check_number,
     finite_array,
-    flag,
-    number,
     plain,
     real_array,
     shown,
-    whole,
 )
 from mgda._active_set import solve_batch
 from mgda._programs import LARGEST, certify, check_sizes, gram_matrices, prepare, refuse
@@ -104,7 +104,7 @@ def simplex_qp(
     """
     matrices = gram_matrices("G", G)
     R = regulariser(matrices.shape[-1], beta, preference)
-    return _solve(matrices, R, flag("normalise", normalise))
+    return _solve(matrices, R, check_flag("normalise", normalise))
 
 
 def min_norm(
@@ -127,7 +127,7 @@ def min_norm(
     [0.5, 0.5]
     """
     array = _gradients(gradients)
-    flag("normalise", normalise)
+    check_flag("normalise", normalise)
     scale = _largest(array)
     G = gram(array, scale)
     R = regulariser(G.shape[-1], beta, preference)
@@ -223,8 +223,8 @@ def trace_normalised(G: Array) -> Array:
 
 def regulariser(M: int, beta: float = 0.0, preference: ArrayLike | None = None) -> Array:
     """R: (beta / 2) I, or Diag(1 / p) for preferences p, shape (M, M)."""
-    whole("M", M, low=1)
-    beta = number("beta", beta, low=0.0, high=LARGEST)
+    check_integer("M", M, low=1)
+    beta = check_number("beta", beta, low=0.0, high=LARGEST)
     if preference is None:
         return np.asarray(0.5 * beta * np.eye(M))
     if beta != 0.0:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from linsys._validate import Array, InputError, finite_array, whole
 from linsys.linalg import stationary
+from linsys.validate import Array, InputError, check_integer, finite_array
 
 if TYPE_CHECKING:
     from mgda.momdp import MOMDP
@@ -29,7 +29,7 @@ def check_ergodic(name: str, kernel: Array) -> None:
     >>> check_ergodic("P", np.array([[0.0, 1.0], [1.0, 0.0]]))
     Traceback (most recent call last):
         ...
-    linsys._validate.InputError: `P` must give an aperiodic chain; found period 2 at state 0
+    linsys.validate.InputError: `P` must give an aperiodic chain; found period 2 at state 0
     """
     size = len(kernel)
     edges = kernel > 0
@@ -217,4 +217,4 @@ class SoftmaxPolicy:
 
 
 def _shift(momdp: MOMDP, first: int) -> float:
-    return float(momdp.gamma ** whole("first", first, high=1))
+    return float(momdp.gamma ** check_integer("first", first, high=1))

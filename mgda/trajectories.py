@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from linsys._compiled import compiled
-from linsys._validate import Array, InputError, choice, whole
+from linsys.compiled import compiled
+from linsys.validate import Array, InputError, check_choice, check_integer
 from mgda.momdp import MOMDP
 from mgda.softmax import SoftmaxPolicy
 
@@ -166,7 +166,7 @@ class Clients:
     def __init__(self, momdps: MOMDP | Sequence[MOMDP], count: int | None = None) -> None:
         same = isinstance(momdps, MOMDP)
         if isinstance(momdps, MOMDP):
-            self.momdps = (momdps,) * whole("count", 1 if count is None else count, low=1)
+            self.momdps = (momdps,) * check_integer("count", 1 if count is None else count, low=1)
         elif isinstance(momdps, Iterable):
             self.momdps = tuple(momdps)
         else:
@@ -263,10 +263,13 @@ def sample(
     >>> batch.states.shape, bool((batch.after[..., :-1] == batch.states[..., 1:]).all())
     ((5, 2, 7), True)
     """
-    choice("sampling", sampling, SAMPLINGS)
-    length, seed = whole("length", length, low=1), whole("seed", seed, high=(1 << 128) - 1)
-    time = whole("time", time, high=_COUNTED)
-    first = whole("first_replicate", first_replicate, high=_COUNTED)
+    check_choice("sampling", sampling, SAMPLINGS)
+    length, seed = (
+        check_integer("length", length, low=1),
+        check_integer("seed", seed, high=(1 << 128) - 1),
+    )
+    time = check_integer("time", time, high=_COUNTED)
+    first = check_integer("first_replicate", first_replicate, high=_COUNTED)
     pi = clients.gather([p.pi for p in policies])
     if pi.ndim != 4 or pi.shape[1] != len(clients):
         raise InputError(

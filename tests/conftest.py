@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
-# Before NumPy is imported: the cores belong to the test workers, and sums keep their order.
-os.environ["OMP_NUM_THREADS"] = "1"
-os.environ["OPENBLAS_NUM_THREADS"] = "1"
-os.environ["MKL_NUM_THREADS"] = "1"
+# Before NumPy is imported: the cores belong to the test workers, unless the caller says otherwise.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("MKL_NUM_THREADS", "1")
 
 import importlib.util
-from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -43,11 +43,12 @@ def pytest_configure(config: pytest.Config) -> None:
         )
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _patience() -> Iterator[None]:
-    """A verdict is about a claim, not about how busy the machine is."""
-    from experiments.audit._verdict import LIMITS
+@pytest.fixture(scope="session")
+def wheel_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel that is built from this folder."""
+    from hatchling.builders.wheel import WheelBuilder
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(LIMITS, "quick", 10 * LIMITS["quick"])
-        yield
+    folder = str(tmp_path_factory.mktemp("wheel"))
+    builder = WheelBuilder(str(Path(__file__).parents[1]))
+    (path,) = builder.build(directory=folder, versions=["standard"])
+    return Path(path)

@@ -20,7 +20,7 @@ def recipes() -> list[str]:
 
 def run(file: Path, out: Path, command: str = "run") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "experiments", command, str(file), "--out", str(out), "--json"],
+        [sys.executable, "-m", "ratecheck", command, str(file), "--out", str(out), "--json"],
         capture_output=True,
         text=True,
         check=False,

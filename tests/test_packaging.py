@@ -10,19 +10,16 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from hatchling.builders.wheel import WheelBuilder
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("linsys", "mgda", "lora_bridge", "experiments")
+PACKAGES = ("linsys", "mgda", "lora_bridge", "ratecheck", "experiments")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def wheel(wheel_file: Path) -> dict[str, str]:
     """The files of the built wheel by name, those of its metadata without their folder."""
-    folder = tmp_path_factory.mktemp("wheel")
-    (path,) = WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
-    with zipfile.ZipFile(path) as archive:
+    with zipfile.ZipFile(wheel_file) as archive:
         return {
             re.sub(r"^.*\.dist-info/", "", name): archive.read(name).decode(errors="replace")
             for name in archive.namelist()
@@ -39,12 +36,12 @@ def run_without(blocked: list[str], code: str) -> subprocess.CompletedProcess[st
     )
 
 
-def test_wheel_holds_the_four_packages_and_nothing_else(wheel: dict[str, str]) -> None:
+def test_wheel_holds_the_packages_and_nothing_else(wheel: dict[str, str]) -> None:
     on_disk = [path for name in PACKAGES for path in (ROOT / name).rglob("*.py")]
     assert {name for name in wheel if name.endswith(".py")} == {
         path.relative_to(ROOT).as_posix() for path in on_disk
     }
-    assert {name for name in wheel if name.endswith(".j2")} == {"experiments/_page.html.j2"}
+    assert {name for name in wheel if name.endswith(".j2")} == {"ratecheck/_report/page.html.j2"}
     assert {name.split("/")[0] for name in wheel if "/" in name} == {*PACKAGES, "licenses"}
     assert {name for name in wheel if name.endswith("py.typed")} == {
         f"{name}/py.typed" for name in PACKAGES
@@ -112,7 +109,7 @@ def test_synthetic_side_does_not_load_torch_where_it_is_installed() -> None:
 
 
 def test_command_line_needs_no_deep_learning_library() -> None:
-    done = run_without(["torch", "jax"], "import experiments.cli; print('ok')")
+    done = run_without(["torch", "jax"], "import ratecheck._commands; print('ok')")
     assert done.stdout == "ok\n", done.stderr
 
 

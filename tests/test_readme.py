@@ -54,7 +54,7 @@ def audited(program: str, folder: Path, *options: str) -> tuple[int, str]:
     """Exit code and output of ``ratecheck audit my_paper.py``."""
     (folder / "my_paper.py").write_text(program)
     done = subprocess.run(
-        [sys.executable, "-m", "experiments", "audit", "my_paper.py", *options],
+        [sys.executable, "-m", "ratecheck", "audit", "my_paper.py", *options],
         capture_output=True,
         text=True,
         check=False,

@@ -20,15 +20,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from experiments._grids import check_grid
-from experiments._model import Block, Config, Series
-from experiments._plots import curve, guide
-from experiments._rates import Slope, exact_slope
+import ratecheck as rc
 from linsys import FiniteSystem, InputError
-from linsys._validate import number, whole
 from linsys.algorithms import AffPCL, FedAvg, Independent
 from linsys.heterogeneity import G_b, delta_env, delta_obj, lambda_b, lambda_min
 from linsys.moments import ExactTrajectory, exact_moments
+from linsys.validate import check_integer, check_number
+from ratecheck import curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -232,7 +230,7 @@ def slowest_rate(system: FiniteSystem) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RateConfig(Config):
+class RateConfig(rc.Config):
     """What the rates share.
 
     Attributes:
@@ -248,9 +246,9 @@ class RateConfig(Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole("d", self.d, low=1)
-        whole("states", self.states, low=2)
-        whole("instances", self.instances, low=1)
+        check_integer("d", self.d, low=1)
+        check_integer("states", self.states, low=2)
+        check_integer("instances", self.instances, low=1)
 
     def pieces(self, instance: int) -> Pieces:
         """The instance, the same for all rates of one seed."""
@@ -277,11 +275,11 @@ class HorizonConfig(RateConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole("n", self.n, low=4)
-        number("env", self.env, low=0.0, high=1.0)
-        number("obj", self.obj, low=0.0)
-        check_grid("times", self.times, 10.0, least=3)
-        number("fit_from", self.fit_from, low=self.times[0], high=self.times[-2])
+        check_integer("n", self.n, low=4)
+        check_number("env", self.env, low=0.0, high=1.0)
+        check_number("obj", self.obj, low=0.0)
+        rc.check_grid("times", self.times, 10.0, least=3)
+        check_number("fit_from", self.fit_from, low=self.times[0], high=self.times[-2])
 
 
 def name_quantity(ax: Axes, panel: str) -> None:
@@ -291,20 +289,20 @@ def name_quantity(ax: Axes, panel: str) -> None:
     ax.set_ylabel(quantity)
 
 
-def one_instance_each(config: RateConfig) -> list[Block]:
+def one_instance_each(config: RateConfig) -> list[rc.Block]:
     """Blocks of one instance."""
     return [{"instance": k} for k in range(config.instances)]
 
 
-def furthest(predicted: float, x: ArrayLike, curves: Iterable[ArrayLike]) -> Slope:
+def furthest(predicted: float, x: ArrayLike, curves: Iterable[ArrayLike]) -> rc.Slope:
     """The exact slope furthest from the prediction among curves over the same x, one each."""
-    slopes = [exact_slope(x, curve) for curve in curves]
+    slopes = [rc.exact_slope(x, curve) for curve in curves]
     return max(slopes, key=lambda slope: abs(slope.value - predicted))
 
 
-def slowest(x: ArrayLike, curves: Iterable[ArrayLike]) -> Slope:
+def slowest(x: ArrayLike, curves: Iterable[ArrayLike]) -> rc.Slope:
     """The exact slope of the curve that falls least: the one that an upper bound has to hold."""
-    return max((exact_slope(x, curve) for curve in curves), key=lambda slope: slope.value)
+    return max((rc.exact_slope(x, curve) for curve in curves), key=lambda slope: slope.value)
 
 
 def hollow(colour: str, marker: str, size: float) -> dict[str, Any]:
@@ -320,7 +318,7 @@ def hollow(colour: str, marker: str, size: float) -> dict[str, Any]:
 
 
 def lines(
-    axes: Mapping[str, Axes], series: Sequence[Series], looks: Mapping[str, Mapping[str, Any]]
+    axes: Mapping[str, Axes], series: Sequence[rc.Series], looks: Mapping[str, Mapping[str, Any]]
 ) -> None:
     """Every curve into its panel with a marker at each point, in the look given by its name."""
     names = [name for name in dict.fromkeys(s.name for s in series) if name not in looks]
@@ -332,7 +330,7 @@ def lines(
 
 def rising(ax: Axes, slope: float, x: tuple[float, float], y_start: float) -> None:
     """A guide of positive slope, its text after its end where the line does not cross it."""
-    guide(ax, slope, x, y_start, label="")
+    rc.guide(ax, slope, x, y_start, label="")
     end = (x[1], y_start * (x[1] / x[0]) ** slope)
     ax.annotate(
         f"slope {slope:g}", end, xytext=(3, -2), textcoords="offset points", fontsize=8, va="center"

@@ -1,7 +1,7 @@
 """Peers of the AffPCL kernel, each in its best form, run by a process of their own.
 
 A child process is needed because the number of threads of BLAS and of XLA is fixed when they are
-loaded. It shares one core with the parent, which times ours and a peer in turn. Run as a program it
+loaded. It shares one core with the parent, which times ours and a peer in turn. As a program it
 reads one request per line, ``{"peer", "n", "d", "rounds", "replicates", "seed"}``, and answers
 ``{"seconds", "error"}``: the wall time of one call without compilation, and the mean squared error
 of every replicate at the end.
@@ -248,6 +248,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     return {"seconds": time.perf_counter() - start, "error": errors.tolist()}
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Answer every request of stdin."""
     for line in sys.stdin:
         print(json.dumps(answer(json.loads(line))), flush=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from experiments.benchmarks._timing import seconds
-from linsys._compiled import compiled
+from linsys.compiled import compiled
 from linsys.kernels import simd
 from linsys.kernels.lanes_math import exp2, normal_pair, normal_radius
 from linsys.kernels.random import lane_states, load_state, next_bits, store_state

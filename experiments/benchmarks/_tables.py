@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from experiments._machine import machine, versions
+import ratecheck as rc
 
 __all__ = ["write"]
 
@@ -21,10 +21,10 @@ LIBRARIES = ("jax", "torch", "transformers", "peft", "torchjd", "quadprog", "cla
 
 def write(name: str, measured: Any) -> None:
     """Write ``results/NAME.json`` and ``results/NAME.md``."""
-    used = versions() | _peers(measured)
+    used = rc.versions() | _peers(measured)
     about = {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "machine": machine(),
+        "machine": rc.machine(),
         "load": list(os.getloadavg()) if hasattr(os, "getloadavg") else [],
         "versions": used,
     }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+import ratecheck as rc
 
 __all__ = ["Duel", "Peers", "duel", "one_core", "seconds"]
 
@@ -90,7 +91,7 @@ class Peers:
 
     def __init__(self) -> None:
         self._child = subprocess.Popen(
-            [sys.executable, "-m", "experiments.benchmarks._peers"],
+            rc.python_command("from experiments.benchmarks._peers import main; main()"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -20,15 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments._machine import cores
-from experiments._model import BenchRow
+import ratecheck as rc
 from experiments.benchmarks._peers import PEERS, bench_step, bench_system
 from experiments.benchmarks._probe import kernel_work, throughput
 from experiments.benchmarks._timing import Duel, Peers, duel, one_core, seconds
 from linsys.algorithms import AffPCL, Independent, Steps, iterate
 from linsys.kernels import draw, simulate
 from linsys.moments import exact_moments
-from linsys.moments._halfvec import unpack
+from linsys.moments.halfvec import unpack
 from linsys.systems import FiniteSystem
 
 __all__ = ["Measured", "measure", "run"]
@@ -45,16 +44,16 @@ STANDARD_ERRORS = 5.0
 class Measured:
     """The rows, and what belongs beside them in a table."""
 
-    rows: list[BenchRow] = field(default_factory=list)
+    rows: list[rc.BenchRow] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
 
-    def add(self, row: BenchRow, **details: Any) -> None:
+    def add(self, row: rc.BenchRow, **details: Any) -> None:
         """Add a row with its spread."""
         self.rows.append(row)
         self.details[f"{row.name} | {row.peer}"] = details
 
 
-def run(quick: bool) -> list[BenchRow]:
+def run(quick: bool) -> list[rc.BenchRow]:
     """Every row; ``quick`` takes fewer repetitions."""
     return measure(quick).rows
 
@@ -68,7 +67,7 @@ def measure(quick: bool) -> Measured:
         for n, d in SIZES:
             _kernel(found, peers, n, d, rates, budget=1.0 if quick else 6.0)
         _exact(found, repeats=3 if quick else 15)
-    if cores() > 1:
+    if rc.cores() > 1:
         for n, d in SIZES:
             _threads(found, n, d, budget=1.0 if quick else 8.0)
     _figure(found, "quick" if quick else "paper")
@@ -175,9 +174,9 @@ def _kernel(
     }
 
 
-def _row(name: str, peer: str, times: Duel, unit: float, correct: bool) -> BenchRow:
+def _row(name: str, peer: str, times: Duel, unit: float, correct: bool) -> rc.BenchRow:
     """The least of many times taken in turn: what else runs on a machine only ever adds."""
-    return BenchRow(name, peer, min(times.ours) / unit, min(times.peer) / unit, correct)
+    return rc.BenchRow(name, peer, min(times.ours) / unit, min(times.peer) / unit, correct)
 
 
 def _standard_errors(a: list[float], b: list[float]) -> float:
@@ -290,13 +289,13 @@ def _extended(generator: NDArray[np.float64], start: NDArray[np.float64], t: int
 
 def _figure(found: Measured, profile: str) -> None:
     """The whole command once compiled, against the reference algorithms on the same samples."""
-    from experiments.affpcl import fig1
+    from experiments.affpcl.figures import fig1
 
     config = fig1.EXPERIMENT.profiles[profile]
 
     def command() -> tuple[float, dict[str, Any]]:
         with tempfile.TemporaryDirectory() as folder:
-            call = [sys.executable, "-m", "experiments", "run", "affpcl/fig1", "--json"]
+            call = [sys.executable, "-m", "ratecheck", "run", "affpcl/fig1", "--json"]
             done: Any = None
 
             def once() -> None:
@@ -332,7 +331,7 @@ def _figure(found: Measured, profile: str) -> None:
     drawn = next(
         s["y"] for s in answers[0]["series"] if (s["name"], s["panel"]) == ("AffPCL", last)
     )
-    row = BenchRow(
+    row = rc.BenchRow(
         f"ratecheck run affpcl/fig1 --profile {profile}, whole command once compiled",
         "linsys.algorithms.iterate on the same samples, computation alone",
         min(spent),

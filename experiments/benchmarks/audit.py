@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments._model import BenchRow
-from experiments.audit._genes import key_of, random_genes
+import ratecheck as rc
+from experiments.affpcl.claims._spaces import SYSTEMS
+from experiments.affpcl.theory.affinity import d2_A
+from experiments.affpcl.theory.stack import FiniteStack
 from experiments.benchmarks._timing import duel, one_core, seconds
 from experiments.benchmarks.affpcl import Measured
-from experiments.claims.affpcl._spaces import SYSTEMS
 from linsys.linalg import inverse, lambda_min, operator_norm, precision, solve, stretch, transpose
-from linsys.theory import FiniteStack
-from linsys.theory.affinity import d2_A
 
 __all__ = ["measure", "run"]
 
@@ -38,7 +37,7 @@ LOOPED = 100
 MATRICES = 20_000
 
 
-def run(quick: bool) -> list[BenchRow]:
+def run(quick: bool) -> list[rc.BenchRow]:
     """Every row; ``quick`` takes fewer repetitions."""
     return measure(quick).rows
 
@@ -56,7 +55,7 @@ def measure(quick: bool) -> Measured:
 def instances(count: int) -> Fields:
     """Systems as the audit draws them."""
     layout = SYSTEMS.layout(SIZES)
-    return layout.decode(random_genes(key_of("benchmark"), 0, layout, count))
+    return layout.decode(rc.random_coordinates(rc.key_of("benchmark"), 0, layout, count))
 
 
 def ours(fields: Fields) -> tuple[Array, Array]:
@@ -228,7 +227,7 @@ def _add(
     (call, items), (other, others) = mine, theirs
     call()
     times = duel(lambda: seconds(call), lambda: seconds(other) * items / others, budget)
-    row = BenchRow(name, peer, min(times.ours) / items, min(times.peer) / items, correct)
+    row = rc.BenchRow(name, peer, min(times.ours) / items, min(times.peer) / items, correct)
     found.add(row, **times.summary(items))
 
 

@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments._model import BenchRow
+import ratecheck as rc
 from experiments.benchmarks._timing import duel, one_core, seconds
 from experiments.benchmarks.affpcl import Measured
 from linsys.bilevel import (
@@ -60,7 +60,7 @@ STEPS = (50, 200)
 GROWTH = (25, 50, 100, 200, 400)
 
 
-def run(quick: bool) -> list[BenchRow]:
+def run(quick: bool) -> list[rc.BenchRow]:
     """Every row; ``quick`` takes the smaller domain and fewer repetitions."""
     return measure(quick).rows
 
@@ -350,7 +350,7 @@ def _compare(found: Measured, task: Task, budget: float) -> None:
     for peer, call in peers.items():
         correct = bool(np.abs(call() - result).max() <= 1e-10 * np.abs(result).max())
         times = duel(partial(seconds, ours), partial(seconds, call), budget)
-        row = BenchRow(task.name, peer, min(times.ours), min(times.peer), correct)
+        row = rc.BenchRow(task.name, peer, min(times.ours), min(times.peer), correct)
         found.add(row, **times.summary(1))
 
 

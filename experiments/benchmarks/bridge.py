@@ -39,10 +39,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from experiments._model import BenchRow
+import ratecheck as rc
 from experiments.benchmarks._timing import duel, one_core, seconds
 from experiments.benchmarks.affpcl import Measured
-from linsys._optimizers import Moments, adamw
+from linsys.optimizers import Moments, adamw
 from lora_bridge.bank import AdapterBank
 from lora_bridge.losses import answer_loss
 
@@ -213,7 +213,7 @@ class Clients:
         return joined
 
 
-def run(quick: bool) -> list[BenchRow]:
+def run(quick: bool) -> list[rc.BenchRow]:
     """Every row; ``quick`` takes smaller models and fewer repetitions."""
     return measure(quick).rows
 
@@ -271,7 +271,7 @@ def _row(
     mine, other = ours(), theirs()
     correct = bool((mine - other).abs().max() <= 1e-5 * other.abs().max())
     times = duel(lambda: seconds(ours), lambda: seconds(theirs), budget)
-    row = BenchRow(name, peer, min(times.ours), min(times.peer), correct)
+    row = rc.BenchRow(name, peer, min(times.ours), min(times.peer), correct)
     found.add(row, **times.summary(1))
 
 
@@ -281,9 +281,7 @@ def _memory(sizes: Sizes) -> dict[str, float]:
     for way in ("bank", "deep copies"):
         given = ", ".join(map(str, astuple(sizes)))
         code = f"from experiments.benchmarks.bridge import _grown; print(*_grown({way!r}, {given}))"
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        )
+        done = subprocess.run(rc.python_command(code), capture_output=True, text=True, check=True)
         grown, least = map(float, done.stdout.split()[-2:])
         found["base and adapters, numbers alone, MiB"] = least
         found[f"{way}, MiB"] = grown

@@ -33,16 +33,16 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from experiments._model import BenchRow
+import ratecheck as rc
 from experiments.benchmarks._timing import duel, one_core
 from experiments.benchmarks.affpcl import Measured
 from experiments.benchmarks.bridge import Sizes, model_of
 from experiments.benchmarks.bridge_gpu import LLAMA, SMALL
 from lora_bridge import firm
-from lora_bridge._text import byte_tokenizer
 from lora_bridge.bank import AdapterBank
-from lora_bridge.letters import letter_rewards
+from lora_bridge.docstrings import byte_tokenizer
 from lora_bridge.ppo import surrogate
+from lora_bridge.toy_rewards import letter_rewards
 from mgda.firm import FIRM
 
 __all__ = ["measure", "run"]
@@ -52,7 +52,7 @@ CLIENTS, BATCH, MINIBATCH, EPOCHS, LENGTH = 8, 16, 8, 3, 24
 PROMPTS = [f"Say something about the number {i}: " for i in range(BATCH)]
 
 
-def run(quick: bool) -> list[BenchRow]:
+def run(quick: bool) -> list[rc.BenchRow]:
     """Every row; ``quick`` takes a smaller model and fewer steps."""
     return measure(quick).rows
 
@@ -228,7 +228,9 @@ def _row(
     precise = 1e-5 if device == "cpu" else 1e-2  # of bfloat16, in another order of sums
     correct = bool((mine - other).norm() <= precise * other.norm())
     times = duel(lambda: _seconds(ours, device), lambda: _seconds(theirs, device), budget)
-    found.add(BenchRow(name, peer, min(times.ours), min(times.peer), correct), **times.summary(1))
+    found.add(
+        rc.BenchRow(name, peer, min(times.ours), min(times.peer), correct), **times.summary(1)
+    )
 
 
 def _gradient(found: Any) -> Tensor:

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from experiments._model import BenchRow
+import ratecheck as rc
 from experiments.benchmarks._timing import duel
 from experiments.benchmarks.affpcl import Measured
 from experiments.benchmarks.bridge import Clients, Sizes
@@ -48,7 +48,7 @@ CLIENTS = (1, 8, 32)
 SIDE = 8192
 
 
-def run(quick: bool) -> list[BenchRow]:
+def run(quick: bool) -> list[rc.BenchRow]:
     """Every row; ``quick`` takes a small model and fewer repetitions.
 
     Raises:
@@ -115,14 +115,14 @@ def _compared(
     exact: Tensor | None,
     budget: float,
     device: str,
-) -> tuple[BenchRow, dict[str, float]]:
+) -> tuple[rc.BenchRow, dict[str, float]]:
     mine, other = ours().float(), theirs().float()
     if exact is None:
         correct = bool((mine - other).norm() <= 1e-3 * other.norm())
     else:
         correct = bool((mine - exact).norm() <= 2 * (other - exact).norm())
     times = duel(lambda: _seconds(ours, device), lambda: _seconds(theirs, device), budget)
-    row = BenchRow(f"gradients: {what}", name, min(times.ours), min(times.peer), correct)
+    row = rc.BenchRow(f"gradients: {what}", name, min(times.ours), min(times.peer), correct)
     return row, times.summary(1)
 
 

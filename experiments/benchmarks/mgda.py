@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments._model import BenchRow
+import ratecheck as rc
 from experiments.benchmarks._hard_programs import worst_residuals
 from experiments.benchmarks._timing import duel, one_core, seconds
 from experiments.benchmarks.affpcl import Measured
@@ -45,7 +45,7 @@ BETA = 0.1
 FEWER = 5_000
 
 
-def run(quick: bool) -> list[BenchRow]:
+def run(quick: bool) -> list[rc.BenchRow]:
     """Every row; ``quick`` takes fewer programs and repetitions."""
     return measure(quick).rows
 
@@ -202,7 +202,7 @@ def _against(found: Measured, name: str, peer: Peer, G: Array, beta: float, budg
     version = importlib.metadata.version(peer.package)
     label = f"{peer.name} {version}{way}; residuals up to {theirs.max():.0e}"
     name = f"{name}, {len(G)} programs, per program"
-    row = BenchRow(name, label, min(times.ours), min(times.peer), _agree(ours, Q, answers[way]))
+    row = rc.BenchRow(name, label, min(times.ours), min(times.peer), _agree(ours, Q, answers[way]))
     found.add(
         row,
         **times.summary(1),

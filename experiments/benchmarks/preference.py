@@ -30,13 +30,13 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from experiments._model import BenchRow
+import ratecheck as rc
 from experiments.benchmarks._timing import Duel, duel, one_core, seconds
 from experiments.benchmarks.affpcl import Measured
 from linsys.preference import Comparisons
-from linsys.preference._profile import Profile
 from linsys.preference.estimators import fit_shared
 from linsys.preference.likelihood import gradient, log_likelihood
+from linsys.preference.profile import Profile
 
 __all__ = ["Task", "measure", "run"]
 
@@ -172,7 +172,7 @@ def near(value: float, maximum: float) -> bool:
     return value >= maximum - NEAR * abs(maximum)
 
 
-def run(quick: bool) -> list[BenchRow]:
+def run(quick: bool) -> list[rc.BenchRow]:
     """Every row; ``quick`` takes 128 users in the place of 1024."""
     return measure(quick).rows
 
@@ -240,7 +240,7 @@ def _shown(size: Size) -> str:
 
 
 def _add(found: Measured, name: str, peer: str, times: Duel, correct: bool) -> None:
-    row = BenchRow(name, peer, min(times.ours), min(times.peer), correct)
+    row = rc.BenchRow(name, peer, min(times.ours), min(times.peer), correct)
     found.add(row, **times.summary(1))
 
 

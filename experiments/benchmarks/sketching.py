@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import svds
 
-from experiments._model import BenchRow
+import ratecheck as rc
 from experiments.benchmarks._timing import duel, one_core, seconds
 from experiments.benchmarks.affpcl import Measured
 from linsys.sketching import FSLoRA, LeastSquares, State
@@ -46,7 +46,7 @@ GAMMA, H, BATCH = 1e-4, 5, 16
 STACKED, KEPT = (8, 16, 24, 24), 24
 
 
-def run(quick: bool) -> list[BenchRow]:
+def run(quick: bool) -> list[rc.BenchRow]:
     """Every row; ``quick`` takes four devices, smaller matrices and fewer repetitions."""
     return measure(quick).rows
 
@@ -281,7 +281,7 @@ def _add(
 ) -> None:
     ours()
     times = duel(lambda: seconds(ours), lambda: seconds(theirs), budget)
-    row = BenchRow(name, peer, min(times.ours), min(times.peer), correct)
+    row = rc.BenchRow(name, peer, min(times.ours), min(times.peer), correct)
     found.add(row, **times.summary(1))
 
 

@@ -17,10 +17,10 @@ import numpy as np
 from experiments.bridge._models import FederatedConfig, TunedConfig, Values
 from experiments.bridge._questions import dealt_by, pools
 from linsys import InputError
-from linsys._validate import number, whole
+from linsys.validate import check_integer, check_number
 
 if TYPE_CHECKING:
-    from linsys.sketching._federated import State
+    from linsys.sketching.federated import State
     from lora_bridge.bank import AdapterBank
     from lora_bridge.oracles import Devices
 
@@ -68,8 +68,8 @@ class DeviceConfig(FederatedConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("devices", "samples", "local_steps"):
-            whole(name, getattr(self, name), low=1)
-        number("concentration", self.concentration, low=0.0, low_open=True)
+            check_integer(name, getattr(self, name), low=1)
+        check_number("concentration", self.concentration, low=0.0, low_open=True)
 
     def rank_of(self, ratio: float) -> int:
         """k of a ratio k / r.
@@ -77,7 +77,7 @@ class DeviceConfig(FederatedConfig):
         Raises:
             InputError: for a ratio that gives no whole rank.
         """
-        k = round(number("k / r", ratio, low=0.0, high=1.0, low_open=True) * self.rank)
+        k = round(check_number("k / r", ratio, low=0.0, high=1.0, low_open=True) * self.rank)
         if k < 1 or abs(k - ratio * self.rank) > 1e-9:
             raise InputError(f"k must be whole ranks; found {ratio:g} of rank = {self.rank}")
         return k

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments._model import Config, Context
+import ratecheck as rc
 from linsys import InputError
-from linsys._validate import number, whole
+from linsys.validate import check_integer, check_number
 
 if TYPE_CHECKING:
     from lora_bridge.bank import AdapterBank
@@ -34,7 +34,7 @@ Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelConfig(Config):
+class ModelConfig(rc.Config):
     """The model, its adapters and how they are trained.
 
     Attributes:
@@ -54,7 +54,7 @@ class ModelConfig(Config):
         device: "cpu" or "cuda".
     """
 
-    how: ClassVar[frozenset[str]] = frozenset({"chunk"})
+    not_in_key: ClassVar[frozenset[str]] = frozenset({"chunk"})
     #: How the model attends; "eager" where second derivatives are wanted.
     attention: ClassVar[str] = "sdpa"
 
@@ -76,8 +76,8 @@ class ModelConfig(Config):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("hidden", "rank", "batch", "tests"):
-            whole(name, getattr(self, name), low=1)
-        whole("seeds", self.seeds, low=2)
+            check_integer(name, getattr(self, name), low=1)
+        check_integer("seeds", self.seeds, low=2)
 
     def load(self, task: str) -> Loaded:
         """The model for a task, read once."""
@@ -127,9 +127,9 @@ class TunedConfig(ModelConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole("tuning", self.tuning, low=1)
+        check_integer("tuning", self.tuning, low=1)
         for gamma in self.gammas:
-            number("gammas", gamma, low=0.0, low_open=True)
+            check_number("gammas", gamma, low=0.0, low_open=True)
         if not self.gammas:
             raise InputError("`gammas` must hold at least one step size; found none")
 
@@ -168,11 +168,11 @@ def _load(
 
 
 @contextmanager
-def threads(context: Context) -> Iterator[None]:
+def threads(context: rc.Context) -> Iterator[None]:
     """PyTorch with the threads of a context; where memory ends it says what to lower."""
     import torch
 
-    from lora_bridge._failures import memory_explained
+    from lora_bridge.failures import memory_explained
 
     before = torch.get_num_threads()
     torch.set_num_threads(context.threads)

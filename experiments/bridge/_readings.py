@@ -10,10 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments import _rates
-from experiments._intervals import mean_interval
-from experiments._model import Check
-from experiments._table import Table
+import ratecheck as rc
 from experiments.bridge._devices import DeviceConfig
 from experiments.bridge._models import TunedConfig, Values
 
@@ -21,34 +18,29 @@ from experiments.bridge._models import TunedConfig, Values
 CLAIMED = "above 0, as the paper has it"
 
 
-def over_domains(table: Table, value: str = "accuracy", **where: Any) -> Values:
+def over_domains(table: rc.Table, value: str = "accuracy", **where: Any) -> Values:
     """A value averaged over domains, (seeds, times)."""
     return np.asarray(table.where(**where).grid(value, "draw", "t", "domain").mean(axis=-1))
 
 
-def gap(name: str, predicted: str, ours: Values, theirs: Values) -> Check:
-    """The claim that a number of every seed, (seeds,), is above another one on average."""
-    return _rates.above(name, predicted, mean_interval(ours - theirs))
-
-
-def claim(what: str, ours: Values, theirs: Values) -> Check:
+def claim(what: str, ours: Values, theirs: Values) -> rc.Check:
     """What the paper says: that a number of every seed is above another one."""
-    return gap(what, CLAIMED, ours, theirs)
+    return rc.mean_above(what, CLAIMED, ours, theirs)
 
 
-def extent(values: Values) -> _rates.Interval:
+def extent(values: Values) -> rc.Interval:
     """Their mean between the least and the largest, for checks that all of them must meet.
 
     >>> extent(np.array([1.0, 2.0, 6.0]))
     Interval(value=3.0, lo=1.0, hi=6.0)
     """
-    return _rates.Interval(float(values.mean()), float(values.min()), float(values.max()))
+    return rc.Interval(float(values.mean()), float(values.min()), float(values.max()))
 
 
-def identity(name: str, ratios: Values, rounding: float) -> Check:
+def identity(name: str, ratios: Values, rounding: float) -> rc.Check:
     """The claim that numbers are one, each up to rounding."""
     limits = 1.0 - rounding, 1.0 + rounding
-    return _rates.every(_rates.within(name, 1.0, extent(ratios), *limits))
+    return rc.every(rc.within(name, 1.0, extent(ratios), *limits))
 
 
 def reach(H: int) -> float:
@@ -70,7 +62,7 @@ def reach(H: int) -> float:
     return total
 
 
-def limits(config: DeviceConfig, table: Table, rounds: int, share: float) -> Values:
+def limits(config: DeviceConfig, table: rc.Table, rounds: int, share: float) -> Values:
     """How far modules went over how far they can, of every seed, (seeds,): at most 1.
 
     A device moves the entries of its k_i components by at most gamma times :func:`reach`, and the
@@ -81,13 +73,13 @@ def limits(config: DeviceConfig, table: Table, rounds: int, share: float) -> Val
     return np.asarray(moved / (rounds * share * table["gamma"][0] * reach(config.local_steps)))
 
 
-def within_reach(name: str, shares: Mapping[Any, Values]) -> Check:
+def within_reach(name: str, shares: Mapping[Any, Values]) -> rc.Check:
     """The claim that no arm went farther than :func:`limits` lets it."""
     values = np.concatenate(list(shares.values()))
-    return _rates.every(_rates.at_most(name, "at most 1", extent(values), 1.0))
+    return rc.every(rc.at_most(name, "at most 1", extent(values), 1.0))
 
 
-def said(config: TunedConfig, table: Table, arms: Mapping[str, Table]) -> list[str]:
+def said(config: TunedConfig, table: rc.Table, arms: Mapping[str, rc.Table]) -> list[str]:
     """Model, data, seeds, the step size of every arm, and who was left out.
 
     ``arms`` are parts of the table by what a reader calls them.

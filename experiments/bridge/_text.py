@@ -159,7 +159,7 @@ def probabilities(properties: Array, weight: float) -> Array:
 
 @lru_cache(maxsize=1)
 def _docstrings() -> Corpus:
-    from lora_bridge._text import docstrings
+    from lora_bridge.docstrings import docstrings
 
     texts = _ends(docstrings())
     return _classed("docstrings", texts, _words(texts), _SAID)

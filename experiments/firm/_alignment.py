@@ -35,17 +35,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from experiments import _rates
-from experiments._intervals import mean_interval
-from experiments._model import Analysis, Block, Check, Config, Series
-from experiments._plots import curves, legend, panels
-from experiments._rates import Interval, mean_band
-from experiments._table import Column, Table, long_table
+import ratecheck as rc
 from experiments.firm._systems import BatchConfig, ClientsConfig, ConflictConfig
 from linsys import InputError
-from linsys._validate import number, whole
-from mgda._federated import Federated
+from linsys.validate import check_integer, check_number
 from mgda.actor_critic import ActorCritic, Memory
+from mgda.federated import Federated
 from mgda.firm import FIRM
 from mgda.momdp import MOMDP
 from mgda.runs import MeanReturn, run
@@ -107,11 +102,11 @@ class AlignmentConfig(ConflictConfig, ClientsConfig, BatchConfig):
         super().__post_init__()
         if self.objectives != 2:
             raise InputError(f"`objectives` must be 2 in the figures; found {self.objectives}")
-        whole("instances", self.instances, low=3)
+        check_integer("instances", self.instances, low=3)
         for name, low in (("rounds", 4), ("K", 1), ("N", 1), ("D", 1)):
-            whole(name, getattr(self, name), low=low)
+            check_integer(name, getattr(self, name), low=low)
         for name in ("alpha", "critic_step"):
-            number(name, getattr(self, name), low=0.0, low_open=True)
+            check_number(name, getattr(self, name), low=0.0, low_open=True)
 
     @property
     def steps(self) -> NDArray[np.int64]:
@@ -145,7 +140,7 @@ class AlignmentConfig(ConflictConfig, ClientsConfig, BatchConfig):
 
     def columns(
         self, arms: Arms, instance: int, times: NDArray[np.int64], **constants: float
-    ) -> dict[str, Column]:
+    ) -> dict[str, rc.Column]:
         """Train every setting ("arm") of an instance; one row per arm, replicate and time.
 
         ``reward_1`` and ``reward_2``; ``weight`` is lambda^1 averaged over the clients, that of
@@ -153,7 +148,7 @@ class AlignmentConfig(ConflictConfig, ClientsConfig, BatchConfig):
         """
         trained = [self.train(*arm, instance, times) for arm in arms.values()]
         rewards, weights = zip(*trained, strict=True)
-        return long_table(
+        return rc.long_table(
             {"arm": list(arms), "replicate": np.arange(self.replicates), "t": times},
             reward_1=np.stack(rewards)[..., 0],
             reward_2=np.stack(rewards)[..., 1],
@@ -175,7 +170,7 @@ class RegularisedConfig(AlignmentConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        number("beta", self.beta, low=0.0)
+        check_number("beta", self.beta, low=0.0)
 
     def firm(self, beta: float | None = None) -> FIRM:
         """FIRM as the paper's experiments run it."""
@@ -183,7 +178,7 @@ class RegularisedConfig(AlignmentConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SmoothedConfig(Config):
+class SmoothedConfig(rc.Config):
     """Where weights of single runs are drawn.
 
     Attributes:
@@ -195,10 +190,10 @@ class SmoothedConfig(Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        number("half_life", self.half_life, low=0.0, low_open=True)
+        check_number("half_life", self.half_life, low=0.0, low_open=True)
 
 
-def blocks(config: AlignmentConfig) -> list[Block]:
+def blocks(config: AlignmentConfig) -> list[rc.Block]:
     """One instance at a time."""
     return [{"instance": k} for k in range(config.instances)]
 
@@ -239,18 +234,18 @@ def optimum(momdp: MOMDP, weights: ArrayLike) -> Values:
         policy = better
 
 
-def gain(table: Table, column: str, arm: str) -> Values:
+def gain(table: rc.Table, column: str, arm: str) -> Values:
     """What training adds to a reward, averaged over runs, (instances,)."""
     curve = table.where(arm=arm).grid(column, "instance", "replicate", "t")
     return np.asarray((curve[..., -1] - curve[..., 0]).mean(axis=1))
 
 
-def mean_gain(table: Table, arm: str) -> Values:
+def mean_gain(table: rc.Table, arm: str) -> Values:
     """The same, averaged over the objectives."""
     return np.asarray(np.mean([gain(table, column, arm) for column in OBJECTIVES], axis=0))
 
 
-def scale(table: Table, arm: str) -> Values:
+def scale(table: rc.Table, arm: str) -> Values:
     """The size of the mean gain, the unit of all differences, hence not zero.
 
     Training may lose: a difference in units of a loss would turn its sign.
@@ -264,7 +259,7 @@ def scale(table: Table, arm: str) -> Values:
     return np.asarray(np.abs(found))
 
 
-def gain_ratio(table: Table, ours: str, theirs: str) -> Values:
+def gain_ratio(table: rc.Table, ours: str, theirs: str) -> Values:
     """The mean gain of ``ours`` over that of ``theirs``, (instances,).
 
     That is one more than their difference in units of :func:`scale`, also where ``theirs`` loses:
@@ -274,17 +269,17 @@ def gain_ratio(table: Table, ours: str, theirs: str) -> Values:
     return np.asarray(mean_gain(table, ours) / scale(table, theirs) + lost)
 
 
-def advantage(table: Table, column: str, ours: str, theirs: str) -> Interval:
+def advantage(table: rc.Table, column: str, ours: str, theirs: str) -> rc.Interval:
     """How much more ``ours`` gains than ``theirs``, in units of :func:`scale` of ``theirs``."""
     more = gain(table, column, ours) - gain(table, column, theirs)
-    return mean_interval(more / scale(table, theirs))
+    return rc.mean_interval(more / scale(table, theirs))
 
 
-def rewards_match(table: Table, ours: str, theirs: str) -> list[Check]:
+def rewards_match(table: rc.Table, ours: str, theirs: str) -> list[rc.Check]:
     """The claims that both rewards end alike."""
     predicted = f"matches: within {MATCH:g} of the gain"
     return [
-        _rates.within(
+        rc.within(
             f"{title}: ({ours} − {theirs}) / gain",
             predicted,
             advantage(table, column, ours, theirs),
@@ -295,7 +290,7 @@ def rewards_match(table: Table, ours: str, theirs: str) -> list[Check]:
     ]
 
 
-def weights_match(table: Table, ours: str, theirs: str) -> Check:
+def weights_match(table: rc.Table, ours: str, theirs: str) -> rc.Check:
     """The claim that mean weights are "nearly identical": no further apart than two runs are.
 
     The distance of the curves (averaged over runs) over the standard deviation of one run from its
@@ -305,14 +300,14 @@ def weights_match(table: Table, ours: str, theirs: str) -> Check:
     a, b = weight_curves(table, ours), weight_curves(table, theirs)
     apart = np.sqrt(((a.mean(axis=1) - b.mean(axis=1)) ** 2).mean(axis=-1))
     one_run = np.sqrt(b.var(axis=1, ddof=1).mean(axis=-1))
-    return _rates.below(
+    return rc.below(
         f"distance of the weights of {ours} and {theirs} / deviation of one run",
         "nearly identical: below 1",
-        mean_interval(apart / one_run),
+        rc.mean_interval(apart / one_run),
     )
 
 
-def weight_curves(table: Table, arm: str) -> Values:
+def weight_curves(table: rc.Table, arm: str) -> Values:
     """Mean weights of the clients, (instances, replicates, times)."""
     return table.where(arm=arm).grid("weight", "instance", "replicate", "t")
 
@@ -327,28 +322,28 @@ PANELS = {
 
 
 def comparison(
-    config: AlignmentConfig, table: Table, arms: Iterable[str], columns: Iterable[str] = PANELS
-) -> list[Series]:
+    config: AlignmentConfig, table: rc.Table, arms: Iterable[str], columns: Iterable[str] = PANELS
+) -> list[rc.Series]:
     """Panels for the first instance against rounds: means over runs with 90 % bands."""
     first = table.where(instance=0)
     rounds = first.unique("t") / config.K
     return [
-        Series(arm, PANELS[column], rounds, *mean_band(part.grid(column, "replicate", "t")))
+        rc.Series(arm, PANELS[column], rounds, *rc.mean_band(part.grid(column, "replicate", "t")))
         for column in columns
         for arm in arms
         for part in (first.where(arm=arm),)
     ]
 
 
-def picture(config: AlignmentConfig, analysis: Analysis) -> Figure:
+def picture(config: AlignmentConfig, analysis: rc.Analysis) -> Figure:
     """Two panels to a row, against rounds."""
-    figure, axes = panels(analysis.series, columns=2, width=3.2, share_y=False)
-    curves(axes, analysis.series)
+    figure, axes = rc.panels(analysis.series, columns=2, width=3.2, share_y=False)
+    rc.curves(axes, analysis.series)
     for ax in axes.values():
         round_ticks(ax, config)
     for ax in list(axes.values())[-2:]:
         ax.set_xlabel("round")
-    legend(figure, axes, columns=3)
+    rc.legend(figure, axes, columns=3)
     return figure
 
 

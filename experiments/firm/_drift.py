@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from experiments._model import Block, Check
-from experiments._rates import MIN_REPLICATES, exact_slope
+import ratecheck as rc
 from experiments.firm._drift_laws import Moments
-from experiments.firm._looks import LAW, Styles, in_columns
+from experiments.firm._style import LAW, Styles, in_columns
 from experiments.firm._systems import ClientsConfig, ConflictConfig
-from linsys._validate import Array, whole
+from linsys.validate import Array, check_integer
 from mgda.drift import disagreement
 from mgda.momdp import MOMDP
 from mgda.simplex import gram, simplex_qp
@@ -65,17 +64,17 @@ class DriftConfig(ClientsConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         # one client disagrees with nobody: there is no drift to fit
-        whole("clients", self.clients, low=2)
-        whole("replicates", self.replicates, low=MIN_REPLICATES)
-        whole("runs", self.runs, low=1)
-        whole("per_block", self.per_block, low=1)
+        check_integer("clients", self.clients, low=2)
+        check_integer("replicates", self.replicates, low=rc.MIN_REPLICATES)
+        check_integer("runs", self.runs, low=1)
+        check_integer("per_block", self.per_block, low=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DriftInstancesConfig(DriftConfig, ConflictConfig):
     """The same for several processes."""
 
-    def pieces(self) -> list[Block]:
+    def pieces(self) -> list[rc.Block]:
         """The replicates of every instance, ``per_block`` at a time."""
         return [
             {"instance": instance, "first": first}
@@ -83,7 +82,7 @@ class DriftInstancesConfig(DriftConfig, ConflictConfig):
             for first in range(0, self.replicates, self.per_block)
         ]
 
-    def numbers(self, block: Block) -> Array:
+    def numbers(self, block: rc.Block) -> Array:
         """The replicates of a block."""
         return np.arange(block["first"], min(block["first"] + self.per_block, self.replicates))
 
@@ -132,7 +131,7 @@ def law_slope(x: ArrayLike, law: ArrayLike) -> float:
     >>> law_slope([1.0, 2.0, 4.0], [0.1 + 0.2, 0.3, 0.3])
     0.0
     """
-    return round(exact_slope(x, law).value, 9) + 0.0
+    return round(rc.exact_slope(x, law).value, 9) + 0.0
 
 
 def transient(law: Callable[[Array], Array], x: Array, factor: float) -> float:
@@ -142,7 +141,7 @@ def transient(law: Callable[[Array], Array], x: Array, factor: float) -> float:
     0.037
     """
     far = factor * x
-    return abs(exact_slope(x, law(x)).value - exact_slope(far, law(far)).value)
+    return abs(rc.exact_slope(x, law(x)).value - rc.exact_slope(far, law(far)).value)
 
 
 def styles_of_readings(shapes: Styles) -> dict[str, dict[str, Any]]:
@@ -166,11 +165,11 @@ def level(checks: int) -> float:
     return 1.0 - 0.05 / checks
 
 
-def furthest(instances: Iterable[Sequence[Check]]) -> list[Check]:
+def furthest(instances: Iterable[Sequence[rc.Check]]) -> list[rc.Check]:
     """The same checks of several instances: of each the worst, or the one furthest off."""
     order = {False: 0, None: 1, True: 2}
 
-    def rank(check: Check) -> tuple[int, float]:
+    def rank(check: rc.Check) -> tuple[int, float]:
         if isinstance(check.predicted, str) or isinstance(check.measured, str):
             return order[check.ok], 0.0
         return order[check.ok], -abs(check.measured - check.predicted)

@@ -32,7 +32,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linsys._validate import Array
+from linsys.validate import Array
 from mgda.momdp import MOMDP
 from mgda.sensitivity import sensitivity_matrix
 from mgda.simplex import gram, simplex_qp

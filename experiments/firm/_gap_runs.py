@@ -13,21 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from experiments._model import Analysis, Check, Series
-from experiments._plots import loglog, panels
-from experiments._rates import (
-    Interval,
-    mean_band,
-    rate_check,
-    slope_interval,
-    within,
-)
+import ratecheck as rc
 from experiments.firm._drift import law_slope
 from experiments.firm._gaps import Floor, Law
-from experiments.firm._looks import LAW, draw_curves, in_columns, stated, styles_of
+from experiments.firm._style import LAW, draw_curves, in_columns, stated, styles_of
 from experiments.firm._systems import InstancesConfig
 from linsys import InputError
-from linsys._validate import Array, number, whole
+from linsys.validate import Array, check_integer, check_number
 from mgda.firm import FIRM
 from mgda.instances import sample_momdp
 from mgda.runs import Trace, run
@@ -91,12 +83,12 @@ class SteeredConfig(InstancesConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole("actions", self.actions, low=4)
-        whole("replicates", self.replicates, low=30)
-        number("jitter", self.jitter, low=0.0)
-        number("target", self.target, low=0.0, high=1.0)
-        number("beta", self.beta, low=0.0, low_open=True)
-        number("step", self.step, low=0.0, high=1.0, low_open=True)
+        check_integer("actions", self.actions, low=4)
+        check_integer("replicates", self.replicates, low=30)
+        check_number("jitter", self.jitter, low=0.0)
+        check_number("target", self.target, low=0.0, high=1.0)
+        check_number("beta", self.beta, low=0.0, low_open=True)
+        check_number("step", self.step, low=0.0, high=1.0, low_open=True)
 
     def floor(self, instance: int) -> Floor:
         """A process and its fixed point: one moderate action, the others on a circle around it.
@@ -178,7 +170,7 @@ class FloorConfig(SteeredConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        number("relax", self.relax, low=1.0)
+        check_number("relax", self.relax, low=1.0)
 
     def measure(self, floor: Floor, chosen: Curve, instance: int, clients: int, B: int) -> Array:
         """Mean of ||grad J lambda_t||^2 over the window, shape (replicates,).
@@ -207,55 +199,57 @@ def slack(x: Sequence[float] | Array, laws: Sequence[Law]) -> float:
     return float(np.abs(centred) @ remainders / (centred @ centred))
 
 
-def against_law(name: str, x: Array, y: Array, laws: Sequence[Law], seed: int) -> list[Check]:
+def against_law(name: str, x: Array, y: Array, laws: Sequence[Law], seed: int) -> list[rc.Check]:
     """Exponent and constant of y (replicates, points) against those of the law."""
     derived = [law.total for law in laws]
-    predicted, measured = law_slope(x, derived), slope_interval(x, y, rng=seed)
+    predicted, measured = law_slope(x, derived), rc.slope_interval(x, y, rng=seed)
     ratio, room = (y / derived).mean(axis=1), float(np.mean([law.remainder for law in laws]))
     return [
-        rate_check(f"{name}: as derived", predicted, measured, tolerance=slack(x, laws)),
+        rc.rate_check(f"{name}: as derived", predicted, measured, tolerance=slack(x, laws)),
         near_one(f"{name}: measured / derived", ratio, room),
     ]
 
 
-def plateau(name: str, x: Array, y: Array, laws: Sequence[Law], bias: float) -> list[Check]:
+def plateau(name: str, x: Array, y: Array, laws: Sequence[Law], bias: float) -> list[rc.Check]:
     """The exponent of y over the last octave, against zero, and the limit over the bias.
 
     y = bias + v / x: the noise is the law's up to its remainder, and what it adds to the bias turns
     the exponent by at most its share.
     """
-    measured = slope_interval(x[-2:], y[:, -2:], rng=0)
+    measured = rc.slope_interval(x[-2:], y[:, -2:], rng=0)
     share = x[-2] / x[-1]
     limit = (y[:, -1] - share * y[:, -2]) / (1.0 - share) / bias
     return [
-        rate_check(f"{name}: as derived", 0.0, measured, tolerance=laws[-2].total / bias),
+        rc.rate_check(f"{name}: as derived", 0.0, measured, tolerance=laws[-2].total / bias),
         near_one(f"{name}: limit / derived", limit, laws[-2].remainder),
     ]
 
 
-def near_one(name: str, ratio: Array, room: float) -> Check:
+def near_one(name: str, ratio: Array, room: float) -> rc.Check:
     """The mean of replicates against one, up to what the law leaves out."""
-    value, lo, hi = (float(v[0]) for v in mean_band(ratio[:, None], level=_LEVEL))
-    return within(name, f"1 within {room:.2g}", Interval(value, lo, hi), 1.0 - room, 1.0 + room)
+    value, lo, hi = (float(v[0]) for v in rc.mean_band(ratio[:, None], level=_LEVEL))
+    return rc.within(
+        name, f"1 within {room:.2g}", rc.Interval(value, lo, hi), 1.0 - room, 1.0 + room
+    )
 
 
 def series_of(
     name: str, panel: str, x: Array, y: Array, laws: Sequence[Law] | None = None
-) -> list[Series]:
+) -> list[rc.Series]:
     """The measured mean with its band, and the law."""
-    found = [Series(name, panel, x, *mean_band(y))]
+    found = [rc.Series(name, panel, x, *rc.mean_band(y))]
     if laws is not None:
-        found.append(Series(LAW, panel, x, [law.total for law in laws]))
+        found.append(rc.Series(LAW, panel, x, [law.total for law in laws]))
     return found
 
 
-def draw_floors(analysis: Analysis, labels: Mapping[str, str], exponent: float) -> Figure:
+def draw_floors(analysis: rc.Analysis, labels: Mapping[str, str], exponent: float) -> Figure:
     """All panels on logarithmic axes, with a guide of the stated exponent below the first one."""
-    figure, axes = panels(analysis.series, width=4.4, height=3.2)
+    figure, axes = rc.panels(analysis.series, width=4.4, height=3.2)
     draw_ways(figure, axes, analysis)
     for panel, ax in axes.items():
         longest = max((s for s in analysis.series if s.panel == panel), key=lambda s: len(s.x))
-        loglog(ax)
+        rc.loglog(ax)
         ax.set_xticks(longest.x, [f"{x:g}" for x in longest.x])
         ax.set_xlabel(labels[panel])
     first = analysis.series[0]
@@ -266,7 +260,7 @@ def draw_floors(analysis: Analysis, labels: Mapping[str, str], exponent: float) 
     return figure
 
 
-def draw_ways(figure: Figure, axes: Mapping[str, Axes], analysis: Analysis) -> None:
+def draw_ways(figure: Figure, axes: Mapping[str, Axes], analysis: rc.Analysis) -> None:
     """Every series in its panel, with one look for each of the curves, and the legend.
 
     Without smoothing lines are dashed and markers open: where curves agree both are seen.

@@ -36,8 +36,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from linsys._validate import Array
 from linsys.linalg import operator_norm
+from linsys.validate import Array
 from mgda.constants import score_bound, smoothness_at
 from mgda.momdp import MOMDP
 from mgda.sensitivity import sensitivity_matrix

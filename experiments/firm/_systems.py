@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from experiments._model import Config
-from linsys._validate import number, whole
+import ratecheck as rc
+from linsys.validate import check_integer, check_number
 from mgda.actor_critic import ActorCritic
 from mgda.critic import LinearCritic
 from mgda.instances import sample_momdp
@@ -35,7 +35,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProcessConfig(Config):
+class ProcessConfig(rc.Config):
     """The processes, and how clients sample them.
 
     Attributes:
@@ -55,8 +55,8 @@ class ProcessConfig(Config):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name, low in (("states", 2), ("actions", 2), ("objectives", 1), ("replicates", 2)):
-            whole(name, getattr(self, name), low=low)
-        number("gamma", self.gamma, low=0.0, high=1.0, high_open=True)
+            check_integer(name, getattr(self, name), low=low)
+        check_number("gamma", self.gamma, low=0.0, high=1.0, high_open=True)
 
     def oracle(
         self,
@@ -93,7 +93,7 @@ class InstancesConfig(ProcessConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole("instances", self.instances, low=1)
+        check_integer("instances", self.instances, low=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ class ConflictConfig(InstancesConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        number("conflict", self.conflict, low=0.0, high=1.0)
+        check_number("conflict", self.conflict, low=0.0, high=1.0)
 
     def momdp(self, instance: int, objectives: int | None = None) -> MOMDP:
         """Draw a process; with another number of objectives than ``self.objectives`` if given."""
@@ -136,7 +136,7 @@ class ClientsConfig(ProcessConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole("clients", self.clients, low=1)
+        check_integer("clients", self.clients, low=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,4 +151,4 @@ class BatchConfig(ProcessConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole("B", self.B, low=1)
+        check_integer("B", self.B, low=1)

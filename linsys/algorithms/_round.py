@@ -7,9 +7,9 @@ from typing import Any, Protocol, TypeVar
 
 from array_api_compat import array_namespace
 
-from linsys._validate import InputError, whole
 from linsys.algorithms.steps import Steps, StepSizes
 from linsys.oracle import Observation
+from linsys.validate import InputError, check_integer
 
 __all__ = [
     "Algorithm",
@@ -166,9 +166,9 @@ def iterate(
     >>> t, bool(np.abs(algorithm.personal(state) - system.x_star).max() < 0.5)
     (200, True)
     """
-    start = whole("start", start)
-    rounds = whole("rounds", rounds, low=start)
-    local_steps = whole("local_steps", local_steps, low=1)
+    start = check_integer("start", start)
+    rounds = check_integer("rounds", rounds, low=start)
+    local_steps = check_integer("local_steps", local_steps, low=1)
     yield start, state
     for t in range(start, rounds):
         seen = [observe(t * local_steps + k) for k in range(local_steps)]

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from linsys._validate import InputError, choice
 from linsys.algorithms._round import (
     agent_mean,
     agent_sizes,
@@ -20,6 +19,7 @@ from linsys.algorithms._round import (
 )
 from linsys.algorithms.steps import StepSizes
 from linsys.oracle import Observation, sized
+from linsys.validate import InputError, check_choice
 
 __all__ = ["AffPCL", "AffPCLState", "RatioEstimator"]
 
@@ -105,13 +105,13 @@ class AffPCL:
     ratio: str | RatioEstimator = "known"
 
     def __post_init__(self) -> None:
-        choice("correction", self.correction, ("importance", "bias"))
-        choice("center", self.center, ("explicit", "implicit"))
-        choice("central_direction", self.central_direction, ("objective", "estimate"))
-        choice("objective", self.objective, ("estimated", "known"))
+        check_choice("correction", self.correction, ("importance", "bias"))
+        check_choice("center", self.center, ("explicit", "implicit"))
+        check_choice("central_direction", self.central_direction, ("objective", "estimate"))
+        check_choice("objective", self.objective, ("estimated", "known"))
         # A class has the methods of its instances and would pass for one.
         if isinstance(self.ratio, type) or not isinstance(self.ratio, RatioEstimator):
-            choice("ratio", self.ratio, ("known", "none"))
+            check_choice("ratio", self.ratio, ("known", "none"))
         elif self.correction == "bias":
             raise InputError(
                 "`ratio` must not be an estimator for correction='bias', which has no density ratio"

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from linsys._validate import Array, number, whole
 from linsys.algorithms._round import agent_mean, agent_sizes, check_start, keep_inactive
 from linsys.algorithms.steps import StepSizes
 from linsys.oracle import Observation
+from linsys.validate import Array, check_integer, check_number
 
 __all__ = ["Clustered", "Ditto", "FedAvg", "FineTuning", "Independent", "PFedMe"]
 
@@ -116,7 +116,7 @@ class FineTuning:
     switch: int = 30
 
     def __post_init__(self) -> None:
-        whole("switch", self.switch)
+        check_integer("switch", self.switch)
 
     def init(self, x0: Any, theta0: Any = None) -> Tuned:
         """Start at the mean of x0 (..., n, d)."""
@@ -149,7 +149,7 @@ class _Drawn:
     regularization: float = 15.0
 
     def __post_init__(self) -> None:
-        number("regularization", self.regularization, low=0.0, high=math.inf, high_open=True)
+        check_number("regularization", self.regularization, low=0.0, high=math.inf, high_open=True)
 
     def init(self, x0: Any, theta0: Any = None) -> Mixed:
         """Start at x0 (..., n, d), the global model at its mean."""
@@ -225,9 +225,9 @@ class Clustered:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        whole("clusters", self.clusters, low=1)
-        number("spread", self.spread, low=0.0, high=math.inf, high_open=True)
-        whole("seed", self.seed)
+        check_integer("clusters", self.clusters, low=1)
+        check_number("spread", self.spread, low=0.0, high=math.inf, high_open=True)
+        check_integer("seed", self.seed)
 
     def offsets(self, d: int) -> Array:
         """Starting offsets of the models, shape (C, d)."""

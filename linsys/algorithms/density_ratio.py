@@ -23,12 +23,12 @@ from typing import Any, ClassVar
 import numpy as np
 from array_api_compat import array_namespace
 
-from linsys._validate import Array, InputError, number, whole
 from linsys.algorithms._round import check_start, keep_inactive, sent_mean
 from linsys.algorithms.affpcl import RatioEstimator
 from linsys.algorithms.steps import Steps
 from linsys.oracle import FeatureObservation, Observation
 from linsys.systems.finite import FiniteSystem
+from linsys.validate import Array, InputError, check_integer, check_number
 
 __all__ = [
     "CoupledRatio",
@@ -100,8 +100,10 @@ class LinearRatio:
     offset: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
-        whole("q", self.q, low=1)
-        number("start", self.start, low=-math.inf, low_open=True, high=math.inf, high_open=True)
+        check_integer("q", self.q, low=1)
+        check_number(
+            "start", self.start, low=-math.inf, low_open=True, high=math.inf, high_open=True
+        )
 
     def init(self, x0: Any) -> Any:
         """All weights at ``start``, shape (..., n, q)."""
@@ -202,9 +204,9 @@ class SparseRatio(ShiftedRatio):
                 f"found keep={self.keep}, penalty={self.penalty}"
             )
         if self.keep is not None:
-            whole("keep", self.keep, low=1, high=self.q)
+            check_integer("keep", self.keep, low=1, high=self.q)
         if self.penalty is not None:
-            number("penalty", self.penalty, low=0.0, high=math.inf, high_open=True)
+            check_number("penalty", self.penalty, low=0.0, high=math.inf, high_open=True)
 
     def weights(self, state: Any) -> Any:
         """eta^i, cut to the ``keep`` largest or shrunk by ``penalty``, shape (..., n, q)."""
@@ -244,7 +246,9 @@ class FrozenRatio:
 
     def __post_init__(self) -> None:
         check_start("weights", self.weights, 2)
-        number("offset", self.offset, low=-math.inf, low_open=True, high=math.inf, high_open=True)
+        check_number(
+            "offset", self.offset, low=-math.inf, low_open=True, high=math.inf, high_open=True
+        )
 
     @classmethod
     def of(cls, estimator: LinearRatio, state: Any) -> FrozenRatio:
@@ -300,7 +304,7 @@ def learn_ratio(
     >>> bool(np.abs(1 + eta - system.rho).max() < 0.3)
     True
     """
-    rounds = whole("rounds", rounds)
+    rounds = check_integer("rounds", rounds)
     state = estimator.init(check_start("x0", x0, 2))
     for t in range(rounds):
         state = estimator.update(state, observe(t), steps.at(t).ratio)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from linsys._validate import Array, InputError, number, real_array, whole
+from linsys.validate import Array, InputError, check_integer, check_number, real_array
 
 __all__ = ["StepSizes", "Steps", "WeightedAverage"]
 
@@ -63,33 +63,39 @@ class Steps:
     ratio: float = 1.0
 
     def __post_init__(self) -> None:
-        number("numerator", self.numerator, low=0.0, low_open=True, high=math.inf, high_open=True)
-        number("offset", self.offset, low=0.0, low_open=True, high=math.inf, high_open=True)
-        number("slope", self.slope, low=0.0, high=math.inf, high_open=True)
+        check_number(
+            "numerator", self.numerator, low=0.0, low_open=True, high=math.inf, high_open=True
+        )
+        check_number("offset", self.offset, low=0.0, low_open=True, high=math.inf, high_open=True)
+        check_number("slope", self.slope, low=0.0, high=math.inf, high_open=True)
         for name in ("center", "objective", "ratio"):
-            number(name, getattr(self, name), low=0.0, high=math.inf, high_open=True)
+            check_number(name, getattr(self, name), low=0.0, high=math.inf, high_open=True)
         if isinstance(self.x, tuple):
             for value in self.x:
-                number("x", value, low=0.0, high=math.inf, high_open=True)
+                check_number("x", value, low=0.0, high=math.inf, high_open=True)
         else:
-            number("x", self.x, low=0.0, high=math.inf, high_open=True)
+            check_number("x", self.x, low=0.0, high=math.inf, high_open=True)
 
     @classmethod
     def constant(cls, alpha: float) -> Steps:
         """alpha_t = alpha in every module."""
-        return cls(number("alpha", alpha, low=0.0, low_open=True, high=math.inf, high_open=True))
+        return cls(
+            check_number("alpha", alpha, low=0.0, low_open=True, high=math.inf, high_open=True)
+        )
 
     @classmethod
     def for_horizon(cls, t: int, lam: float = 1.0) -> Steps:
         """alpha = ln t / (lam t) of Propositions 1, 2 and Theorem 1, for a run of t >= 2 rounds."""
-        t = whole("t", t, low=2)
-        return cls(math.log(t) / t / number("lam", lam, low=0.0, low_open=True))
+        t = check_integer("t", t, low=2)
+        return cls(math.log(t) / t / check_number("lam", lam, low=0.0, low_open=True))
 
     @classmethod
     def diminishing(cls, *, t0: float, lam: float = 1.0) -> Steps:
         """alpha_t = 4 / (lam (t + t0 + 1)); Lemma D.5 bounds the :class:`WeightedAverage`."""
-        t0 = number("t0", t0, low=0.0, high=math.inf, high_open=True)
-        return cls(4.0 / number("lam", lam, low=0.0, low_open=True), offset=t0 + 1.0, slope=1.0)
+        t0 = check_number("t0", t0, low=0.0, high=math.inf, high_open=True)
+        return cls(
+            4.0 / check_number("lam", lam, low=0.0, low_open=True), offset=t0 + 1.0, slope=1.0
+        )
 
     def synchronised(self, system: _Conditioned, ratio: float = 1.0) -> Steps:
         """Set alpha^i lambda^i = alpha^c lambda^c = alpha^b lambda^b = alpha_t (Appendix G.1).
@@ -111,7 +117,7 @@ class Steps:
             x=tuple(float(v) for v in per_agent),
             center=float(1.0 / _smallest_eigenvalue(np.asarray(system.A_bar0))),
             objective=float(1.0 / _smallest_eigenvalue(np.asarray(system.Phi_bar0))),
-            ratio=1.0 / number("ratio", ratio, low=0.0, low_open=True),
+            ratio=1.0 / check_number("ratio", ratio, low=0.0, low_open=True),
         )
 
     def multipliers(self, n: int) -> Array:
@@ -142,7 +148,7 @@ class WeightedAverage:
     """
 
     def __init__(self, t0: float) -> None:
-        self._next = number("t0", t0, low=0.0)
+        self._next = check_number("t0", t0, low=0.0)
         self._total = 0.0
         self.value: Any = None
 

@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from linsys._validate import Array, InputError, choice, number, whole
 from linsys.algorithms._round import Algorithm, keep_inactive
 from linsys.algorithms.steps import Steps
 from linsys.systems.chains import Index, draw
 from linsys.systems.markov_reward import TDObservation
 from linsys.systems.mdp import MarkovDecisionProcesses, softmax_policy
+from linsys.validate import Array, InputError, check_choice, check_integer, check_number
 
 __all__ = ["SarsaObservation", "VisitationRatio", "action_density_ratio", "sarsa"]
 
@@ -84,7 +84,7 @@ class VisitationRatio:
     states: int
 
     def __post_init__(self) -> None:
-        whole("states", self.states, low=1)
+        check_integer("states", self.states, low=1)
 
     def init(self, x0: Any) -> Any:
         """No visits yet, shape (..., n, O)."""
@@ -154,11 +154,11 @@ def sarsa(
     """
     steps = steps if isinstance(steps, Steps) else Steps.constant(steps)
     if not isinstance(seed, np.random.Generator):
-        seed = whole("seed", seed)
-    rounds = whole("rounds", rounds)
-    beta = number("beta", beta, low=0.0, high=math.inf, high_open=True)
-    replicates = whole("replicates", replicates, low=1)
-    choice("rewards", rewards, ("tabular", "linear"))
+        seed = check_integer("seed", seed)
+    rounds = check_integer("rounds", rounds)
+    beta = check_number("beta", beta, low=0.0, high=math.inf, high_open=True)
+    replicates = check_integer("replicates", replicates, low=1)
+    check_choice("rewards", rewards, ("tabular", "linear"))
     n, size = mdps.n, mdps.n_states * mdps.n_actions
     agents = np.arange(n)
     flat = mdps.flat_features

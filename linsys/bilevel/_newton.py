@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from linsys._validate import InputError
+from linsys.validate import InputError
 
 __all__ = ["minimise", "solve_definite"]
 

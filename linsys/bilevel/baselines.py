@@ -15,12 +15,12 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.optimize import minimize
 
-from linsys._validate import Array, InputError, number, real_array
-from linsys.bilevel._arrays import sigmoid
 from linsys.bilevel._newton import minimise
+from linsys.bilevel.arrays import sigmoid
 from linsys.bilevel.domains import Domain, check_domains
 from linsys.bilevel.oracle import DomainOracle
 from linsys.bilevel.rewards import LinearReward
+from linsys.validate import Array, InputError, check_number, real_array
 
 __all__ = ["dpo", "hpl", "reward_mle", "sft"]
 
@@ -41,7 +41,7 @@ def sft(domains: Sequence[Domain], *, ridge: float = 0.0) -> Array:
     (4,)
     """
     check_domains(domains)
-    number("ridge", ridge, low=0.0)
+    check_number("ridge", ridge, low=0.0)
     oracles = [DomainOracle(domain=domain, beta=1.0) for domain in domains]
     phi = np.zeros(oracles[0].q)
 
@@ -71,7 +71,7 @@ def hpl(domains: Sequence[Domain], *, ridge: float = 0.0) -> Array:
     (4,)
     """
     check_domains(domains)
-    number("ridge", ridge, low=0.0)
+    check_number("ridge", ridge, low=0.0)
     oracles = [DomainOracle(domain=domain, beta=1.0) for domain in domains]
     weights, contrasts = _stacked(domains, [o.contrasts for o in oracles])
     offsets = np.concatenate([o.log_h_ratios for o in oracles])
@@ -96,8 +96,8 @@ def dpo(domains: Sequence[Domain], reference: Array, *, beta: float, ridge: floa
     True
     """
     check_domains(domains)
-    number("ridge", ridge, low=0.0)
-    number("beta", beta, low=0.0, low_open=True)
+    check_number("ridge", ridge, low=0.0)
+    check_number("beta", beta, low=0.0, low_open=True)
     centre = real_array("reference", reference, (domains[0].policy.p,))
     oracles = [DomainOracle(domain=domain, beta=1.0) for domain in domains]
     weights, contrasts = _stacked(domains, [o.contrasts for o in oracles])
@@ -119,7 +119,7 @@ def reward_mle(domains: Sequence[Domain], *, ridge: float = 0.0) -> Array:
     True
     """
     check_domains(domains)
-    number("ridge", ridge, low=0.0)
+    check_number("ridge", ridge, low=0.0)
     if all(isinstance(domain.reward, LinearReward) for domain in domains):
         features = [
             d.reward.xi[d.pairs.x, d.pairs.y] - d.reward.xi[d.pairs.x, d.pairs.y_other]

@@ -19,18 +19,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from linsys._validate import (
+from linsys.bilevel.arrays import pad, sigmoid
+from linsys.bilevel.policies import ExponentialPolicy
+from linsys.bilevel.rewards import Reward
+from linsys.validate import (
     Array,
     InputError,
+    check_integer,
     distributions,
     plain,
     real_array,
     shown,
-    whole,
 )
-from linsys.bilevel._arrays import pad, sigmoid
-from linsys.bilevel.policies import ExponentialPolicy
-from linsys.bilevel.rewards import Reward
 
 __all__ = [
     "Domain",
@@ -58,7 +58,7 @@ def uniforms(seed: int, stream: int, k: int, t: int, count: int, size: int) -> A
     >>> (uniforms(7, INNER, k=2, t=4, count=1, size=3) == together[4:]).all()
     np.True_
     """
-    whole("seed", seed, high=(1 << 128) - 1)
+    check_integer("seed", seed, high=(1 << 128) - 1)
     row = pad(size)  # Philox makes four numbers for every count of its counter
     counter = [t * (row // 4), stream, k, 0]
     generator = np.random.Generator(np.random.Philox(key=seed, counter=counter))
@@ -219,7 +219,7 @@ def check_domains(domains: Sequence[Domain]) -> None:
     >>> check_domains([])
     Traceback (most recent call last):
         ...
-    linsys._validate.InputError: `domains` must hold at least one domain; found none
+    linsys.validate.InputError: `domains` must hold at least one domain; found none
     """
     if isinstance(domains, Domain) or not isinstance(domains, Sequence):
         raise InputError(f"`domains` must be a list of domains; found {type(domains).__name__}")
@@ -301,7 +301,7 @@ def sampled_preferences(population: Preferences, size: int, seed: int) -> Prefer
     """
     drawn = _inverse(
         np.cumsum(population.weights),
-        uniforms(seed, OUTER, 0, 0, 1, whole("size", size, low=1))[0],
+        uniforms(seed, OUTER, 0, 0, 1, check_integer("size", size, low=1))[0],
     )
     x, y, y_other = (part[drawn] for part in population[:3])
     return Preferences(x, y, y_other, np.full(size, 1.0 / size))

@@ -35,11 +35,11 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from linsys._validate import whole
-from linsys.bilevel._arrays import finite
 from linsys.bilevel._newton import solve_definite
+from linsys.bilevel.arrays import finite
 from linsys.bilevel.inner import Path
 from linsys.bilevel.oracle import Oracle
+from linsys.validate import check_integer
 
 __all__ = [
     "adjoint",
@@ -132,7 +132,7 @@ def implicit(oracle: Oracle, phi: Any, theta: Any, z: Any = None, *, cg: int | N
         hessian = oracle.inner_hvp(phi, theta, None, _basis(theta))
         solved = solve_definite("the inner loss", hessian, v)
     else:
-        solved = _conjugate_gradients(oracle, phi, theta, v, whole("cg", cg, low=1))
+        solved = _conjugate_gradients(oracle, phi, theta, v, check_integer("cg", cg, low=1))
     return direct - oracle.mixed_vjp(phi, theta, None, solved)
 
 

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from linsys._validate import InputError, number, whole
-from linsys.bilevel._arrays import finite, projected
 from linsys.bilevel._newton import minimise
+from linsys.bilevel.arrays import finite, projected
 from linsys.bilevel.oracle import DomainOracle, Oracle
+from linsys.validate import InputError, check_integer, check_number
 
 __all__ = ["Path", "check_path", "descend", "optimum"]
 
@@ -81,11 +81,11 @@ def descend(
     >>> path.theta.shape
     (51, 4)
     """
-    number("alpha", alpha, low=0.0, low_open=True)
-    whole("D", D, low=1)
-    whole("k", k)
+    check_number("alpha", alpha, low=0.0, low_open=True)
+    check_integer("D", D, low=1)
+    check_integer("k", k)
     if radius is not None:
-        number("radius", radius, low=0.0, low_open=True)
+        check_number("radius", radius, low=0.0, low_open=True)
     finite("phi", phi)
     xp = array_namespace(finite("theta_0", theta_0))
     if theta_0.ndim != 1:

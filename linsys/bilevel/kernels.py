@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linsys._compiled import compiled
-from linsys._validate import Array, number, whole
-from linsys.bilevel._arrays import finite, vector
+from linsys.bilevel.arrays import finite, vector
 from linsys.bilevel.inner import Path, check_path
 from linsys.bilevel.oracle import DomainOracle
+from linsys.compiled import compiled
+from linsys.validate import Array, check_integer, check_number
 
 __all__ = ["Drawn", "adjoint", "descend", "serves"]
 
@@ -73,11 +73,11 @@ def descend(
     >>> bool(np.allclose(path.theta, reference.theta, rtol=1e-12))
     True
     """
-    number("alpha", alpha, low=0.0, low_open=True)
-    whole("D", D, low=1)
-    whole("k", k)
+    check_number("alpha", alpha, low=0.0, low_open=True)
+    check_integer("D", D, low=1)
+    check_integer("k", k)
     if radius is not None:
-        number("radius", radius, low=0.0, low_open=True)
+        check_number("radius", radius, low=0.0, low_open=True)
     finite("phi", phi)
     policy = oracle.domain.policy
     theta = np.empty((D + 1, oracle.p))

@@ -21,13 +21,13 @@ from typing import Any, NamedTuple, Protocol, TypeGuard
 
 from array_api_compat import array_namespace
 
-from linsys._validate import InputError, choice, flag, number, whole
 from linsys.bilevel import kernels
-from linsys.bilevel._arrays import finite, projected
+from linsys.bilevel.arrays import finite, projected
 from linsys.bilevel.domains import TASK, Domain, check_domains, uniforms
 from linsys.bilevel.hypergradient import adjoint, first_order, implicit, unrolled
 from linsys.bilevel.inner import Path, descend
 from linsys.bilevel.oracle import DomainOracle, Oracle
+from linsys.validate import InputError, check_choice, check_flag, check_integer, check_number
 
 __all__ = ["Adapted", "MetaTraining", "OracleSource", "Report", "State", "meta_test"]
 
@@ -125,18 +125,18 @@ class MetaTraining:
 
     def __post_init__(self) -> None:
         for label in ("alpha", "beta", "eta"):
-            number(label, getattr(self, label), low=0.0, low_open=True)
-        whole("D", self.D, low=1)
-        whole("K", self.K, low=1)
+            check_number(label, getattr(self, label), low=0.0, low_open=True)
+        check_integer("D", self.D, low=1)
+        check_integer("K", self.K, low=1)
         for label in ("theta_radius", "phi_radius"):
             if (radius := getattr(self, label)) is not None:
-                number(label, radius, low=0.0, low_open=True)
+                check_number(label, radius, low=0.0, low_open=True)
         for label in ("inner_batch", "outer_batch"):
             if (size := getattr(self, label)) is not None:
-                whole(label, size, low=1)
-        whole("seed", self.seed, high=(1 << 128) - 1)
-        flag("every_task", self.every_task)
-        choice("way", self.way, tuple(WAYS))
+                check_integer(label, size, low=1)
+        check_integer("seed", self.seed, high=(1 << 128) - 1)
+        check_flag("every_task", self.every_task)
+        check_choice("way", self.way, tuple(WAYS))
 
     def init(
         self, domains: Sequence[Domain] | Sequence[OracleSource], phi_0: Any, theta_0: Any
@@ -279,8 +279,8 @@ def meta_test(
     >>> adapted.steps, adapted.gradient_norm < 1e-8
     (300, True)
     """
-    whole("steps", steps, low=1)
-    number("tolerance", tolerance, low=0.0)
+    check_integer("steps", steps, low=1)
+    check_number("tolerance", tolerance, low=0.0)
     xp, theta, done = array_namespace(finite("theta_0", theta_0)), theta_0, 0
     while True:
         D = min(_BLOCK, steps - done)

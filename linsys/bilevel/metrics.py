@@ -12,12 +12,20 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from linsys._validate import Array, InputError, choice, distributions, number, plain, real_array
-from linsys.bilevel._arrays import finite, sigmoid
+from linsys.bilevel.arrays import finite, sigmoid
 from linsys.bilevel.domains import Domain, Preferences
 from linsys.bilevel.hypergradient import implicit
 from linsys.bilevel.inner import optimum
 from linsys.bilevel.oracle import DomainOracle
+from linsys.validate import (
+    Array,
+    InputError,
+    check_choice,
+    check_number,
+    distributions,
+    plain,
+    real_array,
+)
 
 __all__ = [
     "MetaLoss",
@@ -96,7 +104,7 @@ def answer_law(domain: Scored, theta: Any, temperature: float = 1.0) -> Array:
     >>> bool(cold > hot)
     True
     """
-    number("temperature", temperature, low=0.0, low_open=True)
+    check_number("temperature", temperature, low=0.0, low_open=True)
     return _tempered(domain.policy.log_prob(_parameters(theta)), temperature)
 
 
@@ -141,7 +149,7 @@ def win_rate(
     >>> win_rate(meta_distribution(0).train[0], np.zeros(4))
     0.357
     """
-    choice("judge", judge, JUDGES)
+    check_choice("judge", judge, JUDGES)
     pairs, r = domain.pairs, domain.true_reward
     gaps = r[pairs.x] - r[pairs.x, pairs.y][:, None]
     wins = sigmoid(gaps) if judge == "bradley_terry" else (np.sign(gaps) + 1.0) / 2.0
@@ -157,7 +165,7 @@ def target(domain: Domain, phi: Any, beta: float) -> Array:
     >>> bool(np.allclose(target(domain, np.zeros(4), 1.0), domain.mu_hat))
     True
     """
-    number("beta", beta, low=0.0, low_open=True)
+    check_number("beta", beta, low=0.0, low_open=True)
     # the best answer may be one that is never sampled, beside which all others vanish
     r = np.where(domain.mu_hat > 0.0, domain.reward.value(_parameters(phi, "phi")), -np.inf)
     weights = domain.mu_hat * _tempered(r, beta)

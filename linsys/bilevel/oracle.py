@@ -27,11 +27,11 @@ from typing import Any, Protocol
 import numpy as np
 from array_api_compat import array_namespace
 
-from linsys._validate import Array, InputError, number, plain, whole
-from linsys.bilevel._arrays import table, vector
+from linsys.bilevel.arrays import table, vector
 from linsys.bilevel.domains import Domain
 from linsys.bilevel.policies import ALL
 from linsys.bilevel.rewards import LARGEST
+from linsys.validate import Array, InputError, check_integer, check_number, plain
 
 __all__ = ["DomainOracle", "Oracle"]
 
@@ -95,11 +95,11 @@ class DomainOracle:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        number("beta", self.beta, low=0.0, low_open=True)
+        check_number("beta", self.beta, low=0.0, low_open=True)
         for label in ("inner_batch", "outer_batch"):
             if (size := getattr(self, label)) is not None:
-                whole(label, size, low=1)
-        whole("seed", self.seed, high=(1 << 128) - 1)
+                check_integer(label, size, low=1)
+        check_integer("seed", self.seed, high=(1 << 128) - 1)
 
     @property
     def p(self) -> int:

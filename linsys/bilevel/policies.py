@@ -37,9 +37,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from linsys._validate import Array, InputError, number, plain, real_array
-from linsys.bilevel._arrays import table, vector
+from linsys.bilevel.arrays import table, vector
 from linsys.linalg import lambda_min
+from linsys.validate import Array, InputError, check_number, plain, real_array
 
 __all__ = ["ExponentialPolicy", "PolicyConstants"]
 
@@ -124,7 +124,7 @@ class ExponentialPolicy:
 
     def log_floor(self, R: float) -> Array:
         """What log pi_theta(y|x) is never below on the ball, shape (X, Y)."""
-        radius = number("R", R, low=0.0)
+        radius = check_number("R", R, low=0.0)
         exponents = self.log_h[:, None, :] - self.log_h[:, :, None] + radius * self._distances
         largest = exponents.max(axis=-1)
         totals = np.exp(exponents - largest[..., None]).sum(axis=-1)

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from linsys._validate import Array, InputError, number, real_array, whole
 from linsys.bilevel.baselines import reward_mle, sft
 from linsys.bilevel.domains import Domain, check_domains
 from linsys.bilevel.policies import ExponentialPolicy
+from linsys.validate import Array, InputError, check_integer, check_number, real_array
 
 __all__ = ["clipped_gradient", "policy_gradient", "ppo", "rlhf"]
 
@@ -45,8 +45,8 @@ def policy_gradient(
     (4,)
     """
     check_domains(domains)
-    number("beta", beta, low=0.0, low_open=True)
-    number("eta", eta, low=0.0, low_open=True)
+    check_number("beta", beta, low=0.0, low_open=True)
+    check_number("eta", eta, low=0.0, low_open=True)
     start = theta = real_array("reference", reference, (domains[0].policy.p,))
     reward = real_array("phi", phi, (domains[0].reward.q,))
     tables = [
@@ -64,7 +64,7 @@ def policy_gradient(
         return value, slope
 
     with np.errstate(over="ignore", invalid="ignore"):  # told below
-        for _ in range(whole("steps", steps, low=1)):
+        for _ in range(check_integer("steps", steps, low=1)):
             theta = theta + eta * climb(theta)[1]
         before, after = climb(start)[0], climb(theta)[0]
     if not after >= before:
@@ -107,10 +107,10 @@ def ppo(
     """
     check_domains(domains)
     for label, value in (("beta", beta), ("eta", eta), ("clip", clip)):
-        number(label, value, low=0.0, low_open=True)
+        check_number(label, value, low=0.0, low_open=True)
     for label, size in (("rounds", rounds), ("batch", batch), ("epochs", epochs)):
-        whole(label, size, low=1)
-    key = whole("seed", seed, high=(1 << 128) - 1)
+        check_integer(label, size, low=1)
+    key = check_integer("seed", seed, high=(1 << 128) - 1)
     start = theta = real_array("reference", reference, (domains[0].policy.p,))
     learned = real_array("phi", phi, (domains[0].reward.q,))
     rewards = [domain.reward.value(learned) for domain in domains]

@@ -29,9 +29,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from linsys._validate import Array, InputError, number, real_array
-from linsys.bilevel._arrays import table, vector
+from linsys.bilevel.arrays import table, vector
 from linsys.bilevel.policies import ALL
+from linsys.validate import Array, InputError, check_number, real_array
 
 __all__ = ["LinearReward", "Reward", "RewardConstants", "TanhReward"]
 
@@ -93,7 +93,7 @@ class Reward(ABC):
         Raises:
             InputError: R that is negative, not finite, or so large that exp(r) overflows.
         """
-        radius, T = number("R", R, low=0.0), float(np.sqrt((self.xi**2).sum(axis=-1)).max())
+        radius, T = check_number("R", R, low=0.0), float(np.sqrt((self.xi**2).sum(axis=-1)).max())
         top = float(self._value(np.asarray(radius * T)))
         if top > LARGEST:
             raise InputError(f"`R` must keep exp(r) in the range of doubles; found r = {top:g}")
@@ -154,7 +154,7 @@ class TanhReward(Reward):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "s", number("s", self.s, low=0.0, low_open=True))
+        object.__setattr__(self, "s", check_number("s", self.s, low=0.0, low_open=True))
 
     def _value(self, index: Any) -> Any:
         return self.s * array_namespace(index).tanh(index / self.s)

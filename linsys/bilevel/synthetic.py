@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from linsys._validate import Array, choice, number, whole
 from linsys.bilevel.domains import Domain, bradley_terry, sampled_preferences
 from linsys.bilevel.policies import ExponentialPolicy
 from linsys.bilevel.rewards import LinearReward, TanhReward
+from linsys.validate import Array, check_choice, check_integer, check_number
 
 __all__ = ["MetaDistribution", "meta_distribution"]
 
@@ -72,12 +72,15 @@ def meta_distribution(
     """
     sizes = {"train": train, "held_out": held_out, "prompts": prompts, "p": p, "q": q}
     for label, value in sizes.items():
-        whole(label, value, low=0 if label == "held_out" else 1)
-    whole("answers", answers, low=2)
-    whole("longest", longest, low=1)
-    choice("reward", reward, ("linear", "tanh"))
-    s, c = number("shift", shift, low=0, high=1), number("specific", specific, low=0, high=1)
-    norm = number("strength", strength, low=0)
+        check_integer(label, value, low=0 if label == "held_out" else 1)
+    check_integer("answers", answers, low=2)
+    check_integer("longest", longest, low=1)
+    check_choice("reward", reward, ("linear", "tanh"))
+    s, c = (
+        check_number("shift", shift, low=0, high=1),
+        check_number("specific", specific, low=0, high=1),
+    )
+    norm = check_number("strength", strength, low=0)
     shape = (prompts, answers)
     rng = _generator(seed, 0)
     phi = _direction(rng, q, norm)
@@ -109,7 +112,7 @@ def meta_distribution(
 
 
 def _generator(seed: int, number_: int) -> np.random.Generator:
-    key = whole("seed", seed, high=(1 << 128) - 1)
+    key = check_integer("seed", seed, high=(1 << 128) - 1)
     return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, number_, 0]))
 
 

@@ -7,10 +7,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from linsys._validate import Array
 from linsys.heterogeneity._measured import Integration, MeasuredArray, Method, from_centre
 from linsys.heterogeneity._view import Features, View, view_of
 from linsys.systems.finite import FiniteSystem
+from linsys.validate import Array
 
 
 def total_variation(gap: Array) -> Array:

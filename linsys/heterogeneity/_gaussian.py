@@ -7,11 +7,11 @@ from functools import cached_property
 import numpy as np
 from scipy.special import erf
 
-from linsys._validate import Array
 from linsys.heterogeneity import _mixture
 from linsys.heterogeneity._measured import Integration, MeasuredArray, Method
 from linsys.heterogeneity._view import Features, View, view_of
 from linsys.systems.gaussian import GaussianSystem
+from linsys.validate import Array
 
 
 class GaussianView(View):

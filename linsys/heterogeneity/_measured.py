@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from linsys._validate import Array, InputError, whole
+from linsys.validate import Array, InputError, check_integer
 
 __all__ = ["Integration", "Measured", "MeasuredArray", "Method"]
 
@@ -39,12 +39,12 @@ class Integration:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        points = whole("points", self.points, low=2)
+        points = check_integer("points", self.points, low=2)
         if points & (points - 1):
             # Sobol nets are balanced only at 2^m points.
             raise InputError(f"`points` must be a power of two; found {points}")
-        whole("scrambles", self.scrambles, low=2)
-        whole("seed", self.seed, low=0)
+        check_integer("scrambles", self.scrambles, low=2)
+        check_integer("seed", self.seed, low=0)
 
     def coarser(self) -> Integration:
         """The same with a quarter of the points."""

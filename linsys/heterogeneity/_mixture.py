@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import log_softmax, logsumexp, ndtri
 
-from linsys._validate import Array
 from linsys.heterogeneity._measured import Integration, MeasuredArray, from_replicates
+from linsys.validate import Array
 
 #: Half-width in standard deviations around the outermost means; the mass outside is below 1e-32.
 _TAIL = 12.0

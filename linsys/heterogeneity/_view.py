@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from functools import singledispatch
 from typing import Any, Literal, Protocol, TypeAlias
 
-from linsys._validate import Array, InputError, choice
 from linsys.heterogeneity._measured import Integration, MeasuredArray, Method
 from linsys.systems.finite import FiniteSystem
 from linsys.systems.gaussian import GaussianSystem
+from linsys.validate import Array, InputError, check_choice
 
 __all__ = ["Definition", "Features", "System", "View", "view_of"]
 
@@ -157,7 +157,7 @@ def chosen_definition(view: View, definition: Definition | None) -> Definition:
             "inf"
         )
         return "objective" if bounded else "second-moment"
-    choice("definition", definition, DEFINITIONS)
+    check_choice("definition", definition, DEFINITIONS)
     return definition
 
 

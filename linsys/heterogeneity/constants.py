@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from linsys._validate import Array, InputError, choice
 from linsys.heterogeneity._measured import Measured, MeasuredArray, from_replicates
 from linsys.heterogeneity._view import (
     FEATURES,
@@ -21,6 +20,7 @@ from linsys.heterogeneity._view import (
     view_of,
 )
 from linsys.heterogeneity.objectives import G_b
+from linsys.validate import Array, InputError, check_choice
 
 __all__ = [
     "G_A",
@@ -170,7 +170,7 @@ def nu_agent(system: System, features: Features = "A") -> MeasuredArray:
     Raises:
         InputError: unknown features, or a singular Phibar^i.
     """
-    choice("features", features, FEATURES)
+    check_choice("features", features, FEATURES)
     view = view_of(system)
     means = view.system.A_bar if features == "A" else view.system.Phi_bar
     if features == "Phi" and (np.linalg.cond(means) > 1.0 / np.finfo(np.float64).eps).any():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from numpy.typing import ArrayLike
 
-from linsys._validate import Array, distributions, real_array
 from linsys.heterogeneity._finite import chi_square, total_variation
 from linsys.heterogeneity._measured import Measured, MeasuredArray
 from linsys.heterogeneity._view import System, view_of
+from linsys.validate import Array, distributions, real_array
 
 __all__ = [
     "chi2",

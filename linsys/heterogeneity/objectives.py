@@ -23,7 +23,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from linsys._validate import Array
 from linsys.heterogeneity._measured import (
     Measured,
     MeasuredArray,
@@ -39,6 +38,7 @@ from linsys.heterogeneity._view import (
     objective_weights,
     view_of,
 )
+from linsys.validate import Array
 
 __all__ = ["G_b", "delta_cen", "delta_obj", "delta_obj_agent"]
 

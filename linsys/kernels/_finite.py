@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsys._compiled import compiled
-from linsys._validate import Array
+from linsys.compiled import compiled
 from linsys.kernels._tiles import TILE, padded, tile_row
 from linsys.kernels.lanes_math import floor_positive, unit_interval
 from linsys.kernels.random import load_state, next_bits, store_state
@@ -29,6 +28,7 @@ from linsys.kernels.simd import (
     to_int,
 )
 from linsys.systems import FiniteSystem
+from linsys.validate import Array
 
 __all__ = ["FiniteArrays", "finite_arrays"]
 

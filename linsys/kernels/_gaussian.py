@@ -5,7 +5,7 @@ All buffers are rows of lanes: entry a of agent j's vector is row j d + a.
 
 from __future__ import annotations
 
-from linsys._compiled import compiled
+from linsys.compiled import compiled
 from linsys.kernels._gaussian_arrays import LEAST_POWER
 from linsys.kernels._tiles import (
     TILE,

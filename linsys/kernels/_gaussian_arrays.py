@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from linsys._validate import Array
 from linsys.kernels._tiles import TILE, padded
 from linsys.systems import GaussianSystem
+from linsys.validate import Array
 
 __all__ = ["LEAST_POWER", "GaussianArrays", "gaussian_arrays", "turned"]
 

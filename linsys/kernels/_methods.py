@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from linsys._compiled import compiled
-from linsys._validate import Array
+from linsys.compiled import compiled
 from linsys.kernels._systems import (
     agents,
     apply_A,
@@ -25,6 +24,7 @@ from linsys.kernels._systems import (
 )
 from linsys.kernels._tiles import TILE, padded, subtract_weighted_sums
 from linsys.kernels.simd import LANES, fma, load, rows_from, scalar, select, splat, store
+from linsys.validate import Array
 
 __all__ = [
     "AFFPCL",

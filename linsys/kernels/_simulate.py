@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from linsys._validate import Array, InputError, increasing_times, real_array, whole
 from linsys.algorithms import (
     AffPCL,
     Clustered,
@@ -29,6 +28,7 @@ from linsys.kernels._tiles import padded
 from linsys.kernels.random import REPLICATES, SEEDS, lane_states
 from linsys.kernels.simd import LANES
 from linsys.systems import FiniteSystem, GaussianSystem
+from linsys.validate import Array, InputError, check_integer, increasing_times, real_array
 
 __all__ = ["Trajectory", "draw", "simulate"]
 
@@ -98,8 +98,8 @@ def _stream(seed: Any, first_replicate: Any, replicates: int) -> tuple[int, int]
     """Seed and first replicate, in the range where no two of them share their random numbers."""
     last = REPLICATES - (replicates + LANES)
     return (
-        whole("seed", seed, high=SEEDS - 1),
-        whole("first_replicate", first_replicate, high=last),
+        check_integer("seed", seed, high=SEEDS - 1),
+        check_integer("first_replicate", first_replicate, high=last),
     )
 
 
@@ -197,9 +197,9 @@ def simulate(
     arrays, basis, held = system_arrays(system)
     steps = steps if isinstance(steps, Steps) else Steps.constant(steps)
     recorded = increasing_times(times)
-    replicates = whole("replicates", replicates, low=1)
+    replicates = check_integer("replicates", replicates, low=1)
     seed, first = _stream(seed, first_replicate, replicates)
-    threads = whole("threads", threads, low=1)
+    threads = check_integer("threads", threads, low=1)
     n, d = system.n, system.d
     size = replicates * recorded.size * (n + 2) * 8
     if size > MOST_BYTES:
@@ -291,7 +291,10 @@ def draw(
     >>> draw(sample_gaussian_system(0, n=3, d=2), rounds=4, replicates=5, seed=1).shape
     (4, 5, 3, 2)
     """
-    rounds, replicates = whole("rounds", rounds), whole("replicates", replicates, low=1)
+    rounds, replicates = (
+        check_integer("rounds", rounds),
+        check_integer("replicates", replicates, low=1),
+    )
     seed, first = _stream(seed, first_replicate, replicates)
     arrays, basis, held = system_arrays(system)
     n, d, finite = system.n, system.d, isinstance(system, FiniteSystem)

@@ -11,12 +11,12 @@ from typing import Any
 
 from numba.core.extending import overload
 
-from linsys._compiled import unique_name
-from linsys._validate import Array, InputError
+from linsys.compiled import unique_name
 from linsys.kernels import _finite, _gaussian
 from linsys.kernels._finite import FiniteArrays, finite_arrays
 from linsys.kernels._gaussian_arrays import GaussianArrays, gaussian_arrays
 from linsys.systems import FiniteSystem, GaussianSystem
+from linsys.validate import Array, InputError
 
 __all__ = [
     "agents",

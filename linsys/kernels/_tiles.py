@@ -6,7 +6,7 @@ and rows of matrices are padded to whole tiles; what is written to the padding i
 
 from __future__ import annotations
 
-from linsys._compiled import compiled
+from linsys.compiled import compiled
 from linsys.kernels.simd import fma, load, scalar, splat, store
 
 __all__ = [

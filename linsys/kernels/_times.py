@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from linsys._validate import increasing_times, whole
+from linsys.validate import check_integer, increasing_times
 
 __all__ = ["geometric_times"]
 
@@ -31,8 +31,11 @@ def geometric_times(
     >>> geometric_times(1000, per_decade=2, also=[500])
     array([   0,    1,    3,   10,   32,  100,  316,  500, 1000])
     """
-    horizon, per_decade = whole("horizon", horizon, low=1), whole("per_decade", per_decade, low=1)
-    extra = [whole("also", t) for t in also]
+    horizon, per_decade = (
+        check_integer("horizon", horizon, low=1),
+        check_integer("per_decade", per_decade, low=1),
+    )
+    extra = [check_integer("also", t) for t in also]
     count = int(np.ceil(per_decade * np.log10(horizon))) + 1
     grid = np.round(np.geomspace(1.0, float(horizon), max(count, 2))).astype(np.int64)
     return increasing_times(np.unique([0, *grid.tolist(), horizon, *extra]))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from decimal import Decimal
 
-from linsys._compiled import compiled
+from linsys.compiled import compiled
 from linsys.kernels.simd import (
     bits_to_float,
     float_to_bits,

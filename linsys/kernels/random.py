@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from linsys._compiled import compiled
+from linsys.compiled import compiled
 from linsys.kernels.simd import LANES, load_bits, splat_bits, store_bits
 
 __all__ = ["REPLICATES", "SEEDS", "lane_states", "load_state", "next_bits", "store_state"]

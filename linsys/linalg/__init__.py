@@ -23,9 +23,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from linsys._validate import InputError
 from linsys.linalg import _loops, _precise
 from linsys.linalg._precise import Numbers, is_precise, precise, precision
+from linsys.validate import InputError
 
 __all__ = [
     "Numbers",

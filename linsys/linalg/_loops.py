@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from linsys._compiled import compiled
+from linsys.compiled import compiled
 
 __all__ = ["eigenvalue_range", "linear_solutions", "operator_norms", "stretches"]
 

@@ -30,7 +30,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from linsys._validate import Array
+from linsys.validate import Array
 
 #: Leave the form X_k when a diagonal entry passes this size: only the diagonal is rounded when I is
 #: added.

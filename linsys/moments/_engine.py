@@ -7,12 +7,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from linsys._validate import Array, InputError, increasing_times, number, real_array
 from linsys.algorithms.steps import Steps, StepSizes
 from linsys.moments._maps import Start, Supported
 from linsys.moments._trajectory import ExactRun, ExactTrajectory
 from linsys.moments._views import build_views, report_blocks
 from linsys.systems.finite import FiniteSystem
+from linsys.validate import Array, InputError, check_number, increasing_times, real_array
 
 #: Most steps that are taken one by one.
 MAX_STEPS = 20_000_000
@@ -162,7 +162,7 @@ class ExactMoments:
                 )
             return np.full(count, steps.base(0))
         if np.ndim(alpha) == 0:
-            return np.full(count, number("alpha", alpha, low=0.0, low_open=True, high=1e300))
+            return np.full(count, check_number("alpha", alpha, low=0.0, low_open=True, high=1e300))
         rates = real_array("alpha", alpha, (count,))
         if (rates <= 0).any():
             raise InputError(f"`alpha` must be positive; found {rates.min():g}")

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from linsys._validate import Array, InputError, real_array, whole
 from linsys.algorithms import AffPCL, FedAvg, Independent
 from linsys.algorithms.steps import Steps
 from linsys.moments._engine import ExactMoments
 from linsys.moments._maps import Start, Supported
 from linsys.systems.finite import FiniteSystem
+from linsys.validate import Array, InputError, check_integer, real_array
 
 #: Largest D = dim(y): an operator on second moments has D^4 coefficients while it is built.
 MAX_SIZE = 64
@@ -108,7 +108,7 @@ def _agents(agents: Sequence[int] | None, n: int) -> NDArray[np.int64]:
         given = list(agents)
     except TypeError:
         raise InputError(f"`agents` must be a list of agents or None; found {agents!r}") from None
-    chosen = [whole("agents", i, high=n - 1) for i in given]
+    chosen = [check_integer("agents", i, high=n - 1) for i in given]
     if not chosen:
         raise InputError("`agents` must name at least one agent; found none")
     return np.asarray(chosen, dtype=np.int64)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from linsys._validate import Array
 from linsys.algorithms import AffPCL, FedAvg, Independent
 from linsys.algorithms.steps import StepSizes
 from linsys.moments._recursion import Source
 from linsys.systems.finite import FiniteSystem
+from linsys.validate import Array
 
 Supported = AffPCL | FedAvg | Independent
 

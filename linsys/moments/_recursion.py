@@ -15,10 +15,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from linsys._validate import Array, InputError
 from linsys.moments._doubling import propagate
-from linsys.moments._halfvec import pack, pack_operator, pairs, unpack
 from linsys.moments._stepping import walk
+from linsys.moments.halfvec import pack, pack_operator, pairs, unpack
+from linsys.validate import Array, InputError
 
 
 @dataclass(frozen=True)

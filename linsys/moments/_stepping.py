@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from linsys._validate import Array
+from linsys.validate import Array
 
 
 @njit(cache=True, error_model="numpy")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from linsys._validate import Array, InputError, real_array
+from linsys.validate import Array, InputError, real_array
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from linsys._validate import Array
 from linsys.algorithms import AffPCL, FedAvg, Independent
 from linsys.algorithms.steps import StepSizes
 from linsys.moments._maps import Coordinates, Start, Supported, agent_types, group, sources
 from linsys.moments._recursion import MomentRecursion
 from linsys.systems.finite import FiniteSystem
+from linsys.validate import Array
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Newton's method for the factor of Delta_i = B W_i: :mod:`linsys.preference._profile` has phi(B).
+"""Newton's method for the factor of Delta_i = B W_i: :mod:`linsys.preference.profile` has phi(B).
 
 Conjugate gradients solve for the step V, preconditioned by the Kronecker product of the features'
 second moments and sum_i W_i W_i', which is the Hessian itself when the features are independent. A
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from linsys._validate import Array
 from linsys.preference import kernels
-from linsys.preference._profile import STILL, Heads, Profile, basis, orthogonal
+from linsys.preference.profile import STILL, Heads, Profile, basis, orthogonal
+from linsys.validate import Array
 
 __all__ = ["Maximum", "maximise"]
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 
-from linsys._validate import choice, number, whole
+from linsys.validate import check_choice, check_integer, check_number
 
 __all__ = ["KINDS", "bound", "parameters"]
 
@@ -36,9 +36,13 @@ def parameters(kind: str, N: int, d1: int, d2: int, k: int) -> int:
     >>> [parameters(kind, N=10, d1=64, d2=3, k=2) for kind in KINDS]
     [188, 1340, 1920]
     """
-    choice("kind", kind, KINDS)
-    N, d1, d2 = whole("N", N, low=1), whole("d1", d1, low=1), whole("d2", d2, low=1)
-    k = whole("k", k, low=1, high=min(d1, N * d2 if kind == "shared" else d2))
+    check_choice("kind", kind, KINDS)
+    N, d1, d2 = (
+        check_integer("N", N, low=1),
+        check_integer("d1", d1, low=1),
+        check_integer("d2", d2, low=1),
+    )
+    k = check_integer("k", k, low=1, high=min(d1, N * d2 if kind == "shared" else d2))
     return {"shared": k * (d1 + N * d2), "local": N * k * (d1 + d2), "full": N * d1 * d2}[kind]
 
 
@@ -69,7 +73,7 @@ def bound(
     >>> [round(bound(kind, **sizes)) for kind in KINDS]
     [2122, 15128, 20346]
     """
-    B, L1 = number("B", B, low=0.0), number("L1", L1, low=0.0)
-    epsilon = number("epsilon", epsilon, low=0.0, low_open=True)
+    B, L1 = check_number("B", B, low=0.0), check_number("L1", L1, low=0.0)
+    epsilon = check_number("epsilon", epsilon, low=0.0, low_open=True)
     size = parameters(kind, N, d1, d2, k)
     return size * math.log1p((4.0 if kind == "full" else 8.0) * B * N * L1 / epsilon)

@@ -16,7 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from linsys._validate import Array, InputError, choice, flag, plain, real_array, shown, whole
+from linsys.validate import (
+    Array,
+    InputError,
+    check_choice,
+    check_flag,
+    check_integer,
+    plain,
+    real_array,
+    shown,
+)
 
 __all__ = ["LINKS", "Comparisons", "linear_comparisons"]
 
@@ -91,8 +100,8 @@ class Comparisons:
             value = getattr(self, name)
             value = real_array(name, default if value is None else value, ("n",), sizes)
             object.__setattr__(self, name, value)
-        flag("soft", self.soft)
-        choice("link", self.link, LINKS)
+        check_flag("soft", self.soft)
+        check_choice("link", self.link, LINKS)
         self._check_labels()
         self._check_users(n)
 
@@ -200,7 +209,7 @@ class Comparisons:
 
     def user(self, i: int) -> Comparisons:
         """The comparisons of user i alone."""
-        i = whole("i", i, high=self.users - 1)
+        i = check_integer("i", i, high=self.users - 1)
         rows = slice(self.starts[i], self.starts[i + 1])
         shared = self.pairs is not None
         return replace(

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linsys._validate import Array, InputError, choice, number, real_array, whole
 from linsys.preference.subspace import Diversity
+from linsys.validate import Array, InputError, check_choice, check_integer, check_number, real_array
 
 __all__ = ["ConfidenceSet", "ErrorTerms", "error_terms", "zeta"]
 
@@ -42,7 +42,7 @@ class ConfidenceSet:
     >>> ConfidenceSet([[2.0], [0.0]], zeta=1.0, B=0.5)
     Traceback (most recent call last):
         ...
-    linsys._validate.InputError: the confidence set must not be empty; found `Theta_hat` at ...
+    linsys.validate.InputError: the confidence set must not be empty; found `Theta_hat` at ...
     """
 
     Theta_hat: Array
@@ -55,10 +55,10 @@ class ConfidenceSet:
         store(self, "Theta_hat", real_array("Theta_hat", self.Theta_hat, ("d1", "d2"), sizes))
         around = np.zeros(self.Theta_hat.shape) if self.around is None else self.around
         store(self, "around", real_array("around", around, ("d1", "d2"), sizes))
-        store(self, "zeta", number("zeta", self.zeta, low=0.0))
+        store(self, "zeta", check_number("zeta", self.zeta, low=0.0))
         if self.B is None:
             return
-        store(self, "B", number("B", self.B, low=0.0))
+        store(self, "B", check_number("B", self.B, low=0.0))
         if self._apart > (self.radius + self.B) * (1.0 + _ROUNDING):
             raise InputError(
                 f"the confidence set must not be empty; found `Theta_hat` at {self._apart:.6g} "
@@ -191,11 +191,15 @@ def error_terms(
     >>> error_terms(users, k=1, d2=1, N_p=10, log_bracketing=20.0, delta=1.0).total
     8.997...
     """
-    choice("b", b, ("max", "min"))
-    k, d2, N_p = whole("k", k, low=1), whole("d2", d2, low=1), whole("N_p", N_p, low=1)
-    delta = number("delta", delta, low=0.0, high=1.0, low_open=True)
-    number("log_bracketing", log_bracketing, low=0.0)
-    nu, N = number("nu", diversity.nu, low=0.0, low_open=True), len(diversity.b)
+    check_choice("b", b, ("max", "min"))
+    k, d2, N_p = (
+        check_integer("k", k, low=1),
+        check_integer("d2", d2, low=1),
+        check_integer("N_p", N_p, low=1),
+    )
+    delta = check_number("delta", delta, low=0.0, high=1.0, low_open=True)
+    check_number("log_bracketing", log_bracketing, low=0.0)
+    nu, N = check_number("nu", diversity.nu, low=0.0, low_open=True), len(diversity.b)
     return ErrorTerms(
         approximation=float(diversity.b.max() if b == "max" else diversity.b.min()),
         shared=float((log_bracketing - np.log(delta)) / (N * N_p * nu)),
@@ -216,8 +220,11 @@ def zeta(terms: ErrorTerms, c: float, *, form: str = "squared", L1: float = 1.0)
     ...     form="C.3")
     (0.01, 0.1)
     """
-    choice("form", form, ("squared", "B.1", "C.3"))
-    c, L1 = number("c", c, low=0.0, low_open=True), number("L1", L1, low=0.0, low_open=True)
+    check_choice("form", form, ("squared", "B.1", "C.3"))
+    c, L1 = (
+        check_number("c", c, low=0.0, low_open=True),
+        check_number("L1", L1, low=0.0, low_open=True),
+    )
     if form == "squared":
         return c * terms.total
     if form == "B.1":

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linsys._validate import Array, InputError, distributions, plain, real_array, shown
+from linsys.validate import Array, InputError, distributions, plain, real_array, shown
 
 __all__ = [
     "Coverage",

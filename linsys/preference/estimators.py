@@ -38,12 +38,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linsys._validate import Array, InputError, choice, number, real_array, whole
 from linsys.preference import kernels
 from linsys.preference._newton import Maximum, maximise
-from linsys.preference._profile import Heads, Profile
 from linsys.preference.comparisons import Comparisons, linear_comparisons, users_named
 from linsys.preference.likelihood import log_likelihood
+from linsys.preference.profile import Heads, Profile
+from linsys.validate import Array, InputError, check_choice, check_integer, check_number, real_array
 
 __all__ = ["Fit", "fit_full", "fit_global", "fit_local", "fit_representation", "fit_shared"]
 
@@ -98,13 +98,13 @@ class _Options:
     threads: int = 1
 
     def __post_init__(self) -> None:
-        number("ridge", self.ridge, low=0.0)
+        check_number("ridge", self.ridge, low=0.0)
         if self.bound is not None:
-            number("bound", self.bound, low=_LEAST)
-        choice("separable", self.separable, ("error", "report"))
-        number("tol", self.tol, low=0.0, low_open=True)
-        whole("limit", self.limit, low=1)
-        whole("threads", self.threads, low=1)
+            check_number("bound", self.bound, low=_LEAST)
+        check_choice("separable", self.separable, ("error", "report"))
+        check_number("tol", self.tol, low=0.0, low_open=True)
+        check_integer("limit", self.limit, low=1)
+        check_integer("threads", self.threads, low=1)
 
     def profile(self, data: Comparisons) -> Profile:
         bound = math.inf if self.bound is None else float(self.bound)
@@ -134,7 +134,7 @@ def fit_shared(data: Comparisons, k: int, *, start: ArrayLike | None = None, **o
     """
     data, settings = linear_comparisons(data), _Options(**options)
     d1, d2 = data.shape
-    k = whole("k", k, low=1, high=min(d1, data.users * d2))
+    k = check_integer("k", k, low=1, high=min(d1, data.users * d2))
     B = None if start is None else real_array("start", start, (d1, k))
     profile = settings.profile(data)
     return _finish(settings, data, [_best(settings, profile, k, B)])
@@ -181,7 +181,7 @@ def fit_representation(data: Comparisons, k: int, **options: Any) -> Fit:
 
 
 def _rank(data: Comparisons, k: Any) -> int:
-    return whole("k", k, low=1, high=data.shape[0])
+    return check_integer("k", k, low=1, high=data.shape[0])
 
 
 def _best(settings: _Options, profile: Profile, k: int, start: Array | None) -> Maximum:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from linsys._validate import Array, InputError, number, whole
+from linsys.validate import Array, InputError, check_integer, check_number
 
 __all__ = ["isotropic_features", "random_features", "shared_users"]
 
@@ -51,13 +51,17 @@ def shared_users(
     >>> round(found.nu, 12), round(found.tail, 12)
     (0.5, 4.0)
     """
-    N, d1, d2 = whole("N", N, low=1), whole("d1", d1, low=1), whole("d2", d2, low=1)
+    N, d1, d2 = (
+        check_integer("N", N, low=1),
+        check_integer("d1", d1, low=1),
+        check_integer("d2", d2, low=1),
+    )
     most = min(d1, N * d2)
-    k = whole("k", k, low=1, high=most)
-    sigma_k = np.sqrt(N * number("nu", nu, low=0.0, low_open=True))
-    tail, unequal = number("tail", tail, low=0.0), number("unequal", unequal, low=0.0)
-    condition = number("condition", condition, low=1.0)
-    left = most - k if tail_rank is None else whole("tail_rank", tail_rank, high=most - k)
+    k = check_integer("k", k, low=1, high=most)
+    sigma_k = np.sqrt(N * check_number("nu", nu, low=0.0, low_open=True))
+    tail, unequal = check_number("tail", tail, low=0.0), check_number("unequal", unequal, low=0.0)
+    condition = check_number("condition", condition, low=1.0)
+    left = most - k if tail_rank is None else check_integer("tail_rank", tail_rank, high=most - k)
     if tail > 0.0 and tail > left * sigma_k**2:
         raise InputError(
             f"`tail` must be at most {left * sigma_k**2:.6g}, {left} squares of at most sigma_k^2 "
@@ -74,7 +78,7 @@ def shared_users(
     Delta: Array = ((U * sigma) @ V.T).reshape(d1, N, d2).swapaxes(0, 1).copy()
     if B is not None:
         norms = np.linalg.norm(Delta, axis=(1, 2))
-        if norms.max() > number("B", B, low=0.0, low_open=True):
+        if norms.max() > check_number("B", B, low=0.0, low_open=True):
             raise InputError(
                 f"`B` must be at least ||Delta_i||_F of all users; found {B:g} with "
                 f"{norms.max():.6g} of user {int(norms.argmax())}"
@@ -107,9 +111,13 @@ def random_features(
     >>> random_features(4, 2, 1, np.random.default_rng(0)).shape
     (4, 2, 1)
     """
-    d1, d2, T = whole("d1", d1, low=1), whole("d2", d2, low=1), whole("T", T, low=2)
-    rows = d1 if rows is None else whole("rows", rows, low=1, high=d1)
-    rank = rows * d2 if rank is None else whole("rank", rank, low=1, high=rows * d2)
+    d1, d2, T = (
+        check_integer("d1", d1, low=1),
+        check_integer("d2", d2, low=1),
+        check_integer("T", T, low=2),
+    )
+    rows = d1 if rows is None else check_integer("rows", rows, low=1, high=d1)
+    rank = rows * d2 if rank is None else check_integer("rank", rank, low=1, high=rows * d2)
     psi = _drawing(rng).normal(size=(T, rank)) @ _orthonormal(rows * d2, rank, rng).T
     return _scaled(_orthonormal(d1, rows, rng) @ psi.reshape(T, rows, d2), L1)
 
@@ -129,8 +137,8 @@ def isotropic_features(
     >>> bool(np.abs(gram - gram[0, 0] * np.eye(4)).max() < 1e-15)
     True
     """
-    D = whole("d1", d1, low=1) * whole("d2", d2, low=1)
-    whole("T", T, low=D + 1)
+    D = check_integer("d1", d1, low=1) * check_integer("d2", d2, low=1)
+    check_integer("T", T, low=D + 1)
     # orthonormal columns that are orthogonal to the constant one
     basis, _ = np.linalg.qr(np.column_stack([np.ones(T), _drawing(rng).normal(size=(T, D))]))
     return _scaled(basis[:, 1:].reshape(T, d1, d2), L1)
@@ -153,4 +161,4 @@ def _orthonormal(d: int, k: int, rng: np.random.Generator) -> Array:
 def _scaled(psi: Array, L1: float) -> Array:
     """Features (T, d1, d2) times one number, so that the longest has length L1."""
     longest = np.linalg.norm(psi, axis=(1, 2)).max()
-    return np.asarray(psi * (number("L1", L1, low=0.0, low_open=True) / longest))
+    return np.asarray(psi * (check_number("L1", L1, low=0.0, low_open=True) / longest))

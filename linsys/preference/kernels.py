@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from linsys._compiled import compiled
+from linsys.compiled import compiled
 
 __all__ = [
     "CONVERGED",

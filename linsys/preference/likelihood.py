@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from linsys._validate import Array, real_array, whole
 from linsys.preference import kernels
 from linsys.preference.comparisons import Comparisons
+from linsys.validate import Array, check_integer, real_array
 
 __all__ = ["factor_gradients", "gradient", "hessian_product", "log_likelihood"]
 
@@ -123,7 +123,7 @@ def matrices(stack: Array, d1: int) -> Array:
 
 def over_users(N: int, threads: int, call: Callable[[int, int, int], Any]) -> None:
     """``call(first, last, block)`` for blocks of users, on so many threads."""
-    whole("threads", threads, low=1)
+    check_integer("threads", threads, low=1)
     blocks = [(at, min(at + BLOCK, N), at // BLOCK) for at in range(0, N, BLOCK)]
     if threads == 1:
         for block in blocks:

@@ -21,15 +21,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from linsys._validate import (
+from linsys.validate import (
     PROBABILITY_TOLERANCE,
     Array,
     InputError,
+    check_integer,
     distributions,
     finite_array,
     plain,
     real_array,
-    whole,
 )
 
 __all__ = ["DecisionTree"]
@@ -71,7 +71,7 @@ class DecisionTree:
 
     def __post_init__(self) -> None:
         store, sizes = object.__setattr__, dict[str, int]()
-        H = whole("H", self.H, low=1)
+        H = check_integer("H", self.H, low=1)
         by_step: tuple[int, ...] = (H,) if plain(self.P).ndim == 4 else ()
         P = real_array("P", self.P, (*by_step, "S", "A", "S"), sizes)
         distributions("P (rows s A + a)", P.reshape(-1, sizes["S"]))

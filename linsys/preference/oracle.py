@@ -15,9 +15,9 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
-from linsys._validate import InputError, number, whole
 from linsys.preference.comparisons import Comparisons, linear_comparisons
 from linsys.sketching.adapters import Modules
+from linsys.validate import InputError, check_integer, check_number
 
 __all__ = ["ComparisonOracle"]
 
@@ -51,14 +51,14 @@ class ComparisonOracle:
     def __post_init__(self) -> None:
         linear_comparisons(self.data)
         if self.batch is not None:
-            whole("batch", self.batch, low=1)
-        whole("seed", self.seed, high=(1 << 64) - 1)
-        number("scale", self.scale, low=0.0, low_open=True)
+            check_integer("batch", self.batch, low=1)
+        check_integer("seed", self.seed, high=(1 << 64) - 1)
+        check_number("scale", self.scale, low=0.0, low_open=True)
         d2 = self.data.shape[1]
         given = [d2] if self.blocks is None else self.blocks
         if not isinstance(given, Sequence) or isinstance(given, str):
             raise InputError(f"`blocks` must be a list of whole numbers; found {given!r}")
-        blocks = [whole("blocks", size, low=1) for size in given]
+        blocks = [check_integer("blocks", size, low=1) for size in given]
         if sum(blocks) != d2:
             raise InputError(f"`blocks` must be d2 = {d2} columns in all; found {sum(blocks)}")
         object.__setattr__(self, "blocks", tuple(blocks))

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linsys._validate import Array, InputError, distributions, real_array
 from linsys.preference.confidence import ConfidenceSet
 from linsys.preference.mdp import DecisionTree
+from linsys.validate import Array, InputError, distributions, real_array
 
 __all__ = ["Pessimistic", "pessimistic_policy", "worst_value"]
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
-from linsys._validate import real_array
+from linsys.validate import real_array
 
 __all__ = ["separated"]
 

@@ -36,9 +36,9 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj
 from numpy.typing import NDArray
 
-from linsys._optimizers import Moments, adamw, clipped
-from linsys._validate import Array, InputError, choice, number, whole
+from linsys.optimizers import Moments, adamw, clipped
 from linsys.sketching.adapters import Modules
+from linsys.validate import Array, InputError, check_choice, check_integer, check_number
 
 __all__ = ["METHODS", "Oracle", "ShareLoRA", "State", "method"]
 
@@ -126,16 +126,16 @@ class ShareLoRA:
     clip: float | None = None
 
     def __post_init__(self) -> None:
-        number("gamma", self.gamma, low=0.0, low_open=True)
-        choice("shared", self.shared, ("up", "down", "all", "none", "modules"))
-        number("epochs", self.epochs, low=0.0, low_open=True)
-        number("warmup", self.warmup, low=0.0, high=float(self.epochs))
-        choice("schedule", self.schedule, ("linear", "constant"))
-        choice("optimizer", self.optimizer, ("adamw", "sgd"))
-        number("decay", self.decay, low=0.0)
-        number("representation", self.representation, low=0.0, high=1.0, low_open=True)
+        check_number("gamma", self.gamma, low=0.0, low_open=True)
+        check_choice("shared", self.shared, ("up", "down", "all", "none", "modules"))
+        check_number("epochs", self.epochs, low=0.0, low_open=True)
+        check_number("warmup", self.warmup, low=0.0, high=float(self.epochs))
+        check_choice("schedule", self.schedule, ("linear", "constant"))
+        check_choice("optimizer", self.optimizer, ("adamw", "sgd"))
+        check_number("decay", self.decay, low=0.0)
+        check_number("representation", self.representation, low=0.0, high=1.0, low_open=True)
         if self.clip is not None:
-            number("clip", self.clip, low=0.0, low_open=True)
+            check_number("clip", self.clip, low=0.0, low_open=True)
 
     def mask(self, modules: Modules) -> Mask:
         """The shared coordinates after the warm-up, shape (w,).
@@ -159,9 +159,9 @@ class ShareLoRA:
 
         Personal factors differ between users, unless a warm-up shares them first.
         """
-        N = whole("users", users, low=1)
+        N = check_integer("users", users, low=1)
         smallest = min(min(shape) for shape in modules.shapes)
-        whole("r", r, low=1, high=smallest)
+        check_integer("r", r, low=1, high=smallest)
         X = np.stack([modules.start(r, rng) for _ in range(N)])
         common = self.mask(modules) | (self.warmup > 0)
         return np.where(common, X[0], X)
@@ -310,8 +310,8 @@ def method(name: str, gamma: float, *, epochs: float = 3.0, **options: Any) -> S
     >>> method("G", 5e-5).warmup
     2.0
     """
-    shared, part = METHODS[choice("name", name, tuple(METHODS))]
-    number("epochs", epochs, low=0.0, low_open=True)
+    shared, part = METHODS[check_choice("name", name, tuple(METHODS))]
+    check_number("epochs", epochs, low=0.0, low_open=True)
     return ShareLoRA(gamma=gamma, shared=shared, warmup=part * epochs, epochs=epochs, **options)
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linsys._validate import Array, InputError, choice, real_array, whole
+from linsys.validate import Array, InputError, check_choice, check_integer, real_array
 
 __all__ = [
     "Alignment",
@@ -99,9 +99,9 @@ def distance(B1: ArrayLike, B2: ArrayLike, form: str = "projector") -> float:
 
     >>> line, plane = np.eye(3)[:, :1], np.eye(3)[:, :2]
     >>> distance(line, plane), distance(line, plane, "sine"), distance(plane, line, "sine")
-    (0.7071067811865475, 0.0, 1.0)
+    (0.707106781187, 0.0, 1.0)
     """
-    choice("form", form, ("projector", "sine"))
+    check_choice("form", form, ("projector", "sine"))
     sizes: dict[str, int] = {}
     B1 = _orthonormal("B1", B1, ("d", "k1"), sizes)
     B2 = _orthonormal("B2", B2, ("d", "k2"), sizes)
@@ -123,7 +123,7 @@ def align(B: ArrayLike, B_diamond: ArrayLike) -> Alignment:
 
     >>> B = np.eye(3)[:, :2]
     >>> align(B, -B).error, float(np.linalg.norm(B - (-B)))
-    (0.0, 2.8284271247461903)
+    (0.0, 2.828427124746)
     """
     sizes: dict[str, int] = {}
     B = _orthonormal("B", B, ("d", "k"), sizes)
@@ -186,4 +186,4 @@ def _orthonormal(name: str, B: ArrayLike, shape: tuple[str, str], sizes: dict[st
 def _users(Delta: ArrayLike, k: int) -> tuple[Array, int]:
     Delta = real_array("Delta", Delta, ("N", "d1", "d2"))
     N, d1, d2 = Delta.shape
-    return Delta, whole("k", k, low=1, high=min(d1, N * d2))
+    return Delta, check_integer("k", k, low=1, high=min(d1, N * d2))

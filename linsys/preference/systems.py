@@ -19,19 +19,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from linsys._validate import (
+from linsys.preference.comparisons import LINKS, Comparisons
+from linsys.preference.coverage import Coverage, coverage
+from linsys.validate import (
     Array,
     InputError,
-    choice,
+    check_choice,
+    check_integer,
+    check_number,
     finite_array,
-    number,
     plain,
     real_array,
     shown,
-    whole,
 )
-from linsys.preference.comparisons import LINKS, Comparisons
-from linsys.preference.coverage import Coverage, coverage
 
 __all__ = ["PreferenceSystem"]
 
@@ -75,9 +75,9 @@ class PreferenceSystem:
         by_user = ("N",) if plain(self.Theta_init).ndim == 3 else ()
         start = real_array("Theta_init", self.Theta_init, (*by_user, "d1", "d2"), sizes)
         store(self, "Theta_init", np.broadcast_to(start, self.Delta.shape))
-        choice("link", self.link, LINKS)
-        store(self, "R", number("R", self.R, low=0.0, low_open=True))
-        T = whole("T, the number of trajectories,", sizes["T"], low=2)
+        check_choice("link", self.link, LINKS)
+        store(self, "R", check_number("R", self.R, low=0.0, low_open=True))
+        T = check_integer("T, the number of trajectories,", sizes["T"], low=2)
         if self.weights is None:
             store(self, "weights", np.triu(np.ones((T, T)), 1) * (2.0 / (T * (T - 1))))
         else:
@@ -131,7 +131,7 @@ class PreferenceSystem:
 
     def reward_bound(self, B: float) -> float:
         """max |r_Theta(tau)| over all tau and ||Theta||_F <= B: the paper's R, attained."""
-        largest = number("B", B, low=0.0) * self.L1
+        largest = check_number("B", B, low=0.0) * self.L1
         return largest if self.link == "linear" else float(self.R * np.tanh(largest / self.R))
 
     def rewards(self, Theta: ArrayLike | None = None) -> Array:
@@ -199,8 +199,8 @@ class PreferenceSystem:
             raise InputError(
                 f"`N_p` must be a number or {len(who)} numbers, one a user; found {len(counts)}"
             )
-        counts = [whole("N_p", n, low=1) for n in counts]
-        seed = whole("seed", seed, high=(1 << 64) - 1)
+        counts = [check_integer("N_p", n, low=1) for n in counts]
+        seed = check_integer("seed", seed, high=(1 << 64) - 1)
         owner = np.repeat(who, counts)
         uniform = np.concatenate([_uniforms(seed, i, n) for i, n in zip(who, counts, strict=True)])
         edges = np.cumsum(self.pair_weights)

@@ -15,9 +15,9 @@
 ==================================  ==============================================================
 """
 
-from linsys.sketching._federated import DeviceLost, Report, Sent, State
 from linsys.sketching.adapters import Modules
 from linsys.sketching.baselines import FedStackLoRA, FlexLoRA, HeteroLoRA
+from linsys.sketching.federated import DeviceLost, Report, Sent, State
 from linsys.sketching.fslora import FSLoRA, federated_lora
 from linsys.sketching.systems import LeastSquares, Logistic, TwoLayer
 

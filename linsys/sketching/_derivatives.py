@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from linsys._validate import Array, InputError
 from linsys.sketching.systems import LeastSquares, Logistic, MatrixSystem, TwoLayer
+from linsys.validate import Array, InputError
 
 __all__ = ["check_least_squares", "largest_derivatives", "moment_and_slope"]
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linsys._compiled import compiled
-from linsys._validate import Array
+from linsys.compiled import compiled
+from linsys.validate import Array
 
 __all__ = ["descend"]
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import minimize
 
-from linsys._validate import Array
+from linsys.validate import Array
 
 __all__ = ["form", "relaxed"]
 

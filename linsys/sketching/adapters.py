@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from linsys._validate import Array, InputError, number, whole
+from linsys.validate import Array, InputError, check_integer, check_number
 
 __all__ = ["Modules"]
 
@@ -43,7 +43,7 @@ class Modules:
         if not self.shapes:
             raise InputError("`shapes` must name at least one module; found none")
         sizes = tuple(
-            (whole("m of a module", m, low=1), whole("n of a module", n, low=1))
+            (check_integer("m of a module", m, low=1), check_integer("n of a module", n, low=1))
             for m, n in self.shapes
         )
         object.__setattr__(self, "shapes", sizes)
@@ -73,8 +73,8 @@ class Modules:
 
     def start(self, r: int, rng: np.random.Generator, size: float = 1.0) -> Array:
         """LoRA's start: B = 0 and A normal with variance size^2 / n, shape (r, w)."""
-        whole("r", r, low=1)
-        number("size", size, low=0.0)
+        check_integer("r", r, low=1)
+        check_number("size", size, low=0.0)
         pairs = [
             (np.zeros((m, r)), rng.normal(scale=size / np.sqrt(n), size=(r, n)))
             for m, n in self.shapes

@@ -22,11 +22,11 @@ from itertools import product
 
 import numpy as np
 
-from linsys._validate import Array, number, real_array, whole
 from linsys.sketching._derivatives import check_least_squares, moment_and_slope
 from linsys.sketching._relaxation import form, relaxed
 from linsys.sketching.smoothness import Loss
 from linsys.sketching.systems import LeastSquares
+from linsys.validate import Array, check_integer, check_number, real_array
 
 __all__ = [
     "CUBED",
@@ -98,7 +98,7 @@ def ball_bound(system: LeastSquares, device: int, radius: float) -> Constant:
     Constant(lower=8.0, upper=8.0)
     """
     check_least_squares(system)
-    number("radius", radius, low=0.0)
+    check_number("radius", radius, low=0.0)
     M, C = moment_and_slope(system, device)
     most, w = np.linalg.eigh(M)
     v = np.linalg.svd(C)[2][0]
@@ -237,8 +237,8 @@ def largest_hessian(
         starts: random points of the sphere to start from.
         seed: of these.
     """
-    number("radius", radius, low=0.0, low_open=True)
-    whole("starts", starts, low=1)
+    check_number("radius", radius, low=0.0, low_open=True)
+    check_integer("starts", starts, low=1)
     centre = real_array("centre", centre, ("rows", "w"))
 
     def curvature(X: Array) -> Peak:

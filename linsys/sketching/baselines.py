@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
-from array_api_compat import device as get_device
+from array_api_compat import array_namespace, device as get_device
 
-from linsys._validate import choice, number
-from linsys.sketching._federated import Federated, State, Training, row_bytes
+from linsys.sketching.federated import Federated, State, Training, row_bytes
 from linsys.sketching.low_rank import stack, truncate
+from linsys.validate import check_choice, check_number
 
 __all__ = ["FedStackLoRA", "FlexLoRA", "HeteroLoRA"]
 
@@ -57,7 +56,7 @@ class HeteroLoRA(_Whole):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choice("weights", self.weights, ("uniform", "frobenius"))
+        check_choice("weights", self.weights, ("uniform", "frobenius"))
 
     def _aggregate(self, state: State, sent: Mapping[int, Any]) -> State:
         present = self._present(state, sent)
@@ -123,7 +122,7 @@ class FedStackLoRA(Federated):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        number("size", self.size, low=0.0, low_open=True)
+        check_number("size", self.size, low=0.0, low_open=True)
 
     def _device(self, state: State, device: int) -> Training:
         rng = np.random.default_rng([self.seed, state.t, device])

@@ -20,10 +20,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from linsys._validate import Array, InputError, whole
 from linsys.sketching._derivatives import check_least_squares, moment_and_slope
 from linsys.sketching.sketch import covariance, every_support
 from linsys.sketching.systems import LeastSquares, MatrixSystem
+from linsys.validate import Array, InputError, check_integer
 
 __all__ = [
     "data_variance",
@@ -167,5 +167,5 @@ def _each(
 
 def _rank(X: Array, k: int) -> int:
     r = int(X.shape[0])
-    whole("k", k, low=1, high=r)
+    check_integer("k", k, low=1, high=r)
     return r

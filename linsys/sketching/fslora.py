@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from linsys._validate import choice, whole
-from linsys.sketching._federated import Ask, Federated, State, Training, row_bytes
+from linsys.sketching.federated import Ask, Federated, State, Training, row_bytes
 from linsys.sketching.sketch import support
+from linsys.validate import check_choice, check_integer
 
 __all__ = ["FSLoRA", "federated_lora"]
 
@@ -49,7 +49,7 @@ class FSLoRA(Federated):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choice("broadcast", self.broadcast, ("rows", "all"))
+        check_choice("broadcast", self.broadcast, ("rows", "all"))
 
     def rows(self, device: int, round_: int, r: int) -> Any:
         """The components that a device touches in a round, increasing; k_i unless fresh."""
@@ -107,4 +107,4 @@ def federated_lora(*, r: int, devices: int, **options: Any) -> FSLoRA:
     >>> federated_lora(r=8, devices=3, gamma=0.1, H=2).ranks
     (8, 8, 8)
     """
-    return FSLoRA(ranks=[r] * whole("devices", devices, low=1), **options)
+    return FSLoRA(ranks=[r] * check_integer("devices", devices, low=1), **options)

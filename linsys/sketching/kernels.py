@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dgemm
 
-from linsys._validate import Array
+from linsys.validate import Array
 
 __all__ = ["SMALL", "Batch", "Factors", "Slope"]
 

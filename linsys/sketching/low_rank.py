@@ -12,7 +12,7 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from linsys._validate import PROBABILITY_TOLERANCE, InputError, number, whole
+from linsys.validate import PROBABILITY_TOLERANCE, InputError, check_integer, check_number
 
 __all__ = ["stack", "truncate"]
 
@@ -37,7 +37,7 @@ def stack(pairs: Sequence[Pair], weights: Sequence[float]) -> Pair:
             f"found {len(pairs)} and {len(weights)}"
         )
     for i, weight in enumerate(weights):
-        number(f"weights[{i}]", weight, low=0.0)
+        check_number(f"weights[{i}]", weight, low=0.0)
     if abs(sum(weights) - 1.0) > PROBABILITY_TOLERANCE:
         raise InputError(f"`weights` must sum to 1; found {sum(weights):.12g}")
     m, n = pairs[0][0].shape[0], pairs[0][1].shape[-1]
@@ -67,7 +67,7 @@ def truncate(pair: Pair, r: int) -> Pair:
     [[0.0, 0.0], [0.0, 4.0]]
     """
     left, right = pair
-    whole("r", r, low=1)
+    check_integer("r", r, low=1)
     if left.shape[1] != right.shape[0]:
         raise InputError(
             "`pair` must have shapes (m, q) and (q, n); "

@@ -15,7 +15,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import ArrayLike, NDArray
 
-from linsys._validate import Array, InputError, number, whole
+from linsys.validate import Array, InputError, check_integer, check_number
 
 __all__ = ["TopK", "covariance", "dense", "every_support", "support", "top_k"]
 
@@ -39,9 +39,13 @@ def support(seed: int, round_: int, device: int, r: int, k: int, step: int = 0) 
     array([0, 3, 6, 7])
     """
     _sizes(r, k)
-    counter = [whole(n, v) for n, v in (("step", step), ("device", device), ("round_", round_))]
+    counter = [
+        check_integer(n, v) for n, v in (("step", step), ("device", device), ("round_", round_))
+    ]
     generator = np.random.Generator(
-        np.random.Philox(key=whole("seed", seed, high=(1 << 128) - 1), counter=[0, *counter])
+        np.random.Philox(
+            key=check_integer("seed", seed, high=(1 << 128) - 1), counter=[0, *counter]
+        )
     )
     return np.sort(generator.choice(r, size=k, replace=False).astype(np.int64))
 
@@ -106,7 +110,7 @@ def top_k(update: Any, ratio: float) -> TopK:
     >>> kept.values.tolist(), kept.bytes
     ([[3.0, -4.0], [0.0, 0.0]], 24)
     """
-    number("ratio", ratio, low=0.0, high=1.0, low_open=True)
+    check_number("ratio", ratio, low=0.0, high=1.0, low_open=True)
     xp = array_namespace(update)
     flat = xp.reshape(update, (-1,))
     size, item = flat.shape[0], _itemsize(update)
@@ -125,5 +129,5 @@ def _itemsize(array: Any) -> int:
 
 
 def _sizes(r: int, k: int) -> None:
-    whole("r", r, low=1)
-    whole("k", k, low=1, high=r)
+    check_integer("r", r, low=1)
+    check_integer("k", k, low=1, high=r)

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linsys._validate import Array, InputError, number
 from linsys.sketching import exact
 from linsys.sketching._derivatives import largest_derivatives
 from linsys.sketching.sketch import every_support
 from linsys.sketching.systems import LeastSquares, Logistic, MatrixSystem
+from linsys.validate import Array, InputError, check_number
 
 __all__ = [
     "Loss",
@@ -96,7 +96,7 @@ class Loss:
 
 def local_loss(system: MatrixSystem, device: int, scale: float = 1.0) -> Loss:
     """f_i; with scale r/k, f~_i(.; S) of the k rows of a sketch."""
-    number("scale", scale, low=0.0, low_open=True)
+    check_number("scale", scale, low=0.0, low_open=True)
     return Loss(
         lambda X: system.gradient(device, X, scale),
         lambda X: hessian(system, device, X, scale),

@@ -20,9 +20,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linsys._validate import Array, InputError, distributions, real_array, whole
 from linsys.sketching.adapters import Modules
 from linsys.sketching.kernels import SMALL, Batch, Factors
+from linsys.validate import Array, InputError, check_integer, distributions, real_array
 
 __all__ = ["Batch", "LeastSquares", "Logistic", "MatrixSystem", "TwoLayer"]
 
@@ -290,5 +290,5 @@ def _check_devices(
     object.__setattr__(system, "inputs", tuple(x for x, _ in checked))
     object.__setattr__(system, "targets", tuple(y for _, y in checked))
     if system.batch is not None:
-        whole("batch", system.batch, low=1)
-    whole("seed", system.seed, high=(1 << 64) - 1)
+        check_integer("batch", system.batch, low=1)
+    check_integer("seed", system.seed, high=(1 << 64) - 1)

@@ -27,11 +27,11 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from linsys._validate import Array, InputError, number, whole
 from linsys.sketching import exact
 from linsys.sketching._derivatives import check_least_squares, moment_and_slope
 from linsys.sketching.balls import Constant
 from linsys.sketching.systems import LeastSquares
+from linsys.validate import Array, InputError, check_integer, check_number
 
 __all__ = ["dissimilarity_curve", "largest_data_variance", "largest_sketch_variance"]
 
@@ -47,8 +47,8 @@ def largest_sketch_variance(
     ('exact', 4.0)
     """
     check_least_squares(system)
-    number("radius", radius, low=0.0, low_open=True)
-    kappa = whole("r", r, low=1) / whole("k", k, low=1, high=r)
+    check_number("radius", radius, low=0.0, low_open=True)
+    kappa = check_integer("r", r, low=1) / check_integer("k", k, low=1, high=r)
     if k == r:
         return Constant(0.0, 0.0)
     M, C = moment_and_slope(system, device)
@@ -73,9 +73,9 @@ def largest_data_variance(
 ) -> Constant:
     """sigma_g^2 of a device with ``rows`` components at W0 + scale B A, |X| <= radius."""
     check_least_squares(system)
-    number("radius", radius, low=0.0, low_open=True)
-    whole("rows", rows, low=1)
-    number("scale", scale, low=0.0, low_open=True)
+    check_number("radius", radius, low=0.0, low_open=True)
+    check_integer("rows", rows, low=1)
+    check_number("scale", scale, low=0.0, low_open=True)
     x, y = system.inputs[device], system.targets[device]
     batch = len(x) if system.batch is None else min(system.batch, len(x))
     if batch == len(x):
@@ -102,13 +102,13 @@ def dissimilarity_curve(
     (Constant(lower=1.0, upper=1.0), 'enclosed', True)
     """
     check_least_squares(system)
-    number("radius", radius, low=0.0, low_open=True)
+    check_number("radius", radius, low=0.0, low_open=True)
     if len(ranks) != system.devices:
         raise InputError(
             f"`ranks` must be {system.devices}, one for each device; found {len(ranks)}"
         )
     for k in ranks:
-        whole("ranks", k, low=1, high=whole("r", r, low=1))
+        check_integer("ranks", k, low=1, high=check_integer("r", r, low=1))
     parts = [moment_and_slope(system, i) for i in range(system.devices)]
     C = np.array([slope for _, slope in parts])
     C -= C.mean(axis=0)
@@ -123,7 +123,7 @@ def dissimilarity_curve(
     points[0, 0] = radius / np.sqrt(2.0) * np.concatenate([left[:, 0], right[0]])
     found = []
     for c in c_h:
-        number("c_h", c, low=0.0)
+        check_number("c_h", c, low=0.0)
 
         def gap(X: Array, c: float = c) -> float:
             far, size = exact.dissimilarity(system, X, ranks)

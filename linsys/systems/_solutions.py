@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from linsys._validate import Array, InputError, positive_definite_symmetric_part
+from linsys.validate import Array, InputError, positive_definite_symmetric_part
 
 __all__ = ["LinearSystem", "solve"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from linsys._validate import PROBABILITY_TOLERANCE, Array, InputError, real_array
 from linsys.linalg import stationary
+from linsys.validate import PROBABILITY_TOLERANCE, Array, InputError, real_array
 
 __all__ = [
     "Index",

@@ -9,14 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from linsys._validate import (
-    Array,
-    InputError,
-    distributions,
-    real_array,
-)
 from linsys.oracle import LinearObservation
 from linsys.systems._solutions import LinearSystem
+from linsys.validate import Array, InputError, distributions, real_array
 
 __all__ = ["FiniteSystem"]
 

@@ -9,15 +9,9 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from linsys._validate import (
-    Array,
-    InputError,
-    number,
-    real_array,
-    whole,
-)
 from linsys.oracle import sized
 from linsys.systems._solutions import LinearSystem
+from linsys.validate import Array, InputError, check_integer, check_number, real_array
 
 __all__ = ["GaussianObservation", "GaussianSystem", "sample_gaussian_system"]
 
@@ -62,8 +56,8 @@ class GaussianSystem(LinearSystem):
         store(self, "theta", real_array("theta", self.theta, ("n", "d"), sizes))
         store(self, "A_base", real_array("A_base", self.A_base, ("d", "d"), sizes))
         store(self, "Phi_base", real_array("Phi_base", self.Phi_base, ("d", "d"), sizes))
-        store(self, "eps_A", number("eps_A", self.eps_A, low=0.0))
-        store(self, "eps_b", number("eps_b", self.eps_b, low=0.0))
+        store(self, "eps_A", check_number("eps_A", self.eps_A, low=0.0))
+        store(self, "eps_b", check_number("eps_b", self.eps_b, low=0.0))
         self._check_monotone()
 
     @property
@@ -214,11 +208,11 @@ def sample_gaussian_system(
     ((4, 3), True)
     """
     if not isinstance(rng, np.random.Generator):
-        rng = np.random.default_rng(whole("rng", rng))
-    n, d = whole("n", n, low=1), whole("d", d, low=1)
-    delta_env = number("delta_env", delta_env, low=0.0)
-    delta_obj = number("delta_obj", delta_obj, low=0.0)
-    mean_scale = number("mean_scale", mean_scale, low=0.0)
+        rng = np.random.default_rng(check_integer("rng", rng))
+    n, d = check_integer("n", n, low=1), check_integer("d", d, low=1)
+    delta_env = check_number("delta_env", delta_env, low=0.0)
+    delta_obj = check_number("delta_obj", delta_obj, low=0.0)
+    mean_scale = check_number("mean_scale", mean_scale, low=0.0)
     uniform = rng.random((d, d))
     normal = rng.standard_normal((d, d))
     theta_base = rng.standard_normal(d)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linsys._validate import Array, InputError, choice, number, real_array
 from linsys.oracle import sized
 from linsys.systems.chains import (
     Index,
@@ -21,6 +20,7 @@ from linsys.systems.chains import (
     transition_kernels,
 )
 from linsys.systems.finite import FiniteSystem
+from linsys.validate import Array, InputError, check_choice, check_number, real_array
 
 __all__ = ["MarkovRewardProcesses", "TDObservation"]
 
@@ -123,7 +123,7 @@ class MarkovRewardProcesses:
         check_irreducible("P", kernels)
         store(self, "P", kernels)
         store(self, "R", real_array("R", self.R, ("n", "O", "O"), sizes))
-        store(self, "gamma", number("gamma", self.gamma, low=0.0, high=1.0, high_open=True))
+        store(self, "gamma", check_number("gamma", self.gamma, low=0.0, high=1.0, high_open=True))
         store(
             self,
             "features",
@@ -239,7 +239,7 @@ class MarkovRewardProcesses:
             InputError: states that are no whole numbers in [0, O) with one column per agent, or a
                 transition that has probability zero.
         """
-        choice("rewards", rewards, ("linear", "tabular"))
+        check_choice("rewards", rewards, ("linear", "tabular"))
         o, o_next = self._checked("o", o), self._checked("o_next", o_next)
         agents = np.arange(self.n)
         if o.shape != o_next.shape:

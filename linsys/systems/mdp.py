@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linsys._validate import Array, InputError, number, real_array, whole
 from linsys.systems.chains import (
     check_irreducible,
     full_rank_features,
@@ -17,6 +16,7 @@ from linsys.systems.chains import (
     transition_kernels,
 )
 from linsys.systems.markov_reward import MarkovRewardProcesses
+from linsys.validate import Array, InputError, check_integer, check_number, real_array
 
 __all__ = ["MarkovDecisionProcesses", "sample_mdps", "softmax_policy"]
 
@@ -71,7 +71,7 @@ class MarkovDecisionProcesses:
         check_irreducible("mean of P over actions", kernels.mean(axis=2))
         store(self, "P", kernels)
         store(self, "R", real_array("R", self.R, ("n", "O", "A"), sizes))
-        store(self, "gamma", number("gamma", self.gamma, low=0.0, high=1.0, high_open=True))
+        store(self, "gamma", check_number("gamma", self.gamma, low=0.0, high=1.0, high_open=True))
         features = real_array("features", self.features, ("O", "A", "d"), sizes)
         full_rank_features(features.reshape(-1, features.shape[-1]))
         store(self, "features", features)
@@ -107,7 +107,7 @@ class MarkovDecisionProcesses:
         Starting at 0, k sweeps leave an error of at most gamma^k max|R| / (1 - gamma); k is chosen
         so that this is below ``tolerance`` max|R| / (1 - gamma).
         """
-        tolerance = number("tolerance", tolerance, low=0.0, low_open=True, high=1.0)
+        tolerance = check_number("tolerance", tolerance, low=0.0, low_open=True, high=1.0)
         sweeps = (
             1 if self.gamma == 0 else max(1, math.ceil(math.log(tolerance) / math.log(self.gamma)))
         )
@@ -146,7 +146,7 @@ class MarkovDecisionProcesses:
             InputError: if the iteration does not reach ``tolerance`` (relative to max|R| / (1 -
                 gamma)); then a smaller beta or gamma is needed.
         """
-        beta = number("beta", beta, low=0.0)
+        beta = check_number("beta", beta, low=0.0)
         scale = max(float(np.abs(self.R).max()), np.finfo(float).tiny) / (1.0 - self.gamma)
         q = np.zeros_like(self.R)
         for _ in range(10_000):
@@ -244,11 +244,11 @@ def sample_mdps(
     (3, 10, 5, 10)
     """
     if not isinstance(rng, np.random.Generator):
-        rng = np.random.default_rng(whole("rng", rng))
-    n, states = whole("n", n, low=1), whole("states", states, low=1)
-    actions, d = whole("actions", actions, low=1), whole("d", d, low=1)
-    delta_env = number("delta_env", delta_env, low=0.0, high=math.inf, high_open=True)
-    delta_obj = number("delta_obj", delta_obj, low=0.0, high=math.inf, high_open=True)
+        rng = np.random.default_rng(check_integer("rng", rng))
+    n, states = check_integer("n", n, low=1), check_integer("states", states, low=1)
+    actions, d = check_integer("actions", actions, low=1), check_integer("d", d, low=1)
+    delta_env = check_number("delta_env", delta_env, low=0.0, high=math.inf, high_open=True)
+    delta_obj = check_number("delta_obj", delta_obj, low=0.0, high=math.inf, high_open=True)
     if d > states * actions:
         raise InputError(f"`d` must be at most states * actions = {states * actions}; found {d}")
     nominal = rng.random((states, actions, states))

@@ -25,9 +25,9 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import ArrayLike, NDArray
 
-from linsys._validate import Array, InputError, number, real_array, whole
 from linsys.oracle import sized
 from linsys.systems._solutions import LinearSystem, solve
+from linsys.validate import Array, InputError, check_integer, check_number, real_array
 
 __all__ = ["RegressionObservation", "RegressionSystem", "SquaredLoss"]
 
@@ -167,7 +167,7 @@ class RegressionSystem(LinearSystem):
             sizes.update({key: own[key] for key in ("d", "p") if key in own})
         for name, arrays in checked.items():
             object.__setattr__(self, name, tuple(arrays))
-        object.__setattr__(self, "ridge", number("ridge", self.ridge, low=0.0))
+        object.__setattr__(self, "ridge", check_number("ridge", self.ridge, low=0.0))
         for i, matrix in enumerate(self.A_bar):
             _regular(
                 f"E[phi phi'] of agent {i}", matrix, "give more samples than features, or a `ridge`"
@@ -243,7 +243,7 @@ class RegressionSystem(LinearSystem):
         self, rng: np.random.Generator, batch: tuple[int, ...] = (), batch_size: int = 32
     ) -> NDArray[np.int64]:
         """Draw minibatches from mu^i (with replacement), as positions (*batch, n, batch_size)."""
-        batch_size = whole("batch_size", batch_size, low=1)
+        batch_size = check_integer("batch_size", batch_size, low=1)
         high = self.counts[:, None]
         return rng.integers(0, high, size=(*batch, self.n, batch_size), dtype=np.int64)
 

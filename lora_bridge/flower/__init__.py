@@ -2,7 +2,8 @@
 
 A run is a :class:`Federation`: an algorithm, where it starts, and how a client makes its oracle.
 :func:`rehearse` runs it in this process; ``python -m lora_bridge.flower`` in a simulation or on
-machines that Flower connects (docs/flower.md). The final adapters are the same, bit for bit.
+machines that Flower connects (docs/flower.md). The final adapters are the same, bit for bit where
+machines are equal.
 """
 
 from lora_bridge.flower.federation import Federation

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from linsys._validate import InputError
+from linsys.validate import InputError
 from lora_bridge.flower import launch
 from lora_bridge.flower.app_folder import OPTIONS, located, write_app
 from lora_bridge.flower.federation import load_setup

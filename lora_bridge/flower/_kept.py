@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from linsys._validate import InputError
+from linsys.validate import InputError
 from lora_bridge import checkpoint
-from lora_bridge._failures import writing_explained
+from lora_bridge.failures import writing_explained
 
 __all__ = ["Kept", "tensors", "unlike"]
 

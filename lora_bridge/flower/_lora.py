@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from linsys.sketching._federated import DeviceLost, Sent, State
+from linsys.sketching.federated import DeviceLost, Sent, State
 from lora_bridge.flower._parts import Asking
 from lora_bridge.flower.federation import Federation
 from lora_bridge.flower.parcels import Lost, Parcel

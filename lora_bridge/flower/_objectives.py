@@ -16,13 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linsys._validate import InputError, whole
+from linsys.validate import InputError, check_integer
 from lora_bridge.flower._kept import Kept
 from lora_bridge.flower._parts import Answers, Asking, refusal
 from lora_bridge.flower.federation import Federation
 from lora_bridge.flower.parcels import Lost, Parcel
-from mgda._federated import State, client_mean
 from mgda.fedcmoo import FedCMOO
+from mgda.federated import State, client_mean
 
 __all__ = ["ObjectivesClient", "ObjectivesServer"]
 
@@ -35,7 +35,7 @@ class ObjectivesServer:
 
     def __post_init__(self) -> None:
         algorithm = self.federation.algorithm
-        whole("objectives", self.federation.objectives, low=1)
+        check_integer("objectives", self.federation.objectives, low=1)
         if isinstance(algorithm, FedCMOO) and algorithm.refresh == "step" and algorithm.K > 1:
             raise InputError(
                 "`refresh` must be 'round' for clients on machines of their own, or K = 1; "
@@ -114,7 +114,6 @@ class ObjectivesServer:
                 missing[i] = reason
                 continue
             sent.append([answer.tensors[name] for name in form])  # type: ignore[union-attr]
-        # products of all clients at once, as in one process: their last bits depend on it
         parts = tuple(torch.stack(part)[None] for part in zip(*sent, strict=True))
         return algorithm.restore(parts) if sent else None
 

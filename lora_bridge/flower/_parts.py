@@ -14,12 +14,12 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from linsys._validate import InputError
 from linsys.preference.sharelora import ShareLoRA
-from linsys.sketching._federated import Federated as Sketching
+from linsys.sketching.federated import Federated as Sketching
+from linsys.validate import InputError
 from lora_bridge.flower.federation import Federation
 from lora_bridge.flower.parcels import Lost, Parcel
-from mgda._federated import Federated as Objectives
+from mgda.federated import Federated as Objectives
 
 __all__ = ["Answers", "Asking", "Client", "Server", "client_of", "refusal", "server_of"]
 

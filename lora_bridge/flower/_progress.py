@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from safetensors.torch import save_file
 from torch import Tensor
 
-from linsys._validate import InputError
+from linsys.validate import InputError
 from lora_bridge import checkpoint
-from lora_bridge._failures import writing_explained
+from lora_bridge.failures import writing_explained
 from lora_bridge.flower._parts import Server
 
 __all__ = ["Progress", "Result"]

@@ -17,10 +17,10 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from linsys._validate import InputError
 from linsys.preference.sharelora import ShareLoRA, State
 from linsys.sketching.adapters import Modules
-from lora_bridge._failures import writing_explained
+from linsys.validate import InputError
+from lora_bridge.failures import writing_explained
 from lora_bridge.flower._kept import Kept
 from lora_bridge.flower._parts import Asking, refusal
 from lora_bridge.flower.federation import Federation

@@ -12,7 +12,7 @@ import socket
 import ssl
 from pathlib import Path
 
-from linsys._validate import InputError
+from linsys.validate import InputError
 
 __all__ = ["check", "file_of", "reach", "split", "unused"]
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from linsys._validate import InputError
-from lora_bridge._failures import writing_explained
+from linsys.validate import InputError
+from lora_bridge.failures import writing_explained
 
 __all__ = ["OPTIONS", "located", "write_app"]
 

@@ -19,7 +19,7 @@ from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from linsys._validate import InputError
+from linsys.validate import InputError
 from lora_bridge.flower.federation import load_setup
 from lora_bridge.flower.launch import ENDED
 from lora_bridge.flower.local import Responder

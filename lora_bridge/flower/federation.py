@@ -18,8 +18,8 @@ from typing import Any
 
 from torch import Tensor
 
-from linsys._validate import InputError, function, instance, number, whole
 from linsys.sketching.adapters import Modules
+from linsys.validate import InputError, check_function, check_instance, check_integer, check_number
 from lora_bridge._checks import finite
 from lora_bridge.flower.parcels import fingerprint
 
@@ -65,16 +65,16 @@ class Federation:
     objectives: int | None = None
 
     def __post_init__(self) -> None:
-        whole("clients", self.clients, low=1)
-        whole("rounds", self.rounds, low=1)
+        check_integer("clients", self.clients, low=1)
+        check_integer("rounds", self.rounds, low=1)
         finite("start", self.start)
-        function("oracle", self.oracle, "client")
-        number("scaling", self.scaling, low=0.0, low_open=True)
+        check_function("oracle", self.oracle, "client")
+        check_number("scaling", self.scaling, low=0.0, low_open=True)
         if self.modules is not None:
-            instance("modules", self.modules, Modules, "the `modules` of a bank")
+            check_instance("modules", self.modules, Modules, "the `modules` of a bank")
         for name in ("steps", "objectives"):
             if getattr(self, name) is not None:
-                whole(name, getattr(self, name), low=1)
+                check_integer(name, getattr(self, name), low=1)
 
     @property
     def about(self) -> str:
@@ -134,12 +134,12 @@ def load_setup(name: str, config: Config, folder: Path | None = None) -> Federat
         InputError: no such module or function, one that makes something else, or one that asks
             for an option that is not given.
     """
-    module, _, made_by = instance("name", name, str, "a text, module:function").partition(":")
+    module, _, made_by = check_instance("name", name, str, "a text, module:function").partition(":")
     if folder is not None and str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     try:
         setup = getattr(importlib.import_module(module), made_by)
-        made = function("setup", setup, "config")(_Options(config))
+        made = check_function("setup", setup, "config")(_Options(config))
     except (ImportError, AttributeError, ValueError) as error:
         if isinstance(error, InputError):
             raise

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from linsys._validate import InputError, whole
-from lora_bridge._failures import writing_explained
+from linsys.validate import InputError, check_integer
+from lora_bridge.failures import writing_explained
 from lora_bridge.flower.addresses import check, file_of, reach, unused
 from lora_bridge.flower.processes import (
     Failed,
@@ -84,7 +84,7 @@ def supernode(
             in use.
     """
     reach(address, authority)
-    whole("client", client, low=0)
+    check_integer("client", client, low=0)
     unused("port", "127.0.0.1", port)
     node = f'client={client} folder="{Path(folder).absolute()}"'
     command = [program("flower-supernode"), "--superlink", address, "--node-config", node]
@@ -142,7 +142,7 @@ def simulate(
     app: Path | str, clients: int, home: Path, *, tell: Callable[[str], None] = print
 ) -> str:
     """Run an app with clients that Flower simulates on this machine, as :func:`submit`."""
-    whole("clients", clients, low=1)
+    check_integer("clients", clients, low=1)
     file_of("app", Path(app) / "pyproject.toml")
     address = f"127.0.0.1:{free_port()}"
     options = f"num-supernodes={clients} client-resources-num-cpus=1"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from linsys._validate import InputError, instance, path
+from linsys.validate import InputError, check_instance, check_path
 from lora_bridge.flower._parts import Client, client_of
 from lora_bridge.flower.federation import Federation
 from lora_bridge.flower.parcels import Damaged, Lost, Parcel
@@ -93,9 +93,9 @@ def rehearse(federation: Federation, folder: Path | str, rules: Rules | None = N
         folder: the server's files in ``server``, every client's in ``client-<number>``.
         rules: as for :func:`lora_bridge.flower.rounds.coordinate`.
     """
-    instance("federation", federation, Federation, "a Federation")
+    check_instance("federation", federation, Federation, "a Federation")
     if rules is not None:
-        instance("rules", rules, Rules, "Rules")
-    base = path("folder", folder)
+        check_instance("rules", rules, Rules, "Rules")
+    base = check_path("folder", folder)
     clients = {i: Responder(federation, i, base / f"client-{i}") for i in range(federation.clients)}
     return coordinate(federation, Local(clients), base / "server", rules)

@@ -24,8 +24,8 @@ from typing import IO
 
 import psutil
 
-from linsys._validate import InputError
-from lora_bridge._failures import writing_explained
+from linsys.validate import InputError
+from lora_bridge.failures import writing_explained
 from lora_bridge.flower.addresses import check
 
 __all__ = [

@@ -19,9 +19,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
 
-from linsys._turns import turn
-from linsys._validate import InputError, number, whole
-from lora_bridge._failures import writing_explained
+from linsys.folder_lock import folder_lock
+from linsys.validate import InputError, check_integer, check_number
+from lora_bridge.failures import writing_explained
 from lora_bridge.flower._parts import Answers, Asking, server_of
 from lora_bridge.flower._progress import Progress, Result
 from lora_bridge.flower.federation import Federation
@@ -67,10 +67,10 @@ class Rules:
 
     def __post_init__(self) -> None:
         if self.least is not None:
-            whole("least", self.least, low=1)
-        number("timeout", self.timeout, low=0.0, low_open=True)
-        number("gather", self.gather, low=0.0)
-        whole("attempts", self.attempts, low=1)
+            check_integer("least", self.least, low=1)
+        check_number("timeout", self.timeout, low=0.0, low_open=True)
+        check_number("gather", self.gather, low=0.0)
+        check_integer("attempts", self.attempts, low=1)
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Rules:
@@ -108,7 +108,7 @@ def coordinate(
     base = Path(folder)
     with writing_explained("folder of the run", base):
         base.mkdir(parents=True, exist_ok=True)
-    with turn(base, lambda: _LOG.warning("another run is in %s; waiting for its end", base)):
+    with folder_lock(base, lambda: _LOG.warning("another run is in %s; waiting for its end", base)):
         return _coordinated(federation, transport, base, rules or Rules())
 
 

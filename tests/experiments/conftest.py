@@ -15,20 +15,18 @@ from typing import Any
 
 import pytest
 
-import experiments
-from experiments import _registry
-from experiments._model import Experiment
-from experiments.audit import _catalogue
-from experiments.cli import main
+import ratecheck as rc
+from ratecheck._commands import main
+from ratecheck._discover import papers, registry
 
 EXTRA = Path(__file__).parent / "extra"
-DECAY = EXTRA / "toy" / "decay.py"
+DECAY = EXTRA / "toy" / "rates" / "decay.py"
 ROOT = Path(__file__).parents[2]
 
 
 def _forget() -> dict[str, ModuleType]:
-    """Unload the toys and the benchmarks; returns what was loaded."""
-    names = [n for n in sys.modules if n.startswith(("experiments.toy", "experiments.benchmarks"))]
+    """Unload the toys; returns what was loaded."""
+    names = [n for n in sys.modules if n.partition(".")[0] in ("toy", "toy_benchmarks")]
     return {name: sys.modules.pop(name) for name in names}
 
 
@@ -36,21 +34,18 @@ def _forget() -> dict[str, ModuleType]:
 def toys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Only the toys are registered, and no claims."""
     loaded = _forget()
-    monkeypatch.setattr(experiments, "__path__", [str(EXTRA), *experiments.__path__])
-    found = [name for name in _registry.names() if name.startswith("toy/")]
-    monkeypatch.setattr(_registry, "names", lambda: found)
-    monkeypatch.setattr(_registry, "on_models", list)
-    monkeypatch.setattr(_registry, "benchmarks", lambda: ["toy"])
-    monkeypatch.setattr(_catalogue, "papers", list)
+    monkeypatch.syspath_prepend(EXTRA)
+    groups = {papers.PAPERS: {"toy": "toy"}, papers.BENCHMARKS: {"toy": "toy_benchmarks"}}
+    monkeypatch.setattr(papers, "installed", lambda group=papers.PAPERS: groups[group])
     yield
     _forget()
     sys.modules.update(loaded)
 
 
 @pytest.fixture
-def decay() -> Experiment[Any]:
+def decay() -> rc.Experiment[Any]:
     """The toy rate, from its file."""
-    return _registry.get(str(DECAY))
+    return registry.get(str(DECAY))
 
 
 @dataclass(frozen=True)
@@ -80,7 +75,7 @@ def ratecheck(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the packages: an edit while the tests run must not look like other source code."""
     copy = tmp_path_factory.mktemp("sources")
-    for package in ("linsys", "mgda", "lora_bridge", "experiments"):
+    for package in ("linsys", "mgda", "lora_bridge", "ratecheck", "experiments"):
         ignore = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / package, copy / package, ignore=ignore)
     return copy
@@ -95,7 +90,7 @@ def command(sources: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
     def begin(*arguments: object, **environment: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-m", "experiments", *map(str, arguments)],
+            [sys.executable, "-m", "ratecheck", *map(str, arguments)],
             cwd=sources,
             env={**os.environ, "PYTHONPATH": str(sources), **environment},
             stdout=subprocess.PIPE,

@@ -9,22 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from experiments._intervals import Ratio, largest_mean, mean_interval, paired_ratio
-from experiments._model import Analysis, Check, Config, Context, Experiment
-from experiments._plots import save, style
-from experiments._runner import run
-from experiments._store import Store
-from experiments._table import Table, long_table
-from experiments.affpcl import fig1, fig4, fig5, fig6, variance_regime
-from experiments.affpcl._synthetic import at_most, below, matches, understated
+import ratecheck as rc
+from experiments.affpcl.figures import fig1, fig4, fig5, fig6, variance_regime
+from experiments.affpcl.figures._synthetic import at_most, below, matches, understated
 from linsys import InputError
 from linsys.heterogeneity import chi2_agent, delta_env, delta_env_agent, delta_obj, lambda_agent, nu
 from linsys.moments import exact_moments
+from ratecheck._experiment.plots import save
+from ratecheck._run.runner import run
+from ratecheck._store.store import Store
 
-SMALL: dict[str, tuple[Experiment[Any], Config]] = {
+SMALL: dict[str, tuple[rc.Experiment[Any], rc.Config]] = {
     "fig1": (
         fig1.EXPERIMENT,
         fig1.Fig1Config(levels=(0.0, 0.3), replicates=64, instances=3, clusters=3),
@@ -48,12 +45,12 @@ SIMULATED = [name for name in SMALL if name != "variance_regime"]
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Table]:
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], rc.Table]:
     """The table of each small figure, computed once."""
-    done: dict[str, Table] = {}
+    done: dict[str, rc.Table] = {}
     root = tmp_path_factory.mktemp("store")
 
-    def table(name: str) -> Table:
+    def table(name: str) -> rc.Table:
         if name not in done:
             done[name] = run(*SMALL[name], Store(root))
         return done[name]
@@ -61,45 +58,45 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Table]:
     return table
 
 
-def analysed(name: str, table: Table) -> Analysis:
+def analysed(name: str, table: rc.Table) -> rc.Analysis:
     experiment, config = SMALL[name]
     return experiment.analyse(config, table)
 
 
-def check(name: str, table: Table, start: str) -> Check:
+def check(name: str, table: rc.Table, start: str) -> rc.Check:
     """The one check of a figure whose name begins like this."""
     (found,) = (c for c in analysed(name, table).checks if c.name.startswith(start))
     return found
 
 
-def swapped(table: Table, first: str, second: str) -> Table:
+def swapped(table: rc.Table, first: str, second: str) -> rc.Table:
     """The table in which two methods have changed places."""
     columns = {key: table[key] for key in table}
     if "method" in table:
         method = table["method"].copy()
         method[table["method"] == first] = second
         method[table["method"] == second] = first
-        return Table({**columns, "method": method})
-    return Table({**columns, first: table[second], second: table[first]})
+        return rc.Table({**columns, "method": method})
+    return rc.Table({**columns, first: table[second], second: table[first]})
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_a_small_figure_runs_from_end_to_end(
-    name: str, tables: Callable[[str], Table], tmp_path: Path
+    name: str, tables: Callable[[str], rc.Table], tmp_path: Path
 ) -> None:
     experiment, config = SMALL[name]
     analysis = analysed(name, tables(name))
     assert [c.name for c in analysis.checks if c.ok is False] == []
     assert len({c.name for c in analysis.checks}) == len(analysis.checks)
     assert analysis.notes
-    with style():
+    with rc.style():
         written = save(experiment.draw(config, analysis), tmp_path / name)
     assert all(path.stat().st_size > 10_000 for path in written)
 
 
 @pytest.mark.parametrize("name", SIMULATED)
 def test_threads_do_not_change_a_table_and_the_seed_does(
-    name: str, tables: Callable[[str], Table], tmp_path: Path
+    name: str, tables: Callable[[str], rc.Table], tmp_path: Path
 ) -> None:
     experiment, config = SMALL[name]
     again = run(experiment, config, Store(tmp_path), threads=2)
@@ -127,7 +124,7 @@ def test_threads_do_not_change_a_table_and_the_seed_does(
     ],
 )
 def test_a_planted_violation_is_found(
-    name: str, rival: str, start: str, tables: Callable[[str], Table]
+    name: str, rival: str, start: str, tables: Callable[[str], rc.Table]
 ) -> None:
     right, wrong = tables(name), swapped(tables(name), "AffPCL", rival)
     found = [c for c in analysed(name, right).checks if c.name.startswith(start)]
@@ -138,7 +135,9 @@ def test_a_planted_violation_is_found(
     assert last.ok is False
 
 
-def test_figure_1_sees_that_affpcl_would_not_match_fedavg(tables: Callable[[str], Table]) -> None:
+def test_figure_1_sees_that_affpcl_would_not_match_fedavg(
+    tables: Callable[[str], rc.Table],
+) -> None:
     start = "AffPCL / FedAvg"
     assert check("fig1", tables("fig1"), start).verdict.startswith("confirmed")
     wrong = swapped(tables("fig1"), "AffPCL", "Independent")
@@ -146,7 +145,9 @@ def test_figure_1_sees_that_affpcl_would_not_match_fedavg(tables: Callable[[str]
     assert check("fig1", wrong, "AffPCL / Independent, agent 1").ok is False
 
 
-def test_figure_4_hatches_and_leaves_out_what_is_unstable(tables: Callable[[str], Table]) -> None:
+def test_figure_4_hatches_and_leaves_out_what_is_unstable(
+    tables: Callable[[str], rc.Table],
+) -> None:
     analysis = analysed("fig4", tables("fig4"))
     (unstable,) = (s for s in analysis.series if s.panel == fig4.UNSTABLE)
     assert np.asarray(unstable.y).tolist() == [0.0, 0.0, 1.0]  # labels 0, 0.2, 1.5
@@ -155,7 +156,9 @@ def test_figure_4_hatches_and_leaves_out_what_is_unstable(tables: Callable[[str]
     # What happens in an unstable row changes no check; the same in a stable row does.
     table = tables("fig4")
     spoilt = {
-        env: Table({**table, "AffPCL": table["AffPCL"] * np.where(table["env"] == env, 1e6, 1.0)})
+        env: rc.Table(
+            {**table, "AffPCL": table["AffPCL"] * np.where(table["env"] == env, 1e6, 1.0)}
+        )
         for env in (1.5, 0.2)
     }
     assert analysed("fig4", spoilt[1.5]).checks == analysis.checks
@@ -164,7 +167,7 @@ def test_figure_4_hatches_and_leaves_out_what_is_unstable(tables: Callable[[str]
 
 
 def test_figure_4_confirms_what_every_cell_confirms() -> None:
-    def worst(*means: float) -> Check:
+    def worst(*means: float) -> rc.Check:
         noise = 0.1 * np.array([-1.0, 1.0, -1.0, 1.0, 0.0, 0.0])
         loss = np.array(means)[None, :, None] + noise
         return fig4._always("rival", "cells", loss, np.zeros(1), np.arange(float(len(means))))
@@ -179,10 +182,10 @@ def test_figure_4_confirms_what_every_cell_confirms() -> None:
 @pytest.mark.parametrize(
     "start", ["smallest rise of ln MSE with 1/n", "smallest rise of ln MSE with δ", "exponent of 1"]
 )
-def test_figure_5_sees_errors_that_fall(start: str, tables: Callable[[str], Table]) -> None:
+def test_figure_5_sees_errors_that_fall(start: str, tables: Callable[[str], rc.Table]) -> None:
     table = tables("fig5")
     assert check("fig5", table, start).ok is not False
-    assert check("fig5", Table({**table, "mse": 1.0 / table["mse"]}), start).ok is False
+    assert check("fig5", rc.Table({**table, "mse": 1.0 / table["mse"]}), start).ok is False
 
 
 @pytest.mark.parametrize(("corner", "q"), [(np.inf, 1.0), (1.0, 2.0), (2.0, 1.3)])
@@ -198,7 +201,7 @@ def test_figure_5_recovers_a_planted_shape(corner: float, q: float) -> None:
         assert fig5.fit(agents, levels, surface, np.inf).factor > 1.1
 
 
-def planted_surface(kind: str) -> Table:
+def planted_surface(kind: str) -> rc.Table:
     """Errors of Figure 5 in a world where the two terms combine in a known way."""
     config = fig5.Fig5Config(instances=6)
     n, level = np.array(config.agents)[:, None, None], np.array(config.levels)[:, None]
@@ -207,7 +210,7 @@ def planted_surface(kind: str) -> Table:
     mse = share * far if kind == "product" else (share**r + far**r) ** (1 / r)
     noise = np.exp(0.02 * np.random.default_rng(0).standard_normal((n.size, level.size, 6)))
     axes = {"n": n.ravel(), "level": level.ravel(), "instance": np.arange(6)}
-    return Table(long_table(axes, mse=mse * noise, true_env=level + 0 * noise))
+    return rc.Table(rc.long_table(axes, mse=mse * noise, true_env=level + 0 * noise))
 
 
 @pytest.mark.parametrize(
@@ -257,7 +260,7 @@ def test_the_derived_ratio_is_that_of_every_agent(level: float) -> None:
 
 
 def test_a_ratio_is_geometric_with_students_interval() -> None:
-    ratio = paired_ratio(np.array([2.0, 8.0, 2.0]), np.array([1.0, 1.0, 4.0]))
+    ratio = rc.paired_ratio(np.array([2.0, 8.0, 2.0]), np.array([1.0, 1.0, 4.0]))
     logs = np.log([2.0, 8.0, 0.5])
     half = 4.302652729911275 * logs.std(ddof=1) / np.sqrt(3)  # Student's quantile at 2 degrees
     assert [ratio.value, ratio.lo, ratio.hi] == pytest.approx(
@@ -282,7 +285,7 @@ def test_what_an_interval_says(
     as_match: bool | None,
     as_bound: bool | None,
 ) -> None:
-    ratio = Ratio(*interval, below=1, instances=2)
+    ratio = rc.Ratio(*interval, below=1, instances=2)
     said = {True: "confirmed", None: "not decided", False: "violated"}
     found = [below("name", "below 1", ratio), matches("name", ratio), at_most("name", ratio)]
     for one, ok in zip(found, (as_below, as_match, as_bound), strict=True):
@@ -297,9 +300,9 @@ def test_the_interval_of_the_largest_mean_covers_it() -> None:
     missed = naive = 0
     for _ in range(2000):
         cells = truth[:, None] + rng.standard_normal((5, 6))
-        found = largest_mean(cells)
+        found = rc.largest_mean(cells)
         missed += not found.lo <= 0.5 <= found.hi
-        best = mean_interval(cells[cells.mean(axis=1).argmax()])  # mutation: no correction
+        best = rc.mean_interval(cells[cells.mean(axis=1).argmax()])  # mutation: no correction
         naive += not best.lo <= 0.5 <= best.hi
         assert found.lo <= found.value == cells.mean(axis=1).max() <= found.hi
     assert missed <= 153 < naive
@@ -318,7 +321,9 @@ def test_the_interval_of_the_largest_mean_covers_it() -> None:
         (variance_regime.VarianceConfig, {"levels": (0.5, 1.0)}, "`levels` must be below 1"),
     ],
 )
-def test_bad_options_are_named(config: type[Config], options: dict[str, Any], message: str) -> None:
+def test_bad_options_are_named(
+    config: type[rc.Config], options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         config(**options)
 
@@ -328,4 +333,4 @@ def test_a_step_that_explodes_is_refused_with_the_bound_it_breaks(module: Any) -
     config = replace(module.EXPERIMENT.profiles["quick"], alpha=0.5)
     first = module.EXPERIMENT.blocks(config)[0]
     with pytest.raises(InputError, match=r"step size beyond stability: .* must have a step below"):
-        module.EXPERIMENT.compute(config, first, Context(threads=1))
+        module.EXPERIMENT.compute(config, first, rc.Context(threads=1))

@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments._job import Job
-from experiments._model import Analysis, Context
-from experiments._plots import style
-from experiments._rates import exact_slope
-from experiments._runner import joined
-from experiments._store import Store
-from experiments._table import Table
-from experiments.affpcl import (
+import ratecheck as rc
+from experiments.affpcl._rates_systems import (
+    Types,
+    draw_pieces,
+    exact_errors,
+    ill_conditioned,
+    many_agents,
+    slowest_rate,
+)
+from experiments.affpcl.rates import (
     _ratio_bounds,
     rate_agent,
     rate_central,
@@ -27,17 +29,12 @@ from experiments.affpcl import (
     rate_steps,
     rate_t,
 )
-from experiments.affpcl._rates_systems import (
-    Types,
-    draw_pieces,
-    exact_errors,
-    ill_conditioned,
-    many_agents,
-    slowest_rate,
-)
 from linsys import FiniteSystem, InputError
 from linsys.algorithms import AffPCL, Independent, LinearRatio
 from linsys.heterogeneity import delta_cen, delta_env, delta_obj, lambda_min, nu
+from ratecheck._run.job import Job
+from ratecheck._run.runner import joined
+from ratecheck._store.store import Store
 
 SMALL: dict[ModuleType, Any] = {
     rate_t: rate_t.HorizonConfig(instances=1, d=2, states=3, n=4),
@@ -61,34 +58,34 @@ SMALL: dict[ModuleType, Any] = {
 NAMES = [module.__name__.rpartition(".")[2] for module in SMALL]
 
 
-def table_of(module: ModuleType, config: Any) -> Table:
+def table_of(module: ModuleType, config: Any) -> rc.Table:
     parts = []
     for block in module.EXPERIMENT.blocks(config):
-        columns = module.compute(config, block, Context())
+        columns = module.compute(config, block, rc.Context())
         rows = max(np.size(column) for column in columns.values())
         cells = {**block, **columns}
-        parts.append(Table({k: np.broadcast_to(v, (rows,)) for k, v in cells.items()}))
+        parts.append(rc.Table({k: np.broadcast_to(v, (rows,)) for k, v in cells.items()}))
     return joined(parts)
 
 
 @pytest.fixture(scope="module")
-def tables() -> dict[ModuleType, Table]:
+def tables() -> dict[ModuleType, rc.Table]:
     return {module: table_of(module, config) for module, config in SMALL.items()}
 
 
-def failed(analysis: Analysis) -> set[str]:
+def failed(analysis: rc.Analysis) -> set[str]:
     return {check.name for check in analysis.checks if check.ok is False}
 
 
 @pytest.mark.parametrize("module", SMALL, ids=NAMES)
 def test_small_configuration_runs_to_the_figure(
-    module: ModuleType, tables: dict[ModuleType, Table]
+    module: ModuleType, tables: dict[ModuleType, rc.Table]
 ) -> None:
     config = SMALL[module]
     analysis = module.analyse(config, tables[module])
     assert [check.name for check in analysis.checks if check.ok is not True] == []
     assert analysis.notes
-    with style():
+    with rc.style():
         figure = module.draw(config, analysis)
         figure.draw_without_rendering()
     shown = {s.panel for s in analysis.series}
@@ -147,14 +144,14 @@ def test_a_wrong_exponent_turns_the_verdict(
     name: str,
     value: Any,
     check: str,
-    tables: dict[ModuleType, Table],
+    tables: dict[ModuleType, rc.Table],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, name, value)
     assert check in failed(module.analyse(SMALL[module], tables[module]))
 
 
-def changed(table: Table, column: str, factor: Any, **where: Any) -> Table:
+def changed(table: rc.Table, column: str, factor: Any, **where: Any) -> rc.Table:
     """The table with one column times a factor in the rows that are as said."""
     columns = {name: table[name].copy() for name in table}
     rows = np.logical_and.reduce(
@@ -162,17 +159,19 @@ def changed(table: Table, column: str, factor: Any, **where: Any) -> Table:
         + [columns[name] == value for name, value in where.items()]
     )
     columns[column][rows] *= np.broadcast_to(factor, rows.shape)[rows]
-    return Table(columns)
+    return rc.Table(columns)
 
 
-def planted_violations(tables: dict[ModuleType, Table]) -> dict[str, tuple[ModuleType, Table]]:
+def planted_violations(
+    tables: dict[ModuleType, rc.Table],
+) -> dict[str, tuple[ModuleType, rc.Table]]:
     """Check by name: a table of a world in which it is false."""
     n, central, agent, steps = (tables[m] for m in (rate_n, rate_central, rate_agent, rate_steps))
     t = tables[rate_t]
     swap = {rate_steps.AVERAGED: rate_steps.WEIGHTED, rate_steps.WEIGHTED: rate_steps.AVERAGED}
     names = np.array([swap.get(name, name) for name in steps["steps"].tolist()])
     ride = "free ride: speed-up / n at n = 401, as derived here"
-    found: dict[str, tuple[ModuleType, Table]] = {
+    found: dict[str, tuple[ModuleType, rc.Table]] = {
         f"{name}: speed-up / n, as derived here": (rate_n, changed(n, "mse", 1.1, method=name))
         for name in ("AffPCL", "FedAvg")
     }
@@ -196,7 +195,7 @@ def planted_violations(tables: dict[ModuleType, Table]) -> dict[str, tuple[Modul
         ),
         "averaged iterate / mean error, t = 200000": (
             rate_steps,
-            Table({**steps, "steps": names}),
+            rc.Table({**steps, "steps": names}),
         ),
         "COE (7) against n": (
             rate_central,
@@ -212,7 +211,7 @@ def planted_violations(tables: dict[ModuleType, Table]) -> dict[str, tuple[Modul
 
 @pytest.mark.parametrize("number", range(9))
 def test_a_planted_violation_turns_the_verdict(
-    number: int, tables: dict[ModuleType, Table]
+    number: int, tables: dict[ModuleType, rc.Table]
 ) -> None:
     check, (module, wrong) = list(planted_violations(tables).items())[number]
     right = {c.name: c.ok for c in module.analyse(SMALL[module], tables[module]).checks}
@@ -220,11 +219,11 @@ def test_a_planted_violation_turns_the_verdict(
     assert check in failed(module.analyse(SMALL[module], wrong))
 
 
-def test_every_planted_violation_is_tried(tables: dict[ModuleType, Table]) -> None:
+def test_every_planted_violation_is_tried(tables: dict[ModuleType, rc.Table]) -> None:
     assert len(planted_violations(tables)) == 9
 
 
-def test_one_agent_out_of_many_cannot_hide(tables: dict[ModuleType, Table]) -> None:
+def test_one_agent_out_of_many_cannot_hide(tables: dict[ModuleType, rc.Table]) -> None:
     """Exact values must all agree: a range that only reaches into the tolerance is a violation."""
     table = tables[rate_n]
     wrong = changed(table, "mse", 1.1, method="AffPCL", n=10, level=0.0)
@@ -256,12 +255,12 @@ def test_errors_that_fall_faster_than_stated_violate_nothing(module: ModuleType)
     ],
 )
 def test_an_estimator_below_the_bound_is_seen(
-    curve: str, factor: float, check: str, tables: dict[ModuleType, Table]
+    curve: str, factor: float, check: str, tables: dict[ModuleType, rc.Table]
 ) -> None:
     table = tables[rate_density_ratio]
     columns = {name: table[name].copy() for name in table}
     columns["risk"][columns["curve"] == curve] *= factor
-    analysis = rate_density_ratio.analyse(SMALL[rate_density_ratio], Table(columns))
+    analysis = rate_density_ratio.analyse(SMALL[rate_density_ratio], rc.Table(columns))
     assert check in failed(analysis)
 
 
@@ -275,7 +274,7 @@ def test_an_estimator_below_the_bound_is_seen(
     ],
 )
 def test_another_exponent_of_the_density_ratio_is_seen(
-    curve: str, check: str, tables: dict[ModuleType, Table]
+    curve: str, check: str, tables: dict[ModuleType, rc.Table]
 ) -> None:
     table = tables[rate_density_ratio]
     wrong = changed(table, "risk", table["t"] ** 0.2, curve=curve)
@@ -283,7 +282,7 @@ def test_another_exponent_of_the_density_ratio_is_seen(
 
 
 def test_a_weaker_plateau_is_seen(
-    tables: dict[ModuleType, Table], monkeypatch: pytest.MonkeyPatch
+    tables: dict[ModuleType, rc.Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rate_density_ratio, "rare_risk", lambda samples, delta: (delta**3, delta))
     analysis = rate_density_ratio.analyse(SMALL[rate_density_ratio], tables[rate_density_ratio])
@@ -311,10 +310,10 @@ def test_errors_and_slope_match_the_closed_form_in_one_dimension() -> None:
     expected = keep / a**2 + alpha * variance * (1 - keep) / (a * (2 - alpha * a))
     found = exact_errors(system, Independent(), t, [0]).error[:, 0]
     np.testing.assert_allclose(found, expected, rtol=1e-11)
-    slope = exact_slope(t, found / np.log(t)).value
-    assert slope == pytest.approx(exact_slope(t, expected / np.log(t)).value, abs=1e-11)
+    slope = rc.exact_slope(t, found / np.log(t)).value
+    assert slope == pytest.approx(rc.exact_slope(t, expected / np.log(t)).value, abs=1e-11)
     assert slope == pytest.approx(-1.0, abs=5e-4)
-    assert exact_slope(t, found).value > -0.97  # the logarithm is seen
+    assert rc.exact_slope(t, found).value > -0.97  # the logarithm is seen
     wrong = keep / a**2 + alpha * variance * (1 - keep) / (2 * a)
     assert not np.allclose(found, wrong, rtol=1e-11, atol=0)
 

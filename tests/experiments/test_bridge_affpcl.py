@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments._model import Context
-from experiments._runner import joined
-from experiments._table import Table
-from experiments.bridge import _agents, affpcl
+import ratecheck as rc
+from experiments.affpcl.bridge import _agents, affpcl
 from experiments.bridge._text import deal, probabilities, read
 from linsys import InputError
+from ratecheck._run.runner import joined
 from tests.experiments._small_runs import failed, table_of
 
 pytest.importorskip("torch")
@@ -37,7 +36,7 @@ def _untrained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def table(_untrained: None) -> Table:
+def table(_untrained: None) -> rc.Table:
     return table_of(affpcl, TINY)
 
 
@@ -122,7 +121,7 @@ def test_texts_of_a_file(tmp_path: Path) -> None:
         read(pairs)
 
 
-def test_the_experiment_runs_all_methods_from_one_start(table: Table) -> None:
+def test_the_experiment_runs_all_methods_from_one_start(table: rc.Table) -> None:
     assert set(table["method"]) == set(affpcl.methods(TINY))
     start = table.where(t=0).grid("excess", "method", "level", "draw")
     np.testing.assert_allclose(start, start[:1].repeat(len(start), 0), rtol=1e-6)
@@ -153,7 +152,7 @@ def test_the_experiment_runs_all_methods_from_one_start(table: Table) -> None:
     assert "model bytes-" in said
     assert "data docstrings; seed 0, 2 draws" in said
     affpcl.draw(TINY, analysis)
-    again = affpcl.compute(TINY, {"level": 1.0, "draw": 1}, Context())
+    again = affpcl.compute(TINY, {"level": 1.0, "draw": 1}, rc.Context())
     np.testing.assert_array_equal(again["excess"], table.where(level=1.0, draw=1)["excess"])
 
 
@@ -166,9 +165,9 @@ def test_the_experiment_runs_all_methods_from_one_start(table: Table) -> None:
         {"warmup": 0},
     ],
 )
-def test_options_change_the_numbers(table: Table, options: dict[str, Any]) -> None:
+def test_options_change_the_numbers(table: rc.Table, options: dict[str, Any]) -> None:
     config = dataclasses.replace(TINY, levels=(1.0,), **options)
-    columns = affpcl.compute(config, affpcl.blocks(config)[0], Context())
+    columns = affpcl.compute(config, affpcl.blocks(config)[0], rc.Context())
     plain = table.where(level=1.0, draw=0)["excess"]
     changed = np.abs(np.asarray(columns["excess"]) - plain)
     assert np.isfinite(changed).all()
@@ -176,7 +175,7 @@ def test_options_change_the_numbers(table: Table, options: dict[str, Any]) -> No
 
 
 def _planted(
-    table: Table,
+    table: rc.Table,
     size: dict[str, float],
     noise: tuple[float, float] = (0.5, 0.9),
 ) -> Any:
@@ -192,7 +191,7 @@ def _planted(
         drawn = np.full(one.rows, block["draw"])
         share = noise[int(block["level"])] * spread[1]
         planted = {"draw": drawn, "excess": errors * spread[0], "together": share}
-        parts.append(Table({**one, **planted}))
+        parts.append(rc.Table({**one, **planted}))
     return affpcl.analyse(config, joined(parts))
 
 
@@ -205,7 +204,7 @@ GOOD = {
 }
 
 
-def test_checks_confirm_and_contradict(table: Table) -> None:
+def test_checks_confirm_and_contradict(table: rc.Table) -> None:
     good = _planted(table, GOOD)
     assert all(check.ok for check in good.checks)
     assert len(good.checks) == 12
@@ -243,15 +242,15 @@ def test_bad_configurations_are_named(options: dict[str, Any], said: str) -> Non
         dataclasses.replace(TINY, **options)
 
 
-def test_agents_one_at_a_time_are_agents_together(table: Table) -> None:
+def test_agents_one_at_a_time_are_agents_together(table: rc.Table) -> None:
     config = dataclasses.replace(TINY, chunk=1)
-    columns = affpcl.compute(config, {"level": 1.0, "draw": 0}, Context())
+    columns = affpcl.compute(config, {"level": 1.0, "draw": 0}, rc.Context())
     together = table.where(level=1.0, draw=0)["excess"]
     np.testing.assert_allclose(columns["excess"], together, rtol=1e-4)
 
 
 def test_an_agent_with_broken_numbers_ends_a_run_or_is_left_out(
-    table: Table, monkeypatch: pytest.MonkeyPatch
+    table: rc.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = AdapterBank.gradients
 
@@ -264,10 +263,10 @@ def test_an_agent_with_broken_numbers_ends_a_run_or_is_left_out(
     monkeypatch.setattr(AdapterBank, "gradients", broken)
     block = {"level": 1.0, "draw": 0}
     with pytest.raises(InputError, match="client 1 must have a finite loss"):
-        affpcl.compute(TINY, block, Context())
-    columns = affpcl.compute(dataclasses.replace(TINY, on_nan="skip"), block, Context())
+        affpcl.compute(TINY, block, rc.Context())
+    columns = affpcl.compute(dataclasses.replace(TINY, on_nan="skip"), block, rc.Context())
     excess, whole = (
-        Table(part).where(method="Independent")["excess"]
+        rc.Table(part).where(method="Independent")["excess"]
         for part in (columns, table.where(**block))
     )
     assert excess[0] == whole[0]
@@ -275,14 +274,14 @@ def test_an_agent_with_broken_numbers_ends_a_run_or_is_left_out(
     assert np.isfinite(columns["excess"]).all()
 
 
-def test_texts_that_are_cut_are_counted(table: Table) -> None:
+def test_texts_that_are_cut_are_counted(table: rc.Table) -> None:
     assert set(table["data"]) == {"docstrings"}  # of 24 letters at most
     config = dataclasses.replace(TINY, max_length=7)  # of 8 letters at least
-    columns = affpcl.compute(config, {"level": 0.0, "draw": 0}, Context())
+    columns = affpcl.compute(config, {"level": 0.0, "draw": 0}, rc.Context())
     assert set(columns["data"].tolist()) == {"docstrings; 28 of 28 samples cut to 7 tokens"}
 
 
 def test_a_step_that_is_too_large_is_said() -> None:
     config = dataclasses.replace(TINY, alpha=1e6)
     with pytest.raises(InputError, match=r"client \d must have a finite .*: lower the step size"):
-        affpcl.compute(config, {"level": 0.0, "draw": 0}, Context())
+        affpcl.compute(config, {"level": 0.0, "draw": 0}, rc.Context())

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from experiments import _registry
-from experiments.cli import main
+from ratecheck._commands import main
+from ratecheck._discover import registry
 
 
 def _call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
@@ -33,7 +33,7 @@ def test_without_torch_the_command_says_what_to_install(
     for name in [n for n in sys.modules if n.split(".")[0] == "lora_bridge"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.setattr(_registry, "on_models", lambda: ["bridge/x"])
+    monkeypatch.setattr(registry, "on_models", lambda: ["bridge/x"])
     code, out, err = _call(capsys, "bridge", "x")
     assert (code, out) == (2, "")
     assert "pip install 'ratecheck[llm]'" in err
@@ -47,8 +47,8 @@ def test_models_and_data_are_settings(
     def run(job: Any, references: list[str], as_json: bool, *, alone: bool) -> None:
         seen.update(overrides=job.overrides, references=references)
 
-    monkeypatch.setattr(_registry, "on_models", lambda: ["bridge/x"])
-    monkeypatch.setattr("experiments.cli._run", run)
+    monkeypatch.setattr(registry, "on_models", lambda: ["bridge/x"])
+    monkeypatch.setattr("ratecheck._commands._run", run)
     arguments = ("--model", "m", "--data", "d.json", "--set", "seeds=2", "--out", tmp_path)
     assert _call(capsys, "bridge", "x", *arguments)[0] == 0
     assert seen == {
@@ -60,14 +60,14 @@ def test_models_and_data_are_settings(
 def test_experiments_on_models_are_listed_without_torch() -> None:
     code = (
         "import sys; sys.modules['torch'] = None\n"
-        "from experiments import _registry\n"
-        "print(*[_registry.get(name).title for name in _registry.on_models()], sep='\\n')"
+        "from ratecheck._discover import registry\n"
+        "print(*[registry.get(name).title for name in registry.on_models()], sep='\\n')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == max(len(_registry.on_models()), 1)
+    assert len(done.stdout.splitlines()) == max(len(registry.on_models()), 1)
 
 
 def test_synthetic_experiments_are_not_mixed_with_those_on_models() -> None:
-    assert not set(_registry.names()) & set(_registry.on_models())
-    assert "bridge" not in _registry.papers()
+    assert not set(registry.names()) & set(registry.on_models())
+    assert "bridge" not in registry.with_experiments()

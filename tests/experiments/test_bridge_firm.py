@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ratecheck as rc
+
 pytest.importorskip("torch")
 
 import torch
 
-from experiments._model import Context
-from experiments._plots import style
-from experiments._table import Table
-from experiments.bridge import (
+from experiments.firm.bridge import (
     _firm,
     _firm_comparison,
     _firm_runs,
@@ -28,7 +27,7 @@ from experiments.bridge import (
     firm_fig5,
     firm_fig6,
 )
-from experiments.bridge._firm import Arm, FirmConfig
+from experiments.firm.bridge._firm import Arm, FirmConfig
 from linsys import InputError
 from lora_bridge.built_in import BuiltIn, built_in
 from mgda.drift import disagreement
@@ -68,13 +67,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return built_in("some text " * 20, BuiltIn(hidden=8, layers=1, heads=2, length=16, steps=2))
 
 
-def _table(module: Any, config: Any) -> Table:
+def _table(module: Any, config: Any) -> rc.Table:
     parts = []
     for block in module.EXPERIMENT.blocks(config):
-        columns = module.compute(config, block, Context())
+        columns = module.compute(config, block, rc.Context())
         rows = max(np.size(v) for v in columns.values())
         parts.append({k: np.broadcast_to(v, rows) for k, v in {**block, **columns}.items()})
-    return Table({key: np.concatenate([part[key] for part in parts]) for key in parts[0]})
+    return rc.Table({key: np.concatenate([part[key] for part in parts]) for key in parts[0]})
 
 
 @pytest.mark.parametrize(("module", "more"), FIGURES, ids=[m.__name__[-5:] for m, _ in FIGURES])
@@ -91,7 +90,7 @@ def test_every_figure_computes_and_draws(
     assert any(folder.name in note for note in analysis.notes)
     if module is not firm_drift:
         assert any("on 4 held-out prompts" in note for note in analysis.notes)
-    with style():
+    with rc.style():
         figure = module.EXPERIMENT.draw(config, analysis)
         assert len(figure.axes) == len({s.panel for s in analysis.series})
 
@@ -99,18 +98,18 @@ def test_every_figure_computes_and_draws(
 def test_a_run_is_that_of_the_algorithm_and_is_repeated(folder: Path, tmp_path: Path) -> None:
     config = FirmConfig(**TINY, model=folder)
     arm = Arm(config.firm())
-    first = _firm_runs.train(config, arm, "test", 0, Context(), alpha=0.01, betas=(0.0, 0.01))
+    first = _firm_runs.train(config, arm, "test", 0, rc.Context(), alpha=0.01, betas=(0.0, 0.01))
     assert first["weights"].shape == (8, 2, 2)
     np.testing.assert_allclose(first["weights"].sum(axis=-1), 1.0)
     # the beta of the run itself
     np.testing.assert_allclose(first["others"][:, 1], first["drift"], rtol=1e-6, atol=1e-15)
-    kept = _firm_runs.train(config, arm, "test", 0, Context(folder=tmp_path), alpha=0.01)
+    kept = _firm_runs.train(config, arm, "test", 0, rc.Context(folder=tmp_path), alpha=0.01)
     for name in ("weights", "scores", "ends", "kl_token"):
         np.testing.assert_array_equal(kept[name], first[name])
-    other = _firm_runs.train(config, arm, "test", 1, Context(), alpha=0.01)
+    other = _firm_runs.train(config, arm, "test", 1, rc.Context(), alpha=0.01)
     assert not np.array_equal(other["scores"], first["scores"])
     server = Arm(lambda alpha: FedCMOO(alpha=alpha, **config.alike))
-    same = _firm_runs.train(config, server, "test", 0, Context(), alpha=0.01)
+    same = _firm_runs.train(config, server, "test", 0, rc.Context(), alpha=0.01)
     assert (same["drift"] == 0.0).all()
     np.testing.assert_array_equal(same["scores"][0], first["scores"][0])  # one first rollout
 
@@ -192,7 +191,7 @@ SAID: dict[str, Any] = {
 }
 
 
-def compared(ours: float, theirs: float) -> Table:
+def compared(ours: float, theirs: float) -> rc.Table:
     """Ends and weights of two arms, seeds nearly alike: gains ``ours`` and ``theirs``."""
     rng, parts = np.random.default_rng(5), []
     for arm, level in (("ours", ours), ("theirs", theirs)):
@@ -203,7 +202,7 @@ def compared(ours: float, theirs: float) -> Table:
                 starts = {f"start_{j}": 0.5 for j in (1, 2)}
                 row = {"arm": arm, "draw": draw, "t": t, "weight": level + 0.01 * rng.normal()}
                 parts.append(row | rewards | starts)
-    return Table({key: np.array([part[key] for part in parts]) for key in parts[0]})
+    return rc.Table({key: np.array([part[key] for part in parts]) for key in parts[0]})
 
 
 @pytest.mark.parametrize(
@@ -228,7 +227,7 @@ def test_claims_hold_and_fail(
 
 
 def test_the_switches_are_said() -> None:
-    table = Table({name: np.array([v]) for name, v in SAID.items()})
+    table = rc.Table({name: np.array([v]) for name, v in SAID.items()})
     for options, text in (
         (
             {},
@@ -262,7 +261,8 @@ def test_arms_keep_runs_of_their_own(folder: Path, tmp_path: Path) -> None:
     """Two arms that differ in their rewards alone, with a place to go on from."""
     config = firm_fig4.Fig4Config(**{**TINY, "length": 12, "batch": 16}, model=folder)
     kept, plain = (
-        firm_fig4.compute(config, {"draw": 0}, Context(folder=place)) for place in (tmp_path, None)
+        firm_fig4.compute(config, {"draw": 0}, rc.Context(folder=place))
+        for place in (tmp_path, None)
     )
     for name in ("reward_1", "weight"):
         np.testing.assert_array_equal(kept[name], plain[name])

@@ -10,20 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ratecheck as rc
+
 pytest.importorskip("torch")
 
-from experiments._model import Context
-from experiments._plots import style
-from experiments._table import Table, long_table
-from experiments.bridge import _devices, _questions, fslora, fslora_budget, fslora_table
+
+from experiments.bridge import _devices, _questions
 from experiments.bridge._devices import ComparedConfig, DeviceConfig
 from experiments.bridge._questions import PROPERTIES, questions
 from experiments.bridge._readings import CLAIMED, claim, reach
-from experiments.bridge.fslora import FSLoRAConfig
-from experiments.bridge.fslora_budget import BudgetConfig
-from experiments.bridge.fslora_table import TableConfig
+from experiments.fslora.bridge import fslora, fslora_budget, fslora_table
+from experiments.fslora.bridge.fslora import FSLoRAConfig
+from experiments.fslora.bridge.fslora_budget import BudgetConfig
+from experiments.fslora.bridge.fslora_table import TableConfig
 from linsys import InputError
-from linsys._optimizers import AdamW
+from linsys.optimizers import AdamW
 from lora_bridge.built_in import BuiltIn, built_in
 from lora_bridge.splits import by_key
 from tests.experiments._small_runs import table_of
@@ -117,13 +118,13 @@ def test_all_methods_send_what_their_ranks_say(folder: Path) -> None:
     assert f"; HeteroLoRA: {table.where(method='HeteroLoRA')['gamma'][0]:g}; " in steps
     small = table.where(method=fslora.OURS, r=1)["gamma"][0]
     assert f"; FSLoRA with r = 1 and k = 1 for all: {small:g}" in steps
-    with style():
+    with rc.style():
         figure = fslora.draw(config, found)
         figure.draw_without_rendering()
     assert figure.axes[1].get_yscale() == "log"
     for column, place in (("up", 0), ("down", 0), ("moved", 1)):
         more = np.where(table["method"] == fslora.OURS, 10.0, 1.0) * table[column]
-        checks = fslora.analyse(config, Table({**table, column: more})).checks
+        checks = fslora.analyse(config, rc.Table({**table, column: more})).checks
         assert checks[place].ok is False
 
 
@@ -138,7 +139,7 @@ def test_no_gradients_move_an_entry_farther_than_adamw_can() -> None:
     assert 0.99 * reach(4) < max(moved) <= reach(4)
 
 
-def _synthetic(config: FSLoRAConfig, better: str) -> Table:
+def _synthetic(config: FSLoRAConfig, better: str) -> rc.Table:
     """A table in which one method ends above all others."""
     rng, parts = np.random.default_rng(0), []
     for block in fslora.blocks(config):
@@ -151,7 +152,7 @@ def _synthetic(config: FSLoRAConfig, better: str) -> Table:
         }
         names = ("accuracy", "loss", "up", "down", "missing", "moved")
         parts.append(
-            long_table(
+            rc.long_table(
                 axes,
                 **dict.fromkeys(names, accuracy),
                 **{key: np.array(value) for key, value in block.items()},
@@ -159,7 +160,7 @@ def _synthetic(config: FSLoRAConfig, better: str) -> Table:
                 what="",
             )
         )
-    return Table({key: np.concatenate([part[key] for part in parts]) for key in parts[0]})
+    return rc.Table({key: np.concatenate([part[key] for part in parts]) for key in parts[0]})
 
 
 def test_what_the_paper_says_is_confirmed_or_violated() -> None:
@@ -186,13 +187,13 @@ def test_arms_of_a_budget_send_the_same(folder: Path) -> None:
             assert series.x[-1] == pytest.approx(2 * 4 * 4 * width / 1e6, rel=0.01)
     assert [check.ok for check in found.checks[:2]] == [True, True]
     assert [check.predicted for check in found.checks[2:]] == 6 * [CLAIMED]
-    with style():
+    with rc.style():
         figure = fslora_budget.draw(config, found)
         figure.draw_without_rendering()
     assert len(figure.axes) == 2
     for column, place in (("up", 0), ("moved", 1)):
         more = np.where(table["level"] == 0.5, 10.0, 1.0) * table[column]
-        checks = fslora_budget.analyse(config, Table({**table, column: more})).checks
+        checks = fslora_budget.analyse(config, rc.Table({**table, column: more})).checks
         assert checks[place].ok is False
 
 
@@ -224,7 +225,7 @@ def test_the_table_has_every_task_and_method(folder: Path, tmp_path: Path) -> No
     assert f"sky {100 * final.mean():.1f} ±" in rows[-1]
     assert list(dict.fromkeys(s.panel for s in found.series)) == ["sea", "sky", "average"]
     assert [check.predicted for check in found.checks[1:]] == 3 * 3 * [CLAIMED]
-    with style():
+    with rc.style():
         figure = fslora_table.draw(config, found)
         figure.draw_without_rendering()
     assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == [
@@ -255,7 +256,7 @@ def test_paper_profiles_run_when_shrunk(module: Any, folder: Path) -> None:
     assert derived
     assert all(check.ok for check in derived)
     block = module.blocks(config)[0]
-    again = module.compute(config, block, Context())
+    again = module.compute(config, block, rc.Context())
     assert np.array_equal(again["loss"], table.where(**block)["loss"])  # dropout is seeded
 
 

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ratecheck as rc
+
 pytest.importorskip("torch")
 
-from experiments._model import Context
-from experiments._table import Table
-from experiments.bridge import _ood_inner_runs, ood_beta, ood_domains, ood_inner
-from experiments.bridge._ood import OODConfig, RivalsConfig
-from experiments.bridge._ood_texts import domains
-from experiments.ood._domains import CONTROLS, OURS, RIVALS
+
+from experiments.oodpl._domains import CONTROLS, OURS, RIVALS
+from experiments.oodpl.bridge import _ood_inner_runs, ood_beta, ood_domains, ood_inner
+from experiments.oodpl.bridge._ood import OODConfig, RivalsConfig
+from experiments.oodpl.bridge._ood_texts import domains
 from linsys import InputError
 from linsys.bilevel import MetaTraining
 from lora_bridge.built_in import BuiltIn, built_in
@@ -92,12 +93,12 @@ def test_a_killed_instance_goes_on_and_does_nothing_twice(
         monkeypatch.setattr(owner, name, counted(getattr(owner, name)))
     config = module.EXPERIMENT.config_type(**{**options, "K": 4}, model=folder)
     block = {"instance": 1}
-    whole = module.compute(config, block, Context())
+    whole = module.compute(config, block, rc.Context())
     everything, done, last = done, 0, place
     with pytest.raises(Killed):
-        module.compute(config, block, Context(folder=tmp_path / "kept"))
+        module.compute(config, block, rc.Context(folder=tmp_path / "kept"))
     last = 10**9
-    again = module.compute(config, block, Context(folder=tmp_path / "kept"))
+    again = module.compute(config, block, rc.Context(folder=tmp_path / "kept"))
     assert done == everything > place
     assert list(again) == list(whole)
     for column in whole:
@@ -155,7 +156,7 @@ def test_open_questions_have_no_pairs_and_that_is_one_clear_line(
     file.write_text(json.dumps(items))
     config = ood_domains.OODDomainsConfig(**TINY, model=folder, data=file)
     with pytest.raises(InputError, match="domain `b` must have preference pairs"):
-        ood_domains.compute(config, {"instance": 0}, Context())
+        ood_domains.compute(config, {"instance": 0}, rc.Context())
 
 
 def test_beta_is_a_step_size_of_the_head_to_the_last_bit(folder: Path) -> None:
@@ -193,7 +194,7 @@ def test_what_is_said_of_beta_is_judged_and_explosions_are_seen() -> None:
                         for j, level in enumerate(ood_beta.LEVELS):
                             row |= {f"r{j}": wide * level, f"w{j}": wide * level}
                         rows.append(row)
-        return Table({key: np.array([row[key] for row in rows]) for key in rows[0]})
+        return rc.Table({key: np.array([row[key] for row in rows]) for key in rows[0]})
 
     good = ood_beta.analyse(config, table(0.1, 2.56 / 0.8))
     assert [check.ok for check in good.checks] == [True, True, True, False, True]
@@ -243,7 +244,7 @@ def test_the_inner_rate_is_checked_against_what_is_derived() -> None:
                         | {"same": same, "least": 1.0, "left": 0.0, "alpha": 0.1, "top": 1.0}
                         | {"p": 3, "what": "a model"}
                     )
-        return Table({k: np.array([p[k] for p in parts]) for k in parts[0]})
+        return rc.Table({k: np.array([p[k] for p in parts]) for k in parts[0]})
 
     good = ood_inner.analyse(config, table(1.0, 1.0))
     assert [check.ok for check in good.checks] == [True, True]
@@ -255,7 +256,7 @@ def test_the_inner_rate_is_checked_against_what_is_derived() -> None:
 def test_an_inner_step_that_is_too_long_from_the_start(folder: Path) -> None:
     config = ood_beta.OODBetaConfig(**CURVES, model=folder, betas=(1.0, 2.0), alpha=1e30)
     with pytest.raises(InputError, match="`alpha`"):
-        ood_beta.compute(config, {"instance": 0}, Context())
+        ood_beta.compute(config, {"instance": 0}, rc.Context())
 
 
 @pytest.mark.parametrize("temperatures", [(), (1.0,), (1.0, 0.5), (1.0, 1.0)])

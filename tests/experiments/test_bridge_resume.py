@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from transformers import LlamaForCausalLM
 
-from experiments import _registry
-from experiments._runner import run
-from experiments._store import Store
 from linsys.bilevel import MetaTraining
 from linsys.sketching import FSLoRA
-from lora_bridge._text import byte_tokenizer
+from lora_bridge.docstrings import byte_tokenizer
+from ratecheck._discover import registry
+from ratecheck._run.runner import run
+from ratecheck._store.store import Store
 from tests.experiments._small_ood import TINY
 from tests.lora_bridge._models import small_model
 
@@ -92,7 +92,7 @@ def test_a_killed_block_goes_on(
     assert process.returncode == -signal.SIGKILL, said
     assert _kept(out)
 
-    experiment = _registry.get(f"bridge/{name}")
+    experiment = registry.get(f"bridge/{name}")
     config = experiment.config_type(model=model, **options)
     rounds = 0
     original = algorithm.round

@@ -11,25 +11,26 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ratecheck as rc
+
 pytest.importorskip("torch")
 
 import torch
 import transformers
 
-from experiments._runner import run
-from experiments._store import Store
-from experiments._table import Table, long_table
-from experiments.bridge import _personal, _users, sharelora
-from experiments.bridge._personal import Headed, distances
 from experiments.bridge._questions import PROPERTIES
-from experiments.bridge._users import HEADS, pairs_of_users, score_of
-from experiments.bridge.sharelora import ShareConfig
+from experiments.psharelora.bridge import _personal, _users, sharelora
+from experiments.psharelora.bridge._personal import Headed, distances
+from experiments.psharelora.bridge._users import HEADS, pairs_of_users, score_of
+from experiments.psharelora.bridge.sharelora import ShareConfig
 from linsys import InputError
 from linsys.preference.sharelora import METHODS
 from linsys.sketching.adapters import Modules
 from lora_bridge.bank import AdapterBank
 from lora_bridge.built_in import BuiltIn, built_in
 from lora_bridge.oracles import Users
+from ratecheck._run.runner import run
+from ratecheck._store.store import Store
 
 TINY: dict[str, Any] = {
     "targets": ("q_proj", "down_proj"),
@@ -248,7 +249,7 @@ def test_the_experiment_from_the_users_to_the_picture(folder: Path, tmp_path: Pa
     assert len(axes) == 5
 
 
-def _synthetic(config: ShareConfig, better: str, users: int) -> Table:
+def _synthetic(config: ShareConfig, better: str, users: int) -> rc.Table:
     """Accuracies of which one method has larger ones, for the first users."""
     rng, parts = np.random.default_rng(0), []
     for block in sharelora.blocks(config):
@@ -262,7 +263,7 @@ def _synthetic(config: ShareConfig, better: str, users: int) -> Table:
         }
         values = ("accuracy", "up", "down", "best", "missing")
         parts.append(
-            long_table(
+            rc.long_table(
                 axes,
                 **{name: accuracy for name in values},
                 **{key: np.array(value) for key, value in block.items()},
@@ -271,7 +272,7 @@ def _synthetic(config: ShareConfig, better: str, users: int) -> Table:
                 name="",
             )
         )
-    return Table({key: np.concatenate([part[key] for part in parts]) for key in parts[0]})
+    return rc.Table({key: np.concatenate([part[key] for part in parts]) for key in parts[0]})
 
 
 def test_the_claims_follow_the_accuracies() -> None:

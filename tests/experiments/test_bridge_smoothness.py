@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ratecheck as rc
+
 pytest.importorskip("torch")
 
 import torch
 
-from experiments._plots import style
-from experiments._table import Table
-from experiments.bridge import smoothness
-from experiments.bridge._smoothness import Objective, measure, partitions
-from experiments.bridge._smoothness_runs import SmoothnessConfig, probes
+from experiments.fslora.bridge import smoothness
+from experiments.fslora.bridge._smoothness import Objective, measure, partitions
+from experiments.fslora.bridge._smoothness_runs import SmoothnessConfig, probes
 from linsys import InputError
 from lora_bridge.built_in import BuiltIn, built_in
 from lora_bridge.curvature import Precision
@@ -52,7 +52,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> SmoothnessConfig:
 
 
 @pytest.fixture(scope="module")
-def table(config: SmoothnessConfig) -> Table:
+def table(config: SmoothnessConfig) -> rc.Table:
     return table_of(smoothness, config)
 
 
@@ -127,13 +127,13 @@ def test_variances_are_those_of_the_gradients(task: Task) -> None:
     assert found["apart"] == pytest.approx(float(apart), rel=1e-3)
 
 
-def test_a_small_run_meets_what_is_derived(config: SmoothnessConfig, table: Table) -> None:
+def test_a_small_run_meets_what_is_derived(config: SmoothnessConfig, table: rc.Table) -> None:
     found = smoothness.analyse(config, table)
     assert failed(found) == set()
     assert all(check.ok for check in found.checks)
     assert len(found.checks) == 4
     assert any("exponent of r/k, curvature of f~" in note for note in found.notes)
-    with style():
+    with rc.style():
         figure = smoothness.draw(config, found)
         figure.draw_without_rendering()
     assert len(figure.axes) == 6
@@ -144,10 +144,10 @@ def test_a_small_run_meets_what_is_derived(config: SmoothnessConfig, table: Tabl
     [("spread", 1.01, 0), ("noise", 1.01, 1), ("identity", 0.99, 2), ("relaxed", 3.0, 3)],
 )
 def test_every_check_can_fail(
-    config: SmoothnessConfig, table: Table, column: str, factor: float, place: int
+    config: SmoothnessConfig, table: rc.Table, column: str, factor: float, place: int
 ) -> None:
     changed = np.where(table["factor"] > 1, factor, 1.0) * table[column]
-    checks = smoothness.analyse(config, Table({**table, column: changed})).checks
+    checks = smoothness.analyse(config, rc.Table({**table, column: changed})).checks
     assert [check.ok for check in checks].index(False) == place
 
 
@@ -172,8 +172,8 @@ def test_bad_settings_are_named(options: dict[str, Any], message: str) -> None:
         SmoothnessConfig(**options)
 
 
-def test_one_device_is_apart_from_none(config: SmoothnessConfig, table: Table) -> None:
-    alone = Table({**table, "apart": np.zeros_like(table["apart"])})
+def test_one_device_is_apart_from_none(config: SmoothnessConfig, table: rc.Table) -> None:
+    alone = rc.Table({**table, "apart": np.zeros_like(table["apart"])})
     found, several = (smoothness.analyse(config, each) for each in (alone, table))
     names = [one.name for one in several.series]
     assert "devices apart" in names

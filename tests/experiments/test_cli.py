@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
-from experiments import _describe, _registry, _report, _work
-from experiments._job import Outcome
-from experiments._model import Analysis, Check, Experiment
-from experiments.cli import app
+import ratecheck as rc
+from ratecheck._commands import app
+from ratecheck._discover import registry
+from ratecheck._report import describe, experiments
+from ratecheck._run import work
+from ratecheck._run.job import Outcome
 
-DECAY = Path(__file__).parent / "extra" / "toy" / "decay.py"
+DECAY = Path(__file__).parent / "extra" / "toy" / "rates" / "decay.py"
 pytestmark = pytest.mark.usefixtures("toys")
 Call = Callable[..., Any]
 ONE = ("--threads", 1)
@@ -156,7 +158,7 @@ def test_redraw_computes_nothing(
 ) -> None:
     ratecheck("run", "toy/decay", "--out", tmp_path, "--no-figures", *ONE)
     monkeypatch.setenv("TOY_LOG", str(tmp_path / "log"))
-    monkeypatch.setattr("experiments._store.revision", lambda experiment: "f" * 16)
+    monkeypatch.setattr("ratecheck._store.store.revision", lambda experiment: "f" * 16)
     said = ratecheck("run", "toy/decay", "--out", tmp_path, "--redraw")
     assert said.code == 0
     assert "drawn from results of older source code" in said.out
@@ -189,11 +191,11 @@ def test_reproduce_writes_an_index_and_survives_a_broken_experiment(
 def test_experiments_share_the_cores_and_keep_their_order_and_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = [str(DECAY.with_name("picture.py")), str(DECAY), "toy/nothing"]
-    monkeypatch.setattr(_registry, "names", lambda: files)  # files: workers know no toys by name
+    files = [str(DECAY.parents[1] / "figures" / "picture.py"), str(DECAY), "toy/nothing"]
+    monkeypatch.setattr(registry, "names", lambda: files)  # files: workers know no toys by name
     answers = {}
     for threads in (1, 2):
-        outcomes, failures = _work.perform_all(_work.job(tmp_path / f"{threads}", "quick", threads))
+        outcomes, failures = work.perform_all(work.job(tmp_path / f"{threads}", "quick", threads))
         assert list(outcomes) == files[:2]
         assert list(failures) == files[2:]
         assert all(path.exists() for outcome in outcomes.values() for path in outcome.figures)
@@ -202,18 +204,18 @@ def test_experiments_share_the_cores_and_keep_their_order_and_numbers(
 
 
 def test_what_is_not_decided_is_shown_and_is_no_failure(
-    decay: Experiment[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    decay: rc.Experiment[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def outcome(*answers: bool | None) -> Outcome:
-        checks = [Check(f"check {ok}", "below 1", 1.0, 0.9, 1.1, ok) for ok in answers]
-        return Outcome(decay, decay.profiles["quick"], Analysis([], checks))
+        checks = [rc.Check(f"check {ok}", "below 1", 1.0, 0.9, 1.1, ok) for ok in answers]
+        return Outcome(decay, decay.profiles["quick"], rc.Analysis([], checks))
 
     undecided, failing = outcome(True, None), outcome(True, None, False)
     assert (undecided.ok, failing.ok) == (True, False)
-    assert _report.said(undecided) == "ok, 1 not decided"
-    assert _report.said(failing) == "A CHECK FAILS"
+    assert experiments.said(undecided) == "ok, 1 not decided"
+    assert experiments.said(failing) == "A CHECK FAILS"
     assert [c["ok"] for c in failing.to_dict()["checks"]] == [True, None, False]
-    _report.show_summary(tmp_path, [undecided, failing], {})
+    experiments.show_summary(tmp_path, [undecided, failing], {})
     text = capsys.readouterr().out
     assert "Fails: toy/decay: check False\n" in text
     assert "2 hold, 2 not decided, 1 fail: 5 checks in 2 experiments\n" in text
@@ -262,7 +264,8 @@ def test_typer_s_own_runner_sees_the_commands(tmp_path: Path) -> None:
 
 
 def test_the_command_line_imports_no_numerical_library() -> None:
-    code = "import sys, experiments.cli; print({'numpy', 'numba', 'matplotlib'} & set(sys.modules))"
+    libraries = {"numpy", "numba", "matplotlib"}
+    code = f"import sys, ratecheck._commands; print({libraries} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
@@ -270,7 +273,7 @@ def test_the_command_line_imports_no_numerical_library() -> None:
 def test_processes_of_their_own(
     command: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
-    picture = DECAY.with_name("picture.py")
+    picture = DECAY.parents[1] / "figures" / "picture.py"
     arguments = ("run", picture, "--out", tmp_path, "--json", "--no-figures", "--threads", 2)
     good = command(*arguments, TOY_LOUD="yes")
     bad = command("run", "toy/unknown", "--out", tmp_path)
@@ -295,7 +298,7 @@ def test_show_names_every_parameter_as_set_takes_it(ratecheck: Call, tmp_path: P
     assert all(name in text for name in parameters)
     # What it prints for a parameter is what `--set` reads back as the same value.
     for name, values in parameters.items():
-        setting = f"{name}={_describe._setting(values['quick'])}"
+        setting = f"{name}={describe._setting(values['quick'])}"
         run = ratecheck(
             "run", "toy/decay", "--out", tmp_path, "--set", setting, "--json", "--no-figures", *ONE
         )

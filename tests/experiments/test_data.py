@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments._data import (
+from experiments.affpcl.figures._images import (
     CHARACTERS,
     PIXELS,
     Characters,
@@ -211,7 +211,7 @@ def test_features_are_learnt() -> None:
 
 PRINT = """
 import hashlib, numpy as np
-from experiments._data import Characters, pretrain
+from experiments.affpcl.figures._images import Characters, pretrain
 rng = np.random.default_rng(0)
 some = Characters(rng.random((600, 784)), rng.integers(0, 62, 600))
 e = pretrain(some, features=84, norm=10.0, seed=1, epochs=2)

@@ -11,16 +11,17 @@ from typing import Any, get_type_hints
 import numpy as np
 import pytest
 
-from experiments import _registry, _report
-from experiments._describe import _setting, description, meanings
-from experiments._model import Config
-from experiments._options import parse
+import ratecheck as rc
+from ratecheck._discover import registry
+from ratecheck._experiment.options import parse
+from ratecheck._report import experiments
+from ratecheck._report.describe import _setting, description, meanings
 
-ALL = [*_registry.names(), *_registry.on_models()]
+ALL = [*registry.names(), *registry.on_models()]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Base(Config):
+class Base(rc.Config):
     """The set-up.
 
     Args:
@@ -60,7 +61,7 @@ def test_bases_are_read_and_the_nearest_class_counts() -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_experiments_say_what_all_their_parameters_mean(name: str) -> None:
-    experiment = _registry.get(name)
+    experiment = registry.get(name)
     names = [field.name for field in dataclasses.fields(experiment.config_type)]
     said = description(experiment)["meanings"]
     assert list(said) == names
@@ -85,9 +86,9 @@ def test_show_prints_the_meaning_beside_the_parameter(
 def test_show_cuts_nothing_off_on_a_narrow_screen(
     ratecheck: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_report, "_PIPE_WIDTH", 80)
+    monkeypatch.setattr(experiments, "_PIPE_WIDTH", 80)
     shown = ratecheck("show", "affpcl/fig5").out.split()
-    said = description(_registry.get("affpcl/fig5"))["meanings"]
+    said = description(registry.get("affpcl/fig5"))["meanings"]
     assert set(" ".join(said.values()).split()) <= set(shown)
 
 
@@ -95,16 +96,16 @@ def test_show_cuts_nothing_off_on_a_narrow_screen(
 def test_show_folds_no_item_of_a_list(
     name: str, ratecheck: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_report, "_PIPE_WIDTH", 80)
+    monkeypatch.setattr(experiments, "_PIPE_WIDTH", 80)
     shown = re.split(r"[,\s]+", ratecheck("show", name).out)
-    rows = description(_registry.get(name))["parameters"].values()
+    rows = description(registry.get(name))["parameters"].values()
     values = [value for row in rows for value in row.values()]
     assert {item for value in values for item in _setting(value).split(",")} <= set(shown)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_shown_value_is_what_set_takes(name: str) -> None:
-    experiment = _registry.get(name)
+    experiment = registry.get(name)
     hints = get_type_hints(experiment.config_type)
     for config in experiment.profiles.values():
         for field, value in config.to_dict().items():

@@ -11,12 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments._data import CHARACTERS, PIXELS
-from experiments._model import Analysis, Context
-from experiments._plots import style
-from experiments._table import Table, long_table
-from experiments.affpcl._characters import CURVED, digits_source, femnist_source
-from experiments.affpcl.fig2 import (
+import ratecheck as rc
+from experiments.affpcl.figures._characters import CURVED, digits_source, femnist_source
+from experiments.affpcl.figures._images import CHARACTERS, PIXELS
+from experiments.affpcl.figures.fig2 import (
     EXPERIMENT,
     MARGIN,
     METHODS,
@@ -40,16 +38,16 @@ DIGITS: dict[str, Any] = {
 
 
 def one(config: Fig2Config) -> Any:
-    return compute(config, {"delta": 0.0, "first_replicate": 0}, Context())
+    return compute(config, {"delta": 0.0, "first_replicate": 0}, rc.Context())
 
 
-def computed(config: Fig2Config) -> Table:
+def computed(config: Fig2Config) -> rc.Table:
     parts = []
     for block in blocks(config):
-        columns = {k: np.asarray(v) for k, v in compute(config, block, Context()).items()}
+        columns = {k: np.asarray(v) for k, v in compute(config, block, rc.Context()).items()}
         rows = len(columns["mse"])
         parts.append(columns | {"delta": np.full(rows, block["delta"])})
-    return Table({k: np.concatenate([p[k] for p in parts]) for k in parts[0]})
+    return rc.Table({k: np.concatenate([p[k] for p in parts]) for k in parts[0]})
 
 
 # Users
@@ -109,7 +107,7 @@ def test_a_level_has_the_users_and_samples_of_every_other(same: bool) -> None:
     errors = []
     for k, delta in enumerate(levels):
         config = SMALL if same or k else replace(SMALL, seed=1)
-        errors.append(compute(config, {"delta": delta, "first_replicate": 0}, Context())["mse"])
+        errors.append(compute(config, {"delta": delta, "first_replicate": 0}, rc.Context())["mse"])
     third = np.diff(np.array(errors), n=3, axis=0)
     assert (np.abs(third).max() < 1e-13) == same
 
@@ -121,7 +119,7 @@ def test_blocks_cover_levels_and_replicates() -> None:
     config = replace(SMALL, replicates=12)
     found = blocks(config)
     assert [(b["delta"], b["first_replicate"]) for b in found] == [(0, 0), (0, 10), (1, 0), (1, 10)]
-    last = compute(config, found[1], Context())
+    last = compute(config, found[1], rc.Context())
     assert np.unique(last["replicate"]).tolist() == [10, 11]
     assert np.unique(last["round"])[[0, -1]].tolist() == [0, 10]
     assert np.unique(last["method"]).tolist() == sorted(METHODS)
@@ -177,13 +175,13 @@ def synthetic(affpcl: float, independent: float, fedavg: float, level: float) ->
     values = np.array([affpcl, independent, fedavg])[None, :, None]
     noise = 1 + 1e-4 * rng.standard_normal((30, 3, 41))
     axes = {"replicate": np.arange(30), "method": np.array(list(METHODS)), "round": rounds}
-    return long_table(axes, mse=values * noise, limit=values, delta=level)
+    return rc.long_table(axes, mse=values * noise, limit=values, delta=level)
 
 
-def judged(*levels: tuple[float, float, float]) -> Analysis:
+def judged(*levels: tuple[float, float, float]) -> rc.Analysis:
     deltas = (0.0, 1.0)
     parts = [synthetic(*errors, delta) for errors, delta in zip(levels, deltas, strict=True)]
-    table = Table({k: np.concatenate([p[k] for p in parts]) for k in parts[0]})
+    table = rc.Table({k: np.concatenate([p[k] for p in parts]) for k in parts[0]})
     return analyse(Fig2Config(deltas=deltas), table)
 
 
@@ -221,7 +219,7 @@ def test_checks_fail_when_the_caption_does(levels: Any, failing: set[int], open_
 
 def test_the_picture_has_two_rows() -> None:
     analysis = analyse(SMALL, computed(SMALL))
-    with style():
+    with rc.style():
         figure = draw(SMALL, analysis)
         assert len(figure.axes) == 4
         assert [ax.get_yscale() for ax in figure.axes] == ["log", "log", "linear", "linear"]

@@ -9,41 +9,39 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from experiments._model import Analysis, Context
-from experiments._plots import style
-from experiments._runner import joined
-from experiments._table import Table
-from experiments.affpcl import fig3
-from experiments.affpcl.fig3 import EXPERIMENT, Fig3Config, ratio_interval
+import ratecheck as rc
+from experiments.affpcl.figures import fig3
+from experiments.affpcl.figures.fig3 import EXPERIMENT, Fig3Config, ratio_interval
 from linsys import InputError
 from linsys.systems.mdp import MarkovDecisionProcesses, sample_mdps, softmax_policy
+from ratecheck._run.runner import joined
 
 TINY = Fig3Config(
     levels=(0.0, 1.0), n=3, states=3, actions=2, d=4, rounds=300, points=30, replicates=4
 )
 
 
-def computed(config: Fig3Config) -> Table:
+def computed(config: Fig3Config) -> rc.Table:
     parts = []
     for block in fig3.blocks(config):
-        columns = fig3.compute(config, block, Context())
+        columns = fig3.compute(config, block, rc.Context())
         rows = np.size(columns["t"])
         parts.append(
-            Table({k: np.broadcast_to(v, (rows,)) for k, v in {**block, **columns}.items()})
+            rc.Table({k: np.broadcast_to(v, (rows,)) for k, v in {**block, **columns}.items()})
         )
     return joined(parts)
 
 
 @pytest.fixture(scope="module")
-def table() -> Table:
+def table() -> rc.Table:
     return computed(TINY)
 
 
-def failed(analysis: Analysis) -> set[str]:
+def failed(analysis: rc.Analysis) -> set[str]:
     return {check.name for check in analysis.checks if check.ok is False}
 
 
-def test_all_methods_start_from_the_same_error(table: Table) -> None:
+def test_all_methods_start_from_the_same_error(table: rc.Table) -> None:
     start = table.where(t=0, level=1.0)
     assert np.ptp(start["optimal"]) == 0
     assert np.ptp(start["policy"]) == 0
@@ -55,7 +53,7 @@ def processes(level: float) -> MarkovDecisionProcesses:
     return sample_mdps(TINY.derive("processes"), delta_env=level, delta_obj=level, **sizes)
 
 
-def test_floor_is_the_best_linear_fit(table: Table) -> None:
+def test_floor_is_the_best_linear_fit(table: rc.Table) -> None:
     mdps = processes(1.0)
     _, residuals, _, _ = np.linalg.lstsq(
         mdps.features.reshape(6, 4), mdps.optimal_q().reshape(3, 6).T
@@ -75,12 +73,12 @@ def test_projection_counts_pairs_as_asked() -> None:
         assert np.abs(inner).max() < 1e-12
 
 
-def test_nothing_linear_gets_below_the_best_fit(table: Table) -> None:
+def test_nothing_linear_gets_below_the_best_fit(table: rc.Table) -> None:
     assert (table["optimal"] >= table["floor"] * (1 - 1e-12)).all()
     assert (table["optimal"] < 2 * table["floor"]).any()
 
 
-def test_levels_are_measured(table: Table) -> None:
+def test_levels_are_measured(table: rc.Table) -> None:
     for name in ("delta_env", "delta_obj"):
         assert (table.where(level=0.0)[name] == 0).all()
         assert ((table.where(level=1.0)[name] > 0.05) & (table[name].max() <= 1)).all()
@@ -91,19 +89,19 @@ def test_levels_are_measured(table: Table) -> None:
     assert 0.8 * further < table["delta_env"].max() <= further + 1e-12
 
 
-def test_blocks_are_reproducible_and_depend_on_the_seed(table: Table) -> None:
+def test_blocks_are_reproducible_and_depend_on_the_seed(table: rc.Table) -> None:
     block = fig3.blocks(TINY)[0]
-    again = fig3.compute(TINY, block, Context(threads=2))
+    again = fig3.compute(TINY, block, rc.Context(threads=2))
     np.testing.assert_array_equal(again["policy"], table.where(**block)["policy"])
-    other = fig3.compute(dataclasses.replace(TINY, seed=1), block, Context())
+    other = fig3.compute(dataclasses.replace(TINY, seed=1), block, rc.Context())
     assert np.abs(np.asarray(other["policy"]) - table.where(**block)["policy"]).max() > 1e-3
 
 
-def test_runs_depend_on_the_seed_too(monkeypatch: pytest.MonkeyPatch, table: Table) -> None:
+def test_runs_depend_on_the_seed_too(monkeypatch: pytest.MonkeyPatch, table: rc.Table) -> None:
     fixed = processes(0.0)
     monkeypatch.setattr(fig3, "sample_mdps", lambda *_, **__: fixed)
     block = fig3.blocks(TINY)[0]
-    other = fig3.compute(dataclasses.replace(TINY, seed=1), block, Context())
+    other = fig3.compute(dataclasses.replace(TINY, seed=1), block, rc.Context())
     assert np.abs(np.asarray(other["policy"]) - table.where(**block)["policy"]).max() > 1e-3
     assert other["floor"] == pytest.approx(table.where(**block)["floor"][0])
 
@@ -113,7 +111,7 @@ def test_softmax_conventions_are_different_problems() -> None:
     assert Fig3Config(softmax="multiply").beta == 10.0
 
 
-def test_analysis_has_every_curve_and_claim(table: Table) -> None:
+def test_analysis_has_every_curve_and_claim(table: rc.Table) -> None:
     analysis = fig3.analyse(TINY, table)
     curves = {(s.name, s.panel) for s in analysis.series}
     # Two targets and two levels with four methods, and the floor for one target.
@@ -124,23 +122,23 @@ def test_analysis_has_every_curve_and_claim(table: Table) -> None:
     assert len(figure.axes) == 4
 
 
-def test_figure_is_drawn_without_warnings(table: Table, tmp_path: Any) -> None:
-    with style():
+def test_figure_is_drawn_without_warnings(table: rc.Table, tmp_path: Any) -> None:
+    with rc.style():
         fig3.draw(TINY, fig3.analyse(TINY, table)).savefig(tmp_path / "fig3.png")
     assert (tmp_path / "fig3.png").stat().st_size > 20_000
 
 
-def posing(table: Table, impostor: str, level: float) -> Table:
+def posing(table: rc.Table, impostor: str, level: float) -> rc.Table:
     """The table with AffPCL's errors at one level replaced by another method's."""
     columns = {name: column.copy() for name, column in table.items()}
     at_level = table["level"] == level
     ours, theirs = (at_level & (table["method"] == name) for name in ("AffPCL", impostor))
     for name in fig3.TARGETS:
         columns[name][ours] = table[name][theirs]
-    return Table(columns)
+    return rc.Table(columns)
 
 
-def test_a_false_claim_is_seen(table: Table) -> None:
+def test_a_false_claim_is_seen(table: rc.Table) -> None:
     """At the level 1 FedAvg is far from every agent; called AffPCL it must fail the ordering."""
     honest = failed(fig3.analyse(TINY, table))
     spoilt = failed(fig3.analyse(TINY, posing(table, "FedAvg", 1.0)))
@@ -150,7 +148,7 @@ def test_a_false_claim_is_seen(table: Table) -> None:
         assert any(panel in name for name in spoilt)
 
 
-def test_a_lost_gain_is_seen(table: Table) -> None:
+def test_a_lost_gain_is_seen(table: rc.Table) -> None:
     """Independent learning in the place of AffPCL loses all of FedAvg's gain."""
     spoilt = fig3.analyse(TINY, posing(table, "Independent", 0.0))
     shares = [c for c in spoilt.checks if c.name.startswith("share of FedAvg's gain")]
@@ -158,21 +156,21 @@ def test_a_lost_gain_is_seen(table: Table) -> None:
     assert [c.ok for c in shares] == [False] * 2
 
 
-def test_a_gain_that_is_a_loss_decides_nothing(table: Table) -> None:
+def test_a_gain_that_is_a_loss_decides_nothing(table: rc.Table) -> None:
     columns = {name: column.copy() for name, column in table.items()}
     columns["policy"][(table["method"] == "FedAvg") & (table["level"] == 0.0)] *= 100.0
-    found = fig3.analyse(TINY, Table(columns)).checks
+    found = fig3.analyse(TINY, rc.Table(columns)).checks
     (share,) = (c for c in found if c.measured == "nothing to divide by" and "gain" in c.name)
     assert (share.ok, share.verdict) == (None, "not decided")
 
 
-def test_an_error_that_rises_again_is_said(table: Table) -> None:
+def test_an_error_that_rises_again_is_said(table: rc.Table) -> None:
     columns = {name: column.copy() for name, column in table.items()}
     columns["optimal"] = columns["optimal"] * (1 + columns["t"] / 300)
-    growing = fig3.analyse(TINY, Table(columns))
+    growing = fig3.analyse(TINY, rc.Table(columns))
     assert sum("rises again" in note for note in growing.notes) == 2
     columns["optimal"] = table["optimal"] * np.exp(-columns["t"] / 300)
-    falling = fig3.analyse(TINY, Table(columns))
+    falling = fig3.analyse(TINY, rc.Table(columns))
     assert not any("optimal" in note and "rises again" in note for note in falling.notes)
 
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments._table import Table, long_table
-from experiments.firm import fig1, fig3
+import ratecheck as rc
 from experiments.firm._alignment import advantage, gain, mean_gain
+from experiments.firm.figures import fig1, fig3
 from linsys import InputError
 
 
-def trained(rise: float) -> Table:
+def trained(rise: float) -> rc.Table:
     """Three instances of one setting whose rewards rise by 1/2 but for one, by ``rise``."""
     curve = np.array([0.5, rise, 0.5])[:, None, None] * np.array([0.0, 1.0]) + np.zeros(
         (1, 3, 2, 2)
     )
     axes = {"arm": ["ours"], "instance": range(3), "replicate": range(2), "t": range(2)}
     named = {key: np.asarray(list(value)) for key, value in axes.items()}
-    return Table(long_table(named, reward_1=curve, reward_2=curve))
+    return rc.Table(rc.long_table(named, reward_1=curve, reward_2=curve))
 
 
 def test_gains_are_those_of_the_curves() -> None:
@@ -30,7 +30,7 @@ def test_who_gains_more_has_the_advantage_also_where_the_other_loses() -> None:
     ends = np.array([[0.1, 0.1, 0.1], [-0.2, -0.2, -0.2]])[:, :, None, None]
     curves = ends * np.array([0.0, 1.0]) + np.zeros((2, 3, 2, 2))
     named = {key: np.asarray(list(value)) for key, value in axes.items()}
-    table = Table(long_table(named, reward_1=curves, reward_2=curves))
+    table = rc.Table(rc.long_table(named, reward_1=curves, reward_2=curves))
     assert advantage(table, "reward_1", "ours", "theirs").value == pytest.approx(1.5)
     assert advantage(table, "reward_1", "theirs", "ours").value == pytest.approx(-3.0)
 
@@ -43,7 +43,7 @@ def test_training_that_adds_nothing_is_no_scale(rise: float) -> None:
         advantage(table, "reward_1", "ours", "ours")
 
 
-def settings(names: list[str], first: list[float], second: list[float]) -> Table:
+def settings(names: list[str], first: list[float], second: list[float]) -> rc.Table:
     """Three instances of settings in which the two rewards rise by so much."""
     axes = {
         "arm": np.array(names),
@@ -55,7 +55,7 @@ def settings(names: list[str], first: list[float], second: list[float]) -> Table
         np.array(rises)[:, None, None, None] * np.array([0.0, 1.0]) + np.zeros((1, 3, 2, 2))
         for rises in (first, second)
     )
-    return Table(long_table(axes, reward_1=one, reward_2=two, weight=0.5))
+    return rc.Table(rc.long_table(axes, reward_1=one, reward_2=two, weight=0.5))
 
 
 @pytest.mark.parametrize(

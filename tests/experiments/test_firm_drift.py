@@ -9,17 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments._plots import style
-from experiments._rates import left_out, ratio, slope_interval
-from experiments._table import Table
-from experiments.firm import drift_batch, drift_beta, drift_objectives
+import ratecheck as rc
 from experiments.firm._drift import CONVENTIONS, DriftConfig, DriftInstancesConfig, drifts
 from experiments.firm._drift_laws import Kink, Moments
-from experiments.firm.drift_objectives import LargeBeta, powers
+from experiments.firm.rates import drift_batch, drift_beta, drift_objectives
+from experiments.firm.rates.drift_objectives import LargeBeta, powers
 from linsys import InputError
-from linsys._validate import Array
+from linsys.validate import Array
 from mgda.simplex import min_norm
 from mgda.trajectories import Clients
+from ratecheck import ratio
 from tests.experiments._small_runs import failed, table_of
 
 SMALL: dict[ModuleType, Any] = {
@@ -43,19 +42,19 @@ NAMES = [module.__name__.rpartition(".")[2] for module in SMALL]
 
 
 @pytest.fixture(scope="module")
-def tables() -> dict[ModuleType, Table]:
+def tables() -> dict[ModuleType, rc.Table]:
     return {module: table_of(module, config) for module, config in SMALL.items()}
 
 
 @pytest.mark.parametrize("module", SMALL, ids=NAMES)
 def test_small_configuration_runs_to_the_figure(
-    module: ModuleType, tables: dict[ModuleType, Table]
+    module: ModuleType, tables: dict[ModuleType, rc.Table]
 ) -> None:
     config = SMALL[module]
     analysis = module.analyse(config, tables[module])
     assert failed(analysis) == set()
     assert sum(check.ok is True for check in analysis.checks) > 0.5 * len(analysis.checks)
-    with style():
+    with rc.style():
         figure = module.draw(config, analysis)
         figure.draw_without_rendering()
     assert len(figure.axes) == len({s.panel for s in analysis.series})
@@ -96,7 +95,7 @@ def test_verdicts_turn_with_the_prediction(
     name: str,
     value: Any,
     check: str,
-    tables: dict[ModuleType, Table],
+    tables: dict[ModuleType, rc.Table],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, name, value)
@@ -104,10 +103,10 @@ def test_verdicts_turn_with_the_prediction(
     assert any(found.startswith(check) for found in failed(analysis))
 
 
-def test_swapped_conventions_are_noticed(tables: dict[ModuleType, Table]) -> None:
+def test_swapped_conventions_are_noticed(tables: dict[ModuleType, rc.Table]) -> None:
     columns = dict(tables[drift_batch])
     columns["convention"] = np.where(columns["convention"] == CONVENTIONS[0], *CONVENTIONS[::-1])
-    found = failed(drift_batch.analyse(SMALL[drift_batch], Table(columns)))
+    found = failed(drift_batch.analyse(SMALL[drift_batch], rc.Table(columns)))
     for convention in CONVENTIONS:
         assert f"objectives in conflict, β = 0, {convention}: as derived" in found
 
@@ -120,6 +119,7 @@ def test_all_intervals_of_all_instances_cover_together(
     """By Bonferroni's inequality: what they miss adds up to 5 % at most."""
     config = replace(SMALL[module], instances=instances)
     levels: list[float] = []
+    slope_interval = rc.slope_interval
 
     def slopes(*args: Any, level: float, **more: Any) -> Any:
         levels.append(level)
@@ -129,8 +129,8 @@ def test_all_intervals_of_all_instances_cover_together(
         levels.append(level)
         return ratio(values, law, level)
 
-    monkeypatch.setattr(module, "slope_interval", slopes)
-    monkeypatch.setattr(module, "ratio", ratios)
+    monkeypatch.setattr(rc, "slope_interval", slopes)
+    monkeypatch.setattr(rc, "ratio", ratios)
     module.analyse(config, table_of(module, config))
     assert len(levels) >= 24 * instances
     assert 0.03 < sum(1.0 - level for level in levels) <= 0.05
@@ -138,22 +138,22 @@ def test_all_intervals_of_all_instances_cover_together(
 
 @pytest.mark.parametrize("module", [drift_beta, drift_objectives])
 def test_inequality_fails_for_drifts_above_it(
-    module: ModuleType, tables: dict[ModuleType, Table]
+    module: ModuleType, tables: dict[ModuleType, rc.Table]
 ) -> None:
     columns = dict(tables[module])
     columns["drift"] = 1e12 * columns["drift"]
-    found = failed(module.analyse(SMALL[module], Table(columns)))
+    found = failed(module.analyse(SMALL[module], rc.Table(columns)))
     assert sum(name.endswith("largest drift / (23)") for name in found) >= 4
 
 
 @pytest.mark.parametrize("module", SMALL, ids=NAMES)
 def test_results_do_not_depend_on_the_blocks(
-    module: ModuleType, tables: dict[ModuleType, Table]
+    module: ModuleType, tables: dict[ModuleType, rc.Table]
 ) -> None:
     other = table_of(module, replace(SMALL[module], per_block=17))
     keys = [key for key in other if key not in ("drift", "first")]
 
-    def sorted_drift(table: Table) -> Array:
+    def sorted_drift(table: rc.Table) -> Array:
         return np.asarray(table["drift"][np.lexsort([table[key] for key in keys])])
 
     assert (sorted_drift(other) == sorted_drift(tables[module])).all()
@@ -209,8 +209,8 @@ def test_law_is_the_mean_of_sampled_drifts(clients: int, normalise: bool) -> Non
 
 def test_left_out_is_the_change_of_a_slope() -> None:
     x = np.array([10.0, 100.0, 1000.0])
-    assert left_out(x, 0.0 * x) == 0.0
-    assert left_out(x, x**0.5 - 1.0) == pytest.approx(0.5)
+    assert rc.slope_shift(x, 0.0 * x) == 0.0
+    assert rc.slope_shift(x, x**0.5 - 1.0) == pytest.approx(0.5)
 
 
 def test_kink_is_the_mean_for_gaussian_noise() -> None:
@@ -259,7 +259,9 @@ def test_large_beta_is_the_limit_and_directions_shrink(share: float) -> None:
     assert moments.mean @ weights == pytest.approx(shrunk, abs=1e-12)
 
 
-def test_domination_means_one_vertex_until_beta_is_large(tables: dict[ModuleType, Table]) -> None:
+def test_domination_means_one_vertex_until_beta_is_large(
+    tables: dict[ModuleType, rc.Table],
+) -> None:
     part = tables[drift_beta].where(panel=drift_beta.DOMINATED, form="raw")
     drift = part.where(convention=CONVENTIONS[0]).grid("drift", "replicate", "beta")
     assert (drift[:, 0] == 0.0).all()

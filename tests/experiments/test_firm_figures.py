@@ -10,16 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy.spatial import ConvexHull
 
-from experiments._model import Analysis, Config, Context, Experiment
-from experiments._plots import save, style
-from experiments._runner import run
-from experiments._store import Store
-from experiments._table import Table, long_table
-from experiments.firm import fig1, fig2, fig3, fig4, fig5, fig6
+import ratecheck as rc
 from experiments.firm._alignment import (
     Learners,
     RegularisedConfig,
@@ -29,6 +23,7 @@ from experiments.firm._alignment import (
     rewards_match,
     weights_match,
 )
+from experiments.firm.figures import fig1, fig2, fig3, fig4, fig5, fig6
 from linsys import InputError
 from mgda.critic import LinearCritic
 from mgda.firm import FIRM
@@ -37,22 +32,25 @@ from mgda.momdp import MOMDP
 from mgda.runs import MeanReturn
 from mgda.simplex import simplex_qp
 from mgda.trajectories import Clients
+from ratecheck._experiment.plots import save
+from ratecheck._run.runner import run
+from ratecheck._store.store import Store
 
 MODULES = {"fig1": fig1, "fig2": fig2, "fig3": fig3, "fig4": fig4, "fig5": fig5, "fig6": fig6}
 SIZE: dict[str, Any] = {"instances": 8, "replicates": 4, "rounds": 8, "N": 2}
-SMALL: dict[str, tuple[Experiment[Any], Any]] = {
+SMALL: dict[str, tuple[rc.Experiment[Any], Any]] = {
     name: (module.EXPERIMENT, module.EXPERIMENT.config_type(**SIZE))
     for name, module in MODULES.items()
 }
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Table]:
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], rc.Table]:
     """The table of each small figure, computed once."""
-    done: dict[str, Table] = {}
+    done: dict[str, rc.Table] = {}
     root = tmp_path_factory.mktemp("store")
 
-    def table(name: str) -> Table:
+    def table(name: str) -> rc.Table:
         if name not in done:
             done[name] = run(*SMALL[name], Store(root))
         return done[name]
@@ -60,22 +58,22 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Table]:
     return table
 
 
-def analysed(name: str, table: Table) -> Analysis:
+def analysed(name: str, table: rc.Table) -> rc.Analysis:
     experiment, config = SMALL[name]
     return experiment.analyse(config, table)
 
 
-def swapped(table: Table, first: str, second: str) -> Table:
+def swapped(table: rc.Table, first: str, second: str) -> rc.Table:
     """The table in which two settings have changed places."""
     arm = table["arm"].copy()
     arm[table["arm"] == first] = second
     arm[table["arm"] == second] = first
-    return Table({**{key: table[key] for key in table}, "arm": arm})
+    return rc.Table({**{key: table[key] for key in table}, "arm": arm})
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_a_small_figure_runs_from_end_to_end(
-    name: str, tables: Callable[[str], Table], tmp_path: Path
+    name: str, tables: Callable[[str], rc.Table], tmp_path: Path
 ) -> None:
     experiment, config = SMALL[name]
     analysis = analysed(name, tables(name))
@@ -84,26 +82,26 @@ def test_a_small_figure_runs_from_end_to_end(
     assert all(np.isfinite([c.measured, c.lo, c.hi]).all() for c in analysis.checks)
     assert all(np.isfinite(s.y).all() for s in analysis.series)
     assert analysis.notes
-    with style():
+    with rc.style():
         written = save(experiment.draw(config, analysis), tmp_path / name)
     assert all(path.stat().st_size > 10_000 for path in written)
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_a_block_depends_on_nothing_but_its_configuration(
-    name: str, tables: Callable[[str], Table]
+    name: str, tables: Callable[[str], rc.Table]
 ) -> None:
     experiment, config = SMALL[name]
     last = experiment.blocks(config)[-1]
-    again = experiment.compute(config, last, Context(threads=2))
-    other = experiment.compute(replace(config, seed=1), last, Context())
+    again = experiment.compute(config, last, rc.Context(threads=2))
+    other = experiment.compute(replace(config, seed=1), last, rc.Context())
     stored = tables(name).where(**last)
     for key in again:
         np.testing.assert_array_equal(again[key], stored[key])
     assert np.mean(np.asarray(other["reward_1"]) != stored["reward_1"]) > 0.99
 
 
-def test_processes_do_not_change_a_table(tables: Callable[[str], Table], tmp_path: Path) -> None:
+def test_processes_do_not_change_a_table(tables: Callable[[str], rc.Table], tmp_path: Path) -> None:
     again = run(*SMALL["fig1"], Store(tmp_path), threads=2, reference="firm/fig1")
     for key in tables("fig1"):
         np.testing.assert_array_equal(again[key], tables("fig1")[key])
@@ -126,7 +124,7 @@ def test_processes_do_not_change_a_table(tables: Callable[[str], Table], tmp_pat
     ],
 )
 def test_settings_that_change_places_are_found(
-    name: str, first: str, second: str, start: str, tables: Callable[[str], Table]
+    name: str, first: str, second: str, start: str, tables: Callable[[str], rc.Table]
 ) -> None:
     table = tables(name)
     right, wrong = (
@@ -146,7 +144,7 @@ def test_settings_that_change_places_are_found(
     ],
 )
 def test_notes_turn_with_the_verdicts(
-    name: str, first: str, second: str, claim: str, tables: Callable[[str], Table]
+    name: str, first: str, second: str, claim: str, tables: Callable[[str], rc.Table]
 ) -> None:
     tables_of = tables(name), swapped(tables(name), first, second)
     right, wrong = (" ".join(analysed(name, table).notes) for table in tables_of)
@@ -164,12 +162,12 @@ def test_notes_turn_with_the_verdicts(
     ],
 )
 def test_rewards_that_stay_behind_are_found(
-    name: str, arm: str, claims: list[str], tables: Callable[[str], Table]
+    name: str, arm: str, claims: list[str], tables: Callable[[str], rc.Table]
 ) -> None:
     """A setting whose helpfulness does not rise at all."""
     table = tables(name)
     flat = np.where(table["arm"] == arm, 0.5, table["reward_1"])
-    found = analysed(name, Table({**{k: table[k] for k in table}, "reward_1": flat})).checks
+    found = analysed(name, rc.Table({**{k: table[k] for k in table}, "reward_1": flat})).checks
     for claim in claims:
         assert next(c.ok for c in found if c.name.startswith(claim)) is False
 
@@ -179,15 +177,15 @@ def test_rewards_that_stay_behind_are_found(
     [("fig4", fig4.arm(0.1)), ("fig5", fig5.UNEVEN), ("fig6", "16 clients")],
 )
 def test_weights_that_are_elsewhere_are_found(
-    name: str, arm: str, tables: Callable[[str], Table]
+    name: str, arm: str, tables: Callable[[str], rc.Table]
 ) -> None:
     table = tables(name)
     moved = np.where(table["arm"] == arm, table["weight"] + 0.3, table["weight"])
-    checks = analysed(name, Table({**{k: table[k] for k in table}, "weight": moved})).checks
+    checks = analysed(name, rc.Table({**{k: table[k] for k in table}, "weight": moved})).checks
     assert [c.ok for c in checks if c.name.startswith("distance of the weights")] == [False]
 
 
-def test_figure_3_sees_a_method_that_reaches_further(tables: Callable[[str], Table]) -> None:
+def test_figure_3_sees_a_method_that_reaches_further(tables: Callable[[str], rc.Table]) -> None:
     wrong = tables("fig3")
     for p in (0.1, 0.9):
         wrong = swapped(wrong, f"FIRM, {p}", f"mixture, {p}")
@@ -196,18 +194,18 @@ def test_figure_3_sees_a_method_that_reaches_further(tables: Callable[[str], Tab
     assert (right.ok, found.ok) == (True, False)
 
 
-def test_figure_2_would_see_a_regulariser_that_matters(tables: Callable[[str], Table]) -> None:
+def test_figure_2_would_see_a_regulariser_that_matters(tables: Callable[[str], rc.Table]) -> None:
     table = tables("fig2")
     some = table["arm"] == "β = 0.05"
     middle = 0.5 * (table["client_1"] + table["client_2"])
     closer = {
         c: np.where(some, 0.5 * (table[c] + middle), table[c]) for c in ("client_1", "client_2")
     }
-    found = analysed("fig2", Table({**{k: table[k] for k in table}, **closer})).checks
+    found = analysed("fig2", rc.Table({**{k: table[k] for k in table}, **closer})).checks
     assert [c.ok for c in found if c.name.startswith("size of that ratio")] == [False]
 
 
-def test_the_server_keeps_one_lambda_for_a_round(tables: Callable[[str], Table]) -> None:
+def test_the_server_keeps_one_lambda_for_a_round(tables: Callable[[str], rc.Table]) -> None:
     config = SMALL["fig1"][1]
     server = tables("fig1").where(arm=fig1.SERVER)
     changes = np.abs(np.diff(server.grid("weight", "instance", "replicate", "t"), axis=-1))
@@ -219,7 +217,7 @@ def test_the_server_keeps_one_lambda_for_a_round(tables: Callable[[str], Table])
     assert (firm["spread"] > 0).all()
 
 
-def test_all_settings_of_a_figure_start_alike(tables: Callable[[str], Table]) -> None:
+def test_all_settings_of_a_figure_start_alike(tables: Callable[[str], rc.Table]) -> None:
     starts = [tables(name).where(t=0, instance=0) for name in ("fig1", "fig3", "fig5", "fig6")]
     starts += [tables("fig2").where(t=0, instance=0, setting=setting) for setting in fig2.SETTINGS]
     for start in starts:
@@ -282,7 +280,7 @@ def angles(returns: np.ndarray) -> list[np.ndarray]:
     return [np.array([np.cos(a), np.sin(a)]) for a in middle]
 
 
-def test_training_ends_inside_the_front(tables: Callable[[str], Table]) -> None:
+def test_training_ends_inside_the_front(tables: Callable[[str], rc.Table]) -> None:
     config = SMALL["fig3"][1]
     for k in range(3):
         front = fig3.pareto_front(config.momdp(k))
@@ -385,15 +383,15 @@ def test_uneven_prompts_leave_the_objective_alone() -> None:
     np.testing.assert_allclose(pooled.P.sum(axis=-1), 1.0)
 
 
-def planted(weights: dict[str, float], gains: dict[str, float], noise: float = 0.01) -> Table:
+def planted(weights: dict[str, float], gains: dict[str, float], noise: float = 0.01) -> rc.Table:
     """Runs of two settings with known weights and gains."""
     rng = np.random.default_rng(0)
     shape = (len(weights), 4, 50, 3)
     level, rise = (np.array(list(v.values()))[:, None, None, None] for v in (weights, gains))
     axes = {"arm": list(weights), "instance": range(4), "replicate": range(50), "t": [0, 1, 2]}
     t, scatter = np.arange(3.0), noise * rng.standard_normal(shape)
-    return Table(
-        long_table(
+    return rc.Table(
+        rc.long_table(
             {key: np.asarray(list(value)) for key, value in axes.items()},
             weight=level + scatter,
             reward_1=0.4 + 0.5 * rise * t + np.zeros(shape),
@@ -446,6 +444,8 @@ def test_firm_is_run_as_in_the_experiments() -> None:
         (fig6.Fig6Config, {"factor": 1}, "`factor`"),
     ],
 )
-def test_bad_options_are_named(config: type[Config], options: dict[str, Any], message: str) -> None:
+def test_bad_options_are_named(
+    config: type[rc.Config], options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         config(**options)

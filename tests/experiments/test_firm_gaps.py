@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments._plots import style
-from experiments._table import Table
-from experiments.firm import _gap_runs, gap_batch, gap_clients, gap_time
+import ratecheck as rc
+from experiments.firm import _gap_runs
 from experiments.firm._gap_runs import CURVES, MARKOV, PLAIN, SMOOTHED, FloorConfig, SteeredConfig
 from experiments.firm._gaps import Floor
-from experiments.firm._tabular import Tabular
+from experiments.firm.rates import gap_batch, gap_clients, gap_time
+from experiments.firm.rates._tabular import Tabular
 from linsys import InputError
 from mgda.actor_critic import ActorCritic, ExactGradients
 from mgda.critic import LinearCritic
@@ -36,7 +36,7 @@ NAMES = [module.__name__.rpartition(".")[2] for module in SMALL]
 
 
 @pytest.fixture(scope="module")
-def tables() -> dict[ModuleType, Table]:
+def tables() -> dict[ModuleType, rc.Table]:
     return {module: table_of(module, config) for module, config in SMALL.items()}
 
 
@@ -47,14 +47,14 @@ def floor() -> Floor:
 
 @pytest.mark.parametrize("module", SMALL, ids=NAMES)
 def test_small_configuration_runs_to_the_figure(
-    module: ModuleType, tables: dict[ModuleType, Table]
+    module: ModuleType, tables: dict[ModuleType, rc.Table]
 ) -> None:
     config = SMALL[module]
     analysis = module.analyse(config, tables[module])
     assert failed(analysis) == set()
     assert sum(check.ok is True for check in analysis.checks) > len(analysis.checks) / 2
     assert analysis.notes
-    with style():
+    with rc.style():
         figure = module.draw(config, analysis)
         figure.draw_without_rendering()
     assert len(figure.axes) == len({s.panel for s in analysis.series})
@@ -77,21 +77,21 @@ def test_a_wrong_exponent_fails(
     constant: str,
     value: Any,
     name: str,
-    tables: dict[ModuleType, Table],
+    tables: dict[ModuleType, rc.Table],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, constant, value)
     assert name in failed(module.analyse(SMALL[module], tables[module]))
 
 
-def test_a_law_that_is_constant_has_slope_zero(tables: dict[ModuleType, Table]) -> None:
+def test_a_law_that_is_constant_has_slope_zero(tables: dict[ModuleType, rc.Table]) -> None:
     checks = gap_batch.analyse(SMALL[gap_batch], tables[gap_batch]).checks
     found = {check.name: check.predicted for check in checks}
     assert found["T-FIRM, in C at C B fixed: as derived"] == 0.0
 
 
 @pytest.mark.parametrize("module", SMALL, ids=NAMES)
-def test_rows_say_what_they_allow(module: ModuleType, tables: dict[ModuleType, Table]) -> None:
+def test_rows_say_what_they_allow(module: ModuleType, tables: dict[ModuleType, rc.Table]) -> None:
     checks = module.analyse(SMALL[module], tables[module]).checks
     shown = [c for c in checks if c.name.endswith(("/ derived", "/ derived at T"))]
     assert shown
@@ -105,7 +105,7 @@ def test_rows_say_what_they_allow(module: ModuleType, tables: dict[ModuleType, T
 
 @pytest.mark.parametrize("module", [gap_clients, gap_batch], ids=NAMES[1:])
 def test_a_floor_without_its_parts_fails(
-    module: ModuleType, tables: dict[ModuleType, Table], monkeypatch: pytest.MonkeyPatch
+    module: ModuleType, tables: dict[ModuleType, rc.Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The law that Theorem 1 suggests, 1 / (C B) for smoothed and plain alike, is refused."""
     law = Floor.law
@@ -120,7 +120,7 @@ def test_a_floor_without_its_parts_fails(
 
 
 def test_the_bias_and_the_bound_are_checked(
-    tables: dict[ModuleType, Table], monkeypatch: pytest.MonkeyPatch
+    tables: dict[ModuleType, rc.Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Floor, "bias", 1e-3)
     config, table = SMALL[gap_clients], tables[gap_clients]

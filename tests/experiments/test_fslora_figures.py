@@ -10,18 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments._model import Config, Experiment
-from experiments._plots import save, style
-from experiments._runner import run
-from experiments._store import Store
-from experiments._table import Table
-from experiments.fslora import _budget, _training, fig2, fig3, fig4, fig7, fig8, tables
-from experiments.fslora._tasks import TaskConfig
+import ratecheck as rc
+from experiments.fslora.figures import _budget, _training, fig2, fig3, fig4, fig7, fig8, tables
+from experiments.fslora.figures._tasks import TaskConfig
 from linsys import InputError
+from ratecheck._experiment.plots import save
+from ratecheck._run.runner import run
+from ratecheck._store.store import Store
 from tests.experiments._small_runs import Small
 from tests.experiments._small_tasks import SIZES
 
-SMALL: dict[str, tuple[Experiment[Any], Config]] = {
+SMALL: dict[str, tuple[rc.Experiment[Any], rc.Config]] = {
     "fig2": (fig2.EXPERIMENT, fig2.Fig2Config(**SIZES, r=8, rounds=8, points=4)),
     "fig3": (
         fig3.EXPERIMENT,
@@ -49,7 +48,7 @@ SMALL: dict[str, tuple[Experiment[Any], Config]] = {
 
 
 @pytest.fixture(scope="module")
-def computed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Table]:
+def computed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], rc.Table]:
     """The table of each small figure, computed once."""
     return Small(SMALL).tables(tmp_path_factory.mktemp("store"))
 
@@ -57,29 +56,29 @@ def computed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Table]
 analysed, check = Small(SMALL).analysed, Small(SMALL).check
 
 
-def with_advantage(table: Table, by: float, rows: np.ndarray[Any, Any]) -> Table:
+def with_advantage(table: rc.Table, by: float, rows: np.ndarray[Any, Any]) -> rc.Table:
     """The table in which accuracies are noise of one in a thousand, and ``by`` more in ``rows``."""
     rng = np.random.default_rng(0)
     columns = {key: table[key] for key in table}
     accuracy = 0.5 + 0.001 * rng.normal(size=len(rows)) + by * rows
-    return Table({**columns, "accuracy": accuracy, "train": 2.0 - accuracy})
+    return rc.Table({**columns, "accuracy": accuracy, "train": 2.0 - accuracy})
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_a_small_figure_runs_from_end_to_end(
-    name: str, computed: Callable[[str], Table], tmp_path: Path
+    name: str, computed: Callable[[str], rc.Table], tmp_path: Path
 ) -> None:
     analysis = analysed(name, computed(name))
     assert len({c.name for c in analysis.checks}) == len(analysis.checks) >= 4
     assert any("runs exploded" in note for note in analysis.notes)
-    with style():
+    with rc.style():
         written = save(SMALL[name][0].draw(SMALL[name][1], analysis), tmp_path / name)
     assert all(path.stat().st_size > 10_000 for path in written)
 
 
 @pytest.mark.parametrize("name", ["fig2", "fig7"])
 def test_threads_do_not_change_a_table_and_the_seed_does(
-    name: str, computed: Callable[[str], Table], tmp_path: Path
+    name: str, computed: Callable[[str], rc.Table], tmp_path: Path
 ) -> None:
     experiment, config = SMALL[name]
     again = run(experiment, config, Store(tmp_path), threads=2)
@@ -115,7 +114,7 @@ def test_threads_do_not_change_a_table_and_the_seed_does(
     ],
 )
 def test_checks_see_which_arm_is_ahead(
-    name: str, rows: dict[str, Any], parts: tuple[str, ...], computed: Callable[[str], Table]
+    name: str, rows: dict[str, Any], parts: tuple[str, ...], computed: Callable[[str], rc.Table]
 ) -> None:
     table = computed(name)
     chosen = np.all([table[key] == value for key, value in rows.items()], axis=0)
@@ -135,7 +134,7 @@ def test_operations_count_what_is_stated() -> None:
     assert tables.flops(config, "FlexLoRA") == (step, 12 + svd)
 
 
-def test_the_table_sees_who_moves_more_bytes(computed: Callable[[str], Table]) -> None:
+def test_the_table_sees_who_moves_more_bytes(computed: Callable[[str], rc.Table]) -> None:
     table = computed("tables")
     equal, more = ("5.1", "bytes", "HeteroLoRA"), ("5.1", "bytes", "FedStackLoRA")
     assert check("tables", table, *equal).ok is True
@@ -143,15 +142,15 @@ def test_the_table_sees_who_moves_more_bytes(computed: Callable[[str], Table]) -
     assert check("tables", table, *more).measured == pytest.approx((3.75 + 15) / 7.5)
     ours = table["method"] == "FSLoRA"
     columns = {key: table[key] for key in table}
-    dear = Table({**columns, "down": np.where(ours, 1e9, table["down"])})
+    dear = rc.Table({**columns, "down": np.where(ours, 1e9, table["down"])})
     assert check("tables", dear, *equal).ok is False
     assert check("tables", dear, *more).ok is False
 
 
-def test_lost_runs_are_counted(computed: Callable[[str], Table]) -> None:
+def test_lost_runs_are_counted(computed: Callable[[str], rc.Table]) -> None:
     table = computed("fig2")
     lost = (table["method"] == "FSLoRA") & (table["instance"] == 1)
-    broken = Table({**{key: table[key] for key in table}, "lost": lost})
+    broken = rc.Table({**{key: table[key] for key in table}, "lost": lost})
     assert _training.step_notes(broken, "method")[-1] == "1 of 12 runs exploded: FSLoRA (1)"
 
 

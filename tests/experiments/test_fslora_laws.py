@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.fslora import rate_t
-from experiments.fslora._rates_floors import Floor
-from experiments.fslora._rates_one_step import BATCHES, SKETCHES, OneStepConfig, closed_form
-from experiments.fslora._rates_systems import Squares, local_steps, rounds
+from experiments.fslora.rates import rate_t
+from experiments.fslora.rates._rates_floors import Floor
+from experiments.fslora.rates._rates_one_step import BATCHES, SKETCHES, OneStepConfig, closed_form
+from experiments.fslora.rates._rates_systems import Squares, local_steps, rounds
 from linsys import InputError
-from linsys._validate import Array
 from linsys.sketching import FSLoRA, LeastSquares, Modules
 from linsys.sketching.exact import global_gradient, global_loss
 from linsys.sketching.sketch import dense, support
+from linsys.validate import Array
 
 FAMILY = Squares(r=3, n=2, ranks=(2, 1, 2), targets=(1.0, 1.2, 0.7), noise=0.3)
 

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments._model import Context
-from experiments._table import Table
-from experiments.fslora import (
+import ratecheck as rc
+from experiments.fslora.rates import (
     _rates_one_step,
     rate_bias,
     rate_devices,
@@ -19,7 +18,7 @@ from experiments.fslora import (
     rate_sketch,
     rate_t,
 )
-from experiments.fslora._rates_floors import Floor
+from experiments.fslora.rates._rates_floors import Floor
 from linsys import InputError
 from tests.experiments._small_runs import assert_runs_to_the_figure, failed, table_of
 
@@ -43,22 +42,22 @@ NAMES = [module.__name__.rpartition(".")[2] for module in SMALL]
 
 
 @pytest.fixture(scope="module")
-def tables() -> dict[ModuleType, Table]:
+def tables() -> dict[ModuleType, rc.Table]:
     return {module: table_of(module, config) for module, config in SMALL.items()}
 
 
 @pytest.mark.parametrize("module", SMALL, ids=NAMES)
 def test_small_configuration_runs_to_the_figure(
-    module: ModuleType, tables: dict[ModuleType, Table]
+    module: ModuleType, tables: dict[ModuleType, rc.Table]
 ) -> None:
     assert_runs_to_the_figure(module, SMALL[module], tables[module])
 
 
 @pytest.mark.parametrize("module", SMALL, ids=NAMES)
-def test_blocks_do_not_matter(module: ModuleType, tables: dict[ModuleType, Table]) -> None:
+def test_blocks_do_not_matter(module: ModuleType, tables: dict[ModuleType, rc.Table]) -> None:
     backwards = SimpleNamespace(
         EXPERIMENT=SimpleNamespace(blocks=lambda config: module.EXPERIMENT.blocks(config)[::-1]),
-        compute=lambda config, block, _: module.compute(config, block, Context(threads=2)),
+        compute=lambda config, block, _: module.compute(config, block, rc.Context(threads=2)),
     )
     first, second = tables[module], table_of(backwards, SMALL[module])
     for name in first:
@@ -149,7 +148,7 @@ def test_a_floor_above_its_bound_is_told_beside_a_noisy_one() -> None:
     most = _rates_one_step.bound(config, _rates_one_step.SKETCHES, np.ones(2))
     spread = np.linspace(-1.0, 1.0, config.replicates)
     points = {(2, 1): 1.5 + 0.01 * spread, (4, 2): 1.2 + 1.199 * spread}
-    table = Table(
+    table = rc.Table(
         {
             "source": np.repeat([_rates_one_step.SKETCHES], 2 * config.replicates),
             "r": np.repeat([r for r, _ in pairs], config.replicates),
@@ -172,7 +171,7 @@ def test_a_wrong_prediction_fails(
     constant: str,
     value: Any,
     name: str,
-    tables: dict[ModuleType, Table],
+    tables: dict[ModuleType, rc.Table],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     owner = module if constant.isupper() or module is rate_t else _rates_one_step
@@ -188,16 +187,16 @@ def test_a_wrong_prediction_fails(
     ],
 )
 def test_a_wrong_closed_form_fails(
-    column: str, check: str, tables: dict[ModuleType, Table]
+    column: str, check: str, tables: dict[ModuleType, rc.Table]
 ) -> None:
     table = tables[rate_bias]
-    changed = Table({**table, column: 0.999 * table[column]})
+    changed = rc.Table({**table, column: 0.999 * table[column]})
     assert check in failed(rate_bias.analyse(SMALL[rate_bias], changed))
 
 
 @pytest.mark.parametrize("module", [rate_local, rate_devices])
 def test_floors_with_the_factor_of_the_paper_fail(
-    module: ModuleType, tables: dict[ModuleType, Table], monkeypatch: pytest.MonkeyPatch
+    module: ModuleType, tables: dict[ModuleType, rc.Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The law of fresh sketches does not describe fixed ones."""
     config = type(SMALL[module])
@@ -214,7 +213,7 @@ def test_floors_with_the_factor_of_the_paper_fail(
 
 
 def test_means_with_the_noise_of_fresh_sketches_fail(
-    tables: dict[ModuleType, Table], monkeypatch: pytest.MonkeyPatch
+    tables: dict[ModuleType, rc.Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     floor = rate_t.RateTConfig.floor
 

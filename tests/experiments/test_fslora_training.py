@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.fslora._tasks import TASKS, TaskConfig
-from experiments.fslora._training import climb, train
-from experiments.fslora.fig2 import Fig2Config
+from experiments.fslora.figures._tasks import TASKS, TaskConfig
+from experiments.fslora.figures._training import climb, train
+from experiments.fslora.figures.fig2 import Fig2Config
 from linsys.sketching import FedStackLoRA, FlexLoRA, FSLoRA, HeteroLoRA, Logistic
-from linsys.sketching._federated import State
+from linsys.sketching.federated import State
 from tests.experiments._small_tasks import SIZES
 
 

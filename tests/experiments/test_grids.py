@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from experiments import _registry
-from experiments._grids import check_counts, check_grid
-from experiments._model import Config
+import ratecheck as rc
 from linsys import InputError
+from ratecheck._discover import registry
 
 #: What leaves fewer than two points, fewer replicates than an interval needs, or no drift at all.
 TOO_LITTLE: list[tuple[str, dict[str, Any], str]] = [
@@ -62,13 +61,13 @@ def test_what_leaves_nothing_to_fit_is_refused(
     name: str, changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        dataclasses.replace(_registry.get(name).profiles["quick"], **changes)
+        dataclasses.replace(registry.get(name).profiles["quick"], **changes)
 
 
-@pytest.mark.parametrize("name", [*_registry.names(), *_registry.on_models()])
+@pytest.mark.parametrize("name", [*registry.names(), *registry.on_models()])
 def test_nothing_but_a_line_of_text_comes_of_an_impossible_value(name: str) -> None:
     """Of no value, or of one alone, in every field of every experiment."""
-    config = _registry.get(name).profiles["quick"]
+    config = registry.get(name).profiles["quick"]
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         tried: list[Any] = [(), value[:1]] if isinstance(value, tuple) else []
@@ -78,7 +77,7 @@ def test_nothing_but_a_line_of_text_comes_of_an_impossible_value(name: str) -> N
             assert "\n" not in refusal(config, {field.name: other})
 
 
-def refusal(config: Config, changes: dict[str, Any]) -> str:
+def refusal(config: rc.Config, changes: dict[str, Any]) -> str:
     """What a configuration says of these values, nothing if it takes them."""
     try:
         dataclasses.replace(config, **changes)
@@ -88,10 +87,10 @@ def refusal(config: Config, changes: dict[str, Any]) -> str:
 
 
 def test_grids() -> None:
-    check_grid("x", (0.5, 1.0), 0.5)
-    check_counts("n", (1, 2, 3), least=3)
+    rc.check_grid("x", (0.5, 1.0), 0.5)
+    rc.check_counts("n", (1, 2, 3), least=3)
     for values, least in (((0.5,), 2), ((1.0, 0.5), 2), ((0.5, 0.5), 2), ((0.0, 0.5), 1)):
         with pytest.raises(InputError, match="`x` must be"):
-            check_grid("x", values, 0.1, least)
+            rc.check_grid("x", values, 0.1, least)
     with pytest.raises(InputError, match="`n` must be a whole number"):
-        check_counts("n", (1, 2.5))  # type: ignore[arg-type]
+        rc.check_counts("n", (1, 2.5))  # type: ignore[arg-type]

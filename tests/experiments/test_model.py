@@ -10,26 +10,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments._model import Check, Config, Experiment, Series
-from experiments._options import configure, parse
+import ratecheck as rc
 from linsys import InputError
+from ratecheck._experiment.options import configure, parse
 
 
 @pytest.mark.parametrize("seed", [-1, True, 1.0, "1"])
 def test_seed_is_a_whole_number(seed: Any) -> None:
     with pytest.raises(InputError, match="`seed` must be a whole number of at least 0"):
-        Config(seed=seed)
+        rc.Config(seed=seed)
 
 
 def test_derived_seeds_differ_by_seed_and_name_and_fit_any_generator() -> None:
-    seeds = [Config(seed=s).derive(n, k) for s in (0, 1) for n in "ab" for k in (0.05, 1, "x")]
+    seeds = [rc.Config(seed=s).derive(n, k) for s in (0, 1) for n in "ab" for k in (0.05, 1, "x")]
     assert len(set(seeds)) == len(seeds)
     assert all(0 <= seed < 2**63 for seed in seeds)
-    assert Config().derive("a", np.int64(3)) == Config().derive("a", 3)
+    assert rc.Config().derive("a", np.int64(3)) == rc.Config().derive("a", 3)
 
 
 def test_derived_seeds_are_the_same_for_ever() -> None:
-    assert Config(seed=3).derive("samples", 0.05) == 1954019437337026918
+    assert rc.Config(seed=3).derive("samples", 0.05) == 1954019437337026918
 
 
 @pytest.mark.parametrize(
@@ -42,21 +42,21 @@ def test_derived_seeds_are_the_same_for_ever() -> None:
 )
 def test_series_are_whole(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Series("s", "p", *arguments)
+        rc.Series("s", "p", *arguments)
 
 
 def test_infinite_values_are_null_in_json() -> None:
-    curve = Series("s", "p", [1, 2], np.array([1.0, np.inf]))
+    curve = rc.Series("s", "p", [1, 2], np.array([1.0, np.inf]))
     assert json.loads(json.dumps(curve.to_dict(), allow_nan=False))["y"] == [1.0, None]
 
 
 def test_checks_hold_finite_numbers_and_python_booleans() -> None:
     with pytest.raises(InputError, match="`measured` of check `c` must be finite"):
-        Check("c", 1.0, float("nan"), None, None, True)
-    check = Check("c", np.float64(1), np.float32(2), None, None, np.bool_(True))  # type: ignore[arg-type]
+        rc.Check("c", 1.0, float("nan"), None, None, True)
+    check = rc.Check("c", np.float64(1), np.float32(2), None, None, np.bool_(True))  # type: ignore[arg-type]
     assert json.dumps(check.to_dict())
     assert check.ok is True
-    undecided = Check("c", 1.0, 2.0, None, None, None)
+    undecided = rc.Check("c", 1.0, 2.0, None, None, None)
     assert json.loads(json.dumps(undecided.to_dict()))["ok"] is None
 
 
@@ -71,7 +71,7 @@ def test_checks_hold_finite_numbers_and_python_booleans() -> None:
     ],
 )
 def test_experiments_are_complete(
-    decay: Experiment[Any], change: dict[str, Any], message: str
+    decay: rc.Experiment[Any], change: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
         dataclasses.replace(decay, **change)
@@ -110,12 +110,12 @@ def test_text_becomes_the_field_s_type(text: str, kind: Any, value: Any) -> None
         ("seed=-1", "`seed` must be a whole number of at least 0"),
     ],
 )
-def test_wrong_overrides_are_named(decay: Experiment[Any], override: str, message: str) -> None:
+def test_wrong_overrides_are_named(decay: rc.Experiment[Any], override: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         configure(decay, "quick", [override])
 
 
-def test_overrides_change_the_profile(decay: Experiment[Any]) -> None:
+def test_overrides_change_the_profile(decay: rc.Experiment[Any]) -> None:
     config = configure(decay, "paper", ["rates=2,3", "noise=gamma"], seed=4)
     assert (config.rates, config.noise, config.replicates, config.seed) == ((2, 3), "gamma", 60, 4)
     with pytest.raises(InputError, match="given once"):

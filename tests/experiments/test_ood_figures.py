@@ -10,13 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments._model import Analysis, Check, Config, Experiment
-from experiments._plots import save, style
-from experiments._runner import run
-from experiments._store import Store
-from experiments._table import Table
-from experiments.ood import _beta_runs, fig2, fig3, fig4, table3
-from experiments.ood._domains import CONTROLS, ORACLES, OURS, RIVALS, MethodsConfig
+import ratecheck as rc
+from experiments.oodpl._domains import CONTROLS, ORACLES, OURS, RIVALS, MethodsConfig
+from experiments.oodpl.figures import _beta_runs, fig2, fig3, fig4, table3
 from linsys import InputError
 from linsys.bilevel import (
     DomainOracle,
@@ -28,12 +24,15 @@ from linsys.bilevel import (
     sampled_preferences,
     sft,
 )
+from ratecheck._experiment.plots import save
+from ratecheck._run.runner import run
+from ratecheck._store.store import Store
 
 DOMAINS: dict[str, Any] = {
     "prompts": 3, "answers": 4, "p": 2, "q": 2, "pairs": 40, "D": 10, "K": 20, "instances": 3,
 }  # fmt: skip
 SIZES: dict[str, Any] = {**DOMAINS, "steps": 20}
-SMALL: dict[str, tuple[Experiment[Any], Config]] = {
+SMALL: dict[str, tuple[rc.Experiment[Any], rc.Config]] = {
     "fig2": (
         fig2.EXPERIMENT,
         fig2.Fig2Config(**SIZES, points=4, shifts=(0.2, 1.0), specifics=(0.0, 0.5)),
@@ -48,12 +47,12 @@ SMALL: dict[str, tuple[Experiment[Any], Config]] = {
 
 
 @pytest.fixture(scope="module")
-def computed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Table]:
+def computed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], rc.Table]:
     """The table of each small figure, computed once."""
-    done: dict[str, Table] = {}
+    done: dict[str, rc.Table] = {}
     root = tmp_path_factory.mktemp("store")
 
-    def table(name: str) -> Table:
+    def table(name: str) -> rc.Table:
         if name not in done:
             done[name] = run(*SMALL[name], Store(root))
         return done[name]
@@ -61,35 +60,37 @@ def computed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Table]
     return table
 
 
-def analysed(name: str, table: Table) -> Analysis:
+def analysed(name: str, table: rc.Table) -> rc.Analysis:
     experiment, config = SMALL[name]
     return experiment.analyse(config, table)
 
 
-def check(name: str, table: Table, part: str) -> Check:
+def check(name: str, table: rc.Table, part: str) -> rc.Check:
     """The one check of a figure whose name begins like this."""
     (found,) = (c for c in analysed(name, table).checks if c.name.startswith(part))
     return found
 
 
-def with_values(table: Table, **values: Any) -> Table:
+def with_values(table: rc.Table, **values: Any) -> rc.Table:
     """The table with some columns in the place of its own."""
-    return Table({**{key: table[key] for key in table}, **values})
+    return rc.Table({**{key: table[key] for key in table}, **values})
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_a_small_figure_runs_from_end_to_end(
-    name: str, computed: Callable[[str], Table], tmp_path: Path
+    name: str, computed: Callable[[str], rc.Table], tmp_path: Path
 ) -> None:
     analysis = analysed(name, computed(name))
     assert len({c.name for c in analysis.checks}) == len(analysis.checks) >= 7
     assert len(analysis.notes) >= 2
-    with style():
+    with rc.style():
         written = save(SMALL[name][0].draw(SMALL[name][1], analysis), tmp_path / name)
     assert all(path.stat().st_size > 10_000 for path in written)
 
 
-def test_the_seed_alone_decides_a_table(computed: Callable[[str], Table], tmp_path: Path) -> None:
+def test_the_seed_alone_decides_a_table(
+    computed: Callable[[str], rc.Table], tmp_path: Path
+) -> None:
     experiment, config = SMALL["fig3"]
     again = run(experiment, config, Store(tmp_path))
     other = run(experiment, replace(config, seed=1), Store(tmp_path))
@@ -130,7 +131,7 @@ def test_the_seed_alone_decides_a_table(computed: Callable[[str], Table], tmp_pa
     ],
 )
 def test_checks_see_which_arm_is_ahead(
-    name: str, rows: dict[str, Any], column: str, part: str, computed: Callable[[str], Table]
+    name: str, rows: dict[str, Any], column: str, part: str, computed: Callable[[str], rc.Table]
 ) -> None:
     table = computed(name)
     chosen = np.all([table[key] == value for key, value in rows.items()], axis=0)
@@ -141,7 +142,7 @@ def test_checks_see_which_arm_is_ahead(
 
 
 def test_beta_is_a_step_size_and_another_power_of_it_would_be_seen(
-    computed: Callable[[str], Table],
+    computed: Callable[[str], rc.Table],
 ) -> None:
     table, config = computed("fig4"), SMALL["fig4"][1]
     for way in (fig4.STEP, fig4.REWARD):
@@ -163,7 +164,7 @@ def test_beta_is_a_step_size_and_another_power_of_it_would_be_seen(
 
 
 def test_the_gradient_shrinks_like_one_over_beta_before_anything_is_learned(
-    computed: Callable[[str], Table],
+    computed: Callable[[str], rc.Table],
 ) -> None:
     table = computed("fig4")
     assert check("fig4", table, "exponent of").ok is True
@@ -185,7 +186,7 @@ def test_the_gradient_shrinks_like_one_over_beta_before_anything_is_learned(
 
 
 def test_runs_that_explode_are_counted_and_keep_what_they_had(
-    computed: Callable[[str], Table],
+    computed: Callable[[str], rc.Table],
 ) -> None:
     table = computed("fig4")
     lost = table.where(beta=0.1, eta=64.0, way=fig4.SAME, t=20)
@@ -276,9 +277,9 @@ def test_the_fitted_beta_is_a_minimum() -> None:
 
 
 def test_the_table_marks_one_best_method_for_every_domain_and_average(
-    computed: Callable[[str], Table],
+    computed: Callable[[str], rc.Table],
 ) -> None:
-    with style():
+    with rc.style():
         figure = table3.EXPERIMENT.draw(SMALL["table3"][1], analysed("table3", computed("table3")))
     texts = [text for ax in figure.axes for text in ax.texts]
     assert sum(text.get_weight() == "bold" for text in texts) == 2 * (2 + 1)

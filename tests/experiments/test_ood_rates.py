@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments._model import Context
-from experiments._table import Table
-from experiments.ood import rate_beta, rate_inner, rate_outer
+import ratecheck as rc
+from experiments.oodpl.rates import rate_beta, rate_inner, rate_outer
 from linsys import InputError
 from tests.experiments._small_runs import assert_runs_to_the_figure, failed, table_of
 
@@ -29,22 +28,22 @@ NAMES = [module.__name__.rpartition(".")[2] for module in SMALL]
 
 
 @pytest.fixture(scope="module")
-def tables() -> dict[ModuleType, Table]:
+def tables() -> dict[ModuleType, rc.Table]:
     return {module: table_of(module, config) for module, config in SMALL.items()}
 
 
 @pytest.mark.parametrize("module", SMALL, ids=NAMES)
 def test_small_configuration_runs_to_the_figure(
-    module: ModuleType, tables: dict[ModuleType, Table]
+    module: ModuleType, tables: dict[ModuleType, rc.Table]
 ) -> None:
     assert_runs_to_the_figure(module, SMALL[module], tables[module])
 
 
 @pytest.mark.parametrize("module", SMALL, ids=NAMES)
-def test_blocks_do_not_matter(module: ModuleType, tables: dict[ModuleType, Table]) -> None:
+def test_blocks_do_not_matter(module: ModuleType, tables: dict[ModuleType, rc.Table]) -> None:
     blocks = module.EXPERIMENT.blocks(SMALL[module])
     last = blocks[-1]
-    again = module.compute(SMALL[module], last, Context(threads=2))
+    again = module.compute(SMALL[module], last, rc.Context(threads=2))
     rows = tables[module].where(instance=last["instance"])
     for name, column in again.items():
         np.testing.assert_array_equal(rows[name], column)
@@ -94,7 +93,7 @@ def test_a_wrong_prediction_fails(
     constant: str,
     value: Any,
     name: str,
-    tables: dict[ModuleType, Table],
+    tables: dict[ModuleType, rc.Table],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, constant, value)
@@ -155,14 +154,14 @@ def test_a_changed_measurement_fails(
     where: dict[str, Any],
     change: Any,
     start: str,
-    tables: dict[ModuleType, Table],
+    tables: dict[ModuleType, rc.Table],
 ) -> None:
     table = tables[module]
     rows = np.ones(len(table[column]), dtype=bool)
     for name, value in where.items():
         rows &= table[name] == value
     values = np.where(rows, change(table[column]), table[column])
-    found = failed(module.analyse(SMALL[module], Table({**table, column: values})))
+    found = failed(module.analyse(SMALL[module], rc.Table({**table, column: values})))
     assert any(name.startswith(start) for name in found)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from experiments import _plots
+from ratecheck._experiment import plots
 
 pytestmark = pytest.mark.usefixtures("toys")
 Call = Callable[..., Any]
@@ -69,7 +69,7 @@ def test_a_read_only_folder_of_complete_results_can_be_redrawn(
 
     monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
     monkeypatch.setattr(tempfile, "mkstemp", refuse)
-    monkeypatch.setattr(_plots.Path, "mkdir", refuse)
+    monkeypatch.setattr(plots.Path, "mkdir", refuse)
     for more, code in ((), 2), (("--no-figures",), 0):
         said = ratecheck("run", "toy/decay", "--out", tmp_path, "--redraw", *more, *ONE)
         assert said.code == code

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from experiments._job import Job, Outcome
-from experiments.audit import _catalogue, _records
-from experiments.audit._catalogue import Item
-from experiments.audit._verdict import Verdict
+import ratecheck as rc
+from ratecheck._discover import catalogue
+from ratecheck._discover.catalogue import Item
+from ratecheck._run.job import Job, Outcome
+from ratecheck._verdicts import records
 
 MINE = Path(__file__).parent / "audit" / "files" / "mine.py"
 pytestmark = pytest.mark.usefixtures("toys")
@@ -24,7 +25,7 @@ Call = Callable[..., Any]
 ONE = ("--threads", 1)
 
 HOSTILE = '''"""Claims of somebody else."""
-from experiments.audit import NotChecked, RateClaim, Regime, Space, claim, simplex
+from ratecheck import NotChecked, RateClaim, Regime, Space, claim, simplex
 
 SPACE = Space(fields={"p": simplex("k")}, sizes={"k": (1, 2)})
 
@@ -51,7 +52,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def at_once(items: Sequence[Item], *arguments: Any, **options: Any) -> Iterator[Any]:
         for item in items:
-            found = Verdict(item.id, item.entry.expect, ratio=0.25, instances=7)
+            found = rc.Verdict(item.id, item.entry.expect, ratio=0.25, instances=7)
             if found.verdict == "violated":
                 found.counterexample = {"p": [[1 / 3, 2 / 3], [1.0, -0.0]], "size": 0.5}
                 found.measured, found.bound, found.ratio = "0.7", "0.58", 0.7 / 0.58
@@ -61,7 +62,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> None:
                 found.details = {"regimes": [regime]}
             yield item, found
 
-    monkeypatch.setattr(_records, "judged", at_once)
+    monkeypatch.setattr(records, "judged", at_once)
 
 
 def audited(ratecheck: Call, source: Path, out: Path) -> None:
@@ -184,8 +185,8 @@ def test_claims_of_the_catalogue_without_or_with_older_verdicts(
 ) -> None:
     ratecheck("run", "toy/decay", "--out", tmp_path, "--no-figures", *ONE)
     source = Path(shutil.copy(MINE, tmp_path / "mine.py"))
-    items = _catalogue.of_file(str(source))
-    monkeypatch.setattr(_catalogue, "catalogue", lambda **_: items)
+    items = catalogue.of_file(str(source))
+    monkeypatch.setattr(catalogue, "catalogue", lambda **_: items)
     page = reported(ratecheck, tmp_path)
     named = "mine.norm, mine.mass, mine.mass_corrected, mine.taste"
     assert f"4 claims are not judged: {named}." in page
@@ -204,7 +205,7 @@ def test_exponents_of_claims_have_every_regime(
 ) -> None:
     speed = tmp_path / "speed.py"
     speed.write_text(
-        "from experiments.audit import RateClaim\n"
+        "from ratecheck import RateClaim\n"
         'R = RateClaim(id="speed.r", source="s", text="fast", regimes=lambda: [])\n'
     )
     audited(ratecheck, speed, tmp_path / "out")
@@ -258,7 +259,7 @@ def test_reproduce_ends_with_the_page(
 
 def test_libraries_of_the_page_are_imported_on_use() -> None:
     code = (
-        "import sys, experiments._page; "
+        "import sys, ratecheck._report.page; "
         "print({'jinja2', 'itables', 'latex2mathml', 'matplotlib', 'pyarrow'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,20 +8,20 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from experiments import _plots
-from experiments._model import Series
+import ratecheck as rc
 from linsys import InputError
+from ratecheck._experiment import plots
 
 X = np.array([1.0, 10.0, 100.0])
-CURVE = Series("AffPCL", "decay", X, 1 / X, 0.5 / X, 2 / X)
+CURVE = rc.Series("AffPCL", "decay", X, 1 / X, 0.5 / X, 2 / X)
 
 
 def draw(stem: Path) -> list[bytes]:
-    with _plots.style():
-        figure, axes = _plots.panels([CURVE])
-        _plots.curves(axes, [CURVE])
-        _plots.loglog(axes["decay"])
-        return [path.read_bytes() for path in _plots.save(figure, stem)]
+    with plots.style():
+        figure, axes = plots.panels([CURVE])
+        plots.curves(axes, [CURVE])
+        plots.loglog(axes["decay"])
+        return [path.read_bytes() for path in plots.save(figure, stem)]
 
 
 def assert_same_bytes(folder: Path) -> None:
@@ -38,7 +38,7 @@ def test_the_same_data_give_the_same_bytes(tmp_path: Path) -> None:
 def test_without_a_fixed_salt_that_test_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(_plots._STYLE, "svg.hashsalt", None)
+    monkeypatch.setitem(plots._STYLE, "svg.hashsalt", None)
     with pytest.raises(AssertionError):
         assert_same_bytes(tmp_path)
 
@@ -51,26 +51,26 @@ def test_other_figures_keep_their_settings(tmp_path: Path) -> None:
 
 
 def test_methods_have_distinct_looks_that_do_not_depend_on_position() -> None:
-    looks = [(look.colour, look.line, look.marker) for look in _plots.LOOKS.values()]
+    looks = [(look.colour, look.line, look.marker) for look in plots.LOOKS.values()]
     assert len(set(looks)) == len(looks)
-    assert _plots.look("FedAvg", 3) == _plots.look("FedAvg", 0)
-    assert _plots.look("mine", 0) != _plots.look("mine", 1)
+    assert plots.look("FedAvg", 3) == plots.look("FedAvg", 0)
+    assert plots.look("mine", 0) != plots.look("mine", 1)
 
 
 def test_panels_and_legend_follow_the_series() -> None:
     x = [1.0, 10.0]
     series = [
-        Series("mine", "b", x, [1, 2]),
-        Series("theory", "a", x, [1, 2]),
-        Series("AffPCL", "a", x, [1, 2], [0.5, 1.5], [1.5, 2.5]),
-        Series("mine", "a", x, [2, 3]),
+        rc.Series("mine", "b", x, [1, 2]),
+        rc.Series("theory", "a", x, [1, 2]),
+        rc.Series("AffPCL", "a", x, [1, 2], [0.5, 1.5], [1.5, 2.5]),
+        rc.Series("mine", "a", x, [2, 3]),
     ]
-    with _plots.style():
-        figure, axes = _plots.panels(series, columns=1)
-        _plots.curves(axes, series)
-        _plots.loglog(axes["a"])
-        _plots.guide(axes["a"], -1.0, (1, 10), 2.0)
-        _plots.legend(figure, axes)
+    with plots.style():
+        figure, axes = plots.panels(series, columns=1)
+        plots.curves(axes, series)
+        plots.loglog(axes["a"])
+        plots.guide(axes["a"], -1.0, (1, 10), 2.0)
+        plots.legend(figure, axes)
     assert list(axes) == ["b", "a"]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [
         *("AffPCL", "theory", "mine")
@@ -90,7 +90,7 @@ def test_panels_and_legend_follow_the_series() -> None:
 
 def test_nothing_to_draw_is_named() -> None:
     with pytest.raises(InputError, match="at least one curve to draw"):
-        _plots.panels([])
+        plots.panels([])
 
 
 def test_figures_that_cannot_be_written_are_named(tmp_path: Path) -> None:

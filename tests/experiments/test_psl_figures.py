@@ -11,21 +11,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments._model import Config, Context, Experiment
-from experiments._plots import save, style
-from experiments._runner import run
-from experiments._store import Store
-from experiments._table import Table
-from experiments.psl import fig1, fig2, fig3, reward_error, value_gap
-from experiments.psl._labelers import LabelerConfig, Test, count, label_factors
-from experiments.psl._references import case, printed
-from experiments.psl._reward_law import free_parameters, laws
-from experiments.psl._reward_law import reward_error as error_of
+import ratecheck as rc
+from experiments.psharelora._labelers import LabelerConfig, Test, count, label_factors
+from experiments.psharelora.figures import fig1, fig2, fig3, reward_error, value_gap
+from experiments.psharelora.figures._references import case, printed
+from experiments.psharelora.figures._reward_law import (
+    free_parameters,
+    laws,
+    reward_error as error_of,
+)
 from linsys import InputError
 from linsys.preference import PreferenceSystem, distance, diversity
 from linsys.preference.estimators import fit_full, fit_global, fit_local, fit_shared
 from linsys.preference.instances import isotropic_features
 from linsys.preference.sharelora import METHODS
+from ratecheck._experiment.plots import save
+from ratecheck._run.runner import run
+from ratecheck._store.store import Store
 from tests.experiments._small_runs import Small
 
 SIZES: dict[str, Any] = {
@@ -33,7 +35,7 @@ SIZES: dict[str, Any] = {
     "test": 12, "rates": (0.1, 0.2), "instances": 3, "tuning": 1,
 }  # fmt: skip
 
-SMALL: dict[str, tuple[Experiment[Any], Config]] = {
+SMALL: dict[str, tuple[rc.Experiment[Any], rc.Config]] = {
     "fig1": (fig1.EXPERIMENT, fig1.Fig1Config(**SIZES, labelers=2, own=(0.02, 0.6))),
     "fig2": (fig2.EXPERIMENT, fig2.Fig2Config(**SIZES, own=(0.1, 0.3, 0.6))),
     "fig3": (fig3.EXPERIMENT, fig3.Fig3Config(**SIZES, own=(0.1, 0.6))),
@@ -55,7 +57,7 @@ SMALL: dict[str, tuple[Experiment[Any], Config]] = {
 
 
 @pytest.fixture(scope="module")
-def computed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Table]:
+def computed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], rc.Table]:
     """The table of each small figure, computed once."""
     return Small(SMALL).tables(tmp_path_factory.mktemp("store"))
 
@@ -63,15 +65,15 @@ def computed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Table]
 analysed, check = Small(SMALL).analysed, Small(SMALL).check
 
 
-def with_column(table: Table, name: str, values: np.ndarray[Any, Any]) -> Table:
-    return Table({**{key: table[key] for key in table}, name: values})
+def with_column(table: rc.Table, name: str, values: np.ndarray[Any, Any]) -> rc.Table:
+    return rc.Table({**{key: table[key] for key in table}, name: values})
 
 
-def chosen(table: Table, **equal: Any) -> np.ndarray[Any, Any]:
+def chosen(table: rc.Table, **equal: Any) -> np.ndarray[Any, Any]:
     return np.all([table[key] == value for key, value in equal.items()], axis=0)
 
 
-def noisy(table: Table, rows: np.ndarray[Any, Any], by: float) -> np.ndarray[Any, Any]:
+def noisy(table: rc.Table, rows: np.ndarray[Any, Any], by: float) -> np.ndarray[Any, Any]:
     """Noise of one in a thousand around 0.5, and ``by`` more in ``rows``."""
     rng = np.random.default_rng(0)
     return 0.5 + 0.001 * rng.normal(size=table.rows) + by * rows
@@ -79,18 +81,18 @@ def noisy(table: Table, rows: np.ndarray[Any, Any], by: float) -> np.ndarray[Any
 
 @pytest.mark.parametrize("name", SMALL)
 def test_a_small_figure_runs_from_end_to_end(
-    name: str, computed: Callable[[str], Table], tmp_path: Path
+    name: str, computed: Callable[[str], rc.Table], tmp_path: Path
 ) -> None:
     analysis = analysed(name, computed(name))
     assert len({c.name for c in analysis.checks}) == len(analysis.checks) >= 4
-    with style():
+    with rc.style():
         written = save(SMALL[name][0].draw(SMALL[name][1], analysis), tmp_path / name)
     assert all(path.stat().st_size > 10_000 for path in written)
 
 
 @pytest.mark.parametrize(("name", "value"), [("fig3", "accuracy")])
 def test_threads_do_not_change_a_table_and_the_seed_does(
-    name: str, value: str, computed: Callable[[str], Table], tmp_path: Path
+    name: str, value: str, computed: Callable[[str], rc.Table], tmp_path: Path
 ) -> None:
     experiment, config = SMALL[name]
     again = run(experiment, config, Store(tmp_path), threads=2)
@@ -121,7 +123,7 @@ def test_a_claim_on_accuracy_is_judged_by_its_methods(
     name: str,
     rows: dict[str, Any],
     parts: tuple[str, ...],
-    computed: Callable[[str], Table],
+    computed: Callable[[str], rc.Table],
 ) -> None:
     table = computed(name)
     favoured = chosen(table, **rows)
@@ -192,7 +194,7 @@ def test_training_gets_near_what_a_method_can_reach() -> None:
     config = fig2.Fig2Config(**sizes, own=(0.2, 0.5))
     for name in ("SI", "LoRA-local", "Share-Rep"):
         block = {"structure": "left", "case": 0.0, "method": name}
-        table = Table(fig2.EXPERIMENT.compute(config, block, Context()))
+        table = rc.Table(fig2.EXPERIMENT.compute(config, block, rc.Context()))
         tests = [config.draw("left", config.own, i).test for i in range(config.instances)]
         reachable = table["best"].copy()
         if name == "Share-Rep":
@@ -205,7 +207,7 @@ def test_training_gets_near_what_a_method_can_reach() -> None:
     assert (table["best"] - reachable).mean() > 0.04
 
 
-def test_the_threshold_is_what_own_factors_cost(computed: Callable[[str], Table]) -> None:
+def test_the_threshold_is_what_own_factors_cost(computed: Callable[[str], rc.Table]) -> None:
     _, config = SMALL["fig1"]
     assert isinstance(config, fig1.Fig1Config)
     slope = computed("fig1")["slope"].mean()
@@ -216,7 +218,7 @@ def test_the_threshold_is_what_own_factors_cost(computed: Callable[[str], Table]
 
 
 def test_nothing_is_said_near_the_threshold(
-    computed: Callable[[str], Table], monkeypatch: pytest.MonkeyPatch
+    computed: Callable[[str], rc.Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def judged() -> int:
         return sum("LoRA-global" in c.name for c in analysed("fig1", computed("fig1")).checks)
@@ -342,7 +344,7 @@ def test_a_crossing_beyond_the_grid_is_one_step_beyond_its_end() -> None:
 
 
 def test_one_replicate_that_hides_a_crossing_decides_nothing(
-    computed: Callable[[str], Table],
+    computed: Callable[[str], rc.Table],
 ) -> None:
     """Without it, as in some resamples, the curves cross where they should."""
     _, config = SMALL["reward_error"]
@@ -360,7 +362,7 @@ def test_one_replicate_that_hides_a_crossing_decides_nothing(
     assert {(c.measured, c.ok) for c in found} == {("no crossing", None)}
 
 
-def test_crossings_and_laws_are_compared_with_the_data(computed: Callable[[str], Table]) -> None:
+def test_crossings_and_laws_are_compared_with_the_data(computed: Callable[[str], rc.Table]) -> None:
     _, config = SMALL["reward_error"]
     assert isinstance(config, reward_error.RewardErrorConfig)
     table, rng = computed("reward_error"), np.random.default_rng(0)
@@ -452,7 +454,7 @@ def test_printed_levels_are_a_sum_and_its_root() -> None:
     ],
 )
 def test_a_claim_on_gaps_is_judged_by_its_policies(
-    level: str, coverage: str, parts: tuple[str, ...], computed: Callable[[str], Table]
+    level: str, coverage: str, parts: tuple[str, ...], computed: Callable[[str], rc.Table]
 ) -> None:
     table = computed("value_gap")
     rows = chosen(table, level=level, coverage=coverage)
@@ -461,7 +463,7 @@ def test_a_claim_on_gaps_is_judged_by_its_policies(
         assert check("value_gap", planted, *parts).ok is ok
 
 
-def test_one_run_beyond_the_guarantee_is_seen(computed: Callable[[str], Table]) -> None:
+def test_one_run_beyond_the_guarantee_is_seen(computed: Callable[[str], rc.Table]) -> None:
     table = computed("value_gap")
     assert check("value_gap", table, "all runs").ok is True
     ratio = table["ratio"].copy()
@@ -469,7 +471,7 @@ def test_one_run_beyond_the_guarantee_is_seen(computed: Callable[[str], Table]) 
     assert check("value_gap", with_column(table, "ratio", ratio), "all runs").ok is False
 
 
-def test_the_constant_is_compared_between_coverages(computed: Callable[[str], Table]) -> None:
+def test_the_constant_is_compared_between_coverages(computed: Callable[[str], rc.Table]) -> None:
     table = computed("value_gap")
     for factor, ok in ((3.0, True), (1 / 3, False)):
         rows = chosen(table, coverage="avoids", level="squared max_i b_i")
@@ -493,6 +495,6 @@ def test_the_constant_is_compared_between_coverages(computed: Callable[[str], Ta
         (lambda: value_gap.ValueGapConfig(k=3), "k"),
     ],
 )
-def test_a_set_up_that_makes_no_sense_is_refused(build: Callable[[], Config], what: str) -> None:
+def test_a_set_up_that_makes_no_sense_is_refused(build: Callable[[], rc.Config], what: str) -> None:
     with pytest.raises(InputError, match=f"`{what}`"):
         build()

@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments._model import Context
-from experiments._plots import style
-from experiments._table import Table
-from experiments.psl import rate_nu, rate_rank, rate_samples, rate_tail, rate_users
-from experiments.psl._rate_laws import Law
+import ratecheck as rc
+from experiments.psharelora.rates import rate_nu, rate_rank, rate_samples, rate_tail, rate_users
+from experiments.psharelora.rates._rate_laws import Law
 from linsys import InputError
 from tests.experiments._small_runs import failed, table_of
 
 SMALL: dict[ModuleType, Any] = {
-    rate_users: rate_users.RateUsersConfig(seed=2, copies=(2, 4, 8, 16, 32), replicates=30),
+    rate_users: rate_users.RateUsersConfig(seed=2, copies=(2, 4, 8, 16, 32), replicates=60),
     rate_samples: rate_samples.RateSamplesConfig(
         seed=2, sizes=(512, 4096, 32768), many=32, many_sizes=(64, 128), replicates=30
     ),
@@ -33,20 +31,20 @@ NAMES = [module.__name__.rpartition(".")[2] for module in SMALL]
 
 
 @pytest.fixture(scope="module")
-def tables() -> dict[ModuleType, Table]:
+def tables() -> dict[ModuleType, rc.Table]:
     return {module: table_of(module, config) for module, config in SMALL.items()}
 
 
 @pytest.mark.parametrize("module", SMALL, ids=NAMES)
 def test_small_configuration_runs_to_the_figure(
-    module: ModuleType, tables: dict[ModuleType, Table]
+    module: ModuleType, tables: dict[ModuleType, rc.Table]
 ) -> None:
     config = SMALL[module]
     analysis = module.analyse(config, tables[module])
     assert failed(analysis) == set()
     assert sum(check.ok is True for check in analysis.checks) >= len(analysis.checks) / 2
     assert analysis.notes
-    with style():
+    with rc.style():
         figure = module.draw(config, analysis)
         figure.draw_without_rendering()
     assert len(figure.axes) == len({s.panel for s in analysis.series})
@@ -54,10 +52,10 @@ def test_small_configuration_runs_to_the_figure(
 
 
 @pytest.mark.parametrize("module", [rate_samples, rate_tail], ids=lambda m: m.__name__[-7:])
-def test_blocks_do_not_matter(module: ModuleType, tables: dict[ModuleType, Table]) -> None:
+def test_blocks_do_not_matter(module: ModuleType, tables: dict[ModuleType, rc.Table]) -> None:
     backwards = SimpleNamespace(
         EXPERIMENT=SimpleNamespace(blocks=lambda config: module.EXPERIMENT.blocks(config)[::-1]),
-        compute=lambda config, block, _: module.compute(config, block, Context(threads=2)),
+        compute=lambda config, block, _: module.compute(config, block, rc.Context(threads=2)),
     )
     first, second = tables[module], table_of(backwards, SMALL[module])
     series = [module.analyse(SMALL[module], table).series for table in (first, second)]
@@ -91,7 +89,7 @@ def test_a_wrong_exponent_fails(
     constant: str,
     value: Any,
     name: str,
-    tables: dict[ModuleType, Table],
+    tables: dict[ModuleType, rc.Table],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, constant, value)
@@ -109,7 +107,7 @@ HEADS_COUNTED = {
 
 @pytest.mark.parametrize("module", SMALL, ids=NAMES)
 def test_a_law_that_counts_the_heads_parameters_fails(
-    module: ModuleType, tables: dict[ModuleType, Table], monkeypatch: pytest.MonkeyPatch
+    module: ModuleType, tables: dict[ModuleType, rc.Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The printed shape: a variance k d2 / (N_p nu) more, which no number of users averages."""
     right = Law.expected
@@ -123,7 +121,7 @@ def test_a_law_that_counts_the_heads_parameters_fails(
 
 
 def test_wrong_biases_and_bounds_fail(
-    tables: dict[ModuleType, Table], monkeypatch: pytest.MonkeyPatch
+    tables: dict[ModuleType, rc.Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = Law.without_tail(rate_samples.RateSamplesConfig(seed=2).family(rate_samples.TURN)).bias
     for factor in (0.25, 6.0):
@@ -131,16 +129,16 @@ def test_wrong_biases_and_bounds_fail(
         names = failed(rate_samples.analyse(SMALL[rate_samples], tables[rate_samples]))
         assert "many users: bias / law, first point" in names
     table = tables[rate_tail]
-    cut = Table({**table, "cap": 1e-3 * table["cap"]})
+    cut = rc.Table({**table, "cap": 1e-3 * table["cap"]})
     assert "random features: dist / bound derived here" in failed(
         rate_tail.analyse(SMALL[rate_tail], cut)
     )
-    turned = Table({**table, "mirror": table["mirror"] + 1e-3})
+    turned = rc.Table({**table, "mirror": table["mirror"] + 1e-3})
     assert "features alike under reflections: dist" in failed(
         rate_tail.analyse(SMALL[rate_tail], turned)
     )
     table = tables[rate_nu]
-    doubled = Table({**table, "law": 2.0 * table["law"]})
+    doubled = rc.Table({**table, "law": 2.0 * table["law"]})
     names = failed(rate_nu.analyse(SMALL[rate_nu], doubled))
     assert names >= {f"floor, {kind}: first order" for kind in rate_nu.FEATURES}
 

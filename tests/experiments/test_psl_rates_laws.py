@@ -9,13 +9,15 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from experiments.psl._rate_laws import Law
-from experiments.psl._rate_systems import Family, estimated, family
-from experiments.psl.rate_tail import reflected
+from experiments.psharelora._rate_systems import Family, estimated, family
+from experiments.psharelora.rates._rate_laws import Law
+from experiments.psharelora.rates.rate_tail import reflected
 from linsys.preference.comparisons import Comparisons
 from linsys.preference.coverage import subspace_information
 from linsys.preference.estimators import fit_shared
 from linsys.preference.subspace import diversity
+from linsys.preference.systems import PreferenceSystem
+from linsys.validate import Array
 
 SIZES: dict[str, Any] = {"trajectories": 13, "d1": 4, "d2": 2, "k": 2, "types": 5, "nu": 1.5}
 
@@ -41,6 +43,23 @@ def test_mirrored_features_come_in_pairs() -> None:
         assert np.abs(one.psi - image).max(axis=(1, 2)).min() < 1e-12
     assert np.abs(Law.without_tail(one).bias).max() < 1e-10
     assert np.abs(Law.without_tail(drawn()).bias).max() > 1e-3
+
+
+def test_rounding_of_probabilities_changes_no_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an even pair NumPy draws the one side or the other, as its probability is rounded."""
+    one = drawn("mirrored", trajectories=14)
+    P = one.system.probabilities()
+    assert (np.abs(P - 0.5) < 1e-14).any()
+
+    def labels(P: Array) -> Array:
+        monkeypatch.setattr(PreferenceSystem, "probabilities", lambda self: P)
+        (data,) = one.samples(2, [1000], np.random.default_rng(0))
+        return data.labels
+
+    found = labels(P)
+    for nudge in (-4e-16, 4e-16):
+        np.testing.assert_array_equal(labels(P + nudge), found)
+    assert (labels(P + 1e-9) != found).any()
 
 
 def test_counts_are_the_comparisons_that_they_count() -> None:

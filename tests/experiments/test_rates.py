@@ -7,28 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from experiments._rates import (
-    Interval,
-    Slope,
-    above,
-    at_least,
-    at_most,
-    below,
-    every,
-    exact_slope,
-    local_exponents,
-    mean_band,
-    rate_check,
-    slope_interval,
-    verdict,
-    within,
-)
+import ratecheck as rc
 from linsys import InputError
+from ratecheck._rates.rates import local_exponents, verdict
 
 Array = NDArray[np.float64]
 #: A fixed seed; each bound on a count below is wrong with probability at most 1e-6 by design.
@@ -52,18 +37,18 @@ def dependent_curves(rng: np.random.Generator) -> tuple[Array, Array]:
     return t, z**2 / t
 
 
-def regression_interval(t: Array, curves: Array, rng: np.random.Generator) -> Slope:
+def regression_interval(t: Array, curves: Array, rng: np.random.Generator) -> rc.Slope:
     """Textbook interval of a regression through the averaged curve."""
     fit = stats.linregress(np.log(t), np.log(curves.mean(axis=0)))
     half = stats.t.ppf(0.975, t.size - 2) * fit.stderr
-    return Slope(fit.slope, fit.slope - half, fit.slope + half)
+    return rc.Slope(fit.slope, fit.slope - half, fit.slope + half)
 
 
-def bootstrap_interval(t: Array, curves: Array, rng: np.random.Generator) -> Slope:
-    return slope_interval(t, curves, rng=rng, resamples=999)
+def bootstrap_interval(t: Array, curves: Array, rng: np.random.Generator) -> rc.Slope:
+    return rc.slope_interval(t, curves, rng=rng, resamples=999)
 
 
-def assert_covers(interval: Callable[[Array, Array, np.random.Generator], Slope]) -> None:
+def assert_covers(interval: Callable[[Array, Array, np.random.Generator], rc.Slope]) -> None:
     """An interval that in truth covers 90 to 97 % of the time passes, at risk 1e-6 on each side."""
     rng = np.random.default_rng(20240229)
     covered = 0
@@ -84,7 +69,7 @@ def test_a_regression_on_the_averaged_curve_does_not_cover() -> None:
 
 
 def test_an_interval_of_points_instead_of_replicates_does_not_cover() -> None:
-    def shuffled(t: Array, curves: Array, rng: np.random.Generator) -> Slope:
+    def shuffled(t: Array, curves: Array, rng: np.random.Generator) -> rc.Slope:
         return bootstrap_interval(t, rng.permuted(curves, axis=0), rng)
 
     with pytest.raises(AssertionError):
@@ -99,33 +84,33 @@ def test_an_interval_of_points_instead_of_replicates_does_not_cover() -> None:
 def test_power_laws_are_measured_exactly(slope: float, scale: float, points: int) -> None:
     x = np.geomspace(1, 1e5, points)
     y = scale * x**slope
-    measured = exact_slope(x, y)
+    measured = rc.exact_slope(x, y)
     assert measured.value == pytest.approx(slope, abs=1e-10)
     assert measured.lo == measured.value == measured.hi
     np.testing.assert_allclose(local_exponents(x, y), slope, atol=1e-9)
     scaled = np.outer(np.linspace(1, 2, 30), y)  # every replicate tells the same slope
-    interval = slope_interval(x, scaled, rng=0)
+    interval = rc.slope_interval(x, scaled, rng=0)
     assert (interval.lo, interval.hi) == (interval.value, interval.value)
     assert interval.value == pytest.approx(slope, abs=1e-10)
 
 
 def test_the_interval_depends_on_the_seed_alone() -> None:
     t, curves = dependent_curves(np.random.default_rng(1))
-    assert slope_interval(t, curves, rng=3) == slope_interval(t, curves, rng=3)
-    assert slope_interval(t, curves, rng=3) != slope_interval(t, curves, rng=4)
+    assert rc.slope_interval(t, curves, rng=3) == rc.slope_interval(t, curves, rng=3)
+    assert rc.slope_interval(t, curves, rng=3) != rc.slope_interval(t, curves, rng=4)
 
 
 def test_an_interval_of_a_level_near_one_reaches_as_far_as_it_says() -> None:
     x, curves = np.array([1.0, 10.0]), np.ones((60, 2))
     curves[:, 1] += 0.01 * np.random.default_rng(0).standard_normal(60)
-    one, far = (slope_interval(x, curves, rng=0, level=level) for level in (0.6827, 0.99998))
+    one, far = (rc.slope_interval(x, curves, rng=0, level=level) for level in (0.6827, 0.99998))
     ratio = (far.hi - far.lo) / (one.hi - one.lo)  # of a normal law 4.26
     assert 4.0 < ratio < 4.6
 
 
 def test_a_wider_level_gives_a_wider_interval() -> None:
     t, curves = dependent_curves(np.random.default_rng(1))
-    narrow, wide = (slope_interval(t, curves, rng=3, level=level) for level in (0.5, 0.99))
+    narrow, wide = (rc.slope_interval(t, curves, rng=3, level=level) for level in (0.5, 0.99))
     assert wide.lo < narrow.lo < narrow.hi < wide.hi
 
 
@@ -149,7 +134,7 @@ def test_a_wider_level_gives_a_wider_interval() -> None:
 )
 def test_wrong_input_is_named(x: list[float], y: Array, level: float, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        slope_interval(x, y, rng=0, level=level)
+        rc.slope_interval(x, y, rng=0, level=level)
 
 
 @pytest.mark.parametrize(
@@ -181,10 +166,10 @@ def test_verdicts(
     limit: str,
     said: str,
 ) -> None:
-    slope = Slope(sum(interval) / 2, *interval)
+    slope = rc.Slope(sum(interval) / 2, *interval)
     options = {"tolerance": tolerance, "bound": bound, "limit": limit}
     assert verdict(predicted, slope, **options) == said  # type: ignore[arg-type]
-    check = rate_check("rate", predicted, slope, **options)  # type: ignore[arg-type]
+    check = rc.rate_check("rate", predicted, slope, **options)  # type: ignore[arg-type]
     assert check.ok is {"violated": False, "not decided": None}.get(said, True)
     assert (check.lo, check.hi, check.verdict) == (*interval, said)
 
@@ -200,43 +185,43 @@ def test_verdicts(
 def test_claims_are_confirmed_contradicted_or_open(
     interval: tuple[float, float, float], said: str
 ) -> None:
-    measured, wide = Interval(*interval), Interval(1.0, 0.2, 1.9)
+    measured, wide = rc.Interval(*interval), rc.Interval(1.0, 0.2, 1.9)
     found = {
-        "below": below("c", "p", measured),
-        "above": above("c", "p", measured, 1.0),
-        "at_most": at_most("c", "p", measured, 1.0),
-        "at_least": at_least("c", "p", measured, 1.0),
-        "within": within("c", "p", measured, 0.3, 1.0),
+        "below": rc.below("c", "p", measured),
+        "above": rc.above("c", "p", measured, 1.0),
+        "at_most": rc.at_most("c", "p", measured, 1.0),
+        "at_least": rc.at_least("c", "p", measured, 1.0),
+        "within": rc.within("c", "p", measured, 0.3, 1.0),
     }
     assert ", ".join(name for name, check in found.items() if check.ok) == said
     undecided = {name for name, check in found.items() if check.ok is None}
     assert undecided == ({"below", "above"} if measured.lo == measured.hi else set())
     for check in (
-        below("c", "p", wide),
-        above("c", "p", wide, 1.0),
-        at_most("c", "p", wide, 1.0),
-        at_least("c", "p", wide, 1.0),
-        within("c", "p", wide, 0.3, 1.0),
+        rc.below("c", "p", wide),
+        rc.above("c", "p", wide, 1.0),
+        rc.at_most("c", "p", wide, 1.0),
+        rc.at_least("c", "p", wide, 1.0),
+        rc.within("c", "p", wide, 0.3, 1.0),
     ):
         assert (check.ok, check.verdict) == (None, "not decided")
-        assert (every(check).ok, every(check).verdict) == (False, "violated")
-    assert all(every(check) == check for check in found.values() if check.ok is not None)
+        assert (rc.every(check).ok, rc.every(check).verdict) == (False, "violated")
+    assert all(rc.every(check) == check for check in found.values() if check.ok is not None)
 
 
 def test_bands_are_ninety_percent_of_the_mean() -> None:
     values = np.array([[1.0, 2.0], [3.0, 2.0]])
-    mean, lo, hi = mean_band(values)
+    mean, lo, hi = rc.mean_band(values)
     np.testing.assert_allclose(mean, [2, 2])
     half = stats.t.ppf(0.95, df=1) * np.array([1.0, 0.0])
     np.testing.assert_allclose([mean - lo, hi - mean], [half, half])
     with pytest.raises(InputError, match="at least 2"):
-        mean_band([[1.0, 2.0]])
+        rc.mean_band([[1.0, 2.0]])
 
 
-@pytest.mark.parametrize(("judge", "sign"), [(above, 1.0), (below, -1.0)])
+@pytest.mark.parametrize(("judge", "sign"), [(rc.above, 1.0), (rc.below, -1.0)])
 def test_what_a_law_may_be_off_by_decides_nothing_on_either_side(judge: Any, sign: float) -> None:
     def verdict_at(value: float) -> bool | None:
-        ends = Interval(value, value - 0.1, value + 0.1)
+        ends = rc.Interval(value, value - 0.1, value + 0.1)
         found: bool | None = judge("exponent", "beyond 1", ends, 1.0, tolerance=0.5).ok
         return found
 

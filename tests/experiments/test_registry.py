@@ -10,41 +10,41 @@ from pathlib import Path
 
 import pytest
 
-from experiments import _registry
-from experiments._describe import description
 from linsys import InputError
+from ratecheck._discover import registry
+from ratecheck._report.describe import description
 
-DECAY = Path(__file__).parent / "extra" / "toy" / "decay.py"
+DECAY = Path(__file__).parent / "extra" / "toy" / "rates" / "decay.py"
 
 
 @pytest.mark.usefixtures("toys")
 def test_names_and_patterns() -> None:
-    assert _registry.names() == ["toy/decay", "toy/picture"]
-    assert _registry.papers() == ["toy"]
-    assert _registry.match(["toy/p*", "toy/*", "toy/decay"]) == ["toy/picture", "toy/decay"]
-    assert _registry.get("toy/decay").id == "toy/decay"
+    assert registry.names() == ["toy/decay", "toy/picture"]
+    assert registry.with_experiments() == ["toy"]
+    assert registry.match(["toy/p*", "toy/*", "toy/decay"]) == ["toy/picture", "toy/decay"]
+    assert registry.get("toy/decay").id == "toy/decay"
     with pytest.raises(InputError, match="pattern must match an id; found 'toy/x\\*'"):
-        _registry.match(["toy/x*"])
+        registry.match(["toy/x*"])
 
 
 @pytest.mark.usefixtures("toys")
 def test_a_wrong_name_suggests_the_nearest() -> None:
     with pytest.raises(InputError, match=r"found 'toy/dekay' \(did you mean toy/decay\?\)"):
-        _registry.get("toy/dekay")
+        registry.get("toy/dekay")
 
 
 def test_every_public_module_is_an_experiment_described_by_its_own_text() -> None:
-    for name in [*_registry.names(), *_registry.on_models()]:
-        experiment = _registry.get(name)
+    for name, place in {**registry._synthetic(), **registry._on_models()}.items():
+        experiment = registry.get(name)
         assert experiment.id == name
-        module = sys.modules[f"experiments.{name.replace('/', '.')}"]
+        module = sys.modules[place]
         assert description(experiment)["about"] == inspect.cleandoc(module.__doc__ or "")
 
 
 def test_names_import_nothing() -> None:
     code = (
-        "import sys; from experiments import _registry; names = _registry.names();"
-        "print([m for m in sys.modules if m.startswith('experiments.') and m.count('.') > 1])"
+        "import sys; from ratecheck._discover import registry; names = registry.names();"
+        "print([m for m in sys.modules if m.startswith('experiments.')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -53,23 +53,23 @@ def test_names_import_nothing() -> None:
 def test_files_are_read_anew_when_they_change(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(DECAY.read_text())
-    first = _registry.get(str(path))
-    assert _registry.get(str(path)) is first
+    first = registry.get(str(path))
+    assert registry.get(str(path)) is first
     path.write_text(DECAY.read_text().replace("Power-law decay", "Another title"))
-    assert _registry.get(str(path)).title == "Another title"
+    assert registry.get(str(path)).title == "Another title"
 
 
 def test_files_without_an_experiment_are_named(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     with pytest.raises(InputError, match=r"experiment file must exist; found no file .*mine\.py"):
-        _registry.get(str(path))
+        registry.get(str(path))
     path.write_text("EXPERIMENT = 3")
     folder = tmp_path / "folder.py"
     folder.mkdir()
     with pytest.raises(InputError, match=r"mine\.py must define EXPERIMENT; found int"):
-        _registry.get(str(path))
+        registry.get(str(path))
     with pytest.raises(InputError, match=r"experiment file must be readable; found .*: Is a dir"):
-        _registry.get(str(folder))
+        registry.get(str(folder))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_broken_file_is_one_line_with_its_place(
     path.write_bytes(source)
     for _ in range(2):  # also the second time: nothing half-made is left behind
         with pytest.raises(InputError, match=f"must import without error; found {found}") as raised:
-            _registry.get(str(path))
+            registry.get(str(path))
         assert len(str(raised.value).splitlines()) == 1
 
 
@@ -100,7 +100,7 @@ def test_ctrl_c_during_an_import_is_no_fault_of_the_file(tmp_path: Path) -> None
     path = tmp_path / "mine.py"
     path.write_text("raise KeyboardInterrupt")
     with pytest.raises(KeyboardInterrupt):
-        _registry.get(str(path))
+        registry.get(str(path))
 
 
 def test_what_a_file_prints_is_no_part_of_the_answer(
@@ -108,7 +108,7 @@ def test_what_a_file_prints_is_no_part_of_the_answer(
 ) -> None:
     path = tmp_path / "mine.py"
     path.write_text(DECAY.read_text() + "\nprint('loud')\n")
-    _registry.get(str(path))
+    registry.get(str(path))
     assert capsys.readouterr() == ("", "loud\n")
 
 
@@ -117,4 +117,4 @@ def test_an_edit_of_the_same_size_in_the_same_second_is_seen(tmp_path: Path) -> 
     for title in ("Power-law decay", "Power-law dekay"):
         path.write_text(DECAY.read_text().replace("Power-law decay", title))
         os.utime(path, (1e9, 1e9))
-        assert _registry.get(str(path)).title == title
+        assert registry.get(str(path)).title == title

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments import _registry
-from experiments._model import Block, Columns, Context, Experiment
-from experiments._runner import Interrupted, run
-from experiments._store import Store
+import ratecheck as rc
+from ratecheck._discover import registry
+from ratecheck._run.runner import Interrupted, run
+from ratecheck._store.store import Store
 
-EXTRA = Path(__file__).parent / "extra" / "toy"
+EXTRA = Path(__file__).parent / "extra" / "toy" / "rates"
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
@@ -36,7 +36,7 @@ def wait_for(log: Path, line: str) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT])
 def test_a_stopped_run_resumes_with_the_same_result(
-    command: Start, decay: Experiment[Any], tmp_path: Path, stop: signal.Signals
+    command: Start, decay: rc.Experiment[Any], tmp_path: Path, stop: signal.Signals
 ) -> None:
     log, out = tmp_path / "log", tmp_path / "out"
     arguments = ("run", EXTRA / "decay.py", "--out", out, "--json", "--no-figures")
@@ -117,7 +117,9 @@ def test_ctrl_c_while_another_process_computes(command: Start, tmp_path: Path) -
     assert said == "ratecheck: interrupted; 0 of 3 blocks are saved, the same command resumes\n"
 
 
-def test_ctrl_c_in_this_process_says_what_is_saved(decay: Experiment[Any], tmp_path: Path) -> None:
+def test_ctrl_c_in_this_process_says_what_is_saved(
+    decay: rc.Experiment[Any], tmp_path: Path
+) -> None:
     def stop(done: int, total: int) -> None:
         if done == 2:
             raise KeyboardInterrupt
@@ -127,11 +129,11 @@ def test_ctrl_c_in_this_process_says_what_is_saved(decay: Experiment[Any], tmp_p
 
 
 def test_a_block_finds_what_it_kept_and_loses_it_when_it_is_stored(
-    decay: Experiment[Any], tmp_path: Path
+    decay: rc.Experiment[Any], tmp_path: Path
 ) -> None:
     folders: list[Path] = []
 
-    def compute(config: Any, block: Block, context: Context) -> Columns:
+    def compute(config: Any, block: rc.Block, context: rc.Context) -> rc.Columns:
         assert context.folder is not None
         folders.append(context.folder)
         if not context.folder.exists():  # the block's first time: leave something and be stopped
@@ -153,8 +155,8 @@ def test_a_block_finds_what_it_kept_and_loses_it_when_it_is_stored(
 
 
 def test_processes_over_blocks_give_the_numbers_of_one_process(tmp_path: Path) -> None:
-    path = str(EXTRA / "picture.py")
-    experiment = _registry.get(path)
+    path = str(EXTRA.parent / "figures" / "picture.py")
+    experiment = registry.get(path)
     config = experiment.profiles["quick"]
     seen: list[tuple[int, int]] = []
     one = run(experiment, config, Store(tmp_path / "one"), reference=path)

@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 import experiments
-from experiments import _registry, _revision
-from experiments._model import Experiment
-from experiments._seeds import derive
+import ratecheck as rc
 from linsys import InputError
+from ratecheck._discover import registry
+from ratecheck._experiment.seeds import derive
+from ratecheck._store import revision
 
-DECAY = Path(__file__).parent / "extra" / "toy" / "decay.py"
+DECAY = Path(__file__).parent / "extra" / "toy" / "rates" / "decay.py"
 
 
 @pytest.fixture
@@ -28,16 +29,16 @@ def edited(sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     """A copy of the sources that the revision looks at, free to be edited."""
     copy = tmp_path / "sources"
     shutil.copytree(sources, copy)
-    monkeypatch.setattr(_revision, "_HOME", copy)
+    monkeypatch.setattr(revision, "_HOME", copy)
     return copy
 
 
 def assert_source_changes_the_key(edited: Path, toy: Path) -> None:
     def key() -> str:
-        return _revision.revision(_registry.get(str(toy)))
+        return revision.revision(registry.get(str(toy)))
 
     seen = [key()]
-    module = edited / "linsys" / "_validate.py"
+    module = edited / "linsys" / "validate.py"
     module.write_text(module.read_text() + "\n# changed\n")
     seen.append(key())
     (edited / "linsys" / "new.py").write_text("")
@@ -56,31 +57,35 @@ def test_source_changes_the_key(edited: Path, tmp_path: Path) -> None:
 def test_a_key_without_sources_fails_that_test(
     edited: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_revision, "_NUMERICAL", ())
+    monkeypatch.setattr(revision, "_NUMERICAL", ())
     with pytest.raises(AssertionError):
         assert_source_changes_the_key(edited, Path(shutil.copy(DECAY, tmp_path)))
 
 
 def test_what_the_experiment_imports_counts_and_what_draws_it_does_not() -> None:
-    imported = _revision._imported([(DECAY, "")])
-    assert {"experiments._seeds", "experiments._table"} <= set(imported)
-    assert not {"experiments._plots", "experiments._rates", "experiments._store"} & set(imported)
+    imported = revision._imported([(DECAY, "")])
+    assert {"ratecheck._experiment.seeds", "ratecheck._experiment.table"} <= set(imported)
+    assert not {
+        "ratecheck._experiment.plots",
+        "ratecheck._rates.rates",
+        "ratecheck._store.store",
+    } & set(imported)
 
 
-def test_where_the_seeds_come_from_counts(decay: Experiment[Any], edited: Path) -> None:
-    before = _revision.revision(decay)
-    seeds = edited / "experiments" / Path(inspect.getfile(derive)).name
+def test_where_the_seeds_come_from_counts(decay: rc.Experiment[Any], edited: Path) -> None:
+    before = revision.revision(decay)
+    seeds = edited / "ratecheck" / "_experiment" / Path(inspect.getfile(derive)).name
     seeds.write_text(seeds.read_text() + "\n# changed\n")
-    assert _revision.revision(decay) != before
+    assert revision.revision(decay) != before
 
 
 def test_a_module_of_models_changes_the_key_of_what_imports_it_only(edited: Path) -> None:
-    fslora, synthetic = (_registry.get(name) for name in ("bridge/fslora", "fslora/fig2"))
-    before = [_revision.revision(experiment) for experiment in (fslora, synthetic)]
+    fslora, synthetic = (registry.get(name) for name in ("bridge/fslora", "fslora/fig2"))
+    before = [revision.revision(experiment) for experiment in (fslora, synthetic)]
     bank = edited / "lora_bridge" / "bank.py"
     bank.write_text(bank.read_text() + "\n# changed\n")
-    assert _revision.revision(fslora) != before[0]
-    assert _revision.revision(synthetic) == before[1]
+    assert revision.revision(fslora) != before[0]
+    assert revision.revision(synthetic) == before[1]
 
 
 @pytest.fixture
@@ -115,12 +120,12 @@ HELPERS = (
 
 
 def assert_helpers_change_the_key(root: Path) -> None:
-    experiment = _registry.get(str(root / "mine" / "mine.py"))
-    seen = [_revision.revision(experiment)]
+    experiment = registry.get(str(root / "mine" / "mine.py"))
+    seen = [revision.revision(experiment)]
     for name in HELPERS:
         path = root / name
         path.write_text(path.read_text() + "# changed\n")
-        seen.append(_revision.revision(experiment))
+        seen.append(revision.revision(experiment))
     assert len(set(seen)) == len(seen)
 
 
@@ -131,13 +136,13 @@ def test_a_user_s_own_modules_change_the_key(with_helpers: Path) -> None:
 def test_without_following_imports_that_test_fails(
     with_helpers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mentioned = _revision._mentioned
+    mentioned = revision._mentioned
     own = (with_helpers / "mine" / "mine.py").read_bytes()
 
     def of_the_experiment_alone(source: bytes, package: str) -> frozenset[str]:
         return mentioned(source, package) if source == own else frozenset()
 
-    monkeypatch.setattr(_revision, "_mentioned", of_the_experiment_alone)
+    monkeypatch.setattr(revision, "_mentioned", of_the_experiment_alone)
     with pytest.raises(AssertionError):
         assert_helpers_change_the_key(with_helpers)
 
@@ -162,20 +167,20 @@ def pollute(folder: Path, names: Sequence[str], monkeypatch: pytest.MonkeyPatch)
 def test_what_is_loaded_or_on_the_path_by_chance_does_not_change_the_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    experiment = _registry.get("bridge/fslora")
-    before = _revision.revision(experiment)
+    experiment = registry.get("bridge/fslora")
+    before = revision.revision(experiment)
     pollute(tmp_path / "chance", ("torch", "transformers", "threadpoolctl"), monkeypatch)
-    for name in ("experiments._seeds.derive", "lora_bridge.bank.Bank", "lora_bridge"):
+    for name in ("ratecheck._experiment.seeds.derive", "lora_bridge.bank.Bank", "lora_bridge"):
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
-    monkeypatch.setattr(experiments, "__path__", [str(DECAY.parents[1])])
-    assert _revision.revision(experiment) == before
+    monkeypatch.setattr(experiments, "__path__", [str(DECAY.parents[2])])
+    assert revision.revision(experiment) == before
 
 
 def test_nor_does_it_change_the_key_of_a_user_s_file(
     with_helpers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    experiment = _registry.get(str(with_helpers / "mine" / "mine.py"))
-    before = _revision.revision(experiment)
+    experiment = registry.get(str(with_helpers / "mine" / "mine.py"))
+    before = revision.revision(experiment)
     chance = tmp_path / "chance"
     chance.mkdir()
     for name in ("rc_helper.py", "rc_deep.py", "pack.py"):  # beside the user's file, so found there
@@ -183,16 +188,16 @@ def test_nor_does_it_change_the_key_of_a_user_s_file(
     monkeypatch.syspath_prepend(chance)
     for name in ("rc_helper.f", "rc_deep", "numpy.random"):
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
-    assert _revision.revision(experiment) == before
+    assert revision.revision(experiment) == before
 
 
 def test_another_file_s_module_of_the_same_name_is_refused(
     with_helpers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    experiment = _registry.get(str(with_helpers / "mine" / "mine.py"))
+    experiment = registry.get(str(with_helpers / "mine" / "mine.py"))
     pollute(tmp_path / "chance", ("rc_deep",), monkeypatch)
     with pytest.raises(InputError) as raised:
-        _revision.revision(experiment)
+        revision.revision(experiment)
     own, other = with_helpers / "mine" / "rc_deep.py", tmp_path / "chance" / "rc_deep.py"
     said = f"module rc_deep must be the one in {own}; found {other} loaded under this name: "
     assert str(raised.value).startswith(said)
@@ -204,15 +209,15 @@ def test_packages_without_an_init_file_count(tmp_path: Path) -> None:
     (inner / "fit.py").write_text("")
     mine = tmp_path / "mine.py"
     mine.write_text("from lab.tools import fit\n")
-    assert _revision._imported([(mine, "")]) == {"lab.tools.fit": inner / "fit.py"}
+    assert revision._imported([(mine, "")]) == {"lab.tools.fit": inner / "fit.py"}
 
 
 def test_installed_modules_do_not_count(with_helpers: Path) -> None:
-    experiment = _registry.get(str(with_helpers / "mine" / "mine.py"))
-    imported = set(_revision._imported(_revision._roots(experiment)))
+    experiment = registry.get(str(with_helpers / "mine" / "mine.py"))
+    imported = set(revision._imported(revision._roots(experiment)))
     assert not {name for name in imported if name.partition(".")[0] in ("numpy", "os", "linsys")}
     installed = with_helpers / "mine" / "venv" / "site-packages"
-    assert not _revision._is_users(installed / "x.py", [with_helpers / "mine"])
+    assert not revision._is_users(installed / "x.py", [with_helpers / "mine"])
 
 
 def test_the_file_of_the_configuration_counts_where_compute_is_another_s(
@@ -220,19 +225,19 @@ def test_the_file_of_the_configuration_counts_where_compute_is_another_s(
 ) -> None:
     mine = with_helpers / "mine" / "mine.py"
     (with_helpers / "mine" / "rc_helper.py").write_text(
-        "from experiments._table import long_table\n"
+        "from ratecheck._experiment.table import long_table\n"
         "def compute(config, block, context):\n    return long_table({'t': [1]}, mse=[1.0])\n"
     )
     source = mine.read_text().replace("compute=compute", "compute=rc_helper.compute")
     seen = set()
     for note in ("", "# changed\n"):
         mine.write_text(source + note)
-        seen.add(_revision.revision(_registry.get(str(mine))))
+        seen.add(revision.revision(registry.get(str(mine))))
     assert len(seen) == 2
 
 
-def test_functions_without_a_file_are_named(decay: Experiment[Any]) -> None:
+def test_functions_without_a_file_are_named(decay: rc.Experiment[Any]) -> None:
     scope: dict[str, Any] = {}
     exec("def compute(config, block, context): ...", scope)
     with pytest.raises(InputError, match="functions of toy/decay must be defined in a file"):
-        _revision.revision(dataclasses.replace(decay, compute=scope["compute"]))
+        revision.revision(dataclasses.replace(decay, compute=scope["compute"]))

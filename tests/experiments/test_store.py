@@ -13,35 +13,36 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from experiments import _registry, _revision, _seeds, _store
-from experiments._model import Block, Columns, Config, Context, Experiment, plain
-from experiments._revision import file_digest
-from experiments._runner import redraw, run
-from experiments._store import Result, Store
-from experiments._table import Table
+import ratecheck as rc
 from linsys import InputError
+from ratecheck._discover import registry
+from ratecheck._experiment import seeds
+from ratecheck._experiment.model import plain
+from ratecheck._run.runner import redraw, run
+from ratecheck._store import revision, store as store_module
+from ratecheck._store.revision import file_digest
+from ratecheck._store.store import Result, Store
 
-DECAY = Path(__file__).parent / "extra" / "toy" / "decay.py"
+DECAY = Path(__file__).parent / "extra" / "toy" / "rates" / "decay.py"
 ROOT = Path(__file__).parents[2]
-Counted = tuple[Experiment[Any], list[float]]
+Counted = tuple[rc.Experiment[Any], list[float]]
 
 
 @pytest.fixture
-def counted(decay: Experiment[Any]) -> Counted:
+def counted(decay: rc.Experiment[Any]) -> Counted:
     """The toy with a list of the blocks that were really computed."""
     done: list[float] = []
 
-    def compute(config: Any, block: Block, context: Context) -> Columns:
+    def compute(config: Any, block: rc.Block, context: rc.Context) -> rc.Columns:
         done.append(block["rate"])
         return decay.compute(config, block, context)
 
     return dataclasses.replace(decay, compute=compute), done
 
 
-def same(one: Table, other: Table) -> None:
+def same(one: rc.Table, other: rc.Table) -> None:
     assert list(one) == list(other)
     for name in one:
         assert one[name].dtype.kind == other[name].dtype.kind
@@ -86,7 +87,7 @@ def test_threads_do_not_enter_the_key(counted: Counted, tmp_path: Path) -> None:
 
 
 def test_a_failed_block_is_not_stored_and_the_others_stay(
-    decay: Experiment[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    decay: rc.Experiment[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, config = Store(tmp_path), decay.profiles["quick"]
     monkeypatch.setenv("TOY_FAIL", "1.0")
@@ -114,7 +115,7 @@ def test_a_failed_block_is_not_stored_and_the_others_stay(
     ],
 )
 def test_what_cannot_be_stored_honestly_is_refused(
-    decay: Experiment[Any], tmp_path: Path, columns: Columns, message: str
+    decay: rc.Experiment[Any], tmp_path: Path, columns: rc.Columns, message: str
 ) -> None:
     bad = dataclasses.replace(decay, compute=lambda config, block, context: columns)
     store = Store(tmp_path)
@@ -134,7 +135,7 @@ def test_what_cannot_be_stored_honestly_is_refused(
 def test_every_kind_of_column_comes_back_unchanged(
     rows: int, floats: float, whole: int, truth: bool, text: str
 ) -> None:
-    config = _registry.get(str(DECAY)).profiles["quick"]
+    config = registry.get(str(DECAY)).profiles["quick"]
     columns = {
         "float": np.linspace(0, 1, rows) + (0 if np.isinf(floats) else floats),
         "infinite": floats,
@@ -152,7 +153,7 @@ def test_every_kind_of_column_comes_back_unchanged(
     assert loaded["rate"].tolist() == [0.5] * rows
 
 
-def assert_any_damage_is_noticed(result: Result, block: Block, whole: bytes) -> None:
+def assert_any_damage_is_noticed(result: Result, block: rc.Block, whole: bytes) -> None:
     """Cut or change it anywhere: it reads as absent or, where a byte carries nothing, as before."""
     path, table = result.shard(block), result.load(block)
     assert table is not None
@@ -173,21 +174,21 @@ def assert_any_damage_is_noticed(result: Result, block: Block, whole: bytes) -> 
 
 
 @pytest.fixture
-def stored(decay: Experiment[Any], tmp_path: Path) -> tuple[Result, Block, bytes]:
+def stored(decay: rc.Experiment[Any], tmp_path: Path) -> tuple[Result, rc.Block, bytes]:
     store, config, block = Store(tmp_path), decay.profiles["quick"], {"rate": 1.0}
     run(decay, config, store)
     result = store.result(decay, config)
     return result, block, result.shard(block).read_bytes()
 
 
-def test_any_damage_is_noticed(stored: tuple[Result, Block, bytes]) -> None:
+def test_any_damage_is_noticed(stored: tuple[Result, rc.Block, bytes]) -> None:
     assert_any_damage_is_noticed(*stored)
 
 
 def test_without_the_digest_damage_would_pass(
-    decay: Experiment[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    decay: rc.Experiment[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_store, "_content", lambda table, meta: "no digest")
+    monkeypatch.setattr(store_module, "_content", lambda table, meta: "no digest")
     store, config, block = Store(tmp_path), decay.profiles["quick"], {"rate": 1.0}
     run(decay, config, store)
     result = store.result(decay, config)
@@ -205,7 +206,7 @@ def test_a_damaged_shard_is_computed_again(counted: Counted, tmp_path: Path) -> 
     assert done == [0.5, 1.0, 1.5, 0.5]
 
 
-def test_a_shard_of_another_block_is_not_taken(stored: tuple[Result, Block, bytes]) -> None:
+def test_a_shard_of_another_block_is_not_taken(stored: tuple[Result, rc.Block, bytes]) -> None:
     result, block, whole = stored
     other = result.shard({"rate": 0.5})
     other.write_bytes(whole)
@@ -214,14 +215,14 @@ def test_a_shard_of_another_block_is_not_taken(stored: tuple[Result, Block, byte
 
 
 def test_shards_and_manifest_say_what_they_are(
-    decay: Experiment[Any], stored: tuple[Result, Block, bytes]
+    decay: rc.Experiment[Any], stored: tuple[Result, rc.Block, bytes]
 ) -> None:
     result, block, _ = stored
     meta = {k.decode(): v.decode() for k, v in pq.read_schema(result.shard(block)).metadata.items()}
     manifest = json.loads((result.folder / "manifest.json").read_text())
     for told in (meta, manifest):
         assert told["experiment"] == "toy/decay"
-        assert told["revision"] == _revision.revision(decay)
+        assert told["revision"] == revision.revision(decay)
         assert int(told["seed"]) == 0
     assert json.loads(meta["parameters"]) == manifest["parameters"] == result.config.to_dict()
     assert {"python", "numpy", "scipy", "numba"} <= set(manifest["versions"])
@@ -235,7 +236,7 @@ def test_shards_and_manifest_say_what_they_are(
 
 
 def test_a_resumed_manifest_keeps_the_earlier_blocks(
-    decay: Experiment[Any], stored: tuple[Result, Block, bytes]
+    decay: rc.Experiment[Any], stored: tuple[Result, rc.Block, bytes]
 ) -> None:
     result, block, _ = stored
     result.shard(block).unlink()
@@ -245,14 +246,14 @@ def test_a_resumed_manifest_keeps_the_earlier_blocks(
     assert sorted(entry["block"]["rate"] for entry in manifest["blocks"]) == [0.5, 1.0, 1.5]
 
 
-def test_seed_and_parameters_enter_the_key(decay: Experiment[Any], tmp_path: Path) -> None:
+def test_seed_and_parameters_enter_the_key(decay: rc.Experiment[Any], tmp_path: Path) -> None:
     base, store = decay.profiles["quick"], Store(tmp_path)
     changes = [{}, {"seed": 1}, {"replicates": 31}, {"rates": (0.5,)}, {"noise": "gamma"}]
     folders = {store.result(decay, dataclasses.replace(base, **c)).folder for c in changes}
     assert len(folders) == len(changes)
 
 
-def test_a_data_file_counts_by_its_content(decay: Experiment[Any], tmp_path: Path) -> None:
+def test_a_data_file_counts_by_its_content(decay: rc.Experiment[Any], tmp_path: Path) -> None:
     store = Store(tmp_path / "out")
 
     def key(name: str) -> str:
@@ -270,50 +271,50 @@ def test_a_data_file_counts_by_its_content(decay: Experiment[Any], tmp_path: Pat
 
 
 def test_parameters_that_say_how_are_no_part_of_the_key(
-    decay: Experiment[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    decay: rc.Experiment[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def key(replicates: int) -> str:
         config = dataclasses.replace(decay.profiles["quick"], replicates=replicates)
         return Store(tmp_path).result(decay, config).parameters
 
     assert key(20) != key(21)
-    monkeypatch.setattr(decay.config_type, "how", frozenset({"replicates"}))
+    monkeypatch.setattr(decay.config_type, "not_in_key", frozenset({"replicates"}))
     assert key(20) == key(21)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LimitConfig(Config):
+class LimitConfig(rc.Config):
     limit: float | None = None
     pair: tuple[int, float] = (1, 1.0)
     whole_or_not: int | float = 0
 
 
-def assert_keys_differ(decay: Experiment[Any], tmp_path: Path) -> None:
+def assert_keys_differ(decay: rc.Experiment[Any], tmp_path: Path) -> None:
     inf = float("inf")
     limits = [None, inf, -inf, float("nan"), 0.0, 1e300]
-    keys = {_store._key(decay, LimitConfig(limit=limit)) for limit in limits}
+    keys = {store_module._key(decay, LimitConfig(limit=limit)) for limit in limits}
     assert len(keys) == len(limits)
-    assert len({Config().derive("u", value) for value in (*limits, "inf", "nan")}) == 8
+    assert len({rc.Config().derive("u", value) for value in (*limits, "inf", "nan")}) == 8
     result = Store(tmp_path).result(decay, LimitConfig())
     assert len({result.shard({"a": limit}) for limit in limits}) == len(limits)
 
 
-def test_infinite_values_have_keys_of_their_own(decay: Experiment[Any], tmp_path: Path) -> None:
+def test_infinite_values_have_keys_of_their_own(decay: rc.Experiment[Any], tmp_path: Path) -> None:
     assert_keys_differ(decay, tmp_path)
 
 
 def test_null_for_infinity_fails_that_test(
-    decay: Experiment[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    decay: rc.Experiment[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_seeds, "text", lambda value: json.dumps(plain(value)))
+    monkeypatch.setattr(seeds, "text", lambda value: json.dumps(plain(value)))
     with pytest.raises(AssertionError):
         assert_keys_differ(decay, tmp_path)
 
 
-def test_a_whole_number_is_a_float_where_one_is_annotated(decay: Experiment[Any]) -> None:
+def test_a_whole_number_is_a_float_where_one_is_annotated(decay: rc.Experiment[Any]) -> None:
     one = LimitConfig(limit=3, pair=(2, 5))
     other = LimitConfig(limit=3.0, pair=(2, 5.0))
-    assert _store._key(decay, one) == _store._key(decay, other)
+    assert store_module._key(decay, one) == store_module._key(decay, other)
     assert one.derive("u", one.limit, one.pair[1]) == other.derive("u", other.limit, other.pair[1])
     assert [type(v) for v in one.pair] == [int, float]
     assert type(LimitConfig(whole_or_not=3).whole_or_not) is int
@@ -321,12 +322,12 @@ def test_a_whole_number_is_a_float_where_one_is_annotated(decay: Experiment[Any]
 
 
 def test_redraw_takes_older_source_code_but_never_a_part(
-    decay: Experiment[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    decay: rc.Experiment[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, config = Store(tmp_path), decay.profiles["quick"]
     whole = run(decay, config, store)
     old = store.result(decay, config)
-    monkeypatch.setattr(_store, "revision", lambda experiment: "0" * 16)
+    monkeypatch.setattr(store_module, "revision", lambda experiment: "0" * 16)
     table, result = redraw(decay, config, store)
     same(table, whole)
     assert result.folder == old.folder
@@ -345,27 +346,29 @@ def test_whole_files_replace_and_leave_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.json"
-    _store.write_whole(path, b"old")
+    store_module.write_whole(path, b"old")
 
     def fails(*arguments: Any) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(_store.os, "fsync", fails)
+    monkeypatch.setattr(store_module.os, "fsync", fails)
     with pytest.raises(OSError, match="disk full"):
-        _store.write_whole(path, b"new")
+        store_module.write_whole(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_kill_before_the_rename_leaves_the_old_content_and_one_file_to_clean(
-    decay: Experiment[Any], stored: tuple[Result, Block, bytes], monkeypatch: pytest.MonkeyPatch
+    decay: rc.Experiment[Any],
+    stored: tuple[Result, rc.Block, bytes],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     result, block, whole = stored
     path = result.shard(block)
     code = (
-        "import os, signal, sys, pathlib; from experiments import _store;"
+        "import os, signal, sys, pathlib; from ratecheck._store import store;"
         "os.replace = lambda *names: os.kill(os.getpid(), signal.SIGTERM);"
-        "_store.write_whole(pathlib.Path(sys.argv[1]), b'new')"
+        "store.write_whole(pathlib.Path(sys.argv[1]), b'new')"
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], cwd=ROOT, check=False)
     assert done.returncode != 0
@@ -373,7 +376,7 @@ def test_a_kill_before_the_rename_leaves_the_old_content_and_one_file_to_clean(
     assert len(list(result.folder.glob(".*.tmp"))) == 1
     result.clean()  # it may belong to a run that is still writing
     assert len(list(result.folder.glob(".*.tmp"))) == 1
-    monkeypatch.setattr(_store, "_STALE", -1.0)
+    monkeypatch.setattr(store_module, "_STALE", -1.0)
     run(decay, result.config, Store(result.home.parents[1]))
     assert list(result.folder.glob(".*.tmp")) == []
 

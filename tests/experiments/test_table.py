@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from experiments._table import Table, long_table
+import ratecheck as rc
 from linsys import InputError
 
 
@@ -19,9 +18,9 @@ def test_grid_undoes_long_table_in_any_order_of_rows(sizes: list[int], seed: int
     rng = np.random.default_rng(seed)
     array = rng.normal(size=sizes)
     axes = {f"axis{k}": np.sort(rng.choice(100, size, False)) for k, size in enumerate(sizes)}
-    columns = long_table(axes, value=array)
+    columns = rc.long_table(axes, value=array)
     shuffled = rng.permutation(array.size)
-    table = Table({name: column[shuffled] for name, column in columns.items()})
+    table = rc.Table({name: column[shuffled] for name, column in columns.items()})
     np.testing.assert_array_equal(table.grid("value", *axes), array)
     order = rng.permutation(len(sizes))
     np.testing.assert_array_equal(
@@ -30,13 +29,13 @@ def test_grid_undoes_long_table_in_any_order_of_rows(sizes: list[int], seed: int
 
 
 def test_long_table_broadcasts_values_and_text() -> None:
-    columns = long_table({"r": [0, 1], "t": [1, 2, 4]}, t_squared=[1, 4, 16], method="AffPCL")
+    columns = rc.long_table({"r": [0, 1], "t": [1, 2, 4]}, t_squared=[1, 4, 16], method="AffPCL")
     assert columns["t_squared"].tolist() == [1, 4, 16, 1, 4, 16]
     assert columns["method"].tolist() == ["AffPCL"] * 6
 
 
 def test_where_selects_rows() -> None:
-    table = Table({"a": [1, 1, 2], "b": ["x", "y", "x"], "c": [0.1, 0.2, 0.3]})
+    table = rc.Table({"a": [1, 1, 2], "b": ["x", "y", "x"], "c": [0.1, 0.2, 0.3]})
     assert table.where(a=1, b="y")["c"].tolist() == [0.2]
     assert table.where(b="x").unique("a").tolist() == [1, 2]
 
@@ -48,13 +47,13 @@ def test_where_selects_rows() -> None:
         (lambda t: t.where(a=7), "must exist; found none"),
         (lambda t: t.grid("c", "a"), "once; found 3 rows in 2 of 2 cells"),
         (lambda t: t.grid("c", "a", "b"), "once; found 3 rows in 3 of 4 cells"),
-        (lambda t: Table({"a": [1, 2], "b": [1]}), "equal length"),
-        (lambda t: long_table({"a": [1, 1]}, c=[1, 2]), "distinct values"),
-        (lambda t: long_table({"a": [1, 2]}, c=[1, 2, 3]), "must broadcast to"),
-        (lambda t: long_table({"a": [1, 2]}, a=[1, 2]), "both an axis and a value"),
+        (lambda t: rc.Table({"a": [1, 2], "b": [1]}), "equal length"),
+        (lambda t: rc.long_table({"a": [1, 1]}, c=[1, 2]), "distinct values"),
+        (lambda t: rc.long_table({"a": [1, 2]}, c=[1, 2, 3]), "must broadcast to"),
+        (lambda t: rc.long_table({"a": [1, 2]}, a=[1, 2]), "both an axis and a value"),
     ],
 )
 def test_misuse_is_named(action: object, message: str) -> None:
-    table = Table({"a": [1, 1, 2], "b": ["x", "y", "x"], "c": [0.1, 0.2, 0.3]})
+    table = rc.Table({"a": [1, 1, 2], "b": ["x", "y", "x"], "c": [0.1, 0.2, 0.3]})
     with pytest.raises(InputError, match=message):
         action(table)  # type: ignore[operator]

@@ -7,8 +7,8 @@ from itertools import product
 
 import numpy as np
 
-from linsys.theory.bilevel import Policy, Reward, System, TanhReward
-from linsys.theory.bilevel_inner import Inner
+from experiments.oodpl.theory.bilevel import Policy, Reward, System, TanhReward
+from experiments.oodpl.theory.inner import Inner
 
 
 def inner_loop(seed: int, X: int = 2, p: int = 2, q: int = 2, smooth: bool = False) -> Inner:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from linsys.theory import FiniteStack, affinity
-from linsys.theory.directions import central_residual, local_residual
+from experiments.affpcl.theory import affinity
+from experiments.affpcl.theory.directions import central_residual, local_residual
+from experiments.affpcl.theory.stack import FiniteStack
 
 #: Of a bound that is attained: the rounding of sums of at most ten terms.
 ROUNDING = 1e-9

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from linsys import GaussianSystem, InputError
 from linsys.algorithms import (

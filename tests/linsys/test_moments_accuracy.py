@@ -13,7 +13,7 @@ from linsys import FiniteSystem
 from linsys.algorithms import AffPCL, FedAvg, Independent, Steps, StepSizes
 from linsys.moments import exact_moments
 from linsys.moments._doubling import propagate
-from linsys.moments._halfvec import pack
+from linsys.moments.halfvec import pack
 from linsys.oracle import LinearObservation
 
 TOLERANCE = 1e-12

@@ -13,7 +13,6 @@ from scipy.special import expit
 
 from linsys import InputError
 from linsys.preference import Comparisons, PreferenceSystem, distance
-from linsys.preference._profile import Profile
 from linsys.preference.estimators import (
     Fit,
     fit_full,
@@ -23,6 +22,7 @@ from linsys.preference.estimators import (
     fit_shared,
 )
 from linsys.preference.likelihood import factor_gradients, gradient, log_likelihood
+from linsys.preference.profile import Profile
 from linsys.preference.separability import separated
 
 Array = np.ndarray

@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from linsys import FiniteSystem, GaussianSystem, InputError, sample_gaussian_system
-from linsys._validate import flag, function, increasing_times, number, real_array
 from linsys.algorithms import AffPCL, Independent, LinearRatio, ShiftedRatio, Steps
 from linsys.algorithms.td import sarsa
 from linsys.kernels import draw, simulate
@@ -22,6 +21,7 @@ from linsys.oracle import LinearObservation
 from linsys.systems.markov_reward import MarkovRewardProcesses, TDObservation
 from linsys.systems.mdp import sample_mdps
 from linsys.systems.regression import RegressionObservation, RegressionSystem
+from linsys.validate import check_flag, check_function, check_number, increasing_times, real_array
 
 ONE = np.ones((2, 1, 1))
 MU = [[0.5, 0.5], [0.4, 0.6]]
@@ -168,13 +168,13 @@ def test_tensors_that_require_gradients_are_taken_by_their_values() -> None:
 )
 def test_an_infinite_end_is_outside_its_interval(limits: Any, interval: str) -> None:
     with pytest.raises(InputError, match=f"`beta` must be a number in {interval}; found inf"):
-        number("beta", np.inf, **limits)
+        check_number("beta", np.inf, **limits)
 
 
 def test_flags_are_true_or_false() -> None:
-    assert (flag("f", True), flag("f", np.False_)) == (True, False)
+    assert (check_flag("f", True), check_flag("f", np.False_)) == (True, False)
     with pytest.raises(InputError, match="`f` must be True or False; found 'no'"):
-        flag("f", "no")
+        check_flag("f", "no")
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -272,13 +272,13 @@ def _seeded(decorated: Callable[..., Any]) -> Callable[..., Any]:
     ],
 )
 def test_a_function_may_be_whatever_can_be_called(value: Any) -> None:
-    assert function("f", value, "x", "y") is value
+    assert check_function("f", value, "x", "y") is value
 
 
 @pytest.mark.parametrize("value", [lambda x: 0, lambda x, y, z: 0, lambda x, y, *, z: 0, "f"])
 def test_a_function_of_something_else_is_refused(value: Any) -> None:
     with pytest.raises(InputError, match=r"`f` must be a function of \(x, y\)"):
-        function("f", value, "x", "y")
+        check_function("f", value, "x", "y")
 
 
 def test_what_numpy_has_no_type_for_is_read_in_single_precision() -> None:

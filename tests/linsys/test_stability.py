@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from linsys import FiniteSystem, GaussianSystem, InputError, sample_gaussian_system
 from linsys._cone import LyapunovSolver, perron, perron_bound

@@ -7,19 +7,18 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from numpy.polynomial.hermite_e import hermegauss
 
 from linsys import FiniteSystem, GaussianSystem, InputError, sample_gaussian_system
-from linsys._validate import (
-    choice,
+from linsys.validate import (
+    check_choice,
+    check_integer,
+    check_number,
     distributions,
     increasing_times,
-    number,
     positive_definite_symmetric_part,
     real_array,
-    whole,
 )
 
 #: Standard errors within which a mean of many samples lies, except with probability 2e-9.
@@ -122,30 +121,30 @@ def test_only_the_symmetric_part_has_to_be_positive_definite():
 @pytest.mark.parametrize("value", [True, np.True_, "1", None, 1j, [1.0], np.nan, -0.1, 0.0, 2.1])
 def test_numbers_are_checked(value):
     with pytest.raises(InputError, match=r"`a` must be a number in \(0, 2\]; found"):
-        number("a", value, low=0, high=2, low_open=True)
+        check_number("a", value, low=0, high=2, low_open=True)
     if isinstance(value, float):
         with pytest.raises(InputError, match=r"in \[-0.05, 0\)"):
-            number("a", value, low=-0.05, high=0, high_open=True)
+            check_number("a", value, low=-0.05, high=0, high_open=True)
 
 
 def test_numbers_at_closed_ends_pass():
-    assert number("a", np.float32(2), low=0, high=2) == 2.0
-    assert number("a", 0, low=0, high=2) == 0.0
-    assert isinstance(number("a", 1), float)
+    assert check_number("a", np.float32(2), low=0, high=2) == 2.0
+    assert check_number("a", 0, low=0, high=2) == 0.0
+    assert isinstance(check_number("a", 1), float)
 
 
 @pytest.mark.parametrize("value", [True, 1.0, "3", None, 1, 10])
 def test_whole_numbers_are_checked(value):
     with pytest.raises(InputError, match="`n` must be a whole number of at least 2 and at most 9"):
-        whole("n", value, low=2, high=9)
-    assert whole("n", np.int32(9), low=2, high=9) == 9
+        check_integer("n", value, low=2, high=9)
+    assert check_integer("n", np.int32(9), low=2, high=9) == 9
 
 
 def test_choices_are_checked():
-    assert choice("mode", "fast", ("fast", "slow")) == "fast"
+    assert check_choice("mode", "fast", ("fast", "slow")) == "fast"
     for value in ("quick", None, 3):
         with pytest.raises(InputError, match="`mode` must be one of fast, slow; found"):
-            choice("mode", value, ("fast", "slow"))
+            check_choice("mode", value, ("fast", "slow"))
 
 
 @pytest.mark.parametrize("value", [[], [1.5], ["a"], [[1, 2]], [True]])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from linsys import FiniteSystem
-from linsys import heterogeneity as het
+from experiments.affpcl.theory import affinity
+from experiments.affpcl.theory.stack import FiniteStack
+from linsys import FiniteSystem, heterogeneity as het
 from linsys.linalg import precise, precision
-from linsys.theory import FiniteStack, affinity
 
 #: Sums of at most ten terms, through inverses of matrices of condition below a hundred.
 CLOSE = {"rtol": 1e-10, "atol": 1e-12}

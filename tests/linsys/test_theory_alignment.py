@@ -7,9 +7,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.linalg import sqrtm
 
-from linsys.linalg import precise, precision, stretch
-from linsys.theory import FiniteStack
-from linsys.theory.alignment import (
+from experiments.affpcl.theory.alignment import (
     aligned,
     crude_bounds,
     example_3,
@@ -22,6 +20,8 @@ from linsys.theory.alignment import (
     oriented,
     reflections,
 )
+from experiments.affpcl.theory.stack import FiniteStack
+from linsys.linalg import precise, precision, stretch
 
 ROUNDING = 1e-12
 QUARTER = np.array([[0.0, -1.0], [1.0, 0.0]])

@@ -7,10 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from linsys.heterogeneity import nu
-from linsys.linalg import lambda_min, precise, precision
-from linsys.systems.markov_reward import MarkovRewardProcesses
-from linsys.theory.bellman import (
+from experiments.affpcl.theory.bellman import (
     chains,
     condition,
     condition_stated,
@@ -31,6 +28,9 @@ from linsys.theory.bellman import (
     stationary,
     stretch_form,
 )
+from linsys.heterogeneity import nu
+from linsys.linalg import lambda_min, precise, precision
+from linsys.systems.markov_reward import MarkovRewardProcesses
 
 ROUNDING = 1e-9
 CYCLE = np.roll(np.eye(3), 1, axis=1)[None, None]

@@ -7,9 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments.oodpl.theory.bilevel import (
+    Policy,
+    Reward,
+    System,
+    TanhReward,
+    log_loss,
+    minimiser,
+    pick,
+)
+from experiments.oodpl.theory.constants import PolicyConstants, RewardConstants
 from linsys.linalg import precise, precision
-from linsys.theory.bilevel import Policy, Reward, System, TanhReward, log_loss, minimiser, pick
-from linsys.theory.bilevel_constants import PolicyConstants, RewardConstants
 
 X, Y, P, Q = 2, 3, 2, 2
 

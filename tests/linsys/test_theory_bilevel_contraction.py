@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 from latex2mathml.converter import convert
 
-from experiments.audit import Claim
-from experiments.audit._verdict import judge
-from experiments.claims.ood import conditions, contraction
-from experiments.claims.ood._inner import runs, sampled
+import ratecheck as rc
+from experiments.oodpl.claims import conditions, contraction
+from experiments.oodpl.claims._inner import runs, sampled
+from experiments.oodpl.theory import contraction as at
+from experiments.oodpl.theory.bilevel import Policy, Reward, System
+from experiments.oodpl.theory.conditions import Conditions, two_answers
+from experiments.oodpl.theory.inner import Inner
 from linsys.linalg import precise, precision
-from linsys.theory import bilevel_contraction as at
-from linsys.theory.bilevel import Policy, Reward, System
-from linsys.theory.bilevel_conditions import Conditions, two_answers
-from linsys.theory.bilevel_inner import Inner
-from tests._teeth import less
+from tests._tighten import tighten_bound
 from tests.linsys._inner_loops import (
     differences,
     inner_loop,
@@ -30,7 +29,7 @@ CLAIMS = {
     c.id: c
     for module in (contraction, conditions)
     for c in vars(module).values()
-    if isinstance(c, Claim)
+    if isinstance(c, rc.Claim)
 }
 #: How close instances come to the bounds that are not attained, from searches.
 RATIO = {"ood.lemma_3_corrected": 0.2}
@@ -39,7 +38,7 @@ RATIO = {"ood.lemma_3_corrected": 0.2}
 @pytest.mark.parametrize("name", CLAIMS)
 def test_verdict_is_the_known_one_and_no_tenth_can_be_saved(name: str) -> None:
     claim = CLAIMS[name]
-    verdict = judge(claim, seed=1)
+    verdict = rc.judge(claim, seed=1)
     assert verdict.verdict == claim.expect
     convert(claim.latex)
     if claim.expect == "holds" and claim.relation != "==":
@@ -54,7 +53,7 @@ def test_verdict_is_the_known_one_and_no_tenth_can_be_saved(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["ood.lemma_4_step_ii_corrected", "ood.D2_telescoping"])
 def test_identities_fail_where_a_side_is_changed(name: str) -> None:
-    assert judge(less(CLAIMS[name]), seed=1).verdict == "violated"
+    assert rc.judge(tighten_bound(CLAIMS[name]), seed=1).verdict == "violated"
 
 
 def test_iterates_and_jacobians_are_those_of_single_runs() -> None:
@@ -192,7 +191,7 @@ def test_two_answers_take_the_steps_of_a_policy() -> None:
 
 def test_high_precision_agrees_with_doubles() -> None:
     layout = runs().layout({"X": 1, "Y": 3, "p": 2, "q": 1})
-    fields = layout.decode(np.random.default_rng(8).uniform(size=(1, layout.genes)))
+    fields = layout.decode(np.random.default_rng(8).uniform(size=(1, layout.coordinates)))
     plain = at.lemma_4_corrected(runs().views(fields).run)
     with precision(30):
         exact = runs().precise(fields)

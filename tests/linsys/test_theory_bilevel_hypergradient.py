@@ -9,17 +9,22 @@ import numpy as np
 import pytest
 from latex2mathml.converter import convert
 
-from experiments.audit import Claim
-from experiments.audit._verdict import judge
-from experiments.claims.ood import hypergradients
-from linsys.bilevel import Domain, DomainOracle, ExponentialPolicy, hypergradient, inner
-from linsys.bilevel import TanhReward as Tanh
+import ratecheck as rc
+from experiments.oodpl.claims import hypergradients
+from experiments.oodpl.theory import hypergradient as at
+from experiments.oodpl.theory.bilevel import Policy, Reward, System, TanhReward, pick_pair
+from experiments.oodpl.theory.objectives import unrestricted
+from linsys.bilevel import (
+    Domain,
+    DomainOracle,
+    ExponentialPolicy,
+    TanhReward as Tanh,
+    hypergradient,
+    inner,
+)
 from linsys.linalg import precise, precision
-from linsys.theory import bilevel_hypergradient as at
-from linsys.theory.bilevel import Policy, Reward, System, TanhReward, pick_pair
-from linsys.theory.bilevel_objectives import unrestricted
 
-CLAIMS = {c.id: c for c in vars(hypergradients).values() if isinstance(c, Claim)}
+CLAIMS = {c.id: c for c in vars(hypergradients).values() if isinstance(c, rc.Claim)}
 TRUE = [name for name, claim in CLAIMS.items() if claim.expect == "holds"]
 B, X, Y, P, Q, D = 4, 2, 3, 3, 2, 4
 
@@ -49,7 +54,7 @@ def slope(f: Any, phi: np.ndarray, width: float = 1e-5) -> np.ndarray:
 @pytest.mark.parametrize("name", CLAIMS)
 def test_verdict_is_the_known_one(name: str) -> None:
     claim = CLAIMS[name]
-    assert judge(claim, seed=1).verdict == claim.expect
+    assert rc.judge(claim, seed=1).verdict == claim.expect
     convert(claim.latex)
     if claim.expect == "violated":
         assert claim.note
@@ -65,7 +70,7 @@ def test_no_true_claim_survives_another_scale(name: str) -> None:
         return measured, bound * 21 / 20
 
     wrong = replace(claim, measure=measure, expect="violated")
-    assert judge(wrong, seed=1).verdict == "violated"
+    assert rc.judge(wrong, seed=1).verdict == "violated"
 
 
 def test_the_loop_is_differentiated() -> None:

@@ -9,17 +9,16 @@ import numpy as np
 import pytest
 from latex2mathml.converter import convert
 
-from experiments.audit import Claim
-from experiments.audit._verdict import judge
-from experiments.claims.ood import objectives
-from linsys.theory import bilevel_objectives as at
-from linsys.theory.bilevel import Policy, Reward, System
+import ratecheck as rc
+from experiments.oodpl.claims import objectives
+from experiments.oodpl.theory import objectives as at
+from experiments.oodpl.theory.bilevel import Policy, Reward, System
 
-CLAIMS = {c.id: c for c in vars(objectives).values() if isinstance(c, Claim)}
+CLAIMS = {c.id: c for c in vars(objectives).values() if isinstance(c, rc.Claim)}
 TRUE = [name for name, claim in CLAIMS.items() if claim.expect == "holds"]
 
 
-def less(claim: Claim) -> Claim:
+def tighten_bound(claim: rc.Claim) -> rc.Claim:
     """The claim with a bound a fifth smaller, or sides of an identity that far apart."""
 
     def measure(instance: Any) -> tuple[Any, Any]:
@@ -46,7 +45,7 @@ def system() -> System:
 @pytest.mark.parametrize("name", CLAIMS)
 def test_verdict_is_the_known_one(name: str) -> None:
     claim = CLAIMS[name]
-    assert judge(claim, seed=1).verdict == claim.expect
+    assert rc.judge(claim, seed=1).verdict == claim.expect
     convert(claim.latex)
     if claim.expect == "violated":
         assert claim.note
@@ -55,7 +54,7 @@ def test_verdict_is_the_known_one(name: str) -> None:
 
 @pytest.mark.parametrize("name", TRUE)
 def test_no_true_claim_survives_a_smaller_bound(name: str) -> None:
-    assert judge(less(CLAIMS[name]), effort="normal", seed=1).verdict == "violated"
+    assert rc.judge(tighten_bound(CLAIMS[name]), effort="normal", seed=1).verdict == "violated"
 
 
 def test_the_objective_is_its_sum_over_prompts_and_answers(system: System) -> None:

@@ -9,18 +9,17 @@ import numpy as np
 import pytest
 from latex2mathml.converter import convert
 
-from experiments.audit import Claim
-from experiments.audit._verdict import judge
-from experiments.claims.ood import assumptions, smoothness
-from linsys.theory import bilevel_smoothness as at
-from linsys.theory.bilevel import Policy, Reward, System
-from linsys.theory.bilevel_constants import PolicyConstants, RewardConstants
+import ratecheck as rc
+from experiments.oodpl.claims import assumptions, smoothness
+from experiments.oodpl.theory import smoothness as at
+from experiments.oodpl.theory.bilevel import Policy, Reward, System
+from experiments.oodpl.theory.constants import PolicyConstants, RewardConstants
 
 CLAIMS = {
     c.id: c
     for module in (assumptions, smoothness)
     for c in vars(module).values()
-    if isinstance(c, Claim)
+    if isinstance(c, rc.Claim)
 }
 TRUE = [name for name, claim in CLAIMS.items() if claim.expect == "holds"]
 #: How close instances come to the bounds that are not attained, from searches with "hunt".
@@ -30,7 +29,7 @@ RATIO = {"ood.A1_diameter": 0.17}
 @pytest.mark.parametrize("name", CLAIMS)
 def test_verdict_is_the_known_one(name: str) -> None:
     claim = CLAIMS[name]
-    assert judge(claim, seed=1).verdict == claim.expect
+    assert rc.judge(claim, seed=1).verdict == claim.expect
     convert(claim.latex)
     if claim.expect == "violated":
         assert claim.note
@@ -49,7 +48,7 @@ def test_no_true_claim_survives_a_tenth_less(name: str) -> None:
         return measured, bound * factor
 
     less = replace(claim, measure=measure, expect="violated")
-    assert judge(less, effort="normal", seed=1).verdict == "violated"
+    assert rc.judge(less, effort="normal", seed=1).verdict == "violated"
 
 
 def small_jet(seed: int) -> at.Jet:

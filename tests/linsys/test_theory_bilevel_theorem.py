@@ -8,17 +8,16 @@ import numpy as np
 import pytest
 from latex2mathml.converter import convert
 
-from experiments.audit import Claim, RateClaim
-from experiments.audit._verdict import judge
-from experiments.claims.ood import convergence, remark
-from experiments.claims.ood._outer import rounds
+import ratecheck as rc
+from experiments.oodpl.claims import convergence, remark
+from experiments.oodpl.claims._outer import rounds
+from experiments.oodpl.theory import theorem as at
+from experiments.oodpl.theory.bilevel import Policy, Reward, System
+from experiments.oodpl.theory.conditions import Conditions
+from experiments.oodpl.theory.contraction import lemma_3_bound
+from experiments.oodpl.theory.outer import Rounds, scheduled, theorem_1_corrected
 from linsys.linalg import norm
-from linsys.theory import bilevel_theorem as at
-from linsys.theory.bilevel import Policy, Reward, System
-from linsys.theory.bilevel_conditions import Conditions
-from linsys.theory.bilevel_contraction import lemma_3_bound
-from linsys.theory.bilevel_outer import Rounds, scheduled, theorem_1_corrected
-from tests._teeth import less
+from tests._tighten import tighten_bound
 from tests.linsys._inner_loops import (
     differences,
     inner_loop,
@@ -31,7 +30,7 @@ ENTRIES = {
     entry.id: entry
     for module in (convergence, remark)
     for entry in vars(module).values()
-    if isinstance(entry, Claim | RateClaim)
+    if isinstance(entry, rc.Claim | rc.RateClaim)
 }
 #: How close instances come to the bounds that are not attained, from searches.
 RATIO = {
@@ -47,7 +46,7 @@ RATIO = {
 @pytest.mark.parametrize("name", ENTRIES)
 def test_verdict_is_the_known_one_and_no_tenth_can_be_saved(name: str) -> None:
     entry = ENTRIES[name]
-    verdict = judge(entry, seed=1)
+    verdict = rc.judge(entry, seed=1)
     assert verdict.verdict == entry.expect
     convert(entry.latex)
     if entry.expect == "holds":
@@ -60,8 +59,8 @@ def test_verdict_is_the_known_one_and_no_tenth_can_be_saved(name: str) -> None:
 
 def test_a_ninth_of_the_corrected_theorem_is_too_little() -> None:
     claim = ENTRIES["ood.theorem_1_corrected"]
-    assert isinstance(claim, Claim)
-    assert judge(less(claim, 0.12), seed=1).verdict == "violated"
+    assert isinstance(claim, rc.Claim)
+    assert rc.judge(tighten_bound(claim, 0.12), seed=1).verdict == "violated"
 
 
 @pytest.mark.parametrize("smooth", [False, True])
@@ -106,7 +105,7 @@ def two_domains(K: int) -> Rounds:
     """Two rounds of two domains, one instance."""
     space = rounds(K=K, inner_steps=1)
     layout = space.layout({"N": 2, "X": 1, "Y": 2, "p": 1, "q": 1})
-    fields = layout.decode(np.random.default_rng(3).uniform(size=(1, layout.genes)))
+    fields = layout.decode(np.random.default_rng(3).uniform(size=(1, layout.coordinates)))
     runs: Rounds = space.views(fields).runs
     return runs
 

@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
-from linsys import FiniteSystem
-from linsys import heterogeneity as het
+from experiments.affpcl.theory import central
+from experiments.affpcl.theory.stack import FiniteStack
+from linsys import FiniteSystem, heterogeneity as het
 from linsys.linalg import precise, precision
-from linsys.theory import FiniteStack, central
 
 #: At most 27 joint samples times ten terms, and solutions of systems with eigenvalues above 0.1.
 CLOSE = {"rtol": 1e-10, "atol": 1e-12}

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from linsys.theory import FiniteStack
-from linsys.theory import constants as at
-from linsys.theory.lyapunov import weights
-from linsys.theory.parametrization import ValueStack
+from experiments.affpcl.theory import constants as at
+from experiments.affpcl.theory.lyapunov import weights
+from experiments.affpcl.theory.parametrization import ValueStack
+from experiments.affpcl.theory.stack import FiniteStack
 
 #: Of an attained bound: rounding of a few operations.
 ROUNDING = 1e-12

@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from linsys.theory import FiniteStack
-from linsys.theory import correction as go
-from linsys.theory.directions import central_residual, importance_corrected, mean
+from experiments.affpcl.theory import correction as go
+from experiments.affpcl.theory.directions import central_residual, importance_corrected, mean
+from experiments.affpcl.theory.stack import FiniteStack
 
 #: Sums of at most 27 joint samples times ten terms.
 CLOSE = {"rtol": 1e-11, "atol": 1e-12}

@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
+from experiments.affpcl.theory import directions as go
+from experiments.affpcl.theory.stack import FiniteStack
 from linsys.linalg import precise, precision
-from linsys.theory import FiniteStack
-from linsys.theory import directions as go
 
 #: Sums of at most 27 joint samples times ten terms.
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}

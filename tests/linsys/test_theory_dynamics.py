@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.audit import Claim
-from experiments.audit._verdict import judge
-from experiments.claims.affpcl import dynamics as claims
+import ratecheck as rc
+from experiments.affpcl.claims import dynamics as claims
+from experiments.affpcl.theory import small_steps
+from experiments.affpcl.theory.stack import FiniteStack
 from linsys import FiniteSystem
 from linsys.algorithms import AffPCL, Independent
 from linsys.moments import exact_moments
-from linsys.theory import FiniteStack, small_steps
 
-CLAIMS = [entry for entry in vars(claims).values() if isinstance(entry, Claim)]
+CLAIMS = [entry for entry in vars(claims).values() if isinstance(entry, rc.Claim)]
 
 
 def system(seed: int, n: int = 3, states: int = 3, d: int = 2) -> FiniteSystem:
@@ -113,7 +113,7 @@ def test_a_free_ride_among_strangers():
 @pytest.mark.parametrize("entry", CLAIMS, ids=lambda entry: entry.id)
 def test_claims_are_judged_as_expected_and_not_by_a_distance(entry):
     """All of these bounds are attained but Theorem 1's."""
-    verdict = judge(entry)
+    verdict = rc.judge(entry)
     assert verdict.verdict == entry.expect, verdict.reason
     if entry.expect == "holds" and entry.relation == "<=":
         assert verdict.ratio >= (0.3 if entry.id == "affpcl.thm1_small_steps" else 0.99)

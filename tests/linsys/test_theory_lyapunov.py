@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from experiments.affpcl.theory import lyapunov
 from linsys.linalg import precise, precision
-from linsys.theory import lyapunov
 
 #: A few hundred additions and multiplications of numbers of order one.
 CLOSE = {"rtol": 1e-11}

@@ -7,18 +7,17 @@ import itertools
 import numpy as np
 import pytest
 
-from experiments.audit import Claim
-from experiments.audit._verdict import judge
-from experiments.claims.affpcl import main_bounds as claims
+import ratecheck as rc
+from experiments.affpcl.claims import main_bounds as claims
+from experiments.affpcl.theory import main_bounds, one_environment
+from experiments.affpcl.theory.main_bounds import Horizon, RunStack, first_doublings, horizon
+from experiments.affpcl.theory.one_environment import CommonStack
 from linsys import FiniteSystem
 from linsys.algorithms import AffPCL, FedAvg, Steps
 from linsys.linalg import precise, precision
 from linsys.moments import exact_moments
-from linsys.theory import main_bounds, one_environment
-from linsys.theory.main_bounds import Horizon, RunStack, first_doublings, horizon
-from linsys.theory.one_environment import CommonStack
 
-CLAIMS = [entry for entry in vars(claims).values() if isinstance(entry, Claim)]
+CLAIMS = [entry for entry in vars(claims).values() if isinstance(entry, rc.Claim)]
 #: A bound below this share of itself would be refuted.
 TIGHT = {
     "affpcl.prop1_explicit": 0.2,
@@ -225,7 +224,7 @@ def test_a_step_that_is_too_large_diverges():
 
 @pytest.mark.parametrize("entry", CLAIMS, ids=lambda entry: entry.id)
 def test_claims_are_judged_as_expected_and_not_by_a_distance(entry):
-    verdict = judge(entry)
+    verdict = rc.judge(entry)
     assert verdict.verdict == entry.expect, verdict.reason
     if entry.expect == "holds":
         assert verdict.ratio >= TIGHT[entry.id]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from linsys import FiniteSystem
-from linsys import heterogeneity as het
+from experiments.affpcl.theory import parametrization as at
+from experiments.affpcl.theory.parametrization import ValueStack
+from experiments.affpcl.theory.stack import FiniteStack
+from linsys import FiniteSystem, heterogeneity as het
 from linsys.algorithms import LinearRatio, ShiftedRatio, ratio_weights
 from linsys.oracle import LinearObservation
-from linsys.theory import FiniteStack
-from linsys.theory import parametrization as at
-from linsys.theory.parametrization import ValueStack
 
 CLOSE = {"rtol": 1e-11, "atol": 1e-12}
 

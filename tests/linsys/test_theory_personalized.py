@@ -7,17 +7,16 @@ import itertools
 import numpy as np
 import pytest
 
-from experiments.audit import Claim
-from experiments.audit._verdict import judge
-from experiments.claims.affpcl import appendix_g, appendix_g_progress
-from linsys.theory import personalized
-from linsys.theory.one_step import PersonalStack
+import ratecheck as rc
+from experiments.affpcl.claims import appendix_g, appendix_g_progress
+from experiments.affpcl.theory import personalized
+from experiments.affpcl.theory.one_step import PersonalStack
 
 CLAIMS = [
     entry
     for module in (appendix_g, appendix_g_progress)
     for entry in vars(module).values()
-    if isinstance(entry, Claim)
+    if isinstance(entry, rc.Claim)
 ]
 #: At least this tight the search must get; a bound below that share of itself would be refuted.
 TIGHT = {
@@ -142,7 +141,7 @@ def test_the_own_sample_enters_twice():
 
 @pytest.mark.parametrize("entry", CLAIMS, ids=lambda entry: entry.id)
 def test_claims_are_judged_as_expected_and_not_by_a_distance(entry):
-    verdict = judge(entry)
+    verdict = rc.judge(entry)
     assert verdict.verdict == entry.expect, verdict.reason
     if entry.id in TIGHT:
         assert verdict.ratio >= TIGHT[entry.id]

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from experiments.psharelora.theory import preference as at, proof as proof, subspace as columns
 from linsys.linalg import precise, precision
 from linsys.preference import subspace as reference
 from linsys.preference.instances import shared_users
-from linsys.theory import preference as at
-from linsys.theory import preference_proof as proof
-from linsys.theory import preference_subspace as columns
 
 RNG = np.random.default_rng(0)
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from experiments.psharelora.theory import chance as at
 from linsys.preference import bracketing
-from linsys.theory import preference_chance as at
 
 RNG = np.random.default_rng(0)
 

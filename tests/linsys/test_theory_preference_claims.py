@@ -11,10 +11,8 @@ import pytest
 from latex2mathml.converter import convert
 from numpy.testing import assert_allclose
 
-from experiments.audit import Claim, RateClaim
-from experiments.audit._catalogue import catalogue
-from experiments.audit._verdict import judge
-from experiments.claims.psl import (
+import ratecheck as rc
+from experiments.psharelora.claims import (
     brackets,
     chance,
     main_theorems,
@@ -25,6 +23,7 @@ from experiments.claims.psl import (
     value_gaps,
 )
 from linsys.linalg import precision
+from ratecheck._discover.catalogue import catalogue
 
 MODULES = (
     subspace,
@@ -40,18 +39,18 @@ ENTRIES = {
     entry.id: entry
     for module in MODULES
     for entry in vars(module).values()
-    if isinstance(entry, Claim | RateClaim)
+    if isinstance(entry, rc.Claim | rc.RateClaim)
 }
 FALSE = [name for name, entry in ENTRIES.items() if entry.expect == "violated"]
 TRUE = [
     name
     for name, entry in ENTRIES.items()
-    if isinstance(entry, Claim) and entry.expect == "holds" and entry.kind != "identity"
+    if isinstance(entry, rc.Claim) and entry.expect == "holds" and entry.kind != "identity"
 ]
 IDENTITIES = [
     name
     for name, entry in ENTRIES.items()
-    if isinstance(entry, Claim) and entry.expect == "holds" and entry.kind == "identity"
+    if isinstance(entry, rc.Claim) and entry.expect == "holds" and entry.kind == "identity"
 ]
 #: How close instances come to the bounds that are not attained, from searches with "quick".
 RATIO = {
@@ -68,7 +67,7 @@ RATIO = {
 }
 
 
-def less(claim: Claim) -> Claim:
+def tighten_bound(claim: rc.Claim) -> rc.Claim:
     """The claim with a bound that the tightest instance known misses by a tenth."""
 
     def measure(instance: Any) -> tuple[Any, Any]:
@@ -80,7 +79,7 @@ def less(claim: Claim) -> Claim:
     return replace(claim, measure=measure, expect="violated")
 
 
-def unequal(claim: Claim) -> Claim:
+def unequal(claim: rc.Claim) -> rc.Claim:
     """The identity with one side a thousandth larger."""
 
     def measure(instance: Any) -> tuple[Any, Any]:
@@ -97,7 +96,7 @@ def test_entries_are_complete(name: str) -> None:
     if entry.expect in ("violated", "faster than stated"):
         assert entry.note
         assert entry.corrected is not None
-        assert isinstance(ENTRIES[entry.corrected], Claim)
+        assert isinstance(ENTRIES[entry.corrected], rc.Claim)
         assert ENTRIES[entry.corrected].expect == "holds"
 
 
@@ -109,12 +108,12 @@ def test_every_claim_that_a_note_names_exists() -> None:
         assert set(named) <= set(entries)
 
 
-@pytest.mark.parametrize("name", [n for n, e in ENTRIES.items() if isinstance(e, Claim)])
+@pytest.mark.parametrize("name", [n for n, e in ENTRIES.items() if isinstance(e, rc.Claim)])
 def test_measures_agree_with_high_precision(name: str) -> None:
     claim = ENTRIES[name]
-    assert isinstance(claim, Claim)
+    assert isinstance(claim, rc.Claim)
     layout = claim.space.layout(claim.space.all_sizes()[-1])
-    fields = layout.decode(np.random.default_rng(0).uniform(size=(40, layout.genes)))
+    fields = layout.decode(np.random.default_rng(0).uniform(size=(40, layout.coordinates)))
     kept = claim.space.passing(fields)
     one = {field: values[kept][:1] for field, values in fields.items()}
     floats = claim.measure(claim.space.views(one))
@@ -127,26 +126,26 @@ def test_measures_agree_with_high_precision(name: str) -> None:
 
 @pytest.mark.parametrize("name", FALSE)
 def test_false_statements_are_refuted(name: str) -> None:
-    assert judge(ENTRIES[name], seed=1).verdict == "violated"
+    assert rc.judge(ENTRIES[name], seed=1).verdict == "violated"
 
 
 @pytest.mark.parametrize(
-    "name", [n for n, e in ENTRIES.items() if isinstance(e, RateClaim) and n not in FALSE]
+    "name", [n for n, e in ENTRIES.items() if isinstance(e, rc.RateClaim) and n not in FALSE]
 )
 def test_rates_are_the_known_ones(name: str) -> None:
-    assert judge(ENTRIES[name]).verdict == ENTRIES[name].expect
+    assert rc.judge(ENTRIES[name]).verdict == ENTRIES[name].expect
 
 
 @pytest.mark.parametrize("name", TRUE)
 def test_no_true_bound_survives_a_tenth_less(name: str) -> None:
     claim = ENTRIES[name]
-    assert isinstance(claim, Claim)
-    assert judge(less(claim), seed=1).verdict == "violated"
+    assert isinstance(claim, rc.Claim)
+    assert rc.judge(tighten_bound(claim), seed=1).verdict == "violated"
 
 
 @pytest.mark.parametrize("name", IDENTITIES)
 def test_no_identity_survives_a_thousandth(name: str) -> None:
     claim = ENTRIES[name]
-    assert isinstance(claim, Claim)
-    assert judge(claim, seed=1).verdict == "holds"
-    assert judge(unequal(claim), seed=1).verdict == "violated"
+    assert isinstance(claim, rc.Claim)
+    assert rc.judge(claim, seed=1).verdict == "holds"
+    assert rc.judge(unequal(claim), seed=1).verdict == "violated"

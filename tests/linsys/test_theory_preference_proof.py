@@ -7,19 +7,17 @@ import pytest
 from latex2mathml.converter import convert
 from numpy.testing import assert_allclose
 
-from experiments.audit import Claim
-from experiments.audit._verdict import judge
-from experiments.claims.psl import bases, reward_error
+import ratecheck as rc
+from experiments.psharelora.claims import bases, reward_error
+from experiments.psharelora.theory import preference as model, proof as at
 from linsys.linalg import precise, precision
-from linsys.theory import preference as model
-from linsys.theory import preference_proof as at
-from tests._teeth import less
+from tests._tighten import tighten_bound
 
 CLAIMS = {
     entry.id: entry
     for module in (reward_error, bases)
     for entry in vars(module).values()
-    if isinstance(entry, Claim)
+    if isinstance(entry, rc.Claim)
 }
 #: How close instances come to the bounds that are not attained, from searches with "hunt".
 RATIO = {"psl.B1_chain": 0.88, "psl.eq_B4_corrected": 0.9}
@@ -41,7 +39,7 @@ def users() -> at.Shared:
 @pytest.mark.parametrize("name", CLAIMS)
 def test_verdict_is_the_known_one(name: str) -> None:
     claim = CLAIMS[name]
-    assert judge(claim, seed=1).verdict == claim.expect
+    assert rc.judge(claim, seed=1).verdict == claim.expect
     convert(claim.latex)
     if claim.expect == "violated":
         assert claim.note
@@ -51,7 +49,7 @@ def test_verdict_is_the_known_one(name: str) -> None:
 @pytest.mark.parametrize("name", TRUE)
 def test_no_true_claim_survives_a_tenth_less(name: str) -> None:
     assert (
-        judge(less(CLAIMS[name], RATIO.get(name, 1.0)), effort="normal", seed=1).verdict
+        rc.judge(tighten_bound(CLAIMS[name], RATIO.get(name, 1.0)), effort="normal", seed=1).verdict
         == "violated"
     )
 

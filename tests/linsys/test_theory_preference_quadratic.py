@@ -10,21 +10,18 @@ from latex2mathml.converter import convert
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
-from experiments.audit import Claim
-from experiments.audit._verdict import judge
-from experiments.claims.psl import curvature, label_noise, quadratic_forms
+import ratecheck as rc
+from experiments.psharelora.claims import curvature, label_noise, quadratic_forms
+from experiments.psharelora.theory import fitted as fitted, noise as noise, quadratic as at
+from experiments.psharelora.theory.preference import logistic
 from linsys.linalg import precise, precision
-from linsys.theory import preference_fitted as fitted
-from linsys.theory import preference_noise as noise
-from linsys.theory import preference_quadratic as at
-from linsys.theory.preference import logistic
-from tests._teeth import less
+from tests._tighten import tighten_bound
 
 CLAIMS = {
     entry.id: entry
     for module in (quadratic_forms, curvature, label_noise)
     for entry in vars(module).values()
-    if isinstance(entry, Claim)
+    if isinstance(entry, rc.Claim)
 }
 #: How close instances come to the bounds that are not attained, from searches with "hunt".
 RATIO = {"psl.eq_B9_corrected": 0.85, "psl.eq_B14_corrected": 0.15}
@@ -55,7 +52,7 @@ def user(seed: int, radius: float = 2.0) -> fitted.Fitted:
 @pytest.mark.parametrize("name", CLAIMS)
 def test_verdict_is_the_known_one(name: str) -> None:
     claim = CLAIMS[name]
-    assert judge(claim, seed=1).verdict == claim.expect
+    assert rc.judge(claim, seed=1).verdict == claim.expect
     convert(claim.latex)
     if claim.expect == "violated":
         assert claim.note
@@ -65,7 +62,7 @@ def test_verdict_is_the_known_one(name: str) -> None:
 @pytest.mark.parametrize("name", TRUE)
 def test_no_true_claim_survives_a_tenth_less(name: str) -> None:
     assert (
-        judge(less(CLAIMS[name], RATIO.get(name, 1.0)), effort="normal", seed=1).verdict
+        rc.judge(tighten_bound(CLAIMS[name], RATIO.get(name, 1.0)), effort="normal", seed=1).verdict
         == "violated"
     )
 

@@ -11,16 +11,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from experiments.psharelora.theory import rates as at, values as values
+from experiments.psharelora.theory.pessimism import against, choosers
+from experiments.psharelora.theory.preference import Pairs
+from experiments.psharelora.theory.subspace import Adaptation, flat, sine
 from linsys.preference.coverage import concentrability, subspace_information
 from linsys.preference.estimators import fit_shared
 from linsys.preference.instances import shared_users
 from linsys.preference.subspace import distance
 from linsys.preference.systems import PreferenceSystem
-from linsys.theory import preference_rates as at
-from linsys.theory import preference_values as values
-from linsys.theory.preference import Pairs
-from linsys.theory.preference_pessimism import against, choosers
-from linsys.theory.preference_subspace import Adaptation, flat, sine
 
 
 @dataclass

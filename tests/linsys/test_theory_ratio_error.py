@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
+from experiments.affpcl.theory.ratio_error import stationary_error
 from linsys import FiniteSystem, InputError
 from linsys.algorithms import AffPCL
 from linsys.moments import exact_moments
-from linsys.theory.ratio_error import stationary_error
 
 
 def small_system():

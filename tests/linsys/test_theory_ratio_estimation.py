@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from linsys.linalg import precise, precision
-from linsys.theory.ratio_estimation import (
+from experiments.affpcl.theory.ratio_estimation import (
     Coupling,
     agreement,
     mean_residual,
@@ -13,6 +12,7 @@ from linsys.theory.ratio_estimation import (
     variance,
     variance_first,
 )
+from linsys.linalg import precise, precision
 
 ROUNDING = 1e-12
 

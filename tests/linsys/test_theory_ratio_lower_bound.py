@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from linsys.linalg import precise, precision
-from linsys.theory._evidence import divergence, powers
-from linsys.theory.ratio_lower_bound import (
+from experiments.affpcl.theory.evidence import divergence, powers
+from experiments.affpcl.theory.ratio_lower_bound import (
     TwoPoint,
     chain_rule,
     chain_rule_of_data,
@@ -30,6 +29,7 @@ from linsys.theory.ratio_lower_bound import (
     stated_bound,
     total_variation_bound,
 )
+from linsys.linalg import precise, precision
 
 ROUNDING = 1e-12
 

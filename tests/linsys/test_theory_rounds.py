@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from experiments.affpcl.theory import rounds
+from experiments.affpcl.theory.stack import FiniteStack
 from linsys import FiniteSystem
 from linsys.algorithms import AffPCL, AffPCLState
 from linsys.linalg import precise, precision
 from linsys.oracle import LinearObservation
-from linsys.theory import FiniteStack, rounds
 
 
 def random_stack(seed=0, B=4, n=3, S=3, d=2):

@@ -9,24 +9,23 @@ import numpy as np
 import pytest
 from latex2mathml.converter import convert
 
-from experiments.audit import Claim, RateClaim
-from experiments.audit._verdict import judge
-from experiments.claims.fslora import convergence, rates, theorem
+import ratecheck as rc
+from experiments.fslora.claims import convergence, rates, theorem
+from experiments.fslora.theory import chain as chain
+from experiments.fslora.theory.chain_round import Round
 from linsys.linalg import precise, precision
 from linsys.sketching.exact import global_gradient, sketch_variance
 from linsys.sketching.sketch import every_support
 from linsys.sketching.systems import LeastSquares
-from linsys.theory import sketching_chain as chain
-from linsys.theory.sketching_chain_round import Round
-from tests._teeth import less
+from tests._tighten import tighten_bound
 
 ENTRIES = {
     entry.id: entry
     for module in (convergence, theorem, rates)
     for entry in vars(module).values()
-    if isinstance(entry, Claim | RateClaim)
+    if isinstance(entry, rc.Claim | rc.RateClaim)
 }
-CLAIMS = {name: entry for name, entry in ENTRIES.items() if isinstance(entry, Claim)}
+CLAIMS = {name: entry for name, entry in ENTRIES.items() if isinstance(entry, rc.Claim)}
 #: How close instances come to the bounds that are not attained, from searches with "hunt".
 RATIO = {
     "fslora.eq12_fresh": 0.65,
@@ -52,7 +51,7 @@ TRUE = [name for name, claim in CLAIMS.items() if claim.expect == "holds"]
 @pytest.mark.parametrize("name", ENTRIES)
 def test_verdict_is_the_known_one(name: str) -> None:
     entry = ENTRIES[name]
-    assert judge(entry, seed=1).verdict == entry.expect
+    assert rc.judge(entry, seed=1).verdict == entry.expect
     convert(entry.latex)
     if entry.expect == "violated":
         assert entry.note
@@ -63,7 +62,7 @@ def test_verdict_is_the_known_one(name: str) -> None:
 
 @pytest.mark.parametrize("name", TRUE)
 def test_a_tenth_less_is_found_out(name: str) -> None:
-    assert judge(less(CLAIMS[name], RATIO.get(name, 1.0)), seed=1).verdict == "violated"
+    assert rc.judge(tighten_bound(CLAIMS[name], RATIO.get(name, 1.0)), seed=1).verdict == "violated"
 
 
 # Exact rounds.

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.claims.fslora import rates
+from experiments.fslora.claims import rates
+from experiments.fslora.theory import chain_rates as at
+from experiments.fslora.theory.chain_rates import Opposed, Run
+from experiments.fslora.theory.chain_round import Round
 from linsys.linalg import precise, precision
-from linsys.theory import sketching_chain_rates as at
-from linsys.theory.sketching_chain_rates import Opposed, Run
-from linsys.theory.sketching_chain_round import Round
 
 
 @pytest.mark.parametrize("fresh", [False, True])

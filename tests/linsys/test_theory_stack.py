@@ -11,14 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
-from linsys import FiniteSystem
-from linsys import heterogeneity as het
+from experiments.affpcl.theory.stack import FiniteStack
+from linsys import FiniteSystem, heterogeneity as het
 from linsys.linalg import precise, precision
-from linsys.theory import FiniteStack
 
 Fields = dict[str, NDArray[np.float64]]
 

@@ -169,7 +169,8 @@ def test_so_it_is_in_single_precision(kind: str, batch: int | None) -> None:
     torch.manual_seed(0)
     found, expected = both_ways(adapted(AutoModelForCausalLM.from_config(config), kind), batch)
     assert found.dtype == torch.float32
-    assert distance(found, expected) < 1e-6
+    # a hundred roundings of 6e-8 in a row; `both_ways` finds wrong paths to be 1e-4 away
+    assert distance(found, expected) < 1e-5
 
 
 @pytest.mark.parametrize("at_once", [2, 64])

@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from linsys import InputError
-from lora_bridge._text import byte_tokenizer
 from lora_bridge.data import (
     Example,
     Pair,
@@ -22,6 +21,7 @@ from lora_bridge.data import (
     read_pairs,
     read_preferences,
 )
+from lora_bridge.docstrings import byte_tokenizer
 from lora_bridge.splits import by_key, dirichlet, evenly, hold_out
 from lora_bridge.tokens import encode_choices, encode_examples, encode_pairs, encode_texts, said
 

@@ -13,10 +13,10 @@ import torch
 
 from linsys import InputError
 from linsys.bilevel import answer_law
-from lora_bridge._text import byte_tokenizer
 from lora_bridge.bank import AdapterBank
 from lora_bridge.bilevel import TextDomain
 from lora_bridge.data import Example, Pair
+from lora_bridge.docstrings import byte_tokenizer
 from lora_bridge.domains import (
     CONSONANTS,
     VOWELS,
@@ -94,14 +94,15 @@ def test_a_reward_is_read_before_the_end_token() -> None:
     r = domain.reward(phi)
     ends = domain.tokens["input_ids"] == TOKENIZER.eos_token_id
     without = {**domain.tokens, "attention_mask": mask * ~ends}
-    assert np.abs(replace(domain, tokens=without).reward(phi) - r).max() < 1e-6
-    assert len(set(r[0].round(6))) == 3  # the answers' own tokens count
+    # the same texts in other shapes: some tens of roundings of 6e-8 of numbers of at most 2
+    assert np.abs(replace(domain, tokens=without).reward(phi) - r).max() < 1e-5
+    assert np.diff(np.sort(r[0])).min() > 1e-4  # the answers' own tokens count
     # the end tokens are those that a rollout ends with: of the generation settings, if they say
     model, both = shared.reward.bank.model, [0, TOKENIZER.eos_token_id]
     for of_model, of_generation in ((both, None), (0, both), (None, both)):
         model.config.eos_token_id, model.generation_config.eos_token_id = of_model, of_generation
         several = answers_of("sums", QUESTIONS[:2]).domain(TOKENIZER, replace(shared))
-        assert np.abs(several.reward(phi) - r).max() < 1e-6
+        assert np.abs(several.reward(phi) - r).max() < 1e-5
 
 
 def test_pairs_with_the_same_prompt_list_its_answers() -> None:

@@ -13,12 +13,11 @@ from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from linsys import InputError
-from lora_bridge._text import byte_tokenizer
 from lora_bridge.bank import AdapterBank
 from lora_bridge.checkpoint import restore, save
 from lora_bridge.critics import Critics
+from lora_bridge.docstrings import byte_tokenizer
 from lora_bridge.firm import Alignment, Memory, from_kept, to_keep
-from lora_bridge.letters import letter_rewards
 from lora_bridge.losses import token_log_likelihood
 from lora_bridge.ppo import (
     Controller,
@@ -32,8 +31,9 @@ from lora_bridge.ppo import (
 )
 from lora_bridge.rewards import Declared, Reward, scores
 from lora_bridge.rollouts import responses, score
-from mgda._federated import Federated, State
+from lora_bridge.toy_rewards import letter_rewards
 from mgda.fedcmoo import FedCMOO
+from mgda.federated import Federated, State
 from mgda.firm import FIRM
 from mgda.runs import iterate
 from mgda.scalarization import LinearScalarization

@@ -25,13 +25,13 @@ from tests.lora_bridge._flower import (
     alive,
     app,
     command,
+    found_by_processes as found_by_processes,
     log,
     patience,
     result,
     same,
     until,
 )
-from tests.lora_bridge._flower import found_by_processes as found_by_processes
 from tests.lora_bridge.test_flower_wires import certificates
 
 pytestmark = NEEDS_FLOWER

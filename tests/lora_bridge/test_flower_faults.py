@@ -24,7 +24,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from linsys import InputError
-from linsys._turns import turn
+from linsys.folder_lock import folder_lock
 from lora_bridge import checkpoint
 from lora_bridge.flower import Federation, Result, Rules, TooFewClients, fingerprint, rehearse
 from lora_bridge.flower._kept import Kept
@@ -641,7 +641,7 @@ def test_two_runs_in_one_folder_take_turns(
     made, whole = federation("FSLoRA"), rehearse(federation("FSLoRA"), tmp_path / "whole")
     (tmp_path / "server").mkdir()
     with ThreadPoolExecutor() as pool:
-        with turn(tmp_path / "server", lambda: None) as alone:
+        with folder_lock(tmp_path / "server", lambda: None) as alone:
             assert alone
             other = pool.submit(rehearse, made, tmp_path)
             with pytest.raises(TimeoutError):

@@ -15,13 +15,13 @@ from tests.lora_bridge._flower import (
     alive,
     app,
     command,
+    found_by_processes as found_by_processes,
     log,
     patience,
     result,
     same,
     until,
 )
-from tests.lora_bridge._flower import found_by_processes as found_by_processes
 
 pytestmark = NEEDS_FLOWER
 

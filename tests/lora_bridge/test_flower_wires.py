@@ -17,8 +17,7 @@ import pytest
 
 from linsys import InputError
 from lora_bridge.flower import app_folder, launch, processes
-from lora_bridge.flower.__main__ import _options, rehearse
-from lora_bridge.flower.__main__ import app as typed
+from lora_bridge.flower.__main__ import _options, app as typed, rehearse
 from lora_bridge.flower.addresses import check, reach, unused
 from lora_bridge.flower.federation import load_setup
 

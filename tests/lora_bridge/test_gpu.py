@@ -58,7 +58,7 @@ def _firm(device: str) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def test_a_step_of_firm_is_that_of_the_processor() -> None:
-    """Responses too: their noise has the same bits on every device."""
+    """Responses too: their noise is computed from the same bits on every device."""
     expected, found = _firm("cpu"), _firm("cuda")
     assert torch.equal(found[0], expected[0])
     for ours, theirs in zip(found[1:], expected[1:], strict=True):

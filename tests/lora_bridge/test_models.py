@@ -14,8 +14,8 @@ import torch
 from transformers import BertConfig, BertForMaskedLM, BertModel, RobertaConfig, RobertaModel
 
 from linsys import InputError
-from lora_bridge._text import byte_tokenizer, docstrings
 from lora_bridge.built_in import BuiltIn, built_in
+from lora_bridge.docstrings import byte_tokenizer, docstrings
 from lora_bridge.models import downloaded, load_model, longest
 from tests.lora_bridge._models import small_model
 

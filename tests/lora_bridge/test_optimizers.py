@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from linsys import InputError
-from linsys._optimizers import Moments, adamw, clipped
+from linsys.optimizers import Moments, adamw, clipped
 from linsys.preference.sharelora import ShareLoRA
 from linsys.sketching import HeteroLoRA
 from linsys.sketching.adapters import Modules

@@ -10,7 +10,7 @@ import pytest
 
 from linsys import InputError
 from lora_bridge import prompts
-from lora_bridge._text import docstrings
+from lora_bridge.docstrings import docstrings
 from lora_bridge.prompts import built_in_prompts, prompt_texts, read_prompts
 from lora_bridge.splits import by_key, dirichlet
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from linsys import InputError
 from mgda.constants import (
@@ -142,7 +141,8 @@ def test_score_constants_hold_between_any_two_policies(seed: int) -> None:
     momdp = MOMDP(momdp.P, momdp.r, momdp.gamma, features=rng.standard_normal((3, 3, 4)))
     a, b = (momdp.at(rng.uniform(0, 4) * rng.standard_normal((50, 4))) for _ in range(2))
     distance = np.linalg.norm(a.theta - b.theta, axis=-1)
-    assert np.linalg.norm(a.psi, axis=-1).max() <= score_bound(momdp)
+    # sure policies attain it: up to the rounding of a mean of three and of a norm of four numbers
+    assert np.linalg.norm(a.psi, axis=-1).max() <= score_bound(momdp) * (1 + 1e-14)
     moved = np.linalg.norm(a.psi - b.psi, axis=-1).max(axis=(-2, -1))
     assert (moved <= score_lipschitz(momdp) * distance).all()
     variation = 0.5 * np.abs(a.pi - b.pi).sum(axis=-1).max(axis=-1)

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from linsys import InputError
-from mgda._federated import State
 from mgda.drift import disagreement
 from mgda.fedcmoo import FedCMOO, low_rank, project_simplex
+from mgda.federated import State
 from mgda.firm import FIRM
 from mgda.simplex import gram, kkt_residual, simplex_qp
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from linsys import InputError
-from linsys._optimizers import AdamW
-from mgda._federated import Federated, State
+from linsys.optimizers import AdamW
 from mgda.fedcmoo import FedCMOO
+from mgda.federated import Federated, State
 from mgda.firm import FIRM
 from mgda.runs import run
 from mgda.scalarization import LinearScalarization

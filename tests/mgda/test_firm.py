@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from linsys import InputError
-from mgda._federated import Federated
 from mgda.fedcmoo import FedCMOO
+from mgda.federated import Federated
 from mgda.firm import FIRM
 from mgda.scalarization import LinearScalarization, SingleObjective
 from mgda.simplex import gram, simplex_qp

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from linsys._validate import InputError
+from linsys.validate import InputError
 from mgda.actor_critic import ActorCritic, ExactGradients
 from mgda.constants import Mixing, gradient_bound, mixing_at, smoothness_formula
 from mgda.critic import LinearCritic, project, random_features

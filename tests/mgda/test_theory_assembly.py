@@ -9,30 +9,33 @@ import numpy as np
 import pytest
 from latex2mathml.converter import convert
 
-from experiments.audit import Claim
-from experiments.audit._verdict import judge
-from experiments.claims.firm import ascent, client_gradients, reach
-from experiments.claims.firm import assembly as sums
-from experiments.claims.firm import paths as histories
-from linsys.linalg import precise, precision
-from mgda.instances import sample_momdp
-from mgda.momdp import MOMDP
-from mgda.theory import assembly, paths
-from mgda.theory.chain import Chains
-from mgda.theory.client_gradients import (
+import ratecheck as rc
+from experiments.firm.claims import (
+    ascent,
+    assembly as sums,
+    client_gradients,
+    paths as histories,
+    reach,
+)
+from experiments.firm.theory import assembly, paths
+from experiments.firm.theory.chain import Chains
+from experiments.firm.theory.client_gradients import (
     Estimate,
     lemma9_corrected,
     moved,
     root_mean_square,
     smoothness,
 )
-from tests._teeth import less
+from linsys.linalg import precise, precision
+from mgda.instances import sample_momdp
+from mgda.momdp import MOMDP
+from tests._tighten import tighten_bound
 
 CLAIMS = {
     entry.id: entry
     for module in (client_gradients, histories, sums, ascent, reach)
     for entry in vars(module).values()
-    if isinstance(entry, Claim)
+    if isinstance(entry, rc.Claim)
 }
 #: How close instances come to the bounds that are not attained, from searches with "normal".
 RATIO = {
@@ -59,7 +62,7 @@ TRUE = [name for name, claim in CLAIMS.items() if claim.expect == "holds" and na
 @pytest.mark.parametrize("name", CLAIMS)
 def test_verdict_is_the_known_one(name: str) -> None:
     claim = CLAIMS[name]
-    assert judge(claim, seed=1).verdict == claim.expect
+    assert rc.judge(claim, seed=1).verdict == claim.expect
     convert(claim.latex)
     if claim.expect == "violated":
         assert claim.note
@@ -70,7 +73,7 @@ def test_verdict_is_the_known_one(name: str) -> None:
 
 @pytest.mark.parametrize("name", TRUE)
 def test_a_tenth_less_is_found_out(name: str) -> None:
-    assert judge(less(CLAIMS[name], RATIO.get(name, 1.0))).verdict == "violated"
+    assert rc.judge(tighten_bound(CLAIMS[name], RATIO.get(name, 1.0))).verdict == "violated"
 
 
 # The disagreement drift.

@@ -8,13 +8,13 @@ import itertools
 import numpy as np
 import pytest
 
+from experiments.firm.theory.chain import Chains
 from linsys.linalg import precise, precision
 from mgda.constants import mixing_distances, mixing_everywhere
 from mgda.critic import LinearCritic, random_features
 from mgda.instances import sample_momdp
 from mgda.momdp import MOMDP
 from mgda.softmax import SoftmaxPolicy
-from mgda.theory.chain import Chains
 
 
 def _pair(seed: int, d2: int = 2) -> tuple[Chains, SoftmaxPolicy, LinearCritic]:

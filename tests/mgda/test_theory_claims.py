@@ -5,16 +5,15 @@ from __future__ import annotations
 import pytest
 from latex2mathml.converter import convert
 
-from experiments.audit import Claim
-from experiments.audit._verdict import judge
-from experiments.claims.firm import descent, lemma8, simplex, telescoping, weights
-from tests._teeth import less
+import ratecheck as rc
+from experiments.firm.claims import descent, lemma8, simplex, telescoping, weights
+from tests._tighten import tighten_bound
 
 CLAIMS = {
     entry.id: entry
     for module in (simplex, lemma8, weights, descent, telescoping)
     for entry in vars(module).values()
-    if isinstance(entry, Claim)
+    if isinstance(entry, rc.Claim)
 }
 #: How close instances come to the bounds that are not attained, from searches with "hunt".
 RATIO = {
@@ -35,7 +34,7 @@ TRUE = [name for name, claim in CLAIMS.items() if claim.expect == "holds" and na
 @pytest.mark.parametrize("name", CLAIMS)
 def test_verdict_is_the_known_one(name: str) -> None:
     claim = CLAIMS[name]
-    assert judge(claim, seed=1).verdict == claim.expect
+    assert rc.judge(claim, seed=1).verdict == claim.expect
     convert(claim.latex)
     if claim.expect == "violated":
         assert claim.note
@@ -46,10 +45,10 @@ def test_verdict_is_the_known_one(name: str) -> None:
 
 @pytest.mark.parametrize("name", TRUE)
 def test_a_tenth_less_is_found_out(name: str) -> None:
-    assert judge(less(CLAIMS[name], RATIO.get(name, 1.0))).verdict == "violated"
+    assert rc.judge(tighten_bound(CLAIMS[name], RATIO.get(name, 1.0))).verdict == "violated"
 
 
 def test_the_sharpened_lemma_is_tight_without_a_hint() -> None:
-    verdict = judge(lemma8.LEMMA1_SHARPER)
+    verdict = rc.judge(lemma8.LEMMA1_SHARPER)
     assert verdict.ratio is not None
     assert 0.99 <= verdict.ratio <= 1

@@ -10,26 +10,23 @@ import numpy as np
 import pytest
 from latex2mathml.converter import convert
 
-from experiments.audit import Claim
-from experiments.audit._verdict import judge
-from experiments.claims.firm import chains as first
-from experiments.claims.firm import gradient_errors as second
-from experiments.claims.firm._chains import WALKS
+import ratecheck as rc
+from experiments.firm.claims import chains as first, gradient_errors as second
+from experiments.firm.claims._chains import WALKS
+from experiments.firm.theory import critic_bounds as at, smoothness
+from experiments.firm.theory.chain import Chains
+from experiments.firm.theory.program import minimiser, regularised
 from linsys.linalg import precise, precision
 from mgda.constants import Mixing, smoothness_everywhere, smoothness_formula
 from mgda.momdp import MOMDP
-from mgda.theory import critic_bounds as at
-from mgda.theory import smoothness
-from mgda.theory.chain import Chains
-from mgda.theory.program import minimiser, regularised
-from tests._teeth import less
+from tests._tighten import tighten_bound
 
 ONE = np.ones(1)
 CLAIMS = {
     entry.id: entry
     for module in (first, second)
     for entry in vars(module).values()
-    if isinstance(entry, Claim)
+    if isinstance(entry, rc.Claim)
 }
 #: How close instances come to the bounds that are not attained, from searches with "normal" and
 #: "hunt".
@@ -58,7 +55,7 @@ TRUE = [name for name, claim in CLAIMS.items() if claim.expect == "holds"]
 @pytest.mark.parametrize("name", CLAIMS)
 def test_verdict_is_the_known_one(name: str) -> None:
     claim = CLAIMS[name]
-    assert judge(claim, seed=1).verdict == claim.expect
+    assert rc.judge(claim, seed=1).verdict == claim.expect
     convert(claim.latex)
     if claim.expect == "violated":
         assert claim.note
@@ -71,8 +68,8 @@ def test_verdict_is_the_known_one(name: str) -> None:
 @pytest.mark.parametrize("name", TRUE)
 def test_three_tenths_less_are_found_out(name: str) -> None:
     effort = "normal" if name in HIDDEN else "quick"
-    smaller = less(CLAIMS[name], RATIO.get(name, 1.0), tenths=3)
-    assert judge(smaller, effort).verdict == "violated"
+    smaller = tighten_bound(CLAIMS[name], RATIO.get(name, 1.0), tenths=3)
+    assert rc.judge(smaller, effort).verdict == "violated"
 
 
 def coin(gamma: float, scale: float = 1.0, phi: Any = None) -> Chains:
@@ -132,7 +129,7 @@ def test_the_radius_is_twice_what_is_needed() -> None:
 
 def test_a_perfect_critic_does_not_make_the_direction_a_gradient() -> None:
     stack = coin(0.9)
-    np.testing.assert_allclose(stack.zeta, 0, atol=1e-28)
+    np.testing.assert_allclose(stack.zeta, 0, atol=1e-26)  # values of at most ten, squared
     for law in (stack.stationary, stack.occupancy):
         measured, bound = at.lemma4(stack, np.ones((1, 1)), law)
         assert measured[0] == pytest.approx(12)

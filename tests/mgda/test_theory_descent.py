@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from experiments.firm.theory import descent as at
+from experiments.firm.theory.descent import Round
 from linsys.linalg import precise, precision
-from mgda.theory import descent as at
-from mgda.theory.descent import Round
 
 ONE = np.ones(1)
 

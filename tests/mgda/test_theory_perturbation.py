@@ -6,20 +6,19 @@ import numpy as np
 import pytest
 from latex2mathml.converter import convert
 
-from experiments.audit import Claim
-from experiments.audit._verdict import judge
-from experiments.claims.firm import perturbation, true_weights
+import ratecheck as rc
+from experiments.firm.claims import perturbation, true_weights
+from experiments.firm.theory import perturbation as at
 from linsys.linalg import precise, precision
 from mgda.drift import disagreement
 from mgda.simplex import simplex_qp
-from mgda.theory import perturbation as at
-from tests._teeth import less
+from tests._tighten import tighten_bound
 
 CLAIMS = {
     entry.id: entry
     for module in (perturbation, true_weights)
     for entry in vars(module).values()
-    if isinstance(entry, Claim)
+    if isinstance(entry, rc.Claim)
 }
 #: What a quick search finds where it does not come close; the first is attained, below, and of the
 #: second "hunt" finds 0.74 at most.
@@ -30,14 +29,14 @@ ONE = np.ones(1)
 @pytest.mark.parametrize("name", CLAIMS)
 def test_verdict_is_the_known_one(name: str) -> None:
     claim = CLAIMS[name]
-    assert judge(claim, seed=1).verdict == claim.expect
+    assert rc.judge(claim, seed=1).verdict == claim.expect
     assert claim.derivation
     convert(claim.latex)
 
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_a_tenth_less_is_found_out(name: str) -> None:
-    assert judge(less(CLAIMS[name], RATIO.get(name, 1.0))).verdict == "violated"
+    assert rc.judge(tighten_bound(CLAIMS[name], RATIO.get(name, 1.0))).verdict == "violated"
 
 
 @pytest.fixture

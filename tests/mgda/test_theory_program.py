@@ -1,4 +1,4 @@
-"""The simplex program of mgda.theory: rational answers, both precisions, degenerate inputs."""
+"""The simplex program of FIRM's theory: rational answers, both precisions, degenerate inputs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
+from experiments.firm.theory import program
 from linsys import InputError
 from linsys.linalg import precise, precision
 from mgda.simplex import kkt_residual, simplex_qp
-from mgda.theory import program
 
 
 def gaussian(K, right):

@@ -8,22 +8,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.audit import RateClaim
-from experiments.audit._catalogue import catalogue
-from experiments.audit._verdict import judge
-from experiments.claims.firm import rates as claims
-from mgda.theory.rates import Critic, OneState
+import ratecheck as rc
+from experiments.firm.claims import rates as claims
+from experiments.firm.theory.rates import Critic, OneState
+from ratecheck._discover.catalogue import catalogue
 
 STATE = OneState(np.array([0.3, -0.2, 0.5]), np.array([[1.0, 0.1], [0.2, 0.9], [0.0, 0.4]]))
 CRITIC = Critic(
     np.array([[0.7, 0.3], [0.1, 0.9]]), np.array([1.0, 0.3]), np.array([1.0, -0.6]), 0.7
 )
-ENTRIES = [v for v in vars(claims).values() if isinstance(v, RateClaim)]
+ENTRIES = [v for v in vars(claims).values() if isinstance(v, rc.RateClaim)]
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: e.id)
-def test_every_claim_is_judged_as_expected(entry: RateClaim) -> None:
-    assert judge(entry, "quick").verdict == entry.expect
+def test_every_claim_is_judged_as_expected(entry: rc.RateClaim) -> None:
+    assert rc.judge(entry, "quick").verdict == entry.expect
 
 
 def test_all_corrections_exist() -> None:
@@ -116,7 +115,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("entry", "index"), WRONG, ids=lambda v: getattr(v, "id", v))
-def test_a_faster_rate_would_be_refused(entry: RateClaim, index: int) -> None:
+def test_a_faster_rate_would_be_refused(entry: rc.RateClaim, index: int) -> None:
     regimes = list(entry.regimes())
     regimes[index] = replace(regimes[index], predicted=regimes[index].predicted - 0.25)
-    assert judge(replace(entry, regimes=lambda: regimes), "quick").verdict == "violated"
+    assert rc.judge(replace(entry, regimes=lambda: regimes), "quick").verdict == "violated"

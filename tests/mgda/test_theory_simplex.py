@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from experiments.firm.theory import simplex as at
 from linsys.linalg import precise, precision, transpose
 from mgda.simplex import simplex_qp
-from mgda.theory import simplex as at
 
 ONE = np.ones(1)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mgda.theory import weights as at
-from mgda.theory.program import weights
+from experiments.firm.theory import weights as at
+from experiments.firm.theory.program import weights
 
 
 @pytest.fixture

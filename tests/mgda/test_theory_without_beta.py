@@ -8,19 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.audit import Claim
-from experiments.audit._verdict import judge
-from experiments.claims.firm import without_beta as claims
+import ratecheck as rc
+from experiments.firm.claims import without_beta as claims
+from experiments.firm.theory.descent import Round
+from experiments.firm.theory.without_beta import mean_ascent, paid, preferred_ascent
 from mgda.firm import FIRM
-from mgda.theory.descent import Round
-from mgda.theory.without_beta import mean_ascent, paid, preferred_ascent
 
-ENTRIES = [v for v in vars(claims).values() if isinstance(v, Claim)]
+ENTRIES = [v for v in vars(claims).values() if isinstance(v, rc.Claim)]
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: e.id)
-def test_every_claim_is_judged_as_expected(entry: Claim) -> None:
-    assert judge(entry, "quick").verdict == entry.expect
+def test_every_claim_is_judged_as_expected(entry: rc.Claim) -> None:
+    assert rc.judge(entry, "quick").verdict == entry.expect
 
 
 def test_directions_ascend_the_mean_objective_and_no_faster() -> None:
@@ -86,9 +85,9 @@ def test_both_parts_of_the_theorem_s_bound_on_a_line(noise: float) -> None:
     [(claims.ASCENT, 1.1), (claims.PREFERRED, 1.1), (claims.PATHS, 1 / 3)],
     ids=lambda v: getattr(v, "id", None),
 )
-def test_stronger_statements_are_refused(entry: Claim, factor: float) -> None:
+def test_stronger_statements_are_refused(entry: rc.Claim, factor: float) -> None:
     def measure(instance: Any) -> Any:
         measured, bound = entry.measure(instance)
         return measured, factor * bound
 
-    assert judge(replace(entry, measure=measure), "quick").verdict == "violated"
+    assert rc.judge(replace(entry, measure=measure), "quick").verdict == "violated"

@@ -11,35 +11,48 @@ from typing import Any
 
 import numpy as np
 
-from experiments.audit import Claim, Space, ball, interval, positive, reals, simplex, whole_numbers
+import ratecheck as rc
 from linsys.linalg import lambda_max, lambda_min, norm, operator_norm, stretch, transpose
 
-NUMBERS = Space(
+NUMBERS = rc.Space(
     fields={
-        "a": positive(),
-        "b": positive(),
-        "t": interval(),
-        "x": reals(),
-        "y": reals(),
-        "z": reals(),
-        "k": whole_numbers(low=1, high=12),
+        "a": rc.positive(),
+        "b": rc.positive(),
+        "t": rc.interval(),
+        "x": rc.reals(),
+        "y": rc.reals(),
+        "z": rc.reals(),
+        "k": rc.whole_numbers(low=1, high=12),
     },
     batched=True,
 )
-HUGE = Space(fields={name: reals(magnitude=(1.0, 1e8)) for name in ("x", "y", "z")}, batched=True)
-VECTORS = Space(
-    fields={"x": reals("d"), "y": reals("d"), "z": reals("d"), "u": ball("d"), "t": interval()},
+HUGE = rc.Space(
+    fields={name: rc.reals(magnitude=(1.0, 1e8)) for name in ("x", "y", "z")}, batched=True
+)
+VECTORS = rc.Space(
+    fields={
+        "x": rc.reals("d"),
+        "y": rc.reals("d"),
+        "z": rc.reals("d"),
+        "u": rc.ball("d"),
+        "t": rc.interval(),
+    },
     sizes={"d": (1, 4)},
     batched=True,
 )
-CHANCES = Space(
-    fields={"p": simplex("k"), "q": simplex("k"), "r": simplex("k"), "f": interval("k")},
+CHANCES = rc.Space(
+    fields={
+        "p": rc.simplex("k"),
+        "q": rc.simplex("k"),
+        "r": rc.simplex("k"),
+        "f": rc.interval("k"),
+    },
     sizes={"k": (1, 4)},
     given={"q > 0": lambda s: s.q > 0},
     batched=True,
 )
-MATRICES = Space(
-    fields={"A": reals("d", "d"), "B": reals("d", "d"), "x": reals("d")},
+MATRICES = rc.Space(
+    fields={"A": rc.reals("d", "d"), "B": rc.reals("d", "d"), "x": rc.reals("d")},
     sizes={"d": (1, 3)},
     batched=True,
 )
@@ -96,7 +109,7 @@ def count(s: Any) -> Any:
 
 Measure = Callable[[Any], tuple[Any, Any]]
 #: name: (space, kind, whether equality is attained or approached, measure)
-CLAIMS: dict[str, tuple[Space, str, bool, Measure]] = {
+CLAIMS: dict[str, tuple[rc.Space, str, bool, Measure]] = {
     # numbers
     "am_gm": (NUMBERS, "upper", True, lambda s: (np.sqrt(s.a * s.b), (s.a + s.b) / 2)),
     "gm_hm": (NUMBERS, "upper", True, lambda s: (2 / (1 / s.a + 1 / s.b), np.sqrt(s.a * s.b))),
@@ -373,10 +386,10 @@ CLAIMS: dict[str, tuple[Space, str, bool, Measure]] = {
 }
 
 
-def declared(name: str) -> Claim:
+def declared(name: str) -> rc.Claim:
     """The claim of this name."""
     space, kind, _, measure = CLAIMS[name]
-    return Claim(
+    return rc.Claim(
         id=f"known.{name}",
         source="",
         text="",

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.audit import RateClaim
-from experiments.audit._catalogue import select
-from experiments.audit._rates import of_regimes
-from experiments.claims.affpcl import _regimes, rates_examples
+import ratecheck as rc
+from experiments.affpcl.claims import _regimes, rates_examples
 from linsys import heterogeneity
+from ratecheck._discover.catalogue import select
+from ratecheck._rates.regimes import of_regimes
 
 #: Main statements, and variables in which the stated exponent is attained.
 ATTAINED = {
@@ -27,7 +27,7 @@ ATTAINED = {
 @pytest.mark.parametrize("name", ATTAINED)
 def test_the_exponent_is_attained_and_a_larger_one_refuted(name: str) -> None:
     (entry,) = (item.entry for item in select([name]))
-    assert isinstance(entry, RateClaim)
+    assert isinstance(entry, rc.RateClaim)
     regimes = list(entry.regimes())
     assert of_regimes(regimes)[0] == "consistent"
     found = {r.variable for r in regimes if of_regimes([r])[0] == "consistent"}
@@ -43,7 +43,7 @@ def test_the_exponent_is_attained_and_a_larger_one_refuted(name: str) -> None:
 @pytest.mark.parametrize("name", ["affpcl.eq9", *(f"affpcl.thm1_c{k}" for k in (1, 2, 3, 4))])
 def test_noise_of_objectives_refutes_central_affinity_and_nothing_else_does(name: str) -> None:
     (entry,) = (item.entry for item in select([name]))
-    assert isinstance(entry, RateClaim)
+    assert isinstance(entry, rc.RateClaim)
     *others, hidden = entry.regimes()
     assert of_regimes(others)[0] == "consistent"
     assert hidden.variable == "1/delta_cen"

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.audit import Claim, Space, interval, positive
-from experiments.audit._by_chance import ByChance
-from experiments.audit._verdict import judge
+import ratecheck as rc
+from ratecheck._search.reservoir import Reservoir
 
 
-def at_most_one(measure: Any, space: Space) -> Claim:
-    return Claim(
+def at_most_one(measure: Any, space: rc.Space) -> rc.Claim:
+    return rc.Claim(
         id="mine.claim",
         source="",
         text="",
@@ -28,9 +27,9 @@ def slope(x: Any) -> Any:
     return 2 * (np.sqrt(1 + x * x) - 1) / (x * x)
 
 
-SMALL = Space(fields={"x": positive(low=1e-8, high=1.0), "y": interval()})
-TABLES = Space(
-    fields={"x": positive("n", "m", low=1e-8, high=1.0)}, sizes={"n": (1, 4), "m": (1, 4)}
+SMALL = rc.Space(fields={"x": rc.positive(low=1e-8, high=1.0), "y": rc.interval()})
+TABLES = rc.Space(
+    fields={"x": rc.positive("n", "m", low=1e-8, high=1.0)}, sizes={"n": (1, 4), "m": (1, 4)}
 )
 
 
@@ -45,8 +44,8 @@ def false_for_large_tables(s: Any) -> Any:
 @pytest.mark.parametrize(
     ("measure", "space"), [(false_in_a_band, SMALL), (false_for_large_tables, TABLES)]
 )
-def test_a_violation_among_larger_rounding_is_found(measure: Any, space: Space) -> None:
-    verdict = judge(at_most_one(measure, space))
+def test_a_violation_among_larger_rounding_is_found(measure: Any, space: rc.Space) -> None:
+    verdict = rc.judge(at_most_one(measure, space))
     assert verdict.verdict == "violated"
     assert verdict.ratio is not None
     assert 1.01 < verdict.ratio <= 1.2
@@ -57,14 +56,14 @@ def test_a_violation_in_a_corner_among_larger_rounding_is_found() -> None:
         around = ((s.x + 10**9) - 10**9).sum() / s.x.sum()  # one, but for 1e-7
         return around + (s.x.min() >= 2) / (around * 10**8)
 
-    space = Space(fields={"x": interval("n", low=1.0, high=2.0)}, sizes={"n": (1, 3)})
-    verdict = judge(at_most_one(measure, space))
+    space = rc.Space(fields={"x": rc.interval("n", low=1.0, high=2.0)}, sizes={"n": (1, 3)})
+    verdict = rc.judge(at_most_one(measure, space))
     assert verdict.verdict == "violated"
     assert verdict.counterexample == {"x": [2.0]}
 
 
 def test_where_rounding_hides_instances_a_verdict_says_so() -> None:
-    verdict = judge(at_most_one(lambda s: slope(s.x).max(), TABLES))
+    verdict = rc.judge(at_most_one(lambda s: slope(s.x).max(), TABLES))
     assert verdict.verdict == "holds"
     unchecked = verdict.details["unchecked"]
     assert unchecked > verdict.details["rejected"] > 0
@@ -72,7 +71,7 @@ def test_where_rounding_hides_instances_a_verdict_says_so() -> None:
 
 
 def test_without_rounding_nothing_is_said() -> None:
-    verdict = judge(at_most_one(lambda s: s.y, SMALL))
+    verdict = rc.judge(at_most_one(lambda s: s.y, SMALL))
     assert (verdict.verdict, verdict.reason, verdict.details) == ("holds", "", {})
 
 
@@ -81,7 +80,7 @@ def test_whoever_asks_for_a_place_has_the_same_chance() -> None:
     wins = np.zeros(count)
     rng = np.random.default_rng(0)
     for _ in range(trials):
-        few = ByChance[int](room, rng)
+        few = Reservoir[int](room, rng)
         for number in range(count):
             place = few.place()
             if place is not None:

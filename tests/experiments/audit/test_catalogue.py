@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from experiments import claims
-from experiments._names import known
-from experiments.audit import _catalogue, _records
-from experiments.audit._catalogue import catalogue, find, select
-from experiments.audit._verdict import Verdict
+import ratecheck as rc
 from linsys import InputError
+from ratecheck._discover import papers as papers_module
+from ratecheck._discover.catalogue import catalogue, find, select, with_claims
+from ratecheck._discover.names import check_name
+from ratecheck._verdicts import records
 
 MINE = Path(__file__).parent / "files" / "mine.py"
-HEAD = "from experiments.audit import Claim, NotChecked, Space, simplex\n"
+HEAD = "from ratecheck import Claim, NotChecked, Space, simplex\n"
 CLAIM = """
 {constant} = Claim(
     id="{id}", source="paper", text="it holds", kind="upper", corrected={corrected},
@@ -34,28 +34,27 @@ def a_claim(constant: str, name: str, corrected: str | None = None) -> str:
 @pytest.fixture
 def papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Two papers of our own in place of the real ones: a folder to write their modules to."""
-    loaded = {
-        n: sys.modules.pop(n) for n in list(sys.modules) if n.startswith(f"{claims.__name__}.")
-    }
-    monkeypatch.setattr(claims, "__path__", [str(tmp_path)])
-    for paper in ("lemmas", "others"):
-        (tmp_path / paper).mkdir()
-        (tmp_path / paper / "__init__.py").write_text("")
+    names = ("lemmas", "others")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(papers_module, "installed", lambda: {name: name for name in names})
+    for paper in names:
+        (tmp_path / paper / "claims").mkdir(parents=True)
+        (tmp_path / paper / "claims" / "__init__.py").write_text("")
     modules = {
         "lemmas/appendix_a": a_claim("B", "lemmas.b") + a_claim("A", "lemmas.a") + "C = A\n",
         "lemmas/section_1": a_claim("S1", "lemmas.s1") + a_claim("S2", "lemmas.s2"),
-        "lemmas/section_2": "from experiments.claims.lemmas.section_1 import S1\n"
+        "lemmas/section_2": "from lemmas.claims.section_1 import S1\n"
         + a_claim("S3", "lemmas.s3", "lemmas.a"),
         "lemmas/rates": 'N = NotChecked(id="lemmas.n", source="p", text="t", note="why")\n',
         "lemmas/_helpers": a_claim("H", "lemmas.h"),
         "others/section_1": a_claim("O", "others.o"),
     }
     for name, content in modules.items():
-        (tmp_path / f"{name}.py").write_text(f'"""Title of {name}.\n\nMore."""\n{HEAD}{content}')
+        path = tmp_path / name.replace("/", "/claims/")
+        path.with_suffix(".py").write_text(f'"""Title of {name}.\n\nMore."""\n{HEAD}{content}')
     yield tmp_path
-    for name in [n for n in sys.modules if n.startswith(f"{claims.__name__}.")]:
+    for name in [n for n in sys.modules if n.partition(".")[0] in names]:
         del sys.modules[name]
-    sys.modules.update(loaded)
 
 
 def ids(*references: str) -> list[str]:
@@ -66,7 +65,7 @@ def test_every_claim_is_listed_once_in_the_order_of_the_paper(papers: Path) -> N
     first = ["lemmas.s1", "lemmas.s2", "lemmas.s3", "lemmas.b", "lemmas.a", "lemmas.n"]
     assert ids() == [*first, "others.o"]
     assert [item.id for item in catalogue("lemmas")] == first
-    assert _catalogue.papers() == ["lemmas", "others"]
+    assert with_claims() == ["lemmas", "others"]
     item = select(["lemmas.b"])[0]
     assert (item.section, item.place) == ("Title of lemmas/appendix_a", "lemmas/appendix_a")
     assert find(item.origin, "lemmas.b").entry is item.entry
@@ -111,7 +110,7 @@ def test_files_without_claims_and_broken_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "content", "message"),
     [
-        ("others/section_2", a_claim("A", "others.o"), r"distinct; found others\.o in experiments"),
+        ("others/section_2", a_claim("A", "others.o"), r"distinct; found others\.o in others"),
         (
             "others/section_2",
             a_claim("A", "lemmas.z"),
@@ -124,7 +123,7 @@ def test_files_without_claims_and_broken_ones(tmp_path: Path) -> None:
 def test_a_wrong_catalogue_is_refused(
     papers: Path, module: str, content: str, message: str
 ) -> None:
-    (papers / f"{module}.py").write_text(HEAD + content)
+    (papers / f"{module}.py".replace("/", "/claims/")).write_text(HEAD + content)
     with pytest.raises(InputError, match=message):
         catalogue()
 
@@ -142,19 +141,19 @@ def test_the_real_catalogue_is_sound() -> None:
 def test_of_many_names_only_the_nearest_are_listed() -> None:
     names = [f"paper.lemma_{k}" for k in range(150)]
     with pytest.raises(InputError) as error:
-        known("claim", "paper.lema_77", names)
+        check_name("claim", "paper.lema_77", names)
     said = str(error.value)
     assert "must be one of 150 known names, such as paper.lemma_77, " in said
     assert said.count("paper.lemma_") == 9
     assert said.endswith("found 'paper.lema_77' (did you mean paper.lemma_77?)")
     with pytest.raises(InputError, match=r"must be one of a, b; found 'zzz'$"):
-        known("letter", "zzz", ["a", "b"])
+        check_name("letter", "zzz", ["a", "b"])
 
 
 def test_a_module_that_cannot_be_imported_costs_only_itself(papers: Path) -> None:
-    (papers / "lemmas" / "appendix_a.py").write_text("import nothing_like_this\n")
+    (papers / "lemmas" / "claims" / "appendix_a.py").write_text("import nothing_like_this\n")
     message = (
-        "claims module experiments.claims.lemmas.appendix_a must import without error; "
+        "claims module lemmas.claims.appendix_a must import without error; "
         "found ModuleNotFoundError: No module named 'nothing_like_this'"
     )
     told: list[str] = []
@@ -171,15 +170,16 @@ def test_a_module_that_cannot_be_imported_costs_only_itself(papers: Path) -> Non
 def test_list_and_reproduce_go_on_without_it(
     papers: Path, toys: None, ratecheck: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_catalogue, "papers", lambda: ["lemmas", "others"])
+    toys_too = {"lemmas": "lemmas", "others": "others", "toy": "toy"}
+    monkeypatch.setattr(papers_module, "installed", lambda *_: toys_too)
     monkeypatch.setattr(
-        _records,
+        records,
         "judged",
-        lambda items, *_, **__: ((item, Verdict(item.id, item.entry.expect)) for item in items),
+        lambda items, *_, **__: ((item, rc.Verdict(item.id, item.entry.expect)) for item in items),
     )
-    (papers / "others" / "section_1.py").write_text("1 / 0\n")
+    (papers / "others" / "claims" / "section_1.py").write_text("1 / 0\n")
     line = (
-        "ratecheck: claims module experiments.claims.others.section_1 must import without error; "
+        "ratecheck: claims module others.claims.section_1 must import without error; "
         "found ZeroDivisionError: division by zero"
     )
     out = tmp_path / "out"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import signal
@@ -13,11 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
+
+from ratecheck._report import experiments as tables
 
 FILES = Path(__file__).parent / "files"
 MINE = FILES / "mine.py"
 Call = Callable[..., Any]
 ONE = ("--threads", 1)
+#: Seconds after which a test is stuck; a busy machine may need many times what an idle one does.
+STUCK = 600
 KEYS = {"id", "verdict", "ratio", "instances", "counterexample", "corrected", "expected", "ok"}
 KEYS |= {"measured", "bound", "effort", "seed", "reason", "source", "section", "kind"}
 
@@ -26,7 +32,7 @@ KEYS |= {"measured", "bound", "effort", "seed", "reason", "source", "section", "
 def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A results folder that has the verdicts of ``mine.py``."""
     out = tmp_path_factory.mktemp("judged")
-    command = [sys.executable, "-m", "experiments", "audit", str(MINE), "--out", str(out)]
+    command = [sys.executable, "-m", "ratecheck", "audit", str(MINE), "--out", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return out
@@ -258,11 +264,11 @@ def test_the_catalogue_is_listed_with_the_experiments(ratecheck: Call, tmp_path:
 def test_reproduce_judges_the_claims_as_well(
     ratecheck: Call, false: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from experiments.audit import _catalogue
+    from ratecheck._discover import catalogue
 
     for path, code in ((MINE, 0), (false, 1)):
         monkeypatch.setattr(
-            _catalogue, "catalogue", lambda path=path, **_: _catalogue.of_file(str(path))
+            catalogue, "catalogue", lambda path=path, **_: catalogue.of_file(str(path))
         )
         said = ratecheck("reproduce", "--out", tmp_path / "out", *ONE)
         assert said.code == code
@@ -274,7 +280,7 @@ def test_reproduce_judges_the_claims_as_well(
 SLOW = """
 import time
 from pathlib import Path
-from experiments.audit import Space, claim, simplex
+from ratecheck import Space, claim, simplex
 
 SPACE = Space(fields={"p": simplex("k")}, sizes={"k": (1, 2)})
 
@@ -300,12 +306,12 @@ def test_a_stopped_audit_resumes(
     path.write_text(SLOW)
     first = command("audit", path, "--out", out, "--threads", 1)
     kept = out / "audit" / "slow" / "first"
-    until = time.monotonic() + 60
+    until = time.monotonic() + STUCK
     while not (list(kept.glob("quick*.json")) and (tmp_path / "begun").exists()):
         assert time.monotonic() < until
         time.sleep(0.05)
     first.send_signal(stop)
-    printed, said = first.communicate(timeout=60)
+    printed, said = first.communicate(timeout=STUCK)
     assert printed == ""
     if stop == signal.SIGINT:
         assert first.returncode == 130
@@ -316,7 +322,7 @@ def test_a_stopped_audit_resumes(
     when = record.stat().st_mtime_ns
     (tmp_path / "go").touch()
     second = command("audit", path, "--out", out, "--threads", 1, "--json")
-    printed, _ = second.communicate(timeout=60)
+    printed, _ = second.communicate(timeout=STUCK)
     assert second.returncode == 0
     assert [claim["verdict"] for claim in json.loads(printed)] == ["holds", "holds"]
     assert record.stat().st_mtime_ns == when
@@ -337,3 +343,21 @@ def test_options_that_exclude_each_other_are_refused(
     assert said.err.strip().endswith(f"found {found}")
     assert said.err.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_the_bar_says_what_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Console(force_terminal=True, file=io.StringIO(), width=80)
+    monkeypatch.setattr(tables, "console", lambda *, stderr: screen)
+    with tables.progress_bar("audit") as bar:
+        assert bar is not None
+        bar(3, 8)
+        bar.doing("compiling")
+        bar._bar.refresh()
+        assert "audit (compiling)" in screen.file.getvalue()  # type: ignore[attr-defined]
+        screen.file.truncate(0)
+        bar.doing("")
+        bar._bar.refresh()
+    said = screen.file.getvalue()  # type: ignore[attr-defined]
+    assert "audit" in said
+    assert "compiling" not in said
+    assert "3/8" in said

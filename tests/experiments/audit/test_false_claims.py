@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.audit import Claim, Space, ball, interval, positive, reals, simplex, whole_numbers
-from experiments.audit._verdict import judge, replay
-from experiments.claims.affpcl._spaces import SYSTEMS
+import ratecheck as rc
+from experiments.affpcl.claims._spaces import SYSTEMS
 from linsys.linalg import lambda_min, norm, operator_norm, transpose
 
 
@@ -20,23 +19,25 @@ from linsys.linalg import lambda_min, norm, operator_norm, transpose
 class Planted:
     """A false claim, and of its counterexample: at most how many numbers, and digits of each."""
 
-    space: Space
+    space: rc.Space
     kind: str
     measure: Callable[[Any], tuple[Any, Any]]
     numbers: int
     digits: int = 3
 
 
-VECTORS = Space(fields={"x": reals("d"), "y": reals("d")}, sizes={"d": (1, 5)})
-CHANCES = Space(fields={"p": simplex("k"), "q": simplex("k")}, sizes={"k": (2, 5)})
-MATRICES = Space(fields={"A": reals("d", "d"), "B": reals("d", "d")}, sizes={"d": (1, 3)})
-STEP = Space(
-    fields={"alpha": positive(low=0.001, high=10), "curvature": positive(low=0.1, high=10)}
+VECTORS = rc.Space(fields={"x": rc.reals("d"), "y": rc.reals("d")}, sizes={"d": (1, 5)})
+CHANCES = rc.Space(fields={"p": rc.simplex("k"), "q": rc.simplex("k")}, sizes={"k": (2, 5)})
+MATRICES = rc.Space(fields={"A": rc.reals("d", "d"), "B": rc.reals("d", "d")}, sizes={"d": (1, 3)})
+STEP = rc.Space(
+    fields={"alpha": rc.positive(low=0.001, high=10), "curvature": rc.positive(low=0.1, high=10)}
 )
-COUNTS = Space(fields={"n": whole_numbers(low=0, high=20), "k": whole_numbers(low=0, high=20)})
-HORIZON = Space(fields={"x": positive(low=0.001, high=1), "t": positive(low=1, high=1e5)})
-SMALL = Space(fields={"x": positive(low=1e-20, high=1e-15)})
-UNIT = Space(fields={"x": interval(), "u": ball("d")}, sizes={"d": (1, 4)})
+COUNTS = rc.Space(
+    fields={"n": rc.whole_numbers(low=0, high=20), "k": rc.whole_numbers(low=0, high=20)}
+)
+HORIZON = rc.Space(fields={"x": rc.positive(low=0.001, high=1), "t": rc.positive(low=1, high=1e5)})
+SMALL = rc.Space(fields={"x": rc.positive(low=1e-20, high=1e-15)})
+UNIT = rc.Space(fields={"x": rc.interval(), "u": rc.ball("d")}, sizes={"d": (1, 4)})
 
 
 def tv(p: Any, q: Any) -> Any:
@@ -126,10 +127,10 @@ FALSE = {
 }
 
 
-def declared(name: str) -> Claim:
+def declared(name: str) -> rc.Claim:
     planted = FALSE[name]
     word = "".join(c if c.isalpha() else "_" for c in name)
-    return Claim(
+    return rc.Claim(
         id=f"false.{word}", source="", text=name, kind=planted.kind,  # type: ignore[arg-type]
         space=planted.space, measure=planted.measure,
     )  # fmt: skip
@@ -147,7 +148,7 @@ def significant(number: float) -> int:
 @pytest.mark.parametrize("name", FALSE)
 def test_it_is_found_and_shrunk(name: str) -> None:
     claim = declared(name)
-    verdict = judge(claim, "normal")
+    verdict = rc.judge(claim, "normal")
     assert verdict.verdict == "violated"
     assert verdict.counterexample is not None
     numbers = flat(list(verdict.counterexample.values()))
@@ -155,14 +156,14 @@ def test_it_is_found_and_shrunk(name: str) -> None:
     assert max(map(significant, numbers)) <= FALSE[name].digits
 
     stored = json.loads(json.dumps(verdict.to_dict(), allow_nan=False))
-    again = replay(claim, stored["counterexample"])
+    again = rc.replay(claim, stored["counterexample"])
     assert again.verdict == "violated"
     assert (again.measured, again.bound) == (verdict.measured, verdict.bound)
     assert again.counterexample == verdict.counterexample
 
 
 def test_the_counterexample_to_nu_is_a_single_number() -> None:
-    verdict = judge(declared("nu <= kappa"))
+    verdict = rc.judge(declared("nu <= kappa"))
     assert verdict.counterexample is not None
     assert {name: np.shape(v) for name, v in verdict.counterexample.items()} == {
         "mu": (1, 1), "A": (1, 1, 1), "Phi": (1, 1, 1), "theta": (1, 1), "floor": (),

@@ -1,48 +1,37 @@
-"""Domains: every gene decodes into them, and repair leaves alone what lies in them."""
+"""Domains: every coordinate decodes into them, and repair leaves alone what lies in them."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from experiments.audit import (
-    Space,
-    ball,
-    contraction,
-    interval,
-    positive,
-    reals,
-    simplex,
-    sphere,
-    whole_numbers,
-)
-from experiments.audit._fields import Field
-from experiments.audit._print import assumptions
-from experiments.claims.affpcl._spaces import SYSTEMS
+import ratecheck as rc
+from experiments.affpcl.claims._spaces import SYSTEMS
 from linsys import InputError
 from linsys.linalg import precise, precision
+from ratecheck._report.verdicts import assumptions
 
 FIELDS = {
-    "reals": reals("a", "b"),
-    "interval": interval("a", low=-2, high=3),
-    "positive": positive("a", "b"),
-    "whole": whole_numbers("a", low=-3, high=12),
-    "simplex": simplex("a", "b"),
-    "ball": ball("a", "b"),
-    "sphere": sphere("a", "b"),
-    "contraction": contraction("a", "b", "b"),
+    "reals": rc.reals("a", "b"),
+    "interval": rc.interval("a", low=-2, high=3),
+    "positive": rc.positive("a", "b"),
+    "whole": rc.whole_numbers("a", low=-3, high=12),
+    "simplex": rc.simplex("a", "b"),
+    "ball": rc.ball("a", "b"),
+    "sphere": rc.sphere("a", "b"),
+    "contraction": rc.contraction("a", "b", "b"),
 }
 SIZES = {"a": 3, "b": 2}
 
 
-def decoded(field: Field) -> np.ndarray:
+def decoded(field: rc.Field) -> np.ndarray:
     rng = np.random.default_rng(0)
-    genes = np.round(3 * rng.random((500, 40))) / 3  # many at the ends
-    genes[250:] = rng.random((250, 40))
+    coordinates = np.round(3 * rng.random((500, 40))) / 3  # many at the ends
+    coordinates[250:] = rng.random((250, 40))
     count = int(np.prod(field.shape(SIZES)))
-    elements = genes[:, field.controls : field.controls + count]
+    elements = coordinates[:, field.controls : field.controls + count]
     return np.asarray(
-        field.decode(genes[:, : field.controls], elements.reshape(500, *field.shape(SIZES)))
+        field.decode(coordinates[:, : field.controls], elements.reshape(500, *field.shape(SIZES)))
     )
 
 
@@ -88,8 +77,8 @@ def test_rounded_rows_of_a_simplex_sum_to_one(digits: int) -> None:
 
 
 def test_high_precision_instances_are_made_of_high_precision_numbers() -> None:
-    space = Space(
-        fields={"x": positive(low=0.1), "p": simplex("k")},
+    space = rc.Space(
+        fields={"x": rc.positive(low=0.1), "p": rc.simplex("k")},
         sizes={"k": (2, 2)},
         repair=lambda f: {"x": np.maximum(f["x"], 0.3), "p": np.where(f["p"] > 2, 1, f["p"])},
     )
@@ -102,27 +91,27 @@ def test_high_precision_instances_are_made_of_high_precision_numbers() -> None:
 
 def test_ties_make_all_alike_along_an_axis() -> None:
     layout = SYSTEMS.layout({"n": 3, "S": 2, "d": 2})
-    genes = np.random.default_rng(0).random((4, layout.genes))
-    theta = layout.decode(layout.tie(genes, "n"))["theta"]
+    coordinates = np.random.default_rng(0).random((4, layout.coordinates))
+    theta = layout.decode(layout.tie(coordinates, "n"))["theta"]
     assert np.ptp(theta, axis=1).max() == 0
     assert np.ptp(theta, axis=2).min() > 0
 
 
 def test_a_space_has_a_field() -> None:
     with pytest.raises(InputError, match="`fields` must be at least one; found none"):
-        Space(fields={})
+        rc.Space(fields={})
 
 
 def test_sizes_must_fit_the_axes() -> None:
     with pytest.raises(InputError, match=r"`sizes` must give a range for the axes \['k'\]"):
-        Space(fields={"p": simplex("k")})
+        rc.Space(fields={"p": rc.simplex("k")})
     with pytest.raises(InputError, match="must have 1 <= low <= high"):
-        Space(fields={"p": simplex("k")}, sizes={"k": (3, 2)})
+        rc.Space(fields={"p": rc.simplex("k")}, sizes={"k": (3, 2)})
 
 
 def test_a_meaning_must_be_of_a_field() -> None:
-    fields, sizes = {"p": simplex("k")}, {"k": (1, 2)}
-    told = assumptions(Space(fields=fields, sizes=sizes, meaning={"p": "chances of heads"}))
+    fields, sizes = {"p": rc.simplex("k")}, {"k": (1, 2)}
+    told = assumptions(rc.Space(fields=fields, sizes=sizes, meaning={"p": "chances of heads"}))
     assert told == ["k from 1 to 2", "p: probability distributions (k); chances of heads"]
     with pytest.raises(InputError, match=r"`meaning` must be about .* \['p'\]; found \['q'\]"):
-        Space(fields=fields, sizes=sizes, meaning={"q": "chances"})
+        rc.Space(fields=fields, sizes=sizes, meaning={"q": "chances"})

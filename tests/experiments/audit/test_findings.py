@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from experiments.audit._catalogue import catalogue
-from experiments.audit._claim import Claim
-from experiments.audit._findings import findings
-from experiments.audit._records import Result
-from experiments.audit._verdict import Verdict
+import ratecheck as rc
+from ratecheck._discover.catalogue import catalogue
+from ratecheck._report.findings import findings
+from ratecheck._verdicts.records import Result
 
 
 def record(name: str, verdict: str = "holds", **options: Any) -> dict[str, Any]:
@@ -210,8 +209,8 @@ def test_the_real_catalogue_reads_well() -> None:
     records = []
     for item in catalogue():
         entry = item.entry
-        found = Verdict(entry.id, entry.expect, instances=9)
-        if isinstance(entry, Claim):
+        found = rc.Verdict(entry.id, entry.expect, instances=9)
+        if isinstance(entry, rc.Claim):
             wrong = entry.expect == "violated"
             found.measured, found.bound = ("3.0", "2.0") if wrong else ("1.0", "2.0")
             found.ratio = 1.5 if wrong else 0.5

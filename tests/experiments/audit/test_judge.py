@@ -7,18 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.audit import Claim, Space, interval, reals
-from experiments.audit._judge import Certificate, certify, collapsed, evaluate, ratio
-from experiments.audit._samples import Batch
-from experiments.audit._space import Fault
+import ratecheck as rc
 from linsys.linalg import precise
+from ratecheck._claims.samples import Batch
+from ratecheck._claims.space import Fault
+from ratecheck._verdicts.certificates import Certificate, certify, collapsed, evaluate, ratio
 
-PAIRS = Space(fields={"m": reals(), "b": reals()}, batched=True)
-VECTORS = Space(fields={"x": reals("d"), "y": reals("d")}, sizes={"d": (1, 3)}, batched=True)
+PAIRS = rc.Space(fields={"m": rc.reals(), "b": rc.reals()}, batched=True)
+VECTORS = rc.Space(
+    fields={"x": rc.reals("d"), "y": rc.reals("d")}, sizes={"d": (1, 3)}, batched=True
+)
 
 
-def claim(kind: str = "upper", measure: Any = None, space: Space = PAIRS) -> Claim:
-    return Claim(
+def claim(kind: str = "upper", measure: Any = None, space: rc.Space = PAIRS) -> rc.Claim:
+    return rc.Claim(
         id="mine.claim", source="", text="", kind=kind, space=space,  # type: ignore[arg-type]
         measure=measure or (lambda s: (s.m, s.b)),
     )  # fmt: skip
@@ -147,7 +149,9 @@ def test_short_constants_may_be_floats() -> None:
 
 
 def test_an_instance_outside_its_domain_certifies_nothing() -> None:
-    space = Space(fields={"x": interval()}, assumes={"x > 2": lambda s: s.x > 2}, batched=True)
+    space = rc.Space(
+        fields={"x": rc.interval()}, assumes={"x > 2": lambda s: s.x > 2}, batched=True
+    )
     inside = claim(measure=lambda s: (s.x, 0 * s.x), space=space)
     with pytest.raises(Fault, match="breaks its assumption 'x > 2'"):
         certify(inside, {"x": np.array([0.5])})

@@ -1,18 +1,34 @@
-"""A time limit is kept also where Python swallows what is raised."""
+"""A limit counts what a process computes, compilation aside, and strikes where it does no harm."""
 
 from __future__ import annotations
 
+import importlib
+import signal
+import subprocess
+import sys
 import time
 import weakref
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numba
 import pytest
+from numba.core import event
 
-from experiments.audit._limit import TimeLimit, time_limit
+from ratecheck._verdicts import limit
+from ratecheck._verdicts.limit import TimeLimit, _Meter, time_limit
 
 
 class _Thing:
     """Something to refer to."""
+
+
+def compute(seconds: float) -> None:
+    """Use so many CPU seconds."""
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -20,10 +36,8 @@ def test_a_limit_that_strikes_in_a_callback_strikes_again() -> None:
     struck: list[float] = []
 
     def busy(_: Any) -> None:
-        end = time.monotonic() + 5.0
         try:
-            while time.monotonic() < end:
-                pass
+            compute(5.0)
         except TimeLimit:
             struck.append(time.monotonic())
             raise
@@ -37,6 +51,196 @@ def test_a_limit_that_strikes_in_a_callback_strikes_again() -> None:
             pass
 
     references: list[Any] = []
-    with pytest.raises(TimeLimit, match=r"no answer within 0\.1 s"), time_limit(0.1):
+    with pytest.raises(TimeLimit, match=r"no answer within 0\.1 s of CPU"), time_limit(0.1):
         endless()
     assert references[0]() is None
+
+
+def test_a_call_that_waits_is_interrupted() -> None:
+    with pytest.raises(TimeLimit, match=r"no answer while it waited for 0\.5 s"), time_limit(0.5):
+        time.sleep(1000)
+
+
+def test_signals_and_listeners_are_as_before() -> None:
+    def state() -> tuple[Any, int]:
+        listeners = event._registered[limit._COMPILATION]
+        return signal.getsignal(signal.SIGALRM), len(listeners)
+
+    before = state()
+    with time_limit(100):
+        assert state() != before
+    assert state() == before
+    with pytest.raises(TimeLimit), time_limit(0.1):
+        compute(100)
+    assert state() == before
+
+
+class Clock:
+    """CPU time that a test sets."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        monkeypatch.setattr(limit.time, "process_time", lambda: self.now)
+
+    def looks(self, meter: _Meter, *steps: float) -> list[float]:
+        """What the meter says after each so many CPU seconds."""
+        found = []
+        for step in steps:
+            self.now += step
+            found.append(meter.look())
+        return found
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def test_time_that_others_use_does_not_count(clock: Clock) -> None:
+    # a machine so busy that of five looks, one falls into a time slice
+    steps = [0.0, 0.0, 0.0, 0.0, 0.003] * 1000
+    meter = _Meter()
+    said = clock.looks(meter, *steps)
+    assert meter.spent == pytest.approx(3.0)
+    waited = 4 * limit._TICK
+    assert max(said) == pytest.approx(3.0)
+    assert max(said[:1000]) == pytest.approx(waited)
+    # one that waits instead reaches any limit
+    assert clock.looks(_Meter(), *[1e-5] * 1000)[-1] == pytest.approx(1000 * limit._TICK)
+
+
+def test_compilation_within_compilation_counts_once_and_is_told_once(clock: Clock) -> None:
+    told: list[bool] = []
+    meter = _Meter(told.append)
+    clock.now += 1.0
+    meter.on_start(None)
+    clock.now += 10.0
+    assert meter.spent == 1.0
+    meter.on_start(None)
+    clock.now += 10.0
+    meter.on_end(None)
+    clock.now += 10.0
+    assert (meter.spent, told) == (1.0, [True])
+    meter.on_end(None)
+    assert (meter.spent, told) == (1.0, [True, False])
+    clock.now += 2.0
+    assert meter.spent == 3.0
+
+
+@pytest.fixture
+def compiles() -> Callable[[float], None]:
+    """Use CPU seconds as numba does: in a module of its own, with its lock."""
+    source = """
+def compile(seconds, compute):
+    with global_compiler_lock:
+        compute(seconds)
+"""
+    from numba.core.compiler_lock import global_compiler_lock
+
+    space: dict[str, Any] = {
+        "__name__": "numba.core.some",
+        "global_compiler_lock": global_compiler_lock,
+    }
+    exec(source, space)
+    return lambda seconds: space["compile"](seconds, compute)
+
+
+def test_compilation_is_neither_counted_nor_interrupted(
+    compiles: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late() -> list[str]:
+        """How far a block comes that compiles for longer than its limit."""
+        came: list[str] = []
+
+        def work() -> None:
+            compiles(2.0)
+            came.append("compiled")
+            compute(0.5)
+            came.append("computed")
+            compute(100)
+
+        with pytest.raises(TimeLimit), time_limit(1.0):
+            work()
+        return came
+
+    # what strikes in the compilation without effect strikes again before the computation is over
+    monkeypatch.setattr(limit, "_AGAIN", 0.1)
+    assert late() == ["compiled", "computed"]
+    monkeypatch.setattr(limit, "_COMPILATION", "nobody broadcasts this")
+    assert late() == ["compiled"]
+    monkeypatch.setattr(limit, "_COMPILERS", ("nobody",))
+    assert late() == []
+
+
+def test_numba_compiles_beyond_the_limit() -> None:
+    @numba.njit
+    def root(x: float) -> float:
+        total = 0.0
+        for k in range(10):
+            total += (x + k) ** 0.5
+        return total
+
+    with time_limit(0.01):
+        found = root(2.0)
+    assert found == pytest.approx(sum((2.0 + k) ** 0.5 for k in range(10)))
+
+
+def test_an_import_is_not_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "import time\nend = time.process_time() + 1.5\nwhile time.process_time() < end: pass\n"
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def late(name: str) -> bool:
+        (tmp_path / f"{name}.py").write_text(source)
+        importlib.invalidate_caches()
+        with pytest.raises(TimeLimit), time_limit(0.3):
+            compute(100 * bool(importlib.import_module(name)))
+        return sys.modules.pop(name, None) is not None
+
+    assert late("slow_to_import")
+    monkeypatch.setattr(limit, "_IMPORT", "nobody")
+    assert not late("slow_to_import_too")
+
+
+#: Compiled code that keeps Python's lock, compiled code that gives it away and waits for a lock of
+#: its own, and Python code that catches everything.
+ENDLESS = {
+    "computes": "sum(range(10**12))",
+    "waits": "lock(mutex); lock(mutex)",
+    "swallows": "swallow()",
+}
+
+
+def run(body: str) -> int:
+    source = f"""
+import ctypes, time
+from ratecheck._verdicts import limit
+from numba.core.compiler_lock import global_compiler_lock
+def compute(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end: pass
+def swallow():
+    while True:
+        try: compute(100)
+        except BaseException: pass
+limit.leave_no_dump()
+lock, mutex = ctypes.CDLL(None).pthread_mutex_lock, ctypes.create_string_buffer(256)
+told = []
+with limit.killed_after(1.0, told.append), limit.time_limit(0.5):
+    {body}
+assert told == [True, False]
+"""
+    return subprocess.run([sys.executable, "-c", source], check=False).returncode
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize("name", ENDLESS)
+def test_what_cannot_be_interrupted_is_killed(name: str) -> None:
+    assert run(ENDLESS[name]) == -signal.SIGXCPU
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_what_compiles_is_not_killed() -> None:
+    assert (
+        run("global_compiler_lock.acquire(); sum(range(10**8)); global_compiler_lock.release()")
+        == 0
+    )

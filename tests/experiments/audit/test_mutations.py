@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from experiments.audit import Claim
-from experiments.audit._catalogue import select
-from experiments.audit._verdict import judge
+import ratecheck as rc
+from ratecheck._discover.catalogue import select
 from tests.experiments.audit._known import CLAIMS, declared
 
 #: Claims of the catalogue by id, and the tightest ratio known for each.
@@ -58,7 +57,7 @@ PLANTED = [
 ]
 
 
-def mutated(claim: Claim, ratio: float) -> Claim:
+def mutated(claim: rc.Claim, ratio: float) -> rc.Claim:
     """The claim with 0.9 times the ratio on its bound; for a lower bound, one over that."""
 
     def measure(instance: Any) -> tuple[Any, Any]:
@@ -72,14 +71,14 @@ def mutated(claim: Claim, ratio: float) -> Claim:
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_smaller_bound_on_a_known_claim_is_violated(name: str) -> None:
-    assert judge(mutated(declared(name), 1.0)).verdict == "violated"
+    assert rc.judge(mutated(declared(name), 1.0)).verdict == "violated"
 
 
 @pytest.mark.parametrize("name", TIGHTEST)
 def test_a_smaller_bound_on_a_claim_of_the_catalogue_is_violated(name: str) -> None:
     (item,) = select([name])
-    assert isinstance(item.entry, Claim)
-    verdict = judge(mutated(item.entry, TIGHTEST[name]), "normal")
+    assert isinstance(item.entry, rc.Claim)
+    verdict = rc.judge(mutated(item.entry, TIGHTEST[name]), "normal")
     assert verdict.verdict == "violated"
     assert verdict.ratio is None or verdict.ratio > 1
 
@@ -87,8 +86,8 @@ def test_a_smaller_bound_on_a_claim_of_the_catalogue_is_violated(name: str) -> N
 @pytest.mark.parametrize("name", TIGHTEST)
 def test_nothing_is_tighter_than_the_table_says(name: str) -> None:
     (item,) = select([name])
-    assert isinstance(item.entry, Claim)
-    verdict = judge(item.entry)
+    assert isinstance(item.entry, rc.Claim)
+    verdict = rc.judge(item.entry)
     assert verdict.verdict == "holds"
     assert verdict.ratio is not None
     assert verdict.ratio <= TIGHTEST[name] + 1e-9
@@ -99,5 +98,5 @@ def test_nothing_is_tighter_than_the_table_says(name: str) -> None:
 @pytest.mark.parametrize("name", TIGHTEST)
 def test_a_smaller_bound_is_violated_whatever_the_seed(name: str, seed: int) -> None:
     (item,) = select([name])
-    assert isinstance(item.entry, Claim)
-    assert judge(mutated(item.entry, TIGHTEST[name]), "normal", seed).verdict == "violated"
+    assert isinstance(item.entry, rc.Claim)
+    assert rc.judge(mutated(item.entry, TIGHTEST[name]), "normal", seed).verdict == "violated"

@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from experiments import _revision
-from experiments._runner import Interrupted
-from experiments.audit import _export, _records
-from experiments.audit._catalogue import Item, select
-from experiments.audit._print import ratio
-from experiments.audit._records import Records, Result, audit
-from experiments.audit._verdict import Verdict
+import ratecheck as rc
 from linsys import InputError
+from ratecheck._discover.catalogue import Item, select
+from ratecheck._report import export
+from ratecheck._report.verdicts import ratio
+from ratecheck._run.runner import Interrupted
+from ratecheck._store import revision
+from ratecheck._verdicts import records as records_module
+from ratecheck._verdicts.records import Records, Result, audit
 
 FILES = Path(__file__).parent / "files"
 
@@ -38,9 +39,9 @@ def handed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             done.append(item.id)
             expect = item.entry.expect
             instance = {"p": [0.3, 0.7]} if expect == "violated" else None
-            yield item, Verdict(item.id, expect, ratio=0.1, counterexample=instance)
+            yield item, rc.Verdict(item.id, expect, ratio=0.1, counterexample=instance)
 
-    monkeypatch.setattr(_records, "judged", judged)
+    monkeypatch.setattr(records_module, "judged", judged)
     return done
 
 
@@ -93,22 +94,23 @@ def test_effort_seed_and_source_are_the_key(mine: Path, tmp_path: Path, handed: 
 def test_the_engine_is_part_of_the_key_and_what_prints_is_not(
     mine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from experiments.audit import _verdict
-    from experiments.audit._catalogue import module
+    from ratecheck._discover.catalogue import module
+    from ratecheck._verdicts import verdict as verdict_module
 
     seen: list[set[str]] = []
-    found = _revision._imported
+    found = revision._imported
 
     def spy(roots: Any) -> dict[str, Path]:
         seen.append(set(found(roots)))
         return found(roots)
 
-    monkeypatch.setattr(_revision, "_imported", spy)
-    _records._revision(module(str(mine)))
-    names = {n.removeprefix("experiments.audit.") for n in seen[0] if "audit" in n}
-    assert names >= {"_search", "_judge", "_samples", "_shrink", "_space", "_fields", "_claim"}
-    assert not names & {"_pool", "_records", "_print", "_export", "_catalogue", "_command"}
-    assert _verdict.__name__ not in seen[0]  # it counts by its content, as a root
+    monkeypatch.setattr(revision, "_imported", spy)
+    records_module._revision(module(str(mine)))
+    names = {n.rpartition(".")[2] for n in seen[0] if n.startswith("ratecheck.")}
+    engine = {"search", "certificates", "samples", "shrink", "space", "fields", "claim"}
+    assert names >= engine
+    assert not names & {"pool", "records", "verdicts", "export", "catalogue", "command"}
+    assert verdict_module.__name__ not in seen[0]  # it counts by its content, as a root
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "other", "binary"])
@@ -141,9 +143,9 @@ def test_errors_are_judged_again_and_never_stored(
 ) -> None:
     def failing(items: Sequence[Item], *arguments: Any, **options: Any) -> Iterator[Any]:
         for item in items:
-            yield item, Verdict(item.id, "error", reason="no", counterexample={"p": [1.0]})
+            yield item, rc.Verdict(item.id, "error", reason="no", counterexample={"p": [1.0]})
 
-    monkeypatch.setattr(_records, "judged", failing)
+    monkeypatch.setattr(records_module, "judged", failing)
     results = run(mine, tmp_path)
     assert not any(result.ok for result in results)
     assert not list(tmp_path.glob("audit/mine/**/*.json"))
@@ -161,7 +163,7 @@ def test_a_counterexample_lies_beside_until_the_claim_holds(
     assert stated["id"] == "mine.mass"
     assert stated["file"] == str(mine)
     assert stated["instance"] == {"p": [0.3, 0.7]}
-    records.save(Result(results[1].item, Verdict("mine.mass", "holds"), "quick", 0))
+    records.save(Result(results[1].item, rc.Verdict("mine.mass", "holds"), "quick", 0))
     assert not replay.exists()
 
 
@@ -172,9 +174,11 @@ def test_the_counterexample_that_lies_beside_is_of_the_verdict_told_last(
     records = Records(tmp_path)
     replay = records.replay_path(found.item)
     first = replay.read_bytes()
-    records.save(Result(found.item, Verdict("mine.mass", "error", reason="no time"), "normal", 0))
+    records.save(
+        Result(found.item, rc.Verdict("mine.mass", "error", reason="no time"), "normal", 0)
+    )
     assert replay.read_bytes() == first  # an error says nothing against it
-    records.save(Result(found.item, Verdict("mine.mass", "holds"), "quick", 1))
+    records.save(Result(found.item, rc.Verdict("mine.mass", "holds"), "quick", 1))
     handed.clear()
     assert not replay.exists()
     assert run(mine, tmp_path)[1].to_dict() == found.to_dict()
@@ -219,7 +223,7 @@ def test_the_data_files_repeat_and_keep_the_order(
     mine: Path, tmp_path: Path, handed: list[str]
 ) -> None:
     results = run(mine, tmp_path)
-    _export.write(results, tmp_path, Records(tmp_path))
+    export.write(results, tmp_path, Records(tmp_path))
     data, table = (tmp_path / f"verdicts.{kind}" for kind in ("json", "md"))
     first = data.read_bytes(), table.read_bytes()
     content = json.loads(first[0])
@@ -230,7 +234,7 @@ def test_the_data_files_repeat_and_keep_the_order(
     rows = [line for line in first[1].decode().splitlines() if line.startswith("| `")]
     assert [row.split("`")[1] for row in rows] == IDS
     assert "- `mine.mass`, violated: the proof squares a number below one" in first[1].decode()
-    _export.write(run(mine, tmp_path), tmp_path, Records(tmp_path))
+    export.write(run(mine, tmp_path), tmp_path, Records(tmp_path))
     assert (data.read_bytes(), table.read_bytes()) == first
 
 
@@ -242,7 +246,7 @@ def test_a_folder_that_cannot_be_written_is_refused(
         Records(tmp_path / "file" / "out")
     Records(tmp_path / "file" / "out", writable=False)
     with pytest.raises(InputError, match="folder of `--write` must be writable"):
-        _export.write(run(mine, tmp_path), tmp_path / "file", Records(tmp_path))
+        export.write(run(mine, tmp_path), tmp_path / "file", Records(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -250,4 +254,4 @@ def test_a_folder_that_cannot_be_written_is_refused(
 )
 def test_a_slight_violation_does_not_look_attained(verdict: tuple[str, float], shown: str) -> None:
     item = select([str(FILES / "mine.py")])[0]
-    assert ratio(Result(item, Verdict(item.id, *verdict), "quick", 0)) == shown
+    assert ratio(Result(item, rc.Verdict(item.id, *verdict), "quick", 0)) == shown

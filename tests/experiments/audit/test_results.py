@@ -7,15 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from experiments import claims
-from experiments.audit import Claim
-from experiments.audit._catalogue import select
-from experiments.audit._verdict import replay
+import ratecheck as rc
+from ratecheck._discover import papers
+from ratecheck._discover.catalogue import select
 
 #: The folders of kept verdicts, by paper.
 KEPT = {
-    path.parent.parent.name: path.parent
-    for path in sorted(Path(claims.__path__[0]).glob("*/results/verdicts.json"))
+    paper: Path(*package.split(".")) / "results" for paper, package in papers.installed().items()
 }
 FILES = [path for folder in KEPT.values() for path in sorted(folder.glob("counterexamples/*.json"))]
 
@@ -34,7 +32,7 @@ def test_every_claim_has_a_verdict_and_it_is_the_expected_one(paper: str) -> Non
     assert set(kept) == set(entries)
     for name, entry in entries.items():
         assert kept[name]["verdict"] == entry.expect, name
-        if isinstance(entry, Claim) and entry.expect == "holds":
+        if isinstance(entry, rc.Claim) and entry.expect == "holds":
             assert kept[name]["instances"] >= 10**5, name
 
 
@@ -42,8 +40,8 @@ def test_every_claim_has_a_verdict_and_it_is_the_expected_one(paper: str) -> Non
 def test_counterexamples_still_are_some(path: Path) -> None:
     content = json.loads(path.read_text())
     (item,) = select([content["id"]])
-    assert isinstance(item.entry, Claim)
-    verdict = replay(item.entry, content["instance"])
+    assert isinstance(item.entry, rc.Claim)
+    verdict = rc.replay(item.entry, content["instance"])
     assert verdict.verdict == "violated"
     assert (verdict.measured, verdict.bound) == (content["measured"], content["bound"])
 
@@ -53,6 +51,6 @@ def test_every_false_claim_has_its_counterexample(paper: str) -> None:
     false = {
         item.id
         for item in select([paper])
-        if isinstance(item.entry, Claim) and item.entry.expect == "violated"
+        if isinstance(item.entry, rc.Claim) and item.entry.expect == "violated"
     }
-    assert {path.stem for path in FILES if path.parents[2].name == paper} == false
+    assert {path.stem for path in FILES if path.parents[1] == KEPT[paper]} == false

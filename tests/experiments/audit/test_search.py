@@ -12,22 +12,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.audit import Claim, Space, interval, reals
-from experiments.audit._aimed import aim
-from experiments.audit._climb import Climb
-from experiments.audit._samples import SHARED, Batch, batches
-from experiments.audit._search import EFFORTS, Search
-from experiments.audit._verdict import judge
-from experiments.claims.affpcl._spaces import SYSTEMS, systems
+import ratecheck as rc
+from experiments.affpcl.claims._spaces import SYSTEMS, systems
 from linsys.linalg import norm
+from ratecheck._claims.samples import SHARED, Batch, batches
+from ratecheck._search.ascent import Climb
+from ratecheck._search.hypothesis_search import aim
+from ratecheck._search.search import EFFORTS, Search
 from tests.experiments.audit._known import declared
 
 ROOT = Path(__file__).parents[3]
-CUBE = Space(fields={"x": interval("m")}, sizes={"m": (6, 6)}, batched=True)
+CUBE = rc.Space(fields={"x": rc.interval("m")}, sizes={"m": (6, 6)}, batched=True)
 
 
-def upper(measure: Any, space: Space) -> Claim:
-    return Claim(id="mine.claim", source="", text="", kind="upper", space=space, measure=measure)
+def upper(measure: Any, space: rc.Space) -> rc.Claim:
+    return rc.Claim(id="mine.claim", source="", text="", kind="upper", space=space, measure=measure)
 
 
 IN_ANOTHER_PROCESS = """
@@ -37,12 +36,16 @@ json.dump(verdicts(), sys.stdout)
 """
 
 
-def nu() -> Claim:
+def nu() -> rc.Claim:
     return upper(lambda s: (s.nu_agent, s.G_A[:, None] / s.lambda_agent * 0.999), SYSTEMS)
 
 
 def verdicts() -> list[dict[str, Any]]:
-    judged = [judge(declared("pinsker")), judge(nu()), judge(declared("binomial_huge"), seed=1)]
+    judged = [
+        rc.judge(declared("pinsker")),
+        rc.judge(nu()),
+        rc.judge(declared("binomial_huge"), seed=1),
+    ]
     return [dict(verdict.to_dict(), seconds=0) for verdict in judged]
 
 
@@ -61,7 +64,7 @@ def test_another_process_finds_the_same() -> None:
 
 def test_the_seed_matters() -> None:
     claim = upper(lambda s: (needle(s.x), 1 + 0 * s.x[:, 0]), CUBE)
-    first, second = (judge(claim, seed=seed) for seed in (0, 1))
+    first, second = (rc.judge(claim, seed=seed) for seed in (0, 1))
     assert first.best != second.best
 
 
@@ -76,9 +79,9 @@ def test_claims_about_one_space_share_their_samples() -> None:
 
 
 def test_what_is_judged_before_does_not_matter() -> None:
-    alone = judge(declared("weyl"))
-    judge(declared("image"))
-    again = judge(declared("weyl"))
+    alone = rc.judge(declared("weyl"))
+    rc.judge(declared("image"))
+    again = rc.judge(declared("weyl"))
     assert dict(alone.to_dict(), seconds=0) == dict(again.to_dict(), seconds=0)
 
 
@@ -90,14 +93,14 @@ def test_shared_arrays_cannot_be_written() -> None:
 
 def test_what_views_computed_cannot_be_written_by_the_next_claim() -> None:
     space = systems()
-    judge(upper(lambda s: (s.nu, 2 * s.nu), space))
+    rc.judge(upper(lambda s: (s.nu, 2 * s.nu), space))
 
     def measure(s: Any) -> tuple[Any, Any]:
         changed = s.nu
         changed *= 2
         return s.nu, 3 * s.nu
 
-    assert "read-only" in judge(upper(measure, space)).reason
+    assert "read-only" in rc.judge(upper(measure, space)).reason
 
 
 def test_every_combination_of_sizes_is_tried() -> None:
@@ -119,8 +122,8 @@ def test_larger_efforts_try_more() -> None:
 
 @pytest.mark.slow
 def test_a_hunt_evaluates_many_instances_of_a_true_and_of_a_false_claim() -> None:
-    assert judge(nu(), "hunt").instances >= 100_000
-    assert judge(declared("weyl"), "hunt").instances >= 100_000
+    assert rc.judge(nu(), "hunt").instances >= 100_000
+    assert rc.judge(declared("weyl"), "hunt").instances >= 100_000
 
 
 def needle(x: Any) -> Any:
@@ -134,7 +137,7 @@ def test_the_ascent_follows_a_bent_ridge_with_kinks() -> None:
     sampled = Search(claim, 0)
     sampled._sample(EFFORTS["normal"].random)
     assert sampled.best[0].tightness < 0.85
-    verdict = judge(claim, "normal")
+    verdict = rc.judge(claim, "normal")
     assert verdict.ratio is not None
     assert verdict.ratio > 0.97
 
@@ -142,8 +145,8 @@ def test_the_ascent_follows_a_bent_ridge_with_kinks() -> None:
 def test_a_climb_keeps_to_its_budget_and_its_best() -> None:
     seen: list[float] = []
 
-    def score(genes: Any) -> Any:
-        values = needle(genes)
+    def score(coordinates: Any) -> Any:
+        values = needle(coordinates)
         seen.extend(values.tolist())
         return values
 
@@ -157,9 +160,9 @@ def test_a_climb_keeps_to_its_budget_and_its_best() -> None:
 def test_a_climb_stops_where_the_bound_is_attained() -> None:
     calls: list[int] = []
 
-    def score(genes: Any) -> Any:
-        calls.append(len(genes))
-        return np.ones(len(genes))
+    def score(coordinates: Any) -> Any:
+        calls.append(len(coordinates))
+        return np.ones(len(coordinates))
 
     Climb(score, np.full(3, 0.5), 1_000, np.random.default_rng(0)).run()
     assert sum(calls) == 1
@@ -169,8 +172,8 @@ def test_hypothesis_climbs() -> None:
     layouts = [CUBE.layout({"m": 6})]
     scores: list[float] = []
 
-    def score(layout: Any, genes: Any) -> float:
-        scores.append(float(genes.min()))
+    def score(layout: Any, coordinates: Any) -> float:
+        scores.append(float(coordinates.min()))
         return scores[-1]
 
     aim(layouts, score, 200, seed=1)
@@ -179,7 +182,7 @@ def test_hypothesis_climbs() -> None:
 
 
 def test_hypothesis_passes_on_what_is_raised() -> None:
-    def score(layout: Any, genes: Any) -> float:
+    def score(layout: Any, coordinates: Any) -> float:
         raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
@@ -192,8 +195,10 @@ def test_cancellation_does_not_lead_the_search() -> None:
         large = 1e6 + s.x
         return (large**2).mean(axis=1) - large.mean(axis=1) ** 2, (spread**2).mean(axis=1)
 
-    space = Space(fields={"x": reals("m", magnitude=(1e-3, 1))}, sizes={"m": (2, 3)}, batched=True)
-    verdict = judge(upper(measure, space))
+    space = rc.Space(
+        fields={"x": rc.reals("m", magnitude=(1e-3, 1))}, sizes={"m": (2, 3)}, batched=True
+    )
+    verdict = rc.judge(upper(measure, space))
     assert verdict.verdict == "holds"
     assert verdict.details["rejected"] > 0  # float64 saw violations, high precision none
 

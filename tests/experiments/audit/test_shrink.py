@@ -7,22 +7,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.audit import Claim, Space, interval, positive, reals, simplex, whole_numbers
-from experiments.audit._judge import certify
-from experiments.audit._shrink import shrink
-from experiments.claims.affpcl._spaces import SYSTEMS
+import ratecheck as rc
+from experiments.affpcl.claims._spaces import SYSTEMS
 from linsys.linalg import norm
+from ratecheck._search.shrink import shrink
+from ratecheck._verdicts.certificates import certify
 
-NUMBERS = Space(fields={"x": reals(magnitude=(1, 1))})
+NUMBERS = rc.Space(fields={"x": rc.reals(magnitude=(1, 1))})
 
 
-def upper(measure: Any, space: Space, **options: Any) -> Claim:
-    return Claim(
+def upper(measure: Any, space: rc.Space, **options: Any) -> rc.Claim:
+    return rc.Claim(
         id="mine.claim", source="", text="", kind="upper", space=space, measure=measure, **options
     )
 
 
-def small(claim: Claim, **fields: Any) -> dict[str, Any]:
+def small(claim: rc.Claim, **fields: Any) -> dict[str, Any]:
     """The shrunk instance as lists."""
     start = {name: np.asarray(value, dtype=float)[None] for name, value in fields.items()}
     found = shrink(claim, claim.space.complete(start))
@@ -31,8 +31,12 @@ def small(claim: Claim, **fields: Any) -> dict[str, Any]:
 
 
 def test_every_axis_gets_as_short_as_the_violation_allows() -> None:
-    space = Space(
-        fields={"mu": simplex("n", "S"), "A": reals("S", "d", "d"), "theta": reals("n", "d")},
+    space = rc.Space(
+        fields={
+            "mu": rc.simplex("n", "S"),
+            "A": rc.reals("S", "d", "d"),
+            "theta": rc.reals("n", "d"),
+        },
         sizes={"n": (1, 4), "S": (1, 4), "d": (1, 3)},
     )
     rng = np.random.default_rng(1)
@@ -53,14 +57,14 @@ def test_every_axis_gets_as_short_as_the_violation_allows() -> None:
 
 
 def test_no_axis_gets_shorter_than_its_range() -> None:
-    space = Space(fields={"x": reals("d")}, sizes={"d": (2, 4)})
+    space = rc.Space(fields={"x": rc.reals("d")}, sizes={"d": (2, 4)})
     assert small(upper(lambda s: (norm(s.x), 0.5), space), x=[0.3, 0.4, 0.5, 0.9]) == {
         "x": [0.0, 1.0]
     }
 
 
 def test_the_index_that_matters_is_kept() -> None:
-    space = Space(fields={"p": simplex("k"), "x": reals("k")}, sizes={"k": (1, 4)})
+    space = rc.Space(fields={"p": rc.simplex("k"), "x": rc.reals("k")}, sizes={"k": (1, 4)})
     claim = upper(lambda s: (s.x.max(), 2.5), space)
     assert small(claim, p=[0.1, 0.2, 0.3, 0.4], x=[1.1, 2.2, 3.14159, -7]) == {
         "p": [1.0],
@@ -71,19 +75,19 @@ def test_the_index_that_matters_is_kept() -> None:
 @pytest.mark.parametrize(
     ("field", "start", "expected"),
     [
-        (reals(), 0.734_561, 1.0),
-        (interval(low=0.6, high=0.99), 0.734_561, 0.6),
-        (positive(low=0.001, high=100), 87.123, 1.0),
-        (whole_numbers(low=0, high=9), 7, 1),
+        (rc.reals(), 0.734_561, 1.0),
+        (rc.interval(low=0.6, high=0.99), 0.734_561, 0.6),
+        (rc.positive(low=0.001, high=100), 87.123, 1.0),
+        (rc.whole_numbers(low=0, high=9), 7, 1),
     ],
 )
 def test_numbers_get_simple(field: Any, start: float, expected: float) -> None:
-    claim = upper(lambda s: (s.x, 0.5), Space(fields={"x": field}))
+    claim = upper(lambda s: (s.x, 0.5), rc.Space(fields={"x": field}))
     assert small(claim, x=start) == {"x": expected}
 
 
 def test_rows_of_a_simplex_become_decimals_that_sum_to_one() -> None:
-    space = Space(fields={"p": simplex("k")}, sizes={"k": (3, 3)})
+    space = rc.Space(fields={"p": rc.simplex("k")}, sizes={"k": (3, 3)})
     claim = upper(lambda s: (s.p.min(), 0.2), space)
     found = small(claim, p=[0.217_83, 0.268_91, 0.513_26])["p"]
     assert sum(round(1000 * part) for part in found) == 1000
@@ -91,8 +95,8 @@ def test_rows_of_a_simplex_become_decimals_that_sum_to_one() -> None:
 
 
 def test_what_a_space_assumes_and_is_given_stays_true() -> None:
-    space = Space(
-        fields={"x": reals(), "y": reals()},
+    space = rc.Space(
+        fields={"x": rc.reals(), "y": rc.reals()},
         assumes={"x >= 0.3": lambda s: s.x >= 0.3},
         given={"y > x": lambda s: s.y > s.x},
     )
@@ -101,8 +105,8 @@ def test_what_a_space_assumes_and_is_given_stays_true() -> None:
 
 
 def test_a_repaired_instance_is_stored_as_it_is_judged() -> None:
-    space = Space(
-        fields={"x": reals(), "y": reals()},
+    space = rc.Space(
+        fields={"x": rc.reals(), "y": rc.reals()},
         repair=lambda f: {"x": f["x"], "y": np.maximum(f["y"], f["x"])},
     )
     claim = upper(lambda s: (s.y, 0.25), space)
@@ -115,7 +119,7 @@ def test_a_repaired_instance_is_stored_as_it_is_judged() -> None:
 
 
 def test_what_does_not_depend_on_the_order_comes_in_one_order() -> None:
-    space = Space(fields={"p": simplex("k"), "q": simplex("k")}, sizes={"k": (2, 3)})
+    space = rc.Space(fields={"p": rc.simplex("k"), "q": rc.simplex("k")}, sizes={"k": (2, 3)})
     claim = upper(lambda s: (abs(s.p - s.q).sum(), 1), space)
     starts = [([0.9, 0.1, 0.0], [0.0, 0.2, 0.8]), ([0.0, 0.1, 0.9], [0.7, 0.3, 0.0])]
     found = [small(claim, p=p, q=q) for p, q in starts]
@@ -123,7 +127,7 @@ def test_what_does_not_depend_on_the_order_comes_in_one_order() -> None:
 
 
 def test_a_slight_violation_stays_one() -> None:
-    claim = upper(lambda s: (s.x * (1 - s.x), 0.249_999), Space(fields={"x": interval()}))
+    claim = upper(lambda s: (s.x * (1 - s.x), 0.249_999), rc.Space(fields={"x": rc.interval()}))
     assert small(claim, x=0.500_12) == {"x": 0.5}
 
 
@@ -147,7 +151,7 @@ def test_a_step_on_which_the_measure_fails_is_not_taken() -> None:
 
 
 def test_a_system_keeps_its_standing_assumptions() -> None:
-    claim = Claim(
+    claim = rc.Claim(
         id="mine.mean", source="", text="", kind="identity", space=SYSTEMS,
         measure=lambda s: (s.x_star.mean(axis=1), s.x_star_central),
     )  # fmt: skip
@@ -167,11 +171,11 @@ def test_a_system_keeps_its_standing_assumptions() -> None:
 
 
 def test_what_exceeds_a_bound_of_zero_keeps_its_size() -> None:
-    space = Space(fields={"x": interval(high=0.7)})
+    space = rc.Space(fields={"x": rc.interval(high=0.7)})
     found = small(upper(lambda s: (s.x**3, 0 * s.x), space), x=0.66)
     assert found["x"] ** 3 >= 0.66**3 / 2  # 0.1 would be simpler
 
 
 def test_a_bound_does_not_become_zero_where_rounding_is_in_doubt() -> None:
-    claim = upper(lambda s: (3e-13 + 0 * s.x, 1e-13 * s.x), Space(fields={"x": interval()}))
+    claim = upper(lambda s: (3e-13 + 0 * s.x, 1e-13 * s.x), rc.Space(fields={"x": rc.interval()}))
     assert small(claim, x=0.54321)["x"] > 0

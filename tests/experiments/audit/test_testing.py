@@ -10,21 +10,20 @@ from typing import Any
 
 import pytest
 
-from experiments.audit import NotChecked, RateClaim, Regime
-from experiments.audit._catalogue import select
-from experiments.audit._replay import again
-from experiments.audit.testing import assert_holds
+import ratecheck as rc
 from linsys import InputError
+from ratecheck._discover.catalogue import select
+from ratecheck._verdicts.replay import again
 
 MINE = Path(__file__).parent / "files" / "mine.py"
 
 
 def test_a_false_claim_fails_with_its_counterexample(tmp_path: Path) -> None:
     norm, mass, corrected, _ = (item.entry for item in select([str(MINE)]))
-    assert_holds(norm)
-    assert_holds(corrected, effort="quick", seed=1)
+    rc.assert_holds(norm)
+    rc.assert_holds(corrected, effort="quick", seed=1)
     with pytest.raises(AssertionError) as failed:
-        assert_holds(mass)
+        rc.assert_holds(mass)
     said = str(failed.value).splitlines()
     assert said[0] == "mine.mass (my paper, Lemma 2) is violated: no probability exceeds " + (
         "the sum of squares"
@@ -37,21 +36,21 @@ def test_a_false_claim_fails_with_its_counterexample(tmp_path: Path) -> None:
 
 
 def test_only_what_is_true_passes() -> None:
-    def rate(measured: float) -> RateClaim:
-        regimes = [Regime("late", "t", -1.0, measured, measured, measured)]
-        return RateClaim(id="mine.rate", source="p", text="1/t", regimes=lambda: regimes)
+    def rate(measured: float) -> rc.RateClaim:
+        regimes = [rc.Regime("late", "t", -1.0, measured, measured, measured)]
+        return rc.RateClaim(id="mine.rate", source="p", text="1/t", regimes=lambda: regimes)
 
-    assert_holds(rate(-1.0))
+    rc.assert_holds(rate(-1.0))
     with pytest.raises(AssertionError, match=r"mine\.rate \(p\) is violated: 1/t"):
-        assert_holds(rate(-0.5))
+        rc.assert_holds(rate(-0.5))
     with pytest.raises(AssertionError, match="is not checked: t\nwhy"):
-        assert_holds(NotChecked(id="mine.n", source="p", text="t", note="why"))
+        rc.assert_holds(rc.NotChecked(id="mine.n", source="p", text="t", note="why"))
 
 
 def test_ids_name_claims_of_the_catalogue() -> None:
-    assert_holds("affpcl.d1a")
+    rc.assert_holds("affpcl.d1a")
     with pytest.raises(InputError, match=r"claim must be one of .* known names"):
-        assert_holds("affpcl.nothing_like_it")
+        rc.assert_holds("affpcl.nothing_like_it")
 
 
 @pytest.mark.parametrize(
@@ -63,10 +62,10 @@ def test_ids_name_claims_of_the_catalogue() -> None:
 )
 def test_what_is_not_one_claim_is_refused(claim: Any, said: str) -> None:
     with pytest.raises(InputError, match=said):
-        assert_holds(claim)
+        rc.assert_holds(claim)
 
 
 def test_the_helper_needs_no_test_runner() -> None:
-    code = "import sys, experiments.audit.testing; print('pytest' in sys.modules)"
+    code = "import sys, ratecheck._verdicts.testing; print('pytest' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

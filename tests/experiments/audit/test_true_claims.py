@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.audit._verdict import judge
+import ratecheck as rc
 from tests.experiments.audit._known import CLAIMS, declared
 
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_a_true_claim_holds_and_its_bound_is_attained(name: str) -> None:
-    verdict = judge(declared(name))
+    verdict = rc.judge(declared(name))
     assert verdict.verdict == "holds"
     # all that may be said is that rounding leaves instances which nobody looked at again
     assert bool(verdict.reason) == ("unchecked" in verdict.details)
@@ -23,7 +23,7 @@ def test_a_true_claim_holds_and_its_bound_is_attained(name: str) -> None:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", CLAIMS)
 def test_a_true_claim_holds_whatever_the_seed(name: str, seed: int) -> None:
-    assert judge(declared(name), "normal", seed).verdict == "holds"
+    assert rc.judge(declared(name), "normal", seed).verdict == "holds"
 
 
 def test_there_are_many() -> None:

@@ -9,19 +9,19 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from experiments.audit import Claim, Space, claim, simplex
+import ratecheck as rc
 
-SPACE = Space(fields={"p": simplex("k")}, sizes={"k": (1, 3)})
+SPACE = rc.Space(fields={"p": rc.simplex("k")}, sizes={"k": (1, 3)})
 #: A space whose own instances break what it promises.
-FALSE = Space(
-    fields={"p": simplex("k")}, sizes={"k": (2, 2)}, assumes={"p is sorted": lambda i: False}
+FALSE = rc.Space(
+    fields={"p": rc.simplex("k")}, sizes={"k": (2, 2)}, assumes={"p is sorted": lambda i: False}
 )
 Measure = Callable[[Any], Any]
 
 
-def declare(name: str, measure: Measure, space: Space = SPACE) -> Claim:
+def declare(name: str, measure: Measure, space: rc.Space = SPACE) -> rc.Claim:
     text = f"a claim that {name}"
-    return claim(id=f"broken.{name}", source="nowhere", kind="upper", space=space, text=text)(
+    return rc.claim(id=f"broken.{name}", source="nowhere", kind="upper", space=space, text=text)(
         measure
     )
 

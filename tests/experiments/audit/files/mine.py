@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.audit import NotChecked, Space, claim, simplex
+import ratecheck as rc
 
-SPACE = Space(fields={"p": simplex("k")}, sizes={"k": (1, 3)})
+SPACE = rc.Space(fields={"p": rc.simplex("k")}, sizes={"k": (1, 3)})
 
 
-@claim(
+@rc.claim(
     id="mine.norm",
     source="my paper, Lemma 1",
     kind="upper",
@@ -21,7 +21,7 @@ def norm(instance: Any) -> tuple[Any, Any]:
     return instance.p.max() ** 2, (instance.p**2).sum()
 
 
-@claim(
+@rc.claim(
     id="mine.mass",
     source="my paper, Lemma 2",
     kind="upper",
@@ -35,7 +35,7 @@ def mass(instance: Any) -> tuple[Any, Any]:
     return instance.p.max(), (instance.p**2).sum()
 
 
-@claim(
+@rc.claim(
     id="mine.mass_corrected",
     source="my paper, Lemma 2, corrected",
     kind="lower",
@@ -47,6 +47,6 @@ def mass_corrected(instance: Any) -> tuple[Any, Any]:
     return instance.p.max(), (instance.p**2).sum()
 
 
-TASTE = NotChecked(
+TASTE = rc.NotChecked(
     id="mine.taste", source="my paper, Section 1", text="it is natural", note="a matter of taste"
 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from experiments.audit import RateClaim, Regime
+import ratecheck as rc
 
 
-def rate(name: str, measured: float, expect: str = "consistent") -> RateClaim:
-    regime = Regime("late", "t", -1.0, measured, measured - 0.01, measured + 0.01)
-    return RateClaim(
+def rate(name: str, measured: float, expect: str = "consistent") -> rc.RateClaim:
+    regime = rc.Regime("late", "t", -1.0, measured, measured - 0.01, measured + 0.01)
+    return rc.RateClaim(
         id=f"speed.{name}", source="s", text="1/t", regimes=lambda: [regime], expect=expect
     )
 

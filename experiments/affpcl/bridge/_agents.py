@@ -1,0 +1,280 @@
+"""Agents with texts of their own and adapters of one model, as ``bridge/affpcl`` draws them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.bridge._text import Person, deal, probabilities, read
+from linsys import InputError
+from linsys.validate import check_integer, check_number
+
+if TYPE_CHECKING:
+    from lora_bridge.affpcl import Agents
+    from lora_bridge.bank import AdapterBank
+    from lora_bridge.models import Loaded
+
+#: The model that is used without a folder: see :class:`lora_bridge.built_in.BuiltIn`.
+SMALL = {"hidden": 32, "layers": 1, "heads": 2}
+#: Times of a curve after the start; the last third of them is judged.
+POINTS = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class AffPCLConfig(rc.Config):
+    """The set-up.
+
+    Args:
+        model: folder of a model; None: the built-in one, which learns from the prompts of data.
+        data: a file of texts; None: docstrings.
+        levels: delta, each in [0, 1].
+        agents: n.
+        samples: texts of an agent.
+        tests: texts of the common test.
+        seeds: how often all is drawn anew.
+        rounds: communications.
+        local_steps: minibatches between two communications.
+        batch: texts of a minibatch.
+        alpha: step size of the adapters.
+        alpha_objective: step size of the head theta.
+        rank: of the adapters.
+        scaling: factor of B A.
+        targets: names of the adapted modules.
+        features: directions of the frozen features.
+        objective: what theta's head sees: which of the "properties" a text has, which realises
+            every target, as in Figure 2, or the frozen "features", which do so in part.
+        warmup: rounds of (7) before the others.
+        concentration: of the domains' shares at delta = 1.
+        labels: an agent's targets are its "probabilities", or labels "drawn" from them.
+        switch: share of the rounds after which fine-tuning leaves FedAvg.
+        regularization: Ditto's.
+        max_length: tokens of a text; longer ones lose their ends.
+        chunk: agents that go through the model together; None for all.
+        on_nan: what to do with an agent whose loss or gradient is not finite: "stop", or "skip" it,
+            so that it stands still in this step.
+        dtype: of the adapters and the model; "bfloat16" computes the model's products in it.
+        device: "cpu" or "cuda".
+    """
+
+    not_in_key: ClassVar[frozenset[str]] = frozenset({"chunk"})
+
+    model: Path | None = None
+    data: Path | None = None
+    levels: tuple[float, ...] = (0.0, 0.2, 0.6, 1.0)
+    agents: int = 6
+    samples: int = 60
+    tests: int = 100
+    seeds: int = 8
+    rounds: int = 60
+    local_steps: int = 1
+    batch: int = 4
+    alpha: float = 0.05
+    alpha_objective: float = 0.25
+    rank: int = 4
+    scaling: float = 2.0
+    targets: tuple[str, ...] = ("o_proj", "down_proj", "score")
+    features: int = 32
+    objective: Literal["features", "properties"] = "properties"
+    warmup: int = 50
+    concentration: float = 1.0
+    labels: Literal["probabilities", "drawn"] = "probabilities"
+    switch: float = 0.5
+    regularization: float = 1.0
+    max_length: int = 512
+    chunk: int | None = None
+    on_nan: Literal["stop", "skip"] = "stop"
+    dtype: Literal["float32", "float64", "bfloat16"] = "float32"
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for level in self.levels:
+            check_number("levels", level, low=0.0, high=1.0)
+        if not self.levels or len(set(self.levels)) != len(self.levels):
+            raise InputError(f"`levels` must be distinct and at least one; found {self.levels}")
+        for name, low in (("agents", 2), ("samples", 5), ("tests", 2), ("seeds", 2)):
+            check_integer(name, getattr(self, name), low=low)
+        check_integer("rounds", self.rounds, low=POINTS)
+        check_integer("warmup", self.warmup)
+        for name in ("local_steps", "batch", "rank", "features"):
+            check_integer(name, getattr(self, name), low=1)
+        for name in ("alpha", "alpha_objective", "scaling", "concentration"):
+            check_number(name, getattr(self, name), low=0.0, low_open=True)
+        check_number("switch", self.switch, low=0.0, high=1.0)
+        check_number("regularization", self.regularization, low=0.0)
+
+    @property
+    def times(self) -> list[int]:
+        """Rounds that are measured, from 0 on."""
+        return [round(t) for t in np.linspace(0, self.rounds, POINTS + 1)]
+
+
+class Exam(NamedTuple):
+    """The texts that all agents are tested on.
+
+    tokens: (tests, T) each. wanted: an agent's probabilities of no and yes, (n, tests, 2). weights:
+    how much a text counts for an agent, (n, tests), sum 1.
+    """
+
+    tokens: Mapping[str, Any]
+    wanted: Any
+    weights: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """One draw of agents and of where they start.
+
+    Attributes:
+        known, estimated: the agents with known density ratios and with estimated ones.
+        start: first adapter of all, (r, w).
+        exam: what they are tested on.
+        affinity: how far they are apart, and seem to be, by the columns' names.
+        said: of model and data.
+    """
+
+    known: Agents
+    estimated: Agents
+    start: Any
+    exam: Exam
+    affinity: Mapping[str, float]
+    said: Mapping[str, str]
+
+
+def draw_of(config: AffPCLConfig, level: float, draw: int) -> Draw:
+    """The agents of a level and a draw; their exam has the same texts at every level."""
+    import torch
+
+    from lora_bridge.bank import AdapterBank
+    from lora_bridge.tokens import encode_texts, said as said_of_cut
+
+    corpus = read(config.data)
+    lambdas = 0.5 + level * (np.linspace(0.0, 1.0, config.agents) - 0.5)
+    rng = np.random.default_rng(config.derive("texts", draw))
+    concentration = config.concentration / level if level else math.inf
+    drawn = config.labels == "drawn"
+    sizes = config.samples, config.tests
+    people, test = deal(corpus, rng, lambdas, *sizes, concentration, drawn)
+    loaded = _load(config)
+    autocast = torch.bfloat16 if config.dtype == "bfloat16" else None
+    bank = AdapterBank(
+        loaded.model, config.targets, config.scaling, chunk=config.chunk, autocast=autocast
+    )
+    used = np.concatenate([*(p.chosen for p in people), test])
+    tokens = encode_texts(
+        loaded.tokenizer, [corpus.texts[j] for j in used], config.max_length, "cut"
+    )
+    own = {name: value[: -config.tests] for name, value in tokens.items()}
+    known, estimated, seen = _agents(config, draw, bank, people, own)
+    wanted = np.stack([probabilities(corpus.properties[test], weight) for weight in lambdas])
+    first = bank.modules.start(config.rank, np.random.default_rng(config.derive("start", draw)))
+    start = torch.from_numpy(first).to(dtype=_dtype(config), device=config.device)
+    affinity = seen | _distances(torch.from_numpy(np.stack([p.shares for p in people])), wanted)
+    shown = {name: value[-config.tests :] for name, value in tokens.items()}
+    exam = Exam(shown, wanted, np.stack([p.weights for p in people]))
+    source = corpus.name + said_of_cut(tokens)
+    said = {"model": loaded.name, "data": source, "properties": "; ".join(corpus.said)}
+    return Draw(known, estimated, start, exam, affinity, said)
+
+
+def _dtype(config: AffPCLConfig) -> Any:
+    import torch
+
+    return torch.float64 if config.dtype == "float64" else torch.float32
+
+
+def _load(config: AffPCLConfig) -> Loaded:
+    from lora_bridge.built_in import BuiltIn, built_in
+    from lora_bridge.models import load_model
+    from lora_bridge.prompts import prompt_texts
+
+    return load_model(
+        config.model or built_in(prompt_texts(config.data), BuiltIn(**SMALL)),
+        "classifier",
+        dtype=_dtype(config),
+        device=config.device,
+        seed=config.derive("head") % 2**32,
+    )
+
+
+def _agents(
+    config: AffPCLConfig, draw: int, bank: AdapterBank, people: list[Person], own: Mapping[str, Any]
+) -> tuple[Agents, Agents, dict[str, Any]]:
+    """The agents with known density ratios and with estimated ones, and how far they seem apart."""
+    import torch
+
+    from lora_bridge.affpcl import Agents, soft_cross_entropy
+    from lora_bridge.measure import environment_distances
+    from lora_bridge.ratios import fit_ratios, pooled_features, ratios_of_shares, whitening
+    from lora_bridge.tasks import Task
+
+    raw = pooled_features(bank.model, own)
+    features = torch.split(whitening(raw, config.features)(raw).cpu(), config.samples)
+    fitted = fit_ratios(features, seed=config.derive("folds", draw) % 2**32)
+    shares = torch.from_numpy(np.stack([p.shares for p in people])).to(raw.dtype)
+    known = [ratios_of_shares(shares).log().mT[torch.from_numpy(p.domains)] for p in people]
+    cells = config.objective == "properties"
+    parts = [
+        {name: value[i * config.samples : (i + 1) * config.samples] for name, value in own.items()}
+        for i in range(config.agents)
+    ]
+    shards = [
+        {
+            **part,
+            "label_probabilities": torch.from_numpy(person.wanted).to(raw.dtype),
+            "features": _cells(person.properties).to(raw) if cells else z,
+        }
+        for part, person, z in zip(parts, people, features, strict=True)
+    ]
+
+    def made(logs: Sequence[Any]) -> Agents:
+        rated = [{**one, "log_ratio": log} for one, log in zip(shards, logs, strict=True)]
+        seed = config.derive("batches", draw)
+        task = Task(bank, rated, soft_cross_entropy(), config.batch, seed, config.on_nan)
+        return Agents(task)
+
+    seen = environment_distances(fitted.log_ratio)
+    pairs = ~torch.eye(config.agents, dtype=torch.bool)
+    return (
+        made(known),
+        made(fitted.log_ratio),
+        {
+            "delta_env_seen": float(seen.value[pairs].mean()),
+            "delta_env_error": float(seen.error[pairs].mean()),  # of a mean: at most this
+            "gain": fitted.gain,
+            "temperature": fitted.temperature,
+        },
+    )
+
+
+def _cells(properties: Any) -> Any:
+    """Which of both properties a text has, one-hot (m, 4), at a second moment of about I."""
+    import torch
+
+    place = torch.from_numpy(properties @ [2.0, 1.0]).long()
+    return 2.0 * torch.nn.functional.one_hot(place, 4)
+
+
+def _distances(shares: Any, wanted: Any) -> dict[str, float]:
+    """Mean distances of environments and objectives, between agents and to the centre."""
+    import torch
+
+    from lora_bridge.measure import objective_distances, share_distances
+
+    targets = torch.from_numpy(wanted)
+    pairs = ~torch.eye(len(shares), dtype=torch.bool)
+    center = [
+        distances(torch.cat([values.mean(0, keepdim=True), values]))[0, 1:]
+        for distances, values in ((share_distances, shares), (objective_distances, targets))
+    ]
+    return {
+        "delta_env": float(share_distances(shares)[pairs].mean()),
+        "delta_obj": float(objective_distances(targets)[pairs].mean()),
+        "delta_center": float((center[0] + center[1]).clamp(max=1.0).mean()),
+    }

@@ -1,0 +1,286 @@
+"""Propositions 1 and 2 and Theorem 1 of AffPCL with the constants that their proofs give."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.affpcl.claims._spaces import monotone, systems
+from experiments.affpcl.theory import main_bounds as m, one_environment
+from experiments.affpcl.theory.one_environment import CommonStack
+
+#: A and the step size can be scaled against each other, so that A needs no other magnitudes.
+RUN = {
+    "A": rc.reals("S", "d", "d", magnitude=(0.1, 1.0)),
+    "floor": rc.positive(low=1e-4, high=0.5),
+    "dx": rc.reals("n", "d"),
+    "dx_c": rc.reals("d"),
+    "dtheta": rc.reals("d"),
+    "doublings": rc.whole_numbers(low=0, high=16),
+    "later": rc.whole_numbers(low=0, high=4),
+}
+SIZES = {"n": (1, 3), "S": (1, 3), "d": (1, 2)}
+RUNS = dataclasses.replace(systems(RUN, SIZES), view=m.RunStack)
+
+
+def from_zero(**fields: rc.Numbers) -> m.RunStack:
+    """Runs from x_0^i = x_0^c = theta_0 = 0."""
+    stack = m.RunStack(**fields)
+    stack.dx, stack.dx_c = -stack.x_star, -stack.x_star_central
+    stack.dtheta = -stack.theta_star_central
+    return stack
+
+
+def at_rest(**fields: rc.Numbers) -> m.RunStack:
+    """Runs that start at the solutions: what they end with is noise."""
+    nothing = 0 * fields["theta"]
+    return m.RunStack(**fields, dx=nothing, dx_c=nothing[:, 0], dtheta=nothing[:, 0])
+
+
+def monotone_mean(fields: rc.Fields) -> rc.Fields:
+    """sym(Abar) >= floor."""
+    return {**fields, "A": monotone(fields["A"], fields["mu"][:, None], fields["floor"])}
+
+
+def common(mu: rc.Numbers, A: rc.Numbers, **rest: rc.Numbers) -> CommonStack:
+    """All agents in the environment mu."""
+    n = rest["x0"].shape[1]
+    everywhere = np.repeat(mu[:, None], n, axis=1)
+    return CommonStack(mu=everywhere, A=A, Phi=0 * A, theta=0 * rest["x0"], **rest)
+
+
+def both_forms(stack: m.RunStack) -> tuple[rc.Numbers, rc.Numbers]:
+    """theorem1_simple of (22-1) and of (22-2), shape (B, 2)."""
+    sides = [m.theorem1_simple(stack, direction) for direction in ("objective", "estimate")]
+    return np.stack([s[0] for s in sides], axis=1), np.stack([s[1] for s in sides], axis=1)
+
+
+COMMON = rc.Space(
+    fields={
+        "mu": rc.simplex("S"),
+        "A": rc.reals("S", "d", "d", magnitude=(0.1, 1.0)),
+        "objectives": rc.reals("n", "S", "d"),
+        "floor": rc.positive(low=1e-4, high=0.5),
+        "x0": rc.reals("n", "d"),
+        "later": rc.whole_numbers(low=0, high=4),
+    },
+    sizes=SIZES,
+    repair=monotone_mean,
+    view=common,
+    assumes={"sym(Abar) > 0": lambda s: s.lambda_A > 0},
+    batched=True,
+    meaning={
+        "objectives": "b^i(s)",
+        "floor": "the least eigenvalue that sym(Abar) was given, without effect beyond A",
+        "x0": "x_0^i",
+        "later": "k, where t is 2^k times the first power of two that the statement is about",
+    },
+)
+
+_GIVEN = {name: field for name, field in RUN.items() if name not in ("dx", "dx_c", "dtheta")}
+AT_REST = dataclasses.replace(systems(_GIVEN, SIZES), view=at_rest)
+EVERY_T = dataclasses.replace(systems(_GIVEN, SIZES), view=from_zero)
+FROM_ZERO = dataclasses.replace(
+    systems({**_GIVEN, "doublings": rc.whole_numbers(low=0, high=40)}, SIZES), view=from_zero
+)
+
+#: With the common step of all modules, alpha^k lambda^k = ln t / t.
+SMALL = (
+    "alpha^k lambda^k = ln t / t, alpha^i <= lambda^i / (40 G_A^2), alpha^c <= lambda_c / (4 "
+    "G_A^2), alpha^b <= lambda_b / 4"
+)
+SMALL_2 = SMALL.replace("(4 G_A^2)", "(8 G_A^2)")
+LATE = (
+    "With alpha^i = ln t / (lambda^i t) the condition of Corollary G.2 reads ln t / t <= "
+    "(lambda^i / G_A)^2 / 40: t >= 215 at the best, t >= 4.3e4 for lambda^i = G_A / 10, and t > "
+    "1e5 as soon as lambda^i < G_A / 15. "
+)
+NU = (
+    "Corollary G.2 needs nu' = max{nu, nu of Phi} (affpcl.g3): with mu = (1/2, 1/2), A = 1, Phi = "
+    "(1, -1 + 2e-4) and theta = 1 in one half of 2^17 agents, -1 in the other, nu = 1 and "
+    "delta_cen = 5e-5, but the noise of Phi theta^i stays. "
+)
+
+PROP1 = rc.Claim(
+    id="affpcl.prop1_explicit",
+    source="AffPCL, Proposition 1 and Corollary F.1",
+    text="alpha = ln t / (lambda_c t) <= lambda_c / (4 G_A^2): E||x_t^c - x_*^c||^2 <= "
+    "(||dx_0^c||^2 + 2 sigma^2 ln t / (lambda_c^2 n)) / t.",
+    latex=r"\mathbb{E}\|x_t^c-x_*^c\|^2\le\tfrac1t\bigl(\|\Delta x_0^c\|^2"
+    r"+\tfrac{2\sigma^2\ln t}{(\lambda^c)^2n}\bigr)",
+    kind="upper",
+    space=RUNS,
+    measure=m.proposition1,
+    derivation="Corollary F.1 in Lemma D.5.",
+)
+
+PROP2 = rc.Claim(
+    id="affpcl.prop2_explicit",
+    source="AffPCL, Proposition 2",
+    text="One environment, (5) around x^c, alpha = ln t / (lambda t) <= lambda / (8 G_A^2): "
+    "E||x_t^i - x_*^i||^2 <= (||dx_0^i||^2 + w ||dx_0^c||^2)/t + (sigma/lambda)^2 (ln t / t) "
+    "((4 + 2w)/n + 24 deltatilde_obj), w = 8 alpha G_A^2 / lambda <= 1.",
+    latex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le\frac{\|\Delta x_0^i\|^2+w\|\Delta x_0^c\|^2}{t}"
+    r"+\frac{\sigma^2\ln t}{\lambda^2t}\Bigl(\frac{4+2w}{n}+24\tilde\delta_{\mathrm{obj}}\Bigr)",
+    kind="upper",
+    space=COMMON,
+    measure=one_environment.proposition2,
+    derivation="gtilde = A dx^i + (A^0 - A^i) dx^c + z, where the last two have mean zero, so "
+    "E||.||^2 <= 4 G_A^2 ||dx^i||^2 + 4 G_A^2 ||dx^c||^2 + 2 E||z||^2. z = v(s^i) + g^0(x_*^c) "
+    "has E||z||^2 <= 2 E||v||^2 + 2 sigma^2/n, and E||v||^2 <= 2 sigma^2 deltatilde (2 + 1) by "
+    "the first half of Lemma D.2 and ||b^i - b^0|| <= 2 G_b delta_obj. With Corollary F.1 for "
+    "x^c, Lemma D.4 has the weight w.",
+)
+
+PROP2_CENTRES = rc.Claim(
+    id="affpcl.prop2_x0_vs_xc",
+    source="AffPCL, Section 3: x^0 or x^c",
+    text="Around x^0 the guarantee is the same: for alpha <= lambda / (16 G_A^2), E||x_t^i - "
+    "x_*^i||^2 <= (||dx_0^i||^2 + w mean_j ||dx_0^j||^2)/t + (1 + w)(sigma/lambda)^2 (ln t / t) "
+    "(4/n + 24 deltatilde_obj), w = 8 alpha G_A^2 / lambda <= 1/2.",
+    latex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le"
+    r"\frac{\|\Delta x_0^i\|^2+w\frac1n\sum_j\|\Delta x_0^j\|^2}{t}"
+    r"+(1+w)\frac{\sigma^2\ln t}{\lambda^2t}"
+    r"\Bigl(\frac4n+24\tilde\delta_{\mathrm{obj}}\Bigr)",
+    kind="upper",
+    space=COMMON,
+    measure=one_environment.proposition2_implicit,
+    derivation="As for x^c, with ||dx^0||^2 <= V = mean_j ||dx^j||^2, and V <- (1 - (3/2) alpha "
+    "lambda) V + 2 alpha^2 max_j E||z^j||^2.",
+    note="Of the worst agent. For one agent the choice matters, because x^0 carries the others' "
+    "noise to it at order alpha^2: mu = (1/2, 1/2), A = (-0.24, 0.243), b^1 = 0, b^2 = (0, -1), "
+    "b^3 = (1, 0), t = 2^23, started at the solutions, gives agent 1 an error of 10.4 around x^0 "
+    "and 0.072 around x^c. The other way round the search finds no more than a factor of 2.1. For "
+    "alpha -> 0 the errors agree.",
+)
+
+THM1 = rc.Claim(
+    id="affpcl.thm1_explicit",
+    source="AffPCL, Theorem 1 of Appendix G.1, (27) + (22-1) + (20)",
+    main=True,
+    text=f"{SMALL}: E||x_t^i - x_*^i||^2 <= L_0/t + (sigma^2 ln t / ((lambda^i)^2 t)) "
+    "(304/n + 288 min{1, nu delta_cen^i}); C with Lemma D.4's weights.",
+    latex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le\frac{\mathcal L_0}{t}"
+    r"+\frac{\sigma^2\ln t}{(\lambda^i)^2t}"
+    r"\Bigl(\frac{304}{n}+288\,\tilde\delta_{\mathrm{cen}}^i\Bigr)",
+    kind="upper",
+    space=AT_REST,
+    measure=m.theorem1,
+    expect="violated",
+    note=NU + "From x_0 = theta_0 = 0, at t = 2^34, the first that the conditions allow, the "
+    "error is 7.9 times the bound, and no constant in front of max{1/n, deltatilde_cen^i} will "
+    "do: (9) and the first two cases of Theorem 1 need nu' as well. As nu' <= max{G_A, 1} / "
+    "lambda with the lambda of Appendix D.1, which includes Phi, the weaker form with sigma / "
+    "lambda in the place of nu stands where sigma >= max{G_A, 1}.",
+    corrected="affpcl.thm1_explicit_corrected",
+)
+
+THM1_CORRECTED = rc.Claim(
+    id="affpcl.thm1_explicit_corrected",
+    source="AffPCL, Theorem 1 of Appendix G.1, (27) + (22-1) + (20), corrected",
+    text=f"{SMALL}: E||x_t^i - x_*^i||^2 <= L_0/t + (sigma^2 ln t / ((lambda^i)^2 t)) "
+    "(304/n + 288 min{1, nu' delta_cen^i}), nu' the larger of nu and the same number of Phi; C "
+    "with Lemma D.4's weights.",
+    latex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le\frac{\mathcal L_0}{t}"
+    r"+\frac{\sigma^2\ln t}{(\lambda^i)^2t}"
+    r"\Bigl(\frac{304}{n}+288\min\{1,\max\{\nu,\nu_\Phi\}\,\delta_{\mathrm{cen}}^i\}\Bigr)",
+    kind="upper",
+    space=RUNS,
+    measure=partial(m.theorem1, effective="safe"),
+    trivial=m.independent_bound,
+    derivation="C^1 = C^2 = 2 sigma^2/n, C^3 = 144 sigma^2 (1/n + 2 deltatilde), C^{3,2} = 64 "
+    "alpha^i G_A^2, C^{3,1} = 96 alpha^i; so w^2 = 128 alpha G_A^2 / (lambda^i)^2 and w^1 = 192 "
+    "alpha / (lambda^i)^2 at alpha = ln t / t. The conditions turn 2 w^2 / lambda_c^2 and 2 w^1 / "
+    "lambda_b^2 into at most 64 and 96 over (lambda^i)^2. L_0 = ||dx_0^i||^2 + w^2 ||dx_0^c||^2 + "
+    "w^1 ||dtheta_0||^2.",
+    note="The theorem prints ln t / (lambda t) for the common step; its proof uses ln t / t, as "
+    "here. " + LATE + "It is below the bound of an agent alone, 2 sigma^2 ln t / (lambda^2 t), "
+    "only for n > 152 and nu' delta_cen^i < 1/144.",
+)
+
+THM1_ESTIMATE = rc.Claim(
+    id="affpcl.thm1_explicit_estimate",
+    source="AffPCL, Theorem 1 of Appendix G.1, (27) + (22-2) + (20), corrected",
+    text=f"{SMALL_2}: as affpcl.thm1_explicit_corrected with 288 min{{1, nu' delta_cen^i}} + (304 "
+    "+ min{512 / lambda_b^2, 102.4 (lambda^i / (lambda_b lambda_c))^2}) / n; C with Lemma D.4's "
+    "weights.",
+    latex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le\frac{\mathcal L_0}{t}"
+    r"+\frac{\sigma^2\ln t}{(\lambda^i)^2t}"
+    r"\Bigl(288\tilde\delta^i+\frac{304+\min\{512(\lambda^b)^{-2},"
+    r"\,102.4(\lambda^i/(\lambda^b\lambda^c))^2\}}{n}\Bigr)",
+    kind="upper",
+    space=RUNS,
+    measure=partial(m.theorem1, direction="estimate", effective="safe"),
+    trivial=partial(m.independent_bound, direction="estimate"),
+    derivation="Corollary F.2 gives C^2 = 4 sigma^2/n, C^{2,1} = 8/lambda_c and w^1 = 192 alpha / "
+    "(lambda^i)^2 + 16 w^2 / lambda_c^2. 2 w^1 / lambda_b^2 is at most 96 / (lambda^i)^2 and 32 "
+    "w^2 / (lambda_b lambda_c)^2, where w^2 <= 16 (lambda_c / lambda^i)^2 by the condition on "
+    "alpha^c and w^2 <= 16/5 by that on alpha^i. As w^2 falls with t, the paper's factor "
+    "(lambda^i / (lambda_b lambda_c))^2 is not needed for large t.",
+)
+
+THM1_FORMS = rc.Claim(
+    id="affpcl.thm1_explicit_forms",
+    source="AffPCL, Theorem 1 of Appendix G.1",
+    text="Lemma D.4's weights make C in affpcl.thm1_explicit_corrected and "
+    "affpcl.thm1_explicit_estimate at most what is written there.",
+    latex=r"C\le\frac{\sigma^2}{(\lambda^i)^2}\Bigl(\frac{304}{n}+288\tilde\delta^i\Bigr)",
+    kind="upper",
+    space=RUNS,
+    measure=both_forms,
+)
+
+THM1_SHARPER = rc.Claim(
+    id="affpcl.thm1_explicit_sharper",
+    source="AffPCL, Theorem 1 of Appendix G.1, (27) + (22-1) + (20), sharpened",
+    text="alpha^k lambda^k = ln t / t, alpha^i <= lambda^i / (4 G_A^2), alpha^c <= lambda_c / (4 "
+    "G_A^2), alpha^b <= lambda_b / 4: E||x_t^i - x_*^i||^2 <= L_0/t + 72 (sigma^2 ln t / "
+    "((lambda^i)^2 t)) (1/n + min{1, nu' delta_cen^i}); C with Lemma D.4's weights.",
+    latex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le\frac{\mathcal L_0}{t}"
+    r"+72\frac{\sigma^2\ln t}{(\lambda^i)^2t}"
+    r"\Bigl(\frac1n+\min\{1,\max\{\nu,\nu_\Phi\}\,\delta_{\mathrm{cen}}^i\}\Bigr)",
+    kind="upper",
+    space=RUNS,
+    measure=partial(m.theorem1, constants=m.SHARPER, effective="safe"),
+    derivation="affpcl.corG2_known_ratio in the place of Corollary G.2: w^2 = 64 alpha G_A^2 / "
+    "(lambda^i)^2 and w^1 = 64 alpha / (lambda^i)^2, each of which adds at most 32/n to 8/n + 72 "
+    "deltatilde.",
+)
+
+THM1_ANY_T = rc.Claim(
+    id="affpcl.thm1_any_t",
+    source="AffPCL, Theorem 1 of Appendix G.1, without a condition on t",
+    text="E||x_t^i - x_*^i||^2 <= 592 (sigma^2 ln t / ((lambda^i)^2 t)) max{1/n, min{1, nu' "
+    "delta_cen^i}} at every t >= 4, from x_0 = theta_0 = 0.",
+    latex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le592\frac{\sigma^2\ln t}{(\lambda^i)^2t}"
+    r"\max\{n^{-1},\tilde\delta^i\}",
+    kind="upper",
+    space=EVERY_T,
+    measure=partial(m.theorem1_as_printed, any_t=True),
+    expect="violated",
+    note="Corollary E.2 says 'for any time step t > 0', but Corollaries E.1, F.1 and G.2 bound "
+    "the step. A large ln t / (lambda t) diverges: one agent, A = (10.1, -9.9) with equal chance, "
+    "Phi = b = 1, has lambda = 0.1, G_A = 10.1, and 1 - 2 alpha lambda + alpha^2 E A^2 > 1 until "
+    "ln t / t < 2e-4. " + LATE,
+    corrected="affpcl.thm1_explicit_corrected",
+)
+
+THM1_NO_START = rc.Claim(
+    id="affpcl.thm1_no_start",
+    source="AffPCL, Theorem 1 of Appendix G.1, without the error at the start",
+    text=f"{SMALL}: E||x_t^i - x_*^i||^2 <= 592 (sigma^2 ln t / ((lambda^i)^2 t)) max{{1/n, "
+    "min{1, nu' delta_cen^i}}, from x_0 = theta_0 = 0.",
+    latex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le592\frac{\sigma^2\ln t}{(\lambda^i)^2t}"
+    r"\max\{n^{-1},\tilde\delta^i\}",
+    kind="upper",
+    space=FROM_ZERO,
+    measure=partial(m.theorem1_as_printed, any_t=False),
+    expect="violated",
+    note="Lemma D.5 leaves L_0 / t, which O(C ln t / t) absorbs only for t beyond a time that "
+    "depends on C, and C falls with n. Equal agents without noise, A = Phi = b = 1, n = 2^40: at "
+    "t = 256 the error is (1 - ln t / t)^{2t} = 1.4e-5, the bound 4.7e-11.",
+    corrected="affpcl.thm1_explicit_corrected",
+)

@@ -1,0 +1,1 @@
+"""The two sides of each statement, as functions of stacks of instances."""

@@ -1,0 +1,209 @@
+"""Runs of FIRM and its rivals on a language model, and what is seen along them.
+
+The clients are those of ``_firm``; how runs are compared and drawn is in ``_firm_comparison``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.bridge._models import Values, threads
+from experiments.firm.bridge._firm import (
+    Arm,
+    FirmConfig,
+    alignment,
+    beginning,
+    prompts,
+    said_of_model,
+)
+from mgda.simplex import gram, simplex_qp, trace_normalised
+
+if TYPE_CHECKING:
+    from lora_bridge.bank import AdapterBank
+
+#: What the oracle reports of a rollout.
+_REPORTED = ("scores", "kl_token", "kl_sequence")
+#: Responses that are judged at a time.
+_AT_ONCE = 128
+
+
+def train(
+    config: FirmConfig,
+    arm: Arm,
+    use: str,
+    k: int,
+    context: rc.Context,
+    *,
+    alpha: float,
+    betas: Sequence[float] = (),
+    name: str = "",
+) -> dict[str, Values]:
+    """One draw trained to the end; what is seen of every step along axis 0, steps in all.
+
+    ``name`` is the arm's: what is kept for a run to go on belongs to it.
+
+    Returns:
+        ``weights`` (steps, C, 2), ``scores`` (steps, C, 2) of the rollout in use, ``kl_token`` and
+        ``kl_sequence`` (steps, C) of it; ``drift`` (steps,), the disagreement; ``others`` (steps,
+        len(betas)), what it would be with other betas for the same gradients; ``cosine`` (steps,
+        C), between a client's gradients; ``ends`` (steps, R), what the last policy gets on the
+        tests of all rewards of the figure, the same in all steps.
+    """
+    from lora_bridge.firm import from_kept, to_keep
+    from lora_bridge.runs import recorded
+
+    bank = config.bank(config.load("lm"), config.targets)
+    oracle = alignment(config, bank, arm, use, k)
+    algorithm = arm.method(alpha)
+    state = beginning(config, oracle, algorithm, use, k)
+    C = oracle.C
+    seen = {
+        "weights": np.zeros((C, 2)),
+        "scores": np.zeros((C, 2)),
+        "kl_token": np.zeros(C),
+        "kl_sequence": np.zeros(C),
+        "drift": np.zeros(()),
+        "others": np.zeros(len(betas)),
+        "cosine": np.zeros(C),
+        "ends": np.zeros(len(config.rewards())),
+    }
+
+    def advance(now: tuple[Any, dict[str, Any]], t: int) -> tuple[Any, dict[str, Any]]:
+        import torch
+
+        before = from_kept(now[0])
+        gradients, *kept = oracle.jac(before.theta, before.memory)
+        after = algorithm.step(before, gradients, *kept)
+        report = after.memory.report
+        assert after.weights is not None
+        found = {name: report[name].double().cpu().numpy() for name in _REPORTED}
+        found |= looked_at(gradients[0], after.weights[0], betas)
+        found["ends"] = seen["ends"]
+        if t + 1 == config.steps[-1]:
+            found["ends"] = judge(config, bank, after.theta[0, :1], use, k)
+        return to_keep(after), {n: torch.from_numpy(np.array(v)) for n, v in found.items()}
+
+    def measure(now: tuple[Any, dict[str, Any]]) -> dict[str, Values]:
+        return {name: value.numpy() for name, value in now[1].items()}
+
+    import torch
+
+    first = (to_keep(state), {name: torch.from_numpy(v) for name, v in seen.items()})
+    run = f"{name} {algorithm} {oracle.choices} {use} {k}"
+    times = config.steps.tolist()
+    found = recorded(run, advance, first, times, measure, folder=context.folder, every=25)
+    found["ends"] = np.broadcast_to(found["ends"][-1], found["ends"].shape)
+    return found
+
+
+def looked_at(gradients: Any, weights: Values, betas: Sequence[float]) -> dict[str, Values]:
+    """Drift, what it would be with other betas, and cosines, of gradients (C, d, 2).
+
+    All are functions of inner products, so that gradients are read once.
+    """
+    C, d, M = gradients.shape
+    flat = gradients.swapaxes(0, 1).reshape(d, C * M)
+    G = gram(flat)
+    own = G.reshape(C, M, C, M)[np.arange(C), :, np.arange(C)]
+    lengths = np.sqrt(np.einsum("cjj->cj", own))
+    others = [simplex_qp(trace_normalised(own), beta=beta).weights for beta in betas]
+    return {
+        "weights": weights,
+        "drift": np.array(_drift(G, weights)),
+        "others": np.array([_drift(G, w) for w in others]),
+        "cosine": own[:, 0, 1] / np.maximum(lengths[:, 0] * lengths[:, 1], 1e-300),
+    }
+
+
+def _drift(G: Values, weights: Values) -> float:
+    """The disagreement of weights (C, M) for gradients with inner products G (C M, C M)."""
+    apart = weights - weights[:1]  # exactly zero where all are the same
+    v = (apart - apart.mean(axis=0)).ravel() / len(weights)
+    return max(float(v @ G @ v), 0.0)
+
+
+def judge(config: FirmConfig, bank: AdapterBank, theta: Any, use: str, k: int) -> Values:
+    """Mean rewards (R,) of one policy on the prompts for tests; all policies use the same numbers.
+
+    All rewards of the figure, two or more.
+
+    Args:
+        config: the set-up.
+        bank: of the model.
+        theta: the adapter, shape (1, d).
+        use, k: the draw.
+    """
+    from lora_bridge.rewards import scores
+    from lora_bridge.rollouts import encode_prompts, responses, sample
+
+    tokenizer, tests = config.load("lm").tokenizer, prompts(config, use, k)[1]
+    X = theta.reshape(1, config.rank, -1)
+    total = np.zeros(len(config.rewards()))
+    for start in range(0, len(tests), _AT_ONCE):
+        texts = [tests[start : start + _AT_ONCE]]
+        batch = sample(
+            bank,
+            X,
+            encode_prompts(tokenizer, texts, config.max_length, too_long="cut"),
+            length=config.length,
+            temperature=config.temperature,
+            seed=config.derive("judge", use, k),
+            round_=start,
+        )
+        found = scores(config.rewards(), texts, responses(tokenizer, batch), config.output_scaling)
+        total += found.numpy()[0].sum(axis=0)
+    return total / len(tests)
+
+
+def step_size(config: FirmConfig, context: rc.Context) -> float:
+    """That of the largest mean reward of FIRM on other draws, where there is a choice."""
+    arm = Arm(config.firm())
+
+    def score(alpha: float, k: int) -> float:
+        return -float(train(config, arm, "tuning", k, context, alpha=alpha)["ends"][-1].mean())
+
+    return config.best(score)
+
+
+def columns(
+    config: FirmConfig,
+    arms: dict[str, Arm],
+    k: int,
+    context: rc.Context,
+    betas: Sequence[float] = (),
+) -> rc.Columns:
+    """All arms of draw k: one row per arm and step; ``start`` and ``end`` are on the tests."""
+    with threads(context):
+        alpha = step_size(config, context)
+        runs = [
+            train(config, arm, "test", k, context, alpha=alpha, betas=betas, name=name)
+            for name, arm in arms.items()
+        ]
+        bank = config.bank(config.load("lm"), config.targets)
+        zero = config.tensor(np.zeros((1, config.rank * bank.width)))
+        start = judge(config, bank, zero, "test", k)
+        tests = len(prompts(config, "test", k)[1])
+    values: dict[str, Any] = {
+        "closest": np.stack([run["cosine"].max(axis=1) for run in runs]),
+        "weight": np.stack([run["weights"][..., 0].mean(axis=1) for run in runs]),
+        "spread": np.stack([run["weights"][..., 0].std(axis=1) for run in runs]),
+        "client_1": np.stack([run["weights"][:, 0, 0] for run in runs]),
+        "client_2": np.stack([run["weights"][:, -1, 0] for run in runs]),
+        "drift": np.stack([run["drift"] for run in runs]),
+        "cosine": np.stack([run["cosine"].mean(axis=1) for run in runs]),
+        "kl_token": np.stack([run["kl_token"].mean(axis=1) for run in runs]),
+        "kl_sequence": np.stack([run["kl_sequence"].mean(axis=1) for run in runs]),
+    }
+    for j in (0, 1):
+        values[f"reward_{j + 1}"] = np.stack([run["scores"][..., j].mean(axis=1) for run in runs])
+    for j in range(len(start)):
+        values[f"end_{j + 1}"] = np.stack([run["ends"][:, j] for run in runs])
+        values[f"start_{j + 1}"] = start[j]
+    for i, beta in enumerate(betas):
+        values[f"drift_at_{beta:g}"] = np.stack([run["others"][:, i] for run in runs])
+    axes: dict[str, Any] = {"arm": list(arms), "t": config.steps}
+    return rc.long_table(axes, **values, alpha=alpha, tests=tests, what=said_of_model(config))

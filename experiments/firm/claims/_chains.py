@@ -1,0 +1,140 @@
+"""Instances that the statements of FIRM on actors and critics are about: tabular processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.firm.theory.chain import Chains
+
+#: No transition is less probable: chains are ergodic under every policy.
+LEAST = 1 / 64
+#: The least lambda_A of Assumption 2(c).
+FLOOR = 1e-3
+SIZES = {"S": (2, 3), "A": (2, 2), "M": (1, 2), "d2": (1, 2)}
+PROCESS: Mapping[str, rc.Field] = {
+    "P": rc.simplex("S", "A", "S"),
+    "r": rc.interval("S", "A", "M"),
+    "r_max": rc.positive(low=0.1, high=10.0),
+    "gamma": rc.interval(low=0.05, high=0.95),
+    "theta": rc.reals("S", "A", magnitude=(0.1, 5.0)),
+    "phi": rc.ball("S", "d2"),
+    "start": rc.simplex("S"),
+}
+#: What fields are whose names are not symbols of the paper.
+MEANING = {
+    "P": "P(s'|s, a) before every entry is raised to 1/64 or more: (1 - S/64) P + 1/64",
+    "r": "rewards over r_max",
+    "theta": "the policy's logits",
+    "phi": "the critics' features",
+    "start": "the law of s_0",
+    "other": "the logits of a second policy",
+    "scale": "the length of the policy's features: parameters are logits over it",
+    "w": "the critics' weights over R_w",
+    "lam": "weights lambda",
+    "size": "transitions in a batch",
+}
+#: Longer or shorter features of the policy: Assumption 3(a) allows any C_psi = sqrt(2) c.
+LONG: Mapping[str, rc.Field] = {"scale": rc.positive(low=0.1, high=100.0)}
+
+
+def inside(instance: Any) -> Any:
+    """The field "w" as critics' weights in H, (B, M, d2)."""
+    return instance.w * instance.chains.R_w(instance.r_max)[:, None, None]
+
+
+def _process(
+    *, P: Any, r: Any, r_max: Any, gamma: Any, theta: Any, phi: Any, start: Any, **others: Any
+) -> SimpleNamespace:
+    """The processes as ``chains``; a second policy ``other`` becomes ``there``."""
+    S = P.shape[-1]
+    chains = Chains(
+        P=(1 - S * LEAST) * P / P.sum(axis=-1, keepdims=True) + LEAST,
+        r=r * r_max[:, None, None, None],
+        gamma=gamma,
+        theta=theta,
+        phi=phi,
+        start=start / start.sum(axis=-1, keepdims=True),
+        scale=others.pop("scale", 1),
+    )
+    if "other" in others:
+        others["there"] = replace(chains, theta=others.pop("other"))
+    return SimpleNamespace(chains=chains, r_max=r_max, **others)
+
+
+def processes(
+    extra: Mapping[str, rc.Field] | None = None,
+    sizes: Mapping[str, tuple[int, int]] | None = None,
+) -> rc.Space:
+    """Ergodic processes under Assumptions 1 and 2: ``chains`` and ``r_max``, with further fields.
+
+    Args:
+        extra: further fields; "scale" and "other" (see :data:`MEANING`) go into ``chains`` and
+            ``there``, all others are attributes.
+        sizes: ranges of further axes, or other ranges of the usual ones.
+    """
+    fields = {**PROCESS, **(extra or {})}
+    return rc.Space(
+        fields=fields,
+        sizes={**SIZES, **(sizes or {})},
+        view=_process,
+        given={"lambda_A": lambda s: s.chains.lambda_A >= FLOOR},
+        batched=True,
+        meaning={name: line for name, line in MEANING.items() if name in fields},
+    )
+
+
+def _walk(
+    *, r: Any, x: Any, start: Any, horizon: Any, memory: Any, c: Any, logit: Any, other: Any
+) -> SimpleNamespace:
+    """Walks ``chains`` and ``there`` under two parameters, logit / c and other / c."""
+    S = r.shape[-1]
+    places, step = np.arange(S), np.zeros((S, 2, S), dtype=int)
+    step[places, 0, np.minimum(places + 1, S - 1)] = 1
+    step[places, 1, np.maximum(places - 1, 0)] = 1
+    start = start / start.sum(axis=-1, keepdims=True)
+    rho = (1 - 1 / memory)[:, None, None, None]
+    chains = Chains(
+        P=rho * step + (1 - rho) * start[:, None, None],
+        r=np.stack([r, r], axis=-1)[..., None],
+        gamma=1 - 1 / horizon,
+        theta=np.stack([x * logit[:, None], 0 * x], axis=-1),
+        phi=0 * r[..., None] + 1,
+        start=start,
+        scale=c,
+    )
+    there = replace(chains, theta=np.stack([x * other[:, None], 0 * x], axis=-1))
+    return SimpleNamespace(chains=chains, there=there, x=x, c=c, gap=np.abs(logit - other))
+
+
+#: Walks to the right and to the left with restarts, rewards in [0, 1], and one parameter.
+WALKS = rc.Space(
+    fields={
+        "r": rc.interval("S"),
+        "x": rc.interval("S"),
+        "start": rc.simplex("S"),
+        "horizon": rc.positive(low=1.05, high=1e4),
+        "memory": rc.positive(low=1.05, high=1e3),
+        "c": rc.positive(low=1.0, high=1e4),
+        "logit": rc.interval(low=-3.0, high=3.0),
+        "other": rc.interval(low=-3.0, high=3.0),
+    },
+    sizes={"S": (3, 9)},
+    view=_walk,
+    batched=True,
+    meaning={
+        "r": "the reward of a place",
+        "x": "the policy's features: the logit of a step to the right is c x(s) times a parameter",
+        "start": "the law of s_0 and of the place after a restart",
+        "horizon": "1/(1-gamma)",
+        "memory": "1/(1-rho), the mean time between two restarts",
+        "c": "the longest feature",
+        "logit": "the first parameter times c",
+        "other": "the second parameter times c",
+    },
+)

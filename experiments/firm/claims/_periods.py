@@ -1,0 +1,194 @@
+"""Instances of FIRM's steps on processes: clients at one policy, and one step after they were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.firm.claims._chains import MEANING, processes
+from experiments.firm.theory.assembly import SecondStep
+from experiments.firm.theory.client_gradients import Estimate, Printed, smoothness
+
+#: Features of the policy so short that C_psi < 1, which Lemmas 4 to 6 take for granted.
+SHORT = rc.interval(low=0.1, high=0.7)
+_MEANING = {
+    **MEANING,
+    "w": "critics' weights over their radius",
+    "share": "how far the critics are on the way from w_* to the point w of H",
+    "doublings": "a batch has 2^doublings transitions",
+    "clients": "their number C",
+    "radius": "the radius of the ball that critics are projected on",
+    "past": "each client's batch one step before: the shares of the transitions (s, a, s')",
+    "batches": "two clients' batches: the shares of the transitions (s, a, s')",
+    "a": "the step size times the smoothness constant",
+}
+
+
+def _space(
+    fields: Mapping[str, rc.Field], instance: Callable[..., Any], **sizes: tuple[int, int]
+) -> rc.Space:
+    """Processes whose view is made an ``instance``, which computes what it is asked for."""
+    space = processes(fields, sizes)
+    meaning = {name: line for name, line in _MEANING.items() if name in space.fields}
+    view = space.view
+    return replace(space, view=lambda **arrays: instance(view(**arrays)), meaning=meaning)
+
+
+@dataclass(frozen=True, eq=False)
+class _Instance:
+    """Fields of a process; what is not an attribute is looked up among them."""
+
+    of: Any
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.of, name)
+
+    @property
+    def size(self) -> Any:
+        """B = 2^doublings."""
+        return 2**self.of.doublings
+
+
+class OnePolicy(_Instance):
+    """States of d_pi and critics in H, between w_* and some point."""
+
+    @cached_property
+    def known(self) -> Printed:
+        """The text's constants."""
+        return Printed.of([self.chains], self.r_max)
+
+    @cached_property
+    def at(self) -> Estimate:
+        """What clients estimate."""
+        share, R_w = self.share[:, None, None], self.known.R_w
+        w = (1 - share) * self.chains.w_star + share * R_w[:, None, None] * self.w
+        return Estimate(self.chains, w, self.r_max, R_w, restarted=False)
+
+
+def printed(extra: Mapping[str, rc.Field] | None = None, **sizes: tuple[int, int]) -> rc.Space:
+    """Instances of :class:`OnePolicy`."""
+    fields = {
+        "scale": SHORT,
+        "w": rc.ball("M", "d2"),
+        "share": rc.positive(low=1e-6, high=1.0),
+        "doublings": rc.whole_numbers(low=0, high=60),
+        **(extra or {}),
+    }
+    return _space(fields, OnePolicy, **sizes)
+
+
+class Restarted(_Instance):
+    """States of nu and any critics."""
+
+    @cached_property
+    def at(self) -> Estimate:
+        """What clients estimate."""
+        w = self.w * self.radius[:, None, None]
+        return Estimate(self.chains, w, self.r_max, self.radius)
+
+
+RESTARTED = _space(
+    {
+        "scale": rc.positive(low=0.1, high=10.0),
+        "w": rc.ball("M", "d2"),
+        "radius": rc.positive(low=0.01, high=10.0),
+        "lam": rc.simplex("M"),
+        "doublings": rc.whole_numbers(low=0, high=10),
+        "clients": rc.whole_numbers(low=1, high=8),
+    },
+    Restarted,
+)
+
+
+class _Period(_Instance):
+    @cached_property
+    def L(self) -> Any:
+        """L_H."""
+        return smoothness(self.chains, self.r_max)
+
+    def _step(self, a: Any, w: Any, radius: Any, restarted: bool) -> SecondStep:
+        return SecondStep(
+            base=self.chains, past=self.past, w=w, start=self.lam, eta=self.eta, beta=self.beta,
+            a=a, r_max=self.r_max, radius=radius, restarted=restarted,
+        )  # fmt: skip
+
+
+class Pair(_Period):
+    """Two clients one step after an aggregation, states of d_pi, exact tabular critics."""
+
+    @cached_property
+    def step(self) -> SecondStep:
+        """The clients; L_J = gamma L_H / (1 - gamma)."""
+        a = self.a * (1 - self.chains.gamma) / self.L
+        return self._step(a, None, self.r_max, restarted=False)
+
+    @cached_property
+    def known(self) -> Printed:
+        """The text's constants, for all policies."""
+        return Printed.of(self.step.policies, self.r_max)
+
+
+def _tabular(space: rc.Space) -> rc.Space:
+    """The same with one feature of the critics for every state; lambda_A is positive."""
+    view = space.view
+
+    def processes_with_features(**arrays: Any) -> Any:
+        S = arrays["P"].shape[1]
+        return view(phi=0 * arrays["P"][:, :, 0] + np.eye(S, dtype=int), **arrays)
+
+    fields = {name: field for name, field in space.fields.items() if name != "phi"}
+    sizes = {name: ends for name, ends in space.sizes.items() if name != "d2"}
+    meaning = {name: line for name, line in space.meaning.items() if name != "phi"}
+    return replace(
+        space, fields=fields, sizes=sizes, meaning=meaning, view=processes_with_features, given={}
+    )
+
+
+PAIR = _tabular(
+    _space(
+        {
+            "gamma": rc.positive(low=1e-15, high=0.95),
+            "scale": SHORT,
+            "past": rc.simplex(2, "X"),
+            "lam": rc.simplex("M"),
+            "eta": rc.positive(2, low=1e-9, high=1.0),
+            "beta": rc.positive(low=1e-3, high=1e3),
+            "a": rc.positive(low=1e-3, high=1.0),
+            "doublings": rc.whole_numbers(low=0, high=120),
+        },
+        Pair,
+        S=(2, 2),
+        X=(8, 8),
+    )
+)
+
+
+class Period(_Period):
+    """C clients one step after an aggregation, states of nu and any critics."""
+
+    @cached_property
+    def step(self) -> SecondStep:
+        """The clients; a is a step size over L_H."""
+        w = self.w * self.radius[:, None, None, None]
+        return self._step(self.a / self.L, w, self.radius, restarted=True)
+
+
+def period(extra: Mapping[str, rc.Field], clients: tuple[int, int]) -> rc.Space:
+    """Instances of :class:`Period`."""
+    fields = {
+        "scale": rc.positive(low=0.1, high=10.0),
+        "w": rc.ball("C", "M", "d2"),
+        "radius": rc.positive(low=0.01, high=10.0),
+        "past": rc.simplex("C", "X"),
+        "lam": rc.simplex("M"),
+        "eta": rc.interval(2),
+        "beta": rc.positive(low=1e-3, high=1e3),
+        "a": rc.positive(low=1e-3, high=1.0),
+        **extra,
+    }
+    return _space(fields, Period, S=(2, 2), X=(8, 8), C=clients)

@@ -1,0 +1,183 @@
+"""FIRM, (28) to (32): from one step of the averaged policy to the sum over time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.firm.theory import ascent
+from experiments.firm.theory.descent import Round
+from experiments.firm.theory.weights import smoothed
+
+
+def _outcomes(
+    *, b: Any, h: Any, o: Any, L: Any, a: Any, p: Any, theta: Any, g: Any, lam: Any, common: Any
+) -> SimpleNamespace:
+    """Rounds of all N outcomes, those of an instance one after another; one policy each."""
+    count, N = p.shape
+    b, h, o = (np.repeat(x, N, axis=0) for x in (b, h * L[:, None, None], o))
+    rest = (x.reshape(count * N, *x.shape[2:]) for x in (g, lam, common))
+    g, lam, common = rest
+    theta = np.repeat(theta, N, axis=0)
+    step = Round(b=b, h=h, o=o, theta=theta, g=g, lam=lam, common=common)
+    return SimpleNamespace(step=step, p=p, a=a / L)
+
+
+_OBJECTIVES = {
+    "b": rc.reals("M", "d", magnitude=(0.1, 10.0)),
+    "h": rc.interval("M", "d", low=-1.0, high=1.0),
+    "o": rc.reals("M", "d", magnitude=(0.1, 10.0)),
+    "L": rc.positive(low=0.1, high=10.0),
+    "a": rc.positive(low=0.01, high=1.0),
+}
+_MEANING = {
+    "b": "J^j(theta) is the sum over coordinates of b theta + (L/2) h (theta - o)|theta - o|",
+    "h": "see b",
+    "o": "see b",
+    "L": "L_J",
+    "a": "the step size times L_J",
+}
+
+EQ28_30 = rc.Claim(
+    id="firm.eq28_30",
+    source="FIRM, equations (28) to (30)",
+    text="E||grad J(thetabar_t) lambda_t||^2 <= (2/a) E lambda_t'(J(thetabar_{t+1}) - "
+    "J(thetabar_t)) + E Q_t for a <= 1/L_J, if Q_t is at least T_1; here it is T_1.",
+    latex=r"\mathbb E\|\nabla J(\bar\theta_t)\lambda_t\|^2\le\frac2\alpha\mathbb E\big["
+    r"\lambda_t^\top(J(\bar\theta_{t+1})-J(\bar\theta_t))\big]+\mathbb E\mathcal Q_t",
+    kind="upper",
+    space=rc.Space(
+        fields={
+            **_OBJECTIVES,
+            "p": rc.simplex("N"),
+            "theta": rc.reals("C", "d", magnitude=(0.1, 10.0)),
+            "g": rc.reals("N", "C", "M", "d", magnitude=(0.1, 10.0)),
+            "lam": rc.simplex("N", "C", "M"),
+            "common": rc.simplex("N", "M"),
+        },
+        sizes={"N": (1, 2), "C": (1, 2), "M": (1, 2), "d": (1, 2)},
+        view=_outcomes,
+        batched=True,
+        meaning={
+            **_MEANING,
+            "p": "probabilities of the outcomes",
+            "theta": "the clients' policies",
+            "g": "the clients' stochastic gradients, of every outcome",
+            "lam": "the clients' weights",
+            "common": "lambda_t",
+        },
+    ),
+    measure=lambda s: ascent.eq28_30(s.step, s.p, s.a),
+    note="Sound, also for a lambda_t that depends on the gradients of step t, as (12) holds for "
+    "every outcome.",
+)
+
+
+def _ascent(
+    *, b: Any, h: Any, o: Any, L: Any, a: Any, first: Any, e: Any, start: Any, stars: Any, eta: Any
+) -> SimpleNamespace:
+    """A path of T steps with smoothed weights."""
+    lam = smoothed(start, stars, eta)[:, 1:]
+    objectives = Round(b, h * L[:, None, None], o, first, e, lam, start)
+    return SimpleNamespace(path=ascent.Ascent(objectives, first, e, lam, a / L), eta=eta)
+
+
+def _decreasing(*, eta: Any, **others: Any) -> SimpleNamespace:
+    """The same with eta_1 >= eta_2 >= ..."""
+    return _ascent(eta=np.minimum.accumulate(eta, axis=1), **others)
+
+
+ASCENTS = rc.Space(
+    fields={
+        **_OBJECTIVES,
+        "first": rc.reals("d", magnitude=(0.1, 10.0)),
+        "e": rc.reals("T", "d", magnitude=(0.01, 10.0)),
+        "start": rc.simplex("M"),
+        "stars": rc.simplex("T", "M"),
+        "eta": rc.interval("T"),
+    },
+    sizes={"T": (1, 3), "M": (1, 2), "d": (1, 2)},
+    view=_ascent,
+    batched=True,
+    meaning={
+        **_MEANING,
+        "first": "thetabar_1",
+        "e": "gbar_t - grad J(thetabar_t) lambda_t",
+        "start": "lambda_0",
+        "stars": "lambda*_1, ..., lambda*_T",
+    },
+)
+
+EQ31 = rc.Claim(
+    id="firm.eq31",
+    source="FIRM, equation (31)",
+    text="(1/T) sum ||grad J(thetabar_t)||^2 <= (2/(T a)) sum lambda_t'(J(thetabar_{t+1}) - "
+    "J(thetabar_t)) + (1/T) sum Q_t, for a norm of the matrix that is at least ||.||_F/sqrt(M).",
+    latex=r"\frac1T\sum_t\|\nabla J(\bar\theta_t)\|^2\le\frac2{T\alpha}\sum_t\lambda_t^\top"
+    r"(J(\bar\theta_{t+1})-J(\bar\theta_t))+\frac1T\sum_t\mathcal Q_t",
+    kind="upper",
+    space=ASCENTS,
+    measure=lambda s: ascent.eq31(s.path),
+    expect="violated",
+    note="lambda_t is missing on the left, and the expectation of the first sum on the right. No "
+    "weighted combination bounds all gradients: lambda = (1, 0), J^1 constant, J^2 not: 0 on the "
+    "right. (32) has lambda_t again, so nothing follows from it.",
+    corrected="firm.eq31_corrected",
+)
+EQ31_CORRECTED = rc.Claim(
+    id="firm.eq31_corrected",
+    source="FIRM, equation (31), corrected",
+    text="The same with ||grad J(thetabar_t) lambda_t||^2 on the left.",
+    latex=r"\frac1T\sum_t\|\nabla J(\bar\theta_t)\lambda_t\|^2\le\frac2{T\alpha}\sum_t\lambda_t^"
+    r"\top(J(\bar\theta_{t+1})-J(\bar\theta_t))+\frac1T\sum_t\mathcal Q_t",
+    kind="upper",
+    space=ASCENTS,
+    measure=lambda s: ascent.eq31_corrected(s.path),
+    derivation="The average of (30).",
+)
+EQ32 = rc.Claim(
+    id="firm.eq32",
+    source="FIRM, equation (32)",
+    text="(1/T) sum ||grad J(thetabar_t) lambda_t||^2 <= (2/(T a)) (r_max/(1-gamma)) (1 + "
+    "sum_{t<=T-1} 2 eta_t) + (1/T) sum Q_t, if Q_t is at least T_1 and no J^j varies by more than "
+    "r_max/(1-gamma).",
+    latex=r"\frac1T\sum_t\|\nabla J(\bar\theta_t)\lambda_t\|^2\le\frac2{T\alpha}\frac{r_{\max}}"
+    r"{1-\gamma}\Big(1+\sum_{t=1}^{T-1}2\eta_t\Big)+\frac1T\sum_t\mathcal Q_t",
+    kind="upper",
+    space=replace(ASCENTS, sizes={"T": (2, 2), "M": (2, 2), "d": (1, 2)}),
+    measure=lambda s: ascent.eq32(s.path, s.eta),
+    expect="violated",
+    note="Lemma 10 is off by an index. eta = (0, 1), each J^j concave of curvature L_J = 1/a along "
+    "its own axis, exact gradients: lambda_1 = (1, 0) while J^1 rises by top, lambda_2 = (0, 1) "
+    "while J^2 does: 4 top/a against 2 top/a, times 1/T. No effect where eta_t does not grow.",
+    corrected="firm.eq32_corrected",
+)
+EQ32_DECREASING = replace(
+    EQ32,
+    id="firm.eq32_decreasing",
+    source="FIRM, equation (32) for steps that do not grow",
+    text="The same with eta_1 >= eta_2 >= ... .",
+    space=replace(ASCENTS, view=_decreasing),
+    measure=lambda s: ascent.eq32(s.path, s.eta),
+    expect="holds",
+    note="",
+    corrected=None,
+    derivation="firm.eq32_corrected and eta_{t+1} <= eta_t.",
+)
+EQ32_CORRECTED = rc.Claim(
+    id="firm.eq32_corrected",
+    source="FIRM, equation (32), corrected",
+    text="(1/T) sum ||grad J(thetabar_t) lambda_t||^2 <= (2/(T a)) top (1 + sum_{t=2}^T eta_t) + "
+    "(1/T) sum Q_t, if Q_t is at least T_1 and no J^j varies by more than top.",
+    latex=r"\frac1T\sum_t\|\nabla J(\bar\theta_t)\lambda_t\|^2\le\frac{2\,{\rm top}}{T\alpha}"
+    r"\Big(1+\sum_{t=2}^T\eta_t\Big)+\frac1T\sum_t\mathcal Q_t",
+    kind="upper",
+    space=ASCENTS,
+    measure=lambda s: ascent.eq32_corrected(s.path, s.eta),
+    derivation="firm.eq31_corrected and firm.lemma10_corrected; (30) holds given F_t, and its mean "
+    "is taken over all of the past.",
+)

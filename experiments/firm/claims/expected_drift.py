@@ -1,0 +1,250 @@
+"""FIRM, the disagreement drift in the mean: batch size, clients, time and local steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+from math import log
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.firm.theory import expected_drift as at
+from linsys.linalg import norm
+
+#: As in the claims of single instances, gradients are of order one.
+_BETA = rc.positive(low=1e-3, high=10.0)
+_CLIENTS = (2, 3, 4)
+#: Pairs (C, t) with at most 64 outcomes.
+_RUNS = ((2, 2), (2, 3), (3, 2))
+
+
+def _signs(*, g: Any, noise: Any, share: Any, **others: Any) -> SimpleNamespace:
+    """Gradients, their noise, and R, the longest that any sign makes."""
+    noise = noise * share[:, None, None]
+    lengths = [norm(g + sign * noise).max(axis=-1) for sign in (1, -1)]
+    return SimpleNamespace(g=g, noise=noise, R=np.maximum(*lengths), **others)
+
+
+def _walk(*, b: Any, h: Any, way: Any, noise: Any, s: Any, walked: Any, beta: Any) -> Any:
+    """Clients ``walked`` / L_J or less away from the last mean, where objectives have gradients b.
+
+    grad J^j(theta) = b_j + L_J h_j theta, coordinate by coordinate.
+    """
+    far = walked[:, None, None, None]
+    g = b[:, None] + h[:, None] * (far * way[:, :, None]) + s[:, None, None, None] * noise
+    R = norm(g).max(axis=(1, 2))
+    return SimpleNamespace(g=g, s=s, walked=walked, beta=beta, R=R)
+
+
+TWO_POINTS = rc.Space(
+    fields={"points": rc.ball(2, "M", "d"), "chances": rc.simplex(2), "beta": _BETA},
+    sizes={"M": (1, 3), "d": (1, 2)},
+    batched=True,
+    meaning={
+        "points": "the two values of a client's gradients, a row for each objective",
+        "chances": "their probabilities",
+    },
+)
+WALKS = rc.Space(
+    fields={
+        "b": rc.ball("M", "d"),
+        "h": rc.interval("M", "d", low=-1.0, high=1.0),
+        "way": rc.ball("C", "d"),
+        "noise": rc.ball("C", "M", "d"),
+        "s": rc.positive(low=1e-2, high=1.0),
+        "walked": rc.positive(low=1e-9, high=1.0),
+        "beta": _BETA,
+    },
+    sizes={"C": (1, 3), "M": (1, 3), "d": (1, 2)},
+    view=_walk,
+    batched=True,
+    meaning={
+        "b": "the true gradients at the last aggregation, a row for each objective",
+        "h": "the objectives' second derivatives over L_J",
+        "way": "what the clients have gone since then, over walked / L_J",
+        "noise": "the noise of their gradients over s",
+        "walked": "L_J alpha R K",
+    },
+)
+
+BATCH = rc.Claim(
+    id="firm.law_batch",
+    source="FIRM, Remark 1: the exponent of B; derived here",
+    text="Two clients, noise N times the mean of B random signs: E T_disagr <= (R/beta)^2 "
+    "||N||_F^4 (3B - 1)/B^3 and E sqrt(T_disagr) <= (R/beta) ||N||_F^2 / B.",
+    latex=r"E\,\mathcal T\le\frac{R^2}{\beta^2}\|N\|_F^4\frac{3B-1}{B^3},\quad E\sqrt{\mathcal T}"
+    r"\le\frac R\beta\|N\|_F^2\frac1B",
+    kind="upper",
+    space=rc.Space(
+        fields={
+            "g": rc.ball("M", "d"),
+            "noise": rc.ball("M", "d"),
+            "share": rc.positive(low=0.01, high=1.0),
+            "beta": _BETA,
+            "size": rc.whole_numbers(low=1, high=at.LARGEST_BATCH),
+        },
+        sizes={"M": (1, 3), "d": (1, 2)},
+        view=_signs,
+        batched=True,
+        meaning={
+            "g": "the true gradients, a row for each objective",
+            "noise": "N over share",
+            "share": "the factor of the noise",
+            "size": "B",
+        },
+    ),
+    measure=lambda s: at.batch(s.g, s.noise, s.beta, s.R, s.size),
+    note="The exponent of B is -2 up to 1/B, or -1 for the root, not the -1/2 of Remark 1. Where "
+    "noise exceeds beta / R it is -1, by firm.law_without_beta.",
+    derivation="firm.law_second_order with V = ||N||_F^2 ((m - m')/2)^2; m - m' is the sum of 2B "
+    "signs over B, with the moments 2/B and (12 B^2 - 4B)/B^4. For any C and any samples of the "
+    "noise N_i with mean zero: V <= (1/C) sum_c ||.||_F^2, hence E T_disagr <= (2R/beta)^2 (3B - "
+    "2)/B^3 E ||N_i||_F^4.",
+)
+BIAS = rc.Claim(
+    id="firm.law_bias",
+    source="FIRM, second term of (7), in the mean; derived here",
+    text="Independent clients with one distribution: E (1/C) sum_c A_c (lambda^c - lambdabar) = (1 "
+    "- 1/C) E (A - E A) lambda*.",
+    latex=r"E\,\frac1C\sum_cA_c(\lambda^c-\bar\lambda)=(1-\tfrac1C)E(A-EA)\lambda^*",
+    kind="identity",
+    space=TWO_POINTS,
+    measure=lambda s: at.bias(s.points, s.chances, s.beta, _CLIENTS),
+    derivation="The second form of firm.law_covariance; terms of two clients have mean zero.",
+)
+NO_SPEEDUP = rc.Claim(
+    id="firm.law_no_speedup",
+    source="FIRM, Theorem 1: the drift against the number of clients; derived here",
+    text="Independent clients: E T_disagr >= (1 - 1/C)^2 ||E (A - E A) lambda*||^2: there is no "
+    "linear speed-up in C.",
+    latex=r"E\,\mathcal T\ge(1-\tfrac1C)^2\|E(A-EA)\lambda^*\|^2",
+    kind="lower",
+    space=TWO_POINTS,
+    measure=lambda s: at.no_speedup(s.points, s.chances, s.beta, _CLIENTS),
+    derivation="firm.law_bias and Jensen's inequality. What exceeds it is of order 1/C, so that "
+    "equality is approached by many clients.",
+)
+AVERAGED = rc.Claim(
+    id="firm.law_time",
+    source="FIRM, equation (11) with eta_t = 1/t; derived here",
+    text="At constant parameters: E T_t = E T_1 / t^2 + ((t - 1)/t^2) ((C - 1)/C^2) tr(Gamma Sigma)"
+    ", Gamma = E (A - E A)'(A - E A), Sigma = Cov lambda*: 1/(C t) for large t.",
+    latex=r"E\,\mathcal T_t=\frac{E\,\mathcal T_1}{t^2}+\frac{t-1}{t^2}\cdot\frac{C-1}{C^2}"
+    r"{\rm tr}(\Gamma\Sigma)",
+    kind="identity",
+    space=TWO_POINTS,
+    measure=lambda s: at.averaged(s.points, s.chances, s.beta, _RUNS),
+    note="(23) has no power of t, as its weights of the past sum to one. Gamma and Sigma are of "
+    "order 1/B: beyond t = C the drift is 1/(C B^2 t), and it does have a speed-up in C.",
+    derivation="lambda_t^c is the mean of t solutions; X_t is independent of the t - 1 earlier "
+    "ones, whose deviations have mean zero: no mixed terms. Each of them adds E ||(1/C) sum_c X_c "
+    "u_c||^2 with X and u independent, (1/C^2) sum_{c,c'} (1_{c=c'} - 1/C)^2 tr(Gamma Sigma).",
+)
+AVERAGED_ERROR = rc.Claim(
+    id="firm.law_time_true_weights",
+    source="FIRM, equation (14) and (11) with eta_t = 1/t; derived here",
+    text="At constant parameters: E ||lambdabar_t - l||^2 = ||E lambda* - l||^2 + tr Sigma / (C t)"
+    ", l the solution for the mean gradients.",
+    latex=r"E\|\bar\lambda_t-\ell\|^2=\|E\lambda^*-\ell\|^2+\frac{{\rm tr}\,\Sigma}{Ct}",
+    kind="identity",
+    space=TWO_POINTS,
+    measure=lambda s: at.averaged_error(s.points, s.chances, s.beta, _RUNS),
+    note="Neither clients nor time reduce the bias of the solution, which is of order 1/B where "
+    "lambda* is smooth and at most (2R/beta) (tr Cov(A))^{1/2} by firm.law_lipschitz.",
+    derivation="lambdabar_t is the mean of C t independent solutions.",
+)
+
+# Theorem 1's product.
+
+PRODUCT = rc.Claim(
+    id="firm.thm1_drift_product",
+    source="FIRM, Theorem 1, Remark 1 and (35): the drift term",
+    text="The disagreement drift is at most a constant times (M^{3/2}/beta) B^{-1/2} alpha K; here "
+    "with the product of all constants of (24), 128, and s for the noise of order B^{-1/2}.",
+    latex=r"\mathcal T\le128R^2\frac{M^{3/2}}\beta\,s\,L_J\alpha RK",
+    kind="upper",
+    space=WALKS,
+    measure=lambda s: at.product_form(s.g, s.s, s.walked, s.beta, s.R),
+    expect="violated",
+    note="(24) has the sum 4 sqrt(./B) + 4 L_J R alpha K, (35) the product. As alpha falls to 0 "
+    "the product does, with any constant, and the drift of clients at common parameters does not: "
+    "gradients (1 + s, 1 - s) and (1 - s, 1 + s), beta >= 4s, T = (4s^2 / (4s^2 + beta))^2. So "
+    "(35) does not follow from (33), and no step size removes the drift. This is about the drift "
+    "term alone, not about the sum of all terms in Theorem 1.",
+    corrected="firm.law_additive",
+)
+ADDITIVE = rc.Claim(
+    id="firm.law_additive",
+    source="FIRM, (24): noise and local steps; derived here",
+    text="T_disagr <= (2 R M / beta)^2 (s + L_J alpha R K)^4, s the largest noise of a gradient "
+    "and K steps since the aggregation.",
+    latex=r"\mathcal T\le\Big(\frac{2RM}\beta\Big)^2(s+L_J\alpha RK)^4",
+    kind="upper",
+    space=WALKS,
+    measure=lambda s: at.additive_form(s.g, s.s, s.walked, s.beta, s.R),
+    derivation="firm.law_second_order; V <= (1/C) sum_c ||A_c - A||_F^2 with A at the parameters "
+    "of the last aggregation, whose columns are s + L_J alpha R K away or less.",
+)
+
+# Exponents in one example: two clients, d = 1, two objectives of which one has the noise +-s.
+
+_SMOOTH, _KINK = (1, -1), (1, 1)
+_FAR = 2**20
+_NOISE = Fraction(1, 2**10)
+
+
+def _exponent(name: str, of: str, drift: Callable[[int], Fraction], power: int = 1) -> rc.Regime:
+    """The exponent of x^power in drift(x), between x = 2^20 and four times that."""
+    values = [drift(_FAR * 2**k) for k in range(3)]
+    steps = [log(after / before) / (power * log(2)) for before, after in pairwise(values)]
+    return rc.Regime(name, of, 0.0, sum(steps) / 2, min(steps), max(steps), slack=0.001)
+
+
+def _against(**predicted: float) -> Sequence[rc.Regime]:
+    """Measured exponents, named as the arguments, against predicted ones.
+
+    Remainders are of relative order 2^-10 or less, those of noise 2^-10 beside gradients of one.
+    """
+    one = Fraction(1)
+    measured = {
+        # the noise is B^{-1/2}, so that x is the root of B
+        "B": ("B", lambda x: at.opposed_pair(_SMOOTH, one / x, one), 2),
+        "B_kink": ("B", lambda x: at.opposed_pair(_KINK, one / x, 0 * one), 2),
+        "beta": ("beta", lambda x: at.opposed_pair(_SMOOTH, _NOISE, x * one), 1),
+        "inverse_beta": ("1/beta", lambda x: at.opposed_pair(_SMOOTH, _NOISE, one / x), 1),
+        "M": ("M", lambda x: at.opposed_pair(_SMOOTH, _NOISE, one, x), 1),
+        "M_small": ("M", lambda x: at.opposed_pair(_SMOOTH, _NOISE, one * _FAR**3, x), 1),
+    }
+    found = [(_exponent(name, *measured[name]), value) for name, value in predicted.items()]
+    return [replace(regime, predicted=value) for regime, value in found]
+
+
+PRINTED_EXPONENTS = rc.RateClaim(
+    id="firm.rem1_exponents",
+    source="FIRM, Remark 1 and (23): the exponents",
+    text="At fixed gradients with noise of order B^{-1/2} the disagreement drift is of order "
+    "M^{3/2} / (beta sqrt(B)): B to infinity, beta to infinity and to 0, M to infinity.",
+    latex=r"\mathcal T=O\Big(\frac{M^{3/2}}{\beta\sqrt B}\Big)",
+    regimes=lambda: _against(B=-0.5, beta=-1.0, inverse_beta=1.0, M=1.5),
+    expect="faster than stated",
+    note="No exponent is attained: they are -2 in B, -2 in beta for large beta and 0 for small beta"
+    ", 0 in M; see firm.law_exponents. In between, as long as M is far below beta, the drift does "
+    "grow with M^2, which the bound survives by its other factors.",
+)
+EXPONENTS = rc.RateClaim(
+    id="firm.law_exponents",
+    source="FIRM, Remark 1: the exponents that hold; derived here",
+    text="The drift is of order B^-2 at fixed beta, B^-1 where the mean gradients agree and beta = "
+    "0; beta^-2 beyond the gradients' curvature and beta^0 below it; M^2 while M is far below beta "
+    "and M^0 beyond.",
+    latex=r"\mathcal T=\Theta(B^{-2}),\ \Theta(\beta^{-2}),\ \Theta(M^2)\ \text{or}\ "
+    r"\Theta(B^{-1}),\ \Theta(\beta^0),\ \Theta(M^0)",
+    regimes=lambda: _against(B=-2.0, B_kink=-1.0, beta=-2.0, inverse_beta=0.0, M=0.0, M_small=2.0),
+    note="Upper bounds for all instances: firm.law_second_order, firm.law_without_beta, "
+    "firm.law_small_beta; M by copies of objectives, firm.law_replicas.",
+)

@@ -1,0 +1,258 @@
+"""FIRM, Theorem 1, (35), Remark 1, Appendix F.1.2 and Lemma 3: how errors fall."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.firm._gap_runs import SteeredConfig
+from experiments.firm._gaps import Floor
+from experiments.firm.theory import rates as at
+from mgda.actor_critic import ActorCritic, ExactGradients
+from mgda.critic import LinearCritic
+from mgda.firm import FIRM
+from mgda.runs import run
+from mgda.trajectories import Clients
+
+#: What a pure power leaves out is in the interval; this is for roundings.
+_SLACK = 0.02
+
+
+def _limit(name: str, variable: str, predicted: float, x: Any, y: Any) -> rc.Regime:
+    """The exponent of y at the largest x, give or take how much it still changed there.
+
+    ``x`` grows by one factor; what is left out of the power falls with x, so that what is still to
+    come is less than the last change.
+    """
+    local = np.diff(np.log(y)) / np.diff(np.log(x))
+    change = float(abs(local[-1] - local[-2]))
+    last = float(local[-1])
+    return rc.Regime(name, variable, predicted, last, last - change, last + change, slack=_SLACK)
+
+
+def _along(
+    name: str, variable: str, predicted: float, x: Sequence[float], read: Callable[[Any], float]
+) -> rc.Regime:
+    return _limit(name, variable, predicted, np.array(x, dtype=float), [read(v) for v in x])
+
+
+# Theorem 1: runs of clients without noise (B to infinity), which are one client.
+
+
+@cache
+def _floor() -> Floor:
+    """A process whose mean objective has a strict maximum: experiments.firm._gap_runs."""
+    return SteeredConfig().floor(0)
+
+
+_TIMES = (64, 128, 256)
+
+
+def _mean_gap(oracle: Any, step: float, eta: float | str, last: int, times: Sequence[int]) -> Any:
+    """(1/T) sum ||grad J lambda_t||^2 for T in ``times``, from the uniform policy."""
+    firm = FIRM(alpha=step, beta=0.1, normalise=False, eta=eta)
+    start, chosen = np.zeros((1, 1, 2)), [t - 1 for t in times]
+    trace = run(firm, oracle, start, last, times=chosen, averages=True)
+    return trace.means["weighted_gap"][:, 0]
+
+
+def _exact() -> ExactGradients:
+    return ExactGradients(Clients(_floor().momdp, 1))
+
+
+def _infinite_batches() -> ActorCritic:
+    """The mean of (10) under Markov samples, with exact critics."""
+    m = _floor().momdp
+    return ActorCritic(Clients(m, 1), LinearCritic(np.eye(m.n_states)), B=None, N=None)
+
+
+def _against_T(name: str, oracle: Any, eta: float | str) -> rc.Regime:
+    gaps = _mean_gap(oracle, 1.0 / _floor().L, eta, _TIMES[-1], _TIMES)
+    return _limit(name, "T", -1.0, np.array(_TIMES), gaps)
+
+
+def _small_steps(name: str, predicted: float, eta: float | str) -> rc.Regime:
+    """Steps a = 1 / (L_J T): a T does not grow."""
+
+    def read(T: int) -> float:
+        return float(_mean_gap(_exact(), 1.0 / (_floor().L * T), eta, T, [T])[0])
+
+    return _along(name, "T", predicted, (32, 64, 128), read)
+
+
+def _large_batches(clients: int, eta: float | str) -> rc.Regime:
+    """The floor's leading order in 1/B, exact in the limit."""
+    step = 0.25 / _floor().L
+
+    def read(B: int) -> float:
+        return _floor().law(clients=clients, B=B, a=step, eta=eta).total
+
+    return _along(f"end of a run, C = {clients}", "B", -1.0, (2**20, 2**21, 2**22), read)
+
+
+THM1 = rc.RateClaim(
+    id="firm.thm1",
+    source="FIRM, Theorem 1",
+    text="(1/T) sum E||grad J lambda_t||^2 = O(log T/(alpha T) + 1/(CB) + alpha K M^{3/4}/(beta "
+    "sqrt(B))): B to infinity, in T.",
+    latex=r"\frac1T\sum_tE\|\nabla J\lambda_t\|^2=O\Big(\frac{\log T}{\alpha T}+\frac1{CB}+"
+    r"\frac{M^{3/4}\alpha K}{\beta\sqrt B}\Big)",
+    regimes=lambda: [_against_T("Markov samples, exact critics", _infinite_batches(), "1/t")],
+    expect="violated",
+    note="As B grows only log T/(alpha T) is left on the right. Samples of one long trajectory "
+    "have the mean Delta, which is not grad J however exact the critics are (zeta = 0): the left "
+    "side ends at ||grad J||^2 where Delta lambda = 0. With one logit per pair that is zero, as "
+    "both fields then vanish together; with features that states share it is not. (35) has bias "
+    "terms, which are zero here as well. Restarted samples repair it: "
+    "firm.thm1_paths in expectation is firm.thm1_corrected.",
+    corrected="firm.thm1_paths",
+    main=True,
+)
+THM1_CORRECTED = rc.RateClaim(
+    id="firm.thm1_corrected",
+    source="FIRM, Theorem 1, corrected; eta = 1",
+    text="With samples whose mean is grad J, 2 alpha L_J K <= 1 and eta = 1: (1/T) sum E||grad J "
+    "lambda_t||^2 = O(1/(alpha T) + 1/B), with constants free of beta, C and K.",
+    latex=r"\frac1T\sum_tE\|\nabla J\lambda_t\|^2=O\Big(\frac1{\alpha T}+\frac1B\Big)",
+    regimes=lambda: [
+        _against_T("exact gradients", _exact(), 1.0),
+        _small_steps("exact gradients, alpha = 1/(L_J T)", 0.0, 1.0),
+        _large_batches(1, 1.0),
+        _large_batches(8, 1.0),
+    ],
+    note="Exponents of one process; the bound itself is firm.thm1_paths. Some term without 1/C is "
+    "needed: the weights' bias leaves one of order B^{-2}, see firm/gap_clients.",
+    derivation="firm.thm1_paths in expectation, J_u <= gamma r_max/(1-gamma) and E|xi^j|^2 = "
+    "O(1/B). No smoothing, hence no log T; no (24), hence no 1/beta.",
+)
+THM1_SMOOTHED = rc.RateClaim(
+    id="firm.thm1_smoothed",
+    source="FIRM, Theorem 1 with eta_t = 1/t and samples whose mean is grad J: exponents",
+    text="The same exponents in T and B with eta_t = 1/t.",
+    latex=r"\frac1T\sum_tE\|\nabla J\lambda_t\|^2=O\Big(\frac{\log T}{\alpha T}+\frac1{CB}\Big)",
+    regimes=lambda: [
+        _against_T("exact gradients", _exact(), "1/t"),
+        _large_batches(1, "1/t"),
+        _large_batches(8, "1/t"),
+    ],
+    note="About one process near its strict maximum, not a proof: there the left side ends at "
+    "order alpha/(CB), without 1/beta and 1/sqrt(B). The log T is not attained either.",
+)
+EQ35 = rc.RateClaim(
+    id="firm.eq35",
+    source="FIRM, equation (35)",
+    text="(1/T) sum E||grad J lambda_t||^2 = O(log T/T + 1/(CB) + bias + alpha^2 K^2 + M^{3/2} "
+    "alpha K/(beta sqrt(B))): exact gradients, alpha = 1/(L_J T), in T.",
+    latex=r"\frac1T\sum_tE\|\nabla J\lambda_t\|^2=O\Big(\frac{\log T}T+\frac1{CB}+\text{bias}+"
+    r"\alpha^2K^2+\frac{M^{3/2}\alpha K}{\beta\sqrt B}\Big)",
+    regimes=lambda: [_small_steps("exact gradients, alpha = 1/(L_J T)", -1.0, "1/t")],
+    expect="violated",
+    note="(34) loses the factor 1/alpha, which Theorem 1 has: with alpha = 1/(L_J T) parameters "
+    "move by less than a constant and the left side does not fall, while the right side is of "
+    "order log T/T. So the O is not uniform in alpha, as its terms in alpha K say it is; for an "
+    "alpha that is held fixed, 1/alpha is a constant. With the factor the statement is that of "
+    "Theorem 1.",
+    corrected="firm.thm1_paths",
+    main=True,
+)
+
+# Appendix F.1.2 and Remark 1: one state, three actions, two objectives.
+
+_LOGITS = np.array([0.3, -0.2, 0.1])
+_PLAIN = at.OneState(_LOGITS, np.array([[1.0, 0.1], [0.2, 0.9], [0.0, 0.4]]))
+#: The second gradient is half the first, so that without beta the solution is a vertex.
+_FACE = at.OneState(_LOGITS, np.array([[1.0, 0.5], [0.2, 0.1], [0.0, 0.0]]))
+
+
+def _distance(name: str, process: at.OneState, beta: float) -> rc.Regime:
+    return _along(name, "B", -1.0, (32, 64, 128), lambda B: process.weight_distance(B, beta))
+
+
+F12 = rc.RateClaim(
+    id="firm.F12",
+    source="FIRM, Appendix F.1.2",
+    text="E||lambda^c - lambda^c'||^2 = O(1/B) for clients with the same parameters and critics.",
+    latex=r"E\|\lambda^c-\lambda^{c'}\|^2=O(1/B)",
+    regimes=lambda: [
+        _distance("crossing objectives", _PLAIN, 0.1),
+        _distance("one far shorter gradient", _FACE, 0.05),
+    ],
+    note="Lemma 8 squared, with E||g^c - g^c'||^2 = O(1/B); exact values. Beta > 0 and common "
+    "parameters are needed: K > 1 adds what is of order alpha K.",
+)
+
+
+def _drifts(*, product: bool) -> Sequence[rc.Regime]:
+    steps = (2.0**4, 2.0**5, 2.0**6)
+    found = [_PLAIN.local_step(4, 0.1, 1.0 / x) for x in steps]
+    inverse = np.array(steps)
+    return [
+        _limit("client drift T_{1,2}", "1/alpha", -2.0, inverse, [pair[0] for pair in found]),
+        _limit(
+            "disagreement drift", "1/alpha", -float(product), inverse, [pair[1] for pair in found]
+        ),
+    ]
+
+
+REM1 = rc.RateClaim(
+    id="firm.rem1",
+    source="FIRM, Remark 1",
+    text="The client drift is O(alpha^2 K^2) and the disagreement drift O(M^{3/2} alpha K/(beta "
+    "sqrt(B))): in alpha, after one local step.",
+    latex=r"\mathcal T_{1,2}=O(\alpha^2K^2),\quad\mathcal T^{\rm disagr}=O\Big(\frac{M^{3/2}"
+    r"\alpha K}{\beta\sqrt B}\Big)",
+    regimes=lambda: _drifts(product=True),
+    expect="violated",
+    note="(24) has a sum of B^{-1/2} and alpha K, not their product: as alpha falls to 0 clients "
+    "still solve with different samples. No step size removes the disagreement; see also "
+    "firm.thm1_drift_product. The client drift falls with alpha^4 here: deviations from the mean "
+    "sum to zero, so that only curvature is left, and is squared.",
+    corrected="firm.law_additive",
+)
+REM1_CORRECTED = rc.RateClaim(
+    id="firm.rem1_corrected",
+    source="FIRM, Remark 1, corrected",
+    text="The client drift is O(alpha^2 K^2); the disagreement drift O((M^{3/2}/beta)(B^{-1/2} + "
+    "alpha K)), which does not vanish with alpha.",
+    latex=r"\mathcal T^{\rm disagr}=O\Big(\frac{M^{3/2}}\beta\Big(\frac1{\sqrt B}+"
+    r"\alpha K\Big)\Big)",
+    regimes=lambda: _drifts(product=False),
+    derivation="(23), (24) and (33) as they stand; firm.law_additive has sharper exponents.",
+)
+
+# Lemma 3.
+
+_CRITIC = at.Critic(
+    P=np.array([[0.7, 0.3], [0.2, 0.8]]),
+    r=np.array([1.0, 0.2]),
+    phi=np.array([1.0, 0.4]),
+    gamma=0.8,
+)
+_SIZES = (2**8, 2**9, 2**10)
+_INVERSE = (2.0**8, 2.0**9, 2.0**10)
+
+LEMMA3 = rc.RateClaim(
+    id="firm.lemma3",
+    source="FIRM, Lemma 3",
+    text="E||w_N - w_*||^2 <= (1 - O(lambda_A alpha'))^N + O(alpha'/B) for mini-batches of one "
+    "trajectory: the floor in B and alpha', and the steps until the start is forgotten.",
+    latex=r"E\|w_N-w_*\|^2\le(1-O(\lambda_A\alpha'))^N+O(\alpha'/B)",
+    regimes=lambda: [
+        _along("floor", "B", -1.0, _SIZES, lambda D: _CRITIC.floor(0.5, D)),
+        _along("floor, B = 8", "1/alpha'", -1.0, _INVERSE, lambda x: _CRITIC.floor(1.0 / x, 8)),
+        _along(
+            "steps to forget, B = 8",
+            "1/alpha'",
+            1.0,
+            _INVERSE,
+            lambda x: _CRITIC.forgetting(1 / x, 8),
+        ),
+    ],
+    note="Exact second moments of a two-state chain with one feature, batch after batch. The batch "
+    "is called B here and D in Algorithm 3. The start's share is multiplied by ||w_0 - w_*||^2, "
+    "which the statement leaves out; the O hides 1/lambda_A in the floor.",
+)

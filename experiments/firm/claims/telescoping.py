@@ -1,0 +1,128 @@
+"""FIRM, Lemma 10 and (34): sums over time where weights move, and what eta_t = 1/t makes of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.firm.theory import descent as at
+
+#: The longest horizon of (34).
+LONGEST = 60
+
+_TIMES = {
+    "J": rc.interval("N", "M"),
+    "start": rc.simplex("M"),
+    "stars": rc.simplex("N", "M"),
+    "eta": rc.interval("N"),
+    "top": rc.positive(),
+}
+
+
+def _path(*, J: Any, start: Any, stars: Any, eta: Any, top: Any) -> SimpleNamespace:
+    """J_1, ..., J_{T+1} in [0, top], and lambda*_t and eta_t for t = 1, ..., T = N - 1."""
+    return SimpleNamespace(
+        J=J * top[:, None, None], start=start, stars=stars[:, 1:], eta=eta[:, 1:], top=top
+    )
+
+
+def _decreasing(*, eta: Any, **others: Any) -> SimpleNamespace:
+    """The same with eta_1 >= eta_2 >= ..."""
+    return _path(eta=np.minimum.accumulate(eta, axis=1), **others)
+
+
+PATH = rc.Space(
+    fields=_TIMES,
+    sizes={"N": (2, 5), "M": (1, 3)},
+    view=_path,
+    batched=True,
+    meaning={
+        "J": "J_1, J_2, ... over top",
+        "start": "lambda_0",
+        "stars": "lambda*_0, lambda*_1, ..., of which the first plays no part",
+        "eta": "eta_0, eta_1, ..., of which the first plays no part",
+        "top": "r_max/(1-gamma)",
+    },
+)
+
+LEMMA10 = rc.Claim(
+    id="firm.lemma10",
+    source="FIRM, Lemma 10",
+    text="sum_{t<=T} lambda_t'(J_{t+1} - J_t) <= (r_max/(1-gamma)) (1 + sum_{t<=T-1} 2 eta_t).",
+    latex=r"\sum_{t=1}^T\lambda_t^\top(J_{t+1}-J_t)\le\frac{r_{\max}}{1-\gamma}\Big(1+"
+    r"\sum_{t=1}^{T-1}2\eta_t\Big)",
+    kind="upper",
+    space=PATH,
+    measure=lambda s: at.lemma10(s.J, s.start, s.stars, s.eta, s.top),
+    expect="violated",
+    note="The proof's lambda_t - lambda_{t+1} is eta_{t+1} (lambda_t - lambda*_{t+1}), and so "
+    "bounded by 2 eta_{t+1}, not 2 eta_t. eta = (0, 1): lambda_1 = (1, 0) while J goes from "
+    "(0, 0) to (top, 0), lambda_2 = (0, 1) while J^2 goes from 0 to top: 2 top against top. For "
+    "steps that do not grow, as eta_t = 1/t in (34), the lemma holds as printed.",
+    corrected="firm.lemma10_corrected",
+)
+LEMMA10_DECREASING = replace(
+    LEMMA10,
+    id="firm.lemma10_decreasing",
+    source="FIRM, Lemma 10 for steps that do not grow",
+    text="The same with eta_1 >= eta_2 >= ... .",
+    space=replace(PATH, view=_decreasing),
+    expect="holds",
+    note="",
+    corrected=None,
+    derivation="firm.lemma10_corrected and eta_{t+1} <= eta_t.",
+)
+LEMMA10_CORRECTED = rc.Claim(
+    id="firm.lemma10_corrected",
+    source="FIRM, Lemma 10, corrected and sharpened",
+    text="sum_{t<=T} lambda_t'(J_{t+1} - J_t) <= (r_max/(1-gamma)) (1 + sum_{t=2}^T eta_t).",
+    latex=r"\sum_{t=1}^T\lambda_t^\top(J_{t+1}-J_t)\le\frac{r_{\max}}{1-\gamma}\Big(1+"
+    r"\sum_{t=2}^T\eta_t\Big)",
+    kind="upper",
+    space=PATH,
+    measure=lambda s: at.lemma10_corrected(s.J, s.start, s.stars, s.eta, s.top),
+    derivation="Summation by parts: lambda_T'J_{T+1} - lambda_1'J_1 + sum_{t=1}^{T-1} eta_{t+1} "
+    "(lambda_t - lambda*_{t+1})'J_{t+1}. J in [0, top] makes each product at most top, half of "
+    "Hoelder's bound, and -lambda_1'J_1 <= 0. Attained, as in the counterexample.",
+)
+EQ34 = rc.Claim(
+    id="firm.eq34",
+    source="FIRM, equation (34)",
+    text="(2 r_max/(T (1-gamma) a)) (1 + sum_{t<=T} 2/t) <= (2 r_max/(T (1-gamma))) (1 + log T).",
+    latex=r"\frac{2r_{\max}}{T(1-\gamma)a}\Big(1+\sum_{t=1}^T\frac2t\Big)\le"
+    r"\frac{2r_{\max}}{T(1-\gamma)}(1+\log T)",
+    kind="upper",
+    space=rc.Space(
+        fields={
+            "T": rc.whole_numbers(low=1, high=LONGEST),
+            "a": rc.positive(low=0.01, high=1.0),
+            "top": rc.positive(),
+        },
+        batched=True,
+        meaning={"top": "r_max/(1-gamma)"},
+    ),
+    measure=lambda s: at.eq34(s.T, s.a, s.top, LONGEST),
+    expect="violated",
+    note="1/a is lost, and so is the factor 2 of the sum: T = 1 and a = 1 have 3 against 1, and a "
+    "= 1/100 has 300. (35) so states log T / T where Theorem 1 has log T / (a T), which is what "
+    "follows.",
+    corrected="firm.eq34_corrected",
+)
+EQ34_CORRECTED = replace(
+    EQ34,
+    id="firm.eq34_corrected",
+    source="FIRM, equation (34), corrected",
+    text="(2 r_max/(T (1-gamma) a)) (1 + sum_{t<=T} 2/t) <= (2 r_max/(T (1-gamma) a)) (3 + 2 log "
+    "T).",
+    latex=r"\frac{2r_{\max}}{T(1-\gamma)a}\Big(1+\sum_{t=1}^T\frac2t\Big)\le"
+    r"\frac{2r_{\max}}{T(1-\gamma)a}(3+2\log T)",
+    measure=lambda s: at.eq34_corrected(s.T, s.a, s.top, LONGEST),
+    expect="holds",
+    note="",
+    corrected=None,
+    derivation="sum_{t<=T} 1/t <= 1 + log T, with equality at T = 1.",
+)

@@ -1,0 +1,304 @@
+"""Drifts against the step size: what local steps add fades like alpha^4, the rest does not at all.
+
+Problem and assumptions: identical tabular clients (different ones for comparison); independent
+samples of the stationary law, the critic's fixed point, one theta_0. Measured at the last of K
+local steps, k = K - 1 moves after the common theta_0; and at common parameters, alpha -> 0, for
+many clients.
+
+Algorithm: T-FIRM without smoothing (eta = 1) on the raw Gram matrix.
+
+Guarantee as alpha -> 0 at fixed K, beta, B: client drift and T_{1,2} are O(alpha^2) ((52), (26)).
+T_disagr is O(alpha) in Theorem 1, with log T/(alpha T) + 1/(C B) beside it; in (24) and (33) it is
+O(1), a term 1/sqrt(B) that alpha K does not multiply and that (35) has lost.
+
+Derived here (see ``drift_local_steps``): the client drift is alpha^2 k (1 - 1/C) tr S, exponent 2.
+T_{1,2}, and T_disagr with exact gradients at the clients' parameters, are quadratic in deviations
+that sum to zero, then squared: exponent 4, twice as fast as stated; for different clients T_{1,2}
+keeps its first order, and exponent 2 is attained. T_disagr with the noise of the step: exponent 0.
+
+No number of clients removes that floor. Around the weights of the true gradients T_disagr is the
+square of a mean over clients of independent vectors g (lambda^* - lambda(gbar)): E T = F + v/C, and
+around the mean weights of a sample covariance of noise and weights (``OneStep.many_clients``). F is
+of order 1/B^2: the covariance of a client's noise with its own weights, and the bias of the latter.
+So neither the 1/(C B) of Theorem 1 nor its drift term holds it as alpha -> 0 and C -> infinity: the
+exponent in C is 0, against -1. Smoothing with eta_t = 1/t removes the covariance in time, but not
+the bias (``drift_time``): with alpha -> 0, alpha T -> infinity, C -> infinity the left side of
+Theorem 1 vanishes for lambda_t the clients' mean weights, and tends to ||grad J b||^2 > 0 for the
+ideal weights of (14), where all terms on its right are zero.
+
+Regime: alpha with alpha k L_J at most ``SMALL``, for the local L_J; what is left out is ``slack``.
+C from ``fit_from`` on, with what v/C makes of the law's slope there as tolerance.
+
+References: FIRM, Theorem 1, Remark 1, Lemma 9, (24), (26), (33), (35), (52).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+import ratecheck as rc
+from experiments.firm._style import LAW, draw_curves, in_columns, slope_guide, stated, styles_of
+from experiments.firm.rates._one_step import OneStep
+from experiments.firm.rates._runs import (
+    DRIFTS,
+    DifferentRunConfig,
+    blocks_of_replicates,
+    drifts,
+    in_block,
+    slack,
+    slope_of,
+)
+from linsys.validate import Array, InputError, check_integer, check_number
+from mgda.drift import disagreement
+from mgda.firm import FIRM
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: alpha k L_J of the largest step that is fitted.
+SMALL = 0.05
+#: How much of an exponent in C the law's v/C may account for: with more, C is not large yet.
+REMAINDER = 0.1
+SAME, DIFFERENT, MANY = "identical clients", "different clients", "many clients"
+NAMES = {
+    "client": "client drift",
+    "gradient": "T_{1,2}",
+    "disagreement": "T_disagr, mean weights",
+    "disagreement_true": "T_disagr, true gradients' weights",
+    "disagreement_local": "T_disagr, exact gradients",
+}
+#: Exponents in alpha as derived and as stated, by kind of clients and quantity.
+DERIVED = {
+    (SAME, "client"): 2.0,
+    (DIFFERENT, "client"): 2.0,
+    (SAME, "gradient"): 4.0,
+    (DIFFERENT, "gradient"): 2.0,
+    (SAME, "disagreement"): 0.0,
+    (SAME, "disagreement_true"): 0.0,
+    (SAME, "disagreement_local"): 4.0,
+}
+STATED = {
+    (SAME, "client"): 2.0,
+    (SAME, "gradient"): 2.0,
+    (SAME, "disagreement"): 0.0,
+    (SAME, "disagreement_true"): 0.0,
+}
+#: The power of alpha in Theorem 1's drift, and of C in all that is left there as alpha -> 0.
+PRODUCT, VARIANCE = 1.0, -1.0
+FLOORS = ("disagreement", "disagreement_true")
+CLIENT, GRADIENT = "(a) client drift", "(b) $T_{1,2}$"
+DISAGREEMENT = r"(c) $T_{\mathrm{disagr}}$, identical clients"
+CROWD = r"(d) $T_{\mathrm{disagr}}$ at common parameters"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriftStepSizeConfig(DifferentRunConfig):
+    """Ever larger step sizes, and ever more clients at theta_0.
+
+    Attributes:
+        K: local steps; drifts are measured at the last one, after K - 1 moves.
+        alphas: step sizes, increasing.
+        counts: C in (d), increasing; fewer clients are the first ones of the largest number.
+        fit_from: exponents in C are fitted from this C on.
+        crowds: replicates in (d).
+    """
+
+    B: int = 8
+    K: int = 9
+    alphas: tuple[float, ...] = (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0, 10.0)
+    replicates: int = 128
+    at_once: int = 128
+    counts: tuple[int, ...] = (4, 16, 64, 256, 1024, 4096)
+    fit_from: int = 256
+    crowds: int = 32
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer("K", self.K, low=2)
+        rc.check_grid("alphas", self.alphas, 0.0)
+        check_number("first of alphas", self.alphas[0], low=0.0, low_open=True)
+        for instance in range(self.instances):
+            if self.small(instance).sum() < 2:
+                raise InputError(
+                    f"`alphas` must have 2 with alpha (K - 1) L_J at most {SMALL:g}, L_J = "
+                    f"{self.smoothness(instance):.3g} of instance {instance}; found {self.alphas}"
+                )
+        rc.check_counts("counts", self.counts, 2)
+        check_number("fit_from", self.fit_from, low=self.counts[0], high=self.counts[-2])
+        check_integer("crowds", self.crowds, low=rc.MIN_REPLICATES)
+
+    def small(self, instance: int) -> NDArray[np.bool_]:
+        """Which of the step sizes are small enough for the fit, shape (alphas,)."""
+        moved = np.array(self.alphas) * (self.K - 1) * self.smoothness(instance)
+        return np.asarray(moved <= SMALL)
+
+
+def blocks(config: DriftStepSizeConfig) -> list[rc.Block]:
+    """Blocks of replicates of one kind of clients; one block for the many clients."""
+    runs = blocks_of_replicates(config)
+    kinds = [{**block, "clients": kind} for kind in (SAME, DIFFERENT) for block in runs]
+    many = [{"instance": k, "first": 0, "clients": MANY} for k in range(config.instances)]
+    return [*kinds, *many]
+
+
+def compute(config: DriftStepSizeConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
+    """Drifts against alpha, or T_disagr against C; ``law`` and ``pace`` are of the latter."""
+    instance = block["instance"]
+    if block["clients"] == MANY:
+        return _crowd(config, instance)
+    replicates = in_block(config, block)
+    make = config.alike if block["clients"] == SAME else config.different
+    clients = make(instance)
+    oracle = config.oracle(
+        clients, instance, B=config.B, replicates=replicates.size, first=block["first"]
+    )
+    start = config.start(instance, clients, replicates.size)
+    found: list[dict[str, Array]] = []
+    for alpha in config.alphas:
+        firm = FIRM(alpha=alpha, K=config.K, beta=config.beta, normalise=False, eta=1.0)
+        found.append(drifts(firm, oracle, start, [config.K]))
+    return rc.long_table(
+        {"quantity": np.array(DRIFTS), "x": np.array(config.alphas), "replicate": replicates},
+        drift=np.array([[values[name][0] for values in found] for name in DRIFTS]),
+        law=0.0,
+        pace=0.0,
+    )
+
+
+def _crowd(config: DriftStepSizeConfig, instance: int) -> rc.Columns:
+    counts = np.array(config.counts)
+    clients = config.alike(instance, config.counts[-1])
+    oracle = config.oracle(clients, instance, B=config.B, replicates=config.crowds)
+    gradients, _ = oracle.jac(config.start(instance, clients, config.crowds), oracle.init())
+    moments = OneStep.draw(config, instance)
+    weights = FIRM.theory(alpha=1.0, beta=config.beta).solve(gradients)
+    true = np.broadcast_to(moments.target, (config.crowds, len(moments.target)))
+    drift = [
+        [disagreement(gradients[:, :C], weights[:, :C], reference) for C in config.counts]
+        for reference in (None, true)
+    ]
+    return rc.long_table(
+        {"quantity": np.array(FLOORS), "x": counts, "replicate": np.arange(config.crowds)},
+        drift=np.array(drift),
+        law=np.array(moments.many_clients(counts.astype(np.float64)))[:, :, None],
+        pace=moments.pace,
+    )
+
+
+def analyse(config: DriftStepSizeConfig, table: rc.Table) -> rc.Analysis:
+    """Exponents in alpha and in C, instance by instance."""
+    series: list[rc.Series] = []
+    checks = []
+    shares = []
+    alphas, counts = np.array(config.alphas), np.array(config.counts, dtype=np.float64)
+    moves = config.K - 1
+    for instance in range(config.instances):
+        label = f", instance {instance}" if config.instances > 1 else ""
+        here = table.where(instance=instance)
+        smooth = config.smoothness(instance)
+        pace = float(here.where(clients=MANY)["pace"][0])
+        late = config.small(instance)
+        x = alphas[late]
+        for (kind, name), derived in DERIVED.items():
+            drift = here.where(clients=kind, quantity=name).grid("drift", "replicate", "x")
+            slope = slope_of(x, drift[:, late], config.seed)
+            what = f"{NAMES[name]}, {kind}{label}"
+            if name in FLOORS:
+                allowed = slack(x, 4, np.sqrt(2.0) * x[-1] * moves * pace)
+            else:
+                allowed = slack(x, 2 if name == "client" else 4, x[-1] * moves * smooth)
+            checks.append(rc.rate_check(f"{what}: as derived", derived, slope, tolerance=allowed))
+            if (kind, name) in STATED:
+                stated, source = STATED[kind, name], "(24)" if name in FLOORS else "as stated"
+                checks.append(
+                    rc.rate_check(
+                        f"{what}: {source}",
+                        stated,
+                        slope,
+                        tolerance=allowed,
+                        bound=True,
+                        limit="zero",
+                    )
+                )
+            if name in FLOORS:
+                title = f"{what}: below the {PRODUCT:g} of Theorem 1"
+                checks.append(rc.below(title, f"below {PRODUCT:g}", slope, PRODUCT))
+            if instance == 0:
+                panel = {"client": CLIENT, "gradient": GRADIENT}.get(name, DISAGREEMENT)
+                short = NAMES[name].partition(", ")[2] if panel == DISAGREEMENT else kind
+                series.append(rc.Series(short, panel, alphas, *rc.mean_band(drift)))
+        big = counts >= config.fit_from
+        for name in FLOORS:
+            part = here.where(clients=MANY, quantity=name)
+            drift, law = (part.grid(value, "replicate", "x") for value in ("drift", "law"))
+            slope = slope_of(counts[big], drift[:, big], config.seed)
+            allowed = min(abs(rc.exact_slope(counts[big], law[0, big]).value), REMAINDER)
+            what = f"{NAMES[name]}, against C{label}"
+            checks.append(rc.rate_check(f"{what}: as derived", 0.0, slope, tolerance=allowed))
+            title = f"{what}: above the {VARIANCE:g} of Theorem 1 at α K = 0"
+            checks.append(rc.above(title, f"above {VARIANCE:g}", slope, VARIANCE))
+            shares.append(f"{NAMES[name]}{label}: {drift[:, -1].mean() / drift[:, 0].mean():.3f}")
+            if instance == 0:
+                series.append(
+                    rc.Series(NAMES[name].partition(", ")[2], CROWD, counts, *rc.mean_band(drift))
+                )
+                series.append(rc.Series(LAW, CROWD, counts, law[0]))
+    return rc.Analysis(
+        series,
+        checks,
+        [
+            "Theorem 1 prints α K / (β sqrt(B)) for the drift, which is zero at α = 0; (24) and "
+            "(33) have a sum, 1/sqrt(B) + α K, and so has what is derived here: (35) multiplies a "
+            "term by α K that has no such factor",
+            f"drift of {config.counts[-1]} clients at common parameters over that of "
+            f"{config.counts[0]}: " + "; ".join(shares),
+        ],
+    )
+
+
+def draw(config: DriftStepSizeConfig, analysis: rc.Analysis) -> Figure:
+    """Drifts against alpha, and T_disagr against the number of clients."""
+    figure, axes = rc.panels(analysis.series, columns=2, width=3.7, height=2.8, share_y=False)
+    names = list(dict.fromkeys(s.name for s in analysis.series if s.name != LAW))
+    draw_curves(axes, analysis.series, styles_of(names))
+    for panel, ax in axes.items():
+        rc.loglog(ax)
+        ax.set_xlabel("clients $C$" if panel == CROWD else r"step size $\alpha$")
+    x = (config.alphas[0], config.alphas[len(config.alphas) // 2])
+    for panel, name, slope in (
+        (CLIENT, SAME, 2.0),
+        (GRADIENT, SAME, 4.0),
+        (DISAGREEMENT, "exact gradients", 4.0),
+    ):
+        one = next(s for s in analysis.series if (s.panel, s.name) == (panel, name))
+        slope_guide(axes[panel], slope, x, 0.2 * float(one.y[0]))
+    floor = next(s for s in analysis.series if (s.panel, s.name) == (DISAGREEMENT, "mean weights"))
+    top = 0.3 * float(floor.y[0])
+    stated(axes[DISAGREEMENT], PRODUCT, x, top * (x[0] / x[1]) ** PRODUCT, below=True)
+    crowd = next(s for s in analysis.series if (s.panel, s.name) == (CROWD, "mean weights"))
+    span = (config.counts[0], config.counts[-1])
+    stated(axes[CROWD], VARIANCE, span, 0.5 * float(crowd.y[0]), below=True)
+    in_columns(figure, axes, [[SAME, DIFFERENT], names[2:], [LAW]])
+    return figure
+
+
+EXPERIMENT = rc.Experiment(
+    id="firm/drift_step_size",
+    title="Drifts against the step size",
+    source="Theorem 1, Remark 1, Lemma 9, (24), (26), (33), (35)",
+    kind="rate",
+    variable="alpha",
+    config_type=DriftStepSizeConfig,
+    profiles={
+        "quick": DriftStepSizeConfig(),
+        "paper": DriftStepSizeConfig(instances=3, replicates=512, crowds=64),
+    },
+    blocks=blocks,
+    compute=compute,
+    analyse=analyse,
+    draw=draw,
+)

@@ -1,0 +1,176 @@
+"""The floor of the Pareto-stationarity gap against the number of clients.
+
+Problem and assumptions: identical clients in a tabular process whose policy is steered by two
+shared features, tabular critics at their fixed point (zeta_approx = epsilon_critic = 0), K = 1.
+Runs start at the fixed point that exact FIRM reaches, so that the optimisation error is zero. The
+step, a here and α in labels, is a = 1 / (4 L_J), L_J = max_j ||grad^2 J^j|| there
+(``smoothness_at``): runs stay near.
+
+Algorithms: T-FIRM (eta_t = 1/t) with the step a and with a/4; FIRM without smoothing, eta = 1;
+T-FIRM with Markov samples, as Algorithm 2 prints it. The others sample with restarts, which makes
+the mean of (10) grad J.
+
+Guarantee (Theorem 1): (1/T) sum E||grad J lambda_t||^2 = O(1/(CB)) and a drift that C does not
+reduce. Derived in :mod:`experiments.firm._gaps`:
+
+- T-FIRM: a/(CB), so -1 in C and +1 in a. The statement's 1/(CB), without a, is not attained.
+- eta = 1: a term a/(CB), one 1/(CB) from the noise of the weights, and |m|^2 ~ B^{-2}, which C
+  does not reduce: the exponent goes from -1 to 0.
+- Markov: runs approach the zero of Delta = (1 - gamma) grad J for mu0 = d_pi held fixed, where grad
+  J lambda is not zero: a floor independent of C, B and a that Theorem 1 does not have (Lemma 4).
+
+Regime: C B of 64 and more, where what the law leaves out is small; its size, ``Law.remainder``, is
+computed and is the tolerance of all checks; of a mean over points it is the mean. The burn-in is
+two relaxation times, the window four. The slow curve needs four times the steps, and has fewer
+points.
+
+References: FIRM, Theorem 1, equations (16), (33) and (35).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.firm._drift import law_slope
+from experiments.firm._gap_runs import (
+    CURVES,
+    MARKOV,
+    PLAIN,
+    SLOW,
+    SMOOTHED,
+    FloorConfig,
+    against_law,
+    draw_floors,
+    plateau,
+    series_of,
+    slack,
+)
+from experiments.firm._gaps import Law
+from experiments.firm._systems import BatchConfig
+from linsys.validate import Array
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Theorem 1's exponents of the variance, in C and in a.
+STATED, STATED_IN_A = -1.0, 0.0
+PANEL = "against $C$"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GapClientsConfig(FloorConfig, BatchConfig):
+    """Ever more clients.
+
+    Attributes:
+        counts: C, increasing; the last two are left out with the small step, whose runs are long.
+    """
+
+    counts: tuple[int, ...] = (4, 8, 16, 32, 64)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rc.check_counts("counts", self.counts, least=4)
+
+    def counts_of(self, name: str) -> tuple[int, ...]:
+        """Numbers of clients of a curve."""
+        return self.counts[:-2] if name == SLOW else self.counts
+
+
+def blocks(config: GapClientsConfig) -> list[rc.Block]:
+    """One curve of one instance at a time."""
+    return [{"instance": k, "curve": name} for k in range(config.instances) for name in CURVES]
+
+
+def compute(config: GapClientsConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
+    """The floor of every replicate for all numbers of clients."""
+    k, name = block["instance"], block["curve"]
+    floor, counts = config.floor(k), config.counts_of(name)
+    gap = [config.measure(floor, CURVES[name], k, count, config.B) for count in counts]
+    return rc.long_table(
+        {"C": np.array(counts), "replicate": np.arange(config.replicates)}, gap=gap
+    )
+
+
+def analyse(config: GapClientsConfig, table: rc.Table) -> rc.Analysis:
+    """Exponents and constants, instance by instance."""
+    checks, series = [], []
+    for k in range(config.instances):
+        floor, where = config.floor(k), f" (instance {k})" if config.instances > 1 else ""
+        gaps, laws = {}, {}
+        for name, chosen in CURVES.items():
+            counts = config.counts_of(name)
+            C = np.array(counts, dtype=np.float64)
+            gap = table.where(instance=k, curve=name).grid("gap", "replicate", "C")
+            law = [config.law(floor, chosen, count, config.B) for count in counts]
+            gaps[name], laws[name] = gap, law
+            title = f"{name}, in C{where}"
+            if name == MARKOV:
+                checks += plateau(title, C, gap, law, floor.bias)
+            elif name != SLOW:
+                checks += against_law(title, C, gap, law, config.seed)
+            if k == 0:
+                series += series_of(name, PANEL, C, gap, None if name == MARKOV else law)
+            if name == SMOOTHED:
+                measured = rc.slope_interval(C, gap, rng=config.seed)
+                options: dict[str, Any] = {"tolerance": slack(C, law), "bound": True}
+                checks.append(rc.rate_check(f"{title}: as stated", STATED, measured, **options))
+        checks += in_step(config, f"{SMOOTHED}, in α{where}", gaps, laws)
+    plain = laws[PLAIN][-1]
+    left_out = max(law.remainder for curve in laws.values() for law in curve)
+    notes = [
+        f"intervals over {config.replicates} replicates; tolerances follow from the law's "
+        f"remainder, {left_out:.2f} at most",
+        f"at C = {config.counts[-1]}, {PLAIN} owes {plain.theta / plain.total:.0%} of its floor to "
+        f"theta, {plain.weights / plain.total:.0%} to the noise of the weights, "
+        f"{plain.bias / plain.total:.0%} to their bias",
+        f"Markov samples leave ||grad J_u||^2 = {floor.bias:.3g}, with exact critics and for any "
+        "number of clients: Theorem 1 has no such term",
+    ]
+    return rc.Analysis(series, checks, notes)
+
+
+def in_step(
+    config: GapClientsConfig,
+    name: str,
+    gaps: Mapping[str, Array],
+    laws: Mapping[str, Sequence[Law]],
+) -> list[rc.Check]:
+    """The exponent in a, from a/4 and a: averages over C of what is a over the law at a."""
+    points = len(config.counts_of(SLOW))
+    scale = np.array([law.total for law in laws[SMOOTHED][:points]])
+    pair, steps = (SLOW, SMOOTHED), [1.0 / CURVES[SLOW].slower, 1.0]
+    found = np.stack([(gaps[key][:, :points] / scale).mean(axis=1) for key in pair], axis=1)
+    law = [np.mean([law.total for law in laws[key][:points]] / scale) for key in pair]
+    measured = rc.slope_interval(steps, found, rng=config.seed)
+    room = slack(steps, [laws[key][0] for key in pair])
+    stated: dict[str, Any] = {"tolerance": room, "bound": True, "limit": "zero"}
+    return [
+        rc.rate_check(f"{name}: as derived", law_slope(steps, law), measured, tolerance=room),
+        rc.rate_check(f"{name}: as stated", STATED_IN_A, measured, **stated),
+    ]
+
+
+def draw(config: GapClientsConfig, analysis: rc.Analysis) -> Figure:
+    """The floors with the law."""
+    label = f"number of clients $C$, batches of $B = {config.B}$"
+    return draw_floors(analysis, {PANEL: label}, STATED)
+
+
+EXPERIMENT = rc.Experiment(
+    id="firm/gap_clients",
+    title="Where the Pareto-stationarity gap ends, against the number of clients",
+    source="Theorem 1",
+    kind="rate",
+    variable="C",
+    config_type=GapClientsConfig,
+    profiles={"quick": GapClientsConfig(), "paper": GapClientsConfig(instances=5, replicates=100)},
+    blocks=blocks,
+    compute=compute,
+    analyse=analyse,
+    draw=draw,
+)

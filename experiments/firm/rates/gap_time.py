@@ -1,0 +1,291 @@
+"""The mean Pareto-stationarity gap against the number of steps T.
+
+Exact gradients
+===============
+Problem: a tabular process with two actions and one logit per pair, exact gradients, for which C and
+K play no part; 32 random starts. The step is a = 1 / L_J with the L_J of all policies
+(``smoothness_everywhere``).
+
+Guarantee: (34), (35): (1/T) sum_t ||grad J lambda_t||^2 = O(log T / (a T)) with eta_t = 1/t. With
+eta = 1 the sum of Lemma 10 is of order T, and the paper promises nothing.
+
+Derived here: with eta = 1, sum_t ||grad J lambda_t||^2 <= (2/a)(max J_u - J_u(theta_0)), J_u the
+mean objective (see :mod:`experiments.firm._gaps`): T^{-1} without smoothing and without a
+logarithm, for any beta. Where J_u is largest at a deterministic policy, as it is for almost every
+process, the gap follows a law without constants of the process. Near it, with D(s) the occupancy,
+D_b(s) the advantage that action b lacks and p_b its probability, theta(s, b) moves by -a D p_b D_b,
+so that
+
+    d ln p_b / dt = -a D (p_b D_b + sum_c p_c D_c),    hence    p_b ~ 1 / (A a D D_b t),
+    ||grad J lambda_t||^2 ~ S (1 - 1/A) / (a t)^2    for S states and A actions.
+
+The sum converges for both eta: no log T. Regime: with two actions and tau = 1 / (2 a D D_b), the
+odds o of the better action have o + 2 ln o - 1/o = t/tau + const, so that the law is off by about
+2 (tau/t)(2 ln(t/tau) + const); the constant is below 4 on average for the starts here. Processes
+are drawn with tau <= ``slowest`` in all states, and T is 200 times that.
+
+Sampled gradients
+=================
+Problem: that of firm/gap_clients, from the uniform policy, T sixty relaxation times. The mean
+falls like 1/T to the floor that :mod:`experiments.firm._gaps` derives; with Markov samples to the
+bias of Delta. (In the tabular process p_b, gradients and noise vanish together: no floor is left.)
+
+References: FIRM, Theorem 1, Lemma 10, equations (31) to (35).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.firm._gap_runs import (
+    CURVES,
+    GAP,
+    MARKOV,
+    PLAIN,
+    SMOOTHED,
+    SteeredConfig,
+    draw_ways,
+    near_one,
+)
+from experiments.firm._style import LAW, stated
+from experiments.firm._systems import BatchConfig, ClientsConfig, ConflictConfig
+from experiments.firm.rates._tabular import SPREAD, Tabular
+from linsys import InputError
+from linsys.validate import Array, check_integer, check_number
+from mgda.actor_critic import ExactGradients
+from mgda.firm import FIRM
+from mgda.runs import geometric_times, iterate
+from mgda.trajectories import Clients
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Exponents in T of the mean as stated for eta_t = 1/t, without its logarithm; of the gap and of
+#: the mean as derived for both eta.
+STATED, DERIVED, MEAN_DERIVED = -1.0, -2.0, -1.0
+MEAN, SCALED, SAMPLED = "(a) exact gradients", "(b) exact, over what is derived", "(c) sampled"
+#: Draws of a process until one is fast enough.
+_DRAWS = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class GapTimeConfig(SteeredConfig, ClientsConfig, BatchConfig):
+    """Steps up to ``last``; see the module's text.
+
+    Attributes:
+        tabular: states of the tabular process, which has two actions.
+        conflict: of the tabular process: 0 for independent objectives, 1 for sum_j r^j the same
+            everywhere.
+        slowest: the largest tau of the tabular process, in steps.
+        last: T of the exact runs.
+        horizon: T of the sampled runs in relaxation times.
+        points: recorded times.
+    """
+
+    tabular: int = 3
+    conflict: float = 0.5
+    slowest: float = 25.0
+    last: int = 5000
+    clients: int = 4
+    horizon: float = 60.0
+    points: int = 25
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer("tabular", self.tabular, low=2)
+        check_number("conflict", self.conflict, low=0.0, high=1.0)
+        check_integer("last", self.last, low=100)
+        check_integer("points", self.points, low=10)
+        check_number("slowest", self.slowest, low=0.0, low_open=True)
+        check_number("horizon", self.horizon, low=4.0)
+
+    def process(self, instance: int) -> Tabular:
+        """A process in which no state is slow."""
+        for draw in range(_DRAWS):
+            drawn = ConflictConfig(
+                seed=self.derive("tabular", instance, draw),
+                states=self.tabular,
+                actions=2,
+                objectives=self.objectives,
+                gamma=self.gamma,
+                conflict=self.conflict,
+            )
+            found = Tabular(drawn.momdp(0))
+            if found.tau <= self.slowest:
+                return found
+        raise InputError(f"`slowest` must allow some process; {self.slowest:g} found none")
+
+
+def blocks(config: GapTimeConfig) -> list[rc.Block]:
+    """One curve of one instance at a time."""
+    shown = [("exact", SMOOTHED), ("exact", PLAIN), ("sampled", SMOOTHED), ("sampled", MARKOV)]
+    return [
+        {"instance": k, "gradients": kind, "curve": name}
+        for k in range(config.instances)
+        for kind, name in shown
+    ]
+
+
+def compute(config: GapTimeConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
+    """Gap and mean so far of every replicate, at times on a geometric grid."""
+    k, name = block["instance"], block["curve"]
+    if block["gradients"] == "exact":
+        t, gap, mean, gain = exact_run(config, k, CURVES[name].eta)
+    else:
+        floor, chosen = config.floor(k), CURVES[name]
+        last = config.steps(floor, chosen, config.horizon)
+        # the mean so far up to t is recorded with the values at t - 1
+        times = np.unique(np.append(geometric_times(last, config.points)[1:], last // 2)) - 1
+        origin = np.zeros_like(floor.theta)
+        trace = config.trace(floor, chosen, k, config.clients, config.B, origin, last, times)
+        t, gap, mean = (
+            trace.times.astype(np.float64) + 1.0,
+            trace.values["weighted_gap"],
+            trace.means["weighted_gap"],
+        )
+        gain = np.ones_like(gap)
+    axes = {"t": t, "replicate": np.arange(config.replicates)}
+    return rc.long_table(axes, gap=gap, mean=mean, gain=gain)
+
+
+def exact_run(config: GapTimeConfig, instance: int, eta: float | str) -> tuple[Array, ...]:
+    """Times, gaps, running means and max J_u - J_u(theta_0), each over (time, replicate)."""
+    process = config.process(instance)
+    rng = np.random.default_rng(config.derive("starts", instance))
+    theta = SPREAD * rng.standard_normal((config.replicates, 1, process.momdp.d))
+    gain = process.best - process.momdp.J(theta[:, 0], 1).mean(axis=-1)
+    oracle = ExactGradients(Clients(process.momdp, 1))
+    firm = FIRM(alpha=process.a, beta=config.beta, normalise=False, eta=eta)
+    due = geometric_times(config.last, config.points)[1:]
+    kept = frozenset(due.tolist())
+    total: Array = np.zeros(config.replicates)
+    gaps, means = [], []
+    for _, gradients, after in iterate(firm, oracle, firm.init(theta), config.last):
+        assert after.weights is not None
+        gap = ((gradients @ after.weights[..., None])[:, 0, :, 0] ** 2).sum(axis=-1)
+        total = total + gap
+        if after.t in kept:
+            gaps.append(gap)
+            means.append(total / after.t)
+    return (
+        due.astype(np.float64),
+        np.array(gaps),
+        np.array(means),
+        np.broadcast_to(gain, (len(due), gain.size)),
+    )
+
+
+def analyse(config: GapTimeConfig, table: rc.Table) -> rc.Analysis:
+    """Exponents, the law and the bound, instance by instance."""
+    checks: list[rc.Check] = []
+    series: list[rc.Series] = []
+    for k in range(config.instances):
+        where = f" (instance {k})" if config.instances > 1 else ""
+        process = config.process(k)
+        for name in (SMOOTHED, PLAIN):
+            part = table.where(instance=k, gradients="exact", curve=name)
+            t = part.unique("t").astype(np.float64)
+            gap, mean, gain = (part.grid(c, "replicate", "t") for c in ("gap", "mean", "gain"))
+            title = f"{name}, exact{where}"
+            checks += of_exact(config, process, title, t, gap, mean, promised=name == SMOOTHED)
+            if name == PLAIN:
+                used = mean * t / (2.0 / process.a * gain)
+                worst = rc.Interval(float(used.max()), float(used.min()), float(used.max()))
+                what = f"{title}: sum over its bound"
+                checks.append(rc.every(rc.at_most(what, "at most 1", worst, 1.0)))
+            if k == 0:
+                series.append(rc.Series(name, MEAN, t, *rc.mean_band(mean)))
+                series.append(rc.Series(name, SCALED, t, *rc.mean_band(gap / process.law(t))))
+        floor = config.floor(k)
+        for name in (SMOOTHED, MARKOV):
+            part = table.where(instance=k, gradients="sampled", curve=name)
+            t = part.unique("t").astype(np.float64)
+            mean = part.grid("mean", "replicate", "t")
+            law = config.law(floor, CURVES[name], config.clients, config.B)
+            end = floor.bias if name == MARKOV else law.total
+            half = int(np.flatnonzero(t >= t[-1] // 2)[0])
+            late = (t[-1] * mean[:, -1] - t[half] * mean[:, half]) / (t[-1] - t[half])
+            room = law.remainder + (law.total / floor.bias if name == MARKOV else 0.0)
+            checks.append(near_one(f"{name}, sampled{where}: end / derived", late / end, room))
+            if k == 0:
+                series.append(rc.Series(name, SAMPLED, t, *rc.mean_band(mean)))
+                series.append(rc.Series(LAW, SAMPLED, t, np.full(t.size, end)))
+    notes = [
+        f"L_J = {1.0 / process.a:.3g} for all policies, tau = {process.tau:.3g}; runs from "
+        f"{config.replicates} starts",
+        "derived: smoothing is not needed for 1/T; it is the average over the objectives "
+        "that telescopes",
+    ]
+    return rc.Analysis(series, checks, notes)
+
+
+def of_exact(
+    config: GapTimeConfig,
+    process: Tabular,
+    name: str,
+    t: Array,
+    gap: Array,
+    mean: Array,
+    *,
+    promised: bool,
+) -> list[rc.Check]:
+    """Exponents of the mean and of the gap over the last factor of four, and the law at T.
+
+    ``promised``: whether the paper promises the exponent of the mean.
+    """
+    late = t >= t[-1] / 4.0
+    first = float(t[late][0])
+    # the exponent of the mean is -1 plus the gap's share in it, which falls like 1 / t
+    share = float(process.law(np.asarray(first)) / mean[:, late][:, 0].mean())
+    mean_slope = rc.slope_interval(t[late], mean[:, late], rng=config.seed)
+    gap_slope = rc.slope_interval(t[late], gap[:, late], rng=config.seed)
+    turn = (process.room(first) - process.room(t[-1])) / np.log(t[-1] / first)
+    room = process.room(t[-1])
+    short = (1.0 + process.room(first)) * share
+    promise = rc.rate_check(
+        f"{name}: mean, as stated", STATED, mean_slope, tolerance=short, bound=True
+    )
+    return [
+        *([promise] if promised else []),
+        rc.rate_check(f"{name}: mean, as derived", MEAN_DERIVED, mean_slope, tolerance=short),
+        rc.rate_check(f"{name}: gap, as derived", DERIVED, gap_slope, tolerance=turn),
+        near_one(f"{name}: gap / derived at T", gap[:, -1] / process.law(t[-1:]), room),
+    ]
+
+
+def draw(config: GapTimeConfig, analysis: rc.Analysis) -> Figure:
+    """The means, and the gap over its law."""
+    figure, axes = rc.panels(analysis.series, width=3.4, height=2.8, share_y=False)
+    draw_ways(figure, axes, analysis)
+    for ax in axes.values():
+        rc.loglog(ax)
+        ax.set_xlabel("steps $T$")
+    for panel in (MEAN, SAMPLED):
+        axes[panel].set_ylabel(f"mean of {GAP} up to $T$")
+    axes[SCALED].set_ylabel(f"{GAP} at $T$, measured / derived")
+    axes[SCALED].axhline(1.0, color="#000000", linestyle=":", linewidth=1.0)
+    first = analysis.series[0]
+    x, y = np.asarray(first.x), np.asarray(first.y)
+    middle = x.size // 2
+    span = (float(x[middle]), float(x[-3]))
+    stated(axes[MEAN], STATED, span, 0.4 * float(y[middle]), below=True)
+    return figure
+
+
+EXPERIMENT = rc.Experiment(
+    id="firm/gap_time",
+    title="The mean Pareto-stationarity gap against time",
+    source="Theorem 1, equations (32) to (35)",
+    kind="rate",
+    variable="T",
+    config_type=GapTimeConfig,
+    profiles={"quick": GapTimeConfig(), "paper": GapTimeConfig(instances=5, last=20000)},
+    blocks=blocks,
+    compute=compute,
+    analyse=analyse,
+    draw=draw,
+)

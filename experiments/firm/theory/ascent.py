@@ -1,0 +1,139 @@
+"""FIRM, equations (27) to (32): from one step of the averaged policy to the sum over time.
+
+Objectives with known gradients and a known smoothness constant, as in
+:mod:`experiments.firm.theory.descent`. Q_t is replaced by T_1 itself, the least that it may be.
+
+>>> import numpy as np
+>>> from experiments.firm.theory.descent import Round
+>>> one = np.ones((1, 1, 1))
+>>> line = Round(b=one, h=0 * one, o=0 * one, theta=one, g=one[None], lam=one, common=one[0])
+>>> steps = np.ones((1, 3, 1))
+>>> walk = Ascent(line, first=one[0], errors=0 * steps, lam=steps, a=one[0, 0])
+>>> walk.J[0, :, 0].tolist(), walk.top.tolist()
+([1.0, 2.0, 3.0, 4.0], [3.0])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from experiments.firm.theory.descent import Round
+from experiments.firm.theory.program import squared
+from linsys.linalg import Numbers
+
+Sides = tuple[Numbers, Numbers]
+
+
+def eq27(step: Round, a: Numbers, L: Numbers, R: Numbers, steps: int, power: int = 1) -> Sides:
+    """(27) with exact gradients and one lambda: T_1 <= 4 L_J^power R^2 a^2 K^2."""
+    lam = step.common[:, None] + 0 * step.lam
+    exact = replace(step, g=step.local, lam=lam)
+    return exact.error, 4 * L**power * (R * a * steps) ** 2
+
+
+def eq28_30(step: Round, p: Numbers, a: Numbers) -> Sides:
+    """(28) to (30) in expectation over N outcomes: rounds of B N instances, p (B, N).
+
+    E||grad J lambda||^2 <= (2/a) E lambda'(J(thetabar + a gbar) - J(thetabar)) + E T_1.
+    """
+    a = np.repeat(a, p.shape[1])
+    after = step.values(step.centre + a[:, None] * step.direction)
+    gain = (step.common * (after - step.values(step.centre))).sum(axis=-1)
+    sides = squared(step.gradient), 2 / a * gain + step.error
+    left, right = ((p * side.reshape(p.shape)).sum(axis=1) for side in sides)
+    return left, right
+
+
+@dataclass(frozen=True, eq=False)
+class Ascent:
+    """theta_{t+1} = theta_t + a (grad J(theta_t) lambda_t + e_t) on known objectives, t = 1 .. T.
+
+    Attributes:
+        objectives: the objectives, any round with them.
+        first: theta_1, (B, d).
+        errors: e_t = gbar_t - grad J(theta_t) lambda_t, (B, T, d).
+        lam: lambda_1, ..., lambda_T, (B, T, M).
+        a: (B,).
+    """
+
+    objectives: Round
+    first: Numbers
+    errors: Numbers
+    lam: Numbers
+    a: Numbers
+
+    @cached_property
+    def thetas(self) -> Numbers:
+        """theta_1, ..., theta_{T+1}, (B, T + 1, d)."""
+        path = [self.first]
+        for t in range(self.lam.shape[1]):
+            slopes = self.objectives.gradients(path[-1][:, None])[:, 0]
+            g = (self.lam[:, t, :, None] * slopes).sum(axis=1) + self.errors[:, t]
+            path.append(path[-1] + self.a[:, None] * g)
+        return np.stack(path, axis=1)
+
+    @cached_property
+    def J(self) -> Numbers:
+        """J(theta_t), (B, T + 1, M)."""
+        times = range(self.thetas.shape[1])
+        return np.stack([self.objectives.values(self.thetas[:, t]) for t in times], axis=1)
+
+    @cached_property
+    def top(self) -> Numbers:
+        """The widest range of an objective along the path: r_max/(1-gamma) at least, (B,)."""
+        return np.asarray((self.J.max(axis=1) - self.J.min(axis=1)).max(axis=-1))
+
+    @cached_property
+    def gradients(self) -> Numbers:
+        """grad J^j(theta_t), (B, T, M, d)."""
+        return self.objectives.gradients(self.thetas[:, :-1])
+
+    @cached_property
+    def weighed(self) -> Numbers:
+        """grad J(theta_t) lambda_t, (B, T, d)."""
+        return np.asarray((self.lam[..., None] * self.gradients).sum(axis=2))
+
+    def averaged(self, values: Numbers) -> Numbers:
+        """(1/T) sum_t, (B, T) to (B,)."""
+        return np.asarray(values.sum(axis=1) / values.shape[1])
+
+    @cached_property
+    def error(self) -> Numbers:
+        """(1/T) sum_t T_1, (B,)."""
+        return self.averaged(squared(self.errors))
+
+    @cached_property
+    def stationarity(self) -> Numbers:
+        """(1/T) sum_t ||grad J(theta_t) lambda_t||^2, (B,)."""
+        return self.averaged(squared(self.weighed))
+
+
+def eq31(path: Ascent) -> Sides:
+    """(31) as printed: (1/T) sum ||grad J(theta_t)||_F^2 / M on the left, T_1 for Q_t.
+
+    ||.||_F^2 / M <= ||.||_op^2, so that either reading of the norm of a matrix is above.
+    """
+    measured = path.averaged(squared(path.gradients).sum(axis=-1) / path.lam.shape[-1])
+    return measured, eq31_corrected(path)[1]
+
+
+def eq31_corrected(path: Ascent) -> Sides:
+    """(1/T) sum ||grad J lambda_t||^2 <= (2/(T a)) sum lambda_t'(J_{t+1} - J_t) + mean T_1."""
+    gain = path.averaged((path.lam * (path.J[:, 1:] - path.J[:, :-1])).sum(axis=-1))
+    return path.stationarity, 2 / path.a * gain + path.error
+
+
+def eq32(path: Ascent, eta: Numbers) -> Sides:
+    """(32) with T_1 for Q_t: the sum is at most top (1 + sum_{t=1}^{T-1} 2 eta_t)."""
+    times = eta.shape[1]
+    gain = path.top / times * (1 + 2 * eta[:, :-1].sum(axis=1))
+    return path.stationarity, 2 / path.a * gain + path.error
+
+
+def eq32_corrected(path: Ascent, eta: Numbers) -> Sides:
+    """(32) with top (1 + sum_{t=2}^T eta_t)."""
+    gain = path.top / eta.shape[1] * (1 + eta[:, 1:].sum(axis=1))
+    return path.stationarity, 2 / path.a * gain + path.error

@@ -1,0 +1,124 @@
+"""FIRM, equations (23) and (24): the disagreement drift of clients whose weights follow (11).
+
+Gradients of C clients along T steps with finitely many outcomes: what (23) bounds by expected
+differences of gradients, and what is true of every outcome.
+
+>>> import numpy as np
+>>> unrolled(np.array([[1.0, 0.5, 0.5]])).tolist()
+[[0.25, 0.25, 0.5]]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from experiments.firm.theory.program import root, squared, weights
+from experiments.firm.theory.weights import disagreement, smoothed
+from linsys.linalg import Numbers, norm
+
+Sides = tuple[Numbers, Numbers]
+
+
+@dataclass(frozen=True, eq=False)
+class Paths:
+    """Gradients of C clients at times 1, ..., T, with N possible outcomes.
+
+    Attributes:
+        g: (B, N, T, C, M, d), of length at most R.
+        p: probabilities of the outcomes, (B, N).
+        start: lambda_0, (B, M).
+        eta: (B, T).
+        beta, R: (B,).
+    """
+
+    g: Numbers
+    p: Numbers
+    start: Numbers
+    eta: Numbers
+    beta: Numbers
+    R: Numbers
+
+    def expected(self, values: Numbers) -> Numbers:
+        """E of what every outcome gives, (B, N, ...) to (B, ...)."""
+        return np.asarray((self.p.reshape(*self.p.shape, *[1] * (values.ndim - 2)) * values).sum(1))
+
+    @cached_property
+    def stars(self) -> Numbers:
+        """lambda_t^{*,c}, (B, N, T, C, M)."""
+        M, d = self.g.shape[-2:]
+        A = np.swapaxes(self.g, -1, -2).reshape(-1, d, M)
+        beta = np.repeat(self.beta, int(np.prod(self.g.shape[1:4])))
+        return weights(A, beta).reshape(*self.g.shape[:-1])
+
+    @cached_property
+    def last(self) -> Numbers:
+        """lambda_T^c, (B, N, C, M)."""
+        stars = np.swapaxes(self.stars, 1, 2)
+        start = self.start[:, None, None] + 0 * stars[:, 0]
+        return smoothed(start, stars, self.eta)[:, -1]
+
+    @cached_property
+    def drift(self) -> Numbers:
+        """The disagreement drift at time T of every outcome, (B, N)."""
+        g = self.g[:, :, -1]
+        flat = disagreement(g.reshape(-1, *g.shape[2:]), self.last.reshape(-1, *g.shape[2:4]))
+        return flat.reshape(g.shape[:2])
+
+    @cached_property
+    def gaps(self) -> Numbers:
+        """||g_i^{j,c} - g_i^{j,c'}||, (B, N, T, C, C, M)."""
+        return norm(self.g[:, :, :, :, None] - self.g[:, :, :, None])
+
+    @cached_property
+    def omega(self) -> Numbers:
+        """eta_i prod_{k > i} (1 - eta_k), (B, T)."""
+        return unrolled(self.eta)
+
+
+def unrolled(eta: Numbers) -> Numbers:
+    """eta_i prod_{k=i+1}^T (1 - eta_k) for eta (B, T)."""
+    kept, found = 1 + 0 * eta[:, 0], []
+    for i in reversed(range(eta.shape[1])):
+        found.append(eta[:, i] * kept)
+        kept = kept * (1 - eta[:, i])
+    return np.stack(found[::-1], axis=1)
+
+
+def eq23(paths: Paths) -> Sides:
+    """(23): E drift <= (8 R^3 M^{3/2} / (beta C^2)) sum_{c,c'} sum_i omega_i max_j E gap_i^j."""
+    clients, M = paths.g.shape[3:5]
+    total = (paths.omega[:, :, None, None] * paths.expected(paths.gaps).max(-1)).sum((1, 2, 3))
+    share = 8 * paths.R**3 * root(M**3, paths.R) / (paths.beta * clients**2)
+    return paths.expected(paths.drift), share * total
+
+
+def eq23_sharper(paths: Paths) -> Sides:
+    """E drift <= (4 R^3 sqrt(M) / (beta C^2)) sum_{c,c'} sum_i omega_i sum_j E gap_i^j."""
+    clients, M = paths.g.shape[3:5]
+    total = (paths.omega[:, :, None, None] * paths.expected(paths.gaps).sum(-1)).sum((1, 2, 3))
+    share = 4 * paths.R**3 * root(M, paths.R) / (paths.beta * clients**2)
+    return paths.expected(paths.drift), share * total
+
+
+def present_gaps(paths: Paths) -> Sides:
+    """drift <= (4 R^3 M / (beta C^2)) (sum_i omega_i) sum_{c,c'} max_j gap_T^j, outcome by outcome.
+
+    Only the gradients of the present step appear, so that it may be conditioned on the past.
+    """
+    clients, M = paths.g.shape[3:5]
+    total = paths.omega.sum(-1)[:, None] * paths.gaps[:, :, -1].max(-1).sum((2, 3))
+    share = 4 * paths.R**3 * M / (paths.beta * clients**2)
+    return paths.drift, share[:, None] * total
+
+
+def drift_of_pairs(g: Numbers, lam: Numbers) -> Sides:
+    """drift <= ((1 - 1/C) / (2 C^2)) sum_{c,c'} sum_j ||g^{j,c} - g^{j,c'}||^2, any weights.
+
+    Gradients g (B, C, M, d) and weights (B, C, M).
+    """
+    clients = g.shape[1]
+    total = squared(g[:, :, None] - g[:, None]).sum((1, 2, 3))
+    return disagreement(g, lam), (clients - 1) * total / (2 * clients**3)

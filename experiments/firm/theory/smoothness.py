@@ -1,0 +1,59 @@
+"""FIRM, Appendix G.2: constants L_J with which grad J is claimed to be Lipschitz.
+
+C_pi = C_psi / 4 and L_psi = C_psi^2 / 4 throughout, which hold for every softmax policy whose
+features of the actions in a state are at most C_psi apart; kappa = 1 and rho = ``Chains.overlap``.
+
+>>> import numpy as np
+>>> ones = np.ones
+>>> chains = Chains(
+...     P=ones((1, 2, 2, 2)) / 2, r=ones((1, 2, 2, 1)), gamma=ones(1) / 2,
+...     theta=np.zeros((1, 2, 2)), phi=np.eye(2)[None], start=ones((1, 2)) / 2,
+... )
+>>> float(printed_smoothness(chains, ones(1), ones(1))[0])  # 2 (4 (1/8 + 1) + 1/4)
+9.5
+>>> float(smoothness(chains, ones(1), ones(1))[0])  # 1/8 / (1/2), no step depends on the action
+0.25
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from experiments.firm.theory.chain import Chains
+from linsys.linalg import Numbers, norm
+
+Sides = tuple[Numbers, Numbers]
+
+
+def printed_smoothness(chains: Chains, r_max: Numbers, C_psi: Numbers) -> Numbers:
+    """r_max/(1 - gamma) (4 C_nu C_psi + L_psi) with C_nu = C_pi / 2 + 1 / (1 - rho)."""
+    C_nu = C_psi / 8 + 1 / (1 - chains.overlap)
+    return np.asarray(r_max / (1 - chains.gamma) * (4 * C_nu * C_psi + C_psi**2 / 4))
+
+
+def cited_smoothness(chains: Chains, r_max: Numbers, C_psi: Numbers) -> Numbers:
+    """The same with Xu et al.'s C_nu = C_pi / 2 (1 + 1 / (1 - rho))."""
+    C_nu = C_psi / 8 * (1 + 1 / (1 - chains.overlap))
+    return np.asarray(r_max / (1 - chains.gamma) * (4 * C_nu * C_psi + C_psi**2 / 4))
+
+
+def smoothness(chains: Chains, r_max: Numbers, C_psi: Numbers) -> Numbers:
+    """gamma r_max C_psi^2 / (4 (1 - gamma) (1 - gamma rho)), rho = ``dependence``."""
+    gamma = chains.gamma
+    top = gamma * r_max * C_psi**2 / 4
+    return np.asarray(top / ((1 - gamma) * (1 - gamma * chains.dependence)))
+
+
+def eq49(chains: Chains, there: Chains, L: Numbers) -> Sides:
+    """||grad J^j - grad J^j'|| <= L ||theta - theta'||, parameters being logits / c."""
+    logits = (chains.theta - there.theta).reshape(len(chains.theta), -1)
+    return norm(chains.jac - there.jac), (L * norm(logits) / chains.scale)[:, None]
+
+
+def eq49_shared(chains: Chains, there: Chains, x: Numbers, gap: Numbers, L: Numbers) -> Sides:
+    """The same for one parameter of all states: c x(s) times it is the logit of the first action.
+
+    x is (B, S), in [0, 1], and gap (B,) the distance of the two parameters times c.
+    """
+    change = (chains.jac - there.jac).reshape(*L.shape, -1, *chains.theta.shape[1:])
+    return np.abs((change[..., 0] * x[:, None]).sum(axis=-1)), (L * gap / chains.scale)[:, None]

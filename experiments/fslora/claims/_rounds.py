@@ -1,0 +1,115 @@
+"""Rounds that the convergence proof of FSLoRA is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.fslora.theory.chain_round import Round, mean
+
+#: Largest step size of a step of the proof, from r/k_i, H, L and c_h.
+Largest = Callable[[Any, Any, Any, Any], Any]
+_MEANING = {
+    "h": "slope of phi_i1' and phi_i2' over L, see Round",
+    "o": "where phi_i1' and phi_i2' are 0",
+    "w": "how far from there they are linear",
+    "u": "u_i, the coupling of an entry of A with a sketched entry of B",
+    "noise": "n_1 and n_2, the amplitudes of the samples",
+    "rho": "r / k_i",
+    "X": "an entry of B and one of A",
+    "share": "gamma over its largest value",
+}
+
+
+def smoothness(factor: float) -> Largest:
+    """gamma = 1 / (factor H L_s)."""
+    return lambda rho, H, L, c_h: 1 / (factor * H * L * mean(rho))
+
+
+def powers(square: int, power: int) -> Largest:
+    """gamma = 1 / (sqrt(square) H L max (r/k_i)^power)."""
+    return lambda rho, H, L, c_h: 1 / (np.sqrt(square + 0 * L) * H * L * rho.max(axis=1) ** power)
+
+
+def _round(
+    *, largest: Largest, fresh: bool, c_h: Any, rho: Any, H: Any, L: Any, share: Any, **others: Any
+) -> SimpleNamespace:
+    gamma = share * largest(rho, H, L, c_h)
+    step = Round(rho=rho, H=H, L=L, gamma=gamma, fresh=fresh, **others)
+    return SimpleNamespace(step=step, c_h=c_h)
+
+
+def rounds(largest: Largest, fresh: bool = False, steps: tuple[int, int] = (1, 3)) -> rc.Space:
+    """Any rounds of one or two devices; ``step``, and ``c_h``."""
+    pair = ("N", 2)
+    fields = {
+        "h": rc.interval(*pair, low=-1.0, high=1.0),
+        "o": rc.reals(*pair, magnitude=(0.1, 10.0)),
+        "w": rc.positive(*pair, low=0.1, high=10.0),
+        "u": rc.reals("N", magnitude=(0.01, 10.0)),
+        "noise": rc.reals(*pair, magnitude=(0.01, 10.0)),
+        "rho": rc.positive("N", low=1.0, high=8.0),
+        "X": rc.reals(2, magnitude=(0.1, 10.0)),
+        "L": rc.positive(low=0.1, high=10.0),
+        "H": rc.whole_numbers(low=steps[0], high=steps[1]),
+        "share": rc.positive(low=0.01, high=1.0),
+        "c_h": rc.positive(low=0.01, high=10.0),
+    }
+    return rc.Space(
+        fields=fields,
+        sizes={"N": (1, 2)},
+        view=partial(_round, largest=largest, fresh=fresh),
+        batched=True,
+        meaning=_MEANING,
+    )
+
+
+def _alone(
+    *, largest: Largest, a: Any, w: Any, u: Any, rho: Any, L: Any, H: Any, share: Any
+) -> SimpleNamespace:
+    """One device, an entry of A alone, exact samples; c_h = sigma_h = 0."""
+    first, second = np.array([1, 0]), np.array([0, 1])
+    slopes = (1 + 0 * a)[:, None, None] * second
+    return _round(
+        largest=largest,
+        fresh=False,
+        c_h=0 * a,
+        h=slopes,
+        o=0 * slopes,
+        w=(1 + 0 * a)[:, None, None] * first + w[:, None, None] * second,
+        u=u[:, None],
+        noise=0 * slopes,
+        rho=rho[:, None],
+        X=a[:, None] * second,
+        L=L,
+        H=H,
+        share=share,
+        noisy=False,
+    )
+
+
+def steady(largest: Largest, steps: int) -> rc.Space:
+    """Rounds with one sigma_s^2 for all X: all assumptions hold on the whole space."""
+    return rc.Space(
+        fields={
+            "a": rc.reals(magnitude=(0.1, 10.0)),
+            "w": rc.positive(low=1.0, high=100.0),
+            "u": rc.reals(magnitude=(0.1, 10.0)),
+            "rho": rc.positive(low=1.0, high=8.0),
+            "L": rc.positive(low=0.1, high=10.0),
+            "H": rc.whole_numbers(low=1, high=steps),
+            "share": rc.positive(low=0.01, high=1.0),
+        },
+        view=partial(_alone, largest=largest),
+        batched=True,
+        meaning={
+            "a": "the entry of A; f_i has the slope L a, up to |a| = w",
+            "w": "where the slope of f_i stops to grow",
+            **{name: _MEANING[name] for name in ("u", "rho", "share")},
+        },
+    )

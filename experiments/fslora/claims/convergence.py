@@ -1,0 +1,286 @@
+"""FSLoRA, Appendix D.3: the steps of the convergence proof, (11) to (16), round by round."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.fslora.claims._rounds import powers, rounds, smoothness, steady
+from experiments.fslora.theory import chain as at
+from experiments.fslora.theory.chain_rates import fixed_step, fresh_step
+
+
+def _both(instance: Any) -> tuple[Any, Any]:
+    first = at.eq15(instance.step, instance.c_h)
+    second = at.eq16(instance.step, instance.c_h)
+    return np.stack([first[0], second[0]], axis=-1), np.stack([first[1], second[1]], axis=-1)
+
+
+ANY_STEP = smoothness(0.5)
+#: The proof knows nothing else of f_i; of functions of BA only affine ones are L-smooth everywhere.
+READING = "Constants are the least at the points that the round visits, for any L-smooth f_i(B, A)."
+
+EQ11 = rc.Claim(
+    id="fslora.eq11",
+    source="FSLoRA, equation (11)",
+    text="E f^S(X^{t+1}) <= E f^S(X^t) - T_1 + (gamma^2 L_s/2) T_2, L_s = L mean r/k_i.",
+    latex=r"\mathbb E f^{\mathcal S}(X^{t+1})\le\mathbb E f^{\mathcal S}(X^t)-T_1+"
+    r"\frac{\gamma^2L_s}2T_2",
+    kind="upper",
+    space=rounds(ANY_STEP),
+    measure=lambda s: at.eq11(s.step),
+)
+EQ12 = rc.Claim(
+    id="fslora.eq12",
+    source="FSLoRA, equation (12)",
+    text="-T_1 <= -(gamma H/2)||grad f^S||^2 - (gamma/2H) E||(1/N) sum_i sum_h grad "
+    "f_i^S(X_i^h)||^2 + (gamma H L^2/2)(1/(N H)) sum_i (r^2/k_i^2) sum_h E||X_i^h - X||^2, one "
+    "sketch a round.",
+    latex=r"-T_1\le-\frac{\gamma H}2\|\nabla f^{\mathcal S}\|^2-\frac\gamma{2H}\mathbb E\Big\|"
+    r"\frac1N\sum_{i,h}\nabla f_i^{\mathcal S}(X_i^{t,h})\Big\|^2+\frac{\gamma HL^2}2\frac1{NH}"
+    r"\sum_i\frac{r^2}{k_i^2}\sum_h\mathbb E\|X_i^{t,h}-X^t\|^2",
+    kind="upper",
+    space=rounds(ANY_STEP, steps=(2, 3)),
+    measure=lambda s: at.eq12(s.step),
+    expect="violated",
+    note="From h = 1 on X_i^h depends on the sketch of the round, so E grad f~_i(X^h; S) is not E "
+    "grad f_i^S(X^h). N = 1, H = 2, f = L b^2/2 in the sketched entry, G = (r/k) L b: E<G, g^0 + "
+    "g^1> = G^2 (2 - gamma L r^2/k^2), the proof needs at least G^2 (2 - gamma L r/k - gamma^2 L^2 "
+    "(r/k)^3/4): violated for all k < r and gamma L < 4 (r - k) k/r^2. Printed of T_1 itself, and "
+    "one line without 1/H in the mean: slips.",
+    corrected="fslora.eq12_corrected",
+    main=True,
+)
+EQ12_FRESH = replace(
+    EQ12,
+    id="fslora.eq12_fresh",
+    source="FSLoRA, equation (12) with fresh sketches",
+    text=EQ12.text.replace("one sketch a round.", "a fresh sketch in every step."),
+    space=rounds(ANY_STEP, fresh=True, steps=(2, 3)),
+    expect="holds",
+    note="",
+    corrected=None,
+    derivation="E[g^h | X^h] = grad f_i^S(X^h); 2<x, y> = ||x||^2 + ||y||^2 - ||x - y||^2, "
+    "Jensen's inequality and Proposition D.4 (ii). As X^0 = X, at most (H - 1)/H of it is met.",
+    main=False,
+)
+EQ12_CORRECTED = rc.Claim(
+    id="fslora.eq12_corrected",
+    source="FSLoRA, equation (12) for one sketch a round",
+    text="-T_1 <= -(gamma H/2)||grad f^S||^2 - (gamma/2H)||E (1/N) sum_i sum_h grad f~_i(X_i^h; "
+    "S_i)||^2 + (gamma H L^2/2)(1/(N H)) sum_i (r^4/k_i^4) sum_h E||X_i^h - X||^2.",
+    latex=r"-T_1\le-\frac{\gamma H}2\|\nabla f^{\mathcal S}\|^2-\frac\gamma{2H}\Big\|\mathbb E"
+    r"\frac1N\sum_{i,h}\nabla\tilde f_i(X_i^{t,h};S_i^t)\Big\|^2+\frac{\gamma HL^2}2\frac1{NH}"
+    r"\sum_i\frac{r^4}{k_i^4}\sum_h\mathbb E\|X_i^{t,h}-X^t\|^2",
+    kind="upper",
+    space=rounds(ANY_STEP, steps=(2, 3)),
+    measure=lambda s: at.eq12_corrected(s.step),
+    derivation="grad f~_i(X; S) at the start of the round has the mean grad f_i^S(X), and f~_i(.; "
+    "S) is L r^2/k_i^2-smooth; then as in (12).",
+)
+EQ13 = rc.Claim(
+    id="fslora.eq13",
+    source="FSLoRA, equation (13)",
+    text="T_2 <= 3 H (sigma_g^2 + sigma_s^2)/N + 3 E||(1/N) sum_i sum_h grad f_i^S(X_i^h)||^2, one "
+    "sketch a round.",
+    latex=r"T_2\le3H\frac{\sigma_g^2+\sigma_s^2}N+3\mathbb E\Big\|\frac1N\sum_{i,h}"
+    r"\nabla f_i^{\mathcal S}(X_i^{t,h})\Big\|^2",
+    kind="upper",
+    space=steady(ANY_STEP, 16),
+    measure=lambda s: at.eq13(s.step),
+    expect="violated",
+    note="Lemma D.2 is applied to grad f~_i(X^h; S) - grad f_i^S(X^h), h = 0, 1, ..., with one S: "
+    "these are not martingale differences but nearly the same vector H times. f = L a^2/2 + u a "
+    "psi(b'), whose assumptions hold for all X, at the minimum of f^S: T_2 -> H^2 sigma_s^2 as "
+    "gamma -> 0, against 3 H sigma_s^2: violated for H > 3. The theorem so loses its factor H in "
+    "sigma_s^2.",
+    corrected="fslora.eq13_corrected",
+    main=True,
+)
+EQ13_FRESH = replace(
+    EQ13,
+    id="fslora.eq13_fresh",
+    source="FSLoRA, equation (13) with fresh sketches",
+    text=EQ13.text.replace("one sketch a round.", "a fresh sketch in every step."),
+    space=rounds(ANY_STEP, fresh=True, steps=(1, 2)),
+    expect="holds",
+    note=READING,
+    corrected=None,
+    derivation="The three parts as printed; with fresh sketches the first two are martingale "
+    "differences over h, and the devices are independent given X.",
+    main=False,
+)
+EQ13_CORRECTED = rc.Claim(
+    id="fslora.eq13_corrected",
+    source="FSLoRA, equation (13) for one sketch a round",
+    text="T_2 <= ||E (1/N) sum_i sum_h grad f~_i||^2 + (2/N)(H^2 sigma_s^2 + H sigma_g^2) + (2 H^2 "
+    "L^2/N)(1/(N H)) sum_i (r^4/k_i^4) sum_h E||X_i^h - X||^2.",
+    latex=r"T_2\le\Big\|\mathbb E\frac1N\sum_{i,h}\nabla\tilde f_i\Big\|^2+\frac2N(H^2\sigma_s^2+H"
+    r"\sigma_g^2)+\frac{2H^2L^2}N\frac1{NH}\sum_i\frac{r^4}{k_i^4}\sum_h\mathbb E"
+    r"\|X_i^{t,h}-X^t\|^2",
+    kind="upper",
+    space=rounds(ANY_STEP),
+    measure=lambda s: at.eq13_corrected(s.step),
+    derivation="The devices' variance over N; sum_h g^h - H grad f_i^S(X) is H (grad f~_i(X; S) - "
+    "grad f_i^S(X)) and the samples' parts, uncorrelated, plus what X^h - X makes.",
+)
+EQ14 = rc.Claim(
+    id="fslora.eq14",
+    source="FSLoRA, equation (14)",
+    text="E f^S(X^{t+1}) <= E f^S(X^t) - (gamma H/2)||grad f^S||^2 + (3 gamma^2 L_s/2) H "
+    "(sigma_g^2 + sigma_s^2)/N + (gamma H L^2/2) T_3 for gamma <= 1/(3 H L_s), one sketch a round.",
+    latex=r"\mathbb E f^{\mathcal S}(X^{t+1})\le\mathbb E f^{\mathcal S}(X^t)-\frac{\gamma H}2"
+    r"\|\nabla f^{\mathcal S}\|^2+\frac{3\gamma^2L_s}2H\frac{\sigma_g^2+\sigma_s^2}N+"
+    r"\frac{\gamma HL^2}2T_3",
+    kind="upper",
+    space=steady(smoothness(3), 32),
+    measure=lambda s: at.eq14(s.step),
+    expect="violated",
+    note="(12) and (13) fail. f = L a^2/2 + u a psi(b') at the minimum of f^S: the change is L "
+    "gamma^2 H^2 sigma_s^2/2 as gamma -> 0, the bound 3 gamma^2 L (r/k) H sigma_s^2/2: violated "
+    "for H > 3 r/k. The first line has L_s^2 for the weights r^2/k_i^2 of the second, and T_3 "
+    "includes gamma H L^2/2 in (14) but not in (15): slips.",
+    corrected="fslora.eq14_corrected",
+    main=True,
+)
+EQ14_FRESH = replace(
+    EQ14,
+    id="fslora.eq14_fresh",
+    source="FSLoRA, equation (14) with fresh sketches",
+    text=EQ14.text.replace("one sketch a round.", "a fresh sketch in every step."),
+    space=rounds(smoothness(3), fresh=True, steps=(1, 2)),
+    expect="holds",
+    note=READING,
+    corrected=None,
+    derivation="(11), (12) and (13) with fresh sketches; gamma <= 1/(3 H L_s) removes E||(1/N) "
+    "sum_i sum_h grad f_i^S||^2.",
+    main=False,
+)
+EQ14_CORRECTED = rc.Claim(
+    id="fslora.eq14_corrected",
+    source="FSLoRA, equation (14) for one sketch a round",
+    text="E f^S(X^{t+1}) <= E f^S(X^t) - (gamma H/2)||grad f^S||^2 + gamma^2 L_s (H^2 sigma_s^2 + "
+    "H sigma_g^2)/N + gamma H L^2 (1/(N H)) sum_i (r^4/k_i^4) sum_h E||X_i^h - X||^2 for gamma "
+    "<= 1/(2 H L_s).",
+    latex=r"\mathbb E f^{\mathcal S}(X^{t+1})\le\mathbb E f^{\mathcal S}(X^t)-\frac{\gamma H}2"
+    r"\|\nabla f^{\mathcal S}\|^2+\gamma^2L_s\frac{H^2\sigma_s^2+H\sigma_g^2}N+\gamma HL^2"
+    r"\frac1{NH}\sum_i\frac{r^4}{k_i^4}\sum_h\mathbb E\|X_i^{t,h}-X^t\|^2",
+    kind="upper",
+    space=rounds(smoothness(2)),
+    measure=lambda s: at.eq14_corrected(s.step),
+    derivation="(11) with the corrected (12) and (13); gamma H L_s <= 1/2 removes ||m||^2 and "
+    "leaves at most gamma H of the drift.",
+)
+EQ15_16 = rc.Claim(
+    id="fslora.eq15_16",
+    source="FSLoRA, equations (15) and (16)",
+    text="T_3 <= 3 R gamma^2 H (sigma_g^2 + sigma_s^2) + 9 R gamma^2 H^2 (sigma_h^2 + (c_h + "
+    "1)||grad f^S||^2) + 9 gamma^2 L^2 H^2 T_3 <= ..., and T_3 <= 6 R gamma^2 H^2 (sigma_g^2 + "
+    "sigma_s^2 + 3 sigma_h^2) + 18 R (c_h + 1) gamma^2 H^2 ||grad f^S||^2 for gamma <= 1/(sqrt(18) "
+    "H L), R = mean r^2/k_i^2, one sketch a round.",
+    latex=r"T_3\le3R\gamma^2H(\sigma_g^2+\sigma_s^2)+9R\gamma^2H^2(\sigma_h^2+(c_h+1)"
+    r"\|\nabla f^{\mathcal S}\|^2)+9\gamma^2L^2H^2T_3",
+    kind="upper",
+    space=steady(powers(18, 0), 32),
+    measure=_both,
+    expect="violated",
+    note="(15): with one sketch the sum over tau < h of grad f~_i - grad f_i^S has h^2 sigma_s^2, "
+    "not h sigma_s^2. f = L a^2/2 + u a psi(b') at the minimum of f^S, gamma -> 0: T_3 has (H - 1) "
+    "(2 H - 1)/6 against 3 H: violated from H = 11. The next line has H^2 sigma_s^2, so (16) hides "
+    "the slip. One line of (15) drops r^2/k_i^2; for the other slip, L in the place of L r/k_i, "
+    "see fslora.eq15_smoothness.",
+    corrected="fslora.eq15_16_corrected",
+    main=True,
+)
+EQ15_SMOOTHNESS = rc.Claim(
+    id="fslora.eq15_smoothness",
+    source="FSLoRA, equation (15), the smoothness of f_i^S",
+    text="(1/H) sum_h E||grad f_i^S(X_i^h) - grad f_i^S(X)||^2 <= L^2 (1/H) sum_h E||X_i^h - "
+    "X||^2, as 9 gamma^2 L^2 (...) with the weights r^2/k_i^2 of T_3 needs it.",
+    latex=r"\sum_h\mathbb E\|\nabla f_i^{\mathcal S}(X_i^{t,h})-\nabla f_i^{\mathcal S}(X^t)\|^2\le"
+    r"L^2\sum_h\mathbb E\|X_i^{t,h}-X^t\|^2",
+    kind="upper",
+    space=rounds(ANY_STEP, fresh=True),
+    measure=lambda s: at.eq15_smoothness(s.step, 0),
+    expect="violated",
+    note="f_i^S is L r/k_i-smooth, which (12) uses: f = L b^2/2 has the gradient (r/k) L b. The "
+    "condition gamma <= 1/(sqrt(18) H L) of (16) becomes 1/(sqrt(18) H L max r/k_i); 1/(3 H L max "
+    "r/k_i) is enough.",
+    corrected="fslora.eq15_smoothness_corrected",
+)
+EQ15_SMOOTHNESS_CORRECTED = replace(
+    EQ15_SMOOTHNESS,
+    id="fslora.eq15_smoothness_corrected",
+    source="FSLoRA, equation (15), the smoothness of f_i^S, corrected",
+    text="The same with L^2 r^2/k_i^2.",
+    latex=EQ15_SMOOTHNESS.latex.replace("L^2", r"L^2\frac{r^2}{k_i^2}"),
+    measure=lambda s: at.eq15_smoothness(s.step, 2),
+    expect="holds",
+    note="",
+    corrected=None,
+    derivation="Proposition D.4 (ii). Attained.",
+)
+EQ15_16_FRESH = rc.Claim(
+    id="fslora.eq15_16_fresh",
+    source="FSLoRA, equations (15) and (16) with fresh sketches",
+    text="T_3 <= 3 R gamma^2 H (sigma_g^2 + sigma_s^2) + 6 R gamma^2 H^2 (sigma_h^2 + (c_h + 1) "
+    "||grad f^S||^2) for gamma <= 1/(3 H L max r/k_i), R = mean r^2/k_i^2.",
+    latex=r"T_3\le3R\gamma^2H(\sigma_g^2+\sigma_s^2)+6R\gamma^2H^2(\sigma_h^2+(c_h+1)"
+    r"\|\nabla f^{\mathcal S}\|^2)",
+    kind="upper",
+    space=rounds(powers(9, 1), fresh=True),
+    measure=lambda s: at.eq16_fresh(s.step, s.c_h),
+    note=READING + " Less than what (16) prints.",
+    derivation="(15) with L r/k_i, sum_h h <= H^2/2, sum_h h^2 <= H^3/3 and sum_h h sum_{tau < h} "
+    "a_tau <= (H^2/2) sum a_tau: (9/2)(gamma H L r/k_i)^2 <= 1/2.",
+)
+EQ15_16_CORRECTED = rc.Claim(
+    id="fslora.eq15_16_corrected",
+    source="FSLoRA, equations (15) and (16) for one sketch a round",
+    text="(1/(N H)) sum_i (r^4/k_i^4) sum_h E||X_i^h - X||^2 <= 2 gamma^2 mean(r^4/k_i^4) (H "
+    "sigma_g^2 + (2/3) H^2 (sigma_s^2 + 2 sigma_h^2 + 2 (c_h + 1)||grad f^S||^2)) for gamma <= "
+    "1/(sqrt(2) H L max r^2/k_i^2).",
+    latex=r"\frac1{NH}\sum_i\frac{r^4}{k_i^4}\sum_h\mathbb E\|X_i^{t,h}-X^t\|^2\le2\gamma^2"
+    r"\overline{r^4/k^4}\,(H\sigma_g^2+\tfrac23H^2(\sigma_s^2+2\sigma_h^2+2(c_h+1)"
+    r"\|\nabla f^{\mathcal S}\|^2))",
+    kind="upper",
+    space=rounds(powers(2, 2)),
+    measure=lambda s: at.eq16_corrected(s.step, s.c_h),
+    derivation="X^h - X is -gamma times the samples' parts, h grad f~_i(X; S), the first two "
+    "uncorrelated, and parts of size L (r^2/k_i^2)||X^tau - X||; ||x + y||^2 <= 2||x||^2 + "
+    "2||y||^2.",
+)
+ONE_ROUND_FRESH = rc.Claim(
+    id="fslora.one_round_fresh",
+    source="FSLoRA, Theorem 4.4 with fresh sketches, before it is telescoped",
+    text="E f^S(X^{t+1}) <= E f^S(X^t) - (gamma H/4)||grad f^S||^2 + (3 gamma^2 L_s H/(2N)) "
+    "(sigma_g^2 + sigma_s^2) + (gamma^3 H^2 L^2 R/2)(3 sigma_g^2 + 3 sigma_s^2 + 6 H sigma_h^2) "
+    "for gamma <= min{1/(3 H L max r/k_i), 1/(4 H L sqrt((c_h + 1) R))}, R = mean r^2/k_i^2.",
+    latex=r"\mathbb E f^{\mathcal S}(X^{t+1})\le\mathbb E f^{\mathcal S}(X^t)-\frac{\gamma H}4"
+    r"\|\nabla f^{\mathcal S}\|^2+\frac{3\gamma^2L_sH}{2N}(\sigma_g^2+\sigma_s^2)+"
+    r"\frac{\gamma^3H^2L^2R}2(3\sigma_g^2+3\sigma_s^2+6H\sigma_h^2)",
+    kind="upper",
+    space=rounds(fresh_step, fresh=True, steps=(1, 2)),
+    measure=lambda s: at.one_round_fresh(s.step, s.c_h),
+    note=READING,
+    derivation="fslora.eq14_fresh and fslora.eq15_16_fresh; 3 (gamma H L)^2 (c_h + 1) R <= 3/16.",
+)
+ONE_ROUND_CORRECTED = rc.Claim(
+    id="fslora.one_round_corrected",
+    source="FSLoRA, Theorem 4.4 for one sketch a round, before it is telescoped",
+    text="E f^S(X^{t+1}) <= E f^S(X^t) - (gamma H/4)||grad f^S||^2 + (gamma^2 L_s/N)(H sigma_g^2 + "
+    "H^2 sigma_s^2) + 2 gamma^3 H L^2 mean(r^4/k_i^4) (H sigma_g^2 + (2/3) H^2 (sigma_s^2 + 2 "
+    "sigma_h^2)) for gamma <= 1/(4 H L max(r^2/k_i^2) sqrt(c_h + 1)).",
+    latex=r"\mathbb E f^{\mathcal S}(X^{t+1})\le\mathbb E f^{\mathcal S}(X^t)-\frac{\gamma H}4"
+    r"\|\nabla f^{\mathcal S}\|^2+\frac{\gamma^2L_s}N(H\sigma_g^2+H^2\sigma_s^2)+2\gamma^3HL^2"
+    r"\overline{r^4/k^4}\,(H\sigma_g^2+\tfrac23H^2(\sigma_s^2+2\sigma_h^2))",
+    kind="upper",
+    space=rounds(fixed_step),
+    measure=lambda s: at.one_round_corrected(s.step, s.c_h),
+    note=READING,
+    derivation="fslora.eq14_corrected and fslora.eq15_16_corrected; (8/3)(gamma H L)^2 (c_h + 1) "
+    "mean(r^4/k^4) <= 1/6.",
+)

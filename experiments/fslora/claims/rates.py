@@ -1,0 +1,214 @@
+"""FSLoRA, Corollary 4.5: rates, speed-up, and the number of rounds from which on they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.fslora.claims._runs import HELD
+from experiments.fslora.theory import chain_rates as at
+from experiments.fslora.theory.chain_rates import Run
+
+#: Section 5 and Table A.1: RoBERTa with GLUE, LLaMA-3.2-3B with commonsense reasoning.
+DEVICES, LOCAL, ROUNDS, RATE = 20.0, (50.0, 20.0), (200.0, 750.0), (5e-4, 3e-4)
+RATIOS = (0.125, 0.25, 0.5, 0.75)
+# Corollary 4.5 and the speed-up, measured on runs with sigma_s^2 = sigma_g^2 = 1, r/k = 2, L = 1.
+
+_LINES = {"start": 1.0, "u": 2.0, "n": 1.0, "rho": 2.0, "L": 1.0}
+#: Long enough for Theorem 4.4's condition with the corollary's gamma wherever N H <= 10^4.
+_LONG = 1e13
+
+
+def _error(gamma: Callable[[Run], Any], fresh: bool, N: float, H: float, T: float) -> float:
+    """The exact error of a run, the least one if ``gamma`` gives several step sizes."""
+    lines = {**_LINES, "N": N, "H": H, "T": T}
+    run = Run(gamma=np.ones(1), fresh=fresh, **{k: np.array([v]) for k, v in lines.items()})
+    return float(replace(run, gamma=gamma(run)).measured.min())
+
+
+def _many(run: Run) -> Any:
+    """Step sizes up to 1 / (H L), close enough to the best one for its error."""
+    return np.geomspace(1e-12, 1.0, 4001) / (run.H * run.L)
+
+
+def exponents(
+    gamma: Callable[[Run], Any], fresh: bool, predicted: dict[str, float]
+) -> Sequence[rc.Regime]:
+    """Exponents of the exact error between a value and its double, the other sizes fixed."""
+    base = {"N": 2.0, "H": 10.0, "T": _LONG}
+    first = {"N": 100.0, "H": 500.0, "T": _LONG}
+    found = []
+    for name, power in predicted.items():
+        low, high = (
+            _error(gamma, fresh, **{**base, name: times * first[name]}) for times in (1.0, 2.0)
+        )
+        slope = float(np.log2(high / low))
+        found.append(rc.Regime(f"in {name}", name, power, slope, slope, slope))
+    return found
+
+
+_SQUARE_ROOTS = {"T": -0.5, "N": -0.5, "H": -0.5}
+_HELD = {"T": -0.5, "N": -0.5, "H": 0.0}
+
+
+def _without_T(predicted: dict[str, float]) -> dict[str, float]:
+    return {name: power for name, power in predicted.items() if name != "T"}
+
+
+COR4_5 = rc.RateClaim(
+    id="fslora.cor4_5",
+    source="FSLoRA, Corollary 4.5",
+    text="gamma = sqrt(N)/sqrt(T H Ltil) makes (1/T) sum_t E||grad f^S||^2 = O((F_0 + sigma_g^2 + "
+    "sigma_s^2 + sigma_h^2) sqrt(Ltil)/sqrt(T N H)); Algorithm 1, one sketch a round.",
+    latex=r"O\Big(\frac{(\mathcal F_0+\sigma_g^2+\sigma_s^2+\sigma_h^2)\sqrt{\tilde L}}"
+    r"{\sqrt{TNH}}\Big)",
+    regimes=partial(exponents, at.corollary_step, False, _SQUARE_ROOTS),
+    expect="violated",
+    note="As T^(-1/2) and N^(-1/2), but with H the error grows like H^(1/2): gamma L H sigma_s^2/N "
+    "(fslora.thm4_4). gamma has the unit of 1/sqrt(L): F_0/sigma^2 is missing in it. "
+    "With the corrected gamma there is no power of H: fslora.cor4_5_held.",
+    corrected="fslora.cor4_5_corrected",
+    main=True,
+)
+COR4_5_FRESH = replace(
+    COR4_5,
+    id="fslora.cor4_5_fresh",
+    source="FSLoRA, Corollary 4.5 with fresh sketches",
+    text=COR4_5.text.replace("Algorithm 1, one sketch a round.", "fresh sketches in every step."),
+    regimes=partial(exponents, at.corollary_step, True, _SQUARE_ROOTS),
+    expect="consistent",
+    note="For all T that keep gamma below the 1/(24 H L) that fslora.thm4_4_fresh allows at the "
+    "paper's ratios and c_h <= 0.67: T >= 2.7 10^4 L (H = 50) and 1.1 10^4 L (H = 20) for N = 20.",
+    corrected=None,
+    derivation="fslora.thm4_4_fresh with this gamma: its last term is 6 (N L/T) (sigma_g^2 + "
+    "sigma_s^2 + 2 H sigma_h^2), of the order of the others only for T below N^3 H^3 L^2/Ltil.",
+    main=False,
+)
+COR4_5_HELD = rc.RateClaim(
+    id="fslora.cor4_5_held",
+    source="FSLoRA, Corollary 4.5 for one sketch a round, the exponents of its correction",
+    text="gamma = sqrt(N)/(H sqrt(T Lbar)) makes it O((F_0 + sigma_s^2 + sigma_g^2/H) "
+    "sqrt(Lbar)/sqrt(T N)) + O(N/T).",
+    latex=r"O\Big(\frac{(\mathcal F_0+\sigma_s^2+\sigma_g^2/H)\sqrt{\bar L}}{\sqrt{TN}}\Big)"
+    r"+O\Big(\frac NT\Big)",
+    regimes=partial(exponents, at.held_step, False, _HELD),
+    derivation="fslora.cor4_5_corrected.",
+)
+COR4_5_CORRECTED = rc.Claim(
+    id="fslora.cor4_5_corrected",
+    source="FSLoRA, Corollary 4.5 for one sketch a round, corrected",
+    text="gamma = sqrt(N)/(H sqrt(T Lbar)), T >= 16 (c_h + 1) N L max(r^4/k_i^4)/mean(r/k_i): "
+    "(1/T) sum_t E||grad f^S(X^t)||^2 <= 4 sqrt(Lbar/(T N)) (F_0 + sigma_s^2 + sigma_g^2/H) + 8 N "
+    "L^2 mean(r^4/k_i^4)/(T Lbar) (sigma_g^2/H + (2/3)(sigma_s^2 + 2 sigma_h^2)).",
+    latex=r"4\sqrt{\frac{\bar L}{TN}}\Big(\mathcal F_0+\sigma_s^2+\frac{\sigma_g^2}H\Big)+"
+    r"\frac{8NL^2\,\overline{r^4/k^4}}{T\bar L}\Big(\frac{\sigma_g^2}H+\frac23(\sigma_s^2+2"
+    r"\sigma_h^2)\Big)",
+    kind="upper",
+    space=HELD,
+    measure=at.cor4_5_corrected,
+    note="At the paper's N = 20 and ratios T >= 3.4 10^5 (c_h + 1) L, for every H.",
+    derivation="fslora.thm4_4_corrected with this gamma; the condition does not depend on H.",
+)
+SPEEDUP = rc.RateClaim(
+    id="fslora.speedup",
+    source="FSLoRA, Section 4, discussion of Corollary 4.5",
+    text="Linear speed-up in the number of devices and of local steps: error (N H)^(-1/2) in a "
+    "given number of rounds; Algorithm 1, one sketch a round, the best step size.",
+    latex=r"O((NH)^{-1/2})",
+    regimes=partial(exponents, _many, False, _without_T(_SQUARE_ROOTS)),
+    expect="violated",
+    note="In N it is there. In H there is none, whatever the step size: H steps with one sketch "
+    "average samples, not sketches, so that sqrt(sigma_s^2/(T N)) stays. With fresh sketches it is "
+    "there, from T of the order N^3 H^3 on under the condition of Theorem 4.4: for errors below "
+    "1/(N H)^2 times mean r^2/k^2. The rate that is true: fslora.speedup_held.",
+    corrected="fslora.cor4_5_corrected",
+    main=True,
+)
+SPEEDUP_FRESH = replace(
+    SPEEDUP,
+    id="fslora.speedup_fresh",
+    source="FSLoRA, Section 4, discussion of Corollary 4.5, with fresh sketches",
+    text=SPEEDUP.text.replace("Algorithm 1, one sketch a round", "fresh sketches in every step"),
+    regimes=partial(exponents, _many, True, _without_T(_SQUARE_ROOTS)),
+    expect="consistent",
+    note="",
+    corrected=None,
+    derivation="fslora.thm4_4_fresh.",
+    main=False,
+)
+SPEEDUP_HELD = replace(
+    SPEEDUP,
+    id="fslora.speedup_held",
+    source="FSLoRA, Section 4, discussion of Corollary 4.5, what is true",
+    text="With one sketch a round the error is N^(-1/2) and, where sigma_s^2 H > sigma_g^2, H^0.",
+    latex=r"O(N^{-1/2}H^0)",
+    regimes=partial(exponents, _many, False, _without_T(_HELD)),
+    expect="consistent",
+    note="",
+    corrected=None,
+    derivation="fslora.thm4_4_corrected: 4 F_0/(gamma T H) + 4 gamma H Lbar sigma_s^2/N depends on "
+    "gamma H alone.",
+    main=False,
+)
+
+
+def _paper_setup(*, L: Any, c_h: Any) -> SimpleNamespace:
+    """The paper's N, H and ratios, each ratio for a quarter of the devices, (2, B) by setting."""
+    rho = 1 / np.array(RATIOS) + 0 * L[:, None]
+    return SimpleNamespace(
+        needed=np.stack(
+            [at.corollary_rounds(rho, DEVICES + 0 * L, H + 0 * L, L, c_h) for H in LOCAL], axis=-1
+        ),
+        largest=np.stack(
+            [at.printed_step(rho, DEVICES + 0 * L, H + 0 * L, L, c_h) for H in LOCAL], axis=-1
+        ),
+    )
+
+
+def paper(smoothest: float) -> rc.Space:
+    """The paper's settings, with L at least ``smoothest``."""
+    return rc.Space(
+        fields={
+            "L": rc.positive(low=smoothest, high=1000.0),
+            "c_h": rc.positive(low=0.001, high=100.0),
+        },
+        view=_paper_setup,
+        batched=True,
+    )
+
+
+COR4_5_REGIME = rc.Claim(
+    id="fslora.cor4_5_regime",
+    source="FSLoRA, Corollary 4.5, T large enough",
+    text="At the paper's N = 20, ratios and H = 50 or 20, the T from which on gamma = sqrt(N) / "
+    "sqrt(T H Ltil) meets the condition of Theorem 4.4 is more than the paper's T = 200 or 750, "
+    "for any L >= 0.001.",
+    latex=r"T\ge\frac{N^3H^3L}{\overline{r^2/k^2}}\vee\frac{36(c_h+1)NL\,\overline{r/k}}"
+    r"{\overline{r^2/k^2}}",
+    kind="lower",
+    space=paper(0.001),
+    measure=lambda s: (s.needed, np.array(ROUNDS) + 0 * s.needed),
+    note="A quarter of the devices at each ratio. With L = 1: T >= 4.7 10^7 for T = 200, T >= "
+    "3.0 10^6 for T = 750; the corollary says something of these runs only for L <= 4.3 10^-6 "
+    "and 2.5 10^-4. There the bound's (T N H)^(-1/2) sqrt(Ltil) is 2.1 10^-5 and 1.3 10^-4: the "
+    "speed-up is one for errors of that size.",
+    derivation="gamma <= 1/(N H^2 L) is N/(T H Ltil) <= 1/(N^2 H^4 L^2).",
+)
+PAPER_STEP = rc.Claim(
+    id="fslora.paper_step",
+    source="FSLoRA, Table A.1 and Theorem 4.4",
+    text="The paper's step sizes 5e-4 (H = 50) and 3e-4 (H = 20) are above what Theorem 4.4 asks "
+    "for as soon as L >= 0.5.",
+    latex=r"\gamma>\frac1{NH^2L}",
+    kind="lower",
+    space=paper(0.5),
+    measure=lambda s: (np.array(RATE) + 0 * s.largest, s.largest),
+    note="1/(N H^2 L) is 2 10^-5/L and 1.25 10^-4/L: L would have to be at most 0.04 and 0.42.",
+    derivation="1/(N H^2) with N = 20.",
+)

@@ -1,0 +1,143 @@
+"""The systems behind the figures of FSLoRA: softmax regressions of several tasks, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linsys.sketching import Modules
+from linsys.sketching.federated import State
+from linsys.sketching.kernels import Batch
+from linsys.sketching.systems import MatrixSystem
+
+Values = NDArray[np.float64]
+#: What a system needs of modules X (k, w): B' (P, k, m) and A (P, k, n), as views.
+Parts = tuple[Values, Values]
+
+
+@dataclass(frozen=True, eq=False)
+class Classifiers(MatrixSystem):
+    """Softmax regressions of P tasks on the same devices: P modules under one sketch.
+
+    The loss is the sum over tasks of :class:`linsys.sketching.Logistic`'s, whose gradients do not
+    mix: P systems at the price of little more than one. Arrays have samples last.
+
+    Args:
+        W0: shape (P, m, n).
+        inputs: of every device, shape (P, n, s).
+        targets: one-hot classes, shape (P, m, s).
+    """
+
+    W0: Values
+    inputs: tuple[Values, ...]
+    targets: tuple[Values, ...]
+    batch: int | None = None
+    seed: int = 0
+
+    @cached_property
+    def modules(self) -> Modules:
+        """One module for every task."""
+        tasks, m, n = self.W0.shape
+        return Modules([(m, n)] * tasks)
+
+    @cached_property
+    def _frozen(self) -> tuple[Values, ...]:
+        """W0 x, shapes (P, m, s)."""
+        return tuple(self.W0 @ x for x in self.inputs)
+
+    def losses(self, device: int, X: Values, scale: float = 1.0) -> Values:
+        """f_i of every task at W0 + scale B A, shape (P,)."""
+        z, _ = self._outputs(device, self._parts(X), scale)
+        z -= z.max(axis=1, keepdims=True)
+        right = (self.targets[device] * z).sum(axis=1)
+        return np.asarray((np.log(np.exp(z).sum(axis=1)) - right).mean(axis=1))
+
+    def loss(self, device: int, X: Values, scale: float = 1.0, batch: Batch = None) -> float:
+        """The sum of f_i over tasks."""
+        return float(self.losses(device, X, scale).sum())
+
+    def mean_losses(self, X: Values) -> Values:
+        """f of every task, shape (P,)."""
+        return np.asarray(np.mean([self.losses(i, X) for i in range(self.devices)], axis=0))
+
+    def gradient(self, device: int, X: Values, scale: float = 1.0, batch: Batch = None) -> Values:
+        """Its gradient with respect to X (k, w), of the same shape."""
+        found = np.empty(X.shape)
+        self._gradient(device, self._parts(X), scale, self._parts(found))
+        return found
+
+    def descend(
+        self, device: int, X: Values, scale: float, round_: int, gamma: float, H: int
+    ) -> Values:
+        """X after H steps of size gamma along the gradient, which has one array for all of them."""
+        X, step = X.copy(), np.empty(X.shape)
+        rows, found = self._parts(X), self._parts(step)
+        for _ in range(H):
+            self._gradient(device, rows, scale, found)
+            step *= gamma
+            X -= step
+        return X
+
+    def _gradient(self, device: int, rows: Parts, scale: float, found: Parts) -> None:
+        """The gradient at the parts ``rows``, into the parts ``found``."""
+        z, hidden = self._outputs(device, rows, scale)
+        z -= z.max(axis=1, keepdims=True)
+        np.exp(z, out=z)
+        z /= z.sum(axis=1, keepdims=True)
+        z -= self.targets[device]
+        z *= scale / z.shape[-1]
+        found[0][...] = hidden @ z.mT
+        found[1][...] = (rows[0] @ z) @ self.inputs[device].mT
+
+    def merged(self, products: Sequence[Values]) -> Classifiers:
+        """The same devices with W0 + products as the frozen matrices."""
+        return replace(self, W0=self.W0 + np.stack(products))
+
+    def _parts(self, X: Values) -> Parts:
+        """Views of X (k, w): all B', (P, k, m), and all A, (P, k, n)."""
+        tasks, m, _ = self.W0.shape
+        rows = X.reshape(len(X), tasks, -1).swapaxes(0, 1)
+        return rows[..., :m], rows[..., m:]
+
+    def _outputs(self, device: int, rows: Parts, scale: float) -> tuple[Values, Values]:
+        """W x at W0 + scale B A, (P, m, s), and A x, (P, k, s)."""
+        B, A = rows
+        hidden = A @ self.inputs[device]
+        z = B.mT @ hidden
+        z *= scale
+        z += self._frozen[device]
+        return z, hidden
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """A drawn system with its test sets.
+
+    Attributes:
+        system: devices with W0.
+        inputs: test inputs (P, n, S).
+        labels: their classes (P, S).
+        teacher: test accuracy of W* itself, (P,).
+    """
+
+    system: Classifiers
+    inputs: Values
+    labels: NDArray[np.int64]
+    teacher: Values
+
+    def judge(self, state: State) -> tuple[Values, Values]:
+        """Test accuracy and test cross entropy of the state's adapted matrices, (P,) each.
+
+        Where an algorithm merges what it learns, X is only a rank and B A is not used: merging
+        methods leave X as it was, with B = 0.
+        """
+        W = state.oracle.W0 + np.stack(state.oracle.modules.products(state.X))
+        z = W @ self.inputs
+        right = np.take_along_axis(z, self.labels[:, None], axis=1)[:, 0]
+        top = z.max(axis=1)
+        loss = np.log(np.exp(z - top[:, None]).sum(axis=1)) + top - right
+        return (z.argmax(axis=1) == self.labels).mean(axis=1), loss.mean(axis=1)

@@ -1,0 +1,1 @@
+"""The rates of the paper, one file each."""

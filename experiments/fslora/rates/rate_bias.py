@@ -1,0 +1,255 @@
+"""What a sketch does to the loss: f^S - f against r/k - 1, at a point and at the minimisers.
+
+Problem: least squares on W = W0 + B A, N devices with the same inputs (second moment M) and
+different targets, all of rank k. f is their mean loss, f^S that of (2).
+
+Stated: E[S] = I, from which the paper concludes E l(W0 + B S A) = l(W0 + B A).
+
+Derived here. W is unbiased, the loss is not: with Cov(S_jj, S_ll) = c (r delta_jl - 1) / (r - 1),
+
+    f^S - f = (c/2) sum_jl (r delta_jl - 1)/(r - 1) (B'B)_jl (A M A')_jl,     c = r/k - 1,
+
+so that f^S - f and its gradient are proportional to c, with no remainder.
+
+*Minimisers of f^S* are those of :mod:`experiments.fslora.rates._minimisers`: singular values s in
+the place of the d_j, of which small ones are dropped and others shrink. As c shrinks, s_j - d_j =
+-lambda (sum_l d_l - d_j) + O(c^2), so that f - min f = |G - D|_F^2 / 2 has exponent 2. FSLoRA's
+guarantee, which is about f^S, leaves a gap of order (r/k - 1)^2 in the loss of the model that is
+used, unless D has rank one.
+
+Regime: the fit of f - min f sees c <= 1/2, where lambda <= 1/(2 (r - 1)). What the leading order
+leaves out is known from the values s, and so is the change of slope that it makes. Minimisers are
+found by descent from random starts. f^S is (1 - lambda)-strongly convex in G: its excess e over the
+minimum leaves |G - D|_F uncertain by sqrt(2 e / (1 - lambda)).
+
+References: FSLoRA, Section 3.2, equation (2). Values are exact: means over all supports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.fslora.rates._minimisers import descend, minimum, moment_root, shrunk
+from linsys.sketching.exact import sketched_gradients, sketched_loss
+from linsys.sketching.sketch import every_support
+from linsys.sketching.systems import LeastSquares
+from linsys.validate import Array, check_integer, check_number
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Exponents of c: of f^S - f and its gradient at a point, of f - min f at the minimisers.
+POINT, GAP = 1.0, 2.0
+#: Round-off of means over all supports, relative; and how far a descent may end above a minimum.
+ROUND_OFF, DESCENT = 1e-10, 1e-6
+#: The fit of f - min f sees r/k - 1 up to this.
+LATE = 0.5
+AT_POINT, AT_MINIMISERS = "(a) at a random point", "(b) at the minimisers of $f^S$"
+SPECTRUM = "(c) singular values"
+LAW = "theory"
+LOOKS: dict[str, dict[str, Any]] = {
+    r"$f^S - f$": {"color": "#0072B2", "marker": "o"},
+    r"$\|\nabla f^S - \nabla f\|$": {"color": "#D55E00", "marker": "s"},
+    r"$f - \min f$": {"color": "#009E73", "marker": "^"},
+}
+LOSS, SLOPE, LEFT = LOOKS
+#: Of the singular values, from the largest on.
+SHADES = ("#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateBiasConfig(rc.Config):
+    """Least squares on devices with the same inputs.
+
+    Attributes:
+        r: rank of the modules; sketches have all ranks k below it.
+        m: rows of W.
+        n: columns of W.
+        devices: N.
+        samples: of every device, at least n.
+        decay: ratio of neighbouring singular values of D.
+        starts: random starts of a descent.
+        instances: systems drawn.
+    """
+
+    r: int = 12
+    m: int = 4
+    n: int = 4
+    devices: int = 3
+    samples: int = 12
+    decay: float = 0.7
+    starts: int = 2
+    instances: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer("m", self.m, low=2)
+        check_integer("n", self.n, low=2)
+        check_integer("r", self.r, low=max(6, min(self.m, self.n)))
+        for name in ("devices", "starts", "instances"):
+            check_integer(name, getattr(self, name), low=1)
+        check_integer("samples", self.samples, low=self.n)
+        check_number("decay", self.decay, low=0.0, high=1.0, low_open=True)
+
+    def system(self, instance: int) -> LeastSquares:
+        """Devices with the same inputs and targets (W* + Z_i) x, the Z_i with mean zero."""
+        rng = np.random.default_rng(self.derive("system", instance))
+        x = rng.standard_normal((self.samples, self.n))
+        U, _, V = np.linalg.svd(rng.standard_normal((self.m, self.n)), full_matrices=False)
+        D = (U * self.decay ** np.arange(len(V))) @ V
+        W0 = rng.standard_normal((self.m, self.n))
+        Z = rng.standard_normal((self.devices, self.m, self.n))
+        Z -= Z.mean(axis=0)
+        W = W0 + D @ np.linalg.inv(moment_root(x)) + Z
+        return LeastSquares(W0, inputs=(x,) * self.devices, targets=tuple(x @ w.T for w in W))
+
+
+def compute(config: RateBiasConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
+    """f^S against f at a point by enumeration, and the minimiser of f^S by descent, for every k."""
+    system, r = config.system(block["instance"]), config.r
+    rng = np.random.default_rng(config.derive("points", block["instance"]))
+    X = rng.standard_normal((r, system.modules.width)) / np.sqrt(r)
+    starts = rng.standard_normal((config.starts, *X.shape)) / np.sqrt(r)
+    x = system.inputs[0]
+    root = moment_root(x)
+    mean = replace(system, inputs=(x,), targets=(np.mean(system.targets, axis=0),))
+    D = (np.linalg.lstsq(x, mean.targets[0], rcond=None)[0].T - system.W0) @ root
+    d = np.asarray(np.linalg.svd(D, compute_uv=False), dtype=np.float64)
+    rows = []
+    for k in range(1, r):
+        devices = range(system.devices)
+        values = [
+            np.mean([system.loss(i, X[chosen], r / k) for chosen in every_support(r, k)])
+            for i in devices
+        ]
+        slopes = [sketched_gradients(system, i, X, k).mean(axis=0) for i in devices]
+        lam = (r / k - 1.0) / (r - 1.0)
+        ends = [descend(mean, start, k) for start in starts]
+        loss, end = min(((sketched_loss(mean, 0, e, k), e) for e in ends), key=lambda pair: pair[0])
+        [product] = mean.modules.products(end)
+        G, s = product @ root, shrunk(d, lam)
+        rows.append(
+            {
+                "loss": np.mean(values) - system.mean_loss(X),
+                "slope": np.linalg.norm(np.mean(slopes, axis=0) - system.mean_gradient(X)),
+                "gap": 0.5 * ((G - D) ** 2).sum(),
+                "found": loss,
+                "least": minimum(d, s, lam),
+                "values": np.linalg.svd(G, compute_uv=False),
+                "law": s,
+            }
+        )
+    names = rows[0].keys()
+    found = {name: np.array([row[name] for row in rows]) for name in names}
+    axes = {"k": np.arange(1, r), "j": np.arange(len(d))}
+    each = {n: v if v.ndim == 2 else v[:, None] for n, v in found.items()}
+    return rc.long_table(axes, d=d, **each)
+
+
+def analyse(config: RateBiasConfig, table: rc.Table) -> rc.Analysis:
+    """Exponents at a point and of the minimisers, instance by instance, and the closed forms."""
+    k = np.arange(1, config.r)[::-1]
+    c = config.r / k - 1.0
+    lam = c / (config.r - 1.0)
+    series: list[rc.Series] = []
+    checks: list[rc.Check] = []
+    for instance in range(config.instances):
+        where = f" (instance {instance})" if config.instances > 1 else ""
+        part = table.where(instance=instance)
+        first = part.where(j=0)
+        loss, slope, gap, found, least = (
+            first.grid(name, "k")[::-1] for name in ("loss", "slope", "gap", "found", "least")
+        )
+        values, law, d = (part.grid(n, "k", "j")[::-1] for n in ("values", "law", "d"))
+        smallest = rc.Interval(float(loss.min()), float(loss.min()), float(loss.max()))
+        checks.append(rc.every(rc.above(f"f^S - f{where}: sign", "positive, not 0", smallest)))
+        for name, y in (("f^S - f", loss), ("gradient", slope)):
+            checks.append(
+                rc.rate_check(f"{name}{where}", POINT, rc.exact_slope(c, y), tolerance=ROUND_OFF)
+            )
+        checks += _of_minimisers(where, c, lam, gap, found, least, law, d[0])
+        if instance == 0:
+            predicted = 0.5 * ((law - d) ** 2).sum(axis=1)
+            series += [
+                rc.Series(LOSS, AT_POINT, c, loss),
+                rc.Series(SLOPE, AT_POINT, c, slope),
+                rc.Series(LEFT, AT_MINIMISERS, c, gap),
+                rc.Series(LAW, AT_MINIMISERS, c, predicted),
+            ]
+            for j in range(d.shape[1]):
+                series.append(rc.Series(f"$s_{j + 1}$", SPECTRUM, k[::-1], values[::-1, j]))
+                series.append(rc.Series(LAW, SPECTRUM, k[::-1], law[::-1, j]))
+    notes = [
+        f"exact values for {config.instances} instances; f^S - f at a random point is a mean over "
+        "all supports, the minimisers come from descent on f^S",
+        "derived: E[S] = I makes W0 + B S A unbiased, not its loss",
+        "derived: at k = 1 the minimiser of f^S keeps one singular direction of what has to be "
+        "learnt, whatever r is",
+    ]
+    return rc.Analysis(series, checks, notes)
+
+
+def _of_minimisers(
+    where: str, c: Array, lam: Array, gap: Array, found: Array, least: Array, law: Array, d: Array
+) -> list[rc.Check]:
+    """The minimum, the exponent of f - min f for small c, and that loss by its closed form."""
+    excess = found / least - 1.0
+    both = rc.Interval(float(excess.max()), float(excess.min()), float(excess.max()))
+    predicted = 0.5 * ((law - d) ** 2).sum(axis=1)
+    leading = 0.5 * lam**2 * ((d.sum() - d) ** 2).sum()
+    inside = lam < 1.0
+    e = np.maximum(found - least, ROUND_OFF * least)
+    room = 2.0 * np.sqrt(e[inside] / (1.0 - lam[inside]) / predicted[inside])
+    off = (np.abs(gap[inside] / predicted[inside] - 1.0) / room).max()
+    worst = rc.Interval(float(off), float(off), float(off))
+    late = c <= LATE
+    tolerance = rc.slope_shift(c[late], predicted[late] / leading[late] - 1.0)
+    tolerance += 2.0 * float(room[late[inside]].max() / np.log(c[late][-1] / c[late][0]))
+    name = f"f - min f at the minimiser{where}"
+    return [
+        rc.every(rc.within(f"min f^S / closed form - 1{where}", 0.0, both, -ROUND_OFF, DESCENT)),
+        rc.rate_check(name, GAP, rc.exact_slope(c[late], gap[late]), tolerance=tolerance),
+        rc.every(rc.at_most(f"{name}: deviation over its uncertainty", "at most 1", worst, 1.0)),
+    ]
+
+
+def draw(config: RateBiasConfig, analysis: rc.Analysis) -> Figure:
+    """f^S against f, and where its minimisers lie."""
+    figure, axes = rc.panels(analysis.series, width=3.1, height=2.8, share_y=False)
+    theory = {"color": "#000000", "marker": "", "linestyle": ":", "linewidth": 1.0}
+    shades = {f"$s_{j + 1}$": {"color": colour, "marker": "o"} for j, colour in enumerate(SHADES)}
+    for one in analysis.series:
+        rc.curve(axes[one.panel], one, markers=99, **({**LOOKS, **shades, LAW: theory}[one.name]))
+    c = (1.0 / (config.r - 1.0), config.r - 1.0)
+    for panel, exponent in ((AT_POINT, POINT), (AT_MINIMISERS, GAP)):
+        rc.loglog(axes[panel])
+        axes[panel].set_xlabel("$r/k - 1$")
+        start = min(float(s.y[0]) for s in analysis.series if s.panel == panel)
+        rc.guide(axes[panel], exponent, (c[0], LATE), 0.4 * start)
+    axes[SPECTRUM].set_xlabel("$k$")
+    axes[SPECTRUM].set_ylabel("of $B A M^{1/2}$ at the minimiser")
+    rc.legend(figure, axes, columns=4)
+    return figure
+
+
+EXPERIMENT = rc.Experiment(
+    id="fslora/rate_bias",
+    title="What a sketch does to the loss, against its rank",
+    source="Equation (2), Section 3.2",
+    kind="rate",
+    variable="k",
+    config_type=RateBiasConfig,
+    profiles={
+        "quick": RateBiasConfig(),
+        "paper": RateBiasConfig(r=14, m=6, n=6, samples=24, starts=4, instances=10),
+    },
+    blocks=lambda config: [{"instance": k} for k in range(config.instances)],
+    compute=compute,
+    analyse=analyse,
+    draw=draw,
+    parallel="blocks",
+)

@@ -1,0 +1,121 @@
+"""Where FSLoRA ends against the rank r, at a given ratio k/r and at a given k.
+
+Problem, guarantee and law: :mod:`experiments.fslora.rates._rates_one_step`; the law is c^2/(r - 1),
+c = r/k - 1, plus one with batches.
+
+* At a given ratio (6) does not know the rank: exponent 0. The floor from sketches falls like
+  1/(r - 1): a sketch of many components is closer to its mean. That from batches falls to the one
+  of devices that hold all components.
+* At a given k the exponent in r - 1 is 1 with sketches for k = 1, where c = r - 1, and more for
+  larger k, where c grows faster; with batches between 0 and 1 for k = 1. (6) has r^2 (r - k) and
+  r^3.
+
+References: FSLoRA, Theorem 4.4, equation (6).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.fslora.rates._rates_one_step import (
+    BATCHES,
+    SKETCHES,
+    OneStepConfig,
+    closed_form,
+    compute,
+    judged,
+)
+from linsys.validate import InputError, check_integer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+HALF, ONE = "(a) against r, k/r given", "(b) against r, k given"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateRankConfig(OneStepConfig):
+    """Modules of several ranks.
+
+    Attributes:
+        ranks: r, even and increasing; k is half of it in (a).
+        k: in (b), less than every r.
+    """
+
+    ranks: tuple[int, ...] = (2, 4, 6, 8)
+    k: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rc.check_counts("ranks", self.ranks, 2)
+        if any(r % 2 for r in self.ranks):
+            raise InputError(f"`ranks` must be even; found {self.ranks}")
+        check_integer("k", self.k, low=1, high=self.ranks[0] - 1)
+
+    def pairs(self, panel: str) -> list[tuple[int, int]]:
+        """r and k of a panel."""
+        return [(r, r // 2 if panel == HALF else self.k) for r in self.ranks]
+
+
+def blocks(config: RateRankConfig) -> list[rc.Block]:
+    """One for every pair of r and k."""
+    pairs = dict.fromkeys([*config.pairs(HALF), *config.pairs(ONE)])
+    return [{"r": r, "k": k} for r, k in pairs]
+
+
+def analyse(config: RateRankConfig, table: rc.Table) -> rc.Analysis:
+    """Exponents of r - 1."""
+    series, checks, notes = [], [], []
+    more = np.array(config.ranks) - 1.0
+    for panel in (HALF, ONE):
+        for source in (SKETCHES, BATCHES):
+            found = judged(
+                config, table, source, panel, config.pairs(panel), ("r - 1", more), shown=more
+            )
+            series += found[0]
+            checks += found[1]
+            notes.append(found[2])
+    return rc.Analysis(series, checks, notes)
+
+
+def draw(config: RateRankConfig, analysis: rc.Analysis) -> Figure:
+    """Floors with the laws."""
+    figure, axes = rc.panels(analysis.series, width=3.7, height=3.0)
+    rc.curves(axes, analysis.series)
+    more = np.array(config.ranks) - 1.0
+    for panel, title in ((HALF, "(a) $k = r/2$"), (ONE, f"(b) $k = {config.k}$")):
+        ax, law = axes[panel], [closed_form(config, SKETCHES, *p) for p in config.pairs(panel)]
+        rc.loglog(ax)
+        ax.set_xlabel("$r - 1$")
+        ax.set_xticks(more, [f"{value:g}" for value in more])
+        ax.minorticks_off()
+        ax.set_title(title)
+        rc.guide(
+            ax, rc.exact_slope(more, law).value, (float(more[0]), float(more[-1])), 0.5 * law[0]
+        )
+    axes[HALF].set_ylabel(r"$E\|\nabla f^S\|^2$")
+    rc.legend(figure, axes)
+    return figure
+
+
+EXPERIMENT = rc.Experiment(
+    id="fslora/rate_rank",
+    title="Where FSLoRA ends against the rank",
+    source="Theorem 4.4",
+    kind="rate",
+    variable="r",
+    config_type=RateRankConfig,
+    profiles={
+        "quick": RateRankConfig(),
+        "paper": RateRankConfig(ranks=(2, 4, 6, 8, 10), replicates=200, relaxations=20.0),
+    },
+    blocks=blocks,
+    compute=compute,
+    analyse=analyse,
+    draw=draw,
+    parallel="blocks",
+)

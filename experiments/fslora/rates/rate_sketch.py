@@ -1,0 +1,118 @@
+"""Where FSLoRA ends against the sketch ratio k/r.
+
+Problem, guarantee and law: :mod:`experiments.fslora.rates._rates_one_step`. At a given rank the
+floor has the exponent 2 in r/k - 1 with sketches, and between 0 and 2 in r/k with batches, as 1 +
+(r/k - 1)^2/(r - 1): (6) pays a power of r/k too many.
+
+References: FSLoRA, Theorem 4.4, equation (6).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.fslora.rates._rates_one_step import (
+    BATCHES,
+    SKETCHES,
+    OneStepConfig,
+    closed_form,
+    compute,
+    judged,
+    term,
+)
+from linsys.validate import Array, InputError, check_integer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PANELS = {SKETCHES: "(a) against k/r", BATCHES: "(b) against k/r"}
+TERM = "its term in (6), scaled"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateSketchConfig(OneStepConfig):
+    """Modules of one rank and sketches of several.
+
+    Attributes:
+        r: rank of the modules.
+        k: ranks of sketches, decreasing; all devices of a run have the same.
+    """
+
+    r: int = 8
+    k: tuple[int, ...] = (6, 4, 3, 2, 1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.k) < 2:
+            raise InputError(f"`k` must be at least 2 decreasing ranks; found {self.k}")
+        check_integer("first of k", self.k[0], low=2, high=self.r - 1)
+        for before, after in zip(self.k, self.k[1:], strict=False):
+            check_integer("k", after, low=1, high=before - 1)
+
+    @property
+    def c(self) -> Array:
+        """r/k - 1."""
+        return self.r / np.array(self.k) - 1.0
+
+
+def blocks(config: RateSketchConfig) -> list[rc.Block]:
+    """One for every k."""
+    return [{"r": config.r, "k": k} for k in config.k]
+
+
+def analyse(config: RateSketchConfig, table: rc.Table) -> rc.Analysis:
+    """Exponents of r/k - 1 with sketches, of r/k with batches."""
+    series, terms, checks, notes = [], [], [], []
+    pairs, c = [(config.r, k) for k in config.k], config.c
+    for source, x in ((SKETCHES, ("r/k - 1", c)), (BATCHES, ("r/k", 1.0 + c))):
+        found = judged(config, table, source, PANELS[source], pairs, x, shown=x[1])
+        series += found[0]
+        checks += found[1]
+        notes.append(found[2])
+        shape = term(source, c)
+        law = closed_form(config, source, *pairs[0])
+        terms.append(rc.Series(TERM, PANELS[source], x[1], shape / shape[0] * 1.5 * law))
+    return rc.Analysis(series + terms, checks, notes)
+
+
+def draw(config: RateSketchConfig, analysis: rc.Analysis) -> Figure:
+    """Floors with the laws."""
+    figure, axes = rc.panels(analysis.series, width=3.7, height=3.0)
+    rc.curves(axes, analysis.series)
+    for source, letter in ((SKETCHES, "a"), (BATCHES, "b")):
+        ax = axes[PANELS[source]]
+        rc.loglog(ax)
+        ax.set_xlabel("$r/k - 1$" if source == SKETCHES else "$r/k$")
+        values = config.c if source == SKETCHES else 1.0 + config.c
+        ax.set_xticks(values, [f"{value:.2g}" for value in values])
+        ax.minorticks_off()
+        ax.set_title(f"({letter}) {source}, $r = {config.r}$")
+    first = next(s for s in analysis.series if s.panel == PANELS[SKETCHES])
+    span = (float(first.x[0]), float(first.x[-1]))
+    rc.guide(axes[PANELS[SKETCHES]], 2.0, span, 0.5 * float(first.y[0]))
+    axes[PANELS[SKETCHES]].set_ylabel(r"$E\|\nabla f^S\|^2$")
+    rc.legend(figure, axes)
+    return figure
+
+
+EXPERIMENT = rc.Experiment(
+    id="fslora/rate_sketch",
+    title="Where FSLoRA ends against the sketch ratio",
+    source="Theorem 4.4",
+    kind="rate",
+    variable="k/r",
+    config_type=RateSketchConfig,
+    profiles={
+        "quick": RateSketchConfig(),
+        "paper": RateSketchConfig(replicates=200, relaxations=20.0),
+    },
+    blocks=blocks,
+    compute=compute,
+    analyse=analyse,
+    draw=draw,
+    parallel="blocks",
+)

@@ -1,0 +1,304 @@
+"""The mean of |grad f^S|^2 over T rounds against T: slope -1/2 with the step of Corollary 4.5.
+
+Problem: the least-squares family of :mod:`experiments.fslora.rates._rates_systems`, identical
+devices, noise from sketches and batches, from modules B = A' away from the minimiser.
+
+Algorithms: H local steps, with one sketch a round (Algorithm 1) and with fresh ones. (a) runs of T
+rounds with gamma = sqrt(N / (T H L (r/k)^2)); (b) one run with a given step, its mean up to T.
+
+Guarantee: (7), O(T^(-1/2)) with that step; by (6) at a given one O(1/T) down to a floor. Upper
+bounds.
+
+Derived here. With F(A) = f^S(A', A) and a round A -> A - D - noise, D = gamma H (G - gamma (H - 1)
+b / 2), the mean of F(A^+) - F(A) to second order gives, summed over rounds (G, b, P and Sigma as in
+_rates_floors, E|grad f^S|^2 = 2 E|G|^2),
+
+    gamma H sum_t E|grad f^S|^2 = F(A^0) - E F(A^T) + sum_t (<D, P D> + gamma^2 H (H - 1) <G, b>
+                                  + (gamma^2 H/N) (m tr(P Sigma_s) + tr(P Sigma_g))),
+
+whose leading order for small steps, once the run has come near the minimiser, is
+
+    mean = (F(A^0) - min F) / (gamma H T) + (gamma/N) (m tr(P Sigma_s) + tr(P Sigma_g)):
+
+a 1 where (6) has a 4, and both terms of order T^(-1/2) with the step of the corollary, for either
+kind of sketch; m is H for one sketch a round and 1 for fresh ones.
+
+Regime: T from 256 on. The sums are taken along the run without noise, and F(A^T) - min F is that of
+the stationary law, (gamma/(2 N)) (m tr Sigma_s + tr Sigma_g): :func:`expected`. By how much this
+differs from the leading order in slope is a part of the tolerance. The rest is what is left out,
+with e = gamma H times the largest eigenvalue p of P: the noise in <D, P D>, (gamma H)^2 tr(P P C P)
+<= e/2 of the term of noise, and about as much in <G, b>; ``Floor.rest`` of that term; and e^2 for
+the third derivatives of F. In (b) the fit begins after ``RELAX`` relaxation times.
+
+References: FSLoRA, Theorem 4.4, Corollary 4.5, equations (6) and (7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+import ratecheck as rc
+from experiments.fslora.rates._rates_checks import floor_series
+from experiments.fslora.rates._rates_floors import LEVEL, RELAX, Floor
+from experiments.fslora.rates._rates_systems import Squares, rounds
+from linsys.validate import Array, InputError, check_integer, check_number
+from ratecheck import RESOLUTION
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FIXED, FRESH = "one sketch a round", "fresh sketches"
+TUNED, GIVEN = "(a) step of Corollary 4.5", "(b) given step"
+#: Exponents of T: of the mean with the step of the corollary; without the floor at a given one.
+STATED, OPTIMISATION = -0.5, -1.0
+#: Once the gradient has lost this share of its first size the run without noise has arrived.
+ARRIVED = 1e-3
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateTConfig(rc.Config):
+    """Identical devices.
+
+    Attributes:
+        r: rank of the modules.
+        k: rank of every sketch.
+        devices: N.
+        H: local steps in a round.
+        noise: sigma of batches.
+        gamma: the given step, in (b).
+        times: T, increasing: the first not too small for the step of the corollary, two of them not
+            too small for the given one; see "Regime" above.
+        start: modules at the start, relative to the minimiser; a tenth of it at random.
+        replicates: runs.
+    """
+
+    r: int = 3
+    k: int = 2
+    devices: int = 4
+    H: int = 4
+    noise: float = 0.5
+    gamma: float = 0.01
+    times: tuple[int, ...] = (256, 512, 1024, 2048)
+    start: float = 0.4
+    replicates: int = 32
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, low in (("r", 2), ("devices", 1), ("H", 1), ("replicates", rc.MIN_REPLICATES)):
+            check_integer(name, getattr(self, name), low=low)
+        check_integer("k", self.k, low=1, high=self.r)
+        for name in ("gamma", "start", "noise"):
+            check_number(name, getattr(self, name), low=0.0, low_open=True)
+        rc.check_counts("times", self.times)
+        for T in (self.times[0], None):
+            floor = self.floor(FIXED, T)
+            step = floor.gamma * floor.H * floor.rates[1]
+            if step**2 > RESOLUTION:
+                raise InputError(
+                    "`times`, `gamma`, `H` and `devices` must keep gamma H times the largest "
+                    f"eigenvalue of P at most {RESOLUTION**0.5:g}, in (a) at the first T; found "
+                    f"{step:.3g} in {GIVEN if T is None else TUNED}"
+                )
+        if self.late.sum() < 2:
+            raise InputError(
+                f"`times` must have 2 from {RELAX:g} relaxation times on, these being "
+                f"{1.0 / (self.gamma * self.H * floor.rates[0]):.4g} rounds; found {self.times}"
+            )
+
+    @property
+    def late(self) -> NDArray[np.bool_]:
+        """Which T are fitted at the given step, shape (times,)."""
+        rate = self.gamma * self.H * self.floor(FIXED).rates[0]
+        return np.asarray(np.array(self.times) * rate >= RELAX)
+
+    @property
+    def system(self) -> Squares:
+        """The devices."""
+        return Squares(r=self.r, n=self.r - 1, ranks=(self.k,), noise=self.noise)
+
+    @property
+    def first(self) -> Array:
+        """A^0, shape (r, n, 1)."""
+        A = self.system.minimiser()
+        rng = np.random.default_rng(self.derive("start"))
+        moved = self.start * (A + 0.1 * np.abs(A).max() * rng.standard_normal(A.shape))
+        return np.asarray(moved[..., None])
+
+    def floor(self, sketches: str, T: int | None = None) -> Floor:
+        """The floor with the step for T rounds, or with the given one."""
+        smooth = 2.0 * self.system.d * (self.r / self.k) ** 2
+        gamma = self.gamma if T is None else np.sqrt(self.devices / (T * self.H * smooth))
+        return Floor(
+            system=self.system,
+            gamma=float(gamma),
+            H=self.H,
+            devices=self.devices,
+            fresh=sketches == FRESH,
+        )
+
+
+def expected(floors: Sequence[Floor], A: Array, times: Array) -> Array:
+    """The mean of |grad f^S|^2 over T rounds from A (r, n, 1), for pairs of floors and T; (pairs,).
+
+    See the module's text; all floors are of one kind.
+    """
+    one = floors[0]
+    system, H, N = one.system, one.H, one.devices
+    gamma = np.array([floor.gamma for floor in floors])
+    A = np.repeat(A, len(floors), axis=2)
+    first, size = system.loss(A), system.squared_norm(A)
+    total, last = np.zeros(len(floors)), np.zeros(len(floors))
+    losses = np.zeros(len(floors))
+    for t in range(int(times.max())):
+        G, b = system.gradient(A), one.drag(A)
+        D = gamma * H * (G - 0.5 * gamma * (H - 1) * b)
+        last = (D * system.derivative(A, D)).sum(axis=(0, 1))
+        last += gamma**2 * H * ((H - 1) * (G * b).sum(axis=(0, 1)) + one.steepness(A) / N)
+        total += np.where(t < times, last, 0.0)
+        A = A - D
+        losses = np.where(t < times, system.loss(A), losses)
+        if (system.squared_norm(A) < ARRIVED**2 * size).all():
+            total += last * np.maximum(times - t - 1, 0)
+            break
+    spread = 0.5 * gamma / N * one.spread
+    return np.asarray((first - losses - spread + total) / (gamma * H * times))
+
+
+def leading(floors: Sequence[Floor], A: Array, times: Array) -> Array:
+    """The same to leading order."""
+    system = floors[0].system
+    drop = float(system.loss(A)[0] - system.loss(system.minimiser()[..., None])[0])
+    return np.array(
+        [drop / (f.gamma * f.H * T) + f.noise for f, T in zip(floors, times, strict=True)]
+    )
+
+
+def left(floors: Sequence[Floor], law: Array) -> Array:
+    """What :func:`expected` leaves out, relative to the law, (pairs,): see the module's text."""
+    step = np.array([floor.gamma * floor.H * floor.rates[1] for floor in floors])
+    rest = np.array([floor.rest * floor.total for floor in floors])
+    noise = np.array([floor.noise for floor in floors])
+    return np.asarray((noise * step + rest) / law + step**2)
+
+
+def blocks(config: RateTConfig) -> list[rc.Block]:
+    """Every T with its step, and the given step: T = 0."""
+    return [{"T": T} for T in (*config.times, 0)]
+
+
+def compute(config: RateTConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
+    """Means over T rounds of all replicates."""
+    T = block["T"]
+    found = []
+    times = np.array([T] if T else config.times)
+    for sketches in (FIXED, FRESH):
+        floor = config.floor(sketches, T or None)
+        runs = rounds(
+            config.system,
+            np.repeat(config.first, config.replicates, axis=2),
+            int(times[-1]),
+            gamma=floor.gamma,
+            H=config.H,
+            devices=config.devices,
+            fresh=floor.fresh,
+            rng=np.random.default_rng(config.derive("runs", sketches, T)),
+        )
+        found.append(np.cumsum(runs, axis=0)[times - 1] / times[:, None])
+    axes = {
+        "sketches": np.array([FIXED, FRESH]),
+        "time": times,
+        "replicate": np.arange(config.replicates),
+    }
+    return rc.long_table(axes, mean=np.array(found))
+
+
+def analyse(config: RateTConfig, table: rc.Table) -> rc.Analysis:
+    """Exponents of T, and the constants at the last T."""
+    series: list[rc.Series] = []
+    checks: list[rc.Check] = []
+    notes = []
+    T = np.array(config.times, dtype=np.float64)
+    for panel in (TUNED, GIVEN):
+        part = table if panel == TUNED else table.where(T=0)
+        for sketches in (FIXED, FRESH):
+            floors = [config.floor(sketches, t if panel == TUNED else None) for t in config.times]
+            law, known = (rule(floors, config.first, T) for rule in (leading, expected))
+            room = left(floors, law)
+            name = f"{sketches}, {panel[4:]}"
+            if panel == TUNED:
+                measured = np.stack(
+                    [
+                        table.where(T=t, sketches=sketches).grid("mean", "replicate")
+                        for t in config.times
+                    ],
+                    axis=1,
+                )
+                slope = rc.slope_interval(T, measured, rng=config.seed, level=LEVEL)
+                tolerance = abs(rc.exact_slope(T, known / law).value) + rc.slope_error(T, room)
+                for words, bound in (("as derived", False), ("as stated", True)):
+                    what = f"{name}: {words}"
+                    checks.append(
+                        rc.rate_check(what, STATED, slope, tolerance=tolerance, bound=bound)
+                    )
+            else:
+                measured = part.where(sketches=sketches).grid("mean", "replicate", "time")
+                late = config.late
+                end = np.array([floor.noise for floor in floors])
+                slope = rc.slope_interval(
+                    T[late], (measured - end)[:, late], rng=config.seed, level=LEVEL
+                )
+                off = rc.exact_slope(T[late], ((known - end) / (law - end))[late]).value
+                tolerance = abs(off) + rc.slope_error(T[late], (room * law / (law - end))[late])
+                what = f"{name}: without the floor, as derived"
+                checks.append(rc.rate_check(what, OPTIMISATION, slope, tolerance=tolerance))
+            size = rc.ratio(measured[:, -1], float(known[-1]), LEVEL)
+            what = f"{name}: mean / law, last T"
+            checks.append(rc.rate_check(what, 1.0, size, tolerance=float(room[-1])))
+            series += floor_series(sketches, panel, T, measured, law)
+            notes.append(f"{name}: exponent {slope.value:.3f}")
+    notes.append(
+        "the law is drawn to leading order; one sketch a round has the same exponent as fresh "
+        "ones, with H times their noise"
+    )
+    return rc.Analysis(series, checks, notes)
+
+
+def draw(config: RateTConfig, analysis: rc.Analysis) -> Figure:
+    """The means with the laws."""
+    figure, axes = rc.panels(analysis.series, width=3.7, height=3.0)
+    rc.curves(axes, analysis.series)
+    span = (float(config.times[0]), float(config.times[-1]))
+    for panel, ax in axes.items():
+        rc.loglog(ax)
+        ax.set_xticks(config.times, [str(T) for T in config.times])
+        ax.minorticks_off()
+        ax.set_xlabel("rounds $T$")
+        low = min(float(s.y[0]) for s in analysis.series if s.panel == panel)
+        rc.guide(ax, STATED if panel == TUNED else OPTIMISATION, span, 0.6 * low)
+    axes[TUNED].set_ylabel(r"mean of $E\|\nabla f^S\|^2$")
+    rc.legend(figure, axes)
+    return figure
+
+
+EXPERIMENT = rc.Experiment(
+    id="fslora/rate_t",
+    title="The mean squared gradient against time",
+    source="Theorem 4.4, Corollary 4.5",
+    kind="rate",
+    variable="T",
+    config_type=RateTConfig,
+    profiles={
+        "quick": RateTConfig(),
+        "paper": RateTConfig(times=(256, 512, 1024, 2048, 4096, 8192), replicates=100),
+    },
+    blocks=blocks,
+    compute=compute,
+    analyse=analyse,
+    draw=draw,
+    parallel="blocks",
+)

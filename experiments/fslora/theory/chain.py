@@ -1,0 +1,145 @@
+"""FSLoRA, Appendix D.3: from (11) to the step that telescopes to Theorem 4.4.
+
+The proof replaces E grad f~_i(X_i^h; S) by E grad f_i^S(X_i^h) and adds the sketches' variances
+over the H steps. Both need a sketch that is independent of X_i^h: a fresh one in every step,
+``_fresh``. Algorithm 1 keeps one for the round; ``_corrected`` is what is true of it. Constants are
+the least ones at the points that the round visits. The whole argument, with G = grad f^S(X):
+
+*Fresh sketches.* (11) to (14) hold as printed. In (15) the smoothness of f_i^S is L r/k_i, so that
+the drift has r^2/k_i^2 once more than printed. gamma <= 1 / (3 H L max r/k_i) makes it at most half
+of T_3, since sum_h h sum_{tau < h} a_tau <= (H^2/2) sum_tau a_tau. What is left is, with sigma^2 =
+sigma_g^2 + sigma_s^2,
+
+    T_3 <= gamma^2 mean(r^2/k^2) (3 H sigma^2 + 6 H^2 (sigma_h^2 + (c_h + 1) ||G||^2))
+
+and gamma <= 1 / (4 H L sqrt((c_h + 1) mean(r^2/k^2))) makes the part with ||G||^2 at most (gamma
+H/4) ||G||^2 in (14). Hence the theorem with fresh sketches, for both conditions:
+
+    (1/T) sum_t E||G_t||^2 <= 4 F_0/(gamma T H) + 6 gamma Lbar sigma^2/N
+        + 6 gamma^2 H L^2 mean(r^2/k^2) (sigma^2 + 2 H sigma_h^2)
+
+*One sketch a round.* Write grad f~_i(X^h; S) = grad f~_i(X; S) + D_i^h, where ||D_i^h|| <= L
+(r^2/k_i^2) ||X^h - X|| by Proposition D.4 (i). The first part has the mean grad f_i^S(X), so m, the
+mean over devices, steps and outcomes, is G but for the mean of D: (12) holds with ||H m||^2 and
+weights (r/k_i)^4. Of T_2 all but ||H m||^2 is the devices' variance over N: H (grad f~_i(X; S) -
+grad f_i^S(X)) has H^2 sigma_s^2, the samples H sigma_g^2, uncorrelated; with D, twice the sum. For
+gamma <= 1 / (2 H L_s) both drifts are at most gamma H of it. The drift itself is gamma^2 times 2 (h
+sigma_g^2 + h^2 (sigma_s^2 + ||grad f_i^S||^2)) + 2 h sum ||D||^2, whose last part is at most half
+of it for gamma <= 1 / (sqrt 2 H L max r^2/k_i^2); ||grad f_i^S||^2 <= 2 (c_h + 1) ||G||^2 + 2
+sigma_h^2. Hence the theorem for Algorithm 1: for gamma <= 1 / (4 H L max(r^2/k_i^2) sqrt(c_h + 1)),
+which implies all three conditions (the third is 3/32 >= (gamma H L)^2 mean(r^4/k^4) (c_h + 1)),
+
+    (1/T) sum_t E||G_t||^2 <= 4 F_0/(gamma T H) + 4 gamma Lbar (sigma_g^2 + H sigma_s^2)/N
+        + 8 gamma^2 H L^2 mean(r^4/k^4) (sigma_g^2 + (2 H/3) (sigma_s^2 + 2 sigma_h^2))
+"""
+
+from __future__ import annotations
+
+from experiments.fslora.theory.chain_round import Round, squared
+from linsys.linalg import Numbers
+
+Sides = tuple[Numbers, Numbers]
+
+
+def _grown(s: Round, share: int) -> Numbers:
+    """E f^S(X^{t+1}) - f^S(X) + (gamma H / share) ||G||^2."""
+    return s.after - s.value(s.X[:, None])[:, 0] + s.gamma * s.H / share * s.G2
+
+
+def eq11(s: Round) -> Sides:
+    """(11): E f^S(X^{t+1}) - f^S(X) + T_1 <= (gamma^2 L_s / 2) T_2."""
+    grown = s.after - s.value(s.X[:, None])[:, 0]
+    return grown + s.T1, s.gamma**2 * s.L_s / 2 * s.T2
+
+
+def eq12(s: Round) -> Sides:
+    """(12), for -T_1, with the two squares on the left and the drift alone on the right."""
+    kept = s.gamma / (2 * s.H) * s.second_moment(s.total("field"))
+    drift = s.gamma * s.H / 2 * s.L**2 * s.weighed_drift(2)
+    return s.gamma * s.H / 2 * s.G2 + kept - s.T1, drift
+
+
+def eq12_corrected(s: Round) -> Sides:
+    """The same for one sketch a round: m, the mean step, for grad f^S; (r/k_i)^4 in the drift."""
+    kept = s.gamma / (2 * s.H) * squared(s.average(s.total("sketched")))
+    drift = s.gamma * s.H / 2 * s.L**2 * s.weighed_drift(4)
+    return s.gamma * s.H / 2 * s.G2 + kept - s.T1, drift
+
+
+def eq13(s: Round) -> Sides:
+    """(13): T_2 <= 3 H (sigma_g^2 + sigma_s^2) / N + 3 E||(1/N) sum_i sum_h grad f_i^S||^2."""
+    noise = 3 * s.H * (s.sigma_g2 + s.sigma_s2("visited")) / s.rho.shape[1]
+    return s.T2, noise + 3 * s.second_moment(s.total("field"))
+
+
+def eq13_corrected(s: Round) -> Sides:
+    """T_2 <= ||H m||^2 + (2/N)(H^2 sigma_s^2 + H sigma_g^2) + (2 H^2 / N) L^2 (drift)."""
+    N = s.rho.shape[1]
+    noise = 2 * (s.H**2 * s.sigma_s2("start") + s.H * s.sigma_g2) / N
+    drift = 2 * s.H**2 * s.L**2 * s.weighed_drift(4) / N
+    return s.T2, squared(s.average(s.total("sketched"))) + noise + drift
+
+
+def eq14(s: Round) -> Sides:
+    """(14), for gamma <= 1 / (3 H L_s)."""
+    noise = 3 * s.gamma**2 * s.L_s / 2 * s.H * (s.sigma_g2 + s.sigma_s2("visited")) / s.rho.shape[1]
+    drift = s.gamma * s.H / 2 * s.L**2 * s.weighed_drift(2)
+    return _grown(s, 2), noise + drift
+
+
+def eq14_corrected(s: Round) -> Sides:
+    """The change of f^S in a round with one sketch, for gamma <= 1 / (2 H L_s)."""
+    noise = s.H**2 * s.sigma_s2("start") + s.H * s.sigma_g2
+    drift = s.gamma * s.H * s.L**2 * s.weighed_drift(4)
+    return _grown(s, 2), drift + s.gamma**2 * s.L_s * noise / s.rho.shape[1]
+
+
+def eq15_smoothness(s: Round, power: int) -> Sides:
+    """What (15) uses of the smoothness of f_i^S: L^2 (r/k_i)^power, printed without r/k_i."""
+    return s.turning, s.L[:, None] ** 2 * s.rho**power * s.drift
+
+
+def eq15(s: Round, c_h: Numbers) -> Sides:
+    """(15) with 9 gamma^2 L^2 H^2 T_3 on the right."""
+    noise = 3 * s.H * (s.sigma_g2 + s.sigma_s2("visited"))
+    apart = 9 * s.H**2 * (s.sigma_h2(c_h) + (c_h + 1) * s.G2)
+    T3 = s.weighed_drift(2)
+    return T3, s.gamma**2 * s.powers(2) * (noise + apart) + 9 * (s.gamma * s.L * s.H) ** 2 * T3
+
+
+def eq16(s: Round, c_h: Numbers) -> Sides:
+    """(16)."""
+    spread = s.sigma_g2 + s.sigma_s2("visited") + 3 * s.sigma_h2(c_h)
+    bound = (s.gamma * s.H) ** 2 * s.powers(2) * (6 * spread + 18 * (c_h + 1) * s.G2)
+    return s.weighed_drift(2), bound
+
+
+def eq16_fresh(s: Round, c_h: Numbers) -> Sides:
+    """T_3 with fresh sketches, for gamma <= 1 / (3 H L max r/k_i)."""
+    noise = 3 * s.H * (s.sigma_g2 + s.sigma_s2("visited"))
+    apart = 6 * s.H**2 * (s.sigma_h2(c_h) + (c_h + 1) * s.G2)
+    return s.weighed_drift(2), s.gamma**2 * s.powers(2) * (noise + apart)
+
+
+def eq16_corrected(s: Round, c_h: Numbers) -> Sides:
+    """The drift with weights (r/k_i)^4, for gamma <= 1 / (sqrt 2 H L max r^2/k_i^2)."""
+    apart = s.sigma_s2("start") + 2 * s.sigma_h2(c_h) + 2 * (c_h + 1) * s.G2
+    bound = 2 * s.gamma**2 * s.powers(4) * (s.H * s.sigma_g2 + 2 * s.H**2 * apart / 3)
+    return s.weighed_drift(4), bound
+
+
+def one_round_fresh(s: Round, c_h: Numbers) -> Sides:
+    """What telescopes to the theorem with fresh sketches: the change of f^S in one round."""
+    noise = s.sigma_g2 + s.sigma_s2("visited")
+    first = 3 * s.gamma**2 * s.L_s * s.H * noise / (2 * s.rho.shape[1])
+    drift = s.gamma**3 * s.H**2 * s.L**2 * s.powers(2) * (3 * noise + 6 * s.H * s.sigma_h2(c_h)) / 2
+    return _grown(s, 4), first + drift
+
+
+def one_round_corrected(s: Round, c_h: Numbers) -> Sides:
+    """What telescopes to the theorem with one sketch a round: the change of f^S in one round."""
+    sigma_s2 = s.sigma_s2("start")
+    first = s.gamma**2 * s.L_s * (s.H**2 * sigma_s2 + s.H * s.sigma_g2) / s.rho.shape[1]
+    apart = s.H * s.sigma_g2 + 2 * s.H**2 * (sigma_s2 + 2 * s.sigma_h2(c_h)) / 3
+    drift = 2 * s.gamma**3 * s.H * s.L**2 * s.powers(4) * apart
+    return _grown(s, 4), first + drift

@@ -1,0 +1,240 @@
+"""FSLoRA, Theorem 4.4 and Corollary 4.5: step sizes, whole runs, and how many rounds they need.
+
+A run that is exact at any length: N devices alike, the sketches' ratio rho = r/k, and of the family
+in :mod:`experiments.fslora.theory.chain_round` the entry a alone with phi' = L x and samples +-n.
+The gradient in local step h is L a + u s_h +- n; f^S has its minimum where L a = -u / rho, c_h and
+sigma_h are 0, sigma_s^2 = u^2 (rho - 1) / rho^2 and sigma_g^2 = n^2, at every point.
+
+>>> import numpy as np
+>>> lines = {"start": 0.0, "u": 1.0, "n": 0.0, "rho": 2.0, "N": 1.0, "L": 1.0}
+>>> run = Run(**{k: np.array([v]) for k, v in lines.items()}, gamma=np.array([0.5]),
+...           H=np.array([1.0]), T=np.array([2.0]))
+>>> run.measured.tolist()  # 0 in the first round, sigma_s^2 gamma^2 L^2 in the second
+[0.03125]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from experiments.fslora.theory.chain_round import mean
+from linsys.linalg import Numbers
+
+Sides = tuple[Numbers, Numbers]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """B runs; every attribute (B,).
+
+    Attributes:
+        start: how far X^0 is from the minimum.
+        u, n: amplitudes of what sketches and samples add to the gradient.
+        rho, N, L, gamma, H, T: r/k, devices, smoothness, step size, local steps, rounds.
+        fresh: a new sketch in every step.
+    """
+
+    start: Numbers
+    u: Numbers
+    n: Numbers
+    rho: Numbers
+    N: Numbers
+    L: Numbers
+    gamma: Numbers
+    H: Numbers
+    T: Numbers
+    fresh: bool = False
+
+    @property
+    def sigma_s2(self) -> Numbers:
+        """sigma_s^2."""
+        return np.asarray(self.u**2 * (self.rho - 1) / self.rho**2)
+
+    @property
+    def sigma_g2(self) -> Numbers:
+        """sigma_g^2."""
+        return self.n**2
+
+    @property
+    def first_gap(self) -> Numbers:
+        """F_0 = f^S(X^0) - f*."""
+        return np.asarray(self.L * self.start**2 / 2)
+
+    @property
+    def _kept(self) -> Numbers:
+        """What a round leaves of a squared distance."""
+        return np.asarray((1 - self.gamma * self.L) ** (2 * self.H))
+
+    @property
+    def _added(self) -> Numbers:
+        """What a round adds to it: each device's deviations, held for the round or independent."""
+        one = 1 - self.gamma * self.L
+        free = self.gamma**2 * _sum_of_powers(one * one, self.H)
+        held = ((1 - one**self.H) / self.L) ** 2
+        sketches = free if self.fresh else held
+        return np.asarray((sketches * self.sigma_s2 + free * self.sigma_g2) / self.N)
+
+    @property
+    def limit(self) -> Numbers:
+        """lim_t E||grad f^S(X^t)||^2."""
+        return np.asarray(self.L**2 * self._added / (1 - self._kept))
+
+    @property
+    def measured(self) -> Numbers:
+        """(1/T) sum_t E||grad f^S(X^t)||^2."""
+        seen = _sum_of_powers(self._kept, self.T) / self.T
+        return np.asarray((self.L * self.start) ** 2 * seen + self.limit * (1 - seen))
+
+    @property
+    def telescoped(self) -> Numbers:
+        """4 F_0 / (gamma T H)."""
+        return np.asarray(4 * self.first_gap / (self.gamma * self.T * self.H))
+
+
+def _sum_of_powers(base: Numbers, count: Numbers) -> Numbers:
+    """1 + base + ... + base^(count - 1), base other than 1."""
+    return np.asarray((1 - base**count) / (1 - base))
+
+
+@dataclass(frozen=True, eq=False)
+class Opposed:
+    """B runs of two devices without sketches and noise whose gradients almost cancel.
+
+    f_1' = L x and f_2' = -(1 - 2 e) L x, so f' = e L x, f* = 0, both are L-smooth, and Assumption
+    4.3 holds with c_h = (1/e - 1)^2 and sigma_h = 0 for all x. Every attribute is (B,), and as in
+    :class:`Run`.
+    """
+
+    start: Numbers
+    e: Numbers
+    L: Numbers
+    gamma: Numbers
+    H: Numbers
+    T: Numbers
+
+    def sides(self) -> Sides:
+        """(6) as printed: of its right-hand side 4 F_0 / (gamma T H) is left."""
+        reach = self.gamma * self.L
+        q = ((1 - reach) ** self.H + (1 + reach * (1 - 2 * self.e)) ** self.H) / 2
+        first_gap = self.e * self.L * self.start**2 / 2
+        measured = (self.e * self.L * self.start) ** 2 * _sum_of_powers(q * q, self.T) / self.T
+        return measured, 4 * first_gap / (self.gamma * self.T * self.H)
+
+
+def printed_step(rho: Numbers, N: Numbers, H: Numbers, L: Numbers, c_h: Numbers) -> Numbers:
+    """The largest gamma of Theorem 4.4; rho (B, devices)."""
+    root = 6 * L * np.sqrt((c_h + 1) * mean(rho) * H)
+    return np.asarray(1 / np.maximum(root, N * H**2 * L))
+
+
+def needed_steps(rho: Numbers, H: Numbers, L: Numbers, c_h: Numbers) -> Numbers:
+    """What the proof uses of gamma, in (14), (16), (17), and in (16) with L r/k, (B, 4)."""
+    curved = H * L
+    return np.stack(
+        [
+            1 / (3 * curved * mean(rho)),
+            1 / (np.sqrt(18 + 0 * curved) * curved),
+            1 / (6 * curved * np.sqrt((c_h + 1) * mean(rho**2))),
+            1 / (3 * curved * rho.max(axis=1)),
+        ],
+        axis=-1,
+    )
+
+
+def fresh_step(rho: Numbers, H: Numbers, L: Numbers, c_h: Numbers) -> Numbers:
+    """gamma of the theorem with fresh sketches: all that its proof uses."""
+    root = 4 * np.sqrt((c_h + 1) * mean(rho**2))
+    return np.asarray(1 / (H * L * np.maximum(root, 3 * rho.max(axis=1))))
+
+
+def fixed_step(rho: Numbers, H: Numbers, L: Numbers, c_h: Numbers) -> Numbers:
+    """gamma of the theorem with one sketch a round."""
+    return np.asarray(1 / (4 * H * L * rho.max(axis=1) ** 2 * np.sqrt(c_h + 1)))
+
+
+def lr(rho: Numbers, N: Numbers, H: Numbers, L: Numbers, c_h: Numbers) -> Sides:
+    """The printed step size is one of those that (14), (16) and (17) use."""
+    printed = printed_step(rho, N, H, L, c_h)[:, None]
+    needed = needed_steps(rho, H, L, c_h)[:, :3]
+    return printed + 0 * needed, needed
+
+
+def lr_corrected(rho: Numbers, N: Numbers, H: Numbers, L: Numbers, c_h: Numbers) -> Sides:
+    """min{fresh_step, 1/(N H^2 L)} is at most what (14), (16) with L r/k, and (17) use."""
+    step = np.minimum(fresh_step(rho, H, L, c_h), 1 / (N * H**2 * L))
+    limits = needed_steps(rho, H, L, c_h)
+    root = 1 / (np.sqrt(12 * (c_h + 1) * mean(rho**2)) * H * L)
+    needed = np.stack([limits[:, 0], limits[:, 3], root, 1 / (N * H**2 * L)], axis=-1)
+    return step[:, None] + 0 * needed, needed
+
+
+def enough(rho: Numbers, c_h: Numbers) -> Numbers:
+    """The N H from which on 1/(N H^2 L) alone is as small as the proof needs."""
+    return np.asarray(6 * np.sqrt((c_h + 1) * mean(rho**2)))
+
+
+def eq17(gamma: Numbers, H: Numbers, L: Numbers, rho: Numbers) -> Sides:
+    """The coefficient of sigma_g^2 + sigma_s^2 + 3 sigma_h^2 before (17) and in it."""
+    cube = 3 * (gamma * H) ** 3 * L**2
+    return cube * mean(rho**2), cube * mean(rho) ** 2
+
+
+def eq17_corrected(gamma: Numbers, H: Numbers, L: Numbers, rho: Numbers) -> Sides:
+    """The same with L_s L max r/k_i for L_s^2."""
+    cube = 3 * (gamma * H) ** 3 * L**2
+    return cube * mean(rho**2), cube * mean(rho) * rho.max(axis=1)
+
+
+def thm4_4(s: Run) -> Sides:
+    """(6) as printed."""
+    noise = s.gamma * s.L * (s.sigma_g2 + s.sigma_s2) / s.N
+    return s.measured, s.telescoped + (6 * s.rho + 12 * s.rho**2) * noise
+
+
+def thm4_4_fresh(s: Run) -> Sides:
+    """The theorem with fresh sketches."""
+    noise = s.sigma_g2 + s.sigma_s2
+    first = 6 * s.gamma * s.L * s.rho / s.N * noise
+    return s.measured, s.telescoped + first + 6 * (s.gamma * s.L * s.rho) ** 2 * s.H * noise
+
+
+def thm4_4_corrected(s: Run) -> Sides:
+    """The theorem with one sketch a round."""
+    first = 4 * s.gamma * s.L * s.rho / s.N * (s.sigma_g2 + s.H * s.sigma_s2)
+    spread = s.H * s.sigma_g2 + 2 * s.H**2 * s.sigma_s2 / 3
+    return s.measured, s.telescoped + first + 8 * (s.gamma * s.L * s.rho**2) ** 2 * spread
+
+
+def floor(s: Run) -> Sides:
+    """In the long run the error is at least (11/24) gamma L H sigma_s^2 / N, if gamma L H <= 1."""
+    return s.limit, 11 * s.gamma * s.L * s.H * s.sigma_s2 / (24 * s.N)
+
+
+def corollary_step(s: Run) -> Numbers:
+    """gamma = sqrt(N) / sqrt(T H Ltil) of Corollary 4.5."""
+    return np.asarray(np.sqrt(s.N / (s.T * s.H * s.rho**2 * s.L)))
+
+
+def held_step(s: Run) -> Numbers:
+    """gamma = sqrt(N) / (H sqrt(T Lbar)), for one sketch a round."""
+    return np.asarray(np.sqrt(s.N / (s.T * s.rho * s.L)) / s.H)
+
+
+def cor4_5_corrected(s: Run) -> Sides:
+    """Corollary 4.5 for one sketch a round, gamma = held_step, with its constants."""
+    root = np.sqrt(s.rho * s.L / (s.T * s.N))
+    noise = s.sigma_s2 + s.sigma_g2 / s.H
+    rest = 8 * s.N * s.L * s.rho**3 / s.T * (s.sigma_g2 / s.H + 2 * s.sigma_s2 / 3)
+    return s.measured, 4 * root * (s.first_gap + noise) + rest
+
+
+def corollary_rounds(rho: Numbers, N: Numbers, H: Numbers, L: Numbers, c_h: Numbers) -> Numbers:
+    """The least T for which Corollary 4.5's gamma meets the condition of Theorem 4.4.
+
+    sqrt(N / (T H Ltil)) <= gamma_max is T >= N / (H Ltil gamma_max^2), that is, the larger one of
+    N^3 H^3 L / mean(r^2/k^2) and 36 (c_h + 1) N L mean(r/k) / mean(r^2/k^2).
+    """
+    step = printed_step(rho, N, H, L, c_h)
+    return np.asarray(N / (H * mean(rho**2) * L * step**2))

@@ -1,0 +1,1 @@
+"""The paper's algorithm on language models, one file per experiment."""

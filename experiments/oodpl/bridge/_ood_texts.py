@@ -1,0 +1,178 @@
+"""The domains of an instance as texts, and the model with two adapters that is trained on them.
+
+*Model.* A folder of the user's, or the built-in byte-level model in a small size. Policy and reward
+are adapters of it, the reward with a score head on top: see :mod:`lora_bridge.bilevel`. Attention
+is eager, as second derivatives need.
+
+*Domains.* Without a file: generated ones, whose true rewards are known, see
+:func:`lora_bridge.domains.generated_answers`. With a file of questions with choices, or of
+preference pairs, whose records name their ``domain``: the right or chosen answer is preferred.
+Methods see ``pairs`` noisy preferences of generated domains; all are scored on other prompts of a
+domain than they saw.
+
+*Instances.* One is one draw of domains, preferences, minibatches and adapters' first numbers; it
+holds out one domain, the next instance the next. Differences are formed within an instance, 95 %
+intervals (Student) are over instances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from experiments.oodpl.bridge._ood import OODConfig
+from linsys import InputError
+from linsys.validate import check_integer
+
+if TYPE_CHECKING:
+    from lora_bridge.bilevel import TextDomain
+    from lora_bridge.models import Loaded
+    from lora_bridge.policy_reward import Models
+
+
+@dataclass(frozen=True, eq=False)
+class Domains:
+    """The domains of an instance.
+
+    Attributes:
+        known: with the prompts and pairs that methods see.
+        judges: the same domains with the prompts that methods are scored on.
+        held: number of the held-out domain.
+        name: of model and data.
+    """
+
+    known: Sequence[TextDomain]
+    judges: Sequence[TextDomain]
+    held: int
+    name: str
+
+    @property
+    def models(self) -> Models:
+        """Policy and reward."""
+        return self.known[0].models
+
+    @property
+    def train(self) -> list[TextDomain]:
+        """The training domains."""
+        return [domain for i, domain in enumerate(self.known) if i != self.held]
+
+    @property
+    def test(self) -> TextDomain:
+        """The held-out domain."""
+        return self.known[self.held]
+
+
+@lru_cache(maxsize=4)
+def domains(config: OODConfig, instance: int) -> Domains:
+    """Domains and models of an instance; the same object again if asked."""
+    loaded = _load(config)
+    models, (texts, source) = _models(config, instance, loaded), _answers(config, instance)
+    made = [
+        [part.domain(loaded.tokenizer, models, config.max_length) for part in pair]
+        for pair in texts
+    ]
+    known, judges = zip(*made, strict=True)
+    cut = _cut(config, loaded, [part for pair in texts for part in pair])
+    name = f"model {loaded.name}, data: {source}{cut}"
+    return Domains(known, judges, instance % config.domains, name)
+
+
+def _cut(config: OODConfig, loaded: Loaded, parts: Sequence[Any]) -> str:
+    """What is said of answers whose prompts were cut."""
+    from lora_bridge.data import Example
+    from lora_bridge.tokens import encode_examples, said
+
+    shown = [
+        Example(prompt, answer)
+        for part in parts
+        for prompt, answers in zip(part.prompts, part.answers, strict=True)
+        for answer in answers
+    ]
+    return said(encode_examples(loaded.tokenizer, shown, config.max_length, "cut"))
+
+
+def _models(config: OODConfig, instance: int, loaded: Loaded) -> Models:
+    import torch
+
+    from lora_bridge.bank import AdapterBank
+    from lora_bridge.policy_reward import Adapter, Models
+
+    rng = np.random.default_rng(config.derive("start", instance))
+    autocast = torch.bfloat16 if config.dtype == "bfloat16" else None
+
+    def adapter(name: str, rank: int) -> Adapter:
+        targets = getattr(config, name)
+        try:
+            bank = AdapterBank(loaded.model, targets, config.scaling, autocast=autocast)
+        except InputError as error:  # it knows one adapter, and calls its modules `targets`
+            raise InputError(str(error).replace("`targets`", f"`{name}`")) from None
+        start = torch.from_numpy(bank.modules.start(rank, rng))
+        return Adapter(
+            bank, start.to(dtype=next(loaded.model.parameters()).dtype, device=config.device)
+        )
+
+    return Models(
+        policy=adapter("targets", config.rank),
+        reward=adapter("reward_targets", config.reward_rank),
+        bound=config.bound,
+        at_once=config.at_once,
+    )
+
+
+@lru_cache(maxsize=1)
+def _load(config: OODConfig) -> Loaded:
+    import torch
+
+    from lora_bridge.built_in import BuiltIn, built_in
+    from lora_bridge.models import load_model
+    from lora_bridge.prompts import prompt_texts
+
+    made = BuiltIn(hidden=config.hidden, layers=1, heads=2)
+    folder = config.model or built_in(prompt_texts(config.data), made)
+    dtype = torch.float64 if config.dtype == "float64" else torch.float32
+    return load_model(folder, dtype=dtype, device=config.device, attention="eager")
+
+
+def _answers(config: OODConfig, instance: int) -> tuple[list[tuple[Any, Any]], str]:
+    """Training and scoring texts of every domain, and where they come from."""
+    from lora_bridge.domains import TOPICS, answers_of, generated_answers, read_domains
+
+    seed = config.derive("domains", instance)
+    if config.data is None:
+        check_integer("domains", config.domains, low=2, high=len(TOPICS))
+        found = generated_answers(
+            seed,
+            config.domains,
+            prompts=config.prompts,
+            own=config.own,
+            strength=config.strength,
+            pairs=config.pairs,
+            tests=config.tests,
+        )
+        return list(found), "generated domains"
+    groups = read_domains(config.data)
+    if len(groups) < config.domains:
+        raise InputError(
+            f"`data` must hold domains = {config.domains} or more; found {', '.join(groups)}"
+        )
+    rng, made, wanted = np.random.default_rng(seed), [], config.prompts + config.tests
+    for name, items in list(groups.items())[: config.domains]:
+        by_prompt: dict[str, list[Any]] = {}
+        for item in items:
+            by_prompt.setdefault(item.prompt, []).append(item)
+        if len(by_prompt) < wanted:
+            raise InputError(
+                f"domain `{name}` must have prompts + tests = {wanted} prompts; "
+                f"found {len(by_prompt)}"
+            )
+        prompts = [list(by_prompt)[j] for j in rng.permutation(len(by_prompt))[:wanted]]
+        both = [
+            answers_of(name, [item for p in part for item in by_prompt[p]], config.wrong)
+            for part in (prompts[: config.prompts], prompts[config.prompts :])
+        ]
+        made.append((both[0], both[1]))
+    return made, config.data.name

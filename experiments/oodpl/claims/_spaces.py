@@ -1,0 +1,170 @@
+"""Instances that the statements of OOD-PL are about: domains of few prompts and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.oodpl.theory.bilevel import Policy, Reward, System, TanhReward
+from experiments.oodpl.theory.constants import PolicyConstants, RewardConstants
+from experiments.oodpl.theory.smoothness import Jet, printed_range, true_range
+
+#: Prompts, answers of each, and the sizes of theta and phi.
+SIZES = {"X": (1, 2), "Y": (2, 4), "p": (1, 2), "q": (1, 2)}
+_SCALE = (0.1, 3.0)
+FIELDS: dict[str, rc.Field] = {
+    "psi": rc.reals("X", "Y", "p", magnitude=_SCALE),
+    "log_h": rc.reals("X", "Y", magnitude=(0.1, 10.0)),
+    "xi": rc.reals("X", "Y", "q", magnitude=_SCALE),
+    "r0": rc.reals("X", "Y", magnitude=(0.1, 5.0)),
+    "D": rc.simplex("X"),
+    "log_mu": rc.reals("X", "Y", magnitude=(0.1, 10.0)),
+    "beta": rc.positive(low=0.3, high=10.0),
+    "R": rc.positive(low=0.001, high=3.0),
+    "at": rc.ball("p"),
+    "phi": rc.ball("q"),
+}
+MEANING = {
+    "psi": "features: pi is proportional to exp(log_h + theta.psi)",
+    "xi": "the reward is r0 + xi.phi, or r0 + tanh(xi.phi)",
+    "D": "chances of the prompts",
+    "log_mu": "mu_hat is proportional to its exponential",
+    "R": "radius of the ball of all theta, about 0",
+    "at": "theta / R",
+    "phi": "phi, in the ball of radius one",
+    "other": "another theta / R",
+    "z": "samples, numbers Y x + y; cut to Y X - 1",
+    "pair": "the preferred answer, the other one, and their prompt, cut to what there is",
+}
+#: A second theta.
+OTHER: dict[str, rc.Field] = {"other": rc.ball("p")}
+#: The samples z_0, ..., z_(D-1) of the inner loop, its step size, and the pair of the outer loss.
+SAMPLES: dict[str, rc.Field] = {
+    "z": rc.whole_numbers("D", low=0, high=7),
+    "alpha": rc.positive(low=0.001, high=1.0),
+    "pair": rc.whole_numbers(3, low=0, high=3),
+}
+STEPS = {"D": (1, 3)}
+
+
+def whole(values: Any, most: Any) -> Any:
+    """Whole numbers as indices, at most ``most``."""
+    return np.minimum(values.astype(float).astype(int), most)
+
+
+def domain(
+    *,
+    psi: Any,
+    log_h: Any,
+    xi: Any,
+    r0: Any,
+    D: Any,
+    log_mu: Any,
+    beta: Any,
+    R: Any,
+    at: Any,
+    phi: Any,
+    smooth: bool = False,
+    **others: Any,
+) -> SimpleNamespace:
+    """``system``, ``theta``, ``phi``, ``policy`` and ``reward`` (constants); others as indices.
+
+    The constants are those of the balls ||theta|| <= R and ||phi|| <= 1.
+    """
+    X, Y = psi.shape[1:3]
+    policy = Policy(psi=psi, log_h=log_h)
+    reward = (TanhReward if smooth else Reward)(xi=xi, r0=r0)
+    mu_hat = np.exp(Policy(psi=0 * psi, log_h=log_mu).log_pi(0 * at))
+    if "other" in others:
+        others["other"] = R[:, None] * others["other"]
+    if "z" in others:
+        others["z"] = whole(others["z"], X * Y - 1)
+    if "pair" in others:
+        y, y_other, x = np.moveaxis(others["pair"], -1, 0)
+        places = whole(x, X - 1), whole(y, Y - 1), whole(y_other, Y - 1)
+        others["pair"] = (places[0] * Y + places[1]) * Y + places[2]
+    return SimpleNamespace(
+        system=System(policy=policy, reward=reward, prompts=D, mu_hat=mu_hat, beta=beta),
+        theta=R[:, None] * at,
+        phi=phi,
+        policy=PolicyConstants(policy, R),
+        reward=RewardConstants(reward, 1 + 0 * R),
+        **others,
+    )
+
+
+def printed(s: Any) -> Any:
+    """The range of exp(r/beta) as the paper has it."""
+    return printed_range(s.reward, s.system.beta)
+
+
+def true(s: Any) -> Any:
+    """The range that it has."""
+    return true_range(s.reward, s.system.beta)
+
+
+def points(s: Any) -> Any:
+    """Two theta."""
+    return s.theta, s.other
+
+
+def smooth_domain(**fields: Any) -> SimpleNamespace:
+    """The same with bounded rewards, r0 + tanh(xi.phi)."""
+    return domain(smooth=True, **fields)
+
+
+def domains(
+    extra: Mapping[str, rc.Field] | None = None,
+    sizes: Mapping[str, tuple[int, int]] | None = None,
+    view: Callable[..., Any] = domain,
+    **options: Any,
+) -> rc.Space:
+    """Domains, with further fields; ``sizes`` adds to or replaces ranges."""
+    fields = {**FIELDS, **(extra or {})}
+    meaning = {**MEANING, **options.pop("meaning", {})}
+    return rc.Space(
+        fields=fields,
+        sizes={**SIZES, **(sizes or {})},
+        view=view,
+        batched=True,
+        meaning={name: line for name, line in meaning.items() if name in fields},
+        **options,
+    )
+
+
+#: A domain at one theta and phi, and at two of theta.
+POINTS = domains()
+PAIRS = domains(OTHER)
+#: The same with bounded rewards.
+SMOOTH = domains(OTHER, view=smooth_domain)
+#: Runs of the inner loop with one pair of answers for the outer loss.
+RUNS = domains(SAMPLES, STEPS, view=smooth_domain)
+_JET = {
+    "pi": rc.simplex("Y"),
+    "slopes": rc.reals("Y", "p", magnitude=(0.1, 3.0)),
+    "curvatures": rc.reals("Y", "p", "p", magnitude=(0.01, 10.0)),
+}
+
+
+def _jet(*, pi: Any, slopes: Any, curvatures: Any) -> Jet:
+    """Chances bounded away from zero, so that log pi exists."""
+    floor = pi + 1e-12
+    return Jet(floor / floor.sum(axis=-1, keepdims=True), slopes, curvatures)
+
+
+#: Any policy to second order at a point.
+JETS = rc.Space(
+    fields=_JET,
+    sizes={"Y": (2, 4), "p": (1, 2)},
+    view=_jet,
+    batched=True,
+    meaning={
+        "pi": "chances of the answers, before 1e-12 is added to each",
+        "slopes": "grad log pi(y), before their mean is subtracted",
+        "curvatures": "Hessians of log pi(y), before they are made symmetric and normalised",
+    },
+)

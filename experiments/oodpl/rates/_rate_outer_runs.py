@@ -1,0 +1,317 @@
+"""Runs of Algorithm 1 that :mod:`experiments.oodpl.rates.rate_outer` measures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from scipy.optimize import minimize
+
+import ratecheck as rc
+from experiments.oodpl.rates._rate_gradients import exact_gradients
+from experiments.oodpl.rates._rate_laws import InnerLaw, OuterLaw, derivative
+from experiments.oodpl.rates._rate_systems import FixedBetaConfig
+from linsys.bilevel import (
+    Domain,
+    DomainOracle,
+    MetaTraining,
+    TanhReward,
+    meta_loss,
+    optimum,
+)
+from linsys.validate import Array, InputError, check_integer, check_number
+
+#: The exponent in K is fitted from here on.
+FIRST = 20
+#: Units of the slowest domain's tau in which D is measured.
+TAUS = (8.0, 16.0, 24.0)
+BY_K, BY_ETA = "(a) mean over $K$ rounds", r"(b) floor against $\eta$"
+BY_STEP, BY_D = "(c) step $1/(4P)$, bounded rewards", "(d) floor against $D$"
+ALL, ONE, PAIRS = "all domains", "one domain", "one domain, sampled pairs"
+PRINTED, TRUE = r"$\eta = 1/(4P)$", r"$\eta = 1/P_L$"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateOuterConfig(FixedBetaConfig):
+    """Domains of a few prompts and answers.
+
+    Attributes:
+        train: domains to train on.
+        prompts: X of every domain.
+        answers: Y of every domain.
+        parameters: p and q, of the policy and of the reward.
+        strength: norm of the true rewards' parameters, such that inner losses are well conditioned.
+        pairs: sampled in a round, where they are.
+        depth: of inner loops, in units of the slowest domain's tau.
+        K: rounds in (a).
+        steps: eta P_L of the runs of (b), increasing.
+        floor_rounds: rounds in (b).
+        bounds: the bounds s of rewards in (c), increasing.
+        step_rounds: rounds in (c).
+        radius: of a ball that runs of (c) stay in, as Assumption 3 needs one.
+        late: rounds in (d).
+    """
+
+    train: int = 2
+    prompts: int = 8
+    answers: int = 4
+    parameters: int = 2
+    strength: float = 1.0
+    pairs: int = 8
+    depth: float = 8.0
+    K: int = 60
+    steps: tuple[float, ...] = (0.05, 0.1, 0.2)
+    floor_rounds: int = 200
+    bounds: tuple[float, ...] = (2.0, 20.0, 200.0, 2000.0)
+    step_rounds: int = 30
+    radius: float = 10.0
+    late: int = 30
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("train", "answers"):
+            check_integer(name, getattr(self, name), low=2)
+        for name in ("prompts", "parameters", "pairs", "step_rounds", "late"):
+            check_integer(name, getattr(self, name), low=1)
+        check_integer("K", self.K, low=2 * FIRST)
+        check_integer("floor_rounds", self.floor_rounds, low=40)
+        check_number("depth", self.depth, low=1.0)
+        check_number("strength", self.strength, low=0.0, low_open=True)
+        check_number("radius", self.radius, low=0.0, low_open=True)
+        for name in ("steps", "bounds"):
+            values = getattr(self, name)
+            if list(values) != sorted(set(values)) or len(values) < 2 or values[0] <= 0:
+                raise InputError(f"`{name}` must be positive and increasing; found {values}")
+
+    def system(self, instance: int) -> System:
+        """An instance."""
+        drawn = self.drawn(
+            instance,
+            train=self.train,
+            prompts=self.prompts,
+            answers=self.answers,
+            p=self.parameters,
+            q=self.parameters,
+            strength=self.strength,
+        )
+        return System.of(drawn.train, self.beta)
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """Domains with what is known of L.
+
+    Attributes:
+        domains, beta: of L.
+        start: where policies start, their mean after supervised fine-tuning.
+        law: near the minimum.
+        least, base: min L, and L(0).
+        curvature: P_L, the largest curvature of L at nine points between zero and the minimum.
+        alpha: an inner step size that is stable between them.
+        tau: steps in which the slowest domain's inner loop falls by e at the minimum.
+    """
+
+    domains: tuple[Domain, ...]
+    beta: float
+    start: Array
+    law: OuterLaw
+    least: float
+    base: float
+    curvature: float
+    alpha: float
+    tau: float
+
+    @classmethod
+    def of(cls, domains: tuple[Domain, ...], beta: float) -> System:
+        """Everything from the domains."""
+        oracles = [DomainOracle(domain=domain, beta=beta) for domain in domains]
+        zero = np.zeros(oracles[0].q)
+        found = minimize(
+            lambda phi: tuple(meta_loss(oracles, phi)),
+            zero,
+            jac=True,
+            method="BFGS",
+            options={"gtol": 1e-9},
+        )
+        law = OuterLaw(oracles, found.x)
+        start = np.mean([optimum(oracle, zero) for oracle in oracles], axis=0)
+        between = np.linspace(0.0, 1.0, 9)[:, None] * found.x
+
+        def slopes(move: Array) -> Array:
+            return exact_gradients(domains, beta, between + move)
+
+        curvatures = np.linalg.norm(derivative(slopes, zero), 2, axis=(1, 2))
+        steep = [
+            np.linalg.norm(oracle.inner_hessian(phi, theta), 2)
+            for oracle in oracles
+            for phi in (zero, found.x)
+            for theta in (start, optimum(oracle, phi))
+        ]
+        alpha = 0.9 / float(max(steep))
+        factor = max(InnerLaw(oracle, found.x).factor(alpha) for oracle in oracles)
+        return cls(
+            domains=domains,
+            beta=beta,
+            start=start,
+            law=law,
+            least=float(found.fun),
+            base=meta_loss(oracles, zero).value,
+            curvature=float(curvatures.max()),
+            alpha=alpha,
+            tau=-1.0 / float(np.log(factor)),
+        )
+
+    def gap(self, phi: Array) -> float:
+        """L(phi) - min L."""
+        return meta_loss(self.law.oracles, phi).value - self.least
+
+    def squares(self, phis: Sequence[Array]) -> Array:
+        """||grad L||^2 at every phi, shape (n,)."""
+        found = exact_gradients(self.domains, self.beta, np.array(phis))
+        return np.asarray((found**2).sum(axis=1))
+
+    def run(
+        self, kind: str, phi: Array, *, eta: float, D: int, K: int, pairs: int, seed: int
+    ) -> list[Array]:
+        """phi_0, ..., phi_K of Algorithm 1."""
+        training = MetaTraining(
+            alpha=self.alpha,
+            beta=self.beta,
+            D=D,
+            eta=eta,
+            K=K,
+            inner_batch=None,
+            outer_batch=pairs if kind == PAIRS else None,
+            every_task=kind == ALL,
+            seed=seed,
+        )
+        state = training.init(self.domains, phi_0=phi, theta_0=self.start)
+        return [state.phi for state in training.states(state)]
+
+
+def compute(config: RateOuterConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
+    """One row per point of a panel; columns that do not belong to it are zero."""
+    system, seed = config.system(block["instance"]), config.derive("rounds", block["instance"])
+    rows = [
+        *_means(config, system, seed),
+        *_floors(config, system, seed),
+        *_steps(config, system),
+        *_depths(config, system, seed),
+    ]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: np.array([row.get(name, 0.0) for row in rows]) for name in names}
+
+
+Row = dict[str, float | str]
+
+
+def _means(config: RateOuterConfig, system: System, seed: int) -> list[Row]:
+    """(a), from phi = 0 with eta = 1/P_L."""
+    eta, D = 1.0 / system.curvature, int(np.ceil(config.depth * system.tau))
+    rows: list[Row] = []
+    for kind in (ALL, ONE, PAIRS):
+        # noise of a random domain takes phi far from the minimum at full steps
+        step = eta if kind == ALL else eta / 4.0
+        zero = np.zeros_like(system.law.phi)
+        phis = system.run(kind, zero, eta=step, D=D, K=config.K, pairs=config.pairs, seed=seed)
+        means = np.cumsum(system.squares(phis[:-1])) / np.arange(1, config.K + 1)
+        to_come = 2.0 * max(system.gap(phis[-1]), 0.0) / step
+        bound = 2.0 * (system.base - system.least) / step
+        rows += [
+            {
+                "panel": BY_K,
+                "kind": kind,
+                "x": float(K),
+                "value": float(means[K - 1]),
+                "law": bound / K,
+                "room": to_come / float(means[-1] * config.K),
+            }
+            for K in range(1, config.K + 1)
+        ]
+    return rows
+
+
+def _floors(config: RateOuterConfig, system: System, seed: int) -> list[Row]:
+    """(b), from the minimum."""
+    D, law = int(np.ceil(config.depth * system.tau)), system.law
+    seen = np.arange(config.floor_rounds // 4, config.floor_rounds + 1, 4)
+    sampled = law.within / config.pairs
+    rows: list[Row] = []
+    for kind, noise in ((ONE, law.between), (PAIRS, law.between + sampled)):
+        for step in config.steps:
+            eta, K = step / system.curvature, config.floor_rounds
+            phis = system.run(kind, law.phi, eta=eta, D=D, K=K, pairs=config.pairs, seed=seed)
+            rows.append(
+                {
+                    "panel": BY_ETA,
+                    "kind": kind,
+                    "x": step,
+                    "value": float(system.squares([phis[k] for k in seen]).mean()),
+                    "law": law.floor(eta, noise, seen.astype(float)),
+                    "room": float(3.0 * np.trace(sampled)) if kind == PAIRS else 0.0,
+                }
+            )
+    return rows
+
+
+def _steps(config: RateOuterConfig, system: System) -> list[Row]:
+    """(c): descent with exact gradients, for all bounds and both steps at once."""
+    bounds = np.array(config.bounds)
+    curved, flat, zero = [], [], np.zeros_like(system.law.phi)
+
+    def slope(phi: Array, s: float) -> Array:
+        return np.asarray(exact_gradients(system.domains, system.beta, phi[None], s)[0])
+
+    for s in config.bounds:
+        rewards = [TanhReward(domain.reward.xi, s=s) for domain in system.domains]
+        T = max(reward.constants(0.0).T for reward in rewards)
+        curved.append(_STEEPEST * T**2 / s)
+        flat.append(float(np.linalg.norm(derivative(partial(slope, s=s), zero), 2)))
+    P, curvature = np.array(curved), np.array(flat)
+    eta = np.concatenate([1.0 / (4.0 * P), 1.0 / curvature])
+    phis, squares = np.zeros((len(eta), len(system.law.phi))), []
+    both = np.concatenate([bounds, bounds])
+    for _ in range(config.step_rounds):
+        slopes = exact_gradients(system.domains, system.beta, phis, both)
+        squares.append((slopes**2).sum(axis=1))
+        phis = phis - eta[:, None] * slopes
+        phis = phis / np.maximum(1.0, np.linalg.norm(phis, axis=1, keepdims=True) / config.radius)
+    means = np.mean(squares, axis=0).reshape(2, -1)
+    return [
+        {
+            "panel": BY_STEP,
+            "kind": kind,
+            "x": float(s),
+            "value": float(means[i, j] / squares[0][j]),
+            "law": float(curvature[j] / (4.0 * P[j])),
+        }
+        for i, kind in enumerate((PRINTED, TRUE))
+        for j, s in enumerate(bounds)
+    ]
+
+
+#: The largest absolute second derivative of tanh: P = _STEEPEST T^2 / s on the whole space.
+_STEEPEST = 4.0 / (3.0 * 3.0**0.5)
+
+
+def _depths(config: RateOuterConfig, system: System, seed: int) -> list[Row]:
+    """(d), from the minimum, all domains."""
+    rows: list[Row] = []
+    for times in TAUS:
+        D = int(np.ceil(times * system.tau))
+        eta = 1.0 / system.curvature
+        phis = system.run(
+            ALL, system.law.phi, eta=eta, D=D, K=config.late, pairs=config.pairs, seed=seed
+        )
+        rows.append(
+            {
+                "panel": BY_D,
+                "kind": ALL,
+                "x": times,
+                "value": float(system.squares(phis[-1:])[0]),
+                "law": D / system.tau,
+            }
+        )
+    return rows

@@ -1,0 +1,282 @@
+"""Labelers with many comparisons: what the figures on accuracy share.
+
+*The counterpart.* A reward model of several modules (d, d): rewards are <Theta_i, psi(tau)> with
+Theta_i = Theta_init + Delta_i and Delta_i = [L_i1 R_i1' | L_i2 R_i2' | ..], factors (d, k). What a
+module is worth does not depend on its place. Features psi are normal, logits have about the spread
+at which the best possible accuracy is that of the paper, and Theta_init knows some of it.
+
+*Structures.* A labeler has the share ``own`` of its own: for two labelers with the same one,
+E <Delta_i, Delta_j> = 1 - own of E ||Delta_i||^2, whatever the structure:
+
+- "left": L is common, R_i = sqrt(1 - own) R_0 + sqrt(own) R'_i. What the paper assumes.
+- "right": R is common, and L_i mixed like that.
+- "neither": both factors are mixed, each with sqrt(1 - own) in the place of 1 - own.
+
+*Training* is the paper's: epochs, batches and alpha / r as printed, AdamW with a rate that falls
+linearly. Its first rate, 5e-5, belongs to language models. Here every method has the one with the
+best accuracy on instances that are used for nothing else, as one rate for all would favour some.
+
+*Accuracy* is exact: the mean probability over all pairs of trajectories that no labeler has seen of
+agreeing with the labeler's next answer. An instance is a draw of labelers, trajectories, data and
+first modules, the same for all methods: differences are formed within an instance, and intervals
+are Student's over instances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+import ratecheck as rc
+from linsys import InputError
+from linsys.preference.comparisons import Comparisons
+from linsys.preference.oracle import ComparisonOracle
+from linsys.preference.sharelora import method
+from linsys.preference.systems import PreferenceSystem
+from linsys.validate import Array, check_integer, check_number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "BEST",
+    "OURS",
+    "START",
+    "LabelerConfig",
+    "Structure",
+    "Test",
+    "accuracy_curves",
+    "compute",
+    "count",
+    "label_factors",
+    "over_labelers",
+    "per_labeler",
+    "rate_note",
+]
+
+Structure = Literal["left", "right", "neither"]
+
+#: The three methods of the paper.
+OURS = ("SI", "G", "WU")
+#: Names of the references in figures.
+BEST, START = "best possible", "no training"
+_REFERENCES: dict[str, dict[str, Any]] = {
+    BEST: {"color": "#000000", "marker": "", "linestyle": ":"},
+    START: {"color": "#7F7F7F", "marker": "", "linestyle": "--"},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelerConfig(rc.Config):
+    """The set-up.
+
+    Attributes:
+        modules: blocks (d, d) of Theta_i.
+        d: rows and columns of a block.
+        k: rank of the blocks of Delta_i.
+        r: rank of the trained modules.
+        scale: alpha / r.
+        samples: N_p, comparisons of a labeler.
+        batch: comparisons of a step.
+        epochs: how often a labeler's comparisons are gone through.
+        trajectories: those whose pairs are compared.
+        test: trajectories whose pairs are the test.
+        size: ||Delta_i||_F; logits then have the variance 2 size^2.
+        known: ||Theta_init||_F / size.
+        rates: first learning rates to choose from.
+        instances: draws for the comparison.
+        tuning: further draws, on which learning rates are chosen.
+    """
+
+    modules: int = 10
+    d: int = 6
+    k: int = 2
+    r: int = 2
+    scale: float = 0.5
+    samples: int = 2560
+    batch: int = 128
+    epochs: float = 3.0
+    trajectories: int = 500
+    test: int = 200
+    size: float = 1.4
+    known: float = 0.5
+    rates: tuple[float, ...] = (0.04, 0.08, 0.16, 0.32)
+    instances: int = 6
+    tuning: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("modules", "d", "samples", "batch", "tuning"):
+            check_integer(name, getattr(self, name), low=1)
+        check_integer("instances", self.instances, low=3)
+        for name in ("k", "r"):
+            check_integer(name, getattr(self, name), low=1, high=self.d)
+        for name in ("trajectories", "test"):
+            check_integer(name, getattr(self, name), low=2)
+        for name in ("size", "scale", "epochs"):
+            check_number(name, getattr(self, name), low=0.0, low_open=True)
+        check_number("known", self.known, low=0.0)
+        if not self.rates:
+            raise InputError("`rates` must hold at least one learning rate; found none")
+
+    def draw(self, structure: Structure, own: Sequence[float], instance: int) -> Instance:
+        """One instance; negative numbers are those for tuning."""
+        return _drawn(self, structure, tuple(own), instance)
+
+
+@dataclass(frozen=True, eq=False)
+class Test:
+    """All pairs of trajectories that no labeler has seen.
+
+    Args:
+        system: the labelers on these trajectories.
+    """
+
+    __test__ = False  # not one of pytest's
+
+    system: PreferenceSystem
+
+    def accuracy(self, Theta: Array) -> Array:
+        """Of estimates (N, d1, d2) for their labelers, shape (N,); a tie counts as a half."""
+        tau0, tau1 = self.system.pairs.T
+        rewards, P = self.system.rewards(Theta), self.system.probabilities()
+        says = np.sign(rewards[..., tau0] - rewards[..., tau1])
+        return np.asarray((0.5 + says * (P - 0.5)) @ self.system.pair_weights)
+
+    @property
+    def best(self) -> Array:
+        """Of who knows the truth, shape (N,)."""
+        return self.accuracy(self.system.Theta)
+
+    @property
+    def slope(self) -> float:
+        """E[p (1 - p)], what one comparison tells about a logit."""
+        P = self.system.probabilities()
+        return float((P * (1.0 - P)).mean(axis=0) @ self.system.pair_weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """Labelers with what they said, and pairs to be judged by."""
+
+    data: Comparisons
+    test: Test
+
+
+def label_factors(
+    structure: Structure, own: Sequence[float], shape: tuple[int, ...], rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """L and R of every labeler, both (N, *shape), entries of variance one."""
+    share = np.asarray(own).reshape(-1, *[1] * len(shape))
+    common = np.sqrt(1.0 - share) if structure == "neither" else 1.0 - share
+    found = []
+    for side in ("left", "right"):
+        everybody, each = rng.normal(size=shape), rng.normal(size=(len(share), *shape))
+        if structure == side:
+            found.append(np.broadcast_to(everybody, each.shape))
+        else:
+            found.append(np.sqrt(common) * everybody + np.sqrt(1.0 - common) * each)
+    return found[0], found[1]
+
+
+@lru_cache(maxsize=16)
+def _drawn(
+    config: LabelerConfig, structure: Structure, own: tuple[float, ...], instance: int
+) -> Instance:
+    rng = np.random.default_rng(config.derive("labelers", structure, instance))
+    d, width = config.d, config.modules * config.d
+    L, R = label_factors(structure, own, (config.modules, d, config.k), rng)
+    Delta = np.moveaxis(L @ R.mT, 1, 2).reshape(len(own), d, width)
+    Delta *= config.size / np.linalg.norm(Delta, axis=(1, 2), keepdims=True)
+    start = rng.normal(size=(d, width))
+    start *= config.known * config.size / np.linalg.norm(start)
+    seen, unseen = (rng.normal(size=(n, d, width)) for n in (config.trajectories, config.test))
+    data = PreferenceSystem(seen, start, Delta).sample(
+        config.samples, config.derive("data", structure, instance)
+    )
+    return Instance(data, Test(PreferenceSystem(unseen, start, Delta)))
+
+
+def _accuracy(config: LabelerConfig, drawn: Instance, name: str, rate: float, seed: int) -> Array:
+    """Of a method after training, by labeler."""
+    oracle = ComparisonOracle(
+        drawn.data, config.batch, seed, config.scale, [config.d] * config.modules
+    )
+    algorithm = method(name, rate, epochs=config.epochs)
+    X = algorithm.start(oracle.modules, oracle.users, config.r, np.random.default_rng(seed))
+    state, _ = algorithm.run(algorithm.init(X, oracle))
+    return drawn.test.accuracy(drawn.test.system.Theta_init + oracle.delta(state.X))
+
+
+def compute(config: Any, block: rc.Block, context: rc.Context) -> rc.Columns:
+    """Choose the rate of a method, then train it on all instances: a row by instance and labeler.
+
+    Blocks have ``structure``, ``case`` and ``method``; ``config.own_of(case)`` are the shares.
+    """
+    name, structure = block["method"], block["structure"]
+    own = config.own_of(block["case"])
+
+    def trained(rate: float, instance: int) -> Array:
+        drawn = config.draw(structure, own, instance)
+        return _accuracy(config, drawn, name, rate, config.derive("run", instance))
+
+    def score(rate: float) -> float:
+        return float(np.mean([trained(rate, -1 - j) for j in range(config.tuning)]))
+
+    rate = max(config.rates, key=score)
+    instances = range(config.instances)
+    tests = [config.draw(structure, own, i).test for i in instances]
+    return rc.long_table(
+        {"instance": list(instances), "labeler": np.arange(len(own))},
+        accuracy=np.stack([trained(rate, i) for i in instances]),
+        best=np.stack([test.best for test in tests]),
+        start=np.stack([test.accuracy(test.system.Theta_init) for test in tests]),
+        slope=np.array([[test.slope] for test in tests]),
+        rate=rate,
+        **block,
+    )
+
+
+def per_labeler(table: rc.Table, value: str = "accuracy", **where: Any) -> Array:
+    """A value, (instances, labelers)."""
+    return np.asarray(table.where(**where).grid(value, "instance", "labeler"))
+
+
+def over_labelers(table: rc.Table, value: str = "accuracy", **where: Any) -> Array:
+    """A value averaged over labelers, (instances,)."""
+    return np.asarray(per_labeler(table, value, **where).mean(axis=-1))
+
+
+def count(name: str, predicted: str, differences: Array) -> rc.Check:
+    """The claim that most labelers have positive values (instances, labelers).
+
+    The interval goes from those who surely have to those who may have.
+    """
+    found = [rc.mean_interval(column) for column in differences.T]
+    sure, mean, possible = (
+        float(sum(getattr(one, end) > 0 for one in found)) for end in ("lo", "value", "hi")
+    )
+    most = len(found) // 2 + 1
+    return rc.at_least(name, predicted, rc.Interval(mean, sure, possible), float(most))
+
+
+def rate_note(config: LabelerConfig, table: rc.Table, *names: str) -> str:
+    """The first learning rate of every arm, and whether one is at the end of what was tried."""
+    arms = dict.fromkeys(zip(*(table[name] for name in names), table["rate"], strict=True))
+    text = ", ".join(f"{' '.join(map(str, arm[:-1]))}: {arm[-1]:g}" for arm in arms)
+    ends = sum(arm[-1] in (min(config.rates), max(config.rates)) for arm in arms)
+    return f"first learning rates, {ends} of {len(arms)} at an end of what was tried: {text}"
+
+
+def accuracy_curves(axes: dict[str, Axes], series: Sequence[rc.Series]) -> None:
+    """Every series into its panel, the references without markers; accuracy is on the y axis."""
+    names = list(dict.fromkeys(one.name for one in series))
+    for one in series:
+        rc.curve(
+            axes[one.panel], one, position=names.index(one.name), **_REFERENCES.get(one.name, {})
+        )
+    next(iter(axes.values())).set_ylabel("test accuracy")

@@ -1,0 +1,140 @@
+"""Reward models of users trained by P-ShareLoRA's methods, and how far their factors are apart.
+
+*The score head* is one more adapted module, the last one. ``head`` says whether it is frozen, the
+same for all users, or each user's own; whatever the method does with the other modules. A frozen
+head has the numbers it was given, random ones unless the model has a head. (A warm-up, in which all
+is shared, shares personal heads too.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.bridge._models import Values
+from experiments.psharelora.bridge._users import HEADS, Draw, UserConfig
+from linsys.preference import sharelora
+from linsys.preference.sharelora import Mask, ShareLoRA, State
+from linsys.sketching.adapters import Modules
+from linsys.validate import check_choice
+
+
+@dataclass(frozen=True, kw_only=True)
+class Headed(ShareLoRA):
+    """ShareLoRA with a score head, the last module, that is shared or personal by itself.
+
+    Args:
+        head: "frozen" where the head is no module at all.
+
+    >>> modules = Modules([(2, 1), (1, 2)])
+    >>> Headed(gamma=1.0, shared="up", head="shared").mask(modules).tolist()
+    [True, True, False, True, True, True]
+    """
+
+    head: str = "frozen"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("head", self.head, HEADS)
+
+    def mask(self, modules: Modules) -> Mask:
+        """The shared coordinates after the warm-up, shape (w,); not a head beside what is frozen.
+
+        Share-Rep freezes what it shares: its shared head is none of that, see :meth:`together`.
+        """
+        if self.head == "frozen":
+            return super().mask(modules)
+        body = Modules(modules.shapes[:-1])
+        shared = self.head == "shared" and self.shared != "modules"
+        return np.concatenate([super().mask(body), np.full(modules.width - body.width, shared)])
+
+    def together(self, t: int, oracle: Any) -> Mask:
+        """The coordinates (w,) that move along the mean in step t."""
+        found = super().together(t, oracle)
+        if self.head == "shared":
+            found[-sum(oracle.modules.shapes[-1]) :] = True
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A method trained on one draw.
+
+    Attributes:
+        draw: the users.
+        epochs: the measured times, (times,).
+        far: distances of up and down factors there, (2, times).
+        accuracy: every user's at the end, (users,).
+        loss: at the end.
+        missing: how often a user was left out.
+    """
+
+    draw: Draw
+    epochs: Values
+    far: Values
+    accuracy: Values
+    loss: float
+    missing: int
+
+
+def method(config: UserConfig, name: str, gamma: float, head: str) -> Headed:
+    """A method of P-ShareLoRA's table with a score head."""
+    plain = sharelora.method(name, gamma, epochs=config.epochs)
+    return Headed(
+        gamma=gamma, shared=plain.shared, warmup=plain.warmup, epochs=plain.epochs, head=head
+    )
+
+
+def start(config: UserConfig, algorithm: ShareLoRA, oracle: Any, seed: int) -> Any:
+    """LoRA's start, where what is not shared differs between users.
+
+    As :meth:`ShareLoRA.start`, which has no head in mind and no rank above a module's.
+    """
+    rng, modules = np.random.default_rng(seed), oracle.modules
+    X = np.stack([modules.start(config.rank, rng) for _ in range(config.users)])
+    common = algorithm.together(0, oracle) | (algorithm.warmup > 0)
+    return config.tensor(np.where(common, X[0], X))
+
+
+def train(
+    config: UserConfig, context: rc.Context, name: str, head: str, gamma: float, use: str, k: int
+) -> Run:
+    """A method on draw k for "test" or "tuning", with the distances along its way."""
+    from lora_bridge.runs import recorded
+
+    draw = config.draw(head, use, k)
+    algorithm = method(config, name, gamma, head)
+    X = start(config, algorithm, draw.oracle, config.derive("run", use, k))
+    total = algorithm.total(draw.oracle)
+    times = np.unique(np.rint(np.linspace(0, total, config.points + 1)).astype(int))
+
+    def advance(now: tuple[State, int], t: int) -> tuple[State, int]:
+        state, left_out = algorithm.step(now[0])
+        return state, now[1] + len(left_out)
+
+    def measure(now: tuple[State, int]) -> dict[str, Any]:
+        state, missing = now
+        accuracy, loss = np.full(config.users, np.nan), np.nan  # these go through all tests
+        if state.t == total:
+            accuracy, loss = draw.accuracy(state.X), draw.loss(state.X)
+        far = distances(draw.oracle.modules, state.X, head)
+        return {"far": far, "accuracy": accuracy, "loss": loss, "missing": missing}
+
+    first, about = (algorithm.init(X, draw.oracle), 0), f"{algorithm} {use} {k}"
+    found = recorded(about, advance, first, times.tolist(), measure, folder=context.folder)
+    accuracy, loss, missing = (found[key][-1] for key in ("accuracy", "loss", "missing"))
+    epochs = times / draw.oracle.steps
+    return Run(draw, epochs, found["far"].T, accuracy, float(loss), int(missing))
+
+
+def distances(modules: Modules, X: Any, head: str) -> tuple[float, float]:
+    """Of users' up and down factors, over unrelated ones, without the head; nan with all zero."""
+    from lora_bridge.measure import adapter_spread
+
+    body = modules if head == "frozen" else Modules(modules.shapes[:-1])
+    each = [adapter_spread(body, X[..., : body.width], factor) for factor in ("up", "down")]
+    up, down = (float(np.mean(v[~np.isnan(v)])) if np.isfinite(v).any() else np.nan for v in each)
+    return up, down

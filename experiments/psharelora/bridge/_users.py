@@ -1,0 +1,219 @@
+"""Users with pairs of texts, for reward models of which they share a part.
+
+*Pairs.* Without a file, texts are words, and the reward of user i is <theta_i, phi> over four
+properties phi in {-1, 1} of a word ("long", "first", ..): with independent c, v_i of one length
+theta_i = sqrt(1 - own_i) c + sqrt(own_i) v_i, so that the share own_i of what a user wants is its
+own. Besides, users have in common which properties there are to be read (rows that A could share)
+and, with a head that is not personal, what the head reads (a direction that B could share, as the
+paper assumes). Answers are drawn by Bradley and Terry. With a file: preference pairs or dialogues
+with ``user``, of the users who have the most pairs, all capped to as many as the one with the
+fewest.
+
+The model and how step sizes are chosen: see ``_models``; its words: ``_questions``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from experiments.bridge._models import FederatedConfig, TunedConfig, Values
+from experiments.bridge._questions import PROPERTIES, word
+from linsys import InputError
+from linsys.validate import check_choice, check_integer, check_number
+
+if TYPE_CHECKING:
+    from lora_bridge.data import Pair
+    from lora_bridge.oracles import Users
+
+Head = Literal["frozen", "shared", "personal"]
+HEADS: tuple[Head, ...] = ("frozen", "shared", "personal")
+#: Rewards that differ by less say nothing of two words.
+LEAST = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserConfig(TunedConfig, FederatedConfig):
+    """Users and their reward models.
+
+    Attributes:
+        users: how many; of a file, those with the most pairs.
+        pairs: training pairs of a user, at most.
+        own: share of a user's wishes that is its own, dealt out to the users in turn.
+        size: length of theta_i times 2, the size of logits.
+        epochs: of every method.
+        points: times at which distances are measured, but the start.
+        head: score head under which methods are compared, "frozen", "shared" or "personal". Frozen,
+            it leaves the methods as they are: with a personal one LoRA-global is not all global.
+    """
+
+    rank: int = 4
+    batch: int = 16
+    tests: int = 300
+    users: int = 5
+    pairs: int = 160
+    own: tuple[float, ...] = (0.02, 0.1, 0.25, 0.45, 0.7)
+    size: float = 3.0
+    epochs: float = 5.0
+    points: int = 10
+    head: Head = "frozen"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, low in (("users", 2), ("pairs", 1), ("points", 1)):
+            check_integer(name, getattr(self, name), low=low)
+        for share in self.own:
+            check_number("own", share, low=0.0, high=1.0)
+        if not self.own:
+            raise InputError("`own` must hold at least one share; found none")
+        for name in ("size", "epochs"):
+            check_number(name, getattr(self, name), low=0.0, low_open=True)
+        check_choice("head", self.head, HEADS)
+
+    def owns(self) -> list[float]:
+        """Every user's share of its own."""
+        return [self.own[i % len(self.own)] for i in range(self.users)]
+
+    def draw(self, head: str, use: str, k: int) -> Draw:
+        """Draw number k for "test" or "tuning"; the same object again if asked."""
+        return _drawn(self, head, use, k)
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """Users with their pairs.
+
+    Attributes:
+        oracle: the users.
+        tests: their held-out pairs, encoded.
+        names: theirs.
+        best: share of the held-out answers of every user that its true rewards get right, (users,);
+            nan if unknown.
+        what: model and data.
+    """
+
+    oracle: Users
+    tests: Sequence[Mapping[str, Any]]
+    names: Sequence[str]
+    best: Values
+    what: str
+
+    def accuracy(self, X: Any) -> Values:
+        """On every user's held-out pairs, (users,)."""
+        from lora_bridge.losses import reward_error
+
+        return 1.0 - self._tested(X, reward_error)
+
+    def loss(self, X: Any) -> float:
+        """Mean loss on the held-out pairs of all users."""
+        return float(self._tested(X, self.oracle.task.loss).mean())
+
+    def _tested(self, X: Any, loss: Any) -> Values:
+        from lora_bridge.tasks import Task
+
+        task = Task(self.oracle.task.bank, self.tests, loss)
+        return np.array([task.evaluate(i, X[i]) for i in range(len(X))])
+
+
+@lru_cache(maxsize=16)
+def _drawn(config: UserConfig, head: str, use: str, k: int) -> Draw:
+    from lora_bridge.losses import reward_preference_loss
+    from lora_bridge.oracles import Users
+    from lora_bridge.tasks import Task
+    from lora_bridge.tokens import encode_pairs, said
+
+    seed = config.derive("draw", use, k)
+    found, best = pairs_of_users(config, np.random.default_rng(seed))
+    loaded = config.load("reward")
+    flat = [pair for own in found.values() for pair in own]
+    made = encode_pairs(loaded.tokenizer, flat, config.max_length, "cut")
+    ends = np.cumsum([0, *map(len, found.values())])
+    shards = [{n: v[start:end] for n, v in made.items()} for start, end in pairwise(ends)]
+    train, tests = (
+        [{n: v[part] for n, v in shard.items()} for shard in shards]
+        for part in (slice(config.tests, None), slice(config.tests))
+    )
+    targets = config.targets if head == "frozen" else (*config.targets, score_of(loaded.model))
+    bank = config.bank(loaded, targets)
+    task = Task(bank, train, reward_preference_loss, config.batch, seed, config.on_nan)
+    data = "generated words" if config.data is None else config.data.name
+    name = f"model {loaded.name}, data: {data}{said(made)}"
+    return Draw(Users(task), tests, list(found), best, name)
+
+
+def score_of(model: Any) -> str:
+    """The name of the last matrix of a model for sequences, which makes the reward."""
+    from lora_bridge.targets import adaptable
+
+    body = f"{model.base_model_prefix}."
+    return [name for name in adaptable(model) if not name.startswith(body)][-1]
+
+
+def pairs_of_users(
+    config: UserConfig, rng: np.random.Generator
+) -> tuple[dict[str, list[Pair]], Values]:
+    """Every user's pairs, the held-out ones first, and how many of those true rewards get right."""
+    if config.data is not None:
+        return _read(config, rng), np.full(config.users, np.nan)
+    from lora_bridge.data import Pair
+
+    directions = rng.normal(size=(config.users + 1, len(PROPERTIES)))
+    directions *= 0.5 * config.size / np.linalg.norm(directions, axis=1, keepdims=True)
+    made, right = {}, np.zeros((config.users, config.tests))
+    for i, own in enumerate(config.owns()):
+        theta = np.sqrt(1 - own) * directions[-1] + np.sqrt(own) * directions[i]
+        pairs = []
+        for j in range(config.tests + config.pairs):
+            first, second, gain = _differing(theta, rng)
+            if rng.random() > 1.0 / (1.0 + np.exp(-gain)):
+                first, second, gain = second, first, -gain
+            pairs.append(Pair("", first, second, user=f"user {i}"))
+            if j < config.tests:
+                right[i, j] = gain > 0
+        made[f"user {i}"] = pairs
+    return made, right.mean(axis=1)
+
+
+def _read(config: UserConfig, rng: np.random.Generator) -> dict[str, list[Pair]]:
+    """Those of a file, shuffled, as many of each user."""
+    from lora_bridge.data import read_preferences
+    from lora_bridge.splits import by_key
+
+    file = config.data
+    assert file is not None
+    groups = by_key(read_preferences(file, users=True), lambda pair: pair.user)
+    if len(groups) < config.users:
+        raise InputError(
+            f"`data` must have pairs of users = {config.users} users; found {len(groups)} in "
+            f"{file}: {', '.join(list(groups)[:8])}"
+        )
+    most = sorted(groups, key=lambda user: -len(groups[user]))[: config.users]
+    fewest = min(most, key=lambda user: len(groups[user]))
+    if len(groups[fewest]) <= config.tests:
+        raise InputError(
+            f"`data` must have more than tests = {config.tests} pairs of every user; "
+            f"found {len(groups[fewest])} of {fewest} in {file}: lower tests"
+        )
+    count = min(config.tests + config.pairs, len(groups[fewest]))
+    return {
+        user: [groups[user][j] for j in rng.permutation(len(groups[user]))[:count]] for user in most
+    }
+
+
+def _differing(theta: Values, rng: np.random.Generator) -> tuple[str, str, float]:
+    """Two words of different rewards, and by how much the first one's is larger."""
+    while True:
+        first, second = word(rng), word(rng)
+        gain = float(theta @ (properties(first) - properties(second)))
+        if abs(gain) > LEAST:
+            return first, second, gain
+
+
+def properties(text: str) -> Values:
+    """phi of a word, (4,)."""
+    return np.array([1.0 if has(text) else -1.0 for has in PROPERTIES.values()])

@@ -1,0 +1,74 @@
+"""Instances that the statements of P-ShareLoRA are about: users' matrices and trajectories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.psharelora.theory.subspace import Adaptation
+
+#: Users, trajectories, the sizes of a user's matrix, and the rank; k is cut to min(d1, N d2).
+SIZES = {"N": (1, 3), "T": (2, 3), "d1": (1, 3), "d2": (1, 2), "k": (1, 2)}
+_RANGE = (0.1, 3.0)
+#: Delta Theta* = left right + rest: of rank k but for a rest of any size.
+USERS: dict[str, rc.Field] = {
+    "left": rc.reals("d1", "k", magnitude=_RANGE),
+    "right": rc.reals("N", "k", "d2", magnitude=_RANGE),
+    "rest": rc.reals("N", "d1", "d2", magnitude=(0.001, 3.0)),
+}
+#: Features of the trajectories, and the laws mu0, mu1 of the first and the second of a pair.
+TRAJECTORIES: dict[str, rc.Field] = {
+    "psi": rc.reals("T", "d1", "d2", magnitude=_RANGE),
+    "mu0": rc.simplex("T"),
+    "mu1": rc.simplex("T"),
+}
+MEANING = {
+    "left": "B of Delta Theta* = B W + rest",
+    "right": "its W_i",
+    "rest": "its rest",
+    "psi": "features of the trajectories",
+    "mu0": "the law of the first trajectory of a pair",
+    "mu1": "the law of the second one",
+}
+
+
+def adaptation(left: Any, right: Any, rest: Any) -> Adaptation:
+    """Delta Theta*, with the rank k of ``left`` cut to min(d1, N d2)."""
+    delta = left[:, None] @ right + rest
+    N, d1, d2 = delta.shape[1:]
+    return Adaptation(delta, min(left.shape[-1], d1, N * d2))
+
+
+def unlike(low: float) -> Callable[[Any], Any]:
+    """The predicate that sigma_k of Delta Theta* is at least ``low``: B_diamond is of rank k."""
+    return lambda s: np.sqrt(s.users.nu * s.users.users) >= low
+
+
+def view(*, left: Any, right: Any, rest: Any, **others: Any) -> SimpleNamespace:
+    """``users``, the :class:`Adaptation`, and the further fields as they are."""
+    return SimpleNamespace(users=adaptation(left, right, rest), **others)
+
+
+def users(
+    extra: Mapping[str, rc.Field] | None = None,
+    sizes: Mapping[str, tuple[int, int]] | None = None,
+    view: Callable[..., Any] = view,
+    **options: Any,
+) -> rc.Space:
+    """Users with ``extra`` fields, such as ``TRAJECTORIES``; ``sizes`` replaces ranges of SIZES."""
+    fields = {**USERS, **(extra or {})}
+    axes = {axis for field in fields.values() for axis in field.axes if isinstance(axis, str)}
+    ranges = {name: limits for name, limits in SIZES.items() if name in axes}
+    meaning = {name: said for name, said in MEANING.items() if name in fields}
+    return rc.Space(
+        fields=fields,
+        sizes={**ranges, **(sizes or {})},
+        view=view,
+        batched=True,
+        meaning={**meaning, **options.pop("meaning", {})},
+        **options,
+    )

@@ -1,0 +1,159 @@
+"""P-ShareLoRA, Appendix B and C.2: bases near each other, and (B.5), which needs them to be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.psharelora.theory import proof as at
+
+_SIZE = (0.1, 10.0)
+
+
+def _bases(*, raw_B: Any, raw_U: Any, k: Any) -> SimpleNamespace:
+    """Two bases of k columns."""
+    d1 = raw_B.shape[-1]
+    k = np.minimum(k, d1 + 0 * k)
+    held = np.where(np.arange(d1) < k[:, None], 1, 0)[:, None]
+    first, second = at.orthogonal(raw_B) * held, at.orthogonal(raw_U) * held
+    return SimpleNamespace(sides=at.overlap(first, second, k))
+
+
+BASES = rc.Space(
+    fields={
+        "raw_B": rc.reals("d1", "d1", magnitude=_SIZE),
+        "raw_U": rc.reals("d1", "d1", magnitude=_SIZE),
+        "k": rc.whole_numbers(low=1, high=3),
+    },
+    sizes={"d1": (2, 4)},
+    view=_bases,
+    batched=True,
+    meaning={
+        "raw_B": "the first k columns of Cayley's rotation of it are B_hat",
+        "raw_U": "the same for B_diamond",
+        "k": "k; more than d1 is d1",
+    },
+)
+B_MINUS = rc.Claim(
+    id="psl.B_minus_Bdiamond",
+    source="P-ShareLoRA, end of Appendix B.1 and of C.2",
+    text="||B - B_diamond||_F^2 <= dist^2(B, B_diamond) for orthonormal bases of two subspaces.",
+    latex=r"\|B-B^\diamond\|_F^2\le\mathrm{dist}^2(B,B^\diamond)",
+    kind="upper",
+    space=BASES,
+    measure=lambda s: (s.sides[0], s.sides[1]),
+    expect="violated",
+    note="dist does not see the basis. B = -B_diamond: dist = 0 and the left side is 4 k. The "
+    "factor 2 of (B.21) alone does not help. If the learned basis may be turned, B Q and Q'W for B "
+    "and W, which changes no reward, the factor 2 is right (psl.B_minus_Bdiamond_corrected) and "
+    "the factor 1 is wrong the other way round (psl.B_minus_Bdiamond_aligned): so read, (B.5) and "
+    "(B.13) stand and Theorem 4.2 loses a factor only.",
+    corrected="psl.B_minus_Bdiamond_corrected",
+)
+B_MINUS_CORRECTED = replace(
+    B_MINUS,
+    id="psl.B_minus_Bdiamond_corrected",
+    source="P-ShareLoRA, end of Appendix B.1 and of C.2, corrected",
+    text="min over orthogonal Q of ||B - B_diamond Q||_F^2 <= 2 dist^2(B, B_diamond).",
+    latex=r"\min_{Q\in O(k)}\|B-B^\diamond Q\|_F^2\le2\,\mathrm{dist}^2(B,B^\diamond)",
+    measure=lambda s: (s.sides[2], 2 * s.sides[1]),
+    expect="holds",
+    note="Attained by orthogonal subspaces.",
+    corrected=None,
+    derivation="With the cosines c_j of the principal angles, the singular values of B'B_diamond, "
+    "the best Q gives 2 sum (1 - c_j) and dist^2 = sum (1 - c_j)(1 + c_j), where 1 <= 1 + c_j.",
+)
+B_MINUS_ALIGNED = replace(
+    B_MINUS_CORRECTED,
+    id="psl.B_minus_Bdiamond_aligned",
+    source="P-ShareLoRA, end of Appendix B.1, from below",
+    text="min over orthogonal Q of ||B - B_diamond Q||_F^2 >= dist^2(B, B_diamond).",
+    latex=r"\min_{Q\in O(k)}\|B-B^\diamond Q\|_F^2\ge\mathrm{dist}^2(B,B^\diamond)",
+    kind="lower",
+    relation=">=",
+    measure=lambda s: (s.sides[2], s.sides[1]),
+    note="Equal in the limit of equal subspaces.",
+    derivation="As before, with 1 + c_j <= 2.",
+)
+C2_C3 = replace(
+    B_MINUS,
+    id="psl.C2_C3",
+    source="P-ShareLoRA, Appendix C.2, the last display",
+    note="As psl.B_minus_Bdiamond. Two slips beside it: C.2 and C.3 end with N_Gr, the class of "
+    "all matrices, where the theorems have N_G'r, and C.3 starts from J(pi_tar; r_i) in place of "
+    "r*_i.",
+)
+
+
+def _decomposed(
+    *, raw_B: Any, raw_U: Any, k: Any, W_diamond: Any, **others: Any
+) -> SimpleNamespace:
+    held = np.where(np.arange(raw_B.shape[-1]) < k[:, None], 1, 0)
+    first, second = at.orthogonal(raw_B), at.orthogonal(raw_U)
+    return SimpleNamespace(
+        hat=first * held[:, None],
+        diamond=second * held[:, None],
+        W_diamond=W_diamond * held[..., None],
+        **others,
+    )
+
+
+DECOMPOSED = rc.Space(
+    fields={
+        "raw_B": rc.reals("d1", "d1", magnitude=_SIZE),
+        "raw_U": rc.reals("d1", "d1", magnitude=_SIZE),
+        "k": rc.whole_numbers(low=1, high=2),
+        "W_diamond": rc.reals("d1", "d2", magnitude=_SIZE),
+        "W_hat": rc.reals("d1", "d2", magnitude=_SIZE),
+        "psi0": rc.reals("n", "d1", "d2", magnitude=_SIZE),
+        "psi1": rc.reals("n", "d1", "d2", magnitude=_SIZE),
+    },
+    sizes={"n": (1, 2), "d1": (1, 3), "d2": (1, 2)},
+    view=_decomposed,
+    batched=True,
+    meaning={
+        "raw_B": "the first k columns of Cayley's rotation of it are B_hat",
+        "raw_U": "the same for B_diamond",
+        "W_diamond": "its rows after the k-th one are unused",
+    },
+)
+
+
+def _b5(s: Any, first: int, power: int) -> tuple[Any, Any]:
+    factor = first * at.lipschitz(s.psi0, s.psi1) ** power
+    return at.eq_B5(s.diamond, s.hat, s.W_diamond, s.W_hat, s.psi0, s.psi1, factor)
+
+
+EQ_B5 = rc.Claim(
+    id="psl.eq_B5",
+    source="P-ShareLoRA, equation (B.5)",
+    text="(1/N_p) sum_j A_ij <= 4 L1 ||B_diamond - B_hat||^2 ||W_diamond_i||_F^2 + 2 ||w_diamond_i "
+    "- w_hat_i||^2 in the norm of Sigma_hat_i; linear rewards.",
+    latex=r"\frac1{N_p}\sum_jA_{i,j}\le4L_1\|B^\diamond-\hat B\|^2\|W^\diamond_i\|_F^2"
+    r"+2\|w_i^\diamond-\hat w_i\|^2_{\hat\Sigma_i}",
+    kind="upper",
+    space=DECOMPOSED,
+    measure=lambda s: _b5(s, 4, 1),
+    expect="violated",
+    note="As in (B.3): the Lipschitz bound 2 L1 is not squared. Its norm is of the bases as they "
+    "are, so that psl.B_minus_Bdiamond cannot follow. Theorem B.3 keeps its form with 8 L1^2.",
+    corrected="psl.eq_B5_corrected",
+)
+EQ_B5_CORRECTED = replace(
+    EQ_B5,
+    id="psl.eq_B5_corrected",
+    source="P-ShareLoRA, equation (B.5), corrected",
+    text="The same with 8 L1^2 in place of 4 L1.",
+    latex=r"\frac1{N_p}\sum_jA_{i,j}\le8L_1^2\|B^\diamond-\hat B\|^2\|W^\diamond_i\|_F^2"
+    r"+2\|w_i^\diamond-\hat w_i\|^2_{\hat\Sigma_i}",
+    measure=lambda s: _b5(s, 8, 2),
+    expect="holds",
+    note="",
+    corrected=None,
+    derivation="As psl.eq_B3_corrected, with ||(B_diamond - B_hat) W|| <= ||B_diamond - B_hat|| "
+    "||W||_F.",
+)

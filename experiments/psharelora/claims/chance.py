@@ -1,0 +1,204 @@
+"""P-ShareLoRA, Lemmas 1 to 4: what holds with which chance, by enumeration."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import ratecheck as rc
+from experiments.psharelora.claims._spaces import TRAJECTORIES, adaptation, users
+from experiments.psharelora.theory import chance as at, preference as model
+
+_CHANCE = {"low": 0.01, "high": 0.99}
+DATA: dict[str, rc.Field] = {
+    "truth": rc.interval("N", "p", **_CHANCE),
+    "weights": rc.simplex("p"),
+    "order": rc.interval("n"),
+    "delta": rc.interval(low=0.01),
+}
+MEANING = {
+    "truth": "P*_ij, user i's chance to prefer the first trajectory of pair j",
+    "weights": "chances of the pairs",
+    "order": "as long as N_p, nothing else",
+}
+SIZES = {"N": (1, 2), "p": (1, 2), "n": (1, 2), "M": (1, 3)}
+
+
+def _data(*, truth: Any, weights: Any, order: Any, **others: Any) -> SimpleNamespace:
+    return SimpleNamespace(data=at.DataSets(truth, weights, order.shape[-1]), **others)
+
+
+BRACKETED = rc.Space(
+    fields={
+        **DATA,
+        "centres": rc.interval("M", "N", "p", **_CHANCE),
+        "share": rc.interval(),
+        "C": rc.positive(low=1.0, high=100.0),
+    },
+    sizes=SIZES,
+    view=_data,
+    batched=True,
+    meaning={
+        **MEANING,
+        "centres": "the class is what lies in brackets around these",
+        "share": "the brackets' width as a share of 1/(N N_p)",
+        "C": "C1",
+    },
+)
+
+
+def finite(sizes: dict[str, tuple[int, int]]) -> rc.Space:
+    """A class of M members, their exact bracketing number at most M."""
+    return rc.Space(
+        fields={
+            **DATA,
+            "members": rc.interval("M", "N", "p", **_CHANCE),
+            "C": rc.positive(low=1.0, high=100.0),
+        },
+        sizes={**SIZES, **sizes},
+        view=_data,
+        batched=True,
+        meaning={**MEANING, "members": "the class", "C": "C2"},
+    )
+
+
+LOGITS = rc.Space(
+    fields={
+        "a": rc.reals("n", magnitude=(0.01, 5.0)),
+        "b": rc.reals("n", magnitude=(0.01, 5.0)),
+        "delta": rc.interval(low=0.01),
+    },
+    sizes={"n": (1, 5)},
+    batched=True,
+    meaning={"a": "differences of true rewards, one comparison each", "b": "those of another"},
+)
+
+
+LEMMA_1 = rc.Claim(
+    id="psl.lemma_1",
+    source="P-ShareLoRA, Lemma 1",
+    text="With chance at least 1 - delta, sum_ij log(P_r/P*) <= C1 log(N_br(1/(N N_p))/delta) for "
+    "all r of the class, for any delta in (0, 1].",
+    latex=r"\sum_{i,j}\log\frac{P_{r_i}}{P_{r_i^\star}}\le C_1\log\frac{\mathcal N(1/(NN_p))}"
+    r"\delta",
+    kind="upper",
+    space=BRACKETED,
+    measure=lambda s: at.lemma_1(s.data, s.centres, s.share, s.delta, s.C, 0),
+    expect="violated",
+    note="For a class within one bracket the right side is C1 log(1/delta), which vanishes for "
+    "delta near 1, but the maximum over the bracket gains something on every data set: N = N_p = "
+    "1, P* = 1/2, all P in [1/4, 3/4] gain log 1.5 for sure, so that every delta in (1.5^(-1/C1), "
+    "1) is a counterexample for that C1. Harmless: for N_br >= 2 the lemma is true with C1 = 1 + "
+    "1/log 2, by psl.lemma_1_corrected.",
+    corrected="psl.lemma_1_corrected",
+)
+LEMMA_1_CORRECTED = replace(
+    LEMMA_1,
+    id="psl.lemma_1_corrected",
+    source="P-ShareLoRA, Lemma 1, corrected, with its constant",
+    text="With chance at least 1 - delta, sum_ij log(P_r/P*) <= log(N_br(1/(N N_p))/delta) + 1/N.",
+    latex=r"\sum_{i,j}\log\frac{P_{r_i}}{P_{r_i^\star}}\le\log\frac{\mathcal N(1/(NN_p))}\delta+"
+    r"\frac1N",
+    measure=lambda s: at.lemma_1(s.data, s.centres, s.share, s.delta, 1 + 0 * s.C, 1),
+    expect="holds",
+    note="1/N <= log(N_br)/log 2 for N_br >= 2.",
+    corrected=None,
+    derivation="E prod g2/P* <= prod_j prod_i (1 + e_i) <= e^(N_p epsilon) = e^(1/N) for the upper "
+    "end of each bracket, as sum_i e_i <= epsilon; Markov's inequality for each of N_br.",
+)
+LEMMA_3 = rc.Claim(
+    id="psl.lemma_3",
+    source="P-ShareLoRA, Lemma 3",
+    text="With chance at least 1 - delta, (1/N) sum_i E||P_r - P*||_1^2 <= (C2/(N N_p)) (sum_ij "
+    "log(P*/P_r) + log(N_br/delta)) for all r of the class.",
+    latex=r"\frac1N\sum_i\mathbb E\|P_{r_i}-P_{r_i^\star}\|_1^2\le\frac{C_2}{NN_p}\Big(\sum_{i,j}"
+    r"\log\frac{P_{r_i^\star}}{P_{r_i}}+\log\frac{\mathcal N}\delta\Big)",
+    kind="upper",
+    space=finite({"n": (1, 2)}),
+    measure=lambda s: at.lemma_3(s.data, s.members, s.delta, s.C, 1),
+    expect="violated",
+    note="The two logarithms cannot have one coefficient. A class of one r with P_r(1) = q near 1 "
+    "and P*(1) = p: with chance p the outcome is 1, the bracket is log(p/q) + log(1/delta), and "
+    "for delta a little below p that is about 1 - q, below 4 (q - p)^2/C2 whatever C2 is. Nor does "
+    "it help to bound rewards, or to let C2 depend on the bound: of N_p comparisons q N_p end with "
+    "1 with chance e^(-N_p KL(q | p)) up to a power of N_p, and for a delta a little below that "
+    "the bracket is of order log N_p only, with more members just as with one. Markov's inequality "
+    "with the root of the likelihood ratio gives log(N_br/delta) twice. Harmless where the lemma "
+    "is used: the first sum is bounded by a number that is not negative there, and C2 doubles.",
+    corrected="psl.lemma_3_corrected",
+)
+LEMMA_3_CORRECTED = replace(
+    LEMMA_3,
+    id="psl.lemma_3_corrected",
+    source="P-ShareLoRA, Lemma 3, corrected, with its constant, for a finite class",
+    text="(1/N) sum_i E||P_r - P*||_1^2 <= (4/(N N_p)) (sum_ij log(P*/P_r) + 2 log(M/delta)).",
+    latex=r"\frac1N\sum_i\mathbb E\|P_{r_i}-P_{r_i^\star}\|_1^2\le\frac4{NN_p}\Big(\sum_{i,j}"
+    r"\log\frac{P_{r_i^\star}}{P_{r_i}}+2\log\frac M\delta\Big)",
+    measure=lambda s: at.lemma_3(s.data, s.members, s.delta, 4 + 0 * s.C, 2),
+    expect="holds",
+    note="With brackets of width 1/(N N_p) in place of members: (24/(N N_p)) (sum/2 + log(N_br/"
+    "delta) + 1).",
+    corrected=None,
+    derivation="E sqrt(P/P*) = 1 - H^2 and ||P - P*||_1^2 <= 8 H^2. Markov's inequality for the "
+    "product of the roots: sum log(P/P*)/2 <= N_p sum_i log(1 - H_i^2) + log(M/delta). A bracket "
+    "has mass 1 + e: 1 - E sqrt(g2/P*) >= ||g2 - P*||_1^2/(4 (2 + e)) - e/2.",
+)
+LEMMA_2 = replace(
+    LEMMA_3,
+    id="psl.lemma_2",
+    source="P-ShareLoRA, Lemma 2",
+    text="Lemma 3 for N = 1 and M comparisons.",
+    space=finite({"N": (1, 1), "n": (1, 3)}),
+    corrected="psl.lemma_2_corrected",
+)
+LEMMA_2_CORRECTED = replace(
+    LEMMA_3_CORRECTED,
+    id="psl.lemma_2_corrected",
+    source="P-ShareLoRA, Lemma 2, corrected, with its constant, for a finite class",
+    text="E||P_r - P*||_1^2 <= (4/M) (sum_j log(P*/P_r) + 2 log(members/delta)).",
+    space=LEMMA_2.space,
+)
+LEMMA_4_MOMENT = rc.Claim(
+    id="psl.lemma_4_moment",
+    source="P-ShareLoRA, Lemma 4: one comparison on average",
+    text="E[P*/P] <= e^((a - b)^2/4) for P* = Phi(a), P = Phi(b).",
+    latex=r"\mathbb E_{P^\star}[P^\star/P]\le e^{(a-b)^2/4}",
+    kind="upper",
+    space=rc.Space(fields={"a": rc.reals(), "b": rc.reals()}, batched=True),
+    measure=lambda s: at.moment(s.a, s.b),
+    derivation="The left side is exp(A(2a - b) - 2 A(a) + A(b)) with A(x) = log(1 + e^x), A'' <= "
+    "1/4. Attained to second order at a = 0.",
+)
+LEMMA_4_CHANCE = rc.Claim(
+    id="psl.lemma_4_chance",
+    source="P-ShareLoRA, Lemma 4 as Theorem 4.1 needs it, improved",
+    text="With chance at least 1 - delta, sum_ij log(P*/P_diamond) <= (1/4) sum_ij (Delta r*_i - "
+    "Delta r_diamond,i)^2 + log(1/delta).",
+    latex=r"\sum_{i,j}\log\frac{P_{r_i^\star}}{P_{r_i^\diamond}}\le\tfrac14\sum_{i,j}(\Delta "
+    r"r_i^\star-\Delta r_i^\diamond)^2+\log\tfrac1\delta",
+    kind="upper",
+    space=LOGITS,
+    measure=lambda s: at.second_order(s.a, s.b, s.delta),
+    note="At most N_p L1^2 Sigma_tail + log(1/delta), in place of the 2 L L1 N_p sqrt(N "
+    "Sigma_tail) that the proof of Theorem 4.1 takes from Lemma 4: the bias of dist^2 becomes "
+    "Sigma_tail/(N nu) in place of sqrt(Sigma_tail/N)/nu.",
+    derivation="Markov's inequality and psl.lemma_4_moment, comparison by comparison.",
+)
+LEMMA_4_MEAN = rc.Claim(
+    id="psl.lemma_4_mean",
+    source="P-ShareLoRA, Lemma 4 for all data, improved",
+    text="(1/N) sum_i E KL(P*_i || P_diamond,i) <= L1^2 Sigma_tail/(2N), linear rewards.",
+    latex=r"\frac1N\sum_i\mathbb E\,\mathrm{KL}(P_i^\star\|P_i^\diamond)\le\frac{L_1^2"
+    r"\Sigma_{tail}}{2N}",
+    kind="upper",
+    space=users(
+        TRAJECTORIES,
+        view=lambda *, psi, mu0, mu1, left, right, rest: SimpleNamespace(
+            users=adaptation(left, right, rest), pairs=model.Pairs(psi, mu0, mu1)
+        ),
+    ),
+    measure=lambda s: at.lemma_4_mean(s.users, s.pairs),
+    derivation="KL <= (a - b)^2/8, as A'' <= 1/4, and |a - b| <= 2 L1 ||Delta Theta*_i - "
+    "Theta_diamond,i||_F.",
+)

@@ -1,0 +1,188 @@
+"""P-ShareLoRA, proof of Theorem B.3, (B.9) to (B.11): what curvature bounds, and smoothness not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.psharelora.claims.quadratic_forms import CURVED, comparing
+from experiments.psharelora.theory import quadratic as at
+from experiments.psharelora.theory.fitted import Fitted
+
+_SIZE = (0.1, 3.0)
+
+
+def _as_likely(s: Any) -> Any:
+    return s.system.f(s.w) >= s.system.f(s.diamond)
+
+
+FITTED = rc.Space(
+    fields={
+        "a": rc.reals("n", magnitude=_SIZE),
+        "y": rc.reals("n", 1, magnitude=_SIZE),
+        "o": rc.whole_numbers("n", low=0, high=1),
+        "radius": rc.positive(low=0.1, high=10.0),
+        "share": rc.ball(2),
+        "shift": rc.positive(low=1e-4, high=10.0),
+    },
+    sizes={"n": (1, 3)},
+    view=lambda *, shift, **parts: SimpleNamespace(user=Fitted(**parts), shift=shift),
+    batched=True,
+    meaning={
+        "a": "features along w_hat",
+        "y": "features across it, before the gradient there is made zero across",
+        "o": "labels",
+        "radius": "B, of the ball over which w_hat maximises f",
+        "share": "w_diamond / B",
+        "shift": "lambda",
+    },
+)
+EQ_B9 = rc.Claim(
+    id="psl.eq_B9",
+    source="P-ShareLoRA, equation (B.9)",
+    text="c1 c2 ||d||^2_Sigma - c3 L2 ||d||^2 <= grad f(w_diamond)'(w_diamond - w_hat); linear "
+    "rewards (c1 = 1, L2 = 0), w_hat the maximiser of f over the ball.",
+    latex=r"c_1c_2\|\hat w-w^\diamond\|^2_{\Sigma^\diamond}-c_3L_2\|\hat w-w^\diamond\|^2\le"
+    r"\nabla f(w^\diamond)^\top(w^\diamond-\hat w)",
+    kind="upper",
+    space=FITTED,
+    measure=lambda s: s.user.eq_B9(-1),
+    expect="violated",
+    note="A sign: f(w_hat) >= f(w_diamond) and (B.7) give grad f(w_diamond)'(w_hat - w_diamond) on "
+    "the right. f is concave for linear rewards, so the printed right side never is positive. One "
+    "comparison o = 1, x = 1, w_diamond = 0, B = 1: 0.197 against -1/2. (B.11) takes its absolute "
+    "value and repairs the sign. The bend term needs 2 L2 (two trajectories), and (B.7)'s 1/2.",
+    corrected="psl.eq_B9_corrected",
+)
+EQ_B9_CORRECTED = rc.Claim(
+    id="psl.eq_B9_corrected",
+    source="P-ShareLoRA, equation (B.9), corrected",
+    text="(c2/2) (||d||_Sigma - 2 L2 ||d||^2)_+^2 - c3 L2 ||d||^2 <= grad f(w_diamond)'(w_hat - "
+    "w_diamond) for every w_hat with f(w_hat) >= f(w_diamond).",
+    latex=r"\frac{c_2}2(\|\delta\|_{\Sigma^\diamond}-2L_2\|\delta\|^2)_+^2-c_3L_2\|\delta\|^2\le"
+    r"\nabla f(w^\diamond)^\top(\hat w-w^\diamond)",
+    kind="upper",
+    space=replace(
+        CURVED,
+        given={"f(w_hat) >= f(w_diamond)": _as_likely},
+    ),
+    measure=lambda s: at.eq_B9(
+        s.system, s.w, s.diamond, np.sqrt(np.maximum((s.w**2).sum(-1), (s.diamond**2).sum(-1)))
+    ),
+    note="Empty unless the bend is small beside the curvature: L2 ||d||^2 against ||d||_Sigma.",
+    derivation="0 <= grad f'd + d'grad^2 f(w) d/2. The Hessian's first term is at most 2 c3 L2 "
+    "||d||^2, its second one at most -c2 ||d||^2_Sigma(w), where psl.eq_B8_corrected applies.",
+)
+EQ_B9_LINEAR = replace(
+    EQ_B9,
+    id="psl.eq_B9_linear",
+    source="P-ShareLoRA, equation (B.9), for linear rewards",
+    text="c2 ||w_hat - w_diamond||^2_Sigma <= grad f(w_diamond)'(w_hat - w_diamond) for the "
+    "maximiser w_hat over the ball, inside of it or on its boundary.",
+    latex=r"c_2\|\hat w-w^\diamond\|^2_\Sigma\le\nabla f(w^\diamond)^\top(\hat w-w^\diamond)",
+    measure=lambda s: s.user.eq_B9(1),
+    expect="holds",
+    note="With factor one, although (B.7) lacks 1/2.",
+    corrected=None,
+    derivation="(grad f(w_diamond) - grad f(w_hat))'d >= c2 ||d||^2_Sigma, and grad f(w_hat)'d >= "
+    "0 because w_hat maximises f over a convex set that holds w_diamond.",
+)
+EQ_B10 = rc.Claim(
+    id="psl.eq_B10",
+    source="P-ShareLoRA, equation (B.10)",
+    text="||w_hat - w_diamond||^2 <= (2/L2') grad f(w_diamond)'(w_diamond - w_hat) from smoothness "
+    "L2' of f and f(w_hat) >= f(w_diamond); linear rewards.",
+    latex=r"\|\hat w-w^\diamond\|^2\le\frac2{L_2'}\nabla f(w^\diamond)^\top(w^\diamond-\hat w)",
+    kind="upper",
+    space=FITTED,
+    measure=lambda s: s.user.eq_B10(),
+    expect="violated",
+    main=True,
+    note="The inequality is turned round: 0 <= grad f'd + L2'||d||^2/2 says that (2/L2') grad "
+    "f'(-d) is at most ||d||^2. The printed right side is not positive where f is concave, so "
+    "that (B.10) says w_hat = w_diamond. No smoothness bounds ||d||: features that do not span "
+    "leave w_hat undetermined. It takes curvature, lambda_min(Sigma) > 0, which nothing in the "
+    "paper's assumptions gives. (B.10) carries the step to (B.11) and all of Step 2 wherever L2 > "
+    "0: for non-linear rewards Theorem B.3 has no proof, for linear ones (B.11) holds without it.",
+    corrected="psl.eq_B10_corrected",
+)
+EQ_B10_CORRECTED = replace(
+    EQ_B10,
+    id="psl.eq_B10_corrected",
+    source="P-ShareLoRA, equation (B.10), corrected",
+    text="c2 lambda_min(Sigma) ||w_hat - w_diamond||^2 <= grad f(w_diamond)'(w_hat - w_diamond); "
+    "linear rewards, w_hat the maximiser over the ball.",
+    latex=r"c_2\lambda_{\min}(\Sigma)\|\hat w-w^\diamond\|^2\le\nabla f(w^\diamond)^\top(\hat w"
+    r"-w^\diamond)",
+    measure=lambda s: s.user.eq_B10_corrected(),
+    expect="holds",
+    main=False,
+    note="",
+    corrected=None,
+    derivation="psl.eq_B9_linear.",
+)
+
+
+def _one_sided(*, psi: Any, **others: Any) -> SimpleNamespace:
+    """Second trajectories without reward."""
+    return comparing(psi=np.concatenate([psi, 0 * psi], axis=2), **others)
+
+
+EQ_B11 = rc.Claim(
+    id="psl.eq_B11",
+    source="P-ShareLoRA, equation (B.11)",
+    text="c1 c2 ||d||^2_Sigma <= (1 + 2 c3 L2/L2') ||grad f(w_diamond)|| ||d|| in dual norms of "
+    "Sigma + lambda I; w_hat with f(w_hat) >= f(w_diamond). Here for rewards R tanh, one "
+    "parameter, lambda = 0 and L2' = L1^2/4 + c3 L2, with which f is smooth.",
+    latex=r"c_1c_2\|\delta\|^2_{\Sigma^\diamond}\le\Big(1+\frac{2c_3L_2}{L_2'}\Big)\|\nabla "
+    r"f(w^\diamond)\|_{(\Sigma^\diamond+\lambda I)^{-1}}\|\delta\|_{\Sigma^\diamond+\lambda I}",
+    kind="upper",
+    space=rc.Space(
+        fields={
+            "psi": rc.reals("n", 1, 1, magnitude=_SIZE),
+            "R": rc.positive(low=0.1, high=10.0),
+            "o": rc.whole_numbers("n", low=0, high=1),
+            "w": rc.reals(1, magnitude=_SIZE),
+            "diamond": rc.reals(1, magnitude=_SIZE),
+        },
+        sizes={"n": (1, 2)},
+        view=_one_sided,
+        given={"f(w_hat) >= f(w_diamond)": _as_likely},
+        batched=True,
+        meaning={
+            "psi": "features of the first trajectory; the second one has reward zero",
+            "R": "of the reward R tanh(w psi/R)",
+            "o": "labels",
+            "w": "w_hat",
+            "diamond": "w_diamond",
+        },
+    ),
+    measure=lambda s: at.eq_B11(s.system, s.w, s.diamond),
+    expect="violated",
+    main=True,
+    note="f has other stationary points than w_hat: there the right side is zero. Two comparisons, "
+    "psi = 2 with o = 1 and psi = 1 with o = 0, R = 1: f has its maximum at w = 0.30 and a minimum "
+    "at w_diamond = -0.87. All that the proof uses of w_hat is f(w_hat) >= f(w_diamond), as here; "
+    "in the example w_hat is the maximiser. The proof's smoothness step would exclude it "
+    "(psl.eq_B10). For non-linear rewards it takes a w_hat near w_diamond to begin with. For "
+    "linear rewards (B.11) holds, with factor one.",
+    corrected="psl.eq_B11_corrected",
+)
+
+
+EQ_B11_CORRECTED = replace(
+    EQ_B9_LINEAR,
+    id="psl.eq_B11_corrected",
+    source="P-ShareLoRA, equation (B.11), corrected",
+    text="c2 ||d||^2_Sigma <= ||grad f(w_diamond)|| ||d|| in dual norms of Sigma + lambda I; "
+    "linear rewards, w_hat the maximiser over the ball.",
+    latex=r"c_2\|\delta\|^2_\Sigma\le\|\nabla f(w^\diamond)\|_{(\Sigma+\lambda I)^{-1}}"
+    r"\|\delta\|_{\Sigma+\lambda I}",
+    measure=lambda s: s.user.eq_B11(s.shift),
+    note="",
+    derivation="psl.eq_B9_linear and the inequality of Cauchy and Schwarz.",
+)

@@ -1,0 +1,233 @@
+"""P-ShareLoRA, Theorem 4.1 and Remark 2: how close the shared columns come."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.psharelora.claims._spaces import TRAJECTORIES, adaptation, unlike, users
+from experiments.psharelora.theory import rates as at
+from experiments.psharelora.theory.preference import Pairs
+from linsys.linalg import lambda_min
+
+LIMITS: dict[str, rc.Field] = {
+    "N_p": rc.positive(low=1e8, high=1e12),
+    "delta": rc.interval(low=0.01),
+    "C": rc.positive(low=1.0, high=100.0),
+}
+LIMITS_MEANING = {"C": "the theorem's constant"}
+
+
+def _whole(*, left: Any, right: Any, **others: Any) -> SimpleNamespace:
+    return SimpleNamespace(users=adaptation(left, right, 0), **others)
+
+
+def _unseen(*, left: Any, right: Any, shift: Any, **others: Any) -> SimpleNamespace:
+    found = adaptation(left, right, 0)
+    return SimpleNamespace(users=found, shift=shift[..., : found.k], **others)
+
+
+_LEFT = rc.reals("d1", "k", magnitude=(0.1, 3.0))
+_RIGHT = rc.reals("N", "k", "d2", magnitude=(0.1, 3.0))
+
+
+def _columns(s: Any) -> Any:
+    """Trajectories' differences that are not nearly dependent: the least of their Gram matrix."""
+    seen = s.psi[:, 1:] - s.psi[:, :1]
+    columns = np.swapaxes(seen, 1, 2).reshape(len(seen), seen.shape[2], -1)
+    return lambda_min(np.swapaxes(columns, 1, 2) @ columns)
+
+
+UNSEEN = rc.Space(
+    fields={
+        "left": _LEFT,
+        "right": _RIGHT,
+        "shift": _LEFT,
+        "psi": TRAJECTORIES["psi"],
+        **LIMITS,
+    },
+    sizes={"N": (1, 2), "T": (2, 3), "d1": (2, 4), "d2": (1, 1), "k": (1, 2)},
+    view=_unseen,
+    given={
+        "sigma_k >= 0.1": unlike(0.1),
+        "the trajectories differ": lambda s: _columns(s) >= 0.01,
+    },
+    batched=True,
+    meaning={"left": "B of Delta Theta* = B W", "right": "its W_i", "shift": "of B", "C": "c1"},
+)
+
+
+def _informed(*, left: Any, right: Any, psi: Any, mu0: Any, mu1: Any, **others: Any) -> Any:
+    rest = others.pop("rest", 0)
+    return SimpleNamespace(
+        users=adaptation(left, right, rest), pairs=Pairs(psi, mu0, mu1), **others
+    )
+
+
+COVERED = {
+    "sigma_k >= 0.1": unlike(0.1),
+    "the pairs span": lambda s: lambda_min(s.pairs.moment) >= 0.01,
+}
+
+
+def informed(extra: dict[str, rc.Field] | None = None, **options: Any) -> rc.Space:
+    """Users without a rest whose pairs of trajectories span all matrices."""
+    fields = {"left": _LEFT, "right": _RIGHT, **TRAJECTORIES, **(extra or {})}
+    return rc.Space(
+        fields=fields,
+        sizes={"N": (1, 2), "T": (3, 4), "d1": (2, 2), "d2": (1, 1), "k": (1, 1)},
+        view=_informed,
+        given=COVERED,
+        batched=True,
+        meaning={"left": "B of Delta Theta* = B W", "right": "its W_i"},
+        **options,
+    )
+
+
+def _near(*, left: Any, right: Any, rest: Any, turn: Any, move: Any, **others: Any) -> Any:
+    found = adaptation(left, right, rest)
+    fit = adaptation(found.B + turn, found.W + move, 0)
+    return SimpleNamespace(users=found, fit=fit, pairs=Pairs(**others))
+
+
+#: Matrices of rank one around Theta_diamond.
+NEAR = users(
+    {
+        **TRAJECTORIES,
+        "turn": rc.reals("d1", "k", magnitude=(0.001, 1.0)),
+        "move": rc.reals("N", "k", "d2", magnitude=(0.001, 1.0)),
+    },
+    sizes={"N": (2, 3), "T": (3, 4), "d1": (2, 2), "d2": (1, 1), "k": (1, 1)},
+    view=_near,
+    given={
+        "Sigma_tail > 0": lambda s: s.users.tail > 1e-6,
+        "as likely as Theta_diamond": lambda s: at.better(s.users, s.fit, s.pairs),
+    },
+    meaning={"turn": "the fit's B minus B_diamond", "move": "the fit's W_i minus W_diamond,i"},
+)
+
+THEOREM_4_1 = rc.Claim(
+    id="psl.theorem_4_1",
+    source="P-ShareLoRA, Theorem 4.1 (B.1 from scratch)",
+    text="dist(B_hat, B_diamond) <= c1 sqrt(log(N_br/delta)/(N N_p nu) + sqrt(Sigma_tail/N)/nu), "
+    "for every maximum of the likelihood; here Sigma_tail = 0.",
+    latex=r"\operatorname{dist}(\hat B,B^\diamond)\le c_1\sqrt{\frac{\log(\mathcal N/\delta)}{NN_p"
+    r"\nu}+\frac1\nu\sqrt{\frac{\Sigma_{tail}}N}}",
+    kind="upper",
+    space=UNSEEN,
+    measure=lambda s: at.unidentified(s.users, s.shift, s.psi, s.N_p, s.delta, s.C),
+    expect="violated",
+    note="Coverage is missing. Two trajectories and d1 = 2, d2 = N = 1: Theta* = (1, 0)', "
+    "psi(tau0) - psi(tau1) = (1, 0)'. Then (1, z)' has the likelihood of Theta* on every data set, "
+    "is as good a maximum, and dist = z/sqrt(1 + z^2) for all N_p: no c1 helps. The step is 'from "
+    "the mean value theorem' in Lemma 5. One root over the whole sum is the consistent reading: "
+    "the proof bounds dist^2. For features that span, and a c1 that may depend on them, on B and "
+    "on L1, the theorem is true: c1^2 is of the order (L1^2 B + 1)/(m^2 lambda_min), m = Phi'(2R) "
+    "about e^(-2R) (psl.theorem_4_1_covered for its second term); but neither term is sharp: "
+    "psl.theorem_4_1_bias, psl.theorem_4_1_variance.",
+    corrected="psl.theorem_4_1_corrected",
+    main=True,
+)
+THEOREM_4_1_CORRECTED = rc.Claim(
+    id="psl.theorem_4_1_corrected",
+    source="P-ShareLoRA, Theorem 4.1, corrected; checked for all data, N_p = oo",
+    text="16 m^2 lambda_min N nu dist^2 <= lambda_max Sigma_tail for every Theta of rank k whose "
+    "expected likelihood is at least Theta_diamond's. With N_p comparisons, with chance 1 - 2 "
+    "delta: dist^2 <= (L1^2 Sigma_tail/N + (log(1/delta) + 2 log(M/delta))/(N N_p))/(m^2 "
+    "lambda_min nu) for the maximum over M candidates, Theta_diamond one of them.",
+    latex=r"16m^2\lambda_{\min}N\nu\operatorname{dist}^2\le\lambda_{\max}\Sigma_{tail};\quad "
+    r"\operatorname{dist}^2\le\frac1{m^2\lambda_{\min}\nu}\Big(\frac{L_1^2\Sigma_{tail}}N+"
+    r"\frac{\log\frac1\delta+2\log\frac M\delta}{NN_p}\Big)",
+    kind="upper",
+    space=NEAR,
+    measure=lambda s: at.theorem_4_1(s.users, s.fit, s.pairs),
+    note="The bias of dist^2 is Sigma_tail/(N nu), in place of its root; lambda_min of the "
+    "features' differences and the curvature m enter.",
+    derivation="All data: sum_i E||P_i - P*_i||_1^2/2 <= sum KL <= lambda_max Sigma_tail/8 by "
+    "Pinsker and KL <= (a - b)^2/8, then psl.lemma_5_coverage and psl.lemma_5_corrected. N_p: "
+    "psl.lemma_4_chance in psl.lemma_3_corrected, as the maximum is at least as likely as "
+    "Theta_diamond.",
+    main=True,
+)
+THEOREM_4_1_COVERED = rc.Claim(
+    id="psl.theorem_4_1_covered",
+    source="P-ShareLoRA, Theorem 4.1, second term, if features span and c1 may depend on them",
+    text="dist^2 <= (c1^2/nu) sqrt(Sigma_tail/N) for N_p = oo, with c1^2 = lambda_max B/(16 m^2 "
+    "lambda_min), B the largest ||Delta Theta*_i||_F.",
+    latex=r"\operatorname{dist}^2\le\frac{\lambda_{\max}B}{16m^2\lambda_{\min}}\cdot\frac1\nu"
+    r"\sqrt{\frac{\Sigma_{tail}}N}",
+    kind="upper",
+    space=NEAR,
+    measure=lambda s: at.covered(s.users, s.fit, s.pairs),
+    note="The reading under which the theorem is true as printed.",
+    derivation="psl.theorem_4_1_corrected, and Sigma_tail/N <= B sqrt(Sigma_tail/N).",
+)
+VARIANCE = rc.Claim(
+    id="psl.theorem_4_1_variance",
+    source="P-ShareLoRA, Theorem 4.1: the first term, to leading order in 1/N_p",
+    text="lim N_p E dist^2 <= k (d1 - k)/(m lambda_min N nu) for Sigma_tail = 0.",
+    latex=r"\lim_{N_p\to\infty}N_p\,\mathbb E\operatorname{dist}^2\le\frac{k(d_1-k)}{m\lambda_{"
+    r"\min}N\nu}",
+    kind="upper",
+    space=informed(),
+    measure=lambda s: at.variance(s.users, s.pairs),
+    note="The theorem's first term is at least k d2/(N_p nu) for any N (psl.prop_1_users); the "
+    "users' heads need not be paid for by the shared columns. Attained for E xx' a multiple of I.",
+    derivation="The Fisher information is at least m lambda_min times diag(W W' x I, I) in the "
+    "coordinates C, W_i of the tangent space, as Bperp C W_i and B dW_i are orthogonal; the C "
+    "block of the inverse has trace (d1 - k) sum_j 1/sigma_j^2 at most.",
+)
+FLOOR = rc.Claim(
+    id="psl.theorem_4_1_floor",
+    source="P-ShareLoRA, Theorem 4.1: the second term, to leading order in Sigma_tail",
+    text="dist^2 -> ||C||^2 <= ((c - 1)^2/(4c)) Sigma_tail/(N nu) for N_p = oo, c = lambda_max/(4 "
+    "m lambda_min).",
+    latex=r"\|C\|_F^2\le\frac{(c-1)^2}{4c}\frac{\Sigma_{tail}}{N\nu},\quad "
+    r"c=\frac{\lambda_{\max}}{4m\lambda_{\min}}",
+    kind="upper",
+    space=users(
+        TRAJECTORIES,
+        sizes={"N": (1, 2), "T": (3, 4), "d1": (2, 2), "d2": (1, 1), "k": (1, 1)},
+        view=_informed,
+        given=COVERED,
+    ),
+    measure=lambda s: at.floor(s.users, s.pairs),
+    note="Maximum likelihood projects in the metric of the Fisher information H_i, (4.1) in "
+    "Frobenius's: B_hat goes to other columns than B_diamond, at a distance of first order in "
+    "sqrt(Sigma_tail), and to B_diamond only where all H_i are one multiple of I.",
+    derivation="The tangent step T minimises the distance from E = D - Theta_diamond in the metric "
+    "H with eigenvalues in [m lambda_min, lambda_max/4]: <T, H T> = <T, H E>, where T and E are "
+    "orthogonal. In their plane <t, H e>/<t, H t> <= (c - 1)/(2 sqrt c), and ||C||_F sigma_k <= "
+    "||T||_F. Attained in the plane.",
+)
+REMARK_2 = rc.Claim(
+    id="psl.remark_2",
+    source="P-ShareLoRA, Remark 2",
+    text="dist decreases as nu increases: lim N_p E dist^2 of t Theta* is at most that of Theta* "
+    "for t >= 1.",
+    latex=r"\nu\mapsto\lim N_p\mathbb E\operatorname{dist}^2\ \text{decreases}",
+    kind="upper",
+    space=informed({"times": rc.positive(low=1.0, high=10.0)}),
+    measure=lambda s: at.larger_nu(s.users, s.pairs, s.times),
+    expect="violated",
+    note="The bound decreases for a given c1, but c1 holds 1/m = 1/Phi'(2R), which grows like "
+    "e^(2R), faster than nu: with strong preferences all answers are sure, and say little about "
+    "Theta. Each user's 1/Phi'(s)/s^2 is least near s = 2.4. Within one class, one B, c1 is one "
+    "number, and what decreases is the bound. That the bias vanishes for "
+    "Sigma_tail = 0 is true, that it does so only then is not: users with Theta* = diag(s1, s2), "
+    "one column each, k = 1 and a coordinate in each comparison keep B_diamond exactly.",
+    corrected="psl.remark_2_corrected",
+)
+REMARK_2_CORRECTED = replace(
+    VARIANCE,
+    id="psl.remark_2_corrected",
+    source="P-ShareLoRA, Remark 2, corrected",
+    text="It decreases like 1/nu for rewards in a given range: lim N_p E dist^2 <= k (d1 - k)/(m "
+    "lambda_min N nu), m the least Phi' of the range.",
+    note="",
+    derivation="psl.theorem_4_1_variance.",
+)

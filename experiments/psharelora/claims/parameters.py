@@ -1,0 +1,207 @@
+"""P-ShareLoRA, Lemmas 5 and 8, equation (C.1): what preferences reveal of parameters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import ratecheck as rc
+from experiments.psharelora.claims._spaces import TRAJECTORIES, adaptation, users
+from experiments.psharelora.claims.subspace import FIT_MEANING, FITS, FITTED
+from experiments.psharelora.theory import preference as at
+
+
+def compare(
+    *,
+    left: Any,
+    right: Any,
+    rest: Any,
+    fit_left: Any,
+    fit_right: Any,
+    psi: Any,
+    mu0: Any,
+    mu1: Any,
+    **others: Any,
+) -> SimpleNamespace:
+    """``users``, another matrix ``fit``, and ``pairs``."""
+    found = adaptation(left, right, rest)
+    other = adaptation(fit_left[..., : found.k], fit_right[:, :, : found.k], 0)
+    return SimpleNamespace(users=found, fit=other, pairs=at.Pairs(psi, mu0, mu1), **others)
+
+
+def compared(extra: dict[str, rc.Field] | None = None, **options: Any) -> rc.Space:
+    """Users, a matrix of rank at most k, and pairs of trajectories."""
+    fields = {**TRAJECTORIES, **FITS, **(extra or {})}
+    meaning = {**FIT_MEANING, **options.pop("meaning", {})}
+    return users(fields, view=compare, meaning=meaning, **options)
+
+
+COMPARED = compared()
+
+
+def _exact(*, left: Any, right: Any, fit_left: Any, fit_right: Any) -> SimpleNamespace:
+    found = adaptation(left, right, 0)
+    other = adaptation(fit_left[..., : found.k], fit_right[:, :, : found.k], 0)
+    return SimpleNamespace(users=found, fit=other)
+
+
+EXACT = rc.Space(
+    fields={"left": FITS["fit_left"], "right": FITS["fit_right"], **FITS},
+    sizes={"N": (1, 3), "d1": (1, 3), "d2": (1, 2), "k": (1, 2)},
+    view=_exact,
+    batched=True,
+    meaning={"left": "B of Delta Theta*", "right": "its W_i", **FIT_MEANING},
+)
+
+LEMMA_5 = rc.Claim(
+    id="psl.lemma_5",
+    source="P-ShareLoRA, Lemma 5",
+    text="dist(B, B_diamond) <= ||Theta - Theta*||_F^2 / sigma_k(Theta*)^2 for a Theta of rank k.",
+    latex=r"\operatorname{dist}(B,B^\diamond)\le\|\Theta-\Theta^\star\|_F^2/\sigma_k(\Theta^"
+    r"\star)^2",
+    kind="upper",
+    space=FITTED,
+    measure=lambda s: at.lemma_5(s.users, s.fit, 1),
+    expect="violated",
+    note="The proof ends with dist^2. Theta* = (1, 0)', Theta = cos t (cos t, sin t)': dist = sin "
+    "t and ||Theta - Theta*|| = sin t, so that the printed form says sin t <= sin^2 t. Theorem 4.1 "
+    "takes the root of the whole sum and so follows from the form with dist^2, not from this one: "
+    "a slip in the statement, without effect. What does have one is psl.lemma_5_mean_value.",
+    corrected="psl.lemma_5_corrected",
+)
+LEMMA_5_CORRECTED = replace(
+    LEMMA_5,
+    id="psl.lemma_5_corrected",
+    source="P-ShareLoRA, Lemma 5, corrected",
+    text="dist^2(B, B_diamond) <= ||Theta - Theta*||_F^2 / sigma_k(Theta*)^2.",
+    latex=r"\operatorname{dist}^2(B,B^\diamond)\le\|\Theta-\Theta^\star\|_F^2/\sigma_k"
+    r"(\Theta^\star)^2",
+    measure=lambda s: at.lemma_5(s.users, s.fit, 2),
+    expect="holds",
+    note="No gap sigma_k > sigma_{k+1} is needed: Theta has rank k, so that the gap of Davis and "
+    "Kahan's theorem is sigma_k(Theta*) - 0.",
+    corrected=None,
+    derivation="Bperp'Theta = 0 and Theta* V_k = B_diamond Lambda_k give sigma_k ||Bperp' "
+    "B_diamond||_F <= ||Bperp' Theta* V_k||_F = ||Bperp'(Theta* - Theta) V_k||_F. Attained.",
+)
+LEMMA_8 = replace(
+    LEMMA_5,
+    id="psl.lemma_8",
+    source="P-ShareLoRA, Lemma 8",
+    text="dist(B, B_diamond) <= ||Delta Theta - Delta Theta*||_F^2 / sigma_k(Delta Theta*)^2, "
+    "where span(B_diamond) = span(Delta Theta*).",
+    latex=r"\operatorname{dist}(B,B^\diamond)\le\|\Delta\Theta-\Delta\Theta^\star\|_F^2/\sigma_k"
+    r"(\Delta\Theta^\star)^2",
+    space=EXACT,
+    note="As psl.lemma_5. That span(B_diamond) = span(Delta Theta*) has k dimensions says rank "
+    "k, Sigma_tail = 0, while Theorem 4.1 uses the lemma with Sigma_tail > 0; the true form does "
+    "not need it: psl.lemma_5_corrected with Delta Theta in place of Theta.",
+    corrected="psl.lemma_8_corrected",
+)
+LEMMA_8_CORRECTED = replace(
+    LEMMA_5_CORRECTED,
+    id="psl.lemma_8_corrected",
+    source="P-ShareLoRA, Lemma 8, corrected",
+    text="dist^2(B, B_diamond) <= ||Delta Theta - Delta Theta*||_F^2 / sigma_k(Delta Theta*)^2.",
+    space=EXACT,
+    note="",
+)
+LEMMA_5_MEAN_VALUE = rc.Claim(
+    id="psl.lemma_5_mean_value",
+    source="P-ShareLoRA, Lemmas 5 and 8: 'from the mean value theorem'",
+    text="||Theta - Theta*||_F^2 <= C sum_i E ||P_i - P*_i||^2 for a constant C.",
+    latex=r"\|\Theta-\Theta^\star\|_F^2\le C\sum_i\mathbb E\|P_{\Theta_i}-P_{\Theta_i^\star}\|^2",
+    kind="upper",
+    space=compared({"C": rc.positive(low=1e4, high=1e6)}),
+    measure=lambda s: at.mean_value(s.users, s.fit, s.pairs, s.C),
+    expect="violated",
+    note="Preferences see Theta through <Theta, psi(tau0) - psi(tau1)> alone. Where these "
+    "differences do not span the matrices, Theta* + Z has the preferences of Theta* and no C "
+    "exists: two trajectories and d1 d2 = 2 are enough. Nothing in Assumption 1 excludes it. And "
+    "where they do, C grows like e^(4R): psl.lemma_5_curvature.",
+    corrected="psl.lemma_5_coverage",
+    main=True,
+)
+LEMMA_5_COVERAGE = rc.Claim(
+    id="psl.lemma_5_coverage",
+    source="P-ShareLoRA, Lemmas 5 and 8, corrected: coverage and curvature",
+    text="2 m^2 lambda_min(E xx') ||Theta - Theta*||_F^2 <= sum_i E ||P_i - P*_i||^2, x = "
+    "vec(psi(tau0) - psi(tau1)), m the least Phi' of the rewards' differences.",
+    latex=r"2m^2\lambda_{\min}(\mathbb E xx^\top)\|\Theta-\Theta^\star\|_F^2\le\sum_i\mathbb E"
+    r"\|P_{\Theta_i}-P_{\Theta_i^\star}\|^2",
+    kind="upper",
+    space=COMPARED,
+    measure=lambda s: at.coverage(s.users, s.fit, s.pairs),
+    derivation="|Phi(a) - Phi(b)| >= m |a - b| for linear rewards, for both outcomes, and E <D, "
+    "X>^2 >= lambda_min ||D||_F^2.",
+)
+LEMMA_5_CURVATURE = rc.Claim(
+    id="psl.lemma_5_curvature",
+    source="P-ShareLoRA, Lemmas 5 and 8: how large C must be",
+    text="(x - y)^2 >= (e^(2a)/2) times the squared gap of both outcomes, for x, y >= a.",
+    latex=r"(x-y)^2\ge\tfrac12e^{2a}\cdot2(\Phi(x)-\Phi(y))^2",
+    kind="lower",
+    space=rc.Space(
+        fields={"x": rc.reals(magnitude=(0.1, 20.0)), "y": rc.reals(magnitude=(0.1, 20.0))},
+        batched=True,
+    ),
+    measure=lambda s: at.curvature(s.x, s.y),
+    note="Where all compared rewards differ by about 2R, the constant C of Lemma 5, and with it "
+    "c1^2 of Theorem 4.1, is at least e^(4R)/2.",
+    derivation="Phi' <= e^-a at arguments above a. Approached as a grows.",
+)
+EQ_C1 = rc.Claim(
+    id="psl.eq_C1",
+    source="P-ShareLoRA, equation (C.1), the last step",
+    text="||dW|| + B ||dB|| <= max{1, B} ||[dB; dW]||.",
+    latex=r"\|\Delta W\|+B\|\Delta B\|\le\max\{1,B\}\|[\Delta B;\Delta W]\|",
+    kind="upper",
+    space=rc.Space(
+        fields={"dB": rc.reals("d1", "k"), "dW": rc.reals("k", "d2"), "B": rc.positive()},
+        sizes={"d1": (1, 2), "d2": (1, 2), "k": (1, 2)},
+        batched=True,
+    ),
+    measure=lambda s: at.chain_step(s.dW, s.dB, s.B),
+    expect="violated",
+    note="A sum is at most sqrt(2) times the root of the sum of squares, not once: ||dW|| = ||dB|| "
+    "= B = 1 has 2 and 1.42. Only a constant of Proposition 1.",
+    corrected="psl.eq_C1_corrected",
+)
+EQ_C1_CORRECTED = rc.Claim(
+    id="psl.eq_C1_corrected",
+    source="P-ShareLoRA, equation (C.1), corrected",
+    text="|f_i - f'_i| <= 2 C_R L1 sqrt(1 + B^2) ||[dB; dW_i]||, C_R = 1/4, B >= ||W_i||_F.",
+    latex=r"|f_i-\bar f_i|\le2C_RL_1\sqrt{1+B^2}\,\|[\Delta B;\Delta W_i]\|",
+    kind="upper",
+    space=compared(sizes={"N": (1, 2), "T": (2, 2)}),
+    measure=lambda s: at.eq_C1(s.users, s.fit, s.pairs),
+    derivation="||B W_i - B'W'_i||_F <= ||W_i - W'_i||_F + ||W'_i|| ||B - B'||_F for orthonormal "
+    "B, and Cauchy-Schwarz. Of one user's parameters: the printed diag(B) of all users would bring "
+    "sqrt(N) B.",
+)
+EQ_C1_BALL = rc.Claim(
+    id="psl.eq_C1_ball",
+    source="P-ShareLoRA, Appendix C.1: the ball that is covered",
+    text="(vec B, vec W) lies in a ball of radius B for ||W_i||_F <= B.",
+    latex=r"\|[\operatorname{vec}B;\operatorname{vec}W]\|\le B",
+    kind="upper",
+    space=users(),
+    measure=lambda s: at.ball(s.users)[:2],
+    expect="violated",
+    note="B is orthonormal, which alone is sqrt(k), and there are N matrices W_i. It enters "
+    "Proposition 1 within a logarithm, as log N.",
+    corrected="psl.eq_C1_ball_corrected",
+)
+EQ_C1_BALL_CORRECTED = replace(
+    EQ_C1_BALL,
+    id="psl.eq_C1_ball_corrected",
+    source="P-ShareLoRA, Appendix C.1, corrected: the ball that is covered",
+    text="Its radius is sqrt(k + N B^2).",
+    latex=r"\|[\operatorname{vec}B;\operatorname{vec}W]\|^2\le k+NB^2",
+    measure=lambda s: at.ball(s.users)[::2],
+    expect="holds",
+    note="",
+    corrected=None,
+    derivation="||B||_F^2 = k and ||W||_F^2 <= N B^2. Attained.",
+)

@@ -1,0 +1,243 @@
+"""P-ShareLoRA, Theorem B.3 and Lemma 6 as printed, and the chain that replaces their proofs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.psharelora.claims.reward_error import MEANING, SIZES, USERS, users
+from experiments.psharelora.theory import proof as proof
+from experiments.psharelora.theory.chain import Chain, operator_tail, own_tail
+from experiments.psharelora.theory.crowd import lone_error
+
+_SIZE = (0.1, 3.0)
+
+
+def crowded() -> Sequence[rc.Regime]:
+    """The lone user's squared error between N_p = 8 and 32, N far beyond N_p^2."""
+    low, high = lone_error(4), lone_error(16)
+    slope = float(np.log(high / low) / np.log(4))
+    return [rc.Regime("an unseen first column", "N_p", -1.0, slope, slope, slope)]
+
+
+THEOREM_B3 = rc.RateClaim(
+    id="psl.theorem_B3",
+    source="P-ShareLoRA, Theorem B.3",
+    text="Up to a constant, (1/N_p) sum_j |Delta r_hat - Delta r*|^2 <= b_i + log N_G/(N N_p nu) + "
+    "(1/nu) sqrt(Sigma_tail/N) + (k d2 + log(N/delta))/N_p; so 1/N_p, up to logarithms, for b_i = "
+    "Sigma_tail = 0 and N = N_p^4.",
+    latex=r"\frac1{N_p}\sum_j|\Delta\hat r_i-\Delta r_i^\star|^2\le C_8\Big(b_i+\frac{\log N_G}"
+    r"{NN_p\nu}+\frac1\nu\sqrt{\frac{\Sigma_{tail}}N}+\frac{kd_2+\log(N/\delta)}{N_p}\Big)",
+    regimes=crowded,
+    expect="violated",
+    main=True,
+    note="No constant serves without coverage. d1 = d2 = 2, k = 1: the first column of Theta never "
+    "is compared; all users but one have their common direction b there, so that nu = 1. Their "
+    "seen rewards are zero and their labels coin flips; N of them outweigh the one user, and b_hat "
+    "is the axis e_1 or e_2, which explains coin flips best. The lone user with b = (1, 1)/sqrt(2) "
+    "keeps a squared error of s^2/4 at every N_p. The proof breaks at (B.10) and at "
+    "dist(B_hat, B_diamond), which no likelihood sees here. Theorem 4.2 inherits it.",
+    corrected="psl.theorem_B3_corrected",
+)
+
+
+def _laws(s: Any) -> tuple[Any, Any]:
+    """D and its empirical counterpart."""
+    return (s.p * s.x**2).sum(axis=-1), (s.q * s.x**2).sum(axis=-1)
+
+
+LEMMA_6 = rc.Claim(
+    id="psl.lemma_6",
+    source="P-ShareLoRA, Lemma 6",
+    text="D <= 1.1 times the empirical D from Assumption 2, 0.9 D <= empirical D <= 1.1 D.",
+    latex=r"0.9\,D\le\hat D\le1.1\,D\ \Rightarrow\ D\le1.1\,\hat D",
+    kind="upper",
+    space=rc.Space(
+        fields={"p": rc.simplex("n"), "q": rc.simplex("n"), "x": rc.reals("n", magnitude=_SIZE)},
+        sizes={"n": (2, 3)},
+        given={
+            "Assumption 2": lambda s: (
+                (9 * _laws(s)[0] <= 10 * _laws(s)[1]) & (10 * _laws(s)[1] <= 11 * _laws(s)[0])
+            )
+        },
+        batched=True,
+        meaning={
+            "p": "the chance of each pair of trajectories",
+            "q": "its share of the sample",
+            "x": "Delta r_hat - Delta r*",
+        },
+    ),
+    measure=lambda s: (10 * _laws(s)[0], 11 * _laws(s)[1]),
+    expect="violated",
+    note="The lemma uses the wrong side: 0.9 D <= empirical D gives 1/0.9 = 1.11. One constant, "
+    "nothing else. The sample that must be as large as N_unif is N_p, not N as printed; and "
+    "psl.theorem_B3, on which the lemma rests, needs coverage.",
+    corrected="psl.lemma_6_corrected",
+)
+LEMMA_6_CORRECTED = replace(
+    LEMMA_6,
+    id="psl.lemma_6_corrected",
+    source="P-ShareLoRA, Lemma 6, corrected",
+    text="D <= (10/9) times the empirical D.",
+    latex=r"0.9\,D\le\hat D\ \Rightarrow\ D\le\tfrac{10}9\hat D",
+    measure=lambda s: (9 * _laws(s)[0], 10 * _laws(s)[1]),
+    expect="holds",
+    note="",
+    corrected=None,
+    derivation="The lower half of Assumption 2, divided by 0.9.",
+)
+
+
+def chained(
+    *, x: Any, raw_B: Any, W: Any, residual: Any, push: Any, **others: Any
+) -> SimpleNamespace:
+    """``users`` and ``chain``."""
+    system = users(**others)
+    held = system.users.held
+    basis = proof.orthogonal(raw_B) * held[:, None]
+    system.chain = Chain(system.users, x, basis, W * held[:, None, :, None], residual, push)
+    return system
+
+
+def _covered(s: Any) -> Any:
+    return (s.chain.coverage > 0) & (1000 * s.chain.coverage >= s.chain.longest**2)
+
+
+def _covered_heads(s: Any) -> Any:
+    """lambda_i > 0 for all users, and no less than rounding of the features."""
+    own = s.chain.own_coverage.min(axis=1)
+    return (own > 0) & (1000 * own >= s.chain.longest**2)
+
+
+def _as_likely(s: Any) -> Any:
+    return proof.likelihood(s.chain.hat, s.chain.x, s.chain.labels) >= proof.likelihood(
+        s.users.best, s.chain.x, s.chain.labels
+    )
+
+
+CHAIN = rc.Space(
+    fields={
+        **USERS,
+        "x": rc.reals("N", "n", "d1", "d2", magnitude=_SIZE),
+        "raw_B": rc.reals("d1", "d1", magnitude=_SIZE),
+        "W": rc.reals("N", "d1", "d2", magnitude=_SIZE),
+        "residual": rc.reals("N", "n", magnitude=(0.01, 1.0)),
+        "push": rc.interval("N"),
+    },
+    sizes={**SIZES, "d2": (1, 1), "n": (2, 3)},
+    view=chained,
+    given={"coverage": _covered, "as likely as Theta_diamond": _as_likely},
+    batched=True,
+    meaning={
+        **MEANING,
+        "x": "differences of features; d1 d2 or more of them",
+        "raw_B": "Cayley's rotation of it has the learned basis",
+        "W": "the learned W_i, the rows after the k-th one unused",
+        "residual": "labels - Phi(<Theta_hat, x>), before they are cut and made stationary",
+        "push": "of the gradient, outwards, for the user on the edge of the ball",
+    },
+)
+CHAIN_DIST = rc.Claim(
+    id="psl.chain_dist",
+    source="P-ShareLoRA, Theorem 4.1, with constants",
+    text="dist(B_hat, B_diamond) <= 2/(c2 lambda sqrt(nu)) (sqrt(2 k/N) ||Z|| + (L1/2) "
+    "sqrt(lambda Sigma_tail/N)) for linear rewards, if every user's features have second moments "
+    "of at least lambda I; Z = [Z_i], Z_i = (1/N_p) sum V_ij x_ij, c2 = min Phi' over the ball.",
+    latex=r"\mathrm{dist}(\hat B,B^\diamond)\le\frac2{c_2\lambda\sqrt\nu}\Big(\sqrt{\frac{2k}N}"
+    r"\|Z\|+\frac{L_1}2\sqrt{\frac{\lambda\Sigma_{tail}}N}\Big)",
+    kind="upper",
+    space=CHAIN,
+    measure=lambda s: s.chain.theorem_4_1(),
+    derivation="With D = Theta_hat - Theta_diamond, of rank 2 k, F(Theta_hat) >= F(Theta_diamond) "
+    "gives (c2/2) a^2 <= <Z, D>/N + a (mean of <Theta* - Theta_diamond, x>^2)^(1/2)/4, a^2 the "
+    "mean of <D_i, x_ij>^2. <Z, D> <= ||Z|| sqrt(2 k) ||D||_F and ||D||_F <= sqrt(N/lambda) a. "
+    "Finally sqrt(N nu) dist <= ||(I - B_hat B_hat') Theta_diamond||_F <= ||D||_F: no gap of "
+    "singular values is needed. The bias of dist^2 is of order Sigma_tail/(N nu), not its root.",
+)
+THEOREM_B3_CORRECTED = rc.Claim(
+    id="psl.theorem_B3_corrected",
+    source="P-ShareLoRA, Theorem B.3, corrected",
+    text="((1/N_p) sum_j |Delta r_hat - Delta r*|^2)^(1/2) <= (||B_diamond'Z_i||_F + dist "
+    "||Z_i||)/(c2 sqrt(lambda_i)) + (1 + 1/(4 c2)) 2 L1 (sqrt(b_i) + ||Theta_diamond_i||_F dist), "
+    "if user i's features in the learned basis, B_hat'x, have second moments of at least lambda_i "
+    "I.",
+    latex=r"\Big(\frac1{N_p}\sum_j|\Delta\hat r_i-\Delta r_i^\star|^2\Big)^{1/2}\le\frac{\|B^{"
+    r"\diamond\top}Z_i\|_F+\mathrm{dist}\,\|Z_i\|}{c_2\sqrt{\lambda_i}}+\Big(1+\frac1{4c_2}\Big)2L_1("
+    r"\sqrt{b_i}+\|\Theta^\diamond_i\|_F\,\mathrm{dist})",
+    kind="upper",
+    space=replace(
+        CHAIN,
+        sizes={**CHAIN.sizes, "n": (1, 3)},
+        given={"coverage in the learned basis": _covered_heads},
+    ),
+    measure=lambda s: s.chain.theorem_B3(),
+    note="For any estimate whose heads are optimal for its basis. lambda_i > 0 takes k d2 "
+    "comparisons of the user, not d1 d2; what dist is must come from elsewhere: psl.chain_dist, "
+    "or psl.theorem_4_1_corrected, whose coverage is that of the law of the pairs.",
+    derivation="w = B_hat'Theta_diamond_i is in the ball and ||Theta_diamond_i - B_hat w||_F <= "
+    "dist ||Theta_diamond_i||_F, without alignment. psl.eq_B9_linear from w to w_hat: c2 times "
+    "||D||^2_Sigma is at most <B_hat'Z_i, w_hat - w> + ||Theta* - B_hat w||_Sigma ||D||_Sigma/4, "
+    "D = B_hat(w_hat - w). "
+    "B_diamond does not depend on the labels: ||B_hat'Z_i||_F <= ||B_diamond'Z_i||_F + dist "
+    "||Z_i||, which replaces (B.14). ||D||_F <= ||D||_Sigma/sqrt(lambda_i), as D is in the learned "
+    "basis. The rest is the triangle inequality, with ||x||_F <= 2 L1.",
+)
+CHAIN_RADIUS = rc.Claim(
+    id="psl.chain_radius",
+    source="P-ShareLoRA, Theorem B.3, corrected, in the parameters",
+    text="||Theta_hat_i - Theta*_i||_F <= epsilon_i = (||B_diamond'Z_i||_F + d ||Z_i||)/(c2 "
+    "lambda_i) + (1 + L1/(2 c2 sqrt(lambda_i))) (sqrt(b_i) + ||Theta_diamond_i||_F d), d the bound "
+    "of psl.chain_dist or sqrt(k).",
+    latex=r"\|\hat\Theta_i-\Theta_i^\star\|_F\le\epsilon_i=\frac{\|B^{\diamond\top}Z_i\|_F+d\|Z_i\|}"
+    r"{c_2\lambda_i}+\Big(1+\frac{L_1}{2c_2\sqrt{\lambda_i}}\Big)(\sqrt{b_i}+\|\Theta^\diamond_i\|_Fd)",
+    kind="upper",
+    space=CHAIN,
+    measure=lambda s: s.chain.confidence(),
+    note="Attained by noise alone where one parameter decides all. In a simulation with d1 = 3, "
+    "d2 = k = 1, N = 20, N_p = 1000, ||x|| = 1 half of the errors are 110 times smaller, and 260 "
+    "times smaller than the bound with the tails of Z; 1/c2 is 24 there, 1/lambda is 3.",
+    derivation="As psl.theorem_B3_corrected, with ||D||_F <= ||D||_Sigma/sqrt(lambda_i) once more.",
+)
+NOISE = rc.Space(
+    fields={
+        "x": rc.reals("N", "n", "d1", "d2", magnitude=_SIZE),
+        "gap": rc.reals("N", "n", magnitude=_SIZE),
+        "t": rc.positive(low=0.1, high=4.0),
+    },
+    sizes={"N": (1, 2), "n": (1, 3), "d1": (1, 2), "d2": (1, 2)},
+    batched=True,
+    meaning={
+        "x": "differences of features",
+        "gap": "differences of the true rewards",
+        "t": "minus the logarithm of the chance, before the factor of the dimensions",
+    },
+)
+CHAIN_NOISE_ALL = rc.Claim(
+    id="psl.chain_noise_all",
+    source="P-ShareLoRA, Theorem 4.1, with constants: ||Z||",
+    text="P(||Z||^2 > s t/(2 N_p^2)) <= (d1 + N d2) e^-t, s = max(||sum_ij x x'||, max_i ||sum_j "
+    "x'x||). All data sets enumerated.",
+    latex=r"P\Big(\|Z\|^2>\frac{s\,t}{2N_p^2}\Big)\le(d_1+Nd_2)e^{-t}",
+    kind="upper",
+    space=NOISE,
+    measure=lambda s: operator_tail(s.x, s.gap, s.t),
+    note="With s of order N N_p L1^2/d1 the rate is k (d1 + N d2) log(.)/(N N_p), as for (4.2).",
+    derivation="V_ij lies in an interval of length one: E exp(theta V A) <= exp(theta^2 A^2/8) for "
+    "symmetric A; Tropp's (2012) matrix Laplace transform, for A the dilations of x_ij.",
+)
+CHAIN_NOISE_OWN = rc.Claim(
+    id="psl.chain_noise_own",
+    source="P-ShareLoRA, Theorem B.3, corrected: ||B_diamond'Z_i||_F and ||Z_i||",
+    text="P(||Z_i||_F^2 > (L1^2/N_p)(1 + 2 sqrt(t) + 2 t)) <= e^-t, 2 L1 = max ||x||_F; so too for "
+    "B_diamond'Z_i. All data sets enumerated.",
+    latex=r"P\Big(\|Z_i\|_F^2>\frac{L_1^2}{N_p}(1+2\sqrt t+2t)\Big)\le e^{-t}",
+    kind="upper",
+    space=replace(NOISE, sizes={"N": (1, 1), "n": (1, 6), "d1": (1, 2), "d2": (1, 2)}),
+    measure=lambda s: own_tail(s.x[:, 0], s.gap[:, 0], s.t),
+    derivation="As psl.eq_B14_corrected, with M of trace at most 4 L1^2/N_p. ||B'x||_F <= ||x||_F.",
+)

@@ -1,0 +1,215 @@
+"""P-ShareLoRA, Appendix B.1 and the first half of B.2: likelihoods, subspaces, rewards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.psharelora.theory import proof as at
+from experiments.psharelora.theory.proof import Shared
+from experiments.psharelora.theory.subspace import frobenius
+
+_SIZE = (0.1, 10.0)
+#: Delta Theta* by its singular value decomposition.
+USERS: dict[str, rc.Field] = {
+    "raw_U": rc.reals("d1", "d1", magnitude=_SIZE),
+    "raw_V": rc.reals("N", "d2", "N", "d2", magnitude=_SIZE),
+    "gaps": rc.positive("d1", low=0.01, high=10.0),
+    "k": rc.whole_numbers(low=1, high=2),
+}
+MEANING = {
+    "raw_U": "Cayley's rotation of it has the left singular vectors of Delta Theta*",
+    "raw_V": "the same of the right ones",
+    "gaps": "sigma_j - sigma_(j+1)",
+    "k": "k, cut to min(d1, N d2)",
+}
+SIZES = {"N": (1, 2), "d1": (1, 2), "d2": (1, 2)}
+
+
+def users(*, raw_U: Any, raw_V: Any, gaps: Any, k: Any, **others: Any) -> SimpleNamespace:
+    """``users`` and the further fields as they are."""
+    return SimpleNamespace(users=Shared(raw_U, raw_V, gaps, k), **others)
+
+
+def _learned(*, raw_B: Any, W: Any, **others: Any) -> SimpleNamespace:
+    """With Theta = B W of rank k for a basis B."""
+    system = users(**others)
+    system.Theta = (at.orthogonal(raw_B) * system.users.held[:, None])[:, None] @ W
+    return system
+
+
+LIKELIHOOD = rc.Space(
+    fields={
+        **USERS,
+        "psi0": rc.reals("N", "n", "d1", "d2", magnitude=_SIZE),
+        "psi1": rc.reals("N", "n", "d1", "d2", magnitude=_SIZE),
+        "o": rc.whole_numbers("N", "n", low=0, high=1),
+        "raw_B": rc.reals("d1", "d1", magnitude=_SIZE),
+        "W": rc.reals("N", "d1", "d2", magnitude=_SIZE),
+        "size": rc.positive(low=1e-6, high=10.0),
+    },
+    sizes={**SIZES, "n": (1, 3)},
+    view=_learned,
+    given={
+        "explains the labels as well as Theta_diamond": lambda s: at.not_worse(
+            s.users, s.psi0 - s.psi1, s.o, s.Theta
+        )
+    },
+    batched=True,
+    meaning={
+        **MEANING,
+        "psi0": "features of the first trajectory of a comparison",
+        "psi1": "of the second one",
+        "o": "labels",
+        "raw_B": "Cayley's rotation of it has the learned basis",
+        "W": "the learned W_i, the rows after the k-th one unused",
+        "size": "log(N_G / delta)",
+    },
+)
+B1_CHAIN = rc.Claim(
+    id="psl.B1_chain",
+    source="P-ShareLoRA, Appendix B.1, first display with R(D), and C.2",
+    text="sum_i sum_j log(P_r* / P_r) <= log(N_G / delta) + c N_p sqrt(N Sigma_tail), c = 2 L L1 "
+    "and L = 1 for the sigmoid, for every r that explains the labels as well as r_diamond.",
+    latex=r"\sum_{i,j}\log\frac{P_{r^\star_i}}{P_{r_i}}\le\log\frac{N_G}\delta"
+    r"+2LL_1N_p\sqrt{N\Sigma_{tail}}",
+    kind="upper",
+    space=LIKELIHOOD,
+    measure=lambda s: at.b1_chain(s.users, s.psi0, s.psi1, s.o, s.Theta, s.size),
+    note="Surely, without the first term: Lemma 4 and that the estimate explains the labels as "
+    "well as r_diamond. The text does not define R(D); here it is that set. From zero "
+    "Theta_diamond is feasible (psl.B1_chain_feasible); from elsewhere see psl.S_sets_ball.",
+)
+
+
+B1_CHAIN_FEASIBLE = rc.Claim(
+    id="psl.B1_chain_feasible",
+    source="P-ShareLoRA, Appendices B.1 and C.2: Theta_diamond in S_ShareLoRA",
+    text="||Theta_diamond_i||_F <= B if ||Delta Theta*_i||_F <= B.",
+    latex=r"\|\Theta^\diamond_i\|_F\le\|\Delta\Theta^\star_i\|_F",
+    kind="upper",
+    space=rc.Space(fields=USERS, sizes=SIZES, view=users, batched=True, meaning=MEANING),
+    measure=lambda s: (frobenius(s.users.best), frobenius(s.users.delta)),
+    derivation="Theta_diamond_i = U_k U_k' Delta Theta*_i, an orthogonal projection.",
+)
+EQ_B2 = rc.Claim(
+    id="psl.eq_B2",
+    source="P-ShareLoRA, equation (B.2), its first inequality",
+    text="(1/N) sum E|Delta r_i - Delta r*_i|^2 <= (kappa^2/N) sum E||P_i - P*_i||_1^2 with kappa "
+    "= 1/(2 min Phi') over [-2R, 2R].",
+    latex=r"\frac1N\sum_iE|\Delta r_i-\Delta r_i^\star|^2\le\frac{\kappa^2}N\sum_iE\|P_i-P^\star_i"
+    r"\|_1^2,\ \kappa=\frac1{2\min_{|x|\le2R}\Phi'(x)}",
+    kind="upper",
+    space=rc.Space(
+        fields={
+            "Theta": rc.reals("N", "d1", "d2", magnitude=(0.1, 3.0)),
+            "truth": rc.reals("N", "d1", "d2", magnitude=(0.1, 3.0)),
+            "psi0": rc.reals("n", "d1", "d2", magnitude=(0.1, 3.0)),
+            "psi1": rc.reals("n", "d1", "d2", magnitude=(0.1, 3.0)),
+            "weight": rc.simplex("n"),
+        },
+        sizes={**SIZES, "n": (1, 3)},
+        batched=True,
+        meaning={"weight": "the chance of each pair of trajectories"},
+    ),
+    measure=lambda s: at.eq_B2(s.Theta, s.truth, s.psi0, s.psi1, s.weight),
+    note="kappa grows like exp(2 R)/2: the constants of Theorem 4.1 are exponential in L1 B.",
+)
+
+
+REWARDS = rc.Space(
+    fields={
+        "hat": rc.reals("p", magnitude=_SIZE),
+        "truth": rc.reals("p", magnitude=_SIZE),
+        "diamond": rc.reals("p", magnitude=_SIZE),
+        "psi": rc.reals(2, "p"),
+        "R": rc.positive(),
+    },
+    sizes={"p": (1, 3)},
+    batched=True,
+    meaning={
+        "hat": "vec of Theta_hat_i",
+        "truth": "vec of Theta*_i",
+        "diamond": "vec of Theta_diamond_i",
+        "psi": "features of both trajectories; the larger length is L1",
+        "R": "of the reward R tanh(<Theta, psi>/R), where it is not linear",
+    },
+)
+
+
+def _L1(s: Any) -> Any:
+    return np.sqrt((s.psi**2).sum(axis=-1).max(axis=-1))
+
+
+EQ_B3 = rc.Claim(
+    id="psl.eq_B3",
+    source="P-ShareLoRA, equation (B.3)",
+    text="|Delta r_hat - Delta r*|^2 <= 2 |Delta r_hat - Delta r_diamond|^2 + 4 L1 ||Theta* - "
+    "Theta_diamond||_F^2 (L of the display is the Lipschitz constant of r).",
+    latex=r"|\Delta\hat r-\Delta r^\star|^2\le2|\Delta\hat r-\Delta r^\diamond|^2"
+    r"+4L_1\|\Theta^\star-\Theta^\diamond\|_F^2",
+    kind="upper",
+    space=REWARDS,
+    measure=lambda s: at.eq_B3(s.hat, s.truth, s.diamond, s.psi, 4 * _L1(s)),
+    expect="violated",
+    note="A Lipschitz bound of 2 L1 ||.|| is squared as if it were 2 L1 ||.||^2: units do not "
+    "agree. psi = (10, -10), Theta_hat = -2, Theta_diamond = -1, Theta* = 0: 1600 against 840. "
+    "True with 8 L1^2, which C8 can take in; it then grows like L1^2.",
+    corrected="psl.eq_B3_corrected",
+)
+EQ_B3_CORRECTED = replace(
+    EQ_B3,
+    id="psl.eq_B3_corrected",
+    source="P-ShareLoRA, equation (B.3), corrected",
+    text="The same with 8 L1^2 in place of 4 L1.",
+    latex=r"|\Delta\hat r-\Delta r^\star|^2\le2|\Delta\hat r-\Delta r^\diamond|^2"
+    r"+8L_1^2\|\Theta^\star-\Theta^\diamond\|_F^2",
+    measure=lambda s: at.eq_B3(s.hat, s.truth, s.diamond, s.psi, 8 * _L1(s) ** 2),
+    expect="holds",
+    note="Attained by psi1 = -psi0 and equal steps.",
+    corrected=None,
+    derivation="(a + b)^2 <= 2 a^2 + 2 b^2 and |b| <= 2 L1 ||Theta* - Theta_diamond||.",
+)
+
+
+def _b4(s: Any, printed: bool) -> tuple[Any, Any]:
+    left, along, size, L1, L2 = at.eq_B4(s.hat, s.diamond, s.psi, s.R)
+    if printed:
+        return left, along + 16 * L1 * size**2
+    return left, along + 2 * np.minimum(L2 * size**2, 4 * L1 * size) ** 2
+
+
+EQ_B4 = rc.Claim(
+    id="psl.eq_B4",
+    source="P-ShareLoRA, equation (B.4)",
+    text="|Delta r_diamond - Delta r_hat|^2 <= 2 |(grad r_hat(tau0) - grad r_hat(tau1))' d|^2 + 16 "
+    "L1 ||d||^2, d = theta_diamond - theta_hat.",
+    latex=r"|\Delta r^\diamond-\Delta\hat r|^2\le2|(\nabla r_{\hat\theta}(\tau_0)-\nabla "
+    r"r_{\hat\theta}(\tau_1))^\top\delta|^2+16L_1\|\delta\|^2",
+    kind="upper",
+    space=REWARDS,
+    measure=lambda s: _b4(s, True),
+    expect="violated",
+    note="|x| <= 2 L1 ||d|| is squared to 2 L1 ||d||^2 twice. r = tanh(theta psi), psi = (100, "
+    "-100), theta from -0.04 to 0.04: the sides are 16.0 and 10.2. With squares it is 32 L1^2, a "
+    "bound that does not get better as d does, unlike that by L2 in psl.eq_B4_corrected.",
+    corrected="psl.eq_B4_corrected",
+)
+EQ_B4_CORRECTED = replace(
+    EQ_B4,
+    id="psl.eq_B4_corrected",
+    source="P-ShareLoRA, equation (B.4), corrected",
+    text="The same with 2 min(L2 ||d||^2, 4 L1 ||d||)^2 in place of 16 L1 ||d||^2.",
+    latex=r"|\Delta r^\diamond-\Delta\hat r|^2\le2|(\nabla r_{\hat\theta}(\tau_0)-\nabla "
+    r"r_{\hat\theta}(\tau_1))^\top\delta|^2+2\min(L_2\|\delta\|^2,4L_1\|\delta\|)^2",
+    measure=lambda s: _b4(s, False),
+    expect="holds",
+    note="No second term for linear rewards.",
+    corrected=None,
+    derivation="Taylor's remainder of each reward is at most L2 ||d||^2 / 2, and 2 L1 ||d||; there "
+    "are two, and (a + b)^2 <= 2 a^2 + 2 b^2.",
+)

@@ -1,0 +1,299 @@
+"""Reward error against N_p of four estimators: when is it worth sharing a factor?
+
+Problem and assumptions: N users on a finite set of trajectories with isotropic features; Delta_i is
+B W_i plus a tail of a given Sigma_tail, and the heads W_i have a part in common. Every user has N_p
+comparisons. The error E |(r_hat - r*)(tau0) - (r_hat - r*)(tau1)|^2 is exact, over all pairs.
+
+Algorithms: maximum likelihood with a shared B ("shared", the paper's), with a B of one's own
+("local"), one Delta for all ("global"), and no constraint ("full"), all with ||Delta_i||_F bounded
+by twice the longest (3.1).
+
+Guarantee: Theorem 4.2 bounds the error of "shared" by terms in k (d1 + N d2) / (N N_p) and the
+tail; Remark 2 compares it with k (d1 + d2) / N_p and d1 d2 / N_p.
+
+What the text leaves open, and the choices here: a bound does not say which estimator is better.
+``_reward_law`` derives bias + variance / N_p for each of them, and with it where curves cross: more
+data turn "global" into "shared" (its bias is that users differ), and "shared" into "full" as soon
+as there is a tail, at N_p of about (difference of variances) / (difference of biases). As N_p is
+measured on a grid, with ratios of neighbours of ``ratio``, a crossing counts as predicted if it is
+within that factor; the expansion is judged by the last N_p, where what it leaves out is least.
+
+References: P-ShareLoRA, Theorem 4.2, Remark 2, Proposition 1.
+
+The picture shows means over data sets with 90 % bands, and the laws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.psharelora._rate_systems import Family
+from experiments.psharelora.figures._reward_law import Law, free_parameters, laws, reward_error
+from linsys.preference.estimators import fit_full, fit_global, fit_local, fit_shared
+from linsys.preference.instances import isotropic_features
+from linsys.validate import Array, check_integer, check_number
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NAMES = ("shared", "local", "global", "full")
+#: Pairs of estimators of which the second is better with more data.
+CROSSINGS = (("global", "shared"), ("shared", "full"), ("global", "local"), ("local", "full"))
+#: The ends of the expansion at the last N_p, where a few per cent are left out.
+NEAR = (0.9, 1.1)
+_RESAMPLES = 400
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewardErrorConfig(rc.Config):
+    """The set-up.
+
+    Attributes:
+        trajectories: those whose pairs are compared.
+        d1: rows of Delta_i and of features.
+        d2: columns of Delta_i and of features.
+        k: rank of the shared factor.
+        users: numbers N of them.
+        tails: Sigma_tail / N.
+        nu: sigma_k^2 / N.
+        own: share of the heads that is not common.
+        judged: users whose errors count, the first ones.
+        first: the smallest N_p.
+        ratio: of an N_p and the one before.
+        points: numbers N_p.
+        replicates: data sets.
+    """
+
+    trajectories: int = 24
+    d1: int = 6
+    d2: int = 3
+    k: int = 1
+    users: tuple[int, ...] = (4, 16)
+    tails: tuple[float, ...] = (0.0, 0.05)
+    nu: float = 2.0
+    own: float = 0.05
+    judged: int = 4
+    first: int = 64
+    ratio: int = 2
+    points: int = 9
+    replicates: int = 16
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer("d1", self.d1, low=2)
+        check_integer("d2", self.d2, low=1)
+        check_integer("k", self.k, low=1, high=min(self.d1, self.d2))
+        check_integer("trajectories", self.trajectories, low=self.d1 * self.d2 + 1)
+        for name, low in (("first", 1), ("ratio", 2), ("points", 2), ("replicates", 3)):
+            check_integer(name, getattr(self, name), low=low)
+        rc.check_counts("users", self.users, least=1)
+        rc.check_grid("tails", self.tails, 0.0, least=1)
+        check_integer("judged", self.judged, low=1, high=min(self.users))
+        check_number("nu", self.nu, low=0.0, low_open=True)
+        check_number("own", self.own, low=0.0, high=1.0)
+        for tail in self.tails:
+            check_number("tails", tail, low=0.0, high=self.nu)
+
+    @property
+    def sizes(self) -> Array:
+        """N_p."""
+        return self.first * np.power(float(self.ratio), np.arange(self.points))
+
+    def family(self, N: int, tail: float) -> Family:
+        """Users with exactly this Sigma_tail / N; the features are the same for all."""
+        return _family(self, N, tail)
+
+
+def heads_in_common(
+    N: int, d1: int, d2: int, k: int, nu: float, tail: float, own: float, rng: np.random.Generator
+) -> Array:
+    """Delta (N, d1, d2) with sigma_j^2 = N nu up to k, a tail of N ``tail``, and similar heads.
+
+    As :func:`linsys.preference.instances.shared_users`, except that the rows of V that belong to
+    the first k columns have a part that is the same for all users.
+
+    >>> from linsys.preference.subspace import diversity
+    >>> found = diversity(heads_in_common(5, 4, 2, 1, 2.0, 0.1, 0.3, np.random.default_rng(0)), 1)
+    >>> round(found.nu, 12), round(found.tail / 5, 12)
+    (2.0, 0.1)
+    """
+    rest = min(d1, N * d2) - k
+    common = rng.normal(size=(d2, k))
+    lead = np.sqrt(1.0 - own) * common + np.sqrt(own) * rng.normal(size=(N, d2, k))
+    columns = np.concatenate([lead, rng.normal(size=(N, d2, rest))], axis=-1)
+    V = np.linalg.qr(columns.reshape(N * d2, k + rest))[0]
+    U = np.linalg.qr(rng.normal(size=(d1, k + rest)))[0]
+    sigma = np.sqrt(N * np.repeat([nu, tail / max(rest, 1)], [k, rest]))
+    return np.ascontiguousarray(((U * sigma) @ V.T).reshape(d1, N, d2).swapaxes(0, 1))
+
+
+@lru_cache(maxsize=8)
+def _family(config: RewardErrorConfig, N: int, tail: float) -> Family:
+    d1, d2 = config.d1, config.d2
+    features = np.random.default_rng(config.derive("features"))
+    psi = isotropic_features(config.trajectories, d1, d2, features)
+    rng = np.random.default_rng(config.derive("users", N))
+    Delta = heads_in_common(N, d1, d2, config.k, config.nu, tail, config.own, rng)
+    found = Family(psi, Delta, config.k)
+    return Family(psi / np.sqrt((found.differences**2).mean()), Delta, config.k)
+
+
+def blocks(config: RewardErrorConfig) -> list[rc.Block]:
+    """One data set of one family, for all N_p."""
+    return [
+        {"N": N, "tail": tail, "replicate": replicate}
+        for N in config.users
+        for tail in config.tails
+        for replicate in range(config.replicates)
+    ]
+
+
+def compute(config: RewardErrorConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
+    """Errors of the four estimators, mean over the users who are judged: a row for every N_p."""
+    one, k = config.family(block["N"], block["tail"]), config.k
+    rng = np.random.default_rng(config.derive("data", block["N"], block["replicate"]))
+    bound = 2.0 * float(np.linalg.norm(one.Delta, axis=(1, 2)).max())
+    rows = []
+    for data in one.samples(1, [int(n) for n in config.sizes], rng):
+        alone = [fit_local(data.user(i), k, bound=bound).Delta[0] for i in range(config.judged)]
+        found = {
+            "shared": fit_shared(data, k, bound=bound).Delta,
+            "local": np.stack([*alone, *one.Delta[config.judged :]]),
+            "global": fit_global(data, k, bound=bound).Delta,
+            "full": fit_full(data, bound=bound).Delta,
+        }
+        rows.append(
+            [reward_error(one.system, found[name])[: config.judged].mean() for name in NAMES]
+        )
+    columns = dict(zip(NAMES, np.transpose(rows), strict=True))
+    return rc.long_table({"N_p": config.sizes}, **columns, **block)
+
+
+def crossing(x: Array, first: Array, second: Array) -> float | None:
+    """The last x at which the second curve gets below the first, between points as power laws.
+
+    >>> crossing(np.array([1.0, 4.0]), np.array([1.0, 1.0]), np.array([2.0, 0.5]))
+    2.0
+    """
+    gap = np.log(second) - np.log(first)
+    at = np.flatnonzero((gap[:-1] > 0) & (gap[1:] <= 0))
+    if not len(at):
+        return None
+    j, logs = at[-1], np.log(x)
+    return float(np.exp(logs[j] + (logs[j + 1] - logs[j]) * gap[j] / (gap[j] - gap[j + 1])))
+
+
+def placed(x: Array, first: Array, second: Array) -> float:
+    """The crossing, or where there is none the point one step beyond the end it is behind.
+
+    >>> placed(np.array([1.0, 4.0]), np.array([1.0, 1.0]), np.array([3.0, 2.0]))
+    16.0
+    """
+    found = crossing(x, first, second)
+    if found is not None:
+        return found
+    return float(x[0] ** 2 / x[1] if second[-1] <= first[-1] else x[-1] ** 2 / x[-2])
+
+
+def analyse(config: RewardErrorConfig, table: rc.Table) -> rc.Analysis:
+    """Curves with their laws, crossings measured and predicted, and the laws at the last N_p."""
+    series, checks, notes = list[rc.Series](), list[rc.Check](), list[str]()
+    ends: dict[str, list[Array]] = {name: [] for name in NAMES}
+    for N in config.users:
+        for tail in config.tails:
+            panel = f"N = {N}, Σ_tail / N = {tail:g}"
+            part = table.where(N=N, tail=tail)
+            found = {name: part.grid(name, "replicate", "N_p") for name in NAMES}
+            derived = laws(config.family(N, tail).system, config.k)
+            series += [
+                rc.Series(n, panel, config.sizes, *rc.mean_band(v)) for n, v in found.items()
+            ]
+            for name, law in derived.items():
+                predicted = law.at(config.sizes, config.judged)
+                series.append(rc.Series(f"law of {name}", panel, config.sizes, predicted))
+                ends[name].append(found[name][:, -1] / predicted[-1])
+            checks += _crossings(config, panel, found, derived)
+            notes.append(f"{panel}: {_counts(config, N, derived)}")
+    for name in NAMES:
+        ratio = rc.mean_interval(np.mean(ends[name], axis=0))
+        what = f"{name}: error / law at N_p = {config.sizes[-1]:g}, mean over panels"
+        checks.append(rc.within(what, 1.0, ratio, *NEAR))
+    return rc.Analysis(series, checks, notes)
+
+
+def _crossings(
+    config: RewardErrorConfig, panel: str, found: Mapping[str, Array], derived: Mapping[str, Law]
+) -> list[rc.Check]:
+    """Of all pairs that should cross inside the grid, one step from its ends."""
+    checks, x, low = [], config.sizes, float(config.ratio)
+    fine = np.geomspace(x[0], x[-1], 2000)
+    rng = np.random.default_rng(config.derive("resamples"))
+    for first, second in CROSSINGS:
+        curves = [derived[name].at(fine, config.judged) for name in (first, second)]
+        expected = crossing(fine, *curves)
+        if expected is None or not x[1] <= expected <= x[-2]:
+            continue
+        name = f"{panel}: {second} overtakes {first}, N_p"
+        rows = rng.integers(config.replicates, size=(_RESAMPLES, config.replicates))
+        rows[0] = np.arange(config.replicates)
+        points = [
+            placed(x, found[first][r].mean(axis=0), found[second][r].mean(axis=0)) for r in rows
+        ]
+        ends = rc.Interval(points[0], *(float(q) for q in np.quantile(points, (0.025, 0.975))))
+        check = rc.within(name, float(round(expected)), ends, expected / low, expected * low)
+        inside = x[0] <= points[0] <= x[-1]
+        checks.append(check if inside else replace(check, measured="no crossing"))
+    return checks
+
+
+def _counts(config: RewardErrorConfig, N: int, derived: Mapping[str, Law]) -> str:
+    """Variances relative to that of "full", beside ratios of numbers of parameters."""
+    full, judged = derived["full"], config.judged
+    sizes = (N, config.d1, config.d2, config.k)
+    parts = [
+        f"{name} {law.variance[:judged].mean() / full.variance[:judged].mean():.2f} "
+        f"({free_parameters(name, *sizes) / free_parameters('full', *sizes):.2f}), "
+        f"bias {law.bias[:judged].mean():.2g}"
+        for name, law in derived.items()
+        if name != "full"
+    ]
+    return "variance over that of full (numbers of parameters): " + "; ".join(parts)
+
+
+def draw(config: RewardErrorConfig, analysis: rc.Analysis) -> Figure:
+    """A panel for every number of users and tail."""
+    figure, axes = rc.panels(analysis.series, columns=len(config.tails), width=3.2, height=2.4)
+    for one in analysis.series:
+        if one.name in NAMES:
+            rc.curve(axes[one.panel], one, position=NAMES.index(one.name))
+        else:
+            axes[one.panel].plot(one.x, one.y, color="#000000", linestyle=":", linewidth=1.0)
+    for ax in axes.values():
+        rc.loglog(ax)
+        ax.set(xlabel="comparisons of every user", ylabel="reward error")
+    rc.legend(figure, axes)
+    return figure
+
+
+EXPERIMENT = rc.Experiment(
+    id="psl/reward_error",
+    title="Reward error of shared, local, global and full estimates",
+    source="Theorem 4.2, Remark 2",
+    kind="figure",
+    config_type=RewardErrorConfig,
+    profiles={
+        "quick": RewardErrorConfig(),
+        "paper": RewardErrorConfig(users=(4, 32), tails=(0.0, 0.02, 0.2), replicates=60),
+    },
+    blocks=blocks,
+    compute=compute,
+    analyse=analyse,
+    draw=draw,
+    parallel="blocks",
+)

@@ -1,0 +1,141 @@
+"""What the rates of P-ShareLoRA have in common: configurations, estimates from data, checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.psharelora._rate_systems import Family, Kind, estimated, family
+from linsys.preference.estimators import Fit
+from linsys.validate import Array, check_integer, check_number
+
+__all__ = [
+    "LAW",
+    "LEVEL",
+    "RateConfig",
+    "SharedRankConfig",
+    "error_series",
+    "increasing",
+    "judged",
+]
+
+#: Of intervals: an experiment judges about ten of them.
+LEVEL = 0.995
+#: Name of the laws in figures.
+LAW = "theory"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateConfig(rc.Config):
+    """Users of several types; see :mod:`experiments.psharelora._rate_systems`.
+
+    Attributes:
+        trajectories: those whose pairs are compared.
+        d1: rows of Delta_i and of features.
+        d2: columns of Delta_i and of features.
+        types: of users; every one occurs equally often.
+        replicates: data sets.
+        per_block: replicates of a block. Numbers do not depend on it.
+    """
+
+    trajectories: int = 12
+    d1: int = 4
+    d2: int = 1
+    types: int = 8
+    replicates: int = 40
+    per_block: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer("d1", self.d1, low=2)
+        check_integer("d2", self.d2, low=1)
+        check_integer("trajectories", self.trajectories, low=self.d1 * self.d2 + 1)
+        check_integer("types", self.types, low=1)
+        check_integer("replicates", self.replicates, low=30)
+        check_integer("per_block", self.per_block, low=1)
+
+    def users(self, kind: Kind, nu: float, k: int, tail: float = 0.0, **changes: Any) -> Family:
+        """The types of users with these features and a factor of rank k; ``tail``: Sigma_tail / N.
+
+        ``changes``: other sizes, and what else :func:`experiments.psharelora._rate_systems.family`
+        takes.
+        """
+        sizes = {n: getattr(self, n) for n in ("trajectories", "d1", "d2", "types")}
+        return family(kind, self.seed, nu=nu, k=k, tail=tail, **{**sizes, **changes})
+
+    def pieces(self, *cases: str | float) -> list[rc.Block]:
+        """The replicates of every case, ``per_block`` at a time."""
+        firsts = range(0, self.replicates, self.per_block)
+        return [{"case": case, "first": first} for case in cases for first in firsts]
+
+    def numbers(self, block: rc.Block) -> Array:
+        """The replicates of a block."""
+        return np.arange(block["first"], min(block["first"] + self.per_block, self.replicates))
+
+    def fits(
+        self, one: Family, copies: int, sizes: Sequence[int], *names: str | float
+    ) -> Iterator[Fit]:
+        """Estimates from ever more data of one replicate, which has these ``names``."""
+        rng = np.random.default_rng(self.derive("data", copies, *names))
+        for data in one.samples(copies, sizes, rng):
+            yield estimated(one, data)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedRankConfig(RateConfig):
+    """The same with one rank.
+
+    Attributes:
+        k: rank of the shared factor.
+    """
+
+    k: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer("k", self.k, low=1, high=min(self.d1, self.types * self.d2) - 1)
+
+
+def increasing(name: str, values: Sequence[float], least: float) -> None:
+    """Refuse values that do not increase, fewer than two, or a first one below ``least``."""
+    check_integer(f"number of {name}", len(values), low=2)
+    check_number(name, values[0], low=least)
+    for before, after in pairwise(values):
+        check_number(name, after, low=before, low_open=True)
+
+
+def judged(
+    name: str,
+    x: Array,
+    measured: Array,
+    law: Array,
+    room: Array,
+    stated: float,
+    *,
+    bound: bool = True,
+) -> tuple[list[rc.Check], rc.Slope]:
+    """Exponent and constants of dist^2 (replicates, points) over x, as derived and as stated.
+
+    ``room`` is what the law may be off by, relative, at every x.
+    """
+    slope = rc.slope_interval(x, measured, rng=0, level=LEVEL)
+    tolerance = rc.slope_error(x, room)
+    derived = rc.exact_slope(x, law).value
+    size = rc.ratio((measured / law).mean(axis=1), 1.0, LEVEL)
+    checks = [
+        rc.rate_check(f"{name}: as derived", derived, slope, tolerance=tolerance),
+        rc.rate_check(f"{name}: dist² / law, mean", 1.0, size, tolerance=float(room.mean())),
+    ]
+    what = f"{name}: as stated"
+    checks.append(rc.rate_check(what, stated, slope, tolerance=tolerance, bound=bound))
+    return checks, slope
+
+
+def error_series(name: str, panel: str, x: Array, measured: Array, law: Array) -> list[rc.Series]:
+    """Measured dist^2 (replicates, points) with a band, and the law."""
+    return [rc.Series(name, panel, x, *rc.mean_band(measured)), rc.Series(LAW, panel, x, law)]

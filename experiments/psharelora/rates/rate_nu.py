@@ -1,0 +1,266 @@
+"""dist(B_hat, B_diamond) against nu = sigma_k^2 / N, the diversity of users.
+
+Problem and algorithm: as in :mod:`experiments.psharelora.rates.rate_users`, isotropic features,
+users of one type who differ in nothing but size as nu changes: (a) Sigma_tail = 0, dist^2 times N
+N_p, (b) the floor dist(B_pop, B_diamond)^2 with a tail of given Sigma_tail / N, exactly.
+
+Guarantee (Theorem 4.1): both terms of dist^2 have exponent -1 in nu. Remark 2: the distance
+decreases as nu grows.
+
+Derived (:mod:`experiments.psharelora.rates._rate_laws`). *Variance.* As nu goes to 0 every
+preference is nearly even, the information is a quarter of the Gram matrix, and dist^2 = 4 k (d1 -
+k) / (N N_p nu): as stated. As nu grows preferences become certain and tell less: p (1 - p) falls
+exponentially at every pair, so that with finitely many pairs dist^2 has a minimum and grows from
+there. The paper keeps min Phi' over rewards of at most R in its constants; with ||Delta_i|| <= B
+given, nu cannot grow either.
+
+*Bias.* With isotropic features the leading part of B_pop - B_diamond is a sum over users of E_i
+W_i', which is zero, times 1/4; what is left comes from p (1 - p) - 1/4, of order nu. So dist^2 has
+exponent +1 in nu: the bias grows with nu, before it falls. Where the Gram matrix is no multiple of
+I and d2 > 1 nothing cancels, and the exponent is -1, as stated.
+
+Regime: exponents as nu goes to 0 from nu up to ``small``, of floors up to a tenth of that, as they
+are exact; the laws are exact in nu, and how far they are from a power there is the tolerance. The
+growth is measured from ``large`` on.
+
+References: P-ShareLoRA, Theorem 4.1, Definition 4.1, Remark 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.psharelora._rate_systems import Family, Kind
+from experiments.psharelora.rates._rate_laws import Law
+from experiments.psharelora.rates._rate_runs import LAW, LEVEL, SharedRankConfig, increasing, judged
+from linsys.validate import Array, InputError, check_integer, check_number
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+VARIANCE, BIAS = "(a) variance", "(b) floor with a tail"
+#: The printed exponent, and those of the floor as nu goes to 0.
+STATED = -1.0
+EXPONENTS: dict[Kind, float] = {"isotropic": 1.0, "random": STATED}
+#: What the two kinds of features are called, and d2.
+FEATURES: dict[Kind, tuple[str, int]] = {
+    "isotropic": ("isotropic, $d_2 = 1$", 1),
+    "random": ("random, $d_2 = 2$", 2),
+}
+#: A first order in the tail is off by its square root, relative to sigma_k: times this at most.
+TAIL_ROOM = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateNuConfig(SharedRankConfig):
+    """Ever more diverse users.
+
+    Attributes:
+        trajectories: those whose pairs are compared in (a).
+        d2: 1 in (a); (b) has 1 and 2.
+        nu: sigma_k^2 / N in (a), increasing.
+        small: exponents as nu goes to 0 are fitted up to this nu, in (b) up to a tenth of it.
+        large: the growth in (a) is measured from this nu on.
+        copies: users of every type in (a).
+        N_p: comparisons of every user in (a).
+        exact: values of nu in (b), from a hundredth of ``small`` to the last ``nu``.
+        tail: Sigma_tail / N in (b).
+        many: trajectories in (b).
+    """
+
+    trajectories: int = 5
+    nu: tuple[float, ...] = (0.0625, 0.125, 0.25, 0.5, 1.0, 4.0, 16.0, 32.0, 64.0, 128.0, 256.0)
+    small: float = 1.0
+    large: float = 32.0
+    copies: int = 2
+    N_p: int = 16384
+    replicates: int = 300
+    per_block: int = 50
+    exact: int = 26
+    tail: float = 1e-7
+    many: int = 12
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        increasing("nu", self.nu, 1e-3)
+        check_integer("number of nu", len(self.nu), low=4)
+        check_number("small", self.small, low=self.nu[2])
+        check_number("large", self.large, low=self.small, high=self.nu[-2])
+        for name in ("copies", "exact"):
+            check_integer(name, getattr(self, name), low=1)
+        check_integer("N_p", self.N_p, low=2)
+        check_integer("many", self.many, low=2 * self.d1 + 1)
+        if (self.grid <= 0.1 * self.small).sum() < 2:
+            raise InputError(
+                f"`exact` must leave 2 values of nu up to a tenth of `small`; found {self.exact}"
+            )
+        check_number("tail", self.tail, low=0.0, high=1e-4 * self.small, low_open=True)
+        if self.d2 != 1 or self.k != 1:
+            raise InputError(f"`d2` and `k` must be 1; found {self.d2} and {self.k}")
+
+    @property
+    def N(self) -> int:
+        """Users."""
+        return self.types * self.copies
+
+    @property
+    def grid(self) -> Array:
+        """nu of the floors."""
+        return np.geomspace(0.01 * self.small, self.nu[-1], self.exact)
+
+    def with_tail(self, kind: Kind, nu: float, part: float = 1.0) -> Family:
+        """The users of (b), with a part of the tail."""
+        tail = part * self.tail
+        return self.users(kind, nu, self.k, tail, trajectories=self.many, d2=FEATURES[kind][1])
+
+
+def blocks(config: RateNuConfig) -> list[rc.Block]:
+    """The replicates, and the floors of both kinds of features."""
+    return [*config.pieces(VARIANCE), *({"case": kind, "first": 0} for kind in FEATURES)]
+
+
+def compute(config: RateNuConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
+    """dist^2 of estimates, or of B_pop and to first order in the tail."""
+    if block["case"] != VARIANCE:
+        found = []
+        for nu in config.grid:
+            one = config.with_tail(block["case"], float(nu))
+            drift = Law.without_tail(one).drift
+            found.append((one.error(one.population.B) ** 2, float((drift**2).sum())))
+        floors = np.array(found).T
+        return rc.long_table(
+            {"replicate": [0], "nu": config.grid}, squared=floors[0], law=floors[1]
+        )
+    numbers, squared = config.numbers(block), []
+    for replicate in numbers:
+        for nu in config.nu:
+            one = config.users("isotropic", nu, config.k)
+            [fit] = config.fits(one, config.copies, [config.N_p], nu, int(replicate))
+            squared.append(one.error(fit.B) ** 2)
+    axes = {"replicate": numbers, "nu": np.array(config.nu)}
+    table = np.reshape(squared, (len(numbers), -1))
+    return rc.long_table(axes, squared=table, law=0.0)
+
+
+def analyse(config: RateNuConfig, table: rc.Table) -> rc.Analysis:
+    """Exponents at small nu, the growth at large nu, and the floors."""
+    nu = np.array(config.nu)
+    measured = table.where(case=VARIANCE).grid("squared", "replicate", "nu")
+    laws = [Law.without_tail(config.users("isotropic", value, config.k)) for value in nu]
+    expected, room = (
+        np.array([float(f) for f in found])
+        for found in zip(
+            *((law.expected(config.N, config.N_p), law.room(config.N, config.N_p)) for law in laws),
+            strict=True,
+        )
+    )
+    limit = 4.0 * config.k * (config.d1 - config.k) / (config.N * config.N_p * nu)
+    size = config.N * config.N_p
+    small, large = nu <= config.small, nu >= config.large
+    off = rc.slope_shift(nu[small], expected[small] / limit[small] - 1.0)
+    checks, slope = judged(
+        "variance", nu[small], measured[:, small], expected[small], room[small], STATED
+    )
+    checks[-1] = rc.rate_check(
+        "variance, small nu: as stated", STATED, slope, tolerance=off, bound=True
+    )
+    grows = rc.slope_interval(nu[large], measured[:, large], rng=0, level=LEVEL)
+    checks.append(
+        rc.above("variance, large nu: exponent", "above 0", grows, remark="preferences are certain")
+    )
+    ratios = (measured[:, large] / expected[large]).mean(axis=0)
+    last = rc.Interval(float(ratios.mean()), float(ratios.min()), float(ratios.max()))
+    checks.append(rc.within("variance, large nu: dist² / law", 1.0, last, 0.5, 2.0))
+    mean, low, high = (size * band for band in rc.mean_band(measured))
+    series = [
+        rc.Series(r"$N N_p\,\mathrm{dist}^2(\hat B, B_\diamond)$", VARIANCE, nu, mean, low, high),
+        rc.Series(LAW, VARIANCE, nu, size * expected),
+        rc.Series("$4k(d_1-k)/\\nu$", VARIANCE, nu, size * limit),
+    ]
+    found = _floors(config, table)
+    at = float(nu[np.argmin(expected)])
+    notes = [
+        f"{config.replicates} data sets of N = {config.N} users with N_p = {config.N_p}; d1 = "
+        f"{config.d1}, k = {config.k}; {config.trajectories} trajectories in (a), {config.many} in "
+        f"(b), where Sigma_tail / N = {config.tail:g}",
+        f"derived: dist falls as nu grows only until preferences become certain, here near nu = "
+        f"{at:g}; Remark 2 holds for rewards of bounded size",
+        "derived: with isotropic features the bias grows with nu as nu goes to 0, as its leading "
+        "part cancels; with others it falls as stated",
+    ]
+    return rc.Analysis([*series, *found[0]], [*checks, *found[1]], notes)
+
+
+def _floors(config: RateNuConfig, table: rc.Table) -> tuple[list[rc.Series], list[rc.Check]]:
+    """Exact floors of both kinds of features: exponents at small nu, and the first order."""
+    series: list[rc.Series] = []
+    checks: list[rc.Check] = []
+    grid = config.grid
+    small = grid <= 0.1 * config.small
+    for kind, exponent in EXPONENTS.items():
+        part, (name, _) = table.where(case=kind), FEATURES[kind]
+        floor, law = part.grid("squared", "nu"), part.grid("law", "nu")
+        # how far the exponent of the law is from that of nu a thousand times as small
+        far = 1e-3 * grid[small]
+        laws = [Law.without_tail(config.with_tail(kind, float(nu), 1e-3)) for nu in far]
+        limit = rc.exact_slope(far, [float((one.drift**2).sum()) for one in laws]).value
+        off = abs(rc.exact_slope(grid[small], law[small]).value - limit)
+        near = TAIL_ROOM * float(np.sqrt(config.tail / grid[0]))
+        checks.append(
+            rc.rate_check(
+                f"floor, {kind}: exponent, small nu",
+                exponent,
+                rc.exact_slope(grid[small], floor[small]),
+                tolerance=off + near,
+            )
+        )
+        quotient = floor / law
+        both = rc.Interval(float(quotient.mean()), float(quotient.min()), float(quotient.max()))
+        checks.append(
+            rc.every(rc.within(f"floor, {kind}: first order", 1.0, both, 1.0 - near, 1.0 + near))
+        )
+        series += [rc.Series(name, BIAS, grid, floor / config.tail)]
+        series += [rc.Series(LAW, BIAS, grid, law / config.tail)]
+    return series, checks
+
+
+def draw(config: RateNuConfig, analysis: rc.Analysis) -> Figure:
+    """Variance and floors."""
+    figure, axes = rc.panels(analysis.series, width=3.8, height=3.0, share_y=False)
+    rc.curves(axes, analysis.series, markevery=1)
+    for ax in axes.values():
+        rc.loglog(ax)
+        ax.set_xlabel(r"$\nu = \sigma_k^2 / N$")
+    axes[VARIANCE].set_ylabel("squared distance, times $N N_p$")
+    axes[BIAS].set_ylabel(
+        r"$\mathrm{dist}^2(B_{\mathrm{pop}}, B_\diamond)\, N / \Sigma_{\mathrm{tail}}$"
+    )
+    span = (float(config.grid[0]), 0.1 * config.small)
+    for kind, exponent in EXPONENTS.items():
+        one = next(s for s in analysis.series if s.name == FEATURES[kind][0])
+        rc.guide(axes[BIAS], exponent, span, 0.4 * float(np.asarray(one.y)[0]))
+    rc.legend(figure, axes)
+    return figure
+
+
+EXPERIMENT = rc.Experiment(
+    id="psl/rate_nu",
+    title="Distance of the shared factor against the diversity of users",
+    source="Theorem 4.1, Definition 4.1, Remark 2",
+    kind="rate",
+    variable="nu",
+    config_type=RateNuConfig,
+    profiles={
+        "quick": RateNuConfig(),
+        "paper": RateNuConfig(replicates=1000, exact=49),
+    },
+    blocks=blocks,
+    compute=compute,
+    analyse=analyse,
+    draw=draw,
+    parallel="blocks",
+)

@@ -1,0 +1,196 @@
+"""dist(B_hat, B_diamond) against the number of users N, at a given number of comparisons N_p.
+
+Problem: users as in :mod:`experiments.psharelora._rate_systems`, Sigma_tail = 0, linear rewards,
+Theta_init = 0. Algorithm: maximum likelihood of Delta_i = B W_i (3.3).
+
+Guarantee (Theorem 4.1 with Proposition 1, without logarithms): dist^2 is at most of the order of
+k (d1 + N d2) / (N N_p nu), which flattens where N is above d1 / d2: every user has k d2 numbers of
+their own to estimate from N_p comparisons.
+
+Derived (:mod:`experiments.psharelora.rates._rate_laws`): these numbers tell nothing of B. Where
+features favour no side of B_diamond (a), dist^2 falls like 1 / N for ever: exponent -1. In general
+(b) it does so until the bias takes over that N heads leave, each from N_p comparisons: a constant
+in N, of order 1 / N_p^2 (and not 1 / N_p, as the printed bound). (c) shows that bias by itself.
+
+Regime: all N. What the law leaves out is of relative order 1 / N_p, the same for all N in the
+variance, and dist^2 itself; the tolerances cover it.
+
+References: P-ShareLoRA, Theorem 4.1, Proposition 1; Neyman and Scott (1948).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import ratecheck as rc
+from experiments.psharelora._rate_systems import Family, Kind
+from experiments.psharelora.rates._rate_laws import Law
+from experiments.psharelora.rates._rate_runs import (
+    LAW,
+    LEVEL,
+    SharedRankConfig,
+    error_series,
+    increasing,
+    judged,
+)
+from linsys.validate import Array, check_integer, check_number
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PANELS: dict[Kind, str] = {
+    "mirrored": "(a) features alike on both sides of $B_\\diamond$",
+    "random": "(b) random features",
+}
+SHAPE = "shape of Theorem 4.1"
+SHIFT = "(c) mean turn of $\\hat B$, times $N_p$"
+NAMES: dict[Kind, str] = {"mirrored": "alike on both sides", "random": "random"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateUsersConfig(SharedRankConfig):
+    """Ever more users.
+
+    Attributes:
+        nu: sigma_k^2 / N.
+        N_p: comparisons of every user.
+        copies: users of every type, increasing: N is ``types`` times as many.
+    """
+
+    nu: float = 2.0
+    trajectories: int = 8
+    N_p: int = 256
+    copies: tuple[int, ...] = (2, 4, 8, 16, 32, 64, 128)
+    replicates: int = 50
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("nu", self.nu, low=0.0, low_open=True)
+        check_integer("N_p", self.N_p, low=2)
+        increasing("copies", self.copies, 1)
+
+    @property
+    def N(self) -> Array:
+        """Numbers of users."""
+        return self.types * np.array(self.copies, dtype=np.float64)
+
+    @property
+    def stated(self) -> float:
+        """The exponent of the printed bound over these N."""
+        return rc.exact_slope(self.N, self.d1 / self.N + self.d2).value
+
+    def family(self, kind: Kind) -> Family:
+        """The users of a panel; both kinds have the same Delta."""
+        return self.users(kind, self.nu, self.k)
+
+    def direction(self) -> Array:
+        """That of the bias of random features, of length 1; shape (d1 - k, k)."""
+        bias = Law.without_tail(self.family("random")).bias
+        return np.asarray(bias / np.linalg.norm(bias))
+
+
+def compute(config: RateUsersConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
+    """dist^2, and N_p times the turn of B_hat along the bias."""
+    one, numbers, along = config.family(block["case"]), config.numbers(block), config.direction()
+    found = np.empty((2, len(numbers), len(config.copies)))
+    for i, replicate in enumerate(numbers):
+        for j, copies in enumerate(config.copies):
+            [fit] = config.fits(one, copies, [config.N_p], block["case"], int(replicate))
+            turn = config.N_p * float((one.tilt(fit.B) * along).sum())
+            found[:, i, j] = one.error(fit.B) ** 2, turn
+    axes = {"replicate": numbers, "N": config.N}
+    return rc.long_table(axes, squared=found[0], turn=found[1])
+
+
+def analyse(config: RateUsersConfig, table: rc.Table) -> rc.Analysis:
+    """Exponents as derived and as stated, and the bias."""
+    series: list[rc.Series] = []
+    turns: list[rc.Series] = []
+    checks: list[rc.Check] = []
+    N, N_p = config.N, config.N_p
+    for kind, panel in PANELS.items():
+        law, part = Law.without_tail(config.family(kind)), table.where(case=kind)
+        measured, turn = (part.grid(n, "replicate", "N") for n in ("squared", "turn"))
+        expected, room = law.expected(N, N_p), law.room(N, N_p)
+        found, slope = judged(NAMES[kind], N, measured, expected, room, config.stated)
+        checks += found
+        series += error_series(r"$\mathrm{dist}^2$", panel, N, measured, expected)
+        bound = config.d1 / N + config.d2
+        series.append(rc.Series(SHAPE, panel, N, bound * (expected[0] / bound[0])))
+        bias, left = float(np.linalg.norm(law.bias)), law.next_order / N_p
+        # all N together, each with the inverse of its variance
+        together = turn @ N / N.sum()
+        if kind == "random":
+            size = rc.ratio(together, bias, LEVEL)
+            limit = -1.0 + rc.slope_error(N, room)
+            checks += [
+                rc.rate_check("random: bias / law", 1.0, size, tolerance=left),
+                rc.above(
+                    "random: exponent", "above -1", slope, limit, remark="bias of order 1/N_p"
+                ),
+            ]
+        else:
+            # in units of the bias that random features have
+            other = float(np.linalg.norm(Law.without_tail(config.family("random")).bias))
+            size = rc.ratio(together, other, LEVEL)
+            what = "alike on both sides: bias"
+            checks.append(rc.within(what, "0 (random: 1)", size, -0.5, 0.5))
+        name = "turn, " + NAMES[kind]
+        turns += [
+            rc.Series(name, SHIFT, N, *rc.mean_band(turn)),
+            rc.Series(LAW, SHIFT, N, bias + 0 * N),
+        ]
+    takes_over = Law.without_tail(config.family("random"))
+    crossing = takes_over.variance * N_p / float((takes_over.bias**2).sum())
+    notes = [
+        f"{config.replicates} data sets; d1 = {config.d1}, d2 = {config.d2}, k = {config.k}, "
+        f"{config.types} types of users, nu = {config.nu:g}, N_p = {N_p}",
+        f"derived: the heads are no part of the leading error, which falls like 1/N beyond N = "
+        f"d1/d2 = {config.d1 / config.d2:g}; the printed d1/N + d2 has exponent "
+        f"{config.stated:.2f} here and is an upper bound",
+        f"derived: with random features, bias and variance are equal at N = {crossing:.0f}; more "
+        "users do not help beyond, more comparisons of every user do",
+    ]
+    return rc.Analysis([*series, *turns], checks, notes)
+
+
+def draw(config: RateUsersConfig, analysis: rc.Analysis) -> Figure:
+    """dist^2 with the laws, and the bias."""
+    figure, axes = rc.panels(analysis.series, width=3.3, height=2.9, share_y=False)
+    rc.curves(axes, analysis.series)
+    N = config.N
+    for panel in PANELS.values():
+        rc.loglog(axes[panel])
+        law = next(s for s in analysis.series if s.panel == panel and s.name == LAW)
+        rc.guide(axes[panel], -1.0, (float(N[0]), float(N[-1])), 0.4 * float(np.asarray(law.y)[0]))
+        axes[panel].set_ylabel(r"$\mathrm{dist}^2(\hat B, B_\diamond)$")
+    axes[SHIFT].set_xscale("log")
+    axes[SHIFT].set_ylabel("along the bias under random features")
+    for ax in axes.values():
+        ax.set_xlabel("users $N$")
+    rc.legend(figure, axes)
+    return figure
+
+
+EXPERIMENT = rc.Experiment(
+    id="psl/rate_users",
+    title="Distance of the shared factor against the number of users",
+    source="Theorem 4.1, Proposition 1",
+    kind="rate",
+    variable="N",
+    config_type=RateUsersConfig,
+    profiles={
+        "quick": RateUsersConfig(seed=2),
+        "paper": RateUsersConfig(
+            seed=2, copies=(2, 4, 8, 16, 32, 64, 128, 256, 512), replicates=200
+        ),
+    },
+    blocks=lambda config: config.pieces(*PANELS),
+    compute=compute,
+    analyse=analyse,
+    draw=draw,
+    parallel="blocks",
+)

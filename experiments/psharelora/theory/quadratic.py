@@ -1,0 +1,171 @@
+"""P-ShareLoRA, proof of Theorem B.3: one user's likelihood f(w), its basis given.
+
+With the basis B_hat given a user has D = k d2 parameters w, and its comparisons have the features
+(I x B_hat)' psi of both trajectories. B instances come first; of an instance there are n = N_p
+comparisons. Norms are those of Sigma = mean of x x', x the difference of the gradients of r.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from experiments.psharelora.theory.preference import (
+    bend,
+    log_logistic,
+    logistic,
+    rate,
+    reward,
+    slope,
+)
+from experiments.psharelora.theory.proof import Sides
+from linsys.linalg import Numbers, norm
+
+__all__ = ["Comparing", "eq_B7", "eq_B8", "eq_B9", "eq_B11"]
+
+
+def _outer(u: Numbers) -> Numbers:
+    return np.asarray(u[..., :, None] * u[..., None, :])
+
+
+@dataclass(frozen=True, eq=False)
+class Comparing:
+    """A user's comparisons under the rewards R tanh(<w, psi>/R).
+
+    Args:
+        psi: features of both trajectories, shape (B, n, 2, D).
+        R: the bound on rewards, (B,).
+        o: labels, one where the first trajectory is preferred, (B, n).
+    """
+
+    psi: Numbers
+    R: Numbers
+    o: Numbers
+
+    def rewards(self, w: Numbers) -> tuple[Numbers, Numbers]:
+        """g and g' at both trajectories, each (B, n, 2)."""
+        scores, R = (self.psi * w[:, None, None]).sum(axis=-1), self.R[:, None, None]
+        return reward(scores, R), rate(scores, R)
+
+    def gap(self, w: Numbers) -> Numbers:
+        """x_j = r(tau0) - r(tau1), (B, n)."""
+        value, _ = self.rewards(w)
+        return np.asarray(value[..., 0] - value[..., 1])
+
+    def steps(self, w: Numbers) -> Numbers:
+        """grad r(tau0) - grad r(tau1), (B, n, D)."""
+        moved = self.rewards(w)[1][..., None] * self.psi
+        return np.asarray(moved[:, :, 0] - moved[:, :, 1])
+
+    def bends(self, w: Numbers) -> Numbers:
+        """The same difference of Hessians, (B, n, D, D)."""
+        value, steep = self.rewards(w)
+        second = -2 * value * steep / self.R[:, None, None] ** 2
+        moved = second[..., None, None] * _outer(self.psi)
+        return np.asarray(moved[:, :, 0] - moved[:, :, 1])
+
+    def f(self, w: Numbers) -> Numbers:
+        """The mean log-likelihood, (B,)."""
+        x = self.gap(w)
+        return np.asarray((self.o * log_logistic(x) + (1 - self.o) * log_logistic(-x)).mean(axis=1))
+
+    def gradient(self, w: Numbers) -> Numbers:
+        """grad f = mean of (o - Phi(x)) times the steps, as the sigmoid has it; (B, D)."""
+        rest = self.o - logistic(self.gap(w))
+        return np.asarray((rest[..., None] * self.steps(w)).mean(axis=1))
+
+    def hessian(self, w: Numbers) -> Numbers:
+        """grad^2 f = mean of (o - Phi) times the bends - Phi' times the steps squared."""
+        x = self.gap(w)
+        rest = (self.o - logistic(x))[..., None, None] * self.bends(w)
+        terms = rest - slope(x)[..., None, None] * _outer(self.steps(w))
+        return np.asarray(terms.mean(axis=1))
+
+    def by_ratios(self, w: Numbers, swap: bool) -> tuple[Numbers, Numbers]:
+        """grad f and grad^2 f by Phi'/Phi and (Phi''Phi - Phi'^2)/Phi^2, as the paper has them.
+
+        With ``swap`` as printed: the terms of o = 1 and of o = 0 change places.
+        """
+        x = self.gap(w)
+        up, down = logistic(x), logistic(-x)
+        bent = slope(x) * (down - up)
+        chosen = 1 - self.o if swap else self.o
+        first = chosen * slope(x) / up - (1 - chosen) * slope(x) / down
+        second = chosen * (bent * up - slope(x) ** 2) / up**2
+        second = second + (1 - chosen) * (-bent * down - slope(x) ** 2) / down**2
+        steps = self.steps(w)
+        by_first = (first[..., None] * steps).mean(axis=1)
+        terms = first[..., None, None] * self.bends(w) + second[..., None, None] * _outer(steps)
+        return by_first, np.asarray(terms.mean(axis=1))
+
+    @cached_property
+    def smooth(self) -> Numbers:
+        """L2 of Assumption 1, (B,)."""
+        longest = (self.psi**2).sum(axis=-1).reshape(len(self.psi), -1).max(axis=1)
+        return np.asarray(bend(self.R) * longest)
+
+    def weighted(self, u: Numbers, w: Numbers) -> Numbers:
+        """||u|| in the norm of Sigma at w, (B,)."""
+        return np.asarray(np.sqrt(((u[:, None] * self.steps(w)).sum(axis=-1) ** 2).mean(axis=1)))
+
+
+def eq_B8(system: Comparing, u: Numbers, w: Numbers, diamond: Numbers) -> Sides:
+    """| ||u||_Sigma(w) - ||u||_Sigma_diamond | against 2 L2 ||w - w_diamond|| ||u||."""
+    apart = np.abs(system.weighted(u, w) - system.weighted(u, diamond))
+    return apart, 2 * system.smooth * norm(w - diamond) * norm(u)
+
+
+def eq_B9(system: Comparing, hat: Numbers, diamond: Numbers, radius: Numbers) -> Sides:
+    """(c2/2) (||d||_Sigma - 2 L2 ||d||^2)_+^2 - c3 L2 ||d||^2 against grad f(w_diamond)'d.
+
+    d = w_hat - w_diamond for any w_hat with f(w_hat) >= f(w_diamond); c2 = min Phi' and c3 =
+    max Phi'/Phi over the gaps in rewards that ||w|| <= ``radius`` allows, at most 2 R.
+    """
+    d = hat - diamond
+    longest = np.sqrt((system.psi**2).sum(axis=-1)).max(axis=(1, 2))
+    reach = 2 * np.minimum(system.R, longest * radius)
+    size = norm(d)
+    along = system.weighted(d, diamond) - 2 * system.smooth * size**2
+    least = slope(reach) / 2 * np.maximum(along, 0 * along) ** 2
+    rest = logistic(reach) * system.smooth * size**2
+    return least - rest, (system.gradient(diamond) * d).sum(axis=-1)
+
+
+def eq_B7(first: Numbers, second: Numbers, o: Numbers, divisor: int) -> Sides:
+    """Taylor's remainder of f for linear rewards from x = ``first`` to ``second``, both (B, n).
+
+    Minus the remainder, f(w_diamond) + grad f'd - f(w_hat), must lie between the least and the
+    largest value of -d' grad^2 f(w) d / divisor over the segment, or no point w of it has equality.
+    Both are bounded from the outside, comparison by comparison.
+    """
+    step = second - first
+
+    def f(x: Numbers) -> Numbers:
+        return np.asarray(o * log_logistic(x) + (1 - o) * log_logistic(-x))
+
+    left = (f(first) + (o - logistic(first)) * step - f(second)).mean(axis=1)
+    least = np.minimum(slope(first), slope(second))
+    # Phi' is largest at zero if the segment has it
+    largest = np.where(
+        first * second < 0, 1 / (4 + 0 * first), np.maximum(slope(first), slope(second))
+    )
+    low, high = ((values * step**2).mean(axis=1) / divisor for values in (least, largest))
+    return np.stack([left, high], axis=1), np.stack([low, left], axis=1)
+
+
+def eq_B11(system: Comparing, hat: Numbers, diamond: Numbers) -> Sides:
+    """(B.11) for D = 1, lambda = 0 and second trajectories of reward zero.
+
+    Then |x'| falls with |w|, so that c1 Sigma_diamond is Sigma at the edge of the smallest ball
+    that holds both points; a gap in rewards is at most R. f is smooth with L2' = max|psi|^2 / 4 +
+    c3 L2, by which both sides are multiplied.
+    """
+    d = (hat - diamond)[:, 0]
+    edge = system.steps(np.maximum(np.abs(hat), np.abs(diamond)))[..., 0]
+    steepest = (system.psi**2).max(axis=(1, 2, 3)) / 4
+    bent = logistic(system.R) * system.smooth
+    left = slope(system.R) * (edge**2).mean(axis=1) * d**2
+    rise = np.abs(system.gradient(diamond)[:, 0] * d)
+    return (steepest + bent) * left, (steepest + 3 * bent) * rise

@@ -1,0 +1,81 @@
+"""The public names of ratecheck and where each is defined."""
+
+from ._claims.claim import (
+    Claim as Claim,
+    NotChecked as NotChecked,
+    RateClaim as RateClaim,
+    Regime as Regime,
+    claim as claim,
+)
+from ._claims.fields import (
+    Axis as Axis,
+    Field as Field,
+    Numbers as Numbers,
+    ball as ball,
+    contraction as contraction,
+    interval as interval,
+    positive as positive,
+    reals as reals,
+    simplex as simplex,
+    sphere as sphere,
+    whole_numbers as whole_numbers,
+)
+from ._claims.space import Fields as Fields, Space as Space
+from ._claims.unit_cube import key_of as key_of, random_coordinates as random_coordinates
+from ._discover.names import check_name as check_name
+from ._experiment.grids import check_counts as check_counts, check_grid as check_grid
+from ._experiment.model import (
+    Analysis as Analysis,
+    BenchRow as BenchRow,
+    Block as Block,
+    Check as Check,
+    Columns as Columns,
+    Config as Config,
+    Context as Context,
+    Experiment as Experiment,
+    Series as Series,
+)
+from ._experiment.plots import (
+    LOOKS as LOOKS,
+    Look as Look,
+    curve as curve,
+    curves as curves,
+    guide as guide,
+    legend as legend,
+    loglog as loglog,
+    look as look,
+    panels as panels,
+    style as style,
+)
+from ._experiment.table import Column as Column, Table as Table, long_table as long_table
+from ._rates.intervals import (
+    Ratio as Ratio,
+    exponential as exponential,
+    largest_mean as largest_mean,
+    mean_above as mean_above,
+    mean_interval as mean_interval,
+    paired_ratio as paired_ratio,
+)
+from ._rates.rates import (
+    MIN_REPLICATES as MIN_REPLICATES,
+    RESOLUTION as RESOLUTION,
+    Interval as Interval,
+    Slope as Slope,
+    above as above,
+    at_least as at_least,
+    at_most as at_most,
+    below as below,
+    every as every,
+    exact_slope as exact_slope,
+    mean_band as mean_band,
+    rate_check as rate_check,
+    ratio as ratio,
+    slope_error as slope_error,
+    slope_interval as slope_interval,
+    slope_shift as slope_shift,
+    within as within,
+)
+from ._run.worker import python_command as python_command
+from ._store.machine import cores as cores, machine as machine, versions as versions
+from ._verdicts.testing import assert_holds as assert_holds
+from ._verdicts.verdict import Verdict as Verdict, judge as judge, replay as replay

@@ -1,0 +1,101 @@
+"""Arguments and options of the ``ratecheck`` commands, without any numerical library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+#: Where results are unless the user says otherwise.
+RESULTS = Path("results")
+#: The page of the results, in their folder.
+REPORT = "report.html"
+
+
+def folder(text: str | Path) -> Path:
+    """The path of a folder that is named."""
+    if not str(text).strip():  # as a path it would be the current folder
+        raise typer.BadParameter(f"must name a folder; found {str(text)!r}")
+    return Path(text)
+
+
+Ids = Annotated[
+    list[str], typer.Argument(metavar="ID...", help='Ids, patterns ("affpcl/*") or Python files.')
+]
+Profile = Annotated[str, typer.Option(metavar="quick|paper", help="Size of the experiment.")]
+Seed = Annotated[
+    int | None,
+    typer.Option(help="Seed of all random numbers.", show_default="the profile's"),
+]
+Threads = Annotated[
+    int | None, typer.Option(help="Cores to use; changes no number.", show_default="all")
+]
+Out = Annotated[
+    Path,
+    typer.Option(
+        envvar="RATECHECK_OUT",
+        help="Folder of results and figures.",
+        parser=folder,
+        metavar="PATH",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help='Change a parameter that "show" names; lists: a,b,c.'
+    ),
+]
+Redraw = Annotated[
+    bool, typer.Option("--redraw", help="Draw from stored results; compute nothing.")
+]
+NoFigures = Annotated[bool, typer.Option("--no-figures", help="Write no figures.")]
+Quick = Annotated[bool, typer.Option("--quick", help="A short run, to see that it works.")]
+Variables = Annotated[
+    str | None, typer.Option("--in", metavar="t,n,...", help="Only rates in these variables.")
+]
+File = Annotated[
+    Path | None, typer.Option(metavar="PATH", help="The page.", show_default="OUT/report.html")
+]
+Open = Annotated[bool, typer.Option("--open", help="Show the page in the browser.")]
+Model = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="A folder with a model, or hub:NAME to download one.",
+        show_default="a small one, made here",
+    ),
+]
+Data = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Your texts.", show_default="generated ones")
+]
+Claims = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[ID...]",
+        help='Ids, papers, sections, patterns ("affpcl.d*") or Python files.',
+        show_default="every claim",
+    ),
+]
+Effort = Annotated[str, typer.Option(metavar="quick|normal|hunt", help="How hard to search.")]
+Limit = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        help="CPU time that one claim may take, compilation aside.",
+        show_default="the effort's",
+    ),
+]
+Replay = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Evaluate the instance in a counterexample's file."),
+]
+Write = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Also write verdicts.json, verdicts.md and findings.md.",
+        parser=folder,
+    ),
+]

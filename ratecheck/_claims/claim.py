@@ -1,0 +1,208 @@
+"""What a claim is: a statement of a paper, the instances it is about, and its two sides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from numpy.typing import ArrayLike
+
+from linsys import InputError
+from ratecheck._claims.fields import Field
+from ratecheck._claims.space import Fields, Predicate, Space
+
+Kind = Literal["upper", "lower", "identity", "distributional", "count", "qualitative", "rate"]
+Relation = Literal["<=", ">=", "=="]
+_RELATION: dict[str, Relation] = {
+    "upper": "<=",
+    "lower": ">=",
+    "identity": "==",
+    "count": "==",
+    "distributional": ">=",
+    "qualitative": "<=",
+}
+VERDICTS = (
+    "holds",
+    "violated",
+    "vacuous",
+    "unreachable",
+    "consistent",
+    "faster than stated",
+    "not checked",
+    "error",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """What every entry of a catalogue has: where it is from and what it says.
+
+    Args:
+        id: "paper.name".
+        source: paper and number, such as "AffPCL, Lemma D.3".
+        text: the statement in plain text.
+        latex: the same as LaTeX.
+        expect: the verdict known for it. A claim whose verdict is another one makes the audit fail.
+        note: where a claim is false or loose: the step of the proof that breaks, in a few lines.
+        corrected: id of the claim that replaces a false one.
+        derivation: of a corrected claim, why it is true.
+        main: whether it is a main result of its paper, or a step that main results rest on; where
+            such a statement is false, a reader is told so first.
+    """
+
+    id: str
+    source: str
+    text: str
+    latex: str = ""
+    expect: str = "holds"
+    note: str = ""
+    corrected: str | None = None
+    derivation: str = ""
+    main: bool = False
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z0-9_]+\.[A-Za-z0-9_]+", self.id):
+            raise InputError(f"`id` must look like paper.name; found {self.id!r}")
+        if self.expect not in VERDICTS:
+            raise InputError(f"`expect` of {self.id} must be a verdict; found {self.expect!r}")
+
+    @property
+    def paper(self) -> str:
+        """The paper's short name, the first half of the id."""
+        return self.id.partition(".")[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim(Statement):
+    """A statement about instances: ``measure(instance)`` gives its two sides.
+
+    Args:
+        kind: what sort of statement it is; decides the relation unless ``relation`` does.
+        space: the instances.
+        measure: instance to (measured, bound). Either side may be an array: over the B instances
+            first if the space is batched, then over anything else (agents, states); every entry
+            must satisfy the relation. For an identity of vectors, return the vectors. It must
+            depend on the instance alone: where two calls differ, the verdict is "error".
+        relation: "<=", ">=" or "==" between measured and bound.
+        trivial: instance to a bound that is known without the claim, shaped like ``bound``. A true
+            claim whose bound is never below ten times that is "unreachable".
+    """
+
+    kind: Kind
+    space: Space
+    measure: Callable[[Any], tuple[Any, Any]]
+    relation: Relation = ""  # type: ignore[assignment]
+    trivial: Callable[[Any], Any] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.kind not in _RELATION:
+            raise InputError(
+                f"`kind` of {self.id} must be {', '.join(_RELATION)}; found {self.kind!r}"
+            )
+        if not self.relation:
+            object.__setattr__(self, "relation", _RELATION[self.kind])
+        if self.relation not in ("<=", ">=", "=="):
+            raise InputError(
+                f"`relation` of {self.id} must be <=, >= or ==; found {self.relation!r}"
+            )
+
+
+@dataclass(frozen=True)
+class Regime:
+    """One measured exponent: where, of what, and the interval that surely contains it.
+
+    ``lo`` and ``hi`` are the ends of the interval (equal values for an exact slope without a
+    remainder). A rate bound of exponent p is *violated* if the interval lies above p + slack,
+    *consistent* if it meets [p - slack, p + slack], *faster than stated* if it lies below.
+    """
+
+    name: str
+    variable: str
+    predicted: float
+    measured: float
+    lo: float
+    hi: float
+    slack: float = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateClaim(Statement):
+    """A statement about exponents: ``regimes()`` measures one or several.
+
+    It must return the same each time, so that whatever is random in it has a fixed seed; it is
+    called twice, and a difference is an error.
+    """
+
+    regimes: Callable[[], Sequence[Regime]]
+    kind: Kind = "rate"
+    expect: str = "consistent"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotChecked(Statement):
+    """A statement that no machine checks here, with the reason in ``note``."""
+
+    kind: Kind = "qualitative"
+    expect: str = "not checked"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.note:
+            raise InputError(f"`note` of {self.id} must say why it is not checked; found nothing")
+
+
+Entry = Claim | RateClaim | NotChecked
+
+
+def claim(
+    *,
+    id: str,
+    source: str,
+    text: str,
+    kind: Kind,
+    fields: Mapping[str, Field] | None = None,
+    sizes: Mapping[str, tuple[int, int]] | None = None,
+    repair: Callable[[Fields], Fields] | None = None,
+    assumes: Mapping[str, Predicate] | None = None,
+    given: Mapping[str, Predicate] | None = None,
+    corners: Sequence[Mapping[str, ArrayLike]] = (),
+    space: Space | None = None,
+    **options: Any,
+) -> Callable[[Callable[[Any], tuple[Any, Any]]], Claim]:
+    """Declare a claim: decorates ``measure(instance) -> (measured, bound)``.
+
+    Give either a ``space`` or the parts of one; named axes without a range in ``sizes`` run from 1
+    to 4. All other arguments are those of :class:`Claim`.
+
+    >>> from ratecheck import claim, simplex
+    >>> @claim(
+    ...     id="mine.mass", source="my paper, Lemma 1", kind="upper", fields={"p": simplex("k")},
+    ...     text="no probability exceeds the sum of squares",
+    ... )
+    ... def mass(instance):
+    ...     return instance.p.max(), (instance.p**2).sum()
+    >>> mass.relation
+    '<='
+    """
+    if space is None:
+        chosen = dict(fields or {})
+        axes = {a for f in chosen.values() for a in f.axes if isinstance(a, str)}
+        space = Space(
+            fields=chosen,
+            sizes={axis: (sizes or {}).get(axis, (1, 4)) for axis in sorted(axes)},
+            repair=repair,
+            assumes=assumes or {},
+            given=given or {},
+            corners=corners,
+        )
+    where = space
+
+    def declare(measure: Callable[[Any], tuple[Any, Any]]) -> Claim:
+        return Claim(
+            id=id, source=source, text=text, kind=kind, space=where, measure=measure, **options
+        )
+
+    return declare

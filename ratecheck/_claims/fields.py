@@ -1,0 +1,247 @@
+"""The parts of an instance: arrays of a stated shape and domain, decoded from numbers in [0, 1].
+
+A field turns *coordinates*, numbers in [0, 1], into values of its domain, whatever the coordinates
+are: so an optimiser, hypothesis and a random generator can all search the same box, and every
+instance meets the field's domain by construction. ``repair`` maps values back to the domain after
+they were rounded or cut, exactly where they are high-precision numbers, and leaves values of the
+domain alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linsys.linalg import is_precise, norm, operator_norm
+
+Numbers = NDArray[Any]
+#: An axis is named by a size of the space ("n", "S", "d") or has a fixed length.
+Axis = str | int
+
+
+@dataclass(frozen=True)
+class Field:
+    """An array of real numbers in [-1, 1] times a common magnitude; base of the other domains.
+
+    Args:
+        axes: names of sizes, or fixed lengths; none for one number.
+        magnitude: range of the common factor, drawn on a logarithmic scale; (1, 1) fixes it.
+    """
+
+    axes: tuple[Axis, ...] = ()
+    magnitude: tuple[float, float] = (1.0, 1.0)
+
+    #: Coordinates beside one for every element: they shape the whole array.
+    controls = 1
+
+    def shape(self, sizes: dict[str, int]) -> tuple[int, ...]:
+        """The array's shape under these sizes."""
+        return tuple(sizes[axis] if isinstance(axis, str) else axis for axis in self.axes)
+
+    def decode(self, controls: Numbers, elements: Numbers) -> Numbers:
+        """Values at coordinates: controls (B, 1) and elements (B, *shape) to values (B, *shape)."""
+        low, high = np.log(self.magnitude)
+        factor = np.exp(low + controls[:, 0] * (high - low))
+        return np.asarray(_outer(factor, elements) * (2 * elements - 1))
+
+    def repair(self, values: Numbers) -> Numbers:
+        """The nearest values of the domain, shape (B, *shape) as given."""
+        return values
+
+    def rounded(self, values: Numbers, digits: int) -> Numbers:
+        """Values of the domain with at most so many decimals, where that is possible."""
+        return np.round(values, digits)
+
+    def settled(self, values: Numbers) -> Numbers:
+        """Values after one of them was replaced, where the others can make up for it."""
+        return values
+
+    def holds(self, values: Numbers) -> NDArray[np.bool_]:
+        """Whether each of the B arrays lies in the domain, up to rounding in float64."""
+        return np.asarray(np.isfinite(values.astype(float)).reshape(len(values), -1).all(axis=1))
+
+
+def _outer(factor: Numbers, like: Numbers) -> Numbers:
+    return factor.reshape(-1, *[1] * (like.ndim - 1))
+
+
+def _settled(size: Numbers) -> Numbers:
+    """Sizes, but one where rounding misses it, so that repair leaves its own results alone."""
+    return size if is_precise(size) else np.where(np.abs(size - 1) <= 4e-15, 1.0, size)
+
+
+@dataclass(frozen=True)
+class Interval(Field):
+    """Numbers in [low, high], uniform, or on a logarithmic scale if ``log``."""
+
+    low: float = 0.0
+    high: float = 1.0
+    log: bool = False
+
+    controls = 0
+
+    def decode(self, controls: Numbers, elements: Numbers) -> Numbers:
+        """Values between the ends."""
+        if self.log:
+            return np.asarray(self.low * (self.high / self.low) ** elements)
+        return np.asarray(self.low + elements * (self.high - self.low))
+
+    def repair(self, values: Numbers) -> Numbers:
+        """Clip to the ends."""
+        return np.asarray(np.minimum(np.maximum(values, self.low), self.high))
+
+    def holds(self, values: Numbers) -> NDArray[np.bool_]:
+        """Between the ends."""
+        flat = values.reshape(len(values), -1)
+        return np.asarray(((flat >= self.low) & (flat <= self.high)).all(axis=1), dtype=bool)
+
+
+@dataclass(frozen=True)
+class Whole(Interval):
+    """Whole numbers from low to high, stored as floats."""
+
+    def decode(self, controls: Numbers, elements: Numbers) -> Numbers:
+        """The nearest whole number."""
+        return np.asarray(np.round(super().decode(controls, elements)))
+
+    def repair(self, values: Numbers) -> Numbers:
+        """Round, then clip."""
+        rounded = np.vectorize(lambda v: v.__class__(round(float(v))), otypes=[values.dtype])
+        return super().repair(rounded(values)) if values.size else values
+
+
+@dataclass(frozen=True)
+class Simplex(Field):
+    """Probability distributions along the last axis; the control goes from uniform to peaked."""
+
+    def decode(self, controls: Numbers, elements: Numbers) -> Numbers:
+        """Normalised powers of exponential variates: all of the simplex, corners included."""
+        sharpness = np.exp(_outer(-2 + 5 * controls[:, 0], elements))
+        weights = (-np.log(np.clip(elements, 1e-12, 1.0))) ** sharpness
+        return self.repair(weights)
+
+    def repair(self, values: Numbers) -> Numbers:
+        """Drop negative parts and normalise; uniform where nothing is left."""
+        positive = np.maximum(values, 0)
+        total = _settled(positive.sum(axis=-1, keepdims=True))
+        even = np.ones_like(positive) / positive.shape[-1]
+        return np.where(total > 0, positive / np.where(total > 0, total, 1), even)
+
+    def rounded(self, values: Numbers, digits: int) -> Numbers:
+        """Round, and let the largest part of each row make up for the sum."""
+        result = np.round(values, digits)
+        rows = result.reshape(-1, result.shape[-1])
+        rest = np.round(1 - rows.sum(axis=1), digits)
+        rows[np.arange(len(rows)), rows.argmax(axis=1)] += rest
+        return np.round(result, digits)
+
+    def settled(self, values: Numbers) -> Numbers:
+        """The largest part of a row makes up for its sum."""
+        return self.rounded(values, 12)
+
+    def holds(self, values: Numbers) -> NDArray[np.bool_]:
+        """No negative part, and a sum of one to 1e-12."""
+        low = values.reshape(len(values), -1).min(axis=1) >= 0
+        gap = np.abs(values.sum(axis=-1) - 1).reshape(len(values), -1).max(axis=1)
+        return np.asarray(low & (gap <= 1e-12), dtype=bool)
+
+
+@dataclass(frozen=True)
+class Ball(Field):
+    """Vectors along the last axis of length at most one."""
+
+    controls = 0
+
+    def decode(self, controls: Numbers, elements: Numbers) -> Numbers:
+        """Points of the cube, pulled onto the ball."""
+        return self.repair(2 * elements - 1)
+
+    def size(self, values: Numbers) -> Numbers:
+        """What must not exceed one, with as many axes as the values."""
+        return norm(values)[..., None]
+
+    def repair(self, values: Numbers) -> Numbers:
+        """Divide by the length where it exceeds one."""
+        return np.asarray(values / np.maximum(_settled(self.size(values)), 1))
+
+    def holds(self, values: Numbers) -> NDArray[np.bool_]:
+        """Length at most one, to 1e-12."""
+        flat = self.size(values).reshape(len(values), -1)
+        return np.asarray(flat.max(axis=1) <= 1 + 1e-12, dtype=bool)
+
+
+@dataclass(frozen=True)
+class Sphere(Ball):
+    """Vectors along the last axis of length one."""
+
+    def repair(self, values: Numbers) -> Numbers:
+        """Divide by the length; the first basis vector where there is none."""
+        first = np.zeros(values.shape[-1], dtype=values.dtype)
+        first[0] = 1
+        length = _settled(self.size(values))
+        return np.where(length > 0, values / np.where(length > 0, length, 1), first)
+
+    def holds(self, values: Numbers) -> NDArray[np.bool_]:
+        """Length one, to 1e-12."""
+        flat = np.abs(self.size(values) - 1).reshape(len(values), -1)
+        return np.asarray(flat.max(axis=1) <= 1e-12, dtype=bool)
+
+
+@dataclass(frozen=True)
+class Contraction(Ball):
+    """Matrices along the last two axes of operator norm at most one."""
+
+    def size(self, values: Numbers) -> Numbers:
+        """||M||."""
+        return operator_norm(values)[..., None, None]
+
+
+def reals(*axes: Axis, magnitude: tuple[float, float] = (0.01, 100.0)) -> Field:
+    """Real numbers in [-m, m], with m from ``magnitude`` on a logarithmic scale."""
+    return Field(axes, magnitude)
+
+
+def interval(*axes: Axis, low: float = 0.0, high: float = 1.0) -> Field:
+    """Numbers in [low, high]."""
+    return Interval(axes, low=low, high=high)
+
+
+def positive(*axes: Axis, low: float = 0.01, high: float = 100.0) -> Field:
+    """Positive numbers in [low, high], on a logarithmic scale."""
+    return Interval(axes, low=low, high=high, log=True)
+
+
+def whole_numbers(*axes: Axis, low: int, high: int) -> Field:
+    """Whole numbers from low to high."""
+    return Whole(axes, low=low, high=high)
+
+
+def simplex(*axes: Axis) -> Field:
+    """Probability distributions along the last axis."""
+    return Simplex(axes)
+
+
+def ball(*axes: Axis) -> Field:
+    """Vectors along the last axis with length at most one."""
+    return Ball(axes)
+
+
+def sphere(*axes: Axis) -> Field:
+    """Vectors along the last axis with length one."""
+    return Sphere(axes)
+
+
+def contraction(*axes: Axis) -> Field:
+    """Matrices along the last two axes with operator norm at most one."""
+    return Contraction(axes)
+
+
+def magnitude_of(values: Sequence[Numbers]) -> Numbers:
+    """The largest absolute entry of each of the B instances, at least one; shape (B,)."""
+    largest = [np.abs(v.astype(float) if is_precise(v) else v).reshape(len(v), -1) for v in values]
+    columns = [part.max(axis=1) for part in largest if part.shape[1]]
+    return np.maximum(1.0, np.max(columns, axis=0)) if columns else np.ones(1)

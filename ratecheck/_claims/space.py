@@ -1,0 +1,253 @@
+"""Where a claim lives: the fields of an instance, their sizes, and what makes them one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from linsys import InputError
+from linsys.linalg import precise
+from ratecheck._claims.fields import Field, Numbers
+from ratecheck._verdicts.limit import TimeLimit
+
+#: Arrays of B instances by field, each (B, *shape).
+Fields = dict[str, Numbers]
+Sizes = dict[str, int]
+Predicate = Callable[[Any], Any]
+
+
+class Fault(Exception):
+    """What of a claim or its space cannot be evaluated, and on which instance of a batch."""
+
+    def __init__(self, reason: str, index: int = 0) -> None:
+        super().__init__(reason)
+        self.reason, self.index = reason, index
+
+
+class Unsettled(Fault):
+    """Two evaluations of one instance contradict each other, so that nothing is known of it."""
+
+
+def call(what: str, function: Callable[..., Any], *args: Any, index: int = 0) -> Any:
+    """Call what a user wrote; whatever it raises becomes a Fault that names it."""
+    try:
+        return function(*args)
+    except (Fault, TimeLimit, KeyboardInterrupt):
+        raise
+    # nor may it end the process of its caller, or skip a test, which is no Exception either
+    except BaseException as error:
+        text = " ".join(f"{what} raised {type(error).__name__}: {error}".split())
+        raise Fault(text[:300], index) from error
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """Instances that satisfy the assumptions by construction.
+
+    Args:
+        fields: name to domain; see :mod:`ratecheck._claims.fields`.
+        sizes: range of every named axis, such as {"n": (1, 4)}, both ends included.
+        repair: makes joint assumptions true, such as a positive definite mean: arrays by name in,
+            all of them out. It must leave alone what meets them, work on high-precision numbers,
+            and see B instances at once if ``batched``.
+        view: builds what ``measure`` gets from the arrays; by default an object with one attribute
+            per field.
+        assumes: name to predicate of an instance. They hold by construction; an instance that
+            breaks one is reported as a fault of the space, never as a counterexample.
+        given: name to predicate that instances are *filtered* by. Where none passes, the claim is
+            vacuous.
+        corners: instances that are always tried, arrays by name without the axis B.
+        batched: whether measure, repair, view and predicates work on B instances at once, along the
+            first axis of every array. Otherwise they get one instance at a time, and the engine
+            loops.
+        meaning: name of a field to one short line that says what the field is, where its name does
+            not.
+    """
+
+    fields: Mapping[str, Field]
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    repair: Callable[[Fields], Fields] | None = None
+    view: Callable[..., Any] = SimpleNamespace
+    assumes: Mapping[str, Predicate] = field(default_factory=dict)
+    given: Mapping[str, Predicate] = field(default_factory=dict)
+    corners: Sequence[Mapping[str, ArrayLike]] = ()
+    batched: bool = False
+    meaning: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.fields:
+            raise InputError("`fields` must be at least one; found none")
+        axes = {a for f in self.fields.values() for a in f.axes if isinstance(a, str)}
+        if axes != set(self.sizes):
+            raise InputError(
+                f"`sizes` must give a range for the axes {sorted(axes)}; found {sorted(self.sizes)}"
+            )
+        for name, (low, high) in self.sizes.items():
+            if not 1 <= low <= high:
+                raise InputError(f"size `{name}` must have 1 <= low <= high; found ({low}, {high})")
+        if strangers := sorted(set(self.meaning) - set(self.fields)):
+            raise InputError(
+                f"`meaning` must be about the fields {sorted(self.fields)}; found {strangers}"
+            )
+
+    def all_sizes(self) -> list[Sizes]:
+        """Every combination of sizes, small ones first."""
+        ranges = [range(low, high + 1) for low, high in self.sizes.values()]
+        combined = [dict(zip(self.sizes, c, strict=True)) for c in itertools.product(*ranges)]
+        return sorted(combined, key=lambda s: (int(np.prod(list(s.values()))), list(s.values())))
+
+    def layout(self, sizes: Sizes) -> Layout:
+        """How many coordinates an instance of these sizes has and where each field's lie."""
+        return Layout(self, sizes)
+
+    def sizes_of(self, fields: Fields) -> Sizes:
+        """The sizes that arrays (B, *shape) have."""
+        sizes: Sizes = {}
+        for name, domain in self.fields.items():
+            shape = fields[name].shape[1:]
+            if len(shape) != len(domain.axes):
+                raise InputError(f"`{name}` must have axes {domain.axes}; found shape {shape}")
+            for axis, length in zip(domain.axes, shape, strict=True):
+                wanted = sizes.setdefault(axis, length) if isinstance(axis, str) else axis
+                if wanted != length:
+                    raise InputError(f"axis {axis} of `{name}` must be {wanted}; found {length}")
+        return sizes
+
+    def complete(self, fields: Fields) -> Fields:
+        """Arrays of B instances moved into the domains and made to meet the joint assumptions."""
+        moved = {name: domain.repair(fields[name]) for name, domain in self.fields.items()}
+        if self.repair is None:
+            return moved
+        if self.batched:
+            return dict(call("repair", self.repair, moved))
+        singles = [call("repair", self.repair, s, index=k) for k, s in enumerate(_singles(moved))]
+        return {name: np.stack([np.asarray(s[name]) for s in singles]) for name in moved}
+
+    def precise(self, fields: Fields) -> Fields:
+        """The same instances in high precision, with every assumption met exactly."""
+        completed = self.complete({name: precise(values) for name, values in fields.items()})
+        return {name: _pure(values) for name, values in completed.items()}
+
+    def first_broken(self, fields: Fields, views: Any = None) -> tuple[str, int] | None:
+        """The first assumption that an instance breaks, and which instance; None if all hold."""
+        for name, kept in self._checks(fields, views):
+            if not kept.all():
+                return name, int(np.argmin(kept))
+        return None
+
+    def meets(self, fields: Fields) -> NDArray[np.bool_]:
+        """Which instances lie in the domains and meet ``assumes`` and ``given``, shape (B,)."""
+        kept = np.ones(_count(fields), dtype=bool)
+        for _, mask in self._checks(fields, None):
+            kept &= mask
+        return kept & self.passing(fields)
+
+    def passing(self, fields: Fields) -> NDArray[np.bool_]:
+        """Which instances meet ``given``, shape (B,)."""
+        passed = np.ones(_count(fields), dtype=bool)
+        if self.given:
+            views = self.views(fields)
+            for name in self.given:
+                passed &= self.passes(name, views)
+        return passed
+
+    def passes(self, name: str, views: Any) -> NDArray[np.bool_]:
+        """Which instances meet one predicate of ``given``, shape (B,)."""
+        return self._ask(name, self.given[name], views)
+
+    def views(self, fields: Fields) -> Any:
+        """What predicates and measure get: one object if batched, else a list of B."""
+        if self.batched:
+            return call("view", partial(self.view, **fields))
+        return [
+            call("view", partial(self.view, **one), index=k)
+            for k, one in enumerate(_singles(fields))
+        ]
+
+    def _ask(self, name: str, predicate: Predicate, views: Any) -> NDArray[np.bool_]:
+        what = f"the predicate {name!r}"
+        if self.batched:
+            answer = np.atleast_1d(np.asarray(call(what, predicate, views), dtype=bool))
+            return np.asarray(answer.reshape(len(answer), -1).all(axis=1))
+        answers = [call(what, predicate, one, index=k) for k, one in enumerate(views)]
+        return np.array([bool(np.all(answer)) for answer in answers], dtype=bool)
+
+    def _checks(self, fields: Fields, views: Any) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+        for name, domain in self.fields.items():
+            yield f"domain of {name}", domain.holds(fields[name])
+        if self.assumes:
+            views = self.views(fields) if views is None else views
+            for name, predicate in self.assumes.items():
+                yield name, self._ask(name, predicate, views)
+
+    @cached_property
+    def corner_fields(self) -> list[Fields]:
+        """The corners as stacks of one."""
+        return [
+            {name: np.asarray(corner[name], dtype=float)[None] for name in self.fields}
+            for corner in self.corners
+        ]
+
+
+def _pure(values: Numbers) -> Numbers:
+    """High-precision numbers alone: a repair may have put in ints and floats, such as a limit."""
+    result = values.astype(object)
+    number = type(precise([1.0])[0])
+    for place in np.ndindex(result.shape):
+        if not isinstance(result[place], number):
+            result[place] = precise([result[place]])[0]
+    return result
+
+
+def _count(fields: Fields) -> int:
+    return len(next(iter(fields.values())))
+
+
+def _singles(fields: Fields) -> Iterator[Fields]:
+    return ({name: values[k] for name, values in fields.items()} for k in range(_count(fields)))
+
+
+class Layout:
+    """The box of coordinates [0, 1]^m of one combination of sizes."""
+
+    def __init__(self, space: Space, sizes: Sizes) -> None:
+        self.space, self.sizes = space, sizes
+        self._parts: list[tuple[str, Field, tuple[int, ...], int, int]] = []
+        at = 0
+        for name, domain in space.fields.items():
+            shape = domain.shape(sizes)
+            middle = at + domain.controls
+            self._parts.append((name, domain, shape, at, middle))
+            at = middle + int(np.prod(shape))
+        self.coordinates = at
+
+    def decode(self, coordinates: Numbers) -> Fields:
+        """Coordinates (B, m) to the arrays of B instances that meet all assumptions."""
+        fields: Fields = {}
+        for name, domain, shape, start, middle in self._parts:
+            stop = middle + int(np.prod(shape))
+            elements = coordinates[:, middle:stop].reshape(len(coordinates), *shape)
+            fields[name] = domain.decode(coordinates[:, start:middle], elements)
+        return self.space.complete(fields)
+
+    def tie(self, coordinates: Numbers, axis: str) -> Numbers:
+        """Coordinates with everything equal along one axis: all agents alike, all states alike."""
+        tied = coordinates.copy()
+        for _, domain, shape, _, middle in self._parts:
+            if axis not in domain.axes:
+                continue
+            stop = middle + int(np.prod(shape))
+            where = 1 + domain.axes.index(axis)
+            elements = tied[:, middle:stop].reshape(len(coordinates), *shape)
+            first = np.take(elements, [0], axis=where)
+            tied[:, middle:stop] = np.broadcast_to(first, elements.shape).reshape(
+                len(coordinates), -1
+            )
+        return tied

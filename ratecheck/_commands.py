@@ -1,0 +1,355 @@
+"""The ``ratecheck`` command: figures, rates, claims and benchmarks of the papers.
+
+Answers go to stdout, everything else to stderr. Exit code 0; 1 when a check fails (one that the
+measurement does not decide is no failure); 2 when the arguments or the input are wrong or the
+answer cannot be written; 130 after Ctrl-C; 141 when the reader of the answer is gone. Numerical
+libraries are imported by the commands that need them, so that help comes at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ratecheck._arguments import (
+    REPORT,
+    RESULTS,
+    Claims,
+    Data,
+    Effort,
+    File,
+    Ids,
+    Json,
+    Limit,
+    Model,
+    NoFigures,
+    Open,
+    Out,
+    Profile,
+    Quick,
+    Redraw,
+    Replay,
+    Seed,
+    Settings,
+    Threads,
+    Variables,
+    Write,
+)
+from ratecheck._run import streams
+
+if TYPE_CHECKING:
+    from ratecheck._run.job import Job
+
+app = typer.Typer(
+    name="ratecheck",
+    help="Reproduce the figures of papers, measure their rates and audit what they claim.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+#: Base of what is wrong with arguments: click's class or typer's own, depending on the version.
+_USAGE_ERROR: Any = typer.BadParameter.__bases__[0]
+_INTERRUPTED = "interrupted; the same command resumes"
+
+
+@app.command("list")
+def list_(out: Out = RESULTS, as_json: Json = False) -> None:
+    """List figures, rates and sections of claims, and how much the results folder holds."""
+    from ratecheck._discover import registry
+    from ratecheck._report import experiments, verdicts
+    from ratecheck._store.store import Store
+    from ratecheck._verdicts import command
+
+    store = Store(out, writable=False)
+    found = [registry.get(name) for name in (*registry.names(), *registry.on_models())]
+    rows = [experiments.listing(experiment, store) for experiment in found]
+    sections = command.sections(out, _warn)
+    if as_json:
+        print(experiments.dump([*rows, *sections]))
+    else:
+        experiments.show_listing(rows)
+        verdicts.show_sections(sections)
+
+
+@app.command()
+def show(
+    reference: Annotated[str, typer.Argument(metavar="ID", help="Id or Python file.")],
+    as_json: Json = False,
+) -> None:
+    """Say what an experiment claims, and what the parameters mean that ``--set`` can change."""
+    from ratecheck._discover import registry
+    from ratecheck._report import describe, experiments
+
+    experiment = registry.get(reference)
+    if as_json:
+        print(experiments.dump(describe.description(experiment)))
+    else:
+        describe.show_description(experiment)
+
+
+@app.command()
+def run(
+    ids: Ids,
+    profile: Profile = "quick",
+    seed: Seed = None,
+    threads: Threads = None,
+    out: Out = RESULTS,
+    as_json: Json = False,
+    settings: Settings = None,
+    redraw: Redraw = False,
+    no_figures: NoFigures = False,
+) -> None:
+    """Run experiments: table, figure and verdict. What is finished is kept; a rerun resumes."""
+    from ratecheck._discover import registry
+    from ratecheck._run import work
+
+    references = registry.match(ids)
+    overrides = tuple(settings or ())
+    job = work.job(
+        out, profile, threads, seed=seed, overrides=overrides, redraw=redraw, figures=not no_figures
+    )
+    _run(job, references, as_json, alone=references == ids and len(ids) == 1)
+
+
+@app.command()
+def bridge(
+    name: Annotated[str, typer.Argument(help="Name of an experiment on models, such as affpcl.")],
+    model: Model = None,
+    data: Data = None,
+    profile: Profile = "quick",
+    seed: Seed = None,
+    threads: Threads = None,
+    out: Out = RESULTS,
+    as_json: Json = False,
+    settings: Settings = None,
+    redraw: Redraw = False,
+    no_figures: NoFigures = False,
+) -> None:
+    """Run an algorithm on a LoRA-adapted language model: the same code on another oracle."""
+    from linsys import InputError
+    from ratecheck._discover import registry
+    from ratecheck._discover.names import check_name
+    from ratecheck._run import work
+
+    check_name("experiment on models", name, [i.partition("/")[2] for i in registry.on_models()])
+    try:
+        import lora_bridge  # noqa: F401
+    except ImportError as error:
+        raise InputError(str(error)) from None
+    # what takes a while before the first result, such as making the built-in model
+    logging.basicConfig(format="ratecheck: %(message)s")
+    logging.getLogger("lora_bridge").setLevel(logging.INFO)
+    if str(model).startswith("hub:"):
+        from lora_bridge.models import downloaded
+
+        model = downloaded(str(model).removeprefix("hub:"))
+    paths = [f"{key}={path}" for key, path in (("model", model), ("data", data)) if path]
+    overrides = (*paths, *(settings or ()))
+    job = work.job(
+        out, profile, threads, seed=seed, overrides=overrides, redraw=redraw, figures=not no_figures
+    )
+    _run(job, [f"{registry.BRIDGE}/{name}"], as_json, alone=True)
+
+
+def _run(job: Job, references: Sequence[str], as_json: bool, *, alone: bool) -> None:
+    from ratecheck._report import experiments
+    from ratecheck._run import work
+
+    for reference in references:  # wrong arguments are found before the first computation
+        job.prepare(reference)
+    outcomes = []
+    for reference in references:
+        outcomes.append(work.perform(job, reference))
+        if not as_json:
+            experiments.show(outcomes[-1])
+    if as_json:
+        dicts = [outcome.to_dict() for outcome in outcomes]
+        print(experiments.dump(dicts[0] if alone else dicts))
+    work.figures_or_error(outcomes)
+    _exit(all(outcome.ok for outcome in outcomes))
+
+
+@app.command()
+def rates(
+    paper: Annotated[str, typer.Argument(help="Short name of the paper, such as affpcl.")],
+    variables: Variables = None,
+    profile: Profile = "quick",
+    seed: Seed = None,
+    threads: Threads = None,
+    out: Out = RESULTS,
+    as_json: Json = False,
+) -> None:
+    """Measure the rates of a paper: predicted and measured exponents with intervals."""
+    from ratecheck._discover import registry
+    from ratecheck._report import experiments
+    from ratecheck._run import work
+
+    chosen = registry.rates(paper, variables)
+    job = work.job(out, profile, threads, seed=seed, figures=False)
+    outcomes = [work.perform(job, experiment.id) for experiment in chosen]
+    if as_json:
+        checks = [(o.experiment.id, check) for o in outcomes for check in o.analysis.checks]
+        print(experiments.dump([{"experiment": name, **check.to_dict()} for name, check in checks]))
+    else:
+        experiments.show_rates(outcomes, title=f"Rates of {paper}")
+    _exit(all(outcome.ok for outcome in outcomes))
+
+
+@app.command()
+def reproduce(
+    profile: Profile = "quick", seed: Seed = None, threads: Threads = None, out: Out = RESULTS
+) -> None:
+    """Run every figure and every rate, judge every claim, then say what held and where to look."""
+    from ratecheck._report import experiments, page, stored
+    from ratecheck._run import work
+    from ratecheck._verdicts import command
+
+    job = work.job(out, profile, threads, seed=seed)
+    outcomes, failures = work.perform_all(job)
+    experiments.show_summary(job.store.root, list(outcomes.values()), failures)
+    results = command.judge((), out, "quick", seed or 0, job.threads, broken=_warn)
+    if results:
+        command.show(results, out, tables=False)
+    broken: list[str] = []  # which the audit has told
+    if outcomes or results:
+        page.write(stored.stored(out, profile, seed, outcomes, broken.append), out / REPORT)
+        print(f"Report: {out / REPORT}")
+    work.figures_or_error(list(outcomes.values()))
+    held = all(outcome.ok for outcome in outcomes.values()) and all(r.ok for r in results)
+    _exit(held and not failures and not broken)
+
+
+@app.command()
+def report(
+    out: Out = RESULTS,
+    profile: Profile = "quick",
+    seed: Seed = None,
+    file: File = None,
+    show: Open = False,
+) -> None:
+    """Write a page of figures, exponents and verdicts from what is stored; computes nothing."""
+    from ratecheck._report import page, stored
+
+    path = file or out / REPORT
+    page.write(stored.stored(out, profile, seed, broken=_warn), path)
+    print(path)
+    if show:
+        import webbrowser
+
+        webbrowser.open(path.resolve().as_uri())
+
+
+@app.command()
+def audit(
+    claims: Claims = None,
+    effort: Effort = "quick",
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
+    threads: Threads = None,
+    limit: Limit = None,
+    out: Out = RESULTS,
+    as_json: Json = False,
+    list_claims: Annotated[bool, typer.Option("--list", help="List the claims only.")] = False,
+    show_claims: Annotated[bool, typer.Option("--show", help="Say all about the claims.")] = False,
+    replay: Replay = None,
+    write: Write = None,
+) -> None:
+    """Search for counterexamples of claims; what is judged is kept, and a rerun resumes."""
+    from linsys import InputError
+    from ratecheck._store.machine import cores
+    from ratecheck._verdicts import command
+
+    modes = {"--list": list_claims, "--show": show_claims, "--replay": replay, "--write": write}
+    chosen = [name for name, given in modes.items() if given]
+    if len(chosen) > 1:
+        raise InputError(f"options must be one of {', '.join(modes)}; found {' and '.join(chosen)}")
+    if replay is not None:
+        _exit(command.replay(replay, claims or (), as_json))
+    elif list_claims or show_claims:
+        command.tell(claims or (), out, as_json, in_full=show_claims)
+    else:
+        workers = cores() if threads is None else threads
+        results = command.judge(claims or (), out, effort, seed, workers, limit, write)
+        command.show(results, out, as_json)
+        _exit(all(result.ok for result in results))
+
+
+@app.command()
+def bench(
+    name: Annotated[str, typer.Argument(help="Name of a benchmark, such as affpcl.")],
+    quick: Quick = False,
+    as_json: Json = False,
+) -> None:
+    """Time our code against the best peers on this machine, in the same run."""
+    import importlib
+
+    from ratecheck._discover import registry
+    from ratecheck._discover.names import check_name
+    from ratecheck._report import experiments
+
+    benchmarks = registry.benchmarks()
+    check_name("benchmark", name, list(benchmarks))
+    with redirect_stdout(sys.stderr):
+        rows = importlib.import_module(benchmarks[name]).run(quick)
+    if as_json:
+        print(experiments.dump([row.to_dict() for row in rows]))
+    else:
+        experiments.show_bench(rows)
+    _exit(all(row.correct for row in rows))
+
+
+@app.command()
+def version() -> None:
+    """Print the versions that results are marked with."""
+    from ratecheck._store.machine import versions
+
+    for name, number in versions().items():
+        print(f"{name} {number}")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command and leave with its exit code; a user's error is one line on stderr."""
+    with streams.guarded():
+        try:
+            message, code = _outcome(arguments)
+            sys.stdout.flush()
+        except streams.Unwritten as error:
+            message, code = str(error), error.code
+        except KeyboardInterrupt:  # while the reader takes its time
+            message, code = _INTERRUPTED, 130
+        if message:
+            _warn(message)
+    sys.exit(code)
+
+
+def _outcome(arguments: Sequence[str] | None) -> tuple[str, int]:
+    """Run the command: what is wrong, if anything, and the exit code."""
+    try:
+        code = app(args=arguments, prog_name="ratecheck", standalone_mode=False) or 0
+    except _USAGE_ERROR as error:
+        return error.format_message(), 2  # empty where the help was the answer
+    except typer.Abort:  # Ctrl-C outside a computation, in older versions of typer
+        return _INTERRUPTED, 130
+    except Exception as error:
+        from linsys import InputError
+        from ratecheck._run.runner import Interrupted
+
+        if not isinstance(error, InputError | Interrupted):
+            raise
+        return str(error), 2 if isinstance(error, InputError) else 130
+    return _INTERRUPTED if code == 130 else "", code
+
+
+def _warn(text: str) -> None:
+    """Say what is wrong, in one line, beside the answer."""
+    print(f"ratecheck: {text}", file=sys.stderr, flush=True)
+
+
+def _exit(ok: bool) -> None:
+    if not ok:
+        raise typer.Exit(1)

@@ -1,0 +1,1 @@
+"""Which papers, experiments and claims there are, installed or in a user's files."""

@@ -1,0 +1,193 @@
+"""Which claims exist: those of every public module in a paper's folder ``claims``, or of a file.
+
+A module is a section of its paper; a claim is any object of it that is one, in the order of the
+file. A user's own Python file is a section as well, with the same engine.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from linsys import InputError
+from ratecheck._claims.claim import Claim, Entry, NotChecked, RateClaim
+from ratecheck._discover import papers
+from ratecheck._discover.names import check_name
+from ratecheck._discover.user_file import load
+
+
+@dataclass(frozen=True)
+class Item:
+    """A claim and where it was found.
+
+    Args:
+        entry: the claim.
+        origin: how another process finds it: the name of its module, or the path of its file.
+        section: what its module is about, the first line of the docstring.
+    """
+
+    entry: Entry
+    origin: str
+    section: str
+
+    @property
+    def id(self) -> str:
+        """The claim's id."""
+        return self.entry.id
+
+    @property
+    def place(self) -> str:
+        """Its section as a person names it: "paper/module", or the path of the file."""
+        if self.origin.endswith(".py"):
+            return self.origin
+        name = self.origin.rpartition(".")[2]
+        return f"{self.entry.paper}/{name}"
+
+
+def with_claims() -> list[str]:
+    """Every paper with claims, in alphabetical order, without importing any."""
+    return [paper for paper in papers.installed() if _sections(paper)]
+
+
+def catalogue(paper: str | None = None, broken: Callable[[str], None] | None = None) -> list[Item]:
+    """All claims, or those of one paper, in the order of the paper.
+
+    Args:
+        paper: its short name.
+        broken: told in one line of every module that cannot be imported; the others go on. Without
+            it such a module is an error.
+
+    Raises:
+        InputError: if an id appears twice or is not its paper's, or a corrected one does not exist.
+    """
+    found: list[Item] = []
+    whole = True
+    for name in with_claims() if paper is None else [paper]:
+        items = []
+        for origin in _sections(name):
+            try:
+                items += section(origin)
+            except InputError as error:
+                if broken is None:
+                    raise
+                broken(str(error))
+                whole = False
+        for item in items:
+            if item.entry.paper != name:
+                raise InputError(f"`id` in {item.origin} must start with {name}.; found {item.id}")
+        found += items
+    return _checked(found) if whole else _distinct(found)  # corrections may be in what is missing
+
+
+def section(origin: str) -> list[Item]:
+    """The claims of one module or file, each once, in its order."""
+    found = module(origin)
+    title = (found.__doc__ or origin).strip().splitlines()[0].rstrip(".")
+    entries = {
+        id(value): value
+        for value in vars(found).values()
+        if isinstance(value, Claim | RateClaim | NotChecked)
+    }
+    return [Item(entry, origin, title) for entry in entries.values()]
+
+
+def module(origin: str) -> ModuleType:
+    """The module of this name, or the user's file at this path.
+
+    Raises:
+        InputError: if its import fails.
+    """
+    if origin.endswith(".py"):
+        return load(Path(origin), "claims file")
+    try:
+        return importlib.import_module(origin)
+    except Exception as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InputError(
+            f"claims module {origin} must import without error; found {said}"
+        ) from error
+
+
+def find(origin: str, name: str) -> Item:
+    """The claim of this id in this module or file."""
+    items = {item.id: item for item in section(origin)}
+    return items[check_name(f"claim in {origin}", name, list(items))]
+
+
+def select(references: Sequence[str], broken: Callable[[str], None] | None = None) -> list[Item]:
+    """The claims that references name, each once; without any the catalogue, as far as it is whole.
+
+    A reference is an id, a section ("affpcl/appendix_d"), a paper, a pattern of one of these
+    ("affpcl.d1*"), a Python file, or one claim or pattern of a file ("mine.py::mine.mass").
+    """
+    if not references:
+        return catalogue(broken=broken)
+    chosen: list[Item] = []
+    for reference in references:
+        path, _, inside = reference.partition("::")
+        if path.endswith(".py"):
+            items = of_file(path)
+            chosen += _matching(inside, items) if inside else items
+        else:
+            chosen += _matching(reference, catalogue())
+    return _distinct(chosen)
+
+
+def of_file(path: str) -> list[Item]:
+    """The claims of a user's file, at least one."""
+    items = _checked(section(path))
+    if not items:
+        raise InputError(f"claims file must define claims at its top level; found none in {path}")
+    return items
+
+
+def _matching(name: str, items: Sequence[Item]) -> list[Item]:
+    found = [
+        item
+        for item in items
+        if any(fnmatch.fnmatchcase(n, name) for n in (item.id, item.place, item.entry.paper))
+    ]
+    if not found and any(character in name for character in "*?["):
+        raise InputError(f"claim pattern must match an id; found {name!r} that matches none")
+    if not found:
+        check_name("claim", name, [item.id for item in items])
+    return found
+
+
+def _distinct(items: Sequence[Item]) -> list[Item]:
+    """Every claim once; two claims of one id are refused."""
+    found: dict[str, Item] = {}
+    for item in items:
+        other = found.setdefault(item.id, item)
+        if other.entry is not item.entry:
+            raise InputError(
+                f"ids of claims must be distinct; found {item.id} in {other.origin} "
+                f"and in {item.origin}"
+            )
+    return list(found.values())
+
+
+def _checked(items: Sequence[Item]) -> list[Item]:
+    """The claims, if their ids are distinct and every correction is one of them."""
+    found = _distinct(items)
+    correct = {item.id for item in found if isinstance(item.entry, Claim)}
+    for item in found:
+        if item.entry.corrected is not None and item.entry.corrected not in correct:
+            raise InputError(
+                f"`corrected` of {item.id} must be the id of a claim; "
+                f"found {item.entry.corrected!r}"
+            )
+    return found
+
+
+def _sections(paper: str) -> list[str]:
+    """The modules of a paper: its sections, its appendices, then the rest."""
+    found = papers.modules(papers.installed()[paper], "claims")
+    order = sorted(
+        found, key=lambda n: (not n.startswith("section"), not n.startswith("appendix"), n)
+    )
+    return [found[name] for name in order]

@@ -1,0 +1,30 @@
+"""One error for every misspelt name: what was expected, what was found, the nearest known."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from linsys import InputError
+
+#: So many names fit into one line; of more, only the nearest are listed.
+_LISTED = 8
+
+
+def check_name(what: str, found: str, names: Sequence[str]) -> str:
+    """Return ``found`` if it is among ``names``; otherwise raise InputError.
+
+    >>> check_name("`profile`", "papr", ["quick", "paper"])
+    Traceback (most recent call last):
+        ...
+    linsys.validate.InputError: `profile` must be one of quick, paper; found 'papr' (did you mean paper?)
+    """  # noqa: E501
+    if found in names:
+        return found
+    near = difflib.get_close_matches(found, names, n=_LISTED, cutoff=0.0)
+    listed = f"one of {', '.join(names)}" if names else "a known name"
+    if len(names) > _LISTED:
+        listed = f"one of {len(names)} known names, such as {', '.join(near)}"
+    close = difflib.get_close_matches(found, near, n=1, cutoff=0.4)
+    hint = f" (did you mean {close[0]}?)" if close else ""
+    raise InputError(f"{what} must be {listed}; found {found!r}{hint}")

@@ -1,0 +1,33 @@
+"""Which papers there are: packages named under the entry point ``ratecheck.papers``.
+
+The name of the entry point is the short name that the paper's ids begin with; its value is a
+package with some of the folders ``claims``, ``figures``, ``rates`` and ``bridge``. Every public
+module of such a folder is one section, figure, rate or experiment on a model. Listing them imports
+none of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import pkgutil
+from importlib.metadata import entry_points
+from pathlib import Path
+
+PAPERS = "ratecheck.papers"
+BENCHMARKS = "ratecheck.benchmarks"
+
+
+@functools.cache
+def installed(group: str = PAPERS) -> dict[str, str]:
+    """Short name to package of every paper (or of another group) in alphabetical order."""
+    return {entry.name: entry.value for entry in sorted(entry_points(group=group))}
+
+
+def modules(package: str, folder: str = "") -> dict[str, str]:
+    """Name to full name of the public modules in a folder of a package, in alphabetical order."""
+    spec = importlib.util.find_spec(package)
+    roots = list(spec.submodule_search_locations or ()) if spec else []
+    found = pkgutil.iter_modules([str(Path(root) / folder) for root in roots])
+    inside = f"{package}.{folder}" if folder else package
+    return {m.name: f"{inside}.{m.name}" for m in found if not m.name.startswith("_")}

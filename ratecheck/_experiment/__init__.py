@@ -1,0 +1,1 @@
+"""What an experiment is: configuration, blocks, table, analysis and figure."""

@@ -1,0 +1,285 @@
+"""What an experiment is: a frozen configuration, pure functions and the theory's prediction.
+
+One file holds one figure or one rate. ``blocks`` cuts the work into pieces that are stored one by
+one, ``compute`` does one piece, ``analyse`` turns the whole stored table into curves and checks,
+``draw`` turns those into a picture::
+
+    @dataclass(frozen=True, kw_only=True)
+    class DecayConfig(Config):
+        rates: tuple[float, ...] = (0.5, 1.0)
+        replicates: int = 30
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            whole("replicates", self.replicates, low=30)
+
+    def blocks(config: DecayConfig) -> list[Block]:
+        return [{"rate": rate} for rate in config.rates]
+
+    def compute(config: DecayConfig, block: Block, context: Context) -> Columns:
+        t = np.geomspace(1, 100, 9)
+        rng = np.random.default_rng(config.derive("noise", block["rate"]))
+        noise = rng.lognormal(sigma=0.1, size=(config.replicates, t.size))
+        axes = {"replicate": np.arange(config.replicates), "t": t}
+        return long_table(axes, mse=noise * t ** -block["rate"])
+
+    def analyse(config: DecayConfig, table: Table) -> Analysis:
+        series, checks = [], []
+        for rate in config.rates:
+            part = table.where(rate=rate)
+            t, mse = part.unique("t"), part.grid("mse", "replicate", "t")
+            series.append(Series(f"rate {rate:g}", "decay", t, *mean_band(mse)))
+            measured = slope_interval(t, mse, rng=config.seed)
+            checks.append(rate_check(f"slope at rate {rate:g}", -rate, measured, tolerance=0.01))
+        return Analysis(series, checks)
+
+    def draw(config: DecayConfig, analysis: Analysis) -> Figure:
+        figure, axes = panels(analysis.series)
+        curves(axes, analysis.series)
+        loglog(axes["decay"])
+        legend(figure, axes)
+        return figure
+
+    EXPERIMENT = Experiment(
+        id="paper/decay", title="Power-law decay", source="Theorem 1", kind="rate", variable="t",
+        config_type=DecayConfig,
+        profiles={"quick": DecayConfig(), "paper": DecayConfig(replicates=100)},
+        blocks=blocks, compute=compute, analyse=analyse, draw=draw,
+    )
+
+The numbers of a block may depend on the configuration and the block only, never on ``context``: a
+block computed with one thread or sixteen, today or after a kill, is the same block.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from linsys import InputError
+from ratecheck._experiment import seeds
+from ratecheck._experiment.table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: One piece of the work: plain values that name it, ``{"level": 0.05, "first_replicate": 0}``.
+Block = Mapping[str, Any]
+#: What one block yields: columns of equal length, one row per point of a curve (a single value
+#: fills its column).
+Columns = Mapping[str, ArrayLike]
+Vector = Sequence[float] | NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Base of every configuration: frozen, checked on construction, with the seed of its numbers.
+
+    Attributes:
+        seed: of all random numbers.
+
+    What a configuration says of its own fields in this form is what ``ratecheck show`` says of
+    them.
+
+    Fields may be ``int``, ``float``, ``bool``, ``str``, ``Path`` (a data file: its content enters
+    the store's key), ``Literal[...]``, tuples of these, and ``X | None``.
+
+    ``not_in_key`` names fields that change numbers by rounding alone, such as how much goes through
+    a model at once. They are no part of the store's key: what is stored or kept stays valid when
+    memory turns out to be too small.
+    """
+
+    not_in_key: ClassVar[frozenset[str]] = frozenset()
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        seed: Any = self.seed  # the annotation is a promise, the user's file may break it
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise InputError(f"`seed` must be a whole number of at least 0; found {self.seed!r}")
+        seeds.unify(self)
+
+    def derive(self, *names: str | float) -> int:
+        """A seed below 2^63 for one purpose, from this seed and names that do not depend on order.
+
+        >>> Config(seed=1).derive("samples", 0.05) == Config(seed=1).derive("samples", 0.3)
+        False
+        """
+        return seeds.derive(self.seed, names)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The parameters as plain JSON values."""
+        return {f.name: plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+
+
+@dataclass(frozen=True)
+class Context:
+    """How, never what, to compute: numbers must not depend on anything here.
+
+    ``folder`` is where ``compute`` may keep what it needs to go on after a kill, or None; it is not
+    made before that, and removed when the block is stored: see :mod:`lora_bridge.runs`.
+    """
+
+    threads: int = 1
+    folder: Path | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """One curve of a panel: y against x, an optional band ``lo`` to ``hi``; all (points,)."""
+
+    name: str
+    panel: str
+    x: Vector
+    y: Vector
+    lo: Vector | None = None
+    hi: Vector | None = None
+
+    def __post_init__(self) -> None:
+        if (self.lo is None) != (self.hi is None):
+            raise InputError(f"series `{self.name}` must have both `lo` and `hi` or neither")
+        points = np.shape(self.x)
+        for key in ("x", "y", "lo", "hi"):
+            value = getattr(self, key)
+            if value is None:
+                continue
+            array = np.array(value, dtype=np.float64)
+            if array.ndim != 1 or array.shape != points:
+                raise InputError(
+                    f"`{key}` of series `{self.name}` must be 1-D and as long as `x`, {points}; "
+                    f"found {array.shape}"
+                )
+            if np.isnan(array).any():
+                raise InputError(f"`{key}` of series `{self.name}` must hold numbers; found NaN")
+            array.setflags(write=False)
+            object.__setattr__(self, key, array)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The curve as plain JSON values; an infinite value becomes None."""
+        keys = ("name", "panel", "x", "y", "lo", "hi")
+        return {key: plain(getattr(self, key)) for key in keys}
+
+
+@dataclass(frozen=True)
+class Check:
+    """A prediction of the theory beside what was measured.
+
+    ``predicted`` is a number (an exponent, a ratio) or an ordering in words ("AffPCL <
+    independent"). ``lo`` and ``hi`` bound the measured value; both None where it has no interval.
+    ``ok`` is True where the measurement confirms the prediction, False where it contradicts it, and
+    None (JSON: null) where it decides neither; only False is a failure. ``verdict`` says the same
+    in words, for the tables that people read.
+    """
+
+    name: str
+    predicted: float | str
+    measured: float | str
+    lo: float | None
+    hi: float | None
+    ok: bool | None
+    verdict: str = ""
+
+    def __post_init__(self) -> None:
+        if self.ok is not None:
+            object.__setattr__(self, "ok", bool(self.ok))
+        for key in ("measured", "predicted", "lo", "hi"):
+            value = getattr(self, key)
+            if value is None or isinstance(value, str):
+                continue
+            if not np.isfinite(value):
+                raise InputError(f"`{key}` of check `{self.name}` must be finite; found {value}")
+            object.__setattr__(self, key, float(value))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The check as plain JSON values."""
+        keys = ("name", "predicted", "measured", "lo", "hi", "ok")
+        return {key: getattr(self, key) for key in keys}
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What the stored table says: curves, checks, and notes that the reader must know."""
+
+    series: Sequence[Series]
+    checks: Sequence[Check] = ()
+    notes: Sequence[str] = ()
+
+
+C = TypeVar("C", bound=Config)
+
+
+@dataclass(frozen=True)
+class Experiment(Generic[C]):
+    """One figure or rate of one paper; see the module's text for a complete example.
+
+    ``id`` is "paper/name" and equals the module: ``experiments/affpcl/figures/fig1.py`` holds
+    "affpcl/fig1". ``variable`` is what a rate is measured against ("t", "n", "delta"). ``parallel``
+    says who uses the threads: "threads" gives them all to ``compute``, block after block; "blocks"
+    computes several blocks at once in processes, one thread each.
+    """
+
+    id: str
+    title: str
+    source: str
+    kind: Literal["figure", "rate"]
+    config_type: type[C]
+    profiles: Mapping[str, C]
+    blocks: Callable[[C], Sequence[Block]]
+    compute: Callable[[C, Block, Context], Columns]
+    analyse: Callable[[C, Table], Analysis]
+    draw: Callable[[C, Analysis], Figure]
+    variable: str = ""
+    parallel: Literal["threads", "blocks"] = "threads"
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z0-9_]+/[a-z0-9_]+", self.id):
+            raise InputError(f"`id` must look like paper/name in lower case; found {self.id!r}")
+        if set(self.profiles) != {"quick", "paper"}:
+            raise InputError(
+                f"`profiles` of {self.id} must be quick and paper; found {sorted(self.profiles)}"
+            )
+        if self.kind not in ("figure", "rate"):
+            raise InputError(f"`kind` of {self.id} must be figure or rate; found {self.kind!r}")
+        if (self.kind == "rate") != bool(self.variable):
+            raise InputError(f"{self.id}: `variable` must be given for a rate, and only there")
+        if self.parallel not in ("threads", "blocks"):
+            raise InputError(
+                f"`parallel` of {self.id} must be threads or blocks; found {self.parallel!r}"
+            )
+
+    @property
+    def paper(self) -> str:
+        """The paper's short name, the first half of the id."""
+        return self.id.partition("/")[0]
+
+
+@dataclass(frozen=True)
+class BenchRow:
+    """One benchmark against one peer in the same run; ``correct`` says that both agree."""
+
+    name: str
+    peer: str
+    ours_s: float
+    peer_s: float
+    correct: bool
+
+    @property
+    def ratio(self) -> float:
+        """The peer's seconds over ours: how many times faster we are."""
+        return self.peer_s / self.ours_s
+
+    def to_dict(self) -> dict[str, Any]:
+        """The row as plain JSON values."""
+        keys = ("name", "peer", "ours_s", "peer_s", "ratio", "correct")
+        return {key: getattr(self, key) for key in keys}
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON can hold it: lists for arrays, text for paths, None for infinity."""
+    return seeds.encoded(value, lambda number: None)

@@ -1,0 +1,42 @@
+"""Whoever imports this module finds our packages beside it, whatever else has their names.
+
+Somebody's folder can hold an ``experiments`` of its own, and Python looks into the current folder
+and into those of ``PYTHONPATH`` before it looks at what is installed. Only our own names are found
+here; every other module comes from where it would come from without us. Worker processes import
+this module before anything else of ours.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+
+#: What is found in the folder that holds this package.
+PACKAGES = ("experiments", "linsys", "lora_bridge", "mgda")
+ROOT = Path(__file__).absolute().parents[1]
+
+
+class _Beside:
+    """A finder of modules, as ``sys.meta_path`` holds them."""
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, target: object = None
+    ) -> ModuleSpec | None:
+        return PathFinder.find_spec(name, [str(ROOT)]) if name in PACKAGES else None
+
+
+sys.meta_path.insert(0, _Beside())
+
+
+def stranger() -> str | None:
+    """What is wrong where a module of one of our names was imported before this one, in a line."""
+    for name in PACKAGES:
+        module, ours = sys.modules.get(name), ROOT / name / "__init__.py"
+        file = getattr(module, "__file__", None) or str(module)
+        if module is not None and os.path.realpath(file) != os.path.realpath(ours):
+            return f"package {name} must be {ours}; found {file}, which was imported before"
+    return None

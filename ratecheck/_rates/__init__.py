@@ -1,0 +1,1 @@
+"""Measured exponents and ratios, their intervals, and what they say of a stated one."""

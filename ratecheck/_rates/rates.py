@@ -1,0 +1,325 @@
+"""Honest rates: a log-log slope, an interval that covers, and what both say of a stated exponent.
+
+Points of one averaged curve are strongly dependent (one unlucky replicate moves the whole tail), so
+an ordinary regression through them claims far too much. The interval here comes from a bootstrap
+over whole replicates: the BCa interval of Efron (1987), as SciPy computes it. Exact values need no
+interval: ``lo = hi = value``.
+
+All verdicts are made here, and each has three values: an interval *confirms* a claim if all of it
+meets the claim, *contradicts* it if none of it does, and otherwise leaves it *not decided*.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtrit
+
+from linsys import InputError
+from ratecheck._experiment.model import Check
+
+#: Fewer replicates than this give no interval worth printing.
+MIN_REPLICATES = 30
+
+#: At least so many resamples lie beyond either end of an interval; further out they tell nothing.
+BEYOND = 2
+
+#: An interval may reach this far past an exponent and still count as agreement: the exponents that
+#: compete in the theory (-1/2, -1, -2 in t or n; 0, 1, 2 in delta) are at least 1/2 apart, so that
+#: such an interval is nowhere nearer to another one than to the stated one.
+RESOLUTION = 0.25
+
+Verdict = Literal["consistent", "faster than stated", "not decided", "violated"]
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A measured number and its interval; ``lo == value == hi`` when it is exact."""
+
+    value: float
+    lo: float
+    hi: float
+
+
+@dataclass(frozen=True)
+class Slope(Interval):
+    """A measured exponent."""
+
+
+def below(
+    name: str,
+    predicted: str,
+    measured: Interval,
+    limit: float = 1.0,
+    *,
+    tolerance: float = 0.0,
+    remark: str = "",
+) -> Check:
+    """The claim that a number is below ``limit``; one within ``tolerance`` of it decides nothing.
+
+    >>> [below("ratio", "below 1", Interval(v, v - 0.1, v + 0.1)).ok for v in (0.5, 1.0, 1.5)]
+    [True, None, False]
+    """
+    holds, fails = measured.hi < limit - tolerance, measured.lo > limit + tolerance
+    return _judge(name, predicted, measured, holds, fails, remark)
+
+
+def above(
+    name: str,
+    predicted: str,
+    measured: Interval,
+    limit: float = 0.0,
+    *,
+    tolerance: float = 0.0,
+    remark: str = "",
+) -> Check:
+    """The claim that a number is above ``limit``; one as near as ``tolerance`` decides nothing."""
+    holds, fails = measured.lo > limit + tolerance, measured.hi < limit - tolerance
+    return _judge(name, predicted, measured, holds, fails, remark)
+
+
+def at_most(
+    name: str, predicted: float | str, measured: Interval, limit: float, *, remark: str = ""
+) -> Check:
+    """The claim that a number is ``limit`` or less."""
+    return _judge(name, predicted, measured, measured.hi <= limit, measured.lo > limit, remark)
+
+
+def at_least(
+    name: str, predicted: float | str, measured: Interval, limit: float, *, remark: str = ""
+) -> Check:
+    """The claim that a number is ``limit`` or more."""
+    return _judge(name, predicted, measured, measured.lo >= limit, measured.hi < limit, remark)
+
+
+def within(
+    name: str,
+    predicted: float | str,
+    measured: Interval,
+    low: float,
+    high: float,
+    *,
+    remark: str = "",
+) -> Check:
+    """The claim that a number lies in [low, high].
+
+    >>> [within("ratio", 1.0, Interval(1, 1 - e, 1 + e), 0.9, 1.1).ok for e in (0.05, 0.5)]
+    [True, None]
+    """
+    holds = low <= measured.lo and measured.hi <= high
+    return _judge(name, predicted, measured, holds, measured.hi < low or measured.lo > high, remark)
+
+
+def every(check: Check) -> Check:
+    """The same check where the interval is the range of exact values, all of which must meet it."""
+    if check.ok is None:
+        return replace(check, ok=False, verdict=check.verdict.replace("not decided", "violated"))
+    return check
+
+
+def _judge(
+    name: str, predicted: float | str, measured: Interval, holds: bool, fails: bool, remark: str
+) -> Check:
+    """A check from what its interval confirms and what it contradicts."""
+    ok = True if holds else False if fails else None
+    said = "confirmed" if holds else "violated" if fails else "not decided"
+    verdict = f"{said}; {remark}" if remark else said
+    return Check(name, predicted, measured.value, measured.lo, measured.hi, ok, verdict)
+
+
+def exact_slope(x: ArrayLike, y: ArrayLike) -> Slope:
+    """Least-squares slope of log y on log x for exact values, both of shape (points,); no interval.
+
+    >>> exact_slope([1, 10, 100], [3.0, 0.3, 0.03]).value.__round__(12)
+    -1.0
+    """
+    log_x, weights = _regression(x)
+    values = _positive("y", y, (log_x.size,))
+    slope = float(np.log(values) @ weights)
+    return Slope(slope, slope, slope)
+
+
+def slope_error(x: ArrayLike, relative_error: ArrayLike) -> float:
+    """How far factors within 1 -+ ``relative_error`` at every x can move a log-log slope.
+
+    >>> round(slope_error([10.0, 100.0], [0.1, 0.1]), 3)
+    0.087
+    """
+    log_x = np.log(np.asarray(x, dtype=np.float64))
+    centred = log_x - log_x.mean()
+    return float(np.abs(centred) @ np.asarray(relative_error) / (centred @ centred))
+
+
+def slope_shift(x: ArrayLike, relative: ArrayLike) -> float:
+    """How much a log-log slope over x changes where the curve has a factor 1 + ``relative``.
+
+    >>> round(slope_shift([10.0, 100.0], [0.1, 0.01]), 3)  # 1 + 1/x
+    0.037
+    """
+    factors = 1.0 + np.asarray(relative, dtype=np.float64)
+    return abs(exact_slope(x, factors).value)
+
+
+def local_exponents(x: ArrayLike, y: ArrayLike) -> Array:
+    """Slopes between neighbouring points on log-log axes, shape (points - 1,).
+
+    >>> local_exponents([1, 10, 100], [1.0, 0.1, 0.001]).round(12).tolist()
+    [-1.0, -2.0]
+    """
+    log_x, _ = _regression(x)
+    exponents: Array = np.diff(np.log(_positive("y", y, (log_x.size,)))) / np.diff(log_x)
+    return exponents
+
+
+def slope_interval(
+    x: ArrayLike,
+    y_replicates: ArrayLike,
+    *,
+    rng: np.random.Generator | int,
+    level: float = 0.95,
+    resamples: int = 4999,
+) -> Slope:
+    """Log-log slope of the mean over replicates with a BCa interval over whole replicates.
+
+    ``x`` has shape (points,), ``y_replicates`` shape (replicates, points): at least 30 replicates
+    of positive values. ``level`` is the probability with which the interval covers the slope of the
+    expected curve; near 1 it takes more than so many ``resamples``. Raises InputError otherwise.
+    The interval has no width where every replicate tells the same slope.
+    """
+    log_x, weights = _regression(x)
+    shape = np.shape(y_replicates)
+    if len(shape) != 2 or shape[0] < MIN_REPLICATES or shape[1] != log_x.size:
+        raise InputError(
+            f"`y_replicates` must have shape (at least {MIN_REPLICATES}, {log_x.size}); "
+            f"found {shape}"
+        )
+    if not 0 < level < 1:
+        raise InputError(f"`level` must be in (0, 1); found {level:g}")
+    curves = _positive("y_replicates", y_replicates, shape)
+    value = float(np.log(curves.mean(axis=0)) @ weights)
+
+    def slopes(index: NDArray[np.intp], axis: int = -1) -> Array:
+        """Slope of the mean over the replicates in each row of ``index``: counts times curves."""
+        rows = np.moveaxis(index, axis, -1).reshape(-1, index.shape[axis])
+        count, size = len(curves), len(rows)
+        flat = (rows + count * np.arange(size)[:, None]).ravel()
+        counts = np.bincount(flat, minlength=size * count).reshape(size, count)
+        result: Array = np.log(counts.astype(np.float64) @ curves / rows.shape[1]) @ weights
+        return result.reshape(index.shape[:-1])
+
+    replicates = np.arange(len(curves))
+    slope_shift = slopes(np.array([np.delete(replicates, i) for i in replicates]))
+    if np.ptp(slope_shift) <= 1e-12 * max(1.0, abs(value)):
+        return Slope(value, value, value)  # every replicate tells the same slope
+
+    from scipy.stats import bootstrap
+
+    interval = bootstrap(
+        (replicates,),
+        slopes,
+        confidence_level=level,
+        n_resamples=max(resamples, math.ceil(2.0 * BEYOND / (1.0 - level))),
+        batch=max(1, 2**22 // len(curves)),
+        method="BCa",
+        rng=np.random.default_rng(rng),
+    ).confidence_interval
+    return Slope(value, float(interval.low), float(interval.high))
+
+
+def verdict(
+    predicted: float,
+    measured: Interval,
+    *,
+    tolerance: float = 0.0,
+    bound: bool = False,
+    limit: Literal["infinity", "zero"] = "infinity",
+) -> Verdict:
+    """What the interval says about the stated exponent in y ~ x^predicted.
+
+    The exponent is *consistent* when it lies in [lo - tolerance, hi + tolerance]; ``tolerance`` is
+    what the experiment knows to be left out of a pure power (a logarithm, a transient, a finite
+    range of x) and is stated with the check. An interval that contains it and reaches further than
+    ``RESOLUTION`` past it (than ``tolerance``, if that is more) could hold a competing exponent as
+    well: *not decided*. Otherwise the rate is *violated*, except that an upper bound
+    (``bound=True``, y <= C x^predicted) may be beaten: a curve that falls faster towards the
+    ``limit`` of x than the bound does is *faster than stated*, and how far an interval reaches on
+    that side is no matter. Falling faster is a smaller exponent as x grows to infinity and a larger
+    one as x shrinks to zero.
+
+    >>> verdict(-1.0, Slope(-2.0, -2.1, -1.9), bound=True)
+    'faster than stated'
+    >>> verdict(-1.0, Slope(-2.0, -2.1, -1.9))
+    'violated'
+    >>> verdict(-1.0, Slope(-0.8, -1.1, -0.5))
+    'not decided'
+    """
+    faster, slower = predicted - measured.lo, measured.hi - predicted
+    if limit == "zero":
+        faster, slower = slower, faster
+    if max(-faster, -slower) > tolerance:  # the exponent is outside
+        return "faster than stated" if bound and slower < 0 else "violated"
+    far = max(slower, -np.inf if bound else faster)
+    return "consistent" if far <= max(RESOLUTION, tolerance) else "not decided"
+
+
+def rate_check(
+    name: str,
+    predicted: float,
+    measured: Interval,
+    *,
+    tolerance: float = 0.0,
+    bound: bool = False,
+    limit: Literal["infinity", "zero"] = "infinity",
+) -> Check:
+    """The check of one exponent, with what ``verdict`` says."""
+    said = verdict(predicted, measured, tolerance=tolerance, bound=bound, limit=limit)
+    ok = None if said == "not decided" else said != "violated"
+    return Check(name, predicted, measured.value, measured.lo, measured.hi, ok, said)
+
+
+def mean_band(replicates: ArrayLike, *, level: float = 0.9) -> tuple[Array, Array, Array]:
+    """Mean over the first axis and the ends of Student's interval for it, bands of 90 %.
+
+    ``replicates`` has shape (replicates, points), at least 2 replicates; returns (mean, lo, hi) of
+    shape (points,).
+    """
+    values = np.asarray(replicates, dtype=np.float64)
+    if values.ndim != 2 or values.shape[0] < 2:
+        raise InputError(f"`replicates` must have shape (at least 2, points); found {values.shape}")
+    mean = values.mean(axis=0)
+    quantile = float(stdtrit(values.shape[0] - 1, 0.5 + 0.5 * level))
+    half = quantile * values.std(axis=0, ddof=1) / np.sqrt(values.shape[0])
+    return mean, mean - half, mean + half
+
+
+def ratio(values: ArrayLike, law: float, level: float) -> Interval:
+    """The mean of replicates (replicates,) over a prediction, with Student's interval."""
+    mean, low, high = (float(end[0]) / law for end in mean_band(np.c_[values], level=level))
+    return Interval(mean, low, high)
+
+
+def _regression(x: ArrayLike) -> tuple[Array, Array]:
+    """log x and the weights w with w . log y = least-squares slope."""
+    points: Any = np.asarray(x, dtype=np.float64)
+    if points.ndim != 1 or points.size < 2:
+        raise InputError(f"`x` must have shape (at least 2,); found {points.shape}")
+    log_x = np.log(_positive("x", points, points.shape))
+    if (np.diff(log_x) <= 0).any():
+        raise InputError("`x` must be strictly increasing")
+    centred = log_x - log_x.mean()
+    return log_x, centred / (centred @ centred)
+
+
+def _positive(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != shape:
+        raise InputError(f"`{name}` must have shape {shape}; found {array.shape}")
+    if not (np.isfinite(array) & (array > 0)).all():
+        bad = array[~(np.isfinite(array) & (array > 0))][0]
+        raise InputError(f"`{name}` must be positive and finite for a log-log slope; found {bad:g}")
+    return array

@@ -1,0 +1,38 @@
+"""What measured exponents say of a stated rate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ratecheck._claims.claim import Regime
+from ratecheck._claims.space import Fault
+
+
+def of_regime(regime: Regime) -> str:
+    """The verdict of one exponent's interval.
+
+    >>> of_regime(Regime("large t", "t", predicted=-0.5, measured=-0.9, lo=-0.95, hi=-0.85))
+    'faster than stated'
+    """
+    numbers = (regime.predicted, regime.measured, regime.lo, regime.hi, regime.slack)
+    if not all(math.isfinite(number) for number in numbers) or regime.lo > regime.hi:
+        raise Fault(f"regimes returned an interval that is none: {regime}")
+    if regime.lo > regime.predicted + regime.slack:
+        return "violated"
+    if regime.hi < regime.predicted - regime.slack:
+        return "faster than stated"
+    return "consistent"
+
+
+def of_regimes(regimes: Sequence[Regime]) -> tuple[str, Regime]:
+    """The verdict of all, and the regime that decides: the one that comes closest to a violation.
+
+    One regime above its rate violates the claim. A claim is faster than stated only if no regime
+    attains its rate.
+    """
+    if not regimes:
+        raise Fault("regimes returned nothing")
+    said = {"violated": 0, "consistent": 1, "faster than stated": 2}
+    decisive = min(regimes, key=lambda r: (said[of_regime(r)], r.predicted - r.measured))
+    return of_regime(decisive), decisive

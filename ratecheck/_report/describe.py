@@ -1,0 +1,140 @@
+"""What an experiment is about, and its parameters: what each means, and its value in profiles."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ratecheck._experiment.model import Config, Experiment, plain
+from ratecheck._report.experiments import console, say
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.measure import Measurement
+
+#: Where the parameters begin in a docstring of a configuration, and how each of them does.
+_HEAD = re.compile(r"^(?:Args|Attributes):\n", re.MULTILINE)
+_ENTRY = re.compile(r" {4}(\w+(?:, \w+)*): (.*)")
+_MORE = " " * 8
+#: What Sphinx makes a link of.
+_ROLE = re.compile(r":\w+:`~?([^`]+)`")
+#: What a list may be folded behind.
+_ITEM = re.compile(r"[^,]+,?")
+
+
+def description(experiment: Experiment[Any]) -> dict[str, Any]:
+    """All of it as plain JSON values."""
+    module = inspect.getmodule(experiment.analyse)
+    names = [field.name for field in dataclasses.fields(experiment.config_type)]
+    said = meanings(experiment.config_type)
+    return {
+        "id": experiment.id,
+        "title": experiment.title,
+        "source": experiment.source,
+        "kind": experiment.kind,
+        "about": inspect.cleandoc((module.__doc__ if module else None) or ""),
+        "parameters": {
+            name: {
+                profile: plain(getattr(config, name))
+                for profile, config in experiment.profiles.items()
+            }
+            for name in names
+        },
+        "meanings": {name: said[name] for name in names if name in said},
+    }
+
+
+def show_description(experiment: Experiment[Any]) -> None:
+    """Print the same for a person."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    found = description(experiment)
+    screen = console()
+    say(screen, [f"{found['id']}: {found['title']} ({found['source']})", "", found["about"], ""])
+    table = Table(box=None, pad_edge=False)
+    table.add_column("parameter", no_wrap=True)
+    rows = {
+        name: [_Folded(_setting(value)) for value in values.values()]
+        for name, values in found["parameters"].items()
+    }
+    for profile, cells in zip(experiment.profiles, zip(*rows.values(), strict=True), strict=True):
+        table.add_column(profile, min_width=max(cell.narrowest for cell in cells))
+    table.add_column("meaning")
+    for name, cells in rows.items():
+        table.add_row(name, *cells, escape(found["meanings"].get(name, "")))
+    screen.print(table)
+
+
+def meanings(config: type[Config]) -> dict[str, str]:
+    """What the docstrings of a configuration and its bases say of parameters, by name.
+
+    A name means what the class nearest to the configuration says of it. Names that are explained
+    together each have the whole entry, with all names.
+    """
+    found: dict[str, str] = {}
+    for kind in reversed(config.__mro__):
+        text = inspect.cleandoc(kind.__dict__.get("__doc__") or "")
+        _, *sections = _HEAD.split(text)
+        for section in sections:
+            found |= _entries(section)
+    return found
+
+
+def _entries(section: str) -> dict[str, str]:
+    """Names and texts up to the first line that neither begins one nor continues it."""
+    found: dict[str, str] = {}
+    names: list[str] = []
+    for line in section.splitlines():
+        if entry := _ENTRY.fullmatch(line):
+            names = entry[1].split(", ")
+            found |= dict.fromkeys(names, entry[2] if len(names) == 1 else entry[0].strip())
+        elif names and line.startswith(_MORE):
+            found |= {name: f"{found[name]} {line.strip()}" for name in names}
+        else:
+            break
+    return {name: _ROLE.sub(r"\1", text) for name, text in found.items()}
+
+
+@dataclass(frozen=True)
+class _Folded:
+    """A parameter in a table: a list is folded behind its commas, never within an item."""
+
+    text: str
+
+    @property
+    def items(self) -> list[str]:
+        """What stays together."""
+        return _ITEM.findall(self.text)
+
+    @property
+    def narrowest(self) -> int:
+        """The width that this needs."""
+        return max(map(len, self.items), default=0)
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        from rich.measure import Measurement
+
+        return Measurement(self.narrowest, len(self.text)).with_maximum(options.max_width)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.text import Text
+
+        lines = [""]
+        for item in self.items:
+            if lines[-1] and len(lines[-1] + item) > options.max_width:
+                lines.append("")
+            lines[-1] += item
+        yield Text("\n".join(lines), overflow="fold")
+
+
+def _setting(value: Any) -> str:
+    """A parameter as ``--set`` takes it."""
+    if isinstance(value, list):
+        return ",".join(_setting(item) for item in value)
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)

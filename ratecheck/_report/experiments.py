@@ -1,0 +1,249 @@
+"""What a person reads: tables of checks on a terminal and the index of what was reproduced."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ratecheck._experiment.model import BenchRow, Check, Experiment
+from ratecheck._run.job import Outcome
+from ratecheck._store.store import Store, write_whole
+
+if TYPE_CHECKING:
+    from rich import progress
+    from rich.console import Console
+    from rich.table import Table
+
+#: Columns of a table that goes to a file or a pipe, where there is no terminal to ask.
+_PIPE_WIDTH = 160
+#: Columns that stay on one line where the terminal is narrow.
+_UNBROKEN = {"measured", "interval", "ok", "ours", "peer's"}
+#: How a check is marked in the tables, and how its row stands out there.
+_MARKS = {True: "yes", None: "open", False: "NO"}
+_STYLES = {None: "yellow", False: "bold red"}
+_VERDICTS = {True: "holds", None: "not decided", False: "fails"}
+_HEADERS = ("check", "predicted", "measured", "interval", "ok", "verdict")
+
+
+def dump(value: Any) -> str:
+    """Strict JSON: no NaN and no infinity."""
+    return json.dumps(value, indent=1, allow_nan=False)
+
+
+def show(outcome: Outcome) -> None:
+    """Print one experiment: its checks, its notes, its figures."""
+    experiment = outcome.experiment
+    title = f"{experiment.id}: {experiment.title} ({experiment.source})"
+    screen = console()
+    if outcome.analysis.checks:
+        screen.print(_checks([outcome], title))
+    else:
+        say(screen, [title])
+    say(screen, [f"- {note}" for note in outcome.notes] + [str(p) for p in outcome.figures])
+
+
+def show_rates(outcomes: Sequence[Outcome], title: str) -> None:
+    """Print the checks of several experiments in one table, then their notes, each once."""
+    screen = console()
+    screen.print(_checks(outcomes, title))
+    notes = dict.fromkeys(f"- {note}" for outcome in outcomes for note in outcome.notes)
+    say(screen, list(notes))
+
+
+def show_summary(root: Path, outcomes: Sequence[Outcome], failures: Mapping[str, str]) -> None:
+    """Write the index and print every verdict, their count and where to look."""
+    index, program = write_index(root, outcomes, failures)
+    screen = console()
+    screen.print(_checks(outcomes, "Predicted against measured"))
+    hold, undecided, fail = (sum(o.count(ok) for o in outcomes) for ok in (True, None, False))
+    contradicted = [
+        f"Fails: {outcome.experiment.id}: {check.name}"
+        for outcome in outcomes
+        for check in outcome.analysis.checks
+        if check.ok is False
+    ]
+    broken = f"; did not run: {', '.join(failures)}" if failures else ""
+    say(
+        screen,
+        [
+            *contradicted,
+            f"{hold} hold, {undecided} not decided, {fail} fail: {hold + undecided + fail} checks "
+            f"in {len(outcomes)} experiments{broken}",
+            f"Figures: {root / 'figures'}",
+            f"Summary: {index} (for programs: {program})",
+        ],
+    )
+
+
+def said(outcome: Outcome) -> str:
+    """One experiment in a few words."""
+    if not outcome.ok:
+        return "A CHECK FAILS"
+    undecided = outcome.count(None)
+    return f"ok, {undecided} not decided" if undecided else "ok"
+
+
+def listing(experiment: Experiment[Any], store: Store) -> dict[str, Any]:
+    """One experiment as plain JSON values; ``stored`` counts the blocks in the store by profile."""
+    stored = {}
+    for profile, config in experiment.profiles.items():
+        blocks = experiment.blocks(config)
+        stored[profile] = f"{store.result(experiment, config).saved(blocks)}/{len(blocks)}"
+    keys = ("id", "paper", "title", "source", "kind", "variable")
+    return {**{key: getattr(experiment, key) for key in keys}, "stored": stored}
+
+
+def show_listing(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print what ``listing`` gave for every experiment."""
+    headers = ("experiment", "kind", "title", "source", "stored (quick, paper)")
+    cells = [
+        [
+            *(row[key] for key in ("id", "kind", "title", "source")),
+            ", ".join(row["stored"].values()),
+        ]
+        for row in rows
+    ]
+    console().print(tabulate(headers, cells))
+
+
+def show_bench(rows: Sequence[BenchRow]) -> None:
+    """Print our seconds beside each peer's."""
+    headers = ("benchmark", "peer", "ours", "peer's", "times faster", "same result")
+    cells = [
+        [
+            *(row.name, row.peer, f"{row.ours_s:.3g} s", f"{row.peer_s:.3g} s"),
+            *(f"{row.ratio:.2f}", "yes" if row.correct else "NO"),
+        ]
+        for row in rows
+    ]
+    console().print(tabulate(headers, cells))
+
+
+class Bar:
+    """How far something is, on a terminal; called as :data:`ratecheck._run.runner.Progress`."""
+
+    def __init__(self, bar: progress.Progress, name: str) -> None:
+        self._bar, self._name = bar, name
+        self._task = bar.add_task(name, total=None)
+
+    def __call__(self, done: int, total: int) -> None:
+        self._bar.update(self._task, completed=done, total=total)
+
+    def doing(self, what: str) -> None:
+        """Say beside the name what takes time just now; nothing if empty."""
+        said = f"{self._name} ({what})" if what else self._name
+        self._bar.update(self._task, description=said)
+
+
+@contextmanager
+def progress_bar(name: str) -> Iterator[Bar | None]:
+    """A bar on stderr when that is a terminal, nothing in a pipe."""
+    screen = console(stderr=True)
+    if not screen.is_terminal:
+        yield None
+        return
+    from rich import progress
+
+    columns = (
+        *(progress.TextColumn("{task.description}"), progress.BarColumn()),
+        *(progress.MofNCompleteColumn(), progress.TimeRemainingColumn()),
+    )
+    with progress.Progress(*columns, console=screen, transient=True, redirect_stdout=False) as bar:
+        yield Bar(bar, name)
+
+
+def write_index(
+    root: Path, outcomes: Sequence[Outcome], failures: Mapping[str, str]
+) -> tuple[Path, Path]:
+    """Write ``index.md`` (figures and checks) and ``summary.json`` (for programs) to ``root``."""
+    lines = ["# Results", ""]
+    for outcome in outcomes:
+        lines += _section(root, outcome)
+    for name, error in failures.items():
+        lines += [f"## {name}", "", f"Did not run: {error}", ""]
+    summary = {"results": [outcome.to_dict() for outcome in outcomes], "failed": dict(failures)}
+    index, program = root / "index.md", root / "summary.json"
+    write_whole(index, "\n".join(lines).encode())
+    write_whole(program, dump(summary).encode())
+    return index, program
+
+
+def _section(root: Path, outcome: Outcome) -> list[str]:
+    experiment = outcome.experiment
+    lines = [f"## {experiment.id}: {experiment.title}", "", f"Source: {experiment.source}.", ""]
+    for path in outcome.figures:
+        if path.suffix == ".png":
+            target = Path(os.path.relpath(path, root)).as_posix()
+            lines += [f"![{experiment.title}]({target})", ""]
+    if outcome.analysis.checks:
+        rows = [_HEADERS, ("---",) * len(_HEADERS), *map(_cells, outcome.analysis.checks)]
+        lines += ["| " + " | ".join(c.replace("|", "\\|") for c in row) + " |" for row in rows]
+        lines.append("")
+    lines += [f"- {note}" for note in outcome.notes]
+    return [*lines, ""] if outcome.notes else lines
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that does not fold lines to 80 columns when nobody watches."""
+    from rich.console import Console
+
+    watched = Console(stderr=stderr, highlight=False)
+    return watched if watched.is_terminal else Console(stderr=stderr, width=_PIPE_WIDTH)
+
+
+def say(screen: Console, lines: Sequence[str]) -> None:
+    """Print lines as they are: no markup, no folding."""
+    for line in lines:
+        screen.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def tabulate(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    title: str = "",
+    styles: Mapping[int, str] | None = None,
+) -> Table:
+    """A plain table whose cells are shown literally; ``styles`` are those of rows by number."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(
+        title=escape(title) or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+    )
+    for header in headers:
+        table.add_column(header, overflow="fold", no_wrap=header in _UNBROKEN)
+    for number, row in enumerate(rows):
+        table.add_row(*map(escape, row), style=(styles or {}).get(number))
+    return table
+
+
+def _checks(outcomes: Sequence[Outcome], title: str) -> Table:
+    """Predicted against measured, one row per check; the id only where there are several."""
+    ids = len(outcomes) > 1
+    checks = [(o.experiment.id, check) for o in outcomes for check in o.analysis.checks]
+    rows = [[*([name] if ids else []), *_cells(check)] for name, check in checks]
+    styles = {k: _STYLES[check.ok] for k, (_, check) in enumerate(checks) if check.ok in _STYLES}
+    return tabulate([*(["experiment"] if ids else []), *_HEADERS], rows, title, styles)
+
+
+def _cells(check: Check) -> tuple[str, ...]:
+    verdict = check.verdict or _VERDICTS[check.ok]
+    numbers = (_number(check.predicted), _number(check.measured), _interval(check))
+    return (check.name, *numbers, _MARKS[check.ok], verdict)
+
+
+def _number(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.4g}"
+
+
+def _interval(check: Check) -> str:
+    if check.lo is None or check.hi is None:
+        return "-"
+    if check.lo == check.hi:
+        return "exact"
+    return f"[{_number(check.lo)}, {_number(check.hi)}]"

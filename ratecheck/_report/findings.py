@@ -1,0 +1,329 @@
+"""The page for a paper's authors: what is false and how it is mended, how tight the rest is.
+
+Written from verdicts and the texts of the catalogue alone, so that it says what the last audit saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ratecheck._claims.families import IN_WORDS, Record, false, parents, roles, sharper
+from ratecheck._report.instances import lines
+from ratecheck._report.markdown import plain, sentence, table
+
+#: A bound counts as attained where the ratio is one up to this: searches end near, not at, a limit.
+_ATTAINED = 1e-6
+_BOUNDS = ("<=", ">=")
+
+
+def findings(records: Sequence[Record], replay: Mapping[str, str]) -> str:
+    """The page in Markdown.
+
+    Args:
+        records: what :meth:`ratecheck._verdicts.records.Result.to_record` gives, in order.
+        replay: by id, the command that evaluates a counterexample again.
+    """
+    papers = dict.fromkeys(record["source"].partition(",")[0] for record in records)
+    efforts = dict.fromkeys(f"{r['effort']} search, seed {r['seed']}" for r in records)
+    parts = [
+        f"# Findings: {', '.join(papers)}",
+        f"{_count(len(records), 'statement')} audited ({'; '.join(efforts)}). A statement is "
+        "*violated* by an instance that meets its assumptions and was evaluated again in high "
+        "precision, and *holds* if a search for such an instance found none. The ratio is that of "
+        "the tightest instance: the measured side over the bound, for a lower bound the other way "
+        "round. Vectors are in round brackets, matrices row by row in square ones, one entry for "
+        "each agent or state.",
+        *_surprises(records),
+        *_false(records, replay),
+        *_tightness(records),
+        *_rates(records),
+        *_open(records),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _surprises(records: Sequence[Record]) -> list[str]:
+    told = [
+        f"- `{r['id']}`: {r['verdict']}, expected: {r['expected']}.{sentence(r['reason'])}"
+        for r in records
+        if r["verdict"] != r["expected"]
+    ]
+    return ["## Not as expected", "\n".join(told)] if told else []
+
+
+def _false(records: Sequence[Record], replay: Mapping[str, str]) -> list[str]:
+    """What is false as printed with its other readings, then false readings of what is true."""
+    by_id = {record["id"]: record for record in records}
+    whole = _heads(records)
+    wrong = [record for record in records if false(record)]
+    printed = sorted((r for r in wrong if whole[r["id"]] == r["id"]), key=_rank)
+    others = dict.fromkeys(whole[r["id"]] for r in wrong if not false(by_id[whole[r["id"]]]))
+    parts = ["## False as printed"]
+    if not printed:
+        parts.append("No statement was found to be false as printed.")
+    if len(printed) > 1:
+        parts.append("\n".join(_overview(printed, by_id)))
+    for number, record in enumerate(printed, 1):
+        parts.append(f"### {number}. {plain(record['source'])} (`{record['id']}`)")
+        parts += _refutation(record, by_id, replay)
+        for reading in wrong:
+            if whole[reading["id"]] == record["id"] != reading["id"]:
+                parts.append(f"**Also: {plain(reading['source'])}** (`{reading['id']}`).")
+                parts += _refutation(reading, by_id, replay, known=(record["corrected"],))
+    if others:
+        parts += [
+            "## True as read here, false under another reading",
+            "Each of these holds as it is read first, and fails as it is read second: with "
+            "definitions from another place of the paper, or without what the place leaves unsaid.",
+        ]
+    for name in others:
+        parent = by_id[name]
+        parts.append(f"### {plain(parent['source'])} (`{name}`): {_outcome(parent)}")
+        parts += [*_statement(parent)]
+        for reading in wrong:
+            if whole[reading["id"]] == name:
+                parts.append(f"**{plain(reading['source'])}** (`{reading['id']}`).")
+                parts += _refutation(reading, by_id, replay, known=(name,))
+    return parts
+
+
+def _rank(record: Record) -> int:
+    """Main results come first, then the steps that they rest on, then the rest."""
+    if not record["main"]:
+        return 2
+    return 0 if _of_the_whole(record) else 1
+
+
+def _overview(printed: Sequence[Record], by_id: Mapping[str, Record]) -> list[str]:
+    """What is false, a line each: where, both sides of its counterexample, what replaces it."""
+    rows = []
+    for number, record in enumerate(printed, 1):
+        better = by_id.get(record["corrected"] or "")
+        correction = f"`{better['id']}`, {_outcome(better)}" if better else f"see {number}"
+        seen = _sides(record)
+        if record["verdict"] != "violated":
+            seen = "none by this search", ""
+        elif record["kind"] == "rate":
+            seen = f"exponent {seen[0]}", seen[1]
+        rows.append([str(number), plain(record["source"]), *map(plain, seen), correction])
+    return table(["", "statement", "counterexample", "stated", "correction"], rows)
+
+
+def _heads(records: Sequence[Record]) -> dict[str, str]:
+    """Under which statement each is told: its parent, or the first with the same correction."""
+    whole = parents(records)
+    first: dict[str, str] = {}
+    found = {}
+    for record in records:
+        name = record["id"]
+        if name in whole:
+            found[name] = whole[name]
+        else:
+            found[name] = first.setdefault(record["corrected"] or name, name)
+    return found
+
+
+def _refutation(
+    record: Record,
+    by_id: Mapping[str, Record],
+    replay: Mapping[str, str],
+    known: Sequence[str | None] = (),
+) -> list[str]:
+    """Statement, counterexample, reason, correction (unless ``known``) and how to see it again."""
+    parts = _statement(record)
+    if record["verdict"] == "violated":
+        instance = lines(record["counterexample"])
+        parts += ["Counterexample:", "    " + "\n    ".join(instance)] if instance else []
+        parts += _meanings(record)
+        parts += _measured(record)
+    else:
+        parts.append(
+            f"This search found no counterexample (verdict: {record['verdict']}"
+            f"{_tight(record)}); that the statement is false is known from the reasons below."
+        )
+    parts.append(f"*Where it breaks.* {plain(record['note'])}" if record["note"] else _UNEXPLAINED)
+    better = by_id.get(record["corrected"] or "")
+    if better is not None and better["id"] not in known:
+        parts.append(f"*Corrected* (`{better['id']}`; {_outcome(better)}). {plain(better['text'])}")
+        parts += _math(better)
+        if better["derivation"]:
+            parts.append(f"*Why.* {plain(better['derivation'])}")
+    elif record["corrected"] and record["corrected"] in known:
+        parts.append(f"*Corrected* as above (`{record['corrected']}`).")
+    if record["id"] in replay:
+        parts.append(f"Again: `{replay[record['id']]}`")
+    return parts
+
+
+_UNEXPLAINED = "*Where it breaks* is not known yet."
+
+
+def _statement(record: Record) -> list[str]:
+    return [f"> {plain(record['text'])}", *_math(record)]
+
+
+def _math(record: Record) -> list[str]:
+    return [f"```math\n{record['latex']}\n```"] if record["latex"] else []
+
+
+def _meanings(record: Record) -> list[str]:
+    """What the fields of the counterexample are whose names do not say it."""
+    instance = record["counterexample"] or {}
+    told = [f"{name}: {line}" for name, line in record["meaning"].items() if name in instance]
+    return [f"({plain('; '.join(told))})"] if told else []
+
+
+def _measured(record: Record) -> list[str]:
+    measured, stated = _sides(record)
+    if record["kind"] == "rate":
+        return [f"The exponent is {measured}; stated: {stated}.{sentence(record['reason'])}"]
+    if not measured:
+        return [sentence(record["reason"]).strip()] if record["reason"] else []
+    ratio = record["ratio"]
+    factor = f", {ratio:.4g} times the bound" if ratio and record["relation"] == "<=" else ""
+    return [f"There the measured side is {measured}{factor}; stated: {stated}."]
+
+
+def _sides(record: Record) -> tuple[str, str]:
+    """Both sides in as many digits as tell them apart, the bound with its relation in words."""
+    measured, bound = record["measured"], record["bound"]
+    if not measured:
+        return "", ""
+    short = f"{float(measured) + 0.0:.6g}", f"{float(bound) + 0.0:.6g}"  # no negative zero
+    if short[0] != short[1]:
+        measured, bound = short
+    return measured, f"{IN_WORDS[record['relation']]} {bound}"
+
+
+def _outcome(record: Record) -> str:
+    return f"{record['verdict']}{_tight(record)}"
+
+
+def _tight(record: Record) -> str:
+    if record["ratio"] is None or record["relation"] not in _BOUNDS:
+        return ""
+    return f", tightest ratio {_ratio(record['ratio'])}"
+
+
+def _ratio(value: float) -> str:
+    """Four digits; one only where it is attained."""
+    return "1" if _attained(value) else f"{min(value, 0.9999) if value < 1 else value:.4g}"
+
+
+def _attained(ratio: float) -> bool:
+    return abs(ratio - 1) <= _ATTAINED
+
+
+def _tightness(records: Sequence[Record]) -> list[str]:
+    true = [
+        r
+        for r in records
+        if r["verdict"] in ("holds", "unreachable")
+        and not false(r)
+        and r["relation"] in _BOUNDS
+        and r["ratio"] is not None
+    ]
+    if not true:
+        return []
+    reached = [r for r in true if _attained(r["ratio"])]
+    rest = [r for r in true if not _attained(r["ratio"])]
+    verb = "is" if len(reached) == 1 else "are"
+    parts = [
+        "## How tight the true bounds are",
+        f"Of {_count(len(true), 'bound')} that held, {len(reached)} {verb} attained: an instance "
+        "reaches the bound up to one part in a million. A ratio below one says how near the search "
+        "came; a better instance may exist, and where none does the constant can be improved.",
+    ]
+    if reached:
+        parts += ["### Attained", _by_section(reached)]
+    if rest:
+        parts += ["### Not attained", "\n".join(_loose(rest, sharper(records)))]
+    marked = roles(records)
+    better = [r for r in true if marked.get(r["id"]) == "sharper"]
+    if better:
+        parts.append("### Sharper constants")
+        parts.append("\n".join(_explained(r) for r in better))
+    main = [r for r in true if _of_the_whole(r)]
+    if main:
+        parts.append("### The main results")
+        parts.append("\n".join(_explained(r) for r in main if r not in better))
+    return parts
+
+
+def _by_section(records: Sequence[Record]) -> str:
+    """Ids, section by section in the order in which these appear first."""
+    sections: dict[str, list[Record]] = {}
+    for record in records:
+        sections.setdefault(record["section"], []).append(record)
+    return "\n".join(f"- {plain(title)}: {_listed(part)}." for title, part in sections.items())
+
+
+def _listed(records: Sequence[Record]) -> str:
+    return ", ".join(f"`{record['id']}`" for record in records)
+
+
+def _loose(records: Sequence[Record], sharp: Mapping[str, Record]) -> list[str]:
+    """The bounds that were not reached, the loosest first."""
+    rows = []
+    for record in sorted(records, key=lambda record: record["ratio"]):
+        better = sharp.get(record["id"])
+        found = f"`{better['id']}`, {_outcome(better)}" if better else ""
+        name, source = f"`{record['id']}`", plain(record["source"])
+        rows.append([name, source, _ratio(record["ratio"]), found])
+    return table(["statement", "source", "tightest ratio", "sharper form, its ratio"], rows)
+
+
+def _explained(record: Record) -> str:
+    said = _outcome(record)
+    if record["ratio"] == 0:
+        said += ": the side that it bounds vanished on every instance tried"
+    elif record["ratio"] < 0.5:
+        said += f": on every instance tried at least {1 / record['ratio']:.3g} times too large"
+    head = f"- {plain(record['source'])} (`{record['id']}`; {said})."
+    why = f" *Why.* {plain(record['derivation'])}" if record["derivation"] else ""
+    return f"{head} {plain(record['text'])}{why}{sentence(record['note'])}"
+
+
+def _of_the_whole(record: Record) -> bool:
+    """Whether it is in a part of the catalogue that is about results as a whole, no one section."""
+    name = record["place"].rpartition("/")[2]
+    return "file" not in record and not name.startswith(("section", "appendix"))
+
+
+def _rates(records: Sequence[Record]) -> list[str]:
+    rates = [r for r in records if r["details"].get("regimes")]
+    if not rates:
+        return []
+    rows = [
+        [
+            *(f"`{record['id']}`", plain(regime["name"]), plain(regime["variable"])),
+            *(f"{regime['predicted']:.4g}", f"{regime['measured']:.4g}", regime["verdict"]),
+        ]
+        for record in rates
+        for regime in record["details"]["regimes"]
+    ]
+    headers = ["statement", "regime", "exponent of", "stated", "measured", "verdict"]
+    return ["## Rates", "\n".join(table(headers, rows))]
+
+
+def _open(records: Sequence[Record]) -> list[str]:
+    empty = [r for r in records if r["verdict"] == "vacuous"]
+    unchecked = [r for r in records if r["verdict"] in ("not checked", "error")]
+    parts = []
+    if empty:
+        parts += ["## Assumptions that nothing satisfies", _told(empty)]
+    if unchecked:
+        return [*parts, "## Not checked", _told(unchecked)]
+    return [*parts, "## Not checked", "Every statement of the catalogue was checked."]
+
+
+def _told(records: Sequence[Record]) -> str:
+    return "\n".join(
+        f"- {plain(r['source'])} (`{r['id']}`; {r['verdict']}). {plain(r['text'])}"
+        f"{sentence(r['reason'] or r['note'])}"
+        for r in records
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,250 @@
+"""What a person reads of the audit: verdicts by section, a claim in full, counterexamples."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from ratecheck._claims.claim import VERDICTS, Claim, RateClaim
+from ratecheck._claims.fields import Ball, Contraction, Field, Interval, Simplex, Sphere, Whole
+from ratecheck._claims.space import Space
+from ratecheck._discover.catalogue import Item
+from ratecheck._report.experiments import console, say, tabulate
+from ratecheck._verdicts.records import Records, Result
+from ratecheck._verdicts.replay import Again
+from ratecheck._verdicts.verdict import Verdict
+
+_STYLES = {"violated": "yellow", "vacuous": "yellow", "unreachable": "yellow"}
+
+
+def show_results(results: Sequence[Result], records: Records) -> None:
+    """Print all verdicts by section, what is false or unexpected in full, and a summary."""
+    screen = console()
+    for (_, title), group in groupby(results, key=lambda r: (r.item.origin, r.item.section)):
+        part = list(group)
+        rows = [_row(result) for result in part]
+        styles = {k: _style(result) for k, result in enumerate(part) if _style(result)}
+        headers = ("claim", "verdict", "ratio", "instances", "source")
+        screen.print(tabulate(headers, rows, title, styles))
+    told = [r for r in results if not r.ok or r.verdict.verdict == "violated"]
+    for result in sorted(told, key=lambda r: not r.ok):  # surprises last, next to the summary
+        say(screen, ["", *_explained(result, records)])
+    say(screen, ["", *summary(results, records)])
+
+
+def show_summary(results: Sequence[Result], records: Records) -> None:
+    """Print how the claims came out, without the tables."""
+    say(console(), summary(results, records))
+
+
+def summary(results: Sequence[Result], records: Records) -> list[str]:
+    """How many came out how, which not as expected, and where to look."""
+    strangers = [result.item.id for result in results if not result.ok]
+    surprise = f"not as expected: {', '.join(strangers)}" if strangers else "all as expected"
+    lines = [f"{headline(results)}; {surprise}", f"Verdicts: {records.root}"]
+    if any(result.verdict.counterexample for result in results):
+        lines.append(f"Counterexamples: {records.counterexamples}")
+    return lines
+
+
+def headline(results: Sequence[Result]) -> str:
+    """The number of claims and how often each verdict occurs."""
+    return f"{len(results)} claim{'s' * (len(results) != 1)}: {counted(results)}"
+
+
+def counted(results: Iterable[Result]) -> str:
+    """How often each verdict occurs, such as "20 holds, 3 violated"."""
+    found = Counter(result.verdict.verdict for result in results)
+    return ", ".join(f"{found[verdict]} {verdict}" for verdict in VERDICTS if found[verdict])
+
+
+def show_sections(rows: Sequence[dict[str, Any]]) -> None:
+    """Print what ``sections`` gave, a line each."""
+    headers = ("claims", "section", "last verdicts")
+    cells = []
+    for row in rows:
+        verdicts = ", ".join(f"{count} {verdict}" for verdict, count in row["verdicts"].items())
+        cells.append([row["id"], row["title"], verdicts])
+    console().print(tabulate(headers, cells))
+
+
+def sections(items: Sequence[Item], records: Records) -> list[dict[str, Any]]:
+    """Every section of the catalogue as plain JSON values, with how its claims came out last."""
+    rows = []
+    for place, group in groupby(items, key=lambda item: item.place):
+        part = list(group)
+        found = Counter(last.verdict.verdict if (last := records.latest(i)) else "" for i in part)
+        verdicts = {v: found[v] for v in VERDICTS if found[v]}
+        if found[""]:
+            verdicts["not judged yet"] = found[""]
+        rows.append(
+            {
+                "id": place,
+                "paper": part[0].entry.paper,
+                "title": part[0].section,
+                "kind": "claims",
+                "claims": len(part),
+                "verdicts": verdicts,
+            }
+        )
+    return rows
+
+
+def show_catalogue(rows: Sequence[dict[str, Any]]) -> None:
+    """Print what ``listing`` gave."""
+    headers = ("id", "kind", "source", "statement", "last verdict")
+    keys = ("id", "kind", "source", "statement", "stored")
+    console().print(tabulate(headers, [[row[key] or "-" for key in keys] for row in rows]))
+
+
+def listing(item: Item, records: Records) -> dict[str, Any]:
+    """One claim as plain JSON values; ``stored`` is the verdict stored last, or None."""
+    entry, last = item.entry, records.latest(item)
+    return {
+        "id": entry.id,
+        "kind": entry.kind,
+        "source": entry.source,
+        "section": item.section,
+        "statement": " ".join(entry.text.split()),
+        "stored": last and last.verdict.verdict,
+    }
+
+
+def description(item: Item, records: Records) -> dict[str, Any]:
+    """All about one claim as plain JSON values, with the verdict stored last."""
+    entry, last = item.entry, records.latest(item)
+    return {
+        **listing(item, records),
+        "latex": entry.latex,
+        "assumptions": assumptions(entry.space) if isinstance(entry, Claim) else [],
+        "expected": entry.expect,
+        "note": entry.note,
+        "corrected": entry.corrected,
+        "derivation": entry.derivation,
+        "result": last and last.to_dict(),
+    }
+
+
+def show_claim(item: Item, records: Records, correction: Item | None) -> None:
+    """Print all about one claim, and the claim that replaces it."""
+    entry, last = item.entry, records.latest(item)
+    lines = [f"{entry.id} ({entry.source}; {entry.kind})", "", *_paragraph(entry.text)]
+    if entry.latex:
+        lines += ["", f"LaTeX: {entry.latex}"]
+    if isinstance(entry, Claim):
+        lines += ["", "Instances:", *(f"  {line}" for line in assumptions(entry.space))]
+    unknown = ["No verdict of the current code is stored.", *_reasons(item)]
+    lines += ["", *(_explained(last, records, best=True) if last else unknown)]
+    if correction is not None:
+        lines += ["", f"Corrected: {correction.id}", *_paragraph(correction.entry.text)]
+        lines += _paragraph(correction.entry.derivation)
+    say(console(), lines)
+
+
+def assumptions(space: Space) -> list[str]:
+    """What instances are, line by line: sizes, domains, repairs and predicates."""
+    lines = [f"{axis} from {low} to {high}" for axis, (low, high) in space.sizes.items()]
+    for name, domain in space.fields.items():
+        meaning = f"; {space.meaning[name]}" if name in space.meaning else ""
+        lines.append(f"{name}: {_domain(domain)}{meaning}")
+    if space.repair is not None:
+        about = (space.repair.__doc__ or space.repair.__name__).strip().splitlines()[0]
+        lines.append(f"then: {about}")
+    lines += [f"by construction: {name}" for name in space.assumes]
+    lines += [f"given: {name}" for name in space.given]
+    return lines
+
+
+def _domain(domain: Field) -> str:
+    """The values of a field in words."""
+    if isinstance(domain, Interval):
+        what = "whole numbers" if isinstance(domain, Whole) else "numbers"
+        words = f"{what} from {domain.low:g} to {domain.high:g}"
+    elif isinstance(domain, Simplex):
+        words = "probability distributions"
+    elif isinstance(domain, Contraction):
+        words = "matrices of operator norm at most 1"
+    elif isinstance(domain, Sphere):
+        words = "vectors of length 1"
+    elif isinstance(domain, Ball):
+        words = "vectors of length at most 1"
+    else:
+        words = f"real numbers of magnitude up to {domain.magnitude[1]:g}"
+    return f"{words} ({', '.join(map(str, domain.axes))})" if domain.axes else words
+
+
+def show_replay(again: Again) -> None:
+    """Print both sides of a replayed instance, the verdict, and whether it was to be expected."""
+    found = again.verdict
+    lines = [f"{found.id}: {found.verdict} (stated: {again.stated})", *_sides(found, best=True)]
+    say(console(), [*lines, "reproduced" if again.ok else "NOT reproduced"])
+
+
+def _row(result: Result) -> list[str]:
+    found, entry = result.verdict, result.item.entry
+    surprise = "" if result.ok else f", EXPECTED {entry.expect}"
+    verdict = f"{found.verdict}{surprise}"
+    return [entry.id, verdict, ratio(result), f"{found.instances:,}", entry.source]
+
+
+def ratio(result: Result) -> str:
+    """How near to the bound, in a table; of a rate, the exponent and the one stated."""
+    found = result.verdict
+    if isinstance(result.item.entry, RateClaim) and found.measured:
+        return f"{found.measured} ({found.bound})"
+    if found.ratio is None:
+        return "-"
+    short = f"{found.ratio:.6g}"
+    # what exceeds a bound must not look as if it attained it
+    return f"{found.ratio:.12g}" if short == "1" and found.verdict == "violated" else short
+
+
+def _style(result: Result) -> str:
+    return _STYLES.get(result.verdict.verdict, "") if result.ok else "bold red"
+
+
+def _explained(result: Result, records: Records, *, best: bool = False) -> list[str]:
+    """A verdict in a few lines: both sides, the counterexample, why, and what to do with it.
+
+    Where there is no counterexample, the tightest instance stands in its place if ``best``.
+    """
+    found, entry = result.verdict, result.item.entry
+    expected = "" if result.ok else f" (expected: {entry.expect})"
+    lines = [f"{entry.id}: {found.verdict}{expected}"]
+    if found.verdict == "violated":
+        lines += [f"  {line}" for line in _paragraph(entry.text)]
+    lines += _sides(found, best=best)
+    lines += [f"  {line}" for line in _reasons(result.item)]
+    if found.counterexample is not None:
+        lines.append(f"  again: ratecheck audit --replay {records.replay_path(result.item)}")
+    return lines
+
+
+def _sides(found: Verdict, *, best: bool) -> list[str]:
+    """Measured and bound, the instance they are from, and what else is to be said."""
+    lines = []
+    if found.measured:
+        lines.append(f"  measured {found.measured}, bound {found.bound}")
+    instance = found.counterexample or (found.best if best else None) or {}
+    lines += [f"  {name} = {_numbers(value)}" for name, value in instance.items()]
+    return lines + [f"  {line}" for line in _paragraph(found.reason)]
+
+
+def _numbers(values: Any) -> str:
+    """Lists of numbers as they are written in JSON; zero without a sign, which says nothing."""
+    return json.dumps((np.asarray(values, dtype=float) + 0.0).tolist())
+
+
+def _reasons(item: Item) -> list[str]:
+    entry = item.entry
+    lines = [*_paragraph(entry.note), *_paragraph(entry.derivation)]
+    return [*lines, f"corrected: {entry.corrected}"] if entry.corrected else lines
+
+
+def _paragraph(text: str) -> list[str]:
+    return [line.strip() for line in text.strip().splitlines()]

@@ -1,0 +1,1 @@
+"""Running experiments: jobs, blocks, worker processes."""

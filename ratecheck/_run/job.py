@@ -1,0 +1,117 @@
+"""One experiment from name to verdict: configure, compute what is missing, analyse, draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from linsys import InputError
+from ratecheck._discover import registry
+from ratecheck._discover.names import check_name
+from ratecheck._experiment.model import Analysis, Config, Experiment
+from ratecheck._experiment.options import configure
+from ratecheck._run.runner import Progress, redraw, run
+from ratecheck._store.store import Store
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one run gave; ``figures`` are the files written, ``notes`` what the reader must know.
+
+    ``problem`` says in one line why there are no figures although they were asked for.
+    """
+
+    experiment: Experiment[Any]
+    config: Config
+    analysis: Analysis
+    figures: tuple[Path, ...] = ()
+    notes: tuple[str, ...] = ()
+    problem: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether no check is contradicted; one that is not decided is no failure."""
+        return self.count(False) == 0
+
+    def count(self, ok: bool | None) -> int:
+        """How many checks came out like this: True holds, None is not decided, False fails."""
+        return sum(check.ok is ok for check in self.analysis.checks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The outcome as plain JSON values."""
+        return {
+            "experiment": self.experiment.id,
+            "parameters": self.config.to_dict(),
+            "series": [s.to_dict() for s in self.analysis.series],
+            "checks": [c.to_dict() for c in self.analysis.checks],
+        }
+
+
+@dataclass(frozen=True)
+class Job:
+    """How to run experiments; ``perform`` runs one."""
+
+    store: Store
+    profile: str = "quick"
+    seed: int | None = None
+    overrides: tuple[str, ...] = ()
+    threads: int = 1
+    figures: bool = True
+    redraw: bool = False
+
+    def __post_init__(self) -> None:
+        check_name("`profile`", self.profile, ("quick", "paper"))
+        if self.threads < 1:
+            raise InputError(f"`threads` must be at least 1; found {self.threads}")
+        if self.seed is not None:
+            Config(seed=self.seed)  # refuses what is no seed, whatever the experiment
+        if self.figures and not self.redraw:
+            self.store.check_figures()
+
+    def prepare(self, reference: str) -> tuple[Experiment[Any], Config]:
+        """The experiment and its checked configuration; a data file it names must be readable."""
+        experiment = registry.get(reference)
+        config = configure(experiment, self.profile, self.overrides, self.seed)
+        self.store.result(experiment, config)
+        return experiment, config
+
+    def perform(self, reference: str, progress: Progress | None = None) -> Outcome:
+        """Run one experiment, or draw it again from the store."""
+        experiment, config = self.prepare(reference)
+        notes: list[str] = []
+        if self.redraw:
+            table, result = redraw(experiment, config, self.store)
+            if result.revision != self.store.result(experiment, config).revision:
+                notes.append(
+                    f"drawn from results of older source code (revision {result.revision})"
+                )
+        else:
+            table = run(
+                experiment,
+                config,
+                self.store,
+                threads=self.threads,
+                progress=progress,
+                reference=reference,
+            )
+        analysis = experiment.analyse(config, table)
+        drawn: tuple[Path, ...] = ()
+        problem = ""
+        if self.figures:
+            try:
+                drawn = self._draw(experiment, config, analysis)
+            except InputError as error:  # the checks are worth their answer without a picture
+                problem = str(error)
+        return Outcome(experiment, config, analysis, drawn, (*analysis.notes, *notes), problem)
+
+    def _draw(
+        self, experiment: Experiment[Any], config: Config, analysis: Analysis
+    ) -> tuple[Path, ...]:
+        from ratecheck._experiment.plots import save, style
+
+        name = f"{experiment.id.replace('/', '-')}-{self.profile}"
+        if config != experiment.profiles[self.profile]:  # never over the profile's own figure
+            name += f"-{self.store.result(experiment, config).parameters[:8]}"
+        with style():
+            return tuple(save(experiment.draw(config, analysis), self.store.figures / name))

@@ -1,0 +1,137 @@
+"""Computes the blocks that the store does not have yet; whatever stops it, finished blocks stay."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from linsys import InputError
+from ratecheck._discover import registry
+from ratecheck._experiment.model import Block, Columns, Config, Context, Experiment
+from ratecheck._experiment.table import Table
+from ratecheck._run.worker import begin_work, side_by_side
+from ratecheck._store.store import Result, Store
+
+#: Called with (blocks done, blocks in all) at the start and after each block.
+Progress = Callable[[int, int], None]
+
+
+class Interrupted(Exception):
+    """Ctrl-C while something was missing; what was finished is in the store."""
+
+    def __init__(self, saved: int, total: int, what: str = "blocks") -> None:
+        super().__init__(
+            f"interrupted; {saved} of {total} {what} are saved, the same command resumes"
+        )
+
+
+def run(
+    experiment: Experiment[Any],
+    config: Config,
+    store: Store,
+    *,
+    threads: int = 1,
+    progress: Progress | None = None,
+    reference: str | None = None,
+) -> Table:
+    """The table of all blocks in order: stored ones are read, missing ones computed and stored.
+
+    ``reference`` is how another process finds the experiment (its id, or the path of its file). An
+    exception of ``compute`` passes through unchanged; nothing of the block it broke is stored.
+    Of two processes that compute the same, the second waits and reads what the first has stored.
+    """
+    blocks = list(experiment.blocks(config))
+    if not blocks or len({str(sorted(b.items())) for b in blocks}) != len(blocks):
+        raise InputError(
+            f"blocks of {experiment.id} must be distinct and at least one; found {len(blocks)}"
+        )
+    result = store.result(experiment, config)
+    report = progress or (lambda done, total: None)
+    try:
+        with result.turn(lambda: _say_waits(experiment.id)):
+            result.clean()
+            tables = [result.load(block) for block in blocks]
+            missing = [i for i, table in enumerate(tables) if table is None]
+            report(len(blocks) - len(missing), len(blocks))
+            todo = [(blocks[i], result.unfinished(blocks[i])) for i in missing]
+            work = _computed(experiment, config, todo, threads, reference)
+            for position, columns, seconds in work:
+                i = missing[position]
+                tables[i] = result.save(blocks[i], columns, seconds)
+                report(sum(t is not None for t in tables), len(blocks))
+    except KeyboardInterrupt:
+        raise Interrupted(result.saved(blocks), len(blocks)) from None
+    return joined([t for t in tables if t is not None])
+
+
+def redraw(experiment: Experiment[Any], config: Config, store: Store) -> tuple[Table, Result]:
+    """The table of a complete stored result, even of older source code; computes nothing."""
+    blocks = list(experiment.blocks(config))
+    result = store.latest(experiment, config, blocks)
+    return joined([t for t in map(result.load, blocks) if t is not None]), result
+
+
+def joined(tables: Sequence[Table]) -> Table:
+    """The tables below each other; all must have the same columns."""
+    names = list(tables[0])
+    if any(set(table) != set(names) for table in tables):
+        raise InputError(
+            f"all blocks must have the same columns; found {sorted({n for t in tables for n in t})}"
+        )
+    return Table({name: np.concatenate([table[name] for table in tables]) for name in names})
+
+
+def _say_waits(name: str) -> None:
+    print(
+        f"ratecheck: another process computes {name}; waiting for it", file=sys.stderr, flush=True
+    )
+
+
+def _computed(
+    experiment: Experiment[Any],
+    config: Config,
+    todo: Sequence[tuple[Block, Path]],
+    threads: int,
+    reference: str | None,
+) -> Iterator[tuple[int, Columns, float]]:
+    """(position, columns, seconds) of each block, given with its folder, as it gets ready."""
+    workers = min(threads, len(todo)) if experiment.parallel == "blocks" else 1
+    if workers <= 1:
+        inner = 1 if experiment.parallel == "blocks" else threads
+        for position, (block, folder) in enumerate(todo):
+            yield (position, *_timed(experiment, config, block, Context(inner, folder)))
+        return
+    import joblib
+
+    # A worker finds the experiment by its reference: functions of a user's file do not pickle.
+    task = joblib.delayed(_remote)
+    values = {name: getattr(config, name) for name in config.to_dict()}
+    name = reference or experiment.id
+    with side_by_side(workers):
+        yield from joblib.Parallel(return_as="generator_unordered")(
+            task(name, values, position, *one) for position, one in enumerate(todo)
+        )
+
+
+def _timed(
+    experiment: Experiment[Any], config: Config, block: Block, context: Context
+) -> tuple[Columns, float]:
+    start = time.perf_counter()
+    columns = experiment.compute(config, block, context)
+    return columns, time.perf_counter() - start
+
+
+def _remote(
+    reference: str, values: dict[str, Any], position: int, block: Block, folder: Path
+) -> tuple[int, Columns, float]:
+    begin_work()
+    experiment = registry.get(reference)
+    config = experiment.config_type(**values)
+    with redirect_stdout(sys.stderr):  # stdout belongs to the answer, also in a worker
+        return (position, *_timed(experiment, config, block, Context(1, folder)))

@@ -1,0 +1,89 @@
+"""The command's two streams where nobody takes what is written to them.
+
+Whoever reads only the start of an answer, as in ``ratecheck list | head -1``, ends the command in
+silence, as any other program. What goes to stderr is about the answer, which does not depend on it:
+it is dropped where it cannot be written.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import Any, TextIO, cast
+
+#: How a shell sees a program that SIGPIPE ended.
+_READER_GONE = 141
+
+
+class Unwritten(Exception):
+    """The answer cannot be written: the exit code and what is to be said, nothing in a pipe.
+
+    No OSError, which typer and rich would turn into exits of their own.
+    """
+
+    def __init__(self, error: OSError) -> None:
+        gone = isinstance(error, BrokenPipeError)
+        self.code = _READER_GONE if gone else 2
+        super().__init__("" if gone else f"stdout must be writable; found {error.strerror}")
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """In this block what stdout does not take raises Unwritten; stderr takes everything."""
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        if getattr(sys, name) is None:  # closed by the shell: the next open file would get it
+            _drop(number)
+            setattr(sys, name, os.fdopen(number, "w", closefd=False))
+    with redirect_stdout(_guarded(sys.stdout, _refuse)), redirect_stderr(spared(sys.stderr)):
+        yield
+
+
+def spared(stream: TextIO) -> TextIO:
+    """The stream, which takes everything from the first write that fails."""
+    return _guarded(stream, lambda error: None)
+
+
+def _refuse(error: OSError) -> None:
+    raise Unwritten(error) from None
+
+
+def _guarded(stream: TextIO, failed: Callable[[OSError], None]) -> TextIO:
+    return cast(TextIO, _Guarded(stream, failed))
+
+
+class _Guarded:
+    """A stream that, once a write fails, says so and drops what it has and gets."""
+
+    def __init__(self, stream: TextIO, failed: Callable[[OSError], None]) -> None:
+        self._stream, self._failed = stream, failed
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except OSError as error:
+            self._lost(error)
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError as error:
+            self._lost(error)
+
+    def _lost(self, error: OSError) -> None:
+        _drop(self._stream.fileno())  # what it still holds would fail once more at the exit
+        self._failed(error)
+
+
+def _drop(number: int) -> None:
+    """Let this file of the process be one that takes everything and keeps nothing."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    if nowhere != number:
+        os.dup2(nowhere, number)
+        os.close(nowhere)
+    os.set_inheritable(number, True)

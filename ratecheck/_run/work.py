@@ -1,0 +1,99 @@
+"""How the commands run experiments: progress on stderr, one failure without harm to the others."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from linsys import InputError
+from ratecheck._discover import registry
+from ratecheck._report.experiments import progress_bar, said
+from ratecheck._run.job import Job, Outcome
+from ratecheck._run.runner import Interrupted
+from ratecheck._run.worker import begin_work, side_by_side
+from ratecheck._store.machine import cores
+from ratecheck._store.store import Store
+
+
+def job(out: Path, profile: str, threads: int | None, **options: Any) -> Job:
+    """The job with these options on all cores, unless ``threads`` says how many."""
+    return Job(
+        profile=profile,
+        store=Store(out, writable=not options.get("redraw", False)),
+        threads=cores() if threads is None else threads,
+        **options,
+    )
+
+
+def perform(work: Job, reference: str) -> Outcome:
+    """Run one experiment with a bar on stderr."""
+    # what a computation prints is no part of the answer
+    with redirect_stdout(sys.stderr), progress_bar(reference) as progress:
+        return work.perform(reference, progress)
+
+
+def perform_all(work: Job) -> tuple[dict[str, Outcome], dict[str, str]]:
+    """The outcome of every experiment that runs, and why the others did not, by id.
+
+    Each runs on one core, as many at a time as ``work.threads``: drawing and small blocks would
+    leave the other cores idle.
+    """
+    import joblib
+
+    names = registry.names()
+    alone = joblib.delayed(_alone)
+    done: dict[str, Outcome | str] = {}
+    try:
+        with (
+            redirect_stdout(sys.stderr),
+            progress_bar("experiments") as progress,
+            side_by_side(work.threads),
+        ):
+            runs = joblib.Parallel(return_as="generator_unordered")(
+                alone(replace(work, threads=1), name) for name in names
+            )
+            for name, answer in runs:
+                if isinstance(answer, str):
+                    done[name] = answer
+                    _note(f"{name} did not run: {answer}")
+                else:
+                    done[name] = outcome = Outcome(*work.prepare(name), **answer)
+                    _note(f"{name}: {said(outcome)}")
+                if progress is not None:
+                    progress(len(done), len(names))
+    except (KeyboardInterrupt, Interrupted):
+        raise Interrupted(len(done), len(names), "experiments") from None
+    answers = [(name, done[name]) for name in names]
+    return (
+        {name: answer for name, answer in answers if isinstance(answer, Outcome)},
+        {name: answer for name, answer in answers if isinstance(answer, str)},
+    )
+
+
+def _alone(work: Job, name: str) -> tuple[str, dict[str, Any] | str]:
+    """In a worker: what an experiment gave, without its functions, or in a line why it did not."""
+    begin_work()
+    with redirect_stdout(sys.stderr):
+        try:
+            outcome = work.perform(name)
+        except Interrupted:
+            raise
+        except Exception as error:  # one broken experiment must not cost the others
+            return name, f"{type(error).__name__}: {error}".splitlines()[0]
+    answers = ("analysis", "figures", "notes", "problem")
+    return name, {key: getattr(outcome, key) for key in answers}
+
+
+def figures_or_error(outcomes: Sequence[Outcome]) -> None:
+    """Say after the answer, which stays valid, that figures could not be written."""
+    for outcome in outcomes:
+        if outcome.problem:
+            raise InputError(outcome.problem)
+
+
+def _note(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

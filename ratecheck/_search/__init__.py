@@ -1,0 +1,1 @@
+"""The search for the instance on which a claim is tightest."""

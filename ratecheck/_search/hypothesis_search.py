@@ -1,0 +1,78 @@
+"""Hypothesis as a searcher: examples whose tightness it pushes up with ``target``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import hypothesis
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.internal.conjecture import providers
+
+from ratecheck._claims.fields import Numbers
+from ratecheck._claims.space import Layout
+
+#: Coordinates are multiples of 1 / _STEPS: hypothesis draws and climbs whole numbers fastest.
+_STEPS = 256
+
+
+def aim(
+    layouts: Sequence[Layout],
+    score: Callable[[Layout, Numbers], float],
+    examples: int,
+    seed: int,
+) -> None:
+    """Call ``score`` on so many points (layout, coordinates (1, m)) that hypothesis chooses.
+
+    Whatever score raises ends the search and is raised here, as it is.
+    """
+    step = st.integers(0, _STEPS)
+    raised: list[Exception] = []
+
+    @st.composite
+    def points(draw: st.DrawFn) -> tuple[Layout, Numbers]:
+        layout = draw(st.sampled_from(layouts))
+        return layout, np.array([[draw(step) / _STEPS for _ in range(layout.coordinates)]])
+
+    def test(point: tuple[Layout, Numbers]) -> None:
+        if raised:  # hypothesis would repeat a failing example
+            return
+        try:
+            hypothesis.target(score(*point))
+        except Exception as error:
+            raised.append(error)
+
+    settings = hypothesis.settings(
+        max_examples=examples,
+        database=None,
+        deadline=None,
+        phases=(hypothesis.Phase.generate, hypothesis.Phase.target),
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    with _same_everywhere():
+        hypothesis.seed(seed)(settings(hypothesis.given(points())(test)))()
+    if raised:
+        raise raised[0]
+
+
+@contextmanager
+def _same_everywhere() -> Iterator[None]:
+    """Keep numbers found in the source of loaded modules out of the examples.
+
+    Hypothesis mixes them in, so that what it draws would depend on what else was imported.
+    """
+    provider: Any = providers.HypothesisProvider
+    cache = getattr(providers, "CONSTANTS_CACHE", None)
+    if cache is None:  # versions before 6.131 look at no source
+        yield
+        return
+    inherited = provider.__dict__["_local_constants"]
+    cache.cache.clear()
+    provider._local_constants = vars(providers)["Constants"]()
+    try:
+        yield
+    finally:
+        provider._local_constants = inherited
+        cache.cache.clear()

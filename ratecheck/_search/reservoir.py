@@ -1,0 +1,43 @@
+"""A few of many, each with the same probability, while it is not known how many will come."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+import numpy as np
+
+T = TypeVar("T")
+
+
+class Reservoir(Generic[T]):
+    """At most ``room`` of all that ask for a place.
+
+    Attributes:
+        asked: how many asked for a place.
+        kept: those that have one now.
+
+    >>> few = Reservoir[int](2, np.random.default_rng(0))
+    >>> for number in range(100):
+    ...     place = few.place()
+    ...     if place is not None:
+    ...         few.put(place, number)
+    >>> few.asked, len(few.kept)
+    (100, 2)
+    """
+
+    def __init__(self, room: int, rng: np.random.Generator) -> None:
+        self.asked = 0
+        self.kept: list[T] = []
+        self._room, self._rng = room, rng
+
+    def place(self) -> int | None:
+        """The place of the next one, perhaps of one that has to go for it; None if it has none."""
+        self.asked += 1
+        if self.asked <= self._room:
+            return len(self.kept)
+        place = int(self._rng.integers(self.asked))
+        return place if place < self._room else None
+
+    def put(self, place: int, one: T) -> None:
+        """Give it the place that :meth:`place` said."""
+        self.kept[place : place + 1] = [one]

@@ -1,0 +1,425 @@
+"""The search for the tightest instance: corners, random batches, hypothesis, ascent.
+
+All stages look at the same unit cube of coordinates (:class:`ratecheck._claims.space.Layout`) and
+push the tightness of :mod:`ratecheck._verdicts.certificates` up. Everything is derived from the
+seed and from names, so that a search repeats whatever else runs beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from linsys.linalg import precision
+from ratecheck._claims.claim import Claim
+from ratecheck._claims.fields import Numbers
+from ratecheck._claims.samples import SHARED, Batch, batches, draw, generator
+from ratecheck._claims.space import Fault, Fields, Layout, Sizes, Unsettled
+from ratecheck._search.ascent import Climb
+from ratecheck._search.hypothesis_search import aim
+from ratecheck._search.reservoir import Reservoir
+from ratecheck._verdicts.certificates import (
+    CANDIDATE,
+    DIGITS,
+    Sides,
+    Watch,
+    certify,
+    collapsed,
+    evaluate,
+    float64_agrees,
+    repeat,
+)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How hard to try: random instances, hypothesis examples, ascents and evaluations of each."""
+
+    random: int
+    examples: int
+    ascents: int
+    budget: int
+
+
+EFFORTS = {
+    "quick": Effort(random=3_000, examples=10, ascents=2, budget=2_000),
+    "normal": Effort(random=15_000, examples=60, ascents=16, budget=5_000),
+    "hunt": Effort(random=120_000, examples=400, ascents=40, budget=15_000),
+}
+#: Of every combination of sizes, so many of the tightest instances are kept.
+_KEPT = 4
+#: Tightness of a violation that leaves room for rounding its numbers.
+_CLEAR = 1.05
+#: Ascents that start where the bound is attained already are wasted; one in so many is enough.
+_ATTAINED = 1 - 1e-7
+#: So many candidates are re-checked in high precision after each stage.
+_CHECKED = 4
+_CHECKED_IN_ALL = 24
+#: Where the tightest ones are rounding, a violation may hide among the others: of the candidates
+#: among corners and among random instances, so many are kept by chance.
+_CORNERS, _OTHERS = 16, 32
+#: With a larger share of doubtful instances than this, high precision is asked whether float64 errs
+#: on some of them, so many.
+_DOUBTFUL, _PROBES = 0.01, 3
+#: Where `given` excludes all random instances, so many are drawn before it counts as never met.
+_RARE = 60_000
+#: So many of the first instances are measured again, at once and at the end.
+_TWICE = 32
+
+
+@dataclass
+class Found:
+    """One instance and its tightness; ``fields`` are stacks of one.
+
+    Where it exceeds the bound, ``call`` is what measure got when it was found, and the answer.
+    """
+
+    tightness: float
+    fields: Fields
+    sizes: Sizes
+    coordinates: Numbers | None = None
+    checked: bool = False
+    call: tuple[Batch, Sides] | None = None
+
+    @property
+    def rank(self) -> float:
+        """What instances are ordered by."""
+        return float(_rank(np.array(self.tightness)))
+
+    @property
+    def attained(self) -> bool:
+        """Whether the two sides are equal, up to rounding."""
+        return _ATTAINED <= self.tightness <= CANDIDATE
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers the instance has."""
+        return sum(values.size for values in self.fields.values())
+
+
+def _halves(count: int) -> list[float]:
+    """1/2, 1/4, 3/4, 1/8, ...: wherever it is cut off, it is spread over (0, 1)."""
+    return [
+        sum(((k >> place) & 1) / 2 ** (place + 1) for place in range(k.bit_length()))
+        for k in range(1, count + 1)
+    ]
+
+
+def _rank(tightness: Numbers) -> Numbers:
+    """Tightness, with bounds of zero below other violations that are clear."""
+    return np.where(collapsed(tightness), _CLEAR, tightness)
+
+
+class Search:
+    """One search of one claim: what was tried, and the tightest instances.
+
+    Attributes:
+        instances: how many passed ``given`` and were measured.
+        sampled: how many were tried, with those that ``given`` rules out.
+        passed: how many passed each predicate of ``given``.
+        violation: a candidate that high precision confirmed.
+        rejected: how many candidates high precision did not confirm.
+        looseness: the smallest bound / trivial.
+        current: the batch under evaluation and the number in it, for whoever reports a failure.
+    """
+
+    def __init__(self, claim: Claim, seed: int, watch: Watch | None = None) -> None:
+        self.claim, self.seed, self._tell = claim, seed, watch
+        self.rejected = 0
+        self.violation: Found | None = None
+        self.looseness = np.inf
+        self.current: tuple[Fields, int | None] | None = None
+        self._trusted = False
+        self._restart()
+
+    def run(self, effort: Effort) -> None:
+        """All stages; each starts from what the earlier ones found, a violation ends them."""
+        self._run(effort)
+        for batch, sides in self._first:
+            self._repeat(batch, sides)
+
+    def _run(self, effort: Effort) -> None:
+        for stage in self._stages(effort):
+            stage()
+            self._confirm()
+            self._confirm_others()
+            if self.violation is not None:
+                self._drive(self.violation, effort.budget)
+                return
+
+    def _drive(self, found: Found, budget: int) -> None:
+        """Climb on from a violation that is slight: the larger it is, the simpler it can get."""
+        if found.tightness < _CLEAR and found.coordinates is not None:
+            self._ascend(found, -1, budget)
+            self._confirm()
+
+    def _stages(self, effort: Effort) -> Iterator[Callable[[], None]]:
+        yield lambda: self._sample(effort.random)
+        yield lambda: self._hypothesis(effort.examples)
+        before = self.sampled
+        for number, start in enumerate(self._starts(effort.ascents)):
+            yield partial(self._ascend, start, number, effort.budget)
+        yield lambda: self._finish(effort.budget * max(1, effort.ascents // 4))
+        # where the bound is attained almost everywhere, there is nothing to climb
+        left = before + effort.ascents * effort.budget - self.sampled
+        yield lambda: self._sample_more(left // 2)
+
+    @property
+    def unchecked(self) -> int:
+        """How many candidates among corners and random instances were not re-checked."""
+        asked = self._corners.asked + self._others.asked
+        return asked - self._checked_by_chance
+
+    @property
+    def best(self) -> list[Found]:
+        """The tightest instances of every combination of sizes, the tightest and smallest first."""
+        kept = [found for group in self._best.values() for found in group]
+        return sorted(kept, key=lambda found: (-round(found.rank, 9), found.numbers))
+
+    def look(self, batch: Batch) -> Numbers:
+        """Evaluate B instances, keep the best; tightness (B,), 0 where ``given`` rules one out."""
+        self.sampled += len(batch)
+        self.current = batch.fields, None
+        passed = np.ones(len(batch), dtype=bool)
+        for name, mask in batch.passing.items():
+            self.passed[name] += int(mask.sum())
+            passed &= mask
+        tight = np.zeros(len(batch))
+        if passed.any():
+            chosen = batch if passed.all() else batch.subset(np.flatnonzero(passed))
+            try:
+                sides = self._evaluated(chosen)
+            except Fault as fault:
+                self.current = self._culprit(chosen, fault.index)
+                raise
+            tight[passed] = sides.tightness
+            self.instances += len(chosen)
+            self._call, self._rows = (chosen, sides), np.cumsum(passed) - 1
+            self._repeat_first(chosen, sides)
+            self._note_doubt(chosen, sides.doubtful)
+            self.looseness = min(self.looseness, float(sides.looseness.min()))
+            self._keep(batch, tight)
+        return tight
+
+    def _repeat_first(self, batch: Batch, sides: Sides) -> None:
+        """Measure the first instances again, and remember them."""
+        rows = np.arange(len(batch))[: max(_TWICE - sum(len(one) for one, _ in self._first), 0)]
+        if rows.size:
+            few = batch.subset(rows)
+            found = self._evaluated(few) if self.claim.space.batched else sides.subset(rows)
+            self._repeat(few, found)
+            self._first.append((few, found))
+
+    def repeat_one(self, fields: Fields) -> None:
+        """Refuse a measure that finds something else on one instance when it is asked again."""
+        one = Batch(self.claim.space, fields, self.claim.space.sizes_of(fields))
+        self._repeat(one, self._evaluated(one))
+
+    def _evaluated(self, batch: Batch) -> Sides:
+        return evaluate(self.claim, batch, self._watch, trusted=self._trusted)
+
+    def _repeat(self, batch: Batch, sides: Sides) -> None:
+        try:
+            repeat(self.claim, batch, sides, self._watch, trusted=self._trusted)
+        except Unsettled as fault:
+            self.current = batch.fields, fault.index
+            raise
+
+    def _culprit(self, batch: Batch, index: int) -> tuple[Fields, int]:
+        """The instance on which evaluation fails; of a batch, one that fails by itself."""
+        while self.claim.space.batched and len(batch) > 1:
+            middle = len(batch) // 2
+            for rows in (np.arange(middle), np.arange(middle, len(batch))):
+                half = batch.subset(rows)
+                try:
+                    evaluate(self.claim, half)
+                except Fault as fault:
+                    batch, index = half, fault.index
+                    break
+            else:
+                break
+        return batch.fields, index
+
+    def _watch(self, fields: Fields, index: int | None) -> None:
+        self.current = fields, index
+        if self._tell is not None:
+            self._tell(fields, index)
+
+    def _keep(self, batch: Batch, tight: Numbers) -> None:
+        group = self._best.setdefault(tuple(batch.sizes.items()), [])
+        rank = _rank(tight)
+        worst = group[-1].rank if len(group) == _KEPT else -np.inf
+        order = np.argsort(-rank, kind="stable")
+        equal = (tight >= _ATTAINED) & (tight <= CANDIDATE)
+        # of instances on which the two sides are equal, one is as good as all
+        order = order[~equal[order] | (np.cumsum(equal[order]) == 1)]
+        for index in order[:2]:
+            if rank[index] <= worst:
+                break
+            group.append(self._found(batch, index, tight))
+        group.sort(key=lambda found: -found.rank)
+        attained = [k for k, found in enumerate(group) if found.attained]
+        for index in reversed(attained[1:]):
+            del group[index]
+        del group[_KEPT:]
+
+    def _confirm(self) -> None:
+        """Re-check candidates that are new in high precision."""
+        fresh = [f for f in self.best if f.tightness > CANDIDATE and not f.checked]
+        first = [f for k, f in enumerate(fresh) if f.sizes not in [g.sizes for g in fresh[:k]]]
+        allowed = min(_CHECKED, _CHECKED_IN_ALL - self.rejected)
+        self._check((first or fresh)[: max(allowed, 0)])
+
+    def _confirm_others(self) -> None:
+        """Re-check candidates whatever their tightness, once float64 proved wrong about some."""
+        if self.rejected and self.violation is None:
+            kept = [*self._corners.kept, *self._others.kept]
+            fresh = [found for found in kept if not found.checked]
+            self._check(fresh)
+            self._checked_by_chance += len(fresh)
+
+    def _check(self, candidates: Sequence[Found]) -> None:
+        for found in candidates:
+            found.checked = True
+            self.current = found.fields, 0
+            try:
+                sides = certify(self.claim, found.fields)
+            except Unsettled:
+                raise
+            except Fault as fault:
+                raise Fault(f"float64 exceeds the bound, but {fault.reason}") from fault
+            if sides.violated:
+                self.violation = found
+                return
+            self.rejected += 1
+            if found.call is not None and not any(found.call is call for call in self._repeated):
+                self._repeat(*found.call)  # rounding is the same each time
+                self._repeated.append(found.call)
+
+    def _explore(self, batch: Batch) -> None:
+        """Look at a batch that was drawn without regard to the bound, and keep some candidates."""
+        tight = self.look(batch)
+        for index in np.flatnonzero(tight > CANDIDATE).tolist():
+            corner = batch.coordinates is None or np.ptp(batch.coordinates[index]) == 0
+            others = self._corners if corner else self._others
+            place = others.place()
+            if place is not None:
+                others.put(place, self._found(batch, index, tight))
+
+    def _found(self, batch: Batch, index: int, tight: Numbers) -> Found:
+        one = batch.subset(np.array([index]))
+        coordinates = None if one.coordinates is None else one.coordinates[0]
+        found = Found(float(tight[index]), one.fields, batch.sizes, coordinates)
+        if found.tightness > CANDIDATE:
+            alone = one, self._call[1].subset(self._rows[[index]])
+            found.call = self._call if self.claim.space.batched else alone
+        return found
+
+    def _sample(self, total: int) -> None:
+        """Corners and random instances; twice if float64 turns out better than it is taken for."""
+        self._look_around(total)
+        if self._doubtful > _DOUBTFUL * self.instances and self._float64_is_right():
+            self._trusted = True
+            self._restart()
+            self._look_around(total)
+
+    def _restart(self) -> None:
+        self.instances = self.sampled = self._doubtful = 0
+        self.passed = dict.fromkeys(self.claim.space.given, 0)
+        self._best: dict[tuple[Any, ...], list[Found]] = {}
+        self._probes: list[Batch] = []
+        self._first: list[tuple[Batch, Sides]] = []
+        self._repeated: list[tuple[Batch, Sides]] = []
+        self._checked_by_chance = 0
+        chance = generator(self.seed, self.claim.id, "candidates")
+        self._corners, self._others = (Reservoir[Found](n, chance) for n in (_CORNERS, _OTHERS))
+
+    def _note_doubt(self, batch: Batch, doubtful: Numbers) -> None:
+        """Count doubtful instances, and keep one of a batch; the first ones are corners."""
+        places = np.flatnonzero(doubtful)
+        self._doubtful += len(places)
+        if places.size and not self._trusted:
+            self._probes.append(batch.subset(places[-1:]))
+
+    def _float64_is_right(self) -> bool:
+        """Whether high precision finds the tightness of doubtful instances as float64 has it."""
+        picks = {int(share * len(self._probes)) for share in _halves(_PROBES)}
+        return all(float64_agrees(self.claim, self._probes[pick].fields) for pick in sorted(picks))
+
+    def _look_around(self, total: int) -> None:
+        space = self.claim.space
+        for corner in space.corner_fields:
+            self._explore(Batch(space, space.complete(corner), space.sizes_of(corner)))
+        for batch in batches(space, self.seed, total):
+            self._explore(batch)
+            batch.freeze()
+            self._check_space(batch)
+        if not self.instances:
+            for batch in draw(space, self.seed, max(total, SHARED), _RARE):
+                self._explore(batch)
+
+    def _sample_more(self, total: int) -> None:
+        """Random instances that no other claim shares."""
+        for batch in draw(self.claim.space, f"{self.seed}/{self.claim.id}", 0, total):
+            self._explore(batch)
+
+    def _check_space(self, batch: Batch) -> None:
+        """A space whose own instances break its assumptions cannot judge anything."""
+        if batch.broken is None:
+            return
+        name, index = batch.broken
+        one = batch.subset(np.array([index]))
+        self.current = one.fields, 0
+        # float64 may miss an assumption by rounding; then the exact instance meets it
+        with precision(DIGITS[0]):
+            exact = self.claim.space.precise(one.fields)
+            if self.claim.space.first_broken(exact) is not None:
+                raise Fault(f"the space's own instance breaks its assumption {name!r}")
+
+    def _hypothesis(self, examples: int) -> None:
+        layouts = [self.claim.space.layout(sizes) for sizes in self.claim.space.all_sizes()]
+        seed = int(generator(self.seed, self.claim.id, "hypothesis").integers(2**63))
+        aim(
+            layouts,
+            lambda layout, coordinates: float(self._decoded(layout, coordinates)[0]),
+            examples,
+            seed,
+        )
+
+    def _decoded(self, layout: Layout, coordinates: Numbers) -> Numbers:
+        return self.look(
+            Batch(self.claim.space, layout.decode(coordinates), layout.sizes, coordinates)
+        )
+
+    def _starts(self, count: int) -> list[Found]:
+        """Where to climb from, by turns: tight instances of different sizes, and of all sizes.
+
+        The sizes on which random instances are tight are often not those of the best ones.
+        """
+        groups = [[f for f in group if f.coordinates is not None] for group in self._best.values()]
+        groups = sorted((g for g in groups if g), key=lambda group: -group[0].tightness)
+        ranked = [group[k] for k in range(_KEPT) for group in groups if k < len(group)]
+        attained = [found for found in ranked if found.attained]
+        tight = attained[:1] + [found for found in ranked if not found.attained]
+        sizes = sorted((group[-1] for group in groups), key=lambda found: found.numbers)
+        spread = [sizes[int(k * len(sizes))] for k in _halves(len(sizes))]
+        turns = [found for pair in zip(tight, spread, strict=False) for found in pair]
+        return [f for k, f in enumerate(turns) if not any(f is g for g in turns[:k])][:count]
+
+    def _finish(self, budget: int) -> None:
+        """Climb on from where the other ascents came highest."""
+        known = [
+            found for found in self.best if found.coordinates is not None and not found.attained
+        ]
+        if known and not self.best[0].attained:
+            self._ascend(known[0], -2, budget)
+
+    def _ascend(self, start: Found, number: int, budget: int) -> None:
+        layout = self.claim.space.layout(start.sizes)
+        assert start.coordinates is not None
+        rng = generator(self.seed, self.claim.id, "ascent", number)
+        Climb(lambda points: self._decoded(layout, points), start.coordinates, budget, rng).run()

@@ -1,0 +1,237 @@
+"""From a violation to one that can be read: few agents, states and dimensions, and simple numbers.
+
+Steps repeat until none succeeds: leave out one index of a named axis, replace numbers by simpler
+ones (zero, one, equal entries, fewer digits), put small ones first. A step counts if the completed
+instance still meets all assumptions, still violates the claim by a good part of what the first one
+did, and is simpler. Float64 decides on the way; at the end high precision has the last word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ratecheck._claims.claim import Claim
+from ratecheck._claims.fields import Numbers
+from ratecheck._claims.samples import Batch
+from ratecheck._claims.space import Fault, Fields
+from ratecheck._verdicts.certificates import certify, collapsed, evaluate
+
+#: A step may give up so much of the excess over one, and no more than leaves this.
+_SHARE, _PLENTY = 0.5, 0.05
+#: A side below this share of the other one counts as zero.
+_COLLAPSED = 1e-3
+_ROUNDS = 400
+_SIMPLE = (0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 0.1, -0.1, 0.25, 0.75, 3.0)
+_DECIMALS = (0, 1, 2, 3, 4, 6)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a step must leave: tightness, and a bound that is not zero unless it was.
+
+    Where it was, any other side violates it by as much; so that side must keep half of its
+    ``size``, or rounder numbers would shrink it to nothing. ``trusted`` says whether float64 is
+    taken at its word, see :func:`evaluate`.
+    """
+
+    tightness: float
+    size: float | None
+    trusted: bool
+
+    def reached(self, tight: Numbers, larger: Numbers, smaller: Numbers) -> Numbers:
+        """Which of B instances count, by their tightness and their sides."""
+        kept = smaller >= _COLLAPSED * larger if self.size is None else larger >= self.size
+        return (tight >= self.tightness) & kept
+
+
+def shrink(claim: Claim, fields: Fields) -> Fields:
+    """A small instance (B = 1) on which the claim is still violated.
+
+    Args:
+        claim: the claim.
+        fields: a violation that high precision has confirmed, stacks of one.
+    """
+    # what float64 takes for rounding, high precision has told not to be
+    trusted = bool(_measured(claim, fields, trusted=False)[0, 0] <= 1)
+    start, larger, smaller = _measured(claim, fields, trusted=trusted)[:, 0].tolist()
+    if start <= 1:  # float64 cannot tell whether a step keeps the violation
+        return fields
+    # a bound of zero is kept out unless there was one: readers take it for a borderline case
+    least = 1 + min(_SHARE * (start - 1), _PLENTY)
+    goal = Goal(least, _SHARE * larger if smaller < _COLLAPSED * larger else None, trusted)
+    trail = [fields]
+    while len(trail) < _ROUNDS:
+        now = trail[-1]
+        step = _smaller(claim, now, goal) or _simpler(claim, now, goal) or _sorted(claim, now, goal)
+        if step is None:
+            break
+        trail.append(step)
+    return next(f for f in reversed(trail) if f is fields or _confirmed(claim, f))
+
+
+def _confirmed(claim: Claim, fields: Fields) -> bool:
+    try:
+        return certify(claim, fields).violated
+    except Fault:
+        return False
+
+
+def _tightness(claim: Claim, fields: Fields, goal: Goal) -> Numbers:
+    """Tightness (B,), -inf where the goal is not reached."""
+    tight, larger, smaller = _measured(claim, fields, trusted=goal.trusted)
+    return np.where(goal.reached(tight, larger, smaller), tight, -np.inf)
+
+
+def _measured(claim: Claim, fields: Fields, *, trusted: bool) -> Numbers:
+    """Tightness and the sizes of the larger and of the smaller side, (3, B).
+
+    Tightness is -inf where an assumption or a filter is not met or a measure fails.
+    """
+    count = len(next(iter(fields.values())))
+    found = np.zeros((3, count))
+    found[0] = -np.inf
+    try:
+        kept = np.flatnonzero(claim.space.meets(fields))
+        if kept.size:
+            batch = Batch(claim.space, {name: v[kept] for name, v in fields.items()}, {})
+            sides = evaluate(claim, batch, trusted=trusted)
+            sizes = np.abs([sides.measured, sides.bound])
+            smaller = sizes.min(axis=0)
+            if claim.relation == "==":  # of vectors, where an entry may well be zero
+                smaller = np.where(collapsed(sides.tightness), 0.0, sizes.max(axis=0))
+            found[:, kept] = sides.tightness, sizes.max(axis=0), smaller
+    except Fault:
+        if count > 1:  # find out which
+            halves = [slice(None, count // 2), slice(count // 2, None)]
+            parts = [{name: v[half] for name, v in fields.items()} for half in halves]
+            return np.hstack([_measured(claim, part, trusted=trusted) for part in parts])
+    return found
+
+
+def _smaller(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:
+    """The instance without one index of an axis, if that still violates the claim."""
+    space = claim.space
+    sizes = space.sizes_of(fields)
+    for axis, length in sizes.items():
+        if length <= space.sizes[axis][0]:
+            continue
+        options = [_without(claim, fields, axis, index) for index in range(length)]
+        batch = space.complete({k: np.concatenate([o[k] for o in options]) for k in fields})
+        tight = _tightness(claim, batch, goal)
+        good = np.flatnonzero(np.isfinite(tight))
+        if good.size:
+            best = int(good[tight[good].argmax()])
+            return {name: values[best : best + 1] for name, values in batch.items()}
+    return None
+
+
+def _without(claim: Claim, fields: Fields, axis: str, index: int) -> Fields:
+    cut = {}
+    for name, domain in claim.space.fields.items():
+        cut[name] = fields[name]
+        for place, own in enumerate(domain.axes):
+            if own == axis:
+                cut[name] = np.delete(cut[name], index, axis=1 + place)
+    return cut
+
+
+def _simpler(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:
+    """The simplest of all instances that differ in one field or one number."""
+    options = list(_options(claim, fields))
+    batch = claim.space.complete({k: np.concatenate([o[k] for o in options]) for k in fields})
+    batch = {name: values + 0.0 for name, values in batch.items()}  # no -0.0
+    cost = sum(_cost(values) for values in batch.values())
+    now = sum(_cost(values) for values in fields.values())
+    assert not isinstance(cost, int)
+    assert not isinstance(now, int)
+    cheap = np.flatnonzero(cost < now[0] - 1e-9)
+    if not cheap.size:
+        return None
+    tight = _tightness(claim, {name: values[cheap] for name, values in batch.items()}, goal)
+    good = cheap[np.isfinite(tight)]
+    if not good.size:
+        return None
+    best = int(good[cost[good].argmin()])
+    return {name: values[best : best + 1] for name, values in batch.items()}
+
+
+def _sorted(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:
+    """The instance with two neighbours along an axis exchanged, if that puts small numbers first.
+
+    So what does not depend on the order is found in the same order, whatever the search began with.
+    """
+    space = claim.space
+    for axis, length in space.sizes_of(fields).items():
+        for first in range(length - 1):
+            order = np.arange(length)
+            order[[first, first + 1]] = first + 1, first
+            swapped = {name: values + 0.0 for name, values in fields.items()}
+            for name, domain in space.fields.items():
+                for place, own in enumerate(domain.axes):
+                    if own == axis:
+                        swapped[name] = np.take(swapped[name], order, axis=1 + place)
+            if (
+                _listed(swapped) < _listed(fields)
+                and _listed(space.complete(swapped)) == _listed(swapped)
+                and np.isfinite(_tightness(claim, swapped, goal))[0]
+            ):
+                return swapped
+    return None
+
+
+def _listed(fields: Fields) -> list[float]:
+    return [number for values in fields.values() for number in values.ravel().tolist()]
+
+
+def _options(claim: Claim, fields: Fields) -> Iterator[Fields]:
+    for name, domain in claim.space.fields.items():
+        values = fields[name]
+        for new in _whole(values):
+            yield {**fields, name: new}
+        for digits in _DECIMALS:
+            yield {**fields, name: domain.rounded(values, digits)}
+        for place in np.ndindex(values.shape[1:]):
+            at = (0, *place)
+            for number in _numbers(float(values[at]), values):
+                new = values.copy()
+                new[at] = number
+                yield {**fields, name: domain.settled(new)}
+
+
+def _whole(values: Numbers) -> Iterator[Numbers]:
+    """A field as a whole: constant, an identity, of size one, every row like the first."""
+    for number in (0.0, 1.0):
+        yield np.full_like(values, number)
+    if values.ndim > 2 and values.shape[-1] == values.shape[-2]:
+        yield np.broadcast_to(np.eye(values.shape[-1]), values.shape).copy()
+    for size in (np.abs(values).max(initial=0.0), 10.0):
+        yield values / (size or 1.0)
+    for axis in range(1, values.ndim):
+        yield np.broadcast_to(np.take(values, [0], axis=axis), values.shape).copy()
+
+
+def _numbers(number: float, values: Numbers) -> Iterator[float]:
+    """Simpler numbers near one, or equal to others of the field."""
+    yield from _SIMPLE
+    for digits in _DECIMALS[1:]:
+        yield float(f"{number:.{digits}g}")
+    yield from (10.0 ** round(np.log10(abs(number))) * np.sign(number) for _ in range(number != 0))
+    yield from np.unique(values)[:4].tolist()
+
+
+def _cost(values: Numbers) -> Numbers:
+    """How much there is to read in each of B arrays, shape (B,)."""
+    return np.array([sum(_digits(v) for v in one.ravel().tolist()) for one in values])
+
+
+def _digits(number: float) -> float:
+    if number == 0:
+        return 0.0
+    mantissa, _, exponent = f"{abs(number):e}".partition("e")
+    digits = len(repr(float(mantissa)).rstrip("0").replace(".", ""))
+    long = len(repr(abs(number)).replace(".", "").strip("0").partition("e")[0])
+    first = int(mantissa[0])
+    return max(digits, long) + 0.05 * first + 0.5 * (number < 0) + 0.25 * abs(int(exponent))

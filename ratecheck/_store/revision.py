@@ -1,0 +1,242 @@
+"""The revision of the code behind a result: a digest of source files, also in a wheel.
+
+It covers the numerical packages and all that the experiment's file imports, directly or through
+other files, from ``experiments`` and ``ratecheck`` and from the user's own modules; but not the
+drawing, storing and running around it: those cannot change a stored number.
+
+Files are found by their names alone, never by what happens to be loaded: the packages of this
+project beside each other, a user's modules beside the file that imports them or on Python's path.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import importlib.util
+import inspect
+import sys
+import sysconfig
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from typing import Any
+
+from linsys import InputError
+from ratecheck._experiment.model import Experiment
+
+#: Where the packages of this project lie, as sources and when they are installed.
+_HOME = Path(__file__).resolve().parents[2]
+_NUMERICAL = ("linsys", "mgda")
+#: The public names of the tool, each imported from its module when it is first used.
+_FACE = _HOME / "ratecheck" / "__init__.pyi"
+#: Packages of this project that count module by module.
+_OURS = ("experiments", "lora_bridge", "ratecheck")
+#: Folders of what others published.
+_INSTALLED = {"site-packages", "dist-packages"}
+#: Modules that act on results after they are computed, or move them unchanged. What they import
+#: counts: the seeds reach an experiment through ``_model``.
+_AROUND = {
+    "_arguments",
+    "_discover",
+    "_experiment.model",
+    "_experiment.options",
+    "_experiment.plots",
+    "_rates.rates",
+    "_report",
+    "_run",
+    "_store",
+    "cli",
+}
+
+
+def revision(experiment: Experiment[Any]) -> str:
+    """Sixteen hexadecimal digits that change with any source file behind the numbers."""
+    return revision_of(_roots(experiment))
+
+
+def revision_of(roots: Sequence[tuple[Path, str]]) -> str:
+    """The revision of numbers that these files define, each given with its module's package."""
+    # They count by their content alone: a copy elsewhere has the same revision.
+    parts = [("", path.read_bytes()) for path, _ in roots]
+    for name in _NUMERICAL:
+        files = sorted((_HOME / name).rglob("*.py"))
+        parts += [(f.relative_to(_HOME).as_posix(), f.read_bytes()) for f in files]
+    parts += [(name, path.read_bytes()) for name, path in sorted(_imported(roots).items())]
+    digest = hashlib.sha256()
+    for name, content in parts:
+        digest.update(f"{name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()[:16]
+
+
+def file_digest(path: Path, name: str) -> str:
+    """SHA-256 of a file, or of a folder's files and their names.
+
+    Raises:
+        InputError: one that cannot be read; says so of the parameter ``name``.
+    """
+    try:
+        if not path.is_dir():
+            with path.open("rb") as stream:
+                return hashlib.file_digest(stream, "sha256").hexdigest()
+        files = sorted(file for file in path.iterdir() if file.is_file())
+        content = "".join(f"{file.name}\0{file_digest(file, name)}\n" for file in files)
+        return hashlib.sha256(content.encode()).hexdigest()
+    except OSError as error:
+        raise InputError(f"`{name}` must be readable; found {path}: {error.strerror}") from None
+
+
+def _roots(experiment: Experiment[Any]) -> list[tuple[Path, str]]:
+    """The files that define the experiment's numbers, each with its module's package."""
+    found: dict[Path, str] = {}
+    for part in (experiment.compute, experiment.blocks, experiment.config_type):
+        while isinstance(part, functools.partial):
+            part = part.func
+        try:
+            path = Path(inspect.getfile(part)).resolve()
+        except (OSError, TypeError):
+            path = Path()
+        if not path.is_file():
+            raise InputError(
+                f"functions of {experiment.id} must be defined in a file; found {part!r}"
+            )
+        found[path] = _package(part.__module__, path)
+    return list(found.items())
+
+
+def _package(module: str, path: Path) -> str:
+    """What the relative imports of a module, which lies in this file, are relative to."""
+    return module if path.name.startswith("__init__.") else module.rpartition(".")[0]
+
+
+def _imported(roots: Sequence[tuple[Path, str]]) -> dict[str, Path]:
+    """Modules that these files import, directly or through others, by name.
+
+    Counted are ``experiments``, ``lora_bridge``, ``ratecheck`` and, where one of the user's files
+    imports it, what is not installed: a module beside the user's experiment, below its folder or
+    anywhere else on the path that is neither the standard library nor site-packages. Only
+    ``import`` statements are seen, at any depth of the code.
+    """
+    folders = [path.parents[len(package.split(".")) if package else 0] for path, package in roots]
+    users = [f for f, (_, package) in zip(folders, roots, strict=True) if not _is_ours(package)]
+    seen: set[str] = set()
+    found: dict[str, Path] = {}
+    todo = list(roots)
+    while todo:
+        file, package = todo.pop()
+        names = _mentioned(file.read_bytes(), package)
+        if _is_ours(package):  # and imports nothing of the user's
+            names = frozenset(filter(_is_ours, names))
+        for name in names - seen:
+            seen.add(name)
+            path = _place(name, [_HOME]) if _is_ours(name) else _users_place(name, users)
+            if path is not None:
+                found[name] = path
+                todo.append((path, _package(name, path)))
+    files = {path.resolve() for path, _ in roots}
+    return {
+        name: path
+        for name, path in found.items()
+        if not _is_around(name) and path.resolve() not in files
+    }
+
+
+def _is_ours(name: str) -> bool:
+    return name.partition(".")[0] in _OURS
+
+
+def _is_around(name: str) -> bool:
+    top, _, rest = name.partition(".")
+    return top == "ratecheck" and any(f"{rest}.".startswith(f"{part}.") for part in _AROUND)
+
+
+def _is_users(path: Path, folders: Sequence[Path]) -> bool:
+    """Whether a module's file is the user's own: not of the standard library, and not installed."""
+    for folder in folders:
+        if path.is_relative_to(folder) and not _INSTALLED & set(path.relative_to(folder).parts):
+            return True
+    system = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+    within = any(path.is_relative_to(Path(root).resolve()) for root in system if root)
+    return not within and not _INSTALLED & set(path.parts)
+
+
+@functools.cache
+def _public_names() -> dict[str, str]:
+    """Each public name of the tool and the module that defines it, by their full names."""
+    package = _FACE.parent.name
+    return {
+        f"{package}.{alias.name}": f"{package}.{node.module}"
+        for node in ast.parse(_FACE.read_bytes()).body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+@functools.lru_cache(maxsize=512)
+def _mentioned(source: bytes, package: str) -> frozenset[str]:
+    """Every module that the source may import, with the packages above it."""
+    names: set[str] = set()
+    face: set[str] = set()  # what the source calls the package whose names lie in other modules
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):  # a compiled module, or one that cannot be imported
+        return frozenset()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+            face |= {a.asname or a.name for a in node.names if a.name == _FACE.parent.name}
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                try:
+                    base = importlib.util.resolve_name("." * node.level + base, package)
+                except ImportError:  # more dots than packages: this statement never runs
+                    continue
+            # "from package import name" may name a module or a value; a value is not found later
+            names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            names |= {f"{_FACE.parent.name}.{node.attr}"} if node.value.id in face else set()
+    names = {_public_names().get(name, name) for name in names}
+    parts = [name.split(".") for name in names]
+    return frozenset(".".join(p[:k]) for p in parts for k in range(1, len(p) + 1))
+
+
+def _users_place(name: str, folders: Sequence[Path]) -> Path | None:
+    """The file of a module if it is the user's own, without importing anything.
+
+    Raises:
+        InputError: another file's module is loaded under this name, which Python would take.
+    """
+    if name.partition(".")[0] in _NUMERICAL:  # counted as wholes
+        return None
+    # the user's file may have put its own folder on the path for its imports alone
+    path = _place(name, [*folders, *sys.path])
+    if path is None or not _is_users(path, folders):
+        return None
+    loaded = getattr(sys.modules.get(name), "__file__", None)
+    other = Path(loaded).resolve() if loaded else path
+    if other != path and _is_users(other, folders):
+        raise InputError(
+            f"module {name} must be the one in {path}; found {other} loaded under this name: "
+            "run the files that import them one at a time"
+        )
+    return path
+
+
+def _place(name: str, folders: Sequence[Path | str]) -> Path | None:
+    """The file of a module below one of these folders, or where an editable installation has it."""
+    spec: ModuleSpec | None = None
+    places = [str(folder) for folder in folders]
+    for depth, part in enumerate(name.split(".")):
+        # by its last name alone: with all of them, Python would ask for the loaded package above
+        spec = PathFinder.find_spec(part, places)
+        if spec is None and depth == 0:
+            found = (finder.find_spec(part, None) for finder in sys.meta_path)
+            spec = next(filter(None, found), None)
+        if spec is None:
+            return None
+        places = list(spec.submodule_search_locations or ())
+    path = Path(spec.origin).resolve() if spec and spec.origin else None
+    return path if path is not None and path.is_file() else None

@@ -1,0 +1,309 @@
+"""The result store: a Parquet shard per block, whole or absent, and a manifest per configuration.
+
+A result lives in ``<out>/<paper>/<name>/<configuration>-<revision>/``. The two halves of the
+folder's name are digests: of the parameters, the seed and the content of data files; and of the
+source code behind the numbers. A shard is written under a temporary name in the same folder,
+flushed to the disk and renamed; it carries a digest of its own content, so that a damaged one is
+noticed, discarded and computed again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from linsys import InputError
+from linsys.folder_lock import folder_lock
+from ratecheck._experiment import seeds
+from ratecheck._experiment.model import Block, Columns, Config, Experiment
+from ratecheck._experiment.table import Table
+from ratecheck._store.machine import machine, versions
+from ratecheck._store.revision import file_digest, revision
+
+_FORMAT = "1"
+#: A temporary file this old (seconds) belongs to a killed run, not to one that is writing.
+_STALE = 3600.0
+
+
+class Store:
+    """All results below one folder, which is checked to be writable before anything is computed."""
+
+    def __init__(self, root: Path | str, *, writable: bool = True) -> None:
+        self.root = Path(root)
+        self.figures = self.root / "figures"
+        if writable:
+            check_writable("output folder", self.root)
+
+    def check_figures(self) -> None:
+        """Refuse a folder of figures that cannot be written, before anything is computed."""
+        if os.path.lexists(self.figures):  # else it will be made in the root, which is writable
+            check_writable("figures folder", self.figures)
+
+    def result(self, experiment: Experiment[Any], config: Config) -> Result:
+        """The place of one configuration's shards under the current source code."""
+        parameters = _digest(_key(experiment, config))
+        return Result(
+            self.root / experiment.id, parameters, revision(experiment), experiment.id, config
+        )
+
+    def holds(self, experiment: Experiment[Any], config: Config) -> bool:
+        """Whether there is a complete result, of the current source code or of older."""
+        try:
+            self.latest(experiment, config, list(experiment.blocks(config)))
+        except InputError:
+            return False
+        return True
+
+    def latest(
+        self, experiment: Experiment[Any], config: Config, blocks: Sequence[Block]
+    ) -> Result:
+        """The complete result of the current source code, or else the newest of any."""
+        current = self.result(experiment, config)
+        others = sorted(
+            current.folder.parent.glob(f"{current.parameters}-*"),
+            key=lambda p: p.stat().st_mtime,
+            reverse=True,
+        )
+        for folder in [current.folder, *others]:
+            result = Result(
+                current.home,
+                current.parameters,
+                folder.name.partition("-")[2],
+                experiment.id,
+                config,
+            )
+            if all(result.load(block) is not None for block in blocks):
+                return result
+        raise InputError(
+            f"{self.root} must hold a complete result of {experiment.id} with these parameters "
+            "to redraw; found none"
+        )
+
+
+@dataclass
+class Result:
+    """The shards of one configuration."""
+
+    home: Path
+    parameters: str
+    revision: str
+    experiment_id: str
+    config: Config
+    _blocks: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        """Where the shards and the manifest lie."""
+        return self.home / f"{self.parameters}-{self.revision}"
+
+    def shard(self, block: Block) -> Path:
+        """The file of one block."""
+        return self.folder / f"{_digest(_block_key(block))}.parquet"
+
+    def unfinished(self, block: Block) -> Path:
+        """The folder for what a block keeps while it is computed."""
+        return self.shard(block).with_suffix(".unfinished")
+
+    def saved(self, blocks: Sequence[Block]) -> int:
+        """How many blocks have a shard, without reading them."""
+        return sum(self.shard(block).exists() for block in blocks)
+
+    def load(self, block: Block) -> Table | None:
+        """The block's table, or None without a whole, undamaged shard of exactly this block."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        path = self.shard(block)
+        if not path.exists():
+            return None
+        try:
+            with path.open("rb") as stream:
+                arrow = pq.read_table(stream)
+            meta = {k.decode(): v.decode() for k, v in (arrow.schema.metadata or {}).items()}
+            columns = {n: arrow.column(n).to_numpy() for n in arrow.column_names}
+            table = Table(
+                {n: c.astype(str) if c.dtype == object else c for n, c in columns.items()}
+            )
+        except (OSError, pa.ArrowException, UnicodeDecodeError, ValueError):
+            return None
+        stated = meta.pop("digest", None)
+        wanted = meta.get("block") == _block_key(block) and meta.get("format") == _FORMAT
+        return table if wanted and stated == _content(table, meta) else None
+
+    def save(self, block: Block, columns: Columns, seconds: float) -> Table:
+        """Write one block's shard and the manifest; returns the table as stored."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = _checked(self.experiment_id, block, columns)
+        meta = {
+            "format": _FORMAT,
+            "experiment": self.experiment_id,
+            "parameters": json.dumps(self.config.to_dict()),
+            "seed": str(self.config.seed),
+            "revision": self.revision,
+            "versions": json.dumps(versions()),
+            "block": _block_key(block),
+            "wall_s": f"{seconds:.6f}",
+        }
+        meta["digest"] = _content(table, meta)
+        arrow = pa.table({name: pa.array(table[name]) for name in table}).replace_schema_metadata(
+            meta
+        )
+        sink = pa.BufferOutputStream()
+        pq.write_table(arrow, sink, compression="zstd")
+        with self._writable():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_whole(self.shard(block), sink.getvalue().to_pybytes())
+            self._write_manifest(block, seconds)
+        shutil.rmtree(self.unfinished(block), ignore_errors=True)
+        return table
+
+    @contextlib.contextmanager
+    def turn(self, waits: Callable[[], None]) -> Iterator[None]:
+        """Keep the result to this process; ``waits`` is called before waiting for another one."""
+        with self._writable():
+            self.folder.mkdir(parents=True, exist_ok=True)
+        with folder_lock(self.folder, waits):
+            yield
+
+    def clean(self) -> None:
+        """Remove what killed runs left behind in this folder."""
+        for path in self.folder.glob(".*.tmp"):
+            with contextlib.suppress(OSError):
+                if time.time() - path.stat().st_mtime > _STALE:
+                    path.unlink()
+
+    @contextlib.contextmanager
+    def _writable(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise InputError(
+                f"output folder must be writable; found {self.folder}: {error.strerror}"
+            ) from None
+
+    def _write_manifest(self, block: Block, seconds: float) -> None:
+        path = self.folder / "manifest.json"
+        if not self._blocks and path.exists():
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                self._blocks = {e["shard"]: e for e in json.loads(path.read_text())["blocks"]}
+        shard = self.shard(block).name
+        self._blocks[shard] = {
+            "shard": shard,
+            "block": json.loads(_block_key(block)),
+            "wall_s": round(seconds, 6),
+        }
+        manifest = {
+            "experiment": self.experiment_id,
+            "parameters": self.config.to_dict(),
+            "seed": self.config.seed,
+            "revision": self.revision,
+            "versions": versions(),
+            "machine": machine(),
+            "blocks": list(self._blocks.values()),
+        }
+        write_whole(path, json.dumps(manifest, indent=1).encode())
+
+
+def check_writable(what: str, folder: Path) -> None:
+    """Make a folder and refuse one that cannot be written; ``what`` names it in the error."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except (OSError, ValueError) as error:  # ValueError: a name with a null character
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{what} must be writable; found {folder}: {reason}") from None
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that a kill at any moment leaves the old content or the new, never a part."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+    if hasattr(
+        os, "O_DIRECTORY"
+    ):  # the rename itself reaches the disk only with its folder; Windows has no such call
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _key(experiment: Experiment[Any], config: Config) -> str:
+    """What identifies a configuration: its values; a data file counts by content, not place."""
+    values = {
+        name: getattr(config, name) for name in config.to_dict() if name not in config.not_in_key
+    }
+    for name, value in values.items():
+        if isinstance(value, Path):
+            values[name] = f"sha256:{file_digest(value, name)}"
+    return seeds.text([_FORMAT, experiment.id, values])
+
+
+def _block_key(block: Block) -> str:
+    return seeds.text(dict(block))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _content(table: Mapping[str, Any], meta: Mapping[str, str]) -> str:
+    digest = hashlib.sha256(json.dumps(meta, sort_keys=True).encode())
+    for name in sorted(table):
+        column = table[name]
+        numeric = column.dtype.kind in "iufb"
+        digest.update(f"{name}\0{column.dtype if numeric else 'text'}\0{column.size}\0".encode())
+        digest.update(
+            np.ascontiguousarray(column).tobytes() if numeric else "\0".join(column).encode()
+        )
+    return digest.hexdigest()
+
+
+def _checked(experiment_id: str, block: Block, columns: Columns) -> Table:
+    """The columns and the block's own values; what cannot be stored honestly is refused."""
+    arrays = {name: np.asarray(value) for name, value in {**block, **columns}.items()}
+    rows = max((a.size for a in arrays.values() if a.ndim == 1), default=1)
+    if rows == 0 or not columns:
+        raise InputError(f"block {dict(block)} of {experiment_id} must have rows; found none")
+    for name, array in arrays.items():
+        where = f"column `{name}` of {experiment_id}, block {dict(block)},"
+        if array.dtype.kind not in "iufbU":
+            raise InputError(f"{where} must hold numbers or text; found {array.dtype}")
+        if array.ndim > 1 or array.shape not in ((), (rows,)):
+            raise InputError(f"{where} must have shape ({rows},); found {array.shape}")
+        if array.dtype.kind == "f" and np.isnan(array).any():
+            raise InputError(
+                f"{where} must hold numbers; found NaN in {int(np.isnan(array).sum())} rows"
+            )
+        arrays[name] = np.broadcast_to(array, (rows,))
+    return Table(arrays)

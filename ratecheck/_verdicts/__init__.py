@@ -1,0 +1,1 @@
+"""From a claim to its verdict: certificates, time limits, worker processes, records."""

@@ -1,0 +1,425 @@
+"""The two sides of a claim on instances: how tight, and whether truly violated.
+
+*Tightness* is one where measured and bound agree and grows with measured / bound; it is measured /
+bound below one and 2 - bound / measured above, so that it stays in a bounded range whatever the
+instance. For a lower bound the sides are exchanged, for an identity it is one plus the relative
+difference.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linsys.linalg import is_precise, precise, precision
+from ratecheck._claims.claim import Claim, Relation
+from ratecheck._claims.fields import Numbers, magnitude_of
+from ratecheck._claims.samples import Batch
+from ratecheck._claims.space import Fault, Fields, Unsettled, call
+
+#: Tightness above which float64 makes a candidate; whether it is one, high precision decides.
+CANDIDATE = 1 + 1e-9
+#: What high precision must find above one. Constants such as math.sqrt(2) enter a measure as
+#: float64, so a smaller excess may be theirs.
+_EXCESS = 1e-12
+#: Sides below this share of the squared size of an instance are rounding.
+_ROUNDING = 1e-13
+#: What of that counts against an instance, so that the search does not run into cancellation.
+_DOUBT = 0.1
+#: How far tightness in float64 may be from that in high precision, or from that of the same call
+#: a moment before: there only threads that add up in another order make a difference.
+SAME = 1e-6
+#: Two evaluations in high precision, which agree on an excess up to a relative _AGREE.
+DIGITS = (40, 80)
+_AGREE = 1e-15
+#: A third one where they do not. An excess that falls by this factor from the second is rounding,
+#: which falls with the precision, by 1e-80; one that is there does not fall.
+_FINEST, _VANISHED = 160, 1e-40
+#: Larger sides are compared by their quotient: float64 may have no room for them.
+_LARGEST = 1e300
+#: A side of more digits than this, in float64 where high precision was given, was rounded.
+_CONSTANT = 12
+_LEFT = (
+    "left high precision; use NumPy's arithmetic and linsys.linalg in place of float(), math and "
+    "np.linalg"
+)
+#: Why two evaluations of one thing must agree.
+STEADY = "it must depend on {} alone, not on random numbers or on what earlier calls left behind"
+_UNSTEADY = "measure returned {} and then {} for the same instance; " + STEADY.format(
+    "the instance"
+)
+#: Called before every call of a measure with the arrays and, where it is one at a time, its number.
+Watch = Callable[[Fields, int | None], None]
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Both sides on B instances, each reduced to its worst entry; all (B,).
+
+    ``looseness`` is the smallest bound / trivial (exchanged for a lower bound) of each instance,
+    inf where the claim states no trivial bound. ``doubtful`` are those whose sides may be rounding
+    alone, and whose tightness says nothing.
+    """
+
+    measured: Numbers
+    bound: Numbers
+    tightness: NDArray[np.float64]
+    looseness: NDArray[np.float64]
+    doubtful: NDArray[np.bool_]
+
+    def subset(self, rows: Numbers) -> Sides:
+        """Those of some of the instances."""
+        return Sides(*(getattr(self, one.name)[rows] for one in dataclasses.fields(self)))
+
+
+def evaluate(
+    claim: Claim, batch: Batch, watch: Watch | None = None, *, trusted: bool = False
+) -> Sides:
+    """Both sides on B instances in float64.
+
+    NaN that high precision resolves is rounding, and its instance counts as not tight.
+
+    Args:
+        claim: the claim.
+        batch: the instances.
+        watch: called before every call of the measure.
+        trusted: take sides as they are, small as they may be beside the squared size of an
+            instance; otherwise these could be what cancellation left.
+
+    Raises:
+        Fault: if measure raises, or returns NaN or something of another shape.
+    """
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        measured, bound = (side.astype(float) for side in _measure(claim, batch, watch))
+        undefined = (np.isnan(measured) | np.isnan(bound)).any(axis=1)
+        if undefined.any():
+            first = int(undefined.argmax())
+            _resolve(claim, batch, first)
+        rounding = _ROUNDING * magnitude_of(list(batch.fields.values())) ** 2
+        larger = np.maximum(np.abs(measured), np.abs(bound)).max(axis=1)
+        doubtful = (larger <= rounding) & (larger > 0)
+        scale = np.zeros(len(batch)) if trusted else rounding
+        rows, tight = _worst(claim.relation, measured, bound, scale)
+        tight = np.where(undefined, 0.0, tight)
+        loose = np.where(undefined, np.inf, _looseness(claim, batch, bound))
+    return Sides(measured[rows], bound[rows], tight, loose, doubtful)
+
+
+def repeat(claim: Claim, batch: Batch, sides: Sides, watch: Watch | None, *, trusted: bool) -> None:
+    """Evaluate these instances again, which must give the same sides as before.
+
+    Where measure gets one instance at a time the last comes first, so that not even state that
+    takes turns is the same again.
+
+    Raises:
+        Unsettled: if a tightness is another one.
+    """
+    rows = np.arange(len(batch))
+    rows = rows if claim.space.batched else rows[::-1]
+    # views anew: they may keep what they computed
+    again = evaluate(claim, batch.subset(rows), watch, trusted=trusted)
+    apart = np.abs(again.tightness - sides.tightness[rows]) > SAME
+    if apart.any():
+        at = int(apart.argmax())
+        first, second = (
+            _sides(f"{s.measured[k]:.6g}", f"{s.bound[k]:.6g}")
+            for s, k in ((sides, rows[at]), (again, at))
+        )
+        raise Unsettled(_UNSTEADY.format(first, second), int(rows[at]))
+
+
+def _sides(measured: str, bound: str) -> str:
+    return f"(measured, bound) = ({measured}, {bound})"
+
+
+def _resolve(claim: Claim, batch: Batch, index: int) -> None:
+    """Accept NaN in float64 where high precision gives numbers; a Fault otherwise."""
+    try:
+        certify(claim, batch.subset(np.array([index])).fields)
+    except Fault as fault:
+        raise Fault("measure returned NaN", index) from fault
+
+
+def _looseness(claim: Claim, batch: Batch, bound: Numbers) -> NDArray[np.float64]:
+    if claim.trivial is None:
+        return np.full(len(batch), np.inf)
+    if claim.space.batched:
+        raw = np.asarray(call("trivial", claim.trivial, batch.views))
+    else:
+        raw = np.stack(
+            [
+                np.asarray(call("trivial", claim.trivial, one, index=k))
+                for k, one in enumerate(batch.views)
+            ]
+        )
+    flat = raw.reshape(len(batch), -1).astype(float)
+    top, bottom = (flat, bound) if claim.relation == ">=" else (bound, flat)
+    top, bottom = np.broadcast_arrays(top, bottom)
+    # both zero: nothing to be loose about
+    factor = np.where(top == bottom, 1.0, top / bottom)
+    return np.asarray(np.where(np.isnan(factor), 1.0, factor).min(axis=1), dtype=float)
+
+
+def _measure(claim: Claim, batch: Batch, watch: Watch | None) -> tuple[Numbers, Numbers]:
+    """Sides as arrays (B, entries)."""
+    count = len(batch)
+    if claim.space.batched:
+        if watch is not None:
+            watch(batch.fields, None)
+        return _entries(call("measure", claim.measure, batch.views), count)
+    measured, bound = [], []
+    for index, instance in enumerate(batch.views):
+        if watch is not None:
+            watch(batch.fields, index)
+        answer = call("measure", claim.measure, instance, index=index)
+        sides = _entries(answer, None, index)
+        measured.append(sides[0][0])
+        bound.append(sides[1][0])
+    try:
+        return np.stack(measured), np.stack(bound)
+    except ValueError as error:
+        raise Fault("measure returned different shapes for instances of equal shape") from error
+
+
+def _entries(answer: Any, count: int | None, index: int = 0) -> tuple[Numbers, Numbers]:
+    """The answer for ``count`` instances, or for a single one if None, as arrays (B, entries)."""
+    try:
+        measured, bound = (np.asarray(side) for side in answer)
+        if count is None:
+            measured, bound = measured[None], bound[None]
+        measured, bound = np.broadcast_arrays(*_aligned(measured, bound))
+    except (TypeError, ValueError) as error:
+        found = _brief(answer)
+        raise Fault(f"measure must return (measured, bound); found {found}", index) from error
+    if len(measured) != (count or 1) or not measured.size:
+        raise Fault(
+            f"measure must return one entry or more for each of {count or 1} instances, along the "
+            f"first axis; found shape {measured.shape}",
+            index,
+        )
+    for side in (measured, bound):
+        if side.dtype.kind not in "fiubO":
+            raise Fault(f"measure must return real numbers; found {_brief(answer)}", index)
+    return _flat(measured), _flat(bound)
+
+
+def _brief(answer: Any) -> str:
+    return " ".join(f"{answer!r:.80}".split())
+
+
+def _flat(side: Numbers) -> Numbers:
+    return (side if is_precise(side) else side.astype(float)).reshape(len(side), -1)
+
+
+def _aligned(measured: Numbers, bound: Numbers) -> tuple[Numbers, Numbers]:
+    """Append axes of length one: (B,) against (B, n) means one value for all n."""
+    width = max(measured.ndim, bound.ndim)
+    return tuple(  # type: ignore[return-value]
+        side.reshape(*side.shape, *[1] * (width - side.ndim)) for side in (measured, bound)
+    )
+
+
+def _worst(
+    relation: Relation, measured: Numbers, bound: Numbers, scale: Numbers
+) -> tuple[tuple[Numbers, Numbers], NDArray[np.float64]]:
+    """Where each instance is tightest, as an index of (B, entries), and its tightness there."""
+    with np.errstate(all="ignore"):
+        top, bottom = _in_range(relation, measured, bound)
+        tight = _tightness(relation, top.astype(float), bottom.astype(float), scale[:, None])
+    rows = np.arange(len(tight))
+    where = rows, tight.argmax(axis=1)
+    return where, tight[where]
+
+
+def _in_range(relation: Relation, measured: Numbers, bound: Numbers) -> tuple[Numbers, Numbers]:
+    """Both sides (B, entries), divided by the larger one where that is too large for float64."""
+    if not (is_precise(measured) or is_precise(bound)):
+        return measured, bound
+    larger = np.maximum(np.abs(measured), np.abs(bound))
+    if relation == "==":
+        larger = np.broadcast_to(larger.max(axis=1, keepdims=True), larger.shape)
+    unit = np.where((larger > _LARGEST) & (larger < np.inf), larger, 1)
+    return measured / unit, bound / unit
+
+
+def _tightness(relation: Relation, measured: Numbers, bound: Numbers, scale: Numbers) -> Numbers:
+    if relation == ">=":
+        measured, bound = bound, measured
+    if relation == "==":
+        # of vectors: the difference relative to the longer one
+        size = np.maximum(np.abs(measured), np.abs(bound)).max(axis=1, keepdims=True)
+        gap = np.abs(measured - bound)
+        share = np.where(np.isinf(size), 1.0, (gap - _DOUBT * scale) / np.maximum(size, scale))
+        return np.asarray(np.where(measured == bound, 1.0, 1 + share))
+    larger = np.maximum(np.abs(measured), np.abs(bound))
+    excess = np.where(measured == bound, 0.0, measured - bound)
+    score = (excess - _DOUBT * scale) / np.maximum(larger, scale)
+    score = np.where(np.isinf(larger), np.sign(excess), score)
+    # below the rounding of everything, the two sides say nothing
+    return np.asarray(np.where(larger > scale, 1 + score, 0.0))
+
+
+def collapsed(tightness: Numbers) -> NDArray[np.bool_]:
+    """Whether a violated bound is below a thousandth of measured: a borderline case to readers."""
+    return np.asarray(np.abs(tightness - 2) < 1e-3, dtype=bool)
+
+
+def ratio(relation: Relation, sides: Certificate) -> float | None:
+    """measured / bound (exchanged for a lower bound), None where that says nothing.
+
+    It says nothing of a bound that is zero or negative, nor of two sides that are rounding, where
+    one exceeds the other and nothing is violated. Of an identity: one plus the difference relative
+    to the longer side.
+    """
+    if relation == "==":
+        return sides.tightness
+    top, bottom = sides.measured, sides.bound
+    if relation == ">=":
+        top, bottom = bottom, top
+    if bottom <= 0 or not np.isfinite(top / bottom):
+        return None
+    if not sides.violated and top / bottom > 1 + _EXCESS:
+        return None
+    return float(top / bottom) + 0.0  # no -0.0
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What high precision says of one instance; ``text`` are the two sides' first digits."""
+
+    violated: bool
+    measured: float
+    bound: float
+    tightness: float
+    text: tuple[str, str]
+
+
+def certify(claim: Claim, fields: Fields) -> Certificate:
+    """Evaluate one instance (B = 1) in high precision, twice; a violation must survive both.
+
+    Where the two contradict each other, the second must come out the same again, and an excess over
+    the bound must survive a third one of more digits, or vanish in it.
+
+    Raises:
+        Unsettled: if it does neither, or if the second comes out differently.
+        Fault: if the claim cannot be evaluated in high precision, or if the instance breaks an
+            assumption in high precision and in float64.
+    """
+    coarse, found = (_exactly(claim, fields, digits) for digits in DIGITS)
+    violated = found.tightness > 1 + _EXCESS
+    doubtful = violated and not _agree(coarse, found)
+    if doubtful or abs(coarse.tightness - found.tightness) > SAME:
+        again = _exactly(claim, fields, DIGITS[1])
+        if again.values != found.values:
+            raise Unsettled(_UNSTEADY.format(_sides(*found.text), _sides(*again.text)))
+    if doubtful:
+        finest = _exactly(claim, fields, _FINEST)
+        violated = _agree(found, finest)
+        vanished = found.excess < np.inf and abs(finest.excess) <= _VANISHED * found.excess
+        if not violated and not vanished:
+            told = zip((*DIGITS, _FINEST), (coarse, found, finest), strict=True)
+            excess = ", ".join(f"{float(e.excess):.6g} with {digits} digits" for digits, e in told)
+            raise Unsettled(f"high precision does not settle the excess over the bound: {excess}")
+        found = finest
+    return Certificate(
+        violated=violated,
+        measured=float(found.measured),
+        bound=float(found.bound),
+        # sides that are equal up to the rounding of any precision
+        tightness=found.tightness if violated else min(found.tightness, 1 + _EXCESS),
+        text=found.text,
+    )
+
+
+def float64_agrees(claim: Claim, fields: Fields) -> bool:
+    """Whether the tightness of one instance (B = 1) in float64 is that in high precision."""
+    try:
+        batch = Batch(claim.space, fields, claim.space.sizes_of(fields))
+        plain = evaluate(claim, batch, trusted=True).tightness[0]
+        exact = _exactly(claim, fields, DIGITS[0]).tightness
+    except Fault:
+        return False
+    return bool(abs(plain - exact) <= SAME)
+
+
+class _Exact(NamedTuple):
+    """Excess over the bound, both sides and tightness of the worst entry in high precision."""
+
+    excess: Any
+    measured: Any
+    bound: Any
+    tightness: float
+
+    @property
+    def values(self) -> tuple[Any, Any]:
+        return self.measured, self.bound
+
+    @property
+    def text(self) -> tuple[str, str]:
+        return str(self.measured)[:24], str(self.bound)[:24]
+
+
+def _agree(coarse: _Exact, fine: _Exact) -> bool:
+    """Whether the bound is exceeded with both precisions, and by as much."""
+    a, b = coarse.excess, fine.excess
+    return bool(a > 0 and b > 0 and (b == np.inf or abs(a - b) <= _AGREE * b))
+
+
+def _exactly(claim: Claim, fields: Fields, digits: int) -> _Exact:
+    """One instance with so many digits."""
+    with precision(digits), warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        exact = Batch(claim.space, claim.space.precise(fields), claim.space.sizes_of(fields))
+        if exact.broken is not None:
+            plain = claim.space.first_broken(fields)
+            if plain is not None:
+                raise Fault(f"the space's own instance breaks its assumption {plain[0]!r}")
+        _ = exact.views  # built before, as a view may look at floats
+        with _no_floats():
+            measured, bound = _measure(claim, exact, None)
+        _refuse_rounded(measured, bound)
+        scale = np.full(1, 10.0 ** (10 - digits))
+        if (measured != measured).any() or (bound != bound).any():
+            raise Fault("measure returned NaN")
+        where, tight = _worst(claim.relation, measured, bound, scale)
+        sides = measured[where][0], bound[where][0]
+        gap = sides[0] - sides[1] if sides[0] != sides[1] else 0 * tight[0]
+        if claim.relation == ">=":
+            gap = -gap
+        elif claim.relation == "==":
+            gap = abs(gap)
+        return _Exact(gap, *sides, float(tight[0]))
+
+
+@contextmanager
+def _no_floats() -> Iterator[None]:
+    """Refuse to turn high-precision numbers into float64: its rounding would look like a result."""
+    number: Any = type(precise([1.0])[0])
+    inherited = number.__float__
+
+    def refuse(value: Any) -> float:
+        raise TypeError(_LEFT)
+
+    try:
+        number.__float__ = refuse
+        yield
+    finally:
+        number.__float__ = inherited
+
+
+def _refuse_rounded(*sides: Numbers) -> None:
+    """High precision is lost where a side comes back in float64, unless it is a short constant."""
+    for side in sides:
+        if not is_precise(side) and any(
+            np.isfinite(value) and float(f"{value:.{_CONSTANT}g}") != value
+            for value in side.ravel().astype(float)
+        ):
+            raise Fault(f"measure {_LEFT}")

@@ -1,0 +1,107 @@
+"""What ``ratecheck audit`` does: judge, list, show, replay."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from linsys import InputError
+from ratecheck._discover.catalogue import Item, select
+from ratecheck._discover.names import check_name
+from ratecheck._experiment.model import Config
+from ratecheck._report import export, verdicts
+from ratecheck._report.experiments import dump, progress_bar
+from ratecheck._search.search import EFFORTS
+from ratecheck._store.store import check_writable
+from ratecheck._verdicts.records import Records, Result, audit
+from ratecheck._verdicts.replay import again
+
+
+def judge(
+    references: Sequence[str],
+    out: Path,
+    effort: str,
+    seed: int,
+    workers: int,
+    limit: float | None = None,
+    write: Path | None = None,
+    broken: Callable[[str], None] | None = None,
+) -> list[Result]:
+    """The verdicts of these claims, or of all; written to the folder ``write`` as well.
+
+    ``broken`` is told of every module of the catalogue that cannot be imported, else an error.
+    """
+    check_name("`effort`", effort, list(EFFORTS))
+    Config(seed=seed)  # refuses what is no seed
+    if workers < 1:
+        raise InputError(f"`threads` must be at least 1; found {workers}")
+    if limit is not None and not 0 < limit < math.inf:
+        raise InputError(f"`limit` must be a positive number of seconds; found {limit}")
+    items = select(references, broken)
+    if write is not None:
+        check_writable("folder of `--write`", write)
+    records = Records(out)
+    with progress_bar("audit") as progress:
+        results = audit(
+            items,
+            records,
+            effort=effort,
+            seed=seed,
+            workers=workers,
+            limit=limit,
+            progress=progress,
+            doing=progress.doing if progress else lambda what: None,
+        )
+    if write is not None:
+        export.write(results, write, records)
+    return results
+
+
+def show(
+    results: Sequence[Result], out: Path, as_json: bool = False, *, tables: bool = True
+) -> None:
+    """Print verdicts: one JSON array with one object per claim, or tables, or the sums alone."""
+    if not tables:
+        verdicts.show_summary(results, Records(out, writable=False))
+    elif as_json:
+        print(dump([result.to_dict() for result in results]))
+    else:
+        verdicts.show_results(results, Records(out, writable=False))
+
+
+def sections(out: Path, broken: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Every section of the catalogue that can be read and how its claims came out last."""
+    return verdicts.sections(select((), broken), Records(out, writable=False))
+
+
+def tell(references: Sequence[str], out: Path, as_json: bool, *, in_full: bool) -> None:
+    """List claims, or say all about each; judges nothing."""
+    items = select(references)
+    records = Records(out, writable=False)
+    if as_json:
+        rows = [(verdicts.description if in_full else verdicts.listing)(i, records) for i in items]
+        print(dump(rows))
+    elif in_full:
+        for item in items:
+            verdicts.show_claim(item, records, _correction(item))
+    else:
+        verdicts.show_catalogue([verdicts.listing(item, records) for item in items])
+
+
+def replay(path: Path, references: Sequence[str], as_json: bool) -> bool:
+    """Evaluate a stored instance in high precision; whether it shows what the file says."""
+    seen = again(path, references)
+    if as_json:
+        print(dump(seen.to_dict()))
+    else:
+        verdicts.show_replay(seen)
+    return seen.ok
+
+
+def _correction(item: Item) -> Item | None:
+    name = item.entry.corrected
+    if name is None:
+        return None
+    return select([f"{item.origin}::{name}" if item.origin.endswith(".py") else name])[0]

@@ -1,0 +1,233 @@
+"""Limits in CPU time: how long a claim may take does not depend on how busy the machine is.
+
+Two guards, each against what the other one cannot end:
+
+- :func:`time_limit` raises an exception in a block, whose caller can then say how far it came. It
+  interrupts Python code, and Python's calls that wait, such as ``time.sleep`` or for a lock.
+- :func:`killed_after` ends the process. The kernel does it where compiled code computes and does
+  not return, and a thread of the process where compiled code waits without end. (One that waits
+  and keeps Python's lock meanwhile stops that thread as well; only Ctrl-C ends it.)
+
+A process that waits uses no CPU time, so the waiting is limited too: it is counted in looks at the
+clock that follow each other and between which the process hardly computed. A machine that was
+suspended makes one such look long; one that is busy lets the process compute now and then, and
+counting begins anew.
+
+Compilation by numba counts for neither limit: how long it takes depends on what the cache holds.
+Nor is it interrupted, which would leave functions half compiled for the next claim, nor an import.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from numba.core import event
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+#: Whether the kernel ends a process that has used so much CPU time.
+KERNEL = resource is not None
+#: Seconds between two looks at the clock.
+_TICK = 0.2
+#: CPU seconds between two looks below which a process waits. One that wants to compute gets at
+#: least a slice of the scheduler when it is its turn, which is longer.
+_IDLE = 1e-3
+#: Seconds until a limit strikes again: where Python clears up, such as in a callback of a weak
+#: reference, it swallows exceptions.
+_AGAIN = 1.0
+#: What numba broadcasts around reading its cache, compiling and writing the cache.
+_COMPILATION = "numba:compiler_lock"
+#: Modules that leave something half done when a function of theirs is interrupted.
+_COMPILERS = ("numba.core", "llvmlite")
+_IMPORT = "importlib._bootstrap"
+
+
+class TimeLimit(BaseException):
+    """The limit was hit; not an Exception, so that a measure's own handlers let it pass."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise TimeLimit in the block when it has computed, or waited, for so many seconds.
+
+    It works in the main thread of a process on systems with SIGALRM; elsewhere there is no limit,
+    and whoever started the process must have one. Compiled code is interrupted only when it
+    returns.
+
+    >>> with time_limit(0.01):
+    ...     while True:
+    ...         pass
+    Traceback (most recent call last):
+    ...
+    ratecheck._verdicts.limit.TimeLimit: no answer within 0.01 s of CPU time
+    """
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
+        yield
+        return
+    meter, caller, running = _Meter(), sys._getframe(2), True
+    here = threading.get_ident()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if running and not _halfway(frame, caller):
+            waits = meter.waited > meter.spent
+            raise TimeLimit(
+                f"no answer while it waited for {seconds:g} s"
+                if waits
+                else f"no answer within {seconds:g} s of CPU time"
+            )
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        with _watched(meter, seconds, lambda: signal.pthread_kill(here, signal.SIGALRM)):
+            yield
+    finally:
+        running = False
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def killed_after(seconds: float, compiling: Callable[[bool], None]) -> Iterator[None]:
+    """End this process with SIGXCPU when the block has computed, or waited, for so many seconds.
+
+    Where there is no such signal nothing happens, and whoever started the process must have a
+    limit.
+
+    Args:
+        seconds: the limit.
+        compiling: told when compilation begins (True) and when it is over (False).
+    """
+    limit = _KernelLimit()
+
+    def compilation(begins: bool) -> None:
+        compiling(begins)
+        limit.set(None if begins else seconds - meter.spent)
+
+    meter = _Meter(compilation)
+    limit.set(seconds)
+    try:
+        with _watched(meter, seconds, limit.strike):
+            yield
+    finally:
+        limit.set(None)
+
+
+def leave_no_dump() -> None:
+    """Have no file of this process's memory written when a signal ends it."""
+    if KERNEL:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+class _Meter(event.Listener):
+    """How long a block has computed, compilation aside, and for how long it has been waiting.
+
+    Attributes:
+        waited: seconds until the last look; zero where the process computed before it.
+    """
+
+    def __init__(self, compilation: Callable[[bool], None] = lambda begins: None) -> None:
+        self._tell = compilation
+        self._begun = self._looked = time.process_time()
+        self._depth, self._since, self._compiled = 0, 0.0, 0.0
+        self.waited = 0.0
+
+    @property
+    def spent(self) -> float:
+        """CPU seconds of all threads."""
+        now = self._since if self._depth else time.process_time()
+        return now - self._begun - self._compiled
+
+    def look(self) -> float:
+        """The longer of both so far; to be called every _TICK seconds."""
+        now = time.process_time()
+        self.waited = self.waited + _TICK if now - self._looked < _IDLE else 0.0
+        self._looked = now
+        return max(self.spent, self.waited)
+
+    def on_start(self, event: Any) -> None:
+        """Compilation begins, or one within another."""
+        if not self._depth:
+            self._since = time.process_time()
+            self._tell(True)
+        self._depth += 1
+
+    def on_end(self, event: Any) -> None:
+        """One compilation is over."""
+        self._depth -= 1
+        if not self._depth:
+            self._compiled += time.process_time() - self._since
+            self._tell(False)
+
+
+class _KernelLimit:
+    """CPU seconds after which the kernel ends this process; a smaller limit of the user's stays."""
+
+    def __init__(self) -> None:
+        if KERNEL:
+            self._before = resource.getrlimit(resource.RLIMIT_CPU)
+
+    def set(self, seconds: float | None) -> None:
+        """Allow so many more seconds (the kernel counts whole ones), or as many as before."""
+        if KERNEL:
+            soft, hard = self._before
+            if seconds is not None:
+                wanted = math.ceil(time.process_time() + seconds)
+                soft = wanted if soft == resource.RLIM_INFINITY else min(soft, wanted)
+            resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
+
+    def strike(self) -> None:
+        """End this process as the kernel would."""
+        if KERNEL:
+            os.kill(os.getpid(), signal.SIGXCPU)
+
+
+@contextmanager
+def _watched(meter: _Meter, seconds: float, strike: Callable[[], None]) -> Iterator[None]:
+    """Call ``strike`` from a thread, again and again, once the block has taken so long."""
+    over = threading.Event()
+
+    def watch() -> None:
+        pause = _TICK
+        while not over.wait(pause):
+            pause = _TICK
+            if meter.look() >= seconds:
+                strike()
+                pause = _AGAIN
+
+    thread = threading.Thread(target=watch, daemon=True)
+    event.register(_COMPILATION, meter)  # type: ignore[no-untyped-call]
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        event.unregister(_COMPILATION, meter)  # type: ignore[no-untyped-call]
+
+
+def _halfway(frame: FrameType | None, caller: FrameType) -> bool:
+    """Whether what runs now, called by ``caller``, must not be interrupted."""
+    # a context that was entered must be left, this one not least
+    if frame is None or frame.f_globals is globals() or _module(frame) == "contextlib":
+        return True
+    while frame is not None and frame is not caller:
+        name = _module(frame)
+        if name == _IMPORT or name.startswith(_COMPILERS):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))

@@ -1,0 +1,278 @@
+"""Stored verdicts: one JSON file per claim, effort, seed and revision of the code, whole or absent.
+
+A verdict lives in ``<out>/audit/<paper>/<name>/<effort>-<seed>-<revision>.json``, and a
+counterexample also in ``<out>/audit/counterexamples/<id>.json``, from where it can be replayed.
+Errors are never stored: the next run tries again. A verdict on a user's claim is stored with the
+statement, for readers who do not run the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from linsys import InputError
+from ratecheck._claims.claim import Claim
+from ratecheck._discover.catalogue import Item, module
+from ratecheck._run.runner import Interrupted, Progress
+from ratecheck._store.machine import versions
+from ratecheck._store.revision import revision_of
+from ratecheck._store.store import check_writable, write_whole
+from ratecheck._verdicts import verdict as verdict_module
+from ratecheck._verdicts.pool import judged
+from ratecheck._verdicts.verdict import Verdict
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Result:
+    """A claim with its verdict, and with which effort and seed that was found."""
+
+    item: Item
+    verdict: Verdict
+    effort: str
+    seed: int
+
+    @property
+    def ok(self) -> bool:
+        """Whether the verdict is the one that the claim expects."""
+        return self.verdict.verdict == self.item.entry.expect
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain JSON values, without what another run gives differently."""
+        entry, found = self.item.entry, self.verdict.to_dict()
+        del found["seconds"]
+        return {
+            **found,
+            "expected": entry.expect,
+            "ok": self.ok,
+            "kind": entry.kind,
+            "source": entry.source,
+            "section": self.item.section,
+            "effort": self.effort,
+            "seed": self.seed,
+        }
+
+    def to_record(self) -> dict[str, Any]:
+        """The result with all the texts of its statement, as plain JSON values."""
+        return {**self.to_dict(), **_texts(self.item)}
+
+
+class Records:
+    """All verdicts below one folder, which is checked to be writable before anything is judged."""
+
+    def __init__(self, out: Path | str, *, writable: bool = True) -> None:
+        self.root = Path(out) / "audit"
+        self.counterexamples = self.root / "counterexamples"
+        if writable:
+            check_writable("output folder", self.root)
+            check_writable("output folder", self.counterexamples)
+
+    def path(self, item: Item, effort: str, seed: int) -> Path:
+        """Where a verdict of the current code is stored."""
+        return self._home(item) / f"{effort}-{seed}-{_revision(module(item.origin))}.json"
+
+    def load(self, item: Item, effort: str, seed: int) -> Result | None:
+        """The stored verdict, or None without a whole, undamaged one."""
+        return _read(self.path(item, effort, seed), item)
+
+    def latest(self, item: Item) -> Result | None:
+        """The verdict of the current code that was stored last, whatever its effort and seed."""
+        pattern = f"*-{_revision(module(item.origin))}.json"
+        paths = sorted(self._home(item).glob(pattern), key=lambda p: p.stat().st_mtime)
+        return next((found for p in reversed(paths) if (found := _read(p, item))), None)
+
+    def newest(self, item: Item) -> Result | None:
+        """The verdict that was stored last, of whatever state of the code."""
+        paths = sorted(self._home(item).glob("*.json"), key=lambda p: p.stat().st_mtime)
+        return next((found for p in reversed(paths) if (found := _read(p, item))), None)
+
+    def of_files(self) -> list[tuple[dict[str, Any], bool]]:
+        """The last verdict of every claim of users' files, and whether it is of the current code.
+
+        Each is what :meth:`Result.to_record` gives, with the path of the ``file``. The files are
+        not run, and may be gone.
+        """
+        found: dict[str, tuple[dict[str, Any], bool]] = {}
+        revision_of_file = functools.cache(_revision_of_file)
+        for path in sorted(self.root.glob("*/*/*.json"), key=lambda p: p.stat().st_mtime):
+            content = _content(path)
+            if content is None or "statement" not in content:
+                continue
+            texts = content["statement"]
+            current = content["revision"] == revision_of_file(texts["file"])
+            name = f"{texts['file']}::{content['verdict']['id']}"
+            if current or not found.get(name, ({}, False))[1]:
+                known = {key: content[key] for key in ("effort", "seed")}
+                found[name] = ({**content["verdict"], **known, **texts}, current)
+        return [found[name] for name in sorted(found)]
+
+    def save(self, result: Result) -> None:
+        """Write a verdict, and its counterexample as :meth:`lay_beside` does; errors are not."""
+        if result.verdict.verdict != "error":
+            path = self.path(result.item, result.effort, result.seed)
+            with self._writable():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(path, _record(result))
+        self.lay_beside(result)
+
+    def lay_beside(self, result: Result) -> None:
+        """Have the counterexample of this verdict, and none of another, where it is replayed from.
+
+        An error that names no instance says nothing against the one that is there.
+        """
+        replay = self.replay_path(result.item)
+        with self._writable():
+            if result.verdict.counterexample is not None:
+                content = _lines(replayable(result)).encode()
+                if not replay.is_file() or replay.read_bytes() != content:
+                    write_whole(replay, content)
+            elif result.verdict.verdict != "error":
+                replay.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def _writable(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise InputError(
+                f"output folder must be writable; found {self.root}: {error.strerror}"
+            ) from None
+
+    def replay_path(self, item: Item) -> Path:
+        """Where the counterexample of a claim is written to."""
+        return self.counterexamples / f"{item.id}.json"
+
+    def _home(self, item: Item) -> Path:
+        paper, _, name = item.id.partition(".")
+        return self.root / paper / name
+
+
+def audit(
+    items: Sequence[Item],
+    records: Records,
+    *,
+    effort: str,
+    seed: int,
+    workers: int,
+    limit: float | None = None,
+    progress: Progress | None = None,
+    doing: Callable[[str], None] = lambda what: None,
+) -> list[Result]:
+    """The verdicts of these claims in their order: stored ones are read, missing ones found.
+
+    Raises:
+        Interrupted: after Ctrl-C; verdicts that were there stay.
+    """
+    results = {item.id: records.load(item, effort, seed) for item in items}
+    for stored in filter(None, results.values()):
+        records.lay_beside(stored)
+    missing = [item for item in items if results[item.id] is None]
+    report = progress or (lambda done, total: None)
+    report(len(items) - len(missing), len(items))
+    try:
+        work = judged(missing, effort, seed, workers=workers, limit=limit, doing=doing)
+        for item, verdict in work:
+            result = results[item.id] = Result(item, verdict, effort, seed)
+            records.save(result)
+            report(sum(r is not None for r in results.values()), len(items))
+    except KeyboardInterrupt:
+        saved = sum(records.load(item, effort, seed) is not None for item in items)
+        raise Interrupted(saved, len(items), "verdicts") from None
+    return [result for result in results.values() if result is not None]
+
+
+def replayable(result: Result) -> dict[str, Any]:
+    """What ``ratecheck audit --replay`` needs to see the same again."""
+    found, origin = result.verdict, result.item.origin
+    return {
+        "id": found.id,
+        **({"file": str(Path(origin).resolve())} if origin.endswith(".py") else {}),
+        "verdict": found.verdict,
+        "measured": found.measured,
+        "bound": found.bound,
+        "instance": found.counterexample,
+    }
+
+
+def revision(items: Sequence[Item]) -> str:
+    """One revision for claims of several modules."""
+    parts = sorted({_revision(module(item.origin)) for item in items})
+    return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
+
+
+@functools.cache
+def _revision(module: ModuleType) -> str:
+    """The revision of the claims of a module: its file, the engine, and all that they import."""
+    roots = (module, verdict_module)
+    return revision_of([(Path(m.__file__ or ""), m.__package__ or "") for m in roots])
+
+
+def _revision_of_file(path: str) -> str | None:
+    """The same of a user's file, which is not run; None if it cannot be read any more."""
+    engine = (Path(verdict_module.__file__), verdict_module.__package__ or "")
+    with contextlib.suppress(OSError, ValueError, SyntaxError, InputError):
+        return revision_of([(Path(path), ""), engine])
+    return None
+
+
+def _texts(item: Item) -> dict[str, Any]:
+    """What a statement says."""
+    entry = item.entry
+    keys = ("kind", "source", "text", "latex", "note", "corrected", "derivation")
+    texts = {key: getattr(entry, key) for key in keys}
+    where = {"file": str(Path(item.origin).resolve())} if item.origin.endswith(".py") else {}
+    relation = entry.relation if isinstance(entry, Claim) else ""
+    meaning = dict(entry.space.meaning) if isinstance(entry, Claim) else {}
+    said = {"expected": entry.expect, "relation": relation, "meaning": meaning, "main": entry.main}
+    said |= {"section": item.section, "place": item.place}
+    return {**texts, **said, **where}
+
+
+def _record(result: Result) -> bytes:
+    content = {
+        "format": _FORMAT,
+        "effort": result.effort,
+        "seed": result.seed,
+        "revision": _revision(module(result.item.origin)),
+        "versions": versions(),
+        "verdict": result.verdict.to_dict(),
+        **({"statement": _texts(result.item)} if result.item.origin.endswith(".py") else {}),
+    }
+    return json.dumps({**content, "digest": _digest(content)}, indent=1).encode()
+
+
+def _read(path: Path, item: Item) -> Result | None:
+    content = _content(path)
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        verdict = Verdict.from_dict(content["verdict"]) if content else None
+        if content and verdict and verdict.id == item.id:
+            return Result(item, verdict, content["effort"], content["seed"])
+    return None
+
+
+def _content(path: Path) -> dict[str, Any] | None:
+    """What a file of ours holds, or None without a whole, undamaged one."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        content: dict[str, Any] = json.loads(path.read_bytes())
+        if content.pop("digest") == _digest(content):
+            return content
+    return None
+
+
+def _lines(content: dict[str, Any]) -> str:
+    """JSON with one line per key: instances stay readable."""
+    lines = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items())
+    return "{\n " + ",\n ".join(lines) + "\n}\n"
+
+
+def _digest(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,78 @@
+"""Claims in a test suite: one line per claim, whatever runs the tests.
+
+from ratecheck._verdicts.testing import assert_holds
+
+def test_lemma_1():
+    assert_holds(lemma_1)
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from typing import Any
+
+from linsys import InputError
+from ratecheck._claims.claim import Claim, Entry, Statement
+from ratecheck._discover.catalogue import catalogue, select
+from ratecheck._verdicts.verdict import judge
+
+#: What a claim may come out as: true with a bound that says something, or a rate as it is stated.
+_TRUE = ("holds", "consistent")
+
+
+def assert_holds(claim: Entry | str, *, effort: str = "quick", seed: int = 0) -> None:
+    """Search for a counterexample of a claim in this process.
+
+    Args:
+        claim: the claim, or the id of one of the catalogue.
+        effort: "quick" (about a second), "normal" or "hunt".
+        seed: of everything random.
+
+    Raises:
+        AssertionError: if the claim does not come out as true, with the shrunk counterexample and
+            how to replay it.
+        InputError: if this is no claim, or the id of none.
+
+    >>> from ratecheck import claim, simplex
+    >>> @claim(
+    ...     id="mine.mass", source="my paper, Lemma 1", kind="upper", fields={"p": simplex("k")},
+    ...     text="no probability exceeds the root of the sum of squares",
+    ... )
+    ... def mass(instance):
+    ...     return instance.p.max() ** 2, (instance.p**2).sum()
+    >>> assert_holds(mass)
+    """
+    entry = _entry(claim)
+    found = judge(entry, effort, seed)
+    if found.verdict in _TRUE:
+        return
+    lines = [f"{entry.id} ({entry.source}) is {found.verdict}: {' '.join(entry.text.split())}"]
+    if found.measured:
+        ratio = "" if found.ratio is None else f", ratio {found.ratio:.6g}"
+        lines.append(f"measured {found.measured}, bound {found.bound}{ratio}")
+    if found.reason:
+        lines.append(found.reason)
+    if found.counterexample is not None:
+        content = {"id": entry.id, **_file(entry), "verdict": found.verdict}
+        instance = json.dumps({**content, "instance": found.counterexample})
+        lines += ["to replay: save the next line, then ratecheck audit --replay FILE", instance]
+    raise AssertionError("\n".join(lines))
+
+
+def _entry(claim: Any) -> Any:
+    if isinstance(claim, str):
+        found = [item.entry for item in select([claim])]
+        if len(found) > 1:  # which of them holds would be anybody's guess
+            raise InputError(f"`claim` must be one id; found {claim!r}, which names {len(found)}")
+        return found[0]
+    if not isinstance(claim, Statement):
+        raise InputError(f"`claim` must be a claim or an id; found {claim!r:.80}")
+    return claim
+
+
+def _file(entry: Entry) -> dict[str, str]:
+    """The file that a claim of the user's is most likely defined in: the one of its measure."""
+    if any(item.entry is entry for item in catalogue()) or not isinstance(entry, Claim):
+        return {}
+    return {"file": inspect.getsourcefile(inspect.unwrap(entry.measure)) or ""}

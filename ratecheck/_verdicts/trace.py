@@ -1,0 +1,82 @@
+"""What a worker is at, where another process can read it: the instance, and whether it compiles.
+
+A measure that never returns, or that ends its process, cannot report anything any more. So each
+instance is put into a memory-mapped file before it is measured; that costs a microsecond or two.
+The file begins with a byte that says whether the worker compiles.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ratecheck._claims.space import Fields
+
+#: Bytes of a trace: one for compilation, the size of what is noted (up to _HEAD), and that. Larger
+#: instances are not noted.
+_ROOM = 1 << 16
+_HEAD = 8
+
+
+class Trace:
+    """Notes in a file of _ROOM bytes."""
+
+    def __init__(self, memory: mmap.mmap) -> None:
+        self._memory = memory
+
+    def watch(self, fields: Fields, index: int | None) -> None:
+        """Note an instance, see :data:`ratecheck._verdicts.certificates.Watch`."""
+        content = _content(fields, index)
+        self._memory[1:_HEAD] = bytes(_HEAD - 1)
+        if len(content) <= _ROOM - _HEAD:
+            self._memory[_HEAD : _HEAD + len(content)] = content
+            self._memory[1:_HEAD] = len(content).to_bytes(_HEAD - 1, "little")
+
+    def compiling(self, now: bool) -> None:
+        """Note whether this process compiles."""
+        self._memory[0] = now
+
+
+@contextlib.contextmanager
+def tracing(path: Path) -> Iterator[Trace]:
+    """A trace in a file, which is gone when all went well."""
+    with path.open("w+b") as stream:
+        stream.truncate(_ROOM)
+        with mmap.mmap(stream.fileno(), _ROOM) as memory:
+            yield Trace(memory)
+    path.unlink()
+
+
+def last(path: Path) -> dict[str, Any] | None:
+    """The last instance that was given to measure, as lists by field; None if none was noted."""
+    try:
+        content = path.read_bytes()
+        parts = pickle.loads(content[_HEAD : _HEAD + int.from_bytes(content[1:_HEAD], "little")])
+        return {name: np.frombuffer(data).reshape(shape).tolist() for name, shape, data in parts}
+    except (OSError, ValueError, pickle.UnpicklingError, EOFError):
+        return None
+
+
+def compiles(path: Path) -> bool:
+    """Whether the process that writes this trace compiles; not if there is no trace."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(1) == b"\1"
+    except OSError:
+        return False
+
+
+def _content(fields: Fields, index: int | None) -> bytes:
+    """One instance's arrays as bytes; nothing of many at once: nobody knows which one it is."""
+    if index is None:
+        if any(len(values) > 1 for values in fields.values()):
+            return b""
+        index = 0
+    parts = [(k, v.shape[1:], v[index].astype(float).tobytes()) for k, v in fields.items()]
+    return pickle.dumps(parts)

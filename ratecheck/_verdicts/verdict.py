@@ -1,0 +1,320 @@
+"""What the audit says of one entry of a catalogue, and the one function that says it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from linsys import InputError
+from ratecheck._claims.claim import Claim, Entry, NotChecked, RateClaim
+from ratecheck._claims.space import Fault, Fields, Unsettled, call
+from ratecheck._rates.regimes import of_regime, of_regimes
+from ratecheck._search.search import EFFORTS, Found, Search
+from ratecheck._search.shrink import shrink
+from ratecheck._verdicts.certificates import (
+    CANDIDATE,
+    SAME,
+    STEADY,
+    Certificate,
+    Watch,
+    certify,
+    ratio,
+)
+from ratecheck._verdicts.limit import TimeLimit, time_limit
+
+#: CPU seconds for one entry, by effort, unless the caller says otherwise.
+LIMITS = {"quick": 30.0, "normal": 120.0, "hunt": 1800.0}
+#: A bound so many times a trivial one, on every instance, says nothing that was not known.
+UNREACHABLE = 10.0
+#: Instances that may be tried for the tightest one.
+_CONFIRMED = 12
+
+
+@dataclass
+class Verdict:
+    """The outcome for one entry.
+
+    Attributes:
+        id: the entry's id.
+        verdict: one of :data:`ratecheck._claims.claim.VERDICTS`.
+        ratio: measured / bound of the tightest instance (bound / measured for a lower bound, one
+            plus the relative difference for an identity); None where that says nothing.
+        instances: how many instances were measured.
+        counterexample: an instance that violates the claim, or on which it cannot be evaluated, as
+            plain lists by field.
+        corrected: id of the claim that replaces a false one.
+        best: the tightest instance.
+        measured: first digits of the measured side there, in high precision where there is one.
+        bound: the same of the bound.
+        reason: one line on why the verdict is what it is, where that needs saying.
+        seconds: time it took.
+        details: further numbers, such as per-regime exponents.
+    """
+
+    id: str
+    verdict: str
+    ratio: float | None = None
+    instances: int = 0
+    counterexample: dict[str, Any] | None = None
+    corrected: str | None = None
+    best: dict[str, Any] | None = None
+    measured: str = ""
+    bound: str = ""
+    reason: str = ""
+    seconds: float = 0.0
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON: floats survive exactly, numbers that are not finite become None."""
+        return {name: _json(value) for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Verdict:
+        """The verdict that :meth:`to_dict` wrote.
+
+        >>> Verdict.from_dict(Verdict("mine.a", "holds", ratio=0.1).to_dict()).ratio
+        0.1
+        """
+        known = {f.name for f in fields(cls)}
+        if set(data) - known:
+            raise InputError(f"a verdict has the keys {sorted(known)}; found {sorted(data)}")
+        return cls(**data)
+
+
+def judge(
+    entry: Entry,
+    effort: str = "quick",
+    seed: int = 0,
+    *,
+    limit: float | None = None,
+    watch: Watch | None = None,
+) -> Verdict:
+    """Search, shrink and re-check in high precision what was found, and say what came out.
+
+    Args:
+        entry: a claim, a rate claim or an unchecked statement.
+        effort: "quick", "normal" or "hunt".
+        seed: of everything random; equal seeds give equal verdicts.
+        limit: seconds of CPU time (or of waiting) after which the answer is "error"; by default
+            those of the effort. Compilation does not count.
+        watch: called before every call of a measure with the arrays (B, *shape) by field and the
+            number of the instance (None if all B at once), for a caller that may have to kill the
+            process and wants to say what was under evaluation.
+
+    >>> from ratecheck import claim, interval
+    >>> @claim(
+    ...     id="mine.half", source="my paper, Lemma 2", kind="upper", text="x (1 - x) <= x / 2",
+    ...     fields={"x": interval()},
+    ... )
+    ... def half(s):
+    ...     return s.x * (1 - s.x), s.x / 2
+    >>> verdict = judge(half)
+    >>> verdict.verdict, verdict.counterexample
+    ('violated', {'x': 0.1})
+    """
+    if effort not in EFFORTS:
+        raise InputError(f"`effort` must be one of {', '.join(EFFORTS)}; found {effort!r}")
+    start = time.perf_counter()
+    search = Search(entry, seed, watch) if isinstance(entry, Claim) else None
+    try:
+        with time_limit(LIMITS[effort] if limit is None else limit):
+            if isinstance(entry, NotChecked):
+                verdict = Verdict(entry.id, "not checked", reason=entry.note)
+            elif isinstance(entry, RateClaim):
+                verdict = _of_rate(entry)
+            else:
+                assert search is not None
+                search.run(EFFORTS[effort])
+                verdict = _of_search(search)
+    except (Fault, TimeLimit) as error:
+        reason = str(error)
+        if isinstance(error, TimeLimit) and search is not None:
+            reason += f", after {search.instances} instances"
+        verdict = _fault(entry, search, reason)
+    verdict.corrected = entry.corrected
+    verdict.seconds = time.perf_counter() - start
+    return verdict
+
+
+def replay(claim: Claim, instance: Mapping[str, Any], limit: float = LIMITS["quick"]) -> Verdict:
+    """The verdict on one stored instance, in high precision: "violated", "holds" or "error".
+
+    Args:
+        claim: the claim it is about.
+        instance: plain lists by field, as in :attr:`Verdict.counterexample`.
+        limit: seconds of CPU time (or of waiting) after which the answer is "error".
+
+    >>> from ratecheck import claim, interval
+    >>> @claim(
+    ...     id="mine.square", source="", kind="upper", text="", fields={"x": interval()}
+    ... )
+    ... def square(s):
+    ...     return s.x, s.x**2
+    >>> verdict = replay(square, {"x": 0.1})
+    >>> verdict.verdict, verdict.measured, verdict.bound
+    ('violated', '0.1', '0.01')
+    """
+    if set(instance) != set(claim.space.fields):
+        raise InputError(
+            f"`instance` must have the fields {sorted(claim.space.fields)}; "
+            f"found {sorted(instance)}"
+        )
+    arrays = {name: np.asarray(instance[name], dtype=float)[None] for name in claim.space.fields}
+    claim.space.sizes_of(arrays)
+    try:
+        with time_limit(limit):
+            broken = claim.space.first_broken(arrays)
+            if broken is not None:
+                raise Fault(f"the instance breaks {broken[0]!r}")
+            if not claim.space.passing(arrays)[0]:
+                raise Fault("the instance does not meet what the claim is given")
+            sides = certify(claim, arrays)
+    except (Fault, TimeLimit) as error:
+        return Verdict(claim.id, "error", reason=str(error), counterexample=dict(instance))
+    verdict = _measured(claim, "violated" if sides.violated else "holds", sides)
+    verdict.instances = 1
+    verdict.best = _plain(arrays)
+    verdict.counterexample = verdict.best if sides.violated else None
+    verdict.corrected = claim.corrected
+    return verdict
+
+
+def _of_search(search: Search) -> Verdict:
+    if search.violation is not None:
+        return _violated(search, search.violation)
+    if not search.instances:
+        return _vacuous(search)
+    verdict, found = _tightest(search)
+    search.repeat_one(found.fields)
+    if search.rejected:
+        verdict.details["rejected"] = search.rejected
+        if search.unchecked:
+            verdict.details["unchecked"] = search.unchecked
+            verdict.reason = verdict.reason or (
+                f"float64 exceeds the bound, by rounding wherever high precision was asked; "
+                f"{search.unchecked} such instances were not looked at again"
+            )
+    if np.isfinite(search.looseness):
+        verdict.details["looseness"] = search.looseness
+        if search.looseness >= UNREACHABLE:
+            verdict.verdict = "unreachable"
+            verdict.reason = (
+                f"on every instance tried the bound is at least {search.looseness:.3g} times one "
+                "that is known without the claim"
+            )
+    verdict.instances = search.instances
+    return verdict
+
+
+def _tightest(search: Search) -> tuple[Verdict, Found]:
+    """The tightest instance that high precision confirms to be one: not both sides rounding.
+
+    Where it finds a violation that float64 took for rounding, that is the verdict.
+    """
+    claim = search.claim
+    first: tuple[Verdict, Found] | None = None
+    for found in search.best[:_CONFIRMED]:
+        search.current = found.fields, 0
+        try:
+            sides = certify(claim, found.fields)
+        except Unsettled:
+            raise
+        except Fault as fault:
+            if found.tightness > CANDIDATE:
+                raise Fault(f"float64 exceeds the bound, but {fault.reason}") from fault
+            reason = f"ratio in float64 only: {fault.reason}"
+            verdict = Verdict(claim.id, "holds", ratio=found.tightness, reason=reason)
+            verdict.best = _plain(found.fields)
+            return first or (verdict, found)
+        if sides.violated:  # float64 had its doubts
+            return _violated(search, found), found
+        verdict = _measured(claim, "holds", sides)
+        verdict.best = _plain(found.fields)
+        first = first or (verdict, found)
+        if verdict.ratio is not None and abs(sides.tightness - found.tightness) <= SAME:
+            return verdict, found
+    assert first is not None
+    return first
+
+
+def _violated(search: Search, found: Found) -> Verdict:
+    small = shrink(search.claim, found.fields)
+    search.repeat_one(small)
+    sides = certify(search.claim, small)
+    if not sides.violated:  # as it was a moment ago
+        raise Unsettled(f"measure exceeds the bound at times; {STEADY.format('the instance')}")
+    verdict = _measured(search.claim, "violated", sides)
+    verdict.counterexample = verdict.best = _plain(small)
+    verdict.instances = search.instances
+    return verdict
+
+
+def _vacuous(search: Search) -> Verdict:
+    never = [name for name, count in search.passed.items() if not count]
+    which = f"{never[0]!r}" if never else "all of " + ", ".join(map(repr, search.passed))
+    return Verdict(
+        search.claim.id,
+        "vacuous",
+        reason=f"none of {search.sampled} instances meets {which}",
+        details={"sampled": search.sampled, "passed": dict(search.passed)},
+    )
+
+
+def _of_rate(entry: RateClaim) -> Verdict:
+    """What measured exponents say; measured twice, for what they say must not be chance."""
+    regimes = list(call("regimes", entry.regimes))
+    said, decisive = of_regimes(regimes)
+    again = of_regimes(list(call("regimes", entry.regimes)))[1]
+    numbers = (decisive.measured, decisive.lo, decisive.hi)
+    if not np.allclose(numbers, (again.measured, again.lo, again.hi), rtol=SAME, atol=SAME):
+        raise Unsettled(
+            f"regimes returned the exponent {decisive.measured:.6g} and then "
+            f"{again.measured:.6g}; {STEADY.format('the claim')}"
+        )
+    return Verdict(
+        entry.id,
+        said,
+        instances=len(regimes),
+        measured=f"{decisive.measured:.4g}",
+        bound=f"{decisive.predicted:.4g}",
+        reason=f"{decisive.name}: exponent of {decisive.variable} in "
+        f"[{decisive.lo:.4g}, {decisive.hi:.4g}], stated {decisive.predicted:.4g}",
+        details={"regimes": [{**asdict(r), "verdict": of_regime(r)} for r in regimes]},
+    )
+
+
+def _fault(entry: Entry, search: Search | None, reason: str) -> Verdict:
+    verdict = Verdict(entry.id, "error", reason=reason)
+    if search is not None:
+        verdict.instances = search.instances
+        if search.current is not None:
+            arrays, index = search.current
+            one = slice(index or 0, (index or 0) + 1)
+            verdict.counterexample = _plain({name: v[one] for name, v in arrays.items()})
+    return verdict
+
+
+def _measured(claim: Claim, verdict: str, sides: Certificate) -> Verdict:
+    measured, bound = sides.text
+    return Verdict(
+        claim.id, verdict, ratio=ratio(claim.relation, sides), measured=measured, bound=bound
+    )
+
+
+def _plain(arrays: Fields) -> dict[str, Any]:
+    return {name: values[0].tolist() for name, values in arrays.items()}
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,22 @@
+"""The entry point of the ``ratecheck`` command."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ratecheck._packages import stranger
+
+
+def main() -> None:
+    """Run the command with our own packages; say in a line where that cannot be done."""
+    # Python puts the current folder first on the path of worker processes, and a file there may be
+    # called ratecheck.py, or as a module of the standard library.
+    os.environ["PYTHONSAFEPATH"] = "1"
+    found = stranger()
+    if found is not None:
+        print(f"ratecheck: {found}", file=sys.stderr)
+        sys.exit(2)
+    from ratecheck._commands import main as command
+
+    command()

@@ -1,0 +1,111 @@
+"""Ctrl-C goes to a terminal's whole group of processes, at any moment; one line tells of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ratecheck._verdicts import trace
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+
+#: Seconds after which a test is stuck; a busy machine may need many times what an idle one does.
+STUCK = 600
+ONE_LINE = r"ratecheck: interrupted; (\d of 2 verdicts are saved, )?the same command resumes\n"
+#: Its second measure compiles a function of linsys when the cache is empty.
+CLAIMS = """
+from ratecheck import claim, interval
+from linsys.linalg import lambda_max
+import numpy as np
+
+@claim(id="two.first", source="s", kind="upper", fields={"x": interval()}, text="at once")
+def first(instance):
+    return instance.x, 1
+
+@claim(id="two.second", source="s", kind="upper", fields={"x": interval()}, text="compiles")
+def second(instance):
+    return instance.x * lambda_max(np.eye(2)), 1
+"""
+
+
+class Group:
+    """An audit in a group of processes of its own."""
+
+    def __init__(self, sources: Path, home: Path, scratch: Path) -> None:
+        self.home, self.scratch, self.out = home, scratch, home / "out"
+        (home / "two.py").write_text(CLAIMS)
+        self._sources = sources
+
+    def start(self, *, cached: bool) -> subprocess.Popen[str]:
+        paths = {"PYTHONPATH": str(self._sources), "TMPDIR": str(self.scratch)}
+        if not cached:
+            paths["NUMBA_CACHE_DIR"] = str(self.home / "cache")
+        command = ["-m", "ratecheck", "audit", str(self.home / "two.py"), "--threads", "1"]
+        return subprocess.Popen(
+            [sys.executable, *command, "--out", str(self.out), "--json"],
+            cwd=self._sources,
+            env={**os.environ, **paths},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    @property
+    def notes(self) -> list[Path]:
+        """What workers are at."""
+        return list(self.scratch.glob("ratecheck-*/two.*"))
+
+
+@pytest.fixture
+def group(sources: Path, tmp_path: Path) -> Iterator[Group]:
+    # where Ctrl-C is ignored, as behind nohup, a child would inherit that
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    # the path of a socket is put there, which must be short
+    with tempfile.TemporaryDirectory() as scratch:
+        yield Group(sources, tmp_path, Path(scratch))
+    signal.signal(signal.SIGINT, before)
+
+
+#: What has happened when Ctrl-C comes.
+MOMENTS: dict[str, Callable[[Group], bool]] = {
+    "it begins": lambda group: group.out.exists(),
+    "workers start": lambda group: any(group.scratch.glob("ratecheck-*")),
+    "a worker compiles": lambda group: any(map(trace.compiles, group.notes)),
+    "a verdict is there": lambda group: any(group.out.glob("audit/two/first/quick*.json")),
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_ctrl_c_is_told_in_one_line_and_leaves_nobody_behind(group: Group, moment: str) -> None:
+    first = group.start(cached=False)
+    try:
+        until = time.monotonic() + STUCK
+        while not MOMENTS[moment](group):
+            assert first.poll() is None, first.communicate()[1]
+            assert time.monotonic() < until
+            time.sleep(0.005)
+        os.killpg(first.pid, signal.SIGINT)
+        # it ends when nobody has these pipes any more: no worker, and not who starts workers
+        printed, said = first.communicate(timeout=STUCK)
+    finally:
+        if first.poll() is None:
+            os.killpg(first.pid, signal.SIGKILL)
+    assert printed == ""
+    assert re.fullmatch(ONE_LINE, said), said
+    assert first.returncode == 130
+    # what was compiled, or half of it, must do no harm; elsewhere there is nothing to learn from it
+    second = group.start(cached=moment != "a worker compiles")
+    printed, said = second.communicate(timeout=STUCK)
+    assert (second.returncode, said) == (0, "")
+    assert [claim["verdict"] for claim in json.loads(printed)] == ["holds", "holds"]
