@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -43,6 +44,7 @@ class Lab:
 
     base: Path
     tls: Sequence[Path] | None = None
+    database: Path | None = None  # of the SuperLink; without one it forgets all when it ends
 
     def __post_init__(self) -> None:
         self.address = f"127.0.0.1:{processes.free_port()}"
@@ -53,7 +55,7 @@ class Lab:
     @contextmanager
     def superlink(self) -> Iterator[None]:
         self.home.mkdir(parents=True, exist_ok=True)
-        start = launch.superlink(self.address, self.tls, database=self.home / "superlink.db")
+        start = launch.superlink(self.address, self.tls, database=self.database)
         with processes.running(start, self.home, self.address):
             yield
 
@@ -75,7 +77,12 @@ class Lab:
             yield
 
     def submit(self, folder: Path) -> str:
-        return launch.submit(folder, self.address, self.home, self.authority, tell=log)
+        try:
+            return launch.submit(folder, self.address, self.home, self.authority, tell=log)
+        except InputError:
+            for path in sorted(self.home.glob("*.log")):  # what the SuperLink and SuperNodes said
+                log(f"== {path.name}\n{path.read_text(errors='replace')[-3000:]}")
+            raise
 
 
 def refused(address: str) -> bool:
@@ -146,9 +153,21 @@ def test_clients_that_die_on_the_way(tmp_path: Path) -> None:
     assert same(tmp_path, found[0], "SI", 3)
 
 
-def test_a_superlink_that_dies_and_starts_anew(tmp_path: Path) -> None:
+@pytest.fixture
+def in_memory() -> Iterator[Path]:
+    """A folder that no disk holds up, where there is one.
+
+    Flower waits five seconds for its database. Then the SuperLink answers with an error, and the
+    SuperNode that asked never asks again.
+    """
+    shared_memory = Path("/dev/shm")
+    with TemporaryDirectory(dir=shared_memory if shared_memory.is_dir() else None) as folder:
+        yield Path(folder)
+
+
+def test_a_superlink_that_dies_and_starts_anew(tmp_path: Path, in_memory: Path) -> None:
     """It knows its SuperNodes from its database, and the run from the server's files."""
-    lab = Lab(tmp_path)
+    lab = Lab(tmp_path, database=in_memory / "superlink.db")
     folder = app(tmp_path, "FIRM", 3)
     first: list[BaseException] = []
 
