@@ -5,6 +5,7 @@ from ._claims.claim import (
     NotChecked as NotChecked,
     RateClaim as RateClaim,
     Regime as Regime,
+    Sides as Sides,
     claim as claim,
 )
 from ._claims.fields import (
@@ -20,6 +21,7 @@ from ._claims.fields import (
     sphere as sphere,
     whole_numbers as whole_numbers,
 )
+from ._claims.paper import Paper as Paper
 from ._claims.space import Fields as Fields, Space as Space
 from ._claims.unit_cube import key_of as key_of, random_coordinates as random_coordinates
 from ._discover.names import check_name as check_name

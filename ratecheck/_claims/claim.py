@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,9 +11,11 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike
 
 from linsys import InputError
-from ratecheck._claims.fields import Field
+from ratecheck._claims.fields import Field, Numbers
 from ratecheck._claims.space import Fields, Predicate, Space
 
+#: What a measure returns: (measured, bound), numbers or arrays.
+Sides = tuple[Numbers, Numbers]
 Kind = Literal["upper", "lower", "identity", "distributional", "count", "qualitative", "rate"]
 Relation = Literal["<=", ">=", "=="]
 _RELATION: dict[str, Relation] = {
@@ -47,6 +50,9 @@ class Statement:
         expect: the verdict known for it. A claim whose verdict is another one makes the audit fail.
         note: where a claim is false or loose: the step of the proof that breaks, in a few lines.
         corrected: id of the claim that replaces a false one.
+        sharpens: id of the claim of the paper that this one implies with a smaller bound.
+        reading_of: id of the claim that is the paper's statement, of which this is another reading,
+            a weaker or stronger form, or a case.
         derivation: of a corrected claim, why it is true.
         main: whether it is a main result of its paper, or a step that main results rest on; where
             such a statement is false, a reader is told so first.
@@ -59,6 +65,8 @@ class Statement:
     expect: str = "holds"
     note: str = ""
     corrected: str | None = None
+    sharpens: str | None = None
+    reading_of: str | None = None
     derivation: str = ""
     main: bool = False
 
@@ -74,6 +82,51 @@ class Statement:
         return self.id.partition(".")[0]
 
 
+@dataclass(frozen=True)
+class OfInstance:
+    """A function of an instance's attributes as one of the instance.
+
+    A parameter without a default is the name of an attribute. A single parameter that is no
+    attribute stands for the instance itself.
+
+    >>> from types import SimpleNamespace
+    >>> OfInstance(lambda p, q: p - q)(SimpleNamespace(p=3, q=1))
+    2
+    """
+
+    function: Callable[..., Any]
+
+    def __call__(self, instance: Any) -> Any:
+        """The function's value at an instance."""
+        names = _required(self.function)
+        if names is None or (len(names) == 1 and not _has(instance, names[0])):
+            return self.function(instance)
+        for name in names:
+            if not _has(instance, name):
+                known = sorted(n for n in vars(instance) if not n.startswith("_"))
+                raise InputError(
+                    f"parameter `{name}` must be a field of the instance or have a default; "
+                    f"found the fields {', '.join(known)}"
+                )
+        return self.function(*[getattr(instance, name) for name in names])
+
+
+def _required(function: Callable[..., Any]) -> list[str] | None:
+    """Names of the parameters that have no default; None where they have no names."""
+    try:
+        parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
+    except (TypeError, ValueError):  # a built-in function
+        return None
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
+    needed = [p for p in parameters if p.default is inspect.Parameter.empty]
+    return [p.name for p in needed] if all(p.kind in named for p in needed) else None
+
+
+def _has(instance: Any, name: str) -> bool:
+    """Whether an instance has an attribute, without computing it."""
+    return name in getattr(instance, "__dict__", ()) or hasattr(type(instance), name)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Claim(Statement):
     """A statement about instances: ``measure(instance)`` gives its two sides.
@@ -81,10 +134,11 @@ class Claim(Statement):
     Args:
         kind: what sort of statement it is; decides the relation unless ``relation`` does.
         space: the instances.
-        measure: instance to (measured, bound). Either side may be an array: over the B instances
-            first if the space is batched, then over anything else (agents, states); every entry
-            must satisfy the relation. For an identity of vectors, return the vectors. It must
-            depend on the instance alone: where two calls differ, the verdict is "error".
+        measure: instance to (measured, bound). Its parameters are names of the instance's fields,
+            or one parameter of another name that is the instance. Either side may be an array: over
+            the B instances first if the space is batched, then over anything else (agents, states);
+            every entry must satisfy the relation. For an identity of vectors, return the vectors.
+            It must depend on the instance alone: where two calls differ, the verdict is "error".
         relation: "<=", ">=" or "==" between measured and bound.
         trivial: instance to a bound that is known without the claim, shaped like ``bound``. A true
             claim whose bound is never below ten times that is "unreachable".
@@ -92,9 +146,9 @@ class Claim(Statement):
 
     kind: Kind
     space: Space
-    measure: Callable[[Any], tuple[Any, Any]]
+    measure: Callable[..., tuple[Any, Any]]
     relation: Relation = ""  # type: ignore[assignment]
-    trivial: Callable[[Any], Any] | None = None
+    trivial: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -108,6 +162,20 @@ class Claim(Statement):
             raise InputError(
                 f"`relation` of {self.id} must be <=, >= or ==; found {self.relation!r}"
             )
+        for name in ("measure", "trivial"):
+            function = getattr(self, name)
+            if function is not None and not isinstance(function, OfInstance):
+                object.__setattr__(self, name, OfInstance(function))
+
+    @property
+    def function(self) -> Callable[..., tuple[Any, Any]]:
+        """The function that was declared, of the fields that it names."""
+        found: Callable[..., tuple[Any, Any]] = getattr(self.measure, "function", self.measure)
+        return found
+
+    def __call__(self, *arguments: Any, **options: Any) -> tuple[Any, Any]:
+        """Both sides from the function's own arguments, as if it were no claim."""
+        return self.function(*arguments, **options)
 
 
 @dataclass(frozen=True)
@@ -171,8 +239,8 @@ def claim(
     corners: Sequence[Mapping[str, ArrayLike]] = (),
     space: Space | None = None,
     **options: Any,
-) -> Callable[[Callable[[Any], tuple[Any, Any]]], Claim]:
-    """Declare a claim: decorates ``measure(instance) -> (measured, bound)``.
+) -> Callable[[Callable[..., tuple[Any, Any]]], Claim]:
+    """Declare a claim: decorates its measure, which returns (measured, bound).
 
     Give either a ``space`` or the parts of one; named axes without a range in ``sizes`` run from 1
     to 4. All other arguments are those of :class:`Claim`.
@@ -182,17 +250,16 @@ def claim(
     ...     id="mine.mass", source="my paper, Lemma 1", kind="upper", fields={"p": simplex("k")},
     ...     text="no probability exceeds the sum of squares",
     ... )
-    ... def mass(instance):
-    ...     return instance.p.max(), (instance.p**2).sum()
+    ... def mass(p):
+    ...     return p.max(), (p**2).sum()
     >>> mass.relation
     '<='
     """
     if space is None:
         chosen = dict(fields or {})
-        axes = {a for f in chosen.values() for a in f.axes if isinstance(a, str)}
         space = Space(
             fields=chosen,
-            sizes={axis: (sizes or {}).get(axis, (1, 4)) for axis in sorted(axes)},
+            sizes=sizes_of(chosen, sizes or {}),
             repair=repair,
             assumes=assumes or {},
             given=given or {},
@@ -200,9 +267,17 @@ def claim(
         )
     where = space
 
-    def declare(measure: Callable[[Any], tuple[Any, Any]]) -> Claim:
+    def declare(measure: Callable[..., tuple[Any, Any]]) -> Claim:
         return Claim(
             id=id, source=source, text=text, kind=kind, space=where, measure=measure, **options
         )
 
     return declare
+
+
+def sizes_of(
+    fields: Mapping[str, Field], sizes: Mapping[str, tuple[int, int]]
+) -> dict[str, tuple[int, int]]:
+    """The range of every named axis: 1 to 4 where none is given."""
+    axes = {a for f in fields.values() for a in f.axes if isinstance(a, str)}
+    return {axis: sizes.get(axis, (1, 4)) for axis in sorted(axes)}

@@ -75,4 +75,4 @@ def _file(entry: Entry) -> dict[str, str]:
     """The file that a claim of the user's is most likely defined in: the one of its measure."""
     if any(item.entry is entry for item in catalogue()) or not isinstance(entry, Claim):
         return {}
-    return {"file": inspect.getsourcefile(inspect.unwrap(entry.measure)) or ""}
+    return {"file": inspect.getsourcefile(inspect.unwrap(entry.function)) or ""}

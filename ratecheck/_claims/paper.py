@@ -1,0 +1,156 @@
+"""A paper: the decorators by which the functions of its statements become claims."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partialmethod
+from typing import Any, TypedDict, Unpack
+
+from linsys import InputError
+from ratecheck._claims.claim import Claim, Kind, RateClaim, Regime, Relation, sizes_of
+from ratecheck._claims.fields import Field
+from ratecheck._claims.space import Space
+
+Measure = Callable[..., tuple[Any, Any]]
+
+
+class Known(TypedDict, total=False):
+    """What may be known of a statement; see :class:`ratecheck.Claim`."""
+
+    expect: str
+    note: str
+    corrected: str
+    sharpens: str
+    reading_of: str
+    derivation: str
+    main: bool
+
+
+class Options(Known, total=False):
+    """What may be said of a statement about instances; see :class:`ratecheck.Claim`."""
+
+    relation: Relation
+    trivial: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper whose statements are claims.
+
+    A statement is a function that returns its two sides, (measured, bound). Its parameters are
+    names of the instance's fields; the first paragraph of its docstring is the statement. The
+    decorator that makes it a claim says what sort of statement it is:
+
+    ================  ==========================================================
+    ``upper``         measured <= bound
+    ``lower``         measured >= bound
+    ``identity``      measured == bound, of vectors entry by entry
+    ``distributional``  a probability measured >= a stated one
+    ``count``         a number of things == a stated one
+    ``qualitative``   a statement in words, put as measured <= bound
+    ``rate``          exponents: the function has no parameter, and returns
+                      a list of :class:`ratecheck.Regime`
+    ================  ==========================================================
+
+    Args:
+        id: the short name that the ids of its claims begin with.
+        name: what sources call it.
+        citation: authors and title.
+
+    >>> import ratecheck as rc
+    >>> PAPER = rc.Paper("mine", "My paper", "A. Author, On masses")
+    >>> @PAPER.upper("mass", ref="Lemma 1", on={"p": rc.simplex("k")})
+    ... def mass(p):
+    ...     'No probability exceeds one.'
+    ...     return p, 1
+    >>> mass.id, mass.source, mass.text
+    ('mine.mass', 'My paper, Lemma 1', 'No probability exceeds one.')
+    """
+
+    id: str
+    name: str
+    citation: str = ""
+
+    def statement(
+        self,
+        kind: Kind,
+        name: str,
+        /,
+        *,
+        ref: str,
+        on: Space | Mapping[str, Field],
+        tex: str = "",
+        **options: Unpack[Options],
+    ) -> Callable[[Measure], Claim]:
+        """Decorate a function whose two sides are a statement of the paper.
+
+        Args:
+            kind: what sort of statement it is.
+            name: second half of the claim's id; the first is the paper's.
+            ref: where it is in the paper, such as "Lemma D.1 (a)".
+            on: the instances: a space, or the fields of one whose axes run from 1 to 4.
+            tex: the statement as LaTeX.
+            options: those of :class:`ratecheck.Claim`. Other claims of the paper are named without
+                the paper's id.
+
+        Raises:
+            InputError: a function without a docstring; what a claim or a space refuses.
+        """
+        space = on if isinstance(on, Space) else Space(fields=on, sizes=sizes_of(on, {}))
+
+        def declare(measure: Measure) -> Claim:
+            return Claim(
+                kind=kind,
+                space=space,
+                measure=measure,
+                **self._texts(name, ref, tex, measure),
+                **self._ids(options),
+            )
+
+        return declare
+
+    upper = partialmethod(statement, "upper")
+    lower = partialmethod(statement, "lower")
+    identity = partialmethod(statement, "identity")
+    distributional = partialmethod(statement, "distributional")
+    count = partialmethod(statement, "count")
+    qualitative = partialmethod(statement, "qualitative")
+
+    def rate(
+        self, name: str, /, *, ref: str, tex: str = "", **options: Unpack[Known]
+    ) -> Callable[[Callable[[], Sequence[Regime]]], RateClaim]:
+        """Decorate a function that measures exponents, each in one regime.
+
+        Args:
+            name: second half of the claim's id.
+            ref: where it is in the paper.
+            tex: the statement as LaTeX.
+            options: those of :class:`ratecheck.RateClaim`, as in :meth:`statement`.
+        """
+
+        def declare(regimes: Callable[[], Sequence[Regime]]) -> RateClaim:
+            texts = self._texts(name, ref, tex, regimes)
+            return RateClaim(regimes=regimes, **texts, **self._ids(options))
+
+        return declare
+
+    def _texts(self, name: str, ref: str, tex: str, function: Callable[..., Any]) -> dict[str, Any]:
+        text = (inspect.getdoc(function) or "").split("\n\n")[0]
+        if not text:
+            raise InputError(f"docstring of {self.id}.{name} must hold the statement; found none")
+        return {
+            "id": f"{self.id}.{name}",
+            "source": f"{self.name}, {ref}",
+            "text": " ".join(text.split()),
+            "latex": tex,
+        }
+
+    def _ids(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options, other claims by their whole ids."""
+        found = dict(options)
+        for key in ("corrected", "sharpens", "reading_of"):
+            if key in found and "." not in found[key]:
+                found[key] = f"{self.id}.{found[key]}"
+        return found
