@@ -11,11 +11,11 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike
 
 from linsys import InputError
-from ratecheck._claims.fields import Field, Numbers
+from ratecheck._claims.fields import Field
 from ratecheck._claims.space import Fields, Predicate, Space
 
 #: What a measure returns: (measured, bound), numbers or arrays.
-Sides = tuple[Numbers, Numbers]
+Sides = tuple[Any, Any]
 Kind = Literal["upper", "lower", "identity", "distributional", "count", "qualitative", "rate"]
 Relation = Literal["<=", ">=", "=="]
 _RELATION: dict[str, Relation] = {
@@ -26,6 +26,8 @@ _RELATION: dict[str, Relation] = {
     "distributional": ">=",
     "qualitative": "<=",
 }
+#: What a statement may be to another one, whose id it names.
+RELATIONS = ("corrected", "sharpens", "reading_of")
 VERDICTS = (
     "holds",
     "violated",
@@ -207,6 +209,10 @@ class RateClaim(Statement):
     regimes: Callable[[], Sequence[Regime]]
     kind: Kind = "rate"
     expect: str = "consistent"
+
+    def __call__(self) -> Sequence[Regime]:
+        """What it measures, as if it were no claim."""
+        return self.regimes()
 
 
 @dataclass(frozen=True, kw_only=True)

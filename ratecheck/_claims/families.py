@@ -1,7 +1,6 @@
 """How the statements of a catalogue belong together: corrections, sharper forms, other readings.
 
-Everything is read off the ids and off which claim replaces which. Records are what
-:meth:`ratecheck._verdicts.records.Result.to_record` gives.
+Records are what :meth:`ratecheck._verdicts.records.Result.to_record` gives.
 """
 
 from __future__ import annotations
@@ -13,23 +12,11 @@ from typing import Any
 Record = Mapping[str, Any]
 #: Relations in words; a rate has none.
 IN_WORDS = {"<=": "at most", ">=": "at least", "==": "equal to", "": "at most"}
-_SHARPER = ("_sharper", "_sharp")
 
 
 def parents(records: Sequence[Record]) -> dict[str, str]:
-    """The claim to which a statement belongs by its id, for every statement that has one.
-
-    "affpcl.d1f_sec12" belongs to "affpcl.d1f". An explicit bound does not belong to a rate.
-    """
-    claims = {record["id"] for record in records if record["kind"] != "rate"}
-    found = {}
-    for record in records:
-        shorter = record["id"]
-        while "_" in shorter and record["id"] not in found:
-            shorter = shorter.rpartition("_")[0]
-            if shorter in claims:
-                found[record["id"]] = shorter
-    return found
+    """The statement of the paper that another one is a reading of, by the other one's id."""
+    return {r["id"]: r["reading_of"] for r in records if r.get("reading_of")}
 
 
 def corrections(records: Sequence[Record]) -> set[str]:
@@ -47,10 +34,11 @@ def roles(records: Sequence[Record]) -> dict[str, str]:
 
     Another reading is a false one of a statement that has a reading of its own.
 
-    >>> kind = {"kind": "upper", "corrected": None, "expected": "holds", "verdict": ""}
-    >>> lemma, sharp = ({**kind, "id": name} for name in ("my.lemma", "my.lemma_sharper"))
-    >>> read = {**kind, "id": "my.lemma_sec4", "corrected": "my.lemma", "expected": "violated"}
-    >>> roles([lemma, sharp, read])
+    >>> lemma = dict.fromkeys(("corrected", "sharpens", "reading_of"))
+    >>> lemma |= {"id": "my.lemma", "expected": "holds", "verdict": ""}
+    >>> sharp = {**lemma, "id": "my.lemma_sharper", "sharpens": "my.lemma"}
+    >>> read = {**lemma, "id": "my.lemma_sec4", "corrected": "my.lemma", "expected": "violated"}
+    >>> roles([lemma, sharp, {**read, "reading_of": "my.lemma"}])
     {'my.lemma_sharper': 'sharper', 'my.lemma_sec4': 'other reading'}
     """
     replacing, whole = corrections(records), parents(records)
@@ -59,7 +47,7 @@ def roles(records: Sequence[Record]) -> dict[str, str]:
         name = record["id"]
         if name in replacing:
             found[name] = "corrected"
-        elif name.endswith(_SHARPER):
+        elif record.get("sharpens"):
             found[name] = "sharper"
         elif false(record) and name in whole:
             found[name] = "other reading"
@@ -73,9 +61,4 @@ def false(record: Record) -> bool:
 
 def sharper(records: Sequence[Record]) -> dict[str, Record]:
     """The record of a sharper form, by the id of the statement that it sharpens."""
-    return {
-        record["id"].removesuffix(suffix): record
-        for record in records
-        for suffix in _SHARPER
-        if record["id"].endswith(suffix)
-    }
+    return {r["sharpens"]: r for r in records if r.get("sharpens")}

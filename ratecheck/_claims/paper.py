@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partialmethod
-from typing import Any, TypedDict, Unpack
+from functools import partial
+from typing import Any, Protocol, TypedDict, Unpack
 
 from linsys import InputError
-from ratecheck._claims.claim import Claim, Kind, RateClaim, Regime, Relation, sizes_of
+from ratecheck._claims.claim import RELATIONS, Claim, Kind, RateClaim, Regime, Relation, sizes_of
 from ratecheck._claims.fields import Field
 from ratecheck._claims.space import Space
 
@@ -33,6 +33,22 @@ class Options(Known, total=False):
 
     relation: Relation
     trivial: Callable[..., Any]
+
+
+class Declare(Protocol):
+    """What makes the decorator of one sort of statement; see :meth:`Paper.statement`."""
+
+    def __call__(
+        self,
+        name: str,
+        /,
+        *,
+        ref: str,
+        on: Space | Mapping[str, Field],
+        tex: str = "",
+        **options: Unpack[Options],
+    ) -> Callable[[Measure], Claim]:
+        """The decorator."""
 
 
 @dataclass(frozen=True)
@@ -111,12 +127,35 @@ class Paper:
 
         return declare
 
-    upper = partialmethod(statement, "upper")
-    lower = partialmethod(statement, "lower")
-    identity = partialmethod(statement, "identity")
-    distributional = partialmethod(statement, "distributional")
-    count = partialmethod(statement, "count")
-    qualitative = partialmethod(statement, "qualitative")
+    @property
+    def upper(self) -> Declare:
+        """Decorate an upper bound: measured <= bound."""
+        return partial(self.statement, "upper")
+
+    @property
+    def lower(self) -> Declare:
+        """Decorate a lower bound: measured >= bound."""
+        return partial(self.statement, "lower")
+
+    @property
+    def identity(self) -> Declare:
+        """Decorate an identity of numbers or vectors, entry by entry."""
+        return partial(self.statement, "identity")
+
+    @property
+    def distributional(self) -> Declare:
+        """Decorate a probability that is measured, >= the stated one."""
+        return partial(self.statement, "distributional")
+
+    @property
+    def count(self) -> Declare:
+        """Decorate a number of things, == the stated one."""
+        return partial(self.statement, "count")
+
+    @property
+    def qualitative(self) -> Declare:
+        """Decorate a statement in words, put as measured <= bound."""
+        return partial(self.statement, "qualitative")
 
     def rate(
         self, name: str, /, *, ref: str, tex: str = "", **options: Unpack[Known]
@@ -150,7 +189,7 @@ class Paper:
     def _ids(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options, other claims by their whole ids."""
         found = dict(options)
-        for key in ("corrected", "sharpens", "reading_of"):
+        for key in RELATIONS:
             if key in found and "." not in found[key]:
                 found[key] = f"{self.id}.{found[key]}"
         return found

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 from linsys import InputError
-from ratecheck._claims.claim import Claim, Entry, NotChecked, RateClaim
+from ratecheck._claims.claim import RELATIONS, Claim, Entry, NotChecked, RateClaim, Statement
 from ratecheck._discover import papers
 from ratecheck._discover.names import check_name
 from ratecheck._discover.user_file import load
@@ -172,15 +172,17 @@ def _distinct(items: Sequence[Item]) -> list[Item]:
 
 
 def _checked(items: Sequence[Item]) -> list[Item]:
-    """The claims, if their ids are distinct and every correction is one of them."""
+    """The claims, if their ids are distinct and what they name of one another is one of them."""
     found = _distinct(items)
-    correct = {item.id for item in found if isinstance(item.entry, Claim)}
+    known = {item.id: item.entry for item in found}
     for item in found:
-        if item.entry.corrected is not None and item.entry.corrected not in correct:
-            raise InputError(
-                f"`corrected` of {item.id} must be the id of a claim; "
-                f"found {item.entry.corrected!r}"
-            )
+        for relation in RELATIONS:
+            other = getattr(item.entry, relation)
+            sort = Claim if relation == "corrected" else Statement
+            if other is not None and not isinstance(known.get(other), sort):
+                raise InputError(
+                    f"`{relation}` of {item.id} must be the id of a claim; found {other!r}"
+                )
     return found
 
 

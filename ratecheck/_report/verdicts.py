@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ratecheck._claims.claim import VERDICTS, Claim, RateClaim
+from ratecheck._claims.claim import RELATIONS, VERDICTS, Claim, RateClaim
 from ratecheck._claims.fields import Ball, Contraction, Field, Interval, Simplex, Sphere, Whole
 from ratecheck._claims.space import Space
 from ratecheck._discover.catalogue import Item
@@ -124,7 +124,7 @@ def description(item: Item, records: Records) -> dict[str, Any]:
         "assumptions": assumptions(entry.space) if isinstance(entry, Claim) else [],
         "expected": entry.expect,
         "note": entry.note,
-        "corrected": entry.corrected,
+        **{name: getattr(entry, name) for name in RELATIONS},
         "derivation": entry.derivation,
         "result": last and last.to_dict(),
     }

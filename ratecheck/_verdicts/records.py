@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from linsys import InputError
-from ratecheck._claims.claim import Claim
+from ratecheck._claims.claim import RELATIONS, Claim
 from ratecheck._discover.catalogue import Item, module
 from ratecheck._run.runner import Interrupted, Progress
 from ratecheck._store.machine import versions
@@ -227,7 +227,7 @@ def _revision_of_file(path: str) -> str | None:
 def _texts(item: Item) -> dict[str, Any]:
     """What a statement says."""
     entry = item.entry
-    keys = ("kind", "source", "text", "latex", "note", "corrected", "derivation")
+    keys = ("kind", "source", "text", "latex", "note", "derivation", *RELATIONS)
     texts = {key: getattr(entry, key) for key in keys}
     where = {"file": str(Path(item.origin).resolve())} if item.origin.endswith(".py") else {}
     relation = entry.relation if isinstance(entry, Claim) else ""

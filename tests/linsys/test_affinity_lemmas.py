@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from experiments.affpcl.claims import appendix_d
 from experiments.affpcl.theory import affinity
 from experiments.affpcl.theory.directions import central_residual, local_residual
 from experiments.affpcl.theory.stack import FiniteStack
@@ -123,12 +124,12 @@ def test_a_bound_holds_where_two_percent_less_would_not(name):
 def test_bound_j_is_approached_by_environments_alone():
     stack = moved_mass()
     assert stack.delta_obj == 0
-    assert 0.98 * (1 - 1 / 50) < ratio(*affinity.d1j(stack)) < 1 - 1 / 50
-    assert 0.98 < ratio(*affinity.d1j_sharper(stack)) <= 1
+    assert 0.98 * (1 - 1 / 50) < ratio(*appendix_d.d1j(stack)) < 1 - 1 / 50
+    assert 0.98 < ratio(*appendix_d.d1j_sharper(stack)) <= 1
 
 
 def test_lemma_d3_is_attained():
-    measured, bound = affinity.d3(*point_in_a_pair())
+    measured, bound = appendix_d.d3(*point_in_a_pair())
     np.testing.assert_allclose(measured, bound, rtol=1e-12)
     assert measured == 1.0
 
@@ -154,15 +155,15 @@ def test_sharper_f_and_j_are_a_quarter_of_the_printed_bounds_for_two_agents():
 
 def test_naive_bound_f_needs_the_monotonicity_of_phi():
     stack = opposite_objectives(A=10.0, Phi=0.1)
-    assert holds(*affinity.d1f(stack))
-    measured, bound = affinity.d1f_without_phi(stack)
+    assert holds(*appendix_d.d1f(stack))
+    measured, bound = appendix_d.d1f_sec12(stack)
     np.testing.assert_allclose(measured, 1.0)
     np.testing.assert_allclose(bound, 0.4)
 
 
 def test_naive_bound_j_needs_the_objectives():
     stack = opposite_objectives()
-    measured, bound = affinity.d1j(stack)
+    measured, bound = appendix_d.d1j(stack)
     assert holds(measured, bound)
     assert not holds(measured, bound, stack.delta_env / (stack.delta_env + stack.delta_obj))
 
@@ -181,12 +182,12 @@ def rotated_objective_features(mean=0.05):
 def test_second_half_of_lemma_d2_is_false_with_the_conditioning_of_a():
     # "The second one can be proved similarly" puts Phi in the place of A, in nu as well.
     stack = rotated_objective_features()
-    measured, bound = affinity.d2_Phi(stack)
+    measured, bound = appendix_d.d2_Phi(stack)
     np.testing.assert_allclose(measured, 1.0)
     np.testing.assert_allclose(bound, 0.2)
     # With nu of Phi, here 20, the inequality holds.
     np.testing.assert_allclose(stack.nu_Phi, 20.0)
-    measured, bound = affinity.d2_Phi_own_nu(stack)
+    measured, bound = appendix_d.d2_Phi_corrected(stack)
     assert holds(measured, bound)
     assert not holds(measured, bound, 0.24)
 
@@ -204,14 +205,14 @@ def turning_objectives(apart=0.01, damping=1e-4, turn=0.9):
 def test_second_half_of_lemma_d2_is_false_with_the_affinities_of_theorem_1():
     stack = turning_objectives()
     np.testing.assert_allclose(np.abs(stack.theta_star_central), [[0.5, 90.0]])
-    measured, bound = affinity.d2_Phi_universal(stack)
+    measured, bound = appendix_d.d2_Phi_universal(stack)
     np.testing.assert_allclose(measured, 6561.2, rtol=1e-6)
     np.testing.assert_allclose(bound, 1656.05, rtol=1e-5)
-    assert holds(*affinity.d2_Phi_own_nu(stack))
+    assert holds(*appendix_d.d2_Phi_corrected(stack))
     # a tenth of the distance between environments, ten times the quotient
-    nearer = ratio(*affinity.d2_Phi_universal(turning_objectives(1e-4, 1e-12)))
+    nearer = ratio(*appendix_d.d2_Phi_universal(turning_objectives(1e-4, 1e-12)))
     assert nearer == pytest.approx(
-        10 * ratio(*affinity.d2_Phi_universal(turning_objectives(1e-3, 1e-9))), rel=1e-3
+        10 * ratio(*appendix_d.d2_Phi_universal(turning_objectives(1e-3, 1e-9))), rel=1e-3
     )
 
 

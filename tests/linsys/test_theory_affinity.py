@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from experiments.affpcl.claims import appendix_d
 from experiments.affpcl.theory import affinity
 from experiments.affpcl.theory.stack import FiniteStack
 from linsys import FiniteSystem, heterogeneity as het
@@ -211,14 +212,14 @@ def test_d3_against_the_chi_squares_and_total_variations_of_pairs():
     system = random_system(4, n=4)
     chi2, tv = np.asarray(het.chi2_matrix(system)), np.asarray(het.tv_matrix(system))
     for i, j in np.ndindex(chi2.shape):
-        measured, bound = affinity.d3(system.mu[i], system.mu[j])
+        measured, bound = appendix_d.d3(system.mu[i], system.mu[j])
         np.testing.assert_allclose(measured, chi2[i, j], **CLOSE)
         ratio = max((system.mu[i] / system.mu[j]).max(), 1.0)
         np.testing.assert_allclose(bound, ratio * tv[i, j], **CLOSE)
 
 
 def test_d3_takes_states_that_neither_distribution_has():
-    measured, bound = affinity.d3(np.array([1.0, 0.0, 0.0]), np.array([0.5, 0.5, 0.0]))
+    measured, bound = appendix_d.d3(np.array([1.0, 0.0, 0.0]), np.array([0.5, 0.5, 0.0]))
     assert (float(measured), float(bound)) == (1.0, 1.0)
 
 
@@ -227,4 +228,4 @@ def test_d1d_is_capped_where_both_sums_of_scores_exceed_one():
     stack = FiniteStack(mu=np.eye(2)[None], A=ones, Phi=ones, theta=np.array([[[1.0], [-1.0]]]))
     assert stack.delta_env + stack.delta_obj_agent.min() == 1.5
     assert stack.delta_env_agent.min() + stack.delta_obj == 1.5
-    np.testing.assert_allclose(affinity.d1d(stack)[1], 2 * stack.G_b[0])
+    np.testing.assert_allclose(appendix_d.d1d(stack)[1], 2 * stack.G_b[0])

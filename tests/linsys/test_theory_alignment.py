@@ -7,19 +7,16 @@ import pytest
 from scipy.integrate import quad
 from scipy.linalg import sqrtm
 
-from experiments.affpcl.theory.alignment import (
-    aligned,
-    crude_bounds,
-    example_3,
-    example_3_corrected,
-    example_3_integral,
-    example_7,
-    example_7_sharp,
-    mean_turn,
-    multiplicative,
-    oriented,
-    reflections,
+from experiments.affpcl.claims.appendix_c5 import (
+    c5_bounds as crude_bounds,
+    ex3 as example_3,
+    ex3_corrected as example_3_corrected,
+    ex3_integral as example_3_integral,
+    ex4 as aligned,
+    ex7 as example_7,
+    ex7_sharp as example_7_sharp,
 )
+from experiments.affpcl.theory.alignment import mean_turn, multiplicative, oriented, reflections
 from experiments.affpcl.theory.stack import FiniteStack
 from linsys.linalg import precise, precision, stretch
 

@@ -7,26 +7,27 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments.affpcl.claims.appendix_c5 import ex6_mean as mean_form, ex6_stretch as stretch_form
+from experiments.affpcl.claims.appendix_c6 import (
+    c6_bellman as projected_bellman,
+    c6_const as constants,
+    c6_lambda as monotonicity,
+)
 from experiments.affpcl.theory.bellman import (
     chains,
     condition,
     condition_stated,
-    constants,
     constants_of_weights,
     discount_ratio,
     discounted_sigma,
     effective_affinity,
     embeddings,
     feature_floor,
-    mean_form,
     moment_factor,
     moment_factor_embedded,
     moment_form,
-    monotonicity,
-    projected_bellman,
     slow_returns,
     stationary,
-    stretch_form,
 )
 from linsys.heterogeneity import nu
 from linsys.linalg import lambda_min, precise, precision

@@ -11,9 +11,10 @@ from latex2mathml.converter import convert
 import ratecheck as rc
 from experiments.oodpl.claims import conditions, contraction
 from experiments.oodpl.claims._inner import runs, sampled
+from experiments.oodpl.claims.conditions import theorem_1_two_answers as two_answers
 from experiments.oodpl.theory import contraction as at
 from experiments.oodpl.theory.bilevel import Policy, Reward, System
-from experiments.oodpl.theory.conditions import Conditions, two_answers
+from experiments.oodpl.theory.conditions import Conditions
 from experiments.oodpl.theory.inner import Inner
 from linsys.linalg import precise, precision
 from tests._tighten import tighten_bound
@@ -137,7 +138,7 @@ def test_the_corrected_lemmas_need_no_young_parameter_of_three() -> None:
     run = inner_loop(6).with_step(np.array([1e-3]))
     assert at.conditions(run, run.true).q[0] > 2.9
     assert run.gamma[0] < 1
-    errors, bound = at.lemma_4_corrected(run)
+    errors, bound = contraction.lemma_4_corrected(run)
     assert (errors <= bound).all()
 
 
@@ -192,10 +193,10 @@ def test_two_answers_take_the_steps_of_a_policy() -> None:
 def test_high_precision_agrees_with_doubles() -> None:
     layout = runs().layout({"X": 1, "Y": 3, "p": 2, "q": 1})
     fields = layout.decode(np.random.default_rng(8).uniform(size=(1, layout.coordinates)))
-    plain = at.lemma_4_corrected(runs().views(fields).run)
+    plain = contraction.lemma_4_corrected(runs().views(fields).run)
     with precision(30):
         exact = runs().precise(fields)
-        careful = at.lemma_4_corrected(runs().views(exact).run)
+        careful = contraction.lemma_4_corrected(runs().views(exact).run)
         assert isinstance(careful[0][0, 0], type(precise(1.0)[()]))
     for side, other in zip(plain, careful, strict=True):
         np.testing.assert_allclose(side, other.astype(float), rtol=1e-9)

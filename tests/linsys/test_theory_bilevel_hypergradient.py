@@ -10,7 +10,7 @@ import pytest
 from latex2mathml.converter import convert
 
 import ratecheck as rc
-from experiments.oodpl.claims import hypergradients
+from experiments.oodpl.claims import hypergradients, remark
 from experiments.oodpl.theory import hypergradient as at
 from experiments.oodpl.theory.bilevel import Policy, Reward, System, TanhReward, pick_pair
 from experiments.oodpl.theory.objectives import unrestricted
@@ -119,7 +119,7 @@ def test_the_optimum_moves_as_38_says() -> None:
     system = replace(run.system, policy=Policy(psi=psi, log_h=log_h))
     found = at.implicit(system, run.phi, system.optimum(run.phi))
     np.testing.assert_allclose(found, slope(system.optimum, run.phi), rtol=1e-6, atol=1e-8)
-    alone, moved = at.eq_38(system, run.phi)
+    alone, moved = hypergradients.eq_38(system, run.phi)
     np.testing.assert_allclose(alone, moved, rtol=1e-9)
     assert (np.abs(alone).max(axis=(1, 2)) > 1e-3).all()
     free = unrestricted(run.system)
@@ -130,9 +130,9 @@ def test_the_optimum_moves_as_38_says() -> None:
 def test_beta_is_the_unit_of_phi_for_linear_rewards_alone() -> None:
     run = runs()
     linear = replace(run.system, reward=Reward(run.system.reward.xi, 0 * run.system.reward.r0))
-    measured, scaled = at.unit_of_phi(replace(run, system=linear))
+    measured, scaled = remark.remark_1_unit(replace(run, system=linear))
     np.testing.assert_allclose(measured, scaled, rtol=1e-12)
-    curved, apart = at.unit_of_phi(run)
+    curved, apart = remark.remark_1_unit(run)
     assert np.abs(curved - apart).max() > np.abs(curved).max() / 10
 
 

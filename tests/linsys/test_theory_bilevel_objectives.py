@@ -59,7 +59,7 @@ def test_no_true_claim_survives_a_smaller_bound(name: str) -> None:
 
 def test_the_objective_is_its_sum_over_prompts_and_answers(system: System) -> None:
     phi, pi = np.array([[0.3, -0.2], [1.0, 0.5]]), system.policy.pi(np.ones((2, 2)))
-    found = at.regularised(system, phi, pi)
+    found = objectives.regularised(system, phi, pi)
     for b in range(2):
         total = 0.0
         for x in range(2):
@@ -75,8 +75,11 @@ def test_the_excess_of_a_mixture_is_what_the_objective_says(system: System) -> N
     phi, s = np.zeros((2, 2)), np.array([0.3, 0.8])
     one, two = system.policy.pi(first), system.policy.pi(second)
     share = s[:, None, None]
-    value = [at.regularised(system, phi, pi) for pi in (one, two, share * one + (1 - share) * two)]
-    _, excess = at.concave(system, first, second, s)
+    value = [
+        objectives.regularised(system, phi, pi)
+        for pi in (one, two, share * one + (1 - share) * two)
+    ]
+    _, excess = objectives.eq_9_28_concave(system, first, second, s)
     np.testing.assert_allclose(excess, value[2] - s * value[0] - (1 - s) * value[1])
 
 
@@ -94,20 +97,20 @@ def two_prompts() -> System:
 
 def test_two_prompts_tell_the_inner_loss_from_the_divergence() -> None:
     system, phi = two_prompts(), np.zeros((1, 1))
-    nearest, inner = at.eq_10(system, phi)
+    nearest, inner = objectives.eq_10_appA(system, phi)
     np.testing.assert_allclose(system.policy.pi(nearest)[0, :, 1], 5 / 8)
     np.testing.assert_allclose(system.policy.pi(inner)[0, :, 1], 7 / 10)
     grid = np.linspace(-3, 3, 6001)[:, None]
     wide = system.spread()
     best = grid[wide.loss(phi[:, None], grid[None])[0].argmin()]
     assert best == pytest.approx(inner[0], abs=1e-3)
-    divergence = at.divergence(system.tilted(phi)[:, None], wide.policy.pi(grid[None]))
+    divergence = objectives.divergence(system.tilted(phi)[:, None], wide.policy.pi(grid[None]))
     assert grid[divergence.mean(axis=-1)[0].argmin()] == pytest.approx(nearest[0], abs=1e-3)
 
 
 def test_a_sum_over_all_samples_is_the_mean_slope(system: System) -> None:
     phi, theta = np.ones((2, 2)), np.full((2, 2), 0.4)
-    mean, closed = at.eq_12_corrected(system, phi, theta)
+    mean, closed = objectives.eq_11_12_corrected(system, phi, theta)
     np.testing.assert_allclose(mean, closed)
     slopes = np.zeros((2, 2))
     for x in range(2):
@@ -121,7 +124,7 @@ def test_the_unrestricted_class_has_a_parameter_for_each_answer(system: System) 
     free = at.unrestricted(system)
     assert free.policy.psi.shape == (2, 2, 3, 4)
     np.testing.assert_array_equal(free.policy.psi[0, 1], [[0] * 4, [0, 0, 1, 0], [0, 0, 0, 1]])
-    found, wanted = at.unrestricted_optimum(system, np.ones((2, 2)))
+    found, wanted = objectives.eq_10_appA_unrestricted(system, np.ones((2, 2)))
     np.testing.assert_allclose(found, wanted, rtol=1e-10)
 
 
@@ -138,7 +141,7 @@ def test_accuracy_counts_pairs() -> None:
 
 def test_the_excess_is_that_of_the_two_minimisers() -> None:
     system, phi = two_prompts(), np.zeros((1, 1))
-    found, most = at.eq_10_excess(system, phi)
+    found, most = objectives.eq_10_appA_excess(system, phi)
 
     def mean(chance: float) -> float:
         odds = [(0.5, 0.5), (0.25, 0.75)]

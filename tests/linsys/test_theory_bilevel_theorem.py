@@ -11,11 +11,12 @@ from latex2mathml.converter import convert
 import ratecheck as rc
 from experiments.oodpl.claims import convergence, remark
 from experiments.oodpl.claims._outer import rounds
+from experiments.oodpl.claims.convergence import theorem_1_corrected
 from experiments.oodpl.theory import theorem as at
 from experiments.oodpl.theory.bilevel import Policy, Reward, System
 from experiments.oodpl.theory.conditions import Conditions
 from experiments.oodpl.theory.contraction import lemma_3_bound
-from experiments.oodpl.theory.outer import Rounds, scheduled, theorem_1_corrected
+from experiments.oodpl.theory.outer import Rounds, scheduled
 from linsys.linalg import norm
 from tests._tighten import tighten_bound
 from tests.linsys._inner_loops import (
@@ -73,7 +74,7 @@ def test_the_curvature_is_the_second_difference_of_the_loss(smooth: bool) -> Non
         return float((pairs * run.system.preference_loss(theta)).sum())
 
     second = (loss(1e-3) - 2 * loss(0.0) + loss(-1e-3)) / 1e-6
-    assert at.curvature(run, pairs, u)[0] == pytest.approx(second, rel=1e-4)
+    assert convergence.curvature(run, pairs, u)[0] == pytest.approx(second, rel=1e-4)
 
 
 def test_the_conditions_of_the_theorem_cannot_hold_together() -> None:

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from experiments.affpcl.claims import appendix_e, appendix_f
 from experiments.affpcl.theory import central
 from experiments.affpcl.theory.stack import FiniteStack
 from linsys import FiniteSystem, heterogeneity as het
@@ -266,36 +267,36 @@ def test_the_noise_of_estimation_reaches_sigma_squared_over_n():
     stack = opposed_estimates(0.0)
     np.testing.assert_allclose(stack.theta_star_central, [[1.0, 0.0]], atol=1e-9)
     assert float(stack.sigma[0]) == pytest.approx(2.0)
-    assert 0.99 < tightness(*central.e2_H1(stack)) <= 1
+    assert 0.99 < tightness(*appendix_e.e2_H1(stack)) <= 1
     # E.2's proof doubles it, which costs a factor of two where Delta theta = 0
-    assert 0.49 < tightness(*central.e2(stack)) <= 0.5
+    assert 0.49 < tightness(*appendix_e.e2(stack)) <= 0.5
 
 
 @pytest.mark.parametrize("a", [0.1, 1.0, 2.0])
 def test_the_sharper_e2_is_attained_up_to_a_equal_to_sigma_over_n_minus_one(a):
-    assert 0.99 < tightness(*central.e2_sharper(opposed_estimates(a))) <= 1
+    assert 0.99 < tightness(*appendix_e.e2_sharper(opposed_estimates(a))) <= 1
 
 
 def test_e2_as_printed_is_never_closer_than_half_of_one_plus_one_over_n():
     # (a + sigma)^2 / n against 2 a^2 + 2 sigma^2 / n is largest at a = sigma / n.
-    assert tightness(*central.e2(opposed_estimates(1.0))) == pytest.approx(0.75, abs=0.01)
+    assert tightness(*appendix_e.e2(opposed_estimates(1.0))) == pytest.approx(0.75, abs=0.01)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_the_sharper_f2_is_attained_for_every_number_of_agents(n):
     a = 2.0 / (2 * n - 1)
     stack = nearly_opposite(n, delta_x=a)
-    measured, bound = central.f2_sharper(stack)
+    measured, bound = appendix_f.f2_sharper(stack)
     assert 0.99 < tightness(measured, bound) <= 1
     # a = sigma / (2n - 1) is where 2 a^2 + 2 sigma^2 / (2n - 1) is as good
     np.testing.assert_allclose(bound, 2 * a**2 + 8 / (2 * n - 1), rtol=1e-3)
 
 
 def test_f2_and_f4_as_printed_are_attained_by_one_agent():
-    assert 0.99 < tightness(*central.f2(nearly_opposite(1, delta_x=2.0))) <= 1
+    assert 0.99 < tightness(*appendix_f.f2(nearly_opposite(1, delta_x=2.0))) <= 1
     both = nearly_opposite(1, delta_x=4.0, delta_theta=2.0)
-    assert 0.99 < tightness(*central.f4(both)) <= 1
-    assert 0.99 < tightness(*central.f4_sharper(both)) <= 1
+    assert 0.99 < tightness(*appendix_f.f4(both)) <= 1
+    assert 0.99 < tightness(*appendix_f.f4_sharper(both)) <= 1
 
 
 @pytest.mark.parametrize(
@@ -312,19 +313,19 @@ def test_the_longest_step_attains_its_bound_on_the_progress(name, stack):
 
 def test_corollary_e1_as_printed_is_two_thirds_attained_by_two_agents():
     # -a^2 / 2 + (a + sigma)^2 / 8 against sigma^2 / 4 is largest at a = sigma / 3.
-    assert tightness(*central.corE1(opposed_estimates(2 / 3))) == pytest.approx(2 / 3, abs=0.01)
+    assert tightness(*appendix_e.corE1(opposed_estimates(2 / 3))) == pytest.approx(2 / 3, abs=0.01)
 
 
 def test_f3_is_attained_where_young_is():
     one = np.ones((1, 1, 1))
     stack = system(mu=[[1.0]], A=one, Phi=one, theta=[[1.0]], delta_x=4.0, delta_theta=1.0)
-    measured, bound = central.f3(stack)
+    measured, bound = appendix_f.f3(stack)
     np.testing.assert_allclose([measured, bound], 12.0)
 
 
 def test_e1_and_f1_are_attained_in_one_dimension():
     stack = nearly_opposite(2, delta_x=1.0, delta_theta=1.0)
-    for claim in (central.e1, central.f1):
+    for claim in (appendix_e.e1, appendix_f.f1):
         measured, bound = claim(stack)
         np.testing.assert_allclose(measured, bound)
         assert measured > 0
@@ -334,7 +335,7 @@ def test_e1_and_f1_are_attained_in_one_dimension():
 def test_the_sharper_step_must_not_be_twice_as_long(share):
     # Phi = 1 or -1 with a small mean: E||Phi Delta||^2 = ||Delta||^2 far above lambda^2.
     stack = opposed_estimates(1e6, tilt=np.pi / 2, e=0.1, step_share=share)
-    measured, bound = central.corE1_sharper(stack)
+    measured, bound = appendix_e.corE1_sharper(stack)
     assert (measured <= bound) == (share == 1.0)
 
 
@@ -348,9 +349,9 @@ def test_f2_needs_the_central_solution_in_g_x():
     )
     np.testing.assert_allclose(stack.x_star_central, [[50.0, 0.0]], atol=1e-9)
     assert float(stack.G_x_agents[0]) == pytest.approx(2, abs=1e-3)
-    measured, bound = central.f2_agents(stack)
+    measured, bound = appendix_f.f2_sec12(stack)
     np.testing.assert_allclose([measured, bound], [[937.5], [15.995]], rtol=1e-4)
-    assert measured <= central.f2(stack)[1]
+    assert measured <= appendix_f.f2(stack)[1]
 
 
 @pytest.mark.parametrize("n", [1, 2, 7])

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from experiments.affpcl.claims import section_1_to_4, section_6
 from experiments.affpcl.theory import constants as at
 from experiments.affpcl.theory.lyapunov import weights
 from experiments.affpcl.theory.parametrization import ValueStack
@@ -56,15 +57,15 @@ def spread(seed=0, B=200, n=3, S=4, d=2):
 @pytest.mark.parametrize(
     "statement",
     [
-        at.residual_at_solution,
-        at.residuals_at_centre,
-        at.features_at_centre,
-        at.affinity_range,
-        at.redefined_bounds,
-        at.conditioning_by_features,
-        at.central_affinity_range,
-        at.recovery,
-        at.effective_recovery,
+        section_1_to_4.const_sigma,
+        section_1_to_4.const_sigma_central_corrected,
+        section_1_to_4.const_sigma_central,
+        section_1_to_4.def1_range,
+        section_1_to_4.sec4_redef,
+        section_6.nu_le_kappa_corrected,
+        section_6.dcen_range,
+        section_6.thm1_recover,
+        section_6.thm1_recover_effective,
     ],
 )
 def test_holds_on_random_systems(statement):
@@ -78,15 +79,15 @@ def test_half_of_the_scale_fails():
     # g^i(x_*^i; s) = A(s) - 1/2 is +-3/2, and G_A G_x + G_b = 5/2.
     stack = scalar([2.0, -1.0], [0.5, 0.5])
     assert stack.x_star[0, :, 0].tolist() == [1.0, 1.0]
-    measured, bound = at.residual_at_solution(stack)
+    measured, bound = section_1_to_4.const_sigma(stack)
     np.testing.assert_allclose(measured, [[1.5, 2.5]])
     np.testing.assert_allclose(bound, [[2.5, 4.0]])
-    assert holds(at.residual_at_solution(stack))
-    assert not holds(halved(at.residual_at_solution(stack)))
+    assert holds(section_1_to_4.const_sigma(stack))
+    assert not holds(halved(section_1_to_4.const_sigma(stack)))
 
 
 @pytest.mark.parametrize(
-    "statement", [at.affinity_range, at.redefined_bounds, at.central_affinity_range]
+    "statement", [section_1_to_4.def1_range, section_1_to_4.sec4_redef, section_6.dcen_range]
 )
 def test_half_of_a_range_fails(statement):
     stack = scalar([1.0], [1.0, -1.0, -1.0, -1.0])  # delta_obj = 1, delta_cen^1 = 3/4
@@ -95,7 +96,7 @@ def test_half_of_a_range_fails(statement):
 
 
 def test_half_of_the_variance_proxy_fails():
-    sides = at.zero_mean_variance(np.full((1, 2), 0.5), np.array([[[1.0], [-1.0]]]))
+    sides = section_1_to_4.const_trvar(np.full((1, 2), 0.5), np.array([[[1.0], [-1.0]]]))
     assert holds(sides)
     assert not holds(halved(sides))
 
@@ -113,17 +114,17 @@ def test_trace_of_variance_against_its_definition():
 
 def test_redefined_bounds_need_normalised_features():
     stack = scalar([1.0], [1.0, -1.0], Phi=2.0)
-    assert not holds(at.redefined_bounds(stack))
+    assert not holds(section_1_to_4.sec4_redef(stack))
 
 
 def test_half_of_what_recovers_theorem_one_fails():
     # n = 2 and an agent with the worst lambda: kappa^i = kappa
     stack = scalar([1.0, 2.0], [1.0, 1.0], mu=np.eye(2))
-    assert holds(at.recovery(stack))
-    measured, bound = at.recovery(stack)
+    assert holds(section_6.thm1_recover(stack))
+    measured, bound = section_6.thm1_recover(stack)
     assert not holds((measured[:, 2], bound[:, 2] / 2))
     # nu = 1 and distances of which delta_cen is a good part
-    measured, bound = at.effective_recovery(stack)
+    measured, bound = section_6.thm1_recover_effective(stack)
     assert not holds((measured, bound / 5))
 
 
@@ -143,12 +144,12 @@ def test_central_solution_is_longer_than_all_others():
     stack = ValueStack(**parts, b=np.repeat(theta[None, :, None], 2, axis=2))
     assert stack.G_x[0] == pytest.approx(1.0)
     assert np.linalg.norm(stack.x_star_central) == pytest.approx(10.0)
-    assert not holds(at.features_at_centre(stack))
+    assert not holds(section_1_to_4.const_sigma_central(stack))
     full = FiniteStack(**parts, Phi=np.broadcast_to(EYE, (1, 2, 2, 2)), theta=theta[None])
-    assert holds(at.features_at_centre(full))
-    assert holds(at.residuals_at_centre(full))
-    assert not holds(at.recovery_of_first_constants(full))
-    assert holds(at.recovery(full))
+    assert holds(section_1_to_4.const_sigma_central(full))
+    assert holds(section_1_to_4.const_sigma_central_corrected(full))
+    assert not holds(section_6.thm1_recover_sec12(full))
+    assert holds(section_6.thm1_recover(full))
 
 
 def test_level_of_section_4_can_be_below_definition_1():
@@ -158,16 +159,16 @@ def test_level_of_section_4_can_be_below_definition_1():
         Phi=np.diag([1.0, 0.1])[None, None],
         theta=np.array([[[1.0, 10.0], [-1.0, 10.0]]]),
     )
-    first, fourth = at.redefined_level(stack)
+    first, fourth = section_1_to_4.sec4_redef_level(stack)
     np.testing.assert_allclose([first[0], fourth[0]], [0.7071, 0.0995], rtol=1e-3)
-    assert holds(at.redefined_bounds(stack))
+    assert holds(section_1_to_4.sec4_redef(stack))
 
 
 def test_nu_exceeds_kappa():
     measured, bound = at.conditioning_by_kappa(scalar([1.0], [0.1, -0.1]))
     np.testing.assert_allclose([measured[0], bound[0]], [1.0, 0.2])
-    assert holds(at.conditioning_by_features(scalar([1.0], [0.1, -0.1])))
-    assert not holds(halved(at.conditioning_by_features(scalar([1.0], [0.1, -0.1]))))
+    assert holds(section_6.nu_le_kappa_corrected(scalar([1.0], [0.1, -0.1])))
+    assert not holds(halved(section_6.nu_le_kappa_corrected(scalar([1.0], [0.1, -0.1]))))
     # with solutions of length 1/2 it does not
     assert holds(at.conditioning_by_kappa(scalar([1.0], [0.5, -0.5])))
 
@@ -182,7 +183,7 @@ def test_nu_of_rotations_is_far_above_one():
         theta=np.ones((1, 1, 2)),
     )
     assert (np.einsum("sij,ki,kj->sk", A, EYE, EYE) >= 0).all()
-    assert at.conditioning_from_below(stack)[0] == pytest.approx(1 / cos)
+    assert section_6.nu_ge_1(stack)[0] == pytest.approx(1 / cos)
     assert 1 / cos == pytest.approx(5.76, abs=0.01)
 
 

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from experiments.affpcl.claims import section_1_to_4, section_5
 from experiments.affpcl.theory import correction as go
 from experiments.affpcl.theory.directions import central_residual, importance_corrected, mean
 from experiments.affpcl.theory.stack import FiniteStack
@@ -48,10 +49,10 @@ def holds(measured, bound):
 @pytest.mark.parametrize(
     "statement",
     [
-        go.bias_correction,
-        go.estimated_bias_correction,
-        go.control_variate_on_average,
-        go.central_and_local,
+        section_1_to_4.bias_identity,
+        section_1_to_4.sec4_estimated,
+        section_1_to_4.control_variate_corrected,
+        section_1_to_4.central_local,
         go.mean_of_solutions,
     ],
 )
@@ -60,21 +61,23 @@ def test_in_one_environment_only(statement):
     assert not agree(statement(random_stack()))
 
 
-@pytest.mark.parametrize("statement", [go.mixture, go.importance_correction, go.client_side])
+@pytest.mark.parametrize(
+    "statement", [section_5.sec51_mixture, section_5.sec52_unbiased, section_5.sec52_client_factor]
+)
 def test_in_every_environment(statement):
     assert agree(statement(random_stack()))
 
 
 def test_importance_correction_needs_the_agent_s_own_ratio():
     stack = random_stack()
-    _, bias = go.importance_correction(stack)
+    _, bias = section_5.sec52_unbiased(stack)
     central = central_residual(stack, stack.x_c, stack.theta_c)
     of_others = importance_corrected(stack, central, stack.rho[:, ::-1])
     assert not agree((mean(stack, of_others), bias))
 
 
 def test_gap_of_two_solutions():
-    sides = go.gap_of_two_solutions(random_stack(n=2, d=1))
+    sides = section_5.sec51_mean_vs_central_heterogeneous(random_stack(n=2, d=1))
     assert agree(sides)
     stack = random_stack(n=2, d=1)
     assert not agree((sides[0], stack.x_star_central[:, 0]))
@@ -102,7 +105,7 @@ def enumerated_second_moment(stack, i):
 
 def test_second_moment_of_the_importance_corrected_direction():
     stack = random_stack(4)
-    measured, bound = go.importance_second_moment(stack)
+    measured, bound = section_5.sec52_chi2(stack)
     for i in range(stack.n):
         assert measured[0, i] == pytest.approx(enumerated_second_moment(stack, i), rel=1e-12)
     assert holds(measured, bound)
@@ -129,14 +132,14 @@ def apart(e, mu):
 def test_every_term_of_the_second_moment_is_needed():
     # Two agents on different halves of four states: sigma^2 = sigma^2/2 + 0 + sigma^2/2 chi^2.
     stack = apart(1e-4, [[0.5, 0.5, 0, 0], [0, 0, 0.5, 0.5]])
-    measured, bound = go.importance_second_moment(stack)
+    measured, bound = section_5.sec52_chi2(stack)
     np.testing.assert_allclose(measured, bound, rtol=1e-6)
     federated = stack.sigma[:, None] ** 2 / stack.n
     np.testing.assert_allclose(stack.chi2_agent, 1.0)
     assert not holds(measured, bound - federated)  # neither without the first term nor the last
     # Six agents that see one state each: chi^2 = 1, no variance, and sigma^2 from the mean.
     alone = apart(1e-4, np.repeat(np.eye(2), 3, axis=0))
-    measured, bound = go.importance_second_moment(alone)
+    measured, bound = section_5.sec52_chi2(alone)
     assert holds(measured, bound)
     assert not holds(measured, (alone.sigma**2 / alone.n)[:, None] * (1 + alone.chi2_agent))
 
@@ -164,7 +167,7 @@ def test_control_variate_can_work_against_an_agent():
         Phi=np.array([1.0, -1.0]).reshape(1, 2, 1, 1),
         theta=np.array([[[1.0], [-3.0]]]),
     )
-    measured, bound = go.control_variate(stack)
+    measured, bound = section_1_to_4.control_variate(stack)
     np.testing.assert_allclose([measured[0, 0], bound[0, 0]], [4.0, 2.0])
     assert not holds(measured, bound)
     # the other agent gains more than this one loses
@@ -186,14 +189,14 @@ def test_bounds_on_ratios_are_attained_by_separate_agents():
     measured, bound = go.ratio_bound(stack)
     assert holds(measured, bound)
     assert not holds(measured, bound - 1)
-    for statement in (go.chi2_by_total_variation, go.extra_variance):
+    for statement in (section_5.sec52_chi2_tv, section_5.sec52_chain):
         measured, bound = statement(stack)
         np.testing.assert_allclose(measured / bound, 1 - 1 / n)
         assert holds(measured, bound)
         assert not holds(measured, bound / 2)
 
 
-@pytest.mark.parametrize("statement", [go.chi2_by_total_variation, go.extra_variance])
+@pytest.mark.parametrize("statement", [section_5.sec52_chi2_tv, section_5.sec52_chain])
 def test_divergence_by_total_variation(statement):
     assert holds(*statement(random_stack(7, B=300)))
 
@@ -206,7 +209,7 @@ def test_client_side_ratio_is_unbounded():
     assert measured[-1, 0] > 1e5 * stack.n
     # a factor of 1.1 is too much where two agents share a rare enough state
     assert not (measured >= 1.1 * bound).all()
-    server, _ = go.client_side(stack)
+    server, _ = section_5.sec52_client_factor(stack)
     assert (server[:, 0] <= 1 + 1e-12).all()  # (1 + chi^2) / n <= 1
 
 

@@ -7,7 +7,6 @@ import pytest
 
 import ratecheck as rc
 from experiments.affpcl.claims import dynamics as claims
-from experiments.affpcl.theory import small_steps
 from experiments.affpcl.theory.stack import FiniteStack
 from linsys import FiniteSystem
 from linsys.algorithms import AffPCL, Independent
@@ -39,8 +38,8 @@ def test_it_is_the_limit_of_exact_stationary_errors(seed):
     given = system(seed)
     stack = stacked(given)
     for algorithm, limit in (
-        (AffPCL(), small_steps.together(stack)),
-        (Independent(), small_steps.alone(stack)),
+        (AffPCL(), claims.together(stack)),
+        (Independent(), claims.alone(stack)),
     ):
         engine = exact_moments(given, algorithm)
         fine, coarse = (engine.stationary(a).error[0] / a for a in (1e-4, 2e-4))
@@ -55,7 +54,7 @@ def test_an_agent_without_noise_can_lose():
         theta=np.full((2, 1), 3.0),
         mu=np.array([[1.0, 0.0], [0.5, 0.5]]),
     )
-    together, alone = small_steps.never_worse(stacked(given))
+    together, alone = claims.never_worse(stacked(given))
     assert alone[0, 0] == pytest.approx(0, abs=1e-15)
     assert 1e-4 * together[0, 0] == pytest.approx(1.4e-6, rel=0.05)
 
@@ -68,7 +67,7 @@ def test_an_agent_of_one_environment_can_lose():
         theta=np.array([[-0.03], [1.0]]),
         mu=np.full((2, 2), 0.5),
     )
-    together, alone = small_steps.never_worse(stacked(given))
+    together, alone = claims.never_worse(stacked(given))
     assert together[0, 0] / alone[0, 0] == pytest.approx(147.8, rel=1e-3)
     assert together.mean() < alone.mean()
 
@@ -80,7 +79,7 @@ def test_on_average_it_can_lose_in_different_environments():
         theta=np.array([[0.0], [1.0]]),
         mu=np.array([[0.5, 0.5], [0.0, 1.0]]),
     )
-    together, alone = small_steps.never_worse_on_average(stacked(given))
+    together, alone = claims.never_worse_corrected(stacked(given))
     assert alone[0] == 0
     assert together[0] > 1e-4
 
@@ -101,9 +100,9 @@ def test_a_free_ride_among_strangers():
     assert stack.delta_obj == pytest.approx(1)
     assert stack.delta_env_agent[0, 0] < 1e-12
     assert stack.delta_cen[0, 0] < 1e-12
-    measured, alone = small_steps.free_ride(stack)
+    measured, alone = claims.free_ride(stack)
     assert 0 < measured[0] <= alone[0]
-    far, far_alone = small_steps.never_worse(stack)
+    far, far_alone = claims.never_worse(stack)
     assert (far[0, 1:] > far_alone[0, 1:]).any()  # the ride is free for the one in the middle
     engines = [exact_moments(given, a, agents=[0]) for a in (AffPCL(), Independent())]
     together, single = (float(e.stationary(1e-4).error[0, 0]) for e in engines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from experiments.affpcl.claims import appendix_c1_c2_c4
 from experiments.affpcl.theory import parametrization as at
 from experiments.affpcl.theory.parametrization import ValueStack
 from experiments.affpcl.theory.stack import FiniteStack
@@ -64,8 +65,8 @@ def test_values_that_no_features_have():
 
 def test_one_hot_objectives():
     stack = ValueStack(**values())
-    np.testing.assert_allclose(*at.objective_of_one_hot_features(stack), **CLOSE)
-    Phi, theta, placed = at.one_hot_objectives(stack.mu, stack.b)
+    np.testing.assert_allclose(*appendix_c1_c2_c4.c2_coe_onehot(stack), **CLOSE)
+    Phi, theta, placed = appendix_c1_c2_c4.one_hot_objectives(stack.mu, stack.b)
     np.testing.assert_allclose(
         np.einsum("ksab,knb->knsa", Phi, theta)[0, 1, 2], placed[0, 1, 2], **CLOSE
     )
@@ -79,7 +80,7 @@ def test_one_hot_objectives():
 
 def test_ratio_of_one_hot_features():
     stack = parametrised()
-    measured, ratio = at.ratio_of_one_hot_features(stack)
+    measured, ratio = appendix_c1_c2_c4.c2_dre_onehot(stack)
     np.testing.assert_allclose(measured, ratio, **CLOSE)
     for k in range(3):
         system = FiniteSystem.from_objectives(
@@ -106,7 +107,9 @@ def test_basis_of_mixtures_spans_their_ratios():
     assert (stack.psi >= 0).all()
 
 
-@pytest.mark.parametrize("statement", [at.linear_ratio_system, at.shifted_ratio_system])
+@pytest.mark.parametrize(
+    "statement", [appendix_c1_c2_c4.c4_lin_dre, appendix_c1_c2_c4.c4_shift_dre]
+)
 def test_ratio_systems(statement):
     stack = mixtures()
     np.testing.assert_allclose(*statement(stack), **CLOSE)

@@ -116,8 +116,8 @@ def test_moments_are_those_of_all_joint_samples(seed, doublings, n, states):
             "collective": stack.collective_second_moment,
             "error": stack.estimation_second_moment,
             "individual": stack.individual_second_moment,
-            "H1": personalized.lemma_g2_H1(stack)[0],
-            "H2": personalized.lemma_g2_H2(stack)[0][:, 0],
+            "H1": appendix_g.g2_H1(stack)[0],
+            "H2": appendix_g.g2_H2(stack)[0][:, 0],
         }
         np.testing.assert_allclose(stack.direction_mean[0, agent], mean, rtol=1e-11, atol=1e-12)
         np.testing.assert_allclose(
@@ -161,7 +161,7 @@ def test_both_inequalities_of_H2_come_close():
         share=np.ones(1),
         doublings=np.array([10.0]),
     )
-    measured, bound = personalized.lemma_g2_H2(stack)
+    measured, bound = appendix_g.g2_H2(stack)
     assert (measured / bound).ravel() == pytest.approx([1 - 2.0**-10, 0.5])
 
 
@@ -185,10 +185,10 @@ def opposed(doublings=16.0):
 @pytest.mark.parametrize(
     ("statement", "measured", "bound"),
     [
-        (personalized.lemma_g3, 0.9998, 0.0032),
-        (personalized.corollary_g2_direction, 0.9998, 0.062),
-        (personalized.corollary_g2_first, 0.9998 / 40, 0.062 / 40),
-        (personalized.corollary_g2_second, 0.9998 / 40, 0.062 / 40),
+        (appendix_g.g3, 0.9998, 0.0032),
+        (appendix_g_progress.corG2_gtil, 0.9998, 0.062),
+        (appendix_g_progress.corG2_first, 0.9998 / 40, 0.062 / 40),
+        (appendix_g_progress.corG2_second, 0.9998 / 40, 0.062 / 40),
     ],
 )
 def test_nu_of_A_says_nothing_of_noise_in_the_objective(statement, measured, bound):
@@ -264,5 +264,5 @@ def test_the_second_inequality_does_not_follow_from_the_first():
     squares = 4 * stack.G_rho**2 * (stack.centre_error + stack.objective_error)
     replaced = stack.variance_proxy * stack.weight_error + squares
     assert stack.estimation_second_moment.item() == pytest.approx(1.5 * replaced.item())
-    measured, bound = personalized.corollary_g2_second(stack)
+    measured, bound = appendix_g_progress.corG2_second(stack)
     assert measured <= bound

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from experiments.psharelora.claims import parameters, subspace
 from experiments.psharelora.theory import preference as at, proof as proof, subspace as columns
 from linsys.linalg import precise, precision
 from linsys.preference import subspace as reference
@@ -61,7 +62,7 @@ def test_frames_are_orthogonal_and_their_distances_the_packages() -> None:
 
 def test_minors_vanish_for_a_shared_factor_only() -> None:
     left, W = RNG.normal(size=(5, 3, 1)), RNG.normal(size=(5, 2, 1, 2))
-    even, odd = columns.stacking(left, W)
+    even, odd = subspace.stacking(left, W)
     assert even.shape == (5, 3 * 6)
     assert_allclose(even, odd)
     both = columns.beside(left[:, None] @ W)[0]
@@ -114,8 +115,8 @@ def test_features_that_do_not_span_hide_an_error() -> None:
     pairs = at.Pairs(psi, np.array([0.5, 0.5]), np.array([0.5, 0.5]))
     truth = columns.Adaptation(np.array([[[1.0], [0.0]]]), 1)
     fit = columns.Adaptation(np.array([[[1.0], [3.0]]]), 1)
-    error, seen = at.mean_value(truth, fit, pairs, np.array(1e9))
+    error, seen = parameters.lemma_5_mean_value(truth, fit, pairs, np.array(1e9))
     assert error == 9
     assert seen == 0
     assert columns.sine(fit.B, truth.B) > 0.9
-    assert at.coverage(truth, fit, pairs)[0] == 0
+    assert parameters.lemma_5_coverage(truth, fit, pairs)[0] == 0

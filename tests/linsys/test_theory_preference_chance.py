@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from experiments.psharelora.claims import brackets, chance
 from experiments.psharelora.theory import chance as at
 from linsys.preference import bracketing
 
@@ -81,17 +82,17 @@ def test_second_order_counts_outcomes() -> None:
         q = [1 / (1 + np.exp(-s * v)) for s, v in zip(signs, b[0], strict=True)]
         if np.log(np.prod(p) / np.prod(q)) > (4 + 6.25) / 4 - np.log(0.4):
             found += float(np.prod(p))
-    assert_allclose(at.second_order(a, b, delta)[0], found)
+    assert_allclose(chance.lemma_4_chance(a, b, delta)[0], found)
     # without the quadratic term the same chance exceeds delta somewhere
     near, far = np.array([[3.0] * 5]), np.array([[-1.0] * 5])
     data = np.exp(-((near - far) ** 2).sum() / 4)
-    assert at.second_order(near, far, np.ones(1))[0] <= 1
-    assert at.second_order(near, far, np.minimum(np.ones(1) / data, 1e9))[0] > 0.5
+    assert chance.lemma_4_chance(near, far, np.ones(1))[0] <= 1
+    assert chance.lemma_4_chance(near, far, np.minimum(np.ones(1) / data, 1e9))[0] > 0.5
 
 
 def test_moment_is_attained_to_second_order_only() -> None:
     a, b = np.zeros(1), np.array([0.01])
-    found, bound = at.moment(a, b)
+    found, bound = chance.lemma_4_moment(a, b)
     assert_allclose((found - 1) / (bound - 1), 1, rtol=1e-4)
     assert found - 1 > (bound - 1) / 2  # half of the exponent is not enough
 
@@ -104,7 +105,7 @@ def test_brackets_of_the_proof_are_counted_as_in_the_package() -> None:
         numbers = (np.array([float(v)]) for v in (N, n, d1, d2, k, B, L1, 1.0))
         c = at.Class(*numbers)
         sizes = {"N": N, "d1": d1, "d2": d2, "k": k}
-        statements = {"shared": at.prop_1, "local": at.prop_1_local, "full": at.prop_1_full}
+        statements = {"shared": brackets.prop_1, "local": at.prop_1_local, "full": at.prop_1_full}
         for kind, statement in statements.items():
             least, most = statement(c)
             other = bracketing.bound(kind, **sizes, B=B, L1=L1, epsilon=1 / (N * n))
@@ -118,11 +119,11 @@ def test_brackets_of_the_proof_are_counted_as_in_the_package() -> None:
 def test_uniform_concentration_is_a_binomial_tail() -> None:
     q, share = 0.5, 0.5 * 1.5  # (Delta r)^2 / D is 1.5 or 0.5
     missed = sum(
-        comb(at.SAMPLES, j) / 2**at.SAMPLES
-        for j in range(at.SAMPLES + 1)
-        if abs((1.5 * j + 0.5 * (at.SAMPLES - j)) / at.SAMPLES - 1) > 0.1 + 1e-12
+        comb(brackets.SAMPLES, j) / 2**brackets.SAMPLES
+        for j in range(brackets.SAMPLES + 1)
+        if abs((1.5 * j + 0.5 * (brackets.SAMPLES - j)) / brackets.SAMPLES - 1) > 0.1 + 1e-12
     )
-    found, bound = at.uniform(np.array([q]), np.array([share]))
+    found, bound = brackets.assumption_2(np.array([q]), np.array([share]))
     assert_allclose(found, missed)
     assert found < bound
     assert np.log(found / 2) / np.log(bound / 2) < 20  # a twentieth of the bound would fail
@@ -130,5 +131,7 @@ def test_uniform_concentration_is_a_binomial_tail() -> None:
 
 def test_few_comparisons_miss_a_direction() -> None:
     x = np.eye(3)[None]
-    D, D_hat = at.few(x, np.full((1, 3), 1 / 3), np.array([[0.0, 0.4]]), np.array([[0.0, 0, 1]]))
+    D, D_hat = brackets.assumption_2_few(
+        x, np.full((1, 3), 1 / 3), np.array([[0.0, 0.4]]), np.array([[0.0, 0, 1]])
+    )
     assert_allclose([D, D_hat], [[0.3], [0.0]])

@@ -63,7 +63,7 @@ def test_no_true_claim_survives_a_tenth_less(name: str) -> None:
 
 
 def test_theorem_b3_needs_coverage() -> None:
-    claim = reward_chain.THEOREM_B3
+    claim = reward_chain.theorem_B3
     assert rc.judge(claim).verdict == claim.expect == "violated"
     assert CLAIMS[claim.corrected or ""].expect == "holds"
     convert(claim.latex)
@@ -177,7 +177,7 @@ def test_tails_are_those_of_sampled_noise() -> None:
     columns = [np.einsum("jcd,jce->de", own, own) for own in x[0]]
     s = max(np.linalg.norm(M, 2) for M in (rows, *columns))
     seen = (np.linalg.norm(Z, 2, axis=(1, 2)) ** 2 > s / 8).mean()
-    measured, bound = at.operator_tail(x, gap, t)
+    measured, bound = reward_chain.chain_noise_all(x, gap, t)
     assert measured[0] == pytest.approx(seen, abs=0.01)  # four standard errors
     assert bound[0] == pytest.approx(6 / np.e)
     own = np.einsum("kj,jcd->kcd", V[:, 0], x[0, 0]) / 2

@@ -131,10 +131,10 @@ def test_formulas_keep_high_precision(users: at.Shared) -> None:
     psi = rng.normal(size=(2, 3, 2, 4, 3, 2))
     o, Theta, size = np.ones((3, 2, 4)), rng.normal(size=(3, 2, 3, 2)), np.ones(3)
     raw = (users.raw_U, users.raw_V, users.gaps, users.k, *psi, o, Theta, size)
-    plain = at.b1_chain(at.Shared(*raw[:4]), *raw[4:])
+    plain = reward_error.B1_chain(at.Shared(*raw[:4]), *raw[4:])
     with precision(40):
         exact = [precise(a) for a in raw]
-        found = at.b1_chain(at.Shared(*exact[:4]), *exact[4:])
+        found = reward_error.B1_chain(at.Shared(*exact[:4]), *exact[4:])
     for a, b in zip(plain, found, strict=True):
         assert b.dtype == object
         assert_allclose(a, b.astype(float), rtol=1e-10)
@@ -151,7 +151,7 @@ def test_differences_of_chances_are_the_outcomes_distance() -> None:
     rng = np.random.default_rng(5)
     Theta, truth, psi0, psi1 = rng.normal(size=(4, 3, 2, 3, 2))
     weight = rng.dirichlet(np.ones(2), size=3)
-    measured, bound = at.eq_B2(Theta, truth, psi0, psi1, weight)
+    measured, bound = reward_error.eq_B2(Theta, truth, psi0, psi1, weight)
     for b in range(3):
         x, y = (np.einsum("icd,jcd->ij", M, psi0[b] - psi1[b]) for M in (Theta[b], truth[b]))
         L1 = max(np.linalg.norm(psi) for part in (psi0[b], psi1[b]) for psi in part)

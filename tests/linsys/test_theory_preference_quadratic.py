@@ -158,7 +158,7 @@ def test_the_quadratic_form_is_the_norm_of_the_mean() -> None:
     mean = x[0].T @ v[0] / 5
     form = mean @ np.linalg.solve(x[0].T @ x[0] / 5 + 0.2 * np.eye(2), mean)
     assert v[0] @ M @ v[0] == pytest.approx(form)
-    assert noise.eq_B13(x, v, shift)[0][0] == pytest.approx(np.sqrt(form))
+    assert label_noise.eq_B13(x, v, shift)[0][0] == pytest.approx(np.sqrt(form))
     trace, squared, largest = (part[0] for part in noise.traces(x, shift))
     assert (trace, squared) == pytest.approx((np.trace(M), np.trace(M @ M)))
     assert largest == pytest.approx(np.linalg.norm(M, 2))
@@ -179,5 +179,5 @@ def test_the_tail_bound_before_its_simplification() -> None:
 @pytest.mark.parametrize("n", [2, 5, 8])
 def test_a_learned_basis_sees_all_of_the_noise(n: int) -> None:
     o = np.random.default_rng(7).integers(0, 2, size=(1, n)).astype(float)
-    value, _ = noise.eq_B14_learned(o, np.ones(1), np.zeros(1), np.ones(1))
+    value, _ = label_noise.eq_B14(o, np.ones(1), np.zeros(1), np.ones(1))
     assert value[0] == pytest.approx(1 / 4)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from experiments.psharelora.claims import main_theorems, value_gaps
 from experiments.psharelora.theory import rates as at, values as values
 from experiments.psharelora.theory.pessimism import against, choosers
 from experiments.psharelora.theory.preference import Pairs
@@ -98,7 +99,7 @@ def test_floor_is_its_first_order_for_small_tails() -> None:
     for tail in (1e-6, 1e-8):
         case = setting(tail)
         exact = sine(at.population(case.pairs, case.users).B, case.users.B)[0] ** 2
-        ratios.append(exact / at.first_order(case.pairs, case.users)[0])
+        ratios.append(exact / main_theorems.first_order(case.pairs, case.users)[0])
     far, near = (abs(ratio - 1) for ratio in ratios)
     assert near < 1e-2
     assert near < 0.2 * far  # the next order is a root of the tail: a tenth
@@ -110,7 +111,9 @@ def test_printed_theorem_4_1_fails_for_all_data() -> None:
     psi = np.array([[[[1.0], [0.0]], [[0.0], [0.0]]]])
     far = np.array([1e12])
     shift = np.array([[[5.0], [2.0]]])
-    found, bound = at.unidentified(users, shift, psi, far, np.array([0.5]), np.array([100.0]))
+    found, bound = main_theorems.theorem_4_1(
+        users, shift, psi, far, np.array([0.5]), np.array([100.0])
+    )
     assert_allclose(found, 2 / np.sqrt(5))
     assert bound < 1e-3
     pairs = Pairs(psi, np.full((1, 2), 0.5), np.full((1, 2), 0.5))
@@ -156,7 +159,7 @@ def test_variance_is_attained_by_isotropic_pairs() -> None:
     psi = np.concatenate([np.eye(2), -np.eye(2)])[None, :, :, None]
     even = np.full((1, 4), 0.25)
     users = Adaptation(np.array([[[[1e-4], [0.0]]]]), 1)
-    found, bound = at.variance(users, Pairs(psi, even, even))
+    found, bound = main_theorems.theorem_4_1_variance(users, Pairs(psi, even, even))
     assert_allclose(found, bound, rtol=1e-6)
 
 
@@ -166,7 +169,7 @@ def test_sure_answers_say_little() -> None:
     pairs = Pairs(psi, np.array([[0.5, 0.5, 0.0]]), np.array([[0.0, 0.0, 1.0]]))
     users = Adaptation(np.ones((1, 1, 2, 1)), 1)
     for t, below in ((2.0, True), (8.0, False)):
-        found, bound = at.larger_nu(users, pairs, np.array([t]))
+        found, bound = main_theorems.remark_2(users, pairs, np.array([t]))
         p = 1 / (1 + np.exp(-t))
         assert_allclose(found, 1 / (p * (1 - p) * t**2))
         assert (found < bound)[0] == below
@@ -197,12 +200,12 @@ def test_pessimistic_choice_is_the_best_worst_case() -> None:
 def test_unseen_trajectories_cost_the_same_for_all_data() -> None:
     psi = np.array([[[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]])
     theta, shift = np.array([[2.0, 1.0]]), np.array([[7.0, 3.0]])
-    loss, bound = values.unseen(
+    loss, bound = value_gaps.theorem_4_2(
         theta, shift, psi, np.array([2.0]), np.array([1e12]), np.array([0.5]), np.array([100.0])
     )
     assert_allclose(loss, 1)  # trajectory 2 looks better: 1 + 3 against 2
     assert bound < 1e-3
-    seen = values.unseen(
+    seen = value_gaps.theorem_4_2(
         theta, shift, psi, np.array([3.0]), np.array([1e12]), np.array([0.5]), np.array([100.0])
     )
     assert_allclose(seen[0], 0)
@@ -212,7 +215,9 @@ def test_zeta_of_the_corollary_keeps_to_the_reference() -> None:
     users = Adaptation(np.array([[[[1.0], [0.0]], [[0.0], [1e-5]]]]), 2)
     psi = np.array([[[[1.0], [0.0]], [[0.0], [0.0]]]])
     v = against(np.array([[[1.0, 0.0], [0.0, 1.0]]]), np.array([[0.0, 1.0]]), flat(psi))
-    loss, bound = values.collapse(users, psi, v, np.array([1e8]), np.array([0.5]), np.array([10.0]))
+    loss, bound = value_gaps.corollary_B1(
+        users, psi, v, np.array([1e8]), np.array([0.5]), np.array([10.0])
+    )
     assert_allclose(loss, 0.5)  # user 1 loses 1, user 2 nothing
     assert bound < 0.02
 
@@ -220,7 +225,7 @@ def test_zeta_of_the_corollary_keeps_to_the_reference() -> None:
 def test_concentrability_of_all_rewards_is_half_of_chi_squared() -> None:
     rng = np.random.default_rng(2)
     target, reference = rng.dirichlet(np.ones(4), size=(2, 1))
-    measured, bound = values.concentrability(target, reference, target / reference)
+    measured, bound = value_gaps.def_A3(target, reference, target / reference)
     exact = concentrability(np.eye(4)[:, :, None], target[0], reference[0])
     scale = np.sqrt(2 * ((target - reference) ** 2 / reference).sum())
     assert_allclose(measured, bound)
@@ -230,4 +235,4 @@ def test_concentrability_of_all_rewards_is_half_of_chi_squared() -> None:
 def test_condition_of_the_corollary_is_attained() -> None:
     """One user with sigma_1^2 = 2/3 and Sigma_tail = 1/3 of B^2 = 1."""
     users = Adaptation(np.diag(np.sqrt([2 / 3, 1 / 3]))[None, None], 1)
-    assert_allclose(*values.condition(users))
+    assert_allclose(*value_gaps.corollary_B1_condition(users))

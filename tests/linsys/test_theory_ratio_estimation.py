@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from experiments.affpcl.theory.ratio_estimation import (
-    Coupling,
-    agreement,
-    mean_residual,
-    monotone,
-    variance,
-    variance_first,
+from experiments.affpcl.claims.appendix_c4 import (
+    ex2_coupling as agreement,
+    ex2_mean as mean_residual,
+    ex2_monotone as monotone,
+    ex2_var as variance,
+    ex2_var_first as variance_first,
 )
+from experiments.affpcl.theory.ratio_estimation import Coupling
 from linsys.linalg import precise, precision
 
 ROUNDING = 1e-12

@@ -8,26 +8,28 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from experiments.affpcl.claims.appendix_c3 import (
+    c3_eq12 as equation_12,
+    c3_H1 as own_divergence,
+    c3_H2 as pair_divergence,
+    c3_kl as chain_rule,
+    c3_kl_data as chain_rule_of_data,
+    c3_kl_data_corrected as chain_rule_of_data_corrected,
+    c3_kl_tv as total_variation_bound,
+    c3_lecam as le_cam,
+    c3_mup as others_floor,
+    c3_mup_gap as others_gap,
+    c3_separation as separation,
+    c3_tv as distance_to_centre,
+)
 from experiments.affpcl.theory.evidence import divergence, powers
 from experiments.affpcl.theory.ratio_lower_bound import (
     TwoPoint,
-    chain_rule,
-    chain_rule_of_data,
-    chain_rule_of_data_corrected,
     conditional,
-    distance_to_centre,
-    equation_12,
-    le_cam,
-    others_floor,
-    others_gap,
-    own_divergence,
-    pair_divergence,
     rare_risk,
     reaches,
     risk_of_proof,
-    separation,
     stated_bound,
-    total_variation_bound,
 )
 from linsys.linalg import precise, precision
 

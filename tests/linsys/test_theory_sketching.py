@@ -11,14 +11,14 @@ from latex2mathml.converter import convert
 
 import ratecheck as rc
 from experiments.fslora.claims import bias, monotone, proposition_d4, rivals, sketches, smoothness
+from experiments.fslora.claims.sketches import lemma_d1
 from experiments.fslora.theory import (
     bias as sketching_bias,
     hessians,
-    rivals as sketching_rivals,
     smoothness as sketching_smoothness,
 )
 from experiments.fslora.theory.sketching import Devices, sketches as all_sketches
-from experiments.fslora.theory.steps import LocalSteps, covariances, lemma_d1, total_update
+from experiments.fslora.theory.steps import LocalSteps, covariances, total_update
 from linsys.linalg import precise
 from linsys.sketching import LeastSquares, Modules, baselines, exact
 from linsys.sketching.low_rank import truncate
@@ -105,7 +105,7 @@ def test_devices_agree_with_the_float64_code(devices: Devices) -> None:
                     hessian_under(own, i, X, chosen) @ direction,
                     atol=1e-12,
                 )
-            assert sketching_smoothness.data_variance(devices)[b, i] == pytest.approx(worst)
+            assert smoothness.data_variance(devices)[b, i] == pytest.approx(worst)
 
 
 def held(S: np.ndarray, chance: np.ndarray, chosen: np.ndarray) -> int:
@@ -119,9 +119,9 @@ def test_high_precision_is_the_same_formula(devices: Devices) -> None:
     for value in (
         lambda d: d.sketched_gradients,
         sketching_smoothness.sketch_variance,
-        sketching_smoothness.data_variance,
-        sketching_bias.penalties,
-        lambda d: sketching_bias.nuclear_bound(d)[1],
+        smoothness.data_variance,
+        bias.penalties,
+        lambda d: bias.loss_bias_nuclear(d)[1],
     ):
         found = value(exactly)
         assert found.dtype == object
@@ -186,13 +186,13 @@ def test_rank_one_targets_are_not_shrunk_and_others_are() -> None:
         assert float(one.sketched_losses[0, 0]) == pytest.approx(0, abs=1e-14)
     ones, k = np.ones(1), np.ones(1)
     for rank, shrunk, least in ((1.0, 0.5, 0.5), (2.0, 0.75, 0.25), (4.0, 1.0, 0.0)):
-        measured, bound = sketching_bias.minimum_attained(ones, ones, k * rank)
+        measured, bound = bias.minimum_attained(ones, ones, k * rank)
         np.testing.assert_allclose(measured, least, atol=1e-15)
         np.testing.assert_allclose(bound, least, atol=1e-15)
         sigma = sketching_bias.least(ones, ones, sketching_bias.coupling(k * rank, 4))
         if rank > 1:
             np.testing.assert_allclose(sigma, shrunk)
-    gap, _ = sketching_bias.stationary(ones, ones, 2 * k)
+    gap, _ = bias.stationary(ones, ones, 2 * k)
     assert gap[0, 0] ** 2 == pytest.approx(3 / 16)
 
 
@@ -231,13 +231,13 @@ def test_the_sketch_variance_can_grow_with_the_rank() -> None:
         A=np.array([[[1.0], [0.0], [0.0], [0.0]]]),
         k=2 * np.ones((1, 1)),
     )
-    more, now = hessians.next_variance(one)
+    more, now = monotone.k_monotone_sigma(one)
     assert float(now[0, 0]) == 0.0
     assert float(more[0, 0]) == pytest.approx(1 / 3 * 2 * (4 / 3 - 2) ** 2)
 
 
 def test_both_variances_grow_with_the_sixth_power(devices: Devices) -> None:
-    for variance in (sketching_smoothness.sketch_variance, sketching_smoothness.data_variance):
+    for variance in (sketching_smoothness.sketch_variance, smoothness.data_variance):
         one, two = (
             variance(replace(devices, B=s * devices.B, A=s * devices.A))[devices.k < devices.r]
             for s in (1e4, 2e4)
@@ -266,9 +266,9 @@ def test_rival_formulas_agree_with_the_algorithms() -> None:
     rng = np.random.default_rng(4)
     k = np.array([[1.0, 3.0, 2.0]])
     B, A = rng.normal(size=(1, 3, 2, 3)), rng.normal(size=(1, 3, 3, 2))
-    P = sketching_rivals.mean_product(B, A, k)[0]
+    P = rivals.mean_product(B, A, k)[0]
     left, right = truncate((P, np.eye(2)), 1)
-    cut, whole = sketching_rivals.flexlora_truncation(B, A, k)
+    cut, whole = rivals.flexlora_truncation(B, A, k)
     assert whole[0] == pytest.approx((P**2).sum())
     assert ((P - left @ right) ** 2).sum() == pytest.approx(
         float(cut[0]) - np.linalg.norm(P, 2) ** 2
@@ -278,5 +278,5 @@ def test_rival_formulas_agree_with_the_algorithms() -> None:
     X = Modules([(2, 2)]).join([(B[0, 0], A[0, 0])])
     algorithm = baselines.HeteroLoRA(gamma=1.0, H=1, ranks=[1, 3, 2])
     state, _ = algorithm.round(algorithm.init(X, still))
-    idle, _ = sketching_rivals.heterolora_idle(B[:, 0], A[:, 0], k)
+    idle, _ = rivals.heterolora_idle(B[:, 0], A[:, 0], k)
     np.testing.assert_allclose(still.modules.products(state.X)[0], idle[0], atol=1e-14)

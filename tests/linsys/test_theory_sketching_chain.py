@@ -182,7 +182,7 @@ def test_twelfth_equation_fails_as_its_note_says() -> None:
     )
     G = rho * L * b
     assert s.T1[0] == pytest.approx(gamma * G**2 * (2 - gamma * L * rho**2))
-    measured, bound = chain.eq12(s)
+    measured, bound = convergence.eq12(s)
     asked = gamma * G**2 * (2 - gamma * L * rho - gamma**2 * L**2 * rho**3 / 4)
     assert (s.T1 + measured - bound)[0] == pytest.approx(asked)
     assert measured[0] > bound[0]
@@ -194,7 +194,12 @@ def test_formulas_keep_the_precision_they_are_given(fresh: bool) -> None:
     names = ("h", "o", "w", "u", "noise", "rho", "X", "L", "gamma", "H")
     with precision(40):
         exact = replace(s, **{name: precise(getattr(s, name)) for name in names})
-        for function in (chain.eq11, chain.eq12, chain.eq13, chain.eq14_corrected):
+        for function in (
+            convergence.eq11,
+            convergence.eq12,
+            convergence.eq13,
+            convergence.eq14_corrected,
+        ):
             for found, expected in zip(function(exact), function(s), strict=True):
                 assert float(found[0]) == pytest.approx(expected[0], rel=1e-11, abs=1e-13)
 

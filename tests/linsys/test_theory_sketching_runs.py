@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.fslora.claims import rates
+from experiments.fslora.claims import rates, theorem
 from experiments.fslora.theory import chain_rates as at
 from experiments.fslora.theory.chain_rates import Opposed, Run
 from experiments.fslora.theory.chain_round import Round
@@ -97,9 +97,9 @@ def _held(H: int, rho: float, fresh: bool = False, T: float = 1e6) -> Run:
 @pytest.mark.parametrize(("rho", "first"), [(4 / 3, 59), (2.0, 121)])
 def test_theorem_4_4_fails_from_the_stated_number_of_local_steps_on(rho: float, first: int) -> None:
     for H, fails in ((first - 1, False), (first, True)):
-        measured, bound = at.thm4_4(_held(H, rho))
+        measured, bound = theorem.thm4_4(_held(H, rho))
         assert bool(measured[0] > bound[0]) is fails
-        measured, bound = at.thm4_4(_held(H, rho, fresh=True))
+        measured, bound = theorem.thm4_4(_held(H, rho, fresh=True))
         assert measured[0] < bound[0]
 
 

@@ -99,9 +99,9 @@ def test_bounds_on_the_drift_are_not_far_above_an_instance_of_it() -> None:
     drift = path.drift[0, 0]
     apart = path.last[0, 0, 0] - path.last[0, 0, 1]
     assert drift == pytest.approx(np.abs(apart).sum() ** 2 / 4, rel=1e-12)
-    measured, bound = paths.eq23_sharper(path)
+    measured, bound = histories.eq23_sharper(path)
     assert 0.3 < measured[0] / bound[0] <= 1
-    printed = paths.eq23(path)
+    printed = histories.eq23(path)
     assert 0.15 < printed[0][0] / printed[1][0] <= 0.5
 
 
@@ -110,7 +110,7 @@ def test_the_bound_by_present_gaps_has_teeth() -> None:
     path = _path()
     g = path.g.copy()
     g[0, 0, 0] = [[[0.0], [1.0]], [[1.0], [0.0]]]
-    measured, bound = paths.present_gaps(replace(path, g=g, beta=np.ones(1)))
+    measured, bound = histories.eq24_present(replace(path, g=g, beta=np.ones(1)))
     assert measured[0, 0] == pytest.approx(0.25, rel=1e-9)
     assert bound[0, 0] == pytest.approx(8, rel=1e-12)
 
@@ -215,7 +215,7 @@ def test_expected_error_is_that_of_all_outcomes(clients: int) -> None:
         direction = np.mean([rows[c][2][x] @ rows[c][1][x] for c, x in enumerate(chosen)], axis=0)
         expected += probability * float(((direction - lam @ target) ** 2).sum())
     assert step.error[0] == pytest.approx(expected, rel=1e-10)
-    assert assembly.eq33_corrected(step)[1][0] > expected
+    assert sums.eq33_corrected(step)[1][0] > expected
 
 
 def test_expected_error_beyond_float64() -> None:

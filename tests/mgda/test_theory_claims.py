@@ -40,7 +40,7 @@ def test_verdict_is_the_known_one(name: str) -> None:
         assert claim.note
         corrected = CLAIMS[claim.corrected or ""]
         assert corrected.expect == "holds"
-        assert corrected.derivation or corrected is simplex.EQ9_TRACE
+        assert corrected.derivation or corrected is simplex.eq9_trace
 
 
 @pytest.mark.parametrize("name", TRUE)
@@ -49,6 +49,6 @@ def test_a_tenth_less_is_found_out(name: str) -> None:
 
 
 def test_the_sharpened_lemma_is_tight_without_a_hint() -> None:
-    verdict = rc.judge(lemma8.LEMMA1_SHARPER)
+    verdict = rc.judge(lemma8.lemma1_sharper)
     assert verdict.ratio is not None
     assert 0.99 <= verdict.ratio <= 1

@@ -113,7 +113,7 @@ def test_no_pair_serves_all_policies() -> None:
 
 
 def test_as_an_l1_norm_the_distance_needs_kappa_2() -> None:
-    measured, bound = at.lemma2(drawn(0), 5)
+    measured, bound = first.lemma2(drawn(0), 5)
     assert (measured <= bound * (1 + 1e-12)).all()
     assert (2 * measured > bound).any()
 
@@ -123,8 +123,8 @@ def test_as_an_l1_norm_the_distance_needs_kappa_2() -> None:
 
 def test_the_radius_is_twice_what_is_needed() -> None:
     stack = dataclasses.replace(coin(0.8, phi=[1, 1]), r=np.full((1, 2, 2, 1), 3.0))
-    assert at.Rw(stack, 3 * ONE, 1)[0] == pytest.approx(at.Rw(stack, 3 * ONE, 1)[1])
-    assert at.Rw(stack, 3 * ONE)[1] == pytest.approx(2 * at.Rw(stack, 3 * ONE)[0])
+    assert first.Rw(stack, 3 * ONE, 1)[0] == pytest.approx(first.Rw(stack, 3 * ONE, 1)[1])
+    assert first.Rw(stack, 3 * ONE)[1] == pytest.approx(2 * first.Rw(stack, 3 * ONE)[0])
 
 
 def test_a_perfect_critic_does_not_make_the_direction_a_gradient() -> None:
@@ -136,7 +136,7 @@ def test_a_perfect_critic_does_not_make_the_direction_a_gradient() -> None:
         assert bound[0] < 1e-20
     # one half is the discount at which both factors are one
     assert at.lemma4(coin(0.5), np.ones((1, 1)), np.full((1, 2), 0.5))[0][0] < 1e-20
-    assert at.lemma4_corrected(stack, np.ones((1, 1)))[0][0] < 1e-20
+    assert first.lemma4_corrected(stack, np.ones((1, 1)))[0][0] < 1e-20
 
 
 def test_restarted_directions_are_gradients_and_stationary_ones_are_not() -> None:
@@ -186,7 +186,7 @@ def test_lemma_6_lacks_the_square_of_the_scores_bound() -> None:
         np.testing.assert_allclose(measured[0], c**2 / 16 / np.arange(1, 4))
         np.testing.assert_allclose(bound[0], 4 * (1 + 4 / 0.95) ** 2 / np.arange(1, 4))
         assert (measured <= bound).all() == holds
-        both = at.lemma6(stack, stack, ONE, np.ones((1, 1)), 3)
+        both = second.lemma6(stack, stack, ONE, np.ones((1, 1)), 3)
         np.testing.assert_allclose(both, np.array([measured, bound]) * 3 / 2)
 
 
@@ -200,7 +200,7 @@ def test_neighbours_correlate_however_fast_the_chain_forgets() -> None:
         phi=np.array([[[0.0], [1.0]]]),
         start=np.full((1, 2), 0.5),
     )
-    measured, bound = at.lemma6_factor(stack, np.ones((1, 1)))
+    measured, bound = second.lemma6_factor(stack, np.ones((1, 1)))
     assert stack.overlap[0] == pytest.approx(0.04)
     once = at.spread(stack, np.ones((1, 1)), 1)[0, 0]
     assert bound[0, 0] == pytest.approx(once * 0.16 / 0.96)
@@ -235,7 +235,7 @@ def test_constants_of_the_variance_by_hand() -> None:
     mixing = (1 - rho + 4 * rho) / (1 - rho)
     pairs = [
         (at.lemma6_client(stack, ONE, lam, 2), 4 * (1 + 2 * radius) ** 2 * mixing),
-        (at.lemma6_corrected(stack, ONE, lam, 2), R**2 * (2 + mixing)),
+        (second.lemma6_corrected(stack, ONE, lam, 2), R**2 * (2 + mixing)),
         (at.lemma6_anywhere(stack, ONE, lam, stack.start, 2), 4 * R**2 * (3 - rho) / (1 - rho)),
     ]
     for (_, bound), expected in pairs:
@@ -328,13 +328,13 @@ def test_weights_of_the_same_samples_correlate_the_clients() -> None:
         Z = lam[1] * np.array(noise)
         together += float(Z.mean() ** 2) / 4
         apart += float((Z**2).sum()) / 4 / 4
-    measured, bound = at.eq16_same_samples(mean, xi, p, beta)
+    measured, bound = second.eq16_same_samples(mean, xi, p, beta)
     assert (measured[0], bound[0]) == (pytest.approx(together), pytest.approx(apart))
     assert measured[0] == pytest.approx(0.09631391)
     assert bound[0] == pytest.approx(0.07223543)
     fixed = at.eq16(xi, p, np.array([[0.25, 0.75]]))
     assert fixed[0] == pytest.approx(fixed[1])
-    assert at.eq16_corrected(mean, xi, p, beta)[1][0] == pytest.approx(2 * 1.5**2 / 4)
+    assert second.eq16_corrected(mean, xi, p, beta)[1][0] == pytest.approx(2 * 1.5**2 / 4)
 
 
 def test_the_corrected_sum_over_objectives_is_needed() -> None:
@@ -344,7 +344,7 @@ def test_the_corrected_sum_over_objectives_is_needed() -> None:
     p4 = np.array([[[0.01 * 0.01, 0.01 * 0.99, 0.99 * 0.01, 0.99 * 0.99]]])
     xi[0, 0, :2, 0, 0] = xi[0, 0, [0, 2], 1, 0] = -1.0
     mean = np.full((1, 2, 1), 100.0)
-    measured, bound = at.eq16_corrected(mean, xi, p4, 1e-3 * ONE)
+    measured, bound = second.eq16_corrected(mean, xi, p4, 1e-3 * ONE)
     variance = float(p[0, 0, 0] * p[0, 0, 1])
     assert bound[0] == pytest.approx(2 * variance)
     assert measured[0] > 1.9 * variance
@@ -359,7 +359,10 @@ def test_runs_beyond_float64() -> None:
         fine = Chains(**arrays)
         fine_lam = precise(lam)
         for coarse, exact in [
-            (at.lemma4_stationary(stack, ONE, lam), at.lemma4_stationary(fine, ONE, fine_lam)),
+            (
+                first.lemma4_stationary(stack, ONE, lam),
+                first.lemma4_stationary(fine, ONE, fine_lam),
+            ),
             (at.lemma6_client(stack, ONE, lam, 4), at.lemma6_client(fine, ONE, fine_lam, 4)),
         ]:
             for low, high in zip(coarse, exact, strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from experiments.firm.claims import descent, telescoping
 from experiments.firm.theory import descent as at
 from experiments.firm.theory.descent import Round
 from linsys.linalg import precise, precision
@@ -65,9 +66,9 @@ def test_descent_lemma_and_its_remainder():
     step = random_round(np.random.default_rng(2))
     ones = np.ones(200)
     for a in (0.1, 1.0, 3.0):
-        measured, bound = at.eq12(step, a * ones, ones)
+        measured, bound = descent.eq12(step, a * ones, ones)
         assert (measured >= bound - 1e-12 * (1 + np.abs(bound))).all()
-        kept = at.eq12(step, a * ones, ones)[1] - at.eq5(step, a * ones, ones)[1]
+        kept = descent.eq12(step, a * ones, ones)[1] - descent.eq5(step, a * ones, ones)[1]
         square = (step.direction**2).sum(axis=1)
         np.testing.assert_allclose(kept, a * (1 - a) / 2 * square, atol=1e-10)
     # (5) needs a <= 1 / L: the most concave objective, whose own gradient is followed too far
@@ -81,15 +82,15 @@ def test_descent_lemma_and_its_remainder():
         common=np.ones((1, 1)),
     )
     for a, holds in [(0.5, True), (1.9, False)]:
-        measured, bound = at.eq5(concave, a * ONE, ONE)
+        measured, bound = descent.eq5(concave, a * ONE, ONE)
         assert (measured[0] >= bound[0]) == holds
-    measured, bound = at.eq12(concave, 0.5 * ONE, ONE)
+    measured, bound = descent.eq12(concave, 0.5 * ONE, ONE)
     assert measured[0] == pytest.approx(bound[0])  # attained
 
 
 def test_squares_need_the_factor_two():
     step = random_round(np.random.default_rng(3), count=2000)
-    for statement in (at.eq13, at.eq14):
+    for statement in (descent.eq13, descent.eq14):
         measured, bound = statement(step)
         assert (measured > bound).any()
         assert (measured <= statement(step, 2)[1] * (1 + 1e-12)).all()
@@ -107,9 +108,9 @@ def test_weights_of_the_clients_in_the_first_term_lose_the_disagreement():
         lam=np.eye(2)[None],
         common=np.array([[0.5, 0.5]]),
     )
-    measured, bound = at.eq6(step)
+    measured, bound = descent.eq6(step)
     assert (measured[0], bound[0]) == (0.25, 0.0)
-    measured, bound = at.eq13(step, 2)
+    measured, bound = descent.eq13(step, 2)
     assert measured[0] <= bound[0]
 
 
@@ -124,23 +125,23 @@ def test_client_drift_after_synchronised_steps():
         lam=np.ones((1, 2, 1)),
         common=np.ones((1, 1)),
     )
-    measured, bound = at.eq26(step, a * ONE, L * ONE, R * ONE, K, 1)
+    measured, bound = descent.eq26(step, a * ONE, L * ONE, R * ONE, K, 1)
     assert measured[0] == pytest.approx(bound[0])
-    assert at.eq26(step, a * ONE, L * ONE, R * ONE, K)[1][0] == pytest.approx(4 * measured[0])
+    assert descent.eq26(step, a * ONE, L * ONE, R * ONE, K)[1][0] == pytest.approx(4 * measured[0])
 
 
 def test_telescoping_with_weights_that_move():
     J = np.array([[[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]])
     start, stars = np.array([[1.0, 0.0]]), np.array([[[1.0, 0.0], [0.0, 1.0]]])
     eta = np.array([[0.0, 1.0]])
-    measured, bound = at.lemma10(J, start, stars, eta, ONE)
+    measured, bound = telescoping.lemma10(J, start, stars, eta, ONE)
     assert (measured[0], bound[0]) == (2.0, 1.0)
-    measured, bound = at.lemma10_corrected(J, start, stars, eta, ONE)
+    measured, bound = telescoping.lemma10_corrected(J, start, stars, eta, ONE)
     assert (measured[0], bound[0]) == (2.0, 2.0)
     rng = np.random.default_rng(4)
     J, eta = rng.uniform(0, 5, (100, 4, 3)), rng.uniform(size=(100, 3))
     start, stars = rng.dirichlet(np.ones(3), 100), rng.dirichlet(np.ones(3), (100, 3))
-    measured, bound = at.lemma10_corrected(J, start, stars, eta, np.full(100, 5.0))
+    measured, bound = telescoping.lemma10_corrected(J, start, stars, eta, np.full(100, 5.0))
     for k in range(100):
         lam, total = start[k], 0.0
         for t in range(3):
@@ -165,7 +166,7 @@ def test_sum_of_step_sizes():
 
 
 def test_three_terms_and_messages():
-    measured, bound = at.eq15(np.ones((1, 3, 2)))
+    measured, bound = descent.eq15(np.ones((1, 3, 2)))
     assert measured[0] == bound[0] == 18.0
     sent, expected = at.comm(3, 4, 5)
     assert sent.tolist() == expected.tolist() == [15, 60]

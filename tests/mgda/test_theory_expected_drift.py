@@ -114,7 +114,7 @@ def test_drift_has_a_limit_in_the_number_of_clients():
 def test_batches_by_loops_and_where_they_attain_the_bound(B):
     s = 1e-3
     g, noise, beta = np.ones((1, 2, 1)), s * np.array([[[1.0], [-1.0]]]), 10 * ONE
-    measured, bound = at.batch(g, noise, beta, (1 + s) * ONE, B * ONE)
+    measured, bound = claims.law_batch(g, noise, beta, (1 + s) * ONE, B * ONE)
     expected = np.zeros(2)
     for signs in product((-1, 1), repeat=2 * B):
         m = np.mean(signs[:B]), np.mean(signs[B:])
@@ -133,7 +133,9 @@ def test_a_small_step_does_not_remove_the_drift():
     s, beta = 0.1, 1.0
     g = np.array([[[[1 + s], [1 - s]], [[1 - s], [1 + s]]]])
     for walked in (1e-3, 1e-6):
-        measured, bound = at.product_form(g, s * ONE, walked * ONE, beta * ONE, (1 + s) * ONE)
+        measured, bound = claims.thm1_drift_product(
+            g, s * ONE, walked * ONE, beta * ONE, (1 + s) * ONE
+        )
         assert measured[0] == pytest.approx((4 * s**2 / (4 * s**2 + beta)) ** 2)
         assert bound[0] == pytest.approx(128 * (1 + s) ** 2 * 2**1.5 * s * walked)
     assert measured[0] > bound[0]
@@ -143,7 +145,7 @@ def test_the_sum_of_noise_and_steps_is_attained():
     s, walked = 1e-4, 1e-3
     away = s + walked
     g = np.array([[[[1 + away], [1 - away]], [[1 - away], [1 + away]]]])
-    measured, bound = at.additive_form(g, s * ONE, walked * ONE, 100 * ONE, (1 + away) * ONE)
+    measured, bound = claims.law_additive(g, s * ONE, walked * ONE, 100 * ONE, (1 + away) * ONE)
     assert bound[0] == pytest.approx(4 * (1 + away) / 100 * away**2)
     assert 1 - 2 * away <= measured[0] / bound[0] <= 1
 
@@ -159,7 +161,7 @@ def test_opposed_pair_is_the_drift_of_two_clients(mean, copies):
 
 
 def test_wrong_exponents_are_seen():
-    holding = claims.EXPONENTS
+    holding = claims.law_exponents
     assert rc.judge(holding).verdict == "consistent"
     for name, value in {"B": -2.1, "beta": -2.1, "inverse_beta": -0.1, "M_small": 1.5}.items():
         wrong = replace(holding, regimes=lambda n=name, v=value: claims._against(**{n: v}))
@@ -173,13 +175,13 @@ def test_both_precisions_agree(noise):
     g, apart = points[:, 0], points[:, 1]
     R, s, walked, size = (np.full(5, value) for value in (3.0, 0.25, 0.5, 3.0))
     calls = [
-        (at.batch, (g, apart, beta, R, size), ()),
+        (claims.law_batch, (g, apart, beta, R, size), ()),
         (at.bias, (points, chances, beta), ((2, 3),)),
         (at.no_speedup, (points, chances, beta), ((2, 3),)),
         (at.averaged, (points, chances, beta), (RUNS[:1],)),
         (at.averaged_error, (points, chances, beta), (RUNS[:1],)),
-        (at.product_form, (points, s, walked, beta, R), ()),
-        (at.additive_form, (points, s, walked, beta, R), ()),
+        (claims.thm1_drift_product, (points, s, walked, beta, R), ()),
+        (claims.law_additive, (points, s, walked, beta, R), ()),
     ]
     for function, arrays, rest in calls:
         with precision(30):

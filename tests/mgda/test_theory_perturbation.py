@@ -95,8 +95,8 @@ def test_common_noise_of_all_objectives_does_not_drift(clients):
 
 def test_bounds_for_solutions_by_loops(clients):
     g, _, beta, R = clients
-    second, first = at.second_order(g, beta, R), at.first_order(g, beta, R)
-    small, large = at.saturation(g, beta, R), at.large_beta(g, beta, R)
+    second, first = at.second_order(g, beta, R), perturbation.law_first_order(g, beta, R)
+    small, large = perturbation.law_small_beta(g, beta, R), perturbation.law_large_beta(g, beta, R)
     for k in range(len(g)):
         lam, mean = solved(g[k], beta[k]), g[k].mean(axis=0)
         X = g[k] - mean
@@ -133,9 +133,9 @@ def test_bounds_around_the_true_weights_by_loops(clients):
     forms = [
         function(others, truth, beta, R)
         for function in (
-            at.true_weights,
-            at.true_weights_large_beta,
-            at.true_weights_without_beta,
+            true_weights.law_true_weights,
+            true_weights.law_true_large_beta,
+            true_weights.law_true_without_beta,
         )
     ]
     for k in range(len(g)):
@@ -169,18 +169,18 @@ def test_second_order_is_attained(M):
     assert bound == pytest.approx(2 * (1 + s) * M * s**2 / beta)
     assert 1 - 2 * s <= measured / bound <= 1
     A, other = (np.swapaxes(g[:, c], 1, 2) for c in (0, 1))
-    measured, bound = sides(at.lipschitz, A, other, beta * ONE, (1 + s) * ONE)
+    measured, bound = sides(perturbation.law_lipschitz, A, other, beta * ONE, (1 + s) * ONE)
     assert 1 - 2 * s <= measured / bound <= 1
     path = np.stack([g] * 3, axis=1)
     start, eta = np.ones((1, M)) / M, np.array([[0.3, 0.5, 1.0]])
-    measured, bound = sides(at.second_order_smoothed, path, start, eta, beta * ONE, (1 + s) * ONE)
+    measured, bound = sides(perturbation.law_smoothed, path, start, eta, beta * ONE, (1 + s) * ONE)
     assert 1 - 2 * s <= measured / bound <= 1
 
 
 def test_first_order_is_attained_where_both_bounds_are():
     s = 1e-3
     g, R = halves(2, s), (1 + s) * ONE
-    measured, bound = sides(at.first_order, g, 4 * s * ONE, R)
+    measured, bound = sides(perturbation.law_first_order, g, 4 * s * ONE, R)
     assert 1 - 2 * s <= measured / bound <= 1
     assert sides(at.selection, g, at.solutions(g, 4 * s * ONE))[1] == pytest.approx(s)
     assert measured == pytest.approx(s, rel=2 * s)
@@ -199,10 +199,10 @@ def test_interior_threshold_is_the_least(M):
     A = np.full((1, 1, M), 0.5)
     A[..., 0] = 1.0
     threshold = (M - 1) / 2
-    measured, formula = at.interior(A, threshold * ONE)
+    measured, formula = perturbation.law_interior(A, threshold * ONE)
     np.testing.assert_allclose(measured, formula, atol=1e-14)
     assert abs(measured[0, 0]) < 1e-14
-    measured, formula = at.interior(A, 0.99 * threshold * ONE)
+    measured, formula = perturbation.law_interior(A, 0.99 * threshold * ONE)
     assert formula[0, 0] < -1e-3
     assert measured[0, 0] == 0
 
@@ -211,7 +211,7 @@ def test_large_beta_leaves_only_its_leading_term():
     rng = np.random.default_rng(2)
     g = rng.uniform(-1, 1, (1, 3, 3, 2))
     R = np.linalg.norm(g, axis=-1).max() * ONE
-    gaps = [sides(at.large_beta, g, beta * ONE, R)[0] for beta in (1e2, 1e3, 1e4)]
+    gaps = [sides(perturbation.law_large_beta, g, beta * ONE, R)[0] for beta in (1e2, 1e3, 1e4)]
     np.testing.assert_allclose(np.array(gaps[:-1]) / gaps[1:], 10, rtol=0.1)
 
 
@@ -221,12 +221,16 @@ def test_true_weights_are_attained():
     truth = np.array([[[1.0, np.sqrt(beta) / 2], [1.0, -np.sqrt(beta) / 2]]])
     tilt = np.array([[[-1.0, 0.0], [1.0, 0.0]]]) * x / np.sqrt(2)
     R = np.linalg.norm(truth + tilt, axis=-1).max() * ONE
-    measured, bound = sides(at.true_weights, (truth + tilt)[:, None], truth, beta * ONE, R)
+    measured, bound = sides(
+        true_weights.law_true_weights, (truth + tilt)[:, None], truth, beta * ONE, R
+    )
     assert 0.99 <= measured / bound <= 1
     # opposite gradients that all move the same way
     x, truth = 1e-4, np.array([[[1.0], [-1.0]]])
     R = (1 + x) * ONE
-    measured, bound = sides(at.true_weights_large_beta, truth[:, None] + x, truth, 1e5 * ONE, R)
+    measured, bound = sides(
+        true_weights.law_true_large_beta, truth[:, None] + x, truth, 1e5 * ONE, R
+    )
     assert 1 - 4 * x <= measured / bound <= 1
     # from one end of a short segment to the other one
     s = 1e-5
@@ -234,26 +238,31 @@ def test_true_weights_are_attained():
     truth = np.array([[[1 - s / 2, across], [1 + s / 2, -across]]])
     g = np.array([[[[1 + s / 2, across], [1 - s / 2, -across]]]])
     R = np.linalg.norm(g, axis=-1).max() * ONE
-    measured, bound = sides(at.true_weights_without_beta, g, truth, 1e-12 * ONE, R)
+    measured, bound = sides(true_weights.law_true_without_beta, g, truth, 1e-12 * ONE, R)
     assert 0.99 <= measured / bound <= 1
 
 
 def test_small_beta_does_not_blow_up():
     g = np.array([[[[1.1], [-1.0]], [[0.9], [-1.0]]]])
-    drifts = [sides(at.saturation, g, beta * ONE, 1.1 * ONE) for beta in (1.0, 1e-3, 1e-6)]
+    drifts = [
+        sides(perturbation.law_small_beta, g, beta * ONE, 1.1 * ONE) for beta in (1.0, 1e-3, 1e-6)
+    ]
     assert drifts[1][0] == pytest.approx(drifts[2][0], rel=1e-3)
     assert drifts[1][1] == pytest.approx(drifts[2][1], rel=1e-3)
     # without curvature it is the law without beta that bounds the drift
-    flat = [sides(at.saturation, halves(2, 0.01), beta * ONE, 1.01 * ONE) for beta in (1, 1e-6)]
+    flat = [
+        sides(perturbation.law_small_beta, halves(2, 0.01), beta * ONE, 1.01 * ONE)
+        for beta in (1, 1e-6)
+    ]
     assert flat[1][1] > 1e5 * flat[0][1]
     assert flat[1][0] == pytest.approx(0.01)
 
 
 def test_copies_divide_beta(clients):
     g, _, beta, _ = clients
-    measured, expected = at.replicas(g, beta)
+    measured, expected = perturbation.law_replicas(g, beta)
     np.testing.assert_allclose(measured, expected, atol=1e-9)
-    assert abs(measured - at.replicas(g, 2 * beta)[1]).max() > 1e-2  # beta is seen
+    assert abs(measured - perturbation.law_replicas(g, 2 * beta)[1]).max() > 1e-2  # beta is seen
 
 
 @pytest.mark.parametrize("M", [2, 3])
@@ -267,19 +276,19 @@ def test_every_law_is_the_same_in_both_precisions(M):
         (at.covariance, (g, lam)),
         (at.cauchy_schwarz, (g, lam)),
         (at.selection, (g, lam)),
-        (at.lipschitz, (A[:, 0], A[:, 1], beta, R)),
+        (perturbation.law_lipschitz, (A[:, 0], A[:, 1], beta, R)),
         (at.second_order, (g, beta, R)),
-        (at.first_order, (g, beta, R)),
-        (at.second_order_smoothed, (path, start, eta, beta, R)),
-        (at.replicas, (g[:, :, :2], beta)),
-        (at.interior, (A[:, 0], beta)),
-        (at.large_beta, (g, beta, R)),
-        (at.saturated_lipschitz, (A[:, 0], A[:, 1], beta)),
-        (at.saturation, (g, beta, R)),
-        (at.true_split, (g, lam, common)),
-        (at.true_weights, (g, truth, beta, R)),
-        (at.true_weights_large_beta, (g, truth, beta, R)),
-        (at.true_weights_without_beta, (g, truth, beta, R)),
+        (perturbation.law_first_order, (g, beta, R)),
+        (perturbation.law_smoothed, (path, start, eta, beta, R)),
+        (perturbation.law_replicas, (g[:, :, :2], beta)),
+        (perturbation.law_interior, (A[:, 0], beta)),
+        (perturbation.law_large_beta, (g, beta, R)),
+        (perturbation.law_curvature, (A[:, 0], A[:, 1], beta)),
+        (perturbation.law_small_beta, (g, beta, R)),
+        (true_weights.law_true_split, (g, lam, common)),
+        (true_weights.law_true_weights, (g, truth, beta, R)),
+        (true_weights.law_true_large_beta, (g, truth, beta, R)),
+        (true_weights.law_true_without_beta, (g, truth, beta, R)),
     ]
     for function, arguments in calls:
         plain = function(*arguments)

@@ -104,13 +104,13 @@ def test_critic_s_floor_is_where_its_moments_end() -> None:
 
 
 WRONG = [
-    (claims.THM1_CORRECTED, 0),
-    (claims.THM1_SMOOTHED, 1),
+    (claims.thm1_corrected, 0),
+    (claims.thm1_smoothed, 1),
     (claims.F12, 0),
-    (claims.LEMMA3, 0),
-    (claims.LEMMA3, 1),
-    (claims.LEMMA3, 2),
-    (claims.REM1_CORRECTED, 1),
+    (claims.lemma3, 0),
+    (claims.lemma3, 1),
+    (claims.lemma3, 2),
+    (claims.rem1_corrected, 1),
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from experiments.firm.claims import lemma8, simplex
 from experiments.firm.theory import simplex as at
 from linsys.linalg import precise, precision, transpose
 from mgda.simplex import simplex_qp
@@ -82,7 +83,7 @@ def test_gram_matrices_move_weights_by_two_over_beta():
     change = 0.9 * tau * np.sqrt(0.5) * np.array([[1.0, -1.0], [-1.0, -1.0]])
     with precision(60):
         A, other = (transpose(_cholesky(precise(matrix)))[None] for matrix in (G, G + change))
-        measured, bound = at.eq41_42(A, other, precise(beta * ONE), 2)
+        measured, bound = lemma8.eq41_42(A, other, precise(beta * ONE), 2)
         ratio = float(measured[0] / bound[0])
     assert 0.99 < ratio <= 1
 
@@ -102,28 +103,28 @@ def test_every_statement_is_the_same_in_both_precisions(M, d):
     beta, R, factor = rng.uniform(1, 2, (3, 2))
     p, (first, second) = rng.uniform(1, 2, (2, M)), rng.dirichlet(np.ones(M), (2, 2))
     calls = [
-        (at.def3_dual, (A,)),
-        (at.def3, (A, first)),
-        (at.eq1_eq2, (A, beta, first)),
-        (at.cond, (A, beta)),
-        (at.remark3, (beta,)),
+        (simplex.def3_dual, (A,)),
+        (simplex.def3, (A, first)),
+        (simplex.eq1_eq2, (A, beta, first)),
+        (simplex.cond, (A, beta)),
+        (simplex.remark3, (beta,)),
         (at.direction_gap, (A, other, beta)),
-        (at.eq3, (A, p, factor)),
-        (at.eq3_steer, (A, p, factor)),
-        (at.eq3_angle, (A, p, factor)),
-        (at.eq3_response, (A, p, factor)),
-        (at.eq3_reduction, (A, beta)),
-        (at.eq9_trace, (A, beta, factor)),
-        (at.eq9_each, (A,)),
-        (at.eq9_beta, (A, beta)),
-        (at.lemma1_implemented, (A, other, beta, R)),
-        (at.lemma1_implemented_corrected, (A, other, beta)),
-        (at.eq36_37, (A, first)),
+        (simplex.eq3_eq54, (A, p, factor)),
+        (simplex.eq3_steer, (A, p, factor)),
+        (simplex.eq3_steer_angle, (A, p, factor)),
+        (simplex.eq3_steer_corrected, (A, p, factor)),
+        (simplex.eq3_red, (A, beta)),
+        (simplex.eq9_trace, (A, beta, factor)),
+        (simplex.eq9_trace_each, (A,)),
+        (simplex.eq9_beta, (A, beta)),
+        (lemma8.lemma1_impl, (A, other, beta, R)),
+        (lemma8.lemma1_impl_corrected, (A, other, beta)),
+        (lemma8.eq36_37, (A, first)),
         (at.growth, (A, beta, R, first)),
-        (at.eq39_40, (A, other, first, second)),
-        (at.eq43, (A, other)),
-        (at.eq44_45, (A, other, R)),
-        (at.eq46, (A, other, beta, R)),
+        (lemma8.eq39_40, (A, other, first, second)),
+        (lemma8.eq43, (A, other)),
+        (lemma8.eq44_45, (A, other, R)),
+        (lemma8.eq46, (A, other, beta, R)),
     ]
     for function, arguments in calls:
         sides = function(*arguments)
@@ -138,37 +139,37 @@ def test_every_statement_is_the_same_in_both_precisions(M, d):
 
 def test_preferences_can_lower_what_they_favour():
     A = row(1.0, 2.0)
-    after, before = at.eq3_steer(A, np.array([[0.5, 1.0]]), 2 * ONE)
+    after, before = simplex.eq3_steer(A, np.array([[0.5, 1.0]]), 2 * ONE)
     assert (before[0], after[0]) == pytest.approx((1.25, 1.0), rel=1e-14)
-    weight, raised = at.eq3(A, np.array([[0.5, 1.0]]), 2 * ONE)
+    weight, raised = simplex.eq3_eq54(A, np.array([[0.5, 1.0]]), 2 * ONE)
     assert (weight[0], raised[0]) == pytest.approx((0.75, 1.0), rel=1e-14)
     # three objectives: the direction turns away, though the weight rises
     A = np.array([[[-2.0, -1.0, 1.6], [0.0, -1.0, 0.8]]])
-    after, before = at.eq3_angle(A, np.ones((1, 3)), 2 * ONE)
+    after, before = simplex.eq3_steer_angle(A, np.ones((1, 3)), 2 * ONE)
     assert after[0] < before[0]
-    weight, raised = at.eq3(A, np.ones((1, 3)), 2 * ONE)
+    weight, raised = simplex.eq3_eq54(A, np.ones((1, 3)), 2 * ONE)
     assert weight[0] < raised[0]
 
 
 def test_only_the_mean_of_the_normalised_diagonal_is_one():
-    entries, _ = at.eq9_each(row(1.0, 3.0))
+    entries, _ = simplex.eq9_trace_each(row(1.0, 3.0))
     np.testing.assert_allclose(entries, [[0.2, 1.8]])
 
 
 @pytest.mark.parametrize("c", [1.0, 0.1, 1e-3])
 def test_implemented_solver_does_not_see_the_scale(c):
     A, other = row(c, 0.0), row(0.0, c)
-    measured, bound = at.lemma1_implemented(A, other, ONE, c * ONE)
+    measured, bound = lemma8.lemma1_impl(A, other, ONE, c * ONE)
     assert measured[0] == pytest.approx(np.sqrt(2) * 4 / 6, rel=1e-12)
     assert bound[0] == pytest.approx(8 * c * c, rel=1e-12)
-    measured, bound = at.lemma1_implemented_corrected(A, other, ONE)
+    measured, bound = lemma8.lemma1_impl_corrected(A, other, ONE)
     assert measured[0] <= bound[0]
     assert bound[0] == pytest.approx(4 * (1 + np.sqrt(2)) * np.sqrt(2), rel=1e-12)
 
 
 def test_solutions_jump_and_directions_do_not():
     step = np.array([1e-3, 1e-6])
-    measured, bound = at.remark3(step)
+    measured, bound = simplex.remark3(step)
     np.testing.assert_allclose(measured, bound)
     ones = np.ones(2)
     A = np.stack([ones, ones + step], axis=-1)[:, None]
@@ -190,7 +191,7 @@ def test_growth_constants_are_attained():
 
 
 def test_the_product_of_the_steps_is_twice_the_lemma():
-    measured, bound = at.eq46(row(1.0), row(0.0), ONE, ONE)
+    measured, bound = lemma8.eq46(row(1.0), row(0.0), ONE, ONE)
     assert (measured[0], bound[0]) == (8.0, 4.0)
-    measured, bound = at.eq46(row(1.0), row(0.0), ONE, ONE, 2)
+    measured, bound = lemma8.eq46(row(1.0), row(0.0), ONE, ONE, 2)
     assert measured[0] == bound[0]

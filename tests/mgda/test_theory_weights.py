@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from experiments.firm.claims import weights as weights_claims
 from experiments.firm.theory import weights as at
 from experiments.firm.theory.program import weights
 
@@ -27,8 +28,8 @@ def drift(g, lam):
 def test_chain_of_the_drift(clients):
     g, lam = clients
     R = np.linalg.norm(g, axis=-1).max(axis=(1, 2))
-    measured, bound = at.eq18(g, lam)
-    steps, ends = at.eq19_20(g, lam, R)
+    measured, bound = weights_claims.eq18(g, lam)
+    steps, ends = weights_claims.eq19_20(g, lam, R)
     for k in range(len(g)):
         C, M = lam[k].shape
         mean = lam[k].mean(axis=0)
@@ -57,8 +58,8 @@ def test_chain_of_the_drift(clients):
 
 def test_sharpened_drift_knows_no_regulariser(clients):
     g, lam = clients
-    measured, bound = at.eq18_sharper(g, lam)
-    crude = at.eq18_crude(g, lam)[1]
+    measured, bound = weights_claims.eq18_sharper(g, lam)
+    crude = weights_claims.drift_without_beta(g, lam)[1]
     for k in range(len(g)):
         apart = [max(np.linalg.norm(v) for v in g[k, c] - g[k].mean(axis=0)) for c in range(3)]
         S = np.abs(lam[k] - lam[k].mean(axis=0)).sum(axis=1)
@@ -68,14 +69,14 @@ def test_sharpened_drift_knows_no_regulariser(clients):
     assert (bound <= crude * (1 + 1e-12)).all()
     # two clients that differ in every gradient and in every weight attain both
     g, lam = np.array([[[[1.0], [-1.0]], [[-1.0], [1.0]]]]), np.eye(2)[None]
-    for sides in (at.eq18_sharper(g, lam), at.eq18_crude(g, lam)):
+    for sides in (weights_claims.eq18_sharper(g, lam), weights_claims.drift_without_beta(g, lam)):
         assert sides[0][0] == sides[1][0] == 1.0
 
 
 def test_equal_gradients_leave_no_drift_whatever_the_weights(clients):
     g, lam = clients
     same = np.repeat(g[:, :1], 3, axis=1)
-    measured, crude = at.eq18(same, lam)
+    measured, crude = weights_claims.eq18(same, lam)
     # what Jensen's inequality is applied to is zero, what it gives is not
     assert measured[:, 0].max() < 1e-28
     assert crude[:, 0].min() > 1e-3
@@ -84,7 +85,7 @@ def test_equal_gradients_leave_no_drift_whatever_the_weights(clients):
 def test_linear_dependence_on_the_number_of_objectives(clients):
     g, _ = clients
     R, beta = np.linalg.norm(g, axis=-1).max(axis=(1, 2)), np.full(len(g), 5.0)
-    measured, bound = at.rem2(g, beta, R)
+    measured, bound = weights_claims.rem2(g, beta, R)
     for k in range(len(g)):
         lam = np.stack([weights(g[k, c].T[None], beta[:1])[0] for c in range(3)])
         assert measured[k] == pytest.approx(drift(g[k], lam), rel=1e-9, abs=1e-14)
@@ -97,7 +98,7 @@ def test_linear_dependence_on_the_number_of_objectives(clients):
 
 def test_one_lambda_for_all_is_no_disagreement(clients):
     g, lam = clients
-    direction, expected = at.fedcmoo(g, lam[:, 0])
+    direction, expected = weights_claims.fedcmoo(g, lam[:, 0])
     np.testing.assert_allclose(direction, np.einsum("bcmd,bm->bd", g, lam[:, 0]) / 3)
     np.testing.assert_allclose(direction, expected, atol=1e-14)
 
@@ -106,8 +107,8 @@ def test_smoothing_unrolls():
     rng = np.random.default_rng(1)
     start, stars = rng.dirichlet(np.ones(3), 10), rng.dirichlet(np.ones(3), (10, 4, 2))
     eta = rng.uniform(size=(10, 4))
-    measured, bound = at.eq22(start, stars, eta)
-    per_step = at.eq21(np.stack([start, start], axis=1), stars, eta)
+    measured, bound = weights_claims.eq22(start, stars, eta)
+    per_step = weights_claims.eq21(np.stack([start, start], axis=1), stars, eta)
     for k in range(10):
         path, gaps = np.stack([start[k]] * 2), []
         for t in range(4):
@@ -121,22 +122,26 @@ def test_smoothing_unrolls():
         shares = [eta[k, i] * np.prod(1 - eta[k, i + 1 :]) for i in range(4)]
         assert bound[k] == pytest.approx(np.dot(shares, gaps))
     assert (measured <= bound).all()
-    sums, ones = at.eq11(start, stars[:, 0, 0], eta[:, 0])
+    sums, ones = weights_claims.eq11(start, stars[:, 0, 0], eta[:, 0])
     np.testing.assert_allclose(sums, ones)
-    outside, ones = at.eq11(np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]]), np.array([1.5]))
+    outside, ones = weights_claims.eq11(
+        np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]]), np.array([1.5])
+    )
     assert outside[0, 1] > ones[0, 1]  # eta beyond [0, 1] leaves the simplex
 
 
 def test_projection_onto_a_ball():
     radius = np.array([2.0, 2.0, 2.0])
     w = np.array([[3.0, 4.0], [1.0, 0.0], [0.0, 0.0]])
-    np.testing.assert_allclose(at.projected(w, radius), [[1.2, 1.6], [1.0, 0.0], [0.0, 0.0]])
+    np.testing.assert_allclose(
+        weights_claims.projected(w, radius), [[1.2, 1.6], [1.0, 0.0], [0.0, 0.0]]
+    )
     rng = np.random.default_rng(2)
     w, other, inside = rng.standard_normal((3, 500, 2))
     inside /= np.maximum(1, np.linalg.norm(inside, axis=1, keepdims=True))
-    measured, bound = at.proj(w, other, inside, np.ones(500))
+    measured, bound = weights_claims.proj(w, other, inside, np.ones(500))
     assert (measured <= bound * (1 + 1e-12)).all()
-    nearest = np.linalg.norm(at.projected(w, np.ones(500)) - w, axis=1)
+    nearest = np.linalg.norm(weights_claims.projected(w, np.ones(500)) - w, axis=1)
     np.testing.assert_allclose(nearest, np.maximum(0, np.linalg.norm(w, axis=1) - 1), atol=1e-14)
 
 

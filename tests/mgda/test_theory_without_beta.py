@@ -10,8 +10,12 @@ import pytest
 
 import ratecheck as rc
 from experiments.firm.claims import without_beta as claims
+from experiments.firm.claims.without_beta import (
+    thm1_ascent as mean_ascent,
+    thm1_ascent_preferred as preferred_ascent,
+)
 from experiments.firm.theory.descent import Round
-from experiments.firm.theory.without_beta import mean_ascent, paid, preferred_ascent
+from experiments.firm.theory.without_beta import paid
 from mgda.firm import FIRM
 
 ENTRIES = [v for v in vars(claims).values() if isinstance(v, rc.Claim)]
@@ -82,7 +86,7 @@ def test_both_parts_of_the_theorem_s_bound_on_a_line(noise: float) -> None:
 
 @pytest.mark.parametrize(
     ("entry", "factor"),
-    [(claims.ASCENT, 1.1), (claims.PREFERRED, 1.1), (claims.PATHS, 1 / 3)],
+    [(claims.thm1_ascent, 1.1), (claims.thm1_ascent_preferred, 1.1), (claims.thm1_paths, 1 / 3)],
     ids=lambda v: getattr(v, "id", None),
 )
 def test_stronger_statements_are_refused(entry: rc.Claim, factor: float) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 import ratecheck as rc
 from experiments.affpcl.claims._spaces import systems
 from experiments.affpcl.claims._values import (
@@ -15,8 +17,10 @@ from experiments.affpcl.claims._values import (
     states,
     valued,
 )
+from experiments.affpcl.paper import PAPER
 from experiments.affpcl.theory import correction as go, parametrization as at, rounds
-from experiments.affpcl.theory.stack import FiniteStack
+from experiments.affpcl.theory.stack import FiniteStack, apply
+from linsys.linalg import solve
 
 ROUND = systems({**ITERATES, **SAMPLE})
 #: The same with states of q numbers each.
@@ -56,42 +60,71 @@ MIXTURES = rc.Space(
 
 # Appendix C.1.
 
-ALG1 = rc.Claim(
-    id="affpcl.alg1",
-    source="AffPCL, Algorithm 1, line 12",
-    text="Line 12, with g^{c->i} evaluated at x_t^i as printed, is the update (8).",
-    latex=r"g_t^i(x_t^i)+g_t^{c\Rightarrow i}(x_t^c)-g_t^{c\to i}(x_t^i)=\tilde g_t^i",
-    kind="identity",
-    space=ROUND,
-    measure=lambda s: rounds.line_twelve_as_printed(s, states(s)),
+
+def one_hot_objectives(mu: rc.Numbers, b: rc.Numbers) -> tuple[rc.Numbers, rc.Numbers, rc.Numbers]:
+    """(Phi, theta, e_s x b^i(s)) of Appendix C.2 for objectives of any values.
+
+    Args:
+        mu: shape (B, n, S).
+        b: b^i(s), shape (B, n, S, d).
+
+    Returns:
+        Phi(s) = (e_s e_s') x I_d, shape (B, S, dS, dS); theta^i = (b^i(s))_s, shape (B, n, dS); the
+        objectives in their new place, shape (B, n, S, dS).
+    """
+    B, n, S, d = b.shape
+    hot = np.eye(S, dtype=int)
+    blocks = np.einsum("sa,sb,ij->saibj", hot, hot, np.eye(d, dtype=int)).reshape(S, d * S, d * S)
+    # as numbers of the objectives' kind
+    Phi = blocks + 0 * mu[:, 0, :, None, None]
+    placed = (hot[:, :, None] * b[:, :, :, None]).reshape(B, n, S, S * d)
+    return Phi, b.reshape(B, n, S * d), placed
+
+
+def _gram(stack: FiniteStack, psi: rc.Numbers) -> rc.Numbers:
+    """E_{mu^0}[psi psi'], shape (B, q, q)."""
+    weighted = stack.mu0[..., None] * psi
+    return np.asarray(np.swapaxes(psi, 1, 2) @ weighted)
+
+
+@PAPER.identity(
+    "alg1",
+    ref="Algorithm 1, line 12",
+    tex=r"g_t^i(x_t^i)+g_t^{c\Rightarrow i}(x_t^c)-g_t^{c\to i}(x_t^i)=\tilde g_t^i",
+    on=ROUND,
     expect="violated",
-    note=(
-        "(8) subtracts g^{c->i}(x^c), which line 4 evaluates and line 5 sends. With x^i in its "
-        "place A(s^i) x^i cancels against g^i(x^i): the direction has mean Abar^i x_*^c - bbar^i "
-        "at the central solutions, whatever x^i is, and x^i moves away linearly in t unless that "
-        "vanishes. A slip of the pseudocode: (8), (27) and all proofs have x^c."
-    ),
-    corrected="affpcl.alg1_corrected",
+    note="(8) subtracts g^{c->i}(x^c), which line 4 evaluates and line 5 sends. With x^i in its "
+    "place A(s^i) x^i cancels against g^i(x^i): the direction has mean Abar^i x_*^c - bbar^i "
+    "at the central solutions, whatever x^i is, and x^i moves away linearly in t unless that "
+    "vanishes. A slip of the pseudocode: (8), (27) and all proofs have x^c.",
+    corrected="alg1_corrected",
 )
-ALG1_CORRECTED = rc.Claim(
-    id="affpcl.alg1_corrected",
-    source="AffPCL, Algorithm 1, lines 10 to 12 with g^{c->i}(x^c)",
-    text="One round of the implemented algorithm is (4), (7) and (8).",
-    latex=r"x_{t+1}^i=x_t^i-\alpha_t(g_t^i(x_t^i)+g_t^{c\Rightarrow i}(x_t^c)-g_t^{c\to i}(x_t^c))",
-    kind="identity",
-    space=ROUND,
-    measure=lambda s: rounds.algorithm_one(s, states(s)),
+def alg1(instance: Any) -> rc.Sides:
+    """Line 12, with g^{c->i} evaluated at x_t^i as printed, is the update (8)."""
+    return rounds.line_twelve_as_printed(instance, states(instance))
+
+
+@PAPER.identity(
+    "alg1_corrected",
+    ref="Algorithm 1, lines 10 to 12 with g^{c->i}(x^c)",
+    tex=r"x_{t+1}^i=x_t^i-\alpha_t(g_t^i(x_t^i)+g_t^{c\Rightarrow i}(x_t^c)-g_t^{c\to i}(x_t^c))",
+    on=ROUND,
     derivation="Both sides come from the same samples, by the algorithm and by the formulas.",
 )
-C1_HOMOG = rc.Claim(
-    id="affpcl.c1_homog",
-    source="AffPCL, Appendix C.1",
-    text="In one environment x_*^c = x_*^0.",
-    latex=r"x_*^c=x_*^0",
-    kind="identity",
-    space=valued(alike=True),
-    measure=go.mean_of_solutions,
+def alg1_corrected(instance: Any) -> rc.Sides:
+    """One round of the implemented algorithm is (4), (7) and (8)."""
+    return rounds.algorithm_one(instance, states(instance))
+
+
+@PAPER.identity(
+    "c1_homog",
+    ref="Appendix C.1",
+    tex=r"x_*^c=x_*^0",
+    on=valued(alike=True),
 )
+def c1_homog(stack: FiniteStack) -> rc.Sides:
+    """In one environment x_*^c = x_*^0."""
+    return go.mean_of_solutions(stack)
 
 
 # Remark 1.
@@ -119,177 +152,208 @@ def work(stack: FiniteStack) -> Any:
     return _count(stack, agents + server)
 
 
-FEDAVG = rc.Claim(
-    id="affpcl.rem1_fedavg",
-    source="AffPCL, Remark 1",
-    text="FedAvg sends 2nd numbers a round: all residuals, and their average to every agent.",
-    latex=r"\mathrm{comm}(\mathrm{FedAvg})=2nd",
-    kind="count",
-    space=ROUND,
-    measure=lambda s: (of_fedavg(s, 1), _count(s, 2 * s.n * s.d)),
+@PAPER.count(
+    "rem1_fedavg",
+    ref="Remark 1",
+    tex=r"\mathrm{comm}(\mathrm{FedAvg})=2nd",
+    on=ROUND,
 )
-COMM4 = rc.Claim(
-    id="affpcl.rem1_comm4",
-    source="AffPCL, Remark 1",
-    text=(
-        "AffPCL sends at most four times as much as FedAvg (line 5: three residuals and the state, "
-        "counted as the d numbers psi(s^i) of Appendix C.4; line 8: three central residuals)."
-    ),
-    latex=r"\mathrm{comm}(\mathrm{AffPCL})\le4\,\mathrm{comm}(\mathrm{FedAvg})",
-    kind="count",
+def rem1_fedavg(instance: Any) -> rc.Sides:
+    """FedAvg sends 2nd numbers a round: all residuals, and their average to every agent."""
+    return (of_fedavg(instance, 1), _count(instance, 2 * instance.n * instance.d))
+
+
+@PAPER.count(
+    "rem1_comm4",
+    ref="Remark 1",
+    tex=r"\mathrm{comm}(\mathrm{AffPCL})\le4\,\mathrm{comm}(\mathrm{FedAvg})",
+    on=ROUND,
     relation="<=",
-    space=ROUND,
-    measure=lambda s: (sent(s, shared=False, state_size=s.d), of_fedavg(s, 4)),
     note="7nd of 8nd; a residual of the ratio sent up and down in place of the state gives 8nd.",
 )
-COMM4_RAW = rc.Claim(
-    id="affpcl.rem1_comm4_raw",
-    source="AffPCL, Remark 1, with line 5's state s^i sent as it is",
-    text="The same where a state takes q numbers, whatever q.",
-    latex=r"6nd+nq\le8nd",
-    kind="count",
+def rem1_comm4(instance: Any) -> rc.Sides:
+    """AffPCL sends at most four times as much as FedAvg (line 5: three residuals and the state,
+    counted as the d numbers psi(s^i) of Appendix C.4; line 8: three central residuals).
+    """
+    return (sent(instance, shared=False, state_size=instance.d), of_fedavg(instance, 4))
+
+
+@PAPER.count(
+    "rem1_comm4_raw",
+    ref="Remark 1, with line 5's state s^i sent as it is",
+    tex=r"6nd+nq\le8nd",
+    on=RAW_STATES,
     relation="<=",
-    space=RAW_STATES,
-    measure=lambda s: (sent(s, shared=False, state_size=s.state.shape[-1]), of_fedavg(s, 4)),
     expect="violated",
-    note=(
-        "6nd + nq is at most 8nd for q <= 2d only. Remark 1 does not count the state. Of images of "
-        "784 pixels with d = 84 features the state alone is larger than all residuals; features "
-        "psi(s^i), or the n ratios rho^j(s^i), may be sent instead. No rate depends on it."
-    ),
-    corrected="affpcl.rem1_comm4",
+    note="6nd + nq is at most 8nd for q <= 2d only. Remark 1 does not count the state. Of "
+    "images of 784 pixels with d = 84 features the state alone is larger than all "
+    "residuals; features psi(s^i), or the n ratios rho^j(s^i), may be sent instead. No "
+    "rate depends on it.",
+    corrected="rem1_comm4",
+    reading_of="rem1_comm4",
 )
-COMM25 = rc.Claim(
-    id="affpcl.rem1_comm25",
-    source="AffPCL, Remark 1",
-    text=(
-        "With (22-2) and known ratios the residuals that AffPCL sends are at most 2.5 times those "
-        "of FedAvg, 5nd numbers; the state is not counted."
-    ),
-    latex=r"\mathrm{comm}(\mathrm{AffPCL})\le2.5\,\mathrm{comm}(\mathrm{FedAvg})=5nd",
-    kind="count",
+def rem1_comm4_raw(instance: Any) -> rc.Sides:
+    """The same where a state takes q numbers, whatever q."""
+    return (
+        sent(instance, shared=False, state_size=instance.state.shape[-1]),
+        of_fedavg(instance, 4),
+    )
+
+
+@PAPER.count(
+    "rem1_comm25",
+    ref="Remark 1",
+    tex=r"\mathrm{comm}(\mathrm{AffPCL})\le2.5\,\mathrm{comm}(\mathrm{FedAvg})=5nd",
+    on=ROUND,
     relation="<=",
-    space=ROUND,
-    measure=lambda s: (sent(s, shared=True, state_size=0), of_fedavg(s, 2.5)),
     note="Exactly 5nd, 2nd up and 3nd down. With the state it is more: affpcl.rem1_comm25_state.",
 )
-COMM25_STATE = rc.Claim(
-    id="affpcl.rem1_comm25_state",
-    source="AffPCL, Remark 1, with all that line 5 sends",
-    text="The same with the state s^i, counted as one number.",
-    latex=r"5nd+n\le5nd",
-    kind="count",
+def rem1_comm25(instance: Any) -> rc.Sides:
+    """With (22-2) and known ratios the residuals that AffPCL sends are at most 2.5 times those of
+    FedAvg, 5nd numbers; the state is not counted.
+    """
+    return (sent(instance, shared=True, state_size=0), of_fedavg(instance, 2.5))
+
+
+@PAPER.count(
+    "rem1_comm25_state",
+    ref="Remark 1, with all that line 5 sends",
+    tex=r"5nd+n\le5nd",
+    on=ROUND,
     relation="<=",
-    space=ROUND,
-    measure=lambda s: (sent(s, shared=True, state_size=1), of_fedavg(s, 2.5)),
     expect="violated",
-    note=(
-        "The server applies rho^i at the agents' samples, known or not, and so needs s^j, one "
-        "number at least: 5nd + n. At d = 1 that is 3 times FedAvg. Remark 1 counts vectors of "
-        "length d, beside which a state may be small. No effect on any rate."
-    ),
-    corrected="affpcl.rem1_comm25_corrected",
+    note="The server applies rho^i at the agents' samples, known or not, and so needs s^j, one "
+    "number at least: 5nd + n. At d = 1 that is 3 times FedAvg. Remark 1 counts vectors of "
+    "length d, beside which a state may be small. No effect on any rate.",
+    corrected="rem1_comm25_corrected",
+    reading_of="rem1_comm25",
 )
-COMM25_CORRECTED = rc.Claim(
-    id="affpcl.rem1_comm25_corrected",
-    source="AffPCL, Remark 1, with states of q numbers",
-    text="With (22-2) and known ratios AffPCL sends 5nd + nq numbers a round.",
-    latex=r"\mathrm{comm}(\mathrm{AffPCL})=5nd+nq",
-    kind="count",
-    space=RAW_STATES,
-    measure=lambda s: (
-        sent(s, shared=True, state_size=s.state.shape[-1]),
-        of_fedavg(s, 2.5) + s.n * s.state.shape[-1],
-    ),
+def rem1_comm25_state(instance: Any) -> rc.Sides:
+    """The same with the state s^i, counted as one number."""
+    return (sent(instance, shared=True, state_size=1), of_fedavg(instance, 2.5))
+
+
+@PAPER.count(
+    "rem1_comm25_corrected",
+    ref="Remark 1, with states of q numbers",
+    tex=r"\mathrm{comm}(\mathrm{AffPCL})=5nd+nq",
+    on=RAW_STATES,
     derivation="Up: g^{i,b}, g^{c->i} and s^i. Down: the averages of both, and g^{c=>i}.",
 )
-COMP6 = rc.Claim(
-    id="affpcl.rem1_comp6",
-    source="AffPCL, Remark 1",
-    text=(
-        "AffPCL computes 6d per agent and round where FedAvg's update computes d (residuals and "
-        "plain averages not counted, as there)."
-    ),
-    latex=r"\mathrm{comp}(\mathrm{AffPCL})=6\,\mathrm{comp}(\mathrm{FedAvg})=\Theta(6d)",
-    kind="count",
-    space=ROUND,
-    measure=lambda s: (work(s), _count(s, 6 * s.n * s.d)),
+def rem1_comm25_corrected(instance: Any) -> rc.Sides:
+    """With (22-2) and known ratios AffPCL sends 5nd + nq numbers a round."""
+    return (
+        sent(instance, shared=True, state_size=instance.state.shape[-1]),
+        of_fedavg(instance, 2.5) + instance.n * instance.state.shape[-1],
+    )
+
+
+@PAPER.count(
+    "rem1_comp6",
+    ref="Remark 1",
+    tex=r"\mathrm{comp}(\mathrm{AffPCL})=6\,\mathrm{comp}(\mathrm{FedAvg})=\Theta(6d)",
+    on=ROUND,
     expect="violated",
-    note=(
-        "Lines 10 to 12 are five multiples of vectors: one each for x^c and theta^c, three for "
-        "x^i. The sixth stands for the importance correction, which is one multiple for each of "
-        "the n samples: (1/n) sum_j rho^i(s^j) g^{c->j} has other weights for every i. The work "
-        "per agent is (5 + n)d, which grows with n and equals 6d for n = 1 only. No rate depends "
-        "on it."
-    ),
-    corrected="affpcl.rem1_comp6_corrected",
+    note="Lines 10 to 12 are five multiples of vectors: one each for x^c and theta^c, three for "
+    "x^i. The sixth stands for the importance correction, which is one multiple for each of "
+    "the n samples: (1/n) sum_j rho^i(s^j) g^{c->j} has other weights for every i. The work "
+    "per agent is (5 + n)d, which grows with n and equals 6d for n = 1 only. No rate depends "
+    "on it.",
+    corrected="rem1_comp6_corrected",
 )
-COMP6_CORRECTED = rc.Claim(
-    id="affpcl.rem1_comp6_corrected",
-    source="AffPCL, Remark 1, with the server's importance correction",
-    text="AffPCL computes (5 + n)d per agent and round, nd of it at the server.",
-    latex=r"\mathrm{comp}(\mathrm{AffPCL})=(5+n)d",
-    kind="count",
-    space=ROUND,
-    measure=lambda s: (work(s), _count(s, (5 + s.n) * s.n * s.d)),
+def rem1_comp6(instance: Any) -> rc.Sides:
+    """AffPCL computes 6d per agent and round where FedAvg's update computes d (residuals and plain
+    averages not counted, as there).
+    """
+    return (work(instance), _count(instance, 6 * instance.n * instance.d))
+
+
+@PAPER.count(
+    "rem1_comp6_corrected",
+    ref="Remark 1, with the server's importance correction",
+    tex=r"\mathrm{comp}(\mathrm{AffPCL})=(5+n)d",
+    on=ROUND,
     derivation="Counted while the round is computed; the result is that of the algorithm.",
 )
+def rem1_comp6_corrected(instance: Any) -> rc.Sides:
+    """AffPCL computes (5 + n)d per agent and round, nd of it at the server."""
+    return (work(instance), _count(instance, (5 + instance.n) * instance.n * instance.d))
 
 
 # Appendix C.2.
 
-DRE_ONEHOT = rc.Claim(
-    id="affpcl.c2_dre_onehot",
-    source="AffPCL, Appendix C.2",
-    text="With psi(s) = e_s the weights eta_*^i of the density ratio are (rho^i(s))_s.",
-    latex=r"\psi(s)=e_s\Rightarrow\eta_*^i=(\rho^i(s))_s",
-    kind="identity",
-    space=EVERYWHERE,
-    measure=at.ratio_of_one_hot_features,
+
+@PAPER.identity(
+    "c2_dre_onehot",
+    ref="Appendix C.2",
+    tex=r"\psi(s)=e_s\Rightarrow\eta_*^i=(\rho^i(s))_s",
+    on=EVERYWHERE,
 )
+def c2_dre_onehot(stack: FiniteStack) -> rc.Sides:
+    """With psi(s) = e_s the weights eta_*^i of the density ratio are (rho^i(s))_s."""
+    psi = np.eye(stack.mu.shape[-1], dtype=int) + 0 * stack.mu0[:, :, None]
+    gram = _gram(stack, psi)
+    return solve(gram[:, None], stack.mu @ psi), stack.rho
 
 
 def _valued_everywhere(*, mu: Any, **others: Any) -> at.ValueStack:
     return at.ValueStack(mu=everywhere(mu), **others)
 
 
-COE_ONEHOT = rc.Claim(
-    id="affpcl.c2_coe_onehot",
-    source="AffPCL, Appendix C.2",
-    text=(
-        "With Phi(s) = e_s e_s' x I and theta^i = (b^i(s))_s, Phi(s) theta^i is e_s x b^i(s), and "
-        "theta_*^c holds the mean of b^j(s) over the agents that are at s."
-    ),
-    latex=r"\Phi(s)=e_se_s^\top\otimes I_d,\ \theta_*^i=(b^i(s))_s\Rightarrow"
+@PAPER.identity(
+    "c2_coe_onehot",
+    ref="Appendix C.2",
+    tex=r"\Phi(s)=e_se_s^\top\otimes I_d,\ \theta_*^i=(b^i(s))_s\Rightarrow"
     r"\Phi(s)\theta_*^i=e_s\otimes b^i(s)",
-    kind="identity",
-    space=replace(valued(sizes={"S": (1, 4), "d": (1, 2)}), view=_valued_everywhere, assumes={}),
-    measure=at.objective_of_one_hot_features,
-    note=(
-        "Exact, but not free: lambda^b falls to min_s mu^0(s) <= 1/S, Section 4's G_b grows to "
-        "the norm over all states, up to sqrt(S) sup ||b||, and Appendix D.1's lambda needs every "
-        "agent to visit every state."
-    ),
+    on=replace(valued(sizes={"S": (1, 4), "d": (1, 2)}), view=_valued_everywhere, assumes={}),
+    note="Exact, but not free: lambda^b falls to min_s mu^0(s) <= 1/S, Section 4's G_b grows to "
+    "the norm over all states, up to sqrt(S) sup ||b||, and Appendix D.1's lambda needs every "
+    "agent to visit every state.",
 )
+def c2_coe_onehot(stack: at.ValueStack) -> rc.Sides:
+    """With Phi(s) = e_s e_s' x I and theta^i = (b^i(s))_s, Phi(s) theta^i is e_s x b^i(s), and
+    theta_*^c holds the mean of b^j(s) over the agents that are at s.
+
+    Every state has to occur, for theta_*^c to exist.
+    """
+    Phi, theta, placed = one_hot_objectives(stack.mu, stack.b)
+    hot = FiniteStack(mu=stack.mu, A=Phi, Phi=Phi, theta=theta)
+    shares = stack.rho / stack.n
+    expected = (shares[..., None] * stack.b).sum(axis=1).reshape(len(theta), -1)
+    return (
+        np.concatenate([hot.b.reshape(len(theta), -1), hot.theta_star_central], axis=1),
+        np.concatenate([placed.reshape(len(theta), -1), expected], axis=1),
+    )
 
 
 # Appendix C.4.
 
-LIN_DRE = rc.Claim(
-    id="affpcl.c4_lin_dre",
-    source="AffPCL, Appendix C.4",
-    text="Where rho^i = psi'eta_*^i, E_{mu^0}[psi psi'] eta_*^i = E_{mu^i} psi.",
-    latex=r"\mathbb E_{\mu^0}\Psi(s)\eta_*^i=\mathbb E_{\mu^i}\psi(s)",
-    kind="identity",
-    space=MIXTURES,
-    measure=at.linear_ratio_system,
+
+@PAPER.identity(
+    "c4_lin_dre",
+    ref="Appendix C.4",
+    tex=r"\mathbb E_{\mu^0}\Psi(s)\eta_*^i=\mathbb E_{\mu^i}\psi(s)",
+    on=MIXTURES,
 )
-SHIFT_DRE = rc.Claim(
-    id="affpcl.c4_shift_dre",
-    source="AffPCL, Appendix C.4",
-    text="Where rho^i - 1 = psi'eta_*^i, E_{mu^0}[psi psi'] eta_*^i = E_{mu^i} psi - E_{mu^0} psi.",
-    latex=r"\mathbb E_{\mu^0}\Psi(s)\eta_*^i=\mathbb E_{\mu^i-\mu^0}\psi(s)",
-    kind="identity",
-    space=MIXTURES,
-    measure=at.shifted_ratio_system,
+def c4_lin_dre(stack: FiniteStack) -> rc.Sides:
+    """Where rho^i = psi'eta_*^i, E_{mu^0}[psi psi'] eta_*^i = E_{mu^i} psi.
+
+    ``stack.psi`` is (B, S, q) and ``stack.weights`` (B, n, q), from :func:`ratio_basis`.
+    """
+    return apply(_gram(stack, stack.psi)[:, None], stack.weights), stack.mu @ stack.psi
+
+
+@PAPER.identity(
+    "c4_shift_dre",
+    ref="Appendix C.4",
+    tex=r"\mathbb E_{\mu^0}\Psi(s)\eta_*^i=\mathbb E_{\mu^i-\mu^0}\psi(s)",
+    on=MIXTURES,
 )
+def c4_shift_dre(stack: FiniteStack) -> rc.Sides:
+    """Where rho^i - 1 = psi'eta_*^i, E_{mu^0}[psi psi'] eta_*^i = E_{mu^i} psi - E_{mu^0} psi.
+
+    Of the basis of :func:`ratio_basis`, 1 = psi'w^0, so that eta_*^i = w^i - w^0.
+    """
+    shifted = stack.weights - stack.weights.mean(axis=1, keepdims=True)
+    left = apply(_gram(stack, stack.psi)[:, None], shifted)
+    return left, (stack.mu - stack.mu0[:, None]) @ stack.psi

@@ -8,8 +8,11 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.affpcl.claims._chains import of_one_type
+from experiments.affpcl.paper import PAPER
 from experiments.affpcl.theory import ratio_estimation as estimate
 from experiments.affpcl.theory.ratio_estimation import Coupling
+from experiments.affpcl.theory.stack import apply
+from linsys.linalg import lambda_min, norm
 
 
 def _coupling(*, eta_first: Any, eta_others: Any, **arrays: Any) -> Coupling:
@@ -44,55 +47,73 @@ COUPLINGS = rc.Space(
     },
 )
 
-EX2_MEAN = rc.Claim(
-    id="affpcl.ex2_mean",
-    source="AffPCL, Example 2, proof",
-    text="E g^{i,rho}(eta) = Psibar^0 (eta - eta_*), however s^i and s^0 are coupled.",
-    latex=r"\mathbb{E}g^{i,\rho}(\eta)=\bar\Psi^0(\eta-\eta_*^i)",
-    kind="identity",
-    space=COUPLINGS,
-    measure=estimate.mean_residual,
+
+@PAPER.identity(
+    "ex2_mean",
+    ref="Example 2, proof",
+    tex=r"\mathbb{E}g^{i,\rho}(\eta)=\bar\Psi^0(\eta-\eta_*^i)",
+    on=COUPLINGS,
 )
-EX2_MONOTONE = rc.Claim(
-    id="affpcl.ex2_monotone",
-    source="AffPCL, Example 2, proof",
-    text="<E g^{i,rho}(eta), eta - eta_*> >= lambda_min(Psibar^0) ||eta - eta_*||^2.",
-    latex=r"\langle\Delta\eta,\bar\Psi^0\Delta\eta\rangle\ge\lambda_{\min}(\bar\Psi^0)\|\Delta\eta\|^2",
-    kind="lower",
-    space=COUPLINGS,
-    measure=estimate.monotone,
+def ex2_mean(s: Coupling) -> rc.Sides:
+    """E g^{i,rho}(eta) = Psibar^0 (eta - eta_*), however s^i and s^0 are coupled."""
+    mean = (s.joint[..., None] * s.residual(s.eta)).sum(axis=(1, 2))
+    return mean, apply(s.Psi_bar, s.eta - s.eta_star)
+
+
+@PAPER.lower(
+    "ex2_monotone",
+    ref="Example 2, proof",
+    tex=r"\langle\Delta\eta,\bar\Psi^0\Delta\eta\rangle\ge\lambda_{\min}(\bar\Psi^0)\|\Delta\eta\|^2",
+    on=COUPLINGS,
 )
-EX2_VAR = rc.Claim(
-    id="affpcl.ex2_var",
-    source="AffPCL, Example 2, proof",
-    text="||psi|| <= 1: E ||g^{i,rho}(eta_*)||^2 <= 2 chi^2(mu^i, mu^0) + 8 P(s^i != s^0) <= 2 "
-    "max rho^i ||mu^i - mu^0||_TV + 8 P(s^i != s^0).",
-    latex=r"\mathbb{E}\|g^{i,\rho}(\eta_*)\|^2\le2\chi^2(\mu^i,\mu^0)+8P(s^i\ne s^0)"
+def ex2_monotone(s: estimate.Coupling) -> rc.Sides:
+    """<E g^{i,rho}(eta), eta - eta_*> >= lambda_min(Psibar^0) ||eta - eta_*||^2."""
+    gap = s.eta - s.eta_star
+    return (ex2_mean(s)[0] * gap).sum(axis=-1), lambda_min(s.Psi_bar) * norm(gap) ** 2
+
+
+@PAPER.upper(
+    "ex2_var",
+    ref="Example 2, proof",
+    tex=r"\mathbb{E}\|g^{i,\rho}(\eta_*)\|^2\le2\chi^2(\mu^i,\mu^0)+8P(s^i\ne s^0)"
     r"\le2\|\rho^i\|_\infty\|\mu^i-\mu^0\|_{\rm TV}+8P(s^i\ne s^0)",
-    kind="upper",
-    space=COUPLINGS,
-    measure=estimate.variance,
+    on=COUPLINGS,
     note="The second line of the proof prints rho^i(s^i) for rho^i(s^0). That the right side is "
     "O(delta_env) takes max rho^i = O(1); it is up to n in general.",
 )
-EX2_VAR_FIRST = rc.Claim(
-    id="affpcl.ex2_var_first",
-    source="AffPCL, Example 2, proof",
-    text="||psi|| <= 1: E ||g^{i,rho}(eta_*)||^2 <= 2 chi^2(mu^i, mu^0) + 8 P(s^i != s^0).",
-    latex=r"\mathbb{E}\|g^{i,\rho}(\eta_*)\|^2\le2\chi^2(\mu^i,\mu^0)+8P(s^i\ne s^0)",
-    kind="upper",
-    space=COUPLINGS,
-    measure=estimate.variance_first,
+def ex2_var(s: Coupling) -> rc.Sides:
+    """||psi|| <= 1: E ||g^{i,rho}(eta_*)||^2 <= 2 chi^2(mu^i, mu^0) + 8 P(s^i != s^0) <= 2 max
+    rho^i ||mu^i - mu^0||_TV + 8 P(s^i != s^0).
+    """
+    square = (s.joint * norm(s.residual(s.eta_star)) ** 2).sum(axis=(1, 2))
+    first = 2 * s.chi2 + 8 * s.differ
+    second = 2 * (1 + s.excess.max(axis=-1)) * s.tv + 8 * s.differ
+    return np.stack([square, first], axis=1), np.stack([first, second], axis=1)
+
+
+@PAPER.upper(
+    "ex2_var_first",
+    ref="Example 2, proof",
+    tex=r"\mathbb{E}\|g^{i,\rho}(\eta_*)\|^2\le2\chi^2(\mu^i,\mu^0)+8P(s^i\ne s^0)",
+    on=COUPLINGS,
 )
-EX2_COUPLING = rc.Claim(
-    id="affpcl.ex2_coupling",
-    source="AffPCL, Example 2",
-    text="P(s^i != s^0) >= ||mu^i - mu^0||_TV.",
-    latex=r"P(s^i=s^0)\le1-\|\mu^i-\mu^0\|_{\rm TV}",
-    kind="lower",
-    space=COUPLINGS,
-    measure=estimate.agreement,
+def ex2_var_first(s: estimate.Coupling) -> rc.Sides:
+    """||psi|| <= 1: E ||g^{i,rho}(eta_*)||^2 <= 2 chi^2(mu^i, mu^0) + 8 P(s^i != s^0)."""
+    measured, bound = ex2_var(s)
+    return measured[:, 0], bound[:, 0]
+
+
+@PAPER.lower(
+    "ex2_coupling",
+    ref="Example 2",
+    tex=r"P(s^i=s^0)\le1-\|\mu^i-\mu^0\|_{\rm TV}",
+    on=COUPLINGS,
 )
+def ex2_coupling(s: estimate.Coupling) -> rc.Sides:
+    """P(s^i != s^0) >= ||mu^i - mu^0||_TV."""
+    return s.differ, s.tv
+
+
 ASSUMP1 = rc.NotChecked(
     id="affpcl.assump1",
     source="AffPCL, Assumption 1",

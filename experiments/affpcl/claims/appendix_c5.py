@@ -9,64 +9,103 @@ import numpy as np
 import ratecheck as rc
 from experiments.affpcl.claims._chains import chain_space, of_one_type
 from experiments.affpcl.claims._spaces import SYSTEMS, monotone
+from experiments.affpcl.paper import PAPER
 from experiments.affpcl.theory import alignment, bellman
-from linsys.linalg import operator_norm
+from experiments.affpcl.theory.stack import FiniteStack
+from linsys.linalg import inverse, lambda_min, operator_norm, stretch
 
-C5_BOUNDS = rc.Claim(
-    id="affpcl.c5_bounds",
-    source="AffPCL, Appendix C.5, equation (14)",
-    text="||Dbar^i|| <= G_A; lambda_min(sym Abar^i) <= sigma_min(Abar^i); nu^i <= G_A / lambda^i.",
-    latex=r"\|\bar D\|\le G_A,\quad\sigma_{\min}(\bar A)\ge\lambda_{\min}({\rm sym}\,\bar A),\quad"
+
+def turn(angle: rc.Numbers) -> rc.Numbers:
+    """Rotations of the plane, shape (B, 2, 2) for angles (B,)."""
+    return alignment.rotation(np.cos(angle), np.sin(angle))
+
+
+def full_turn(eps: rc.Numbers) -> rc.Numbers:
+    """2 pi - eps, in the arithmetic of ``eps``."""
+    return np.asarray(8 * np.arctan(1 + 0 * eps) - eps)
+
+
+@PAPER.upper(
+    "c5_bounds",
+    ref="Appendix C.5, equation (14)",
+    tex=r"\|\bar D\|\le G_A,\quad\sigma_{\min}(\bar A)\ge\lambda_{\min}({\rm sym}\,\bar A),\quad"
     r"\nu\le G_A/\lambda",
-    kind="upper",
-    space=SYSTEMS,
-    measure=alignment.crude_bounds,
+    on=SYSTEMS,
 )
+def c5_bounds(stack: FiniteStack) -> rc.Sides:
+    """||Dbar^i|| <= G_A; lambda_min(sym Abar^i) <= sigma_min(Abar^i); nu^i <= G_A / lambda^i."""
+    D_bar = stack.mean(stretch(stack.A))
+    smallest = 1 / operator_norm(inverse(stack.A_bar))
+    G_A = stack.G_A[:, None] + 0 * smallest
+    measured = operator_norm(D_bar), stack.lambda_agent, stack.nu_agent
+    return np.stack(measured, axis=1), np.stack((G_A, smallest, G_A / stack.lambda_agent), axis=1)
+
 
 # Example 3. The only number is eps, and every one in (0, 2 pi) is an instance; nothing to repair.
 ANGLES = rc.Space(fields={"eps": rc.positive(low=0.01, high=6.0)}, repair=of_one_type, batched=True)
 
-EX3 = rc.Claim(
-    id="affpcl.ex3",
-    source="AffPCL, Example 3",
-    text="A(s) the rotation by s, s uniform on [0, 2 pi - eps]: sigma_min(Abar) = 2 sin(eps / 2).",
-    latex=r"\sigma_{\min}(\bar A)=2\sin\frac\epsilon2",
-    kind="identity",
-    space=ANGLES,
-    measure=lambda s: alignment.example_3(s.eps),
+
+@PAPER.identity(
+    "ex3",
+    ref="Example 3",
+    tex=r"\sigma_{\min}(\bar A)=2\sin\frac\epsilon2",
+    on=ANGLES,
     expect="violated",
     note="Abar is printed as an integral over s without the density 1 / (2 pi - eps). With it "
     "sigma_min(Abar) = 2 sin(eps/2) / (2 pi - eps), 0.0162 instead of 0.1 at eps = 0.1, and nu is "
     "larger, 61.8 instead of 10. Besides, sym(Abar) = -sin(eps) I / (2 pi - eps) is negative for "
     "eps < pi: the example lies outside of the paper's own assumption sym(Abar) > 0. That nu is "
     "unbounded survives, also under the assumption. No effect on the theorems.",
-    corrected="affpcl.ex3_corrected",
+    corrected="ex3_corrected",
 )
-EX3_INTEGRAL = rc.Claim(
-    id="affpcl.ex3_integral",
-    source="AffPCL, Example 3",
-    text="The integral of the rotations by s over [0, 2 pi - eps] is the printed matrix.",
-    latex=r"\int_0^{2\pi-\epsilon}U(s)\,ds=2\sin\frac\epsilon2"
+def ex3(eps: rc.Numbers) -> rc.Sides:
+    """A(s) the rotation by s, s uniform on [0, 2 pi - eps]: sigma_min(Abar) = 2 sin(eps / 2)."""
+    smallest = 1 / operator_norm(inverse(alignment.mean_turn(full_turn(eps))))
+    return smallest, 2 * np.sin(eps / 2)
+
+
+@PAPER.identity(
+    "ex3_integral",
+    ref="Example 3",
+    tex=r"\int_0^{2\pi-\epsilon}U(s)\,ds=2\sin\frac\epsilon2"
     r"\begin{pmatrix}-\cos\frac\epsilon2&-\sin\frac\epsilon2\\"
     r"\sin\frac\epsilon2&-\cos\frac\epsilon2\end{pmatrix}",
-    kind="identity",
-    space=ANGLES,
-    measure=lambda s: alignment.example_3_integral(s.eps),
+    on=ANGLES,
 )
-EX3_CORRECTED = rc.Claim(
-    id="affpcl.ex3_corrected",
-    source="AffPCL, Example 3, corrected",
-    text="A(s) the rotation by s, s uniform on [-pi + eps/2, pi - eps/2]: lambda = "
-    "sigma_min(Abar) = 1 / nu = 2 sin(eps/2) / (2 pi - eps).",
-    latex=r"\lambda=\sigma_{\min}(\bar A)=\nu^{-1}=\frac{2\sin(\epsilon/2)}{2\pi-\epsilon}",
-    kind="identity",
-    space=ANGLES,
-    measure=lambda s: alignment.example_3_corrected(s.eps),
+def ex3_integral(eps: rc.Numbers) -> rc.Sides:
+    """The integral of the rotations by s over [0, 2 pi - eps] is the printed matrix."""
+    length = full_turn(eps)
+    integral = length[:, None, None] * alignment.mean_turn(length)
+    half = eps / 2
+    factor, cos, sin = 2 * np.sin(half), np.cos(half), np.sin(half)
+    printed = factor[:, None, None] * alignment.rotation(-cos, sin)
+    return integral.reshape(-1, 4), printed.reshape(-1, 4)
+
+
+@PAPER.identity(
+    "ex3_corrected",
+    ref="Example 3, corrected",
+    tex=r"\lambda=\sigma_{\min}(\bar A)=\nu^{-1}=\frac{2\sin(\epsilon/2)}{2\pi-\epsilon}",
+    on=ANGLES,
     derivation="The mean of cos over the interval is 2 sin(pi - eps/2) / (2 pi - eps), that of "
     "sin vanishes, so Abar is a positive multiple of I; A(s) is orthogonal, hence D(s) = I. For "
     "the printed interval Abar is the same times a rotation, so that sigma_min and nu are the "
     "same.",
 )
+def ex3_corrected(eps: rc.Numbers) -> rc.Sides:
+    """A(s) the rotation by s, s uniform on [-pi + eps/2, pi - eps/2]: lambda = sigma_min(Abar) = 1
+    / nu = 2 sin(eps/2) / (2 pi - eps).
+
+    The common value is 2 sin(eps/2) / (2 pi - eps). A(s) is orthogonal, so that D(s) = I.
+    """
+    length = full_turn(eps)
+    A_bar = turn(-length / 2) @ alignment.mean_turn(length)
+    spread = operator_norm(inverse(A_bar))
+    value = 2 * np.sin(eps / 2) / length
+    return np.stack([lambda_min(A_bar), 1 / spread, value * spread], axis=1), np.stack(
+        [value, value, 1 + 0 * value], axis=1
+    )
+
 
 # Examples 4 and 5. D(s) = M(s)^T M(s) + floor I is positive definite, and U a product of k
 # reflections. In up to three dimensions three or four of them give every orthogonal matrix.
@@ -79,52 +118,54 @@ _ORIENTED = {
     "roots": "M(s) in D(s) = M(s)^T M(s) + floor I",
     "floor": "the multiple of I in D(s)",
 }
-EX4 = rc.Claim(
-    id="affpcl.ex4",
-    source="AffPCL, Example 4",
-    text="A(s) = U D(s) with U orthogonal and D(s) positive semidefinite: nu = 1.",
-    latex=r"A(s)=UD(s)\;\Rightarrow\;\nu=1",
-    kind="identity",
-    space=rc.Space(
+
+
+@PAPER.identity(
+    "ex4",
+    ref="Example 4",
+    tex=r"A(s)=UD(s)\;\Rightarrow\;\nu=1",
+    on=rc.Space(
         fields={**ORIENTED, "axes": rc.sphere("k", "d")},
         sizes={"S": (1, 4), "d": (1, 3), "k": (1, 4)},
         view=alignment.oriented,
         batched=True,
         meaning={**_ORIENTED, "axes": "unit vectors; U is the product of the reflections at them"},
     ),
-    measure=alignment.aligned,
 )
-EX5 = rc.Claim(
-    id="affpcl.ex5",
-    source="AffPCL, Example 5",
-    text="A(s) symmetric positive semidefinite, Abar invertible: nu = 1.",
-    latex=r"A(s)\succeq0\;\Rightarrow\;\nu=1",
-    kind="identity",
-    space=rc.Space(
+def ex4(stack: FiniteStack) -> rc.Sides:
+    """A(s) = U D(s) with U orthogonal and D(s) positive semidefinite: nu = 1."""
+    return stack.nu_agent, 1 + 0 * stack.nu_agent
+
+
+@PAPER.identity(
+    "ex5",
+    ref="Example 5",
+    tex=r"A(s)\succeq0\;\Rightarrow\;\nu=1",
+    on=rc.Space(
         fields=ORIENTED,
         sizes={"S": (1, 4), "d": (1, 3)},
         view=alignment.oriented,
         batched=True,
         meaning=_ORIENTED,
     ),
-    measure=alignment.aligned,
 )
+def ex5(stack: FiniteStack) -> rc.Sides:
+    """A(s) symmetric positive semidefinite, Abar invertible: nu = 1."""
+    return ex4(stack)
+
 
 # Example 6. Chains in their stationary law, so that phi and psi have one distribution.
 _UNIT = chain_space(1, unit=True, view=bellman.embeddings)
 _DIRECTION = {"x": rc.sphere("d")}
 _UNIT_FORMS = chain_space(1, _DIRECTION, unit=True, view=bellman.embeddings)
 
-EX6 = rc.Claim(
-    id="affpcl.ex6",
-    source="AffPCL, Example 6",
-    text="A = (phi - gamma psi) phi^T, ||phi|| = ||psi|| = 1, phi and psi equal in distribution: "
-    "nu <= (1 + gamma) / (1 - gamma).",
-    latex=r"A=(\phi-\gamma\psi)\phi^\top,\ \|\phi\|=\|\psi\|=1,\ \phi\overset{d}=\psi"
+
+@PAPER.upper(
+    "ex6",
+    ref="Example 6",
+    tex=r"A=(\phi-\gamma\psi)\phi^\top,\ \|\phi\|=\|\psi\|=1,\ \phi\overset{d}=\psi"
     r"\;\Rightarrow\;\nu\le\frac{1+\gamma}{1-\gamma}",
-    kind="upper",
-    space=_UNIT,
-    measure=bellman.condition_stated,
+    on=_UNIT,
     expect="violated",
     note="The last step: Dbar <= c sym(Abar) does not give ||Dbar Abar^{-1}|| <= c: the order of "
     "symmetric matrices says nothing on the norm of a product that is not symmetric. On the cycle "
@@ -133,41 +174,58 @@ EX6 = rc.Claim(
     "dependent, nu is 46 times the bound. No counterexample was found in dimension 2. Lemma D.2, "
     "the only place where nu enters, holds with (1 + gamma) / (1 - gamma) nevertheless "
     "(affpcl.rem2_unit).",
-    corrected="affpcl.ex6_corrected",
+    corrected="ex6_corrected",
 )
-EX6_STRETCH = rc.Claim(
-    id="affpcl.ex6_stretch",
-    source="AffPCL, Example 6, proof",
-    text="E D <= (1 + gamma) E phi phi^T as quadratic forms, where ||phi|| = 1.",
-    latex=r"\bar D\preceq(1+\gamma)\,\mathbb{E}\,\phi\phi^\top",
-    kind="upper",
-    space=_UNIT_FORMS,
-    measure=bellman.stretch_form,
+def ex6(stack: FiniteStack) -> rc.Sides:
+    """A = (phi - gamma psi) phi^T, ||phi|| = ||psi|| = 1, phi and psi equal in distribution: nu <=
+    (1 + gamma) / (1 - gamma).
+    """
+    return bellman.condition_stated(stack)
+
+
+@PAPER.upper(
+    "ex6_stretch",
+    ref="Example 6, proof",
+    tex=r"\bar D\preceq(1+\gamma)\,\mathbb{E}\,\phi\phi^\top",
+    on=_UNIT_FORMS,
 )
-EX6_MEAN = rc.Claim(
-    id="affpcl.ex6_mean",
-    source="AffPCL, Example 6, proof",
-    text="sym(Abar) >= (1 - gamma) E phi phi^T as quadratic forms.",
-    latex=r"{\rm sym}\,\bar A\succeq(1-\gamma)\,\mathbb{E}\,\phi\phi^\top",
-    kind="lower",
-    space=_UNIT_FORMS,
-    measure=bellman.mean_form,
+def ex6_stretch(stack: FiniteStack) -> rc.Sides:
+    """E D <= (1 + gamma) E phi phi^T as quadratic forms, where ||phi|| = 1."""
+    D_bar = stack.mean(stretch(stack.A))
+    return bellman.form(D_bar, stack.x), (1 + stack.gamma)[:, None] * bellman.form(
+        stack.Phi_bar, stack.x
+    )
+
+
+@PAPER.lower(
+    "ex6_mean",
+    ref="Example 6, proof",
+    tex=r"{\rm sym}\,\bar A\succeq(1-\gamma)\,\mathbb{E}\,\phi\phi^\top",
+    on=_UNIT_FORMS,
 )
-EX6_CORRECTED = rc.Claim(
-    id="affpcl.ex6_corrected",
-    source="AffPCL, Example 6, corrected",
-    text="A = (phi - gamma psi) phi^T, ||phi||, ||psi|| <= 1, phi and psi equal in distribution: "
-    "nu <= (1 + gamma) / sqrt((1 - gamma) lambda) <= (1 + gamma) / ((1 - gamma) sqrt(w)).",
-    latex=r"\nu\le\frac{1+\gamma}{\sqrt{(1-\gamma)\lambda}}\le\frac{1+\gamma}{(1-\gamma)\sqrt w},"
+def ex6_mean(stack: FiniteStack) -> rc.Sides:
+    """sym(Abar) >= (1 - gamma) E phi phi^T as quadratic forms."""
+    floor = (1 - stack.gamma)[:, None] * bellman.form(stack.Phi_bar, stack.x)
+    return bellman.form(stack.A_bar, stack.x), floor
+
+
+@PAPER.upper(
+    "ex6_corrected",
+    ref="Example 6, corrected",
+    tex=r"\nu\le\frac{1+\gamma}{\sqrt{(1-\gamma)\lambda}}\le\frac{1+\gamma}{(1-\gamma)\sqrt w},"
     r"\quad w=\lambda_{\min}(\mathbb{E}\,\phi\phi^\top)",
-    kind="upper",
-    space=chain_space(1, view=bellman.embeddings),
-    measure=lambda s: bellman.condition(s, bellman.moment_factor_embedded(s)),
+    on=chain_space(1, view=bellman.embeddings),
     derivation="E A^T A = E ||phi - gamma psi||^2 phi phi^T <= (1 + gamma)^2 E phi phi^T <= K "
     "sym(Abar) with K = (1 + gamma)^2 / (1 - gamma). By Jensen ||Dbar x||^2 <= E ||A x||^2 <= K "
     "x^T Abar x <= K ||x|| ||Abar x||, and ||x|| <= ||Abar x|| / lambda; so ||Dbar x||^2 <= (K / "
     "lambda) ||Abar x||^2. Finally lambda >= (1 - gamma) w.",
 )
+def ex6_corrected(instance: Any) -> rc.Sides:
+    """A = (phi - gamma psi) phi^T, ||phi||, ||psi|| <= 1, phi and psi equal in distribution: nu <=
+    (1 + gamma) / sqrt((1 - gamma) lambda) <= (1 + gamma) / ((1 - gamma) sqrt(w)).
+    """
+    return bellman.condition(instance, bellman.moment_factor_embedded(instance))
+
 
 # Remark 2: heterogeneous agents, features of any length up to one, rewards phi^T theta^i.
 _REWARDS = {"theta": rc.reals("n", "d")}
@@ -183,16 +241,13 @@ _SLOW = rc.Space(
     meaning={"width": "steps in which the second feature falls off by a factor e"},
 )
 
-REM2 = rc.Claim(
-    id="affpcl.rem2",
-    source="AffPCL, Remark 2",
-    text="A = (phi - gamma psi) phi^T, ||phi||, ||psi|| <= 1: E_{mu^i} ||A (x_*^i - x_*^c)||^2 <= "
-    "2 sigma^2 min{1, (1 + gamma) / (1 - gamma) delta_cen^i}, sigma = 2 max{G_A G_x, G_b}.",
-    latex=r"\mathbb{E}_{\mu^i}\|A(s)(x_*^i-x_*^c)\|^2\le2\sigma^2\min\{1,"
+
+@PAPER.upper(
+    "rem2",
+    ref="Remark 2",
+    tex=r"\mathbb{E}_{\mu^i}\|A(s)(x_*^i-x_*^c)\|^2\le2\sigma^2\min\{1,"
     r"\tfrac{1+\gamma}{1-\gamma}\delta_{\rm cen}^i\}",
-    kind="upper",
-    space=_SLOW,
-    measure=lambda s: bellman.effective_affinity(s, bellman.discount_ratio(s), s.sigma),
+    on=_SLOW,
     expect="violated",
     note="The paper gives no proof. A step from a short to a long feature is large and yet has a "
     "small ||A(s)|| = ||phi - gamma psi|| ||phi||, so that G_A, and sigma with it, may be of "
@@ -204,54 +259,67 @@ REM2 = rc.Claim(
     "grows like (1 - gamma)^{-1/2}. It takes hundreds of states: on chains of three no violation "
     "was found. With Appendix C.6's sigma, where 1 + gamma stands for G_A, or with ||phi|| = 1, "
     "the remark is right.",
-    corrected="affpcl.rem2_corrected",
+    corrected="rem2_corrected",
 )
-REM2_CORRECTED = rc.Claim(
-    id="affpcl.rem2_corrected",
-    source="AffPCL, Remark 2 with sigma of Appendix C.6",
-    text="A = (phi - gamma psi) phi^T, ||phi||, ||psi|| <= 1: E_{mu^i} ||A (x_*^i - x_*^c)||^2 <= "
-    "2 sigma^2 min{1, (1 + gamma) / (1 - gamma) delta_cen^i}, sigma = 2 max{(1 + gamma) G_x, G_b}.",
-    latex=r"\mathbb{E}_{\mu^i}\|A(s)(x_*^i-x_*^c)\|^2\le2\sigma^2\min\{1,"
+def rem2(instance: Any) -> rc.Sides:
+    """A = (phi - gamma psi) phi^T, ||phi||, ||psi|| <= 1: E_{mu^i} ||A (x_*^i - x_*^c)||^2 <= 2
+    sigma^2 min{1, (1 + gamma) / (1 - gamma) delta_cen^i}, sigma = 2 max{G_A G_x, G_b}.
+    """
+    return bellman.effective_affinity(instance, bellman.discount_ratio(instance), instance.sigma)
+
+
+@PAPER.upper(
+    "rem2_corrected",
+    ref="Remark 2 with sigma of Appendix C.6",
+    tex=r"\mathbb{E}_{\mu^i}\|A(s)(x_*^i-x_*^c)\|^2\le2\sigma^2\min\{1,"
     r"\tfrac{1+\gamma}{1-\gamma}\delta_{\rm cen}^i\},\ \sigma=2\max\{(1+\gamma)G_x,G_b\}",
-    kind="upper",
-    space=chain_space("n", _REWARDS, view=bellman.embeddings, sizes=_AGENTS),
-    measure=lambda s: bellman.effective_affinity(
-        s, bellman.discount_ratio(s), bellman.discounted_sigma(s)
-    ),
+    on=chain_space("n", _REWARDS, view=bellman.embeddings, sizes=_AGENTS),
     derivation="E A^T A <= K sym(Abar^i) with K = (1 + gamma)^2 / (1 - gamma), as in "
     "affpcl.ex6_corrected. With Delta = x_*^i - x_*^c the left is at most K Delta^T Abar^i Delta "
     "<= K ||Delta|| ||Abar^i Delta|| <= K 2 G_x 2 sigma delta_cen^i by Lemma D.1(i), and 2 (1 + "
     "gamma) G_x <= sigma. Besides ||A(s) Delta|| <= G_A 2 G_x <= sigma.",
 )
-REM2_UNIT = rc.Claim(
-    id="affpcl.rem2_unit",
-    source="AffPCL, Remark 2 for Example 6",
-    text="As affpcl.rem2 where ||phi|| = ||psi|| = 1, with sigma = 2 max{G_A G_x, G_b}.",
-    latex=r"\|\phi\|=\|\psi\|=1:\ \mathbb{E}_{\mu^i}\|A(s)(x_*^i-x_*^c)\|^2\le2\sigma^2\min\{1,"
+def rem2_corrected(instance: Any) -> rc.Sides:
+    """A = (phi - gamma psi) phi^T, ||phi||, ||psi|| <= 1: E_{mu^i} ||A (x_*^i - x_*^c)||^2 <= 2
+    sigma^2 min{1, (1 + gamma) / (1 - gamma) delta_cen^i}, sigma = 2 max{(1 + gamma) G_x, G_b}.
+    """
+    return bellman.effective_affinity(
+        instance, bellman.discount_ratio(instance), bellman.discounted_sigma(instance)
+    )
+
+
+@PAPER.upper(
+    "rem2_unit",
+    ref="Remark 2 for Example 6",
+    tex=r"\|\phi\|=\|\psi\|=1:\ \mathbb{E}_{\mu^i}\|A(s)(x_*^i-x_*^c)\|^2\le2\sigma^2\min\{1,"
     r"\tfrac{1+\gamma}{1-\gamma}\delta_{\rm cen}^i\}",
-    kind="upper",
-    space=chain_space("n", _REWARDS, unit=True, view=bellman.embeddings, sizes=_AGENTS),
-    measure=lambda s: bellman.effective_affinity(s, bellman.discount_ratio(s), s.sigma),
+    on=chain_space("n", _REWARDS, unit=True, view=bellman.embeddings, sizes=_AGENTS),
     derivation="Now ||A(s)|| = ||phi - gamma psi||, so E A^T A <= G_A^2 / (1 - gamma) sym(Abar^i); "
     "as before the left is at most G_A^2 / (1 - gamma) 2 G_x 2 sigma delta_cen^i, and G_A 2 G_x <= "
     "sigma, G_A <= 1 + gamma.",
 )
-REM2_TD = rc.Claim(
-    id="affpcl.rem2_td",
-    source="AffPCL, Remark 2, stronger for Appendix C.6",
-    text="A = phi (phi - gamma psi)^T, ||phi|| <= 1, sigma = 2 max{(1 + gamma) G_x, G_b}: "
-    "E_{mu^i} ||A (x_*^i - x_*^c)||^2 <= 2 sigma^2 delta_cen^i. One in the place of nu.",
-    latex=r"\mathbb{E}_{\mu^i}\|A(s)(x_*^i-x_*^c)\|^2\le2\sigma^2\delta_{\rm cen}^i",
-    kind="upper",
-    space=chain_space("n", _REWARDS, sizes=_AGENTS),
-    measure=lambda s: bellman.effective_affinity(
-        s, 1 + 0 * bellman.discount_ratio(s), bellman.discounted_sigma(s)
-    ),
+def rem2_unit(instance: Any) -> rc.Sides:
+    """As affpcl.rem2 where ||phi|| = ||psi|| = 1, with sigma = 2 max{G_A G_x, G_b}."""
+    return bellman.effective_affinity(instance, bellman.discount_ratio(instance), instance.sigma)
+
+
+@PAPER.upper(
+    "rem2_td",
+    ref="Remark 2, stronger for Appendix C.6",
+    tex=r"\mathbb{E}_{\mu^i}\|A(s)(x_*^i-x_*^c)\|^2\le2\sigma^2\delta_{\rm cen}^i",
+    on=chain_space("n", _REWARDS, sizes=_AGENTS),
     derivation="E A^T A <= (1 + gamma) sym(Abar) (affpcl.c6_moment), so the left is at most (1 + "
     "gamma) ||Delta|| ||Abar^i Delta|| <= (1 + gamma) 2 G_x 2 sigma delta_cen^i by Lemma D.1(i), "
     "and 2 (1 + gamma) G_x <= sigma. So the rate of Appendix C.6 improves from (1 - gamma)^{-3} "
     "to (1 - gamma)^{-2}.",
 )
+def rem2_td(instance: Any) -> rc.Sides:
+    """A = phi (phi - gamma psi)^T, ||phi|| <= 1, sigma = 2 max{(1 + gamma) G_x, G_b}: E_{mu^i} ||A
+    (x_*^i - x_*^c)||^2 <= 2 sigma^2 delta_cen^i. One in the place of nu.
+    """
+    return bellman.effective_affinity(
+        instance, 1 + 0 * bellman.discount_ratio(instance), bellman.discounted_sigma(instance)
+    )
 
 
 def _centred(fields: rc.Fields) -> rc.Fields:
@@ -286,24 +354,33 @@ _NOISE = rc.Space(
         "floor": "the least eigenvalue that sym(Abar) was given, without effect beyond Abar",
     },
 )
-EX7 = rc.Claim(
-    id="affpcl.ex7",
-    source="AffPCL, Example 7",
-    text="A(s) = (I + U(s)) Abar, E U = 0, ||U(s)|| <= eps: nu <= 1 + eps.",
-    latex=r"A(s)=(I+U(s))\bar A,\ \mathbb{E}U=0,\ \|U\|\le\epsilon\;\Rightarrow\;\nu\le1+\epsilon",
-    kind="upper",
-    space=_NOISE,
-    measure=alignment.example_7,
+
+
+@PAPER.upper(
+    "ex7",
+    ref="Example 7",
+    tex=r"A(s)=(I+U(s))\bar A,\ \mathbb{E}U=0,\ \|U\|\le\epsilon\;\Rightarrow\;\nu\le1+\epsilon",
+    on=_NOISE,
     note="Loose: the mean zero of U is not used. affpcl.ex7_sharp is attained.",
 )
-EX7_SHARP = rc.Claim(
-    id="affpcl.ex7_sharp",
-    source="AffPCL, Example 7, sharpened",
-    text="A(s) = (I + U(s)) Abar, E U = 0, ||U(s)|| <= eps: nu <= sqrt(1 + eps^2).",
-    latex=r"\nu\le\sqrt{1+\epsilon^2}",
-    kind="upper",
-    space=_NOISE,
-    measure=alignment.example_7_sharp,
+def ex7(stack: FiniteStack) -> rc.Sides:
+    """A(s) = (I + U(s)) Abar, E U = 0, ||U(s)|| <= eps: nu <= 1 + eps."""
+    return stack.nu_agent, 1 + stack.eps[:, None]
+
+
+@PAPER.upper(
+    "ex7_sharp",
+    ref="Example 7, sharpened",
+    tex=r"\nu\le\sqrt{1+\epsilon^2}",
+    on=_NOISE,
     derivation="||Dbar Abar^{-1} x||^2 <= E ||A Abar^{-1} x||^2 = E ||x + U x||^2 = ||x||^2 + E "
     "||U x||^2 <= (1 + eps^2) ||x||^2. Equality for U = +-eps J, J the quarter turn.",
+    sharpens="ex7",
 )
+def ex7_sharp(stack: FiniteStack) -> rc.Sides:
+    """A(s) = (I + U(s)) Abar, E U = 0, ||U(s)|| <= eps: nu <= sqrt(1 + eps^2).
+
+    ||E D Abar^{-1} x||^2 <= E ||A Abar^{-1} x||^2 = E ||x + eps U x||^2, and E U = 0 makes that
+    ||x||^2 + E ||eps U x||^2. Attained by U = +-J, J the quarter turn of the plane.
+    """
+    return stack.nu_agent, np.sqrt(1 + stack.eps**2)[:, None]

@@ -2,208 +2,268 @@
 
 from __future__ import annotations
 
-from functools import partial
+import numpy as np
 
 import ratecheck as rc
 from experiments.affpcl.claims._one_step import ESTIMATED, KNOWN, NOISE, OF_PHI, WITH_PHI
+from experiments.affpcl.paper import PAPER
 from experiments.affpcl.theory import personalized as g
+from experiments.affpcl.theory.directions import importance_corrected
+from experiments.affpcl.theory.one_step import PersonalStack
+from experiments.affpcl.theory.stack import apply
+from linsys.linalg import norm
 
-G1_IDENTITY = rc.Claim(
-    id="affpcl.g1_identity",
-    source="AffPCL, Lemma G.1",
-    text="E gtilde^i = E g^i(x^i) + E_{mu^0}[psi(s)' deta^i (A(s) x^c - Phi(s) theta^c)].",
-    latex=r"\mathbb{E}\tilde g^i=\mathbb{E}g^i(x^i)+\mathbb{E}_{\mu^0}"
+
+def _covariances(stack: PersonalStack) -> rc.Numbers:
+    """H_2 = (1/n^2) sum_{j != k} <E rho^i g^{c->j}, E rho^i g^{c->k}>, shape (B, n)."""
+    parts = importance_corrected(stack, stack.central)
+    total = stack.average_second_moment(parts)
+    return np.asarray(total - g.squares_of(stack))
+
+
+def _bias(stack: PersonalStack) -> rc.Numbers:
+    """||E g^{c->i}(x^c; theta^c)||^2, shape (B, n)."""
+    return np.asarray((stack.mean(stack.central) ** 2).sum(axis=-1))
+
+
+@PAPER.identity(
+    "g1_identity",
+    ref="Lemma G.1",
+    tex=r"\mathbb{E}\tilde g^i=\mathbb{E}g^i(x^i)+\mathbb{E}_{\mu^0}"
     r"[\psi^\top\Delta\eta^i(Ax^c-\Phi\theta^c)]",
-    kind="identity",
-    space=ESTIMATED,
-    measure=g.lemma_g1_identity,
+    on=ESTIMATED,
 )
+def g1_identity(stack: PersonalStack) -> rc.Sides:
+    """E gtilde^i = E g^i(x^i) + E_{mu^0}[psi(s)' deta^i (A(s) x^c - Phi(s) theta^c)]."""
+    error = (stack.mu0[:, None] * stack.ratio_error) @ stack.central
+    return stack.direction_mean, apply(stack.A_bar, stack.x) - stack.b_bar + error
 
-G1_NORM = rc.Claim(
-    id="affpcl.g1_norm",
-    source="AffPCL, Lemma G.1",
-    text="||E calE|| <= sigma ||deta^i|| + G_rho (G_A ||dx^c|| + ||dtheta^c||), where G_rho is "
-    "the largest |rhohat^i - rho^i| and ||psi|| <= 1.",
-    latex=r"\|\mathbb{E}\mathcal{E}\|\le\sigma\|\Delta\eta^i\|+G_\rho(G_A\|\Delta x^c\|"
+
+@PAPER.upper(
+    "g1_norm",
+    ref="Lemma G.1",
+    tex=r"\|\mathbb{E}\mathcal{E}\|\le\sigma\|\Delta\eta^i\|+G_\rho(G_A\|\Delta x^c\|"
     r"+\|\Delta\theta^c\|)",
-    kind="upper",
-    space=ESTIMATED,
-    measure=g.lemma_g1_norm,
+    on=ESTIMATED,
     note="The paper writes O(.) and calls |rhohat - rho| = O(1); this is what its proof shows. "
     "||psi|| <= 1 is not said there, and without it sigma takes the factor max ||psi||.",
 )
+def g1_norm(stack: PersonalStack) -> rc.Sides:
+    """||E calE|| <= sigma ||deta^i|| + G_rho (G_A ||dx^c|| + ||dtheta^c||), where G_rho is the
+    largest |rhohat^i - rho^i| and ||psi|| <= 1.
+    """
+    errors = np.sqrt(stack.centre_error) + np.sqrt(stack.objective_error)
+    bound = stack.sigma[:, None] * norm(stack.deta) + stack.G_rho * errors
+    return norm(stack.estimation_mean), bound
 
-COR_G1 = rc.Claim(
-    id="affpcl.corG1",
-    source="AffPCL, Corollary G.1",
-    text="E<gtilde^i, dx^i> >= (7/8) lambda^i ||dx^i||^2 - (2/lambda^i) E||calE||^2.",
-    latex=r"\mathbb{E}\langle\tilde g^i,\Delta x^i\rangle\ge\tfrac78\lambda^i\|\Delta x^i\|^2"
+
+@PAPER.lower(
+    "corG1",
+    ref="Corollary G.1",
+    tex=r"\mathbb{E}\langle\tilde g^i,\Delta x^i\rangle\ge\tfrac78\lambda^i\|\Delta x^i\|^2"
     r"-2(\lambda^i)^{-1}\mathbb{E}\|\mathcal{E}\|^2",
-    kind="lower",
-    space=ESTIMATED,
-    measure=g.corollary_g1,
+    on=ESTIMATED,
 )
+def corG1(stack: PersonalStack) -> rc.Sides:
+    """E<gtilde^i, dx^i> >= (7/8) lambda^i ||dx^i||^2 - (2/lambda^i) E||calE||^2."""
+    return g.corollary_g1(stack)
 
-COR_G1_SHARPER = rc.Claim(
-    id="affpcl.corG1_sharper",
-    source="AffPCL, Corollary G.1, sharpened",
-    text="The same with ||E calE||^2, the squared mean of the estimation error, in the last term.",
-    latex=r"\mathbb{E}\langle\tilde g^i,\Delta x^i\rangle\ge\tfrac78\lambda^i\|\Delta x^i\|^2"
+
+@PAPER.lower(
+    "corG1_sharper",
+    ref="Corollary G.1, sharpened",
+    tex=r"\mathbb{E}\langle\tilde g^i,\Delta x^i\rangle\ge\tfrac78\lambda^i\|\Delta x^i\|^2"
     r"-2(\lambda^i)^{-1}\|\mathbb{E}\mathcal{E}\|^2",
-    kind="lower",
-    space=ESTIMATED,
-    measure=partial(g.corollary_g1, mean_error=True),
+    on=ESTIMATED,
     derivation="Given the iterates, only E calE meets dx^i, and Young's inequality acts on it. "
     "Attained in one dimension at dx^i = -4 E calE / lambda^i.",
+    sharpens="corG1",
 )
+def corG1_sharper(stack: PersonalStack) -> rc.Sides:
+    """The same with ||E calE||^2, the squared mean of the estimation error, in the last term."""
+    return g.corollary_g1(stack, mean_error=True)
 
-G2 = rc.Claim(
-    id="affpcl.g2",
-    source="AffPCL, Lemma G.2",
-    text="E||g^{c=>i}||^2 <= 24 G_A^2 ||dx^c||^2 + 40 ||dtheta^c||^2 + 64 sigma^2 (1/n + 2 "
-    "delta_env^i) + 2 E||calE||^2, with calE the random estimation error.",
-    latex=r"\mathbb{E}\|g^{c\Rightarrow i}\|^2\le24G_A^2\|\Delta x^c\|^2+40\|\Delta\theta^c\|^2"
+
+@PAPER.upper(
+    "g2",
+    ref="Lemma G.2",
+    tex=r"\mathbb{E}\|g^{c\Rightarrow i}\|^2\le24G_A^2\|\Delta x^c\|^2+40\|\Delta\theta^c\|^2"
     r"+64\sigma^2(n^{-1}+2\delta_{\mathrm{env}}^i)+2\mathbb{E}\|\mathcal{E}\|^2",
-    kind="upper",
-    space=ESTIMATED,
-    measure=g.lemma_g2,
+    on=ESTIMATED,
     note="The proof ends with delta_cen^i where the lemma has delta_env^i; the lemma is right, "
     "because E_0 g^{c->j}(x_*^c) = 0 bounds the bias at the solution by 2 sigma delta_env^i.",
 )
+def g2(stack: PersonalStack) -> rc.Sides:
+    """E||g^{c=>i}||^2 <= 24 G_A^2 ||dx^c||^2 + 40 ||dtheta^c||^2 + 64 sigma^2 (1/n + 2 delta_env^i)
+    + 2 E||calE||^2, with calE the random estimation error.
+    """
+    return g.lemma_g2(stack)
 
-G2_MEAN_ERROR = rc.Claim(
-    id="affpcl.g2_mean_error",
-    source="AffPCL, Lemma G.2, calE as defined in (28)",
-    text="The same with the calE of Lemma G.1, which is an expectation over the samples.",
-    latex=r"\mathbb{E}\|g^{c\Rightarrow i}\|^2\le24G_A^2\|\Delta x^c\|^2+40\|\Delta\theta^c\|^2"
+
+@PAPER.upper(
+    "g2_mean_error",
+    ref="Lemma G.2, calE as defined in (28)",
+    tex=r"\mathbb{E}\|g^{c\Rightarrow i}\|^2\le24G_A^2\|\Delta x^c\|^2+40\|\Delta\theta^c\|^2"
     r"+64\sigma^2(n^{-1}+2\delta_{\mathrm{env}}^i)+2\|\mathbb{E}\mathcal{E}\|^2",
-    kind="upper",
-    space=ESTIMATED,
-    measure=partial(g.lemma_g2, error="mean"),
+    on=ESTIMATED,
     expect="violated",
     note="(28) defines calE as an expectation. The first step of Lemma G.2 needs the random "
     "error: its variance is of order ||deta||^2 sigma^2 / n and no other term covers it. One "
     "agent, mu = (1/2, 1/2), A = Phi = 1, theta = 1, all but eta at the solution with dx^c = 1, "
     "psi' deta = (100, -100): the mean is 0, E||g^{c=>i}||^2 = 10001, the bound 24 + 64 sigma^2 "
     "= 280. Nothing is lost in Theorem 1, whose proof bounds the random error.",
-    corrected="affpcl.g2",
+    corrected="g2",
+    reading_of="g2",
 )
+def g2_mean_error(stack: PersonalStack) -> rc.Sides:
+    """The same with the calE of Lemma G.1, which is an expectation over the samples."""
+    return g.lemma_g2(stack, error="mean")
 
-G2_SHARPER = rc.Claim(
-    id="affpcl.g2_sharper",
-    source="AffPCL, Lemma G.2, sharpened",
-    text="E||g^{c=>i}||^2 <= 16 G_A^2 ||dx^c||^2 + 16 ||dtheta^c||^2 + 4 sigma^2 (1/n + 5 "
-    "delta_env^i) + 2 E||calE||^2.",
-    latex=r"\mathbb{E}\|g^{c\Rightarrow i}\|^2\le16G_A^2\|\Delta x^c\|^2+16\|\Delta\theta^c\|^2"
+
+@PAPER.upper(
+    "g2_sharper",
+    ref="Lemma G.2, sharpened",
+    tex=r"\mathbb{E}\|g^{c\Rightarrow i}\|^2\le16G_A^2\|\Delta x^c\|^2+16\|\Delta\theta^c\|^2"
     r"+4\sigma^2(n^{-1}+5\delta_{\mathrm{env}}^i)+2\mathbb{E}\|\mathcal{E}\|^2",
-    kind="upper",
-    space=ESTIMATED,
-    measure=g.lemma_g2_sharper,
+    on=ESTIMATED,
     derivation="Write the direction as D + S + calE with D = (1/n) sum rho (A dx^c - Phi dtheta) "
     "and S the rest at the solution; E||.||^2 <= 4 E||D||^2 + 4 E||S||^2 + 2 E||calE||^2. As E_0 "
     "rho^2 = 1 + chi^2, E((1/n) sum rho)^2 <= 1 + chi^2/n <= 1 + delta_env <= 2, so E||D||^2 <= "
     "4 (G_A^2 ||dx^c||^2 + ||dtheta||^2). E||S||^2 <= (sigma^2/n)(1 + chi^2) + ||E_i "
     "g^{c->i}||^2, and the last is at most (2 sigma delta_env)^2 because the mean under mu^0 is "
     "zero.",
+    sharpens="g2",
 )
+def g2_sharper(stack: PersonalStack) -> rc.Sides:
+    """E||g^{c=>i}||^2 <= 16 G_A^2 ||dx^c||^2 + 16 ||dtheta^c||^2 + 4 sigma^2 (1/n + 5 delta_env^i)
+    + 2 E||calE||^2.
+    """
+    noise = 4 * stack.variance_proxy * (stack.rate + 5 * stack.delta_env_agent)
+    bound = 16 * (stack.centre_error + stack.objective_error) + noise
+    return stack.collective_second_moment, bound + 2 * stack.estimation_second_moment
 
-G2_H1 = rc.Claim(
-    id="affpcl.g2_H1",
-    source="AffPCL, proof of Lemma G.2, (29)",
-    text="H_1 <= 8 G_A^2 ||dx^c||^2 + 16 ||dtheta^c||^2 + 8 sigma^2 (1/n + delta_env^i).",
-    latex=r"H_1\le8G_A^2\|\Delta x^c\|^2+16\|\Delta\theta^c\|^2"
+
+@PAPER.upper(
+    "g2_H1",
+    ref="proof of Lemma G.2, (29)",
+    tex=r"H_1\le8G_A^2\|\Delta x^c\|^2+16\|\Delta\theta^c\|^2"
     r"+8\sigma^2(n^{-1}+\delta_{\mathrm{env}}^i)",
-    kind="upper",
-    space=KNOWN,
-    measure=g.lemma_g2_H1,
+    on=KNOWN,
 )
+def g2_H1(stack: PersonalStack) -> rc.Sides:
+    """H_1 <= 8 G_A^2 ||dx^c||^2 + 16 ||dtheta^c||^2 + 8 sigma^2 (1/n + delta_env^i)."""
+    noise = 8 * stack.variance_proxy * (stack.rate + stack.delta_env_agent)
+    return g.squares_of(stack), 8 * stack.centre_error + 16 * stack.objective_error + noise
 
-G2_H1_SHARPER = rc.Claim(
-    id="affpcl.g2_H1_sharper",
-    source="AffPCL, proof of Lemma G.2, (29), sharpened",
-    text="H_1 <= 2 G_A^2 ||dx^c||^2 + 4 ||dtheta^c||^2 + 4 sigma^2 (1/n + delta_env^i).",
-    latex=r"H_1\le2G_A^2\|\Delta x^c\|^2+4\|\Delta\theta^c\|^2"
+
+@PAPER.upper(
+    "g2_H1_sharper",
+    ref="proof of Lemma G.2, (29), sharpened",
+    tex=r"H_1\le2G_A^2\|\Delta x^c\|^2+4\|\Delta\theta^c\|^2"
     r"+4\sigma^2(n^{-1}+\delta_{\mathrm{env}}^i)",
-    kind="upper",
-    space=KNOWN,
-    measure=g.lemma_g2_H1_sharper,
+    on=KNOWN,
     derivation="E_0 rho^2 = 1 + chi^2 exactly, so no factor 2 is needed, and 1/n + delta_env^i "
     "<= 1, as mu^i is 1/n of mu^0. Then H_1 <= (sigma + G_A ||dx^c|| + ||dtheta||)^2 (1/n + "
     "delta_env^i).",
+    sharpens="g2_H1",
 )
+def g2_H1_sharper(stack: PersonalStack) -> rc.Sides:
+    """H_1 <= 2 G_A^2 ||dx^c||^2 + 4 ||dtheta^c||^2 + 4 sigma^2 (1/n + delta_env^i)."""
+    noise = 4 * stack.variance_proxy * (stack.rate + stack.delta_env_agent)
+    return g.squares_of(stack), 2 * stack.centre_error + 4 * stack.objective_error + noise
 
-G2_H2 = rc.Claim(
-    id="affpcl.g2_H2",
-    source="AffPCL, proof of Lemma G.2, (30)",
-    text="H_2 <= ||E g^{c->i}||^2 <= 4 G_A^2 ||dx^c||^2 + 4 ||dtheta^c||^2 + 32 sigma^2 "
-    "(delta_cen^i)^2.",
-    latex=r"H_2\le\|\mathbb{E}g^{c\to i}\|^2\le4G_A^2\|\Delta x^c\|^2+4\|\Delta\theta^c\|^2"
+
+@PAPER.upper(
+    "g2_H2",
+    ref="proof of Lemma G.2, (30)",
+    tex=r"H_2\le\|\mathbb{E}g^{c\to i}\|^2\le4G_A^2\|\Delta x^c\|^2+4\|\Delta\theta^c\|^2"
     r"+32\sigma^2(\delta_{\mathrm{cen}}^i)^2",
-    kind="upper",
-    space=KNOWN,
-    measure=g.lemma_g2_H2,
+    on=KNOWN,
 )
+def g2_H2(stack: PersonalStack) -> rc.Sides:
+    """H_2 <= ||E g^{c->i}||^2 <= 4 G_A^2 ||dx^c||^2 + 4 ||dtheta^c||^2 + 32 sigma^2
+    (delta_cen^i)^2.
+    """
+    noise = 32 * stack.variance_proxy * stack.delta_cen**2
+    bound = 4 * stack.centre_error + 4 * stack.objective_error + noise
+    return (
+        np.stack([_covariances(stack), _bias(stack)], axis=1),
+        np.stack([_bias(stack), bound], axis=1),
+    )
 
-G2_BIAS_SHARPER = rc.Claim(
-    id="affpcl.g2_H2_sharper",
-    source="AffPCL, proof of Lemma G.2, (30), sharpened",
-    text="||E g^{c->i}||^2 <= 4 G_A^2 ||dx^c||^2 + 4 ||dtheta^c||^2 + 8 sigma^2 (delta_env^i)^2.",
-    latex=r"\|\mathbb{E}g^{c\to i}\|^2\le4G_A^2\|\Delta x^c\|^2+4\|\Delta\theta^c\|^2"
+
+@PAPER.upper(
+    "g2_H2_sharper",
+    ref="proof of Lemma G.2, (30), sharpened",
+    tex=r"\|\mathbb{E}g^{c\to i}\|^2\le4G_A^2\|\Delta x^c\|^2+4\|\Delta\theta^c\|^2"
     r"+8\sigma^2(\delta_{\mathrm{env}}^i)^2",
-    kind="upper",
-    space=KNOWN,
-    measure=g.lemma_g2_bias_sharper,
+    on=KNOWN,
     derivation="At the solution E_i g = (E_i - E_0) g, since E_0 g = 0, and ||g|| <= sigma: at "
     "most 2 sigma delta_env^i. The bias knows of environments alone. ||a + b + c||^2 <= 4 a^2 + "
     "4 b^2 + 2 c^2.",
+    sharpens="g2_H2",
 )
+def g2_H2_sharper(stack: PersonalStack) -> rc.Sides:
+    """||E g^{c->i}||^2 <= 4 G_A^2 ||dx^c||^2 + 4 ||dtheta^c||^2 + 8 sigma^2 (delta_env^i)^2."""
+    noise = 8 * stack.variance_proxy * stack.delta_env_agent**2
+    return _bias(stack), 4 * (stack.centre_error + stack.objective_error) + noise
 
-G2_CHI = rc.Claim(
-    id="affpcl.g2_chi",
-    source="AffPCL, proof of Lemma G.2",
-    text="H_1 <= (2 H_3^2 / n)(1 + chi^2(mu^i, mu^0)), H_3 the largest ||g^{c->j}(x^c)||.",
-    latex=r"H_1\le\tfrac{2H_3^2}{n}(1+\chi^2(\mu^i,\mu^0))",
-    kind="upper",
-    space=KNOWN,
-    measure=g.lemma_g2_chi,
+
+@PAPER.upper(
+    "g2_chi",
+    ref="proof of Lemma G.2",
+    tex=r"H_1\le\tfrac{2H_3^2}{n}(1+\chi^2(\mu^i,\mu^0))",
+    on=KNOWN,
 )
+def g2_chi(stack: PersonalStack, factor: int = 2) -> rc.Sides:
+    """H_1 <= (2 H_3^2 / n)(1 + chi^2(mu^i, mu^0)), H_3 the largest ||g^{c->j}(x^c)||."""
+    largest = (stack.central**2).sum(axis=-1) * stack.visited
+    bound = factor * largest.max(axis=-1)[:, None] * stack.rate * (1 + stack.chi2_agent)
+    return g.squares_of(stack), bound
 
-G2_CHI_SHARPER = rc.Claim(
-    id="affpcl.g2_chi_sharper",
-    source="AffPCL, proof of Lemma G.2, sharpened",
-    text="H_1 <= (H_3^2 / n)(1 + chi^2(mu^i, mu^0)).",
-    latex=r"H_1\le\tfrac{H_3^2}{n}(1+\chi^2(\mu^i,\mu^0))",
-    kind="upper",
-    space=KNOWN,
-    measure=partial(g.lemma_g2_chi, factor=1),
+
+@PAPER.upper(
+    "g2_chi_sharper",
+    ref="proof of Lemma G.2, sharpened",
+    tex=r"H_1\le\tfrac{H_3^2}{n}(1+\chi^2(\mu^i,\mu^0))",
+    on=KNOWN,
     derivation="E_0 rho^2 = 1 + E_0 (rho - 1)^2, because E_0 (rho - 1) = 0. Attained where ||g|| "
     "is constant.",
+    sharpens="g2_chi",
 )
+def g2_chi_sharper(stack: PersonalStack) -> rc.Sides:
+    """H_1 <= (H_3^2 / n)(1 + chi^2(mu^i, mu^0))."""
+    return g2_chi(stack, factor=1)
 
-G3 = rc.Claim(
-    id="affpcl.g3",
-    source="AffPCL, Lemma G.3",
-    main=True,
-    text="E||g^i(x^i) - g^{c->i}||^2 <= 4 G_A^2 ||dx^i||^2 + 8 G_A^2 ||dx^c||^2 + 8 "
-    "||dtheta^c||^2 + 16 sigma^2 deltatilde^i, deltatilde^i = min{1, nu delta_cen^i}.",
-    latex=r"\mathbb{E}\|g^i(x^i)-g^{c\to i}\|^2\le4G_A^2\|\Delta x^i\|^2+8G_A^2\|\Delta x^c\|^2"
+
+@PAPER.upper(
+    "g3",
+    ref="Lemma G.3",
+    tex=r"\mathbb{E}\|g^i(x^i)-g^{c\to i}\|^2\le4G_A^2\|\Delta x^i\|^2+8G_A^2\|\Delta x^c\|^2"
     r"+8\|\Delta\theta^c\|^2+16\sigma^2\tilde\delta_{\mathrm{cen}}^i",
-    kind="upper",
-    space=NOISE,
-    measure=g.lemma_g3,
+    on=NOISE,
+    main=True,
     expect="violated",
     note=OF_PHI + "E||g^i - g^{c->i}||^2 = 0.9998, the bound is 0.0032.",
-    corrected="affpcl.g3_corrected",
+    corrected="g3_corrected",
 )
+def g3(stack: PersonalStack, effective: str = "printed") -> rc.Sides:
+    """E||g^i(x^i) - g^{c->i}||^2 <= 4 G_A^2 ||dx^i||^2 + 8 G_A^2 ||dx^c||^2 + 8 ||dtheta^c||^2 + 16
+    sigma^2 deltatilde^i, deltatilde^i = min{1, nu delta_cen^i}.
+    """
+    bound = 4 * stack.G_A[:, None] ** 2 * stack.own_error + 8 * stack.centre_error
+    noise = 16 * stack.variance_proxy * stack.effective(effective)
+    return stack.individual_second_moment, bound + 8 * stack.objective_error + noise
 
-G3_CORRECTED = rc.Claim(
-    id="affpcl.g3_corrected",
-    source="AffPCL, Lemma G.3, corrected",
-    text="Lemma G.3 with min{1, nu' delta_cen^i}, nu' the larger of nu and the same number of Phi.",
-    latex=r"\mathbb{E}\|g^i(x^i)-g^{c\to i}\|^2\le4G_A^2\|\Delta x^i\|^2+8G_A^2\|\Delta x^c\|^2"
+
+@PAPER.upper(
+    "g3_corrected",
+    ref="Lemma G.3, corrected",
+    tex=r"\mathbb{E}\|g^i(x^i)-g^{c\to i}\|^2\le4G_A^2\|\Delta x^i\|^2+8G_A^2\|\Delta x^c\|^2"
     r"+8\|\Delta\theta^c\|^2+16\sigma^2\min\{1,\max\{\nu,\nu_\Phi\}\,\delta_{\mathrm{cen}}^i\}",
-    kind="upper",
-    space=KNOWN,
-    measure=partial(g.lemma_g3, effective="safe"),
+    on=KNOWN,
     derivation=WITH_PHI,
 )
+def g3_corrected(stack: PersonalStack) -> rc.Sides:
+    """Lemma G.3 with min{1, nu' delta_cen^i}, nu' the larger of nu and the same number of Phi."""
+    return g3(stack, effective="safe")

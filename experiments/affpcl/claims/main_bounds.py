@@ -9,7 +9,9 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.affpcl.claims._spaces import monotone, systems
+from experiments.affpcl.paper import PAPER
 from experiments.affpcl.theory import main_bounds as m, one_environment
+from experiments.affpcl.theory.main_bounds import RunStack
 from experiments.affpcl.theory.one_environment import CommonStack
 
 #: A and the step size can be scaled against each other, so that A needs no other magnitudes.
@@ -50,12 +52,6 @@ def common(mu: rc.Numbers, A: rc.Numbers, **rest: rc.Numbers) -> CommonStack:
     n = rest["x0"].shape[1]
     everywhere = np.repeat(mu[:, None], n, axis=1)
     return CommonStack(mu=everywhere, A=A, Phi=0 * A, theta=0 * rest["x0"], **rest)
-
-
-def both_forms(stack: m.RunStack) -> tuple[rc.Numbers, rc.Numbers]:
-    """theorem1_simple of (22-1) and of (22-2), shape (B, 2)."""
-    sides = [m.theorem1_simple(stack, direction) for direction in ("objective", "estimate")]
-    return np.stack([s[0] for s in sides], axis=1), np.stack([s[1] for s in sides], axis=1)
 
 
 COMMON = rc.Space(
@@ -104,50 +100,64 @@ NU = (
     "delta_cen = 5e-5, but the noise of Phi theta^i stays. "
 )
 
-PROP1 = rc.Claim(
-    id="affpcl.prop1_explicit",
-    source="AffPCL, Proposition 1 and Corollary F.1",
-    text="alpha = ln t / (lambda_c t) <= lambda_c / (4 G_A^2): E||x_t^c - x_*^c||^2 <= "
-    "(||dx_0^c||^2 + 2 sigma^2 ln t / (lambda_c^2 n)) / t.",
-    latex=r"\mathbb{E}\|x_t^c-x_*^c\|^2\le\tfrac1t\bigl(\|\Delta x_0^c\|^2"
+
+@PAPER.upper(
+    "prop1_explicit",
+    ref="Proposition 1 and Corollary F.1",
+    tex=r"\mathbb{E}\|x_t^c-x_*^c\|^2\le\tfrac1t\bigl(\|\Delta x_0^c\|^2"
     r"+\tfrac{2\sigma^2\ln t}{(\lambda^c)^2n}\bigr)",
-    kind="upper",
-    space=RUNS,
-    measure=m.proposition1,
+    on=RUNS,
     derivation="Corollary F.1 in Lemma D.5.",
 )
+def prop1_explicit(stack: m.RunStack) -> rc.Sides:
+    """alpha = ln t / (lambda_c t) <= lambda_c / (4 G_A^2): E||x_t^c - x_*^c||^2 <= (||dx_0^c||^2 +
+    2 sigma^2 ln t / (lambda_c^2 n)) / t.
 
-PROP2 = rc.Claim(
-    id="affpcl.prop2_explicit",
-    source="AffPCL, Proposition 2",
-    text="One environment, (5) around x^c, alpha = ln t / (lambda t) <= lambda / (8 G_A^2): "
-    "E||x_t^i - x_*^i||^2 <= (||dx_0^i||^2 + w ||dx_0^c||^2)/t + (sigma/lambda)^2 (ln t / t) "
-    "((4 + 2w)/n + 24 deltatilde_obj), w = 8 alpha G_A^2 / lambda <= 1.",
-    latex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le\frac{\|\Delta x_0^i\|^2+w\|\Delta x_0^c\|^2}{t}"
+    For ln t / t <= lambda_c^2 / (4 G_A^2): Corollary F.1 and Lemma D.5.
+    """
+    at = stack.horizon(stack.limit(None, 4, None))
+    noise = 2 * stack.sigma**2 * stack.rate[:, 0] / stack.lambda_c**2
+    bound = ((stack.dx_c**2).sum(axis=1) + noise * at.log_t) / at.t
+    return stack.central_error(at), bound
+
+
+@PAPER.upper(
+    "prop2_explicit",
+    ref="Proposition 2",
+    tex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le\frac{\|\Delta x_0^i\|^2+w\|\Delta x_0^c\|^2}{t}"
     r"+\frac{\sigma^2\ln t}{\lambda^2t}\Bigl(\frac{4+2w}{n}+24\tilde\delta_{\mathrm{obj}}\Bigr)",
-    kind="upper",
-    space=COMMON,
-    measure=one_environment.proposition2,
+    on=COMMON,
     derivation="gtilde = A dx^i + (A^0 - A^i) dx^c + z, where the last two have mean zero, so "
     "E||.||^2 <= 4 G_A^2 ||dx^i||^2 + 4 G_A^2 ||dx^c||^2 + 2 E||z||^2. z = v(s^i) + g^0(x_*^c) "
     "has E||z||^2 <= 2 E||v||^2 + 2 sigma^2/n, and E||v||^2 <= 2 sigma^2 deltatilde (2 + 1) by "
     "the first half of Lemma D.2 and ||b^i - b^0|| <= 2 G_b delta_obj. With Corollary F.1 for "
     "x^c, Lemma D.4 has the weight w.",
 )
+def prop2_explicit(stack: one_environment.CommonStack) -> rc.Sides:
+    """One environment, (5) around x^c, alpha = ln t / (lambda t) <= lambda / (8 G_A^2): E||x_t^i -
+    x_*^i||^2 <= (||dx_0^i||^2 + w ||dx_0^c||^2)/t + (sigma/lambda)^2 (ln t / t) ((4 + 2w)/n + 24
+    deltatilde_obj), w = 8 alpha G_A^2 / lambda <= 1.
 
-PROP2_CENTRES = rc.Claim(
-    id="affpcl.prop2_x0_vs_xc",
-    source="AffPCL, Section 3: x^0 or x^c",
-    text="Around x^0 the guarantee is the same: for alpha <= lambda / (16 G_A^2), E||x_t^i - "
-    "x_*^i||^2 <= (||dx_0^i||^2 + w mean_j ||dx_0^j||^2)/t + (1 + w)(sigma/lambda)^2 (ln t / t) "
-    "(4/n + 24 deltatilde_obj), w = 8 alpha G_A^2 / lambda <= 1/2.",
-    latex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le"
+    L_0 = ||dx_0^i||^2 + w ||dx_0^c||^2, w = 8 alpha G_A^2 / lambda <= 1, and C = (sigma / lambda)^2
+    ((4 + 2 w) / n + 24 deltatilde).
+    """
+    at = stack.horizon(8)
+    square = stack.lambda_A**2
+    weight = 8 * at.alpha * stack.G_A**2 / square
+    start = (stack.x0[:, 0] ** 2).sum(axis=1)
+    start = start + weight * (stack.x0.mean(axis=1) ** 2).sum(axis=1)
+    scale = stack.sigma**2 * ((4 + 2 * weight) / stack.n + 24 * stack.effective) / square
+    return stack.explicit_error(at), (start + scale * at.log_t) / at.t
+
+
+@PAPER.upper(
+    "prop2_x0_vs_xc",
+    ref="Section 3: x^0 or x^c",
+    tex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le"
     r"\frac{\|\Delta x_0^i\|^2+w\frac1n\sum_j\|\Delta x_0^j\|^2}{t}"
     r"+(1+w)\frac{\sigma^2\ln t}{\lambda^2t}"
     r"\Bigl(\frac4n+24\tilde\delta_{\mathrm{obj}}\Bigr)",
-    kind="upper",
-    space=COMMON,
-    measure=one_environment.proposition2_implicit,
+    on=COMMON,
     derivation="As for x^c, with ||dx^0||^2 <= V = mean_j ||dx^j||^2, and V <- (1 - (3/2) alpha "
     "lambda) V + 2 alpha^2 max_j E||z^j||^2.",
     note="Of the worst agent. For one agent the choice matters, because x^0 carries the others' "
@@ -156,6 +166,23 @@ PROP2_CENTRES = rc.Claim(
     "and 0.072 around x^c. The other way round the search finds no more than a factor of 2.1. For "
     "alpha -> 0 the errors agree.",
 )
+def prop2_x0_vs_xc(stack: one_environment.CommonStack) -> rc.Sides:
+    """Around x^0 the guarantee is the same: for alpha <= lambda / (16 G_A^2), E||x_t^i - x_*^i||^2
+    <= (||dx_0^i||^2 + w mean_j ||dx_0^j||^2)/t + (1 + w)(sigma/lambda)^2 (ln t / t) (4/n + 24
+    deltatilde_obj), w = 8 alpha G_A^2 / lambda <= 1/2.
+
+    L_0 = ||dx_0^i||^2 + w (1/n) sum_j ||dx_0^j||^2, w = 8 alpha G_A^2 / lambda <= 1/2, and C =
+    (sigma / lambda)^2 (1 + w) (4 / n + 24 deltatilde).
+    """
+    at = stack.horizon(16)
+    square = stack.lambda_A**2
+    weight = 8 * at.alpha * stack.G_A**2 / square
+    errors = (stack.x0**2).sum(axis=2)
+    start = errors[:, 0] + weight * errors.mean(axis=1)
+    noise = (1 + weight) * (4 / (stack.n + 0 * weight) + 24 * stack.effective)
+    scale = stack.sigma**2 * noise / square
+    return stack.implicit_error(at), (start + scale * at.log_t) / at.t
+
 
 THM1 = rc.Claim(
     id="affpcl.thm1_explicit",
@@ -222,51 +249,62 @@ THM1_ESTIMATE = rc.Claim(
     "(lambda^i / (lambda_b lambda_c))^2 is not needed for large t.",
 )
 
-THM1_FORMS = rc.Claim(
-    id="affpcl.thm1_explicit_forms",
-    source="AffPCL, Theorem 1 of Appendix G.1",
-    text="Lemma D.4's weights make C in affpcl.thm1_explicit_corrected and "
-    "affpcl.thm1_explicit_estimate at most what is written there.",
-    latex=r"C\le\frac{\sigma^2}{(\lambda^i)^2}\Bigl(\frac{304}{n}+288\tilde\delta^i\Bigr)",
-    kind="upper",
-    space=RUNS,
-    measure=both_forms,
-)
 
-THM1_SHARPER = rc.Claim(
-    id="affpcl.thm1_explicit_sharper",
-    source="AffPCL, Theorem 1 of Appendix G.1, (27) + (22-1) + (20), sharpened",
-    text="alpha^k lambda^k = ln t / t, alpha^i <= lambda^i / (4 G_A^2), alpha^c <= lambda_c / (4 "
-    "G_A^2), alpha^b <= lambda_b / 4: E||x_t^i - x_*^i||^2 <= L_0/t + 72 (sigma^2 ln t / "
-    "((lambda^i)^2 t)) (1/n + min{1, nu' delta_cen^i}); C with Lemma D.4's weights.",
-    latex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le\frac{\mathcal L_0}{t}"
+@PAPER.upper(
+    "thm1_explicit_forms",
+    ref="Theorem 1 of Appendix G.1",
+    tex=r"C\le\frac{\sigma^2}{(\lambda^i)^2}\Bigl(\frac{304}{n}+288\tilde\delta^i\Bigr)",
+    on=RUNS,
+)
+def thm1_explicit_forms(stack: m.RunStack) -> tuple[rc.Numbers, rc.Numbers]:
+    """Lemma D.4's weights make C in affpcl.thm1_explicit_corrected and
+    affpcl.thm1_explicit_estimate at most what is written there.
+
+    Shape (B, 2).
+    """
+    sides = [m.theorem1_simple(stack, direction) for direction in ("objective", "estimate")]
+    return np.stack([s[0] for s in sides], axis=1), np.stack([s[1] for s in sides], axis=1)
+
+
+@PAPER.upper(
+    "thm1_explicit_sharper",
+    ref="Theorem 1 of Appendix G.1, (27) + (22-1) + (20), sharpened",
+    tex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le\frac{\mathcal L_0}{t}"
     r"+72\frac{\sigma^2\ln t}{(\lambda^i)^2t}"
     r"\Bigl(\frac1n+\min\{1,\max\{\nu,\nu_\Phi\}\,\delta_{\mathrm{cen}}^i\}\Bigr)",
-    kind="upper",
-    space=RUNS,
-    measure=partial(m.theorem1, constants=m.SHARPER, effective="safe"),
+    on=RUNS,
     derivation="affpcl.corG2_known_ratio in the place of Corollary G.2: w^2 = 64 alpha G_A^2 / "
     "(lambda^i)^2 and w^1 = 64 alpha / (lambda^i)^2, each of which adds at most 32/n to 8/n + 72 "
     "deltatilde.",
+    sharpens="thm1_explicit",
 )
+def thm1_explicit_sharper(stack: RunStack) -> rc.Sides:
+    """alpha^k lambda^k = ln t / t, alpha^i <= lambda^i / (4 G_A^2), alpha^c <= lambda_c / (4
+    G_A^2), alpha^b <= lambda_b / 4: E||x_t^i - x_*^i||^2 <= L_0/t + 72 (sigma^2 ln t /
+    ((lambda^i)^2 t)) (1/n + min{1, nu' delta_cen^i}); C with Lemma D.4's weights.
+    """
+    return m.theorem1(stack, constants=m.SHARPER, effective="safe")
 
-THM1_ANY_T = rc.Claim(
-    id="affpcl.thm1_any_t",
-    source="AffPCL, Theorem 1 of Appendix G.1, without a condition on t",
-    text="E||x_t^i - x_*^i||^2 <= 592 (sigma^2 ln t / ((lambda^i)^2 t)) max{1/n, min{1, nu' "
-    "delta_cen^i}} at every t >= 4, from x_0 = theta_0 = 0.",
-    latex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le592\frac{\sigma^2\ln t}{(\lambda^i)^2t}"
+
+@PAPER.upper(
+    "thm1_any_t",
+    ref="Theorem 1 of Appendix G.1, without a condition on t",
+    tex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le592\frac{\sigma^2\ln t}{(\lambda^i)^2t}"
     r"\max\{n^{-1},\tilde\delta^i\}",
-    kind="upper",
-    space=EVERY_T,
-    measure=partial(m.theorem1_as_printed, any_t=True),
+    on=EVERY_T,
     expect="violated",
     note="Corollary E.2 says 'for any time step t > 0', but Corollaries E.1, F.1 and G.2 bound "
     "the step. A large ln t / (lambda t) diverges: one agent, A = (10.1, -9.9) with equal chance, "
     "Phi = b = 1, has lambda = 0.1, G_A = 10.1, and 1 - 2 alpha lambda + alpha^2 E A^2 > 1 until "
     "ln t / t < 2e-4. " + LATE,
-    corrected="affpcl.thm1_explicit_corrected",
+    corrected="thm1_explicit_corrected",
 )
+def thm1_any_t(stack: RunStack) -> rc.Sides:
+    """E||x_t^i - x_*^i||^2 <= 592 (sigma^2 ln t / ((lambda^i)^2 t)) max{1/n, min{1, nu'
+    delta_cen^i}} at every t >= 4, from x_0 = theta_0 = 0.
+    """
+    return m.theorem1_as_printed(stack, any_t=True)
+
 
 THM1_NO_START = rc.Claim(
     id="affpcl.thm1_no_start",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
 
 import ratecheck as rc
 from experiments.affpcl._rates_systems import Pieces, Types, slowest_rate
 from experiments.affpcl.claims import _regimes as where
+from experiments.affpcl.paper import PAPER
 from experiments.affpcl.theory.ratio_error import stationary_error
 from linsys.algorithms import AffPCL
 
@@ -77,51 +77,63 @@ def environment_distance(algorithm: AffPCL) -> Sequence[rc.Regime]:
     ]
 
 
-PROP1 = rc.RateClaim(
-    id="affpcl.prop1",
-    source="AffPCL, Proposition 1",
-    text="With alpha = ln t/(lambda t), (4) has E||x_t^c - x_*^c||^2 = O~(kappa^2 / (t n)).",
-    latex=r"\mathbb{E}\|x_t^c-x_*^c\|^2=\tilde O(\kappa^2t^{-1}n^{-1})",
-    regimes=partial(central_rates, where.central(FIRST)),
+@PAPER.rate(
+    "prop1",
+    ref="Proposition 1",
+    tex=r"\mathbb{E}\|x_t^c-x_*^c\|^2=\tilde O(\kappa^2t^{-1}n^{-1})",
     note=LOGARITHM,
 )
-PROP2 = rc.RateClaim(
-    id="affpcl.prop2",
-    source="AffPCL, Proposition 2",
-    text="In one environment, (5) has E||x_t^i - x_*^i||^2 = O~(kappa^2/t max{1/n, min{1, nu "
-    "delta_obj}}).",
-    latex=r"\mathbb{E}\|x_t^i-x_*^i\|^2=\tilde O(\kappa^2t^{-1}\max\{n^{-1},\tilde\delta_{obj}\})",
-    regimes=lambda: [
-        *personal_rates(KNOWN, one_environment),
-        around_average(),
-        *objective_distance(KNOWN),
-    ],
+def prop1() -> Sequence[rc.Regime]:
+    """With alpha = ln t/(lambda t), (4) has E||x_t^c - x_*^c||^2 = O~(kappa^2 / (t n))."""
+    return central_rates(where.central(FIRST))
+
+
+@PAPER.rate(
+    "prop2",
+    ref="Proposition 2",
+    tex=r"\mathbb{E}\|x_t^i-x_*^i\|^2=\tilde O(\kappa^2t^{-1}\max\{n^{-1},\tilde\delta_{obj}\})",
     note="Around x^c of (4) where nothing else is said. In a fixed system the error falls with "
     "delta_obj^2; the first power is needed where the conditioning falls with delta_obj.",
 )
-COE_RATE = rc.RateClaim(
-    id="affpcl.coe_rate",
-    source="AffPCL, Section 4",
-    text="Central objective estimation (7) has the rate of Proposition 1 with lambda^b.",
-    latex=r"\mathbb{E}\|\theta_t^c-\theta_*^c\|^2=\tilde O(\sigma^2(\lambda^b)^{-2}t^{-1}n^{-1})",
-    regimes=partial(central_rates, where.objective()),
+def prop2() -> Sequence[rc.Regime]:
+    """In one environment, (5) has E||x_t^i - x_*^i||^2 = O~(kappa^2/t max{1/n, min{1, nu
+    delta_obj}}).
+    """
+    return [
+        *personal_rates(KNOWN, one_environment),
+        around_average(),
+        *objective_distance(KNOWN),
+    ]
+
+
+@PAPER.rate(
+    "coe_rate",
+    ref="Section 4",
+    tex=r"\mathbb{E}\|\theta_t^c-\theta_*^c\|^2=\tilde O(\sigma^2(\lambda^b)^{-2}t^{-1}n^{-1})",
     note=LOGARITHM,
 )
-THM1_MAIN = rc.RateClaim(
-    id="affpcl.thm1_main",
-    source="AffPCL, Theorem 1 (Section 5)",
-    text="(8) with (7), (4) has E||x_t^i - x_*^i||^2 = O~(kappa^2/t max{1/n, min{1, nu "
-    "delta_env}, min{1, nu delta_obj}}).",
-    latex=r"\mathbb{E}\|x_t^i-x_*^i\|^2=\tilde O(\kappa^2t^{-1}\max\{n^{-1},"
+def coe_rate() -> Sequence[rc.Regime]:
+    """Central objective estimation (7) has the rate of Proposition 1 with lambda^b."""
+    return central_rates(where.objective())
+
+
+@PAPER.rate(
+    "thm1_main",
+    ref="Theorem 1 (Section 5)",
+    tex=r"\mathbb{E}\|x_t^i-x_*^i\|^2=\tilde O(\kappa^2t^{-1}\max\{n^{-1},"
     r"\tilde\delta_{env},\tilde\delta_{obj}\})",
-    regimes=lambda: [
-        *personal_rates(FIRST, mixed),
-        *objective_distance(FIRST),
-        *environment_distance(FIRST),
-    ],
     note="The first power of delta is attained by ill-conditioned objectives and by an agent with "
     "a rare state of its own; in fixed systems that move smoothly the error falls with delta^2.",
 )
+def thm1_main() -> Sequence[rc.Regime]:
+    """(8) with (7), (4) has E||x_t^i - x_*^i||^2 = O~(kappa^2/t max{1/n, min{1, nu delta_env},
+    min{1, nu delta_obj}}).
+    """
+    return [
+        *personal_rates(FIRST, mixed),
+        *objective_distance(FIRST),
+        *environment_distance(FIRST),
+    ]
 
 
 def distance_from_centre(algorithm: AffPCL) -> rc.Regime:
@@ -155,107 +167,135 @@ HIDDEN = (
     "= e/2, but b^i(s) varies by one however small e is, and the error stays that of learning "
     "alone. Theorem 1 of Section 5 is untouched, because delta_obj = 1. "
 )
-EQ9 = rc.RateClaim(
-    id="affpcl.eq9",
-    source="AffPCL, equation (9)",
-    main=True,
-    text="E||x_t^i - x_*^i||^2 = O~((kappa^i)^2/t max{1/n, min{1, nu delta_cen^i}}).",
-    latex=r"\mathbb{E}\|x_t^i-x_*^i\|^2=\tilde O((\kappa^i)^2t^{-1}\max\{n^{-1},"
+
+
+@PAPER.rate(
+    "eq9",
+    ref="equation (9)",
+    tex=r"\mathbb{E}\|x_t^i-x_*^i\|^2=\tilde O((\kappa^i)^2t^{-1}\max\{n^{-1},"
     r"\tilde\delta_{cen}^i\})",
-    regimes=lambda: [
+    main=True,
+    expect="violated",
+    note=HIDDEN + "Along the distance of a rare state the share 1/n of the ratio is taken off.",
+    corrected="thm1_explicit_corrected",
+)
+def eq9() -> Sequence[rc.Regime]:
+    """E||x_t^i - x_*^i||^2 = O~((kappa^i)^2/t max{1/n, min{1, nu delta_cen^i}})."""
+    return [
         *personal_rates(FIRST, mixed),
         distance_from_centre(FIRST),
         hidden_distance(FIRST),
-    ],
-    expect="violated",
-    note=HIDDEN + "Along the distance of a rare state the share 1/n of the ratio is taken off.",
-    corrected="affpcl.thm1_explicit_corrected",
-)
-C1_VARIANT = rc.RateClaim(
-    id="affpcl.c1_variant",
-    source="AffPCL, Appendix C.1",
-    text="Computing the central direction from g^{c->i}, (22-2), keeps the guarantee.",
-    latex=r"g_t^{0,c}=\frac1n\sum_i g_t^{c\to i}(x_t^c)",
-    regimes=lambda: [
-        *personal_rates(SECOND, mixed),
-        *central_rates(where.central(SECOND)),
-    ],
+    ]
+
+
+@PAPER.rate(
+    "c1_variant",
+    ref="Appendix C.1",
+    tex=r"g_t^{0,c}=\frac1n\sum_i g_t^{c\to i}(x_t^c)",
     note=LOGARITHM,
 )
+def c1_variant() -> Sequence[rc.Regime]:
+    """Computing the central direction from g^{c->i}, (22-2), keeps the guarantee."""
+    return [
+        *personal_rates(SECOND, mixed),
+        *central_rates(where.central(SECOND)),
+    ]
 
 
-CORE2_CONST = rc.RateClaim(
-    id="affpcl.corE2_const",
-    source="AffPCL, Corollary E.2, constant step",
-    text="alpha^b = ln t/(lambda^b t): E||theta_t^c - theta_*^c||^2 = O(sigma^2 ln t/((lambda^b)^2 "
-    "n t)).",
-    latex=r"\mathbb{E}\|\theta_t^c-\theta_*^c\|^2=O(\sigma^2\ln t/((\lambda^b)^2nt))",
-    regimes=partial(central_rates, where.objective()),
+@PAPER.rate(
+    "corE2_const",
+    ref="Corollary E.2, constant step",
+    tex=r"\mathbb{E}\|\theta_t^c-\theta_*^c\|^2=O(\sigma^2\ln t/((\lambda^b)^2nt))",
     note="As a rate, for large t. For any t > 0, as printed, it needs alpha^b <= lambda^b/4 of "
     "Corollary E.1, which ln t/(lambda^b t) violates at small t.",
 )
-CORE2_DIM = rc.RateClaim(
-    id="affpcl.corE2_dim",
-    source="AffPCL, Corollary E.2, diminishing step",
-    text="alpha_tau = 4/(lambda^b (tau + t0 + 1)): the averaged iterate has "
-    "O(sigma^2/((lambda^b)^2 n t)).",
-    latex=r"\mathbb{E}\|\tilde\theta_t^c-\theta_*^c\|^2=O(\sigma^2/((\lambda^b)^2nt))",
-    regimes=lambda: [where.diminishing(lambda run: run.objective_error, "theta^c")],
+def corE2_const() -> Sequence[rc.Regime]:
+    """alpha^b = ln t/(lambda^b t): E||theta_t^c - theta_*^c||^2 = O(sigma^2 ln t/((lambda^b)^2 n
+    t)).
+    """
+    return central_rates(where.objective())
+
+
+@PAPER.rate(
+    "corE2_dim",
+    ref="Corollary E.2, diminishing step",
+    tex=r"\mathbb{E}\|\tilde\theta_t^c-\theta_*^c\|^2=O(\sigma^2/((\lambda^b)^2nt))",
 )
-CORF3_1 = rc.RateClaim(
-    id="affpcl.corF3_1",
-    source="AffPCL, Corollary F.3, (22-1)",
-    text="E||x_t^c - x_*^c||^2 = O(sigma^2 ln t/((lambda^c)^2 n t)) for (22-1).",
-    latex=r"\mathbb{E}\|x_t^c-x_*^c\|^2=O(\sigma^2\ln t/((\lambda^c)^2nt))",
-    regimes=partial(central_rates, where.central(FIRST)),
+def corE2_dim() -> Sequence[rc.Regime]:
+    """alpha_tau = 4/(lambda^b (tau + t0 + 1)): the averaged iterate has O(sigma^2/((lambda^b)^2 n
+    t)).
+    """
+    return [where.diminishing(lambda run: run.objective_error, "theta^c")]
+
+
+@PAPER.rate(
+    "corF3_1",
+    ref="Corollary F.3, (22-1)",
+    tex=r"\mathbb{E}\|x_t^c-x_*^c\|^2=O(\sigma^2\ln t/((\lambda^c)^2nt))",
     note=LOGARITHM,
 )
-CORF3_2 = rc.RateClaim(
-    id="affpcl.corF3_2",
-    source="AffPCL, Corollary F.3, (22-2)",
-    text="E||x_t^c - x_*^c||^2 = O(sigma^2 ln t/((lambda^b lambda^c)^2 n t)) for (22-2) with (20).",
-    latex=r"\mathbb{E}\|x_t^c-x_*^c\|^2=O(\sigma^2\ln t/((\lambda^b\lambda^c)^2nt))",
-    regimes=partial(central_rates, where.central(SECOND)),
+def corF3_1() -> Sequence[rc.Regime]:
+    """E||x_t^c - x_*^c||^2 = O(sigma^2 ln t/((lambda^c)^2 n t)) for (22-1)."""
+    return central_rates(where.central(FIRST))
+
+
+@PAPER.rate(
+    "corF3_2",
+    ref="Corollary F.3, (22-2)",
+    tex=r"\mathbb{E}\|x_t^c-x_*^c\|^2=O(\sigma^2\ln t/((\lambda^b\lambda^c)^2nt))",
     note=LOGARITHM,
 )
-CORF3_DIM = rc.RateClaim(
-    id="affpcl.corF3_dim",
-    source="AffPCL, Corollary F.3, diminishing step",
-    text="With diminishing steps, the averaged x^c has the same rates without ln t.",
-    latex=r"\mathbb{E}\|\tilde x_t^c-x_*^c\|^2=O(\sigma^2/((\lambda^c)^2nt))",
-    regimes=lambda: [where.diminishing(lambda run: run.central_error, "x^c")],
+def corF3_2() -> Sequence[rc.Regime]:
+    """E||x_t^c - x_*^c||^2 = O(sigma^2 ln t/((lambda^b lambda^c)^2 n t)) for (22-2) with (20)."""
+    return central_rates(where.central(SECOND))
+
+
+@PAPER.rate(
+    "corF3_dim",
+    ref="Corollary F.3, diminishing step",
+    tex=r"\mathbb{E}\|\tilde x_t^c-x_*^c\|^2=O(\sigma^2/((\lambda^c)^2nt))",
 )
-THM1_C1 = rc.RateClaim(
-    id="affpcl.thm1_c1",
-    source="AffPCL, Theorem 1 (Appendix G.1), case 1",
-    text="(27) + (22-1) + (20): O(sigma^2 ln t/((lambda^i)^2 t) max{1/n, min{1, nu delta_cen^i}}).",
-    latex=r"\delta=\max\{n^{-1},\tilde\delta_{cen}^i\}",
-    regimes=lambda: [
+def corF3_dim() -> Sequence[rc.Regime]:
+    """With diminishing steps, the averaged x^c has the same rates without ln t."""
+    return [where.diminishing(lambda run: run.central_error, "x^c")]
+
+
+@PAPER.rate(
+    "thm1_c1",
+    ref="Theorem 1 (Appendix G.1), case 1",
+    tex=r"\delta=\max\{n^{-1},\tilde\delta_{cen}^i\}",
+    expect="violated",
+    note=HIDDEN,
+    corrected="thm1_explicit_corrected",
+)
+def thm1_c1() -> Sequence[rc.Regime]:
+    """(27) + (22-1) + (20): O(sigma^2 ln t/((lambda^i)^2 t) max{1/n, min{1, nu delta_cen^i}})."""
+    return [
         *personal_rates(FIRST, mixed),
         distance_from_centre(FIRST),
         hidden_distance(FIRST),
-    ],
-    expect="violated",
-    note=HIDDEN,
-    corrected="affpcl.thm1_explicit_corrected",
-)
-THM1_C2 = rc.RateClaim(
-    id="affpcl.thm1_c2",
-    source="AffPCL, Theorem 1 (Appendix G.1), case 2",
-    text="(27) + (22-2) + (20): delta = min{1, nu delta_cen^i} + "
-    "max{1, lambda^i/(lambda^b lambda^c)}^2 / n.",
-    latex=r"\delta=\tilde\delta_{cen}^i+\max\{1,\lambda^i/(\lambda^b\lambda^c)\}^2n^{-1}",
-    regimes=lambda: [
-        *personal_rates(SECOND, mixed),
-        distance_from_centre(SECOND),
-        hidden_distance(SECOND),
-    ],
+    ]
+
+
+@PAPER.rate(
+    "thm1_c2",
+    ref="Theorem 1 (Appendix G.1), case 2",
+    tex=r"\delta=\tilde\delta_{cen}^i+\max\{1,\lambda^i/(\lambda^b\lambda^c)\}^2n^{-1}",
     expect="violated",
     note=HIDDEN + "Here n goes to infinity first, so that the second term vanishes. The factor in "
     "front of 1/n is not needed: to first order in the step both variants have the same personal "
     "error.",
-    corrected="affpcl.thm1_explicit_estimate",
+    corrected="thm1_explicit_estimate",
 )
+def thm1_c2() -> Sequence[rc.Regime]:
+    """(27) + (22-2) + (20): delta = min{1, nu delta_cen^i} + max{1, lambda^i/(lambda^b lambda^c)}^2
+    / n.
+    """
+    return [
+        *personal_rates(SECOND, mixed),
+        distance_from_centre(SECOND),
+        hidden_distance(SECOND),
+    ]
 
 
 def with_oracle(algorithm: AffPCL) -> Sequence[rc.Regime]:
@@ -290,32 +330,43 @@ ORACLE = (
     "and n stand, measured with a fixed error of the largest size that Assumption 1 allows; those "
     "in sigma and lambda^rho follow from that size and are not measured. "
 )
-THM1_C3 = rc.RateClaim(
-    id="affpcl.thm1_c3",
-    source="AffPCL, Theorem 1 (Appendix G.1), case 3",
-    text="(27) + (22-1) + (20) + (13): delta = (sigma/lambda^rho)^2 min{1, nu delta_cen^i} + "
-    "(sigma/min{lambda^b, lambda^c, lambda^rho})^2 / n.",
-    latex=r"\delta=\frac{\sigma^2}{(\lambda^\rho)^2}\tilde\delta_{cen}^i"
+
+
+@PAPER.rate(
+    "thm1_c3",
+    ref="Theorem 1 (Appendix G.1), case 3",
+    tex=r"\delta=\frac{\sigma^2}{(\lambda^\rho)^2}\tilde\delta_{cen}^i"
     r"+\frac{\sigma^2}{\min\{\lambda^b,\lambda^c,\lambda^\rho\}^2}n^{-1}",
-    regimes=partial(with_oracle, FIRST),
     expect="violated",
     note=ORACLE,
 )
-THM1_C4 = rc.RateClaim(
-    id="affpcl.thm1_c4",
-    source="AffPCL, Theorem 1 (Appendix G.1), case 4",
-    text="(27) + (22-2) + (20) + (13): as case 3 with max{sigma/min{..}, lambda^i/(lambda^b "
-    "lambda^c)}^2 / n.",
-    latex=r"\delta=\frac{\sigma^2}{(\lambda^\rho)^2}\tilde\delta_{cen}^i+\max\left\{\frac{\sigma}"
+def thm1_c3() -> Sequence[rc.Regime]:
+    """(27) + (22-1) + (20) + (13): delta = (sigma/lambda^rho)^2 min{1, nu delta_cen^i} +
+    (sigma/min{lambda^b, lambda^c, lambda^rho})^2 / n.
+    """
+    return with_oracle(FIRST)
+
+
+@PAPER.rate(
+    "thm1_c4",
+    ref="Theorem 1 (Appendix G.1), case 4",
+    tex=r"\delta=\frac{\sigma^2}{(\lambda^\rho)^2}\tilde\delta_{cen}^i+\max\left\{\frac{\sigma}"
     r"{\min\{\lambda^b,\lambda^c,\lambda^\rho\}},\frac{\lambda^i}{\lambda^b\lambda^c}\right\}^2n^{-1}",
-    regimes=partial(with_oracle, SECOND),
     expect="violated",
     note=ORACLE + "The proof loses a factor besides (affpcl.thm1_weights).",
 )
-THM1_DIM = rc.RateClaim(
-    id="affpcl.thm1_dim",
-    source="AffPCL, Section 2, footnote 3, with Lemma D.5",
-    text="Diminishing steps and the weighted average remove ln t from Theorem 1.",
-    latex=r"\mathbb{E}\|\tilde x_t^i-x_*^i\|^2=O(\sigma^2(\lambda^i)^{-2}t^{-1}\delta)",
-    regimes=lambda: [where.diminishing(lambda run: run.error[:, 0], "x^1")],
+def thm1_c4() -> Sequence[rc.Regime]:
+    """(27) + (22-2) + (20) + (13): as case 3 with max{sigma/min{..}, lambda^i/(lambda^b
+    lambda^c)}^2 / n.
+    """
+    return with_oracle(SECOND)
+
+
+@PAPER.rate(
+    "thm1_dim",
+    ref="Section 2, footnote 3, with Lemma D.5",
+    tex=r"\mathbb{E}\|\tilde x_t^i-x_*^i\|^2=O(\sigma^2(\lambda^i)^{-2}t^{-1}\delta)",
 )
+def thm1_dim() -> Sequence[rc.Regime]:
+    """Diminishing steps and the weighted average remove ln t from Theorem 1."""
+    return [where.diminishing(lambda run: run.error[:, 0], "x^1")]

@@ -10,6 +10,7 @@ from scipy.stats import binom
 import ratecheck as rc
 from experiments.affpcl._rates_systems import exact_errors
 from experiments.affpcl.claims import _regimes as where
+from experiments.affpcl.paper import PAPER
 from experiments.affpcl.theory.bellman import stationary
 from experiments.affpcl.theory.evidence import total_variation
 from linsys import FiniteSystem
@@ -19,8 +20,17 @@ from linsys.moments import exact_moments
 from linsys.systems import MarkovRewardProcesses
 
 
-def sparse_ratio() -> Sequence[rc.Regime]:
-    """Hard thresholding of tabular frequencies over a known uniform mu^0: exact binomial sums.
+@PAPER.rate(
+    "ex1",
+    ref="Appendix C.4, Example 1",
+    tex=r"\|\eta_*^i\|_0\le\delta_{env}d\Rightarrow"
+    r"\mathrm{MSE}=\tilde O(\kappa^2t^{-1}\delta_{env}d)",
+    note="Measured for hard thresholding, the l0-penalised least squares of the tabular case; the "
+    "error is that of rho averaged over mu^0. The number of coordinates is what counts, not TV.",
+)
+def ex1() -> Sequence[rc.Regime]:
+    """A density ratio that differs from 1 in delta_env d coordinates is estimated with MSE
+    O~(kappa^2/t delta_env d).
 
     d states; rho = 1 except on k of them, where it is 1 + v or 1 - v in turn. The estimate
     d N(s)/t - 1 is kept where its size exceeds (4 d ln(d t) / t)^(1/2).
@@ -49,19 +59,6 @@ def sparse_ratio() -> Sequence[rc.Regime]:
     ]
 
 
-EX1 = rc.RateClaim(
-    id="affpcl.ex1",
-    source="AffPCL, Appendix C.4, Example 1",
-    text="A density ratio that differs from 1 in delta_env d coordinates is estimated with MSE "
-    "O~(kappa^2/t delta_env d).",
-    latex=r"\|\eta_*^i\|_0\le\delta_{env}d\Rightarrow"
-    r"\mathrm{MSE}=\tilde O(\kappa^2t^{-1}\delta_{env}d)",
-    regimes=sparse_ratio,
-    note="Measured for hard thresholding, the l0-penalised least squares of the tabular case; the "
-    "error is that of rho averaged over mu^0. The number of coordinates is what counts, not TV.",
-)
-
-
 def coupled(level: float, states: int = 5) -> FiniteSystem:
     """Example 2 as a system of one agent on pairs (s^i, s^0), optimally coupled, psi one-hot."""
     rng = np.random.default_rng(7)
@@ -82,8 +79,16 @@ def coupled(level: float, states: int = 5) -> FiniteSystem:
     )
 
 
-def coupled_rates() -> Sequence[rc.Regime]:
-    """Exact errors of the coupled iteration: it is a linear recursion on pairs of states."""
+@PAPER.rate(
+    "ex2_rate",
+    ref="Appendix C.4, Example 2",
+    tex=r"\mathbb{E}\|\eta_t^i-\eta_*^i\|^2=\tilde O(\kappa^2t^{-1}\delta_{env})",
+    note="The logarithm is divided out.",
+)
+def ex2_rate() -> Sequence[rc.Regime]:
+    """With coupled samples, P(s^i = s^0) = 1 - delta_env, the fixed-point iteration has MSE
+    O~(kappa^2/t delta_env).
+    """
 
     def error(level: float, t: where.Values) -> where.Values:
         system = coupled(level)
@@ -100,19 +105,20 @@ def coupled_rates() -> Sequence[rc.Regime]:
     ]
 
 
-EX2_RATE = rc.RateClaim(
-    id="affpcl.ex2_rate",
-    source="AffPCL, Appendix C.4, Example 2",
-    text="With coupled samples, P(s^i = s^0) = 1 - delta_env, the fixed-point iteration has MSE "
-    "O~(kappa^2/t delta_env).",
-    latex=r"\mathbb{E}\|\eta_t^i-\eta_*^i\|^2=\tilde O(\kappa^2t^{-1}\delta_{env})",
-    regimes=coupled_rates,
-    note="The logarithm is divided out.",
+@PAPER.rate(
+    "c6_rate",
+    ref="Appendix C.6",
+    tex=r"O\left(\frac{(G_x+G_b)^2}{(1-\gamma)^3(w^i)^2t}\max\{n^{-1},\delta_{env},\delta_{obj}\}"
+    r"\right)",
+    note="Agents alike, so that 1/n is the maximum. The derivation of the third power uses "
+    "nu <= 2/(1 - gamma), which is false (affpcl.c6_nu). It is not needed: with E A'A <= (1 + "
+    "gamma) sym(Abar) (affpcl.c6_moment), Lemma D.2 holds with 1 in the place of nu, and the "
+    "second power is enough. A constant feature and rewards of mean zero attain it.",
 )
-
-
-def td_rates() -> Sequence[rc.Regime]:
-    """TD(0) with AffPCL and linear rewards: in t, in n, and in the horizon 1/(1 - gamma)."""
+def c6_rate() -> Sequence[rc.Regime]:
+    """Personalised TD(0): O((G_x + G_b)^2 / ((1 - gamma)^3 w_i^2 t) max{1/n, delta_env,
+    delta_obj}).
+    """
     rng = np.random.default_rng(11)
     states = 5
     kernel = rng.dirichlet(np.ones(states), size=states)
@@ -151,18 +157,3 @@ def td_rates() -> Sequence[rc.Regime]:
         where.exact("gamma = 0.9, alike: error against n", "n", in_n),
         where.exact("error / (G_x + G_b)^2", "1/(1-gamma)", in_horizon, predicted=3.0),
     ]
-
-
-C6_RATE = rc.RateClaim(
-    id="affpcl.c6_rate",
-    source="AffPCL, Appendix C.6",
-    text="Personalised TD(0): O((G_x + G_b)^2 / ((1 - gamma)^3 w_i^2 t) max{1/n, delta_env, "
-    "delta_obj}).",
-    latex=r"O\left(\frac{(G_x+G_b)^2}{(1-\gamma)^3(w^i)^2t}\max\{n^{-1},\delta_{env},\delta_{obj}\}"
-    r"\right)",
-    regimes=td_rates,
-    note="Agents alike, so that 1/n is the maximum. The derivation of the third power uses "
-    "nu <= 2/(1 - gamma), which is false (affpcl.c6_nu). It is not needed: with E A'A <= (1 + "
-    "gamma) sym(Abar) (affpcl.c6_moment), Lemma D.2 holds with 1 in the place of nu, and the "
-    "second power is enough. A constant feature and rewards of mean zero attain it.",
-)

@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 import ratecheck as rc
 from experiments.affpcl.claims._spaces import SYSTEMS, systems
 from experiments.affpcl.claims._values import ITERATES, same_environment, states, valued
+from experiments.affpcl.paper import PAPER
 from experiments.affpcl.theory import constants as at, correction as go, rounds
+from experiments.affpcl.theory.directions import (
+    average_residual,
+    averaged,
+    bias_corrected,
+    central_residual,
+    covariance,
+    local_residual,
+    mean,
+    own,
+    variance,
+)
+from experiments.affpcl.theory.parametrization import objective_gap, objective_level
+from experiments.affpcl.theory.stack import FiniteStack, apply
+from linsys.linalg import solve
 
 VALUED = valued()
 ALIKE = valued(alike=True)
@@ -29,200 +47,286 @@ ZERO_MEAN = rc.Space(
 
 # Section 1.2.
 
-CONST_SIGMA = rc.Claim(
-    id="affpcl.const_sigma",
-    source="AffPCL, Section 1.2",
-    text="||g^i(x_*^i; s)|| <= G_A G_x + G_b <= sigma, with Section 1.2's constants.",
-    latex=r"\|g_t^i(x_*^i)\|\le G_AG_x+G_b\le\sigma",
-    kind="upper",
-    space=VALUED,
-    measure=at.residual_at_solution,
+
+@PAPER.upper(
+    "const_sigma",
+    ref="Section 1.2",
+    tex=r"\|g_t^i(x_*^i)\|\le G_AG_x+G_b\le\sigma",
+    on=VALUED,
 )
-CONST_SIGMA_SEC4 = rc.Claim(
-    id="affpcl.const_sigma_sec4",
-    source="AffPCL, Sections 1.2 and 4",
-    text="||g^i(x_*^i; s)|| <= G_A G_x + G_b <= sigma with Section 4's G_b, given ||Phi(s)|| <= 1.",
-    latex=r"\|g_t^i(x_*^i)\|\le G_AG_x+G_b\le\sigma",
-    kind="upper",
-    space=SYSTEMS,
-    measure=at.residual_at_solution,
+def const_sigma(stack: FiniteStack) -> rc.Sides:
+    """||g^i(x_*^i; s)|| <= G_A G_x + G_b <= sigma, with Section 1.2's constants.
+
+    Shape (B, 2).
+    """
+    scale = stack.G_A * stack.G_x + stack.G_b
+    return at.columns_of(
+        at.largest(stack, local_residual(stack, stack.x_star)), scale
+    ), at.columns_of(scale, stack.sigma)
+
+
+@PAPER.upper(
+    "const_sigma_sec4",
+    ref="Sections 1.2 and 4",
+    tex=r"\|g_t^i(x_*^i)\|\le G_AG_x+G_b\le\sigma",
+    on=SYSTEMS,
 )
-CONST_SIGMA_CENTRAL = rc.Claim(
-    id="affpcl.const_sigma_central",
-    source="AffPCL, Section 1.2 as used in Lemma F.2",
-    text="||A(s) x_*^c|| <= G_A G_x as well, with G_x = max_i ||x_*^i||.",
-    latex=r"\|A(s)x_*^c\|\le G_AG_x",
-    kind="upper",
-    space=valued(sizes={"n": (2, 2), "S": (2, 2), "d": (2, 2)}),
-    measure=at.features_at_centre,
+def const_sigma_sec4(stack: FiniteStack) -> rc.Sides:
+    """||g^i(x_*^i; s)|| <= G_A G_x + G_b <= sigma with Section 4's G_b, given ||Phi(s)|| <= 1."""
+    return const_sigma(stack)
+
+
+@PAPER.upper(
+    "const_sigma_central",
+    ref="Section 1.2 as used in Lemma F.2",
+    tex=r"\|A(s)x_*^c\|\le G_AG_x",
+    on=valued(sizes={"n": (2, 2), "S": (2, 2), "d": (2, 2)}),
     expect="violated",
-    note=(
-        "x_*^c is no convex combination of the x_*^i: with Abar^1 = e I + J, Abar^2 = e I - J for "
-        "a quarter turn J and x_*^1 = -x_*^2 a unit vector, ||x_*^c|| = 1/e while max_i ||x_*^i|| "
-        "= 1. Section 1.2 has no x_*^c in G_x; Lemmas F.2 to G.3 need it there, as C.6 has it. "
-        "With C.6's G_x all of them are right; with Section 1.2's, kappa is too small for them."
-    ),
-    corrected="affpcl.const_sigma_central_corrected",
+    note="x_*^c is no convex combination of the x_*^i: with Abar^1 = e I + J, Abar^2 = e I - J for "
+    "a quarter turn J and x_*^1 = -x_*^2 a unit vector, ||x_*^c|| = 1/e while max_i ||x_*^i|| "
+    "= 1. Section 1.2 has no x_*^c in G_x; Lemmas F.2 to G.3 need it there, as C.6 has it. "
+    "With C.6's G_x all of them are right; with Section 1.2's, kappa is too small for them.",
+    corrected="const_sigma_central_corrected",
+    reading_of="const_sigma",
 )
-CONST_SIGMA_CENTRAL_CORRECTED = rc.Claim(
-    id="affpcl.const_sigma_central_corrected",
-    source="AffPCL, Section 1.2 with G_x of Appendix C.6",
-    text=(
-        "||g^i(x_*^c; s)|| and ||A(s) x_*^c - b^c(s)|| are at most G_A G_x + G_b <= sigma, with "
-        "G_x = max{max_i ||x_*^i||, ||x_*^c||} and Section 4's G_b."
-    ),
-    latex=r"\|g_t^i(x_*^c)\|,\|g_t^{c\to i}(x_*^c;\theta_*^c)\|\le G_AG_x+G_b,\ G_x\ge\|x_*^c\|",
-    kind="upper",
-    space=SYSTEMS,
-    measure=at.residuals_at_centre,
-    derivation=(
-        "||A(s) x_*^c|| <= G_A G_x now that G_x >= ||x_*^c||; ||b^i(s)|| and ||b^c(s)|| are at "
-        "most ||theta|| <= G_b by ||Phi(s)|| <= 1."
-    ),
+def const_sigma_central(stack: FiniteStack) -> rc.Sides:
+    """||A(s) x_*^c|| <= G_A G_x as well, with G_x = max_i ||x_*^i||.
+
+    Shape (B,).
+
+    G_x contains x_*^c for a :class:`FiniteStack`, as in Appendix C.6, and not for a
+    :class:`~experiments.affpcl.theory.parametrization.ValueStack`, as in Section 1.2.
+    """
+    values = apply(stack.A, stack.x_star_central[:, None])
+    return at.largest(stack, values[:, None]), stack.G_A * stack.G_x
+
+
+@PAPER.upper(
+    "const_sigma_central_corrected",
+    ref="Section 1.2 with G_x of Appendix C.6",
+    tex=r"\|g_t^i(x_*^c)\|,\|g_t^{c\to i}(x_*^c;\theta_*^c)\|\le G_AG_x+G_b,\ G_x\ge\|x_*^c\|",
+    on=SYSTEMS,
+    derivation="||A(s) x_*^c|| <= G_A G_x now that G_x >= ||x_*^c||; ||b^i(s)|| and ||b^c(s)|| are"
+    " at most ||theta|| <= G_b by ||Phi(s)|| <= 1.",
 )
-CONST_TRVAR = rc.Claim(
-    id="affpcl.const_trvar",
-    source="AffPCL, Section 1.2",
-    text="For E_mu f = 0: tr Var_mu f = E||f||^2 <= G_f^2 (this claim: both are at most G_f^2).",
-    latex=r"\mathrm{tr}\,\mathrm{Var}_\mu(f)=\mathbb E_\mu\|f\|^2\le G_f^2",
-    kind="upper",
-    space=ZERO_MEAN,
-    measure=lambda i: at.zero_mean_variance(i.mu, i.f),
+def const_sigma_central_corrected(stack: FiniteStack) -> rc.Sides:
+    """||g^i(x_*^c; s)|| and ||A(s) x_*^c - b^c(s)|| are at most G_A G_x + G_b <= sigma, with G_x =
+    max{max_i ||x_*^i||, ||x_*^c||} and Section 4's G_b.
+
+    Shape (B, 2).
+    """
+    centre = central_residual(stack, stack.x_star_central, stack.theta_star_central)
+    return at.columns_of(
+        at.largest(stack, local_residual(stack, stack.x_star_central)),
+        at.largest(stack, centre[:, None]),
+    ), stack.G_A * stack.G_x + stack.G_b
+
+
+@PAPER.upper(
+    "const_trvar",
+    ref="Section 1.2",
+    tex=r"\mathrm{tr}\,\mathrm{Var}_\mu(f)=\mathbb E_\mu\|f\|^2\le G_f^2",
+    on=ZERO_MEAN,
 )
-CONST_TRVAR_EQUALITY = rc.Claim(
-    id="affpcl.const_trvar_equality",
-    source="AffPCL, Section 1.2",
-    text="For E_mu f = 0: the trace of E f f' - (E f)(E f)' is E||f||^2.",
-    latex=r"\mathrm{tr}\,\mathrm{Var}_\mu(f)=\mathbb E_\mu\|f\|^2",
-    kind="identity",
-    space=ZERO_MEAN,
-    measure=lambda i: (at.trace_of_variance(i.mu, i.f), at.mean_square(i.mu, i.f)),
+def const_trvar(mu: rc.Numbers, f: rc.Numbers) -> rc.Sides:
+    """For E_mu f = 0: tr Var_mu f = E||f||^2 <= G_f^2 (this claim: both are at most G_f^2).
+
+    mu is (B, S) and f is (B, S, d). G_f is the largest ||f(s)|| where mu(s) > 0.
+    """
+    bound = ((f * f).sum(axis=-1) * (mu > 0)).max(axis=-1)
+    return at.columns_of(at.trace_of_variance(mu, f), at.mean_square(mu, f)), bound
+
+
+@PAPER.identity(
+    "const_trvar_equality",
+    ref="Section 1.2",
+    tex=r"\mathrm{tr}\,\mathrm{Var}_\mu(f)=\mathbb E_\mu\|f\|^2",
+    on=ZERO_MEAN,
 )
+def const_trvar_equality(mu: Any, f: Any) -> rc.Sides:
+    """For E_mu f = 0: the trace of E f f' - (E f)(E f)' is E||f||^2."""
+    return (at.trace_of_variance(mu, f), at.mean_square(mu, f))
 
 
 # Section 2.
 
 ROUNDS: dict[str, rc.Field] = {"x_c": rc.reals("d"), "draw": rc.interval("R", "n")}
-FL_AVERAGE = rc.Claim(
-    id="affpcl.fl_average",
-    source="AffPCL, Section 2, equation (4)",
-    text="Local updates from x^i = x^c, averaged and sent back, are (4), and x^c is their average.",
-    latex=r"x_{t+1}^c=\frac1n\sum_i x_{t+1}^i=x_t^c-\alpha_tg_t^0(x_t^c)",
-    kind="identity",
-    space=valued(ROUNDS, alike=True, sizes={"R": (1, 3)}),
-    measure=lambda s: rounds.federated_rounds(s, states(s)),
+
+
+@PAPER.identity(
+    "fl_average",
+    ref="Section 2, equation (4)",
+    tex=r"x_{t+1}^c=\frac1n\sum_i x_{t+1}^i=x_t^c-\alpha_tg_t^0(x_t^c)",
+    on=valued(ROUNDS, alike=True, sizes={"R": (1, 3)}),
 )
+def fl_average(instance: Any) -> rc.Sides:
+    """Local updates from x^i = x^c, averaged and sent back, are (4), and x^c is their average."""
+    return rounds.federated_rounds(instance, states(instance))
 
 
 # Section 3.
 
-DEF1_RANGE = rc.Claim(
-    id="affpcl.def1_range",
-    source="AffPCL, Definitions 1 and 2",
-    text="delta_obj and delta_env lie in [0, 1].",
-    latex=r"\delta_{\mathrm{obj}},\delta_{\mathrm{env}}\in[0,1]",
-    kind="upper",
-    space=VALUED,
-    measure=at.affinity_range,
+
+@PAPER.upper(
+    "def1_range",
+    ref="Definitions 1 and 2",
+    tex=r"\delta_{\mathrm{obj}},\delta_{\mathrm{env}}\in[0,1]",
+    on=VALUED,
 )
-BIAS_IDENTITY = rc.Claim(
-    id="affpcl.bias_identity",
-    source="AffPCL, Section 3, equation (5)",
-    text="In one environment E[gtilde^i] = E[g^i(x^i)], whatever x^i and the common x^0.",
-    latex=r"\mathbb E_\mu[\tilde g_t^i]=\mathbb E_\mu[g_t^i(x_t^i)]",
-    kind="identity",
-    space=valued({k: ITERATES[k] for k in ("x", "x_c")}, alike=True),
-    measure=go.bias_correction,
+def def1_range(stack: FiniteStack) -> rc.Sides:
+    """delta_obj and delta_env lie in [0, 1].
+
+    Shape (B, 4).
+    """
+    levels = at.columns_of(objective_level(stack), stack.delta_env)
+    return np.concatenate([levels, 0 * levels], axis=1), np.concatenate(
+        [1 + 0 * levels, levels], axis=1
+    )
+
+
+@PAPER.identity(
+    "bias_identity",
+    ref="Section 3, equation (5)",
+    tex=r"\mathbb E_\mu[\tilde g_t^i]=\mathbb E_\mu[g_t^i(x_t^i)]",
+    on=valued({k: ITERATES[k] for k in ("x", "x_c")}, alike=True),
 )
-CONTROL_VARIATE = rc.Claim(
-    id="affpcl.control_variate",
-    source="AffPCL, Section 3, control variates",
-    text=(
-        "g^{0->i}(x_*^0) correlates positively with g^i(x_*^i), so that taking it away leaves no "
-        "more than the sum of both variances."
-    ),
-    latex=r"\mathrm{Cov}\big(g^i(x_*^i),g^{0\to i}(x_*^0)\big)\ge0",
-    kind="upper",
-    space=ALIKE,
-    measure=go.control_variate,
+def bias_identity(stack: FiniteStack) -> rc.Sides:
+    """In one environment E[gtilde^i] = E[g^i(x^i)], whatever x^i and the common x^0.
+
+    Shape (B, n, d).
+    """
+    own_direction = apply(stack.A_bar, stack.x) - stack.b_bar
+    return mean(stack, bias_corrected(stack, stack.x, stack.x_c)), own_direction
+
+
+@PAPER.upper(
+    "control_variate",
+    ref="Section 3, control variates",
+    tex=r"\mathrm{Cov}\big(g^i(x_*^i),g^{0\to i}(x_*^0)\big)\ge0",
+    on=ALIKE,
     expect="violated",
-    note=(
-        "Nothing forces an agent's objective to vary with the average one: A = 1, two even states, "
-        "b^1 = +-1, b^2 = -+3 gives b^0 = -+1 and a covariance of -1; g^1 - g^{0->1} then has four "
-        "times the variance of g^1. Proposition 2 does not use the sign, but the "
-        "control variate is no reason why no agent should lose. On average over the agents the "
-        "covariance is a variance, and that of g^i - g^{0->i} at most that of g^i."
-    ),
-    corrected="affpcl.control_variate_corrected",
+    note="Nothing forces an agent's objective to vary with the average one: A = 1, two even "
+    "states, b^1 = +-1, b^2 = -+3 gives b^0 = -+1 and a covariance of -1; g^1 - "
+    "g^{0->1} then has four times the variance of g^1. Proposition 2 does not use the "
+    "sign, but the control variate is no reason why no agent should lose. On average "
+    "over the agents the covariance is a variance, and that of g^i - g^{0->i} at most "
+    "that of g^i.",
+    corrected="control_variate_corrected",
 )
-CONTROL_VARIATE_CORRECTED = rc.Claim(
-    id="affpcl.control_variate_corrected",
-    source="AffPCL, Section 3, control variates, on average over the agents",
-    text="(1/n) sum_i Cov(g^i(x^i), g^{0->i}(x^0)) = tr Var g^{0->i}(x^0) >= 0 at any x^i.",
-    latex=r"\frac1n\sum_i\mathrm{Cov}(g^i(x^i),g^{0\to i}(x^0))=\mathrm{tr\,Var}\,g^{0\to i}(x^0)",
-    kind="identity",
-    space=valued({"x": ITERATES["x"]}, alike=True),
-    measure=go.control_variate_on_average,
-    derivation=(
-        "In one environment all covariances are under the same mu, and at every state (1/n) sum_i "
-        "(A(s) x^i - b^i(s)) = A(s) x^0 - b^0(s) is the control variate itself."
-    ),
+def control_variate(stack: FiniteStack) -> rc.Sides:
+    """g^{0->i}(x_*^0) correlates positively with g^i(x_*^i), so that taking it away leaves no more
+    than the sum of both variances.
+
+    The difference of the sides is twice the covariance of the direction and its control variate.
+    """
+    direction = own(local_residual(stack, stack.x_star))
+    control = own(go.for_all(stack, average_residual(stack, stack.x_star_central)))
+    return variance(stack, direction - control), variance(stack, direction) + variance(
+        stack, control
+    )
+
+
+@PAPER.identity(
+    "control_variate_corrected",
+    ref="Section 3, control variates, on average over the agents",
+    tex=r"\frac1n\sum_i\mathrm{Cov}(g^i(x^i),g^{0\to i}(x^0))=\mathrm{tr\,Var}\,g^{0\to i}(x^0)",
+    on=valued({"x": ITERATES["x"]}, alike=True),
+    derivation="In one environment all covariances are under the same mu, and at every state (1/n)"
+    " sum_i (A(s) x^i - b^i(s)) = A(s) x^0 - b^0(s) is the control variate itself.",
 )
-CENTRAL_LOCAL = rc.Claim(
-    id="affpcl.central_local",
-    source="AffPCL, Section 3, central-local decomposition",
-    text="In one environment x_*^cen + x_*^loc = x_*^i with Abar x_*^loc = bbar^i - bbar^0.",
-    latex=r"x_*^{\mathrm{cen}}+x_*^{i,\mathrm{loc}}=x_*^i",
-    kind="identity",
-    space=ALIKE,
-    measure=go.central_and_local,
+def control_variate_corrected(stack: FiniteStack) -> rc.Sides:
+    """(1/n) sum_i Cov(g^i(x^i), g^{0->i}(x^0)) = tr Var g^{0->i}(x^0) >= 0 at any x^i.
+
+    Shape (B,).
+
+    In one environment, at any x^i with average x^0: at every state the average over i of the
+    residuals g^i(x^i; s) is A(s) x^0 - b^0(s).
+    """
+    control = own(go.for_all(stack, average_residual(stack, stack.x.mean(axis=1))))
+    together = covariance(stack, own(local_residual(stack, stack.x)), control)
+    return together.mean(axis=1), variance(stack, control)[:, 0]
+
+
+@PAPER.identity(
+    "central_local",
+    ref="Section 3, central-local decomposition",
+    tex=r"x_*^{\mathrm{cen}}+x_*^{i,\mathrm{loc}}=x_*^i",
+    on=ALIKE,
 )
+def central_local(stack: FiniteStack) -> rc.Sides:
+    """In one environment x_*^cen + x_*^loc = x_*^i with Abar x_*^loc = bbar^i - bbar^0.
+
+    Shape (B, n, d).
+    """
+    local = solve(stack.A_bar, stack.b_bar - stack.b_bar0[:, None])
+    return stack.x_star_central[:, None] + local, stack.x_star
 
 
 # Section 4.
 
-SEC4_REDEF = rc.Claim(
-    id="affpcl.sec4_redef",
-    source="AffPCL, Section 4",
-    text=(
-        "G_b = max{max_i ||theta^i||, ||theta_*^c||} bounds b^i and b^c, 2 G_b delta_obj bounds "
-        "b^i - b^j, and delta_obj <= 1."
-    ),
-    latex=r"\sup_s\|b^i(s)\|\le G_b,\ \sup_s\|b^i(s)-b^j(s)\|\le2G_b\delta_{\mathrm{obj}}",
-    kind="upper",
-    space=SYSTEMS,
-    measure=at.redefined_bounds,
+
+@PAPER.upper(
+    "sec4_redef",
+    ref="Section 4",
+    tex=r"\sup_s\|b^i(s)\|\le G_b,\ \sup_s\|b^i(s)-b^j(s)\|\le2G_b\delta_{\mathrm{obj}}",
+    on=SYSTEMS,
 )
-SEC4_REDEF_LEVEL = rc.Claim(
-    id="affpcl.sec4_redef_level",
-    source="AffPCL, Section 4, 'imply ... Definition 1' read for the level alone",
-    text="delta_obj of Definition 1 is at most delta_obj of Section 4.",
-    latex=r"\delta_{\mathrm{obj}}^{\mathrm{Def.\,1}}\le\delta_{\mathrm{obj}}^{\mathrm{Sec.\,4}}",
-    kind="upper",
-    space=SYSTEMS,
-    measure=at.redefined_level,
+def sec4_redef(stack: FiniteStack) -> rc.Sides:
+    """G_b = max{max_i ||theta^i||, ||theta_*^c||} bounds b^i and b^c, 2 G_b delta_obj bounds b^i -
+    b^j, and delta_obj <= 1.
+
+    Shape (B, 4). It needs ||Phi(s)|| <= 1.
+    """
+    one = 1 + 0 * stack.G_b
+    return at.columns_of(
+        stack.G_b_objective,
+        at.largest(stack, stack.b_central[:, None]),
+        objective_gap(stack),
+        stack.delta_obj,
+    ), at.columns_of(stack.G_b, stack.G_b, 2 * stack.G_b * stack.delta_obj, one)
+
+
+@PAPER.upper(
+    "sec4_redef_level",
+    ref="Section 4, 'imply ... Definition 1' read for the level alone",
+    tex=r"\delta_{\mathrm{obj}}^{\mathrm{Def.\,1}}\le\delta_{\mathrm{obj}}^{\mathrm{Sec.\,4}}",
+    on=SYSTEMS,
     expect="violated",
-    note=(
-        "Both levels are relative to their own G_b, and Section 4's may be far larger: Phi = "
-        "diag(1, 1/10) and theta = (+-1, 10) give 0.71 by Definition 1 and 0.10 by Section 4. The "
-        "proofs use the product G_b delta_obj alone, for which the two agree (affpcl.sec4_redef); "
-        "a level measured by Definition 1 must not be put beside Section 4's sigma, though."
-    ),
-    corrected="affpcl.sec4_redef",
+    note="Both levels are relative to their own G_b, and Section 4's may be far larger: Phi = "
+    "diag(1, 1/10) and theta = (+-1, 10) give 0.71 by Definition 1 and 0.10 by Section 4. The "
+    "proofs use the product G_b delta_obj alone, for which the two agree (affpcl.sec4_redef); "
+    "a level measured by Definition 1 must not be put beside Section 4's sigma, though.",
+    corrected="sec4_redef",
+    reading_of="sec4_redef",
 )
-SEC4_ESTIMATED = rc.Claim(
-    id="affpcl.sec4_estimated",
-    source="AffPCL, Section 4, Phi(s) theta_t^c in place of b^0(s) in (5)",
-    text="In one environment E[gtilde^i] = E[g^i(x^i)] + Phibar (theta_t^c - theta_*^c).",
-    latex=r"\mathbb E_\mu[\tilde g_t^i]=\mathbb E_\mu[g_t^i(x_t^i)]"
+def sec4_redef_level(stack: FiniteStack) -> rc.Sides:
+    """delta_obj of Definition 1 is at most delta_obj of Section 4.
+
+    Shape (B,).
+    """
+    return objective_level(stack), stack.delta_obj
+
+
+@PAPER.identity(
+    "sec4_estimated",
+    ref="Section 4, Phi(s) theta_t^c in place of b^0(s) in (5)",
+    tex=r"\mathbb E_\mu[\tilde g_t^i]=\mathbb E_\mu[g_t^i(x_t^i)]"
     r"+\bar\Phi(\theta_t^c-\theta_*^c)",
-    kind="identity",
-    space=replace(systems(ITERATES), view=same_environment),
-    measure=go.estimated_bias_correction,
-    note=(
-        "The paper refers to Appendix G for this scheme, but G is about (27), whose average has "
-        "the estimate too and is unbiased for every theta^c (affpcl.sec52_unbiased). With (5) as "
-        "described the error of theta^c enters as a bias; it is O~(sigma^2/((lambda^b)^2 n t)) in "
-        "mean square, so the rate in t and n stays and (lambda^b)^{-2} joins the constant."
-    ),
+    on=replace(systems(ITERATES), view=same_environment),
+    note="The paper refers to Appendix G for this scheme, but G is about (27), whose average has "
+    "the estimate too and is unbiased for every theta^c (affpcl.sec52_unbiased). With (5) as "
+    "described the error of theta^c enters as a bias; it is O~(sigma^2/((lambda^b)^2 n t)) in "
+    "mean square, so the rate in t and n stays and (lambda^b)^{-2} joins the constant.",
 )
+def sec4_estimated(stack: FiniteStack) -> rc.Sides:
+    """In one environment E[gtilde^i] = E[g^i(x^i)] + Phibar (theta_t^c - theta_*^c).
+
+    Shape (B, n, d), in one environment. Section 4 describes this; (27), which Appendix G is about,
+    has the estimate in the average as well.
+    """
+    own_direction = apply(stack.A_bar, stack.x) - stack.b_bar
+    gap = stack.theta_c - stack.theta_star_central
+    average = averaged(local_residual(stack, stack.x_c))[:, None]
+    control = central_residual(stack, stack.x_c, stack.theta_c)[:, None]
+    parts = average + own(local_residual(stack, stack.x) - control)
+    return mean(stack, parts), own_direction + apply(stack.Phi_bar, gap[:, None])

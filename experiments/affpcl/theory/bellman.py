@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.affpcl.theory.stack import FiniteStack, apply, transpose
-from linsys.linalg import lambda_min, norm, solve, stretch
+from linsys.linalg import lambda_min, norm, solve
 
 Numbers = NDArray[Any]
 Sides = tuple[Numbers, Numbers]
@@ -169,27 +169,15 @@ def condition(stack: FiniteStack, K: Numbers) -> Sides:
 # Quadratic forms in a direction x, an array (B, d) of the stack.
 
 
-def _form(matrices: Numbers, x: Numbers) -> Numbers:
+def form(matrices: Numbers, x: Numbers) -> Numbers:
     """x^T M^i x for M of shape (B, n, d, d), shape (B, n)."""
     return np.asarray((apply(matrices, x[:, None]) * x[:, None]).sum(axis=-1))
-
-
-def stretch_form(stack: FiniteStack) -> Sides:
-    """x^T Dbar^i x <= (1 + gamma) x^T Sigma^i x for Example 6 with ||phi|| = 1, both (B, n)."""
-    D_bar = stack.mean(stretch(stack.A))
-    return _form(D_bar, stack.x), (1 + stack.gamma)[:, None] * _form(stack.Phi_bar, stack.x)
-
-
-def mean_form(stack: FiniteStack) -> Sides:
-    """(a): x^T Abar^i x >= (1 - gamma) x^T Sigma^i x, both (B, n)."""
-    floor = (1 - stack.gamma)[:, None] * _form(stack.Phi_bar, stack.x)
-    return _form(stack.A_bar, stack.x), floor
 
 
 def moment_form(stack: FiniteStack, K: Numbers) -> Sides:
     """(b) or (c): x^T E[A^T A] x <= K x^T Abar^i x, both (B, n)."""
     moment = stack.mean(transpose(stack.A) @ stack.A)
-    return _form(moment, stack.x), K * _form(stack.A_bar, stack.x)
+    return form(moment, stack.x), K * form(stack.A_bar, stack.x)
 
 
 # Constants and the lemma that uses nu.
@@ -218,35 +206,9 @@ def effective_affinity(stack: FiniteStack, factor: Numbers, sigma: Numbers) -> S
     return (stack.mu * squares).sum(axis=-1), 2 * sigma[:, None] ** 2 * effective
 
 
-def monotonicity(stack: FiniteStack) -> Sides:
-    """lambda^i >= (1 - gamma) w^i with w^i = lambda_min(Sigma^i) (Appendix C.6), both (B, n)."""
-    return stack.lambda_agent, (1 - stack.gamma)[:, None] * lambda_min(stack.Phi_bar)
-
-
-def _features_here(stack: FiniteStack) -> Numbers:
+def features_here(stack: FiniteStack) -> Numbers:
     """phi(o) of every transition, shape (B, S, d)."""
     return np.repeat(stack.phi, stack.phi.shape[1], axis=1)
-
-
-def constants(stack: FiniteStack) -> Sides:
-    """G_A <= 1 + gamma <= 2 and sigma <= 2 max{(1 + gamma) G_x, max |R^i|}, both (B, 3).
-
-    Rewards are the array ``R`` (B, n, O, O), b^i = phi R^i, G_b = max_i sup_s ||b^i(s)|| and
-    G_x = max{max_i ||x_*^i||, ||x_*^c||} of these objectives.
-    """
-    R = stack.R.reshape(stack.mu.shape)
-    b = R[..., None] * _features_here(stack)[:, None]
-    b_bar = (stack.mu[..., None] * b).sum(axis=2)
-    x, x_c = solve(stack.A_bar, b_bar), solve(stack.A_bar0, b_bar.mean(axis=1))
-    G_x = np.maximum(norm(x).max(axis=1), norm(x_c))
-    G_b = norm(b).max(axis=(1, 2))
-    sigma = 2 * np.maximum(stack.G_A * G_x, G_b)
-    step = 1 + stack.gamma
-    stated = 2 * np.maximum(step * G_x, np.abs(R).max(axis=(1, 2)))
-    return (
-        np.stack([stack.G_A, step, sigma], axis=1),
-        np.stack([step, 2 + 0 * step, stated], axis=1),
-    )
 
 
 def constants_of_weights(stack: FiniteStack, share: Numbers) -> Sides:
@@ -257,7 +219,7 @@ def constants_of_weights(stack: FiniteStack, share: Numbers) -> Sides:
     w^i ||theta^i||^2 <= E (phi^T theta^i)^2 <= max |R^i|^2, and phi^T theta_*^c is the projection
     of the rewards in the norm of mu^0.
     """
-    R = stack.theta @ transpose(_features_here(stack))
+    R = stack.theta @ transpose(features_here(stack))
     largest = np.abs(R).max(axis=(1, 2)) / np.sqrt(share)
     return stack.sigma, 2 * np.maximum((1 + stack.gamma) * stack.G_x, largest)
 
@@ -265,18 +227,3 @@ def constants_of_weights(stack: FiniteStack, share: Numbers) -> Sides:
 def feature_floor(stack: FiniteStack) -> Numbers:
     """min_i w^i with w^i = lambda_min(Sigma^i), shape (B,)."""
     return np.asarray(lambda_min(stack.Phi_bar).min(axis=1))
-
-
-def projected_bellman(stack: FiniteStack) -> Sides:
-    """Values of (15)'s solution, and their projected Bellman backup, both (B, n, O).
-
-    Rewards R^i(o, o') are the array ``R`` (B, n, O, O). The backup is R^i(o) + gamma (P^i V)(o),
-    and the projection is that of the norm ||.||_{pi^i} on the span of the features.
-    """
-    phi, pi = stack.phi[:, None], stack.pi
-    reward = (stack.P * stack.R).sum(axis=-1)
-    b_bar = (stack.mu * stack.R.reshape(stack.mu.shape)) @ _features_here(stack)
-    values = apply(phi, solve(stack.A_bar, b_bar))
-    backup = reward + stack.gamma[:, None, None] * apply(stack.P, values)
-    weighted = apply(transpose(phi), pi * backup)
-    return values, apply(phi, solve(stack.Phi_bar, weighted))

@@ -21,21 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.affpcl.theory.directions import (
-    average_residual,
-    averaged,
-    bias_corrected,
     central_residual,
-    covariance,
-    importance_corrected,
-    local_residual,
-    mean,
     own,
     second_moment,
-    variance,
 )
 from experiments.affpcl.theory.parametrization import objective_level
-from experiments.affpcl.theory.stack import FiniteStack, apply
-from linsys.linalg import norm, solve
+from experiments.affpcl.theory.stack import FiniteStack
+from linsys.linalg import norm
 
 Numbers = NDArray[Any]
 Sides = tuple[Numbers, Numbers]
@@ -44,83 +36,12 @@ Sides = tuple[Numbers, Numbers]
 # Section 3: one environment.
 
 
-def bias_correction(stack: FiniteStack) -> Sides:
-    """E gtilde^i of (5) is E g^i(x^i), shape (B, n, d), at any x^i and any common x_c."""
-    own_direction = apply(stack.A_bar, stack.x) - stack.b_bar
-    return mean(stack, bias_corrected(stack, stack.x, stack.x_c)), own_direction
-
-
-def estimated_bias_correction(stack: FiniteStack) -> Sides:
-    """With Phi(s) theta_c for b^0(s), E gtilde^i is E g^i(x^i) + Phibar (theta_c - theta_*^c).
-
-    Shape (B, n, d), in one environment. Section 4 describes this; (27), which Appendix G is about,
-    has the estimate in the average as well.
-    """
-    own_direction = apply(stack.A_bar, stack.x) - stack.b_bar
-    gap = stack.theta_c - stack.theta_star_central
-    average = averaged(local_residual(stack, stack.x_c))[:, None]
-    control = central_residual(stack, stack.x_c, stack.theta_c)[:, None]
-    parts = average + own(local_residual(stack, stack.x) - control)
-    return mean(stack, parts), own_direction + apply(stack.Phi_bar, gap[:, None])
-
-
-def control_variate(stack: FiniteStack) -> Sides:
-    """tr Var(g^i - g^{0->i}) against tr Var g^i + tr Var g^{0->i} at x_*^i and x_*^c, (B, n).
-
-    The difference of the sides is twice the covariance of the direction and its control variate.
-    """
-    direction = own(local_residual(stack, stack.x_star))
-    control = own(_for_all(stack, average_residual(stack, stack.x_star_central)))
-    return variance(stack, direction - control), variance(stack, direction) + variance(
-        stack, control
-    )
-
-
-def control_variate_on_average(stack: FiniteStack) -> Sides:
-    """(1/n) sum_i Cov(g^i(x^i), g^{0->i}(x^0)) is tr Var g^{0->i}(x^0), shape (B,).
-
-    In one environment, at any x^i with average x^0: at every state the average over i of the
-    residuals g^i(x^i; s) is A(s) x^0 - b^0(s).
-    """
-    control = own(_for_all(stack, average_residual(stack, stack.x.mean(axis=1))))
-    together = covariance(stack, own(local_residual(stack, stack.x)), control)
-    return together.mean(axis=1), variance(stack, control)[:, 0]
-
-
-def central_and_local(stack: FiniteStack) -> Sides:
-    """x_*^c + (Abar^i)^{-1} (bbar^i - bbar^0) is x_*^i in one environment, shape (B, n, d)."""
-    local = solve(stack.A_bar, stack.b_bar - stack.b_bar0[:, None])
-    return stack.x_star_central[:, None] + local, stack.x_star
-
-
 # Section 5.1: who the central agent is.
 
 
 def mean_of_solutions(stack: FiniteStack) -> Sides:
     """x_*^0 and x_*^c, shape (B, d); equal in one environment."""
     return stack.x_star.mean(axis=1), stack.x_star_central
-
-
-def gap_of_two_solutions(stack: FiniteStack) -> Sides:
-    """x_*^0 = x_*^c + (x_*^1 - x_*^2)(Abar^2 - Abar^1) / (2 (Abar^1 + Abar^2)) for n = 2, d = 1.
-
-    Shape (B,). The gap is zero only where two agents agree in their solution or in Abar.
-    """
-    a, x = stack.A_bar[..., 0, 0], stack.x_star[..., 0]
-    gap = (x[:, 0] - x[:, 1]) * (a[:, 1] - a[:, 0]) / (2 * (a[:, 0] + a[:, 1]))
-    return x.mean(axis=1), stack.x_star_central[:, 0] + gap
-
-
-def mixture(stack: FiniteStack) -> Sides:
-    """E_{mu^0} f = (1/n) sum_j E_{mu^j} f, and E g^0(x) = Abar^0 x - bbar^0, shape (B, 2, d).
-
-    f(s) is ``stack.f`` (B, S, d) and x is ``stack.x_c``.
-    """
-    of_mixture = (stack.mu0[:, None] @ stack.f)[:, 0]
-    drawn = mean(stack, averaged(_for_all(stack, stack.f)))
-    direction = mean(stack, averaged(local_residual(stack, stack.x_c)))
-    residual = apply(stack.A_bar0, stack.x_c) - stack.b_bar0
-    return np.stack([drawn, direction], axis=1), np.stack([of_mixture, residual], axis=1)
 
 
 def far_central_objective(stack: FiniteStack) -> Sides:
@@ -168,25 +89,6 @@ def level_of_turned_objectives(stack: FiniteStack, angle: Numbers) -> Sides:
 # Section 5.2: several environments.
 
 
-def importance_correction(stack: FiniteStack) -> Sides:
-    """E g^{c=>i}(x) is E g^{c->i}(x), shape (B, n, d), at any x_c and theta_c."""
-    central = central_residual(stack, stack.x_c, stack.theta_c)
-    bias = apply(stack.A_bar, stack.x_c[:, None]) - apply(stack.Phi_bar, stack.theta_c[:, None])
-    return mean(stack, importance_corrected(stack, central)), bias
-
-
-def importance_second_moment(stack: FiniteStack) -> Sides:
-    """E||g^{c=>i}||^2 <= sigma^2 / n + ||E g^{c->i}||^2 + (sigma^2 / n) chi^2(mu^i, mu^0), (B, n).
-
-    At the central solutions x_*^c and theta_*^c.
-    """
-    central = _at_centre(stack)
-    affinity = (stack.mean(central) ** 2).sum(axis=-1)
-    federated = (stack.sigma**2 / stack.n)[:, None]
-    moment = second_moment(stack, importance_corrected(stack, central))
-    return moment, federated + affinity + federated * stack.chi2_agent
-
-
 def importance_increase(stack: FiniteStack, *, first_order: bool) -> Sides:
     """How much the ratio adds to the part of E||g^{c=>i}||^2 that is not the square of a mean.
 
@@ -194,7 +96,7 @@ def importance_increase(stack: FiniteStack, *, first_order: bool) -> Sides:
     plus (sigma^2 / n) chi^2(mu^i, mu^0), or (sigma^2 / n) (chi^2(mu^i, mu^0) + 2 delta_env^i) if
     ``first_order``. h is g^{c->i} at the central solutions.
     """
-    squares = (_at_centre(stack) ** 2).sum(axis=-1)[:, None]
+    squares = (at_centre(stack) ** 2).sum(axis=-1)[:, None]
     weighted = (stack.mu0[:, None] * stack.rho**2 * squares).sum(axis=-1)
     plain = (stack.mu0[:, None] * squares).sum(axis=-1)
     extra = stack.chi2_agent + (2 * stack.delta_env_agent if first_order else 0)
@@ -204,33 +106,6 @@ def importance_increase(stack: FiniteStack, *, first_order: bool) -> Sides:
 def ratio_bound(stack: FiniteStack) -> tuple[Numbers, int]:
     """max_s rho^i(s), shape (B, n), against n."""
     return stack.rho.max(axis=-1), stack.n
-
-
-def chi2_by_total_variation(stack: FiniteStack) -> Sides:
-    """chi^2(mu^i, mu^0) against max{||rho^i||_inf, 1} delta_env, shape (B, n)."""
-    ratio = np.maximum(stack.rho.max(axis=-1), 1)
-    return stack.chi2_agent, ratio * stack.delta_env[:, None]
-
-
-def extra_variance(stack: FiniteStack) -> Sides:
-    """(sigma^2 / n) chi^2(mu^i, mu^0) against sigma^2 delta_env, shape (B, n)."""
-    squared = stack.sigma[:, None] ** 2
-    return squared / stack.n * stack.chi2_agent, squared * stack.delta_env[:, None]
-
-
-def client_side(stack: FiniteStack) -> Sides:
-    """Where the ratio is applied decides what multiplies chi^2, for a direction h of length one.
-
-    Server: (1/n^2) sum_j E||rho^i(s^j) h||^2 = (1 + chi^2(mu^i, mu^0)) / n. Client: E||h mu^0(s^i)
-    / mu^i(s^i)||^2 = 1 + chi^2(mu^0, mu^i), without 1/n. Shape (B, 2, n); every agent has to visit
-    every state.
-    """
-    server = (importance_corrected(stack, _unit(stack)) ** 2).sum(axis=-1)
-    at_server = (stack.mu[:, None] * server).sum(axis=(-2, -1))
-    reverse = ((1 - stack.mu0[:, None] / stack.mu) ** 2 * stack.mu).sum(axis=-1)
-    return np.stack([at_server, _at_client(stack)], axis=1), np.stack(
-        [(1 + stack.chi2_agent) / stack.n, 1 + reverse], axis=1
-    )
 
 
 def rare_state(epsilon: Numbers, others: Numbers) -> FiniteStack:
@@ -252,7 +127,7 @@ def client_side_of_rare_state(stack: FiniteStack, epsilon: Numbers) -> Sides:
     For :func:`rare_state`: there mu^0 gives the rare state 1/4 or more.
     """
     ratio = (stack.mu0 / stack.mu[:, 0]).max(axis=-1)
-    moment = _at_client(stack)[:, 0]
+    moment = at_client(stack)[:, 0]
     return np.stack([ratio, moment], axis=1), np.stack([1 / (4 * epsilon), 1 / (16 * epsilon)], 1)
 
 
@@ -262,23 +137,23 @@ def _turn(cos: Numbers, sin: Numbers) -> Numbers:
     return np.stack(rows, axis=-2)
 
 
-def _at_client(stack: FiniteStack) -> Numbers:
+def at_client(stack: FiniteStack) -> Numbers:
     """E||h mu^0(s^i) / mu^i(s^i)||^2 for h of length one, shape (B, n)."""
-    parts = (stack.mu0[:, None] / stack.mu)[..., None] * _unit(stack)[:, None]
+    parts = (stack.mu0[:, None] / stack.mu)[..., None] * unit(stack)[:, None]
     return second_moment(stack, own(parts))
 
 
-def _unit(stack: FiniteStack) -> Numbers:
+def unit(stack: FiniteStack) -> Numbers:
     """h(s) = e_1 at every state, shape (B, S, d)."""
     first = np.eye(stack.d, dtype=int)[0]
     return np.asarray(first + 0 * stack.mu0[:, :, None])
 
 
-def _at_centre(stack: FiniteStack) -> Numbers:
+def at_centre(stack: FiniteStack) -> Numbers:
     """g^{c->i}(x_*^c; theta_*^c) at every state, shape (B, S, d)."""
     return central_residual(stack, stack.x_star_central, stack.theta_star_central)
 
 
-def _for_all(stack: FiniteStack, values: Numbers) -> Numbers:
+def for_all(stack: FiniteStack, values: Numbers) -> Numbers:
     """f(s) of shape (B, S, d) as the values of every agent, shape (B, n, S, d)."""
     return np.repeat(values[:, None], stack.n, axis=1)

@@ -113,17 +113,6 @@ class RunStack(PersonalStack):
         return np.asarray(1 + 0 * self.dx_c[:, :1])
 
 
-def proposition1(stack: RunStack) -> Sides:
-    """E||x_t^c - x_*^c||^2 <= (||dx_0^c||^2 + 2 sigma^2 ln t / (lambda_c^2 n)) / t.
-
-    For ln t / t <= lambda_c^2 / (4 G_A^2): Corollary F.1 and Lemma D.5.
-    """
-    at = stack.horizon(stack.limit(None, 4, None))
-    noise = 2 * stack.sigma**2 * stack.rate[:, 0] / stack.lambda_c**2
-    bound = ((stack.dx_c**2).sum(axis=1) + noise * at.log_t) / at.t
-    return stack.central_error(at), bound
-
-
 class Constants(NamedTuple):
     """What a one-step bound of x^i says, and how far its step may go."""
 

@@ -112,37 +112,6 @@ class CommonStack(FiniteStack):
         return first_square(run(operator, start, at.doublings), d)
 
 
-def proposition2(stack: CommonStack) -> Sides:
-    """E||x_t^i - x_*^i||^2 <= (L_0 + C ln t) / t for (5) around x^c, alpha <= lambda / (8 G_A^2).
-
-    L_0 = ||dx_0^i||^2 + w ||dx_0^c||^2, w = 8 alpha G_A^2 / lambda <= 1, and C = (sigma / lambda)^2
-    ((4 + 2 w) / n + 24 deltatilde).
-    """
-    at = stack.horizon(8)
-    square = stack.lambda_A**2
-    weight = 8 * at.alpha * stack.G_A**2 / square
-    start = (stack.x0[:, 0] ** 2).sum(axis=1)
-    start = start + weight * (stack.x0.mean(axis=1) ** 2).sum(axis=1)
-    scale = stack.sigma**2 * ((4 + 2 * weight) / stack.n + 24 * stack.effective) / square
-    return stack.explicit_error(at), (start + scale * at.log_t) / at.t
-
-
-def proposition2_implicit(stack: CommonStack) -> Sides:
-    """The same around x^0 = (1/n) sum_i x^i, alpha <= lambda / (16 G_A^2).
-
-    L_0 = ||dx_0^i||^2 + w (1/n) sum_j ||dx_0^j||^2, w = 8 alpha G_A^2 / lambda <= 1/2, and C =
-    (sigma / lambda)^2 (1 + w) (4 / n + 24 deltatilde).
-    """
-    at = stack.horizon(16)
-    square = stack.lambda_A**2
-    weight = 8 * at.alpha * stack.G_A**2 / square
-    errors = (stack.x0**2).sum(axis=2)
-    start = errors[:, 0] + weight * errors.mean(axis=1)
-    noise = (1 + weight) * (4 / (stack.n + 0 * weight) + 24 * stack.effective)
-    scale = stack.sigma**2 * noise / square
-    return stack.implicit_error(at), (start + scale * at.log_t) / at.t
-
-
 def centres(stack: CommonStack) -> Sides:
     """The exact errors around x^0 and around x^c, alpha <= lambda / (16 G_A^2)."""
     at = stack.horizon(16)

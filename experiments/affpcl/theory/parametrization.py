@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.affpcl.theory.stack import FiniteStack, apply, share
-from linsys.linalg import norm, solve
+from experiments.affpcl.theory.stack import FiniteStack, share
+from linsys.linalg import norm
 
 Numbers = NDArray[Any]
 Sides = tuple[Numbers, Numbers]
@@ -77,48 +77,6 @@ def objective_level(stack: FiniteStack) -> Numbers:
 # Appendix C.2: finite state spaces as a special case.
 
 
-def one_hot_objectives(mu: Numbers, b: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """(Phi, theta, e_s x b^i(s)) of Appendix C.2 for objectives of any values.
-
-    Args:
-        mu: shape (B, n, S).
-        b: b^i(s), shape (B, n, S, d).
-
-    Returns:
-        Phi(s) = (e_s e_s') x I_d, shape (B, S, dS, dS); theta^i = (b^i(s))_s, shape (B, n, dS); the
-        objectives in their new place, shape (B, n, S, dS).
-    """
-    B, n, S, d = b.shape
-    hot = np.eye(S, dtype=int)
-    blocks = np.einsum("sa,sb,ij->saibj", hot, hot, np.eye(d, dtype=int)).reshape(S, d * S, d * S)
-    # as numbers of the objectives' kind
-    Phi = blocks + 0 * mu[:, 0, :, None, None]
-    placed = (hot[:, :, None] * b[:, :, :, None]).reshape(B, n, S, S * d)
-    return Phi, b.reshape(B, n, S * d), placed
-
-
-def objective_of_one_hot_features(stack: ValueStack) -> Sides:
-    """C.2: Phi(s) theta^i is e_s x b^i(s), and theta_*^c holds E[b^j(s) | s] for j uniform.
-
-    Every state has to occur, for theta_*^c to exist.
-    """
-    Phi, theta, placed = one_hot_objectives(stack.mu, stack.b)
-    hot = FiniteStack(mu=stack.mu, A=Phi, Phi=Phi, theta=theta)
-    shares = stack.rho / stack.n
-    expected = (shares[..., None] * stack.b).sum(axis=1).reshape(len(theta), -1)
-    return (
-        np.concatenate([hot.b.reshape(len(theta), -1), hot.theta_star_central], axis=1),
-        np.concatenate([placed.reshape(len(theta), -1), expected], axis=1),
-    )
-
-
-def ratio_of_one_hot_features(stack: FiniteStack) -> Sides:
-    """C.2: for psi = e_s the solution of E_{mu^0}[psi psi'] eta = E_{mu^i} psi is (rho^i(s))_s."""
-    psi = np.eye(stack.mu.shape[-1], dtype=int) + 0 * stack.mu0[:, :, None]
-    gram = _gram(stack, psi)
-    return solve(gram[:, None], stack.mu @ psi), stack.rho
-
-
 # Appendix C.4: the linear system of a density ratio.
 
 
@@ -135,27 +93,3 @@ def ratio_basis(base: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]:
     mu = weights @ base
     mu0 = mu.mean(axis=1)
     return mu, np.swapaxes(base / np.where(mu0 == 0, 1, mu0)[:, None], 1, 2)
-
-
-def linear_ratio_system(stack: FiniteStack) -> Sides:
-    """C.4: E_{mu^0}[psi psi'] eta_*^i = E_{mu^i} psi where rho^i = psi'eta_*^i.
-
-    ``stack.psi`` is (B, S, q) and ``stack.weights`` (B, n, q), from :func:`ratio_basis`.
-    """
-    return apply(_gram(stack, stack.psi)[:, None], stack.weights), stack.mu @ stack.psi
-
-
-def shifted_ratio_system(stack: FiniteStack) -> Sides:
-    """C.4: E_{mu^0}[psi psi'] eta_*^i = E_{mu^i} psi - E_{mu^0} psi where rho^i - 1 = psi'eta_*^i.
-
-    Of the basis of :func:`ratio_basis`, 1 = psi'w^0, so that eta_*^i = w^i - w^0.
-    """
-    shifted = stack.weights - stack.weights.mean(axis=1, keepdims=True)
-    left = apply(_gram(stack, stack.psi)[:, None], shifted)
-    return left, (stack.mu - stack.mu0[:, None]) @ stack.psi
-
-
-def _gram(stack: FiniteStack, psi: Numbers) -> Numbers:
-    """E_{mu^0}[psi psi'], shape (B, q, q)."""
-    weighted = stack.mu0[..., None] * psi
-    return np.asarray(np.swapaxes(psi, 1, 2) @ weighted)

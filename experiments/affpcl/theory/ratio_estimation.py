@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.affpcl.theory.evidence import total_variation
-from experiments.affpcl.theory.stack import apply, share
-from linsys.linalg import lambda_min, norm, transpose
+from experiments.affpcl.theory.stack import share
+from linsys.linalg import transpose
 
 Numbers = NDArray[Any]
 Sides = tuple[Numbers, Numbers]
@@ -114,34 +114,3 @@ class Coupling:
         """g(eta) for every pair (s^i, s^0), shape (B, S, S, 1 + e)."""
         here = self.psi[:, None] * (self.psi @ eta[..., None])[:, None]
         return np.asarray(here - (self.psi[:, :, None] - self.psi[:, None]))
-
-
-def mean_residual(s: Coupling) -> Sides:
-    """E g(eta) = Psibar^0 (eta - eta_*), both (B, 1 + e)."""
-    mean = (s.joint[..., None] * s.residual(s.eta)).sum(axis=(1, 2))
-    return mean, apply(s.Psi_bar, s.eta - s.eta_star)
-
-
-def monotone(s: Coupling) -> Sides:
-    """<E g(eta), eta - eta_*> >= lambda_min(Psibar^0) ||eta - eta_*||^2, both (B,)."""
-    gap = s.eta - s.eta_star
-    return (mean_residual(s)[0] * gap).sum(axis=-1), lambda_min(s.Psi_bar) * norm(gap) ** 2
-
-
-def variance(s: Coupling) -> Sides:
-    """E ||g(eta_*)||^2 <= 2 chi^2 + 8 P(s^i != s^0) <= 2 max rho^i TV + 8 P(s^i != s^0): (B, 2)."""
-    square = (s.joint * norm(s.residual(s.eta_star)) ** 2).sum(axis=(1, 2))
-    first = 2 * s.chi2 + 8 * s.differ
-    second = 2 * (1 + s.excess.max(axis=-1)) * s.tv + 8 * s.differ
-    return np.stack([square, first], axis=1), np.stack([first, second], axis=1)
-
-
-def variance_first(s: Coupling) -> Sides:
-    """The first of these, E ||g(eta_*)||^2 <= 2 chi^2 + 8 P(s^i != s^0), both (B,)."""
-    measured, bound = variance(s)
-    return measured[:, 0], bound[:, 0]
-
-
-def agreement(s: Coupling) -> Sides:
-    """P(s^i != s^0) >= ||mu^i - mu^0||_TV, both (B,)."""
-    return s.differ, s.tv

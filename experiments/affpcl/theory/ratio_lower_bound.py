@@ -33,8 +33,6 @@ from experiments.affpcl.theory.evidence import (
     powers,
     total_variation,
 )
-from experiments.affpcl.theory.stack import share
-from linsys.linalg import norm
 
 Numbers = NDArray[Any]
 Sides = tuple[Numbers, Numbers]
@@ -148,85 +146,13 @@ def _pair_classes(points: TwoPoint) -> Numbers:
 # Statements of the proof.
 
 
-def separation(s: TwoPoint) -> Sides:
-    """||rho_1 - rho_2|| = 2 eps; each mu_m is a distribution: both (B, 5)."""
-    distance = s.d * norm(s.mu[:, 0] - s.mu[:, 1])
-    mass = [np.abs(s.mu).sum(axis=-1), s.mu.sum(axis=-1)]
-    measured = np.concatenate([distance[:, None], *mass], axis=1)
-    one = 1 + 0 * s.v
-    return measured, np.stack([2 * s.eps, one, one, one, one], axis=1)
-
-
-def distance_to_centre(s: TwoPoint) -> Sides:
-    """||mu_m - mu^0||_TV = eps / (2 sqrt(d)), both (B, 2)."""
-    centre = np.where(states(s.d), 1 / s.d[:, None, None], 0)
-    return total_variation(s.mu, centre), (s.eps / (2 * np.sqrt(s.d)))[:, None] + 0 * s.mu[..., 0]
-
-
-def own_divergence(s: TwoPoint) -> Sides:
-    """H_1 <= chi^2(mu_1, mu_2) <= 8 eps^2 / d, both (B, 2)."""
-    chi2 = share((s.mu[:, 0] - s.mu[:, 1]) ** 2, s.mu[:, 1]).sum(axis=-1)
-    return np.stack([s.H_1, chi2], axis=1), np.stack([chi2, 8 * s.eps**2 / s.d], axis=1)
-
-
-def others_floor(s: TwoPoint) -> Sides:
-    """mu'_2(s) >= 1 / (2 d) on every state, both (B, MOST_STATES)."""
-    floor = (1 / (2 * s.d))[:, None] + 0 * s.mu[:, 1]
-    return np.where(states(s.d)[:, 0], s.mu_others[:, 1], 2 * floor), floor
-
-
-def others_gap(s: TwoPoint) -> Sides:
-    """(mu'_1 - mu'_2)^2 = 4 d^{-3} eps^2 / (n - 1)^2 on every state, both (B, MOST_STATES)."""
-    square = (s.mu_others[:, 0] - s.mu_others[:, 1]) ** 2
-    stated = (4 * s.eps**2 / (s.d**3 * (s.n - 1) ** 2))[:, None]
-    return square, np.where(states(s.d)[:, 0], stated, 0 * square)
-
-
-def pair_divergence(s: TwoPoint) -> Sides:
-    """H_2 <= 8 eps^2 / (d n (n - 1)) <= 4 eps^2 / d, both (B, 2)."""
-    middle = 8 * s.eps**2 / (s.d * s.n * (s.n - 1))
-    return np.stack([s.H_2, middle], axis=1), np.stack([middle, 4 * s.eps**2 / s.d], axis=1)
-
-
-def le_cam(s: TwoPoint) -> Sides:
-    """(10): the Bayes risk of t pairs >= eps^2 (1 - ||P_1 - P_2||_TV) / (2 d), both (B,)."""
-    return s.v**2 * s.pairs.undecided, s.eps**2 / (2 * s.d) * (1 - s.pairs.tv)
-
-
-def chain_rule(s: TwoPoint) -> Sides:
-    """(11): D_KL(P_1 || P_2) = t (H_1 + H_2) for t pairs, both (B,)."""
-    return s.pairs.kl, s.t * (s.H_1 + s.H_2)
-
-
-def chain_rule_of_data(s: TwoPoint) -> Sides:
-    """(11) for what the theorem is about, all samples of n agents, both (B,); false."""
-    return s.data.kl, s.t * (s.H_1 + s.H_2)
-
-
-def chain_rule_of_data_corrected(s: TwoPoint) -> Sides:
-    """The data's divergence is t (H_1 + (n - 1) D_KL(mu'_1 || mu'_2)), both (B,)."""
-    each = divergence(s.mu_others[:, 0], s.mu_others[:, 1])
-    return s.data.kl, s.t * (s.H_1 + (s.n - 1) * each)
-
-
-def total_variation_bound(s: TwoPoint) -> Sides:
-    """||P_1 - P_2||_TV <= eps sqrt(6 t / d) for t pairs and for all samples, both (B, 2)."""
-    stated = s.eps * np.sqrt(6 * s.t / s.d)
-    return np.stack([s.pairs.tv, s.data.tv], axis=1), stated[:, None] + 0 * s.mu[..., 0]
-
-
-def equation_12(s: TwoPoint) -> Sides:
-    """The Bayes risk of all samples >= eps^2 (1 - eps sqrt(6 t / d)) / (2 d), both (B,)."""
-    return s.v**2 * s.data.undecided, _right_of_12(s)
-
-
-def _right_of_12(s: TwoPoint) -> Numbers:
+def right_of_12(s: TwoPoint) -> Numbers:
     return np.asarray(s.eps**2 / (2 * s.d) * (1 - s.eps * np.sqrt(6 * s.t / s.d)))
 
 
 def reaches(s: TwoPoint, level: Numbers, delta_env: Numbers) -> Sides:
     """The right side of (12) >= level, with max_ij ||mu^i - mu^j||_TV <= delta_env: (B, 2)."""
-    measured = np.stack([_right_of_12(s), delta_env], axis=1)
+    measured = np.stack([right_of_12(s), delta_env], axis=1)
     return measured, np.stack([level, s.delta_env], axis=1)
 
 

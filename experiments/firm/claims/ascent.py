@@ -9,9 +9,13 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
+from experiments.firm.paper import PAPER
 from experiments.firm.theory import ascent
+from experiments.firm.theory.ascent import Ascent
 from experiments.firm.theory.descent import Round
+from experiments.firm.theory.program import squared
 from experiments.firm.theory.weights import smoothed
+from linsys.linalg import Numbers
 
 
 def _outcomes(
@@ -42,15 +46,13 @@ _MEANING = {
     "a": "the step size times L_J",
 }
 
-EQ28_30 = rc.Claim(
-    id="firm.eq28_30",
-    source="FIRM, equations (28) to (30)",
-    text="E||grad J(thetabar_t) lambda_t||^2 <= (2/a) E lambda_t'(J(thetabar_{t+1}) - "
-    "J(thetabar_t)) + E Q_t for a <= 1/L_J, if Q_t is at least T_1; here it is T_1.",
-    latex=r"\mathbb E\|\nabla J(\bar\theta_t)\lambda_t\|^2\le\frac2\alpha\mathbb E\big["
+
+@PAPER.upper(
+    "eq28_30",
+    ref="equations (28) to (30)",
+    tex=r"\mathbb E\|\nabla J(\bar\theta_t)\lambda_t\|^2\le\frac2\alpha\mathbb E\big["
     r"\lambda_t^\top(J(\bar\theta_{t+1})-J(\bar\theta_t))\big]+\mathbb E\mathcal Q_t",
-    kind="upper",
-    space=rc.Space(
+    on=rc.Space(
         fields={
             **_OBJECTIVES,
             "p": rc.simplex("N"),
@@ -71,10 +73,19 @@ EQ28_30 = rc.Claim(
             "common": "lambda_t",
         },
     ),
-    measure=lambda s: ascent.eq28_30(s.step, s.p, s.a),
     note="Sound, also for a lambda_t that depends on the gradients of step t, as (12) holds for "
     "every outcome.",
 )
+def eq28_30(step: Round, p: Numbers, a: Numbers) -> rc.Sides:
+    """E||grad J(thetabar_t) lambda_t||^2 <= (2/a) E lambda_t'(J(thetabar_{t+1}) - J(thetabar_t)) +
+    E Q_t for a <= 1/L_J, if Q_t is at least T_1; here it is T_1.
+    """
+    a = np.repeat(a, p.shape[1])
+    after = step.values(step.centre + a[:, None] * step.direction)
+    gain = (step.common * (after - step.values(step.centre))).sum(axis=-1)
+    sides = squared(step.gradient), 2 / a * gain + step.error
+    left, right = ((p * side.reshape(p.shape)).sum(axis=1) for side in sides)
+    return left, right
 
 
 def _ascent(
@@ -112,72 +123,91 @@ ASCENTS = rc.Space(
     },
 )
 
-EQ31 = rc.Claim(
-    id="firm.eq31",
-    source="FIRM, equation (31)",
-    text="(1/T) sum ||grad J(thetabar_t)||^2 <= (2/(T a)) sum lambda_t'(J(thetabar_{t+1}) - "
-    "J(thetabar_t)) + (1/T) sum Q_t, for a norm of the matrix that is at least ||.||_F/sqrt(M).",
-    latex=r"\frac1T\sum_t\|\nabla J(\bar\theta_t)\|^2\le\frac2{T\alpha}\sum_t\lambda_t^\top"
+
+@PAPER.upper(
+    "eq31",
+    ref="equation (31)",
+    tex=r"\frac1T\sum_t\|\nabla J(\bar\theta_t)\|^2\le\frac2{T\alpha}\sum_t\lambda_t^\top"
     r"(J(\bar\theta_{t+1})-J(\bar\theta_t))+\frac1T\sum_t\mathcal Q_t",
-    kind="upper",
-    space=ASCENTS,
-    measure=lambda s: ascent.eq31(s.path),
+    on=ASCENTS,
     expect="violated",
     note="lambda_t is missing on the left, and the expectation of the first sum on the right. No "
     "weighted combination bounds all gradients: lambda = (1, 0), J^1 constant, J^2 not: 0 on the "
     "right. (32) has lambda_t again, so nothing follows from it.",
-    corrected="firm.eq31_corrected",
+    corrected="eq31_corrected",
 )
-EQ31_CORRECTED = rc.Claim(
-    id="firm.eq31_corrected",
-    source="FIRM, equation (31), corrected",
-    text="The same with ||grad J(thetabar_t) lambda_t||^2 on the left.",
-    latex=r"\frac1T\sum_t\|\nabla J(\bar\theta_t)\lambda_t\|^2\le\frac2{T\alpha}\sum_t\lambda_t^"
+def eq31(path: ascent.Ascent) -> rc.Sides:
+    """(1/T) sum ||grad J(thetabar_t)||^2 <= (2/(T a)) sum lambda_t'(J(thetabar_{t+1}) -
+    J(thetabar_t)) + (1/T) sum Q_t, for a norm of the matrix that is at least ||.||_F/sqrt(M).
+
+    ||.||_F^2 / M <= ||.||_op^2, so that either reading of the norm of a matrix is above.
+    """
+    measured = path.averaged(squared(path.gradients).sum(axis=-1) / path.lam.shape[-1])
+    return measured, eq31_corrected(path)[1]
+
+
+@PAPER.upper(
+    "eq31_corrected",
+    ref="equation (31), corrected",
+    tex=r"\frac1T\sum_t\|\nabla J(\bar\theta_t)\lambda_t\|^2\le\frac2{T\alpha}\sum_t\lambda_t^"
     r"\top(J(\bar\theta_{t+1})-J(\bar\theta_t))+\frac1T\sum_t\mathcal Q_t",
-    kind="upper",
-    space=ASCENTS,
-    measure=lambda s: ascent.eq31_corrected(s.path),
+    on=ASCENTS,
     derivation="The average of (30).",
 )
-EQ32 = rc.Claim(
-    id="firm.eq32",
-    source="FIRM, equation (32)",
-    text="(1/T) sum ||grad J(thetabar_t) lambda_t||^2 <= (2/(T a)) (r_max/(1-gamma)) (1 + "
-    "sum_{t<=T-1} 2 eta_t) + (1/T) sum Q_t, if Q_t is at least T_1 and no J^j varies by more than "
-    "r_max/(1-gamma).",
-    latex=r"\frac1T\sum_t\|\nabla J(\bar\theta_t)\lambda_t\|^2\le\frac2{T\alpha}\frac{r_{\max}}"
+def eq31_corrected(path: Ascent) -> rc.Sides:
+    """The same with ||grad J(thetabar_t) lambda_t||^2 on the left."""
+    gain = path.averaged((path.lam * (path.J[:, 1:] - path.J[:, :-1])).sum(axis=-1))
+    return path.stationarity, 2 / path.a * gain + path.error
+
+
+@PAPER.upper(
+    "eq32",
+    ref="equation (32)",
+    tex=r"\frac1T\sum_t\|\nabla J(\bar\theta_t)\lambda_t\|^2\le\frac2{T\alpha}\frac{r_{\max}}"
     r"{1-\gamma}\Big(1+\sum_{t=1}^{T-1}2\eta_t\Big)+\frac1T\sum_t\mathcal Q_t",
-    kind="upper",
-    space=replace(ASCENTS, sizes={"T": (2, 2), "M": (2, 2), "d": (1, 2)}),
-    measure=lambda s: ascent.eq32(s.path, s.eta),
+    on=replace(ASCENTS, sizes={"T": (2, 2), "M": (2, 2), "d": (1, 2)}),
     expect="violated",
     note="Lemma 10 is off by an index. eta = (0, 1), each J^j concave of curvature L_J = 1/a along "
     "its own axis, exact gradients: lambda_1 = (1, 0) while J^1 rises by top, lambda_2 = (0, 1) "
     "while J^2 does: 4 top/a against 2 top/a, times 1/T. No effect where eta_t does not grow.",
-    corrected="firm.eq32_corrected",
+    corrected="eq32_corrected",
 )
+def eq32(path: Ascent, eta: rc.Numbers) -> rc.Sides:
+    """(1/T) sum ||grad J(thetabar_t) lambda_t||^2 <= (2/(T a)) (r_max/(1-gamma)) (1 + sum_{t<=T-1}
+    2 eta_t) + (1/T) sum Q_t, if Q_t is at least T_1 and no J^j varies by more than
+    r_max/(1-gamma).
+    """
+    times = eta.shape[1]
+    gain = path.top / times * (1 + 2 * eta[:, :-1].sum(axis=1))
+    return path.stationarity, 2 / path.a * gain + path.error
+
+
 EQ32_DECREASING = replace(
-    EQ32,
+    eq32,
     id="firm.eq32_decreasing",
     source="FIRM, equation (32) for steps that do not grow",
     text="The same with eta_1 >= eta_2 >= ... .",
     space=replace(ASCENTS, view=_decreasing),
-    measure=lambda s: ascent.eq32(s.path, s.eta),
+    measure=lambda s: eq32(s.path, s.eta),
     expect="holds",
     note="",
     corrected=None,
     derivation="firm.eq32_corrected and eta_{t+1} <= eta_t.",
 )
-EQ32_CORRECTED = rc.Claim(
-    id="firm.eq32_corrected",
-    source="FIRM, equation (32), corrected",
-    text="(1/T) sum ||grad J(thetabar_t) lambda_t||^2 <= (2/(T a)) top (1 + sum_{t=2}^T eta_t) + "
-    "(1/T) sum Q_t, if Q_t is at least T_1 and no J^j varies by more than top.",
-    latex=r"\frac1T\sum_t\|\nabla J(\bar\theta_t)\lambda_t\|^2\le\frac{2\,{\rm top}}{T\alpha}"
+
+
+@PAPER.upper(
+    "eq32_corrected",
+    ref="equation (32), corrected",
+    tex=r"\frac1T\sum_t\|\nabla J(\bar\theta_t)\lambda_t\|^2\le\frac{2\,{\rm top}}{T\alpha}"
     r"\Big(1+\sum_{t=2}^T\eta_t\Big)+\frac1T\sum_t\mathcal Q_t",
-    kind="upper",
-    space=ASCENTS,
-    measure=lambda s: ascent.eq32_corrected(s.path, s.eta),
+    on=ASCENTS,
     derivation="firm.eq31_corrected and firm.lemma10_corrected; (30) holds given F_t, and its mean "
     "is taken over all of the past.",
 )
+def eq32_corrected(path: ascent.Ascent, eta: Numbers) -> rc.Sides:
+    """(1/T) sum ||grad J(thetabar_t) lambda_t||^2 <= (2/(T a)) top (1 + sum_{t=2}^T eta_t) + (1/T)
+    sum Q_t, if Q_t is at least T_1 and no J^j varies by more than top.
+    """
+    gain = path.top / eta.shape[1] * (1 + eta[:, 1:].sum(axis=1))
+    return path.stationarity, 2 / path.a * gain + path.error

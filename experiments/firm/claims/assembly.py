@@ -9,24 +9,22 @@ from typing import Any
 import ratecheck as rc
 from experiments.firm.claims._periods import RESTARTED, period, printed
 from experiments.firm.claims.descent import SYNCHRONISED
-from experiments.firm.theory import ascent, assembly
-from experiments.firm.theory.client_gradients import Printed
-from linsys.linalg import norm
+from experiments.firm.paper import PAPER
+from experiments.firm.theory import assembly
+from experiments.firm.theory.client_gradients import Estimate, Printed
+from experiments.firm.theory.descent import Round
+from linsys.linalg import Numbers, norm
 
 # The gradient error, (17).
 
-EQ17 = rc.Claim(
-    id="firm.eq17",
-    source="FIRM, equation (17)",
-    text="E||(1/C) sum_c sum_j lambda_t^j (g^{j,c} - grad J^j)||^2 <= 12 zeta + (12/C) (r_max + 2 "
-    "R_w)^2 (1 - rho + 4 kappa rho)/((1 - rho) B) + (12/C) sum_c max_j E||w_* - w||^2. Clients "
-    "with one policy, lambda_t known before the step, independent states of d_pi, C_psi < 1.",
-    latex=r"\mathbb E[\mathcal T^{\rm gradient-error}_{1,1}]\le12\zeta+\frac{12}C"
+
+@PAPER.upper(
+    "eq17",
+    ref="equation (17)",
+    tex=r"\mathbb E[\mathcal T^{\rm gradient-error}_{1,1}]\le12\zeta+\frac{12}C"
     r"\frac{(r_{\max}+2R_w)^2(1-\rho+4\kappa\rho)}{(1-\rho)B}+\frac{12}C\sum_c\max_j"
     r"\mathbb E\|w_*^{j,c}-w^{j,c}\|^2",
-    kind="upper",
-    space=printed({"lam": rc.simplex("M"), "clients": rc.whole_numbers(low=1, high=8)}),
-    measure=lambda s: assembly.eq17(s.at, s.lam, s.known, s.clients, s.size),
+    on=printed({"lam": rc.simplex("M"), "clients": rc.whole_numbers(low=1, high=8)}),
     expect="violated",
     note="Lemma 4 is false: tabular critics (zeta = 0), w = w_* and B to infinity leave "
     "||sum_j lambda^j (Delta^j - grad J^j)||^2, which nothing on the right covers: Delta lacks "
@@ -36,37 +34,47 @@ EQ17 = rc.Claim(
     "t: then all M noises have to be bounded at once, a factor M of the term in 1/(C B), see "
     "firm.eq16_corrected. As it stands the left side of Theorem 1 has an error that neither B nor "
     "features remove.",
-    corrected="firm.eq17_corrected",
+    corrected="eq17_corrected",
     main=True,
 )
-EQ17_CORRECTED = rc.Claim(
-    id="firm.eq17_corrected",
-    source="FIRM, equation (17), corrected",
-    text="For B independent restarted transitions and H = (1 - gamma) J/gamma: E||(1/C) sum_c "
-    "sum_j lambda_t^j (g^{j,c} - grad H^j)||^2 <= C_psi^2 gamma max_j (sqrt(zeta^j) + ||w_*^j - "
-    "w^j||)^2 + R^2/(C B). Clients with one policy, lambda_t known before the step.",
-    latex=r"\mathbb E[\mathcal T^{\rm gradient-error}_{1,1}]\le C_\psi^2\gamma\max_j\big("
+def eq17(at: Estimate, lam: Numbers, known: Printed, clients: Numbers, size: Numbers) -> rc.Sides:
+    """E||(1/C) sum_c sum_j lambda_t^j (g^{j,c} - grad J^j)||^2 <= 12 zeta + (12/C) (r_max + 2
+    R_w)^2 (1 - rho + 4 kappa rho)/((1 - rho) B) + (12/C) sum_c max_j E||w_* - w||^2. Clients
+    with one policy, lambda_t known before the step, independent states of d_pi, C_psi < 1.
+    """
+    measured = assembly.gradient_error(at, lam, at.chains.jac, clients, size)
+    return measured, assembly.errors(at, known, clients, size)
+
+
+@PAPER.upper(
+    "eq17_corrected",
+    ref="equation (17), corrected",
+    tex=r"\mathbb E[\mathcal T^{\rm gradient-error}_{1,1}]\le C_\psi^2\gamma\max_j\big("
     r"\sqrt{\zeta^j}+\|w_*^j-w^j\|\big)^2+\frac{R^2}{CB}",
-    kind="upper",
-    space=RESTARTED,
-    measure=lambda s: assembly.eq17_corrected(s.at, s.lam, s.clients, s.size),
+    on=RESTARTED,
     derivation="Bias and noise are orthogonal; firm.restarted_bias, and each client's variance is "
     "at most R^2/B, R = C_psi (r_max + (1 + gamma) radius). With lambda_t the clients' average "
     "noise and bias may be parallel: twice both, and M R^2/(C B).",
 )
+def eq17_corrected(at: Estimate, lam: Numbers, clients: Numbers, size: Numbers) -> rc.Sides:
+    """For B independent restarted transitions and H = (1 - gamma) J/gamma: E||(1/C) sum_c sum_j
+    lambda_t^j (g^{j,c} - grad H^j)||^2 <= C_psi^2 gamma max_j (sqrt(zeta^j) + ||w_*^j - w^j||)^2
+    + R^2/(C B). Clients with one policy, lambda_t known before the step.
+    """
+    measured = assembly.gradient_error(at, lam, at.gradient, clients, size)
+    return measured, at.bias.max(axis=-1) ** 2 + at.limit**2 / (clients * size)
+
 
 # (25), (27) and (33).
 
-EQ25 = rc.Claim(
-    id="firm.eq25",
-    source="FIRM, equation (25)",
-    text="E T_{1,1} <= (17) + (24). Here for M = 1, where lambda = 1 and nothing disagrees, and "
-    "K = 1.",
-    latex=r"\mathbb E[\mathcal T_{1,1}]\le12\zeta+\frac{12}C\frac{(r_{\max}+2R_w)^2(1-\rho+4\kappa"
+
+@PAPER.upper(
+    "eq25",
+    ref="equation (25)",
+    tex=r"\mathbb E[\mathcal T_{1,1}]\le12\zeta+\frac{12}C\frac{(r_{\max}+2R_w)^2(1-\rho+4\kappa"
     r"\rho)}{(1-\rho)B}+\frac{12}C\sum_c\max_j\mathbb E\|w_*^{j,c}-w^{j,c}\|^2+"
     r"\mathcal E_{\rm MGDA}(t)",
-    kind="upper",
-    space=printed(
+    on=printed(
         {
             "clients": rc.whole_numbers(low=1, high=8),
             "beta": rc.positive(low=1e-3, high=1e3),
@@ -75,12 +83,16 @@ EQ25 = rc.Claim(
         },
         M=(1, 1),
     ),
-    measure=lambda s: assembly.eq25(s.at, s.known, s.clients, s.size, s.beta, s.a / s.known.L_J),
     expect="violated",
     note="(17) is false, and with B to infinity and a to zero (24) adds nothing. The factor 2 of "
     "(14) is missing too.",
-    corrected="firm.eq33_corrected",
+    corrected="eq33_corrected",
 )
+def eq25(at: Any, known: Any, clients: Any, size: Any, beta: Any, a: Any) -> rc.Sides:
+    """E T_{1,1} <= (17) + (24). Here for M = 1, where lambda = 1 and nothing disagrees,
+    and K = 1.
+    """
+    return assembly.eq25(at, known, clients, size, beta, a / known.L_J)
 
 
 def _bounded(s: Any) -> Any:
@@ -88,31 +100,38 @@ def _bounded(s: Any) -> Any:
     return norm(s.step.local).max(axis=(1, 2)) <= s.R
 
 
-EQ27 = rc.Claim(
-    id="firm.eq27",
-    source="FIRM, equation (27)",
-    text="T_1 <= Q_t, the last term of which is 4 L_J R^2 a^2 K^2. Here with exact gradients and "
-    "one lambda at step t, where all other terms vanish.",
-    latex=r"\mathcal T_1\le\mathcal Q_t=\ldots+4L_JR^2\alpha^2K^2",
-    kind="upper",
-    space=replace(SYNCHRONISED, given={"gradients of length at most R": _bounded}),
-    measure=lambda s: ascent.eq27(s.step, s.a, s.L, s.R, s.K),
+@PAPER.upper(
+    "eq27",
+    ref="equation (27)",
+    tex=r"\mathcal T_1\le\mathcal Q_t=\ldots+4L_JR^2\alpha^2K^2",
+    on=replace(SYNCHRONISED, given={"gradients of length at most R": _bounded}),
     expect="violated",
     note="(26) and (33) have L_J^2. By (26)'s own fourfold slack the term is too small from L_J = "
     "4 on, and the units are wrong. The sum of (25) and (26) also lacks the factors 2 of (13) and "
     "(14): with them the gradient error and the disagreement count 4 times, the drift twice.",
-    corrected="firm.eq33_corrected",
+    corrected="eq33_corrected",
 )
-EQ27_SQUARED = rc.Claim(
-    id="firm.eq27_squared",
-    source="FIRM, equation (27) with L_J^2",
-    text="The same with 4 L_J^2 R^2 a^2 K^2.",
-    latex=r"\mathcal T_1\le\mathcal Q_t=\ldots+4L_J^2R^2\alpha^2K^2",
-    kind="upper",
-    space=EQ27.space,
-    measure=lambda s: ascent.eq27(s.step, s.a, s.L, s.R, s.K, 2),
+def eq27(
+    step: Round, a: rc.Numbers, L: rc.Numbers, R: rc.Numbers, K: int, power: int = 1
+) -> rc.Sides:
+    """T_1 <= Q_t, the last term of which is 4 L_J R^2 a^2 K^2. Here with exact gradients and one
+    lambda at step t, where all other terms vanish.
+    """
+    lam = step.common[:, None] + 0 * step.lam
+    exact = replace(step, g=step.local, lam=lam)
+    return exact.error, 4 * L**power * (R * a * K) ** 2
+
+
+@PAPER.upper(
+    "eq27_squared",
+    ref="equation (27) with L_J^2",
+    tex=r"\mathcal T_1\le\mathcal Q_t=\ldots+4L_J^2R^2\alpha^2K^2",
+    on=eq27.space,
     derivation="(26).",
 )
+def eq27_squared(step: Any, a: Any, L: Any, R: Any, K: Any) -> rc.Sides:
+    """The same with 4 L_J^2 R^2 a^2 K^2."""
+    return eq27(step, a, L, R, K, 2)
 
 
 def _constants(*, errors: Any, odds: Any, R_w: Any, rho: Any, **others: Any) -> Any:
@@ -125,16 +144,14 @@ def _constants(*, errors: Any, odds: Any, R_w: Any, rho: Any, **others: Any) -> 
     return s
 
 
-EQ33 = rc.Claim(
-    id="firm.eq33",
-    source="FIRM, equation (33)",
-    text="Q_t of (27) with (24) is at most (33), where eps_critic bounds E||w_* - w||.",
-    latex=r"\mathcal Q_t\le\frac{8R^3\sqrt{M^3}}\beta\Big[4\sqrt\zeta+4\sqrt\varepsilon+4\sqrt{"
+@PAPER.upper(
+    "eq33",
+    ref="equation (33)",
+    tex=r"\mathcal Q_t\le\frac{8R^3\sqrt{M^3}}\beta\Big[4\sqrt\zeta+4\sqrt\varepsilon+4\sqrt{"
     r"\tfrac{(r_{\max}+R_w)^2(1-\rho+4\kappa\rho)}{(1-\rho)B}}+4L_JR\alpha K\Big]+\frac{12}C"
     r"\Big[\tfrac{(r_{\max}+2R_w)^2(1-\rho+4\kappa\rho)}{(1-\rho)B}\Big]+12\varepsilon+12\zeta+"
     r"4L_J^2R^2\alpha^2K^2",
-    kind="upper",
-    space=rc.Space(
+    on=rc.Space(
         fields={
             "errors": rc.positive("C", "N", low=0.001, high=1000.0),
             "odds": rc.simplex("C", "N"),
@@ -161,29 +178,36 @@ EQ33 = rc.Claim(
             "omega": "the sum of eta_i prod (1 - eta_k)",
         },
     ),
-    measure=lambda s: assembly.eq33(
-        s.known, s.M, s.clients, 2**s.doublings, s.beta, s.a, s.K, s.first, s.second, s.omega
-    ),
     expect="violated",
     note="Two slips. 12 eps_critic replaces 12 E||w_* - w||^2, of which a bound on the first "
     "moment says nothing (||w_* - w|| = 100: 120000 against 1200). And L_J^2 replaces (27)'s L_J, "
     "which is less if L_J < 1; (33) has the right one. Otherwise the substitution is sound: the "
     "weights eta_i prod (1 - eta_k) sum to 1 - prod (1 - eta_k) <= 1, and t - t_0 <= K.",
-    corrected="firm.eq33_corrected",
+    corrected="eq33_corrected",
 )
-EQ33_CORRECTED = rc.Claim(
-    id="firm.eq33_corrected",
-    source="FIRM, equations (25), (27) and (33), corrected",
-    text="For independent restarted transitions, H = (1 - gamma) J/gamma and lambda_t the clients' "
-    "average: E[T_1 | F_t] <= 4 {M R^2/(C B) + b^2 + (1 - 1/C) min[(4 R^3 M/beta) (R sqrt(2 M/B) + "
-    "2 b + 2 L_H R a s), (1 - 1/C) M (R^2/B + 2 (b + L_H R a s)^2)] + (L_H R a s)^2}, b = C_psi "
-    "sqrt(gamma) max (sqrt(zeta) + ||w_* - w||), s = t - t_0 <= K - 1. Here B = s = 1.",
-    latex=r"\mathbb E[\mathcal T_1|\mathcal F_t]\le4\Big\{\tfrac{MR^2}{CB}+b^2+(1-\tfrac1C)\min"
+def eq33(
+    known: Any,
+    M: Any,
+    clients: Any,
+    doublings: Any,
+    beta: Any,
+    a: Any,
+    K: Any,
+    first: Any,
+    second: Any,
+    omega: Any,
+) -> rc.Sides:
+    """Q_t of (27) with (24) is at most (33), where eps_critic bounds E||w_* - w||."""
+    return assembly.eq33(known, M, clients, 2**doublings, beta, a, K, first, second, omega)
+
+
+@PAPER.upper(
+    "eq33_corrected",
+    ref="equations (25), (27) and (33), corrected",
+    tex=r"\mathbb E[\mathcal T_1|\mathcal F_t]\le4\Big\{\tfrac{MR^2}{CB}+b^2+(1-\tfrac1C)\min"
     r"\big[\tfrac{4R^3M}\beta\big(R\sqrt{\tfrac{2M}B}+2b+2L_HR\alpha s\big),(1-\tfrac1C)M\big("
     r"\tfrac{R^2}B+2(b+L_HR\alpha s)^2\big)\big]+(L_HR\alpha s)^2\Big\}",
-    kind="upper",
-    space=period({}, clients=(1, 2)),
-    measure=lambda s: assembly.eq33_corrected(s.step),
+    on=period({}, clients=(1, 2)),
     derivation="gbar - grad H(thetabar) lambda_t is a sum of four vectors. Noise, weighed with "
     "lambda_t: firm.eq16_corrected, each variance at most R^2/B. Bias: firm.restarted_bias. "
     "Disagreement: firm.eq24_present, or firm.drift_of_pairs, with the second moments of "
@@ -191,20 +215,29 @@ EQ33_CORRECTED = rc.Claim(
     "beta: the theorem holds for beta = 0, with 1/B and not 1/sqrt(B), and without the product a "
     "K/(beta sqrt B).",
 )
+def eq33_corrected(step: assembly.SecondStep) -> rc.Sides:
+    """For independent restarted transitions, H = (1 - gamma) J/gamma and lambda_t the clients'
+    average: E[T_1 | F_t] <= 4 {M R^2/(C B) + b^2 + (1 - 1/C) min[(4 R^3 M/beta) (R sqrt(2 M/B) +
+    2 b + 2 L_H R a s), (1 - 1/C) M (R^2/B + 2 (b + L_H R a s)^2)] + (L_H R a s)^2}, b = C_psi
+    sqrt(gamma) max (sqrt(zeta) + ||w_* - w||), s = t - t_0 <= K - 1. Here B = s = 1.
+    """
+    return step.error, step.bound(step.now, 1)
 
-THEOREM = rc.Claim(
-    id="firm.eq32_33_corrected",
-    source="FIRM, Theorem 1 in its explicit form, (32) with (33), corrected",
-    text="For independent restarted transitions, H = (1 - gamma) J/gamma, lambda_t the clients' "
-    "average and a <= 1/L_H: (1/T) sum E||grad H(thetabar_t) lambda_t||^2 <= (2 r_max/(T a)) (1 + "
-    "sum_{t=2}^T eta_t) + Q, Q that of firm.eq33_corrected. Here T = B = 1.",
-    latex=r"\frac1T\sum_t\mathbb E\|\nabla H(\bar\theta_t)\lambda_t\|^2\le\frac{2r_{\max}}{T\alpha}"
+
+@PAPER.upper(
+    "eq32_33_corrected",
+    ref="Theorem 1 in its explicit form, (32) with (33), corrected",
+    tex=r"\frac1T\sum_t\mathbb E\|\nabla H(\bar\theta_t)\lambda_t\|^2\le\frac{2r_{\max}}{T\alpha}"
     r"\Big(1+\sum_{t=2}^T\eta_t\Big)+\mathcal Q",
-    kind="upper",
-    space=period({}, clients=(1, 2)),
-    measure=lambda s: assembly.theorem(s.step),
+    on=period({}, clients=(1, 2)),
     derivation="firm.eq32_corrected for H, which is in [0, r_max], and firm.eq33_corrected. Any "
     "beta, also 0, gives log T/(a T) + M/B + zeta + eps + M a^2 K^2, eps the critics' mean square "
     "error: no product a K/(beta sqrt B), and 1/(C B) only for the noise of the gradients. Runs of "
     "two steps with all their outcomes are among the tests.",
 )
+def eq32_33_corrected(step: assembly.SecondStep) -> rc.Sides:
+    """For independent restarted transitions, H = (1 - gamma) J/gamma, lambda_t the clients' average
+    and a <= 1/L_H: (1/T) sum E||grad H(thetabar_t) lambda_t||^2 <= (2 r_max/(T a)) (1 +
+    sum_{t=2}^T eta_t) + Q, Q that of firm.eq33_corrected. Here T = B = 1.
+    """
+    return step.stationarity, 2 * step.r_max / step.a + step.bound(step.before, 0)

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 import ratecheck as rc
 from experiments.firm.claims._chains import LONG, WALKS, inside, processes
+from experiments.firm.paper import PAPER
 from experiments.firm.theory import critic_bounds as at, smoothness
+from experiments.firm.theory.chain import Chains
+from experiments.firm.theory.program import squared
+from linsys.linalg import Numbers, norm
 
 LAM = {"lam": rc.simplex("M")}
 PLAIN = processes()
@@ -17,41 +23,52 @@ TWO_POLICIES = processes({"other": rc.reals("S", "A", magnitude=(0.1, 5.0)), **L
 
 # Lemma 2.
 
-LEMMA2 = rc.Claim(
-    id="firm.lemma2",
-    source="FIRM, Lemma 2",
-    text="sup_s ||P(s_t = . | s_0 = s) - d_pi||_TV <= kappa rho^t for t = 0, ..., 5, with kappa = "
-    "1 and rho = max ||P(.|s, a) - P(.|s', a')||_TV, TV being half the l1 norm.",
-    latex=r"\sup_s\|P(s_t=\cdot\mid s_0=s)-d_\theta\|_{TV}\le\kappa\rho^t",
-    kind="upper",
-    space=PLAIN,
-    measure=lambda s: at.lemma2(s.chains),
+
+def _share(chains: Chains) -> Numbers:
+    """(1 - gamma) / gamma, by which grad J is to be multiplied to compare it with a direction."""
+    return np.asarray((1 - chains.gamma) / chains.gamma)
+
+
+@PAPER.upper(
+    "lemma2",
+    ref="Lemma 2",
+    tex=r"\sup_s\|P(s_t=\cdot\mid s_0=s)-d_\theta\|_{TV}\le\kappa\rho^t",
+    on=PLAIN,
     note="The lemma says that a pair exists; this is one, for all policies at once, where all "
     "rows P(.|s, a) overlap. Read as the l1 norm, TV needs kappa = 2: a distance of almost 2 at t "
     "= 0.",
     derivation="Rows of P_pi average rows P(.|s, a), so one step multiplies the distance of any "
     "two laws by rho or less; at t = 0 it is below one.",
 )
-LEMMA2_SHARPER = rc.Claim(
-    id="firm.lemma2_sharper",
-    source="FIRM, Lemma 2, sharpened",
-    text="The same with kappa = 1 - min_s d_pi(s).",
-    latex=r"\kappa=1-\min_sd_\theta(s)",
-    kind="upper",
-    space=PLAIN,
-    measure=lambda s: at.lemma2_sharper(s.chains),
+def lemma2(chains: Chains, last: int = 5) -> rc.Sides:
+    """sup_s ||P(s_t = . | s_0 = s) - d_pi||_TV <= kappa rho^t for t = 0, ..., 5, with kappa = 1 and
+    rho = max ||P(.|s, a) - P(.|s', a')||_TV, TV being half the l1 norm.
+    """
+    times = np.arange(last + 1)
+    return chains.distances(last), chains.overlap[:, None] ** times
+
+
+@PAPER.upper(
+    "lemma2_sharper",
+    ref="Lemma 2, sharpened",
+    tex=r"\kappa=1-\min_sd_\theta(s)",
+    on=PLAIN,
     derivation="kappa is the distance at t = 0, and measures of mass zero shrink by rho in a "
     "step. Attained with two states.",
+    sharpens="lemma2",
 )
-LEMMA2_UNIFORM = rc.Claim(
-    id="firm.lemma2_uniform",
-    source="FIRM, Lemma 2, as Theorem 1 uses it",
-    text="One pair kappa, rho serves all softmax policies of a process under Assumption 1; here "
-    "two states, the actions stay and move.",
-    latex=r"\exists\kappa,\rho\ \forall\theta,t:\ \sup_s\|P(s_t=\cdot\mid s_0=s)-d_\theta\|_{TV}"
+def lemma2_sharper(chains: Chains, last: int = 5) -> rc.Sides:
+    """The same with kappa = 1 - min_s d_pi(s)."""
+    measured, bound = lemma2(chains, last)
+    return measured, (1 - chains.stationary.min(axis=1))[:, None] * bound
+
+
+@PAPER.upper(
+    "lemma2_uniform",
+    ref="Lemma 2, as Theorem 1 uses it",
+    tex=r"\exists\kappa,\rho\ \forall\theta,t:\ \sup_s\|P(s_t=\cdot\mid s_0=s)-d_\theta\|_{TV}"
     r"\le\kappa\rho^t",
-    kind="upper",
-    space=rc.Space(
+    on=rc.Space(
         fields={
             "move": rc.interval(low=1e-4, high=0.9999),
             "kappa": rc.positive(low=1.0, high=10.0),
@@ -60,86 +77,105 @@ LEMMA2_UNIFORM = rc.Claim(
         batched=True,
         meaning={"move": "pi(move|s) in both states"},
     ),
-    measure=lambda s: at.lemma2_uniform(s.move, s.kappa, s.rho, last=128),
     expect="violated",
     note="Every such policy is irreducible and aperiodic, but its distances are |1 - 2 p|^t / 2 "
     "with p = pi(move|s), and p may tend to 0: no rho < 1 is left. (33) has one rho for all "
     "iterates, so that Theorem 1 needs P(.|s, a) with overlapping rows, or bounded policies.",
-    corrected="firm.lemma2",
+    corrected="lemma2",
+    reading_of="lemma2",
 )
+def lemma2_uniform(move: Any, kappa: Any, rho: Any) -> rc.Sides:
+    """One pair kappa, rho serves all softmax policies of a process under Assumption 1; here two
+    states, the actions stay and move.
+    """
+    return at.lemma2_uniform(move, kappa, rho, last=128)
+
 
 # Assumption 2(c) and the critics' ball.
 
-RW = rc.Claim(
-    id="firm.Rw",
-    source="FIRM, Appendix C and Lemma 3, the radius of H",
-    text="||w_*|| <= R_w = 2 r_max / lambda_A, lambda_A the largest of Assumption 2(c).",
-    latex=r"\|w^*\|_2\le R_w=2r_{\max}/\lambda_A",
-    kind="upper",
-    space=PLAIN,
-    measure=lambda s: at.Rw(s.chains, s.r_max),
+
+@PAPER.upper(
+    "Rw",
+    ref="Appendix C and Lemma 3, the radius of H",
+    tex=r"\|w^*\|_2\le R_w=2r_{\max}/\lambda_A",
+    on=PLAIN,
     note="Twice what is needed. Assumption 2(c) has -2 lambda_A; with -lambda_A, lambda_A is "
     "twice as large and 2 r_max/lambda_A exact.",
 )
-RW_SHARPER = rc.Claim(
-    id="firm.Rw_sharper",
-    source="FIRM, Appendix C, the radius of H, sharpened",
-    text="||w_*|| <= r_max / lambda_A.",
-    latex=r"\|w^*\|_2\le r_{\max}/\lambda_A",
-    kind="upper",
-    space=PLAIN,
-    measure=lambda s: at.Rw(s.chains, s.r_max, 1),
+def Rw(chains: Chains, r_max: rc.Numbers, factor: int = 2) -> rc.Sides:
+    """||w_*|| <= R_w = 2 r_max / lambda_A, lambda_A the largest of Assumption 2(c)."""
+    return norm(chains.w_star), (factor * r_max / chains.lambda_A)[:, None]
+
+
+@PAPER.upper(
+    "Rw_sharper",
+    ref="Appendix C, the radius of H, sharpened",
+    tex=r"\|w^*\|_2\le r_{\max}/\lambda_A",
+    on=PLAIN,
     derivation="lambda_A ||w_*||^2 <= -w_*'A w_* = w_*'E[r phi] <= r_max ||w_*||. Attained: phi = "
     "1 and r = r_max. (r_max + 2 R_w)^2 in (17) and (33) becomes up to four times smaller.",
+    sharpens="Rw",
 )
+def Rw_sharper(chains: Any, r_max: Any) -> rc.Sides:
+    """||w_*|| <= r_max / lambda_A."""
+    return Rw(chains, r_max, 1)
+
 
 # What the stochastic gradients estimate.
 
-EQ10 = rc.Claim(
-    id="firm.eq10",
-    source="FIRM, equations (10) and (16)",
-    text="E g = Delta(theta, w) for batches of 1 to 4 consecutive transitions, Delta with s ~ "
-    "d_pi, where s_0 ~ d_pi.",
-    latex=r"\mathbb E\,g=\Delta(\theta,w)",
-    kind="identity",
-    space=CRITICS,
-    measure=lambda s: at.eq10(s.chains, inside(s), s.lam, s.chains.stationary),
+
+@PAPER.identity(
+    "eq10",
+    ref="equations (10) and (16)",
+    tex=r"\mathbb E\,g=\Delta(\theta,w)",
+    on=CRITICS,
 )
-EQ10_START = rc.Claim(
-    id="firm.eq10_start",
-    source="FIRM, equations (10) and (16), s_0 of any law",
-    text="The same where s_0 has another law.",
-    latex=r"\mathbb E\,g=\Delta(\theta,w)",
-    kind="identity",
-    space=CRITICS,
-    measure=lambda s: at.eq10(s.chains, inside(s), s.lam, s.chains.start),
+def eq10(instance: Any) -> rc.Sides:
+    """E g = Delta(theta, w) for batches of 1 to 4 consecutive transitions, Delta with s ~ d_pi,
+    where s_0 ~ d_pi.
+    """
+    return at.eq10(instance.chains, inside(instance), instance.lam, instance.chains.stationary)
+
+
+@PAPER.identity(
+    "eq10_start",
+    ref="equations (10) and (16), s_0 of any law",
+    tex=r"\mathbb E\,g=\Delta(\theta,w)",
+    on=CRITICS,
     expect="violated",
     note="The chain goes on from the state in which the last batch, of another policy, has ended. "
     "Then E[Z_c | F_t] in (16) is not zero, and a bias of order 1/B joins (17); its square, of "
     "order 1/B^2, does not fall with C.",
-    corrected="firm.eq10_corrected",
+    corrected="eq10_corrected",
+    reading_of="eq10",
 )
-EQ10_CORRECTED = rc.Claim(
-    id="firm.eq10_corrected",
-    source="FIRM, equations (10) and (16), corrected",
-    text="||E g - Delta(theta, w)|| <= 2 R (1 - rho^B) / (B (1 - rho)) for s_0 of any law, R that "
-    "of Lemma 7, kappa = 1.",
-    latex=r"\|\mathbb E\,g-\Delta(\theta,w)\|\le\frac{2R(1-\rho^B)}{B(1-\rho)}",
-    kind="upper",
-    space=CRITICS,
-    measure=lambda s: at.eq10_corrected(s.chains, s.r_max, inside(s), s.lam, s.chains.start),
+def eq10_start(instance: Any) -> rc.Sides:
+    """The same where s_0 has another law."""
+    return at.eq10(instance.chains, inside(instance), instance.lam, instance.chains.start)
+
+
+@PAPER.upper(
+    "eq10_corrected",
+    ref="equations (10) and (16), corrected",
+    tex=r"\|\mathbb E\,g-\Delta(\theta,w)\|\le\frac{2R(1-\rho^B)}{B(1-\rho)}",
+    on=CRITICS,
     derivation="Of the l-th transition, the mean moves by at most TV(law of s_l, d_pi) <= rho^l "
     "times the diameter 2 R of the values of E[Z | s]; average over l < B.",
 )
-LEMMA4 = rc.Claim(
-    id="firm.lemma4",
-    source="FIRM, Lemma 4",
-    text="3||(Delta(theta, w_*) - grad J) lambda||^2 <= 12 zeta, with s ~ d_pi in Delta, as (10) "
-    "has it, and in zeta = max_j E(V^j - phi'w_*^j)^2.",
-    latex=r"\mathbb E[\mathcal T_{1,1,3}\mid\mathcal F_t]\le12\,\zeta_{\rm approx}",
-    kind="upper",
-    space=WEIGHTED,
-    measure=lambda s: at.lemma4(s.chains, s.lam, s.chains.stationary),
+def eq10_corrected(instance: Any) -> rc.Sides:
+    """||E g - Delta(theta, w)|| <= 2 R (1 - rho^B) / (B (1 - rho)) for s_0 of any law, R that of
+    Lemma 7, kappa = 1.
+    """
+    return at.eq10_corrected(
+        instance.chains, instance.r_max, inside(instance), instance.lam, instance.chains.start
+    )
+
+
+@PAPER.upper(
+    "lemma4",
+    ref="Lemma 4",
+    tex=r"\mathbb E[\mathcal T_{1,1,3}\mid\mathcal F_t]\le12\,\zeta_{\rm approx}",
+    on=WEIGHTED,
     expect="violated",
     main=True,
     note="Delta(w_*) is near Delta(V), which is not grad J: it is (1-gamma)/gamma times the "
@@ -147,50 +183,73 @@ LEMMA4 = rc.Claim(
     "action, a tabular critic, pi = 1/2, gamma = 0.9: 12 against 0. Theorem 1 keeps a bias that "
     "neither better critics nor B, C or alpha reduce; (35) lacks it. No law of s serves both: "
     "(16) needs d_pi, this lemma nu.",
-    corrected="firm.lemma4_corrected",
+    corrected="lemma4_corrected",
 )
-LEMMA4_VISITATION = rc.Claim(
-    id="firm.lemma4_visitation",
-    source="FIRM, Lemma 4, s of the discounted visitation law",
-    text="The same with s ~ nu = (1-gamma) sum_t gamma^t P(s_t = .) in Delta and in zeta.",
-    latex=r"\mathbb E[\mathcal T_{1,1,3}\mid\mathcal F_t]\le12\,\zeta_{\rm approx}",
-    kind="upper",
-    space=WEIGHTED,
-    measure=lambda s: at.lemma4(s.chains, s.lam, s.chains.occupancy),
+def lemma4(chains: Any, lam: Any) -> rc.Sides:
+    """3||(Delta(theta, w_*) - grad J) lambda||^2 <= 12 zeta, with s ~ d_pi in Delta, as (10) has
+    it, and in zeta = max_j E(V^j - phi'w_*^j)^2.
+    """
+    return at.lemma4(chains, lam, chains.stationary)
+
+
+@PAPER.upper(
+    "lemma4_visitation",
+    ref="Lemma 4, s of the discounted visitation law",
+    tex=r"\mathbb E[\mathcal T_{1,1,3}\mid\mathcal F_t]\le12\,\zeta_{\rm approx}",
+    on=WEIGHTED,
     expect="violated",
     note="Delta(V) has the direction of grad J now but (1-gamma)/gamma times its length, J being "
     "a sum from t = 1. The counterexample of Lemma 4 has nu = d_pi and serves here too.",
-    corrected="firm.lemma4_corrected",
+    corrected="lemma4_corrected",
+    reading_of="lemma4",
 )
-LEMMA4_CORRECTED = rc.Claim(
-    id="firm.lemma4_corrected",
-    source="FIRM, Lemma 4, corrected",
-    text="3||(Delta(theta, w_*) - ((1-gamma)/gamma) grad J) lambda||^2 <= 3 gamma C_psi^2 zeta, "
-    "with s ~ nu in Delta and in zeta.",
-    latex=r"3\|(\Delta(w^*)-\tfrac{1-\gamma}\gamma\nabla J)\lambda\|^2\le3\gamma C_\psi^2"
+def lemma4_visitation(chains: Any, lam: Any) -> rc.Sides:
+    """The same with s ~ nu = (1-gamma) sum_t gamma^t P(s_t = .) in Delta and in zeta."""
+    return at.lemma4(chains, lam, chains.occupancy)
+
+
+@PAPER.upper(
+    "lemma4_corrected",
+    ref="Lemma 4, corrected",
+    tex=r"3\|(\Delta(w^*)-\tfrac{1-\gamma}\gamma\nabla J)\lambda\|^2\le3\gamma C_\psi^2"
     r"\zeta_{\rm approx}",
-    kind="upper",
-    space=WEIGHTED_LONG,
-    measure=lambda s: at.lemma4_corrected(s.chains, s.lam),
+    on=WEIGHTED_LONG,
     derivation="Delta(V) = ((1-gamma)/gamma) grad J. With e = phi'w_* - V, Delta(w_*) - Delta(V) "
     "= E psi (gamma e(s') - e(s)) = gamma E psi e(s'), as E[psi | s] = 0. gamma E e(s')^2 <= "
     "zeta, as nu = (1-gamma) mu_0 + gamma nu P. So (10) must be sampled with restarts, and alpha "
     "scaled.",
 )
-LEMMA4_STATIONARY = rc.Claim(
-    id="firm.lemma4_stationary",
-    source="FIRM, Lemma 4, corrected for (10)",
-    text="||(Delta(theta, w_*) - ((1-gamma)/gamma) grad J) lambda|| <= gamma C_psi sqrt(zeta) + "
-    "C_psi r_max kappa / (1 - gamma rho), with s ~ d_pi in Delta and in zeta, kappa = 1.",
-    latex=r"\|(\Delta(w^*)-\tfrac{1-\gamma}\gamma\nabla J)\lambda\|\le\gamma C_\psi"
+def lemma4_corrected(chains: Chains, lam: Numbers) -> rc.Sides:
+    """3||(Delta(theta, w_*) - ((1-gamma)/gamma) grad J) lambda||^2 <= 3 gamma C_psi^2 zeta, with s
+    ~ nu in Delta and in zeta.
+    """
+    nu = chains.occupancy
+    target = _share(chains)[:, None, None] * chains.jac
+    gap = chains.direction(chains.values(chains.w_star), nu) - target
+    bound = 3 * chains.gamma * chains.C_psi**2 * at.zeta(chains, nu)
+    return 3 * squared(at.weighed(gap, lam)), bound
+
+
+@PAPER.upper(
+    "lemma4_stationary",
+    ref="Lemma 4, corrected for (10)",
+    tex=r"\|(\Delta(w^*)-\tfrac{1-\gamma}\gamma\nabla J)\lambda\|\le\gamma C_\psi"
     r"\sqrt{\zeta_{\rm approx}}+\frac{C_\psi r_{\max}\kappa}{1-\gamma\rho}",
-    kind="upper",
-    space=WEIGHTED_LONG,
-    measure=lambda s: at.lemma4_stationary(s.chains, s.r_max, s.lam),
+    on=WEIGHTED_LONG,
     derivation="E e(s')^2 = zeta under d_pi. TV(nu, d_pi) <= (1-gamma) sum gamma^t kappa rho^t, "
     "and E[psi A | s] has at most the length C_psi r_max / (2 (1-gamma)), a standard deviation "
     "being at most half a range; 2 TV times it is the second term, which no critic reduces.",
 )
+def lemma4_stationary(chains: Chains, r_max: Numbers, lam: Numbers) -> rc.Sides:
+    """||(Delta(theta, w_*) - ((1-gamma)/gamma) grad J) lambda|| <= gamma C_psi sqrt(zeta) + C_psi
+    r_max kappa / (1 - gamma rho), with s ~ d_pi in Delta and in zeta, kappa = 1.
+    """
+    target = _share(chains)[:, None, None] * chains.jac
+    gap = chains.direction(chains.values(chains.w_star)) - target
+    approximation = chains.gamma * np.sqrt(at.zeta(chains, chains.stationary))
+    elsewhere = r_max / (1 - chains.gamma * chains.overlap)
+    return norm(at.weighed(gap, lam)), chains.C_psi * (approximation + elsewhere)
+
 
 # Smoothness.
 
@@ -206,67 +265,78 @@ def _on_processes(constant: Any) -> Any:
 
 
 _PRINTED_L = r"L_J=\frac{r_{\max}}{1-\gamma}(4C_\nu C_\psi+L_\psi),\ "
-EQ49 = rc.Claim(
-    id="firm.eq49_LJ",
-    source="FIRM, below equation (49)",
-    text="||grad J - grad J'|| <= L_J ||theta - theta'||, L_J = r_max/(1-gamma) (4 C_nu C_psi + "
-    "L_psi), C_nu = (C_pi/2)(1 + ceil(log_rho 1/kappa)) + 1/(1-rho), kappa = 1; walks with one "
-    "parameter.",
-    latex=_PRINTED_L + r"C_\nu=\tfrac12C_\pi(1+\lceil\log_\rho\kappa^{-1}\rceil)+(1-\rho)^{-1}",
-    kind="upper",
-    space=WALKS,
-    measure=_on_walks(smoothness.printed_smoothness),
+
+
+@PAPER.upper(
+    "eq49_LJ",
+    ref="below equation (49)",
+    tex=_PRINTED_L + r"C_\nu=\tfrac12C_\pi(1+\lceil\log_\rho\kappa^{-1}\rceil)+(1-\rho)^{-1}",
+    on=WALKS,
     expect="violated",
     note="A second derivative grows fourfold where features double; 4 C_psi/(1-rho) only doubles. "
     "The cited Proposition 1 has C_pi/2 before 1/(1-rho) as well. Six places, r = 1 at both ends, "
     "restarts at the fifth, gamma = rho = 0.99, x = 1, c = 1e4, parameters 0 and 1e-5: slopes of "
     "J differ by 89404, the bound is 79000. Theorem 1 has L_J without its value, so its rates "
     "stay; a step size below 1/L_J as printed may be too long for (5).",
-    corrected="firm.eq49_LJ_xu",
+    corrected="eq49_LJ_xu",
 )
-EQ49_ONE_HOT = rc.Claim(
-    id="firm.eq49_LJ_one_hot",
-    source="FIRM, below equation (49), one parameter per pair",
-    text="The same for policies with one parameter per state and action, of S = 2 or 3 states.",
-    latex=_PRINTED_L + r"C_\nu=\tfrac12C_\pi+(1-\rho)^{-1}",
-    kind="upper",
-    space=TWO_POLICIES,
-    measure=_on_processes(smoothness.printed_smoothness),
+def eq49_LJ(instance: Any) -> rc.Sides:
+    """||grad J - grad J'|| <= L_J ||theta - theta'||, L_J = r_max/(1-gamma) (4 C_nu C_psi + L_psi),
+    C_nu = (C_pi/2)(1 + ceil(log_rho 1/kappa)) + 1/(1-rho), kappa = 1; walks with one parameter.
+    """
+    return _on_walks(smoothness.printed_smoothness)(instance)
+
+
+@PAPER.upper(
+    "eq49_LJ_one_hot",
+    ref="below equation (49), one parameter per pair",
+    tex=_PRINTED_L + r"C_\nu=\tfrac12C_\pi+(1-\rho)^{-1}",
+    on=TWO_POLICIES,
     note="The fault of the constant does not show on so few states.",
 )
-EQ49_XU = rc.Claim(
-    id="firm.eq49_LJ_xu",
-    source="FIRM, below equation (49), with the cited constant",
-    text="The same with C_nu = (C_pi/2)(1 + ceil(log_rho 1/kappa) + 1/(1-rho)), kappa = 1; walks.",
-    latex=_PRINTED_L + r"C_\nu=\tfrac12C_\pi(1+\lceil\log_\rho\kappa^{-1}\rceil+(1-\rho)^{-1})",
-    kind="upper",
-    space=WALKS,
-    measure=_on_walks(smoothness.cited_smoothness),
+def eq49_LJ_one_hot(instance: Any) -> rc.Sides:
+    """The same for policies with one parameter per state and action, of S = 2 or 3 states."""
+    return _on_processes(smoothness.printed_smoothness)(instance)
+
+
+@PAPER.upper(
+    "eq49_LJ_xu",
+    ref="below equation (49), with the cited constant",
+    tex=_PRINTED_L + r"C_\nu=\tfrac12C_\pi(1+\lceil\log_\rho\kappa^{-1}\rceil+(1-\rho)^{-1})",
+    on=WALKS,
     derivation="Implied by firm.eq49_LJ_corrected where rho = 1 - sum_s' min P(s'|s, a), as for "
     "walks: r_max C_psi^2/(1-gamma) (3/4 + 1/(2(1-rho))) is more than twice that. For two-row "
     "overlaps alone no proof is known here: J is not normalised, Xu et al.'s is.",
 )
-EQ49_CORRECTED = rc.Claim(
-    id="firm.eq49_LJ_corrected",
-    source="FIRM, below equation (49), corrected",
-    text="The same with L_J = gamma r_max C_psi^2 / (4 (1-gamma)(1-gamma rho)), rho = 1 - sum_s' "
-    "min_{s,a} P(s'|s, a) <= 1; one parameter per pair.",
-    latex=r"L_J=\frac{\gamma r_{\max}C_\psi^2}{4(1-\gamma)(1-\gamma\rho)}",
-    kind="upper",
-    space=TWO_POLICIES,
-    measure=_on_processes(smoothness.smoothness),
+def eq49_LJ_xu(instance: Any) -> rc.Sides:
+    """The same with C_nu = (C_pi/2)(1 + ceil(log_rho 1/kappa) + 1/(1-rho)), kappa = 1; walks."""
+    return _on_walks(smoothness.cited_smoothness)(instance)
+
+
+@PAPER.upper(
+    "eq49_LJ_corrected",
+    ref="below equation (49), corrected",
+    tex=r"L_J=\frac{\gamma r_{\max}C_\psi^2}{4(1-\gamma)(1-\gamma\rho)}",
+    on=TWO_POLICIES,
     derivation="u'(grad^2 J)u = gamma E sum_t gamma^t r_t (m_t^2 - v_t), m_t the sum of the "
     "scores u'psi and v_t of their variances. With probability 1-rho a step forgets: what lies "
     "before the last such step has mean zero given what follows, so m_t and v_t count since then "
     "only, and E m_t^2 = E v_t <= (C_psi^2/4) sum_{k<=t} rho^k.",
 )
-EQ49_WALKS = rc.Claim(
-    id="firm.eq49_LJ_corrected_walks",
-    source="FIRM, below equation (49), corrected, on walks",
-    text="The same constant on walks with one parameter for all states.",
-    latex=EQ49_CORRECTED.latex,
-    kind="upper",
-    space=WALKS,
-    measure=_on_walks(smoothness.smoothness),
-    derivation=EQ49_CORRECTED.derivation,
+def eq49_LJ_corrected(instance: Any) -> rc.Sides:
+    """The same with L_J = gamma r_max C_psi^2 / (4 (1-gamma)(1-gamma rho)), rho = 1 - sum_s'
+    min_{s,a} P(s'|s, a) <= 1; one parameter per pair.
+    """
+    return _on_processes(smoothness.smoothness)(instance)
+
+
+@PAPER.upper(
+    "eq49_LJ_corrected_walks",
+    ref="below equation (49), corrected, on walks",
+    tex=eq49_LJ_corrected.latex,
+    on=WALKS,
+    derivation=eq49_LJ_corrected.derivation,
 )
+def eq49_LJ_corrected_walks(instance: Any) -> rc.Sides:
+    """The same constant on walks with one parameter for all states."""
+    return _on_walks(smoothness.smoothness)(instance)

@@ -10,8 +10,11 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.firm.claims._spaces import rounds
+from experiments.firm.paper import PAPER
 from experiments.firm.theory import descent as at
 from experiments.firm.theory.descent import Round
+from experiments.firm.theory.program import squared
+from linsys.linalg import Numbers
 
 ANY = rounds()
 AVERAGED = rounds(averaged=True)
@@ -52,101 +55,125 @@ SYNCHRONISED = rc.Space(
 
 # One step of the averaged policy.
 
-EQ12 = rc.Claim(
-    id="firm.eq12",
-    source="FIRM, equation (12)",
-    text="lambda_t'J(thetabar + a gbar) >= lambda_t'J(thetabar) + (a/2)||grad J lambda_t||^2 + "
-    "(a (1 - a L_J)/2)||gbar||^2 - (a/2) T_1, for any a > 0.",
-    latex=r"\lambda_t^\top J(\bar\theta_{t+1})\ge\lambda_t^\top J(\bar\theta_t)+\frac a2"
+
+@PAPER.lower(
+    "eq12",
+    ref="equation (12)",
+    tex=r"\lambda_t^\top J(\bar\theta_{t+1})\ge\lambda_t^\top J(\bar\theta_t)+\frac a2"
     r"\|\nabla J\lambda_t\|^2+\frac{a(1-aL_J)}2\|\bar g_t\|^2-\frac a2\mathcal T_1",
-    kind="lower",
-    space=rounds(longest=3.0),
-    measure=lambda s: at.eq12(s.step, s.a, s.L),
+    on=rounds(longest=3.0),
 )
-EQ5 = rc.Claim(
-    id="firm.eq5",
-    source="FIRM, equation (5)",
-    text="lambda_t'J(thetabar + a gbar) >= lambda_t'J(thetabar) + (a/2)||grad J lambda_t||^2 - "
-    "(a/2)||gbar - grad J lambda_t||^2 for 0 < a <= 1/L_J.",
-    latex=r"\lambda_t^\top J(\bar\theta_{t+1})\ge\lambda_t^\top J(\bar\theta_t)+\frac a2"
+def eq12(step: Round, a: rc.Numbers, L: rc.Numbers) -> rc.Sides:
+    """lambda_t'J(thetabar + a gbar) >= lambda_t'J(thetabar) + (a/2)||grad J lambda_t||^2 + (a (1 -
+    a L_J)/2)||gbar||^2 - (a/2) T_1, for any a > 0.
+    """
+    after = step.values(step.centre + a[:, None] * step.direction)
+    gain = (step.common * (after - step.values(step.centre))).sum(axis=-1)
+    kept = a * (1 - a * L) / 2 * squared(step.direction)
+    return gain, a / 2 * squared(step.gradient) + kept - a / 2 * step.error
+
+
+@PAPER.lower(
+    "eq5",
+    ref="equation (5)",
+    tex=r"\lambda_t^\top J(\bar\theta_{t+1})\ge\lambda_t^\top J(\bar\theta_t)+\frac a2"
     r"\|\nabla J\lambda_t\|^2-\frac a2\|\bar g_t-\nabla J\lambda_t\|^2",
-    kind="lower",
-    space=ANY,
-    measure=lambda s: at.eq5(s.step, s.a, s.L),
+    on=ANY,
 )
-EQ6 = rc.Claim(
-    id="firm.eq6",
-    source="FIRM, equation (6)",
-    text="T_1 <= 2||(1/C) sum (g^c - grad J(theta^c) lambda_t^c)||^2 + 2||(1/C) sum (grad "
-    "J(theta^c) - grad J(thetabar)) lambda_t||^2, lambda_t the clients' average.",
-    latex=r"\mathcal T_1\le2\Big\|\frac1C\sum_c(g^c-\nabla J(\theta^c)\lambda_t^c)\Big\|^2+2"
+def eq5(step: at.Round, a: Numbers, L: Numbers) -> rc.Sides:
+    """lambda_t'J(thetabar + a gbar) >= lambda_t'J(thetabar) + (a/2)||grad J lambda_t||^2 -
+    (a/2)||gbar - grad J lambda_t||^2 for 0 < a <= 1/L_J.
+    """
+    bound = a / 2 * squared(step.gradient) - a / 2 * step.error
+    return eq12(step, a, L)[0], bound
+
+
+@PAPER.upper(
+    "eq6",
+    ref="equation (6)",
+    tex=r"\mathcal T_1\le2\Big\|\frac1C\sum_c(g^c-\nabla J(\theta^c)\lambda_t^c)\Big\|^2+2"
     r"\Big\|\frac1C\sum_c(\nabla J(\theta^c)-\nabla J(\bar\theta))\lambda_t\Big\|^2",
-    kind="upper",
-    space=AVERAGED,
-    measure=lambda s: at.eq6(s.step),
+    on=AVERAGED,
     expect="violated",
     note="With lambda_t^c in the first term the two differences do not add up to gbar - grad "
     "J(thetabar) lambda_t: (1/C) sum grad J(theta^c)(lambda_t^c - lambda_t) is missing, which is "
     "the disagreement that (7) then wants to split off. Exact gradients, J^1 quadratic with slope "
     "theta, J^2 = 0, theta = +-1, lambda^c = (1, 0) and (0, 1): T_1 = 1/4, both terms are 0. "
     "Appendix F has lambda_t in (13); then the factor 2 is right.",
-    corrected="firm.eq6_corrected",
+    corrected="eq6_corrected",
 )
-EQ6_CORRECTED = rc.Claim(
-    id="firm.eq6_corrected",
-    source="FIRM, equations (6) and (13), corrected",
-    text="T_1 <= 2 T_{1,1} + 2 T_{1,2} with lambda_t in both terms, any lambda_t.",
-    latex=r"\mathcal T_1\le2\mathcal T_{1,1}+2\mathcal T_{1,2}",
-    kind="upper",
-    space=ANY,
-    measure=lambda s: at.eq13(s.step, 2),
+def eq6(step: at.Round) -> rc.Sides:
+    """T_1 <= 2||(1/C) sum (g^c - grad J(theta^c) lambda_t^c)||^2 + 2||(1/C) sum (grad J(theta^c) -
+    grad J(thetabar)) lambda_t||^2, lambda_t the clients' average.
+    """
+    own = (step.local * step.lam[..., None]).sum(axis=-2)
+    return step.error, 2 * squared(step.direction - at.mean(own)) + 2 * step.drift
+
+
+@PAPER.upper(
+    "eq6_corrected",
+    ref="equations (6) and (13), corrected",
+    tex=r"\mathcal T_1\le2\mathcal T_{1,1}+2\mathcal T_{1,2}",
+    on=ANY,
     derivation="gbar - grad J(thetabar) lambda_t is the sum of the two differences, and ||x + "
     "y||^2 <= 2||x||^2 + 2||y||^2, with equality for x = y.",
 )
-EQ13 = rc.Claim(
-    id="firm.eq13",
-    source="FIRM, equation (13)",
-    text="T_1 <= T_{1,1} + T_{1,2}.",
-    latex=r"\mathcal T_1\le\mathcal T_{1,1}+\mathcal T_{1,2}",
-    kind="upper",
-    space=ANY,
-    measure=lambda s: at.eq13(s.step),
+def eq6_corrected(step: Any) -> rc.Sides:
+    """T_1 <= 2 T_{1,1} + 2 T_{1,2} with lambda_t in both terms, any lambda_t."""
+    return eq13(step, 2)
+
+
+@PAPER.upper(
+    "eq13",
+    ref="equation (13)",
+    tex=r"\mathcal T_1\le\mathcal T_{1,1}+\mathcal T_{1,2}",
+    on=ANY,
     expect="violated",
     note="The triangle inequality holds for norms, these are squares: x = y has ||x + y||^2 = 4 "
     "against 2. (6) has the factor 2. (27), Q_t in (33) and every constant of (35) need it; the "
     "rates do not change.",
-    corrected="firm.eq6_corrected",
+    corrected="eq6_corrected",
 )
-EQ14 = rc.Claim(
-    id="firm.eq14",
-    source="FIRM, equation (14)",
-    text="T_{1,1} <= ||(1/C) sum_c sum_j lambda_t^j (g^{j,c} - grad J^j(theta^c))||^2 + ||(1/C) "
-    "sum_c sum_j g^{j,c} (lambda_t^{j,c} - lambda_t^j)||^2.",
-    latex=r"\mathcal T_{1,1}\le\mathcal T_{1,1}^{\rm gradient-error}+"
+def eq13(step: Round, factor: int = 1) -> rc.Sides:
+    """T_1 <= T_{1,1} + T_{1,2}."""
+    return step.error, factor * (step.estimation + step.drift)
+
+
+@PAPER.upper(
+    "eq14",
+    ref="equation (14)",
+    tex=r"\mathcal T_{1,1}\le\mathcal T_{1,1}^{\rm gradient-error}+"
     r"\mathcal T_{1,1}^{\rm disagr-drift}",
-    kind="upper",
-    space=ANY,
-    measure=lambda s: at.eq14(s.step),
+    on=ANY,
     expect="violated",
     note="As in (13): 'applying the triangle inequality' to squares loses the factor 2. C = M = 1 "
     "has no disagreement; two clients with a pair of equal terms reach 2. With (13) the drift of "
     "(24) enters (27) with a factor 4.",
-    corrected="firm.eq14_corrected",
+    corrected="eq14_corrected",
 )
-EQ14_CORRECTED = rc.Claim(
-    id="firm.eq14_corrected",
-    source="FIRM, equation (14), corrected",
-    text="T_{1,1} <= 2 (gradient error + disagreement drift).",
-    latex=r"\mathcal T_{1,1}\le2\mathcal T_{1,1}^{\rm gradient-error}+2"
+def eq14(step: Round, factor: int = 1) -> rc.Sides:
+    """T_{1,1} <= ||(1/C) sum_c sum_j lambda_t^j (g^{j,c} - grad J^j(theta^c))||^2 + ||(1/C) sum_c
+    sum_j g^{j,c} (lambda_t^{j,c} - lambda_t^j)||^2.
+    """
+    return step.estimation, factor * (step.gradient_error + step.disagreement)
+
+
+@PAPER.upper(
+    "eq14_corrected",
+    ref="equation (14), corrected",
+    tex=r"\mathcal T_{1,1}\le2\mathcal T_{1,1}^{\rm gradient-error}+2"
     r"\mathcal T_{1,1}^{\rm disagr-drift}",
-    kind="upper",
-    space=ANY,
-    measure=lambda s: at.eq14(s.step, 2),
+    on=ANY,
     derivation="Subtract and add (1/C) sum_c sum_j lambda_t^j g^{j,c}; ||x + y||^2 <= 2||x||^2 + "
     "2||y||^2.",
 )
+def eq14_corrected(step: Any) -> rc.Sides:
+    """T_{1,1} <= 2 (gradient error + disagreement drift)."""
+    return eq14(step, 2)
+
+
 EQ7 = replace(
-    EQ14,
+    eq14,
     id="firm.eq7",
     source="FIRM, equation (7)",
     text="The same with the clients' average lambdabar_t in the place of lambda_t.",
@@ -155,40 +182,49 @@ EQ7 = replace(
     corrected="firm.eq7_corrected",
 )
 EQ7_CORRECTED = replace(
-    EQ14_CORRECTED,
+    eq14_corrected,
     id="firm.eq7_corrected",
     source="FIRM, equation (7), corrected",
     text="The same with the clients' average lambdabar_t in the place of lambda_t.",
     space=AVERAGED,
 )
-EQ15 = rc.Claim(
-    id="firm.eq15",
-    source="FIRM, equation (15)",
-    text="||x + y + z||^2 <= 3 (||x||^2 + ||y||^2 + ||z||^2).",
-    latex=r"\|x+y+z\|^2\le3(\|x\|^2+\|y\|^2+\|z\|^2)",
-    kind="upper",
-    space=rc.Space(fields={"parts": rc.reals(3, "d")}, sizes={"d": (1, 3)}, batched=True),
-    measure=lambda s: at.eq15(s.parts),
+
+
+@PAPER.upper(
+    "eq15",
+    ref="equation (15)",
+    tex=r"\|x+y+z\|^2\le3(\|x\|^2+\|y\|^2+\|z\|^2)",
+    on=rc.Space(fields={"parts": rc.reals(3, "d")}, sizes={"d": (1, 3)}, batched=True),
 )
-EQ26 = rc.Claim(
-    id="firm.eq26",
-    source="FIRM, equation (26)",
-    text="T_{1,2} <= 4 L_J^2 R^2 a^2 K^2, K steps after the clients had one policy.",
-    latex=r"\mathcal T_{1,2}\le4L_J^2R^2a^2K^2",
-    kind="upper",
-    space=SYNCHRONISED,
-    measure=lambda s: at.eq26(s.step, s.a, s.L, s.R, s.K),
+def eq15(parts: Numbers) -> rc.Sides:
+    """||x + y + z||^2 <= 3 (||x||^2 + ||y||^2 + ||z||^2)."""
+    return squared(parts.sum(axis=1)), 3 * squared(parts).sum(axis=1)
+
+
+@PAPER.upper(
+    "eq26",
+    ref="equation (26)",
+    tex=r"\mathcal T_{1,2}\le4L_J^2R^2a^2K^2",
+    on=SYNCHRONISED,
     note="Four times what is needed. (27) repeats the term with L_J in the place of L_J^2.",
 )
-EQ26_SHARPER = rc.Claim(
-    id="firm.eq26_sharper",
-    source="FIRM, equation (26), sharpened",
-    text="T_{1,2} <= L_J^2 R^2 a^2 K^2.",
-    latex=r"\mathcal T_{1,2}\le L_J^2R^2a^2K^2",
-    kind="upper",
-    space=SYNCHRONISED,
-    measure=lambda s: at.eq26(s.step, s.a, s.L, s.R, s.K, 1),
+def eq26(
+    step: Round, a: rc.Numbers, L: rc.Numbers, R: rc.Numbers, K: int, constant: int = 4
+) -> rc.Sides:
+    """T_{1,2} <= 4 L_J^2 R^2 a^2 K^2, K steps after the clients had one policy."""
+    return step.drift, constant * (L * R * a * K) ** 2
+
+
+@PAPER.upper(
+    "eq26_sharper",
+    ref="equation (26), sharpened",
+    tex=r"\mathcal T_{1,2}\le L_J^2R^2a^2K^2",
+    on=SYNCHRONISED,
     derivation="T_{1,2} <= L_J^2 (1/C) sum ||theta^c - thetabar||^2, a variance, hence at most "
     "L_J^2 (1/C) sum ||theta^c - theta_{t_0}||^2 <= L_J^2 (a R K)^2. Attained: J' = L |theta| and "
     "two clients that walk apart.",
+    sharpens="eq26",
 )
+def eq26_sharper(step: Any, a: Any, L: Any, R: Any, K: Any) -> rc.Sides:
+    """T_{1,2} <= L_J^2 R^2 a^2 K^2."""
+    return eq26(step, a, L, R, K, 1)

@@ -11,6 +11,7 @@ import numpy as np
 import ratecheck as rc
 from experiments.firm._gap_runs import SteeredConfig
 from experiments.firm._gaps import Floor
+from experiments.firm.paper import PAPER
 from experiments.firm.theory import rates as at
 from mgda.actor_critic import ActorCritic, ExactGradients
 from mgda.critic import LinearCritic
@@ -94,14 +95,11 @@ def _large_batches(clients: int, eta: float | str) -> rc.Regime:
     return _along(f"end of a run, C = {clients}", "B", -1.0, (2**20, 2**21, 2**22), read)
 
 
-THM1 = rc.RateClaim(
-    id="firm.thm1",
-    source="FIRM, Theorem 1",
-    text="(1/T) sum E||grad J lambda_t||^2 = O(log T/(alpha T) + 1/(CB) + alpha K M^{3/4}/(beta "
-    "sqrt(B))): B to infinity, in T.",
-    latex=r"\frac1T\sum_tE\|\nabla J\lambda_t\|^2=O\Big(\frac{\log T}{\alpha T}+\frac1{CB}+"
+@PAPER.rate(
+    "thm1",
+    ref="Theorem 1",
+    tex=r"\frac1T\sum_tE\|\nabla J\lambda_t\|^2=O\Big(\frac{\log T}{\alpha T}+\frac1{CB}+"
     r"\frac{M^{3/4}\alpha K}{\beta\sqrt B}\Big)",
-    regimes=lambda: [_against_T("Markov samples, exact critics", _infinite_batches(), "1/t")],
     expect="violated",
     note="As B grows only log T/(alpha T) is left on the right. Samples of one long trajectory "
     "have the mean Delta, which is not grad J however exact the critics are (zeta = 0): the left "
@@ -109,56 +107,73 @@ THM1 = rc.RateClaim(
     "both fields then vanish together; with features that states share it is not. (35) has bias "
     "terms, which are zero here as well. Restarted samples repair it: "
     "firm.thm1_paths in expectation is firm.thm1_corrected.",
-    corrected="firm.thm1_paths",
+    corrected="thm1_paths",
     main=True,
 )
-THM1_CORRECTED = rc.RateClaim(
-    id="firm.thm1_corrected",
-    source="FIRM, Theorem 1, corrected; eta = 1",
-    text="With samples whose mean is grad J, 2 alpha L_J K <= 1 and eta = 1: (1/T) sum E||grad J "
-    "lambda_t||^2 = O(1/(alpha T) + 1/B), with constants free of beta, C and K.",
-    latex=r"\frac1T\sum_tE\|\nabla J\lambda_t\|^2=O\Big(\frac1{\alpha T}+\frac1B\Big)",
-    regimes=lambda: [
-        _against_T("exact gradients", _exact(), 1.0),
-        _small_steps("exact gradients, alpha = 1/(L_J T)", 0.0, 1.0),
-        _large_batches(1, 1.0),
-        _large_batches(8, 1.0),
-    ],
+def thm1() -> Sequence[rc.Regime]:
+    """(1/T) sum E||grad J lambda_t||^2 = O(log T/(alpha T) + 1/(CB) + alpha K M^{3/4}/(beta
+    sqrt(B))): B to infinity, in T.
+    """
+    return [_against_T("Markov samples, exact critics", _infinite_batches(), "1/t")]
+
+
+@PAPER.rate(
+    "thm1_corrected",
+    ref="Theorem 1, corrected; eta = 1",
+    tex=r"\frac1T\sum_tE\|\nabla J\lambda_t\|^2=O\Big(\frac1{\alpha T}+\frac1B\Big)",
     note="Exponents of one process; the bound itself is firm.thm1_paths. Some term without 1/C is "
     "needed: the weights' bias leaves one of order B^{-2}, see firm/gap_clients.",
     derivation="firm.thm1_paths in expectation, J_u <= gamma r_max/(1-gamma) and E|xi^j|^2 = "
     "O(1/B). No smoothing, hence no log T; no (24), hence no 1/beta.",
 )
-THM1_SMOOTHED = rc.RateClaim(
-    id="firm.thm1_smoothed",
-    source="FIRM, Theorem 1 with eta_t = 1/t and samples whose mean is grad J: exponents",
-    text="The same exponents in T and B with eta_t = 1/t.",
-    latex=r"\frac1T\sum_tE\|\nabla J\lambda_t\|^2=O\Big(\frac{\log T}{\alpha T}+\frac1{CB}\Big)",
-    regimes=lambda: [
-        _against_T("exact gradients", _exact(), "1/t"),
-        _large_batches(1, "1/t"),
-        _large_batches(8, "1/t"),
-    ],
+def thm1_corrected() -> Sequence[rc.Regime]:
+    """With samples whose mean is grad J, 2 alpha L_J K <= 1 and eta = 1: (1/T) sum E||grad J
+    lambda_t||^2 = O(1/(alpha T) + 1/B), with constants free of beta, C and K.
+    """
+    return [
+        _against_T("exact gradients", _exact(), 1.0),
+        _small_steps("exact gradients, alpha = 1/(L_J T)", 0.0, 1.0),
+        _large_batches(1, 1.0),
+        _large_batches(8, 1.0),
+    ]
+
+
+@PAPER.rate(
+    "thm1_smoothed",
+    ref="Theorem 1 with eta_t = 1/t and samples whose mean is grad J: exponents",
+    tex=r"\frac1T\sum_tE\|\nabla J\lambda_t\|^2=O\Big(\frac{\log T}{\alpha T}+\frac1{CB}\Big)",
     note="About one process near its strict maximum, not a proof: there the left side ends at "
     "order alpha/(CB), without 1/beta and 1/sqrt(B). The log T is not attained either.",
 )
-EQ35 = rc.RateClaim(
-    id="firm.eq35",
-    source="FIRM, equation (35)",
-    text="(1/T) sum E||grad J lambda_t||^2 = O(log T/T + 1/(CB) + bias + alpha^2 K^2 + M^{3/2} "
-    "alpha K/(beta sqrt(B))): exact gradients, alpha = 1/(L_J T), in T.",
-    latex=r"\frac1T\sum_tE\|\nabla J\lambda_t\|^2=O\Big(\frac{\log T}T+\frac1{CB}+\text{bias}+"
+def thm1_smoothed() -> Sequence[rc.Regime]:
+    """The same exponents in T and B with eta_t = 1/t."""
+    return [
+        _against_T("exact gradients", _exact(), "1/t"),
+        _large_batches(1, "1/t"),
+        _large_batches(8, "1/t"),
+    ]
+
+
+@PAPER.rate(
+    "eq35",
+    ref="equation (35)",
+    tex=r"\frac1T\sum_tE\|\nabla J\lambda_t\|^2=O\Big(\frac{\log T}T+\frac1{CB}+\text{bias}+"
     r"\alpha^2K^2+\frac{M^{3/2}\alpha K}{\beta\sqrt B}\Big)",
-    regimes=lambda: [_small_steps("exact gradients, alpha = 1/(L_J T)", -1.0, "1/t")],
     expect="violated",
     note="(34) loses the factor 1/alpha, which Theorem 1 has: with alpha = 1/(L_J T) parameters "
     "move by less than a constant and the left side does not fall, while the right side is of "
     "order log T/T. So the O is not uniform in alpha, as its terms in alpha K say it is; for an "
     "alpha that is held fixed, 1/alpha is a constant. With the factor the statement is that of "
     "Theorem 1.",
-    corrected="firm.thm1_paths",
+    corrected="thm1_paths",
     main=True,
 )
+def eq35() -> Sequence[rc.Regime]:
+    """(1/T) sum E||grad J lambda_t||^2 = O(log T/T + 1/(CB) + bias + alpha^2 K^2 + M^{3/2} alpha
+    K/(beta sqrt(B))): exact gradients, alpha = 1/(L_J T), in T.
+    """
+    return [_small_steps("exact gradients, alpha = 1/(L_J T)", -1.0, "1/t")]
+
 
 # Appendix F.1.2 and Remark 1: one state, three actions, two objectives.
 
@@ -172,18 +187,19 @@ def _distance(name: str, process: at.OneState, beta: float) -> rc.Regime:
     return _along(name, "B", -1.0, (32, 64, 128), lambda B: process.weight_distance(B, beta))
 
 
-F12 = rc.RateClaim(
-    id="firm.F12",
-    source="FIRM, Appendix F.1.2",
-    text="E||lambda^c - lambda^c'||^2 = O(1/B) for clients with the same parameters and critics.",
-    latex=r"E\|\lambda^c-\lambda^{c'}\|^2=O(1/B)",
-    regimes=lambda: [
-        _distance("crossing objectives", _PLAIN, 0.1),
-        _distance("one far shorter gradient", _FACE, 0.05),
-    ],
+@PAPER.rate(
+    "F12",
+    ref="Appendix F.1.2",
+    tex=r"E\|\lambda^c-\lambda^{c'}\|^2=O(1/B)",
     note="Lemma 8 squared, with E||g^c - g^c'||^2 = O(1/B); exact values. Beta > 0 and common "
     "parameters are needed: K > 1 adds what is of order alpha K.",
 )
+def F12() -> Sequence[rc.Regime]:
+    """E||lambda^c - lambda^c'||^2 = O(1/B) for clients with the same parameters and critics."""
+    return [
+        _distance("crossing objectives", _PLAIN, 0.1),
+        _distance("one far shorter gradient", _FACE, 0.05),
+    ]
 
 
 def _drifts(*, product: bool) -> Sequence[rc.Regime]:
@@ -198,31 +214,38 @@ def _drifts(*, product: bool) -> Sequence[rc.Regime]:
     ]
 
 
-REM1 = rc.RateClaim(
-    id="firm.rem1",
-    source="FIRM, Remark 1",
-    text="The client drift is O(alpha^2 K^2) and the disagreement drift O(M^{3/2} alpha K/(beta "
-    "sqrt(B))): in alpha, after one local step.",
-    latex=r"\mathcal T_{1,2}=O(\alpha^2K^2),\quad\mathcal T^{\rm disagr}=O\Big(\frac{M^{3/2}"
+@PAPER.rate(
+    "rem1",
+    ref="Remark 1",
+    tex=r"\mathcal T_{1,2}=O(\alpha^2K^2),\quad\mathcal T^{\rm disagr}=O\Big(\frac{M^{3/2}"
     r"\alpha K}{\beta\sqrt B}\Big)",
-    regimes=lambda: _drifts(product=True),
     expect="violated",
     note="(24) has a sum of B^{-1/2} and alpha K, not their product: as alpha falls to 0 clients "
     "still solve with different samples. No step size removes the disagreement; see also "
     "firm.thm1_drift_product. The client drift falls with alpha^4 here: deviations from the mean "
     "sum to zero, so that only curvature is left, and is squared.",
-    corrected="firm.law_additive",
+    corrected="law_additive",
 )
-REM1_CORRECTED = rc.RateClaim(
-    id="firm.rem1_corrected",
-    source="FIRM, Remark 1, corrected",
-    text="The client drift is O(alpha^2 K^2); the disagreement drift O((M^{3/2}/beta)(B^{-1/2} + "
-    "alpha K)), which does not vanish with alpha.",
-    latex=r"\mathcal T^{\rm disagr}=O\Big(\frac{M^{3/2}}\beta\Big(\frac1{\sqrt B}+"
+def rem1() -> Sequence[rc.Regime]:
+    """The client drift is O(alpha^2 K^2) and the disagreement drift O(M^{3/2} alpha K/(beta
+    sqrt(B))): in alpha, after one local step.
+    """
+    return _drifts(product=True)
+
+
+@PAPER.rate(
+    "rem1_corrected",
+    ref="Remark 1, corrected",
+    tex=r"\mathcal T^{\rm disagr}=O\Big(\frac{M^{3/2}}\beta\Big(\frac1{\sqrt B}+"
     r"\alpha K\Big)\Big)",
-    regimes=lambda: _drifts(product=False),
     derivation="(23), (24) and (33) as they stand; firm.law_additive has sharper exponents.",
 )
+def rem1_corrected() -> Sequence[rc.Regime]:
+    """The client drift is O(alpha^2 K^2); the disagreement drift O((M^{3/2}/beta)(B^{-1/2} + alpha
+    K)), which does not vanish with alpha.
+    """
+    return _drifts(product=False)
+
 
 # Lemma 3.
 
@@ -235,13 +258,20 @@ _CRITIC = at.Critic(
 _SIZES = (2**8, 2**9, 2**10)
 _INVERSE = (2.0**8, 2.0**9, 2.0**10)
 
-LEMMA3 = rc.RateClaim(
-    id="firm.lemma3",
-    source="FIRM, Lemma 3",
-    text="E||w_N - w_*||^2 <= (1 - O(lambda_A alpha'))^N + O(alpha'/B) for mini-batches of one "
-    "trajectory: the floor in B and alpha', and the steps until the start is forgotten.",
-    latex=r"E\|w_N-w_*\|^2\le(1-O(\lambda_A\alpha'))^N+O(\alpha'/B)",
-    regimes=lambda: [
+
+@PAPER.rate(
+    "lemma3",
+    ref="Lemma 3",
+    tex=r"E\|w_N-w_*\|^2\le(1-O(\lambda_A\alpha'))^N+O(\alpha'/B)",
+    note="Exact second moments of a two-state chain with one feature, batch after batch. The batch "
+    "is called B here and D in Algorithm 3. The start's share is multiplied by ||w_0 - w_*||^2, "
+    "which the statement leaves out; the O hides 1/lambda_A in the floor.",
+)
+def lemma3() -> Sequence[rc.Regime]:
+    """E||w_N - w_*||^2 <= (1 - O(lambda_A alpha'))^N + O(alpha'/B) for mini-batches of one
+    trajectory: the floor in B and alpha', and the steps until the start is forgotten.
+    """
+    return [
         _along("floor", "B", -1.0, _SIZES, lambda D: _CRITIC.floor(0.5, D)),
         _along("floor, B = 8", "1/alpha'", -1.0, _INVERSE, lambda x: _CRITIC.floor(1.0 / x, 8)),
         _along(
@@ -251,8 +281,4 @@ LEMMA3 = rc.RateClaim(
             _INVERSE,
             lambda x: _CRITIC.forgetting(1 / x, 8),
         ),
-    ],
-    note="Exact second moments of a two-state chain with one feature, batch after batch. The batch "
-    "is called B here and D in Algorithm 3. The start's share is multiplied by ||w_0 - w_*||^2, "
-    "which the statement leaves out; the O hides 1/lambda_A in the floor.",
-)
+    ]

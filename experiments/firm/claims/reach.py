@@ -9,8 +9,10 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.firm.claims._chains import processes
+from experiments.firm.paper import PAPER
 from experiments.firm.theory import reach
 from experiments.firm.theory.chain import Chains
+from linsys.linalg import Numbers, norm
 
 #: Discounts and numbers of objectives that occur.
 _GAMMA = rc.interval(low=0.5, high=0.99)
@@ -61,42 +63,45 @@ CONSTANTS = rc.Space(
     meaning={**processes().meaning, "constant": "the first feature c, of every state"},
 )
 
-CONSTANTS_IN_SPAN = rc.Claim(
-    id="firm.constants_in_span",
-    source="FIRM, Assumption 2(c): what lambda_A can be",
-    text="If the first feature of all states is c then lambda_A <= (1 - gamma) c^2. So R_w = 2 "
-    "r_max/lambda_A is at least 2 r_max/(1 - gamma) for every critic that can represent a "
-    "constant, exact tabular ones among them.",
-    latex=r"\lambda_A\le(1-\gamma)c^2",
-    kind="upper",
-    space=CONSTANTS,
-    measure=lambda s: reach.constants_in_span(s.chains, s.constant),
+
+@PAPER.upper(
+    "constants_in_span",
+    ref="Assumption 2(c): what lambda_A can be",
+    tex=r"\lambda_A\le(1-\gamma)c^2",
+    on=CONSTANTS,
     derivation="x = e_1: x'Ax = E[c (gamma c - c)] = -(1 - gamma) c^2. If phi(s)'v = 1 for all s, "
     "x = v/||v|| gives (1 - gamma)/||v||^2, and |phi| <= 1 makes ||v|| >= 1.",
 )
-TRIVIAL_GRADIENT = rc.Claim(
-    id="firm.trivial_gradient",
-    source="FIRM, Theorem 1: what its left side is at most",
-    text="||grad J^j|| <= gamma C_psi r_max/(2 (1 - gamma)^2), hence the left side of Theorem 1 is "
-    "at most the square of that, whatever an algorithm does.",
-    latex=r"\|\nabla J^j\|\le\frac{\gamma C_\psi r_{\max}}{2(1-\gamma)^2}",
-    kind="upper",
-    space=processes({"scale": rc.positive(low=0.1, high=10.0)}),
-    measure=lambda s: reach.trivial_gradient(s.chains, s.r_max),
+def constants_in_span(chains: Chains, constant: Numbers) -> rc.Sides:
+    """If the first feature of all states is c then lambda_A <= (1 - gamma) c^2. So R_w = 2
+    r_max/lambda_A is at least 2 r_max/(1 - gamma) for every critic that can represent a
+    constant, exact tabular ones among them.
+    """
+    return chains.lambda_A, (1 - chains.gamma) * constant**2
+
+
+@PAPER.upper(
+    "trivial_gradient",
+    ref="Theorem 1: what its left side is at most",
+    tex=r"\|\nabla J^j\|\le\frac{\gamma C_\psi r_{\max}}{2(1-\gamma)^2}",
+    on=processes({"scale": rc.positive(low=0.1, high=10.0)}),
     derivation="grad J = gamma/(1 - gamma) E_nu E_pi[psi (Q - m)] for any m, as scores have mean "
     "zero; Q is in [0, r_max/(1-gamma)], m its middle.",
 )
-EXPLICIT_BOUND_VACUOUS = rc.Claim(
-    id="firm.explicit_bound_vacuous",
-    source="FIRM, equations (32) and (33) at realistic values",
-    text="For gamma in [0.5, 0.99], M in 2..8, B <= 10^6, 0.001 <= beta <= 1, r_max = 1, C_psi = "
-    "sqrt(2), any rho and any critic that can represent constants: (33)'s term in sqrt(1/B) alone "
-    "is at least the trivial bound on the left side of (32).",
-    latex=r"\frac{8R^3\sqrt{M^3}}\beta4\sqrt{\frac{(r_{\max}+R_w)^2(1-\rho+4\kappa\rho)}"
+def trivial_gradient(chains: Chains, r_max: Numbers) -> rc.Sides:
+    """||grad J^j|| <= gamma C_psi r_max/(2 (1 - gamma)^2), hence the left side of Theorem 1 is at
+    most the square of that, whatever an algorithm does.
+    """
+    bound = chains.gamma * chains.C_psi * r_max / (2 * (1 - chains.gamma) ** 2)
+    return norm(chains.jac), bound[:, None] + 0 * chains.J
+
+
+@PAPER.lower(
+    "explicit_bound_vacuous",
+    ref="equations (32) and (33) at realistic values",
+    tex=r"\frac{8R^3\sqrt{M^3}}\beta4\sqrt{\frac{(r_{\max}+R_w)^2(1-\rho+4\kappa\rho)}"
     r"{(1-\rho)B}}\ge\Big(\frac{\gamma C_\psi r_{\max}}{2(1-\gamma)^2}\Big)^2",
-    kind="lower",
-    space=REALISTIC,
-    measure=lambda s: reach.vacuous(s.scales, s.B, s.beta),
+    on=REALISTIC,
     note="So the explicit bound never says anything there: at its most favourable corner (gamma = "
     "0.99, M = 2, B = 10^6, beta = 1, rho = 0, lambda_A = 1 - gamma) it is 67 times trivial; "
     "at gamma = 0.9, B = 256 and beta = 0.01 it is 5e5 times. Both sides grow like "
@@ -109,29 +114,41 @@ EXPLICIT_BOUND_VACUOUS = rc.Claim(
     "firm.constants_in_span; the quotient is 128 sqrt(2) M^{3/2} (3 + gamma)^3 (3 - gamma) / "
     "(gamma^2 beta sqrt(B)) at least.",
 )
-BATCH_NEEDED = rc.Claim(
-    id="firm.batch_needed",
-    source="FIRM, equations (32) and (33): the batch they need",
-    text="For gamma in [0.5, 0.99], M >= 2 and beta = 0.01, r_max = 1, C_psi = sqrt(2): B has to "
-    "be at least 4.4 10^13 for (33)'s term in sqrt(1/B) to fall below the trivial bound.",
-    latex=r"B\ge4.4\cdot10^{13}",
-    kind="lower",
-    space=BEST,
-    measure=lambda s: (reach.batch_needed(s.scales, s.one / 100), 44 * 10**12 * s.one),
+def explicit_bound_vacuous(scales: reach.Scales, B: Numbers, beta: Numbers) -> rc.Sides:
+    """For gamma in [0.5, 0.99], M in 2..8, B <= 10^6, 0.001 <= beta <= 1, r_max = 1, C_psi =
+    sqrt(2), any rho and any critic that can represent constants: (33)'s term in sqrt(1/B) alone
+    is at least the trivial bound on the left side of (32).
+    """
+    return scales.disagreement(B, beta), scales.trivial
+
+
+@PAPER.lower(
+    "batch_needed",
+    ref="equations (32) and (33): the batch they need",
+    tex=r"B\ge4.4\cdot10^{13}",
+    on=BEST,
     note="In general B grows like M^3/beta^2: 4.4e9 at beta = 1. A tabular critic on S states has "
     "lambda_A <= (1-gamma)/S, which multiplies B by S^8.",
     derivation="The derivation of firm.explicit_bound_vacuous, at gamma = 0.99.",
 )
-BATCH_NEEDED_CORRECTED = rc.Claim(
-    id="firm.batch_needed_corrected",
-    source="FIRM, equations (32) and (33) corrected: the batch they need",
-    text="The corrected Q, firm.eq33_corrected, with exact critics and no local steps falls to the "
-    "trivial bound on ||grad H lambda||^2 at B <= 228 M, for 8 clients and any beta, beta = 0 "
-    "among them; gamma in [0.5, 0.99], lambda_A = 1 - gamma.",
-    latex=r"B\le228\,M",
-    kind="upper",
-    space=BEST,
-    measure=lambda s: (reach.batch_needed_corrected(s.scales, 8), 228 * s.scales.M),
+def batch_needed(scales: Any, one: Any) -> rc.Sides:
+    """For gamma in [0.5, 0.99], M >= 2 and beta = 0.01, r_max = 1, C_psi = sqrt(2): B has to be at
+    least 4.4 10^13 for (33)'s term in sqrt(1/B) to fall below the trivial bound.
+    """
+    return (reach.batch_needed(scales, one / 100), 44 * 10**12 * one)
+
+
+@PAPER.upper(
+    "batch_needed_corrected",
+    ref="equations (32) and (33) corrected: the batch they need",
+    tex=r"B\le228\,M",
+    on=BEST,
     derivation="4 M R^2 (1/C + (1 - 1/C)^2)/B against (C_psi/(2 (1-gamma)))^2, R = C_psi (3 + "
     "gamma)/(1 - gamma): B = 16 M (3 + gamma)^2 (1/C + (1 - 1/C)^2).",
 )
+def batch_needed_corrected(scales: Any) -> rc.Sides:
+    """The corrected Q, firm.eq33_corrected, with exact critics and no local steps falls to the
+    trivial bound on ||grad H lambda||^2 at B <= 228 M, for 8 clients and any beta, beta = 0
+    among them; gamma in [0.5, 0.99], lambda_A = 1 - gamma.
+    """
+    return (reach.batch_needed_corrected(scales, 8), 228 * scales.M)

@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
+from experiments.firm.paper import PAPER
 from experiments.firm.theory import descent as at
+from experiments.firm.theory.weights import smoothed
+from linsys.linalg import Numbers
 
 #: The longest horizon of (34).
 LONGEST = 60
@@ -49,24 +52,38 @@ PATH = rc.Space(
     },
 )
 
-LEMMA10 = rc.Claim(
-    id="firm.lemma10",
-    source="FIRM, Lemma 10",
-    text="sum_{t<=T} lambda_t'(J_{t+1} - J_t) <= (r_max/(1-gamma)) (1 + sum_{t<=T-1} 2 eta_t).",
-    latex=r"\sum_{t=1}^T\lambda_t^\top(J_{t+1}-J_t)\le\frac{r_{\max}}{1-\gamma}\Big(1+"
+
+def path_sum(J: Numbers, lam: Numbers) -> Numbers:
+    """sum_{t=1}^T lambda_t'(J_{t+1} - J_t) for J_1, ..., J_{T+1} and lambda_1, ..., lambda_T."""
+    return np.asarray((lam * (J[:, 1:] - J[:, :-1])).sum(axis=(1, 2)))
+
+
+@PAPER.upper(
+    "lemma10",
+    ref="Lemma 10",
+    tex=r"\sum_{t=1}^T\lambda_t^\top(J_{t+1}-J_t)\le\frac{r_{\max}}{1-\gamma}\Big(1+"
     r"\sum_{t=1}^{T-1}2\eta_t\Big)",
-    kind="upper",
-    space=PATH,
-    measure=lambda s: at.lemma10(s.J, s.start, s.stars, s.eta, s.top),
+    on=PATH,
     expect="violated",
     note="The proof's lambda_t - lambda_{t+1} is eta_{t+1} (lambda_t - lambda*_{t+1}), and so "
     "bounded by 2 eta_{t+1}, not 2 eta_t. eta = (0, 1): lambda_1 = (1, 0) while J goes from "
     "(0, 0) to (top, 0), lambda_2 = (0, 1) while J^2 goes from 0 to top: 2 top against top. For "
     "steps that do not grow, as eta_t = 1/t in (34), the lemma holds as printed.",
-    corrected="firm.lemma10_corrected",
+    corrected="lemma10_corrected",
 )
+def lemma10(
+    J: rc.Numbers, start: rc.Numbers, stars: rc.Numbers, eta: rc.Numbers, top: rc.Numbers
+) -> rc.Sides:
+    """sum_{t<=T} lambda_t'(J_{t+1} - J_t) <= (r_max/(1-gamma)) (1 + sum_{t<=T-1} 2 eta_t).
+
+    J (B, T + 1, M), lambda_0 = start (B, M), lambda*_t = stars (B, T, M), eta (B, T).
+    """
+    lam = smoothed(start, stars, eta)[:, 1:]
+    return path_sum(J, lam), top * (1 + 2 * eta[:, :-1].sum(axis=1))
+
+
 LEMMA10_DECREASING = replace(
-    LEMMA10,
+    lemma10,
     id="firm.lemma10_decreasing",
     source="FIRM, Lemma 10 for steps that do not grow",
     text="The same with eta_1 >= eta_2 >= ... .",
@@ -76,27 +93,32 @@ LEMMA10_DECREASING = replace(
     corrected=None,
     derivation="firm.lemma10_corrected and eta_{t+1} <= eta_t.",
 )
-LEMMA10_CORRECTED = rc.Claim(
-    id="firm.lemma10_corrected",
-    source="FIRM, Lemma 10, corrected and sharpened",
-    text="sum_{t<=T} lambda_t'(J_{t+1} - J_t) <= (r_max/(1-gamma)) (1 + sum_{t=2}^T eta_t).",
-    latex=r"\sum_{t=1}^T\lambda_t^\top(J_{t+1}-J_t)\le\frac{r_{\max}}{1-\gamma}\Big(1+"
+
+
+@PAPER.upper(
+    "lemma10_corrected",
+    ref="Lemma 10, corrected and sharpened",
+    tex=r"\sum_{t=1}^T\lambda_t^\top(J_{t+1}-J_t)\le\frac{r_{\max}}{1-\gamma}\Big(1+"
     r"\sum_{t=2}^T\eta_t\Big)",
-    kind="upper",
-    space=PATH,
-    measure=lambda s: at.lemma10_corrected(s.J, s.start, s.stars, s.eta, s.top),
+    on=PATH,
     derivation="Summation by parts: lambda_T'J_{T+1} - lambda_1'J_1 + sum_{t=1}^{T-1} eta_{t+1} "
     "(lambda_t - lambda*_{t+1})'J_{t+1}. J in [0, top] makes each product at most top, half of "
     "Hoelder's bound, and -lambda_1'J_1 <= 0. Attained, as in the counterexample.",
 )
-EQ34 = rc.Claim(
-    id="firm.eq34",
-    source="FIRM, equation (34)",
-    text="(2 r_max/(T (1-gamma) a)) (1 + sum_{t<=T} 2/t) <= (2 r_max/(T (1-gamma))) (1 + log T).",
-    latex=r"\frac{2r_{\max}}{T(1-\gamma)a}\Big(1+\sum_{t=1}^T\frac2t\Big)\le"
+def lemma10_corrected(
+    J: Numbers, start: Numbers, stars: Numbers, eta: Numbers, top: Numbers
+) -> rc.Sides:
+    """sum_{t<=T} lambda_t'(J_{t+1} - J_t) <= (r_max/(1-gamma)) (1 + sum_{t=2}^T eta_t)."""
+    measured, _ = lemma10(J, start, stars, eta, top)
+    return measured, top * (1 + eta[:, 1:].sum(axis=1))
+
+
+@PAPER.upper(
+    "eq34",
+    ref="equation (34)",
+    tex=r"\frac{2r_{\max}}{T(1-\gamma)a}\Big(1+\sum_{t=1}^T\frac2t\Big)\le"
     r"\frac{2r_{\max}}{T(1-\gamma)}(1+\log T)",
-    kind="upper",
-    space=rc.Space(
+    on=rc.Space(
         fields={
             "T": rc.whole_numbers(low=1, high=LONGEST),
             "a": rc.positive(low=0.01, high=1.0),
@@ -105,15 +127,19 @@ EQ34 = rc.Claim(
         batched=True,
         meaning={"top": "r_max/(1-gamma)"},
     ),
-    measure=lambda s: at.eq34(s.T, s.a, s.top, LONGEST),
     expect="violated",
     note="1/a is lost, and so is the factor 2 of the sum: T = 1 and a = 1 have 3 against 1, and a "
     "= 1/100 has 300. (35) so states log T / T where Theorem 1 has log T / (a T), which is what "
     "follows.",
-    corrected="firm.eq34_corrected",
+    corrected="eq34_corrected",
 )
+def eq34(T: Any, a: Any, top: Any) -> rc.Sides:
+    """(2 r_max/(T (1-gamma) a)) (1 + sum_{t<=T} 2/t) <= (2 r_max/(T (1-gamma))) (1 + log T)."""
+    return at.eq34(T, a, top, LONGEST)
+
+
 EQ34_CORRECTED = replace(
-    EQ34,
+    eq34,
     id="firm.eq34_corrected",
     source="FIRM, equation (34), corrected",
     text="(2 r_max/(T (1-gamma) a)) (1 + sum_{t<=T} 2/t) <= (2 r_max/(T (1-gamma) a)) (3 + 2 log "

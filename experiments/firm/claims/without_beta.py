@@ -5,36 +5,51 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 import ratecheck as rc
 from experiments.firm.claims._spaces import BETA, one_client
+from experiments.firm.paper import PAPER
 from experiments.firm.theory import without_beta as at
 from experiments.firm.theory.descent import Round
+from experiments.firm.theory.program import apply, minimiser, squared, weights
+from linsys.linalg import Numbers, transpose
 
-ASCENT = rc.Claim(
-    id="firm.thm1_ascent",
-    source="FIRM, equation (1); derived here",
-    text="<(1/M) sum_j g^j, d> >= ||d||^2 + (beta/2)(||lambda||^2 - 1/M) for d = sum_j lambda_j "
-    "g^j with the solution of (1).",
-    latex=r"\Big\langle\frac1M\sum_jg^j,d\Big\rangle\ge\|d\|^2+\frac\beta2\Big(\|\lambda\|^2-"
+
+@PAPER.lower(
+    "thm1_ascent",
+    ref="equation (1); derived here",
+    tex=r"\Big\langle\frac1M\sum_jg^j,d\Big\rangle\ge\|d\|^2+\frac\beta2\Big(\|\lambda\|^2-"
     r"\frac1M\Big)",
-    kind="lower",
-    space=one_client({"beta": BETA}),
-    measure=lambda s: at.mean_ascent(s.A, s.beta),
+    on=one_client({"beta": BETA}),
     note="So d = 0 only with equal weights: for every beta > 0 FIRM ends at stationary points of "
     "the unweighted sum of the objectives, and (3) at those of sum_j p_j J^j.",
     derivation="Optimality of lambda against e_j: <g^j, d> + (beta/2) lambda_j >= ||d||^2 + "
     "(beta/2)||lambda||^2. Average over j.",
 )
-PREFERRED = rc.Claim(
-    id="firm.thm1_ascent_preferred",
-    source="FIRM, equation (3); derived here",
-    text="<sum_j p_j g^j / sum_j p_j, d> >= ||d||^2 with the solution of (3).",
-    latex=r"\Big\langle\frac{\sum_jp_jg^j}{\sum_jp_j},d\Big\rangle\ge\|d\|^2",
-    kind="lower",
-    space=one_client({"p": rc.positive("M", low=0.01, high=100.0)}),
-    measure=lambda s: at.preferred_ascent(s.A, s.p),
+def thm1_ascent(A: Numbers, beta: Numbers) -> rc.Sides:
+    """<(1/M) sum_j g^j, d> >= ||d||^2 + (beta/2)(||lambda||^2 - 1/M) for d = sum_j lambda_j g^j
+    with the solution of (1).
+    """
+    lam, M = weights(A, beta), A.shape[-1]
+    d = apply(A, lam)
+    ascent = (A.sum(axis=-1) / M * d).sum(axis=-1)
+    return ascent, squared(d) + beta / 2 * (squared(lam) - 1 / (0 * beta + M))
+
+
+@PAPER.lower(
+    "thm1_ascent_preferred",
+    ref="equation (3); derived here",
+    tex=r"\Big\langle\frac{\sum_jp_jg^j}{\sum_jp_j},d\Big\rangle\ge\|d\|^2",
+    on=one_client({"p": rc.positive("M", low=0.01, high=100.0)}),
     derivation="Optimality against p / sum p, and (sum p)(sum lambda_j^2 / p_j) >= 1.",
 )
+def thm1_ascent_preferred(A: Numbers, p: Numbers) -> rc.Sides:
+    """<sum_j p_j g^j / sum_j p_j, d> >= ||d||^2 with the solution of (3)."""
+    eye = np.eye(A.shape[-1], dtype=int)
+    lam = minimiser(transpose(A) @ A + (1 / p)[..., None] * eye)
+    d = apply(A, lam)
+    return (apply(A, p / p.sum(axis=-1, keepdims=True)) * d).sum(axis=-1), squared(d)
 
 
 def _walks(*, L: Any, a: Any, h: Any, o: Any, b: Any, noise: Any, **others: Any) -> Any:
@@ -52,16 +67,12 @@ def _walks(*, L: Any, a: Any, h: Any, o: Any, b: Any, noise: Any, **others: Any)
     return SimpleNamespace(objectives=step, noise=noise, a=a / (4 * L), **others)
 
 
-PATHS = rc.Claim(
-    id="firm.thm1_paths",
-    source="FIRM, Theorem 1 with eta = 1; derived here",
-    text="sum_{t<T} ||grad J(thetabar_t) lambdabar_t||^2 <= (27/2)(J_u(thetabar_T) - "
-    "J_u(thetabar_0))/alpha + sum_t mean_c (27 ||xi_u^c||^2 + 3 ||xi^c lambda^c||^2) for 2 alpha "
-    "L_J K <= 1 and any noise xi; J_u and xi_u are averages over the objectives.",
-    latex=r"\sum_{t<T}\|\nabla J(\bar\theta_t)\bar\lambda_t\|^2\le\frac{27}2\frac{J_u(\bar\theta_T)"
+@PAPER.upper(
+    "thm1_paths",
+    ref="Theorem 1 with eta = 1; derived here",
+    tex=r"\sum_{t<T}\|\nabla J(\bar\theta_t)\bar\lambda_t\|^2\le\frac{27}2\frac{J_u(\bar\theta_T)"
     r"-J_u(\bar\theta_0)}\alpha+\sum_t\frac1C\sum_c(27\|\xi_u^c\|^2+3\|\xi^c\lambda^c\|^2)",
-    kind="upper",
-    space=rc.Space(
+    on=rc.Space(
         fields={
             "b": rc.reals("M", "d", magnitude=(0.1, 10.0)),
             "h": rc.interval("M", "d", low=-1.0, high=1.0),
@@ -85,10 +96,15 @@ PATHS = rc.Claim(
             "a": "the step size times 4 L_J, with K = 2 local steps",
         },
     ),
-    measure=lambda s: at.paid(s.objectives, s.first, s.noise, s.beta, s.a, 2),
     note="In expectation: 1/(alpha T) + 1/B without log T, 1/beta, M^{3/2} and the drift term "
     "alpha K of Theorem 1. What is lost is the factor 1/C of the variance.",
     derivation="firm.theory.without_beta: firm.thm1_ascent at every client, <xi_u, d> <= "
     "2||xi_u||^2 + ||d||^2/8 and the same for the drift, whose squares sum to at most "
     "(alpha K)^2 / 2 times those of d.",
 )
+def thm1_paths(objectives: Any, first: Any, noise: Any, beta: Any, a: Any) -> rc.Sides:
+    """sum_{t<T} ||grad J(thetabar_t) lambdabar_t||^2 <= (27/2)(J_u(thetabar_T) -
+    J_u(thetabar_0))/alpha + sum_t mean_c (27 ||xi_u^c||^2 + 3 ||xi^c lambda^c||^2) for 2 alpha
+    L_J K <= 1 and any noise xi; J_u and xi_u are averages over the objectives.
+    """
+    return at.paid(objectives, first, noise, beta, a, 2)

@@ -15,7 +15,7 @@ Objectives with known gradients and a known smoothness constant, as in
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -25,26 +25,6 @@ from experiments.firm.theory.program import squared
 from linsys.linalg import Numbers
 
 Sides = tuple[Numbers, Numbers]
-
-
-def eq27(step: Round, a: Numbers, L: Numbers, R: Numbers, steps: int, power: int = 1) -> Sides:
-    """(27) with exact gradients and one lambda: T_1 <= 4 L_J^power R^2 a^2 K^2."""
-    lam = step.common[:, None] + 0 * step.lam
-    exact = replace(step, g=step.local, lam=lam)
-    return exact.error, 4 * L**power * (R * a * steps) ** 2
-
-
-def eq28_30(step: Round, p: Numbers, a: Numbers) -> Sides:
-    """(28) to (30) in expectation over N outcomes: rounds of B N instances, p (B, N).
-
-    E||grad J lambda||^2 <= (2/a) E lambda'(J(thetabar + a gbar) - J(thetabar)) + E T_1.
-    """
-    a = np.repeat(a, p.shape[1])
-    after = step.values(step.centre + a[:, None] * step.direction)
-    gain = (step.common * (after - step.values(step.centre))).sum(axis=-1)
-    sides = squared(step.gradient), 2 / a * gain + step.error
-    left, right = ((p * side.reshape(p.shape)).sum(axis=1) for side in sides)
-    return left, right
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,31 +89,3 @@ class Ascent:
     def stationarity(self) -> Numbers:
         """(1/T) sum_t ||grad J(theta_t) lambda_t||^2, (B,)."""
         return self.averaged(squared(self.weighed))
-
-
-def eq31(path: Ascent) -> Sides:
-    """(31) as printed: (1/T) sum ||grad J(theta_t)||_F^2 / M on the left, T_1 for Q_t.
-
-    ||.||_F^2 / M <= ||.||_op^2, so that either reading of the norm of a matrix is above.
-    """
-    measured = path.averaged(squared(path.gradients).sum(axis=-1) / path.lam.shape[-1])
-    return measured, eq31_corrected(path)[1]
-
-
-def eq31_corrected(path: Ascent) -> Sides:
-    """(1/T) sum ||grad J lambda_t||^2 <= (2/(T a)) sum lambda_t'(J_{t+1} - J_t) + mean T_1."""
-    gain = path.averaged((path.lam * (path.J[:, 1:] - path.J[:, :-1])).sum(axis=-1))
-    return path.stationarity, 2 / path.a * gain + path.error
-
-
-def eq32(path: Ascent, eta: Numbers) -> Sides:
-    """(32) with T_1 for Q_t: the sum is at most top (1 + sum_{t=1}^{T-1} 2 eta_t)."""
-    times = eta.shape[1]
-    gain = path.top / times * (1 + 2 * eta[:, :-1].sum(axis=1))
-    return path.stationarity, 2 / path.a * gain + path.error
-
-
-def eq32_corrected(path: Ascent, eta: Numbers) -> Sides:
-    """(32) with top (1 + sum_{t=2}^T eta_t)."""
-    gain = path.top / eta.shape[1] * (1 + eta[:, 1:].sum(axis=1))
-    return path.stationarity, 2 / path.a * gain + path.error

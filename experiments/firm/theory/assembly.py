@@ -46,9 +46,8 @@ from experiments.firm.theory.client_gradients import (
     moved,
     smoothness,
 )
-from experiments.firm.theory.paths import unrolled
-from experiments.firm.theory.program import root, squared, weights
-from linsys.linalg import Numbers, norm
+from experiments.firm.theory.program import squared, weights
+from linsys.linalg import Numbers
 
 Sides = tuple[Numbers, Numbers]
 
@@ -64,22 +63,10 @@ def gradient_error(
     return np.asarray(squared(bias) + spread / (clients * size))
 
 
-def _errors(at: Estimate, known: Printed, clients: Numbers, size: Numbers) -> Numbers:
+def errors(at: Estimate, known: Printed, clients: Numbers, size: Numbers) -> Numbers:
     """The right side of (17) for clients with one policy and critic, (B,)."""
     critic = (at.distance**2).max(axis=-1)
     return np.asarray(12 * known.zeta + 12 * known.noise(size) / clients + 12 * critic)
-
-
-def eq17(at: Estimate, lam: Numbers, known: Printed, clients: Numbers, size: Numbers) -> Sides:
-    """(17): the sum of Lemmas 4 to 6, clients with one policy and one critic."""
-    measured = gradient_error(at, lam, at.chains.jac, clients, size)
-    return measured, _errors(at, known, clients, size)
-
-
-def eq17_corrected(at: Estimate, lam: Numbers, clients: Numbers, size: Numbers) -> Sides:
-    """Restarted batches and grad H: <= max_j bias_j^2 + R^2 / (C B)."""
-    measured = gradient_error(at, lam, at.gradient, clients, size)
-    return measured, at.bias.max(axis=-1) ** 2 + at.limit**2 / (clients * size)
 
 
 def eq25(
@@ -89,7 +76,7 @@ def eq25(
     measured = gradient_error(at, 1 + 0 * at.distance, at.chains.jac, clients, size)
     critic = at.distance.max(axis=-1)
     gap = first_terms(known, size, critic) + 4 * known.L_J * known.R * a
-    return measured, _errors(at, known, clients, size) + 8 * known.R**3 / beta * gap
+    return measured, errors(at, known, clients, size) + 8 * known.R**3 / beta * gap
 
 
 def corrected(
@@ -241,34 +228,6 @@ class SecondStep:
         reach = steps * smoothness(self.base, self.r_max) * R * self.a
         M = self.start.shape[-1]
         return corrected(R, M, self.clients, 1 + 0 * R, bias, reach, self.beta)
-
-
-def eq33_corrected(step: SecondStep) -> Sides:
-    """E[T_1 | past] <= the corrected Q_t, for batches of one transition and K = 2."""
-    return step.error, step.bound(step.now, 1)
-
-
-def theorem(step: SecondStep) -> Sides:
-    """The corrected theorem for T = 1: E||grad H lambda_1||^2 <= 2 r_max / a + Q."""
-    return step.stationarity, 2 * step.r_max / step.a + step.bound(step.before, 0)
-
-
-def eq24(step: SecondStep, known: Printed, size: Numbers) -> Sides:
-    """(24) for two clients at t = 2, with a lower bound of its left side, K = 2.
-
-    The drift is E||x||^2, x = (1 - eta_2) x_0 + eta_2 x_1: x_0 with lambda_1^c, x_1 with
-    lambda*_2^c, ||x_1|| <= R. E||x||^2 >= ||E x||^2 and ||E x|| >= (1 - eta_2) ||E x_0|| - eta_2 R.
-    """
-    (one, two), eta = step.now, step.eta[:, 1]
-    weighed = (step.lam[:, 0] - step.lam[:, 1])[..., None] * (one.mean - two.mean)
-    length = (1 - eta) * norm(weighed.sum(axis=1)) / 4 - eta * known.R
-    measured = np.where(length > 0, length, 0 * length) ** 2
-    omega, M = unrolled(step.eta), step.start.shape[-1]
-    total = 4 * known.L_J * known.R * step.a * 2 * omega.sum(axis=-1)
-    for i, estimates in enumerate((step.before, step.now)):
-        critic = np.stack([at.distance.max(axis=-1) for at in estimates]).max(axis=0)
-        total = total + omega[:, i] * first_terms(known, size, critic)
-    return measured, 8 * known.R**3 * root(M**3, known.R) / step.beta * total
 
 
 def eq33(

@@ -127,11 +127,6 @@ def moved(chains: Chains, step: Numbers) -> Chains:
     return replace(chains, theta=chains.theta + length * step.reshape(chains.theta.shape))
 
 
-def bias_bound(at: Estimate) -> Sides:
-    """||E g^j - grad H^j|| <= C_psi sqrt(gamma) (sqrt(zeta^j) + ||w_*^j - w^j||), (B, M)."""
-    return norm(at.mean - at.gradient), at.bias
-
-
 @dataclass(frozen=True, eq=False)
 class Printed:
     """Constants of the text for policies that occur in one round, each (B,).
@@ -216,14 +211,6 @@ def eq48_critic(at: Estimate, constant: Numbers | None = None) -> Sides:
     if constant is None:
         return measured, 2 * np.sqrt(at.distance)
     return measured, constant[:, None] * at.distance
-
-
-def eq48_noise(at: Estimate, known: Printed) -> Sides:
-    """E||g^j(w_*) - Delta^j|| <= 2 sqrt((r_max + R_w)^2 ...), exactly for B = 1; (B, M)."""
-    starred = at.of(at.chains.w_star)
-    centred = starred - at.average(starred)[:, None, None, None]
-    bound = 2 * np.sqrt(known.noise(1 + 0 * known.rho, critics=1))
-    return at.average(norm(centred)), bound[:, None] + 0 * at.distance
 
 
 def root_mean_square(pair: Sequence[Estimate], size: Numbers) -> Numbers:

@@ -20,35 +20,18 @@ from itertools import product
 import numpy as np
 
 from experiments.firm.theory.chain import Chains
-from experiments.firm.theory.program import squared, weights
-from linsys.linalg import Numbers, norm, transpose
+from experiments.firm.theory.program import squared
+from linsys.linalg import Numbers, norm
 
 Sides = tuple[Numbers, Numbers]
 
 
-def _weighed(directions: Numbers, lam: Numbers) -> Numbers:
+def weighed(directions: Numbers, lam: Numbers) -> Numbers:
     """sum_j lambda^j x^j of rows (B, M, d), shape (B, d)."""
     return np.asarray((lam[..., None] * directions).sum(axis=1))
 
 
-def _share(chains: Chains) -> Numbers:
-    """(1 - gamma) / gamma, by which grad J is to be multiplied to compare it with a direction."""
-    return np.asarray((1 - chains.gamma) / chains.gamma)
-
-
 # The chain: Lemma 2.
-
-
-def lemma2(chains: Chains, last: int = 5) -> Sides:
-    """Lemma 2 with kappa = 1 and rho = ``overlap``, for t = 0 .. last."""
-    times = np.arange(last + 1)
-    return chains.distances(last), chains.overlap[:, None] ** times
-
-
-def lemma2_sharper(chains: Chains, last: int = 5) -> Sides:
-    """kappa = 1 - min_s d_pi(s), the distance at t = 0."""
-    measured, bound = lemma2(chains, last)
-    return measured, (1 - chains.stationary.min(axis=1))[:, None] * bound
 
 
 def lemma2_uniform(move: Numbers, kappa: Numbers, rho: Numbers, last: int) -> Sides:
@@ -73,11 +56,6 @@ def lemma2_uniform(move: Numbers, kappa: Numbers, rho: Numbers, last: int) -> Si
 # The critic: the radius R_w.
 
 
-def Rw(chains: Chains, r_max: Numbers, factor: int = 2) -> Sides:
-    """||w_*^j|| <= factor r_max / lambda_A; the paper's R_w has factor 2."""
-    return norm(chains.w_star), (factor * r_max / chains.lambda_A)[:, None]
-
-
 # The gradients' mean: (10) and Lemma 4.
 
 
@@ -90,7 +68,7 @@ def eq10(chains: Chains, w: Numbers, lam: Numbers, law: Numbers, longest: int = 
     samples = chains.samples(values, lam)
     laws = [chains.batch_law(law, size) for size in range(1, longest + 1)]
     means = np.stack([chains.mean(samples, states) for states in laws], axis=1)
-    return means, means * 0 + _weighed(chains.direction(values), lam)[:, None]
+    return means, means * 0 + weighed(chains.direction(values), lam)[:, None]
 
 
 def gradient_bound(chains: Chains, r_max: Numbers, radius: Numbers) -> Numbers:
@@ -111,31 +89,13 @@ def eq10_corrected(
 def lemma4(chains: Chains, lam: Numbers, law: Numbers) -> Sides:
     """3||(Delta(w_*) - grad J) lambda||^2 <= 12 zeta, with s ~ law in Delta and zeta = max_j."""
     gap = chains.direction(chains.values(chains.w_star), law) - chains.jac
-    return 3 * squared(_weighed(gap, lam)), 12 * _zeta(chains, law)
+    return 3 * squared(weighed(gap, lam)), 12 * zeta(chains, law)
 
 
-def _zeta(chains: Chains, law: Numbers) -> Numbers:
+def zeta(chains: Chains, law: Numbers) -> Numbers:
     """max_j E(V^j - phi'w_*^j)^2 for s ~ law, shape (B,)."""
     error = chains.V - chains.values(chains.w_star)
     return np.asarray((law[..., None] * error**2).sum(axis=1).max(axis=-1))
-
-
-def lemma4_corrected(chains: Chains, lam: Numbers) -> Sides:
-    """3||(Delta(w_*) - ((1 - gamma)/gamma) grad J) lambda||^2 <= 3 gamma C_psi^2 zeta, s ~ nu."""
-    nu = chains.occupancy
-    target = _share(chains)[:, None, None] * chains.jac
-    gap = chains.direction(chains.values(chains.w_star), nu) - target
-    bound = 3 * chains.gamma * chains.C_psi**2 * _zeta(chains, nu)
-    return 3 * squared(_weighed(gap, lam)), bound
-
-
-def lemma4_stationary(chains: Chains, r_max: Numbers, lam: Numbers) -> Sides:
-    """The same length for s ~ d_pi: <= gamma C_psi sqrt(zeta) + C_psi r_max / (1 - gamma rho)."""
-    target = _share(chains)[:, None, None] * chains.jac
-    gap = chains.direction(chains.values(chains.w_star)) - target
-    approximation = chains.gamma * np.sqrt(_zeta(chains, chains.stationary))
-    elsewhere = r_max / (1 - chains.gamma * chains.overlap)
-    return norm(_weighed(gap, lam)), chains.C_psi * (approximation + elsewhere)
 
 
 # The gradients' error and spread: Lemmas 5 to 7.
@@ -180,38 +140,6 @@ def lemma6_client(
     return spread(chains, lam, longest, law), scale[:, None] / np.arange(1, longest + 1)
 
 
-def lemma6(chains: Chains, there: Chains, r_max: Numbers, lam: Numbers, longest: int = 8) -> Sides:
-    """Lemma 6 for C = 2 clients with two policies: (3/C^2) sum_c E||.||^2 <= (12/C) (..)."""
-    here, bound = lemma6_client(chains, r_max, lam, longest)
-    other, larger = lemma6_client(there, r_max, lam, longest)
-    return 3 * (here + other) / 4, 3 * np.maximum(bound, larger) / 2
-
-
-def lemma6_corrected(chains: Chains, r_max: Numbers, lam: Numbers, longest: int = 8) -> Sides:
-    """One client, stationary: <= R^2 (3 + 4 kappa rho / (1 - rho)) / B, R of Lemma 7."""
-    R = gradient_bound(chains, r_max, chains.R_w(r_max))
-    scale = R**2 * mixing_factor(chains, 3)
-    return spread(chains, lam, longest), scale[:, None] / np.arange(1, longest + 1)
-
-
-def lemma6_sharper(chains: Chains, lam: Numbers, longest: int = 8) -> Sides:
-    """The same with F max |delta lambda|^2 in the place of R^2, F = max_s E|psi|^2."""
-    error = (chains.errors(chains.values(chains.w_star)) * lam[:, None, None, None]).sum(axis=-1)
-    largest = np.abs(error).max(axis=(1, 2, 3))
-    scale = chains.score_variance * largest**2 * mixing_factor(chains, 3)
-    return spread(chains, lam, longest), scale[:, None] / np.arange(1, longest + 1)
-
-
-def lemma6_factor(chains: Chains, lam: Numbers, longest: int = 8) -> Sides:
-    """B E||mean of B||^2 - E||one||^2 <= E||one||^2 4 kappa rho / (1 - rho), B = 2 .. longest.
-
-    Of deviations from E g: what the covariances within a batch add.
-    """
-    moments = spread(chains, lam, longest)
-    added = moments[:, 1:] * np.arange(2, longest + 1) - moments[:, :1]
-    return added, moments[:, :1] * mixing_factor(chains, 0)[:, None]
-
-
 def lemma6_anywhere(
     chains: Chains, r_max: Numbers, lam: Numbers, law: Numbers, longest: int = 8
 ) -> Sides:
@@ -230,7 +158,7 @@ def lemma7(chains: Chains, r_max: Numbers, w: Numbers) -> Sides:
 # Clients: (16).
 
 
-def _outcomes(xi: Numbers, p: Numbers) -> Sides:
+def outcomes(xi: Numbers, p: Numbers) -> Sides:
     """Joint outcomes of C independent clients with noise xi (B, C, K, M, d) of laws p (B, C, K).
 
     The noise is made to have mean zero. Returns it, (B, N, C, M, d) with N = K^C, and probabilities
@@ -246,7 +174,7 @@ def _outcomes(xi: Numbers, p: Numbers) -> Sides:
     return noise[:, each, which], probabilities
 
 
-def _moments(noise: Numbers, probabilities: Numbers, lam: Numbers) -> Sides:
+def moments(noise: Numbers, probabilities: Numbers, lam: Numbers) -> Sides:
     """E||(1/C) sum_c Z_c||^2, (1/C^2) sum_c E||Z_c||^2; Z_c is noise weighed by lam (B, N, M)."""
     Z = (lam[:, :, None, :, None] * noise).sum(axis=3)
     clients = Z.shape[2]
@@ -257,26 +185,5 @@ def _moments(noise: Numbers, probabilities: Numbers, lam: Numbers) -> Sides:
 
 def eq16(xi: Numbers, p: Numbers, lam: Numbers) -> Sides:
     """(16): E||(1/C) sum_c Z_c||^2 = (1/C^2) sum_c E||Z_c||^2, lambda_t fixed beforehand."""
-    noise, probabilities = _outcomes(xi, p)
-    return _moments(noise, probabilities, lam[:, None] + 0 * probabilities[..., None])
-
-
-def eq16_same_samples(mean: Numbers, xi: Numbers, p: Numbers, beta: Numbers) -> Sides:
-    """The same as <=, with lambda_t the clients' average of the weights (2) of the same gradients.
-
-    The gradients are mean (B, M, d) + xi, and eta_t = 1.
-    """
-    noise, probabilities = _outcomes(xi, p)
-    count, N, clients, M, d = noise.shape
-    gradients = transpose(mean[:, None, None] + noise).reshape(-1, d, M)
-    each = beta[:, None, None] + 0 * noise[..., 0, 0]
-    lam = weights(gradients, each.reshape(-1)).reshape(count, N, clients, M)
-    return _moments(noise, probabilities, lam.sum(axis=2) / clients)
-
-
-def eq16_corrected(mean: Numbers, xi: Numbers, p: Numbers, beta: Numbers) -> Sides:
-    """Then E||(1/C) sum_c Z_c||^2 <= (1/C^2) sum_c sum_j E||xi^{j,c}||^2."""
-    noise, probabilities = _outcomes(xi, p)
-    measured, _ = eq16_same_samples(mean, xi, p, beta)
-    total = (probabilities * squared(noise).sum(axis=(2, 3))).sum(axis=1)
-    return measured, total / noise.shape[2] ** 2
+    noise, probabilities = outcomes(xi, p)
+    return moments(noise, probabilities, lam[:, None] + 0 * probabilities[..., None])

@@ -22,7 +22,6 @@ from functools import cached_property
 import numpy as np
 
 from experiments.firm.theory.program import squared
-from experiments.firm.theory.weights import smoothed
 from linsys.linalg import Numbers, is_precise, precise
 
 Sides = tuple[Numbers, Numbers]
@@ -65,12 +64,12 @@ class Round:
     @cached_property
     def centre(self) -> Numbers:
         """thetabar, (B, d)."""
-        return _mean(self.theta)
+        return mean(self.theta)
 
     @cached_property
     def direction(self) -> Numbers:
         """gbar, (B, d)."""
-        return _mean((self.g * self.lam[..., None]).sum(axis=-2))
+        return mean((self.g * self.lam[..., None]).sum(axis=-2))
 
     @cached_property
     def gradient(self) -> Numbers:
@@ -90,89 +89,27 @@ class Round:
     @cached_property
     def estimation(self) -> Numbers:
         """T_{1,1} = ||gbar - (1/C) sum_c grad J(theta^c) lambda_t||^2."""
-        return squared(self.direction - _mean(self.weighed(self.local)))
+        return squared(self.direction - mean(self.weighed(self.local)))
 
     @cached_property
     def drift(self) -> Numbers:
         """T_{1,2} = ||(1/C) sum_c (grad J(theta^c) - grad J(thetabar)) lambda_t||^2."""
-        return squared(_mean(self.weighed(self.local)) - self.gradient)
+        return squared(mean(self.weighed(self.local)) - self.gradient)
 
     @cached_property
     def gradient_error(self) -> Numbers:
         """||(1/C) sum_c sum_j lambda_t^j (g^{j,c} - grad J^j(theta^c))||^2."""
-        return squared(_mean(self.weighed(self.g - self.local)))
+        return squared(mean(self.weighed(self.g - self.local)))
 
     @cached_property
     def disagreement(self) -> Numbers:
         """||(1/C) sum_c sum_j g^{j,c} (lambda^{j,c} - lambda_t^j)||^2."""
-        return squared(self.direction - _mean(self.weighed(self.g)))
+        return squared(self.direction - mean(self.weighed(self.g)))
 
 
-def _mean(values: Numbers) -> Numbers:
+def mean(values: Numbers) -> Numbers:
     """Average over clients."""
     return np.asarray(values.sum(axis=1) / values.shape[1])
-
-
-def eq12(step: Round, a: Numbers, L: Numbers) -> Sides:
-    """(12): lambda_t'(J(thetabar + a gbar) - J(thetabar)) and its lower bound, all terms."""
-    after = step.values(step.centre + a[:, None] * step.direction)
-    gain = (step.common * (after - step.values(step.centre))).sum(axis=-1)
-    kept = a * (1 - a * L) / 2 * squared(step.direction)
-    return gain, a / 2 * squared(step.gradient) + kept - a / 2 * step.error
-
-
-def eq5(step: Round, a: Numbers, L: Numbers) -> Sides:
-    """(5): the same without the term in ||gbar||^2, for a <= 1 / L_J."""
-    bound = a / 2 * squared(step.gradient) - a / 2 * step.error
-    return eq12(step, a, L)[0], bound
-
-
-def eq6(step: Round) -> Sides:
-    """(6): T_1 <= 2 ||(1/C) sum (g^c - grad J(theta^c) lambda^c)||^2 + 2 T_{1,2}."""
-    own = (step.local * step.lam[..., None]).sum(axis=-2)
-    return step.error, 2 * squared(step.direction - _mean(own)) + 2 * step.drift
-
-
-def eq13(step: Round, factor: int = 1) -> Sides:
-    """(13): T_1 <= factor (T_{1,1} + T_{1,2}); the paper prints no factor."""
-    return step.error, factor * (step.estimation + step.drift)
-
-
-def eq14(step: Round, factor: int = 1) -> Sides:
-    """(7) and (14): T_{1,1} <= factor (gradient error + disagreement); no factor is printed."""
-    return step.estimation, factor * (step.gradient_error + step.disagreement)
-
-
-def eq15(parts: Numbers) -> Sides:
-    """||x + y + z||^2 <= 3 (||x||^2 + ||y||^2 + ||z||^2), parts (B, 3, d)."""
-    return squared(parts.sum(axis=1)), 3 * squared(parts).sum(axis=1)
-
-
-def eq26(step: Round, a: Numbers, L: Numbers, R: Numbers, steps: int, constant: int = 4) -> Sides:
-    """(26): T_{1,2} <= constant L_J^2 R^2 a^2 K^2 after K steps of length at most a R."""
-    return step.drift, constant * (L * R * a * steps) ** 2
-
-
-def path_sum(J: Numbers, lam: Numbers) -> Numbers:
-    """sum_{t=1}^T lambda_t'(J_{t+1} - J_t) for J_1, ..., J_{T+1} and lambda_1, ..., lambda_T."""
-    return np.asarray((lam * (J[:, 1:] - J[:, :-1])).sum(axis=(1, 2)))
-
-
-def lemma10(J: Numbers, start: Numbers, stars: Numbers, eta: Numbers, top: Numbers) -> Sides:
-    """Lemma 10: path_sum <= top (1 + sum_{t=1}^{T-1} 2 eta_t) for J in [0, top].
-
-    J (B, T + 1, M), lambda_0 = start (B, M), lambda*_t = stars (B, T, M), eta (B, T).
-    """
-    lam = smoothed(start, stars, eta)[:, 1:]
-    return path_sum(J, lam), top * (1 + 2 * eta[:, :-1].sum(axis=1))
-
-
-def lemma10_corrected(
-    J: Numbers, start: Numbers, stars: Numbers, eta: Numbers, top: Numbers
-) -> Sides:
-    """path_sum <= top (1 + sum_{t=2}^T eta_t)."""
-    measured, _ = lemma10(J, start, stars, eta, top)
-    return measured, top * (1 + eta[:, 1:].sum(axis=1))
 
 
 def harmonic(T: Numbers, longest: int) -> Numbers:

@@ -11,15 +11,14 @@ as in :mod:`experiments.firm.theory.perturbation`; functions return ``(measured,
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import product
 
 import numpy as np
 
-from experiments.firm.theory.perturbation import drift, power, second_order, solutions
-from experiments.firm.theory.program import apply, root, squared, weights
+from experiments.firm.theory.perturbation import solutions
+from experiments.firm.theory.program import apply, squared, weights
 from linsys.linalg import Numbers, transpose
 
 Sides = tuple[Numbers, Numbers]
@@ -34,7 +33,7 @@ def _outcomes(chances: Numbers, draws: int) -> tuple[Numbers, Numbers]:
     return which, chances[:, which].prod(axis=-1)
 
 
-def _mean_over(chances: Numbers, values: Numbers) -> Numbers:
+def mean_over(chances: Numbers, values: Numbers) -> Numbers:
     """The expectation of values (B, N, ...)."""
     aligned = chances.reshape(*chances.shape, *[1] * (values.ndim - 2))
     return np.asarray((aligned * values).sum(axis=1))
@@ -47,40 +46,15 @@ def _direction(g: Numbers, lam: Numbers) -> Numbers:
     return np.asarray((g * apart[..., None]).sum(axis=(2, 3)) / lam.shape[2])
 
 
-def _square(g: Numbers, lam: Numbers) -> Numbers:
+def square(g: Numbers, lam: Numbers) -> Numbers:
     """T of the same, shape (B, N)."""
     return squared(_direction(g, lam))
 
 
 def _covariance(points: Numbers, chances: Numbers, lam: Numbers) -> Numbers:
     """Cov(A, lambda*) = E (A - E A) lambda*, shape (B, d)."""
-    noise = points - _mean_over(chances, points)[:, None]
-    return _mean_over(chances, apply(transpose(noise), lam))
-
-
-def batch(g: Numbers, noise: Numbers, beta: Numbers, R: Numbers, size: Numbers) -> Sides:
-    """E T <= (R/beta)^2 n^4 (3B - 1)/B^3 and E sqrt(T) <= (R/beta) n^2 / B, shape (B, 2).
-
-    Two clients with gradients g (B, M, d) plus noise (B, M, d) times the mean of B random signs;
-    n = ||noise||_F, and batches of ``size`` samples, at most LARGEST_BATCH.
-    """
-    heads = np.arange(LARGEST_BATCH + 1)
-    ways = [[math.comb(B, k) for k in heads] for B in range(1, LARGEST_BATCH + 1)]
-    chances = 0 * size[:, None] + 0 * heads
-    for B, row in enumerate(ways, start=1):
-        chances = chances + np.where(size[:, None] == B, np.array(row), 0)
-    chances = chances / 2 ** size[:, None]
-    signs = (2 * heads - size[:, None]) / size[:, None]
-    drawn = g[:, None] + signs[..., None, None] * noise[:, None]
-    lam = solutions(drawn, beta)
-    # clients that draw the same do not drift; two orders of any two others
-    which = np.array(list(combinations(heads, 2)))
-    drifts = _square(drawn[:, which], lam[:, which])
-    both = 2 * chances[:, which].prod(axis=-1)
-    measured = _mean_over(both, drifts), _mean_over(both, np.sqrt(drifts))
-    first = R / beta * power(noise)
-    bound = first**2 * (3 * size - 1) / size**3, first / size
-    return np.stack(measured, axis=1), np.stack(bound, axis=1)
+    noise = points - mean_over(chances, points)[:, None]
+    return mean_over(chances, apply(transpose(noise), lam))
 
 
 def bias(points: Numbers, chances: Numbers, beta: Numbers, clients: Sequence[int]) -> Sides:
@@ -93,7 +67,7 @@ def bias(points: Numbers, chances: Numbers, beta: Numbers, clients: Sequence[int
     measured, bound = [], []
     for C in clients:
         which, likely = _outcomes(chances, C)
-        measured.append(_mean_over(likely, _direction(points[:, which], lam[:, which])))
+        measured.append(mean_over(likely, _direction(points[:, which], lam[:, which])))
         bound.append((C - 1) * shift / C)
     return np.stack(measured, axis=1), np.stack(bound, axis=1)
 
@@ -105,7 +79,7 @@ def no_speedup(points: Numbers, chances: Numbers, beta: Numbers, clients: Sequen
     measured, bound = [], []
     for C in clients:
         which, likely = _outcomes(chances, C)
-        measured.append(_mean_over(likely, _square(points[:, which], lam[:, which])))
+        measured.append(mean_over(likely, square(points[:, which], lam[:, which])))
         bound.append((C - 1) ** 2 * least / C**2)
     return np.stack(measured, axis=1), np.stack(bound, axis=1)
 
@@ -119,19 +93,19 @@ def averaged(
     Gamma = E (A - E A)'(A - E A), Sigma = Cov lambda*.
     """
     lam = solutions(points, beta)
-    mean = _mean_over(chances, points)[:, None]
-    moved = lam - _mean_over(chances, lam)[:, None]
+    mean = mean_over(chances, points)[:, None]
+    moved = lam - mean_over(chances, lam)[:, None]
     # A noise in each of the weights' directions
     pairs = apply(transpose(points - mean)[:, :, None], moved[:, None])
-    crossed = _mean_over(chances, _mean_over(chances, squared(pairs)))
+    crossed = mean_over(chances, mean_over(chances, squared(pairs)))
     measured, bound = [], []
     for C, t in runs:
         which, likely = _outcomes(chances, C * t)
         draws = which.reshape(-1, t, C)
         path = lam[:, draws].sum(axis=2) / t
-        measured.append(_mean_over(likely, _square(points[:, draws[:, -1]], path)))
+        measured.append(mean_over(likely, square(points[:, draws[:, -1]], path)))
         single, once = _outcomes(chances, C)
-        first = _mean_over(once, _square(points[:, single], lam[:, single]))
+        first = mean_over(once, square(points[:, single], lam[:, single]))
         bound.append((first + (t - 1) * ((C - 1) * crossed / C**2)) / t**2)
     return np.stack(measured, axis=1), np.stack(bound, axis=1)
 
@@ -141,35 +115,19 @@ def averaged_error(
 ) -> Sides:
     """E ||lambdabar_t - l||^2 = ||E lambda* - l||^2 + tr Sigma / (C t), l the solution for E A."""
     lam = solutions(points, beta)
-    true = weights(transpose(_mean_over(chances, points)), beta)
-    mean = _mean_over(chances, lam)
-    spread = _mean_over(chances, squared(lam - mean[:, None]))
+    true = weights(transpose(mean_over(chances, points)), beta)
+    mean = mean_over(chances, lam)
+    spread = mean_over(chances, squared(lam - mean[:, None]))
     measured, bound = [], []
     for C, t in runs:
         which, likely = _outcomes(chances, C * t)
         reached = lam[:, which].sum(axis=2) / (C * t)
-        measured.append(_mean_over(likely, squared(reached - true[:, None])))
+        measured.append(mean_over(likely, squared(reached - true[:, None])))
         bound.append(squared(mean - true) + spread / (C * t))
     return np.stack(measured, axis=1), np.stack(bound, axis=1)
 
 
 # Local steps.
-
-
-def product_form(g: Numbers, s: Numbers, walked: Numbers, beta: Numbers, R: Numbers) -> Sides:
-    """T <= 128 R^2 (M^{3/2} / beta) s L_J walked: Theorem 1's drift, with all constants of (24).
-
-    s bounds the noise of a gradient and ``walked`` = alpha R K the way since the aggregation, in
-    units of 1 / L_J.
-    """
-    factor = 128 * R**2 * root(g.shape[2] ** 3, beta) / beta
-    return drift(g, solutions(g, beta)) ** 2, factor * s * walked
-
-
-def additive_form(g: Numbers, s: Numbers, walked: Numbers, beta: Numbers, R: Numbers) -> Sides:
-    """sqrt(T) <= (2 R M / beta) (s + L_J walked)^2."""
-    measured = second_order(g, beta, R)[0]
-    return measured, 2 * R * g.shape[2] / beta * (s + walked) ** 2
 
 
 # One example in closed form.

@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from experiments.firm.theory.program import root, squared, weights
+from experiments.firm.theory.program import weights
 from experiments.firm.theory.weights import disagreement, smoothed
 from linsys.linalg import Numbers, norm
 
@@ -85,40 +85,3 @@ def unrolled(eta: Numbers) -> Numbers:
         found.append(eta[:, i] * kept)
         kept = kept * (1 - eta[:, i])
     return np.stack(found[::-1], axis=1)
-
-
-def eq23(paths: Paths) -> Sides:
-    """(23): E drift <= (8 R^3 M^{3/2} / (beta C^2)) sum_{c,c'} sum_i omega_i max_j E gap_i^j."""
-    clients, M = paths.g.shape[3:5]
-    total = (paths.omega[:, :, None, None] * paths.expected(paths.gaps).max(-1)).sum((1, 2, 3))
-    share = 8 * paths.R**3 * root(M**3, paths.R) / (paths.beta * clients**2)
-    return paths.expected(paths.drift), share * total
-
-
-def eq23_sharper(paths: Paths) -> Sides:
-    """E drift <= (4 R^3 sqrt(M) / (beta C^2)) sum_{c,c'} sum_i omega_i sum_j E gap_i^j."""
-    clients, M = paths.g.shape[3:5]
-    total = (paths.omega[:, :, None, None] * paths.expected(paths.gaps).sum(-1)).sum((1, 2, 3))
-    share = 4 * paths.R**3 * root(M, paths.R) / (paths.beta * clients**2)
-    return paths.expected(paths.drift), share * total
-
-
-def present_gaps(paths: Paths) -> Sides:
-    """drift <= (4 R^3 M / (beta C^2)) (sum_i omega_i) sum_{c,c'} max_j gap_T^j, outcome by outcome.
-
-    Only the gradients of the present step appear, so that it may be conditioned on the past.
-    """
-    clients, M = paths.g.shape[3:5]
-    total = paths.omega.sum(-1)[:, None] * paths.gaps[:, :, -1].max(-1).sum((2, 3))
-    share = 4 * paths.R**3 * M / (paths.beta * clients**2)
-    return paths.drift, share[:, None] * total
-
-
-def drift_of_pairs(g: Numbers, lam: Numbers) -> Sides:
-    """drift <= ((1 - 1/C) / (2 C^2)) sum_{c,c'} sum_j ||g^{j,c} - g^{j,c'}||^2, any weights.
-
-    Gradients g (B, C, M, d) and weights (B, C, M).
-    """
-    clients = g.shape[1]
-    total = squared(g[:, :, None] - g[:, None]).sum((1, 2, 3))
-    return disagreement(g, lam), (clients - 1) * total / (2 * clients**3)

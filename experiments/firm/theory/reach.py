@@ -14,10 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.firm.theory.chain import Chains
 from experiments.firm.theory.client_gradients import Printed
 from experiments.firm.theory.program import root
-from linsys.linalg import Numbers, norm
+from linsys.linalg import Numbers
 
 Sides = tuple[Numbers, Numbers]
 
@@ -52,11 +51,6 @@ class Scales:
         return np.asarray(8 * known.R**3 * np.sqrt(self.M**3) / beta * noise)
 
 
-def vacuous(scales: Scales, size: Numbers, beta: Numbers) -> Sides:
-    """(33)'s disagreement term alone against the trivial bound on the left side of (32)."""
-    return scales.disagreement(size, beta), scales.trivial
-
-
 def batch_needed(scales: Scales, beta: Numbers) -> Numbers:
     """The B at which (33)'s disagreement term falls to the trivial bound, (B,)."""
     return np.asarray((scales.disagreement(1 + 0 * beta, beta) / scales.trivial) ** 2)
@@ -71,14 +65,3 @@ def batch_needed_corrected(scales: Scales, clients: int) -> Numbers:
     others = (clients - 1) / (one * clients)
     noise = 4 * scales.M * R**2 * (one / clients + others**2)
     return np.asarray(noise * 2 * (1 - scales.gamma) ** 2)
-
-
-def constants_in_span(chains: Chains, size: Numbers) -> Sides:
-    """lambda_A <= (1 - gamma) c^2 where the first feature is the constant c = ``size``."""
-    return chains.lambda_A, (1 - chains.gamma) * size**2
-
-
-def trivial_gradient(chains: Chains, r_max: Numbers) -> Sides:
-    """||grad J^j|| <= gamma C_psi r_max / (2 (1 - gamma)^2), (B, M)."""
-    bound = chains.gamma * chains.C_psi * r_max / (2 * (1 - chains.gamma) ** 2)
-    return norm(chains.jac), bound[:, None] + 0 * chains.J

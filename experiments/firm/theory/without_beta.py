@@ -25,26 +25,10 @@ from __future__ import annotations
 import numpy as np
 
 from experiments.firm.theory.descent import Round
-from experiments.firm.theory.program import apply, minimiser, squared, weights
+from experiments.firm.theory.program import squared, weights
 from linsys.linalg import Numbers, transpose
 
 Sides = tuple[Numbers, Numbers]
-
-
-def mean_ascent(A: Numbers, beta: Numbers) -> Sides:
-    """<(1/M) sum_j g^j, d> >= |d|^2 + (beta/2)(|lambda|^2 - 1/M), d = A lambda; A (B, d, M)."""
-    lam, M = weights(A, beta), A.shape[-1]
-    d = apply(A, lam)
-    ascent = (A.sum(axis=-1) / M * d).sum(axis=-1)
-    return ascent, squared(d) + beta / 2 * (squared(lam) - 1 / (0 * beta + M))
-
-
-def preferred_ascent(A: Numbers, p: Numbers) -> Sides:
-    """<sum_j p_j g^j / sum p, d> >= |d|^2 for the solution of (3); p (B, M)."""
-    eye = np.eye(A.shape[-1], dtype=int)
-    lam = minimiser(transpose(A) @ A + (1 / p)[..., None] * eye)
-    d = apply(A, lam)
-    return (apply(A, p / p.sum(axis=-1, keepdims=True)) * d).sum(axis=-1), squared(d)
 
 
 def paid(

@@ -9,56 +9,65 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.fslora.claims._rounds import powers, rounds, smoothness, steady
+from experiments.fslora.paper import PAPER
 from experiments.fslora.theory import chain as at
 from experiments.fslora.theory.chain_rates import fixed_step, fresh_step
-
-
-def _both(instance: Any) -> tuple[Any, Any]:
-    first = at.eq15(instance.step, instance.c_h)
-    second = at.eq16(instance.step, instance.c_h)
-    return np.stack([first[0], second[0]], axis=-1), np.stack([first[1], second[1]], axis=-1)
-
+from experiments.fslora.theory.chain_round import Round, squared
+from linsys.linalg import Numbers
 
 ANY_STEP = smoothness(0.5)
 #: The proof knows nothing else of f_i; of functions of BA only affine ones are L-smooth everywhere.
 READING = "Constants are the least at the points that the round visits, for any L-smooth f_i(B, A)."
 
-EQ11 = rc.Claim(
-    id="fslora.eq11",
-    source="FSLoRA, equation (11)",
-    text="E f^S(X^{t+1}) <= E f^S(X^t) - T_1 + (gamma^2 L_s/2) T_2, L_s = L mean r/k_i.",
-    latex=r"\mathbb E f^{\mathcal S}(X^{t+1})\le\mathbb E f^{\mathcal S}(X^t)-T_1+"
+
+def _grown(s: Round, share: int) -> Numbers:
+    """E f^S(X^{t+1}) - f^S(X) + (gamma H / share) ||G||^2."""
+    return s.after - s.value(s.X[:, None])[:, 0] + s.gamma * s.H / share * s.G2
+
+
+@PAPER.upper(
+    "eq11",
+    ref="equation (11)",
+    tex=r"\mathbb E f^{\mathcal S}(X^{t+1})\le\mathbb E f^{\mathcal S}(X^t)-T_1+"
     r"\frac{\gamma^2L_s}2T_2",
-    kind="upper",
-    space=rounds(ANY_STEP),
-    measure=lambda s: at.eq11(s.step),
+    on=rounds(ANY_STEP),
 )
-EQ12 = rc.Claim(
-    id="fslora.eq12",
-    source="FSLoRA, equation (12)",
-    text="-T_1 <= -(gamma H/2)||grad f^S||^2 - (gamma/2H) E||(1/N) sum_i sum_h grad "
-    "f_i^S(X_i^h)||^2 + (gamma H L^2/2)(1/(N H)) sum_i (r^2/k_i^2) sum_h E||X_i^h - X||^2, one "
-    "sketch a round.",
-    latex=r"-T_1\le-\frac{\gamma H}2\|\nabla f^{\mathcal S}\|^2-\frac\gamma{2H}\mathbb E\Big\|"
+def eq11(step: Round) -> rc.Sides:
+    """E f^S(X^{t+1}) <= E f^S(X^t) - T_1 + (gamma^2 L_s/2) T_2, L_s = L mean r/k_i."""
+    grown = step.after - step.value(step.X[:, None])[:, 0]
+    return grown + step.T1, step.gamma**2 * step.L_s / 2 * step.T2
+
+
+@PAPER.upper(
+    "eq12",
+    ref="equation (12)",
+    tex=r"-T_1\le-\frac{\gamma H}2\|\nabla f^{\mathcal S}\|^2-\frac\gamma{2H}\mathbb E\Big\|"
     r"\frac1N\sum_{i,h}\nabla f_i^{\mathcal S}(X_i^{t,h})\Big\|^2+\frac{\gamma HL^2}2\frac1{NH}"
     r"\sum_i\frac{r^2}{k_i^2}\sum_h\mathbb E\|X_i^{t,h}-X^t\|^2",
-    kind="upper",
-    space=rounds(ANY_STEP, steps=(2, 3)),
-    measure=lambda s: at.eq12(s.step),
+    on=rounds(ANY_STEP, steps=(2, 3)),
     expect="violated",
     note="From h = 1 on X_i^h depends on the sketch of the round, so E grad f~_i(X^h; S) is not E "
     "grad f_i^S(X^h). N = 1, H = 2, f = L b^2/2 in the sketched entry, G = (r/k) L b: E<G, g^0 + "
     "g^1> = G^2 (2 - gamma L r^2/k^2), the proof needs at least G^2 (2 - gamma L r/k - gamma^2 L^2 "
     "(r/k)^3/4): violated for all k < r and gamma L < 4 (r - k) k/r^2. Printed of T_1 itself, and "
     "one line without 1/H in the mean: slips.",
-    corrected="fslora.eq12_corrected",
+    corrected="eq12_corrected",
     main=True,
 )
+def eq12(step: Round) -> rc.Sides:
+    """-T_1 <= -(gamma H/2)||grad f^S||^2 - (gamma/2H) E||(1/N) sum_i sum_h grad f_i^S(X_i^h)||^2 +
+    (gamma H L^2/2)(1/(N H)) sum_i (r^2/k_i^2) sum_h E||X_i^h - X||^2, one sketch a round.
+    """
+    kept = step.gamma / (2 * step.H) * step.second_moment(step.total("field"))
+    drift = step.gamma * step.H / 2 * step.L**2 * step.weighed_drift(2)
+    return step.gamma * step.H / 2 * step.G2 + kept - step.T1, drift
+
+
 EQ12_FRESH = replace(
-    EQ12,
+    eq12,
     id="fslora.eq12_fresh",
     source="FSLoRA, equation (12) with fresh sketches",
-    text=EQ12.text.replace("one sketch a round.", "a fresh sketch in every step."),
+    text=eq12.text.replace("one sketch a round.", "a fresh sketch in every step."),
     space=rounds(ANY_STEP, fresh=True, steps=(2, 3)),
     expect="holds",
     note="",
@@ -67,44 +76,55 @@ EQ12_FRESH = replace(
     "Jensen's inequality and Proposition D.4 (ii). As X^0 = X, at most (H - 1)/H of it is met.",
     main=False,
 )
-EQ12_CORRECTED = rc.Claim(
-    id="fslora.eq12_corrected",
-    source="FSLoRA, equation (12) for one sketch a round",
-    text="-T_1 <= -(gamma H/2)||grad f^S||^2 - (gamma/2H)||E (1/N) sum_i sum_h grad f~_i(X_i^h; "
-    "S_i)||^2 + (gamma H L^2/2)(1/(N H)) sum_i (r^4/k_i^4) sum_h E||X_i^h - X||^2.",
-    latex=r"-T_1\le-\frac{\gamma H}2\|\nabla f^{\mathcal S}\|^2-\frac\gamma{2H}\Big\|\mathbb E"
+
+
+@PAPER.upper(
+    "eq12_corrected",
+    ref="equation (12) for one sketch a round",
+    tex=r"-T_1\le-\frac{\gamma H}2\|\nabla f^{\mathcal S}\|^2-\frac\gamma{2H}\Big\|\mathbb E"
     r"\frac1N\sum_{i,h}\nabla\tilde f_i(X_i^{t,h};S_i^t)\Big\|^2+\frac{\gamma HL^2}2\frac1{NH}"
     r"\sum_i\frac{r^4}{k_i^4}\sum_h\mathbb E\|X_i^{t,h}-X^t\|^2",
-    kind="upper",
-    space=rounds(ANY_STEP, steps=(2, 3)),
-    measure=lambda s: at.eq12_corrected(s.step),
+    on=rounds(ANY_STEP, steps=(2, 3)),
     derivation="grad f~_i(X; S) at the start of the round has the mean grad f_i^S(X), and f~_i(.; "
     "S) is L r^2/k_i^2-smooth; then as in (12).",
 )
-EQ13 = rc.Claim(
-    id="fslora.eq13",
-    source="FSLoRA, equation (13)",
-    text="T_2 <= 3 H (sigma_g^2 + sigma_s^2)/N + 3 E||(1/N) sum_i sum_h grad f_i^S(X_i^h)||^2, one "
-    "sketch a round.",
-    latex=r"T_2\le3H\frac{\sigma_g^2+\sigma_s^2}N+3\mathbb E\Big\|\frac1N\sum_{i,h}"
+def eq12_corrected(step: Round) -> rc.Sides:
+    """-T_1 <= -(gamma H/2)||grad f^S||^2 - (gamma/2H)||E (1/N) sum_i sum_h grad f~_i(X_i^h;
+    S_i)||^2 + (gamma H L^2/2)(1/(N H)) sum_i (r^4/k_i^4) sum_h E||X_i^h - X||^2.
+    """
+    kept = step.gamma / (2 * step.H) * squared(step.average(step.total("sketched")))
+    drift = step.gamma * step.H / 2 * step.L**2 * step.weighed_drift(4)
+    return step.gamma * step.H / 2 * step.G2 + kept - step.T1, drift
+
+
+@PAPER.upper(
+    "eq13",
+    ref="equation (13)",
+    tex=r"T_2\le3H\frac{\sigma_g^2+\sigma_s^2}N+3\mathbb E\Big\|\frac1N\sum_{i,h}"
     r"\nabla f_i^{\mathcal S}(X_i^{t,h})\Big\|^2",
-    kind="upper",
-    space=steady(ANY_STEP, 16),
-    measure=lambda s: at.eq13(s.step),
+    on=steady(ANY_STEP, 16),
     expect="violated",
     note="Lemma D.2 is applied to grad f~_i(X^h; S) - grad f_i^S(X^h), h = 0, 1, ..., with one S: "
     "these are not martingale differences but nearly the same vector H times. f = L a^2/2 + u a "
     "psi(b'), whose assumptions hold for all X, at the minimum of f^S: T_2 -> H^2 sigma_s^2 as "
     "gamma -> 0, against 3 H sigma_s^2: violated for H > 3. The theorem so loses its factor H in "
     "sigma_s^2.",
-    corrected="fslora.eq13_corrected",
+    corrected="eq13_corrected",
     main=True,
 )
+def eq13(step: Round) -> rc.Sides:
+    """T_2 <= 3 H (sigma_g^2 + sigma_s^2)/N + 3 E||(1/N) sum_i sum_h grad f_i^S(X_i^h)||^2, one
+    sketch a round.
+    """
+    noise = 3 * step.H * (step.sigma_g2 + step.sigma_s2("visited")) / step.rho.shape[1]
+    return step.T2, noise + 3 * step.second_moment(step.total("field"))
+
+
 EQ13_FRESH = replace(
-    EQ13,
+    eq13,
     id="fslora.eq13_fresh",
     source="FSLoRA, equation (13) with fresh sketches",
-    text=EQ13.text.replace("one sketch a round.", "a fresh sketch in every step."),
+    text=eq13.text.replace("one sketch a round.", "a fresh sketch in every step."),
     space=rounds(ANY_STEP, fresh=True, steps=(1, 2)),
     expect="holds",
     note=READING,
@@ -113,44 +133,65 @@ EQ13_FRESH = replace(
     "differences over h, and the devices are independent given X.",
     main=False,
 )
-EQ13_CORRECTED = rc.Claim(
-    id="fslora.eq13_corrected",
-    source="FSLoRA, equation (13) for one sketch a round",
-    text="T_2 <= ||E (1/N) sum_i sum_h grad f~_i||^2 + (2/N)(H^2 sigma_s^2 + H sigma_g^2) + (2 H^2 "
-    "L^2/N)(1/(N H)) sum_i (r^4/k_i^4) sum_h E||X_i^h - X||^2.",
-    latex=r"T_2\le\Big\|\mathbb E\frac1N\sum_{i,h}\nabla\tilde f_i\Big\|^2+\frac2N(H^2\sigma_s^2+H"
+
+
+@PAPER.upper(
+    "eq13_corrected",
+    ref="equation (13) for one sketch a round",
+    tex=r"T_2\le\Big\|\mathbb E\frac1N\sum_{i,h}\nabla\tilde f_i\Big\|^2+\frac2N(H^2\sigma_s^2+H"
     r"\sigma_g^2)+\frac{2H^2L^2}N\frac1{NH}\sum_i\frac{r^4}{k_i^4}\sum_h\mathbb E"
     r"\|X_i^{t,h}-X^t\|^2",
-    kind="upper",
-    space=rounds(ANY_STEP),
-    measure=lambda s: at.eq13_corrected(s.step),
+    on=rounds(ANY_STEP),
     derivation="The devices' variance over N; sum_h g^h - H grad f_i^S(X) is H (grad f~_i(X; S) - "
     "grad f_i^S(X)) and the samples' parts, uncorrelated, plus what X^h - X makes.",
 )
-EQ14 = rc.Claim(
-    id="fslora.eq14",
-    source="FSLoRA, equation (14)",
-    text="E f^S(X^{t+1}) <= E f^S(X^t) - (gamma H/2)||grad f^S||^2 + (3 gamma^2 L_s/2) H "
-    "(sigma_g^2 + sigma_s^2)/N + (gamma H L^2/2) T_3 for gamma <= 1/(3 H L_s), one sketch a round.",
-    latex=r"\mathbb E f^{\mathcal S}(X^{t+1})\le\mathbb E f^{\mathcal S}(X^t)-\frac{\gamma H}2"
+def eq13_corrected(step: Round) -> rc.Sides:
+    """T_2 <= ||E (1/N) sum_i sum_h grad f~_i||^2 + (2/N)(H^2 sigma_s^2 + H sigma_g^2) + (2 H^2
+    L^2/N)(1/(N H)) sum_i (r^4/k_i^4) sum_h E||X_i^h - X||^2.
+    """
+    N = step.rho.shape[1]
+    noise = 2 * (step.H**2 * step.sigma_s2("start") + step.H * step.sigma_g2) / N
+    drift = 2 * step.H**2 * step.L**2 * step.weighed_drift(4) / N
+    return step.T2, squared(step.average(step.total("sketched"))) + noise + drift
+
+
+@PAPER.upper(
+    "eq14",
+    ref="equation (14)",
+    tex=r"\mathbb E f^{\mathcal S}(X^{t+1})\le\mathbb E f^{\mathcal S}(X^t)-\frac{\gamma H}2"
     r"\|\nabla f^{\mathcal S}\|^2+\frac{3\gamma^2L_s}2H\frac{\sigma_g^2+\sigma_s^2}N+"
     r"\frac{\gamma HL^2}2T_3",
-    kind="upper",
-    space=steady(smoothness(3), 32),
-    measure=lambda s: at.eq14(s.step),
+    on=steady(smoothness(3), 32),
     expect="violated",
     note="(12) and (13) fail. f = L a^2/2 + u a psi(b') at the minimum of f^S: the change is L "
     "gamma^2 H^2 sigma_s^2/2 as gamma -> 0, the bound 3 gamma^2 L (r/k) H sigma_s^2/2: violated "
     "for H > 3 r/k. The first line has L_s^2 for the weights r^2/k_i^2 of the second, and T_3 "
     "includes gamma H L^2/2 in (14) but not in (15): slips.",
-    corrected="fslora.eq14_corrected",
+    corrected="eq14_corrected",
     main=True,
 )
+def eq14(step: Round) -> rc.Sides:
+    """E f^S(X^{t+1}) <= E f^S(X^t) - (gamma H/2)||grad f^S||^2 + (3 gamma^2 L_s/2) H (sigma_g^2 +
+    sigma_s^2)/N + (gamma H L^2/2) T_3 for gamma <= 1/(3 H L_s), one sketch a round.
+    """
+    noise = (
+        3
+        * step.gamma**2
+        * step.L_s
+        / 2
+        * step.H
+        * (step.sigma_g2 + step.sigma_s2("visited"))
+        / step.rho.shape[1]
+    )
+    drift = step.gamma * step.H / 2 * step.L**2 * step.weighed_drift(2)
+    return _grown(step, 2), noise + drift
+
+
 EQ14_FRESH = replace(
-    EQ14,
+    eq14,
     id="fslora.eq14_fresh",
     source="FSLoRA, equation (14) with fresh sketches",
-    text=EQ14.text.replace("one sketch a round.", "a fresh sketch in every step."),
+    text=eq14.text.replace("one sketch a round.", "a fresh sketch in every step."),
     space=rounds(smoothness(3), fresh=True, steps=(1, 2)),
     expect="holds",
     note=READING,
@@ -159,128 +200,180 @@ EQ14_FRESH = replace(
     "sum_i sum_h grad f_i^S||^2.",
     main=False,
 )
-EQ14_CORRECTED = rc.Claim(
-    id="fslora.eq14_corrected",
-    source="FSLoRA, equation (14) for one sketch a round",
-    text="E f^S(X^{t+1}) <= E f^S(X^t) - (gamma H/2)||grad f^S||^2 + gamma^2 L_s (H^2 sigma_s^2 + "
-    "H sigma_g^2)/N + gamma H L^2 (1/(N H)) sum_i (r^4/k_i^4) sum_h E||X_i^h - X||^2 for gamma "
-    "<= 1/(2 H L_s).",
-    latex=r"\mathbb E f^{\mathcal S}(X^{t+1})\le\mathbb E f^{\mathcal S}(X^t)-\frac{\gamma H}2"
+
+
+@PAPER.upper(
+    "eq14_corrected",
+    ref="equation (14) for one sketch a round",
+    tex=r"\mathbb E f^{\mathcal S}(X^{t+1})\le\mathbb E f^{\mathcal S}(X^t)-\frac{\gamma H}2"
     r"\|\nabla f^{\mathcal S}\|^2+\gamma^2L_s\frac{H^2\sigma_s^2+H\sigma_g^2}N+\gamma HL^2"
     r"\frac1{NH}\sum_i\frac{r^4}{k_i^4}\sum_h\mathbb E\|X_i^{t,h}-X^t\|^2",
-    kind="upper",
-    space=rounds(smoothness(2)),
-    measure=lambda s: at.eq14_corrected(s.step),
+    on=rounds(smoothness(2)),
     derivation="(11) with the corrected (12) and (13); gamma H L_s <= 1/2 removes ||m||^2 and "
     "leaves at most gamma H of the drift.",
 )
-EQ15_16 = rc.Claim(
-    id="fslora.eq15_16",
-    source="FSLoRA, equations (15) and (16)",
-    text="T_3 <= 3 R gamma^2 H (sigma_g^2 + sigma_s^2) + 9 R gamma^2 H^2 (sigma_h^2 + (c_h + "
-    "1)||grad f^S||^2) + 9 gamma^2 L^2 H^2 T_3 <= ..., and T_3 <= 6 R gamma^2 H^2 (sigma_g^2 + "
-    "sigma_s^2 + 3 sigma_h^2) + 18 R (c_h + 1) gamma^2 H^2 ||grad f^S||^2 for gamma <= 1/(sqrt(18) "
-    "H L), R = mean r^2/k_i^2, one sketch a round.",
-    latex=r"T_3\le3R\gamma^2H(\sigma_g^2+\sigma_s^2)+9R\gamma^2H^2(\sigma_h^2+(c_h+1)"
+def eq14_corrected(step: Round) -> rc.Sides:
+    """E f^S(X^{t+1}) <= E f^S(X^t) - (gamma H/2)||grad f^S||^2 + gamma^2 L_s (H^2 sigma_s^2 + H
+    sigma_g^2)/N + gamma H L^2 (1/(N H)) sum_i (r^4/k_i^4) sum_h E||X_i^h - X||^2 for gamma <=
+    1/(2 H L_s).
+    """
+    noise = step.H**2 * step.sigma_s2("start") + step.H * step.sigma_g2
+    drift = step.gamma * step.H * step.L**2 * step.weighed_drift(4)
+    return _grown(step, 2), drift + step.gamma**2 * step.L_s * noise / step.rho.shape[1]
+
+
+@PAPER.upper(
+    "eq15_16",
+    ref="equations (15) and (16)",
+    tex=r"T_3\le3R\gamma^2H(\sigma_g^2+\sigma_s^2)+9R\gamma^2H^2(\sigma_h^2+(c_h+1)"
     r"\|\nabla f^{\mathcal S}\|^2)+9\gamma^2L^2H^2T_3",
-    kind="upper",
-    space=steady(powers(18, 0), 32),
-    measure=_both,
+    on=steady(powers(18, 0), 32),
     expect="violated",
     note="(15): with one sketch the sum over tau < h of grad f~_i - grad f_i^S has h^2 sigma_s^2, "
     "not h sigma_s^2. f = L a^2/2 + u a psi(b') at the minimum of f^S, gamma -> 0: T_3 has (H - 1) "
     "(2 H - 1)/6 against 3 H: violated from H = 11. The next line has H^2 sigma_s^2, so (16) hides "
     "the slip. One line of (15) drops r^2/k_i^2; for the other slip, L in the place of L r/k_i, "
     "see fslora.eq15_smoothness.",
-    corrected="fslora.eq15_16_corrected",
+    corrected="eq15_16_corrected",
     main=True,
 )
-EQ15_SMOOTHNESS = rc.Claim(
-    id="fslora.eq15_smoothness",
-    source="FSLoRA, equation (15), the smoothness of f_i^S",
-    text="(1/H) sum_h E||grad f_i^S(X_i^h) - grad f_i^S(X)||^2 <= L^2 (1/H) sum_h E||X_i^h - "
-    "X||^2, as 9 gamma^2 L^2 (...) with the weights r^2/k_i^2 of T_3 needs it.",
-    latex=r"\sum_h\mathbb E\|\nabla f_i^{\mathcal S}(X_i^{t,h})-\nabla f_i^{\mathcal S}(X^t)\|^2\le"
+def eq15_16(instance: Any) -> tuple[Any, Any]:
+    """T_3 <= 3 R gamma^2 H (sigma_g^2 + sigma_s^2) + 9 R gamma^2 H^2 (sigma_h^2 + (c_h + 1)||grad
+    f^S||^2) + 9 gamma^2 L^2 H^2 T_3 <= ..., and T_3 <= 6 R gamma^2 H^2 (sigma_g^2 + sigma_s^2 +
+    3 sigma_h^2) + 18 R (c_h + 1) gamma^2 H^2 ||grad f^S||^2 for gamma <= 1/(sqrt(18) H L), R =
+    mean r^2/k_i^2, one sketch a round.
+    """
+    first = at.eq15(instance.step, instance.c_h)
+    second = at.eq16(instance.step, instance.c_h)
+    return np.stack([first[0], second[0]], axis=-1), np.stack([first[1], second[1]], axis=-1)
+
+
+@PAPER.upper(
+    "eq15_smoothness",
+    ref="equation (15), the smoothness of f_i^S",
+    tex=r"\sum_h\mathbb E\|\nabla f_i^{\mathcal S}(X_i^{t,h})-\nabla f_i^{\mathcal S}(X^t)\|^2\le"
     r"L^2\sum_h\mathbb E\|X_i^{t,h}-X^t\|^2",
-    kind="upper",
-    space=rounds(ANY_STEP, fresh=True),
-    measure=lambda s: at.eq15_smoothness(s.step, 0),
+    on=rounds(ANY_STEP, fresh=True),
     expect="violated",
     note="f_i^S is L r/k_i-smooth, which (12) uses: f = L b^2/2 has the gradient (r/k) L b. The "
     "condition gamma <= 1/(sqrt(18) H L) of (16) becomes 1/(sqrt(18) H L max r/k_i); 1/(3 H L max "
     "r/k_i) is enough.",
-    corrected="fslora.eq15_smoothness_corrected",
+    corrected="eq15_smoothness_corrected",
 )
+def eq15_smoothness(step: Any) -> rc.Sides:
+    """(1/H) sum_h E||grad f_i^S(X_i^h) - grad f_i^S(X)||^2 <= L^2 (1/H) sum_h E||X_i^h - X||^2, as
+    9 gamma^2 L^2 (...) with the weights r^2/k_i^2 of T_3 needs it.
+    """
+    return at.eq15_smoothness(step, 0)
+
+
 EQ15_SMOOTHNESS_CORRECTED = replace(
-    EQ15_SMOOTHNESS,
+    eq15_smoothness,
     id="fslora.eq15_smoothness_corrected",
     source="FSLoRA, equation (15), the smoothness of f_i^S, corrected",
     text="The same with L^2 r^2/k_i^2.",
-    latex=EQ15_SMOOTHNESS.latex.replace("L^2", r"L^2\frac{r^2}{k_i^2}"),
+    latex=eq15_smoothness.latex.replace("L^2", r"L^2\frac{r^2}{k_i^2}"),
     measure=lambda s: at.eq15_smoothness(s.step, 2),
     expect="holds",
     note="",
     corrected=None,
     derivation="Proposition D.4 (ii). Attained.",
 )
-EQ15_16_FRESH = rc.Claim(
-    id="fslora.eq15_16_fresh",
-    source="FSLoRA, equations (15) and (16) with fresh sketches",
-    text="T_3 <= 3 R gamma^2 H (sigma_g^2 + sigma_s^2) + 6 R gamma^2 H^2 (sigma_h^2 + (c_h + 1) "
-    "||grad f^S||^2) for gamma <= 1/(3 H L max r/k_i), R = mean r^2/k_i^2.",
-    latex=r"T_3\le3R\gamma^2H(\sigma_g^2+\sigma_s^2)+6R\gamma^2H^2(\sigma_h^2+(c_h+1)"
+
+
+@PAPER.upper(
+    "eq15_16_fresh",
+    ref="equations (15) and (16) with fresh sketches",
+    tex=r"T_3\le3R\gamma^2H(\sigma_g^2+\sigma_s^2)+6R\gamma^2H^2(\sigma_h^2+(c_h+1)"
     r"\|\nabla f^{\mathcal S}\|^2)",
-    kind="upper",
-    space=rounds(powers(9, 1), fresh=True),
-    measure=lambda s: at.eq16_fresh(s.step, s.c_h),
+    on=rounds(powers(9, 1), fresh=True),
     note=READING + " Less than what (16) prints.",
     derivation="(15) with L r/k_i, sum_h h <= H^2/2, sum_h h^2 <= H^3/3 and sum_h h sum_{tau < h} "
     "a_tau <= (H^2/2) sum a_tau: (9/2)(gamma H L r/k_i)^2 <= 1/2.",
 )
-EQ15_16_CORRECTED = rc.Claim(
-    id="fslora.eq15_16_corrected",
-    source="FSLoRA, equations (15) and (16) for one sketch a round",
-    text="(1/(N H)) sum_i (r^4/k_i^4) sum_h E||X_i^h - X||^2 <= 2 gamma^2 mean(r^4/k_i^4) (H "
-    "sigma_g^2 + (2/3) H^2 (sigma_s^2 + 2 sigma_h^2 + 2 (c_h + 1)||grad f^S||^2)) for gamma <= "
-    "1/(sqrt(2) H L max r^2/k_i^2).",
-    latex=r"\frac1{NH}\sum_i\frac{r^4}{k_i^4}\sum_h\mathbb E\|X_i^{t,h}-X^t\|^2\le2\gamma^2"
+def eq15_16_fresh(step: Round, c_h: Numbers) -> rc.Sides:
+    """T_3 <= 3 R gamma^2 H (sigma_g^2 + sigma_s^2) + 6 R gamma^2 H^2 (sigma_h^2 + (c_h + 1) ||grad
+    f^S||^2) for gamma <= 1/(3 H L max r/k_i), R = mean r^2/k_i^2.
+    """
+    noise = 3 * step.H * (step.sigma_g2 + step.sigma_s2("visited"))
+    apart = 6 * step.H**2 * (step.sigma_h2(c_h) + (c_h + 1) * step.G2)
+    return step.weighed_drift(2), step.gamma**2 * step.powers(2) * (noise + apart)
+
+
+@PAPER.upper(
+    "eq15_16_corrected",
+    ref="equations (15) and (16) for one sketch a round",
+    tex=r"\frac1{NH}\sum_i\frac{r^4}{k_i^4}\sum_h\mathbb E\|X_i^{t,h}-X^t\|^2\le2\gamma^2"
     r"\overline{r^4/k^4}\,(H\sigma_g^2+\tfrac23H^2(\sigma_s^2+2\sigma_h^2+2(c_h+1)"
     r"\|\nabla f^{\mathcal S}\|^2))",
-    kind="upper",
-    space=rounds(powers(2, 2)),
-    measure=lambda s: at.eq16_corrected(s.step, s.c_h),
+    on=rounds(powers(2, 2)),
     derivation="X^h - X is -gamma times the samples' parts, h grad f~_i(X; S), the first two "
     "uncorrelated, and parts of size L (r^2/k_i^2)||X^tau - X||; ||x + y||^2 <= 2||x||^2 + "
     "2||y||^2.",
 )
-ONE_ROUND_FRESH = rc.Claim(
-    id="fslora.one_round_fresh",
-    source="FSLoRA, Theorem 4.4 with fresh sketches, before it is telescoped",
-    text="E f^S(X^{t+1}) <= E f^S(X^t) - (gamma H/4)||grad f^S||^2 + (3 gamma^2 L_s H/(2N)) "
-    "(sigma_g^2 + sigma_s^2) + (gamma^3 H^2 L^2 R/2)(3 sigma_g^2 + 3 sigma_s^2 + 6 H sigma_h^2) "
-    "for gamma <= min{1/(3 H L max r/k_i), 1/(4 H L sqrt((c_h + 1) R))}, R = mean r^2/k_i^2.",
-    latex=r"\mathbb E f^{\mathcal S}(X^{t+1})\le\mathbb E f^{\mathcal S}(X^t)-\frac{\gamma H}4"
+def eq15_16_corrected(step: Round, c_h: Numbers) -> rc.Sides:
+    """(1/(N H)) sum_i (r^4/k_i^4) sum_h E||X_i^h - X||^2 <= 2 gamma^2 mean(r^4/k_i^4) (H sigma_g^2
+    + (2/3) H^2 (sigma_s^2 + 2 sigma_h^2 + 2 (c_h + 1)||grad f^S||^2)) for gamma <= 1/(sqrt(2) H
+    L max r^2/k_i^2).
+    """
+    apart = step.sigma_s2("start") + 2 * step.sigma_h2(c_h) + 2 * (c_h + 1) * step.G2
+    bound = (
+        2 * step.gamma**2 * step.powers(4) * (step.H * step.sigma_g2 + 2 * step.H**2 * apart / 3)
+    )
+    return step.weighed_drift(4), bound
+
+
+@PAPER.upper(
+    "one_round_fresh",
+    ref="Theorem 4.4 with fresh sketches, before it is telescoped",
+    tex=r"\mathbb E f^{\mathcal S}(X^{t+1})\le\mathbb E f^{\mathcal S}(X^t)-\frac{\gamma H}4"
     r"\|\nabla f^{\mathcal S}\|^2+\frac{3\gamma^2L_sH}{2N}(\sigma_g^2+\sigma_s^2)+"
     r"\frac{\gamma^3H^2L^2R}2(3\sigma_g^2+3\sigma_s^2+6H\sigma_h^2)",
-    kind="upper",
-    space=rounds(fresh_step, fresh=True, steps=(1, 2)),
-    measure=lambda s: at.one_round_fresh(s.step, s.c_h),
+    on=rounds(fresh_step, fresh=True, steps=(1, 2)),
     note=READING,
     derivation="fslora.eq14_fresh and fslora.eq15_16_fresh; 3 (gamma H L)^2 (c_h + 1) R <= 3/16.",
 )
-ONE_ROUND_CORRECTED = rc.Claim(
-    id="fslora.one_round_corrected",
-    source="FSLoRA, Theorem 4.4 for one sketch a round, before it is telescoped",
-    text="E f^S(X^{t+1}) <= E f^S(X^t) - (gamma H/4)||grad f^S||^2 + (gamma^2 L_s/N)(H sigma_g^2 + "
-    "H^2 sigma_s^2) + 2 gamma^3 H L^2 mean(r^4/k_i^4) (H sigma_g^2 + (2/3) H^2 (sigma_s^2 + 2 "
-    "sigma_h^2)) for gamma <= 1/(4 H L max(r^2/k_i^2) sqrt(c_h + 1)).",
-    latex=r"\mathbb E f^{\mathcal S}(X^{t+1})\le\mathbb E f^{\mathcal S}(X^t)-\frac{\gamma H}4"
+def one_round_fresh(step: Round, c_h: Numbers) -> rc.Sides:
+    """E f^S(X^{t+1}) <= E f^S(X^t) - (gamma H/4)||grad f^S||^2 + (3 gamma^2 L_s H/(2N)) (sigma_g^2
+    + sigma_s^2) + (gamma^3 H^2 L^2 R/2)(3 sigma_g^2 + 3 sigma_s^2 + 6 H sigma_h^2) for gamma <=
+    min{1/(3 H L max r/k_i), 1/(4 H L sqrt((c_h + 1) R))}, R = mean r^2/k_i^2.
+    """
+    noise = step.sigma_g2 + step.sigma_s2("visited")
+    first = 3 * step.gamma**2 * step.L_s * step.H * noise / (2 * step.rho.shape[1])
+    drift = (
+        step.gamma**3
+        * step.H**2
+        * step.L**2
+        * step.powers(2)
+        * (3 * noise + 6 * step.H * step.sigma_h2(c_h))
+        / 2
+    )
+    return _grown(step, 4), first + drift
+
+
+@PAPER.upper(
+    "one_round_corrected",
+    ref="Theorem 4.4 for one sketch a round, before it is telescoped",
+    tex=r"\mathbb E f^{\mathcal S}(X^{t+1})\le\mathbb E f^{\mathcal S}(X^t)-\frac{\gamma H}4"
     r"\|\nabla f^{\mathcal S}\|^2+\frac{\gamma^2L_s}N(H\sigma_g^2+H^2\sigma_s^2)+2\gamma^3HL^2"
     r"\overline{r^4/k^4}\,(H\sigma_g^2+\tfrac23H^2(\sigma_s^2+2\sigma_h^2))",
-    kind="upper",
-    space=rounds(fixed_step),
-    measure=lambda s: at.one_round_corrected(s.step, s.c_h),
+    on=rounds(fixed_step),
     note=READING,
     derivation="fslora.eq14_corrected and fslora.eq15_16_corrected; (8/3)(gamma H L)^2 (c_h + 1) "
     "mean(r^4/k^4) <= 1/6.",
 )
+def one_round_corrected(step: Round, c_h: Numbers) -> rc.Sides:
+    """E f^S(X^{t+1}) <= E f^S(X^t) - (gamma H/4)||grad f^S||^2 + (gamma^2 L_s/N)(H sigma_g^2 + H^2
+    sigma_s^2) + 2 gamma^3 H L^2 mean(r^4/k_i^4) (H sigma_g^2 + (2/3) H^2 (sigma_s^2 + 2
+    sigma_h^2)) for gamma <= 1/(4 H L max(r^2/k_i^2) sqrt(c_h + 1)).
+    """
+    sigma_s2 = step.sigma_s2("start")
+    first = (
+        step.gamma**2
+        * step.L_s
+        * (step.H**2 * sigma_s2 + step.H * step.sigma_g2)
+        / step.rho.shape[1]
+    )
+    apart = step.H * step.sigma_g2 + 2 * step.H**2 * (sigma_s2 + 2 * step.sigma_h2(c_h)) / 3
+    drift = 2 * step.gamma**3 * step.H * step.L**2 * step.powers(4) * apart
+    return _grown(step, 4), first + drift

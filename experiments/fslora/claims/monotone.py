@@ -9,7 +9,11 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.fslora.claims._spaces import SINGLE, least_squares
+from experiments.fslora.paper import PAPER
 from experiments.fslora.theory import hessians as hessians
+from experiments.fslora.theory.sketching import Devices
+from experiments.fslora.theory.smoothness import sketch_variance
+from linsys.linalg import Numbers
 
 
 def _larger(
@@ -52,31 +56,59 @@ THEOREM = rc.Space(
     },
 )
 
-K_MONOTONE_SIGMA = rc.Claim(
-    id="fslora.k_monotone_sigma",
-    source="FSLoRA, Section 4, discussion: sigma_s as a function of k",
-    text="The variance by the sketch at a point decreases in k: from k to k + 1.",
-    latex=r"\sigma_s^2(X;k+1)\le\sigma_s^2(X;k)",
-    kind="upper",
-    space=least_squares(**SINGLE),
-    measure=lambda s: hessians.next_variance(s.devices),
+
+@PAPER.upper(
+    "k_monotone_sigma",
+    ref="Section 4, discussion: sigma_s as a function of k",
+    tex=r"\sigma_s^2(X;k+1)\le\sigma_s^2(X;k)",
+    on=least_squares(**SINGLE),
     expect="violated",
     note="One component with d = -2, x = B = A = 1 and r = 4: k = 2 doubles BA and meets the "
     "target, 2 or 0 with gradient zero in both cases, sigma_s^2 = 0; k = 3 has W = 4/3 or 0, and "
     "sigma_s^2 > 0. The bound on a ball, fslora.a42_ball, does decrease in k.",
-    corrected="fslora.a42_ball",
+    corrected="a42_ball",
+    reading_of="k_monotone",
 )
+def k_monotone_sigma(devices: Devices) -> rc.Sides:
+    """The variance by the sketch at a point decreases in k: from k to k + 1."""
+    more = Devices(x=devices.x, d=devices.d, B=devices.B, A=devices.A, k=devices.k + 1)
+    return sketch_variance(more), sketch_variance(devices)
 
-K_MONOTONE = rc.Claim(
-    id="fslora.k_monotone",
-    source="FSLoRA, Section 4, discussion of Corollary 4.5",
-    text="The bound of Theorem 4.4 decreases in every k_i, for a given step size and for that of "
-    "Corollary 4.5, the variances, L and f^S(X^0) - f* being given.",
-    latex=r"k_i\le k_i'\ \Rightarrow\ \text{bound}(k')\le\text{bound}(k)",
-    kind="upper",
-    space=THEOREM,
-    measure=lambda s: hessians.k_monotone(s.ranks, s.r, s.gap, s.times, s.gamma, s.variances),
+
+@PAPER.upper(
+    "k_monotone",
+    ref="Section 4, discussion of Corollary 4.5",
+    tex=r"k_i\le k_i'\ \Rightarrow\ \text{bound}(k')\le\text{bound}(k)",
+    on=THEOREM,
     note="Only r/k_i and its square appear. But they come from f(BS, A) in Proposition D.4; with "
     "fslora.d4_local_corrected neither is left in Lbar and Ltil. What k does change is sigma_s, "
     "sigma_h and f^S itself; sigma_s^2 at a point can grow with k, fslora.k_monotone_sigma.",
 )
+def k_monotone(
+    ranks: tuple[Numbers, Numbers],
+    r: Numbers,
+    gap: Numbers,
+    times: tuple[Numbers, Numbers],
+    gamma: Numbers,
+    variances: tuple[Numbers, Numbers, Numbers],
+) -> rc.Sides:
+    """The bound of Theorem 4.4 decreases in every k_i, for a given step size and for that of
+    Corollary 4.5, the variances, L and f^S(X^0) - f* being given.
+
+    Args:
+        ranks: the smaller and the larger ones.
+        r: global rank.
+        gap: f^S(X^0) - f*.
+        times: T and H.
+        gamma: step size; a second entry of both sides has that of Corollary 4.5 in its place.
+        variances: sigma_g^2, sigma_s^2, sigma_h^2.
+    """
+    (T, H), (data, sketch, apart) = times, variances
+    found = []
+    for k in ranks:
+        count, kappa = k.shape[1], r[:, None] / k
+        once, twice = kappa.sum(axis=1) / count, (kappa**2).sum(axis=1) / count
+        noise = (6 * once * (data + sketch) + 12 * twice * (data + sketch + 3 * apart)) / count
+        own = np.sqrt(count / (T * H * twice))
+        found.append(np.stack([4 * gap / (g * T * H) + g * noise for g in (gamma, own)], axis=1))
+    return found[1], found[0]

@@ -18,9 +18,11 @@ from experiments.fslora.claims._spaces import (
     least_squares,
     ranks,
 )
+from experiments.fslora.paper import PAPER
 from experiments.fslora.theory import hessians as hessians
-from experiments.fslora.theory.sketching import Devices
-from linsys.linalg import transpose
+from experiments.fslora.theory.sketching import Devices, join, sketches, squares
+from experiments.fslora.theory.smoothness import length, spectral
+from linsys.linalg import Numbers, norm, operator_norm, transpose
 
 _RANGE = (0.1, 10.0)
 _ONE = {"N": (1, 1)}
@@ -81,67 +83,113 @@ QUADRATICS = rc.Space(
 )
 
 
-PROP_D4_I = rc.Claim(
-    id="fslora.prop_d4_i",
-    source="FSLoRA, Proposition D.4 (i)",
-    text="f~(.; S) is L (r/k)^2-smooth if f_i is L-smooth as a function of (B, A).",
-    latex=r"\|\nabla\tilde f_i(X;S)-\nabla\tilde f_i(Y;S)\|\le\frac{r^2}{k_i^2}L\|X-Y\|",
-    kind="upper",
-    space=QUADRATICS,
-    measure=lambda s: hessians.prop_d4_i(s.Q, s.k, s.v),
+def scalings(k: Numbers, r: int) -> tuple[Numbers, Numbers]:
+    """The diagonals of T = diag(S, I) on (b, a), shape (..., K, 2r), and the chances (..., K)."""
+    S, chance = sketches(k, r)
+    held = (chance > 0)[..., None]
+    return np.where(held, np.concatenate([S, 1 + 0 * S], axis=-1), 0), chance
+
+
+def _moved(Q: Numbers, T: Numbers, v: Numbers) -> Numbers:
+    """T Q T v for every sketch: Q (B', N, w, w), T (B', N, K, w), v (B', w)."""
+    return np.asarray(T * (Q[:, :, None] @ (T * v[:, None, None])[..., None])[..., 0])
+
+
+@PAPER.upper(
+    "prop_d4_i",
+    ref="Proposition D.4 (i)",
+    tex=r"\|\nabla\tilde f_i(X;S)-\nabla\tilde f_i(Y;S)\|\le\frac{r^2}{k_i^2}L\|X-Y\|",
+    on=QUADRATICS,
     note="Measured on quadratic functions of (B, A), as the proof uses nothing of f_i but its "
     "smoothness; attained in b. Of functions of BA only affine ones satisfy Assumption 4.1 "
     "(fslora.a41_any), and they have half the exponent: fslora.d4_affine. So has every function of "
     "BA on balls: fslora.d4_local_corrected.",
 )
-PROP_D4_I_BLOCKS = rc.Claim(
-    id="fslora.prop_d4_i_blocks",
-    source="FSLoRA, Proposition D.4 (i), sharpened",
-    text="Along v the Hessian of f~(.; S) is at most L ((r/k)^2 ||v_B on I||^2 + ||v_A||^2): only "
-    "B is scaled.",
-    latex=r"|v^\top\nabla^2\tilde f\,v|\le L\Big(\frac{r^2}{k^2}\|v_{B,I}\|^2+\|v_A\|^2\Big)",
-    kind="upper",
-    space=QUADRATICS,
-    measure=lambda s: hessians.prop_d4_i_blocks(s.Q, s.k, s.v),
+def prop_d4_i(Q: Numbers, k: Numbers, v: Numbers) -> rc.Sides:
+    """f~(.; S) is L (r/k)^2-smooth if f_i is L-smooth as a function of (B, A).
+
+    Q is (B', N, 2r, 2r), v = X - Y is (B', 2r).
+    """
+    r = v.shape[-1] // 2
+    T, _ = scalings(k, r)
+    top = (r / k) ** 2 * operator_norm(Q) * norm(v)[:, None]
+    return norm(_moved(Q, T, v)), top[..., None]
+
+
+@PAPER.upper(
+    "prop_d4_i_blocks",
+    ref="Proposition D.4 (i), sharpened",
+    tex=r"|v^\top\nabla^2\tilde f\,v|\le L\Big(\frac{r^2}{k^2}\|v_{B,I}\|^2+\|v_A\|^2\Big)",
+    on=QUADRATICS,
     derivation="The Hessian is T'QT with T = diag(S, I).",
 )
-PROP_D4_II = rc.Claim(
-    id="fslora.prop_d4_ii",
-    source="FSLoRA, Proposition D.4 (ii)",
-    text="f_i^S is L r/k_i-smooth if f_i is L-smooth as a function of (B, A).",
-    latex=r"\|\nabla f_i^{\mathcal S}(X)-\nabla f_i^{\mathcal S}(Y)\|\le\frac r{k_i}L\|X-Y\|",
-    kind="upper",
-    space=QUADRATICS,
-    measure=lambda s: hessians.prop_d4_ii(s.Q, s.k, s.v),
+def prop_d4_i_blocks(Q: Numbers, k: Numbers, v: Numbers) -> rc.Sides:
+    """Along v the Hessian of f~(.; S) is at most L ((r/k)^2 ||v_B on I||^2 + ||v_A||^2): only B is
+    scaled.
+    """
+    T, _ = scalings(k, v.shape[-1] // 2)
+    form = np.abs((v[:, None, None] * _moved(Q, T, v)).sum(axis=-1))
+    scaled = T * v[:, None, None]
+    return form, operator_norm(Q)[..., None] * (scaled * scaled).sum(axis=-1)
+
+
+@PAPER.upper(
+    "prop_d4_ii",
+    ref="Proposition D.4 (ii)",
+    tex=r"\|\nabla f_i^{\mathcal S}(X)-\nabla f_i^{\mathcal S}(Y)\|\le\frac r{k_i}L\|X-Y\|",
+    on=QUADRATICS,
     note="E T'QT <= L E T'T = L diag(r/k, 1): attained in b, as in (i). A function of BA has no "
     "factor at all: fslora.d4_local_corrected.",
 )
-PROP_D4_III = rc.Claim(
-    id="fslora.prop_d4_iii",
-    source="FSLoRA, Proposition D.4 (iii)",
-    text="f^S is L (1/N) sum_i r/k_i-smooth.",
-    latex=r"\|\nabla f^{\mathcal S}(X)-\nabla f^{\mathcal S}(Y)\|\le\Big(\frac1N\sum_i\frac r{k_i}"
+def prop_d4_ii(Q: Numbers, k: Numbers, v: Numbers) -> rc.Sides:
+    """f_i^S is L r/k_i-smooth if f_i is L-smooth as a function of (B, A)."""
+    r = v.shape[-1] // 2
+    T, chance = scalings(k, r)
+    mean = (chance[..., None] * _moved(Q, T, v)).sum(axis=2)
+    return norm(mean), r / k * operator_norm(Q) * norm(v)[:, None]
+
+
+@PAPER.upper(
+    "prop_d4_iii",
+    ref="Proposition D.4 (iii)",
+    tex=r"\|\nabla f^{\mathcal S}(X)-\nabla f^{\mathcal S}(Y)\|\le\Big(\frac1N\sum_i\frac r{k_i}"
     r"\Big)L\|X-Y\|",
-    kind="upper",
-    space=QUADRATICS,
-    measure=lambda s: hessians.prop_d4_iii(s.Q, s.k, s.v),
+    on=QUADRATICS,
 )
-D4_EQUALITY = rc.Claim(
-    id="fslora.d4_equality",
-    source="FSLoRA, Appendix D.4, below (24)",
-    text="||[US; V]||^2 = (r/k)^2 ||[U; V]||^2 and E||[US; V]||^2 = (r/k) ||[U; V]||^2.",
-    latex=r"\Big\|\begin{bmatrix}\Delta BS\\\Delta A\end{bmatrix}\Big\|^2=\frac{r^2}{k_i^2}"
+def prop_d4_iii(Q: Numbers, k: Numbers, v: Numbers) -> rc.Sides:
+    """f^S is L (1/N) sum_i r/k_i-smooth."""
+    r = v.shape[-1] // 2
+    T, chance = scalings(k, r)
+    mean = (chance[..., None] * _moved(Q, T, v)).sum(axis=2).sum(axis=1) / k.shape[1]
+    top = (r / k).sum(axis=1) / k.shape[1] * operator_norm(Q).max(axis=1)
+    return norm(mean), top * norm(v)
+
+
+@PAPER.identity(
+    "d4_equality",
+    ref="Appendix D.4, below (24)",
+    tex=r"\Big\|\begin{bmatrix}\Delta BS\\\Delta A\end{bmatrix}\Big\|^2=\frac{r^2}{k_i^2}"
     r"\Big\|\begin{bmatrix}\Delta B\\\Delta A\end{bmatrix}\Big\|^2",
-    kind="identity",
-    space=replace(AFFINE, fields={**DIRECTION, "k": rc.whole_numbers(low=1, high=4)}),
-    measure=lambda s: hessians.d4_equality(s.U, s.V, s.k),
+    on=replace(AFFINE, fields={**DIRECTION, "k": rc.whole_numbers(low=1, high=4)}),
     expect="violated",
     note="Printed as equalities; they are inequalities, as S does not touch A: U = 0, V = 1, r = "
     "2, k = 1 has 1 against 4 and 2. The proposition needs no more.",
-    corrected="fslora.d4_equality_corrected",
+    corrected="d4_equality_corrected",
 )
+def d4_equality(U: Numbers, V: Numbers, k: Numbers) -> rc.Sides:
+    """||[US; V]||^2 = (r/k)^2 ||[U; V]||^2 and E||[US; V]||^2 = (r/k) ||[U; V]||^2."""
+    r = U.shape[-1]
+    S, chance = sketches(k, r)
+    each = squares(U[:, None] * S[:, :, None]) + squares(V)[:, None]
+    both, kappa = (squares(U) + squares(V))[:, None], (r / k)[:, None]
+    held = np.where(chance > 0, each, 0 * each)
+    bound = np.where(chance > 0, kappa**2 * both, 0 * each)
+    mean = (chance * each).sum(axis=-1)[:, None]
+    return np.concatenate([held, mean], axis=1), np.concatenate([bound, kappa * both], axis=1)
+
+
 D4_EQUALITY_CORRECTED = replace(
-    D4_EQUALITY,
+    d4_equality,
     id="fslora.d4_equality_corrected",
     source="FSLoRA, Appendix D.4, below (24), corrected",
     text="||[US; V]||^2 <= (r/k)^2 ||[U; V]||^2 and E||[US; V]||^2 <= (r/k) ||[U; V]||^2.",
@@ -154,92 +202,120 @@ D4_EQUALITY_CORRECTED = replace(
     corrected=None,
     derivation="(8) and (9) for U, and 1 <= r/k for V. Attained where V = 0.",
 )
-D4_AFFINE = rc.Claim(
-    id="fslora.d4_affine",
-    source="FSLoRA, Proposition D.4 for the functions that satisfy Assumption 4.1",
-    text="For f = <C, BA>, which is L = ||C||-smooth, f~(.; S) is (r/k) L-smooth and f^S is "
-    "L-smooth: not (r/k)^2 and r/k.",
-    latex=r"f=\langle C,BA\rangle:\ \tilde f(\cdot;S)\text{ is }\tfrac rkL\text{-smooth, }"
+
+
+@PAPER.upper(
+    "d4_affine",
+    ref="Proposition D.4 for the functions that satisfy Assumption 4.1",
+    tex=r"f=\langle C,BA\rangle:\ \tilde f(\cdot;S)\text{ is }\tfrac rkL\text{-smooth, }"
     r"f^{\mathcal S}=f",
-    kind="upper",
-    space=AFFINE,
-    measure=lambda s: hessians.d4_affine(s.C, s.k, s.U, s.V),
+    on=AFFINE,
     derivation="||S|| = r/k and E S = I, and the loss is linear in S. Attained.",
 )
-D4_I_CENTRED = rc.Claim(
-    id="fslora.d4_i_centred",
-    source="FSLoRA, Proposition D.4 (i) on balls around 0, for least squares with M = mu I",
-    text="In the ball of radius rho around 0 f~(.; S) is (r/k)^2 L(rho)-smooth, L(rho) being the "
-    "largest Hessian norm of f in the same ball.",
-    latex=r"\|\nabla^2\tilde f(X;S)\|\le\frac{r^2}{k^2}L(\|X\|),\quad L(\rho)=\tfrac32\rho^2\|M\|"
+def d4_affine(C: Numbers, k: Numbers, U: Numbers, V: Numbers) -> rc.Sides:
+    """For f = <C, BA>, which is L = ||C||-smooth, f~(.; S) is (r/k) L-smooth and f^S is L-smooth:
+    not (r/k)^2 and r/k.
+    """
+    S, chance = sketches(k, U.shape[-1])
+    by_B = (C @ transpose(V))[:, None] * S[:, :, None]
+    by_A = S[..., None] * (transpose(U) @ C)[:, None]
+    each = join(by_B, by_A)
+    sizes = np.where(chance > 0, norm(each), 0 * chance)
+    mean = norm((chance[..., None] * each).sum(axis=1))
+    top = (spectral(C) * length(U, V))[:, None]
+    bound = np.concatenate([(U.shape[-1] / k)[:, None] * top + 0 * sizes, top], axis=1)
+    return np.concatenate([sizes, mean[:, None]], axis=1), bound
+
+
+@PAPER.upper(
+    "d4_i_centred",
+    ref="Proposition D.4 (i) on balls around 0, for least squares with M = mu I",
+    tex=r"\|\nabla^2\tilde f(X;S)\|\le\frac{r^2}{k^2}L(\|X\|),\quad L(\rho)=\tfrac32\rho^2\|M\|"
     r"+\|C\|",
-    kind="upper",
-    space=ISOTROPIC,
-    measure=lambda s: hessians.d4_i_centred(s.devices, s.U, s.V, sharp=False),
+    on=ISOTROPIC,
     derivation="fslora.d4_i_centred_sharp and L(c rho) <= c^2 L(rho) for c >= 1. A loss that bends "
     "more farther out, max(0, w - 1)^2 with rho^2 < 2, need not satisfy the last step.",
 )
-D4_I_CENTRED_SHARP = rc.Claim(
-    id="fslora.d4_i_centred_sharp",
-    source="FSLoRA, Proposition D.4 (i) on balls around 0, sharpened",
-    text="In that ball f~(.; S) is (r/k) L(sqrt(r/k) rho)-smooth.",
-    latex=r"\|\nabla^2\tilde f(X;S)\|\le\frac rkL\big(\sqrt{r/k}\,\|X\|\big)",
-    kind="upper",
-    space=ISOTROPIC,
-    measure=lambda s: hessians.d4_i_centred(s.devices, s.U, s.V, sharp=True),
+def d4_i_centred(devices: Any, U: Any, V: Any) -> rc.Sides:
+    """In the ball of radius rho around 0 f~(.; S) is (r/k)^2 L(rho)-smooth, L(rho) being the
+    largest Hessian norm of f in the same ball.
+    """
+    return hessians.d4_i_centred(devices, U, V, sharp=False)
+
+
+@PAPER.upper(
+    "d4_i_centred_sharp",
+    ref="Proposition D.4 (i) on balls around 0, sharpened",
+    tex=r"\|\nabla^2\tilde f(X;S)\|\le\frac rkL\big(\sqrt{r/k}\,\|X\|\big)",
+    on=ISOTROPIC,
     derivation="f~(B, A; S) = f(B S^{1/2}, S^{1/2} A) for every function f of BA, and "
     "||S^{1/2}||^2 = r/k. Attained by one component.",
+    sharpens="d4_i_centred",
 )
-D4_II_CENTRED = rc.Claim(
-    id="fslora.d4_ii_centred",
-    source="FSLoRA, Proposition D.4 (ii) on balls around 0, for least squares with M = mu I",
-    text="In the ball of radius rho around 0 f_i^S is (r/k) L(rho)-smooth.",
-    latex=r"\|\nabla^2f_i^{\mathcal S}(X)\|\le\frac r{k_i}L(\|X\|)",
-    kind="upper",
-    space=ISOTROPIC,
-    measure=lambda s: hessians.d4_ii_centred(s.devices, s.U, s.V, sharp=False),
+def d4_i_centred_sharp(devices: Any, U: Any, V: Any) -> rc.Sides:
+    """In that ball f~(.; S) is (r/k) L(sqrt(r/k) rho)-smooth."""
+    return hessians.d4_i_centred(devices, U, V, sharp=True)
+
+
+@PAPER.upper(
+    "d4_ii_centred",
+    ref="Proposition D.4 (ii) on balls around 0, for least squares with M = mu I",
+    tex=r"\|\nabla^2f_i^{\mathcal S}(X)\|\le\frac r{k_i}L(\|X\|)",
+    on=ISOTROPIC,
     derivation="fslora.d4_ii_centred_sharp and L(c rho) <= c^2 L(rho).",
 )
-D4_II_CENTRED_SHARP = rc.Claim(
-    id="fslora.d4_ii_centred_sharp",
-    source="FSLoRA, Proposition D.4 (ii) on balls around 0, sharpened",
-    text="In that ball f_i^S is L(sqrt(r/k) rho)-smooth, without a factor.",
-    latex=r"\|\nabla^2f_i^{\mathcal S}(X)\|\le L\big(\sqrt{r/k_i}\,\|X\|\big)",
-    kind="upper",
-    space=ISOTROPIC,
-    measure=lambda s: hessians.d4_ii_centred(s.devices, s.U, s.V, sharp=True),
+def d4_ii_centred(devices: Any, U: Any, V: Any) -> rc.Sides:
+    """In the ball of radius rho around 0 f_i^S is (r/k) L(rho)-smooth."""
+    return hessians.d4_ii_centred(devices, U, V, sharp=False)
+
+
+@PAPER.upper(
+    "d4_ii_centred_sharp",
+    ref="Proposition D.4 (ii) on balls around 0, sharpened",
+    tex=r"\|\nabla^2f_i^{\mathcal S}(X)\|\le L\big(\sqrt{r/k_i}\,\|X\|\big)",
+    on=ISOTROPIC,
     derivation="As in (i): along v its Hessian is E v'T'H(TX)Tv <= L(sqrt(r/k) rho) E||Tv||^2 with "
     "T = S^{1/2} on both factors, and E T'T = I. Attained by one component.",
+    sharpens="d4_ii_centred",
 )
-D4_LOCAL = rc.Claim(
-    id="fslora.d4_local",
-    source="FSLoRA, Proposition D.4 with the smoothness measured where the iterates are",
-    text="At any X the Hessian of f~(.; S) is at most (r/k)^2 times that of f, and the Hessian of "
-    "f_i^S at most r/k times.",
-    latex=r"\|\nabla^2\tilde f(X;S)\|\le\frac{r^2}{k^2}\|\nabla^2f(X)\|,\quad\|\nabla^2f_i^"
+def d4_ii_centred_sharp(devices: Any, U: Any, V: Any) -> rc.Sides:
+    """In that ball f_i^S is L(sqrt(r/k) rho)-smooth, without a factor."""
+    return hessians.d4_ii_centred(devices, U, V, sharp=True)
+
+
+@PAPER.upper(
+    "d4_local",
+    ref="Proposition D.4 with the smoothness measured where the iterates are",
+    tex=r"\|\nabla^2\tilde f(X;S)\|\le\frac{r^2}{k^2}\|\nabla^2f(X)\|,\quad\|\nabla^2f_i^"
     r"{\mathcal S}(X)\|\le\frac r{k_i}\|\nabla^2f(X)\|",
-    kind="upper",
-    space=least_squares(sizes={**_ONE, "m": (1, 1)}),
-    measure=lambda s: hessians.d4_local(s.devices),
+    on=least_squares(sizes={**_ONE, "m": (1, 1)}),
     expect="violated",
     note="f~ at X is f at another point, (BS, A), farther out, and (i) needs L there. r = 2, k = "
     "1, B_1 = A_1 = 1, all else zero, residual zero: Hessian norms 2 of f, 10 of f~ with the "
     "first component, 5 of f^S; (i) and (ii) give 8 and 4. So a constant measured near the "
     "iterates is not enough for a step size.",
-    corrected="fslora.d4_local_corrected",
+    corrected="d4_local_corrected",
 )
-D4_LOCAL_CORRECTED = rc.Claim(
-    id="fslora.d4_local_corrected",
-    source="FSLoRA, Proposition D.4, corrected and sharpened for functions of BA",
-    text="The Hessian of f~(.; S) at (B, A) is at most r/k times that of f at (B S^{1/2}, S^{1/2} "
-    "A), and that of f_i^S at most the largest of those: in particular L r/k- and L-smooth where "
-    "f is L-smooth on the ball of radius sqrt(r/k) rho.",
-    latex=r"\|\nabla^2\tilde f(X;S)\|\le\frac rk\|\nabla^2f(BS^{1/2},S^{1/2}A)\|,\quad\|\nabla^2"
+def d4_local(devices: Devices) -> rc.Sides:
+    """At any X the Hessian of f~(.; S) is at most (r/k)^2 times that of f, and the Hessian of f_i^S
+    at most r/k times.
+    """
+    return hessians.d4_local(devices)
+
+
+@PAPER.upper(
+    "d4_local_corrected",
+    ref="Proposition D.4, corrected and sharpened for functions of BA",
+    tex=r"\|\nabla^2\tilde f(X;S)\|\le\frac rk\|\nabla^2f(BS^{1/2},S^{1/2}A)\|,\quad\|\nabla^2"
     r"f_i^{\mathcal S}(X)\|\le\max_S\|\nabla^2f(BS^{1/2},S^{1/2}A)\|",
-    kind="upper",
-    space=least_squares(sizes={**_ONE, "m": (1, 1)}),
-    measure=lambda s: hessians.d4_local_corrected(s.devices),
+    on=least_squares(sizes={**_ONE, "m": (1, 1)}),
     derivation="f~(B, A; S) = f(B S^{1/2}, S^{1/2} A); with T = S^{1/2} on both factors the "
     "Hessian is T'H(TX)T, ||T||^2 = r/k and E T'T = I. Both attained. The proof's f(BS, A) scales "
     "B alone, hence its (r/k)^2 and r/k.",
 )
+def d4_local_corrected(devices: Devices) -> rc.Sides:
+    """The Hessian of f~(.; S) at (B, A) is at most r/k times that of f at (B S^{1/2}, S^{1/2} A),
+    and that of f_i^S at most the largest of those: in particular L r/k- and L-smooth where f is
+    L-smooth on the ball of radius sqrt(r/k) rho.
+    """
+    return hessians.d4_local_corrected(devices)

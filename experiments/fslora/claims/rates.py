@@ -12,6 +12,7 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.fslora.claims._runs import HELD
+from experiments.fslora.paper import PAPER
 from experiments.fslora.theory import chain_rates as at
 from experiments.fslora.theory.chain_rates import Run
 
@@ -61,26 +62,30 @@ def _without_T(predicted: dict[str, float]) -> dict[str, float]:
     return {name: power for name, power in predicted.items() if name != "T"}
 
 
-COR4_5 = rc.RateClaim(
-    id="fslora.cor4_5",
-    source="FSLoRA, Corollary 4.5",
-    text="gamma = sqrt(N)/sqrt(T H Ltil) makes (1/T) sum_t E||grad f^S||^2 = O((F_0 + sigma_g^2 + "
-    "sigma_s^2 + sigma_h^2) sqrt(Ltil)/sqrt(T N H)); Algorithm 1, one sketch a round.",
-    latex=r"O\Big(\frac{(\mathcal F_0+\sigma_g^2+\sigma_s^2+\sigma_h^2)\sqrt{\tilde L}}"
+@PAPER.rate(
+    "cor4_5",
+    ref="Corollary 4.5",
+    tex=r"O\Big(\frac{(\mathcal F_0+\sigma_g^2+\sigma_s^2+\sigma_h^2)\sqrt{\tilde L}}"
     r"{\sqrt{TNH}}\Big)",
-    regimes=partial(exponents, at.corollary_step, False, _SQUARE_ROOTS),
     expect="violated",
     note="As T^(-1/2) and N^(-1/2), but with H the error grows like H^(1/2): gamma L H sigma_s^2/N "
     "(fslora.thm4_4). gamma has the unit of 1/sqrt(L): F_0/sigma^2 is missing in it. "
     "With the corrected gamma there is no power of H: fslora.cor4_5_held.",
-    corrected="fslora.cor4_5_corrected",
+    corrected="cor4_5_corrected",
     main=True,
 )
+def cor4_5() -> Sequence[rc.Regime]:
+    """gamma = sqrt(N)/sqrt(T H Ltil) makes (1/T) sum_t E||grad f^S||^2 = O((F_0 + sigma_g^2 +
+    sigma_s^2 + sigma_h^2) sqrt(Ltil)/sqrt(T N H)); Algorithm 1, one sketch a round.
+    """
+    return exponents(at.corollary_step, False, _SQUARE_ROOTS)
+
+
 COR4_5_FRESH = replace(
-    COR4_5,
+    cor4_5,
     id="fslora.cor4_5_fresh",
     source="FSLoRA, Corollary 4.5 with fresh sketches",
-    text=COR4_5.text.replace("Algorithm 1, one sketch a round.", "fresh sketches in every step."),
+    text=cor4_5.text.replace("Algorithm 1, one sketch a round.", "fresh sketches in every step."),
     regimes=partial(exponents, at.corollary_step, True, _SQUARE_ROOTS),
     expect="consistent",
     note="For all T that keep gamma below the 1/(24 H L) that fslora.thm4_4_fresh allows at the "
@@ -90,51 +95,67 @@ COR4_5_FRESH = replace(
     "sigma_s^2 + 2 H sigma_h^2), of the order of the others only for T below N^3 H^3 L^2/Ltil.",
     main=False,
 )
-COR4_5_HELD = rc.RateClaim(
-    id="fslora.cor4_5_held",
-    source="FSLoRA, Corollary 4.5 for one sketch a round, the exponents of its correction",
-    text="gamma = sqrt(N)/(H sqrt(T Lbar)) makes it O((F_0 + sigma_s^2 + sigma_g^2/H) "
-    "sqrt(Lbar)/sqrt(T N)) + O(N/T).",
-    latex=r"O\Big(\frac{(\mathcal F_0+\sigma_s^2+\sigma_g^2/H)\sqrt{\bar L}}{\sqrt{TN}}\Big)"
+
+
+@PAPER.rate(
+    "cor4_5_held",
+    ref="Corollary 4.5 for one sketch a round, the exponents of its correction",
+    tex=r"O\Big(\frac{(\mathcal F_0+\sigma_s^2+\sigma_g^2/H)\sqrt{\bar L}}{\sqrt{TN}}\Big)"
     r"+O\Big(\frac NT\Big)",
-    regimes=partial(exponents, at.held_step, False, _HELD),
     derivation="fslora.cor4_5_corrected.",
 )
-COR4_5_CORRECTED = rc.Claim(
-    id="fslora.cor4_5_corrected",
-    source="FSLoRA, Corollary 4.5 for one sketch a round, corrected",
-    text="gamma = sqrt(N)/(H sqrt(T Lbar)), T >= 16 (c_h + 1) N L max(r^4/k_i^4)/mean(r/k_i): "
-    "(1/T) sum_t E||grad f^S(X^t)||^2 <= 4 sqrt(Lbar/(T N)) (F_0 + sigma_s^2 + sigma_g^2/H) + 8 N "
-    "L^2 mean(r^4/k_i^4)/(T Lbar) (sigma_g^2/H + (2/3)(sigma_s^2 + 2 sigma_h^2)).",
-    latex=r"4\sqrt{\frac{\bar L}{TN}}\Big(\mathcal F_0+\sigma_s^2+\frac{\sigma_g^2}H\Big)+"
+def cor4_5_held() -> Sequence[rc.Regime]:
+    """gamma = sqrt(N)/(H sqrt(T Lbar)) makes it O((F_0 + sigma_s^2 + sigma_g^2/H) sqrt(Lbar)/sqrt(T
+    N)) + O(N/T).
+    """
+    return exponents(at.held_step, False, _HELD)
+
+
+@PAPER.upper(
+    "cor4_5_corrected",
+    ref="Corollary 4.5 for one sketch a round, corrected",
+    tex=r"4\sqrt{\frac{\bar L}{TN}}\Big(\mathcal F_0+\sigma_s^2+\frac{\sigma_g^2}H\Big)+"
     r"\frac{8NL^2\,\overline{r^4/k^4}}{T\bar L}\Big(\frac{\sigma_g^2}H+\frac23(\sigma_s^2+2"
     r"\sigma_h^2)\Big)",
-    kind="upper",
-    space=HELD,
-    measure=at.cor4_5_corrected,
+    on=HELD,
     note="At the paper's N = 20 and ratios T >= 3.4 10^5 (c_h + 1) L, for every H.",
     derivation="fslora.thm4_4_corrected with this gamma; the condition does not depend on H.",
 )
-SPEEDUP = rc.RateClaim(
-    id="fslora.speedup",
-    source="FSLoRA, Section 4, discussion of Corollary 4.5",
-    text="Linear speed-up in the number of devices and of local steps: error (N H)^(-1/2) in a "
-    "given number of rounds; Algorithm 1, one sketch a round, the best step size.",
-    latex=r"O((NH)^{-1/2})",
-    regimes=partial(exponents, _many, False, _without_T(_SQUARE_ROOTS)),
+def cor4_5_corrected(s: at.Run) -> rc.Sides:
+    """gamma = sqrt(N)/(H sqrt(T Lbar)), T >= 16 (c_h + 1) N L max(r^4/k_i^4)/mean(r/k_i): (1/T)
+    sum_t E||grad f^S(X^t)||^2 <= 4 sqrt(Lbar/(T N)) (F_0 + sigma_s^2 + sigma_g^2/H) + 8 N L^2
+    mean(r^4/k_i^4)/(T Lbar) (sigma_g^2/H + (2/3)(sigma_s^2 + 2 sigma_h^2)).
+    """
+    root = np.sqrt(s.rho * s.L / (s.T * s.N))
+    noise = s.sigma_s2 + s.sigma_g2 / s.H
+    rest = 8 * s.N * s.L * s.rho**3 / s.T * (s.sigma_g2 / s.H + 2 * s.sigma_s2 / 3)
+    return s.measured, 4 * root * (s.first_gap + noise) + rest
+
+
+@PAPER.rate(
+    "speedup",
+    ref="Section 4, discussion of Corollary 4.5",
+    tex=r"O((NH)^{-1/2})",
     expect="violated",
     note="In N it is there. In H there is none, whatever the step size: H steps with one sketch "
     "average samples, not sketches, so that sqrt(sigma_s^2/(T N)) stays. With fresh sketches it is "
     "there, from T of the order N^3 H^3 on under the condition of Theorem 4.4: for errors below "
     "1/(N H)^2 times mean r^2/k^2. The rate that is true: fslora.speedup_held.",
-    corrected="fslora.cor4_5_corrected",
+    corrected="cor4_5_corrected",
     main=True,
 )
+def speedup() -> Sequence[rc.Regime]:
+    """Linear speed-up in the number of devices and of local steps: error (N H)^(-1/2) in a given
+    number of rounds; Algorithm 1, one sketch a round, the best step size.
+    """
+    return exponents(_many, False, _without_T(_SQUARE_ROOTS))
+
+
 SPEEDUP_FRESH = replace(
-    SPEEDUP,
+    speedup,
     id="fslora.speedup_fresh",
     source="FSLoRA, Section 4, discussion of Corollary 4.5, with fresh sketches",
-    text=SPEEDUP.text.replace("Algorithm 1, one sketch a round", "fresh sketches in every step"),
+    text=speedup.text.replace("Algorithm 1, one sketch a round", "fresh sketches in every step"),
     regimes=partial(exponents, _many, True, _without_T(_SQUARE_ROOTS)),
     expect="consistent",
     note="",
@@ -143,7 +164,7 @@ SPEEDUP_FRESH = replace(
     main=False,
 )
 SPEEDUP_HELD = replace(
-    SPEEDUP,
+    speedup,
     id="fslora.speedup_held",
     source="FSLoRA, Section 4, discussion of Corollary 4.5, what is true",
     text="With one sketch a round the error is N^(-1/2) and, where sigma_s^2 H > sigma_g^2, H^0.",
@@ -183,32 +204,36 @@ def paper(smoothest: float) -> rc.Space:
     )
 
 
-COR4_5_REGIME = rc.Claim(
-    id="fslora.cor4_5_regime",
-    source="FSLoRA, Corollary 4.5, T large enough",
-    text="At the paper's N = 20, ratios and H = 50 or 20, the T from which on gamma = sqrt(N) / "
-    "sqrt(T H Ltil) meets the condition of Theorem 4.4 is more than the paper's T = 200 or 750, "
-    "for any L >= 0.001.",
-    latex=r"T\ge\frac{N^3H^3L}{\overline{r^2/k^2}}\vee\frac{36(c_h+1)NL\,\overline{r/k}}"
+@PAPER.lower(
+    "cor4_5_regime",
+    ref="Corollary 4.5, T large enough",
+    tex=r"T\ge\frac{N^3H^3L}{\overline{r^2/k^2}}\vee\frac{36(c_h+1)NL\,\overline{r/k}}"
     r"{\overline{r^2/k^2}}",
-    kind="lower",
-    space=paper(0.001),
-    measure=lambda s: (s.needed, np.array(ROUNDS) + 0 * s.needed),
+    on=paper(0.001),
     note="A quarter of the devices at each ratio. With L = 1: T >= 4.7 10^7 for T = 200, T >= "
     "3.0 10^6 for T = 750; the corollary says something of these runs only for L <= 4.3 10^-6 "
     "and 2.5 10^-4. There the bound's (T N H)^(-1/2) sqrt(Ltil) is 2.1 10^-5 and 1.3 10^-4: the "
     "speed-up is one for errors of that size.",
     derivation="gamma <= 1/(N H^2 L) is N/(T H Ltil) <= 1/(N^2 H^4 L^2).",
 )
-PAPER_STEP = rc.Claim(
-    id="fslora.paper_step",
-    source="FSLoRA, Table A.1 and Theorem 4.4",
-    text="The paper's step sizes 5e-4 (H = 50) and 3e-4 (H = 20) are above what Theorem 4.4 asks "
-    "for as soon as L >= 0.5.",
-    latex=r"\gamma>\frac1{NH^2L}",
-    kind="lower",
-    space=paper(0.5),
-    measure=lambda s: (np.array(RATE) + 0 * s.largest, s.largest),
+def cor4_5_regime(needed: Any) -> rc.Sides:
+    """At the paper's N = 20, ratios and H = 50 or 20, the T from which on gamma = sqrt(N) / sqrt(T
+    H Ltil) meets the condition of Theorem 4.4 is more than the paper's T = 200 or 750, for any L
+    >= 0.001.
+    """
+    return (needed, np.array(ROUNDS) + 0 * needed)
+
+
+@PAPER.lower(
+    "paper_step",
+    ref="Table A.1 and Theorem 4.4",
+    tex=r"\gamma>\frac1{NH^2L}",
+    on=paper(0.5),
     note="1/(N H^2 L) is 2 10^-5/L and 1.25 10^-4/L: L would have to be at most 0.04 and 0.42.",
     derivation="1/(N H^2) with N = 20.",
 )
+def paper_step(largest: Any) -> rc.Sides:
+    """The paper's step sizes 5e-4 (H = 50) and 3e-4 (H = 20) are above what Theorem 4.4 asks for as
+    soon as L >= 0.5.
+    """
+    return (np.array(RATE) + 0 * largest, largest)

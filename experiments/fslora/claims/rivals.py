@@ -10,7 +10,10 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.fslora.claims._spaces import ranks
-from experiments.fslora.theory import rivals as at
+from experiments.fslora.paper import PAPER
+from experiments.fslora.theory.sketching import squares
+from experiments.fslora.theory.smoothness import spectral
+from linsys.linalg import Numbers, transpose
 from linsys.sketching import FSLoRA, LeastSquares
 
 
@@ -36,89 +39,149 @@ ALIKE = rc.Space(
     meaning=_MEANING,
 )
 
-HETEROLORA = rc.Claim(
-    id="fslora.heterolora",
-    source="FSLoRA, Section 2.2, HeteroLoRA",
-    text="The average of modules padded with zeros has in component j the sum over the devices "
-    "with k_i >= j, divided by N.",
-    latex=r"\frac1N\sum_i\operatorname{pad}(B_i,A_i)",
-    kind="identity",
-    space=EACH,
-    measure=lambda s: at.heterolora(s.B, s.A, s.k),
+
+def held(k: Numbers, r: int) -> Numbers:
+    """Which components a device of rank k_i has, the first k_i: ones and zeros, (B', N, r)."""
+    return np.where(np.arange(r) < k[..., None], 1, 0)
+
+
+def padded(B: Numbers, A: Numbers, k: Numbers) -> tuple[Numbers, Numbers]:
+    """Modules (B', N, m, r) and (B', N, r, n) with zeros in the components beyond k_i."""
+    mask = held(k, A.shape[-2])
+    return B * mask[..., None, :], A * mask[..., None]
+
+
+def mean_product(B: Numbers, A: Numbers, k: Numbers) -> Numbers:
+    """(1/N) sum_i B_i A_i of padded modules."""
+    B_i, A_i = padded(B, A, k)
+    return np.asarray((B_i @ A_i).sum(axis=1) / k.shape[1])
+
+
+def _each(B: Numbers, A: Numbers) -> list[tuple[Numbers, Numbers]]:
+    return [(B[:, i], A[:, i]) for i in range(B.shape[1])]
+
+
+@PAPER.identity(
+    "heterolora",
+    ref="Section 2.2, HeteroLoRA",
+    tex=r"\frac1N\sum_i\operatorname{pad}(B_i,A_i)",
+    on=EACH,
 )
-HETEROLORA_IDLE = rc.Claim(
-    id="fslora.heterolora_idle",
-    source="FSLoRA, Section 2.2: what zero padding costs",
-    text="Devices that do not move still shrink component j of BA, by the squared share of devices "
-    "with k_i >= j in every round.",
-    latex=r"\bar B\bar A=\sum_j\Big(\frac{\#\{i:k_i\ge j\}}N\Big)^2B_jA_j",
-    kind="identity",
-    space=ALIKE,
-    measure=lambda s: at.heterolora_idle(s.B, s.A, s.k),
+def heterolora(B: Numbers, A: Numbers, k: Numbers) -> rc.Sides:
+    """The average of modules padded with zeros has in component j the sum over the devices with k_i
+    >= j, divided by N.
+    """
+    count, r = k.shape[1], A.shape[-2]
+    rows = np.concatenate([transpose(B), A], axis=-1)
+    left = sum(np.concatenate([transpose(b), a], axis=-1) for b, a in _each(*padded(B, A, k)))
+    right = []
+    for j in range(r):
+        mask = (k > j)[..., None]
+        right.append(np.where(mask, rows[:, :, j], 0 * rows[:, :, j]).sum(axis=1) / count)
+    return left / count, np.stack(right, axis=1)
+
+
+@PAPER.identity(
+    "heterolora_idle",
+    ref="Section 2.2: what zero padding costs",
+    tex=r"\bar B\bar A=\sum_j\Big(\frac{\#\{i:k_i\ge j\}}N\Big)^2B_jA_j",
+    on=ALIKE,
     derivation="Both factors of component j are averages of equal entries and zeros.",
 )
-HETEROLORA_PRODUCT = rc.Claim(
-    id="fslora.heterolora_product",
-    source="FSLoRA, Section 2.2: averages of factors as averages of updates",
-    text="The product of the averages of B_i and of A_i is the average of the products B_i A_i.",
-    latex=r"\bar B\bar A=\frac1N\sum_iB_iA_i",
-    kind="identity",
-    space=EACH,
-    measure=lambda s: at.separate(s.B, s.A, s.k),
+def heterolora_idle(B: Numbers, A: Numbers, k: Numbers) -> rc.Sides:
+    """Devices that do not move still shrink component j of BA, by the squared share of devices with
+    k_i >= j in every round.
+    """
+    count, r = k.shape[1], A.shape[-2]
+    one = 0 * k[..., None, None] + 1
+    B_i, A_i = padded(B[:, None] * one, A[:, None] * one, k)
+    left = (B_i.sum(axis=1) / count) @ (A_i.sum(axis=1) / count)
+    share = held(k, r).sum(axis=1) * (1 + 0 * k[:, :1]) / count
+    return left, (B * (share * share)[:, None]) @ A
+
+
+@PAPER.identity(
+    "heterolora_product",
+    ref="Section 2.2: averages of factors as averages of updates",
+    tex=r"\bar B\bar A=\frac1N\sum_iB_iA_i",
+    on=EACH,
     expect="violated",
     note="Not stated in the paper; what FlexLoRA and FedStackLoRA avoid and HeteroLoRA does not. "
     "Two devices of rank one with B = 1, A = 1 and B = -1, A = -1: 0 against 1. FSLoRA (5) "
     "averages factors as well.",
-    corrected="fslora.stack",
+    corrected="stack",
+    reading_of="heterolora",
 )
-FLEXLORA = rc.Claim(
-    id="fslora.flexlora",
-    source="FSLoRA, Section 2.2, FlexLoRA",
-    text="No product of rank one is nearer to P = (1/N) sum B_i A_i than its truncated singular "
-    "value decomposition: ||P - ba'||^2 + sigma_1^2 >= ||P||^2.",
-    latex=r"\|P-ba^\top\|_F^2+\sigma_1(P)^2\ge\|P\|_F^2",
-    kind="lower",
-    space=rc.Space(
+def heterolora_product(B: Numbers, A: Numbers, k: Numbers) -> rc.Sides:
+    """The product of the averages of B_i and of A_i is the average of the products B_i A_i."""
+    B_i, A_i = padded(B, A, k)
+    count = k.shape[1]
+    return (B_i.sum(axis=1) / count) @ (A_i.sum(axis=1) / count), mean_product(B, A, k)
+
+
+@PAPER.lower(
+    "flexlora",
+    ref="Section 2.2, FlexLoRA",
+    tex=r"\|P-ba^\top\|_F^2+\sigma_1(P)^2\ge\|P\|_F^2",
+    on=rc.Space(
         fields={**EACH.fields, "b": rc.reals("m"), "a": rc.reals("n")},
         sizes={**_SIZES, "m": (2, 3), "n": (2, 3)},
         view=_cut,
         batched=True,
         meaning={**_MEANING, "b": "any vector", "a": "any vector"},
     ),
-    measure=lambda s: at.flexlora(s.B, s.A, s.k, s.b, s.a),
 )
-FLEXLORA_TRUNCATION = rc.Claim(
-    id="fslora.flexlora_truncation",
-    source="FSLoRA, Section 2.2, FlexLoRA: the error of its truncation",
-    text="||P - P v v'||^2 + sigma_1^2 = ||P||^2, v the first right singular vector.",
-    latex=r"\|P-Pvv^\top\|_F^2+\sigma_1(P)^2=\|P\|_F^2",
-    kind="identity",
-    space=rc.Space(
+def flexlora(B: Numbers, A: Numbers, k: Numbers, b: Numbers, a: Numbers) -> rc.Sides:
+    """No product of rank one is nearer to P = (1/N) sum B_i A_i than its truncated singular value
+    decomposition: ||P - ba'||^2 + sigma_1^2 >= ||P||^2.
+    """
+    P = mean_product(B, A, k)
+    apart = P - b[:, :, None] * a[:, None]
+    return squares(apart) + spectral(P) ** 2, squares(P)
+
+
+@PAPER.identity(
+    "flexlora_truncation",
+    ref="Section 2.2, FlexLoRA: the error of its truncation",
+    tex=r"\|P-Pvv^\top\|_F^2+\sigma_1(P)^2=\|P\|_F^2",
+    on=rc.Space(
         fields=EACH.fields,
         sizes={**_SIZES, "m": (2, 2), "n": (2, 2)},
         view=_cut,
         batched=True,
         meaning=_MEANING,
     ),
-    measure=lambda s: at.flexlora_truncation(s.B, s.A, s.k),
     derivation="Pythagoras: ||P||^2 = ||P - P v v'||^2 + ||P v||^2.",
 )
-STACK = rc.Claim(
-    id="fslora.stack",
-    source="FSLoRA, Section 2.2, FedStackLoRA",
-    text="[B_1, .., B_N] [A_1; ..; A_N] / N = (1/N) sum B_i A_i.",
-    latex=r"\frac1N[B_1,\dots,B_N]\begin{bmatrix}A_1\\\vdots\\A_N\end{bmatrix}=\frac1N\sum_iB_iA_i",
-    kind="identity",
-    space=EACH,
-    measure=lambda s: at.stack(s.B, s.A, s.k),
+def flexlora_truncation(B: Numbers, A: Numbers, k: Numbers) -> rc.Sides:
+    """||P - P v v'||^2 + sigma_1^2 = ||P||^2, v the first right singular vector."""
+    P = mean_product(B, A, k)
+    gram = transpose(P) @ P
+    top, cross = spectral(P) ** 2, gram[:, 0, 1]
+    # both rows of gram - top I are orthogonal to v; the longer one is surely not rounding
+    low, high = top - gram[:, 1, 1], top - gram[:, 0, 0]
+    v = np.where(
+        (low > high)[:, None], np.stack([low, cross], axis=1), np.stack([cross, high], axis=1)
+    )
+    size = (v * v).sum(axis=-1)
+    first = np.stack([1 + 0 * size, 0 * size], axis=1)
+    v = np.where((size > 0)[:, None], v, first)
+    length = (v * v).sum(axis=-1)[:, None, None]
+    cut = P @ (v[:, :, None] * v[:, None]) / length
+    return squares(P - cut) + top, squares(P)
+
+
+@PAPER.identity(
+    "stack",
+    ref="Section 2.2, FedStackLoRA",
+    tex=r"\frac1N[B_1,\dots,B_N]\begin{bmatrix}A_1\\\vdots\\A_N\end{bmatrix}=\frac1N\sum_iB_iA_i",
+    on=EACH,
 )
-
-
-def _uploads(instance: Any) -> tuple[Any, Any]:
-    """Numbers that a round of FSLoRA sends up, per device, and k_i (m + n)."""
-    m, n, r, H = (int(v) for v in (instance.m, instance.n, instance.r, instance.H))
-    chosen = tuple(min(int(k), r) for k in instance.k)
-    return np.array(_sent(m, n, r, H, chosen)), np.array([k * (m + n) for k in chosen])
+def stack(B: Numbers, A: Numbers, k: Numbers) -> rc.Sides:
+    """[B_1, .., B_N] [A_1; ..; A_N] / N = (1/N) sum B_i A_i."""
+    left = np.concatenate(list(np.moveaxis(B * held(k, A.shape[-2])[..., None, :], 1, 0)), axis=-1)
+    right = np.concatenate(list(np.moveaxis(A, 1, 0)), axis=-2)
+    return left @ right / k.shape[1], mean_product(B, A, k)
 
 
 @cache
@@ -130,13 +193,11 @@ def _sent(m: int, n: int, r: int, H: int, chosen: tuple[int, ...]) -> tuple[int,
     return tuple(size // 8 for size in report.up)
 
 
-COMM = rc.Claim(
-    id="fslora.comm",
-    source="FSLoRA, Algorithm 1, line 7",
-    text="Device i uploads k_i (m + n) numbers in a round, however many local steps it made.",
-    latex=r"k_i(m+n)",
-    kind="count",
-    space=rc.Space(
+@PAPER.count(
+    "comm",
+    ref="Algorithm 1, line 7",
+    tex=r"k_i(m+n)",
+    on=rc.Space(
         fields={
             "m": rc.whole_numbers(low=1, high=3),
             "n": rc.whole_numbers(low=1, high=3),
@@ -147,10 +208,15 @@ COMM = rc.Claim(
         sizes={"N": (1, 2)},
         meaning={"k": "ranks k_i; more than r is r"},
     ),
-    measure=_uploads,
     note="Without the sketch itself, which the server knows. With a new sketch in every local "
     "step, as the analysis has it, it is up to r (m + n).",
 )
+def comm(instance: Any) -> tuple[Any, Any]:
+    """Device i uploads k_i (m + n) numbers in a round, however many local steps it made."""
+    m, n, r, H = (int(v) for v in (instance.m, instance.n, instance.r, instance.H))
+    chosen = tuple(min(int(k), r) for k in instance.k)
+    return np.array(_sent(m, n, r, H, chosen)), np.array([k * (m + n) for k in chosen])
+
 
 #: Accuracies of Tables 5.1 and 5.2 in tenths of a percent, and the averages printed last.
 _TABLES = (
@@ -165,22 +231,17 @@ _TABLES = (
 )
 
 
-def _average(instance: Any) -> tuple[int, int]:
-    """A row's mean in tenths, half rounded up, and the one printed."""
-    row, printed = _TABLES[int(instance.row)]
-    return (2 * sum(row) + len(row)) // (2 * len(row)), printed
-
-
-TABLES = rc.Claim(
-    id="fslora.tables",
-    source="FSLoRA, Tables 5.1 and 5.2",
-    text="The averages printed are those of the tasks' accuracies, rounded to one decimal.",
-    latex=r"\text{Avg.}=\operatorname{round}\Big(\frac1K\sum_{j\le K}a_j\Big)",
-    kind="count",
-    space=rc.Space(
+@PAPER.count(
+    "tables",
+    ref="Tables 5.1 and 5.2",
+    tex=r"\text{Avg.}=\operatorname{round}\Big(\frac1K\sum_{j\le K}a_j\Big)",
+    on=rc.Space(
         fields={"row": rc.whole_numbers(low=0, high=len(_TABLES) - 1)},
         corners=[{"row": row} for row in range(len(_TABLES))],
         meaning={"row": "row of Table 5.1, from 0, then of Table 5.2"},
     ),
-    measure=_average,
 )
+def tables(instance: Any) -> tuple[int, int]:
+    """The averages printed are those of the tasks' accuracies, rounded to one decimal."""
+    row, printed = _TABLES[int(instance.row)]
+    return (2 * sum(row) + len(row)) // (2 * len(row)), printed

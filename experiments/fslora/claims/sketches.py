@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,18 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.fslora.claims._spaces import least_squares, ranks
+from experiments.fslora.paper import PAPER
 from experiments.fslora.theory import steps as at
+from experiments.fslora.theory.sketching import (
+    Devices,
+    gradient,
+    join,
+    loss,
+    sketches,
+    slope,
+    squares,
+)
+from linsys.linalg import Numbers
 
 DEVICES = least_squares()
 _SOME = (0.1, 1.0)
@@ -95,96 +107,133 @@ def _mixed(*, values: Any, chance: Any) -> SimpleNamespace:
     return SimpleNamespace(values=values, chance=(9 * chance + even) / 10)
 
 
-DEF3_1 = rc.Claim(
-    id="fslora.def3_1",
-    source="FSLoRA, Definition 3.1",
-    text="S = (r/k) sum_{j in I} e_j e_j' has S^2 = (r/k) S and trace r, and the chances of the r "
-    "over k sets I of size k add up to one.",
-    latex=r"S=\frac rk\sum_{j\in I}e_je_j^\top,\quad S^2=\frac rkS,\ \operatorname{tr}S=r",
-    kind="identity",
-    space=RANKS,
-    measure=lambda s: at.def3_1(s.k, s.r),
+@PAPER.identity(
+    "def3_1",
+    ref="Definition 3.1",
+    tex=r"S=\frac rk\sum_{j\in I}e_je_j^\top,\quad S^2=\frac rkS,\ \operatorname{tr}S=r",
+    on=RANKS,
     note="The trace never varies: the random part of S always sums to zero, so a sketch cannot be "
     "seen where all components B_j A_j are alike.",
 )
-ES = rc.Claim(
-    id="fslora.ES",
-    source="FSLoRA, Section 3.1",
-    text="E S = I.",
-    latex=r"\mathbb E[S]=I_r",
-    kind="identity",
-    space=RANKS,
-    measure=lambda s: at.ES(s.k, s.r),
+def def3_1(k: Numbers, r: int) -> rc.Sides:
+    """S = (r/k) sum_{j in I} e_j e_j' has S^2 = (r/k) S and trace r, and the chances of the r over
+    k sets I of size k add up to one.
+    """
+    S, chance = sketches(k, r)
+    own = np.where((chance > 0)[..., None], S, 0 * S)
+    trace, ranked = own.sum(axis=-1), np.where(chance > 0, r + 0 * chance, 0 * chance)
+    left = [(own * own).reshape(len(k), -1), trace, chance.sum(axis=-1)[:, None]]
+    right = [(r / k[:, None, None] * own).reshape(len(k), -1), ranked, 1 + 0 * k[:, None]]
+    return np.concatenate(left, axis=1), np.concatenate(right, axis=1)
+
+
+@PAPER.identity(
+    "ES",
+    ref="Section 3.1",
+    tex=r"\mathbb E[S]=I_r",
+    on=RANKS,
 )
-COVARIANCE = rc.Claim(
-    id="fslora.ES_covariance",
-    source="FSLoRA, Section 3.1, the second moments that it leaves out",
-    text="Cov(S_jj, S_ll) = (r/k - 1) (r [j = l] - 1) / (r - 1).",
-    latex=r"\operatorname{Cov}(S_{jj},S_{ll})=\Big(\frac rk-1\Big)\frac{r[j=l]-1}{r-1}",
-    kind="identity",
-    space=replace(RANKS, sizes={"r": (2, 5)}),
-    measure=lambda s: at.covariance(s.k, s.r),
+def ES(k: Numbers, r: int) -> rc.Sides:
+    """E S = I."""
+    S, chance = sketches(k, r)
+    mean = (chance[..., None] * S).sum(axis=-2)
+    return mean, 1 + 0 * mean
+
+
+@PAPER.identity(
+    "ES_covariance",
+    ref="Section 3.1, the second moments that it leaves out",
+    tex=r"\operatorname{Cov}(S_{jj},S_{ll})=\Big(\frac rk-1\Big)\frac{r[j=l]-1}{r-1}",
+    on=replace(RANKS, sizes={"r": (2, 5)}),
     derivation="E S_jj S_ll = (r/k)^2 times the chance of j and l, which is k/r for j = l and k (k "
     "- 1) / (r (r - 1)) otherwise.",
 )
-UNBIASED = rc.Claim(
-    id="fslora.unbiased",
-    source="FSLoRA, Section 3.1",
-    text="E[W0 + BSA] = W0 + BA.",
-    latex=r"\mathbb E[W_0+BSA]=W_0+BA",
-    kind="identity",
-    space=DEVICES,
-    measure=lambda s: at.unbiased(s.devices),
+def ES_covariance(k: Numbers, r: int) -> rc.Sides:
+    """Cov(S_jj, S_ll) = (r/k - 1) (r [j = l] - 1) / (r - 1)."""
+    S, chance = sketches(k, r)
+    apart = S - 1
+    found = (chance[..., None, None] * apart[..., :, None] * apart[..., None, :]).sum(axis=-3)
+    return found, at.covariances(k, r)
+
+
+@PAPER.identity(
+    "unbiased",
+    ref="Section 3.1",
+    tex=r"\mathbb E[W_0+BSA]=W_0+BA",
+    on=DEVICES,
 )
-LEMMA3_2 = rc.Claim(
-    id="fslora.lemma3_2",
-    source="FSLoRA, Lemma 3.2",
-    text="The gradients of l(W0 + BSA) are grad l A'S' with respect to B and S'B' grad l with "
-    "respect to A, for any matrix S.",
-    latex=r"\nabla_B\ell=\nabla\ell\,A^\top S^\top,\quad\nabla_A\ell=S^\top B^\top\nabla\ell",
-    kind="identity",
-    space=DENSE,
-    measure=lambda s: at.lemma3_2(s.x, s.d, s.B, s.A, s.S),
+def unbiased(devices: Devices) -> rc.Sides:
+    """E[W0 + BSA] = W0 + BA."""
+    mean = devices.mean(devices.products)
+    return mean, (devices.B @ devices.A)[:, None] + 0 * mean
+
+
+@PAPER.identity(
+    "lemma3_2",
+    ref="Lemma 3.2",
+    tex=r"\nabla_B\ell=\nabla\ell\,A^\top S^\top,\quad\nabla_A\ell=S^\top B^\top\nabla\ell",
+    on=DENSE,
     note="Against five-point differences, exact for a polynomial of degree four. For the diagonal "
     "S of Definition 3.1 the transposes change nothing.",
 )
-SPARSITY = rc.Claim(
-    id="fslora.sparsity",
-    source="FSLoRA, Section 3.2",
-    text="The gradients of l(W0 + BSA) are zero outside of the k columns of B and rows of A that S "
-    "selects.",
-    latex=r"\nabla_B\ell\,e_j=0,\ e_j^\top\nabla_A\ell=0\quad(j\notin I)",
-    kind="identity",
-    space=DEVICES,
-    measure=lambda s: at.sparsity(s.devices),
+def lemma3_2(x: Numbers, d: Numbers, B: Numbers, A: Numbers, S: Numbers) -> rc.Sides:
+    """The gradients of l(W0 + BSA) are grad l A'S' with respect to B and S'B' grad l with respect
+    to A, for any matrix S.
+    """
+    found = join(*gradient(slope(x, d, B @ S @ A), B, A, S))
+    return found, at.differences(
+        lambda B, A: loss(x[:, None], d[:, None], B @ S[:, None] @ A), B, A
+    )
+
+
+@PAPER.identity(
+    "sparsity",
+    ref="Section 3.2",
+    tex=r"\nabla_B\ell\,e_j=0,\ e_j^\top\nabla_A\ell=0\quad(j\notin I)",
+    on=DEVICES,
 )
-EQ4 = rc.Claim(
-    id="fslora.eq4",
-    source="FSLoRA, equation (4)",
-    text="H local steps (4) with one sketch are H steps along -gamma times the stochastic gradient "
-    "of l~(.; S_i).",
-    latex=r"X_i^{t,h+1}=X_i^{t,h}-\gamma\nabla_X\tilde\ell(X_i^{t,h},\xi_i^{t,h};S_i^t)",
-    kind="identity",
-    space=STEPS,
-    measure=lambda s: at.eq4(s.steps),
+def sparsity(devices: Devices) -> rc.Sides:
+    """The gradients of l(W0 + BSA) are zero outside of the k columns of B and rows of A that S
+    selects.
+    """
+    found = devices.each_gradient
+    rows = found.reshape(*found.shape[:-1], devices.r, -1)
+    kept = np.where((devices.S > 0)[..., None], rows, 0 * rows).reshape(found.shape)
+    return found, kept
+
+
+@PAPER.identity(
+    "eq4",
+    ref="equation (4)",
+    tex=r"X_i^{t,h+1}=X_i^{t,h}-\gamma\nabla_X\tilde\ell(X_i^{t,h},\xi_i^{t,h};S_i^t)",
+    on=STEPS,
     note="The gradients are differences of the loss, as in fslora.lemma3_2.",
 )
-TOTAL_UPDATE = rc.Claim(
-    id="fslora.total_update",
-    source="FSLoRA, Section 3.3, display below (4)",
-    text="X_i^{t,H} - X_i^{t,0} = +gamma [(sum_h Delta B) S'; S'(sum_h Delta A)].",
-    latex=r"B_i^{t,H}-B_i^{t,0}=+\gamma\Big(\sum_h\Delta B_i^{t,h}\Big)(S_i^t)^\top",
-    kind="identity",
-    space=STEPS,
-    measure=lambda s: at.total_update(s.steps, 1),
+def eq4(steps: at.LocalSteps) -> rc.Sides:
+    """H local steps (4) with one sketch are H steps along -gamma times the stochastic gradient of
+    l~(.; S_i).
+    """
+    return steps.moves, steps.descent()
+
+
+@PAPER.identity(
+    "total_update",
+    ref="Section 3.3, display below (4)",
+    tex=r"B_i^{t,H}-B_i^{t,0}=+\gamma\Big(\sum_h\Delta B_i^{t,h}\Big)(S_i^t)^\top",
+    on=STEPS,
     expect="violated",
     note="A sign: (4) subtracts, and (10) and the proof have -gamma. With x = B = A = gamma = 1 "
     "and d = -2 one step moves B by +1, the display says -1. Nothing else depends on it, but who "
     "implements the display ascends.",
-    corrected="fslora.total_update_corrected",
+    corrected="total_update_corrected",
 )
+def total_update(steps: Any) -> rc.Sides:
+    """X_i^{t,H} - X_i^{t,0} = +gamma [(sum_h Delta B) S'; S'(sum_h Delta A)]."""
+    return at.total_update(steps, 1)
+
+
 TOTAL_UPDATE_CORRECTED = replace(
-    TOTAL_UPDATE,
+    total_update,
     id="fslora.total_update_corrected",
     source="FSLoRA, Section 3.3, display below (4), corrected",
     text="X_i^{t,H} - X_i^{t,0} = -gamma [(sum_h Delta B) S'; S'(sum_h Delta A)].",
@@ -195,24 +244,30 @@ TOTAL_UPDATE_CORRECTED = replace(
     corrected=None,
     derivation="The sum of (4) over h; S_i^t is the same in all of them.",
 )
-EQ5_EQ10 = rc.Claim(
-    id="fslora.eq5_eq10",
-    source="FSLoRA, equations (5) and (10)",
-    text="X^t + (1/N) sum_i (X_i^{t,H} - X_i^{t,0}) = X^t - (gamma/N) sum_i sum_h g_i^h.",
-    latex=r"X^{t+1}=X^t-\frac\gamma N\sum_i\sum_h\nabla_X\tilde\ell(X_i^{t,h},\xi_i^{t,h};S_i^t)",
-    kind="identity",
-    space=STEPS,
-    measure=lambda s: at.eq5_eq10(s.steps),
+
+
+@PAPER.identity(
+    "eq5_eq10",
+    ref="equations (5) and (10)",
+    tex=r"X^{t+1}=X^t-\frac\gamma N\sum_i\sum_h\nabla_X\tilde\ell(X_i^{t,h},\xi_i^{t,h};S_i^t)",
+    on=STEPS,
     note="With 1/N for every component, however few devices have touched it.",
 )
-LEMMA_D1 = rc.Claim(
-    id="fslora.lemma_d1",
-    source="FSLoRA, Lemma D.1",
-    text="E||(1/N) sum P_i||^2 = (1/N^2) sum E||P_i||^2 for independent P_i of mean zero; both "
-    "sides times N^2.",
-    latex=r"\mathbb E\Big\|\frac1N\sum_iP_i\Big\|^2=\frac1{N^2}\sum_i\mathbb E\|P_i\|^2",
-    kind="identity",
-    space=rc.Space(
+def eq5_eq10(steps: at.LocalSteps) -> rc.Sides:
+    """X^t + (1/N) sum_i (X_i^{t,H} - X_i^{t,0}) = X^t - (gamma/N) sum_i sum_h g_i^h."""
+    start = join(steps.B, steps.A)
+    by_B, by_A = (sum(parts) for parts in zip(*steps.changes, strict=True))
+    total = join(by_B @ steps._dense, steps._dense @ by_A).sum(axis=1)
+    count = steps.x.shape[1]
+    server = start + steps.moves.sum(axis=1) / count
+    return server, start - steps.gamma[:, None] / count * total
+
+
+@PAPER.identity(
+    "lemma_d1",
+    ref="Lemma D.1",
+    tex=r"\mathbb E\Big\|\frac1N\sum_iP_i\Big\|^2=\frac1{N^2}\sum_i\mathbb E\|P_i\|^2",
+    on=rc.Space(
         fields={"values": rc.reals("N", "o", "p"), "chance": rc.simplex("N", "o")},
         sizes={"N": (1, 3), "o": (2, 3), "p": (1, 2)},
         view=_mixed,
@@ -222,15 +277,28 @@ LEMMA_D1 = rc.Claim(
             "chance": "their chances, before they are mixed with a tenth of equal ones",
         },
     ),
-    measure=lambda s: at.lemma_d1(s.values, s.chance),
 )
-LEMMA_D2 = rc.Claim(
-    id="fslora.lemma_d2",
-    source="FSLoRA, Lemma D.2",
-    text="E||sum P_i||^2 = sum E||P_i||^2 if E[P_i | P_{i-1}, ..., P_1] = 0.",
-    latex=r"\mathbb E\Big\|\sum_iP_i\Big\|^2=\sum_i\mathbb E\|P_i\|^2",
-    kind="identity",
-    space=rc.Space(
+def lemma_d1(values: Numbers, chance: Numbers) -> rc.Sides:
+    """E||(1/N) sum P_i||^2 = (1/N^2) sum E||P_i||^2 for independent P_i of mean zero; both sides
+    times N^2.
+
+    ``values`` are made zero-mean first; ``chance`` is (B', N, o).
+    """
+    P = values - (chance[..., None] * values).sum(axis=2, keepdims=True)
+    count, outcomes = P.shape[1:3]
+    left = 0 * chance[:, 0, 0]
+    for path in product(range(outcomes), repeat=count):
+        total = sum(P[:, i, o] for i, o in enumerate(path))
+        weight = np.prod([chance[:, i, o] for i, o in enumerate(path)], axis=0)
+        left = left + weight * (total * total).sum(axis=-1)
+    return left, (chance * (P * P).sum(axis=-1)).sum(axis=(1, 2))
+
+
+@PAPER.identity(
+    "lemma_d2",
+    ref="Lemma D.2",
+    tex=r"\mathbb E\Big\|\sum_iP_i\Big\|^2=\sum_i\mathbb E\|P_i\|^2",
+    on=rc.Space(
         fields={"size": rc.reals(3, 4, "p"), "chance": rc.interval(3, 4)},
         sizes={"p": (1, 2)},
         batched=True,
@@ -239,26 +307,52 @@ LEMMA_D2 = rc.Claim(
             "chance": "the chance of the first one",
         },
     ),
-    measure=lambda s: at.lemma_d2(s.size, s.chance),
     note="Three steps with two outcomes that depend on all before. (13) applies it to sketches, "
     "which satisfy its condition only if they are drawn anew in every local step.",
 )
-LEMMA_D3_8 = rc.Claim(
-    id="fslora.lemma_d3_8",
-    source="FSLoRA, Lemma D.3, equation (8)",
-    text="||XS||^2 <= (r/k)^2 ||X||^2.",
-    latex=r"\|XS\|^2\le\frac{r^2}{k^2}\|X\|^2",
-    kind="upper",
-    space=MODULES,
-    measure=lambda s: at.lemma_d3_8(s.X, s.k),
+def lemma_d2(size: Numbers, chance: Numbers) -> rc.Sides:
+    """E||sum P_i||^2 = sum E||P_i||^2 if E[P_i | P_{i-1}, ..., P_1] = 0.
+
+    After the history h, one of 2^i, P_i is (1 - c) v with chance c and -c v otherwise:
+    v = size[:, i, h] of (B', 3, 4, p) and c = chance[:, i, h] of (B', 3, 4).
+    """
+    left = right = 0 * chance[:, 0, 0]
+    for path in product((0, 1), repeat=3):
+        weight, total, alone, history = 1 + 0 * left, 0 * size[:, 0, 0], 0 * left, 0
+        for i, low in enumerate(path):
+            c, v = chance[:, i, history], size[:, i, history]
+            share, factor = (1 - c, -c) if low else (c, 1 - c)
+            P = factor[:, None] * v
+            weight, total = weight * share, total + P
+            alone = alone + (P * P).sum(axis=-1)
+            history = 2 * history + low
+        left = left + weight * (total * total).sum(axis=-1)
+        right = right + weight * alone
+    return left, right
+
+
+@PAPER.upper(
+    "lemma_d3_8",
+    ref="Lemma D.3, equation (8)",
+    tex=r"\|XS\|^2\le\frac{r^2}{k^2}\|X\|^2",
+    on=MODULES,
     note="Attained where X has no other columns than those of S.",
 )
-LEMMA_D3_9 = rc.Claim(
-    id="fslora.lemma_d3_9",
-    source="FSLoRA, Lemma D.3, equation (9)",
-    text="E||XS||^2 = (r/k) ||X||^2, which (9) states as an inequality.",
-    latex=r"\mathbb E_S\|XS\|^2=\frac rk\|X\|^2",
-    kind="identity",
-    space=MODULES,
-    measure=lambda s: at.lemma_d3_9(s.X, s.k),
+def lemma_d3_8(X: Numbers, k: Numbers) -> rc.Sides:
+    """||XS||^2 <= (r/k)^2 ||X||^2."""
+    S, chance = sketches(k, X.shape[-1])
+    own = np.where((chance > 0)[..., None], S, 0 * S)
+    return squares(X[:, None] * own[:, :, None]), ((X.shape[-1] / k) ** 2 * squares(X))[:, None]
+
+
+@PAPER.identity(
+    "lemma_d3_9",
+    ref="Lemma D.3, equation (9)",
+    tex=r"\mathbb E_S\|XS\|^2=\frac rk\|X\|^2",
+    on=MODULES,
 )
+def lemma_d3_9(X: Numbers, k: Numbers) -> rc.Sides:
+    """E||XS||^2 = (r/k) ||X||^2, which (9) states as an inequality."""
+    S, chance = sketches(k, X.shape[-1])
+    each = squares(X[:, None] * S[:, :, None])
+    return (chance * each).sum(axis=-1), X.shape[-1] / k * squares(X)

@@ -9,7 +9,10 @@ from typing import Any
 
 import ratecheck as rc
 from experiments.fslora.claims._runs import opposed, runs
+from experiments.fslora.paper import PAPER
 from experiments.fslora.theory import chain_rates as at
+from experiments.fslora.theory.chain_round import mean
+from linsys.linalg import Numbers
 
 
 def _steps(*, rho: Any, copies: Any, **others: Any) -> SimpleNamespace:
@@ -40,15 +43,12 @@ def _without_devices(step: Callable[..., Any]) -> Callable[..., Any]:
     return lambda rho, N, H, L, c_h: step(rho, H, L, c_h)
 
 
-EQ17 = rc.Claim(
-    id="fslora.eq17",
-    source="FSLoRA, equation (17), its second inequality",
-    text="3 gamma^3 H^3 (mean r^2/k_i^2) L^2 <= 3 gamma^3 H^3 L_s^2, the coefficient of "
-    "sigma_g^2 + sigma_s^2 + 3 sigma_h^2.",
-    latex=r"\Big(\frac1N\sum_i\frac{r^2}{k_i^2}\Big)L^2\le L_s^2=\Big(\frac1N\sum_i\frac r{k_i}"
+@PAPER.upper(
+    "eq17",
+    ref="equation (17), its second inequality",
+    tex=r"\Big(\frac1N\sum_i\frac{r^2}{k_i^2}\Big)L^2\le L_s^2=\Big(\frac1N\sum_i\frac r{k_i}"
     r"\Big)^2L^2",
-    kind="upper",
-    space=rc.Space(
+    on=rc.Space(
         fields={
             "gamma": rc.positive(low=0.01, high=1.0),
             "H": rc.whole_numbers(low=1, high=50),
@@ -59,15 +59,22 @@ EQ17 = rc.Claim(
         batched=True,
         meaning={"rho": "r / k_i"},
     ),
-    measure=lambda s: at.eq17(s.gamma, s.H, s.L, s.rho),
     expect="violated",
     note="Jensen's inequality goes the other way: r/k = (1, 8) has 65/2 against 81/4; at the "
     "paper's four ratios 21.4 against 14.7. Equality for equal k_i. The next display has mean "
     "r^2/k_i^2 again, so Theorem 4.4 does not change.",
-    corrected="fslora.eq17_corrected",
+    corrected="eq17_corrected",
 )
+def eq17(gamma: Numbers, H: Numbers, L: Numbers, rho: Numbers) -> rc.Sides:
+    """3 gamma^3 H^3 (mean r^2/k_i^2) L^2 <= 3 gamma^3 H^3 L_s^2, the coefficient of sigma_g^2 +
+    sigma_s^2 + 3 sigma_h^2.
+    """
+    cube = 3 * (gamma * H) ** 3 * L**2
+    return cube * mean(rho**2), cube * mean(rho) ** 2
+
+
 EQ17_CORRECTED = replace(
-    EQ17,
+    eq17,
     id="fslora.eq17_corrected",
     source="FSLoRA, equation (17), corrected",
     text="The coefficient stays 3 gamma^3 H^3 L^2 mean r^2/k_i^2, which is at most 3 gamma^3 H^3 "
@@ -79,16 +86,14 @@ EQ17_CORRECTED = replace(
     corrected=None,
     derivation="(16) into (14) as it stands; r^2/k_i^2 <= (r/k_i) max r/k_j.",
 )
-LR = rc.Claim(
-    id="fslora.lr",
-    source="FSLoRA, Theorem 4.4, the learning rate",
-    text="gamma <= min{1/(6 sqrt((c_h + 1) Lbar L H)), 1/(N H^2 L)} implies gamma <= 1/(3 H L_s) "
-    "of (14), 1/(sqrt(18) H L) of (16) and 1/(6 sqrt((c_h + 1) mean r^2/k_i^2) H L) of (17).",
-    latex=r"\frac1{6\sqrt{(c_h+1)\bar LLH}}\wedge\frac1{NH^2L}\le\frac1{3HL_s}\wedge"
+
+
+@PAPER.upper(
+    "lr",
+    ref="Theorem 4.4, the learning rate",
+    tex=r"\frac1{6\sqrt{(c_h+1)\bar LLH}}\wedge\frac1{NH^2L}\le\frac1{3HL_s}\wedge"
     r"\frac1{\sqrt{18}HL}\wedge\frac1{6\sqrt{(c_h+1)\overline{r^2/k^2}}HL}",
-    kind="upper",
-    space=STEPS,
-    measure=_unpacked(at.lr),
+    on=STEPS,
     expect="violated",
     note="The root has H for H^2 and Lbar L for Ltil L. (17) is implied exactly where N H >= 6 "
     "sqrt((c_h + 1) mean r^2/k^2), or H = 1 and all k_i = r. N = 1, H = 2, k = r, c_h = 0: "
@@ -96,11 +101,18 @@ LR = rc.Claim(
     "8: 0.0589/L against 0.0417/L of (14). At the paper's N = 20 and ratios it is implied for c_h "
     "<= 1294 (H = 50) and c_h <= 206 (H = 20), by 1/(N H^2 L). "
     "Without (17) Theorem 4.4 is false even where nothing is sketched: fslora.thm4_4_step.",
-    corrected="fslora.lr_corrected",
+    corrected="lr_corrected",
     main=True,
 )
+def lr(instance: Any) -> rc.Sides:
+    """gamma <= min{1/(6 sqrt((c_h + 1) Lbar L H)), 1/(N H^2 L)} implies gamma <= 1/(3 H L_s) of
+    (14), 1/(sqrt(18) H L) of (16) and 1/(6 sqrt((c_h + 1) mean r^2/k_i^2) H L) of (17).
+    """
+    return _unpacked(at.lr)(instance)
+
+
 LR_MANY = replace(
-    LR,
+    lr,
     id="fslora.lr_many",
     source="FSLoRA, Theorem 4.4, the learning rate for many devices or local steps",
     text="The same where N H >= 6 sqrt((c_h + 1) mean r^2/k_i^2).",
@@ -115,32 +127,32 @@ LR_MANY = replace(
     "r/k and sqrt(18).",
     main=False,
 )
-LR_CORRECTED = rc.Claim(
-    id="fslora.lr_corrected",
-    source="FSLoRA, Theorem 4.4, the learning rate for fresh sketches, corrected",
-    text="gamma <= min{1/(3 H L max r/k_i), 1/(4 H L sqrt((c_h + 1) mean r^2/k_i^2)), 1/(N H^2 L)} "
-    "implies all that the proof uses: 1/(3 H L_s), 1/(3 H L max r/k_i) for (16) with the "
-    "smoothness L r/k_i, 1/(sqrt(12 (c_h + 1) mean r^2/k_i^2) H L), and 1/(N H^2 L) for the last "
-    "line.",
-    latex=r"\gamma\le\frac1{3HL\max_ir/k_i}\wedge\frac1{4HL\sqrt{(c_h+1)\overline{r^2/k^2}}}"
+
+
+@PAPER.upper(
+    "lr_corrected",
+    ref="Theorem 4.4, the learning rate for fresh sketches, corrected",
+    tex=r"\gamma\le\frac1{3HL\max_ir/k_i}\wedge\frac1{4HL\sqrt{(c_h+1)\overline{r^2/k^2}}}"
     r"\wedge\frac1{NH^2L}",
-    kind="upper",
-    space=STEPS,
-    measure=_unpacked(at.lr_corrected),
+    on=STEPS,
     derivation="max r/k_i >= mean r/k_i and 4 >= sqrt(12).",
 )
-THM4_4 = rc.Claim(
-    id="fslora.thm4_4",
-    source="FSLoRA, Theorem 4.4",
-    text="(1/T) sum_t E||grad f^S(X^t)||^2 <= 4 (f^S(X^0) - f*)/(gamma T H) + 6 (gamma Lbar/N) "
-    "(sigma_g^2 + sigma_s^2) + 12 (gamma Ltil/N)(sigma_g^2 + sigma_s^2 + 3 sigma_h^2) for gamma <= "
-    "min{1/(6 sqrt((c_h + 1) Lbar L H)), 1/(N H^2 L)}; Algorithm 1, one sketch a round.",
-    latex=r"\frac1T\sum_t\mathbb E\|\nabla f^{\mathcal S}(X^t)\|^2\le\frac{4(f^{\mathcal S}(X^0)-"
+def lr_corrected(instance: Any) -> rc.Sides:
+    """gamma <= min{1/(3 H L max r/k_i), 1/(4 H L sqrt((c_h + 1) mean r^2/k_i^2)), 1/(N H^2 L)}
+    implies all that the proof uses: 1/(3 H L_s), 1/(3 H L max r/k_i) for (16) with the
+    smoothness L r/k_i, 1/(sqrt(12 (c_h + 1) mean r^2/k_i^2) H L), and 1/(N H^2 L) for the last
+    line.
+    """
+    return _unpacked(at.lr_corrected)(instance)
+
+
+@PAPER.upper(
+    "thm4_4",
+    ref="Theorem 4.4",
+    tex=r"\frac1T\sum_t\mathbb E\|\nabla f^{\mathcal S}(X^t)\|^2\le\frac{4(f^{\mathcal S}(X^0)-"
     r"f^*)}{\gamma TH}+\frac{6\gamma\bar L}N(\sigma_g^2+\sigma_s^2)+\frac{12\gamma\tilde L}N"
     r"(\sigma_g^2+\sigma_s^2+3\sigma_h^2)",
-    kind="upper",
-    space=runs(at.printed_step),
-    measure=at.thm4_4,
+    on=runs(at.printed_step),
     expect="violated",
     note="Read as its proof reads it, of any f_i(B, A) and f~_i(X; S) = f_i(BS, A). Functions of "
     "BA with Assumption 4.1 and a lower bound of f^S have grad f^S = 0, fslora.a41, and (6) is "
@@ -151,11 +163,20 @@ THM4_4 = rc.Claim(
     "violated for H > 12 r/k + 24 r^2/k^2 and long runs, H >= 59 at k/r = 3/4, H > 120 at 1/2. "
     "For H <= 35 these functions obey it, fslora.thm4_4_short, as they do with fresh sketches. A "
     "second reason, the learning rate, needs no sketch: fslora.thm4_4_step.",
-    corrected="fslora.thm4_4_corrected",
+    corrected="thm4_4_corrected",
     main=True,
 )
+def thm4_4(s: at.Run) -> rc.Sides:
+    """(1/T) sum_t E||grad f^S(X^t)||^2 <= 4 (f^S(X^0) - f*)/(gamma T H) + 6 (gamma Lbar/N)
+    (sigma_g^2 + sigma_s^2) + 12 (gamma Ltil/N)(sigma_g^2 + sigma_s^2 + 3 sigma_h^2) for gamma <=
+    min{1/(6 sqrt((c_h + 1) Lbar L H)), 1/(N H^2 L)}; Algorithm 1, one sketch a round.
+    """
+    noise = s.gamma * s.L * (s.sigma_g2 + s.sigma_s2) / s.N
+    return s.measured, s.telescoped + (6 * s.rho + 12 * s.rho**2) * noise
+
+
 THM4_4_SHORT = replace(
-    THM4_4,
+    thm4_4,
     id="fslora.thm4_4_short",
     source="FSLoRA, Theorem 4.4 on the functions that refute it, for few local steps",
     text="The same for H <= 35, for any k, on the functions that violate it for large H.",
@@ -173,64 +194,75 @@ THM4_4_SHORT = replace(
     "18.",
     main=False,
 )
-THM4_4_FRESH = rc.Claim(
-    id="fslora.thm4_4_fresh",
-    source="FSLoRA, Theorem 4.4 for fresh sketches, corrected",
-    text="(1/T) sum_t E||grad f^S(X^t)||^2 <= 4 F_0/(gamma T H) + 6 gamma Lbar (sigma_g^2 + "
-    "sigma_s^2)/N + 6 gamma^2 H L^2 (mean r^2/k_i^2)(sigma_g^2 + sigma_s^2 + 2 H sigma_h^2) for "
-    "gamma <= min{1/(3 H L max r/k_i), 1/(4 H L sqrt((c_h + 1) mean r^2/k_i^2))}. With gamma <= "
-    "1/(N H^2 L) in addition, (6) follows.",
-    latex=r"\frac1T\sum_t\mathbb E\|\nabla f^{\mathcal S}(X^t)\|^2\le"
+
+
+@PAPER.upper(
+    "thm4_4_fresh",
+    ref="Theorem 4.4 for fresh sketches, corrected",
+    tex=r"\frac1T\sum_t\mathbb E\|\nabla f^{\mathcal S}(X^t)\|^2\le"
     r"\frac{4\mathcal F_0}{\gamma TH}+\frac{6\gamma\bar L}N(\sigma_g^2+\sigma_s^2)"
     r"+6\gamma^2HL^2\,\overline{r^2/k^2}\,"
     r"(\sigma_g^2+\sigma_s^2+2H\sigma_h^2)",
-    kind="upper",
-    space=runs(_without_devices(at.fresh_step), fresh=True),
-    measure=at.thm4_4_fresh,
+    on=runs(_without_devices(at.fresh_step), fresh=True),
     note="On runs with c_h = sigma_h = 0; with heterogeneity, round by round, in "
     "fslora.one_round_fresh.",
     derivation="fslora.one_round_fresh over t, divided by gamma H T/4.",
 )
-THM4_4_CORRECTED = rc.Claim(
-    id="fslora.thm4_4_corrected",
-    source="FSLoRA, Theorem 4.4 for one sketch a round, corrected",
-    text="(1/T) sum_t E||grad f^S(X^t)||^2 <= 4 F_0/(gamma T H) + 4 gamma Lbar (sigma_g^2 + H "
-    "sigma_s^2)/N + 8 gamma^2 H L^2 (mean r^4/k_i^4)(sigma_g^2 + (2 H/3)(sigma_s^2 + 2 sigma_h^2)) "
-    "for gamma <= 1/(4 H L max(r^2/k_i^2) sqrt(c_h + 1)).",
-    latex=r"\frac1T\sum_t\mathbb E\|\nabla f^{\mathcal S}(X^t)\|^2\le"
+def thm4_4_fresh(s: at.Run) -> rc.Sides:
+    """(1/T) sum_t E||grad f^S(X^t)||^2 <= 4 F_0/(gamma T H) + 6 gamma Lbar (sigma_g^2 +
+    sigma_s^2)/N + 6 gamma^2 H L^2 (mean r^2/k_i^2)(sigma_g^2 + sigma_s^2 + 2 H sigma_h^2) for
+    gamma <= min{1/(3 H L max r/k_i), 1/(4 H L sqrt((c_h + 1) mean r^2/k_i^2))}. With gamma <=
+    1/(N H^2 L) in addition, (6) follows.
+    """
+    noise = s.sigma_g2 + s.sigma_s2
+    first = 6 * s.gamma * s.L * s.rho / s.N * noise
+    return s.measured, s.telescoped + first + 6 * (s.gamma * s.L * s.rho) ** 2 * s.H * noise
+
+
+@PAPER.upper(
+    "thm4_4_corrected",
+    ref="Theorem 4.4 for one sketch a round, corrected",
+    tex=r"\frac1T\sum_t\mathbb E\|\nabla f^{\mathcal S}(X^t)\|^2\le"
     r"\frac{4\mathcal F_0}{\gamma TH}+\frac{4\gamma\bar L}N(\sigma_g^2+H\sigma_s^2)"
     r"+8\gamma^2HL^2\,\overline{r^4/k^4}\,"
     r"\Big(\sigma_g^2+\frac{2H}3(\sigma_s^2+2\sigma_h^2)\Big)",
-    kind="upper",
-    space=runs(_without_devices(at.fixed_step)),
-    measure=at.thm4_4_corrected,
+    on=runs(_without_devices(at.fixed_step)),
     note="No step size below 1/(N H^2 L) is asked for.",
     derivation="fslora.one_round_corrected over t, divided by gamma H T/4.",
 )
-FLOOR = rc.Claim(
-    id="fslora.thm4_4_floor",
-    source="FSLoRA, Theorem 4.4: what no such theorem can leave out",
-    text="There are functions that satisfy Assumptions 4.1 to 4.3 on the whole space, for any "
-    "ratio k/r < 1, on which Algorithm 1 has lim_t E||grad f^S(X^t)||^2 >= (11/24) gamma L H "
-    "sigma_s^2/N for all gamma <= 1/(H L): a term gamma L sigma_s^2/N without H is not enough.",
-    latex=r"\lim_t\mathbb E\|\nabla f^{\mathcal S}(X^t)\|^2\ge\frac{11}{24}"
+def thm4_4_corrected(s: at.Run) -> rc.Sides:
+    """(1/T) sum_t E||grad f^S(X^t)||^2 <= 4 F_0/(gamma T H) + 4 gamma Lbar (sigma_g^2 + H
+    sigma_s^2)/N + 8 gamma^2 H L^2 (mean r^4/k_i^4)(sigma_g^2 + (2 H/3)(sigma_s^2 + 2 sigma_h^2))
+    for gamma <= 1/(4 H L max(r^2/k_i^2) sqrt(c_h + 1)).
+    """
+    first = 4 * s.gamma * s.L * s.rho / s.N * (s.sigma_g2 + s.H * s.sigma_s2)
+    spread = s.H * s.sigma_g2 + 2 * s.H**2 * s.sigma_s2 / 3
+    return s.measured, s.telescoped + first + 8 * (s.gamma * s.L * s.rho**2) ** 2 * spread
+
+
+@PAPER.lower(
+    "thm4_4_floor",
+    ref="Theorem 4.4: what no such theorem can leave out",
+    tex=r"\lim_t\mathbb E\|\nabla f^{\mathcal S}(X^t)\|^2\ge\frac{11}{24}"
     r"\frac{\gamma LH\sigma_s^2}N",
-    kind="lower",
-    space=runs(lambda rho, N, H, L, c_h: 1 / (H * L)),
-    measure=at.floor,
+    on=runs(lambda rho, N, H, L, c_h: 1 / (H * L)),
     derivation="The limit is (sigma_s^2/N)(1 - q)/(1 + q) and more, q = (1 - gamma L)^H <= exp(-x) "
     "with x = gamma L H <= 1; tanh(x/2) >= (x/2)(1 - x^2/12).",
 )
-STEP = rc.Claim(
-    id="fslora.thm4_4_step",
-    source="FSLoRA, Theorem 4.4 where k_i = r and gradients are exact",
-    text="With sigma_g = sigma_s = sigma_h = 0: (1/T) sum_t ||grad f(X^t)||^2 <= 4 (f(X^0) - f*) / "
-    "(gamma T H) for gamma <= min{1/(6 L sqrt((c_h + 1) H)), 1/(N H^2 L)}.",
-    latex=r"\frac1T\sum_t\|\nabla f(X^t)\|^2\le\frac{4(f(X^0)-f^*)}{\gamma TH},\quad"
+def thm4_4_floor(s: at.Run) -> rc.Sides:
+    """There are functions that satisfy Assumptions 4.1 to 4.3 on the whole space, for any ratio k/r
+    < 1, on which Algorithm 1 has lim_t E||grad f^S(X^t)||^2 >= (11/24) gamma L H sigma_s^2/N for
+    all gamma <= 1/(H L): a term gamma L sigma_s^2/N without H is not enough.
+    """
+    return s.limit, 11 * s.gamma * s.L * s.H * s.sigma_s2 / (24 * s.N)
+
+
+@PAPER.upper(
+    "thm4_4_step",
+    ref="Theorem 4.4 where k_i = r and gradients are exact",
+    tex=r"\frac1T\sum_t\|\nabla f(X^t)\|^2\le\frac{4(f(X^0)-f^*)}{\gamma TH},\quad"
     r"\gamma\le\frac1{6L\sqrt{(c_h+1)H}}\wedge\frac1{NH^2L}",
-    kind="upper",
-    space=opposed(at.printed_step),
-    measure=lambda s: s.sides(),
+    on=opposed(at.printed_step),
     expect="violated",
     note="The printed root has H for H^2, and the theorem fails with it, sketches or not. f_1' = L "
     "x, f_2' = -(1 - 2e) L x, f' = e L x: c_h = (1/e - 1)^2 for all x. A round multiplies x by "
@@ -238,11 +270,19 @@ STEP = rc.Claim(
     "the local drift takes (1 - 1/H) sqrt(H)/12 of the progress. For small e the bound is too "
     "small in long runs from H = 83 on, and from H = 146 on X^t grows without bound. With gamma <= "
     "1/(4 H L sqrt(c_h + 1)) the drift takes an eighth at most.",
-    corrected="fslora.thm4_4_step_corrected",
+    corrected="thm4_4_step_corrected",
     main=True,
+    reading_of="thm4_4",
 )
+def thm4_4_step(sides: Any) -> rc.Sides:
+    """With sigma_g = sigma_s = sigma_h = 0: (1/T) sum_t ||grad f(X^t)||^2 <= 4 (f(X^0) - f*) /
+    (gamma T H) for gamma <= min{1/(6 L sqrt((c_h + 1) H)), 1/(N H^2 L)}.
+    """
+    return sides()
+
+
 STEP_CORRECTED = replace(
-    STEP,
+    thm4_4_step,
     id="fslora.thm4_4_step_corrected",
     source="FSLoRA, Theorem 4.4 where k_i = r and gradients are exact, corrected",
     text="The same for gamma <= 1/(4 H L sqrt(c_h + 1)).",

@@ -35,63 +35,10 @@ which implies all three conditions (the third is 3/32 >= (gamma H L)^2 mean(r^4/
 
 from __future__ import annotations
 
-from experiments.fslora.theory.chain_round import Round, squared
+from experiments.fslora.theory.chain_round import Round
 from linsys.linalg import Numbers
 
 Sides = tuple[Numbers, Numbers]
-
-
-def _grown(s: Round, share: int) -> Numbers:
-    """E f^S(X^{t+1}) - f^S(X) + (gamma H / share) ||G||^2."""
-    return s.after - s.value(s.X[:, None])[:, 0] + s.gamma * s.H / share * s.G2
-
-
-def eq11(s: Round) -> Sides:
-    """(11): E f^S(X^{t+1}) - f^S(X) + T_1 <= (gamma^2 L_s / 2) T_2."""
-    grown = s.after - s.value(s.X[:, None])[:, 0]
-    return grown + s.T1, s.gamma**2 * s.L_s / 2 * s.T2
-
-
-def eq12(s: Round) -> Sides:
-    """(12), for -T_1, with the two squares on the left and the drift alone on the right."""
-    kept = s.gamma / (2 * s.H) * s.second_moment(s.total("field"))
-    drift = s.gamma * s.H / 2 * s.L**2 * s.weighed_drift(2)
-    return s.gamma * s.H / 2 * s.G2 + kept - s.T1, drift
-
-
-def eq12_corrected(s: Round) -> Sides:
-    """The same for one sketch a round: m, the mean step, for grad f^S; (r/k_i)^4 in the drift."""
-    kept = s.gamma / (2 * s.H) * squared(s.average(s.total("sketched")))
-    drift = s.gamma * s.H / 2 * s.L**2 * s.weighed_drift(4)
-    return s.gamma * s.H / 2 * s.G2 + kept - s.T1, drift
-
-
-def eq13(s: Round) -> Sides:
-    """(13): T_2 <= 3 H (sigma_g^2 + sigma_s^2) / N + 3 E||(1/N) sum_i sum_h grad f_i^S||^2."""
-    noise = 3 * s.H * (s.sigma_g2 + s.sigma_s2("visited")) / s.rho.shape[1]
-    return s.T2, noise + 3 * s.second_moment(s.total("field"))
-
-
-def eq13_corrected(s: Round) -> Sides:
-    """T_2 <= ||H m||^2 + (2/N)(H^2 sigma_s^2 + H sigma_g^2) + (2 H^2 / N) L^2 (drift)."""
-    N = s.rho.shape[1]
-    noise = 2 * (s.H**2 * s.sigma_s2("start") + s.H * s.sigma_g2) / N
-    drift = 2 * s.H**2 * s.L**2 * s.weighed_drift(4) / N
-    return s.T2, squared(s.average(s.total("sketched"))) + noise + drift
-
-
-def eq14(s: Round) -> Sides:
-    """(14), for gamma <= 1 / (3 H L_s)."""
-    noise = 3 * s.gamma**2 * s.L_s / 2 * s.H * (s.sigma_g2 + s.sigma_s2("visited")) / s.rho.shape[1]
-    drift = s.gamma * s.H / 2 * s.L**2 * s.weighed_drift(2)
-    return _grown(s, 2), noise + drift
-
-
-def eq14_corrected(s: Round) -> Sides:
-    """The change of f^S in a round with one sketch, for gamma <= 1 / (2 H L_s)."""
-    noise = s.H**2 * s.sigma_s2("start") + s.H * s.sigma_g2
-    drift = s.gamma * s.H * s.L**2 * s.weighed_drift(4)
-    return _grown(s, 2), drift + s.gamma**2 * s.L_s * noise / s.rho.shape[1]
 
 
 def eq15_smoothness(s: Round, power: int) -> Sides:
@@ -112,34 +59,3 @@ def eq16(s: Round, c_h: Numbers) -> Sides:
     spread = s.sigma_g2 + s.sigma_s2("visited") + 3 * s.sigma_h2(c_h)
     bound = (s.gamma * s.H) ** 2 * s.powers(2) * (6 * spread + 18 * (c_h + 1) * s.G2)
     return s.weighed_drift(2), bound
-
-
-def eq16_fresh(s: Round, c_h: Numbers) -> Sides:
-    """T_3 with fresh sketches, for gamma <= 1 / (3 H L max r/k_i)."""
-    noise = 3 * s.H * (s.sigma_g2 + s.sigma_s2("visited"))
-    apart = 6 * s.H**2 * (s.sigma_h2(c_h) + (c_h + 1) * s.G2)
-    return s.weighed_drift(2), s.gamma**2 * s.powers(2) * (noise + apart)
-
-
-def eq16_corrected(s: Round, c_h: Numbers) -> Sides:
-    """The drift with weights (r/k_i)^4, for gamma <= 1 / (sqrt 2 H L max r^2/k_i^2)."""
-    apart = s.sigma_s2("start") + 2 * s.sigma_h2(c_h) + 2 * (c_h + 1) * s.G2
-    bound = 2 * s.gamma**2 * s.powers(4) * (s.H * s.sigma_g2 + 2 * s.H**2 * apart / 3)
-    return s.weighed_drift(4), bound
-
-
-def one_round_fresh(s: Round, c_h: Numbers) -> Sides:
-    """What telescopes to the theorem with fresh sketches: the change of f^S in one round."""
-    noise = s.sigma_g2 + s.sigma_s2("visited")
-    first = 3 * s.gamma**2 * s.L_s * s.H * noise / (2 * s.rho.shape[1])
-    drift = s.gamma**3 * s.H**2 * s.L**2 * s.powers(2) * (3 * noise + 6 * s.H * s.sigma_h2(c_h)) / 2
-    return _grown(s, 4), first + drift
-
-
-def one_round_corrected(s: Round, c_h: Numbers) -> Sides:
-    """What telescopes to the theorem with one sketch a round: the change of f^S in one round."""
-    sigma_s2 = s.sigma_s2("start")
-    first = s.gamma**2 * s.L_s * (s.H**2 * sigma_s2 + s.H * s.sigma_g2) / s.rho.shape[1]
-    apart = s.H * s.sigma_g2 + 2 * s.H**2 * (sigma_s2 + 2 * s.sigma_h2(c_h)) / 3
-    drift = 2 * s.gamma**3 * s.H * s.L**2 * s.powers(4) * apart
-    return _grown(s, 4), first + drift

@@ -175,41 +175,10 @@ def enough(rho: Numbers, c_h: Numbers) -> Numbers:
     return np.asarray(6 * np.sqrt((c_h + 1) * mean(rho**2)))
 
 
-def eq17(gamma: Numbers, H: Numbers, L: Numbers, rho: Numbers) -> Sides:
-    """The coefficient of sigma_g^2 + sigma_s^2 + 3 sigma_h^2 before (17) and in it."""
-    cube = 3 * (gamma * H) ** 3 * L**2
-    return cube * mean(rho**2), cube * mean(rho) ** 2
-
-
 def eq17_corrected(gamma: Numbers, H: Numbers, L: Numbers, rho: Numbers) -> Sides:
     """The same with L_s L max r/k_i for L_s^2."""
     cube = 3 * (gamma * H) ** 3 * L**2
     return cube * mean(rho**2), cube * mean(rho) * rho.max(axis=1)
-
-
-def thm4_4(s: Run) -> Sides:
-    """(6) as printed."""
-    noise = s.gamma * s.L * (s.sigma_g2 + s.sigma_s2) / s.N
-    return s.measured, s.telescoped + (6 * s.rho + 12 * s.rho**2) * noise
-
-
-def thm4_4_fresh(s: Run) -> Sides:
-    """The theorem with fresh sketches."""
-    noise = s.sigma_g2 + s.sigma_s2
-    first = 6 * s.gamma * s.L * s.rho / s.N * noise
-    return s.measured, s.telescoped + first + 6 * (s.gamma * s.L * s.rho) ** 2 * s.H * noise
-
-
-def thm4_4_corrected(s: Run) -> Sides:
-    """The theorem with one sketch a round."""
-    first = 4 * s.gamma * s.L * s.rho / s.N * (s.sigma_g2 + s.H * s.sigma_s2)
-    spread = s.H * s.sigma_g2 + 2 * s.H**2 * s.sigma_s2 / 3
-    return s.measured, s.telescoped + first + 8 * (s.gamma * s.L * s.rho**2) ** 2 * spread
-
-
-def floor(s: Run) -> Sides:
-    """In the long run the error is at least (11/24) gamma L H sigma_s^2 / N, if gamma L H <= 1."""
-    return s.limit, 11 * s.gamma * s.L * s.H * s.sigma_s2 / (24 * s.N)
 
 
 def corollary_step(s: Run) -> Numbers:
@@ -220,14 +189,6 @@ def corollary_step(s: Run) -> Numbers:
 def held_step(s: Run) -> Numbers:
     """gamma = sqrt(N) / (H sqrt(T Lbar)), for one sketch a round."""
     return np.asarray(np.sqrt(s.N / (s.T * s.rho * s.L)) / s.H)
-
-
-def cor4_5_corrected(s: Run) -> Sides:
-    """Corollary 4.5 for one sketch a round, gamma = held_step, with its constants."""
-    root = np.sqrt(s.rho * s.L / (s.T * s.N))
-    noise = s.sigma_s2 + s.sigma_g2 / s.H
-    rest = 8 * s.N * s.L * s.rho**3 / s.T * (s.sigma_g2 / s.H + 2 * s.sigma_s2 / 3)
-    return s.measured, 4 * root * (s.first_gap + noise) + rest
 
 
 def corollary_rounds(rho: Numbers, N: Numbers, H: Numbers, L: Numbers, c_h: Numbers) -> Numbers:

@@ -20,7 +20,9 @@ from experiments.oodpl.claims._spaces import (
     smooth_domain,
     true,
 )
+from experiments.oodpl.paper import PAPER
 from experiments.oodpl.theory import smoothness as at
+from experiments.oodpl.theory.bilevel import System
 from experiments.oodpl.theory.constants import PolicyConstants
 
 
@@ -49,16 +51,13 @@ DISTANT = domains(
 CONVEX = domains(given={"mu > 0": lambda s: s.policy.mu > 1e-6})
 REWARDS = domains({**OTHER, "other_phi": rc.ball("q")}, view=smooth_domain)
 
-A1 = rc.Claim(
-    id="ood.A1",
-    source="OOD-PL, Assumption 1",
-    text="-log pi_theta(y|x) is mu-strongly convex on the whole space: here an exponential family, "
-    "and a mu that is right at theta = 0.",
-    latex=r"\langle\nabla\log\pi_{\theta'}-\nabla\log\pi_\theta,\theta-\theta'\rangle\ge\mu\|\theta"
+
+@PAPER.upper(
+    "A1",
+    ref="Assumption 1",
+    tex=r"\langle\nabla\log\pi_{\theta'}-\nabla\log\pi_\theta,\theta-\theta'\rangle\ge\mu\|\theta"
     r"-\theta'\|^2\quad\forall\theta,\theta'",
-    kind="upper",
-    space=ANY_MU,
-    measure=lambda s: at.convexity_of_policy(s.system, s.theta, s.other, s.mu),
+    on=ANY_MU,
     expect="violated",
     note="No policy with finitely many answers satisfies it on the whole space: all -log pi(y|x) "
     "would grow like mu ||theta||^2/2, and the least of them is at most log Y. With Assumption 2 "
@@ -66,95 +65,127 @@ A1 = rc.Claim(
     "- theta'||. So Theorem 1, which has no set of theta, is about nothing as printed. On a ball "
     "it can be met, ood.A1_ball, and only on sets of diameter sqrt(8 C/mu), ood.A1_diameter; that "
     "the iterates stay there is one more thing to prove.",
-    corrected="ood.A1_corrected",
+    corrected="A1_corrected",
     main=True,
 )
-A1_CORRECTED = rc.Claim(
-    id="ood.A1_corrected",
-    source="OOD-PL, Assumption 1 on the whole space",
-    text="For every mu > 0, strong convexity fails between any two theta at a distance of d/mu or "
-    "more, d the diameter of psi.",
-    latex=r"\langle\nabla\log\pi_{\theta'}-\nabla\log\pi_\theta,\theta-\theta'\rangle\le\mu\|\theta"
+def A1(system: System, theta: rc.Numbers, other: rc.Numbers, mu: rc.Numbers) -> rc.Sides:
+    """-log pi_theta(y|x) is mu-strongly convex on the whole space: here an exponential family, and
+    a mu that is right at theta = 0.
+
+    With D = theta - other; the change is the same for all answers.
+    """
+    policy, apart = system.policy, theta - other
+    change = policy.gradient(other)[..., 0, :] - policy.gradient(theta)[..., 0, :]
+    gained = (change * apart[..., None, :]).sum(axis=-1)
+    return np.asarray((mu * (apart * apart).sum(axis=-1))[..., None] + 0 * gained), gained
+
+
+@PAPER.lower(
+    "A1_corrected",
+    ref="Assumption 1 on the whole space",
+    tex=r"\langle\nabla\log\pi_{\theta'}-\nabla\log\pi_\theta,\theta-\theta'\rangle\le\mu\|\theta"
     r"-\theta'\|^2,\quad\|\theta-\theta'\|\ge d/\mu",
-    kind="lower",
-    space=DISTANT,
-    measure=lambda s: at.convexity_of_policy(s.system, s.theta, s.other, s.mu),
+    on=DISTANT,
     derivation="The change of grad log pi is E_theta' psi - E_theta psi, a difference of two means "
     "of psi: at most d.",
 )
-A1_BALL = rc.Claim(
-    id="ood.A1_ball",
-    source="OOD-PL, Assumption 1 on the ball ||theta|| <= R",
-    text="It holds with mu = e^(-R d) min_x lambda_min(Cov_0 psi(x, .)).",
-    latex=r"\mu=e^{-Rd}\min_x\lambda_{\min}\big(\operatorname{Cov}_0\psi(x,\cdot)\big)",
-    kind="upper",
-    space=PAIRS,
-    measure=lambda s: at.convexity_of_policy(s.system, s.theta, s.other, s.policy.mu),
+def A1_corrected(system: System, theta: rc.Numbers, other: rc.Numbers, mu: rc.Numbers) -> rc.Sides:
+    """For every mu > 0, strong convexity fails between any two theta at a distance of d/mu or more,
+    d the diameter of psi.
+    """
+    return A1(system, theta, other, mu)
+
+
+@PAPER.upper(
+    "A1_ball",
+    ref="Assumption 1 on the ball ||theta|| <= R",
+    tex=r"\mu=e^{-Rd}\min_x\lambda_{\min}\big(\operatorname{Cov}_0\psi(x,\cdot)\big)",
+    on=PAIRS,
     derivation="pi_theta >= e^(-R d) pi_0, and Var_theta(v.psi) = min_c E_theta (v.psi - c)^2 >= "
     "e^(-R d) Var_0(v.psi). Positive where the differences of psi(x, .) span the whole space, for "
     "every prompt: with p parameters, p + 1 answers at least.",
 )
-A1_DIAMETER = rc.Claim(
-    id="ood.A1_diameter",
-    source="OOD-PL, Assumptions 1, 2 and 3 together",
-    text="A convex set on which -log pi is mu-strongly convex has a diameter of at most 2M/mu and "
-    "of at most sqrt(8C/mu).",
-    latex=r"\operatorname{diam}\le\min\big\{2M/\mu,\sqrt{8C/\mu}\big\}",
-    kind="upper",
-    space=CONVEX,
-    measure=lambda s: at.diameter(s.policy),
+def A1_ball(system: Any, theta: Any, other: Any, policy: Any) -> rc.Sides:
+    """It holds with mu = e^(-R d) min_x lambda_min(Cov_0 psi(x, .))."""
+    return A1(system, theta, other, policy.mu)
+
+
+@PAPER.upper(
+    "A1_diameter",
+    ref="Assumptions 1, 2 and 3 together",
+    tex=r"\operatorname{diam}\le\min\big\{2M/\mu,\sqrt{8C/\mu}\big\}",
+    on=CONVEX,
     derivation="mu D <= ||change of the gradient|| <= 2M at two points at distance D; and 0 <= "
     "f(midpoint) <= C - mu D^2/8, f = -log pi. With the explicit mu of ood.A1_ball both bounds "
     "stay far from the diameter.",
 )
-A1_FISHER = rc.Claim(
-    id="ood.A1_fisher",
-    source="OOD-PL, Assumptions 1 and 2 together, for any policy with p parameters",
-    text="p mu <= M^2.",
-    latex=r"p\mu\le M^2",
-    kind="upper",
-    space=JETS,
-    measure=lambda s: s.fisher(),
+def A1_diameter(policy: PolicyConstants) -> rc.Sides:
+    """A convex set on which -log pi is mu-strongly convex has a diameter of at most 2M/mu and of at
+    most sqrt(8C/mu).
+
+    Shape (..., 2).
+    """
+    whole = 2 * policy.R
+    most = 2 * policy.M / policy.mu, np.sqrt(8 * policy.C / policy.mu)
+    return at.pairs(*((whole, side) for side in most))
+
+
+@PAPER.upper(
+    "A1_fisher",
+    ref="Assumptions 1 and 2 together, for any policy with p parameters",
+    tex=r"p\mu\le M^2",
+    on=JETS,
     derivation="sum_y pi(y) = 1 gives -E Hess log pi = E (grad log pi)(grad log pi)'. The trace of "
     "the left side is at least p mu, that of the right side at most M^2.",
 )
-A2 = rc.Claim(
-    id="ood.A2",
-    source="OOD-PL, Assumption 2",
-    text="Exponential families with bounded rewards satisfy (14) to (18) on the ball ||theta|| <= "
-    "R: L = min(d^2/4, e^(R d) max_x ||Cov_0||), M = min(d, max ||psi - E_0 psi|| + R L), rho = "
-    "d^3/(6 sqrt 3), T = max ||xi||, P = 4 T^2/(3 sqrt 3).",
-    latex=r"L=\min\{\tfrac{d^2}4,e^{Rd}\|\operatorname{Cov}_0\|\},\ M=\min\{d,\max\|\psi-\mathbb"
+def A1_fisher(fisher: Any) -> rc.Sides:
+    """p mu <= M^2."""
+    return fisher()
+
+
+@PAPER.upper(
+    "A2",
+    ref="Assumption 2",
+    tex=r"L=\min\{\tfrac{d^2}4,e^{Rd}\|\operatorname{Cov}_0\|\},\ M=\min\{d,\max\|\psi-\mathbb"
     r" E_0\psi\|+RL\},\ \rho=\tfrac{d^3}{6\sqrt3}",
-    kind="upper",
-    space=REWARDS,
-    measure=lambda s: at.assumption_2(
-        s.system, points(s), (s.phi, s.other_phi), (s.policy, s.reward)
-    ),
+    on=REWARDS,
     derivation="Derivatives of log pi: psi - E psi, -Cov psi and the third central moment, of a "
     "variable with range d; d, d^2/4 and d^3/(6 sqrt 3) hold for all theta. On the ball pi_theta "
     "<= e^(R d) pi_0. The slope of 1 - tanh^2 is at most 4/(3 sqrt 3).",
 )
-A3 = rc.Claim(
-    id="ood.A3",
-    source="OOD-PL, Assumption 3",
-    text="Exponential families satisfy it on the balls ||theta|| <= R, ||phi|| <= 1: C = max |log "
-    "pi_0| + R d, and b, B = exp(min (r0 - ||xi||)), exp(max (r0 + ||xi||)) for linear rewards.",
-    latex=r"b\le e^{r_\phi}\le B,\ |\log\pi_\theta|\le C",
-    kind="upper",
-    space=POINTS,
-    measure=lambda s: at.assumption_3(s.system, s.phi, s.theta, (s.policy, s.reward)),
+def A2(instance: Any) -> rc.Sides:
+    """Exponential families with bounded rewards satisfy (14) to (18) on the ball ||theta|| <= R: L
+    = min(d^2/4, e^(R d) max_x ||Cov_0||), M = min(d, max ||psi - E_0 psi|| + R L), rho = d^3/(6
+    sqrt 3), T = max ||xi||, P = 4 T^2/(3 sqrt 3).
+    """
+    return at.assumption_2(
+        instance.system,
+        points(instance),
+        (instance.phi, instance.other_phi),
+        (instance.policy, instance.reward),
+    )
+
+
+@PAPER.upper(
+    "A3",
+    ref="Assumption 3",
+    tex=r"b\le e^{r_\phi}\le B,\ |\log\pi_\theta|\le C",
+    on=POINTS,
     derivation="log pi_theta - log pi_0 is between -R d and R d. For all theta no C exists unless "
     "psi is constant; bounded rewards have b and B for all phi.",
 )
-EXP_R_BETA = rc.Claim(
-    id="ood.exp_r_beta",
-    source="OOD-PL, Appendix C, what all proofs take from Assumption 3",
-    text="b/e^beta <= exp(r/beta) <= B/e^beta.",
-    latex=r"\frac b{e^\beta}\le e^{r_\phi/\beta}\le\frac B{e^\beta}",
-    kind="upper",
-    space=POINTS,
-    measure=lambda s: at.tilts(s.system, s.phi, printed(s)),
+def A3(system: Any, phi: Any, theta: Any, policy: Any, reward: Any) -> rc.Sides:
+    """Exponential families satisfy it on the balls ||theta|| <= R, ||phi|| <= 1: C = max |log pi_0|
+    + R d, and b, B = exp(min (r0 - ||xi||)), exp(max (r0 + ||xi||)) for linear rewards.
+    """
+    return at.assumption_3(system, phi, theta, (policy, reward))
+
+
+@PAPER.upper(
+    "exp_r_beta",
+    ref="Appendix C, what all proofs take from Assumption 3",
+    tex=r"\frac b{e^\beta}\le e^{r_\phi/\beta}\le\frac B{e^\beta}",
+    on=POINTS,
     expect="violated",
     note="That is the range of exp(r - beta). With r = 0, b = B = 1 the middle is 1 and the bound "
     "e^-beta. Every constant with e^beta in Lemmas 1 to 5 and Theorem 1 comes from it: for a large "
@@ -164,48 +195,58 @@ EXP_R_BETA = rc.Claim(
     "- beta), beta < 1. Whoever reads b and B as numbers with b/e^beta <= exp(r/beta) <= B/e^beta, "
     "or takes them so far apart that this holds, has other names for bounds of exp(r/beta): the "
     "claims with b^(1/beta) and B^(1/beta) are about that reading.",
-    corrected="ood.exp_r_beta_corrected",
+    corrected="exp_r_beta_corrected",
     main=True,
 )
-EXP_R_BETA_CORRECTED = rc.Claim(
-    id="ood.exp_r_beta_corrected",
-    source="OOD-PL, Appendix C: the range of exp(r/beta)",
-    text="b^(1/beta) <= exp(r/beta) <= B^(1/beta).",
-    latex=r"b^{1/\beta}\le e^{r_\phi/\beta}\le B^{1/\beta}",
-    kind="upper",
-    space=POINTS,
-    measure=lambda s: at.tilts(s.system, s.phi, true(s)),
+def exp_r_beta(instance: Any) -> rc.Sides:
+    """b/e^beta <= exp(r/beta) <= B/e^beta."""
+    return at.tilts(instance.system, instance.phi, printed(instance))
+
+
+@PAPER.upper(
+    "exp_r_beta_corrected",
+    ref="Appendix C: the range of exp(r/beta)",
+    tex=r"b^{1/\beta}\le e^{r_\phi/\beta}\le B^{1/\beta}",
+    on=POINTS,
     derivation="exp(r/beta) = (exp r)^(1/beta), increasing in exp r.",
     main=True,
 )
-A4 = rc.Claim(
-    id="ood.A4",
-    source="OOD-PL, Assumption 4, (21) as step (i) of Lemma 5 uses it",
-    text="E||grad L_FT - grad l_FT||^2 <= sigma, as (21) has it, is at most sigma^2.",
-    latex=r"\mathbb E_z\|\nabla_\theta\mathcal L_{FT}-\nabla_\theta\ell_{FT}\|^2\le\sigma\ "
+def exp_r_beta_corrected(instance: Any) -> rc.Sides:
+    """b^(1/beta) <= exp(r/beta) <= B^(1/beta)."""
+    return at.tilts(instance.system, instance.phi, true(instance))
+
+
+@PAPER.upper(
+    "A4",
+    ref="Assumption 4, (21) as step (i) of Lemma 5 uses it",
+    tex=r"\mathbb E_z\|\nabla_\theta\mathcal L_{FT}-\nabla_\theta\ell_{FT}\|^2\le\sigma\ "
     r"\Rightarrow\ \le\sigma^2",
-    kind="upper",
-    space=POINTS,
-    measure=lambda s: _variance_squared(s),
+    on=POINTS,
     expect="violated",
     note="sigma^2 is meant, as in (22) to (24); (23) also lacks its norm. For sigma < 1 the term "
     "alpha^2 sigma^2 of Lemma 5 would be too small.",
-    corrected="ood.A4_corrected",
+    corrected="A4_corrected",
 )
-A4_CORRECTED = rc.Claim(
-    id="ood.A4_corrected",
-    source="OOD-PL, Assumption 4, a consequence of Assumptions 2 and 3",
-    text="(21) to (23), with squares, hold with sigma = B^(1/beta) M, sigma_1 = sigma T/beta and "
-    "sigma_2 = B^(1/beta) L.",
-    latex=r"\sigma=B^{1/\beta}M,\quad\sigma_1=\frac{B^{1/\beta}MT}\beta,\quad\sigma_2=B^{1/\beta}L",
-    kind="upper",
-    space=SMOOTH,
-    measure=lambda s: _variances(s),
+def A4(instance: Any) -> rc.Sides:
+    """E||grad L_FT - grad l_FT||^2 <= sigma, as (21) has it, is at most sigma^2."""
+    return _variance_squared(instance)
+
+
+@PAPER.upper(
+    "A4_corrected",
+    ref="Assumption 4, a consequence of Assumptions 2 and 3",
+    tex=r"\sigma=B^{1/\beta}M,\quad\sigma_1=\frac{B^{1/\beta}MT}\beta,\quad\sigma_2=B^{1/\beta}L",
+    on=SMOOTH,
     derivation="A variance of vectors or, with Frobenius norms, of matrices is at most the second "
     "moment, and grad_phi grad_theta l_FT has rank one. Hessians of l_FT lie between 0 and "
     "B^(1/beta) L, so they differ from their mean by no more. sigma_1 falls like 1/beta: no term "
     "of Theorem 1 with it is free of beta.",
 )
+def A4_corrected(instance: Any) -> rc.Sides:
+    """(21) to (23), with squares, hold with sigma = B^(1/beta) M, sigma_1 = sigma T/beta and
+    sigma_2 = B^(1/beta) L.
+    """
+    return _variances(instance)
 
 
 def _variance_squared(s: Any) -> Any:

@@ -10,10 +10,12 @@ import numpy as np
 import ratecheck as rc
 from experiments.oodpl.claims._inner import PAIRS, runs
 from experiments.oodpl.claims._outer import FIRST_ROUND, one_round, rounds
+from experiments.oodpl.paper import PAPER
 from experiments.oodpl.theory import outer as outer, theorem as at
-from experiments.oodpl.theory.bilevel import Policy, Reward, System
-from experiments.oodpl.theory.contraction import conditions
+from experiments.oodpl.theory.bilevel import Policy, Reward, System, TanhReward
+from experiments.oodpl.theory.contraction import conditions, lemma_3_bound
 from experiments.oodpl.theory.inner import Inner
+from linsys.linalg import Numbers, norm, solve, transpose
 
 _MATRICES = {"q": (1, 2)}
 _CURVED = runs(
@@ -24,15 +26,57 @@ _CURVED = runs(
 
 # Appendix D.2.
 
-D2_P = rc.Claim(
-    id="ood.D2_P",
-    source="OOD-PL, Appendix D.2, first step",
-    text="L(phi + D) <= L(phi) + <grad L, D> + (P/2) ||D||^2 with the Lipschitz constant P of grad "
-    "r, that is, no curvature of L is above P.",
-    latex=r"u^\top\nabla^2\mathbf L(\phi)\,u\le P",
-    kind="upper",
-    space=_CURVED,
-    measure=lambda s: at.smoothness_printed(s.run, s.pairs, s.u),
+
+def _bend(reward: Reward, phi: Numbers, u: Numbers) -> Numbers:
+    """u' (grad^2 r) u, shape (B, X, Y)."""
+    if not isinstance(reward, TanhReward):
+        return np.asarray(0 * reward.r0)
+    value = reward.values(phi) - reward.r0
+    return np.asarray(-2 * value * (1 - value**2) * reward.linear(u) ** 2)
+
+
+def _second_derivative(run: Inner, u: Numbers, first: Numbers) -> Numbers:
+    """theta'' along u (B, q), given theta' (B, p): shape (B, p)."""
+    system, phi, star = run.system, run.phi, run.theta_star
+    beta = system.beta[:, None, None]
+    weights = system.chance * system.tilt(phi)
+    weights = weights / weights.sum(axis=(1, 2), keepdims=True)
+    along = (system.reward.gradient(phi) * u[:, None, None]).sum(axis=-1)
+    a = (along - (weights * along).sum(axis=(1, 2), keepdims=True)) / beta
+    g, covariance = system.policy.gradient(star), -system.policy.hessian(star)
+    twice = a**2 + _bend(system.reward, phi, u) / beta
+    source = -((weights * twice)[..., None] * g).sum(axis=(1, 2))
+    prompts, mixed = weights.sum(axis=2), (weights * a).sum(axis=2)
+    turned = (mixed[..., None, None] * covariance).sum(axis=1) @ first[..., None]
+    inward = (g * first[:, None, None]).sum(axis=-1)
+    third = (system.policy.pi(star)[..., None] * inward[..., None] ** 2 * g).sum(axis=2)
+    total = source + 2 * turned[..., 0] + (prompts[..., None] * third).sum(axis=1)
+    return -solve((prompts[..., None, None] * covariance).sum(axis=1), total)
+
+
+def curvature(run: Inner, pairs: Numbers, u: Numbers) -> Numbers:
+    """d^2 L / du^2 of one domain along unit vectors u (B, q), shape (B,)."""
+    first = (transpose(run.jacobian_star) @ u[..., None])[..., 0]
+    slope = run.system.preference_gradient(run.theta_star)
+    slope = (pairs[..., None] * slope).sum(axis=(1, 2, 3))
+    hessian = run.system.preference_hessian(run.theta_star)
+    hessian = (pairs[..., None, None] * hessian).sum(axis=(1, 2, 3))
+    second = _second_derivative(run, u, first)
+    inner = (slope * second).sum(axis=-1)
+    return np.asarray(inner + (first * (hessian @ first[..., None])[..., 0]).sum(axis=-1))
+
+
+def _lemma_3(at: outer.Round) -> Numbers:
+    """The largest bound of Lemma 3 corrected among the domains, one for each instance."""
+    bound = lemma_3_bound(at.run, np.array([at.run.D]))
+    return np.asarray(at.by_domain(bound[:, -1]).max(axis=1))
+
+
+@PAPER.upper(
+    "D2_P",
+    ref="Appendix D.2, first step",
+    tex=r"u^\top\nabla^2\mathbf L(\phi)\,u\le P",
+    on=_CURVED,
     expect="violated",
     note="P is a constant of the reward, Assumption 2; L depends on phi through theta_* alone. A "
     "linear reward has P = 0 and L = log(1 + e^(-u)), u = log-odds of mu_hat plus (r - r')/beta. "
@@ -40,19 +84,22 @@ D2_P = rc.Claim(
     "Theorem 1 limits the outer step by what limits it. If P is read as one more assumption, that "
     "L is P-smooth (the proof's sentence breaks off there), the step is right; P then depends on "
     "beta, and ood.D2_P_corrected says how.",
-    corrected="ood.D2_P_corrected",
+    corrected="D2_P_corrected",
     main=True,
 )
-D2_P_CORRECTED = rc.Claim(
-    id="ood.D2_P_corrected",
-    source="OOD-PL, Appendix D.2, first step, corrected",
-    text="|u' (grad^2 L) u| <= P_L = (2 M^2/(beta mu)) (P + (T^2/beta)(L/mu + M rho/mu^2)) + (2 L "
-    "+ M^2)(M T/(beta mu))^2 for all unit vectors u.",
-    latex=r"\|\nabla^2\mathbf L\|\le\frac{2M^2}{\beta\mu}\Big(P+\frac{T^2}\beta\Big(\frac L\mu+"
+def D2_P(run: Inner, pairs: Numbers, u: Numbers) -> rc.Sides:
+    """L(phi + D) <= L(phi) + <grad L, D> + (P/2) ||D||^2 with the Lipschitz constant P of grad r,
+    that is, no curvature of L is above P.
+    """
+    return curvature(run, pairs, u), run.reward.P
+
+
+@PAPER.upper(
+    "D2_P_corrected",
+    ref="Appendix D.2, first step, corrected",
+    tex=r"\|\nabla^2\mathbf L\|\le\frac{2M^2}{\beta\mu}\Big(P+\frac{T^2}\beta\Big(\frac L\mu+"
     r"\frac{M\rho}{\mu^2}\Big)\Big)+(2L+M^2)\frac{M^2T^2}{\beta^2\mu^2}",
-    kind="upper",
-    space=_CURVED,
-    measure=lambda s: at.smoothness(s.run, s.pairs, s.u),
+    on=_CURVED,
     note="Of the order 1/beta for curved rewards, 1/beta^2 for linear ones.",
     derivation="With weights proportional to e^(r/beta), E g = 0 at theta_*; differentiate twice "
     "along u, a = (r' - E r')/beta: E[H] theta'' = -(E[(a^2 + r''/beta) g] + 2 E[a H] theta' + "
@@ -61,17 +108,20 @@ D2_P_CORRECTED = rc.Claim(
     "M and 2 L + M^2.",
     main=True,
 )
-D2_JENSEN = rc.Claim(
-    id="ood.D2_jensen",
-    source="OOD-PL, Appendix D.2, steps (i) and (ii)",
-    text="E||grad L - g||^2 <= sigma_3^2 + E_T E||d L_PL(theta_D)/d phi - d L_PL(theta_*)/d "
-    "phi||^2, g the step of a round, which draws T; here with inner loops that reach theta_*.",
-    latex=r"\mathbb E\|\nabla\mathbf L-\widehat\nabla\mathbf L\|^2\le\sigma_3^2+\mathbb E_T\mathbb "
+def D2_P_corrected(run: Inner, pairs: Numbers, u: Numbers) -> rc.Sides:
+    """|u' (grad^2 L) u| <= P_L = (2 M^2/(beta mu)) (P + (T^2/beta)(L/mu + M rho/mu^2)) + (2 L +
+    M^2)(M T/(beta mu))^2 for all unit vectors u.
+    """
+    return np.abs(curvature(run, pairs, u)), at.curvature_limit(run)
+
+
+@PAPER.upper(
+    "D2_jensen",
+    ref="Appendix D.2, steps (i) and (ii)",
+    tex=r"\mathbb E\|\nabla\mathbf L-\widehat\nabla\mathbf L\|^2\le\sigma_3^2+\mathbb E_T\mathbb "
     r"E\Big\|\frac{\partial\mathcal L_{PL}(\theta_D^T)}{\partial\phi}-\frac{\partial\mathcal L_{PL}"
     r"(\theta_*^T)}{\partial\phi}\Big\|^2",
-    kind="upper",
-    space=one_round(limit=True),
-    measure=lambda s: outer.jensen(s.round),
+    on=one_round(limit=True),
     expect="violated",
     note="Jensen's inequality needs T apart from the T that g has drawn, Lemma 3 needs the same T: "
     "the variance between the domains is lost. Two domains with gradients of opposite sign and "
@@ -79,37 +129,41 @@ D2_JENSEN = rc.Claim(
     "or the kinds of domains, which is what its method is for. A sigma_3 that is read as the "
     "spread of g about grad L, domains included, would have to contain sigma_T^2; (24) has one "
     "theta for both of its terms.",
-    corrected="ood.D2_jensen_corrected",
+    corrected="D2_jensen_corrected",
     main=True,
 )
-D2_JENSEN_CORRECTED = rc.Claim(
-    id="ood.D2_jensen_corrected",
-    source="OOD-PL, Appendix D.2, steps (i) and (ii), corrected",
-    text="It is at most sigma_3^2 + 2 E_T E||d L_PL(theta_D)/d phi - d L_PL(theta_*)/d phi||^2 + 2 "
-    "sigma_T^2, sigma_T^2 the variance of d L_PL(theta_*)/d phi between the domains.",
-    latex=r"\sigma_3^2+2\,\mathbb E_T\mathbb E\Big\|\frac{\partial\mathcal L_{PL}(\theta_D^T)}"
+def D2_jensen(round: outer.Round) -> rc.Sides:
+    """E||grad L - g||^2 <= sigma_3^2 + E_T E||d L_PL(theta_D)/d phi - d L_PL(theta_*)/d phi||^2, g
+    the step of a round, which draws T; here with inner loops that reach theta_*.
+    """
+    return round.error, round.sigma_3 + round.within
+
+
+@PAPER.upper(
+    "D2_jensen_corrected",
+    ref="Appendix D.2, steps (i) and (ii), corrected",
+    tex=r"\sigma_3^2+2\,\mathbb E_T\mathbb E\Big\|\frac{\partial\mathcal L_{PL}(\theta_D^T)}"
     r"{\partial\phi}-\frac{\partial\mathcal L_{PL}(\theta_*^T)}{\partial\phi}\Big\|^2+2\sigma_T^2",
-    kind="upper",
-    space=one_round(limit=False),
-    measure=lambda s: outer.jensen_corrected(s.round),
+    on=one_round(limit=False),
     derivation="The pair is drawn last, which adds its variance; the rest is at most twice the "
     "squares of its two parts, theta_D to theta_* and T to the mean.",
 )
+def D2_jensen_corrected(round: outer.Round) -> rc.Sides:
+    """It is at most sigma_3^2 + 2 E_T E||d L_PL(theta_D)/d phi - d L_PL(theta_*)/d phi||^2 + 2
+    sigma_T^2, sigma_T^2 the variance of d L_PL(theta_*)/d phi between the domains.
+    """
+    return round.error, round.sigma_3 + 2 * round.within + 2 * round.sigma_T
+
 
 # Theorem 1.
 
-THEOREM_1 = rc.Claim(
-    id="ood.theorem_1",
-    source="OOD-PL, Theorem 1, equation (25) with the constants of its proof",
-    text="D >= -log(M^2/L^2 + ||theta_0 - theta_*||^2)/log q, beta <= log(3 alpha B^2 A/(2 b mu (3 "
-    "- s))), beta <= log(alpha b mu/(1 - sqrt((1 - kappa)/3))), alpha <= 2 e^beta/(b mu + B L), "
-    "eta = 1/(4P): (1/K) sum_k E||grad L(phi_k)||^2 <= 16 P (L(phi_0) - inf L)/K + 3 sigma_3^2 + "
-    "24 M^2 T^2/beta^2 + (24 M^2/kappa) V.",
-    latex=r"\frac1K\sum_k\mathbb E\|\nabla\mathbf L(\phi_k)\|^2\le\frac{16P(\mathbf L(\phi_0)-\inf"
+
+@PAPER.upper(
+    "theorem_1",
+    ref="Theorem 1, equation (25) with the constants of its proof",
+    tex=r"\frac1K\sum_k\mathbb E\|\nabla\mathbf L(\phi_k)\|^2\le\frac{16P(\mathbf L(\phi_0)-\inf"
     r"\mathbf L)}K+3\sigma_3^2+\frac{24M^2T^2}{\beta^2}+\frac{24M^2}\kappa V",
-    kind="upper",
-    space=FIRST_ROUND,
-    measure=lambda s: at.theorem_1(s.run, s.pairs, s.P, s.kappa),
+    on=FIRST_ROUND,
     expect="violated",
     note="For K = 1, one pair (sigma_3 = 0) and two answers, features 0 and 0.1, equal chances, r "
     "= -1, gradients of r 0 and 1, ||phi|| <= 0.2, beta = 0.1, alpha = 1082, D = 5 from theta_*, "
@@ -119,24 +173,37 @@ THEOREM_1 = rc.Claim(
     "(ood.theorem_1_conditions), P (ood.D2_P), the domains (ood.D2_jensen). 24 M^2 T^2/beta^2 is "
     "not of the unit of the left side, so that rescaled features make it small. With b^(1/beta) "
     "the bound holds for a reason that has nothing to do with training: ood.theorem_1_noise.",
-    corrected="ood.theorem_1_corrected",
+    corrected="theorem_1_corrected",
     main=True,
 )
-THEOREM_1_NOISE = rc.Claim(
-    id="ood.theorem_1_noise",
-    source="OOD-PL, Theorem 1 with b^(1/beta) and B^(1/beta)",
-    text="Where q <= 1 - kappa, the bound's term (24 M^2/kappa) alpha^2 sigma^2 T^2/beta^2 alone "
-    "is at least four times ||grad L(phi)||^2, at every phi, trained or not.",
-    latex=r"\|\nabla\mathbf L(\phi)\|^2\le\frac14\cdot\frac{24M^2}\kappa\frac{\alpha^2\sigma^2T^2}"
+def theorem_1(run: Inner, pairs: Numbers, P: Numbers, kappa: Numbers) -> rc.Sides:
+    """D >= -log(M^2/L^2 + ||theta_0 - theta_*||^2)/log q, beta <= log(3 alpha B^2 A/(2 b mu (3 -
+    s))), beta <= log(alpha b mu/(1 - sqrt((1 - kappa)/3))), alpha <= 2 e^beta/(b mu + B L), eta
+    = 1/(4P): (1/K) sum_k E||grad L(phi_k)||^2 <= 16 P (L(phi_0) - inf L)/K + 3 sigma_3^2 + 24
+    M^2 T^2/beta^2 + (24 M^2/kappa) V.
+
+    ``run`` has the constants of a ball that the inner steps cannot leave; L is at least 0. Neither
+    side depends on D.
+    """
+    at, scale = run.policy, (run.reward.T / run.system.beta) ** 2
+    gradient, mixed, hessian = run.largest_variances
+    V = run.alpha**2 * (gradient * scale + 6 * mixed) + 6 * (at.M / at.L) ** 2 * scale * hessian
+    gap = (pairs * run.system.preference_loss(run.theta_star)).sum(axis=(1, 2, 3))
+    bound = 16 * P * gap + 24 * at.M**2 * (scale + V / kappa)
+    return norm(run.hypergradient_star(pairs)) ** 2, np.asarray(bound)
+
+
+@PAPER.upper(
+    "theorem_1_noise",
+    ref="Theorem 1 with b^(1/beta) and B^(1/beta)",
+    tex=r"\|\nabla\mathbf L(\phi)\|^2\le\frac14\cdot\frac{24M^2}\kappa\frac{\alpha^2\sigma^2T^2}"
     r"{\beta^2}\quad\forall\phi",
-    kind="upper",
-    space=runs(
+    on=runs(
         extra=PAIRS,
         sizes=_MATRICES,
         given={"q < 1": lambda s: conditions(s.run, s.run.true).q < 1},
         steps=False,
     ),
-    measure=lambda s: at.noise_alone(s.run, s.pairs),
     note="So the theorem, repaired in its constants alone, says nothing: no algorithm and no phi "
     "can be worse than its bound. The step size that q < 1 asks for is the reason, alpha b^(1/beta)"
     " mu >= 0.42: the inner loop does not average its noise.",
@@ -146,17 +213,25 @@ THEOREM_1_NOISE = rc.Claim(
     "equality at c = 2/3.",
     main=True,
 )
-THEOREM_1_CORRECTED = rc.Claim(
-    id="ood.theorem_1_corrected",
-    source="OOD-PL, Theorem 1, corrected",
-    text="eta <= 1/P_L and alpha < 2/(B^(1/beta) L): (1/K) sum_k E||grad L(phi_k)||^2 <= 2 "
-    "(L(phi_0) - inf L)/(eta K) + E_3 + eta P_L (sigma_3^2 + 2 E_3 + 2 sigma_T^2), E_3 the bound "
-    "of ood.lemma_3_corrected, P_L of ood.D2_P_corrected.",
-    latex=r"\frac1K\sum_k\mathbb E\|\nabla\mathbf L(\phi_k)\|^2\le\frac{2(\mathbf L(\phi_0)-\inf"
+def theorem_1_noise(run: Inner, pairs: Numbers) -> rc.Sides:
+    """Where q <= 1 - kappa, the bound's term (24 M^2/kappa) alpha^2 sigma^2 T^2/beta^2 alone is at
+    least four times ||grad L(phi)||^2, at every phi, trained or not.
+
+    With b^(1/beta) in q, kappa = 1 - q, the largest there is, and sigma^2 at theta_*.
+    """
+    at = conditions(run, run.true)
+    sigma = norm(run.system.each_gradient(run.phi, run.theta_star)) ** 2
+    scale = (run.alpha * run.policy.M * run.reward.T / run.system.beta) ** 2
+    noise = 6 * scale * run.system.mean(sigma) / (1 - at.q)
+    return norm(run.hypergradient_star(pairs)) ** 2, np.asarray(noise)
+
+
+@PAPER.upper(
+    "theorem_1_corrected",
+    ref="Theorem 1, corrected",
+    tex=r"\frac1K\sum_k\mathbb E\|\nabla\mathbf L(\phi_k)\|^2\le\frac{2(\mathbf L(\phi_0)-\inf"
     r"\mathbf L)}{\eta K}+E_3+\eta P_{\mathbf L}(\sigma_3^2+2E_3+2\sigma_T^2)",
-    kind="upper",
-    space=rounds(K=1, inner_steps=3),
-    measure=lambda s: outer.theorem_1_corrected(s.runs),
+    on=rounds(K=1, inner_steps=3),
     note="Audited with L(phi_0) - E L(phi_K), which is less than the gap, for K = 1 and any phi_0 "
     "here and for K = 2 in ood.theorem_1_two_rounds. All terms go to zero with K to infinity, eta "
     "and alpha to zero and D of the order log(1/alpha)/alpha, at a fixed beta; none asks beta to "
@@ -168,8 +243,21 @@ THEOREM_1_CORRECTED = rc.Claim(
     "E||g - grad L||^2, ood.D2_jensen_corrected. Sum over k.",
     main=True,
 )
+def theorem_1_corrected(runs: outer.Rounds) -> rc.Sides:
+    """eta <= 1/P_L and alpha < 2/(B^(1/beta) L): (1/K) sum_k E||grad L(phi_k)||^2 <= 2 (L(phi_0) -
+    inf L)/(eta K) + E_3 + eta P_L (sigma_3^2 + 2 E_3 + 2 sigma_T^2), E_3 the bound of
+    ood.lemma_3_corrected, P_L of ood.D2_P_corrected.
+
+    E_3 is the bound of Lemma 3 corrected, and eta <= 1 / P_L.
+    """
+    bias = runs.largest(_lemma_3)
+    noise = runs.largest(lambda at: at.sigma_3) + 2 * bias + 2 * runs.largest(lambda at: at.sigma_T)
+    descent = 2 * runs.descent / (runs.eta * runs.K)
+    return runs.gradients, np.asarray(descent + bias + runs.eta * runs.limit * noise)
+
+
 THEOREM_1_TWO_ROUNDS = replace(
-    THEOREM_1_CORRECTED,
+    theorem_1_corrected,
     id="ood.theorem_1_two_rounds",
     source="OOD-PL, Theorem 1, corrected, for two rounds",
     text="The same for K = 2 with D = 1.",
@@ -179,8 +267,18 @@ THEOREM_1_TWO_ROUNDS = replace(
 )
 
 
-def _corrected_exponents() -> Sequence[rc.Regime]:
-    """Of the corrected bound, from K to 4 K, for a policy of two answers at several beta."""
+@PAPER.rate(
+    "theorem_1_rate",
+    ref="Theorem 1, corrected: its rate",
+    tex=r"\frac1K\sum_k\mathbb E\|\nabla\mathbf L(\phi_k)\|^2=O(K^{-1/2})",
+    note="The printed bound has floors that no K, D, alpha or eta lowers, 3 sigma_3^2 + 24 M^2 "
+    "T^2/beta^2 and, with q < 1, more than the largest ||grad L||^2 (ood.theorem_1_noise).",
+    derivation="ood.theorem_1_corrected: V/(1 - Q) is of the order alpha, Q^D at most 1/K.",
+)
+def theorem_1_rate() -> Sequence[rc.Regime]:
+    """With alpha and eta of the order K^(-1/2) and D of the order K^(1/2) log K the corrected bound
+    is O(K^(-1/2)), at every beta.
+    """
     found = []
     for beta in (0.5, 1.0, 4.0):
         system = System(
@@ -196,44 +294,34 @@ def _corrected_exponents() -> Sequence[rc.Regime]:
     return found
 
 
-THEOREM_1_RATE = rc.RateClaim(
-    id="ood.theorem_1_rate",
-    source="OOD-PL, Theorem 1, corrected: its rate",
-    text="With alpha and eta of the order K^(-1/2) and D of the order K^(1/2) log K the corrected "
-    "bound is O(K^(-1/2)), at every beta.",
-    latex=r"\frac1K\sum_k\mathbb E\|\nabla\mathbf L(\phi_k)\|^2=O(K^{-1/2})",
-    regimes=_corrected_exponents,
-    note="The printed bound has floors that no K, D, alpha or eta lowers, 3 sigma_3^2 + 24 M^2 "
-    "T^2/beta^2 and, with q < 1, more than the largest ||grad L||^2 (ood.theorem_1_noise).",
-    derivation="ood.theorem_1_corrected: V/(1 - Q) is of the order alpha, Q^D at most 1/K.",
-)
-TAU = rc.Claim(
-    id="ood.theorem_1_tau",
-    source="OOD-PL, Theorem 1, the term tau",
-    text="tau = 3 sigma_3^3 + 144 M^2 alpha^2 sigma_1^2/kappa is the part of D.2's bound without K "
-    "and beta.",
-    latex=r"\tau=3\sigma_3^3+\frac{144M^2\alpha^2\sigma_1^2}\kappa",
-    kind="identity",
-    space=rc.Space(
+@PAPER.identity(
+    "theorem_1_tau",
+    ref="Theorem 1, the term tau",
+    tex=r"\tau=3\sigma_3^3+\frac{144M^2\alpha^2\sigma_1^2}\kappa",
+    on=rc.Space(
         fields={"sigma_3": rc.positive(), "rest": rc.positive()},
         batched=True,
         meaning={"rest": "144 M^2 alpha^2 sigma_1^2 / kappa"},
     ),
-    measure=lambda s: at.tau(s.sigma_3, s.rest),
     expect="violated",
     note="D.2 has 3 sigma_3^2. Nor is the rest free of beta: Theorem 1's conditions tie alpha to "
     "it, ood.theorem_1_tau_corrected, and the O(1/beta^2) of (25) contains sigma_2^2 and sigma^2, "
     "which bounds of e^(r/beta) depend on.",
-    corrected="ood.theorem_1_tau_corrected",
+    corrected="theorem_1_tau_corrected",
+    reading_of="theorem_1",
 )
-TAU_CORRECTED = rc.Claim(
-    id="ood.theorem_1_tau_corrected",
-    source="OOD-PL, Theorem 1, the term tau, corrected",
-    text="tau = 3 sigma_3^2 + 144 M^2 alpha^2 sigma_1^2/kappa, and the conditions that b/e^beta "
-    "stands in make alpha grow with beta: from beta to beta + x by 0.42 e^x at least.",
-    latex=r"\frac{\alpha(\beta+x)}{\alpha(\beta)}\ge0.42\,e^x",
-    kind="lower",
-    space=rc.Space(
+def theorem_1_tau(sigma_3: Numbers, rest: Numbers) -> rc.Sides:
+    """tau = 3 sigma_3^3 + 144 M^2 alpha^2 sigma_1^2/kappa is the part of D.2's bound without K and
+    beta.
+    """
+    return 3 * sigma_3**3 + rest, 3 * sigma_3**2 + rest
+
+
+@PAPER.lower(
+    "theorem_1_tau_corrected",
+    ref="Theorem 1, the term tau, corrected",
+    tex=r"\frac{\alpha(\beta+x)}{\alpha(\beta)}\ge0.42\,e^x",
+    on=rc.Space(
         fields={
             "beta": rc.positive(low=0.1, high=10.0),
             "more": rc.positive(),
@@ -242,7 +330,15 @@ TAU_CORRECTED = rc.Claim(
         batched=True,
         meaning={"more": "x"},
     ),
-    measure=lambda s: at.step_size(s.beta, s.more, s.kappa),
     note="So that for given b, mu, M and sigma_1 the printed tau grows like e^(2 beta).",
     derivation="(1 - sqrt((1 - kappa)/3)) e^beta <= alpha b mu <= e^beta; 1 - 1/sqrt(3) > 0.42.",
 )
+def theorem_1_tau_corrected(beta: Numbers, more: Numbers, kappa: Numbers) -> rc.Sides:
+    """tau = 3 sigma_3^2 + 144 M^2 alpha^2 sigma_1^2/kappa, and the conditions that b/e^beta stands
+    in make alpha grow with beta: from beta to beta + x by 0.42 e^x at least.
+
+    alpha b mu is at least (1 - sqrt((1 - kappa)/3)) e^beta by Theorem 1's second condition, and at
+    most e^beta by Lemma 5's step size.
+    """
+    least = (1 - np.sqrt((1 - kappa) / 3)) * np.exp(beta + more)
+    return np.asarray(least / np.exp(beta)), np.asarray(42 * np.exp(more) / 100)

@@ -5,11 +5,17 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 import ratecheck as rc
 from experiments.oodpl.claims._spaces import SAMPLES, domains, smooth_domain
 from experiments.oodpl.claims.objectives import ANSWERS, OPTIMA
+from experiments.oodpl.paper import PAPER
 from experiments.oodpl.theory import hypergradient as at
+from experiments.oodpl.theory.bilevel import System
+from experiments.oodpl.theory.hypergradient import Run
 from experiments.oodpl.theory.objectives import unrestricted
+from linsys.linalg import Numbers
 
 
 def _run(**fields: Any) -> SimpleNamespace:
@@ -33,17 +39,13 @@ _RIGHT = (
     rf" r^{{k,t}}(\nabla F^{{k,t}})^\top{_PRODUCT}{_SCORES}"
 )
 
-PROP_1 = rc.Claim(
-    id="ood.prop_1",
-    source="OOD-PL, Proposition 1, equation (13)",
-    text="d l_PL(theta_D) / d phi = (alpha/beta) (grad log pi(y) - grad log pi(y')) . sum_t "
-    "e^(r(z_t)/beta) grad log pi(z_t) prod_(j>t) (I + alpha e^(r(z_t)/beta) Hess log pi_t(z_t)), "
-    "for one entry of phi.",
-    latex=rf"\frac{{\partial\ell_{{PL}}}}{{\partial\phi_k}}=\frac\alpha\beta{_SCORES}\cdot{_SUM}"
+
+@PAPER.identity(
+    "prop_1",
+    ref="Proposition 1, equation (13)",
+    tex=rf"\frac{{\partial\ell_{{PL}}}}{{\partial\phi_k}}=\frac\alpha\beta{_SCORES}\cdot{_SUM}"
     r"\nabla F^{k,t}\prod_{j=t+1}^{D-1}\big(I+\alpha R^{k,t}\nabla^2F^{k,t}\big)",
-    kind="identity",
-    space=SCALAR,
-    measure=lambda s: at.eq_13(s.run, s.run.sums(rewards=False, later=False), sign=1, factor=False),
+    on=SCALAR,
     expect="violated",
     note="Four slips: the sign of (30) is lost; the factor 1 - p_* is missing from (30) on; "
     "grad_phi r is missing from the derivative of e^(r/beta), without which the formula has no "
@@ -53,193 +55,250 @@ PROP_1 = rc.Claim(
     "truth is -(1 - p_*) r' (alpha/beta) R c: descent by the printed formula raises the loss where "
     "r' > 0. Lemmas 3 and 4 start from the chain rule and not from (13), so that Theorem 1 does "
     "not inherit this; code that differentiates the loop is right as well.",
-    corrected="ood.prop_1_corrected",
+    corrected="prop_1_corrected",
     main=True,
 )
-PROP_1_CORRECTED = rc.Claim(
-    id="ood.prop_1_corrected",
-    source="OOD-PL, Proposition 1, corrected",
-    text="d l_PL(theta_D) / d phi = -(1 - p_*) (alpha/beta) sum_t R_t grad r(z_t) (grad log "
-    "pi(z_t))' prod_(j>t) (I + alpha R_j Hess log pi_j(z_j)) (grad log pi(y) - grad log pi(y')), "
-    "R_t = e^(r(z_t)/beta), the product from j = t + 1 on the left to D - 1 on the right.",
-    latex=_RIGHT,
-    kind="identity",
-    space=RUNS,
-    measure=lambda s: at.eq_13(s.run, s.run.sums()),
+def prop_1(run: Any) -> rc.Sides:
+    """d l_PL(theta_D) / d phi = (alpha/beta) (grad log pi(y) - grad log pi(y')) . sum_t
+    e^(r(z_t)/beta) grad log pi(z_t) prod_(j>t) (I + alpha e^(r(z_t)/beta) Hess log pi_t(z_t)),
+    for one entry of phi.
+    """
+    return at.eq_13(run, run.sums(rewards=False, later=False), sign=1, factor=False)
+
+
+@PAPER.identity(
+    "prop_1_corrected",
+    ref="Proposition 1, corrected",
+    tex=_RIGHT,
+    on=RUNS,
     derivation="J_(t+1) = J_t (I + alpha R_t H_t) + (alpha/beta) R_t grad r_t (grad log pi_t)' "
     "from J_0 = 0, the rows of J for the entries of phi; unrolled, the factors of later steps "
     "stand further to the right. d(-log sigma(u)) = -sigma(-u) du, sigma(-u) = 1 - p_*.",
     main=True,
 )
-PROP_1_SIGN = rc.Claim(
-    id="ood.prop_1_sign",
-    source="OOD-PL, Proposition 1, its sign alone",
-    text="(13) with the factor, grad r and the index corrected, and no minus.",
-    latex=_RIGHT.replace("=-(", "=("),
-    kind="identity",
-    space=RUNS,
-    measure=lambda s: at.eq_13(s.run, s.run.sums(), sign=1),
+def prop_1_corrected(run: Any) -> rc.Sides:
+    """d l_PL(theta_D) / d phi = -(1 - p_*) (alpha/beta) sum_t R_t grad r(z_t) (grad log pi(z_t))'
+    prod_(j>t) (I + alpha R_j Hess log pi_j(z_j)) (grad log pi(y) - grad log pi(y')), R_t =
+    e^(r(z_t)/beta), the product from j = t + 1 on the left to D - 1 on the right.
+    """
+    return at.eq_13(run, run.sums())
+
+
+@PAPER.identity(
+    "prop_1_sign",
+    ref="Proposition 1, its sign alone",
+    tex=_RIGHT.replace("=-(", "=("),
+    on=RUNS,
     expect="violated",
     note="The derivative of -log sigma(u) is -sigma(-u); (30) has the minus, (13) not. Descent "
     "along (13) would ascend.",
-    corrected="ood.prop_1_corrected",
+    corrected="prop_1_corrected",
+    reading_of="prop_1",
 )
-PROP_1_FACTOR = rc.Claim(
-    id="ood.prop_1_factor",
-    source="OOD-PL, Proposition 1, the factor 1 - p_* alone",
-    text="(13) with the sign, grad r and the index corrected, and no factor.",
-    latex=_RIGHT.replace("(1-p_*)", ""),
-    kind="identity",
-    space=RUNS,
-    measure=lambda s: at.eq_13(s.run, s.run.sums(), factor=False),
+def prop_1_sign(run: Any) -> rc.Sides:
+    """(13) with the factor, grad r and the index corrected, and no minus."""
+    return at.eq_13(run, run.sums(), sign=1)
+
+
+@PAPER.identity(
+    "prop_1_factor",
+    ref="Proposition 1, the factor 1 - p_* alone",
+    tex=_RIGHT.replace("(1-p_*)", ""),
+    on=RUNS,
     expect="violated",
     note="Without it all pairs weigh the same, those that the policy ranks rightly by far and "
     "those it ranks wrongly: the gradient is that of -(log pi(y) - log pi(y')), unbounded from "
     "below.",
-    corrected="ood.prop_1_corrected",
+    corrected="prop_1_corrected",
+    reading_of="prop_1",
 )
-PROP_1_REWARD = rc.Claim(
-    id="ood.prop_1_reward",
-    source="OOD-PL, Proposition 1, grad_phi r alone",
-    text="(13) with the sign, the factor and the index corrected, without grad r, for one entry of "
-    "phi.",
-    latex=_RIGHT.replace(r"\nabla_\phi r^{k,t}", ""),
-    kind="identity",
-    space=SCALAR,
-    measure=lambda s: at.eq_13(s.run, s.run.sums(rewards=False)),
+def prop_1_factor(run: Any) -> rc.Sides:
+    """(13) with the sign, grad r and the index corrected, and no factor."""
+    return at.eq_13(run, run.sums(), factor=False)
+
+
+@PAPER.identity(
+    "prop_1_reward",
+    ref="Proposition 1, grad_phi r alone",
+    tex=_RIGHT.replace(r"\nabla_\phi r^{k,t}", ""),
+    on=SCALAR,
     expect="violated",
     note="d e^(r/beta) = e^(r/beta) grad r / beta. True only where grad r = 1 at all samples.",
-    corrected="ood.prop_1_corrected",
+    corrected="prop_1_corrected",
+    reading_of="prop_1",
 )
-PROP_1_INDEX = rc.Claim(
-    id="ood.prop_1_index",
-    source="OOD-PL, Proposition 1, the index of the product alone",
-    text="(13) with the sign, the factor and grad r corrected, and the factor of t in the product.",
-    latex=_RIGHT.replace(r"R^{k,j}\nabla^2F^{k,j}", r"R^{k,t}\nabla^2F^{k,t}"),
-    kind="identity",
-    space=RUNS,
-    measure=lambda s: at.eq_13(s.run, s.run.sums(later=False)),
+def prop_1_reward(run: Any) -> rc.Sides:
+    """(13) with the sign, the factor and the index corrected, without grad r, for one
+    entry of phi.
+    """
+    return at.eq_13(run, run.sums(rewards=False))
+
+
+@PAPER.identity(
+    "prop_1_index",
+    ref="Proposition 1, the index of the product alone",
+    tex=_RIGHT.replace(r"R^{k,j}\nabla^2F^{k,j}", r"R^{k,t}\nabla^2F^{k,t}"),
+    on=RUNS,
     expect="violated",
     note="From D = 2 on: J_2 = J_1 (I + alpha R_1 H_1) + ..., with the factor of step 1, not 0.",
-    corrected="ood.prop_1_corrected",
+    corrected="prop_1_corrected",
+    reading_of="prop_1",
 )
-PROP_1_ORDER = rc.Claim(
-    id="ood.prop_1_order",
-    source="OOD-PL, Proposition 1 with the product in the other order",
-    text="(13) corrected, but with the factor of j = D - 1 on the left of the product.",
-    latex=_RIGHT.replace(r"\prod_{j=t+1}^{D-1}", r"\prod_{j=D-1}^{t+1}"),
-    kind="identity",
-    space=ORDERED,
-    measure=lambda s: at.eq_13(s.run, s.run.sums(forward=False)),
+def prop_1_index(run: Any) -> rc.Sides:
+    """(13) with the sign, the factor and grad r corrected, and the factor of t in the product."""
+    return at.eq_13(run, run.sums(later=False))
+
+
+@PAPER.identity(
+    "prop_1_order",
+    ref="Proposition 1 with the product in the other order",
+    tex=_RIGHT.replace(r"\prod_{j=t+1}^{D-1}", r"\prod_{j=D-1}^{t+1}"),
+    on=ORDERED,
     expect="violated",
     note="Hessians at different theta do not commute: from D = 3 and p = 2 on the order matters, "
     "which the paper does not state. With columns for the entries of phi it is the other one.",
-    corrected="ood.prop_1_corrected",
+    corrected="prop_1_corrected",
+    reading_of="prop_1",
 )
-EQ_29_30 = rc.Claim(
-    id="ood.eq_29_30",
-    source="OOD-PL, equations (29) and (30)",
-    text="d/dphi of -log sigma(u) is -(d theta_D / d phi) (grad log pi(y) - grad log pi(y')).",
-    latex=rf"-\frac\partial{{\partial\phi_k}}\log\sigma(u)=-\frac{{\partial\theta_{{k,D}}}}"
+def prop_1_order(run: Any) -> rc.Sides:
+    """(13) corrected, but with the factor of j = D - 1 on the left of the product."""
+    return at.eq_13(run, run.sums(forward=False))
+
+
+@PAPER.identity(
+    "eq_29_30",
+    ref="equations (29) and (30)",
+    tex=rf"-\frac\partial{{\partial\phi_k}}\log\sigma(u)=-\frac{{\partial\theta_{{k,D}}}}"
     rf"{{\partial\phi_k}}{_SCORES}",
-    kind="identity",
-    space=RUNS,
-    measure=lambda s: at.eq_30(s.run, factor=False),
+    on=RUNS,
     expect="violated",
     note="The derivative of log sigma(u) is sigma(-u) u' = (1 - p_*) u', not u'. The bound 2M of "
     "Lemma 3 is not hurt, as sigma(-u) <= 1; the constant 2L of the next line is, see ood.lpl_2L.",
-    corrected="ood.eq_29_30_corrected",
+    corrected="eq_29_30_corrected",
     main=True,
 )
-EQ_29_30_CORRECTED = rc.Claim(
-    id="ood.eq_29_30_corrected",
-    source="OOD-PL, equation (30), corrected",
-    text="d l_PL(theta_D) / d phi = -(1 - p_*) (d theta_D / d phi) (grad log pi(y) - grad log "
-    "pi(y')).",
-    latex=rf"\frac{{\partial\ell_{{PL}}}}{{\partial\phi_k}}=-(1-p_*)\frac{{\partial\theta_{{k,D}}}}"
+def eq_29_30(run: Any) -> rc.Sides:
+    """d/dphi of -log sigma(u) is -(d theta_D / d phi) (grad log pi(y) - grad log pi(y'))."""
+    return at.eq_30(run, factor=False)
+
+
+@PAPER.identity(
+    "eq_29_30_corrected",
+    ref="equation (30), corrected",
+    tex=rf"\frac{{\partial\ell_{{PL}}}}{{\partial\phi_k}}=-(1-p_*)\frac{{\partial\theta_{{k,D}}}}"
     rf"{{\partial\phi_k}}{_SCORES}",
-    kind="identity",
-    space=RUNS,
-    measure=lambda s: at.eq_30(s.run, factor=True),
+    on=RUNS,
     derivation="(log sigma)' = sigma(-u) = 1 - p_*, and the chain rule.",
 )
-EQ_31 = rc.Claim(
-    id="ood.eq_31",
-    source="OOD-PL, equation (31)",
-    text="d theta_D / d phi = (alpha/beta) sum_t R_t grad log pi(z_t) prod_(j>t) (I + alpha R_t "
-    "Hess log pi_t(z_t)), for one entry of phi.",
-    latex=rf"\frac{{\partial\theta_{{k,D}}}}{{\partial\phi_k}}=\frac\alpha\beta{_SUM}\nabla"
+def eq_29_30_corrected(run: Any) -> rc.Sides:
+    """d l_PL(theta_D) / d phi = -(1 - p_*) (d theta_D / d phi) (grad log pi(y) - grad log
+    pi(y')).
+    """
+    return at.eq_30(run, factor=True)
+
+
+@PAPER.identity(
+    "eq_31",
+    ref="equation (31)",
+    tex=rf"\frac{{\partial\theta_{{k,D}}}}{{\partial\phi_k}}=\frac\alpha\beta{_SUM}\nabla"
     r" F^{k,t}\prod_{j=t+1}^{D-1}\big(I+\alpha R^{k,t}\nabla^2F^{k,t}\big)",
-    kind="identity",
-    space=SCALAR,
-    measure=lambda s: at.eq_31(s.run, rewards=False, later=False),
+    on=SCALAR,
     expect="violated",
     note="grad_phi r and the index j are missing: ood.prop_1_reward, ood.prop_1_index. The step "
     "before (31) loses grad r; the telescoping loses j.",
-    corrected="ood.eq_31_corrected",
+    corrected="eq_31_corrected",
 )
-EQ_31_CORRECTED = rc.Claim(
-    id="ood.eq_31_corrected",
-    source="OOD-PL, equation (31), corrected",
-    text="d theta_D / d phi = (alpha/beta) sum_t R_t grad r(z_t) (grad log pi(z_t))' prod_(j>t) (I "
-    "+ alpha R_j Hess log pi_j(z_j)).",
-    latex=rf"\frac{{\partial\theta_{{k,D}}}}{{\partial\phi_k}}=\frac\alpha\beta{_SUM}\nabla_\phi"
+def eq_31(run: Any) -> rc.Sides:
+    """d theta_D / d phi = (alpha/beta) sum_t R_t grad log pi(z_t) prod_(j>t) (I + alpha R_t Hess
+    log pi_t(z_t)), for one entry of phi.
+    """
+    return run.jacobian, run.sums(rewards=False, later=False)
+
+
+@PAPER.identity(
+    "eq_31_corrected",
+    ref="equation (31), corrected",
+    tex=rf"\frac{{\partial\theta_{{k,D}}}}{{\partial\phi_k}}=\frac\alpha\beta{_SUM}\nabla_\phi"
     rf" r^{{k,t}}(\nabla F^{{k,t}})^\top{_PRODUCT}",
-    kind="identity",
-    space=RUNS,
-    measure=lambda s: at.eq_31(s.run),
+    on=RUNS,
     derivation="As in ood.prop_1_corrected.",
 )
-EQ_37 = rc.Claim(
-    id="ood.eq_37",
-    source="OOD-PL, equation (37)",
-    text="J_(t+1) = J_t - alpha (grad_phi grad_theta l_FT - J_t Hess_theta l_FT), J_t = d theta_t "
-    "/ d phi.",
-    latex=r"\frac{\partial\theta_{k,t+1}}{\partial\phi_k}=\frac{\partial\theta_{k,t}}{\partial"
+def eq_31_corrected(run: Run) -> rc.Sides:
+    """d theta_D / d phi = (alpha/beta) sum_t R_t grad r(z_t) (grad log pi(z_t))' prod_(j>t) (I +
+    alpha R_j Hess log pi_j(z_j)).
+    """
+    return run.jacobian, run.sums()
+
+
+@PAPER.identity(
+    "eq_37",
+    ref="equation (37)",
+    tex=r"\frac{\partial\theta_{k,t+1}}{\partial\phi_k}=\frac{\partial\theta_{k,t}}{\partial"
     r"\phi_k}-\alpha\Big(\nabla_\phi\nabla_\theta\ell_{FT}-\frac{\partial\theta_{k,t}}{\partial"
     r"\phi_k}\nabla_\theta^2\ell_{FT}\Big)",
-    kind="identity",
-    space=RUNS,
-    measure=lambda s: at.eq_37(s.run, -1),
+    on=RUNS,
     expect="violated",
     note="The sign of the last term: theta_(t+1) = theta_t - alpha grad l_FT gives J_t (I - alpha "
     "Hess), a contraction; as printed it is an expansion. The display below (38) combines (37) and "
     "(38) as if the sign were right, so that Lemma 4 is not hurt.",
-    corrected="ood.eq_37_corrected",
+    corrected="eq_37_corrected",
 )
-EQ_37_CORRECTED = rc.Claim(
-    id="ood.eq_37_corrected",
-    source="OOD-PL, equation (37), corrected",
-    text="J_(t+1) = J_t - alpha (grad_phi grad_theta l_FT + J_t Hess_theta l_FT).",
-    latex=r"\frac{\partial\theta_{k,t+1}}{\partial\phi_k}=\frac{\partial\theta_{k,t}}{\partial"
+def eq_37(run: Any) -> rc.Sides:
+    """J_(t+1) = J_t - alpha (grad_phi grad_theta l_FT - J_t Hess_theta l_FT), J_t = d theta_t / d
+    phi.
+    """
+    return at.eq_37(run, -1)
+
+
+@PAPER.identity(
+    "eq_37_corrected",
+    ref="equation (37), corrected",
+    tex=r"\frac{\partial\theta_{k,t+1}}{\partial\phi_k}=\frac{\partial\theta_{k,t}}{\partial"
     r"\phi_k}-\alpha\Big(\nabla_\phi\nabla_\theta\ell_{FT}+\frac{\partial\theta_{k,t}}{\partial"
     r"\phi_k}\nabla_\theta^2\ell_{FT}\Big)",
-    kind="identity",
-    space=RUNS,
-    measure=lambda s: at.eq_37(s.run, 1),
+    on=RUNS,
     derivation="The chain rule on theta_(t+1) = theta_t - alpha grad_theta l_FT(phi, theta_t).",
 )
-EQ_38 = rc.Claim(
-    id="ood.eq_38",
-    source="OOD-PL, equations (35) and (38)",
-    text="grad_phi grad_theta L_FT + (d theta_* / d phi) Hess_theta L_FT = 0 at theta_*: along the "
-    "solution of this, grad_theta L_FT does not move.",
-    latex=r"\nabla_\phi\nabla_\theta\mathcal L_{FT}(\phi,\theta_*)+\frac{\partial\theta_*}{\partial"
+def eq_37_corrected(run: Any) -> rc.Sides:
+    """J_(t+1) = J_t - alpha (grad_phi grad_theta l_FT + J_t Hess_theta l_FT)."""
+    return at.eq_37(run, 1)
+
+
+@PAPER.identity(
+    "eq_38",
+    ref="equations (35) and (38)",
+    tex=r"\nabla_\phi\nabla_\theta\mathcal L_{FT}(\phi,\theta_*)+\frac{\partial\theta_*}{\partial"
     r"\phi}\nabla_\theta^2\mathcal L_{FT}(\phi,\theta_*)=0",
-    kind="identity",
-    space=OPTIMA,
-    measure=lambda s: at.eq_38(s.system, s.phi),
+    on=OPTIMA,
 )
-EQ_38_UNRESTRICTED = rc.Claim(
-    id="ood.eq_38_unrestricted",
-    source="OOD-PL, equation (38) where theta_* is known",
-    text="With free parameters for all answers, d theta_* / d phi from (38) is (grad r(x, y) - "
-    "grad r(x, y_0)) / beta.",
-    latex=r"\frac{\partial\theta_*(x,y)}{\partial\phi}=\frac{\nabla_\phi r_\phi(x,y)-\nabla_\phi"
+def eq_38(system: System, phi: Numbers) -> rc.Sides:
+    """grad_phi grad_theta L_FT + (d theta_* / d phi) Hess_theta L_FT = 0 at theta_*: along the
+    solution of this, grad_theta L_FT does not move.
+
+    Both by differentiation of grad L_FT = -E_z e^(r/beta) (psi - E psi) itself; (..., q, p).
+    """
+    theta = system.optimum(phi)
+    weights = system.chance * system.tilt(phi)
+    by_reward = (weights / system.beta[..., None, None])[..., None] * system.reward.gradient(phi)
+    g = system.policy.gradient(theta)
+    alone = -(by_reward[..., :, None] * g[..., None, :]).sum(axis=(-4, -3))
+    moved = at.slope_change(system, theta, at.implicit(system, phi, theta))
+    return np.asarray(alone), np.asarray(
+        -(weights.sum(axis=-1)[..., None, None] * moved).sum(axis=-3)
+    )
+
+
+@PAPER.identity(
+    "eq_38_unrestricted",
+    ref="equation (38) where theta_* is known",
+    tex=r"\frac{\partial\theta_*(x,y)}{\partial\phi}=\frac{\nabla_\phi r_\phi(x,y)-\nabla_\phi"
     r" r_\phi(x,y_0)}\beta",
-    kind="identity",
-    space=ANSWERS,
-    measure=lambda s: at.eq_38_unrestricted(unrestricted(s.system), s.phi),
+    on=ANSWERS,
     derivation="pi_(theta_*) is (9), so that theta_*(x, y) = log mu_hat(y)/mu_hat(y_0) - log "
     "h(y)/h(y_0) + (r(x, y) - r(x, y_0))/beta.",
 )
+def eq_38_unrestricted(system: Any, phi: Any) -> rc.Sides:
+    """With free parameters for all answers, d theta_* / d phi from (38) is (grad r(x, y) - grad
+    r(x, y_0)) / beta.
+    """
+    return at.eq_38_unrestricted(unrestricted(system), phi)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,8 +13,12 @@ import ratecheck as rc
 from experiments.oodpl.claims._inner import PAIRS, runs
 from experiments.oodpl.claims._outer import TUNED
 from experiments.oodpl.claims._spaces import SAMPLES, domain, domains
+from experiments.oodpl.paper import PAPER
 from experiments.oodpl.theory import theorem as at
-from experiments.oodpl.theory.hypergradient import Run, unit_of_phi
+from experiments.oodpl.theory.bilevel import minimiser
+from experiments.oodpl.theory.hypergradient import Run
+from experiments.oodpl.theory.inner import Inner
+from linsys.linalg import Numbers, norm
 
 
 def _linear(**fields: Any) -> SimpleNamespace:
@@ -22,14 +27,12 @@ def _linear(**fields: Any) -> SimpleNamespace:
     return SimpleNamespace(run=Run(s.system, s.phi, s.theta, s.z, s.alpha, s.pair))
 
 
-REMARK_1 = rc.Claim(
-    id="ood.remark_1",
-    source="OOD-PL, Remark 1: a larger beta",
-    text="A larger beta makes ||grad L||^2 smaller, all else equal, for K = 1.",
-    latex=r"\beta'\ge\beta\ \Rightarrow\ \|\nabla\mathbf L_{\beta'}(\phi)\|\le\|\nabla\mathbf L_"
+@PAPER.upper(
+    "remark_1",
+    ref="Remark 1: a larger beta",
+    tex=r"\beta'\ge\beta\ \Rightarrow\ \|\nabla\mathbf L_{\beta'}(\phi)\|\le\|\nabla\mathbf L_"
     r"\beta(\phi)\|",
-    kind="upper",
-    space=rc.Space(
+    on=rc.Space(
         fields={
             "margin": rc.reals(),
             "gap": rc.reals(),
@@ -45,7 +48,6 @@ REMARK_1 = rc.Claim(
             "more": "beta' / beta - 1",
         },
     ),
-    measure=lambda s: at.larger_beta(s.margin, s.gap, s.slope, s.beta, s.more),
     expect="violated",
     note="One prompt, two answers: grad L = sigma(-u) grad(r - r')/beta, u = log-odds of mu_hat "
     "plus (r - r')/beta. Where r prefers y, a larger beta makes u smaller and the gradient larger. "
@@ -54,52 +56,87 @@ REMARK_1 = rc.Claim(
     "reward can gain over supervised fine-tuning falls like 1/beta, ood.remark_1_gain. A small "
     "gradient says nothing of learning there; for linear rewards it says in which unit phi is "
     "measured, ood.remark_1_unit. More rounds do help: ood.theorem_1_rate.",
-    corrected="ood.remark_1_corrected",
+    corrected="remark_1_corrected",
     main=True,
 )
-REMARK_1_CORRECTED = rc.Claim(
-    id="ood.remark_1_corrected",
-    source="OOD-PL, Remark 1: a larger beta, what is true",
-    text="||grad L(phi)||^2 <= 4 M^4 T^2/(beta^2 mu^2) at every phi, with no algorithm.",
-    latex=r"\|\nabla\mathbf L(\phi)\|^2\le\frac{4M^4T^2}{\beta^2\mu^2}\quad\forall\phi",
-    kind="upper",
-    space=runs(extra=PAIRS, sizes={"q": (1, 2)}, steps=False),
-    measure=lambda s: at.flat_objective(s.run, s.pairs),
+def remark_1(
+    margin: Numbers, gap: Numbers, slope: Numbers, beta: Numbers, more: Numbers
+) -> rc.Sides:
+    """A larger beta makes ||grad L||^2 smaller, all else equal, for K = 1."""
+    after = at.two_answers(margin, gap, slope, beta * (1 + more))
+    return after, at.two_answers(margin, gap, slope, beta)
+
+
+@PAPER.upper(
+    "remark_1_corrected",
+    ref="Remark 1: a larger beta, what is true",
+    tex=r"\|\nabla\mathbf L(\phi)\|^2\le\frac{4M^4T^2}{\beta^2\mu^2}\quad\forall\phi",
+    on=runs(extra=PAIRS, sizes={"q": (1, 2)}, steps=False),
     derivation="||grad_theta L_PL|| <= 2 M and ood.dtheta_corrected.",
     main=True,
 )
-REMARK_1_UNIT = rc.Claim(
-    id="ood.remark_1_unit",
-    source="OOD-PL, Remark 1: what beta is for linear rewards",
-    text="For r = xi.phi a step of Algorithm 1 at (phi, beta) is 1/beta times that at (phi/beta, "
-    "1), with the same samples: the rounds of (beta, beta^2 eta, beta phi_0) are those of (1, eta, "
-    "phi_0), with the same policies.",
-    latex=r"\frac{\partial\ell_{PL}}{\partial\phi}(\phi,\theta_D;\beta)=\frac1\beta\,\frac"
+def remark_1_corrected(run: Inner, pairs: Numbers) -> rc.Sides:
+    """||grad L(phi)||^2 <= 4 M^4 T^2/(beta^2 mu^2) at every phi, with no algorithm."""
+    return norm(run.hypergradient_star(pairs)) ** 2, (2 * run.policy.M * run.jacobian_bound) ** 2
+
+
+@PAPER.identity(
+    "remark_1_unit",
+    ref="Remark 1: what beta is for linear rewards",
+    tex=r"\frac{\partial\ell_{PL}}{\partial\phi}(\phi,\theta_D;\beta)=\frac1\beta\,\frac"
     r"{\partial\ell_{PL}}{\partial\phi}\Big(\frac\phi\beta,\theta_D;1\Big)",
-    kind="identity",
-    space=domains(SAMPLES, {"D": (1, 3), "Y": (2, 3)}, view=_linear),
-    measure=lambda s: unit_of_phi(s.run),
+    on=domains(SAMPLES, {"D": (1, 3), "Y": (2, 3)}, view=_linear),
     note="So beta is the unit of phi, and ||grad L||^2 is beta^2 times smaller at the same "
     "policies. With eta kept, a larger beta is a step that is beta^2 times shorter.",
     derivation="(10) has phi and beta as r/beta alone, and r_phi/beta = r_{phi/beta}.",
     main=True,
 )
-REMARK_1_GAIN = rc.Claim(
-    id="ood.remark_1_gain",
-    source="OOD-PL, Remark 1: what a reward can change",
-    text="|L(phi) - L at the minimiser without rewards| <= M^2 log(B/b)/(beta mu).",
-    latex=r"|\mathbf L(\phi)-\mathbf L_{SFT}|\le\frac{M^2\log(B/b)}{\beta\mu}",
-    kind="upper",
-    space=TUNED,
-    measure=lambda s: at.gain(s.run, s.pairs),
+def remark_1_unit(run: Run) -> rc.Sides:
+    """For r = xi.phi a step of Algorithm 1 at (phi, beta) is 1/beta times that at (phi/beta, 1),
+    with the same samples: the rounds of (beta, beta^2 eta, beta phi_0) are those of (1, eta,
+    phi_0), with the same policies.
+
+    For rewards xi.phi, without an r0.
+    """
+    beta = run.system.beta
+    unit = replace(run.system, beta=1 + 0 * beta)
+    other = replace(run, system=unit, phi=run.phi / beta[:, None])
+    return run.exact, np.asarray(other.exact / beta[:, None])
+
+
+@PAPER.upper(
+    "remark_1_gain",
+    ref="Remark 1: what a reward can change",
+    tex=r"|\mathbf L(\phi)-\mathbf L_{SFT}|\le\frac{M^2\log(B/b)}{\beta\mu}",
+    on=TUNED,
     derivation="Along t r, t from 0 to 1: theta' = -E[H]^{-1} E[(r - m) g]/beta for any m, under "
     "weights proportional to e^(t r/beta); with m in the middle ||theta'|| <= M log(B/b)/(2 beta "
     "mu), and ||grad_theta L_PL|| <= 2 M.",
 )
+def remark_1_gain(run: Inner, pairs: Numbers) -> rc.Sides:
+    """|L(phi) - L at the minimiser without rewards| <= M^2 log(B/b)/(beta mu).
+
+    ``run.radius`` is to cover the path from one minimiser to the other.
+    """
+    system, at = run.system, run.policy
+    tuned = minimiser(system.policy, system.chance)
+    losses = [
+        (pairs * system.preference_loss(theta)).sum(axis=(1, 2, 3))
+        for theta in (run.theta_star, tuned)
+    ]
+    spread = np.log(run.reward.B) - np.log(run.reward.b)
+    return np.abs(losses[0] - losses[1]), np.asarray(at.M**2 * spread / (system.beta * at.mu))
 
 
-def _exponents() -> Sequence[rc.Regime]:
-    """Of ||grad L||^2 at an untrained phi, between beta and 2 beta, for several margins."""
+@PAPER.rate(
+    "remark_1_rate",
+    ref="Remark 1: O(1/beta^2) without training",
+    tex=r"\|\nabla\mathbf L(\phi)\|^2=O(\beta^{-2})",
+    note="The whole of Theorem 1's O(1/beta^2) is this.",
+    derivation="ood.remark_1_corrected; the limit is sigma(-log-odds of mu_hat) grad(r - r')/beta.",
+)
+def remark_1_rate() -> Sequence[rc.Regime]:
+    """||grad L(phi)||^2 = O(1/beta^2) at a fixed phi that no algorithm has seen."""
     found = []
     for margin, gap in ((0.0, 1.0), (-2.0, -3.0), (2.0, 5.0)):
         beta = np.array([1e3, 2e3])
@@ -107,14 +144,3 @@ def _exponents() -> Sequence[rc.Regime]:
         slope = float(np.log2(sizes[1] / sizes[0]))
         found.append(rc.Regime(f"r - r' = {gap:g}", "beta", -2.0, slope, slope, slope))
     return found
-
-
-REMARK_1_RATE = rc.RateClaim(
-    id="ood.remark_1_rate",
-    source="OOD-PL, Remark 1: O(1/beta^2) without training",
-    text="||grad L(phi)||^2 = O(1/beta^2) at a fixed phi that no algorithm has seen.",
-    latex=r"\|\nabla\mathbf L(\phi)\|^2=O(\beta^{-2})",
-    regimes=_exponents,
-    note="The whole of Theorem 1's O(1/beta^2) is this.",
-    derivation="ood.remark_1_corrected; the limit is sigma(-log-odds of mu_hat) grad(r - r')/beta.",
-)

@@ -16,24 +16,15 @@ of Lemma 4 for 6 a c^2 + 1 - 2 c s <= q, and Theorem 1 for q <= 1 - kappa.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.oodpl.theory.bilevel import logistic
 from linsys.linalg import Numbers
 
 __all__ = [
     "Conditions",
-    "d_condition",
-    "d_condition_corrected",
-    "spread_limit",
     "step_ii",
-    "step_ii_entails",
-    "step_ii_limit",
-    "telescoping",
-    "two_answers",
-    "young",
 ]
 
 Sides = tuple[Numbers, Numbers]
@@ -107,79 +98,3 @@ class Conditions:
 def step_ii(at: Conditions) -> Sides:
     """Lemma 4, step (ii): 6 alpha^2 B^2 A / e^(2 beta) + 1 - 2 alpha b mu s / e^beta <= q."""
     return at.coefficient, at.q
-
-
-def step_ii_limit(at: Conditions) -> Sides:
-    """The two sides of step (ii) at the largest c that it allows."""
-    return step_ii(replace(at, c=at.largest))
-
-
-def step_ii_entails(at: Conditions) -> Sides:
-    """Where step (ii) holds, q is at least 4/3."""
-    return at.q, np.asarray(4 / (3 + 0 * at.c))
-
-
-def young(at: Conditions, epsilon: Numbers) -> Sides:
-    """The larger of Lemma 4's two factors with Young's parameter epsilon for the printed 3, and 1.
-
-    ||x + y||^2 <= (1 + epsilon) ||x||^2 + (1 + 1/epsilon) ||y||^2 makes (1 + epsilon) (1 - c)^2 the
-    factor of the Jacobian's error, and 2 (1 + 1/epsilon) a c^2 + 1 - 2 c s that of the iterate's.
-    """
-    jacobian = (1 + epsilon) * (1 - at.c) ** 2
-    iterate = 2 * (1 + 1 / epsilon) * at.a * at.c**2 + 1 - 2 * at.c * at.s
-    return np.asarray(np.maximum(jacobian, iterate)), 1 + 0 * at.c
-
-
-def spread_limit(at: Conditions, kappa: Numbers) -> Sides:
-    """B L / (b mu), and the limit that Lemma 5 and q <= 1 - kappa leave it."""
-    return at.spread, np.asarray(2 / (1 - np.sqrt((1 - kappa) / 3)) - 1)
-
-
-def two_answers(logit: Numbers, u: Numbers, heavier: Numbers) -> Sides:
-    """c of a policy of two answers, with mu on all iterates of two steps from ``logit``; 0.305.
-
-    Args:
-        logit: log-odds of the answers at theta_0, shape (B,).
-        u: alpha b^(1/beta) (psi - psi')^2, shape (B,).
-        heavier: e^(r/beta) / b^(1/beta) of both answers, at least one, shape (B, 2).
-    """
-    reached = [logit]
-    for point in (logit, *_both(logit, u, heavier)):
-        reached.extend(_both(point, u, heavier))
-    curvature = np.stack([logistic(x) * logistic(-x) for x in reached]).min(axis=0)
-    return np.asarray(u * curvature), 305 / (1000 + 0 * u)
-
-
-def _both(logit: Numbers, u: Numbers, heavier: Numbers) -> tuple[Numbers, Numbers]:
-    """The log-odds after a step on one answer, and on the other."""
-    up, down = heavier[..., 0], heavier[..., 1]
-    return logit + u * up * logistic(-logit), logit - u * down * logistic(logit)
-
-
-def _steps_needed(q: Numbers, start: Numbers) -> Numbers:
-    """-log(start) / log(q)."""
-    return np.asarray(-np.log(start) / np.log(q))
-
-
-def d_condition(q: Numbers, start: Numbers, more: Numbers) -> Sides:
-    """q^D start <= 1 for D >= -log(start) / log(q), D = that or 1, and ``more``."""
-    D = np.maximum(_steps_needed(q, start), 1 + 0 * q) + more
-    return np.asarray(np.exp(D * np.log(q)) * start), 1 + 0 * q
-
-
-def d_condition_corrected(q: Numbers, start: Numbers, more: Numbers, target: Numbers) -> Sides:
-    """q^D start <= target for q < 1 and D >= log(start / target) / log(1 / q)."""
-    D = np.maximum(_steps_needed(q, start / target), 0 * q) + more
-    return np.asarray(np.exp(D * np.log(q)) * start), target
-
-
-def telescoping(P: Numbers) -> Sides:
-    """D.2 with eta = 1/(4P): the factors of the gap, of sigma_3^2, and of the two further terms.
-
-    The left side solves (eta/2 - eta^2 P) S = gap / K + (eta/2 + eta^2 P) N for S.
-    """
-    eta = 1 / (4 * P)
-    descent, noise = eta / 2 - eta**2 * P, eta / 2 + eta**2 * P
-    factors = [1 / descent, noise / descent, 8 * noise / descent, 48 * noise / descent]
-    one = 1 + 0 * P
-    return np.stack(factors, axis=-1), np.stack([16 * P, 3 * one, 24 * one, 144 * one], axis=-1)

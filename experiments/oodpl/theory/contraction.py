@@ -14,22 +14,15 @@ from __future__ import annotations
 import numpy as np
 
 from experiments.oodpl.theory.conditions import Conditions
-from experiments.oodpl.theory.inner import Inner, flat
-from linsys.linalg import Numbers, norm
+from experiments.oodpl.theory.inner import Inner
+from linsys.linalg import Numbers
 
 __all__ = [
     "conditions",
-    "dtheta",
-    "dtheta_corrected",
     "lemma_3",
     "lemma_3_bound",
-    "lemma_3_corrected",
     "lemma_4",
-    "lemma_4_corrected",
-    "lemma_4_recursion",
     "lemma_4_step_i",
-    "lemma_5",
-    "lemma_5_corrected",
     "lemma_5_squared",
     "lemma_5_variance",
 ]
@@ -60,53 +53,30 @@ def _powers(q: Numbers, D: int) -> tuple[Numbers, Numbers]:
 # The Jacobian of theta_*.
 
 
-def dtheta(run: Inner) -> Sides:
-    """Lemma 3's proof: ||d theta_* / d phi|| <= M T / (beta L)."""
-    at = run.policy
-    return norm(flat(run.jacobian_star)), at.M * run.reward.T / (run.system.beta * at.L)
-
-
-def dtheta_corrected(run: Inner) -> Sides:
-    """||d theta_* / d phi|| <= M T / (beta mu), in the Frobenius norm."""
-    return norm(flat(run.jacobian_star)), run.jacobian_bound
-
-
 # Lemma 5.
 
 
-def _progress(run: Inner, bounds: Bounds) -> Numbers:
+def progress(run: Inner, bounds: Bounds) -> Numbers:
     """1 - 2 alpha b mu B L / (b mu + B L) with these bounds, (B, 1)."""
     strong, smooth = run.strong_and_smooth(bounds)
     return np.asarray(1 - 2 * run.alpha * strong * smooth / (strong + smooth))[:, None]
 
 
-def _spread_of(run: Inner, variance: Numbers) -> Numbers:
+def spread_of(run: Inner, variance: Numbers) -> Numbers:
     """alpha^2 sigma^2, (B, 1)."""
     return np.asarray(run.alpha**2 * variance)[:, None]
 
 
-def lemma_5(run: Inner) -> Sides:
-    """(40) as printed, with E||theta_t - theta_*|| and B / e^beta on its right."""
-    after = _progress(run, run.printed) * run.first_moments[:, :-1]
-    return run.errors[1][:, 1:], after + _spread_of(run, run.largest_variances[0])
-
-
 def lemma_5_squared(run: Inner) -> Sides:
     """(40) with the square that is missing on its right, and B / e^beta."""
-    after = _progress(run, run.printed) * run.errors[1][:, :-1]
-    return run.errors[1][:, 1:], after + _spread_of(run, run.largest_variances[0])
+    after = progress(run, run.printed) * run.errors[1][:, :-1]
+    return run.errors[1][:, 1:], after + spread_of(run, run.largest_variances[0])
 
 
 def lemma_5_variance(run: Inner) -> Sides:
     """(40) with the square and B^(1/beta), the variance being at most sigma as (21) has it."""
-    after = _progress(run, run.true) * run.errors[1][:, :-1]
-    return run.errors[1][:, 1:], after + _spread_of(run, run.largest_variances[0] ** 2)
-
-
-def lemma_5_corrected(run: Inner) -> Sides:
-    """E||d_{t+1}||^2 <= gamma^2 E||d_t||^2 + alpha^2 sigma^2, for every stable alpha."""
-    after = run.gamma[:, None] ** 2 * run.errors[1][:, :-1]
-    return run.errors[1][:, 1:], after + _spread_of(run, run.variances[0])
+    after = progress(run, run.true) * run.errors[1][:, :-1]
+    return run.errors[1][:, 1:], after + spread_of(run, run.largest_variances[0] ** 2)
 
 
 # Lemma 4.
@@ -145,25 +115,13 @@ def lemma_4(run: Inner, bounds: Bounds) -> Sides:
     return jacobian + scale[:, None] * iterate, _lemma_4_bound(run, bounds)
 
 
-def lemma_4_recursion(run: Inner) -> Sides:
-    """E||e_{t+1}||^2 <= (gamma a + alpha drift d)^2 + alpha^2 noise (noise + 2 sigma_2 a).
-
-    a and d are the roots of E||e_t||^2 and E||d_t||^2.
-    """
-    a, d = (np.sqrt(error[:, :-1]) for error in run.errors)
-    sigma_2 = np.sqrt(run.variances[2])[:, None]
-    alpha, noise, drift = run.alpha[:, None], run.noise[:, None], run.drift[:, None]
-    after = (run.gamma[:, None] * a + alpha * drift * d) ** 2
-    return run.errors[0][:, 1:], after + alpha**2 * noise * (noise + 2 * sigma_2 * a)
-
-
-def _weight(run: Inner) -> Numbers:
+def weight_of(run: Inner) -> Numbers:
     """The least weight of E||d_t||^2 that makes the sum of errors contract, (B,)."""
     gamma = run.gamma
     return np.asarray(2 * (run.alpha * run.drift / (1 - gamma)) ** 2 / (1 + 2 * gamma))
 
 
-def _contracted(run: Inner, weight: Numbers, t: Numbers) -> Numbers:
+def contracted(run: Inner, weight: Numbers, t: Numbers) -> Numbers:
     """Q^t (||d theta_* / d phi||^2 + weight ||d_0||^2) + V sum of Q^j, Q = (1 + gamma) / 2.
 
     ``t`` are numbers of steps, shape (B, n) or (n,).
@@ -176,17 +134,6 @@ def _contracted(run: Inner, weight: Numbers, t: Numbers) -> Numbers:
     Q = ((1 + gamma) / 2)[:, None]
     powers = np.exp(t * np.log(Q))
     return np.asarray(powers * start[:, None] + V[:, None] * (1 - powers) / (1 - Q))
-
-
-def _steps(run: Inner) -> Numbers:
-    return np.arange(1, run.D + 1)
-
-
-def lemma_4_corrected(run: Inner) -> Sides:
-    """E||e_t||^2 + w E||d_t||^2 <= Q^t (...) + V sum Q^j with Q = (1 + gamma) / 2 < 1."""
-    weight = _weight(run)
-    jacobian, iterate = (error[:, 1:] for error in run.errors)
-    return jacobian + weight[:, None] * iterate, _contracted(run, weight, _steps(run))
 
 
 # Lemma 3.
@@ -206,10 +153,5 @@ def lemma_3_bound(run: Inner, t: Numbers) -> Numbers:
     """
     at = run.policy
     slope = run.reward.T / (run.system.beta * at.mu) * (2 * at.L + at.M**2) / 2
-    weight = np.maximum(_weight(run), slope**2)
-    return np.asarray(8 * at.M[:, None] ** 2 * _contracted(run, weight, t))
-
-
-def lemma_3_corrected(run: Inner, pairs: Numbers) -> Sides:
-    """E||d L_PL(theta_t)/d phi - d L_PL(theta_*)/d phi||^2 and :func:`lemma_3_bound`."""
-    return run.hypergradient_errors(pairs)[:, 1:], lemma_3_bound(run, _steps(run))
+    weight = np.maximum(weight_of(run), slope**2)
+    return np.asarray(8 * at.M[:, None] ** 2 * contracted(run, weight, t))

@@ -7,7 +7,7 @@ with neither Hessians nor mixed derivatives; the printed formulas are held again
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -19,12 +19,9 @@ __all__ = [
     "Run",
     "eq_13",
     "eq_30",
-    "eq_31",
     "eq_37",
-    "eq_38",
     "eq_38_unrestricted",
     "implicit",
-    "unit_of_phi",
 ]
 
 Sides = tuple[Numbers, Numbers]
@@ -203,46 +200,14 @@ def eq_30(run: Run, *, factor: bool) -> Sides:
     return eq_13(run, run.jacobian, factor=factor)
 
 
-def eq_31(run: Run, **options: bool) -> Sides:
-    """d theta_D / d phi, and the sums (31); options of :meth:`Run.sums`."""
-    return run.jacobian, run.sums(**options)
-
-
 def eq_37(run: Run, sign: int) -> Sides:
     """d theta_D / d phi, and the recursion (37)."""
     return run.jacobian, run.recursion(sign)
 
 
-def unit_of_phi(run: Run) -> Sides:
-    """d l_PL(theta_D) / d phi at (phi, beta), and that at (phi / beta, 1) over beta, (B, q).
-
-    For rewards xi.phi, without an r0.
-    """
-    beta = run.system.beta
-    unit = replace(run.system, beta=1 + 0 * beta)
-    other = replace(run, system=unit, phi=run.phi / beta[:, None])
-    return run.exact, np.asarray(other.exact / beta[:, None])
-
-
 def implicit(system: System, phi: Numbers, theta: Numbers) -> Numbers:
     """-mixed Hessian^-1 of L_FT, which is d theta_* / d phi at theta_*: shape (..., q, p)."""
     return np.asarray(-system.mixed(phi, theta) @ inverse(system.hessian(phi, theta)))
-
-
-def eq_38(system: System, phi: Numbers) -> Sides:
-    """How grad L_FT at theta_* moves with phi alone, and less how it moves with theta_*(phi).
-
-    Both by differentiation of grad L_FT = -E_z e^(r/beta) (psi - E psi) itself; (..., q, p).
-    """
-    theta = system.optimum(phi)
-    weights = system.chance * system.tilt(phi)
-    by_reward = (weights / system.beta[..., None, None])[..., None] * system.reward.gradient(phi)
-    g = system.policy.gradient(theta)
-    alone = -(by_reward[..., :, None] * g[..., None, :]).sum(axis=(-4, -3))
-    moved = slope_change(system, theta, implicit(system, phi, theta))
-    return np.asarray(alone), np.asarray(
-        -(weights.sum(axis=-1)[..., None, None] * moved).sum(axis=-3)
-    )
 
 
 def eq_38_unrestricted(system: System, phi: Numbers) -> Sides:

@@ -19,7 +19,7 @@ from experiments.oodpl.theory.inner import Inner, Level
 from experiments.oodpl.theory.theorem import curvature_limit
 from linsys.linalg import Numbers, norm
 
-__all__ = ["Round", "Rounds", "jensen", "jensen_corrected", "scheduled", "theorem_1_corrected"]
+__all__ = ["Round", "Rounds", "scheduled"]
 
 Sides = tuple[Numbers, Numbers]
 
@@ -106,16 +106,6 @@ class Round:
         last = self.last
         found = self.run.hypergradient(self.pairs, last.theta, last.jacobian)
         return self.mean(last.mean(norm(found - self.exact[:, None]) ** 2))
-
-
-def jensen(at: Round) -> Sides:
-    """D.2, step (i) and Lemma 3 for the same T: E||grad L - g||^2 <= sigma_3^2 + Lemma 3's mean."""
-    return at.error, at.sigma_3 + at.within
-
-
-def jensen_corrected(at: Round) -> Sides:
-    """E||grad L - g||^2 <= sigma_3^2 + 2 (Lemma 3's mean) + 2 sigma_T^2."""
-    return at.error, at.sigma_3 + 2 * at.within + 2 * at.sigma_T
 
 
 # Whole runs, for domains of one prompt with two answers.
@@ -242,23 +232,6 @@ class Rounds:
         chance, _, at = self._levels[-1]
         last = (chance * _loss(at).reshape(chance.shape)).sum(axis=1)
         return np.asarray(_loss(self._levels[0][2]) - last)
-
-
-def _lemma_3(at: Round) -> Numbers:
-    """The largest bound of Lemma 3 corrected among the domains, one for each instance."""
-    bound = lemma_3_bound(at.run, np.array([at.run.D]))
-    return np.asarray(at.by_domain(bound[:, -1]).max(axis=1))
-
-
-def theorem_1_corrected(runs: Rounds) -> Sides:
-    """2 (L(phi_0) - E L(phi_K)) / (eta K) + E_3 + eta P_L (sigma_3^2 + 2 E_3 + 2 sigma_T^2).
-
-    E_3 is the bound of Lemma 3 corrected, and eta <= 1 / P_L.
-    """
-    bias = runs.largest(_lemma_3)
-    noise = runs.largest(lambda at: at.sigma_3) + 2 * bias + 2 * runs.largest(lambda at: at.sigma_T)
-    descent = 2 * runs.descent / (runs.eta * runs.K)
-    return runs.gradients, np.asarray(descent + bias + runs.eta * runs.limit * noise)
 
 
 def scheduled(run: Inner, K: Numbers) -> Numbers:

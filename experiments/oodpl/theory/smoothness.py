@@ -20,10 +20,8 @@ __all__ = [
     "assumption_2",
     "assumption_3",
     "convexity",
-    "convexity_of_policy",
     "curvature_lipschitz",
     "deviations",
-    "diameter",
     "mixed_lipschitz",
     "preference_constant",
     "preference_smoothness",
@@ -48,7 +46,7 @@ def true_range(reward: RewardConstants, beta: Numbers) -> Range:
     return np.exp(np.log(reward.b) / beta), np.exp(np.log(reward.B) / beta)
 
 
-def _pairs(*sides: tuple[Numbers, Numbers]) -> Sides:
+def pairs(*sides: tuple[Numbers, Numbers]) -> Sides:
     """Several statements measured <= bound, stacked along a last axis."""
     measured, bound = zip(*sides, strict=True)
     return np.stack(measured, axis=-1), np.stack(bound, axis=-1)
@@ -58,25 +56,7 @@ def tilts(system: System, phi: Numbers, limits: Range) -> Sides:
     """exp(r / beta) lies between the limits, shape (..., 2)."""
     tilt = system.tilt(phi)
     low, high = limits
-    return _pairs((tilt.max(axis=(-2, -1)), high), (low, tilt.min(axis=(-2, -1))))
-
-
-def convexity_of_policy(system: System, theta: Numbers, other: Numbers, mu: Numbers) -> Sides:
-    """Assumption 1 at two points: mu ||D||^2, and <change of -grad log pi, D>, (..., X).
-
-    With D = theta - other; the change is the same for all answers.
-    """
-    policy, apart = system.policy, theta - other
-    change = policy.gradient(other)[..., 0, :] - policy.gradient(theta)[..., 0, :]
-    gained = (change * apart[..., None, :]).sum(axis=-1)
-    return np.asarray((mu * (apart * apart).sum(axis=-1))[..., None] + 0 * gained), gained
-
-
-def diameter(constants: PolicyConstants) -> Sides:
-    """The diameter 2 R of the ball, and 2 M / mu and sqrt(8 C / mu); shape (..., 2), mu > 0."""
-    whole = 2 * constants.R
-    most = 2 * constants.M / constants.mu, np.sqrt(8 * constants.C / constants.mu)
-    return _pairs(*((whole, side) for side in most))
+    return pairs((tilt.max(axis=(-2, -1)), high), (low, tilt.min(axis=(-2, -1))))
 
 
 def assumption_2(
@@ -93,7 +73,7 @@ def assumption_2(
     curvatures = operator_norm(system.policy.hessian(theta) - system.policy.hessian(other))
     rewards = np.abs(system.reward.values(phi) - system.reward.values(other_phi))
     by_phi = norm(system.reward.gradient(phi) - system.reward.gradient(other_phi))
-    return _pairs(
+    return pairs(
         (values.max(axis=(-2, -1)), policy.M * far),
         (slopes.max(axis=(-2, -1)), policy.L * far),
         (curvatures.max(axis=-1), policy.rho * far),
@@ -111,7 +91,7 @@ def assumption_3(
     """(19) and (20): b <= exp(r) <= B and |log pi| <= C, shape (..., 3)."""
     policy, reward = constants
     values = np.exp(system.reward.values(phi))
-    return _pairs(
+    return pairs(
         (reward.b, values.min(axis=(-2, -1))),
         (values.max(axis=(-2, -1)), reward.B),
         (np.abs(system.policy.log_pi(theta)).max(axis=(-2, -1)), policy.C),

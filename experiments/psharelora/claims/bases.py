@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
+from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import proof as at
 
 _SIZE = (0.1, 10.0)
@@ -38,24 +39,28 @@ BASES = rc.Space(
         "k": "k; more than d1 is d1",
     },
 )
-B_MINUS = rc.Claim(
-    id="psl.B_minus_Bdiamond",
-    source="P-ShareLoRA, end of Appendix B.1 and of C.2",
-    text="||B - B_diamond||_F^2 <= dist^2(B, B_diamond) for orthonormal bases of two subspaces.",
-    latex=r"\|B-B^\diamond\|_F^2\le\mathrm{dist}^2(B,B^\diamond)",
-    kind="upper",
-    space=BASES,
-    measure=lambda s: (s.sides[0], s.sides[1]),
+
+
+@PAPER.upper(
+    "B_minus_Bdiamond",
+    ref="end of Appendix B.1 and of C.2",
+    tex=r"\|B-B^\diamond\|_F^2\le\mathrm{dist}^2(B,B^\diamond)",
+    on=BASES,
     expect="violated",
     note="dist does not see the basis. B = -B_diamond: dist = 0 and the left side is 4 k. The "
     "factor 2 of (B.21) alone does not help. If the learned basis may be turned, B Q and Q'W for B "
     "and W, which changes no reward, the factor 2 is right (psl.B_minus_Bdiamond_corrected) and "
     "the factor 1 is wrong the other way round (psl.B_minus_Bdiamond_aligned): so read, (B.5) and "
     "(B.13) stand and Theorem 4.2 loses a factor only.",
-    corrected="psl.B_minus_Bdiamond_corrected",
+    corrected="B_minus_Bdiamond_corrected",
 )
+def B_minus_Bdiamond(sides: Any) -> rc.Sides:
+    """||B - B_diamond||_F^2 <= dist^2(B, B_diamond) for orthonormal bases of two subspaces."""
+    return (sides[0], sides[1])
+
+
 B_MINUS_CORRECTED = replace(
-    B_MINUS,
+    B_minus_Bdiamond,
     id="psl.B_minus_Bdiamond_corrected",
     source="P-ShareLoRA, end of Appendix B.1 and of C.2, corrected",
     text="min over orthogonal Q of ||B - B_diamond Q||_F^2 <= 2 dist^2(B, B_diamond).",
@@ -80,7 +85,7 @@ B_MINUS_ALIGNED = replace(
     derivation="As before, with 1 + c_j <= 2.",
 )
 C2_C3 = replace(
-    B_MINUS,
+    B_minus_Bdiamond,
     id="psl.C2_C3",
     source="P-ShareLoRA, Appendix C.2, the last display",
     note="As psl.B_minus_Bdiamond. Two slips beside it: C.2 and C.3 end with N_Gr, the class of "
@@ -128,23 +133,26 @@ def _b5(s: Any, first: int, power: int) -> tuple[Any, Any]:
     return at.eq_B5(s.diamond, s.hat, s.W_diamond, s.W_hat, s.psi0, s.psi1, factor)
 
 
-EQ_B5 = rc.Claim(
-    id="psl.eq_B5",
-    source="P-ShareLoRA, equation (B.5)",
-    text="(1/N_p) sum_j A_ij <= 4 L1 ||B_diamond - B_hat||^2 ||W_diamond_i||_F^2 + 2 ||w_diamond_i "
-    "- w_hat_i||^2 in the norm of Sigma_hat_i; linear rewards.",
-    latex=r"\frac1{N_p}\sum_jA_{i,j}\le4L_1\|B^\diamond-\hat B\|^2\|W^\diamond_i\|_F^2"
+@PAPER.upper(
+    "eq_B5",
+    ref="equation (B.5)",
+    tex=r"\frac1{N_p}\sum_jA_{i,j}\le4L_1\|B^\diamond-\hat B\|^2\|W^\diamond_i\|_F^2"
     r"+2\|w_i^\diamond-\hat w_i\|^2_{\hat\Sigma_i}",
-    kind="upper",
-    space=DECOMPOSED,
-    measure=lambda s: _b5(s, 4, 1),
+    on=DECOMPOSED,
     expect="violated",
     note="As in (B.3): the Lipschitz bound 2 L1 is not squared. Its norm is of the bases as they "
     "are, so that psl.B_minus_Bdiamond cannot follow. Theorem B.3 keeps its form with 8 L1^2.",
-    corrected="psl.eq_B5_corrected",
+    corrected="eq_B5_corrected",
 )
+def eq_B5(instance: Any) -> rc.Sides:
+    """(1/N_p) sum_j A_ij <= 4 L1 ||B_diamond - B_hat||^2 ||W_diamond_i||_F^2 + 2 ||w_diamond_i -
+    w_hat_i||^2 in the norm of Sigma_hat_i; linear rewards.
+    """
+    return _b5(instance, 4, 1)
+
+
 EQ_B5_CORRECTED = replace(
-    EQ_B5,
+    eq_B5,
     id="psl.eq_B5_corrected",
     source="P-ShareLoRA, equation (B.5), corrected",
     text="The same with 8 L1^2 in place of 4 L1.",

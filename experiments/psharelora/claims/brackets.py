@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import comb
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 import ratecheck as rc
+from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import chance as at
+from experiments.psharelora.theory.preference import tanh
+from linsys.linalg import Numbers
 
 
 def _class(**sizes: Any) -> SimpleNamespace:
@@ -77,27 +81,35 @@ FEW = rc.Space(
     },
 )
 
-DEF_4_2 = rc.Claim(
-    id="psl.def_4_2",
-    source="P-ShareLoRA, Definition 4.2 and Appendix C.1's brackets",
-    text="||g1 - g2||_1 = epsilon for g = f -+ epsilon/(4N), over users and both outcomes.",
-    latex=r"\sum_i\sum_o|g_1-g_2|=\epsilon",
-    kind="identity",
-    space=rc.Space(
+
+SAMPLES = 200
+
+
+@PAPER.identity(
+    "def_4_2",
+    ref="Definition 4.2 and Appendix C.1's brackets",
+    tex=r"\sum_i\sum_o|g_1-g_2|=\epsilon",
+    on=rc.Space(
         fields={"f": rc.interval("N"), "epsilon": rc.positive(low=0.001, high=1.0)},
         sizes={"N": (1, 4)},
         batched=True,
         meaning={"f": "a chance for each user"},
     ),
-    measure=lambda s: at.bracket(s.f, s.epsilon),
 )
-DEF_A2 = rc.Claim(
-    id="psl.def_A2",
-    source="P-ShareLoRA, Definition A.2: what Lemma 1 needs of a bracket",
-    text="sum_o g2(o) <= 1 + epsilon for a bracket of width epsilon that holds a distribution.",
-    latex=r"\sum_og_2(o)\le1+\epsilon",
-    kind="upper",
-    space=rc.Space(
+def def_4_2(f: Numbers, epsilon: Numbers) -> tuple[Numbers, Numbers]:
+    """||g1 - g2||_1 = epsilon for g = f -+ epsilon/(4N), over users and both outcomes."""
+    N = f.shape[-1]
+    half = epsilon[:, None] / (4 * N)
+    upper = np.stack([f + half, 1 - f + half])
+    lower = np.stack([f - half, 1 - f - half])
+    return np.abs(upper - lower).sum(axis=(0, -1)), epsilon
+
+
+@PAPER.upper(
+    "def_A2",
+    ref="Definition A.2: what Lemma 1 needs of a bracket",
+    tex=r"\sum_og_2(o)\le1+\epsilon",
+    on=rc.Space(
         fields={
             "P": rc.simplex(2),
             "room": rc.simplex(4),
@@ -106,46 +118,62 @@ DEF_A2 = rc.Claim(
         batched=True,
         meaning={"room": "how the width lies below and above both outcomes"},
     ),
-    measure=lambda s: at.bracket_mass(s.P, s.room, s.epsilon),
     derivation="g2 = g1 + (g2 - g1) and sum g1 <= sum P = 1. Attained with g1 = P.",
 )
-PROP_1 = rc.Claim(
-    id="psl.prop_1",
-    source="P-ShareLoRA, Proposition 1, with the constants of its proof",
-    text="log(N_br(1/(N N_p))/delta) <= k (d1 + N d2) log(1 + 4 N^2 N_p L1 sqrt((k + N B^2)(1 + "
-    "B^2))) + log(1/delta).",
-    latex=r"\log\frac{\mathcal N(1/(NN_p))}\delta\le k(d_1+Nd_2)\log\big(1+4N^2N_pL_1\sqrt{(k+NB^2)"
+def def_A2(P: Numbers, room: Numbers, epsilon: Numbers) -> tuple[Numbers, Numbers]:
+    """sum_o g2(o) <= 1 + epsilon for a bracket of width epsilon that holds a distribution.
+
+    ``room`` (B', 4) says how the width lies below and above the two outcomes.
+    """
+    return (P + epsilon[:, None] * room[:, 2:]).sum(axis=-1), 1 + epsilon
+
+
+@PAPER.upper(
+    "prop_1",
+    ref="Proposition 1, with the constants of its proof",
+    tex=r"\log\frac{\mathcal N(1/(NN_p))}\delta\le k(d_1+Nd_2)\log\big(1+4N^2N_pL_1\sqrt{(k+NB^2)"
     r"(1+B^2)}\big)+\log\tfrac1\delta",
-    kind="upper",
-    space=CLASSES,
-    measure=lambda s: at.prop_1(s.c),
+    on=CLASSES,
     note="The measured side is what volumes force N_br to be for the features L1 e_j. O(k (d1 + N "
     "d2) log(N N_p/delta)) with a constant that depends on B and L1; read for N N_p = delta = 1 "
     "its right side is zero.",
     derivation="psl.eq_C1_corrected and a cover of the ball of psl.eq_C1_ball_corrected.",
 )
-PROP_1_USERS = rc.Claim(
-    id="psl.prop_1_users",
-    source="P-ShareLoRA, Proposition 1 in Theorem 4.1: what more users bring",
-    text="log(N_br/delta)/(N N_p nu) >= k d2 log(2 N_p tanh(B L1/(2 sqrt(k d2))))/(N_p nu) for "
-    "every N.",
-    latex=r"\frac{\log(\mathcal N/\delta)}{NN_p\nu}\ge\frac{kd_2}{N_p\nu}\log\Big(2N_p\tanh\frac{B"
+def prop_1(c: at.Class) -> tuple[Numbers, Numbers]:
+    """log(N_br(1/(N N_p))/delta) <= k (d1 + N d2) log(1 + 4 N^2 N_p L1 sqrt((k + N B^2)(1 + B^2)))
+    + log(1/delta).
+    """
+    radius2 = c.k + c.N * c.B**2
+    return c.free(c.k * c.d2), c.covered(c.shared, radius2, 1 + c.B**2)
+
+
+@PAPER.lower(
+    "prop_1_users",
+    ref="Proposition 1 in Theorem 4.1: what more users bring",
+    tex=r"\frac{\log(\mathcal N/\delta)}{NN_p\nu}\ge\frac{kd_2}{N_p\nu}\log\Big(2N_p\tanh\frac{B"
     r"L_1}{2\sqrt{kd_2}}\Big)",
-    kind="lower",
-    space=rc.Space(
+    on=rc.Space(
         fields={**CLASS_FIELDS, "nu": rc.positive()},
         view=_class,
         batched=True,
         meaning=CLASS_MEANING,
     ),
-    measure=lambda s: at.users_term(s.c, s.nu),
     note="The class counts all users' heads, N k d2 of them. So Theorem 4.1's bound of the shared "
     "columns does not improve beyond N of about d1/d2 users, while their error does, like 1/N: "
     "psl.theorem_4_1_variance.",
     derivation="A bracket's box has volume at most (epsilon/(2N))^N for each pair.",
 )
+def prop_1_users(c: at.Class, nu: Numbers) -> tuple[Numbers, Numbers]:
+    """log(N_br/delta)/(N N_p nu) >= k d2 log(2 N_p tanh(B L1/(2 sqrt(k d2))))/(N_p nu) for
+    every N.
+    """
+    length = tanh(c.B * c.L1 / (2 * np.sqrt(c.k * c.d2)))
+    alone = np.log(2 * c.n * length)
+    return c.free(c.k * c.d2) / (c.N * c.n * nu), c.k * c.d2 * alone / (c.n * nu)
+
+
 PROP_1_FULL = replace(
-    PROP_1,
+    prop_1,
     id="psl.prop_1_full",
     source="P-ShareLoRA, below Proposition 1: all matrices, with the constants of the proof",
     text="log(N_br(1/(N N_p))/delta) <= N d1 d2 log(1 + 4 N^2 N_p L1 sqrt(N) B) + log(1/delta).",
@@ -156,7 +184,7 @@ PROP_1_FULL = replace(
     derivation="The same cover without factors.",
 )
 PROP_1_LOCAL = replace(
-    PROP_1,
+    prop_1,
     id="psl.prop_1_local",
     source="P-ShareLoRA, below Proposition 1: LoRA of every user, with the constants of the proof",
     text="log(N_br(1/(N N_p))/delta) <= N k (d1 + d2) log(1 + 4 N^2 N_p L1 sqrt(N (k + B^2)(1 + "
@@ -167,31 +195,38 @@ PROP_1_LOCAL = replace(
     note="",
     derivation="The same cover with B_i for every user.",
 )
-PROP_1_LOCAL_SAVED = rc.Claim(
-    id="psl.prop_1_local_saved",
-    source="P-ShareLoRA, below Proposition 1: N d1 k becomes d1 k",
-    text="N k (d1 + d2) - k (d1 + N d2) = (N - 1) k d1.",
-    latex=r"Nk(d_1+d_2)-k(d_1+Nd_2)=(N-1)kd_1",
-    kind="identity",
-    space=CLASSES,
-    measure=lambda s: at.saved(s.c),
+
+
+@PAPER.identity(
+    "prop_1_local_saved",
+    ref="below Proposition 1: N d1 k becomes d1 k",
+    tex=r"Nk(d_1+d_2)-k(d_1+Nd_2)=(N-1)kd_1",
+    on=CLASSES,
 )
-PROP_1_FULL_GAIN = rc.Claim(
-    id="psl.prop_1_full_gain",
-    source="P-ShareLoRA, below Proposition 1: 'significantly improved when d1 >> k'",
-    text="k (d1 + N d2) <= N d1 d2 for d1 >= 10 k.",
-    latex=r"k(d_1+Nd_2)\le Nd_1d_2\quad(d_1\ge10k)",
-    kind="upper",
-    space=replace(CLASSES, view=_wide),
-    measure=lambda s: at.dimensions(s.c),
+def prop_1_local_saved(c: at.Class) -> tuple[Numbers, Numbers]:
+    """N k (d1 + d2) - k (d1 + N d2) = (N - 1) k d1."""
+    return c.N * c.k * (c.d1 + c.d2) - c.shared, (c.N - 1) * c.k * c.d1
+
+
+@PAPER.upper(
+    "prop_1_full_gain",
+    ref="below Proposition 1: 'significantly improved when d1 >> k'",
+    tex=r"k(d_1+Nd_2)\le Nd_1d_2\quad(d_1\ge10k)",
+    on=replace(CLASSES, view=_wide),
     expect="violated",
     note="N d2 must be large beside k as well: the ratio is k/(N d2) + k/d1. For N d2 = k = 1 the "
     "shared form counts d1 + 1 parameters of d1. With many users the sentence is true; it is the "
     "condition that is not complete.",
-    corrected="psl.prop_1_full_gain_corrected",
+    corrected="prop_1_full_gain_corrected",
+    reading_of="prop_1_full",
 )
+def prop_1_full_gain(c: at.Class) -> tuple[Numbers, Numbers]:
+    """k (d1 + N d2) <= N d1 d2 for d1 >= 10 k."""
+    return c.shared, c.N * c.d1 * c.d2
+
+
 PROP_1_FULL_GAIN_CORRECTED = replace(
-    PROP_1_FULL_GAIN,
+    prop_1_full_gain,
     id="psl.prop_1_full_gain_corrected",
     source="P-ShareLoRA, below Proposition 1, corrected: where sharing has fewer parameters",
     text="k (d1 + N d2) <= N d1 d2 for d1 >= 2k and N d2 >= 2k.",
@@ -202,35 +237,64 @@ PROP_1_FULL_GAIN_CORRECTED = replace(
     corrected=None,
     derivation="k/(N d2) + k/d1 <= 1.",
 )
-ASSUMPTION_2 = rc.Claim(
-    id="psl.assumption_2",
-    source="P-ShareLoRA, Assumption 2, for one direction of Theta_1 - Theta_2",
-    text="With chance at least 1 - 2 e^(-n h/l), 0.9 D <= D_hat <= 1.1 D, h = 1.1 log 1.1 - 0.1 = "
-    "0.00484 and l the largest (Delta r)^2/D: N_unif = l log(2/delta)/h.",
-    latex=r"P\{0.9D\le\hat D\le1.1D\}\ge1-2e^{-nh/\ell}",
-    kind="upper",
-    space=SEQUENCE,
-    measure=lambda s: at.uniform(s.q, s.share),
+
+
+@PAPER.upper(
+    "assumption_2",
+    ref="Assumption 2, for one direction of Theta_1 - Theta_2",
+    tex=r"P\{0.9D\le\hat D\le1.1D\}\ge1-2e^{-nh/\ell}",
+    on=SEQUENCE,
     note="For n = 200 and two pairs. For linear rewards in d dimensions 2 becomes 2d (Tropp's "
     "matrix Chernoff bound) and l = max x'(E xx')^(-1) x >= d: N_unif is about 206 d log(2d/"
     "delta) at best. So the assumption is satisfiable, with an N_unif that grows with the number "
     "of parameters of one user.",
     derivation="Chernoff's bound for variables in [0, l] of mean one; 0.9 log 0.9 + 0.1 > h.",
 )
-ASSUMPTION_2_FEW = rc.Claim(
-    id="psl.assumption_2_few",
-    source="P-ShareLoRA, Assumption 2 with the N_p of Remark 3",
-    text="0.9 D <= D_hat for all reward pairs can hold with N_p < d1 (d2 = k = 1), as N_p = (d1 + "
-    "N)/(N epsilon) of Remark 3 is for many users.",
-    latex=r"0.9D\le\hat D\quad(N_p<d_1)",
-    kind="upper",
-    space=FEW,
-    measure=lambda s: at.few(s.x, s.weights, s.shown, s.theta),
+def assumption_2(q: Numbers, share: Numbers) -> tuple[Numbers, Numbers]:
+    """With chance at least 1 - 2 e^(-n h/l), 0.9 D <= D_hat <= 1.1 D, h = 1.1 log 1.1 - 0.1 =
+    0.00484 and l the largest (Delta r)^2/D: N_unif = l log(2/delta)/h.
+
+    (Delta r)^2 / D takes two values of mean one, the first ``share`` / q with chance q; the bound
+    is 2 e^(-n h / l), h = 1.1 log 1.1 - 0.1 and l the larger value.
+    """
+    n = SAMPLES
+    first = share / q
+    second = (1 - share) / (1 - q)
+    j = np.arange(n + 1)
+    many = np.array([comb(n, int(i)) for i in j], dtype=object)
+    logs = j * np.log(q)[:, None] + (n - j) * np.log(1 - q)[:, None]
+    pmf = (many.astype(float) if q.dtype == float else many) * np.exp(logs)
+    tenfold = 10 * (j * first[:, None] + (n - j) * second[:, None])
+    missed = (tenfold < 9 * n) | (tenfold > 11 * n)
+    eleven = (11 + 0 * q) / 10
+    h = eleven * np.log(eleven) - eleven + 1
+    bound = 2 * np.exp(-n * h / np.maximum(first, second))
+    return np.where(missed, pmf, 0 * pmf).sum(axis=-1), bound
+
+
+@PAPER.upper(
+    "assumption_2_few",
+    ref="Assumption 2 with the N_p of Remark 3",
+    tex=r"0.9D\le\hat D\quad(N_p<d_1)",
+    on=FEW,
     expect="violated",
     note="N_p < d1 comparisons leave a direction that none of them sees, and G_r as well as G'_r "
     "hold two rewards that differ by it (for any k: by any matrix of rank 2k, so that N_unif is "
     "at least about 2k (d1 + d2 - 2k)). Theorem 4.2 asks for the assumption at n = N_p, so that "
     "N_p >= k d1 for each user; the factor 1/N of d1 k in Remark 3 is then lost.",
-    corrected="psl.assumption_2",
+    corrected="assumption_2",
     main=True,
+    reading_of="assumption_2",
 )
+def assumption_2_few(
+    x: Numbers, weights: Numbers, shown: Numbers, theta: Numbers
+) -> tuple[Numbers, Numbers]:
+    """0.9 D <= D_hat for all reward pairs can hold with N_p < d1 (d2 = k = 1), as N_p = (d1 + N)/(N
+    epsilon) of Remark 3 is for many users.
+
+    ``shown`` (B', n) are numbers in [0, 1] that pick the pairs.
+    """
+    p = x.shape[-2]
+    values = (x @ theta[..., None])[..., 0] ** 2
+    picked = np.minimum((shown * p).astype(int), p - 1)
+    return 9 * (weights * values).sum(axis=-1) / 10, np.take_along_axis(values, picked, -1).mean(-1)

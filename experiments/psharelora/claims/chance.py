@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 import ratecheck as rc
 from experiments.psharelora.claims._spaces import TRAJECTORIES, adaptation, users
+from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import chance as at, preference as model
+from experiments.psharelora.theory.preference import Pairs, log_logistic
+from experiments.psharelora.theory.subspace import Adaptation
+from linsys.linalg import Numbers
 
 _CHANCE = {"low": 0.01, "high": 0.99}
 DATA: dict[str, rc.Field] = {
@@ -75,26 +82,29 @@ LOGITS = rc.Space(
 )
 
 
-LEMMA_1 = rc.Claim(
-    id="psl.lemma_1",
-    source="P-ShareLoRA, Lemma 1",
-    text="With chance at least 1 - delta, sum_ij log(P_r/P*) <= C1 log(N_br(1/(N N_p))/delta) for "
-    "all r of the class, for any delta in (0, 1].",
-    latex=r"\sum_{i,j}\log\frac{P_{r_i}}{P_{r_i^\star}}\le C_1\log\frac{\mathcal N(1/(NN_p))}"
+@PAPER.upper(
+    "lemma_1",
+    ref="Lemma 1",
+    tex=r"\sum_{i,j}\log\frac{P_{r_i}}{P_{r_i^\star}}\le C_1\log\frac{\mathcal N(1/(NN_p))}"
     r"\delta",
-    kind="upper",
-    space=BRACKETED,
-    measure=lambda s: at.lemma_1(s.data, s.centres, s.share, s.delta, s.C, 0),
+    on=BRACKETED,
     expect="violated",
     note="For a class within one bracket the right side is C1 log(1/delta), which vanishes for "
     "delta near 1, but the maximum over the bracket gains something on every data set: N = N_p = "
     "1, P* = 1/2, all P in [1/4, 3/4] gain log 1.5 for sure, so that every delta in (1.5^(-1/C1), "
     "1) is a counterexample for that C1. Harmless: for N_br >= 2 the lemma is true with C1 = 1 + "
     "1/log 2, by psl.lemma_1_corrected.",
-    corrected="psl.lemma_1_corrected",
+    corrected="lemma_1_corrected",
 )
+def lemma_1(data: Any, centres: Any, share: Any, delta: Any, C: Any) -> rc.Sides:
+    """With chance at least 1 - delta, sum_ij log(P_r/P*) <= C1 log(N_br(1/(N N_p))/delta) for all r
+    of the class, for any delta in (0, 1].
+    """
+    return at.lemma_1(data, centres, share, delta, C, 0)
+
+
 LEMMA_1_CORRECTED = replace(
-    LEMMA_1,
+    lemma_1,
     id="psl.lemma_1_corrected",
     source="P-ShareLoRA, Lemma 1, corrected, with its constant",
     text="With chance at least 1 - delta, sum_ij log(P_r/P*) <= log(N_br(1/(N N_p))/delta) + 1/N.",
@@ -107,16 +117,14 @@ LEMMA_1_CORRECTED = replace(
     derivation="E prod g2/P* <= prod_j prod_i (1 + e_i) <= e^(N_p epsilon) = e^(1/N) for the upper "
     "end of each bracket, as sum_i e_i <= epsilon; Markov's inequality for each of N_br.",
 )
-LEMMA_3 = rc.Claim(
-    id="psl.lemma_3",
-    source="P-ShareLoRA, Lemma 3",
-    text="With chance at least 1 - delta, (1/N) sum_i E||P_r - P*||_1^2 <= (C2/(N N_p)) (sum_ij "
-    "log(P*/P_r) + log(N_br/delta)) for all r of the class.",
-    latex=r"\frac1N\sum_i\mathbb E\|P_{r_i}-P_{r_i^\star}\|_1^2\le\frac{C_2}{NN_p}\Big(\sum_{i,j}"
+
+
+@PAPER.upper(
+    "lemma_3",
+    ref="Lemma 3",
+    tex=r"\frac1N\sum_i\mathbb E\|P_{r_i}-P_{r_i^\star}\|_1^2\le\frac{C_2}{NN_p}\Big(\sum_{i,j}"
     r"\log\frac{P_{r_i^\star}}{P_{r_i}}+\log\frac{\mathcal N}\delta\Big)",
-    kind="upper",
-    space=finite({"n": (1, 2)}),
-    measure=lambda s: at.lemma_3(s.data, s.members, s.delta, s.C, 1),
+    on=finite({"n": (1, 2)}),
     expect="violated",
     note="The two logarithms cannot have one coefficient. A class of one r with P_r(1) = q near 1 "
     "and P*(1) = p: with chance p the outcome is 1, the bracket is log(p/q) + log(1/delta), and "
@@ -126,10 +134,17 @@ LEMMA_3 = rc.Claim(
     "the bracket is of order log N_p only, with more members just as with one. Markov's inequality "
     "with the root of the likelihood ratio gives log(N_br/delta) twice. Harmless where the lemma "
     "is used: the first sum is bounded by a number that is not negative there, and C2 doubles.",
-    corrected="psl.lemma_3_corrected",
+    corrected="lemma_3_corrected",
 )
+def lemma_3(data: Any, members: Any, delta: Any, C: Any) -> rc.Sides:
+    """With chance at least 1 - delta, (1/N) sum_i E||P_r - P*||_1^2 <= (C2/(N N_p)) (sum_ij
+    log(P*/P_r) + log(N_br/delta)) for all r of the class.
+    """
+    return at.lemma_3(data, members, delta, C, 1)
+
+
 LEMMA_3_CORRECTED = replace(
-    LEMMA_3,
+    lemma_3,
     id="psl.lemma_3_corrected",
     source="P-ShareLoRA, Lemma 3, corrected, with its constant, for a finite class",
     text="(1/N) sum_i E||P_r - P*||_1^2 <= (4/(N N_p)) (sum_ij log(P*/P_r) + 2 log(M/delta)).",
@@ -145,7 +160,7 @@ LEMMA_3_CORRECTED = replace(
     "has mass 1 + e: 1 - E sqrt(g2/P*) >= ||g2 - P*||_1^2/(4 (2 + e)) - e/2.",
 )
 LEMMA_2 = replace(
-    LEMMA_3,
+    lemma_3,
     id="psl.lemma_2",
     source="P-ShareLoRA, Lemma 2",
     text="Lemma 3 for N = 1 and M comparisons.",
@@ -159,46 +174,63 @@ LEMMA_2_CORRECTED = replace(
     text="E||P_r - P*||_1^2 <= (4/M) (sum_j log(P*/P_r) + 2 log(members/delta)).",
     space=LEMMA_2.space,
 )
-LEMMA_4_MOMENT = rc.Claim(
-    id="psl.lemma_4_moment",
-    source="P-ShareLoRA, Lemma 4: one comparison on average",
-    text="E[P*/P] <= e^((a - b)^2/4) for P* = Phi(a), P = Phi(b).",
-    latex=r"\mathbb E_{P^\star}[P^\star/P]\le e^{(a-b)^2/4}",
-    kind="upper",
-    space=rc.Space(fields={"a": rc.reals(), "b": rc.reals()}, batched=True),
-    measure=lambda s: at.moment(s.a, s.b),
+
+
+@PAPER.upper(
+    "lemma_4_moment",
+    ref="Lemma 4: one comparison on average",
+    tex=r"\mathbb E_{P^\star}[P^\star/P]\le e^{(a-b)^2/4}",
+    on=rc.Space(fields={"a": rc.reals(), "b": rc.reals()}, batched=True),
     derivation="The left side is exp(A(2a - b) - 2 A(a) + A(b)) with A(x) = log(1 + e^x), A'' <= "
     "1/4. Attained to second order at a = 0.",
 )
-LEMMA_4_CHANCE = rc.Claim(
-    id="psl.lemma_4_chance",
-    source="P-ShareLoRA, Lemma 4 as Theorem 4.1 needs it, improved",
-    text="With chance at least 1 - delta, sum_ij log(P*/P_diamond) <= (1/4) sum_ij (Delta r*_i - "
-    "Delta r_diamond,i)^2 + log(1/delta).",
-    latex=r"\sum_{i,j}\log\frac{P_{r_i^\star}}{P_{r_i^\diamond}}\le\tfrac14\sum_{i,j}(\Delta "
+def lemma_4_moment(a: Numbers, b: Numbers) -> tuple[Numbers, Numbers]:
+    """E[P*/P] <= e^((a - b)^2/4) for P* = Phi(a), P = Phi(b)."""
+    ratio = [np.exp(2 * log_logistic(s * a) - log_logistic(s * b)) for s in (-1, 1)]
+    return ratio[0] + ratio[1], np.exp((a - b) ** 2 / 4)
+
+
+@PAPER.upper(
+    "lemma_4_chance",
+    ref="Lemma 4 as Theorem 4.1 needs it, improved",
+    tex=r"\sum_{i,j}\log\frac{P_{r_i^\star}}{P_{r_i^\diamond}}\le\tfrac14\sum_{i,j}(\Delta "
     r"r_i^\star-\Delta r_i^\diamond)^2+\log\tfrac1\delta",
-    kind="upper",
-    space=LOGITS,
-    measure=lambda s: at.second_order(s.a, s.b, s.delta),
+    on=LOGITS,
     note="At most N_p L1^2 Sigma_tail + log(1/delta), in place of the 2 L L1 N_p sqrt(N "
     "Sigma_tail) that the proof of Theorem 4.1 takes from Lemma 4: the bias of dist^2 becomes "
     "Sigma_tail/(N nu) in place of sqrt(Sigma_tail/N)/nu.",
     derivation="Markov's inequality and psl.lemma_4_moment, comparison by comparison.",
 )
-LEMMA_4_MEAN = rc.Claim(
-    id="psl.lemma_4_mean",
-    source="P-ShareLoRA, Lemma 4 for all data, improved",
-    text="(1/N) sum_i E KL(P*_i || P_diamond,i) <= L1^2 Sigma_tail/(2N), linear rewards.",
-    latex=r"\frac1N\sum_i\mathbb E\,\mathrm{KL}(P_i^\star\|P_i^\diamond)\le\frac{L_1^2"
+def lemma_4_chance(a: Numbers, b: Numbers, delta: Numbers) -> tuple[Numbers, Numbers]:
+    """With chance at least 1 - delta, sum_ij log(P*/P_diamond) <= (1/4) sum_ij (Delta r*_i - Delta
+    r_diamond,i)^2 + log(1/delta).
+
+    P*_j = Phi(a_j) decides comparison j, P_j = Phi(b_j); a, b (B', n).
+    """
+    signs = np.array(list(product((-1, 1), repeat=a.shape[-1])))[None]
+    a, b = a[:, None], b[:, None]
+    true, other = log_logistic(signs * a), log_logistic(signs * b)
+    chance = np.exp(true.sum(axis=-1))
+    limit = ((a - b) ** 2).sum(axis=-1) / 4 - np.log(delta)[:, None]
+    exceeded = (true - other).sum(axis=-1) > limit
+    return np.where(exceeded, chance, 0 * chance).sum(axis=-1), delta
+
+
+@PAPER.upper(
+    "lemma_4_mean",
+    ref="Lemma 4 for all data, improved",
+    tex=r"\frac1N\sum_i\mathbb E\,\mathrm{KL}(P_i^\star\|P_i^\diamond)\le\frac{L_1^2"
     r"\Sigma_{tail}}{2N}",
-    kind="upper",
-    space=users(
+    on=users(
         TRAJECTORIES,
         view=lambda *, psi, mu0, mu1, left, right, rest: SimpleNamespace(
             users=adaptation(left, right, rest), pairs=model.Pairs(psi, mu0, mu1)
         ),
     ),
-    measure=lambda s: at.lemma_4_mean(s.users, s.pairs),
     derivation="KL <= (a - b)^2/8, as A'' <= 1/4, and |a - b| <= 2 L1 ||Delta Theta*_i - "
     "Theta_diamond,i||_F.",
 )
+def lemma_4_mean(users: Adaptation, pairs: Pairs) -> tuple[Numbers, Numbers]:
+    """(1/N) sum_i E KL(P*_i || P_diamond,i) <= L1^2 Sigma_tail/(2N), linear rewards."""
+    found = pairs.divergence(users.delta, users.best) / users.users
+    return found, pairs.L1**2 * users.tail / (2 * users.users)

@@ -10,8 +10,12 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.psharelora.claims.quadratic_forms import CURVED, comparing
+from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import quadratic as at
 from experiments.psharelora.theory.fitted import Fitted
+from experiments.psharelora.theory.preference import logistic, slope
+from experiments.psharelora.theory.proof import Sides
+from linsys.linalg import Numbers
 
 _SIZE = (0.1, 3.0)
 
@@ -41,44 +45,50 @@ FITTED = rc.Space(
         "shift": "lambda",
     },
 )
-EQ_B9 = rc.Claim(
-    id="psl.eq_B9",
-    source="P-ShareLoRA, equation (B.9)",
-    text="c1 c2 ||d||^2_Sigma - c3 L2 ||d||^2 <= grad f(w_diamond)'(w_diamond - w_hat); linear "
-    "rewards (c1 = 1, L2 = 0), w_hat the maximiser of f over the ball.",
-    latex=r"c_1c_2\|\hat w-w^\diamond\|^2_{\Sigma^\diamond}-c_3L_2\|\hat w-w^\diamond\|^2\le"
+
+
+@PAPER.upper(
+    "eq_B9",
+    ref="equation (B.9)",
+    tex=r"c_1c_2\|\hat w-w^\diamond\|^2_{\Sigma^\diamond}-c_3L_2\|\hat w-w^\diamond\|^2\le"
     r"\nabla f(w^\diamond)^\top(w^\diamond-\hat w)",
-    kind="upper",
-    space=FITTED,
-    measure=lambda s: s.user.eq_B9(-1),
+    on=FITTED,
     expect="violated",
     note="A sign: f(w_hat) >= f(w_diamond) and (B.7) give grad f(w_diamond)'(w_hat - w_diamond) on "
     "the right. f is concave for linear rewards, so the printed right side never is positive. One "
     "comparison o = 1, x = 1, w_diamond = 0, B = 1: 0.197 against -1/2. (B.11) takes its absolute "
     "value and repairs the sign. The bend term needs 2 L2 (two trajectories), and (B.7)'s 1/2.",
-    corrected="psl.eq_B9_corrected",
+    corrected="eq_B9_corrected",
 )
-EQ_B9_CORRECTED = rc.Claim(
-    id="psl.eq_B9_corrected",
-    source="P-ShareLoRA, equation (B.9), corrected",
-    text="(c2/2) (||d||_Sigma - 2 L2 ||d||^2)_+^2 - c3 L2 ||d||^2 <= grad f(w_diamond)'(w_hat - "
-    "w_diamond) for every w_hat with f(w_hat) >= f(w_diamond).",
-    latex=r"\frac{c_2}2(\|\delta\|_{\Sigma^\diamond}-2L_2\|\delta\|^2)_+^2-c_3L_2\|\delta\|^2\le"
+def eq_B9(user: Any) -> rc.Sides:
+    """c1 c2 ||d||^2_Sigma - c3 L2 ||d||^2 <= grad f(w_diamond)'(w_diamond - w_hat); linear rewards
+    (c1 = 1, L2 = 0), w_hat the maximiser of f over the ball.
+    """
+    return user.eq_B9(-1)
+
+
+@PAPER.upper(
+    "eq_B9_corrected",
+    ref="equation (B.9), corrected",
+    tex=r"\frac{c_2}2(\|\delta\|_{\Sigma^\diamond}-2L_2\|\delta\|^2)_+^2-c_3L_2\|\delta\|^2\le"
     r"\nabla f(w^\diamond)^\top(\hat w-w^\diamond)",
-    kind="upper",
-    space=replace(
+    on=replace(
         CURVED,
         given={"f(w_hat) >= f(w_diamond)": _as_likely},
-    ),
-    measure=lambda s: at.eq_B9(
-        s.system, s.w, s.diamond, np.sqrt(np.maximum((s.w**2).sum(-1), (s.diamond**2).sum(-1)))
     ),
     note="Empty unless the bend is small beside the curvature: L2 ||d||^2 against ||d||_Sigma.",
     derivation="0 <= grad f'd + d'grad^2 f(w) d/2. The Hessian's first term is at most 2 c3 L2 "
     "||d||^2, its second one at most -c2 ||d||^2_Sigma(w), where psl.eq_B8_corrected applies.",
 )
+def eq_B9_corrected(system: Any, w: Any, diamond: Any) -> rc.Sides:
+    """(c2/2) (||d||_Sigma - 2 L2 ||d||^2)_+^2 - c3 L2 ||d||^2 <= grad f(w_diamond)'(w_hat -
+    w_diamond) for every w_hat with f(w_hat) >= f(w_diamond).
+    """
+    return at.eq_B9(system, w, diamond, np.sqrt(np.maximum((w**2).sum(-1), (diamond**2).sum(-1))))
+
+
 EQ_B9_LINEAR = replace(
-    EQ_B9,
+    eq_B9,
     id="psl.eq_B9_linear",
     source="P-ShareLoRA, equation (B.9), for linear rewards",
     text="c2 ||w_hat - w_diamond||^2_Sigma <= grad f(w_diamond)'(w_hat - w_diamond) for the "
@@ -91,15 +101,13 @@ EQ_B9_LINEAR = replace(
     derivation="(grad f(w_diamond) - grad f(w_hat))'d >= c2 ||d||^2_Sigma, and grad f(w_hat)'d >= "
     "0 because w_hat maximises f over a convex set that holds w_diamond.",
 )
-EQ_B10 = rc.Claim(
-    id="psl.eq_B10",
-    source="P-ShareLoRA, equation (B.10)",
-    text="||w_hat - w_diamond||^2 <= (2/L2') grad f(w_diamond)'(w_diamond - w_hat) from smoothness "
-    "L2' of f and f(w_hat) >= f(w_diamond); linear rewards.",
-    latex=r"\|\hat w-w^\diamond\|^2\le\frac2{L_2'}\nabla f(w^\diamond)^\top(w^\diamond-\hat w)",
-    kind="upper",
-    space=FITTED,
-    measure=lambda s: s.user.eq_B10(),
+
+
+@PAPER.upper(
+    "eq_B10",
+    ref="equation (B.10)",
+    tex=r"\|\hat w-w^\diamond\|^2\le\frac2{L_2'}\nabla f(w^\diamond)^\top(w^\diamond-\hat w)",
+    on=FITTED,
     expect="violated",
     main=True,
     note="The inequality is turned round: 0 <= grad f'd + L2'||d||^2/2 says that (2/L2') grad "
@@ -108,10 +116,17 @@ EQ_B10 = rc.Claim(
     "leave w_hat undetermined. It takes curvature, lambda_min(Sigma) > 0, which nothing in the "
     "paper's assumptions gives. (B.10) carries the step to (B.11) and all of Step 2 wherever L2 > "
     "0: for non-linear rewards Theorem B.3 has no proof, for linear ones (B.11) holds without it.",
-    corrected="psl.eq_B10_corrected",
+    corrected="eq_B10_corrected",
 )
+def eq_B10(user: Any) -> rc.Sides:
+    """||w_hat - w_diamond||^2 <= (2/L2') grad f(w_diamond)'(w_diamond - w_hat) from smoothness L2'
+    of f and f(w_hat) >= f(w_diamond); linear rewards.
+    """
+    return user.eq_B10()
+
+
 EQ_B10_CORRECTED = replace(
-    EQ_B10,
+    eq_B10,
     id="psl.eq_B10_corrected",
     source="P-ShareLoRA, equation (B.10), corrected",
     text="c2 lambda_min(Sigma) ||w_hat - w_diamond||^2 <= grad f(w_diamond)'(w_hat - w_diamond); "
@@ -132,16 +147,12 @@ def _one_sided(*, psi: Any, **others: Any) -> SimpleNamespace:
     return comparing(psi=np.concatenate([psi, 0 * psi], axis=2), **others)
 
 
-EQ_B11 = rc.Claim(
-    id="psl.eq_B11",
-    source="P-ShareLoRA, equation (B.11)",
-    text="c1 c2 ||d||^2_Sigma <= (1 + 2 c3 L2/L2') ||grad f(w_diamond)|| ||d|| in dual norms of "
-    "Sigma + lambda I; w_hat with f(w_hat) >= f(w_diamond). Here for rewards R tanh, one "
-    "parameter, lambda = 0 and L2' = L1^2/4 + c3 L2, with which f is smooth.",
-    latex=r"c_1c_2\|\delta\|^2_{\Sigma^\diamond}\le\Big(1+\frac{2c_3L_2}{L_2'}\Big)\|\nabla "
+@PAPER.upper(
+    "eq_B11",
+    ref="equation (B.11)",
+    tex=r"c_1c_2\|\delta\|^2_{\Sigma^\diamond}\le\Big(1+\frac{2c_3L_2}{L_2'}\Big)\|\nabla "
     r"f(w^\diamond)\|_{(\Sigma^\diamond+\lambda I)^{-1}}\|\delta\|_{\Sigma^\diamond+\lambda I}",
-    kind="upper",
-    space=rc.Space(
+    on=rc.Space(
         fields={
             "psi": rc.reals("n", 1, 1, magnitude=_SIZE),
             "R": rc.positive(low=0.1, high=10.0),
@@ -161,7 +172,6 @@ EQ_B11 = rc.Claim(
             "diamond": "w_diamond",
         },
     ),
-    measure=lambda s: at.eq_B11(s.system, s.w, s.diamond),
     expect="violated",
     main=True,
     note="f has other stationary points than w_hat: there the right side is zero. Two comparisons, "
@@ -170,8 +180,24 @@ EQ_B11 = rc.Claim(
     "in the example w_hat is the maximiser. The proof's smoothness step would exclude it "
     "(psl.eq_B10). For non-linear rewards it takes a w_hat near w_diamond to begin with. For "
     "linear rewards (B.11) holds, with factor one.",
-    corrected="psl.eq_B11_corrected",
+    corrected="eq_B11_corrected",
 )
+def eq_B11(system: at.Comparing, w: Numbers, diamond: Numbers) -> Sides:
+    """c1 c2 ||d||^2_Sigma <= (1 + 2 c3 L2/L2') ||grad f(w_diamond)|| ||d|| in dual norms of Sigma +
+    lambda I; w_hat with f(w_hat) >= f(w_diamond). Here for rewards R tanh, one parameter, lambda
+    = 0 and L2' = L1^2/4 + c3 L2, with which f is smooth.
+
+    Then |x'| falls with |w|, so that c1 Sigma_diamond is Sigma at the edge of the smallest ball
+    that holds both points; a gap in rewards is at most R. f is smooth with L2' = max|psi|^2 / 4 +
+    c3 L2, by which both sides are multiplied.
+    """
+    d = (w - diamond)[:, 0]
+    edge = system.steps(np.maximum(np.abs(w), np.abs(diamond)))[..., 0]
+    steepest = (system.psi**2).max(axis=(1, 2, 3)) / 4
+    bent = logistic(system.R) * system.smooth
+    left = slope(system.R) * (edge**2).mean(axis=1) * d**2
+    rise = np.abs(system.gradient(diamond)[:, 0] * d)
+    return (steepest + bent) * left, (steepest + 3 * bent) * rise
 
 
 EQ_B11_CORRECTED = replace(

@@ -10,9 +10,13 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.psharelora.claims.bases import DECOMPOSED
+from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import noise as at
-from experiments.psharelora.theory.fitted import eq_B17
-from linsys.linalg import norm
+from experiments.psharelora.theory.fitted import eq_B17, second_moment, shifted, squared
+from experiments.psharelora.theory.preference import logistic
+from experiments.psharelora.theory.proof import Sides, lipschitz
+from experiments.psharelora.theory.subspace import frobenius, inner
+from linsys.linalg import Numbers, inverse, norm, transpose
 
 _SIZE = (0.1, 3.0)
 GAPS = rc.Space(
@@ -23,37 +27,34 @@ GAPS = rc.Space(
 )
 
 
-def _centred(s: Any) -> tuple[Any, Any]:
+@PAPER.identity(
+    "V_centered",
+    ref="V_ij below (B.11)",
+    tex=r"\Phi(x)\frac{\Phi'(x)}{\Phi(x)}=\Phi(-x)\frac{\Phi'(-x)}{\Phi(-x)}",
+    on=GAPS,
+    note="Because Phi' is even. With the indicators of psl.grad_f as printed it would not be.",
+)
+def V_centered(s: Any) -> tuple[Any, Any]:
+    """E V_ij = 0: the part of o = 1 is minus the part of o = 0."""
     high, low, up, down = at.scores(s.x)
     return high * up, -low * down
 
 
-def _bounded(s: Any) -> tuple[Any, Any]:
+@PAPER.identity(
+    "V_bounded",
+    ref="V_ij below (B.11): bounded",
+    tex=r"\frac{\Phi'(x)}{\Phi(x)}+\frac{\Phi'(-x)}{\Phi(-x)}=1",
+    on=GAPS,
+    derivation="Phi'/Phi (x) = Phi(-x), and Phi(x) + Phi(-x) = 1.",
+)
+def V_bounded(s: Any) -> tuple[Any, Any]:
+    """The two values of V_ij are one apart for the sigmoid; by Hoeffding's lemma V_ij is
+    sub-Gaussian with variance 1/4.
+    """
     high, low, _, _ = at.scores(s.x)
     return high - low, 1 + 0 * s.x
 
 
-V_CENTERED = rc.Claim(
-    id="psl.V_centered",
-    source="P-ShareLoRA, V_ij below (B.11)",
-    text="E V_ij = 0: the part of o = 1 is minus the part of o = 0.",
-    latex=r"\Phi(x)\frac{\Phi'(x)}{\Phi(x)}=\Phi(-x)\frac{\Phi'(-x)}{\Phi(-x)}",
-    kind="identity",
-    space=GAPS,
-    measure=_centred,
-    note="Because Phi' is even. With the indicators of psl.grad_f as printed it would not be.",
-)
-V_BOUNDED = rc.Claim(
-    id="psl.V_bounded",
-    source="P-ShareLoRA, V_ij below (B.11): bounded",
-    text="The two values of V_ij are one apart for the sigmoid; by Hoeffding's lemma V_ij is "
-    "sub-Gaussian with variance 1/4.",
-    latex=r"\frac{\Phi'(x)}{\Phi(x)}+\frac{\Phi'(-x)}{\Phi(-x)}=1",
-    kind="identity",
-    space=GAPS,
-    measure=_bounded,
-    derivation="Phi'/Phi (x) = Phi(-x), and Phi(x) + Phi(-x) = 1.",
-)
 DESIGN = rc.Space(
     fields={
         "x": rc.reals("n", "D", magnitude=_SIZE),
@@ -64,26 +65,29 @@ DESIGN = rc.Space(
     batched=True,
     meaning={"x": "features of each comparison, D = k d2", "v": "any numbers", "shift": "lambda"},
 )
-EQ_B13 = rc.Claim(
-    id="psl.eq_B13",
-    source="P-ShareLoRA, equation (B.13), its first step",
-    text="||(1/N_p) sum_j v_j x_j|| <= C max |v_j| in the norm of (Sigma + lambda I)^{-1}, C = 1.",
-    latex=r"\Big\|\frac1{N_p}\sum_jv_jx_j\Big\|_{(\Sigma+\lambda I)^{-1}}\le\max_j|v_j|",
-    kind="upper",
-    space=DESIGN,
-    measure=lambda s: at.eq_B13(s.x, s.v, s.shift),
+
+
+@PAPER.upper(
+    "eq_B13",
+    ref="equation (B.13), its first step",
+    tex=r"\Big\|\frac1{N_p}\sum_jv_jx_j\Big\|_{(\Sigma+\lambda I)^{-1}}\le\max_j|v_j|",
+    on=DESIGN,
     note="Without powers of N_p or of D; attained for lambda to zero.",
     derivation="The squared left side is v'M v with ||M|| <= 1/N_p, see psl.M_i_corrected.",
 )
-EQ_B13_DISPLAY = rc.Claim(
-    id="psl.eq_B13_display",
-    source="P-ShareLoRA, equation (B.13)",
-    text="The first part of grad f(w_diamond) is at most 2 C L1 xi (||Theta* - B_diamond "
-    "W_diamond||_F + ||B_diamond - B_hat|| ||W_diamond||_F) with C = 1, xi = max Phi' = 1/4.",
-    latex=r"\Big\|\frac1{N_p}\sum_j(V'_j-V_j)x_j\Big\|_{(\Sigma+\lambda I)^{-1}}\le2CL_1\xi"
+def eq_B13(x: rc.Numbers, v: rc.Numbers, shift: rc.Numbers) -> rc.Sides:
+    """||(1/N_p) sum_j v_j x_j|| <= C max |v_j| in the norm of (Sigma + lambda I)^{-1}, C = 1."""
+    mean = (v[..., None] * x).mean(axis=1)
+    moved = np.sqrt(squared(mean, inverse(shifted(second_moment(x), shift))))
+    return moved, np.abs(v).max(axis=1)
+
+
+@PAPER.upper(
+    "eq_B13_display",
+    ref="equation (B.13)",
+    tex=r"\Big\|\frac1{N_p}\sum_j(V'_j-V_j)x_j\Big\|_{(\Sigma+\lambda I)^{-1}}\le2CL_1\xi"
     r"(\|\Theta^\star_i-\Theta^\diamond_i\|_F+\|B^\diamond-\hat B\|\|W^\diamond_i\|_F)",
-    kind="upper",
-    space=replace(
+    on=replace(
         DECOMPOSED,
         fields={
             **{name: f for name, f in DECOMPOSED.fields.items() if name != "W_hat"},
@@ -92,11 +96,28 @@ EQ_B13_DISPLAY = rc.Claim(
         },
         meaning={**DECOMPOSED.meaning, "truth": "Theta*_i", "shift": "lambda"},
     ),
-    measure=lambda s: at.eq_B13_display(
-        s.truth, s.diamond, s.hat, s.W_diamond, s.psi0, s.psi1, s.shift
-    ),
     note="With the bases as they are: see psl.B_minus_Bdiamond.",
 )
+def eq_B13_display(
+    truth: Numbers,
+    diamond: Numbers,
+    hat: Numbers,
+    W_diamond: Numbers,
+    psi0: Numbers,
+    psi1: Numbers,
+    shift: Numbers,
+) -> Sides:
+    """The first part of grad f(w_diamond) is at most 2 C L1 xi (||Theta* - B_diamond W_diamond||_F
+    + ||B_diamond - B_hat|| ||W_diamond||_F) with C = 1, xi = max Phi' = 1/4.
+
+    ``truth`` is Theta* (B, d1, d2), ``diamond`` and ``hat`` are bases (B, d1, k), W is W_diamond.
+    """
+    X = psi0 - psi1
+    both = [logistic(inner(M[:, None], X)) for M in (truth, hat @ W_diamond)]
+    x = transpose(hat)[:, None] @ X
+    measured, _ = eq_B13(x.reshape(*x.shape[:2], -1), both[0] - both[1], shift)
+    apart = frobenius(truth - diamond @ W_diamond) + frobenius(diamond - hat) * frobenius(W_diamond)
+    return measured, lipschitz(psi0, psi1) * apart / 2
 
 
 def _moments(s: Any, printed: bool) -> tuple[Any, Any]:
@@ -110,23 +131,25 @@ def _moments(s: Any, printed: bool) -> tuple[Any, Any]:
     return np.stack(measured, axis=1), np.stack(bound, axis=1)
 
 
-M_I = rc.Claim(
-    id="psl.M_i",
-    source="P-ShareLoRA, M_i above (B.14)",
-    text="Tr M <= d2 k/N_p, Tr M^2 <= d2 k/N_p^2 and ||M||_F <= 1/N_p.",
-    latex=r"\operatorname{Tr}M_i\le\frac{d_2k}{N_p},\ \operatorname{Tr}M_i^2\le\frac{d_2k}{N_p^2},"
+@PAPER.upper(
+    "M_i",
+    ref="M_i above (B.14)",
+    tex=r"\operatorname{Tr}M_i\le\frac{d_2k}{N_p},\ \operatorname{Tr}M_i^2\le\frac{d_2k}{N_p^2},"
     r"\ \|M_i\|_F\le\frac1{N_p}",
-    kind="upper",
-    space=DESIGN,
-    measure=lambda s: _moments(s, True),
+    on=DESIGN,
     expect="violated",
     note="The third one is true of the operator norm, as in the work that it is taken from: "
     "||M||_F^2 = Tr M^2 comes near d2 k/N_p^2. Two orthogonal comparisons, D = 2, lambda to zero: "
     "M = I/2, ||M||_F = 0.71 against 1/2. The tail bound (B.14) uses the operator norm.",
-    corrected="psl.M_i_corrected",
+    corrected="M_i_corrected",
 )
+def M_i(instance: Any) -> rc.Sides:
+    """Tr M <= d2 k/N_p, Tr M^2 <= d2 k/N_p^2 and ||M||_F <= 1/N_p."""
+    return _moments(instance, True)
+
+
 M_I_CORRECTED = replace(
-    M_I,
+    M_i,
     id="psl.M_i_corrected",
     source="P-ShareLoRA, M_i above (B.14), corrected",
     text="Tr M <= d2 k/N_p, Tr M^2 <= d2 k/N_p^2, ||M|| <= 1/N_p and ||M||_F <= sqrt(d2 k)/N_p.",
@@ -139,16 +162,13 @@ M_I_CORRECTED = replace(
     derivation="An eigenvalue s of Sigma becomes one s/(N_p (s + lambda)) < 1/N_p of M; there are "
     "at most D = d2 k others than zero.",
 )
-EQ_B14 = rc.Claim(
-    id="psl.eq_B14",
-    source="P-ShareLoRA, equation (B.14)",
-    text="V'M V <= C4^2 (k d2 + log(N/delta))/N_p with probability 1 - delta/(2 N), for B_hat "
-    "learned from the same labels. Here on every data set of one user without preferences, k = d2 "
-    "= 1, who compares each of d1 = N_p basis vectors with zero; C4^2 = (2 + 3 log 2)/4, which "
-    "suffices for a fixed basis.",
-    latex=r"\sqrt{V_i^\top M_iV_i}\le C_4\sqrt{\frac{kd_2+\log(N/\delta)}{N_p}}",
-    kind="upper",
-    space=rc.Space(
+
+
+@PAPER.upper(
+    "eq_B14",
+    ref="equation (B.14)",
+    tex=r"\sqrt{V_i^\top M_iV_i}\le C_4\sqrt{\frac{kd_2+\log(N/\delta)}{N_p}}",
+    on=rc.Space(
         fields={
             "o": rc.whole_numbers("n", low=0, high=1),
             "length": rc.positive(low=0.1, high=10.0),
@@ -164,7 +184,6 @@ EQ_B14 = rc.Claim(
             "size": "log(1/delta)",
         },
     ),
-    measure=lambda s: at.eq_B14_learned(s.o, s.length, s.shift, s.size),
     expect="violated",
     main=True,
     note="Bernstein's inequality needs M_i fixed, but B_hat has seen V. Here B_hat is along V and "
@@ -172,8 +191,25 @@ EQ_B14 = rc.Claim(
     "degrees of freedom for one user, which sharing is meant to save. The step of Theorem B.3 can "
     "be repaired: compare with the fixed basis B_diamond, which adds dist(B_hat, B_diamond) ||(1/"
     "N_p) sum V_j x_j||, see psl.theorem_B3_corrected.",
-    corrected="psl.eq_B14_corrected",
+    corrected="eq_B14_corrected",
 )
+def eq_B14(o: Numbers, length: Numbers, shift: Numbers, size: Numbers) -> Sides:
+    """V'M V <= C4^2 (k d2 + log(N/delta))/N_p with probability 1 - delta/(2 N), for B_hat learned
+    from the same labels. Here on every data set of one user without preferences, k = d2 = 1, who
+    compares each of d1 = N_p basis vectors with zero; C4^2 = (2 + 3 log 2)/4, which suffices for
+    a fixed basis.
+
+    One user without preferences (Theta* = 0, d2 = k = 1) compares ``length`` times each of d1 = n
+    basis vectors with zero, once: the most likely Theta in any ball is along o - 1/2.
+    """
+    n = o.shape[1]
+    V = o - 1 / (2 + 0 * o)
+    B = V / norm(V)[:, None]
+    x = (length[:, None] * B)[..., None]
+    values = ((V[:, None] @ at.kernel(x, shift)) * V[:, None]).sum(axis=(-2, -1))
+    return values, at.explicit(size) * (1 + size) / n
+
+
 NOISE = rc.Space(
     fields={
         "x": rc.reals("n", "D", magnitude=_SIZE),
@@ -190,21 +226,26 @@ NOISE = rc.Space(
         "size": "log(N/delta)",
     },
 )
-EQ_B14_CORRECTED = rc.Claim(
-    id="psl.eq_B14_corrected",
-    source="P-ShareLoRA, equation (B.14), corrected",
-    text="P(V'M V > C4^2 (k d2 + log(N/delta))/N_p) <= delta/(2 N) with C4^2 = (2 + 3 log 2)/4, a "
-    "little above one, for a basis that does not depend on the labels. All data sets enumerated.",
-    latex=r"P\Big(V_i^\top M_iV_i>\tfrac{2+3\log2}4\cdot\frac{kd_2+\log(N/\delta)}{N_p}\Big)\le"
+
+
+@PAPER.upper(
+    "eq_B14_corrected",
+    ref="equation (B.14), corrected",
+    tex=r"P\Big(V_i^\top M_iV_i>\tfrac{2+3\log2}4\cdot\frac{kd_2+\log(N/\delta)}{N_p}\Big)\le"
     r"\frac\delta{2N}",
-    kind="upper",
-    space=NOISE,
-    measure=lambda s: at.eq_B14(s.x, s.gap, s.shift, s.size, at.explicit(s.size)),
+    on=NOISE,
     derivation="V has independent entries, sub-Gaussian with variance 1/4 (psl.V_bounded). The "
     "tail bound of Hsu, Kakade and Zhang (2012) for quadratic forms: with probability 1 - e^-t, "
     "V'M V <= (Tr M + 2 sqrt(t Tr M^2) + 2 t ||M||)/4 <= (D + 2 sqrt(D t) + 2 t)/(4 N_p) <= (2 D + "
     "3 t)/(4 N_p) by psl.M_i_corrected. Here t = log(2 N/delta) and D >= 1.",
 )
+def eq_B14_corrected(x: Any, gap: Any, shift: Any, size: Any) -> rc.Sides:
+    """P(V'M V > C4^2 (k d2 + log(N/delta))/N_p) <= delta/(2 N) with C4^2 = (2 + 3 log 2)/4, a
+    little above one, for a basis that does not depend on the labels. All data sets enumerated.
+    """
+    return at.eq_B14(x, gap, shift, size, at.explicit(size))
+
+
 RADII = rc.Space(
     fields={
         "x": rc.reals("n", "D", magnitude=_SIZE),
@@ -227,25 +268,28 @@ def _b17(root: bool) -> Callable[[Any], tuple[Any, Any]]:
     return lambda s: eq_B17(s.x, s.d, s.more * norm(s.d) / 2, s.shift, root)
 
 
-EQ_B17 = rc.Claim(
-    id="psl.eq_B17",
-    source="P-ShareLoRA, equation (B.17)",
-    text="||w_hat - w_diamond||^2_Sigma <= (c g)^2 + 2 c lambda B g, from (B.11), ||.||^2_Sigma <= "
-    "c g ||.||_{Sigma + lambda I}, and ||w_hat - w_diamond|| <= 2 B.",
-    latex=r"\|\hat w-w^\diamond\|_\Sigma\le\sqrt{c^2g^2+2c\lambda Bg}",
-    kind="upper",
-    space=RADII,
-    measure=_b17(False),
+@PAPER.upper(
+    "eq_B17",
+    ref="equation (B.17)",
+    tex=r"\|\hat w-w^\diamond\|_\Sigma\le\sqrt{c^2g^2+2c\lambda Bg}",
+    on=RADII,
     expect="violated",
     note="lambda ||d||^2 is at most 4 lambda B^2, whose root has sqrt(lambda): the printed bound "
     "is too small for lambda < 1. D = 1, Sigma = 0.01, d = 2 B = 2, lambda = 0.01: 0.04 against "
     "0.0228. The printed lambda, proportional to the root of the rate, gives a squared error of "
     "rate^(3/4); with lambda = (g/B)^2 the corrected bound is (c^2 + 2 c) g^2, and Theorem B.3 "
     "keeps its rate.",
-    corrected="psl.eq_B17_corrected",
+    corrected="eq_B17_corrected",
 )
+def eq_B17_claim(instance: Any) -> rc.Sides:
+    """||w_hat - w_diamond||^2_Sigma <= (c g)^2 + 2 c lambda B g, from (B.11), ||.||^2_Sigma <= c g
+    ||.||_{Sigma + lambda I}, and ||w_hat - w_diamond|| <= 2 B.
+    """
+    return _b17(False)(instance)
+
+
 EQ_B17_CORRECTED = replace(
-    EQ_B17,
+    eq_B17_claim,
     id="psl.eq_B17_corrected",
     source="P-ShareLoRA, equation (B.17), corrected",
     text="||w_hat - w_diamond||^2_Sigma <= (c g)^2 + 2 c sqrt(lambda) B g.",

@@ -10,9 +10,11 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.psharelora.claims._spaces import TRAJECTORIES, adaptation, unlike, users
+from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import rates as at
 from experiments.psharelora.theory.preference import Pairs
-from linsys.linalg import lambda_min
+from experiments.psharelora.theory.subspace import Adaptation, sine, squares
+from linsys.linalg import Numbers, inverse, lambda_max, lambda_min, solve, transpose
 
 LIMITS: dict[str, rc.Field] = {
     "N_p": rc.positive(low=1e8, high=1e12),
@@ -110,16 +112,22 @@ NEAR = users(
     meaning={"turn": "the fit's B minus B_diamond", "move": "the fit's W_i minus W_diamond,i"},
 )
 
-THEOREM_4_1 = rc.Claim(
-    id="psl.theorem_4_1",
-    source="P-ShareLoRA, Theorem 4.1 (B.1 from scratch)",
-    text="dist(B_hat, B_diamond) <= c1 sqrt(log(N_br/delta)/(N N_p nu) + sqrt(Sigma_tail/N)/nu), "
-    "for every maximum of the likelihood; here Sigma_tail = 0.",
-    latex=r"\operatorname{dist}(\hat B,B^\diamond)\le c_1\sqrt{\frac{\log(\mathcal N/\delta)}{NN_p"
+
+def first_order(pairs: Pairs, users: Adaptation) -> Numbers:
+    """||C||_F^2 of the expected likelihood's maximum, to first order in Sigma_tail."""
+    inside, own, _ = at.information(pairs, users.delta, users)
+    rest = users.delta - users.best
+    pull = at.fisher(pairs, users.delta) @ rest.reshape(*rest.shape[:-2], -1, 1)
+    C = solve(inside, (own @ pull).sum(axis=-3)[..., 0])
+    return np.asarray((C * C).sum(axis=-1))
+
+
+@PAPER.upper(
+    "theorem_4_1",
+    ref="Theorem 4.1 (B.1 from scratch)",
+    tex=r"\operatorname{dist}(\hat B,B^\diamond)\le c_1\sqrt{\frac{\log(\mathcal N/\delta)}{NN_p"
     r"\nu}+\frac1\nu\sqrt{\frac{\Sigma_{tail}}N}}",
-    kind="upper",
-    space=UNSEEN,
-    measure=lambda s: at.unidentified(s.users, s.shift, s.psi, s.N_p, s.delta, s.C),
+    on=UNSEEN,
     expect="violated",
     note="Coverage is missing. Two trajectories and d1 = 2, d2 = N = 1: Theta* = (1, 0)', "
     "psi(tau0) - psi(tau1) = (1, 0)'. Then (1, z)' has the likelihood of Theta* on every data set, "
@@ -129,22 +137,36 @@ THEOREM_4_1 = rc.Claim(
     "on L1, the theorem is true: c1^2 is of the order (L1^2 B + 1)/(m^2 lambda_min), m = Phi'(2R) "
     "about e^(-2R) (psl.theorem_4_1_covered for its second term); but neither term is sharp: "
     "psl.theorem_4_1_bias, psl.theorem_4_1_variance.",
-    corrected="psl.theorem_4_1_corrected",
+    corrected="theorem_4_1_corrected",
     main=True,
 )
-THEOREM_4_1_CORRECTED = rc.Claim(
-    id="psl.theorem_4_1_corrected",
-    source="P-ShareLoRA, Theorem 4.1, corrected; checked for all data, N_p = oo",
-    text="16 m^2 lambda_min N nu dist^2 <= lambda_max Sigma_tail for every Theta of rank k whose "
-    "expected likelihood is at least Theta_diamond's. With N_p comparisons, with chance 1 - 2 "
-    "delta: dist^2 <= (L1^2 Sigma_tail/N + (log(1/delta) + 2 log(M/delta))/(N N_p))/(m^2 "
-    "lambda_min nu) for the maximum over M candidates, Theta_diamond one of them.",
-    latex=r"16m^2\lambda_{\min}N\nu\operatorname{dist}^2\le\lambda_{\max}\Sigma_{tail};\quad "
+def theorem_4_1(
+    users: Adaptation, shift: Numbers, psi: Numbers, N_p: Numbers, delta: Numbers, C: Numbers
+) -> tuple[Numbers, Numbers]:
+    """dist(B_hat, B_diamond) <= c1 sqrt(log(N_br/delta)/(N N_p nu) + sqrt(Sigma_tail/N)/nu), for
+    every maximum of the likelihood; here Sigma_tail = 0.
+
+    ``shift`` (..., d1, k) minus its part in the columns of all psi(tau) - psi(tau_0) is Z: (B + Z)
+    W has the likelihood of B W on every data set. N_br is e^(k (d1 + N d2) log(N n)).
+    """
+    d1, k = shift.shape[-2:]
+    seen = psi[..., 1:, :, :] - psi[..., :1, :, :]
+    columns = np.swapaxes(seen, -3, -2).reshape(*seen.shape[:-3], d1, -1)
+    inside = inverse(transpose(columns) @ columns)
+    Z = shift - columns @ (inside @ (transpose(columns) @ shift))
+    other = Adaptation((users.B + Z)[..., None, :, :] @ users.W, k)
+    N, d2 = users.users, users.delta.shape[-1]
+    logs = k * (d1 + N * d2) * np.log(N * N_p) - np.log(delta)
+    return sine(other.B, users.B), C * np.sqrt(logs / (N * N_p * users.nu))
+
+
+@PAPER.upper(
+    "theorem_4_1_corrected",
+    ref="Theorem 4.1, corrected; checked for all data, N_p = oo",
+    tex=r"16m^2\lambda_{\min}N\nu\operatorname{dist}^2\le\lambda_{\max}\Sigma_{tail};\quad "
     r"\operatorname{dist}^2\le\frac1{m^2\lambda_{\min}\nu}\Big(\frac{L_1^2\Sigma_{tail}}N+"
     r"\frac{\log\frac1\delta+2\log\frac M\delta}{NN_p}\Big)",
-    kind="upper",
-    space=NEAR,
-    measure=lambda s: at.theorem_4_1(s.users, s.fit, s.pairs),
+    on=NEAR,
     note="The bias of dist^2 is Sigma_tail/(N nu), in place of its root; lambda_min of the "
     "features' differences and the curvature m enter.",
     derivation="All data: sum_i E||P_i - P*_i||_1^2/2 <= sum KL <= lambda_max Sigma_tail/8 by "
@@ -153,49 +175,67 @@ THEOREM_4_1_CORRECTED = rc.Claim(
     "Theta_diamond.",
     main=True,
 )
-THEOREM_4_1_COVERED = rc.Claim(
-    id="psl.theorem_4_1_covered",
-    source="P-ShareLoRA, Theorem 4.1, second term, if features span and c1 may depend on them",
-    text="dist^2 <= (c1^2/nu) sqrt(Sigma_tail/N) for N_p = oo, with c1^2 = lambda_max B/(16 m^2 "
-    "lambda_min), B the largest ||Delta Theta*_i||_F.",
-    latex=r"\operatorname{dist}^2\le\frac{\lambda_{\max}B}{16m^2\lambda_{\min}}\cdot\frac1\nu"
+def theorem_4_1_corrected(users: Adaptation, fit: Adaptation, pairs: Pairs) -> rc.Sides:
+    """16 m^2 lambda_min N nu dist^2 <= lambda_max Sigma_tail for every Theta of rank k whose
+    expected likelihood is at least Theta_diamond's. With N_p comparisons, with chance 1 - 2
+    delta: dist^2 <= (L1^2 Sigma_tail/N + (log(1/delta) + 2 log(M/delta))/(N N_p))/(m^2
+    lambda_min nu) for the maximum over M candidates, Theta_diamond one of them.
+    """
+    m = pairs.steepness(users.delta, fit.delta)
+    scale = 16 * m * m * lambda_min(pairs.moment) * users.nu * users.users
+    return scale * sine(fit.B, users.B) ** 2, lambda_max(pairs.moment) * users.tail
+
+
+@PAPER.upper(
+    "theorem_4_1_covered",
+    ref="Theorem 4.1, second term, if features span and c1 may depend on them",
+    tex=r"\operatorname{dist}^2\le\frac{\lambda_{\max}B}{16m^2\lambda_{\min}}\cdot\frac1\nu"
     r"\sqrt{\frac{\Sigma_{tail}}N}",
-    kind="upper",
-    space=NEAR,
-    measure=lambda s: at.covered(s.users, s.fit, s.pairs),
+    on=NEAR,
     note="The reading under which the theorem is true as printed.",
     derivation="psl.theorem_4_1_corrected, and Sigma_tail/N <= B sqrt(Sigma_tail/N).",
 )
-VARIANCE = rc.Claim(
-    id="psl.theorem_4_1_variance",
-    source="P-ShareLoRA, Theorem 4.1: the first term, to leading order in 1/N_p",
-    text="lim N_p E dist^2 <= k (d1 - k)/(m lambda_min N nu) for Sigma_tail = 0.",
-    latex=r"\lim_{N_p\to\infty}N_p\,\mathbb E\operatorname{dist}^2\le\frac{k(d_1-k)}{m\lambda_{"
+def theorem_4_1_covered(
+    users: Adaptation, fit: Adaptation, pairs: Pairs
+) -> tuple[Numbers, Numbers]:
+    """dist^2 <= (c1^2/nu) sqrt(Sigma_tail/N) for N_p = oo, with c1^2 = lambda_max B/(16 m^2
+    lambda_min), B the largest ||Delta Theta*_i||_F.
+    """
+    measured, _ = theorem_4_1_corrected(users, fit, pairs)
+    B = np.sqrt(squares(users.delta).max(axis=-1))
+    return measured / users.users, lambda_max(pairs.moment) * B * np.sqrt(users.tail / users.users)
+
+
+@PAPER.upper(
+    "theorem_4_1_variance",
+    ref="Theorem 4.1: the first term, to leading order in 1/N_p",
+    tex=r"\lim_{N_p\to\infty}N_p\,\mathbb E\operatorname{dist}^2\le\frac{k(d_1-k)}{m\lambda_{"
     r"\min}N\nu}",
-    kind="upper",
-    space=informed(),
-    measure=lambda s: at.variance(s.users, s.pairs),
+    on=informed(),
     note="The theorem's first term is at least k d2/(N_p nu) for any N (psl.prop_1_users); the "
     "users' heads need not be paid for by the shared columns. Attained for E xx' a multiple of I.",
     derivation="The Fisher information is at least m lambda_min times diag(W W' x I, I) in the "
     "coordinates C, W_i of the tangent space, as Bperp C W_i and B dW_i are orthogonal; the C "
     "block of the inverse has trace (d1 - k) sum_j 1/sigma_j^2 at most.",
 )
-FLOOR = rc.Claim(
-    id="psl.theorem_4_1_floor",
-    source="P-ShareLoRA, Theorem 4.1: the second term, to leading order in Sigma_tail",
-    text="dist^2 -> ||C||^2 <= ((c - 1)^2/(4c)) Sigma_tail/(N nu) for N_p = oo, c = lambda_max/(4 "
-    "m lambda_min).",
-    latex=r"\|C\|_F^2\le\frac{(c-1)^2}{4c}\frac{\Sigma_{tail}}{N\nu},\quad "
+def theorem_4_1_variance(users: Adaptation, pairs: Pairs) -> tuple[Numbers, Numbers]:
+    """lim N_p E dist^2 <= k (d1 - k)/(m lambda_min N nu) for Sigma_tail = 0."""
+    k, d1 = users.k, users.basis.shape[-1]
+    least = pairs.steepness(users.delta) * lambda_min(pairs.moment)
+    return at.spread(pairs, users), k * (d1 - k) / (least * users.nu * users.users)
+
+
+@PAPER.upper(
+    "theorem_4_1_floor",
+    ref="Theorem 4.1: the second term, to leading order in Sigma_tail",
+    tex=r"\|C\|_F^2\le\frac{(c-1)^2}{4c}\frac{\Sigma_{tail}}{N\nu},\quad "
     r"c=\frac{\lambda_{\max}}{4m\lambda_{\min}}",
-    kind="upper",
-    space=users(
+    on=users(
         TRAJECTORIES,
         sizes={"N": (1, 2), "T": (3, 4), "d1": (2, 2), "d2": (1, 1), "k": (1, 1)},
         view=_informed,
         given=COVERED,
     ),
-    measure=lambda s: at.floor(s.users, s.pairs),
     note="Maximum likelihood projects in the metric of the Fisher information H_i, (4.1) in "
     "Frobenius's: B_hat goes to other columns than B_diamond, at a distance of first order in "
     "sqrt(Sigma_tail), and to B_diamond only where all H_i are one multiple of I.",
@@ -204,15 +244,23 @@ FLOOR = rc.Claim(
     "orthogonal. In their plane <t, H e>/<t, H t> <= (c - 1)/(2 sqrt c), and ||C||_F sigma_k <= "
     "||T||_F. Attained in the plane.",
 )
-REMARK_2 = rc.Claim(
-    id="psl.remark_2",
-    source="P-ShareLoRA, Remark 2",
-    text="dist decreases as nu increases: lim N_p E dist^2 of t Theta* is at most that of Theta* "
-    "for t >= 1.",
-    latex=r"\nu\mapsto\lim N_p\mathbb E\operatorname{dist}^2\ \text{decreases}",
-    kind="upper",
-    space=informed({"times": rc.positive(low=1.0, high=10.0)}),
-    measure=lambda s: at.larger_nu(s.users, s.pairs, s.times),
+def theorem_4_1_floor(users: Adaptation, pairs: Pairs) -> tuple[Numbers, Numbers]:
+    """dist^2 -> ||C||^2 <= ((c - 1)^2/(4c)) Sigma_tail/(N nu) for N_p = oo, c = lambda_max/(4 m
+    lambda_min).
+
+    c = lambda_max / (4 m lambda_min) bounds the condition number of all Fisher informations.
+    """
+    least = pairs.steepness(users.delta) * lambda_min(pairs.moment)
+    c = lambda_max(pairs.moment) / (4 * least)
+    oblique = (c - 1) ** 2 / (4 * c)
+    return first_order(pairs, users), oblique * users.tail / (users.nu * users.users)
+
+
+@PAPER.upper(
+    "remark_2",
+    ref="Remark 2",
+    tex=r"\nu\mapsto\lim N_p\mathbb E\operatorname{dist}^2\ \text{decreases}",
+    on=informed({"times": rc.positive(low=1.0, high=10.0)}),
     expect="violated",
     note="The bound decreases for a given c1, but c1 holds 1/m = 1/Phi'(2R), which grows like "
     "e^(2R), faster than nu: with strong preferences all answers are sure, and say little about "
@@ -220,10 +268,18 @@ REMARK_2 = rc.Claim(
     "number, and what decreases is the bound. That the bias vanishes for "
     "Sigma_tail = 0 is true, that it does so only then is not: users with Theta* = diag(s1, s2), "
     "one column each, k = 1 and a coordinate in each comparison keep B_diamond exactly.",
-    corrected="psl.remark_2_corrected",
+    corrected="remark_2_corrected",
 )
+def remark_2(users: Adaptation, pairs: Pairs, times: Numbers) -> tuple[Numbers, Numbers]:
+    """dist decreases as nu increases: lim N_p E dist^2 of t Theta* is at most that of Theta* for t
+    >= 1.
+    """
+    scaled = Adaptation(users.delta * times[..., None, None, None], users.k)
+    return at.spread(pairs, scaled), at.spread(pairs, users)
+
+
 REMARK_2_CORRECTED = replace(
-    VARIANCE,
+    theorem_4_1_variance,
     id="psl.remark_2_corrected",
     source="P-ShareLoRA, Remark 2, corrected",
     text="It decreases like 1/nu for rewards in a given range: lim N_p E dist^2 <= k (d1 - k)/(m "

@@ -6,10 +6,16 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 import ratecheck as rc
 from experiments.psharelora.claims._spaces import TRAJECTORIES, adaptation, users
 from experiments.psharelora.claims.subspace import FIT_MEANING, FITS, FITTED
+from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import preference as at
+from experiments.psharelora.theory.preference import Pairs
+from experiments.psharelora.theory.subspace import Adaptation, squares
+from linsys.linalg import Numbers, lambda_min
 
 
 def compare(
@@ -54,24 +60,27 @@ EXACT = rc.Space(
     meaning={"left": "B of Delta Theta*", "right": "its W_i", **FIT_MEANING},
 )
 
-LEMMA_5 = rc.Claim(
-    id="psl.lemma_5",
-    source="P-ShareLoRA, Lemma 5",
-    text="dist(B, B_diamond) <= ||Theta - Theta*||_F^2 / sigma_k(Theta*)^2 for a Theta of rank k.",
-    latex=r"\operatorname{dist}(B,B^\diamond)\le\|\Theta-\Theta^\star\|_F^2/\sigma_k(\Theta^"
+
+@PAPER.upper(
+    "lemma_5",
+    ref="Lemma 5",
+    tex=r"\operatorname{dist}(B,B^\diamond)\le\|\Theta-\Theta^\star\|_F^2/\sigma_k(\Theta^"
     r"\star)^2",
-    kind="upper",
-    space=FITTED,
-    measure=lambda s: at.lemma_5(s.users, s.fit, 1),
+    on=FITTED,
     expect="violated",
     note="The proof ends with dist^2. Theta* = (1, 0)', Theta = cos t (cos t, sin t)': dist = sin "
     "t and ||Theta - Theta*|| = sin t, so that the printed form says sin t <= sin^2 t. Theorem 4.1 "
     "takes the root of the whole sum and so follows from the form with dist^2, not from this one: "
     "a slip in the statement, without effect. What does have one is psl.lemma_5_mean_value.",
-    corrected="psl.lemma_5_corrected",
+    corrected="lemma_5_corrected",
 )
+def lemma_5(users: Any, fit: Any) -> rc.Sides:
+    """dist(B, B_diamond) <= ||Theta - Theta*||_F^2 / sigma_k(Theta*)^2 for a Theta of rank k."""
+    return at.lemma_5(users, fit, 1)
+
+
 LEMMA_5_CORRECTED = replace(
-    LEMMA_5,
+    lemma_5,
     id="psl.lemma_5_corrected",
     source="P-ShareLoRA, Lemma 5, corrected",
     text="dist^2(B, B_diamond) <= ||Theta - Theta*||_F^2 / sigma_k(Theta*)^2.",
@@ -86,7 +95,7 @@ LEMMA_5_CORRECTED = replace(
     "B_diamond||_F <= ||Bperp' Theta* V_k||_F = ||Bperp'(Theta* - Theta) V_k||_F. Attained.",
 )
 LEMMA_8 = replace(
-    LEMMA_5,
+    lemma_5,
     id="psl.lemma_8",
     source="P-ShareLoRA, Lemma 8",
     text="dist(B, B_diamond) <= ||Delta Theta - Delta Theta*||_F^2 / sigma_k(Delta Theta*)^2, "
@@ -107,94 +116,125 @@ LEMMA_8_CORRECTED = replace(
     space=EXACT,
     note="",
 )
-LEMMA_5_MEAN_VALUE = rc.Claim(
-    id="psl.lemma_5_mean_value",
-    source="P-ShareLoRA, Lemmas 5 and 8: 'from the mean value theorem'",
-    text="||Theta - Theta*||_F^2 <= C sum_i E ||P_i - P*_i||^2 for a constant C.",
-    latex=r"\|\Theta-\Theta^\star\|_F^2\le C\sum_i\mathbb E\|P_{\Theta_i}-P_{\Theta_i^\star}\|^2",
-    kind="upper",
-    space=compared({"C": rc.positive(low=1e4, high=1e6)}),
-    measure=lambda s: at.mean_value(s.users, s.fit, s.pairs, s.C),
+
+
+@PAPER.upper(
+    "lemma_5_mean_value",
+    ref="Lemmas 5 and 8: 'from the mean value theorem'",
+    tex=r"\|\Theta-\Theta^\star\|_F^2\le C\sum_i\mathbb E\|P_{\Theta_i}-P_{\Theta_i^\star}\|^2",
+    on=compared({"C": rc.positive(low=1e4, high=1e6)}),
     expect="violated",
     note="Preferences see Theta through <Theta, psi(tau0) - psi(tau1)> alone. Where these "
     "differences do not span the matrices, Theta* + Z has the preferences of Theta* and no C "
     "exists: two trajectories and d1 d2 = 2 are enough. Nothing in Assumption 1 excludes it. And "
     "where they do, C grows like e^(4R): psl.lemma_5_curvature.",
-    corrected="psl.lemma_5_coverage",
+    corrected="lemma_5_coverage",
     main=True,
+    reading_of="lemma_5",
 )
-LEMMA_5_COVERAGE = rc.Claim(
-    id="psl.lemma_5_coverage",
-    source="P-ShareLoRA, Lemmas 5 and 8, corrected: coverage and curvature",
-    text="2 m^2 lambda_min(E xx') ||Theta - Theta*||_F^2 <= sum_i E ||P_i - P*_i||^2, x = "
-    "vec(psi(tau0) - psi(tau1)), m the least Phi' of the rewards' differences.",
-    latex=r"2m^2\lambda_{\min}(\mathbb E xx^\top)\|\Theta-\Theta^\star\|_F^2\le\sum_i\mathbb E"
+def lemma_5_mean_value(users: Adaptation, fit: Adaptation, pairs: Pairs, C: rc.Numbers) -> rc.Sides:
+    """||Theta - Theta*||_F^2 <= C sum_i E ||P_i - P*_i||^2 for a constant C."""
+    error = squares(fit.delta - users.delta).sum(axis=-1)
+    return error, C * pairs.apart(fit.delta, users.delta) / 2
+
+
+@PAPER.upper(
+    "lemma_5_coverage",
+    ref="Lemmas 5 and 8, corrected: coverage and curvature",
+    tex=r"2m^2\lambda_{\min}(\mathbb E xx^\top)\|\Theta-\Theta^\star\|_F^2\le\sum_i\mathbb E"
     r"\|P_{\Theta_i}-P_{\Theta_i^\star}\|^2",
-    kind="upper",
-    space=COMPARED,
-    measure=lambda s: at.coverage(s.users, s.fit, s.pairs),
+    on=COMPARED,
     derivation="|Phi(a) - Phi(b)| >= m |a - b| for linear rewards, for both outcomes, and E <D, "
     "X>^2 >= lambda_min ||D||_F^2.",
 )
-LEMMA_5_CURVATURE = rc.Claim(
-    id="psl.lemma_5_curvature",
-    source="P-ShareLoRA, Lemmas 5 and 8: how large C must be",
-    text="(x - y)^2 >= (e^(2a)/2) times the squared gap of both outcomes, for x, y >= a.",
-    latex=r"(x-y)^2\ge\tfrac12e^{2a}\cdot2(\Phi(x)-\Phi(y))^2",
-    kind="lower",
-    space=rc.Space(
+def lemma_5_coverage(
+    users: Adaptation, fit: Adaptation, pairs: at.Pairs
+) -> tuple[Numbers, Numbers]:
+    """2 m^2 lambda_min(E xx') ||Theta - Theta*||_F^2 <= sum_i E ||P_i - P*_i||^2, x = vec(psi(tau0)
+    - psi(tau1)), m the least Phi' of the rewards' differences.
+    """
+    error, found = lemma_5_mean_value(users, fit, pairs, 1 + 0 * pairs.L1)
+    m = pairs.steepness(users.delta, fit.delta)
+    return 2 * m * m * lambda_min(pairs.moment) * error, found
+
+
+@PAPER.lower(
+    "lemma_5_curvature",
+    ref="Lemmas 5 and 8: how large C must be",
+    tex=r"(x-y)^2\ge\tfrac12e^{2a}\cdot2(\Phi(x)-\Phi(y))^2",
+    on=rc.Space(
         fields={"x": rc.reals(magnitude=(0.1, 20.0)), "y": rc.reals(magnitude=(0.1, 20.0))},
         batched=True,
     ),
-    measure=lambda s: at.curvature(s.x, s.y),
     note="Where all compared rewards differ by about 2R, the constant C of Lemma 5, and with it "
     "c1^2 of Theorem 4.1, is at least e^(4R)/2.",
     derivation="Phi' <= e^-a at arguments above a. Approached as a grows.",
 )
-EQ_C1 = rc.Claim(
-    id="psl.eq_C1",
-    source="P-ShareLoRA, equation (C.1), the last step",
-    text="||dW|| + B ||dB|| <= max{1, B} ||[dB; dW]||.",
-    latex=r"\|\Delta W\|+B\|\Delta B\|\le\max\{1,B\}\|[\Delta B;\Delta W]\|",
-    kind="upper",
-    space=rc.Space(
+def lemma_5_curvature(x: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
+    """(x - y)^2 >= (e^(2a)/2) times the squared gap of both outcomes, for x, y >= a."""
+    gap = at.logistic(x) - at.logistic(y)
+    return (x - y) ** 2, np.exp(2 * np.minimum(x, y)) * gap * gap
+
+
+@PAPER.upper(
+    "eq_C1",
+    ref="equation (C.1), the last step",
+    tex=r"\|\Delta W\|+B\|\Delta B\|\le\max\{1,B\}\|[\Delta B;\Delta W]\|",
+    on=rc.Space(
         fields={"dB": rc.reals("d1", "k"), "dW": rc.reals("k", "d2"), "B": rc.positive()},
         sizes={"d1": (1, 2), "d2": (1, 2), "k": (1, 2)},
         batched=True,
     ),
-    measure=lambda s: at.chain_step(s.dW, s.dB, s.B),
     expect="violated",
     note="A sum is at most sqrt(2) times the root of the sum of squares, not once: ||dW|| = ||dB|| "
     "= B = 1 has 2 and 1.42. Only a constant of Proposition 1.",
-    corrected="psl.eq_C1_corrected",
+    corrected="eq_C1_corrected",
 )
-EQ_C1_CORRECTED = rc.Claim(
-    id="psl.eq_C1_corrected",
-    source="P-ShareLoRA, equation (C.1), corrected",
-    text="|f_i - f'_i| <= 2 C_R L1 sqrt(1 + B^2) ||[dB; dW_i]||, C_R = 1/4, B >= ||W_i||_F.",
-    latex=r"|f_i-\bar f_i|\le2C_RL_1\sqrt{1+B^2}\,\|[\Delta B;\Delta W_i]\|",
-    kind="upper",
-    space=compared(sizes={"N": (1, 2), "T": (2, 2)}),
-    measure=lambda s: at.eq_C1(s.users, s.fit, s.pairs),
+def eq_C1(dW: Numbers, dB: Numbers, B: Numbers) -> tuple[Numbers, Numbers]:
+    """||dW|| + B ||dB|| <= max{1, B} ||[dB; dW]||."""
+    together = np.sqrt(squares(dB) + squares(dW))
+    return np.sqrt(squares(dW)) + B * np.sqrt(squares(dB)), np.maximum(1, B) * together
+
+
+@PAPER.upper(
+    "eq_C1_corrected",
+    ref="equation (C.1), corrected",
+    tex=r"|f_i-\bar f_i|\le2C_RL_1\sqrt{1+B^2}\,\|[\Delta B;\Delta W_i]\|",
+    on=compared(sizes={"N": (1, 2), "T": (2, 2)}),
     derivation="||B W_i - B'W'_i||_F <= ||W_i - W'_i||_F + ||W'_i|| ||B - B'||_F for orthonormal "
     "B, and Cauchy-Schwarz. Of one user's parameters: the printed diag(B) of all users would bring "
     "sqrt(N) B.",
 )
-EQ_C1_BALL = rc.Claim(
-    id="psl.eq_C1_ball",
-    source="P-ShareLoRA, Appendix C.1: the ball that is covered",
-    text="(vec B, vec W) lies in a ball of radius B for ||W_i||_F <= B.",
-    latex=r"\|[\operatorname{vec}B;\operatorname{vec}W]\|\le B",
-    kind="upper",
-    space=users(),
-    measure=lambda s: at.ball(s.users)[:2],
+def eq_C1_corrected(users: Adaptation, fit: Adaptation, pairs: at.Pairs) -> tuple[Numbers, Numbers]:
+    """|f_i - f'_i| <= 2 C_R L1 sqrt(1 + B^2) ||[dB; dW_i]||, C_R = 1/4, B >= ||W_i||_F.
+
+    B is the largest ||W_i||_F of both, f_i the chance that the first trajectory is preferred.
+    """
+    gap = np.abs(at.logistic(pairs.logits(users.best)) - at.logistic(pairs.logits(fit.best)))
+    B2 = np.maximum(squares(users.W), squares(fit.W)).max(axis=-1)
+    apart = squares(users.B - fit.B)[..., None] + squares(users.W - fit.W)
+    bound = pairs.L1[..., None] * np.sqrt((1 + B2)[..., None] * apart) / 2
+    return gap, bound[..., None] + 0 * gap
+
+
+@PAPER.upper(
+    "eq_C1_ball",
+    ref="Appendix C.1: the ball that is covered",
+    tex=r"\|[\operatorname{vec}B;\operatorname{vec}W]\|\le B",
+    on=users(),
     expect="violated",
     note="B is orthonormal, which alone is sqrt(k), and there are N matrices W_i. It enters "
     "Proposition 1 within a logarithm, as log N.",
-    corrected="psl.eq_C1_ball_corrected",
+    corrected="eq_C1_ball_corrected",
+    reading_of="eq_C1",
 )
+def eq_C1_ball(users: Any) -> rc.Sides:
+    """(vec B, vec W) lies in a ball of radius B for ||W_i||_F <= B."""
+    return at.ball(users)[:2]
+
+
 EQ_C1_BALL_CORRECTED = replace(
-    EQ_C1_BALL,
+    eq_C1_ball,
     id="psl.eq_C1_ball_corrected",
     source="P-ShareLoRA, Appendix C.1, corrected: the ball that is covered",
     text="Its radius is sqrt(k + N B^2).",

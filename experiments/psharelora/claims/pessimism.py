@@ -11,6 +11,7 @@ import numpy as np
 import ratecheck as rc
 from experiments.psharelora.claims.reward_chain import CHAIN, chained
 from experiments.psharelora.claims.reward_error import MEANING, SIZES, USERS, users
+from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory.pessimism import Pessimist, against, choosers, printed_radius
 from experiments.psharelora.theory.subspace import flat
 from linsys.linalg import norm
@@ -56,24 +57,27 @@ def _step(s: Any, printed: bool) -> tuple[Any, Any]:
     return s.chooser.step(s.psi[:, 0], s.psi[:, 1]), bound
 
 
-ZETA_STEP = rc.Claim(
-    id="psl.B2_zeta_step",
-    source="P-ShareLoRA, proof of Theorem B.2, first display",
-    text="|Delta r_hat - Delta r_inf| <= L1 zeta for r_inf in the set (3.4), ||Delta Theta_i - "
-    "Delta Theta_hat_i||_F^2 <= zeta.",
-    latex=r"|\Delta\hat r_i-\Delta r^{i,\inf}_\pi|\le L_1\zeta",
-    kind="upper",
-    space=PESSIMISTS,
-    measure=lambda s: _step(s, True),
+@PAPER.upper(
+    "B2_zeta_step",
+    ref="proof of Theorem B.2, first display",
+    tex=r"|\Delta\hat r_i-\Delta r^{i,\inf}_\pi|\le L_1\zeta",
+    on=PESSIMISTS,
     expect="violated",
     note="A reward difference is 2 L1-Lipschitz, and the radius is sqrt(zeta). psi = 1 and -1, "
     "zeta = 0.01: 0.2 against 0.01. With 2 L1 sqrt(zeta) and zeta as in (B.1) or (C.3), a root "
     "already, Theorem 4.2 would have the fourth root of the rate. It keeps the square root only if "
     "(3.4) bounds the norm by zeta, or if zeta is the square of (B.1).",
-    corrected="psl.B2_zeta_step_corrected",
+    corrected="B2_zeta_step_corrected",
 )
+def B2_zeta_step(instance: Any) -> rc.Sides:
+    """|Delta r_hat - Delta r_inf| <= L1 zeta for r_inf in the set (3.4), ||Delta Theta_i - Delta
+    Theta_hat_i||_F^2 <= zeta.
+    """
+    return _step(instance, True)
+
+
 ZETA_STEP_CORRECTED = replace(
-    ZETA_STEP,
+    B2_zeta_step,
     id="psl.B2_zeta_step_corrected",
     source="P-ShareLoRA, proof of Theorem B.2, first display, corrected",
     text="|Delta r_hat - Delta r_inf| <= 2 L1 sqrt(zeta).",
@@ -111,17 +115,14 @@ PRINTED = rc.Space(
     batched=True,
     meaning={**MEANING, **POLICIES_MEANING},
 )
-PESSIMISM = rc.Claim(
-    id="psl.B2_pessimism",
-    source="P-ShareLoRA, proof of Theorem B.2, second bracket",
-    text="J(pi_hat_i; r_inf) - E_ref r_inf - (J(pi_hat_i; r*_i) - E_ref r*_i) <= 0 for all users, "
-    "where zeta has min_i b_i, as r*_i is in R_i. Here for Theta_hat = Theta_diamond, N_p to "
-    "infinity, c3 = 2 L1^2, and the root of (B.1) taken as the radius.",
-    latex=r"J(\hat\pi_i;r^{i,\inf}_{\hat\pi_i})-E_{\mu_{ref}}r^{i,\inf}_{\hat\pi_i}\le J(\hat\pi_i;"
+
+
+@PAPER.upper(
+    "B2_pessimism",
+    ref="proof of Theorem B.2, second bracket",
+    tex=r"J(\hat\pi_i;r^{i,\inf}_{\hat\pi_i})-E_{\mu_{ref}}r^{i,\inf}_{\hat\pi_i}\le J(\hat\pi_i;"
     r"r_i^\star)-E_{\mu_{ref}}r_i^\star,\quad\zeta\propto\min_ib_i+\dots",
-    kind="upper",
-    space=PRINTED,
-    measure=lambda s: (s.chooser.bracket, 0 * s.chooser.bracket),
+    on=PRINTED,
     expect="violated",
     main=True,
     note="||Theta_hat_i - Theta*_i||^2 is about b_i: with min_i b_i only users with small b_i are "
@@ -130,14 +131,22 @@ PESSIMISM = rc.Claim(
     "the bracket negative (psl.B2_pessimism_max). Theorem 4.2 itself survives min_i b_i, since it "
     "has b_i on its right side, but by psl.B2_pessimism_corrected: it then pays for ||v|| of the "
     "chosen policy, which no concentrability of pi_tar bounds.",
-    corrected="psl.B2_pessimism_corrected",
+    corrected="B2_pessimism_corrected",
 )
+def B2_pessimism(chooser: Any) -> rc.Sides:
+    """J(pi_hat_i; r_inf) - E_ref r_inf - (J(pi_hat_i; r*_i) - E_ref r*_i) <= 0 for all users, where
+    zeta has min_i b_i, as r*_i is in R_i. Here for Theta_hat = Theta_diamond, N_p to infinity,
+    c3 = 2 L1^2, and the root of (B.1) taken as the radius.
+    """
+    return (chooser.bracket, 0 * chooser.bracket)
+
+
 PESSIMISM_MAX = replace(
-    PESSIMISM,
+    B2_pessimism,
     id="psl.B2_pessimism_max",
     source="P-ShareLoRA, proof of Theorem B.2, second bracket, with max_i b_i",
     text="The same with max_i b_i in zeta.",
-    latex=PESSIMISM.latex.replace(r"\min", r"\max"),
+    latex=B2_pessimism.latex.replace(r"\min", r"\max"),
     space=replace(PRINTED, view=_everybody(True)),
     expect="holds",
     main=False,
@@ -145,18 +154,21 @@ PESSIMISM_MAX = replace(
     corrected=None,
     derivation="Then ||Theta_hat_i - Theta*_i||_F^2 = b_i <= zeta and r*_i is in R_i.",
 )
-PESSIMISM_CORRECTED = rc.Claim(
-    id="psl.B2_pessimism_corrected",
-    source="P-ShareLoRA, proof of Theorem B.2, second bracket, corrected",
-    text="The second bracket is at most (||Theta_hat_i - Theta*_i||_F - sqrt(zeta))_+ ||v||_F, v = "
-    "E_pi_hat psi - E_ref psi.",
-    latex=r"J(\hat\pi;r^{\inf}_{\hat\pi})-E_{\mu_{ref}}r^{\inf}_{\hat\pi}-(J(\hat\pi;r^\star)-E_{"
+
+
+@PAPER.upper(
+    "B2_pessimism_corrected",
+    ref="proof of Theorem B.2, second bracket, corrected",
+    tex=r"J(\hat\pi;r^{\inf}_{\hat\pi})-E_{\mu_{ref}}r^{\inf}_{\hat\pi}-(J(\hat\pi;r^\star)-E_{"
     r"\mu_{ref}}r^\star)\le(\|\hat\Theta-\Theta^\star\|_F-\sqrt\zeta)_+\|v_{\hat\pi}\|_F",
-    kind="upper",
-    space=PESSIMISTS,
-    measure=lambda s: (s.chooser.bracket, s.chooser.missing * s.chooser.length),
+    on=PESSIMISTS,
     derivation="The bracket is <v, Theta_hat - Theta*> - sqrt(zeta) ||v||_F.",
 )
+def B2_pessimism_corrected(chooser: Any) -> rc.Sides:
+    """The second bracket is at most (||Theta_hat_i - Theta*_i||_F - sqrt(zeta))_+ ||v||_F, v =
+    E_pi_hat psi - E_ref psi.
+    """
+    return (chooser.bracket, chooser.missing * chooser.length)
 
 
 def _ended(*, psi: Any, reference: Any, policies: Any, **others: Any) -> SimpleNamespace:
@@ -167,18 +179,12 @@ def _ended(*, psi: Any, reference: Any, policies: Any, **others: Any) -> SimpleN
     return system
 
 
-CHAIN_VALUE = rc.Claim(
-    id="psl.chain_value",
-    source="P-ShareLoRA, Theorem 4.2, with constants",
-    text="J(pi_tar; r*_i) - J(pi_hat_i; r*_i) <= 2 epsilon_i ||v_tar||_F <= 4 L1 epsilon_i for "
-    "zeta = epsilon_i^2 of psl.chain_radius; linear rewards, coverage lambda. With probability 1 - "
-    "delta psl.chain_noise_all and psl.chain_noise_own bound epsilon_i for all users, its square "
-    "by the order of b_i + L1^2 log(N/delta)/N_p + B^2 (k (d1 + N d2) log(.)/(N N_p) + "
-    "Sigma_tail/N)/nu.",
-    latex=r"J(\pi_{tar};r_i^\star)-J(\hat\pi_i;r_i^\star)\le2\epsilon_i\|v_{tar}\|_F,\quad"
+@PAPER.upper(
+    "chain_value",
+    ref="Theorem 4.2, with constants",
+    tex=r"J(\pi_{tar};r_i^\star)-J(\hat\pi_i;r_i^\star)\le2\epsilon_i\|v_{tar}\|_F,\quad"
     r"\zeta=\epsilon_i^2",
-    kind="upper",
-    space=replace(
+    on=replace(
         CHAIN,
         fields={
             **CHAIN.fields,
@@ -189,7 +195,6 @@ CHAIN_VALUE = rc.Claim(
         view=_ended,
         meaning={**CHAIN.meaning, **POLICIES_MEANING},
     ),
-    measure=lambda s: (s.chooser.gap, 2 * s.chooser.radius * s.chooser.target_length),
     main=True,
     note="What is left of Theorem 4.2: its rate, with the bias Sigma_tail/(N nu) for (1/nu) "
     "sqrt(Sigma_tail/N), constants that grow like 1/c2 and 1/lambda, and a radius of its own for "
@@ -197,3 +202,10 @@ CHAIN_VALUE = rc.Claim(
     "psl.chain_radius says how loose epsilon_i is on typical data.",
     derivation="psl.theorem_4_2_corrected with e_i <= epsilon_i = sqrt(zeta), psl.chain_radius.",
 )
+def chain_value(chooser: Any) -> rc.Sides:
+    """J(pi_tar; r*_i) - J(pi_hat_i; r*_i) <= 2 epsilon_i ||v_tar||_F <= 4 L1 epsilon_i for zeta =
+    epsilon_i^2 of psl.chain_radius; linear rewards, coverage lambda. With probability 1 - delta
+    psl.chain_noise_all and psl.chain_noise_own bound epsilon_i for all users, its square by the
+    order of b_i + L1^2 log(N/delta)/N_p + B^2 (k (d1 + N d2) log(.)/(N N_p) + Sigma_tail/N)/nu.
+    """
+    return (chooser.gap, 2 * chooser.radius * chooser.target_length)

@@ -6,8 +6,13 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 import ratecheck as rc
+from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import quadratic as at
+from experiments.psharelora.theory.proof import Sides
+from linsys.linalg import Numbers, norm
 
 _SIZE = (0.1, 3.0)
 
@@ -36,25 +41,30 @@ CURVED = rc.Space(
         "diamond": "w_diamond",
     },
 )
-GRAD_F = rc.Claim(
-    id="psl.grad_f",
-    source="P-ShareLoRA, grad f above (B.6)",
-    text="grad f = mean of (Phi'(x)/Phi(x) 1(o = 0) - Phi'(-x)/Phi(-x) 1(o = 1)) times (I x "
-    "B_hat)'(grad r(tau0) - grad r(tau1)).",
-    latex=r"\nabla f=\frac1{N_p}\sum_j\Big(\frac{\Phi'(x_j)}{\Phi(x_j)}1(o_j=0)-"
+
+
+@PAPER.identity(
+    "grad_f",
+    ref="grad f above (B.6)",
+    tex=r"\nabla f=\frac1{N_p}\sum_j\Big(\frac{\Phi'(x_j)}{\Phi(x_j)}1(o_j=0)-"
     r"\frac{\Phi'(-x_j)}{\Phi(-x_j)}1(o_j=1)\Big)(I\otimes\hat B)^\top\nabla x_j",
-    kind="identity",
-    space=CURVED,
-    measure=lambda s: (s.system.by_ratios(s.w, True)[0], s.system.gradient(s.w)),
+    on=CURVED,
     expect="violated",
     note="o = 1 means tau0 is preferred, with chance Phi(x): the two indicators are exchanged. "
     "One comparison o = 1 at w = 0: +1/2 and not -1/2. V and V' further down have them right; "
     "with the printed gradient the noise at the truth is not centred. Who implements the display "
     "learns the reverse preferences. Nothing else depends on it.",
-    corrected="psl.grad_f_corrected",
+    corrected="grad_f_corrected",
 )
+def grad_f(system: Any, w: Any) -> rc.Sides:
+    """grad f = mean of (Phi'(x)/Phi(x) 1(o = 0) - Phi'(-x)/Phi(-x) 1(o = 1)) times (I x
+    B_hat)'(grad r(tau0) - grad r(tau1)).
+    """
+    return (system.by_ratios(w, True)[0], system.gradient(w))
+
+
 GRAD_F_CORRECTED = replace(
-    GRAD_F,
+    grad_f,
     id="psl.grad_f_corrected",
     source="P-ShareLoRA, grad f above (B.6), corrected",
     text="The same with 1(o = 1) in the first term and 1(o = 0) in the second one.",
@@ -68,7 +78,7 @@ GRAD_F_CORRECTED = replace(
     "Phi(x)) grad x, which the sigmoid gives.",
 )
 EQ_B6 = replace(
-    GRAD_F,
+    grad_f,
     id="psl.eq_B6",
     source="P-ShareLoRA, equation (B.6)",
     text="grad^2 f with the same indicators: first-order ratios times the difference of Hessians, "
@@ -108,25 +118,30 @@ SEGMENT = rc.Space(
         "o": "labels",
     },
 )
-EQ_B7 = rc.Claim(
-    id="psl.eq_B7",
-    source="P-ShareLoRA, equation (B.7)",
-    text="f(w_hat) = f(w_diamond) + grad f(w_diamond)'d + d'grad^2 f(w) d at some w between; hence "
-    "the remainder is between the extreme values of the last term.",
-    latex=r"f(\hat w)=f(w^\diamond)+\nabla f(w^\diamond)^\top\delta+\delta^\top\nabla^2f(\bar w)"
+
+
+@PAPER.lower(
+    "eq_B7",
+    ref="equation (B.7)",
+    tex=r"f(\hat w)=f(w^\diamond)+\nabla f(w^\diamond)^\top\delta+\delta^\top\nabla^2f(\bar w)"
     r"\delta",
-    kind="lower",
+    on=SEGMENT,
     relation=">=",
-    space=SEGMENT,
-    measure=lambda s: at.eq_B7(s.first, s.second, s.o, 1),
     expect="violated",
     note="Taylor's remainder has 1/2. x from 1 to 1.1: the remainder is 0.00096, the least of the "
     "last term 0.00187. (B.9) loses a factor two, unless it is derived from the gradients at both "
     "ends, see psl.eq_B9_linear.",
-    corrected="psl.eq_B7_corrected",
+    corrected="eq_B7_corrected",
 )
+def eq_B7(first: Any, second: Any, o: Any) -> rc.Sides:
+    """f(w_hat) = f(w_diamond) + grad f(w_diamond)'d + d'grad^2 f(w) d at some w between; hence the
+    remainder is between the extreme values of the last term.
+    """
+    return at.eq_B7(first, second, o, 1)
+
+
 EQ_B7_CORRECTED = replace(
-    EQ_B7,
+    eq_B7,
     id="psl.eq_B7_corrected",
     source="P-ShareLoRA, equation (B.7), corrected",
     text="The same with d'grad^2 f(w) d / 2.",
@@ -145,37 +160,41 @@ def _steps(s: Any) -> tuple[Any, Any]:
     return s.system.steps(s.w)[:, 0, 0], s.system.steps(s.diamond)[:, 0, 0]
 
 
-EQ_B8 = rc.Claim(
-    id="psl.eq_B8",
-    source="P-ShareLoRA, (B.8)",
-    text="c1 > 0 with c1 Sigma_diamond <= Sigma(w) for all ||w|| <= B. For one parameter and one "
-    "comparison: x'(w) never is zero on the ball, so that it keeps its sign.",
-    latex=r"c_1\Sigma^\diamond_i\preceq\Sigma_i(w),\ c_1>0\ \Rightarrow\ x'(w)x'(w^\diamond)\ge0",
-    kind="lower",
+@PAPER.lower(
+    "eq_B8",
+    ref="(B.8)",
+    tex=r"c_1\Sigma^\diamond_i\preceq\Sigma_i(w),\ c_1>0\ \Rightarrow\ x'(w)x'(w^\diamond)\ge0",
+    on=replace(CURVED, sizes={"n": (1, 1), "D": (1, 1)}),
     relation=">=",
-    space=replace(CURVED, sizes={"n": (1, 1), "D": (1, 1)}),
-    measure=lambda s: (_steps(s)[0] * _steps(s)[1], 0 * s.w[:, 0]),
     expect="violated",
     note="Rewards tanh(w psi) at psi = 1 and 2: x' = -1 at w = 0 and 0.14 at w = 1, so that it "
     "is zero in between and no c1 > 0 exists; with w_diamond there, no c1' < infinity. Nothing in "
     "Assumption 1 prevents it, and (B.11), (B.20) then bound nothing: for non-linear rewards "
     "Theorems B.3 and 4.2 need a curvature assumption. Linear rewards have c1 = c1' = 1.",
-    corrected="psl.eq_B8_corrected",
+    corrected="eq_B8_corrected",
 )
-EQ_B8_CORRECTED = rc.Claim(
-    id="psl.eq_B8_corrected",
-    source="P-ShareLoRA, (B.8), corrected",
-    text="The norms of Sigma(w) and of Sigma_diamond differ by at most 2 L2 ||w - w_diamond|| "
-    "||u||. So c1 = (1 - s)^2, c1' = (1 + s)^2 if s = 4 L2 B / sqrt(lambda_min(Sigma_diamond)) "
-    "is below one.",
-    latex=r"\big|\|u\|_{\Sigma(w)}-\|u\|_{\Sigma^\diamond}\big|\le2L_2\|w-w^\diamond\|\|u\|",
-    kind="upper",
-    space=replace(
+def eq_B8(instance: Any) -> rc.Sides:
+    """c1 > 0 with c1 Sigma_diamond <= Sigma(w) for all ||w|| <= B. For one parameter and one
+    comparison: x'(w) never is zero on the ball, so that it keeps its sign.
+    """
+    return (_steps(instance)[0] * _steps(instance)[1], 0 * instance.w[:, 0])
+
+
+@PAPER.upper(
+    "eq_B8_corrected",
+    ref="(B.8), corrected",
+    tex=r"\big|\|u\|_{\Sigma(w)}-\|u\|_{\Sigma^\diamond}\big|\le2L_2\|w-w^\diamond\|\|u\|",
+    on=replace(
         CURVED,
         fields={**CURVED.fields, "u": rc.reals("D", magnitude=_SIZE)},
         meaning={**CURVED.meaning, "u": "any direction"},
     ),
-    measure=lambda s: at.eq_B8(s.system, s.u, s.w, s.diamond),
     derivation="Each grad r is L2-Lipschitz, so u'(steps) moves by at most 2 L2 ||w - w_diamond|| "
     "||u|| in every comparison; the norms are root mean squares of it.",
 )
+def eq_B8_corrected(system: at.Comparing, u: Numbers, w: Numbers, diamond: Numbers) -> Sides:
+    """The norms of Sigma(w) and of Sigma_diamond differ by at most 2 L2 ||w - w_diamond|| ||u||. So
+    c1 = (1 - s)^2, c1' = (1 + s)^2 if s = 4 L2 B / sqrt(lambda_min(Sigma_diamond)) is below one.
+    """
+    apart = np.abs(system.weighted(u, w) - system.weighted(u, diamond))
+    return apart, 2 * system.smooth * norm(w - diamond) * norm(u)

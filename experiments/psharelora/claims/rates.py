@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 import ratecheck as rc
+from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import rates as at
 from experiments.psharelora.theory.preference import Pairs
 from experiments.psharelora.theory.subspace import Adaptation, sine
@@ -103,21 +104,24 @@ def tail_loss(predicted: float) -> Sequence[rc.Regime]:
     return [_regime("rewards of size one", "1/Sigma_tail", predicted, value, 1.0)]
 
 
-THEOREM_4_1_BIAS = rc.RateClaim(
-    id="psl.theorem_4_1_bias",
-    source="P-ShareLoRA, Theorem 4.1: the second term",
-    text="For N_p = oo dist^2 is of the order sqrt(Sigma_tail/N)/nu.",
-    latex=r"\operatorname{dist}^2\sim\frac1\nu\sqrt{\frac{\Sigma_{tail}}N}",
-    regimes=partial(bias, -0.5),
+@PAPER.rate(
+    "theorem_4_1_bias",
+    ref="Theorem 4.1: the second term",
+    tex=r"\operatorname{dist}^2\sim\frac1\nu\sqrt{\frac{\Sigma_{tail}}N}",
     expect="faster than stated",
     note="dist^2 of the exact maximum of the expected likelihood is linear in Sigma_tail, not of "
     "its root: 1/2 in place of 1/4 for dist. The proof loses it in Lemma 4, which bounds each "
     "logarithm by the first order of the difference, while their mean, a divergence, is of second "
     "order (psl.lemma_4_chance).",
-    corrected="psl.theorem_4_1_corrected",
+    corrected="theorem_4_1_corrected",
 )
+def theorem_4_1_bias() -> Sequence[rc.Regime]:
+    """For N_p = oo dist^2 is of the order sqrt(Sigma_tail/N)/nu."""
+    return bias(-0.5)
+
+
 THEOREM_4_1_BIAS_SHARP = replace(
-    THEOREM_4_1_BIAS,
+    theorem_4_1_bias,
     id="psl.theorem_4_1_bias_sharp",
     source="P-ShareLoRA, Theorem 4.1 corrected: the exponent of Sigma_tail is attained",
     text="For N_p = oo dist^2 is of the order Sigma_tail/(N nu).",
@@ -128,23 +132,29 @@ THEOREM_4_1_BIAS_SHARP = replace(
     "likelihood minimises a weighted norm (psl.theorem_4_1_floor).",
     corrected=None,
     derivation="The tangent step of psl.theorem_4_1_floor is linear in the rest.",
+    sharpens="psl.theorem_4_1_bias",
 )
-THEOREM_4_1_USERS = rc.RateClaim(
-    id="psl.theorem_4_1_users",
-    source="P-ShareLoRA, Theorem 4.1 with Proposition 1: more users",
-    text="N_p dist^2 is of the order k (d1 + N d2)/(N nu): N^0 and nu^-1 for many users.",
-    latex=r"N_p\operatorname{dist}^2\sim\frac{k(d_1+Nd_2)}{N\nu}",
-    regimes=partial(variance, {"N": 0.0}),
+
+
+@PAPER.rate(
+    "theorem_4_1_users",
+    ref="Theorem 4.1 with Proposition 1: more users",
+    tex=r"N_p\operatorname{dist}^2\sim\frac{k(d_1+Nd_2)}{N\nu}",
     expect="faster than stated",
     note="The exact variance of maximum likelihood falls like 1/N with nu fixed: every user adds "
     "information on the shared columns. The bound counts the users' own heads as well "
     "(psl.prop_1_users). The limits are N_p -> oo first: for N -> oo with N_p fixed the heads' "
     "errors leave a bias (Neyman and Scott's), for instance dist = 0.14 at N_p = 6 and 0.0056 at "
     "N_p = 48, which falls at least like 1/N_p.",
-    corrected="psl.theorem_4_1_variance",
+    corrected="theorem_4_1_variance",
 )
+def theorem_4_1_users() -> Sequence[rc.Regime]:
+    """N_p dist^2 is of the order k (d1 + N d2)/(N nu): N^0 and nu^-1 for many users."""
+    return variance({"N": 0.0})
+
+
 THEOREM_4_1_USERS_SHARP = replace(
-    THEOREM_4_1_USERS,
+    theorem_4_1_users,
     id="psl.theorem_4_1_users_sharp",
     source="P-ShareLoRA, Theorem 4.1, the exponents of the variance",
     text="N_p dist^2 is of the order k (d1 - k)/(N nu) as N_p -> oo: N^-1 and, for rewards in a "
@@ -155,14 +165,14 @@ THEOREM_4_1_USERS_SHARP = replace(
     note="",
     corrected=None,
     derivation="psl.theorem_4_1_variance.",
+    sharpens="psl.theorem_4_1_users",
 )
-REMARK_3 = rc.RateClaim(
-    id="psl.remark_3",
-    source="P-ShareLoRA, Remark 3",
-    text="A loss of epsilon needs N_p = O(1/epsilon) comparisons, other sizes fixed: the loss is "
-    "of the order 1/N_p.",
-    latex=r"N_p=O\Big(\frac{d_1k+Nd_2k}{N\epsilon}\log\frac N\delta\Big)",
-    regimes=partial(worst, -1.0),
+
+
+@PAPER.rate(
+    "remark_3",
+    ref="Remark 3",
+    tex=r"N_p=O\Big(\frac{d_1k+Nd_2k}{N\epsilon}\log\frac N\delta\Big)",
     expect="violated",
     note="Corollary 4.1 has a root: it gives 1/epsilon^2, and that is what it takes. Two "
     "trajectories whose rewards differ by r = 1.5/sqrt(N_p) are confused with a fixed chance after "
@@ -171,11 +181,18 @@ REMARK_3 = rc.RateClaim(
     "and Park et al.'s counts beside it; the true exponent is psl.remark_3_corrected. 1/nu and the "
     "log(N N_p) of Proposition 1 are missing as well, and Assumption 2 asks for N_p >= k d1 "
     "(psl.assumption_2_few).",
-    corrected="psl.corollary_4_1_corrected",
+    corrected="corollary_4_1_corrected",
     main=True,
 )
+def remark_3() -> Sequence[rc.Regime]:
+    """A loss of epsilon needs N_p = O(1/epsilon) comparisons, other sizes fixed: the loss is of the
+    order 1/N_p.
+    """
+    return worst(-1.0)
+
+
 REMARK_3_CORRECTED = replace(
-    REMARK_3,
+    remark_3,
     id="psl.remark_3_corrected",
     source="P-ShareLoRA, Remark 3, corrected",
     text="A loss of epsilon needs N_p of the order 1/epsilon^2: the largest loss is of the order "
@@ -189,15 +206,18 @@ REMARK_3_CORRECTED = replace(
     "normal tail at c/2, largest at c = 1.5; the upper bound is psl.corollary_4_1_corrected.",
     main=False,
 )
-REMARK_3_BIAS = rc.RateClaim(
-    id="psl.remark_3_bias",
-    source="P-ShareLoRA, Remark 3: accuracy 1 - epsilon - (Sigma_tail/N)^(1/4)",
-    text="For N_p = oo the loss is of the order (Sigma_tail/N)^(1/4).",
-    latex=r"\Big(\frac{\Sigma_{tail}}N\Big)^{1/4}",
-    regimes=partial(tail_loss, -0.25),
+
+
+@PAPER.rate(
+    "remark_3_bias",
+    ref="Remark 3: accuracy 1 - epsilon - (Sigma_tail/N)^(1/4)",
+    tex=r"\Big(\frac{\Sigma_{tail}}N\Big)^{1/4}",
     expect="faster than stated",
     note="The error of the maximum of the expected likelihood, which bounds the loss, is of the "
     "order sqrt(Sigma_tail), which no method of rank k can beat. And the corollary's term is "
     "(Sigma_tail/N)^(1/4)/sqrt(nu).",
-    corrected="psl.corollary_4_1_corrected",
+    corrected="corollary_4_1_corrected",
 )
+def remark_3_bias() -> Sequence[rc.Regime]:
+    """For N_p = oo the loss is of the order (Sigma_tail/N)^(1/4)."""
+    return tail_loss(-0.25)

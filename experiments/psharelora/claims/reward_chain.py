@@ -11,29 +11,22 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.psharelora.claims.reward_error import MEANING, SIZES, USERS, users
+from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import proof as proof
-from experiments.psharelora.theory.chain import Chain, operator_tail, own_tail
+from experiments.psharelora.theory.chain import Chain, noise, own_tail
 from experiments.psharelora.theory.crowd import lone_error
+from experiments.psharelora.theory.noise import tail
+from experiments.psharelora.theory.proof import Sides
+from linsys.linalg import Numbers, lambda_max, transpose
 
 _SIZE = (0.1, 3.0)
 
 
-def crowded() -> Sequence[rc.Regime]:
-    """The lone user's squared error between N_p = 8 and 32, N far beyond N_p^2."""
-    low, high = lone_error(4), lone_error(16)
-    slope = float(np.log(high / low) / np.log(4))
-    return [rc.Regime("an unseen first column", "N_p", -1.0, slope, slope, slope)]
-
-
-THEOREM_B3 = rc.RateClaim(
-    id="psl.theorem_B3",
-    source="P-ShareLoRA, Theorem B.3",
-    text="Up to a constant, (1/N_p) sum_j |Delta r_hat - Delta r*|^2 <= b_i + log N_G/(N N_p nu) + "
-    "(1/nu) sqrt(Sigma_tail/N) + (k d2 + log(N/delta))/N_p; so 1/N_p, up to logarithms, for b_i = "
-    "Sigma_tail = 0 and N = N_p^4.",
-    latex=r"\frac1{N_p}\sum_j|\Delta\hat r_i-\Delta r_i^\star|^2\le C_8\Big(b_i+\frac{\log N_G}"
+@PAPER.rate(
+    "theorem_B3",
+    ref="Theorem B.3",
+    tex=r"\frac1{N_p}\sum_j|\Delta\hat r_i-\Delta r_i^\star|^2\le C_8\Big(b_i+\frac{\log N_G}"
     r"{NN_p\nu}+\frac1\nu\sqrt{\frac{\Sigma_{tail}}N}+\frac{kd_2+\log(N/\delta)}{N_p}\Big)",
-    regimes=crowded,
     expect="violated",
     main=True,
     note="No constant serves without coverage. d1 = d2 = 2, k = 1: the first column of Theta never "
@@ -42,8 +35,16 @@ THEOREM_B3 = rc.RateClaim(
     "is the axis e_1 or e_2, which explains coin flips best. The lone user with b = (1, 1)/sqrt(2) "
     "keeps a squared error of s^2/4 at every N_p. The proof breaks at (B.10) and at "
     "dist(B_hat, B_diamond), which no likelihood sees here. Theorem 4.2 inherits it.",
-    corrected="psl.theorem_B3_corrected",
+    corrected="theorem_B3_corrected",
 )
+def theorem_B3() -> Sequence[rc.Regime]:
+    """Up to a constant, (1/N_p) sum_j |Delta r_hat - Delta r*|^2 <= b_i + log N_G/(N N_p nu) +
+    (1/nu) sqrt(Sigma_tail/N) + (k d2 + log(N/delta))/N_p; so 1/N_p, up to logarithms, for b_i =
+    Sigma_tail = 0 and N = N_p^4.
+    """
+    low, high = lone_error(4), lone_error(16)
+    slope = float(np.log(high / low) / np.log(4))
+    return [rc.Regime("an unseen first column", "N_p", -1.0, slope, slope, slope)]
 
 
 def _laws(s: Any) -> tuple[Any, Any]:
@@ -51,13 +52,11 @@ def _laws(s: Any) -> tuple[Any, Any]:
     return (s.p * s.x**2).sum(axis=-1), (s.q * s.x**2).sum(axis=-1)
 
 
-LEMMA_6 = rc.Claim(
-    id="psl.lemma_6",
-    source="P-ShareLoRA, Lemma 6",
-    text="D <= 1.1 times the empirical D from Assumption 2, 0.9 D <= empirical D <= 1.1 D.",
-    latex=r"0.9\,D\le\hat D\le1.1\,D\ \Rightarrow\ D\le1.1\,\hat D",
-    kind="upper",
-    space=rc.Space(
+@PAPER.upper(
+    "lemma_6",
+    ref="Lemma 6",
+    tex=r"0.9\,D\le\hat D\le1.1\,D\ \Rightarrow\ D\le1.1\,\hat D",
+    on=rc.Space(
         fields={"p": rc.simplex("n"), "q": rc.simplex("n"), "x": rc.reals("n", magnitude=_SIZE)},
         sizes={"n": (2, 3)},
         given={
@@ -72,15 +71,19 @@ LEMMA_6 = rc.Claim(
             "x": "Delta r_hat - Delta r*",
         },
     ),
-    measure=lambda s: (10 * _laws(s)[0], 11 * _laws(s)[1]),
     expect="violated",
     note="The lemma uses the wrong side: 0.9 D <= empirical D gives 1/0.9 = 1.11. One constant, "
     "nothing else. The sample that must be as large as N_unif is N_p, not N as printed; and "
     "psl.theorem_B3, on which the lemma rests, needs coverage.",
-    corrected="psl.lemma_6_corrected",
+    corrected="lemma_6_corrected",
 )
+def lemma_6(instance: Any) -> rc.Sides:
+    """D <= 1.1 times the empirical D from Assumption 2, 0.9 D <= empirical D <= 1.1 D."""
+    return (10 * _laws(instance)[0], 11 * _laws(instance)[1])
+
+
 LEMMA_6_CORRECTED = replace(
-    LEMMA_6,
+    lemma_6,
     id="psl.lemma_6_corrected",
     source="P-ShareLoRA, Lemma 6, corrected",
     text="D <= (10/9) times the empirical D.",
@@ -142,40 +145,39 @@ CHAIN = rc.Space(
         "push": "of the gradient, outwards, for the user on the edge of the ball",
     },
 )
-CHAIN_DIST = rc.Claim(
-    id="psl.chain_dist",
-    source="P-ShareLoRA, Theorem 4.1, with constants",
-    text="dist(B_hat, B_diamond) <= 2/(c2 lambda sqrt(nu)) (sqrt(2 k/N) ||Z|| + (L1/2) "
-    "sqrt(lambda Sigma_tail/N)) for linear rewards, if every user's features have second moments "
-    "of at least lambda I; Z = [Z_i], Z_i = (1/N_p) sum V_ij x_ij, c2 = min Phi' over the ball.",
-    latex=r"\mathrm{dist}(\hat B,B^\diamond)\le\frac2{c_2\lambda\sqrt\nu}\Big(\sqrt{\frac{2k}N}"
+
+
+@PAPER.upper(
+    "chain_dist",
+    ref="Theorem 4.1, with constants",
+    tex=r"\mathrm{dist}(\hat B,B^\diamond)\le\frac2{c_2\lambda\sqrt\nu}\Big(\sqrt{\frac{2k}N}"
     r"\|Z\|+\frac{L_1}2\sqrt{\frac{\lambda\Sigma_{tail}}N}\Big)",
-    kind="upper",
-    space=CHAIN,
-    measure=lambda s: s.chain.theorem_4_1(),
+    on=CHAIN,
     derivation="With D = Theta_hat - Theta_diamond, of rank 2 k, F(Theta_hat) >= F(Theta_diamond) "
     "gives (c2/2) a^2 <= <Z, D>/N + a (mean of <Theta* - Theta_diamond, x>^2)^(1/2)/4, a^2 the "
     "mean of <D_i, x_ij>^2. <Z, D> <= ||Z|| sqrt(2 k) ||D||_F and ||D||_F <= sqrt(N/lambda) a. "
     "Finally sqrt(N nu) dist <= ||(I - B_hat B_hat') Theta_diamond||_F <= ||D||_F: no gap of "
     "singular values is needed. The bias of dist^2 is of order Sigma_tail/(N nu), not its root.",
 )
-THEOREM_B3_CORRECTED = rc.Claim(
-    id="psl.theorem_B3_corrected",
-    source="P-ShareLoRA, Theorem B.3, corrected",
-    text="((1/N_p) sum_j |Delta r_hat - Delta r*|^2)^(1/2) <= (||B_diamond'Z_i||_F + dist "
-    "||Z_i||)/(c2 sqrt(lambda_i)) + (1 + 1/(4 c2)) 2 L1 (sqrt(b_i) + ||Theta_diamond_i||_F dist), "
-    "if user i's features in the learned basis, B_hat'x, have second moments of at least lambda_i "
-    "I.",
-    latex=r"\Big(\frac1{N_p}\sum_j|\Delta\hat r_i-\Delta r_i^\star|^2\Big)^{1/2}\le\frac{\|B^{"
+def chain_dist(chain: Any) -> rc.Sides:
+    """dist(B_hat, B_diamond) <= 2/(c2 lambda sqrt(nu)) (sqrt(2 k/N) ||Z|| + (L1/2) sqrt(lambda
+    Sigma_tail/N)) for linear rewards, if every user's features have second moments of at least
+    lambda I; Z = [Z_i], Z_i = (1/N_p) sum V_ij x_ij, c2 = min Phi' over the ball.
+    """
+    return chain.theorem_4_1()
+
+
+@PAPER.upper(
+    "theorem_B3_corrected",
+    ref="Theorem B.3, corrected",
+    tex=r"\Big(\frac1{N_p}\sum_j|\Delta\hat r_i-\Delta r_i^\star|^2\Big)^{1/2}\le\frac{\|B^{"
     r"\diamond\top}Z_i\|_F+\mathrm{dist}\,\|Z_i\|}{c_2\sqrt{\lambda_i}}+\Big(1+\frac1{4c_2}\Big)2L_1("
     r"\sqrt{b_i}+\|\Theta^\diamond_i\|_F\,\mathrm{dist})",
-    kind="upper",
-    space=replace(
+    on=replace(
         CHAIN,
         sizes={**CHAIN.sizes, "n": (1, 3)},
         given={"coverage in the learned basis": _covered_heads},
     ),
-    measure=lambda s: s.chain.theorem_B3(),
     note="For any estimate whose heads are optimal for its basis. lambda_i > 0 takes k d2 "
     "comparisons of the user, not d1 d2; what dist is must come from elsewhere: psl.chain_dist, "
     "or psl.theorem_4_1_corrected, whose coverage is that of the law of the pairs.",
@@ -187,22 +189,33 @@ THEOREM_B3_CORRECTED = rc.Claim(
     "||Z_i||, which replaces (B.14). ||D||_F <= ||D||_Sigma/sqrt(lambda_i), as D is in the learned "
     "basis. The rest is the triangle inequality, with ||x||_F <= 2 L1.",
 )
-CHAIN_RADIUS = rc.Claim(
-    id="psl.chain_radius",
-    source="P-ShareLoRA, Theorem B.3, corrected, in the parameters",
-    text="||Theta_hat_i - Theta*_i||_F <= epsilon_i = (||B_diamond'Z_i||_F + d ||Z_i||)/(c2 "
-    "lambda_i) + (1 + L1/(2 c2 sqrt(lambda_i))) (sqrt(b_i) + ||Theta_diamond_i||_F d), d the bound "
-    "of psl.chain_dist or sqrt(k).",
-    latex=r"\|\hat\Theta_i-\Theta_i^\star\|_F\le\epsilon_i=\frac{\|B^{\diamond\top}Z_i\|_F+d\|Z_i\|}"
+def theorem_B3_corrected(chain: Any) -> rc.Sides:
+    """((1/N_p) sum_j |Delta r_hat - Delta r*|^2)^(1/2) <= (||B_diamond'Z_i||_F + dist ||Z_i||)/(c2
+    sqrt(lambda_i)) + (1 + 1/(4 c2)) 2 L1 (sqrt(b_i) + ||Theta_diamond_i||_F dist), if user i's
+    features in the learned basis, B_hat'x, have second moments of at least lambda_i I.
+    """
+    return chain.theorem_B3()
+
+
+@PAPER.upper(
+    "chain_radius",
+    ref="Theorem B.3, corrected, in the parameters",
+    tex=r"\|\hat\Theta_i-\Theta_i^\star\|_F\le\epsilon_i=\frac{\|B^{\diamond\top}Z_i\|_F+d\|Z_i\|}"
     r"{c_2\lambda_i}+\Big(1+\frac{L_1}{2c_2\sqrt{\lambda_i}}\Big)(\sqrt{b_i}+\|\Theta^\diamond_i\|_Fd)",
-    kind="upper",
-    space=CHAIN,
-    measure=lambda s: s.chain.confidence(),
+    on=CHAIN,
     note="Attained by noise alone where one parameter decides all. In a simulation with d1 = 3, "
     "d2 = k = 1, N = 20, N_p = 1000, ||x|| = 1 half of the errors are 110 times smaller, and 260 "
     "times smaller than the bound with the tails of Z; 1/c2 is 24 there, 1/lambda is 3.",
     derivation="As psl.theorem_B3_corrected, with ||D||_F <= ||D||_Sigma/sqrt(lambda_i) once more.",
 )
+def chain_radius(chain: Any) -> rc.Sides:
+    """||Theta_hat_i - Theta*_i||_F <= epsilon_i = (||B_diamond'Z_i||_F + d ||Z_i||)/(c2 lambda_i) +
+    (1 + L1/(2 c2 sqrt(lambda_i))) (sqrt(b_i) + ||Theta_diamond_i||_F d), d the bound of
+    psl.chain_dist or sqrt(k).
+    """
+    return chain.confidence()
+
+
 NOISE = rc.Space(
     fields={
         "x": rc.reals("N", "n", "d1", "d2", magnitude=_SIZE),
@@ -217,27 +230,43 @@ NOISE = rc.Space(
         "t": "minus the logarithm of the chance, before the factor of the dimensions",
     },
 )
-CHAIN_NOISE_ALL = rc.Claim(
-    id="psl.chain_noise_all",
-    source="P-ShareLoRA, Theorem 4.1, with constants: ||Z||",
-    text="P(||Z||^2 > s t/(2 N_p^2)) <= (d1 + N d2) e^-t, s = max(||sum_ij x x'||, max_i ||sum_j "
-    "x'x||). All data sets enumerated.",
-    latex=r"P\Big(\|Z\|^2>\frac{s\,t}{2N_p^2}\Big)\le(d_1+Nd_2)e^{-t}",
-    kind="upper",
-    space=NOISE,
-    measure=lambda s: operator_tail(s.x, s.gap, s.t),
+
+
+@PAPER.upper(
+    "chain_noise_all",
+    ref="Theorem 4.1, with constants: ||Z||",
+    tex=r"P\Big(\|Z\|^2>\frac{s\,t}{2N_p^2}\Big)\le(d_1+Nd_2)e^{-t}",
+    on=NOISE,
     note="With s of order N N_p L1^2/d1 the rate is k (d1 + N d2) log(.)/(N N_p), as for (4.2).",
     derivation="V_ij lies in an interval of length one: E exp(theta V A) <= exp(theta^2 A^2/8) for "
     "symmetric A; Tropp's (2012) matrix Laplace transform, for A the dilations of x_ij.",
 )
-CHAIN_NOISE_OWN = rc.Claim(
-    id="psl.chain_noise_own",
-    source="P-ShareLoRA, Theorem B.3, corrected: ||B_diamond'Z_i||_F and ||Z_i||",
-    text="P(||Z_i||_F^2 > (L1^2/N_p)(1 + 2 sqrt(t) + 2 t)) <= e^-t, 2 L1 = max ||x||_F; so too for "
-    "B_diamond'Z_i. All data sets enumerated.",
-    latex=r"P\Big(\|Z_i\|_F^2>\frac{L_1^2}{N_p}(1+2\sqrt t+2t)\Big)\le e^{-t}",
-    kind="upper",
-    space=replace(NOISE, sizes={"N": (1, 1), "n": (1, 6), "d1": (1, 2), "d2": (1, 2)}),
-    measure=lambda s: own_tail(s.x[:, 0], s.gap[:, 0], s.t),
+def chain_noise_all(x: Numbers, gap: Numbers, t: Numbers) -> Sides:
+    """P(||Z||^2 > s t/(2 N_p^2)) <= (d1 + N d2) e^-t, s = max(||sum_ij x x'||, max_i ||sum_j
+    x'x||). All data sets enumerated.
+
+    Features (B, N, n, d1, d2), differences of rewards (B, N, n); Z = [Z_1 ... Z_N]. s is the
+    larger one of ||sum_ij x x'|| and max_i ||sum_j x'x||.
+    """
+    count, N, n, d1, d2 = x.shape
+    place = np.eye(N, dtype=int)[:, None, None, :, None]
+    wide = (x[:, :, :, :, None] * place).reshape(count, N * n, d1, N * d2)
+    Z, chance = noise(gap.reshape(count, -1), wide)
+    rows, columns = wide @ transpose(wide), transpose(wide) @ wide
+    size = np.maximum(lambda_max(rows.sum(axis=1)), lambda_max(columns.sum(axis=1)))
+    squared = lambda_max(Z @ transpose(Z)) / n**2
+    return tail(squared, chance, t * size / (2 * n**2)), (d1 + N * d2) * np.exp(-t)
+
+
+@PAPER.upper(
+    "chain_noise_own",
+    ref="Theorem B.3, corrected: ||B_diamond'Z_i||_F and ||Z_i||",
+    tex=r"P\Big(\|Z_i\|_F^2>\frac{L_1^2}{N_p}(1+2\sqrt t+2t)\Big)\le e^{-t}",
+    on=replace(NOISE, sizes={"N": (1, 1), "n": (1, 6), "d1": (1, 2), "d2": (1, 2)}),
     derivation="As psl.eq_B14_corrected, with M of trace at most 4 L1^2/N_p. ||B'x||_F <= ||x||_F.",
 )
+def chain_noise_own(x: Any, gap: Any, t: Any) -> rc.Sides:
+    """P(||Z_i||_F^2 > (L1^2/N_p)(1 + 2 sqrt(t) + 2 t)) <= e^-t, 2 L1 = max ||x||_F; so too for
+    B_diamond'Z_i. All data sets enumerated.
+    """
+    return own_tail(x[:, 0], gap[:, 0], t)

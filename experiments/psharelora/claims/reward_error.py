@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
+from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import proof as at
+from experiments.psharelora.theory.preference import logistic, slope
 from experiments.psharelora.theory.proof import Shared
-from experiments.psharelora.theory.subspace import frobenius
+from experiments.psharelora.theory.subspace import frobenius, inner
+from linsys.linalg import Numbers
 
 _SIZE = (0.1, 10.0)
 #: Delta Theta* by its singular value decomposition.
@@ -70,41 +73,48 @@ LIKELIHOOD = rc.Space(
         "size": "log(N_G / delta)",
     },
 )
-B1_CHAIN = rc.Claim(
-    id="psl.B1_chain",
-    source="P-ShareLoRA, Appendix B.1, first display with R(D), and C.2",
-    text="sum_i sum_j log(P_r* / P_r) <= log(N_G / delta) + c N_p sqrt(N Sigma_tail), c = 2 L L1 "
-    "and L = 1 for the sigmoid, for every r that explains the labels as well as r_diamond.",
-    latex=r"\sum_{i,j}\log\frac{P_{r^\star_i}}{P_{r_i}}\le\log\frac{N_G}\delta"
+
+
+@PAPER.upper(
+    "B1_chain",
+    ref="Appendix B.1, first display with R(D), and C.2",
+    tex=r"\sum_{i,j}\log\frac{P_{r^\star_i}}{P_{r_i}}\le\log\frac{N_G}\delta"
     r"+2LL_1N_p\sqrt{N\Sigma_{tail}}",
-    kind="upper",
-    space=LIKELIHOOD,
-    measure=lambda s: at.b1_chain(s.users, s.psi0, s.psi1, s.o, s.Theta, s.size),
+    on=LIKELIHOOD,
     note="Surely, without the first term: Lemma 4 and that the estimate explains the labels as "
     "well as r_diamond. The text does not define R(D); here it is that set. From zero "
     "Theta_diamond is feasible (psl.B1_chain_feasible); from elsewhere see psl.S_sets_ball.",
 )
+def B1_chain(
+    users: at.Shared, psi0: Numbers, psi1: Numbers, o: Numbers, Theta: Numbers, size: Numbers
+) -> rc.Sides:
+    """sum_i sum_j log(P_r* / P_r) <= log(N_G / delta) + c N_p sqrt(N Sigma_tail), c = 2 L L1 and L
+    = 1 for the sigmoid, for every r that explains the labels as well as r_diamond.
+    """
+    x = psi0 - psi1
+    measured = at.likelihood(users.delta, x, o) - at.likelihood(Theta, x, o)
+    bias = 2 * at.lipschitz(psi0, psi1) * x.shape[2] * np.sqrt(users.N * users.tail)
+    return measured, np.asarray(size + bias)
 
 
-B1_CHAIN_FEASIBLE = rc.Claim(
-    id="psl.B1_chain_feasible",
-    source="P-ShareLoRA, Appendices B.1 and C.2: Theta_diamond in S_ShareLoRA",
-    text="||Theta_diamond_i||_F <= B if ||Delta Theta*_i||_F <= B.",
-    latex=r"\|\Theta^\diamond_i\|_F\le\|\Delta\Theta^\star_i\|_F",
-    kind="upper",
-    space=rc.Space(fields=USERS, sizes=SIZES, view=users, batched=True, meaning=MEANING),
-    measure=lambda s: (frobenius(s.users.best), frobenius(s.users.delta)),
+@PAPER.upper(
+    "B1_chain_feasible",
+    ref="Appendices B.1 and C.2: Theta_diamond in S_ShareLoRA",
+    tex=r"\|\Theta^\diamond_i\|_F\le\|\Delta\Theta^\star_i\|_F",
+    on=rc.Space(fields=USERS, sizes=SIZES, view=users, batched=True, meaning=MEANING),
     derivation="Theta_diamond_i = U_k U_k' Delta Theta*_i, an orthogonal projection.",
 )
-EQ_B2 = rc.Claim(
-    id="psl.eq_B2",
-    source="P-ShareLoRA, equation (B.2), its first inequality",
-    text="(1/N) sum E|Delta r_i - Delta r*_i|^2 <= (kappa^2/N) sum E||P_i - P*_i||_1^2 with kappa "
-    "= 1/(2 min Phi') over [-2R, 2R].",
-    latex=r"\frac1N\sum_iE|\Delta r_i-\Delta r_i^\star|^2\le\frac{\kappa^2}N\sum_iE\|P_i-P^\star_i"
+def B1_chain_feasible(users: Any) -> rc.Sides:
+    """||Theta_diamond_i||_F <= B if ||Delta Theta*_i||_F <= B."""
+    return (frobenius(users.best), frobenius(users.delta))
+
+
+@PAPER.upper(
+    "eq_B2",
+    ref="equation (B.2), its first inequality",
+    tex=r"\frac1N\sum_iE|\Delta r_i-\Delta r_i^\star|^2\le\frac{\kappa^2}N\sum_iE\|P_i-P^\star_i"
     r"\|_1^2,\ \kappa=\frac1{2\min_{|x|\le2R}\Phi'(x)}",
-    kind="upper",
-    space=rc.Space(
+    on=rc.Space(
         fields={
             "Theta": rc.reals("N", "d1", "d2", magnitude=(0.1, 3.0)),
             "truth": rc.reals("N", "d1", "d2", magnitude=(0.1, 3.0)),
@@ -116,9 +126,22 @@ EQ_B2 = rc.Claim(
         batched=True,
         meaning={"weight": "the chance of each pair of trajectories"},
     ),
-    measure=lambda s: at.eq_B2(s.Theta, s.truth, s.psi0, s.psi1, s.weight),
     note="kappa grows like exp(2 R)/2: the constants of Theorem 4.1 are exponential in L1 B.",
 )
+def eq_B2(
+    Theta: Numbers, truth: Numbers, psi0: Numbers, psi1: Numbers, weight: Numbers
+) -> rc.Sides:
+    """(1/N) sum E|Delta r_i - Delta r*_i|^2 <= (kappa^2/N) sum E||P_i - P*_i||_1^2 with kappa =
+    1/(2 min Phi') over [-2R, 2R].
+    """
+    rewards = [inner(M[:, :, None], (psi0 - psi1)[:, None]) for M in (Theta, truth)]
+    longest = np.maximum(frobenius(Theta), frobenius(truth)).max(axis=1)
+    kappa = 1 / (2 * slope(2 * at.lipschitz(psi0, psi1) * longest))
+    apart = (weight[:, None] * (rewards[0] - rewards[1]) ** 2).sum(axis=2).mean(axis=1)
+    high, low = np.maximum(*rewards), np.minimum(*rewards)
+    # ||P - P*||_1 is 2 (Phi(high) - Phi(low)), here without cancellation where both are near one
+    chances = -2 * np.expm1(low - high) * logistic(high) * logistic(-low)
+    return apart, kappa**2 * (weight[:, None] * chances**2).sum(axis=2).mean(axis=1)
 
 
 REWARDS = rc.Space(
@@ -145,24 +168,27 @@ def _L1(s: Any) -> Any:
     return np.sqrt((s.psi**2).sum(axis=-1).max(axis=-1))
 
 
-EQ_B3 = rc.Claim(
-    id="psl.eq_B3",
-    source="P-ShareLoRA, equation (B.3)",
-    text="|Delta r_hat - Delta r*|^2 <= 2 |Delta r_hat - Delta r_diamond|^2 + 4 L1 ||Theta* - "
-    "Theta_diamond||_F^2 (L of the display is the Lipschitz constant of r).",
-    latex=r"|\Delta\hat r-\Delta r^\star|^2\le2|\Delta\hat r-\Delta r^\diamond|^2"
+@PAPER.upper(
+    "eq_B3",
+    ref="equation (B.3)",
+    tex=r"|\Delta\hat r-\Delta r^\star|^2\le2|\Delta\hat r-\Delta r^\diamond|^2"
     r"+4L_1\|\Theta^\star-\Theta^\diamond\|_F^2",
-    kind="upper",
-    space=REWARDS,
-    measure=lambda s: at.eq_B3(s.hat, s.truth, s.diamond, s.psi, 4 * _L1(s)),
+    on=REWARDS,
     expect="violated",
     note="A Lipschitz bound of 2 L1 ||.|| is squared as if it were 2 L1 ||.||^2: units do not "
     "agree. psi = (10, -10), Theta_hat = -2, Theta_diamond = -1, Theta* = 0: 1600 against 840. "
     "True with 8 L1^2, which C8 can take in; it then grows like L1^2.",
-    corrected="psl.eq_B3_corrected",
+    corrected="eq_B3_corrected",
 )
+def eq_B3(instance: Any) -> rc.Sides:
+    """|Delta r_hat - Delta r*|^2 <= 2 |Delta r_hat - Delta r_diamond|^2 + 4 L1 ||Theta* -
+    Theta_diamond||_F^2 (L of the display is the Lipschitz constant of r).
+    """
+    return at.eq_B3(instance.hat, instance.truth, instance.diamond, instance.psi, 4 * _L1(instance))
+
+
 EQ_B3_CORRECTED = replace(
-    EQ_B3,
+    eq_B3,
     id="psl.eq_B3_corrected",
     source="P-ShareLoRA, equation (B.3), corrected",
     text="The same with 8 L1^2 in place of 4 L1.",
@@ -183,24 +209,27 @@ def _b4(s: Any, printed: bool) -> tuple[Any, Any]:
     return left, along + 2 * np.minimum(L2 * size**2, 4 * L1 * size) ** 2
 
 
-EQ_B4 = rc.Claim(
-    id="psl.eq_B4",
-    source="P-ShareLoRA, equation (B.4)",
-    text="|Delta r_diamond - Delta r_hat|^2 <= 2 |(grad r_hat(tau0) - grad r_hat(tau1))' d|^2 + 16 "
-    "L1 ||d||^2, d = theta_diamond - theta_hat.",
-    latex=r"|\Delta r^\diamond-\Delta\hat r|^2\le2|(\nabla r_{\hat\theta}(\tau_0)-\nabla "
+@PAPER.upper(
+    "eq_B4",
+    ref="equation (B.4)",
+    tex=r"|\Delta r^\diamond-\Delta\hat r|^2\le2|(\nabla r_{\hat\theta}(\tau_0)-\nabla "
     r"r_{\hat\theta}(\tau_1))^\top\delta|^2+16L_1\|\delta\|^2",
-    kind="upper",
-    space=REWARDS,
-    measure=lambda s: _b4(s, True),
+    on=REWARDS,
     expect="violated",
     note="|x| <= 2 L1 ||d|| is squared to 2 L1 ||d||^2 twice. r = tanh(theta psi), psi = (100, "
     "-100), theta from -0.04 to 0.04: the sides are 16.0 and 10.2. With squares it is 32 L1^2, a "
     "bound that does not get better as d does, unlike that by L2 in psl.eq_B4_corrected.",
-    corrected="psl.eq_B4_corrected",
+    corrected="eq_B4_corrected",
 )
+def eq_B4(instance: Any) -> rc.Sides:
+    """|Delta r_diamond - Delta r_hat|^2 <= 2 |(grad r_hat(tau0) - grad r_hat(tau1))' d|^2 + 16 L1
+    ||d||^2, d = theta_diamond - theta_hat.
+    """
+    return _b4(instance, True)
+
+
 EQ_B4_CORRECTED = replace(
-    EQ_B4,
+    eq_B4,
     id="psl.eq_B4_corrected",
     source="P-ShareLoRA, equation (B.4), corrected",
     text="The same with 2 min(L2 ||d||^2, 4 L1 ||d||)^2 in place of 16 L1 ||d||^2.",

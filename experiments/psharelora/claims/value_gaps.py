@@ -14,10 +14,12 @@ from experiments.psharelora.claims.main_theorems import LIMITS
 from experiments.psharelora.claims.parameters import compare, compared
 from experiments.psharelora.claims.pessimism import PESSIMISTS, POLICIES, POLICIES_MEANING
 from experiments.psharelora.claims.subspace import FITTED
+from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import values as values
-from experiments.psharelora.theory.pessimism import against
-from experiments.psharelora.theory.subspace import Adaptation, flat
-from linsys.linalg import lambda_min
+from experiments.psharelora.theory.pessimism import against, choosers
+from experiments.psharelora.theory.preference import Pairs
+from experiments.psharelora.theory.subspace import Adaptation, flat, sine, squares
+from linsys.linalg import Numbers, inverse, lambda_min, norm, transpose
 
 
 def _one(*, N_p: Any, **others: Any) -> SimpleNamespace:
@@ -30,15 +32,12 @@ def _apart(s: Any) -> Any:
     return lambda_min(D @ np.swapaxes(D, 1, 2)) >= 0.01
 
 
-THEOREM_4_2 = rc.Claim(
-    id="psl.theorem_4_2",
-    source="P-ShareLoRA, Theorem 4.2 (B.2 from scratch)",
-    text="J(pi_tar; r*_i) - J(pi_hat_i; r*_i) <= c2 sqrt(log(N_br/delta)/(N N_p nu) + (k d2 + "
-    "log(N/delta))/N_p + sqrt(Sigma_tail/N)/nu + b_i); here N = k = d2 = 1.",
-    latex=r"J(\pi_{i,tar};r_i^\star)-J(\hat\pi_i;r_i^\star)\le c_2\sqrt{\frac{\log(\mathcal N/"
+@PAPER.upper(
+    "theorem_4_2",
+    ref="Theorem 4.2 (B.2 from scratch)",
+    tex=r"J(\pi_{i,tar};r_i^\star)-J(\hat\pi_i;r_i^\star)\le c_2\sqrt{\frac{\log(\mathcal N/"
     r"\delta)}{NN_p\nu}+\frac{kd_2+\log(N/\delta)}{N_p}+\frac1\nu\sqrt{\frac{\Sigma_{tail}}N}+b_i}",
-    kind="upper",
-    space=rc.Space(
+    on=rc.Space(
         fields={
             "theta": rc.reals("d1", magnitude=(0.1, 3.0)),
             "shift": rc.reals("d1", magnitude=(0.1, 3.0)),
@@ -61,32 +60,55 @@ THEOREM_4_2 = rc.Claim(
             "C": "c2",
         },
     ),
-    measure=lambda s: values.unseen(s.theta, s.shift, s.psi, s.seen, s.n, s.delta, s.C),
     expect="violated",
     note="c2 hides the concentrability of Definition A.3, which Park et al.'s theorem shows and "
     "this one does not: the last display of B.2's proof has C_r^2 in its constant. With a "
     "trajectory that the data do not show, C_r is infinite and the loss the same for all N_p. "
     "(C.3) bounds zeta from above, so that zeta = 0, no pessimism, is allowed. Nor are Assumption "
     "2's N_p >= N_unif and its delta in the statement.",
-    corrected="psl.theorem_4_2_corrected",
+    corrected="theorem_4_2_corrected",
     main=True,
 )
+def theorem_4_2(
+    theta: Numbers,
+    shift: Numbers,
+    psi: Numbers,
+    seen: Numbers,
+    n: Numbers,
+    delta: Numbers,
+    C: Numbers,
+) -> tuple[Numbers, Numbers]:
+    """J(pi_tar; r*_i) - J(pi_hat_i; r*_i) <= c2 sqrt(log(N_br/delta)/(N N_p nu) + (k d2 +
+    log(N/delta))/N_p + sqrt(Sigma_tail/N)/nu + b_i); here N = k = d2 = 1.
+
+    One user, d2 = k = 1: theta, shift (..., d1), psi (..., T, d1). The maximum is theta plus what
+    of ``shift`` no comparison sees; the best trajectory is the target and zeta = 0. With it C times
+    Theorem 4.2's bound for N = 1, nu = ||theta||^2, Sigma_tail = b = 0.
+    """
+    T, d1 = psi.shape[-2:]
+    shown = np.where(np.arange(1, T) < seen[..., None], 1, 0)
+    D = (psi[..., 1:, :] - psi[..., :1, :]) * shown[..., None]
+    filled = D @ transpose(D) + np.eye(T - 1, dtype=int) * (1 - shown)[..., None]
+    column = shift[..., None]
+    Z = (column - transpose(D) @ (inverse(filled) @ (D @ column)))[..., 0]
+    value = (psi @ theta[..., None])[..., 0]
+    chosen = (psi @ (theta + Z)[..., None])[..., 0].argmax(axis=-1)
+    loss = value.max(axis=-1) - np.take_along_axis(value, chosen[..., None], axis=-1)[..., 0]
+    nu = (theta * theta).sum(axis=-1)
+    logs = (d1 + 1) * np.log(n) - np.log(delta)
+    return loss, C * np.sqrt(logs / (n * nu) + (1 - np.log(delta)) / n)
 
 
 def _chosen(*, policies: Any, reference: Any, psi: Any, **others: Any) -> SimpleNamespace:
     return SimpleNamespace(v=against(policies, reference, flat(psi)), psi=psi, **others)
 
 
-THEOREM_4_2_CORRECTED = rc.Claim(
-    id="psl.theorem_4_2_corrected",
-    source="P-ShareLoRA, Theorem 4.2, corrected, for linear rewards and any estimate and zeta",
-    text="J(pi_tar; r*_i) - J(pi_hat_i; r*_i) <= ||v_tar|| (sqrt(zeta) + e_i) + ||v_hat|| (e_i - "
-    "sqrt(zeta)), e_i = ||Theta_hat_i - Theta*_i||_F: 2 ||v_tar|| sqrt(zeta) for zeta >= e_i^2.",
-    latex=r"J(\pi_{tar};r_i^\star)-J(\hat\pi_i;r_i^\star)\le\|v_{tar}\|(\sqrt\zeta+e_i)+\|\hat v_i"
+@PAPER.upper(
+    "theorem_4_2_corrected",
+    ref="Theorem 4.2, corrected, for linear rewards and any estimate and zeta",
+    tex=r"J(\pi_{tar};r_i^\star)-J(\hat\pi_i;r_i^\star)\le\|v_{tar}\|(\sqrt\zeta+e_i)+\|\hat v_i"
     r"\|(e_i-\sqrt\zeta)",
-    kind="upper",
-    space=PESSIMISTS,
-    measure=lambda s: s.chooser.value_gap(),
+    on=PESSIMISTS,
     note="v = E_pi psi - E_ref psi. With pessimism only the target has to be near the data, and "
     "zeta must be at least e_i^2, for which psl.eq_B1_corrected is the bound; e_i^2 itself needs "
     "coverage.",
@@ -94,8 +116,15 @@ THEOREM_4_2_CORRECTED = rc.Claim(
     "|<v, Theta* - Theta_hat>| <= ||v|| e_i twice.",
     main=True,
 )
+def theorem_4_2_corrected(chooser: Any) -> rc.Sides:
+    """J(pi_tar; r*_i) - J(pi_hat_i; r*_i) <= ||v_tar|| (sqrt(zeta) + e_i) + ||v_hat|| (e_i -
+    sqrt(zeta)), e_i = ||Theta_hat_i - Theta*_i||_F: 2 ||v_tar|| sqrt(zeta) for zeta >= e_i^2.
+    """
+    return chooser.value_gap()
+
+
 COROLLARY_4_1 = replace(
-    THEOREM_4_2,
+    theorem_4_2,
     id="psl.corollary_4_1",
     source="P-ShareLoRA, Corollary 4.1",
     text="(1/N) sum_i (J(pi_tar; r*_i) - J(pi_hat_i; r*_i)) <= c3 sqrt(log(N_br/delta)/(N N_p nu) "
@@ -116,17 +145,12 @@ def _mean(*, policies: Any, reference: Any, **others: Any) -> SimpleNamespace:
     return s
 
 
-COROLLARY_4_1_CORRECTED = rc.Claim(
-    id="psl.corollary_4_1_corrected",
-    source="P-ShareLoRA, Corollaries 4.1 and B.1, corrected, for linear rewards and zeta = 0",
-    text="The mean gap is at most (V/m) sqrt(eta/lambda_min), eta = (1/N) sum_i E||P_i - "
-    "P*_i||_1^2, V the longest v; eta <= 4 L1^2 Sigma_tail/N + (4/(N N_p)) (log(1/delta) + 2 "
-    "log(M/delta)) with chance 1 - 2 delta.",
-    latex=r"\frac1N\sum_i(J(\pi_{i,tar};r_i^\star)-J(\hat\pi_i;r_i^\star))\le\frac Vm\sqrt{\frac"
+@PAPER.upper(
+    "corollary_4_1_corrected",
+    ref="Corollaries 4.1 and B.1, corrected, for linear rewards and zeta = 0",
+    tex=r"\frac1N\sum_i(J(\pi_{i,tar};r_i^\star)-J(\hat\pi_i;r_i^\star))\le\frac Vm\sqrt{\frac"
     r"\eta{\lambda_{\min}}}",
-    kind="upper",
-    space=replace(compared(POLICIES, meaning=POLICIES_MEANING, sizes={"K": (2, 3)}), view=_mean),
-    measure=lambda s: values.mean_loss(s.users, s.fit, s.pairs, s.v),
+    on=replace(compared(POLICIES, meaning=POLICIES_MEANING, sizes={"K": (2, 3)}), view=_mean),
     note="Without 1/nu, without (k d2 + log(N/delta))/N_p and without a condition on N: the mean "
     "over users needs the sum of the errors alone, not the columns. The bias is "
     "sqrt(Sigma_tail/N), not its root.",
@@ -135,6 +159,22 @@ COROLLARY_4_1_CORRECTED = rc.Claim(
     "psl.theorem_4_1_corrected.",
     main=True,
 )
+def corollary_4_1_corrected(
+    users: Adaptation, fit: Adaptation, pairs: Pairs, v: Numbers
+) -> tuple[Numbers, Numbers]:
+    """The mean gap is at most (V/m) sqrt(eta/lambda_min), eta = (1/N) sum_i E||P_i - P*_i||_1^2, V
+    the longest v; eta <= 4 L1^2 Sigma_tail/N + (4/(N N_p)) (log(1/delta) + 2 log(M/delta)) with
+    chance 1 - 2 delta.
+
+    eta = (1/N) sum_i E ||P_i - P*_i||_1^2, V the longest v, m the least Phi'.
+    """
+    chosen = choosers(users.delta, fit.delta, v, 0 * fit.b)
+    m = pairs.steepness(users.delta, fit.delta)
+    eta = pairs.apart(fit.delta, users.delta) / users.users
+    longest = norm(v).max(axis=-1)
+    measured = chosen.gap.mean(axis=-1)
+    least = lambda_min(pairs.moment)
+    return measured * m * np.sqrt(np.maximum(least, 0 * least)), longest * np.sqrt(eta)
 
 
 def _sized(*, left: Any, right: Any, small: Any, **others: Any) -> SimpleNamespace:
@@ -143,16 +183,12 @@ def _sized(*, left: Any, right: Any, small: Any, **others: Any) -> SimpleNamespa
     return _chosen(users=Adaptation(delta, 2), **others)
 
 
-COROLLARY_B1 = rc.Claim(
-    id="psl.corollary_B1",
-    source="P-ShareLoRA, Corollary B.1",
-    text="With zeta from (B.1) and N >= nu^2 Sigma_tail, the mean gap is at most c4 "
-    "sqrt(log(N_br/delta)/(N N_p) + sqrt(Sigma_tail/N)); here Sigma_tail = 0, k = N = 2 and "
-    "Theta_hat = Theta*.",
-    latex=r"\frac1N\sum_i(J(\pi_{i,tar};r_i^\star)-J(\hat\pi_i;r_i^\star))\le c_4\sqrt{\frac{\log"
+@PAPER.upper(
+    "corollary_B1",
+    ref="Corollary B.1",
+    tex=r"\frac1N\sum_i(J(\pi_{i,tar};r_i^\star)-J(\hat\pi_i;r_i^\star))\le c_4\sqrt{\frac{\log"
     r"(\mathcal N/\delta)}{NN_p}+\sqrt{\frac{\Sigma_{tail}}N}}",
-    kind="upper",
-    space=rc.Space(
+    on=rc.Space(
         fields={
             "left": rc.reals("d1", 2, magnitude=(0.1, 3.0)),
             "right": rc.reals(2, 2, 1, magnitude=(0.1, 3.0)),
@@ -173,64 +209,97 @@ COROLLARY_B1 = rc.Claim(
             "C": "c4",
         },
     ),
-    measure=lambda s: values.collapse(s.users, s.psi, s.v, s.N_p, s.delta, s.C),
     expect="violated",
     note="Its proof ends with 1/nu and (k d2 + log(N/delta))/N_p under the root; the statement has "
     "neither. 1/nu cannot go: zeta holds it, so that for sigma_k small beside 1/sqrt(N_p) the ball "
     "contains rewards against every policy, (3.5) stays at the reference, and the loss is that of "
     "the reference, even with Theta_hat = Theta*. N >= mu^2 Sigma_tail, mu meaning nu, is what "
     "Sigma_tail/N <= sqrt(Sigma_tail/N)/nu asks.",
-    corrected="psl.corollary_4_1_corrected",
+    corrected="corollary_4_1_corrected",
 )
-COROLLARY_B1_CONDITION = rc.Claim(
-    id="psl.corollary_B1_condition",
-    source="P-ShareLoRA, Corollary B.1: N >= mu^2 Sigma_tail",
-    text="nu sqrt(Sigma_tail/N) <= 2 B^3/(3 sqrt(3) k) always.",
-    latex=r"\nu\sqrt{\Sigma_{tail}/N}\le\frac{2B^3}{3\sqrt3\,k}",
-    kind="upper",
-    space=users(sizes={"N": (1, 2), "d1": (1, 2), "d2": (1, 2), "k": (1, 1)}),
-    measure=lambda s: values.condition(s.users),
+def corollary_B1(
+    users: Adaptation, psi: Numbers, v: Numbers, N_p: Numbers, delta: Numbers, C: Numbers
+) -> tuple[Numbers, Numbers]:
+    """With zeta from (B.1) and N >= nu^2 Sigma_tail, the mean gap is at most c4
+    sqrt(log(N_br/delta)/(N N_p) + sqrt(Sigma_tail/N)); here Sigma_tail = 0, k = N = 2 and
+    Theta_hat = Theta*.
+
+    Sigma_tail = 0, c3 = 1, and N_br is e^(k (d1 + N d2) log(N n)).
+    """
+    N, (d1, d2), k = users.users, users.delta.shape[-2:], users.k
+    logs = k * (d1 + N * d2) * np.log(N * N_p) - np.log(delta)
+    heads = (k * d2 + np.log(N / delta)) / N_p
+    L1 = np.sqrt(squares(psi).max(axis=-1))
+    zeta = np.sqrt((logs / (N * N_p * users.nu) + heads) / 2) / L1
+    radius = np.sqrt(zeta)[..., None] + 0 * users.b
+    gap = choosers(users.delta, users.delta, v, radius).gap
+    return gap.mean(axis=-1), C * np.sqrt(logs / (N * N_p))
+
+
+@PAPER.upper(
+    "corollary_B1_condition",
+    ref="Corollary B.1: N >= mu^2 Sigma_tail",
+    tex=r"\nu\sqrt{\Sigma_{tail}/N}\le\frac{2B^3}{3\sqrt3\,k}",
+    on=users(sizes={"N": (1, 2), "d1": (1, 2), "d2": (1, 2), "k": (1, 1)}),
     note="So Sigma_tail/N is at most 2 B^3/(3 sqrt(3) k) times sqrt(Sigma_tail/N)/nu: the "
     "condition only keeps B out of the constant.",
     derivation="psl.remark_1: nu <= (B^2 - t^2)/k for t^2 = Sigma_tail/N, and t (B^2 - t^2) is "
     "largest at t = B/sqrt 3.",
 )
-EQ_B1 = rc.Claim(
-    id="psl.eq_B1",
-    source="P-ShareLoRA, equation (B.1) in (3.4)",
-    text="r*_i lies in R_i for all i: ||Delta Theta*_i - Delta Theta_hat_i||_F^2 <= zeta from "
-    "(B.1); here N_p = oo and Theta_hat = Theta_diamond.",
-    latex=r"\|\Delta\Theta_i^\star-\Theta_i^\diamond\|_F^2\le\zeta",
-    kind="upper",
-    space=users(
+def corollary_B1_condition(users: Adaptation) -> tuple[Numbers, Numbers]:
+    """nu sqrt(Sigma_tail/N) <= 2 B^3/(3 sqrt(3) k) always."""
+    B2 = squares(users.delta).max(axis=-1)
+    bound = 2 * B2 * np.sqrt(B2 / 3) / (3 * users.k)
+    return users.nu * np.sqrt(users.tail / users.users), bound
+
+
+@PAPER.upper(
+    "eq_B1",
+    ref="equation (B.1) in (3.4)",
+    tex=r"\|\Delta\Theta_i^\star-\Theta_i^\diamond\|_F^2\le\zeta",
+    on=users(
         {"L1": rc.positive(low=0.1, high=10.0), "C": rc.positive(low=1.0, high=100.0)},
         given={"sigma_k >= 0.1": unlike(0.1)},
         meaning={"C": "c3"},
     ),
-    measure=lambda s: values.confidence(s.users, s.L1, s.C, 1 + 0 * s.C),
     expect="violated",
     note="Three slips. min over users where the largest is needed: N - 1 users with b_i = 0 and "
     "one with b_1 = b keep min b_i = 0 and Sigma_tail/N = b/N -> 0, so that zeta -> 0 and r*_1 "
     "stays outside, whatever c3 is. A root of squares against a squared norm: b_i is compared with "
     "sqrt(b_i)/L1. And 1/L1 where the terms are not rewards.",
-    corrected="psl.eq_B1_corrected",
+    corrected="eq_B1_corrected",
 )
-EQ_B1_CORRECTED = rc.Claim(
-    id="psl.eq_B1_corrected",
-    source="P-ShareLoRA, equations (B.1) and (C.3), corrected: a zeta for (3.4)",
-    text="||Delta Theta_hat_i - Delta Theta*_i||_F^2 <= ||W_hat_i - B_hat'Delta Theta*_i||_F^2 + "
-    "(dist(B_hat, B_diamond) ||W_diamond,i||_F + sqrt(b_i))^2.",
-    latex=r"\|\Delta\hat\Theta_i-\Delta\Theta_i^\star\|_F^2\le\|\hat W_i-\hat B^\top\Delta"
+def eq_B1(users: Any, L1: Any, C: Any) -> rc.Sides:
+    """r*_i lies in R_i for all i: ||Delta Theta*_i - Delta Theta_hat_i||_F^2 <= zeta from (B.1);
+    here N_p = oo and Theta_hat = Theta_diamond.
+    """
+    return values.confidence(users, L1, C, 1 + 0 * C)
+
+
+@PAPER.upper(
+    "eq_B1_corrected",
+    ref="equations (B.1) and (C.3), corrected: a zeta for (3.4)",
+    tex=r"\|\Delta\hat\Theta_i-\Delta\Theta_i^\star\|_F^2\le\|\hat W_i-\hat B^\top\Delta"
     r"\Theta_i^\star\|_F^2+(\operatorname{dist}\|W_i^\diamond\|_F+\sqrt{b_i})^2",
-    kind="upper",
-    space=FITTED,
-    measure=lambda s: values.confidence_corrected(s.users, s.fit),
+    on=FITTED,
     note="One zeta for all users takes the largest right side, so max b_i.",
     derivation="Pythagoras along and across B_hat; (I - P) Delta Theta*_i = (I - P) B_diamond "
     "W_diamond,i + (I - P)(Delta Theta*_i - Theta_diamond,i), and ||(I - P) B_diamond||_F = dist.",
 )
+def eq_B1_corrected(users: Adaptation, fit: Adaptation) -> tuple[Numbers, Numbers]:
+    """||Delta Theta_hat_i - Delta Theta*_i||_F^2 <= ||W_hat_i - B_hat'Delta Theta*_i||_F^2 +
+    (dist(B_hat, B_diamond) ||W_diamond,i||_F + sqrt(b_i))^2.
+
+    B and W_hat are the fit's, W_i those of Theta_diamond.
+    """
+    heads = squares(fit.W - transpose(fit.B)[..., None, :, :] @ users.delta)
+    distance = sine(fit.B, users.B)[..., None]
+    aside = distance * np.sqrt(squares(users.W)) + np.sqrt(users.b)
+    return squares(fit.delta - users.delta), heads + aside**2
+
+
 C3 = replace(
-    EQ_B1,
+    eq_B1,
     id="psl.C3",
     source="P-ShareLoRA, equation (C.3) in (3.4)",
     text="r*_i lies in R_i for all i with a zeta that satisfies (C.3), zeta <= c4 sqrt(min b_i + "
@@ -244,13 +313,13 @@ C3 = replace(
     note="An upper bound admits zeta = 0, whose R_i holds r_hat alone; a lower one is needed. And "
     "as in psl.eq_B1: min for max, a root against a square.",
 )
-DEF_A3 = rc.Claim(
-    id="psl.def_A3",
-    source="P-ShareLoRA, Definition A.3: how large C_r is",
-    text="C_r <= sqrt(chi^2(pi_tar | mu_ref)/2), for every class of rewards.",
-    latex=r"C_r\le\sqrt{\tfrac12\chi^2(\pi_{tar}\|\mu_{ref})}",
-    kind="upper",
-    space=rc.Space(
+
+
+@PAPER.upper(
+    "def_A3",
+    ref="Definition A.3: how large C_r is",
+    tex=r"C_r\le\sqrt{\tfrac12\chi^2(\pi_{tar}\|\mu_{ref})}",
+    on=rc.Space(
         fields={"target": rc.simplex("T"), "reference": rc.simplex("T"), "r": rc.reals("T")},
         sizes={"T": (2, 4)},
         given={"the reference shows all": lambda s: s.reference.min(axis=-1) >= 0.001},
@@ -261,9 +330,18 @@ DEF_A3 = rc.Claim(
             "r": "r*_i - r_i",
         },
     ),
-    measure=lambda s: values.concentrability(s.target, s.reference, s.r),
     note="Infinite as soon as pi_tar goes where mu_ref does not and the class tells rewards apart "
     "there; 0/0 for rewards that differ by a constant.",
     derivation="E_pi r - E_mu r = E_mu (pi/mu - 1) r, Cauchy-Schwarz, and the pairs' denominator "
     "is 2 Var_mu r. Attained by r = pi/mu, so sharp for the class of all rewards.",
 )
+def def_A3(target: Numbers, reference: Numbers, r: Numbers) -> tuple[Numbers, Numbers]:
+    """C_r <= sqrt(chi^2(pi_tar | mu_ref)/2), for every class of rewards.
+
+    chi^2 = sum (target - reference)^2 / reference; all (..., T).
+    """
+    mean = (reference * r).sum(axis=-1)
+    numerator = (target * r).sum(axis=-1) - mean
+    pairs = 2 * (reference * (r - mean[..., None]) ** 2).sum(axis=-1)
+    chi2 = ((target - reference) ** 2 / reference).sum(axis=-1)
+    return np.maximum(numerator, 0 * numerator), np.sqrt(pairs * chi2 / 2)

@@ -20,7 +20,7 @@ from experiments.psharelora.theory.proof import Shared, Sides
 from experiments.psharelora.theory.subspace import flat, frobenius, inner
 from linsys.linalg import Numbers, lambda_max, lambda_min, solve, transpose
 
-__all__ = ["Chain", "operator_tail", "own_tail"]
+__all__ = ["Chain", "own_tail"]
 
 
 def _spectral(Z: Numbers) -> Numbers:
@@ -165,7 +165,7 @@ class Chain:
         return frobenius(self.hat - self.users.delta), bound
 
 
-def _noise(gap: Numbers, x: Numbers) -> tuple[Numbers, Numbers]:
+def noise(gap: Numbers, x: Numbers) -> tuple[Numbers, Numbers]:
     """sum of V x over comparisons (B, m, d1, d2), for all 2^m data sets; and their chances."""
     V, chance = every_outcome(gap)
     return (V @ flat(x)).reshape(*V.shape[:2], *x.shape[2:]), chance
@@ -174,23 +174,7 @@ def _noise(gap: Numbers, x: Numbers) -> tuple[Numbers, Numbers]:
 def own_tail(x: Numbers, gap: Numbers, t: Numbers) -> Sides:
     """P(||Z||_F^2 > (1 + 2 sqrt(t) + 2 t) max||x||^2 / (4 n)) against e^-t, for one user."""
     n = x.shape[1]
-    Z, chance = _noise(gap, x)
+    Z, chance = noise(gap, x)
     longest = (frobenius(x) ** 2).max(axis=1)
     limit = (1 + 2 * np.sqrt(t) + 2 * t) * longest / (4 * n)
     return tail(inner(Z, Z) / n**2, chance, limit), np.exp(-t)
-
-
-def operator_tail(x: Numbers, gap: Numbers, t: Numbers) -> Sides:
-    """P(||Z||^2 > t s / (2 n^2)) against (d1 + N d2) e^-t, s the larger matrix variance.
-
-    Features (B, N, n, d1, d2), differences of rewards (B, N, n); Z = [Z_1 ... Z_N]. s is the
-    larger one of ||sum_ij x x'|| and max_i ||sum_j x'x||.
-    """
-    count, N, n, d1, d2 = x.shape
-    place = np.eye(N, dtype=int)[:, None, None, :, None]
-    wide = (x[:, :, :, :, None] * place).reshape(count, N * n, d1, N * d2)
-    Z, chance = _noise(gap.reshape(count, -1), wide)
-    rows, columns = wide @ transpose(wide), transpose(wide) @ wide
-    size = np.maximum(lambda_max(rows.sum(axis=1)), lambda_max(columns.sum(axis=1)))
-    squared = lambda_max(Z @ transpose(Z)) / n**2
-    return tail(squared, chance, t * size / (2 * n**2)), (d1 + N * d2) * np.exp(-t)

@@ -10,18 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from math import comb
 
 import numpy as np
 
-from experiments.psharelora.theory.preference import Pairs, log_logistic, tanh
-from experiments.psharelora.theory.subspace import Adaptation
+from experiments.psharelora.theory.preference import tanh
 from linsys.linalg import Numbers
 
-__all__ = ["SAMPLES", "Class", "DataSets"]
+__all__ = ["Class", "DataSets"]
 
 #: Comparisons in the check of Assumption 2.
-SAMPLES = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,49 +126,6 @@ def lemma_3(
     return data.happens(failed), delta
 
 
-def second_order(a: Numbers, b: Numbers, delta: Numbers) -> tuple[Numbers, Numbers]:
-    """The chance that sum_j log(P*_j / P_j) > (1/4) sum_j (a_j - b_j)^2 + log(1/delta), and delta.
-
-    P*_j = Phi(a_j) decides comparison j, P_j = Phi(b_j); a, b (B', n).
-    """
-    signs = np.array(list(product((-1, 1), repeat=a.shape[-1])))[None]
-    a, b = a[:, None], b[:, None]
-    true, other = log_logistic(signs * a), log_logistic(signs * b)
-    chance = np.exp(true.sum(axis=-1))
-    limit = ((a - b) ** 2).sum(axis=-1) / 4 - np.log(delta)[:, None]
-    exceeded = (true - other).sum(axis=-1) > limit
-    return np.where(exceeded, chance, 0 * chance).sum(axis=-1), delta
-
-
-def moment(a: Numbers, b: Numbers) -> tuple[Numbers, Numbers]:
-    """E[P* / P] under P* = Phi(a) for P = Phi(b), and e^((a - b)^2 / 4)."""
-    ratio = [np.exp(2 * log_logistic(s * a) - log_logistic(s * b)) for s in (-1, 1)]
-    return ratio[0] + ratio[1], np.exp((a - b) ** 2 / 4)
-
-
-def lemma_4_mean(users: Adaptation, pairs: Pairs) -> tuple[Numbers, Numbers]:
-    """(1/N) sum_i E KL(P*_i || P_diamond,i), and L1^2 Sigma_tail / (2 N)."""
-    found = pairs.divergence(users.delta, users.best) / users.users
-    return found, pairs.L1**2 * users.tail / (2 * users.users)
-
-
-def bracket(f: Numbers, epsilon: Numbers) -> tuple[Numbers, Numbers]:
-    """||g1 - g2||_1 of Appendix C.1's bracket around f (B', N), all outcomes; epsilon."""
-    N = f.shape[-1]
-    half = epsilon[:, None] / (4 * N)
-    upper = np.stack([f + half, 1 - f + half])
-    lower = np.stack([f - half, 1 - f - half])
-    return np.abs(upper - lower).sum(axis=(0, -1)), epsilon
-
-
-def bracket_mass(P: Numbers, room: Numbers, epsilon: Numbers) -> tuple[Numbers, Numbers]:
-    """sum_o g2(o) of a bracket of width epsilon around P (B', 2), and 1 + epsilon.
-
-    ``room`` (B', 4) says how the width lies below and above the two outcomes.
-    """
-    return (P + epsilon[:, None] * room[:, 2:]).sum(axis=-1), 1 + epsilon
-
-
 @dataclass(frozen=True, eq=False)
 class Class:
     """Sizes of a class of linear rewards: all fields (B',), whole numbers but for B and L1."""
@@ -210,12 +164,6 @@ class Class:
         return np.asarray(self.k * (self.d1 + self.N * self.d2))
 
 
-def prop_1(c: Class) -> tuple[Numbers, Numbers]:
-    """A lower bound of log(N_br / delta), and the cover's k (d1 + N d2) log(...)."""
-    radius2 = c.k + c.N * c.B**2
-    return c.free(c.k * c.d2), c.covered(c.shared, radius2, 1 + c.B**2)
-
-
 def prop_1_full(c: Class) -> tuple[Numbers, Numbers]:
     """The same for all matrices: N d1 d2 log(...)."""
     return c.free(c.d1 * c.d2), c.covered(c.N * c.d1 * c.d2, c.N * c.B**2, 1 + 0 * c.B)
@@ -226,52 +174,3 @@ def prop_1_local(c: Class) -> tuple[Numbers, Numbers]:
     parameters = c.N * c.k * (c.d1 + c.d2)
     lower = c.free(c.k * np.maximum(c.d1, c.d2))
     return lower, c.covered(parameters, c.N * (c.k + c.B**2), 1 + c.B**2)
-
-
-def users_term(c: Class, nu: Numbers) -> tuple[Numbers, Numbers]:
-    """Theorem 4.1's log(N_br / delta) / (N n nu) at least, and what no number of users lowers."""
-    length = tanh(c.B * c.L1 / (2 * np.sqrt(c.k * c.d2)))
-    alone = np.log(2 * c.n * length)
-    return c.free(c.k * c.d2) / (c.N * c.n * nu), c.k * c.d2 * alone / (c.n * nu)
-
-
-def uniform(q: Numbers, share: Numbers) -> tuple[Numbers, Numbers]:
-    """The chance that D_hat misses [0.9 D, 1.1 D] with :data:`SAMPLES` pairs, and its bound.
-
-    (Delta r)^2 / D takes two values of mean one, the first ``share`` / q with chance q; the bound
-    is 2 e^(-n h / l), h = 1.1 log 1.1 - 0.1 and l the larger value.
-    """
-    n = SAMPLES
-    first = share / q
-    second = (1 - share) / (1 - q)
-    j = np.arange(n + 1)
-    many = np.array([comb(n, int(i)) for i in j], dtype=object)
-    logs = j * np.log(q)[:, None] + (n - j) * np.log(1 - q)[:, None]
-    pmf = (many.astype(float) if q.dtype == float else many) * np.exp(logs)
-    tenfold = 10 * (j * first[:, None] + (n - j) * second[:, None])
-    missed = (tenfold < 9 * n) | (tenfold > 11 * n)
-    eleven = (11 + 0 * q) / 10
-    h = eleven * np.log(eleven) - eleven + 1
-    bound = 2 * np.exp(-n * h / np.maximum(first, second))
-    return np.where(missed, pmf, 0 * pmf).sum(axis=-1), bound
-
-
-def few(x: Numbers, weights: Numbers, shown: Numbers, theta: Numbers) -> tuple[Numbers, Numbers]:
-    """9 D(theta) / 10 and D_hat(theta) of n pairs among p with features x (B', p, d).
-
-    ``shown`` (B', n) are numbers in [0, 1] that pick the pairs.
-    """
-    p = x.shape[-2]
-    values = (x @ theta[..., None])[..., 0] ** 2
-    picked = np.minimum((shown * p).astype(int), p - 1)
-    return 9 * (weights * values).sum(axis=-1) / 10, np.take_along_axis(values, picked, -1).mean(-1)
-
-
-def dimensions(c: Class) -> tuple[Numbers, Numbers]:
-    """Proposition 1's count k (d1 + N d2), and N d1 d2 of all matrices."""
-    return c.shared, c.N * c.d1 * c.d2
-
-
-def saved(c: Class) -> tuple[Numbers, Numbers]:
-    """What sharing saves of N k (d1 + d2) parameters, and (N - 1) k d1."""
-    return c.N * c.k * (c.d1 + c.d2) - c.shared, (c.N - 1) * c.k * c.d1

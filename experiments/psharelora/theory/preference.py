@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from experiments.psharelora.theory.subspace import Adaptation, sine, squares
-from linsys.linalg import Numbers, lambda_max, lambda_min
+from linsys.linalg import Numbers
 
 __all__ = ["Pairs", "bend", "log_logistic", "logistic", "rate", "reward", "slope", "tanh"]
 
@@ -129,56 +129,6 @@ def scores(theta: Numbers, psi: Numbers) -> Numbers:
     return np.asarray(rows @ np.swapaxes(columns, -1, -2))
 
 
-def convexity(x: Numbers, y: Numbers, m: Numbers) -> tuple[Numbers, Numbers]:
-    """log Phi as m-strongly convex: its value half-way, and the mean minus (m/8) (x - y)^2."""
-    mean = (log_logistic(x) + log_logistic(y)) / 2
-    return log_logistic((x + y) / 2), mean - m * (x - y) ** 2 / 8
-
-
-def concavity(x: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
-    """What holds: half-way it is at least the mean plus (m/8) (x - y)^2, m = Phi'(max |.|)."""
-    m = slope(np.maximum(np.abs(x), np.abs(y)))
-    mean = (log_logistic(x) + log_logistic(y)) / 2
-    return log_logistic((x + y) / 2) - mean, m * (x - y) ** 2 / 8
-
-
-def any_link(p: Numbers) -> tuple[Numbers, Numbers]:
-    """For every Phi with Phi(x) = p: the mean of log Phi at x and -x, and log Phi(0) = log 1/2."""
-    return (np.log(p) + np.log(1 - p)) / 2, -np.log(2 + 0 * p)
-
-
-def lipschitz(x: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
-    """|log Phi(x) - log Phi(y)| <= Phi(c) |x - y|, c the larger of -x and -y."""
-    steep = logistic(np.maximum(-x, -y))
-    return np.abs(log_logistic(x) - log_logistic(y)), steep * np.abs(x - y)
-
-
-def assumption_1(
-    theta: Numbers, other: Numbers, psi: Numbers, R: Numbers
-) -> tuple[Numbers, Numbers]:
-    """Both parts for r = R tanh(. / R): L1 = max ||psi||, L2 = 4 max ||psi||^2 / (3 sqrt(3) R).
-
-    |r - r'| beside L1 ||Theta - Theta'||, and the remainder of Taylor's first order beside L2 / 2
-    times its square; theta, other (..., N, d1, d2), R (...).
-    """
-    size = R[..., None, None]
-    s, t = scores(theta, psi), scores(other, psi)
-    length2 = squares(theta - other)[..., :, None]
-    norm2 = squares(psi)[..., None, :]
-    change = reward(s, size) - reward(t, size)
-    first = rate(t, size) * (s - t)
-    measured = np.stack([np.abs(change), np.abs(change - first)], axis=-1)
-    bound = np.stack([np.sqrt(norm2 * length2), bend(size) * norm2 * length2 / 2], axis=-1)
-    return measured, bound
-
-
-def laplacian(H: Numbers) -> tuple[Numbers, Numbers]:
-    """||H|| of a Hessian and |tr H|, the Laplacian that Section 3 speaks of."""
-    S = (H + np.swapaxes(H, -1, -2)) / 2
-    norm = np.maximum(np.abs(lambda_min(S)), np.abs(lambda_max(S)))
-    return norm, np.abs(np.trace(S, axis1=-2, axis2=-1))
-
-
 def lemma_4(
     users: Adaptation, psi: Numbers, init: Numbers, R: Numbers, sign: int = -1
 ) -> tuple[Numbers, Numbers]:
@@ -203,45 +153,6 @@ def lemma_5(users: Adaptation, fit: Adaptation, power: int) -> tuple[Numbers, Nu
     distance = sine(fit.B, users.B)
     error = squares(fit.delta - users.delta).sum(axis=-1)
     return distance**power * users.nu * users.users, error
-
-
-def mean_value(
-    users: Adaptation, fit: Adaptation, pairs: Pairs, C: Numbers
-) -> tuple[Numbers, Numbers]:
-    """||Theta - Theta*||_F^2 and C sum_i E ||P_i - P*_i||^2, the Euclidean norm of two outcomes."""
-    error = squares(fit.delta - users.delta).sum(axis=-1)
-    return error, C * pairs.apart(fit.delta, users.delta) / 2
-
-
-def coverage(users: Adaptation, fit: Adaptation, pairs: Pairs) -> tuple[Numbers, Numbers]:
-    """2 m^2 lambda_min ||Theta - Theta*||_F^2 and sum_i E ||P_i - P*_i||^2, m the least Phi'."""
-    error, found = mean_value(users, fit, pairs, 1 + 0 * pairs.L1)
-    m = pairs.steepness(users.delta, fit.delta)
-    return 2 * m * m * lambda_min(pairs.moment) * error, found
-
-
-def curvature(x: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
-    """(x - y)^2 and (e^2a / 2) times the Euclidean gap 2 (Phi(x) - Phi(y))^2, a = min(x, y)."""
-    gap = logistic(x) - logistic(y)
-    return (x - y) ** 2, np.exp(2 * np.minimum(x, y)) * gap * gap
-
-
-def chain_step(dW: Numbers, dB: Numbers, B: Numbers) -> tuple[Numbers, Numbers]:
-    """The last step of (C.1): ||dW|| + B ||dB|| and max{1, B} ||[dB; dW]||."""
-    together = np.sqrt(squares(dB) + squares(dW))
-    return np.sqrt(squares(dW)) + B * np.sqrt(squares(dB)), np.maximum(1, B) * together
-
-
-def eq_C1(first: Adaptation, second: Adaptation, pairs: Pairs) -> tuple[Numbers, Numbers]:
-    """|f_i - f'_i| and (1/4) 2 L1 sqrt(1 + B^2) ||[dB; dW_i]|| for all users and pairs.
-
-    B is the largest ||W_i||_F of both, f_i the chance that the first trajectory is preferred.
-    """
-    gap = np.abs(logistic(pairs.logits(first.best)) - logistic(pairs.logits(second.best)))
-    B2 = np.maximum(squares(first.W), squares(second.W)).max(axis=-1)
-    apart = squares(first.B - second.B)[..., None] + squares(first.W - second.W)
-    bound = pairs.L1[..., None] * np.sqrt((1 + B2)[..., None] * apart) / 2
-    return gap, bound[..., None] + 0 * gap
 
 
 def ball(users: Adaptation) -> tuple[Numbers, Numbers, Numbers]:

@@ -15,10 +15,8 @@ import numpy as np
 from experiments.psharelora.theory.preference import (
     bend,
     log_logistic,
-    logistic,
     rate,
     reward as bounded,
-    slope,
 )
 from experiments.psharelora.theory.subspace import frobenius, inner
 from linsys.linalg import Numbers, inverse, stretch, transpose
@@ -144,31 +142,9 @@ def lipschitz(psi0: Numbers, psi1: Numbers) -> Numbers:
     return np.asarray(both.reshape(len(both), -1).max(axis=1))
 
 
-def b1_chain(
-    users: Shared, psi0: Numbers, psi1: Numbers, o: Numbers, Theta: Numbers, size: Numbers
-) -> Sides:
-    """sum sum log(P* / P_r) against log(N_G / delta) + 2 L L1 N_p sqrt(N Sigma_tail), L = 1."""
-    x = psi0 - psi1
-    measured = likelihood(users.delta, x, o) - likelihood(Theta, x, o)
-    bias = 2 * lipschitz(psi0, psi1) * x.shape[2] * np.sqrt(users.N * users.tail)
-    return measured, np.asarray(size + bias)
-
-
 def not_worse(users: Shared, x: Numbers, o: Numbers, Theta: Numbers) -> Numbers:
     """Whether Theta explains the labels at least as well as Theta_diamond, as the MLE does."""
     return np.asarray(likelihood(Theta, x, o) >= likelihood(users.best, x, o))
-
-
-def eq_B2(Theta: Numbers, truth: Numbers, psi0: Numbers, psi1: Numbers, weight: Numbers) -> Sides:
-    """(B.2): kappa = 1 / (2 min Phi') over [-2R, 2R], R = L1 max ||Theta_i||; weights (B, n)."""
-    rewards = [inner(M[:, :, None], (psi0 - psi1)[:, None]) for M in (Theta, truth)]
-    longest = np.maximum(frobenius(Theta), frobenius(truth)).max(axis=1)
-    kappa = 1 / (2 * slope(2 * lipschitz(psi0, psi1) * longest))
-    apart = (weight[:, None] * (rewards[0] - rewards[1]) ** 2).sum(axis=2).mean(axis=1)
-    high, low = np.maximum(*rewards), np.minimum(*rewards)
-    # ||P - P*||_1 is 2 (Phi(high) - Phi(low)), here without cancellation where both are near one
-    chances = -2 * np.expm1(low - high) * logistic(high) * logistic(-low)
-    return apart, kappa**2 * (weight[:, None] * chances**2).sum(axis=2).mean(axis=1)
 
 
 def overlap(first: Numbers, second: Numbers, k: Numbers) -> tuple[Numbers, Numbers, Numbers]:

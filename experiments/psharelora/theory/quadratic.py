@@ -23,7 +23,7 @@ from experiments.psharelora.theory.preference import (
 from experiments.psharelora.theory.proof import Sides
 from linsys.linalg import Numbers, norm
 
-__all__ = ["Comparing", "eq_B7", "eq_B8", "eq_B9", "eq_B11"]
+__all__ = ["Comparing", "eq_B7", "eq_B9"]
 
 
 def _outer(u: Numbers) -> Numbers:
@@ -111,12 +111,6 @@ class Comparing:
         return np.asarray(np.sqrt(((u[:, None] * self.steps(w)).sum(axis=-1) ** 2).mean(axis=1)))
 
 
-def eq_B8(system: Comparing, u: Numbers, w: Numbers, diamond: Numbers) -> Sides:
-    """| ||u||_Sigma(w) - ||u||_Sigma_diamond | against 2 L2 ||w - w_diamond|| ||u||."""
-    apart = np.abs(system.weighted(u, w) - system.weighted(u, diamond))
-    return apart, 2 * system.smooth * norm(w - diamond) * norm(u)
-
-
 def eq_B9(system: Comparing, hat: Numbers, diamond: Numbers, radius: Numbers) -> Sides:
     """(c2/2) (||d||_Sigma - 2 L2 ||d||^2)_+^2 - c3 L2 ||d||^2 against grad f(w_diamond)'d.
 
@@ -153,19 +147,3 @@ def eq_B7(first: Numbers, second: Numbers, o: Numbers, divisor: int) -> Sides:
     )
     low, high = ((values * step**2).mean(axis=1) / divisor for values in (least, largest))
     return np.stack([left, high], axis=1), np.stack([low, left], axis=1)
-
-
-def eq_B11(system: Comparing, hat: Numbers, diamond: Numbers) -> Sides:
-    """(B.11) for D = 1, lambda = 0 and second trajectories of reward zero.
-
-    Then |x'| falls with |w|, so that c1 Sigma_diamond is Sigma at the edge of the smallest ball
-    that holds both points; a gap in rewards is at most R. f is smooth with L2' = max|psi|^2 / 4 +
-    c3 L2, by which both sides are multiplied.
-    """
-    d = (hat - diamond)[:, 0]
-    edge = system.steps(np.maximum(np.abs(hat), np.abs(diamond)))[..., 0]
-    steepest = (system.psi**2).max(axis=(1, 2, 3)) / 4
-    bent = logistic(system.R) * system.smooth
-    left = slope(system.R) * (edge**2).mean(axis=1) * d**2
-    rise = np.abs(system.gradient(diamond)[:, 0] * d)
-    return (steepest + bent) * left, (steepest + 3 * bent) * rise

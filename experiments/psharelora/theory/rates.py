@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from experiments.psharelora.theory.preference import Pairs, logistic, scores, slope
-from experiments.psharelora.theory.subspace import Adaptation, sine, squares
-from linsys.linalg import Numbers, inverse, lambda_max, lambda_min, solve, transpose
+from experiments.psharelora.theory.subspace import Adaptation, squares
+from linsys.linalg import Numbers, inverse, solve, transpose
 
-__all__ = ["first_order", "floor", "information", "population", "spread", "variance", "worst_gap"]
+__all__ = ["information", "population", "spread", "worst_gap"]
 
 
 def fisher(pairs: Pairs, theta: Numbers) -> Numbers:
@@ -56,15 +56,6 @@ def spread(pairs: Pairs, users: Adaptation) -> Numbers:
     """lim N_p E dist^2 of maximum likelihood for Sigma_tail = 0, the trace of information^-1."""
     inside = inverse(information(pairs, users.delta, users)[0])
     return np.asarray(np.trace(inside, axis1=-2, axis2=-1))
-
-
-def first_order(pairs: Pairs, users: Adaptation) -> Numbers:
-    """||C||_F^2 of the expected likelihood's maximum, to first order in Sigma_tail."""
-    inside, own, _ = information(pairs, users.delta, users)
-    rest = users.delta - users.best
-    pull = fisher(pairs, users.delta) @ rest.reshape(*rest.shape[:-2], -1, 1)
-    C = solve(inside, (own @ pull).sum(axis=-3)[..., 0])
-    return np.asarray((C * C).sum(axis=-1))
 
 
 def population(pairs: Pairs, users: Adaptation, steps: int = 60) -> Adaptation:
@@ -110,67 +101,10 @@ def stationarity(pairs: Pairs, users: Adaptation, fit: Adaptation) -> Numbers:
     return np.asarray(np.sqrt((by_B * by_B).sum(axis=-1) + (heads * heads).sum(axis=(-2, -1))))
 
 
-def variance(users: Adaptation, pairs: Pairs) -> tuple[Numbers, Numbers]:
-    """lim N_p E dist^2 and k (d1 - k) / (m lambda_min N nu), m the least Phi'."""
-    k, d1 = users.k, users.basis.shape[-1]
-    least = pairs.steepness(users.delta) * lambda_min(pairs.moment)
-    return spread(pairs, users), k * (d1 - k) / (least * users.nu * users.users)
-
-
-def larger_nu(users: Adaptation, pairs: Pairs, times: Numbers) -> tuple[Numbers, Numbers]:
-    """lim N_p E dist^2 with all Theta*_i ``times`` as large, and as they are."""
-    scaled = Adaptation(users.delta * times[..., None, None, None], users.k)
-    return spread(pairs, scaled), spread(pairs, users)
-
-
-def floor(users: Adaptation, pairs: Pairs) -> tuple[Numbers, Numbers]:
-    """The first order of the floor of dist^2, and (c - 1)^2 / (4 c) Sigma_tail / (N nu).
-
-    c = lambda_max / (4 m lambda_min) bounds the condition number of all Fisher informations.
-    """
-    least = pairs.steepness(users.delta) * lambda_min(pairs.moment)
-    c = lambda_max(pairs.moment) / (4 * least)
-    oblique = (c - 1) ** 2 / (4 * c)
-    return first_order(pairs, users), oblique * users.tail / (users.nu * users.users)
-
-
-def unidentified(
-    users: Adaptation, shift: Numbers, psi: Numbers, n: Numbers, delta: Numbers, C: Numbers
-) -> tuple[Numbers, Numbers]:
-    """dist of (B + Z) W and Theorem 4.1's bound, for a Z that no pair of trajectories sees.
-
-    ``shift`` (..., d1, k) minus its part in the columns of all psi(tau) - psi(tau_0) is Z: (B + Z)
-    W has the likelihood of B W on every data set. N_br is e^(k (d1 + N d2) log(N n)).
-    """
-    d1, k = shift.shape[-2:]
-    seen = psi[..., 1:, :, :] - psi[..., :1, :, :]
-    columns = np.swapaxes(seen, -3, -2).reshape(*seen.shape[:-3], d1, -1)
-    inside = inverse(transpose(columns) @ columns)
-    Z = shift - columns @ (inside @ (transpose(columns) @ shift))
-    other = Adaptation((users.B + Z)[..., None, :, :] @ users.W, k)
-    N, d2 = users.users, users.delta.shape[-1]
-    logs = k * (d1 + N * d2) * np.log(N * n) - np.log(delta)
-    return sine(other.B, users.B), C * np.sqrt(logs / (N * n * users.nu))
-
-
 def better(users: Adaptation, fit: Adaptation, pairs: Pairs) -> Numbers:
     """Whether a fit's expected log-likelihood is at least that of Theta_diamond, (...)."""
     worse = pairs.divergence(users.delta, fit.delta)
     return np.asarray(worse <= pairs.divergence(users.delta, users.best))
-
-
-def theorem_4_1(users: Adaptation, fit: Adaptation, pairs: Pairs) -> tuple[Numbers, Numbers]:
-    """16 m^2 lambda_min N nu dist^2 and lambda_max Sigma_tail for a fit that is :func:`better`."""
-    m = pairs.steepness(users.delta, fit.delta)
-    scale = 16 * m * m * lambda_min(pairs.moment) * users.nu * users.users
-    return scale * sine(fit.B, users.B) ** 2, lambda_max(pairs.moment) * users.tail
-
-
-def covered(users: Adaptation, fit: Adaptation, pairs: Pairs) -> tuple[Numbers, Numbers]:
-    """Theorem 4.1 for N_p = oo with c1^2 = lambda_max B / (16 m^2 lambda_min), times nu / c1^2."""
-    measured, _ = theorem_4_1(users, fit, pairs)
-    B = np.sqrt(squares(users.delta).max(axis=-1))
-    return measured / users.users, lambda_max(pairs.moment) * B * np.sqrt(users.tail / users.users)
 
 
 def worst_gap(n: int, points: int = 2000) -> float:

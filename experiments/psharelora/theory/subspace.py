@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, permutations
 
 import numpy as np
 
@@ -22,11 +21,9 @@ __all__ = [
     "flat",
     "frobenius",
     "inner",
-    "projector",
     "rotated",
     "sine",
     "squares",
-    "stacking",
 ]
 
 #: Rotations of every pair so often: far beyond what quadratic convergence needs for d <= 8.
@@ -111,11 +108,6 @@ def rotated(vectors: Numbers) -> Numbers:
     return np.asarray(Q)
 
 
-def projector(B: Numbers) -> Numbers:
-    """B B' of orthonormal columns (..., d, k)."""
-    return np.asarray(B @ transpose(B))
-
-
 def sine(B1: Numbers, B2: Numbers) -> Numbers:
     """Definition A.1's dist as ||(I - B2 B2') B1||_F, for orthonormal columns (..., d, k)."""
     return np.asarray(np.sqrt(squares(B1 - B2 @ (transpose(B2) @ B1))))
@@ -197,65 +189,6 @@ class Adaptation:
         return squares(self.delta - self.best)
 
 
-def stacking(left: Numbers, W: Numbers) -> tuple[Numbers, Numbers]:
-    """Shared B gives rank <= k: for every minor of size k + 1, its even and odd permutations.
-
-    ``left`` (..., d1, k) and W (..., N, k, d2); both sums agree where the determinant is zero.
-    """
-    X = beside(left[..., None, :, :] @ W)
-    size = left.shape[-1] + 1
-    sums: tuple[list[Numbers], list[Numbers]] = ([], [])
-    zero = X[..., 0, 0] * 0
-    for rows in combinations(range(X.shape[-2]), size):
-        for columns in combinations(range(X.shape[-1]), size):
-            total = [zero, zero]
-            for order in permutations(range(size)):
-                odd = sum(a > b for a, b in combinations(order, 2)) % 2
-                term = zero + 1
-                for row, place in zip(rows, order, strict=True):
-                    term = term * X[..., row, columns[place]]
-                total[odd] = total[odd] + term
-            for side, value in zip(sums, total, strict=True):
-                side.append(value)
-    if not sums[0]:
-        return zero[..., None], zero[..., None]
-    return np.stack(sums[0], axis=-1), np.stack(sums[1], axis=-1)
-
-
-def shared(users: Adaptation, left: Numbers, right: Numbers) -> tuple[Numbers, Numbers]:
-    """Both directions of B_i = B <=> rank <= k: :func:`stacking`, and B B' Delta = Delta."""
-    even, odd = stacking(left, right)
-    flat = even.shape[0], -1
-    measured = np.concatenate([even, users.best.reshape(flat)], axis=-1)
-    return measured, np.concatenate([odd, users.delta.reshape(flat)], axis=-1)
-
-
-def def_A1(Q1: Numbers, Q2: Numbers, k: int) -> tuple[Numbers, Numbers]:
-    """||B1 B1' - B2 B2'||_F / sqrt 2 and ||B1' B2perp||_F, B the first k columns of Q."""
-    B1, B2, rest = Q1[..., :k], Q2[..., :k], Q2[..., k:]
-    apart = squares(projector(B1) - projector(B2))
-    return np.sqrt(apart / 2), np.sqrt(squares(transpose(B1) @ rest) + 0 * apart)
-
-
-def def_A1_range(Q1: Numbers, Q2: Numbers, k: int) -> tuple[Numbers, Numbers]:
-    """dist and sqrt(min(k, d - k))."""
-    distance = sine(Q1[..., :k], Q2[..., :k])
-    return distance, np.sqrt(min(k, Q1.shape[-1] - k) + 0 * distance)
-
-
-def def_4_1(users: Adaptation) -> tuple[Numbers, Numbers]:
-    """Lemma 5's nu = sigma_k(D'D / N) and ||D - best||_F^2, beside sigma_k^2 / N and Sigma_tail."""
-    gram = transpose(users.joint) @ users.joint / users.users
-    measured = eigen(gram)[0][..., users.k - 1], users.tail
-    return np.stack(measured, axis=-1), np.stack([users.nu, users.tail_sum], axis=-1)
-
-
-def remark_1(users: Adaptation, init: Numbers) -> tuple[Numbers, Numbers]:
-    """k nu + Sigma_tail / N and (B + ||Theta_init||_F)^2, with B the largest ||Theta*_i||_F."""
-    B = np.sqrt(squares(users.delta + init[..., None, :, :]).max(axis=-1))
-    return users.k * users.nu + users.tail / users.users, (B + np.sqrt(squares(init))) ** 2
-
-
 def energy(users: Adaptation, init: Numbers) -> tuple[Numbers, Numbers]:
     """The largest ||Delta Theta*_i||_F, and B, the largest ||Theta*_i||_F, of (3.1)."""
     reach = np.sqrt(squares(users.delta).max(axis=-1))
@@ -266,16 +199,6 @@ def energy_corrected(users: Adaptation, init: Numbers) -> tuple[Numbers, Numbers
     """The largest ||Delta Theta*_i||_F, and B + ||Theta_init||_F."""
     reach, B = energy(users, init)
     return reach, B + np.sqrt(squares(init))
-
-
-def eq_4_1(users: Adaptation) -> tuple[Numbers, Numbers]:
-    """||D - best||_F^2 and sum_i W_i W_i', beside Sigma_tail and the k largest sigma^2."""
-    gram = (users.W @ transpose(users.W)).sum(axis=-3)
-    diagonal = users.sigma2[..., None, : users.k] * np.eye(users.k, dtype=int)
-    lead = users.tail_sum.shape
-    measured = users.tail[..., None], gram.reshape(*lead, -1)
-    bound = users.tail_sum[..., None], diagonal.reshape(*lead, -1)
-    return np.concatenate(measured, axis=-1), np.concatenate(bound, axis=-1)
 
 
 def eq_4_1_best(users: Adaptation, fit: Numbers) -> tuple[Numbers, Numbers]:
