@@ -8,7 +8,7 @@ any deep learning library.
 :func:`mgda.simplex.simplex_qp`       the same for Gram matrices
 :mod:`mgda.sensitivity`               derivative and Lipschitz constant of the weights
 :class:`mgda.momdp.MOMDP`             tabular processes with several rewards
-:class:`mgda.softmax.SoftmaxPolicy`   laws, values, gradients and Hessians of a policy, exactly
+:class:`mgda.momdp.SoftmaxPolicy`     laws, values, gradients and Hessians of a policy, exactly
 :mod:`mgda.instances`                 random processes, clients that differ
 :mod:`mgda.constants`                 mixing, score and smoothness constants: exact, or bounds
 :class:`mgda.critic.LinearCritic`     linear critics: fixed points, temporal differences

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from linsys.validate import Array, InputError, check_choice, check_integer, check_number
 from mgda.critic import LinearCritic
-from mgda.softmax import SoftmaxPolicy
+from mgda.momdp import SoftmaxPolicy
 from mgda.trajectories import SAMPLINGS, Clients, Transitions, check_clients, gradients, sample
 
 __all__ = ["ActorCritic", "ExactGradients", "Memory"]
@@ -67,7 +67,7 @@ class ActorCritic:
 
     One call is N critic iterations of D transitions from where the chain and the critics were left,
     then B more transitions for the gradient. Its mean is near Delta(theta, w_*), which is (1 -
-    gamma) grad J at best: see :meth:`mgda.softmax.SoftmaxPolicy.direction` and ``sampling``.
+    gamma) grad J at best: see :meth:`mgda.momdp.SoftmaxPolicy.direction` and ``sampling``.
 
     Args:
         clients: the processes.

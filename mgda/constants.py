@@ -14,8 +14,7 @@ import numpy as np
 
 from linsys.linalg import operator_norm
 from linsys.validate import Array, InputError, check_choice, check_integer, check_number
-from mgda.momdp import MOMDP
-from mgda.softmax import SoftmaxPolicy
+from mgda.momdp import MOMDP, SoftmaxPolicy
 
 __all__ = [
     "Mixing",

@@ -17,7 +17,7 @@ from linsys.compiled import compiled
 from linsys.linalg import lambda_min
 from linsys.validate import Array, InputError, check_integer, check_number, real_array
 from mgda.instances import generator
-from mgda.softmax import SoftmaxPolicy
+from mgda.momdp import SoftmaxPolicy
 from mgda.trajectories import Clients, Transitions, td_errors
 
 __all__ = ["LinearCritic", "project", "random_features"]

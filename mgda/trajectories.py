@@ -29,8 +29,7 @@ from numpy.typing import NDArray
 
 from linsys.compiled import compiled
 from linsys.validate import Array, InputError, check_choice, check_integer
-from mgda.momdp import MOMDP
-from mgda.softmax import SoftmaxPolicy
+from mgda.momdp import MOMDP, SoftmaxPolicy
 
 __all__ = [
     "SAMPLINGS",

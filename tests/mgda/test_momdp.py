@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from linsys import InputError
+from mgda.chains import check_ergodic
 from mgda.instances import heterogeneous, sample_momdp
 from mgda.momdp import MOMDP
-from mgda.softmax import check_ergodic
 
 seeds = st.integers(0, 2**32 - 1)
 gammas = st.sampled_from([0.0, 0.3, 0.8])

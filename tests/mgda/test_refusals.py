@@ -18,10 +18,9 @@ from mgda.drift import client_drift, disagreement, gradient_drift, weight_spread
 from mgda.fedcmoo import project_simplex
 from mgda.firm import FIRM
 from mgda.instances import heterogeneous, sample_momdp
-from mgda.momdp import MOMDP
+from mgda.momdp import MOMDP, SoftmaxPolicy
 from mgda.runs import MeanReturn, run
 from mgda.sensitivity import derivative, sensitivity_matrix
-from mgda.softmax import SoftmaxPolicy
 from mgda.trajectories import Clients, error_sums, sample, td_errors
 
 ONE = sample_momdp(0, states=3, actions=2)

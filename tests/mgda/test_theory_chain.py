@@ -13,8 +13,7 @@ from linsys.linalg import precise, precision
 from mgda.constants import mixing_distances, mixing_everywhere
 from mgda.critic import LinearCritic, random_features
 from mgda.instances import sample_momdp
-from mgda.momdp import MOMDP
-from mgda.softmax import SoftmaxPolicy
+from mgda.momdp import MOMDP, SoftmaxPolicy
 
 
 def _pair(seed: int, d2: int = 2) -> tuple[Chains, SoftmaxPolicy, LinearCritic]:
