@@ -9,19 +9,14 @@ its own disk. What they compute is in :mod:`linsys` and :mod:`mgda`: here is onl
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from pathlib import Path
 from typing import Any, Protocol
 
 from torch import Tensor
 
-from linsys.preference.sharelora import ShareLoRA
-from linsys.sketching.federated import Federated as Sketching
-from linsys.validate import InputError
 from lora_bridge.flower.federation import Federation
 from lora_bridge.flower.parcels import Lost, Parcel
-from mgda.federated import Federated as Objectives
 
-__all__ = ["Answers", "Asking", "Client", "Server", "client_of", "refusal", "server_of"]
+__all__ = ["Answers", "Asking", "Client", "Server", "refusal"]
 
 #: What came back, by client: all that were asked are in it.
 Answers = Mapping[int, Parcel | Lost]
@@ -61,45 +56,6 @@ class Client(Protocol):
         """The answer to a request; the same one to the same request."""
 
 
-def server_of(federation: Federation) -> Server:
-    """The server's part of a federation's algorithm."""
-    from lora_bridge.flower import _lora, _objectives, _users
-
-    match federation.algorithm:
-        case Sketching():
-            return _lora.LoraServer(federation)
-        case ShareLoRA():
-            return _users.UsersServer(federation)
-        case Objectives():
-            return _objectives.ObjectivesServer(federation)
-    raise _unknown(federation)
-
-
-def client_of(federation: Federation, number: int, folder: Path) -> Client:
-    """A client's part.
-
-    Args:
-        federation: the run.
-        number: of the client.
-        folder: where it keeps its own state.
-    """
-    from lora_bridge.flower import _lora, _objectives, _users
-
-    if not 0 <= number < federation.clients:
-        raise InputError(
-            f"`client` must be a number below {federation.clients}, how many there are; "
-            f"found {number}"
-        )
-    match federation.algorithm:
-        case Sketching():
-            return _lora.LoraClient(federation, number)
-        case ShareLoRA():
-            return _users.UsersClient(federation, number, folder)
-        case Objectives():
-            return _objectives.ObjectivesClient(federation, number, folder)
-    raise _unknown(federation)
-
-
 def refusal(parcel: Parcel, name: str, like: Tensor, shape: tuple[int, ...]) -> str | None:
     """Why a tensor of an answer cannot be used: absent, of another shape or dtype, not finite."""
     value = parcel.tensors.get(name)
@@ -112,8 +68,3 @@ def refusal(parcel: Parcel, name: str, like: Tensor, shape: tuple[int, ...]) -> 
     if not bool(value.isfinite().all()):
         return "is not finite"
     return None
-
-
-def _unknown(federation: Federation) -> InputError:
-    kinds = "FSLoRA or a rival, ShareLoRA, or an algorithm of mgda"
-    return InputError(f"`algorithm` must be {kinds}; found {federation.algorithm!r:.60}")

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from linsys.validate import InputError, check_instance, check_path
-from lora_bridge.flower._parts import Client, client_of
+from lora_bridge.flower._algorithms import client_of
+from lora_bridge.flower._parts import Client
 from lora_bridge.flower.federation import Federation
 from lora_bridge.flower.parcels import Damaged, Lost, Parcel
 from lora_bridge.flower.rounds import Result, Rules, coordinate

@@ -22,7 +22,8 @@ from typing import Any, Protocol
 from linsys.folder_lock import folder_lock
 from linsys.validate import InputError, check_integer, check_number
 from lora_bridge.failures import writing_explained
-from lora_bridge.flower._parts import Answers, Asking, server_of
+from lora_bridge.flower._algorithms import server_of
+from lora_bridge.flower._parts import Answers, Asking
 from lora_bridge.flower._progress import Progress, Result
 from lora_bridge.flower.federation import Federation
 from lora_bridge.flower.parcels import Damaged, Fact, Lost, Parcel, fingerprint
