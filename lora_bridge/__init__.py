@@ -13,7 +13,7 @@ algorithms of :mod:`linsys` and :mod:`mgda` take; it defines no algorithm of its
 :mod:`lora_bridge.affpcl`      as agents of AffPCL; density ratios in :mod:`lora_bridge.ratios`
 :mod:`lora_bridge.measure`     what the theory speaks of, measured on a model; ``curvature``
 :mod:`lora_bridge.firm`        alignment by several rewards as FIRM's oracle; ``rollouts``, ``ppo``
-:mod:`lora_bridge.bilevel`     domains of texts for OOD-PL; ``bilevel_oracle``, ``domains``
+:mod:`lora_bridge.bilevel`     domains of texts and their oracle, for OOD-PL; ``domains``
 :mod:`lora_bridge.peft_io`     exchange with PEFT
 :mod:`lora_bridge.runs`        measurements along runs that go on after a kill; ``checkpoint``
 :mod:`lora_bridge.flower`      the same rounds across machines

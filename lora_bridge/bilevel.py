@@ -1,14 +1,25 @@
-"""Domains of texts for :mod:`linsys.bilevel`: prompts with listed answers, as tokens.
+"""Domains of texts for :mod:`linsys.bilevel`, and fine-tuning under a reward as OOD-PL's oracle.
 
-theta and phi are the flat vectors of :mod:`lora_bridge.policy_reward`, adapters of one model that
-all domains share; what is asked of them in training is in :mod:`lora_bridge.bilevel_oracle`.
+A domain has prompts with listed answers, as tokens. theta, the policy, and phi, the reward, are the
+flat vectors of :mod:`lora_bridge.policy_reward`: adapters of one model that all domains share. No
+reward r exceeds b in absolute value; an oracle refuses a beta for which exp(b / beta) is no number.
+At r = 0 every weight is one, and (10) is supervised fine-tuning.
+
+What the oracle gives, derivatives of (10) and (7), is automatic differentiation of the losses on
+the model, whose attention must be twice differentiable (``attention="eager"``). With
+W_i = exp(r_i / beta) the weight of sample i in the inner loss, r does not depend on theta, so that
+
+    grad_phi <grad_theta l_FT, v> = -(1 / beta) sum_i W_i <grad_theta log pi_i, v> grad_phi r_i:
+
+one pass gives the Hessian-vector product and the slopes <grad log pi_i, v> together, one more the
+gradient of the rewards. Inner and outer loops are those of :mod:`linsys.bilevel`, unchanged.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -19,13 +30,12 @@ from torch import Tensor
 
 from linsys.bilevel import DomainData
 from linsys.bilevel.arrays import vector
-from linsys.validate import InputError, check_instance
+from linsys.validate import InputError, check_instance, check_integer, check_number
 from lora_bridge._checks import floats, masks, tensors, wholes
-from lora_bridge.bilevel_oracle import TextOracle
 from lora_bridge.policy_reward import Models
 from lora_bridge.tasks import check_tokens, stacked
 
-__all__ = ["TextDomain"]
+__all__ = ["TextDomain", "TextOracle"]
 
 Indices = NDArray[np.int64]
 Array = NDArray[np.float64]
@@ -148,3 +158,199 @@ class TextPolicy:
         at = at.to(models.policy.start.dtype)
         X = models.policy.rows(at[None].to(models.policy.bank.device))
         return self.domain.table(lambda batch: models.log_likelihoods(X, batch), -math.inf)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TextOracle:
+    """The oracle of a domain of texts, for theta (p,) and phi (q,) as torch tensors.
+
+    Args:
+        domain: what it is about.
+        beta: the factor of the reward, positive.
+        inner_batch: samples (x, y) of a stochastic inner step; the whole domain without it.
+        outer_batch: pairs of a stochastic outer step; all of them without it.
+        seed: of the samples; z_{k,t} is a function of (seed, k, t) alone.
+
+    Raises:
+        InputError: beta <= 0, or one that lets exp(r / beta) overflow; batches below one.
+    """
+
+    domain: TextDomain
+    beta: float
+    inner_batch: int | None = None
+    outer_batch: int | None = None
+    seed: int = 0
+    _last: dict[str, Any] = field(init=False, repr=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_instance("domain", self.domain, TextDomain, "a TextDomain")
+        check_number("beta", self.beta, low=0.0, low_open=True)
+        for label in ("inner_batch", "outer_batch"):
+            if (size := getattr(self, label)) is not None:
+                check_integer(label, size, low=1)
+        check_integer("seed", self.seed, high=(1 << 128) - 1)
+        bound, dtype = self.models.bound, self.models.policy.start.dtype
+        if not bound / self.beta <= math.log(torch.finfo(dtype).max):
+            raise InputError(
+                f"`beta` must keep exp(r / beta) in the range of {dtype}; found r up to "
+                f"{bound:g} and beta = {self.beta:g}"
+            )
+
+    @property
+    def models(self) -> Models:
+        """Policy and reward."""
+        return self.domain.models
+
+    def draw_inner(self, k: int, t: int) -> Any:
+        """z_{k,t} = (x, y), index arrays (inner_batch,), or None without a batch."""
+        if self.inner_batch is None:
+            return None
+        return self.domain.draw_inner(self.seed, k, t, self.inner_batch)
+
+    def draw_outer(self, k: int) -> Any:
+        """z_k = (x, y, y'), index arrays (outer_batch,), or None without a batch."""
+        if self.outer_batch is None:
+            return None
+        return self.domain.draw_outer(self.seed, k, self.outer_batch)
+
+    def stable_step(self, phi: Any) -> float:
+        """Infinite: no bound of a model's curvature is known."""
+        return math.inf
+
+    def inner_loss(self, phi: Any, theta: Any, z: Any) -> float:
+        """l_FT, with the ridge."""
+        X, away = self._policy(theta), self._away(theta)
+        total = 0.5 * self.models.ridge * float(away @ away)
+        with torch.no_grad():
+            for batch, W in self._weighted(phi, z):
+                total -= float((W * self.models.log_likelihoods(X, batch)[0]).sum())
+        return total
+
+    def inner_grad(self, phi: Any, theta: Any, z: Any) -> Any:
+        """grad_theta l_FT, shape (p,)."""
+        X = self._policy(theta).requires_grad_()
+        total = torch.zeros_like(X)
+        for batch, W in self._weighted(phi, z):
+            loss = -(W * self.models.log_likelihoods(X, batch)[0]).sum()
+            total = total + torch.autograd.grad(loss, X)[0]
+        return self.models.policy.flat(total)[0] + self.models.ridge * self._away(theta)
+
+    def inner_hvp(self, phi: Any, theta: Any, z: Any, v: Any) -> Any:
+        """grad^2_theta l_FT v for v (..., p), shape (..., p)."""
+        return self._second(phi, theta, z, v)[0].reshape(v.shape) + self.models.ridge * v
+
+    def mixed_vjp(self, phi: Any, theta: Any, z: Any, v: Any) -> Any:
+        """grad_phi <grad_theta l_FT, v> for v (..., p), shape (..., q)."""
+        slopes = self._second(phi, theta, z, v)[1]
+        m, (X, head) = len(slopes), self._reward(phi)
+        X, head = (part.expand(m, *part.shape[1:]).clone() for part in (X, head))
+        X.requires_grad_(), head.requires_grad_()
+        found, done = torch.zeros(m, self.models.q, dtype=phi.dtype, device=phi.device), 0
+        for batch, W in self._weighted(phi, z):
+            weights = (-1.0 / self.beta) * W * slopes[:, done : done + len(W)]
+            value = (weights * self.models.rewards(X, head, batch)).sum()
+            # an adapter of the vocabulary's matrix is not in a reward
+            by_X, by_head = torch.autograd.grad(value, (X, head), materialize_grads=True)
+            found = found + torch.cat([self.models.reward.flat(by_X), by_head], 1)
+            done += len(W)
+        return found.reshape(*v.shape[:-1], -1)
+
+    def outer_loss(self, theta: Any, z: Any = None) -> float:
+        """L_PL (7), or the mean of l_PL over the pairs z."""
+        X = self._policy(theta)
+        with torch.no_grad():
+            return float(sum(self._outer(X, z)))
+
+    def outer_grads(self, phi: Any, theta: Any, z: Any) -> tuple[Any, Any]:
+        """The gradients of L_PL, or of the mean of l_PL over the pairs z, by phi and by theta.
+
+        The one by phi is zero: l_PL depends on phi through theta alone.
+        """
+        floats("phi", phi, self.models.q)
+        X = self._policy(theta).requires_grad_()
+        slopes = [torch.autograd.grad(value, X)[0] for value in self._outer(X, z)]
+        total = torch.stack(slopes).sum(0)
+        return torch.zeros_like(phi), self.models.policy.flat(total)[0]
+
+    def _outer(self, X: Tensor, z: Any) -> Iterator[Tensor]:
+        """The parts of the preference loss."""
+        domain = self.domain
+        if z is None:
+            x, y, y_other, weights = domain.pairs
+        else:
+            (x, y, y_other), weights = z, np.full(len(z[0]), 1.0 / len(z[0]))
+        twice, both = np.repeat(x, 2), np.stack([y, y_other], 1).reshape(-1)
+        for part, batch in domain.parts(twice, both, together=2):
+            likelihood = self.models.log_likelihoods(X, batch)[0]
+            u = likelihood[0::2] - likelihood[1::2]
+            w = self._tensor(weights[part.start // 2 : part.stop // 2])
+            yield -(w * torch.nn.functional.logsigmoid(u)).sum()
+
+    def _second(self, phi: Any, theta: Any, z: Any, v: Any) -> tuple[Tensor, Tensor]:
+        """Hessian-vector products (m, p) without the ridge, and slopes of log pi (m, S).
+
+        The adjoint asks for both at the same place, one after the other: the last are kept.
+        """
+        found: tuple[Tensor, Tensor] = self._kept(
+            "second", (phi, theta, z, v), lambda: self._both(phi, theta, z, v)
+        )
+        return found
+
+    def _both(self, phi: Any, theta: Any, z: Any, v: Any) -> tuple[Tensor, Tensor]:
+        V = self.models.policy.rows(floats("v", v).reshape(-1, self.models.p))
+        if self.models.policy.columns is not None:  # a direction does not hold the fixed numbers
+            fixed = ~self.models.policy.columns.to(V.device)
+            V[:, :, fixed] = 0.0
+        X = self._policy(theta).expand(len(V), -1, -1).clone().requires_grad_()
+        products, slopes = torch.zeros_like(V), list[Tensor]()
+        for batch, W in self._weighted(phi, z):
+            share = W.expand(len(V), -1).clone().requires_grad_()
+            loss = -(share * self.models.log_likelihoods(X, batch)).sum()
+            (slope,) = torch.autograd.grad(loss, X, create_graph=True)
+            product, along = torch.autograd.grad((slope * V).sum(), (X, share))
+            products, slopes = products + product, [*slopes, -along]
+        return self.models.policy.flat(products), torch.cat(slopes, 1)
+
+    def _weighted(self, phi: Any, z: Any) -> Iterator[tuple[dict[str, Tensor], Tensor]]:
+        """Batches of the samples z, and W (S,): their shares times exp(r / beta)."""
+        domain = self.domain
+        if z is None:
+            x, y = np.nonzero(domain.law)
+            shares = domain.law[x, y]
+            r = self._kept("rewards", (phi,), lambda: domain.reward(phi))[x, y]
+        else:
+            (x, y), shares, r = z, np.full(len(z[0]), 1.0 / len(z[0])), None
+        X, head = self._reward(phi)
+        for part, batch in domain.parts(x, y):
+            if r is None:
+                with torch.no_grad():
+                    inside = self.models.rewards(X, head, batch)[0]
+            else:
+                inside = self._tensor(r[part])
+            yield batch, self._tensor(shares[part]) * torch.exp(inside / self.beta)
+
+    def _policy(self, theta: Any) -> Tensor:
+        """X (1, r, w) of theta."""
+        return self.models.policy.rows(floats("theta", theta, self.models.p).detach()[None])
+
+    def _reward(self, phi: Any) -> tuple[Tensor, Tensor]:
+        """X (1, r, w) and head (1, h) of phi."""
+        at = floats("phi", phi, self.models.q).detach()[None]
+        size = self.models.reward.size
+        return self.models.reward.rows(at[:, :size]), at[:, size:]
+
+    def _away(self, theta: Any) -> Any:
+        return theta - self.models.theta().to(theta)
+
+    def _tensor(self, values: Any) -> Tensor:
+        start = self.models.policy.start
+        return torch.tensor(values, dtype=start.dtype, device=self.models.policy.bank.device)
+
+    def _kept(self, name: str, at: tuple[Any, ...], compute: Any) -> Any:
+        """The last result, if it was for the same tensors with the same content."""
+        versions = [getattr(part, "_version", None) for part in at]
+        held = self._last.get(name)
+        if held and all(a is b for a, b in zip(held[0], at, strict=True)) and held[1] == versions:
+            return held[2]
+        self._last[name] = (at, versions, compute())
+        return self._last[name][2]

@@ -35,8 +35,7 @@ from linsys.bilevel import (
 )
 from lora_bridge import rivals
 from lora_bridge.bank import AdapterBank
-from lora_bridge.bilevel import TextDomain
-from lora_bridge.bilevel_oracle import TextOracle
+from lora_bridge.bilevel import TextDomain, TextOracle
 from lora_bridge.policy_reward import Adapter, Models
 from tests.lora_bridge._models import TARGETS, VOCABULARY, small_model
 

@@ -21,8 +21,7 @@ from linsys.bilevel import Path, adjoint, descend, first_order
 from linsys.validate import check_integer, check_number
 
 if TYPE_CHECKING:
-    from lora_bridge.bilevel import TextDomain
-    from lora_bridge.bilevel_oracle import TextOracle
+    from lora_bridge.bilevel import TextDomain, TextOracle
 
 LAST, LORA, BARE = "last layer", "LoRA", "LoRA, no ridge"
 CASES = (LAST, LORA, BARE)
