@@ -16,7 +16,7 @@ import hypothesis
 import pytest
 
 #: A test that lacks its library must fail, not skip; so all are asked for before the first test.
-REQUIRED = ("hatchling", "ipykernel", "mpmath", "nbclient", "nbformat", "torch", "xdist")
+REQUIRED = ("grimp", "hatchling", "ipykernel", "mpmath", "nbclient", "nbformat", "torch", "xdist")
 
 # Nothing here may depend on how busy the machine is: no deadlines, and examples may come slowly.
 hypothesis.settings.register_profile(

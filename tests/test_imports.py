@@ -1,0 +1,55 @@
+"""Modules can be read in an order in which each one imports only what was read before it."""
+
+from __future__ import annotations
+
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import grimp
+import pytest
+
+from ratecheck._packages import PACKAGES
+
+
+def circle(*packages: str) -> list[str]:
+    """Modules each of which is imported by the next, and the first again; empty without a circle.
+
+    Imports inside functions and imports for type checkers alone count as well.
+    """
+    graph = grimp.build_graph(*packages, cache_dir=None)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        found: list[str] = error.args[1]
+        return found
+    return []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    found = circle("ratecheck", *PACKAGES)
+    assert not found, " <- ".join(found)
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "import planted.top",
+        "from planted.part import *",
+        "def late():\n    from planted import top",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from planted.top import name",
+    ],
+)
+def test_a_planted_circle_is_found(
+    back: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = tmp_path / "planted" / "part"
+    part.mkdir(parents=True)
+    (part.parent / "__init__.py").touch()
+    (part.parent / "top.py").write_text("from planted.part import name")
+    (part / "__init__.py").write_text("from planted.part.low import name")
+    (part / "low.py").write_text("name = 1")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert circle("planted") == []
+    (part / "low.py").write_text(f"name = 1\n{back}")
+    assert {"planted.part", "planted.part.low"} <= set(circle("planted"))
