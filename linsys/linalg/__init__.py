@@ -24,7 +24,7 @@ from collections.abc import Callable
 import numpy as np
 
 from linsys.linalg import _loops, _precise
-from linsys.linalg._precise import Numbers, is_precise, precise, precision
+from linsys.linalg._precise import Numbers, is_precise, no_floats, precise, precision
 from linsys.validate import InputError
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "is_precise",
     "lambda_max",
     "lambda_min",
+    "no_floats",
     "norm",
     "operator_norm",
     "precise",

@@ -22,6 +22,7 @@ __all__ = [
     "eigenvalue_range",
     "inverses",
     "is_precise",
+    "no_floats",
     "operator_norms",
     "precise",
     "precision",
@@ -32,7 +33,11 @@ __all__ = [
 #: float64, or objects that are all of one ``mpf`` type.
 Numbers = NDArray[Any]
 
+#: A context of our own: its precision and its class of numbers, ``_mp.mpf``, are used by no one
+#: else, so that the methods below are added to none of mpmath's other numbers.
 _mp = mpmath.MPContext()
+#: Why these numbers may not become floats at the moment; None where they may.
+_mp.refusal = None
 
 
 def _method(name: str) -> Callable[[Any], Any]:
@@ -43,6 +48,38 @@ def _method(name: str) -> Callable[[Any], Any]:
 for _name in ("sqrt", "exp", "log", "sin", "cos", "tan", "arccos", "arctan", "log1p", "expm1"):
     # NumPy's ufuncs call the method of this name on every object.
     setattr(_mp.mpf, _name, _method(_name))
+
+_nearest_float = _mp.mpf.__float__
+
+
+def _float(number: Any) -> Any:
+    if _mp.refusal is not None:
+        raise TypeError(_mp.refusal)
+    return _nearest_float(number)
+
+
+# float(), complex(), round(), math and NumPy's conversions all call it.
+_mp.mpf.__float__ = _float
+
+
+@contextmanager
+def no_floats(reason: str) -> Iterator[None]:
+    """Within the block, in all threads, a high-precision number refuses to become a float.
+
+    >>> with no_floats("not here"):
+    ...     float(precise([0.1])[0])
+    Traceback (most recent call last):
+    TypeError: not here
+
+    Args:
+        reason: the message of the TypeError.
+    """
+    before = _mp.refusal
+    _mp.refusal = reason
+    try:
+        yield
+    finally:
+        _mp.refusal = before
 
 
 @contextmanager

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from linsys.linalg import is_precise, precise, precision
+from linsys.linalg import is_precise, no_floats, precision
 from ratecheck._claims.claim import Claim, Relation
 from ratecheck._claims.fields import Numbers, magnitude_of
 from ratecheck._claims.samples import Batch
@@ -383,7 +382,7 @@ def _exactly(claim: Claim, fields: Fields, digits: int) -> _Exact:
             if plain is not None:
                 raise Fault(f"the space's own instance breaks its assumption {plain[0]!r}")
         _ = exact.views  # built before, as a view may look at floats
-        with _no_floats():
+        with no_floats(_LEFT):
             measured, bound = _measure(claim, exact, None)
         _refuse_rounded(measured, bound)
         scale = np.full(1, 10.0 ** (10 - digits))
@@ -397,22 +396,6 @@ def _exactly(claim: Claim, fields: Fields, digits: int) -> _Exact:
         elif claim.relation == "==":
             gap = abs(gap)
         return _Exact(gap, *sides, float(tight[0]))
-
-
-@contextmanager
-def _no_floats() -> Iterator[None]:
-    """Refuse to turn high-precision numbers into float64: its rounding would look like a result."""
-    number: Any = type(precise([1.0])[0])
-    inherited = number.__float__
-
-    def refuse(value: Any) -> float:
-        raise TypeError(_LEFT)
-
-    try:
-        number.__float__ = refuse
-        yield
-    finally:
-        number.__float__ = inherited
 
 
 def _refuse_rounded(*sides: Numbers) -> None:

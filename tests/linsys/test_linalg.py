@@ -7,6 +7,7 @@ what a backward stable algorithm leaves, with a factor of a few per dimension.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
@@ -24,6 +25,7 @@ from linsys.linalg import (
     is_precise,
     lambda_max,
     lambda_min,
+    no_floats,
     norm,
     operator_norm,
     precise,
@@ -189,6 +191,41 @@ def test_precise_numbers_are_what_they_were_written_as() -> None:
         assert again[0, 0] == tenth
         assert not is_precise(np.ones(2))
         assert np.isnan(float(precise([np.nan])[0]))
+
+
+@pytest.mark.parametrize(
+    "convert", [float, complex, round, math.sqrt, math.floor, np.float64, np.complex128]
+)
+def test_numbers_refuse_to_become_floats_where_they_are_told(convert: Callable[[Any], Any]) -> None:
+    """Those of mpmath's other contexts do not, and all convert again after the block."""
+    number, other = precise([2.25])[0], mpmath.mpf(2.25)
+    root = np.sqrt(precise([2.25]))[0]
+
+    def block() -> None:
+        with no_floats("outer"):
+            with no_floats("inner"), pytest.raises(TypeError, match="inner"):
+                convert(number)
+            assert convert(other) == convert(2.25)
+            convert(root)
+
+    with pytest.raises(TypeError, match="outer"):
+        block()
+    assert convert(number) == convert(2.25)
+
+
+def test_arrays_refuse_floats_as_their_numbers_do() -> None:
+    numbers = precise(np.eye(2) / 3)
+    with no_floats("not here"):
+        for convert in (
+            lambda: numbers.astype(float),
+            lambda: np.asarray(numbers, dtype=float),
+            lambda: operator_norm(numbers.astype(np.float64)),
+            lambda: np.array(0.0).__setitem__((), numbers[0, 0]),
+        ):
+            with pytest.raises(TypeError, match="not here"):
+                convert()
+        assert operator_norm(numbers) == inverse(3 * numbers)[0, 0] / 3
+    assert (numbers.astype(float) == np.eye(2) / 3).all()
 
 
 @pytest.mark.parametrize("d", [1, 3, 8, 9])
