@@ -125,8 +125,10 @@ def _required(function: Callable[..., Any]) -> list[str] | None:
 
 
 def _has(instance: Any, name: str) -> bool:
-    """Whether an instance has an attribute, without computing it."""
-    return name in getattr(instance, "__dict__", ()) or hasattr(type(instance), name)
+    """Whether an instance has an attribute, without computing what its class computes."""
+    if name in getattr(instance, "__dict__", ()) or hasattr(type(instance), name):
+        return True
+    return hasattr(type(instance), "__getattr__") and hasattr(instance, name)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -188,5 +188,5 @@ def test_both_precisions_agree(noise):
             exact = function(*map(precise, arrays), *rest)
         for side, wanted in zip(function(*arrays, *rest), exact, strict=True):
             np.testing.assert_allclose(
-                side, np.asarray(wanted).astype(float), atol=1e-11, err_msg=function.__name__
+                side, np.asarray(wanted).astype(float), atol=1e-11, err_msg=str(function)
             )

@@ -133,7 +133,7 @@ def test_every_statement_is_the_same_in_both_precisions(M, d):
         for side, wanted in zip(sides, exact, strict=True):
             # conditions of order 1e2; differences of numbers of order one
             np.testing.assert_allclose(
-                side, np.asarray(wanted).astype(float), atol=1e-11, err_msg=function.__name__
+                side, np.asarray(wanted).astype(float), atol=1e-11, err_msg=str(function)
             )
 
 
