@@ -82,7 +82,8 @@ def test_the_claim_is_refuted_as_it_says(tmp_path: Path) -> None:
     code, output = audited(program[1], tmp_path, "--replay", "shown.json")
     assert (code, sides in output.splitlines()) == (0, True)
     # In one dimension, as it goes on, the lemma holds.
-    line = program[1].replace(' kind="upper",', ' kind="upper", sizes={"d": (1, 1), "n": (1, 4)},')
+    sized = 'on=rc.Space(sizes={"d": (1, 1), "n": (1, 4)}, fields={'
+    line = program[1].replace("on={", sized).replace("\n    },", "\n    }),")
     code, output = audited(line, tmp_path)
     assert (code, "1 claim: 1 holds" in output) == (0, True)
 

@@ -39,6 +39,7 @@ def mean_turn(length: Numbers) -> Numbers:
     Integrates the power series of the exponential term by term, and so needs no antiderivative.
     Lengths up to 2 pi.
 
+    >>> from linsys.linalg import operator_norm
     >>> operator_norm(mean_turn(np.array([3.0]))).round(9) == (2 / 3 * np.sin([1.5])).round(9)
     array([ True])
     """

@@ -161,7 +161,7 @@ def test_tightness_counts_what_is_attained_and_what_is_sharper() -> None:
         record("a", ratio=1 - 1e-9),
         record("b", ratio=1 - 1e-5),
         record("c", ratio=0.25),
-        record("c_sharper", ratio=1.0, text="half of it", derivation="why"),
+        record("c_sharper", ratio=1.0, text="half of it", derivation="why", sharpens="mine.c"),
         record("e", kind="identity", relation="==", ratio=1.0),
         record("m", ratio=0.1, place="mine/main_bounds", note="only for large n"),
         false("x"),

@@ -1,0 +1,100 @@
+"""Statements as decorated functions: texts, parameters by name, relations, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ratecheck as rc
+from linsys import InputError
+
+PAPER = rc.Paper("mine", "My paper")
+MASSES = {"p": rc.simplex("k"), "q": rc.simplex("k")}
+
+
+@PAPER.upper("mass", ref="Lemma 1", tex=r"\max_kp_k\le1", on=MASSES)
+def mass(p: Any) -> rc.Sides:
+    """No probability
+    exceeds one.
+
+    For who reads the code.
+    """
+    return p, 1 + 0 * p
+
+
+def test_a_statement_is_its_docstring_and_its_place() -> None:
+    assert (mass.id, mass.source, mass.kind) == ("mine.mass", "My paper, Lemma 1", "upper")
+    assert (mass.text, mass.latex) == ("No probability exceeds one.", r"\max_kp_k\le1")
+    assert mass.space.sizes == {"k": (1, 4)}
+    assert rc.judge(mass).verdict == "holds"
+
+
+def test_a_statement_can_be_called_as_the_function_that_it_is() -> None:
+    measured, bound = mass(np.array([0.25, 0.75]))
+    assert (measured.tolist(), bound.tolist()) == ([0.25, 0.75], [1.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        lambda p, q: (p - q, 0 * p + 1),
+        lambda q, p, half=0.5: (p - q, 0 * p + 2 * half),
+        lambda instance: (instance.p - instance.q, 0 * instance.p + 1),
+    ],
+)
+def test_parameters_are_fields_or_the_instance(measure: Any) -> None:
+    claim = replace(mass, measure=measure)
+    instance = claim.space.view(p=np.array([0.75, 0.25]), q=np.array([0.5, 0.5]))
+    measured, bound = claim.measure(instance)
+    assert (measured.tolist(), bound.tolist()) == ([0.25, -0.25], [1.0, 1.0])
+    again = replace(claim, text="the same").measure(instance)
+    assert again[0].tolist() == measured.tolist()
+
+
+def test_an_unknown_parameter_is_named_with_the_fields_that_there_are() -> None:
+    verdict = rc.judge(replace(mass, measure=lambda p, weight: (p, weight)))
+    assert verdict.verdict == "error"
+    assert "parameter `weight` must be a field" in verdict.reason
+    assert "found the fields p, q" in verdict.reason
+
+
+def test_what_an_instance_computes_is_not_computed_to_be_found() -> None:
+    class Lazy:
+        asked = 0
+
+        @property
+        def p(self) -> float:
+            Lazy.asked += 1
+            return 0.5
+
+    claim = replace(mass, measure=lambda p: (p, 1.0))
+    assert claim.measure(Lazy()) == (0.5, 1.0)
+    assert Lazy.asked == 1
+
+
+def test_a_statement_without_words_is_refused() -> None:
+    with pytest.raises(InputError, match=r"docstring of mine.silent must hold the statement"):
+        PAPER.upper("silent", ref="Lemma 2", on=MASSES)(lambda p: (p, 1))
+
+
+def test_other_statements_of_the_paper_are_named_without_it() -> None:
+    @PAPER.identity("again", ref="Lemma 1, again", on=MASSES, reading_of="mass", corrected="a.b")
+    def again(p: Any) -> rc.Sides:
+        """The masses sum to one."""
+        return p.sum(), 1
+
+    assert (again.reading_of, again.corrected, again.sharpens) == ("mine.mass", "a.b", None)
+    assert again.relation == "=="
+
+
+def test_a_rate_is_a_function_without_parameters() -> None:
+    @PAPER.rate("slope", ref="Theorem 1")
+    def slope() -> list[rc.Regime]:
+        """The error is of the order 1/t."""
+        return [rc.Regime("late", "t", -1.0, -1.0, -1.01, -0.99)]
+
+    assert rc.judge(slope).verdict == "consistent"
+    assert slope()[0].predicted == -1.0
