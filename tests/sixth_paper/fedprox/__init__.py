@@ -1,0 +1,1 @@
+"""FedProx: local steps that a proximal term holds near the global model."""

@@ -1,0 +1,1 @@
+"""FedProx on language models."""

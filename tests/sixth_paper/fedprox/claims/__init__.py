@@ -1,0 +1,1 @@
+"""What FedProx is said to do on strongly convex quadratics."""

@@ -1,0 +1,7 @@
+"""FedProx, as its claims cite it."""
+
+import ratecheck as rc
+
+PAPER = rc.Paper(
+    "fedprox", "FedProx", "Li et al.: Federated Optimization in Heterogeneous Networks"
+)

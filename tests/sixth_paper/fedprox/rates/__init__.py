@@ -1,0 +1,1 @@
+"""FedProx's rates."""
