@@ -40,7 +40,7 @@ from ratecheck._arguments import (
     Variables,
     Write,
 )
-from ratecheck._run import streams
+from ratecheck._run import interrupts, streams
 
 if TYPE_CHECKING:
     from ratecheck._run.job import Job
@@ -314,7 +314,7 @@ def version() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and leave with its exit code; a user's error is one line on stderr."""
-    with streams.guarded():
+    with streams.guarded(), interrupts.heard():
         try:
             message, code = _outcome(arguments)
             sys.stdout.flush()
@@ -324,6 +324,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             message, code = _INTERRUPTED, 130
         if message:
             _warn(message)
+    if code == 130:
+        exec("")  # Python ends by the signal where its last exec of a text was interrupted
     sys.exit(code)
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from ratecheck._claims.claim import RateClaim
 from ratecheck._discover.catalogue import Item, find
+from ratecheck._run import interrupts
 from ratecheck._run.worker import FIRST, begin_work
 from ratecheck._verdicts import limit as limit_module, trace as trace_module
 from ratecheck._verdicts.verdict import LIMITS, Verdict, judge
@@ -93,6 +94,7 @@ def _by_one_pool(
                 task = (item.origin, item.id, effort, seed, limit, _note(item, scratch))
                 with contextlib.suppress(RuntimeError):  # it broke just now
                     running[pool.schedule(_work, args=task, timeout=timeout)] = todo.pop()
+            interrupts.check()
             compiles = any(trace_module.compiles(_note(item, scratch)) for item in running.values())
             doing("compiling" if compiles else "")
             done = wait(running, timeout=1.0, return_when=FIRST_COMPLETED).done

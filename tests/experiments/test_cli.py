@@ -277,12 +277,12 @@ def test_processes_of_their_own(
     arguments = ("run", picture, "--out", tmp_path, "--json", "--no-figures", "--threads", 2)
     good = command(*arguments, TOY_LOUD="yes")
     bad = command("run", "toy/unknown", "--out", tmp_path)
-    out, err = good.communicate(timeout=60)
+    out, err = good.communicate(timeout=600)
     assert good.returncode == 0
     said = "a library that prints"  # by the workers, too, two of them perhaps at the same moment
     assert (err.count(said), err.replace(said, "").strip()) == (3, "")
     assert json.loads(out)["experiment"] == "toy/picture"
-    out, err = bad.communicate(timeout=60)
+    out, err = bad.communicate(timeout=600)
     assert (bad.returncode, out) == (2, "")
     assert len(err.splitlines()) == 1
 

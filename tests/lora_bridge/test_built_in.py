@@ -114,8 +114,8 @@ def test_of_two_processes_one_makes_the_model(maker: Maker, cache: Path) -> None
     assert said(first.stdout) == "making\n"
     second = maker()
     assert said(second.stderr) == "another process trains a built-in model; waiting for it\n"
-    name, errors = first.communicate("\n", timeout=60)
-    assert second.communicate(timeout=60) == (name, "")  # without having made it
+    name, errors = first.communicate("\n", timeout=600)
+    assert second.communicate(timeout=600) == (name, "")  # without having made it
     assert errors == ""
     assert os.listdir(cache) == [name.strip()]
 
@@ -130,7 +130,7 @@ def test_a_stopped_making_leaves_nothing_for_long(
     (unfinished,) = os.listdir(cache)
     assert unfinished.startswith("making-")
     process.send_signal(stop)
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)
     assert process.returncode != 0
     assert os.listdir(cache) == ([unfinished] if stop == signal.SIGKILL else [])
     folder = built_in("some text that is long enough", TINY)

@@ -22,17 +22,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import ratecheck as rc
 from experiments.affpcl.theory.stack import FiniteStack, apply
 from linsys.linalg import norm
 
 Numbers = NDArray[Any]
-Sides = tuple[Numbers, Numbers]
 
 
 # Lemma D.1. Differences of objectives and features.
 
 
-def d1b(stack: FiniteStack) -> Sides:
+def d1b(stack: FiniteStack) -> rc.Sides:
     """(b) ||b^i(s) - b^0(s)|| <= 2 G_b delta_obj^i, shape (B, n, S)."""
     gap = stack.b - stack.b.mean(axis=1, keepdims=True)
     return norm(gap), (2 * stack.G_b[:, None] * stack.delta_obj_agent)[..., None]
@@ -41,7 +41,7 @@ def d1b(stack: FiniteStack) -> Sides:
 # Lemma D.2. Second moments in the features.
 
 
-def d2_A(stack: FiniteStack) -> Sides:
+def d2_A(stack: FiniteStack) -> rc.Sides:
     """E_{mu^i}||A(s)(x_*^i - x_*^c)||^2 <= 2 sigma^2 min{1, nu delta_cen^i}, shape (B, n)."""
     bound = 2 * stack.sigma[:, None] ** 2 * stack.delta_cen_effective
     return square_in(stack, stack.A, decision_gap(stack)), bound

@@ -15,7 +15,6 @@ from experiments.affpcl.theory.stack import FiniteStack
 from linsys.linalg import transpose
 
 Numbers = NDArray[Any]
-Sides = tuple[Numbers, Numbers]
 
 
 def features_alone(mu: Numbers, A: Numbers, **extra: Numbers) -> FiniteStack:

@@ -30,11 +30,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import ratecheck as rc
 from experiments.affpcl.theory.stack import FiniteStack, apply, transpose
 from linsys.linalg import lambda_min, norm, solve
 
 Numbers = NDArray[Any]
-Sides = tuple[Numbers, Numbers]
 
 
 def stationary(P: Numbers) -> Numbers:
@@ -156,12 +156,12 @@ def moment_factor_embedded(stack: FiniteStack) -> Numbers:
     return (1 + stack.gamma)[:, None] * discount_ratio(stack)
 
 
-def condition_stated(stack: FiniteStack) -> Sides:
+def condition_stated(stack: FiniteStack) -> rc.Sides:
     """nu^i <= (1 + gamma) / (1 - gamma), as Example 6 and Appendix C.6 say; false. (B, n)."""
     return stack.nu_agent, discount_ratio(stack)
 
 
-def condition(stack: FiniteStack, K: Numbers) -> Sides:
+def condition(stack: FiniteStack, K: Numbers) -> rc.Sides:
     """nu^i <= sqrt(K / lambda^i) for K from (b) or (c), both (B, n)."""
     return stack.nu_agent, np.sqrt(K / stack.lambda_agent)
 
@@ -174,7 +174,7 @@ def form(matrices: Numbers, x: Numbers) -> Numbers:
     return np.asarray((apply(matrices, x[:, None]) * x[:, None]).sum(axis=-1))
 
 
-def moment_form(stack: FiniteStack, K: Numbers) -> Sides:
+def moment_form(stack: FiniteStack, K: Numbers) -> rc.Sides:
     """(b) or (c): x^T E[A^T A] x <= K x^T Abar^i x, both (B, n)."""
     moment = stack.mean(transpose(stack.A) @ stack.A)
     return form(moment, stack.x), K * form(stack.A_bar, stack.x)
@@ -188,7 +188,7 @@ def discounted_sigma(stack: FiniteStack) -> Numbers:
     return np.asarray(2 * np.maximum((1 + stack.gamma) * stack.G_x, stack.G_b))
 
 
-def effective_affinity(stack: FiniteStack, factor: Numbers, sigma: Numbers) -> Sides:
+def effective_affinity(stack: FiniteStack, factor: Numbers, sigma: Numbers) -> rc.Sides:
     """Lemma D.2 with another factor: E ||A (x^i - x^c)||^2 <= 2 sigma^2 min{1, factor delta_cen^i}.
 
     With Delta = x_*^i - x_*^c and E A^T A <= K sym(Abar^i), the left is at most K ||Delta||
@@ -211,7 +211,7 @@ def features_here(stack: FiniteStack) -> Numbers:
     return np.repeat(stack.phi, stack.phi.shape[1], axis=1)
 
 
-def constants_of_weights(stack: FiniteStack, share: Numbers) -> Sides:
+def constants_of_weights(stack: FiniteStack, share: Numbers) -> rc.Sides:
     """sigma <= 2 max{(1 + gamma) G_x, max |R^i| / sqrt(share)}, both (B,).
 
     Here sigma has Section 4's G_b = max{max_i ||theta^i||, ||theta_*^c||}. With share = 1, which

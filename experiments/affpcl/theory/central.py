@@ -22,7 +22,6 @@ from experiments.affpcl.theory import directions as go
 from experiments.affpcl.theory.stack import FiniteStack
 
 Numbers = NDArray[Any]
-Sides = tuple[Numbers, Numbers]
 
 
 # Directions, as parts of independent sums.

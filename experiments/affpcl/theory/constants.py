@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import ratecheck as rc
 from experiments.affpcl.theory.lyapunov import weights
 from experiments.affpcl.theory.stack import FiniteStack
 from linsys.linalg import norm
 
 Numbers = NDArray[Any]
-Sides = tuple[Numbers, Numbers]
 
 
 # Section 1.2.
@@ -49,7 +49,7 @@ def trace_of_variance(mu: Numbers, f: Numbers) -> Numbers:
 # Section 6.
 
 
-def conditioning_by_kappa(stack: FiniteStack, *, both: bool = False) -> Sides:
+def conditioning_by_kappa(stack: FiniteStack, *, both: bool = False) -> rc.Sides:
     """nu against kappa = sigma / lambda, shape (B,).
 
     lambda is Section 1.2's, or if ``both`` that of Appendix D.1, which is smaller.
@@ -60,7 +60,7 @@ def conditioning_by_kappa(stack: FiniteStack, *, both: bool = False) -> Sides:
 # Appendix G.1: what follows from Theorem 1.
 
 
-def ratio_conditioning(stack: FiniteStack, *, floored: bool) -> Sides:
+def ratio_conditioning(stack: FiniteStack, *, floored: bool) -> rc.Sides:
     """The coefficients of 1/n: (kappa^rho)^2 nu^rho and that of Theorem 1's fourth case, (B, n).
 
     The latter is max{sigma / min{lambda^b, lambda^c, lambda^rho}, lambda^i / (lambda^b
@@ -76,7 +76,7 @@ def ratio_conditioning(stack: FiniteStack, *, floored: bool) -> Sides:
     return (sigma / rho) ** 2 * nu_rho, case
 
 
-def theorem_weights(instance: Any, *, product: bool) -> Sides:
+def theorem_weights(instance: Any, *, product: bool) -> rc.Sides:
     """The weights (w^1, w^2, w^3) of Theorem 1's last case against Lemma D.4's, shape (B, 3).
 
     z = (theta^c, x^c, eta^i, x^i), with couplings C^{2,1} and C^{4,k} alone. Printed is w^1 =

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import ratecheck as rc
 from experiments.affpcl.theory.directions import (
     central_residual,
     own,
@@ -30,7 +31,6 @@ from experiments.affpcl.theory.stack import FiniteStack
 from linsys.linalg import norm
 
 Numbers = NDArray[Any]
-Sides = tuple[Numbers, Numbers]
 
 
 # Section 3: one environment.
@@ -39,12 +39,12 @@ Sides = tuple[Numbers, Numbers]
 # Section 5.1: who the central agent is.
 
 
-def mean_of_solutions(stack: FiniteStack) -> Sides:
+def mean_of_solutions(stack: FiniteStack) -> rc.Sides:
     """x_*^0 and x_*^c, shape (B, d); equal in one environment."""
     return stack.x_star.mean(axis=1), stack.x_star_central
 
 
-def far_central_objective(stack: FiniteStack) -> Sides:
+def far_central_objective(stack: FiniteStack) -> rc.Sides:
     """max_i sup_s ||b^c(s) - b^i(s)|| against 2 G_b, shape (B,)."""
     gap = norm(stack.b_central[:, None] - stack.b) * stack.visited[:, None]
     return gap.max(axis=(1, 2)), 2 * stack.G_b
@@ -73,7 +73,7 @@ def turned_objectives(angle: Numbers, size: Numbers) -> FiniteStack:
     return FiniteStack(mu=np.eye(2, dtype=int) + 0 * Phi[:, 0], A=identity, Phi=Phi, theta=theta)
 
 
-def level_of_turned_objectives(stack: FiniteStack, angle: Numbers) -> Sides:
+def level_of_turned_objectives(stack: FiniteStack, angle: Numbers) -> rc.Sides:
     """sup ||b^c - b^i|| / (2 G_b) = 1 and delta_obj = sin(angle), shape (B, 3).
 
     For :func:`turned_objectives`; delta_obj is that of Definition 1, then that of Section 4.
@@ -89,7 +89,7 @@ def level_of_turned_objectives(stack: FiniteStack, angle: Numbers) -> Sides:
 # Section 5.2: several environments.
 
 
-def importance_increase(stack: FiniteStack, *, first_order: bool) -> Sides:
+def importance_increase(stack: FiniteStack, *, first_order: bool) -> rc.Sides:
     """How much the ratio adds to the part of E||g^{c=>i}||^2 that is not the square of a mean.
 
     That part is H_1 = (1/n) E_{mu^0} [rho^2 ||h||^2], shape (B, n), against the same with rho = 1
@@ -121,7 +121,7 @@ def rare_state(epsilon: Numbers, others: Numbers) -> FiniteStack:
     )
 
 
-def client_side_of_rare_state(stack: FiniteStack, epsilon: Numbers) -> Sides:
+def client_side_of_rare_state(stack: FiniteStack, epsilon: Numbers) -> rc.Sides:
     """max_s mu^0(s) / mu^1(s) >= 1 / (4 epsilon), and its second moment 1 / (16 epsilon), (B, 2).
 
     For :func:`rare_state`: there mu^0 gives the rare state 1/4 or more.

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import ratecheck as rc
+
 Numbers = NDArray[Any]
-Sides = tuple[Numbers, Numbers]
 
 
 # Lemma D.4.
@@ -52,7 +53,7 @@ def weights(lam: Numbers, coupling: Numbers) -> Numbers:
     return np.stack(found, axis=-1)
 
 
-def d4(z: Numbers, alpha: Numbers, lam: Numbers, C: Numbers, coupling: Numbers) -> Sides:
+def d4(z: Numbers, alpha: Numbers, lam: Numbers, C: Numbers, coupling: Numbers) -> rc.Sides:
     """L_{t+1} <= (1 - alpha) L_t + alpha^2 sum_k w^k C^k / (lambda^k)^2, shape (B,).
 
     L_t = sum_k w^k E||Delta z_t^k||^2. Arguments as in :func:`coupled_step`.
@@ -66,7 +67,7 @@ def d4(z: Numbers, alpha: Numbers, lam: Numbers, C: Numbers, coupling: Numbers) 
 # Lemma D.5: L_{tau+1} = (1 - alpha_tau) L_tau + alpha_tau^2 C.
 
 
-def d5_const(L0: Numbers, C: Numbers, t: Numbers) -> Sides:
+def d5_const(L0: Numbers, C: Numbers, t: Numbers) -> rc.Sides:
     """L_t <= (L_0 + C ln t) / t with alpha = ln t / t for t rounds, shape (B,)."""
     alpha = np.log(t) / t
     kept = (1 - alpha) ** t
@@ -87,17 +88,17 @@ def diminishing_average(L0: Numbers, C: Numbers, t0: Numbers, t: Numbers) -> Num
     return np.asarray(2 * total / ((t + 1) * (t + 2 * t0)))
 
 
-def d5_dim_explicit(L0: Numbers, C: Numbers, t0: Numbers, t: Numbers) -> Sides:
+def d5_dim_explicit(L0: Numbers, C: Numbers, t0: Numbers, t: Numbers) -> rc.Sides:
     """Ltilde_t <= t0^2 L_0 / (2 t^2) + 8 C / t, the last display of D.5's proof, shape (B,)."""
     return diminishing_average(L0, C, t0, t), t0**2 * L0 / (2 * t**2) + 8 * C / t
 
 
-def d5_dim_doubled(L0: Numbers, C: Numbers, t0: Numbers, t: Numbers) -> Sides:
+def d5_dim_doubled(L0: Numbers, C: Numbers, t0: Numbers, t: Numbers) -> rc.Sides:
     """Ltilde_t <= t0^2 L_0 / t^2 + 16 C / t: both terms with the factor of L_tau / 2 restored."""
     return diminishing_average(L0, C, t0, t), t0**2 * L0 / t**2 + 16 * C / t
 
 
-def d5_dim_sharper(L0: Numbers, C: Numbers, t0: Numbers, t: Numbers) -> Sides:
+def d5_dim_sharper(L0: Numbers, C: Numbers, t0: Numbers, t: Numbers) -> rc.Sides:
     """Ltilde_t <= t0 (t0-1) L_0 / ((t+1)(t+2t0)) + (32/3) C / (t+2t0) for t0 >= 3, shape (B,).
 
     With P_m = m (m-1)(m-2)(m-3) and m = tau + t0, the recursion reads

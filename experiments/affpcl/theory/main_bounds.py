@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+import ratecheck as rc
 from experiments.affpcl.theory.joint import affpcl_maps, first_square, run, second_moment_operator
 from experiments.affpcl.theory.one_step import PersonalStack
 
 Numbers = NDArray[Any]
-Sides = tuple[Numbers, Numbers]
 
 
 class Horizon(NamedTuple):
@@ -146,7 +146,7 @@ def theorem1(
     direction: str = "objective",
     constants: Constants = PAPER,
     effective: str = "printed",
-) -> Sides:
+) -> rc.Sides:
     """E||x_t^i - x_*^i||^2 <= (L_0 + C ln t) / t, with known density ratio.
 
     L_0 = ||dx_0^i||^2 + w^c ||dx_0^c||^2 + w^b ||dtheta_0||^2 and C = sigma^2 times
@@ -181,7 +181,7 @@ def _theorem1_noise(
     return np.asarray(stack.sigma**2 * (noise + modules * rate))
 
 
-def theorem1_simple(stack: RunStack, direction: str = "objective") -> Sides:
+def theorem1_simple(stack: RunStack, direction: str = "objective") -> rc.Sides:
     """C of :func:`theorem1` against its form without weights:
 
     C <= sigma^2 / (lambda^i)^2 times 304 / n + 288 deltatilde for (22-1), and for (22-2)
@@ -198,7 +198,7 @@ def theorem1_simple(stack: RunStack, direction: str = "objective") -> Sides:
     return _theorem1_noise(stack, at, direction, PAPER, "safe"), simple
 
 
-def theorem1_as_printed(stack: RunStack, *, any_t: bool) -> Sides:
+def theorem1_as_printed(stack: RunStack, *, any_t: bool) -> rc.Sides:
     """E||x_t^i - x_*^i||^2 <= 592 sigma^2 ln t / ((lambda^i)^2 t) max{1/n, deltatilde^i}.
 
     From x_0 = 0 and theta_0 = 0. Either at every t = 2^(2 + later), or only where the step size

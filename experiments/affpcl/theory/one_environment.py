@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import ratecheck as rc
 from experiments.affpcl.theory.directions import local_residual
 from experiments.affpcl.theory.joint import first_square, run, second_moment_operator
 from experiments.affpcl.theory.main_bounds import Horizon, first_doublings, horizon
 from experiments.affpcl.theory.stack import FiniteStack
 
 Numbers = NDArray[Any]
-Sides = tuple[Numbers, Numbers]
 
 
 class CommonStack(FiniteStack):
@@ -112,7 +112,7 @@ class CommonStack(FiniteStack):
         return first_square(run(operator, start, at.doublings), d)
 
 
-def centres(stack: CommonStack) -> Sides:
+def centres(stack: CommonStack) -> rc.Sides:
     """The exact errors around x^0 and around x^c, alpha <= lambda / (16 G_A^2)."""
     at = stack.horizon(16)
     return stack.implicit_error(at), stack.explicit_error(at)

@@ -16,7 +16,6 @@ from experiments.affpcl.theory.stack import FiniteStack, share
 from linsys.linalg import norm
 
 Numbers = NDArray[Any]
-Sides = tuple[Numbers, Numbers]
 
 
 class ValueStack(FiniteStack):

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import ratecheck as rc
 from experiments.affpcl.theory.one_step import PersonalStack
 
 Numbers = NDArray[Any]
-Sides = tuple[Numbers, Numbers]
 
 
 # Lemma G.1 and Corollary G.1.
 
 
-def corollary_g1(stack: PersonalStack, *, mean_error: bool = False) -> Sides:
+def corollary_g1(stack: PersonalStack, *, mean_error: bool = False) -> rc.Sides:
     """E<gtilde^i, dx^i> >= (7/8) lambda^i ||dx^i||^2 - (2/lambda^i) E||calE||^2.
 
     With ``mean_error``, ||E calE||^2 takes the place of E||calE||^2.
@@ -41,7 +41,7 @@ def corollary_g1(stack: PersonalStack, *, mean_error: bool = False) -> Sides:
 # Lemma G.2 and what its proof is made of.
 
 
-def lemma_g2(stack: PersonalStack, *, error: str = "random") -> Sides:
+def lemma_g2(stack: PersonalStack, *, error: str = "random") -> rc.Sides:
     """E||g^{c=>i}||^2 <= 24 .. + 40 .. + 64 sigma^2 (1/n + 2 delta_env^i) + 2 E||calE||^2.
 
     ``error`` is "random", or "mean" for ||E calE||^2 in the last term.
@@ -75,7 +75,7 @@ def progress(stack: PersonalStack, alpha: Numbers) -> Numbers:
     return np.asarray(contraction - 2 * inner + alpha * stack.direction_second_moment)
 
 
-def corollary_g2_error(stack: PersonalStack, *, with_G_rho: bool = False) -> Sides:
+def corollary_g2_error(stack: PersonalStack, *, with_G_rho: bool = False) -> rc.Sides:
     """E||calE||^2 <= 2 sigma^2 ||deta||^2 + 4 (G_A^2 ||dx^c||^2 + ||dtheta||^2).
 
     With ``with_G_rho`` the last term is multiplied by G_rho^2.

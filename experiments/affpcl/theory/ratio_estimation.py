@@ -22,7 +22,6 @@ from experiments.affpcl.theory.stack import share
 from linsys.linalg import transpose
 
 Numbers = NDArray[Any]
-Sides = tuple[Numbers, Numbers]
 
 
 @dataclass(frozen=True)

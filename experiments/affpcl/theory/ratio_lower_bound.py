@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import ratecheck as rc
 from experiments.affpcl.theory.evidence import (
     Evidence,
     divergence,
@@ -35,7 +36,6 @@ from experiments.affpcl.theory.evidence import (
 )
 
 Numbers = NDArray[Any]
-Sides = tuple[Numbers, Numbers]
 
 #: Arrays over states have room for so many.
 MOST_STATES = 6
@@ -150,7 +150,7 @@ def right_of_12(s: TwoPoint) -> Numbers:
     return np.asarray(s.eps**2 / (2 * s.d) * (1 - s.eps * np.sqrt(6 * s.t / s.d)))
 
 
-def reaches(s: TwoPoint, level: Numbers, delta_env: Numbers) -> Sides:
+def reaches(s: TwoPoint, level: Numbers, delta_env: Numbers) -> rc.Sides:
     """The right side of (12) >= level, with max_ij ||mu^i - mu^j||_TV <= delta_env: (B, 2)."""
     measured = np.stack([right_of_12(s), delta_env], axis=1)
     return measured, np.stack([level, s.delta_env], axis=1)

@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import ratecheck as rc
 from experiments.affpcl.theory.stack import FiniteStack, apply
 from linsys.algorithms import AffPCL, AffPCLState, FedAvg, StepSizes
 from linsys.algorithms.baselines import Common
 from linsys.oracle import LinearObservation
 
 Numbers = NDArray[Any]
-Sides = tuple[Numbers, Numbers]
 
 #: Step sizes of x^i, x^c, theta^c and the ratio. A round is affine in each of them, so that one
 #: value, distinct and exact in binary, tests them all.
@@ -54,7 +54,7 @@ def observe(stack: FiniteStack, states: NDArray[np.int_]) -> LinearObservation:
     )
 
 
-def federated_rounds(stack: FiniteStack, states: NDArray[np.int_]) -> Sides:
+def federated_rounds(stack: FiniteStack, states: NDArray[np.int_]) -> rc.Sides:
     """Section 2: local updates, averaged and sent back, are (4); every round, shape (B, R, n, d).
 
     ``states`` (B, R, n) are the samples of R rounds; the left side is FedAvg as implemented, from
@@ -72,7 +72,7 @@ def federated_rounds(stack: FiniteStack, states: NDArray[np.int_]) -> Sides:
     return np.stack(local, axis=1), np.stack(central, axis=1)
 
 
-def algorithm_one(stack: FiniteStack, states: NDArray[np.int_]) -> Sides:
+def algorithm_one(stack: FiniteStack, states: NDArray[np.int_]) -> rc.Sides:
     """Lines 10 to 12 as implemented in AffPCL against (4), (7) and (8), shape (B, n+2, d)."""
     seen = observe(stack, states)
     center, theta = stack.x_c[:, None], stack.theta_c[:, None]
@@ -81,7 +81,7 @@ def algorithm_one(stack: FiniteStack, states: NDArray[np.int_]) -> Sides:
     return together, _formulas(stack, seen, stack.x_c[:, None])
 
 
-def line_twelve_as_printed(stack: FiniteStack, states: NDArray[np.int_]) -> Sides:
+def line_twelve_as_printed(stack: FiniteStack, states: NDArray[np.int_]) -> rc.Sides:
     """Line 12 with g^{c->i}(x^i), as printed, against (8) with g^{c->i}(x^c), shape (B, n, d)."""
     seen = observe(stack, states)
     printed = _formulas(stack, seen, stack.x)

@@ -24,8 +24,6 @@ from experiments.firm.theory.descent import Round
 from experiments.firm.theory.program import squared
 from linsys.linalg import Numbers
 
-Sides = tuple[Numbers, Numbers]
-
 
 @dataclass(frozen=True, eq=False)
 class Ascent:

@@ -38,6 +38,7 @@ from functools import cached_property
 
 import numpy as np
 
+import ratecheck as rc
 from experiments.firm.theory.chain import Chains
 from experiments.firm.theory.client_gradients import (
     Estimate,
@@ -48,8 +49,6 @@ from experiments.firm.theory.client_gradients import (
 )
 from experiments.firm.theory.program import squared, weights
 from linsys.linalg import Numbers
-
-Sides = tuple[Numbers, Numbers]
 
 
 def gradient_error(
@@ -71,7 +70,7 @@ def errors(at: Estimate, known: Printed, clients: Numbers, size: Numbers) -> Num
 
 def eq25(
     at: Estimate, known: Printed, clients: Numbers, size: Numbers, beta: Numbers, a: Numbers
-) -> Sides:
+) -> rc.Sides:
     """(25) for a single objective, whose lambda is 1: E T_{1,1} <= (17) + (24), t = K = 1."""
     measured = gradient_error(at, 1 + 0 * at.distance, at.chains.jac, clients, size)
     critic = at.distance.max(axis=-1)
@@ -241,7 +240,7 @@ def eq33(
     first: Numbers,
     second: Numbers,
     omega: Numbers,
-) -> Sides:
+) -> rc.Sides:
     """Q_t of (27) with (24) against (33), eps_critic being the largest E||w_* - w||, (B,).
 
     Moments E||w_* - w|| and E||w_* - w||^2 of every client (B, C), sum_i omega_i (B,).

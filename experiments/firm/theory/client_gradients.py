@@ -28,11 +28,10 @@ from functools import cached_property
 
 import numpy as np
 
+import ratecheck as rc
 from experiments.firm.theory.chain import Chains
 from experiments.firm.theory.program import squared
 from linsys.linalg import Numbers, norm
-
-Sides = tuple[Numbers, Numbers]
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +162,7 @@ class Printed:
         return np.asarray((self.r_max + critics * self.R_w) ** 2 * factor / size)
 
 
-def eq47(pair: Sequence[Estimate], batches: Numbers) -> Sides:
+def eq47(pair: Sequence[Estimate], batches: Numbers) -> rc.Sides:
     """(47): the seven terms, for batches with these empirical laws (B, 2, S, A, S); (B, M)."""
     found, starred = [], []
     for k, at in enumerate(pair):
@@ -185,7 +184,7 @@ def first_terms(known: Printed, size: Numbers, critic: Numbers) -> Numbers:
     return np.asarray(4 * np.sqrt(known.zeta) + 4 * np.sqrt(critic) + 4 * np.sqrt(noise))
 
 
-def eq48(pair: Sequence[Estimate], known: Printed, size: Numbers) -> Sides:
+def eq48(pair: Sequence[Estimate], known: Printed, size: Numbers) -> rc.Sides:
     """(48) with exact critics, ||E g^{j,c} - E g^{j,c'}|| for E||g^{j,c} - g^{j,c'}||; (B, M).
 
     By Jensen's inequality that is less: what violates this violates (48).
@@ -195,14 +194,14 @@ def eq48(pair: Sequence[Estimate], known: Printed, size: Numbers) -> Sides:
     return norm(one.mean - two.mean), first_terms(known, size, 0 * size)[:, None] + last
 
 
-def lemma9(pair: Sequence[Estimate], known: Printed, size: Numbers, a: Numbers) -> Sides:
+def lemma9(pair: Sequence[Estimate], known: Printed, size: Numbers, a: Numbers) -> rc.Sides:
     """Lemma 9 one step after the last aggregation, left side and critics as in :func:`eq48`."""
     measured = norm(pair[0].mean - pair[1].mean)
     bound = first_terms(known, size, 0 * size) + 4 * known.L_J * known.R * a
     return measured, bound[:, None] + 0 * measured
 
 
-def eq48_critic(at: Estimate, constant: Numbers | None = None) -> Sides:
+def eq48_critic(at: Estimate, constant: Numbers | None = None) -> rc.Sides:
     """E||g^j - g^j(w_*)|| <= 2 sqrt(||w_* - w||), exactly for one transition; (B, M).
 
     With ``constant`` (B,): <= constant ||w_* - w||.
@@ -220,7 +219,7 @@ def root_mean_square(pair: Sequence[Estimate], size: Numbers) -> Numbers:
     return np.asarray(np.sqrt(squared(one.mean - two.mean) + noise))
 
 
-def eq48_corrected(pair: Sequence[Estimate], size: Numbers) -> Sides:
+def eq48_corrected(pair: Sequence[Estimate], size: Numbers) -> rc.Sides:
     """sqrt(E||g^c - g^c'||^2) <= both biases + R sqrt(2/B) + ||grad H^c - grad H^c'||; (B, M)."""
     one, two = pair
     noise = one.limit * np.sqrt(2 / size)
@@ -230,14 +229,14 @@ def eq48_corrected(pair: Sequence[Estimate], size: Numbers) -> Sides:
 
 def lemma9_corrected(
     pair: Sequence[Estimate], size: Numbers, L: Numbers, a: Numbers, steps: int = 1
-) -> Sides:
+) -> rc.Sides:
     """The same with 2 L_H R a (t - t_0) as the last term; (B, M)."""
     one, two = pair
     rest = one.limit * np.sqrt(2 / size) + 2 * L * one.limit * a * steps
     return root_mean_square(pair, size), one.bias + two.bias + rest[:, None]
 
 
-def eq52(g: Numbers, lam: Numbers, R: Numbers, a: Numbers, constant: int) -> Sides:
+def eq52(g: Numbers, lam: Numbers, R: Numbers, a: Numbers, constant: int) -> rc.Sides:
     """||theta_t^c - theta_t^c'|| <= constant R a (t - t_0) for t - t_0 = 1, ..., K; (B, K).
 
     Two clients' gradients over R, g (B, 2, K, M, d), ||g|| <= 1, and weights (B, 2, K, M).

@@ -19,11 +19,10 @@ from itertools import product
 
 import numpy as np
 
+import ratecheck as rc
 from experiments.firm.theory.chain import Chains
 from experiments.firm.theory.program import squared
 from linsys.linalg import Numbers, norm
-
-Sides = tuple[Numbers, Numbers]
 
 
 def weighed(directions: Numbers, lam: Numbers) -> Numbers:
@@ -34,7 +33,7 @@ def weighed(directions: Numbers, lam: Numbers) -> Numbers:
 # The chain: Lemma 2.
 
 
-def lemma2_uniform(move: Numbers, kappa: Numbers, rho: Numbers, last: int) -> Sides:
+def lemma2_uniform(move: Numbers, kappa: Numbers, rho: Numbers, last: int) -> rc.Sides:
     """The same with one pair for all policies, where actions are to stay and to move to the other.
 
     Two states; ``move`` (B,) is pi(move|s) in (0, 1). P_pi is irreducible and aperiodic for every
@@ -59,7 +58,7 @@ def lemma2_uniform(move: Numbers, kappa: Numbers, rho: Numbers, last: int) -> Si
 # The gradients' mean: (10) and Lemma 4.
 
 
-def eq10(chains: Chains, w: Numbers, lam: Numbers, law: Numbers, longest: int = 4) -> Sides:
+def eq10(chains: Chains, w: Numbers, lam: Numbers, law: Numbers, longest: int = 4) -> rc.Sides:
     """E g = Delta(theta, w) lambda for batches of 1 .. longest transitions, s_0 ~ law.
 
     Both sides are vectors, (B, longest, d).
@@ -78,7 +77,7 @@ def gradient_bound(chains: Chains, r_max: Numbers, radius: Numbers) -> Numbers:
 
 def eq10_corrected(
     chains: Chains, r_max: Numbers, w: Numbers, lam: Numbers, law: Numbers, longest: int = 4
-) -> Sides:
+) -> rc.Sides:
     """||E g - Delta lambda|| <= 2 R (1 - rho^B) / (B (1 - rho)), wherever the chain begins."""
     mean, target = eq10(chains, w, lam, law, longest)
     sizes, rho = np.arange(1, longest + 1), chains.overlap[:, None]
@@ -86,7 +85,7 @@ def eq10_corrected(
     return norm(mean - target), 2 * R * (1 - rho**sizes) / (sizes * (1 - rho))
 
 
-def lemma4(chains: Chains, lam: Numbers, law: Numbers) -> Sides:
+def lemma4(chains: Chains, lam: Numbers, law: Numbers) -> rc.Sides:
     """3||(Delta(w_*) - grad J) lambda||^2 <= 12 zeta, with s ~ law in Delta and zeta = max_j."""
     gap = chains.direction(chains.values(chains.w_star), law) - chains.jac
     return 3 * squared(weighed(gap, lam)), 12 * zeta(chains, law)
@@ -101,7 +100,7 @@ def zeta(chains: Chains, law: Numbers) -> Numbers:
 # The gradients' error and spread: Lemmas 5 to 7.
 
 
-def _critic_error(chains: Chains, w: Numbers, lam: Numbers, longest: int) -> Sides:
+def _critic_error(chains: Chains, w: Numbers, lam: Numbers, longest: int) -> rc.Sides:
     """3 E||(g(w) - g(w_*)) lambda||^2 for batches of 1 .. longest, and max_j ||w^j - w_*^j||^2."""
     gap = chains.samples(chains.values(w), lam) - chains.samples(chains.values(chains.w_star), lam)
     mean = squared(chains.mean(gap))[:, None]
@@ -109,13 +108,13 @@ def _critic_error(chains: Chains, w: Numbers, lam: Numbers, longest: int) -> Sid
     return 3 * (chains.second_moments(gap, longest) + mean), distance[:, None]
 
 
-def lemma5(chains: Chains, w: Numbers, lam: Numbers, longest: int = 4) -> Sides:
+def lemma5(chains: Chains, w: Numbers, lam: Numbers, longest: int = 4) -> rc.Sides:
     """3 E||(g(w) - g(w_*)) lambda||^2 <= 12 max_j ||w^j - w_*^j||^2."""
     measured, distance = _critic_error(chains, w, lam, longest)
     return measured, 12 * distance
 
 
-def lemma5_corrected(chains: Chains, w: Numbers, lam: Numbers, longest: int = 4) -> Sides:
+def lemma5_corrected(chains: Chains, w: Numbers, lam: Numbers, longest: int = 4) -> rc.Sides:
     """The same with 3 C_psi^2 (1 + gamma)^2 in the place of 12."""
     measured, distance = _critic_error(chains, w, lam, longest)
     return measured, (3 * chains.C_psi**2 * (1 + chains.gamma) ** 2)[:, None] * distance
@@ -134,7 +133,7 @@ def mixing_factor(chains: Chains, first: int = 1) -> Numbers:
 
 def lemma6_client(
     chains: Chains, r_max: Numbers, lam: Numbers, longest: int, law: Numbers | None = None
-) -> Sides:
+) -> rc.Sides:
     """Lemma 6, one client: <= 4 (r_max + 2 R_w)^2 (1 - rho + 4 kappa rho) / ((1 - rho) B)."""
     scale = 4 * (r_max + 2 * chains.R_w(r_max)) ** 2 * mixing_factor(chains)
     return spread(chains, lam, longest, law), scale[:, None] / np.arange(1, longest + 1)
@@ -142,14 +141,14 @@ def lemma6_client(
 
 def lemma6_anywhere(
     chains: Chains, r_max: Numbers, lam: Numbers, law: Numbers, longest: int = 8
-) -> Sides:
+) -> rc.Sides:
     """One client, a chain that begins under ``law``: <= 4 R^2 (1 + 2 kappa / (1 - rho)) / B."""
     R = gradient_bound(chains, r_max, chains.R_w(r_max))
     scale = 4 * R**2 * (1 + 2 / (1 - chains.overlap))
     return spread(chains, lam, longest, law), scale[:, None] / np.arange(1, longest + 1)
 
 
-def lemma7(chains: Chains, r_max: Numbers, w: Numbers) -> Sides:
+def lemma7(chains: Chains, r_max: Numbers, w: Numbers) -> rc.Sides:
     """Lemma 7: every sample, and so every batch, has ||g^j|| <= R for critics in H."""
     longest = np.abs(chains.errors(chains.values(w))) * norm(chains.psi)[:, :, :, None, None]
     return longest, gradient_bound(chains, r_max, chains.R_w(r_max))[:, None, None, None, None]
@@ -158,7 +157,7 @@ def lemma7(chains: Chains, r_max: Numbers, w: Numbers) -> Sides:
 # Clients: (16).
 
 
-def outcomes(xi: Numbers, p: Numbers) -> Sides:
+def outcomes(xi: Numbers, p: Numbers) -> rc.Sides:
     """Joint outcomes of C independent clients with noise xi (B, C, K, M, d) of laws p (B, C, K).
 
     The noise is made to have mean zero. Returns it, (B, N, C, M, d) with N = K^C, and probabilities
@@ -174,7 +173,7 @@ def outcomes(xi: Numbers, p: Numbers) -> Sides:
     return noise[:, each, which], probabilities
 
 
-def moments(noise: Numbers, probabilities: Numbers, lam: Numbers) -> Sides:
+def moments(noise: Numbers, probabilities: Numbers, lam: Numbers) -> rc.Sides:
     """E||(1/C) sum_c Z_c||^2, (1/C^2) sum_c E||Z_c||^2; Z_c is noise weighed by lam (B, N, M)."""
     Z = (lam[:, :, None, :, None] * noise).sum(axis=3)
     clients = Z.shape[2]
@@ -183,7 +182,7 @@ def moments(noise: Numbers, probabilities: Numbers, lam: Numbers) -> Sides:
     return together / clients**2, apart / clients**2
 
 
-def eq16(xi: Numbers, p: Numbers, lam: Numbers) -> Sides:
+def eq16(xi: Numbers, p: Numbers, lam: Numbers) -> rc.Sides:
     """(16): E||(1/C) sum_c Z_c||^2 = (1/C^2) sum_c E||Z_c||^2, lambda_t fixed beforehand."""
     noise, probabilities = outcomes(xi, p)
     return moments(noise, probabilities, lam[:, None] + 0 * probabilities[..., None])

@@ -21,10 +21,9 @@ from functools import cached_property
 
 import numpy as np
 
+import ratecheck as rc
 from experiments.firm.theory.program import squared
 from linsys.linalg import Numbers, is_precise, precise
-
-Sides = tuple[Numbers, Numbers]
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,19 +118,19 @@ def harmonic(T: Numbers, longest: int) -> Numbers:
     return np.asarray(np.where(times <= T[:, None], shares, 0 * shares).sum(axis=-1))
 
 
-def eq34(T: Numbers, a: Numbers, top: Numbers, longest: int) -> Sides:
+def eq34(T: Numbers, a: Numbers, top: Numbers, longest: int) -> rc.Sides:
     """(34): (2 top/(T a)) (1 + sum_{t<=T} 2/t) <= (2 top/T) (1 + log T), top = r_max/(1-gamma)."""
     scale = 2 * top / T
     return scale / a * (1 + 2 * harmonic(T, longest)), scale * (1 + np.log(T))
 
 
-def eq34_corrected(T: Numbers, a: Numbers, top: Numbers, longest: int) -> Sides:
+def eq34_corrected(T: Numbers, a: Numbers, top: Numbers, longest: int) -> rc.Sides:
     """(2 top/(T a)) (1 + sum_{t<=T} 2/t) <= (2 top/(T a)) (3 + 2 log T)."""
     measured, _ = eq34(T, a, top, longest)
     return measured, 2 * top / (T * a) * (3 + 2 * np.log(T))
 
 
-def comm(clients: int, objectives: int, size: int) -> Sides:
+def comm(clients: int, objectives: int, size: int) -> rc.Sides:
     """Numbers sent up in a round: one vector per client, or one per client and objective."""
     in_client, at_server = np.zeros((clients, size)), np.zeros((clients, objectives, size))
     expected = np.array([clients * size, clients * objectives * size])

@@ -17,11 +17,10 @@ from itertools import product
 
 import numpy as np
 
+import ratecheck as rc
 from experiments.firm.theory.perturbation import solutions
 from experiments.firm.theory.program import apply, squared, weights
 from linsys.linalg import Numbers, transpose
-
-Sides = tuple[Numbers, Numbers]
 
 #: Largest batch whose expectations are summed.
 LARGEST_BATCH = 4
@@ -57,7 +56,7 @@ def _covariance(points: Numbers, chances: Numbers, lam: Numbers) -> Numbers:
     return mean_over(chances, apply(transpose(noise), lam))
 
 
-def bias(points: Numbers, chances: Numbers, beta: Numbers, clients: Sequence[int]) -> Sides:
+def bias(points: Numbers, chances: Numbers, beta: Numbers, clients: Sequence[int]) -> rc.Sides:
     """E (1/C) sum_c A_c (lambda^c - lambdabar) = (1 - 1/C) Cov(A, lambda*).
 
     Shape (B, len(clients), d).
@@ -72,7 +71,9 @@ def bias(points: Numbers, chances: Numbers, beta: Numbers, clients: Sequence[int
     return np.stack(measured, axis=1), np.stack(bound, axis=1)
 
 
-def no_speedup(points: Numbers, chances: Numbers, beta: Numbers, clients: Sequence[int]) -> Sides:
+def no_speedup(
+    points: Numbers, chances: Numbers, beta: Numbers, clients: Sequence[int]
+) -> rc.Sides:
     """E T >= (1 - 1/C)^2 ||Cov(A, lambda*)||^2, shape (B, len(clients))."""
     lam = solutions(points, beta)
     least = squared(_covariance(points, chances, lam))
@@ -86,7 +87,7 @@ def no_speedup(points: Numbers, chances: Numbers, beta: Numbers, clients: Sequen
 
 def averaged(
     points: Numbers, chances: Numbers, beta: Numbers, runs: Sequence[tuple[int, int]]
-) -> Sides:
+) -> rc.Sides:
     """E T_t = E T_1 / t^2 + ((t - 1)/t^2) ((C - 1)/C^2) tr(Gamma Sigma), for pairs (C, t) of runs.
 
     lambda_t^c = mean of t independent solutions, (11) with eta_t = 1/t at constant parameters;
@@ -112,7 +113,7 @@ def averaged(
 
 def averaged_error(
     points: Numbers, chances: Numbers, beta: Numbers, runs: Sequence[tuple[int, int]]
-) -> Sides:
+) -> rc.Sides:
     """E ||lambdabar_t - l||^2 = ||E lambda* - l||^2 + tr Sigma / (C t), l the solution for E A."""
     lam = solutions(points, beta)
     true = weights(transpose(mean_over(chances, points)), beta)

@@ -19,8 +19,6 @@ from experiments.firm.theory.program import weights
 from experiments.firm.theory.weights import disagreement, smoothed
 from linsys.linalg import Numbers, norm
 
-Sides = tuple[Numbers, Numbers]
-
 
 @dataclass(frozen=True, eq=False)
 class Paths:

@@ -16,10 +16,9 @@ from __future__ import annotations
 
 import numpy as np
 
+import ratecheck as rc
 from experiments.firm.theory.program import apply, spectral, squared, weights
 from linsys.linalg import Numbers, norm, transpose
-
-Sides = tuple[Numbers, Numbers]
 
 
 def solutions(g: Numbers, beta: Numbers) -> Numbers:
@@ -78,7 +77,7 @@ def combined(rows: Numbers, vectors: Numbers) -> Numbers:
 # What the drift is, for any weights.
 
 
-def covariance(g: Numbers, lam: Numbers) -> Sides:
+def covariance(g: Numbers, lam: Numbers) -> rc.Sides:
     """(1/C) sum A_c u_c = (1/C) sum X_c lambda^c = (1/(2C^2)) sum of all pairs; (B, 2, d).
 
     A pair contributes (A_c - A_c')(lambda^c - lambda^c').
@@ -90,13 +89,13 @@ def covariance(g: Numbers, lam: Numbers) -> Sides:
     return np.stack([drifted, drifted], axis=1), np.stack([chosen, halved], axis=1)
 
 
-def cauchy_schwarz(g: Numbers, lam: Numbers) -> Sides:
+def cauchy_schwarz(g: Numbers, lam: Numbers) -> rc.Sides:
     """T <= mean ||X_c P||_op^2 mean ||u_c||^2; both sides' roots."""
     apart = client_mean(spectral_of(tangent(deviations(g))) ** 2)
     return drift(g, lam), np.sqrt(apart * client_mean(squared(deviations(lam))))
 
 
-def selection(g: Numbers, lam: Numbers) -> Sides:
+def selection(g: Numbers, lam: Numbers) -> rc.Sides:
     """sqrt(T) <= (1/C) sum_c max_j ||g^{j,c} - gbar^j||, whatever the weights are."""
     return drift(g, lam), client_mean(longest(deviations(g)))
 
@@ -104,7 +103,7 @@ def selection(g: Numbers, lam: Numbers) -> Sides:
 # The solutions of (2): one power of the noise from the gradients, one from the weights.
 
 
-def second_order(g: Numbers, beta: Numbers, R: Numbers) -> Sides:
+def second_order(g: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
     """sqrt(T) <= (2R/beta) V."""
     return drift(g, solutions(g, beta)), 2 * R / beta * variance(g)
 

@@ -18,8 +18,6 @@ from experiments.firm.theory.client_gradients import Printed
 from experiments.firm.theory.program import root
 from linsys.linalg import Numbers
 
-Sides = tuple[Numbers, Numbers]
-
 
 @dataclass(frozen=True, eq=False)
 class Scales:

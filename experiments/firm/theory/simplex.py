@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+import ratecheck as rc
 from experiments.firm.theory.program import (
     apply,
     diagonal,
@@ -24,8 +25,6 @@ from experiments.firm.theory.program import (
     weights,
 )
 from linsys.linalg import Numbers, norm, transpose
-
-Sides = tuple[Numbers, Numbers]
 
 
 def gradient_gap(A: Numbers, other: Numbers) -> Numbers:
@@ -39,7 +38,7 @@ def gradient_gap(A: Numbers, other: Numbers) -> Numbers:
 # Equations (1) to (3), (9) and (54).
 
 
-def direction_gap(A: Numbers, other: Numbers, beta: Numbers) -> Sides:
+def direction_gap(A: Numbers, other: Numbers, beta: Numbers) -> rc.Sides:
     """(beta/2)||dlambda||^2 + ||A lambda - A' lambda'||^2 <= gap (||A lambda|| + ||A' lambda'||).
 
     Also for beta = 0; gap = max_j ||g^j - g'^j||.
@@ -68,13 +67,13 @@ def weight_gap(A: Numbers, other: Numbers, beta: Numbers) -> Numbers:
     return norm(weights(A, beta) - weights(other, beta))
 
 
-def lemma1(A: Numbers, other: Numbers, beta: Numbers, R: Numbers) -> Sides:
+def lemma1(A: Numbers, other: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
     """||lambda* - lambda'*|| <= (4 R M / beta) max_j ||g^j - g'^j||."""
     M = A.shape[-1]
     return weight_gap(A, other, beta), 4 * R * M / beta * gradient_gap(A, other)
 
 
-def lemma1_sharper(A: Numbers, other: Numbers, beta: Numbers, R: Numbers) -> Sides:
+def lemma1_sharper(A: Numbers, other: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
     """The same with 2 R sqrt(M) / beta, the smallest constant of this form for every M > 1."""
     bound = 2 * R * root(A.shape[-1], R) / beta * gradient_gap(A, other)
     return weight_gap(A, other, beta), bound
@@ -83,7 +82,7 @@ def lemma1_sharper(A: Numbers, other: Numbers, beta: Numbers, R: Numbers) -> Sid
 # The steps of its proof, equations (36) to (46).
 
 
-def growth(A: Numbers, penalty: Numbers, constant: Numbers, lam: Numbers) -> Sides:
+def growth(A: Numbers, penalty: Numbers, constant: Numbers, lam: Numbers) -> rc.Sides:
     """f(lambda) - f(lambda*) >= c ||lambda - lambda*||^2, f = lambda' G lambda + k ||lambda||^2.
 
     k is ``penalty`` and c is ``constant``: (38) has beta and beta/2.

@@ -19,10 +19,9 @@ from __future__ import annotations
 
 import numpy as np
 
+import ratecheck as rc
 from experiments.firm.theory.chain import Chains
 from linsys.linalg import Numbers, norm
-
-Sides = tuple[Numbers, Numbers]
 
 
 def printed_smoothness(chains: Chains, r_max: Numbers, C_psi: Numbers) -> Numbers:
@@ -44,13 +43,13 @@ def smoothness(chains: Chains, r_max: Numbers, C_psi: Numbers) -> Numbers:
     return np.asarray(top / ((1 - gamma) * (1 - gamma * chains.dependence)))
 
 
-def eq49(chains: Chains, there: Chains, L: Numbers) -> Sides:
+def eq49(chains: Chains, there: Chains, L: Numbers) -> rc.Sides:
     """||grad J^j - grad J^j'|| <= L ||theta - theta'||, parameters being logits / c."""
     logits = (chains.theta - there.theta).reshape(len(chains.theta), -1)
     return norm(chains.jac - there.jac), (L * norm(logits) / chains.scale)[:, None]
 
 
-def eq49_shared(chains: Chains, there: Chains, x: Numbers, gap: Numbers, L: Numbers) -> Sides:
+def eq49_shared(chains: Chains, there: Chains, x: Numbers, gap: Numbers, L: Numbers) -> rc.Sides:
     """The same for one parameter of all states: c x(s) times it is the logit of the first action.
 
     x is (B, S), in [0, 1], and gap (B,) the distance of the two parameters times c.

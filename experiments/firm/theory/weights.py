@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import numpy as np
 
+import ratecheck as rc
 from experiments.firm.theory.program import squared
 from linsys.linalg import Numbers
-
-Sides = tuple[Numbers, Numbers]
 
 
 def centred(values: Numbers) -> Numbers:
@@ -45,7 +44,7 @@ def spread_of(lam: Numbers) -> Numbers:
     return np.asarray(np.abs(centred(lam)).sum(axis=-1))
 
 
-def S2(lam: Numbers) -> Sides:
+def S2(lam: Numbers) -> rc.Sides:
     """S_c <= 2 and S_c^2 <= 2 S_c, shape (B, 2, C)."""
     spread = spread_of(lam)
     return np.stack([spread, spread**2], axis=1), np.stack([0 * spread + 2, 2 * spread], axis=1)

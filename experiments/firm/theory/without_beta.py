@@ -24,16 +24,15 @@ from __future__ import annotations
 
 import numpy as np
 
+import ratecheck as rc
 from experiments.firm.theory.descent import Round
 from experiments.firm.theory.program import squared, weights
 from linsys.linalg import Numbers, transpose
 
-Sides = tuple[Numbers, Numbers]
-
 
 def paid(
     objectives: Round, first: Numbers, noise: Numbers, beta: Numbers, a: Numbers, K: int
-) -> Sides:
+) -> rc.Sides:
     """Both sides of the theorem of the module's text along FIRM's own path with eta = 1.
 
     Args:

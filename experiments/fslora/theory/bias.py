@@ -12,8 +12,6 @@ import numpy as np
 from experiments.fslora.theory.steps import covariances
 from linsys.linalg import Numbers, transpose
 
-Sides = tuple[Numbers, Numbers]
-
 
 def square(P: Numbers) -> Numbers:
     """P (..., p, q) with rows or columns of zeros up to a square, which changes no norm."""

@@ -35,18 +35,17 @@ which implies all three conditions (the third is 3/32 >= (gamma H L)^2 mean(r^4/
 
 from __future__ import annotations
 
+import ratecheck as rc
 from experiments.fslora.theory.chain_round import Round
 from linsys.linalg import Numbers
 
-Sides = tuple[Numbers, Numbers]
 
-
-def eq15_smoothness(s: Round, power: int) -> Sides:
+def eq15_smoothness(s: Round, power: int) -> rc.Sides:
     """What (15) uses of the smoothness of f_i^S: L^2 (r/k_i)^power, printed without r/k_i."""
     return s.turning, s.L[:, None] ** 2 * s.rho**power * s.drift
 
 
-def eq15(s: Round, c_h: Numbers) -> Sides:
+def eq15(s: Round, c_h: Numbers) -> rc.Sides:
     """(15) with 9 gamma^2 L^2 H^2 T_3 on the right."""
     noise = 3 * s.H * (s.sigma_g2 + s.sigma_s2("visited"))
     apart = 9 * s.H**2 * (s.sigma_h2(c_h) + (c_h + 1) * s.G2)
@@ -54,7 +53,7 @@ def eq15(s: Round, c_h: Numbers) -> Sides:
     return T3, s.gamma**2 * s.powers(2) * (noise + apart) + 9 * (s.gamma * s.L * s.H) ** 2 * T3
 
 
-def eq16(s: Round, c_h: Numbers) -> Sides:
+def eq16(s: Round, c_h: Numbers) -> rc.Sides:
     """(16)."""
     spread = s.sigma_g2 + s.sigma_s2("visited") + 3 * s.sigma_h2(c_h)
     bound = (s.gamma * s.H) ** 2 * s.powers(2) * (6 * spread + 18 * (c_h + 1) * s.G2)

@@ -19,10 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+import ratecheck as rc
 from experiments.fslora.theory.chain_round import mean
 from linsys.linalg import Numbers
-
-Sides = tuple[Numbers, Numbers]
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +113,7 @@ class Opposed:
     H: Numbers
     T: Numbers
 
-    def sides(self) -> Sides:
+    def sides(self) -> rc.Sides:
         """(6) as printed: of its right-hand side 4 F_0 / (gamma T H) is left."""
         reach = self.gamma * self.L
         q = ((1 - reach) ** self.H + (1 + reach * (1 - 2 * self.e)) ** self.H) / 2
@@ -154,14 +153,14 @@ def fixed_step(rho: Numbers, H: Numbers, L: Numbers, c_h: Numbers) -> Numbers:
     return np.asarray(1 / (4 * H * L * rho.max(axis=1) ** 2 * np.sqrt(c_h + 1)))
 
 
-def lr(rho: Numbers, N: Numbers, H: Numbers, L: Numbers, c_h: Numbers) -> Sides:
+def lr(rho: Numbers, N: Numbers, H: Numbers, L: Numbers, c_h: Numbers) -> rc.Sides:
     """The printed step size is one of those that (14), (16) and (17) use."""
     printed = printed_step(rho, N, H, L, c_h)[:, None]
     needed = needed_steps(rho, H, L, c_h)[:, :3]
     return printed + 0 * needed, needed
 
 
-def lr_corrected(rho: Numbers, N: Numbers, H: Numbers, L: Numbers, c_h: Numbers) -> Sides:
+def lr_corrected(rho: Numbers, N: Numbers, H: Numbers, L: Numbers, c_h: Numbers) -> rc.Sides:
     """min{fresh_step, 1/(N H^2 L)} is at most what (14), (16) with L r/k, and (17) use."""
     step = np.minimum(fresh_step(rho, H, L, c_h), 1 / (N * H**2 * L))
     limits = needed_steps(rho, H, L, c_h)
@@ -175,7 +174,7 @@ def enough(rho: Numbers, c_h: Numbers) -> Numbers:
     return np.asarray(6 * np.sqrt((c_h + 1) * mean(rho**2)))
 
 
-def eq17_corrected(gamma: Numbers, H: Numbers, L: Numbers, rho: Numbers) -> Sides:
+def eq17_corrected(gamma: Numbers, H: Numbers, L: Numbers, rho: Numbers) -> rc.Sides:
     """The same with L_s L max r/k_i for L_s^2."""
     cube = 3 * (gamma * H) ** 3 * L**2
     return cube * mean(rho**2), cube * mean(rho) * rho.max(axis=1)

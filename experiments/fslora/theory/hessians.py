@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+import ratecheck as rc
 from experiments.fslora.theory.sketching import Devices
 from experiments.fslora.theory.smoothness import (
     ball_constant,
@@ -16,8 +17,6 @@ from experiments.fslora.theory.smoothness import (
     length,
 )
 from linsys.linalg import Numbers, norm, operator_norm, transpose
-
-Sides = tuple[Numbers, Numbers]
 
 
 def symmetric(Q: Numbers) -> Numbers:
@@ -36,7 +35,7 @@ def _own(devices: Devices, values: Numbers) -> Numbers:
     return np.where(devices.chance > 0, values, 0 * values)
 
 
-def d4_i_centred(devices: Devices, U: Numbers, V: Numbers, *, sharp: bool) -> Sides:
+def d4_i_centred(devices: Devices, U: Numbers, V: Numbers, *, sharp: bool) -> rc.Sides:
     """The Hessian of f~(.; S) at X against (r/k)^2 L(||X||), or (r/k) L(sqrt(r/k) ||X||).
 
     L is :func:`experiments.fslora.theory.smoothness.ball_constant`.
@@ -49,7 +48,7 @@ def d4_i_centred(devices: Devices, U: Numbers, V: Numbers, *, sharp: bool) -> Si
     return found, (top * length(U, V)[:, None])[..., None]
 
 
-def d4_ii_centred(devices: Devices, U: Numbers, V: Numbers, *, sharp: bool) -> Sides:
+def d4_ii_centred(devices: Devices, U: Numbers, V: Numbers, *, sharp: bool) -> rc.Sides:
     """The Hessian of f_i^S at X against (r/k) L(||X||), or L(sqrt(r/k) ||X||)."""
     found = norm(devices.mean(_every_action(devices, U, V)))
     radius, kappa = length(devices.B, devices.A)[:, None], devices.kappa
@@ -62,7 +61,7 @@ def _columns(each: Numbers, mean: Numbers) -> Numbers:
     return np.concatenate([each, mean[..., None]], axis=-1)
 
 
-def d4_local(devices: Devices) -> Sides:
+def d4_local(devices: Devices) -> rc.Sides:
     """||Hessian of f~(.; S)|| at X against (r/k)^2 ||Hessian of f|| at X; f_i^S against r/k."""
     each, mean = _sketched_norms(devices)
     B, A = devices.B[:, None], devices.A[:, None]
@@ -73,7 +72,7 @@ def d4_local(devices: Devices) -> Sides:
     return _columns(each, mean), _columns(_own(devices, top), kappa * plain)
 
 
-def d4_local_corrected(devices: Devices) -> Sides:
+def d4_local_corrected(devices: Devices) -> rc.Sides:
     """The same with f's Hessian at (B S^{1/2}, S^{1/2} A) and r/k, and its largest with 1."""
     each, mean = _sketched_norms(devices)
     root = np.sqrt(devices.dense)

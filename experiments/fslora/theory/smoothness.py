@@ -17,8 +17,6 @@ from experiments.fslora.theory.bias import square
 from experiments.fslora.theory.sketching import Devices, join, squares
 from linsys.linalg import Numbers, operator_norm, transpose
 
-Sides = tuple[Numbers, Numbers]
-
 
 def spectral(P: Numbers) -> Numbers:
     """The largest singular value of each matrix (..., p, q)."""

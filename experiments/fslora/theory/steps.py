@@ -13,14 +13,13 @@ from functools import cached_property
 
 import numpy as np
 
+import ratecheck as rc
 from experiments.fslora.theory.sketching import (
     join,
     loss,
     slope,
 )
 from linsys.linalg import Numbers, transpose
-
-Sides = tuple[Numbers, Numbers]
 
 
 def covariances(k: Numbers, r: int) -> Numbers:
@@ -110,7 +109,7 @@ class LocalSteps:
         return join(B, A) - start
 
 
-def total_update(steps: LocalSteps, sign: int) -> Sides:
+def total_update(steps: LocalSteps, sign: int) -> rc.Sides:
     """X^H - X^0 = sign gamma [(sum Delta B) S'; S'(sum Delta A)]."""
     S, step = steps._dense, sign * steps.gamma[:, None, None, None]
     by_B = sum(change for change, _ in steps.changes)

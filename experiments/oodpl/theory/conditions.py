@@ -20,14 +20,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+import ratecheck as rc
 from linsys.linalg import Numbers
 
 __all__ = [
     "Conditions",
     "step_ii",
 ]
-
-Sides = tuple[Numbers, Numbers]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +94,6 @@ class Conditions:
         return np.asarray(2 / (half + np.sqrt(half**2 + 2 * square)))
 
 
-def step_ii(at: Conditions) -> Sides:
+def step_ii(at: Conditions) -> rc.Sides:
     """Lemma 4, step (ii): 6 alpha^2 B^2 A / e^(2 beta) + 1 - 2 alpha b mu s / e^beta <= q."""
     return at.coefficient, at.q

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+import ratecheck as rc
 from experiments.oodpl.theory.conditions import Conditions
 from experiments.oodpl.theory.inner import Inner
 from linsys.linalg import Numbers
@@ -27,7 +28,6 @@ __all__ = [
     "lemma_5_variance",
 ]
 
-Sides = tuple[Numbers, Numbers]
 #: Lower and upper bounds of exp(r / beta).
 Bounds = tuple[Numbers, Numbers]
 
@@ -67,13 +67,13 @@ def spread_of(run: Inner, variance: Numbers) -> Numbers:
     return np.asarray(run.alpha**2 * variance)[:, None]
 
 
-def lemma_5_squared(run: Inner) -> Sides:
+def lemma_5_squared(run: Inner) -> rc.Sides:
     """(40) with the square that is missing on its right, and B / e^beta."""
     after = progress(run, run.printed) * run.errors[1][:, :-1]
     return run.errors[1][:, 1:], after + spread_of(run, run.largest_variances[0])
 
 
-def lemma_5_variance(run: Inner) -> Sides:
+def lemma_5_variance(run: Inner) -> rc.Sides:
     """(40) with the square and B^(1/beta), the variance being at most sigma as (21) has it."""
     after = progress(run, run.true) * run.errors[1][:, :-1]
     return run.errors[1][:, 1:], after + spread_of(run, run.largest_variances[0] ** 2)
@@ -90,7 +90,7 @@ def _printed_terms(run: Inner, bounds: Bounds) -> tuple[Numbers, Numbers, Number
     return conditions(run, bounds).q, scale, run.alpha**2 * gradient * scale, jacobian
 
 
-def lemma_4_step_i(run: Inner) -> Sides:
+def lemma_4_step_i(run: Inner) -> rc.Sides:
     """Lemma 4, step (i): 3 (1 - c)^2 E||e_t||^2 + 6 alpha^2 B^2 T^2 A / ... + variances."""
     q, scale, _, noise = _printed_terms(run, run.printed)
     at, (_, high) = run.policy, run.printed
@@ -108,7 +108,7 @@ def _lemma_4_bound(run: Inner, bounds: Bounds) -> Numbers:
     return np.asarray(powers * start[:, None] + (gradient + jacobian)[:, None] * total)
 
 
-def lemma_4(run: Inner, bounds: Bounds) -> Sides:
+def lemma_4(run: Inner, bounds: Bounds) -> rc.Sides:
     """(36), as printed with ``run.printed``, and with ``run.true`` bounds of exp(r/beta)."""
     scale = (run.reward.T / run.system.beta) ** 2
     jacobian, iterate = (error[:, 1:] for error in run.errors)
@@ -139,7 +139,7 @@ def contracted(run: Inner, weight: Numbers, t: Numbers) -> Numbers:
 # Lemma 3.
 
 
-def lemma_3(run: Inner, pairs: Numbers, bounds: Bounds) -> Sides:
+def lemma_3(run: Inner, pairs: Numbers, bounds: Bounds) -> rc.Sides:
     """(34), 8 M^2 times the bound of (36), with bounds as in :func:`lemma_4`."""
     bound = 8 * run.policy.M[:, None] ** 2 * _lemma_4_bound(run, bounds)
     return run.hypergradient_errors(pairs)[:, 1:], bound

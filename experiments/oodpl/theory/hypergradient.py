@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+import ratecheck as rc
 from experiments.oodpl.theory.bilevel import System, logistic, pick, pick_pair
 from linsys.linalg import Numbers, inverse, transpose
 
@@ -23,8 +24,6 @@ __all__ = [
     "eq_38_unrestricted",
     "implicit",
 ]
-
-Sides = tuple[Numbers, Numbers]
 
 
 def _rows(J: Numbers, columns: Numbers) -> Numbers:
@@ -182,7 +181,7 @@ class Run:
         return np.asarray(J)
 
 
-def eq_13(run: Run, J: Numbers, *, sign: int = -1, factor: bool = True) -> Sides:
+def eq_13(run: Run, J: Numbers, *, sign: int = -1, factor: bool = True) -> rc.Sides:
     """d l_PL / d phi, and sign (1 - p_*) J (grad log pi(y) - grad log pi(y')); (B, q).
 
     Args:
@@ -195,12 +194,12 @@ def eq_13(run: Run, J: Numbers, *, sign: int = -1, factor: bool = True) -> Sides
     return run.exact, np.asarray(weight[:, None] * _rows(J, run.apart))
 
 
-def eq_30(run: Run, *, factor: bool) -> Sides:
+def eq_30(run: Run, *, factor: bool) -> rc.Sides:
     """grad_theta l_PL at theta_D along J, and (30) with J; ``factor`` as in :func:`eq_13`."""
     return eq_13(run, run.jacobian, factor=factor)
 
 
-def eq_37(run: Run, sign: int) -> Sides:
+def eq_37(run: Run, sign: int) -> rc.Sides:
     """d theta_D / d phi, and the recursion (37)."""
     return run.jacobian, run.recursion(sign)
 
@@ -210,7 +209,7 @@ def implicit(system: System, phi: Numbers, theta: Numbers) -> Numbers:
     return np.asarray(-system.mixed(phi, theta) @ inverse(system.hessian(phi, theta)))
 
 
-def eq_38_unrestricted(system: System, phi: Numbers) -> Sides:
+def eq_38_unrestricted(system: System, phi: Numbers) -> rc.Sides:
     """(38) solved for d theta_* / d phi, and its known value; (..., q, X (Y - 1)).
 
     For a system of :func:`experiments.oodpl.theory.objectives.unrestricted`: theta_*(x, y) = log

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+import ratecheck as rc
 from experiments.oodpl.theory.bilevel import Policy, System, log_loss, pick_pair
 from linsys.linalg import Numbers
 
@@ -12,8 +13,6 @@ __all__ = [
     "margins",
     "unrestricted",
 ]
-
-Sides = tuple[Numbers, Numbers]
 
 
 def unrestricted(system: System) -> System:
@@ -32,7 +31,7 @@ def margins(system: System, theta: Numbers, pairs: Numbers, lengths: Numbers) ->
     return pick_pair(apart[..., None, :, :, :], pairs)
 
 
-def accuracy(u: Numbers, margin: Numbers) -> Sides:
+def accuracy(u: Numbers, margin: Numbers) -> rc.Sides:
     """1 - A_PL of (26) for the normalised margins u (..., N), and L_PL / log 2 for others."""
     wrong = np.where(u > 0, 0 * u, 1 + 0 * u)
     loss = log_loss(margin) / np.log(2 + 0 * margin)

@@ -21,8 +21,6 @@ from linsys.linalg import Numbers, norm
 
 __all__ = ["Round", "Rounds", "scheduled"]
 
-Sides = tuple[Numbers, Numbers]
-
 
 @dataclass(frozen=True, eq=False)
 class Round:

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+import ratecheck as rc
 from experiments.oodpl.theory.bilevel import System, logistic
 from experiments.oodpl.theory.constants import PolicyConstants, RewardConstants
 from linsys.linalg import Numbers, lambda_min, norm, operator_norm, transpose
@@ -31,7 +32,6 @@ __all__ = [
     "true_range",
 ]
 
-Sides = tuple[Numbers, Numbers]
 #: The least and the largest exp(r / beta).
 Range = tuple[Numbers, Numbers]
 
@@ -46,13 +46,13 @@ def true_range(reward: RewardConstants, beta: Numbers) -> Range:
     return np.exp(np.log(reward.b) / beta), np.exp(np.log(reward.B) / beta)
 
 
-def pairs(*sides: tuple[Numbers, Numbers]) -> Sides:
+def pairs(*sides: tuple[Numbers, Numbers]) -> rc.Sides:
     """Several statements measured <= bound, stacked along a last axis."""
     measured, bound = zip(*sides, strict=True)
     return np.stack(measured, axis=-1), np.stack(bound, axis=-1)
 
 
-def tilts(system: System, phi: Numbers, limits: Range) -> Sides:
+def tilts(system: System, phi: Numbers, limits: Range) -> rc.Sides:
     """exp(r / beta) lies between the limits, shape (..., 2)."""
     tilt = system.tilt(phi)
     low, high = limits
@@ -64,7 +64,7 @@ def assumption_2(
     points: tuple[Numbers, Numbers],
     phis: tuple[Numbers, Numbers],
     constants: tuple[PolicyConstants, RewardConstants],
-) -> Sides:
+) -> rc.Sides:
     """(14) to (18) at two theta and two phi: changes, and constants times distances; (..., 5)."""
     (theta, other), (phi, other_phi), (policy, reward) = points, phis, constants
     far, far_phi = norm(theta - other), norm(phi - other_phi)
@@ -87,7 +87,7 @@ def assumption_3(
     phi: Numbers,
     theta: Numbers,
     constants: tuple[PolicyConstants, RewardConstants],
-) -> Sides:
+) -> rc.Sides:
     """(19) and (20): b <= exp(r) <= B and |log pi| <= C, shape (..., 3)."""
     policy, reward = constants
     values = np.exp(system.reward.values(phi))
@@ -118,7 +118,7 @@ def deviations(system: System, phi: Numbers, theta: Numbers) -> tuple[Numbers, N
 
 def smoothness(
     system: System, phi: Numbers, points: tuple[Numbers, Numbers], L: Numbers, limits: Range
-) -> Sides:
+) -> rc.Sides:
     """Lemma 1: ||grad L_FT(theta) - grad L_FT(theta')||, and the largest tilt times L ||D||."""
     theta, other = points
     change = system.gradient(phi, theta) - system.gradient(phi, other)
@@ -127,7 +127,7 @@ def smoothness(
 
 def convexity(
     system: System, phi: Numbers, points: tuple[Numbers, Numbers], mu: Numbers, limits: Range
-) -> Sides:
+) -> rc.Sides:
     """Lemma 1: the least tilt times mu ||D||^2, and <grad L_FT(theta) - grad L_FT(theta'), D>."""
     theta, other = points
     apart = theta - other
@@ -142,7 +142,7 @@ def mixed_lipschitz(
     points: tuple[Numbers, Numbers],
     constants: tuple[Numbers, Numbers],
     limits: Range,
-) -> Sides:
+) -> rc.Sides:
     """(32) of every sample, with the constants T and L; shape (..., X, Y)."""
     (theta, other), (T, L) = points, constants
     change = system.each_mixed(phi, theta) - system.each_mixed(phi, other)  # of rank one
@@ -153,7 +153,7 @@ def mixed_lipschitz(
 
 def curvature_lipschitz(
     system: System, phi: Numbers, points: tuple[Numbers, Numbers], rho: Numbers, limits: Range
-) -> Sides:
+) -> rc.Sides:
     """(33) of every sample, shape (..., X, Y)."""
     theta, other = points
     change = operator_norm(system.each_hessian(phi, theta) - system.each_hessian(phi, other))
@@ -163,7 +163,7 @@ def curvature_lipschitz(
 
 def preference_smoothness(
     system: System, points: tuple[Numbers, Numbers], constant: Numbers
-) -> Sides:
+) -> rc.Sides:
     """The change of grad l_PL of every pair, and constant ||theta - theta'||; (..., X, Y, Y)."""
     theta, other = points
     change = norm(system.preference_gradient(theta) - system.preference_gradient(other))
@@ -251,17 +251,17 @@ class Jet:
         bent = self.H[..., None, :, :, :] - self.H[..., :, None, :, :]
         return np.asarray(s * bent + s * (1 - s) * square)
 
-    def fisher(self) -> Sides:
+    def fisher(self) -> rc.Sides:
         """p times the largest mu with -Hess log pi(y) >= mu for all y, and M^2; (...)."""
         mu = lambda_min(-self.H).min(axis=-1)
         return np.asarray(self.g.shape[-1] * mu), np.asarray(self.M**2)
 
-    def gradient_bound(self) -> Sides:
+    def gradient_bound(self) -> rc.Sides:
         """||grad l_PL|| of every pair, and 2 M; (..., Y, Y)."""
         size = norm(self.preference_gradient)
         return size, np.asarray((2 * self.M)[..., None, None] + 0 * size)
 
-    def hessian_bound(self) -> Sides:
+    def hessian_bound(self) -> rc.Sides:
         """||Hess l_PL|| of every pair, and :func:`preference_constant`; (..., Y, Y)."""
         size = operator_norm(self.preference_hessian)
         most = preference_constant(self.M, self.L)

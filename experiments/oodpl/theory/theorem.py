@@ -21,8 +21,6 @@ __all__ = [
     "two_answers",
 ]
 
-Sides = tuple[Numbers, Numbers]
-
 
 def curvature_limit(run: Inner) -> Numbers:
     """P_L, a Lipschitz constant of grad L by phi, from the constants of Assumptions 1 and 2, (B,).

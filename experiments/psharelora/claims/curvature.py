@@ -14,7 +14,6 @@ from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import quadratic as at
 from experiments.psharelora.theory.fitted import Fitted
 from experiments.psharelora.theory.preference import logistic, slope
-from experiments.psharelora.theory.proof import Sides
 from linsys.linalg import Numbers
 
 _SIZE = (0.1, 3.0)
@@ -182,7 +181,7 @@ def _one_sided(*, psi: Any, **others: Any) -> SimpleNamespace:
     "linear rewards (B.11) holds, with factor one.",
     corrected="eq_B11_corrected",
 )
-def eq_B11(system: at.Comparing, w: Numbers, diamond: Numbers) -> Sides:
+def eq_B11(system: at.Comparing, w: Numbers, diamond: Numbers) -> rc.Sides:
     """c1 c2 ||d||^2_Sigma <= (1 + 2 c3 L2/L2') ||grad f(w_diamond)|| ||d|| in dual norms of Sigma +
     lambda I; w_hat with f(w_hat) >= f(w_diamond). Here for rewards R tanh, one parameter, lambda
     = 0 and L2' = L1^2/4 + c3 L2, with which f is smooth.

@@ -14,7 +14,7 @@ from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import noise as at
 from experiments.psharelora.theory.fitted import eq_B17, second_moment, shifted, squared
 from experiments.psharelora.theory.preference import logistic
-from experiments.psharelora.theory.proof import Sides, lipschitz
+from experiments.psharelora.theory.proof import lipschitz
 from experiments.psharelora.theory.subspace import frobenius, inner
 from linsys.linalg import Numbers, inverse, norm, transpose
 
@@ -106,7 +106,7 @@ def eq_B13_display(
     psi0: Numbers,
     psi1: Numbers,
     shift: Numbers,
-) -> Sides:
+) -> rc.Sides:
     """The first part of grad f(w_diamond) is at most 2 C L1 xi (||Theta* - B_diamond W_diamond||_F
     + ||B_diamond - B_hat|| ||W_diamond||_F) with C = 1, xi = max Phi' = 1/4.
 
@@ -193,7 +193,7 @@ M_I_CORRECTED = replace(
     "N_p) sum V_j x_j||, see psl.theorem_B3_corrected.",
     corrected="eq_B14_corrected",
 )
-def eq_B14(o: Numbers, length: Numbers, shift: Numbers, size: Numbers) -> Sides:
+def eq_B14(o: Numbers, length: Numbers, shift: Numbers, size: Numbers) -> rc.Sides:
     """V'M V <= C4^2 (k d2 + log(N/delta))/N_p with probability 1 - delta/(2 N), for B_hat learned
     from the same labels. Here on every data set of one user without preferences, k = d2 = 1, who
     compares each of d1 = N_p basis vectors with zero; C4^2 = (2 + 3 log 2)/4, which suffices for

@@ -11,7 +11,6 @@ import numpy as np
 import ratecheck as rc
 from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import quadratic as at
-from experiments.psharelora.theory.proof import Sides
 from linsys.linalg import Numbers, norm
 
 _SIZE = (0.1, 3.0)
@@ -192,7 +191,7 @@ def eq_B8(instance: Any) -> rc.Sides:
     derivation="Each grad r is L2-Lipschitz, so u'(steps) moves by at most 2 L2 ||w - w_diamond|| "
     "||u|| in every comparison; the norms are root mean squares of it.",
 )
-def eq_B8_corrected(system: at.Comparing, u: Numbers, w: Numbers, diamond: Numbers) -> Sides:
+def eq_B8_corrected(system: at.Comparing, u: Numbers, w: Numbers, diamond: Numbers) -> rc.Sides:
     """The norms of Sigma(w) and of Sigma_diamond differ by at most 2 L2 ||w - w_diamond|| ||u||. So
     c1 = (1 - s)^2, c1' = (1 + s)^2 if s = 4 L2 B / sqrt(lambda_min(Sigma_diamond)) is below one.
     """

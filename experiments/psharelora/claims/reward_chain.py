@@ -16,7 +16,6 @@ from experiments.psharelora.theory import proof as proof
 from experiments.psharelora.theory.chain import Chain, noise, own_tail
 from experiments.psharelora.theory.crowd import lone_error
 from experiments.psharelora.theory.noise import tail
-from experiments.psharelora.theory.proof import Sides
 from linsys.linalg import Numbers, lambda_max, transpose
 
 _SIZE = (0.1, 3.0)
@@ -241,7 +240,7 @@ NOISE = rc.Space(
     derivation="V_ij lies in an interval of length one: E exp(theta V A) <= exp(theta^2 A^2/8) for "
     "symmetric A; Tropp's (2012) matrix Laplace transform, for A the dilations of x_ij.",
 )
-def chain_noise_all(x: Numbers, gap: Numbers, t: Numbers) -> Sides:
+def chain_noise_all(x: Numbers, gap: Numbers, t: Numbers) -> rc.Sides:
     """P(||Z||^2 > s t/(2 N_p^2)) <= (d1 + N d2) e^-t, s = max(||sum_ij x x'||, max_i ||sum_j
     x'x||). All data sets enumerated.
 

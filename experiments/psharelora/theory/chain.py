@@ -14,9 +14,10 @@ from functools import cached_property
 
 import numpy as np
 
+import ratecheck as rc
 from experiments.psharelora.theory.noise import every_outcome, tail
 from experiments.psharelora.theory.preference import logistic, slope
-from experiments.psharelora.theory.proof import Shared, Sides
+from experiments.psharelora.theory.proof import Shared
 from experiments.psharelora.theory.subspace import flat, frobenius, inner
 from linsys.linalg import Numbers, lambda_max, lambda_min, solve, transpose
 
@@ -125,7 +126,7 @@ class Chain:
         U = self.users.basis
         return frobenius(U - self.basis @ (transpose(self.basis) @ U))
 
-    def theorem_4_1(self) -> Sides:
+    def theorem_4_1(self) -> rc.Sides:
         """c2 lambda sqrt(nu) dist against 2 (sqrt(2k/N) ||Z|| + sqrt(lambda Sigma_tail/N) L1/2)."""
         users = self.users
         whole = np.swapaxes(self.Z, 1, 2).reshape(len(self.x), self.x.shape[3], -1)
@@ -139,7 +140,7 @@ class Chain:
         noise = own + distance[:, None] * _spectral(self.Z)
         return noise, np.sqrt(self.users.b) + frobenius(self.users.best) * distance[:, None]
 
-    def theorem_B3(self) -> Sides:
+    def theorem_B3(self) -> rc.Sides:
         """Root mean squared error in the sample, times c2 sqrt(lambda_i), against its bound."""
         error = inner((self.hat - self.users.delta)[:, :, None], self.x)
         c2, root = self.c2[:, None], np.sqrt(self.own_coverage)
@@ -147,7 +148,7 @@ class Chain:
         bound = noise + root * (c2 + 1 / (4 + 0 * c2)) * self.longest[:, None] * rest
         return c2 * root * np.sqrt((error**2).mean(axis=2)), bound
 
-    def confidence(self) -> Sides:
+    def confidence(self) -> rc.Sides:
         """||Theta_hat_i - Theta*_i||_F and its bound epsilon_i without dist, both (B, N).
 
         Without coverage there is no bound, and the number is meaningless.
@@ -171,7 +172,7 @@ def noise(gap: Numbers, x: Numbers) -> tuple[Numbers, Numbers]:
     return (V @ flat(x)).reshape(*V.shape[:2], *x.shape[2:]), chance
 
 
-def own_tail(x: Numbers, gap: Numbers, t: Numbers) -> Sides:
+def own_tail(x: Numbers, gap: Numbers, t: Numbers) -> rc.Sides:
     """P(||Z||_F^2 > (1 + 2 sqrt(t) + 2 t) max||x||^2 / (4 n)) against e^-t, for one user."""
     n = x.shape[1]
     Z, chance = noise(gap, x)

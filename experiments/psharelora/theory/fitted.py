@@ -11,8 +11,8 @@ from functools import cached_property
 
 import numpy as np
 
+import ratecheck as rc
 from experiments.psharelora.theory.preference import logistic, slope
-from experiments.psharelora.theory.proof import Sides
 from linsys.linalg import Numbers, inverse, is_precise, lambda_max, lambda_min
 
 __all__ = ["Fitted", "eq_B17", "maximiser", "second_moment", "shifted", "squared"]
@@ -131,27 +131,27 @@ class Fitted:
         """grad f(w_diamond)'(w_hat - w_diamond), never negative."""
         return np.asarray((self.gradient * self.d).sum(axis=-1))
 
-    def eq_B9(self, sign: int) -> Sides:
+    def eq_B9(self, sign: int) -> rc.Sides:
         """c1 c2 ||d||^2_Sigma against sign grad f(w_diamond)'(w_hat - w_diamond); L2 = 0."""
         return self.c2 * squared(self.d, self.Sigma), sign * self.rise
 
-    def eq_B10(self) -> Sides:
+    def eq_B10(self) -> rc.Sides:
         """||d||^2 against (2/L2') grad f(w_diamond)'(w_diamond - w_hat), L2' the smoothness."""
         smooth = lambda_max(self.Sigma) / 4
         return smooth * (self.d**2).sum(axis=-1) / 2, -self.rise
 
-    def eq_B10_corrected(self) -> Sides:
+    def eq_B10_corrected(self) -> rc.Sides:
         """c2 lambda_min(Sigma) ||d||^2 against grad f(w_diamond)'(w_hat - w_diamond)."""
         return self.c2 * lambda_min(self.Sigma) * (self.d**2).sum(axis=-1), self.rise
 
-    def eq_B11(self, shift: Numbers) -> Sides:
+    def eq_B11(self, shift: Numbers) -> rc.Sides:
         """c2 ||d||^2_Sigma against ||grad f||_{(Sigma + lambda)^-1} ||d||_{Sigma + lambda}."""
         M = shifted(self.Sigma, shift)
         bound = np.sqrt(squared(self.gradient, inverse(M)) * squared(self.d, M))
         return self.c2 * squared(self.d, self.Sigma), bound
 
 
-def eq_B17(x: Numbers, d: Numbers, radius: Numbers, shift: Numbers, root: bool) -> Sides:
+def eq_B17(x: Numbers, d: Numbers, radius: Numbers, shift: Numbers, root: bool) -> rc.Sides:
     """||d||^2_Sigma against (c g)^2 + 2 c g B lambda, or sqrt(lambda), where (B.11) is equality.
 
     That is c g = ||d||^2_Sigma / ||d||_{Sigma + lambda}, and ||d|| <= 2 B = 2 ``radius``.

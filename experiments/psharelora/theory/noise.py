@@ -10,9 +10,9 @@ from itertools import product
 
 import numpy as np
 
+import ratecheck as rc
 from experiments.psharelora.theory.fitted import second_moment, shifted
 from experiments.psharelora.theory.preference import logistic, slope
-from experiments.psharelora.theory.proof import Sides
 from linsys.linalg import Numbers, inverse, operator_norm, transpose
 
 __all__ = ["eq_B14", "every_outcome", "kernel", "scores", "traces"]
@@ -49,7 +49,7 @@ def tail(values: Numbers, chance: Numbers, limit: Numbers) -> Numbers:
     return np.asarray(np.where(values > limit[:, None], chance, 0 * chance).sum(axis=1))
 
 
-def eq_B14(x: Numbers, gap: Numbers, shift: Numbers, size: Numbers, factor: Numbers) -> Sides:
+def eq_B14(x: Numbers, gap: Numbers, shift: Numbers, size: Numbers, factor: Numbers) -> rc.Sides:
     """P(V'M V > factor (D + log(N/delta)) / n) against delta / (2 N), size = log(N/delta)."""
     V, chance = every_outcome(gap)
     values = ((V @ kernel(x, shift)) * V).sum(axis=-1)

@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+import ratecheck as rc
 from experiments.psharelora.theory.preference import (
     bend,
     log_logistic,
@@ -21,9 +22,7 @@ from experiments.psharelora.theory.preference import (
 from experiments.psharelora.theory.subspace import frobenius, inner
 from linsys.linalg import Numbers, inverse, stretch, transpose
 
-__all__ = ["Shared", "Sides", "likelihood", "lipschitz", "orthogonal", "overlap"]
-
-Sides = tuple[Numbers, Numbers]
+__all__ = ["Shared", "likelihood", "lipschitz", "orthogonal", "overlap"]
 
 
 def orthogonal(raw: Numbers) -> Numbers:
@@ -157,7 +156,9 @@ def overlap(first: Numbers, second: Numbers, k: Numbers) -> tuple[Numbers, Numbe
     return inner(first - second, first - second), k - inner(both, both), 2 * k - 2 * nuclear
 
 
-def eq_B3(hat: Numbers, truth: Numbers, diamond: Numbers, psi: Numbers, factor: Numbers) -> Sides:
+def eq_B3(
+    hat: Numbers, truth: Numbers, diamond: Numbers, psi: Numbers, factor: Numbers
+) -> rc.Sides:
     """(B.3) for parameters (B, ..., p) and a pair of features psi (B, 2, p), factor ||.||^2."""
     x = psi[:, 0] - psi[:, 1]
 
@@ -190,7 +191,7 @@ def eq_B5(
     psi0: Numbers,
     psi1: Numbers,
     factor: Numbers,
-) -> Sides:
+) -> rc.Sides:
     """(B.5) for one user: factor ||B_diamond - B_hat||^2 ||W_diamond||^2 + 2 ||w||^2_Sigma_hat.
 
     Bases (B, d1, k), W (B, k, d2), features (B, n, d1, d2).

@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+import ratecheck as rc
 from experiments.psharelora.theory.preference import (
     bend,
     log_logistic,
@@ -20,7 +21,6 @@ from experiments.psharelora.theory.preference import (
     reward,
     slope,
 )
-from experiments.psharelora.theory.proof import Sides
 from linsys.linalg import Numbers, norm
 
 __all__ = ["Comparing", "eq_B7", "eq_B9"]
@@ -111,7 +111,7 @@ class Comparing:
         return np.asarray(np.sqrt(((u[:, None] * self.steps(w)).sum(axis=-1) ** 2).mean(axis=1)))
 
 
-def eq_B9(system: Comparing, hat: Numbers, diamond: Numbers, radius: Numbers) -> Sides:
+def eq_B9(system: Comparing, hat: Numbers, diamond: Numbers, radius: Numbers) -> rc.Sides:
     """(c2/2) (||d||_Sigma - 2 L2 ||d||^2)_+^2 - c3 L2 ||d||^2 against grad f(w_diamond)'d.
 
     d = w_hat - w_diamond for any w_hat with f(w_hat) >= f(w_diamond); c2 = min Phi' and c3 =
@@ -127,7 +127,7 @@ def eq_B9(system: Comparing, hat: Numbers, diamond: Numbers, radius: Numbers) ->
     return least - rest, (system.gradient(diamond) * d).sum(axis=-1)
 
 
-def eq_B7(first: Numbers, second: Numbers, o: Numbers, divisor: int) -> Sides:
+def eq_B7(first: Numbers, second: Numbers, o: Numbers, divisor: int) -> rc.Sides:
     """Taylor's remainder of f for linear rewards from x = ``first`` to ``second``, both (B, n).
 
     Minus the remainder, f(w_diamond) + grad f'd - f(w_hat), must lie between the least and the

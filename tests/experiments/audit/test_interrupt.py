@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -15,10 +16,14 @@ from pathlib import Path
 
 import pytest
 
+from ratecheck._discover.catalogue import select
+from ratecheck._run import interrupts
 from ratecheck._verdicts import trace
+from ratecheck._verdicts.pool import judged
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
+ROOT = Path(__file__).parents[3]
 #: Seconds after which a test is stuck; a busy machine may need many times what an idle one does.
 STUCK = 600
 ONE_LINE = r"ratecheck: interrupted; (\d of 2 verdicts are saved, )?the same command resumes\n"
@@ -109,3 +114,56 @@ def test_ctrl_c_is_told_in_one_line_and_leaves_nobody_behind(group: Group, momen
     printed, said = second.communicate(timeout=STUCK)
     assert (second.returncode, said) == (0, "")
     assert [claim["verdict"] for claim in json.loads(printed)] == ["holds", "holds"]
+
+
+def swallow() -> None:
+    """Ctrl-C whose exception Python drops, as in the callback that ends an import's lock."""
+    with contextlib.suppress(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_ctrl_c_that_python_drops_ends_the_audit_all_the_same() -> None:
+    items = select(["affpcl.d1a"])
+    with interrupts.heard():
+        swallow()
+        with pytest.raises(KeyboardInterrupt):
+            list(judged(items, "quick", 0, workers=1))
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    interrupts.check()  # which has been told of no strike since
+
+
+def test_ctrl_c_is_remembered_only_while_it_is_heard() -> None:
+    swallow()
+    interrupts.check()
+    with interrupts.heard():
+        interrupts.check()
+        swallow()
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.check()
+
+
+def test_the_code_is_130_also_where_the_exec_of_a_text_was_interrupted(tmp_path: Path) -> None:
+    """Python would end itself by the signal then, whatever code it was to leave with."""
+    program = """
+import sys
+from ratecheck import _commands
+def struck(arguments):
+    exec("raise KeyboardInterrupt")
+_commands._outcome = struck
+if sys.argv[1:] == ["mutant"]:
+    _commands.exec = lambda text: None
+_commands.main([])
+"""
+    (tmp_path / "struck.py").write_text(program)
+
+    def code(*arguments: str) -> int:
+        return subprocess.run(
+            [sys.executable, "-m", "struck", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])},
+            stderr=subprocess.DEVNULL,
+            check=False,
+        ).returncode
+
+    assert code() == 130
+    assert code("mutant") == -signal.SIGINT

@@ -1,0 +1,50 @@
+"""Ctrl-C that is not lost.
+
+Python drops an exception that a signal raises while the interpreter itself calls back, for example
+when the lock of an import is released. A computation that polls asks :func:`check`, and is
+interrupted all the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+__all__ = ["check", "heard"]
+
+_struck = threading.Event()
+
+
+@contextlib.contextmanager
+def heard() -> Iterator[None]:
+    """While the block runs, remember that Ctrl-C was pressed, beside what Python does then."""
+    before = signal.getsignal(signal.SIGINT)
+    main = threading.current_thread() is threading.main_thread()
+    if not main or before is not signal.default_int_handler:
+        yield
+        return
+    _struck.clear()
+    signal.signal(signal.SIGINT, _strike)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        _struck.clear()
+
+
+def check() -> None:
+    """Interrupt the caller if Ctrl-C was pressed and he is still here.
+
+    Raises:
+        KeyboardInterrupt: it was.
+    """
+    if _struck.is_set():
+        raise KeyboardInterrupt
+
+
+def _strike(number: int, frame: FrameType | None) -> None:
+    _struck.set()
+    signal.default_int_handler(number, frame)
