@@ -7,6 +7,7 @@ it is dropped where it cannot be written.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -36,8 +37,27 @@ def guarded() -> Iterator[None]:
         if getattr(sys, name) is None:  # closed by the shell: the next open file would get it
             _drop(number)
             setattr(sys, name, os.fdopen(number, "w", closefd=False))
-    with redirect_stdout(_guarded(sys.stdout, _refuse)), redirect_stderr(spared(sys.stderr)):
+    out = _guarded(_whole(sys.stdout), _refuse)
+    with redirect_stdout(out), redirect_stderr(spared(sys.stderr)):
         yield
+
+
+def _whole(stream: TextIO) -> TextIO:
+    """The stream, which writes all that it is given.
+
+    Without a buffer, as ``PYTHONUNBUFFERED`` has it, Python drops what one call to the system does
+    not take, and says nothing.
+    """
+    if not isinstance(getattr(stream, "buffer", None), io.RawIOBase):
+        return stream
+    return open(
+        stream.fileno(),
+        "w",
+        buffering=1,
+        encoding=stream.encoding,
+        errors=stream.errors,
+        closefd=False,  # it stays Python's
+    )
 
 
 def spared(stream: TextIO) -> TextIO:

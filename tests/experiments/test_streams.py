@@ -100,6 +100,17 @@ def test_a_reader_of_the_first_line_loses_no_result(
     assert (code, err.count("a library that prints")) == (0, 3)
 
 
+def test_without_a_buffer_nothing_is_dropped_in_silence(sources: Path, mutant: Path) -> None:
+    """What one call to the system does not take: all but the start of a long list, here."""
+    command = bash('"$@" | head -1', "audit", "--list")
+    assert ended(command, sources, PYTHONUNBUFFERED="1")[0] == 141
+    streams = mutant / "ratecheck" / "_run" / "streams.py"
+    text = (sources / "ratecheck" / "_run" / "streams.py").read_text()
+    assert text.count("_whole(sys.stdout)") == 1
+    streams.write_text(text.replace("_whole(sys.stdout)", "sys.stdout"))
+    assert ended(command, mutant, PYTHONUNBUFFERED="1")[0] == 0
+
+
 def test_verdicts_that_nobody_reads_are_kept(sources: Path, tmp_path: Path) -> None:
     audit = (*RATECHECK, "audit", MINE, "--threads", 2, "--out", tmp_path)
     assert ended(audit, sources, closed="stdout") == (141, "", "")
