@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from experiments.affpcl.claims import appendix_d
-from experiments.affpcl.theory import affinity
 from experiments.affpcl.theory.directions import central_residual, local_residual
 from experiments.affpcl.theory.stack import FiniteStack
 
@@ -110,13 +109,13 @@ TIGHT = {
     "d1j_sharper": opposite_objectives,
     "d2_A": turned_decision,
     "d2_A_sharper": turned_decision,
-    "d2_Phi_own_nu": turned_objective,
+    "d2_Phi_corrected": turned_objective,
 }
 
 
 @pytest.mark.parametrize("name", TIGHT)
 def test_a_bound_holds_where_two_percent_less_would_not(name):
-    measured, bound = getattr(affinity, name)(TIGHT[name]())
+    measured, bound = getattr(appendix_d, name)(TIGHT[name]())
     assert holds(measured, bound)
     assert not holds(measured, bound, 0.98)
 
@@ -136,7 +135,7 @@ def test_lemma_d3_is_attained():
 
 @pytest.mark.parametrize(("name", "build"), [("d1e", turned_objective), ("d1i", turned_decision)])
 def test_e_and_i_are_approached_as_the_mean_of_all_vanishes(name, build):
-    found = [ratio(*getattr(affinity, name)(build(q=q, floor=1e-9))) for q in (0.1, 1e-2, 1e-3)]
+    found = [ratio(*getattr(appendix_d, name)(build(q=q, floor=1e-9))) for q in (0.1, 1e-2, 1e-3)]
     assert found == sorted(found)
     assert found[0] < 0.6
     assert 0.99 < found[-1] < 1
@@ -145,8 +144,8 @@ def test_e_and_i_are_approached_as_the_mean_of_all_vanishes(name, build):
 def test_sharper_f_and_j_are_a_quarter_of_the_printed_bounds_for_two_agents():
     stack = opposite_objectives()
     for name in ("d1f", "d1j"):
-        printed = getattr(affinity, name)(stack)[1]
-        sharper = getattr(affinity, f"{name}_sharper")(stack)[1]
+        printed = getattr(appendix_d, name)(stack)[1]
+        sharper = getattr(appendix_d, f"{name}_sharper")(stack)[1]
         np.testing.assert_allclose(sharper, printed / 4)
 
 
@@ -241,10 +240,10 @@ def test_the_central_solution_belongs_into_g_x(name, left, right):
     stack = opposite_turns()
     assert float(stack.G_x_agents[0]) < 1
     assert float(stack.G_x[0]) == pytest.approx(5)
-    measured, bound = getattr(affinity, f"{name}_agents")(stack)
+    measured, bound = getattr(appendix_d, f"{name}_sec12")(stack)
     assert measured.max() == pytest.approx(left)
     assert bound.max() == pytest.approx(right)
-    assert holds(*getattr(affinity, name)(stack))
+    assert holds(*getattr(appendix_d, name)(stack))
 
 
 def test_nu_can_exceed_kappa():
