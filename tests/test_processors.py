@@ -68,14 +68,14 @@ class Setting(NamedTuple):
     """A library made to compute for a generation of processors.
 
     Attributes:
-        library: as :func:`tests._processor.report` names it.
+        name: as :func:`tests._processor.report` names it.
         generation: the newest one whose code it uses.
         variable, value: of the environment.
         says: what the library then says of itself.
         tests: what is sensitive to it.
     """
 
-    library: str
+    name: str
     generation: int
     variable: str
     value: str
@@ -111,18 +111,17 @@ def applied(setting: Setting) -> Setting:
     usable = [
         one
         for one in SETTINGS
-        if one.library == setting.library
-        and one.generation <= min(generation(), setting.generation)
+        if one.name == setting.name and one.generation <= min(generation(), setting.generation)
     ]
     return max(usable, key=lambda one: one.generation)
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=lambda one: f"{one.library}-{one.value}")
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda one: f"{one.name}-{one.value}")
 def test_tests_pass_with_code_for_older_processors(setting: Setting) -> None:
     chosen = applied(setting)
     print(f"{setting.variable}: {setting.value!r} becomes {chosen.value!r} on this processor")
     environment = {**os.environ, chosen.variable: chosen.value}
-    assert report_of_a_process(environment)[chosen.library] == chosen.says
+    assert report_of_a_process(environment)[chosen.name] == chosen.says
     run_tests(chosen.tests, environment)
 
 

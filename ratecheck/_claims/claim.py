@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 from numpy.typing import ArrayLike
@@ -100,7 +101,7 @@ class OfInstance:
 
     def __call__(self, instance: Any) -> Any:
         """The function's value at an instance."""
-        names = _required(self.function)
+        names = self._names
         if names is None or (len(names) == 1 and not _has(instance, names[0])):
             return self.function(instance)
         for name in names:
@@ -111,6 +112,11 @@ class OfInstance:
                     f"found the fields {', '.join(known)}"
                 )
         return self.function(*[getattr(instance, name) for name in names])
+
+    @cached_property
+    def _names(self) -> list[str] | None:
+        """Read once: a measure is called for every instance."""
+        return _required(self.function)
 
 
 def _required(function: Callable[..., Any]) -> list[str] | None:

@@ -36,7 +36,7 @@ def heard() -> Iterator[None]:
 
 
 def check() -> None:
-    """Interrupt the caller if Ctrl-C was pressed and he is still here.
+    """Interrupt the caller if Ctrl-C was pressed and has not ended it yet.
 
     Raises:
         KeyboardInterrupt: it was.
