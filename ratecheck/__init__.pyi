@@ -25,7 +25,6 @@ from ._claims.paper import Paper as Paper
 from ._claims.space import Fields as Fields, Space as Space
 from ._claims.unit_cube import key_of as key_of, random_coordinates as random_coordinates
 from ._discover.names import check_name as check_name
-from ._experiment.grids import check_counts as check_counts, check_grid as check_grid
 from ._experiment.model import (
     Analysis as Analysis,
     BenchRow as BenchRow,
@@ -37,6 +36,7 @@ from ._experiment.model import (
     Experiment as Experiment,
     Series as Series,
 )
+from ._experiment.parameters import param as param
 from ._experiment.plots import (
     LOOKS as LOOKS,
     Look as Look,

@@ -6,12 +6,8 @@ one, ``compute`` does one piece, ``analyse`` turns the whole stored table into c
 
     @dataclass(frozen=True, kw_only=True)
     class DecayConfig(Config):
-        rates: tuple[float, ...] = (0.5, 1.0)
-        replicates: int = 30
-
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            whole("replicates", self.replicates, low=30)
+        rates: tuple[float, ...] = param((0.5, 1.0), above=0, doc="exponents")
+        replicates: int = param(30, low=30, doc="runs for every exponent")
 
     def blocks(config: DecayConfig) -> list[Block]:
         return [{"rate": rate} for rate in config.rates]
@@ -65,6 +61,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from linsys import InputError
 from ratecheck._experiment import seeds
+from ratecheck._experiment.parameters import check_parameters, param
 from ratecheck._experiment.table import Table
 
 if TYPE_CHECKING:
@@ -82,13 +79,10 @@ Vector = Sequence[float] | NDArray[Any]
 class Config:
     """Base of every configuration: frozen, checked on construction, with the seed of its numbers.
 
-    Attributes:
-        seed: of all random numbers.
+    Its parameters are declared with :func:`param`; what concerns several of them a class checks in
+    ``__post_init__``, after that of its base.
 
-    What a configuration says of its own fields in this form is what ``ratecheck show`` says of
-    them.
-
-    Fields may be ``int``, ``float``, ``bool``, ``str``, ``Path`` (a data file: its content enters
+    They may be ``int``, ``float``, ``bool``, ``str``, ``Path`` (a data file: its content enters
     the store's key), ``Literal[...]``, tuples of these, and ``X | None``.
 
     ``not_in_key`` names fields that change numbers by rounding alone, such as how much goes through
@@ -97,12 +91,10 @@ class Config:
     """
 
     not_in_key: ClassVar[frozenset[str]] = frozenset()
-    seed: int = 0
+    seed: int = param(0, doc="of all random numbers.")
 
     def __post_init__(self) -> None:
-        seed: Any = self.seed  # the annotation is a promise, the user's file may break it
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise InputError(f"`seed` must be a whole number of at least 0; found {self.seed!r}")
+        check_parameters(self)
         seeds.unify(self)
 
     def derive(self, *names: str | float) -> int:

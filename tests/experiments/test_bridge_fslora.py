@@ -308,8 +308,8 @@ def test_a_file_of_one_domain_is_dealt_by_answers(folder: Path, tmp_path: Path) 
     ("options", "message"),
     [
         ({"ratios": (0.3,)}, "must be whole ranks"),
-        ({"ratios": ()}, "at least one ratio"),
-        ({"gammas": ()}, "at least one step size"),
+        ({"ratios": ()}, "`ratios` must be at least 1 value"),
+        ({"gammas": ()}, "`gammas` must be at least 1 value"),
         ({"seeds": 1}, "`seeds`"),
         ({"concentration": 0.0}, "`concentration`"),
     ],

@@ -35,7 +35,6 @@ import ratecheck as rc
 from experiments.affpcl.figures._synthetic import (
     PopulationConfig,
     Values,
-    check_levels,
     matches,
     true_levels,
 )
@@ -62,18 +61,16 @@ UNSTABLE = "share of instances beyond mean-square stability"
 
 @dataclass(frozen=True, kw_only=True)
 class Fig4Config(PopulationConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        levels: labels of delta_env and of delta_obj, increasing; the grid has all pairs.
-    """
-
-    levels: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+    levels: tuple[float, ...] = rc.param(
+        (0.0, 0.2, 0.4, 0.6, 0.8, 1.0),
+        low=0.0,
+        least=3,
+        increasing=True,
+        doc="labels of delta_env and of delta_obj, increasing; the grid has all pairs.",
+    )
     instances: int = 6
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_levels("levels", self.levels, least=3)
 
 
 def blocks(config: Fig4Config) -> list[rc.Block]:

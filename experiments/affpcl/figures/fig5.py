@@ -40,10 +40,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ratecheck as rc
-from experiments.affpcl.figures._synthetic import SyntheticConfig, Values, check_levels, true_levels
+from experiments.affpcl.figures._synthetic import SyntheticConfig, Values, true_levels
 from linsys import InputError
 from linsys.algorithms import AffPCL
-from linsys.validate import check_integer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,23 +59,21 @@ SLACK = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Fig5Config(SyntheticConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        agents: n, increasing.
-        levels: labels delta_env = delta_obj, increasing and positive.
-    """
-
-    agents: tuple[int, ...] = (2, 3, 4, 6, 9, 14, 21, 33, 50)
-    levels: tuple[float, ...] = (0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.32, 0.5)
+    agents: tuple[int, ...] = rc.param(
+        (2, 3, 4, 6, 9, 14, 21, 33, 50), low=2, least=3, increasing=True, doc="n, increasing."
+    )
+    levels: tuple[float, ...] = rc.param(
+        (0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.32, 0.5),
+        low=0.0,
+        least=3,
+        increasing=True,
+        doc="labels delta_env = delta_obj, increasing and positive.",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_levels("levels", self.levels, least=3)
-        for count in self.agents:
-            check_integer("agents", count, low=2)
-        if len(self.agents) < 3 or list(self.agents) != sorted(set(self.agents)):
-            raise InputError(f"`agents` must be at least 3 increasing; found {self.agents}")
         if self.levels[0] == 0:
             raise InputError("`levels` must be positive for logarithmic axes; found 0")
 

@@ -40,7 +40,6 @@ from experiments.affpcl.figures._synthetic import (
 )
 from linsys.algorithms import AffPCL, Independent
 from linsys.heterogeneity import delta_env_agent, tv_matrix
-from linsys.validate import check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,20 +51,12 @@ PANELS = {"generic agent": "generic", "agent closest to the centre": "central"}
 
 @dataclass(frozen=True, kw_only=True)
 class Fig6Config(PopulationConfig):
-    """The set-up at one level.
-
-    Attributes:
-        level: label delta_env = delta_obj.
-    """
+    """The set-up at one level."""
 
     n: int = 40
     rounds: int = 70
     replicates: int = 20
-    level: float = 0.7
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("level", self.level, low=0.0)
+    level: float = rc.param(0.7, low=0.0, doc="label delta_env = delta_obj.")
 
 
 def blocks(config: Fig6Config) -> list[rc.Block]:

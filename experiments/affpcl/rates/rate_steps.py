@@ -65,16 +65,17 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RateStepsConfig(HorizonConfig):
-    """The same on whole numbers of rounds.
-
-    Attributes:
-        times: t, increasing; constant steps have a run of t rounds each, diminishing ones are taken
-            one by one up to the last t.
-    """
+    """The same on whole numbers of rounds."""
 
     d: int = 2
     instances: int = 2
-    times: tuple[int, ...] = (100, 300, 10**3, 3000, 10**4, 3 * 10**4, 10**5, 3 * 10**5, 10**6)
+    times: tuple[int, ...] = rc.param(
+        (100, 300, 10**3, 3000, 10**4, 3 * 10**4, 10**5, 3 * 10**5, 10**6),
+        doc=(
+            "t, increasing; constant steps have a run of t rounds each, diminishing ones are "
+            "taken one by one up to the last t."
+        ),
+    )
 
 
 def compute(config: RateStepsConfig, block: rc.Block, context: rc.Context) -> rc.Columns:

@@ -39,22 +39,13 @@ from experiments.firm.bridge._firm_comparison import (
     weights_match,
 )
 from experiments.firm.bridge._firm_runs import columns
-from linsys.validate import check_number
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fig5Config(FirmConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        concentration: of the Dirichlet-distributed shares.
-    """
-
-    concentration: float = 0.3
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("concentration", self.concentration, low=0.0, low_open=True)
+    concentration: float = rc.param(0.3, above=0.0, doc="of the Dirichlet-distributed shares.")
 
     @property
     def names(self) -> tuple[str, str]:

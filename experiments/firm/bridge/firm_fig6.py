@@ -46,13 +46,11 @@ from linsys import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Fig6Config(FirmConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        more_clients: a larger number of clients, which ``clients`` are compared with.
-    """
-
-    more_clients: int = 16
+    more_clients: int = rc.param(
+        16, doc="a larger number of clients, which ``clients`` are compared with."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -39,24 +39,15 @@ from experiments.firm._alignment import (
     weights_match,
 )
 from experiments.firm._words import outcome
-from linsys.validate import check_integer
 from mgda.trajectories import Clients
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fig6Config(RegularisedConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        clients: the smaller number of them.
-        factor: the larger number of clients over the smaller one.
-    """
-
-    factor: int = 2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_integer("factor", self.factor, low=2)
+    clients: int = rc.param(8, doc="the smaller number of them.")
+    factor: int = rc.param(2, low=2, doc="the larger number of clients over the smaller one.")
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -64,17 +64,15 @@ PANEL = "against $C$"
 
 @dataclass(frozen=True, kw_only=True)
 class GapClientsConfig(FloorConfig, BatchConfig):
-    """Ever more clients.
+    """Ever more clients."""
 
-    Attributes:
-        counts: C, increasing; the last two are left out with the small step, whose runs are long.
-    """
-
-    counts: tuple[int, ...] = (4, 8, 16, 32, 64)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        rc.check_counts("counts", self.counts, least=4)
+    counts: tuple[int, ...] = rc.param(
+        (4, 8, 16, 32, 64),
+        low=1,
+        least=4,
+        increasing=True,
+        doc="C, increasing; the last two are left out with the small step, whose runs are long.",
+    )
 
     def counts_of(self, name: str) -> tuple[int, ...]:
         """Numbers of clients of a curve."""

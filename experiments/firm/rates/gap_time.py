@@ -55,7 +55,7 @@ from experiments.firm._style import LAW, stated
 from experiments.firm._systems import BatchConfig, ClientsConfig, ConflictConfig
 from experiments.firm.rates._tabular import SPREAD, Tabular
 from linsys import InputError
-from linsys.validate import Array, check_integer, check_number
+from linsys.validate import Array
 from mgda.actor_critic import ExactGradients
 from mgda.firm import FIRM
 from mgda.runs import geometric_times, iterate
@@ -74,34 +74,25 @@ _DRAWS = 200
 
 @dataclass(frozen=True, kw_only=True)
 class GapTimeConfig(SteeredConfig, ClientsConfig, BatchConfig):
-    """Steps up to ``last``; see the module's text.
+    """Steps up to ``last``; see the module's text."""
 
-    Attributes:
-        tabular: states of the tabular process, which has two actions.
-        conflict: of the tabular process: 0 for independent objectives, 1 for sum_j r^j the same
-            everywhere.
-        slowest: the largest tau of the tabular process, in steps.
-        last: T of the exact runs.
-        horizon: T of the sampled runs in relaxation times.
-        points: recorded times.
-    """
-
-    tabular: int = 3
-    conflict: float = 0.5
-    slowest: float = 25.0
-    last: int = 5000
+    tabular: int = rc.param(3, low=2, doc="states of the tabular process, which has two actions.")
+    conflict: float = rc.param(
+        0.5,
+        low=0.0,
+        high=1.0,
+        doc=(
+            "of the tabular process: 0 for independent objectives, 1 for sum_j r^j the same "
+            "everywhere."
+        ),
+    )
+    slowest: float = rc.param(
+        25.0, above=0.0, doc="the largest tau of the tabular process, in steps."
+    )
+    last: int = rc.param(5000, low=100, doc="T of the exact runs.")
     clients: int = 4
-    horizon: float = 60.0
-    points: int = 25
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_integer("tabular", self.tabular, low=2)
-        check_number("conflict", self.conflict, low=0.0, high=1.0)
-        check_integer("last", self.last, low=100)
-        check_integer("points", self.points, low=10)
-        check_number("slowest", self.slowest, low=0.0, low_open=True)
-        check_number("horizon", self.horizon, low=4.0)
+    horizon: float = rc.param(60.0, low=4.0, doc="T of the sampled runs in relaxation times.")
+    points: int = rc.param(25, low=10, doc="recorded times.")
 
     def process(self, instance: int) -> Tabular:
         """A process in which no state is slow."""

@@ -18,7 +18,7 @@ from experiments.fslora.bridge._smoothness import measure
 from linsys import InputError
 from linsys.sketching import FSLoRA
 from linsys.sketching.federated import Federated, State
-from linsys.validate import check_integer, check_number
+from linsys.validate import check_integer
 
 if TYPE_CHECKING:
     from lora_bridge.tasks import Task
@@ -26,40 +26,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SmoothnessConfig(RatiosConfig):
-    """The set-up.
-
-    Attributes:
-        gamma: step size of the run.
-        rounds: T.
-        points: rounds after the start at which all is measured.
-        factors: r / k, decreasing, each a divisor of r; 1 is added.
-        draws: sketches of every r / k, in whole partitions of the components.
-        probe: samples of a device that make up its loss.
-        steps: products with a Hessian for one eigenvalue, at most.
-        tolerance: relative residual of an eigenvalue with which its products end.
-    """
+    """The set-up."""
 
     attention: ClassVar[str] = "eager"
 
     rank: int = 8
     seeds: int = 4
-    gamma: float = 0.01
-    rounds: int = 96
-    points: int = 3
-    factors: tuple[int, ...] = (8, 4, 2)
-    draws: int = 8
-    probe: int = 4
-    steps: int = 40
-    tolerance: float = 0.01
+    gamma: float = rc.param(0.01, above=0.0, doc="step size of the run.")
+    rounds: int = rc.param(96, low="points", doc="T.")
+    points: int = rc.param(3, low=1, doc="rounds after the start at which all is measured.")
+    factors: tuple[int, ...] = rc.param(
+        (8, 4, 2), doc="r / k, decreasing, each a divisor of r; 1 is added."
+    )
+    draws: int = rc.param(
+        8, low=1, doc="sketches of every r / k, in whole partitions of the components."
+    )
+    probe: int = rc.param(4, low=2, doc="samples of a device that make up its loss.")
+    steps: int = rc.param(40, low=1, doc="products with a Hessian for one eigenvalue, at most.")
+    tolerance: float = rc.param(
+        0.01,
+        above=0.0,
+        high=0.5,
+        doc="relative residual of an eigenvalue with which its products end.",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("gamma", self.gamma, low=0.0, low_open=True)
-        check_number("tolerance", self.tolerance, low=0.0, high=0.5, low_open=True)
-        for name in ("points", "draws", "steps"):
-            check_integer(name, getattr(self, name), low=1)
-        check_integer("rounds", self.rounds, low=self.points)
-        check_integer("probe", self.probe, low=2)
         for factor in self.factors:
             if check_integer("factors", factor, low=2) > self.rank or self.rank % factor:
                 raise InputError(f"`factors` must divide rank = {self.rank}; found {factor}")

@@ -37,7 +37,7 @@ from experiments.fslora.rates._minimisers import descend, minimum, moment_root, 
 from linsys.sketching.exact import sketched_gradients, sketched_loss
 from linsys.sketching.sketch import every_support
 from linsys.sketching.systems import LeastSquares
-from linsys.validate import Array, check_integer, check_number
+from linsys.validate import Array, check_integer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -63,37 +63,22 @@ SHADES = ("#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7")
 
 @dataclass(frozen=True, kw_only=True)
 class RateBiasConfig(rc.Config):
-    """Least squares on devices with the same inputs.
+    """Least squares on devices with the same inputs."""
 
-    Attributes:
-        r: rank of the modules; sketches have all ranks k below it.
-        m: rows of W.
-        n: columns of W.
-        devices: N.
-        samples: of every device, at least n.
-        decay: ratio of neighbouring singular values of D.
-        starts: random starts of a descent.
-        instances: systems drawn.
-    """
-
-    r: int = 12
-    m: int = 4
-    n: int = 4
-    devices: int = 3
-    samples: int = 12
-    decay: float = 0.7
-    starts: int = 2
-    instances: int = 2
+    r: int = rc.param(12, doc="rank of the modules; sketches have all ranks k below it.")
+    m: int = rc.param(4, low=2, doc="rows of W.")
+    n: int = rc.param(4, low=2, doc="columns of W.")
+    devices: int = rc.param(3, low=1, doc="N.")
+    samples: int = rc.param(12, low="n", doc="of every device, at least n.")
+    decay: float = rc.param(
+        0.7, above=0.0, high=1.0, doc="ratio of neighbouring singular values of D."
+    )
+    starts: int = rc.param(2, low=1, doc="random starts of a descent.")
+    instances: int = rc.param(2, low=1, doc="systems drawn.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("m", self.m, low=2)
-        check_integer("n", self.n, low=2)
         check_integer("r", self.r, low=max(6, min(self.m, self.n)))
-        for name in ("devices", "starts", "instances"):
-            check_integer(name, getattr(self, name), low=1)
-        check_integer("samples", self.samples, low=self.n)
-        check_number("decay", self.decay, low=0.0, high=1.0, low_open=True)
 
     def system(self, instance: int) -> LeastSquares:
         """Devices with the same inputs and targets (W* + Z_i) x, the Z_i with mean zero."""

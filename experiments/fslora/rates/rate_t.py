@@ -46,7 +46,7 @@ import ratecheck as rc
 from experiments.fslora.rates._rates_checks import floor_series
 from experiments.fslora.rates._rates_floors import LEVEL, RELAX, Floor
 from experiments.fslora.rates._rates_systems import Squares, rounds
-from linsys.validate import Array, InputError, check_integer, check_number
+from linsys.validate import Array, InputError
 from ratecheck import RESOLUTION
 
 if TYPE_CHECKING:
@@ -62,39 +62,32 @@ ARRIVED = 1e-3
 
 @dataclass(frozen=True, kw_only=True)
 class RateTConfig(rc.Config):
-    """Identical devices.
+    """Identical devices."""
 
-    Attributes:
-        r: rank of the modules.
-        k: rank of every sketch.
-        devices: N.
-        H: local steps in a round.
-        noise: sigma of batches.
-        gamma: the given step, in (b).
-        times: T, increasing: the first not too small for the step of the corollary, two of them not
-            too small for the given one; see "Regime" above.
-        start: modules at the start, relative to the minimiser; a tenth of it at random.
-        replicates: runs.
-    """
-
-    r: int = 3
-    k: int = 2
-    devices: int = 4
-    H: int = 4
-    noise: float = 0.5
-    gamma: float = 0.01
-    times: tuple[int, ...] = (256, 512, 1024, 2048)
-    start: float = 0.4
-    replicates: int = 32
+    r: int = rc.param(3, low=2, doc="rank of the modules.")
+    k: int = rc.param(2, low=1, high="r", doc="rank of every sketch.")
+    devices: int = rc.param(4, low=1, doc="N.")
+    H: int = rc.param(4, low=1, doc="local steps in a round.")
+    noise: float = rc.param(0.5, above=0.0, doc="sigma of batches.")
+    gamma: float = rc.param(0.01, above=0.0, doc="the given step, in (b).")
+    times: tuple[int, ...] = rc.param(
+        (256, 512, 1024, 2048),
+        low=1,
+        increasing=True,
+        doc=(
+            "T, increasing: the first not too small for the step of the corollary, two of them "
+            'not too small for the given one; see "Regime" above.'
+        ),
+    )
+    start: float = rc.param(
+        0.4,
+        above=0.0,
+        doc="modules at the start, relative to the minimiser; a tenth of it at random.",
+    )
+    replicates: int = rc.param(32, low=rc.MIN_REPLICATES, doc="runs.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, low in (("r", 2), ("devices", 1), ("H", 1), ("replicates", rc.MIN_REPLICATES)):
-            check_integer(name, getattr(self, name), low=low)
-        check_integer("k", self.k, low=1, high=self.r)
-        for name in ("gamma", "start", "noise"):
-            check_number(name, getattr(self, name), low=0.0, low_open=True)
-        rc.check_counts("times", self.times)
         for T in (self.times[0], None):
             floor = self.floor(FIXED, T)
             step = floor.gamma * floor.H * floor.rates[1]

@@ -18,7 +18,6 @@ from experiments.oodpl.bridge._ood import OneBetaConfig
 from experiments.oodpl.bridge._ood_texts import domains
 from linsys import InputError
 from linsys.bilevel import Path, adjoint, descend, first_order
-from linsys.validate import check_integer, check_number
 
 if TYPE_CHECKING:
     from lora_bridge.bilevel import TextDomain, TextOracle
@@ -31,23 +30,20 @@ EIGHTHS = (1, 2, 4, 8, 12, 16, 20, 24)
 
 @dataclass(frozen=True, kw_only=True)
 class OODInnerConfig(OneBetaConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        ridge: rho / Lambda.
-        step: alpha (Lambda + rho) on the last layer, below 2.
-        lora_step: alpha (Lambda + rho) for LoRA, below 2.
-        size: standard deviation of the reward's score head.
-        newton: steps of Newton's method.
-        cg: steps of conjugate gradients in each step of Newton's method.
-    """
-
-    ridge: float = 0.2
-    step: float = 1.0
-    lora_step: float = 0.25
-    size: float = 0.2
-    newton: int = 8
-    cg: int = 80
+    ridge: float = rc.param(0.2, above=0.0, doc="rho / Lambda.")
+    step: float = rc.param(
+        1.0, above=0.0, below=2.0, doc="alpha (Lambda + rho) on the last layer, below 2."
+    )
+    lora_step: float = rc.param(
+        0.25, above=0.0, below=2.0, doc="alpha (Lambda + rho) for LoRA, below 2."
+    )
+    size: float = rc.param(0.2, above=0.0, doc="standard deviation of the reward's score head.")
+    newton: int = rc.param(8, low=1, doc="steps of Newton's method.")
+    cg: int = rc.param(
+        80, low=1, doc="steps of conjugate gradients in each step of Newton's method."
+    )
     rank: int = 4
     prompts: int = 6
     tests: int = 1
@@ -56,14 +52,6 @@ class OODInnerConfig(OneBetaConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("ridge", self.ridge, low=0.0, low_open=True)
-        for name in ("step", "lora_step"):
-            check_number(
-                name, getattr(self, name), low=0.0, high=2.0, low_open=True, high_open=True
-            )
-        check_number("size", self.size, low=0.0, low_open=True)
-        for name in ("newton", "cg"):
-            check_integer(name, getattr(self, name), low=1)
         if "lm_head" not in self.targets:
             raise InputError(f"`targets` must hold lm_head, the last layer; found {self.targets}")
 

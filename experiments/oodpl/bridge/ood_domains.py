@@ -50,7 +50,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,9 +61,7 @@ from experiments.oodpl._domains import CONTROLS, HPL, OURS, RIVALS, columns
 from experiments.oodpl._style import METHODS, key, lines
 from experiments.oodpl.bridge._ood import PAPER, RivalsConfig
 from experiments.oodpl.bridge._ood_methods import Compared
-from linsys import InputError
 from linsys.bilevel import expected_reward, pl_accuracy, win_rate
-from linsys.validate import check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -79,23 +76,11 @@ SPREAD = "standard deviation of that reward"
 
 @dataclass(frozen=True, kw_only=True)
 class OODDomainsConfig(RivalsConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        temperatures: of the sampling, increasing.
-    """
-
-    temperatures: tuple[float, ...] = (0.25, 0.5, 1.0)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for temperature in self.temperatures:
-            check_number("temperatures", temperature, low=0.0, low_open=True)
-        rising = all(a < b for a, b in pairwise(self.temperatures))
-        if len(self.temperatures) < 2 or not rising:
-            raise InputError(
-                f"`temperatures` must be at least 2 increasing numbers; found {self.temperatures}"
-            )
+    temperatures: tuple[float, ...] = rc.param(
+        (0.25, 0.5, 1.0), above=0.0, increasing=True, doc="of the sampling, increasing."
+    )
 
 
 def blocks(config: OODDomainsConfig) -> list[rc.Block]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from linsys.bilevel import (
     optimum,
     pl_accuracy,
 )
-from linsys.validate import check_integer, check_number
 
 __all__ = ["LEVELS", "REWARD", "SAME", "STEP", "TANH", "BetaConfig", "measure", "scaled"]
 
@@ -31,18 +29,21 @@ LEVELS = np.linspace(0.1, 0.9, 9)
 
 @dataclass(frozen=True, kw_only=True)
 class BetaConfig(DomainConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        betas: increasing, 1 among them.
-        etas: step sizes for all betas, increasing; ``eta`` is the step at beta = 1 elsewhere, and
-            must be among them.
-        points: rounds at which a curve is measured.
-    """
-
-    betas: tuple[float, ...] = (0.1, 1.0, 2.0, 4.0, 8.0)
-    etas: tuple[float, ...] = (0.125, 1.0, 8.0, 64.0)
-    points: int = 8
+    betas: tuple[float, ...] = rc.param(
+        (0.1, 1.0, 2.0, 4.0, 8.0), above=0.0, increasing=True, doc="increasing, 1 among them."
+    )
+    etas: tuple[float, ...] = rc.param(
+        (0.125, 1.0, 8.0, 64.0),
+        above=0.0,
+        increasing=True,
+        doc=(
+            "step sizes for all betas, increasing; ``eta`` is the step at beta = 1 elsewhere, "
+            "and must be among them."
+        ),
+    )
+    points: int = rc.param(8, low=2, high="K", doc="rounds at which a curve is measured.")
     strength: float = 1.0
     alpha: float = 0.1
     D: int = 40
@@ -52,16 +53,9 @@ class BetaConfig(DomainConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("points", self.points, low=2, high=self.K)
         for name, needed in (("betas", 1.0), ("etas", self.eta)):
-            values = getattr(self, name)
-            for value in values:
-                check_number(name, value, low=0.0, low_open=True)
-            if len(values) < 2 or any(a >= b for a, b in pairwise(values)) or needed not in values:
-                raise InputError(
-                    f"`{name}` must be at least 2 increasing numbers with {needed:g} among them; "
-                    f"found {values}"
-                )
+            if needed not in (values := getattr(self, name)):
+                raise InputError(f"`{name}` must have {needed:g} among them; found {values}")
 
     @property
     def times(self) -> list[int]:

@@ -19,7 +19,7 @@ from linsys.bilevel import (
     optimum,
     pl_accuracy,
 )
-from linsys.validate import Array, InputError, check_integer, check_number
+from linsys.validate import Array
 
 #: Exponents in beta: of ||grad L||^2 and of what K rounds gain; of what a given reward changes.
 FLAT, EFFECT = -2.0, -1.0
@@ -31,40 +31,35 @@ SAMPLES = "samples"
 
 @dataclass(frozen=True, kw_only=True)
 class RateBetaConfig(RateConfig):
-    """Several domains to train on, and held-out ones.
+    """Several domains to train on, and held-out ones."""
 
-    Attributes:
-        betas: of all panels.
-        unit: eta ||l''(0)|| at beta = 1, so that descent is stable from beta = 1 on.
-        scaled: the beta of training with eta proportional to beta^2, from 1 on.
-        alpha: of inner steps, relative to what is stable at beta = 1, at zero and at the minimum.
-        train: domains to train on.
-        held_out: domains held out.
-        D: inner steps of a round.
-        K: rounds.
-        s: the bound of bounded rewards.
-    """
-
-    betas: tuple[float, ...] = (0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
-    scaled: tuple[float, ...] = (1, 5, 50, 500)
-    unit: float = 0.5
-    alpha: float = 0.9
-    train: int = 2
-    held_out: int = 1
-    D: int = 60
-    K: int = 30
-    s: float = 2.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("unit", "alpha", "s"):
-            check_number(name, getattr(self, name), low=0.0, low_open=True)
-        for name in ("train", "held_out", "D", "K"):
-            check_integer(name, getattr(self, name), low=1)
-        for name in ("betas", "scaled"):
-            values = getattr(self, name)
-            if list(values) != sorted(set(values)) or len(values) < 2 or values[0] <= 0:
-                raise InputError(f"`{name}` must be positive and increasing; found {values}")
+    betas: tuple[float, ...] = rc.param(
+        (0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512),
+        above=0.0,
+        increasing=True,
+        doc="of all panels.",
+    )
+    scaled: tuple[float, ...] = rc.param(
+        (1, 5, 50, 500),
+        above=0.0,
+        increasing=True,
+        doc="the beta of training with eta proportional to beta^2, from 1 on.",
+    )
+    unit: float = rc.param(
+        0.5,
+        above=0.0,
+        doc="eta ||l''(0)|| at beta = 1, so that descent is stable from beta = 1 on.",
+    )
+    alpha: float = rc.param(
+        0.9,
+        above=0.0,
+        doc=("of inner steps, relative to what is stable at beta = 1, at zero and at the minimum."),
+    )
+    train: int = rc.param(2, low=1, doc="domains to train on.")
+    held_out: int = rc.param(1, low=1, doc="domains held out.")
+    D: int = rc.param(60, low=1, doc="inner steps of a round.")
+    K: int = rc.param(30, low=1, doc="rounds.")
+    s: float = rc.param(2.0, above=0.0, doc="the bound of bounded rewards.")
 
     @property
     def trained(self) -> Array:

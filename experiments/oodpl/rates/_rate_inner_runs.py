@@ -11,7 +11,6 @@ from experiments.oodpl.rates._rate_laws import InnerLaw
 from experiments.oodpl.rates._rate_systems import FixedBetaConfig, cut, printed_factor
 from linsys.bilevel import DomainOracle
 from linsys.bilevel.kernels import adjoint, descend
-from linsys.validate import check_integer, check_number
 
 #: Where exact errors are seen, in units of tau: the factor from 8 to 24, the factor D in between.
 TIMES = (0.5, 1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 20.0, 24.0)
@@ -27,30 +26,34 @@ LONG = 6.0
 
 @dataclass(frozen=True, kw_only=True)
 class RateInnerConfig(FixedBetaConfig):
-    """Exact steps and sampled ones.
+    """Exact steps and sampled ones."""
 
-    Attributes:
-        steps: sizes of exact steps at ``beta``, relative to 2 / Lambda.
-        betas: of exact steps of the size ``share``.
-        share: size of exact steps at ``betas``, relative to 2 / Lambda.
-        sampled: sizes of sampled steps at ``beta``, relative to 2 / Lambda.
-        replicates: loops on samples per instance and step size.
-    """
-
-    steps: tuple[float, ...] = (0.25, 0.5, 0.95)
-    betas: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 16.0)
-    share: float = 0.5
-    sampled: tuple[float, ...] = (0.005, 0.01, 0.02, 0.04)
-    replicates: int = 20
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name, least in (("steps", 1), ("betas", 1), ("sampled", 2)):
-            rc.check_grid(name, getattr(self, name), 0.0, least)
-        check_number("first of betas", self.betas[0], low=0.0, low_open=True)
-        for value in (*self.steps, *self.sampled, self.share):
-            check_number("steps, sampled and share", value, low=0, high=1, low_open=True)
-        check_integer("replicates", self.replicates, low=2)
+    steps: tuple[float, ...] = rc.param(
+        (0.25, 0.5, 0.95),
+        above=0.0,
+        high=1.0,
+        increasing=True,
+        least=1,
+        doc="sizes of exact steps at ``beta``, relative to 2 / Lambda.",
+    )
+    betas: tuple[float, ...] = rc.param(
+        (1.0, 2.0, 4.0, 8.0, 16.0),
+        above=0.0,
+        increasing=True,
+        least=1,
+        doc="of exact steps of the size ``share``.",
+    )
+    share: float = rc.param(
+        0.5, above=0.0, high=1.0, doc="size of exact steps at ``betas``, relative to 2 / Lambda."
+    )
+    sampled: tuple[float, ...] = rc.param(
+        (0.005, 0.01, 0.02, 0.04),
+        above=0.0,
+        high=1.0,
+        increasing=True,
+        doc="sizes of sampled steps at ``beta``, relative to 2 / Lambda.",
+    )
+    replicates: int = rc.param(20, low=2, doc="loops on samples per instance and step size.")
 
     @property
     def settings(self) -> list[tuple[float, float]]:

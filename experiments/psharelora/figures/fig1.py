@@ -45,7 +45,6 @@ from experiments.psharelora._labelers import (
     rate_note,
 )
 from linsys.preference.sharelora import METHODS
-from linsys.validate import check_integer, check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,22 +55,17 @@ MARGIN = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class Fig1Config(LabelerConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        labelers: N.
-        own: what labelers have of their own, as a share; all have the same.
-    """
-
-    labelers: int = 5
-    own: tuple[float, ...] = (0.02, 0.2, 0.6)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_integer("labelers", self.labelers, low=2)
-        rc.check_grid("own", self.own, 0.0, least=1)
-        for share in self.own:
-            check_number("own", share, low=0.0, high=1.0)
+    labelers: int = rc.param(5, low=2, doc="N.")
+    own: tuple[float, ...] = rc.param(
+        (0.02, 0.2, 0.6),
+        low=0.0,
+        high=1.0,
+        least=1,
+        increasing=True,
+        doc="what labelers have of their own, as a share; all have the same.",
+    )
 
     def own_of(self, case: float) -> tuple[float, ...]:
         """The shares of all labelers."""

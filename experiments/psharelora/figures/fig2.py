@@ -37,9 +37,7 @@ from experiments.psharelora._labelers import (
     per_labeler,
     rate_note,
 )
-from linsys import InputError
 from linsys.preference.sharelora import METHODS
-from linsys.validate import check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,21 +45,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Fig2Config(LabelerConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        own: what each labeler has of its own, as a share, increasing; as many labelers as shares.
-    """
-
-    own: tuple[float, ...] = (0.02, 0.1, 0.25, 0.45, 0.7)
+    own: tuple[float, ...] = rc.param(
+        (0.02, 0.1, 0.25, 0.45, 0.7),
+        low=0.0,
+        high=1.0,
+        increasing=True,
+        doc=(
+            "what each labeler has of its own, as a share, increasing; as many labelers as shares."
+        ),
+    )
     tuning: int = 2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for share in self.own:
-            check_number("own", share, low=0.0, high=1.0)
-        if len(self.own) < 2 or any(np.diff(self.own) <= 0):
-            raise InputError(f"`own` must be two or more increasing shares; found {self.own}")
 
     def own_of(self, case: float) -> tuple[float, ...]:
         """The shares of all labelers."""

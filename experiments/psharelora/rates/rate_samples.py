@@ -33,10 +33,9 @@ from experiments.psharelora.rates._rate_runs import (
     LEVEL,
     SharedRankConfig,
     error_series,
-    increasing,
     judged,
 )
-from linsys.validate import Array, check_integer, check_number
+from linsys.validate import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,34 +51,23 @@ FLOOR = r"$\mathrm{dist}^2(B_{\mathrm{pop}}, B_\diamond)$"
 
 @dataclass(frozen=True, kw_only=True)
 class RateSamplesConfig(SharedRankConfig):
-    """Ever more comparisons.
-
-    Attributes:
-        nu: sigma_k^2 / N.
-        tail: Sigma_tail / N in (b).
-        copies: users of every type in (a) and (b).
-        sizes: N_p in (a) and (b), increasing: ever more of the same data.
-        many: users of every type in (c).
-        many_sizes: N_p in (c), increasing.
-    """
+    """Ever more comparisons."""
 
     trajectories: int = 8
-    nu: float = 2.0
-    tail: float = 0.3
+    nu: float = rc.param(2.0, above=0.0, doc="sigma_k^2 / N.")
+    tail: float = rc.param(0.3, above=0.0, doc="Sigma_tail / N in (b).")
     replicates: int = 160
-    copies: int = 2
-    sizes: tuple[int, ...] = (128, 512, 2048, 8192, 32768, 131072)
-    many: int = 32
-    many_sizes: tuple[int, ...] = (64, 128, 256)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("nu", self.nu, low=0.0, low_open=True)
-        check_number("tail", self.tail, low=0.0, low_open=True)
-        for name in ("copies", "many"):
-            check_integer(name, getattr(self, name), low=1)
-        increasing("sizes", self.sizes, 2)
-        increasing("many_sizes", self.many_sizes, 2)
+    copies: int = rc.param(2, low=1, doc="users of every type in (a) and (b).")
+    sizes: tuple[int, ...] = rc.param(
+        (128, 512, 2048, 8192, 32768, 131072),
+        low=2,
+        increasing=True,
+        doc="N_p in (a) and (b), increasing: ever more of the same data.",
+    )
+    many: int = rc.param(32, low=1, doc="users of every type in (c).")
+    many_sizes: tuple[int, ...] = rc.param(
+        (64, 128, 256), low=2, increasing=True, doc="N_p in (c), increasing."
+    )
 
     def family(self, panel: str) -> Family:
         """The users of a panel."""

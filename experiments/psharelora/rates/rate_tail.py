@@ -40,10 +40,9 @@ from experiments.psharelora.rates._rate_runs import (
     LEVEL,
     SharedRankConfig,
     error_series,
-    increasing,
 )
 from linsys.preference.estimators import fit_shared
-from linsys.validate import Array, check_integer, check_number
+from linsys.validate import Array, check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,37 +60,35 @@ ROUNDING = 1e-7
 
 @dataclass(frozen=True, kw_only=True)
 class RateTailConfig(SharedRankConfig):
-    """Ever larger tails.
-
-    Attributes:
-        nu: sigma_k^2 / N.
-        exact: relative tails Sigma_tail / (N nu) in (a), increasing.
-        late: exponents in (a) are fitted up to this relative tail.
-        copies: users of every type in (b).
-        tails: relative tails in (b), increasing.
-        sizes: N_p in (b), increasing.
-    """
+    """Ever larger tails."""
 
     d1: int = 4
     d2: int = 2
-    nu: float = 2.0
-    exact: tuple[float, ...] = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-    late: float = 1e-5
-    copies: int = 2
-    tails: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 1e-1)
-    sizes: tuple[int, ...] = (4096, 262144)
+    nu: float = rc.param(2.0, above=0.0, doc="sigma_k^2 / N.")
+    exact: tuple[float, ...] = rc.param(
+        (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1),
+        low=1e-12,
+        increasing=True,
+        high=0.5,
+        doc="relative tails Sigma_tail / (N nu) in (a), increasing.",
+    )
+    late: float = rc.param(1e-5, doc="exponents in (a) are fitted up to this relative tail.")
+    copies: int = rc.param(2, low=1, doc="users of every type in (b).")
+    tails: tuple[float, ...] = rc.param(
+        (1e-4, 1e-3, 1e-2, 1e-1),
+        low=1e-12,
+        increasing=True,
+        high=0.5,
+        doc="relative tails in (b), increasing.",
+    )
+    sizes: tuple[int, ...] = rc.param(
+        (4096, 262144), low=2, increasing=True, doc="N_p in (b), increasing."
+    )
     replicates: int = 100
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("nu", self.nu, low=0.0, low_open=True)
-        check_integer("copies", self.copies, low=1)
-        increasing("exact", self.exact, 1e-12)
-        increasing("tails", self.tails, 1e-12)
-        increasing("sizes", self.sizes, 2)
         check_number("late", self.late, low=self.exact[1], high=self.exact[-1])
-        for name in ("exact", "tails"):
-            check_number(f"last of {name}", getattr(self, name)[-1], low=0.0, high=0.5)
 
     def family(self, kind: Kind, relative: float) -> Family:
         """The users with this relative tail."""

@@ -33,10 +33,9 @@ from experiments.psharelora.rates._rate_runs import (
     LEVEL,
     SharedRankConfig,
     error_series,
-    increasing,
     judged,
 )
-from linsys.validate import Array, check_integer, check_number
+from linsys.validate import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,25 +51,18 @@ NAMES: dict[Kind, str] = {"mirrored": "alike on both sides", "random": "random"}
 
 @dataclass(frozen=True, kw_only=True)
 class RateUsersConfig(SharedRankConfig):
-    """Ever more users.
+    """Ever more users."""
 
-    Attributes:
-        nu: sigma_k^2 / N.
-        N_p: comparisons of every user.
-        copies: users of every type, increasing: N is ``types`` times as many.
-    """
-
-    nu: float = 2.0
+    nu: float = rc.param(2.0, above=0.0, doc="sigma_k^2 / N.")
     trajectories: int = 8
-    N_p: int = 256
-    copies: tuple[int, ...] = (2, 4, 8, 16, 32, 64, 128)
+    N_p: int = rc.param(256, low=2, doc="comparisons of every user.")
+    copies: tuple[int, ...] = rc.param(
+        (2, 4, 8, 16, 32, 64, 128),
+        low=1,
+        increasing=True,
+        doc="users of every type, increasing: N is ``types`` times as many.",
+    )
     replicates: int = 50
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("nu", self.nu, low=0.0, low_open=True)
-        check_integer("N_p", self.N_p, low=2)
-        increasing("copies", self.copies, 1)
 
     @property
     def N(self) -> Array:
