@@ -34,6 +34,8 @@ from ._experiment.model import (
     Config as Config,
     Context as Context,
     Experiment as Experiment,
+    Grid as Grid,
+    Panel as Panel,
     Series as Series,
 )
 from ._experiment.parameters import param as param
@@ -42,6 +44,7 @@ from ._experiment.plots import (
     Look as Look,
     curve as curve,
     curves as curves,
+    draw_panels as draw_panels,
     guide as guide,
     legend as legend,
     loglog as loglog,

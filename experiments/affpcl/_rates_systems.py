@@ -286,11 +286,6 @@ def name_quantity(ax: Axes, panel: str) -> None:
     ax.set_ylabel(quantity)
 
 
-def one_instance_each(config: RateConfig) -> list[rc.Block]:
-    """Blocks of one instance."""
-    return [{"instance": k} for k in range(config.instances)]
-
-
 def furthest(predicted: float, x: ArrayLike, curves: Iterable[ArrayLike]) -> rc.Slope:
     """The exact slope furthest from the prediction among curves over the same x, one each."""
     slopes = [rc.exact_slope(x, curve) for curve in curves]

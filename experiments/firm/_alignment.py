@@ -169,11 +169,6 @@ class SmoothedConfig(rc.Config):
     )
 
 
-def blocks(config: AlignmentConfig) -> list[rc.Block]:
-    """One instance at a time."""
-    return [{"instance": k} for k in range(config.instances)]
-
-
 def ema(values: Values, half_life: float) -> Values:
     """Exponential moving average along the last axis, the weights of all past values adding to one.
 

@@ -255,7 +255,7 @@ def test_paper_profiles_run_when_shrunk(module: Any, folder: Path) -> None:
     derived = [c for c in module.analyse(config, table).checks if c.predicted != CLAIMED]
     assert derived
     assert all(check.ok for check in derived)
-    block = module.blocks(config)[0]
+    block = module.EXPERIMENT.blocks(config)[0]
     again = module.compute(config, block, rc.Context())
     assert np.array_equal(again["loss"], table.where(**block)["loss"])  # dropout is seeded
 

@@ -81,11 +81,6 @@ OURS = ("AffPCL", ESTIMATED, PLAIN)
 MARGIN = 1.1
 
 
-def blocks(config: AffPCLConfig) -> list[rc.Block]:
-    """One level and one seed at a time."""
-    return [{"level": level, "draw": k} for level in config.levels for k in range(config.seeds)]
-
-
 def analyse(config: AffPCLConfig, table: rc.Table) -> rc.Analysis:
     """Curves with 90 % bands, the claims as paired ratios, and what was measured of the agents."""
     loss: list[rc.Series] = []
@@ -251,7 +246,6 @@ EXPERIMENT = rc.Experiment(
     title="AffPCL and its rivals on LoRA-adapted language models",
     source="Figures 1 and 2, Section 7",
     kind="figure",
-    config_type=AffPCLConfig,
     profiles={
         "quick": AffPCLConfig(),
         "paper": AffPCLConfig(
@@ -264,7 +258,7 @@ EXPERIMENT = rc.Experiment(
             device="cuda",
         ),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"level": "levels", "draw": "seeds"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

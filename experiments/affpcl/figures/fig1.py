@@ -101,11 +101,6 @@ def methods(config: Fig1Config) -> Mapping[str, Algorithm[Any]]:
     }
 
 
-def blocks(config: Fig1Config) -> list[rc.Block]:
-    """One level at a time."""
-    return [{"level": level} for level in config.levels]
-
-
 def compute(config: Fig1Config, block: rc.Block, context: rc.Context) -> rc.Columns:
     """MSE^0 and MSE^1 by method, instance, run and time; all times of the first instance only."""
     level, named = block["level"], methods(config)
@@ -247,9 +242,8 @@ EXPERIMENT = rc.Experiment(
     title="AffPCL and its rivals on the synthetic system",
     source="Figure 1, Section 7",
     kind="figure",
-    config_type=Fig1Config,
     profiles={"quick": Fig1Config(instances=6), "paper": Fig1Config(instances=12)},
-    blocks=blocks,
+    blocks=rc.Grid({"level": "levels"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

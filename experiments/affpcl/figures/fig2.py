@@ -414,7 +414,6 @@ EXPERIMENT = rc.Experiment(
     title="Personalised regression on handwritten characters",
     source="Figure 2, Section 7",
     kind="figure",
-    config_type=Fig2Config,
     profiles={"quick": Fig2Config(), "paper": Fig2Config(replicates=100)},
     blocks=blocks,
     compute=compute,

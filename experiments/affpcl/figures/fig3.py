@@ -334,7 +334,6 @@ EXPERIMENT = rc.Experiment(
     title="SARSA on heterogeneous decision processes",
     source="Figure 3, Section 7",
     kind="figure",
-    config_type=Fig3Config,
     profiles=PROFILES,
     blocks=blocks,
     compute=compute,

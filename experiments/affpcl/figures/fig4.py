@@ -73,11 +73,6 @@ class Fig4Config(PopulationConfig):
     instances: int = 6
 
 
-def blocks(config: Fig4Config) -> list[rc.Block]:
-    """One row of the grid at a time."""
-    return [{"env": env} for env in config.levels]
-
-
 def compute(config: Fig4Config, block: rc.Block, context: rc.Context) -> rc.Columns:
     """MSE^0 at the end, mean over runs, per method, instance and delta_obj."""
     shape = (config.instances, len(config.levels))
@@ -228,12 +223,11 @@ EXPERIMENT = rc.Experiment(
     title="Improvement of AffPCL over both kinds of heterogeneity",
     source="Figure 4, Appendix B",
     kind="figure",
-    config_type=Fig4Config,
     profiles={
         "quick": Fig4Config(),
         "paper": Fig4Config(levels=tuple(k / 10 for k in range(11)), instances=20),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"env": "levels"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

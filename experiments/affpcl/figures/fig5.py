@@ -120,11 +120,6 @@ def fit(agents: Values, levels: Values, log_mse: Values, corner: float | None = 
     return Shape(fitted.log_a, fitted.log_delta_0, fitted.q, fitted.r, worst)
 
 
-def blocks(config: Fig5Config) -> list[rc.Block]:
-    """One number of agents at a time."""
-    return [{"n": n} for n in config.agents]
-
-
 def compute(config: Fig5Config, block: rc.Block, context: rc.Context) -> rc.Columns:
     """MSE^0 at the end, mean over runs, per instance and level."""
     mse = np.empty((config.instances, len(config.levels)))
@@ -275,7 +270,6 @@ EXPERIMENT = rc.Experiment(
     title="Contours of equal error over 1/n and heterogeneity",
     source="Figure 5, Appendix B",
     kind="figure",
-    config_type=Fig5Config,
     profiles={
         "quick": Fig5Config(instances=8),
         "paper": Fig5Config(
@@ -284,7 +278,7 @@ EXPERIMENT = rc.Experiment(
             instances=20,
         ),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"n": "agents"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

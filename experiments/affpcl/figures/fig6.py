@@ -59,11 +59,6 @@ class Fig6Config(PopulationConfig):
     level: float = rc.param(0.7, low=0.0, doc="label delta_env = delta_obj.")
 
 
-def blocks(config: Fig6Config) -> list[rc.Block]:
-    """One instance at a time."""
-    return [{"instance": k} for k in range(config.instances)]
-
-
 def compute(config: Fig6Config, block: rc.Block, context: rc.Context) -> rc.Columns:
     """Errors of agent 1 and of the average of the others, per method, run and time."""
     k, times = block["instance"], np.arange(config.rounds + 1)
@@ -137,9 +132,8 @@ EXPERIMENT = rc.Experiment(
     title="A generic agent and the agent at the centre",
     source="Figure 6, Section 6.3",
     kind="figure",
-    config_type=Fig6Config,
     profiles={"quick": Fig6Config(instances=6), "paper": Fig6Config(instances=20)},
-    blocks=blocks,
+    blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

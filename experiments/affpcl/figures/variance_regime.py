@@ -118,11 +118,6 @@ class VarianceConfig(rc.Config):
             raise InputError(f"`n` must be even, with as many agents of each sign; found {self.n}")
 
 
-def blocks(config: VarianceConfig) -> list[rc.Block]:
-    """One level at a time."""
-    return [{"level": level} for level in config.levels]
-
-
 def compute(config: VarianceConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """MSE^0 of the methods at every horizon, and what the theory predicts."""
     level = block["level"]
@@ -284,9 +279,8 @@ EXPERIMENT = rc.Experiment(
     title="Error against the horizon in the variance regime, exactly",
     source="Theorem 1, equation (9)",
     kind="figure",
-    config_type=VarianceConfig,
     profiles={"quick": VarianceConfig(), "paper": VarianceConfig(decades=12)},
-    blocks=blocks,
+    blocks=rc.Grid({"level": "levels"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

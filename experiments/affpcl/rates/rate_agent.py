@@ -125,11 +125,6 @@ class RateAgentConfig(RateConfig):
         )
 
 
-def blocks(config: RateAgentConfig) -> list[rc.Block]:
-    """One kind of question about one instance at a time."""
-    return [{"part": p, "instance": k} for p in ("n", *REFINED) for k in range(config.instances)]
-
-
 def compute(config: RateAgentConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """Ratios of the central agent and of the worst other one, with the true distances."""
     part, k = block["part"], block["instance"]
@@ -225,9 +220,8 @@ EXPERIMENT = rc.Experiment(
     source="Section 6.3, equation (9)",
     kind="rate",
     variable="delta",
-    config_type=RateAgentConfig,
     profiles={"quick": RateAgentConfig(), "paper": RateAgentConfig(instances=20)},
-    blocks=blocks,
+    blocks=rc.Grid({"part": ("n", *REFINED), "instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -84,11 +84,6 @@ class RateCentralConfig(HorizonConfig):
     t: float = rc.param(1e10, low=1e6, high=1e15, doc="rounds of a run in (b).")
 
 
-def blocks(config: RateCentralConfig) -> list[rc.Block]:
-    """One instance at a time."""
-    return [{"instance": k} for k in range(config.instances)]
-
-
 def compute(config: RateCentralConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """Errors of the three modules, and of AffPCL with either variant, in every situation."""
     pieces = config.pieces(block["instance"])
@@ -179,9 +174,8 @@ EXPERIMENT = rc.Experiment(
     source="Corollaries E.2 and F.3",
     kind="rate",
     variable="t",
-    config_type=RateCentralConfig,
     profiles={"quick": RateCentralConfig(), "paper": RateCentralConfig(instances=20)},
-    blocks=blocks,
+    blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -190,7 +190,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1, Proposition 2, Lemmas D.2 and D.3",
     kind="rate",
     variable="delta",
-    config_type=RateDeltaConfig,
     profiles={"quick": RateDeltaConfig(), "paper": RateDeltaConfig(instances=20)},
     blocks=blocks,
     compute=compute,

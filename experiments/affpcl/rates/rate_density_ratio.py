@@ -206,7 +206,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 2, Appendix C.3",
     kind="rate",
     variable="t",
-    config_type=RateDensityRatioConfig,
     profiles={
         "quick": RateDensityRatioConfig(),
         "paper": RateDensityRatioConfig(times=tuple(round(10 ** (k / 4)) for k in range(0, 33))),

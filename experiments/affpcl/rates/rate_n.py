@@ -41,7 +41,6 @@ from experiments.affpcl._rates_systems import (
     hollow,
     lines,
     name_quantity,
-    one_instance_each,
     slowest,
 )
 from linsys.algorithms import AffPCL, FedAvg, Independent
@@ -185,9 +184,8 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1, Proposition 1",
     kind="rate",
     variable="n",
-    config_type=RateNConfig,
     profiles={"quick": RateNConfig(), "paper": RateNConfig(instances=20)},
-    blocks=one_instance_each,
+    blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

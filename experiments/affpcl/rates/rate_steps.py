@@ -37,7 +37,6 @@ from experiments.affpcl._rates_systems import (
     furthest,
     lines,
     name_quantity,
-    one_instance_each,
     slowest,
     slowest_rate,
 )
@@ -158,14 +157,13 @@ EXPERIMENT = rc.Experiment(
     source="Lemma D.5",
     kind="rate",
     variable="t",
-    config_type=RateStepsConfig,
     profiles={
         "quick": RateStepsConfig(),
         "paper": RateStepsConfig(
             d=3, instances=5, times=tuple(round(10 ** (k / 2)) for k in range(4, 14))
         ),
     },
-    blocks=one_instance_each,
+    blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -297,11 +297,6 @@ def beginning(
     return algorithm.init(start.expand(1, oracle.C, -1), memory=oracle.init())
 
 
-def blocks(config: FirmConfig) -> list[rc.Block]:
-    """One draw at a time."""
-    return [{"draw": k} for k in range(config.seeds)]
-
-
 def said_of_model(config: FirmConfig) -> str:
     """Model, prompts and rewards."""
     data = "built-in prompts" if config.data is None else config.data.name

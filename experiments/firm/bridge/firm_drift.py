@@ -45,7 +45,6 @@ from experiments.firm.bridge._firm import (
     FirmConfig,
     alignment,
     beginning,
-    blocks,
     said_of_model,
 )
 from experiments.firm.bridge._firm_comparison import TINY, log_band
@@ -269,9 +268,8 @@ EXPERIMENT = rc.Experiment(
     title="Disagreement drift against beta and the batch, on a language model",
     source="FIRM, Theorem 1 and Lemma 1",
     kind="figure",
-    config_type=FirmDriftConfig,
     profiles={"quick": FirmDriftConfig(), "paper": FirmDriftConfig(**PAPER, clients=8, rounds=16)},
-    blocks=blocks,
+    blocks=rc.Grid({"draw": "seeds"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

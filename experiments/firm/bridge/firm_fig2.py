@@ -267,7 +267,6 @@ EXPERIMENT = rc.Experiment(
     title="Two clients with and without regularisation, on a language model",
     source="FIRM, Figure 2, Section 5",
     kind="figure",
-    config_type=Fig2Config,
     profiles={"quick": Fig2Config(seeds=10), "paper": Fig2Config(**PAPER, seeds=10)},
     blocks=blocks,
     compute=compute,

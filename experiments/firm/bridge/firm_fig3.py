@@ -31,7 +31,7 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.bridge._models import Values
-from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig, blocks
+from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig
 from experiments.firm.bridge._firm_comparison import curves_of, gain, mean_gain, said
 from experiments.firm.bridge._firm_runs import columns
 
@@ -161,9 +161,8 @@ EXPERIMENT = rc.Experiment(
     title="Preferences and the Pareto curve, on a language model",
     source="FIRM, Figure 3, Section 5",
     kind="figure",
-    config_type=Fig3Config,
     profiles={"quick": Fig3Config(), "paper": Fig3Config(**PAPER, clients=8)},
-    blocks=blocks,
+    blocks=rc.Grid({"draw": "seeds"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

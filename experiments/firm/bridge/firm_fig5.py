@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import ratecheck as rc
 from experiments.firm._words import format_interval
-from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig, blocks
+from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig
 from experiments.firm.bridge._firm_comparison import (
     SUBSTANTIAL,
     advantage,
@@ -88,9 +88,8 @@ EXPERIMENT = rc.Experiment(
     title="FIRM with even and with unequal prompts, on a language model",
     source="FIRM, Figure 5, Appendix A.2.2",
     kind="figure",
-    config_type=Fig5Config,
     profiles={"quick": Fig5Config(seeds=8), "paper": Fig5Config(**PAPER)},
-    blocks=blocks,
+    blocks=rc.Grid({"draw": "seeds"}),
     compute=compute,
     analyse=analyse,
     draw=picture,

@@ -221,7 +221,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1, equations (7), (14) and (23)",
     kind="rate",
     variable="B",
-    config_type=DriftBatchConfig,
     profiles={
         "quick": DriftBatchConfig(),
         "paper": DriftBatchConfig(doublings=12, instances=3, runs=100, per_block=6),

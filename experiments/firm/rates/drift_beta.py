@@ -313,7 +313,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1, Lemma 1, equations (7), (14) and (23)",
     kind="rate",
     variable="beta",
-    config_type=DriftBetaConfig,
     profiles={"quick": DriftBetaConfig(), "paper": DriftBetaConfig(instances=3, runs=100)},
     blocks=DriftBetaConfig.pieces,
     compute=compute,

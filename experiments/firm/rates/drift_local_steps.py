@@ -230,7 +230,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1, Remark 1, Lemma 9, (24), (26), (33)",
     kind="rate",
     variable="K",
-    config_type=DriftLocalStepsConfig,
     profiles={
         "quick": DriftLocalStepsConfig(),
         "paper": DriftLocalStepsConfig(instances=3, replicates=1024),

@@ -305,7 +305,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1, Remark 1, equations (7), (14), (23) and (24)",
     kind="rate",
     variable="M",
-    config_type=DriftObjectivesConfig,
     profiles={
         "quick": DriftObjectivesConfig(),
         "paper": DriftObjectivesConfig(runs=100, draws=300),

@@ -292,7 +292,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1, Remark 1, Lemma 9, (24), (26), (33), (35)",
     kind="rate",
     variable="alpha",
-    config_type=DriftStepSizeConfig,
     profiles={
         "quick": DriftStepSizeConfig(),
         "paper": DriftStepSizeConfig(instances=3, replicates=512, crowds=64),

@@ -241,7 +241,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1, (11), (23)",
     kind="rate",
     variable="t",
-    config_type=DriftTimeConfig,
     profiles={
         "quick": DriftTimeConfig(),
         "paper": DriftTimeConfig(instances=3, replicates=256),

@@ -143,7 +143,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1",
     kind="rate",
     variable="B",
-    config_type=GapBatchConfig,
     profiles={"quick": GapBatchConfig(), "paper": GapBatchConfig(instances=5, replicates=100)},
     blocks=blocks,
     compute=compute,

@@ -79,11 +79,6 @@ class GapClientsConfig(FloorConfig, BatchConfig):
         return self.counts[:-2] if name == SLOW else self.counts
 
 
-def blocks(config: GapClientsConfig) -> list[rc.Block]:
-    """One curve of one instance at a time."""
-    return [{"instance": k, "curve": name} for k in range(config.instances) for name in CURVES]
-
-
 def compute(config: GapClientsConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """The floor of every replicate for all numbers of clients."""
     k, name = block["instance"], block["curve"]
@@ -165,9 +160,8 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1",
     kind="rate",
     variable="C",
-    config_type=GapClientsConfig,
     profiles={"quick": GapClientsConfig(), "paper": GapClientsConfig(instances=5, replicates=100)},
-    blocks=blocks,
+    blocks=rc.Grid({"instance": "instances", "curve": CURVES}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -273,7 +273,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1, equations (32) to (35)",
     kind="rate",
     variable="T",
-    config_type=GapTimeConfig,
     profiles={"quick": GapTimeConfig(), "paper": GapTimeConfig(instances=5, last=20000)},
     blocks=blocks,
     compute=compute,

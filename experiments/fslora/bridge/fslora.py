@@ -268,7 +268,6 @@ EXPERIMENT = rc.Experiment(
     title="FSLoRA and three ways to join adapters of different ranks, on a language model",
     source="Figures 2, 4b and 4c, Section 5",
     kind="figure",
-    config_type=FSLoRAConfig,
     profiles={
         "quick": FSLoRAConfig(),
         "paper": FSLoRAConfig(

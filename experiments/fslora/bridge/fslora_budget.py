@@ -276,7 +276,6 @@ EXPERIMENT = rc.Experiment(
     title="FSLoRA and LoRA at equal upload, with and without compression, on a language model",
     source="Figures 3, 4a and 7, Section 5.3, Appendix C.2",
     kind="figure",
-    config_type=BudgetConfig,
     profiles={
         "quick": BudgetConfig(),
         "paper": BudgetConfig(

@@ -145,7 +145,6 @@ EXPERIMENT = rc.Experiment(
     title="Accuracy by task of FSLoRA and its rivals, on a language model",
     source="Tables 5.1 and 5.2, Section 5.2",
     kind="figure",
-    config_type=TableConfig,
     profiles={"quick": TableConfig(), "paper": TableConfig(**PAPER_GRID, rounds=750)},
     blocks=blocks,
     compute=compute,

@@ -92,11 +92,6 @@ ALONG = {
 }
 
 
-def blocks(config: SmoothnessConfig) -> list[rc.Block]:
-    """One run at a time."""
-    return [{"draw": k} for k in range(config.seeds)]
-
-
 def analyse(config: SmoothnessConfig, table: rc.Table) -> rc.Analysis:
     """Growth with r/k, what the theory's constants are along the path, and the checks."""
     series = []
@@ -261,7 +256,6 @@ EXPERIMENT = rc.Experiment(
     title="What FSLoRA's theory assumes, along a training run of a language model",
     source="Assumptions 4.1 to 4.3, Proposition D.4",
     kind="figure",
-    config_type=SmoothnessConfig,
     profiles={
         "quick": SmoothnessConfig(),
         "paper": SmoothnessConfig(
@@ -271,7 +265,7 @@ EXPERIMENT = rc.Experiment(
             points=5,
         ),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"draw": "seeds"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

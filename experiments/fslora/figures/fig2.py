@@ -82,11 +82,6 @@ class Fig2Config(RankConfig):
         return [round(self.rounds * i / self.points) for i in range(self.points + 1)]
 
 
-def blocks(config: Fig2Config) -> list[rc.Block]:
-    """One method at a time."""
-    return [{"method": name} for name in METHODS]
-
-
 def compute(config: Fig2Config, block: rc.Block, context: rc.Context) -> rc.Columns:
     """Tune a method, then train it on all instances."""
     name, ranks = block["method"], config.device_ranks
@@ -192,7 +187,6 @@ EXPERIMENT = rc.Experiment(
     title="FSLoRA and three ways to join modules of different ranks",
     source="Figure 2, Section 5.2",
     kind="figure",
-    config_type=Fig2Config,
     profiles={
         "quick": Fig2Config(),
         "paper": Fig2Config(
@@ -201,7 +195,7 @@ EXPERIMENT = rc.Experiment(
             samples=80,
         ),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"method": METHODS}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -114,7 +114,6 @@ EXPERIMENT = rc.Experiment(
     title="Sketched and whole modules at equal upload",
     source="Figure 3, Section 5.3",
     kind="figure",
-    config_type=Fig3Config,
     profiles={
         "quick": Fig3Config(tuning=1),
         "paper": Fig3Config(

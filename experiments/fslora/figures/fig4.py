@@ -219,7 +219,6 @@ EXPERIMENT = rc.Experiment(
     title="What sketches cost and give: upload, rank, ratio",
     source="Figures 4, 5 and 6, Section 5.3",
     kind="figure",
-    config_type=Fig4Config,
     profiles={
         "quick": Fig4Config(
             global_ranks=(4, 16),

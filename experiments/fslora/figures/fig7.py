@@ -83,11 +83,6 @@ def _name(level: float) -> str:
     return f"k / r = {level:g}"
 
 
-def blocks(config: Fig7Config) -> list[rc.Block]:
-    """One task at a time."""
-    return [{"only": task} for task in config.tasks]
-
-
 def compute(config: Fig7Config, block: rc.Block, context: rc.Context) -> rc.Columns:
     """All settings; t counts uploads of full modules."""
     config, parts, gammas = replace(config, tasks=(block["only"],)), [], {}
@@ -172,7 +167,6 @@ EXPERIMENT = rc.Experiment(
     title="Sketches on top of top-k compression",
     source="Figure 7, Appendix C.2",
     kind="figure",
-    config_type=Fig7Config,
     profiles={
         "quick": Fig7Config(tasks=("steep", "flat"), tuning=1),
         "paper": Fig7Config(
@@ -181,7 +175,7 @@ EXPERIMENT = rc.Experiment(
             points=10,
         ),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"only": "tasks"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -71,11 +71,6 @@ class TablesConfig(Fig2Config):
         )
 
 
-def blocks(config: TablesConfig) -> list[rc.Block]:
-    """One method of one table at a time."""
-    return [{"table": name, "method": m} for name in (SMALL, LARGE) for m in METHODS]
-
-
 def compute(config: TablesConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """Tune a method, train it on all instances."""
     return fig2.compute(config.table(block["table"]), block, context)
@@ -214,7 +209,6 @@ EXPERIMENT = rc.Experiment(
     title="Four methods on every task: accuracy, bytes, operations",
     source="Tables 5.1 and 5.2, Section 5.2",
     kind="figure",
-    config_type=TablesConfig,
     profiles={
         "quick": TablesConfig(instances=4, tuning=1),
         "paper": TablesConfig(
@@ -223,7 +217,7 @@ EXPERIMENT = rc.Experiment(
             large_rounds=500,
         ),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"table": (SMALL, LARGE), "method": METHODS}),
     compute=compute,
     analyse=analyse,
     draw=draw,

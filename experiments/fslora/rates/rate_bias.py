@@ -227,12 +227,11 @@ EXPERIMENT = rc.Experiment(
     source="Equation (2), Section 3.2",
     kind="rate",
     variable="k",
-    config_type=RateBiasConfig,
     profiles={
         "quick": RateBiasConfig(),
         "paper": RateBiasConfig(r=14, m=6, n=6, samples=24, starts=4, instances=10),
     },
-    blocks=lambda config: [{"instance": k} for k in range(config.instances)],
+    blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

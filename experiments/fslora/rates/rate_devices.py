@@ -147,7 +147,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 4.4, Corollary 4.5",
     kind="rate",
     variable="N",
-    config_type=RateDevicesConfig,
     profiles={
         "quick": RateDevicesConfig(),
         "paper": RateDevicesConfig(counts=(2, 4, 8, 16, 32, 64), replicates=100, relaxations=30.0),

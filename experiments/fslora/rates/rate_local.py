@@ -218,7 +218,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 4.4, Corollary 4.5",
     kind="rate",
     variable="H",
-    config_type=RateLocalConfig,
     profiles={
         "quick": RateLocalConfig(),
         "paper": RateLocalConfig(

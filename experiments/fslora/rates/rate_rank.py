@@ -104,7 +104,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 4.4",
     kind="rate",
     variable="r",
-    config_type=RateRankConfig,
     profiles={
         "quick": RateRankConfig(),
         "paper": RateRankConfig(ranks=(2, 4, 6, 8, 10), replicates=200, relaxations=20.0),

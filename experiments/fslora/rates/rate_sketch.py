@@ -102,7 +102,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 4.4",
     kind="rate",
     variable="k/r",
-    config_type=RateSketchConfig,
     profiles={
         "quick": RateSketchConfig(),
         "paper": RateSketchConfig(replicates=200, relaxations=20.0),

@@ -284,7 +284,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 4.4, Corollary 4.5",
     kind="rate",
     variable="T",
-    config_type=RateTConfig,
     profiles={
         "quick": RateTConfig(),
         "paper": RateTConfig(times=(256, 512, 1024, 2048, 4096, 8192), replicates=100),

@@ -77,11 +77,6 @@ class OODBetaConfig(CurvesConfig):
             raise InputError(f"`betas` must have 1 among them; found {self.betas}")
 
 
-def blocks(config: OODBetaConfig) -> list[rc.Block]:
-    """One instance at a time."""
-    return [{"instance": i} for i in range(config.instances)]
-
-
 def compute(config: OODBetaConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """All runs of an instance."""
     with threads(context):
@@ -268,12 +263,11 @@ EXPERIMENT = rc.Experiment(
     title="The factor beta of the reward on a language model",
     source="Figure 4, Section 4.5",
     kind="figure",
-    config_type=OODBetaConfig,
     profiles={
         "quick": OODBetaConfig(),
         "paper": OODBetaConfig(**PAPER, K=300, points=6),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

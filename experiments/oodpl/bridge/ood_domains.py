@@ -83,11 +83,6 @@ class OODDomainsConfig(RivalsConfig):
     )
 
 
-def blocks(config: OODDomainsConfig) -> list[rc.Block]:
-    """One instance at a time."""
-    return [{"instance": i} for i in range(config.instances)]
-
-
 def compute(config: OODDomainsConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """Scores of all methods on the held-out domain, and of OOD-PL on the others."""
     with threads(context):
@@ -272,7 +267,6 @@ EXPERIMENT = rc.Experiment(
     title="OOD-PL and its rivals on a language model with a held-out domain",
     source="Figures 2 and 3, Table 3",
     kind="figure",
-    config_type=OODDomainsConfig,
     profiles={
         "quick": OODDomainsConfig(instances=8),
         "paper": OODDomainsConfig(
@@ -285,7 +279,7 @@ EXPERIMENT = rc.Experiment(
             temperatures=(0.25, 0.5, 0.75, 1.0),
         ),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -84,11 +84,6 @@ ERROR, FIRST = "adjoint: relative error", "first order: size"
 LEFT = 2 * 8 * np.exp(-8.0)
 
 
-def blocks(config: OODInnerConfig) -> list[rc.Block]:
-    """One case of one instance at a time."""
-    return [{"case": case, "instance": i} for case in CASES for i in range(config.instances)]
-
-
 def grid(table: rc.Table, case: str, value: str) -> Values:
     """A number by D, (instances, D)."""
     return np.asarray(table.where(case=case).grid(value, "instance", "D"))
@@ -184,12 +179,11 @@ EXPERIMENT = rc.Experiment(
     source="Lemmas 3 to 5",
     kind="rate",
     variable="D",
-    config_type=OODInnerConfig,
     profiles={
         "quick": OODInnerConfig(),
         "paper": OODInnerConfig(prompts=40, rank=8, ridge=0.1, cg=200, device="cuda", at_once=256),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"case": CASES, "instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

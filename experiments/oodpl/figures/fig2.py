@@ -95,11 +95,6 @@ class Fig2Config(MethodsConfig):
         return list(dict.fromkeys(grid))
 
 
-def blocks(config: Fig2Config) -> list[rc.Block]:
-    """One instance at a time."""
-    return [{"instance": i} for i in range(config.instances)]
-
-
 def compute(config: Fig2Config, block: rc.Block, context: rc.Context) -> rc.Columns:
     """All folds of the paper's comparison; then one fold of every kind of domains."""
     instance, rows = block["instance"], []
@@ -297,12 +292,11 @@ EXPERIMENT = rc.Experiment(
     title="Preference loss and accuracy on training domains and on a held-out one",
     source="Figure 2, Section 4.2",
     kind="figure",
-    config_type=Fig2Config,
     profiles={
         "quick": Fig2Config(),
         "paper": Fig2Config(instances=40, K=1000, points=20, shifts=(0.2, 0.4, 0.6, 0.8, 1.0)),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

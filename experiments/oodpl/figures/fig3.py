@@ -63,11 +63,6 @@ class Fig3Config(MethodsConfig):
     )
 
 
-def blocks(config: Fig3Config) -> list[rc.Block]:
-    """One instance at a time."""
-    return [{"instance": i} for i in range(config.instances)]
-
-
 def compute(config: Fig3Config, block: rc.Block, context: rc.Context) -> rc.Columns:
     """All policies of all held-out domains at all temperatures."""
     instance = block["instance"]
@@ -169,12 +164,11 @@ EXPERIMENT = rc.Experiment(
     title="True reward of sampled answers against the temperature",
     source="Figure 3, Section 4.3",
     kind="figure",
-    config_type=Fig3Config,
     profiles={
         "quick": Fig3Config(),
         "paper": Fig3Config(instances=60, K=1000),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -60,11 +60,6 @@ if TYPE_CHECKING:
 ROUNDING = 1e-9
 
 
-def blocks(config: BetaConfig) -> list[rc.Block]:
-    """One instance at a time."""
-    return [{"instance": i} for i in range(config.instances)]
-
-
 def compute(config: BetaConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """All runs of an instance."""
     return measure(config, block["instance"])
@@ -250,12 +245,11 @@ EXPERIMENT = rc.Experiment(
     title="The factor beta of the reward and the outer step size",
     source="Figure 4, Section 4.5",
     kind="figure",
-    config_type=BetaConfig,
     profiles={
         "quick": BetaConfig(),
         "paper": BetaConfig(instances=30, K=600, points=20),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -72,13 +72,6 @@ class Table3Config(MethodsConfig):
     instances: int = 3
 
 
-def blocks(config: Table3Config) -> list[rc.Block]:
-    """One split of one instance at a time."""
-    return [
-        {"instance": i, "split": s} for i in range(config.instances) for s in range(config.splits)
-    ]
-
-
 def compute(config: Table3Config, block: rc.Block, context: rc.Context) -> rc.Columns:
     """Win rates of all methods on the domains of a split."""
     instance = block["instance"]
@@ -232,12 +225,11 @@ EXPERIMENT = rc.Experiment(
     title="Win rates on 18 domains, three held out at a time",
     source="Table 3, Section 4.4",
     kind="figure",
-    config_type=Table3Config,
     profiles={
         "quick": Table3Config(),
         "paper": Table3Config(instances=20, K=1000),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"instance": "instances", "split": "splits"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

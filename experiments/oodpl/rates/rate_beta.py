@@ -212,7 +212,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1, Remark 1, equation (10)",
     kind="rate",
     variable="beta",
-    config_type=RateBetaConfig,
     profiles={
         "quick": RateBetaConfig(),
         "paper": RateBetaConfig(instances=100, train=4, held_out=2, D=100, K=100),

@@ -230,7 +230,6 @@ EXPERIMENT = rc.Experiment(
     source="Lemmas 3 to 5, Theorem 1",
     kind="rate",
     variable="D",
-    config_type=RateInnerConfig,
     profiles={
         "quick": RateInnerConfig(),
         "paper": RateInnerConfig(

@@ -222,7 +222,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1, Appendix D.2",
     kind="rate",
     variable="K",
-    config_type=RateOuterConfig,
     profiles={
         "quick": RateOuterConfig(),
         "paper": RateOuterConfig(

@@ -277,7 +277,6 @@ EXPERIMENT = rc.Experiment(
     title="Reward models of users who share a factor, on a language model",
     source="Figures 1 to 3, Section 5, Appendix D",
     kind="figure",
-    config_type=ShareConfig,
     profiles={
         "quick": ShareConfig(),
         "paper": ShareConfig(

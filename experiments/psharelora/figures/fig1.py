@@ -72,13 +72,6 @@ class Fig1Config(LabelerConfig):
         return (case,) * self.labelers
 
 
-def blocks(config: Fig1Config) -> list[rc.Block]:
-    """One method at one degree."""
-    return [
-        {"structure": "left", "case": own, "method": name} for own in config.own for name in METHODS
-    ]
-
-
 def threshold(config: Fig1Config, table: rc.Table) -> float:
     """own*, below which one model for all should be better than factors of one's own."""
     numbers = config.modules * config.r * config.d
@@ -149,12 +142,11 @@ EXPERIMENT = rc.Experiment(
     title="Accuracy of seven ways to train modules for five labelers",
     source="Figure 1, Section 5",
     kind="figure",
-    config_type=Fig1Config,
     profiles={
         "quick": Fig1Config(),
         "paper": Fig1Config(own=(0.01, 0.05, 0.2, 0.6), samples=5373, instances=12, tuning=3),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"structure": ("left",), "case": "own", "method": METHODS}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -63,11 +63,6 @@ class Fig2Config(LabelerConfig):
         return self.own
 
 
-def blocks(config: Fig2Config) -> list[rc.Block]:
-    """One method at a time."""
-    return [{"structure": "left", "case": 0.0, "method": name} for name in METHODS]
-
-
 def analyse(config: Fig2Config, table: rc.Table) -> rc.Analysis:
     """Accuracy of every labeler, and for how many of them the claims are true."""
     found = {name: per_labeler(table, method=name) for name in METHODS}
@@ -122,12 +117,11 @@ EXPERIMENT = rc.Experiment(
     title="Accuracy for every labeler",
     source="Figure 2, Appendix D.3",
     kind="figure",
-    config_type=Fig2Config,
     profiles={
         "quick": Fig2Config(),
         "paper": Fig2Config(samples=5373, instances=24, tuning=4),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"structure": ("left",), "case": (0.0,), "method": METHODS}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -122,16 +122,6 @@ def _family(config: RewardErrorConfig, N: int, tail: float) -> Family:
     return Family(psi / np.sqrt((found.differences**2).mean()), Delta, config.k)
 
 
-def blocks(config: RewardErrorConfig) -> list[rc.Block]:
-    """One data set of one family, for all N_p."""
-    return [
-        {"N": N, "tail": tail, "replicate": replicate}
-        for N in config.users
-        for tail in config.tails
-        for replicate in range(config.replicates)
-    ]
-
-
 def compute(config: RewardErrorConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """Errors of the four estimators, mean over the users who are judged: a row for every N_p."""
     one, k = config.family(block["N"], block["tail"]), config.k
@@ -264,12 +254,11 @@ EXPERIMENT = rc.Experiment(
     title="Reward error of shared, local, global and full estimates",
     source="Theorem 4.2, Remark 2",
     kind="figure",
-    config_type=RewardErrorConfig,
     profiles={
         "quick": RewardErrorConfig(),
         "paper": RewardErrorConfig(users=(4, 32), tails=(0.0, 0.02, 0.2), replicates=60),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"N": "users", "tail": "tails", "replicate": "replicates"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

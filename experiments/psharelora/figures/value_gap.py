@@ -74,15 +74,6 @@ class ValueGapConfig(ProcessConfig):
             raise InputError(f"`shares` must hold 1, the least level itself; found {self.shares}")
 
 
-def blocks(config: ValueGapConfig) -> list[rc.Block]:
-    """One instance under one reference policy."""
-    return [
-        {"coverage": coverage, "instance": instance}
-        for coverage in COVERAGES
-        for instance in range(config.instances)
-    ]
-
-
 def compute(config: ValueGapConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """Gaps of the first user: a row for every N_p, level of zeta and share of it.
 
@@ -276,14 +267,13 @@ EXPERIMENT = rc.Experiment(
     title="What pessimism costs and what it buys",
     source="Theorem 4.3, (3.4) and (3.5)",
     kind="figure",
-    config_type=ValueGapConfig,
     profiles={
         "quick": ValueGapConfig(),
         "paper": ValueGapConfig(
             sizes=(32, 128, 512, 2048), shares=(0.01, 0.03, 0.1, 0.3, 1.0, 3.0), instances=100
         ),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"coverage": COVERAGES, "instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -246,7 +246,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 4.1, Definition 4.1, Remark 2",
     kind="rate",
     variable="nu",
-    config_type=RateNuConfig,
     profiles={
         "quick": RateNuConfig(),
         "paper": RateNuConfig(replicates=1000, exact=49),

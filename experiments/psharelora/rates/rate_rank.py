@@ -150,7 +150,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 4.1, Proposition 1",
     kind="rate",
     variable="k",
-    config_type=RateRankConfig,
     profiles={
         "quick": RateRankConfig(),
         "paper": RateRankConfig(

@@ -185,7 +185,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 4.1, Definition A.1",
     kind="rate",
     variable="N_p",
-    config_type=RateSamplesConfig,
     profiles={
         "quick": RateSamplesConfig(seed=2),
         "paper": RateSamplesConfig(seed=2, replicates=600, many=128),

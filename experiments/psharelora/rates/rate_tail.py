@@ -261,7 +261,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 4.1, Lemma 4, Remark 2",
     kind="rate",
     variable="Sigma_tail",
-    config_type=RateTailConfig,
     profiles={
         "quick": RateTailConfig(),
         "paper": RateTailConfig(d1=6, trajectories=18, replicates=400),

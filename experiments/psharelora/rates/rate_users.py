@@ -173,7 +173,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 4.1, Proposition 1",
     kind="rate",
     variable="N",
-    config_type=RateUsersConfig,
     profiles={
         "quick": RateUsersConfig(seed=2),
         "paper": RateUsersConfig(
