@@ -194,10 +194,13 @@ def against_law(name: str, x: Array, y: Array, laws: Sequence[Law], seed: int) -
     """Exponent and constant of y (replicates, points) against those of the law."""
     derived = [law.total for law in laws]
     predicted, measured = law_slope(x, derived), rc.slope_interval(x, y, rng=seed)
-    ratio, room = (y / derived).mean(axis=1), float(np.mean([law.remainder for law in laws]))
+    ratio, relative_error = (
+        (y / derived).mean(axis=1),
+        float(np.mean([law.remainder for law in laws])),
+    )
     return [
         rc.rate_check(f"{name}: as derived", predicted, measured, tolerance=slack(x, laws)),
-        near_one(f"{name}: measured / derived", ratio, room),
+        near_one(f"{name}: measured / derived", ratio, relative_error),
     ]
 
 
@@ -216,11 +219,15 @@ def plateau(name: str, x: Array, y: Array, laws: Sequence[Law], bias: float) -> 
     ]
 
 
-def near_one(name: str, ratio: Array, room: float) -> rc.Check:
+def near_one(name: str, ratio: Array, relative_error: float) -> rc.Check:
     """The mean of replicates against one, up to what the law leaves out."""
     value, lo, hi = (float(v[0]) for v in rc.mean_band(ratio[:, None], level=_LEVEL))
     return rc.within(
-        name, f"1 within {room:.2g}", rc.Interval(value, lo, hi), 1.0 - room, 1.0 + room
+        name,
+        f"1 within {relative_error:.2g}",
+        rc.Interval(value, lo, hi),
+        1.0 - relative_error,
+        1.0 + relative_error,
     )
 
 

@@ -116,7 +116,7 @@ def test_a_law_that_counts_the_heads_parameters_fails(
         return right(self, N, N_p) * (1.0 + self.W.shape[2] * np.asarray(N) / self.B.shape[0])
 
     monkeypatch.setattr(Law, "expected", printed)
-    monkeypatch.setattr(Law, "room", lambda self, N, N_p: self.next_order / N_p + 0.0 * N)
+    monkeypatch.setattr(Law, "relative_error", lambda self, N, N_p: self.next_order / N_p + 0.0 * N)
     assert HEADS_COUNTED[module] in failed(module.analyse(SMALL[module], tables[module]))
 
 

@@ -140,10 +140,12 @@ def in_step(
     found = np.stack([(gaps[key][:, :points] / scale).mean(axis=1) for key in pair], axis=1)
     law = [np.mean([law.total for law in laws[key][:points]] / scale) for key in pair]
     measured = rc.slope_interval(steps, found, rng=config.seed)
-    room = slack(steps, [laws[key][0] for key in pair])
-    stated: dict[str, Any] = {"tolerance": room, "bound": True, "limit": "zero"}
+    relative_error = slack(steps, [laws[key][0] for key in pair])
+    stated: dict[str, Any] = {"tolerance": relative_error, "bound": True, "limit": "zero"}
     return [
-        rc.rate_check(f"{name}: as derived", law_slope(steps, law), measured, tolerance=room),
+        rc.rate_check(
+            f"{name}: as derived", law_slope(steps, law), measured, tolerance=relative_error
+        ),
         rc.rate_check(f"{name}: as stated", STATED_IN_A, measured, **stated),
     ]
 

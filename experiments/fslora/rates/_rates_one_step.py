@@ -19,7 +19,7 @@ With c = r/k - 1, tr(P Sigma) is 2 d^2 R^2 c^2/(r - 1) and 2 d^2 sigma^2 (1 + c^
     E|grad f^S|^2 = (gamma/N) 2 d^2 sigma^2 (1 + c^2/(r - 1))     with batches.
 
 Regime: gamma times the largest eigenvalue of P, 2 d, is 0.04, which makes what the laws leave out
-(``Floor.refined``, ``Floor.room``) small; tolerances are made of it.
+(``Floor.refined``, ``Floor.relative_error``) small; tolerances are made of it.
 """
 
 from __future__ import annotations

@@ -188,12 +188,12 @@ def _of_minimisers(
     leading = 0.5 * lam**2 * ((d.sum() - d) ** 2).sum()
     inside = lam < 1.0
     e = np.maximum(found - least, ROUND_OFF * least)
-    room = 2.0 * np.sqrt(e[inside] / (1.0 - lam[inside]) / predicted[inside])
-    off = (np.abs(gap[inside] / predicted[inside] - 1.0) / room).max()
+    relative_error = 2.0 * np.sqrt(e[inside] / (1.0 - lam[inside]) / predicted[inside])
+    off = (np.abs(gap[inside] / predicted[inside] - 1.0) / relative_error).max()
     worst = rc.Interval(float(off), float(off), float(off))
     late = c <= LATE
     tolerance = rc.slope_shift(c[late], predicted[late] / leading[late] - 1.0)
-    tolerance += 2.0 * float(room[late[inside]].max() / np.log(c[late][-1] / c[late][0]))
+    tolerance += 2.0 * float(relative_error[late[inside]].max() / np.log(c[late][-1] / c[late][0]))
     name = f"f - min f at the minimiser{where}"
     return [
         rc.every(rc.within(f"min f^S / closed form - 1{where}", 0.0, both, -ROUND_OFF, DESCENT)),

@@ -22,7 +22,7 @@ noise, and makes the step fall like 1/N where the corollary's grows: that one sa
 the order (N H)^3 on, and this is how far the speed-up goes.
 
 Regime: gamma H times the largest eigenvalue of P is at most 0.23. What the laws leave out in that
-and in gamma/N is known (``Floor.refined``, ``Floor.room``) and makes the tolerances.
+and in gamma/N is known (``Floor.refined``, ``Floor.relative_error``) and makes the tolerances.
 
 References: FSLoRA, Algorithm 1, Theorem 4.4, Corollary 4.5, equations (6) and (7).
 """

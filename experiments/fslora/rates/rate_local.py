@@ -30,8 +30,9 @@ and the third derivative of f^S. It is of order gamma^4 (H - 1)^2; (d) has infin
 
 Regime: gamma H times the largest eigenvalue of P, 2, is at most 0.32, and the laws are series in
 that. L in (c) is the largest curvature of f at its minimiser, 2 d, and the step half of what is
-allowed. What their first terms leave out in the floors is known (``Floor.refined``, ``Floor.room``)
-and makes the tolerances; in the exact biases it is of the relative order gamma H P.
+allowed. What their first terms leave out in the floors is known (``Floor.refined``,
+``Floor.relative_error``) and makes the tolerances; in the exact biases it is of the relative order
+gamma H P.
 
 References: FSLoRA, Algorithm 1, Theorem 4.4, Corollary 4.5, equations (6), (7) and (13).
 """

@@ -221,7 +221,7 @@ def analyse(config: RateTConfig, table: rc.Table) -> rc.Analysis:
         for sketches in (FIXED, FRESH):
             floors = [config.floor(sketches, t if panel == TUNED else None) for t in config.times]
             law, known = (rule(floors, config.first, T) for rule in (leading, expected))
-            room = left(floors, law)
+            relative_error = left(floors, law)
             name = f"{sketches}, {panel[4:]}"
             if panel == TUNED:
                 measured = np.stack(
@@ -232,7 +232,9 @@ def analyse(config: RateTConfig, table: rc.Table) -> rc.Analysis:
                     axis=1,
                 )
                 slope = rc.slope_interval(T, measured, rng=config.seed, level=LEVEL)
-                tolerance = abs(rc.exact_slope(T, known / law).value) + rc.slope_error(T, room)
+                tolerance = abs(rc.exact_slope(T, known / law).value) + rc.slope_error(
+                    T, relative_error
+                )
                 for words, bound in (("as derived", False), ("as stated", True)):
                     what = f"{name}: {words}"
                     checks.append(
@@ -246,12 +248,14 @@ def analyse(config: RateTConfig, table: rc.Table) -> rc.Analysis:
                     T[late], (measured - end)[:, late], rng=config.seed, level=LEVEL
                 )
                 off = rc.exact_slope(T[late], ((known - end) / (law - end))[late]).value
-                tolerance = abs(off) + rc.slope_error(T[late], (room * law / (law - end))[late])
+                tolerance = abs(off) + rc.slope_error(
+                    T[late], (relative_error * law / (law - end))[late]
+                )
                 what = f"{name}: without the floor, as derived"
                 checks.append(rc.rate_check(what, OPTIMISATION, slope, tolerance=tolerance))
             size = rc.ratio(measured[:, -1], float(known[-1]), LEVEL)
             what = f"{name}: mean / law, last T"
-            checks.append(rc.rate_check(what, 1.0, size, tolerance=float(room[-1])))
+            checks.append(rc.rate_check(what, 1.0, size, tolerance=float(relative_error[-1])))
             series += floor_series(sketches, panel, T, measured, law)
             notes.append(f"{name}: exponent {slope.value:.3f}")
     notes.append(

@@ -86,22 +86,24 @@ def judged(
     x: Array,
     measured: Array,
     law: Array,
-    room: Array,
+    relative_error: Array,
     stated: float,
     *,
     bound: bool = True,
 ) -> tuple[list[rc.Check], rc.Slope]:
     """Exponent and constants of dist^2 (replicates, points) over x, as derived and as stated.
 
-    ``room`` is what the law may be off by, relative, at every x.
+    ``relative_error`` is what the law may be off by, relative, at every x.
     """
     slope = rc.slope_interval(x, measured, rng=0, level=LEVEL)
-    tolerance = rc.slope_error(x, room)
+    tolerance = rc.slope_error(x, relative_error)
     derived = rc.exact_slope(x, law).value
     size = rc.ratio((measured / law).mean(axis=1), 1.0, LEVEL)
     checks = [
         rc.rate_check(f"{name}: as derived", derived, slope, tolerance=tolerance),
-        rc.rate_check(f"{name}: dist² / law, mean", 1.0, size, tolerance=float(room.mean())),
+        rc.rate_check(
+            f"{name}: dist² / law, mean", 1.0, size, tolerance=float(relative_error.mean())
+        ),
     ]
     what = f"{name}: as stated"
     checks.append(rc.rate_check(what, stated, slope, tolerance=tolerance, bound=bound))

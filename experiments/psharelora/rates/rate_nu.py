@@ -144,10 +144,13 @@ def analyse(config: RateNuConfig, table: rc.Table) -> rc.Analysis:
     nu = np.array(config.nu)
     measured = table.where(case=VARIANCE).grid("squared", "replicate", "nu")
     laws = [Law.without_tail(config.users("isotropic", value, config.k)) for value in nu]
-    expected, room = (
+    expected, relative_error = (
         np.array([float(f) for f in found])
         for found in zip(
-            *((law.expected(config.N, config.N_p), law.room(config.N, config.N_p)) for law in laws),
+            *(
+                (law.expected(config.N, config.N_p), law.relative_error(config.N, config.N_p))
+                for law in laws
+            ),
             strict=True,
         )
     )
@@ -156,7 +159,7 @@ def analyse(config: RateNuConfig, table: rc.Table) -> rc.Analysis:
     small, large = nu <= config.small, nu >= config.large
     off = rc.slope_shift(nu[small], expected[small] / limit[small] - 1.0)
     checks, slope = judged(
-        "variance", nu[small], measured[:, small], expected[small], room[small], STATED
+        "variance", nu[small], measured[:, small], expected[small], relative_error[small], STATED
     )
     checks[-1] = rc.rate_check(
         "variance, small nu: as stated", STATED, slope, tolerance=off, bound=True

@@ -81,9 +81,11 @@ class RateRankConfig(RateConfig):
     def expected(self, panel: str) -> tuple[Array, Array]:
         """The law and what it may be off by, for all ranks."""
         laws = [Law.without_tail(self.family(panel, k)) for k in self.ranks]
-        found = [(law.expected(self.N, self.N_p), law.room(self.N, self.N_p)) for law in laws]
-        expected, room = np.array(found, dtype=np.float64).T
-        return expected, room
+        found = [
+            (law.expected(self.N, self.N_p), law.relative_error(self.N, self.N_p)) for law in laws
+        ]
+        expected, relative_error = np.array(found, dtype=np.float64).T
+        return expected, relative_error
 
 
 def compute(config: RateRankConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -106,9 +108,11 @@ def analyse(config: RateRankConfig, table: rc.Table) -> rc.Analysis:
     up, down = k <= config.d1 / 2, k >= config.d1 / 2
     for panel in (EQUAL, UNEQUAL):
         measured = table.where(case=panel).grid("squared", "replicate", "k")
-        expected, room = config.expected(panel)
+        expected, relative_error = config.expected(panel)
         name = panel[4:]
-        found, slope = judged(name, k[up], measured[:, up], expected[up], room[up], STATED)
+        found, slope = judged(
+            name, k[up], measured[:, up], expected[up], relative_error[up], STATED
+        )
         falls = rc.slope_interval(k[down], measured[:, down], rng=0, level=LEVEL)
         remark = "k (d1 - k), not k, is the number of parameters"
         checks += [

@@ -105,13 +105,13 @@ def analyse(config: RateSamplesConfig, table: rc.Table) -> rc.Analysis:
     for panel, words in ((EXACT, "no tail"), (TAIL, "tail, from B_pop")):
         law, part = config.law(panel), table.where(case=panel)
         measured = part.grid("population", "replicate", "N_p")
-        expected, room = law.expected(N, N_p), law.room(N, N_p)
-        checks += judged(words, N_p, measured, expected, room, SQUARED)[0]
+        expected, relative_error = law.expected(N, N_p), law.relative_error(N, N_p)
+        checks += judged(words, N_p, measured, expected, relative_error, SQUARED)[0]
         name = FROM_BEST if panel == EXACT else FROM_POPULATION
         series += error_series(name, panel, N_p, measured, expected)
         if panel == EXACT:
             slope = rc.slope_interval(N_p, np.sqrt(measured), rng=0, level=LEVEL)
-            tolerance = 0.5 * rc.slope_error(N_p, room)
+            tolerance = 0.5 * rc.slope_error(N_p, relative_error)
             checks.append(rc.rate_check("no tail: dist", FIRST, slope, tolerance=tolerance))
         else:
             checks += _with_floor(config, part, N_p, series)
@@ -154,12 +154,12 @@ def _of_turns(config: RateSamplesConfig, part: rc.Table, series: list[rc.Series]
     bias = float(np.linalg.norm(law.bias)) / N_p
     series.append(rc.Series("mean turn", TURN, N_p, *rc.mean_band(turn)))
     series.append(rc.Series(LAW, TURN, N_p, bias))
-    room = law.next_order / N_p
+    relative_error = law.next_order / N_p
     checks = []
     for at, words in ((0, "first"), (-1, "last")):
         size = rc.ratio(turn[:, at], float(bias[at]), LEVEL)
         what = f"many users: bias / law, {words} point"
-        checks.append(rc.rate_check(what, 1.0, size, tolerance=float(room[at])))
+        checks.append(rc.rate_check(what, 1.0, size, tolerance=float(relative_error[at])))
     return checks
 
 

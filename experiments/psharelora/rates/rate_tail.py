@@ -150,7 +150,7 @@ def analyse(config: RateTailConfig, table: rc.Table) -> rc.Analysis:
     tails, N = np.array(config.tails), config.types * config.copies
     for N_p in config.sizes:
         squared = table.where(case=str(N_p)).grid("dist", "replicate", "tail") ** 2
-        expected, room = _with_floor(config, N, N_p)
+        expected, relative_error = _with_floor(config, N, N_p)
         size = rc.ratio((squared / expected).mean(axis=1), 1.0, LEVEL)
         name = f"$N_p = {N_p}$"
         checks.append(
@@ -158,7 +158,7 @@ def analyse(config: RateTailConfig, table: rc.Table) -> rc.Analysis:
                 f"N_p = {N_p}: dist² / (floor + variance), mean",
                 1.0,
                 size,
-                tolerance=float(room.mean()),
+                tolerance=float(relative_error.mean()),
             )
         )
         series += error_series(name, DATA, tails, squared, expected)
@@ -186,9 +186,9 @@ def _with_floor(config: RateTailConfig, N: int, N_p: int) -> tuple[Array, Array]
         spread = float(law.expected(N, N_p))
         total = floor**2 + spread
         mean = float(np.linalg.norm(law.bias)) / N_p + spread
-        found.append((total, float(law.room(N, N_p)) + 2.0 * floor * mean / total))
-    expected, room = np.array(found).T
-    return expected, room
+        found.append((total, float(law.relative_error(N, N_p)) + 2.0 * floor * mean / total))
+    expected, relative_error = np.array(found).T
+    return expected, relative_error
 
 
 def _floors(config: RateTailConfig, part: rc.Table) -> tuple[list[rc.Series], list[rc.Check]]:

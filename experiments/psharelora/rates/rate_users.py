@@ -106,8 +106,8 @@ def analyse(config: RateUsersConfig, table: rc.Table) -> rc.Analysis:
     for kind, panel in PANELS.items():
         law, part = Law.without_tail(config.family(kind)), table.where(case=kind)
         measured, turn = (part.grid(n, "replicate", "N") for n in ("squared", "turn"))
-        expected, room = law.expected(N, N_p), law.room(N, N_p)
-        found, slope = judged(NAMES[kind], N, measured, expected, room, config.stated)
+        expected, relative_error = law.expected(N, N_p), law.relative_error(N, N_p)
+        found, slope = judged(NAMES[kind], N, measured, expected, relative_error, config.stated)
         checks += found
         series += error_series(r"$\mathrm{dist}^2$", panel, N, measured, expected)
         bound = config.d1 / N + config.d2
@@ -117,7 +117,7 @@ def analyse(config: RateUsersConfig, table: rc.Table) -> rc.Analysis:
         together = turn @ N / N.sum()
         if kind == "random":
             size = rc.ratio(together, bias, LEVEL)
-            limit = -1.0 + rc.slope_error(N, room)
+            limit = -1.0 + rc.slope_error(N, relative_error)
             checks += [
                 rc.rate_check("random: bias / law", 1.0, size, tolerance=left),
                 rc.above(
