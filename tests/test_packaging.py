@@ -109,7 +109,7 @@ def test_synthetic_side_does_not_load_torch_where_it_is_installed() -> None:
 
 
 def test_command_line_needs_no_deep_learning_library() -> None:
-    done = run_without(["torch", "jax"], "import ratecheck._commands; print('ok')")
+    done = run_without(["torch", "jax"], "import ratecheck._commands.app; print('ok')")
     assert done.stdout == "ok\n", done.stderr
 
 

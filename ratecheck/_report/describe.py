@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ratecheck._experiment.model import Config, Experiment, plain
-from ratecheck._report.experiments import console, say
+from ratecheck._report.terminal import console, say
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult

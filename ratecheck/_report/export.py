@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from linsys import InputError
-from ratecheck._report.experiments import dump
 from ratecheck._report.findings import findings
 from ratecheck._report.markdown import plain, table
+from ratecheck._report.terminal import dump
 from ratecheck._report.verdicts import headline, ratio
 from ratecheck._store.machine import versions
 from ratecheck._store.store import write_whole

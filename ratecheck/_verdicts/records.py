@@ -21,12 +21,12 @@ from typing import Any
 from linsys import InputError
 from ratecheck._claims.claim import RELATIONS, Claim
 from ratecheck._discover.catalogue import Item, module
-from ratecheck._run.runner import Interrupted, Progress
+from ratecheck._processes.interrupts import Interrupted, Progress
 from ratecheck._store.machine import versions
 from ratecheck._store.revision import revision_of
 from ratecheck._store.store import check_writable, write_whole
 from ratecheck._verdicts import verdict as verdict_module
-from ratecheck._verdicts.pool import judged
+from ratecheck._verdicts.judging import judged
 from ratecheck._verdicts.verdict import Verdict
 
 _FORMAT = 1

@@ -14,7 +14,7 @@ import pytest
 import ratecheck as rc
 from ratecheck._discover import registry
 from ratecheck._experiment.options import parse
-from ratecheck._report import experiments
+from ratecheck._report import terminal
 from ratecheck._report.describe import _setting, description, meanings
 
 ALL = [*registry.names(), *registry.on_models()]
@@ -86,7 +86,7 @@ def test_show_prints_the_meaning_beside_the_parameter(
 def test_show_cuts_nothing_off_on_a_narrow_screen(
     ratecheck: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(experiments, "_PIPE_WIDTH", 80)
+    monkeypatch.setattr(terminal, "_PIPE_WIDTH", 80)
     shown = ratecheck("show", "affpcl/fig5").out.split()
     said = description(registry.get("affpcl/fig5"))["meanings"]
     assert set(" ".join(said.values()).split()) <= set(shown)
@@ -96,7 +96,7 @@ def test_show_cuts_nothing_off_on_a_narrow_screen(
 def test_show_folds_no_item_of_a_list(
     name: str, ratecheck: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(experiments, "_PIPE_WIDTH", 80)
+    monkeypatch.setattr(terminal, "_PIPE_WIDTH", 80)
     shown = re.split(r"[,\s]+", ratecheck("show", name).out)
     rows = description(registry.get(name))["parameters"].values()
     values = [value for row in rows for value in row.values()]
