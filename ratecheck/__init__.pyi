@@ -49,7 +49,7 @@ from ._experiment.plots import (
     style as style,
 )
 from ._experiment.table import Column as Column, Table as Table, long_table as long_table
-from ._names import check_name as check_name
+from ._names import check_installed as check_installed, check_name as check_name
 from ._processes.pool import python_command as python_command
 from ._rates.intervals import (
     Ratio as Ratio,

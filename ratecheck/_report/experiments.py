@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ratecheck._experiment.model import BenchRow, Check, Experiment
+from ratecheck._report.markdown import table
+from ratecheck._report.notation import short
 from ratecheck._report.terminal import console, dump, say, tabulate
 from ratecheck._run.job import Outcome
-from ratecheck._store.store import Store, write_whole
+from ratecheck._store.files import write_whole
+from ratecheck._store.store import Store
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -135,9 +138,7 @@ def _section(root: Path, outcome: Outcome) -> list[str]:
             target = Path(os.path.relpath(path, root)).as_posix()
             lines += [f"![{experiment.title}]({target})", ""]
     if outcome.analysis.checks:
-        rows = [_HEADERS, ("---",) * len(_HEADERS), *map(_cells, outcome.analysis.checks)]
-        lines += ["| " + " | ".join(c.replace("|", "\\|") for c in row) + " |" for row in rows]
-        lines.append("")
+        lines += [*table(_HEADERS, [_cells(check) for check in outcome.analysis.checks]), ""]
     lines += [f"- {note}" for note in outcome.notes]
     return [*lines, ""] if outcome.notes else lines
 
@@ -153,12 +154,8 @@ def _checks(outcomes: Sequence[Outcome], title: str) -> Table:
 
 def _cells(check: Check) -> tuple[str, ...]:
     verdict = check.verdict or _VERDICTS[check.ok]
-    numbers = (_number(check.predicted), _number(check.measured), _interval(check))
+    numbers = (short(check.predicted), short(check.measured), _interval(check))
     return (check.name, *numbers, _MARKS[check.ok], verdict)
-
-
-def _number(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.4g}"
 
 
 def _interval(check: Check) -> str:
@@ -166,4 +163,4 @@ def _interval(check: Check) -> str:
         return "-"
     if check.lo == check.hi:
         return "exact"
-    return f"[{_number(check.lo)}, {_number(check.hi)}]"
+    return f"[{short(check.lo)}, {short(check.hi)}]"
