@@ -209,6 +209,7 @@ def reproduce(
     from ratecheck._commands import audits, runs
     from ratecheck._report import experiments, page, stored
 
+    page.check_libraries()  # before hours of computing
     job = runs.job(out, profile, threads, seed=seed)
     outcomes, failures = runs.perform_all(job)
     experiments.show_summary(job.store.root, list(outcomes.values()), failures)
@@ -235,6 +236,7 @@ def report(
     """Write a page of figures, exponents and verdicts from what is stored; computes nothing."""
     from ratecheck._report import page, stored
 
+    page.check_libraries()
     path = file or out / REPORT
     page.write(stored.stored(out, profile, seed, broken=_warn), path)
     print(path)
