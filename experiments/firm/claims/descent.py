@@ -13,8 +13,7 @@ from experiments.firm.claims._spaces import rounds
 from experiments.firm.paper import PAPER
 from experiments.firm.theory import descent as at
 from experiments.firm.theory.descent import Round
-from experiments.firm.theory.program import squared
-from linsys.linalg import Numbers
+from linsys.linalg import Numbers, squared
 
 ANY = rounds()
 AVERAGED = rounds(averaged=True)

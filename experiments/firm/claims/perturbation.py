@@ -12,9 +12,9 @@ import ratecheck as rc
 from experiments.firm.claims._spaces import clients, two_clients
 from experiments.firm.paper import PAPER
 from experiments.firm.theory import perturbation as at
-from experiments.firm.theory.program import apply, gram, weights
+from experiments.firm.theory.program import gram, weights
 from experiments.firm.theory.weights import smoothed
-from linsys.linalg import Numbers, lambda_min, norm, solve, transpose
+from linsys.linalg import Numbers, apply, lambda_min, norm, solve, transpose
 
 #: Gradients have lengths of order one here: (g, beta) and (c g, c^2 beta) have the same weights.
 _BETA = rc.positive(low=1e-3, high=10.0)

@@ -11,8 +11,8 @@ import ratecheck as rc
 from experiments.firm.claims._spaces import BETA, clients
 from experiments.firm.paper import PAPER
 from experiments.firm.theory import descent, weights as at
-from experiments.firm.theory.program import root, squared, weights
-from linsys.linalg import Numbers, norm
+from experiments.firm.theory.program import root, weights
+from linsys.linalg import Numbers, norm, squared
 
 WEIGHTS = clients({"lam": rc.simplex("C", "M")})
 PATHS = {"stars": rc.simplex("T", 2, "M"), "eta": rc.interval("T")}

@@ -12,8 +12,7 @@ from experiments.psharelora.claims._spaces import TRAJECTORIES, users
 from experiments.psharelora.claims.subspace import RANGE
 from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import preference as at
-from experiments.psharelora.theory.subspace import squares
-from linsys.linalg import Numbers, lambda_max, lambda_min
+from linsys.linalg import Numbers, lambda_max, lambda_min, squares
 
 TWO = rc.Space(fields={"x": rc.reals(), "y": rc.reals(), "m": rc.positive()}, batched=True)
 REWARDS: dict[str, rc.Field] = {

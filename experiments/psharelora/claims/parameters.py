@@ -14,8 +14,8 @@ from experiments.psharelora.claims.subspace import FIT_MEANING, FITS, FITTED
 from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import preference as at
 from experiments.psharelora.theory.preference import Pairs
-from experiments.psharelora.theory.subspace import Adaptation, squares
-from linsys.linalg import Numbers, lambda_min
+from experiments.psharelora.theory.subspace import Adaptation
+from linsys.linalg import Numbers, lambda_min, squares
 
 
 def compare(
