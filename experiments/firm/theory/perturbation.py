@@ -66,7 +66,7 @@ def longest(rows: Numbers) -> Numbers:
 
 def combined(rows: Numbers, vectors: Numbers) -> Numbers:
     """X v for matrices with the columns ``rows``."""
-    return apply(transpose(rows), vectors)
+    return np.asarray(apply(transpose(rows), vectors))
 
 
 # What the drift is, for any weights.
