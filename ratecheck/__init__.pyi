@@ -24,7 +24,6 @@ from ._claims.fields import (
 from ._claims.paper import Paper as Paper
 from ._claims.space import Fields as Fields, Space as Space
 from ._claims.unit_cube import key_of as key_of, random_coordinates as random_coordinates
-from ._experiment.grids import check_counts as check_counts, check_grid as check_grid
 from ._experiment.model import (
     Analysis as Analysis,
     BenchRow as BenchRow,
@@ -34,13 +33,17 @@ from ._experiment.model import (
     Config as Config,
     Context as Context,
     Experiment as Experiment,
+    Grid as Grid,
+    Panel as Panel,
     Series as Series,
 )
+from ._experiment.parameters import param as param
 from ._experiment.plots import (
     LOOKS as LOOKS,
     Look as Look,
     curve as curve,
     curves as curves,
+    draw_panels as draw_panels,
     guide as guide,
     legend as legend,
     loglog as loglog,

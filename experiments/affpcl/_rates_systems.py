@@ -25,7 +25,7 @@ from linsys import FiniteSystem, InputError
 from linsys.algorithms import AffPCL, FedAvg, Independent
 from linsys.heterogeneity import G_b, delta_env, delta_obj, lambda_b, lambda_min
 from linsys.moments import ExactTrajectory, exact_moments
-from linsys.validate import check_integer, check_number
+from linsys.validate import check_number
 from ratecheck import curve
 
 if TYPE_CHECKING:
@@ -231,24 +231,18 @@ def slowest_rate(system: FiniteSystem) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class RateConfig(rc.Config):
-    """What the rates share.
+    """What the rates share."""
 
-    Attributes:
-        d: dimension.
-        states: common states.
-        instances: systems drawn; the exponent that counts is that of the slowest one where a bound
-            is checked, else of the one furthest from the prediction.
-    """
-
-    d: int = 3
-    states: int = 6
-    instances: int = 3
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_integer("d", self.d, low=1)
-        check_integer("states", self.states, low=2)
-        check_integer("instances", self.instances, low=1)
+    d: int = rc.param(3, low=1, doc="dimension.")
+    states: int = rc.param(6, low=2, doc="common states.")
+    instances: int = rc.param(
+        3,
+        low=1,
+        doc=(
+            "systems drawn; the exponent that counts is that of the slowest one where a bound "
+            "is checked, else of the one furthest from the prediction."
+        ),
+    )
 
     def pieces(self, instance: int) -> Pieces:
         """The instance, the same for all rates of one seed."""
@@ -257,28 +251,31 @@ class RateConfig(rc.Config):
 
 @dataclass(frozen=True, kw_only=True)
 class HorizonConfig(RateConfig):
-    """A population after ever more rounds.
+    """A population after ever more rounds."""
 
-    Attributes:
-        n: agents, in four types of the same size.
-        env: the share of its environment that is a type's own: mu^k = (1 - env) mu + env q_k.
-        obj: the length of what is a type's own in its weights: theta^k = theta + obj u_k.
-        times: t, increasing; a run of t rounds has the step ln t / (lambda t).
-        fit_from: exponents are fitted from this t on.
-    """
-
-    n: int = 20
-    env: float = 0.5
-    obj: float = 0.5
-    times: tuple[float, ...] = tuple(10.0**k for k in range(3, 13))
-    fit_from: float = 1e5
+    n: int = rc.param(20, low=4, doc="agents, in four types of the same size.")
+    env: float = rc.param(
+        0.5,
+        low=0.0,
+        high=1.0,
+        doc="the share of its environment that is a type's own: mu^k = (1 - env) mu + env q_k.",
+    )
+    obj: float = rc.param(
+        0.5,
+        low=0.0,
+        doc="the length of what is a type's own in its weights: theta^k = theta + obj u_k.",
+    )
+    times: tuple[float, ...] = rc.param(
+        tuple(10.0**k for k in range(3, 13)),
+        low=10.0,
+        least=3,
+        increasing=True,
+        doc="t, increasing; a run of t rounds has the step ln t / (lambda t).",
+    )
+    fit_from: float = rc.param(1e5, doc="exponents are fitted from this t on.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("n", self.n, low=4)
-        check_number("env", self.env, low=0.0, high=1.0)
-        check_number("obj", self.obj, low=0.0)
-        rc.check_grid("times", self.times, 10.0, least=3)
         check_number("fit_from", self.fit_from, low=self.times[0], high=self.times[-2])
 
 
@@ -287,11 +284,6 @@ def name_quantity(ax: Axes, panel: str) -> None:
     letter, _, quantity = panel.partition(" ")
     ax.set_title(letter)
     ax.set_ylabel(quantity)
-
-
-def one_instance_each(config: RateConfig) -> list[rc.Block]:
-    """Blocks of one instance."""
-    return [{"instance": k} for k in range(config.instances)]
 
 
 def furthest(predicted: float, x: ArrayLike, curves: Iterable[ArrayLike]) -> rc.Slope:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import ratecheck as rc
 from experiments.bridge._models import FederatedConfig, TunedConfig, Values
 from experiments.bridge._questions import dealt_by, pools
 from linsys import InputError
-from linsys.validate import check_integer, check_number
+from linsys.validate import check_number
 
 if TYPE_CHECKING:
     from linsys.sketching.federated import State
@@ -47,29 +48,20 @@ _AT_ONCE = 128
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceConfig(FederatedConfig):
-    """Devices with questions.
-
-    Attributes:
-        devices: N.
-        samples: mean number of questions of a device; fewer where a file has no more.
-        concentration: of the Dirichlet shares; small for devices of one domain each.
-        local_steps: H.
-    """
+    """Devices with questions."""
 
     targets: tuple[str, ...] = (
         *("q_proj", "k_proj", "v_proj", "o_proj", "up_proj", "down_proj"),
         "lm_head",
     )
-    devices: int = 8
-    samples: int = 128
-    concentration: float = 0.5
-    local_steps: int = 5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("devices", "samples", "local_steps"):
-            check_integer(name, getattr(self, name), low=1)
-        check_number("concentration", self.concentration, low=0.0, low_open=True)
+    devices: int = rc.param(8, low=1, doc="N.")
+    samples: int = rc.param(
+        128, low=1, doc="mean number of questions of a device; fewer where a file has no more."
+    )
+    concentration: float = rc.param(
+        0.5, above=0.0, doc="of the Dirichlet shares; small for devices of one domain each."
+    )
+    local_steps: int = rc.param(5, low=1, doc="H.")
 
     def rank_of(self, ratio: float) -> int:
         """k of a ratio k / r.
@@ -89,13 +81,11 @@ class DeviceConfig(FederatedConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class RatiosConfig(DeviceConfig):
-    """Devices with sketches of different ranks.
+    """Devices with sketches of different ranks."""
 
-    Attributes:
-        ratios: k_i / r, dealt out to the devices in turn.
-    """
-
-    ratios: tuple[float, ...] = (0.125, 0.25, 0.5, 0.75)
+    ratios: tuple[float, ...] = rc.param(
+        (0.125, 0.25, 0.5, 0.75), doc="k_i / r, dealt out to the devices in turn."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 import ratecheck as rc
 from linsys import InputError
-from linsys.validate import check_integer, check_number
 
 if TYPE_CHECKING:
     from lora_bridge.bank import AdapterBank
@@ -35,49 +34,41 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(rc.Config):
-    """The model, its adapters and how they are trained.
-
-    Attributes:
-        model: folder of a model; None: the built-in one, which learns from the prompts of data.
-        data: a file of the user's, for questions also a folder of files; None: generated words.
-        hidden: width of the built-in model.
-        targets: names of the adapted modules.
-        rank: r of the global modules.
-        scaling: factor of B A.
-        dropout: of the adapters' inputs in training.
-        seeds: draws for the comparison.
-        batch: samples of a step.
-        tests: held-out samples of every domain or user.
-        max_length: tokens of a sample; the beginning of a longer prompt is cut.
-        chunk: clients that go through the model together; None for all.
-        dtype: of the model; adapters are float32, or float64 with it.
-        device: "cpu" or "cuda".
-    """
+    """The model, its adapters and how they are trained."""
 
     not_in_key: ClassVar[frozenset[str]] = frozenset({"chunk"})
     #: How the model attends; "eager" where second derivatives are wanted.
     attention: ClassVar[str] = "sdpa"
 
-    model: Path | None = None
-    data: Path | None = None
-    hidden: int = 32
-    targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj", "up_proj", "down_proj")
-    rank: int = 16
-    scaling: float = 1.0
-    dropout: float = 0.0
-    seeds: int = 3
-    batch: int = 4
-    tests: int = 40
-    max_length: int = 512
-    chunk: int | None = None
-    dtype: Literal["float32", "float64", "bfloat16"] = "float32"
-    device: str = "cpu"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("hidden", "rank", "batch", "tests"):
-            check_integer(name, getattr(self, name), low=1)
-        check_integer("seeds", self.seeds, low=2)
+    model: Path | None = rc.param(
+        None,
+        doc="folder of a model; None: the built-in one, which learns from the prompts of data.",
+    )
+    data: Path | None = rc.param(
+        None,
+        doc="a file of the user's, for questions also a folder of files; None: generated words.",
+    )
+    hidden: int = rc.param(32, low=1, doc="width of the built-in model.")
+    targets: tuple[str, ...] = rc.param(
+        ("q_proj", "k_proj", "v_proj", "o_proj", "up_proj", "down_proj"),
+        doc="names of the adapted modules.",
+    )
+    rank: int = rc.param(16, low=1, doc="r of the global modules.")
+    scaling: float = rc.param(1.0, doc="factor of B A.")
+    dropout: float = rc.param(0.0, doc="of the adapters' inputs in training.")
+    seeds: int = rc.param(3, low=2, doc="draws for the comparison.")
+    batch: int = rc.param(4, low=1, doc="samples of a step.")
+    tests: int = rc.param(40, low=1, doc="held-out samples of every domain or user.")
+    max_length: int = rc.param(
+        512, doc="tokens of a sample; the beginning of a longer prompt is cut."
+    )
+    chunk: int | None = rc.param(
+        None, doc="clients that go through the model together; None for all."
+    )
+    dtype: Literal["float32", "float64", "bfloat16"] = rc.param(
+        "float32", doc="of the model; adapters are float32, or float64 with it."
+    )
+    device: str = rc.param("cpu", doc='"cpu" or "cuda".')
 
     def load(self, task: str) -> Loaded:
         """The model for a task, read once."""
@@ -103,35 +94,25 @@ class ModelConfig(rc.Config):
 
 @dataclass(frozen=True, kw_only=True)
 class FederatedConfig(ModelConfig):
-    """Clients with losses of their own.
+    """Clients with losses of their own."""
 
-    Attributes:
-        on_nan: what to do with a client whose loss or gradient is not finite: "skip" it, so that a
-            step size may be tried that is too large, or "stop".
-    """
-
-    on_nan: Literal["skip", "stop"] = "skip"
+    on_nan: Literal["skip", "stop"] = rc.param(
+        "skip",
+        doc=(
+            'what to do with a client whose loss or gradient is not finite: "skip" it, so '
+            'that a step size may be tried that is too large, or "stop".'
+        ),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class TunedConfig(ModelConfig):
-    """Training at the best of several step sizes.
+    """Training at the best of several step sizes."""
 
-    Attributes:
-        gammas: step sizes to choose from.
-        tuning: further draws, on which a step size is chosen where there are several.
-    """
-
-    gammas: tuple[float, ...] = (0.004, 0.01)
-    tuning: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_integer("tuning", self.tuning, low=1)
-        for gamma in self.gammas:
-            check_number("gammas", gamma, low=0.0, low_open=True)
-        if not self.gammas:
-            raise InputError("`gammas` must hold at least one step size; found none")
+    gammas: tuple[float, ...] = rc.param((0.004, 0.01), above=0.0, doc="step sizes to choose from.")
+    tuning: int = rc.param(
+        1, low=1, doc="further draws, on which a step size is chosen where there are several."
+    )
 
     def best(self, score: Callable[[float, int], float]) -> float:
         """The step size with the least mean score (step size, draw); the first one of equals."""

@@ -38,7 +38,6 @@ from numpy.typing import ArrayLike, NDArray
 import ratecheck as rc
 from experiments.firm._systems import BatchConfig, ClientsConfig, ConflictConfig
 from linsys import InputError
-from linsys.validate import check_integer, check_number
 from mgda.actor_critic import ActorCritic, Memory
 from mgda.federated import Federated
 from mgda.firm import FIRM
@@ -75,38 +74,28 @@ class Learners(ActorCritic):
 
 @dataclass(frozen=True, kw_only=True)
 class AlignmentConfig(ConflictConfig, ClientsConfig, BatchConfig):
-    """A training run.
+    """A training run."""
 
-    Attributes:
-        sampling: "restarted" has the mean (1 - gamma) grad J; "markov" and "stationary" have the
-            paper's, the direction Delta of the stationary law.
-        rounds: aggregations.
-        K: local steps between two aggregations.
-        alpha: step size.
-        N: critic iterations before a gradient.
-        D: transitions of a critic iteration.
-        critic_step: step size of the critics.
-    """
-
-    instances: int = 20
+    instances: int = rc.param(20, low=3)
     replicates: int = 8
-    sampling: str = "restarted"
-    rounds: int = 16
-    K: int = 3
-    alpha: float = 10.0
-    N: int = 5
-    D: int = 16
-    critic_step: float = 0.5
+    sampling: str = rc.param(
+        "restarted",
+        doc=(
+            '"restarted" has the mean (1 - gamma) grad J; "markov" and "stationary" have '
+            "the paper's, the direction Delta of the stationary law."
+        ),
+    )
+    rounds: int = rc.param(16, low=4, doc="aggregations.")
+    K: int = rc.param(3, low=1, doc="local steps between two aggregations.")
+    alpha: float = rc.param(10.0, above=0.0, doc="step size.")
+    N: int = rc.param(5, low=1, doc="critic iterations before a gradient.")
+    D: int = rc.param(16, low=1, doc="transitions of a critic iteration.")
+    critic_step: float = rc.param(0.5, above=0.0, doc="step size of the critics.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.objectives != 2:
             raise InputError(f"`objectives` must be 2 in the figures; found {self.objectives}")
-        check_integer("instances", self.instances, low=3)
-        for name, low in (("rounds", 4), ("K", 1), ("N", 1), ("D", 1)):
-            check_integer(name, getattr(self, name), low=low)
-        for name in ("alpha", "critic_step"):
-            check_number(name, getattr(self, name), low=0.0, low_open=True)
 
     @property
     def steps(self) -> NDArray[np.int64]:
@@ -160,17 +149,9 @@ class AlignmentConfig(ConflictConfig, ClientsConfig, BatchConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class RegularisedConfig(AlignmentConfig):
-    """A training run of FIRM with beta.
+    """A training run of FIRM with beta."""
 
-    Attributes:
-        beta: regularisation of the weights.
-    """
-
-    beta: float = 0.01
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("beta", self.beta, low=0.0)
+    beta: float = rc.param(0.01, low=0.0, doc="regularisation of the weights.")
 
     def firm(self, beta: float | None = None) -> FIRM:
         """FIRM as the paper's experiments run it."""
@@ -179,23 +160,13 @@ class RegularisedConfig(AlignmentConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SmoothedConfig(rc.Config):
-    """Where weights of single runs are drawn.
+    """Where weights of single runs are drawn."""
 
-    Attributes:
-        half_life: of the moving average of the weights of single runs in the picture, in local
-            steps.
-    """
-
-    half_life: float = 20.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("half_life", self.half_life, low=0.0, low_open=True)
-
-
-def blocks(config: AlignmentConfig) -> list[rc.Block]:
-    """One instance at a time."""
-    return [{"instance": k} for k in range(config.instances)]
+    half_life: float = rc.param(
+        20.0,
+        above=0.0,
+        doc=("of the moving average of the weights of single runs in the picture, in local steps."),
+    )
 
 
 def ema(values: Values, half_life: float) -> Values:

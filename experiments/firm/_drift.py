@@ -18,7 +18,7 @@ import ratecheck as rc
 from experiments.firm._drift_laws import Moments
 from experiments.firm._style import LAW, Styles, in_columns
 from experiments.firm._systems import ClientsConfig, ConflictConfig
-from linsys.validate import Array, check_integer
+from linsys.validate import Array
 from mgda.drift import disagreement
 from mgda.momdp import MOMDP
 from mgda.simplex import gram, simplex_qp
@@ -48,26 +48,17 @@ CONVENTIONS = ("mean weights (7)", "true weights (14)")
 
 @dataclass(frozen=True, kw_only=True)
 class DriftConfig(ClientsConfig):
-    """Clients at the same parameters, the uniform policy.
+    """Clients at the same parameters, the uniform policy."""
 
-    Attributes:
-        replicates: per instance; intervals resample whole ones.
-        runs: independent runs averaged in one replicate.
-        per_block: replicates of a block. Numbers do not depend on it.
-    """
-
-    clients: int = 4
-    replicates: int = 60
-    runs: int = 32
-    per_block: int = 30
+    clients: int = rc.param(4, low=2)
+    replicates: int = rc.param(
+        60, low=rc.MIN_REPLICATES, doc="per instance; intervals resample whole ones."
+    )
+    runs: int = rc.param(32, low=1, doc="independent runs averaged in one replicate.")
+    per_block: int = rc.param(30, low=1, doc="replicates of a block. Numbers do not depend on it.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # one client disagrees with nobody: there is no drift to fit
-        check_integer("clients", self.clients, low=2)
-        check_integer("replicates", self.replicates, low=rc.MIN_REPLICATES)
-        check_integer("runs", self.runs, low=1)
-        check_integer("per_block", self.per_block, low=1)
 
 
 @dataclass(frozen=True, kw_only=True)

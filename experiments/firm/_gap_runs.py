@@ -19,7 +19,7 @@ from experiments.firm._gaps import Floor, Law
 from experiments.firm._style import LAW, draw_curves, in_columns, stated, styles_of
 from experiments.firm._systems import InstancesConfig
 from linsys import InputError
-from linsys.validate import Array, check_integer, check_number
+from linsys.validate import Array
 from mgda.firm import FIRM
 from mgda.instances import sample_momdp
 from mgda.runs import Trace, run
@@ -63,32 +63,25 @@ CURVES = {
 
 @dataclass(frozen=True, kw_only=True)
 class SteeredConfig(InstancesConfig):
-    """Processes steered by two shared features.
-
-    Attributes:
-        jitter: how far features of a state are from the common ones.
-        target: distance of the objectives' favourite points from the middle.
-        beta: regularisation of the raw Gram matrix.
-        step: a times L_J, the largest ||grad^2 J^j|| at the fixed point.
-    """
+    """Processes steered by two shared features."""
 
     states: int = 4
-    actions: int = 5
+    actions: int = rc.param(5, low=4)
     gamma: float = 0.5
-    replicates: int = 32
-    jitter: float = 0.15
-    target: float = 0.4
-    beta: float = 0.1
-    step: float = 0.25
+    replicates: int = rc.param(32, low=30)
+    jitter: float = rc.param(
+        0.15, low=0.0, doc="how far features of a state are from the common ones."
+    )
+    target: float = rc.param(
+        0.4, low=0.0, high=1.0, doc="distance of the objectives' favourite points from the middle."
+    )
+    beta: float = rc.param(0.1, above=0.0, doc="regularisation of the raw Gram matrix.")
+    step: float = rc.param(
+        0.25, above=0.0, high=1.0, doc="a times L_J, the largest ||grad^2 J^j|| at the fixed point."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("actions", self.actions, low=4)
-        check_integer("replicates", self.replicates, low=30)
-        check_number("jitter", self.jitter, low=0.0)
-        check_number("target", self.target, low=0.0, high=1.0)
-        check_number("beta", self.beta, low=0.0, low_open=True)
-        check_number("step", self.step, low=0.0, high=1.0, low_open=True)
 
     def floor(self, instance: int) -> Floor:
         """A process and its fixed point: one moderate action, the others on a circle around it.
@@ -158,19 +151,17 @@ class SteeredConfig(InstancesConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class FloorConfig(SteeredConfig):
-    """Runs that start at the fixed point, for what the gap is there.
+    """Runs that start at the fixed point, for what the gap is there."""
 
-    Attributes:
-        relax: length of the burn-in in relaxation times 1 / (a h), with h the least curvature of
-            J_u at the fixed point; a share exp(-2 relax) of the variance is then still missing.
-            The window is twice as long.
-    """
-
-    relax: float = 2.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("relax", self.relax, low=1.0)
+    relax: float = rc.param(
+        2.0,
+        low=1.0,
+        doc=(
+            "length of the burn-in in relaxation times 1 / (a h), with h the least curvature of "
+            "J_u at the fixed point; a share exp(-2 relax) of the variance is then still "
+            "missing. The window is twice as long."
+        ),
+    )
 
     def measure(self, floor: Floor, chosen: Curve, instance: int, clients: int, B: int) -> Array:
         """Mean of ||grad J lambda_t||^2 over the window, shape (replicates,).
@@ -203,10 +194,13 @@ def against_law(name: str, x: Array, y: Array, laws: Sequence[Law], seed: int) -
     """Exponent and constant of y (replicates, points) against those of the law."""
     derived = [law.total for law in laws]
     predicted, measured = law_slope(x, derived), rc.slope_interval(x, y, rng=seed)
-    ratio, room = (y / derived).mean(axis=1), float(np.mean([law.remainder for law in laws]))
+    ratio, relative_error = (
+        (y / derived).mean(axis=1),
+        float(np.mean([law.remainder for law in laws])),
+    )
     return [
         rc.rate_check(f"{name}: as derived", predicted, measured, tolerance=slack(x, laws)),
-        near_one(f"{name}: measured / derived", ratio, room),
+        near_one(f"{name}: measured / derived", ratio, relative_error),
     ]
 
 
@@ -225,11 +219,15 @@ def plateau(name: str, x: Array, y: Array, laws: Sequence[Law], bias: float) -> 
     ]
 
 
-def near_one(name: str, ratio: Array, room: float) -> rc.Check:
+def near_one(name: str, ratio: Array, relative_error: float) -> rc.Check:
     """The mean of replicates against one, up to what the law leaves out."""
     value, lo, hi = (float(v[0]) for v in rc.mean_band(ratio[:, None], level=_LEVEL))
     return rc.within(
-        name, f"1 within {room:.2g}", rc.Interval(value, lo, hi), 1.0 - room, 1.0 + room
+        name,
+        f"1 within {relative_error:.2g}",
+        rc.Interval(value, lo, hi),
+        1.0 - relative_error,
+        1.0 + relative_error,
     )
 
 

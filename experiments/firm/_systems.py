@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import ratecheck as rc
-from linsys.validate import check_integer, check_number
 from mgda.actor_critic import ActorCritic
 from mgda.critic import LinearCritic
 from mgda.instances import sample_momdp
@@ -36,27 +35,13 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessConfig(rc.Config):
-    """The processes, and how clients sample them.
+    """The processes, and how clients sample them."""
 
-    Attributes:
-        states: S.
-        actions: A.
-        objectives: M.
-        gamma: discount factor.
-        replicates: runs per instance.
-    """
-
-    states: int = 6
-    actions: int = 4
-    objectives: int = 2
-    gamma: float = 0.8
-    replicates: int = 64
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name, low in (("states", 2), ("actions", 2), ("objectives", 1), ("replicates", 2)):
-            check_integer(name, getattr(self, name), low=low)
-        check_number("gamma", self.gamma, low=0.0, high=1.0, high_open=True)
+    states: int = rc.param(6, low=2, doc="S.")
+    actions: int = rc.param(4, low=2, doc="A.")
+    objectives: int = rc.param(2, low=1, doc="M.")
+    gamma: float = rc.param(0.8, low=0.0, below=1.0, doc="discount factor.")
+    replicates: int = rc.param(64, low=2, doc="runs per instance.")
 
     def oracle(
         self,
@@ -83,33 +68,24 @@ class ProcessConfig(rc.Config):
 
 @dataclass(frozen=True, kw_only=True)
 class InstancesConfig(ProcessConfig):
-    """Several draws.
+    """Several draws."""
 
-    Attributes:
-        instances: processes drawn.
-    """
-
-    instances: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_integer("instances", self.instances, low=1)
+    instances: int = rc.param(1, low=1, doc="processes drawn.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConflictConfig(InstancesConfig):
-    """Processes whose objectives pull apart.
+    """Processes whose objectives pull apart."""
 
-    Attributes:
-        conflict: in [0, 1]: 0 for independent objectives, 1 for sum_j r^j the same everywhere,
-            where nothing can be gained in all of them.
-    """
-
-    conflict: float = 0.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("conflict", self.conflict, low=0.0, high=1.0)
+    conflict: float = rc.param(
+        0.5,
+        low=0.0,
+        high=1.0,
+        doc=(
+            "in [0, 1]: 0 for independent objectives, 1 for sum_j r^j the same everywhere, "
+            "where nothing can be gained in all of them."
+        ),
+    )
 
     def momdp(self, instance: int, objectives: int | None = None) -> MOMDP:
         """Draw a process; with another number of objectives than ``self.objectives`` if given."""
@@ -126,29 +102,13 @@ class ConflictConfig(InstancesConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ClientsConfig(ProcessConfig):
-    """The same number of clients everywhere.
+    """The same number of clients everywhere."""
 
-    Attributes:
-        clients: C.
-    """
-
-    clients: int = 8
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_integer("clients", self.clients, low=1)
+    clients: int = rc.param(8, low=1, doc="C.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchConfig(ProcessConfig):
-    """Batches of the same size everywhere.
+    """Batches of the same size everywhere."""
 
-    Attributes:
-        B: transitions of a gradient.
-    """
-
-    B: int = 16
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_integer("B", self.B, low=1)
+    B: int = rc.param(16, low=1, doc="transitions of a gradient.")

@@ -57,7 +57,6 @@ from linsys.bilevel import (
     reward_mle,
     sft,
 )
-from linsys.validate import check_integer, check_number
 
 __all__ = [
     "CONTROLS",
@@ -96,54 +95,32 @@ class Trained(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class DomainConfig(rc.Config):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        prompts: X of every domain.
-        answers: Y of every domain.
-        p: parameters of the policy.
-        q: parameters of the reward.
-        shift: how far features, prompts and sampling distributions differ, in [0, 1].
-        specific: share of the true reward that is a domain's own, in [0, 1].
-        strength: norm of the true reward's parameters.
-        pairs: sampled preferences of every domain.
-        alpha: size of an inner step.
-        D: inner steps of a round.
-        inner_batch: samples of an inner step; exact ones without it.
-        eta: size of an outer step.
-        K: outer steps, which are rounds.
-        outer_batch: pairs of an outer step.
-        instances: draws for the comparison.
-    """
-
-    prompts: int = 8
-    answers: int = 6
-    p: int = 4
-    q: int = 4
-    shift: float = 0.5
-    specific: float = 0.2
-    strength: float = 2.0
-    pairs: int = 100
-    alpha: float = 0.05
-    D: int = 60
-    inner_batch: int | None = 4
-    eta: float = 0.5
-    K: int = 400
-    outer_batch: int = 16
-    instances: int = 6
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("prompts", "p", "q", "pairs", "D", "K", "outer_batch"):
-            check_integer(name, getattr(self, name), low=1)
-        if self.inner_batch is not None:
-            check_integer("inner_batch", self.inner_batch, low=1)
-        check_integer("answers", self.answers, low=2)
-        check_integer("instances", self.instances, low=3)
-        for name in ("shift", "specific"):
-            check_number(name, getattr(self, name), low=0.0, high=1.0)
-        for name in ("strength", "alpha", "eta"):
-            check_number(name, getattr(self, name), low=0.0, low_open=True)
+    prompts: int = rc.param(8, low=1, doc="X of every domain.")
+    answers: int = rc.param(6, low=2, doc="Y of every domain.")
+    p: int = rc.param(4, low=1, doc="parameters of the policy.")
+    q: int = rc.param(4, low=1, doc="parameters of the reward.")
+    shift: float = rc.param(
+        0.5,
+        low=0.0,
+        high=1.0,
+        doc="how far features, prompts and sampling distributions differ, in [0, 1].",
+    )
+    specific: float = rc.param(
+        0.2, low=0.0, high=1.0, doc="share of the true reward that is a domain's own, in [0, 1]."
+    )
+    strength: float = rc.param(2.0, above=0.0, doc="norm of the true reward's parameters.")
+    pairs: int = rc.param(100, low=1, doc="sampled preferences of every domain.")
+    alpha: float = rc.param(0.05, above=0.0, doc="size of an inner step.")
+    D: int = rc.param(60, low=1, doc="inner steps of a round.")
+    inner_batch: int | None = rc.param(
+        4, low=1, doc="samples of an inner step; exact ones without it."
+    )
+    eta: float = rc.param(0.5, above=0.0, doc="size of an outer step.")
+    K: int = rc.param(400, low=1, doc="outer steps, which are rounds.")
+    outer_batch: int = rc.param(16, low=1, doc="pairs of an outer step.")
+    instances: int = rc.param(6, low=3, doc="draws for the comparison.")
 
     def domains(
         self, instance: int, count: int, reward: str = "tanh", turned: bool = False
@@ -182,25 +159,16 @@ class DomainConfig(rc.Config):
 
 @dataclass(frozen=True, kw_only=True)
 class MethodsConfig(DomainConfig):
-    """The set-up of a comparison with other methods.
+    """The set-up of a comparison with other methods."""
 
-    Attributes:
-        beta: factor of the reward of every method.
-        climb: size of a step of RLHF.
-        steps: number of RLHF's steps.
-        ridge: a penalty that keeps estimates finite where pairs can be ordered without error.
-    """
-
-    beta: float = 1.0
-    climb: float = 0.5
-    steps: int = 100
-    ridge: float = 1e-3
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_integer("steps", self.steps, low=1)
-        for name in ("beta", "climb", "ridge"):
-            check_number(name, getattr(self, name), low=0.0, low_open=True)
+    beta: float = rc.param(1.0, above=0.0, doc="factor of the reward of every method.")
+    climb: float = rc.param(0.5, above=0.0, doc="size of a step of RLHF.")
+    steps: int = rc.param(100, low=1, doc="number of RLHF's steps.")
+    ridge: float = rc.param(
+        1e-3,
+        above=0.0,
+        doc="a penalty that keeps estimates finite where pairs can be ordered without error.",
+    )
 
     def learn(
         self, train: Sequence[Domain], instance: int, at: Sequence[int]

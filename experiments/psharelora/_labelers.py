@@ -32,12 +32,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 import ratecheck as rc
-from linsys import InputError
 from linsys.preference.comparisons import Comparisons
 from linsys.preference.oracle import ComparisonOracle
 from linsys.preference.sharelora import method
 from linsys.preference.systems import PreferenceSystem
-from linsys.validate import Array, check_integer, check_number
+from linsys.validate import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,56 +71,29 @@ _REFERENCES: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class LabelerConfig(rc.Config):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        modules: blocks (d, d) of Theta_i.
-        d: rows and columns of a block.
-        k: rank of the blocks of Delta_i.
-        r: rank of the trained modules.
-        scale: alpha / r.
-        samples: N_p, comparisons of a labeler.
-        batch: comparisons of a step.
-        epochs: how often a labeler's comparisons are gone through.
-        trajectories: those whose pairs are compared.
-        test: trajectories whose pairs are the test.
-        size: ||Delta_i||_F; logits then have the variance 2 size^2.
-        known: ||Theta_init||_F / size.
-        rates: first learning rates to choose from.
-        instances: draws for the comparison.
-        tuning: further draws, on which learning rates are chosen.
-    """
-
-    modules: int = 10
-    d: int = 6
-    k: int = 2
-    r: int = 2
-    scale: float = 0.5
-    samples: int = 2560
-    batch: int = 128
-    epochs: float = 3.0
-    trajectories: int = 500
-    test: int = 200
-    size: float = 1.4
-    known: float = 0.5
-    rates: tuple[float, ...] = (0.04, 0.08, 0.16, 0.32)
-    instances: int = 6
-    tuning: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("modules", "d", "samples", "batch", "tuning"):
-            check_integer(name, getattr(self, name), low=1)
-        check_integer("instances", self.instances, low=3)
-        for name in ("k", "r"):
-            check_integer(name, getattr(self, name), low=1, high=self.d)
-        for name in ("trajectories", "test"):
-            check_integer(name, getattr(self, name), low=2)
-        for name in ("size", "scale", "epochs"):
-            check_number(name, getattr(self, name), low=0.0, low_open=True)
-        check_number("known", self.known, low=0.0)
-        if not self.rates:
-            raise InputError("`rates` must hold at least one learning rate; found none")
+    modules: int = rc.param(10, low=1, doc="blocks (d, d) of Theta_i.")
+    d: int = rc.param(6, low=1, doc="rows and columns of a block.")
+    k: int = rc.param(2, low=1, high="d", doc="rank of the blocks of Delta_i.")
+    r: int = rc.param(2, low=1, high="d", doc="rank of the trained modules.")
+    scale: float = rc.param(0.5, above=0.0, doc="alpha / r.")
+    samples: int = rc.param(2560, low=1, doc="N_p, comparisons of a labeler.")
+    batch: int = rc.param(128, low=1, doc="comparisons of a step.")
+    epochs: float = rc.param(
+        3.0, above=0.0, doc="how often a labeler's comparisons are gone through."
+    )
+    trajectories: int = rc.param(500, low=2, doc="those whose pairs are compared.")
+    test: int = rc.param(200, low=2, doc="trajectories whose pairs are the test.")
+    size: float = rc.param(
+        1.4, above=0.0, doc="||Delta_i||_F; logits then have the variance 2 size^2."
+    )
+    known: float = rc.param(0.5, low=0.0, doc="||Theta_init||_F / size.")
+    rates: tuple[float, ...] = rc.param(
+        (0.04, 0.08, 0.16, 0.32), doc="first learning rates to choose from."
+    )
+    instances: int = rc.param(6, low=3, doc="draws for the comparison.")
+    tuning: int = rc.param(1, low=1, doc="further draws, on which learning rates are chosen.")
 
     def draw(self, structure: Structure, own: Sequence[float], instance: int) -> Instance:
         """One instance; negative numbers are those for tuning."""

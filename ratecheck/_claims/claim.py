@@ -35,6 +35,7 @@ VERDICTS = (
     "vacuous",
     "unreachable",
     "consistent",
+    "not decided",
     "faster than stated",
     "not checked",
     "error",
@@ -194,7 +195,9 @@ class Regime:
 
     ``lo`` and ``hi`` are the ends of the interval (equal values for an exact slope without a
     remainder). A rate bound of exponent p is *violated* if the interval lies above p + slack,
-    *consistent* if it meets [p - slack, p + slack], *faster than stated* if it lies below.
+    *faster than stated* if it lies below p - slack, and *consistent* if it meets what is between
+    them; *not decided* if it then reaches so far above p that it could hold a competing exponent:
+    see :func:`ratecheck.rate_check`.
     """
 
     name: str

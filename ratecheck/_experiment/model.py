@@ -1,17 +1,13 @@
 """What an experiment is: a frozen configuration, pure functions and the theory's prediction.
 
 One file holds one figure or one rate. ``blocks`` cuts the work into pieces that are stored one by
-one, ``compute`` does one piece, ``analyse`` turns the whole stored table into curves and checks,
-``draw`` turns those into a picture::
+one, ``compute`` does one piece, ``analyse`` turns the whole stored table into curves and checks.
+What the axes of the picture show is said in ``panels``, or drawn by ``draw``::
 
     @dataclass(frozen=True, kw_only=True)
     class DecayConfig(Config):
-        rates: tuple[float, ...] = (0.5, 1.0)
-        replicates: int = 30
-
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            whole("replicates", self.replicates, low=30)
+        rates: tuple[float, ...] = param((0.5, 1.0), above=0, doc="exponents")
+        replicates: int = param(30, low=30, doc="runs for every exponent")
 
     def blocks(config: DecayConfig) -> list[Block]:
         return [{"rate": rate} for rate in config.rates]
@@ -33,18 +29,11 @@ one, ``compute`` does one piece, ``analyse`` turns the whole stored table into c
             checks.append(rate_check(f"slope at rate {rate:g}", -rate, measured, tolerance=0.01))
         return Analysis(series, checks)
 
-    def draw(config: DecayConfig, analysis: Analysis) -> Figure:
-        figure, axes = panels(analysis.series)
-        curves(axes, analysis.series)
-        loglog(axes["decay"])
-        legend(figure, axes)
-        return figure
-
     EXPERIMENT = Experiment(
         id="paper/decay", title="Power-law decay", source="Theorem 1", kind="rate", variable="t",
-        config_type=DecayConfig,
         profiles={"quick": DecayConfig(), "paper": DecayConfig(replicates=100)},
-        blocks=blocks, compute=compute, analyse=analyse, draw=draw,
+        blocks=blocks, compute=compute, analyse=analyse,
+        panels={"decay": Panel(x="t", y="mean squared error", log="xy", slope=-1.0)},
     )
 
 The numbers of a block may depend on the configuration and the block only, never on ``context``: a
@@ -54,9 +43,10 @@ block computed with one thread or sixteen, today or after a kill, is the same bl
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
@@ -64,7 +54,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from linsys import InputError
+from linsys.validate import check_choice
 from ratecheck._experiment import seeds
+from ratecheck._experiment.parameters import check_parameters, param
 from ratecheck._experiment.table import Table
 
 if TYPE_CHECKING:
@@ -82,13 +74,10 @@ Vector = Sequence[float] | NDArray[Any]
 class Config:
     """Base of every configuration: frozen, checked on construction, with the seed of its numbers.
 
-    Attributes:
-        seed: of all random numbers.
+    Its parameters are declared with :func:`param`; what concerns several of them a class checks in
+    ``__post_init__``, after that of its base.
 
-    What a configuration says of its own fields in this form is what ``ratecheck show`` says of
-    them.
-
-    Fields may be ``int``, ``float``, ``bool``, ``str``, ``Path`` (a data file: its content enters
+    They may be ``int``, ``float``, ``bool``, ``str``, ``Path`` (a data file: its content enters
     the store's key), ``Literal[...]``, tuples of these, and ``X | None``.
 
     ``not_in_key`` names fields that change numbers by rounding alone, such as how much goes through
@@ -97,12 +86,10 @@ class Config:
     """
 
     not_in_key: ClassVar[frozenset[str]] = frozenset()
-    seed: int = 0
+    seed: int = param(0, doc="of all random numbers.")
 
     def __post_init__(self) -> None:
-        seed: Any = self.seed  # the annotation is a promise, the user's file may break it
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise InputError(f"`seed` must be a whole number of at least 0; found {self.seed!r}")
+        check_parameters(self)
         seeds.unify(self)
 
     def derive(self, *names: str | float) -> int:
@@ -211,6 +198,54 @@ class Analysis:
     notes: Sequence[str] = ()
 
 
+@dataclass(frozen=True)
+class Panel:
+    """The axes of one panel.
+
+    Attributes:
+        x: label of the horizontal axis, with its unit.
+        y: label of the vertical axis; the panel's name without it.
+        log: which axes are logarithmic: "x", "y", "xy" or "".
+        slope: of a dotted guide below the curves of log-log axes; None: no guide.
+    """
+
+    x: str = ""
+    y: str = ""
+    log: Literal["", "x", "y", "xy"] = ""
+    slope: float | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("log", self.log, ("", "x", "y", "xy"))
+        if self.slope is not None and self.log != "xy":
+            raise InputError(f'`slope` must come with log="xy"; found log={self.log!r}')
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Blocks for all combinations of some values, the last of them varying fastest.
+
+    Args:
+        axes: name in a block to the values that it takes, or to the parameter that holds them; one
+            that is a whole number stands for 0, 1, .. below it.
+
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class Sizes(Config):
+    ...     instances: int = 2
+    ...     agents: tuple[int, ...] = (5, 10)
+    >>> Grid({"instance": "instances", "n": "agents"})(Sizes())[1:3]
+    [{'instance': 0, 'n': 10}, {'instance': 1, 'n': 5}]
+    """
+
+    axes: Mapping[str, str | Collection[Any]]
+
+    def __call__(self, config: Config) -> list[Block]:
+        """The blocks of one configuration."""
+        given = self.axes.values()
+        values = [getattr(config, axis) if isinstance(axis, str) else axis for axis in given]
+        ranges = [range(value) if isinstance(value, int) else value for value in values]
+        return [dict(zip(self.axes, one, strict=True)) for one in itertools.product(*ranges)]
+
+
 C = TypeVar("C", bound=Config)
 
 
@@ -219,21 +254,24 @@ class Experiment(Generic[C]):
     """One figure or rate of one paper; see the module's text for a complete example.
 
     ``id`` is "paper/name" and equals the module: ``experiments/affpcl/figures/fig1.py`` holds
-    "affpcl/fig1". ``variable`` is what a rate is measured against ("t", "n", "delta"). ``parallel``
-    says who uses the threads: "threads" gives them all to ``compute``, block after block; "blocks"
-    computes several blocks at once in processes, one thread each.
+    "affpcl/fig1". Without ``draw`` the figure is :func:`ratecheck.draw_panels` of the curves, in
+    ``panels`` by name. ``variable`` is what a rate is measured against ("t", "n", "delta").
+
+    ``blocks`` is a function or a :class:`Grid`. ``parallel`` says who uses the threads: "threads"
+    gives them all to ``compute``, block after block; "blocks" computes several blocks at once in
+    processes, one thread each.
     """
 
     id: str
     title: str
     source: str
     kind: Literal["figure", "rate"]
-    config_type: type[C]
     profiles: Mapping[str, C]
     blocks: Callable[[C], Sequence[Block]]
     compute: Callable[[C, Block, Context], Columns]
     analyse: Callable[[C, Table], Analysis]
-    draw: Callable[[C, Analysis], Figure]
+    draw: Callable[[C, Analysis], Figure] | None = None
+    panels: Mapping[str, Panel] = field(default_factory=dict)
     variable: str = ""
     parallel: Literal["threads", "blocks"] = "threads"
 
@@ -252,6 +290,16 @@ class Experiment(Generic[C]):
             raise InputError(
                 f"`parallel` of {self.id} must be threads or blocks; found {self.parallel!r}"
             )
+
+        kinds = {type(config) for config in self.profiles.values()}
+        if len(kinds) > 1:
+            found = ", ".join(sorted(kind.__name__ for kind in kinds))
+            raise InputError(f"`profiles` of {self.id} must be of one class; found {found}")
+
+    @property
+    def config_type(self) -> type[C]:
+        """The class of its configurations."""
+        return type(self.profiles["quick"])
 
     @property
     def paper(self) -> str:

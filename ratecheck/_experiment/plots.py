@@ -6,7 +6,7 @@ without pyplot (no global state, no display) and saved byte for byte the same fr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from linsys import InputError
-from ratecheck._experiment.model import Series
+from ratecheck._experiment.model import Panel, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -192,6 +192,47 @@ def legend(figure: Figure, axes: dict[str, Axes], *, columns: int = 5) -> None:
         loc="outside lower center",
         ncols=min(columns, len(names)),
     )
+
+
+def draw_panels(series: Sequence[Series], about: Mapping[str, Panel], **sizes: Any) -> Figure:
+    """Every curve in its panel, axes as they are described, one legend below.
+
+    Args:
+        series: the curves.
+        about: panel to its axes.
+        sizes: of :func:`panels`.
+
+    Raises:
+        InputError: a description of a panel without a curve.
+    """
+    figure, axes = panels(series, **{"share_y": False, **sizes})
+    if unknown := [name for name in about if name not in axes]:
+        raise InputError(f"`panels` must be among {', '.join(axes)}; found {unknown[0]!r}")
+    curves(axes, series)
+    for name, ax in axes.items():
+        panel = about.get(name, Panel())
+        if panel.log == "xy":
+            loglog(ax)
+        elif panel.log:
+            ax.set(**{f"{panel.log}scale": "log"})
+        ax.set_xlabel(panel.x)
+        ax.set_ylabel(panel.y or name)
+        if len(axes) == 1 or panel.y == name:
+            ax.set_title("")
+        if panel.slope is not None:
+            _guide_below(ax, panel.slope, [s for s in series if s.panel == name])
+    legend(figure, axes)
+    return figure
+
+
+def _guide_below(ax: Axes, slope: float, series: Sequence[Series]) -> None:
+    """A guide over the middle half of the horizontal axis, at 2/5 of the lowest curve."""
+    log_x = np.log([end for s in series for end in (np.min(s.x), np.max(s.x))])
+    low, high = np.exp(np.quantile([log_x.min(), log_x.max()], [0.25, 0.75]))
+    span = np.geomspace(low, high, 16)
+    law = span**slope
+    ratios = [np.exp(np.interp(np.log(span), np.log(s.x), np.log(s.y))) / law for s in series]
+    guide(ax, slope, (float(low), float(high)), float(0.4 * np.min(ratios) * law[0]))
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""What measured exponents say of a stated rate."""
+"""What measured exponents say of a stated rate, which is an upper bound."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from collections.abc import Sequence
 
 from ratecheck._claims.claim import Regime
 from ratecheck._claims.space import Fault
+from ratecheck._rates.rates import Interval, verdict
+
+#: From what breaks a claim to what leaves it furthest behind.
+_ORDER = ("violated", "not decided", "consistent", "faster than stated")
 
 
 def of_regime(regime: Regime) -> str:
@@ -18,21 +22,17 @@ def of_regime(regime: Regime) -> str:
     numbers = (regime.predicted, regime.measured, regime.lo, regime.hi, regime.slack)
     if not all(math.isfinite(number) for number in numbers) or regime.lo > regime.hi:
         raise Fault(f"regimes returned an interval that is none: {regime}")
-    if regime.lo > regime.predicted + regime.slack:
-        return "violated"
-    if regime.hi < regime.predicted - regime.slack:
-        return "faster than stated"
-    return "consistent"
+    measured = Interval(regime.measured, regime.lo, regime.hi)
+    return verdict(regime.predicted, measured, tolerance=regime.slack, bound=True)
 
 
 def of_regimes(regimes: Sequence[Regime]) -> tuple[str, Regime]:
     """The verdict of all, and the regime that decides: the one that comes closest to a violation.
 
-    One regime above its rate violates the claim. A claim is faster than stated only if no regime
-    attains its rate.
+    One regime above its rate violates the claim, and one that decides nothing leaves it undecided.
+    A claim is faster than stated only if no regime attains its rate.
     """
     if not regimes:
         raise Fault("regimes returned nothing")
-    said = {"violated": 0, "consistent": 1, "faster than stated": 2}
-    decisive = min(regimes, key=lambda r: (said[of_regime(r)], r.predicted - r.measured))
+    decisive = min(regimes, key=lambda r: (_ORDER.index(of_regime(r)), r.predicted - r.measured))
     return of_regime(decisive), decisive

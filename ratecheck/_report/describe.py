@@ -8,19 +8,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ratecheck._experiment.model import Config, Experiment, plain
+from ratecheck._experiment.model import Experiment, plain
+from ratecheck._experiment.parameters import meanings
 from ratecheck._report.terminal import console, say
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
     from rich.measure import Measurement
 
-#: Where the parameters begin in a docstring of a configuration, and how each of them does.
-_HEAD = re.compile(r"^(?:Args|Attributes):\n", re.MULTILINE)
-_ENTRY = re.compile(r" {4}(\w+(?:, \w+)*): (.*)")
-_MORE = " " * 8
-#: What Sphinx makes a link of.
-_ROLE = re.compile(r":\w+:`~?([^`]+)`")
 #: What a list may be folded behind.
 _ITEM = re.compile(r"[^,]+,?")
 
@@ -67,36 +62,6 @@ def show_description(experiment: Experiment[Any]) -> None:
     for name, cells in rows.items():
         table.add_row(name, *cells, escape(found["meanings"].get(name, "")))
     screen.print(table)
-
-
-def meanings(config: type[Config]) -> dict[str, str]:
-    """What the docstrings of a configuration and its bases say of parameters, by name.
-
-    A name means what the class nearest to the configuration says of it. Names that are explained
-    together each have the whole entry, with all names.
-    """
-    found: dict[str, str] = {}
-    for kind in reversed(config.__mro__):
-        text = inspect.cleandoc(kind.__dict__.get("__doc__") or "")
-        _, *sections = _HEAD.split(text)
-        for section in sections:
-            found |= _entries(section)
-    return found
-
-
-def _entries(section: str) -> dict[str, str]:
-    """Names and texts up to the first line that neither begins one nor continues it."""
-    found: dict[str, str] = {}
-    names: list[str] = []
-    for line in section.splitlines():
-        if entry := _ENTRY.fullmatch(line):
-            names = entry[1].split(", ")
-            found |= dict.fromkeys(names, entry[2] if len(names) == 1 else entry[0].strip())
-        elif names and line.startswith(_MORE):
-            found |= {name: f"{found[name]} {line.strip()}" for name in names}
-        else:
-            break
-    return {name: _ROLE.sub(r"\1", text) for name, text in found.items()}
 
 
 @dataclass(frozen=True)

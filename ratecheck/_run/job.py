@@ -109,10 +109,14 @@ class Job:
     def _draw(
         self, experiment: Experiment[Any], config: Config, analysis: Analysis
     ) -> tuple[Path, ...]:
-        from ratecheck._experiment.plots import save, style
+        from ratecheck._experiment.plots import draw_panels, save, style
 
         name = f"{experiment.id.replace('/', '-')}-{self.profile}"
         if config != experiment.profiles[self.profile]:  # never over the profile's own figure
             name += f"-{self.store.result(experiment, config).parameters[:8]}"
         with style():
-            return tuple(save(experiment.draw(config, analysis), self.store.figures / name))
+            if experiment.draw is None:
+                figure = draw_panels(analysis.series, experiment.panels)
+            else:
+                figure = experiment.draw(config, analysis)
+            return tuple(save(figure, self.store.figures / name))

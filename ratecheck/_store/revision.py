@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from linsys import InputError
-from ratecheck._experiment.model import Experiment
+from ratecheck._experiment.model import Experiment, Grid
 
 #: Where the packages of this project lie, as sources and when they are installed.
 _HOME = Path(__file__).resolve().parents[2]
@@ -92,7 +92,10 @@ def file_digest(path: Path, name: str) -> str:
 def _roots(experiment: Experiment[Any]) -> list[tuple[Path, str]]:
     """The files that define the experiment's numbers, each with its module's package."""
     found: dict[Path, str] = {}
-    for part in (experiment.compute, experiment.blocks, experiment.config_type):
+    parts: list[Any] = [experiment.compute, experiment.config_type]
+    if not isinstance(experiment.blocks, Grid):  # whose values are in the keys of the blocks
+        parts.append(experiment.blocks)
+    for part in parts:
         while isinstance(part, functools.partial):
             part = part.func
         try:

@@ -318,7 +318,11 @@ def test_the_interval_of_the_largest_mean_covers_it() -> None:
         (fig5.Fig5Config, {"agents": (4, 2, 8)}, "`agents` must be at least 3 increasing"),
         (fig6.Fig6Config, {"level": -0.1}, "`level`"),
         (variance_regime.VarianceConfig, {"n": 5}, "`n` must be even"),
-        (variance_regime.VarianceConfig, {"levels": (0.5, 1.0)}, "`levels` must be below 1"),
+        (
+            variance_regime.VarianceConfig,
+            {"levels": (0.5, 1.0)},
+            r"`levels` must be a number in \[0, 1\)",
+        ),
     ],
 )
 def test_bad_options_are_named(

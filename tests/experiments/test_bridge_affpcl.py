@@ -167,7 +167,7 @@ def test_the_experiment_runs_all_methods_from_one_start(table: rc.Table) -> None
 )
 def test_options_change_the_numbers(table: rc.Table, options: dict[str, Any]) -> None:
     config = dataclasses.replace(TINY, levels=(1.0,), **options)
-    columns = affpcl.compute(config, affpcl.blocks(config)[0], rc.Context())
+    columns = affpcl.compute(config, affpcl.EXPERIMENT.blocks(config)[0], rc.Context())
     plain = table.where(level=1.0, draw=0)["excess"]
     changed = np.abs(np.asarray(columns["excess"]) - plain)
     assert np.isfinite(changed).all()
@@ -184,7 +184,7 @@ def _planted(
     rng = np.random.default_rng(0)
     config = dataclasses.replace(TINY, seeds=5)
     parts = []
-    for block in affpcl.blocks(config):
+    for block in affpcl.EXPERIMENT.blocks(config):
         one = table.where(level=block["level"], draw=0)
         errors = np.array([size.get(name, 0.6) for name in one["method"]])
         spread = np.exp(0.01 * rng.standard_normal((2, one.rows)))

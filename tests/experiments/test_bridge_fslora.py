@@ -255,7 +255,7 @@ def test_paper_profiles_run_when_shrunk(module: Any, folder: Path) -> None:
     derived = [c for c in module.analyse(config, table).checks if c.predicted != CLAIMED]
     assert derived
     assert all(check.ok for check in derived)
-    block = module.blocks(config)[0]
+    block = module.EXPERIMENT.blocks(config)[0]
     again = module.compute(config, block, rc.Context())
     assert np.array_equal(again["loss"], table.where(**block)["loss"])  # dropout is seeded
 
@@ -308,8 +308,8 @@ def test_a_file_of_one_domain_is_dealt_by_answers(folder: Path, tmp_path: Path) 
     ("options", "message"),
     [
         ({"ratios": (0.3,)}, "must be whole ranks"),
-        ({"ratios": ()}, "at least one ratio"),
-        ({"gammas": ()}, "at least one step size"),
+        ({"ratios": ()}, "`ratios` must be at least 1 value"),
+        ({"gammas": ()}, "`gammas` must be at least 1 value"),
         ({"seeds": 1}, "`seeds`"),
         ({"concentration": 0.0}, "`concentration`"),
     ],

@@ -16,7 +16,7 @@ import torch
 
 from experiments.fslora.bridge import smoothness
 from experiments.fslora.bridge._smoothness import Objective, measure, partitions
-from experiments.fslora.bridge._smoothness_runs import SmoothnessConfig, probes
+from experiments.fslora.bridge.smoothness import SmoothnessConfig, probes
 from linsys import InputError
 from lora_bridge.built_in import BuiltIn, built_in
 from lora_bridge.curvature import Precision

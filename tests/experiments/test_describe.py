@@ -1,62 +1,22 @@
-"""What ``show`` says of parameters: from the docstrings of configurations, and of all of them."""
+"""What ``show`` says of parameters: of all of them, and all that is said."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
 
-import ratecheck as rc
 from ratecheck._discover import registry
 from ratecheck._experiment.options import parse
+from ratecheck._experiment.parameters import meanings
 from ratecheck._report import terminal
-from ratecheck._report.describe import _setting, description, meanings
+from ratecheck._report.describe import _setting, description
 
 ALL = [*registry.names(), *registry.on_models()]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Base(rc.Config):
-    """The set-up.
-
-    Args:
-        rank: of the adapters.
-        alpha, beta: step sizes; a note: they are
-            small.
-
-    Raises:
-        InputError: nothing of this is a parameter.
-    """
-
-    rank: int = 2
-    alpha: float = 0.1
-    beta: float = 0.2
-
-
-@dataclass(frozen=True, kw_only=True)
-class Derived(Base):
-    """More of it.
-
-    Attributes:
-        rank: of the policy's adapter alone.
-    """
-
-    plain: int = 0
-
-
-def test_bases_are_read_and_the_nearest_class_counts() -> None:
-    both = "alpha, beta: step sizes; a note: they are small."
-    assert meanings(Derived) == {
-        "seed": "of all random numbers.",
-        "rank": "of the policy's adapter alone.",
-        "alpha": both,
-        "beta": both,
-    }
 
 
 @pytest.mark.parametrize("name", ALL)

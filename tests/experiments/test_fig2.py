@@ -279,7 +279,7 @@ def test_femnist_pretrains_on_writers_that_are_no_users(femnist: Path) -> None:
 BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "delta": (lambda: Fig2Config(deltas=(1.5,)), r"`deltas` must be a number in \[0, 1\]"),
     "twice": (lambda: Fig2Config(deltas=(0.2, 0.2)), "`deltas` must be distinct"),
-    "none": (lambda: Fig2Config(deltas=()), "`deltas` must be distinct and at least one"),
+    "none": (lambda: Fig2Config(deltas=()), "`deltas` must be at least 1 value"),
     "alpha": (lambda: Fig2Config(alpha=0.0), "`alpha` must be a number"),
     "agents": (lambda: Fig2Config(agents=1), "`agents` must be a whole number of at least 2"),
     "batch": (lambda: Fig2Config(batch_size=80), "`samples_per_round` must be a whole number of"),

@@ -200,7 +200,7 @@ def test_ratio_to_nothing_has_no_interval() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"levels": ()}, "`levels` must be distinct"),
+        ({"levels": ()}, "`levels` must be at least 1 value"),
         ({"levels": (0.5, 0.5)}, "`levels` must be distinct"),
         ({"levels": (-0.5,)}, "`levels` must be a number"),
         ({"temperature": 0.0}, "`temperature` must be a number"),

@@ -14,7 +14,7 @@ from experiments.firm import _gap_runs
 from experiments.firm._gap_runs import CURVES, MARKOV, PLAIN, SMOOTHED, FloorConfig, SteeredConfig
 from experiments.firm._gaps import Floor
 from experiments.firm.rates import gap_batch, gap_clients, gap_time
-from experiments.firm.rates._tabular import Tabular
+from experiments.firm.rates.gap_time import Tabular
 from linsys import InputError
 from mgda.actor_critic import ActorCritic, ExactGradients
 from mgda.critic import LinearCritic

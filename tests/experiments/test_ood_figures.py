@@ -12,7 +12,7 @@ import pytest
 
 import ratecheck as rc
 from experiments.oodpl._domains import CONTROLS, ORACLES, OURS, RIVALS, MethodsConfig
-from experiments.oodpl.figures import _beta_runs, fig2, fig3, fig4, table3
+from experiments.oodpl.figures import fig2, fig3, fig4, table3
 from linsys import InputError
 from linsys.bilevel import (
     DomainOracle,
@@ -156,9 +156,9 @@ def test_beta_is_a_step_size_and_another_power_of_it_would_be_seen(
     domains = config.domains(0, 4, "linear")
     ends = []
     for power in (0, 1, 2):
-        *_, row = _beta_runs._run(config, 0, domains, 4.0, config.eta * 4.0**power)
+        *_, row = fig4._run(config, 0, domains, 4.0, config.eta * 4.0**power)
         ends.append([row["theta0"], row["theta1"]])
-    *_, one = _beta_runs._run(config, 0, domains, 1.0, config.eta)
+    *_, one = fig4._run(config, 0, domains, 1.0, config.eta)
     away = np.abs(np.array(ends) - [one["theta0"], one["theta1"]]).max(axis=1)
     assert away[2] < 1e-12 < 1e-3 < away[1] < away[0]
 

@@ -169,11 +169,20 @@ def test_a_changed_measurement_fails(
     ("make", "message"),
     [
         (lambda: rate_inner.RateInnerConfig(instances=10), "`instances`"),
-        (lambda: rate_inner.RateInnerConfig(sampled=(0.0, 0.1)), "`steps, sampled and share`"),
+        (lambda: rate_inner.RateInnerConfig(sampled=(0.0, 0.1)), "`sampled`"),
         (lambda: rate_outer.RateOuterConfig(train=1), "`train`"),
-        (lambda: rate_outer.RateOuterConfig(steps=(0.2, 0.1)), "`steps` must be positive and"),
-        (lambda: rate_beta.RateBetaConfig(betas=(4, 1)), "`betas` must be positive and increasing"),
-        (lambda: rate_beta.RateBetaConfig(scaled=(1,)), "`scaled` must be positive and"),
+        (
+            lambda: rate_outer.RateOuterConfig(steps=(0.2, 0.1)),
+            "`steps` must be at least 2 increasing values",
+        ),
+        (
+            lambda: rate_beta.RateBetaConfig(betas=(4, 1)),
+            "`betas` must be at least 2 increasing values",
+        ),
+        (
+            lambda: rate_beta.RateBetaConfig(scaled=(1,)),
+            "`scaled` must be at least 2 increasing values",
+        ),
     ],
 )
 def test_impossible_set_ups_are_refused(make: Any, message: str) -> None:

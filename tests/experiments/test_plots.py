@@ -100,3 +100,28 @@ def test_figures_that_cannot_be_written_are_named(tmp_path: Path) -> None:
         draw(tmp_path / "file" / "first")
     with pytest.raises(InputError, match=r"figures must be writable; found .*taken\.png: Is a dir"):
         draw(tmp_path / "taken")
+
+
+def test_panels_are_drawn_as_they_are_described() -> None:
+    other = rc.Series("FedAvg", "gap", X, X)
+    about = {"decay": rc.Panel(x="rounds $t$", y="error", log="xy", slope=-1.0)}
+    figure = rc.draw_panels([CURVE, other], about)
+    decay, gap = figure.axes
+    assert (decay.get_xlabel(), decay.get_ylabel()) == ("rounds $t$", "error")
+    assert (decay.get_xscale(), decay.get_yscale(), gap.get_yscale()) == ("log", "log", "linear")
+    assert gap.get_ylabel() == "gap"
+    line, guide = decay.get_lines()
+    x, y = np.asarray(guide.get_xdata()), np.asarray(guide.get_ydata())
+    assert np.log(y[1] / y[0]) == pytest.approx(-np.log(x[1] / x[0]))
+    assert (y < np.interp(x, line.get_xdata(), line.get_ydata())).all()
+    [legend] = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["AffPCL", "FedAvg"]
+
+
+def test_descriptions_that_fit_nothing_are_refused() -> None:
+    with pytest.raises(InputError, match="`panels` must be among decay; found 'gap'"):
+        rc.draw_panels([CURVE], {"gap": rc.Panel()})
+    with pytest.raises(InputError, match="`slope` must come with log="):
+        rc.Panel(slope=-1.0)
+    with pytest.raises(InputError, match="`log` must be one of"):
+        rc.Panel(log="yx")  # type: ignore[arg-type]

@@ -116,7 +116,7 @@ def test_a_law_that_counts_the_heads_parameters_fails(
         return right(self, N, N_p) * (1.0 + self.W.shape[2] * np.asarray(N) / self.B.shape[0])
 
     monkeypatch.setattr(Law, "expected", printed)
-    monkeypatch.setattr(Law, "room", lambda self, N, N_p: self.next_order / N_p + 0.0 * N)
+    monkeypatch.setattr(Law, "relative_error", lambda self, N, N_p: self.next_order / N_p + 0.0 * N)
     assert HEADS_COUNTED[module] in failed(module.analyse(SMALL[module], tables[module]))
 
 
@@ -147,12 +147,12 @@ def test_wrong_biases_and_bounds_fail(
     ("make", "message"),
     [
         (lambda: rate_users.RateUsersConfig(copies=(4, 2)), "`copies`"),
-        (lambda: rate_users.RateUsersConfig(copies=(4,)), "`number of copies`"),
+        (lambda: rate_users.RateUsersConfig(copies=(4,)), "`copies`"),
         (lambda: rate_users.RateUsersConfig(k=4), "`k`"),
         (lambda: rate_users.RateUsersConfig(trajectories=4), "`trajectories`"),
         (lambda: rate_users.RateUsersConfig(replicates=29), "`replicates`"),
         (lambda: rate_nu.RateNuConfig(k=2), "`d2` and `k` must be 1; found 1 and 2"),
-        (lambda: rate_tail.RateTailConfig(exact=(1e-8, 1e-6, 0.7)), "`last of exact`"),
+        (lambda: rate_tail.RateTailConfig(exact=(1e-8, 1e-6, 0.7)), "`exact`"),
     ],
 )
 def test_impossible_set_ups_are_refused(make: Any, message: str) -> None:

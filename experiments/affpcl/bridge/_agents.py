@@ -13,7 +13,6 @@ import numpy as np
 import ratecheck as rc
 from experiments.bridge._text import Person, deal, probabilities, read
 from linsys import InputError
-from linsys.validate import check_integer, check_number
 
 if TYPE_CHECKING:
     from lora_bridge.affpcl import Agents
@@ -28,86 +27,71 @@ POINTS = 6
 
 @dataclass(frozen=True, kw_only=True)
 class AffPCLConfig(rc.Config):
-    """The set-up.
-
-    Args:
-        model: folder of a model; None: the built-in one, which learns from the prompts of data.
-        data: a file of texts; None: docstrings.
-        levels: delta, each in [0, 1].
-        agents: n.
-        samples: texts of an agent.
-        tests: texts of the common test.
-        seeds: how often all is drawn anew.
-        rounds: communications.
-        local_steps: minibatches between two communications.
-        batch: texts of a minibatch.
-        alpha: step size of the adapters.
-        alpha_objective: step size of the head theta.
-        rank: of the adapters.
-        scaling: factor of B A.
-        targets: names of the adapted modules.
-        features: directions of the frozen features.
-        objective: what theta's head sees: which of the "properties" a text has, which realises
-            every target, as in Figure 2, or the frozen "features", which do so in part.
-        warmup: rounds of (7) before the others.
-        concentration: of the domains' shares at delta = 1.
-        labels: an agent's targets are its "probabilities", or labels "drawn" from them.
-        switch: share of the rounds after which fine-tuning leaves FedAvg.
-        regularization: Ditto's.
-        max_length: tokens of a text; longer ones lose their ends.
-        chunk: agents that go through the model together; None for all.
-        on_nan: what to do with an agent whose loss or gradient is not finite: "stop", or "skip" it,
-            so that it stands still in this step.
-        dtype: of the adapters and the model; "bfloat16" computes the model's products in it.
-        device: "cpu" or "cuda".
-    """
+    """The set-up."""
 
     not_in_key: ClassVar[frozenset[str]] = frozenset({"chunk"})
 
-    model: Path | None = None
-    data: Path | None = None
-    levels: tuple[float, ...] = (0.0, 0.2, 0.6, 1.0)
-    agents: int = 6
-    samples: int = 60
-    tests: int = 100
-    seeds: int = 8
-    rounds: int = 60
-    local_steps: int = 1
-    batch: int = 4
-    alpha: float = 0.05
-    alpha_objective: float = 0.25
-    rank: int = 4
-    scaling: float = 2.0
-    targets: tuple[str, ...] = ("o_proj", "down_proj", "score")
-    features: int = 32
-    objective: Literal["features", "properties"] = "properties"
-    warmup: int = 50
-    concentration: float = 1.0
-    labels: Literal["probabilities", "drawn"] = "probabilities"
-    switch: float = 0.5
-    regularization: float = 1.0
-    max_length: int = 512
-    chunk: int | None = None
-    on_nan: Literal["stop", "skip"] = "stop"
-    dtype: Literal["float32", "float64", "bfloat16"] = "float32"
-    device: str = "cpu"
+    model: Path | None = rc.param(
+        None,
+        doc="folder of a model; None: the built-in one, which learns from the prompts of data.",
+    )
+    data: Path | None = rc.param(None, doc="a file of texts; None: docstrings.")
+    levels: tuple[float, ...] = rc.param(
+        (0.0, 0.2, 0.6, 1.0), low=0.0, high=1.0, doc="delta, each in [0, 1]."
+    )
+    agents: int = rc.param(6, low=2, doc="n.")
+    samples: int = rc.param(60, low=5, doc="texts of an agent.")
+    tests: int = rc.param(100, low=2, doc="texts of the common test.")
+    seeds: int = rc.param(8, low=2, doc="how often all is drawn anew.")
+    rounds: int = rc.param(60, low=POINTS, doc="communications.")
+    local_steps: int = rc.param(1, low=1, doc="minibatches between two communications.")
+    batch: int = rc.param(4, low=1, doc="texts of a minibatch.")
+    alpha: float = rc.param(0.05, above=0.0, doc="step size of the adapters.")
+    alpha_objective: float = rc.param(0.25, above=0.0, doc="step size of the head theta.")
+    rank: int = rc.param(4, low=1, doc="of the adapters.")
+    scaling: float = rc.param(2.0, above=0.0, doc="factor of B A.")
+    targets: tuple[str, ...] = rc.param(
+        ("o_proj", "down_proj", "score"), doc="names of the adapted modules."
+    )
+    features: int = rc.param(32, low=1, doc="directions of the frozen features.")
+    objective: Literal["features", "properties"] = rc.param(
+        "properties",
+        doc=(
+            'what theta\'s head sees: which of the "properties" a text has, which realises '
+            'every target, as in Figure 2, or the frozen "features", which do so in part.'
+        ),
+    )
+    warmup: int = rc.param(50, doc="rounds of (7) before the others.")
+    concentration: float = rc.param(1.0, above=0.0, doc="of the domains' shares at delta = 1.")
+    labels: Literal["probabilities", "drawn"] = rc.param(
+        "probabilities",
+        doc='an agent\'s targets are its "probabilities", or labels "drawn" from them.',
+    )
+    switch: float = rc.param(
+        0.5, low=0.0, high=1.0, doc="share of the rounds after which fine-tuning leaves FedAvg."
+    )
+    regularization: float = rc.param(1.0, low=0.0, doc="Ditto's.")
+    max_length: int = rc.param(512, doc="tokens of a text; longer ones lose their ends.")
+    chunk: int | None = rc.param(
+        None, doc="agents that go through the model together; None for all."
+    )
+    on_nan: Literal["stop", "skip"] = rc.param(
+        "stop",
+        doc=(
+            'what to do with an agent whose loss or gradient is not finite: "stop", or '
+            '"skip" it, so that it stands still in this step.'
+        ),
+    )
+    dtype: Literal["float32", "float64", "bfloat16"] = rc.param(
+        "float32",
+        doc='of the adapters and the model; "bfloat16" computes the model\'s products in it.',
+    )
+    device: str = rc.param("cpu", doc='"cpu" or "cuda".')
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for level in self.levels:
-            check_number("levels", level, low=0.0, high=1.0)
-        if not self.levels or len(set(self.levels)) != len(self.levels):
-            raise InputError(f"`levels` must be distinct and at least one; found {self.levels}")
-        for name, low in (("agents", 2), ("samples", 5), ("tests", 2), ("seeds", 2)):
-            check_integer(name, getattr(self, name), low=low)
-        check_integer("rounds", self.rounds, low=POINTS)
-        check_integer("warmup", self.warmup)
-        for name in ("local_steps", "batch", "rank", "features"):
-            check_integer(name, getattr(self, name), low=1)
-        for name in ("alpha", "alpha_objective", "scaling", "concentration"):
-            check_number(name, getattr(self, name), low=0.0, low_open=True)
-        check_number("switch", self.switch, low=0.0, high=1.0)
-        check_number("regularization", self.regularization, low=0.0)
+        if len(set(self.levels)) != len(self.levels):
+            raise InputError(f"`levels` must be distinct; found {self.levels}")
 
     @property
     def times(self) -> list[int]:

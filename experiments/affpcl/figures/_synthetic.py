@@ -11,7 +11,6 @@ ordering was one instance's luck.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,6 @@ from linsys.heterogeneity import delta_env, delta_obj
 from linsys.kernels import simulate
 from linsys.stability import check_steps, mean_square_radius
 from linsys.systems import GaussianSystem
-from linsys.validate import check_integer, check_number
 
 Values = NDArray[np.float64]
 
@@ -42,32 +40,20 @@ WORTH_THREADS = 64
 
 @dataclass(frozen=True, kw_only=True)
 class SyntheticConfig(rc.Config):
-    """The set-up of Appendix B.
+    """The set-up of Appendix B."""
 
-    Attributes:
-        d: dimension.
-        alpha: constant step size of all modules.
-        rounds: t of the last round.
-        replicates: runs per instance.
-        instances: systems drawn.
-        normalise_theta: whether the common part of the objectives is scaled to length one, so that
-            delta_obj is relative to it (the text leaves it standard normal).
-    """
-
-    d: int = 5
-    alpha: float = 0.01
-    rounds: int = 60
-    replicates: int = 10
-    instances: int = 10
-    normalise_theta: bool = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_integer("d", self.d, low=1)
-        check_number("alpha", self.alpha, low=0.0, low_open=True)
-        check_integer("rounds", self.rounds, low=2 * LATE)
-        check_integer("replicates", self.replicates, low=2)
-        check_integer("instances", self.instances, low=3)
+    d: int = rc.param(5, low=1, doc="dimension.")
+    alpha: float = rc.param(0.01, above=0.0, doc="constant step size of all modules.")
+    rounds: int = rc.param(60, low=2 * LATE, doc="t of the last round.")
+    replicates: int = rc.param(10, low=2, doc="runs per instance.")
+    instances: int = rc.param(10, low=3, doc="systems drawn.")
+    normalise_theta: bool = rc.param(
+        True,
+        doc=(
+            "whether the common part of the objectives is scaled to length one, so that "
+            "delta_obj is relative to it (the text leaves it standard normal)."
+        ),
+    )
 
     def system(self, instance: int, env: float, obj: float, n: int) -> GaussianSystem:
         """Draw an instance of n agents at the labels delta_env, delta_obj."""
@@ -125,25 +111,9 @@ class SyntheticConfig(rc.Config):
 
 @dataclass(frozen=True, kw_only=True)
 class PopulationConfig(SyntheticConfig):
-    """The same number of agents everywhere.
+    """The same number of agents everywhere."""
 
-    Attributes:
-        n: agents.
-    """
-
-    n: int = 20
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_integer("n", self.n, low=2)
-
-
-def check_levels(name: str, levels: tuple[float, ...], least: int = 1) -> None:
-    """Refuse levels that are not increasing, or too few."""
-    for level in levels:
-        check_number(name, level, low=0.0)
-    if len(levels) < least or any(a >= b for a, b in pairwise(levels)):
-        raise InputError(f"`{name}` must be at least {least} increasing levels; found {levels}")
+    n: int = rc.param(20, low=2, doc="agents.")
 
 
 def true_levels(system: GaussianSystem) -> dict[str, float]:

@@ -42,7 +42,6 @@ from experiments.affpcl.figures._synthetic import (
     Values,
     at_most,
     below,
-    check_levels,
     describe,
     matches,
     true_levels,
@@ -58,7 +57,6 @@ from linsys.algorithms import (
     Independent,
     PFedMe,
 )
-from linsys.validate import check_integer, check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,26 +68,24 @@ APPENDIX = (0.0, 0.05, 0.2, 0.5)
 
 @dataclass(frozen=True, kw_only=True)
 class Fig1Config(PopulationConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        levels: labels delta_env = delta_obj, increasing; a panel each.
-        switch: rounds of FedAvg after which, in fine-tuning, every agent goes on alone.
-        regularization: r of pFedMe and Ditto, with which personal points are drawn to a common one.
-        clusters: models of clustered learning.
-    """
-
-    levels: tuple[float, ...] = (0.0, 0.05, 0.3, 0.8)
-    switch: int = 30
-    regularization: float = 15.0
-    clusters: int = 10
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_levels("levels", self.levels)
-        check_integer("switch", self.switch)
-        check_number("regularization", self.regularization, low=0.0)
-        check_integer("clusters", self.clusters, low=1)
+    levels: tuple[float, ...] = rc.param(
+        (0.0, 0.05, 0.3, 0.8),
+        low=0.0,
+        least=1,
+        increasing=True,
+        doc="labels delta_env = delta_obj, increasing; a panel each.",
+    )
+    switch: int = rc.param(
+        30, doc="rounds of FedAvg after which, in fine-tuning, every agent goes on alone."
+    )
+    regularization: float = rc.param(
+        15.0,
+        low=0.0,
+        doc="r of pFedMe and Ditto, with which personal points are drawn to a common one.",
+    )
+    clusters: int = rc.param(10, low=1, doc="models of clustered learning.")
 
 
 def methods(config: Fig1Config) -> Mapping[str, Algorithm[Any]]:
@@ -103,11 +99,6 @@ def methods(config: Fig1Config) -> Mapping[str, Algorithm[Any]]:
         "Ditto": Ditto(config.regularization),
         "Clustered": Clustered(config.clusters),
     }
-
-
-def blocks(config: Fig1Config) -> list[rc.Block]:
-    """One level at a time."""
-    return [{"level": level} for level in config.levels]
 
 
 def compute(config: Fig1Config, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -251,9 +242,8 @@ EXPERIMENT = rc.Experiment(
     title="AffPCL and its rivals on the synthetic system",
     source="Figure 1, Section 7",
     kind="figure",
-    config_type=Fig1Config,
     profiles={"quick": Fig1Config(instances=6), "paper": Fig1Config(instances=12)},
-    blocks=blocks,
+    blocks=rc.Grid({"level": "levels"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

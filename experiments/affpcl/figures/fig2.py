@@ -61,7 +61,7 @@ from experiments.affpcl.figures._characters import Source, User, digits_source, 
 from linsys import InputError
 from linsys.algorithms import AffPCL, Algorithm, FedAvg, Independent, Steps
 from linsys.systems.regression import RegressionObservation, RegressionSystem, SquaredLoss
-from linsys.validate import check_integer, check_number
+from linsys.validate import check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -84,60 +84,53 @@ POINTS = 41
 class Fig2Config(rc.Config):
     """Parameters of Figure 2; ``None`` stands for the default of the data set, the first number for
     the digits.
-
-    Args:
-        femnist: LEAF json file, or folder of them; None: the embedded digits.
-        deltas: ranges of lambda^i, each in [0, 1].
-        agents: number of users, at least 2.
-        alpha: step size of all modules.
-        rounds: communication rounds, at least 10.
-        batch_size: of a minibatch.
-        samples_per_round: samples of a user between two communications.
-        batches: "fixed": as many minibatches of ``batch_size`` as come nearest; "equal": as many,
-            of a size that uses up the samples.
-        features: d; 32, or 84 as in the paper.
-        feature_norm: root mean square length of phi and psi.
-        pretraining: images that the extractor is trained on; 600, or 4,000.
-        samples_per_user: training images of a user; 90, or three quarters of what it has.
-        class_mix: Dirichlet concentration of the users' class mixes, for the digits; 5. A large one
-            gives all users the same.
-        objective: what psi holds, the two "properties" or the indicators of all "classes".
-        ridge: added to the second moments, at least 0.
-        replicates: at least 2.
     """
 
-    femnist: Path | None = None
-    deltas: tuple[float, ...] = (0.0, 0.2, 0.6, 1.0)
-    agents: int = 10
-    alpha: float = 0.002
-    rounds: int = 400
-    batch_size: int = 32
-    samples_per_round: int = 70
-    batches: Literal["fixed", "equal"] = "fixed"
-    features: int | None = None
-    feature_norm: float = 10.0
-    pretraining: int | None = None
-    samples_per_user: int | None = None
-    class_mix: float | None = None
-    objective: Literal["properties", "classes"] = "properties"
-    ridge: float = 0.0
-    replicates: int = 20
+    femnist: Path | None = rc.param(
+        None, doc="LEAF json file, or folder of them; None: the embedded digits."
+    )
+    deltas: tuple[float, ...] = rc.param(
+        (0.0, 0.2, 0.6, 1.0), low=0.0, high=1.0, doc="ranges of lambda^i, each in [0, 1]."
+    )
+    agents: int = rc.param(10, low=2, doc="number of users, at least 2.")
+    alpha: float = rc.param(0.002, above=0.0, doc="step size of all modules.")
+    rounds: int = rc.param(400, low=10, doc="communication rounds, at least 10.")
+    batch_size: int = rc.param(32, low=1, doc="of a minibatch.")
+    samples_per_round: int = rc.param(
+        70, low="batch_size", doc="samples of a user between two communications."
+    )
+    batches: Literal["fixed", "equal"] = rc.param(
+        "fixed",
+        doc=(
+            '"fixed": as many minibatches of ``batch_size`` as come nearest; "equal": as '
+            "many, of a size that uses up the samples."
+        ),
+    )
+    features: int | None = rc.param(None, low=2, doc="d; 32, or 84 as in the paper.")
+    feature_norm: float = rc.param(10.0, above=0.0, doc="root mean square length of phi and psi.")
+    pretraining: int | None = rc.param(
+        None, low=1, doc="images that the extractor is trained on; 600, or 4,000."
+    )
+    samples_per_user: int | None = rc.param(
+        None, low=1, doc="training images of a user; 90, or three quarters of what it has."
+    )
+    class_mix: float | None = rc.param(
+        None,
+        doc=(
+            "Dirichlet concentration of the users' class mixes, for the digits; 5. A large one "
+            "gives all users the same."
+        ),
+    )
+    objective: Literal["properties", "classes"] = rc.param(
+        "properties", doc='what psi holds, the two "properties" or the indicators of all "classes".'
+    )
+    ridge: float = rc.param(0.0, low=0.0, doc="added to the second moments, at least 0.")
+    replicates: int = rc.param(20, low=2, doc="at least 2.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for delta in self.deltas:
-            check_number("deltas", delta, low=0.0, high=1.0)
-        if not self.deltas or len(set(self.deltas)) != len(self.deltas):
-            raise InputError(f"`deltas` must be distinct and at least one; found {self.deltas}")
-        check_number("alpha", self.alpha, low=0.0, low_open=True)
-        check_number("feature_norm", self.feature_norm, low=0.0, low_open=True)
-        check_number("ridge", self.ridge, low=0.0)
-        for name, low in (("agents", 2), ("rounds", 10), ("batch_size", 1), ("replicates", 2)):
-            check_integer(name, getattr(self, name), low=low)
-        check_integer("samples_per_round", self.samples_per_round, low=self.batch_size)
-        for name, low in (("features", 2), ("pretraining", 1), ("samples_per_user", 1)):
-            if getattr(self, name) is not None:
-                check_integer(name, getattr(self, name), low=low)
+        if len(set(self.deltas)) != len(self.deltas):
+            raise InputError(f"`deltas` must be distinct; found {self.deltas}")
         if self.class_mix is not None:
             check_number("class_mix", self.class_mix, low=0.0, low_open=True)
             if self.femnist is not None:
@@ -422,7 +415,6 @@ EXPERIMENT = rc.Experiment(
     title="Personalised regression on handwritten characters",
     source="Figure 2, Section 7",
     kind="figure",
-    config_type=Fig2Config,
     profiles={"quick": Fig2Config(), "paper": Fig2Config(replicates=100)},
     blocks=blocks,
     compute=compute,

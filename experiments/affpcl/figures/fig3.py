@@ -41,7 +41,6 @@ from linsys import InputError
 from linsys.algorithms import AffPCL, Algorithm, FedAvg, Independent, Steps
 from linsys.algorithms.td import VisitationRatio, sarsa
 from linsys.systems.mdp import MarkovDecisionProcesses, sample_mdps, softmax_policy
-from linsys.validate import check_integer, check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,51 +59,46 @@ TARGETS = {"optimal": "optimal Q", "policy": "projected Q^π"}
 
 @dataclass(frozen=True, kw_only=True)
 class Fig3Config(rc.Config):
-    """The set-up of Appendix B.
+    """The set-up of Appendix B."""
 
-    Attributes:
-        levels: labels delta_env = delta_obj: P^i is proportional to P + delta_env U^i, with U^i
-            uniform on [0, 1], and R^i = R + delta_obj W^i, with W^i uniform on [-1, 1].
-        n: agents.
-        states: of every process.
-        actions: in every state.
-        d: features of a pair (o, a), the same for all agents; at most states times actions.
-        gamma: discount factor.
-        temperature: of the behaviour policies.
-        softmax: whether action values are divided by the temperature or, "multiply", multiplied.
-        projection: how pairs (o, a) count in the projection of Q^pi: by their "stationary" law, as
-            in what temporal differences solve, or all alike, "uniform".
-        alpha: constant step size of all modules.
-        rounds: t of the last round.
-        points: recorded rounds after the start, evenly spread.
-        replicates: runs.
-    """
-
-    levels: tuple[float, ...] = (0.0, 0.2, 0.5, 1.0)
-    n: int = 10
-    states: int = 10
-    actions: int = 5
-    d: int = 20
-    gamma: float = 0.1
-    temperature: float = 10.0
-    softmax: Literal["divide", "multiply"] = "divide"
-    projection: Literal["stationary", "uniform"] = "stationary"
-    alpha: float = 0.1
-    rounds: int = 2500
-    points: int = 100
-    replicates: int = 20
+    levels: tuple[float, ...] = rc.param(
+        (0.0, 0.2, 0.5, 1.0),
+        low=0.0,
+        doc=(
+            "labels delta_env = delta_obj: P^i is proportional to P + delta_env U^i, with U^i "
+            "uniform on [0, 1], and R^i = R + delta_obj W^i, with W^i uniform on [-1, 1]."
+        ),
+    )
+    n: int = rc.param(10, doc="agents.")
+    states: int = rc.param(10, doc="of every process.")
+    actions: int = rc.param(5, doc="in every state.")
+    d: int = rc.param(
+        20, doc="features of a pair (o, a), the same for all agents; at most states times actions."
+    )
+    gamma: float = rc.param(0.1, doc="discount factor.")
+    temperature: float = rc.param(10.0, above=0.0, doc="of the behaviour policies.")
+    softmax: Literal["divide", "multiply"] = rc.param(
+        "divide",
+        doc='whether action values are divided by the temperature or, "multiply", multiplied.',
+    )
+    projection: Literal["stationary", "uniform"] = rc.param(
+        "stationary",
+        doc=(
+            'how pairs (o, a) count in the projection of Q^pi: by their "stationary" law, as '
+            'in what temporal differences solve, or all alike, "uniform".'
+        ),
+    )
+    alpha: float = rc.param(0.1, above=0.0, doc="constant step size of all modules.")
+    rounds: int = rc.param(2500, low=10, doc="t of the last round.")
+    points: int = rc.param(
+        100, low=10, high="rounds", doc="recorded rounds after the start, evenly spread."
+    )
+    replicates: int = rc.param(20, low=3, doc="runs.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.levels or len(set(self.levels)) != len(self.levels):
-            raise InputError(f"`levels` must be distinct, at least one; found {self.levels}")
-        for level in self.levels:
-            check_number("levels", level, low=0.0)
-        check_number("temperature", self.temperature, low=0.0, low_open=True)
-        check_number("alpha", self.alpha, low=0.0, low_open=True)
-        check_integer("rounds", self.rounds, low=10)
-        check_integer("points", self.points, low=10, high=self.rounds)
-        check_integer("replicates", self.replicates, low=3)
+        if len(set(self.levels)) != len(self.levels):
+            raise InputError(f"`levels` must be distinct; found {self.levels}")
 
     @property
     def beta(self) -> float:
@@ -340,7 +334,6 @@ EXPERIMENT = rc.Experiment(
     title="SARSA on heterogeneous decision processes",
     source="Figure 3, Section 7",
     kind="figure",
-    config_type=Fig3Config,
     profiles=PROFILES,
     blocks=blocks,
     compute=compute,

@@ -35,7 +35,6 @@ import ratecheck as rc
 from experiments.affpcl.figures._synthetic import (
     PopulationConfig,
     Values,
-    check_levels,
     matches,
     true_levels,
 )
@@ -62,23 +61,16 @@ UNSTABLE = "share of instances beyond mean-square stability"
 
 @dataclass(frozen=True, kw_only=True)
 class Fig4Config(PopulationConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        levels: labels of delta_env and of delta_obj, increasing; the grid has all pairs.
-    """
-
-    levels: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+    levels: tuple[float, ...] = rc.param(
+        (0.0, 0.2, 0.4, 0.6, 0.8, 1.0),
+        low=0.0,
+        least=3,
+        increasing=True,
+        doc="labels of delta_env and of delta_obj, increasing; the grid has all pairs.",
+    )
     instances: int = 6
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_levels("levels", self.levels, least=3)
-
-
-def blocks(config: Fig4Config) -> list[rc.Block]:
-    """One row of the grid at a time."""
-    return [{"env": env} for env in config.levels]
 
 
 def compute(config: Fig4Config, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -231,12 +223,11 @@ EXPERIMENT = rc.Experiment(
     title="Improvement of AffPCL over both kinds of heterogeneity",
     source="Figure 4, Appendix B",
     kind="figure",
-    config_type=Fig4Config,
     profiles={
         "quick": Fig4Config(),
         "paper": Fig4Config(levels=tuple(k / 10 for k in range(11)), instances=20),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"env": "levels"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

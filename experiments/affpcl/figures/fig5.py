@@ -40,10 +40,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ratecheck as rc
-from experiments.affpcl.figures._synthetic import SyntheticConfig, Values, check_levels, true_levels
+from experiments.affpcl.figures._synthetic import SyntheticConfig, Values, true_levels
 from linsys import InputError
 from linsys.algorithms import AffPCL
-from linsys.validate import check_integer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,23 +59,21 @@ SLACK = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Fig5Config(SyntheticConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        agents: n, increasing.
-        levels: labels delta_env = delta_obj, increasing and positive.
-    """
-
-    agents: tuple[int, ...] = (2, 3, 4, 6, 9, 14, 21, 33, 50)
-    levels: tuple[float, ...] = (0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.32, 0.5)
+    agents: tuple[int, ...] = rc.param(
+        (2, 3, 4, 6, 9, 14, 21, 33, 50), low=2, least=3, increasing=True, doc="n, increasing."
+    )
+    levels: tuple[float, ...] = rc.param(
+        (0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.32, 0.5),
+        low=0.0,
+        least=3,
+        increasing=True,
+        doc="labels delta_env = delta_obj, increasing and positive.",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_levels("levels", self.levels, least=3)
-        for count in self.agents:
-            check_integer("agents", count, low=2)
-        if len(self.agents) < 3 or list(self.agents) != sorted(set(self.agents)):
-            raise InputError(f"`agents` must be at least 3 increasing; found {self.agents}")
         if self.levels[0] == 0:
             raise InputError("`levels` must be positive for logarithmic axes; found 0")
 
@@ -121,11 +118,6 @@ def fit(agents: Values, levels: Values, log_mse: Values, corner: float | None = 
     fitted = shape(best.x)
     worst = float(np.exp(np.abs(best.fun).max()))
     return Shape(fitted.log_a, fitted.log_delta_0, fitted.q, fitted.r, worst)
-
-
-def blocks(config: Fig5Config) -> list[rc.Block]:
-    """One number of agents at a time."""
-    return [{"n": n} for n in config.agents]
 
 
 def compute(config: Fig5Config, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -278,7 +270,6 @@ EXPERIMENT = rc.Experiment(
     title="Contours of equal error over 1/n and heterogeneity",
     source="Figure 5, Appendix B",
     kind="figure",
-    config_type=Fig5Config,
     profiles={
         "quick": Fig5Config(instances=8),
         "paper": Fig5Config(
@@ -287,7 +278,7 @@ EXPERIMENT = rc.Experiment(
             instances=20,
         ),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"n": "agents"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -40,7 +40,6 @@ from experiments.affpcl.figures._synthetic import (
 )
 from linsys.algorithms import AffPCL, Independent
 from linsys.heterogeneity import delta_env_agent, tv_matrix
-from linsys.validate import check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,25 +51,12 @@ PANELS = {"generic agent": "generic", "agent closest to the centre": "central"}
 
 @dataclass(frozen=True, kw_only=True)
 class Fig6Config(PopulationConfig):
-    """The set-up at one level.
-
-    Attributes:
-        level: label delta_env = delta_obj.
-    """
+    """The set-up at one level."""
 
     n: int = 40
     rounds: int = 70
     replicates: int = 20
-    level: float = 0.7
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("level", self.level, low=0.0)
-
-
-def blocks(config: Fig6Config) -> list[rc.Block]:
-    """One instance at a time."""
-    return [{"instance": k} for k in range(config.instances)]
+    level: float = rc.param(0.7, low=0.0, doc="label delta_env = delta_obj.")
 
 
 def compute(config: Fig6Config, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -146,9 +132,8 @@ EXPERIMENT = rc.Experiment(
     title="A generic agent and the agent at the centre",
     source="Figure 6, Section 6.3",
     kind="figure",
-    config_type=Fig6Config,
     profiles={"quick": Fig6Config(instances=6), "paper": Fig6Config(instances=20)},
-    blocks=blocks,
+    blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

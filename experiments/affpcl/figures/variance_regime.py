@@ -40,12 +40,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.affpcl.figures._synthetic import Values, check_levels
+from experiments.affpcl.figures._synthetic import Values
 from linsys import FiniteSystem, InputError
 from linsys.algorithms import AffPCL, FedAvg, Independent
 from linsys.heterogeneity import delta_env, delta_obj, nu, predicted_factor
 from linsys.moments import exact_moments
-from linsys.validate import check_integer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,36 +97,25 @@ def leading_order(n: int, level: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class VarianceConfig(rc.Config):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        seed: unused: nothing is random.
-        n: agents, an even number: their signs alternate.
-        levels: delta_env = delta_obj, increasing and below 1.
-        decades: horizons t go from 10 to 10^decades.
-        per_decade: horizons for every factor of 10.
-    """
-
-    n: int = 20
-    levels: tuple[float, ...] = (0.0, 0.1, 0.9)
-    decades: int = 9
-    per_decade: int = 4
+    seed: int = rc.param(0, doc="unused: nothing is random.")
+    n: int = rc.param(20, low=2, doc="agents, an even number: their signs alternate.")
+    levels: tuple[float, ...] = rc.param(
+        (0.0, 0.1, 0.9),
+        low=0.0,
+        least=1,
+        increasing=True,
+        below=1.0,
+        doc="delta_env = delta_obj, increasing and below 1.",
+    )
+    decades: int = rc.param(9, low=6, high=15, doc="horizons t go from 10 to 10^decades.")
+    per_decade: int = rc.param(4, low=1, high=20, doc="horizons for every factor of 10.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("n", self.n, low=2)
         if self.n % 2:
             raise InputError(f"`n` must be even, with as many agents of each sign; found {self.n}")
-        check_levels("levels", self.levels)
-        if self.levels[-1] >= 1.0:
-            raise InputError(f"`levels` must be below 1; found {self.levels[-1]:g}")
-        check_integer("decades", self.decades, low=6, high=15)
-        check_integer("per_decade", self.per_decade, low=1, high=20)
-
-
-def blocks(config: VarianceConfig) -> list[rc.Block]:
-    """One level at a time."""
-    return [{"level": level} for level in config.levels]
 
 
 def compute(config: VarianceConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -291,9 +279,8 @@ EXPERIMENT = rc.Experiment(
     title="Error against the horizon in the variance regime, exactly",
     source="Theorem 1, equation (9)",
     kind="figure",
-    config_type=VarianceConfig,
     profiles={"quick": VarianceConfig(), "paper": VarianceConfig(decades=12)},
-    blocks=blocks,
+    blocks=rc.Grid({"level": "levels"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -70,34 +70,36 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RateAgentConfig(RateConfig):
-    """Groups without a state in common, and one more agent.
+    """Groups without a state in common, and one more agent."""
 
-    Attributes:
-        states: of every group; there is one more, which the agent has to itself.
-        groups: K, even: objectives come in antipodal pairs.
-        per_group: agents of every group in (b), increasing: n is K times as many and one more.
-        distances: how far the agent has moved in (a), from the centre (0) to one group, or to the
-            state of its own (1); increasing.
-        fit_to: exponents in (a) are fitted over distances up to this one.
-        t: rounds of a run.
-    """
-
-    groups: int = 10
-    states: int = 3
-    per_group: tuple[int, ...] = (1, 3, 10, 30, 100, 300)
-    distances: tuple[float, ...] = (1e-4, 2e-4, 4e-4, 0.002, 0.01, 0.03, 0.1, 0.3, 0.6, 0.95)
-    fit_to: float = 4e-4
-    t: float = 1e13
+    groups: int = rc.param(10, doc="K, even: objectives come in antipodal pairs.")
+    states: int = rc.param(
+        3, doc="of every group; there is one more, which the agent has to itself."
+    )
+    per_group: tuple[int, ...] = rc.param(
+        (1, 3, 10, 30, 100, 300),
+        low=1,
+        increasing=True,
+        doc="agents of every group in (b), increasing: n is K times as many and one more.",
+    )
+    distances: tuple[float, ...] = rc.param(
+        (1e-4, 2e-4, 4e-4, 0.002, 0.01, 0.03, 0.1, 0.3, 0.6, 0.95),
+        low=1e-5,
+        increasing=True,
+        below=1.0,
+        doc=(
+            "how far the agent has moved in (a), from the centre (0) to one group, or to the "
+            "state of its own (1); increasing."
+        ),
+    )
+    fit_to: float = rc.param(4e-4, doc="exponents in (a) are fitted over distances up to this one.")
+    t: float = rc.param(1e13, low=1e6, high=1e15, doc="rounds of a run.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if check_integer("groups", self.groups, low=2) % 2:
             raise InputError(f"`groups` must be even; found {self.groups}")
-        rc.check_grid("per_group", self.per_group, 1)
-        rc.check_grid("distances", self.distances, 1e-5)
-        check_number("distances", self.distances[-1], high=1.0, high_open=True)
         check_number("fit_to", self.fit_to, low=self.distances[1])
-        check_number("t", self.t, low=1e6, high=1e15)
 
     def population(self, n: int, instance: int, move: str = "smooth", far: float = 0.0) -> Types:
         """n agents in groups and, as first type, the one at distance ``far`` from the centre."""
@@ -121,11 +123,6 @@ class RateAgentConfig(RateConfig):
             np.vstack([(1.0 - far) * centre + far * aim, theta]),
             (1, *(n // groups,) * groups),
         )
-
-
-def blocks(config: RateAgentConfig) -> list[rc.Block]:
-    """One kind of question about one instance at a time."""
-    return [{"part": p, "instance": k} for p in ("n", *REFINED) for k in range(config.instances)]
 
 
 def compute(config: RateAgentConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -223,9 +220,8 @@ EXPERIMENT = rc.Experiment(
     source="Section 6.3, equation (9)",
     kind="rate",
     variable="delta",
-    config_type=RateAgentConfig,
     profiles={"quick": RateAgentConfig(), "paper": RateAgentConfig(instances=20)},
-    blocks=blocks,
+    blocks=rc.Grid({"part": ("n", *REFINED), "instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

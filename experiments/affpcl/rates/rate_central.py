@@ -44,7 +44,6 @@ from experiments.affpcl._rates_systems import (
 )
 from linsys.algorithms import AffPCL
 from linsys.heterogeneity import lambda_agent, lambda_b, lambda_c
-from linsys.validate import check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,31 +65,23 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RateCentralConfig(HorizonConfig):
-    """Four types of agents of the same size: after ever more rounds (a), ever more of them (b).
+    """Four types of agents of the same size: after ever more rounds (a), ever more of them (b)."""
 
-    Attributes:
-        n: agents in (a), in four types of the same size.
-        times: t in (a), increasing; a run of t rounds has the step ln t / (lambda t).
-        fit_from: exponents in (a) are fitted from this t on.
-        per_type: agents of every type in (b), increasing.
-        t: rounds of a run in (b).
-    """
-
+    n: int = rc.param(20, doc="agents in (a), in four types of the same size.")
+    fit_from: float = rc.param(1e5, doc="exponents in (a) are fitted from this t on.")
     env: float = 0.9
     obj: float = 1.0
-    times: tuple[float, ...] = (1e3, 1e4, 1e5, 1e6, 1e8, 1e10, 1e12)
-    per_type: tuple[int, ...] = (1, 3, 10, 30, 100, 300, 1000)
-    t: float = 1e10
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        rc.check_grid("per_type", self.per_type, 1)
-        check_number("t", self.t, low=1e6, high=1e15)
-
-
-def blocks(config: RateCentralConfig) -> list[rc.Block]:
-    """One instance at a time."""
-    return [{"instance": k} for k in range(config.instances)]
+    times: tuple[float, ...] = rc.param(
+        (1e3, 1e4, 1e5, 1e6, 1e8, 1e10, 1e12),
+        doc="t in (a), increasing; a run of t rounds has the step ln t / (lambda t).",
+    )
+    per_type: tuple[int, ...] = rc.param(
+        (1, 3, 10, 30, 100, 300, 1000),
+        low=1,
+        increasing=True,
+        doc="agents of every type in (b), increasing.",
+    )
+    t: float = rc.param(1e10, low=1e6, high=1e15, doc="rounds of a run in (b).")
 
 
 def compute(config: RateCentralConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -183,9 +174,8 @@ EXPERIMENT = rc.Experiment(
     source="Corollaries E.2 and F.3",
     kind="rate",
     variable="t",
-    config_type=RateCentralConfig,
     profiles={"quick": RateCentralConfig(), "paper": RateCentralConfig(instances=20)},
-    blocks=blocks,
+    blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

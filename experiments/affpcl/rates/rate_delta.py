@@ -50,7 +50,7 @@ from experiments.affpcl._rates_systems import (
     many_agents,
     rising,
 )
-from linsys.validate import check_integer, check_number
+from linsys.validate import check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -78,27 +78,28 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RateDeltaConfig(RateConfig):
-    """Populations with ever more heterogeneity.
+    """Populations with ever more heterogeneity."""
 
-    Attributes:
-        n: agents, a multiple of 4; the limit of many is extrapolated from n, 2 n and 4 n.
-        t: rounds of a run.
-        levels: of heterogeneity, increasing: how far parameters move ("smooth"), lambda
-            ("ill-conditioned"), or the probability of the state that nobody else visits.
-        fit_to: exponents are fitted over levels up to this one.
-    """
-
-    n: int = 200
-    t: float = 1e13
-    levels: tuple[float, ...] = (1e-4, 2e-4, 4e-4, 0.002, 0.01, 0.04, 0.1, 0.2, 0.4, 0.7, 0.95)
-    fit_to: float = 4e-4
+    n: int = rc.param(
+        200,
+        low=4,
+        doc="agents, a multiple of 4; the limit of many is extrapolated from n, 2 n and 4 n.",
+    )
+    t: float = rc.param(1e13, low=1e6, high=1e15, doc="rounds of a run.")
+    levels: tuple[float, ...] = rc.param(
+        (1e-4, 2e-4, 4e-4, 0.002, 0.01, 0.04, 0.1, 0.2, 0.4, 0.7, 0.95),
+        low=1e-5,
+        increasing=True,
+        below=1.0,
+        doc=(
+            'of heterogeneity, increasing: how far parameters move ("smooth"), lambda ("ill-'
+            'conditioned"), or the probability of the state that nobody else visits.'
+        ),
+    )
+    fit_to: float = rc.param(4e-4, doc="exponents are fitted over levels up to this one.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("n", self.n, low=4)
-        check_number("t", self.t, low=1e6, high=1e15)
-        rc.check_grid("levels", self.levels, 1e-5)
-        check_number("levels", self.levels[-1], high=1.0, high_open=True)
         check_number("fit_to", self.fit_to, low=self.levels[1])
 
 
@@ -189,7 +190,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1, Proposition 2, Lemmas D.2 and D.3",
     kind="rate",
     variable="delta",
-    config_type=RateDeltaConfig,
     profiles={"quick": RateDeltaConfig(), "paper": RateDeltaConfig(instances=20)},
     blocks=blocks,
     compute=compute,

@@ -39,7 +39,6 @@ import ratecheck as rc
 from experiments.affpcl._rates_systems import lines
 from experiments.affpcl.rates._ratio_bounds import linear_risk, rare_risk, spread_risk
 from linsys import InputError
-from linsys.validate import check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -68,21 +67,19 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RateDensityRatioConfig(rc.Config):
-    """Two hypotheses on an environment.
+    """Two hypotheses on an environment."""
 
-    Attributes:
-        seed: unused: nothing is random.
-        delta: delta_env.
-        times: t, samples of every agent, increasing; from far below to far above 1/delta_env^2.
-    """
-
-    delta: float = 0.005
-    times: tuple[int, ...] = (1, 3, 10, 30, 100, 10**3, 10**4, 10**5, 10**6, 10**7, 10**8)
+    seed: int = rc.param(0, doc="unused: nothing is random.")
+    delta: float = rc.param(0.005, above=0.0, high=0.1, doc="delta_env.")
+    times: tuple[int, ...] = rc.param(
+        (1, 3, 10, 30, 100, 10**3, 10**4, 10**5, 10**6, 10**7, 10**8),
+        low=1,
+        increasing=True,
+        doc="t, samples of every agent, increasing; from far below to far above 1/delta_env^2.",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("delta", self.delta, low=0.0, low_open=True, high=0.1)
-        rc.check_grid("times", self.times, 1)
         times = np.array(self.times) * self.delta**2
         if (times >= LATE).sum() < 2 or (times <= 1 / EARLY).sum() < 2:
             raise InputError(
@@ -209,7 +206,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 2, Appendix C.3",
     kind="rate",
     variable="t",
-    config_type=RateDensityRatioConfig,
     profiles={
         "quick": RateDensityRatioConfig(),
         "paper": RateDensityRatioConfig(times=tuple(round(10 ** (k / 4)) for k in range(0, 33))),

@@ -41,11 +41,9 @@ from experiments.affpcl._rates_systems import (
     hollow,
     lines,
     name_quantity,
-    one_instance_each,
     slowest,
 )
 from linsys.algorithms import AffPCL, FedAvg, Independent
-from linsys.validate import check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,24 +72,26 @@ RATIO = "(b) error of AffPCL / independent learning"
 
 @dataclass(frozen=True, kw_only=True)
 class RateNConfig(RateConfig):
-    """Populations of ever more agents.
+    """Populations of ever more agents."""
 
-    Attributes:
-        levels: labels delta_env = delta_obj > 0 in (b), which show where the speed-up ends.
-        agents: n where all agents are alike, increasing; with heterogeneity there are four types of
-            n agents each.
-        t: rounds of a run.
-    """
-
-    levels: tuple[float, ...] = (0.03, 0.1, 0.3)
-    agents: tuple[int, ...] = (1, 3, 10, 30, 100, 300, 1000, 3000, 10000)
-    t: float = 1e10
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        rc.check_grid("levels", self.levels, 1e-3, least=1)
-        rc.check_grid("agents", self.agents, 1, least=3)
-        check_number("t", self.t, low=1e3, high=1e15)
+    levels: tuple[float, ...] = rc.param(
+        (0.03, 0.1, 0.3),
+        low=1e-3,
+        least=1,
+        increasing=True,
+        doc="labels delta_env = delta_obj > 0 in (b), which show where the speed-up ends.",
+    )
+    agents: tuple[int, ...] = rc.param(
+        (1, 3, 10, 30, 100, 300, 1000, 3000, 10000),
+        low=1,
+        least=3,
+        increasing=True,
+        doc=(
+            "n where all agents are alike, increasing; with heterogeneity there are four types "
+            "of n agents each."
+        ),
+    )
+    t: float = rc.param(1e10, low=1e3, high=1e15, doc="rounds of a run.")
 
 
 def compute(config: RateNConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -184,9 +184,8 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1, Proposition 1",
     kind="rate",
     variable="n",
-    config_type=RateNConfig,
     profiles={"quick": RateNConfig(), "paper": RateNConfig(instances=20)},
-    blocks=one_instance_each,
+    blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -37,7 +37,6 @@ from experiments.affpcl._rates_systems import (
     furthest,
     lines,
     name_quantity,
-    one_instance_each,
     slowest,
     slowest_rate,
 )
@@ -65,16 +64,17 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RateStepsConfig(HorizonConfig):
-    """The same on whole numbers of rounds.
-
-    Attributes:
-        times: t, increasing; constant steps have a run of t rounds each, diminishing ones are taken
-            one by one up to the last t.
-    """
+    """The same on whole numbers of rounds."""
 
     d: int = 2
     instances: int = 2
-    times: tuple[int, ...] = (100, 300, 10**3, 3000, 10**4, 3 * 10**4, 10**5, 3 * 10**5, 10**6)
+    times: tuple[int, ...] = rc.param(
+        (100, 300, 10**3, 3000, 10**4, 3 * 10**4, 10**5, 3 * 10**5, 10**6),
+        doc=(
+            "t, increasing; constant steps have a run of t rounds each, diminishing ones are "
+            "taken one by one up to the last t."
+        ),
+    )
 
 
 def compute(config: RateStepsConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -157,14 +157,13 @@ EXPERIMENT = rc.Experiment(
     source="Lemma D.5",
     kind="rate",
     variable="t",
-    config_type=RateStepsConfig,
     profiles={
         "quick": RateStepsConfig(),
         "paper": RateStepsConfig(
             d=3, instances=5, times=tuple(round(10 ** (k / 2)) for k in range(4, 14))
         ),
     },
-    blocks=one_instance_each,
+    blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

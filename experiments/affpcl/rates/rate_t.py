@@ -37,7 +37,6 @@ from experiments.affpcl._rates_systems import (
     hollow,
     lines,
     name_quantity,
-    one_instance_each,
     slowest,
 )
 from linsys.algorithms import AffPCL, FedAvg, Independent
@@ -146,12 +145,11 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1, Proposition 1, Corollaries E.2 and F.3",
     kind="rate",
     variable="t",
-    config_type=HorizonConfig,
     profiles={
         "quick": HorizonConfig(),
         "paper": HorizonConfig(instances=20, times=tuple(10.0 ** (k / 2) for k in range(6, 27))),
     },
-    blocks=one_instance_each,
+    blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

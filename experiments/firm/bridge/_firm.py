@@ -41,7 +41,6 @@ from numpy.typing import NDArray
 import ratecheck as rc
 from experiments.bridge._models import TunedConfig
 from linsys import InputError
-from linsys.validate import check_integer, check_number
 from mgda.firm import FIRM
 
 if TYPE_CHECKING:
@@ -72,83 +71,68 @@ PAPER: dict[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class FirmConfig(TunedConfig):
-    """A run of alignment.
-
-    Attributes:
-        reward_models: folders of the rewards' models; letters without them.
-        reward_scaling: how their outputs become numbers in [0, 1].
-        clients: C.
-        tests: prompts that are held out, but at most a quarter of all.
-        prompts: of each client, on average.
-        rounds: aggregations; a rollout of ``batch`` prompts in each.
-        minibatch: responses of a step; divides ``batch``.
-        epochs: passes over a rollout.
-        length: most tokens of a response.
-        temperature: of the policy.
-        beta: of FIRM.
-        optimizer: of the clients, "adam" or "sgd".
-        moments: Adam's at an aggregation: "kept" by the client, or "reset" to zero.
-        kl: the divergence is "outside" of the weights, or "inside" every objective; for this and
-            what follows see :mod:`lora_bridge.firm`.
-        kl_kind: estimator of the divergence: "k1", "k2" or "k3".
-        kl_unit: what ``kl_target`` is of: a "token" or a "sequence".
-        kl_start: the divergence's first coefficient.
-        kl_target: the divergence that the coefficient aims at; None: the coefficient is fixed.
-        kl_horizon: responses after which the coefficient may have changed by a fifth.
-        whitened: whether every objective's advantages have mean 0 and variance 1 in a rollout.
-        average: what the mean of a minibatch is over: a "token", a "sequence" or the "sum".
-        clip: of PPO's ratios.
-        gamma: discount factor.
-        lam: of the advantages.
-        critic_step: step size of the critics.
-    """
+    """A run of alignment."""
 
     targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj")
     scaling: float = 2.0
     gammas: tuple[float, ...] = (0.003,)
     seeds: int = 5
     batch: int = 16
-    tests: int = 512
-    max_length: int = 24
-    reward_models: tuple[Path, ...] = ()
-    reward_scaling: Literal["range", "sigmoid"] = "sigmoid"
-    clients: int = 8
-    prompts: int = 64
-    rounds: int = 16
-    minibatch: int = 8
-    epochs: int = 3
-    length: int = 16
-    temperature: float = 1.0
-    beta: float = 0.01
-    optimizer: Literal["adam", "sgd"] = "adam"
-    moments: Literal["kept", "reset"] = "kept"
-    kl: Literal["outside", "inside"] = "outside"
-    kl_kind: Literal["k1", "k2", "k3"] = "k1"
-    kl_unit: Literal["token", "sequence"] = "token"
-    kl_start: float = 0.2
-    kl_target: float | None = 0.03
-    kl_horizon: int = 10_000
-    whitened: bool = True
-    average: Literal["token", "sequence", "sum"] = "token"
-    clip: float = 0.2
-    gamma: float = 1.0
-    lam: float = 0.95
-    critic_step: float = 1e-3
+    tests: int = rc.param(512, doc="prompts that are held out, but at most a quarter of all.")
+    max_length: int = rc.param(24, low=1)
+    reward_models: tuple[Path, ...] = rc.param(
+        (), doc="folders of the rewards' models; letters without them."
+    )
+    reward_scaling: Literal["range", "sigmoid"] = rc.param(
+        "sigmoid", doc="how their outputs become numbers in [0, 1]."
+    )
+    clients: int = rc.param(8, low=1, doc="C.")
+    prompts: int = rc.param(64, low=1, doc="of each client, on average.")
+    rounds: int = rc.param(16, low=4, doc="aggregations; a rollout of ``batch`` prompts in each.")
+    minibatch: int = rc.param(8, low=1, doc="responses of a step; divides ``batch``.")
+    epochs: int = rc.param(3, low=1, doc="passes over a rollout.")
+    length: int = rc.param(16, low=1, doc="most tokens of a response.")
+    temperature: float = rc.param(1.0, above=0.0, doc="of the policy.")
+    beta: float = rc.param(0.01, low=0.0, doc="of FIRM.")
+    optimizer: Literal["adam", "sgd"] = rc.param("adam", doc='of the clients, "adam" or "sgd".')
+    moments: Literal["kept", "reset"] = rc.param(
+        "kept", doc='Adam\'s at an aggregation: "kept" by the client, or "reset" to zero.'
+    )
+    kl: Literal["outside", "inside"] = rc.param(
+        "outside",
+        doc=(
+            'the divergence is "outside" of the weights, or "inside" every objective; for '
+            "this and what follows see lora_bridge.firm."
+        ),
+    )
+    kl_kind: Literal["k1", "k2", "k3"] = rc.param(
+        "k1", doc='estimator of the divergence: "k1", "k2" or "k3".'
+    )
+    kl_unit: Literal["token", "sequence"] = rc.param(
+        "token", doc='what ``kl_target`` is of: a "token" or a "sequence".'
+    )
+    kl_start: float = rc.param(0.2, low=0.0, doc="the divergence's first coefficient.")
+    kl_target: float | None = rc.param(
+        0.03,
+        above=0.0,
+        doc="the divergence that the coefficient aims at; None: the coefficient is fixed.",
+    )
+    kl_horizon: int = rc.param(
+        10_000, low=1, doc="responses after which the coefficient may have changed by a fifth."
+    )
+    whitened: bool = rc.param(
+        True, doc="whether every objective's advantages have mean 0 and variance 1 in a rollout."
+    )
+    average: Literal["token", "sequence", "sum"] = rc.param(
+        "token", doc='what the mean of a minibatch is over: a "token", a "sequence" or the "sum".'
+    )
+    clip: float = rc.param(0.2, above=0.0, doc="of PPO's ratios.")
+    gamma: float = rc.param(1.0, low=0.0, high=1.0, doc="discount factor.")
+    lam: float = rc.param(0.95, low=0.0, high=1.0, doc="of the advantages.")
+    critic_step: float = rc.param(1e-3, above=0.0, doc="step size of the critics.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("clients", "prompts", "minibatch", "epochs", "length", "max_length"):
-            check_integer(name, getattr(self, name), low=1)
-        check_integer("rounds", self.rounds, low=4)
-        check_integer("kl_horizon", self.kl_horizon, low=1)
-        for name in ("beta", "kl_start"):
-            check_number(name, getattr(self, name), low=0.0)
-        for name in ("temperature", "clip", "critic_step"):
-            check_number(name, getattr(self, name), low=0.0, low_open=True)
-        for name in ("gamma", "lam"):
-            check_number(name, getattr(self, name), low=0.0, high=1.0)
-        if self.kl_target is not None:
-            check_number("kl_target", self.kl_target, low=0.0, low_open=True)
         if self.batch % self.minibatch:
             raise InputError(
                 f"`minibatch` must divide batch = {self.batch}; found {self.minibatch}"
@@ -311,11 +295,6 @@ def beginning(
     rng = np.random.default_rng(config.derive("start", use, k))
     start = config.tensor(oracle.bank.modules.start(config.rank, rng)).reshape(1, 1, -1)
     return algorithm.init(start.expand(1, oracle.C, -1), memory=oracle.init())
-
-
-def blocks(config: FirmConfig) -> list[rc.Block]:
-    """One draw at a time."""
-    return [{"draw": k} for k in range(config.seeds)]
 
 
 def said_of_model(config: FirmConfig) -> str:

@@ -45,13 +45,11 @@ from experiments.firm.bridge._firm import (
     FirmConfig,
     alignment,
     beginning,
-    blocks,
     said_of_model,
 )
 from experiments.firm.bridge._firm_comparison import TINY, log_band
 from experiments.firm.bridge._firm_runs import step_size
 from linsys import InputError
-from linsys.validate import check_integer, check_number
 from mgda.runs import iterate
 from mgda.simplex import gram, simplex_qp, trace_normalised
 
@@ -68,39 +66,25 @@ SMALL, LARGE = 0.01, 100.0
 
 @dataclass(frozen=True, kw_only=True)
 class FirmDriftConfig(FirmConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        responses: sampled at each policy.
-        draws: of all clients, at every B.
-        batches: values of B.
-        decades: beta from 10^-decades to 10^decades.
-        shown: of batches, where beta varies.
-        conditioned: beta whose effect on condition numbers is shown.
-    """
-
-    clients: int = 2
+    clients: int = rc.param(2, low=2)
     rounds: int = 8
-    responses: int = 256
-    draws: int = 500
-    batches: tuple[int, ...] = (4, 8, 16, 32, 64, 128)
-    decades: int = 4
-    shown: int = 16
-    conditioned: float = 0.05
+    responses: int = rc.param(256, low=2, doc="sampled at each policy.")
+    draws: int = rc.param(500, low=2, doc="of all clients, at every B.")
+    batches: tuple[int, ...] = rc.param(
+        (4, 8, 16, 32, 64, 128), low=1, least=3, increasing=True, doc="values of B."
+    )
+    decades: int = rc.param(4, low=3, doc="beta from 10^-decades to 10^decades.")
+    shown: int = rc.param(16, low=2, doc="of batches, where beta varies.")
+    conditioned: float = rc.param(
+        0.05, low=0.0, doc="beta whose effect on condition numbers is shown."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # one client disagrees with nobody: a drift of zero has no exponents
-        for name in ("clients", "responses", "draws", "shown"):
-            check_integer(name, getattr(self, name), low=2)
-        check_integer("decades", self.decades, low=3)
-        for B in self.batches:
-            check_integer("batches", B, low=1)
-        if len(self.batches) < 3 or list(self.batches) != sorted(set(self.batches)):
-            raise InputError(f"`batches` must be 3 or more, increasing; found {self.batches}")
         if self.shown not in self.batches:
             raise InputError(f"`shown` must be one of batches, {self.batches}; found {self.shown}")
-        check_number("conditioned", self.conditioned, low=0.0)
 
     @property
     def betas(self) -> Values:
@@ -284,9 +268,8 @@ EXPERIMENT = rc.Experiment(
     title="Disagreement drift against beta and the batch, on a language model",
     source="FIRM, Theorem 1 and Lemma 1",
     kind="figure",
-    config_type=FirmDriftConfig,
     profiles={"quick": FirmDriftConfig(), "paper": FirmDriftConfig(**PAPER, clients=8, rounds=16)},
-    blocks=blocks,
+    blocks=rc.Grid({"draw": "seeds"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

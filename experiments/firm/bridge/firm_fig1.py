@@ -33,7 +33,7 @@ import ratecheck as rc
 from experiments.bridge._models import Values
 from experiments.firm._alignment import SmoothedConfig, ema
 from experiments.firm._words import outcome
-from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig, blocks
+from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig
 from experiments.firm.bridge._firm_comparison import (
     MATCH,
     curves_of,
@@ -154,9 +154,8 @@ EXPERIMENT = rc.Experiment(
     title="FIRM against a server that resolves the conflict, on a language model",
     source="FIRM, Figure 1, Section 5",
     kind="figure",
-    config_type=Fig1Config,
     profiles={"quick": Fig1Config(seeds=8), "paper": Fig1Config(**PAPER)},
-    blocks=blocks,
+    blocks=rc.Grid({"draw": "seeds"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -69,28 +69,22 @@ RAW = ", every step"
 
 @dataclass(frozen=True, kw_only=True)
 class Fig2Config(SmoothedConfig, FirmConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        clients: two, whose weights are drawn.
-        beta: the regularisation that is compared with none.
-        more: further values of beta, for the same gradients.
-        common: what the rewards share where objectives are almost one.
-    """
-
-    clients: int = 2
-    beta: float = 0.05
-    more: tuple[float, ...] = (0.5, 2.0)
-    common: float = 0.95
+    clients: int = rc.param(2, doc="two, whose weights are drawn.")
+    beta: float = rc.param(0.05, doc="the regularisation that is compared with none.")
+    more: tuple[float, ...] = rc.param(
+        (0.5, 2.0), above=0.0, doc="further values of beta, for the same gradients."
+    )
+    common: float = rc.param(
+        0.95, low=0.0, high=1.0, doc="what the rewards share where objectives are almost one."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_number("beta", self.beta, low=0.0, low_open=True)
         if self.clients != 2:
             raise InputError(f"`clients` must be 2, whose weights are drawn; found {self.clients}")
-        for name, values in (("beta", (self.beta,)), ("more", self.more)):
-            for value in values:
-                check_number(name, value, low=0.0, low_open=True)
-        check_number("common", self.common, low=0.0, high=1.0)
 
     @property
     def betas(self) -> tuple[float, ...]:
@@ -273,7 +267,6 @@ EXPERIMENT = rc.Experiment(
     title="Two clients with and without regularisation, on a language model",
     source="FIRM, Figure 2, Section 5",
     kind="figure",
-    config_type=Fig2Config,
     profiles={"quick": Fig2Config(seeds=10), "paper": Fig2Config(**PAPER, seeds=10)},
     blocks=blocks,
     compute=compute,

@@ -25,18 +25,15 @@ The picture shows means over seeds, on the tests' prompts; 90 % bands.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 import ratecheck as rc
 from experiments.bridge._models import Values
-from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig, blocks
+from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig
 from experiments.firm.bridge._firm_comparison import curves_of, gain, mean_gain, said
 from experiments.firm.bridge._firm_runs import columns
-from linsys import InputError
-from linsys.validate import check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,25 +44,20 @@ PLANE, WEIGHTS = "rewards", "mean weight"
 
 @dataclass(frozen=True, kw_only=True)
 class Fig3Config(FirmConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        beta: of the FIRM that chooses among several ``gammas``; preferences take its place then.
-        preferences: values of p^1, the first objective's weight, increasing.
-    """
-
+    beta: float = rc.param(
+        0.01,
+        doc="of the FIRM that chooses among several ``gammas``; preferences take its place then.",
+    )
     clients: int = 4
-    preferences: tuple[float, ...] = (0.1, 0.3, 0.5, 0.7, 0.9)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for p in self.preferences:
-            check_number("preferences", p, low=0.0, high=1.0, low_open=True, high_open=True)
-        rising = all(a < b for a, b in pairwise(self.preferences))
-        if len(self.preferences) < 2 or not rising:
-            raise InputError(
-                f"`preferences` must be at least 2 increasing numbers; found {self.preferences}"
-            )
+    preferences: tuple[float, ...] = rc.param(
+        (0.1, 0.3, 0.5, 0.7, 0.9),
+        above=0.0,
+        below=1.0,
+        increasing=True,
+        doc="values of p^1, the first objective's weight, increasing.",
+    )
 
     @property
     def names(self) -> list[str]:
@@ -169,9 +161,8 @@ EXPERIMENT = rc.Experiment(
     title="Preferences and the Pareto curve, on a language model",
     source="FIRM, Figure 3, Section 5",
     kind="figure",
-    config_type=Fig3Config,
     profiles={"quick": Fig3Config(), "paper": Fig3Config(**PAPER, clients=8)},
-    blocks=blocks,
+    blocks=rc.Grid({"draw": "seeds"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

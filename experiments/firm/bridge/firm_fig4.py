@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import ratecheck as rc
-from experiments.firm.bridge._firm import OTHER, PAPER, Arm, FirmConfig, blocks
+from experiments.firm.bridge._firm import OTHER, PAPER, Arm, FirmConfig
 from experiments.firm.bridge._firm_comparison import (
     advantage,
     comparison,
@@ -112,9 +112,8 @@ EXPERIMENT = rc.Experiment(
     title="FIRM where half of the clients have another reward, on a language model",
     source="FIRM, Figure 4, Appendix A.2.1",
     kind="figure",
-    config_type=Fig4Config,
     profiles={"quick": Fig4Config(seeds=8), "paper": Fig4Config(**PAPER)},
-    blocks=blocks,
+    blocks=rc.Grid({"draw": "seeds"}),
     compute=compute,
     analyse=analyse,
     draw=picture,

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import ratecheck as rc
 from experiments.firm._words import format_interval
-from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig, blocks
+from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig
 from experiments.firm.bridge._firm_comparison import (
     SUBSTANTIAL,
     advantage,
@@ -39,22 +39,13 @@ from experiments.firm.bridge._firm_comparison import (
     weights_match,
 )
 from experiments.firm.bridge._firm_runs import columns
-from linsys.validate import check_number
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fig5Config(FirmConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        concentration: of the Dirichlet-distributed shares.
-    """
-
-    concentration: float = 0.3
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("concentration", self.concentration, low=0.0, low_open=True)
+    concentration: float = rc.param(0.3, above=0.0, doc="of the Dirichlet-distributed shares.")
 
     @property
     def names(self) -> tuple[str, str]:
@@ -97,9 +88,8 @@ EXPERIMENT = rc.Experiment(
     title="FIRM with even and with unequal prompts, on a language model",
     source="FIRM, Figure 5, Appendix A.2.2",
     kind="figure",
-    config_type=Fig5Config,
     profiles={"quick": Fig5Config(seeds=8), "paper": Fig5Config(**PAPER)},
-    blocks=blocks,
+    blocks=rc.Grid({"draw": "seeds"}),
     compute=compute,
     analyse=analyse,
     draw=picture,

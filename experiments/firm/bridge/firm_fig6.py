@@ -28,7 +28,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import ratecheck as rc
-from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig, blocks
+from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig
 from experiments.firm.bridge._firm_comparison import (
     SUBSTANTIAL,
     comparison,
@@ -46,13 +46,11 @@ from linsys import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Fig6Config(FirmConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        more_clients: a larger number of clients, which ``clients`` are compared with.
-    """
-
-    more_clients: int = 16
+    more_clients: int = rc.param(
+        16, doc="a larger number of clients, which ``clients`` are compared with."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,9 +113,8 @@ EXPERIMENT = rc.Experiment(
     title="FIRM with 8 and with 16 clients, on a language model",
     source="FIRM, Figure 6, Appendix A.2.3",
     kind="figure",
-    config_type=Fig6Config,
     profiles={"quick": Fig6Config(seeds=8), "paper": Fig6Config(**PAPER)},
-    blocks=blocks,
+    blocks=rc.Grid({"draw": "seeds"}),
     compute=compute,
     analyse=analyse,
     draw=picture,

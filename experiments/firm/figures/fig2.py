@@ -50,7 +50,6 @@ from experiments.firm._alignment import (
     SmoothedConfig,
     Values,
     advantage,
-    blocks,
     ema,
     rewards_match,
     round_ticks,
@@ -58,7 +57,6 @@ from experiments.firm._alignment import (
 )
 from experiments.firm._words import format_interval, outcome
 from linsys import InputError
-from linsys.validate import check_number
 from mgda.momdp import MOMDP
 from mgda.trajectories import Clients
 
@@ -71,24 +69,18 @@ SETTINGS = {"conflicting objectives": False, "almost one objective": True}
 
 @dataclass(frozen=True, kw_only=True)
 class Fig2Config(SmoothedConfig, RegularisedConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        clients: two, whose weights are drawn.
-        beta: the regularisation that is compared with none.
-        common: what the rewards share where objectives are almost one.
-    """
-
-    clients: int = 2
-    beta: float = 0.05
-    common: float = 0.95
+    clients: int = rc.param(2, doc="two, whose weights are drawn.")
+    beta: float = rc.param(0.05, above=0.0, doc="the regularisation that is compared with none.")
+    common: float = rc.param(
+        0.95, low=0.0, high=1.0, doc="what the rewards share where objectives are almost one."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.clients != 2:
             raise InputError(f"`clients` must be 2, whose weights are drawn; found {self.clients}")
-        check_number("beta", self.beta, low=0.0, low_open=True)
-        check_number("common", self.common, low=0.0, high=1.0)
 
     def process(self, instance: int, almost_one: bool) -> MOMDP:
         """The conflicting process, or the one whose rewards are alike."""
@@ -240,9 +232,8 @@ EXPERIMENT = rc.Experiment(
     title="Two clients with and without regularisation",
     source="Figure 2, Section 5",
     kind="figure",
-    config_type=Fig2Config,
     profiles={"quick": Fig2Config(), "paper": Fig2Config(instances=60, replicates=16)},
-    blocks=blocks,
+    blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

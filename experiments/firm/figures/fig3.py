@@ -28,7 +28,6 @@ and weights are means over instances with 90 % bands.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,14 +38,11 @@ from experiments.firm._alignment import (
     AlignmentConfig,
     Arms,
     Values,
-    blocks,
     gain,
     optimum,
     scale,
 )
 from experiments.firm._words import format_interval
-from linsys import InputError
-from linsys.validate import check_number
 from mgda.firm import FIRM
 from mgda.momdp import MOMDP
 from mgda.scalarization import LinearScalarization
@@ -62,23 +58,15 @@ PLANE, WEIGHTS = "one process", "weight of helpfulness"
 
 @dataclass(frozen=True, kw_only=True)
 class Fig3Config(AlignmentConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        preferences: p^1, increasing, between 0 and 1; p^2 is the rest.
-    """
-
-    preferences: tuple[float, ...] = (0.1, 0.3, 0.5, 0.7, 0.9)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for p in self.preferences:
-            check_number("preferences", p, low=0.0, high=1.0, low_open=True, high_open=True)
-        rising = all(a < b for a, b in pairwise(self.preferences))
-        if len(self.preferences) < 2 or not rising:
-            raise InputError(
-                f"`preferences` must be at least 2 increasing numbers; found {self.preferences}"
-            )
+    preferences: tuple[float, ...] = rc.param(
+        (0.1, 0.3, 0.5, 0.7, 0.9),
+        above=0.0,
+        below=1.0,
+        increasing=True,
+        doc="p^1, increasing, between 0 and 1; p^2 is the rest.",
+    )
 
 
 def arm(method: str, p: float) -> str:
@@ -235,12 +223,11 @@ EXPERIMENT = rc.Experiment(
     title="Preferences and the Pareto front",
     source="Figure 3, Section 5",
     kind="figure",
-    config_type=Fig3Config,
     profiles={
         "quick": Fig3Config(instances=10, replicates=4),
         "paper": Fig3Config(instances=60, replicates=16),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -32,7 +32,6 @@ pairs.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,7 +43,6 @@ from experiments.firm._alignment import (
     RegularisedConfig,
     Values,
     advantage,
-    blocks,
     comparison,
     gain,
     picture,
@@ -53,7 +51,6 @@ from experiments.firm._alignment import (
     weights_match,
 )
 from linsys import InputError
-from linsys.validate import check_number
 from mgda.momdp import MOMDP
 from mgda.trajectories import Clients
 
@@ -68,20 +65,18 @@ LOSS = "change of the gain / gain"
 
 @dataclass(frozen=True, kw_only=True)
 class Fig4Config(RegularisedConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        levels: shares of the pairs (s, a) that the other model judges anew, increasing.
-    """
-
-    levels: tuple[float, ...] = (0.1, 0.25, 0.5)
+    levels: tuple[float, ...] = rc.param(
+        (0.1, 0.25, 0.5),
+        above=0.0,
+        high=1.0,
+        increasing=True,
+        doc="shares of the pairs (s, a) that the other model judges anew, increasing.",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for level in self.levels:
-            check_number("levels", level, low=0.0, low_open=True, high=1.0)
-        if len(self.levels) < 2 or any(a >= b for a, b in pairwise(self.levels)):
-            raise InputError(f"`levels` must be at least 2 increasing numbers; found {self.levels}")
         if self.clients % 2 != 0:
             raise InputError(f"`clients` must be even; found {self.clients}")
 
@@ -196,12 +191,11 @@ EXPERIMENT = rc.Experiment(
     title="Clients with different reward models",
     source="Figure 4, Appendix A.2.1",
     kind="figure",
-    config_type=Fig4Config,
     profiles={
         "quick": Fig4Config(instances=16),
         "paper": Fig4Config(instances=60, replicates=16),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

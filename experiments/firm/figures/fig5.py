@@ -36,7 +36,6 @@ from experiments.firm._alignment import (
     RegularisedConfig,
     Values,
     advantage,
-    blocks,
     comparison,
     gain_ratio,
     picture,
@@ -44,7 +43,6 @@ from experiments.firm._alignment import (
     weights_match,
 )
 from experiments.firm._words import format_interval
-from linsys.validate import check_number
 from mgda.momdp import MOMDP
 from mgda.scalarization import LinearScalarization
 from mgda.trajectories import Clients
@@ -54,20 +52,14 @@ IID, UNEVEN, FIXED = "IID", "non-IID", ", fixed weights"
 
 @dataclass(frozen=True, kw_only=True)
 class Fig5Config(RegularisedConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        concentration: of the Dirichlet law of the clients' prompts.
-        stay: probability that the next state is the present one.
-    """
-
-    concentration: float = 0.3
-    stay: float = 0.9
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("concentration", self.concentration, low=0.0, low_open=True)
-        check_number("stay", self.stay, low=0.0, high=1.0, high_open=True)
+    concentration: float = rc.param(
+        0.3, above=0.0, doc="of the Dirichlet law of the clients' prompts."
+    )
+    stay: float = rc.param(
+        0.9, low=0.0, below=1.0, doc="probability that the next state is the present one."
+    )
 
     def processes(self, instance: int) -> list[MOMDP]:
         """The clients' processes, with laws of prompts of their own."""
@@ -160,9 +152,8 @@ EXPERIMENT = rc.Experiment(
     title="IID prompts and uneven ones",
     source="Figure 5, Appendix A.2.2",
     kind="figure",
-    config_type=Fig5Config,
     profiles={"quick": Fig5Config(instances=16), "paper": Fig5Config(instances=60, replicates=16)},
-    blocks=blocks,
+    blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=picture,

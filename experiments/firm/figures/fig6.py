@@ -32,31 +32,21 @@ from experiments.firm._alignment import (
     RegularisedConfig,
     Values,
     advantage,
-    blocks,
     comparison,
     picture,
     weight_curves,
     weights_match,
 )
 from experiments.firm._words import outcome
-from linsys.validate import check_integer
 from mgda.trajectories import Clients
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fig6Config(RegularisedConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        clients: the smaller number of them.
-        factor: the larger number of clients over the smaller one.
-    """
-
-    factor: int = 2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_integer("factor", self.factor, low=2)
+    clients: int = rc.param(8, doc="the smaller number of them.")
+    factor: int = rc.param(2, low=2, doc="the larger number of clients over the smaller one.")
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -113,9 +103,8 @@ EXPERIMENT = rc.Experiment(
     title="More clients",
     source="Figure 6, Appendix A.2.3",
     kind="figure",
-    config_type=Fig6Config,
     profiles={"quick": Fig6Config(), "paper": Fig6Config(instances=60, replicates=16)},
-    blocks=blocks,
+    blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=picture,

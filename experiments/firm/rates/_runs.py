@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import ratecheck as rc
 from experiments.firm._systems import BatchConfig, ClientsConfig, ConflictConfig
-from linsys.validate import Array, check_integer, check_number
+from linsys.validate import Array, check_integer
 from mgda.actor_critic import ActorCritic
 from mgda.constants import smoothness_at
 from mgda.drift import client_drift, disagreement, gradient_drift
@@ -44,31 +44,23 @@ DRIFTS = ("disagreement", "disagreement_true", "disagreement_local", "client", "
 
 @dataclass(frozen=True, kw_only=True)
 class DriftRunConfig(ConflictConfig, ClientsConfig, BatchConfig):
-    """T-FIRM with the raw Gram matrix from one theta_0.
-
-    Attributes:
-        beta: regularisation.
-        theta_scale: standard deviation of the entries of theta_0.
-        moment_draws: clients' gradients from which moments of one step are estimated.
-        at_once: replicates computed together.
-    """
+    """T-FIRM with the raw Gram matrix from one theta_0."""
 
     states: int = 4
     actions: int = 3
-    beta: float = 0.05
-    theta_scale: float = 0.5
-    moment_draws: int = 160_000
-    at_once: int = 64
+    beta: float = rc.param(0.05, above=0.0, doc="regularisation.")
+    theta_scale: float = rc.param(0.5, low=0.0, doc="standard deviation of the entries of theta_0.")
+    moment_draws: int = rc.param(
+        160_000, doc="clients' gradients from which moments of one step are estimated."
+    )
+    at_once: int = rc.param(64, low=1, doc="replicates computed together.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # one client, or one objective, leaves nothing to disagree about and no drift to fit
-        for name, low in (("clients", 2), ("objectives", 2), ("replicates", rc.MIN_REPLICATES)):
-            check_integer(name, getattr(self, name), low=low)
-        check_number("beta", self.beta, low=0.0, low_open=True)
-        check_number("theta_scale", self.theta_scale, low=0.0)
+        check_integer("clients", self.clients, low=2)
+        check_integer("objectives", self.objectives, low=2)
+        check_integer("replicates", self.replicates, low=rc.MIN_REPLICATES)
         check_integer("moment_draws", self.moment_draws, low=100 * self.clients)
-        check_integer("at_once", self.at_once, low=1)
 
     def alike(self, instance: int, count: int | None = None) -> Clients:
         """Identical clients, ``self.clients`` of them without ``count``."""
@@ -92,18 +84,17 @@ class DriftRunConfig(ConflictConfig, ClientsConfig, BatchConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class DifferentRunConfig(DriftRunConfig):
-    """The same with clients that differ, too.
+    """The same with clients that differ, too."""
 
-    Attributes:
-        level: heterogeneity of the clients where they differ: P_c and r_c are mixtures with this
-            weight of draws of their own.
-    """
-
-    level: float = 0.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("level", self.level, low=0.0, high=1.0)
+    level: float = rc.param(
+        0.5,
+        low=0.0,
+        high=1.0,
+        doc=(
+            "heterogeneity of the clients where they differ: P_c and r_c are mixtures with this "
+            "weight of draws of their own."
+        ),
+    )
 
     def different(self, instance: int) -> Clients:
         """Clients with processes of their own around the same one."""

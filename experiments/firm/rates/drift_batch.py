@@ -46,7 +46,7 @@ from experiments.firm._drift import (
 )
 from experiments.firm._drift_laws import Kink, Law, Moments
 from experiments.firm._style import LAW, draw_curves, slope_guide, stated
-from linsys.validate import Array, InputError, check_integer, check_number
+from linsys.validate import Array, InputError, check_number
 from mgda.momdp import MOMDP
 from mgda.trajectories import Clients
 
@@ -70,20 +70,16 @@ SHAPES: tuple[dict[str, Any], ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class DriftBatchConfig(DriftInstancesConfig):
-    """Ever larger batches.
-
-    Attributes:
-        doublings: B is 4, 8, .. up to 4 * 2^doublings; a batch is the first half of the next.
-        fit_from: exponents are fitted from this B on.
-    """
+    """Ever larger batches."""
 
     runs: int = 16
-    doublings: int = 10
-    fit_from: float = 500.0
+    doublings: int = rc.param(
+        10, low=8, doc="B is 4, 8, .. up to 4 * 2^doublings; a batch is the first half of the next."
+    )
+    fit_from: float = rc.param(500.0, doc="exponents are fitted from this B on.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("doublings", self.doublings, low=8)
         check_number("fit_from", self.fit_from, low=4.0, high=float(self.sizes[-3]))
         if self.objectives != 2:
             raise InputError(f"`objectives` must be 2; found {self.objectives}")
@@ -225,7 +221,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1, equations (7), (14) and (23)",
     kind="rate",
     variable="B",
-    config_type=DriftBatchConfig,
     profiles={
         "quick": DriftBatchConfig(),
         "paper": DriftBatchConfig(doublings=12, instances=3, runs=100, per_block=6),

@@ -54,7 +54,7 @@ from experiments.firm._drift import (
 from experiments.firm._drift_laws import Kink, Law, Moments
 from experiments.firm._style import LAW, draw_curves, slope_guide, stated
 from experiments.firm._systems import BatchConfig
-from linsys.validate import Array, InputError, check_integer, check_number
+from linsys.validate import Array, InputError, check_number
 from mgda.momdp import MOMDP
 from mgda.simplex import gram
 from mgda.trajectories import Clients
@@ -79,26 +79,28 @@ SHAPES: tuple[dict[str, Any], ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class DriftBetaConfig(DriftInstancesConfig, BatchConfig):
-    """Ever larger beta.
-
-    Attributes:
-        decades: beta, relative to tr G / M, goes from 10^-decades to 10^decades, two values for
-            every factor of 10.
-        small: the windows of exponent 0 end here for objectives in conflict.
-        smallest: the windows of exponent 0 end here for the same mean gradients.
-        large: the windows of exponent -2 begin here.
-    """
+    """Ever larger beta."""
 
     B: int = 1024
     runs: int = 24
-    decades: int = 4
-    small: float = 1e-2
-    smallest: float = 1e-3
-    large: float = 1e2
+    decades: int = rc.param(
+        4,
+        low=2,
+        doc=(
+            "beta, relative to tr G / M, goes from 10^-decades to 10^decades, two values for "
+            "every factor of 10."
+        ),
+    )
+    small: float = rc.param(
+        1e-2, doc="the windows of exponent 0 end here for objectives in conflict."
+    )
+    smallest: float = rc.param(
+        1e-3, doc="the windows of exponent 0 end here for the same mean gradients."
+    )
+    large: float = rc.param(1e2, doc="the windows of exponent -2 begin here.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("decades", self.decades, low=2)
         check_number("smallest", self.smallest, low=float(self.betas[1]), high=1.0)
         check_number("small", self.small, low=float(self.betas[1]), high=1.0)
         check_number("large", self.large, low=1.0, high=float(self.betas[-2]))
@@ -311,7 +313,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1, Lemma 1, equations (7), (14) and (23)",
     kind="rate",
     variable="beta",
-    config_type=DriftBetaConfig,
     profiles={"quick": DriftBetaConfig(), "paper": DriftBetaConfig(instances=3, runs=100)},
     blocks=DriftBetaConfig.pieces,
     compute=compute,

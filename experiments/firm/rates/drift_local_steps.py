@@ -79,24 +79,21 @@ DISAGREEMENT = r"(c) $T_{\mathrm{disagr}}$, identical clients"
 
 @dataclass(frozen=True, kw_only=True)
 class DriftLocalStepsConfig(DifferentRunConfig):
-    """Ever more local steps.
-
-    Attributes:
-        alpha: step size.
-        moves: k = K - 1, the local moves after which drifts are measured, increasing.
-        fit_from: exponents are fitted from this k on.
-    """
+    """Ever more local steps."""
 
     replicates: int = 256
     at_once: int = 256
-    alpha: float = 0.01
-    moves: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
-    fit_from: int = 4
+    alpha: float = rc.param(0.01, above=0.0, doc="step size.")
+    moves: tuple[int, ...] = rc.param(
+        (1, 2, 4, 8, 16, 32, 64),
+        low=1,
+        increasing=True,
+        doc="k = K - 1, the local moves after which drifts are measured, increasing.",
+    )
+    fit_from: int = rc.param(4, doc="exponents are fitted from this k on.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("alpha", self.alpha, low=0.0, low_open=True)
-        rc.check_counts("moves", self.moves)
         check_number("fit_from", self.fit_from, low=self.moves[0], high=self.moves[-2])
 
 
@@ -233,7 +230,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1, Remark 1, Lemma 9, (24), (26), (33)",
     kind="rate",
     variable="K",
-    config_type=DriftLocalStepsConfig,
     profiles={
         "quick": DriftLocalStepsConfig(),
         "paper": DriftLocalStepsConfig(instances=3, replicates=1024),

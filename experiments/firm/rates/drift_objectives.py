@@ -52,7 +52,7 @@ from experiments.firm._drift import (
 from experiments.firm._drift_laws import LargeBeta, Law, Moments
 from experiments.firm._style import LAW, draw_curves, slope_guide, stated
 from experiments.firm._systems import BatchConfig
-from linsys.validate import Array, InputError, check_integer
+from linsys.validate import Array, InputError
 from mgda.instances import sample_momdp
 from mgda.momdp import MOMDP
 from mgda.simplex import gram
@@ -76,32 +76,24 @@ MARKERS = ("v", "s", "o")
 
 @dataclass(frozen=True, kw_only=True)
 class DriftObjectivesConfig(DriftConfig, BatchConfig):
-    """Samples of one draw with up to ``objectives``, closed forms of many draws.
-
-    Attributes:
-        objectives: the largest M of the samples.
-        draws: draws of the objectives for the closed form.
-        most: the largest M of the closed form for large beta.
-        most_solved: the largest M at the scale of the Gram matrix, where programs must be solved.
-        fit_from: exponents are fitted from this M on.
-    """
+    """Samples of one draw with up to ``objectives``, closed forms of many draws."""
 
     states: int = 4
     actions: int = 3
-    objectives: int = 32
+    objectives: int = rc.param(32, low=4, doc="the largest M of the samples.")
     B: int = 1024
     runs: int = 16
-    draws: int = 60
-    most: int = 512
-    most_solved: int = 128
-    fit_from: int = 32
+    draws: int = rc.param(60, low=30, doc="draws of the objectives for the closed form.")
+    most: int = rc.param(512, low=4, doc="the largest M of the closed form for large beta.")
+    most_solved: int = rc.param(
+        128,
+        low=4,
+        doc="the largest M at the scale of the Gram matrix, where programs must be solved.",
+    )
+    fit_from: int = rc.param(32, low=2, doc="exponents are fitted from this M on.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("draws", self.draws, low=30)
-        check_integer("fit_from", self.fit_from, low=2)
-        for name in ("objectives", "most", "most_solved"):
-            check_integer(name, getattr(self, name), low=4)
         fitted = powers(self.most_solved) >= self.fit_from
         if fitted.sum() < 2 or self.most < self.most_solved:
             raise InputError(
@@ -313,7 +305,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1, Remark 1, equations (7), (14), (23) and (24)",
     kind="rate",
     variable="M",
-    config_type=DriftObjectivesConfig,
     profiles={
         "quick": DriftObjectivesConfig(),
         "paper": DriftObjectivesConfig(runs=100, draws=300),

@@ -52,7 +52,7 @@ from experiments.firm.rates._runs import (
     slack,
     slope_of,
 )
-from linsys.validate import Array, InputError, check_integer, check_number
+from linsys.validate import Array, InputError, check_number
 from mgda.drift import disagreement
 from mgda.firm import FIRM
 
@@ -97,39 +97,39 @@ CROWD = r"(d) $T_{\mathrm{disagr}}$ at common parameters"
 
 @dataclass(frozen=True, kw_only=True)
 class DriftStepSizeConfig(DifferentRunConfig):
-    """Ever larger step sizes, and ever more clients at theta_0.
-
-    Attributes:
-        K: local steps; drifts are measured at the last one, after K - 1 moves.
-        alphas: step sizes, increasing.
-        counts: C in (d), increasing; fewer clients are the first ones of the largest number.
-        fit_from: exponents in C are fitted from this C on.
-        crowds: replicates in (d).
-    """
+    """Ever larger step sizes, and ever more clients at theta_0."""
 
     B: int = 8
-    K: int = 9
-    alphas: tuple[float, ...] = (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0, 10.0)
+    K: int = rc.param(
+        9, low=2, doc="local steps; drifts are measured at the last one, after K - 1 moves."
+    )
+    alphas: tuple[float, ...] = rc.param(
+        (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0, 10.0),
+        low=0.0,
+        increasing=True,
+        above=0.0,
+        doc="step sizes, increasing.",
+    )
     replicates: int = 128
     at_once: int = 128
-    counts: tuple[int, ...] = (4, 16, 64, 256, 1024, 4096)
-    fit_from: int = 256
-    crowds: int = 32
+    counts: tuple[int, ...] = rc.param(
+        (4, 16, 64, 256, 1024, 4096),
+        low=2,
+        increasing=True,
+        doc="C in (d), increasing; fewer clients are the first ones of the largest number.",
+    )
+    fit_from: int = rc.param(256, doc="exponents in C are fitted from this C on.")
+    crowds: int = rc.param(32, low=rc.MIN_REPLICATES, doc="replicates in (d).")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("K", self.K, low=2)
-        rc.check_grid("alphas", self.alphas, 0.0)
-        check_number("first of alphas", self.alphas[0], low=0.0, low_open=True)
         for instance in range(self.instances):
             if self.small(instance).sum() < 2:
                 raise InputError(
                     f"`alphas` must have 2 with alpha (K - 1) L_J at most {SMALL:g}, L_J = "
                     f"{self.smoothness(instance):.3g} of instance {instance}; found {self.alphas}"
                 )
-        rc.check_counts("counts", self.counts, 2)
         check_number("fit_from", self.fit_from, low=self.counts[0], high=self.counts[-2])
-        check_integer("crowds", self.crowds, low=rc.MIN_REPLICATES)
 
     def small(self, instance: int) -> NDArray[np.bool_]:
         """Which of the step sizes are small enough for the fit, shape (alphas,)."""
@@ -292,7 +292,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1, Remark 1, Lemma 9, (24), (26), (33), (35)",
     kind="rate",
     variable="alpha",
-    config_type=DriftStepSizeConfig,
     profiles={
         "quick": DriftStepSizeConfig(),
         "paper": DriftStepSizeConfig(instances=3, replicates=512, crowds=64),

@@ -70,32 +70,29 @@ PANELS = {"mean": "(a) around the mean weights", "true": "(b) around the true gr
 
 @dataclass(frozen=True, kw_only=True)
 class DriftTimeConfig(DriftRunConfig):
-    """Ever longer runs.
-
-    Attributes:
-        alpha: step size at a standstill, so small that theta stays at theta_0.
-        alpha_learning: step size of the runs that learn.
-        times: steps t at which the drift is measured, from 1 on, increasing.
-        fit_from: exponents are fitted from this t on.
-    """
+    """Ever longer runs."""
 
     clients: int = 4
     B: int = 8
     replicates: int = 128
     at_once: int = 128
-    alpha: float = 1e-6
-    alpha_learning: float = 0.3
-    times: tuple[int, ...] = (
-        *(1, 2, 3, 4, 6, 8, 12, 16, 20, 25, 30, 36, 43, 51, 60, 70, 83, 100),
-        *(118, 140, 167, 200, 236, 280),
+    alpha: float = rc.param(
+        1e-6, above=0.0, doc="step size at a standstill, so small that theta stays at theta_0."
     )
-    fit_from: int = 20
+    alpha_learning: float = rc.param(0.3, above=0.0, doc="step size of the runs that learn.")
+    times: tuple[int, ...] = rc.param(
+        (
+            *(1, 2, 3, 4, 6, 8, 12, 16, 20, 25, 30, 36, 43, 51, 60, 70, 83, 100),
+            *(118, 140, 167, 200, 236, 280),
+        ),
+        low=1,
+        increasing=True,
+        doc="steps t at which the drift is measured, from 1 on, increasing.",
+    )
+    fit_from: int = rc.param(20, doc="exponents are fitted from this t on.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("alpha", self.alpha, low=0.0, low_open=True)
-        check_number("alpha_learning", self.alpha_learning, low=0.0, low_open=True)
-        rc.check_counts("times", self.times)
         check_number("fit_from", self.fit_from, low=self.times[0], high=self.times[-2])
 
 
@@ -244,7 +241,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1, (11), (23)",
     kind="rate",
     variable="t",
-    config_type=DriftTimeConfig,
     profiles={
         "quick": DriftTimeConfig(),
         "paper": DriftTimeConfig(instances=3, replicates=256),

@@ -37,7 +37,6 @@ from experiments.firm._gap_runs import (
 )
 from experiments.firm._systems import ClientsConfig
 from linsys import InputError
-from linsys.validate import check_integer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,25 +48,19 @@ AGAINST_B, AGAINST_C = "(a) against $B$", "(b) against $C$ at $C B$ fixed"
 
 @dataclass(frozen=True, kw_only=True)
 class GapBatchConfig(FloorConfig, ClientsConfig):
-    """Ever larger batches (a), and ever more clients with ever smaller ones (b).
+    """Ever larger batches (a), and ever more clients with ever smaller ones (b)."""
 
-    Attributes:
-        clients: C in (a).
-        batches: B in (a), increasing.
-        counts: C in (b), increasing.
-        product: C B in (b), a multiple of all ``counts``.
-    """
-
-    clients: int = 32
-    batches: tuple[int, ...] = (8, 16, 32, 64)
-    counts: tuple[int, ...] = (2, 8, 32)
-    product: int = 256
+    clients: int = rc.param(32, doc="C in (a).")
+    batches: tuple[int, ...] = rc.param(
+        (8, 16, 32, 64), low=1, increasing=True, doc="B in (a), increasing."
+    )
+    counts: tuple[int, ...] = rc.param(
+        (2, 8, 32), low=1, increasing=True, doc="C in (b), increasing."
+    )
+    product: int = rc.param(256, low=1, doc="C B in (b), a multiple of all ``counts``.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rc.check_counts("batches", self.batches)
-        rc.check_counts("counts", self.counts)
-        check_integer("product", self.product, low=1)
         if any(self.product % count for count in self.counts):
             raise InputError(f"`counts` must divide `product` {self.product}; found {self.counts}")
 
@@ -150,7 +143,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1",
     kind="rate",
     variable="B",
-    config_type=GapBatchConfig,
     profiles={"quick": GapBatchConfig(), "paper": GapBatchConfig(instances=5, replicates=100)},
     blocks=blocks,
     compute=compute,

@@ -64,26 +64,19 @@ PANEL = "against $C$"
 
 @dataclass(frozen=True, kw_only=True)
 class GapClientsConfig(FloorConfig, BatchConfig):
-    """Ever more clients.
+    """Ever more clients."""
 
-    Attributes:
-        counts: C, increasing; the last two are left out with the small step, whose runs are long.
-    """
-
-    counts: tuple[int, ...] = (4, 8, 16, 32, 64)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        rc.check_counts("counts", self.counts, least=4)
+    counts: tuple[int, ...] = rc.param(
+        (4, 8, 16, 32, 64),
+        low=1,
+        least=4,
+        increasing=True,
+        doc="C, increasing; the last two are left out with the small step, whose runs are long.",
+    )
 
     def counts_of(self, name: str) -> tuple[int, ...]:
         """Numbers of clients of a curve."""
         return self.counts[:-2] if name == SLOW else self.counts
-
-
-def blocks(config: GapClientsConfig) -> list[rc.Block]:
-    """One curve of one instance at a time."""
-    return [{"instance": k, "curve": name} for k in range(config.instances) for name in CURVES]
 
 
 def compute(config: GapClientsConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -147,10 +140,12 @@ def in_step(
     found = np.stack([(gaps[key][:, :points] / scale).mean(axis=1) for key in pair], axis=1)
     law = [np.mean([law.total for law in laws[key][:points]] / scale) for key in pair]
     measured = rc.slope_interval(steps, found, rng=config.seed)
-    room = slack(steps, [laws[key][0] for key in pair])
-    stated: dict[str, Any] = {"tolerance": room, "bound": True, "limit": "zero"}
+    relative_error = slack(steps, [laws[key][0] for key in pair])
+    stated: dict[str, Any] = {"tolerance": relative_error, "bound": True, "limit": "zero"}
     return [
-        rc.rate_check(f"{name}: as derived", law_slope(steps, law), measured, tolerance=room),
+        rc.rate_check(
+            f"{name}: as derived", law_slope(steps, law), measured, tolerance=relative_error
+        ),
         rc.rate_check(f"{name}: as stated", STATED_IN_A, measured, **stated),
     ]
 
@@ -167,9 +162,8 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1",
     kind="rate",
     variable="C",
-    config_type=GapClientsConfig,
     profiles={"quick": GapClientsConfig(), "paper": GapClientsConfig(instances=5, replicates=100)},
-    blocks=blocks,
+    blocks=rc.Grid({"instance": "instances", "curve": CURVES}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -36,6 +36,7 @@ References: FIRM, Theorem 1, Lemma 10, equations (31) to (35).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,16 +54,71 @@ from experiments.firm._gap_runs import (
 )
 from experiments.firm._style import LAW, stated
 from experiments.firm._systems import BatchConfig, ClientsConfig, ConflictConfig
-from experiments.firm.rates._tabular import SPREAD, Tabular
 from linsys import InputError
-from linsys.validate import Array, check_integer, check_number
+from linsys.validate import Array
 from mgda.actor_critic import ExactGradients
+from mgda.constants import smoothness_everywhere
 from mgda.firm import FIRM
+from mgda.momdp import MOMDP
 from mgda.runs import geometric_times, iterate
 from mgda.trajectories import Clients
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+#: Standard deviation of the first logits, and a bound of what they add to t / tau on average:
+#: E(o + 1/o + 2|ln o|) at odds o whose logarithm has twice that variance.
+SPREAD, _START = 0.5, 4.0
+#: A logit that takes an action away.
+_FAR = 60.0
+
+
+@dataclass(frozen=True, eq=False)
+class Tabular:
+    """A tabular process and the maximum of its mean objective."""
+
+    momdp: MOMDP
+
+    @cached_property
+    def a(self) -> float:
+        """The step size 1 / L_J."""
+        return 1.0 / smoothness_everywhere(self.momdp, 1)
+
+    @cached_property
+    def values(self) -> Array:
+        """Optimal values of the mean objective, shape (S,)."""
+        value = np.zeros(self.momdp.n_states)
+        for _ in range(int(np.ceil(np.log(1e-14) / np.log(max(self.momdp.gamma, 1e-14))))):
+            value = self._after(value).max(axis=1)
+        return value
+
+    def _after(self, value: Array) -> Array:
+        m = self.momdp
+        return np.asarray(m.mean_r.mean(axis=-1) + m.gamma * m.P @ value)
+
+    @cached_property
+    def best(self) -> float:
+        """max J_u."""
+        return float(self.momdp.gamma * self.momdp.start @ self.values)
+
+    @cached_property
+    def tau(self) -> float:
+        """The largest 1 / (A a D(s) D_b(s)) at the best policy."""
+        m, Q = self.momdp, self._after(self.values)
+        policy = m.at(np.where(Q.max(axis=1, keepdims=True) == Q, 0.0, -_FAR).ravel())
+        occupancy = m.gamma / (1.0 - m.gamma) * policy.occupancy
+        lacking = np.sort(Q.max(axis=1, keepdims=True) - Q, axis=1)[:, 1:]
+        return float((1.0 / (m.n_actions * self.a * occupancy[:, None] * lacking)).max())
+
+    def law(self, t: Array) -> Array:
+        """The gap after t steps to leading order."""
+        m = self.momdp
+        return np.asarray(m.n_states * (1.0 - 1.0 / m.n_actions) / (self.a * t) ** 2)
+
+    def relative_error(self, t: float) -> float:
+        """What the law leaves out after t steps, relative to it."""
+        return float(2.0 * self.tau / t * (2.0 * np.log(t / self.tau) + _START))
+
 
 #: Exponents in T of the mean as stated for eta_t = 1/t, without its logarithm; of the gap and of
 #: the mean as derived for both eta.
@@ -74,34 +130,25 @@ _DRAWS = 200
 
 @dataclass(frozen=True, kw_only=True)
 class GapTimeConfig(SteeredConfig, ClientsConfig, BatchConfig):
-    """Steps up to ``last``; see the module's text.
+    """Steps up to ``last``; see the module's text."""
 
-    Attributes:
-        tabular: states of the tabular process, which has two actions.
-        conflict: of the tabular process: 0 for independent objectives, 1 for sum_j r^j the same
-            everywhere.
-        slowest: the largest tau of the tabular process, in steps.
-        last: T of the exact runs.
-        horizon: T of the sampled runs in relaxation times.
-        points: recorded times.
-    """
-
-    tabular: int = 3
-    conflict: float = 0.5
-    slowest: float = 25.0
-    last: int = 5000
+    tabular: int = rc.param(3, low=2, doc="states of the tabular process, which has two actions.")
+    conflict: float = rc.param(
+        0.5,
+        low=0.0,
+        high=1.0,
+        doc=(
+            "of the tabular process: 0 for independent objectives, 1 for sum_j r^j the same "
+            "everywhere."
+        ),
+    )
+    slowest: float = rc.param(
+        25.0, above=0.0, doc="the largest tau of the tabular process, in steps."
+    )
+    last: int = rc.param(5000, low=100, doc="T of the exact runs.")
     clients: int = 4
-    horizon: float = 60.0
-    points: int = 25
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_integer("tabular", self.tabular, low=2)
-        check_number("conflict", self.conflict, low=0.0, high=1.0)
-        check_integer("last", self.last, low=100)
-        check_integer("points", self.points, low=10)
-        check_number("slowest", self.slowest, low=0.0, low_open=True)
-        check_number("horizon", self.horizon, low=4.0)
+    horizon: float = rc.param(60.0, low=4.0, doc="T of the sampled runs in relaxation times.")
+    points: int = rc.param(25, low=10, doc="recorded times.")
 
     def process(self, instance: int) -> Tabular:
         """A process in which no state is slow."""
@@ -209,8 +256,10 @@ def analyse(config: GapTimeConfig, table: rc.Table) -> rc.Analysis:
             end = floor.bias if name == MARKOV else law.total
             half = int(np.flatnonzero(t >= t[-1] // 2)[0])
             late = (t[-1] * mean[:, -1] - t[half] * mean[:, half]) / (t[-1] - t[half])
-            room = law.remainder + (law.total / floor.bias if name == MARKOV else 0.0)
-            checks.append(near_one(f"{name}, sampled{where}: end / derived", late / end, room))
+            relative_error = law.remainder + (law.total / floor.bias if name == MARKOV else 0.0)
+            checks.append(
+                near_one(f"{name}, sampled{where}: end / derived", late / end, relative_error)
+            )
             if k == 0:
                 series.append(rc.Series(name, SAMPLED, t, *rc.mean_band(mean)))
                 series.append(rc.Series(LAW, SAMPLED, t, np.full(t.size, end)))
@@ -243,9 +292,9 @@ def of_exact(
     share = float(process.law(np.asarray(first)) / mean[:, late][:, 0].mean())
     mean_slope = rc.slope_interval(t[late], mean[:, late], rng=config.seed)
     gap_slope = rc.slope_interval(t[late], gap[:, late], rng=config.seed)
-    turn = (process.room(first) - process.room(t[-1])) / np.log(t[-1] / first)
-    room = process.room(t[-1])
-    short = (1.0 + process.room(first)) * share
+    turn = (process.relative_error(first) - process.relative_error(t[-1])) / np.log(t[-1] / first)
+    relative_error = process.relative_error(t[-1])
+    short = (1.0 + process.relative_error(first)) * share
     promise = rc.rate_check(
         f"{name}: mean, as stated", STATED, mean_slope, tolerance=short, bound=True
     )
@@ -253,7 +302,7 @@ def of_exact(
         *([promise] if promised else []),
         rc.rate_check(f"{name}: mean, as derived", MEAN_DERIVED, mean_slope, tolerance=short),
         rc.rate_check(f"{name}: gap, as derived", DERIVED, gap_slope, tolerance=turn),
-        near_one(f"{name}: gap / derived at T", gap[:, -1] / process.law(t[-1:]), room),
+        near_one(f"{name}: gap / derived at T", gap[:, -1] / process.law(t[-1:]), relative_error),
     ]
 
 
@@ -282,7 +331,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1, equations (32) to (35)",
     kind="rate",
     variable="T",
-    config_type=GapTimeConfig,
     profiles={"quick": GapTimeConfig(), "paper": GapTimeConfig(instances=5, last=20000)},
     blocks=blocks,
     compute=compute,

@@ -52,7 +52,6 @@ from experiments.fslora.bridge._device_runs import Method, compare
 from linsys import InputError
 from linsys.sketching import FedStackLoRA, FlexLoRA, FSLoRA, HeteroLoRA
 from linsys.sketching.federated import Federated
-from linsys.validate import check_integer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -72,28 +71,21 @@ PANELS = {"accuracy": "test accuracy", "loss": "test cross-entropy"}
 
 @dataclass(frozen=True, kw_only=True)
 class FSLoRAConfig(ComparedConfig, RatiosConfig):
-    """The set-up.
-
-    Attributes:
-        rounds: T.
-        points: rounds at which a curve is measured.
-        k: the rank of all devices where r grows.
-        global_ranks: r where ``k`` is given, increasing; ``rank`` is one of them.
-        levels: k / r of all devices where r = ``rank``, increasing; 1 is added.
-    """
+    """The set-up."""
 
     seeds: int = 5
-    rounds: int = 64
-    points: int = 4
-    k: int = 4
-    global_ranks: tuple[int, ...] = (4, 16)
-    levels: tuple[float, ...] = (0.25,)
+    rounds: int = rc.param(64, low="points", doc="T.")
+    points: int = rc.param(4, low=1, doc="rounds at which a curve is measured.")
+    k: int = rc.param(4, low=1, doc="the rank of all devices where r grows.")
+    global_ranks: tuple[int, ...] = rc.param(
+        (4, 16), doc="r where ``k`` is given, increasing; ``rank`` is one of them."
+    )
+    levels: tuple[float, ...] = rc.param(
+        (0.25,), doc="k / r of all devices where r = ``rank``, increasing; 1 is added."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("points", self.points, low=1)
-        check_integer("rounds", self.rounds, low=self.points)
-        check_integer("k", self.k, low=1)
         if not self.global_ranks or min(self.global_ranks) < self.k:
             raise InputError(
                 f"`global_ranks` must be at least k = {self.k}; found {self.global_ranks}"
@@ -276,7 +268,6 @@ EXPERIMENT = rc.Experiment(
     title="FSLoRA and three ways to join adapters of different ranks, on a language model",
     source="Figures 2, 4b and 4c, Section 5",
     kind="figure",
-    config_type=FSLoRAConfig,
     profiles={
         "quick": FSLoRAConfig(),
         "paper": FSLoRAConfig(

@@ -48,7 +48,6 @@ from experiments.fslora.bridge._device_runs import compare
 from linsys import InputError
 from linsys.sketching import FSLoRA
 from linsys.sketching.federated import Federated
-from linsys.validate import check_integer, check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,31 +59,35 @@ Arm = tuple[int, float, int]
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetConfig(ComparedConfig):
-    """The set-up.
-
-    Attributes:
-        global_ranks: r with whole updates, increasing; ``rank``, the last one, also with others.
-        level: k / r of the sketches with whole updates.
-        levels: k / r with compressed updates, increasing, each one over a whole number; 1 is added.
-        kept: share of a compressed update's entries that is sent.
-        budget: upload of a device in whole updates of all components.
-        points: uploads at which a curve is measured.
-    """
+    """The set-up."""
 
     seeds: int = 5
-    global_ranks: tuple[int, ...] = (4, 16)
-    level: float = 0.5
-    levels: tuple[float, ...] = (0.25, 0.5)
-    kept: float = 0.5
-    budget: int = 32
-    points: int = 4
+    global_ranks: tuple[int, ...] = rc.param(
+        (4, 16),
+        low=1,
+        increasing=True,
+        least=1,
+        doc="r with whole updates, increasing; ``rank``, the last one, also with others.",
+    )
+    level: float = rc.param(0.5, doc="k / r of the sketches with whole updates.")
+    levels: tuple[float, ...] = rc.param(
+        (0.25, 0.5),
+        increasing=True,
+        least=1,
+        doc=(
+            "k / r with compressed updates, increasing, each one over a whole number; 1 is added."
+        ),
+    )
+    kept: float = rc.param(
+        0.5, above=0.0, high=1.0, doc="share of a compressed update's entries that is sent."
+    )
+    budget: int = rc.param(
+        32, low="points", doc="upload of a device in whole updates of all components."
+    )
+    points: int = rc.param(4, low=1, doc="uploads at which a curve is measured.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("levels", "global_ranks"):
-            found = getattr(self, name)
-            if not found or list(found) != sorted(set(found)):
-                raise InputError(f"`{name}` must be increasing; found {found}")
         if self.global_ranks[-1] != self.rank:
             raise InputError(
                 f"`global_ranks` must end with rank = {self.rank}; found {self.global_ranks}"
@@ -94,13 +97,10 @@ class BudgetConfig(ComparedConfig):
             if level == 1.0 or abs(1 / level - round(1 / level)) > 1e-9:
                 raise InputError(f"`levels` must be 1/2, 1/3, ..; found {level:g}")
         for r in self.global_ranks:
-            if check_integer("global_ranks", r, low=1) % round(1 / self.level):
+            if r % round(1 / self.level):
                 raise InputError(
                     f"`global_ranks` times level = {self.level:g} must be whole; found {r}"
                 )
-        check_number("kept", self.kept, low=0.0, high=1.0, low_open=True)
-        check_integer("points", self.points, low=1)
-        check_integer("budget", self.budget, low=self.points)
 
     @property
     def uploads(self) -> list[int]:
@@ -276,7 +276,6 @@ EXPERIMENT = rc.Experiment(
     title="FSLoRA and LoRA at equal upload, with and without compression, on a language model",
     source="Figures 3, 4a and 7, Section 5.3, Appendix C.2",
     kind="figure",
-    config_type=BudgetConfig,
     profiles={
         "quick": BudgetConfig(),
         "paper": BudgetConfig(

@@ -34,7 +34,6 @@ from experiments.bridge._models import Values, threads
 from experiments.bridge._readings import claim, over_domains, said
 from experiments.fslora.bridge._device_runs import compare
 from experiments.fslora.bridge.fslora import METHODS, OURS, WHOLE, byte_check, method_of, mixed_arms
-from linsys.validate import check_integer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,18 +43,10 @@ AVERAGE = "average"
 
 @dataclass(frozen=True, kw_only=True)
 class TableConfig(ComparedConfig, RatiosConfig):
-    """The set-up.
-
-    Attributes:
-        rounds: T.
-    """
+    """The set-up."""
 
     seeds: int = 5
-    rounds: int = 64
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_integer("rounds", self.rounds, low=1)
+    rounds: int = rc.param(64, low=1, doc="T.")
 
 
 def blocks(config: TableConfig) -> list[rc.Block]:
@@ -154,7 +145,6 @@ EXPERIMENT = rc.Experiment(
     title="Accuracy by task of FSLoRA and its rivals, on a language model",
     source="Tables 5.1 and 5.2, Section 5.2",
     kind="figure",
-    config_type=TableConfig,
     profiles={"quick": TableConfig(), "paper": TableConfig(**PAPER_GRID, rounds=750)},
     blocks=blocks,
     compute=compute,

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import ratecheck as rc
-from experiments.fslora.figures._tasks import TaskConfig, Values, check_increasing
+from experiments.fslora.figures._tasks import TaskConfig, Values
 from experiments.fslora.figures._training import (
     columns,
     first_step,
@@ -39,7 +39,6 @@ from experiments.fslora.figures._training import (
     tune,
 )
 from linsys import InputError
-from linsys.validate import check_integer, check_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,29 +51,23 @@ Found = dict[tuple[str, int], Values]
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetConfig(TaskConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        global_ranks: r, increasing.
-        ratio: k_i / r of the sketched runs, 1 / ratio a whole number.
-        budget: upload of a device, in full modules.
-        points: uploads at which a curve is measured, a multiple of 1 / ratio.
-    """
-
-    global_ranks: tuple[int, ...] = (4, 8, 16)
-    ratio: float = 0.5
-    budget: int = 20
-    points: int = 4
+    global_ranks: tuple[int, ...] = rc.param((4, 8, 16), increasing=True, doc="r, increasing.")
+    ratio: float = rc.param(
+        0.5, above=0.0, high=1.0, doc="k_i / r of the sketched runs, 1 / ratio a whole number."
+    )
+    budget: int = rc.param(20, doc="upload of a device, in full modules.")
+    points: int = rc.param(
+        4, low=2, doc="uploads at which a curve is measured, a multiple of 1 / ratio."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("ratio", self.ratio, low=0.0, high=1.0, low_open=True)
         if abs(1.0 / self.ratio - self.repeats) > 1e-9 or self.repeats < 2:
             raise InputError(f"`ratio` must be 1/2, 1/3, ..; found {self.ratio:g}")
-        check_increasing("global_ranks", self.global_ranks)
         for r in self.global_ranks:
             self.ranks(r, [self.ratio])
-        check_integer("points", self.points, low=2)
         if self.budget % self.points or self.points % self.repeats:
             raise InputError(
                 f"`budget` must be a multiple of `points`, and that of 1 / ratio = {self.repeats}; "

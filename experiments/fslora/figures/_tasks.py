@@ -25,7 +25,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,6 @@ from numpy.typing import NDArray
 import ratecheck as rc
 from experiments.fslora.figures._classifiers import Classifiers, Instance
 from linsys import InputError
-from linsys.validate import check_integer
 
 Values = NDArray[np.float64]
 
@@ -66,40 +64,22 @@ TASKS = {
 
 @dataclass(frozen=True, kw_only=True)
 class TaskConfig(rc.Config):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        tasks: names in ``TASKS``.
-        devices: N.
-        classes: m.
-        features: n.
-        samples: of every device and task.
-        test: test samples of every task.
-        H: local steps in a round.
-        instances: draws for the comparison.
-        tuning: further draws, on which step sizes are chosen.
-    """
-
-    tasks: tuple[str, ...] = ("steep", "flat", "skewed")
-    devices: int = 20
-    classes: int = 20
-    features: int = 32
-    samples: int = 40
-    test: int = 1000
-    H: int = 5
-    instances: int = 5
-    tuning: int = 2
+    tasks: tuple[str, ...] = rc.param(("steep", "flat", "skewed"), doc="names in ``TASKS``.")
+    devices: int = rc.param(20, low=1, doc="N.")
+    classes: int = rc.param(20, low=2, doc="m.")
+    features: int = rc.param(32, low=1, doc="n.")
+    samples: int = rc.param(40, low=1, doc="of every device and task.")
+    test: int = rc.param(1000, low=1, doc="test samples of every task.")
+    H: int = rc.param(5, low=1, doc="local steps in a round.")
+    instances: int = rc.param(5, low=3, doc="draws for the comparison.")
+    tuning: int = rc.param(2, low=1, doc="further draws, on which step sizes are chosen.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for task in self.tasks:
             rc.check_name("task", task, list(TASKS))
-        if not self.tasks:
-            raise InputError("`tasks` must name at least one task; found none")
-        for name, low in (("classes", 2), ("features", 1), ("samples", 1), ("test", 1)):
-            check_integer(name, getattr(self, name), low=low)
-        for name, low in (("devices", 1), ("H", 1), ("instances", 3), ("tuning", 1)):
-            check_integer(name, getattr(self, name), low=low)
 
     def ranks(self, r: int, ratios: Sequence[float]) -> list[int]:
         """k_i of every device for a global rank, with the ratios k_i / r dealt out in turn.
@@ -153,17 +133,9 @@ class TaskConfig(rc.Config):
 
 @dataclass(frozen=True, kw_only=True)
 class RankConfig(TaskConfig):
-    """The same with one global rank.
+    """The same with one global rank."""
 
-    Attributes:
-        r: rank of the global modules.
-    """
-
-    r: int = 16
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_integer("r", self.r, low=1)
+    r: int = rc.param(16, low=1, doc="rank of the global modules.")
 
 
 #: What the profiles "paper" of the figures and tables have in common.
@@ -184,9 +156,3 @@ def _drawn(config: TaskConfig, use: str, instance: int) -> Instance:
     W0, x, y, inputs, labels, teacher = (np.stack(part) for part in zip(*drawn, strict=True))
     system = Classifiers(W0, tuple(x.swapaxes(0, 1)), tuple(y.swapaxes(0, 1)))
     return Instance(system, inputs, labels, teacher)
-
-
-def check_increasing(name: str, values: Sequence[float]) -> None:
-    """Refuse levels that are not at least two in increasing order."""
-    if len(values) < 2 or any(a >= b for a, b in pairwise(values)):
-        raise InputError(f"`{name}` must be at least two increasing levels; found {values}")

@@ -42,10 +42,8 @@ from experiments.fslora.figures._training import (
     step_notes,
     tune,
 )
-from linsys import InputError
 from linsys.sketching import FedStackLoRA, FlexLoRA, FSLoRA, HeteroLoRA
 from linsys.sketching.federated import Federated
-from linsys.validate import check_integer, check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,26 +60,16 @@ PANELS = {"accuracy": "test accuracy", "loss": "test cross entropy"}
 
 @dataclass(frozen=True, kw_only=True)
 class Fig2Config(RankConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        ratios: k_i / r, dealt out to the devices in turn.
-        rounds: T.
-        points: rounds at which a curve is measured.
-    """
-
-    ratios: tuple[float, ...] = (0.125, 0.25, 0.5, 0.75)
-    rounds: int = 60
-    points: int = 10
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.ratios:
-            raise InputError("`ratios` must hold at least one ratio; found none")
-        for ratio in self.ratios:
-            check_number("ratios", ratio, low=0.0, high=1.0, low_open=True)
-        check_integer("points", self.points, low=2)
-        check_integer("rounds", self.rounds, low=self.points)
+    ratios: tuple[float, ...] = rc.param(
+        (0.125, 0.25, 0.5, 0.75),
+        above=0.0,
+        high=1.0,
+        doc="k_i / r, dealt out to the devices in turn.",
+    )
+    rounds: int = rc.param(60, low="points", doc="T.")
+    points: int = rc.param(10, low=2, doc="rounds at which a curve is measured.")
 
     @property
     def device_ranks(self) -> list[int]:
@@ -92,11 +80,6 @@ class Fig2Config(RankConfig):
     def times(self) -> list[int]:
         """Rounds that are measured, from 0 on."""
         return [round(self.rounds * i / self.points) for i in range(self.points + 1)]
-
-
-def blocks(config: Fig2Config) -> list[rc.Block]:
-    """One method at a time."""
-    return [{"method": name} for name in METHODS]
 
 
 def compute(config: Fig2Config, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -204,7 +187,6 @@ EXPERIMENT = rc.Experiment(
     title="FSLoRA and three ways to join modules of different ranks",
     source="Figure 2, Section 5.2",
     kind="figure",
-    config_type=Fig2Config,
     profiles={
         "quick": Fig2Config(),
         "paper": Fig2Config(
@@ -213,7 +195,7 @@ EXPERIMENT = rc.Experiment(
             samples=80,
         ),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"method": METHODS}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -41,7 +41,6 @@ from experiments.fslora.figures._budget import (
 )
 from experiments.fslora.figures._tasks import PAPER
 from linsys import InputError
-from linsys.validate import check_integer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,17 +48,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Fig3Config(BudgetConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        many: samples of every device and task in the control, more than ``samples``.
-    """
-
-    many: int = 160
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_integer("many", self.many, low=1)
+    many: int = rc.param(
+        160, low=1, doc="samples of every device and task in the control, more than ``samples``."
+    )
 
 
 def blocks(config: Fig3Config) -> list[rc.Block]:
@@ -121,7 +114,6 @@ EXPERIMENT = rc.Experiment(
     title="Sketched and whole modules at equal upload",
     source="Figure 3, Section 5.3",
     kind="figure",
-    config_type=Fig3Config,
     profiles={
         "quick": Fig3Config(tuning=1),
         "paper": Fig3Config(

@@ -39,7 +39,7 @@ from experiments.fslora.figures._budget import (
     rank_axis,
     task_claims,
 )
-from experiments.fslora.figures._tasks import PAPER, RankConfig, Values, check_increasing
+from experiments.fslora.figures._tasks import PAPER, RankConfig, Values
 from experiments.fslora.figures._training import (
     AVERAGE,
     columns,
@@ -50,7 +50,6 @@ from experiments.fslora.figures._training import (
     tune,
 )
 from linsys import InputError
-from linsys.validate import check_integer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,37 +59,26 @@ BY_UPLOAD, BY_ROUNDS = "(a)", "(b), (c)"
 
 @dataclass(frozen=True, kw_only=True)
 class Fig4Config(BudgetConfig, RankConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        r: rank of the global modules in (c).
-        global_ranks: r of (a), increasing.
-        fixed: k of (b).
-        ranks_b: r of (b).
-        ratios_c: k / r of (c), at ``r``.
-        rounds: T of (b) and (c).
-        rounds_shown: points of the curves of (b) and (c).
-    """
-
-    fixed: int = 2
-    ranks_b: tuple[int, ...] = (2, 4, 8, 16)
-    ratios_c: tuple[float, ...] = (0.125, 0.25, 0.5, 1.0)
-    rounds: int = 60
-    rounds_shown: int = 10
+    r: int = rc.param(16, doc="rank of the global modules in (c).")
+    global_ranks: tuple[int, ...] = rc.param((4, 8, 16), doc="r of (a), increasing.")
+    fixed: int = rc.param(2, low=1, doc="k of (b).")
+    ranks_b: tuple[int, ...] = rc.param((2, 4, 8, 16), increasing=True, doc="r of (b).")
+    ratios_c: tuple[float, ...] = rc.param(
+        (0.125, 0.25, 0.5, 1.0), increasing=True, doc="k / r of (c), at ``r``."
+    )
+    rounds: int = rc.param(60, low="rounds_shown", doc="T of (b) and (c).")
+    rounds_shown: int = rc.param(10, low=2, doc="points of the curves of (b) and (c).")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_increasing("ranks_b", self.ranks_b)
-        check_increasing("ratios_c", self.ratios_c)
         self.ranks(self.r, self.ratios_c)
-        check_integer("fixed", self.fixed, low=1)
         if self.fixed > self.ranks_b[0]:
             raise InputError(
                 f"`fixed` must be at most the smallest of `ranks_b`, {self.ranks_b[0]}; "
                 f"found {self.fixed}"
             )
-        check_integer("rounds_shown", self.rounds_shown, low=2)
-        check_integer("rounds", self.rounds, low=self.rounds_shown)
 
     @property
     def times(self) -> list[int]:
@@ -231,7 +219,6 @@ EXPERIMENT = rc.Experiment(
     title="What sketches cost and give: upload, rank, ratio",
     source="Figures 4, 5 and 6, Section 5.3",
     kind="figure",
-    config_type=Fig4Config,
     profiles={
         "quick": Fig4Config(
             global_ranks=(4, 16),

@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import ratecheck as rc
-from experiments.fslora.figures._tasks import PAPER, RankConfig, Values, check_increasing
+from experiments.fslora.figures._tasks import PAPER, RankConfig, Values
 from experiments.fslora.figures._training import (
     columns,
     first_step,
@@ -42,7 +42,6 @@ from experiments.fslora.figures._training import (
     tune,
 )
 from linsys import InputError
-from linsys.validate import check_integer, check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,29 +49,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Fig7Config(RankConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        levels: k / r, the last one 1, the others one over a whole number.
-        kept: share of an update's entries that is sent.
-        budget: upload of a device in full compressed modules.
-        points: uploads at which a curve is measured.
-    """
-
-    levels: tuple[float, ...] = (0.125, 0.25, 0.5, 1.0)
-    kept: float = 0.5
-    budget: int = 12
-    points: int = 6
+    levels: tuple[float, ...] = rc.param(
+        (0.125, 0.25, 0.5, 1.0),
+        increasing=True,
+        doc="k / r, the last one 1, the others one over a whole number.",
+    )
+    kept: float = rc.param(
+        0.5, above=0.0, high=1.0, doc="share of an update's entries that is sent."
+    )
+    budget: int = rc.param(12, low="points", doc="upload of a device in full compressed modules.")
+    points: int = rc.param(6, low=2, doc="uploads at which a curve is measured.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_increasing("levels", self.levels)
         self.ranks(self.r, self.levels)
         if self.levels[-1] != 1.0 or any(abs(1 / v - round(1 / v)) > 1e-9 for v in self.levels):
             raise InputError(f"`levels` must be 1/a, 1/b, .., 1; found {self.levels}")
-        check_number("kept", self.kept, low=0.0, high=1.0, low_open=True)
-        check_integer("points", self.points, low=2)
-        check_integer("budget", self.budget, low=self.points)
 
     @property
     def uploads(self) -> list[int]:
@@ -87,11 +81,6 @@ class Fig7Config(RankConfig):
 
 def _name(level: float) -> str:
     return f"k / r = {level:g}"
-
-
-def blocks(config: Fig7Config) -> list[rc.Block]:
-    """One task at a time."""
-    return [{"only": task} for task in config.tasks]
 
 
 def compute(config: Fig7Config, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -178,7 +167,6 @@ EXPERIMENT = rc.Experiment(
     title="Sketches on top of top-k compression",
     source="Figure 7, Appendix C.2",
     kind="figure",
-    config_type=Fig7Config,
     profiles={
         "quick": Fig7Config(tasks=("steep", "flat"), tuning=1),
         "paper": Fig7Config(
@@ -187,7 +175,7 @@ EXPERIMENT = rc.Experiment(
             points=10,
         ),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"only": "tasks"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

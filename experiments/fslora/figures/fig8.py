@@ -78,7 +78,6 @@ EXPERIMENT = rc.Experiment(
     title="Sketched and whole modules at equal upload, fifty devices",
     source="Figures 8 and 9, Appendix C.3",
     kind="figure",
-    config_type=Fig8Config,
     profiles={
         "quick": Fig8Config(instances=4, tuning=1),
         "paper": Fig8Config(

@@ -42,7 +42,6 @@ from experiments.fslora.figures import fig2
 from experiments.fslora.figures._tasks import PAPER, Values
 from experiments.fslora.figures._training import AVERAGE, over_tasks, step_notes
 from experiments.fslora.figures.fig2 import METHODS, OURS, Fig2Config, merging_claims
-from linsys.validate import check_integer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,26 +51,12 @@ SMALL, LARGE = "Table 5.1", "Table 5.2"
 
 @dataclass(frozen=True, kw_only=True)
 class TablesConfig(Fig2Config):
-    """The set-up of Figure 2, which is Table 5.1's; a larger model for Table 5.2.
+    """The set-up of Figure 2, which is Table 5.1's; a larger model for Table 5.2."""
 
-    Attributes:
-        large_classes: m of the larger model.
-        large_features: n of the larger model.
-        large_H: local steps in a round of the larger model.
-        large_rounds: T of the larger model.
-    """
-
-    large_classes: int = 24
-    large_features: int = 40
-    large_H: int = 2
-    large_rounds: int = 100
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_integer("large_classes", self.large_classes, low=2)
-        check_integer("large_features", self.large_features, low=1)
-        check_integer("large_H", self.large_H, low=1)
-        check_integer("large_rounds", self.large_rounds, low=self.points)
+    large_classes: int = rc.param(24, low=2, doc="m of the larger model.")
+    large_features: int = rc.param(40, low=1, doc="n of the larger model.")
+    large_H: int = rc.param(2, low=1, doc="local steps in a round of the larger model.")
+    large_rounds: int = rc.param(100, low="points", doc="T of the larger model.")
 
     def table(self, name: str) -> TablesConfig:
         """The set-up of one of the tables."""
@@ -84,11 +69,6 @@ class TablesConfig(Fig2Config):
             H=self.large_H,
             rounds=self.large_rounds,
         )
-
-
-def blocks(config: TablesConfig) -> list[rc.Block]:
-    """One method of one table at a time."""
-    return [{"table": name, "method": m} for name in (SMALL, LARGE) for m in METHODS]
 
 
 def compute(config: TablesConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -229,7 +209,6 @@ EXPERIMENT = rc.Experiment(
     title="Four methods on every task: accuracy, bytes, operations",
     source="Tables 5.1 and 5.2, Section 5.2",
     kind="figure",
-    config_type=TablesConfig,
     profiles={
         "quick": TablesConfig(instances=4, tuning=1),
         "paper": TablesConfig(
@@ -238,7 +217,7 @@ EXPERIMENT = rc.Experiment(
             large_rounds=500,
         ),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"table": (SMALL, LARGE), "method": METHODS}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -20,10 +20,10 @@ def slope_room(x: Array, floors: Sequence[Floor]) -> float:
     """How far the exponent of measured floors over x may be from that of :attr:`Floor.total`.
 
     The known part of what the laws leave out changes the slope by a known amount, the rest by what
-    a factor between 1 and 1 + ``room`` at every point can do at most.
+    a factor between 1 and 1 + ``relative_error`` at every point can do at most.
     """
     known = rc.exact_slope(x, [floor.refined / floor.total for floor in floors]).value
-    return abs(known) + rc.slope_error(x, np.array([floor.room for floor in floors]))
+    return abs(known) + rc.slope_error(x, np.array([floor.relative_error for floor in floors]))
 
 
 def floor_checks(
@@ -49,7 +49,7 @@ def floor_checks(
     for at, words in ((0, "first"), (-1, "last")):
         size = rc.ratio(measured[:, at], floors[at].refined, LEVEL)
         what = f"{name}: floor / law, {words} point"
-        checks.append(rc.rate_check(what, 1.0, size, tolerance=floors[at].room))
+        checks.append(rc.rate_check(what, 1.0, size, tolerance=floors[at].relative_error))
     if against:
         what, words = f"{name}: exponent", f"above {stated:g}"
         checks.append(rc.above(what, words, slope, stated, tolerance=tolerance, remark=against))

@@ -207,7 +207,7 @@ class Floor:
         return float(values[values > 1e-9].min()), float(values.max())
 
     @property
-    def room(self) -> float:
+    def relative_error(self) -> float:
         """What :attr:`refined` may be off by, relative: of order gamma/N, and (gamma H)^2."""
         return self.rest + (self.refined / self.total - 1.0) ** 2 + float(np.exp(-2.0 * RELAX))
 

@@ -19,7 +19,7 @@ With c = r/k - 1, tr(P Sigma) is 2 d^2 R^2 c^2/(r - 1) and 2 d^2 sigma^2 (1 + c^
     E|grad f^S|^2 = (gamma/N) 2 d^2 sigma^2 (1 + c^2/(r - 1))     with batches.
 
 Regime: gamma times the largest eigenvalue of P, 2 d, is 0.04, which makes what the laws leave out
-(``Floor.refined``, ``Floor.room``) small; tolerances are made of it.
+(``Floor.refined``, ``Floor.relative_error``) small; tolerances are made of it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ import ratecheck as rc
 from experiments.fslora.rates._rates_checks import floor_checks, floor_series
 from experiments.fslora.rates._rates_floors import LEVEL, Floor
 from experiments.fslora.rates._rates_systems import Squares
-from linsys.validate import Array, InputError, check_integer, check_number
+from linsys.validate import Array, InputError
 from ratecheck import exact_slope
 
 __all__ = [
@@ -54,33 +54,21 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class OneStepConfig(rc.Config):
-    """Devices that make one step.
+    """Devices that make one step."""
 
-    Attributes:
-        apart: R, relative to d = 1.
-        noise: sigma.
-        gamma: step size.
-        devices: N, even.
-        replicates: runs.
-        relaxations: length of the mean over time in relaxation times.
-    """
-
-    apart: float = 0.3
-    noise: float = 0.3
-    gamma: float = 0.02
-    devices: int = 8
-    replicates: int = 64
-    relaxations: float = 8.0
+    apart: float = rc.param(0.3, above=0.0, high=1.0, doc="R, relative to d = 1.")
+    noise: float = rc.param(0.3, above=0.0, high=1.0, doc="sigma.")
+    gamma: float = rc.param(0.02, above=0.0, high=1.0, doc="step size.")
+    devices: int = rc.param(8, low=2, doc="N, even.")
+    replicates: int = rc.param(64, low=rc.MIN_REPLICATES, doc="runs.")
+    relaxations: float = rc.param(
+        8.0, low=1.0, doc="length of the mean over time in relaxation times."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("replicates", self.replicates, low=rc.MIN_REPLICATES)
-        check_integer("devices", self.devices, low=2)
         if self.devices % 2:
             raise InputError(f"`devices` must be even; found {self.devices}")
-        for name in ("apart", "noise", "gamma"):
-            check_number(name, getattr(self, name), low=0.0, high=1.0, low_open=True)
-        check_number("relaxations", self.relaxations, low=1.0)
 
     def floor(self, source: str, r: int, k: int) -> Floor:
         """The floor of one run."""

@@ -37,7 +37,7 @@ from experiments.fslora.rates._minimisers import descend, minimum, moment_root, 
 from linsys.sketching.exact import sketched_gradients, sketched_loss
 from linsys.sketching.sketch import every_support
 from linsys.sketching.systems import LeastSquares
-from linsys.validate import Array, check_integer, check_number
+from linsys.validate import Array, check_integer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -63,37 +63,22 @@ SHADES = ("#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7")
 
 @dataclass(frozen=True, kw_only=True)
 class RateBiasConfig(rc.Config):
-    """Least squares on devices with the same inputs.
+    """Least squares on devices with the same inputs."""
 
-    Attributes:
-        r: rank of the modules; sketches have all ranks k below it.
-        m: rows of W.
-        n: columns of W.
-        devices: N.
-        samples: of every device, at least n.
-        decay: ratio of neighbouring singular values of D.
-        starts: random starts of a descent.
-        instances: systems drawn.
-    """
-
-    r: int = 12
-    m: int = 4
-    n: int = 4
-    devices: int = 3
-    samples: int = 12
-    decay: float = 0.7
-    starts: int = 2
-    instances: int = 2
+    r: int = rc.param(12, doc="rank of the modules; sketches have all ranks k below it.")
+    m: int = rc.param(4, low=2, doc="rows of W.")
+    n: int = rc.param(4, low=2, doc="columns of W.")
+    devices: int = rc.param(3, low=1, doc="N.")
+    samples: int = rc.param(12, low="n", doc="of every device, at least n.")
+    decay: float = rc.param(
+        0.7, above=0.0, high=1.0, doc="ratio of neighbouring singular values of D."
+    )
+    starts: int = rc.param(2, low=1, doc="random starts of a descent.")
+    instances: int = rc.param(2, low=1, doc="systems drawn.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("m", self.m, low=2)
-        check_integer("n", self.n, low=2)
         check_integer("r", self.r, low=max(6, min(self.m, self.n)))
-        for name in ("devices", "starts", "instances"):
-            check_integer(name, getattr(self, name), low=1)
-        check_integer("samples", self.samples, low=self.n)
-        check_number("decay", self.decay, low=0.0, high=1.0, low_open=True)
 
     def system(self, instance: int) -> LeastSquares:
         """Devices with the same inputs and targets (W* + Z_i) x, the Z_i with mean zero."""
@@ -203,12 +188,12 @@ def _of_minimisers(
     leading = 0.5 * lam**2 * ((d.sum() - d) ** 2).sum()
     inside = lam < 1.0
     e = np.maximum(found - least, ROUND_OFF * least)
-    room = 2.0 * np.sqrt(e[inside] / (1.0 - lam[inside]) / predicted[inside])
-    off = (np.abs(gap[inside] / predicted[inside] - 1.0) / room).max()
+    relative_error = 2.0 * np.sqrt(e[inside] / (1.0 - lam[inside]) / predicted[inside])
+    off = (np.abs(gap[inside] / predicted[inside] - 1.0) / relative_error).max()
     worst = rc.Interval(float(off), float(off), float(off))
     late = c <= LATE
     tolerance = rc.slope_shift(c[late], predicted[late] / leading[late] - 1.0)
-    tolerance += 2.0 * float(room[late[inside]].max() / np.log(c[late][-1] / c[late][0]))
+    tolerance += 2.0 * float(relative_error[late[inside]].max() / np.log(c[late][-1] / c[late][0]))
     name = f"f - min f at the minimiser{where}"
     return [
         rc.every(rc.within(f"min f^S / closed form - 1{where}", 0.0, both, -ROUND_OFF, DESCENT)),
@@ -242,12 +227,11 @@ EXPERIMENT = rc.Experiment(
     source="Equation (2), Section 3.2",
     kind="rate",
     variable="k",
-    config_type=RateBiasConfig,
     profiles={
         "quick": RateBiasConfig(),
         "paper": RateBiasConfig(r=14, m=6, n=6, samples=24, starts=4, instances=10),
     },
-    blocks=lambda config: [{"instance": k} for k in range(config.instances)],
+    blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -22,7 +22,7 @@ noise, and makes the step fall like 1/N where the corollary's grows: that one sa
 the order (N H)^3 on, and this is how far the speed-up goes.
 
 Regime: gamma H times the largest eigenvalue of P is at most 0.23. What the laws leave out in that
-and in gamma/N is known (``Floor.refined``, ``Floor.room``) and makes the tolerances.
+and in gamma/N is known (``Floor.refined``, ``Floor.relative_error``) and makes the tolerances.
 
 References: FSLoRA, Algorithm 1, Theorem 4.4, Corollary 4.5, equations (6) and (7).
 """
@@ -38,7 +38,7 @@ import ratecheck as rc
 from experiments.fslora.rates._rates_checks import floor_checks, floor_series
 from experiments.fslora.rates._rates_floors import Floor
 from experiments.fslora.rates._rates_systems import Squares
-from linsys.validate import check_integer, check_number
+from linsys.validate import check_integer
 from ratecheck import exact_slope
 
 if TYPE_CHECKING:
@@ -54,37 +54,26 @@ AGAINST = "the step is above 1/(N H^2 L)"
 
 @dataclass(frozen=True, kw_only=True)
 class RateDevicesConfig(rc.Config):
-    """Identical devices.
+    """Identical devices."""
 
-    Attributes:
-        r: rank of the modules.
-        k: rank of every sketch, less than r.
-        H: local steps but for the third curve, which has one.
-        gamma: the given step; the other one agrees with it at the last N but one.
-        noise: sigma of the third curve.
-        counts: N, increasing.
-        replicates: runs.
-        relaxations: length of the mean over time in relaxation times.
-    """
-
-    r: int = 3
-    k: int = 2
-    H: int = 4
-    gamma: float = 0.02
-    noise: float = 0.3
-    counts: tuple[int, ...] = (2, 4, 8, 16, 32)
-    replicates: int = 64
-    relaxations: float = 8.0
+    r: int = rc.param(3, low=2, doc="rank of the modules.")
+    k: int = rc.param(2, doc="rank of every sketch, less than r.")
+    H: int = rc.param(4, low=2, doc="local steps but for the third curve, which has one.")
+    gamma: float = rc.param(
+        0.02, above=0.0, doc="the given step; the other one agrees with it at the last N but one."
+    )
+    noise: float = rc.param(0.3, above=0.0, doc="sigma of the third curve.")
+    counts: tuple[int, ...] = rc.param(
+        (2, 4, 8, 16, 32), low=1, increasing=True, doc="N, increasing."
+    )
+    replicates: int = rc.param(64, low=rc.MIN_REPLICATES, doc="runs.")
+    relaxations: float = rc.param(
+        8.0, low=1.0, doc="length of the mean over time in relaxation times."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, low in (("r", 2), ("H", 2), ("replicates", rc.MIN_REPLICATES)):
-            check_integer(name, getattr(self, name), low=low)
         check_integer("k", self.k, low=1, high=self.r - 1)
-        check_number("gamma", self.gamma, low=0.0, low_open=True)
-        check_number("noise", self.noise, low=0.0, low_open=True)
-        check_number("relaxations", self.relaxations, low=1.0)
-        rc.check_counts("counts", self.counts)
 
     def floor(self, panel: str, name: str, N: int) -> Floor:
         """The floor of one run."""
@@ -158,7 +147,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 4.4, Corollary 4.5",
     kind="rate",
     variable="N",
-    config_type=RateDevicesConfig,
     profiles={
         "quick": RateDevicesConfig(),
         "paper": RateDevicesConfig(counts=(2, 4, 8, 16, 32, 64), replicates=100, relaxations=30.0),

@@ -30,8 +30,9 @@ and the third derivative of f^S. It is of order gamma^4 (H - 1)^2; (d) has infin
 
 Regime: gamma H times the largest eigenvalue of P, 2, is at most 0.32, and the laws are series in
 that. L in (c) is the largest curvature of f at its minimiser, 2 d, and the step half of what is
-allowed. What their first terms leave out in the floors is known (``Floor.refined``, ``Floor.room``)
-and makes the tolerances; in the exact biases it is of the relative order gamma H P.
+allowed. What their first terms leave out in the floors is known (``Floor.refined``,
+``Floor.relative_error``) and makes the tolerances; in the exact biases it is of the relative order
+gamma H P.
 
 References: FSLoRA, Algorithm 1, Theorem 4.4, Corollary 4.5, equations (6), (7) and (13).
 """
@@ -47,7 +48,7 @@ import ratecheck as rc
 from experiments.fslora.rates._rates_checks import LAW, floor_checks, floor_series
 from experiments.fslora.rates._rates_floors import Floor
 from experiments.fslora.rates._rates_systems import Squares
-from linsys.validate import Array, check_integer, check_number
+from linsys.validate import Array, check_integer
 from ratecheck import exact_slope
 
 if TYPE_CHECKING:
@@ -70,44 +71,35 @@ IN_H, IN_GAMMA = 2.0, {FIXED: 2.0, FRESH: 4.0}
 
 @dataclass(frozen=True, kw_only=True)
 class RateLocalConfig(rc.Config):
-    """Identical devices.
+    """Identical devices."""
 
-    Attributes:
-        r: rank of the modules.
-        k: rank of every sketch, less than r.
-        devices: N in (a) and (b).
-        few: N in (c).
-        gamma: the step in (a); that of (b) agrees with it at the last H, those of (d) are near it.
-        steps: H, from 1 on and increasing, in (c) without the last.
-        replicates: runs.
-        relaxations: length of the mean over time in relaxation times.
-        bias_steps: H of panel (d).
-    """
-
-    r: int = 3
-    k: int = 2
-    devices: int = 16
-    few: int = 4
-    gamma: float = 0.01
-    steps: tuple[int, ...] = (1, 2, 4, 8, 16)
-    replicates: int = 48
-    relaxations: float = 7.0
-    bias_steps: int = 4
+    r: int = rc.param(3, low=2, doc="rank of the modules.")
+    k: int = rc.param(2, doc="rank of every sketch, less than r.")
+    devices: int = rc.param(16, low=1, doc="N in (a) and (b).")
+    few: int = rc.param(4, low=1, doc="N in (c).")
+    gamma: float = rc.param(
+        0.01,
+        above=0.0,
+        doc=(
+            "the step in (a); that of (b) agrees with it at the last H, those of (d) are near it."
+        ),
+    )
+    steps: tuple[int, ...] = rc.param(
+        (1, 2, 4, 8, 16),
+        low=1,
+        least=3,
+        increasing=True,
+        doc="H, from 1 on and increasing, in (c) without the last.",
+    )
+    replicates: int = rc.param(48, low=rc.MIN_REPLICATES, doc="runs.")
+    relaxations: float = rc.param(
+        7.0, low=1.0, doc="length of the mean over time in relaxation times."
+    )
+    bias_steps: int = rc.param(4, low=2, doc="H of panel (d).")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, low in (
-            ("r", 2),
-            ("devices", 1),
-            ("few", 1),
-            ("replicates", rc.MIN_REPLICATES),
-            ("bias_steps", 2),
-        ):
-            check_integer(name, getattr(self, name), low=low)
         check_integer("k", self.k, low=1, high=self.r - 1)
-        check_number("gamma", self.gamma, low=0.0, low_open=True)
-        check_number("relaxations", self.relaxations, low=1.0)
-        rc.check_counts("steps", self.steps, least=3)
         check_integer("first of steps", self.steps[0], low=1, high=1)
 
     def floor(self, panel: str, sketches: str, H: int) -> Floor:
@@ -227,7 +219,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 4.4, Corollary 4.5",
     kind="rate",
     variable="H",
-    config_type=RateLocalConfig,
     profiles={
         "quick": RateLocalConfig(),
         "paper": RateLocalConfig(

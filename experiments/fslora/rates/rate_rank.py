@@ -39,19 +39,15 @@ HALF, ONE = "(a) against r, k/r given", "(b) against r, k given"
 
 @dataclass(frozen=True, kw_only=True)
 class RateRankConfig(OneStepConfig):
-    """Modules of several ranks.
+    """Modules of several ranks."""
 
-    Attributes:
-        ranks: r, even and increasing; k is half of it in (a).
-        k: in (b), less than every r.
-    """
-
-    ranks: tuple[int, ...] = (2, 4, 6, 8)
-    k: int = 1
+    ranks: tuple[int, ...] = rc.param(
+        (2, 4, 6, 8), low=2, increasing=True, doc="r, even and increasing; k is half of it in (a)."
+    )
+    k: int = rc.param(1, doc="in (b), less than every r.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rc.check_counts("ranks", self.ranks, 2)
         if any(r % 2 for r in self.ranks):
             raise InputError(f"`ranks` must be even; found {self.ranks}")
         check_integer("k", self.k, low=1, high=self.ranks[0] - 1)
@@ -108,7 +104,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 4.4",
     kind="rate",
     variable="r",
-    config_type=RateRankConfig,
     profiles={
         "quick": RateRankConfig(),
         "paper": RateRankConfig(ranks=(2, 4, 6, 8, 10), replicates=200, relaxations=20.0),

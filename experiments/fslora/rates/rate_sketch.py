@@ -35,15 +35,12 @@ TERM = "its term in (6), scaled"
 
 @dataclass(frozen=True, kw_only=True)
 class RateSketchConfig(OneStepConfig):
-    """Modules of one rank and sketches of several.
+    """Modules of one rank and sketches of several."""
 
-    Attributes:
-        r: rank of the modules.
-        k: ranks of sketches, decreasing; all devices of a run have the same.
-    """
-
-    r: int = 8
-    k: tuple[int, ...] = (6, 4, 3, 2, 1)
+    r: int = rc.param(8, doc="rank of the modules.")
+    k: tuple[int, ...] = rc.param(
+        (6, 4, 3, 2, 1), doc="ranks of sketches, decreasing; all devices of a run have the same."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -105,7 +102,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 4.4",
     kind="rate",
     variable="k/r",
-    config_type=RateSketchConfig,
     profiles={
         "quick": RateSketchConfig(),
         "paper": RateSketchConfig(replicates=200, relaxations=20.0),

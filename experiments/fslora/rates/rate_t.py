@@ -46,7 +46,7 @@ import ratecheck as rc
 from experiments.fslora.rates._rates_checks import floor_series
 from experiments.fslora.rates._rates_floors import LEVEL, RELAX, Floor
 from experiments.fslora.rates._rates_systems import Squares, rounds
-from linsys.validate import Array, InputError, check_integer, check_number
+from linsys.validate import Array, InputError
 from ratecheck import RESOLUTION
 
 if TYPE_CHECKING:
@@ -62,39 +62,32 @@ ARRIVED = 1e-3
 
 @dataclass(frozen=True, kw_only=True)
 class RateTConfig(rc.Config):
-    """Identical devices.
+    """Identical devices."""
 
-    Attributes:
-        r: rank of the modules.
-        k: rank of every sketch.
-        devices: N.
-        H: local steps in a round.
-        noise: sigma of batches.
-        gamma: the given step, in (b).
-        times: T, increasing: the first not too small for the step of the corollary, two of them not
-            too small for the given one; see "Regime" above.
-        start: modules at the start, relative to the minimiser; a tenth of it at random.
-        replicates: runs.
-    """
-
-    r: int = 3
-    k: int = 2
-    devices: int = 4
-    H: int = 4
-    noise: float = 0.5
-    gamma: float = 0.01
-    times: tuple[int, ...] = (256, 512, 1024, 2048)
-    start: float = 0.4
-    replicates: int = 32
+    r: int = rc.param(3, low=2, doc="rank of the modules.")
+    k: int = rc.param(2, low=1, high="r", doc="rank of every sketch.")
+    devices: int = rc.param(4, low=1, doc="N.")
+    H: int = rc.param(4, low=1, doc="local steps in a round.")
+    noise: float = rc.param(0.5, above=0.0, doc="sigma of batches.")
+    gamma: float = rc.param(0.01, above=0.0, doc="the given step, in (b).")
+    times: tuple[int, ...] = rc.param(
+        (256, 512, 1024, 2048),
+        low=1,
+        increasing=True,
+        doc=(
+            "T, increasing: the first not too small for the step of the corollary, two of them "
+            'not too small for the given one; see "Regime" above.'
+        ),
+    )
+    start: float = rc.param(
+        0.4,
+        above=0.0,
+        doc="modules at the start, relative to the minimiser; a tenth of it at random.",
+    )
+    replicates: int = rc.param(32, low=rc.MIN_REPLICATES, doc="runs.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, low in (("r", 2), ("devices", 1), ("H", 1), ("replicates", rc.MIN_REPLICATES)):
-            check_integer(name, getattr(self, name), low=low)
-        check_integer("k", self.k, low=1, high=self.r)
-        for name in ("gamma", "start", "noise"):
-            check_number(name, getattr(self, name), low=0.0, low_open=True)
-        rc.check_counts("times", self.times)
         for T in (self.times[0], None):
             floor = self.floor(FIXED, T)
             step = floor.gamma * floor.H * floor.rates[1]
@@ -228,7 +221,7 @@ def analyse(config: RateTConfig, table: rc.Table) -> rc.Analysis:
         for sketches in (FIXED, FRESH):
             floors = [config.floor(sketches, t if panel == TUNED else None) for t in config.times]
             law, known = (rule(floors, config.first, T) for rule in (leading, expected))
-            room = left(floors, law)
+            relative_error = left(floors, law)
             name = f"{sketches}, {panel[4:]}"
             if panel == TUNED:
                 measured = np.stack(
@@ -239,7 +232,9 @@ def analyse(config: RateTConfig, table: rc.Table) -> rc.Analysis:
                     axis=1,
                 )
                 slope = rc.slope_interval(T, measured, rng=config.seed, level=LEVEL)
-                tolerance = abs(rc.exact_slope(T, known / law).value) + rc.slope_error(T, room)
+                tolerance = abs(rc.exact_slope(T, known / law).value) + rc.slope_error(
+                    T, relative_error
+                )
                 for words, bound in (("as derived", False), ("as stated", True)):
                     what = f"{name}: {words}"
                     checks.append(
@@ -253,12 +248,14 @@ def analyse(config: RateTConfig, table: rc.Table) -> rc.Analysis:
                     T[late], (measured - end)[:, late], rng=config.seed, level=LEVEL
                 )
                 off = rc.exact_slope(T[late], ((known - end) / (law - end))[late]).value
-                tolerance = abs(off) + rc.slope_error(T[late], (room * law / (law - end))[late])
+                tolerance = abs(off) + rc.slope_error(
+                    T[late], (relative_error * law / (law - end))[late]
+                )
                 what = f"{name}: without the floor, as derived"
                 checks.append(rc.rate_check(what, OPTIMISATION, slope, tolerance=tolerance))
             size = rc.ratio(measured[:, -1], float(known[-1]), LEVEL)
             what = f"{name}: mean / law, last T"
-            checks.append(rc.rate_check(what, 1.0, size, tolerance=float(room[-1])))
+            checks.append(rc.rate_check(what, 1.0, size, tolerance=float(relative_error[-1])))
             series += floor_series(sketches, panel, T, measured, law)
             notes.append(f"{name}: exponent {slope.value:.3f}")
     notes.append(
@@ -291,7 +288,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 4.4, Corollary 4.5",
     kind="rate",
     variable="T",
-    config_type=RateTConfig,
     profiles={
         "quick": RateTConfig(),
         "paper": RateTConfig(times=(256, 512, 1024, 2048, 4096, 8192), replicates=100),

@@ -47,7 +47,6 @@ from experiments.oodpl.bridge._ood import PAPER, CurvesConfig
 from experiments.oodpl.bridge._ood_methods import Methods
 from linsys import InputError
 from linsys.bilevel import pl_accuracy
-from linsys.validate import check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,31 +63,18 @@ LOST = ", exploded"
 
 @dataclass(frozen=True, kw_only=True)
 class OODBetaConfig(CurvesConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        betas: increasing, 1 among them.
-    """
-
-    betas: tuple[float, ...] = (0.1, 1.0, 2.0, 4.0, 8.0)
+    betas: tuple[float, ...] = rc.param(
+        (0.1, 1.0, 2.0, 4.0, 8.0), above=0.0, increasing=True, doc="increasing, 1 among them."
+    )
     instances: int = 8
     K: int = 16
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for beta in self.betas:
-            check_number("betas", beta, low=0.0, low_open=True)
-        increasing = all(a < b for a, b in zip(self.betas, self.betas[1:], strict=False))
-        if not increasing or 1.0 not in self.betas or len(self.betas) < 2:
-            raise InputError(
-                f"`betas` must be at least 2 increasing numbers with 1 among them; "
-                f"found {self.betas}"
-            )
-
-
-def blocks(config: OODBetaConfig) -> list[rc.Block]:
-    """One instance at a time."""
-    return [{"instance": i} for i in range(config.instances)]
+        if 1.0 not in self.betas:
+            raise InputError(f"`betas` must have 1 among them; found {self.betas}")
 
 
 def compute(config: OODBetaConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -277,12 +263,11 @@ EXPERIMENT = rc.Experiment(
     title="The factor beta of the reward on a language model",
     source="Figure 4, Section 4.5",
     kind="figure",
-    config_type=OODBetaConfig,
     profiles={
         "quick": OODBetaConfig(),
         "paper": OODBetaConfig(**PAPER, K=300, points=6),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -50,7 +50,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,9 +61,7 @@ from experiments.oodpl._domains import CONTROLS, HPL, OURS, RIVALS, columns
 from experiments.oodpl._style import METHODS, key, lines
 from experiments.oodpl.bridge._ood import PAPER, RivalsConfig
 from experiments.oodpl.bridge._ood_methods import Compared
-from linsys import InputError
 from linsys.bilevel import expected_reward, pl_accuracy, win_rate
-from linsys.validate import check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -79,28 +76,11 @@ SPREAD = "standard deviation of that reward"
 
 @dataclass(frozen=True, kw_only=True)
 class OODDomainsConfig(RivalsConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        temperatures: of the sampling, increasing.
-    """
-
-    temperatures: tuple[float, ...] = (0.25, 0.5, 1.0)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for temperature in self.temperatures:
-            check_number("temperatures", temperature, low=0.0, low_open=True)
-        rising = all(a < b for a, b in pairwise(self.temperatures))
-        if len(self.temperatures) < 2 or not rising:
-            raise InputError(
-                f"`temperatures` must be at least 2 increasing numbers; found {self.temperatures}"
-            )
-
-
-def blocks(config: OODDomainsConfig) -> list[rc.Block]:
-    """One instance at a time."""
-    return [{"instance": i} for i in range(config.instances)]
+    temperatures: tuple[float, ...] = rc.param(
+        (0.25, 0.5, 1.0), above=0.0, increasing=True, doc="of the sampling, increasing."
+    )
 
 
 def compute(config: OODDomainsConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -287,7 +267,6 @@ EXPERIMENT = rc.Experiment(
     title="OOD-PL and its rivals on a language model with a held-out domain",
     source="Figures 2 and 3, Table 3",
     kind="figure",
-    config_type=OODDomainsConfig,
     profiles={
         "quick": OODDomainsConfig(instances=8),
         "paper": OODDomainsConfig(
@@ -300,7 +279,7 @@ EXPERIMENT = rc.Experiment(
             temperatures=(0.25, 0.5, 0.75, 1.0),
         ),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -39,7 +39,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,9 +54,7 @@ from experiments.oodpl._domains import (
     columns,
 )
 from experiments.oodpl._style import METHODS, key, lines
-from linsys import InputError
 from linsys.bilevel import Domain, DomainOracle, pl_accuracy
-from linsys.validate import check_integer, check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -73,38 +70,29 @@ DOMAINS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Fig2Config(MethodsConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        points: rounds at which a curve is measured.
-        shifts: ``shift`` in the last panels, increasing.
-        specifics: ``specific`` in the last panels, increasing.
-    """
-
-    points: int = 10
-    shifts: tuple[float, ...] = (0.2, 0.6, 1.0)
-    specifics: tuple[float, ...] = (0.0, 0.5)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_integer("points", self.points, low=2, high=self.K)
-        for name in ("shifts", "specifics"):
-            values = getattr(self, name)
-            for value in values:
-                check_number(name, value, low=0.0, high=1.0)
-            if len(values) < 2 or any(a >= b for a, b in pairwise(values)):
-                raise InputError(f"`{name}` must be at least 2 increasing numbers; found {values}")
+    points: int = rc.param(10, low=2, high="K", doc="rounds at which a curve is measured.")
+    shifts: tuple[float, ...] = rc.param(
+        (0.2, 0.6, 1.0),
+        low=0.0,
+        high=1.0,
+        increasing=True,
+        doc="``shift`` in the last panels, increasing.",
+    )
+    specifics: tuple[float, ...] = rc.param(
+        (0.0, 0.5),
+        low=0.0,
+        high=1.0,
+        increasing=True,
+        doc="``specific`` in the last panels, increasing.",
+    )
 
     @property
     def times(self) -> list[int]:
         """Rounds that are measured, from 0 on, more of them at first."""
         grid = (round(self.K * (i / self.points) ** 2) for i in range(self.points + 1))
         return list(dict.fromkeys(grid))
-
-
-def blocks(config: Fig2Config) -> list[rc.Block]:
-    """One instance at a time."""
-    return [{"instance": i} for i in range(config.instances)]
 
 
 def compute(config: Fig2Config, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -304,12 +292,11 @@ EXPERIMENT = rc.Experiment(
     title="Preference loss and accuracy on training domains and on a held-out one",
     source="Figure 2, Section 4.2",
     kind="figure",
-    config_type=Fig2Config,
     profiles={
         "quick": Fig2Config(),
         "paper": Fig2Config(instances=40, K=1000, points=20, shifts=(0.2, 0.4, 0.6, 0.8, 1.0)),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -26,7 +26,6 @@ instances and about means over the four domains.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,9 +42,7 @@ from experiments.oodpl._domains import (
     columns,
 )
 from experiments.oodpl._style import METHODS, key, lines
-from linsys import InputError
 from linsys.bilevel import expected_reward
-from linsys.validate import check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,27 +53,14 @@ SPREAD = "standard deviation, all domains"
 
 @dataclass(frozen=True, kw_only=True)
 class Fig3Config(MethodsConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        temperatures: answers are sampled from pi^(1 / temperature); increasing.
-    """
-
-    temperatures: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for temperature in self.temperatures:
-            check_number("temperatures", temperature, low=0.0, low_open=True)
-        if len(self.temperatures) < 2 or any(a >= b for a, b in pairwise(self.temperatures)):
-            raise InputError(
-                f"`temperatures` must be at least 2 increasing numbers; found {self.temperatures}"
-            )
-
-
-def blocks(config: Fig3Config) -> list[rc.Block]:
-    """One instance at a time."""
-    return [{"instance": i} for i in range(config.instances)]
+    temperatures: tuple[float, ...] = rc.param(
+        (0.25, 0.5, 0.75, 1.0),
+        above=0.0,
+        increasing=True,
+        doc="answers are sampled from pi^(1 / temperature); increasing.",
+    )
 
 
 def compute(config: Fig3Config, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -180,12 +164,11 @@ EXPERIMENT = rc.Experiment(
     title="True reward of sampled answers against the temperature",
     source="Figure 3, Section 4.3",
     kind="figure",
-    config_type=Fig3Config,
     profiles={
         "quick": Fig3Config(),
         "paper": Fig3Config(instances=60, K=1000),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -50,7 +50,6 @@ from experiments.oodpl._domains import (
 )
 from experiments.oodpl._style import METHODS
 from linsys.bilevel import win_rate
-from linsys.validate import check_integer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,28 +65,11 @@ ABREAST = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Table3Config(MethodsConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        splits: of all domains; each is held out once.
-        held: domains of a split.
-    """
-
-    splits: int = 6
-    held: int = 3
+    splits: int = rc.param(6, low=2, doc="of all domains; each is held out once.")
+    held: int = rc.param(3, low=1, doc="domains of a split.")
     instances: int = 3
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_integer("splits", self.splits, low=2)
-        check_integer("held", self.held, low=1)
-
-
-def blocks(config: Table3Config) -> list[rc.Block]:
-    """One split of one instance at a time."""
-    return [
-        {"instance": i, "split": s} for i in range(config.instances) for s in range(config.splits)
-    ]
 
 
 def compute(config: Table3Config, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -243,12 +225,11 @@ EXPERIMENT = rc.Experiment(
     title="Win rates on 18 domains, three held out at a time",
     source="Table 3, Section 4.4",
     kind="figure",
-    config_type=Table3Config,
     profiles={
         "quick": Table3Config(),
         "paper": Table3Config(instances=20, K=1000),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"instance": "instances", "split": "splits"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

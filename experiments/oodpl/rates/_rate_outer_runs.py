@@ -21,7 +21,7 @@ from linsys.bilevel import (
     meta_loss,
     optimum,
 )
-from linsys.validate import Array, InputError, check_integer, check_number
+from linsys.validate import Array
 
 #: The exponent in K is fitted from here on.
 FIRST = 20
@@ -35,55 +35,37 @@ PRINTED, TRUE = r"$\eta = 1/(4P)$", r"$\eta = 1/P_L$"
 
 @dataclass(frozen=True, kw_only=True)
 class RateOuterConfig(FixedBetaConfig):
-    """Domains of a few prompts and answers.
+    """Domains of a few prompts and answers."""
 
-    Attributes:
-        train: domains to train on.
-        prompts: X of every domain.
-        answers: Y of every domain.
-        parameters: p and q, of the policy and of the reward.
-        strength: norm of the true rewards' parameters, such that inner losses are well conditioned.
-        pairs: sampled in a round, where they are.
-        depth: of inner loops, in units of the slowest domain's tau.
-        K: rounds in (a).
-        steps: eta P_L of the runs of (b), increasing.
-        floor_rounds: rounds in (b).
-        bounds: the bounds s of rewards in (c), increasing.
-        step_rounds: rounds in (c).
-        radius: of a ball that runs of (c) stay in, as Assumption 3 needs one.
-        late: rounds in (d).
-    """
-
-    train: int = 2
-    prompts: int = 8
-    answers: int = 4
-    parameters: int = 2
-    strength: float = 1.0
-    pairs: int = 8
-    depth: float = 8.0
-    K: int = 60
-    steps: tuple[float, ...] = (0.05, 0.1, 0.2)
-    floor_rounds: int = 200
-    bounds: tuple[float, ...] = (2.0, 20.0, 200.0, 2000.0)
-    step_rounds: int = 30
-    radius: float = 10.0
-    late: int = 30
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("train", "answers"):
-            check_integer(name, getattr(self, name), low=2)
-        for name in ("prompts", "parameters", "pairs", "step_rounds", "late"):
-            check_integer(name, getattr(self, name), low=1)
-        check_integer("K", self.K, low=2 * FIRST)
-        check_integer("floor_rounds", self.floor_rounds, low=40)
-        check_number("depth", self.depth, low=1.0)
-        check_number("strength", self.strength, low=0.0, low_open=True)
-        check_number("radius", self.radius, low=0.0, low_open=True)
-        for name in ("steps", "bounds"):
-            values = getattr(self, name)
-            if list(values) != sorted(set(values)) or len(values) < 2 or values[0] <= 0:
-                raise InputError(f"`{name}` must be positive and increasing; found {values}")
+    train: int = rc.param(2, low=2, doc="domains to train on.")
+    prompts: int = rc.param(8, low=1, doc="X of every domain.")
+    answers: int = rc.param(4, low=2, doc="Y of every domain.")
+    parameters: int = rc.param(2, low=1, doc="p and q, of the policy and of the reward.")
+    strength: float = rc.param(
+        1.0,
+        above=0.0,
+        doc="norm of the true rewards' parameters, such that inner losses are well conditioned.",
+    )
+    pairs: int = rc.param(8, low=1, doc="sampled in a round, where they are.")
+    depth: float = rc.param(
+        8.0, low=1.0, doc="of inner loops, in units of the slowest domain's tau."
+    )
+    K: int = rc.param(60, low=2 * FIRST, doc="rounds in (a).")
+    steps: tuple[float, ...] = rc.param(
+        (0.05, 0.1, 0.2), above=0.0, increasing=True, doc="eta P_L of the runs of (b), increasing."
+    )
+    floor_rounds: int = rc.param(200, low=40, doc="rounds in (b).")
+    bounds: tuple[float, ...] = rc.param(
+        (2.0, 20.0, 200.0, 2000.0),
+        above=0.0,
+        increasing=True,
+        doc="the bounds s of rewards in (c), increasing.",
+    )
+    step_rounds: int = rc.param(30, low=1, doc="rounds in (c).")
+    radius: float = rc.param(
+        10.0, above=0.0, doc="of a ball that runs of (c) stay in, as Assumption 3 needs one."
+    )
+    late: int = rc.param(30, low=1, doc="rounds in (d).")
 
     def system(self, instance: int) -> System:
         """An instance."""

@@ -9,7 +9,7 @@ import numpy as np
 import ratecheck as rc
 from linsys.bilevel import DomainOracle, MetaDistribution, meta_distribution
 from linsys.bilevel.inner import Path
-from linsys.validate import Array, check_integer, check_number
+from linsys.validate import Array
 
 __all__ = [
     "LAW",
@@ -29,17 +29,13 @@ LAW = "theory"
 
 @dataclass(frozen=True, kw_only=True)
 class RateConfig(rc.Config):
-    """Random meta-distributions, of :func:`linsys.bilevel.meta_distribution` in its default sizes.
+    """Random meta-distributions, of the default sizes of linsys.bilevel.meta_distribution."""
 
-    Attributes:
-        instances: of which each has its own domains and true rewards; intervals are over them.
-    """
-
-    instances: int = rc.MIN_REPLICATES
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_integer("instances", self.instances, low=rc.MIN_REPLICATES)
+    instances: int = rc.param(
+        rc.MIN_REPLICATES,
+        low=rc.MIN_REPLICATES,
+        doc="of which each has its own domains and true rewards; intervals are over them.",
+    )
 
     @property
     def pieces(self) -> list[rc.Block]:
@@ -56,17 +52,11 @@ class RateConfig(rc.Config):
 
 @dataclass(frozen=True, kw_only=True)
 class FixedBetaConfig(RateConfig):
-    """The same with one beta.
+    """The same with one beta."""
 
-    Attributes:
-        beta: the factor of the reward, where it is not what varies.
-    """
-
-    beta: float = 2.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("beta", self.beta, low=0.0, low_open=True)
+    beta: float = rc.param(
+        2.0, above=0.0, doc="the factor of the reward, where it is not what varies."
+    )
 
 
 def cut(path: Path, D: int) -> Path:

@@ -1,4 +1,4 @@
-r"""The size of grad L(phi) against the factor beta of the reward, without learning and after it.
+"""The size of grad L(phi) against the factor beta of the reward, without learning and after it.
 
 Problem: L(phi) over random training domains, linear rewards, and rewards s tanh(phi . xi / s) with
 s = 2 where it matters. Algorithm: none in (a); Algorithm 1 from phi = 0 with exact losses over all
@@ -33,28 +33,180 @@ References: OOD-PL, Theorem 1, Remark 1, equations (10), (11) and (26).
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.optimize import minimize
 
 import ratecheck as rc
-from experiments.oodpl.rates._rate_beta_runs import (
-    BOUNDED,
-    EFFECT,
-    FLAT,
-    GIVEN,
-    LINEAR,
-    SAMPLES,
-    SCALED,
-    WITHOUT,
-    RateBetaConfig,
-    compute,
-)
+from experiments.oodpl.rates._rate_laws import derivative
 from experiments.oodpl.rates._rate_style import BLUES, REDS, draw_curves
-from experiments.oodpl.rates._rate_systems import LAW, LEVEL, normed
+from experiments.oodpl.rates._rate_systems import LAW, LEVEL, RateConfig, normed
+from linsys.bilevel import (
+    Domain,
+    DomainOracle,
+    MetaTraining,
+    TanhReward,
+    meta_loss,
+    optimum,
+    pl_accuracy,
+)
+from linsys.validate import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+#: Exponents in beta: of ||grad L||^2 and of what K rounds gain; of what a given reward changes.
+FLAT, EFFECT = -2.0, -1.0
+LINEAR, BOUNDED = "linear rewards", "bounded rewards"
+GIVEN, SCALED = r"given $\eta$", r"$\eta \propto \beta^2$"
+WITHOUT = "without a reward"
+SAMPLES = "samples"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateBetaConfig(RateConfig):
+    """Several domains to train on, and held-out ones."""
+
+    betas: tuple[float, ...] = rc.param(
+        (0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512),
+        above=0.0,
+        increasing=True,
+        doc="of all panels.",
+    )
+    scaled: tuple[float, ...] = rc.param(
+        (1, 5, 50, 500),
+        above=0.0,
+        increasing=True,
+        doc="the beta of training with eta proportional to beta^2, from 1 on.",
+    )
+    unit: float = rc.param(
+        0.5,
+        above=0.0,
+        doc="eta ||l''(0)|| at beta = 1, so that descent is stable from beta = 1 on.",
+    )
+    alpha: float = rc.param(
+        0.9,
+        above=0.0,
+        doc=("of inner steps, relative to what is stable at beta = 1, at zero and at the minimum."),
+    )
+    train: int = rc.param(2, low=1, doc="domains to train on.")
+    held_out: int = rc.param(1, low=1, doc="domains held out.")
+    D: int = rc.param(60, low=1, doc="inner steps of a round.")
+    K: int = rc.param(30, low=1, doc="rounds.")
+    s: float = rc.param(2.0, above=0.0, doc="the bound of bounded rewards.")
+
+    @property
+    def trained(self) -> Array:
+        """The beta of training, from 1 on."""
+        return np.array([beta for beta in self.betas if beta >= 1.0])
+
+
+#: Beyond all windows: where limits and corrections are known from.
+_FAR = 1e6
+_CORRECTED = 1e4
+#: A factor that is not a power of two, so that rounding tells two runs apart.
+_OTHER = 10.0
+#: Step sizes of loops on one sample, relative to those of exact ones.
+_SAMPLED = 0.1
+
+
+def _oracles(domains: tuple[Domain, ...], beta: float) -> list[DomainOracle]:
+    return [DomainOracle(domain=domain, beta=beta) for domain in domains]
+
+
+def compute(config: RateBetaConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
+    """One row per curve and beta: ||grad L||^2, what a reward changes or gains, A_PL, room."""
+    drawn = config.drawn(block["instance"], train=config.train, held_out=config.held_out)
+    rows = _untrained(config, LINEAR, drawn.train, drawn.phi)
+    bounded = tuple(
+        replace(domain, reward=TanhReward(domain.reward.xi, s=config.s)) for domain in drawn.train
+    )
+    rows += _untrained(config, BOUNDED, bounded, drawn.phi)
+    rows += _training(config, drawn.train, drawn.held_out, config.derive("runs", block["instance"]))
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: np.array([row.get(name, 0.0) for row in rows]) for name in names}
+
+
+def _untrained(
+    config: RateBetaConfig, curve: str, domains: tuple[Domain, ...], phi: Array
+) -> list[dict[str, float | str]]:
+    """L at a given phi; ``limit`` and ``relative_error`` are of a curve times its power of beta."""
+    base = meta_loss(_oracles(domains, 1.0), 0.0 * phi).value
+    largest = max(float(np.abs(domain.reward.value(phi)).max()) for domain in domains)
+
+    def sizes(beta: float) -> Array:
+        found = meta_loss(_oracles(domains, beta), phi)
+        return np.array([float(found.gradient @ found.gradient), abs(found.value - base)])
+
+    powers = -np.array([FLAT, EFFECT])
+    limit = sizes(_FAR) * _FAR**powers
+    relative_error = np.abs(sizes(_CORRECTED) * _CORRECTED**powers / limit - 1.0) * _CORRECTED
+    fixed = {
+        "curve": curve,
+        "limit": limit[0],
+        "limit_effect": limit[1],
+        "room": relative_error[0],
+        "room_effect": relative_error[1],
+        "largest": largest,
+    }
+    rows: list[dict[str, float | str]] = []
+    for beta in config.betas:
+        square, effect = sizes(beta)
+        rows.append({**fixed, "beta": beta, "square": square, "effect": effect})
+    return rows
+
+
+def _training(
+    config: RateBetaConfig, domains: tuple[Domain, ...], held_out: tuple[Domain, ...], seed: int
+) -> list[dict[str, float | str]]:
+    """Ends of Algorithm 1; ``effect`` is the share of L(phi_0) - min L that is gained."""
+    oracles = _oracles(domains, 1.0)
+    zero = np.zeros(oracles[0].q)
+    base = meta_loss(oracles, zero).value
+    curvature = derivative(lambda phi: np.asarray(meta_loss(oracles, phi).gradient), zero)
+    eta = config.unit / float(np.linalg.norm(curvature, 2))
+    least = minimize(lambda phi: tuple(meta_loss(oracles, phi)), zero, jac=True, method="BFGS")
+    stable = min(oracle.stable_step(phi) for oracle in oracles for phi in (zero, least.x))
+
+    def ended(beta: float, step: float, *, sampled: bool = False) -> dict[str, float | str]:
+        share = _SAMPLED if sampled else 1.0
+        training = MetaTraining(
+            alpha=share * config.alpha * stable,
+            beta=beta,
+            D=config.D,
+            eta=share * step,
+            K=config.K,
+            seed=seed,
+            inner_batch=1 if sampled else None,
+            outer_batch=1 if sampled else None,
+            every_task=not sampled,
+        )
+        state = training.init(domains, phi_0=zero, theta_0=np.zeros(oracles[0].p))
+        *_, last = training.states(state)
+        found = meta_loss(_oracles(domains, beta), last.phi)
+        return {
+            "beta": beta,
+            "square": float(found.gradient @ found.gradient),
+            "effect": (base - found.value) / (base - float(least.fun)),
+            "accuracy": _accuracy(held_out, beta, last.phi),
+        }
+
+    rows: list[dict[str, float | str]] = []
+    rows += [{"curve": GIVEN, **ended(float(beta), eta)} for beta in config.trained]
+    rows += [{"curve": SCALED, **ended(beta, eta * beta**2)} for beta in config.scaled]
+    for beta in (1.0, _OTHER):
+        rows.append({"curve": SAMPLES, **ended(beta, eta * beta**2, sampled=True)})
+    rows.append({"curve": WITHOUT, "beta": 1.0, "accuracy": _accuracy(held_out, 1.0, zero)})
+    return rows
+
+
+def _accuracy(domains: tuple[Domain, ...], beta: float, phi: Array) -> float:
+    """The mean of A_PL at the end of Algorithm 2."""
+    oracles = _oracles(domains, beta)
+    return float(np.mean([pl_accuracy(o.domain, optimum(o, phi)) for o in oracles]))
+
 
 #: A pure power begins at this many times the largest |r|, and at this many times K eta ||l''||.
 ASYMPTOTIC = 10.0
@@ -106,15 +258,17 @@ def _at_given_phi(
             ("|L(phi) - L(0)|", "effect", EFFECT, "_effect"),
         ):
             limit = part.grid("limit" + suffix, "instance", "beta")
-            room = part.grid("room" + suffix, "instance", "beta")[:, 0].mean()
+            relative_error = part.grid("room" + suffix, "instance", "beta")[:, 0].mean()
             measured = part.grid(column, "instance", "beta") / limit
             slope = rc.slope_interval(x, measured[:, late], rng=0, level=LEVEL)
-            tolerance = 2.0 * rc.slope_shift(x, room / x)
+            tolerance = 2.0 * rc.slope_shift(x, relative_error / x)
             what = f"{curve}: {name}"
             checks.append(rc.rate_check(what, power, slope, tolerance=tolerance))
             last = rc.mean_interval(measured[:, -1] * x[-1] ** -power, LEVEL)
             what = f"{what}, last β / limit"
-            checks.append(rc.rate_check(what, 1.0, last, tolerance=2.0 * float(room / x[-1])))
+            checks.append(
+                rc.rate_check(what, 1.0, last, tolerance=2.0 * float(relative_error / x[-1]))
+            )
             if column == "square":
                 series.append(
                     rc.Series(curve, UNTRAINED, betas, *rc.mean_band(measured, level=LEVEL))
@@ -212,7 +366,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1, Remark 1, equation (10)",
     kind="rate",
     variable="beta",
-    config_type=RateBetaConfig,
     profiles={
         "quick": RateBetaConfig(),
         "paper": RateBetaConfig(instances=100, train=4, held_out=2, D=100, K=100),

@@ -107,13 +107,13 @@ def _in_K(config: RateOuterConfig, table: rc.Table) -> tuple[list[rc.Series], li
         x, mean = one.unique("x"), one.grid("value", "instance", "x")
         series.append(rc.Series(kind, BY_K, x, *rc.mean_band(mean, level=LEVEL)))
     one = part.where(kind=ALL)
-    mean, law, room = (one.grid(n, "instance", "x") for n in ("value", "law", "room"))
+    mean, law, relative_error = (one.grid(n, "instance", "x") for n in ("value", "law", "room"))
     series.append(rc.Series(BOUND, BY_K, x, law.mean(axis=0)))
     late = x >= FIRST
     slope = rc.slope_interval(x[late], normed(mean[:, late], mean[:, late]), rng=0, level=LEVEL)
     # what is to come at K is what comes until the last K and what is left then
     sums = mean.mean(axis=0) * x
-    left = 1.0 - sums[late] / sums[-1] + room[:, 0].mean()
+    left = 1.0 - sums[late] / sums[-1] + relative_error[:, 0].mean()
     most = float((mean / law).max())
     return series, [
         rc.rate_check(
@@ -222,7 +222,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1, Appendix D.2",
     kind="rate",
     variable="K",
-    config_type=RateOuterConfig,
     profiles={
         "quick": RateOuterConfig(),
         "paper": RateOuterConfig(

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+import ratecheck as rc
 from experiments.bridge._models import FederatedConfig, TunedConfig, Values
 from experiments.bridge._questions import PROPERTIES, word
 from linsys import InputError
-from linsys.validate import check_choice, check_integer, check_number
 
 if TYPE_CHECKING:
     from lora_bridge.data import Pair
@@ -39,41 +39,30 @@ LEAST = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class UserConfig(TunedConfig, FederatedConfig):
-    """Users and their reward models.
-
-    Attributes:
-        users: how many; of a file, those with the most pairs.
-        pairs: training pairs of a user, at most.
-        own: share of a user's wishes that is its own, dealt out to the users in turn.
-        size: length of theta_i times 2, the size of logits.
-        epochs: of every method.
-        points: times at which distances are measured, but the start.
-        head: score head under which methods are compared, "frozen", "shared" or "personal". Frozen,
-            it leaves the methods as they are: with a personal one LoRA-global is not all global.
-    """
+    """Users and their reward models."""
 
     rank: int = 4
     batch: int = 16
     tests: int = 300
-    users: int = 5
-    pairs: int = 160
-    own: tuple[float, ...] = (0.02, 0.1, 0.25, 0.45, 0.7)
-    size: float = 3.0
-    epochs: float = 5.0
-    points: int = 10
-    head: Head = "frozen"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name, low in (("users", 2), ("pairs", 1), ("points", 1)):
-            check_integer(name, getattr(self, name), low=low)
-        for share in self.own:
-            check_number("own", share, low=0.0, high=1.0)
-        if not self.own:
-            raise InputError("`own` must hold at least one share; found none")
-        for name in ("size", "epochs"):
-            check_number(name, getattr(self, name), low=0.0, low_open=True)
-        check_choice("head", self.head, HEADS)
+    users: int = rc.param(5, low=2, doc="how many; of a file, those with the most pairs.")
+    pairs: int = rc.param(160, low=1, doc="training pairs of a user, at most.")
+    own: tuple[float, ...] = rc.param(
+        (0.02, 0.1, 0.25, 0.45, 0.7),
+        low=0.0,
+        high=1.0,
+        doc="share of a user's wishes that is its own, dealt out to the users in turn.",
+    )
+    size: float = rc.param(3.0, above=0.0, doc="length of theta_i times 2, the size of logits.")
+    epochs: float = rc.param(5.0, above=0.0, doc="of every method.")
+    points: int = rc.param(10, low=1, doc="times at which distances are measured, but the start.")
+    head: Head = rc.param(
+        "frozen",
+        doc=(
+            'score head under which methods are compared, "frozen", "shared" or '
+            '"personal". Frozen, it leaves the methods as they are: with a personal one LoRA-'
+            "global is not all global."
+        ),
+    )
 
     def owns(self) -> list[float]:
         """Every user's share of its own."""

@@ -44,7 +44,6 @@ from experiments.psharelora._labelers import OURS, count
 from experiments.psharelora.bridge._personal import train
 from experiments.psharelora.bridge._users import HEADS, UserConfig
 from linsys.preference.sharelora import METHODS
-from linsys.validate import check_integer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,11 +69,10 @@ class ShareConfig(UserConfig):
 
     gammas: tuple[float, ...] = (0.0025, 0.006, 0.015, 0.04)
     tuning: int = 3
-    seeds: int = 12
+    seeds: int = rc.param(12, low=3)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("seeds", self.seeds, low=3)
 
 
 def blocks(config: ShareConfig) -> list[rc.Block]:
@@ -279,7 +277,6 @@ EXPERIMENT = rc.Experiment(
     title="Reward models of users who share a factor, on a language model",
     source="Figures 1 to 3, Section 5, Appendix D",
     kind="figure",
-    config_type=ShareConfig,
     profiles={
         "quick": ShareConfig(),
         "paper": ShareConfig(

@@ -15,7 +15,7 @@ from linsys.preference.mdp import DecisionTree
 from linsys.preference.pessimism import pessimistic_policy
 from linsys.preference.subspace import diversity
 from linsys.preference.systems import PreferenceSystem
-from linsys.validate import Array, check_integer, check_number
+from linsys.validate import Array, check_integer
 
 __all__ = ["Case", "Coverage", "ProcessConfig", "case", "printed"]
 
@@ -29,39 +29,21 @@ DELTA = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessConfig(rc.Config):
-    """Random processes and users.
+    """Random processes and users."""
 
-    Attributes:
-        states: of the process.
-        actions: of the process.
-        horizon: steps of a trajectory.
-        users: N.
-        d1: rows of Delta_i and of features.
-        d2: columns of Delta_i and of features.
-        k: rank of the shared factor.
-        nu: sigma_k^2 / N.
-        tail: Sigma_tail / N.
-    """
-
-    states: int = 3
-    actions: int = 3
-    horizon: int = 2
-    users: int = 4
-    d1: int = 4
-    d2: int = 2
-    k: int = 1
-    nu: float = 1.0
-    tail: float = 0.05
+    states: int = rc.param(3, low=2, doc="of the process.")
+    actions: int = rc.param(3, low=2, doc="of the process.")
+    horizon: int = rc.param(2, low=1, doc="steps of a trajectory.")
+    users: int = rc.param(4, low=1, doc="N.")
+    d1: int = rc.param(4, low=1, doc="rows of Delta_i and of features.")
+    d2: int = rc.param(2, low=1, doc="columns of Delta_i and of features.")
+    k: int = rc.param(1, doc="rank of the shared factor.")
+    nu: float = rc.param(1.0, above=0.0, doc="sigma_k^2 / N.")
+    tail: float = rc.param(0.05, low=0.0, doc="Sigma_tail / N.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("states", "actions"):
-            check_integer(name, getattr(self, name), low=2)
-        for name in ("horizon", "users", "d1", "d2"):
-            check_integer(name, getattr(self, name), low=1)
         check_integer("k", self.k, low=1, high=min(self.d1, self.d2))
-        check_number("nu", self.nu, low=0.0, low_open=True)
-        check_number("tail", self.tail, low=0.0)
 
 
 class Case(NamedTuple):

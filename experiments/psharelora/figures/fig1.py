@@ -45,7 +45,6 @@ from experiments.psharelora._labelers import (
     rate_note,
 )
 from linsys.preference.sharelora import METHODS
-from linsys.validate import check_integer, check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,33 +55,21 @@ MARGIN = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class Fig1Config(LabelerConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        labelers: N.
-        own: what labelers have of their own, as a share; all have the same.
-    """
-
-    labelers: int = 5
-    own: tuple[float, ...] = (0.02, 0.2, 0.6)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_integer("labelers", self.labelers, low=2)
-        rc.check_grid("own", self.own, 0.0, least=1)
-        for share in self.own:
-            check_number("own", share, low=0.0, high=1.0)
+    labelers: int = rc.param(5, low=2, doc="N.")
+    own: tuple[float, ...] = rc.param(
+        (0.02, 0.2, 0.6),
+        low=0.0,
+        high=1.0,
+        least=1,
+        increasing=True,
+        doc="what labelers have of their own, as a share; all have the same.",
+    )
 
     def own_of(self, case: float) -> tuple[float, ...]:
         """The shares of all labelers."""
         return (case,) * self.labelers
-
-
-def blocks(config: Fig1Config) -> list[rc.Block]:
-    """One method at one degree."""
-    return [
-        {"structure": "left", "case": own, "method": name} for own in config.own for name in METHODS
-    ]
 
 
 def threshold(config: Fig1Config, table: rc.Table) -> float:
@@ -155,12 +142,11 @@ EXPERIMENT = rc.Experiment(
     title="Accuracy of seven ways to train modules for five labelers",
     source="Figure 1, Section 5",
     kind="figure",
-    config_type=Fig1Config,
     profiles={
         "quick": Fig1Config(),
         "paper": Fig1Config(own=(0.01, 0.05, 0.2, 0.6), samples=5373, instances=12, tuning=3),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"structure": ("left",), "case": "own", "method": METHODS}),
     compute=compute,
     analyse=analyse,
     draw=draw,

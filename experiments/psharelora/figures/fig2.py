@@ -37,9 +37,7 @@ from experiments.psharelora._labelers import (
     per_labeler,
     rate_note,
 )
-from linsys import InputError
 from linsys.preference.sharelora import METHODS
-from linsys.validate import check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,30 +45,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Fig2Config(LabelerConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        own: what each labeler has of its own, as a share, increasing; as many labelers as shares.
-    """
-
-    own: tuple[float, ...] = (0.02, 0.1, 0.25, 0.45, 0.7)
+    own: tuple[float, ...] = rc.param(
+        (0.02, 0.1, 0.25, 0.45, 0.7),
+        low=0.0,
+        high=1.0,
+        increasing=True,
+        doc=(
+            "what each labeler has of its own, as a share, increasing; as many labelers as shares."
+        ),
+    )
     tuning: int = 2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for share in self.own:
-            check_number("own", share, low=0.0, high=1.0)
-        if len(self.own) < 2 or any(np.diff(self.own) <= 0):
-            raise InputError(f"`own` must be two or more increasing shares; found {self.own}")
 
     def own_of(self, case: float) -> tuple[float, ...]:
         """The shares of all labelers."""
         return self.own
-
-
-def blocks(config: Fig2Config) -> list[rc.Block]:
-    """One method at a time."""
-    return [{"structure": "left", "case": 0.0, "method": name} for name in METHODS]
 
 
 def analyse(config: Fig2Config, table: rc.Table) -> rc.Analysis:
@@ -127,12 +117,11 @@ EXPERIMENT = rc.Experiment(
     title="Accuracy for every labeler",
     source="Figure 2, Appendix D.3",
     kind="figure",
-    config_type=Fig2Config,
     profiles={
         "quick": Fig2Config(),
         "paper": Fig2Config(samples=5373, instances=24, tuning=4),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"structure": ("left",), "case": (0.0,), "method": METHODS}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -57,15 +57,6 @@ class Fig3Config(fig2.Fig2Config):
     """The set-up of Figure 2."""
 
 
-def blocks(config: Fig3Config) -> list[rc.Block]:
-    """One method on labelers of one structure."""
-    return [
-        {"structure": structure, "case": 0.0, "method": name}
-        for structure in STRUCTURES
-        for name in SHARED
-    ]
-
-
 def analyse(config: Fig3Config, table: rc.Table) -> rc.Analysis:
     """Both methods on the three structures."""
     series, gains, labelers = list[rc.Series](), {}, np.arange(len(config.own))
@@ -115,12 +106,11 @@ EXPERIMENT = rc.Experiment(
     title="Sharing up-projections against sharing down-projections",
     source="Figure 3, Appendix D.3",
     kind="figure",
-    config_type=Fig3Config,
     profiles={
         "quick": Fig3Config(),
         "paper": Fig3Config(samples=5373, instances=24, tuning=4),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"structure": STRUCTURES, "case": (0.0,), "method": SHARED}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -37,7 +37,7 @@ from experiments.psharelora._rate_systems import Family
 from experiments.psharelora.figures._reward_law import Law, free_parameters, laws, reward_error
 from linsys.preference.estimators import fit_full, fit_global, fit_local, fit_shared
 from linsys.preference.instances import isotropic_features
-from linsys.validate import Array, check_integer, check_number
+from linsys.validate import Array, check_integer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,53 +52,31 @@ _RESAMPLES = 400
 
 @dataclass(frozen=True, kw_only=True)
 class RewardErrorConfig(rc.Config):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        trajectories: those whose pairs are compared.
-        d1: rows of Delta_i and of features.
-        d2: columns of Delta_i and of features.
-        k: rank of the shared factor.
-        users: numbers N of them.
-        tails: Sigma_tail / N.
-        nu: sigma_k^2 / N.
-        own: share of the heads that is not common.
-        judged: users whose errors count, the first ones.
-        first: the smallest N_p.
-        ratio: of an N_p and the one before.
-        points: numbers N_p.
-        replicates: data sets.
-    """
-
-    trajectories: int = 24
-    d1: int = 6
-    d2: int = 3
-    k: int = 1
-    users: tuple[int, ...] = (4, 16)
-    tails: tuple[float, ...] = (0.0, 0.05)
-    nu: float = 2.0
-    own: float = 0.05
-    judged: int = 4
-    first: int = 64
-    ratio: int = 2
-    points: int = 9
-    replicates: int = 16
+    trajectories: int = rc.param(24, doc="those whose pairs are compared.")
+    d1: int = rc.param(6, low=2, doc="rows of Delta_i and of features.")
+    d2: int = rc.param(3, low=1, doc="columns of Delta_i and of features.")
+    k: int = rc.param(1, doc="rank of the shared factor.")
+    users: tuple[int, ...] = rc.param(
+        (4, 16), low=1, least=1, increasing=True, doc="numbers N of them."
+    )
+    tails: tuple[float, ...] = rc.param(
+        (0.0, 0.05), low=0.0, least=1, increasing=True, high="nu", doc="Sigma_tail / N."
+    )
+    nu: float = rc.param(2.0, above=0.0, doc="sigma_k^2 / N.")
+    own: float = rc.param(0.05, low=0.0, high=1.0, doc="share of the heads that is not common.")
+    judged: int = rc.param(4, doc="users whose errors count, the first ones.")
+    first: int = rc.param(64, low=1, doc="the smallest N_p.")
+    ratio: int = rc.param(2, low=2, doc="of an N_p and the one before.")
+    points: int = rc.param(9, low=2, doc="numbers N_p.")
+    replicates: int = rc.param(16, low=3, doc="data sets.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("d1", self.d1, low=2)
-        check_integer("d2", self.d2, low=1)
         check_integer("k", self.k, low=1, high=min(self.d1, self.d2))
         check_integer("trajectories", self.trajectories, low=self.d1 * self.d2 + 1)
-        for name, low in (("first", 1), ("ratio", 2), ("points", 2), ("replicates", 3)):
-            check_integer(name, getattr(self, name), low=low)
-        rc.check_counts("users", self.users, least=1)
-        rc.check_grid("tails", self.tails, 0.0, least=1)
         check_integer("judged", self.judged, low=1, high=min(self.users))
-        check_number("nu", self.nu, low=0.0, low_open=True)
-        check_number("own", self.own, low=0.0, high=1.0)
-        for tail in self.tails:
-            check_number("tails", tail, low=0.0, high=self.nu)
 
     @property
     def sizes(self) -> Array:
@@ -142,16 +120,6 @@ def _family(config: RewardErrorConfig, N: int, tail: float) -> Family:
     Delta = heads_in_common(N, d1, d2, config.k, config.nu, tail, config.own, rng)
     found = Family(psi, Delta, config.k)
     return Family(psi / np.sqrt((found.differences**2).mean()), Delta, config.k)
-
-
-def blocks(config: RewardErrorConfig) -> list[rc.Block]:
-    """One data set of one family, for all N_p."""
-    return [
-        {"N": N, "tail": tail, "replicate": replicate}
-        for N in config.users
-        for tail in config.tails
-        for replicate in range(config.replicates)
-    ]
 
 
 def compute(config: RewardErrorConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -286,12 +254,11 @@ EXPERIMENT = rc.Experiment(
     title="Reward error of shared, local, global and full estimates",
     source="Theorem 4.2, Remark 2",
     kind="figure",
-    config_type=RewardErrorConfig,
     profiles={
         "quick": RewardErrorConfig(),
         "paper": RewardErrorConfig(users=(4, 32), tails=(0.0, 0.02, 0.2), replicates=60),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"N": "users", "tail": "tails", "replicate": "replicates"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -43,7 +43,6 @@ import ratecheck as rc
 from experiments.psharelora.figures._references import Coverage, ProcessConfig, case, printed
 from linsys import InputError
 from linsys.preference.estimators import fit_shared
-from linsys.validate import check_integer, check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,40 +57,21 @@ FORMS = ("squared", "C.3")
 
 @dataclass(frozen=True, kw_only=True)
 class ValueGapConfig(ProcessConfig):
-    """The set-up.
+    """The set-up."""
 
-    Attributes:
-        sizes: N_p, increasing.
-        middle: the N_p at which zeta varies.
-        shares: zeta over its least level, at N_p = ``middle``.
-        instances: draws of everything.
-    """
-
-    sizes: tuple[int, ...] = (32, 128, 512)
-    middle: int = 128
-    shares: tuple[float, ...] = (0.01, 0.1, 1.0)
-    instances: int = 24
+    sizes: tuple[int, ...] = rc.param((32, 128, 512), increasing=True, doc="N_p, increasing.")
+    middle: int = rc.param(128, doc="the N_p at which zeta varies.")
+    shares: tuple[float, ...] = rc.param(
+        (0.01, 0.1, 1.0), above=0.0, doc="zeta over its least level, at N_p = ``middle``."
+    )
+    instances: int = rc.param(24, low=3, doc="draws of everything.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("instances", self.instances, low=3)
-        if len(self.sizes) < 2 or any(np.diff(self.sizes) <= 0):
-            raise InputError(f"`sizes` must be two or more increasing ones; found {self.sizes}")
         if self.middle not in self.sizes:
             raise InputError(f"`middle` must be one of `sizes` {self.sizes}; found {self.middle}")
-        for share in self.shares:
-            check_number("shares", share, low=0.0, low_open=True)
         if 1.0 not in self.shares:
             raise InputError(f"`shares` must hold 1, the least level itself; found {self.shares}")
-
-
-def blocks(config: ValueGapConfig) -> list[rc.Block]:
-    """One instance under one reference policy."""
-    return [
-        {"coverage": coverage, "instance": instance}
-        for coverage in COVERAGES
-        for instance in range(config.instances)
-    ]
 
 
 def compute(config: ValueGapConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -287,14 +267,13 @@ EXPERIMENT = rc.Experiment(
     title="What pessimism costs and what it buys",
     source="Theorem 4.3, (3.4) and (3.5)",
     kind="figure",
-    config_type=ValueGapConfig,
     profiles={
         "quick": ValueGapConfig(),
         "paper": ValueGapConfig(
             sizes=(32, 128, 512, 2048), shares=(0.01, 0.03, 0.1, 0.3, 1.0, 3.0), instances=100
         ),
     },
-    blocks=blocks,
+    blocks=rc.Grid({"coverage": COVERAGES, "instance": "instances"}),
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -149,7 +149,7 @@ class Law:
         spread = (self.variance + self.heads / N_p) / (N * N_p)
         return np.asarray(spread + (self.bias**2).sum() / np.square(N_p))
 
-    def room(self, N: float | Array, N_p: float | Array) -> Array:
+    def relative_error(self, N: float | Array, N_p: float | Array) -> Array:
         """What :meth:`expected` may be off by, relative: an estimate.
 
         Of relative order 1 / N_p are what heads cost, and that their noise moves logits, with

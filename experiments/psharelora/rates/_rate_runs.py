@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 import ratecheck as rc
 from experiments.psharelora._rate_systems import Family, Kind, estimated, family
 from linsys.preference.estimators import Fit
-from linsys.validate import Array, check_integer, check_number
+from linsys.validate import Array, check_integer
 
 __all__ = [
     "LAW",
@@ -20,7 +19,6 @@ __all__ = [
     "RateConfig",
     "SharedRankConfig",
     "error_series",
-    "increasing",
     "judged",
 ]
 
@@ -32,32 +30,18 @@ LAW = "theory"
 
 @dataclass(frozen=True, kw_only=True)
 class RateConfig(rc.Config):
-    """Users of several types; see :mod:`experiments.psharelora._rate_systems`.
+    """Users of several types; see :mod:`experiments.psharelora._rate_systems`."""
 
-    Attributes:
-        trajectories: those whose pairs are compared.
-        d1: rows of Delta_i and of features.
-        d2: columns of Delta_i and of features.
-        types: of users; every one occurs equally often.
-        replicates: data sets.
-        per_block: replicates of a block. Numbers do not depend on it.
-    """
-
-    trajectories: int = 12
-    d1: int = 4
-    d2: int = 1
-    types: int = 8
-    replicates: int = 40
-    per_block: int = 10
+    trajectories: int = rc.param(12, doc="those whose pairs are compared.")
+    d1: int = rc.param(4, low=2, doc="rows of Delta_i and of features.")
+    d2: int = rc.param(1, low=1, doc="columns of Delta_i and of features.")
+    types: int = rc.param(8, low=1, doc="of users; every one occurs equally often.")
+    replicates: int = rc.param(40, low=30, doc="data sets.")
+    per_block: int = rc.param(10, low=1, doc="replicates of a block. Numbers do not depend on it.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("d1", self.d1, low=2)
-        check_integer("d2", self.d2, low=1)
         check_integer("trajectories", self.trajectories, low=self.d1 * self.d2 + 1)
-        check_integer("types", self.types, low=1)
-        check_integer("replicates", self.replicates, low=30)
-        check_integer("per_block", self.per_block, low=1)
 
     def users(self, kind: Kind, nu: float, k: int, tail: float = 0.0, **changes: Any) -> Family:
         """The types of users with these features and a factor of rank k; ``tail``: Sigma_tail / N.
@@ -88,25 +72,13 @@ class RateConfig(rc.Config):
 
 @dataclass(frozen=True, kw_only=True)
 class SharedRankConfig(RateConfig):
-    """The same with one rank.
+    """The same with one rank."""
 
-    Attributes:
-        k: rank of the shared factor.
-    """
-
-    k: int = 1
+    k: int = rc.param(1, doc="rank of the shared factor.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_integer("k", self.k, low=1, high=min(self.d1, self.types * self.d2) - 1)
-
-
-def increasing(name: str, values: Sequence[float], least: float) -> None:
-    """Refuse values that do not increase, fewer than two, or a first one below ``least``."""
-    check_integer(f"number of {name}", len(values), low=2)
-    check_number(name, values[0], low=least)
-    for before, after in pairwise(values):
-        check_number(name, after, low=before, low_open=True)
 
 
 def judged(
@@ -114,22 +86,24 @@ def judged(
     x: Array,
     measured: Array,
     law: Array,
-    room: Array,
+    relative_error: Array,
     stated: float,
     *,
     bound: bool = True,
 ) -> tuple[list[rc.Check], rc.Slope]:
     """Exponent and constants of dist^2 (replicates, points) over x, as derived and as stated.
 
-    ``room`` is what the law may be off by, relative, at every x.
+    ``relative_error`` is what the law may be off by, relative, at every x.
     """
     slope = rc.slope_interval(x, measured, rng=0, level=LEVEL)
-    tolerance = rc.slope_error(x, room)
+    tolerance = rc.slope_error(x, relative_error)
     derived = rc.exact_slope(x, law).value
     size = rc.ratio((measured / law).mean(axis=1), 1.0, LEVEL)
     checks = [
         rc.rate_check(f"{name}: as derived", derived, slope, tolerance=tolerance),
-        rc.rate_check(f"{name}: dist² / law, mean", 1.0, size, tolerance=float(room.mean())),
+        rc.rate_check(
+            f"{name}: dist² / law, mean", 1.0, size, tolerance=float(relative_error.mean())
+        ),
     ]
     what = f"{name}: as stated"
     checks.append(rc.rate_check(what, stated, slope, tolerance=tolerance, bound=bound))

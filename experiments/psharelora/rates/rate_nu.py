@@ -36,7 +36,7 @@ import numpy as np
 import ratecheck as rc
 from experiments.psharelora._rate_systems import Family, Kind
 from experiments.psharelora.rates._rate_laws import Law
-from experiments.psharelora.rates._rate_runs import LAW, LEVEL, SharedRankConfig, increasing, judged
+from experiments.psharelora.rates._rate_runs import LAW, LEVEL, SharedRankConfig, judged
 from linsys.validate import Array, InputError, check_integer, check_number
 
 if TYPE_CHECKING:
@@ -57,42 +57,35 @@ TAIL_ROOM = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class RateNuConfig(SharedRankConfig):
-    """Ever more diverse users.
+    """Ever more diverse users."""
 
-    Attributes:
-        trajectories: those whose pairs are compared in (a).
-        d2: 1 in (a); (b) has 1 and 2.
-        nu: sigma_k^2 / N in (a), increasing.
-        small: exponents as nu goes to 0 are fitted up to this nu, in (b) up to a tenth of it.
-        large: the growth in (a) is measured from this nu on.
-        copies: users of every type in (a).
-        N_p: comparisons of every user in (a).
-        exact: values of nu in (b), from a hundredth of ``small`` to the last ``nu``.
-        tail: Sigma_tail / N in (b).
-        many: trajectories in (b).
-    """
-
-    trajectories: int = 5
-    nu: tuple[float, ...] = (0.0625, 0.125, 0.25, 0.5, 1.0, 4.0, 16.0, 32.0, 64.0, 128.0, 256.0)
-    small: float = 1.0
-    large: float = 32.0
-    copies: int = 2
-    N_p: int = 16384
+    d2: int = rc.param(1, doc="1 in (a); (b) has 1 and 2.")
+    trajectories: int = rc.param(5, doc="those whose pairs are compared in (a).")
+    nu: tuple[float, ...] = rc.param(
+        (0.0625, 0.125, 0.25, 0.5, 1.0, 4.0, 16.0, 32.0, 64.0, 128.0, 256.0),
+        low=1e-3,
+        increasing=True,
+        least=4,
+        doc="sigma_k^2 / N in (a), increasing.",
+    )
+    small: float = rc.param(
+        1.0, doc="exponents as nu goes to 0 are fitted up to this nu, in (b) up to a tenth of it."
+    )
+    large: float = rc.param(32.0, doc="the growth in (a) is measured from this nu on.")
+    copies: int = rc.param(2, low=1, doc="users of every type in (a).")
+    N_p: int = rc.param(16384, low=2, doc="comparisons of every user in (a).")
     replicates: int = 300
     per_block: int = 50
-    exact: int = 26
-    tail: float = 1e-7
-    many: int = 12
+    exact: int = rc.param(
+        26, low=1, doc="values of nu in (b), from a hundredth of ``small`` to the last ``nu``."
+    )
+    tail: float = rc.param(1e-7, doc="Sigma_tail / N in (b).")
+    many: int = rc.param(12, doc="trajectories in (b).")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        increasing("nu", self.nu, 1e-3)
-        check_integer("number of nu", len(self.nu), low=4)
         check_number("small", self.small, low=self.nu[2])
         check_number("large", self.large, low=self.small, high=self.nu[-2])
-        for name in ("copies", "exact"):
-            check_integer(name, getattr(self, name), low=1)
-        check_integer("N_p", self.N_p, low=2)
         check_integer("many", self.many, low=2 * self.d1 + 1)
         if (self.grid <= 0.1 * self.small).sum() < 2:
             raise InputError(
@@ -151,10 +144,13 @@ def analyse(config: RateNuConfig, table: rc.Table) -> rc.Analysis:
     nu = np.array(config.nu)
     measured = table.where(case=VARIANCE).grid("squared", "replicate", "nu")
     laws = [Law.without_tail(config.users("isotropic", value, config.k)) for value in nu]
-    expected, room = (
+    expected, relative_error = (
         np.array([float(f) for f in found])
         for found in zip(
-            *((law.expected(config.N, config.N_p), law.room(config.N, config.N_p)) for law in laws),
+            *(
+                (law.expected(config.N, config.N_p), law.relative_error(config.N, config.N_p))
+                for law in laws
+            ),
             strict=True,
         )
     )
@@ -163,7 +159,7 @@ def analyse(config: RateNuConfig, table: rc.Table) -> rc.Analysis:
     small, large = nu <= config.small, nu >= config.large
     off = rc.slope_shift(nu[small], expected[small] / limit[small] - 1.0)
     checks, slope = judged(
-        "variance", nu[small], measured[:, small], expected[small], room[small], STATED
+        "variance", nu[small], measured[:, small], expected[small], relative_error[small], STATED
     )
     checks[-1] = rc.rate_check(
         "variance, small nu: as stated", STATED, slope, tolerance=off, bound=True
@@ -253,7 +249,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 4.1, Definition 4.1, Remark 2",
     kind="rate",
     variable="nu",
-    config_type=RateNuConfig,
     profiles={
         "quick": RateNuConfig(),
         "paper": RateNuConfig(replicates=1000, exact=49),

@@ -34,7 +34,7 @@ import ratecheck as rc
 from experiments.psharelora._rate_systems import Family
 from experiments.psharelora.rates._rate_laws import Law
 from experiments.psharelora.rates._rate_runs import LEVEL, RateConfig, error_series, judged
-from linsys.validate import Array, check_integer, check_number
+from linsys.validate import Array, check_integer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,32 +47,21 @@ MEASURED, SHAPE = r"$\mathrm{dist}^2$", "shape of Theorem 4.1"
 
 @dataclass(frozen=True, kw_only=True)
 class RateRankConfig(RateConfig):
-    """All ranks below d1.
-
-    Attributes:
-        nu: sigma_k^2 / N, the same for all k.
-        condition: sigma_1 / sigma_k in (b).
-        copies: users of every type.
-        N_p: comparisons of every user.
-    """
+    """All ranks below d1."""
 
     trajectories: int = 14
     d1: int = 6
     d2: int = 2
-    nu: float = 0.1
-    condition: float = 3.0
-    copies: int = 2
-    N_p: int = 16384
+    nu: float = rc.param(0.1, above=0.0, doc="sigma_k^2 / N, the same for all k.")
+    condition: float = rc.param(3.0, above=1.0, doc="sigma_1 / sigma_k in (b).")
+    copies: int = rc.param(2, low=1, doc="users of every type.")
+    N_p: int = rc.param(16384, low=2, doc="comparisons of every user.")
     replicates: int = 200
     per_block: int = 25
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_integer("d1", self.d1, low=4, high=self.types * self.d2)
-        check_number("nu", self.nu, low=0.0, low_open=True)
-        check_number("condition", self.condition, low=1.0, low_open=True)
-        check_integer("copies", self.copies, low=1)
-        check_integer("N_p", self.N_p, low=2)
 
     @property
     def N(self) -> int:
@@ -92,9 +81,11 @@ class RateRankConfig(RateConfig):
     def expected(self, panel: str) -> tuple[Array, Array]:
         """The law and what it may be off by, for all ranks."""
         laws = [Law.without_tail(self.family(panel, k)) for k in self.ranks]
-        found = [(law.expected(self.N, self.N_p), law.room(self.N, self.N_p)) for law in laws]
-        expected, room = np.array(found, dtype=np.float64).T
-        return expected, room
+        found = [
+            (law.expected(self.N, self.N_p), law.relative_error(self.N, self.N_p)) for law in laws
+        ]
+        expected, relative_error = np.array(found, dtype=np.float64).T
+        return expected, relative_error
 
 
 def compute(config: RateRankConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -117,9 +108,11 @@ def analyse(config: RateRankConfig, table: rc.Table) -> rc.Analysis:
     up, down = k <= config.d1 / 2, k >= config.d1 / 2
     for panel in (EQUAL, UNEQUAL):
         measured = table.where(case=panel).grid("squared", "replicate", "k")
-        expected, room = config.expected(panel)
+        expected, relative_error = config.expected(panel)
         name = panel[4:]
-        found, slope = judged(name, k[up], measured[:, up], expected[up], room[up], STATED)
+        found, slope = judged(
+            name, k[up], measured[:, up], expected[up], relative_error[up], STATED
+        )
         falls = rc.slope_interval(k[down], measured[:, down], rng=0, level=LEVEL)
         remark = "k (d1 - k), not k, is the number of parameters"
         checks += [
@@ -161,7 +154,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 4.1, Proposition 1",
     kind="rate",
     variable="k",
-    config_type=RateRankConfig,
     profiles={
         "quick": RateRankConfig(),
         "paper": RateRankConfig(

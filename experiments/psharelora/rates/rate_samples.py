@@ -33,10 +33,9 @@ from experiments.psharelora.rates._rate_runs import (
     LEVEL,
     SharedRankConfig,
     error_series,
-    increasing,
     judged,
 )
-from linsys.validate import Array, check_integer, check_number
+from linsys.validate import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,34 +51,23 @@ FLOOR = r"$\mathrm{dist}^2(B_{\mathrm{pop}}, B_\diamond)$"
 
 @dataclass(frozen=True, kw_only=True)
 class RateSamplesConfig(SharedRankConfig):
-    """Ever more comparisons.
-
-    Attributes:
-        nu: sigma_k^2 / N.
-        tail: Sigma_tail / N in (b).
-        copies: users of every type in (a) and (b).
-        sizes: N_p in (a) and (b), increasing: ever more of the same data.
-        many: users of every type in (c).
-        many_sizes: N_p in (c), increasing.
-    """
+    """Ever more comparisons."""
 
     trajectories: int = 8
-    nu: float = 2.0
-    tail: float = 0.3
+    nu: float = rc.param(2.0, above=0.0, doc="sigma_k^2 / N.")
+    tail: float = rc.param(0.3, above=0.0, doc="Sigma_tail / N in (b).")
     replicates: int = 160
-    copies: int = 2
-    sizes: tuple[int, ...] = (128, 512, 2048, 8192, 32768, 131072)
-    many: int = 32
-    many_sizes: tuple[int, ...] = (64, 128, 256)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("nu", self.nu, low=0.0, low_open=True)
-        check_number("tail", self.tail, low=0.0, low_open=True)
-        for name in ("copies", "many"):
-            check_integer(name, getattr(self, name), low=1)
-        increasing("sizes", self.sizes, 2)
-        increasing("many_sizes", self.many_sizes, 2)
+    copies: int = rc.param(2, low=1, doc="users of every type in (a) and (b).")
+    sizes: tuple[int, ...] = rc.param(
+        (128, 512, 2048, 8192, 32768, 131072),
+        low=2,
+        increasing=True,
+        doc="N_p in (a) and (b), increasing: ever more of the same data.",
+    )
+    many: int = rc.param(32, low=1, doc="users of every type in (c).")
+    many_sizes: tuple[int, ...] = rc.param(
+        (64, 128, 256), low=2, increasing=True, doc="N_p in (c), increasing."
+    )
 
     def family(self, panel: str) -> Family:
         """The users of a panel."""
@@ -117,13 +105,13 @@ def analyse(config: RateSamplesConfig, table: rc.Table) -> rc.Analysis:
     for panel, words in ((EXACT, "no tail"), (TAIL, "tail, from B_pop")):
         law, part = config.law(panel), table.where(case=panel)
         measured = part.grid("population", "replicate", "N_p")
-        expected, room = law.expected(N, N_p), law.room(N, N_p)
-        checks += judged(words, N_p, measured, expected, room, SQUARED)[0]
+        expected, relative_error = law.expected(N, N_p), law.relative_error(N, N_p)
+        checks += judged(words, N_p, measured, expected, relative_error, SQUARED)[0]
         name = FROM_BEST if panel == EXACT else FROM_POPULATION
         series += error_series(name, panel, N_p, measured, expected)
         if panel == EXACT:
             slope = rc.slope_interval(N_p, np.sqrt(measured), rng=0, level=LEVEL)
-            tolerance = 0.5 * rc.slope_error(N_p, room)
+            tolerance = 0.5 * rc.slope_error(N_p, relative_error)
             checks.append(rc.rate_check("no tail: dist", FIRST, slope, tolerance=tolerance))
         else:
             checks += _with_floor(config, part, N_p, series)
@@ -166,12 +154,12 @@ def _of_turns(config: RateSamplesConfig, part: rc.Table, series: list[rc.Series]
     bias = float(np.linalg.norm(law.bias)) / N_p
     series.append(rc.Series("mean turn", TURN, N_p, *rc.mean_band(turn)))
     series.append(rc.Series(LAW, TURN, N_p, bias))
-    room = law.next_order / N_p
+    relative_error = law.next_order / N_p
     checks = []
     for at, words in ((0, "first"), (-1, "last")):
         size = rc.ratio(turn[:, at], float(bias[at]), LEVEL)
         what = f"many users: bias / law, {words} point"
-        checks.append(rc.rate_check(what, 1.0, size, tolerance=float(room[at])))
+        checks.append(rc.rate_check(what, 1.0, size, tolerance=float(relative_error[at])))
     return checks
 
 
@@ -197,7 +185,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 4.1, Definition A.1",
     kind="rate",
     variable="N_p",
-    config_type=RateSamplesConfig,
     profiles={
         "quick": RateSamplesConfig(seed=2),
         "paper": RateSamplesConfig(seed=2, replicates=600, many=128),

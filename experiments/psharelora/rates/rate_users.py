@@ -33,10 +33,9 @@ from experiments.psharelora.rates._rate_runs import (
     LEVEL,
     SharedRankConfig,
     error_series,
-    increasing,
     judged,
 )
-from linsys.validate import Array, check_integer, check_number
+from linsys.validate import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,25 +51,18 @@ NAMES: dict[Kind, str] = {"mirrored": "alike on both sides", "random": "random"}
 
 @dataclass(frozen=True, kw_only=True)
 class RateUsersConfig(SharedRankConfig):
-    """Ever more users.
+    """Ever more users."""
 
-    Attributes:
-        nu: sigma_k^2 / N.
-        N_p: comparisons of every user.
-        copies: users of every type, increasing: N is ``types`` times as many.
-    """
-
-    nu: float = 2.0
+    nu: float = rc.param(2.0, above=0.0, doc="sigma_k^2 / N.")
     trajectories: int = 8
-    N_p: int = 256
-    copies: tuple[int, ...] = (2, 4, 8, 16, 32, 64, 128)
+    N_p: int = rc.param(256, low=2, doc="comparisons of every user.")
+    copies: tuple[int, ...] = rc.param(
+        (2, 4, 8, 16, 32, 64, 128),
+        low=1,
+        increasing=True,
+        doc="users of every type, increasing: N is ``types`` times as many.",
+    )
     replicates: int = 50
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("nu", self.nu, low=0.0, low_open=True)
-        check_integer("N_p", self.N_p, low=2)
-        increasing("copies", self.copies, 1)
 
     @property
     def N(self) -> Array:
@@ -114,8 +106,8 @@ def analyse(config: RateUsersConfig, table: rc.Table) -> rc.Analysis:
     for kind, panel in PANELS.items():
         law, part = Law.without_tail(config.family(kind)), table.where(case=kind)
         measured, turn = (part.grid(n, "replicate", "N") for n in ("squared", "turn"))
-        expected, room = law.expected(N, N_p), law.room(N, N_p)
-        found, slope = judged(NAMES[kind], N, measured, expected, room, config.stated)
+        expected, relative_error = law.expected(N, N_p), law.relative_error(N, N_p)
+        found, slope = judged(NAMES[kind], N, measured, expected, relative_error, config.stated)
         checks += found
         series += error_series(r"$\mathrm{dist}^2$", panel, N, measured, expected)
         bound = config.d1 / N + config.d2
@@ -125,7 +117,7 @@ def analyse(config: RateUsersConfig, table: rc.Table) -> rc.Analysis:
         together = turn @ N / N.sum()
         if kind == "random":
             size = rc.ratio(together, bias, LEVEL)
-            limit = -1.0 + rc.slope_error(N, room)
+            limit = -1.0 + rc.slope_error(N, relative_error)
             checks += [
                 rc.rate_check("random: bias / law", 1.0, size, tolerance=left),
                 rc.above(
@@ -181,7 +173,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 4.1, Proposition 1",
     kind="rate",
     variable="N",
-    config_type=RateUsersConfig,
     profiles={
         "quick": RateUsersConfig(seed=2),
         "paper": RateUsersConfig(

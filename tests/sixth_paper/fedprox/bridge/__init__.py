@@ -1,1 +1,0 @@
-"""FedProx on language models."""

@@ -1,1 +1,0 @@
-"""What FedProx is said to do on strongly convex quadratics."""

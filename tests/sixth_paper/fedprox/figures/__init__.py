@@ -1,1 +1,0 @@
-"""FedProx's figures."""

@@ -3,23 +3,18 @@
 For f_i(x) = (a_i/2) x^2 - b_i x it is mean(b_i/(a_i + mu)) / mean(a_i/(a_i + mu)).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 import ratecheck as rc
-from fedprox.figures import rounds
 
 
 @dataclass(frozen=True, kw_only=True)
 class PenaltyConfig(rc.Config):
-    devices: int = 8
-    draws: int = 3
-    mu: tuple[float, ...] = (1e4, 1e5, 1e6)
-
-
-def blocks(config: PenaltyConfig) -> list[rc.Block]:
-    return [{"draw": k} for k in range(config.draws)]
+    devices: int = rc.param(8, low=2, doc="n.")
+    draws: int = rc.param(3, low=1, doc="of a_i and b_i.")
+    mu: tuple[float, ...] = rc.param((1e4, 1e5, 1e6), above=0, increasing=True, doc="penalties.")
 
 
 def compute(config: PenaltyConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -31,33 +26,24 @@ def compute(config: PenaltyConfig, block: rc.Block, context: rc.Context) -> rc.C
 
 
 def analyse(config: PenaltyConfig, table: rc.Table) -> rc.Analysis:
-    series, checks = [], []
-    for block in blocks(config):
-        name, part = f"draw {block['draw']}", table.where(**block)
-        series.append(rc.Series(name, "distance", part["mu"], part["distance"]))
-        slope = rc.exact_slope(part["mu"], part["distance"])
-        checks.append(rc.rate_check(name, -1.0, slope, tolerance=0.005))  # terms in 1/mu^2
-    return rc.Analysis(series, checks)
+    parts = {f"draw {k}": table.where(draw=k) for k in range(config.draws)}
+    curves = {name: (part["mu"], part["distance"]) for name, part in parts.items()}
+    slopes = {name: rc.exact_slope(*curve) for name, curve in curves.items()}
+    return rc.Analysis(
+        [rc.Series(name, "distance", *curve) for name, curve in curves.items()],
+        [rc.rate_check(name, -1.0, slopes[name], tolerance=0.005) for name in slopes],  # 1/mu^2
+    )
 
 
-def draw(config: PenaltyConfig, analysis: rc.Analysis) -> object:
-    figure, axes = rc.panels(analysis.series)
-    rc.curves(axes, analysis.series)
-    rc.loglog(axes["distance"])
-    rc.guide(axes["distance"], -1.0, (1e4, 1e6), 1e-5)
-    return figure
-
-
-EXPERIMENT = replace(
-    rounds.EXPERIMENT,
+EXPERIMENT = rc.Experiment(
     id="fedprox/penalty",
     title="The bias of FedProx",
+    source="FedProx, Section 3.2",
     kind="rate",
     variable="mu",
-    config_type=PenaltyConfig,
     profiles={"quick": PenaltyConfig(), "paper": PenaltyConfig(devices=64)},
-    blocks=blocks,
+    blocks=rc.Grid({"draw": "draws"}),
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels={"distance": rc.Panel(r"$\mu$", r"$|x_\mu - x_*|$", log="xy", slope=-1.0)},
 )

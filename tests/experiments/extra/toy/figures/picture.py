@@ -51,7 +51,6 @@ EXPERIMENT = rc.Experiment(
     title="An ordering",
     source="Figure 0",
     kind="figure",
-    config_type=PictureConfig,
     profiles={"quick": PictureConfig(), "paper": PictureConfig(points=9)},
     blocks=blocks,
     compute=compute,

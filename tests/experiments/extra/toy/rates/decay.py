@@ -87,7 +87,6 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 0",
     kind="rate",
     variable="t",
-    config_type=DecayConfig,
     profiles={"quick": DecayConfig(), "paper": DecayConfig(replicates=60)},
     blocks=blocks,
     compute=compute,

@@ -1,15 +1,18 @@
-"""Set-ups that leave an analysis nothing to fit are refused before anything is computed."""
+"""Parameters: their ranges, and set-ups that leave an analysis nothing to fit."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import pytest
 
 import ratecheck as rc
 from linsys import InputError
 from ratecheck._discover import registry
+from ratecheck._experiment.parameters import meanings
 
 #: What leaves fewer than two points, fewer replicates than an interval needs, or no drift at all.
 TOO_LITTLE: list[tuple[str, dict[str, Any], str]] = [
@@ -46,10 +49,10 @@ TOO_LITTLE: list[tuple[str, dict[str, Any], str]] = [
     ("fslora/rate_t", {"times": (256, 512), "H": 1}, "`times` must have 2 from 2.5 relaxation"),
     ("ood/rate_inner", {"steps": ()}, "`steps`"),
     ("ood/rate_inner", {"betas": ()}, "`betas`"),
-    ("ood/rate_inner", {"betas": (0.0, 1.0)}, "`first of betas`"),
+    ("ood/rate_inner", {"betas": (0.0, 1.0)}, "`betas`"),
     ("ood/rate_inner", {"sampled": (0.005,)}, "`sampled`"),
     ("psl/fig1", {"own": ()}, "`own`"),
-    ("psl/rate_nu", {"nu": (0.0625, 0.125)}, "`number of nu`"),
+    ("psl/rate_nu", {"nu": (0.0625, 0.125)}, "`nu`"),
     ("psl/rate_nu", {"exact": 1}, "`exact`"),
     ("psl/reward_error", {"users": ()}, "`users`"),
     ("psl/reward_error", {"tails": ()}, "`tails`"),
@@ -86,11 +89,62 @@ def refusal(config: rc.Config, changes: dict[str, Any]) -> str:
     return ""
 
 
-def test_grids() -> None:
-    rc.check_grid("x", (0.5, 1.0), 0.5)
-    rc.check_counts("n", (1, 2, 3), least=3)
-    for values, least in (((0.5,), 2), ((1.0, 0.5), 2), ((0.5, 0.5), 2), ((0.0, 0.5), 1)):
-        with pytest.raises(InputError, match="`x` must be"):
-            rc.check_grid("x", values, 0.1, least)
-    with pytest.raises(InputError, match="`n` must be a whole number"):
-        rc.check_counts("n", (1, 2.5))  # type: ignore[arg-type]
+@dataclass(frozen=True, kw_only=True)
+class Base(rc.Config):
+    """All kinds of parameters."""
+
+    rank: int = rc.param(4, low=1, doc="of the adapters.")
+    k: tuple[int, ...] = rc.param((1, 2), low=1, high="rank", doc="at most the rank.")
+    alpha: float = rc.param(0.1, above=0, below=1, doc="step size.")
+    levels: tuple[float, ...] = rc.param((0.1, 0.5), low=0.1, increasing=True, doc="shares.")
+    clip: float | None = rc.param(None, above=0, doc="None: nothing is clipped.")
+    kind: Literal["a", "b"] = rc.param("a", doc="of method.")
+    exact: bool = rc.param(True, doc="whether anything is sampled.")
+    names: tuple[str, ...] = rc.param((), doc="may be none.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Derived(Base):
+    """The range of ``rank`` is narrower, its meaning another; ``alpha`` has another default."""
+
+    rank: int = rc.param(8, high=16, doc="of the policy's adapter alone.")
+    alpha: float = 0.5
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rank": 0}, "`rank` must be a whole number of at least 1; found 0"),
+        ({"rank": 2.0}, "`rank` must be a whole number of at least 1; found 2.0"),
+        ({"k": (1, 5)}, "`k` must be a whole number of at least 1 and at most 4; found 5"),
+        ({"k": ()}, "`k` must be at least 1 value; found ()"),
+        ({"k": 3}, "`k` must be a tuple of values; found 3"),
+        ({"alpha": 0.0}, "`alpha` must be a number in (0, 1); found 0"),
+        ({"alpha": 1.0}, "`alpha` must be a number in (0, 1); found 1"),
+        ({"alpha": float("nan")}, "`alpha` must be a number in (0, 1); found nan"),
+        ({"levels": (0.5,)}, "`levels` must be at least 2 increasing values; found (0.5,)"),
+        ({"levels": (0.5, 0.1)}, "`levels` must be at least 2 increasing values; found (0.5, 0.1)"),
+        ({"levels": (0.0, 0.5)}, "`levels` must be a number in [0.1, inf); found 0"),
+        ({"clip": 0.0}, "`clip` must be a number in (0, inf); found 0"),
+        ({"kind": "c"}, "`kind` must be one of a, b; found 'c'"),
+        ({"exact": 1}, "`exact` must be True or False; found 1"),
+        ({"seed": -1}, "`seed` must be a whole number of at least 0; found -1"),
+        ({"rank": "x", "k": (1,)}, "`rank` must be a whole number of at least 1; found 'x'"),
+    ],
+)
+def test_a_parameter_outside_its_range_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+        Base(**changes)
+
+
+def test_a_derived_class_keeps_of_a_range_what_it_does_not_say_anew() -> None:
+    assert Derived().rank == 8
+    for rank in (0, 17):
+        with pytest.raises(InputError, match=r"`rank` must be .* at least 1 and at most 16"):
+            Derived(rank=rank)
+    with pytest.raises(InputError, match="`alpha` must be a number in"):
+        Derived(alpha=2.0)
+    said = meanings(Derived)
+    assert said["rank"] == "of the policy's adapter alone."
+    assert said["alpha"] == "step size."
+    assert next(iter(said)) == "seed"

@@ -1,0 +1,174 @@
+"""Parameters of an experiment: default, range and meaning of each in one place.
+
+``param`` declares one; a configuration checks all of its parameters when it is made::
+
+    @dataclass(frozen=True, kw_only=True)
+    class DecayConfig(rc.Config):
+        agents: int = rc.param(20, low=2, doc="n")
+        alpha: float = rc.param(0.1, above=0, doc="step size")
+        levels: tuple[float, ...] = rc.param((0.1, 0.2), low=0, increasing=True, doc="delta")
+
+What may stand in a parameter follows from its annotation: whole numbers for ``int``, finite numbers
+for ``float``, True or False for ``bool``, one of the values for ``Literal``; of a tuple every entry
+is checked. None passes where the annotation allows it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import types
+import typing
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from linsys import InputError
+from linsys.validate import check_choice, check_flag, check_integer, check_number
+
+__all__ = ["check_parameters", "meanings", "param"]
+
+#: Under this key of a field's metadata lies what :func:`param` was told.
+_KEY = "ratecheck"
+
+
+class Declared(NamedTuple):
+    """What :func:`param` was told, but the default; empty where it was told nothing."""
+
+    doc: str = ""
+    low: float | str | None = None
+    high: float | str | None = None
+    above: float | str | None = None
+    below: float | str | None = None
+    least: int | None = None
+    increasing: bool = False
+
+    def refined(self, further: Declared) -> Declared:
+        """With what a derived class says further of the same parameter."""
+        silent = Declared()._asdict()
+        said = {key: new for key, new in further._asdict().items() if new is not silent[key]}
+        return self._replace(**said)
+
+
+def param(
+    default: Any,
+    *,
+    doc: str = "",
+    low: float | str | None = None,
+    high: float | str | None = None,
+    above: float | str | None = None,
+    below: float | str | None = None,
+    least: int | None = None,
+    increasing: bool = False,
+) -> Any:
+    """A parameter of a configuration.
+
+    A bound may be the name of another parameter of the same configuration: ``high="rank"``. A class
+    that gives a parameter of its base another default, plainly or by ``param``, keeps of its range
+    and meaning what it does not say anew.
+
+    Args:
+        default: its value where none is given.
+        doc: what it means, as ``ratecheck show`` prints it: symbol, unit.
+        low, high: the range, of every entry of a tuple; whole numbers are at least 0 without
+            ``low``.
+        above, below: the same where the ends do not belong to it.
+        least: how many entries a tuple must have; without it 2 where they must increase, 1
+            elsewhere, but none where the default has none.
+        increasing: whether the entries of a tuple must increase.
+
+    >>> from dataclasses import dataclass
+    >>> import ratecheck as rc
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class Sizes(rc.Config):
+    ...     rank: int = rc.param(4, low=1, doc="r")
+    ...     k: tuple[int, ...] = rc.param((1, 2), low=1, high="rank", doc="k_i, at most r")
+    >>> Sizes(k=(1, 8))
+    Traceback (most recent call last):
+        ...
+    linsys.validate.InputError: `k` must be a whole number of at least 1 and at most 4; found 8
+    """
+    if least is None and default == ():
+        least = 0
+    declared = Declared(doc, low, high, above, below, least, increasing)
+    return dataclasses.field(default=default, metadata={_KEY: declared})
+
+
+def check_parameters(config: Any) -> None:
+    """Hold every declared parameter of a configuration against what is said of it.
+
+    Raises:
+        InputError: one that is out of its range, of another kind, or a tuple that is too short or
+            does not increase.
+    """
+    for name, (declared, kind) in _declared(config.__class__).items():
+        ends = ("low", "high", "above", "below")
+        bounds: dict[str, Any] = {end: _number(config, getattr(declared, end)) for end in ends}
+        _check(name, getattr(config, name), kind, declared._replace(**bounds))
+
+
+def meanings(config: type) -> dict[str, str]:
+    """What is said of each declared parameter of a configuration, by name."""
+    return {name: declared.doc for name, (declared, _) in _declared(config).items()}
+
+
+@functools.cache
+def _declared(config: type) -> dict[str, tuple[Declared, Any]]:
+    """Name to what was declared, by the class nearest to the configuration, and the annotation."""
+    kinds = typing.get_type_hints(config)
+    found: dict[str, Declared] = {}
+    for base in reversed(config.__mro__):
+        for field in base.__dict__.get("__dataclass_fields__", {}).values():
+            if _KEY in field.metadata:
+                declared = field.metadata[_KEY]
+                before = found.get(field.name, declared)
+                found[field.name] = before.refined(declared)
+    return {name: (declared, kinds[name]) for name, declared in found.items()}
+
+
+def _check(name: str, value: Any, kind: Any, declared: Declared) -> None:
+    """One value of an annotated kind."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (types.UnionType, typing.Union):
+        if value is None and type(None) in arguments:
+            return
+        [kind] = [argument for argument in arguments if argument is not type(None)]
+        _check(name, value, kind, declared)
+    elif origin is tuple:
+        if not isinstance(value, tuple | list):
+            raise InputError(f"`{name}` must be a tuple of values; found {value!r}")
+        kinds = arguments[:1] * len(value) if arguments[-1] is Ellipsis else arguments
+        for entry, one in zip(value, kinds, strict=False):
+            _check(name, entry, one, declared)
+        least = 1 + declared.increasing if declared.least is None else declared.least
+        rises = not declared.increasing or all(a < b for a, b in pairwise(value))
+        if len(value) < least or not rises:
+            what = "increasing values" if declared.increasing else "value" + "s" * (least > 1)
+            raise InputError(f"`{name}` must be at least {least} {what}; found {value}")
+    elif origin is typing.Literal:
+        check_choice(name, value, arguments)
+    elif kind is bool:
+        check_flag(name, value)
+    elif kind is int:
+        low, high = (None if end is None else int(end) for end in (declared.low, declared.high))
+        check_integer(name, value, low=low or 0, high=high)
+    elif kind is float:
+        check_number(
+            name,
+            value,
+            low=_first(declared.above, declared.low, -math.inf),
+            high=_first(declared.below, declared.high, math.inf),
+            low_open=declared.above is not None,
+            high_open=declared.below is not None,
+        )
+
+
+def _number(config: Any, bound: float | str | None) -> float | None:
+    """A bound; None where the parameter that it names is no number, which that one's check says."""
+    found = getattr(config, bound) if isinstance(bound, str) else bound
+    return found if isinstance(found, int | float) else None
+
+
+def _first(*bounds: Any) -> float:
+    """The first that is given."""
+    return float(next(bound for bound in bounds if bound is not None))
