@@ -92,7 +92,7 @@ SOURCES := $(MADE) pyproject.toml $(PINS)
 
 $(VENV)/.run: $(SOURCES)
 	@echo "==> installing ratecheck and its libraries (about a minute)"
-	@$(INSTALL) -e .
+	@$(INSTALL) -e ".[page,images]"
 	@touch $@
 
 $(VENV)/.test: $(SOURCES)
@@ -117,5 +117,5 @@ $(VENV)/.bench: $(SOURCES)
 
 $(VENV)/.notebook: $(SOURCES)
 	@echo "==> installing ratecheck and JupyterLab (about a minute)"
-	@$(INSTALL) -e ".[notebook]"
+	@$(INSTALL) -e ".[notebook,page,images]"
 	@touch $@ $(VENV)/.run

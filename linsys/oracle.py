@@ -13,9 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from linsys.linalg import apply
 from linsys.validate import InputError
 
-__all__ = ["FeatureObservation", "LinearObservation", "Observation", "sized"]
+__all__ = ["FeatureObservation", "LinearObservation", "Observation", "given_ratio", "sized"]
 
 
 def sized(name: str, points: Any, size: int) -> Any:
@@ -68,9 +69,14 @@ class FeatureObservation(Observation, Protocol):
         """psi(s^{0,i}), shape (..., n, q): of a sample of mu^0 coupled with agent i's own."""
 
 
-def _apply(matrices: Any, vectors: Any) -> Any:
-    """Matrix times vector for each agent: (..., n, d, p) and (..., n | 1, p) -> (..., n, d)."""
-    return (matrices @ vectors[..., None])[..., 0]
+def given_ratio(rho: Any) -> Any:
+    """The density ratios of an observation, which must know them."""
+    if rho is None:
+        raise InputError(
+            "`rho` must be given for the importance correction; found None: "
+            "use ratio='none', or an estimated density ratio"
+        )
+    return rho
 
 
 @dataclass(frozen=True)
@@ -101,16 +107,16 @@ class LinearObservation:
 
     def residual(self, x: Any) -> Any:
         """A(s^i) x^i - b^i(s^i), shape (..., n, d)."""
-        return _apply(self.A, sized("x", x, self.A.shape[-1])) - self.b
+        return apply(self.A, sized("x", x, self.A.shape[-1])) - self.b
 
     def central_residual(self, x: Any, theta: Any) -> Any:
         """A(s^i) x^i - Phi(s^i) theta^i, shape (..., n, d)."""
-        along_A = _apply(self.A, sized("x", x, self.A.shape[-1]))
-        return along_A - _apply(self.Phi, sized("theta", theta, self.Phi.shape[-1]))
+        along_A = apply(self.A, sized("x", x, self.A.shape[-1]))
+        return along_A - apply(self.Phi, sized("theta", theta, self.Phi.shape[-1]))
 
     def objective_residual(self, theta: Any) -> Any:
         """Phi(s^i) theta^i - b^i(s^i), shape (..., n, d)."""
-        return _apply(self.Phi, sized("theta", theta, self.Phi.shape[-1])) - self.b
+        return apply(self.Phi, sized("theta", theta, self.Phi.shape[-1])) - self.b
 
     def density_ratio(self) -> Any:
         """rho^i(s^j), shape (..., n, n).
@@ -118,12 +124,7 @@ class LinearObservation:
         Raises:
             InputError: if the system behind knows no density ratio.
         """
-        if self.rho is None:
-            raise InputError(
-                "`rho` must be given for the importance correction; found None: "
-                "use ratio='none', or an estimated density ratio"
-            )
-        return self.rho
+        return given_ratio(self.rho)
 
     def ratio_features(self) -> Any:
         """psi(s^i), shape (..., n, q).

@@ -24,7 +24,6 @@ from ._claims.fields import (
 from ._claims.paper import Paper as Paper
 from ._claims.space import Fields as Fields, Space as Space
 from ._claims.unit_cube import key_of as key_of, random_coordinates as random_coordinates
-from ._discover.names import check_name as check_name
 from ._experiment.model import (
     Analysis as Analysis,
     BenchRow as BenchRow,
@@ -53,6 +52,8 @@ from ._experiment.plots import (
     style as style,
 )
 from ._experiment.table import Column as Column, Table as Table, long_table as long_table
+from ._names import check_installed as check_installed, check_name as check_name
+from ._processes.pool import python_command as python_command
 from ._rates.intervals import (
     Ratio as Ratio,
     exponential as exponential,
@@ -80,7 +81,6 @@ from ._rates.rates import (
     slope_shift as slope_shift,
     within as within,
 )
-from ._run.worker import python_command as python_command
 from ._store.machine import cores as cores, machine as machine, versions as versions
 from ._verdicts.testing import assert_holds as assert_holds
 from ._verdicts.verdict import Verdict as Verdict, judge as judge, replay as replay

@@ -17,6 +17,6 @@ def main() -> None:
     if found is not None:
         print(f"ratecheck: {found}", file=sys.stderr)
         sys.exit(2)
-    from ratecheck._commands import main as command
+    from ratecheck._commands.app import main as command
 
     command()

@@ -14,6 +14,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("linsys", "mgda", "lora_bridge", "ratecheck", "experiments")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+#: What the extras install, by the names under which it is imported.
+OPTIONAL = [
+    *("cvxpy", "flwr", "itables", "jax", "jinja2", "latex2mathml", "peft", "quadprog"),
+    *("safetensors", "sklearn", "threadpoolctl", "torch", "torchjd", "transformers"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -27,10 +33,20 @@ def wheel(wheel_file: Path) -> dict[str, str]:
 
 
 def run_without(blocked: list[str], code: str) -> subprocess.CompletedProcess[str]:
-    """Run ``code`` in a fresh interpreter in which the ``blocked`` modules cannot be imported."""
-    block = f"import sys; sys.path.insert(0, {str(ROOT)!r}); " + "".join(
-        f"sys.modules[{name!r}] = None; " for name in blocked
-    )
+    """Run ``code`` in a fresh interpreter that has everything but the ``blocked`` libraries."""
+    block = f"""
+import sys
+from importlib.machinery import PathFinder
+
+class Without(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        top = name.partition(".")[0]
+        return None if top in {blocked} else PathFinder.find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Without
+sys.path.insert(0, {str(ROOT)!r})
+"""
     return subprocess.run(
         [sys.executable, "-c", block + code], capture_output=True, text=True, check=False
     )
@@ -84,8 +100,7 @@ def test_every_pin_satisfies_what_the_project_asks_for() -> None:
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
     asked = [
         *PROJECT["dependencies"],
-        *PROJECT["optional-dependencies"]["bench"],
-        *PROJECT["optional-dependencies"]["notebook"],
+        *(r for extra in ("bench", "images", "llm", "notebook", "page") for r in EXTRAS[extra]),
         *groups["test"],
         *groups["lint"],
     ]
@@ -109,8 +124,53 @@ def test_synthetic_side_does_not_load_torch_where_it_is_installed() -> None:
 
 
 def test_command_line_needs_no_deep_learning_library() -> None:
-    done = run_without(["torch", "jax"], "import ratecheck._commands; print('ok')")
+    done = run_without(["torch", "jax"], "import ratecheck._commands.app; print('ok')")
     assert done.stdout == "ok\n", done.stderr
+
+
+def test_an_audit_and_a_plain_experiment_need_no_extra(tmp_path: Path) -> None:
+    code = (
+        "from ratecheck._commands.app import app; import ratecheck as rc;"
+        "rc.assert_holds('affpcl.d1a');"
+        "options = ['--threads', '1', '--out', {out!r}];"
+        "app(['list', *options[2:]], standalone_mode=False);"
+        "app(['run', {picture!r}, *options], standalone_mode=False)"
+    )
+    picture = ROOT / "tests" / "experiments" / "extra" / "toy" / "figures" / "picture.py"
+    done = run_without(OPTIONAL, code.format(out=str(tmp_path), picture=str(picture)))
+    assert done.returncode == 0, done.stderr
+    assert "affpcl/fig1" in done.stdout
+    assert (tmp_path / "figures" / "toy-picture-quick.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extra", "missing"),
+    [
+        (["report"], "page", "itables, jinja2, latex2mathml"),
+        (["reproduce"], "page", "itables, jinja2, latex2mathml"),
+        (["run", "affpcl/fig2", "--threads", "1"], "images", "threadpoolctl"),
+    ],
+)
+def test_what_needs_an_extra_names_it_in_a_line(
+    arguments: list[str], extra: str, missing: str, tmp_path: Path
+) -> None:
+    command = [*arguments, "--out", str(tmp_path)]
+    done = run_without(OPTIONAL, f"from ratecheck._commands.app import main; main({command})")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"ratecheck: extra `{extra}` must be installed; found no {missing}: "
+        f"pip install 'ratecheck[{extra}]'\n"
+    )
+
+
+def test_every_extra_is_asked_for_by_its_name() -> None:
+    told = [
+        name
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*.py")
+        for name in re.findall(r"check_installed\(\"(\w+)\"|ratecheck\[(\w+)\]", path.read_text())
+    ]
+    assert {one or other for one, other in told} <= set(EXTRAS)
 
 
 def test_bridge_without_torch_names_the_install_command() -> None:

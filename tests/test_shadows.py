@@ -131,8 +131,8 @@ def test_a_file_called_as_the_command_is_not_taken_for_it(
     ("file", "line", "other", "arguments", "path"),
     [
         ("ratecheck/_packages.py", "sys.meta_path.insert(0, _Beside())", "", LIST, "."),
-        ("ratecheck/_verdicts/pool.py", "_PRELOAD = [FIRST, ", "_PRELOAD = [", AUDIT, "."),
-        ("ratecheck/_run/worker.py", '"initargs": (FIRST,)', '"initargs": ("sys",)', RUN, "."),
+        ("ratecheck/_processes/pool.py", "preload([FIRST, ", "preload([", AUDIT, "."),
+        ("ratecheck/_processes/pool.py", "preload([FIRST, ", "preload([", RUN, "."),
         ("ratecheck/cli.py", 'os.environ["PYTHONSAFEPATH"] = "1"', "", OWN, ""),
     ],
     ids=["command", "audit", "run", "own name"],

@@ -20,6 +20,7 @@ stack does not touch the others.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -29,16 +30,21 @@ from linsys.validate import InputError
 
 __all__ = [
     "Numbers",
+    "agent_mean",
+    "apply",
     "inverse",
     "is_precise",
     "lambda_max",
     "lambda_min",
+    "logistic",
     "no_floats",
     "norm",
     "operator_norm",
     "precise",
     "precision",
     "solve",
+    "squared",
+    "squares",
     "stationary",
     "stretch",
     "transpose",
@@ -56,6 +62,32 @@ def transpose(matrices: Numbers) -> Numbers:
 def norm(vectors: Numbers) -> Numbers:
     """Euclidean length of each vector (..., d); its square must be in the range of the numbers."""
     return np.asarray(np.sqrt(np.vecdot(vectors, vectors)))
+
+
+def squared(vectors: Numbers) -> Numbers:
+    """||v||^2 of each vector (..., d)."""
+    return np.asarray((vectors * vectors).sum(axis=-1))
+
+
+def squares(matrices: Numbers) -> Numbers:
+    """||M||_F^2, the sum of the squared entries of each matrix (..., p, q)."""
+    return np.asarray((matrices * matrices).sum(axis=(-2, -1)))
+
+
+def apply(matrices: Any, vectors: Any) -> Any:
+    """M v for matrices (..., d, p) and vectors (..., p) that broadcast, of any array library."""
+    return (matrices @ vectors[..., None])[..., 0]
+
+
+def agent_mean(values: Numbers) -> Numbers:
+    """The average over n agents of values (B, n, ...)."""
+    return np.asarray(values.sum(axis=1) / values.shape[1])
+
+
+def logistic(x: Numbers) -> Numbers:
+    """1 / (1 + e^-x) of each number."""
+    small = np.exp(-np.abs(x))
+    return np.asarray(np.where(x >= 0, 1, small) / (1 + small))
 
 
 def operator_norm(matrices: Numbers) -> Numbers:

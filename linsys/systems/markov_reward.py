@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linsys.oracle import sized
+from linsys.oracle import given_ratio, sized
 from linsys.systems.chains import (
     Index,
     check_irreducible,
@@ -81,12 +81,7 @@ class TDObservation:
         Raises:
             InputError: if the environment behind knows no density ratio.
         """
-        if self.rho is None:
-            raise InputError(
-                "`rho` must be given for the importance correction; found None: "
-                "use ratio='none', or an estimated density ratio"
-            )
-        return self.rho
+        return given_ratio(self.rho)
 
 
 @dataclass(frozen=True, eq=False)

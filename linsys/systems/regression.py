@@ -25,6 +25,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import ArrayLike, NDArray
 
+from linsys.linalg import apply
 from linsys.oracle import sized
 from linsys.systems._solutions import LinearSystem, solve
 from linsys.validate import Array, InputError, check_integer, check_number, real_array
@@ -38,11 +39,6 @@ SINGULAR = 1e-12
 def _mean_over_batch(rows: Any, weights: Any) -> Any:
     """(1/B) sum_k rows_k weights_k: (..., B, d) and (..., B) -> (..., d)."""
     return (weights[..., None, :] @ rows)[..., 0, :] / rows.shape[-2]
-
-
-def _along(rows: Any, vectors: Any) -> Any:
-    """Inner products of every row with its agent's vector: (..., B, d) and (..., d) -> (..., B)."""
-    return (rows @ vectors[..., None])[..., 0]
 
 
 @dataclass(frozen=True)
@@ -97,14 +93,14 @@ class RegressionObservation:
         return self.rho
 
     def _fit(self, x: Any, targets: Any) -> Any:
-        along = _along(self.features, sized("x", x, self.features.shape[-1]))
+        along = apply(self.features, sized("x", x, self.features.shape[-1]))
         gradient = _mean_over_batch(self.features, along - targets)
         return gradient + self.ridge * x if self.ridge else gradient
 
     def _central_target(self, theta: Any) -> Any:
         """psi'theta, shape (..., n, B)."""
         psi = self._psi()
-        return _along(psi, sized("theta", theta, psi.shape[-1]))
+        return apply(psi, sized("theta", theta, psi.shape[-1]))
 
     def _psi(self) -> Any:
         return _given(self.objective)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from linsys import InputError
 from linsys.linalg import precise
 from ratecheck._claims.fields import Field, Numbers
-from ratecheck._verdicts.limit import TimeLimit
+from ratecheck._processes.limit import TimeLimit
 
 #: Arrays of B instances by field, each (B, *shape).
 Fields = dict[str, Numbers]

@@ -16,8 +16,8 @@ from types import ModuleType
 from linsys import InputError
 from ratecheck._claims.claim import RELATIONS, Claim, Entry, NotChecked, RateClaim, Statement
 from ratecheck._discover import papers
-from ratecheck._discover.names import check_name
 from ratecheck._discover.user_file import load
+from ratecheck._names import check_name
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from typing import Any
 
 from linsys import InputError
 from ratecheck._discover import papers
-from ratecheck._discover.names import check_name
 from ratecheck._discover.user_file import load
 from ratecheck._experiment.model import Experiment
+from ratecheck._names import check_name
 
 #: What the ids of experiments on language models begin with; they need more installed.
 BRIDGE = "bridge"

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from linsys import InputError
-from ratecheck._discover.names import check_name
 from ratecheck._experiment.model import Config, Experiment
+from ratecheck._names import check_name
 
 C = TypeVar("C", bound=Config)
 

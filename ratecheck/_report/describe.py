@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ratecheck._experiment.model import Experiment, plain
 from ratecheck._experiment.parameters import meanings
-from ratecheck._report.experiments import console, say
+from ratecheck._report.terminal import console, say
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ratecheck._experiment.model import BenchRow, Check, Experiment
+from ratecheck._report.markdown import table
+from ratecheck._report.notation import short
+from ratecheck._report.terminal import console, dump, say, tabulate
 from ratecheck._run.job import Outcome
-from ratecheck._store.store import Store, write_whole
+from ratecheck._store.files import write_whole
+from ratecheck._store.store import Store
 
 if TYPE_CHECKING:
-    from rich import progress
-    from rich.console import Console
     from rich.table import Table
 
-#: Columns of a table that goes to a file or a pipe, where there is no terminal to ask.
-_PIPE_WIDTH = 160
-#: Columns that stay on one line where the terminal is narrow.
-_UNBROKEN = {"measured", "interval", "ok", "ours", "peer's"}
 #: How a check is marked in the tables, and how its row stands out there.
 _MARKS = {True: "yes", None: "open", False: "NO"}
 _STYLES = {None: "yellow", False: "bold red"}
 _VERDICTS = {True: "holds", None: "not decided", False: "fails"}
 _HEADERS = ("check", "predicted", "measured", "interval", "ok", "verdict")
-
-
-def dump(value: Any) -> str:
-    """Strict JSON: no NaN and no infinity."""
-    return json.dumps(value, indent=1, allow_nan=False)
 
 
 def show(outcome: Outcome) -> None:
@@ -123,39 +114,6 @@ def show_bench(rows: Sequence[BenchRow]) -> None:
     console().print(tabulate(headers, cells))
 
 
-class Bar:
-    """How far something is, on a terminal; called as :data:`ratecheck._run.runner.Progress`."""
-
-    def __init__(self, bar: progress.Progress, name: str) -> None:
-        self._bar, self._name = bar, name
-        self._task = bar.add_task(name, total=None)
-
-    def __call__(self, done: int, total: int) -> None:
-        self._bar.update(self._task, completed=done, total=total)
-
-    def doing(self, what: str) -> None:
-        """Say beside the name what takes time just now; nothing if empty."""
-        said = f"{self._name} ({what})" if what else self._name
-        self._bar.update(self._task, description=said)
-
-
-@contextmanager
-def progress_bar(name: str) -> Iterator[Bar | None]:
-    """A bar on stderr when that is a terminal, nothing in a pipe."""
-    screen = console(stderr=True)
-    if not screen.is_terminal:
-        yield None
-        return
-    from rich import progress
-
-    columns = (
-        *(progress.TextColumn("{task.description}"), progress.BarColumn()),
-        *(progress.MofNCompleteColumn(), progress.TimeRemainingColumn()),
-    )
-    with progress.Progress(*columns, console=screen, transient=True, redirect_stdout=False) as bar:
-        yield Bar(bar, name)
-
-
 def write_index(
     root: Path, outcomes: Sequence[Outcome], failures: Mapping[str, str]
 ) -> tuple[Path, Path]:
@@ -180,46 +138,9 @@ def _section(root: Path, outcome: Outcome) -> list[str]:
             target = Path(os.path.relpath(path, root)).as_posix()
             lines += [f"![{experiment.title}]({target})", ""]
     if outcome.analysis.checks:
-        rows = [_HEADERS, ("---",) * len(_HEADERS), *map(_cells, outcome.analysis.checks)]
-        lines += ["| " + " | ".join(c.replace("|", "\\|") for c in row) + " |" for row in rows]
-        lines.append("")
+        lines += [*table(_HEADERS, [_cells(check) for check in outcome.analysis.checks]), ""]
     lines += [f"- {note}" for note in outcome.notes]
     return [*lines, ""] if outcome.notes else lines
-
-
-def console(*, stderr: bool = False) -> Console:
-    """A console that does not fold lines to 80 columns when nobody watches."""
-    from rich.console import Console
-
-    watched = Console(stderr=stderr, highlight=False)
-    return watched if watched.is_terminal else Console(stderr=stderr, width=_PIPE_WIDTH)
-
-
-def say(screen: Console, lines: Sequence[str]) -> None:
-    """Print lines as they are: no markup, no folding."""
-    for line in lines:
-        screen.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def tabulate(
-    headers: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    title: str = "",
-    styles: Mapping[int, str] | None = None,
-) -> Table:
-    """A plain table whose cells are shown literally; ``styles`` are those of rows by number."""
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(
-        title=escape(title) or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
-    )
-    for header in headers:
-        table.add_column(header, overflow="fold", no_wrap=header in _UNBROKEN)
-    for number, row in enumerate(rows):
-        table.add_row(*map(escape, row), style=(styles or {}).get(number))
-    return table
 
 
 def _checks(outcomes: Sequence[Outcome], title: str) -> Table:
@@ -233,12 +154,8 @@ def _checks(outcomes: Sequence[Outcome], title: str) -> Table:
 
 def _cells(check: Check) -> tuple[str, ...]:
     verdict = check.verdict or _VERDICTS[check.ok]
-    numbers = (_number(check.predicted), _number(check.measured), _interval(check))
+    numbers = (short(check.predicted), short(check.measured), _interval(check))
     return (check.name, *numbers, _MARKS[check.ok], verdict)
-
-
-def _number(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.4g}"
 
 
 def _interval(check: Check) -> str:
@@ -246,4 +163,4 @@ def _interval(check: Check) -> str:
         return "-"
     if check.lo == check.hi:
         return "exact"
-    return f"[{_number(check.lo)}, {_number(check.hi)}]"
+    return f"[{short(check.lo)}, {short(check.hi)}]"

@@ -9,13 +9,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from linsys import InputError
-from ratecheck._report.experiments import dump
 from ratecheck._report.findings import findings
 from ratecheck._report.markdown import plain, table
+from ratecheck._report.terminal import dump
 from ratecheck._report.verdicts import headline, ratio
+from ratecheck._store.files import write_whole, writing
 from ratecheck._store.machine import versions
-from ratecheck._store.store import write_whole
 from ratecheck._verdicts.records import Records, Result, revision
 
 
@@ -37,12 +36,8 @@ def write(results: Sequence[Result], folder: Path, records: Records) -> None:
         "findings.md": findings(told, replay),
     }
     for name, content in files.items():
-        try:
+        with writing("folder of `--write`", folder):
             write_whole(folder / name, content.encode())
-        except OSError as error:
-            raise InputError(
-                f"folder of `--write` must be writable; found {folder}: {error.strerror}"
-            ) from None
 
 
 def markdown(results: Sequence[Result]) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ratecheck._claims.families import IN_WORDS, Record, false, parents, roles, sharper
-from ratecheck._report.instances import lines
 from ratecheck._report.markdown import plain, sentence, table
+from ratecheck._report.notation import lines
 
 #: A bound counts as attained where the ratio is one up to this: searches end near, not at, a limit.
 _ATTAINED = 1e-6

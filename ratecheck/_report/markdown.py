@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 
 def plain(text: str) -> str:
@@ -27,7 +28,7 @@ def sentence(text: str) -> str:
     return f" {escaped[0].upper()}{escaped[1:]}{end}"
 
 
-def table(headers: list[str], rows: list[list[str]]) -> list[str]:
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """The lines of a table.
 
     >>> table(["a", "b"], [["1", "|x|"]])

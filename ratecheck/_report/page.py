@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from linsys import InputError
 from ratecheck._claims.claim import VERDICTS
 from ratecheck._claims.families import IN_WORDS, Record, roles
-from ratecheck._report.instances import lines
+from ratecheck._names import check_installed
+from ratecheck._report.notation import lines, short
 from ratecheck._report.stored import Stored
 from ratecheck._run.job import Outcome
+from ratecheck._store.files import check_writable, write_whole, writing
 from ratecheck._store.machine import machine, versions
-from ratecheck._store.store import check_writable, write_whole
 
 _MARKS = {True: "yes", None: "open", False: "no"}
 #: Options of DataTables for every table of the page.
@@ -41,8 +41,14 @@ _TABLE: dict[str, Any] = {
 }
 
 
+def check_libraries() -> None:
+    """Raise InputError if the page cannot be made here."""
+    check_installed("page", "itables", "jinja2", "latex2mathml")
+
+
 def page(stored: Stored) -> str:
     """The page's text."""
+    check_libraries()
     from jinja2 import Environment, PackageLoader
 
     records, outcomes = stored.records, stored.outcomes
@@ -78,10 +84,8 @@ def write(stored: Stored, path: Path) -> None:
     """Write the page whole, or leave what was there; the folder is made."""
     content = page(stored).encode()
     check_writable("folder of the report", path.parent)
-    try:
+    with writing("report", path):
         write_whole(path, content)
-    except OSError as error:
-        raise InputError(f"report must be writable; found {path}: {error.strerror}") from None
 
 
 def _made() -> str:
@@ -123,7 +127,7 @@ def _verdict_table(records: Sequence[Record]) -> str:
             "claim": [_named(record, role.get(record["id"], "")) for record in records],
             "statement": [_statement(record) for record in records],
             "verdict": [_verdict(record) for record in records],
-            "ratio": [_escape(_number(record["ratio"])) for record in records],
+            "ratio": [_escape(short(record["ratio"])) for record in records],
             "instances": [int(record["instances"] or 0) for record in records],
         },
         columnDefs=[{"targets": 1, "className": "statement"}, {"targets": 2, "className": "said"}],
@@ -196,7 +200,7 @@ def _refuted(refuted: Sequence[Record], records: Sequence[Record]) -> list[dict[
 
 def _shown(record: Record) -> dict[str, Any]:
     """A record with its statement as MathML and its ratio in four digits."""
-    numbers = {"ratio": _number(record["ratio"]), "stated": IN_WORDS[record["relation"]]}
+    numbers = {"ratio": short(record["ratio"]), "stated": IN_WORDS[record["relation"]]}
     return {**record, **numbers, "math": _math(record)}
 
 
@@ -247,7 +251,7 @@ def _exponent_table(exponents: Sequence[Exponent]) -> str:
 
 
 def _cells(values: Iterable[Any]) -> list[str]:
-    return [_escape(_number(value)) for value in values]
+    return [_escape(short(value)) for value in values]
 
 
 def _figure(outcome: Outcome) -> dict[str, Any]:
@@ -262,8 +266,8 @@ def _figure(outcome: Outcome) -> dict[str, Any]:
         "checks": [
             {
                 "name": check.name,
-                "predicted": _number(check.predicted),
-                "measured": _number(check.measured),
+                "predicted": short(check.predicted),
+                "measured": short(check.measured),
                 "interval": _interval(check.lo, check.hi),
                 "mark": _MARKS[check.ok],
                 "verdict": check.verdict or _MARKS[check.ok],
@@ -280,11 +284,4 @@ def _inline(picture: Path) -> str:
 def _interval(lo: float | None, hi: float | None) -> str:
     if lo is None or hi is None:
         return ""
-    return "exact" if lo == hi else f"{_number(lo)} to {_number(hi)}"
-
-
-def _number(value: Any) -> str:
-    """A number in four digits; text and nothing as they are."""
-    if value is None:
-        return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return "exact" if lo == hi else f"{short(lo)} to {short(hi)}"

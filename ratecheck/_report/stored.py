@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from linsys import InputError
-from ratecheck._arguments import RESULTS
 from ratecheck._discover import registry
 from ratecheck._discover.catalogue import select
 from ratecheck._run.job import Job, Outcome
+from ratecheck._store import RESULTS
 from ratecheck._store.store import Store
 from ratecheck._verdicts.records import Records
 

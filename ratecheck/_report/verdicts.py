@@ -14,7 +14,7 @@ from ratecheck._claims.claim import RELATIONS, VERDICTS, Claim, RateClaim
 from ratecheck._claims.fields import Ball, Contraction, Field, Interval, Simplex, Sphere, Whole
 from ratecheck._claims.space import Space
 from ratecheck._discover.catalogue import Item
-from ratecheck._report.experiments import console, say, tabulate
+from ratecheck._report.terminal import console, say, tabulate
 from ratecheck._verdicts.records import Records, Result
 from ratecheck._verdicts.replay import Again
 from ratecheck._verdicts.verdict import Verdict

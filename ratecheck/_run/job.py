@@ -8,10 +8,11 @@ from typing import Any
 
 from linsys import InputError
 from ratecheck._discover import registry
-from ratecheck._discover.names import check_name
 from ratecheck._experiment.model import Analysis, Config, Experiment
 from ratecheck._experiment.options import configure
-from ratecheck._run.runner import Progress, redraw, run
+from ratecheck._names import check_name
+from ratecheck._processes.interrupts import Progress
+from ratecheck._run.runner import redraw, run
 from ratecheck._store.store import Store
 
 

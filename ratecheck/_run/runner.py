@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +14,9 @@ from linsys import InputError
 from ratecheck._discover import registry
 from ratecheck._experiment.model import Block, Columns, Config, Context, Experiment
 from ratecheck._experiment.table import Table
-from ratecheck._run.worker import begin_work, side_by_side
+from ratecheck._processes.interrupts import Interrupted, Progress
+from ratecheck._processes.pool import called
 from ratecheck._store.store import Result, Store
-
-#: Called with (blocks done, blocks in all) at the start and after each block.
-Progress = Callable[[int, int], None]
-
-
-class Interrupted(Exception):
-    """Ctrl-C while something was missing; what was finished is in the store."""
-
-    def __init__(self, saved: int, total: int, what: str = "blocks") -> None:
-        super().__init__(
-            f"interrupted; {saved} of {total} {what} are saved, the same command resumes"
-        )
 
 
 def run(
@@ -107,16 +95,11 @@ def _computed(
         for position, (block, folder) in enumerate(todo):
             yield (position, *_timed(experiment, config, block, Context(inner, folder)))
         return
-    import joblib
-
     # A worker finds the experiment by its reference: functions of a user's file do not pickle.
-    task = joblib.delayed(_remote)
     values = {name: getattr(config, name) for name in config.to_dict()}
-    name = reference or experiment.id
-    with side_by_side(workers):
-        yield from joblib.Parallel(return_as="generator_unordered")(
-            task(name, values, position, *one) for position, one in enumerate(todo)
-        )
+    tasks = [(reference or experiment.id, values, *one) for one in todo]
+    for position, future in called(_remote, tasks, workers):
+        yield (position, *future.result())
 
 
 def _timed(
@@ -128,10 +111,8 @@ def _timed(
 
 
 def _remote(
-    reference: str, values: dict[str, Any], position: int, block: Block, folder: Path
-) -> tuple[int, Columns, float]:
-    begin_work()
+    reference: str, values: dict[str, Any], block: Block, folder: Path
+) -> tuple[Columns, float]:
     experiment = registry.get(reference)
     config = experiment.config_type(**values)
-    with redirect_stdout(sys.stderr):  # stdout belongs to the answer, also in a worker
-        return (position, *_timed(experiment, config, block, Context(1, folder)))
+    return _timed(experiment, config, block, Context(1, folder))

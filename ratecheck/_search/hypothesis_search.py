@@ -1,4 +1,10 @@
-"""Hypothesis as a searcher: examples whose tightness it pushes up with ``target``."""
+"""Hypothesis as a searcher: examples whose tightness it pushes up with ``target``.
+
+Hypothesis mixes numbers from the source of whatever is imported into its examples, and no public
+setting leaves them out: a ``backend`` of one's own would, but with it hypothesis chooses other
+examples, among which the counterexample of FIRM's Lemma 10 is not. So :func:`_same_everywhere`
+changes two private objects of hypothesis while a search runs.
+"""
 
 from __future__ import annotations
 
@@ -59,10 +65,7 @@ def aim(
 
 @contextmanager
 def _same_everywhere() -> Iterator[None]:
-    """Keep numbers found in the source of loaded modules out of the examples.
-
-    Hypothesis mixes them in, so that what it draws would depend on what else was imported.
-    """
+    """Keep numbers found in the source of loaded modules out of the examples."""
     provider: Any = providers.HypothesisProvider
     cache = getattr(providers, "CONSTANTS_CACHE", None)
     if cache is None:  # versions before 6.131 look at no source

@@ -1,7 +1,7 @@
 """The search for the tightest instance: corners, random batches, hypothesis, ascent.
 
 All stages look at the same unit cube of coordinates (:class:`ratecheck._claims.space.Layout`) and
-push the tightness of :mod:`ratecheck._verdicts.certificates` up. Everything is derived from the
+push the tightness of :mod:`ratecheck._claims.certificates` up. Everything is derived from the
 seed and from names, so that a search repeats whatever else runs beside it.
 """
 
@@ -15,14 +15,7 @@ from typing import Any
 import numpy as np
 
 from linsys.linalg import precision
-from ratecheck._claims.claim import Claim
-from ratecheck._claims.fields import Numbers
-from ratecheck._claims.samples import SHARED, Batch, batches, draw, generator
-from ratecheck._claims.space import Fault, Fields, Layout, Sizes, Unsettled
-from ratecheck._search.ascent import Climb
-from ratecheck._search.hypothesis_search import aim
-from ratecheck._search.reservoir import Reservoir
-from ratecheck._verdicts.certificates import (
+from ratecheck._claims.certificates import (
     CANDIDATE,
     DIGITS,
     Sides,
@@ -33,6 +26,13 @@ from ratecheck._verdicts.certificates import (
     float64_agrees,
     repeat,
 )
+from ratecheck._claims.claim import Claim
+from ratecheck._claims.fields import Numbers
+from ratecheck._claims.samples import SHARED, Batch, batches, draw, generator
+from ratecheck._claims.space import Fault, Fields, Layout, Sizes, Unsettled
+from ratecheck._search.ascent import Climb
+from ratecheck._search.hypothesis_search import aim
+from ratecheck._search.reservoir import Reservoir
 
 
 @dataclass(frozen=True)

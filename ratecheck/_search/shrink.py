@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ratecheck._claims.certificates import certify, collapsed, evaluate
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.fields import Numbers
 from ratecheck._claims.samples import Batch
 from ratecheck._claims.space import Fault, Fields
-from ratecheck._verdicts.certificates import certify, collapsed, evaluate
 
 #: A step may give up so much of the excess over one, and no more than leaves this.
 _SHARE, _PLENTY = 0.5, 0.05

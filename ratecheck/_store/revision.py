@@ -37,11 +37,13 @@ _INSTALLED = {"site-packages", "dist-packages"}
 #: Modules that act on results after they are computed, or move them unchanged. What they import
 #: counts: the seeds reach an experiment through ``_model``.
 _AROUND = {
-    "_arguments",
+    "_commands",
     "_discover",
     "_experiment.model",
     "_experiment.options",
     "_experiment.plots",
+    "_names",
+    "_processes",
     "_rates.rates",
     "_report",
     "_run",

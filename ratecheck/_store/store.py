@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from linsys.folder_lock import folder_lock
 from ratecheck._experiment import seeds
 from ratecheck._experiment.model import Block, Columns, Config, Experiment
 from ratecheck._experiment.table import Table
+from ratecheck._store.files import check_writable, digest, newest_first, write_whole, writing
 from ratecheck._store.machine import machine, versions
 from ratecheck._store.revision import file_digest, revision
 
@@ -52,7 +52,7 @@ class Store:
 
     def result(self, experiment: Experiment[Any], config: Config) -> Result:
         """The place of one configuration's shards under the current source code."""
-        parameters = _digest(_key(experiment, config))
+        parameters = digest(_key(experiment, config))
         return Result(
             self.root / experiment.id, parameters, revision(experiment), experiment.id, config
         )
@@ -70,11 +70,7 @@ class Store:
     ) -> Result:
         """The complete result of the current source code, or else the newest of any."""
         current = self.result(experiment, config)
-        others = sorted(
-            current.folder.parent.glob(f"{current.parameters}-*"),
-            key=lambda p: p.stat().st_mtime,
-            reverse=True,
-        )
+        others = newest_first(current.folder.parent.glob(f"{current.parameters}-*"))
         for folder in [current.folder, *others]:
             result = Result(
                 current.home,
@@ -109,7 +105,7 @@ class Result:
 
     def shard(self, block: Block) -> Path:
         """The file of one block."""
-        return self.folder / f"{_digest(_block_key(block))}.parquet"
+        return self.folder / f"{digest(_block_key(block))}.parquet"
 
     def unfinished(self, block: Block) -> Path:
         """The folder for what a block keeps while it is computed."""
@@ -163,7 +159,7 @@ class Result:
         )
         sink = pa.BufferOutputStream()
         pq.write_table(arrow, sink, compression="zstd")
-        with self._writable():
+        with writing("output folder", self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             write_whole(self.shard(block), sink.getvalue().to_pybytes())
             self._write_manifest(block, seconds)
@@ -173,7 +169,7 @@ class Result:
     @contextlib.contextmanager
     def turn(self, waits: Callable[[], None]) -> Iterator[None]:
         """Keep the result to this process; ``waits`` is called before waiting for another one."""
-        with self._writable():
+        with writing("output folder", self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         with folder_lock(self.folder, waits):
             yield
@@ -184,15 +180,6 @@ class Result:
             with contextlib.suppress(OSError):
                 if time.time() - path.stat().st_mtime > _STALE:
                     path.unlink()
-
-    @contextlib.contextmanager
-    def _writable(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise InputError(
-                f"output folder must be writable; found {self.folder}: {error.strerror}"
-            ) from None
 
     def _write_manifest(self, block: Block, seconds: float) -> None:
         path = self.folder / "manifest.json"
@@ -217,47 +204,6 @@ class Result:
         write_whole(path, json.dumps(manifest, indent=1).encode())
 
 
-def check_writable(what: str, folder: Path) -> None:
-    """Make a folder and refuse one that cannot be written; ``what`` names it in the error."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except (OSError, ValueError) as error:  # ValueError: a name with a null character
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{what} must be writable; found {folder}: {reason}") from None
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that a kill at any moment leaves the old content or the new, never a part."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
-    if hasattr(
-        os, "O_DIRECTORY"
-    ):  # the rename itself reaches the disk only with its folder; Windows has no such call
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 def _key(experiment: Experiment[Any], config: Config) -> str:
     """What identifies a configuration: its values; a data file counts by content, not place."""
     values = {
@@ -273,20 +219,16 @@ def _block_key(block: Block) -> str:
     return seeds.text(dict(block))
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
 def _content(table: Mapping[str, Any], meta: Mapping[str, str]) -> str:
-    digest = hashlib.sha256(json.dumps(meta, sort_keys=True).encode())
+    whole = hashlib.sha256(json.dumps(meta, sort_keys=True).encode())
     for name in sorted(table):
         column = table[name]
         numeric = column.dtype.kind in "iufb"
-        digest.update(f"{name}\0{column.dtype if numeric else 'text'}\0{column.size}\0".encode())
-        digest.update(
+        whole.update(f"{name}\0{column.dtype if numeric else 'text'}\0{column.size}\0".encode())
+        whole.update(
             np.ascontiguousarray(column).tobytes() if numeric else "\0".join(column).encode()
         )
-    return digest.hexdigest()
+    return whole.hexdigest()
 
 
 def _checked(experiment_id: str, block: Block, columns: Columns) -> Table:

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -21,12 +20,20 @@ from typing import Any
 from linsys import InputError
 from ratecheck._claims.claim import RELATIONS, Claim
 from ratecheck._discover.catalogue import Item, module
-from ratecheck._run.runner import Interrupted, Progress
+from ratecheck._processes.interrupts import Interrupted, Progress
+from ratecheck._store.files import (
+    check_writable,
+    digest,
+    newest_first,
+    opened,
+    sealed,
+    write_whole,
+    writing,
+)
 from ratecheck._store.machine import versions
 from ratecheck._store.revision import revision_of
-from ratecheck._store.store import check_writable, write_whole
 from ratecheck._verdicts import verdict as verdict_module
-from ratecheck._verdicts.pool import judged
+from ratecheck._verdicts.judging import judged
 from ratecheck._verdicts.verdict import Verdict
 
 _FORMAT = 1
@@ -86,14 +93,15 @@ class Records:
 
     def latest(self, item: Item) -> Result | None:
         """The verdict of the current code that was stored last, whatever its effort and seed."""
-        pattern = f"*-{_revision(module(item.origin))}.json"
-        paths = sorted(self._home(item).glob(pattern), key=lambda p: p.stat().st_mtime)
-        return next((found for p in reversed(paths) if (found := _read(p, item))), None)
+        return self._last(item, f"*-{_revision(module(item.origin))}.json")
 
     def newest(self, item: Item) -> Result | None:
         """The verdict that was stored last, of whatever state of the code."""
-        paths = sorted(self._home(item).glob("*.json"), key=lambda p: p.stat().st_mtime)
-        return next((found for p in reversed(paths) if (found := _read(p, item))), None)
+        return self._last(item, "*.json")
+
+    def _last(self, item: Item, pattern: str) -> Result | None:
+        paths = newest_first(self._home(item).glob(pattern))
+        return next((found for path in paths if (found := _read(path, item))), None)
 
     def of_files(self) -> list[tuple[dict[str, Any], bool]]:
         """The last verdict of every claim of users' files, and whether it is of the current code.
@@ -103,8 +111,8 @@ class Records:
         """
         found: dict[str, tuple[dict[str, Any], bool]] = {}
         revision_of_file = functools.cache(_revision_of_file)
-        for path in sorted(self.root.glob("*/*/*.json"), key=lambda p: p.stat().st_mtime):
-            content = _content(path)
+        for path in reversed(newest_first(self.root.glob("*/*/*.json"))):
+            content = opened(path)
             if content is None or "statement" not in content:
                 continue
             texts = content["statement"]
@@ -119,7 +127,7 @@ class Records:
         """Write a verdict, and its counterexample as :meth:`lay_beside` does; errors are not."""
         if result.verdict.verdict != "error":
             path = self.path(result.item, result.effort, result.seed)
-            with self._writable():
+            with writing("output folder", self.root):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(path, _record(result))
         self.lay_beside(result)
@@ -130,22 +138,13 @@ class Records:
         An error that names no instance says nothing against the one that is there.
         """
         replay = self.replay_path(result.item)
-        with self._writable():
+        with writing("output folder", self.root):
             if result.verdict.counterexample is not None:
                 content = _lines(replayable(result)).encode()
                 if not replay.is_file() or replay.read_bytes() != content:
                     write_whole(replay, content)
             elif result.verdict.verdict != "error":
                 replay.unlink(missing_ok=True)
-
-    @contextlib.contextmanager
-    def _writable(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise InputError(
-                f"output folder must be writable; found {self.root}: {error.strerror}"
-            ) from None
 
     def replay_path(self, item: Item) -> Path:
         """Where the counterexample of a claim is written to."""
@@ -206,7 +205,7 @@ def replayable(result: Result) -> dict[str, Any]:
 def revision(items: Sequence[Item]) -> str:
     """One revision for claims of several modules."""
     parts = sorted({_revision(module(item.origin)) for item in items})
-    return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
+    return digest("".join(parts))
 
 
 @functools.cache
@@ -247,11 +246,11 @@ def _record(result: Result) -> bytes:
         "verdict": result.verdict.to_dict(),
         **({"statement": _texts(result.item)} if result.item.origin.endswith(".py") else {}),
     }
-    return json.dumps({**content, "digest": _digest(content)}, indent=1).encode()
+    return sealed(content)
 
 
 def _read(path: Path, item: Item) -> Result | None:
-    content = _content(path)
+    content = opened(path)
     with contextlib.suppress(ValueError, KeyError, TypeError):
         verdict = Verdict.from_dict(content["verdict"]) if content else None
         if content and verdict and verdict.id == item.id:
@@ -259,20 +258,7 @@ def _read(path: Path, item: Item) -> Result | None:
     return None
 
 
-def _content(path: Path) -> dict[str, Any] | None:
-    """What a file of ours holds, or None without a whole, undamaged one."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        content: dict[str, Any] = json.loads(path.read_bytes())
-        if content.pop("digest") == _digest(content):
-            return content
-    return None
-
-
 def _lines(content: dict[str, Any]) -> str:
     """JSON with one line per key: instances stay readable."""
     lines = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items())
     return "{\n " + ",\n ".join(lines) + "\n}\n"
-
-
-def _digest(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

@@ -31,7 +31,7 @@ class Trace:
         self._memory = memory
 
     def watch(self, fields: Fields, index: int | None) -> None:
-        """Note an instance, see :data:`ratecheck._verdicts.certificates.Watch`."""
+        """Note an instance, see :data:`ratecheck._claims.certificates.Watch`."""
         content = _content(fields, index)
         self._memory[1:_HEAD] = bytes(_HEAD - 1)
         if len(content) <= _ROOM - _HEAD:

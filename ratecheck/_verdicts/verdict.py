@@ -11,12 +11,7 @@ from typing import Any
 import numpy as np
 
 from linsys import InputError
-from ratecheck._claims.claim import Claim, Entry, NotChecked, RateClaim
-from ratecheck._claims.space import Fault, Fields, Unsettled, call
-from ratecheck._rates.regimes import of_regime, of_regimes
-from ratecheck._search.search import EFFORTS, Found, Search
-from ratecheck._search.shrink import shrink
-from ratecheck._verdicts.certificates import (
+from ratecheck._claims.certificates import (
     CANDIDATE,
     SAME,
     STEADY,
@@ -25,7 +20,12 @@ from ratecheck._verdicts.certificates import (
     certify,
     ratio,
 )
-from ratecheck._verdicts.limit import TimeLimit, time_limit
+from ratecheck._claims.claim import Claim, Entry, NotChecked, RateClaim
+from ratecheck._claims.space import Fault, Fields, Unsettled, call
+from ratecheck._processes.limit import TimeLimit, time_limit
+from ratecheck._rates.regimes import of_regime, of_regimes
+from ratecheck._search.search import EFFORTS, Found, Search
+from ratecheck._search.shrink import shrink
 
 #: CPU seconds for one entry, by effort, unless the caller says otherwise.
 LIMITS = {"quick": 30.0, "normal": 120.0, "hunt": 1800.0}

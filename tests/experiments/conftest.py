@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import ratecheck as rc
-from ratecheck._commands import main
+from ratecheck._commands.app import main
 from ratecheck._discover import papers, registry
 
 EXTRA = Path(__file__).parent / "extra"

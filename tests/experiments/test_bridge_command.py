@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ratecheck._commands import main
+from ratecheck._commands.app import main
 from ratecheck._discover import registry
 
 
@@ -48,7 +48,7 @@ def test_models_and_data_are_settings(
         seen.update(overrides=job.overrides, references=references)
 
     monkeypatch.setattr(registry, "on_models", lambda: ["bridge/x"])
-    monkeypatch.setattr("ratecheck._commands._run", run)
+    monkeypatch.setattr("ratecheck._commands.app._run", run)
     arguments = ("--model", "m", "--data", "d.json", "--set", "seeds=2", "--out", tmp_path)
     assert _call(capsys, "bridge", "x", *arguments)[0] == 0
     assert seen == {

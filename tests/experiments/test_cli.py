@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import ratecheck as rc
-from ratecheck._commands import app
+from ratecheck._commands import runs
+from ratecheck._commands.app import app
 from ratecheck._discover import registry
 from ratecheck._report import describe, experiments
-from ratecheck._run import work
 from ratecheck._run.job import Outcome
 
 DECAY = Path(__file__).parent / "extra" / "toy" / "rates" / "decay.py"
@@ -195,7 +195,7 @@ def test_experiments_share_the_cores_and_keep_their_order_and_numbers(
     monkeypatch.setattr(registry, "names", lambda: files)  # files: workers know no toys by name
     answers = {}
     for threads in (1, 2):
-        outcomes, failures = work.perform_all(work.job(tmp_path / f"{threads}", "quick", threads))
+        outcomes, failures = runs.perform_all(runs.job(tmp_path / f"{threads}", "quick", threads))
         assert list(outcomes) == files[:2]
         assert list(failures) == files[2:]
         assert all(path.exists() for outcome in outcomes.values() for path in outcome.figures)
@@ -265,7 +265,7 @@ def test_typer_s_own_runner_sees_the_commands(tmp_path: Path) -> None:
 
 def test_the_command_line_imports_no_numerical_library() -> None:
     libraries = {"numpy", "numba", "matplotlib"}
-    code = f"import sys, ratecheck._commands; print({libraries} & set(sys.modules))"
+    code = f"import sys, ratecheck._commands.app; print({libraries} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 

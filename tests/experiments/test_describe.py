@@ -13,7 +13,7 @@ import pytest
 from ratecheck._discover import registry
 from ratecheck._experiment.options import parse
 from ratecheck._experiment.parameters import meanings
-from ratecheck._report import experiments
+from ratecheck._report import terminal
 from ratecheck._report.describe import _setting, description
 
 ALL = [*registry.names(), *registry.on_models()]
@@ -46,7 +46,7 @@ def test_show_prints_the_meaning_beside_the_parameter(
 def test_show_cuts_nothing_off_on_a_narrow_screen(
     ratecheck: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(experiments, "_PIPE_WIDTH", 80)
+    monkeypatch.setattr(terminal, "_PIPE_WIDTH", 80)
     shown = ratecheck("show", "affpcl/fig5").out.split()
     said = description(registry.get("affpcl/fig5"))["meanings"]
     assert set(" ".join(said.values()).split()) <= set(shown)
@@ -56,7 +56,7 @@ def test_show_cuts_nothing_off_on_a_narrow_screen(
 def test_show_folds_no_item_of_a_list(
     name: str, ratecheck: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(experiments, "_PIPE_WIDTH", 80)
+    monkeypatch.setattr(terminal, "_PIPE_WIDTH", 80)
     shown = re.split(r"[,\s]+", ratecheck("show", name).out)
     rows = description(registry.get(name))["parameters"].values()
     values = [value for row in rows for value in row.values()]

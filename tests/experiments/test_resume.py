@@ -17,7 +17,8 @@ import pytest
 
 import ratecheck as rc
 from ratecheck._discover import registry
-from ratecheck._run.runner import Interrupted, run
+from ratecheck._processes.interrupts import Interrupted
+from ratecheck._run.runner import run
 from ratecheck._store.store import Store
 
 EXTRA = Path(__file__).parent / "extra" / "toy" / "rates"

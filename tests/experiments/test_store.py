@@ -21,7 +21,7 @@ from ratecheck._discover import registry
 from ratecheck._experiment import seeds
 from ratecheck._experiment.model import plain
 from ratecheck._run.runner import redraw, run
-from ratecheck._store import revision, store as store_module
+from ratecheck._store import files, revision, store as store_module
 from ratecheck._store.revision import file_digest
 from ratecheck._store.store import Result, Store
 
@@ -346,14 +346,14 @@ def test_whole_files_replace_and_leave_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.json"
-    store_module.write_whole(path, b"old")
+    files.write_whole(path, b"old")
 
     def fails(*arguments: Any) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(store_module.os, "fsync", fails)
+    monkeypatch.setattr(files.os, "fsync", fails)
     with pytest.raises(OSError, match="disk full"):
-        store_module.write_whole(path, b"new")
+        files.write_whole(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -366,9 +366,9 @@ def test_a_kill_before_the_rename_leaves_the_old_content_and_one_file_to_clean(
     result, block, whole = stored
     path = result.shard(block)
     code = (
-        "import os, signal, sys, pathlib; from ratecheck._store import store;"
+        "import os, signal, sys, pathlib; from ratecheck._store import files;"
         "os.replace = lambda *names: os.kill(os.getpid(), signal.SIGTERM);"
-        "store.write_whole(pathlib.Path(sys.argv[1]), b'new')"
+        "files.write_whole(pathlib.Path(sys.argv[1]), b'new')"
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], cwd=ROOT, check=False)
     assert done.returncode != 0

@@ -53,7 +53,7 @@ def mutant(sources: Path, tmp_path: Path) -> Path:
     """Our packages as if streams were left to Python, typer and rich."""
     copy = tmp_path / "mutant"
     shutil.copytree(sources, copy)
-    path = copy / "ratecheck" / "_run" / "streams.py"
+    path = copy / "ratecheck" / "_processes" / "streams.py"
     text = path.read_text()
     for line, other in (
         ("if getattr(sys, name) is None:", "if False:"),
@@ -104,8 +104,8 @@ def test_without_a_buffer_nothing_is_dropped_in_silence(sources: Path, mutant: P
     """What one call to the system does not take: all but the start of a long list, here."""
     command = bash('"$@" | head -1', "audit", "--list")
     assert ended(command, sources, PYTHONUNBUFFERED="1")[0] == 141
-    streams = mutant / "ratecheck" / "_run" / "streams.py"
-    text = (sources / "ratecheck" / "_run" / "streams.py").read_text()
+    streams = mutant / "ratecheck" / "_processes" / "streams.py"
+    text = (sources / "ratecheck" / "_processes" / "streams.py").read_text()
     assert text.count("_whole(sys.stdout)") == 1
     streams.write_text(text.replace("_whole(sys.stdout)", "sys.stdout"))
     assert ended(command, mutant, PYTHONUNBUFFERED="1")[0] == 0

@@ -15,9 +15,9 @@ from experiments.psharelora.claims import pessimism, reward_chain
 from experiments.psharelora.theory import chain as at
 from experiments.psharelora.theory.crowd import crowd_gain, lone_error
 from experiments.psharelora.theory.pessimism import Pessimist, against, printed_radius
-from experiments.psharelora.theory.preference import logistic
 from experiments.psharelora.theory.proof import Shared
 from experiments.psharelora.theory.subspace import frobenius, inner
+from linsys.linalg import logistic
 from linsys.preference.comparisons import Comparisons
 from linsys.preference.confidence import ConfidenceSet
 from linsys.preference.estimators import fit_shared

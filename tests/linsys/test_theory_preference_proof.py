@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 import ratecheck as rc
 from experiments.psharelora.claims import bases, reward_error
 from experiments.psharelora.theory import preference as model, proof as at
-from linsys.linalg import precise, precision
+from linsys.linalg import logistic, precise, precision
 from tests._tighten import tighten_bound
 
 CLAIMS = {
@@ -107,9 +107,9 @@ def test_links_and_their_slopes() -> None:
     grid = np.linspace(-10, 10, 200_001)
     second = -2 / 1.7 * np.tanh(grid / 1.7) / np.cosh(grid / 1.7) ** 2
     assert model.bend(R)[0] == pytest.approx(np.abs(second).max(), rel=1e-8)
-    difference = (model.logistic(x + step) - model.logistic(x - step)) / (2 * step)
+    difference = (logistic(x + step) - logistic(x - step)) / (2 * step)
     assert_allclose(model.slope(x), difference, rtol=1e-4, atol=1e-10)
-    assert_allclose(model.log_logistic(x), np.log(model.logistic(x)), rtol=1e-12)
+    assert_allclose(model.log_logistic(x), np.log(logistic(x)), rtol=1e-12)
     assert model.log_logistic(np.array(-800.0)) == -800
 
 
@@ -119,7 +119,7 @@ def test_likelihood_is_a_sum_over_comparisons(users: at.Shared) -> None:
     o = rng.integers(0, 2, size=(3, 2, 4)).astype(float)
     for b in range(3):
         total = sum(
-            np.log(model.logistic((2 * o[b, i, j] - 1) * (users.delta[b, i] * x[b, i, j]).sum()))
+            np.log(logistic((2 * o[b, i, j] - 1) * (users.delta[b, i] * x[b, i, j]).sum()))
             for i in range(2)
             for j in range(4)
         )
@@ -156,9 +156,7 @@ def test_differences_of_chances_are_the_outcomes_distance() -> None:
         x, y = (np.einsum("icd,jcd->ij", M, psi0[b] - psi1[b]) for M in (Theta[b], truth[b]))
         L1 = max(np.linalg.norm(psi) for part in (psi0[b], psi1[b]) for psi in part)
         R = L1 * max(np.linalg.norm(M) for M in (*Theta[b], *truth[b]))
-        kappa = 1 / (2 * model.logistic(2 * R) * model.logistic(-2 * R))
-        both = np.abs(model.logistic(x) - model.logistic(y)) + np.abs(
-            model.logistic(-x) - model.logistic(-y)
-        )
+        kappa = 1 / (2 * logistic(2 * R) * logistic(-2 * R))
+        both = np.abs(logistic(x) - logistic(y)) + np.abs(logistic(-x) - logistic(-y))
         assert measured[b] == pytest.approx(((x - y) ** 2 @ weight[b]).mean())
         assert bound[b] == pytest.approx(kappa**2 * (both**2 @ weight[b]).mean())

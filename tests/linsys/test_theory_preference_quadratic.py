@@ -13,8 +13,7 @@ from scipy.optimize import minimize
 import ratecheck as rc
 from experiments.psharelora.claims import curvature, label_noise, quadratic_forms
 from experiments.psharelora.theory import fitted as fitted, noise as noise, quadratic as at
-from experiments.psharelora.theory.preference import logistic
-from linsys.linalg import precise, precision
+from linsys.linalg import logistic, precise, precision
 from tests._tighten import tighten_bound
 
 CLAIMS = {

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from experiments.firm.theory import program
 from linsys import InputError
-from linsys.linalg import precise, precision
+from linsys.linalg import apply, precise, precision
 from mgda.simplex import kkt_residual, simplex_qp
 
 
@@ -54,7 +54,7 @@ def test_high_precision_finds_the_rational_minimum(M, entries):
     with precision(40):
         Q = precise((A.T @ A)[None])
         found = program.minimiser(Q)[0]
-        value = (found * program.apply(Q[0], found)).sum()
+        value = (found * apply(Q[0], found)).sum()
         assert abs(found.sum() - 1) < 1e-38
         assert min(found) >= 0
         # the points that differ are at least 1e-2 apart in value; rounding is 40 digits

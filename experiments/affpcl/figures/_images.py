@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import ratecheck as rc
 from linsys import InputError
 
 Array = NDArray[np.float64]
@@ -40,6 +41,7 @@ class Characters:
 
 def handwritten_digits() -> Characters:
     """The 1,797 digits that come with scikit-learn: 8 x 8 pixels in [0, 1], labels 0-9."""
+    rc.check_installed("images", "sklearn")
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
@@ -199,6 +201,7 @@ def pretrain(
         seed: of the initial weights and the order of the images.
         epochs: passes over the images.
     """
+    rc.check_installed("images", "sklearn")
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.neural_network import MLPClassifier
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]

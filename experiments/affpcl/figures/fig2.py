@@ -160,6 +160,7 @@ def blocks(config: Fig2Config) -> list[rc.Block]:
 
 def compute(config: Fig2Config, block: rc.Block, context: rc.Context) -> rc.Columns:
     """Test error of every method over the rounds, and at the point it tends to for small steps."""
+    rc.check_installed("images", "threadpoolctl")
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     with threadpool_limits(1):  # sums in one order, whatever the number of threads

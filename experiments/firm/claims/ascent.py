@@ -13,9 +13,8 @@ from experiments.firm.paper import PAPER
 from experiments.firm.theory import ascent
 from experiments.firm.theory.ascent import Ascent
 from experiments.firm.theory.descent import Round
-from experiments.firm.theory.program import squared
 from experiments.firm.theory.weights import smoothed
-from linsys.linalg import Numbers
+from linsys.linalg import Numbers, squared
 
 
 def _outcomes(

@@ -11,8 +11,7 @@ from experiments.firm.claims._chains import LONG, WALKS, inside, processes
 from experiments.firm.paper import PAPER
 from experiments.firm.theory import critic_bounds as at, smoothness
 from experiments.firm.theory.chain import Chains
-from experiments.firm.theory.program import squared
-from linsys.linalg import Numbers, norm
+from linsys.linalg import Numbers, norm, squared
 
 LAM = {"lam": rc.simplex("M")}
 PLAIN = processes()

@@ -13,8 +13,7 @@ from experiments.firm.claims._spaces import rounds
 from experiments.firm.paper import PAPER
 from experiments.firm.theory import descent as at
 from experiments.firm.theory.descent import Round
-from experiments.firm.theory.program import squared
-from linsys.linalg import Numbers
+from linsys.linalg import Numbers, agent_mean, squared
 
 ANY = rounds()
 AVERAGED = rounds(averaged=True)
@@ -107,7 +106,7 @@ def eq6(step: at.Round) -> rc.Sides:
     grad J(thetabar)) lambda_t||^2, lambda_t the clients' average.
     """
     own = (step.local * step.lam[..., None]).sum(axis=-2)
-    return step.error, 2 * squared(step.direction - at.mean(own)) + 2 * step.drift
+    return step.error, 2 * squared(step.direction - agent_mean(own)) + 2 * step.drift
 
 
 @PAPER.upper(

@@ -12,8 +12,8 @@ from experiments.firm.claims._spaces import BETA
 from experiments.firm.paper import PAPER
 from experiments.firm.theory import critic_bounds as at
 from experiments.firm.theory.chain import Chains
-from experiments.firm.theory.program import squared, weights
-from linsys.linalg import Numbers, transpose
+from experiments.firm.theory.program import weights
+from linsys.linalg import Numbers, squared, transpose
 
 LAM = {"lam": rc.simplex("M")}
 CRITICS = {"w": rc.ball("M", "d2"), **LAM}

@@ -11,16 +11,8 @@ import ratecheck as rc
 from experiments.firm.claims._spaces import BETA, one_client, two_clients
 from experiments.firm.paper import PAPER
 from experiments.firm.theory import simplex as at
-from experiments.firm.theory.program import (
-    apply,
-    gram,
-    normalised,
-    root,
-    spectral,
-    squared,
-    trace_mean,
-)
-from linsys.linalg import Numbers, norm, operator_norm
+from experiments.firm.theory.program import gram, normalised, root, spectral, trace_mean
+from linsys.linalg import Numbers, apply, norm, operator_norm, squared
 
 LAM = rc.simplex("M")
 PAIRS = two_clients()

@@ -14,9 +14,9 @@ from experiments.firm.paper import PAPER
 from experiments.firm.theory import assembly, paths
 from experiments.firm.theory.client_gradients import Printed, first_terms
 from experiments.firm.theory.paths import Paths, unrolled
-from experiments.firm.theory.program import root, squared
+from experiments.firm.theory.program import root
 from experiments.firm.theory.weights import disagreement
-from linsys.linalg import Numbers, norm
+from linsys.linalg import Numbers, norm, squared
 
 
 def _paths(*, g: Any, **others: Any) -> paths.Paths:

@@ -12,9 +12,9 @@ import ratecheck as rc
 from experiments.firm.claims._spaces import clients, two_clients
 from experiments.firm.paper import PAPER
 from experiments.firm.theory import perturbation as at
-from experiments.firm.theory.program import apply, gram, weights
+from experiments.firm.theory.program import gram, weights
 from experiments.firm.theory.weights import smoothed
-from linsys.linalg import Numbers, lambda_min, norm, solve, transpose
+from linsys.linalg import Numbers, agent_mean, apply, lambda_min, norm, solve, transpose
 
 #: Gradients have lengths of order one here: (g, beta) and (c g, c^2 beta) have the same weights.
 _BETA = rc.positive(low=1e-3, high=10.0)
@@ -178,7 +178,7 @@ def law_first_order(g: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
     """T_disagr <= (2R/beta) V (1/C) sum_c max_j ||g^{j,c} - gbar^j||: of the first power of 1/beta,
     it has M and B^{-3/2}, not M^{3/2} and B^{-1/2}.
     """
-    bound = 2 * R / beta * at.variance(g) * at.client_mean(at.longest(at.deviations(g)))
+    bound = 2 * R / beta * at.variance(g) * agent_mean(at.longest(at.deviations(g)))
     return at.drift(g, at.solutions(g, beta)), np.sqrt(bound)
 
 
@@ -299,7 +299,7 @@ def law_large_beta(g: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
     """
     M = g.shape[2]
     pull = apply(at.tangent(g), g.sum(axis=2) / M)
-    leading = norm(at.client_mean(at.combined(at.deviations(g), pull)))
+    leading = norm(agent_mean(at.combined(at.deviations(g), pull)))
     gap = beta / 2 * at.drift(g, at.solutions(g, beta)) - leading
     return np.abs(gap), 49 * M * R**3 / (16 * beta) * at.variance(g)
 
@@ -339,8 +339,8 @@ def law_small_beta(g: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
     """T_disagr <= (2 (h + R)/(beta + 2 mu))^2 V_op^2, V_op = (1/C) sum_c ||A_c - Abar||_op^2, h =
     ||Abar P||_op and mu the curvature of Abar'Abar: bounded as beta falls to 0.
     """
-    middle = at.client_mean(g)
+    middle = agent_mean(g)
     spread = at.spectral_of(at.tangent(middle))
-    apart = at.client_mean(at.spectral_of(at.deviations(g)) ** 2)
+    apart = agent_mean(at.spectral_of(at.deviations(g)) ** 2)
     bound = 2 * (spread + R) / (beta + 2 * curvature(transpose(middle))) * apart
     return at.drift(g, at.solutions(g, beta)), bound

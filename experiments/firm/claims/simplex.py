@@ -12,17 +12,15 @@ from experiments.firm.claims._spaces import BETA, one_client, two_clients
 from experiments.firm.paper import PAPER
 from experiments.firm.theory import simplex as at
 from experiments.firm.theory.program import (
-    apply,
     gram,
     minimiser,
     normalised,
     regularised,
     root,
-    squared,
     trace_mean,
     weights,
 )
-from linsys.linalg import Numbers, lambda_max, lambda_min, norm, transpose
+from linsys.linalg import Numbers, apply, lambda_max, lambda_min, norm, squared, transpose
 
 LAM = rc.simplex("M")
 P = rc.positive("M", low=0.1, high=10.0)

@@ -10,7 +10,7 @@ from experiments.firm.claims.perturbation import noisy_clients
 from experiments.firm.paper import PAPER
 from experiments.firm.theory import perturbation as at
 from experiments.firm.theory.program import root, weights
-from linsys.linalg import Numbers, norm, transpose
+from linsys.linalg import Numbers, agent_mean, norm, transpose
 
 TRUE = noisy_clients({"beta": rc.positive(low=1e-5, high=10.0)})
 
@@ -18,7 +18,7 @@ TRUE = noisy_clients({"beta": rc.positive(low=1e-5, high=10.0)})
 def _true_drift(g: Numbers, truth: Numbers, beta: Numbers) -> Numbers:
     """||(1/C) sum_c A_c (lambda*^c - lambda*(truth))||, truth (B, M, d)."""
     away = at.solutions(g, beta) - weights(transpose(truth), beta)[:, None]
-    return norm(at.client_mean(at.combined(g, away)))
+    return norm(agent_mean(at.combined(g, away)))
 
 
 @PAPER.identity(
@@ -36,9 +36,9 @@ def law_true_split(g: Numbers, lam: Numbers, common: Numbers) -> rc.Sides:
 
     Shape (B, d).
     """
-    whole = at.client_mean(at.combined(g, lam - common[:, None]))
-    shifted = at.combined(at.client_mean(g), at.client_mean(lam) - common)
-    return whole, shifted + at.client_mean(at.combined(at.deviations(g), at.deviations(lam)))
+    whole = agent_mean(at.combined(g, lam - common[:, None]))
+    shifted = at.combined(agent_mean(g), agent_mean(lam) - common)
+    return whole, shifted + agent_mean(at.combined(at.deviations(g), at.deviations(lam)))
 
 
 @PAPER.upper(
@@ -56,7 +56,7 @@ def law_true_weights(g: Numbers, truth: Numbers, beta: Numbers, R: Numbers) -> r
     """sqrt(T_disagr) <= (1/2) (1 + sqrt(1 + 2R^2/beta)) (1/C) sum_c ||A_c - A||_op: beta^-1 B^-1
     for beta < R^2.
     """
-    apart = at.client_mean(at.spectral_of(g - truth[:, None]))
+    apart = agent_mean(at.spectral_of(g - truth[:, None]))
     return _true_drift(g, truth, beta), (1 + np.sqrt(1 + 2 * R**2 / beta)) / 2 * apart
 
 
@@ -70,7 +70,7 @@ def law_true_weights(g: Numbers, truth: Numbers, beta: Numbers, R: Numbers) -> r
 )
 def law_true_large_beta(g: Numbers, truth: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
     """sqrt(T_disagr) <= (2 sqrt(M) R^2/beta) (1/C) sum_c ||A_c - A||_F: beta^-2 B^-1 M^2."""
-    apart = at.client_mean(np.sqrt(at.power(g - truth[:, None])))
+    apart = agent_mean(np.sqrt(at.power(g - truth[:, None])))
     return _true_drift(g, truth, beta), 2 * root(g.shape[2], R) * R**2 / beta * apart
 
 
@@ -89,5 +89,5 @@ def law_true_without_beta(g: Numbers, truth: Numbers, beta: Numbers, R: Numbers)
     B^{-1/2} without beta or M.
     """
     apart = at.longest(g - truth[:, None])
-    bound = at.client_mean((apart + np.sqrt(apart**2 + 8 * R[:, None] * apart)) / 2)
+    bound = agent_mean((apart + np.sqrt(apart**2 + 8 * R[:, None] * apart)) / 2)
     return _true_drift(g, truth, beta), bound

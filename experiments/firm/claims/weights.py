@@ -11,8 +11,8 @@ import ratecheck as rc
 from experiments.firm.claims._spaces import BETA, clients
 from experiments.firm.paper import PAPER
 from experiments.firm.theory import descent, weights as at
-from experiments.firm.theory.program import root, squared, weights
-from linsys.linalg import Numbers, norm
+from experiments.firm.theory.program import root, weights
+from linsys.linalg import Numbers, agent_mean, norm, squared
 
 WEIGHTS = clients({"lam": rc.simplex("C", "M")})
 PATHS = {"stars": rc.simplex("T", 2, "M"), "eta": rc.interval("T")}
@@ -117,8 +117,8 @@ def eq18(g: Numbers, lam: Numbers) -> rc.Sides:
     <= (1/C) sum_c (sum_j ||g^{j,c}|| |lambda^{j,c} - lambdabar^j|)^2.
     """
     apart = at.centred(lam)
-    square = at.mean(squared(at.combined(g, apart)))
-    triangle = at.mean((norm(g) * np.abs(apart)).sum(axis=-1) ** 2)
+    square = agent_mean(squared(at.combined(g, apart)))
+    triangle = agent_mean((norm(g) * np.abs(apart)).sum(axis=-1) ** 2)
     return np.stack([at.disagreement(g, lam), square], axis=1), np.stack([square, triangle], axis=1)
 
 
@@ -137,7 +137,7 @@ def eq18_sharper(g: Numbers, lam: Numbers) -> rc.Sides:
     gbar^j|| ||lambda^c - lambdabar||_1)^2: whatever the weights are.
     """
     apart = norm(at.centred(g)).max(axis=-1)
-    return at.disagreement(g, lam), at.mean(apart * at.spread_of(lam)) ** 2
+    return at.disagreement(g, lam), agent_mean(apart * at.spread_of(lam)) ** 2
 
 
 @PAPER.upper(
@@ -194,8 +194,8 @@ def eq19_20(g: Numbers, lam: Numbers, R: Numbers) -> rc.Sides:
     share = 2 * R**2 / clients**2
     chain = [
         at.disagreement(g, lam),
-        R**2 * at.mean(spread**2),
-        2 * R**2 * at.mean(spread),
+        R**2 * agent_mean(spread**2),
+        2 * R**2 * agent_mean(spread),
         share * _total(np.abs(pairs).sum(axis=-1)),
         share * root(M, R) * _total(norm(pairs)),
     ]
@@ -279,7 +279,7 @@ def fedcmoo(g: Numbers, common: Numbers) -> rc.Sides:
     disagreement.
     """
     shared = common[:, None] + 0 * g[..., 0]
-    return at.mean(at.combined(g, shared)), (at.mean(g) * common[..., None]).sum(axis=-2)
+    return agent_mean(at.combined(g, shared)), (agent_mean(g) * common[..., None]).sum(axis=-2)
 
 
 @PAPER.count(

@@ -12,8 +12,8 @@ from experiments.firm.claims._spaces import BETA, one_client
 from experiments.firm.paper import PAPER
 from experiments.firm.theory import without_beta as at
 from experiments.firm.theory.descent import Round
-from experiments.firm.theory.program import apply, minimiser, squared, weights
-from linsys.linalg import Numbers, transpose
+from experiments.firm.theory.program import minimiser, weights
+from linsys.linalg import Numbers, apply, squared, transpose
 
 
 @PAPER.lower(

@@ -21,8 +21,7 @@ from functools import cached_property
 import numpy as np
 
 from experiments.firm.theory.descent import Round
-from experiments.firm.theory.program import squared
-from linsys.linalg import Numbers
+from linsys.linalg import Numbers, squared
 
 
 @dataclass(frozen=True, eq=False)

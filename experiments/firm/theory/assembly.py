@@ -47,8 +47,8 @@ from experiments.firm.theory.client_gradients import (
     moved,
     smoothness,
 )
-from experiments.firm.theory.program import squared, weights
-from linsys.linalg import Numbers
+from experiments.firm.theory.program import weights
+from linsys.linalg import Numbers, squared
 
 
 def gradient_error(

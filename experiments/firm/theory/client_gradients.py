@@ -30,8 +30,7 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.firm.theory.chain import Chains
-from experiments.firm.theory.program import squared
-from linsys.linalg import Numbers, norm
+from linsys.linalg import Numbers, norm, squared
 
 
 @dataclass(frozen=True, eq=False)

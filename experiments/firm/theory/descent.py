@@ -22,8 +22,7 @@ from functools import cached_property
 import numpy as np
 
 import ratecheck as rc
-from experiments.firm.theory.program import squared
-from linsys.linalg import Numbers, is_precise, precise
+from linsys.linalg import Numbers, agent_mean, is_precise, precise, squared
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +62,12 @@ class Round:
     @cached_property
     def centre(self) -> Numbers:
         """thetabar, (B, d)."""
-        return mean(self.theta)
+        return agent_mean(self.theta)
 
     @cached_property
     def direction(self) -> Numbers:
         """gbar, (B, d)."""
-        return mean((self.g * self.lam[..., None]).sum(axis=-2))
+        return agent_mean((self.g * self.lam[..., None]).sum(axis=-2))
 
     @cached_property
     def gradient(self) -> Numbers:
@@ -88,27 +87,22 @@ class Round:
     @cached_property
     def estimation(self) -> Numbers:
         """T_{1,1} = ||gbar - (1/C) sum_c grad J(theta^c) lambda_t||^2."""
-        return squared(self.direction - mean(self.weighed(self.local)))
+        return squared(self.direction - agent_mean(self.weighed(self.local)))
 
     @cached_property
     def drift(self) -> Numbers:
         """T_{1,2} = ||(1/C) sum_c (grad J(theta^c) - grad J(thetabar)) lambda_t||^2."""
-        return squared(mean(self.weighed(self.local)) - self.gradient)
+        return squared(agent_mean(self.weighed(self.local)) - self.gradient)
 
     @cached_property
     def gradient_error(self) -> Numbers:
         """||(1/C) sum_c sum_j lambda_t^j (g^{j,c} - grad J^j(theta^c))||^2."""
-        return squared(mean(self.weighed(self.g - self.local)))
+        return squared(agent_mean(self.weighed(self.g - self.local)))
 
     @cached_property
     def disagreement(self) -> Numbers:
         """||(1/C) sum_c sum_j g^{j,c} (lambda^{j,c} - lambda_t^j)||^2."""
-        return squared(self.direction - mean(self.weighed(self.g)))
-
-
-def mean(values: Numbers) -> Numbers:
-    """Average over clients."""
-    return np.asarray(values.sum(axis=1) / values.shape[1])
+        return squared(self.direction - agent_mean(self.weighed(self.g)))
 
 
 def harmonic(T: Numbers, longest: int) -> Numbers:

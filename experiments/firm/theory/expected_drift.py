@@ -19,8 +19,8 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.firm.theory.perturbation import solutions
-from experiments.firm.theory.program import apply, squared, weights
-from linsys.linalg import Numbers, transpose
+from experiments.firm.theory.program import weights
+from linsys.linalg import Numbers, apply, squared, transpose
 
 #: Largest batch whose expectations are summed.
 LARGEST_BATCH = 4

@@ -17,8 +17,8 @@ from __future__ import annotations
 import numpy as np
 
 import ratecheck as rc
-from experiments.firm.theory.program import apply, spectral, squared, weights
-from linsys.linalg import Numbers, norm, transpose
+from experiments.firm.theory.program import spectral, weights
+from linsys.linalg import Numbers, agent_mean, apply, norm, squared, transpose
 
 
 def solutions(g: Numbers, beta: Numbers) -> Numbers:
@@ -28,15 +28,10 @@ def solutions(g: Numbers, beta: Numbers) -> Numbers:
     return found.reshape(count, clients, M)
 
 
-def client_mean(values: Numbers) -> Numbers:
-    """Average over clients, axis 1."""
-    return np.asarray(values.sum(axis=1) / values.shape[1])
-
-
 def deviations(values: Numbers) -> Numbers:
     """What clients have less their mean, exactly zero where all have the same."""
     shifted = values - values[:, :1]
-    return np.asarray(shifted - client_mean(shifted)[:, None])
+    return np.asarray(shifted - agent_mean(shifted)[:, None])
 
 
 def power(rows: Numbers) -> Numbers:
@@ -46,7 +41,7 @@ def power(rows: Numbers) -> Numbers:
 
 def variance(g: Numbers) -> Numbers:
     """V, the clients' mean of ||A_c - Abar||_F^2, shape (B,)."""
-    return client_mean(power(deviations(g)))
+    return agent_mean(power(deviations(g)))
 
 
 def tangent(rows: Numbers) -> Numbers:
@@ -56,7 +51,7 @@ def tangent(rows: Numbers) -> Numbers:
 
 def drift(g: Numbers, lam: Numbers) -> Numbers:
     """sqrt(T), shape (B,)."""
-    return norm(client_mean(combined(g, deviations(lam))))
+    return norm(agent_mean(combined(g, deviations(lam))))
 
 
 def spectral_of(rows: Numbers) -> Numbers:
@@ -71,7 +66,7 @@ def longest(rows: Numbers) -> Numbers:
 
 def combined(rows: Numbers, vectors: Numbers) -> Numbers:
     """X v for matrices with the columns ``rows``."""
-    return apply(transpose(rows), vectors)
+    return np.asarray(apply(transpose(rows), vectors))
 
 
 # What the drift is, for any weights.
@@ -82,8 +77,8 @@ def covariance(g: Numbers, lam: Numbers) -> rc.Sides:
 
     A pair contributes (A_c - A_c')(lambda^c - lambda^c').
     """
-    drifted = client_mean(combined(g, deviations(lam)))
-    chosen = client_mean(combined(deviations(g), lam))
+    drifted = agent_mean(combined(g, deviations(lam)))
+    chosen = agent_mean(combined(deviations(g), lam))
     pairs = combined(g[:, :, None] - g[:, None], lam[:, :, None] - lam[:, None])
     halved = pairs.sum(axis=(1, 2)) / (2 * g.shape[1] ** 2)
     return np.stack([drifted, drifted], axis=1), np.stack([chosen, halved], axis=1)
@@ -91,13 +86,13 @@ def covariance(g: Numbers, lam: Numbers) -> rc.Sides:
 
 def cauchy_schwarz(g: Numbers, lam: Numbers) -> rc.Sides:
     """T <= mean ||X_c P||_op^2 mean ||u_c||^2; both sides' roots."""
-    apart = client_mean(spectral_of(tangent(deviations(g))) ** 2)
-    return drift(g, lam), np.sqrt(apart * client_mean(squared(deviations(lam))))
+    apart = agent_mean(spectral_of(tangent(deviations(g))) ** 2)
+    return drift(g, lam), np.sqrt(apart * agent_mean(squared(deviations(lam))))
 
 
 def selection(g: Numbers, lam: Numbers) -> rc.Sides:
     """sqrt(T) <= (1/C) sum_c max_j ||g^{j,c} - gbar^j||, whatever the weights are."""
-    return drift(g, lam), client_mean(longest(deviations(g)))
+    return drift(g, lam), agent_mean(longest(deviations(g)))
 
 
 # The solutions of (2): one power of the noise from the gradients, one from the weights.

@@ -17,17 +17,12 @@ from itertools import combinations
 
 import numpy as np
 
-from linsys.linalg import Numbers, is_precise, lambda_max, precise, solve, transpose
+from linsys.linalg import Numbers, apply, is_precise, lambda_max, precise, solve, squared, transpose
 from linsys.validate import InputError
 from mgda.simplex import simplex_qp
 
 #: Supports are enumerated up to this number of objectives.
 _LARGEST = 4
-
-
-def apply(matrices: Numbers, vectors: Numbers) -> Numbers:
-    """M v of each pair, (..., d, M) and (..., M)."""
-    return np.asarray((matrices @ vectors[..., None])[..., 0])
 
 
 def gram(A: Numbers) -> Numbers:
@@ -39,11 +34,6 @@ def spectral(A: Numbers) -> Numbers:
     """||A||_op of matrices (..., d, M) that need not be square."""
     # |.|: rounding may leave the eigenvalue of a zero matrix below zero
     return np.asarray(np.sqrt(np.abs(lambda_max(gram(A)))))
-
-
-def squared(vectors: Numbers) -> Numbers:
-    """||v||^2 along the last axis."""
-    return np.asarray((vectors * vectors).sum(axis=-1))
 
 
 def root(number: int, like: Numbers) -> Numbers:

@@ -14,8 +14,8 @@ from functools import cached_property
 
 import numpy as np
 
-from experiments.firm.theory.program import apply, squared, weights
-from linsys.linalg import Numbers, solve
+from experiments.firm.theory.program import weights
+from linsys.linalg import Numbers, apply, solve, squared
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,16 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 import ratecheck as rc
-from experiments.firm.theory.program import (
-    apply,
-    diagonal,
-    gram,
-    minimiser,
-    root,
-    squared,
-    weights,
-)
-from linsys.linalg import Numbers, norm, transpose
+from experiments.firm.theory.program import diagonal, gram, minimiser, root, weights
+from linsys.linalg import Numbers, apply, norm, squared, transpose
 
 
 def gradient_gap(A: Numbers, other: Numbers) -> Numbers:

@@ -15,8 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 import ratecheck as rc
-from experiments.firm.theory.program import squared
-from linsys.linalg import Numbers
+from linsys.linalg import Numbers, agent_mean, squared
 
 
 def centred(values: Numbers) -> Numbers:
@@ -29,14 +28,9 @@ def combined(g: Numbers, lam: Numbers) -> Numbers:
     return np.asarray((g * lam[..., None]).sum(axis=-2))
 
 
-def mean(values: Numbers) -> Numbers:
-    """Average over clients."""
-    return np.asarray(values.sum(axis=1) / values.shape[1])
-
-
 def disagreement(g: Numbers, lam: Numbers) -> Numbers:
     """||(1/C) sum_c sum_j g^{j,c} (lambda^{j,c} - lambdabar^j)||^2, the second term of (7)."""
-    return squared(mean(combined(g, centred(lam))))
+    return squared(agent_mean(combined(g, centred(lam))))
 
 
 def spread_of(lam: Numbers) -> Numbers:

@@ -26,8 +26,8 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.firm.theory.descent import Round
-from experiments.firm.theory.program import squared, weights
-from linsys.linalg import Numbers, transpose
+from experiments.firm.theory.program import weights
+from linsys.linalg import Numbers, squared, transpose
 
 
 def paid(

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.fslora.theory.chain_round import Round, mean
+from experiments.fslora.theory.chain_round import Round
+from linsys.linalg import agent_mean
 
 #: Largest step size of a step of the proof, from r/k_i, H, L and c_h.
 Largest = Callable[[Any, Any, Any, Any], Any]
@@ -28,7 +29,7 @@ _MEANING = {
 
 def smoothness(factor: float) -> Largest:
     """gamma = 1 / (factor H L_s)."""
-    return lambda rho, H, L, c_h: 1 / (factor * H * L * mean(rho))
+    return lambda rho, H, L, c_h: 1 / (factor * H * L * agent_mean(rho))
 
 
 def powers(square: int, power: int) -> Largest:

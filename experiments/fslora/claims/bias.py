@@ -12,9 +12,9 @@ import ratecheck as rc
 from experiments.fslora.claims._spaces import least_squares, ranks
 from experiments.fslora.paper import PAPER
 from experiments.fslora.theory import bias as at
-from experiments.fslora.theory.sketching import Devices, sketches, squares
+from experiments.fslora.theory.sketching import Devices, sketches
 from experiments.fslora.theory.steps import covariances
-from linsys.linalg import Numbers, norm, operator_norm, stretch, transpose
+from linsys.linalg import Numbers, norm, operator_norm, squares, stretch, transpose
 
 DEVICES = least_squares()
 

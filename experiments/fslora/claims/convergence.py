@@ -12,8 +12,8 @@ from experiments.fslora.claims._rounds import powers, rounds, smoothness, steady
 from experiments.fslora.paper import PAPER
 from experiments.fslora.theory import chain as at
 from experiments.fslora.theory.chain_rates import fixed_step, fresh_step
-from experiments.fslora.theory.chain_round import Round, squared
-from linsys.linalg import Numbers
+from experiments.fslora.theory.chain_round import Round
+from linsys.linalg import Numbers, squared
 
 ANY_STEP = smoothness(0.5)
 #: The proof knows nothing else of f_i; of functions of BA only affine ones are L-smooth everywhere.

@@ -20,9 +20,9 @@ from experiments.fslora.claims._spaces import (
 )
 from experiments.fslora.paper import PAPER
 from experiments.fslora.theory import hessians as hessians
-from experiments.fslora.theory.sketching import Devices, join, sketches, squares
+from experiments.fslora.theory.sketching import Devices, join, sketches
 from experiments.fslora.theory.smoothness import length, spectral
-from linsys.linalg import Numbers, norm, operator_norm, transpose
+from linsys.linalg import Numbers, norm, operator_norm, squares, transpose
 
 _RANGE = (0.1, 10.0)
 _ONE = {"N": (1, 1)}

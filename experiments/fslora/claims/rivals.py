@@ -11,9 +11,8 @@ import numpy as np
 import ratecheck as rc
 from experiments.fslora.claims._spaces import ranks
 from experiments.fslora.paper import PAPER
-from experiments.fslora.theory.sketching import squares
 from experiments.fslora.theory.smoothness import spectral
-from linsys.linalg import Numbers, transpose
+from linsys.linalg import Numbers, squares, transpose
 from linsys.sketching import FSLoRA, LeastSquares
 
 

@@ -13,16 +13,8 @@ import ratecheck as rc
 from experiments.fslora.claims._spaces import least_squares, ranks
 from experiments.fslora.paper import PAPER
 from experiments.fslora.theory import steps as at
-from experiments.fslora.theory.sketching import (
-    Devices,
-    gradient,
-    join,
-    loss,
-    sketches,
-    slope,
-    squares,
-)
-from linsys.linalg import Numbers
+from experiments.fslora.theory.sketching import Devices, gradient, join, loss, sketches, slope
+from linsys.linalg import Numbers, squares
 
 DEVICES = least_squares()
 _SOME = (0.1, 1.0)

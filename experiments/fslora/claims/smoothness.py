@@ -17,8 +17,8 @@ from experiments.fslora.claims._spaces import (
 )
 from experiments.fslora.paper import PAPER
 from experiments.fslora.theory import smoothness as at
-from experiments.fslora.theory.sketching import Devices, gradient, join, slope, squares
-from linsys.linalg import Numbers, norm, operator_norm, transpose
+from experiments.fslora.theory.sketching import Devices, gradient, join, slope
+from linsys.linalg import Numbers, norm, operator_norm, squares, transpose
 
 _RANGE = (0.1, 10.0)
 _ONE = {"N": (1, 1)}

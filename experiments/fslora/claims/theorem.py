@@ -11,8 +11,7 @@ import ratecheck as rc
 from experiments.fslora.claims._runs import opposed, runs
 from experiments.fslora.paper import PAPER
 from experiments.fslora.theory import chain_rates as at
-from experiments.fslora.theory.chain_round import mean
-from linsys.linalg import Numbers
+from linsys.linalg import Numbers, agent_mean
 
 
 def _steps(*, rho: Any, copies: Any, **others: Any) -> SimpleNamespace:
@@ -70,7 +69,7 @@ def eq17(gamma: Numbers, H: Numbers, L: Numbers, rho: Numbers) -> rc.Sides:
     sigma_s^2 + 3 sigma_h^2.
     """
     cube = 3 * (gamma * H) ** 3 * L**2
-    return cube * mean(rho**2), cube * mean(rho) ** 2
+    return cube * agent_mean(rho**2), cube * agent_mean(rho) ** 2
 
 
 EQ17_CORRECTED = replace(

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import ratecheck as rc
-from experiments.fslora.theory.chain_round import mean
-from linsys.linalg import Numbers
+from linsys.linalg import Numbers, agent_mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +123,7 @@ class Opposed:
 
 def printed_step(rho: Numbers, N: Numbers, H: Numbers, L: Numbers, c_h: Numbers) -> Numbers:
     """The largest gamma of Theorem 4.4; rho (B, devices)."""
-    root = 6 * L * np.sqrt((c_h + 1) * mean(rho) * H)
+    root = 6 * L * np.sqrt((c_h + 1) * agent_mean(rho) * H)
     return np.asarray(1 / np.maximum(root, N * H**2 * L))
 
 
@@ -133,9 +132,9 @@ def needed_steps(rho: Numbers, H: Numbers, L: Numbers, c_h: Numbers) -> Numbers:
     curved = H * L
     return np.stack(
         [
-            1 / (3 * curved * mean(rho)),
+            1 / (3 * curved * agent_mean(rho)),
             1 / (np.sqrt(18 + 0 * curved) * curved),
-            1 / (6 * curved * np.sqrt((c_h + 1) * mean(rho**2))),
+            1 / (6 * curved * np.sqrt((c_h + 1) * agent_mean(rho**2))),
             1 / (3 * curved * rho.max(axis=1)),
         ],
         axis=-1,
@@ -144,7 +143,7 @@ def needed_steps(rho: Numbers, H: Numbers, L: Numbers, c_h: Numbers) -> Numbers:
 
 def fresh_step(rho: Numbers, H: Numbers, L: Numbers, c_h: Numbers) -> Numbers:
     """gamma of the theorem with fresh sketches: all that its proof uses."""
-    root = 4 * np.sqrt((c_h + 1) * mean(rho**2))
+    root = 4 * np.sqrt((c_h + 1) * agent_mean(rho**2))
     return np.asarray(1 / (H * L * np.maximum(root, 3 * rho.max(axis=1))))
 
 
@@ -164,20 +163,20 @@ def lr_corrected(rho: Numbers, N: Numbers, H: Numbers, L: Numbers, c_h: Numbers)
     """min{fresh_step, 1/(N H^2 L)} is at most what (14), (16) with L r/k, and (17) use."""
     step = np.minimum(fresh_step(rho, H, L, c_h), 1 / (N * H**2 * L))
     limits = needed_steps(rho, H, L, c_h)
-    root = 1 / (np.sqrt(12 * (c_h + 1) * mean(rho**2)) * H * L)
+    root = 1 / (np.sqrt(12 * (c_h + 1) * agent_mean(rho**2)) * H * L)
     needed = np.stack([limits[:, 0], limits[:, 3], root, 1 / (N * H**2 * L)], axis=-1)
     return step[:, None] + 0 * needed, needed
 
 
 def enough(rho: Numbers, c_h: Numbers) -> Numbers:
     """The N H from which on 1/(N H^2 L) alone is as small as the proof needs."""
-    return np.asarray(6 * np.sqrt((c_h + 1) * mean(rho**2)))
+    return np.asarray(6 * np.sqrt((c_h + 1) * agent_mean(rho**2)))
 
 
 def eq17_corrected(gamma: Numbers, H: Numbers, L: Numbers, rho: Numbers) -> rc.Sides:
     """The same with L_s L max r/k_i for L_s^2."""
     cube = 3 * (gamma * H) ** 3 * L**2
-    return cube * mean(rho**2), cube * mean(rho) * rho.max(axis=1)
+    return cube * agent_mean(rho**2), cube * agent_mean(rho) * rho.max(axis=1)
 
 
 def corollary_step(s: Run) -> Numbers:
@@ -197,4 +196,4 @@ def corollary_rounds(rho: Numbers, N: Numbers, H: Numbers, L: Numbers, c_h: Numb
     N^3 H^3 L / mean(r^2/k^2) and 36 (c_h + 1) N L mean(r/k) / mean(r^2/k^2).
     """
     step = printed_step(rho, N, H, L, c_h)
-    return np.asarray(N / (H * mean(rho**2) * L * step**2))
+    return np.asarray(N / (H * agent_mean(rho**2) * L * step**2))

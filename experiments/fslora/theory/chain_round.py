@@ -35,21 +35,11 @@ from typing import Literal
 
 import numpy as np
 
-from linsys.linalg import Numbers
-
-
-def squared(vectors: Numbers) -> Numbers:
-    """||v||^2 along the last axis."""
-    return np.asarray((vectors * vectors).sum(axis=-1))
+from linsys.linalg import Numbers, agent_mean, squared
 
 
 def _dot(first: Numbers, second: Numbers) -> Numbers:
     return np.asarray((first * second).sum(axis=-1))
-
-
-def mean(values: Numbers) -> Numbers:
-    """Average over devices, the second axis."""
-    return np.asarray(values.sum(axis=1) / values.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +95,7 @@ class Round:
         inside = np.minimum(away, w)
         slope = (self.L[:, None, None] * self.h)[:, :, None]
         each = slope * (inside * inside / 2 + w * (away - inside)) / self._scale
-        return mean(each.sum(axis=-1) + (self.u / self.rho)[:, :, None] * x[:, None, :, 1])
+        return agent_mean(each.sum(axis=-1) + (self.u / self.rho)[:, :, None] * x[:, None, :, 1])
 
     def variance(self, x: Numbers) -> Numbers:
         """E||grad f~_i(x; S) - grad f_i^S(x)||^2, (B, N, P)."""
@@ -171,12 +161,12 @@ class Round:
 
     def average(self, total: Numbers) -> Numbers:
         """E (1/N) sum_i of what every device has, (B, 2)."""
-        return mean(self.expect(total))
+        return agent_mean(self.expect(total))
 
     def second_moment(self, total: Numbers) -> Numbers:
         """E||(1/N) sum_i ...||^2; devices are independent given X."""
         spread = self.expect(squared(total)) - squared(self.expect(total))
-        return np.asarray(squared(self.average(total)) + mean(spread) / total.shape[1])
+        return np.asarray(squared(self.average(total)) + agent_mean(spread) / total.shape[1])
 
     @cached_property
     def after(self) -> Numbers:
@@ -201,7 +191,7 @@ class Round:
     @cached_property
     def gradient(self) -> Numbers:
         """grad f^S(X), (B, 2)."""
-        return mean(self.gradients)
+        return agent_mean(self.gradients)
 
     @cached_property
     def G2(self) -> Numbers:
@@ -237,11 +227,11 @@ class Round:
 
     def powers(self, exponent: int) -> Numbers:
         """(1/N) sum_i (r/k_i)^exponent."""
-        return mean(self.rho**exponent)
+        return agent_mean(self.rho**exponent)
 
     def weighed_drift(self, exponent: int) -> Numbers:
         """(1/N) sum_i (r/k_i)^exponent (1/H) sum_h E||X_i^h - X||^2; T_3 has exponent 2."""
-        return mean(self.rho**exponent * self.drift)
+        return agent_mean(self.rho**exponent * self.drift)
 
     @cached_property
     def L_s(self) -> Numbers:

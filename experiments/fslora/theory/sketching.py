@@ -14,9 +14,9 @@ from math import comb
 
 import numpy as np
 
-from linsys.linalg import Numbers, transpose
+from linsys.linalg import Numbers, squares, transpose
 
-__all__ = ["Devices", "gradient", "join", "loss", "sketches", "slope", "squares"]
+__all__ = ["Devices", "gradient", "join", "loss", "sketches", "slope"]
 
 
 def sketches(k: Numbers, r: int) -> tuple[Numbers, Numbers]:
@@ -57,11 +57,6 @@ def join(by_B: Numbers, by_A: Numbers) -> Numbers:
     """[B; A] as one vector, (..., r (m + n)), component by component."""
     rows = np.concatenate([transpose(by_B), by_A], axis=-1)
     return rows.reshape(*rows.shape[:-2], -1)
-
-
-def squares(matrices: Numbers) -> Numbers:
-    """The sum of the squared entries of each matrix (..., p, q)."""
-    return np.asarray((matrices * matrices).sum(axis=(-2, -1)))
 
 
 @dataclass(frozen=True, eq=False)

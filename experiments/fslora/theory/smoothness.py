@@ -14,8 +14,8 @@ from __future__ import annotations
 import numpy as np
 
 from experiments.fslora.theory.bias import square
-from experiments.fslora.theory.sketching import Devices, join, squares
-from linsys.linalg import Numbers, operator_norm, transpose
+from experiments.fslora.theory.sketching import Devices, join
+from linsys.linalg import Numbers, operator_norm, squares, transpose
 
 
 def spectral(P: Numbers) -> Numbers:

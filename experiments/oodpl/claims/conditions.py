@@ -16,9 +16,8 @@ import numpy as np
 import ratecheck as rc
 from experiments.oodpl.paper import PAPER
 from experiments.oodpl.theory import conditions as at
-from experiments.oodpl.theory.bilevel import logistic
 from experiments.oodpl.theory.conditions import Conditions, step_ii
-from linsys.linalg import Numbers
+from linsys.linalg import Numbers, logistic
 
 _KAPPA: dict[str, rc.Field] = {"kappa": rc.interval(low=0.0, high=1.0)}
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from experiments.oodpl.theory.families import Policy, Reward, TanhReward, logistic, minimiser
-from linsys.linalg import Numbers
+from experiments.oodpl.theory.families import Policy, Reward, TanhReward, minimiser
+from linsys.linalg import Numbers, logistic
 
 __all__ = [
     "Policy",
@@ -23,7 +23,6 @@ __all__ = [
     "System",
     "TanhReward",
     "log_loss",
-    "logistic",
     "minimiser",
     "pick",
     "pick_pair",

@@ -12,18 +12,12 @@ from functools import cached_property
 
 import numpy as np
 
-from linsys.linalg import Numbers, norm, solve, transpose
+from linsys.linalg import Numbers, logistic, norm, solve, transpose
 
-__all__ = ["Policy", "Reward", "TanhReward", "logistic", "minimiser"]
+__all__ = ["Policy", "Reward", "TanhReward", "minimiser"]
 
 #: More Newton steps than any minimum within reach takes.
 _NEWTON = 200
-
-
-def logistic(u: Numbers) -> Numbers:
-    """sigma(u) = 1 / (1 + e^-u)."""
-    small = np.exp(-np.abs(u))
-    return np.where(u >= 0, 1 / (1 + small), small / (1 + small))
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 
 import ratecheck as rc
-from experiments.oodpl.theory.bilevel import System, logistic, pick, pick_pair
-from linsys.linalg import Numbers, inverse, transpose
+from experiments.oodpl.theory.bilevel import System, pick, pick_pair
+from linsys.linalg import Numbers, inverse, logistic, transpose
 
 __all__ = [
     "Run",

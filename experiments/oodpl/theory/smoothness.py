@@ -12,9 +12,9 @@ from functools import cached_property
 import numpy as np
 
 import ratecheck as rc
-from experiments.oodpl.theory.bilevel import System, logistic
+from experiments.oodpl.theory.bilevel import System
 from experiments.oodpl.theory.constants import PolicyConstants, RewardConstants
-from linsys.linalg import Numbers, lambda_min, norm, operator_norm, transpose
+from linsys.linalg import Numbers, lambda_min, logistic, norm, operator_norm, transpose
 
 __all__ = [
     "Jet",

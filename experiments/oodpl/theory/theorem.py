@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from experiments.oodpl.theory.bilevel import logistic
 from experiments.oodpl.theory.inner import Inner
-from linsys.linalg import Numbers
+from linsys.linalg import Numbers, logistic
 
 __all__ = [
     "curvature_limit",

@@ -13,8 +13,8 @@ from experiments.psharelora.claims.quadratic_forms import CURVED, comparing
 from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import quadratic as at
 from experiments.psharelora.theory.fitted import Fitted
-from experiments.psharelora.theory.preference import logistic, slope
-from linsys.linalg import Numbers
+from experiments.psharelora.theory.preference import slope
+from linsys.linalg import Numbers, logistic
 
 _SIZE = (0.1, 3.0)
 

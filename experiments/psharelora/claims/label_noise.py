@@ -13,10 +13,9 @@ from experiments.psharelora.claims.bases import DECOMPOSED
 from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import noise as at
 from experiments.psharelora.theory.fitted import eq_B17, second_moment, shifted, squared
-from experiments.psharelora.theory.preference import logistic
 from experiments.psharelora.theory.proof import lipschitz
 from experiments.psharelora.theory.subspace import frobenius, inner
-from linsys.linalg import Numbers, inverse, norm, transpose
+from linsys.linalg import Numbers, inverse, logistic, norm, transpose
 
 _SIZE = (0.1, 3.0)
 GAPS = rc.Space(

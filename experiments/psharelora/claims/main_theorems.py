@@ -13,8 +13,8 @@ from experiments.psharelora.claims._spaces import TRAJECTORIES, adaptation, unli
 from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import rates as at
 from experiments.psharelora.theory.preference import Pairs
-from experiments.psharelora.theory.subspace import Adaptation, sine, squares
-from linsys.linalg import Numbers, inverse, lambda_max, lambda_min, solve, transpose
+from experiments.psharelora.theory.subspace import Adaptation, sine
+from linsys.linalg import Numbers, inverse, lambda_max, lambda_min, solve, squares, transpose
 
 LIMITS: dict[str, rc.Field] = {
     "N_p": rc.positive(low=1e8, high=1e12),

@@ -12,8 +12,7 @@ from experiments.psharelora.claims._spaces import TRAJECTORIES, users
 from experiments.psharelora.claims.subspace import RANGE
 from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import preference as at
-from experiments.psharelora.theory.subspace import squares
-from linsys.linalg import Numbers, lambda_max, lambda_min
+from linsys.linalg import Numbers, lambda_max, lambda_min, logistic, squares
 
 TWO = rc.Space(fields={"x": rc.reals(), "y": rc.reals(), "m": rc.positive()}, batched=True)
 REWARDS: dict[str, rc.Field] = {
@@ -92,7 +91,7 @@ def model_phi_any(p: Numbers) -> tuple[Numbers, Numbers]:
 )
 def model_phi_symmetric(x: Any) -> rc.Sides:
     """Phi(x) = 1 - Phi(-x) for the logistic Phi."""
-    return (at.logistic(x), 1 - at.logistic(-x))
+    return (logistic(x), 1 - logistic(-x))
 
 
 @PAPER.upper(
@@ -105,7 +104,7 @@ def model_phi_symmetric(x: Any) -> rc.Sides:
 )
 def model_phi_lipschitz(x: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
     """|log Phi(x) - log Phi(y)| <= L |x - y| with L = Phi(c) < 1 for arguments above -c."""
-    steep = at.logistic(np.maximum(-x, -y))
+    steep = logistic(np.maximum(-x, -y))
     return np.abs(at.log_logistic(x) - at.log_logistic(y)), steep * np.abs(x - y)
 
 

@@ -14,8 +14,8 @@ from experiments.psharelora.claims.subspace import FIT_MEANING, FITS, FITTED
 from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import preference as at
 from experiments.psharelora.theory.preference import Pairs
-from experiments.psharelora.theory.subspace import Adaptation, squares
-from linsys.linalg import Numbers, lambda_min
+from experiments.psharelora.theory.subspace import Adaptation
+from linsys.linalg import Numbers, lambda_min, logistic, squares
 
 
 def compare(
@@ -172,7 +172,7 @@ def lemma_5_coverage(
 )
 def lemma_5_curvature(x: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
     """(x - y)^2 >= (e^(2a)/2) times the squared gap of both outcomes, for x, y >= a."""
-    gap = at.logistic(x) - at.logistic(y)
+    gap = logistic(x) - logistic(y)
     return (x - y) ** 2, np.exp(2 * np.minimum(x, y)) * gap * gap
 
 
@@ -210,7 +210,7 @@ def eq_C1_corrected(users: Adaptation, fit: Adaptation, pairs: at.Pairs) -> tupl
 
     B is the largest ||W_i||_F of both, f_i the chance that the first trajectory is preferred.
     """
-    gap = np.abs(at.logistic(pairs.logits(users.best)) - at.logistic(pairs.logits(fit.best)))
+    gap = np.abs(logistic(pairs.logits(users.best)) - logistic(pairs.logits(fit.best)))
     B2 = np.maximum(squares(users.W), squares(fit.W)).max(axis=-1)
     apart = squares(users.B - fit.B)[..., None] + squares(users.W - fit.W)
     bound = pairs.L1[..., None] * np.sqrt((1 + B2)[..., None] * apart) / 2

@@ -11,10 +11,10 @@ import numpy as np
 import ratecheck as rc
 from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import proof as at
-from experiments.psharelora.theory.preference import logistic, slope
+from experiments.psharelora.theory.preference import slope
 from experiments.psharelora.theory.proof import Shared
 from experiments.psharelora.theory.subspace import frobenius, inner
-from linsys.linalg import Numbers
+from linsys.linalg import Numbers, logistic
 
 _SIZE = (0.1, 10.0)
 #: Delta Theta* by its singular value decomposition.

@@ -14,7 +14,7 @@ from experiments.psharelora.claims._spaces import adaptation, users
 from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import subspace as at
 from experiments.psharelora.theory.subspace import Adaptation
-from linsys.linalg import Numbers, transpose
+from linsys.linalg import Numbers, squares, transpose
 
 START = {"init": rc.reals("d1", "d2", magnitude=(0.1, 3.0))}
 STARTED = users(START, meaning={"init": "Theta_init of all users"})
@@ -185,8 +185,8 @@ def def_4_1(users: at.Adaptation) -> tuple[Numbers, Numbers]:
 )
 def remark_1(users: at.Adaptation, init: Numbers) -> tuple[Numbers, Numbers]:
     """k nu + Sigma_tail/N <= (B + ||Theta_init||_F)^2, B^2 from scratch."""
-    B = np.sqrt(at.squares(users.delta + init[..., None, :, :]).max(axis=-1))
-    return users.k * users.nu + users.tail / users.users, (B + np.sqrt(at.squares(init))) ** 2
+    B = np.sqrt(squares(users.delta + init[..., None, :, :]).max(axis=-1))
+    return users.k * users.nu + users.tail / users.users, (B + np.sqrt(squares(init))) ** 2
 
 
 @PAPER.identity(
@@ -230,8 +230,8 @@ def eq_4_1_best(users: Any, fit: Any) -> rc.Sides:
 def def_A1(Q1: Numbers, Q2: Numbers, k: int) -> tuple[Numbers, Numbers]:
     """||B1 B1' - B2 B2'||_F / sqrt 2 = ||B1' B2perp||_F for k columns each."""
     B1, B2, rest = Q1[..., :k], Q2[..., :k], Q2[..., k:]
-    apart = at.squares(projector(B1) - projector(B2))
-    return np.sqrt(apart / 2), np.sqrt(at.squares(transpose(B1) @ rest) + 0 * apart)
+    apart = squares(projector(B1) - projector(B2))
+    return np.sqrt(apart / 2), np.sqrt(squares(transpose(B1) @ rest) + 0 * apart)
 
 
 @PAPER.upper(

@@ -18,8 +18,8 @@ from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import values as values
 from experiments.psharelora.theory.pessimism import against, choosers
 from experiments.psharelora.theory.preference import Pairs
-from experiments.psharelora.theory.subspace import Adaptation, flat, sine, squares
-from linsys.linalg import Numbers, inverse, lambda_min, norm, transpose
+from experiments.psharelora.theory.subspace import Adaptation, flat, sine
+from linsys.linalg import Numbers, inverse, lambda_min, norm, squares, transpose
 
 
 def _one(*, N_p: Any, **others: Any) -> SimpleNamespace:

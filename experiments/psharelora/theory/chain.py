@@ -16,10 +16,10 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.psharelora.theory.noise import every_outcome, tail
-from experiments.psharelora.theory.preference import logistic, slope
+from experiments.psharelora.theory.preference import slope
 from experiments.psharelora.theory.proof import Shared
 from experiments.psharelora.theory.subspace import flat, frobenius, inner
-from linsys.linalg import Numbers, lambda_max, lambda_min, solve, transpose
+from linsys.linalg import Numbers, lambda_max, lambda_min, logistic, solve, transpose
 
 __all__ = ["Chain", "own_tail"]
 

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.psharelora.theory.fitted import maximiser
-from experiments.psharelora.theory.preference import log_logistic, logistic
+from experiments.psharelora.theory.preference import log_logistic
+from linsys.linalg import logistic
 
 __all__ = ["crowd_gain", "lone_error"]
 

@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 
 import ratecheck as rc
-from experiments.psharelora.theory.preference import logistic, slope
-from linsys.linalg import Numbers, inverse, is_precise, lambda_max, lambda_min
+from experiments.psharelora.theory.preference import slope
+from linsys.linalg import Numbers, inverse, is_precise, lambda_max, lambda_min, logistic
 
 __all__ = ["Fitted", "eq_B17", "maximiser", "second_moment", "shifted", "squared"]
 

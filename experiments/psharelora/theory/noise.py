@@ -12,8 +12,8 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.psharelora.theory.fitted import second_moment, shifted
-from experiments.psharelora.theory.preference import logistic, slope
-from linsys.linalg import Numbers, inverse, operator_norm, transpose
+from experiments.psharelora.theory.preference import slope
+from linsys.linalg import Numbers, inverse, logistic, operator_norm, transpose
 
 __all__ = ["eq_B14", "every_outcome", "kernel", "scores", "traces"]
 

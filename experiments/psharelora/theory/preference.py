@@ -12,16 +12,10 @@ from functools import cached_property
 
 import numpy as np
 
-from experiments.psharelora.theory.subspace import Adaptation, sine, squares
-from linsys.linalg import Numbers
+from experiments.psharelora.theory.subspace import Adaptation, sine
+from linsys.linalg import Numbers, logistic, squares
 
-__all__ = ["Pairs", "bend", "log_logistic", "logistic", "rate", "reward", "slope", "tanh"]
-
-
-def logistic(x: Numbers) -> Numbers:
-    """Phi(x) = 1 / (1 + e^-x)."""
-    small = np.exp(-np.abs(x))
-    return np.asarray(np.where(x >= 0, 1, small) / (1 + small))
+__all__ = ["Pairs", "bend", "log_logistic", "rate", "reward", "slope", "tanh"]
 
 
 def log_logistic(x: Numbers) -> Numbers:

@@ -13,15 +13,8 @@ from functools import cached_property
 import numpy as np
 
 import ratecheck as rc
-from experiments.psharelora.theory.preference import (
-    bend,
-    log_logistic,
-    logistic,
-    rate,
-    reward,
-    slope,
-)
-from linsys.linalg import Numbers, norm
+from experiments.psharelora.theory.preference import bend, log_logistic, rate, reward, slope
+from linsys.linalg import Numbers, logistic, norm
 
 __all__ = ["Comparing", "eq_B7", "eq_B9"]
 

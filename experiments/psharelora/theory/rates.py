@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from experiments.psharelora.theory.preference import Pairs, logistic, scores, slope
-from experiments.psharelora.theory.subspace import Adaptation, squares
-from linsys.linalg import Numbers, inverse, solve, transpose
+from experiments.psharelora.theory.preference import Pairs, scores, slope
+from experiments.psharelora.theory.subspace import Adaptation
+from linsys.linalg import Numbers, inverse, logistic, solve, squares, transpose
 
 __all__ = ["information", "population", "spread", "worst_gap"]
 

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from linsys.linalg import Numbers, transpose
+from linsys.linalg import Numbers, squares, transpose
 
 __all__ = [
     "Adaptation",
@@ -23,16 +23,10 @@ __all__ = [
     "inner",
     "rotated",
     "sine",
-    "squares",
 ]
 
 #: Rotations of every pair so often: far beyond what quadratic convergence needs for d <= 8.
 _SWEEPS = 12
-
-
-def squares(values: Numbers) -> Numbers:
-    """||M||_F^2 of each matrix (..., p, q)."""
-    return np.asarray((values * values).sum(axis=(-2, -1)))
 
 
 def inner(A: Numbers, B: Numbers) -> Numbers:

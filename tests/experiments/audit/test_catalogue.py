@@ -13,7 +13,7 @@ import ratecheck as rc
 from linsys import InputError
 from ratecheck._discover import papers as papers_module
 from ratecheck._discover.catalogue import catalogue, find, select, with_claims
-from ratecheck._discover.names import check_name
+from ratecheck._names import check_name
 from ratecheck._verdicts import records
 
 MINE = Path(__file__).parent / "files" / "mine.py"

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ratecheck._report import experiments as tables
+from ratecheck._report import terminal
 
 FILES = Path(__file__).parent / "files"
 MINE = FILES / "mine.py"
@@ -347,8 +347,8 @@ def test_options_that_exclude_each_other_are_refused(
 
 def test_the_bar_says_what_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Console(force_terminal=True, file=io.StringIO(), width=80)
-    monkeypatch.setattr(tables, "console", lambda *, stderr: screen)
-    with tables.progress_bar("audit") as bar:
+    monkeypatch.setattr(terminal, "console", lambda *, stderr: screen)
+    with terminal.progress_bar("audit") as bar:
         assert bar is not None
         bar(3, 8)
         bar.doing("compiling")

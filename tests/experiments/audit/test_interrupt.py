@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from ratecheck._discover.catalogue import select
-from ratecheck._run import interrupts
+from ratecheck._processes import interrupts
 from ratecheck._verdicts import trace
-from ratecheck._verdicts.pool import judged
+from ratecheck._verdicts.judging import judged
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
@@ -146,7 +146,7 @@ def test_the_code_is_130_also_where_the_exec_of_a_text_was_interrupted(tmp_path:
     """Python would end itself by the signal then, whatever code it was to leave with."""
     program = """
 import sys
-from ratecheck import _commands
+from ratecheck._commands import app as _commands
 def struck(arguments):
     exec("raise KeyboardInterrupt")
 _commands._outcome = struck

@@ -9,9 +9,9 @@ import pytest
 
 import ratecheck as rc
 from linsys.linalg import precise
+from ratecheck._claims.certificates import Certificate, certify, collapsed, evaluate, ratio
 from ratecheck._claims.samples import Batch
 from ratecheck._claims.space import Fault
-from ratecheck._verdicts.certificates import Certificate, certify, collapsed, evaluate, ratio
 
 PAIRS = rc.Space(fields={"m": rc.reals(), "b": rc.reals()}, batched=True)
 VECTORS = rc.Space(

@@ -16,8 +16,8 @@ import numba
 import pytest
 from numba.core import event
 
-from ratecheck._verdicts import limit
-from ratecheck._verdicts.limit import TimeLimit, _Meter, time_limit
+from ratecheck._processes import limit
+from ratecheck._processes.limit import TimeLimit, _Meter, time_limit
 
 
 class _Thing:
@@ -213,7 +213,7 @@ ENDLESS = {
 def run(body: str) -> int:
     source = f"""
 import ctypes, time
-from ratecheck._verdicts import limit
+from ratecheck._processes import limit
 from numba.core.compiler_lock import global_compiler_lock
 def compute(seconds):
     end = time.process_time() + seconds

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,9 @@ import pytest
 
 import ratecheck as rc
 from ratecheck._discover.catalogue import select
-from ratecheck._verdicts import pool, trace as trace_module
-from ratecheck._verdicts.pool import judged
+from ratecheck._processes import pool
+from ratecheck._verdicts import trace as trace_module
+from ratecheck._verdicts.judging import judged
 
 FILES = Path(__file__).parent / "files"
 #: Seconds of CPU time, several times what the claims need that hold.
@@ -88,9 +91,7 @@ def test_the_others_are_judged_all_the_same(broken: dict[str, rc.Verdict]) -> No
 
 
 def test_no_process_is_left_behind(broken: dict[str, rc.Verdict]) -> None:
-    # joblib keeps its workers for the next caller: those of another test may still be there
-    left = {child.name for child in multiprocessing.active_children()}
-    assert {name for name in left if not name.startswith("LokyProcess")} == set()
+    assert multiprocessing.active_children() == []
 
 
 def test_verdicts_are_those_of_one_process() -> None:
@@ -116,15 +117,15 @@ def test_compiled_code_that_never_returns_is_killed() -> None:
 
 
 def test_a_pool_that_breaks_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    real, broke = pool._answer, []
+    real, broke = pool._is_lost, list[Future[Any]]()
 
-    def once(future: Any, item: Any, limit: float, scratch: Path) -> rc.Verdict | None:
+    def once(future: Future[Any]) -> bool:
         if not broke:
-            broke.append(item.id)
-            return None
-        return real(future, item, limit, scratch)
+            broke.append(future)
+            return True
+        return real(future)
 
-    monkeypatch.setattr(pool, "_answer", once)
+    monkeypatch.setattr(pool, "_is_lost", once)
     found = verdicts(str(FILES / "mine.py"))
     assert broke
     assert {name: v.verdict for name, v in found.items()} == {
@@ -136,9 +137,19 @@ def test_a_pool_that_breaks_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_claim_that_always_breaks_its_pool_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "_answer", lambda *arguments: None)
+    begun = list[int]()
+
+    def broken(function: Any, arguments: Any, positions: Sequence[int], *more: Any) -> Any:
+        begun.extend(positions)
+        for position in positions:
+            future = Future[Any]()
+            future.set_exception(BrokenProcessPool("as a real one has it"))
+            yield position, future
+
+    monkeypatch.setattr(pool, "_by_one_pool", broken)
     found = verdicts(f"{FILES / 'mine.py'}::mine.norm", workers=1)["mine.norm"]
     assert (found.verdict, found.reason) == ("error", "its process ended")
+    assert begun == [0] * 3
 
 
 def test_workers_have_one_thread_and_this_process_keeps_its_own(

@@ -13,9 +13,9 @@ import pytest
 import ratecheck as rc
 from linsys import InputError
 from ratecheck._discover.catalogue import Item, select
+from ratecheck._processes.interrupts import Interrupted
 from ratecheck._report import export
 from ratecheck._report.verdicts import ratio
-from ratecheck._run.runner import Interrupted
 from ratecheck._store import revision
 from ratecheck._verdicts import records as records_module
 from ratecheck._verdicts.records import Records, Result, audit

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import subprocess
 import sys
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
+from hypothesis.internal.conjecture import providers
 
 import ratecheck as rc
 from experiments.affpcl.claims._spaces import SYSTEMS, systems
@@ -179,6 +183,17 @@ def test_hypothesis_climbs() -> None:
     aim(layouts, score, 200, seed=1)
     assert len(scores) >= 150
     assert max(scores[100:]) > max(scores[:20]) + 0.1
+
+
+def test_hypothesis_keeps_its_constants_where_the_search_replaces_them() -> None:
+    """Where this fails, a new version keeps them elsewhere: see ``_same_everywhere``."""
+    said = f"of hypothesis {hypothesis.__version__}"
+    assert isinstance(vars(providers.HypothesisProvider)["_local_constants"], cached_property), said
+    assert "_local_constants" in inspect.getsource(providers._get_local_constants), said
+    assert "CONSTANTS_CACHE" in inspect.getsource(
+        providers.HypothesisProvider._maybe_draw_constant
+    ), said
+    assert len(providers.Constants()) == 0, said
 
 
 def test_hypothesis_passes_on_what_is_raised() -> None:

@@ -10,8 +10,8 @@ import pytest
 import ratecheck as rc
 from experiments.affpcl.claims._spaces import SYSTEMS
 from linsys.linalg import norm
+from ratecheck._claims.certificates import certify
 from ratecheck._search.shrink import shrink
-from ratecheck._verdicts.certificates import certify
 
 NUMBERS = rc.Space(fields={"x": rc.reals(magnitude=(1, 1))})
 

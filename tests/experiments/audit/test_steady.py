@@ -11,10 +11,11 @@ import pytest
 
 import ratecheck as rc
 from linsys.linalg import is_precise
+from ratecheck._claims import certificates
+from ratecheck._claims.certificates import Certificate, certify, ratio
 from ratecheck._claims.space import Fault, Unsettled
 from ratecheck._search import search
-from ratecheck._verdicts import certificates, verdict as verdict_module
-from ratecheck._verdicts.certificates import Certificate, certify, ratio
+from ratecheck._verdicts import verdict as verdict_module
 
 SPACE = rc.Space(fields={"x": rc.interval(), "y": rc.interval()})
 BATCHED = rc.Space(fields={"x": rc.interval(), "y": rc.interval()}, batched=True)

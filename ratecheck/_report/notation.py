@@ -1,4 +1,4 @@
-"""An instance as people write one: vectors in round brackets, matrices row by row."""
+"""Numbers as people write them, and instances: vectors in round brackets, matrices row by row."""
 
 from __future__ import annotations
 
@@ -50,3 +50,14 @@ def number(value: float) -> str:
     near = Fraction(value).limit_denominator(_DENOMINATOR)
     simple = str(near)
     return simple if float(near) == value and len(simple) < len(decimal) else decimal
+
+
+def short(value: Any) -> str:
+    """A number in four digits; text as it is, and no text for nothing.
+
+    >>> short(2 / 3), short("below 1"), short(None)
+    ('0.6667', 'below 1', '')
+    """
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else f"{value:.4g}"

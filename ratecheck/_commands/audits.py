@@ -9,12 +9,12 @@ from typing import Any
 
 from linsys import InputError
 from ratecheck._discover.catalogue import Item, select
-from ratecheck._discover.names import check_name
 from ratecheck._experiment.model import Config
+from ratecheck._names import check_name
 from ratecheck._report import export, verdicts
-from ratecheck._report.experiments import dump, progress_bar
+from ratecheck._report.terminal import dump, progress_bar
 from ratecheck._search.search import EFFORTS
-from ratecheck._store.store import check_writable
+from ratecheck._store.files import check_writable
 from ratecheck._verdicts.records import Records, Result, audit
 from ratecheck._verdicts.replay import again
 

@@ -1,8 +1,9 @@
-"""One error for every misspelt name: what was expected, what was found, the nearest known."""
+"""One error for every misspelt name, and one for every library that is not installed."""
 
 from __future__ import annotations
 
 import difflib
+import importlib.util
 from collections.abc import Sequence
 
 from linsys import InputError
@@ -28,3 +29,19 @@ def check_name(what: str, found: str, names: Sequence[str]) -> str:
     close = difflib.get_close_matches(found, near, n=1, cutoff=0.4)
     hint = f" (did you mean {close[0]}?)" if close else ""
     raise InputError(f"{what} must be {listed}; found {found!r}{hint}")
+
+
+def check_installed(extra: str, *modules: str) -> None:
+    """Raise InputError if a module cannot be found that an extra of ratecheck installs.
+
+    >>> check_installed("images", "a_library_that_nobody_wrote")
+    Traceback (most recent call last):
+        ...
+    linsys.validate.InputError: extra `images` must be installed; found no a_library_that_nobody_wrote: pip install 'ratecheck[images]'
+    """  # noqa: E501
+    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InputError(
+            f"extra `{extra}` must be installed; found no {', '.join(missing)}: "
+            f"pip install 'ratecheck[{extra}]'"
+        )

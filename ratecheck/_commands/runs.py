@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +11,11 @@ from typing import Any
 
 from linsys import InputError
 from ratecheck._discover import registry
-from ratecheck._report.experiments import progress_bar, said
+from ratecheck._processes.interrupts import Interrupted
+from ratecheck._processes.pool import called
+from ratecheck._report.experiments import said
+from ratecheck._report.terminal import progress_bar
 from ratecheck._run.job import Job, Outcome
-from ratecheck._run.runner import Interrupted
-from ratecheck._run.worker import begin_work, side_by_side
 from ratecheck._store.machine import cores
 from ratecheck._store.store import Store
 
@@ -42,21 +43,13 @@ def perform_all(work: Job) -> tuple[dict[str, Outcome], dict[str, str]]:
     Each runs on one core, as many at a time as ``work.threads``: drawing and small blocks would
     leave the other cores idle.
     """
-    import joblib
-
     names = registry.names()
-    alone = joblib.delayed(_alone)
+    tasks = [(replace(work, threads=1), name) for name in names]
     done: dict[str, Outcome | str] = {}
     try:
-        with (
-            redirect_stdout(sys.stderr),
-            progress_bar("experiments") as progress,
-            side_by_side(work.threads),
-        ):
-            runs = joblib.Parallel(return_as="generator_unordered")(
-                alone(replace(work, threads=1), name) for name in names
-            )
-            for name, answer in runs:
+        with redirect_stdout(sys.stderr), progress_bar("experiments") as progress:
+            for position, answer in _answers(tasks, work.threads):
+                name = names[position]
                 if isinstance(answer, str):
                     done[name] = answer
                     _note(f"{name} did not run: {answer}")
@@ -74,18 +67,30 @@ def perform_all(work: Job) -> tuple[dict[str, Outcome], dict[str, str]]:
     )
 
 
-def _alone(work: Job, name: str) -> tuple[str, dict[str, Any] | str]:
-    """In a worker: what an experiment gave, without its functions, or in a line why it did not."""
-    begin_work()
-    with redirect_stdout(sys.stderr):
+def _answers(
+    tasks: Sequence[tuple[Job, str]], threads: int
+) -> Iterator[tuple[int, dict[str, Any] | str]]:
+    """What :func:`_alone` says of each, with its position."""
+    if threads == 1:  # this process may as well do it
+        yield from ((position, _alone(*task)) for position, task in enumerate(tasks))
+        return
+    for position, future in called(_alone, tasks, threads):
         try:
-            outcome = work.perform(name)
-        except Interrupted:
-            raise
-        except Exception as error:  # one broken experiment must not cost the others
-            return name, f"{type(error).__name__}: {error}".splitlines()[0]
+            yield position, future.result()
+        except Exception as error:  # its process ended
+            yield position, f"{type(error).__name__}: {error}".splitlines()[0]
+
+
+def _alone(work: Job, name: str) -> dict[str, Any] | str:
+    """What an experiment gave, without its functions, or in a line why it did not."""
+    try:
+        outcome = work.perform(name)
+    except Interrupted:
+        raise
+    except Exception as error:  # one broken experiment must not cost the others
+        return f"{type(error).__name__}: {error}".splitlines()[0]
     answers = ("analysis", "figures", "notes", "problem")
-    return name, {key: getattr(outcome, key) for key in answers}
+    return {key: getattr(outcome, key) for key in answers}
 
 
 def figures_or_error(outcomes: Sequence[Outcome]) -> None:

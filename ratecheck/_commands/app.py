@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ratecheck._arguments import (
+from ratecheck._commands.arguments import (
     REPORT,
-    RESULTS,
     Claims,
     Data,
     Effort,
@@ -40,7 +39,8 @@ from ratecheck._arguments import (
     Variables,
     Write,
 )
-from ratecheck._run import interrupts, streams
+from ratecheck._processes import interrupts, streams
+from ratecheck._store import RESULTS
 
 if TYPE_CHECKING:
     from ratecheck._run.job import Job
@@ -61,17 +61,17 @@ _INTERRUPTED = "interrupted; the same command resumes"
 @app.command("list")
 def list_(out: Out = RESULTS, as_json: Json = False) -> None:
     """List figures, rates and sections of claims, and how much the results folder holds."""
+    from ratecheck._commands import audits
     from ratecheck._discover import registry
-    from ratecheck._report import experiments, verdicts
+    from ratecheck._report import experiments, terminal, verdicts
     from ratecheck._store.store import Store
-    from ratecheck._verdicts import command
 
     store = Store(out, writable=False)
     found = [registry.get(name) for name in (*registry.names(), *registry.on_models())]
     rows = [experiments.listing(experiment, store) for experiment in found]
-    sections = command.sections(out, _warn)
+    sections = audits.sections(out, _warn)
     if as_json:
-        print(experiments.dump([*rows, *sections]))
+        print(terminal.dump([*rows, *sections]))
     else:
         experiments.show_listing(rows)
         verdicts.show_sections(sections)
@@ -84,11 +84,11 @@ def show(
 ) -> None:
     """Say what an experiment claims, and what the parameters mean that ``--set`` can change."""
     from ratecheck._discover import registry
-    from ratecheck._report import describe, experiments
+    from ratecheck._report import describe, terminal
 
     experiment = registry.get(reference)
     if as_json:
-        print(experiments.dump(describe.description(experiment)))
+        print(terminal.dump(describe.description(experiment)))
     else:
         describe.show_description(experiment)
 
@@ -106,12 +106,12 @@ def run(
     no_figures: NoFigures = False,
 ) -> None:
     """Run experiments: table, figure and verdict. What is finished is kept; a rerun resumes."""
+    from ratecheck._commands import runs
     from ratecheck._discover import registry
-    from ratecheck._run import work
 
     references = registry.match(ids)
     overrides = tuple(settings or ())
-    job = work.job(
+    job = runs.job(
         out, profile, threads, seed=seed, overrides=overrides, redraw=redraw, figures=not no_figures
     )
     _run(job, references, as_json, alone=references == ids and len(ids) == 1)
@@ -133,9 +133,9 @@ def bridge(
 ) -> None:
     """Run an algorithm on a LoRA-adapted language model: the same code on another oracle."""
     from linsys import InputError
+    from ratecheck._commands import runs
     from ratecheck._discover import registry
-    from ratecheck._discover.names import check_name
-    from ratecheck._run import work
+    from ratecheck._names import check_name
 
     check_name("experiment on models", name, [i.partition("/")[2] for i in registry.on_models()])
     try:
@@ -151,27 +151,27 @@ def bridge(
         model = downloaded(str(model).removeprefix("hub:"))
     paths = [f"{key}={path}" for key, path in (("model", model), ("data", data)) if path]
     overrides = (*paths, *(settings or ()))
-    job = work.job(
+    job = runs.job(
         out, profile, threads, seed=seed, overrides=overrides, redraw=redraw, figures=not no_figures
     )
     _run(job, [f"{registry.BRIDGE}/{name}"], as_json, alone=True)
 
 
 def _run(job: Job, references: Sequence[str], as_json: bool, *, alone: bool) -> None:
-    from ratecheck._report import experiments
-    from ratecheck._run import work
+    from ratecheck._commands import runs
+    from ratecheck._report import experiments, terminal
 
     for reference in references:  # wrong arguments are found before the first computation
         job.prepare(reference)
     outcomes = []
     for reference in references:
-        outcomes.append(work.perform(job, reference))
+        outcomes.append(runs.perform(job, reference))
         if not as_json:
             experiments.show(outcomes[-1])
     if as_json:
         dicts = [outcome.to_dict() for outcome in outcomes]
-        print(experiments.dump(dicts[0] if alone else dicts))
-    work.figures_or_error(outcomes)
+        print(terminal.dump(dicts[0] if alone else dicts))
+    runs.figures_or_error(outcomes)
     _exit(all(outcome.ok for outcome in outcomes))
 
 
@@ -186,16 +186,16 @@ def rates(
     as_json: Json = False,
 ) -> None:
     """Measure the rates of a paper: predicted and measured exponents with intervals."""
+    from ratecheck._commands import runs
     from ratecheck._discover import registry
-    from ratecheck._report import experiments
-    from ratecheck._run import work
+    from ratecheck._report import experiments, terminal
 
     chosen = registry.rates(paper, variables)
-    job = work.job(out, profile, threads, seed=seed, figures=False)
-    outcomes = [work.perform(job, experiment.id) for experiment in chosen]
+    job = runs.job(out, profile, threads, seed=seed, figures=False)
+    outcomes = [runs.perform(job, experiment.id) for experiment in chosen]
     if as_json:
         checks = [(o.experiment.id, check) for o in outcomes for check in o.analysis.checks]
-        print(experiments.dump([{"experiment": name, **check.to_dict()} for name, check in checks]))
+        print(terminal.dump([{"experiment": name, **check.to_dict()} for name, check in checks]))
     else:
         experiments.show_rates(outcomes, title=f"Rates of {paper}")
     _exit(all(outcome.ok for outcome in outcomes))
@@ -206,21 +206,21 @@ def reproduce(
     profile: Profile = "quick", seed: Seed = None, threads: Threads = None, out: Out = RESULTS
 ) -> None:
     """Run every figure and every rate, judge every claim, then say what held and where to look."""
+    from ratecheck._commands import audits, runs
     from ratecheck._report import experiments, page, stored
-    from ratecheck._run import work
-    from ratecheck._verdicts import command
 
-    job = work.job(out, profile, threads, seed=seed)
-    outcomes, failures = work.perform_all(job)
+    page.check_libraries()  # before hours of computing
+    job = runs.job(out, profile, threads, seed=seed)
+    outcomes, failures = runs.perform_all(job)
     experiments.show_summary(job.store.root, list(outcomes.values()), failures)
-    results = command.judge((), out, "quick", seed or 0, job.threads, broken=_warn)
+    results = audits.judge((), out, "quick", seed or 0, job.threads, broken=_warn)
     if results:
-        command.show(results, out, tables=False)
+        audits.show(results, out, tables=False)
     broken: list[str] = []  # which the audit has told
     if outcomes or results:
         page.write(stored.stored(out, profile, seed, outcomes, broken.append), out / REPORT)
         print(f"Report: {out / REPORT}")
-    work.figures_or_error(list(outcomes.values()))
+    runs.figures_or_error(list(outcomes.values()))
     held = all(outcome.ok for outcome in outcomes.values()) and all(r.ok for r in results)
     _exit(held and not failures and not broken)
 
@@ -236,6 +236,7 @@ def report(
     """Write a page of figures, exponents and verdicts from what is stored; computes nothing."""
     from ratecheck._report import page, stored
 
+    page.check_libraries()
     path = file or out / REPORT
     page.write(stored.stored(out, profile, seed, broken=_warn), path)
     print(path)
@@ -261,21 +262,21 @@ def audit(
 ) -> None:
     """Search for counterexamples of claims; what is judged is kept, and a rerun resumes."""
     from linsys import InputError
+    from ratecheck._commands import audits
     from ratecheck._store.machine import cores
-    from ratecheck._verdicts import command
 
     modes = {"--list": list_claims, "--show": show_claims, "--replay": replay, "--write": write}
     chosen = [name for name, given in modes.items() if given]
     if len(chosen) > 1:
         raise InputError(f"options must be one of {', '.join(modes)}; found {' and '.join(chosen)}")
     if replay is not None:
-        _exit(command.replay(replay, claims or (), as_json))
+        _exit(audits.replay(replay, claims or (), as_json))
     elif list_claims or show_claims:
-        command.tell(claims or (), out, as_json, in_full=show_claims)
+        audits.tell(claims or (), out, as_json, in_full=show_claims)
     else:
         workers = cores() if threads is None else threads
-        results = command.judge(claims or (), out, effort, seed, workers, limit, write)
-        command.show(results, out, as_json)
+        results = audits.judge(claims or (), out, effort, seed, workers, limit, write)
+        audits.show(results, out, as_json)
         _exit(all(result.ok for result in results))
 
 
@@ -289,15 +290,15 @@ def bench(
     import importlib
 
     from ratecheck._discover import registry
-    from ratecheck._discover.names import check_name
-    from ratecheck._report import experiments
+    from ratecheck._names import check_name
+    from ratecheck._report import experiments, terminal
 
     benchmarks = registry.benchmarks()
     check_name("benchmark", name, list(benchmarks))
     with redirect_stdout(sys.stderr):
         rows = importlib.import_module(benchmarks[name]).run(quick)
     if as_json:
-        print(experiments.dump([row.to_dict() for row in rows]))
+        print(terminal.dump([row.to_dict() for row in rows]))
     else:
         experiments.show_bench(rows)
     _exit(all(row.correct for row in rows))
@@ -339,7 +340,7 @@ def _outcome(arguments: Sequence[str] | None) -> tuple[str, int]:
         return _INTERRUPTED, 130
     except Exception as error:
         from linsys import InputError
-        from ratecheck._run.runner import Interrupted
+        from ratecheck._processes.interrupts import Interrupted
 
         if not isinstance(error, InputError | Interrupted):
             raise

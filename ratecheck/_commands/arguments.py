@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-#: Where results are unless the user says otherwise.
-RESULTS = Path("results")
 #: The page of the results, in their folder.
 REPORT = "report.html"
 

@@ -10,12 +10,22 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 
-__all__ = ["check", "heard"]
+#: Called at the start and after each piece of work: how many are done, how many there are.
+Progress = Callable[[int, int], None]
 
 _struck = threading.Event()
+
+
+class Interrupted(Exception):
+    """Ctrl-C while something was missing; what was finished is in the store."""
+
+    def __init__(self, saved: int, total: int, what: str = "blocks") -> None:
+        super().__init__(
+            f"interrupted; {saved} of {total} {what} are saved, the same command resumes"
+        )
 
 
 @contextlib.contextmanager

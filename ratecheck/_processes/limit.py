@@ -71,7 +71,7 @@ def time_limit(seconds: float) -> Iterator[None]:
     ...         pass
     Traceback (most recent call last):
     ...
-    ratecheck._verdicts.limit.TimeLimit: no answer within 0.01 s of CPU time
+    ratecheck._processes.limit.TimeLimit: no answer within 0.01 s of CPU time
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
         yield

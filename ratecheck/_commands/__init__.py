@@ -1,0 +1,1 @@
+"""The ``ratecheck`` command: its arguments, and what each subcommand does."""

@@ -1,0 +1,1 @@
+"""Other processes: how they are started, limited, interrupted, and what streams they write to."""

@@ -1,0 +1,239 @@
+"""Functions called in worker processes: one thread each, and none outlives or harms this process.
+
+A worker is copied from a process that has imported our packages once, where the system can do that.
+It does not hear the terminal's Ctrl-C, which this process turns into the end of all of them. A call
+whose worker dies has an exception in place of its result; another worker goes on with the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import redirect_stdout
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ratecheck._processes import interrupts
+from ratecheck._processes.limit import leave_no_dump
+from ratecheck._processes.streams import spared
+
+if TYPE_CHECKING:
+    from multiprocessing.context import BaseContext
+
+    from pebble import ProcessPool
+
+_T = TypeVar("_T")
+
+#: What a new process imports first: then our packages are ours, whatever the current folder holds.
+FIRST = "ratecheck._packages"
+_THREADS = (
+    *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"),
+    *("BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMEXPR_NUM_THREADS"),
+)
+#: A pool can lose a call when a worker dies in the moment it takes one; it is handed out again.
+_ATTEMPTS = 3
+
+
+def python_command(code: str) -> list[str]:
+    """The command line of a new process that runs this code with our packages."""
+    return [sys.executable, "-c", f"import {FIRST}; {code}"]
+
+
+def called(
+    function: Callable[..., _T],
+    arguments: Sequence[tuple[Any, ...]],
+    workers: int,
+    *,
+    timeout: float | None = None,
+    look: Callable[[Collection[int]], None] = lambda running: None,
+) -> Iterator[tuple[int, Future[_T]]]:
+    """Call a function with each of these arguments, in so many processes.
+
+    Args:
+        function: of a module, which a worker imports. What it prints goes to stderr.
+        arguments: of each call.
+        workers: how many calls run at a time.
+        timeout: seconds by the clock that a call may take.
+        look: called again and again with the positions of the calls that run.
+
+    Yields:
+        The position of a call and its finished future, as they get ready. The future holds what
+        the call returned or raised, or pebble's ``ProcessExpired`` if its process ended,
+        ``TimeoutError`` if it took too long, ``BrokenProcessPool`` if it was lost again and again.
+
+    Raises:
+        KeyboardInterrupt: after Ctrl-C; no worker is left then.
+    """
+    attempts = [0] * len(arguments)
+    todo = list(range(len(arguments)))
+    while todo:
+        again = []
+        for position, future in _by_one_pool(function, arguments, todo, workers, timeout, look):
+            attempts[position] += 1
+            if _is_lost(future) and attempts[position] < _ATTEMPTS:
+                again.append(position)
+            else:
+                yield position, future
+        todo = again
+
+
+def _is_lost(future: Future[Any]) -> bool:
+    return isinstance(future.exception(), BrokenProcessPool)
+
+
+def _by_one_pool(
+    function: Callable[..., _T],
+    arguments: Sequence[tuple[Any, ...]],
+    positions: Sequence[int],
+    workers: int,
+    timeout: float | None,
+    look: Callable[[Collection[int]], None],
+) -> Iterator[tuple[int, Future[_T]]]:
+    """The same by one pool, where the calls are lost that it had when it broke."""
+    todo = list(reversed(positions))
+    running: dict[Future[_T], int] = {}
+    with _pool(min(workers, len(todo)), function.__module__) as pool:
+        while todo or running:
+            # one more than the workers: none has to wait for its next call
+            while todo and len(running) <= workers and pool.active:
+                task = (function, arguments[todo[-1]])
+                with contextlib.suppress(RuntimeError):  # it broke just now
+                    running[pool.schedule(_call, args=task, timeout=timeout)] = todo.pop()
+            interrupts.check()
+            look(running.values())
+            done = wait(running, timeout=1.0, return_when=FIRST_COMPLETED).done
+            for future in done:
+                yield running.pop(future), future
+            if not done and not pool.active:
+                for position in (*running.values(), *todo):
+                    lost: Future[_T] = Future()
+                    lost.set_exception(BrokenProcessPool("its process ended"))
+                    yield position, lost
+                return
+
+
+@contextlib.contextmanager
+def _pool(workers: int, module: str) -> Iterator[ProcessPool]:
+    """Processes that start clean: a fork of this one would inherit its threads."""
+    with _deaf():  # what an import calls back may swallow Ctrl-C
+        from pebble import ProcessPool
+        from pebble.pool.process import WORKERS_NAME
+    fast = "forkserver" in multiprocessing.get_all_start_methods()
+    context = multiprocessing.get_context("forkserver" if fast else "spawn")
+    with contextlib.ExitStack() as stack:
+        if fast:
+            context.set_forkserver_preload([FIRST, "linsys.linalg", module])
+            _start_server(context)
+        else:  # a worker has the environment of this process when it starts
+            stack.enter_context(_one_thread_each())
+        pool = ProcessPool(max_workers=workers, initializer=_begin, context=context)
+        try:
+            with _deaf():
+                _ = pool.active  # which starts it
+            yield pool
+        finally:
+            pool.stop()  # type: ignore[no-untyped-call]
+            # before its locks go, which a worker that just begins looks for
+            for child in multiprocessing.active_children():
+                if child.name == WORKERS_NAME:
+                    child.terminate()
+            pool.join()
+
+
+def _start_server(context: BaseContext) -> None:
+    """Start the process that workers are forked from, and wait until it has imported.
+
+    A terminal sends Ctrl-C to all processes. This one stops the others; they are deaf to it, or
+    would print where it struck them.
+    """
+    from multiprocessing import forkserver, resource_tracker
+
+    resource_tracker.ensure_running()  # the server needs it, and it would unblock the signal
+    with _deaf(), _one_thread_each():
+        forkserver.ensure_running()
+        first = threading.Thread(target=_run_first, args=(context,), daemon=True)
+        first.start()
+    first.join()  # the import takes a while, so that Ctrl-C should not have to wait
+
+
+def _run_first(context: BaseContext) -> None:
+    """Have the server start a process as soon as it can; it needs nothing that may be gone then."""
+    process = context.Process(target=_nothing, daemon=True)  # type: ignore[attr-defined]
+    process.start()
+    process.join()
+
+
+def _nothing() -> None:
+    """What the first process does."""
+
+
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """Ctrl-C waits until the block is over; threads and processes begun in it never hear it."""
+    main = threading.current_thread() is threading.main_thread()
+    if not (main and hasattr(signal, "pthread_sigmask")):
+        yield
+        return
+    struck: list[int] = []
+    # the mask for what is begun here; the handler, as other threads of this process may get it
+    before = signal.signal(signal.SIGINT, lambda number, frame: struck.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, before)
+        if struck:
+            signal.raise_signal(signal.SIGINT)
+
+
+@contextlib.contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Libraries of processes begun here use one thread: the cores belong to the workers."""
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _begin() -> None:
+    """In a worker: print nothing into the answer, lose no result to stderr, end with the parent."""
+    importlib.import_module(FIRST)
+    os.dup2(2, 1)  # also what is printed by other code than Python's
+    sys.stderr = spared(sys.stderr)
+    leave_no_dump()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Do not go on for a parent that is gone: nobody would read the result."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _call(function: Callable[..., _T], arguments: tuple[Any, ...]) -> _T:
+    """In a worker: call, and raise only what the parent can read."""
+    try:
+        with redirect_stdout(sys.stderr):
+            return function(*arguments)
+    except Exception as error:
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:
+            raise RuntimeError(f"{type(error).__name__}: {error}") from None
+        raise

@@ -1,0 +1,91 @@
+"""The terminal: JSON for programs, lines and tables for a person, and a bar while one waits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich import progress
+    from rich.console import Console
+    from rich.table import Table
+
+#: Columns of a table that goes to a file or a pipe, where there is no terminal to ask.
+_PIPE_WIDTH = 160
+#: Columns that stay on one line where the terminal is narrow.
+_UNBROKEN = {"measured", "interval", "ok", "ours", "peer's"}
+
+
+def dump(value: Any) -> str:
+    """Strict JSON: no NaN and no infinity."""
+    return json.dumps(value, indent=1, allow_nan=False)
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that does not fold lines to 80 columns when nobody watches."""
+    from rich.console import Console
+
+    watched = Console(stderr=stderr, highlight=False)
+    return watched if watched.is_terminal else Console(stderr=stderr, width=_PIPE_WIDTH)
+
+
+def say(screen: Console, lines: Sequence[str]) -> None:
+    """Print lines as they are: no markup, no folding."""
+    for line in lines:
+        screen.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def tabulate(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    title: str = "",
+    styles: Mapping[int, str] | None = None,
+) -> Table:
+    """A plain table whose cells are shown literally; ``styles`` are those of rows by number."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(
+        title=escape(title) or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+    )
+    for header in headers:
+        table.add_column(header, overflow="fold", no_wrap=header in _UNBROKEN)
+    for number, row in enumerate(rows):
+        table.add_row(*map(escape, row), style=(styles or {}).get(number))
+    return table
+
+
+class Bar:
+    """How far something is, on a terminal; a :data:`ratecheck._processes.interrupts.Progress`."""
+
+    def __init__(self, bar: progress.Progress, name: str) -> None:
+        self._bar, self._name = bar, name
+        self._task = bar.add_task(name, total=None)
+
+    def __call__(self, done: int, total: int) -> None:
+        self._bar.update(self._task, completed=done, total=total)
+
+    def doing(self, what: str) -> None:
+        """Say beside the name what takes time just now; nothing if empty."""
+        said = f"{self._name} ({what})" if what else self._name
+        self._bar.update(self._task, description=said)
+
+
+@contextmanager
+def progress_bar(name: str) -> Iterator[Bar | None]:
+    """A bar on stderr when that is a terminal, nothing in a pipe."""
+    screen = console(stderr=True)
+    if not screen.is_terminal:
+        yield None
+        return
+    from rich import progress
+
+    columns = (
+        *(progress.TextColumn("{task.description}"), progress.BarColumn()),
+        *(progress.MofNCompleteColumn(), progress.TimeRemainingColumn()),
+    )
+    with progress.Progress(*columns, console=screen, transient=True, redirect_stdout=False) as bar:
+        yield Bar(bar, name)

@@ -1,0 +1,100 @@
+"""Files that are whole or absent, in folders that can be written, named by digests."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from linsys import InputError
+
+
+def check_writable(what: str, folder: Path) -> None:
+    """Make a folder and refuse one that cannot be written; ``what`` names it in the error."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except (OSError, ValueError) as error:  # ValueError: a name with a null character
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{what} must be writable; found {folder}: {reason}") from None
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that a kill at any moment leaves the old content or the new, never a part."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+    if hasattr(
+        os, "O_DIRECTORY"
+    ):  # the rename itself reaches the disk only with its folder; Windows has no such call
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@contextlib.contextmanager
+def writing(what: str, path: Path) -> Iterator[None]:
+    """In this block a disk that is full or cannot be written is an InputError."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{what} must be writable; found {path}: {error.strerror}") from None
+
+
+def newest_first(paths: Iterable[Path]) -> list[Path]:
+    """The files or folders in the order in which they were written, the last one first."""
+    return sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)
+
+
+def digest(text: str) -> str:
+    """Sixteen hexadecimal digits that stand for a text in the name of a file."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def sealed(content: dict[str, Any]) -> bytes:
+    """The content as JSON with a digest of itself, see :func:`opened`."""
+    return json.dumps({**content, "digest": _seal(content)}, indent=1).encode()
+
+
+def opened(path: Path) -> dict[str, Any] | None:
+    """What a sealed file holds, or None without a whole, undamaged one.
+
+    >>> path = Path(tempfile.mkdtemp()) / "sealed.json"
+    >>> write_whole(path, sealed({"a": 1}))
+    >>> opened(path)
+    {'a': 1}
+    >>> write_whole(path, sealed({"a": 1}).replace(b"1", b"2", 1))
+    >>> opened(path)
+    """
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        content: dict[str, Any] = json.loads(path.read_bytes())
+        if content.pop("digest") == _seal(content):
+            return content
+    return None
+
+
+def _seal(content: dict[str, Any]) -> str:
+    return digest(json.dumps(content, sort_keys=True))

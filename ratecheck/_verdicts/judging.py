@@ -1,0 +1,88 @@
+"""Judging many claims by processes: each has a limit of CPU time, and none can cost the others.
+
+A worker finds a claim by its module or file and its id, because measures do not pickle. Verdicts
+depend on the claim, the effort and the seed alone, so any number of workers gives the same ones.
+"""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+from ratecheck._claims.claim import RateClaim
+from ratecheck._discover.catalogue import Item, find
+from ratecheck._processes import limit as limit_module, pool
+from ratecheck._verdicts import trace as trace_module
+from ratecheck._verdicts.verdict import LIMITS, Verdict, judge
+
+#: CPU seconds after a claim's own limit, which can say more, until its process is killed.
+_GRACE = 2.0
+
+
+def judged(
+    items: Sequence[Item],
+    effort: str,
+    seed: int,
+    *,
+    workers: int,
+    limit: float | None = None,
+    doing: Callable[[str], None] = lambda what: None,
+) -> Iterator[tuple[Item, Verdict]]:
+    """Each claim with its verdict, as they get ready.
+
+    A claim that raises, ends its process or computes (or waits) for more than ``limit`` seconds has
+    the verdict "error", with the reason and, where it is known, the instance. Compilation has no
+    limit; ``doing`` is told "compiling" again and again while a worker is at it, and else "".
+    """
+    limit = LIMITS[effort] if limit is None else limit
+    # rates take longest; begun last, one of them would leave all other workers idle
+    ordered = sorted(items, key=lambda item: not isinstance(item.entry, RateClaim))
+    with tempfile.TemporaryDirectory(prefix="ratecheck-") as scratch:
+        notes = [Path(scratch) / item.id for item in ordered]
+        tasks = [
+            (item.origin, item.id, effort, seed, limit, note)
+            for item, note in zip(ordered, notes, strict=True)
+        ]
+
+        def look(running: Collection[int]) -> None:
+            compiles = any(trace_module.compiles(notes[position]) for position in running)
+            doing("compiling" if compiles else "")
+
+        # by the wall clock, where the kernel counts no CPU time
+        timeout = None if limit_module.KERNEL else limit + _GRACE
+        for position, future in pool.called(_work, tasks, workers, timeout=timeout, look=look):
+            item = ordered[position]
+            yield item, _answer(future, item, limit, notes[position])
+
+
+def _work(origin: str, name: str, effort: str, seed: int, limit: float, note: Path) -> Verdict:
+    with trace_module.tracing(note) as trace:
+        with limit_module.killed_after(limit, trace.compiling):  # a user's file may do anything
+            entry = find(origin, name).entry
+        with limit_module.killed_after(limit + _GRACE, trace.compiling):
+            return judge(entry, effort, seed, limit=limit, watch=trace.watch)
+
+
+def _answer(future: Future[Verdict], item: Item, limit: float, note: Path) -> Verdict:
+    """The worker's verdict, or what became of the worker."""
+    from pebble import ProcessExpired
+
+    late = f"no answer within {limit:g} s of CPU time or of waiting; its process was killed"
+    try:
+        return future.result()
+    except TimeoutError:
+        reason = late
+    except ProcessExpired as error:
+        killed = limit_module.KERNEL and error.exitcode == -signal.SIGXCPU
+        reason = late if killed else f"its process ended with exit code {error.exitcode}"
+    except BrokenProcessPool:
+        reason = "its process ended"
+    except (Exception, SystemExit) as error:  # the worker was to exit, not this process
+        reason = f"{type(error).__name__}: {error}"
+    instance = trace_module.last(note)
+    corrected = item.entry.corrected
+    return Verdict(item.id, "error", counterexample=instance, corrected=corrected, reason=reason)
