@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,55 +16,27 @@ from experiments.affpcl.figures._synthetic import at_most, below, matches, under
 from linsys import InputError
 from linsys.heterogeneity import chi2_agent, delta_env, delta_env_agent, delta_obj, lambda_agent, nu
 from linsys.moments import exact_moments
-from ratecheck._experiment.plots import save
-from ratecheck._run.runner import run
-from ratecheck._store.store import Store
 
-SMALL: dict[str, tuple[rc.Experiment[Any], rc.Config]] = {
-    "fig1": (
-        fig1.EXPERIMENT,
-        fig1.Fig1Config(levels=(0.0, 0.3), replicates=64, instances=3, clusters=3),
-    ),
-    "fig4": (
-        fig4.EXPERIMENT,
-        fig4.Fig4Config(levels=(0.0, 0.2, 1.5), n=8, replicates=3, instances=4),
-    ),
-    "fig5": (
-        fig5.EXPERIMENT,
-        fig5.Fig5Config(agents=(2, 8, 32), levels=(0.02, 0.1, 0.4), replicates=4, instances=5),
-    ),
-    "fig6": (fig6.EXPERIMENT, fig6.Fig6Config(n=20, level=0.5, replicates=8, instances=5)),
-    "variance_regime": (
-        variance_regime.EXPERIMENT,
-        variance_regime.VarianceConfig(n=4, levels=(0.0, 0.2), per_decade=1),
-    ),
+SMALL: dict[ModuleType, Any] = {
+    fig1: fig1.Fig1Config(levels=(0.0, 0.3), replicates=64, instances=3, clusters=3),
+    fig4: fig4.Fig4Config(levels=(0.0, 0.2, 1.5), n=8, replicates=3, instances=4),
+    fig5: fig5.Fig5Config(agents=(2, 8, 32), levels=(0.02, 0.1, 0.4), replicates=4, instances=5),
+    fig6: fig6.Fig6Config(n=20, level=0.5, replicates=8, instances=5),
+    variance_regime: variance_regime.VarianceConfig(n=4, levels=(0.0, 0.2), per_decade=1),
 }
-#: Figures made by simulation; the variance regime has nothing random.
-SIMULATED = [name for name in SMALL if name != "variance_regime"]
 
 
-@pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], rc.Table]:
-    """The table of each small figure, computed once."""
-    done: dict[str, rc.Table] = {}
-    root = tmp_path_factory.mktemp("store")
-
-    def table(name: str) -> rc.Table:
-        if name not in done:
-            done[name] = run(*SMALL[name], Store(root))
-        return done[name]
-
-    return table
+class TestFigures(rc.ExperimentSuite):
+    small = SMALL
+    exact = frozenset({variance_regime})
 
 
-def analysed(name: str, table: rc.Table) -> rc.Analysis:
-    experiment, config = SMALL[name]
-    return experiment.analyse(config, table)
+computed, analysed = TestFigures.table, TestFigures.analysed
 
 
-def check(name: str, table: rc.Table, start: str) -> rc.Check:
+def check(module: ModuleType, table: rc.Table, start: str) -> rc.Check:
     """The one check of a figure whose name begins like this."""
-    (found,) = (c for c in analysed(name, table).checks if c.name.startswith(start))
+    (found,) = (c for c in analysed(module, table).checks if c.name.startswith(start))
     return found
 
 
@@ -80,89 +51,57 @@ def swapped(table: rc.Table, first: str, second: str) -> rc.Table:
     return rc.Table({**columns, first: table[second], second: table[first]})
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_a_small_figure_runs_from_end_to_end(
-    name: str, tables: Callable[[str], rc.Table], tmp_path: Path
-) -> None:
-    experiment, config = SMALL[name]
-    analysis = analysed(name, tables(name))
-    assert [c.name for c in analysis.checks if c.ok is False] == []
-    assert len({c.name for c in analysis.checks}) == len(analysis.checks)
-    assert analysis.notes
-    with rc.style():
-        written = save(experiment.draw(config, analysis), tmp_path / name)
-    assert all(path.stat().st_size > 10_000 for path in written)
-
-
-@pytest.mark.parametrize("name", SIMULATED)
-def test_threads_do_not_change_a_table_and_the_seed_does(
-    name: str, tables: Callable[[str], rc.Table], tmp_path: Path
-) -> None:
-    experiment, config = SMALL[name]
-    again = run(experiment, config, Store(tmp_path), threads=2)
-    other = run(experiment, type(config)(**{**vars(config), "seed": 1}), Store(tmp_path))
-    for key in tables(name):
-        np.testing.assert_array_equal(again[key], tables(name)[key])
-    assert any(not np.array_equal(other[key], again[key]) for key in again)
-
-
 @pytest.mark.parametrize(
-    ("name", "rival", "start"),
+    ("module", "rival", "start"),
     [
-        ("fig1", "FedAvg", "AffPCL / best rival"),
-        ("fig4", "Independent", "AffPCL / Independent, worst"),
-        ("fig4", "Independent", "slope of ln(Independent / AffPCL) against δ_env"),
-        ("fig4", "Independent", "slope of ln(Independent / AffPCL) against δ_obj"),
-        ("fig4", "FedAvg", "AffPCL / FedAvg, worst"),
-        ("fig6", "Independent", "AffPCL / Independent, generic"),
-        ("fig6", "Independent", "AffPCL / Independent, agent at"),
-        ("fig6", "Independent", "that of the centre"),
-        ("variance_regime", "Independent", "AffPCL / Independent over"),
-        ("variance_regime", "Independent", "AffPCL / Independent at"),
-        ("variance_regime", "FedAvg", "AffPCL: exponent"),
-        ("variance_regime", "FedAvg", "bias floor"),
+        (fig1, "FedAvg", "AffPCL / best rival"),
+        (fig4, "Independent", "AffPCL / Independent, worst"),
+        (fig4, "Independent", "slope of ln(Independent / AffPCL) against δ_env"),
+        (fig4, "Independent", "slope of ln(Independent / AffPCL) against δ_obj"),
+        (fig4, "FedAvg", "AffPCL / FedAvg, worst"),
+        (fig6, "Independent", "AffPCL / Independent, generic"),
+        (fig6, "Independent", "AffPCL / Independent, agent at"),
+        (fig6, "Independent", "that of the centre"),
+        (variance_regime, "Independent", "AffPCL / Independent over"),
+        (variance_regime, "Independent", "AffPCL / Independent at"),
+        (variance_regime, "FedAvg", "AffPCL: exponent"),
+        (variance_regime, "FedAvg", "bias floor"),
     ],
 )
-def test_a_planted_violation_is_found(
-    name: str, rival: str, start: str, tables: Callable[[str], rc.Table]
-) -> None:
-    right, wrong = tables(name), swapped(tables(name), "AffPCL", rival)
-    found = [c for c in analysed(name, right).checks if c.name.startswith(start)]
+def test_a_planted_violation_is_found(module: ModuleType, rival: str, start: str) -> None:
+    right, wrong = computed(module), swapped(computed(module), "AffPCL", rival)
+    found = [c for c in analysed(module, right).checks if c.name.startswith(start)]
     assert found
     assert all(c.ok is not False for c in found)
     # At the lowest level some methods agree; the highest tells them apart.
-    last = [c for c in analysed(name, wrong).checks if c.name.startswith(start)][-1]
+    last = [c for c in analysed(module, wrong).checks if c.name.startswith(start)][-1]
     assert last.ok is False
 
 
-def test_figure_1_sees_that_affpcl_would_not_match_fedavg(
-    tables: Callable[[str], rc.Table],
-) -> None:
+def test_figure_1_sees_that_affpcl_would_not_match_fedavg() -> None:
     start = "AffPCL / FedAvg"
-    assert check("fig1", tables("fig1"), start).verdict.startswith("confirmed")
-    wrong = swapped(tables("fig1"), "AffPCL", "Independent")
-    assert check("fig1", wrong, start).ok is False
-    assert check("fig1", wrong, "AffPCL / Independent, agent 1").ok is False
+    assert check(fig1, computed(fig1), start).verdict.startswith("confirmed")
+    wrong = swapped(computed(fig1), "AffPCL", "Independent")
+    assert check(fig1, wrong, start).ok is False
+    assert check(fig1, wrong, "AffPCL / Independent, agent 1").ok is False
 
 
-def test_figure_4_hatches_and_leaves_out_what_is_unstable(
-    tables: Callable[[str], rc.Table],
-) -> None:
-    analysis = analysed("fig4", tables("fig4"))
+def test_figure_4_hatches_and_leaves_out_what_is_unstable() -> None:
+    analysis = analysed(fig4, computed(fig4))
     (unstable,) = (s for s in analysis.series if s.panel == fig4.UNSTABLE)
     assert np.asarray(unstable.y).tolist() == [0.0, 0.0, 1.0]  # labels 0, 0.2, 1.5
     assert any("worst of 6 cells" in c.name for c in analysis.checks)
     assert any("100% at δ_env = 1.5" in note for note in analysis.notes)
     # What happens in an unstable row changes no check; the same in a stable row does.
-    table = tables("fig4")
+    table = computed(fig4)
     spoilt = {
         env: rc.Table(
             {**table, "AffPCL": table["AffPCL"] * np.where(table["env"] == env, 1e6, 1.0)}
         )
         for env in (1.5, 0.2)
     }
-    assert analysed("fig4", spoilt[1.5]).checks == analysis.checks
-    failing = {c.name[:8] for c in analysed("fig4", spoilt[0.2]).checks if c.ok is False}
+    assert analysed(fig4, spoilt[1.5]).checks == analysis.checks
+    failing = {c.name[:8] for c in analysed(fig4, spoilt[0.2]).checks if c.ok is False}
     assert failing == {"AffPCL /"}
 
 
@@ -182,10 +121,10 @@ def test_figure_4_confirms_what_every_cell_confirms() -> None:
 @pytest.mark.parametrize(
     "start", ["smallest rise of ln MSE with 1/n", "smallest rise of ln MSE with δ", "exponent of 1"]
 )
-def test_figure_5_sees_errors_that_fall(start: str, tables: Callable[[str], rc.Table]) -> None:
-    table = tables("fig5")
-    assert check("fig5", table, start).ok is not False
-    assert check("fig5", rc.Table({**table, "mse": 1.0 / table["mse"]}), start).ok is False
+def test_figure_5_sees_errors_that_fall(start: str) -> None:
+    table = computed(fig5)
+    assert check(fig5, table, start).ok is not False
+    assert check(fig5, rc.Table({**table, "mse": 1.0 / table["mse"]}), start).ok is False
 
 
 @pytest.mark.parametrize(("corner", "q"), [(np.inf, 1.0), (1.0, 2.0), (2.0, 1.3)])
@@ -287,7 +226,7 @@ def test_what_an_interval_says(
 ) -> None:
     ratio = rc.Ratio(*interval, below=1, instances=2)
     said = {True: "confirmed", None: "not decided", False: "violated"}
-    found = [below("name", "below 1", ratio), matches("name", ratio), at_most("name", ratio)]
+    found = [below("module", "below 1", ratio), matches("module", ratio), at_most("module", ratio)]
     for one, ok in zip(found, (as_below, as_match, as_bound), strict=True):
         assert (one.ok, one.verdict) == (ok, f"{said[ok]}; below 1 in 1 of 2 instances")
     assert bool(understated("here", ratio)) == (ratio.hi < 1 / 1.1)

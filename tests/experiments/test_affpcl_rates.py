@@ -33,8 +33,8 @@ from linsys import FiniteSystem, InputError
 from linsys.algorithms import AffPCL, Independent, LinearRatio
 from linsys.heterogeneity import delta_cen, delta_env, delta_obj, lambda_min, nu
 from ratecheck._run.job import Job
-from ratecheck._run.runner import joined
 from ratecheck._store.store import Store
+from tests.experiments._small_runs import table_of
 
 SMALL: dict[ModuleType, Any] = {
     rate_t: rate_t.HorizonConfig(instances=1, d=2, states=3, n=4),
@@ -55,43 +55,6 @@ SMALL: dict[ModuleType, Any] = {
         delta=0.02, times=(1, 3, 10, 10**5, 10**6)
     ),
 }
-NAMES = [module.__name__.rpartition(".")[2] for module in SMALL]
-
-
-def table_of(module: ModuleType, config: Any) -> rc.Table:
-    parts = []
-    for block in module.EXPERIMENT.blocks(config):
-        columns = module.compute(config, block, rc.Context())
-        rows = max(np.size(column) for column in columns.values())
-        cells = {**block, **columns}
-        parts.append(rc.Table({k: np.broadcast_to(v, (rows,)) for k, v in cells.items()}))
-    return joined(parts)
-
-
-@pytest.fixture(scope="module")
-def tables() -> dict[ModuleType, rc.Table]:
-    return {module: table_of(module, config) for module, config in SMALL.items()}
-
-
-def failed(analysis: rc.Analysis) -> set[str]:
-    return {check.name for check in analysis.checks if check.ok is False}
-
-
-@pytest.mark.parametrize("module", SMALL, ids=NAMES)
-def test_small_configuration_runs_to_the_figure(
-    module: ModuleType, tables: dict[ModuleType, rc.Table]
-) -> None:
-    config = SMALL[module]
-    analysis = module.analyse(config, tables[module])
-    assert [check.name for check in analysis.checks if check.ok is not True] == []
-    assert analysis.notes
-    with rc.style():
-        figure = module.draw(config, analysis)
-        figure.draw_without_rendering()
-    shown = {s.panel for s in analysis.series}
-    assert len(figure.axes) == len(shown)
-    assert module.EXPERIMENT.kind == "rate"
-    assert module.EXPERIMENT.variable in {"t", "n", "delta"}
 
 
 def test_job_stores_the_default_profile(tmp_path: Any) -> None:
@@ -100,7 +63,7 @@ def test_job_stores_the_default_profile(tmp_path: Any) -> None:
     assert outcome.analysis.checks
 
 
-WRONG: list[tuple[ModuleType, str, Any, str]] = [
+WRONG: list[tuple[Any, ...]] = [
     (rate_t, "PREDICTED", {**rate_t.PREDICTED, "AffPCL": -2.0}, "AffPCL: MSE / ln t"),
     (rate_t, "PREDICTED", {**rate_t.PREDICTED, "FedAvg": -1.0}, "FedAvg: MSE / ln t"),
     (
@@ -138,17 +101,17 @@ WRONG: list[tuple[ModuleType, str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("module", "name", "value", "check"), WRONG)
-def test_a_wrong_exponent_turns_the_verdict(
-    module: ModuleType,
-    name: str,
-    value: Any,
-    check: str,
-    tables: dict[ModuleType, rc.Table],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, name, value)
-    assert check in failed(module.analyse(SMALL[module], tables[module]))
+class TestRates(rc.ExperimentSuite):
+    small = SMALL
+    wrong = WRONG
+
+
+computed, failed = TestRates.table, TestRates.failed
+
+
+@pytest.mark.parametrize("module", SMALL)
+def test_exact_values_decide_every_check(module: ModuleType) -> None:
+    assert all(check.ok is True for check in TestRates.analysed(module).checks)
 
 
 def changed(table: rc.Table, column: str, factor: Any, **where: Any) -> rc.Table:
@@ -162,12 +125,10 @@ def changed(table: rc.Table, column: str, factor: Any, **where: Any) -> rc.Table
     return rc.Table(columns)
 
 
-def planted_violations(
-    tables: dict[ModuleType, rc.Table],
-) -> dict[str, tuple[ModuleType, rc.Table]]:
+def planted_violations() -> dict[str, tuple[ModuleType, rc.Table]]:
     """Check by name: a table of a world in which it is false."""
-    n, central, agent, steps = (tables[m] for m in (rate_n, rate_central, rate_agent, rate_steps))
-    t = tables[rate_t]
+    n, central, agent, steps = (computed(m) for m in (rate_n, rate_central, rate_agent, rate_steps))
+    t = computed(rate_t)
     swap = {rate_steps.AVERAGED: rate_steps.WEIGHTED, rate_steps.WEIGHTED: rate_steps.AVERAGED}
     names = np.array([swap.get(name, name) for name in steps["steps"].tolist()])
     ride = "free ride: speed-up / n at n = 401, as derived here"
@@ -210,25 +171,23 @@ def planted_violations(
 
 
 @pytest.mark.parametrize("number", range(9))
-def test_a_planted_violation_turns_the_verdict(
-    number: int, tables: dict[ModuleType, rc.Table]
-) -> None:
-    check, (module, wrong) = list(planted_violations(tables).items())[number]
-    right = {c.name: c.ok for c in module.analyse(SMALL[module], tables[module]).checks}
+def test_a_planted_violation_turns_the_verdict(number: int) -> None:
+    check, (module, wrong) = list(planted_violations().items())[number]
+    right = {c.name: c.ok for c in module.analyse(SMALL[module], computed(module)).checks}
     assert right[check] is True
-    assert check in failed(module.analyse(SMALL[module], wrong))
+    assert check in failed(module, wrong)
 
 
-def test_every_planted_violation_is_tried(tables: dict[ModuleType, rc.Table]) -> None:
-    assert len(planted_violations(tables)) == 9
+def test_every_planted_violation_is_tried() -> None:
+    assert len(planted_violations()) == 9
 
 
-def test_one_agent_out_of_many_cannot_hide(tables: dict[ModuleType, rc.Table]) -> None:
+def test_one_agent_out_of_many_cannot_hide() -> None:
     """Exact values must all agree: a range that only reaches into the tolerance is a violation."""
-    table = tables[rate_n]
+    table = computed(rate_n)
     wrong = changed(table, "mse", 1.1, method="AffPCL", n=10, level=0.0)
     name = "AffPCL: speed-up / n, as derived here"
-    assert name in failed(rate_n.analyse(SMALL[rate_n], wrong))
+    assert name in failed(rate_n, wrong)
 
 
 @pytest.mark.parametrize("module", [rate_t, rate_central, rate_steps], ids=lambda m: m.__name__)
@@ -236,7 +195,7 @@ def test_errors_that_fall_faster_than_stated_violate_nothing(module: ModuleType)
     """Without heterogeneity Phi theta - b vanishes at the solution: COE has nothing to average."""
     config = replace(SMALL[module], env=0.0, obj=0.0)
     analysis = module.analyse(config, table_of(module, config))
-    assert failed(analysis) == set()
+    assert all(check.ok is not False for check in analysis.checks)
     said = {check.name: check.verdict for check in analysis.checks}
     if module is rate_t:
         assert said["COE (7): MSE / ln t"] == "faster than stated"
@@ -254,14 +213,11 @@ def test_errors_that_fall_faster_than_stated_violate_nothing(module: ModuleType)
         (rate_density_ratio.TWO, 1e-2, "Bayes, n = 2 / Theorem 2, smallest"),
     ],
 )
-def test_an_estimator_below_the_bound_is_seen(
-    curve: str, factor: float, check: str, tables: dict[ModuleType, rc.Table]
-) -> None:
-    table = tables[rate_density_ratio]
+def test_an_estimator_below_the_bound_is_seen(curve: str, factor: float, check: str) -> None:
+    table = computed(rate_density_ratio)
     columns = {name: table[name].copy() for name in table}
     columns["risk"][columns["curve"] == curve] *= factor
-    analysis = rate_density_ratio.analyse(SMALL[rate_density_ratio], rc.Table(columns))
-    assert check in failed(analysis)
+    assert check in failed(rate_density_ratio, rc.Table(columns))
 
 
 @pytest.mark.parametrize(
@@ -273,20 +229,15 @@ def test_an_estimator_below_the_bound_is_seen(
         (rate_density_ratio.TWO, "plateau at small t"),
     ],
 )
-def test_another_exponent_of_the_density_ratio_is_seen(
-    curve: str, check: str, tables: dict[ModuleType, rc.Table]
-) -> None:
-    table = tables[rate_density_ratio]
+def test_another_exponent_of_the_density_ratio_is_seen(curve: str, check: str) -> None:
+    table = computed(rate_density_ratio)
     wrong = changed(table, "risk", table["t"] ** 0.2, curve=curve)
-    assert check in failed(rate_density_ratio.analyse(SMALL[rate_density_ratio], wrong))
+    assert check in failed(rate_density_ratio, wrong)
 
 
-def test_a_weaker_plateau_is_seen(
-    tables: dict[ModuleType, rc.Table], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_weaker_plateau_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rate_density_ratio, "rare_risk", lambda samples, delta: (delta**3, delta))
-    analysis = rate_density_ratio.analyse(SMALL[rate_density_ratio], tables[rate_density_ratio])
-    assert "plateau against δ_env at t = 1, rare states" in failed(analysis)
+    assert "plateau against δ_env at t = 1, rare states" in failed(rate_density_ratio)
 
 
 def scalar_system(a: float = 2.0) -> FiniteSystem:

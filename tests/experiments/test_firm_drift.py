@@ -19,7 +19,7 @@ from linsys.validate import Array
 from mgda.simplex import min_norm
 from mgda.trajectories import Clients
 from ratecheck import ratio
-from tests.experiments._small_runs import failed, table_of
+from tests.experiments._small_runs import table_of
 
 SMALL: dict[ModuleType, Any] = {
     drift_beta: drift_beta.DriftBetaConfig(states=3, actions=3, replicates=30, runs=12),
@@ -38,36 +38,9 @@ SMALL: dict[ModuleType, Any] = {
         fit_from=16,
     ),
 }
-NAMES = [module.__name__.rpartition(".")[2] for module in SMALL]
 
 
-@pytest.fixture(scope="module")
-def tables() -> dict[ModuleType, rc.Table]:
-    return {module: table_of(module, config) for module, config in SMALL.items()}
-
-
-@pytest.mark.parametrize("module", SMALL, ids=NAMES)
-def test_small_configuration_runs_to_the_figure(
-    module: ModuleType, tables: dict[ModuleType, rc.Table]
-) -> None:
-    config = SMALL[module]
-    analysis = module.analyse(config, tables[module])
-    assert failed(analysis) == set()
-    assert sum(check.ok is True for check in analysis.checks) > 0.5 * len(analysis.checks)
-    with rc.style():
-        figure = module.draw(config, analysis)
-        figure.draw_without_rendering()
-    assert len(figure.axes) == len({s.panel for s in analysis.series})
-    assert module.EXPERIMENT.variable in {"beta", "B", "M"}
-    names = [text.get_text() for text in figure.legends[0].get_texts()]
-    readings = [[n for n in names if n.endswith(convention)] for convention in CONVENTIONS]
-    assert names == [*readings[0], *readings[1], "derived", *[""] * (len(readings[0]) - 1)]
-    forms = list(drift_objectives.BETAS if module is drift_objectives else module.FORMS)
-    for reading, convention in zip(readings, CONVENTIONS, strict=True):
-        assert reading == [f"{form}, {convention}" for form in forms]
-
-
-WRONG: list[tuple[ModuleType, str, Any, str]] = [
+WRONG: list[tuple[Any, ...]] = [
     (drift_beta, "LARGE", -1.0, "conflict, raw, mean weights (7), large β: as derived"),
     (drift_beta, "LARGE", -2.1, "same mean gradients, trace (9), true weights (14), large β: "),
     (drift_beta, "SMALL", -0.1, "conflict, raw, true weights (14), small β: as derived"),
@@ -89,24 +62,29 @@ WRONG: list[tuple[ModuleType, str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("module", "name", "value", "check"), WRONG)
-def test_verdicts_turn_with_the_prediction(
-    module: ModuleType,
-    name: str,
-    value: Any,
-    check: str,
-    tables: dict[ModuleType, rc.Table],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, name, value)
-    analysis = module.analyse(SMALL[module], tables[module])
-    assert any(found.startswith(check) for found in failed(analysis))
+class TestDrift(rc.ExperimentSuite):
+    small = SMALL
+    wrong = WRONG
 
 
-def test_swapped_conventions_are_noticed(tables: dict[ModuleType, rc.Table]) -> None:
-    columns = dict(tables[drift_batch])
+computed, failed = TestDrift.table, TestDrift.failed
+
+
+@pytest.mark.parametrize("module", SMALL)
+def test_the_legend_has_a_column_for_each_convention(module: ModuleType) -> None:
+    figure = module.draw(SMALL[module], TestDrift.analysed(module))
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    readings = [[n for n in names if n.endswith(convention)] for convention in CONVENTIONS]
+    assert names == [*readings[0], *readings[1], "derived", *[""] * (len(readings[0]) - 1)]
+    forms = list(drift_objectives.BETAS if module is drift_objectives else module.FORMS)
+    for reading, convention in zip(readings, CONVENTIONS, strict=True):
+        assert reading == [f"{form}, {convention}" for form in forms]
+
+
+def test_swapped_conventions_are_noticed() -> None:
+    columns = dict(computed(drift_batch))
     columns["convention"] = np.where(columns["convention"] == CONVENTIONS[0], *CONVENTIONS[::-1])
-    found = failed(drift_batch.analyse(SMALL[drift_batch], rc.Table(columns)))
+    found = failed(drift_batch, rc.Table(columns))
     for convention in CONVENTIONS:
         assert f"objectives in conflict, β = 0, {convention}: as derived" in found
 
@@ -137,26 +115,22 @@ def test_all_intervals_of_all_instances_cover_together(
 
 
 @pytest.mark.parametrize("module", [drift_beta, drift_objectives])
-def test_inequality_fails_for_drifts_above_it(
-    module: ModuleType, tables: dict[ModuleType, rc.Table]
-) -> None:
-    columns = dict(tables[module])
+def test_inequality_fails_for_drifts_above_it(module: ModuleType) -> None:
+    columns = dict(computed(module))
     columns["drift"] = 1e12 * columns["drift"]
-    found = failed(module.analyse(SMALL[module], rc.Table(columns)))
+    found = failed(module, rc.Table(columns))
     assert sum(name.endswith("largest drift / (23)") for name in found) >= 4
 
 
-@pytest.mark.parametrize("module", SMALL, ids=NAMES)
-def test_results_do_not_depend_on_the_blocks(
-    module: ModuleType, tables: dict[ModuleType, rc.Table]
-) -> None:
+@pytest.mark.parametrize("module", SMALL)
+def test_results_do_not_depend_on_the_blocks(module: ModuleType) -> None:
     other = table_of(module, replace(SMALL[module], per_block=17))
     keys = [key for key in other if key not in ("drift", "first")]
 
     def sorted_drift(table: rc.Table) -> Array:
         return np.asarray(table["drift"][np.lexsort([table[key] for key in keys])])
 
-    assert (sorted_drift(other) == sorted_drift(tables[module])).all()
+    assert (sorted_drift(other) == sorted_drift(computed(module))).all()
 
 
 def gradients_of(config: DriftInstancesConfig, runs: int, B: int) -> tuple[Moments, Array]:
@@ -259,10 +233,8 @@ def test_large_beta_is_the_limit_and_directions_shrink(share: float) -> None:
     assert moments.mean @ weights == pytest.approx(shrunk, abs=1e-12)
 
 
-def test_domination_means_one_vertex_until_beta_is_large(
-    tables: dict[ModuleType, rc.Table],
-) -> None:
-    part = tables[drift_beta].where(panel=drift_beta.DOMINATED, form="raw")
+def test_domination_means_one_vertex_until_beta_is_large() -> None:
+    part = computed(drift_beta).where(panel=drift_beta.DOMINATED, form="raw")
     drift = part.where(convention=CONVENTIONS[0]).grid("drift", "replicate", "beta")
     assert (drift[:, 0] == 0.0).all()
     assert drift[:, 8].mean() > 100.0 * drift[:, -1].mean()

@@ -22,7 +22,7 @@ from mgda.drift import disagreement
 from mgda.firm import FIRM
 from mgda.momdp import MOMDP
 from mgda.runs import run
-from tests.experiments._small_runs import failed, table_of
+from tests.experiments._small_runs import table_of
 
 SMALL: dict[ModuleType, Any] = {
     drift_time: drift_time.DriftTimeConfig(
@@ -48,32 +48,9 @@ SMALL: dict[ModuleType, Any] = {
         moment_draws=20_000,
     ),
 }
-NAMES = [module.__name__.rpartition(".")[2] for module in SMALL]
 
 
-@pytest.fixture(scope="module")
-def tables() -> dict[ModuleType, rc.Table]:
-    return {module: table_of(module, config) for module, config in SMALL.items()}
-
-
-@pytest.mark.parametrize("module", SMALL, ids=NAMES)
-def test_small_configuration_runs_to_the_figure(
-    module: ModuleType, tables: dict[ModuleType, rc.Table]
-) -> None:
-    config = SMALL[module]
-    analysis = module.analyse(config, tables[module])
-    assert failed(analysis) == set()
-    assert any(check.ok for check in analysis.checks)
-    assert analysis.notes
-    with rc.style():
-        figure = module.draw(config, analysis)
-        figure.draw_without_rendering()
-    assert len(figure.axes) == len({s.panel for s in analysis.series})
-    assert module.EXPERIMENT.kind == "rate"
-    assert module.EXPERIMENT.variable in {"t", "K", "alpha"}
-
-
-@pytest.mark.parametrize("module", SMALL, ids=NAMES)
+@pytest.mark.parametrize("module", SMALL)
 def test_instances_are_judged_one_by_one(module: ModuleType) -> None:
     config = replace(SMALL[module], replicates=30, instances=2)
     analysis = module.analyse(config, table_of(module, config))
@@ -83,7 +60,7 @@ def test_instances_are_judged_one_by_one(module: ModuleType) -> None:
     assert len(first) == len(second) == len(names) / 2
 
 
-WRONG: list[tuple[ModuleType, str, Any, str]] = [
+WRONG: list[tuple[Any, ...]] = [
     (
         drift_time,
         "DERIVED",
@@ -142,17 +119,12 @@ WRONG: list[tuple[ModuleType, str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("module", "name", "value", "check"), WRONG)
-def test_wrong_exponent_fails(
-    module: ModuleType,
-    name: str,
-    value: Any,
-    check: str,
-    tables: dict[ModuleType, rc.Table],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, name, value)
-    assert check in failed(module.analyse(SMALL[module], tables[module]))
+class TestDriftAlongRuns(rc.ExperimentSuite):
+    small = SMALL
+    wrong = WRONG
+
+
+computed, failed = TestDriftAlongRuns.table, TestDriftAlongRuns.failed
 
 
 def test_run_without_smoothing_is_told_from_one_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +137,7 @@ def test_run_without_smoothing_is_told_from_one_with_it(monkeypatch: pytest.Monk
     assert {
         "η = 1/t, mean weights: as derived",
         "η = 1/t, mean weights: (23)",
-    } & failed(drift_time.analyse(config, table)) == {"η = 1/t, mean weights: as derived"}
+    } & failed(drift_time, table) == {"η = 1/t, mean weights: as derived"}
 
 
 def test_law_of_another_number_of_clients_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +146,7 @@ def test_law_of_another_number_of_clients_is_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(
         OneStep, "draw", lambda *args: replace(draw(*args), clients=2 * config.clients)
     )
-    names = failed(drift_time.analyse(config, table_of(drift_time, config)))
+    names = failed(drift_time, table_of(drift_time, config))
     assert "η = 1/t, mean weights: drift / law" in names
     assert "η = 1/t, weights of the true gradients: drift / law" in names
 
@@ -182,7 +154,7 @@ def test_law_of_another_number_of_clients_is_refused(monkeypatch: pytest.MonkeyP
 def test_different_clients_are_told_from_identical_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     config = SMALL[drift_local_steps]
     monkeypatch.setattr(DifferentRunConfig, "alike", DifferentRunConfig.different)
-    names = failed(drift_local_steps.analyse(config, table_of(drift_local_steps, config)))
+    names = failed(drift_local_steps, table_of(drift_local_steps, config))
     assert "client drift, identical clients: as derived" in names
     assert "client drift / law, identical clients" in names
 
@@ -194,22 +166,22 @@ def test_step_that_is_not_multiplied_by_alpha_is_noticed(monkeypatch: pytest.Mon
         return drifts(replace(firm, alpha=0.01), *args)
 
     monkeypatch.setattr(drift_step_size, "drifts", same_step)
-    names = failed(drift_step_size.analyse(config, table_of(drift_step_size, config)))
+    names = failed(drift_step_size, table_of(drift_step_size, config))
     assert "client drift, identical clients: as derived" in names
     assert "T_{1,2}, different clients: as derived" in names
 
 
-def test_floor_that_falls_with_clients_is_noticed(tables: dict[ModuleType, rc.Table]) -> None:
-    config, table = SMALL[drift_step_size], tables[drift_step_size]
+def test_floor_that_falls_with_clients_is_noticed() -> None:
+    table = computed(drift_step_size)
     columns = {name: np.array(column) for name, column in table.items()}
     many = columns["clients"] == drift_step_size.MANY
     for name in ("drift", "law"):
         columns[name] = np.where(many, columns[name] / columns["x"], columns[name])
-    names = failed(drift_step_size.analyse(config, rc.Table(columns)))
+    names = failed(drift_step_size, rc.Table(columns))
     assert "T_disagr, mean weights, against C: as derived" in names
 
 
-@pytest.mark.parametrize("module", SMALL, ids=NAMES)
+@pytest.mark.parametrize("module", SMALL)
 def test_numbers_do_not_depend_on_blocks(module: ModuleType) -> None:
     config = replace(SMALL[module], replicates=30, at_once=30)
     order = ["clients", "rule", "quantity", "k", "t", "x", "replicate"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -32,35 +32,20 @@ from mgda.momdp import MOMDP
 from mgda.runs import MeanReturn
 from mgda.simplex import simplex_qp
 from mgda.trajectories import Clients
-from ratecheck._experiment.plots import save
 from ratecheck._run.runner import run
 from ratecheck._store.store import Store
 
-MODULES = {"fig1": fig1, "fig2": fig2, "fig3": fig3, "fig4": fig4, "fig5": fig5, "fig6": fig6}
 SIZE: dict[str, Any] = {"instances": 8, "replicates": 4, "rounds": 8, "N": 2}
-SMALL: dict[str, tuple[rc.Experiment[Any], Any]] = {
-    name: (module.EXPERIMENT, module.EXPERIMENT.config_type(**SIZE))
-    for name, module in MODULES.items()
+SMALL: dict[ModuleType, Any] = {
+    module: module.EXPERIMENT.config_type(**SIZE) for module in (fig1, fig2, fig3, fig4, fig5, fig6)
 }
 
 
-@pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], rc.Table]:
-    """The table of each small figure, computed once."""
-    done: dict[str, rc.Table] = {}
-    root = tmp_path_factory.mktemp("store")
-
-    def table(name: str) -> rc.Table:
-        if name not in done:
-            done[name] = run(*SMALL[name], Store(root))
-        return done[name]
-
-    return table
+class TestFigures(rc.ExperimentSuite):
+    small = SMALL
 
 
-def analysed(name: str, table: rc.Table) -> rc.Analysis:
-    experiment, config = SMALL[name]
-    return experiment.analyse(config, table)
+computed, analysed = TestFigures.table, TestFigures.analysed
 
 
 def swapped(table: rc.Table, first: str, second: str) -> rc.Table:
@@ -71,64 +56,34 @@ def swapped(table: rc.Table, first: str, second: str) -> rc.Table:
     return rc.Table({**{key: table[key] for key in table}, "arm": arm})
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_a_small_figure_runs_from_end_to_end(
-    name: str, tables: Callable[[str], rc.Table], tmp_path: Path
-) -> None:
-    experiment, config = SMALL[name]
-    analysis = analysed(name, tables(name))
-    assert [c.name for c in analysis.checks if c.ok is False] == []
-    assert len({c.name for c in analysis.checks}) == len(analysis.checks) >= 3
-    assert all(np.isfinite([c.measured, c.lo, c.hi]).all() for c in analysis.checks)
-    assert all(np.isfinite(s.y).all() for s in analysis.series)
-    assert analysis.notes
-    with rc.style():
-        written = save(experiment.draw(config, analysis), tmp_path / name)
-    assert all(path.stat().st_size > 10_000 for path in written)
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_a_block_depends_on_nothing_but_its_configuration(
-    name: str, tables: Callable[[str], rc.Table]
-) -> None:
-    experiment, config = SMALL[name]
-    last = experiment.blocks(config)[-1]
-    again = experiment.compute(config, last, rc.Context(threads=2))
-    other = experiment.compute(replace(config, seed=1), last, rc.Context())
-    stored = tables(name).where(**last)
-    for key in again:
-        np.testing.assert_array_equal(again[key], stored[key])
-    assert np.mean(np.asarray(other["reward_1"]) != stored["reward_1"]) > 0.99
-
-
-def test_processes_do_not_change_a_table(tables: Callable[[str], rc.Table], tmp_path: Path) -> None:
-    again = run(*SMALL["fig1"], Store(tmp_path), threads=2, reference="firm/fig1")
-    for key in tables("fig1"):
-        np.testing.assert_array_equal(again[key], tables("fig1")[key])
+def test_processes_do_not_change_a_table(tmp_path: Path) -> None:
+    again = run(fig1.EXPERIMENT, SMALL[fig1], Store(tmp_path), threads=2, reference="firm/fig1")
+    for key in computed(fig1):
+        np.testing.assert_array_equal(again[key], computed(fig1)[key])
 
 
 @pytest.mark.parametrize(
-    ("name", "first", "second", "start"),
+    ("module", "first", "second", "start"),
     [
-        ("fig1", fig1.FIRM, fig1.SERVER, "change of smoothed weights"),
-        ("fig1", fig1.FIRM, fig1.SERVER, "deviation of smoothed weights between runs"),
-        ("fig1", fig1.FIRM, fig1.SERVER, "change of weights from step to step"),
-        ("fig1", fig1.CONTROL, fig1.SERVER, "deviation of smoothed weights, FedCMOO-A fresh"),
-        ("fig2", "β = 0", "β = 0.05", "distance of the clients' weights, β = 0.05 / β = 0 (conf"),
-        ("fig3", "FIRM, 0.1", "FIRM, 0.9", "helpfulness: smallest increase"),
-        ("fig3", "FIRM, 0.1", "FIRM, 0.9", "harmlessness: smallest increase"),
-        ("fig4", fig4.SAME, fig4.arm(0.5), f"helpfulness: ({fig4.arm(0.5)}"),
-        ("fig5", fig5.IID, fig5.UNEVEN, "cost of uneven prompts"),
-        ("fig5", fig5.IID, fig5.UNEVEN, "spread of the clients' weights"),
-        ("fig6", "8 clients", "16 clients", "deviation of one run's weights"),
+        (fig1, fig1.FIRM, fig1.SERVER, "change of smoothed weights"),
+        (fig1, fig1.FIRM, fig1.SERVER, "deviation of smoothed weights between runs"),
+        (fig1, fig1.FIRM, fig1.SERVER, "change of weights from step to step"),
+        (fig1, fig1.CONTROL, fig1.SERVER, "deviation of smoothed weights, FedCMOO-A fresh"),
+        (fig2, "β = 0", "β = 0.05", "distance of the clients' weights, β = 0.05 / β = 0 (conf"),
+        (fig3, "FIRM, 0.1", "FIRM, 0.9", "helpfulness: smallest increase"),
+        (fig3, "FIRM, 0.1", "FIRM, 0.9", "harmlessness: smallest increase"),
+        (fig4, fig4.SAME, fig4.arm(0.5), f"helpfulness: ({fig4.arm(0.5)}"),
+        (fig5, fig5.IID, fig5.UNEVEN, "cost of uneven prompts"),
+        (fig5, fig5.IID, fig5.UNEVEN, "spread of the clients' weights"),
+        (fig6, "8 clients", "16 clients", "deviation of one run's weights"),
     ],
 )
 def test_settings_that_change_places_are_found(
-    name: str, first: str, second: str, start: str, tables: Callable[[str], rc.Table]
+    module: ModuleType, first: str, second: str, start: str
 ) -> None:
-    table = tables(name)
+    table = computed(module)
     right, wrong = (
-        [c for c in analysed(name, t).checks if c.name.startswith(start)]
+        [c for c in analysed(module, t).checks if c.name.startswith(start)]
         for t in (table, swapped(table, first, second))
     )
     assert [c.ok for c in right] == [True] * len(right) != []
@@ -136,90 +91,88 @@ def test_settings_that_change_places_are_found(
 
 
 @pytest.mark.parametrize(
-    ("name", "first", "second", "claim"),
+    ("module", "first", "second", "claim"),
     [
-        ("fig1", fig1.FIRM, fig1.SERVER, "FIRM's weights are smoother is {} under"),
-        ("fig1", fig1.FIRM, fig1.SERVER, "from step to step, as they should, is {}"),
-        ("fig6", "8 clients", "16 clients", "has less variance, as derived, is {};"),
+        (fig1, fig1.FIRM, fig1.SERVER, "FIRM's weights are smoother is {} under"),
+        (fig1, fig1.FIRM, fig1.SERVER, "from step to step, as they should, is {}"),
+        (fig6, "8 clients", "16 clients", "has less variance, as derived, is {};"),
     ],
 )
 def test_notes_turn_with_the_verdicts(
-    name: str, first: str, second: str, claim: str, tables: Callable[[str], rc.Table]
+    module: ModuleType, first: str, second: str, claim: str
 ) -> None:
-    tables_of = tables(name), swapped(tables(name), first, second)
-    right, wrong = (" ".join(analysed(name, table).notes) for table in tables_of)
+    tables_of = computed(module), swapped(computed(module), first, second)
+    right, wrong = (" ".join(analysed(module, table).notes) for table in tables_of)
     assert claim.format("borne out") in right
     assert claim.format("not borne out") in wrong
 
 
 @pytest.mark.parametrize(
-    ("name", "arm", "claims"),
+    ("module", "arm", "claims"),
     [
-        ("fig1", fig1.FIRM, ["helpfulness", "mean gain of both"]),
-        ("fig2", "β = 0", ["helpfulness"]),
-        ("fig4", fig4.arm(0.1), ["helpfulness"]),
-        ("fig6", "16 clients", ["helpfulness"]),
+        (fig1, fig1.FIRM, ["helpfulness", "mean gain of both"]),
+        (fig2, "β = 0", ["helpfulness"]),
+        (fig4, fig4.arm(0.1), ["helpfulness"]),
+        (fig6, "16 clients", ["helpfulness"]),
     ],
 )
 def test_rewards_that_stay_behind_are_found(
-    name: str, arm: str, claims: list[str], tables: Callable[[str], rc.Table]
+    module: ModuleType, arm: str, claims: list[str]
 ) -> None:
     """A setting whose helpfulness does not rise at all."""
-    table = tables(name)
+    table = computed(module)
     flat = np.where(table["arm"] == arm, 0.5, table["reward_1"])
-    found = analysed(name, rc.Table({**{k: table[k] for k in table}, "reward_1": flat})).checks
+    found = analysed(module, rc.Table({**{k: table[k] for k in table}, "reward_1": flat})).checks
     for claim in claims:
         assert next(c.ok for c in found if c.name.startswith(claim)) is False
 
 
 @pytest.mark.parametrize(
-    ("name", "arm"),
-    [("fig4", fig4.arm(0.1)), ("fig5", fig5.UNEVEN), ("fig6", "16 clients")],
+    ("module", "arm"),
+    [(fig4, fig4.arm(0.1)), (fig5, fig5.UNEVEN), (fig6, "16 clients")],
 )
-def test_weights_that_are_elsewhere_are_found(
-    name: str, arm: str, tables: Callable[[str], rc.Table]
-) -> None:
-    table = tables(name)
+def test_weights_that_are_elsewhere_are_found(module: ModuleType, arm: str) -> None:
+    table = computed(module)
     moved = np.where(table["arm"] == arm, table["weight"] + 0.3, table["weight"])
-    checks = analysed(name, rc.Table({**{k: table[k] for k in table}, "weight": moved})).checks
+    checks = analysed(module, rc.Table({**{k: table[k] for k in table}, "weight": moved})).checks
     assert [c.ok for c in checks if c.name.startswith("distance of the weights")] == [False]
 
 
-def test_figure_3_sees_a_method_that_reaches_further(tables: Callable[[str], rc.Table]) -> None:
-    wrong = tables("fig3")
+def test_figure_3_sees_a_method_that_reaches_further() -> None:
+    wrong = computed(fig3)
     for p in (0.1, 0.9):
         wrong = swapped(wrong, f"FIRM, {p}", f"mixture, {p}")
-    right, found = (analysed("fig3", t).checks[-1] for t in (tables("fig3"), wrong))
+    right, found = (analysed(fig3, t).checks[-1] for t in (computed(fig3), wrong))
     assert right.name.startswith("distance between the outermost")
     assert (right.ok, found.ok) == (True, False)
 
 
-def test_figure_2_would_see_a_regulariser_that_matters(tables: Callable[[str], rc.Table]) -> None:
-    table = tables("fig2")
+def test_figure_2_would_see_a_regulariser_that_matters() -> None:
+    table = computed(fig2)
     some = table["arm"] == "β = 0.05"
     middle = 0.5 * (table["client_1"] + table["client_2"])
     closer = {
         c: np.where(some, 0.5 * (table[c] + middle), table[c]) for c in ("client_1", "client_2")
     }
-    found = analysed("fig2", rc.Table({**{k: table[k] for k in table}, **closer})).checks
+    found = analysed(fig2, rc.Table({**{k: table[k] for k in table}, **closer})).checks
     assert [c.ok for c in found if c.name.startswith("size of that ratio")] == [False]
 
 
-def test_the_server_keeps_one_lambda_for_a_round(tables: Callable[[str], rc.Table]) -> None:
-    config = SMALL["fig1"][1]
-    server = tables("fig1").where(arm=fig1.SERVER)
+def test_the_server_keeps_one_lambda_for_a_round() -> None:
+    config = SMALL[fig1]
+    server = computed(fig1).where(arm=fig1.SERVER)
     changes = np.abs(np.diff(server.grid("weight", "instance", "replicate", "t"), axis=-1))
     assert (server["spread"] == 0).all()
     inside = np.arange(changes.shape[-1]) % config.K != config.K - 1
     assert changes[..., inside].max() == 0 < changes[..., ~inside].min()
-    firm = tables("fig1").where(arm=fig1.FIRM)
+    firm = computed(fig1).where(arm=fig1.FIRM)
     assert np.diff(firm.grid("weight", "instance", "replicate", "t"), axis=-1).all()
     assert (firm["spread"] > 0).all()
 
 
-def test_all_settings_of_a_figure_start_alike(tables: Callable[[str], rc.Table]) -> None:
-    starts = [tables(name).where(t=0, instance=0) for name in ("fig1", "fig3", "fig5", "fig6")]
-    starts += [tables("fig2").where(t=0, instance=0, setting=setting) for setting in fig2.SETTINGS]
+def test_all_settings_of_a_figure_start_alike() -> None:
+    starts = [computed(module).where(t=0, instance=0) for module in (fig1, fig3, fig5, fig6)]
+    starts += [computed(fig2).where(t=0, instance=0, setting=setting) for setting in fig2.SETTINGS]
     for start in starts:
         assert np.ptp(start["reward_1"]) < 1e-14
         assert 0 < start["reward_1"][0] < 1
@@ -280,11 +233,11 @@ def angles(returns: np.ndarray) -> list[np.ndarray]:
     return [np.array([np.cos(a), np.sin(a)]) for a in middle]
 
 
-def test_training_ends_inside_the_front(tables: Callable[[str], rc.Table]) -> None:
-    config = SMALL["fig3"][1]
+def test_training_ends_inside_the_front() -> None:
+    config = SMALL[fig3]
     for k in range(3):
         front = fig3.pareto_front(config.momdp(k))
-        part = tables("fig3").where(instance=k)
+        part = computed(fig3).where(instance=k)
         ends = np.stack([part["reward_1"], part["reward_2"]], axis=-1)
         for a, b in itertools.pairwise(front):
             normal = np.array([a[1] - b[1], b[0] - a[0]])

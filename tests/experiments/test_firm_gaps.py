@@ -23,7 +23,6 @@ from mgda.instances import sample_momdp
 from mgda.runs import run
 from mgda.simplex import gram, simplex_qp
 from mgda.trajectories import Clients
-from tests.experiments._small_runs import failed, table_of
 
 SMALL: dict[ModuleType, Any] = {
     gap_time: gap_time.GapTimeConfig(last=2000, slowest=20.0, replicates=30, horizon=20.0),
@@ -32,12 +31,6 @@ SMALL: dict[ModuleType, Any] = {
         batches=(8, 16, 32, 64), counts=(2, 16), product=128, clients=8, replicates=30
     ),
 }
-NAMES = [module.__name__.rpartition(".")[2] for module in SMALL]
-
-
-@pytest.fixture(scope="module")
-def tables() -> dict[ModuleType, rc.Table]:
-    return {module: table_of(module, config) for module, config in SMALL.items()}
 
 
 @pytest.fixture(scope="module")
@@ -45,23 +38,7 @@ def floor() -> Floor:
     return SteeredConfig().floor(0)
 
 
-@pytest.mark.parametrize("module", SMALL, ids=NAMES)
-def test_small_configuration_runs_to_the_figure(
-    module: ModuleType, tables: dict[ModuleType, rc.Table]
-) -> None:
-    config = SMALL[module]
-    analysis = module.analyse(config, tables[module])
-    assert failed(analysis) == set()
-    assert sum(check.ok is True for check in analysis.checks) > len(analysis.checks) / 2
-    assert analysis.notes
-    with rc.style():
-        figure = module.draw(config, analysis)
-        figure.draw_without_rendering()
-    assert len(figure.axes) == len({s.panel for s in analysis.series})
-    assert module.EXPERIMENT.kind == "rate"
-
-
-WRONG: list[tuple[ModuleType, str, Any, str]] = [
+WRONG: list[tuple[Any, ...]] = [
     (gap_time, "STATED", -1.5, "T-FIRM, exact: mean, as stated"),
     (gap_time, "DERIVED", -1.0, "FIRM, η = 1, exact: gap, as derived"),
     (gap_clients, "STATED", -1.5, "T-FIRM, in C: as stated"),
@@ -71,28 +48,23 @@ WRONG: list[tuple[ModuleType, str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("module", "constant", "value", "name"), WRONG)
-def test_a_wrong_exponent_fails(
-    module: ModuleType,
-    constant: str,
-    value: Any,
-    name: str,
-    tables: dict[ModuleType, rc.Table],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, constant, value)
-    assert name in failed(module.analyse(SMALL[module], tables[module]))
+class TestGaps(rc.ExperimentSuite):
+    small = SMALL
+    wrong = WRONG
 
 
-def test_a_law_that_is_constant_has_slope_zero(tables: dict[ModuleType, rc.Table]) -> None:
-    checks = gap_batch.analyse(SMALL[gap_batch], tables[gap_batch]).checks
+computed, failed = TestGaps.table, TestGaps.failed
+
+
+def test_a_law_that_is_constant_has_slope_zero() -> None:
+    checks = gap_batch.analyse(SMALL[gap_batch], computed(gap_batch)).checks
     found = {check.name: check.predicted for check in checks}
     assert found["T-FIRM, in C at C B fixed: as derived"] == 0.0
 
 
-@pytest.mark.parametrize("module", SMALL, ids=NAMES)
-def test_rows_say_what_they_allow(module: ModuleType, tables: dict[ModuleType, rc.Table]) -> None:
-    checks = module.analyse(SMALL[module], tables[module]).checks
+@pytest.mark.parametrize("module", SMALL)
+def test_rows_say_what_they_allow(module: ModuleType) -> None:
+    checks = module.analyse(SMALL[module], computed(module)).checks
     shown = [c for c in checks if c.name.endswith(("/ derived", "/ derived at T"))]
     assert shown
     for check in shown:
@@ -103,9 +75,9 @@ def test_rows_say_what_they_allow(module: ModuleType, tables: dict[ModuleType, r
         assert inside == (check.ok is True)
 
 
-@pytest.mark.parametrize("module", [gap_clients, gap_batch], ids=NAMES[1:])
+@pytest.mark.parametrize("module", [gap_clients, gap_batch])
 def test_a_floor_without_its_parts_fails(
-    module: ModuleType, tables: dict[ModuleType, rc.Table], monkeypatch: pytest.MonkeyPatch
+    module: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The law that Theorem 1 suggests, 1 / (C B) for smoothed and plain alike, is refused."""
     law = Floor.law
@@ -114,21 +86,17 @@ def test_a_floor_without_its_parts_fails(
         return law(self, **{**options, "eta": 1.0 if options["eta"] == "1/t" else "1/t"})
 
     monkeypatch.setattr(Floor, "law", mistaken)
-    found = failed(module.analyse(SMALL[module], tables[module]))
+    found = failed(module)
     assert any(name.startswith(SMOOTHED) and "measured" in name for name in found)
     assert any(name.startswith(PLAIN) and "measured" in name for name in found)
 
 
-def test_the_bias_and_the_bound_are_checked(
-    tables: dict[ModuleType, rc.Table], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_bias_and_the_bound_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Floor, "bias", 1e-3)
-    config, table = SMALL[gap_clients], tables[gap_clients]
-    assert f"{MARKOV}, in C: limit / derived" in failed(gap_clients.analyse(config, table))
+    assert f"{MARKOV}, in C: limit / derived" in failed(gap_clients)
     monkeypatch.undo()
-    time = tables[gap_time]
     monkeypatch.setattr(gap_time.Tabular, "law", lambda self, t: 4.0 / np.asarray(t) ** 2)
-    assert any("gap / derived" in name for name in failed(gap_time.analyse(SMALL[gap_time], time)))
+    assert any("gap / derived" in name for name in failed(gap_time))
 
 
 def test_noise_is_that_of_the_samples(floor: Floor) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,46 +13,35 @@ import ratecheck as rc
 from experiments.fslora.figures import _budget, _training, fig2, fig3, fig4, fig7, fig8, tables
 from experiments.fslora.figures._tasks import TaskConfig
 from linsys import InputError
-from ratecheck._experiment.plots import save
-from ratecheck._run.runner import run
-from ratecheck._store.store import Store
-from tests.experiments._small_runs import Small
 from tests.experiments._small_tasks import SIZES
 
-SMALL: dict[str, tuple[rc.Experiment[Any], rc.Config]] = {
-    "fig2": (fig2.EXPERIMENT, fig2.Fig2Config(**SIZES, r=8, rounds=8, points=4)),
-    "fig3": (
-        fig3.EXPERIMENT,
-        fig3.Fig3Config(**SIZES, many=24, global_ranks=(2, 4), budget=4, points=2),
+SMALL: dict[ModuleType, Any] = {
+    fig2: fig2.Fig2Config(**SIZES, r=8, rounds=8, points=4),
+    fig3: fig3.Fig3Config(**SIZES, many=24, global_ranks=(2, 4), budget=4, points=2),
+    fig4: fig4.Fig4Config(
+        **SIZES,
+        r=8,
+        global_ranks=(2, 4),
+        budget=4,
+        points=2,
+        ranks_b=(2, 4),
+        rounds=6,
+        rounds_shown=3,
     ),
-    "fig4": (
-        fig4.EXPERIMENT,
-        fig4.Fig4Config(
-            **SIZES, r=8, global_ranks=(2, 4), budget=4, points=2, ranks_b=(2, 4), rounds=6,
-            rounds_shown=3,
-        ),
+    fig7: fig7.Fig7Config(**SIZES, r=8, budget=2, points=2),
+    fig8: fig8.Fig8Config(**{**SIZES, "devices": 6}, global_ranks=(2, 4), budget=4, points=2),
+    tables: tables.TablesConfig(
+        **SIZES, r=8, rounds=4, points=2, large_classes=7, large_features=9, large_rounds=6
     ),
-    "fig7": (fig7.EXPERIMENT, fig7.Fig7Config(**SIZES, r=8, budget=2, points=2)),
-    "fig8": (
-        fig8.EXPERIMENT,
-        fig8.Fig8Config(**{**SIZES, "devices": 6}, global_ranks=(2, 4), budget=4, points=2),
-    ),
-    "tables": (
-        tables.EXPERIMENT,
-        tables.TablesConfig(
-            **SIZES, r=8, rounds=4, points=2, large_classes=7, large_features=9, large_rounds=6
-        ),
-    ),
-}  # fmt: skip
+}
 
 
-@pytest.fixture(scope="module")
-def computed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], rc.Table]:
-    """The table of each small figure, computed once."""
-    return Small(SMALL).tables(tmp_path_factory.mktemp("store"))
+class TestFigures(rc.ExperimentSuite):
+    small = SMALL
+    loose = frozenset(SMALL)
 
 
-analysed, check = Small(SMALL).analysed, Small(SMALL).check
+computed, analysed, check = TestFigures.table, TestFigures.analysed, TestFigures.check
 
 
 def with_advantage(table: rc.Table, by: float, rows: np.ndarray[Any, Any]) -> rc.Table:
@@ -64,63 +52,39 @@ def with_advantage(table: rc.Table, by: float, rows: np.ndarray[Any, Any]) -> rc
     return rc.Table({**columns, "accuracy": accuracy, "train": 2.0 - accuracy})
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_a_small_figure_runs_from_end_to_end(
-    name: str, computed: Callable[[str], rc.Table], tmp_path: Path
-) -> None:
-    analysis = analysed(name, computed(name))
-    assert len({c.name for c in analysis.checks}) == len(analysis.checks) >= 4
-    assert any("runs exploded" in note for note in analysis.notes)
-    with rc.style():
-        written = save(SMALL[name][0].draw(SMALL[name][1], analysis), tmp_path / name)
-    assert all(path.stat().st_size > 10_000 for path in written)
-
-
-@pytest.mark.parametrize("name", ["fig2", "fig7"])
-def test_threads_do_not_change_a_table_and_the_seed_does(
-    name: str, computed: Callable[[str], rc.Table], tmp_path: Path
-) -> None:
-    experiment, config = SMALL[name]
-    again = run(experiment, config, Store(tmp_path), threads=2)
-    other = run(experiment, replace(config, seed=1), Store(tmp_path))
-    for key in computed(name):
-        np.testing.assert_array_equal(again[key], computed(name)[key])
-    assert not np.array_equal(other["accuracy"], again["accuracy"])
-
-
 @pytest.mark.parametrize(
-    ("name", "rows", "parts"),
+    ("module", "rows", "parts"),
     [
-        ("fig2", {"method": "FSLoRA"}, ("FSLoRA − FlexLoRA",)),
-        ("fig2", {"method": "FSLoRA"}, ("FSLoRA − HeteroLoRA",)),
-        ("fig2", {"method": "FlexLoRA"}, ("FlexLoRA − FSLoRA",)),
-        ("fig2", {"method": "FedStackLoRA"}, ("FedStackLoRA − FSLoRA",)),
-        ("fig2", {"method": "FSLoRA"}, ("FSLoRA − FedStackLoRA",)),
-        ("fig3", {"arm": _budget.SKETCHED, "samples": 12}, ("same step, all ranks",)),
-        ("fig3", {"arm": _budget.SKETCHED, "samples": 12}, ("same step, after",)),
-        ("fig3", {"arm": _budget.SKETCHED, "samples": 12}, ("best step of each, all ranks",)),
-        ("fig3", {"arm": _budget.SAME, "samples": 12}, ("loss on the devices", "r = 4")),
-        ("fig3", {"arm": _budget.WHOLE, "samples": 24}, ("24 samples",)),
-        ("fig3", {"arm": _budget.SKETCHED, "rank": 4}, ("that of the best steps",)),
-        ("fig4", {"rank": 4, "k": 2}, ("(b) final accuracy",)),
-        ("fig4", {"rank": 8, "k": 8}, ("(c) final accuracy",)),
-        ("fig4", {"rank": 8, "k": 8}, ("(c) final loss",)),
-        ("fig7", {"arm": "k / r = 0.125"}, ("same step, after",)),
-        ("fig7", {"arm": "k / r = 0.5"}, ("0.5 − 1",)),
-        ("fig7", {"arm": "k / r = 0.5"}, ("0.5 − 0.25",)),
-        ("fig8", {"arm": _budget.SKETCHED}, ("flat", "best step")),
-        ("tables", {"method": "FSLoRA"}, ("5.1", "mean over tasks", "HeteroLoRA")),
-        ("tables", {"method": "FSLoRA"}, ("5.2", "mean over tasks", "FlexLoRA")),
+        (fig2, {"method": "FSLoRA"}, ("FSLoRA − FlexLoRA",)),
+        (fig2, {"method": "FSLoRA"}, ("FSLoRA − HeteroLoRA",)),
+        (fig2, {"method": "FlexLoRA"}, ("FlexLoRA − FSLoRA",)),
+        (fig2, {"method": "FedStackLoRA"}, ("FedStackLoRA − FSLoRA",)),
+        (fig2, {"method": "FSLoRA"}, ("FSLoRA − FedStackLoRA",)),
+        (fig3, {"arm": _budget.SKETCHED, "samples": 12}, ("same step, all ranks",)),
+        (fig3, {"arm": _budget.SKETCHED, "samples": 12}, ("same step, after",)),
+        (fig3, {"arm": _budget.SKETCHED, "samples": 12}, ("best step of each, all ranks",)),
+        (fig3, {"arm": _budget.SAME, "samples": 12}, ("loss on the devices", "r = 4")),
+        (fig3, {"arm": _budget.WHOLE, "samples": 24}, ("24 samples",)),
+        (fig3, {"arm": _budget.SKETCHED, "rank": 4}, ("that of the best steps",)),
+        (fig4, {"rank": 4, "k": 2}, ("(b) final accuracy",)),
+        (fig4, {"rank": 8, "k": 8}, ("(c) final accuracy",)),
+        (fig4, {"rank": 8, "k": 8}, ("(c) final loss",)),
+        (fig7, {"arm": "k / r = 0.125"}, ("same step, after",)),
+        (fig7, {"arm": "k / r = 0.5"}, ("0.5 − 1",)),
+        (fig7, {"arm": "k / r = 0.5"}, ("0.5 − 0.25",)),
+        (fig8, {"arm": _budget.SKETCHED}, ("flat", "best step")),
+        (tables, {"method": "FSLoRA"}, ("5.1", "mean over tasks", "HeteroLoRA")),
+        (tables, {"method": "FSLoRA"}, ("5.2", "mean over tasks", "FlexLoRA")),
     ],
 )
 def test_checks_see_which_arm_is_ahead(
-    name: str, rows: dict[str, Any], parts: tuple[str, ...], computed: Callable[[str], rc.Table]
+    module: ModuleType, rows: dict[str, Any], parts: tuple[str, ...]
 ) -> None:
-    table = computed(name)
+    table = computed(module)
     chosen = np.all([table[key] == value for key, value in rows.items()], axis=0)
     assert 0 < chosen.sum() < len(chosen)
-    assert check(name, with_advantage(table, 0.1, chosen), *parts).ok is True
-    assert check(name, with_advantage(table, -0.1, chosen), *parts).ok is False
+    assert check(module, with_advantage(table, 0.1, chosen), *parts).ok is True
+    assert check(module, with_advantage(table, -0.1, chosen), *parts).ok is False
 
 
 def test_operations_count_what_is_stated() -> None:
@@ -134,21 +98,21 @@ def test_operations_count_what_is_stated() -> None:
     assert tables.flops(config, "FlexLoRA") == (step, 12 + svd)
 
 
-def test_the_table_sees_who_moves_more_bytes(computed: Callable[[str], rc.Table]) -> None:
-    table = computed("tables")
+def test_the_table_sees_who_moves_more_bytes() -> None:
+    table = computed(tables)
     equal, more = ("5.1", "bytes", "HeteroLoRA"), ("5.1", "bytes", "FedStackLoRA")
-    assert check("tables", table, *equal).ok is True
+    assert check(tables, table, *equal).ok is True
     # a device of mean rank 3.75 downloads 15 components in the place of 3.75
-    assert check("tables", table, *more).measured == pytest.approx((3.75 + 15) / 7.5)
+    assert check(tables, table, *more).measured == pytest.approx((3.75 + 15) / 7.5)
     ours = table["method"] == "FSLoRA"
     columns = {key: table[key] for key in table}
     dear = rc.Table({**columns, "down": np.where(ours, 1e9, table["down"])})
-    assert check("tables", dear, *equal).ok is False
-    assert check("tables", dear, *more).ok is False
+    assert check(tables, dear, *equal).ok is False
+    assert check(tables, dear, *more).ok is False
 
 
-def test_lost_runs_are_counted(computed: Callable[[str], rc.Table]) -> None:
-    table = computed("fig2")
+def test_lost_runs_are_counted() -> None:
+    table = computed(fig2)
     lost = (table["method"] == "FSLoRA") & (table["instance"] == 1)
     broken = rc.Table({**{key: table[key] for key in table}, "lost": lost})
     assert _training.step_notes(broken, "method")[-1] == "1 of 12 runs exploded: FSLoRA (1)"

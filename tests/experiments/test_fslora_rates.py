@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from experiments.fslora.rates import (
 )
 from experiments.fslora.rates._rates_floors import Floor
 from linsys import InputError
-from tests.experiments._small_runs import assert_runs_to_the_figure, failed, table_of
+from tests.experiments._small_runs import table_of
 
 SMALL: dict[ModuleType, Any] = {
     rate_bias: rate_bias.RateBiasConfig(r=6, m=3, n=2, instances=2),
@@ -38,33 +38,6 @@ SMALL: dict[ModuleType, Any] = {
     ),
     rate_t: rate_t.RateTConfig(times=(256, 512, 1024), replicates=30),
 }
-NAMES = [module.__name__.rpartition(".")[2] for module in SMALL]
-
-
-@pytest.fixture(scope="module")
-def tables() -> dict[ModuleType, rc.Table]:
-    return {module: table_of(module, config) for module, config in SMALL.items()}
-
-
-@pytest.mark.parametrize("module", SMALL, ids=NAMES)
-def test_small_configuration_runs_to_the_figure(
-    module: ModuleType, tables: dict[ModuleType, rc.Table]
-) -> None:
-    assert_runs_to_the_figure(module, SMALL[module], tables[module])
-
-
-@pytest.mark.parametrize("module", SMALL, ids=NAMES)
-def test_blocks_do_not_matter(module: ModuleType, tables: dict[ModuleType, rc.Table]) -> None:
-    backwards = SimpleNamespace(
-        EXPERIMENT=SimpleNamespace(blocks=lambda config: module.EXPERIMENT.blocks(config)[::-1]),
-        compute=lambda config, block, _: module.compute(config, block, rc.Context(threads=2)),
-    )
-    first, second = tables[module], table_of(backwards, SMALL[module])
-    for name in first:
-        assert sorted(first[name].tolist()) == sorted(second[name].tolist())
-    series = [module.analyse(SMALL[module], table).series for table in (first, second)]
-    for one, other in zip(*series, strict=True):
-        np.testing.assert_array_equal(one.y, other.y)
 
 
 LOCAL = "one sketch a round"
@@ -74,7 +47,7 @@ def stated(module: ModuleType, **changes: float) -> dict[str, float]:
     return {**module.STATED, **{getattr(module, panel): value for panel, value in changes.items()}}
 
 
-WRONG: list[tuple[ModuleType, str, Any, str]] = [
+WRONG: list[tuple[Any, ...]] = [
     (rate_bias, "POINT", 1.5, "gradient (instance 0)"),
     (rate_bias, "GAP", 1.0, "f - min f at the minimiser (instance 1)"),
     (rate_local, "STATED", stated(rate_local, TUNED=3.0), f"{LOCAL}, step ~ 1/√H: exponent"),
@@ -142,6 +115,14 @@ WRONG: list[tuple[ModuleType, str, Any, str]] = [
 ]
 
 
+class TestRates(rc.ExperimentSuite):
+    small = SMALL
+    wrong = WRONG
+
+
+computed, failed = TestRates.table, TestRates.failed
+
+
 def test_a_floor_above_its_bound_is_told_beside_a_noisy_one() -> None:
     """A point that is uncertain reaches furthest, another one is surely above (6)."""
     config, pairs = SMALL[rate_rank], [(2, 1), (4, 2)]
@@ -165,20 +146,6 @@ def test_a_floor_above_its_bound_is_told_beside_a_noisy_one() -> None:
     assert check.ok is False
 
 
-@pytest.mark.parametrize(("module", "constant", "value", "name"), WRONG)
-def test_a_wrong_prediction_fails(
-    module: ModuleType,
-    constant: str,
-    value: Any,
-    name: str,
-    tables: dict[ModuleType, rc.Table],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    owner = module if constant.isupper() or module is rate_t else _rates_one_step
-    monkeypatch.setattr(owner, constant, value)
-    assert name in failed(module.analyse(SMALL[module], tables[module]))
-
-
 @pytest.mark.parametrize(
     ("column", "check"),
     [
@@ -186,17 +153,15 @@ def test_a_wrong_prediction_fails(
         ("law", "f - min f at the minimiser (instance 0): deviation over its uncertainty"),
     ],
 )
-def test_a_wrong_closed_form_fails(
-    column: str, check: str, tables: dict[ModuleType, rc.Table]
-) -> None:
-    table = tables[rate_bias]
+def test_a_wrong_closed_form_fails(column: str, check: str) -> None:
+    table = computed(rate_bias)
     changed = rc.Table({**table, column: 0.999 * table[column]})
-    assert check in failed(rate_bias.analyse(SMALL[rate_bias], changed))
+    assert check in failed(rate_bias, changed)
 
 
 @pytest.mark.parametrize("module", [rate_local, rate_devices])
 def test_floors_with_the_factor_of_the_paper_fail(
-    module: ModuleType, tables: dict[ModuleType, rc.Table], monkeypatch: pytest.MonkeyPatch
+    module: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The law of fresh sketches does not describe fixed ones."""
     config = type(SMALL[module])
@@ -207,21 +172,19 @@ def test_floors_with_the_factor_of_the_paper_fail(
         return found
 
     monkeypatch.setattr(config, "floor", mistaken)
-    names = failed(module.analyse(SMALL[module], tables[module]))
+    names = failed(module)
     assert f"{LOCAL}, given step: as derived" in names
     assert f"{LOCAL}, given step: floor / law, last point" in names
 
 
-def test_means_with_the_noise_of_fresh_sketches_fail(
-    tables: dict[ModuleType, rc.Table], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_means_with_the_noise_of_fresh_sketches_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     floor = rate_t.RateTConfig.floor
 
     def mistaken(self: Any, sketches: str, T: int | None = None) -> Floor:
         return floor(self, rate_t.FRESH, T)
 
     monkeypatch.setattr(rate_t.RateTConfig, "floor", mistaken)
-    names = failed(rate_t.analyse(SMALL[rate_t], tables[rate_t]))
+    names = failed(rate_t)
     assert names >= {f"{LOCAL}, {p[4:]}: mean / law, last T" for p in (rate_t.TUNED, rate_t.GIVEN)}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -24,50 +24,30 @@ from linsys.bilevel import (
     sampled_preferences,
     sft,
 )
-from ratecheck._experiment.plots import save
-from ratecheck._run.runner import run
-from ratecheck._store.store import Store
 
 DOMAINS: dict[str, Any] = {
     "prompts": 3, "answers": 4, "p": 2, "q": 2, "pairs": 40, "D": 10, "K": 20, "instances": 3,
 }  # fmt: skip
 SIZES: dict[str, Any] = {**DOMAINS, "steps": 20}
-SMALL: dict[str, tuple[rc.Experiment[Any], rc.Config]] = {
-    "fig2": (
-        fig2.EXPERIMENT,
-        fig2.Fig2Config(**SIZES, points=4, shifts=(0.2, 1.0), specifics=(0.0, 0.5)),
-    ),
-    "fig3": (fig3.EXPERIMENT, fig3.Fig3Config(**SIZES, temperatures=(0.5, 1.0))),
-    "fig4": (
-        fig4.EXPERIMENT,
-        fig4.BetaConfig(**DOMAINS, betas=(0.1, 1.0, 4.0), etas=(0.125, 64.0), points=2),
-    ),
-    "table3": (table3.EXPERIMENT, table3.Table3Config(**SIZES, splits=2, held=2)),
+SMALL: dict[ModuleType, Any] = {
+    fig2: fig2.Fig2Config(**SIZES, points=4, shifts=(0.2, 1.0), specifics=(0.0, 0.5)),
+    fig3: fig3.Fig3Config(**SIZES, temperatures=(0.5, 1.0)),
+    fig4: fig4.BetaConfig(**DOMAINS, betas=(0.1, 1.0, 4.0), etas=(0.125, 64.0), points=2),
+    table3: table3.Table3Config(**SIZES, splits=2, held=2),
 }
 
 
-@pytest.fixture(scope="module")
-def computed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], rc.Table]:
-    """The table of each small figure, computed once."""
-    done: dict[str, rc.Table] = {}
-    root = tmp_path_factory.mktemp("store")
-
-    def table(name: str) -> rc.Table:
-        if name not in done:
-            done[name] = run(*SMALL[name], Store(root))
-        return done[name]
-
-    return table
+class TestFigures(rc.ExperimentSuite):
+    small = SMALL
+    loose = frozenset(SMALL)
 
 
-def analysed(name: str, table: rc.Table) -> rc.Analysis:
-    experiment, config = SMALL[name]
-    return experiment.analyse(config, table)
+computed, analysed = TestFigures.table, TestFigures.analysed
 
 
-def check(name: str, table: rc.Table, part: str) -> rc.Check:
+def check(module: ModuleType, table: rc.Table, start: str) -> rc.Check:
     """The one check of a figure whose name begins like this."""
-    (found,) = (c for c in analysed(name, table).checks if c.name.startswith(part))
+    (found,) = (c for c in analysed(module, table).checks if c.name.startswith(start))
     return found
 
 
@@ -76,83 +56,57 @@ def with_values(table: rc.Table, **values: Any) -> rc.Table:
     return rc.Table({**{key: table[key] for key in table}, **values})
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_a_small_figure_runs_from_end_to_end(
-    name: str, computed: Callable[[str], rc.Table], tmp_path: Path
-) -> None:
-    analysis = analysed(name, computed(name))
-    assert len({c.name for c in analysis.checks}) == len(analysis.checks) >= 7
-    assert len(analysis.notes) >= 2
-    with rc.style():
-        written = save(SMALL[name][0].draw(SMALL[name][1], analysis), tmp_path / name)
-    assert all(path.stat().st_size > 10_000 for path in written)
-
-
-def test_the_seed_alone_decides_a_table(
-    computed: Callable[[str], rc.Table], tmp_path: Path
-) -> None:
-    experiment, config = SMALL["fig3"]
-    again = run(experiment, config, Store(tmp_path))
-    other = run(experiment, replace(config, seed=1), Store(tmp_path))
-    for key in computed("fig3"):
-        np.testing.assert_array_equal(again[key], computed("fig3")[key])
-    assert not np.array_equal(other["mean"], again["mean"])
-
-
 @pytest.mark.parametrize(
-    ("name", "rows", "column", "part"),
+    ("module", "rows", "column", "part"),
     [
         *(
-            ("fig2", {"method": OURS}, "accuracy", f"{kind}A_PL, {OURS} − {n}")
+            (fig2, {"method": OURS}, "accuracy", f"{kind}A_PL, {OURS} − {n}")
             for n in RIVALS[:-2]
             for kind in ("", "own bases: ")
         ),
-        ("fig2", {"method": OURS}, "accuracy", f"A_PL, {OURS} − MLE, fitted beta"),
-        ("fig2", {"method": "DPO"}, "accuracy", "A_PL, DPO − SFT"),
-        ("fig2", {"t": 20}, "accuracy", "training domains, A_PL"),
-        ("fig2", {"t": 0}, "loss", "training domains, PL loss"),
+        (fig2, {"method": OURS}, "accuracy", f"A_PL, {OURS} − MLE, fitted beta"),
+        (fig2, {"method": "DPO"}, "accuracy", "A_PL, DPO − SFT"),
+        (fig2, {"t": 20}, "accuracy", "training domains, A_PL"),
+        (fig2, {"t": 0}, "loss", "training domains, PL loss"),
         (
-            "fig2",
+            fig2,
             {"method": OURS, "shift": 0.2},
             "accuracy",
             "lead over HPL (TR), shift 0.2 − shift 1 (0 of",
         ),
-        ("fig3", {"method": OURS, "temperature": 0.5}, "mean", f"reward at 0.5, {OURS} − DPO"),
-        ("fig3", {"temperature": 1.0}, "std", "PPO (TR): standard deviation"),
-        ("fig4", {"beta": 4.0, "eta": 64.0}, "accuracy", "A_PL at eta = 64"),
-        ("fig4", {"beta": 1.0, "eta": 0.125}, "accuracy", "A_PL at eta = 0.125"),
-        ("fig4", {"beta": 4.0, "way": fig4.TANH}, "loss", "bounded reward"),
-        ("table3", {"method": OURS}, "wins", f"{OURS} − MLE, fitted beta"),
-        ("table3", {"method": "HPL"}, "wins", f"HPL − {OURS}"),
-        ("fig2", {"method": "HPL"}, "accuracy", f"A_PL, HPL − {OURS}"),
-        ("fig3", {"method": "HPL", "temperature": 0.5}, "mean", f"reward at 0.5, HPL − {OURS}"),
-        ("table3", {"method": "PPO (TR+TE)"}, "wins", "PPO (TR+TE) − PPO (TR)"),
-        ("table3", {"method": "oracle, beta/10"}, "wins", "oracle, beta/10 −"),
+        (fig3, {"method": OURS, "temperature": 0.5}, "mean", f"reward at 0.5, {OURS} − DPO"),
+        (fig3, {"temperature": 1.0}, "std", "PPO (TR): standard deviation"),
+        (fig4, {"beta": 4.0, "eta": 64.0}, "accuracy", "A_PL at eta = 64"),
+        (fig4, {"beta": 1.0, "eta": 0.125}, "accuracy", "A_PL at eta = 0.125"),
+        (fig4, {"beta": 4.0, "way": fig4.TANH}, "loss", "bounded reward"),
+        (table3, {"method": OURS}, "wins", f"{OURS} − MLE, fitted beta"),
+        (table3, {"method": "HPL"}, "wins", f"HPL − {OURS}"),
+        (fig2, {"method": "HPL"}, "accuracy", f"A_PL, HPL − {OURS}"),
+        (fig3, {"method": "HPL", "temperature": 0.5}, "mean", f"reward at 0.5, HPL − {OURS}"),
+        (table3, {"method": "PPO (TR+TE)"}, "wins", "PPO (TR+TE) − PPO (TR)"),
+        (table3, {"method": "oracle, beta/10"}, "wins", "oracle, beta/10 −"),
     ],
 )
 def test_checks_see_which_arm_is_ahead(
-    name: str, rows: dict[str, Any], column: str, part: str, computed: Callable[[str], rc.Table]
+    module: ModuleType, rows: dict[str, Any], column: str, part: str
 ) -> None:
-    table = computed(name)
+    table = computed(module)
     chosen = np.all([table[key] == value for key, value in rows.items()], axis=0)
     assert 0 < chosen.sum() < len(chosen)
     noise = 0.5 + 0.001 * np.random.default_rng(0).normal(size=len(chosen))
-    assert check(name, with_values(table, **{column: noise + 0.1 * chosen}), part).ok is True
-    assert check(name, with_values(table, **{column: noise - 0.1 * chosen}), part).ok is False
+    assert check(module, with_values(table, **{column: noise + 0.1 * chosen}), part).ok is True
+    assert check(module, with_values(table, **{column: noise - 0.1 * chosen}), part).ok is False
 
 
-def test_beta_is_a_step_size_and_another_power_of_it_would_be_seen(
-    computed: Callable[[str], rc.Table],
-) -> None:
-    table, config = computed("fig4"), SMALL["fig4"][1]
+def test_beta_is_a_step_size_and_another_power_of_it_would_be_seen() -> None:
+    table, config = computed(fig4), SMALL[fig4]
     for way in (fig4.STEP, fig4.REWARD):
-        assert check("fig4", table, f"{way}, linear").ok is True
+        assert check(fig4, table, f"{way}, linear").ok is True
     last = table["t"] == table["t"].max()
     moved = last & (table["way"] == fig4.STEP) & (table["beta"] == 4.0)
     broken = with_values(table, theta0=table["theta0"] * (1.0 + 1e-8 * moved))
-    assert check("fig4", broken, f"{fig4.STEP}, linear").ok is False
+    assert check(fig4, broken, f"{fig4.STEP}, linear").ok is False
     # the same eta, or one in proportion to beta, are other steps
-    assert isinstance(config, fig4.BetaConfig)
     domains = config.domains(0, 4, "linear")
     ends = []
     for power in (0, 1, 2):
@@ -163,16 +117,13 @@ def test_beta_is_a_step_size_and_another_power_of_it_would_be_seen(
     assert away[2] < 1e-12 < 1e-3 < away[1] < away[0]
 
 
-def test_the_gradient_shrinks_like_one_over_beta_before_anything_is_learned(
-    computed: Callable[[str], rc.Table],
-) -> None:
-    table = computed("fig4")
-    assert check("fig4", table, "exponent of").ok is True
+def test_the_gradient_shrinks_like_one_over_beta_before_anything_is_learned() -> None:
+    table = computed(fig4)
+    assert check(fig4, table, "exponent of").ok is True
     steeper = with_values(table, gradient=table["gradient"] / table["beta"] ** 0.01)
-    assert check("fig4", steeper, "exponent of").ok is False
+    assert check(fig4, steeper, "exponent of").ok is False
     # the derivative of phi -> L_PL(theta_*(phi)), by differences
-    config = SMALL["fig4"][1]
-    assert isinstance(config, fig4.BetaConfig)
+    config = SMALL[fig4]
     oracle = DomainOracle(domain=config.domains(0, 4, "linear")[1][-1], beta=2.0)
     zero, step = np.zeros(2), 1e-5
 
@@ -185,13 +136,11 @@ def test_the_gradient_shrinks_like_one_over_beta_before_anything_is_learned(
     assert exact == pytest.approx(by_hand, abs=1e-8)
 
 
-def test_runs_that_explode_are_counted_and_keep_what_they_had(
-    computed: Callable[[str], rc.Table],
-) -> None:
-    table = computed("fig4")
+def test_runs_that_explode_are_counted_and_keep_what_they_had() -> None:
+    table = computed(fig4)
     lost = table.where(beta=0.1, eta=64.0, way=fig4.SAME, t=20)
     assert lost["lost"].all()
-    assert "beta = 0.1 at eta = 64 (3)" in analysed("fig4", table).notes[-1]
+    assert "beta = 0.1 at eta = 64 (3)" in analysed(fig4, table).notes[-1]
     assert not table.where(way=fig4.STEP)["lost"].any()
     assert np.isfinite(lost["accuracy"]).all()
 
@@ -276,11 +225,9 @@ def test_the_fitted_beta_is_a_minimum() -> None:
     assert loss(beta) < min(loss(0.8 * beta), loss(beta / 0.8))
 
 
-def test_the_table_marks_one_best_method_for_every_domain_and_average(
-    computed: Callable[[str], rc.Table],
-) -> None:
+def test_the_table_marks_one_best_method_for_every_domain_and_average() -> None:
     with rc.style():
-        figure = table3.EXPERIMENT.draw(SMALL["table3"][1], analysed("table3", computed("table3")))
+        figure = table3.EXPERIMENT.draw(SMALL[table3], analysed(table3, computed(table3)))
     texts = [text for ax in figure.axes for text in ax.texts]
     assert sum(text.get_weight() == "bold" for text in texts) == 2 * (2 + 1)
     underlined = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ import pytest
 import ratecheck as rc
 from experiments.oodpl.rates import rate_beta, rate_inner, rate_outer
 from linsys import InputError
-from tests.experiments._small_runs import assert_runs_to_the_figure, failed, table_of
 
 SMALL: dict[ModuleType, Any] = {
     rate_inner: rate_inner.RateInnerConfig(
@@ -24,40 +23,10 @@ SMALL: dict[ModuleType, Any] = {
         betas=(1, 4, 128, 512), scaled=(1, 64), unit=1.0, train=1, D=20, K=20
     ),
 }
-NAMES = [module.__name__.rpartition(".")[2] for module in SMALL]
-
-
-@pytest.fixture(scope="module")
-def tables() -> dict[ModuleType, rc.Table]:
-    return {module: table_of(module, config) for module, config in SMALL.items()}
-
-
-@pytest.mark.parametrize("module", SMALL, ids=NAMES)
-def test_small_configuration_runs_to_the_figure(
-    module: ModuleType, tables: dict[ModuleType, rc.Table]
-) -> None:
-    assert_runs_to_the_figure(module, SMALL[module], tables[module])
-
-
-@pytest.mark.parametrize("module", SMALL, ids=NAMES)
-def test_blocks_do_not_matter(module: ModuleType, tables: dict[ModuleType, rc.Table]) -> None:
-    blocks = module.EXPERIMENT.blocks(SMALL[module])
-    last = blocks[-1]
-    again = module.compute(SMALL[module], last, rc.Context(threads=2))
-    rows = tables[module].where(instance=last["instance"])
-    for name, column in again.items():
-        np.testing.assert_array_equal(rows[name], column)
-    few = SimpleNamespace(
-        EXPERIMENT=SimpleNamespace(blocks=lambda config: blocks[2:0:-1]), compute=module.compute
-    )
-    backwards = table_of(few, SMALL[module])
-    for name in again:
-        ordered = np.concatenate([tables[module].where(instance=i)[name] for i in (2, 1)])
-        np.testing.assert_array_equal(backwards[name], ordered)
 
 
 CONTRACTION = "exact, 0.95 of 2/Λ, β = 2: -log of the factor / derived"
-WRONG: list[tuple[ModuleType, str, Any, str]] = [
+WRONG: list[tuple[Any, ...]] = [
     (rate_inner, "FLOOR", 2.0, "sampled: exponent of the floor in α"),
     (rate_inner, "STATED", 0.5, "sampled: exponent of the floor, against V of order α²"),
     (rate_inner, "CONTRACTION", 0.9, CONTRACTION),
@@ -87,17 +56,12 @@ WRONG: list[tuple[ModuleType, str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("module", "constant", "value", "name"), WRONG)
-def test_a_wrong_prediction_fails(
-    module: ModuleType,
-    constant: str,
-    value: Any,
-    name: str,
-    tables: dict[ModuleType, rc.Table],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, constant, value)
-    assert name in failed(module.analyse(SMALL[module], tables[module]))
+class TestRates(rc.ExperimentSuite):
+    small = SMALL
+    wrong = WRONG
+
+
+computed, failed = TestRates.table, TestRates.failed
 
 
 BY_STEP, BY_K = rate_outer.BY_STEP, rate_outer.BY_K
@@ -149,19 +113,14 @@ CHANGED: list[tuple[ModuleType, str, dict[str, Any], Any, str]] = [
 
 @pytest.mark.parametrize(("module", "column", "where", "change", "start"), CHANGED)
 def test_a_changed_measurement_fails(
-    module: ModuleType,
-    column: str,
-    where: dict[str, Any],
-    change: Any,
-    start: str,
-    tables: dict[ModuleType, rc.Table],
+    module: ModuleType, column: str, where: dict[str, Any], change: Any, start: str
 ) -> None:
-    table = tables[module]
+    table = computed(module)
     rows = np.ones(len(table[column]), dtype=bool)
     for name, value in where.items():
         rows &= table[name] == value
     values = np.where(rows, change(table[column]), table[column])
-    found = failed(module.analyse(SMALL[module], rc.Table({**table, column: values})))
+    found = failed(module, rc.Table({**table, column: values}))
     assert any(name.startswith(start) for name in found)
 
 

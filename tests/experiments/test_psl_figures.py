@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -25,44 +25,47 @@ from linsys.preference import PreferenceSystem, distance, diversity
 from linsys.preference.estimators import fit_full, fit_global, fit_local, fit_shared
 from linsys.preference.instances import isotropic_features
 from linsys.preference.sharelora import METHODS
-from ratecheck._experiment.plots import save
-from ratecheck._run.runner import run
-from ratecheck._store.store import Store
-from tests.experiments._small_runs import Small
 
 SIZES: dict[str, Any] = {
     "modules": 2, "d": 3, "k": 1, "r": 1, "samples": 64, "batch": 32, "trajectories": 30,
     "test": 12, "rates": (0.1, 0.2), "instances": 3, "tuning": 1,
 }  # fmt: skip
 
-SMALL: dict[str, tuple[rc.Experiment[Any], rc.Config]] = {
-    "fig1": (fig1.EXPERIMENT, fig1.Fig1Config(**SIZES, labelers=2, own=(0.02, 0.6))),
-    "fig2": (fig2.EXPERIMENT, fig2.Fig2Config(**SIZES, own=(0.1, 0.3, 0.6))),
-    "fig3": (fig3.EXPERIMENT, fig3.Fig3Config(**SIZES, own=(0.1, 0.6))),
-    "reward_error": (
-        reward_error.EXPERIMENT,
-        reward_error.RewardErrorConfig(
-            trajectories=8, d1=3, d2=2, users=(3,), judged=2, tails=(0.0, 0.1), points=5,
-            replicates=3,
-        ),
+SMALL: dict[ModuleType, Any] = {
+    fig1: fig1.Fig1Config(**SIZES, labelers=2, own=(0.02, 0.6)),
+    fig2: fig2.Fig2Config(**SIZES, own=(0.1, 0.3, 0.6)),
+    fig3: fig3.Fig3Config(**SIZES, own=(0.1, 0.6)),
+    reward_error: reward_error.RewardErrorConfig(
+        trajectories=8,
+        d1=3,
+        d2=2,
+        users=(3,),
+        judged=2,
+        tails=(0.0, 0.1),
+        points=5,
+        replicates=3,
     ),
-    "value_gap": (
-        value_gap.EXPERIMENT,
-        value_gap.ValueGapConfig(
-            users=2, states=2, actions=2, d1=2, d2=1, tail=0.0, sizes=(32, 64), middle=32,
-            shares=(0.1, 1.0), instances=3,
-        ),
+    value_gap: value_gap.ValueGapConfig(
+        users=2,
+        states=2,
+        actions=2,
+        d1=2,
+        d2=1,
+        tail=0.0,
+        sizes=(32, 64),
+        middle=32,
+        shares=(0.1, 1.0),
+        instances=3,
     ),
-}  # fmt: skip
+}
 
 
-@pytest.fixture(scope="module")
-def computed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], rc.Table]:
-    """The table of each small figure, computed once."""
-    return Small(SMALL).tables(tmp_path_factory.mktemp("store"))
+class TestFigures(rc.ExperimentSuite):
+    small = SMALL
+    loose = frozenset(SMALL)
 
 
-analysed, check = Small(SMALL).analysed, Small(SMALL).check
+computed, analysed, check = TestFigures.table, TestFigures.analysed, TestFigures.check
 
 
 def with_column(table: rc.Table, name: str, values: np.ndarray[Any, Any]) -> rc.Table:
@@ -79,58 +82,32 @@ def noisy(table: rc.Table, rows: np.ndarray[Any, Any], by: float) -> np.ndarray[
     return 0.5 + 0.001 * rng.normal(size=table.rows) + by * rows
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_a_small_figure_runs_from_end_to_end(
-    name: str, computed: Callable[[str], rc.Table], tmp_path: Path
-) -> None:
-    analysis = analysed(name, computed(name))
-    assert len({c.name for c in analysis.checks}) == len(analysis.checks) >= 4
-    with rc.style():
-        written = save(SMALL[name][0].draw(SMALL[name][1], analysis), tmp_path / name)
-    assert all(path.stat().st_size > 10_000 for path in written)
-
-
-@pytest.mark.parametrize(("name", "value"), [("fig3", "accuracy")])
-def test_threads_do_not_change_a_table_and_the_seed_does(
-    name: str, value: str, computed: Callable[[str], rc.Table], tmp_path: Path
-) -> None:
-    experiment, config = SMALL[name]
-    again = run(experiment, config, Store(tmp_path), threads=2)
-    other = run(experiment, replace(config, seed=1), Store(tmp_path))
-    for key in computed(name):
-        np.testing.assert_array_equal(again[key], computed(name)[key])
-    assert not np.array_equal(other[value], again[value])
-
-
 @pytest.mark.parametrize(
-    ("name", "rows", "parts"),
+    ("module", "rows", "parts"),
     [
-        ("fig1", {"method": "G", "case": 0.6}, ("own 0.6: G − LoRA-global",)),
-        ("fig1", {"method": "WU", "case": 0.6}, ("own 0.6: WU − LoRA-local",)),
-        ("fig1", {"method": "WU", "case": 0.6}, ("own 0.6: WU − Share-Rep",)),
-        ("fig1", {"method": "LoRA-global", "case": 0.02}, ("own 0.02: LoRA-global − WU",)),
-        ("fig2", {"method": "SI"}, ("SI above LoRA-global",)),
-        ("fig2", {"method": "WU"}, ("WU above the best other method",)),
-        ("fig2", {"method": "G", "labeler": 2}, ("G − LoRA-global",)),
-        ("fig3", {"method": "SI", "structure": "left"}, ("left factor common: up − down",)),
-        ("fig3", {"method": "down", "structure": "right"}, ("right factor common: down above up",)),
-        ("fig3", {"method": "down", "structure": "right"}, ("right factor common: down − up",)),
-        ("fig3", {"method": "SI", "structure": "left"}, ("left − neither",)),
-        ("fig3", {"method": "down", "structure": "right"}, ("neither − right",)),
+        (fig1, {"method": "G", "case": 0.6}, ("own 0.6: G − LoRA-global",)),
+        (fig1, {"method": "WU", "case": 0.6}, ("own 0.6: WU − LoRA-local",)),
+        (fig1, {"method": "WU", "case": 0.6}, ("own 0.6: WU − Share-Rep",)),
+        (fig1, {"method": "LoRA-global", "case": 0.02}, ("own 0.02: LoRA-global − WU",)),
+        (fig2, {"method": "SI"}, ("SI above LoRA-global",)),
+        (fig2, {"method": "WU"}, ("WU above the best other method",)),
+        (fig2, {"method": "G", "labeler": 2}, ("G − LoRA-global",)),
+        (fig3, {"method": "SI", "structure": "left"}, ("left factor common: up − down",)),
+        (fig3, {"method": "down", "structure": "right"}, ("right factor common: down above up",)),
+        (fig3, {"method": "down", "structure": "right"}, ("right factor common: down − up",)),
+        (fig3, {"method": "SI", "structure": "left"}, ("left − neither",)),
+        (fig3, {"method": "down", "structure": "right"}, ("neither − right",)),
     ],
 )
 def test_a_claim_on_accuracy_is_judged_by_its_methods(
-    name: str,
-    rows: dict[str, Any],
-    parts: tuple[str, ...],
-    computed: Callable[[str], rc.Table],
+    module: ModuleType, rows: dict[str, Any], parts: tuple[str, ...]
 ) -> None:
-    table = computed(name)
+    table = computed(module)
     favoured = chosen(table, **rows)
     assert favoured.any()
     for by, ok in ((0.05, True), (-0.05, False)):
         planted = with_column(table, "accuracy", noisy(table, favoured, by))
-        assert check(name, planted, *parts).ok is ok
+        assert check(module, planted, *parts).ok is ok
 
 
 def test_most_are_more_than_half() -> None:
@@ -207,33 +184,29 @@ def test_training_gets_near_what_a_method_can_reach() -> None:
     assert (table["best"] - reachable).mean() > 0.04
 
 
-def test_the_threshold_is_what_own_factors_cost(computed: Callable[[str], rc.Table]) -> None:
-    _, config = SMALL["fig1"]
-    assert isinstance(config, fig1.Fig1Config)
-    slope = computed("fig1")["slope"].mean()
+def test_the_threshold_is_what_own_factors_cost() -> None:
+    config = SMALL[fig1]
+    slope = computed(fig1)["slope"].mean()
     # 2 modules of rank 1 with 3 numbers, 64 comparisons, logits of variance 2 size^2
-    assert fig1.threshold(config, computed("fig1")) == pytest.approx(
+    assert fig1.threshold(config, computed(fig1)) == pytest.approx(
         6 / (64 * 2 * 1.4**2 * slope), rel=1e-12
     )
 
 
-def test_nothing_is_said_near_the_threshold(
-    computed: Callable[[str], rc.Table], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_said_near_the_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
     def judged() -> int:
-        return sum("LoRA-global" in c.name for c in analysed("fig1", computed("fig1")).checks)
+        return sum("LoRA-global" in c.name for c in analysed(fig1, computed(fig1)).checks)
 
     assert judged() == 4
-    limit = fig1.threshold(fig1.Fig1Config(**SIZES), computed("fig1"))
+    limit = fig1.threshold(fig1.Fig1Config(**SIZES), computed(fig1))
     assert 2 * 0.02 < limit < 0.6 / 2
     monkeypatch.setattr(fig1, "MARGIN", 1.1 * 0.6 / limit)
     assert judged() == 2 * (limit / 0.02 > 1.1 * 0.6 / limit)
 
 
 def test_seven_methods_are_compared() -> None:
-    for name in ("fig1", "fig2"):
-        experiment, config = SMALL[name]
-        assert {block["method"] for block in experiment.blocks(config)} == set(METHODS)
+    for module in (fig1, fig2):
+        assert {b["method"] for b in module.blocks(SMALL[module])} == set(METHODS)
 
 
 # --- reward error ---
@@ -343,13 +316,10 @@ def test_a_crossing_beyond_the_grid_is_one_step_beyond_its_end() -> None:
     assert reward_error.placed(x, falling, flat) == 16.0
 
 
-def test_one_replicate_that_hides_a_crossing_decides_nothing(
-    computed: Callable[[str], rc.Table],
-) -> None:
+def test_one_replicate_that_hides_a_crossing_decides_nothing() -> None:
     """Without it, as in some resamples, the curves cross where they should."""
-    _, config = SMALL["reward_error"]
-    assert isinstance(config, reward_error.RewardErrorConfig)
-    table = computed("reward_error")
+    config = SMALL[reward_error]
+    table = computed(reward_error)
     for name in reward_error.NAMES:
         values = np.empty(table.rows)
         for tail in config.tails:
@@ -358,17 +328,16 @@ def test_one_replicate_that_hides_a_crossing_decides_nothing(
             values[rows] = law.at(table["N_p"][rows], config.judged)
         outlier = (table["replicate"] == 1) & (name == "full")
         table = with_column(table, name, values * np.where(outlier, 1e3, 1.0))
-    found = [c for c in analysed("reward_error", table).checks if "full overtakes" in c.name]
+    found = [c for c in analysed(reward_error, table).checks if "full overtakes" in c.name]
     assert {(c.measured, c.ok) for c in found} == {("no crossing", None)}
 
 
-def test_crossings_and_laws_are_compared_with_the_data(computed: Callable[[str], rc.Table]) -> None:
-    _, config = SMALL["reward_error"]
-    assert isinstance(config, reward_error.RewardErrorConfig)
-    table, rng = computed("reward_error"), np.random.default_rng(0)
+def test_crossings_and_laws_are_compared_with_the_data() -> None:
+    config = SMALL[reward_error]
+    table, rng = computed(reward_error), np.random.default_rng(0)
     at = {tail: laws(config.family(3, tail).system, 1) for tail in config.tails}
 
-    def planted(name: str, factor: float) -> np.ndarray[Any, Any]:
+    def planted(module: ModuleType, factor: float) -> np.ndarray[Any, Any]:
         exact = [
             float(at[tail][name].at(np.array(N_p), config.judged))
             for tail, N_p in zip(table["tail"], table["N_p"], strict=True)
@@ -378,11 +347,11 @@ def test_crossings_and_laws_are_compared_with_the_data(computed: Callable[[str],
     right = table
     for name in reward_error.NAMES:
         right = with_column(right, name, planted(name, 1.0))
-    assert all(c.ok for c in analysed("reward_error", right).checks)
-    crossings = [c.name for c in analysed("reward_error", right).checks if "overtakes" in c.name]
+    assert all(c.ok for c in analysed(reward_error, right).checks)
+    crossings = [c.name for c in analysed(reward_error, right).checks if "overtakes" in c.name]
     assert any("full overtakes shared" in name for name in crossings)
     wrong = with_column(right, "full", planted("full", 4.0))
-    failed = {c.name for c in analysed("reward_error", wrong).checks if c.ok is False}
+    failed = {c.name for c in analysed(reward_error, wrong).checks if c.ok is False}
     assert any("full overtakes" in name for name in failed)
     assert any("full: error / law" in name for name in failed)
     assert not any("full" not in name for name in failed)
@@ -454,29 +423,29 @@ def test_printed_levels_are_a_sum_and_its_root() -> None:
     ],
 )
 def test_a_claim_on_gaps_is_judged_by_its_policies(
-    level: str, coverage: str, parts: tuple[str, ...], computed: Callable[[str], rc.Table]
+    level: str, coverage: str, parts: tuple[str, ...]
 ) -> None:
-    table = computed("value_gap")
+    table = computed(value_gap)
     rows = chosen(table, level=level, coverage=coverage)
     for by, ok in ((0.2, True), (-0.2, False)):
         planted = with_column(table, "gap", noisy(table, rows, by))
-        assert check("value_gap", planted, *parts).ok is ok
+        assert check(value_gap, planted, *parts).ok is ok
 
 
-def test_one_run_beyond_the_guarantee_is_seen(computed: Callable[[str], rc.Table]) -> None:
-    table = computed("value_gap")
-    assert check("value_gap", table, "all runs").ok is True
+def test_one_run_beyond_the_guarantee_is_seen() -> None:
+    table = computed(value_gap)
+    assert check(value_gap, table, "all runs").ok is True
     ratio = table["ratio"].copy()
     ratio[np.flatnonzero(chosen(table, level="ball, least", share=1.0))[0]] = 1.01
-    assert check("value_gap", with_column(table, "ratio", ratio), "all runs").ok is False
+    assert check(value_gap, with_column(table, "ratio", ratio), "all runs").ok is False
 
 
-def test_the_constant_is_compared_between_coverages(computed: Callable[[str], rc.Table]) -> None:
-    table = computed("value_gap")
+def test_the_constant_is_compared_between_coverages() -> None:
+    table = computed(value_gap)
     for factor, ok in ((3.0, True), (1 / 3, False)):
         rows = chosen(table, coverage="avoids", level="squared max_i b_i")
         planted = with_column(table, "ratio", noisy(table, rows, 0.0) * np.where(rows, factor, 1))
-        assert check("value_gap", planted, "c that holds the truth, avoids").ok is ok
+        assert check(value_gap, planted, "c that holds the truth, avoids").ok is ok
 
 
 @pytest.mark.parametrize(

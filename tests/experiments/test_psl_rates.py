@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ import ratecheck as rc
 from experiments.psharelora.rates import rate_nu, rate_rank, rate_samples, rate_tail, rate_users
 from experiments.psharelora.rates._rate_laws import Law
 from linsys import InputError
-from tests.experiments._small_runs import failed, table_of
 
 SMALL: dict[ModuleType, Any] = {
     rate_users: rate_users.RateUsersConfig(seed=2, copies=(2, 4, 8, 16, 32), replicates=60),
@@ -27,43 +26,9 @@ SMALL: dict[ModuleType, Any] = {
         exact=(1e-7, 1e-6, 1e-5, 1e-3, 1e-1), tails=(1e-4, 1e-2), replicates=30
     ),
 }
-NAMES = [module.__name__.rpartition(".")[2] for module in SMALL]
 
 
-@pytest.fixture(scope="module")
-def tables() -> dict[ModuleType, rc.Table]:
-    return {module: table_of(module, config) for module, config in SMALL.items()}
-
-
-@pytest.mark.parametrize("module", SMALL, ids=NAMES)
-def test_small_configuration_runs_to_the_figure(
-    module: ModuleType, tables: dict[ModuleType, rc.Table]
-) -> None:
-    config = SMALL[module]
-    analysis = module.analyse(config, tables[module])
-    assert failed(analysis) == set()
-    assert sum(check.ok is True for check in analysis.checks) >= len(analysis.checks) / 2
-    assert analysis.notes
-    with rc.style():
-        figure = module.draw(config, analysis)
-        figure.draw_without_rendering()
-    assert len(figure.axes) == len({s.panel for s in analysis.series})
-    assert module.EXPERIMENT.kind == "rate"
-
-
-@pytest.mark.parametrize("module", [rate_samples, rate_tail], ids=lambda m: m.__name__[-7:])
-def test_blocks_do_not_matter(module: ModuleType, tables: dict[ModuleType, rc.Table]) -> None:
-    backwards = SimpleNamespace(
-        EXPERIMENT=SimpleNamespace(blocks=lambda config: module.EXPERIMENT.blocks(config)[::-1]),
-        compute=lambda config, block, _: module.compute(config, block, rc.Context(threads=2)),
-    )
-    first, second = tables[module], table_of(backwards, SMALL[module])
-    series = [module.analyse(SMALL[module], table).series for table in (first, second)]
-    for one, other in zip(*series, strict=True):
-        np.testing.assert_array_equal(one.y, other.y)
-
-
-WRONG: list[tuple[ModuleType, str, Any, str]] = [
+WRONG: list[tuple[Any, ...]] = [
     (rate_samples, "SQUARED", -2.0, "no tail: as stated"),
     (rate_samples, "FIRST", -1.0, "no tail: dist"),
     (
@@ -83,17 +48,12 @@ WRONG: list[tuple[ModuleType, str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("module", "constant", "value", "name"), WRONG)
-def test_a_wrong_exponent_fails(
-    module: ModuleType,
-    constant: str,
-    value: Any,
-    name: str,
-    tables: dict[ModuleType, rc.Table],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, constant, value)
-    assert name in failed(module.analyse(SMALL[module], tables[module]))
+class TestRates(rc.ExperimentSuite):
+    small = SMALL
+    wrong = WRONG
+
+
+computed, failed = TestRates.table, TestRates.failed
 
 
 HEADS_COUNTED = {
@@ -105,9 +65,9 @@ HEADS_COUNTED = {
 }
 
 
-@pytest.mark.parametrize("module", SMALL, ids=NAMES)
+@pytest.mark.parametrize("module", SMALL)
 def test_a_law_that_counts_the_heads_parameters_fails(
-    module: ModuleType, tables: dict[ModuleType, rc.Table], monkeypatch: pytest.MonkeyPatch
+    module: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The printed shape: a variance k d2 / (N_p nu) more, which no number of users averages."""
     right = Law.expected
@@ -117,29 +77,23 @@ def test_a_law_that_counts_the_heads_parameters_fails(
 
     monkeypatch.setattr(Law, "expected", printed)
     monkeypatch.setattr(Law, "room", lambda self, N, N_p: self.next_order / N_p + 0.0 * N)
-    assert HEADS_COUNTED[module] in failed(module.analyse(SMALL[module], tables[module]))
+    assert HEADS_COUNTED[module] in failed(module)
 
 
-def test_wrong_biases_and_bounds_fail(
-    tables: dict[ModuleType, rc.Table], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_biases_and_bounds_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Law.without_tail(rate_samples.RateSamplesConfig(seed=2).family(rate_samples.TURN)).bias
     for factor in (0.25, 6.0):
         monkeypatch.setattr(Law, "bias", factor * right)
-        names = failed(rate_samples.analyse(SMALL[rate_samples], tables[rate_samples]))
+        names = failed(rate_samples)
         assert "many users: bias / law, first point" in names
-    table = tables[rate_tail]
+    table = computed(rate_tail)
     cut = rc.Table({**table, "cap": 1e-3 * table["cap"]})
-    assert "random features: dist / bound derived here" in failed(
-        rate_tail.analyse(SMALL[rate_tail], cut)
-    )
+    assert "random features: dist / bound derived here" in failed(rate_tail, cut)
     turned = rc.Table({**table, "mirror": table["mirror"] + 1e-3})
-    assert "features alike under reflections: dist" in failed(
-        rate_tail.analyse(SMALL[rate_tail], turned)
-    )
-    table = tables[rate_nu]
+    assert "features alike under reflections: dist" in failed(rate_tail, turned)
+    table = computed(rate_nu)
     doubled = rc.Table({**table, "law": 2.0 * table["law"]})
-    names = failed(rate_nu.analyse(SMALL[rate_nu], doubled))
+    names = failed(rate_nu, doubled)
     assert names >= {f"floor, {kind}: first order" for kind in rate_nu.FEATURES}
 
 

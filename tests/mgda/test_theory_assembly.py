@@ -7,15 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from latex2mathml.converter import convert
 
-import ratecheck as rc
 from experiments.firm.claims import (
-    ascent,
     assembly as sums,
-    client_gradients,
     paths as histories,
-    reach,
 )
 from experiments.firm.theory import assembly, paths
 from experiments.firm.theory.chain import Chains
@@ -29,52 +24,6 @@ from experiments.firm.theory.client_gradients import (
 from linsys.linalg import precise, precision
 from mgda.instances import sample_momdp
 from mgda.momdp import MOMDP
-from tests._tighten import tighten_bound
-
-CLAIMS = {
-    entry.id: entry
-    for module in (client_gradients, histories, sums, ascent, reach)
-    for entry in vars(module).values()
-    if isinstance(entry, rc.Claim)
-}
-#: How close instances come to the bounds that are not attained, from searches with "normal".
-RATIO = {
-    "firm.eq48_critic_corrected": 0.49,
-    "firm.eq48_noise": 0.082,
-    "firm.eq47_48_corrected": 0.37,
-    "firm.restarted_bias": 0.35,
-    "firm.lemma9_corrected": 0.38,
-    "firm.eq50_52": 0.5,
-    "firm.eq17_corrected": 0.23,
-    "firm.eq27_squared": 0.25,
-    "firm.eq33_corrected": 0.055,
-    "firm.eq32_33_corrected": 0.016,
-    "firm.trivial_gradient": 0.47,
-    "firm.explicit_bound_vacuous": 0.0149,
-    "firm.batch_needed": 0.98,
-    "firm.batch_needed_corrected": 0.99,
-}
-#: Near instances of these are found by longer searches only; a test below has one.
-RARE = {"firm.eq23", "firm.eq23_sharper", "firm.eq24_present"}
-TRUE = [name for name, claim in CLAIMS.items() if claim.expect == "holds" and name not in RARE]
-
-
-@pytest.mark.parametrize("name", CLAIMS)
-def test_verdict_is_the_known_one(name: str) -> None:
-    claim = CLAIMS[name]
-    assert rc.judge(claim, seed=1).verdict == claim.expect
-    convert(claim.latex)
-    if claim.expect == "violated":
-        assert claim.note
-        corrected = CLAIMS[claim.corrected or ""]
-        assert corrected.expect == "holds"
-        assert corrected.derivation
-
-
-@pytest.mark.parametrize("name", TRUE)
-def test_a_tenth_less_is_found_out(name: str) -> None:
-    assert rc.judge(tighten_bound(CLAIMS[name], RATIO.get(name, 1.0))).verdict == "violated"
-
 
 # The disagreement drift.
 

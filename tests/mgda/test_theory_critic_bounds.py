@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from latex2mathml.converter import convert
 
-import ratecheck as rc
 from experiments.firm.claims import chains as first, gradient_errors as second
 from experiments.firm.claims._chains import WALKS
 from experiments.firm.theory import critic_bounds as at, smoothness
@@ -19,57 +17,8 @@ from experiments.firm.theory.program import minimiser, regularised
 from linsys.linalg import precise, precision
 from mgda.constants import Mixing, smoothness_everywhere, smoothness_formula
 from mgda.momdp import MOMDP
-from tests._tighten import tighten_bound
 
 ONE = np.ones(1)
-CLAIMS = {
-    entry.id: entry
-    for module in (first, second)
-    for entry in vars(module).values()
-    if isinstance(entry, rc.Claim)
-}
-#: How close instances come to the bounds that are not attained, from searches with "normal" and
-#: "hunt".
-RATIO = {
-    "firm.lemma2": 0.9843,
-    "firm.Rw": 0.5,
-    "firm.eq10_corrected": 0.142,
-    "firm.lemma4_corrected": 0.2195,
-    "firm.lemma4_stationary": 0.3306,
-    "firm.eq49_LJ_one_hot": 0.1157,
-    "firm.eq49_LJ_xu": 0.1358,
-    "firm.eq49_LJ_corrected": 0.3846,
-    "firm.eq49_LJ_corrected_walks": 0.3196,
-    "firm.lemma5_one_hot": 0.4678,
-    "firm.lemma5_corrected": 0.2492,
-    "firm.lemma6_one_hot": 0.0051,
-    "firm.lemma6_corrected": 0.00867,
-    "firm.lemma6_sharper": 0.3333,
-    "firm.lemma6_start": 0.00866,
-}
-#: The quick search stays at three fifths of what the longer ones find.
-HIDDEN = {"firm.lemma4_corrected"}
-TRUE = [name for name, claim in CLAIMS.items() if claim.expect == "holds"]
-
-
-@pytest.mark.parametrize("name", CLAIMS)
-def test_verdict_is_the_known_one(name: str) -> None:
-    claim = CLAIMS[name]
-    assert rc.judge(claim, seed=1).verdict == claim.expect
-    convert(claim.latex)
-    if claim.expect == "violated":
-        assert claim.note
-        corrected = CLAIMS[claim.corrected or ""]
-        assert corrected.expect == "holds"
-        assert corrected.derivation
-
-
-# Processes have many numbers: a quick search does not come within a tenth of all instances.
-@pytest.mark.parametrize("name", TRUE)
-def test_three_tenths_less_are_found_out(name: str) -> None:
-    effort = "normal" if name in HIDDEN else "quick"
-    smaller = tighten_bound(CLAIMS[name], RATIO.get(name, 1.0), tenths=3)
-    assert rc.judge(smaller, effort).verdict == "violated"
 
 
 def coin(gamma: float, scale: float = 1.0, phi: Any = None) -> Chains:

@@ -8,7 +8,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from latex2mathml.converter import convert
 
 import ratecheck as rc
 from experiments.firm.claims import expected_drift as claims
@@ -16,30 +15,9 @@ from experiments.firm.theory import expected_drift as at
 from linsys.linalg import precise, precision
 from mgda.drift import disagreement
 from mgda.simplex import simplex_qp
-from tests._tighten import tighten_bound
 
-CLAIMS = {e.id: e for e in vars(claims).values() if isinstance(e, rc.Claim | rc.RateClaim)}
-BOUNDS = [e.id for e in CLAIMS.values() if isinstance(e, rc.Claim) and e.expect == "holds"]
-#: What a quick search finds. The first two are attained, below; the last one is 6/7 with four
-#: clients, the most that the claim looks at.
-RATIO = {"firm.law_batch": 0.73, "firm.law_additive": 0.32, "firm.law_no_speedup": 6 / 7}
 ONE = np.ones(1)
 RUNS = ((2, 2), (2, 3), (3, 2))
-
-
-@pytest.mark.parametrize("name", CLAIMS)
-def test_verdict_is_the_known_one(name: str) -> None:
-    claim = CLAIMS[name]
-    assert rc.judge(claim, seed=1).verdict == claim.expect
-    convert(claim.latex)
-    assert claim.derivation or claim.note
-    if claim.expect == "violated":
-        assert CLAIMS[claim.corrected or ""].derivation
-
-
-@pytest.mark.parametrize("name", BOUNDS)
-def test_a_tenth_less_is_found_out(name: str) -> None:
-    assert rc.judge(tighten_bound(CLAIMS[name], RATIO.get(name, 1.0))).verdict == "violated"
 
 
 @pytest.fixture

@@ -4,39 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from latex2mathml.converter import convert
 
-import ratecheck as rc
 from experiments.firm.claims import perturbation, true_weights
 from experiments.firm.theory import perturbation as at
 from linsys.linalg import precise, precision
 from mgda.drift import disagreement
 from mgda.simplex import simplex_qp
-from tests._tighten import tighten_bound
 
-CLAIMS = {
-    entry.id: entry
-    for module in (perturbation, true_weights)
-    for entry in vars(module).values()
-    if isinstance(entry, rc.Claim)
-}
-#: What a quick search finds where it does not come close; the first is attained, below, and of the
-#: second "hunt" finds 0.74 at most.
-RATIO = {"firm.law_true_without_beta": 0.78, "firm.law_large_beta": 0.36}
 ONE = np.ones(1)
-
-
-@pytest.mark.parametrize("name", CLAIMS)
-def test_verdict_is_the_known_one(name: str) -> None:
-    claim = CLAIMS[name]
-    assert rc.judge(claim, seed=1).verdict == claim.expect
-    assert claim.derivation
-    convert(claim.latex)
-
-
-@pytest.mark.parametrize("name", CLAIMS)
-def test_a_tenth_less_is_found_out(name: str) -> None:
-    assert rc.judge(tighten_bound(CLAIMS[name], RATIO.get(name, 1.0))).verdict == "violated"
 
 
 @pytest.fixture

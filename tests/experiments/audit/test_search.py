@@ -120,6 +120,25 @@ def test_larger_efforts_try_more() -> None:
     assert counts[2] >= 100_000
 
 
+def test_a_search_ends_where_it_is_near_enough() -> None:
+    def measure(s: Any) -> tuple[Any, Any]:
+        return s.x.max(axis=1), 1 + 0 * s.x[:, 0]
+
+    whole, half = (rc.judge(upper(measure, CUBE), enough=enough) for enough in (np.inf, 0.5))
+    assert 0.5 <= half.ratio <= whole.ratio  # type: ignore[operator]
+    assert 3_000 <= half.instances < whole.instances
+
+
+def test_what_is_near_by_rounding_alone_is_not_near_enough() -> None:
+    def measure(s: Any) -> tuple[Any, Any]:
+        small = ((1e8 + s.x) - 1e8 - s.x).max(axis=1)  # zero but for rounding
+        return 0.5 * s.x[:, 0] + 1e9 * small, s.x[:, 0]
+
+    claim = upper(measure, CUBE)
+    whole, near = (rc.judge(claim, enough=enough) for enough in (np.inf, 0.9))
+    assert whole.instances == near.instances
+
+
 @pytest.mark.slow
 def test_a_hunt_evaluates_many_instances_of_a_true_and_of_a_false_claim() -> None:
     assert rc.judge(nu(), "hunt").instances >= 100_000
