@@ -104,6 +104,7 @@ WRONG: list[tuple[Any, ...]] = [
 class TestRates(rc.ExperimentSuite):
     small = SMALL
     wrong = WRONG
+    exact = frozenset({rate_density_ratio})
 
 
 computed, failed = TestRates.table, TestRates.failed
