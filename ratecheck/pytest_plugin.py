@@ -57,7 +57,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 class ClaimsFile(pytest.Module):
     """A Python file whose claims are tests."""
 
-    def collect(self) -> Iterator[ClaimItem]:  # type: ignore[override]
+    def collect(self) -> Iterator[ClaimItem]:
         """One test for every claim that no other file had before."""
         from ratecheck._claims.claim import Statement
         from ratecheck._conformance.claims import kept_ratios
@@ -109,12 +109,12 @@ def _options(config: pytest.Config) -> Any:
 
 def _others(item: ClaimItem) -> dict[str, Entry]:
     """The claims of the claim's own module, and of its paper if that is installed."""
-    from ratecheck._claims.claim import Statement
+    from ratecheck._claims.claim import Claim, NotChecked, RateClaim
     from ratecheck._discover import catalogue, papers
 
-    found = {}
+    found: dict[str, Entry] = {}
     if item.entry.paper in papers.installed():
         found = {other.id: other.entry for other in catalogue.catalogue(item.entry.paper)}
     module: Any = item.parent
-    own = [value for value in vars(module.obj).values() if isinstance(value, Statement)]
-    return found | {entry.id: entry for entry in own}  # type: ignore[misc]
+    own = [v for v in vars(module.obj).values() if isinstance(v, Claim | RateClaim | NotChecked)]
+    return found | {entry.id: entry for entry in own}
