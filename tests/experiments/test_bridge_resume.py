@@ -19,8 +19,8 @@ from lora_bridge.docstrings import byte_tokenizer
 from ratecheck._discover import registry
 from ratecheck._run.runner import run
 from ratecheck._store.store import Store
-from tests.experiments._small_ood import TINY
 from tests.lora_bridge._models import small_model
+from tests.oodpl._small import TINY
 
 Start = Callable[..., Any]
 #: One method, one step size, two seeds: two runs in a block.

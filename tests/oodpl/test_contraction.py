@@ -15,7 +15,7 @@ from experiments.oodpl.theory.bilevel import Policy, Reward, System
 from experiments.oodpl.theory.conditions import Conditions
 from experiments.oodpl.theory.inner import Inner
 from linsys.linalg import precise, precision
-from tests.linsys._inner_loops import (
+from tests.oodpl._inner_loops import (
     differences,
     inner_loop,
     last_iterate,

@@ -20,7 +20,7 @@ from experiments.fslora.rates import (
 )
 from experiments.fslora.rates._rates_floors import Floor
 from linsys import InputError
-from tests.experiments._small_runs import table_of
+from tests._small_runs import table_of
 
 SMALL: dict[ModuleType, Any] = {
     rate_bias: rate_bias.RateBiasConfig(r=6, m=3, n=2, instances=2),

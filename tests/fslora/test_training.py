@@ -12,7 +12,7 @@ from experiments.fslora.figures._training import climb, train
 from experiments.fslora.figures.fig2 import Fig2Config
 from linsys.sketching import FedStackLoRA, FlexLoRA, FSLoRA, HeteroLoRA, Logistic
 from linsys.sketching.federated import State
-from tests.experiments._small_tasks import SIZES
+from tests.fslora._small_tasks import SIZES
 
 
 def test_the_tasks_side_by_side_are_logistic_regressions() -> None:

@@ -16,7 +16,7 @@ from experiments.oodpl.theory.conditions import Conditions
 from experiments.oodpl.theory.contraction import lemma_3_bound
 from experiments.oodpl.theory.outer import Rounds, scheduled
 from linsys.linalg import norm
-from tests.linsys._inner_loops import (
+from tests.oodpl._inner_loops import (
     differences,
     inner_loop,
     last_iterate,

@@ -19,7 +19,7 @@ from linsys.validate import Array
 from mgda.simplex import min_norm
 from mgda.trajectories import Clients
 from ratecheck import ratio
-from tests.experiments._small_runs import table_of
+from tests._small_runs import table_of
 
 SMALL: dict[ModuleType, Any] = {
     drift_beta: drift_beta.DriftBetaConfig(states=3, actions=3, replicates=30, runs=12),

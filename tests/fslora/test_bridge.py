@@ -27,7 +27,7 @@ from linsys import InputError
 from linsys.optimizers import AdamW
 from lora_bridge.built_in import BuiltIn, built_in
 from lora_bridge.splits import by_key
-from tests.experiments._small_runs import table_of
+from tests._small_runs import table_of
 
 DEVICES: dict[str, Any] = {
     "targets": ("q_proj", "lm_head"),

@@ -34,7 +34,7 @@ from linsys.algorithms import AffPCL, Independent, LinearRatio
 from linsys.heterogeneity import delta_cen, delta_env, delta_obj, lambda_min, nu
 from ratecheck._run.job import Job
 from ratecheck._store.store import Store
-from tests.experiments._small_runs import table_of
+from tests._small_runs import table_of
 
 SMALL: dict[ModuleType, Any] = {
     rate_t: rate_t.HorizonConfig(instances=1, d=2, states=3, n=4),

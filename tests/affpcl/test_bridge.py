@@ -16,7 +16,7 @@ from experiments.affpcl.bridge import _agents, affpcl
 from experiments.bridge._text import deal, probabilities, read
 from linsys import InputError
 from ratecheck._run.runner import joined
-from tests.experiments._small_runs import failed, table_of
+from tests._small_runs import failed, table_of
 
 pytest.importorskip("torch")
 from lora_bridge.bank import AdapterBank

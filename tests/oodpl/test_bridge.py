@@ -23,8 +23,8 @@ from linsys import InputError
 from linsys.bilevel import MetaTraining
 from lora_bridge.built_in import BuiltIn, built_in
 from lora_bridge.rivals import Steps
-from tests.experiments._small_ood import CURVES, DOMAINS, TINY
-from tests.experiments._small_runs import table_of
+from tests._small_runs import table_of
+from tests.oodpl._small import CURVES, DOMAINS, TINY
 
 
 @pytest.fixture(scope="module")

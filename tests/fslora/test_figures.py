@@ -13,7 +13,7 @@ import ratecheck as rc
 from experiments.fslora.figures import _budget, _training, fig2, fig3, fig4, fig7, fig8, tables
 from experiments.fslora.figures._tasks import TaskConfig
 from linsys import InputError
-from tests.experiments._small_tasks import SIZES
+from tests.fslora._small_tasks import SIZES
 
 SMALL: dict[ModuleType, Any] = {
     fig2: fig2.Fig2Config(**SIZES, r=8, rounds=8, points=4),

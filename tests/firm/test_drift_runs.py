@@ -22,7 +22,7 @@ from mgda.drift import disagreement
 from mgda.firm import FIRM
 from mgda.momdp import MOMDP
 from mgda.runs import run
-from tests.experiments._small_runs import table_of
+from tests._small_runs import table_of
 
 SMALL: dict[ModuleType, Any] = {
     drift_time: drift_time.DriftTimeConfig(

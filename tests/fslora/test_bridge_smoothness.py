@@ -21,7 +21,7 @@ from linsys import InputError
 from lora_bridge.built_in import BuiltIn, built_in
 from lora_bridge.curvature import Precision
 from lora_bridge.tasks import Task, stacked
-from tests.experiments._small_runs import failed, table_of
+from tests._small_runs import failed, table_of
 
 TINY: dict[str, Any] = {
     "targets": ("q_proj", "down_proj"),
