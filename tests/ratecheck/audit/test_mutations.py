@@ -13,7 +13,7 @@ import pytest
 import ratecheck as rc
 from ratecheck._conformance.claims import tightened
 from ratecheck._discover.catalogue import select
-from tests.experiments.audit._known import CLAIMS, declared
+from tests.ratecheck.audit._known import CLAIMS, declared
 
 #: Claims of the catalogue by id, and the tightest ratio known for each.
 TIGHTEST = {

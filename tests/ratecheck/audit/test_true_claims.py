@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import ratecheck as rc
-from tests.experiments.audit._known import CLAIMS, declared
+from tests.ratecheck.audit._known import CLAIMS, declared
 
 
 @pytest.mark.parametrize("name", CLAIMS)

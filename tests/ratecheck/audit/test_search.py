@@ -19,7 +19,7 @@ from ratecheck._claims.samples import SHARED, Batch, batches
 from ratecheck._search.ascent import Climb
 from ratecheck._search.hypothesis_search import aim
 from ratecheck._search.search import EFFORTS, Search
-from tests.experiments.audit._known import declared
+from tests.ratecheck.audit._known import declared
 
 ROOT = Path(__file__).parents[3]
 CUBE = rc.Space(fields={"x": rc.interval("m")}, sizes={"m": (6, 6)}, batched=True)
@@ -31,7 +31,7 @@ def upper(measure: Any, space: rc.Space) -> rc.Claim:
 
 IN_ANOTHER_PROCESS = """
 import json, sys
-from tests.experiments.audit.test_search import verdicts
+from tests.ratecheck.audit.test_search import verdicts
 json.dump(verdicts(), sys.stdout)
 """
 
