@@ -41,9 +41,8 @@ ARRAYS = (
     "tests/linsys/test_regression.py",
     "tests/linsys/test_sketching_apart.py",
     "tests/linsys/test_systems.py",
-    "tests/linsys/test_theory_preference_pessimism.py::"
-    "test_labels_are_shares_under_which_the_heads_are_optimal",
-    "tests/linsys/test_theory_sketching.py::test_devices_agree_with_the_float64_code",
+    "tests/psharelora/test_pessimism.py::test_labels_are_shares_under_which_the_heads_are_optimal",
+    "tests/fslora/test_sketches.py::test_devices_agree_with_the_float64_code",
 )
 TENSORS = (
     "tests/mgda/test_apart.py",

@@ -19,7 +19,7 @@ import pytest
 from ratecheck._packages import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[1]
-PICTURE = ROOT / "tests" / "experiments" / "extra" / "toy" / "figures" / "picture.py"
+PICTURE = ROOT / "tests" / "ratecheck" / "extra" / "toy" / "figures" / "picture.py"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CLAIM = """
 import experiments

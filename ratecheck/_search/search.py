@@ -24,6 +24,7 @@ from ratecheck._claims.certificates import (
     collapsed,
     evaluate,
     float64_agrees,
+    ratio,
     repeat,
 )
 from ratecheck._claims.claim import Claim
@@ -136,13 +137,16 @@ class Search:
         self._trusted = False
         self._restart()
 
-    def run(self, effort: Effort) -> None:
-        """All stages; each starts from what the earlier ones found, a violation ends them."""
-        self._run(effort)
+    def run(self, effort: Effort, enough: float = np.inf) -> None:
+        """All stages; each starts from what the earlier ones found, a violation ends them.
+
+        So does an instance that is at least so tight as ``enough``.
+        """
+        self._run(effort, enough)
         for batch, sides in self._first:
             self._repeat(batch, sides)
 
-    def _run(self, effort: Effort) -> None:
+    def _run(self, effort: Effort, enough: float) -> None:
         for stage in self._stages(effort):
             stage()
             self._confirm()
@@ -150,6 +154,21 @@ class Search:
             if self.violation is not None:
                 self._drive(self.violation, effort.budget)
                 return
+            if self._attains(enough):
+                return
+
+    def _attains(self, tightness: float) -> bool:
+        """Whether an instance is so tight in high precision, and not by rounding."""
+        for found in self.best[:_CHECKED]:
+            if found.tightness < tightness:
+                break
+            try:
+                sides = certify(self.claim, found.fields)
+            except Fault:
+                continue
+            if sides.tightness >= tightness and ratio(self.claim.relation, sides) is not None:
+                return True
+        return False
 
     def _drive(self, found: Found, budget: int) -> None:
         """Climb on from a violation that is slight: the larger it is, the simpler it can get."""

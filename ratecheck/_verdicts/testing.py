@@ -15,7 +15,7 @@ from typing import Any
 from linsys import InputError
 from ratecheck._claims.claim import Claim, Entry, Statement
 from ratecheck._discover.catalogue import catalogue, select
-from ratecheck._verdicts.verdict import judge
+from ratecheck._verdicts.verdict import Verdict, judge
 
 #: What a claim may come out as: true with a bound that says something, or a rate as it is stated.
 _TRUE = ("holds", "consistent")
@@ -47,7 +47,13 @@ def assert_holds(claim: Entry | str, *, effort: str = "quick", seed: int = 0) ->
     found = judge(entry, effort, seed)
     if found.verdict in _TRUE:
         return
-    lines = [f"{entry.id} ({entry.source}) is {found.verdict}: {' '.join(entry.text.split())}"]
+    raise AssertionError(failure(entry, found))
+
+
+def failure(entry: Entry, found: Verdict, expected: str = "") -> str:
+    """What there is to say of a verdict that is not the expected one, and how to see it again."""
+    said = f"{found.verdict}, expected: {expected}" if expected else found.verdict
+    lines = [f"{entry.id} ({entry.source}) is {said}: {' '.join(entry.text.split())}"]
     if found.measured:
         ratio = "" if found.ratio is None else f", ratio {found.ratio:.6g}"
         lines.append(f"measured {found.measured}, bound {found.bound}{ratio}")
@@ -57,7 +63,7 @@ def assert_holds(claim: Entry | str, *, effort: str = "quick", seed: int = 0) ->
         content = {"id": entry.id, **_file(entry), "verdict": found.verdict}
         instance = json.dumps({**content, "instance": found.counterexample})
         lines += ["to replay: save the next line, then ratecheck audit --replay FILE", instance]
-    raise AssertionError("\n".join(lines))
+    return "\n".join(lines)
 
 
 def _entry(claim: Any) -> Any:

@@ -93,6 +93,7 @@ def judge(
     *,
     limit: float | None = None,
     watch: Watch | None = None,
+    enough: float = math.inf,
 ) -> Verdict:
     """Search, shrink and re-check in high precision what was found, and say what came out.
 
@@ -105,6 +106,7 @@ def judge(
         watch: called before every call of a measure with the arrays (B, *shape) by field and the
             number of the instance (None if all B at once), for a caller that may have to kill the
             process and wants to say what was under evaluation.
+        enough: the tightness at which a search ends, for a caller who knows how tight the bound is.
 
     >>> from ratecheck import claim, interval
     >>> @claim(
@@ -129,7 +131,7 @@ def judge(
                 verdict = _of_rate(entry)
             else:
                 assert search is not None
-                search.run(EFFORTS[effort])
+                search.run(EFFORTS[effort], enough)
                 verdict = _of_search(search)
     except (Fault, TimeLimit) as error:
         reason = str(error)

@@ -1,0 +1,1 @@
+"""What every claim and every experiment has to pass, of our papers and of anybody's."""

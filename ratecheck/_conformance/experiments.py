@@ -1,0 +1,146 @@
+"""What every experiment has to pass, at a configuration so small that it takes a moment."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ratecheck._experiment.model import Analysis, Check, Config, Context, Experiment
+from ratecheck._experiment.plots import style
+from ratecheck._experiment.table import Table
+from ratecheck._run.runner import run
+from ratecheck._store.store import Store
+
+if TYPE_CHECKING:
+    import pytest
+
+
+class ExperimentSuite:
+    """Tests of experiments that a class of tests inherits; pytest runs them for each experiment.
+
+    - A small experiment runs: it is stored, read, analysed and drawn; no two checks have one name.
+    - A block's numbers depend on the configuration and on the block alone, whatever was computed
+      before it and with however many threads; and they depend on the seed.
+    - A prediction that is replaced by a wrong one is refused, by the check that is named for it.
+
+    Attributes:
+        small: a configuration of every experiment, by its module.
+        wrong: what to put in the place of a prediction: the module that holds it, its name there,
+            the wrong value, the beginning of the name of the check that fails then; and, where the
+            prediction is in a module that several experiments share, whose checks they are.
+        exact: experiments in which nothing is random, so that the seed changes nothing.
+        loose: experiments whose checks may come out either way at so small a size.
+
+    Example::
+
+        class TestRates(rc.ExperimentSuite):
+            small = {rate_n: rate_n.RateNConfig(instances=1), rate_t: rate_t.RateTConfig(times=...)}
+            wrong = [(rate_n, "PREDICTED", -1.5, "AffPCL: exponent of n")]
+            exact = {rate_t}
+    """
+
+    small: ClassVar[Mapping[ModuleType, Any]]
+    wrong: ClassVar[Sequence[tuple[Any, ...]]] = ()
+    exact: ClassVar[Collection[ModuleType]] = ()
+    loose: ClassVar[Collection[ModuleType]] = ()
+    _stored: ClassVar[dict[ModuleType, tuple[Table, tuple[Table, Table]]]]
+    _failed: ClassVar[dict[ModuleType, set[str]]]
+
+    def __init_subclass__(cls) -> None:
+        cls._stored, cls._failed = {}, {}
+        if not cls.wrong:  # of no cases pytest would make a test that is skipped
+            cls.test_a_wrong_prediction_is_refused = None  # type: ignore[assignment, method-assign]
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Run a test for every experiment, or for every wrong prediction."""
+        if "experiment_module" in metafunc.fixturenames:
+            modules = list(self.small)
+            names = [module.__name__.rpartition(".")[2] for module in modules]
+            metafunc.parametrize("experiment_module", modules, ids=names)
+        if "wrong_prediction" in metafunc.fixturenames:
+            names = [f"{of[0].__name__.rpartition('.')[2]}-{of[1]}-{of[3]}" for of in self.wrong]
+            metafunc.parametrize("wrong_prediction", list(self.wrong), ids=names)
+
+    @classmethod
+    def table(cls, module: ModuleType) -> Table:
+        """The rows of all blocks of an experiment at its small configuration, computed once."""
+        return cls._computed(module)[0]
+
+    @classmethod
+    def analysed(cls, module: ModuleType, table: Table | None = None) -> Analysis:
+        """What the experiment says of this table, or of its own."""
+        experiment: Experiment[Any] = module.EXPERIMENT
+        return experiment.analyse(cls.small[module], cls.table(module) if table is None else table)
+
+    @classmethod
+    def failed(cls, module: ModuleType, table: Table | None = None) -> set[str]:
+        """The names of the checks that fail."""
+        return {check.name for check in cls.analysed(module, table).checks if check.ok is False}
+
+    @classmethod
+    def check(cls, module: ModuleType, table: Table | None, *parts: str) -> Check:
+        """The one check whose name has all these parts."""
+        checks = cls.analysed(module, table).checks
+        (found,) = (check for check in checks if all(part in check.name for part in parts))
+        return found
+
+    def test_a_small_experiment_runs_to_its_figure(self, experiment_module: ModuleType) -> None:
+        experiment, config = experiment_module.EXPERIMENT, self.small[experiment_module]
+        analysis = self.analysed(experiment_module)
+        names = [check.name for check in analysis.checks]
+        assert len(set(names)) == len(names) > 0
+        if experiment_module not in self.loose:
+            assert self.failed(experiment_module) == set()
+        with style():
+            figure = experiment.draw(config, analysis)
+            figure.draw_without_rendering()
+        panels = {series.panel for series in analysis.series}
+        if experiment.kind == "rate":
+            assert len(figure.axes) == len(panels)
+            assert sum(check.ok is True for check in analysis.checks) >= len(names) / 2
+        assert len(figure.axes) >= len(panels) > 0
+
+    def test_a_block_depends_on_its_configuration_alone(
+        self, experiment_module: ModuleType
+    ) -> None:
+        experiment, config = experiment_module.EXPERIMENT, self.small[experiment_module]
+        first, last = self._computed(experiment_module)[1]
+        again = experiment.compute(config, experiment.blocks(config)[0], Context(threads=2))
+        for name, column in again.items():
+            np.testing.assert_array_equal(np.broadcast_to(column, first.rows), first[name])
+        changed = replace(config, seed=config.seed + 1)
+        other = experiment.compute(changed, experiment.blocks(changed)[-1], Context())
+        equal = [np.array_equal(np.broadcast_to(other[n], last.rows), last[n]) for n in other]
+        assert all(equal) == (experiment_module in self.exact)
+
+    def test_a_wrong_prediction_is_refused(
+        self, wrong_prediction: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        holder, constant, value, name, *rest = wrong_prediction
+        module = rest[0] if rest else holder
+        if module not in self._failed:
+            self._failed[module] = self.failed(module)
+        assert not any(check.startswith(name) for check in self._failed[module])
+        monkeypatch.setattr(holder, constant, value)
+        assert any(check.startswith(name) for check in self.failed(module))
+
+    @classmethod
+    def _computed(cls, module: ModuleType) -> tuple[Table, tuple[Table, Table]]:
+        """The whole table, and the rows of the first and of the last block."""
+        if module not in cls._stored:
+            experiment: Experiment[Any] = module.EXPERIMENT
+            config: Config = cls.small[module]
+            blocks = experiment.blocks(config)
+            with TemporaryDirectory() as folder:
+                store = Store(folder)
+                table, result = run(experiment, config, store), store.result(experiment, config)
+                first, last = (result.load(blocks[number]) for number in (0, -1))
+            assert first is not None
+            assert last is not None
+            cls._stored[module] = table, (first, last)
+        return cls._stored[module]

@@ -1,0 +1,120 @@
+"""pytest: the claims of collected modules are tests by themselves.
+
+``pytest --ratecheck claims/`` makes one test of every claim at the top level of these files. With
+
+    [tool.pytest.ini_options]
+    ratecheck_claims = ["*/claims/*.py"]
+
+in ``pyproject.toml`` a plain ``pytest`` collects them, too. A test is named after its claim, so
+that ``-k`` and ``--deselect`` choose among them; it fails where the verdict is not the one that the
+claim expects, or where the claim breaks any other rule of :mod:`ratecheck._conformance.claims`.
+Without either nothing is collected, and nothing but this file is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from ratecheck._claims.claim import Entry
+    from ratecheck._conformance.claims import Known
+
+#: Claims that are tests already: a module may hold those of others.
+_SEEN = pytest.StashKey[set[int]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of the plugin."""
+    group = parser.getgroup("ratecheck", "claims as tests")
+    group.addoption(
+        "--ratecheck", action="store_true", help="collect the claims of all Python files"
+    )
+    group.addoption("--ratecheck-effort", metavar="EFFORT", help="quick (default), normal or hunt")
+    group.addoption("--ratecheck-seed", type=int, metavar="N", help="of all searches; 0 by default")
+    group.addoption(
+        "--ratecheck-limit", type=float, metavar="S", help="CPU seconds for a claim's search"
+    )
+    parser.addini("ratecheck_claims", "patterns of files whose claims are tests", "args")
+    parser.addini("ratecheck_effort", "as --ratecheck-effort", default="quick")
+    parser.addini("ratecheck_seed", "as --ratecheck-seed", default="0")
+    parser.addini("ratecheck_limit", "as --ratecheck-limit", default="")
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Take the Python files that were asked for; a private module has no claims of its own."""
+    if file_path.suffix != ".py" or file_path.name.startswith("_"):
+        return None
+    asked = parent.config.getoption("ratecheck") or any(
+        file_path.match(pattern) for pattern in parent.config.getini("ratecheck_claims")
+    )
+    return ClaimsFile.from_parent(parent, path=file_path) if asked else None
+
+
+class ClaimsFile(pytest.Module):
+    """A Python file whose claims are tests."""
+
+    def collect(self) -> Iterator[ClaimItem]:
+        """One test for every claim that no other file had before."""
+        from ratecheck._claims.claim import Statement
+        from ratecheck._conformance.claims import kept_ratios
+
+        known = kept_ratios(self.path.parents[1] / "results")
+        seen = self.session.stash.setdefault(_SEEN, set())
+        for value in vars(self.obj).values():
+            if isinstance(value, Statement) and id(value) not in seen:
+                seen.add(id(value))
+                yield ClaimItem.from_parent(
+                    self, name=value.id, entry=value, known=known.get(value.id)
+                )
+
+
+class ClaimItem(pytest.Item):
+    """A claim as a test."""
+
+    def __init__(self, *, entry: Entry, known: Known | None, **options: Any) -> None:
+        super().__init__(**options)
+        self.entry, self.known = entry, known
+
+    def runtest(self) -> None:
+        """Judge the claim."""
+        from ratecheck._conformance.claims import check_claim
+
+        check_claim(self.entry, _options(self.config), others=_others(self), known=self.known)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Show the claim and its instance in place of our source code."""
+        if isinstance(excinfo.value, AssertionError):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Name the claim, as no function of the module."""
+        return self.path, None, f"claim {self.name}"
+
+
+def _options(config: pytest.Config) -> Any:
+    from ratecheck._conformance.claims import Options
+
+    def chosen(name: str) -> Any:
+        value = config.getoption(f"ratecheck_{name}")
+        return config.getini(f"ratecheck_{name}") if value is None else value
+
+    limit = chosen("limit")
+    return Options(str(chosen("effort")), int(chosen("seed")), float(limit) if limit else None)
+
+
+def _others(item: ClaimItem) -> dict[str, Entry]:
+    """The claims of the claim's own module, and of its paper if that is installed."""
+    from ratecheck._claims.claim import Claim, NotChecked, RateClaim
+    from ratecheck._discover import catalogue, papers
+
+    found: dict[str, Entry] = {}
+    if item.entry.paper in papers.installed():
+        found = {other.id: other.entry for other in catalogue.catalogue(item.entry.paper)}
+    module: Any = item.parent
+    own = [v for v in vars(module.obj).values() if isinstance(v, Claim | RateClaim | NotChecked)]
+    return found | {entry.id: entry for entry in own}

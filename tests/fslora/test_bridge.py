@@ -1,0 +1,332 @@
+"""FSLoRA on language models: what devices have, what is sent, and what the checks are made of."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ratecheck as rc
+
+pytest.importorskip("torch")
+
+
+from experiments.bridge import _devices, _questions
+from experiments.bridge._devices import ComparedConfig, DeviceConfig
+from experiments.bridge._questions import PROPERTIES, questions
+from experiments.bridge._readings import CLAIMED, claim, reach
+from experiments.fslora.bridge import fslora, fslora_budget, fslora_table
+from experiments.fslora.bridge.fslora import FSLoRAConfig
+from experiments.fslora.bridge.fslora_budget import BudgetConfig
+from experiments.fslora.bridge.fslora_table import TableConfig
+from linsys import InputError
+from linsys.optimizers import AdamW
+from lora_bridge.built_in import BuiltIn, built_in
+from lora_bridge.splits import by_key
+from tests._small_runs import table_of
+
+DEVICES: dict[str, Any] = {
+    "targets": ("q_proj", "lm_head"),
+    "rank": 4,
+    "devices": 3,
+    "samples": 8,
+    "tests": 6,
+    "batch": 2,
+    "local_steps": 2,
+    "seeds": 2,
+}
+COMPARED: dict[str, Any] = {**DEVICES, "gammas": (0.01,)}
+TINY: dict[str, Any] = {**COMPARED, "ratios": (0.25, 0.5)}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that is made in no time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        return built_in("some text " * 20, BuiltIn(hidden=8, layers=1, heads=2, length=16, steps=2))
+
+
+def test_questions_are_answered_by_their_property() -> None:
+    for domain, asked in PROPERTIES.items():
+        made = questions(domain, 40, np.random.default_rng(0))
+        assert [e.target for e in made] == ["no", "yes"] * 20
+        assert all(asked(e.prompt.split()[0]) == (e.target == "yes") for e in made)
+        assert {e.domain for e in made} == {domain}
+
+
+def test_devices_share_all_samples_and_seeds_differ(folder: Path) -> None:
+    config = DeviceConfig(**DEVICES, model=folder)
+    one, *others = (config.draw(*draw) for draw in (("test", 0), ("test", 1), ("tuning", 0)))
+    assert one is config.draw("test", 0)
+    assert sum(one.oracle.task.size(i) for i in range(3)) == 3 * 8
+    assert list(one.tests) == list(PROPERTIES)
+    first, *rest = (d.oracle.task.shards[0]["input_ids"] for d in (one, *others))
+    for second in rest:
+        assert first.shape != second.shape or bool((first != second).any())
+
+
+def test_the_judge_is_the_mean_over_questions(folder: Path) -> None:
+    config = DeviceConfig(**{**DEVICES, "tests": 7}, model=folder)
+    drawn = config.draw("test", 0)
+    algorithm = fslora.FSLoRA(gamma=0.1, H=1, ranks=[4] * 3)
+    start = config.tensor(drawn.oracle.modules.start(4, np.random.default_rng(0)))
+    state = algorithm.init(start, drawn.oracle)
+    whole = drawn.judge(state)
+    [test] = drawn.tests["long"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_devices, "_AT_ONCE", 3)
+        np.testing.assert_allclose(drawn.judge(state), whole, rtol=1e-5)
+    from lora_bridge.losses import choice_error
+
+    batch = {name: value[None] for name, value in test.items()}
+    error = drawn.oracle.task.bank.losses(start[None], batch, choice_error)
+    assert whole[0, 1] == pytest.approx(1.0 - float(error))
+    assert (whole[:, 0] > 0).all()
+
+
+def test_all_methods_send_what_their_ranks_say(folder: Path) -> None:
+    config = FSLoRAConfig(
+        **TINY, model=folder, rounds=2, points=1, k=1, global_ranks=(1, 4), levels=(0.5,)
+    )
+    table = table_of(fslora, config)
+    width = config.draw("test", 0).oracle.modules.width
+    ranks = np.array([1, 2, 1])
+    for name, sent, received in (
+        (fslora.OURS, ranks.mean(), ranks.mean()),
+        ("FedStackLoRA", ranks.mean(), ranks.sum()),
+        (fslora.WHOLE, 4, 4),
+    ):
+        part = table.where(method=name, r=4, k=4 if name == fslora.WHOLE else 0, t=2)
+        assert part["up"] == pytest.approx(2 * sent * 4 * width)
+        assert part["down"] == pytest.approx(2 * received * 4 * width)
+    start = table.where(t=0)
+    for seed in (0, 1):  # B = 0: where all begin is the same
+        losses = start.where(draw=seed, r=4, domain="long")["loss"]
+        assert np.allclose(losses, losses[0])
+    assert not np.allclose(table.where(t=2)["loss"], table.where(t=0)["loss"])
+    found = fslora.analyse(config, table)
+    assert [check.ok for check in found.checks[:2]] == [True, True]
+    assert [check.predicted for check in found.checks[2:]] == 6 * [CLAIMED]
+    assert any("megabytes" in note for note in found.notes)
+    assert any(folder.name in note for note in found.notes)
+    [steps] = [note for note in found.notes if note.startswith("step size of every arm")]
+    assert f"; HeteroLoRA: {table.where(method='HeteroLoRA')['gamma'][0]:g}; " in steps
+    small = table.where(method=fslora.OURS, r=1)["gamma"][0]
+    assert f"; FSLoRA with r = 1 and k = 1 for all: {small:g}" in steps
+    with rc.style():
+        figure = fslora.draw(config, found)
+        figure.draw_without_rendering()
+    assert figure.axes[1].get_yscale() == "log"
+    for column, place in (("up", 0), ("down", 0), ("moved", 1)):
+        more = np.where(table["method"] == fslora.OURS, 10.0, 1.0) * table[column]
+        checks = fslora.analyse(config, rc.Table({**table, column: more})).checks
+        assert checks[place].ok is False
+
+
+def test_no_gradients_move_an_entry_farther_than_adamw_can() -> None:
+    rng = np.random.default_rng(0)
+    moved = []
+    for size in rng.lognormal(sigma=3.0, size=2000):
+        step, X = AdamW(1.0, 0.0), np.zeros(1)
+        for h in range(4):
+            X = step(X, np.array([size**h]))
+        moved.append(abs(float(X[0])))
+    assert 0.99 * reach(4) < max(moved) <= reach(4)
+
+
+def _synthetic(config: FSLoRAConfig, better: str) -> rc.Table:
+    """A table in which one method ends above all others."""
+    rng, parts = np.random.default_rng(0), []
+    for block in fslora.blocks(config):
+        shape = (config.seeds, len(config.times), 2)
+        accuracy = 0.5 + 0.01 * rng.random(shape) + 0.3 * (block["method"] == better)
+        axes: dict[str, Any] = {
+            "draw": np.arange(config.seeds),
+            "t": config.times,
+            "domain": ["a", "b"],
+        }
+        names = ("accuracy", "loss", "up", "down", "missing", "moved")
+        parts.append(
+            rc.long_table(
+                axes,
+                **dict.fromkeys(names, accuracy),
+                **{key: np.array(value) for key, value in block.items()},
+                gamma=0.1,
+                what="",
+            )
+        )
+    return rc.Table({key: np.concatenate([part[key] for part in parts]) for key in parts[0]})
+
+
+def test_what_the_paper_says_is_confirmed_or_violated() -> None:
+    config = FSLoRAConfig(seeds=3)
+    found = [
+        fslora.analyse(config, _synthetic(config, best)).checks[2:6]
+        for best in (fslora.OURS, "FlexLoRA")
+    ]
+    assert [check.ok for check in found[0]] == [False, True, True, True]
+    assert [check.ok for check in found[1][:2]] == [True, False]
+    even = claim("x above y", np.array([0.1, -0.1]), np.zeros(2))
+    assert even.ok is None
+
+
+def test_arms_of_a_budget_send_the_same(folder: Path) -> None:
+    config = BudgetConfig(
+        **COMPARED, model=folder, global_ranks=(2, 4), levels=(0.25, 0.5), budget=2, points=2
+    )
+    table = table_of(fslora_budget, config)
+    found = fslora_budget.analyse(config, table)
+    width = config.draw("test", 0).oracle.modules.width
+    for series in found.series:
+        if series.panel == fslora_budget.COMPRESSED:
+            assert series.x[-1] == pytest.approx(2 * 4 * 4 * width / 1e6, rel=0.01)
+    assert [check.ok for check in found.checks[:2]] == [True, True]
+    assert [check.predicted for check in found.checks[2:]] == 6 * [CLAIMED]
+    with rc.style():
+        figure = fslora_budget.draw(config, found)
+        figure.draw_without_rendering()
+    assert len(figure.axes) == 2
+    for column, place in (("up", 0), ("moved", 1)):
+        more = np.where(table["level"] == 0.5, 10.0, 1.0) * table[column]
+        checks = fslora_budget.analyse(config, rc.Table({**table, column: more})).checks
+        assert checks[place].ok is False
+
+
+def test_the_table_has_every_task_and_method(folder: Path, tmp_path: Path) -> None:
+    for domain, choices in (("sky", ("true", "false")), ("sea", ("a1", "a2", "a3"))):
+        for part in ("train", "test"):
+            shown = "/".join(choices)
+            records = [
+                {"instruction": f"{part} {i}? Answer format: {shown}", "answer": choices[i % 2]}
+                for i in range(20)
+            ]
+            if domain == "sea":  # one question with two choices among those with three
+                records[0] = {"instruction": "And? Answer format: a1/a2", "answer": "a1"}
+            (tmp_path / f"{domain}_{part}.json").write_text(json.dumps(records))
+    sizes = {**TINY, "tests": 35, "samples": 2, "max_length": 64}
+    config = TableConfig(**sizes, model=folder, data=tmp_path, rounds=2)
+    drawn = config.draw("test", 0)
+    assert {d: sum(len(g["answer"]) for g in t) for d, t in drawn.tests.items()} == {
+        "sea": 35,
+        "sky": 35,
+    }
+    assert len(drawn.tests["sea"]) == 2
+    table = table_of(fslora_table, config)
+    found = fslora_table.analyse(config, table)
+    assert found.checks[0].ok
+    rows = [note for note in found.notes if " %; " in note]
+    assert [row.partition(":")[0] for row in rows] == list(fslora.METHODS)
+    final = table.where(method=fslora.OURS, domain="sky")["accuracy"]
+    assert f"sky {100 * final.mean():.1f} ±" in rows[-1]
+    assert list(dict.fromkeys(s.panel for s in found.series)) == ["sea", "sky", "average"]
+    assert [check.predicted for check in found.checks[1:]] == 3 * 3 * [CLAIMED]
+    with rc.style():
+        figure = fslora_table.draw(config, found)
+        figure.draw_without_rendering()
+    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == [
+        "sea",
+        "sky",
+        "average",
+    ]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="must hold files"):
+        replace(config, data=tmp_path / "empty").draw("test", 0)
+
+
+@pytest.mark.parametrize("module", [fslora, fslora_budget, fslora_table])
+def test_paper_profiles_run_when_shrunk(module: Any, folder: Path) -> None:
+    paper = module.EXPERIMENT.profiles["paper"]
+    small = {
+        fslora: {"rounds": 2, "points": 1, "k": 1, "global_ranks": (1, 8), "levels": (0.125,)},
+        fslora_budget: {"budget": 1, "points": 1, "global_ranks": (2, 8), "levels": (0.125, 0.5)},
+        fslora_table: {"rounds": 1},
+    }[module]
+    sizes = {**COMPARED, "rank": 8, "targets": ("q_proj",), "local_steps": 1}
+    config = replace(
+        paper, **{**sizes, **small}, model=folder, dtype="float32", device="cpu", max_length=64
+    )
+    assert config.dropout == paper.dropout > 0
+    table = table_of(module, config)
+    derived = [c for c in module.analyse(config, table).checks if c.predicted != CLAIMED]
+    assert derived
+    assert all(check.ok for check in derived)
+    block = module.EXPERIMENT.blocks(config)[0]
+    again = module.compute(config, block, rc.Context())
+    assert np.array_equal(again["loss"], table.where(**block)["loss"])  # dropout is seeded
+
+
+def test_of_several_step_sizes_the_best_is_taken() -> None:
+    config = ComparedConfig(gammas=(0.1, 1.0, 10.0), tuning=2)
+    assert config.best(lambda gamma, k: abs(gamma - 1.0) + k) == 1.0
+    assert config.best(lambda gamma, k: np.nan if gamma == 0.1 else gamma) == 1.0
+    with pytest.raises(InputError, match="`gammas` must hold one that trains"):
+        config.best(lambda gamma, k: np.nan)
+
+
+def test_a_file_of_one_domain_is_dealt_by_answers(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "facts_train.json"
+    records = [
+        {"instruction": f"Is {i} even? Answer format: true/false", "answer": answer}
+        for i, answer in enumerate(["true", "false"] * 40)
+    ]
+    file.write_text(json.dumps(records))
+    sizes = {**DEVICES, "concentration": 1e-3, "samples": 30}  # all that are not held out
+    config = DeviceConfig(**sizes, model=folder, data=file)
+    drawn = config.draw("test", 0)
+    assert list(drawn.tests) == ["facts"]
+    assert len(drawn.tests["facts"][0]["answer"]) == 6
+    shares, tests = _questions.pools(file, config.devices * config.samples, config.tests, 1)
+    held = {example.prompt for example in tests["facts"]}
+    assert len(held) == 6
+    assert held.isdisjoint(example.prompt for example in shares)
+    key = _questions.dealt_by(shares)
+    assert set(by_key(shares, key)) == {"true", "false"}
+    assert drawn.name.endswith("data: facts_train.json")
+    # only "Is 17 even? .." followed by false is longer: a test is followed by both
+    most = len("<Is 17 even? Answer format: true/false\nAnswer: false>") - 1
+    seed = config.derive("draw", "test", 0)
+    shares, tests = _questions.pools(file, config.devices * config.samples, config.tests, seed)
+    asked = [e.prompt for e in shares if e.target == "false"] + [e.prompt for e in tests["facts"]]
+    cut = sum(prompt[4].isdigit() for prompt in asked)
+    said = replace(config, max_length=most).draw("test", 0).name
+    assert said.endswith(f"facts_train.json; {cut} of 80 samples cut to {most} tokens")
+    with pytest.raises(InputError, match="more than tests = 80"):
+        replace(config, tests=80).draw("test", 0)
+    with pytest.raises(InputError, match="question for each of devices = 99 beside the tests"):
+        replace(config, devices=99).draw("test", 0)
+    file.write_text(json.dumps([{"instruction": "Say hello.", "output": "hello"}] * 9))
+    with pytest.raises(InputError, match="choices in all questions"):
+        replace(config, seed=1).draw("test", 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ratios": (0.3,)}, "must be whole ranks"),
+        ({"ratios": ()}, "`ratios` must be at least 1 value"),
+        ({"gammas": ()}, "`gammas` must be at least 1 value"),
+        ({"seeds": 1}, "`seeds`"),
+        ({"concentration": 0.0}, "`concentration`"),
+    ],
+)
+def test_bad_settings_are_named(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        FSLoRAConfig(**options)
+
+
+def test_bad_arms_are_named() -> None:
+    with pytest.raises(InputError, match="at least k = 4"):
+        FSLoRAConfig(global_ranks=(2,))
+    for options, message in (
+        ({"levels": (0.75,)}, "must be 1/2, 1/3"),
+        ({"levels": (0.5, 0.25)}, "increasing"),
+        ({"global_ranks": (4, 8)}, "must end with rank = 16"),
+        ({"global_ranks": (3, 16)}, "must be whole; found 3"),
+    ):
+        with pytest.raises(InputError, match=message):
+            BudgetConfig(**options)

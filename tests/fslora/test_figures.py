@@ -1,0 +1,141 @@
+"""The figures and tables of FSLoRA: small ones run whole, planted violations are seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ratecheck as rc
+from experiments.fslora.figures import _budget, _training, fig2, fig3, fig4, fig7, fig8, tables
+from experiments.fslora.figures._tasks import TaskConfig
+from linsys import InputError
+from tests.fslora._small_tasks import SIZES
+
+SMALL: dict[ModuleType, Any] = {
+    fig2: fig2.Fig2Config(**SIZES, r=8, rounds=8, points=4),
+    fig3: fig3.Fig3Config(**SIZES, many=24, global_ranks=(2, 4), budget=4, points=2),
+    fig4: fig4.Fig4Config(
+        **SIZES,
+        r=8,
+        global_ranks=(2, 4),
+        budget=4,
+        points=2,
+        ranks_b=(2, 4),
+        rounds=6,
+        rounds_shown=3,
+    ),
+    fig7: fig7.Fig7Config(**SIZES, r=8, budget=2, points=2),
+    fig8: fig8.Fig8Config(**{**SIZES, "devices": 6}, global_ranks=(2, 4), budget=4, points=2),
+    tables: tables.TablesConfig(
+        **SIZES, r=8, rounds=4, points=2, large_classes=7, large_features=9, large_rounds=6
+    ),
+}
+
+
+class TestFigures(rc.ExperimentSuite):
+    small = SMALL
+    loose = frozenset(SMALL)
+
+
+computed, analysed, check = TestFigures.table, TestFigures.analysed, TestFigures.check
+
+
+def with_advantage(table: rc.Table, by: float, rows: np.ndarray[Any, Any]) -> rc.Table:
+    """The table in which accuracies are noise of one in a thousand, and ``by`` more in ``rows``."""
+    rng = np.random.default_rng(0)
+    columns = {key: table[key] for key in table}
+    accuracy = 0.5 + 0.001 * rng.normal(size=len(rows)) + by * rows
+    return rc.Table({**columns, "accuracy": accuracy, "train": 2.0 - accuracy})
+
+
+@pytest.mark.parametrize(
+    ("module", "rows", "parts"),
+    [
+        (fig2, {"method": "FSLoRA"}, ("FSLoRA − FlexLoRA",)),
+        (fig2, {"method": "FSLoRA"}, ("FSLoRA − HeteroLoRA",)),
+        (fig2, {"method": "FlexLoRA"}, ("FlexLoRA − FSLoRA",)),
+        (fig2, {"method": "FedStackLoRA"}, ("FedStackLoRA − FSLoRA",)),
+        (fig2, {"method": "FSLoRA"}, ("FSLoRA − FedStackLoRA",)),
+        (fig3, {"arm": _budget.SKETCHED, "samples": 12}, ("same step, all ranks",)),
+        (fig3, {"arm": _budget.SKETCHED, "samples": 12}, ("same step, after",)),
+        (fig3, {"arm": _budget.SKETCHED, "samples": 12}, ("best step of each, all ranks",)),
+        (fig3, {"arm": _budget.SAME, "samples": 12}, ("loss on the devices", "r = 4")),
+        (fig3, {"arm": _budget.WHOLE, "samples": 24}, ("24 samples",)),
+        (fig3, {"arm": _budget.SKETCHED, "rank": 4}, ("that of the best steps",)),
+        (fig4, {"rank": 4, "k": 2}, ("(b) final accuracy",)),
+        (fig4, {"rank": 8, "k": 8}, ("(c) final accuracy",)),
+        (fig4, {"rank": 8, "k": 8}, ("(c) final loss",)),
+        (fig7, {"arm": "k / r = 0.125"}, ("same step, after",)),
+        (fig7, {"arm": "k / r = 0.5"}, ("0.5 − 1",)),
+        (fig7, {"arm": "k / r = 0.5"}, ("0.5 − 0.25",)),
+        (fig8, {"arm": _budget.SKETCHED}, ("flat", "best step")),
+        (tables, {"method": "FSLoRA"}, ("5.1", "mean over tasks", "HeteroLoRA")),
+        (tables, {"method": "FSLoRA"}, ("5.2", "mean over tasks", "FlexLoRA")),
+    ],
+)
+def test_checks_see_which_arm_is_ahead(
+    module: ModuleType, rows: dict[str, Any], parts: tuple[str, ...]
+) -> None:
+    table = computed(module)
+    chosen = np.all([table[key] == value for key, value in rows.items()], axis=0)
+    assert 0 < chosen.sum() < len(chosen)
+    assert check(module, with_advantage(table, 0.1, chosen), *parts).ok is True
+    assert check(module, with_advantage(table, -0.1, chosen), *parts).ok is False
+
+
+def test_operations_count_what_is_stated() -> None:
+    config = tables.TablesConfig(
+        devices=1, classes=2, features=3, samples=5, r=1, ratios=(1.0,), H=1, tasks=("flat",)
+    )
+    step = 5 * (4 * 3 + 6 * 2)
+    assert tables.flops(config, "FSLoRA") == tables.flops(config, "HeteroLoRA") == (step, 5)
+    assert tables.flops(config, "FedStackLoRA") == (step + 12 + 60, 12)
+    svd = 4 * 9 * 2 + 8 * 3 * 4 + 9 * 8
+    assert tables.flops(config, "FlexLoRA") == (step, 12 + svd)
+
+
+def test_the_table_sees_who_moves_more_bytes() -> None:
+    table = computed(tables)
+    equal, more = ("5.1", "bytes", "HeteroLoRA"), ("5.1", "bytes", "FedStackLoRA")
+    assert check(tables, table, *equal).ok is True
+    # a device of mean rank 3.75 downloads 15 components in the place of 3.75
+    assert check(tables, table, *more).measured == pytest.approx((3.75 + 15) / 7.5)
+    ours = table["method"] == "FSLoRA"
+    columns = {key: table[key] for key in table}
+    dear = rc.Table({**columns, "down": np.where(ours, 1e9, table["down"])})
+    assert check(tables, dear, *equal).ok is False
+    assert check(tables, dear, *more).ok is False
+
+
+def test_lost_runs_are_counted() -> None:
+    table = computed(fig2)
+    lost = (table["method"] == "FSLoRA") & (table["instance"] == 1)
+    broken = rc.Table({**{key: table[key] for key in table}, "lost": lost})
+    assert _training.step_notes(broken, "method")[-1] == "1 of 12 runs exploded: FSLoRA (1)"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: TaskConfig(tasks=()), "`tasks`"),
+        (lambda: TaskConfig(tasks=("stepe",)), "steep"),
+        (lambda: fig2.Fig2Config(ratios=()), "`ratios`"),
+        (lambda: fig2.Fig2Config(r=4).device_ranks, "whole ranks"),
+        (lambda: TaskConfig(instances=2), "`instances`"),
+        (lambda: _budget.BudgetConfig(ratio=0.4), "`ratio`"),
+        (lambda: _budget.BudgetConfig(global_ranks=(4, 4)), "`global_ranks`"),
+        (lambda: _budget.BudgetConfig(budget=21), "`budget`"),
+        (lambda: _budget.BudgetConfig(points=5), "`budget`"),
+        (lambda: fig3.blocks(fig3.Fig3Config(many=40)), "`many`"),
+        (lambda: fig4.Fig4Config(fixed=4), "`fixed`"),
+        (lambda: fig7.Fig7Config(levels=(0.25, 0.5)), "`levels`"),
+        (lambda: fig7.Fig7Config(levels=(0.75, 1.0)), "`levels`"),
+    ],
+)
+def test_impossible_set_ups_are_refused(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make()

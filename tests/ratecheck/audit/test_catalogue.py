@@ -1,0 +1,211 @@
+"""Which claims exist, and how they are named, matched and refused."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ratecheck as rc
+from linsys import InputError
+from ratecheck._discover import papers as papers_module
+from ratecheck._discover.catalogue import catalogue, find, select, with_claims
+from ratecheck._names import check_name
+from ratecheck._verdicts import records
+
+MINE = Path(__file__).parent / "files" / "mine.py"
+HEAD = "from ratecheck import Claim, NotChecked, Space, simplex\n"
+CLAIM = """
+{constant} = Claim(
+    id="{id}", source="paper", text="it holds", kind="upper", corrected={corrected},
+    space=Space(fields={{"p": simplex("k")}}, sizes={{"k": (1, 2)}}),
+    measure=lambda i: (i.p.max(), 1),
+)
+"""
+
+
+def a_claim(constant: str, name: str, corrected: str | None = None) -> str:
+    return CLAIM.format(constant=constant, id=name, corrected=repr(corrected))
+
+
+@pytest.fixture
+def papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Two papers of our own in place of the real ones: a folder to write their modules to."""
+    names = ("lemmas", "others")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(papers_module, "installed", lambda: {name: name for name in names})
+    for paper in names:
+        (tmp_path / paper / "claims").mkdir(parents=True)
+        (tmp_path / paper / "claims" / "__init__.py").write_text("")
+    modules = {
+        "lemmas/appendix_a": a_claim("B", "lemmas.b") + a_claim("A", "lemmas.a") + "C = A\n",
+        "lemmas/section_1": a_claim("S1", "lemmas.s1") + a_claim("S2", "lemmas.s2"),
+        "lemmas/section_2": "from lemmas.claims.section_1 import S1\n"
+        + a_claim("S3", "lemmas.s3", "lemmas.a"),
+        "lemmas/rates": 'N = NotChecked(id="lemmas.n", source="p", text="t", note="why")\n',
+        "lemmas/_helpers": a_claim("H", "lemmas.h"),
+        "others/section_1": a_claim("O", "others.o"),
+    }
+    for name, content in modules.items():
+        path = tmp_path / name.replace("/", "/claims/")
+        path.with_suffix(".py").write_text(f'"""Title of {name}.\n\nMore."""\n{HEAD}{content}')
+    yield tmp_path
+    for name in [n for n in sys.modules if n.partition(".")[0] in names]:
+        del sys.modules[name]
+
+
+def ids(*references: str) -> list[str]:
+    return [item.id for item in select(references)]
+
+
+def test_every_claim_is_listed_once_in_the_order_of_the_paper(papers: Path) -> None:
+    first = ["lemmas.s1", "lemmas.s2", "lemmas.s3", "lemmas.b", "lemmas.a", "lemmas.n"]
+    assert ids() == [*first, "others.o"]
+    assert [item.id for item in catalogue("lemmas")] == first
+    assert with_claims() == ["lemmas", "others"]
+    item = select(["lemmas.b"])[0]
+    assert (item.section, item.place) == ("Title of lemmas/appendix_a", "lemmas/appendix_a")
+    assert find(item.origin, "lemmas.b").entry is item.entry
+
+
+def test_ids_papers_sections_and_patterns(papers: Path) -> None:
+    assert ids("others") == ids("others.*") == ["others.o"]
+    assert ids("lemmas/appendix_a") == ["lemmas.b", "lemmas.a"]
+    assert ids("lemmas/section_*") == ids("lemmas.s?") == ["lemmas.s1", "lemmas.s2", "lemmas.s3"]
+    assert ids("lemmas.a", "lemmas.[ab]", "lemmas.a") == ["lemmas.a", "lemmas.b"]
+    with pytest.raises(InputError, match=r"pattern must match an id; found 'lemmas\.x\*' that"):
+        ids("lemmas.x*")
+    with pytest.raises(InputError, match=r"found 'lemmas\.s4' \(did you mean lemmas\.s3\?\)"):
+        ids("lemmas.s4")
+
+
+def test_files_and_parts_of_files(papers: Path) -> None:
+    own = ["mine.norm", "mine.mass", "mine.mass_corrected", "mine.taste"]
+    assert ids(str(MINE)) == own
+    assert ids(f"{MINE}::mine.mass", "others.o") == ["mine.mass", "others.o"]
+    assert ids(f"{MINE}::*mass*") == ["mine.mass", "mine.mass_corrected"]
+    with pytest.raises(InputError, match=r"must be one of mine\.norm, .* \(did you mean mine\.m"):
+        ids(f"{MINE}::mine.mss")
+
+
+def test_files_without_claims_and_broken_ones(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    with pytest.raises(InputError, match="claims file must exist; found no file"):
+        ids(str(path))
+    path.write_text("x = 1\n")
+    with pytest.raises(InputError, match="must define claims at its top level; found none in"):
+        ids(str(path))
+    path.write_text("x = 1\n1 / 0\n")
+    with pytest.raises(InputError, match=r"ZeroDivisionError: division by zero at .*mine\.py:2"):
+        ids(str(path))
+    path.write_text(HEAD + a_claim("A", "mine.a"))
+    assert ids(str(path)) == ["mine.a"]
+    path.write_text(HEAD + a_claim("A", "mine.b"))  # an edit is seen
+    assert ids(str(path)) == ["mine.b"]
+
+
+@pytest.mark.parametrize(
+    ("module", "content", "message"),
+    [
+        ("others/section_2", a_claim("A", "others.o"), r"distinct; found others\.o in others"),
+        (
+            "others/section_2",
+            a_claim("A", "lemmas.z"),
+            r"must start with others\.; found lemmas\.z",
+        ),
+        ("others/section_2", a_claim("A", "others.a", "others.x"), "the id of a claim; found 'oth"),
+        ("others/section_2", a_claim("A", "others.a", "lemmas.n"), "the id of a claim; found 'lem"),
+    ],
+)
+def test_a_wrong_catalogue_is_refused(
+    papers: Path, module: str, content: str, message: str
+) -> None:
+    (papers / f"{module}.py".replace("/", "/claims/")).write_text(HEAD + content)
+    with pytest.raises(InputError, match=message):
+        catalogue()
+
+
+#: Corrected statements of the papers themselves, which are proved there, and one that is plain.
+PROVED_THERE = {
+    *("affpcl.thm2", "affpcl.thm1_recover", "affpcl.sec62_psd", "affpcl.sec4_redef"),
+    *("affpcl.rem1_comm4", "affpcl.g2", "affpcl.f2", "affpcl.d2_A", "affpcl.d1i", "affpcl.d1f"),
+    *("fslora.stack", "firm.eq9_trace"),
+}
+#: False as their notes say, with nothing stated in their place.
+NOT_CORRECTED = {"affpcl.thm1_c3", "affpcl.thm1_c4"}
+
+
+def test_the_real_catalogue_is_sound() -> None:
+    entries = {item.id: item.entry for item in catalogue()}
+    assert len(entries) > 50
+    ids = rf"\b(?:{'|'.join({entry.paper for entry in entries.values()})})\.(?!theory\b)\w+"
+    for name, entry in entries.items():
+        named = re.findall(ids, f"{entry.text} {entry.note} {entry.derivation}")
+        assert set(named) <= set(entries), f"{name} names claims that do not exist"
+        assert entry.latex, f"{name} has no formula"
+        if entry.expect == "violated" and name not in NOT_CORRECTED:
+            assert entry.corrected is not None, f"{name} is false, and nothing corrects it"
+        if entry.corrected is not None and entry.corrected not in PROVED_THERE:
+            assert entries[entry.corrected].derivation, f"{entry.corrected} has no derivation"
+
+
+def test_of_many_names_only_the_nearest_are_listed() -> None:
+    names = [f"paper.lemma_{k}" for k in range(150)]
+    with pytest.raises(InputError) as error:
+        check_name("claim", "paper.lema_77", names)
+    said = str(error.value)
+    assert "must be one of 150 known names, such as paper.lemma_77, " in said
+    assert said.count("paper.lemma_") == 9
+    assert said.endswith("found 'paper.lema_77' (did you mean paper.lemma_77?)")
+    with pytest.raises(InputError, match=r"must be one of a, b; found 'zzz'$"):
+        check_name("letter", "zzz", ["a", "b"])
+
+
+def test_a_module_that_cannot_be_imported_costs_only_itself(papers: Path) -> None:
+    (papers / "lemmas" / "claims" / "appendix_a.py").write_text("import nothing_like_this\n")
+    message = (
+        "claims module lemmas.claims.appendix_a must import without error; "
+        "found ModuleNotFoundError: No module named 'nothing_like_this'"
+    )
+    told: list[str] = []
+    items = select([], told.append)
+    assert [item.id for item in items] == [
+        *("lemmas.s1", "lemmas.s2", "lemmas.s3", "lemmas.n"),
+        "others.o",
+    ]
+    assert told == [message]
+    with pytest.raises(InputError, match=message):
+        catalogue()
+
+
+def test_list_and_reproduce_go_on_without_it(
+    papers: Path, toys: None, ratecheck: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toys_too = {"lemmas": "lemmas", "others": "others", "toy": "toy"}
+    monkeypatch.setattr(papers_module, "installed", lambda *_: toys_too)
+    monkeypatch.setattr(
+        records,
+        "judged",
+        lambda items, *_, **__: ((item, rc.Verdict(item.id, item.entry.expect)) for item in items),
+    )
+    (papers / "others" / "claims" / "section_1.py").write_text("1 / 0\n")
+    line = (
+        "ratecheck: claims module others.claims.section_1 must import without error; "
+        "found ZeroDivisionError: division by zero"
+    )
+    out = tmp_path / "out"
+    said = ratecheck("list", "--out", out)
+    assert (said.code, said.err.splitlines()) == (0, [line])
+    assert "lemmas/section_1" in said.out
+    said = ratecheck("reproduce", "--out", out, "--threads", 1)
+    assert (said.code, said.err.splitlines()[-1]) == (1, line)
+    assert "6 claims: 5 holds, 1 not checked" in said.out
+    assert "lemmas.<wbr>s1" in (out / "report.html").read_text()
+    said = ratecheck("report", "--out", out)
+    assert (said.code, said.err.splitlines()) == (0, [line])
+    said = ratecheck("audit", "--out", out)
+    assert (said.code, said.err.splitlines()) == (2, [line])

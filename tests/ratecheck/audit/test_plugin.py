@@ -1,0 +1,208 @@
+"""Claims as tests: what the plugin collects, what it says of a failure, and what makes one."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from latex2mathml.exceptions import DoubleSubscriptsError
+
+import ratecheck as rc
+from linsys.linalg import is_precise
+from ratecheck._conformance.claims import Known, Options, check_claim, kept_ratios
+from ratecheck._discover.catalogue import select
+
+MINE = Path(__file__).parent / "files" / "mine.py"
+ROOT = Path(__file__).parents[3]
+WRONG = '''
+"""A section with a mistake, and a neighbour that is imported."""
+from dataclasses import replace
+import mine
+
+MASS = replace(mine.mass, id="mine.wrong", expect="holds")
+NORM = mine.norm
+'''
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Somebody's project: two sections and what a longer search found before."""
+    root = tmp_path_factory.mktemp("project")
+    (root / "sections").mkdir()
+    (root / "results").mkdir()
+    (root / "sections" / "mine.py").write_text(MINE.read_text())
+    (root / "sections" / "wrong.py").write_text(WRONG)
+    (root / "sections" / "_helper.py").write_text("1 / 0\n")
+    kept = [{"id": "mine.norm", "verdict": "holds", "ratio": 1.0}]
+    (root / "results" / "verdicts.json").write_text(json.dumps({"claims": kept}))
+    return root
+
+
+def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    plugin = ["-p", "no:ratecheck", "-p", "ratecheck.pytest_plugin", "-p", "no:cacheprovider"]
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "--rootdir", str(folder), *plugin, *options],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_claims_of_collected_files_are_tests(folder: Path) -> None:
+    done = run_pytest(folder, "-v", "--ratecheck", "--ratecheck-seed=1", "sections")
+    found = re.findall(r"^(\S+::\S+) ([A-Z]+)", done.stdout, re.MULTILINE)
+    assert dict(found) == {
+        "sections/mine.py::mine.norm": "PASSED",
+        "sections/mine.py::mine.mass": "PASSED",
+        "sections/mine.py::mine.mass_corrected": "PASSED",
+        "sections/mine.py::mine.taste": "PASSED",
+        "sections/wrong.py::mine.wrong": "FAILED",  # and of the other one no second test
+    }
+    told = done.stdout.partition("= FAILURES =")[2]
+    assert "mine.wrong (my paper, Lemma 2) is violated, expected: holds" in told
+    assert "measured 0.7, bound 0.58, ratio 1.2069" in told
+    assert '"instance": {"p": [0.3, 0.7]}' in told
+    assert "Traceback" not in told
+    assert "_conformance" not in told
+
+
+def test_nothing_is_collected_that_was_not_asked_for(folder: Path) -> None:
+    (folder / "pytest.ini").write_text("[pytest]\nratecheck_claims = sections/m*.py\n")
+    named = run_pytest(folder, "-q", "--collect-only")
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    plain = run_pytest(folder, "-q", "--collect-only")
+    assert [line for line in named.stdout.splitlines() if "::" in line] == [
+        f"sections/mine.py::mine.{name}" for name in ("norm", "mass", "mass_corrected", "taste")
+    ]
+    assert "no tests collected" in plain.stdout
+
+
+def test_the_plugin_costs_nothing_before_it_is_used() -> None:
+    code = "import sys, ratecheck.pytest_plugin as _; print({'numpy', 'linsys'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+# What makes a claim fail, one mistake at a time.
+
+NUMBERS = rc.Space(fields={"x": rc.interval(), "y": rc.interval(low=0.1)}, sizes={})
+
+
+def claim(measure: Callable[..., Any], **options: Any) -> rc.Claim:
+    given = {"id": "my.claim", "source": "p", "text": "t", "kind": "upper", "space": NUMBERS}
+    return rc.Claim(**{**given, "measure": measure, **options})
+
+
+def rate(lo: float, hi: float, **options: Any) -> rc.RateClaim:
+    regimes = [rc.Regime("late", "t", predicted=-1.0, measured=(lo + hi) / 2, lo=lo, hi=hi)]
+    return rc.RateClaim(id="my.rate", source="p", text="t", regimes=lambda: regimes, **options)
+
+
+def half(x: Any, y: Any) -> Any:
+    """At most three quarters of its bound."""
+    return 3 * x * y, 4 * y
+
+
+def only_in_float64(x: Any, y: Any) -> Any:
+    """High precision finds another number, too small to matter for the verdict."""
+    return x / 2, y * 0 + (1 if is_precise(np.asarray(y)) else 2)
+
+
+RIGHT: dict[str, Any] = {
+    "a bound": claim(half, latex=r"\tfrac34 xy\le y"),
+    "a lower bound": claim(lambda x, y: (4 * y, 3 * x * y), kind="lower"),
+    "a sign": claim(lambda x, y: (-x * y, 0 * x)),
+    "an identity": claim(lambda x, y: (x * (x + y), x**2 + x * y), kind="identity"),
+    "a false one": claim(lambda x, y: (x, y), expect="violated", note="why"),
+    "a rate": rate(-1.01, -0.99),
+    "a faster rate": rate(-2.01, -1.99, expect="faster than stated"),
+    "a taste": rc.NotChecked(id="my.taste", source="p", text="t", note="why"),
+}
+MISTAKES: dict[str, tuple[Any, str]] = {
+    "no statement": (claim(half, text=""), "my.claim must say what it states"),
+    "no source": (claim(half, source=""), "my.claim must say where it is from"),
+    "no reason": (claim(lambda x, y: (x, y), expect="violated"), "must say which step breaks"),
+    "another verdict": (claim(lambda x, y: (x, y)), "is violated, expected: holds: t"),
+    "true after all": (claim(half, expect="violated", note="why"), "is holds, expected: violated"),
+    "float64 alone": (claim(only_in_float64), "bound is 2 in float64 and 1 in high precision"),
+    "nothing stated": (claim(lambda x, y: (0 * x, 0 * y)), "a little too strong is not refused"),
+    "nothing equal": (
+        claim(lambda x, y: (0 * x, 0 * y), kind="identity"),
+        "a little too strong is not refused",
+    ),
+    "a wide interval": (rate(-1.5, -0.5), "late: an exponent of -1.25 is not refused"),
+    "another exponent": (rate(-0.5, -0.4), "is violated, expected: consistent"),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_right_passes(name: str) -> None:
+    check_claim(RIGHT[name], Options(seed=1))
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_one_mistake_is_enough_to_fail(name: str) -> None:
+    entry, said = MISTAKES[name]
+    with pytest.raises(AssertionError, match=said):
+        check_claim(entry)
+
+
+def test_latex_must_be_readable() -> None:
+    with pytest.raises(DoubleSubscriptsError):
+        check_claim(claim(half, latex="x_a_b"))
+
+
+def test_what_corrects_a_false_claim_must_be_true() -> None:
+    false = claim(lambda x, y: (x, y), expect="violated", note="why", corrected="my.better")
+    better = claim(half, id="my.better")
+    check_claim(false, others={"my.better": better})
+    with pytest.raises(AssertionError, match=r"my\.better must correct my\.claim"):
+        check_claim(false, others={"my.better": replace(better, expect="violated")})
+
+
+def test_a_bound_stays_as_tight_as_it_is_known_to_be() -> None:
+    check_claim(claim(half), known=Known(0.75))
+    check_claim(claim(half), known=Known(0.8))
+    with pytest.raises(AssertionError, match=r"has the ratio 0\.75, known is 0\.9"):
+        check_claim(claim(half), known=Known(0.9))
+    with pytest.raises(AssertionError, match=r"has the ratio 0\.75, known is 0\.5"):
+        check_claim(claim(half), known=Known(0.5))
+
+
+def test_an_instance_that_no_search_finds_can_be_kept(tmp_path: Path) -> None:
+    hidden = claim(lambda x, y: (1 + 3 * (abs(x - 0.123456) < 1e-9), 4))
+    near = {"x": 0.123456, "y": 0.5}
+    kept = [{"id": "my.claim", "verdict": "holds", "ratio": 1.0}]
+    (tmp_path / "verdicts.json").write_text(json.dumps({"claims": kept}))
+    with pytest.raises(AssertionError, match=r"ratio 0\.25, known is 1\.0"):
+        check_claim(hidden, known=kept_ratios(tmp_path)["my.claim"])
+    (tmp_path / "near.json").write_text(json.dumps({"my.claim": {"ratio": 1.0, "instance": near}}))
+    check_claim(hidden, known=kept_ratios(tmp_path)["my.claim"])
+    with pytest.raises(AssertionError, match=r"known is an instance of 1\.0"):
+        check_claim(replace(hidden, measure=lambda x, y: (1, 4)), known=Known(1.0, 1.0, near))
+    check_claim(hidden, known=Known(1.0, 0.25))
+    with pytest.raises(AssertionError, match=r"known is 0\.3"):
+        check_claim(hidden, known=Known(1.0, 0.3))
+    assert kept_ratios(tmp_path / "nowhere") == {}
+
+
+@pytest.mark.parametrize("paper", ["affpcl", "firm", "fslora", "ood", "psl"])
+def test_every_kept_instance_is_of_a_claim(paper: str) -> None:
+    items = {item.id: item for item in select([paper])}
+    package = next(iter(items.values())).origin.partition(".claims")[0]
+    path = ROOT.joinpath(*package.split("."), "results", "near.json")
+    for name, kept in json.loads(path.read_text()).items() if path.is_file() else ():
+        entry = items[name].entry
+        assert isinstance(entry, rc.Claim)
+        assert set(kept.get("instance", entry.space.fields)) == set(entry.space.fields)
