@@ -26,14 +26,14 @@ from typing import Any
 import numpy as np
 
 from linsys.linalg import precision
+from ratecheck._claims.certificates import certify
 from ratecheck._claims.claim import Claim, Entry, RateClaim, Regime
 from ratecheck._claims.fields import Numbers
 from ratecheck._claims.samples import Batch, generator
 from ratecheck._claims.space import Fault, Fields, call
+from ratecheck._processes.limit import TimeLimit, time_limit
 from ratecheck._rates.regimes import of_regime, of_regimes
 from ratecheck._search.search import EFFORTS, Search
-from ratecheck._claims.certificates import certify
-from ratecheck._processes.limit import TimeLimit, time_limit
 from ratecheck._verdicts.testing import failure
 from ratecheck._verdicts.verdict import LIMITS, Verdict, judge
 

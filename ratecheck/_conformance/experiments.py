@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ratecheck._experiment.model import Analysis, Check, Config, Context, Experiment
-from ratecheck._experiment.plots import style
+from ratecheck._experiment.plots import figure_of, style
 from ratecheck._experiment.table import Table
 from ratecheck._run.runner import run
 from ratecheck._store.store import Store
@@ -97,7 +97,7 @@ class ExperimentSuite:
         if experiment_module not in self.loose:
             assert self.failed(experiment_module) == set()
         with style():
-            figure = experiment.draw(config, analysis)
+            figure = figure_of(experiment, config, analysis)
             figure.draw_without_rendering()
         panels = {series.panel for series in analysis.series}
         if experiment.kind == "rate":

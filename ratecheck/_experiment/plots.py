@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from linsys import InputError
-from ratecheck._experiment.model import Panel, Series
+from ratecheck._experiment.model import Analysis, Config, Experiment, Panel, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -192,6 +192,13 @@ def legend(figure: Figure, axes: dict[str, Axes], *, columns: int = 5) -> None:
         loc="outside lower center",
         ncols=min(columns, len(names)),
     )
+
+
+def figure_of(experiment: Experiment[Any], config: Config, analysis: Analysis) -> Figure:
+    """What the experiment draws, or its panels as they are described; inside ``style()``."""
+    if experiment.draw is None:
+        return draw_panels(analysis.series, experiment.panels)
+    return experiment.draw(config, analysis)
 
 
 def draw_panels(series: Sequence[Series], about: Mapping[str, Panel], **sizes: Any) -> Figure:

@@ -109,14 +109,11 @@ class Job:
     def _draw(
         self, experiment: Experiment[Any], config: Config, analysis: Analysis
     ) -> tuple[Path, ...]:
-        from ratecheck._experiment.plots import draw_panels, save, style
+        from ratecheck._experiment.plots import figure_of, save, style
 
         name = f"{experiment.id.replace('/', '-')}-{self.profile}"
         if config != experiment.profiles[self.profile]:  # never over the profile's own figure
             name += f"-{self.store.result(experiment, config).parameters[:8]}"
         with style():
-            if experiment.draw is None:
-                figure = draw_panels(analysis.series, experiment.panels)
-            else:
-                figure = experiment.draw(config, analysis)
+            figure = figure_of(experiment, config, analysis)
             return tuple(save(figure, self.store.figures / name))
