@@ -42,9 +42,8 @@ TENTH, THOUSANDTH, QUARTER = 0.1, 1e-3, 0.25
 #: A search may end where it comes so near to the tightest instance known.
 NEAR = 1e-3
 #: Digits with which drawn instances are measured again, and how far float64 may be from them:
-#: relative to a side, and, of what cancels, to the squared size of the instance. A root of what
-#: cancels keeps half of the digits.
-DIGITS, RELATIVE, CANCELLED = 30, 1e-6, 1e-7
+#: relative to a side, and, of what cancels, to the squared size of the instance.
+DIGITS, RELATIVE, CANCELLED = 30, 1e-9, 1e-11
 
 
 @dataclass(frozen=True)
