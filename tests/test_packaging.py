@@ -91,6 +91,12 @@ def test_command_resolves(wheel: dict[str, str]) -> None:
     assert callable(pkgutil.resolve_name(target))
 
 
+def test_pytest_finds_the_plugin(wheel: dict[str, str]) -> None:
+    target = PROJECT["entry-points"]["pytest11"]["ratecheck"]
+    assert f"ratecheck = {target}" in wheel["entry_points.txt"].splitlines()
+    assert callable(pkgutil.resolve_name(f"{target}:pytest_collect_file"))
+
+
 def test_every_pin_satisfies_what_the_project_asks_for() -> None:
     pins = dict(
         line.split("==")

@@ -39,12 +39,12 @@ from ratecheck._verdicts.verdict import LIMITS, Verdict, judge
 
 #: By how much a bound is tightened past the tightest instance, and an identity or a rate changed.
 TENTH, THOUSANDTH, QUARTER = 0.1, 1e-3, 0.25
-#: A search may end where it comes so near to the tightest instance known.
-NEAR = 1e-3
+#: A search may end where it comes so near to a bound that is attained, or, of another one, to the
+#: tightest instance known.
+ATTAINED, NEAR = 1e-3, 0.05
 #: Digits with which drawn instances are measured again, and how far float64 may be from them:
-#: relative to a side, and, of what cancels, to the squared size of the instance. A root of what
-#: cancels keeps half of the digits.
-DIGITS, RELATIVE, CANCELLED = 30, 1e-6, 1e-7
+#: relative to a side, and, of what cancels, to the squared size of the instance.
+DIGITS, RELATIVE, CANCELLED = 30, 1e-9, 1e-11
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,10 @@ def check_claim(
     if isinstance(entry, Claim) and entry.expect == "violated" and _is_refuted(entry, options):
         _check_precision(entry, options.seed)
         return
-    enough = math.inf if known is None else min(known.ratio, 1.0) * (1 - NEAR)
+    enough = math.inf
+    if known is not None:
+        attained = known.ratio > 1 - ATTAINED
+        enough = 1 - ATTAINED if attained else known.ratio * (1 - NEAR)
     found = judge(entry, options.effort, options.seed, limit=options.limit, enough=enough)
     if found.verdict != entry.expect:
         raise AssertionError(failure(entry, found, entry.expect))

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import ratecheck as rc
+from experiments.affpcl.figures import fig2
 from experiments.affpcl.figures._characters import CURVED, digits_source, femnist_source
 from experiments.affpcl.figures._images import CHARACTERS, PIXELS
 from experiments.affpcl.figures.fig2 import (
@@ -25,6 +26,7 @@ from experiments.affpcl.figures.fig2 import (
     draw,
 )
 from linsys import InputError
+from tests._small_runs import table_of
 
 SMALL = Fig2Config(deltas=(0.0, 1.0), rounds=10, replicates=2, agents=3)
 DIGITS: dict[str, Any] = {
@@ -37,17 +39,16 @@ DIGITS: dict[str, Any] = {
 }
 
 
+CONFIGURATIONS = {fig2: SMALL}
+
+
+class TestFigure(rc.ExperimentSuite):
+    small = CONFIGURATIONS
+    loose = frozenset({fig2})
+
+
 def one(config: Fig2Config) -> Any:
     return compute(config, {"delta": 0.0, "first_replicate": 0}, rc.Context())
-
-
-def computed(config: Fig2Config) -> rc.Table:
-    parts = []
-    for block in blocks(config):
-        columns = {k: np.asarray(v) for k, v in compute(config, block, rc.Context()).items()}
-        rows = len(columns["mse"])
-        parts.append(columns | {"delta": np.full(rows, block["delta"])})
-    return rc.Table({k: np.concatenate([p[k] for p in parts]) for k in parts[0]})
 
 
 # Users
@@ -88,14 +89,6 @@ def test_properties_of_digits_and_letters() -> None:
     assert set(CURVED) <= set(CHARACTERS[10:])
 
 
-def test_numbers_depend_on_the_seed_and_nothing_else() -> None:
-    first, again, other = (
-        np.asarray(one(c)["mse"]) for c in (SMALL, SMALL, replace(SMALL, seed=1))
-    )
-    np.testing.assert_array_equal(first, again)
-    assert not np.array_equal(first, other)
-
-
 @pytest.mark.parametrize("same", [True, False])
 def test_a_level_has_the_users_and_samples_of_every_other(same: bool) -> None:
     """Only the targets move with the level, and linearly.
@@ -126,7 +119,7 @@ def test_blocks_cover_levels_and_replicates() -> None:
 
 
 def test_all_methods_start_at_the_mean_square_of_the_targets() -> None:
-    table = computed(SMALL)
+    table = TestFigure.table(fig2)
     for delta in SMALL.deltas:
         start = table.where(delta=delta, round=0).grid("mse", "method", "replicate")
         np.testing.assert_array_equal(start, start[:1].repeat(3, axis=0))
@@ -140,7 +133,7 @@ def test_long_runs_reach_the_stated_limits() -> None:
     """
     config = replace(SMALL, deltas=(1.0,), alpha=0.02, ridge=0.5, rounds=500, class_mix=1e6)
     config = replace(config, samples_per_user=60, batch_size=1000, samples_per_round=1000)
-    table = computed(config).where(round=500)
+    table = table_of(fig2, config).where(round=500)
     mse, limit = (table.grid(v, "method", "replicate").mean(1) for v in ("mse", "limit"))
     np.testing.assert_allclose(mse, limit, rtol=0.03)
     # no two limits are that close, so that none could stand for another
@@ -152,7 +145,7 @@ def test_affpcl_matches_fedavg_at_level_zero_and_independent_learning_does_not(
     objective: Any,
 ) -> None:
     config = replace(SMALL, rounds=120, deltas=(0.0,), objective=objective, agents=10)
-    late = computed(config).where(round=120).grid("mse", "method", "replicate").mean(1)
+    late = table_of(fig2, config).where(round=120).grid("mse", "method", "replicate").mean(1)
     affpcl, fedavg, independent = late
     assert abs(affpcl / fedavg - 1.0) < MARGIN
     assert independent / affpcl > 1.0 + MARGIN
@@ -218,7 +211,7 @@ def test_checks_fail_when_the_caption_does(levels: Any, failing: set[int], open_
 
 
 def test_the_picture_has_two_rows() -> None:
-    analysis = analyse(SMALL, computed(SMALL))
+    analysis = analyse(SMALL, TestFigure.table(fig2))
     with rc.style():
         figure = draw(SMALL, analysis)
         assert len(figure.axes) == 4
@@ -251,7 +244,7 @@ def femnist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_femnist_runs_through_the_same_code(femnist: Path) -> None:
     config = replace(SMALL, femnist=femnist, features=8, pretraining=60, rounds=40)
-    analysis = analyse(config, computed(config))
+    analysis = analyse(config, table_of(fig2, config))
     ours = next(s for s in analysis.series if s.name == "AffPCL")
     assert ours.y[-1] < 0.5 * ours.y[0]
     assert "femnist" in config.to_dict()

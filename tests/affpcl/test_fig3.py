@@ -14,31 +14,24 @@ from experiments.affpcl.figures import fig3
 from experiments.affpcl.figures.fig3 import EXPERIMENT, Fig3Config, ratio_interval
 from linsys import InputError
 from linsys.systems.mdp import MarkovDecisionProcesses, sample_mdps, softmax_policy
-from ratecheck._run.runner import joined
+from tests._small_runs import failed, table_of
 
 TINY = Fig3Config(
     levels=(0.0, 1.0), n=3, states=3, actions=2, d=4, rounds=300, points=30, replicates=4
 )
 
 
-def computed(config: Fig3Config) -> rc.Table:
-    parts = []
-    for block in fig3.blocks(config):
-        columns = fig3.compute(config, block, rc.Context())
-        rows = np.size(columns["t"])
-        parts.append(
-            rc.Table({k: np.broadcast_to(v, (rows,)) for k, v in {**block, **columns}.items()})
-        )
-    return joined(parts)
+CONFIGURATIONS = {fig3: TINY}
 
 
-@pytest.fixture(scope="module")
+class TestFigure(rc.ExperimentSuite):
+    small = CONFIGURATIONS
+    loose = frozenset({fig3})
+
+
+@pytest.fixture
 def table() -> rc.Table:
-    return computed(TINY)
-
-
-def failed(analysis: rc.Analysis) -> set[str]:
-    return {check.name for check in analysis.checks if check.ok is False}
+    return TestFigure.table(fig3)
 
 
 def test_all_methods_start_from_the_same_error(table: rc.Table) -> None:
@@ -89,14 +82,6 @@ def test_levels_are_measured(table: rc.Table) -> None:
     assert 0.8 * further < table["delta_env"].max() <= further + 1e-12
 
 
-def test_blocks_are_reproducible_and_depend_on_the_seed(table: rc.Table) -> None:
-    block = fig3.blocks(TINY)[0]
-    again = fig3.compute(TINY, block, rc.Context(threads=2))
-    np.testing.assert_array_equal(again["policy"], table.where(**block)["policy"])
-    other = fig3.compute(dataclasses.replace(TINY, seed=1), block, rc.Context())
-    assert np.abs(np.asarray(other["policy"]) - table.where(**block)["policy"]).max() > 1e-3
-
-
 def test_runs_depend_on_the_seed_too(monkeypatch: pytest.MonkeyPatch, table: rc.Table) -> None:
     fixed = processes(0.0)
     monkeypatch.setattr(fig3, "sample_mdps", lambda *_, **__: fixed)
@@ -120,12 +105,6 @@ def test_analysis_has_every_curve_and_claim(table: rc.Table) -> None:
     assert len(analysis.checks) == len({c.name for c in analysis.checks}) == 8
     figure = fig3.draw(TINY, analysis)
     assert len(figure.axes) == 4
-
-
-def test_figure_is_drawn_without_warnings(table: rc.Table, tmp_path: Any) -> None:
-    with rc.style():
-        fig3.draw(TINY, fig3.analyse(TINY, table)).savefig(tmp_path / "fig3.png")
-    assert (tmp_path / "fig3.png").stat().st_size > 20_000
 
 
 def posing(table: rc.Table, impostor: str, level: float) -> rc.Table:
@@ -217,6 +196,6 @@ def test_bad_configurations_are_refused(change: dict[str, Any], said: str) -> No
 @pytest.mark.slow
 def test_claims_of_the_caption_hold_in_the_quick_profile() -> None:
     config = EXPERIMENT.profiles["quick"]
-    analysis = fig3.analyse(config, computed(config))
+    analysis = fig3.analyse(config, table_of(fig3, config))
     assert failed(analysis) == set()
     assert {c.verdict for c in analysis.checks} == {"confirmed"}

@@ -14,7 +14,6 @@ from experiments.firm.claims._chains import WALKS
 from experiments.firm.theory import critic_bounds as at, smoothness
 from experiments.firm.theory.chain import Chains
 from experiments.firm.theory.program import minimiser, regularised
-from linsys.linalg import precise, precision
 from mgda.constants import Mixing, smoothness_everywhere, smoothness_formula
 from mgda.momdp import MOMDP
 
@@ -297,22 +296,3 @@ def test_the_corrected_sum_over_objectives_is_needed() -> None:
     variance = float(p[0, 0, 0] * p[0, 0, 1])
     assert bound[0] == pytest.approx(2 * variance)
     assert measured[0] > 1.9 * variance
-
-
-def test_runs_beyond_float64() -> None:
-    stack, lam = drawn(8, count=2), np.full((2, 2), 0.5)
-    with precision(40):
-        fields = {f.name: getattr(stack, f.name) for f in dataclasses.fields(stack)}
-        arrays = {k: precise(v) for k, v in fields.items() if k != "scale"}
-        arrays["P"] = arrays["P"] / arrays["P"].sum(axis=-1, keepdims=True)
-        fine = Chains(**arrays)
-        fine_lam = precise(lam)
-        for coarse, exact in [
-            (
-                first.lemma4_stationary(stack, ONE, lam),
-                first.lemma4_stationary(fine, ONE, fine_lam),
-            ),
-            (at.lemma6_client(stack, ONE, lam, 4), at.lemma6_client(fine, ONE, fine_lam, 4)),
-        ]:
-            for low, high in zip(coarse, exact, strict=True):
-                np.testing.assert_allclose(low, high.astype(float), rtol=1e-9)

@@ -12,7 +12,6 @@ import pytest
 import ratecheck as rc
 from experiments.firm.claims import expected_drift as claims
 from experiments.firm.theory import expected_drift as at
-from linsys.linalg import precise, precision
 from mgda.drift import disagreement
 from mgda.simplex import simplex_qp
 
@@ -146,25 +145,3 @@ def test_wrong_exponents_are_seen():
         assert rc.judge(wrong).verdict == "violated"
     slopes = {r.name: r.measured for r in claims._against(B=0.0, B_kink=0.0, M=0.0)}
     assert slopes == pytest.approx({"B": -2.0, "B_kink": -1.0, "M": 0.0}, abs=1e-3)
-
-
-def test_both_precisions_agree(noise):
-    points, chances, beta = noise
-    g, apart = points[:, 0], points[:, 1]
-    R, s, walked, size = (np.full(5, value) for value in (3.0, 0.25, 0.5, 3.0))
-    calls = [
-        (claims.law_batch, (g, apart, beta, R, size), ()),
-        (at.bias, (points, chances, beta), ((2, 3),)),
-        (at.no_speedup, (points, chances, beta), ((2, 3),)),
-        (at.averaged, (points, chances, beta), (RUNS[:1],)),
-        (at.averaged_error, (points, chances, beta), (RUNS[:1],)),
-        (claims.thm1_drift_product, (points, s, walked, beta, R), ()),
-        (claims.law_additive, (points, s, walked, beta, R), ()),
-    ]
-    for function, arrays, rest in calls:
-        with precision(30):
-            exact = function(*map(precise, arrays), *rest)
-        for side, wanted in zip(function(*arrays, *rest), exact, strict=True):
-            np.testing.assert_allclose(
-                side, np.asarray(wanted).astype(float), atol=1e-11, err_msg=str(function)
-            )

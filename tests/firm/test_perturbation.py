@@ -7,7 +7,6 @@ import pytest
 
 from experiments.firm.claims import perturbation, true_weights
 from experiments.firm.theory import perturbation as at
-from linsys.linalg import precise, precision
 from mgda.drift import disagreement
 from mgda.simplex import simplex_qp
 
@@ -238,39 +237,3 @@ def test_copies_divide_beta(clients):
     measured, expected = perturbation.law_replicas(g, beta)
     np.testing.assert_allclose(measured, expected, atol=1e-9)
     assert abs(measured - perturbation.law_replicas(g, 2 * beta)[1]).max() > 1e-2  # beta is seen
-
-
-@pytest.mark.parametrize("M", [2, 3])
-def test_every_law_is_the_same_in_both_precisions(M):
-    rng = np.random.default_rng(M)
-    g, path = rng.uniform(-1, 1, (2, 3, M, 2)), rng.uniform(-1, 1, (2, 2, 3, M, 2))
-    lam, (start, common) = rng.dirichlet(np.ones(M), (2, 3)), rng.dirichlet(np.ones(M), (2, 2))
-    beta, R, A = rng.uniform(3, 4, 2), np.full(2, 1.5), np.swapaxes(g, -1, -2)
-    eta, truth = rng.uniform(size=(2, 2)), g[:, 0]
-    calls = [
-        (at.covariance, (g, lam)),
-        (at.cauchy_schwarz, (g, lam)),
-        (at.selection, (g, lam)),
-        (perturbation.law_lipschitz, (A[:, 0], A[:, 1], beta, R)),
-        (at.second_order, (g, beta, R)),
-        (perturbation.law_first_order, (g, beta, R)),
-        (perturbation.law_smoothed, (path, start, eta, beta, R)),
-        (perturbation.law_replicas, (g[:, :, :2], beta)),
-        (perturbation.law_interior, (A[:, 0], beta)),
-        (perturbation.law_large_beta, (g, beta, R)),
-        (perturbation.law_curvature, (A[:, 0], A[:, 1], beta)),
-        (perturbation.law_small_beta, (g, beta, R)),
-        (true_weights.law_true_split, (g, lam, common)),
-        (true_weights.law_true_weights, (g, truth, beta, R)),
-        (true_weights.law_true_large_beta, (g, truth, beta, R)),
-        (true_weights.law_true_without_beta, (g, truth, beta, R)),
-    ]
-    for function, arguments in calls:
-        plain = function(*arguments)
-        with precision(30):
-            exact = function(*map(precise, arguments))
-        for side, wanted in zip(plain, exact, strict=True):
-            # differences of numbers of order one; roots of them where T is small
-            np.testing.assert_allclose(
-                side, np.asarray(wanted).astype(float), atol=1e-9, err_msg=str(function)
-            )

@@ -17,7 +17,6 @@ from experiments.fslora.theory import (
 )
 from experiments.fslora.theory.sketching import Devices, sketches as all_sketches
 from experiments.fslora.theory.steps import LocalSteps, covariances, total_update
-from linsys.linalg import precise
 from linsys.sketching import LeastSquares, Modules, baselines, exact
 from linsys.sketching.low_rank import truncate
 from linsys.sketching.sketch import covariance, every_support
@@ -80,20 +79,6 @@ def held(S: np.ndarray, chance: np.ndarray, chosen: np.ndarray) -> int:
     """Where the sketch of a support is among all of them."""
     [at] = [j for j, row in enumerate(S) if chance[j] > 0 and set(np.flatnonzero(row)) == {*chosen}]
     return at
-
-
-def test_high_precision_is_the_same_formula(devices: Devices) -> None:
-    exactly = Devices(*map(precise, (devices.x, devices.d, devices.B, devices.A, devices.k)))
-    for value in (
-        lambda d: d.sketched_gradients,
-        sketching_smoothness.sketch_variance,
-        smoothness.data_variance,
-        bias.penalties,
-        lambda d: bias.loss_bias_nuclear(d)[1],
-    ):
-        found = value(exactly)
-        assert found.dtype == object
-        np.testing.assert_allclose(found.astype(float), value(devices), rtol=1e-9, atol=1e-11)
 
 
 def test_sketches_are_all_subsets_of_their_size() -> None:

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from experiments.oodpl.claims import contraction
-from experiments.oodpl.claims._inner import runs, sampled
+from experiments.oodpl.claims._inner import sampled
 from experiments.oodpl.claims.conditions import theorem_1_two_answers as two_answers
 from experiments.oodpl.theory import contraction as at
 from experiments.oodpl.theory.bilevel import Policy, Reward, System
 from experiments.oodpl.theory.conditions import Conditions
 from experiments.oodpl.theory.inner import Inner
-from linsys.linalg import precise, precision
 from tests.oodpl._inner_loops import (
     differences,
     inner_loop,
@@ -155,15 +154,3 @@ def test_two_answers_take_the_steps_of_a_policy() -> None:
         np.array([[weights[1] / low, weights[0] / low]]),
     )
     assert found[0] == pytest.approx(run.alpha[0] * low * min(curvature))
-
-
-def test_high_precision_agrees_with_doubles() -> None:
-    layout = runs().layout({"X": 1, "Y": 3, "p": 2, "q": 1})
-    fields = layout.decode(np.random.default_rng(8).uniform(size=(1, layout.coordinates)))
-    plain = contraction.lemma_4_corrected(runs().views(fields).run)
-    with precision(30):
-        exact = runs().precise(fields)
-        careful = contraction.lemma_4_corrected(runs().views(exact).run)
-        assert isinstance(careful[0][0, 0], type(precise(1.0)[()]))
-    for side, other in zip(plain, careful, strict=True):
-        np.testing.assert_allclose(side, other.astype(float), rtol=1e-9)
