@@ -15,7 +15,7 @@ from torch import Tensor
 from linsys.sketching import FedStackLoRA
 from lora_bridge.bank import AdapterBank
 from lora_bridge.oracles import Devices
-from lora_bridge.runs import recorded
+from lora_bridge.runs import repeated
 from lora_bridge.tasks import Task
 from tests.lora_bridge._models import small_batch, small_model, token_loss
 
@@ -52,7 +52,7 @@ def train(folder: Path | None, *, hang: bool = False) -> Mapping[str, Any]:
         losses = [now[0].oracle.task.evaluate(i, now[0].X) for i in range(oracle.devices)]
         return {"X": now[0].X, "loss": losses, "up": now[1]}
 
-    return recorded("survivor", advance, (state, 0.0), TIMES, measure, folder=folder, every=2)
+    return repeated("survivor", advance, (state, 0.0), TIMES, measure, folder=folder, every=2)
 
 
 def hangs() -> Any:

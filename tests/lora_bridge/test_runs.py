@@ -18,14 +18,14 @@ import torch
 from torch import Tensor
 
 from linsys import InputError
-from linsys.algorithms import AffPCL, Ditto, FedAvg, FineTuning, Steps, iterate
+from linsys.algorithms import AffPCL, Ditto, FedAvg, FineTuning, Sampling, Start, Steps
 from linsys.preference import sharelora
 from linsys.sketching import FlexLoRA, FSLoRA, HeteroLoRA
 from lora_bridge import checkpoint, runs
 from lora_bridge.affpcl import Agents, soft_cross_entropy
 from lora_bridge.bank import AdapterBank
 from lora_bridge.oracles import Devices, Users
-from lora_bridge.runs import recorded
+from lora_bridge.runs import repeated
 from lora_bridge.tasks import Task
 from tests.lora_bridge import _survivor
 from tests.lora_bridge._models import small_batch, small_model
@@ -50,7 +50,7 @@ def _seen(x: Tensor) -> dict[str, Any]:
 
 def _run(folder: Path | None, advance: Any = _halved, name: str = "run", **options: Any) -> Any:
     start = torch.ones(2, dtype=torch.float64)
-    return recorded(name, advance, start, [0, 2, 7], _seen, folder=folder, **options)
+    return repeated(name, advance, start, [0, 2, 7], _seen, folder=folder, **options)
 
 
 def _breaks(at: int, error: BaseException) -> Callable[[Tensor, int], Tensor]:
@@ -160,7 +160,7 @@ def test_a_state_that_becomes_more_precise_goes_on_to_the_same_bits(tmp_path: Pa
                 raise KeyboardInterrupt
             return x / 3 + torch.ones(1, dtype=torch.float64)
 
-        return recorded("thirds", advance, torch.ones(1), [4], lambda x: {"x": x}, folder=folder)
+        return repeated("thirds", advance, torch.ones(1), [4], lambda x: {"x": x}, folder=folder)
 
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, 2)
@@ -221,13 +221,9 @@ def _agents(algorithm: Any) -> Begun:
         shards.append({**shard, "label_probabilities": wanted, "features": features})
     agents = Agents(Task(bank, shards, soft_cross_entropy(), batch=2))
     x, theta = agents.start(0.1 * torch.randn((2, bank.width), generator=generator))
-    steps = Steps.diminishing(t0=9.0)
-
-    def advance(now: Any, t: int) -> Any:
-        run = iterate(algorithm, now, agents.observe, steps, t + 1, local_steps=2, start=t)
-        return [state for _, state in run][-1]
-
-    return algorithm.init(x, theta), advance, algorithm.personal
+    oracle = Sampling(agents.observe, Steps.diminishing(t0=9.0), local_steps=2)
+    state = algorithm.init(Start(x, theta), oracle)
+    return state, lambda now, t: algorithm.round(now, oracle)[0], algorithm.personal
 
 
 BEGUN: dict[str, Callable[[], Begun]] = {
@@ -253,7 +249,7 @@ def test_every_algorithm_goes_on_to_the_same_bits(tmp_path: Path, name: str) -> 
         def measure(now: Any) -> dict[str, Any]:
             return {"X": personal(now)}
 
-        return recorded(name, advance, first, [2, 5], measure, folder=folder, every=2)
+        return repeated(name, advance, first, [2, 5], measure, folder=folder, every=2)
 
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, 3)
@@ -284,7 +280,7 @@ def test_out_of_memory_says_what_to_lower_and_keeps_the_rounds(tmp_path: Path) -
 
 def test_bad_times_and_intervals() -> None:
     with pytest.raises(InputError, match="`times` must be strictly increasing"):
-        recorded("x", _halved, torch.ones(2), [3, 1], _seen)
+        repeated("x", _halved, torch.ones(2), [3, 1], _seen)
     with pytest.raises(InputError, match="`every` must be"):
         _run(None, every=0)
 
@@ -310,13 +306,13 @@ def test_bad_times_and_intervals() -> None:
 )
 def test_measurements_that_are_none(measure: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        recorded("x", lambda x, t: x / 2, torch.ones(2), [0, 1], measure)
+        repeated("x", lambda x, t: x / 2, torch.ones(2), [0, 1], measure)
 
 
 def test_what_advances_takes_a_state_and_a_round() -> None:
     swapped: Any = (torch.ones(2), _halved)
     with pytest.raises(InputError, match=r"`advance` must be a function of .*; found tensor"):
-        recorded("x", *swapped, [0, 1], _seen)
+        repeated("x", *swapped, [0, 1], _seen)
     with pytest.raises(InputError, match=r"of \(state, t\); found one of \(x\)"):
         _run(None, lambda x: x)
 
@@ -330,5 +326,5 @@ def test_a_folder_may_be_a_text(tmp_path: Path) -> None:
 
 def test_measurements_may_have_gradients() -> None:
     start = torch.ones(2, requires_grad=True)
-    found = recorded("x", lambda x, t: x / 2, start, [0, 1], lambda x: {"x": x[0]})
+    found = repeated("x", lambda x, t: x / 2, start, [0, 1], lambda x: {"x": x[0]})
     assert found["x"].tolist() == [1.0, 0.5]

@@ -50,8 +50,8 @@ from experiments.affpcl.figures._synthetic import (
 )
 from linsys.algorithms import (
     AffPCL,
-    Algorithm,
     Clustered,
+    Collaborative,
     Ditto,
     FedAvg,
     FineTuning,
@@ -92,7 +92,7 @@ class Fig1Config(PopulationConfig):
         check_integer("clusters", self.clusters, low=1)
 
 
-def methods(config: Fig1Config) -> Mapping[str, Algorithm[Any]]:
+def methods(config: Fig1Config) -> Mapping[str, Collaborative[Any]]:
     """The curves by name."""
     return {
         "AffPCL": AffPCL(),

@@ -54,7 +54,7 @@ def train(
         tests of all rewards of the figure, the same in all steps.
     """
     from lora_bridge.firm import from_kept, to_keep
-    from lora_bridge.runs import recorded
+    from lora_bridge.runs import repeated
 
     bank = config.bank(config.load("lm"), config.targets)
     oracle = alignment(config, bank, arm, use, k)
@@ -95,7 +95,7 @@ def train(
     first = (to_keep(state), {name: torch.from_numpy(v) for name, v in seen.items()})
     run = f"{name} {algorithm} {oracle.choices} {use} {k}"
     times = config.steps.tolist()
-    found = recorded(run, advance, first, times, measure, folder=context.folder, every=25)
+    found = repeated(run, advance, first, times, measure, folder=context.folder, every=25)
     found["ends"] = np.broadcast_to(found["ends"][-1], found["ends"].shape)
     return found
 

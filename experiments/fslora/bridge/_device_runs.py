@@ -43,7 +43,7 @@ def path(
         and ``moved``, how far the modules went in a round, the mean of |X^{t+1} - X^t| over their
         entries.
     """
-    from lora_bridge.runs import recorded
+    from lora_bridge.runs import repeated
 
     drawn, seed = config.draw(use, k), config.derive("run", use, k)
     start = drawn.oracle.modules.start(r, np.random.default_rng(seed))
@@ -61,7 +61,7 @@ def path(
 
     first = algorithm.init(config.tensor(start), drawn.oracle), [0.0] * len(SUMS)
     name = f"{algorithm} r={r} {use} {k}"
-    return recorded(name, advance, first, times, seen, folder=context.folder)
+    return repeated(name, advance, first, times, seen, folder=context.folder)
 
 
 def train(

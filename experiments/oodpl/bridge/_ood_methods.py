@@ -99,7 +99,7 @@ class Methods:
         """What a training ends with, a vector like another one; it is a run of one round."""
         import torch
 
-        from lora_bridge.runs import recorded
+        from lora_bridge.runs import repeated
 
         def advance(_: Any, t: int) -> Any:
             return train()
@@ -107,7 +107,7 @@ class Methods:
         def end(vector: Any) -> dict[str, Any]:
             return {"end": vector.cpu().numpy()}
 
-        found = recorded(name, advance, like, [1], end, folder=self.folder)
+        found = repeated(name, advance, like, [1], end, folder=self.folder)
         return torch.from_numpy(found["end"][0]).to(like)
 
 
@@ -123,7 +123,7 @@ class Compared(Methods):
 
     def learn(self, measure: Callable[[Any], Mapping[str, ArrayLike]]) -> dict[str, Values]:
         """Algorithm 1: what ``measure`` says of phi after the rounds of the curve, along axis 0."""
-        from lora_bridge.runs import recorded
+        from lora_bridge.runs import repeated
 
         config, models = self.config, self.domains.models
         training = self.training(config.beta, config.eta)
@@ -133,7 +133,7 @@ class Compared(Methods):
             return training.round(first._replace(phi=phi, k=t))[0].phi
 
         where, name = self.folder, "OOD-PL"
-        return recorded(name, advance, first.phi, config.times, measure, folder=where, every=1)
+        return repeated(name, advance, first.phi, config.times, measure, folder=where, every=1)
 
     def rivals(self) -> dict[str, Any]:
         """Policies of baselines and controls for the held-out domain."""

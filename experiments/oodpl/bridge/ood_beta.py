@@ -112,7 +112,7 @@ def _run(
     config: OODBetaConfig, methods: Methods, begin: dict[str, Any], way: str, beta: float
 ) -> dict[str, Values]:
     """What is measured along one training; after it is lost, the last numbers again."""
-    from lora_bridge.runs import recorded
+    from lora_bridge.runs import repeated
 
     known, held, eta = list(methods.domains.known), methods.domains.held, config.eta
     if way == STEP:
@@ -134,7 +134,7 @@ def _run(
         return phi, row
 
     state, folder = (first.phi, begin), methods.folder
-    return recorded(
+    return repeated(
         f"{way} {beta}", advance, state, config.times, lambda now: now[1], folder=folder, every=1
     )
 

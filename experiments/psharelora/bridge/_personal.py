@@ -103,7 +103,7 @@ def train(
     config: UserConfig, context: rc.Context, name: str, head: str, gamma: float, use: str, k: int
 ) -> Run:
     """A method on draw k for "test" or "tuning", with the distances along its way."""
-    from lora_bridge.runs import recorded
+    from lora_bridge.runs import repeated
 
     draw = config.draw(head, use, k)
     algorithm = method(config, name, gamma, head)
@@ -124,7 +124,7 @@ def train(
         return {"far": far, "accuracy": accuracy, "loss": loss, "missing": missing}
 
     first, about = (algorithm.init(X, draw.oracle), 0), f"{algorithm} {use} {k}"
-    found = recorded(about, advance, first, times.tolist(), measure, folder=context.folder)
+    found = repeated(about, advance, first, times.tolist(), measure, folder=context.folder)
     accuracy, loss, missing = (found[key][-1] for key in ("accuracy", "loss", "missing"))
     epochs = times / draw.oracle.steps
     return Run(draw, epochs, found["far"].T, accuracy, float(loss), int(missing))
