@@ -43,9 +43,7 @@ def save(folder: Path | str, state: Any, rounds: int, about: str, keep: int = _K
 
     Args:
         folder: made where it does not exist.
-        state: nested tuples, lists and dictionaries of tensors, numbers, texts and None. Another
-            object in it must have ``frozen``, a tuple of tensors, and ``with_frozen``, which makes
-            the object with these: an oracle whose frozen model changes.
+        state: nested tuples, lists and dictionaries of tensors, numbers, texts and None.
         rounds: rounds done.
         about: what the state belongs to (algorithm, model, data, seed); :func:`restore` wants it
             again.
@@ -97,7 +95,8 @@ def restore(checkpoint: Path | str, like: _State, about: str) -> tuple[_State, i
     Args:
         checkpoint: of :func:`save` or :func:`latest`.
         like: a state of the same form, such as the one that the run would start from. An empty
-            dictionary in it stands for whatever tensors and numbers were kept in its place.
+            dictionary or tuple in it stands for whatever tensors and numbers were kept in its
+            place.
         about: as it was saved with.
 
     Raises:
@@ -157,26 +156,23 @@ def _leaves(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     elif isinstance(node, tuple | list):
         for i, child in enumerate(node):
             yield from _leaves(child, f"{path}.{i}")
-    elif hasattr(node, "with_frozen"):
-        yield f"{path}.count", len(node.frozen)
-        yield from _leaves(node.frozen, path)
     else:
         yield path, node
 
 
 def _rebuilt(like: Any, path: str, saved: dict[str, Any]) -> Any:
+    if isinstance(like, dict | tuple) and not like:
+        below = f"{path}."
+        inside = {n.removeprefix(below): v for n, v in saved.items() if n.startswith(below)}
+        if isinstance(like, dict):
+            return inside
+        return tuple(inside[place] for place in sorted(inside, key=int))
     if isinstance(like, dict):
-        if not like:
-            below = f"{path}."
-            inside = {n: value for n, value in saved.items() if n.startswith(below)}
-            return {n.removeprefix(below): value for n, value in inside.items()}
         return {name: _rebuilt(like[name], f"{path}.{name}", saved) for name in like}
     if isinstance(like, tuple | list):
         children = [_rebuilt(child, f"{path}.{i}", saved) for i, child in enumerate(like)]
         named = isinstance(like, tuple) and hasattr(like, "_fields")
         return type(like)(*children) if named else type(like)(children)
-    if hasattr(like, "with_frozen"):
-        return like.with_frozen(tuple(saved[f"{path}.{i}"] for i in range(saved[f"{path}.count"])))
     value = saved[path]
     if isinstance(like, Tensor):
         if not isinstance(value, Tensor) or value.shape != like.shape:

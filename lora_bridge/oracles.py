@@ -24,7 +24,7 @@ __all__ = ["Devices", "Users"]
 
 @dataclass(frozen=True, eq=False)
 class _Clients:
-    """A task, and what of it an algorithm may change; see :mod:`lora_bridge.checkpoint`."""
+    """A task, and what of its model an algorithm may change."""
 
     task: Task
 
@@ -117,6 +117,6 @@ class Devices(_Clients):
             for place, X in enumerate(rows)
         ]
 
-    def merged(self, products: Sequence[Tensor]) -> Devices:
-        """The same devices with W0 + products as the frozen matrices."""
-        return Devices(replace(self.task, bank=self.task.bank.merged(products)))
+    def merged(self, products: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """What is merged into the frozen matrices with products added."""
+        return self.task.bank.merged(products).frozen

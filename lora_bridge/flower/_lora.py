@@ -45,7 +45,7 @@ class LoraServer:
     def round(self, state: State) -> Asking:
         """Rows to every device, updates back."""
         algorithm = self.federation.algorithm
-        frozen = {f"frozen.{j}": part for j, part in enumerate(state.oracle.frozen)}
+        frozen = {f"frozen.{j}": part for j, part in enumerate(state.frozen)}
         facts = {"r": len(state.X)}
         answers = yield {
             i: Parcel(facts, {"rows": algorithm.offer(state, i), **frozen})
@@ -56,12 +56,12 @@ class LoraServer:
             i: _outcome(found, (len(algorithm.rows(i, state.t, r)), w))
             for i, found in answers.items()
         }
-        state, report = algorithm.join(state, outcomes)
+        state, report = algorithm.join(state, outcomes, self.federation.blank())
         return state, report.missing
 
     def finish(self, state: State) -> Asking:
         """The global modules, and what was merged; devices keep nothing."""
-        frozen = {f"frozen.{j}": part for j, part in enumerate(state.oracle.frozen)}
+        frozen = {f"frozen.{j}": part for j, part in enumerate(state.frozen)}
         return {"X": state.X, **frozen}, {}, {}
         yield {}
 

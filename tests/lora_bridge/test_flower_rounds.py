@@ -38,19 +38,20 @@ class OneByOne:
             raise AttributeError(name)
         return getattr(self.oracle, name)
 
-    def merged(self, products: Any) -> OneByOne:
-        return OneByOne(self.oracle.merged(products))
+    def with_frozen(self, frozen: Any) -> OneByOne:
+        return OneByOne(self.oracle.with_frozen(frozen))
 
 
 def in_one_piece(name: str, rounds: int) -> tuple[str, list[str]]:
     """SHA-256 of what an algorithm ends with, without anything of the package that is tested."""
     algorithm = ALGORITHMS[name]
     if hasattr(algorithm, "ranks"):
-        state = algorithm.init(start(algorithm), OneByOne(Devices(task(False))))
+        devices = OneByOne(Devices(task(False)))
+        state = algorithm.init(start(algorithm), devices)
         for _ in range(rounds):
-            state, report = algorithm.round(state)
+            state, report = algorithm.round(state, devices)
             assert not report.missing
-        return fingerprint([state.X, *state.oracle.frozen]), []
+        return fingerprint([state.X, *state.frozen]), []
     if hasattr(algorithm, "warmup"):
         state = algorithm.init(start(algorithm), OneByOne(Users(task(True))))
         state, rejected = algorithm.run(state)

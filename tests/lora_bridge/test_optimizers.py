@@ -44,9 +44,6 @@ class Clients:
         gradient = _pull(client, X, t)
         return gradient * torch.nan if (client, t) == self.lost else gradient
 
-    def merged(self, products: Any) -> Clients:
-        return self
-
 
 def _start(dtype: torch.dtype = torch.float64) -> Tensor:
     generator = torch.Generator().manual_seed(1)

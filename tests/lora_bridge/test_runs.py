@@ -199,7 +199,7 @@ def _devices(kind: Any) -> Begun:
     algorithm = kind(gamma=0.02, H=2, ranks=(1, 2, 3), optimizer="adamw")
     start = torch.from_numpy(oracle.modules.start(3, np.random.default_rng(1)))
     state = algorithm.init(start.float(), oracle)
-    return state, lambda now, t: algorithm.round(now)[0], lambda now: now.X
+    return state, lambda now, t: algorithm.round(now, oracle)[0], lambda now: now.X
 
 
 def _users(name: str) -> Begun:
