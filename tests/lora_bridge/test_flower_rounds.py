@@ -53,8 +53,8 @@ def in_one_piece(name: str, rounds: int) -> tuple[str, list[str]]:
             assert not report.missing
         return fingerprint([state.X, *state.frozen]), []
     if hasattr(algorithm, "warmup"):
-        state = algorithm.init(start(algorithm), OneByOne(Users(task(True))))
-        state, rejected = algorithm.run(state)
+        users = OneByOne(Users(task(True)))
+        state, rejected = algorithm.run(algorithm.init(start(algorithm), users), users)
         assert not rejected
         return "", [fingerprint([X]) for X in state.X]
     oracle = Quadratics(list(range(N)))

@@ -206,7 +206,7 @@ def _users(name: str) -> Begun:
     oracle, algorithm = Users(_survivor.task()), sharelora.method(name, 0.02, epochs=2.0)
     start = torch.from_numpy(algorithm.start(oracle.modules, 3, 2, np.random.default_rng(1)))
     state = algorithm.init(start.float(), oracle)
-    return state, lambda now, t: algorithm.step(now)[0], lambda now: now.X
+    return state, lambda now, t: algorithm.round(now, oracle)[0], lambda now: now.X
 
 
 def _agents(algorithm: Any) -> Begun:
