@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -93,9 +92,10 @@ class Classifiers(MatrixSystem):
         found[0][...] = hidden @ z.mT
         found[1][...] = (rows[0] @ z) @ self.inputs[device].mT
 
-    def merged(self, products: Sequence[Values]) -> tuple[Values, ...]:
-        """The frozen matrices of all tasks with products added."""
-        return tuple(self.W0 + np.stack(products))
+    @property
+    def frozen(self) -> tuple[Values, ...]:
+        """The frozen matrix of every task."""
+        return tuple(self.W0)
 
     def with_frozen(self, frozen: tuple[Values, ...]) -> Classifiers:
         """The same devices with other frozen matrices."""
