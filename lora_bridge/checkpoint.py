@@ -1,6 +1,6 @@
 """Keep an algorithm's state between rounds, so that a killed run goes on to the same numbers.
 
-The algorithms' states are nested tuples of tensors and numbers, and draws depend on names alone, so
+The algorithms' states are nested tuples of arrays and numbers, and draws depend on names alone, so
 a state is all that there is to keep. A checkpoint is a folder with ``state.safetensors`` and
 ``state.json``, written under a temporary name and renamed: a kill leaves the one before. It holds a
 digest of itself, so that a damaged one is noticed. Nothing is pickled.
@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -43,7 +45,8 @@ def save(folder: Path | str, state: Any, rounds: int, about: str, keep: int = _K
 
     Args:
         folder: made where it does not exist.
-        state: nested tuples, lists and dictionaries of tensors, numbers, texts and None.
+        state: nested tuples, lists and dictionaries of tensors, arrays of NumPy, numbers, texts and
+            None.
         rounds: rounds done.
         about: what the state belongs to (algorithm, model, data, seed); :func:`restore` wants it
             again.
@@ -58,19 +61,25 @@ def save(folder: Path | str, state: Any, rounds: int, about: str, keep: int = _K
     check_instance("about", about, str, "a text")
     tensors: dict[str, Tensor] = {}
     values: dict[str, Any] = {}
+    arrays: list[str] = []
     for path, leaf in _leaves(state):
         if isinstance(leaf, Tensor):
             tensors[path] = leaf.detach().cpu().contiguous().clone()
+        elif isinstance(leaf, np.ndarray):
+            tensors[path] = torch.from_numpy(leaf.copy())
+            arrays.append(path)
         elif leaf is None or isinstance(leaf, bool | int | float | str):
             values[path] = leaf
         else:
-            raise InputError(f"`state` must hold tensors and numbers; found {leaf!r} at {path}")
+            raise InputError(f"`state` must hold arrays and numbers; found {leaf!r} at {path}")
     target = base / f"round-{check_integer('rounds', rounds, low=0, high=99_999_999):08d}"
     with writing_explained("folder of checkpoints", base):
         for later in all_of(base):
             if later > target:
                 shutil.rmtree(later)
-        _put(target, tensors, {"about": about, "rounds": rounds, "values": values})
+        _put(
+            target, tensors, {"about": about, "rounds": rounds, "values": values, "arrays": arrays}
+        )
     for old in all_of(base)[keep:]:
         shutil.rmtree(old, ignore_errors=True)
     return target
@@ -111,12 +120,13 @@ def restore(checkpoint: Path | str, like: _State, about: str) -> tuple[_State, i
             raise ValueError("that its content has changed")
         tensors = load_file(path / "state.safetensors")
         values, rounds, found = manifest["values"], manifest["rounds"], manifest["about"]
+        kept = tensors | {name: tensors[name].numpy() for name in manifest["arrays"]} | values
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
         raise InputError(f"checkpoint {path} must be readable; found {error}") from None
     if found != about:
         raise OfAnotherRun(f"checkpoint {path} must be of {about}; found one of {found}")
     try:
-        state, saved = _rebuilt(like, "", tensors | values), {*tensors, *values}
+        state, saved = _rebuilt(like, "", kept), set(kept)
         if more := sorted(saved - {place for place, _ in _leaves(state)}):
             raise ValueError(f"{more[0]} in excess")
         return state, int(rounds)
@@ -174,8 +184,8 @@ def _rebuilt(like: Any, path: str, saved: dict[str, Any]) -> Any:
         named = isinstance(like, tuple) and hasattr(like, "_fields")
         return type(like)(*children) if named else type(like)(children)
     value = saved[path]
-    if isinstance(like, Tensor):
-        if not isinstance(value, Tensor) or value.shape != like.shape:
+    if isinstance(like, Tensor | np.ndarray):  # the dtype may be another than at the start
+        if not isinstance(value, type(like)) or value.shape != like.shape:
             raise ValueError(f"{path} of another shape than {tuple(like.shape)}")
-        return value.to(like.device)  # it may have become another dtype than it began with
+        return value.to(like.device) if isinstance(value, Tensor) else value
     return value

@@ -101,7 +101,8 @@ class Round:
 
     def plain(self) -> Array:
         """The same with the body that any oracle gets, from gradients alone."""
-        return np.asarray(self.algorithm.round(self.state, _Gradients(self.system))[0].X)
+        oracle: Any = _Gradients(self.system)
+        return np.asarray(self.algorithm.round(self.state, oracle)[0].X)
 
     def device(self, i: int, to: Callable[[Any], Any]) -> Device:
         """Device i, its arrays made by ``to``."""

@@ -58,7 +58,7 @@ def in_one_piece(name: str, rounds: int) -> tuple[str, list[str]]:
         assert not rejected
         return "", [fingerprint([X]) for X in state.X]
     oracle = Quadratics(list(range(N)))
-    state = algorithm.init(start(algorithm).repeat(1, N, 1), memory=oracle.init())
+    state = algorithm.init(start(algorithm).repeat(1, N, 1), oracle)
     for _ in range(rounds * algorithm.K):
         state = algorithm.step(state, *oracle.jac(state.theta, state.memory))
     return fingerprint([state.theta[0, 0]]), []
@@ -90,7 +90,7 @@ def test_factors_are_multiplied_as_in_one_piece(rank: int, clients: int, tmp_pat
         objectives=M,
     )
     oracle = Quadratics(list(range(clients)))
-    state = algorithm.init(start(algorithm).repeat(1, clients, 1), memory=oracle.init())
+    state = algorithm.init(start(algorithm).repeat(1, clients, 1), oracle)
     for _ in range(2):
         state = algorithm.step(state, *oracle.jac(state.theta, state.memory))
     assert rehearse(made, tmp_path).sha256 == fingerprint([state.theta[0, 0]])

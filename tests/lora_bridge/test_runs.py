@@ -25,9 +25,12 @@ from lora_bridge import checkpoint, runs
 from lora_bridge.affpcl import Agents, soft_cross_entropy
 from lora_bridge.bank import AdapterBank
 from lora_bridge.oracles import Devices, Users
-from lora_bridge.runs import repeated
+from lora_bridge.runs import recorded, repeated
 from lora_bridge.tasks import Task
+from mgda.fedcmoo import FedCMOO
+from mgda.firm import FIRM
 from tests.lora_bridge import _survivor
+from tests.lora_bridge._federations import D, Quadratics
 from tests.lora_bridge._models import small_batch, small_model
 
 ROOT = Path(__file__).parents[2]
@@ -190,23 +193,21 @@ def test_the_callers_generator_is_left_alone() -> None:
     assert torch.equal(torch.rand(2), expected)
 
 
-#: The first state of an algorithm, a round of it, and what it is about.
-Begun = tuple[Any, Callable[[Any, int], Any], Callable[[Any], Any]]
+#: An algorithm, its oracle, the first state, and what it is about.
+Begun = tuple[Any, Any, Any, Callable[[Any], Any]]
 
 
 def _devices(kind: Any) -> Begun:
     oracle = Devices(_survivor.task())
     algorithm = kind(gamma=0.02, H=2, ranks=(1, 2, 3), optimizer="adamw")
     start = torch.from_numpy(oracle.modules.start(3, np.random.default_rng(1)))
-    state = algorithm.init(start.float(), oracle)
-    return state, lambda now, t: algorithm.round(now, oracle)[0], lambda now: now.X
+    return algorithm, oracle, algorithm.init(start.float(), oracle), lambda now: now.X
 
 
 def _users(name: str) -> Begun:
     oracle, algorithm = Users(_survivor.task()), sharelora.method(name, 0.02, epochs=2.0)
     start = torch.from_numpy(algorithm.start(oracle.modules, 3, 2, np.random.default_rng(1)))
-    state = algorithm.init(start.float(), oracle)
-    return state, lambda now, t: algorithm.round(now, oracle)[0], lambda now: now.X
+    return algorithm, oracle, algorithm.init(start.float(), oracle), lambda now: now.X
 
 
 def _agents(algorithm: Any) -> Begun:
@@ -223,7 +224,13 @@ def _agents(algorithm: Any) -> Begun:
     x, theta = agents.start(0.1 * torch.randn((2, bank.width), generator=generator))
     oracle = Sampling(agents.observe, Steps.diminishing(t0=9.0), local_steps=2)
     state = algorithm.init(Start(x, theta), oracle)
-    return state, lambda now, t: algorithm.round(now, oracle)[0], algorithm.personal
+    return algorithm, oracle, state, algorithm.personal
+
+
+def _clients(algorithm: Any) -> Begun:
+    oracle = Quadratics([0, 1, 2])
+    start = torch.ones(1, 3, D)
+    return algorithm, oracle, algorithm.init(start, oracle), lambda now: now.theta
 
 
 BEGUN: dict[str, Callable[[], Begun]] = {
@@ -233,28 +240,38 @@ BEGUN: dict[str, Callable[[], Begun]] = {
         type(algorithm).__name__: partial(_agents, algorithm)
         for algorithm in (AffPCL(ratio="none"), FedAvg(), FineTuning(4), Ditto(1.0))
     },
+    **{
+        type(algorithm).__name__: partial(_clients, algorithm)
+        for algorithm in (FIRM(alpha=0.1, K=2, eta=0.5, optimizer="adam"), FedCMOO(alpha=0.1))
+    },
 }
 
 
 @pytest.mark.parametrize("name", list(BEGUN))
 def test_every_algorithm_goes_on_to_the_same_bits(tmp_path: Path, name: str) -> None:
-    first, step, personal = BEGUN[name]()
+    algorithm, oracle, first, personal = BEGUN[name]()
 
     def run(folder: Path | None, stop: int | None) -> Any:
-        def advance(now: Any, t: int) -> Any:
-            if t == stop:
+        done = 0
+
+        def counted(before: Any, after: Any, report: Any) -> int:
+            nonlocal done
+            done += 1
+            if done == stop:
                 raise KeyboardInterrupt
-            return step(now, t)
+            return 1
 
         def measure(now: Any) -> dict[str, Any]:
             return {"X": personal(now)}
 
-        return repeated(name, advance, first, [2, 5], measure, folder=folder, every=2)
+        options: dict[str, Any] = {"sums": {"rounds": counted}, "folder": folder, "every": 2}
+        return recorded(name, algorithm, oracle, first, [2, 5], measure, **options)
 
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, 3)
+        run(tmp_path, 4)
     whole = run(None, None)
     assert not np.array_equal(whole["X"][0], whole["X"][1])
+    assert whole["rounds"].tolist() == [2.0, 5.0]
     assert _equal(run(tmp_path, None), whole)
 
 

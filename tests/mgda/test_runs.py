@@ -111,7 +111,7 @@ def test_disagreement_around_the_true_weights() -> None:
     oracle, firm = sampled(), FIRM.theory(alpha=0.5, K=3, beta=0.3)
     exact = replace(oracle, B=None, N=None)
     trace = run(firm, oracle, start(), 3, times=range(10), reference=exact)
-    state = firm.init(start(), memory=oracle.init())
+    state = firm.init(start(), oracle)
     for before, g, after in iterate(firm, oracle, state, 10):
         center = before.theta.mean(axis=1)
         policy = MOMDP.at(center)
