@@ -21,7 +21,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from array_api_compat import array_namespace, is_torch_array
@@ -174,6 +174,10 @@ class Federated(ABC):
         moments: Adam's at an aggregation. They stay with the client and are "kept", or "reset" to
             zero with its parameters; the paper says neither. No moments are sent.
     """
+
+    #: How server and clients share a round: :meth:`step`, or with FedCMOO its ``compress``,
+    #: ``resolve`` and :meth:`move`.
+    split: ClassVar[str] = "objectives"
 
     alpha: float
     K: int = 1

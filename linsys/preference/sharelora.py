@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj
@@ -113,6 +113,9 @@ class ShareLoRA:
         InputError: a learning rate that is not positive, no epochs, a longer warm-up than there are
             epochs, unknown names.
     """
+
+    #: How server and clients share a round: :meth:`gradients`, :meth:`pool`, :meth:`move`.
+    split: ClassVar[str] = "users"
 
     gamma: float
     shared: str = "up"

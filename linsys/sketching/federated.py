@@ -150,6 +150,8 @@ class Federated(ABC):
     seed: int = 0
     clip: float | None = None
 
+    #: How server and clients share a round: :meth:`offer`, :meth:`train`, :meth:`join`.
+    split: ClassVar[str] = "devices"
     #: Whether devices send their modules, instead of what has changed in them.
     sends_modules: ClassVar[bool] = False
 

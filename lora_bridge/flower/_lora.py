@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -90,10 +91,11 @@ def _spread(values: Tensor, places: Tensor, shape: tuple[int, int]) -> Tensor | 
 
 @dataclass(eq=False)
 class LoraClient:
-    """A device: local steps on the rows that it is sent."""
+    """A device: local steps on the rows that it is sent; its folder stays empty."""
 
     federation: Federation
     number: int
+    folder: Path
     _oracle: Any = field(init=False, default=None)
 
     def hello(self) -> Parcel:
