@@ -24,7 +24,7 @@ __all__ = ["Devices", "Users"]
 
 @dataclass(frozen=True, eq=False)
 class _Clients:
-    """A task, and what of its model an algorithm may change."""
+    """A task, whose model has the adapted matrices."""
 
     task: Task
 
@@ -35,15 +35,6 @@ class _Clients:
     def modules(self) -> Modules:
         """The adapted matrices."""
         return self.task.bank.modules
-
-    @property
-    def frozen(self) -> tuple[Tensor, ...]:
-        """What has been merged into the frozen matrices."""
-        return self.task.bank.frozen
-
-    def with_frozen(self, frozen: tuple[Tensor, ...]) -> Self:
-        """The same clients with these tensors merged."""
-        return replace(self, task=replace(self.task, bank=self.task.bank.with_frozen(frozen)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +107,15 @@ class Devices(_Clients):
             DeviceLost(left_out[place]) if place in left_out else gradients[place, : len(X)]
             for place, X in enumerate(rows)
         ]
+
+    @property
+    def frozen(self) -> tuple[Tensor, ...]:
+        """What has been merged into the frozen matrices."""
+        return self.task.bank.frozen
+
+    def with_frozen(self, frozen: tuple[Tensor, ...]) -> Self:
+        """The same clients with these tensors merged."""
+        return replace(self, task=replace(self.task, bank=self.task.bank.with_frozen(frozen)))
 
     def merged(self, products: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """What is merged into the frozen matrices with products added."""
