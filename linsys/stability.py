@@ -46,8 +46,8 @@ from linsys._cone import LyapunovSolver, perron, perron_bound
 from linsys._sample_moments import sample_moments
 from linsys.algorithms import (
     AffPCL,
-    Algorithm,
     Clustered,
+    Collaborative,
     Ditto,
     FedAvg,
     FineTuning,
@@ -296,7 +296,7 @@ def stable_steps(system: Any, *, regularization: float = 0.0, batch_size: int = 
 
 
 def _parts(
-    system: Any, algorithm: Algorithm[Any] | None, sizes: StepSizes, batch_size: int
+    system: Any, algorithm: Collaborative[Any] | None, sizes: StepSizes, batch_size: int
 ) -> Iterator[tuple[float, _Recursion]]:
     """The recursions of an algorithm and the step size that each of them takes.
 
@@ -330,7 +330,7 @@ def _known(algorithm: Any) -> None:
 
 
 def largest_stable_step(
-    system: Any, algorithm: Algorithm[Any] | None = None, *, batch_size: int = 1
+    system: Any, algorithm: Collaborative[Any] | None = None, *, batch_size: int = 1
 ) -> float:
     """The step below which all recursions of an algorithm are stable in mean square, one step for
     all.
@@ -371,7 +371,7 @@ def largest_stable_step(
 def check_steps(
     system: Any,
     steps: Steps | float,
-    algorithm: Algorithm[Any] | None = None,
+    algorithm: Collaborative[Any] | None = None,
     *,
     batch_size: int = 1,
 ) -> None:

@@ -38,7 +38,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from linsys.algorithms import AffPCLState
+from linsys.algorithms import AffPCLState, Start
 from linsys.oracle import sized
 from linsys.validate import InputError, check_function, check_instance, check_integer, check_number
 from lora_bridge._checks import finite, floats, probabilities
@@ -165,10 +165,10 @@ class Agents:
         shard = self.task.shards[0]
         return shard["label_probabilities"].shape[1] * shard["features"].shape[1]
 
-    def start(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def start(self, x: Tensor) -> Start:
         """What ``init`` of an algorithm takes: all agents at x (r, w) as (n, d), and theta = 0."""
         floats("x", x, "r", self.task.bank.width)
-        return x.reshape(1, -1).repeat(self.n, 1), x.new_zeros(self.p)
+        return Start(x.reshape(1, -1).repeat(self.n, 1), x.new_zeros(self.p))
 
     def objective(self, theta: Tensor, rounds: int, step: float) -> Tensor:
         """theta (p,) after some rounds of central objective estimation (7) alone.

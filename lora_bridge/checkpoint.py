@@ -1,6 +1,6 @@
 """Keep an algorithm's state between rounds, so that a killed run goes on to the same numbers.
 
-The algorithms' states are nested tuples of tensors and numbers, and draws depend on names alone, so
+The algorithms' states are nested tuples of arrays and numbers, and draws depend on names alone, so
 a state is all that there is to keep. A checkpoint is a folder with ``state.safetensors`` and
 ``state.json``, written under a temporary name and renamed: a kill leaves the one before. It holds a
 digest of itself, so that a damaged one is noticed. Nothing is pickled.
@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -43,9 +45,8 @@ def save(folder: Path | str, state: Any, rounds: int, about: str, keep: int = _K
 
     Args:
         folder: made where it does not exist.
-        state: nested tuples, lists and dictionaries of tensors, numbers, texts and None. Another
-            object in it must have ``frozen``, a tuple of tensors, and ``with_frozen``, which makes
-            the object with these: an oracle whose frozen model changes.
+        state: nested tuples, lists and dictionaries of tensors, arrays of NumPy, numbers, texts and
+            None.
         rounds: rounds done.
         about: what the state belongs to (algorithm, model, data, seed); :func:`restore` wants it
             again.
@@ -60,19 +61,25 @@ def save(folder: Path | str, state: Any, rounds: int, about: str, keep: int = _K
     check_instance("about", about, str, "a text")
     tensors: dict[str, Tensor] = {}
     values: dict[str, Any] = {}
+    arrays: list[str] = []
     for path, leaf in _leaves(state):
         if isinstance(leaf, Tensor):
             tensors[path] = leaf.detach().cpu().contiguous().clone()
+        elif isinstance(leaf, np.ndarray):
+            tensors[path] = torch.from_numpy(leaf.copy())
+            arrays.append(path)
         elif leaf is None or isinstance(leaf, bool | int | float | str):
             values[path] = leaf
         else:
-            raise InputError(f"`state` must hold tensors and numbers; found {leaf!r} at {path}")
+            raise InputError(f"`state` must hold arrays and numbers; found {leaf!r} at {path}")
     target = base / f"round-{check_integer('rounds', rounds, low=0, high=99_999_999):08d}"
     with writing_explained("folder of checkpoints", base):
         for later in all_of(base):
             if later > target:
                 shutil.rmtree(later)
-        _put(target, tensors, {"about": about, "rounds": rounds, "values": values})
+        _put(
+            target, tensors, {"about": about, "rounds": rounds, "values": values, "arrays": arrays}
+        )
     for old in all_of(base)[keep:]:
         shutil.rmtree(old, ignore_errors=True)
     return target
@@ -97,7 +104,8 @@ def restore(checkpoint: Path | str, like: _State, about: str) -> tuple[_State, i
     Args:
         checkpoint: of :func:`save` or :func:`latest`.
         like: a state of the same form, such as the one that the run would start from. An empty
-            dictionary in it stands for whatever tensors and numbers were kept in its place.
+            dictionary or tuple in it stands for whatever tensors and numbers were kept in its
+            place.
         about: as it was saved with.
 
     Raises:
@@ -112,12 +120,13 @@ def restore(checkpoint: Path | str, like: _State, about: str) -> tuple[_State, i
             raise ValueError("that its content has changed")
         tensors = load_file(path / "state.safetensors")
         values, rounds, found = manifest["values"], manifest["rounds"], manifest["about"]
+        kept = tensors | {name: tensors[name].numpy() for name in manifest["arrays"]} | values
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
         raise InputError(f"checkpoint {path} must be readable; found {error}") from None
     if found != about:
         raise OfAnotherRun(f"checkpoint {path} must be of {about}; found one of {found}")
     try:
-        state, saved = _rebuilt(like, "", tensors | values), {*tensors, *values}
+        state, saved = _rebuilt(like, "", kept), set(kept)
         if more := sorted(saved - {place for place, _ in _leaves(state)}):
             raise ValueError(f"{more[0]} in excess")
         return state, int(rounds)
@@ -157,29 +166,26 @@ def _leaves(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     elif isinstance(node, tuple | list):
         for i, child in enumerate(node):
             yield from _leaves(child, f"{path}.{i}")
-    elif hasattr(node, "with_frozen"):
-        yield f"{path}.count", len(node.frozen)
-        yield from _leaves(node.frozen, path)
     else:
         yield path, node
 
 
 def _rebuilt(like: Any, path: str, saved: dict[str, Any]) -> Any:
+    if isinstance(like, dict | tuple) and not like:
+        below = f"{path}."
+        inside = {n.removeprefix(below): v for n, v in saved.items() if n.startswith(below)}
+        if isinstance(like, dict):
+            return inside
+        return tuple(inside[place] for place in sorted(inside, key=int))
     if isinstance(like, dict):
-        if not like:
-            below = f"{path}."
-            inside = {n: value for n, value in saved.items() if n.startswith(below)}
-            return {n.removeprefix(below): value for n, value in inside.items()}
         return {name: _rebuilt(like[name], f"{path}.{name}", saved) for name in like}
     if isinstance(like, tuple | list):
         children = [_rebuilt(child, f"{path}.{i}", saved) for i, child in enumerate(like)]
         named = isinstance(like, tuple) and hasattr(like, "_fields")
         return type(like)(*children) if named else type(like)(children)
-    if hasattr(like, "with_frozen"):
-        return like.with_frozen(tuple(saved[f"{path}.{i}"] for i in range(saved[f"{path}.count"])))
     value = saved[path]
-    if isinstance(like, Tensor):
-        if not isinstance(value, Tensor) or value.shape != like.shape:
+    if isinstance(like, Tensor | np.ndarray):  # the dtype may be another than at the start
+        if not isinstance(value, type(like)) or value.shape != like.shape:
             raise ValueError(f"{path} of another shape than {tuple(like.shape)}")
-        return value.to(like.device)  # it may have become another dtype than it began with
+        return value.to(like.device) if isinstance(value, Tensor) else value
     return value

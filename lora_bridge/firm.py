@@ -80,9 +80,8 @@ from lora_bridge.rollouts import (
     sample,
     score,
 )
-from mgda.federated import State, as_numpy
 
-__all__ = ["Alignment", "Memory", "from_kept", "to_keep"]
+__all__ = ["Alignment", "Memory"]
 
 
 class Memory(NamedTuple):
@@ -396,16 +395,3 @@ class Alignment:
     def _part(self, rollout: Mapping[str, Tensor], step: int) -> dict[str, Tensor]:
         part = self.schedule.taken(rollout, step)
         return part | {"token_weights": token_weights(part["target_places"] >= 0, self.average)}
-
-
-def to_keep(state: State) -> State:
-    """The state of a run as :mod:`lora_bridge.checkpoint` takes it: its weights as a tensor."""
-    if state.weights is None:
-        return state
-    weights: Any = torch.from_numpy(state.weights.copy())
-    return state._replace(weights=weights)
-
-
-def from_kept(state: State) -> State:
-    """What :func:`to_keep` was given."""
-    return state if state.weights is None else state._replace(weights=as_numpy(state.weights))

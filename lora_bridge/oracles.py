@@ -24,7 +24,7 @@ __all__ = ["Devices", "Users"]
 
 @dataclass(frozen=True, eq=False)
 class _Clients:
-    """A task, and what of it an algorithm may change; see :mod:`lora_bridge.checkpoint`."""
+    """A task, whose model has the adapted matrices."""
 
     task: Task
 
@@ -35,15 +35,6 @@ class _Clients:
     def modules(self) -> Modules:
         """The adapted matrices."""
         return self.task.bank.modules
-
-    @property
-    def frozen(self) -> tuple[Tensor, ...]:
-        """What has been merged into the frozen matrices."""
-        return self.task.bank.frozen
-
-    def with_frozen(self, frozen: tuple[Tensor, ...]) -> Self:
-        """The same clients with these tensors merged."""
-        return replace(self, task=replace(self.task, bank=self.task.bank.with_frozen(frozen)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +108,15 @@ class Devices(_Clients):
             for place, X in enumerate(rows)
         ]
 
-    def merged(self, products: Sequence[Tensor]) -> Devices:
-        """The same devices with W0 + products as the frozen matrices."""
-        return Devices(replace(self.task, bank=self.task.bank.merged(products)))
+    @property
+    def frozen(self) -> tuple[Tensor, ...]:
+        """What has been merged into the frozen matrices."""
+        return self.task.bank.frozen
+
+    def with_frozen(self, frozen: tuple[Tensor, ...]) -> Self:
+        """The same clients with these tensors merged."""
+        return replace(self, task=replace(self.task, bank=self.task.bank.with_frozen(frozen)))
+
+    def merged(self, products: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """What is merged into the frozen matrices with products added."""
+        return self.task.bank.merged(products).frozen

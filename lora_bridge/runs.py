@@ -1,11 +1,11 @@
 """Runs of hours: what is measured along an algorithm's rounds, kept so that a kill loses little.
 
-An algorithm of :mod:`linsys` or :mod:`mgda` maps a state to the next one; :func:`recorded` calls it
-and measures the state at given times. With a folder it keeps state and measurements every so many
-rounds (:mod:`lora_bridge.checkpoint`), and whenever a round ends in an error or in Ctrl-C. The same
-call goes on from there, to the same numbers: draws depend on names alone, and what is taken from
-PyTorch's own generator, such as dropout, is seeded anew in every round. Of a run that is done only
-the measurements stay.
+:func:`recorded` makes the rounds of an algorithm (:mod:`linsys.rounds`), and :func:`repeated` those
+of a function, for what is no algorithm; they measure the state at given times. With a folder state
+and measurements are kept every so many rounds (:mod:`lora_bridge.checkpoint`), and whenever a round
+ends in an error or in Ctrl-C. The same call goes on from there, to the same numbers: draws depend
+on names alone, and what is taken from PyTorch's own generator, such as dropout, is seeded anew in
+every round. Of a run that is done only the measurements stay.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
+from linsys.rounds import Algorithm
 from linsys.validate import (
     InputError,
     check_function,
@@ -38,14 +39,74 @@ from linsys.validate import (
 from lora_bridge import checkpoint
 from lora_bridge.failures import memory_explained, writing_explained
 
-__all__ = ["recorded"]
+__all__ = ["recorded", "repeated"]
 
 State = TypeVar("State")
+Oracle = TypeVar("Oracle")
+Report = TypeVar("Report")
 #: Measurements by name, times along axis 0.
 Values = dict[str, NDArray[Any]]
 
 
 def recorded(
+    name: str,
+    algorithm: Algorithm[State, Oracle, Report],
+    oracle: Oracle,
+    state: State,
+    times: Sequence[int],
+    measure: Callable[[State], Mapping[str, ArrayLike]],
+    *,
+    sums: Mapping[str, Callable[[State, State, Report], float]] | None = None,
+    folder: Path | str | None = None,
+    every: int = 10,
+) -> Values:
+    """What ``measure`` says at increasing times of a run, each stacked along axis 0.
+
+    Args:
+        name: of the run; another run with the same folder has another name. With the round it
+            seeds PyTorch's generator.
+        algorithm: makes the rounds.
+        oracle: what it asks.
+        state: of ``algorithm.init``; what :func:`lora_bridge.checkpoint.save` takes.
+        times: rounds done when to measure; 0 is ``state``.
+        measure: numbers and arrays by name, the same ones and of the same shapes every time.
+        sums: more numbers by name, each from the state before a round, the one after it and its
+            report; they are added up over the rounds, and measured too.
+        folder: where to keep the run; None: nowhere.
+        every: rounds between two checkpoints.
+
+    Raises:
+        InputError: times that do not increase; a ``measure`` that takes something else;
+            measurements that are no numbers, or others than before; memory that does not hold a
+            round; a folder that cannot be written; or what ``algorithm`` and ``measure`` refuse.
+
+    >>> from linsys.sketching import FSLoRA, LeastSquares
+    >>> devices = LeastSquares([[0.0]], inputs=([[1.0]],), targets=([[3.0]],))
+    >>> algorithm = FSLoRA(gamma=0.1, H=1, ranks=[2])
+    >>> state = algorithm.init(np.ones((2, 2)), devices)
+    >>> bytes_up = {"up": lambda before, after, report: report.up[0]}
+    >>> def loss(state): return {"loss": devices.mean_loss(state.X)}
+    >>> found = recorded("a run", algorithm, devices, state, [0, 9], loss, sums=bytes_up)
+    >>> found["loss"].round(6).tolist(), found["up"].tolist()
+    ([0.5, 0.0], [0.0, 288.0])
+    """
+    check_function("measure", measure, "state")
+    added = sums or {}
+
+    def advance(now: tuple[State, dict[str, float]], t: int) -> tuple[State, dict[str, float]]:
+        before, totals = now
+        after, report = algorithm.round(before, oracle)
+        return after, {n: totals[n] + float(f(before, after, report)) for n, f in added.items()}
+
+    def measured(now: tuple[State, dict[str, float]]) -> Mapping[str, ArrayLike]:
+        found = measure(now[0])
+        return {**found, **now[1]} if added else found
+
+    start = state, dict.fromkeys(added, 0.0)
+    return repeated(name, advance, start, times, measured, folder=folder, every=every)
+
+
+def repeated(
     name: str,
     advance: Callable[[State, int], State],
     state: State,
@@ -55,24 +116,16 @@ def recorded(
     folder: Path | str | None = None,
     every: int = 10,
 ) -> Values:
-    """What ``measure`` says at increasing times of a run, each stacked along axis 0.
+    """What :func:`recorded` gives, of a function in the place of an algorithm and its oracle.
 
     Args:
-        name: of the run; another run with the same folder has another name. With the round it
-            seeds PyTorch's generator.
         advance: round t = 0, 1, ..: the next state from a state, which it leaves as it is, and t.
-        state: before the first round; what :func:`lora_bridge.checkpoint.save` takes.
-        times: rounds done when to measure; 0 is the start.
-        measure: numbers and arrays by name, the same ones and of the same shapes every time.
-        folder: where to keep the run; None: nowhere.
-        every: rounds between two checkpoints.
+        name, state, times, measure, folder, every: as for :func:`recorded`.
 
     Raises:
-        InputError: times that do not increase; an ``advance`` or ``measure`` that takes something
-            else; measurements that are no numbers, or others than before; memory that does not hold
-            a round; a folder that cannot be written; or what ``advance`` and ``measure`` refuse.
+        InputError: as there; an ``advance`` that takes something else.
 
-    >>> recorded("halving", lambda x, t: x / 2, torch.ones(1), [0, 3], lambda x: {"x": x[0]})
+    >>> repeated("halving", lambda x, t: x / 2, torch.ones(1), [0, 3], lambda x: {"x": x[0]})
     {'x': array([1.   , 0.125], dtype=float32)}
     """
     check_integer("every", every, low=1)

@@ -21,7 +21,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from array_api_compat import array_namespace, is_torch_array
@@ -33,6 +33,8 @@ from mgda.simplex import min_norm, regulariser
 __all__ = [
     "Federated",
     "MinNorm",
+    "Oracle",
+    "Start",
     "State",
     "Traffic",
     "apart",
@@ -44,8 +46,38 @@ __all__ = [
     "like",
 ]
 
+Memory = TypeVar("Memory")
 #: Rounding of sums of weights, which the caller may have computed.
 _SUM = 1e-9
+
+
+class Oracle(Protocol[Memory]):
+    """Gradients of clients, one column for each objective: see :mod:`mgda.actor_critic`.
+
+    Clients whose numbers are not 0, 1, .. have them in an attribute ``names``, for errors.
+    """
+
+    def init(self) -> Memory:
+        """What the clients keep at the start."""
+
+    def jac(self, theta: Any, memory: Memory) -> tuple[Any, Memory] | tuple[Any, Memory, Any]:
+        """Gradients (..., C, d, M) at theta (..., C, d), and what the clients keep.
+
+        A third entry is the gradient (..., C, d) that is common to all objectives, see
+        :meth:`Federated.step`.
+        """
+
+
+class Start(NamedTuple):
+    """Where a run starts.
+
+    Attributes:
+        theta0: parameters of the clients, shape (..., C, d).
+        weights: lambda_0 on the simplex, shape (..., C, M); equal weights without them.
+    """
+
+    theta0: Any
+    weights: Array | None = None
 
 
 class State(NamedTuple):
@@ -143,6 +175,10 @@ class Federated(ABC):
             zero with its parameters; the paper says neither. No moments are sent.
     """
 
+    #: How server and clients share a round: :meth:`step`, or with FedCMOO its ``compress``,
+    #: ``resolve`` and :meth:`move`.
+    split: ClassVar[str] = "objectives"
+
     alpha: float
     K: int = 1
     restart: str = "aggregation"
@@ -156,17 +192,18 @@ class Federated(ABC):
         check_choice("optimizer", self.optimizer, ("sgd", "adam"))
         check_choice("moments", self.moments, ("kept", "reset"))
 
-    def init(self, theta0: Any, *, weights: Array | None = None, memory: Any = None) -> State:
+    def init(self, start: Any, oracle: Oracle[Any] | None = None) -> State:
         """Start at the mean of theta0 (..., C, d), which the server broadcasts.
 
         Args:
-            theta0: an array of floats.
-            weights: lambda_0 on the simplex, shape (..., C, M); equal weights without them.
-            memory: what the oracle keeps, ``oracle.init()``.
+            start: theta0, an array of floats, or a :class:`Start`.
+            oracle: says what it keeps; None where :meth:`step` gets gradients of somebody else.
 
         Raises:
             InputError: parameters or weights of another kind, NaN or infinity among them.
         """
+        theta0, weights = start if isinstance(start, tuple) else (start, None)
+        memory = None if oracle is None else oracle.init()
         _check("theta0", theta0, 2, "(..., C, d)")
         theta, moments = client_mean(theta0), None
         if self.optimizer == "adam":
@@ -180,6 +217,20 @@ class Federated(ABC):
                 f"`weights` must have shape {(*theta0.shape[:-1], 'M')}; found {found.shape}"
             )
         return State(theta, check_simplex("weights", found), 0, memory, moments)
+
+    def round(self, state: State, oracle: Oracle[Any]) -> tuple[State, Array]:
+        """Local steps up to the next aggregation, K of them, and their weights (K, ..., C, M)."""
+        weights: list[Any] = []
+        while not weights or state.t % self.K:
+            state, _ = self.local_step(state, oracle)
+            weights.append(state.weights)
+        return state, np.array(weights)
+
+    def local_step(self, state: State, oracle: Oracle[Any]) -> tuple[State, Any]:
+        """:meth:`step` along the gradients that an oracle gives, and these gradients."""
+        gradients, *kept = oracle.jac(state.theta, state.memory)
+        after = self.step(state, gradients, *kept, names=getattr(oracle, "names", None))
+        return after, gradients
 
     def step(
         self,

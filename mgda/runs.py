@@ -25,7 +25,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -33,30 +33,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from linsys.validate import Array, InputError, check_integer, increasing_times
 from mgda.drift import client_drift, disagreement, weight_spread
-from mgda.federated import Federated, State, as_numpy, client_mean
+from mgda.federated import Federated, Oracle, State, as_numpy, client_mean
 from mgda.simplex import min_norm
 from mgda.trajectories import Clients, check_clients
 
-__all__ = ["MeanReturn", "Objectives", "Oracle", "Trace", "geometric_times", "iterate", "run"]
-
-Memory = TypeVar("Memory")
-
-
-class Oracle(Protocol[Memory]):
-    """Gradients of clients, one column for each objective: see :mod:`mgda.actor_critic`.
-
-    Clients whose numbers are not 0, 1, .. have them in an attribute ``names``, for errors.
-    """
-
-    def init(self) -> Memory:
-        """What the clients keep at the start."""
-
-    def jac(self, theta: Any, memory: Memory) -> tuple[Any, Memory] | tuple[Any, Memory, Any]:
-        """Gradients (..., C, d, M) at theta (..., C, d), and what the clients keep.
-
-        A third entry is the gradient (..., C, d) that is common to all objectives: see
-        :meth:`mgda.federated.Federated.step`.
-        """
+__all__ = ["MeanReturn", "Objectives", "Trace", "geometric_times", "iterate", "run"]
 
 
 class Objectives(Protocol):
@@ -135,21 +116,21 @@ def geometric_times(last: int, points: int = 64) -> NDArray[np.int64]:
 def iterate(
     algorithm: Federated, oracle: Oracle[Any], state: State, steps: int | None = None
 ) -> Iterator[tuple[State, Any, State]]:
-    """Yield (state, its gradients, next state) step by step; for ever without ``steps``.
+    """Yield (state, its gradients, next state) for every local step; for ever without ``steps``.
+
+    Where rounds alone count, :func:`linsys.rounds.rounds` makes them.
 
     >>> from mgda.actor_critic import ExactGradients
     >>> from mgda.firm import FIRM
     >>> from mgda.instances import sample_momdp
     >>> oracle = ExactGradients(Clients(sample_momdp(0, states=3, actions=2), 4))
     >>> firm = FIRM(alpha=0.1, K=2)
-    >>> for _, _, state in iterate(firm, oracle, firm.init(np.zeros((1, 4, 6))), 3): pass
+    >>> for _, _, state in iterate(firm, oracle, firm.init(np.zeros((1, 4, 6)), oracle), 3): pass
     >>> state.t, state.weights.shape
     (3, (1, 4, 2))
     """
-    names = getattr(oracle, "names", None)
     for _ in itertools.count() if steps is None else range(check_integer("steps", steps)):
-        gradients, *kept = oracle.jac(state.theta, state.memory)
-        after = algorithm.step(state, gradients, *kept, names=names)
+        after, gradients = algorithm.local_step(state, oracle)
         yield state, gradients, after
         state = after
 
@@ -216,7 +197,7 @@ def run(
     clients = getattr(oracle, "clients", None)
     if objectives is None and isinstance(clients, Clients):
         objectives = MeanReturn(clients, getattr(oracle, "first", 1))
-    start = algorithm.init(theta0, memory=oracle.init())
+    start = algorithm.init(theta0, oracle)
     records: list[dict[str, Array]] = []
     means: list[dict[str, Array]] = []
     sums: dict[str, Any] = {}

@@ -113,7 +113,7 @@ def test_the_noise_notices_a_head_that_has_learned_nothing(
     with plt.rc_context():
         exec(compile(source, str(PATH), "exec"), names)
     made = names["text_agents"](0.0, 0)
-    share = names["noise"](made, AffPCL().init(*made.start))
+    share = names["noise"](made, AffPCL().init(made.start))
     assert (share < 2 / names["N"]) == left
 
 

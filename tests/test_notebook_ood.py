@@ -49,7 +49,9 @@ from linsys.bilevel import LinearReward
 def ends(beta, eta):
     plain = [replace(d, reward=LinearReward(d.reward.xi)) for d in others[0]]
     training = MetaTraining(alpha=0.05, beta=beta, D=20, eta=eta, K=40, inner_batch=None)
-    return training.run(training.init(plain, np.zeros(q), np.zeros(q)))[-1]
+    oracles = training.oracles(plain)
+    start = training.init(Start(np.zeros(q), np.zeros(q)), oracles)
+    return training.run(start, oracles)[-1]
 
 """
 

@@ -24,10 +24,11 @@ import ratecheck as rc
 from experiments.benchmarks._peers import PEERS, bench_step, bench_system
 from experiments.benchmarks._probe import kernel_work, throughput
 from experiments.benchmarks._timing import Duel, Peers, duel, one_core, seconds
-from linsys.algorithms import AffPCL, Independent, Steps, iterate
+from linsys.algorithms import AffPCL, Independent, Sampling, Steps
 from linsys.kernels import draw, simulate
 from linsys.moments import exact_moments
 from linsys.moments.halfvec import unpack
+from linsys.rounds import rounds
 from linsys.systems import FiniteSystem
 
 __all__ = ["Measured", "measure", "run"]
@@ -92,20 +93,14 @@ def _simulate(
 
 def _equals_reference(n: int, d: int) -> bool:
     """Whether the kernel equals the algorithm on common samples, relative to 1e-12."""
-    system, algorithm, rounds, replicates = bench_system(n, d), AffPCL(), 25, 9
-    samples = draw(system, rounds=rounds, replicates=replicates, seed=0)
-    state = algorithm.init(np.zeros((replicates, n, d)))
-    for _, reached in iterate(
-        algorithm,
-        state,
-        lambda t: system.observe(samples[t]),
-        Steps.constant(bench_step(d)),
-        rounds,
-    ):
-        state = reached
+    system, algorithm, count, replicates = bench_system(n, d), AffPCL(), 25, 9
+    samples = draw(system, rounds=count, replicates=replicates, seed=0)
+    agents = Sampling(lambda t: system.observe(samples[t]), Steps.constant(bench_step(d)))
+    start = algorithm.init(np.zeros((replicates, n, d)), agents)
+    *_, (state, _) = rounds(algorithm, agents, start, count)
     truth = ((algorithm.personal(state) - system.x_star) ** 2).sum(-1)
     ours = simulate(
-        system, algorithm, steps=bench_step(d), times=[rounds], replicates=replicates, seed=0
+        system, algorithm, steps=bench_step(d), times=[count], replicates=replicates, seed=0
     ).error[:, 0]
     return bool(np.abs(ours - truth).max() <= 1e-12 * truth.max())
 
@@ -333,7 +328,7 @@ def _figure(found: Measured, profile: str) -> None:
     )
     row = rc.BenchRow(
         f"ratecheck run affpcl/fig1 --profile {profile}, whole command once compiled",
-        "linsys.algorithms.iterate on the same samples, computation alone",
+        "linsys.rounds on the same samples, computation alone",
         min(spent),
         peer,
         bool(np.allclose(drawn, curve, rtol=1e-10)),
@@ -350,15 +345,10 @@ def _reference(config: Any, algorithm: Any, instance: int, level: float) -> NDAr
         replicates=config.replicates,
         seed=config.derive("samples", instance),
     )
-    state = algorithm.init(np.zeros((config.replicates, config.n, config.d)))
-    history = iterate(
-        algorithm,
-        state,
-        lambda t: system.observe(samples[t]),
-        Steps.constant(config.alpha),
-        config.rounds,
-    )
-    points = [algorithm.personal(reached) for _, reached in history]
+    agents = Sampling(lambda t: system.observe(samples[t]), Steps.constant(config.alpha))
+    start = algorithm.init(np.zeros((config.replicates, config.n, config.d)), agents)
+    after = (state for state, _ in rounds(algorithm, agents, start, config.rounds))
+    points = [algorithm.personal(state) for state in (start, *after)]
     errors = [((x - system.x_star) ** 2).sum(-1).mean() for x in points]
     return np.array(errors)
 

@@ -126,12 +126,11 @@ def _sampled(oracle: firm.Alignment, device: str) -> firm.Memory:
 def _shares(oracle: firm.Alignment, algorithm: FIRM, device: str) -> dict[str, float]:
     """Seconds of one step, the mean over two rollouts, and what they are spent on."""
     spent: dict[str, float] = {}
-    state = algorithm.init(_start(oracle, device), memory=oracle.init())
+    state = algorithm.init(_start(oracle, device), oracle)
     steps = 2 * oracle.steps
 
     def one(state: Any) -> Any:
-        gradients, memory, *common = oracle.jac(state.theta, state.memory)
-        return algorithm.step(state, gradients, memory, *common)
+        return algorithm.local_step(state, oracle)[0]
 
     one(state)  # the first one also loads what it needs
     with (

@@ -32,7 +32,7 @@ from scipy.sparse.linalg import svds
 import ratecheck as rc
 from experiments.benchmarks._timing import duel, one_core, seconds
 from experiments.benchmarks.affpcl import Measured
-from linsys.sketching import FSLoRA, LeastSquares, State
+from linsys.sketching import FSLoRA, LeastSquares
 from linsys.sketching.low_rank import stack, truncate
 
 __all__ = ["Round", "measure", "run"]
@@ -97,11 +97,12 @@ class Round:
 
     def ours(self) -> Array:
         """The next modules X."""
-        return np.asarray(self.algorithm.round(self.state)[0].X)
+        return np.asarray(self.algorithm.round(self.state, self.system)[0].X)
 
     def plain(self) -> Array:
         """The same with the body that any oracle gets, from gradients alone."""
-        return np.asarray(self.algorithm.round(State(self.X, 0, _Gradients(self.system)))[0].X)
+        oracle: Any = _Gradients(self.system)
+        return np.asarray(self.algorithm.round(self.state, oracle)[0].X)
 
     def device(self, i: int, to: Callable[[Any], Any]) -> Device:
         """Device i, its arrays made by ``to``."""
@@ -138,7 +139,6 @@ class _Gradients:
 
     def __init__(self, system: LeastSquares) -> None:
         self.modules, self.devices, self.grad = system.modules, system.devices, system.grad
-        self.merged = system.merged
 
 
 def dense_body(W0: Any, B0: Any, A0: Any, device: Device) -> tuple[Any, Any, Any]:
@@ -257,7 +257,7 @@ def _memory(r: int, size: int) -> dict[str, int]:
 
 def _trained(task: Round, device: int) -> None:
     """The local steps of a device, in place: it asks for no gradient."""
-    assert not list(task.algorithm._device(task.state, device))
+    assert not list(task.algorithm._device(task.state, device, task.system))
 
 
 def _products(task: Round) -> dict[str, float]:

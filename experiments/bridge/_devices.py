@@ -121,7 +121,7 @@ class Draw:
 
     def judge(self, state: State) -> Values:
         """Cross-entropy of the answer and accuracy among the choices, (domains, 2)."""
-        bank = state.oracle.task.bank  # with what has been merged into it
+        bank = state.merged_into(self.oracle).task.bank
         return np.array([_mean(bank, state.X, test) for test in self.tests.values()])
 
 

@@ -37,6 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,6 +50,7 @@ from linsys.bilevel import (
     DomainOracle,
     LinearReward,
     MetaTraining,
+    Start,
     dpo,
     hpl,
     meta_distribution,
@@ -57,6 +59,7 @@ from linsys.bilevel import (
     reward_mle,
     sft,
 )
+from linsys.rounds import rounds
 
 __all__ = [
     "CONTROLS",
@@ -175,10 +178,12 @@ class MethodsConfig(DomainConfig):
     ) -> Iterator[tuple[int, Values]]:
         """Algorithm 1: the rounds asked for, increasing, and phi after each of them."""
         training = self.training(instance, self.beta, self.eta)
-        start = training.init(train, np.zeros(self.q), np.zeros(self.p))
-        for state in training.states(start):
-            if state.k in at:
-                yield state.k, state.phi
+        oracles = training.oracles(train)
+        start = training.init(Start(np.zeros(self.q), np.zeros(self.p)), oracles)
+        after = (state for state, _ in rounds(training, oracles, start, training.K))
+        for state in chain([start], after):
+            if state.t in at:
+                yield state.t, state.phi
 
     def tuned(self, domain: Domain, phi: Values, beta: float | None = None) -> Values:
         """The policy at the end of Algorithm 2."""

@@ -180,7 +180,7 @@ def _accuracy(config: LabelerConfig, drawn: Instance, name: str, rate: float, se
     )
     algorithm = method(name, rate, epochs=config.epochs)
     X = algorithm.start(oracle.modules, oracle.users, config.r, np.random.default_rng(seed))
-    state, _ = algorithm.run(algorithm.init(X, oracle))
+    state, _ = algorithm.run(algorithm.init(X, oracle), oracle)
     return drawn.test.accuracy(drawn.test.system.Theta_init + oracle.delta(state.X))
 
 

@@ -1,6 +1,6 @@
 """Algorithms written once, over flat vectors and an oracle, for arrays of any namespace."""
 
-from linsys.algorithms._round import Algorithm, iterate
+from linsys.algorithms._round import Collaborative, Sampling, Start
 from linsys.algorithms.affpcl import AffPCL, AffPCLState, RatioEstimator
 from linsys.algorithms.baselines import Clustered, Ditto, FedAvg, FineTuning, Independent, PFedMe
 from linsys.algorithms.density_ratio import (
@@ -19,8 +19,8 @@ from linsys.algorithms.td import VisitationRatio, sarsa
 __all__ = [
     "AffPCL",
     "AffPCLState",
-    "Algorithm",
     "Clustered",
+    "Collaborative",
     "CoupledRatio",
     "Ditto",
     "FedAvg",
@@ -30,13 +30,14 @@ __all__ = [
     "LinearRatio",
     "PFedMe",
     "RatioEstimator",
+    "Sampling",
     "ShiftedRatio",
     "SparseRatio",
+    "Start",
     "StepSizes",
     "Steps",
     "VisitationRatio",
     "WeightedAverage",
-    "iterate",
     "learn_ratio",
     "ratio_gram",
     "ratio_weights",

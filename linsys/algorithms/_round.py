@@ -1,44 +1,130 @@
-"""What all algorithms share: averages over the agents that take part, and the loop over rounds."""
+"""What all algorithms share: what they ask, their round, and averages over the agents in it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from array_api_compat import array_namespace
 
 from linsys.algorithms.steps import Steps, StepSizes
 from linsys.oracle import Observation
-from linsys.validate import InputError, check_integer
+from linsys.validate import InputError, check_instance, check_integer
 
 __all__ = [
-    "Algorithm",
+    "Collaborative",
+    "Sampling",
+    "Start",
+    "State",
     "agent_mean",
     "agent_sizes",
-    "check_active",
     "check_start",
-    "iterate",
     "keep_inactive",
     "sent_mean",
+    "start_of",
 ]
 
-State = TypeVar("State")
+
+class Counted(Protocol):
+    """What all states have."""
+
+    @property
+    def t(self) -> int:
+        """Rounds done."""
 
 
-class Algorithm(Protocol[State]):
-    """A collaborative algorithm: explicit state in, explicit state out.
+State = TypeVar("State", bound=Counted)
 
-    ``round`` consumes one observation per local step; ``active`` is None (all agents take part) or
-    a 0/1 array of shape (..., n, 1).
+
+class Start(NamedTuple):
+    """Where agents start: x (..., n, d), and theta (..., p) of the central objective or None."""
+
+    x0: Any
+    theta0: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Sampling:
+    """The oracle of all algorithms of this package: samples, step sizes and who takes part.
+
+    Args:
+        observe: called once per local step with its index 0, 1, ...; gives that step's samples.
+        steps: step sizes, constant within a round.
+        local_steps: samples per agent between two communications.
+        participate: maps a round to a 0/1 array (..., n, 1) with at least one agent, or None for
+            all agents always. What is unbiased with partial participation is so for agents chosen
+            uniformly, given their number.
+
+    Raises:
+        InputError: ``local_steps`` that are no positive whole number; in a round, a participation
+            that is no 0/1 array with an agent in it.
+
+    >>> import numpy as np
+    >>> from linsys import GaussianSystem
+    >>> from linsys.algorithms import AffPCL, Steps
+    >>> from linsys.rounds import rounds
+    >>> system = GaussianSystem(np.zeros((3, 2)), np.ones((3, 2)), np.eye(2), np.eye(2))
+    >>> rng = np.random.default_rng(0)
+    >>> agents = Sampling(lambda t: system.observe(system.sample(rng)), Steps.constant(0.05))
+    >>> algorithm = AffPCL()
+    >>> state = algorithm.init(np.zeros((3, 2)))
+    >>> for state, _ in rounds(algorithm, agents, state, 200): pass
+    >>> state.t, bool(np.abs(algorithm.personal(state) - system.x_star).max() < 0.5)
+    (200, True)
     """
 
-    def init(self, x0: Any, theta0: Any = None) -> State: ...
+    observe: Callable[[int], Observation]
+    steps: Steps
+    local_steps: int = 1
+    participate: Callable[[int], Any] | None = None
 
-    def round(
+    def __post_init__(self) -> None:
+        check_integer("local_steps", self.local_steps, low=1)
+
+
+class Collaborative(ABC, Generic[State]):
+    """A collaborative algorithm; its states have a counter ``t`` of rounds."""
+
+    @abstractmethod
+    def init(self, start: Any, oracle: Any = None) -> State:
+        """The state before the first round, from x (..., n, d) or a :class:`Start`."""
+
+    def round(self, state: State, oracle: Sampling) -> tuple[State, None]:
+        """One communication round on the next samples; there is nothing to report."""
+        t, local = state.t, oracle.local_steps
+        seen = [oracle.observe(t * local + k) for k in range(local)]
+        active = None if oracle.participate is None else _check_active(oracle.participate(t))
+        return self.update(state, seen, oracle.steps.at(t), active), None
+
+    @abstractmethod
+    def update(
         self, state: State, seen: Sequence[Observation], sizes: StepSizes, active: Any = None
-    ) -> State: ...
+    ) -> State:
+        """The state after a round with one observation per local step.
 
-    def personal(self, state: State) -> Any: ...
+        ``active`` is None (all agents take part) or a 0/1 array of shape (..., n, 1).
+        """
+
+    @abstractmethod
+    def personal(self, state: State) -> Any:
+        """The agents' decision variables x^i, shape (..., n, d)."""
+
+
+def start_of(start: Any, oracle: Any) -> Start:
+    """A :class:`Start`, also of x alone; checked.
+
+    Raises:
+        InputError: a start that is no finite array of floats, an oracle that is no Sampling.
+    """
+    if oracle is not None:
+        check_instance("oracle", oracle, Sampling, "a Sampling")
+    x0, theta0 = start if isinstance(start, tuple) else (start, None)
+    check_start("x0", x0, 2)
+    if theta0 is not None:
+        check_start("theta0", theta0, 1)
+    return Start(x0, theta0)
 
 
 def agent_mean(rows: Any, active: Any = None) -> Any:
@@ -111,7 +197,7 @@ def check_start(name: str, start: Any, ndim: int) -> Any:
     return start
 
 
-def check_active(active: Any) -> Any:
+def _check_active(active: Any) -> Any:
     """Return ``active`` if it is a 0/1 array (..., n, 1) with at least one agent, or None."""
     if active is None:
         return None
@@ -123,55 +209,3 @@ def check_active(active: Any) -> Any:
     if not bool((active.sum(-2) > 0).all()):
         raise InputError("`participate` must give at least one agent; found none")
     return active
-
-
-def iterate(
-    algorithm: Algorithm[State],
-    state: State,
-    observe: Callable[[int], Observation],
-    steps: Steps,
-    rounds: int,
-    *,
-    local_steps: int = 1,
-    participate: Callable[[int], Any] | None = None,
-    start: int = 0,
-) -> Iterator[tuple[int, State]]:
-    """Yield (t, state) for t = start, .., rounds; nothing but the current state is kept.
-
-    Args:
-        algorithm: any algorithm of this package.
-        state: what ``algorithm.init`` returned, or an earlier call yielded after ``start`` rounds.
-        observe: called once per local step with its index 0, 1, ...; gives that step's samples.
-        steps: step sizes, constant within a round.
-        rounds: number of communication rounds.
-        local_steps: samples per agent between two communications.
-        participate: maps a round to a 0/1 array (..., n, 1) with at least one agent, or None for
-            all agents always. What is unbiased with partial participation is so for agents chosen
-            uniformly, given their number.
-        start: rounds that are done already.
-
-    Raises:
-        InputError: counts that are no whole numbers, or a participation that is no 0/1 array with
-            an agent in it.
-
-    >>> import numpy as np
-    >>> from linsys import GaussianSystem
-    >>> from linsys.algorithms import AffPCL, Steps
-    >>> system = GaussianSystem(np.zeros((3, 2)), np.ones((3, 2)), np.eye(2), np.eye(2))
-    >>> rng = np.random.default_rng(0)
-    >>> algorithm = AffPCL()
-    >>> run = iterate(algorithm, algorithm.init(np.zeros((3, 2))),
-    ...               lambda t: system.observe(system.sample(rng)), Steps.constant(0.05), 200)
-    >>> for t, state in run: pass
-    >>> t, bool(np.abs(algorithm.personal(state) - system.x_star).max() < 0.5)
-    (200, True)
-    """
-    start = check_integer("start", start)
-    rounds = check_integer("rounds", rounds, low=start)
-    local_steps = check_integer("local_steps", local_steps, low=1)
-    yield start, state
-    for t in range(start, rounds):
-        seen = [observe(t * local_steps + k) for k in range(local_steps)]
-        active = None if participate is None else check_active(participate(t))
-        state = algorithm.round(state, seen, steps.at(t), active)
-        yield t + 1, state

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from linsys.algorithms._round import (
+    Collaborative,
     agent_mean,
     agent_sizes,
-    check_start,
     keep_inactive,
     sent_mean,
+    start_of,
 )
 from linsys.algorithms.steps import StepSizes
 from linsys.oracle import Observation, sized
@@ -39,16 +40,17 @@ class RatioEstimator(Protocol):
 
 
 class AffPCLState(NamedTuple):
-    """x (..., n, d); center (..., 1, d); theta (..., 1, p); ratio: the estimator's state."""
+    """x (..., n, d); center (..., 1, d); theta (..., 1, p); the estimator's state; rounds done."""
 
     x: Any
     center: Any
     theta: Any
     ratio: Any = None
+    t: int = 0
 
 
 @dataclass(frozen=True)
-class AffPCL:
+class AffPCL(Collaborative[AffPCLState]):
     """AffPCL in the form (8) by default, in the form (5) with ``correction="bias"``.
 
     With central residual h^i(x, theta) = A(s^i) x - Phi(s^i) theta and step alpha, one round is
@@ -93,7 +95,7 @@ class AffPCL:
     >>> seen = LinearObservation(A=one, Phi=one, b=np.ones((1, 1)), rho=np.ones((1, 1)))
     >>> algorithm = AffPCL()
     >>> start = algorithm.init(np.zeros((1, 1)))
-    >>> state = algorithm.round(start, [seen], StepSizes(0.5, 0.5, 0.5, 0.5))
+    >>> state = algorithm.update(start, [seen], StepSizes(0.5, 0.5, 0.5, 0.5))
     >>> algorithm.personal(state)
     array([[0.5]])
     """
@@ -117,16 +119,14 @@ class AffPCL:
                 "`ratio` must not be an estimator for correction='bias', which has no density ratio"
             )
 
-    def init(self, x0: Any, theta0: Any = None) -> AffPCLState:
-        """Start at x0 (..., n, d), x^c at its mean over agents, and theta0 (..., p) or zero.
+    def init(self, start: Any, oracle: Any = None) -> AffPCLState:
+        """Start at x (..., n, d), x^c at its mean over agents, and theta (..., p) or zero.
 
         Raises:
-            InputError: if the objective is "known" and no ``theta0`` is given, or a start is no
-                finite array.
+            InputError: if the objective is "known" and no theta is given, or a start is no finite
+                array.
         """
-        check_start("x0", x0, 2)
-        if theta0 is not None:
-            check_start("theta0", theta0, 1)
+        x0, theta0 = start_of(start, oracle)
         if theta0 is None and self.objective == "known":
             raise InputError("`theta0` must be the known central objective theta_*^c; found None")
         center = agent_mean(x0)
@@ -134,7 +134,7 @@ class AffPCL:
         estimator = self.ratio if isinstance(self.ratio, RatioEstimator) else None
         return AffPCLState(x0, center, theta, estimator.init(x0) if estimator else None)
 
-    def round(
+    def update(
         self,
         state: AffPCLState,
         seen: Sequence[Observation],
@@ -174,6 +174,7 @@ class AffPCL:
             agent_mean(centers, active) if self.center == "explicit" else center,
             agent_mean(thetas, active) if self.objective == "estimated" else state.theta,
             ratio,
+            state.t + 1,
         )
 
     def _central(self, seen: Observation, ratio: Any, center: Any, own: Any, active: Any) -> Any:

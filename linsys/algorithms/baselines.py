@@ -10,7 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from linsys.algorithms._round import agent_mean, agent_sizes, check_start, keep_inactive
+from linsys.algorithms._round import (
+    Collaborative,
+    agent_mean,
+    agent_sizes,
+    keep_inactive,
+    start_of,
+)
 from linsys.algorithms.steps import StepSizes
 from linsys.oracle import Observation
 from linsys.validate import Array, check_integer, check_number
@@ -19,37 +25,34 @@ __all__ = ["Clustered", "Ditto", "FedAvg", "FineTuning", "Independent", "PFedMe"
 
 
 class Personal(NamedTuple):
-    """x (..., n, d)."""
+    """x (..., n, d), and rounds done."""
 
     x: Any
+    t: int = 0
 
 
 class Common(NamedTuple):
-    """center (..., 1, d) and the number of agents it stands for, through ``like`` (..., n, d)."""
+    """center (..., 1, d) of as many agents as ``like`` (..., n, d) has, and rounds done."""
 
     center: Any
     like: Any
+    t: int = 0
 
 
 class Mixed(NamedTuple):
-    """Personal x (..., n, d) beside a global center (..., 1, d)."""
+    """Personal x (..., n, d) beside a global center (..., 1, d), and rounds done."""
 
     x: Any
     center: Any
-
-
-class Tuned(NamedTuple):
-    """x (..., n, d) and the number of finished rounds."""
-
-    x: Any
-    rounds: int
+    t: int = 0
 
 
 class Clusters(NamedTuple):
-    """models (..., C, d) and membership (..., n, C), one-hot."""
+    """models (..., C, d), one-hot membership (..., n, C), and rounds done."""
 
     models: Any
     membership: Any
+    t: int = 0
 
 
 def _local_average(
@@ -63,21 +66,21 @@ def _local_average(
 
 
 @dataclass(frozen=True)
-class Independent:
+class Independent(Collaborative[Personal]):
     """Every agent alone: x^i <- x^i - alpha g^i(x^i); E||x_t^i - x_*^i||^2 = O~(kappa^2 / t)."""
 
-    def init(self, x0: Any, theta0: Any = None) -> Personal:
-        """Start at x0 (..., n, d)."""
-        return Personal(check_start("x0", x0, 2))
+    def init(self, start: Any, oracle: Any = None) -> Personal:
+        """Start at x (..., n, d)."""
+        return Personal(start_of(start, oracle).x0)
 
-    def round(
+    def update(
         self, state: Personal, seen: Sequence[Observation], sizes: StepSizes, active: Any = None
     ) -> Personal:
         """One local step per observation."""
         x, step = state.x, agent_sizes(sizes.x, state.x)
         for one in seen:
             x = x - step * one.residual(x)
-        return Personal(keep_inactive(x, state.x, active))
+        return Personal(keep_inactive(x, state.x, active), state.t + 1)
 
     def personal(self, state: Personal) -> Any:
         """x^i, shape (..., n, d)."""
@@ -85,24 +88,24 @@ class Independent:
 
 
 @dataclass(frozen=True)
-class FedAvg:
+class FedAvg(Collaborative[Common]):
     """Federated averaging (4): one point for all, x^c <- x^c - alpha (1/n) sum_i g^i(x^c).
 
     Guarantee with one local step: E||x_t^c - x_*^c||^2 = O~(kappa^2 / (n t)) towards the central
     solution (Proposition 1).
     """
 
-    def init(self, x0: Any, theta0: Any = None) -> Common:
-        """Start at the mean of x0 (..., n, d)."""
-        return Common(agent_mean(check_start("x0", x0, 2)), x0)
+    def init(self, start: Any, oracle: Any = None) -> Common:
+        """Start at the mean of x (..., n, d)."""
+        x0, _ = start_of(start, oracle)
+        return Common(agent_mean(x0), x0)
 
-    def round(
+    def update(
         self, state: Common, seen: Sequence[Observation], sizes: StepSizes, active: Any = None
     ) -> Common:
         """Local steps from the common point, then the average."""
-        return state._replace(
-            center=_local_average(state.center, seen, sizes.center, active, state.like)
-        )
+        center = _local_average(state.center, seen, sizes.center, active, state.like)
+        return Common(center, state.like, state.t + 1)
 
     def personal(self, state: Common) -> Any:
         """The common point as seen by every agent, shape (..., n, d)."""
@@ -110,7 +113,7 @@ class FedAvg:
 
 
 @dataclass(frozen=True)
-class FineTuning:
+class FineTuning(Collaborative[Personal]):
     """FedAvg for ``switch`` rounds, then every agent alone from the common point."""
 
     switch: int = 30
@@ -118,28 +121,28 @@ class FineTuning:
     def __post_init__(self) -> None:
         check_integer("switch", self.switch)
 
-    def init(self, x0: Any, theta0: Any = None) -> Tuned:
-        """Start at the mean of x0 (..., n, d)."""
-        return Tuned(agent_mean(check_start("x0", x0, 2)) + 0.0 * x0, 0)
+    def init(self, start: Any, oracle: Any = None) -> Personal:
+        """Start at the mean of x (..., n, d)."""
+        x0, _ = start_of(start, oracle)
+        return Personal(agent_mean(x0) + 0.0 * x0)
 
-    def round(
-        self, state: Tuned, seen: Sequence[Observation], sizes: StepSizes, active: Any = None
-    ) -> Tuned:
+    def update(
+        self, state: Personal, seen: Sequence[Observation], sizes: StepSizes, active: Any = None
+    ) -> Personal:
         """A FedAvg round before the switch, an independent one after it."""
-        if state.rounds < self.switch:
-            center = agent_mean(state.x)
-            x = _local_average(center, seen, sizes.center, active, state.x) + 0.0 * state.x
-        else:
-            x = Independent().round(Personal(state.x), seen, sizes, active).x
-        return Tuned(x, state.rounds + 1)
+        if state.t >= self.switch:
+            return Independent().update(state, seen, sizes, active)
+        center = agent_mean(state.x)
+        x = _local_average(center, seen, sizes.center, active, state.x) + 0.0 * state.x
+        return Personal(x, state.t + 1)
 
-    def personal(self, state: Tuned) -> Any:
+    def personal(self, state: Personal) -> Any:
         """x^i, shape (..., n, d)."""
         return state.x
 
 
 @dataclass(frozen=True)
-class _Drawn:
+class _Drawn(Collaborative[Mixed]):
     """Personal points drawn to a global model.
 
     Args:
@@ -151,9 +154,10 @@ class _Drawn:
     def __post_init__(self) -> None:
         check_number("regularization", self.regularization, low=0.0, high=math.inf, high_open=True)
 
-    def init(self, x0: Any, theta0: Any = None) -> Mixed:
-        """Start at x0 (..., n, d), the global model at its mean."""
-        return Mixed(x0, agent_mean(check_start("x0", x0, 2)))
+    def init(self, start: Any, oracle: Any = None) -> Mixed:
+        """Start at x (..., n, d), the global model at its mean."""
+        x0, _ = start_of(start, oracle)
+        return Mixed(x0, agent_mean(x0))
 
     def personal(self, state: Mixed) -> Any:
         """x^i, shape (..., n, d)."""
@@ -172,7 +176,7 @@ class PFedMe(_Drawn):
         regularization: r >= 0; the figures use 15.
     """
 
-    def round(
+    def update(
         self, state: Mixed, seen: Sequence[Observation], sizes: StepSizes, active: Any = None
     ) -> Mixed:
         """Local steps of the pair (x^i, w^i), then the average of the w^i."""
@@ -182,7 +186,7 @@ class PFedMe(_Drawn):
             gap = x - local
             x = x - step * (one.residual(x) + self.regularization * gap)
             local = local + sizes.center * self.regularization * gap
-        return Mixed(keep_inactive(x, state.x, active), agent_mean(local, active))
+        return Mixed(keep_inactive(x, state.x, active), agent_mean(local, active), state.t + 1)
 
 
 @dataclass(frozen=True)
@@ -195,7 +199,7 @@ class Ditto(_Drawn):
         regularization: r >= 0; the figures use 15.
     """
 
-    def round(
+    def update(
         self, state: Mixed, seen: Sequence[Observation], sizes: StepSizes, active: Any = None
     ) -> Mixed:
         """A FedAvg round of w beside local steps of x^i drawn to the w of the round's start."""
@@ -203,11 +207,11 @@ class Ditto(_Drawn):
         for one in seen:
             x = x - step * (one.residual(x) + self.regularization * (x - state.center))
         center = _local_average(state.center, seen, sizes.center, active, state.x)
-        return Mixed(keep_inactive(x, state.x, active), center)
+        return Mixed(keep_inactive(x, state.x, active), center, state.t + 1)
 
 
 @dataclass(frozen=True)
-class Clustered:
+class Clustered(Collaborative[Clusters]):
     """Clustered federated learning (IFCA, Ghosh et al., 2020): C models, one for each agent.
 
     A linear system has no loss to compare, so an agent picks the model with the smallest residual
@@ -236,15 +240,16 @@ class Clustered:
         offsets: Array = self.spread * directions / lengths
         return offsets
 
-    def init(self, x0: Any, theta0: Any = None) -> Clusters:
-        """Models around the mean of x0 (..., n, d); agent i starts with model i mod C."""
-        xp = array_namespace(check_start("x0", x0, 2))
+    def init(self, start: Any, oracle: Any = None) -> Clusters:
+        """Models around the mean of x (..., n, d); agent i starts with model i mod C."""
+        x0, _ = start_of(start, oracle)
+        xp = array_namespace(x0)
         n, d = x0.shape[-2:]
         offsets = xp.asarray(self.offsets(d), dtype=x0.dtype, device=getattr(x0, "device", None))
         first = xp.asarray(np.eye(self.clusters)[np.arange(n) % self.clusters], dtype=x0.dtype)
         return Clusters(agent_mean(x0) + offsets, first + 0.0 * x0[..., :1])
 
-    def round(
+    def update(
         self, state: Clusters, seen: Sequence[Observation], sizes: StepSizes, active: Any = None
     ) -> Clusters:
         """Choose a model on the first sample, take local steps, average over its followers."""
@@ -262,7 +267,8 @@ class Clustered:
         voting = membership if active is None else membership * active
         followers = voting.sum(-2)[..., None]
         moved = xp.matrix_transpose(voting) @ (local - start)
-        return Clusters(state.models + moved / xp.where(followers > 0, followers, 1.0), membership)
+        models = state.models + moved / xp.where(followers > 0, followers, 1.0)
+        return Clusters(models, membership, state.t + 1)
 
     def personal(self, state: Clusters) -> Any:
         """The model each agent follows, shape (..., n, d)."""

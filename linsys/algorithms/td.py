@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from linsys.algorithms._round import Algorithm, keep_inactive
+from linsys.algorithms._round import Collaborative, Start, State, keep_inactive
 from linsys.algorithms.steps import Steps
 from linsys.systems.chains import Index, draw
 from linsys.systems.markov_reward import TDObservation
@@ -17,8 +17,6 @@ from linsys.systems.mdp import MarkovDecisionProcesses, softmax_policy
 from linsys.validate import Array, InputError, check_choice, check_integer, check_number
 
 __all__ = ["SarsaObservation", "VisitationRatio", "action_density_ratio", "sarsa"]
-
-State = TypeVar("State")
 
 #: Iterates of this size have left every reasonable problem; far below overflow.
 _DIVERGED = 1e100
@@ -109,7 +107,7 @@ class VisitationRatio:
 
 
 def sarsa(
-    algorithm: Algorithm[State],
+    algorithm: Collaborative[State],
     mdps: MarkovDecisionProcesses,
     steps: Steps | float,
     rounds: int,
@@ -165,9 +163,8 @@ def sarsa(
     psi_of = np.eye(size) if rewards == "tabular" else flat
     arrivals = np.cumsum(mdps.P, axis=-1)
 
-    state = algorithm.init(
-        np.zeros((replicates, n, mdps.d)), np.zeros((replicates, psi_of.shape[1]))
-    )
+    start = Start(np.zeros((replicates, n, mdps.d)), np.zeros((replicates, psi_of.shape[1])))
+    state = algorithm.init(start)
     yield 0, state
     o = a = pair = np.zeros((replicates, n), dtype=np.int64)
     for t, u in enumerate(_uniforms(seed, replicates, n, rounds + 1)):
@@ -198,7 +195,7 @@ def sarsa(
                 policies=policies,
                 mdps=mdps,
             )
-            state = algorithm.round(state, [seen], steps.at(t - 1))
+            state = algorithm.update(state, [seen], steps.at(t - 1))
             yield t, state
         o, a, pair = o_next, a_next, pair_next
 

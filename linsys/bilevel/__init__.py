@@ -33,7 +33,7 @@ from linsys.bilevel.hypergradient import (
     unrolled,
 )
 from linsys.bilevel.inner import Path, descend, optimum
-from linsys.bilevel.meta import Adapted, MetaTraining, OracleSource, Report, State, meta_test
+from linsys.bilevel.meta import Adapted, MetaTraining, OracleSource, Report, Start, State, meta_test
 from linsys.bilevel.metrics import (
     MetaLoss,
     Scored,
@@ -70,6 +70,7 @@ __all__ = [
     "Reward",
     "RewardConstants",
     "Scored",
+    "Start",
     "State",
     "TanhReward",
     "adjoint",

@@ -15,7 +15,7 @@ rounds of D steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeGuard
 
@@ -27,9 +27,17 @@ from linsys.bilevel.domains import TASK, Domain, check_domains, uniforms
 from linsys.bilevel.hypergradient import adjoint, first_order, implicit, unrolled
 from linsys.bilevel.inner import Path, descend
 from linsys.bilevel.oracle import DomainOracle, Oracle
-from linsys.validate import InputError, check_choice, check_flag, check_integer, check_number
+from linsys.rounds import rounds
+from linsys.validate import (
+    InputError,
+    check_choice,
+    check_flag,
+    check_indexed,
+    check_integer,
+    check_number,
+)
 
-__all__ = ["Adapted", "MetaTraining", "OracleSource", "Report", "State", "meta_test"]
+__all__ = ["Adapted", "MetaTraining", "OracleSource", "Report", "Start", "State", "meta_test"]
 
 
 def _implicit(oracle: Oracle, phi: Any, path: Path, z: Any) -> Any:
@@ -55,17 +63,23 @@ class OracleSource(Protocol):
         """Its losses and samples; the arguments are those of :class:`DomainOracle`."""
 
 
+class Start(NamedTuple):
+    """Where training starts: the reward phi_0 (q,), and where inner loops do, theta_0 (p,)."""
+
+    phi_0: Any
+    theta_0: Any
+
+
 class State(NamedTuple):
     """What training carries from round to round.
 
-    phi: the reward, shape (q,). k: rounds made. theta_0: where inner loops start, shape (p,).
-    oracles: of the training domains.
+    phi: the reward, shape (q,). theta_0: where inner loops start, shape (p,). t: rounds made, k in
+    the paper.
     """
 
     phi: Any
-    k: int
     theta_0: Any
-    oracles: tuple[Oracle, ...]
+    t: int = 0
 
 
 class Report(NamedTuple):
@@ -82,7 +96,7 @@ class Report(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class MetaTraining:
-    """Algorithm 1.
+    """Algorithm 1; its oracle is one :class:`linsys.bilevel.Oracle` for each training domain.
 
     Args:
         alpha: inner step size.
@@ -102,11 +116,12 @@ class MetaTraining:
     >>> from linsys.bilevel import meta_distribution
     >>> domains = meta_distribution(0).train
     >>> training = MetaTraining(alpha=0.1, beta=2.0, D=20, eta=0.5, K=5)
-    >>> state = training.init(domains, phi_0=np.zeros(4), theta_0=np.zeros(4))
-    >>> state, report = training.round(state)
-    >>> state.k, len(report.tasks)
+    >>> oracles = training.oracles(domains)
+    >>> state = training.init(Start(np.zeros(4), np.zeros(4)), oracles)
+    >>> state, report = training.round(state, oracles)
+    >>> state.t, len(report.tasks)
     (1, 1)
-    >>> training.run(state)[-1].k
+    >>> training.run(state, oracles)[-1].t
     6
     """
 
@@ -138,85 +153,83 @@ class MetaTraining:
         check_flag("every_task", self.every_task)
         check_choice("way", self.way, tuple(WAYS))
 
-    def init(
-        self, domains: Sequence[Domain] | Sequence[OracleSource], phi_0: Any, theta_0: Any
-    ) -> State:
-        """The state before the first round.
+    def oracles(self, domains: Sequence[Domain] | Sequence[OracleSource]) -> tuple[Oracle, ...]:
+        """What training asks: the losses and samples of every domain, by the settings above.
 
         Raises:
-            InputError: no domain, one without pairs, NaN, parameters that do not fit.
+            InputError: no domain, or something else.
         """
         given: Any = domains
         if not (isinstance(given, Sequence) and any(hasattr(domain, "oracle") for domain in given)):
             check_domains(given)
-        finite("phi_0", phi_0)
-        finite("theta_0", theta_0)
-        oracles = tuple(map(self._oracle, given))
-        for oracle in oracles:
-            oracle.outer_grads(phi_0, theta_0, None)  # refuses a domain that does not fit
-        return State(phi_0, 0, theta_0, oracles)
-
-    def _oracle(self, domain: Any) -> Oracle:
         settings: dict[str, Any] = {
             "beta": self.beta,
             "inner_batch": self.inner_batch,
             "outer_batch": self.outer_batch,
             "seed": self.seed,
         }
-        if isinstance(domain, Domain):
-            return DomainOracle(domain=domain, **settings)
-        made: Oracle = domain.oracle(**settings)
-        return made
+        return tuple(
+            DomainOracle(domain=domain, **settings)
+            if isinstance(domain, Domain)
+            else domain.oracle(**settings)
+            for domain in given
+        )
 
-    def round(self, state: State) -> tuple[State, Report]:
+    def init(self, start: Start, oracle: Sequence[Oracle]) -> State:
+        """The state before the first round.
+
+        Raises:
+            InputError: no domain, one without pairs, NaN, parameters that do not fit.
+        """
+        if not len(check_indexed("oracle", oracle, "a list of the domains' oracles")):
+            raise InputError("`oracle` must hold at least one domain's; found none")
+        phi_0, theta_0 = start
+        finite("phi_0", phi_0)
+        finite("theta_0", theta_0)
+        for one in oracle:
+            one.outer_grads(phi_0, theta_0, None)  # refuses a domain that does not fit
+        return State(phi_0, theta_0)
+
+    def round(self, state: State, oracle: Sequence[Oracle]) -> tuple[State, Report]:
         """One outer step.
 
         Raises:
             InputError: an inner loop or the reward diverges.
         """
-        tasks = self.tasks(state)
-        found = [self.hypergradient(state, task) for task in tasks]
+        tasks = self.tasks(state, len(oracle))
+        found = [self.hypergradient(state, oracle[task]) for task in tasks]
         mean = sum(gradient for gradient, _ in found) / len(found)
         phi, _ = projected(state.phi - self.eta * mean, self.phi_radius)
         if not bool(array_namespace(phi).all(array_namespace(phi).isfinite(phi))):
             raise InputError(
-                f"the reward must stay finite; found an overflow in round {state.k}: "
+                f"the reward must stay finite; found an overflow in round {state.t}: "
                 f"lower `eta`, found {self.eta:g}"
             )
         report = Report(tasks, tuple(theta for _, theta in found), mean)
-        return state._replace(phi=phi, k=state.k + 1), report
+        return state._replace(phi=phi, t=state.t + 1), report
 
-    def run(self, state: State) -> list[State]:
+    def run(self, state: State, oracle: Sequence[Oracle]) -> list[State]:
         """The states before, between and after K rounds, K + 1 of them."""
-        return list(self.states(state))
+        return [state, *(after for after, _ in rounds(self, oracle, state, self.K))]
 
-    def states(self, state: State) -> Iterator[State]:
-        """The same one by one."""
-        yield state
-        for _ in range(self.K):
-            state, _ = self.round(state)
-            yield state
-
-    def tasks(self, state: State) -> tuple[int, ...]:
-        """Numbers of the domains of the coming round."""
-        count = len(state.oracles)
+    def tasks(self, state: State, domains: int) -> tuple[int, ...]:
+        """Numbers of the domains of the coming round, out of so many."""
         if self.every_task:
-            return tuple(range(count))
-        return (int(uniforms(self.seed, TASK, state.k, 0, 1, 1)[0, 0] * count),)
+            return tuple(range(domains))
+        return (int(uniforms(self.seed, TASK, state.t, 0, 1, 1)[0, 0] * domains),)
 
-    def hypergradient(self, state: State, task: int) -> tuple[Any, Any]:
-        """The derivative (q,) of the preference loss of a domain in this round, and theta_{k,D}."""
-        oracle = state.oracles[task]
+    def hypergradient(self, state: State, oracle: Oracle) -> tuple[Any, Any]:
+        """The derivative (q,) of a domain's preference loss in this round, and theta_{k,D}."""
         path = _descend(
             oracle,
             state.phi,
             state.theta_0,
             alpha=self.alpha,
             D=self.D,
-            k=state.k,
+            k=state.t,
             radius=self.theta_radius,
         )
-        z = oracle.draw_outer(state.k)
+        z = oracle.draw_outer(state.t)
         if self.way == "adjoint" and _compiled(oracle, state.phi, state.theta_0):
             return kernels.adjoint(oracle, state.phi, path, z), path.theta[-1, :]
         return WAYS[self.way](oracle, state.phi, path, z), path.theta[-1, :]

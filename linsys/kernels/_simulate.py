@@ -89,7 +89,7 @@ def _code(algorithm: Any) -> m.MethodCode:
             raise InputError(
                 "`algorithm` must be AffPCL with a known or no density ratio, Independent, FedAvg, "
                 "FineTuning, PFedMe, Ditto or Clustered to run in a kernel; "
-                f"found {algorithm!r}: use linsys.algorithms.iterate"
+                f"found {algorithm!r}: use linsys.rounds"
             )
     return m.MethodCode(kind, switch, float(regularization), clusters, *flags)
 

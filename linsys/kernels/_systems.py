@@ -41,7 +41,7 @@ def system_arrays(
         return finite_arrays(system)
     raise InputError(
         "`system` must be a GaussianSystem or a FiniteSystem to run in a kernel; found "
-        f"{type(system).__name__}: use linsys.algorithms.iterate"
+        f"{type(system).__name__}: use linsys.rounds"
     )
 
 

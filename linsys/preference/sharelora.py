@@ -30,13 +30,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj
 from numpy.typing import NDArray
 
 from linsys.optimizers import Moments, adamw, clipped
+from linsys.rounds import rounds
 from linsys.sketching.adapters import Modules
 from linsys.validate import Array, InputError, check_choice, check_integer, check_number
 
@@ -86,13 +87,11 @@ class State(NamedTuple):
         X: the rows of all users, shape (N, r, w), equal where they are shared.
         t: steps done.
         moments: of AdamW.
-        oracle: the users.
     """
 
     X: Any
     t: int
     moments: Moments
-    oracle: Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +113,9 @@ class ShareLoRA:
         InputError: a learning rate that is not positive, no epochs, a longer warm-up than there are
             epochs, unknown names.
     """
+
+    #: How server and clients share a round: :meth:`gradients`, :meth:`pool`, :meth:`move`.
+    split: ClassVar[str] = "users"
 
     gamma: float
     shared: str = "up"
@@ -195,7 +197,7 @@ class ShareLoRA:
         common = self.mask(oracle.modules) | (self.warmup > 0)
         if bool(xp.any((X[:1, :, :] != X) & _as(xp, common, X))):
             raise InputError("`X` must be equal for all users where they share; found differences")
-        return State(X, 0, self._fresh(X), oracle)
+        return State(X, 0, self._fresh(X))
 
     def total(self, oracle: Oracle) -> int:
         """Steps of all epochs."""
@@ -205,15 +207,15 @@ class ShareLoRA:
         """The learning rate of step t of so many."""
         return self.gamma * (1.0 - t / total) if self.schedule == "linear" else self.gamma
 
-    def step(self, state: State) -> tuple[State, dict[int, str]]:
+    def round(self, state: State, oracle: Oracle) -> tuple[State, dict[int, str]]:
         """One step of all users, and who was rejected, with the reason.
 
         Raises:
             InputError: all epochs are done.
         """
-        self._check_left(state)
-        G, missing = self.gradients(state)
-        return self.move(state, self.pool(G), G, missing), missing
+        self._check_left(state, oracle)
+        G, missing = self.gradients(state, oracle)
+        return self.move(state, oracle, self.pool(G), G, missing), missing
 
     def pool(self, G: Any) -> Any:
         """What the server makes of gradients (N, r, w): their mean (1, r, w)."""
@@ -223,14 +225,17 @@ class ShareLoRA:
         """The coordinates (w,) that move along the mean in step t."""
         return self.mask(oracle.modules) | (t < self.warm(oracle))
 
-    def move(self, state: State, mean: Any, G: Any, missing: Collection[int] = ()) -> State:
-        """The rest of :meth:`step`, coordinate by coordinate and user by user.
+    def move(
+        self, state: State, oracle: Any, mean: Any, G: Any, missing: Collection[int] = ()
+    ) -> State:
+        """The rest of :meth:`round`, coordinate by coordinate and user by user.
 
         A user on a machine of its own moves its personal coordinates with it, and a server the
         shared ones; what comes out in the others then has no meaning.
 
         Args:
             state: of all users or of some.
+            oracle: is asked for its modules and for the steps of an epoch.
             mean: of the gradients of all users, (1, r, w): :meth:`pool`.
             G: gradients of the users of the state, of the shape of its rows.
             missing: positions of those of them whose gradient is not used.
@@ -238,8 +243,8 @@ class ShareLoRA:
         Raises:
             InputError: all epochs are done.
         """
-        total = self._check_left(state)
-        X, t, moments, oracle = state
+        total = self._check_left(state, oracle)
+        X, t, moments = state
         xp = array_namespace(X)
         warm = self.warm(oracle)
         if t == warm:
@@ -257,13 +262,13 @@ class ShareLoRA:
             moved, new = adamw(X, G, moments, gamma, self.decay)
             kept = zip(moments, new, strict=True)
             moments = Moments(*(xp.where(still, old, now) for old, now in kept))
-        return State(xp.where(still, X, moved), t + 1, moments, oracle)
+        return State(xp.where(still, X, moved), t + 1, moments)
 
-    def run(self, state: State) -> tuple[State, dict[int, int]]:
-        """All steps that are left, and how many of them rejected which user."""
+    def run(self, state: State, oracle: Oracle) -> tuple[State, dict[int, int]]:
+        """All rounds that are left, and how many of them rejected which user."""
         rejected: dict[int, int] = {}
-        while state.t < self.total(state.oracle):
-            state, missing = self.step(state)
+        for after in rounds(self, oracle, state, self.total(oracle) - state.t):
+            state, missing = after
             for user in missing:
                 rejected[user] = rejected.get(user, 0) + 1
         return state, rejected
@@ -272,16 +277,16 @@ class ShareLoRA:
         """Steps of the warm-up."""
         return int(np.rint(self.warmup * oracle.steps))
 
-    def _check_left(self, state: State) -> int:
+    def _check_left(self, state: State, oracle: Any) -> int:
         """All steps, of which the state must have one left."""
-        total = self.total(state.oracle)
+        total = self.total(oracle)
         if state.t >= total:
             raise InputError(f"`state` must have steps left; found all {total} done")
         return total
 
-    def gradients(self, state: State) -> tuple[Any, dict[int, str]]:
+    def gradients(self, state: State, oracle: Any) -> tuple[Any, dict[int, str]]:
         """Gradients (N, r, w) of the norm that is allowed, zero of users that are rejected."""
-        xp, oracle = array_namespace(state.X), state.oracle
+        xp = array_namespace(state.X)
         epoch, step = divmod(state.t, oracle.steps)
         together = getattr(oracle, "grads", None)
         if together is not None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device as get_device
 
+from linsys.sketching.adapters import Modules
 from linsys.sketching.federated import Federated, State, Training, row_bytes
 from linsys.sketching.low_rank import stack, truncate
 from linsys.validate import check_choice, check_number
@@ -26,8 +27,8 @@ class _Whole(Federated):
 
     sends_modules = True
 
-    def _device(self, state: State, device: int) -> Training:
-        return self._local(state, device, state.X[: self.ranks[device], :], 1.0)
+    def _device(self, state: State, device: int, oracle: Any) -> Training:
+        return self._local(state, device, oracle, state.X[: self.ranks[device], :], 1.0)
 
     def _present(self, state: State, sent: Mapping[int, Any]) -> list[Any]:
         """What every device counts with; one that is missing counts with what it was sent."""
@@ -47,7 +48,7 @@ class HeteroLoRA(_Whole):
     >>> from linsys.sketching.systems import LeastSquares
     >>> system = LeastSquares(np.zeros((1, 1)), inputs=([[0.0]],) * 2, targets=([[0.0]],) * 2)
     >>> algorithm = HeteroLoRA(gamma=0.1, H=1, ranks=[1, 2])
-    >>> state, _ = algorithm.round(algorithm.init(np.ones((2, 2)), system))
+    >>> state, _ = algorithm.round(algorithm.init(np.ones((2, 2)), system), system)
     >>> state.X.tolist()  # nobody moved
     [[1.0, 1.0], [0.5, 0.5]]
     """
@@ -58,24 +59,18 @@ class HeteroLoRA(_Whole):
         super().__post_init__()
         check_choice("weights", self.weights, ("uniform", "frobenius"))
 
-    def _aggregate(self, state: State, sent: Mapping[int, Any]) -> State:
+    def _aggregate(self, state: State, sent: Mapping[int, Any], oracle: Any) -> State:
         present = self._present(state, sent)
         xp = array_namespace(state.X)
         shares = [1.0 / len(present)] * len(present)
         if self.weights == "frobenius":
-            sizes = [self._size(state, X) for X in present]
+            sizes = [_size(oracle.modules, X) for X in present]
             if sum(sizes) > 0.0:
                 shares = [size / sum(sizes) for size in sizes]
         total = xp.zeros_like(state.X)
         for share, X in zip(shares, present, strict=True):
             total[: X.shape[0], :] += share * X
-        return State(total, state.t + 1, state.oracle)
-
-    @staticmethod
-    def _size(state: State, X: Any) -> float:
-        """||B A||, from the k x k Gram matrices: the product is never formed."""
-        pairs = state.oracle.modules.split(X)
-        return math.sqrt(sum(float(((B.mT @ B) * (A @ A.mT)).sum()) for B, A in pairs))
+        return State(total, state.t + 1, state.frozen)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,20 +84,20 @@ class FlexLoRA(_Whole):
     >>> from linsys.sketching.systems import LeastSquares
     >>> system = LeastSquares(np.zeros((1, 1)), inputs=([[0.0]],) * 2, targets=([[0.0]],) * 2)
     >>> algorithm = FlexLoRA(gamma=0.1, H=1, ranks=[1, 2])
-    >>> state, _ = algorithm.round(algorithm.init(np.ones((2, 2)), system))
+    >>> state, _ = algorithm.round(algorithm.init(np.ones((2, 2)), system), system)
     >>> system.modules.products(state.X)[0].round(12).tolist()  # (1 + 2) / 2
     [[1.5]]
     """
 
-    def _aggregate(self, state: State, sent: Mapping[int, Any]) -> State:
-        present, modules = self._present(state, sent), state.oracle.modules
+    def _aggregate(self, state: State, sent: Mapping[int, Any], oracle: Any) -> State:
+        present, modules = self._present(state, sent), oracle.modules
         split = [modules.split(X) for X in present]
         share = [1.0 / len(present)] * len(present)
         pairs = [
             truncate(stack([parts[j] for parts in split], share), state.X.shape[0])
             for j in range(len(modules.shapes))
         ]
-        return State(modules.join(pairs), state.t + 1, state.oracle)
+        return State(modules.join(pairs), state.t + 1, state.frozen)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +107,8 @@ class FedStackLoRA(Federated):
     Args:
         size: of fresh modules, see :meth:`linsys.sketching.adapters.Modules.start`.
 
-    The global X only says the rank; what is learned is in the state's oracle. Every device
-    downloads the modules of all.
+    The global X only says the rank; what is learned is in the frozen matrices of the state. Every
+    device downloads the modules of all.
     """
 
     sends_modules = True
@@ -124,24 +119,30 @@ class FedStackLoRA(Federated):
         super().__post_init__()
         check_number("size", self.size, low=0.0, low_open=True)
 
-    def _device(self, state: State, device: int) -> Training:
+    def _device(self, state: State, device: int, oracle: Any) -> Training:
         rng = np.random.default_rng([self.seed, state.t, device])
         xp = array_namespace(state.X)
-        fresh = state.oracle.modules.start(self.ranks[device], rng, self.size)
+        fresh = oracle.modules.start(self.ranks[device], rng, self.size)
         start = xp.asarray(fresh, dtype=state.X.dtype, device=get_device(state.X))
-        return self._local(state, device, start, 1.0)
+        return self._local(state, device, oracle, start, 1.0)
 
-    def _aggregate(self, state: State, sent: Mapping[int, Any]) -> State:
+    def _aggregate(self, state: State, sent: Mapping[int, Any], oracle: Any) -> State:
         if not sent:
-            return State(state.X, state.t + 1, state.oracle)
-        modules = state.oracle.modules
+            return state._replace(t=state.t + 1)
+        modules = oracle.modules
         split = [modules.split(X) for X in sent.values()]
         share, present = [1.0 / len(split)] * len(split), len(split) / len(self.ranks)
         products = []
         for j in range(len(modules.shapes)):
             left, right = stack([parts[j] for parts in split], share)
             products.append(present * (left @ right))  # who is missing counts as zero
-        return State(state.X, state.t + 1, state.oracle.merged(products))
+        return State(state.X, state.t + 1, state.merged_into(oracle).merged(products))
 
     def _download(self, state: State) -> list[int]:
         return [sum(self.ranks) * row_bytes(state.X)] * len(self.ranks)
+
+
+def _size(modules: Modules, X: Any) -> float:
+    """||B A||, from the k x k Gram matrices: the product is never formed."""
+    pairs = modules.split(X)
+    return math.sqrt(sum(float(((B.mT @ B) * (A @ A.mT)).sum()) for B, A in pairs))

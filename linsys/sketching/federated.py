@@ -61,8 +61,11 @@ class Oracle(Protocol):
     def grad(self, device: int, X: Any, scale: float, round_: int, step: int) -> Any:
         """A stochastic gradient at W0 + scale B A of the rows X (k, w), of their shape."""
 
-    def merged(self, products: Sequence[Any]) -> Any:
-        """The same oracle with W0 + products as the frozen matrices."""
+    def merged(self, products: Sequence[Any]) -> tuple[Any, ...]:
+        """The frozen matrices with products added, as :meth:`with_frozen` takes them."""
+
+    def with_frozen(self, frozen: tuple[Any, ...]) -> Any:
+        """The same oracle with these frozen matrices."""
 
 
 class State(NamedTuple):
@@ -71,12 +74,16 @@ class State(NamedTuple):
     Attributes:
         X: the global modules, shape (r, w).
         t: rounds done.
-        oracle: the devices with their frozen matrices, which FedStackLoRA changes.
+        frozen: the matrices that FedStackLoRA has merged products into; without any, the oracle's.
     """
 
     X: Any
-    t: int
-    oracle: Any
+    t: int = 0
+    frozen: tuple[Any, ...] = ()
+
+    def merged_into(self, oracle: Any) -> Any:
+        """The oracle with the frozen matrices of this state."""
+        return oracle.with_frozen(self.frozen) if self.frozen else oracle
 
 
 class Ask(NamedTuple):
@@ -143,6 +150,8 @@ class Federated(ABC):
     seed: int = 0
     clip: float | None = None
 
+    #: How server and clients share a round: :meth:`offer`, :meth:`train`, :meth:`join`.
+    split: ClassVar[str] = "devices"
     #: Whether devices send their modules, instead of what has changed in them.
     sends_modules: ClassVar[bool] = False
 
@@ -193,13 +202,14 @@ class Federated(ABC):
             raise InputError(
                 f"`ranks` must be at most r = {r}; found {max(self.ranks)} at device {device}"
             )
-        return State(X, 0, oracle)
+        return State(X)
 
-    def round(self, state: State) -> tuple[State, Report]:
+    def round(self, state: State, oracle: Oracle) -> tuple[State, Report]:
         """One round: local steps of all devices, then the server's."""
-        trained = self._together if hasattr(state.oracle, "grads") else self._one_by_one
-        outcomes = {device: self._sent(state, found) for device, found in trained(state)}
-        return self.join(state, outcomes)
+        devices = state.merged_into(oracle)
+        trained = self._together if hasattr(devices, "grads") else self._one_by_one
+        outcomes = {device: self._sent(state, found) for device, found in trained(state, devices)}
+        return self.join(state, outcomes, oracle)
 
     def rows(self, device: int, round_: int, r: int) -> Any:
         """Which components of r a device trains in a round, increasing: here the first k_i."""
@@ -227,15 +237,18 @@ class Federated(ABC):
                 (r, offered.shape[1]), dtype=offered.dtype, device=get_device(offered)
             )
             X[rows, :] = offered
-        state = State(X, round_, oracle)
-        return self._sent(state, self._alone(state, device))
+        state = State(X, round_)
+        return self._sent(state, self._alone(state, device, oracle))
 
-    def join(self, state: State, outcomes: Mapping[int, Sent | DeviceLost]) -> tuple[State, Report]:
+    def join(
+        self, state: State, outcomes: Mapping[int, Sent | DeviceLost], oracle: Any
+    ) -> tuple[State, Report]:
         """The server's part of a round: it looks at what has arrived before it uses it.
 
         Args:
             state: the server's.
             outcomes: device to what it has sent, or why there is nothing.
+            oracle: is asked for its modules, and by FedStackLoRA for what merging gives.
         """
         sent: dict[int, Any] = {}
         missing: dict[int, str] = {}
@@ -249,7 +262,7 @@ class Federated(ABC):
             else:
                 sent[device], up[device] = found
         report = Report(tuple(up), tuple(self._download(state)), missing)
-        return self._aggregate(state, sent), report
+        return self._aggregate(state, sent, oracle), report
 
     def _sent(self, state: State, outcome: Outcome) -> Sent | DeviceLost:
         """What goes to the server of the rows that a device began and ended with."""
@@ -273,27 +286,27 @@ class Federated(ABC):
             return f"has dtype {values.dtype} where {state.X.dtype} was expected"
         return _unusable(values if self.sends_modules else state.X[rows, :] + values)
 
-    def _one_by_one(self, state: State) -> Iterator[tuple[int, Outcome]]:
+    def _one_by_one(self, state: State, oracle: Any) -> Iterator[tuple[int, Outcome]]:
         """What became of each device, one after the other."""
         for device in range(len(self.ranks)):
-            yield device, self._alone(state, device)
+            yield device, self._alone(state, device, oracle)
 
-    def _alone(self, state: State, device: int) -> Outcome:
+    def _alone(self, state: State, device: int, oracle: Any) -> Outcome:
         """What became of one device."""
-        training, gradient = self._device(state, device), None
+        training, gradient = self._device(state, device, oracle), None
         while True:
             try:
                 ask = training.send(gradient)
-                gradient = state.oracle.grad(device, ask.X, ask.scale, state.t, ask.step)
+                gradient = oracle.grad(device, ask.X, ask.scale, state.t, ask.step)
             except StopIteration as done:
                 return cast(Outcome, done.value)
             except DeviceLost as lost:
                 return lost
 
-    def _together(self, state: State) -> Iterator[tuple[int, Outcome]]:
+    def _together(self, state: State, oracle: Any) -> Iterator[tuple[int, Outcome]]:
         """The same with the gradients of a local step computed for all devices at once."""
         devices = range(len(self.ranks))
-        training = {device: self._device(state, device) for device in devices}
+        training = {device: self._device(state, device, oracle) for device in devices}
         gradients: dict[int, Any] = dict.fromkeys(devices)
         while gradients:
             asks: dict[int, Ask] = {}
@@ -311,15 +324,15 @@ class Federated(ABC):
             if asks:
                 step = next(iter(asks.values())).step
                 rows, scales = [a.X for a in asks.values()], [a.scale for a in asks.values()]
-                found = state.oracle.grads(list(asks), rows, scales, state.t, step)
+                found = oracle.grads(list(asks), rows, scales, state.t, step)
                 gradients = dict(zip(asks, found, strict=True))
 
     @abstractmethod
-    def _device(self, state: State, device: int) -> Training:
+    def _device(self, state: State, device: int, oracle: Any) -> Training:
         """A device's round: asks for gradients, returns the rows (k, w) it began and ended with."""
 
     @abstractmethod
-    def _aggregate(self, state: State, sent: Mapping[int, Any]) -> State:
+    def _aggregate(self, state: State, sent: Mapping[int, Any], oracle: Any) -> State:
         """The server's step, from what the devices that are left have sent."""
 
     def _download(self, state: State) -> list[int]:
@@ -327,9 +340,9 @@ class Federated(ABC):
         row = row_bytes(state.X)
         return [k * row for k in self.ranks]
 
-    def _local(self, state: State, device: int, X: Any, scale: float) -> Training:
+    def _local(self, state: State, device: int, oracle: Any, X: Any, scale: float) -> Training:
         """From X (k, w): X itself, and the rows after H local steps."""
-        start, descend = X, getattr(state.oracle, "descend", None)
+        start, descend = X, getattr(oracle, "descend", None)
         if descend is not None and self.optimizer == "sgd" and self.clip is None:
             return start, descend(device, X, scale, state.t, self.gamma, self.H)
         move = self._optimizer()

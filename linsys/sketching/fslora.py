@@ -39,7 +39,7 @@ class FSLoRA(Federated):
     >>> from linsys.sketching.systems import LeastSquares
     >>> system = LeastSquares(np.zeros((1, 1)), inputs=([[1.0]],) * 2, targets=([[2.0]],) * 2)
     >>> algorithm = FSLoRA(gamma=0.1, H=1, ranks=[1, 2])
-    >>> state, report = algorithm.round(algorithm.init(np.ones((2, 2)), system))
+    >>> state, report = algorithm.round(algorithm.init(np.ones((2, 2)), system), system)
     >>> report.up  # bytes: one and two components of two numbers each
     (16, 32)
     """
@@ -67,11 +67,13 @@ class FSLoRA(Federated):
     def _support(self, device: int, round_: int, r: int, step: int) -> Any:
         return support(self.seed, round_, device, r, self.ranks[device], step)
 
-    def _device(self, state: State, device: int) -> Training:
+    def _device(self, state: State, device: int, oracle: Any) -> Training:
         r = state.X.shape[0]
         rows, scale = self.rows(device, state.t, r), r / self.ranks[device]
         start = state.X[rows, :]
-        return (self._fresh if self.fresh else self._local)(state, device, start, scale)
+        if self.fresh:
+            return self._fresh(state, device, start, scale)
+        return self._local(state, device, oracle, start, scale)
 
     def _fresh(self, state: State, device: int, start: Any, scale: float) -> Training:
         r = state.X.shape[0]
@@ -84,13 +86,13 @@ class FSLoRA(Federated):
             X = move(X, gradient)
         return start, X
 
-    def _aggregate(self, state: State, sent: Mapping[int, Any]) -> State:
+    def _aggregate(self, state: State, sent: Mapping[int, Any], oracle: Any) -> State:
         total = array_namespace(state.X).zeros_like(state.X)
         for device, update in sent.items():
             total[self.rows(device, state.t, state.X.shape[0]), :] += update
         total /= len(self.ranks)
         total += state.X
-        return State(total, state.t + 1, state.oracle)
+        return State(total, state.t + 1, state.frozen)
 
     def _download(self, state: State) -> list[int]:
         r, row = state.X.shape[0], row_bytes(state.X)

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -47,9 +47,18 @@ class MatrixSystem(ABC):
     def gradient(self, device: int, X: Array, scale: float = 1.0, batch: Batch = None) -> Array:
         """Its gradient with respect to X (k, w), of the same shape."""
 
+    @property
     @abstractmethod
-    def merged(self, products: Sequence[Array]) -> MatrixSystem:
-        """The same devices with W0 + products as the frozen matrices."""
+    def frozen(self) -> tuple[Array, ...]:
+        """The frozen matrices, in the order of the modules."""
+
+    @abstractmethod
+    def with_frozen(self, frozen: tuple[Array, ...]) -> Self:
+        """The same devices with these frozen matrices."""
+
+    def merged(self, products: Sequence[Array]) -> tuple[Array, ...]:
+        """The frozen matrices with products added."""
+        return tuple(W + product for W, product in zip(self.frozen, products, strict=True))
 
     @property
     def devices(self) -> int:
@@ -152,10 +161,15 @@ class _OneMatrix(MatrixSystem):
     def _factors(self, device: int) -> Factors:
         return Factors(self.inputs[device], self.targets[device], self._frozen[device], self._slope)
 
-    def merged(self, products: Sequence[Array]) -> MatrixSystem:
-        """The same devices with W0 + products as the frozen matrices."""
-        [product] = products
-        return replace(self, W0=self.W0 + product)
+    @property
+    def frozen(self) -> tuple[Array, ...]:
+        """W0."""
+        return (self.W0,)
+
+    def with_frozen(self, frozen: tuple[Array, ...]) -> Self:
+        """The same devices with another W0."""
+        [W0] = frozen
+        return replace(self, W0=W0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,10 +274,15 @@ class TwoLayer(MatrixSystem):
         z = hidden @ self.V0.T + scale * high @ D.T
         return x, hidden, z, y, (low, high)
 
-    def merged(self, products: Sequence[Array]) -> MatrixSystem:
-        """The same devices with U0 and V0 plus the products as the frozen matrices."""
-        U, V = products
-        return replace(self, U0=self.U0 + U, V0=self.V0 + V)
+    @property
+    def frozen(self) -> tuple[Array, ...]:
+        """U0 and V0."""
+        return self.U0, self.V0
+
+    def with_frozen(self, frozen: tuple[Array, ...]) -> Self:
+        """The same devices with another U0 and V0."""
+        U0, V0 = frozen
+        return replace(self, U0=U0, V0=V0)
 
 
 def _check_devices(

@@ -1,32 +1,31 @@
-"""Which server and which client belong to the algorithm of a federation."""
+"""Which server and which client belong to the algorithm of a federation: its class says it."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from linsys.preference.sharelora import ShareLoRA
-from linsys.sketching.federated import Federated as Sketching
 from linsys.validate import InputError
 from lora_bridge.flower._lora import LoraClient, LoraServer
 from lora_bridge.flower._objectives import ObjectivesClient, ObjectivesServer
 from lora_bridge.flower._parts import Client, Server
 from lora_bridge.flower._users import UsersClient, UsersServer
 from lora_bridge.flower.federation import Federation
-from mgda.federated import Federated as Objectives
 
 __all__ = ["client_of", "server_of"]
+
+#: By an algorithm's ``split``, which names the methods that make a round on several machines.
+_PARTS: dict[str, tuple[Any, Any]] = {
+    "devices": (LoraServer, LoraClient),
+    "users": (UsersServer, UsersClient),
+    "objectives": (ObjectivesServer, ObjectivesClient),
+}
 
 
 def server_of(federation: Federation) -> Server:
     """The server's part of a federation's algorithm."""
-    match federation.algorithm:
-        case Sketching():
-            return LoraServer(federation)
-        case ShareLoRA():
-            return UsersServer(federation)
-        case Objectives():
-            return ObjectivesServer(federation)
-    raise _unknown(federation)
+    server: Server = _parts(federation)[0](federation)
+    return server
 
 
 def client_of(federation: Federation, number: int, folder: Path) -> Client:
@@ -42,16 +41,13 @@ def client_of(federation: Federation, number: int, folder: Path) -> Client:
             f"`client` must be a number below {federation.clients}, how many there are; "
             f"found {number}"
         )
-    match federation.algorithm:
-        case Sketching():
-            return LoraClient(federation, number)
-        case ShareLoRA():
-            return UsersClient(federation, number, folder)
-        case Objectives():
-            return ObjectivesClient(federation, number, folder)
-    raise _unknown(federation)
+    client: Client = _parts(federation)[1](federation, number, folder)
+    return client
 
 
-def _unknown(federation: Federation) -> InputError:
-    kinds = "FSLoRA or a rival, ShareLoRA, or an algorithm of mgda"
-    return InputError(f"`algorithm` must be {kinds}; found {federation.algorithm!r:.60}")
+def _parts(federation: Federation) -> tuple[Any, Any]:
+    split = getattr(federation.algorithm, "split", None)
+    if split not in _PARTS:
+        kinds = "FSLoRA or a rival, ShareLoRA, or an algorithm of mgda"
+        raise InputError(f"`algorithm` must be {kinds}; found {federation.algorithm!r:.60}")
+    return _PARTS[split]

@@ -13,14 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from linsys.validate import InputError
 from lora_bridge import checkpoint
 from lora_bridge.failures import writing_explained
 
-__all__ = ["Kept", "tensors", "unlike"]
+__all__ = ["Kept"]
 
 _STAY = 3
 _FIRST = "first-"  # a file in whose name is the round of the first state
@@ -87,36 +84,11 @@ class Kept:
                     first.unlink()
                 self.folder.mkdir(parents=True, exist_ok=True)
                 (self.folder / f"{_FIRST}{t:08d}").touch()
-        checkpoint.save(self.folder, tensors(state), t, self.about, _STAY)
+        checkpoint.save(self.folder, state, t, self.about, _STAY)
 
     def _read(self, place: Path, like: Any) -> Any:
-        state, _ = checkpoint.restore(place, tensors(like), self.about)
-        return unlike(state, like)
+        return checkpoint.restore(place, like, self.about)[0]
 
 
 def _round(place: Path) -> int:
     return int(place.name.partition("-")[2])
-
-
-def tensors(tree: Any) -> Any:
-    """A state whose arrays of NumPy are tensors, as checkpoints keep them."""
-    if isinstance(tree, np.ndarray):
-        return torch.from_numpy(tree.copy())
-    if isinstance(tree, dict):
-        return {name: tensors(child) for name, child in tree.items()}
-    if isinstance(tree, tuple | list):
-        children = [tensors(child) for child in tree]
-        return type(tree)(*children) if hasattr(tree, "_fields") else type(tree)(children)
-    return tree
-
-
-def unlike(tree: Any, like: Any) -> Any:
-    """The inverse: arrays of NumPy again where ``like`` has them."""
-    if isinstance(like, np.ndarray):
-        return tree.numpy()
-    if isinstance(like, dict):
-        return {name: unlike(child, like.get(name)) for name, child in tree.items()}
-    if isinstance(like, tuple | list):
-        children = [unlike(child, part) for child, part in zip(tree, like, strict=True)]
-        return type(like)(*children) if hasattr(like, "_fields") else type(like)(children)
-    return tree

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -45,7 +46,7 @@ class LoraServer:
     def round(self, state: State) -> Asking:
         """Rows to every device, updates back."""
         algorithm = self.federation.algorithm
-        frozen = {f"frozen.{j}": part for j, part in enumerate(state.oracle.frozen)}
+        frozen = {f"frozen.{j}": part for j, part in enumerate(state.frozen)}
         facts = {"r": len(state.X)}
         answers = yield {
             i: Parcel(facts, {"rows": algorithm.offer(state, i), **frozen})
@@ -56,12 +57,12 @@ class LoraServer:
             i: _outcome(found, (len(algorithm.rows(i, state.t, r)), w))
             for i, found in answers.items()
         }
-        state, report = algorithm.join(state, outcomes)
+        state, report = algorithm.join(state, outcomes, self.federation.blank())
         return state, report.missing
 
     def finish(self, state: State) -> Asking:
         """The global modules, and what was merged; devices keep nothing."""
-        frozen = {f"frozen.{j}": part for j, part in enumerate(state.oracle.frozen)}
+        frozen = {f"frozen.{j}": part for j, part in enumerate(state.frozen)}
         return {"X": state.X, **frozen}, {}, {}
         yield {}
 
@@ -90,10 +91,11 @@ def _spread(values: Tensor, places: Tensor, shape: tuple[int, int]) -> Tensor | 
 
 @dataclass(eq=False)
 class LoraClient:
-    """A device: local steps on the rows that it is sent."""
+    """A device: local steps on the rows that it is sent; its folder stays empty."""
 
     federation: Federation
     number: int
+    folder: Path
     _oracle: Any = field(init=False, default=None)
 
     def hello(self) -> Parcel:

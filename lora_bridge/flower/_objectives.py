@@ -176,7 +176,7 @@ class ObjectivesClient:
     def _state(self, request: Parcel, t: int) -> State:
         """The server's parameters with what the client has kept."""
         theta = request.tensors["theta"][None, None]
-        state: State = self.federation.algorithm.init(theta, memory=self._oracle.init())
+        state: State = self.federation.algorithm.init(theta, self._oracle)
         state = state._replace(t=request.number("step"))
         M = int(self.federation.objectives or 0)
         weights = np.full((1, 1, M), 1.0 / M)

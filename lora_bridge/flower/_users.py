@@ -79,7 +79,7 @@ class UsersServer:
                 G[i][:, together] = answer.tensors["gradient"]
                 heard[i] = t
         mean = algorithm.pool(G)
-        after = algorithm.move(State(X, t, state["moments"], oracle), mean, mean)
+        after = algorithm.move(State(X, t, state["moments"]), oracle, mean, mean)
         # what became personal at the end of the warm-up waits there for users that come late
         still = torch.from_numpy(~algorithm.together(t, oracle))
         kept = {"X": torch.where(still, X, after.X), "moments": after.moments, "t": t + 1}
@@ -159,24 +159,24 @@ class UsersClient:
     def answer(self, request: Parcel) -> Parcel | Lost:
         """The gradient in the coordinates that are shared in this step; or the end."""
         algorithm, t = self.federation.algorithm, request.number("t")
-        state = self._state(request, t)
+        oracle = _Alone(self._oracle, self.number, request.number("steps"))
+        state = self._state(request, oracle, t)
         if request.text("phase") == "finish":
             with writing_explained("folder of the client", self.folder):
                 self.folder.mkdir(parents=True, exist_ok=True)  # it may come for the end alone
                 save_file({"X": state.X[0].contiguous()}, self.folder / "adapters.safetensors")
             return Parcel({"sha256": fingerprint([state.X[0]])})
-        G, missing = algorithm.gradients(state)
-        after = algorithm.move(state, G, G, list(missing))
+        G, missing = algorithm.gradients(state, oracle)
+        after = algorithm.move(state, oracle, G, G, list(missing))
         self._kept.put(t + 1, {"X": after.X, "moments": after.moments})
         if missing:
             return Lost(missing[0].removeprefix("rejected: "))
-        together = torch.from_numpy(algorithm.together(t, state.oracle))
+        together = torch.from_numpy(algorithm.together(t, oracle))
         return Parcel({}, {"gradient": G[0][:, together]})
 
-    def _state(self, request: Parcel, t: int) -> State:
+    def _state(self, request: Parcel, oracle: _Alone, t: int) -> State:
         """The server's coordinates and the user's own."""
         algorithm, start = self.federation.algorithm, self.federation.start
-        oracle = _Alone(self._oracle, self.number, request.number("steps"))
         state: State = algorithm.init(start if start.ndim == 2 else start[self.number], oracle)
         heard = request.number("heard")
         sent = taken = _sent(algorithm, oracle, heard)

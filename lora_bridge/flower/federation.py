@@ -110,12 +110,12 @@ class Blank:
     scaling: float = 1.0
     frozen: tuple[Tensor, ...] = ()
 
-    def merged(self, products: Sequence[Tensor]) -> Blank:
+    def merged(self, products: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """With products added, as :meth:`lora_bridge.bank.AdapterBank.merged` adds them."""
         kept = tuple(self.scaling * product for product in products)
         if self.frozen:
             kept = tuple(a + b for a, b in zip(self.frozen, kept, strict=True))
-        return self.with_frozen(kept)
+        return kept
 
     def with_frozen(self, frozen: tuple[Tensor, ...]) -> Blank:
         """With these merged."""

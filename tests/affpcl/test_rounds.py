@@ -112,7 +112,7 @@ def test_line_four_asks_for_four_residuals(direction, kinds):
     stack, states = random_stack()
     seen = Asked(rounds.observe(stack, states))
     state = AffPCLState(stack.x, stack.x_c[:, None], stack.theta_c[:, None])
-    AffPCL(central_direction=direction).round(state, [seen], rounds.SIZES)
+    AffPCL(central_direction=direction).update(state, [seen], rounds.SIZES)
     assert "".join(sorted(kind for kind, _ in seen.calls)) == kinds
     # with (22-2) the same g^{c->i} serves both; all but g^i(x^i) are evaluated at common points
     common = {kind for kind, at in seen.calls if np.ptp(at, axis=1).max() == 0}

@@ -39,9 +39,6 @@ class Batches:
     def grad(self, device: int, X: Any, scale: float, round_: int, step: int) -> Any:
         return squares(self.n, [self.y[step, device]]).gradient(0, X, scale)
 
-    def merged(self, products: Any) -> Any:
-        raise NotImplementedError
-
 
 def squares(n: int, targets: Any) -> LeastSquares:
     """f_i = |B A - d_i I|_F^2 / 2 as a mean over the n inputs sqrt(n) e_j."""
@@ -63,7 +60,8 @@ def test_a_round_is_that_of_fslora(fresh: bool) -> None:
     _, y = FAMILY.draw(rng, N, 1, H, fresh=fresh)
     ranks = [FAMILY.ranks[i % 3] for i in range(N)]
     algorithm = FSLoRA(gamma=gamma, H=H, ranks=ranks, fresh=fresh, seed=5)
-    state, _ = algorithm.round(algorithm.init(modules_of(A), Batches(2, y[..., 0])))
+    oracle = Batches(2, y[..., 0])
+    state, _ = algorithm.round(algorithm.init(modules_of(A), oracle), oracle)
     s = np.array(
         [
             [np.diagonal(dense(support(5, 0, i, 3, k, h), 3)) for i, k in enumerate(ranks)]

@@ -230,6 +230,6 @@ def test_rival_formulas_agree_with_the_algorithms() -> None:
     still = LeastSquares(np.zeros((2, 2)), (np.zeros((1, 2)),) * 3, (np.zeros((1, 2)),) * 3)
     X = Modules([(2, 2)]).join([(B[0, 0], A[0, 0])])
     algorithm = baselines.HeteroLoRA(gamma=1.0, H=1, ranks=[1, 3, 2])
-    state, _ = algorithm.round(algorithm.init(X, still))
+    state, _ = algorithm.round(algorithm.init(X, still), still)
     idle, _ = rivals.heterolora_idle(B[:, 0], A[:, 0], k)
     np.testing.assert_allclose(still.modules.products(state.X)[0], idle[0], atol=1e-14)

@@ -59,7 +59,7 @@ def test_training_is_the_algorithm_round_by_round(method: Any) -> None:
     )
     sent = 0.0
     for _ in range(3):
-        state, report = algorithm.round(state)
+        state, report = algorithm.round(state, drawn.system)
         sent += np.mean(report.up)
     accuracy, loss = drawn.judge(state)
     np.testing.assert_array_equal(curve.accuracy[-1], accuracy)
@@ -72,7 +72,7 @@ def test_training_is_the_algorithm_round_by_round(method: Any) -> None:
 def test_judging_is_the_accuracy_and_cross_entropy_of_the_adapted_matrix() -> None:
     config = TaskConfig(**SIZES)
     drawn, X = config.draw("test", 0), np.random.default_rng(1).normal(size=(8, 28))
-    accuracy, loss = drawn.judge(State(X, 0, drawn.system))
+    accuracy, loss = drawn.judge(State(X))
     for p, product in enumerate(drawn.system.modules.products(X)):
         z = (drawn.system.W0[p] + product) @ drawn.inputs[p]
         law = np.exp(z) / np.exp(z).sum(axis=0)
@@ -105,7 +105,7 @@ def test_tasks_are_what_they_say() -> None:
         # a device's number has a deviation below 1.5: four of the mean over 40 are 1
         assert abs(found - 10 * (1 - missed)) < 1.0
     assert classes[1] < classes[0]
-    before, _ = drawn.judge(State(np.zeros((1, drawn.system.modules.width)), 0, drawn.system))
+    before, _ = drawn.judge(State(np.zeros((1, drawn.system.modules.width))))
     assert (before < drawn.teacher - 0.1).all()
     other = config.draw("tuning", 0)
     assert not np.array_equal(other.system.W0, drawn.system.W0)

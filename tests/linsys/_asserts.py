@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from linsys import FiniteSystem
-from linsys.algorithms import AffPCL, FrozenRatio, Steps
+from linsys.algorithms import AffPCL, FrozenRatio, Start, Steps
 from tests.linsys._examples import Samples, as_torch, enumerate_states, run
 
 #: Rounding of a few hundred operations on numbers of order one.
@@ -108,7 +108,7 @@ def expected_round(
         return np.tensordot(probabilities, value, axes=1) if value.shape[:1] == (k,) else value
 
     batch = type(state)(*(repeat(value) for value in state))
-    after = algorithm.round(batch, [system.observe(states)], steps.at(0), active)
+    after = algorithm.update(batch, [system.observe(states)], steps.at(0), active)
     return type(state)(*(average(value) for value in after))
 
 
@@ -132,7 +132,7 @@ def assert_expected_map_reaches(
     tolerance: float,
 ) -> Any:
     """Iterate E[round] from a start until the personal points are at their known fixed point."""
-    state = algorithm.init(x0, theta0)
+    state = algorithm.init(Start(x0, theta0))
     for _ in range(rounds):
         state = expected_round(algorithm, system, state, steps)
     assert_equal_numbers(algorithm.personal(state), target, "fixed point", tolerance)

@@ -23,12 +23,14 @@ from linsys.algorithms import (
     Independent,
     LinearRatio,
     PFedMe,
+    Sampling,
     ShiftedRatio,
     SparseRatio,
+    Start,
     Steps,
-    iterate,
 )
 from linsys.oracle import LinearObservation
+from linsys.rounds import rounds
 
 STATES = 3
 seeds = st.integers(0, 2**32 - 1)
@@ -140,15 +142,16 @@ def run(
     algorithm: Any,
     observe: Callable[[int], LinearObservation],
     x0: Any,
-    rounds: int,
+    count: int,
     *,
     steps: Steps | None = None,
     theta0: Any = None,
     **options: Any,
 ) -> list[Any]:
-    """Personal points after 0, .., rounds rounds; ``theta0`` defaults to a fixed value."""
+    """Personal points after 0, .., count rounds; ``theta0`` defaults to a fixed value."""
     if theta0 is None:
         theta0 = 0.0 * x0[..., 0, :] + 0.3
-    state = algorithm.init(x0, theta0)
-    history = iterate(algorithm, state, observe, steps or Steps.constant(0.1), rounds, **options)
-    return [algorithm.personal(state) for _, state in history]
+    agents = Sampling(observe, steps or Steps.constant(0.1), **options)
+    state = algorithm.init(Start(x0, theta0), agents)
+    after = [state for state, _ in rounds(algorithm, agents, state, count)]
+    return [algorithm.personal(state) for state in (state, *after)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,10 +18,12 @@ from linsys.algorithms import (
     FineTuning,
     Independent,
     PFedMe,
+    Sampling,
+    Start,
     Steps,
     StepSizes,
-    iterate,
 )
+from linsys.rounds import rounds
 from tests.linsys._asserts import (
     assert_batch_is_loop,
     assert_equal_numbers,
@@ -64,16 +66,12 @@ def test_clustered_agents_are_placed_by_index_before_the_first_round() -> None:
     assert np.abs(start[0] - start[1]).max() > 0.1
 
 
-class _Favoured(NamedTuple):
-    x: Any
-
-
 class _FirstAgentTwice(Independent):
     """Broken on purpose: agent 0 moves twice as far."""
 
-    def round(self, state: Any, seen: Any, sizes: Any, active: Any = None) -> Any:
+    def update(self, state: Any, seen: Any, sizes: Any, active: Any = None) -> Any:
         twice = np.array([[2.0], [1.0], [1.0]])
-        return _Favoured(state.x - sizes.x * twice * seen[0].residual(state.x))
+        return state._replace(x=state.x - sizes.x * twice * seen[0].residual(state.x))
 
 
 def test_an_algorithm_that_favours_an_agent_is_found() -> None:
@@ -104,7 +102,7 @@ def test_numpy_and_torch_give_the_same_numbers(
 def test_torch_results_are_float64_tensors(name: str) -> None:
     algorithm = METHODS[name]
     x0 = torch.zeros((2, 3, 2), dtype=torch.float64)
-    state = algorithm.init(x0, torch.zeros((2, 2), dtype=torch.float64))
+    state = algorithm.init(Start(x0, torch.zeros((2, 2), dtype=torch.float64)))
     found = algorithm.personal(state)
     assert isinstance(found, torch.Tensor)
     assert found.dtype == torch.float64
@@ -132,12 +130,12 @@ def test_every_module_moves_by_its_own_step_size(name: str) -> None:
     if name == "fine-tuning":
         algorithm = FineTuning(switch=0)
     seen = [Samples(system, 1, 1)(0)]
-    start = algorithm.init(np.random.default_rng(1).standard_normal((3, 2)), np.full(2, 0.3))
+    start = algorithm.init(Start(np.random.default_rng(1).standard_normal((3, 2)), np.full(2, 0.3)))
     # Away from x^c = mean x^i; clustered agents have to choose their models, and to keep them.
     warm = 0.0 if name == "clustered" else 0.1
-    start = algorithm.round(start, seen, StepSizes(warm, warm, warm, warm))
-    once = algorithm.round(start, seen, StepSizes(0.01, 0.01, 0.01, 0.01))
-    more = algorithm.round(start, seen, StepSizes(0.02, 0.03, 0.05, 0.07))
+    start = algorithm.update(start, seen, StepSizes(warm, warm, warm, warm))
+    once = algorithm.update(start, seen, StepSizes(0.01, 0.01, 0.01, 0.01))
+    more = algorithm.update(start, seen, StepSizes(0.02, 0.03, 0.05, 0.07))
     checked = 0
     for field, factor in MODULES.items():
         before = getattr(start, field, None)
@@ -159,9 +157,9 @@ def test_one_local_step_is_the_plain_round(name: str) -> None:
     algorithm, system = METHODS[name], finite_system(2)
     samples = Samples(system, 8, 2)
     x0 = np.random.default_rng(2).standard_normal((3, 2))
-    state = algorithm.init(x0, np.full(2, 0.3))
+    state = algorithm.init(Start(x0, np.full(2, 0.3)))
     for t in range(8):
-        state = algorithm.round(state, [samples(t)], Steps.constant(0.1).at(t))
+        state = algorithm.update(state, [samples(t)], Steps.constant(0.1).at(t))
     found = run(algorithm, samples, x0, 8, local_steps=1)[-1]
     np.testing.assert_array_equal(found, algorithm.personal(state))
 
@@ -196,10 +194,10 @@ def test_inactive_agents_keep_their_points_whatever_they_would_have_seen(name: s
     algorithm, system = METHODS[name], finite_system(4)
     seen = Samples(system, 1, 4)(0)
     seen.A[1] = 1e300  # agent 1 is away: its sample must reach nobody
-    state = algorithm.init(np.random.default_rng(4).standard_normal((3, 2)), np.full(2, 0.3))
+    state = algorithm.init(Start(np.random.default_rng(4).standard_normal((3, 2)), np.full(2, 0.3)))
     active = np.array([[1.0], [0.0], [1.0]])
     with np.errstate(all="ignore"):
-        after = algorithm.round(state, [seen], StepSizes(0.1, 0.1, 0.1, 0.1), active)
+        after = algorithm.update(state, [seen], StepSizes(0.1, 0.1, 0.1, 0.1), active)
     found = algorithm.personal(after)
     np.testing.assert_array_equal(found[1], algorithm.personal(state)[1])
     assert np.isfinite(found).all()
@@ -274,7 +272,10 @@ def test_a_start_that_cannot_be_used(kind: Any, x0: Any, message: str) -> None:
             "`ratio` must not be an estimator for correction='bias'",
         ),
         (lambda: AffPCL(objective="known").init(np.zeros((2, 1))), "`theta0` must be the known"),
-        (lambda: AffPCL().init(np.zeros((2, 1)), np.array([np.nan])), "`theta0` must be finite"),
+        (
+            lambda: AffPCL().init(Start(np.zeros((2, 1)), np.array([np.nan]))),
+            "`theta0` must be finite",
+        ),
         (lambda: FineTuning(switch=-1), "`switch` must be a whole number of at least 0; found -1"),
         (lambda: PFedMe(regularization=-1.0), "`regularization` must be a number"),
         (lambda: Ditto(regularization=float("nan")), "`regularization` must be a number"),
@@ -304,21 +305,20 @@ def test_a_run_that_cannot_start(options: Any, message: str) -> None:
 
 
 def test_rounds_must_be_a_whole_number() -> None:
-    with pytest.raises(InputError, match="`rounds` must be a whole number"):
-        list(iterate(FedAvg(), None, lambda t: None, Steps.constant(0.1), -1))
+    agents = Sampling(lambda t: None, Steps.constant(0.1))
+    with pytest.raises(InputError, match="`count` must be a whole number"):
+        list(rounds(FedAvg(), agents, FedAvg().init(np.zeros((3, 2))), -1))
 
 
 @every_method
 def test_a_run_goes_on_from_any_of_its_states(name: str) -> None:
     algorithm, observe = METHODS[name], Samples(finite_system(1), 12, 0)
-    steps, options = Steps.diminishing(t0=9.0), {"local_steps": 2}
-    state = algorithm.init(np.zeros((3, 2)), np.full(2, 0.3))
-    whole = dict(iterate(algorithm, state, observe, steps, 6, **options))
-    again = dict(iterate(algorithm, whole[4], observe, steps, 6, start=4, **options))
-    assert list(again) == [4, 5, 6]
-    np.testing.assert_array_equal(algorithm.personal(again[6]), algorithm.personal(whole[6]))
-    with pytest.raises(InputError, match="`rounds` must be a whole number of at least 4"):
-        list(iterate(algorithm, whole[4], observe, steps, 3, start=4))
+    agents = Sampling(observe, Steps.diminishing(t0=9.0), local_steps=2)
+    state = algorithm.init(Start(np.zeros((3, 2)), np.full(2, 0.3)), agents)
+    whole = [after for after, _ in rounds(algorithm, agents, state, 6)]
+    again = [after for after, _ in rounds(algorithm, agents, whole[3], 2)]
+    assert [after.t for after in again] == [5, 6]
+    np.testing.assert_array_equal(algorithm.personal(again[1]), algorithm.personal(whole[5]))
 
 
 def test_a_missing_density_ratio_is_named() -> None:

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from linsys import FiniteSystem
-from linsys.algorithms import AffPCL, FedAvg, FineTuning, FrozenRatio, Independent, Steps, StepSizes
+from linsys.algorithms import (
+    AffPCL,
+    FedAvg,
+    FineTuning,
+    FrozenRatio,
+    Independent,
+    Start,
+    Steps,
+    StepSizes,
+)
 from linsys.algorithms._round import agent_mean
 from linsys.algorithms.affpcl import AffPCLState
 from tests.linsys._asserts import (
@@ -139,7 +148,7 @@ def expected_local_round(
         *(None if v is None else np.broadcast_to(v, (k * k, *v.shape)) for v in state)
     )
     seen = [system.observe(states[first]), system.observe(states[second])]
-    after = algorithm.round(batch, seen, Steps.constant(alpha).at(0))
+    after = algorithm.update(batch, seen, Steps.constant(alpha).at(0))
     return np.tensordot(weights, after.x, axes=1)
 
 
@@ -275,10 +284,10 @@ def test_equal_agents_forget_other_starts_like_independent_noise_free_agents(see
     samples = Samples(system, 10, seed)
     algorithm, alpha = AffPCL(objective="known"), 0.2
     x0 = np.random.default_rng(seed).standard_normal((3, 2))
-    state = algorithm.init(x0, system.theta_star_central)
+    state = algorithm.init(Start(x0, system.theta_star_central))
     gap = state.x - state.center
     for t in range(10):
-        state = algorithm.round(state, [samples(t)], Steps.constant(alpha).at(t))
+        state = algorithm.update(state, [samples(t)], Steps.constant(alpha).at(t))
         gap = gap - alpha * (samples(t).A @ gap[..., None])[..., 0]
         assert_equal_numbers(state.x - state.center, gap, f"gap at t = {t}")
 
@@ -365,7 +374,7 @@ def direction_second_moment(system: FiniteSystem, theta: np.ndarray) -> np.ndarr
             np.broadcast_to(system.x_star_central, (k, 1, 2)),
             np.broadcast_to(theta, (k, 1, 2)),
         )
-        after = AffPCL().round(state, [seen], StepSizes(1.0, 0.0, 0.0, 0.0))
+        after = AffPCL().update(state, [seen], StepSizes(1.0, 0.0, 0.0, 0.0))
         return ((after.x - state.x) ** 2).sum(-1)
 
     return expectation(system, squared)

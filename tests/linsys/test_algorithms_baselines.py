@@ -189,7 +189,7 @@ def test_pfedme_moves_its_model_by_the_gradient_of_the_moreau_envelope() -> None
     gradient = [(envelope(w + h * e) - envelope(w - h * e)) / (2 * h) for e in np.eye(2)]
     algorithm = PFedMe(regularization=R)
     state = algorithm.init(np.zeros((3, 2)))._replace(x=prox(w), center=w[None])
-    after = algorithm.round(state, [seen], StepSizes(0.1, 0.1, 0.1, 0.1))
+    after = algorithm.update(state, [seen], StepSizes(0.1, 0.1, 0.1, 0.1))
     # Central differences of a quadratic have no truncation error; rounding is eps / h.
     assert_equal_numbers((w - after.center[0]) / 0.1, np.array(gradient), "envelope", 1e-9)
     assert_equal_numbers(after.x, prox(w), "the proximal points stay")
@@ -269,7 +269,7 @@ def test_clusters_reach_the_central_solutions_of_their_members() -> None:
     algorithm = Clustered(clusters=2, spread=2.0)
     state = algorithm.init(SYSTEM.x_star)
     for _ in range(600):
-        state = algorithm.round(state, [mean], CONSTANT.at(0))
+        state = algorithm.update(state, [mean], CONSTANT.at(0))
     members = [np.flatnonzero(state.membership[:, c]) for c in range(2)]
     assert sorted(np.concatenate(members)) == [0, 1, 2]
     assert all(len(some) for some in members)

@@ -14,6 +14,7 @@ from linsys.bilevel import (
     DomainOracle,
     MetaTraining,
     Preferences,
+    Start,
     TanhReward,
     answer_law,
     dpo,
@@ -178,21 +179,28 @@ def training(**options: Any) -> MetaTraining:
     return MetaTraining(**{**given, **options})
 
 
+def trained(algorithm: MetaTraining, domains: Any, phi_0: Any, theta_0: Any) -> list[Any]:
+    """The states of a whole run."""
+    oracles = algorithm.oracles(domains)
+    return algorithm.run(algorithm.init(Start(phi_0, theta_0), oracles), oracles)
+
+
 @pytest.mark.parametrize("batch", [None, 1, 3])
 @pytest.mark.parametrize("every_task", [False, True])
 def test_a_round_is_a_step_against_the_derivative_through_the_loop(batch, every_task):
     algorithm = training(inner_batch=batch, outer_batch=batch, every_task=every_task)
-    state = algorithm.init(CURVED.train, np.array([0.3, 0.1]), THETA)
-    state, _ = algorithm.round(state)
-    after, report = algorithm.round(state)
+    oracles = algorithm.oracles(CURVED.train)
+    state = algorithm.init(Start(np.array([0.3, 0.1]), THETA), oracles)
+    state, _ = algorithm.round(state, oracles)
+    after, report = algorithm.round(state, oracles)
     assert len(report.tasks) == (len(CURVED.train) if every_task else 1)
     gradients = []
     for task in report.tasks:
-        oracle = state.oracles[task]
-        samples = [oracle.draw_inner(state.k, t) for t in range(15)]
+        oracle = oracles[task]
+        samples = [oracle.draw_inner(state.t, t) for t in range(15)]
         phi = torch.tensor(state.phi, requires_grad=True)
         begin = torch.tensor(THETA, requires_grad=True)
-        z = oracle.draw_outer(state.k)
+        z = oracle.draw_outer(state.t)
         loss = unrolled_loss(oracle.domain, 2.0, phi, begin, 0.1, samples, z)
         gradients.append(torch.autograd.grad(loss, phi)[0].numpy())
     assert_equal_numbers(after.phi, state.phi - 0.3 * np.mean(gradients, axis=0), "phi")
@@ -203,8 +211,8 @@ def test_a_round_is_a_step_against_the_derivative_through_the_loop(batch, every_
 def test_torch_and_numpy_train_alike_in_every_way(way):
     algorithm = training(way=way, phi_radius=0.5, theta_radius=2.0)
     start = np.array([0.3, 0.1])
-    plain = algorithm.run(algorithm.init(DOMAINS.train, start, THETA))
-    other = algorithm.run(algorithm.init(DOMAINS.train, torch.tensor(start), torch.tensor(THETA)))
+    plain = trained(algorithm, DOMAINS.train, start, THETA)
+    other = trained(algorithm, DOMAINS.train, torch.tensor(start), torch.tensor(THETA))
     assert len(plain) == 7
     for a, b in zip(plain, other, strict=True):
         assert isinstance(b.phi, torch.Tensor)
@@ -216,7 +224,7 @@ def test_both_ways_of_the_same_derivative_train_alike_and_the_others_do_not():
     ends = {}
     for way in ("adjoint", "unrolled", "first_order", "implicit"):
         algorithm = training(way=way, inner_batch=None, outer_batch=None)
-        ends[way] = algorithm.run(algorithm.init(DOMAINS.train, np.zeros(2), THETA))[-1].phi
+        ends[way] = trained(algorithm, DOMAINS.train, np.zeros(2), THETA)[-1].phi
     assert_equal_numbers(ends["unrolled"], ends["adjoint"], "phi")
     for way in ("first_order", "implicit"):
         assert np.abs(ends[way] - ends["adjoint"]).max() > 1e-3
@@ -224,20 +232,19 @@ def test_both_ways_of_the_same_derivative_train_alike_and_the_others_do_not():
 
 def test_training_resumes_anywhere_and_depends_on_the_seed():
     algorithm = training()
-    state = algorithm.init(DOMAINS.train, np.zeros(2), THETA)
-    whole = algorithm.run(state)
-    resumed = replace(algorithm, K=4).run(whole[2])
+    whole = trained(algorithm, DOMAINS.train, np.zeros(2), THETA)
+    resumed = replace(algorithm, K=4).run(whole[2], algorithm.oracles(DOMAINS.train))
     assert (resumed[-1].phi == whole[-1].phi).all()
     other = replace(algorithm, seed=5)
-    assert (other.run(other.init(DOMAINS.train, np.zeros(2), THETA))[-1].phi != whole[-1].phi).all()
+    assert (trained(other, DOMAINS.train, np.zeros(2), THETA)[-1].phi != whole[-1].phi).all()
 
 
 def test_tasks_are_drawn_evenly():
     algorithm = training()
-    state = algorithm.init(DOMAINS.train, np.zeros(2), THETA)
+    state = algorithm.init(Start(np.zeros(2), THETA), algorithm.oracles(DOMAINS.train))
     counts = np.zeros(4)
     for k in range(4000):
-        [task] = algorithm.tasks(state._replace(k=k))
+        [task] = algorithm.tasks(state._replace(t=k), 4)
         counts[task] += 1
     # six standard deviations of a share of one quarter
     assert (np.abs(counts / 4000 - 0.25) < 6 * np.sqrt(0.25 * 0.75 / 4000)).all()
@@ -247,14 +254,15 @@ def test_exact_training_with_long_loops_reaches_a_stationary_point():
     algorithm = training(
         alpha=0.15, D=800, eta=2.0, K=300, inner_batch=None, outer_batch=None, every_task=True
     )
-    states = algorithm.run(algorithm.init(CURVED.train, np.zeros(2), np.zeros(3)))
-    losses = [meta_loss(states[0].oracles, state.phi) for state in states[:: len(states) // 3]]
+    oracles = algorithm.oracles(CURVED.train)
+    states = trained(algorithm, CURVED.train, np.zeros(2), np.zeros(3))
+    losses = [meta_loss(oracles, state.phi) for state in states[:: len(states) // 3]]
     assert all(a.value > b.value for a, b in pairwise(losses))
     sizes = [np.linalg.norm(loss.gradient) for loss in losses]
     assert sizes[-1] < 1e-3 * sizes[0]
     # short loops end where their own derivative vanishes, which is another point
     short = replace(algorithm, D=50)
-    biased = meta_loss(states[0].oracles, short.run(states[0])[-1].phi)
+    biased = meta_loss(oracles, short.run(states[0], oracles)[-1].phi)
     assert np.linalg.norm(biased.gradient) > 10 * sizes[-1]
 
 
@@ -421,7 +429,7 @@ def test_meta_learning_beats_no_learning_on_held_out_domains():
     algorithm = training(
         D=100, eta=2.0, K=80, inner_batch=None, outer_batch=None, every_task=True, phi_radius=6.0
     )
-    state = algorithm.run(algorithm.init(domains.train, np.zeros(4), np.zeros(4)))[-1]
+    state = trained(algorithm, domains.train, np.zeros(4), np.zeros(4))[-1]
     for domain in domains.held_out:
         oracle = DomainOracle(domain=domain, beta=2.0)
         learned, plain = optimum(oracle, state.phi), optimum(oracle, np.zeros(4))
@@ -447,27 +455,28 @@ ONE_PAIR = replace(
         (lambda: training(seed=-1), "`seed` must be a whole number of at least 0"),
         (lambda: training(way="magic"), "`way` must be one of adjoint, unrolled"),
         (lambda: training(phi_radius=-1.0), "`phi_radius` must be a number in"),
-        (lambda: training().init([], np.zeros(2), THETA), "`domains` must hold at least one"),
+        (lambda: training().oracles([]), "`domains` must hold at least one"),
+        (lambda: training().init(Start(np.zeros(2), THETA), ()), "`oracle` must hold at least one"),
         (
-            lambda: training().init([BARE], np.zeros(2), THETA),
+            lambda: trained(training(), [BARE], np.zeros(2), THETA),
             "domain `domain 0` must have preference pairs for the outer objective; found none",
         ),
         (
-            lambda: training().init(DOMAINS.train, np.zeros(3), THETA),
+            lambda: trained(training(), DOMAINS.train, np.zeros(3), THETA),
             r"`phi` must have shape \(2,\); found \(3,\)",
         ),
         (
-            lambda: training().init(DOMAINS.train, np.array([0.0, np.nan]), THETA),
+            lambda: trained(training(), DOMAINS.train, np.array([0.0, np.nan]), THETA),
             "`phi_0` must be finite",
         ),
         (
-            lambda: training(alpha=60.0, inner_batch=None).run(
-                training(alpha=60.0, inner_batch=None).init(DOMAINS.train, np.zeros(2), THETA)
+            lambda: trained(
+                training(alpha=60.0, inner_batch=None), DOMAINS.train, np.zeros(2), THETA
             ),
             "the inner loop diverges: its loss .* at step 1 .*`alpha` below .* is stable; found 60",
         ),
         (
-            lambda: training(eta=1e5).run(training(eta=1e5).init(DOMAINS.train, np.ones(2), THETA)),
+            lambda: trained(training(eta=1e5), DOMAINS.train, np.ones(2), THETA),
             r"`beta` must keep exp\(r / beta\) in the range of doubles; found r up to",
         ),
         (lambda: pl_accuracy(BARE, THETA), "domain `domain 0` must have preference pairs"),

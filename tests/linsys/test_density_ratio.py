@@ -16,15 +16,16 @@ from linsys.algorithms import (
     FrozenRatio,
     LinearRatio,
     RatioEstimator,
+    Sampling,
     ShiftedRatio,
     SparseRatio,
     Steps,
-    iterate,
     learn_ratio,
     ratio_gram,
     ratio_weights,
 )
 from linsys.oracle import FeatureObservation, LinearObservation
+from linsys.rounds import rounds
 from tests.linsys._asserts import assert_equal_numbers
 from tests.linsys._examples import (
     Samples,
@@ -316,9 +317,9 @@ def test_affpcl_with_each_estimator_converges(name: str) -> None:
             SparseRatio(3, keep=3) if name == "sparse, few" else SparseRatio(3, penalty=0.01)
         )
     algorithm = AffPCL(ratio=estimator)
-    steps = Steps.diminishing(t0=80, lam=0.25)
-    start = algorithm.init(system.x_star + 3.0)
-    *_, (_, state) = iterate(algorithm, start, Samples(system, 3000, 13), steps, 3000)
+    agents = Sampling(Samples(system, 3000, 13), Steps.diminishing(t0=80, lam=0.25))
+    start = algorithm.init(system.x_star + 3.0, agents)
+    *_, (state, _) = rounds(algorithm, agents, start, 3000)
     assert np.abs(state.x - system.x_star).max() < 0.15
 
 

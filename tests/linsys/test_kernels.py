@@ -21,11 +21,13 @@ from linsys.algorithms import (
     Independent,
     LinearRatio,
     PFedMe,
+    Sampling,
+    Start,
     Steps,
-    iterate,
 )
 from linsys.kernels import Trajectory, _methods, draw, simulate
 from linsys.kernels._gaussian_arrays import gaussian_arrays, turned
+from linsys.rounds import rounds
 from linsys.systems import FiniteSystem
 from tests.linsys._examples import finite_system
 
@@ -118,8 +120,9 @@ def by_reference(
     def observe(t: int) -> Any:
         return system.observe(samples[t])
 
-    start = algorithm.init(x0, theta0)
-    for _, state in iterate(algorithm, start, observe, steps, ROUNDS):
+    agents = Sampling(observe, steps)
+    start = algorithm.init(Start(x0, theta0), agents)
+    for state in (start, *(after for after, _ in rounds(algorithm, agents, start, ROUNDS))):
         errors.append(((algorithm.personal(state) - system.x_star) ** 2).sum(-1))
         center = getattr(state, "center", x0[:, :1])
         theta = getattr(state, "theta", x0[:, :1])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from linsys import FiniteSystem, InputError
+from linsys import FiniteSystem, InputError, algorithms
 from linsys.algorithms import AffPCL, FedAvg, Independent, Steps
 from linsys.moments import exact_moments
 from linsys.moments._maps import Coordinates, Start, agent_types, sources
@@ -57,7 +57,7 @@ def follow(system, algorithm, steps, x0, theta0, states):
     = 0, 1, .."""
     batch = states.shape[1]
     x = np.broadcast_to(x0, (batch, *x0.shape))
-    state = algorithm.init(x, np.broadcast_to(theta0, (batch, theta0.size)))
+    state = algorithm.init(algorithms.Start(x, np.broadcast_to(theta0, (batch, theta0.size))))
     for t in range(len(states) + 1):
         personal = algorithm.personal(state)
         center = getattr(state, "center", None)
@@ -65,7 +65,7 @@ def follow(system, algorithm, steps, x0, theta0, states):
             center = personal.mean(axis=-2, keepdims=True)
         yield personal, center, getattr(state, "theta", None)
         if t < len(states):
-            state = algorithm.round(state, [system.observe(states[t])], steps.at(t))
+            state = algorithm.update(state, [system.observe(states[t])], steps.at(t))
 
 
 def enumerate_paths(system, rounds):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from linsys import FiniteSystem
-from linsys.algorithms import AffPCL, FedAvg, Independent, Steps, StepSizes
+from linsys.algorithms import AffPCL, FedAvg, Independent, Start, Steps, StepSizes
 from linsys.moments import exact_moments
 from linsys.moments._doubling import propagate
 from linsys.moments.halfvec import pack
@@ -75,14 +75,14 @@ def one_round(system, algorithm, sizes, states, x, center, theta):
         b=precise(system.b[np.arange(system.n), states]),
         rho=rho[:, states],
     )
-    state = algorithm.init(np.zeros((system.n, system.d)), np.zeros(system.d))
+    state = algorithm.init(Start(np.zeros((system.n, system.d)), np.zeros(system.d)))
     if isinstance(algorithm, AffPCL):
         state = state._replace(x=x, center=center[None], theta=theta[None])
     elif isinstance(algorithm, FedAvg):
         state = state._replace(center=x[:1], like=x)
     else:
         state = state._replace(x=x)
-    state = algorithm.round(state, [seen], sizes)
+    state = algorithm.update(state, [seen], sizes)
     if algorithm == IMPLICIT:
         return [state.theta[0], state.x[1], state.x[0]]
     if isinstance(algorithm, AffPCL):

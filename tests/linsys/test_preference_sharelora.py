@@ -79,7 +79,7 @@ def test_it_is_the_loop_of_the_definition(name: str, optimizer: str) -> None:
     oracle = users()
     algorithm = method(name, 0.1, epochs=2.0, optimizer=optimizer, decay=0.01)
     X = begin(algorithm, oracle)
-    state, rejected = algorithm.run(algorithm.init(X, oracle))
+    state, rejected = algorithm.run(algorithm.init(X, oracle), oracle)
     total, mask = 6, algorithm.mask(oracle.modules)
     rows = [X[i].copy() for i in range(N)]
     warm = {"G": 4, "WU": 1}.get(name, 0)  # of 6 steps: 2/3 and 1/10, rounded
@@ -118,8 +118,8 @@ def test_torch_gives_the_same_numbers(name: str, optimizer: str) -> None:
     oracle = users()
     algorithm = method(name, 0.1, optimizer=optimizer)
     X = begin(algorithm, oracle)
-    ours, _ = algorithm.run(algorithm.init(X, oracle))
-    theirs, _ = algorithm.run(algorithm.init(torch.asarray(X), oracle))
+    ours, _ = algorithm.run(algorithm.init(X, oracle), oracle)
+    theirs, _ = algorithm.run(algorithm.init(torch.asarray(X), oracle), oracle)
     assert isinstance(theirs.X, torch.Tensor)
     np.testing.assert_allclose(theirs.X.numpy(), ours.X, rtol=1e-12, atol=1e-12)
 
@@ -142,7 +142,7 @@ def test_a_user_without_a_gradient_is_named_and_the_rest_goes_on(optimizer: str)
     algorithm = method("SI", 0.1, optimizer=optimizer)
     mask = algorithm.mask(oracle.modules)
     state = algorithm.init(begin(algorithm, oracle) + 0.1, Broken(oracle))
-    after, missing = algorithm.step(state)
+    after, missing = algorithm.round(state, Broken(oracle))
     assert missing == {1: "rejected: its gradient is not finite"}
     np.testing.assert_array_equal(after.X[1][:, ~mask], state.X[1][:, ~mask])
     assert (after.X[0][:, ~mask] != state.X[0][:, ~mask]).all()
@@ -150,7 +150,7 @@ def test_a_user_without_a_gradient_is_named_and_the_rest_goes_on(optimizer: str)
     if optimizer == "sgd":  # it counts as one with gradient 0
         mean = sum(oracle.grad(i, state.X[i], 0, 0)[:, mask] for i in (0, 2)) / 3
         np.testing.assert_allclose(after.X[0][:, mask], state.X[0][:, mask] - 0.1 * mean)
-    end, rejected = algorithm.run(after)
+    end, rejected = algorithm.run(after, Broken(oracle))
     assert rejected == {1: 1}
     assert np.isfinite(end.X).all()
     assert (end.X[1][:, ~mask] != state.X[1][:, ~mask]).all()
@@ -189,7 +189,7 @@ def test_descent_reaches_the_shared_maximum() -> None:
         gamma=2.0, epochs=4000.0, optimizer="sgd", schedule="constant", shared="up"
     )
     X0 = algorithm.start(oracle.modules, 4, 1, rng)
-    state, _ = algorithm.run(algorithm.init(X0, oracle))
+    state, _ = algorithm.run(algorithm.init(X0, oracle), oracle)
     best = fit_shared(data, k=1)
     np.testing.assert_allclose(oracle.delta(state.X), best.Delta, atol=1e-6)
 
@@ -242,6 +242,6 @@ def test_bad_input(call: Any, said: str) -> None:
 
 def test_no_step_after_the_last() -> None:
     algorithm = ShareLoRA(gamma=0.1, epochs=1.0)
-    state, _ = algorithm.run(algorithm.init(np.zeros((1, 11)), users()))
+    state, _ = algorithm.run(algorithm.init(np.zeros((1, 11)), users()), users())
     with pytest.raises(InputError, match="found all 3 done"):
-        algorithm.step(state)
+        algorithm.round(state, users())

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from linsys import InputError
-from linsys.preference.sharelora import METHODS, ShareLoRA, State, method
+from linsys.preference.sharelora import METHODS, ShareLoRA, method
 from tests.linsys.test_preference_sharelora import N, begin, users
 
 
@@ -26,11 +26,9 @@ class Alone:
 
 def _apart(algorithm: ShareLoRA, oracle: Any, start: Any, lost: int | None) -> list[Any]:
     """The rows of all users, each of which was seen by its user only where they are personal."""
-    server = algorithm.init(start, oracle)
     warm = round(algorithm.warmup * oracle.steps)
     mask, blank = torch.from_numpy(algorithm.mask(oracle.modules)), torch.nan
-    own = [State(start[i : i + 1], 0, server.moments, Alone(oracle, i)) for i in range(N)]
-    own = [s._replace(moments=algorithm.init(s.X, s.oracle).moments) for s in own]
+    own = [algorithm.init(start[i : i + 1], Alone(oracle, i)) for i in range(N)]
     server = algorithm.init(start[:1], Alone(oracle, 0))
     for t in range(algorithm.total(oracle)):
         down = mask | (0 < warm >= t)
@@ -40,10 +38,10 @@ def _apart(algorithm: ShareLoRA, oracle: Any, start: Any, lost: int | None) -> l
             state = state._replace(X=torch.where(down, server.X, state.X))
             epoch, step = divmod(t, oracle.steps)
             G = oracle.grad(i, state.X[0], epoch, step)[None]
-            own[i] = algorithm.move(state, G, G, [0] if i == lost else [])
+            own[i] = algorithm.move(state, Alone(oracle, i), G, G, [0] if i == lost else [])
             up.append(torch.where(together, torch.zeros_like(G) if i == lost else G, blank))
         mean = algorithm.pool(torch.concatenate(up))
-        server = algorithm.move(server, mean, mean)
+        server = algorithm.move(server, Alone(oracle, 0), mean, mean)
     end = mask | (warm == algorithm.total(oracle))
     return [torch.where(end, server.X, state.X)[0] for state in own]
 
@@ -61,9 +59,8 @@ def test_users_and_server_apart_are_the_run(name: str, optimizer: str, lost: int
             found = super().grad(user, *rest)
             return found * np.nan if user == lost else found
 
-    whole, _ = algorithm.run(
-        algorithm.init(start, Lossy(oracle.data, oracle.batch, 5, 0.5, (1, 2)))
-    )
+    lossy = Lossy(oracle.data, oracle.batch, 5, 0.5, (1, 2))
+    whole, _ = algorithm.run(algorithm.init(start, lossy), lossy)
     for i, X in enumerate(_apart(algorithm, oracle, start, lost)):
         assert torch.equal(X, whole.X[i])
         assert i == lost or not torch.equal(X, start[i])
@@ -74,4 +71,4 @@ def test_no_part_moves_when_all_epochs_are_done() -> None:
     algorithm = method("SI", 0.1, epochs=1.0)
     done = algorithm.init(begin(algorithm, oracle), oracle)._replace(t=3)
     with pytest.raises(InputError, match="must have steps left; found all 3 done"):
-        algorithm.move(done, done.X[:1], done.X)
+        algorithm.move(done, oracle, done.X[:1], done.X)

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from linsys import FiniteSystem, GaussianSystem, InputError, sample_gaussian_system
-from linsys.algorithms import AffPCL, Independent, LinearRatio, ShiftedRatio, Steps
+from linsys.algorithms import AffPCL, Independent, LinearRatio, ShiftedRatio, Start, Steps
 from linsys.algorithms.td import sarsa
 from linsys.kernels import draw, simulate
 from linsys.kernels.random import REPLICATES, SEEDS, lane_states
@@ -227,17 +227,17 @@ def test_a_central_objective_of_another_length_does_not_broadcast(seen: Any) -> 
     sizes = Steps.constant(0.1).at(0)
     algorithm = AffPCL()
     with pytest.raises(InputError, match=r"`theta` must have 1 entries per agent, .* found 3"):
-        algorithm.round(algorithm.init(np.zeros((2, 3))), [seen], sizes)
+        algorithm.update(algorithm.init(np.zeros((2, 3))), [seen], sizes)
     with pytest.raises(InputError, match=r"`x` must have 3 entries per agent, .* found 1"):
-        algorithm.round(algorithm.init(np.zeros((2, 1)), np.zeros(1)), [seen], sizes)
-    start = algorithm.init(np.zeros((2, 3)), np.zeros(1))
+        algorithm.update(algorithm.init(Start(np.zeros((2, 1)), np.zeros(1))), [seen], sizes)
+    start = algorithm.init(Start(np.zeros((2, 3)), np.zeros(1)))
     if isinstance(seen, LinearObservation):  # the objective's residual has the d rows of Phi
         with pytest.raises(InputError, match=r"`theta` must have 3 entries per agent, .* found 1"):
-            algorithm.round(start, [seen], sizes)
+            algorithm.update(start, [seen], sizes)
         known = AffPCL(objective="known")
-        assert known.round(start, [seen], sizes).theta.shape == (1, 1)
+        assert known.update(start, [seen], sizes).theta.shape == (1, 1)
     else:
-        assert algorithm.round(start, [seen], sizes).theta.shape == (1, 1)
+        assert algorithm.update(start, [seen], sizes).theta.shape == (1, 1)
 
 
 def test_a_gaussian_observation_refuses_other_lengths() -> None:

@@ -13,7 +13,8 @@ import torch
 from hypothesis import given, strategies as st
 
 from linsys import InputError
-from linsys.algorithms import AffPCL, FedAvg, Independent, Steps, StepSizes, iterate
+from linsys.algorithms import AffPCL, FedAvg, Independent, Sampling, Start, Steps, StepSizes
+from linsys.rounds import rounds
 from linsys.systems.regression import RegressionObservation, RegressionSystem, SquaredLoss
 
 CLASSES = 3
@@ -52,19 +53,15 @@ def same_for_all(seed: int, n: int = 4) -> RegressionSystem:
 
 
 def run(
-    algorithm: Any, system: RegressionSystem, *, rounds: int, theta0: Any = None, seed: int = 0
+    algorithm: Any, system: RegressionSystem, *, count: int, theta0: Any = None, seed: int = 0
 ) -> tuple[Any, Any]:
     rng = np.random.default_rng(seed)
     start = np.zeros(system.p) if theta0 is None else theta0
-    state = algorithm.init(np.zeros((system.n, system.d)), start)
-    steps = iterate(
-        algorithm,
-        state,
-        lambda _: system.observe(system.sample(rng, batch_size=5)),
-        Steps.constant(0.05),
-        rounds,
+    agents = Sampling(
+        lambda _: system.observe(system.sample(rng, batch_size=5)), Steps.constant(0.05)
     )
-    *_, (_, state) = steps
+    state = algorithm.init(Start(np.zeros((system.n, system.d)), start), agents)
+    *_, (state, _) = rounds(algorithm, agents, state, count)
     return algorithm.personal(state), state
 
 
@@ -254,19 +251,19 @@ def test_permuting_agents_permutes_everything(seed: int, order: list[int]) -> No
     rng = np.random.default_rng(seed)
     algorithm = AffPCL(ratio="none")
     sizes = StepSizes(0.05, 0.05, 0.05, 0.05)
-    states = [algorithm.init(np.zeros((3, 4)), np.zeros(CLASSES)) for _ in range(2)]
+    states = [algorithm.init(Start(np.zeros((3, 4)), np.zeros(CLASSES))) for _ in range(2)]
     for _ in range(4):
         indices = system.sample(rng, batch_size=3)
         seen = system.observe(indices), moved.observe(indices[order])
-        states = [algorithm.round(s, [o], sizes) for s, o in zip(states, seen, strict=True)]
+        states = [algorithm.update(s, [o], sizes) for s, o in zip(states, seen, strict=True)]
     np.testing.assert_allclose(states[1].x, states[0].x[order], rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("counts", [(9,), (9, 8)])
 def test_one_agent_learns_independently(counts: tuple[int, ...]) -> None:
     system = draw(8, counts).system()
-    ours, _ = run(AffPCL(ratio="none"), system, rounds=30)
-    alone, _ = run(Independent(), system, rounds=30)
+    ours, _ = run(AffPCL(ratio="none"), system, count=30)
+    alone, _ = run(Independent(), system, count=30)
     if len(counts) == 1:
         np.testing.assert_allclose(ours, alone, rtol=1e-12)
     else:  # the assertion means something: two agents do not
@@ -279,8 +276,8 @@ def test_homogeneous_agents_with_the_known_objective_are_fedavg(known: bool) -> 
     truth = system.theta_star_central
     np.testing.assert_allclose(system.objective[0] @ truth, system.targets[0], rtol=1e-9)
     theta0 = truth if known else truth + 0.5
-    ours, _ = run(AffPCL(ratio="none", objective="known"), system, rounds=30, theta0=theta0)
-    together, _ = run(FedAvg(), system, rounds=30)
+    ours, _ = run(AffPCL(ratio="none", objective="known"), system, count=30, theta0=theta0)
+    together, _ = run(FedAvg(), system, count=30)
     if known:
         np.testing.assert_allclose(ours, together, rtol=1e-9)
     else:
@@ -298,8 +295,8 @@ def test_features_as_objective_features_make_the_correction_vanish() -> None:
         )
         assert (np.abs(at_centre).max() < 1e-10) == vanishes
         # the whole run is independent learning, since x^c and theta^c follow the same recursion
-        ours, state = run(AffPCL(ratio="none"), system, rounds=40)
-        alone, _ = run(Independent(), system, rounds=40)
+        ours, state = run(AffPCL(ratio="none"), system, count=40)
+        alone, _ = run(Independent(), system, count=40)
         assert np.allclose(ours, alone, rtol=1e-12, atol=1e-12) == vanishes
         assert np.array_equal(state.center, state.theta) == vanishes
 
@@ -307,10 +304,10 @@ def test_features_as_objective_features_make_the_correction_vanish() -> None:
 def full_batch_limit(system: RegressionSystem) -> np.ndarray:
     algorithm = AffPCL(ratio="none")
     everything = system.observe(np.tile(np.arange(system.counts[0]), (system.n, 1)))
-    state = algorithm.init(np.zeros((system.n, system.d)), np.zeros(system.p))
+    state = algorithm.init(Start(np.zeros((system.n, system.d)), np.zeros(system.p)))
     sizes = StepSizes(0.1, 0.1, 0.5, 0.1)
     for _ in range(6000):
-        state = algorithm.round(state, [everything], sizes)
+        state = algorithm.update(state, [everything], sizes)
     return np.asarray(algorithm.personal(state))
 
 

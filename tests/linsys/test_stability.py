@@ -20,10 +20,12 @@ from linsys.algorithms import (
     FineTuning,
     Independent,
     PFedMe,
+    Sampling,
+    Start,
     Steps,
-    iterate,
 )
 from linsys.kernels import simulate
+from linsys.rounds import rounds
 from linsys.stability import check_steps, largest_stable_step, mean_square_radius, stable_steps
 from linsys.systems.regression import RegressionSystem
 from tests.linsys._asserts import assert_equal_numbers
@@ -315,10 +317,10 @@ def joint_radius(system: FiniteSystem, algorithm: Any, steps: Steps) -> float:
     theta0 = np.zeros(d)
 
     def after(x: np.ndarray, center: np.ndarray | None) -> np.ndarray:
-        state = algorithm.init(np.broadcast_to(x, (len(states), n, d)), theta0)
+        state = algorithm.init(Start(np.broadcast_to(x, (len(states), n, d)), theta0))
         if center is not None:
             state = state._replace(center=np.broadcast_to(center, (len(states), 1, d)))
-        new = algorithm.round(state, seen, steps.at(0))
+        new = algorithm.update(state, seen, steps.at(0))
         parts = new.x if center is None else np.concatenate([new.x, new.center], axis=1)
         return parts.reshape(len(states), -1)
 
@@ -463,17 +465,13 @@ def test_runs_below_the_limit_stay_and_above_it_explode(algorithm: Any) -> None:
     """20,000 replicates of a fixed seed: second moments grow tenfold only beyond the limit."""
     limit = largest_stable_step(NOISY, algorithm)
 
-    def second_moment(alpha: float, rounds: int = 12) -> float:
+    def second_moment(alpha: float) -> float:
         rng = np.random.default_rng(17)
-        state = algorithm.init(np.full((20_000, 2, 1), 30.0))
-        run = iterate(
-            algorithm,
-            state,
-            lambda t: NOISY.observe(NOISY.sample(rng, (20_000,))),
-            Steps.constant(alpha),
-            rounds,
+        agents = Sampling(
+            lambda t: NOISY.observe(NOISY.sample(rng, (20_000,))), Steps.constant(alpha)
         )
-        *_, (_, last) = run
+        state = algorithm.init(np.full((20_000, 2, 1), 30.0), agents)
+        *_, (last, _) = rounds(algorithm, agents, state, 12)
         return float((algorithm.personal(last) ** 2).mean(axis=0).max())
 
     assert second_moment(0.5 * limit) < 30.0**2

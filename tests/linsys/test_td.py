@@ -14,20 +14,22 @@ import pytest
 from linsys import InputError
 from linsys.algorithms import (
     AffPCL,
-    Algorithm,
     Clustered,
+    Collaborative,
     Ditto,
     FedAvg,
     FineTuning,
     Independent,
     PFedMe,
     RatioEstimator,
+    Sampling,
+    Start,
     Steps,
-    iterate,
     td,
 )
 from linsys.algorithms.td import VisitationRatio, action_density_ratio, sarsa
 from linsys.oracle import Observation
+from linsys.rounds import rounds
 from linsys.systems.markov_reward import MarkovRewardProcesses, TDObservation
 from linsys.systems.mdp import MarkovDecisionProcesses, sample_mdps, softmax_policy
 
@@ -49,7 +51,7 @@ def family(seed: int = 0, **changes: Any) -> MarkovDecisionProcesses:
 
 
 def last(
-    algorithm: Algorithm[Any], mdps: MarkovDecisionProcesses, rounds: int, **options: Any
+    algorithm: Collaborative[Any], mdps: MarkovDecisionProcesses, rounds: int, **options: Any
 ) -> Any:
     *_, (_, state) = sarsa(
         algorithm, mdps, Steps.constant(0.1), rounds, **{"beta": 1.0, "seed": 4, **options}
@@ -78,14 +80,14 @@ def expected_direction(ratio: str, *, rewards: str) -> Any:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((2, 2))
     algorithm = AffPCL(ratio=ratio)
-    start = algorithm.init(x, rng.standard_normal(2 if rewards == "linear" else 3))
+    start = algorithm.init(Start(x, rng.standard_normal(2 if rewards == "linear" else 3)))
     start = start._replace(center=rng.standard_normal((1, 2)))
     total = np.zeros((2, 2))
     for first, second in itertools.product(itertools.product(range(3), repeat=2), repeat=2):
         o, o_next = np.array([first, second]).T
         chance = mrps.pair_distribution[[0, 1], o, o_next].prod()
         seen = mrps.observe(o, o_next, rewards=rewards)
-        moved = algorithm.round(start, [seen], Steps.constant(1.0).at(0))
+        moved = algorithm.update(start, [seen], Steps.constant(1.0).at(0))
         total += chance * (x - moved.x)
     system = mrps.to_finite_system()
     return total - ((system.A_bar @ x[..., None])[..., 0] - system.b_bar)
@@ -104,7 +106,7 @@ def test_td_converges_to_the_fixed_points(source: str, rewards: str) -> None:
     """Mean over 60 runs; see ``is_below``."""
     mrps = two_chains()
     rng = np.random.default_rng(2)
-    copies, rounds = 60, 3000
+    copies = 60
     path = mrps.trajectory(rng, (copies,), rewards=rewards)
 
     def observe(t: int) -> TDObservation:
@@ -113,11 +115,9 @@ def test_td_converges_to_the_fixed_points(source: str, rewards: str) -> None:
         return mrps.observe(*mrps.sample(rng, (copies,)), rewards=rewards)
 
     algorithm = AffPCL()
-    start = algorithm.init(
-        np.zeros((copies, 3, 2)), np.zeros((copies, 2 if rewards == "linear" else 3))
-    )
-    steps = Steps.diminishing(t0=100, lam=0.2)
-    *_, (_, state) = iterate(algorithm, start, observe, steps, rounds)
+    start = Start(np.zeros((copies, 3, 2)), np.zeros((copies, 2 if rewards == "linear" else 3)))
+    agents = Sampling(observe, Steps.diminishing(t0=100, lam=0.2))
+    *_, (state, _) = rounds(algorithm, agents, algorithm.init(start), 3000)
     initial = (mrps.x_star**2).sum(axis=-1).mean()
     errors = ((state.x - mrps.x_star) ** 2).sum(axis=-1)
     assert is_below(errors.mean(axis=-1), 0.02 * initial)
@@ -185,7 +185,7 @@ def test_independent_sarsa_equals_a_plain_loop() -> None:
     assert np.abs(state.x - loop(-1.0)).max() > 1e-3  # mutation: the sign of the bootstrap
 
 
-METHODS: dict[str, Callable[[], Algorithm[Any]]] = {
+METHODS: dict[str, Callable[[], Collaborative[Any]]] = {
     "AffPCL, estimated": lambda: AffPCL(ratio=VisitationRatio(3)),
     "AffPCL, known": AffPCL,
     "AffPCL, none": lambda: AffPCL(ratio="none"),

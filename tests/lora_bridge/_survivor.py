@@ -42,17 +42,17 @@ def train(folder: Path | None, *, hang: bool = False) -> Mapping[str, Any]:
     start = oracle.modules.start(3, np.random.default_rng(1))
     state = algorithm.init(torch.from_numpy(start).float(), oracle)
 
-    def advance(now: tuple[Any, float], t: int) -> tuple[Any, float]:
-        if hang and t == HANGS[0]:
-            object.__setattr__(now[0].oracle.task, "loss", hangs())
-        after, report = algorithm.round(now[0])
-        return after, now[1] + sum(report.up)
+    def measure(now: Any) -> dict[str, Any]:
+        task = now.merged_into(oracle).task
+        return {"X": now.X, "loss": [task.evaluate(i, now.X) for i in range(oracle.devices)]}
 
-    def measure(now: tuple[Any, float]) -> dict[str, Any]:
-        losses = [now[0].oracle.task.evaluate(i, now[0].X) for i in range(oracle.devices)]
-        return {"X": now[0].X, "loss": losses, "up": now[1]}
+    def up(before: Any, after: Any, report: Any) -> int:
+        if hang and after.t == HANGS[0]:
+            object.__setattr__(oracle.task, "loss", hangs())
+        return sum(report.up)
 
-    return recorded("survivor", advance, (state, 0.0), TIMES, measure, folder=folder, every=2)
+    options: dict[str, Any] = {"sums": {"up": up}, "folder": folder, "every": 2}
+    return recorded("survivor", algorithm, oracle, state, TIMES, measure, **options)
 
 
 def hangs() -> Any:

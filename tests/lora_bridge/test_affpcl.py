@@ -19,11 +19,13 @@ from linsys.algorithms import (
     FedAvg,
     FineTuning,
     Independent,
+    Sampling,
+    Start,
     Steps,
     StepSizes,
-    iterate,
 )
 from linsys.oracle import Observation
+from linsys.rounds import rounds
 from lora_bridge.affpcl import (
     Agents,
     class_logits,
@@ -168,7 +170,7 @@ def _noise_case(equal: bool) -> tuple[Agents, AffPCLState]:
     x, theta = agents.start(_point(agents))
     if not equal:
         x = x + _points(agents)[0]
-    state = AffPCL().init(x, agents.objective(theta, 20, 0.2))
+    state = AffPCL().init(Start(x, agents.objective(theta, 20, 0.2)))
     return agents, state
 
 
@@ -181,7 +183,7 @@ def test_noise_is_that_of_the_algorithms_own_step() -> None:
         (Independent(), Independent().init(state.x), found.alone),
     ):
         moved = torch.stack(
-            [algorithm.round(start, [agents.observe(t, 2)], sizes).x for t in range(5)]
+            [algorithm.update(start, [agents.observe(t, 2)], sizes).x for t in range(5)]
         )
         torch.testing.assert_close(noise, (moved / 0.1).var(0).sum(-1))
     assert (found.left - found.alone).abs().min() > 1e-6
@@ -195,7 +197,7 @@ def test_agents_that_do_not_differ_keep_an_nth_of_their_noise() -> None:
         shard["log_ratio"] = torch.zeros(6, N, dtype=torch.float64)  # type: ignore[index]
     x, theta = agents.start(_point(agents))
     theta = agents.objective(theta, 200, 0.5)
-    found = agents.noise(AffPCL().init(x, theta), draws=300)
+    found = agents.noise(AffPCL().init(Start(x, theta)), draws=300)
     assert found.left.max() < 1e-12 * found.alone.min()
     share = float(found.together.mean() / found.alone.mean())
     assert abs(share * N - 1) < 4 * 0.08
@@ -213,9 +215,9 @@ class _Counted:
 
 
 def _run(algorithm: Any, start: Any, observe: Any, sizes: float, steps: int) -> Any:
-    first, sized = algorithm.init(*start), Steps.constant(sizes)
-    run = list(iterate(algorithm, first, observe, sized, 4, local_steps=steps))
-    return algorithm.personal(run[-1][1])
+    agents = Sampling(observe, Steps.constant(sizes), local_steps=steps)
+    *_, (state, _) = rounds(algorithm, agents, algorithm.init(start, agents), 4)
+    return algorithm.personal(state)
 
 
 @pytest.mark.parametrize("steps", [1, 2])
@@ -224,7 +226,7 @@ def test_one_code_path_for_a_linear_system_and_for_a_model(name: str, steps: int
     rng = np.random.default_rng(0)
     system = GaussianSystem(np.zeros((N, 2)), np.ones((N, 2)), np.eye(2), np.eye(2))
     asked: dict[str, list[str]] = {"linear": [], "model": []}
-    start = np.zeros((N, 2)), np.zeros(2)
+    start = Start(np.zeros((N, 2)), np.zeros(2))
     linear = _run(
         ALGORITHMS[name],
         start,
@@ -242,9 +244,9 @@ def test_one_code_path_for_a_linear_system_and_for_a_model(name: str, steps: int
         steps,
     )
     assert asked["linear"] == asked["model"] != []
-    assert linear.shape == start[0].shape
-    assert model.shape == first[0].shape
-    assert (model - first[0]).abs().max() > 1e-4
+    assert linear.shape == start.x0.shape
+    assert model.shape == first.x0.shape
+    assert (model - first.x0).abs().max() > 1e-4
     same = name == "FedAvg"
     assert torch.equal(model[0], model[1]) == same
 

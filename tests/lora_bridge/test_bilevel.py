@@ -22,6 +22,7 @@ from linsys.bilevel import (
     ExponentialPolicy,
     MetaTraining,
     Path,
+    Start,
     TanhReward,
     adjoint,
     answer_law,
@@ -270,13 +271,17 @@ def test_one_meta_training_on_exact_domains_and_on_a_language_model(batch: int |
     )
     models = texts[0].models
     phi_0, theta_0 = 0.05 * normal(models.q), models.theta()
-    plain = algorithm.run(algorithm.init(exact, phi_0.numpy(), theta_0.numpy()))
-    other = algorithm.run(algorithm.init(texts, phi_0, theta_0))
+    asked = [algorithm.oracles(domains) for domains in (exact, texts)]
+    starts = Start(phi_0.numpy(), theta_0.numpy()), Start(phi_0, theta_0)
+    plain, other = (
+        algorithm.run(algorithm.init(start, oracles), oracles)
+        for start, oracles in zip(starts, asked, strict=True)
+    )
     for a, b in zip(plain[1:], other[1:], strict=True):
         assert distance(b.phi - phi_0, torch.tensor(a.phi) - phi_0) < 1e-9
     assert float((other[-1].phi - phi_0).norm()) > 1e-3
     phi = other[-1].phi
-    oracles = [a.oracles[1] for a in (plain[-1], other[-1])]
+    oracles = [each[1] for each in asked]
     tuned = [
         meta_test(oracle, at, start, alpha=0.02, steps=20).theta
         for oracle, at, start in zip(
@@ -402,12 +407,13 @@ def test_answers_that_are_not_there_have_no_chance() -> None:
         ),
         (
             lambda d: _training().init(
-                [replace(d, preferences=None)], d.models.phi(), d.models.theta()
+                Start(d.models.phi(), d.models.theta()),
+                _training().oracles([replace(d, preferences=None)]),
             ),
             "domain `texts` must have preference pairs for the outer objective; found none",
         ),
         (
-            lambda d: _training().init([], d.models.phi(), d.models.theta()),
+            lambda d: _training().oracles([]),
             "`domains` must hold at least one domain",
         ),
         (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -18,14 +19,6 @@ class Server(NamedTuple):
     t: int
     optimizer: dict[str, Any]
     note: str | None
-
-
-class Frozen:
-    def __init__(self, frozen: tuple[Tensor, ...] = ()) -> None:
-        self.frozen = frozen
-
-    def with_frozen(self, frozen: tuple[Tensor, ...]) -> Frozen:
-        return Frozen(frozen)
 
 
 def _state(seed: int) -> Server:
@@ -46,12 +39,25 @@ def test_a_state_comes_back_bit_for_bit(tmp_path: Path) -> None:
     assert back.optimizer["parts"][1] == state.optimizer["parts"][1]
 
 
-def test_objects_with_frozen_tensors(tmp_path: Path) -> None:
-    products = (torch.randn(2, 2), torch.randn(1))
-    kept = checkpoint.save(tmp_path, (Frozen(products), 3), 1, "x")
-    (back, number), _ = checkpoint.restore(kept, (Frozen(), 0), "x")
+def test_arrays_of_numpy_come_back_as_such(tmp_path: Path) -> None:
+    weights = np.broadcast_to(np.array([0.25, 0.75]), (3, 2))
+    kept = checkpoint.save(tmp_path, (weights, torch.ones(2)), 1, "x")
+    for like in ((None, torch.zeros(2)), (np.zeros((3, 2)), torch.zeros(2))):
+        (back, tensor), _ = checkpoint.restore(kept, like, "x")
+        assert isinstance(back, np.ndarray)
+        np.testing.assert_array_equal(back, weights)
+        assert isinstance(tensor, Tensor)
+    for other in ((torch.zeros(3, 2), torch.zeros(2)), (np.zeros((2, 2)), torch.zeros(2))):
+        with pytest.raises(InputError, match="of another shape"):
+            checkpoint.restore(kept, other, "x")
+
+
+def test_an_empty_tuple_stands_for_whatever_was_kept(tmp_path: Path) -> None:
+    products = tuple(torch.randn(size) for size in range(1, 13))  # more than one digit
+    kept = checkpoint.save(tmp_path, (products, 3), 1, "x")
+    (back, number), _ = checkpoint.restore(kept, ((), 0), "x")
     assert number == 3
-    assert all(torch.equal(a, b) for a, b in zip(back.frozen, products, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(back, products, strict=True))
 
 
 def test_two_stay_and_the_newest_is_found(tmp_path: Path) -> None:
@@ -128,5 +134,5 @@ def test_checkpoints_of_something_else(tmp_path: Path) -> None:
     (kept / "state.safetensors").write_bytes(b"broken")
     with pytest.raises(InputError, match="must be readable"):
         checkpoint.restore(kept, _state(1), "one run")
-    with pytest.raises(InputError, match="must hold tensors and numbers; found"):
+    with pytest.raises(InputError, match="must hold arrays and numbers; found"):
         checkpoint.save(tmp_path, (object(),), 1, "x")

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from linsys import InputError
-from linsys.algorithms import AffPCL, Independent, Steps, iterate
+from linsys.algorithms import AffPCL, Independent, Sampling, Start, Steps
+from linsys.rounds import rounds
 from lora_bridge.affpcl import Agents, soft_cross_entropy
 from lora_bridge.bank import AdapterBank
 from lora_bridge.tasks import Task
@@ -47,9 +48,9 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
 def _run(algorithm: Any, agents: Agents) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(3)
     x, theta = agents.start(torch.randn((2, agents.task.bank.width), generator=generator))
-    run = iterate(algorithm, algorithm.init(x, theta), agents.observe, Steps.constant(0.05), 4)
-    states = [state for _, state in run]
-    return x, algorithm.personal(states[-1])
+    oracle = Sampling(agents.observe, Steps.constant(0.05))
+    *_, (state, _) = rounds(algorithm, oracle, algorithm.init(Start(x, theta), oracle), 4)
+    return x, algorithm.personal(state)
 
 
 @pytest.mark.parametrize("algorithm", [Independent(), AffPCL(ratio="none")])
@@ -66,7 +67,7 @@ def test_what_is_measured_beside_a_run_is_no_local_step(broken: None) -> None:
     agents = _agents("stop")
     x, theta = agents.start(torch.zeros(2, agents.task.bank.width))
     with pytest.raises(InputError, match="finite loss; found nan in minibatch 0 of run 2:"):
-        agents.noise(AffPCL().init(x, theta), draws=2)
+        agents.noise(AffPCL().init(Start(x, theta)), draws=2)
 
 
 def test_an_agent_that_is_skipped_stands_still_and_is_named(

@@ -17,7 +17,7 @@ from lora_bridge.bank import AdapterBank
 from lora_bridge.checkpoint import restore, save
 from lora_bridge.critics import Critics
 from lora_bridge.docstrings import byte_tokenizer
-from lora_bridge.firm import Alignment, Memory, from_kept, to_keep
+from lora_bridge.firm import Alignment, Memory
 from lora_bridge.losses import token_log_likelihood
 from lora_bridge.ppo import (
     Controller,
@@ -99,7 +99,7 @@ def start(oracle: Alignment, scale: float = 0.1) -> Tensor:
 
 
 def follow(oracle: Alignment, algorithm: Federated, steps: int, scale: float = 0.1) -> list[State]:
-    state = algorithm.init(start(oracle, scale), memory=oracle.init())
+    state = algorithm.init(start(oracle, scale), oracle)
     return [after for _, _, after in iterate(algorithm, oracle, state, steps)]
 
 
@@ -460,10 +460,10 @@ def test_a_run_goes_on_from_a_checkpoint(tmp_path: Path, steps: int, dtype: torc
     oracle, fresh = (alignment(bank=AdapterBank(model(dtype), ["c_attn"])) for _ in range(2))
     algorithm = ALGORITHMS["firm"]
     whole = follow(oracle, algorithm, 9)
-    saved = save(tmp_path, to_keep(whole[steps - 1]), steps, "test")
-    kept, found = restore(saved, algorithm.init(start(fresh), memory=fresh.init()), "test")
+    saved = save(tmp_path, whole[steps - 1], steps, "test")
+    kept, found = restore(saved, algorithm.init(start(fresh), fresh), "test")
     assert found == steps
-    state = list(iterate(algorithm, fresh, from_kept(kept), 9 - steps))[-1][-1]
+    state = list(iterate(algorithm, fresh, kept, 9 - steps))[-1][-1]
     assert torch.equal(state.theta, whole[-1].theta)
     np.testing.assert_array_equal(state.weights, whole[-1].weights)
     assert torch.equal(state.memory.critics.w, whole[-1].memory.critics.w)

@@ -371,9 +371,8 @@ def test_a_user_that_misses_the_end_of_the_warm_up_takes_over_later(tmp_path: Pa
     from lora_bridge.oracles import Users
     from tests.lora_bridge._federations import task
 
-    state, rejected = made.algorithm.run(
-        made.algorithm.init(made.start, Missing(Users(task(True))))
-    )
+    users = Missing(Users(task(True)))
+    state, rejected = made.algorithm.run(made.algorithm.init(made.start, users), users)
     assert rejected == {2: 1}
     assert list(result.clients.values()) == [fingerprint([X]) for X in state.X]
 

@@ -38,26 +38,27 @@ class OneByOne:
             raise AttributeError(name)
         return getattr(self.oracle, name)
 
-    def merged(self, products: Any) -> OneByOne:
-        return OneByOne(self.oracle.merged(products))
+    def with_frozen(self, frozen: Any) -> OneByOne:
+        return OneByOne(self.oracle.with_frozen(frozen))
 
 
 def in_one_piece(name: str, rounds: int) -> tuple[str, list[str]]:
     """SHA-256 of what an algorithm ends with, without anything of the package that is tested."""
     algorithm = ALGORITHMS[name]
     if hasattr(algorithm, "ranks"):
-        state = algorithm.init(start(algorithm), OneByOne(Devices(task(False))))
+        devices = OneByOne(Devices(task(False)))
+        state = algorithm.init(start(algorithm), devices)
         for _ in range(rounds):
-            state, report = algorithm.round(state)
+            state, report = algorithm.round(state, devices)
             assert not report.missing
-        return fingerprint([state.X, *state.oracle.frozen]), []
+        return fingerprint([state.X, *state.frozen]), []
     if hasattr(algorithm, "warmup"):
-        state = algorithm.init(start(algorithm), OneByOne(Users(task(True))))
-        state, rejected = algorithm.run(state)
+        users = OneByOne(Users(task(True)))
+        state, rejected = algorithm.run(algorithm.init(start(algorithm), users), users)
         assert not rejected
         return "", [fingerprint([X]) for X in state.X]
     oracle = Quadratics(list(range(N)))
-    state = algorithm.init(start(algorithm).repeat(1, N, 1), memory=oracle.init())
+    state = algorithm.init(start(algorithm).repeat(1, N, 1), oracle)
     for _ in range(rounds * algorithm.K):
         state = algorithm.step(state, *oracle.jac(state.theta, state.memory))
     return fingerprint([state.theta[0, 0]]), []
@@ -89,7 +90,7 @@ def test_factors_are_multiplied_as_in_one_piece(rank: int, clients: int, tmp_pat
         objectives=M,
     )
     oracle = Quadratics(list(range(clients)))
-    state = algorithm.init(start(algorithm).repeat(1, clients, 1), memory=oracle.init())
+    state = algorithm.init(start(algorithm).repeat(1, clients, 1), oracle)
     for _ in range(2):
         state = algorithm.step(state, *oracle.jac(state.theta, state.memory))
     assert rehearse(made, tmp_path).sha256 == fingerprint([state.theta[0, 0]])

@@ -44,9 +44,6 @@ class Clients:
         gradient = _pull(client, X, t)
         return gradient * torch.nan if (client, t) == self.lost else gradient
 
-    def merged(self, products: Any) -> Clients:
-        return self
-
 
 def _start(dtype: torch.dtype = torch.float64) -> Tensor:
     generator = torch.Generator().manual_seed(1)
@@ -113,7 +110,7 @@ def test_local_steps_of_devices_are_independent_optimizers(name: str, clip: floa
     )
     start = _start()[0]
     seen: dict[int, Tensor] = {}
-    for device, outcome in algorithm._one_by_one(algorithm.init(start, Clients())):
+    for device, outcome in algorithm._one_by_one(algorithm.init(start, Clients()), Clients()):
         assert isinstance(outcome, tuple)
         seen[device] = outcome[1]
     for device, rank in enumerate(algorithm.ranks):
@@ -137,7 +134,7 @@ def test_personal_rows_are_independent_optimizers_even_where_a_user_misses_a_ste
         decay=decay,
         clip=clip,
     )
-    state, rejected = algorithm.run(algorithm.init(_start(), Clients(lost)))
+    state, rejected = algorithm.run(algorithm.init(_start(), Clients(lost)), Clients(lost))
     assert rejected == ({} if lost is None else {1: 1})
     for i in range(N):
         skipped = [lost[1]] if lost is not None and lost[0] == i else []
@@ -149,7 +146,7 @@ def test_shared_coordinates_stay_equal_where_a_user_misses_a_step() -> None:
     algorithm = ShareLoRA(gamma=GAMMA, shared="up", schedule="constant", clip=CLIP)
     mask = torch.from_numpy(algorithm.mask(MODULES))
     start = torch.where(mask, _start()[:1], _start())
-    state, _ = algorithm.run(algorithm.init(start, Clients((1, 2))))
+    state, _ = algorithm.run(algorithm.init(start, Clients((1, 2))), Clients((1, 2)))
     assert (state.X[:, :, mask] == state.X[:1, :, mask]).all()
     assert (state.moments.step[0] == STEPS).all()
     assert (state.moments.step[1] == torch.where(mask, STEPS, STEPS - 1)).all()

@@ -32,8 +32,8 @@ class OneByOne:
             raise AttributeError(name)
         return getattr(self.oracle, name)
 
-    def merged(self, products: Any) -> OneByOne:
-        return OneByOne(self.oracle.merged(products))
+    def with_frozen(self, frozen: Any) -> OneByOne:
+        return OneByOne(self.oracle.with_frozen(frozen))
 
 
 def _task(pairs: bool = False, batch: int = 2, on_nan: str = "stop") -> Task:
@@ -61,8 +61,8 @@ def test_users_together_are_users_one_by_one(name: str) -> None:
     oracle = Users(_task(pairs=True))
     algorithm = sharelora.method(name, 0.05, epochs=1.0)
     start = _rows(oracle.task, 2)
-    together, _ = algorithm.run(algorithm.init(start, oracle))
-    alone, _ = algorithm.run(algorithm.init(start, OneByOne(oracle)))
+    together, _ = algorithm.run(algorithm.init(start, oracle), oracle)
+    alone, _ = algorithm.run(algorithm.init(start, OneByOne(oracle)), OneByOne(oracle))
     assert together.t == oracle.steps == 3
     torch.testing.assert_close(together.X, alone.X, rtol=1e-9, atol=1e-11)
     assert (together.X - start).abs().max() > 1e-2
@@ -77,7 +77,7 @@ def test_training_lowers_the_loss_of_every_user() -> None:
     algorithm = ShareLoRA(gamma=0.02, shared="none", epochs=10.0)
     state = algorithm.init(_rows(oracle.task, 2), oracle)
     before = [oracle.task.evaluate(i, state.X[i]) for i in range(N)]
-    state, _ = algorithm.run(state)
+    state, _ = algorithm.run(state, oracle)
     after = [oracle.task.evaluate(i, state.X[i]) for i in range(N)]
     assert all(b < 0.5 * a for a, b in zip(before, after, strict=True))
 
@@ -106,7 +106,7 @@ def test_broken_numbers_stop_a_run_and_name_client_and_round(broken: None) -> No
     oracle = Users(_task(pairs=True))
     algorithm = ShareLoRA(gamma=0.05, shared="none")
     with pytest.raises(InputError, match=r"client 1 .* in epoch 0, step 0"):
-        algorithm.run(algorithm.init(_rows(oracle.task, 2), oracle))
+        algorithm.run(algorithm.init(_rows(oracle.task, 2), oracle), oracle)
 
 
 def test_a_device_with_broken_numbers_is_left_out_of_the_round_and_named(
@@ -127,7 +127,7 @@ def test_a_user_with_broken_numbers_is_named(broken: None) -> None:
     oracle = Users(_task(pairs=True, on_nan="skip"))
     algorithm = ShareLoRA(gamma=0.05, shared="none")
     start = algorithm.init(_rows(oracle.task, 2), oracle)
-    state, missing = algorithm.step(start)
+    state, missing = algorithm.round(start, oracle)
     assert missing == {1: "rejected: its gradient is not finite"}
     assert torch.equal(state.X[1], start.X[1])
     assert not torch.equal(state.X[0], start.X[0])
@@ -148,7 +148,7 @@ def _run(name: str, oracle: Any, start: Tensor, rounds: int = 2) -> tuple[Any, R
     algorithm = kind(gamma=0.05, H=2, ranks=[1, 4, 2], **options)
     state = algorithm.init(start, oracle)
     for _ in range(rounds):
-        state, report = algorithm.round(state)
+        state, report = algorithm.round(state, oracle)
     return state, report
 
 
@@ -159,7 +159,7 @@ def test_devices_together_are_devices_one_by_one(name: str) -> None:
     together, report = _run(name, oracle, start)
     alone, same = _run(name, OneByOne(oracle), start)
     torch.testing.assert_close(together.X, alone.X, rtol=1e-9, atol=1e-11)
-    learned = together.oracle.frozen if name == "FedStackLoRA" else (together.X - start,)
+    learned = together.frozen if name == "FedStackLoRA" else (together.X - start,)
     assert max(float(part.abs().max()) for part in learned) > 1e-3
     assert report == same
     assert report.missing == {}
@@ -205,10 +205,10 @@ def test_stacked_products_go_into_the_frozen_matrices_and_back() -> None:
     oracle = Devices(_task())
     state, _ = _run("FedStackLoRA", oracle, _rows(oracle.task, 4))
     assert oracle.frozen == ()
-    assert len(state.oracle.frozen) == len(oracle.modules.shapes)
-    again = oracle.with_frozen(state.oracle.frozen)
+    assert len(state.frozen) == len(oracle.modules.shapes)
+    again = state.merged_into(oracle)
+    assert again.frozen == state.frozen
     X = _rows(oracle.task, 2)
-    assert again.task.evaluate(0, X) == state.oracle.task.evaluate(0, X)
     assert again.task.evaluate(0, X) != oracle.task.evaluate(0, X)
 
 

@@ -18,16 +18,19 @@ import torch
 from torch import Tensor
 
 from linsys import InputError
-from linsys.algorithms import AffPCL, Ditto, FedAvg, FineTuning, Steps, iterate
+from linsys.algorithms import AffPCL, Ditto, FedAvg, FineTuning, Sampling, Start, Steps
 from linsys.preference import sharelora
 from linsys.sketching import FlexLoRA, FSLoRA, HeteroLoRA
 from lora_bridge import checkpoint, runs
 from lora_bridge.affpcl import Agents, soft_cross_entropy
 from lora_bridge.bank import AdapterBank
 from lora_bridge.oracles import Devices, Users
-from lora_bridge.runs import recorded
+from lora_bridge.runs import recorded, repeated
 from lora_bridge.tasks import Task
+from mgda.fedcmoo import FedCMOO
+from mgda.firm import FIRM
 from tests.lora_bridge import _survivor
+from tests.lora_bridge._federations import D, Quadratics
 from tests.lora_bridge._models import small_batch, small_model
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +53,7 @@ def _seen(x: Tensor) -> dict[str, Any]:
 
 def _run(folder: Path | None, advance: Any = _halved, name: str = "run", **options: Any) -> Any:
     start = torch.ones(2, dtype=torch.float64)
-    return recorded(name, advance, start, [0, 2, 7], _seen, folder=folder, **options)
+    return repeated(name, advance, start, [0, 2, 7], _seen, folder=folder, **options)
 
 
 def _breaks(at: int, error: BaseException) -> Callable[[Tensor, int], Tensor]:
@@ -160,7 +163,7 @@ def test_a_state_that_becomes_more_precise_goes_on_to_the_same_bits(tmp_path: Pa
                 raise KeyboardInterrupt
             return x / 3 + torch.ones(1, dtype=torch.float64)
 
-        return recorded("thirds", advance, torch.ones(1), [4], lambda x: {"x": x}, folder=folder)
+        return repeated("thirds", advance, torch.ones(1), [4], lambda x: {"x": x}, folder=folder)
 
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, 2)
@@ -190,23 +193,21 @@ def test_the_callers_generator_is_left_alone() -> None:
     assert torch.equal(torch.rand(2), expected)
 
 
-#: The first state of an algorithm, a round of it, and what it is about.
-Begun = tuple[Any, Callable[[Any, int], Any], Callable[[Any], Any]]
+#: An algorithm, its oracle, the first state, and what it is about.
+Begun = tuple[Any, Any, Any, Callable[[Any], Any]]
 
 
 def _devices(kind: Any) -> Begun:
     oracle = Devices(_survivor.task())
     algorithm = kind(gamma=0.02, H=2, ranks=(1, 2, 3), optimizer="adamw")
     start = torch.from_numpy(oracle.modules.start(3, np.random.default_rng(1)))
-    state = algorithm.init(start.float(), oracle)
-    return state, lambda now, t: algorithm.round(now)[0], lambda now: now.X
+    return algorithm, oracle, algorithm.init(start.float(), oracle), lambda now: now.X
 
 
 def _users(name: str) -> Begun:
     oracle, algorithm = Users(_survivor.task()), sharelora.method(name, 0.02, epochs=2.0)
     start = torch.from_numpy(algorithm.start(oracle.modules, 3, 2, np.random.default_rng(1)))
-    state = algorithm.init(start.float(), oracle)
-    return state, lambda now, t: algorithm.step(now)[0], lambda now: now.X
+    return algorithm, oracle, algorithm.init(start.float(), oracle), lambda now: now.X
 
 
 def _agents(algorithm: Any) -> Begun:
@@ -221,13 +222,15 @@ def _agents(algorithm: Any) -> Begun:
         shards.append({**shard, "label_probabilities": wanted, "features": features})
     agents = Agents(Task(bank, shards, soft_cross_entropy(), batch=2))
     x, theta = agents.start(0.1 * torch.randn((2, bank.width), generator=generator))
-    steps = Steps.diminishing(t0=9.0)
+    oracle = Sampling(agents.observe, Steps.diminishing(t0=9.0), local_steps=2)
+    state = algorithm.init(Start(x, theta), oracle)
+    return algorithm, oracle, state, algorithm.personal
 
-    def advance(now: Any, t: int) -> Any:
-        run = iterate(algorithm, now, agents.observe, steps, t + 1, local_steps=2, start=t)
-        return [state for _, state in run][-1]
 
-    return algorithm.init(x, theta), advance, algorithm.personal
+def _clients(algorithm: Any) -> Begun:
+    oracle = Quadratics([0, 1, 2])
+    start = torch.ones(1, 3, D)
+    return algorithm, oracle, algorithm.init(start, oracle), lambda now: now.theta
 
 
 BEGUN: dict[str, Callable[[], Begun]] = {
@@ -237,28 +240,38 @@ BEGUN: dict[str, Callable[[], Begun]] = {
         type(algorithm).__name__: partial(_agents, algorithm)
         for algorithm in (AffPCL(ratio="none"), FedAvg(), FineTuning(4), Ditto(1.0))
     },
+    **{
+        type(algorithm).__name__: partial(_clients, algorithm)
+        for algorithm in (FIRM(alpha=0.1, K=2, eta=0.5, optimizer="adam"), FedCMOO(alpha=0.1))
+    },
 }
 
 
 @pytest.mark.parametrize("name", list(BEGUN))
 def test_every_algorithm_goes_on_to_the_same_bits(tmp_path: Path, name: str) -> None:
-    first, step, personal = BEGUN[name]()
+    algorithm, oracle, first, personal = BEGUN[name]()
 
     def run(folder: Path | None, stop: int | None) -> Any:
-        def advance(now: Any, t: int) -> Any:
-            if t == stop:
+        done = 0
+
+        def counted(before: Any, after: Any, report: Any) -> int:
+            nonlocal done
+            done += 1
+            if done == stop:
                 raise KeyboardInterrupt
-            return step(now, t)
+            return 1
 
         def measure(now: Any) -> dict[str, Any]:
             return {"X": personal(now)}
 
-        return recorded(name, advance, first, [2, 5], measure, folder=folder, every=2)
+        options: dict[str, Any] = {"sums": {"rounds": counted}, "folder": folder, "every": 2}
+        return recorded(name, algorithm, oracle, first, [2, 5], measure, **options)
 
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, 3)
+        run(tmp_path, 4)
     whole = run(None, None)
     assert not np.array_equal(whole["X"][0], whole["X"][1])
+    assert whole["rounds"].tolist() == [2.0, 5.0]
     assert _equal(run(tmp_path, None), whole)
 
 
@@ -284,7 +297,7 @@ def test_out_of_memory_says_what_to_lower_and_keeps_the_rounds(tmp_path: Path) -
 
 def test_bad_times_and_intervals() -> None:
     with pytest.raises(InputError, match="`times` must be strictly increasing"):
-        recorded("x", _halved, torch.ones(2), [3, 1], _seen)
+        repeated("x", _halved, torch.ones(2), [3, 1], _seen)
     with pytest.raises(InputError, match="`every` must be"):
         _run(None, every=0)
 
@@ -310,13 +323,13 @@ def test_bad_times_and_intervals() -> None:
 )
 def test_measurements_that_are_none(measure: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        recorded("x", lambda x, t: x / 2, torch.ones(2), [0, 1], measure)
+        repeated("x", lambda x, t: x / 2, torch.ones(2), [0, 1], measure)
 
 
 def test_what_advances_takes_a_state_and_a_round() -> None:
     swapped: Any = (torch.ones(2), _halved)
     with pytest.raises(InputError, match=r"`advance` must be a function of .*; found tensor"):
-        recorded("x", *swapped, [0, 1], _seen)
+        repeated("x", *swapped, [0, 1], _seen)
     with pytest.raises(InputError, match=r"of \(state, t\); found one of \(x\)"):
         _run(None, lambda x: x)
 
@@ -330,5 +343,5 @@ def test_a_folder_may_be_a_text(tmp_path: Path) -> None:
 
 def test_measurements_may_have_gradients() -> None:
     start = torch.ones(2, requires_grad=True)
-    found = recorded("x", lambda x, t: x / 2, start, [0, 1], lambda x: {"x": x[0]})
+    found = repeated("x", lambda x, t: x / 2, start, [0, 1], lambda x: {"x": x[0]})
     assert found["x"].tolist() == [1.0, 0.5]

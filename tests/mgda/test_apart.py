@@ -39,7 +39,7 @@ def _start(make: Any) -> Any:
 
 def _together(algorithm: Any, make: Any, rounds: int) -> State:
     oracle = Quadratics(range(C), make)
-    state = algorithm.init(_start(make), memory=0)
+    state = algorithm.init(_start(make))._replace(memory=0)
     for _ in range(rounds * K):
         state = algorithm.step(state, *oracle.jac(state.theta, state.memory))
     return state
@@ -60,8 +60,8 @@ LIBRARIES = [np.asarray, torch.from_numpy]
 )
 def test_clients_alone_and_a_mean_are_the_round(algorithm: Any, make: Any) -> None:
     whole = _together(algorithm, make, rounds=2)
-    start = algorithm.init(_start(make), memory=0)
-    alone = [algorithm.init(start.theta[:, c : c + 1], memory=0) for c in range(C)]
+    start = algorithm.init(_start(make))._replace(memory=0)
+    alone = [algorithm.init(start.theta[:, c : c + 1])._replace(memory=0) for c in range(C)]
     for _ in range(2):
         for c, state in enumerate(alone):
             oracle = Quadratics(range(c, c + 1), make)

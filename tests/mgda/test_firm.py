@@ -11,7 +11,7 @@ import torch
 
 from linsys import InputError
 from mgda.fedcmoo import FedCMOO
-from mgda.federated import Federated
+from mgda.federated import Federated, Start
 from mgda.firm import FIRM
 from mgda.scalarization import LinearScalarization, SingleObjective
 from mgda.simplex import gram, simplex_qp
@@ -112,7 +112,7 @@ def test_smoothing() -> None:
         np.testing.assert_allclose(smooth[t], expected, atol=WEIGHTS)
     start = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     frozen = FIRM(alpha=0.1, eta=0.0)
-    kept = frozen.step(frozen.init(theta, weights=start), gradients[0])
+    kept = frozen.step(frozen.init(Start(theta, start)), gradients[0])
     np.testing.assert_array_equal(kept.weights, start)
     moved = 0.05 * (gradients[0, 0, :, 0] + gradients[0, 1, :, 2])
     np.testing.assert_allclose(kept.theta, [moved, moved], atol=CLOSE)
@@ -237,6 +237,6 @@ def test_refused_arrays() -> None:
             firm.init(theta)
     for weights in (np.ones((2, 2)), np.full((3, 2), 0.5), np.array([[1.5, -0.5]] * 2)):
         with pytest.raises(InputError, match="`weights`"):
-            firm.init(np.zeros((2, 4)), weights=weights)
+            firm.init(Start(np.zeros((2, 4)), weights))
     with pytest.raises(InputError, match="`preference`"):
         FIRM(alpha=0.1, beta=0.0, preference=(1.0,) * 3).step(state, good)

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from linsys import InputError
+from linsys.rounds import rounds
 from mgda.actor_critic import ActorCritic, ExactGradients
 from mgda.constants import smoothness_everywhere
 from mgda.critic import LinearCritic
@@ -111,7 +112,7 @@ def test_disagreement_around_the_true_weights() -> None:
     oracle, firm = sampled(), FIRM.theory(alpha=0.5, K=3, beta=0.3)
     exact = replace(oracle, B=None, N=None)
     trace = run(firm, oracle, start(), 3, times=range(10), reference=exact)
-    state = firm.init(start(), memory=oracle.init())
+    state = firm.init(start(), oracle)
     for before, g, after in iterate(firm, oracle, state, 10):
         center = before.theta.mean(axis=1)
         policy = MOMDP.at(center)
@@ -120,6 +121,19 @@ def test_disagreement_around_the_true_weights() -> None:
         found = trace.values["disagreement_true"][before.t]
         np.testing.assert_allclose(found, disagreement(g, after.weights, reference), rtol=1e-9)
         assert (found != trace.values["disagreement"][before.t]).all()
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_round_is_the_local_steps_up_to_the_next_aggregation(before: int) -> None:
+    oracle, firm = sampled(), FIRM(alpha=0.5, K=3, beta=0.3)
+    steps = [after for _, _, after in iterate(firm, oracle, firm.init(start(), oracle), 6)]
+    begun = [firm.init(start(), oracle), *steps][before]
+    first, second = rounds(firm, oracle, begun, 2)
+    for (state, weights), end in zip((first, second), (3, 6), strict=True):
+        assert state.t == end
+        np.testing.assert_array_equal(state.theta, steps[end - 1].theta)
+        taken = steps[before if end == 3 else 3 : end]
+        np.testing.assert_array_equal(weights, [after.weights for after in taken])
 
 
 def test_sampled_runs_are_reproducible_and_go_on() -> None:
@@ -238,9 +252,9 @@ def test_times() -> None:
         assert len(times) <= 12
     with pytest.raises(InputError, match="`times` must be at most 6"):
         run(FIRM(alpha=0.1, K=2), ORACLE, start(), 3, times=[0, 7])
-    for rounds in (-1, 1.0):
+    for count in (-1, 1.0):
         with pytest.raises(InputError, match="`rounds`"):
-            run(FIRM(alpha=0.1), ORACLE, start(), rounds)  # type: ignore[arg-type]
+            run(FIRM(alpha=0.1), ORACLE, start(), count)  # type: ignore[arg-type]
 
 
 def test_mean_return() -> None:

@@ -75,7 +75,7 @@ def _trained(config: ShareConfig, name: str, head: str, other: bool = False) -> 
         oracle = Users(replace(oracle.task, shards=shards))
     algorithm = _personal.method(config, name, 0.05, head)
     start = _personal.start(config, algorithm, oracle, 1)
-    state, rejected = algorithm.run(algorithm.init(start, oracle))
+    state, rejected = algorithm.run(algorithm.init(start, oracle), oracle)
     assert rejected == {}
     return draw, state.X
 

@@ -97,10 +97,10 @@ def test_a_killed_block_goes_on(
     rounds = 0
     original = algorithm.round
 
-    def counted(self: Any, state: Any) -> Any:
+    def counted(self: Any, state: Any, oracle: Any) -> Any:
         nonlocal rounds
         rounds += 1
-        return original(self, state)
+        return original(self, state, oracle)
 
     monkeypatch.setattr(algorithm, "round", counted)
     whole = run(experiment, config, Store(tmp_path / "fresh"))

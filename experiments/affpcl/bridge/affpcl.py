@@ -71,13 +71,14 @@ from linsys import InputError
 from linsys.algorithms import (
     AffPCL,
     AffPCLState,
-    Algorithm,
+    Collaborative,
     Ditto,
     FedAvg,
     FineTuning,
     Independent,
+    Sampling,
+    Start,
     Steps,
-    iterate,
 )
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ PLAIN = "AffPCL, no ratios"
 TESTED = ("excess", "accuracy")
 
 
-def methods(config: AffPCLConfig) -> Mapping[str, Algorithm[Any]]:
+def methods(config: AffPCLConfig) -> Mapping[str, Collaborative[Any]]:
     """The curves by name."""
     return {
         "AffPCL": AffPCL(),
@@ -122,21 +123,19 @@ def _run(config: AffPCLConfig, name: str, drawn: Draw, folder: Path | None) -> d
     from lora_bridge.runs import recorded
 
     agents = drawn.estimated if name == ESTIMATED else drawn.known
-    algorithm, local = methods(config)[name], config.local_steps
+    algorithm = methods(config)[name]
     steps = Steps(config.alpha, objective=config.alpha_objective / config.alpha)
     x, theta = agents.start(drawn.start)
-    theta = agents.objective(theta, config.warmup, config.alpha_objective)
-
-    def advance(state: Any, t: int) -> Any:
-        run = iterate(algorithm, state, agents.observe, steps, t + 1, local_steps=local, start=t)
-        return [after for _, after in run][-1]
+    start = Start(x, agents.objective(theta, config.warmup, config.alpha_objective))
+    oracle = Sampling(agents.observe, steps, local_steps=config.local_steps)
 
     def measure(state: Any) -> dict[str, float]:
         found = _tested(agents, algorithm.personal(state), drawn.exam, config.batch)
         along = _measured(agents, state) if name == "AffPCL" else {}
         return dict(zip(TESTED, found, strict=True)) | along
 
-    return recorded(name, advance, algorithm.init(x, theta), config.times, measure, folder=folder)
+    state = algorithm.init(start, oracle)
+    return recorded(name, algorithm, oracle, state, config.times, measure, folder=folder)
 
 
 def _measured(agents: Agents, state: AffPCLState) -> dict[str, float]:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 import ratecheck as rc
 from linsys import InputError, sample_gaussian_system
-from linsys.algorithms import AffPCL, Algorithm
+from linsys.algorithms import AffPCL, Collaborative
 from linsys.heterogeneity import delta_env, delta_obj
 from linsys.kernels import simulate
 from linsys.stability import check_steps, mean_square_radius
@@ -86,7 +86,7 @@ class SyntheticConfig(rc.Config):
     def errors(
         self,
         system: GaussianSystem,
-        algorithm: Algorithm[Any],
+        algorithm: Collaborative[Any],
         instance: int,
         context: rc.Context,
         times: ArrayLike,

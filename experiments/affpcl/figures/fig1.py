@@ -49,8 +49,8 @@ from experiments.affpcl.figures._synthetic import (
 )
 from linsys.algorithms import (
     AffPCL,
-    Algorithm,
     Clustered,
+    Collaborative,
     Ditto,
     FedAvg,
     FineTuning,
@@ -88,7 +88,7 @@ class Fig1Config(PopulationConfig):
     clusters: int = rc.param(10, low=1, doc="models of clustered learning.")
 
 
-def methods(config: Fig1Config) -> Mapping[str, Algorithm[Any]]:
+def methods(config: Fig1Config) -> Mapping[str, Collaborative[Any]]:
     """The curves by name."""
     return {
         "AffPCL": AffPCL(),

@@ -59,14 +59,14 @@ import numpy as np
 import ratecheck as rc
 from experiments.affpcl.figures._characters import Source, User, digits_source, femnist_source
 from linsys import InputError
-from linsys.algorithms import AffPCL, Algorithm, FedAvg, Independent, Steps
+from linsys.algorithms import AffPCL, Collaborative, FedAvg, Independent, Start, Steps
 from linsys.systems.regression import RegressionObservation, RegressionSystem, SquaredLoss
 from linsys.validate import check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-METHODS: dict[str, Algorithm[Any]] = {
+METHODS: dict[str, Collaborative[Any]] = {
     "AffPCL": AffPCL(ratio="none"),
     "Independent": Independent(),
     "FedAvg": FedAvg(),
@@ -229,8 +229,8 @@ def _simulate(
         ridge=config.ridge,
     )
     steps = Steps.constant(config.alpha)
-    start = np.zeros((*shape, first.d)), np.zeros((len(systems), first.p))
-    states = {name: method.init(*start) for name, method in METHODS.items()}
+    start = Start(np.zeros((*shape, first.d)), np.zeros((len(systems), first.p)))
+    states = {name: method.init(start) for name, method in METHODS.items()}
     wanted = set(times.tolist())
     recorded = []
     for t in range(config.rounds + 1):
@@ -241,7 +241,7 @@ def _simulate(
         indices = together.sample(rng, (config.local_steps,), config.step_samples)
         seen = [_by_replicate(together.observe(index), shape) for index in indices]
         sizes = steps.at(t)
-        states = {m: METHODS[m].round(state, seen, sizes) for m, state in states.items()}
+        states = {m: METHODS[m].update(state, seen, sizes) for m, state in states.items()}
     return np.transpose(recorded, (2, 1, 0))
 
 

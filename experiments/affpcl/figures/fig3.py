@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 import ratecheck as rc
 from linsys import InputError
-from linsys.algorithms import AffPCL, Algorithm, FedAvg, Independent, Steps
+from linsys.algorithms import AffPCL, Collaborative, FedAvg, Independent, Steps
 from linsys.algorithms.td import VisitationRatio, sarsa
 from linsys.systems.mdp import MarkovDecisionProcesses, sample_mdps, softmax_policy
 
@@ -106,7 +106,7 @@ class Fig3Config(rc.Config):
         return self.temperature if self.softmax == "multiply" else 1.0 / self.temperature
 
 
-def methods(config: Fig3Config) -> Mapping[str, Algorithm[Any]]:
+def methods(config: Fig3Config) -> Mapping[str, Collaborative[Any]]:
     """The curves by name."""
     return {
         "AffPCL": AffPCL(ratio=VisitationRatio(config.states)),

@@ -65,7 +65,7 @@ def federated_rounds(stack: FiniteStack, states: NDArray[np.int_]) -> rc.Sides:
     point, local, central = stack.x_c, [], []
     for t in range(states.shape[1]):
         seen = observe(stack, states[:, t])
-        state = algorithm.round(state, [seen], SIZES)
+        state = algorithm.update(state, [seen], SIZES)
         point = point - alpha * (apply(seen.A.mean(axis=1), point) - seen.b.mean(axis=1))
         local.append(algorithm.personal(state))
         central.append(np.repeat(point[:, None], stack.n, axis=1))
@@ -76,7 +76,7 @@ def algorithm_one(stack: FiniteStack, states: NDArray[np.int_]) -> rc.Sides:
     """Lines 10 to 12 as implemented in AffPCL against (4), (7) and (8), shape (B, n+2, d)."""
     seen = observe(stack, states)
     center, theta = stack.x_c[:, None], stack.theta_c[:, None]
-    after = AffPCL().round(AffPCLState(stack.x, center, theta), [seen], SIZES)
+    after = AffPCL().update(AffPCLState(stack.x, center, theta), [seen], SIZES)
     together = np.concatenate([after.x, after.center, after.theta], axis=1)
     return together, _formulas(stack, seen, stack.x_c[:, None])
 

@@ -294,7 +294,7 @@ def beginning(
     """The first state of a draw: the same adapters for all clients, of zero effect."""
     rng = np.random.default_rng(config.derive("start", use, k))
     start = config.tensor(oracle.bank.modules.start(config.rank, rng)).reshape(1, 1, -1)
-    return algorithm.init(start.expand(1, oracle.C, -1), memory=oracle.init())
+    return algorithm.init(start.expand(1, oracle.C, -1), oracle)
 
 
 def said_of_model(config: FirmConfig) -> str:

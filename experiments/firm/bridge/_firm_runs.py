@@ -53,8 +53,7 @@ def train(
         C), between a client's gradients; ``ends`` (steps, R), what the last policy gets on the
         tests of all rewards of the figure, the same in all steps.
     """
-    from lora_bridge.firm import from_kept, to_keep
-    from lora_bridge.runs import recorded
+    from lora_bridge.runs import repeated
 
     bank = config.bank(config.load("lm"), config.targets)
     oracle = alignment(config, bank, arm, use, k)
@@ -73,11 +72,7 @@ def train(
     }
 
     def advance(now: tuple[Any, dict[str, Any]], t: int) -> tuple[Any, dict[str, Any]]:
-        import torch
-
-        before = from_kept(now[0])
-        gradients, *kept = oracle.jac(before.theta, before.memory)
-        after = algorithm.step(before, gradients, *kept)
+        after, gradients = algorithm.local_step(now[0], oracle)
         report = after.memory.report
         assert after.weights is not None
         found = {name: report[name].double().cpu().numpy() for name in _REPORTED}
@@ -85,17 +80,14 @@ def train(
         found["ends"] = seen["ends"]
         if t + 1 == config.steps[-1]:
             found["ends"] = judge(config, bank, after.theta[0, :1], use, k)
-        return to_keep(after), {n: torch.from_numpy(np.array(v)) for n, v in found.items()}
+        return after, found
 
     def measure(now: tuple[Any, dict[str, Any]]) -> dict[str, Values]:
-        return {name: value.numpy() for name, value in now[1].items()}
+        return now[1]
 
-    import torch
-
-    first = (to_keep(state), {name: torch.from_numpy(v) for name, v in seen.items()})
     run = f"{name} {algorithm} {oracle.choices} {use} {k}"
     times = config.steps.tolist()
-    found = recorded(run, advance, first, times, measure, folder=context.folder, every=25)
+    found = repeated(run, advance, (state, seen), times, measure, folder=context.folder, every=25)
     found["ends"] = np.broadcast_to(found["ends"][-1], found["ends"].shape)
     return found
 

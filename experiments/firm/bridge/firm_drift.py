@@ -31,7 +31,6 @@ over ``draws`` of clients, intervals over seeds.
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +49,7 @@ from experiments.firm.bridge._firm import (
 from experiments.firm.bridge._firm_comparison import TINY, log_band
 from experiments.firm.bridge._firm_runs import step_size
 from linsys import InputError
-from mgda.runs import iterate
+from linsys.rounds import rounds
 from mgda.simplex import gram, simplex_qp, trace_normalised
 
 if TYPE_CHECKING:
@@ -162,9 +161,8 @@ def compute(config: FirmDriftConfig, block: rc.Block, context: rc.Context) -> rc
         oracle, algorithm = alignment(config, bank, arm, "test", k), arm.method(alpha)
         state = beginning(config, oracle, algorithm, "test", k)
         policies = [state.theta[:, :1]]
-        run = iterate(algorithm, oracle, state, int(config.steps[-1]))
-        ((_, _, state),) = deque(run, maxlen=1)
-        policies.append(state.theta[:, :1])
+        *_, (trained, _) = rounds(algorithm, oracle, state, config.rounds)
+        policies.append(trained.theta[:, :1])
         given = {field.name: getattr(config, field.name) for field in fields(FirmConfig)}
         size = config.responses
         one = FirmConfig(**{**given, "clients": 1, "batch": size, "minibatch": size, "epochs": 1})

@@ -124,7 +124,7 @@ def drifts(
     """
     exact = replace(oracle, B=None)
     found: list[dict[str, Array]] = []
-    start = firm.init(theta0, memory=oracle.init())
+    start = firm.init(theta0, oracle)
     for before, gradients, after in iterate(firm, oracle, start, steps[-1]):
         if before.t + 1 not in steps:
             continue

@@ -211,7 +211,7 @@ def exact_run(config: GapTimeConfig, instance: int, eta: float | str) -> tuple[A
     kept = frozenset(due.tolist())
     total: Array = np.zeros(config.replicates)
     gaps, means = [], []
-    for _, gradients, after in iterate(firm, oracle, firm.init(theta), config.last):
+    for _, gradients, after in iterate(firm, oracle, firm.init(theta, oracle), config.last):
         assert after.weights is not None
         gap = ((gradients @ after.weights[..., None])[:, 0, :, 0] ** 2).sum(axis=-1)
         total = total + gap

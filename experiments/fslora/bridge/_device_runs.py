@@ -16,12 +16,17 @@ from experiments.bridge._devices import ComparedConfig, DeviceConfig
 from experiments.bridge._models import Values
 
 if TYPE_CHECKING:
-    from linsys.sketching.federated import Federated, State
+    from linsys.sketching.federated import Federated, Report, State
 
 #: An algorithm of a step size and a seed.
 Method = Callable[[float, int], "Federated"]
 #: What is summed over the rounds of a run: see :func:`path`.
-SUMS = ("up", "down", "missing", "moved")
+SUMS: dict[str, Callable[[State, State, Report], float]] = {
+    "up": lambda before, after, report: float(np.mean(report.up)),
+    "down": lambda before, after, report: float(np.mean(report.down)),
+    "missing": lambda before, after, report: len(report.missing),
+    "moved": lambda before, after, report: float((after.X - before.X).abs().mean()),
+}
 
 
 def path(
@@ -49,19 +54,9 @@ def path(
     start = drawn.oracle.modules.start(r, np.random.default_rng(seed))
     algorithm = method(gamma, seed)
 
-    def advance(now: tuple[State, list[float]], t: int) -> tuple[State, list[float]]:
-        state, sums = now
-        after, report = algorithm.round(state)
-        sent = [float(np.mean(report.up)), float(np.mean(report.down))]
-        new = [*sent, float(len(report.missing)), float((after.X - state.X).abs().mean())]
-        return after, [one + other for one, other in zip(sums, new, strict=True)]
-
-    def seen(now: tuple[State, list[float]]) -> dict[str, Any]:
-        return {**measure(now[0]), **dict(zip(SUMS, now[1], strict=True))}
-
-    first = algorithm.init(config.tensor(start), drawn.oracle), [0.0] * len(SUMS)
-    name = f"{algorithm} r={r} {use} {k}"
-    return recorded(name, advance, first, times, seen, folder=context.folder)
+    state = algorithm.init(config.tensor(start), drawn.oracle)
+    name, folder = f"{algorithm} r={r} {use} {k}", context.folder
+    return recorded(name, algorithm, drawn.oracle, state, times, measure, sums=SUMS, folder=folder)
 
 
 def train(

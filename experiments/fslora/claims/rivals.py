@@ -188,7 +188,7 @@ def _sent(m: int, n: int, r: int, H: int, chosen: tuple[int, ...]) -> tuple[int,
     inputs, targets = (np.ones((1, n)),) * len(chosen), (np.ones((1, m)),) * len(chosen)
     system = LeastSquares(np.zeros((m, n)), inputs=inputs, targets=targets)
     algorithm = FSLoRA(gamma=0.01, H=H, ranks=chosen)
-    _, report = algorithm.round(algorithm.init(np.ones((r, m + n)), system))
+    _, report = algorithm.round(algorithm.init(np.ones((r, m + n)), system), system)
     return tuple(size // 8 for size in report.up)
 
 

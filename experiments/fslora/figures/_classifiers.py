@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -93,9 +92,14 @@ class Classifiers(MatrixSystem):
         found[0][...] = hidden @ z.mT
         found[1][...] = (rows[0] @ z) @ self.inputs[device].mT
 
-    def merged(self, products: Sequence[Values]) -> Classifiers:
-        """The same devices with W0 + products as the frozen matrices."""
-        return replace(self, W0=self.W0 + np.stack(products))
+    @property
+    def frozen(self) -> tuple[Values, ...]:
+        """The frozen matrix of every task."""
+        return tuple(self.W0)
+
+    def with_frozen(self, frozen: tuple[Values, ...]) -> Classifiers:
+        """The same devices with other frozen matrices."""
+        return replace(self, W0=np.stack(frozen))
 
     def _parts(self, X: Values) -> Parts:
         """Views of X (k, w): all B', (P, k, m), and all A, (P, k, n)."""
@@ -135,7 +139,7 @@ class Instance:
         Where an algorithm merges what it learns, X is only a rank and B A is not used: merging
         methods leave X as it was, with B = 0.
         """
-        W = state.oracle.W0 + np.stack(state.oracle.modules.products(state.X))
+        W = state.merged_into(self.system).W0 + np.stack(self.system.modules.products(state.X))
         z = W @ self.inputs
         right = np.take_along_axis(z, self.labels[:, None], axis=1)[:, 0]
         top = z.max(axis=1)

@@ -64,11 +64,11 @@ def train(algorithm: Federated, drawn: Instance, r: int, seed: int, times: Seque
     for time in times:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what explodes is lost
             while state.t < time and not lost:
-                state, report = algorithm.round(state)
+                state, report = algorithm.round(state, drawn.system)
                 up, down = up + float(np.mean(report.up)), down + float(np.mean(report.down))
                 lost = bool(report.missing)
             accuracy, loss = drawn.judge(state)
-            on_devices = state.oracle.mean_losses(state.X)
+            on_devices = state.merged_into(drawn.system).mean_losses(state.X)
         if lost or not (loss < limit).all():
             lost, loss, on_devices = True, np.full(loss.shape, limit), np.full(loss.shape, limit)
         found.append((accuracy, loss, on_devices, up, down))

@@ -24,7 +24,7 @@ from experiments.bridge._models import Values
 from experiments.oodpl.bridge._ood import CurvesConfig, RivalsConfig
 from experiments.oodpl.bridge._ood_texts import Domains, domains
 from linsys import InputError
-from linsys.bilevel import MetaTraining, meta_test
+from linsys.bilevel import MetaTraining, Start, meta_test
 
 if TYPE_CHECKING:
     from lora_bridge.bilevel import TextDomain
@@ -99,7 +99,7 @@ class Methods:
         """What a training ends with, a vector like another one; it is a run of one round."""
         import torch
 
-        from lora_bridge.runs import recorded
+        from lora_bridge.runs import repeated
 
         def advance(_: Any, t: int) -> Any:
             return train()
@@ -107,7 +107,7 @@ class Methods:
         def end(vector: Any) -> dict[str, Any]:
             return {"end": vector.cpu().numpy()}
 
-        found = recorded(name, advance, like, [1], end, folder=self.folder)
+        found = repeated(name, advance, like, [1], end, folder=self.folder)
         return torch.from_numpy(found["end"][0]).to(like)
 
 
@@ -125,15 +125,19 @@ class Compared(Methods):
         """Algorithm 1: what ``measure`` says of phi after the rounds of the curve, along axis 0."""
         from lora_bridge.runs import recorded
 
-        config, models = self.config, self.domains.models
+        config = self.config
         training = self.training(config.beta, config.eta)
-        first = training.init(self.domains.train, models.phi(), self.start)
-
-        def advance(phi: Any, t: int) -> Any:
-            return training.round(first._replace(phi=phi, k=t))[0].phi
-
-        where, name = self.folder, "OOD-PL"
-        return recorded(name, advance, first.phi, config.times, measure, folder=where, every=1)
+        oracles = training.oracles(self.domains.train)
+        return recorded(
+            "OOD-PL",
+            training,
+            oracles,
+            training.init(Start(self.domains.models.phi(), self.start), oracles),
+            config.times,
+            lambda state: measure(state.phi),
+            folder=self.folder,
+            every=1,
+        )
 
     def rivals(self) -> dict[str, Any]:
         """Policies of baselines and controls for the held-out domain."""

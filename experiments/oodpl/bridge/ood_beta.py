@@ -46,7 +46,7 @@ from experiments.oodpl._domains import columns
 from experiments.oodpl.bridge._ood import PAPER, CurvesConfig
 from experiments.oodpl.bridge._ood_methods import Methods
 from linsys import InputError
-from linsys.bilevel import pl_accuracy
+from linsys.bilevel import Start, State, pl_accuracy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -98,31 +98,30 @@ def _run(
     config: OODBetaConfig, methods: Methods, begin: dict[str, Any], way: str, beta: float
 ) -> dict[str, Values]:
     """What is measured along one training; after it is lost, the last numbers again."""
-    from lora_bridge.runs import recorded
+    from lora_bridge.runs import repeated
 
     known, held, eta = list(methods.domains.known), methods.domains.held, config.eta
     if way == STEP:
         known, eta = _head_alone(config, known, beta), config.eta * beta**2
     test = known.pop(held)
     training = methods.training(beta, eta)
-    first = training.init(known, test.models.phi(), methods.start)
+    oracles = training.oracles(known)
+    first = training.init(Start(test.models.phi(), methods.start), oracles)
 
-    def advance(now: tuple[Any, dict[str, Any]], t: int) -> tuple[Any, dict[str, Any]]:
-        phi, row = now
+    def advance(now: tuple[State, dict[str, Any]], t: int) -> tuple[State, dict[str, Any]]:
+        state, row = now
         if row["lost"]:
             return now
         try:
-            phi = training.round(first._replace(phi=phi, k=t))[0].phi
-            if t + 1 in config.times:
-                row = _measured(methods, test, phi, beta)
+            state, _ = training.round(state, oracles)
+            if state.t in config.times:
+                row = _measured(methods, test, state.phi, beta)
         except InputError:  # the inner loop or the weights explode
             row = {**row, "lost": True}
-        return phi, row
+        return state, row
 
-    state, folder = (first.phi, begin), methods.folder
-    return recorded(
-        f"{way} {beta}", advance, state, config.times, lambda now: now[1], folder=folder, every=1
-    )
+    name, start, folder = f"{way} {beta}", (first, begin), methods.folder
+    return repeated(name, advance, start, config.times, lambda now: now[1], folder=folder, every=1)
 
 
 def _head_alone(

@@ -49,6 +49,7 @@ from linsys.bilevel import (
     Domain,
     DomainOracle,
     LinearReward,
+    Start,
     implicit,
     optimum,
     pl_accuracy,
@@ -135,13 +136,14 @@ def _run(
     """Rows of one training; after it is lost, the last ones again."""
     (*train, test), judge = domains[0], domains[1][-1]
     training = config.training(instance, beta, eta)
-    state = training.init(train, np.zeros(config.q), np.zeros(config.p))
+    oracles = training.oracles(train)
+    state = training.init(Start(np.zeros(config.q), np.zeros(config.p)), oracles)
     row, lost = _measured(test, judge, state.phi, beta), False
     for t in config.times:
         try:
             with np.errstate(over="ignore"):  # what explodes is lost
-                while state.k < t and not lost:
-                    state, _ = training.round(state)
+                while state.t < t and not lost:
+                    state, _ = training.round(state, oracles)
                 if t and not lost:
                     row = _measured(test, judge, state.phi, beta)
         except InputError:  # the inner loop or the weights explode

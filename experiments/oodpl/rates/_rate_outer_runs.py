@@ -17,6 +17,7 @@ from linsys.bilevel import (
     Domain,
     DomainOracle,
     MetaTraining,
+    Start,
     TanhReward,
     meta_loss,
     optimum,
@@ -169,8 +170,9 @@ class System:
             every_task=kind == ALL,
             seed=seed,
         )
-        state = training.init(self.domains, phi_0=phi, theta_0=self.start)
-        return [state.phi for state in training.states(state)]
+        oracles = training.oracles(self.domains)
+        first = training.init(Start(phi, self.start), oracles)
+        return [state.phi for state in training.run(first, oracles)]
 
 
 def compute(config: RateOuterConfig, block: rc.Block, context: rc.Context) -> rc.Columns:

@@ -47,11 +47,13 @@ from linsys.bilevel import (
     Domain,
     DomainOracle,
     MetaTraining,
+    Start,
     TanhReward,
     meta_loss,
     optimum,
     pl_accuracy,
 )
+from linsys.rounds import rounds
 from linsys.validate import Array
 
 if TYPE_CHECKING:
@@ -183,8 +185,9 @@ def _training(
             outer_batch=1 if sampled else None,
             every_task=not sampled,
         )
-        state = training.init(domains, phi_0=zero, theta_0=np.zeros(oracles[0].p))
-        *_, last = training.states(state)
+        asked = training.oracles(domains)
+        first = training.init(Start(zero, np.zeros(oracles[0].p)), asked)
+        *_, (last, _) = rounds(training, asked, first, training.K)
         found = meta_loss(_oracles(domains, beta), last.phi)
         return {
             "beta": beta,

@@ -111,20 +111,23 @@ def train(
     total = algorithm.total(draw.oracle)
     times = np.unique(np.rint(np.linspace(0, total, config.points + 1)).astype(int))
 
-    def advance(now: tuple[State, int], t: int) -> tuple[State, int]:
-        state, left_out = algorithm.step(now[0])
-        return state, now[1] + len(left_out)
-
-    def measure(now: tuple[State, int]) -> dict[str, Any]:
-        state, missing = now
+    def measure(state: State) -> dict[str, Any]:
         accuracy, loss = np.full(config.users, np.nan), np.nan  # these go through all tests
         if state.t == total:
             accuracy, loss = draw.accuracy(state.X), draw.loss(state.X)
         far = distances(draw.oracle.modules, state.X, head)
-        return {"far": far, "accuracy": accuracy, "loss": loss, "missing": missing}
+        return {"far": far, "accuracy": accuracy, "loss": loss}
 
-    first, about = (algorithm.init(X, draw.oracle), 0), f"{algorithm} {use} {k}"
-    found = recorded(about, advance, first, times.tolist(), measure, folder=context.folder)
+    found = recorded(
+        f"{algorithm} {use} {k}",
+        algorithm,
+        draw.oracle,
+        algorithm.init(X, draw.oracle),
+        times.tolist(),
+        measure,
+        sums={"missing": lambda before, after, missing: len(missing)},
+        folder=context.folder,
+    )
     accuracy, loss, missing = (found[key][-1] for key in ("accuracy", "loss", "missing"))
     epochs = times / draw.oracle.steps
     return Run(draw, epochs, found["far"].T, accuracy, float(loss), int(missing))

@@ -5,11 +5,10 @@ from typing import Any, NamedTuple
 
 
 class State(NamedTuple):
-    """The global rows X (r, w), rounds done, and the devices."""
+    """The global rows X (r, w), and rounds done."""
 
     X: Any
     t: int
-    oracle: Any
 
 
 @dataclass(frozen=True)
@@ -21,14 +20,14 @@ class FedProx:
     mu: float
 
     def init(self, X: Any, oracle: Any) -> State:
-        return State(X, 0, oracle)
+        return State(X, 0)
 
-    def round(self, state: State) -> State:
-        X, t, oracle = state
+    def round(self, state: State, oracle: Any) -> tuple[State, None]:
+        X, t = state
         ends = []
         for device in range(oracle.devices):
             x = X
             for h in range(self.H):
                 x = x - self.gamma * (oracle.grad(device, x, 1.0, t, h) + self.mu * (x - X))
             ends.append(x)
-        return State(sum(ends) / len(ends), t + 1, oracle)
+        return State(sum(ends) / len(ends), t + 1), None

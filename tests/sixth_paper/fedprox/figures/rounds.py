@@ -7,6 +7,7 @@ import numpy as np
 
 import ratecheck as rc
 from fedprox.method import FedProx
+from linsys.rounds import rounds
 from linsys.sketching import LeastSquares
 
 
@@ -35,10 +36,8 @@ def devices(config: RoundsConfig) -> tuple[Any, Any, Any]:
 def compute(config: RoundsConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     oracle, X, mean_loss = devices(config)
     algorithm = FedProx(config.gamma, config.H, block["mu"])
-    state, loss = algorithm.init(X, oracle), [float(mean_loss(X))]
-    for _ in range(config.rounds):
-        state = algorithm.round(state)
-        loss.append(float(mean_loss(state.X)))
+    after = rounds(algorithm, oracle, algorithm.init(X, oracle), config.rounds)
+    loss = [float(mean_loss(X)), *(float(mean_loss(state.X)) for state, _ in after)]
     return {"t": list(range(config.rounds + 1)), "loss": loss}
 
 
