@@ -2,6 +2,4 @@
 
 import ratecheck as rc
 
-PAPER = rc.Paper(
-    "fedprox", "FedProx", "Li et al.: Federated Optimization in Heterogeneous Networks"
-)
+PAPER = rc.Paper("fedprox", "FedProx", "Li et al.: Optimization in Heterogeneous Networks")

@@ -1,7 +1,6 @@
 """The fixed point of FedProx comes near to the minimiser like 1/mu.
 
-For f_i(x) = (a_i/2) x^2 - b_i x it is mean(b_i/(a_i + mu)) / mean(a_i/(a_i + mu)).
-"""
+For f_i(x) = (a_i/2) x^2 - b_i x it is mean(b_i/(a_i + mu)) / mean(a_i/(a_i + mu))."""
 
 from dataclasses import dataclass
 
@@ -12,14 +11,13 @@ import ratecheck as rc
 
 @dataclass(frozen=True, kw_only=True)
 class PenaltyConfig(rc.Config):
-    devices: int = rc.param(8, low=2, doc="n.")
     draws: int = rc.param(3, low=1, doc="of a_i and b_i.")
     mu: tuple[float, ...] = rc.param((1e4, 1e5, 1e6), above=0, increasing=True, doc="penalties.")
 
 
 def compute(config: PenaltyConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     rng = np.random.default_rng(config.derive("devices", block["draw"]))
-    a, b = rng.uniform(1, 5, config.devices), rng.normal(size=config.devices)
+    a, b = rng.uniform(1, 5, 8), rng.normal(size=8)
     weights = 1 / (a + np.array(config.mu)[:, None])
     fixed, best = (weights @ b) / (weights @ a), b.mean() / a.mean()
     return {"mu": list(config.mu), "distance": np.abs(fixed - best)}
@@ -41,7 +39,7 @@ EXPERIMENT = rc.Experiment(
     source="FedProx, Section 3.2",
     kind="rate",
     variable="mu",
-    profiles={"quick": PenaltyConfig(), "paper": PenaltyConfig(devices=64)},
+    profiles={"quick": PenaltyConfig(), "paper": PenaltyConfig(draws=30)},
     blocks=rc.Grid({"draw": "draws"}),
     compute=compute,
     analyse=analyse,
