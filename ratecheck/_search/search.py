@@ -25,6 +25,7 @@ from ratecheck._search.reservoir import Reservoir
 from ratecheck._verdicts.certificates import (
     CANDIDATE,
     DIGITS,
+    SAME,
     Sides,
     Watch,
     certify,
@@ -166,7 +167,8 @@ class Search:
                 sides = certify(self.claim, found.fields)
             except Fault:
                 continue
-            if sides.tightness >= tightness and ratio(self.claim.relation, sides) is not None:
+            same = abs(sides.tightness - found.tightness) <= SAME  # or float64 knows too little
+            if same and ratio(self.claim.relation, sides) is not None:
                 return True
         return False
 
