@@ -18,6 +18,7 @@ from linsys.linalg import precision
 from ratecheck._claims.certificates import (
     CANDIDATE,
     DIGITS,
+    SAME,
     Sides,
     Watch,
     certify,
@@ -166,7 +167,8 @@ class Search:
                 sides = certify(self.claim, found.fields)
             except Fault:
                 continue
-            if sides.tightness >= tightness and ratio(self.claim.relation, sides) is not None:
+            same = abs(sides.tightness - found.tightness) <= SAME  # or float64 knows too little
+            if same and ratio(self.claim.relation, sides) is not None:
                 return True
         return False
 

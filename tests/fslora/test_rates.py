@@ -129,6 +129,13 @@ class TestRates(rc.ExperimentSuite):
 computed, failed = TestRates.table, TestRates.failed
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _tables() -> None:
+    """Compute all tables before a test replaces a part of a law."""
+    for module in SMALL:
+        computed(module)
+
+
 def test_a_floor_above_its_bound_is_told_beside_a_noisy_one() -> None:
     """A point that is uncertain reaches furthest, another one is surely above (6)."""
     config, pairs = SMALL[rate_rank], [(2, 1), (4, 2)]

@@ -56,6 +56,13 @@ class TestRates(rc.ExperimentSuite):
 computed, failed = TestRates.table, TestRates.failed
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _tables() -> None:
+    """Compute all tables before a test replaces a part of a law."""
+    for module in SMALL:
+        computed(module)
+
+
 HEADS_COUNTED = {
     rate_users: "alike on both sides: as derived",
     rate_samples: "no tail: dist² / law, mean",
