@@ -132,9 +132,9 @@ def _run(config: AffPCLConfig, name: str, drawn: Draw, folder: Path | None) -> d
         return [after for _, after in run][-1]
 
     def measure(state: Any) -> dict[str, float]:
-        found = _tested(agents, algorithm.personal(state), drawn.exam, config.batch)
+        tested = _tested(agents, algorithm.personal(state), drawn.exam, config.batch)
         along = _measured(agents, state) if name == "AffPCL" else {}
-        return dict(zip(TESTED, found, strict=True)) | along
+        return dict(zip(TESTED, tested, strict=True)) | along
 
     return recorded(name, advance, algorithm.init(x, theta), config.times, measure, folder=folder)
 
@@ -145,13 +145,13 @@ def _measured(agents: Agents, state: AffPCLState) -> dict[str, float]:
 
     from lora_bridge.measure import gradients_of
 
-    found = gradients_of(agents.task, agents.rows(state.center))
+    gradients = gradients_of(agents.task, agents.rows(state.center))
     pairs = ~torch.eye(agents.n, dtype=torch.bool)
     noise = agents.noise(state)
     common = agents.noise(state._replace(x=state.center.expand_as(state.x)))
     return {
-        "alignment": float(found.alignment().cpu()[pairs].mean()),
-        "noise": float((found.noise / (found.mean**2).sum(1)).mean()),
+        "alignment": float(gradients.alignment().cpu()[pairs].mean()),
+        "noise": float((gradients.noise / (gradients.mean**2).sum(1)).mean()),
         "own": float(noise.alone.mean()),
         "left": float(noise.left.mean() / noise.alone.mean()),
         "together": float(noise.together.mean() / noise.alone.mean()),
@@ -222,9 +222,9 @@ def analyse(config: AffPCLConfig, table: rc.Table) -> rc.Analysis:
         errors[level] = late
         checks += _claims(config, level, late)
         notes.append(_said(level, part, late))
-    noise, found = _noise(config, table)
+    noise, noise_checks = _noise(config, table)
     series = [*loss, *accuracy, *_against_level(config, errors), *noise]
-    return rc.Analysis(series, [*checks, *found], notes)
+    return rc.Analysis(series, [*checks, *noise_checks], notes)
 
 
 def _panel(level: float) -> str:
@@ -233,26 +233,26 @@ def _panel(level: float) -> str:
 
 def _claims(config: AffPCLConfig, level: float, late: Mapping[str, Any]) -> list[rc.Check]:
     """What the paper says, of known ratios, of estimated ones and without any."""
-    found = []
+    checks = []
     if level == 0:
         limit = f"up to a factor of {MARGIN:g}"
         for name in OURS:
             ratio = rc.paired_ratio(late[name], late["FedAvg"])
             said = f"{name} / FedAvg (δ = 0)"
-            found.append(rc.at_most(said, "as good as FedAvg", ratio, MARGIN, remark=limit))
+            checks.append(rc.at_most(said, "as good as FedAvg", ratio, MARGIN, remark=limit))
         # otherwise there is nothing to gain from each other
         ratio = rc.paired_ratio(late["FedAvg"], late["Independent"])
-        found.append(rc.below("FedAvg / Independent (δ = 0)", "FedAvg < Independent", ratio))
+        checks.append(rc.below("FedAvg / Independent (δ = 0)", "FedAvg < Independent", ratio))
     if level == max(config.levels) and level > 0:
         for name in OURS:
             ratio = rc.paired_ratio(late[name], late["Independent"])
             said = f"{name} / Independent (δ = {level:g})"
-            found.append(rc.at_most(said, "not worse than independent", ratio, 1.0))
+            checks.append(rc.at_most(said, "not worse than independent", ratio, 1.0))
         for other in (ESTIMATED, PLAIN):
             said = f"AffPCL / {other} (δ = {level:g})"
             ratio = rc.paired_ratio(late["AffPCL"], late[other])
-            found.append(rc.below(said, "known ratios are better", ratio))
-    return found
+            checks.append(rc.below(said, "known ratios are better", ratio))
+    return checks
 
 
 def _against_level(
@@ -276,8 +276,8 @@ def _noise(config: AffPCLConfig, table: rc.Table) -> tuple[list[rc.Series], list
     by_draw = {x: grid.mean(axis=1) for x, grid in along.items()}
     made = []
     for name, key in (("AffPCL", "together"), (COMMON, "common")):
-        found = [rc.mean_interval(parts[x].grid(key, "draw", "t").mean(axis=1)) for x in levels]
-        bounds = np.array([(f.value, f.lo, f.hi) for f in found]).T
+        intervals = [rc.mean_interval(parts[x].grid(key, "draw", "t").mean(axis=1)) for x in levels]
+        bounds = np.array([(f.value, f.lo, f.hi) for f in intervals]).T
         made.append(rc.Series(name, SHARE, levels, *bounds))
     bound = [max(1 / n, float(parts[x]["delta_center"].mean())) for x in levels]
     made.append(rc.Series("theory", SHARE, levels, bound))

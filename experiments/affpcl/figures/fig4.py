@@ -134,17 +134,17 @@ def _claims(
         return []
     ours, alone, federated = (errors[name][stable] for name in METHODS)
     gain = np.log(alone) - np.log(ours)
-    found = [_always("Independent", "cells", -gain, levels[stable], levels)]
+    checks = [_always("Independent", "cells", -gain, levels[stable], levels)]
     if stable.sum() > 1:
-        found.append(_grows("δ_env", levels[stable], gain.mean(axis=1)))
-    found.append(_grows("δ_obj", levels, gain.mean(axis=0)))
+        checks.append(_grows("δ_env", levels[stable], gain.mean(axis=1)))
+    checks.append(_grows("δ_obj", levels, gain.mean(axis=0)))
     if levels[0] == 0 and stable[0]:
         same = rc.paired_ratio(ours[0, 0], federated[0, 0])
-        found.append(matches("AffPCL / FedAvg (δ = 0)", same))
+        checks.append(matches("AffPCL / FedAvg (δ = 0)", same))
     several = levels > 0  # at one objective FedAvg has nothing to personalise for
     loss = (np.log(ours) - np.log(federated))[:, several]
     cells = "cells with δ_obj > 0"
-    return [*found, _always("FedAvg", cells, loss, levels[stable], levels[several])]
+    return [*checks, _always("FedAvg", cells, loss, levels[stable], levels[several])]
 
 
 def _always(rival: str, cells: str, loss: Values, envs: Values, objs: Values) -> rc.Check:

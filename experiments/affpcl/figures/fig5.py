@@ -93,8 +93,8 @@ class Shape:
         few = -np.log(agents)[:, None]
         far = self.q * (np.log(levels) - self.log_delta_0)
         if np.isinf(self.r):
-            found: Values = self.log_a + np.maximum(few, far)
-            return found
+            limit: Values = self.log_a + np.maximum(few, far)
+            return limit
         return self.log_a + np.logaddexp(self.r * few, self.r * far) / self.r
 
 
@@ -112,8 +112,8 @@ def fit(agents: Values, levels: Values, log_mse: Values, corner: float | None = 
     best = None
     for delta_0 in (0.3, 1.0):
         start = [float(log_mse.mean() - np.log(levels.mean())), np.log(delta_0), 1.5]
-        found = least_squares(residual, start if corner is not None else [*start, 0.0])
-        best = found if best is None or found.cost < best.cost else best
+        solution = least_squares(residual, start if corner is not None else [*start, 0.0])
+        best = solution if best is None or solution.cost < best.cost else best
     assert best is not None
     fitted = shape(best.x)
     worst = float(np.exp(np.abs(best.fun).max()))

@@ -187,7 +187,7 @@ def _checks(
 ) -> list[rc.Check]:
     """The claims at one level."""
     late = t >= SETTLED
-    found = [
+    checks = [
         rc.rate_check(
             f"{name}: exponent of t in MSE / ln t (δ = {level:g})",
             -1.0,
@@ -201,8 +201,8 @@ def _checks(
     worst = float(ratio[late].max() / predicted)
     exact = rc.Interval(worst, worst, worst)
     name = f"AffPCL / Independent over max{{1/n, δ_cen}} (δ = {level:g})"
-    found.append(rc.at_most(name, f"at most {CONSTANT:g}", exact, CONSTANT))
-    found.append(
+    checks.append(rc.at_most(name, f"at most {CONSTANT:g}", exact, CONSTANT))
+    checks.append(
         _equals(
             f"AffPCL / Independent at t = {t[-1]:.0e} (δ = {level:g})",
             leading_order(config.n, level),
@@ -211,11 +211,11 @@ def _checks(
     )
     if level == 0:
         equal = float(mse["AffPCL"][-1] / mse["FedAvg"][-1])
-        found.append(_equals("AffPCL / FedAvg at the last t (δ = 0)", 1.0, equal))
+        checks.append(_equals("AffPCL / FedAvg at the last t (δ = 0)", 1.0, equal))
     else:
         floor = float(mse["FedAvg"][-1])
-        found.append(_equals(f"bias floor of FedAvg (δ = {level:g})", (SCALE * level) ** 2, floor))
-    return found
+        checks.append(_equals(f"bias floor of FedAvg (δ = {level:g})", (SCALE * level) ** 2, floor))
+    return checks
 
 
 def _equals(name: str, predicted: float, value: float) -> rc.Check:
