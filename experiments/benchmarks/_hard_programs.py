@@ -142,8 +142,8 @@ def worst_residuals(total: int, seed: int = 0) -> tuple[int, dict[str, float]]:
     """How many programs were solved, and the largest residual of each family."""
     worst = dict.fromkeys(FAMILIES, 0.0)
     programs = 0
-    for name, _, found in draws(total, seed):
-        programs += found.residual.size
+    for name, _, solution in draws(total, seed):
+        programs += solution.residual.size
         # NaN must not be lost
-        worst[name] = float(np.maximum(worst[name], found.residual.max()))
+        worst[name] = float(np.maximum(worst[name], solution.residual.max()))
     return programs, worst

@@ -52,7 +52,7 @@ def run(quick: bool) -> list[rc.BenchRow]:
 
 def measure(quick: bool) -> Measured:
     """Every row with its spread, and the certificates of hard programs."""
-    found = Measured()
+    measured = Measured()
     batch, budget = (FEWER, 0.1) if quick else (100_000, 1.0)
     with one_core():
         for M in SIZES:
@@ -60,18 +60,18 @@ def measure(quick: bool) -> Measured:
             for peer in PEERS:
                 # a batch may take seconds: once is enough
                 part = generic if peer is QUADPROG or max(SIZES) > M else generic[:FEWER]
-                _against(found, f"MGDA, M={M}", peer, part, 0.0, budget)
+                _against(measured, f"MGDA, M={M}", peer, part, 0.0, budget)
             del generic
             name = f"FIRM, rank {rank}, M={M}"
-            _against(found, name, QUADPROG, programs(batch, M, rank), BETA, budget)
-        _larger(found, repeats=1 if quick else 3)
-    found.details["bytes that a batch takes besides its result"] = {
+            _against(measured, name, QUADPROG, programs(batch, M, rank), BETA, budget)
+        _larger(measured, repeats=1 if quick else 3)
+    measured.details["bytes that a batch takes besides its result"] = {
         f"{count} programs, M=8": _besides(count) for count in (1_000, batch)
     }
     count, worst = worst_residuals(20_000 if quick else 1_000_000)
     title = f"largest relative residual in {count} programs, by family"
-    found.details[title] = {**worst, "all": max(worst.values())}
-    return found
+    measured.details[title] = {**worst, "all": max(worst.values())}
+    return measured
 
 
 def programs(count: int, M: int, d: int) -> Array:
@@ -181,7 +181,9 @@ PEERS = (
 )
 
 
-def _against(found: Measured, name: str, peer: Peer, G: Array, beta: float, budget: float) -> None:
+def _against(
+    measured: Measured, name: str, peer: Peer, G: Array, beta: float, budget: float
+) -> None:
     """Time a batch against a peer, which is called in the fastest of its ways."""
     if importlib.util.find_spec(peer.package) is None:
         print(f"{peer.name} is left out: install the extra `bench` for it", file=sys.stderr)
@@ -203,7 +205,7 @@ def _against(found: Measured, name: str, peer: Peer, G: Array, beta: float, budg
     label = f"{peer.name} {version}{way}; residuals up to {theirs.max():.0e}"
     name = f"{name}, {len(G)} programs, per program"
     row = rc.BenchRow(name, label, min(times.ours), min(times.peer), _agree(ours, Q, answers[way]))
-    found.add(
+    measured.add(
         row,
         **times.summary(1),
         our_worst_residual=float(ours.residual.max()),
@@ -225,7 +227,7 @@ def _agree(ours: SimplexSolution, Q: Array, theirs: Array) -> bool:
     return bool(ours.optimal.all() and (np.abs(value - ours.objective[:count]) <= allowed).all())
 
 
-def _larger(found: Measured, repeats: int) -> None:
+def _larger(measured: Measured, repeats: int) -> None:
     """More objectives than FIRM has use for, one program at a time."""
     spent, worst = {}, {}
     for M in LARGER:
@@ -238,7 +240,7 @@ def _larger(found: Measured, repeats: int) -> None:
             times.append(min(seconds(partial(simplex_qp, G)) for _ in range(repeats)))
         worst[f"M={M}"] = max(float(answer.residual) for answer in answers)
         spent[f"seconds, M={M}"] = max(times)
-    found.details["larger programs, the slowest and the least precise of four kinds"] = {
+    measured.details["larger programs, the slowest and the least precise of four kinds"] = {
         **spent,
         **{f"residual, {key}": value for key, value in worst.items()},
     }
@@ -249,11 +251,11 @@ def _besides(count: int) -> int:
     G = programs(count, 8, 16)
     tracemalloc.start()
     try:
-        found = simplex_qp(G, beta=BETA)
+        solution = simplex_qp(G, beta=BETA)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    result = (found.weights, found.objective, found.residual, found.optimal)
+    result = (solution.weights, solution.objective, solution.residual, solution.optimal)
     return peak - sum(values.nbytes for values in result)
 
 

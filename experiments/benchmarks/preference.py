@@ -181,15 +181,15 @@ def measure(quick: bool) -> Measured:
     """Every row with its spread, and how often the peers evaluated the likelihood."""
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    found = Measured()
+    measured = Measured()
     with one_core(), threadpool_limits(1):
         task = Task(QUICK if quick else FULL)
-        _fits(found, task, pairs=5 if quick else 3)
-        _gradients(found, task, budget=0.5 if quick else 3.0)
-    return found
+        _fits(measured, task, pairs=5 if quick else 3)
+        _gradients(measured, task, budget=0.5 if quick else 3.0)
+    return measured
 
 
-def _fits(found: Measured, task: Task, pairs: int) -> None:
+def _fits(measured: Measured, task: Task, pairs: int) -> None:
     peers: dict[str, Callable[[], float]] = {
         "scipy L-BFGS-B, einsum": partial(task.scipy, task.einsum),
         "scipy L-BFGS-B, matmul": partial(task.scipy, task.matmul),
@@ -210,15 +210,15 @@ def _fits(found: Measured, task: Task, pairs: int) -> None:
                 theirs: list[float] = []
                 times.peer.append(seconds(partial(_into, theirs, call)))
                 correct &= near(theirs[0], task.best)
-            _add(found, f"fit_shared {said}: {_shown(task.size)}", peer, times, correct)
-            found.details.setdefault("evaluations", {})[peer] = task.evaluations
+            _add(measured, f"fit_shared {said}: {_shown(task.size)}", peer, times, correct)
+            measured.details.setdefault("evaluations", {})[peer] = task.evaluations
 
 
 def _into(results: list[float], call: Callable[[], float]) -> None:
     results.append(call())
 
 
-def _gradients(found: Measured, task: Task, budget: float) -> None:
+def _gradients(measured: Measured, task: Task, budget: float) -> None:
     N, d1, d2, _, _ = task.size
     Delta = np.random.default_rng(1).standard_normal((N, d1, d2)) / np.sqrt(d1 * d2)
     value, G = task.einsum_by_delta(Delta)
@@ -232,16 +232,16 @@ def _gradients(found: Measured, task: Task, budget: float) -> None:
         budget,
     )
     name = f"log-likelihood and gradient: {_shown(task.size)}"
-    _add(found, name, "NumPy einsum", times, bool(correct))
+    _add(measured, name, "NumPy einsum", times, bool(correct))
 
 
 def _shown(size: Size) -> str:
     return f"N={size.N}, {size.d1} x {size.d2}, k={size.k}, {size.n} comparisons each"
 
 
-def _add(found: Measured, name: str, peer: str, times: Duel, correct: bool) -> None:
+def _add(measured: Measured, name: str, peer: str, times: Duel, correct: bool) -> None:
     row = rc.BenchRow(name, peer, min(times.ours), min(times.peer), correct)
-    found.add(row, **times.summary(1))
+    measured.add(row, **times.summary(1))
 
 
 if __name__ == "__main__":
