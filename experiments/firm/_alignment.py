@@ -176,11 +176,11 @@ def ema(values: Values, half_life: float) -> Values:
     [0.0, 0.6667, 0.8571]
     """
     keep = 0.5 ** (1.0 / half_life)
-    total, count, found = np.zeros(values.shape[:-1]), 0.0, np.empty(values.shape)
+    total, count, means = np.zeros(values.shape[:-1]), 0.0, np.empty(values.shape)
     for t in range(values.shape[-1]):
         total, count = keep * total + values[..., t], keep * count + 1.0
-        found[..., t] = total / count
-    return found
+        means[..., t] = total / count
+    return means
 
 
 def optimum(momdp: MOMDP, weights: ArrayLike) -> Values:
@@ -221,13 +221,13 @@ def scale(table: rc.Table, arm: str) -> Values:
 
     Training may lose: a difference in units of a loss would turn its sign.
     """
-    found = mean_gain(table, arm)
-    if np.abs(found).min() <= _ROUNDING:
+    gains = mean_gain(table, arm)
+    if np.abs(gains).min() <= _ROUNDING:
         raise InputError(
             "`alpha` and `rounds` must be large enough to change the rewards of every instance; "
-            f"found a mean gain of {found[np.abs(found).argmin()]:g} for {arm}"
+            f"found a mean gain of {gains[np.abs(gains).argmin()]:g} for {arm}"
         )
-    return np.asarray(np.abs(found))
+    return np.asarray(np.abs(gains))
 
 
 def gain_ratio(table: rc.Table, ours: str, theirs: str) -> Values:

@@ -100,9 +100,9 @@ class SteeredConfig(InstancesConfig):
             favourites = self.target * _circle(np.arange(M) / M + rng.random())
             apart = ((x[:, :, None] - favourites) ** 2).sum(axis=-1)
             r, first = 1.0 - apart / apart.max(), np.eye(S)[0]
-            found = Floor.find(replace(base, r=r, features=x, mu0=first), self.beta)
-            if found is not None:
-                return found
+            floor = Floor.find(replace(base, r=r, features=x, mu0=first), self.beta)
+            if floor is not None:
+                return floor
         raise InputError(f"`seed` must give a strict maximum; found none in {_DRAWS} processes")
 
     def step_size(self, floor: Floor, chosen: Curve) -> float:
@@ -235,10 +235,10 @@ def series_of(
     name: str, panel: str, x: Array, y: Array, laws: Sequence[Law] | None = None
 ) -> list[rc.Series]:
     """The measured mean with its band, and the law."""
-    found = [rc.Series(name, panel, x, *rc.mean_band(y))]
+    series = [rc.Series(name, panel, x, *rc.mean_band(y))]
     if laws is not None:
-        found.append(rc.Series(LAW, panel, x, [law.total for law in laws]))
-    return found
+        series.append(rc.Series(LAW, panel, x, [law.total for law in laws]))
+    return series
 
 
 def draw_floors(analysis: rc.Analysis, labels: Mapping[str, str], exponent: float) -> Figure:

@@ -90,9 +90,9 @@ class Floor:
     @classmethod
     def find(cls, momdp: MOMDP, beta: float) -> Floor | None:
         """Ascend J_u from the uniform policy; None unless that ends in a strict maximum."""
-        found = cls(momdp, beta, _ascend(momdp, lambda theta: momdp.jac(theta, 1)))
-        small = np.linalg.norm(found.A.mean(axis=-1)) <= 1e-9 * np.linalg.norm(found.A)
-        return found if small and found.curvature >= _STRICT * found.L else None
+        floor = cls(momdp, beta, _ascend(momdp, lambda theta: momdp.jac(theta, 1)))
+        small = np.linalg.norm(floor.A.mean(axis=-1)) <= 1e-9 * np.linalg.norm(floor.A)
+        return floor if small and floor.curvature >= _STRICT * floor.L else None
 
     @cached_property
     def A(self) -> Array:

@@ -44,13 +44,13 @@ def gain(table: rc.Table, j: int, arm: str) -> Values:
 
 def mean_gain(table: rc.Table, arm: str) -> float:
     """The same, averaged over both rewards and seeds: the scale of all differences."""
-    found = float(np.mean([gain(table, j, arm) for j in (1, 2)]))
-    if found <= 0.0:
+    mean = float(np.mean([gain(table, j, arm) for j in (1, 2)]))
+    if mean <= 0.0:
         raise InputError(
             f"`gammas` and `rounds` must be such that training helps; found that {arm} changes the "
-            f"mean reward by {found:.3g}"
+            f"mean reward by {mean:.3g}"
         )
-    return found
+    return mean
 
 
 def advantage(table: rc.Table, j: int, ours: str, theirs: str) -> rc.Interval:
@@ -147,12 +147,12 @@ def shown(
 ) -> list[rc.Series]:
     """A column averaged over the steps of a round, against rounds, with 90 % bands over seeds."""
     rounds = np.arange(config.rounds)
-    found = []
+    series = []
     for arm in arms:
         values = curves_of(table, column, arm)
         each = values.reshape(len(values), config.rounds, config.K).mean(axis=-1)
-        found.append(rc.Series(arm, title, rounds, *rc.mean_band(each)))
-    return found
+        series.append(rc.Series(arm, title, rounds, *rc.mean_band(each)))
+    return series
 
 
 def said(config: FirmConfig, table: rc.Table) -> list[str]:

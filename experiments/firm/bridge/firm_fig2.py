@@ -109,8 +109,8 @@ def almost_one(rewards: Sequence[Reward], common: float) -> list[Reward]:
         shares = [common / 2 + (1.0 - common) * (i == j) for i in (0, 1)]
 
         def values(prompts: Sequence[str], responses: Sequence[str]) -> Values:
-            found = [np.asarray(r(prompts, responses), float) for r in rewards[:2]]
-            return np.asarray(shares[0] * found[0] + shares[1] * found[1])
+            scores = [np.asarray(r(prompts, responses), float) for r in rewards[:2]]
+            return np.asarray(shares[0] * scores[0] + shares[1] * scores[1])
 
         low, high = (
             sum(s * getattr(r, end) for s, r in zip(shares, rewards[:2], strict=True))
@@ -145,8 +145,8 @@ def analyse(config: Fig2Config, table: rc.Table) -> rc.Analysis:
     for setting, alike in SETTINGS.items():
         part = table.where(setting=setting)
         series += _shown(config, part, setting)
-        found, more = _judged(config, part, setting, alike)
-        checks += found
+        setting_checks, more = _judged(config, part, setting, alike)
+        checks += setting_checks
         notes += more
     worst = np.sqrt(config.beta) / 4
     notes.append(

@@ -149,8 +149,8 @@ def analyse(config: Fig2Config, table: rc.Table) -> rc.Analysis:
             name = f"size of that ratio ({setting})"
             predicted = "at least 0.9: only near-parallel gradients feel β"
             checks.append(rc.at_least(name, predicted, ratio, 0.9))
-        found = rewards_match(part, none, some)
-        checks += [replace(check, name=f"{check.name} ({setting})") for check in found]
+        reward_checks = rewards_match(part, none, some)
+        checks += [replace(check, name=f"{check.name} ({setting})") for check in reward_checks]
         changes = {c: advantage(part, c, none, some) for c in OBJECTIVES}
         lost = [rc.below(c, "both rewards fall: below 0", v, 0.0) for c, v in changes.items()]
         notes.append(

@@ -87,16 +87,16 @@ def pareto_front(momdp: MOMDP) -> Values:
     # the ends: the best of one objective, and among those the best of the other
     first, last = (optimum(momdp, w) for w in ((1e-6, 1.0), (1.0, 1e-6)))
     # one policy may be best for both
-    found, left = [first], [] if np.array_equal(first, last) else [last]
+    front, left = [first], [] if np.array_equal(first, last) else [last]
     while left:
-        a, b = found[-1], left[-1]
+        a, b = front[-1], left[-1]
         normal = np.array([a[1] - b[1], b[0] - a[0]])
         between = optimum(momdp, normal)
         if normal @ (between - a) > 1e-9 * normal.sum():
             left.append(between)
         else:
-            found.append(left.pop())
-    return np.array(found)
+            front.append(left.pop())
+    return np.array(front)
 
 
 def compute(config: Fig3Config, block: rc.Block, context: rc.Context) -> rc.Columns:

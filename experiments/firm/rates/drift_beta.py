@@ -131,7 +131,7 @@ def compute(config: DriftBetaConfig, block: rc.Block, context: rc.Context) -> rc
     """The drift in both conventions for every beta, of both Gram matrices."""
     numbers = config.numbers(block)
     runs, C = len(numbers) * config.runs, config.clients
-    found = np.empty((len(PANELS), len(FORMS), 2, len(config.betas), len(numbers)))
+    drift = np.empty((len(PANELS), len(FORMS), 2, len(config.betas), len(numbers)))
     for p, panel in enumerate(PANELS):
         momdp = config.process(panel, block["instance"])
         moments = Moments.of(momdp)
@@ -145,7 +145,7 @@ def compute(config: DriftBetaConfig, block: rc.Block, context: rc.Context) -> rc
             for k, beta in enumerate(config.betas):
                 raw = beta if normalise else beta * moments.scale
                 values = drifts(gradients, moments, raw, normalise=normalise, G=G)
-                found[p, f, :, k] = grouped(values, config.runs)
+                drift[p, f, :, k] = grouped(values, config.runs)
     axes = {
         "panel": np.array(PANELS),
         "form": np.array(list(FORMS)),
@@ -153,7 +153,7 @@ def compute(config: DriftBetaConfig, block: rc.Block, context: rc.Context) -> rc
         "beta": config.betas,
         "replicate": numbers,
     }
-    return rc.long_table(axes, drift=found)
+    return rc.long_table(axes, drift=drift)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,14 +175,14 @@ class _Theory:
 
     def drift(self, betas: Array) -> Array:
         """E T in leading order, shape (2, betas)."""
-        found = (self._law(beta) for beta in betas)
+        laws = (self._law(beta) for beta in betas)
         C, B = self.config.clients, self.config.B
-        return np.stack([law.drift(C, B, **more) for law, more in found], axis=-1)
+        return np.stack([law.drift(C, B, **more) for law, more in laws], axis=-1)
 
     def error(self, betas: Array) -> Array:
         """The estimated relative size of what that leaves out, shape (betas,)."""
-        found = (self._law(beta) for beta in betas)
-        return np.array([law.next_order(self.config.B, **more) for law, more in found])
+        laws = (self._law(beta) for beta in betas)
+        return np.array([law.next_order(self.config.B, **more) for law, more in laws])
 
     @property
     def noise(self) -> float:
@@ -219,7 +219,7 @@ def _checks(name: str, panel: str, drift: Array, theory: _Theory, c: int) -> lis
     largest = float((mean / theory.bound(betas)).max())
     last = rc.ratio(drift[:, -1], float(law(x[-1:])[0]), level)
     error = theory.error(betas[[0, -1]])
-    found = [
+    checks = [
         rc.rate_check(f"{name}, large β: as stated", STATED, slope, bound=True),
         rc.below(
             f"{name}: largest drift / (23)", "below 1", rc.Interval(largest, largest, largest)
@@ -231,14 +231,14 @@ def _checks(name: str, panel: str, drift: Array, theory: _Theory, c: int) -> lis
         peak = int(law(betas).argmax())
         rise = rc.ratio(drift[:, 0] - drift[:, peak], float(mean[peak]), level)
         what = f"{name}: drift at the least β less that at β = {betas[peak]:g}, relative"
-        return [*found, rc.below(what, "below 0", rise, 0.0)]
+        return [*checks, rc.below(what, "below 0", rise, 0.0)]
     small = betas <= (config.small if panel == CONFLICT else config.smallest)
     x = betas[small]
     slope = rc.slope_interval(x, drift[:, small], rng=0, level=level)
     tolerance = 2.0 * transient(law, x, 1e-6)
     first = rc.ratio(drift[:, 0], float(law(x[:1])[0]), level)
     return [
-        *found,
+        *checks,
         rc.rate_check(f"{name}, small β: as derived", SMALL, slope, tolerance=tolerance),
         rc.rate_check(f"{name}, first β: ratio to the law", 1.0, first, tolerance=float(error[0])),
     ]
@@ -255,11 +255,11 @@ def analyse(config: DriftBetaConfig, table: rc.Table) -> rc.Analysis:
             for c, convention in enumerate(CONVENTIONS):
                 part = table.where(panel=panel, form=form, convention=convention)
                 drift = part.grid("drift", "instance", "replicate", "beta")
-                found = furthest(
+                worst = furthest(
                     _checks(f"{panel[4:]}, {form}, {convention}", panel, one, theory, c)
                     for one, theory in zip(drift, theories, strict=True)
                 )
-                checks += found[2:] if normalise else found  # (23) is about the raw matrix
+                checks += worst[2:] if normalise else worst  # (23) is about the raw matrix
                 mean, *band = rc.mean_band(drift[0])
                 law = theories[0].drift(betas)[c]
                 shown = mean > 0.0  # not where all clients sit at a vertex

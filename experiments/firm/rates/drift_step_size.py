@@ -157,13 +157,13 @@ def compute(config: DriftStepSizeConfig, block: rc.Block, context: rc.Context) -
         clients, instance, B=config.B, replicates=replicates.size, first=block["first"]
     )
     start = config.start(instance, clients, replicates.size)
-    found: list[dict[str, Array]] = []
+    by_alpha: list[dict[str, Array]] = []
     for alpha in config.alphas:
         firm = FIRM(alpha=alpha, K=config.K, beta=config.beta, normalise=False, eta=1.0)
-        found.append(drifts(firm, oracle, start, [config.K]))
+        by_alpha.append(drifts(firm, oracle, start, [config.K]))
     return rc.long_table(
         {"quantity": np.array(DRIFTS), "x": np.array(config.alphas), "replicate": replicates},
-        drift=np.array([[values[name][0] for values in found] for name in DRIFTS]),
+        drift=np.array([[values[name][0] for values in by_alpha] for name in DRIFTS]),
         law=0.0,
         pace=0.0,
     )

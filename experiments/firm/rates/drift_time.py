@@ -133,7 +133,7 @@ def compute(config: DriftTimeConfig, block: rc.Block, context: rc.Context) -> rc
     theta0 = config.start(instance, clients, replicates.size)
     moments = OneStep.draw(config, instance)
     t = np.array(config.times, dtype=np.float64)
-    found: dict[str, list[Array]] = {
+    curves: dict[str, list[Array]] = {
         name: [] for name in ("mean", "true", "mean_law", "true_law", "mean_lead")
     }
     for name, eta in ETAS.items():
@@ -146,14 +146,14 @@ def compute(config: DriftTimeConfig, block: rc.Block, context: rc.Context) -> rc
             times=np.array(config.times) - 1,
             reference=replace(oracle, B=None),
         )
-        found["mean"].append(trace.values["disagreement"])
-        found["true"].append(trace.values["disagreement_true"])
+        curves["mean"].append(trace.values["disagreement"])
+        curves["true"].append(trace.values["disagreement_true"])
         weights = smoothing(eta, t)
-        found["mean_law"].append(moments.around_mean(*weights[:2])[:, None])
-        found["mean_lead"].append(moments.around_mean(*leading(eta, t))[:, None])
-        found["true_law"].append(moments.around_true(*weights)[:, None])
+        curves["mean_law"].append(moments.around_mean(*weights[:2])[:, None])
+        curves["mean_lead"].append(moments.around_mean(*leading(eta, t))[:, None])
+        curves["true_law"].append(moments.around_true(*weights)[:, None])
     axes = {"rule": np.array(list(ETAS)), "t": t, "replicate": replicates}
-    values = {name: np.array(np.broadcast_arrays(*rows)) for name, rows in found.items()}
+    values = {name: np.array(np.broadcast_arrays(*rows)) for name, rows in curves.items()}
     return rc.long_table(axes, **values)
 
 
