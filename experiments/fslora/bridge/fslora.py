@@ -153,15 +153,19 @@ def analyse(config: FSLoRAConfig, table: rc.Table) -> rc.Analysis:
         for value, title in PANELS.items()
         for name, where in mixed.items()
     ]
-    found = {name: over_domains(table, **where) for name, where in mixed.items()}
+    accuracies = {name: over_domains(table, **where) for name, where in mixed.items()}
     claims = [
         claim(
             f"FlexLoRA above FSLoRA in accuracy in round {config.times[1]}",
-            found["FlexLoRA"][:, 1],
-            found[OURS][:, 1],
+            accuracies["FlexLoRA"][:, 1],
+            accuracies[OURS][:, 1],
         ),
         *(
-            claim(f"FSLoRA above {name} in final accuracy", found[OURS][:, -1], found[name][:, -1])
+            claim(
+                f"FSLoRA above {name} in final accuracy",
+                accuracies[OURS][:, -1],
+                accuracies[name][:, -1],
+            )
             for name in ("FlexLoRA", "HeteroLoRA", "FedStackLoRA")
         ),
     ]
@@ -182,7 +186,7 @@ def analyse(config: FSLoRAConfig, table: rc.Table) -> rc.Analysis:
         ]
     name = "FSLoRA, way of an entry in a round / (k/r of what H steps of AdamW can do)"
     derived = [byte_check(config, table), within_reach(name, _shares(config, table))]
-    return rc.Analysis(series, [*derived, *claims], _notes(config, table, found, mixed))
+    return rc.Analysis(series, [*derived, *claims], _notes(config, table, accuracies, mixed))
 
 
 def byte_check(config: RatiosConfig, table: rc.Table) -> rc.Check:
@@ -211,13 +215,13 @@ def _name(block: rc.Block) -> str:
 
 def _shares(config: FSLoRAConfig, table: rc.Table) -> dict[str, Values]:
     """The share of their reach that arms of FSLoRA used, (seeds,) by arm."""
-    found = {}
+    shares = {}
     for block in blocks(config):
         if block["method"] in (OURS, WHOLE):
             k = block["k"] or float(np.mean(config.ranks()))
             part, share = table.where(**block), k / block["r"]
-            found[_name(block)] = limits(config, part, config.rounds, share)
-    return found
+            shares[_name(block)] = limits(config, part, config.rounds, share)
+    return shares
 
 
 def _of(config: FSLoRAConfig, table: rc.Table, r: int, k: int) -> Values:
@@ -229,17 +233,18 @@ def _of(config: FSLoRAConfig, table: rc.Table, r: int, k: int) -> Values:
 def _notes(
     config: FSLoRAConfig,
     table: rc.Table,
-    found: dict[str, Values],
+    accuracies: dict[str, Values],
     mixed: Arms,
 ) -> list[str]:
     sent = []
     for name, where in mixed.items():
         up, down = (over_domains(table, way, **where)[0, -1] / 1e6 for way in ("up", "down"))
         sent.append(f"{name} {up:.3g} and {down:.3g}")
-    whole_end = found[WHOLE][:, -1].mean()
+    whole_end = accuracies[WHOLE][:, -1].mean()
+    finals = (f"{name} {v[:, -1].mean():.3f}" for name, v in accuracies.items())
     return [
-        f"final accuracies: {', '.join(f'{n} {v[:, -1].mean():.3f}' for n, v in found.items())}",
-        f"LoRA, which no sketch slows down, is {whole_end - found[OURS][:, -1].mean():+.3f} "
+        f"final accuracies: {', '.join(finals)}",
+        f"LoRA, which no sketch slows down, is {whole_end - accuracies[OURS][:, -1].mean():+.3f} "
         "ahead of FSLoRA after as many rounds",
         f"megabytes of a device, up and down: {', '.join(sent)}",
         "way of an entry in a round, over what H steps of AdamW can do: "

@@ -142,8 +142,8 @@ def compute(config: BudgetConfig, block: rc.Block, context: rc.Context) -> rc.Co
 def analyse(config: BudgetConfig, table: rc.Table) -> rc.Analysis:
     """Accuracy against r and against megabytes, and what the paper says of it."""
     parts = {arm: _part(table, arm) for arm in config.arms}
-    found = {arm: over_domains(part) for arm, part in parts.items()}
-    ends = {arm: values[:, -1] for arm, values in found.items()}
+    accuracies = {arm: over_domains(part) for arm, part in parts.items()}
+    ends = {arm: values[:, -1] for arm, values in accuracies.items()}
     series = [
         rc.Series(
             _name(level),
@@ -155,7 +155,7 @@ def analyse(config: BudgetConfig, table: rc.Table) -> rc.Analysis:
     ]
     series += [
         rc.Series(_name(level), COMPRESSED, _sent(parts[r, level, top]), *rc.mean_band(values))
-        for (r, level, top), values in found.items()
+        for (r, level, top), values in accuracies.items()
         if top
     ]
     name = "way of an entry in a round / (k/r of what H steps of AdamW can do)"

@@ -87,13 +87,13 @@ class TaskConfig(rc.Config):
         Raises:
             InputError: for a ratio that gives no whole rank.
         """
-        found = []
+        cycle = []
         for ratio in ratios:
             k = round(ratio * r)
             if k < 1 or abs(k - ratio * r) > 1e-9:
                 raise InputError(f"k_i must be whole ranks; found {ratio:g} of r = {r}")
-            found.append(k)
-        return [found[i % len(found)] for i in range(self.devices)]
+            cycle.append(k)
+        return [cycle[i % len(cycle)] for i in range(self.devices)]
 
     def draw(self, use: str, instance: int) -> Instance:
         """Instance number ``instance`` for "test" or "tuning"; the same object again if asked."""

@@ -57,11 +57,11 @@ def descend(system: LeastSquares, start: Array, k: int) -> Array:
         X = flat.reshape(start.shape)
         return sketched_loss(system, 0, X, k), sketched_gradient(system, 0, X, k).ravel()
 
-    found = minimize(
+    solution = minimize(
         both,
         start.ravel(),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": 5000, "maxfun": 5000, "gtol": 1e-10, "ftol": 1e-16},
     )
-    return np.asarray(found.x.reshape(start.shape))
+    return np.asarray(solution.x.reshape(start.shape))

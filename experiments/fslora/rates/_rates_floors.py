@@ -112,7 +112,7 @@ class Floor:
 
     def _ends(self, A: Array) -> list[Array]:
         """A after the local steps of every kind of device for all sketches, each (r, n, paths)."""
-        found = []
+        ends = []
         for S, d in zip(self.system.sketches, self.system.targets, strict=True):
             draws = self.H if self.fresh else 1
             if len(S) ** draws > MANY:
@@ -122,8 +122,8 @@ class Floor:
             paths = np.array(list(product(range(len(S)), repeat=draws)))
             s = np.moveaxis(S[paths], 0, 2)  # (draws, r, paths)
             y = np.full((self.H, len(paths)), d)
-            found.append(local_steps(A[:, :, None], s, y, self.gamma))
-        return found
+            ends.append(local_steps(A[:, :, None], s, y, self.gamma))
+        return ends
 
     def _mean_round(self, A: Array) -> Array:
         return np.asarray(np.mean([end.mean(axis=2) for end in self._ends(A)], axis=0))
@@ -219,7 +219,7 @@ class Floor:
         time = 1.0 / (self.gamma * self.H * self.rates[0])
         count, every = int(np.ceil((RELAX + span) * time)), int(np.ceil(0.1 * time))
         A = np.repeat(self.system.minimiser()[..., None], replicates, axis=2)
-        found = rounds(
+        squared = rounds(
             self.system,
             A,
             count,
@@ -230,7 +230,7 @@ class Floor:
             rng=rng,
             every=every,
         )
-        return np.asarray(found[int(np.ceil(RELAX * time / every)) :].mean(axis=0))
+        return np.asarray(squared[int(np.ceil(RELAX * time / every)) :].mean(axis=0))
 
     @cached_property
     def rest(self) -> float:

@@ -79,13 +79,13 @@ class OneStepConfig(rc.Config):
 
 def compute(config: OneStepConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """The floor of every replicate, for the r and k of a block."""
-    found = []
+    floors = []
     for source in (SKETCHES, BATCHES):
         rng = np.random.default_rng(config.derive("runs", source, block["r"], block["k"]))
         floor = config.floor(source, block["r"], block["k"])
-        found.append(floor.measured(config.replicates, config.relaxations, rng))
+        floors.append(floor.measured(config.replicates, config.relaxations, rng))
     axes = {"source": np.array([SKETCHES, BATCHES]), "replicate": np.arange(config.replicates)}
-    return rc.long_table(axes, floor=np.array(found))
+    return rc.long_table(axes, floor=np.array(floors))
 
 
 def closed_form(config: OneStepConfig, source: str, r: int, k: int) -> float:

@@ -129,9 +129,9 @@ def compute(config: RateBiasConfig, block: rc.Block, context: rc.Context) -> rc.
             }
         )
     names = rows[0].keys()
-    found = {name: np.array([row[name] for row in rows]) for name in names}
+    columns = {name: np.array([row[name] for row in rows]) for name in names}
     axes = {"k": np.arange(1, r), "j": np.arange(len(d))}
-    each = {n: v if v.ndim == 2 else v[:, None] for n, v in found.items()}
+    each = {n: v if v.ndim == 2 else v[:, None] for n, v in columns.items()}
     return rc.long_table(axes, d=d, **each)
 
 
@@ -146,7 +146,7 @@ def analyse(config: RateBiasConfig, table: rc.Table) -> rc.Analysis:
         where = f" (instance {instance})" if config.instances > 1 else ""
         part = table.where(instance=instance)
         first = part.where(j=0)
-        loss, slope, gap, found, least = (
+        loss, slope, gap, minimum, least = (
             first.grid(name, "k")[::-1] for name in ("loss", "slope", "gap", "found", "least")
         )
         values, law, d = (part.grid(n, "k", "j")[::-1] for n in ("values", "law", "d"))
@@ -156,7 +156,7 @@ def analyse(config: RateBiasConfig, table: rc.Table) -> rc.Analysis:
             checks.append(
                 rc.rate_check(f"{name}{where}", POINT, rc.exact_slope(c, y), tolerance=ROUND_OFF)
             )
-        checks += _of_minimisers(where, c, lam, gap, found, least, law, d[0])
+        checks += _of_minimisers(where, c, lam, gap, minimum, least, law, d[0])
         if instance == 0:
             predicted = 0.5 * ((law - d) ** 2).sum(axis=1)
             series += [
@@ -179,15 +179,15 @@ def analyse(config: RateBiasConfig, table: rc.Table) -> rc.Analysis:
 
 
 def _of_minimisers(
-    where: str, c: Array, lam: Array, gap: Array, found: Array, least: Array, law: Array, d: Array
+    where: str, c: Array, lam: Array, gap: Array, minimum: Array, least: Array, law: Array, d: Array
 ) -> list[rc.Check]:
     """The minimum, the exponent of f - min f for small c, and that loss by its closed form."""
-    excess = found / least - 1.0
+    excess = minimum / least - 1.0
     both = rc.Interval(float(excess.max()), float(excess.min()), float(excess.max()))
     predicted = 0.5 * ((law - d) ** 2).sum(axis=1)
     leading = 0.5 * lam**2 * ((d.sum() - d) ** 2).sum()
     inside = lam < 1.0
-    e = np.maximum(found - least, ROUND_OFF * least)
+    e = np.maximum(minimum - least, ROUND_OFF * least)
     relative_error = 2.0 * np.sqrt(e[inside] / (1.0 - lam[inside]) / predicted[inside])
     off = (np.abs(gap[inside] / predicted[inside] - 1.0) / relative_error).max()
     worst = rc.Interval(float(off), float(off), float(off))

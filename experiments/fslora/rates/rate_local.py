@@ -121,13 +121,13 @@ class RateLocalConfig(rc.Config):
 def compute(config: RateLocalConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """The floor of every replicate."""
     panel, H = block["panel"], block["H"]
-    found = []
+    floors = []
     for sketches in (FIXED, FRESH):
         rng = np.random.default_rng(config.derive("runs", panel, sketches, H))
         floor = config.floor(panel, sketches, H)
-        found.append(floor.measured(config.replicates, config.relaxations, rng))
+        floors.append(floor.measured(config.replicates, config.relaxations, rng))
     axes = {"sketches": np.array([FIXED, FRESH]), "replicate": np.arange(config.replicates)}
-    return rc.long_table(axes, floor=np.array(found))
+    return rc.long_table(axes, floor=np.array(floors))
 
 
 def analyse(config: RateLocalConfig, table: rc.Table) -> rc.Analysis:

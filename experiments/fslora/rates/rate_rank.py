@@ -69,12 +69,12 @@ def analyse(config: RateRankConfig, table: rc.Table) -> rc.Analysis:
     more = np.array(config.ranks) - 1.0
     for panel in (HALF, ONE):
         for source in (SKETCHES, BATCHES):
-            found = judged(
+            curves, verdicts, note = judged(
                 config, table, source, panel, config.pairs(panel), ("r - 1", more), shown=more
             )
-            series += found[0]
-            checks += found[1]
-            notes.append(found[2])
+            series += curves
+            checks += verdicts
+            notes.append(note)
     return rc.Analysis(series, checks, notes)
 
 

@@ -66,10 +66,10 @@ def analyse(config: RateSketchConfig, table: rc.Table) -> rc.Analysis:
     series, terms, checks, notes = [], [], [], []
     pairs, c = [(config.r, k) for k in config.k], config.c
     for source, x in ((SKETCHES, ("r/k - 1", c)), (BATCHES, ("r/k", 1.0 + c))):
-        found = judged(config, table, source, PANELS[source], pairs, x, shown=x[1])
-        series += found[0]
-        checks += found[1]
-        notes.append(found[2])
+        curves, verdicts, note = judged(config, table, source, PANELS[source], pairs, x, shown=x[1])
+        series += curves
+        checks += verdicts
+        notes.append(note)
         shape = term(source, c)
         law = closed_form(config, source, *pairs[0])
         terms.append(rc.Series(TERM, PANELS[source], x[1], shape / shape[0] * 1.5 * law))

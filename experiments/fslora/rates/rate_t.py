@@ -187,7 +187,7 @@ def blocks(config: RateTConfig) -> list[rc.Block]:
 def compute(config: RateTConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """Means over T rounds of all replicates."""
     T = block["T"]
-    found = []
+    means = []
     times = np.array([T] if T else config.times)
     for sketches in (FIXED, FRESH):
         floor = config.floor(sketches, T or None)
@@ -201,13 +201,13 @@ def compute(config: RateTConfig, block: rc.Block, context: rc.Context) -> rc.Col
             fresh=floor.fresh,
             rng=np.random.default_rng(config.derive("runs", sketches, T)),
         )
-        found.append(np.cumsum(runs, axis=0)[times - 1] / times[:, None])
+        means.append(np.cumsum(runs, axis=0)[times - 1] / times[:, None])
     axes = {
         "sketches": np.array([FIXED, FRESH]),
         "time": times,
         "replicate": np.arange(config.replicates),
     }
-    return rc.long_table(axes, mean=np.array(found))
+    return rc.long_table(axes, mean=np.array(means))
 
 
 def analyse(config: RateTConfig, table: rc.Table) -> rc.Analysis:
