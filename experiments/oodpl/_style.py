@@ -35,8 +35,8 @@ def key(figure: Figure, axes: dict[str, Axes], *, columns: int = 4) -> None:
     """One legend below the panels, in the order of ``METHODS``."""
     handles: dict[str, Any] = {}
     for ax in axes.values():
-        found, labels = ax.get_legend_handles_labels()
-        handles.update(zip(labels, found, strict=True))
+        artists, labels = ax.get_legend_handles_labels()
+        handles.update(zip(labels, artists, strict=True))
     names = [name for name in METHODS if name in handles]
     figure.legend([handles[n] for n in names], names, loc="outside lower center", ncols=columns)
 

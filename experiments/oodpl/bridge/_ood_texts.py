@@ -144,7 +144,7 @@ def _answers(config: OODConfig, instance: int) -> tuple[list[tuple[Any, Any]], s
     seed = config.derive("domains", instance)
     if config.data is None:
         check_integer("domains", config.domains, low=2, high=len(TOPICS))
-        found = generated_answers(
+        answers = generated_answers(
             seed,
             config.domains,
             prompts=config.prompts,
@@ -153,7 +153,7 @@ def _answers(config: OODConfig, instance: int) -> tuple[list[tuple[Any, Any]], s
             pairs=config.pairs,
             tests=config.tests,
         )
-        return list(found), "generated domains"
+        return list(answers), "generated domains"
     groups = read_domains(config.data)
     if len(groups) < config.domains:
         raise InputError(

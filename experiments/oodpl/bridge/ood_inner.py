@@ -146,11 +146,11 @@ def rows(config: OODInnerConfig, case: str, instance: int) -> list[dict[str, Any
     oracle, phi, unit = made.oracle, made.phi, config.unit
     path = descend(oracle, phi, made.theta_0, alpha=made.alpha, D=3 * unit)
     loops = {D: _prefix(path, D) for D in (e * unit // 8 for e in EIGHTHS)}
-    found = {D: adjoint(oracle, phi, loop) for D, loop in loops.items()}
+    gradients = {D: adjoint(oracle, phi, loop) for D, loop in loops.items()}
     sums = {D: first_order(oracle, phi, loop) for D, loop in loops.items()}
     end = path.theta[-1, :]
     if case == BARE:  # there is no minimum to compare with
-        least, exact = np.inf, found[3 * unit]  # no curvature is looked for
+        least, exact = np.inf, gradients[3 * unit]  # no curvature is looked for
     else:
         end, least, exact = _minimum(config, oracle, phi, end)
     slope, first = (oracle.inner_grad(phi, theta, None) for theta in (end, made.theta_0))
@@ -158,7 +158,7 @@ def rows(config: OODInnerConfig, case: str, instance: int) -> list[dict[str, Any
     return [
         {
             "D": D,
-            "error": float((found[D] - exact).norm() / exact.norm()),
+            "error": float((gradients[D] - exact).norm() / exact.norm()),
             "first": float(sums[D].norm() / exact.norm()),
             "same": float(second.norm() / before.norm()),
             "least": least / made.rho,
@@ -335,7 +335,7 @@ def _checks(config: OODInnerConfig, table: rc.Table) -> list[rc.Check]:
 
 
 def _notes(config: OODInnerConfig, table: rc.Table) -> list[str]:
-    D, found = table.unique("D"), []
+    D, lines = table.unique("D"), []
     for case in CASES:
         part = table.where(case=case)
         errors = grid(table, case, "error").mean(0)
@@ -346,12 +346,12 @@ def _notes(config: OODInnerConfig, table: rc.Table) -> list[str]:
             if np.isfinite(least).all()
             else "compared with the longest loop, as (10) alone may have no minimum; "
         )
-        found.append(
+        lines.append(
             f"{case} ({part['p'][0]} numbers, mean Lambda {part['top'].mean():.3g}, mean alpha "
             f"{part['alpha'].mean():.3g}): {curved}gradient at the end at most "
             f"{part['left'].max():.2g} of the first one; mean error by D: {shown}"
         )
-    return [f"{table['what'][0]}; {config.instances} instances, seed {config.seed}", *found]
+    return [f"{table['what'][0]}; {config.instances} instances, seed {config.seed}", *lines]
 
 
 def draw(config: OODInnerConfig, analysis: rc.Analysis) -> Figure:

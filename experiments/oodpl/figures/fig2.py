@@ -133,8 +133,8 @@ def _fold(
     for t, phi in config.learn(train, instance, times):
         ours = {**where, "method": OURS, "t": t}
         rows.append({**ours, "domains": HELD_OUT, **_scores(judge, config.tuned(test, phi))})
-        found = [_scores(domain, config.tuned(domain, phi)) for domain in train]
-        mean = {name: float(np.mean([one[name] for one in found])) for name in SCORES}
+        scores = [_scores(domain, config.tuned(domain, phi)) for domain in train]
+        mean = {name: float(np.mean([one[name] for one in scores])) for name in SCORES}
         rows.append({**ours, "domains": TRAIN, **mean})
     return rows
 
@@ -174,17 +174,17 @@ def analyse(config: Fig2Config, table: rc.Table) -> rc.Analysis:
                     series.append(rc.Series(name, panel, [0, config.K], [level, level]))
     for specific in config.specifics:
         for rival in COMPARED:
-            found = [lead(table, rival, shift, specific) for shift in config.shifts]
+            leads = [lead(table, rival, shift, specific) for shift in config.shifts]
             panel = rf"lead in $A_{{PL}}$, own share {specific:g}"
-            series.append(_curve(rival, panel, config.shifts, found))
+            series.append(_curve(rival, panel, config.shifts, leads))
     checks = [*_claims(table), *_apart(table), *_when(config, table)]
     return rc.Analysis(series, checks, _notes(config, table))
 
 
 def _curve(name: str, panel: str, x: Any, values: Any) -> rc.Series:
     """Means over instances with intervals, from (points, instances)."""
-    found = [rc.mean_interval(np.asarray(one)) for one in values]
-    return rc.Series(name, panel, x, *np.array([(v.value, v.lo, v.hi) for v in found]).T)
+    intervals = [rc.mean_interval(np.asarray(one)) for one in values]
+    return rc.Series(name, panel, x, *np.array([(v.value, v.lo, v.hi) for v in intervals]).T)
 
 
 def _claims(table: rc.Table) -> list[rc.Check]:
@@ -262,10 +262,10 @@ def _notes(config: Fig2Config, table: rc.Table) -> list[str]:
     kinds = []
     for shift in config.shifts:
         for specific in config.specifics:
-            found = [rc.mean_interval(lead(table, n, shift, specific)) for n in COMPARED]
+            leads = [rc.mean_interval(lead(table, n, shift, specific)) for n in COMPARED]
             text = ", ".join(
                 f"{n} {v.value:+.3f} [{v.lo:+.3f}, {v.hi:+.3f}]"
-                for n, v in zip(COMPARED, found, strict=True)
+                for n, v in zip(COMPARED, leads, strict=True)
             )
             kinds.append(f"shift {shift:g}, own share {specific:g}: OOD-PL leads by {text}")
     return [*ends, *kinds]

@@ -229,14 +229,14 @@ def analyse(config: BetaConfig, table: rc.Table) -> rc.Analysis:
 
 def deviation(config: BetaConfig, table: rc.Table, way: str) -> float:
     """The largest difference of a run's last policy from that of beta = 1, relative."""
-    found = []
+    deviations = []
     for beta in config.betas:
         here, there = (
             np.array([ends(table, f"theta{i}", way, b) for i in range(config.p)])
             for b in (beta, 1.0)
         )
-        found.append(np.abs(here - there).max() / np.abs(there).max())
-    return float(max(found))
+        deviations.append(np.abs(here - there).max() / np.abs(there).max())
+    return float(max(deviations))
 
 
 def _checks(config: BetaConfig, table: rc.Table) -> list[rc.Check]:
@@ -298,12 +298,12 @@ def _checks(config: BetaConfig, table: rc.Table) -> list[rc.Check]:
 
 
 def _notes(config: BetaConfig, table: rc.Table) -> list[str]:
-    found = []
+    lines = []
     for eta in (config.eta, config.etas[-1]):
         text = ", ".join(
             f"{b:g}: {ends(table, 'accuracy', SAME, b, eta).mean():.3f}" for b in config.betas
         )
-        found.append(f"last A_PL at eta = {eta:g} by beta: {text}")
+        lines.append(f"last A_PL at eta = {eta:g} by beta: {text}")
     for way in (STEP, TANH):
         text = ", ".join(
             f"{b:g}: {ends(table, 'accuracy', way, b).mean():.3f}, PL loss "
@@ -311,7 +311,7 @@ def _notes(config: BetaConfig, table: rc.Table) -> list[str]:
             f"{ends(table, 'w0', way, b).mean():.2f} and {ends(table, 'w8', way, b).mean():.2f}"
             for b in config.betas
         )
-        found.append(f"{way}, last A_PL by beta: {text} (1st and 9th deciles)")
+        lines.append(f"{way}, last A_PL by beta: {text} (1st and 9th deciles)")
     runs = [
         f"beta = {b:g} at eta = {eta:g} ({int(lost)})"
         for b in config.betas
@@ -319,7 +319,7 @@ def _notes(config: BetaConfig, table: rc.Table) -> list[str]:
         if (lost := ends(table, "lost", SAME, b, eta).sum())
     ]
     total = f"of {config.instances} each"
-    return [*found, f"runs that exploded, {total}: {', '.join(runs) if runs else 'none'}"]
+    return [*lines, f"runs that exploded, {total}: {', '.join(runs) if runs else 'none'}"]
 
 
 def draw(config: BetaConfig, analysis: rc.Analysis) -> Figure:

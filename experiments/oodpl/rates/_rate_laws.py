@@ -173,14 +173,16 @@ class OuterLaw:
     @cached_property
     def hessian(self) -> Array:
         """Of L, shape (q, q)."""
-        found = derivative(lambda phi: np.asarray(meta_loss(self.oracles, phi).gradient), self.phi)
-        return (found + found.T) / 2.0
+        jacobian = derivative(
+            lambda phi: np.asarray(meta_loss(self.oracles, phi).gradient), self.phi
+        )
+        return (jacobian + jacobian.T) / 2.0
 
     @cached_property
     def between(self) -> Array:
         """Covariance (q, q) of a random domain's exact hypergradient."""
-        found = np.array([InnerLaw(oracle, self.phi).gradient for oracle in self.oracles])
-        return np.asarray(np.cov(found.T, bias=True)).reshape(2 * (len(self.phi),))
+        gradients = np.array([InnerLaw(oracle, self.phi).gradient for oracle in self.oracles])
+        return np.asarray(np.cov(gradients.T, bias=True)).reshape(2 * (len(self.phi),))
 
     @cached_property
     def within(self) -> Array:

@@ -137,8 +137,8 @@ def _untrained(
     largest = max(float(np.abs(domain.reward.value(phi)).max()) for domain in domains)
 
     def sizes(beta: float) -> Array:
-        found = meta_loss(_oracles(domains, beta), phi)
-        return np.array([float(found.gradient @ found.gradient), abs(found.value - base)])
+        loss = meta_loss(_oracles(domains, beta), phi)
+        return np.array([float(loss.gradient @ loss.gradient), abs(loss.value - base)])
 
     powers = -np.array([FLAT, EFFECT])
     limit = sizes(_FAR) * _FAR**powers
@@ -185,11 +185,11 @@ def _training(
         )
         state = training.init(domains, phi_0=zero, theta_0=np.zeros(oracles[0].p))
         *_, last = training.states(state)
-        found = meta_loss(_oracles(domains, beta), last.phi)
+        loss = meta_loss(_oracles(domains, beta), last.phi)
         return {
             "beta": beta,
-            "square": float(found.gradient @ found.gradient),
-            "effect": (base - found.value) / (base - float(least.fun)),
+            "square": float(loss.gradient @ loss.gradient),
+            "effect": (base - loss.value) / (base - float(least.fun)),
             "accuracy": _accuracy(held_out, beta, last.phi),
         }
 

@@ -84,9 +84,9 @@ def analyse(config: RateOuterConfig, table: rc.Table) -> rc.Analysis:
     series: list[rc.Series] = []
     checks: list[rc.Check] = []
     for part in (_in_K, _in_eta, _in_s, _in_D):
-        found = part(config, table)
-        series += found[0]
-        checks += found[1]
+        curves, verdicts = part(config, table)
+        series += curves
+        checks += verdicts
     notes = [
         f"{config.instances} instances of {config.train} domains, β = {config.beta:g}; inner loops "
         f"of {config.depth:g} relaxations of the slowest domain, exact inner steps",
