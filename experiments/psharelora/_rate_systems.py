@@ -136,8 +136,8 @@ def family(
 
     >>> one = family("random", 0, trajectories=9, d1=3, d2=2, k=1, types=4, nu=2.0, tail=0.1)
     >>> from linsys.preference.subspace import diversity
-    >>> found = diversity(np.tile(one.Delta, (5, 1, 1)), 1)
-    >>> round(found.nu, 12), round(found.tail / 20, 12)
+    >>> spread = diversity(np.tile(one.Delta, (5, 1, 1)), 1)
+    >>> round(spread.nu, 12), round(spread.tail / 20, 12)
     (2.0, 0.1)
     """
     users, features = (np.random.default_rng([seed, part]) for part in (0, 1))
@@ -155,11 +155,11 @@ def family(
         psi = features.exponential(size=(trajectories, d1, d2)) ** 3
     else:
         psi = features.standard_normal((trajectories // 2, d1, d2))
-    found = Family(psi, Delta, k)
+    unscaled = Family(psi, Delta, k)
     if kind == "mirrored":
-        B = found.best.B
-        found = replace(found, psi=np.concatenate([psi, 2.0 * B @ (B.T @ psi) - psi]))
-    return replace(found, psi=found.psi / np.sqrt((found.differences**2).mean()))
+        B = unscaled.best.B
+        unscaled = replace(unscaled, psi=np.concatenate([psi, 2.0 * B @ (B.T @ psi) - psi]))
+    return replace(unscaled, psi=unscaled.psi / np.sqrt((unscaled.differences**2).mean()))
 
 
 def estimated(one: Family, data: Comparisons) -> Fit:

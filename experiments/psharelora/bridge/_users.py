@@ -117,11 +117,11 @@ def _drawn(config: UserConfig, head: str, use: str, k: int) -> Draw:
     from lora_bridge.tokens import encode_pairs, said
 
     seed = config.derive("draw", use, k)
-    found, best = pairs_of_users(config, np.random.default_rng(seed))
+    pairs, best = pairs_of_users(config, np.random.default_rng(seed))
     loaded = config.load("reward")
-    flat = [pair for own in found.values() for pair in own]
+    flat = [pair for own in pairs.values() for pair in own]
     made = encode_pairs(loaded.tokenizer, flat, config.max_length, "cut")
-    ends = np.cumsum([0, *map(len, found.values())])
+    ends = np.cumsum([0, *map(len, pairs.values())])
     shards = [{n: v[start:end] for n, v in made.items()} for start, end in pairwise(ends)]
     train, tests = (
         [{n: v[part] for n, v in shard.items()} for shard in shards]
@@ -132,7 +132,7 @@ def _drawn(config: UserConfig, head: str, use: str, k: int) -> Draw:
     task = Task(bank, train, reward_preference_loss, config.batch, seed, config.on_nan)
     data = "generated words" if config.data is None else config.data.name
     name = f"model {loaded.name}, data: {data}{said(made)}"
-    return Draw(Users(task), tests, list(found), best, name)
+    return Draw(Users(task), tests, list(pairs), best, name)
 
 
 def score_of(model: Any) -> str:

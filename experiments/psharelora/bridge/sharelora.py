@@ -122,10 +122,10 @@ def _compute(config: ShareConfig, context: rc.Context, name: str, head: str) -> 
 
 def analyse(config: ShareConfig, table: rc.Table) -> rc.Analysis:
     """Accuracies by method, user and head, distances, and the claims."""
-    found = {name: _accuracy(table, name, config.head) for name in METHODS}
+    accuracies = {name: _accuracy(table, name, config.head) for name in METHODS}
     users, epochs = np.arange(config.users), table.unique("epoch")
     series = []
-    for place, (name, values) in enumerate(found.items()):
+    for place, (name, values) in enumerate(accuracies.items()):
         series.append(rc.Series(name, MEAN, [place], *rc.mean_band(values.mean(axis=1)[:, None])))
         series.append(rc.Series(name, BY_USER, users, *rc.mean_band(values)))
     best = _grid(table, "best", PLAIN, config.head)[:, -1]
@@ -142,7 +142,9 @@ def analyse(config: ShareConfig, table: rc.Table) -> rc.Analysis:
             series.append(_path(f"{LOCAL}, {wishes} wishes", FAR["up"], epochs, far))
     heads = np.stack([_accuracy(table, PLAIN, head).mean(axis=1) for head in HEADS], axis=1)
     series.append(rc.Series(PLAIN, AT_HEADS, np.arange(len(HEADS)), *rc.mean_band(heads)))
-    return rc.Analysis(series, _claims(config, table, found), _notes(config, table, found))
+    return rc.Analysis(
+        series, _claims(config, table, accuracies), _notes(config, table, accuracies)
+    )
 
 
 def _path(name: str, panel: str, epochs: Values, far: Values) -> rc.Series:
@@ -151,8 +153,10 @@ def _path(name: str, panel: str, epochs: Values, far: Values) -> rc.Series:
     return rc.Series(name, panel, epochs[known], *rc.mean_band(far[:, known]))
 
 
-def _claims(config: ShareConfig, table: rc.Table, found: Mapping[str, Values]) -> list[rc.Check]:
-    mean = {name: values.mean(axis=1) for name, values in found.items()}
+def _claims(
+    config: ShareConfig, table: rc.Table, accuracies: Mapping[str, Values]
+) -> list[rc.Check]:
+    mean = {name: values.mean(axis=1) for name, values in accuracies.items()}
     pairs = [
         *((ours, theirs) for ours in OURS for theirs in (GLOBAL, LOCAL)),
         *(("G", "Share-Rep"), ("WU", "Share-Rep"), (PLAIN, "down"), ("G", PLAIN), ("WU", PLAIN)),
@@ -164,10 +168,12 @@ def _claims(config: ShareConfig, table: rc.Table, found: Mapping[str, Values]) -
     most = f"most of {config.users} users"
     rivals = [*((ours, theirs) for ours in OURS for theirs in (GLOBAL, LOCAL)), (PLAIN, "down")]
     checks += [
-        count(f"users for whom {ours} is above {theirs}", most, found[ours] - found[theirs])
+        count(
+            f"users for whom {ours} is above {theirs}", most, accuracies[ours] - accuracies[theirs]
+        )
         for ours, theirs in rivals
     ]
-    gain, owns = found[PLAIN] - found[GLOBAL], config.owns()
+    gain, owns = accuracies[PLAIN] - accuracies[GLOBAL], config.owns()
     if config.data is None and min(owns) < max(owns):
         least, largest = int(np.argmin(owns)), int(np.argmax(owns))
         name = f"{PLAIN} − {GLOBAL}, user with the most of its own − with the least"
@@ -190,7 +196,7 @@ def _claims(config: ShareConfig, table: rc.Table, found: Mapping[str, Values]) -
     ]
 
 
-def _notes(config: ShareConfig, table: rc.Table, found: Mapping[str, Values]) -> list[str]:
+def _notes(config: ShareConfig, table: rc.Table, accuracies: Mapping[str, Values]) -> list[str]:
     mixed = table.where(wishes=MIXED)
     names = mixed.where(method=PLAIN, head=config.head, draw=0, epoch=0.0)["name"]
     who = ", ".join(f"{i} {name}" for i, name in enumerate(names))
@@ -200,11 +206,13 @@ def _notes(config: ShareConfig, table: rc.Table, found: Mapping[str, Values]) ->
         for method, head in dict.fromkeys(zip(mixed["method"], mixed["head"], strict=True))
     }
     known = [f"the true rewards get {best.mean():.3f} of the held-out answers right"]
-    by_user = (f"{n} {', '.join(f'{v:.3f}' for v in a.mean(axis=0))}" for n, a in found.items())
+    by_user = (
+        f"{n} {', '.join(f'{v:.3f}' for v in a.mean(axis=0))}" for n, a in accuracies.items()
+    )
     return [
         f"score head: {config.head}; {config.tests} held-out pairs of each user",
         *([f"users: {who}"] if config.data is not None else []),
-        f"accuracies, mean: {', '.join(f'{n} {v.mean():.3f}' for n, v in found.items())}",
+        f"accuracies, mean: {', '.join(f'{n} {v.mean():.3f}' for n, v in accuracies.items())}",
         f"accuracies by user: {'; '.join(by_user)}",
         *(known if (best != UNKNOWN).all() else []),
         *said(config, mixed, arms),

@@ -89,9 +89,9 @@ def compute(config: ValueGapConfig, block: rc.Block, context: rc.Context) -> rc.
     rows = []
     for N_p in config.sizes:
         data = one.system.sample(N_p, config.derive("data", block["instance"]))
-        found = fit_shared(data, config.k, bound=3.0 * largest).Delta
-        errors = ((found - Delta) ** 2).sum(axis=(1, 2))
-        off = float(((one.root @ (found[0] - Delta[0]).ravel()) ** 2).sum())
+        estimate = fit_shared(data, config.k, bound=3.0 * largest).Delta
+        errors = ((estimate - Delta) ** 2).sum(axis=(1, 2))
+        off = float(((one.root @ (estimate[0] - Delta[0]).ravel()) ** 2).sum())
         levels = {
             GREEDY: 0.0,
             LEAST: float(errors[0]),
@@ -102,7 +102,7 @@ def compute(config: ValueGapConfig, block: rc.Block, context: rc.Context) -> rc.
         for name, level in levels.items():
             varies = N_p == config.middle and name in (LEAST, SHAPED)
             for share in config.shares if varies else (1.0,):
-                plan = one.pessimistic(found[0], share * level, shaped=name == SHAPED)
+                plan = one.pessimistic(estimate[0], share * level, shaped=name == SHAPED)
                 gap = one.policy_gap(plan)
                 bound = 2.0 * np.sqrt(level) * ahead if name == LEAST else np.inf
                 held = float((errors <= level).mean())
@@ -125,14 +125,14 @@ def analyse(config: ValueGapConfig, table: rc.Table) -> rc.Analysis:
     shown = {}
     for coverage in COVERAGES:
         part = table.where(coverage=coverage)
-        found = {
+        gaps = {
             name: part.where(level=name, share=1.0).grid("gap", "instance", "N_p")
             for name in LEVELS
         }
-        shown[coverage] = found
+        shown[coverage] = gaps
         series += [
             rc.Series(name, coverage, config.sizes, *rc.mean_band(values))
-            for name, values in found.items()
+            for name, values in gaps.items()
         ]
     for coverage in COVERAGES:
         series += _over_levels(config, table.where(coverage=coverage), f"{coverage}: over zeta")
@@ -151,8 +151,8 @@ def analyse(config: ValueGapConfig, table: rc.Table) -> rc.Analysis:
     early = slice(0, -1)  # the last N_p leaves nothing to be won
     for name in (LEAST, SHAPED):
         for coverage in COVERAGES:
-            found = shown[coverage]
-            gain = found[GREEDY][:, early].mean(axis=1) - found[name][:, early].mean(axis=1)
+            gaps = shown[coverage]
+            gain = gaps[GREEDY][:, early].mean(axis=1) - gaps[name][:, early].mean(axis=1)
             helps = coverage == "expert"
             what = f"{coverage}, {name}: gap, " + (
                 "greedy − pessimistic" if helps else "pessimistic − greedy"
@@ -160,8 +160,8 @@ def analyse(config: ValueGapConfig, table: rc.Table) -> rc.Analysis:
             why = "above 0: the target is covered" if helps else "above 0: it costs"
             checks.append(rc.above(what, why, rc.mean_interval(gain if helps else -gain)))
     for coverage in COVERAGES:
-        found = shown[coverage]
-        cost = (found[LEAST] - found[SHAPED])[:, early].mean(axis=1)
+        gaps = shown[coverage]
+        cost = (gaps[LEAST] - gaps[SHAPED])[:, early].mean(axis=1)
         checks.append(
             rc.above(f"{coverage}: gap, ball − shaped", "above 0", rc.mean_interval(cost))
         )

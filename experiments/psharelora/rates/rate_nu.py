@@ -119,12 +119,12 @@ def blocks(config: RateNuConfig) -> list[rc.Block]:
 def compute(config: RateNuConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """dist^2 of estimates, or of B_pop and to first order in the tail."""
     if block["case"] != VARIANCE:
-        found = []
+        rows = []
         for nu in config.grid:
             one = config.with_tail(block["case"], float(nu))
             drift = Law.without_tail(one).drift
-            found.append((one.error(one.population.B) ** 2, float((drift**2).sum())))
-        floors = np.array(found).T
+            rows.append((one.error(one.population.B) ** 2, float((drift**2).sum())))
+        floors = np.array(rows).T
         return rc.long_table(
             {"replicate": [0], "nu": config.grid}, squared=floors[0], law=floors[1]
         )
@@ -145,8 +145,8 @@ def analyse(config: RateNuConfig, table: rc.Table) -> rc.Analysis:
     measured = table.where(case=VARIANCE).grid("squared", "replicate", "nu")
     laws = [Law.without_tail(config.users("isotropic", value, config.k)) for value in nu]
     expected, relative_error = (
-        np.array([float(f) for f in found])
-        for found in zip(
+        np.array([float(value) for value in values])
+        for values in zip(
             *(
                 (law.expected(config.N, config.N_p), law.relative_error(config.N, config.N_p))
                 for law in laws
@@ -177,7 +177,7 @@ def analyse(config: RateNuConfig, table: rc.Table) -> rc.Analysis:
         rc.Series(LAW, VARIANCE, nu, size * expected),
         rc.Series("$4k(d_1-k)/\\nu$", VARIANCE, nu, size * limit),
     ]
-    found = _floors(config, table)
+    floor_series, floor_checks = _floors(config, table)
     at = float(nu[np.argmin(expected)])
     notes = [
         f"{config.replicates} data sets of N = {config.N} users with N_p = {config.N_p}; d1 = "
@@ -188,7 +188,7 @@ def analyse(config: RateNuConfig, table: rc.Table) -> rc.Analysis:
         "derived: with isotropic features the bias grows with nu as nu goes to 0, as its leading "
         "part cancels; with others it falls as stated",
     ]
-    return rc.Analysis([*series, *found[0]], [*checks, *found[1]], notes)
+    return rc.Analysis([*series, *floor_series], [*checks, *floor_checks], notes)
 
 
 def _floors(config: RateNuConfig, table: rc.Table) -> tuple[list[rc.Series], list[rc.Check]]:

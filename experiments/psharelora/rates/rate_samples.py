@@ -87,14 +87,14 @@ def compute(config: RateSamplesConfig, block: rc.Block, context: rc.Context) -> 
     copies = config.many if many else config.copies
     bias = Law.without_tail(one).bias
     population = Family(one.psi, one.population.Delta, one.k)
-    found = np.empty((3, len(numbers), len(sizes)))
+    measured = np.empty((3, len(numbers), len(sizes)))
     for i, replicate in enumerate(numbers):
         for j, fit in enumerate(config.fits(one, copies, sizes, panel, int(replicate))):
-            found[0, i, j] = one.error(fit.B) ** 2
-            found[1, i, j] = population.error(fit.B) ** 2
-            found[2, i, j] = float((one.tilt(fit.B) * bias).sum() / np.linalg.norm(bias))
+            measured[0, i, j] = one.error(fit.B) ** 2
+            measured[1, i, j] = population.error(fit.B) ** 2
+            measured[2, i, j] = float((one.tilt(fit.B) * bias).sum() / np.linalg.norm(bias))
     axes = {"replicate": numbers, "N_p": np.array(sizes)}
-    return rc.long_table(axes, squared=found[0], population=found[1], turn=found[2])
+    return rc.long_table(axes, squared=measured[0], population=measured[1], turn=measured[2])
 
 
 def analyse(config: RateSamplesConfig, table: rc.Table) -> rc.Analysis:

@@ -134,14 +134,14 @@ def compute(config: RateTailConfig, block: rc.Block, context: rc.Context) -> rc.
         axes = {"kind": np.array(list(KINDS)), "tail": np.array(config.exact)}
         return rc.long_table(axes, **rows, mirror=mirror, replicate=0)
     N_p, numbers = int(block["case"]), config.numbers(block)
-    found = np.empty((1, len(config.tails), len(numbers)))
+    dist = np.empty((1, len(config.tails), len(numbers)))
     for j, relative in enumerate(config.tails):
         one = config.family("random", relative)
         for i, replicate in enumerate(numbers):
             [fit] = config.fits(one, config.copies, [N_p], N_p, relative, int(replicate))
-            found[0, j, i] = one.error(fit.B)
+            dist[0, j, i] = one.error(fit.B)
     axes = {"kind": np.array(["random"]), "tail": np.array(config.tails), "replicate": numbers}
-    return rc.long_table(axes, dist=found, law=0.0, cap=0.0, mirror=0.0)
+    return rc.long_table(axes, dist=dist, law=0.0, cap=0.0, mirror=0.0)
 
 
 def analyse(config: RateTailConfig, table: rc.Table) -> rc.Analysis:
@@ -179,15 +179,15 @@ def _with_floor(config: RateTailConfig, N: int, N_p: int) -> tuple[Array, Array]
     The turn from B_pop has mean zero up to the bias of heads and of curvature, both of order
     1 / N_p: times the floor and twice, as squares have it.
     """
-    found = []
+    pairs = []
     for relative in config.tails:
         one = config.family("random", relative)
         law, floor = Law.of_population(one), one.error(one.population.B)
         spread = float(law.expected(N, N_p))
         total = floor**2 + spread
         mean = float(np.linalg.norm(law.bias)) / N_p + spread
-        found.append((total, float(law.relative_error(N, N_p)) + 2.0 * floor * mean / total))
-    expected, relative_error = np.array(found).T
+        pairs.append((total, float(law.relative_error(N, N_p)) + 2.0 * floor * mean / total))
+    expected, relative_error = np.array(pairs).T
     return expected, relative_error
 
 

@@ -87,14 +87,14 @@ class RateUsersConfig(SharedRankConfig):
 def compute(config: RateUsersConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """dist^2, and N_p times the turn of B_hat along the bias."""
     one, numbers, along = config.family(block["case"]), config.numbers(block), config.direction()
-    found = np.empty((2, len(numbers), len(config.copies)))
+    measured = np.empty((2, len(numbers), len(config.copies)))
     for i, replicate in enumerate(numbers):
         for j, copies in enumerate(config.copies):
             [fit] = config.fits(one, copies, [config.N_p], block["case"], int(replicate))
             turn = config.N_p * float((one.tilt(fit.B) * along).sum())
-            found[:, i, j] = one.error(fit.B) ** 2, turn
+            measured[:, i, j] = one.error(fit.B) ** 2, turn
     axes = {"replicate": numbers, "N": config.N}
-    return rc.long_table(axes, squared=found[0], turn=found[1])
+    return rc.long_table(axes, squared=measured[0], turn=measured[1])
 
 
 def analyse(config: RateUsersConfig, table: rc.Table) -> rc.Analysis:
@@ -107,8 +107,10 @@ def analyse(config: RateUsersConfig, table: rc.Table) -> rc.Analysis:
         law, part = Law.without_tail(config.family(kind)), table.where(case=kind)
         measured, turn = (part.grid(n, "replicate", "N") for n in ("squared", "turn"))
         expected, relative_error = law.expected(N, N_p), law.relative_error(N, N_p)
-        found, slope = judged(NAMES[kind], N, measured, expected, relative_error, config.stated)
-        checks += found
+        law_checks, slope = judged(
+            NAMES[kind], N, measured, expected, relative_error, config.stated
+        )
+        checks += law_checks
         series += error_series(r"$\mathrm{dist}^2$", panel, N, measured, expected)
         bound = config.d1 / N + config.d2
         series.append(rc.Series(SHAPE, panel, N, bound * (expected[0] / bound[0])))
