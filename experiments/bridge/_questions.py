@@ -39,13 +39,13 @@ def questions(domain: str, count: int, rng: np.random.Generator) -> list[Example
     """Questions about words, every second one to be answered by yes."""
     from lora_bridge.data import Example
 
-    asked, found = PROPERTIES[domain], []
+    asked, examples = PROPERTIES[domain], []
     for i in range(count):
         while asked(drawn := word(rng)) != (i % 2 == 1):
             pass
         answer = "yes" if i % 2 else "no"
-        found.append(Example(f"{drawn} {domain}? ", answer, ("yes", "no"), domain))
-    return found
+        examples.append(Example(f"{drawn} {domain}? ", answer, ("yes", "no"), domain))
+    return examples
 
 
 def pools(

@@ -96,10 +96,10 @@ def read(path: Path | None) -> Corpus:
         properties[:, 1] = [e.target == first for e in by_prompt.values()]
         said = (_SAID[0], f"the answer is {first!r}")
     domains = sorted({e.domain for e in by_prompt.values()})
-    found = _classed(path.name, texts, properties, said)
+    corpus = _classed(path.name, texts, properties, said)
     if len(domains) == 1:
-        return found
-    return replace(found, domains=np.array([domains.index(e.domain) for e in by_prompt.values()]))
+        return corpus
+    return replace(corpus, domains=np.array([domains.index(e.domain) for e in by_prompt.values()]))
 
 
 def deal(
@@ -145,9 +145,9 @@ def deal(
         if drawn:
             yes = (rng.random(samples) < yes).astype(np.float64)
         counts = (wanted / np.maximum(tested, 1))[corpus.domains[test]]
-        found = corpus.domains[chosen]
+        domains = corpus.domains[chosen]
         both = np.column_stack([1.0 - yes, yes])
-        people.append(Person(chosen, found, has, both, wanted, counts / counts.sum()))
+        people.append(Person(chosen, domains, has, both, wanted, counts / counts.sum()))
     return people, test
 
 
@@ -179,18 +179,18 @@ _SAID = (
 
 def _words(texts: Sequence[str]) -> Array:
     letters = [[c for c in text.lower() if c.isalpha()][-2:] for text in texts]
-    found = [(len(w) == 2 and w[0] in BEFORE, bool(w) and w[-1] in LAST) for w in letters]
-    return np.array(found, dtype=np.float64)
+    flags = [(len(w) == 2 and w[0] in BEFORE, bool(w) and w[-1] in LAST) for w in letters]
+    return np.array(flags, dtype=np.float64)
 
 
 def _classed(name: str, texts: Sequence[str], properties: Array, said: tuple[str, str]) -> Corpus:
     """With the combinations of properties that there are as domains."""
     for had, what in zip(properties.T, said, strict=True):
         if had.min() == had.max():
-            found = "all" if had.min() else "none"
+            how_many = "all" if had.min() else "none"
             raise InputError(
                 f"`data` must hold texts of which some fulfil this and some do not: {what}; "
-                f"found that {found} of {len(texts)} do"
+                f"found that {how_many} of {len(texts)} do"
             )
     domains = np.unique(properties @ [2.0, 1.0], return_inverse=True)[1]
     return Corpus(name, texts, properties, said, domains.astype(np.int64))
@@ -198,15 +198,15 @@ def _classed(name: str, texts: Sequence[str], properties: Array, said: tuple[str
 
 def _unframed(texts: Sequence[str]) -> list[str]:
     """Without the words that all texts begin with, and those that all end with."""
-    found = list(texts)
+    cropped = list(texts)
     for _ in range(2):
-        low, high = min(found), max(found)  # what these two share, all do
+        low, high = min(cropped), max(cropped)  # what these two share, all do
         same = next(
             (i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low)
         )
         cut = max((i + 1 for i, c in enumerate(low[:same]) if c.isspace()), default=0)
-        found = [text[cut:][::-1] for text in found]
-    return found
+        cropped = [text[cut:][::-1] for text in cropped]
+    return cropped
 
 
 def _ends(text: str) -> list[str]:
