@@ -56,9 +56,9 @@ Arms = dict[str, tuple[Federated, Clients]]
 #: Columns of the rewards and what they stand for, in the order of the objectives.
 OBJECTIVES = {"reward_1": "helpfulness", "reward_2": "harmlessness"}
 #: Rewards "match" if they differ by at most this share of what training gains: a tenth of the
-#: height of a curve, which is about what can be told apart in the paper's pictures.
+#: height of a curve, about the smallest difference that can be seen in the paper's pictures.
 MATCH = 0.1
-#: Rewards in [0, 1] are solutions of small linear systems: what is smaller is rounding.
+#: Rewards in [0, 1] are solutions of small linear systems; smaller values are rounding errors.
 _ROUNDING = 1e-12
 
 
@@ -198,7 +198,7 @@ def optimum(momdp: MOMDP, weights: ArrayLike) -> Values:
         V = np.linalg.solve(bellman, momdp.mean_r[states, policy])
         Q = scalar + momdp.gamma * momdp.P @ (V @ np.asarray(weights))
         better = Q.argmax(axis=1)
-        # an action that is better by rounding only would go back and forth for ever
+        # actions whose values differ by rounding alone would otherwise alternate without end
         better = np.where(Q.max(axis=1) > Q[states, policy] + 1e-12, better, policy)
         if (better == policy).all():
             return np.asarray((1.0 - momdp.gamma) * momdp.start @ V)
@@ -306,7 +306,7 @@ def comparison(
     ]
 
 
-def picture(config: AlignmentConfig, analysis: rc.Analysis) -> Figure:
+def draw_panels(config: AlignmentConfig, analysis: rc.Analysis) -> Figure:
     """Two panels to a row, against rounds."""
     figure, axes = rc.panels(analysis.series, columns=2, width=3.2, share_y=False)
     rc.curves(axes, analysis.series)

@@ -39,7 +39,7 @@ from mgda.simplex import gram, simplex_qp
 
 __all__ = ["Kink", "LargeBeta", "Law", "Moments"]
 
-#: In place of beta = 0, relative to the Gram matrix, where several weights may have the least norm.
+#: Stands for beta = 0, relative to the Gram matrix, as without it several weights may be optimal.
 _LIMIT = 1e-9
 
 

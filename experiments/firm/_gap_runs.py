@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: What is measured, in formulas of the figures.
+#: The measured quantity, as a formula in the figures.
 GAP = r"$\|\nabla J\,\lambda_t\|^2$"
-#: Draws of a process until one has a strict maximum; nearly all have.
+#: The largest number of draws until a process has a strict maximum; nearly all of them do.
 _DRAWS = 20
-#: Coverage of the intervals of ratios.
+#: Level of the confidence intervals of ratios.
 _LEVEL = 0.95
 
 

@@ -45,7 +45,7 @@ from mgda.simplex import gram, simplex_qp
 
 __all__ = ["Floor", "Law"]
 
-#: Steps of an ascent that contracts by 1 - h / L, and the least h / L that counts as strict.
+#: The steps of the ascent, which contracts by 1 - h / L, and the least h / L of a strict maximum.
 _STEPS, _STRICT = 400, 0.2
 #: Lags of the samples' covariance; it falls like gamma^lag.
 _LAGS = 200

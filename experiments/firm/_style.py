@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LAW", "Styles", "draw_curves", "in_columns", "slope_guide", "stated", "styles_of"]
 
-#: The name of the series that a closed form of ours gives.
+#: The name of a series that is a closed form derived here.
 LAW = "derived"
 #: Options of ``curve`` by the name of the series.
 Styles = Mapping[str, Mapping[str, Any]]

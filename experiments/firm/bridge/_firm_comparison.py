@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 #: Rewards "match" if they differ by at most this share of what training gains, as in ``firm``.
 MATCH = 0.1
-#: Drifts that a logarithmic axis tells from zero.
+#: The smallest drift that is drawn on a logarithmic axis.
 TINY = 1e-12
-#: Panels.
+#: Titles of the panels.
 WEIGHT, SPREAD = "mean weight", "standard deviation of clients' weights"
 DRIFT = "disagreement drift"
 #: A gain below this share of another one is no "substantial progress" beside it, but a "collapse".
 SUBSTANTIAL = 0.5
-#: What losses are means over, by the name of the switch.
+#: What a loss is averaged over, by the name of the option.
 _MEANS = {
     "token": "tokens",
     "sequence": "responses, each a mean over its tokens",
@@ -142,7 +142,7 @@ def rewards_shown(
     ]
 
 
-def shown(
+def curves_by_round(
     config: FirmConfig, table: rc.Table, column: str, title: str, arms: Iterable[str]
 ) -> list[rc.Series]:
     """A column averaged over the steps of a round, against rounds, with 90 % bands over seeds."""
@@ -155,7 +155,7 @@ def shown(
     return series
 
 
-def said(config: FirmConfig, table: rc.Table) -> list[str]:
+def notes_on_runs(config: FirmConfig, table: rc.Table) -> list[str]:
     """Model, data, seeds, switches, and how far policies went."""
     last = table.where(t=int(config.steps[-1]))
     held = f"fixed at {config.kl_start:g}"
@@ -181,13 +181,13 @@ def comparison(
 ) -> list[rc.Series]:
     """Weights, their spread and both rewards of some arms; ``titles`` are those of rewards."""
     return [
-        *shown(config, table, "weight", f"{WEIGHT}: {config.objectives[0]}", arms),
-        *shown(config, table, "spread", SPREAD, arms),
+        *curves_by_round(config, table, "weight", f"{WEIGHT}: {config.objectives[0]}", arms),
+        *curves_by_round(config, table, "spread", SPREAD, arms),
         *rewards_shown(config, table, arms, titles or config.objectives),
     ]
 
 
-def picture(config: FirmConfig, analysis: rc.Analysis) -> Figure:
+def draw_panels(config: FirmConfig, analysis: rc.Analysis) -> Figure:
     """Two panels to a row, against rounds."""
     figure, axes = rc.panels(analysis.series, columns=2, width=3.2, share_y=False)
     rc.curves(axes, analysis.series)

@@ -48,8 +48,8 @@ from experiments.firm.bridge._firm_comparison import (
     gain,
     log_band,
     mean_gain,
+    notes_on_runs,
     rewards_match,
-    said,
 )
 from experiments.firm.bridge._firm_runs import columns
 from linsys import InputError
@@ -141,11 +141,11 @@ def analyse(config: Fig2Config, table: rc.Table) -> rc.Analysis:
     """Weights of one run, drifts and rewards of all; what beta changes."""
     series: list[rc.Series] = []
     checks: list[rc.Check] = []
-    notes = said(config, table)
+    notes = notes_on_runs(config, table)
     for setting, alike in SETTINGS.items():
         part = table.where(setting=setting)
-        series += _shown(config, part, setting)
-        setting_checks, more = _judged(config, part, setting, alike)
+        series += _series(config, part, setting)
+        setting_checks, more = _checks_and_notes(config, part, setting, alike)
         checks += setting_checks
         notes += more
     worst = np.sqrt(config.beta) / 4
@@ -156,7 +156,7 @@ def analyse(config: Fig2Config, table: rc.Table) -> rc.Analysis:
     return rc.Analysis(series, checks, notes)
 
 
-def _shown(config: Fig2Config, part: rc.Table, setting: str) -> list[rc.Series]:
+def _series(config: Fig2Config, part: rc.Table, setting: str) -> list[rc.Series]:
     t = config.steps / config.K
     series = []
     for arm in config.names:
@@ -175,7 +175,7 @@ def _shown(config: Fig2Config, part: rc.Table, setting: str) -> list[rc.Series]:
     return series
 
 
-def _judged(
+def _checks_and_notes(
     config: Fig2Config, part: rc.Table, setting: str, alike: bool
 ) -> tuple[list[rc.Check], list[str]]:
     """What one setting says."""
@@ -197,7 +197,7 @@ def _judged(
         for b, ratio in ratios.items()
     ]
     if not alike:
-        # where the derivation speaks: the cosine bounds g, whose divisor is a mean of squares
+        # only where the derivation holds: the cosine bounds g, whose divisor is a mean of squares
         wide = curves_of(part, "closest", none) <= 0.5
         sums = [
             (curves_of(part, f"drift_at_{b:g}", none) * wide).sum(axis=1) for b in config.betas[:2]

@@ -48,11 +48,11 @@ from experiments.firm._alignment import (
     Values,
     advantage,
     comparison,
+    draw_panels,
     ema,
     gain_ratio,
     mean_gain,
     optimum,
-    picture,
     weight_curves,
 )
 from experiments.firm._words import format_interval, outcome
@@ -223,7 +223,7 @@ def smoothed(config: Fig1Config) -> str:
 
 def draw(config: Fig1Config, analysis: rc.Analysis) -> Figure:
     """Rewards above, weights below on one scale."""
-    figure = picture(config, analysis)
+    figure = draw_panels(config, analysis)
     raw, mean = figure.axes[-2:]
     mean.set_ylim(raw.get_ylim())
     return figure

@@ -210,7 +210,9 @@ def draw(config: Fig2Config, analysis: rc.Analysis) -> Figure:
         line: dict[str, Any] = {}
         if s.name.endswith(RAW):
             line = {"linewidth": 0.6, "alpha": 0.5, "marker": ""}
-        elif s.name == names[2]:  # wide: the curve of the other beta lies on top of it
+        elif (
+            s.name == names[2]
+        ):  # a wide line, because the curve of the other beta lies on top of it
             line = {"linewidth": 4.0, "alpha": 0.5, "marker": ""}
         rc.curve(axes[s.panel], s, position=position, **line)
     for place, (title, ax) in enumerate(axes.items()):

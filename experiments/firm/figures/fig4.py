@@ -44,8 +44,8 @@ from experiments.firm._alignment import (
     Values,
     advantage,
     comparison,
+    draw_panels,
     gain,
-    picture,
     rewards_match,
     scale,
     weights_match,
@@ -180,7 +180,7 @@ def draw(config: Fig4Config, analysis: rc.Analysis) -> Figure:
     """Three panels against rounds, the last against the correlation of the models."""
     from matplotlib.ticker import AutoLocator
 
-    figure = picture(config, analysis)
+    figure = draw_panels(config, analysis)
     *_, ax = figure.axes
     ax.set_xlabel("correlation of the two reward models")
     ax.xaxis.set_major_locator(AutoLocator())

@@ -37,8 +37,8 @@ from experiments.firm._alignment import (
     Values,
     advantage,
     comparison,
+    draw_panels,
     gain_ratio,
-    picture,
     rewards_match,
     weights_match,
 )
@@ -156,6 +156,6 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
-    draw=picture,
+    draw=draw_panels,
     parallel="blocks",
 )

@@ -57,9 +57,10 @@ APART, ALIKE = "(a) objectives in conflict", "(b) same mean gradients"
 #: beta relative to the scale of the Gram matrix, and whether that is divided by its trace.
 FORMS = {"β = 0": (0.0, False), "β = tr G / M": (1.0, False), "β' = 1, trace (9)": (1.0, True)}
 STATED = -0.5
-#: Intervals of an instance, at most.
+#: The largest number of confidence intervals of an instance.
 INTERVALS = 32
-#: The exponents derived here: of the two conventions, with smooth weights and without.
+#: The exponents derived here, for the two conventions: with smooth weights, with equal objectives,
+#: and where the weights have a kink.
 SMOOTH, SAME, KINK = (-2.0, -1.0), (-2.0, -2.0), (-1.0, -1.0)
 SHAPES: tuple[dict[str, Any], ...] = (
     {"marker": "o"},
@@ -112,7 +113,7 @@ def compute(config: DriftBatchConfig, block: rc.Block, context: rc.Context) -> r
         )
         gradients, memory = oracle.jac(theta, oracle.init())
         for k, B in enumerate(config.sizes):
-            if k:  # as many transitions again
+            if k:  # another batch of as many transitions
                 more, memory = replace(oracle, B=int(B) // 2).jac(theta, memory)
                 gradients = 0.5 * (gradients + more)
             for f, (beta, normalise) in enumerate(FORMS.values()):

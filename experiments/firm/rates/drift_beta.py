@@ -65,11 +65,11 @@ if TYPE_CHECKING:
 CONFLICT, SAME, DOMINATED = "(a) conflict", "(b) same mean gradients", "(c) dominated"
 PANELS = (CONFLICT, SAME, DOMINATED)
 FORMS = {"raw": False, "trace (9)": True}
-#: Exponents: of Theorem 1, of large beta, of small beta.
+#: Exponents in beta: of Theorem 1, for large beta, and for small beta.
 STATED, LARGE, SMALL = -1.0, -2.0, 0.0
-#: Intervals of an instance, at most.
+#: The largest number of confidence intervals of an instance.
 INTERVALS = 50
-#: Of the dominating objective in the dominated one's rewards.
+#: The share of the dominating objective in the dominated one's rewards.
 _COPIED = 0.8
 SHAPES: tuple[dict[str, Any], ...] = (
     {"marker": "o"},
@@ -262,7 +262,7 @@ def analyse(config: DriftBetaConfig, table: rc.Table) -> rc.Analysis:
                 checks += worst[2:] if normalise else worst  # (23) is about the raw matrix
                 mean, *band = rc.mean_band(drift[0])
                 law = theories[0].drift(betas)[c]
-                shown = mean > 0.0  # not where all clients sit at a vertex
+                shown = mean > 0.0  # zero where the weights of all clients are the same vertex
                 known = (law > 0.0) & (theories[0].error(betas) < 0.5)
                 band = [] if normalise else [end[shown] for end in band]
                 name = f"{form}, {convention}"

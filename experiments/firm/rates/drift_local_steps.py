@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SAME, DIFFERENT = "identical clients", "different clients"
-#: Exponents in k as derived, with the order in theta^c - theta_bar; and as stated.
+#: Exponents in k as derived, the order in theta^c - theta_bar, and the exponents as stated.
 DERIVED = {"client": 1.0, "gradient": 2.0, "disagreement_local": 2.0}
 ORDERS = {"client": 2, "gradient": 4, "disagreement_local": 4}
 FLOOR = {"disagreement": 0.0, "disagreement_true": 0.0}

@@ -63,12 +63,13 @@ if TYPE_CHECKING:
 
 SAMPLED = ("(a) independent, one draw", "(c) common part, one draw")
 EXACT = ("(b) independent, all draws", "(d) common part, all draws")
-#: Share of the common part, with and without.
+#: The share of the rewards' common part: none, or half.
 SHARES = (0.0, 0.5)
-#: beta relative to the scale of the Gram matrix, for all M.
+#: beta relative to the scale of the Gram matrix, the same for all M.
 BETAS = {"β = scale / 100": 0.01, "β = scale": 1.0, "large β": 1e5}
 LARGE = "large β"
-#: Exponents of (23), of Theorem 1 as printed, and derived here without and with a common part.
+#: Exponents in M: of (23), of Theorem 1 as printed, and those derived here, without and with a
+#: common part.
 STATED, PRINTED, DERIVED = 1.5, 0.75, (1.0, 2.0)
 LEVEL = level(24)
 MARKERS = ("v", "s", "o")

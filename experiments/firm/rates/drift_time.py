@@ -56,7 +56,8 @@ from mgda.runs import run
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: How much estimated moments may bend the law between the ends of the fit.
+#: The largest relative change of the law, between the ends of the fit, that errors of the estimated
+#: moments may cause.
 LEVEL = 0.05
 SMOOTHED, CONSTANT, NONE = "η = 1/t", "η = 0.1", "η = 1"
 LEARNING = "η = 1/t, learning"
