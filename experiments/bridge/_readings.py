@@ -14,7 +14,7 @@ import ratecheck as rc
 from experiments.bridge._devices import DeviceConfig
 from experiments.bridge._models import TunedConfig, Values
 
-#: Of a check that is what a paper says, beside those that are derived.
+#: The prediction of a check that a paper claims; other checks are derived.
 CLAIMED = "above 0, as the paper has it"
 
 
@@ -79,7 +79,7 @@ def within_reach(name: str, shares: Mapping[Any, Values]) -> rc.Check:
     return rc.every(rc.at_most(name, "at most 1", extent(values), 1.0))
 
 
-def said(config: TunedConfig, table: rc.Table, arms: Mapping[str, rc.Table]) -> list[str]:
+def notes_on_runs(config: TunedConfig, table: rc.Table, arms: Mapping[str, rc.Table]) -> list[str]:
     """Model, data, seeds, the step size of every arm, and who was left out.
 
     ``arms`` are parts of the table by what a reader calls them.

@@ -35,9 +35,10 @@ __all__ = ["Family", "Kind", "estimated", "family"]
 
 Kind = Literal["random", "isotropic", "mirrored"]
 
-#: B of (3.1), far beyond all Delta_i.
+#: The radius B of (3.1), far above the norms of all Delta_i.
 BOUND = 1e3
-#: Turn of the factor by the next step, in radians, when a fit ends: distances are above 1e-4.
+#: A fit ends when the next step would turn the factor by less than this many radians; the distances
+#: that are measured are above 1e-4.
 TOL = 1e-7
 
 

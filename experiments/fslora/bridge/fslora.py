@@ -47,7 +47,14 @@ import numpy as np
 import ratecheck as rc
 from experiments.bridge._devices import PAPER_GRID, ComparedConfig, RatiosConfig
 from experiments.bridge._models import Values, threads
-from experiments.bridge._readings import claim, identity, limits, over_domains, said, within_reach
+from experiments.bridge._readings import (
+    claim,
+    identity,
+    limits,
+    notes_on_runs,
+    over_domains,
+    within_reach,
+)
 from experiments.fslora.bridge._device_runs import Method, compare
 from linsys import InputError
 from linsys.sketching import FedStackLoRA, FlexLoRA, FSLoRA, HeteroLoRA
@@ -249,7 +256,9 @@ def _notes(
         f"megabytes of a device, up and down: {', '.join(sent)}",
         "way of an entry in a round, over what H steps of AdamW can do: "
         + "; ".join(f"{name}: {v.mean():.2f}" for name, v in _shares(config, table).items()),
-        *said(config, table, {_name(block): table.where(**block) for block in blocks(config)}),
+        *notes_on_runs(
+            config, table, {_name(block): table.where(**block) for block in blocks(config)}
+        ),
     ]
 
 

@@ -43,7 +43,14 @@ import numpy as np
 import ratecheck as rc
 from experiments.bridge._devices import PAPER_GRID, ComparedConfig
 from experiments.bridge._models import Values, threads
-from experiments.bridge._readings import claim, identity, limits, over_domains, said, within_reach
+from experiments.bridge._readings import (
+    claim,
+    identity,
+    limits,
+    notes_on_runs,
+    over_domains,
+    within_reach,
+)
 from experiments.fslora.bridge._device_runs import compare
 from linsys import InputError
 from linsys.sketching import FSLoRA
@@ -235,7 +242,7 @@ def _notes(
             f"after as many rounds, k / r = {config.level:g}, compressed less whole updates: "
             f"{lost.value:+.3f} [{lost.lo:+.3f}, {lost.hi:+.3f}]"
         )
-    return [*notes, *said(config, table, {_arm(arm): part for arm, part in parts.items()})]
+    return [*notes, *notes_on_runs(config, table, {_arm(arm): part for arm, part in parts.items()})]
 
 
 def _part(table: rc.Table, arm: Arm) -> rc.Table:

@@ -31,7 +31,7 @@ import numpy as np
 import ratecheck as rc
 from experiments.bridge._devices import PAPER_GRID, ComparedConfig, RatiosConfig
 from experiments.bridge._models import Values, threads
-from experiments.bridge._readings import claim, over_domains, said
+from experiments.bridge._readings import claim, notes_on_runs, over_domains
 from experiments.fslora.bridge._device_runs import compare
 from experiments.fslora.bridge.fslora import METHODS, OURS, WHOLE, byte_check, method_of, mixed_arms
 
@@ -79,7 +79,7 @@ def analyse(config: TableConfig, table: rc.Table) -> rc.Analysis:
     ]
     notes = [
         *(f"{name}: {_row(table.where(**arms[name]), accuracies[name])}" for name in METHODS),
-        *said(config, table, {name: table.where(**where) for name, where in arms.items()}),
+        *notes_on_runs(config, table, {name: table.where(**where) for name, where in arms.items()}),
     ]
     return rc.Analysis(series, [byte_check(config, table), *claims], notes)
 

@@ -149,10 +149,10 @@ def probes(task: Task, size: int) -> Task:
     return replace(task, shards=first, bank=task.bank.with_options(dropout=0.0))
 
 
-#: How far sums in single precision may be from an identity, relatively.
+#: The relative error that sums in single precision may have in an identity.
 _ROUNDING = 1e-3
-#: What grows with r/k: the column that a panel shows, the one it is divided by, and whether that is
-#: taken without a sketch.
+#: What grows with r/k: the column that a panel shows, the column it is divided by, and whether the
+#: latter is measured without a sketch.
 GROWTH: Mapping[str, tuple[str, str, bool]] = {
     "curvature of f~ / that of f": ("curvature", "curvature", True),
     "curvature of f^S / that of f": ("relaxed", "curvature", True),
@@ -161,7 +161,7 @@ GROWTH: Mapping[str, tuple[str, str, bool]] = {
     "f^S / f": ("loss", "loss", True),
 }
 CURVED, RELAXED, NOISE, SPREAD, RAISED = GROWTH
-#: What the paper, or the derivation for the start, has as a function of r/k.
+#: The function of r/k that the paper states, or that is derived for the start of training.
 SAID: Mapping[str, tuple[str, Callable[[Values], Values]]] = {
     CURVED: ("Prop. D.4: (r/k)^2", lambda x: x**2),
     RELAXED: ("Prop. D.4: r/k", lambda x: x),
@@ -169,7 +169,8 @@ SAID: Mapping[str, tuple[str, Callable[[Values], Values]]] = {
     SPREAD: ("at the start: r/k - 1", lambda x: x - 1),
 }
 PATH = "without a sketch, along the path"
-#: What the last panel shows where it is positive: one device is apart from none.
+#: Curves of the last panel, drawn where they are positive; with one device the gradients' spread is
+#: zero.
 ALONG = {
     "curvature of f": "curvature",
     "sigma_g^2": "noise",
@@ -254,8 +255,8 @@ def _notes(config: SmoothnessConfig, table: rc.Table) -> list[str]:
     notes, ends = [], (("start", 0), ("end", -1))
     for panel in (CURVED, RELAXED, NOISE):
         x, growth = _growth(config, table, panel)
-        said = ", ".join(f"{_exponent(x, growth[:, i])} at the {end}" for end, i in ends)
-        notes.append(f"exponent of r/k, {panel}: {said}")
+        exponents = ", ".join(f"{_exponent(x, growth[:, i])} at the {end}" for end, i in ends)
+        notes.append(f"exponent of r/k, {panel}: {exponents}")
     factor = config.factors[0]
     for panel, power, of in ((CURVED, 2, "f~"), (RELAXED, 1, "f^S")):
         growth = _growth(config, table, panel)[1][..., -1]  # (seeds, times)
@@ -276,8 +277,8 @@ def _notes(config: SmoothnessConfig, table: rc.Table) -> list[str]:
     )
     apart, slope = (table.where(factor=1).grid(name, "draw", "t") for name in ("apart", "slope"))
     if (apart > 0).all():
-        said = ", ".join(f"{_typical((apart / slope)[:, i])} at the {end}" for end, i in ends)
-        notes.append(f"largest |grad f_i - grad f|^2 over |grad f|^2: {said}")
+        exponents = ", ".join(f"{_typical((apart / slope)[:, i])} at the {end}" for end, i in ends)
+        notes.append(f"largest |grad f_i - grad f|^2 over |grad f|^2: {exponents}")
     notes.append(
         f"largest residual of an eigenvalue: {table['residual'].max():.3f} of it; "
         f"gamma = {config.gamma:g}, {config.rounds} rounds"

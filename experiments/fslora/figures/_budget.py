@@ -205,14 +205,14 @@ def task_claims(config: BudgetConfig, table: rc.Table) -> list[rc.Check]:
 
 def notes(config: BudgetConfig, table: rc.Table) -> list[str]:
     """The advantage at every rank, and the step sizes."""
-    said = []
+    differences = []
     own = advantage(measured(config, table), config.global_ranks, WHOLE)
     for r, values in zip(config.global_ranks, own, strict=True):
         one = rc.mean_interval(values)
-        said.append(f"r = {r}: {one.value:+.3f} [{one.lo:+.3f}, {one.hi:+.3f}]")
+        differences.append(f"r = {r}: {one.value:+.3f} [{one.lo:+.3f}, {one.hi:+.3f}]")
     return [
         "the paper has sketching ahead at every rank; here, at equal upload and the best step of "
-        f"each, by rank: {', '.join(said)}",
+        f"each, by rank: {', '.join(differences)}",
         *step_notes(table, "rank", "arm"),
     ]
 

@@ -138,7 +138,7 @@ class RankConfig(TaskConfig):
     r: int = rc.param(16, low=1, doc="rank of the global modules.")
 
 
-#: What the profiles "paper" of the figures and tables have in common.
+#: Options that the profiles "paper" of the figures and tables share.
 PAPER: dict[str, Any] = {
     "tasks": ("steep", "flat", "skewed", "noisy"),
     "instances": 12,

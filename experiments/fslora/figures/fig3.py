@@ -89,12 +89,12 @@ def analyse(config: Fig3Config, table: rc.Table) -> rc.Analysis:
             0.0,
         ),
     ]
-    said = [
+    differences = [
         f"r = {r[0]}, equal upload, best step of each, with − without: {few_gain.mean():+.3f} with "
         f"{config.samples} samples for each of {config.devices} devices, {control.mean():+.3f} "
         f"with {config.many}"
     ]
-    return rc.Analysis(series, checks, said + notes(config, few))
+    return rc.Analysis(series, checks, differences + notes(config, few))
 
 
 def draw(config: Fig3Config, analysis: rc.Analysis) -> Figure:

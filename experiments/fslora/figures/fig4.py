@@ -140,12 +140,13 @@ def analyse(config: Fig4Config, table: rc.Table) -> rc.Analysis:
         *(_named("(a) ", c) for c in task_claims(config, uploads)),
         *_claims(config, rounds),
     ]
-    said = [f"(a) {note}" for note in _budget.notes(config, uploads)]
+    remarks = [f"(a) {note}" for note in _budget.notes(config, uploads)]
     ends = [
         f"r = {r}: {over_tasks(rounds, rank=r, k=k)[:, -1].mean():.3f}" for r, k in config.by_rank
     ]
-    said.append(f"(b) accuracy after {config.rounds} rounds: {', '.join(ends)}")
-    return rc.Analysis(series, checks, said + [f"(b), (c) {n}" for n in step_notes(rounds, "arm")])
+    remarks.append(f"(b) accuracy after {config.rounds} rounds: {', '.join(ends)}")
+    remarks += [f"(b), (c) {note}" for note in step_notes(rounds, "arm")]
+    return rc.Analysis(series, checks, remarks)
 
 
 def _named(prefix: str, check: rc.Check) -> rc.Check:

@@ -110,14 +110,14 @@ def analyse(config: Fig7Config, table: rc.Table) -> rc.Analysis:
     sent = float(over_tasks(table, "up", arm=_name(1.0))[0, -1]) / config.uploads[-1]
     low, *_, same = config.arms
     early, end = (accuracies[low] - accuracies[same]).mean(axis=0)[[1, -1]]
-    said = [
+    notes = [
         f"at the same step {low} against 1: {early:+.3f} after {config.uploads[1]} modules, "
         f"{end:+.3f} at the end of the budget",
         f"an update of all {config.r} components is {dense} bytes, and {sent:.0f} with the share "
         f"{config.kept:g} of its entries",
         *step_notes(table, "only", "arm"),
     ]
-    return rc.Analysis(series, _claims(config, accuracies), said)
+    return rc.Analysis(series, _claims(config, accuracies), notes)
 
 
 def _claims(config: Fig7Config, accuracies: dict[str, Values]) -> list[rc.Check]:

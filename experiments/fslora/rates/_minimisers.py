@@ -38,7 +38,7 @@ def shrunk(d: Array, lam: float) -> Array:
     >>> shrunk(np.array([2.0, 1.0]), 0.25).round(4).tolist(), shrunk(np.array([2.0, 1.0]), 1.0)
     ([1.8667, 0.5333], array([2., 0.]))
     """
-    for p in range(len(d), 1, -1):  # as many as stay positive
+    for p in range(len(d), 1, -1):  # the largest p for which all p values stay positive
         total = d[:p].sum() / (1.0 + lam * (p - 1))
         if d[p - 1] > lam * total:
             return np.append((d[:p] - lam * total) / (1.0 - lam), np.zeros(len(d) - p))

@@ -42,13 +42,14 @@ from linsys.validate import Array, InputError
 
 __all__ = ["LEVEL", "RELAX", "Floor"]
 
-#: Sequences of sketches that are enumerated at most.
+#: The largest number of sequences of sketches that are enumerated.
 MANY = 20_000
-#: Points of the Gaussian law in :meth:`Floor.rest`, half of them minus the other half.
+#: Points drawn from the Gaussian law in :meth:`Floor.rest`: half of them are drawn, the others are
+#: their negatives.
 POINTS = 2000
-#: Relaxation times that a run is given before it counts.
+#: The first relaxation times of a run, which are not counted.
 RELAX = 2.5
-#: Of intervals: an experiment judges about ten of them.
+#: Level of each confidence interval, high because an experiment judges about ten of them.
 LEVEL = 0.995
 
 

@@ -42,8 +42,8 @@ __all__ = [
     "OneStepConfig",
     "bound",
     "closed_form",
+    "compare_with_law",
     "compute",
-    "judged",
     "term",
 ]
 
@@ -110,7 +110,7 @@ def bound(config: OneStepConfig, source: str, c: Array) -> Array:
     return np.asarray(config.gamma / config.devices * 2.0 * (first + second))
 
 
-def judged(
+def compare_with_law(
     config: OneStepConfig,
     table: rc.Table,
     source: str,
@@ -122,7 +122,7 @@ def judged(
     """Floors over a variable (its name and values): curves over ``shown``, checks and a note."""
     variable, values = x
     c = np.array([r / k - 1.0 for r, k in pairs])
-    # at a given ratio (6) is constant: an exponent of zero, not of what rounding leaves
+    # at a given ratio (6) is constant; without rounding its exponent would be noise instead of zero
     stated = round(exact_slope(values, term(source, c)).value, 12) + 0.0
     floors = [config.floor(source, r, k) for r, k in pairs]
     measured = np.stack(

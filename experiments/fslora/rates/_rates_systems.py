@@ -87,7 +87,7 @@ class Squares:
         """Q, shape (r, n)."""
         if self.n == 1:
             return np.full((self.r, 1), self.r**-0.5)
-        # Helmert's: eigenvectors of a multiple eigenvalue would be others on another processor
+        # Helmert's matrix, because eigenvectors of a multiple eigenvalue depend on the processor
         return np.asarray(scipy.linalg.helmert(self.r).T)
 
     def minimiser(self) -> Array:

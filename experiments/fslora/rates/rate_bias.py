@@ -42,11 +42,13 @@ from linsys.validate import Array, check_integer
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Exponents of c: of f^S - f and its gradient at a point, of f - min f at the minimisers.
+#: Exponents in c: that of f^S - f and of its gradient at a point, and that of f - min f at the
+#: minimisers.
 POINT, GAP = 1.0, 2.0
-#: Round-off of means over all supports, relative; and how far a descent may end above a minimum.
+#: The relative rounding error of means over all supports; and by how much, relatively, the end of a
+#: descent may exceed the minimum.
 ROUND_OFF, DESCENT = 1e-10, 1e-6
-#: The fit of f - min f sees r/k - 1 up to this.
+#: The exponent of f - min f is fitted where r/k - 1 is at most this.
 LATE = 0.5
 AT_POINT, AT_MINIMISERS = "(a) at a random point", "(b) at the minimisers of $f^S$"
 SPECTRUM = "(c) singular values"
@@ -57,7 +59,7 @@ LOOKS: dict[str, dict[str, Any]] = {
     r"$f - \min f$": {"color": "#009E73", "marker": "^"},
 }
 LOSS, SLOPE, LEFT = LOOKS
-#: Of the singular values, from the largest on.
+#: Colours of the singular values, beginning with the largest.
 SHADES = ("#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7")
 
 

@@ -59,13 +59,13 @@ GIVEN, TUNED = "(a) given step", "(b) step ~ 1/√H"
 ALLOWED, BIAS = "(c) step ~ 1/H²", "(d) infinitely many devices"
 #: Exponents of H that (6) and (7) state.
 STATED = {GIVEN: 0.0, TUNED: -0.5, ALLOWED: -2.0}
-#: Where Algorithm 1 has another one.
+#: Why the exponent of Algorithm 1 differs there.
 AGAINST = {
     GIVEN: "the step is above 1/(N H^2 L)",
     TUNED: "the step is above 1/(N H^2 L)",
     ALLOWED: "against the noise in (6)",
 }
-#: Of the bias in H - 1 and in gamma, as derived.
+#: Exponents of the bias in H - 1 and in gamma, as derived.
 IN_H, IN_GAMMA = 2.0, {FIXED: 2.0, FRESH: 4.0}
 
 

@@ -26,8 +26,8 @@ from experiments.fslora.rates._rates_one_step import (
     SKETCHES,
     OneStepConfig,
     closed_form,
+    compare_with_law,
     compute,
-    judged,
 )
 from linsys.validate import InputError, check_integer
 
@@ -69,7 +69,7 @@ def analyse(config: RateRankConfig, table: rc.Table) -> rc.Analysis:
     more = np.array(config.ranks) - 1.0
     for panel in (HALF, ONE):
         for source in (SKETCHES, BATCHES):
-            curves, verdicts, note = judged(
+            curves, verdicts, note = compare_with_law(
                 config, table, source, panel, config.pairs(panel), ("r - 1", more), shown=more
             )
             series += curves

@@ -20,8 +20,8 @@ from experiments.fslora.rates._rates_one_step import (
     SKETCHES,
     OneStepConfig,
     closed_form,
+    compare_with_law,
     compute,
-    judged,
     term,
 )
 from linsys.validate import Array, InputError, check_integer
@@ -66,7 +66,9 @@ def analyse(config: RateSketchConfig, table: rc.Table) -> rc.Analysis:
     series, terms, checks, notes = [], [], [], []
     pairs, c = [(config.r, k) for k in config.k], config.c
     for source, x in ((SKETCHES, ("r/k - 1", c)), (BATCHES, ("r/k", 1.0 + c))):
-        curves, verdicts, note = judged(config, table, source, PANELS[source], pairs, x, shown=x[1])
+        curves, verdicts, note = compare_with_law(
+            config, table, source, PANELS[source], pairs, x, shown=x[1]
+        )
         series += curves
         checks += verdicts
         notes.append(note)

@@ -54,9 +54,10 @@ if TYPE_CHECKING:
 
 FIXED, FRESH = "one sketch a round", "fresh sketches"
 TUNED, GIVEN = "(a) step of Corollary 4.5", "(b) given step"
-#: Exponents of T: of the mean with the step of the corollary; without the floor at a given one.
+#: Exponents in T: of the mean with the step size of the corollary; and of the mean less its floor
+#: at a given step size.
 STATED, OPTIMISATION = -0.5, -1.0
-#: Once the gradient has lost this share of its first size the run without noise has arrived.
+#: A run without noise has converged once the gradient is below this share of its size at first.
 ARRIVED = 1e-3
 
 
@@ -171,7 +172,7 @@ def leading(floors: Sequence[Floor], A: Array, times: Array) -> Array:
     )
 
 
-def left(floors: Sequence[Floor], law: Array) -> Array:
+def relative_remainder(floors: Sequence[Floor], law: Array) -> Array:
     """What :func:`expected` leaves out, relative to the law, (pairs,): see the module's text."""
     step = np.array([floor.gamma * floor.H * floor.rates[1] for floor in floors])
     rest = np.array([floor.rest * floor.total for floor in floors])
@@ -221,7 +222,7 @@ def analyse(config: RateTConfig, table: rc.Table) -> rc.Analysis:
         for sketches in (FIXED, FRESH):
             floors = [config.floor(sketches, t if panel == TUNED else None) for t in config.times]
             law, known = (rule(floors, config.first, T) for rule in (leading, expected))
-            relative_error = left(floors, law)
+            relative_error = relative_remainder(floors, law)
             name = f"{sketches}, {panel[4:]}"
             if panel == TUNED:
                 measured = np.stack(

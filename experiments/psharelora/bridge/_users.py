@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Head = Literal["frozen", "shared", "personal"]
 HEADS: tuple[Head, ...] = ("frozen", "shared", "personal")
-#: Rewards that differ by less say nothing of two words.
+#: Two words whose rewards differ by less are not compared.
 LEAST = 1e-6
 
 

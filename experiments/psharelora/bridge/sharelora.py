@@ -39,7 +39,7 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.bridge._models import Values, threads
-from experiments.bridge._readings import said
+from experiments.bridge._readings import notes_on_runs
 from experiments.psharelora._labelers import OURS, count
 from experiments.psharelora.bridge._personal import train
 from experiments.psharelora.bridge._users import HEADS, UserConfig
@@ -49,17 +49,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: The method that is tried with every head, and the reference in the figure.
+#: The method that is run with every head, and the reference in the figure.
 PLAIN, BEST = "SI", "true rewards"
-#: Stands in the table, which holds no nan, for what is not known or has no meaning.
+#: The value of a table's entry that is not known or has no meaning, as tables hold no NaN.
 UNKNOWN = -1.0
 LOCAL, GLOBAL = "LoRA-local", "LoRA-global"
 MEAN, BY_USER, AT_HEADS = "mean over users", "by user", f"{PLAIN} by score head"
 FAR = {"up": "distance of up factors", "down": "distance of down factors"}
-#: What users want in generated words: as configured; and of the controls, with their lines.
+#: Which properties of generated words users prefer: as configured; and in the controls, with their
+#: line styles.
 MIXED = "mixed"
 CONTROLS = {"same": ((0.0,), ":"), "unrelated": ((1.0,), "--")}
-#: Accuracies above, what explains them below.
+#: The panels by row: accuracies above, and below them the quantities that explain these.
 PLACES = [[MEAN, BY_USER, BY_USER], [FAR["up"], FAR["down"], AT_HEADS]]
 
 
@@ -215,7 +216,7 @@ def _notes(config: ShareConfig, table: rc.Table, accuracies: Mapping[str, Values
         f"accuracies, mean: {', '.join(f'{n} {v.mean():.3f}' for n, v in accuracies.items())}",
         f"accuracies by user: {'; '.join(by_user)}",
         *(known if (best != UNKNOWN).all() else []),
-        *said(config, mixed, arms),
+        *notes_on_runs(config, mixed, arms),
     ]
 
 
@@ -237,7 +238,7 @@ def draw(config: ShareConfig, analysis: rc.Analysis) -> Figure:
     figure = Figure(figsize=(9.4, 5.4), layout="constrained")
     axes: dict[str, Axes] = figure.subplot_mosaic(PLACES)  # type: ignore[arg-type]
     for one in analysis.series:
-        _into(axes[one.panel], one)
+        _draw_series(axes[one.panel], one)
     for panel, ax in axes.items():
         ax.set_title(panel)
     for panel in (MEAN, AT_HEADS):
@@ -257,7 +258,7 @@ def draw(config: ShareConfig, analysis: rc.Analysis) -> Figure:
     return figure
 
 
-def _into(ax: Axes, one: rc.Series) -> None:
+def _draw_series(ax: Axes, one: rc.Series) -> None:
     if one.name == BEST:
         x, y = np.asarray(one.x), np.asarray(one.y)
         ax.errorbar(x, y, xerr=0.35, fmt="none", ecolor="black", elinewidth=1.2, label=one.name)

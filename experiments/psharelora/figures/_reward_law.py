@@ -32,7 +32,7 @@ from linsys.validate import Array
 
 __all__ = ["Law", "free_parameters", "laws", "reward_error"]
 
-#: Turn of a factor by the next step when a fit to the population ends.
+#: A fit to the population ends when the next step would turn the factor by less than this.
 _TOL = 1e-12
 
 

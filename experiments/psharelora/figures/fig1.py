@@ -49,7 +49,7 @@ from linsys.preference.sharelora import METHODS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: How near to own* nothing is said about LoRA-global.
+#: Within this factor of own* there is no check of LoRA-global.
 MARGIN = 2.0
 
 

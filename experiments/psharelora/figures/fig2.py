@@ -79,7 +79,9 @@ def analyse(config: Fig2Config, table: rc.Table) -> rc.Analysis:
         for theirs in ("LoRA-global", "LoRA-local")
     ]
     others = np.stack([accuracies[name] for name in METHODS if name != "WU"])
-    rival = others[others.mean(axis=1).argmax(axis=0), :, labelers].T  # the best other one of each
+    rival = others[
+        others.mean(axis=1).argmax(axis=0), :, labelers
+    ].T  # for each labeler the best of the other methods
     checks.append(count("WU above the best other method", most, accuracies["WU"] - rival))
     for ours in OURS:
         gain = accuracies[ours] - accuracies["LoRA-global"]

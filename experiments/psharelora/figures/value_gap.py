@@ -148,7 +148,7 @@ def analyse(config: ValueGapConfig, table: rc.Table) -> rc.Analysis:
             )
         )
     )
-    early = slice(0, -1)  # the last N_p leaves nothing to be won
+    early = slice(0, -1)  # at the last N_p no policy can gain anything
     for name in (LEAST, SHAPED):
         for coverage in COVERAGES:
             gaps = shown[coverage]

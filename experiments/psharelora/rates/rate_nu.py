@@ -36,22 +36,23 @@ import numpy as np
 import ratecheck as rc
 from experiments.psharelora._rate_systems import Family, Kind
 from experiments.psharelora.rates._rate_laws import Law
-from experiments.psharelora.rates._rate_runs import LAW, LEVEL, SharedRankConfig, judged
+from experiments.psharelora.rates._rate_runs import LAW, LEVEL, SharedRankConfig, compare_with_law
 from linsys.validate import Array, InputError, check_integer, check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 VARIANCE, BIAS = "(a) variance", "(b) floor with a tail"
-#: The printed exponent, and those of the floor as nu goes to 0.
+#: The exponent as printed, and the exponents of the floor as nu goes to 0.
 STATED = -1.0
 EXPONENTS: dict[Kind, float] = {"isotropic": 1.0, "random": STATED}
-#: What the two kinds of features are called, and d2.
+#: The name of each kind of features in the figure, and its d2.
 FEATURES: dict[Kind, tuple[str, int]] = {
     "isotropic": ("isotropic, $d_2 = 1$", 1),
     "random": ("random, $d_2 = 2$", 2),
 }
-#: A first order in the tail is off by its square root, relative to sigma_k: times this at most.
+#: The first order in the tail has a relative error of at most this factor times the root of the
+#: tail over sigma_k.
 TAIL_ROOM = 10.0
 
 
@@ -158,7 +159,7 @@ def analyse(config: RateNuConfig, table: rc.Table) -> rc.Analysis:
     size = config.N * config.N_p
     small, large = nu <= config.small, nu >= config.large
     off = rc.slope_shift(nu[small], expected[small] / limit[small] - 1.0)
-    checks, slope = judged(
+    checks, slope = compare_with_law(
         "variance", nu[small], measured[:, small], expected[small], relative_error[small], STATED
     )
     checks[-1] = rc.rate_check(
@@ -200,7 +201,7 @@ def _floors(config: RateNuConfig, table: rc.Table) -> tuple[list[rc.Series], lis
     for kind, exponent in EXPONENTS.items():
         part, (name, _) = table.where(case=kind), FEATURES[kind]
         floor, law = part.grid("squared", "nu"), part.grid("law", "nu")
-        # how far the exponent of the law is from that of nu a thousand times as small
+        # the difference of the law's exponent from the one at values of nu a thousand times smaller
         far = 1e-3 * grid[small]
         laws = [Law.without_tail(config.with_tail(kind, float(nu), 1e-3)) for nu in far]
         limit = rc.exact_slope(far, [float((one.drift**2).sum()) for one in laws]).value

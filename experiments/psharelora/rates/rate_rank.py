@@ -33,7 +33,12 @@ import numpy as np
 import ratecheck as rc
 from experiments.psharelora._rate_systems import Family
 from experiments.psharelora.rates._rate_laws import Law
-from experiments.psharelora.rates._rate_runs import LEVEL, RateConfig, error_series, judged
+from experiments.psharelora.rates._rate_runs import (
+    LEVEL,
+    RateConfig,
+    compare_with_law,
+    error_series,
+)
 from linsys.validate import Array, check_integer
 
 if TYPE_CHECKING:
@@ -110,7 +115,7 @@ def analyse(config: RateRankConfig, table: rc.Table) -> rc.Analysis:
         measured = table.where(case=panel).grid("squared", "replicate", "k")
         expected, relative_error = config.expected(panel)
         name = panel[4:]
-        law_checks, slope = judged(
+        law_checks, slope = compare_with_law(
             name, k[up], measured[:, up], expected[up], relative_error[up], STATED
         )
         falls = rc.slope_interval(k[down], measured[:, down], rng=0, level=LEVEL)

@@ -32,8 +32,8 @@ from experiments.psharelora.rates._rate_runs import (
     LAW,
     LEVEL,
     SharedRankConfig,
+    compare_with_law,
     error_series,
-    judged,
 )
 from linsys.validate import Array
 
@@ -106,7 +106,7 @@ def analyse(config: RateSamplesConfig, table: rc.Table) -> rc.Analysis:
         law, part = config.law(panel), table.where(case=panel)
         measured = part.grid("population", "replicate", "N_p")
         expected, relative_error = law.expected(N, N_p), law.relative_error(N, N_p)
-        checks += judged(words, N_p, measured, expected, relative_error, SQUARED)[0]
+        checks += compare_with_law(words, N_p, measured, expected, relative_error, SQUARED)[0]
         name = FROM_BEST if panel == EXACT else FROM_POPULATION
         series += error_series(name, panel, N_p, measured, expected)
         if panel == EXACT:

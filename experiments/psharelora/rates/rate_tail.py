@@ -50,11 +50,12 @@ if TYPE_CHECKING:
 FLOOR, DATA = "(a) infinitely many comparisons", "(b) from data"
 #: Exponents of dist in Sigma_tail: as printed and as derived.
 STATED, DERIVED = 0.25, 0.5
-#: The next order of dist, relative, is at most this times the root of the relative tail.
+#: The next order of dist, relative to the first, is at most this times the root of the relative
+#: tail.
 NEXT = 10.0
 KINDS: dict[Kind, str] = {"random": "random features", "isotropic": "isotropic features"}
 BOUND = "bound derived here, random features"
-#: A distance that is rounding.
+#: Distances below this are rounding errors.
 ROUNDING = 1e-7
 
 
@@ -128,7 +129,7 @@ def compute(config: RateTailConfig, block: rc.Block, context: rc.Context) -> rc.
                 rows["law"][i, j] = np.linalg.norm(Law.without_tail(one).drift)
                 rows["cap"][i, j] = np.sqrt(Law.of_population(one).floor_bound())
             alike = reflected(config.derive("reflected"), relative)
-            # not from B_diamond, where the likelihood is stationary in any case
+            # the fit does not start at B_diamond, where the likelihood is stationary in any case
             end = fit_shared(alike.system.population(), 1, start=[[np.cos(0.5)], [np.sin(0.5)]])
             mirror[j] = alike.error(end.B)
         axes = {"kind": np.array(list(KINDS)), "tail": np.array(config.exact)}

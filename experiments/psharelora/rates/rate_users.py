@@ -32,8 +32,8 @@ from experiments.psharelora.rates._rate_runs import (
     LAW,
     LEVEL,
     SharedRankConfig,
+    compare_with_law,
     error_series,
-    judged,
 )
 from linsys.validate import Array
 
@@ -107,7 +107,7 @@ def analyse(config: RateUsersConfig, table: rc.Table) -> rc.Analysis:
         law, part = Law.without_tail(config.family(kind)), table.where(case=kind)
         measured, turn = (part.grid(n, "replicate", "N") for n in ("squared", "turn"))
         expected, relative_error = law.expected(N, N_p), law.relative_error(N, N_p)
-        law_checks, slope = judged(
+        law_checks, slope = compare_with_law(
             NAMES[kind], N, measured, expected, relative_error, config.stated
         )
         checks += law_checks
