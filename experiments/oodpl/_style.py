@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["METHODS", "key", "lines"]
 
-#: Solid: the paper's methods. Dashed: controls. Dotted: what knows the true reward.
+#: Solid lines are the paper's methods, dashed ones controls; dotted ones know the true reward.
 METHODS = {
     "OOD-PL": rc.Look("#D55E00", "o"),
     "SFT": rc.Look("#777777", "s"),

@@ -108,7 +108,7 @@ def _models(config: OODConfig, instance: int, loaded: Loaded) -> Models:
         targets = getattr(config, name)
         try:
             bank = AdapterBank(loaded.model, targets, config.scaling, autocast=autocast)
-        except InputError as error:  # it knows one adapter, and calls its modules `targets`
+        except InputError as error:  # the bank calls its modules `targets`
             raise InputError(str(error).replace("`targets`", f"`{name}`")) from None
         start = torch.from_numpy(bank.modules.start(rank, rng))
         return Adapter(

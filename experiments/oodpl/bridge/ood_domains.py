@@ -155,7 +155,7 @@ def analyse(config: OODDomainsConfig, table: rc.Table) -> rc.Analysis:
                 levels = range(len(config.temperatures))
                 rewards = np.array([last(table, f"{value}{i}", name) for i in levels])
                 made = rc.Series(name, panel, config.temperatures, rewards.mean(axis=1))
-                ours = name == OURS  # one band: nine would cover each other
+                ours = name == OURS  # nine bands would cover each other, so that only one is drawn
                 series.append(_curve(name, panel, made.x, rewards) if ours else made)
         for place, name in enumerate(names):
             mean = rc.mean_interval(last(table, "wins", name))
@@ -179,7 +179,7 @@ def _checks(config: OODDomainsConfig, table: rc.Table, known: bool) -> list[rc.C
             "training domains, A_PL, last − first", CLAIMED, accuracy[:, -1], accuracy[:, 0]
         ),
         *(rc.mean_above(f"A_PL, {n} − SFT", CLAIMED, ends[n], ends["SFT"]) for n in RIVALS[1:]),
-        *_ahead("A_PL", ends),
+        *_above_rivals("A_PL", ends),
         *_controls("A_PL", ends),
     ]
     if not known:
@@ -199,13 +199,13 @@ def _checks(config: OODDomainsConfig, table: rc.Table, known: bool) -> list[rc.C
             )
             for n in (OURS, *RIVALS)
         ),
-        *_ahead(f"reward at temperature {high:g}", rewards),
-        *_ahead("win rate", wins),
+        *_above_rivals(f"reward at temperature {high:g}", rewards),
+        *_above_rivals("win rate", wins),
         *_controls("win rate", wins),
     ]
 
 
-def _ahead(what: str, values: Mapping[str, Values]) -> list[rc.Check]:
+def _above_rivals(what: str, values: Mapping[str, Values]) -> list[rc.Check]:
     """OOD-PL above every rival."""
     return [
         rc.mean_above(

@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 
 LAST, LORA, BARE = "last layer", "LoRA", "LoRA, no ridge"
 CASES = (LAST, LORA, BARE)
-#: Loops of so many eighths of 8 tau steps.
+#: Lengths of the loops, in eighths of 8 tau steps.
 EIGHTHS = (1, 2, 4, 8, 12, 16, 20, 24)
 
 
@@ -150,7 +150,7 @@ def rows(config: OODInnerConfig, case: str, instance: int) -> list[dict[str, Any
     sums = {D: first_order(oracle, phi, loop) for D, loop in loops.items()}
     end = path.theta[-1, :]
     if case == BARE:  # there is no minimum to compare with
-        least, exact = np.inf, gradients[3 * unit]  # no curvature is looked for
+        least, exact = np.inf, gradients[3 * unit]  # no curvature is computed
     else:
         end, least, exact = _minimum(config, oracle, phi, end)
     slope, first = (oracle.inner_grad(phi, theta, None) for theta in (end, made.theta_0))
@@ -284,7 +284,8 @@ LOOKS = {
     BARE: rc.Look("#777777", "^"),
 }
 ERROR, FIRST = "adjoint: relative error", "first order: size"
-#: What is left of a mode after 8 tau steps, times D / tau, and as much for the change of its shape.
+#: The share of a mode that remains after 8 tau steps, times D / tau; twice, because the change of
+#: its shape adds as much.
 LEFT = 2 * 8 * np.exp(-8.0)
 
 

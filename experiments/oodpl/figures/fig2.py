@@ -60,10 +60,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TRAIN, HELD_OUT = "training domains", "held-out domain"
-#: The paper's comparison; the same with a basis of each domain's own; kinds of domains.
+#: Settings: the paper's comparison; the same where every domain has a basis of its own; and kinds
+#: of domains.
 SHARED, TURNED, KINDS = "shared basis", "own bases", "kinds"
 SCORES = {"loss": "PL loss", "accuracy": r"$A_{PL}$"}
-#: Against which OOD-PL's lead is shown when the domains vary.
+#: The methods over which OOD-PL's lead is shown when the domains vary.
 COMPARED = ("PPO (TR+TE)", "MLE, fitted beta", "HPL (TR)")
 DOMAINS = 4
 
@@ -177,7 +178,7 @@ def analyse(config: Fig2Config, table: rc.Table) -> rc.Analysis:
             leads = [lead(table, rival, shift, specific) for shift in config.shifts]
             panel = rf"lead in $A_{{PL}}$, own share {specific:g}"
             series.append(_curve(rival, panel, config.shifts, leads))
-    checks = [*_claims(table), *_apart(table), *_when(config, table)]
+    checks = [*_claims(table), *_without_transfer(table), *_lead_by_shift(config, table)]
     return rc.Analysis(series, checks, _notes(config, table))
 
 
@@ -211,7 +212,7 @@ def _claims(table: rc.Table) -> list[rc.Check]:
     ]
 
 
-def _apart(table: rc.Table) -> list[rc.Check]:
+def _without_transfer(table: rc.Table) -> list[rc.Check]:
     """What is to be expected where policies do not transfer."""
     ends = {n: folds(table, "accuracy", n, kind=TURNED)[:, -1] for n in (OURS, *RIVALS, *CONTROLS)}
     return [
@@ -234,7 +235,7 @@ def _apart(table: rc.Table) -> list[rc.Check]:
     ]
 
 
-def _when(config: Fig2Config, table: rc.Table) -> list[rc.Check]:
+def _lead_by_shift(config: Fig2Config, table: rc.Table) -> list[rc.Check]:
     near, far = config.shifts[0], config.shifts[-1]
     return [
         rc.above(

@@ -57,7 +57,7 @@ from linsys.bilevel import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Ways to choose the step and the reward for another beta.
+#: The ways in which the step size and the reward are chosen for another beta.
 SAME, STEP, REWARD, TANH = "same eta", "eta x beta^2", "reward x beta", "tanh, eta x beta^2"
 LEVELS = np.linspace(0.1, 0.9, 9)
 
@@ -139,7 +139,7 @@ def _run(
     row, lost = _measured(test, judge, state.phi, beta), False
     for t in config.times:
         try:
-            with np.errstate(over="ignore"):  # what explodes is lost
+            with np.errstate(over="ignore"):  # runs that explode have no result
                 while state.k < t and not lost:
                     state, _ = training.round(state)
                 if t and not lost:
@@ -163,8 +163,8 @@ def _measured(test: Domain, judge: Domain, phi: Values, beta: float) -> dict[str
     }
 
 
-#: Two runs that agree but for rounding: about 10^4 inner steps of 10^-16 each, and a thousand times
-#: as much for what later steps make of it.
+#: The relative difference of two runs that differ in rounding only: about 10^4 inner steps with an
+#: error of 10^-16 each, which later steps may amplify a thousand times.
 ROUNDING = 1e-9
 
 

@@ -38,7 +38,7 @@ from linsys.validate import Array
 
 __all__ = ["InnerLaw", "OuterLaw", "derivative"]
 
-#: Of central differences, whose error is of the order of its square.
+#: Step of the central differences, whose error is of the order of its square.
 _STEP = 1e-5
 
 
@@ -130,7 +130,7 @@ class InnerLaw:
         first = solve_continuous_lyapunov(drift, alpha * C)
         steps = np.eye(p + q * p) - alpha * drifts
         more = first
-        for _ in range(_SWEEPS):  # the rest of the fixed point, in powers of alpha
+        for _ in range(_SWEEPS):  # the further terms of the fixed point, in powers of alpha
             moved = np.einsum("s,sij,jk,slk->il", weights, steps, more, steps, optimize=True)
             rest = (moved + alpha**2 * C - more) / alpha
             more = more + solve_continuous_lyapunov(drift, rest)
@@ -154,7 +154,7 @@ class InnerLaw:
         return np.array(drifts), np.array(noises), law.ravel()
 
 
-#: Orders in alpha beyond the first that the second value of a floor has.
+#: The number of orders in alpha beyond the first that the second value of a floor contains.
 _SWEEPS = 4
 
 

@@ -57,7 +57,8 @@ from linsys.validate import Array
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Exponents in beta: of ||grad L||^2 and of what K rounds gain; of what a given reward changes.
+#: Exponents in beta: of ||grad L||^2 and of what K rounds gain; and of the change that a given
+#: reward makes.
 FLAT, EFFECT = -2.0, -1.0
 LINEAR, BOUNDED = "linear rewards", "bounded rewards"
 GIVEN, SCALED = r"given $\eta$", r"$\eta \propto \beta^2$"
@@ -103,12 +104,12 @@ class RateBetaConfig(RateConfig):
         return np.array([beta for beta in self.betas if beta >= 1.0])
 
 
-#: Beyond all windows: where limits and corrections are known from.
+#: Values of beta beyond all fitted windows, at which limits and their corrections are computed.
 _FAR = 1e6
 _CORRECTED = 1e4
-#: A factor that is not a power of two, so that rounding tells two runs apart.
+#: A factor that is not a power of two, so that two runs differ in their rounding.
 _OTHER = 10.0
-#: Step sizes of loops on one sample, relative to those of exact ones.
+#: Step sizes of loops on one sample, relative to those of exact loops.
 _SAMPLED = 0.1
 
 
@@ -208,9 +209,11 @@ def _accuracy(domains: tuple[Domain, ...], beta: float, phi: Array) -> float:
     return float(np.mean([pl_accuracy(o.domain, optimum(o, phi)) for o in oracles]))
 
 
-#: A pure power begins at this many times the largest |r|, and at this many times K eta ||l''||.
+#: beta is large, so that the power law holds, from this many times the largest |r| on, and from
+#: this many times K eta ||l''|| on.
 ASYMPTOTIC = 10.0
-#: Of runs that are the same but for rounding, which contracting rounds do not amplify.
+#: The relative difference of two runs that differ in rounding only: contracting rounds do not
+#: amplify it.
 ROUNDING = 1e-9
 UNTRAINED = r"(a) $\|\nabla L(\phi)\|^2$ at a given $\phi$"
 TRAINED = r"(b) $\|\nabla L(\phi_K)\|^2$ after training"
