@@ -130,7 +130,7 @@ def draws(total: int, seed: int = 0) -> Iterator[tuple[str, int, SimplexSolution
     for M, share in SHARES.items():
         for name, family in FAMILIES.items():
             left = math.ceil(total * share / len(FAMILIES))
-            # at least eight batches, so that every regulariser has its turn
+            # at least eight batches, so that every regulariser is used
             step = max(1, min(left // 8, _BATCH // (2 * M * M)))
             while left > 0:
                 count = min(step, left)
@@ -144,6 +144,6 @@ def worst_residuals(total: int, seed: int = 0) -> tuple[int, dict[str, float]]:
     programs = 0
     for name, _, solution in draws(total, seed):
         programs += solution.residual.size
-        # NaN must not be lost
+        # np.maximum keeps a NaN, which max would lose
         worst[name] = float(np.maximum(worst[name], solution.residual.max()))
     return programs, worst

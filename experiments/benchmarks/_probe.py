@@ -15,7 +15,7 @@ from linsys.kernels.simd import LANES, load, store
 
 __all__ = ["kernel_work", "throughput"]
 
-#: Functions of compiled code, which a type checker knows by their compiler's side only.
+#: Functions for compiled code, of which a type checker sees only the compiler's implementation.
 fma: Any = simd.fma
 splat: Any = simd.splat
 

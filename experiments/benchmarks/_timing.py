@@ -17,7 +17,7 @@ import ratecheck as rc
 
 __all__ = ["Duel", "Peers", "duel", "one_core", "seconds"]
 
-#: Read when the libraries are loaded, hence set for a child process.
+#: Libraries read these variables when they are loaded, so that they are set for a child process.
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",

@@ -53,9 +53,9 @@ __all__ = ["Task", "measure", "run", "saved_by_torch"]
 
 Array = NDArray[np.float64]
 
-#: Prompts, answers and parameters of policy and reward.
+#: The numbers of prompts, of answers, and of parameters of policy and reward.
 SIZES = {"p=32": (20, 16, 32), "p=2048": (8, 16, 2048)}
-#: Steps of the inner loop: those of the paper, and two that show how things grow.
+#: Steps of the inner loop that are timed; and those over which the growth of memory is shown.
 STEPS = (50, 200)
 GROWTH = (25, 50, 100, 200, 400)
 

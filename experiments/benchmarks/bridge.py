@@ -89,7 +89,7 @@ OVERHEAD = Sizes(64, 2, 16, 1, 8)
 COMPUTE = Sizes(256, 6, 16, 8, 64, chunk=2)
 ANSWERS = replace(COMPUTE, vocabulary=4096, scored=8)
 MEMORY = Sizes(512, 6, 32, 1, 16)
-#: The smallest there is.
+#: The smallest sizes that are possible.
 _ANY = Sizes(16, 1, 1, 1, 4)
 
 
@@ -248,7 +248,7 @@ def _compare(measured: Measured, kind: str, sizes: Sizes, budget: float) -> None
     }
     for peer, (gradients, round_) in ways.items():
         _row(measured, f"gradients: {what}", peer, clients.gradients, gradients, budget)
-        if kind == "overhead-bound":  # elsewhere a round is its gradients
+        if kind == "overhead-bound":  # elsewhere gradients take nearly all of a round's time
             _row(measured, f"a round: {what}", peer, clients.round, round_, budget)
     _row(
         measured,
@@ -291,7 +291,8 @@ def _memory(sizes: Sizes) -> dict[str, float]:
 
 def _grown(way: str, *sizes: Any) -> tuple[float, float]:
     torch.set_num_threads(1)
-    Clients(_ANY).gradients()  # what the libraries load is no client's
+    # the memory that libraries take on loading does not belong to a client
+    Clients(_ANY).gradients()
     before = _peak()
     clients = Clients(Sizes(*sizes))
     if way == "bank":

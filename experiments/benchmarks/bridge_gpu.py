@@ -91,8 +91,8 @@ def measure_on(
     }
     rate = _matrix_rate(device, dtype, side)
     work = 4.0 * _products(clients.base) * clients.batch["input_ids"].numel()
-    said = {"matrix products, TFLOP/s": rate / 1e12}
-    said |= _throughput("bank", clients.gradients, clients, work / rate, device)
+    throughputs = {"matrix products, TFLOP/s": rate / 1e12}
+    throughputs |= _throughput("bank", clients.gradients, clients, work / rate, device)
     try:
         peers["deep copies"] = clients.copies()[0]
         peers["deep copies"]()
@@ -101,12 +101,12 @@ def measure_on(
         copies = sizes.clients * sum(
             w.numel() * w.element_size() for w in clients.base.parameters()
         )
-        said["deep copies do not fit: they alone hold, GiB"] = copies / 2**30
+        throughputs["deep copies do not fit: they alone hold, GiB"] = copies / 2**30
     for name, peer in peers.items():
         row, details = _compared(name, what, clients.gradients, peer, exact, budget, device)
         measured.add(row, **details)
-        said |= _throughput(name, peer, clients, work / rate, device)
-    measured.details[f"throughput and memory, {what}"] = said
+        throughputs |= _throughput(name, peer, clients, work / rate, device)
+    measured.details[f"throughput and memory, {what}"] = throughputs
 
 
 def _compared(

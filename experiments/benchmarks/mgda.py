@@ -35,13 +35,14 @@ from mgda.simplex import SimplexSolution, gram, kkt_residual, simplex_qp
 __all__ = ["measure", "run"]
 
 Array = NDArray[np.float64]
-#: Solves the programs it was built for; their weights.
+#: A call solves the programs for which it was built and returns their weights.
 Call = Callable[[], Array]
 
 SIZES = (2, 3, 8, 10, 32)
 LARGER = (33, 64, 128, 256, 500)
 BETA = 0.1
-#: The batch for the largest programs but against quadprog, and for every program when quick.
+#: The size of a batch of the largest programs, except against quadprog, and of all batches when
+#: quick.
 FEWER = 5_000
 
 
@@ -58,15 +59,15 @@ def measure(quick: bool) -> Measured:
         for M in SIZES:
             generic, rank = programs(batch, M, d=2 * M), max(1, M // 2)
             for peer in PEERS:
-                # a batch may take seconds: once is enough
+                # a batch may take seconds, so that it is run once
                 part = generic if peer is QUADPROG or max(SIZES) > M else generic[:FEWER]
-                _against(measured, f"MGDA, M={M}", peer, part, 0.0, budget)
+                _compare(measured, f"MGDA, M={M}", peer, part, 0.0, budget)
             del generic
             name = f"FIRM, rank {rank}, M={M}"
-            _against(measured, name, QUADPROG, programs(batch, M, rank), BETA, budget)
-        _larger(measured, repeats=1 if quick else 3)
+            _compare(measured, name, QUADPROG, programs(batch, M, rank), BETA, budget)
+        _many_objectives(measured, repeats=1 if quick else 3)
     measured.details["bytes that a batch takes besides its result"] = {
-        f"{count} programs, M=8": _besides(count) for count in (1_000, batch)
+        f"{count} programs, M=8": _extra_bytes(count) for count in (1_000, batch)
     }
     count, worst = worst_residuals(20_000 if quick else 1_000_000)
     title = f"largest relative residual in {count} programs, by family"
@@ -181,7 +182,7 @@ PEERS = (
 )
 
 
-def _against(
+def _compare(
     measured: Measured, name: str, peer: Peer, G: Array, beta: float, budget: float
 ) -> None:
     """Time a batch against a peer, which is called in the fastest of its ways."""
@@ -227,7 +228,7 @@ def _agree(ours: SimplexSolution, Q: Array, theirs: Array) -> bool:
     return bool(ours.optimal.all() and (np.abs(value - ours.objective[:count]) <= allowed).all())
 
 
-def _larger(measured: Measured, repeats: int) -> None:
+def _many_objectives(measured: Measured, repeats: int) -> None:
     """More objectives than FIRM has use for, one program at a time."""
     spent, worst = {}, {}
     for M in LARGER:
@@ -246,7 +247,7 @@ def _larger(measured: Measured, repeats: int) -> None:
     }
 
 
-def _besides(count: int) -> int:
+def _extra_bytes(count: int) -> int:
     """Memory that a batch takes beyond its matrices and its result, at its peak."""
     G = programs(count, 8, 16)
     tracemalloc.start()

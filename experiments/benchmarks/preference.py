@@ -42,7 +42,7 @@ __all__ = ["Task", "measure", "run"]
 
 Array = NDArray[np.float64]
 
-#: How near, relative to the log-likelihood, counts as there.
+#: The difference from the optimum, relative to the log-likelihood, below which a fit has converged.
 NEAR = 1e-8
 MOST_EVALUATIONS = 2000
 
@@ -198,23 +198,25 @@ def _fits(measured: Measured, task: Task, pairs: int) -> None:
         print("torch is left out: install it for its rows", file=sys.stderr)
     else:
         peers["torch LBFGS"] = task.torch
-    for said, options in {"to 1e-8": {"tol": 1e-4}, "by default": {}}.items():
+    for condition, options in {"to 1e-8": {"tol": 1e-4}, "by default": {}}.items():
         ours = partial(task.ours, **options)
         reached = ours()
         for peer, call in peers.items():
-            if said == "by default" and peer != "scipy L-BFGS-B, einsum":
-                continue  # one peer shows what the last digits cost
+            if condition == "by default" and peer != "scipy L-BFGS-B, einsum":
+                continue  # one peer is enough to show what the last digits cost
             times, correct = Duel([], []), near(reached, task.best)
             for _ in range(pairs):
                 times.ours.append(seconds(ours))
                 theirs: list[float] = []
-                times.peer.append(seconds(partial(_into, theirs, call)))
+                times.peer.append(seconds(partial(_append, theirs, call)))
                 correct &= near(theirs[0], task.best)
-            _add(measured, f"fit_shared {said}: {_shown(task.size)}", peer, times, correct)
+            _add(
+                measured, f"fit_shared {condition}: {_format_size(task.size)}", peer, times, correct
+            )
             measured.details.setdefault("evaluations", {})[peer] = task.evaluations
 
 
-def _into(results: list[float], call: Callable[[], float]) -> None:
+def _append(results: list[float], call: Callable[[], float]) -> None:
     results.append(call())
 
 
@@ -231,11 +233,11 @@ def _gradients(measured: Measured, task: Task, budget: float) -> None:
         lambda: seconds(partial(task.einsum_by_delta, Delta)),
         budget,
     )
-    name = f"log-likelihood and gradient: {_shown(task.size)}"
+    name = f"log-likelihood and gradient: {_format_size(task.size)}"
     _add(measured, name, "NumPy einsum", times, bool(correct))
 
 
-def _shown(size: Size) -> str:
+def _format_size(size: Size) -> str:
     return f"N={size.N}, {size.d1} x {size.d2}, k={size.k}, {size.n} comparisons each"
 
 

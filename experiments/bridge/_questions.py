@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lora_bridge.data import Example
 
 LETTERS, VOWELS = "aeioubdgklmnprst", "aeiou"
-#: What a word can be asked for; the keys end the questions.
+#: The properties that questions are about; a question ends with the property's name.
 PROPERTIES: Mapping[str, Callable[[str], bool]] = {
     "long": lambda word: len(word) > 5,
     "first": lambda word: word[0] in VOWELS,

@@ -22,10 +22,10 @@ from linsys import InputError
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
 
-#: What a text may have at the place before its last and at its last: either holds for about half of
-#: the docstrings' sentences, and one says next to nothing of the other.
+#: Letters that a text may have at the last place but one, and at the last. Either property holds
+#: for about half of the docstrings' sentences, and the two are nearly independent.
 BEFORE, LAST = "aeiou", "eds"
-#: Characters of a text of docstrings.
+#: The least and the largest number of characters of a text of docstrings.
 _LEAST, _MOST = 8, 24
 
 
@@ -37,7 +37,7 @@ class Corpus:
         name: of the source.
         texts: m of them, all different.
         properties: whether a text has the first and the second property, (m, 2).
-        said: the properties in words.
+        wording: the properties in words.
         domains: (m,), whole numbers from 0; those of a file, or the classes that the properties
             make, of which agents have different mixes as users of Figure 2 have.
     """
@@ -45,7 +45,7 @@ class Corpus:
     name: str
     texts: Sequence[str]
     properties: Array
-    said: tuple[str, str]
+    wording: tuple[str, str]
     domains: Places
 
 
@@ -90,13 +90,13 @@ def read(path: Path | None) -> Corpus:
     by_prompt = {e.prompt: e for e in read_examples(path)}
     texts = _unframed(list(by_prompt))
     choices = {e.choices for e in by_prompt.values()}
-    properties, said = _words(texts), _SAID
+    properties, wording = _words(texts), _SAID
     if len(choices) == 1 and len(next(iter(choices))) == 2:
         first = next(iter(choices))[0]
         properties[:, 1] = [e.target == first for e in by_prompt.values()]
-        said = (_SAID[0], f"the answer is {first!r}")
+        wording = (_SAID[0], f"the answer is {first!r}")
     domains = sorted({e.domain for e in by_prompt.values()})
-    corpus = _classed(path.name, texts, properties, said)
+    corpus = _classed(path.name, texts, properties, wording)
     if len(domains) == 1:
         return corpus
     return replace(corpus, domains=np.array([domains.index(e.domain) for e in by_prompt.values()]))
@@ -183,9 +183,11 @@ def _words(texts: Sequence[str]) -> Array:
     return np.array(flags, dtype=np.float64)
 
 
-def _classed(name: str, texts: Sequence[str], properties: Array, said: tuple[str, str]) -> Corpus:
+def _classed(
+    name: str, texts: Sequence[str], properties: Array, wording: tuple[str, str]
+) -> Corpus:
     """With the combinations of properties that there are as domains."""
-    for had, what in zip(properties.T, said, strict=True):
+    for had, what in zip(properties.T, wording, strict=True):
         if had.min() == had.max():
             how_many = "all" if had.min() else "none"
             raise InputError(
@@ -193,14 +195,14 @@ def _classed(name: str, texts: Sequence[str], properties: Array, said: tuple[str
                 f"found that {how_many} of {len(texts)} do"
             )
     domains = np.unique(properties @ [2.0, 1.0], return_inverse=True)[1]
-    return Corpus(name, texts, properties, said, domains.astype(np.int64))
+    return Corpus(name, texts, properties, wording, domains.astype(np.int64))
 
 
 def _unframed(texts: Sequence[str]) -> list[str]:
     """Without the words that all texts begin with, and those that all end with."""
     cropped = list(texts)
     for _ in range(2):
-        low, high = min(cropped), max(cropped)  # what these two share, all do
+        low, high = min(cropped), max(cropped)  # a prefix that these two share is shared by all
         same = next(
             (i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low)
         )

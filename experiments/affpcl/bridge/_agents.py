@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: The model that is used without a folder: see :class:`lora_bridge.built_in.BuiltIn`.
 SMALL = {"hidden": 32, "layers": 1, "heads": 2}
-#: Times of a curve after the start; the last third of them is judged.
+#: The number of times of a curve after the start; checks use the last third of them.
 POINTS = 6
 
 
@@ -120,7 +120,7 @@ class Draw:
         start: first adapter of all, (r, w).
         exam: what they are tested on.
         affinity: how far they are apart, and seem to be, by the columns' names.
-        said: of model and data.
+        description: of model and data.
     """
 
     known: Agents
@@ -128,7 +128,7 @@ class Draw:
     start: Any
     exam: Exam
     affinity: Mapping[str, float]
-    said: Mapping[str, str]
+    description: Mapping[str, str]
 
 
 def draw_of(config: AffPCLConfig, level: float, draw: int) -> Draw:
@@ -163,8 +163,8 @@ def draw_of(config: AffPCLConfig, level: float, draw: int) -> Draw:
     shown = {name: value[-config.tests :] for name, value in tokens.items()}
     exam = Exam(shown, wanted, np.stack([p.weights for p in people]))
     source = corpus.name + said_of_cut(tokens)
-    said = {"model": loaded.name, "data": source, "properties": "; ".join(corpus.said)}
-    return Draw(known, estimated, start, exam, affinity, said)
+    description = {"model": loaded.name, "data": source, "properties": "; ".join(corpus.wording)}
+    return Draw(known, estimated, start, exam, affinity, description)
 
 
 def _dtype(config: AffPCLConfig) -> Any:

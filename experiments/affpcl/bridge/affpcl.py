@@ -87,7 +87,7 @@ if TYPE_CHECKING:
 
 ESTIMATED = "AffPCL, estimated ratios"
 PLAIN = "AffPCL, no ratios"
-#: What every method is tested for.
+#: The quantities that are measured on the test set.
 TESTED = ("excess", "accuracy")
 
 
@@ -113,7 +113,7 @@ def compute(config: AffPCLConfig, block: rc.Block, context: rc.Context) -> rc.Co
     excess, accuracy = (np.stack([run[key] for run in runs.values()]) for key in TESTED)
     path = {key: value for key, value in runs["AffPCL"].items() if key not in TESTED}
     axes = {"method": np.array(list(named)), "t": np.array(config.times)}
-    columns = {**path, **drawn.affinity, **drawn.said}
+    columns = {**path, **drawn.affinity, **drawn.description}
     return rc.long_table(axes, excess=excess, accuracy=accuracy, **columns)
 
 
@@ -132,7 +132,7 @@ def _run(config: AffPCLConfig, name: str, drawn: Draw, folder: Path | None) -> d
         return [after for _, after in run][-1]
 
     def measure(state: Any) -> dict[str, float]:
-        tested = _tested(agents, algorithm.personal(state), drawn.exam, config.batch)
+        tested = _test_scores(agents, algorithm.personal(state), drawn.exam, config.batch)
         along = _measured(agents, state) if name == "AffPCL" else {}
         return dict(zip(TESTED, tested, strict=True)) | along
 
@@ -160,7 +160,7 @@ def _measured(agents: Agents, state: AffPCLState) -> dict[str, float]:
     }
 
 
-def _tested(agents: Agents, x: Any, exam: Exam, batch: int) -> tuple[float, float]:
+def _test_scores(agents: Agents, x: Any, exam: Exam, batch: int) -> tuple[float, float]:
     """Mean over agents of the excess loss, and of the probability that the likelier label is right.
 
     As many texts at a time as training takes, times eight: without gradients there is room.
@@ -178,21 +178,21 @@ def _tested(agents: Agents, x: Any, exam: Exam, batch: int) -> tuple[float, floa
         }
         logits = agents.task.bank.read(X, part, class_logits).double()
         parts.append(torch.log_softmax(logits, -1).cpu())
-    said = torch.cat(parts, 1).numpy()
-    if not np.isfinite(said).all():
+    log_probabilities = torch.cat(parts, 1).numpy()
+    if not np.isfinite(log_probabilities).all():
         raise InputError("`alpha` must be small enough for training; found numbers that overflow")
     entropy = -np.where(wanted > 0, wanted * np.log(np.where(wanted > 0, wanted, 1.0)), 0.0)
-    excess = -(wanted * said).sum(-1) - entropy.sum(-1)
-    right = np.take_along_axis(wanted, said.argmax(-1)[..., None], -1)[..., 0]
+    excess = -(wanted * log_probabilities).sum(-1) - entropy.sum(-1)
+    right = np.take_along_axis(wanted, log_probabilities.argmax(-1)[..., None], -1)[..., 0]
     return float((weights * excess).sum(1).mean()), float((weights * right).sum(1).mean())
 
 
-#: Panels beside those of the levels.
+#: The panels beside those of single levels.
 RELATIVE, SHARE, ALONG = "excess / independent", "noise / alone", "AffPCL's noise / alone"
-#: AffPCL's noise where the agents' points are the centre's, so that only objectives and
+#: AffPCL's noise if all agents' iterates were at the centre, so that only objectives and
 #: environments differ.
 COMMON = "AffPCL at the centre"
-#: What the paper's claims are checked for.
+#: The methods for which the paper's claims are checked.
 OURS = ("AffPCL", ESTIMATED, PLAIN)
 #: "As good as": the factor of affpcl/fig1.
 MARGIN = 1.1
@@ -221,7 +221,7 @@ def analyse(config: AffPCLConfig, table: rc.Table) -> rc.Analysis:
             late[name] = grid[:, t > 2 * config.rounds / 3].mean(axis=1)
         errors[level] = late
         checks += _claims(config, level, late)
-        notes.append(_said(level, part, late))
+        notes.append(_note(level, part, late))
     noise, noise_checks = _noise(config, table)
     series = [*loss, *accuracy, *_against_level(config, errors), *noise]
     return rc.Analysis(series, [*checks, *noise_checks], notes)
@@ -238,20 +238,20 @@ def _claims(config: AffPCLConfig, level: float, late: Mapping[str, Any]) -> list
         limit = f"up to a factor of {MARGIN:g}"
         for name in OURS:
             ratio = rc.paired_ratio(late[name], late["FedAvg"])
-            said = f"{name} / FedAvg (δ = 0)"
-            checks.append(rc.at_most(said, "as good as FedAvg", ratio, MARGIN, remark=limit))
+            check_name = f"{name} / FedAvg (δ = 0)"
+            checks.append(rc.at_most(check_name, "as good as FedAvg", ratio, MARGIN, remark=limit))
         # otherwise there is nothing to gain from each other
         ratio = rc.paired_ratio(late["FedAvg"], late["Independent"])
         checks.append(rc.below("FedAvg / Independent (δ = 0)", "FedAvg < Independent", ratio))
     if level == max(config.levels) and level > 0:
         for name in OURS:
             ratio = rc.paired_ratio(late[name], late["Independent"])
-            said = f"{name} / Independent (δ = {level:g})"
-            checks.append(rc.at_most(said, "not worse than independent", ratio, 1.0))
+            check_name = f"{name} / Independent (δ = {level:g})"
+            checks.append(rc.at_most(check_name, "not worse than independent", ratio, 1.0))
         for other in (ESTIMATED, PLAIN):
-            said = f"AffPCL / {other} (δ = {level:g})"
+            check_name = f"AffPCL / {other} (δ = {level:g})"
             ratio = rc.paired_ratio(late["AffPCL"], late[other])
-            checks.append(rc.below(said, "known ratios are better", ratio))
+            checks.append(rc.below(check_name, "known ratios are better", ratio))
     return checks
 
 
@@ -300,7 +300,7 @@ def _noise(config: AffPCLConfig, table: rc.Table) -> tuple[list[rc.Series], list
     return made, checks
 
 
-def _said(level: float, part: rc.Table, late: Mapping[str, Any]) -> str:
+def _note(level: float, part: rc.Table, late: Mapping[str, Any]) -> str:
     """What was measured of the agents of one level, means over draws, and every method's error."""
     ours = part.where(method="AffPCL")
     mean = {name: float(ours[name].mean()) for name in ours if ours[name].dtype.kind == "f"}
@@ -332,7 +332,7 @@ def draw(config: AffPCLConfig, analysis: rc.Analysis) -> Figure:
     columns = max(len(config.levels), len(affinity))
     figure, axes = rc.panels(series, columns=columns, share_y=False)
     for one in series:
-        rc.curve(axes[one.panel], one, **_look(config, one.name))
+        rc.curve(axes[one.panel], one, **_style(config, one.name))
     for name, ax in axes.items():
         by_level = name in (RELATIVE, SHARE)
         ax.set_xlabel("level $\\delta$" if by_level else "round $t$")
@@ -344,7 +344,7 @@ def draw(config: AffPCLConfig, analysis: rc.Analysis) -> Figure:
     return figure
 
 
-def _look(config: AffPCLConfig, name: str) -> dict[str, Any]:
+def _style(config: AffPCLConfig, name: str) -> dict[str, Any]:
     """Variants of AffPCL have its colour, levels go from light to dark."""
     if name in (ESTIMATED, PLAIN):
         line = "--" if name == ESTIMATED else ":"

@@ -50,7 +50,7 @@ METHODS: dict[str, Any] = {
     "Independent": Independent(),
     "FedAvg": FedAvg(),
 }
-#: Panels and the rivals they are about.
+#: The panels and the method that each compares with.
 RIVALS = {
     "(a) error of independent learning / AffPCL": "Independent",
     "(b) error of FedAvg / AffPCL": "FedAvg",
@@ -141,7 +141,7 @@ def _claims(
     if levels[0] == 0 and stable[0]:
         same = rc.paired_ratio(ours[0, 0], federated[0, 0])
         checks.append(matches("AffPCL / FedAvg (δ = 0)", same))
-    several = levels > 0  # at one objective FedAvg has nothing to personalise for
+    several = levels > 0  # with a single objective personalisation has no advantage over FedAvg
     loss = (np.log(ours) - np.log(federated))[:, several]
     cells = "cells with δ_obj > 0"
     return [*checks, _always("FedAvg", cells, loss, levels[stable], levels[several])]

@@ -50,10 +50,11 @@ if TYPE_CHECKING:
 MEASURED, FITTED = "measured", "fitted"
 #: Errors may exceed the fitted maximum by this factor, as a sum does in the corner.
 FACTOR = 2.0
-#: Beyond these no grid of this size tells a corner from that of a maximum, or of a product.
+#: Bounds of the fitted exponent: beyond them a grid of this size cannot distinguish the corner from
+#: that of a maximum, or from that of a product.
 CORNERS = (1e-2, 1e3)
-#: The smallest heterogeneity and what is left of the start add to the small errors of many agents
-#: and bend the slope in 1/n by this much.
+#: The change of the slope in 1/n by the smallest heterogeneity and by what remains of the start,
+#: which add to the small errors of many agents.
 SLACK = 0.05
 
 

@@ -60,7 +60,8 @@ LAMBDA = 2.0 / 3.0
 SCALE = 9.0 / 8.0
 #: The bias of the start, about t^-2, is below the variance from here on.
 SETTLED = 1e4
-#: Exact values differ from leading order by the next order in alpha, at most this from there on.
+#: From there on the next order in alpha, by which exact values differ from the leading order, is at
+#: most this.
 SLACK = 0.02
 #: Constant of the upper bound, derived in the module's text.
 CONSTANT = 2.0
