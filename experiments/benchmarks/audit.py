@@ -201,7 +201,7 @@ def _algebra(measured: Measured, budget: float) -> None:
 
 
 def _high_precision(measured: Measured, repeats: int) -> None:
-    """What a certificate takes: one instance from its numbers to both sides."""
+    """The time of a certificate: one instance from its numbers to both sides."""
     one, spent = instances(1), {}
     for digits in (40, 80):
         with precision(digits):

@@ -94,12 +94,12 @@ class Task:
 
     @property
     def name(self) -> str:
-        """What a row is called."""
+        """The name of the task's row."""
         return f"derivative through D={self.D} {self.setting}"
 
     @property
     def setting(self) -> str:
-        """Its steps and sizes."""
+        """The task's steps and sizes, in words."""
         X, Y, _ = SIZES[self.size]
         steps = "exact steps" if self.batch is None else "steps on one sample"
         return f"{steps}, X={X}, Y={Y}, p=q{self.size[1:]}"
@@ -290,7 +290,7 @@ class _Mallinfo(ctypes.Structure):
 
 
 def kept(call: Callable[[], Any]) -> int:
-    """What a call leaves on the heap as long as its result is held."""
+    """The bytes that a call leaves on the heap as long as its result is held."""
     call()  # what is made once
     before = heap()
     result = call()

@@ -119,7 +119,7 @@ class Clients:
         self.labels = ids.where(scored, -100).to(device)
 
     def gradients(self) -> Tensor:
-        """Ours (N, r, w)."""
+        """The gradients of all clients by the bank, (N, r, w)."""
         return self.bank.gradients(self.X, self.batch, answer_loss)[1]
 
     def round(self) -> Tensor:

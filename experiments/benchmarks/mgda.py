@@ -114,7 +114,7 @@ def with_cvxpy(cvxpy: Any, Q: Array) -> Call:
 
 
 def with_cvxpy_anew(cvxpy: Any, Q: Array) -> Call:
-    """Every program written down and compiled by itself."""
+    """Solve every program after building and compiling it anew."""
 
     def solve(P: Array) -> Any:
         weights = cvxpy.Variable(len(P), nonneg=True)
@@ -169,7 +169,7 @@ class Peer:
 
     @property
     def package(self) -> str:
-        """What is installed and has a version."""
+        """The package of the peer, which is installed and has a version."""
         return self.module.partition(".")[0]
 
 
@@ -215,7 +215,7 @@ def _compare(
 
 
 def _agree(ours: SimplexSolution, Q: Array, theirs: Array) -> bool:
-    """Whether ours keeps its promise and the objectives differ by what certificates allow.
+    """Whether ours are certified optimal and objectives differ by no more than certificates allow.
 
     By convexity an answer with residual r exceeds the optimum by at most 2 r max |Q|; one that is
     not quite on the simplex, lambda_j >= -r, may fall below it by 2 (M + 1) r max |Q|.

@@ -93,7 +93,7 @@ class Task:
         return self._value(z), G
 
     def matmul(self, B: Array, W: Array) -> tuple[float, Array, Array]:
-        """The same by products of stacks of matrices."""
+        """The same by products of stacks of matrices, as ``np.matmul`` computes them."""
         N, d1, d2, _, n = self.size
         flat = self.X.reshape(N, n, d1 * d2)
         z = (flat @ (B @ W).reshape(N, d1 * d2, 1))[..., 0]
@@ -168,7 +168,7 @@ class _Climb:
 
 
 def near(value: float, maximum: float) -> bool:
-    """Whether a log-likelihood is at the maximum, as closely as is asked."""
+    """Whether a log-likelihood is at the maximum, up to ``NEAR``."""
     return value >= maximum - NEAR * abs(maximum)
 
 

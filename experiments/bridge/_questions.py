@@ -84,7 +84,7 @@ def pools(
 
 
 def dealt_by(items: Sequence[Example]) -> Callable[[Example], str]:
-    """What Dirichlet shares are of: domains, or answers where there is one domain."""
+    """The classes that Dirichlet shares divide: domains, or answers where there is one domain."""
     several = len({e.domain for e in items}) > 1
     return (lambda e: e.domain) if several else (lambda e: e.target)
 

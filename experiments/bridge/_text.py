@@ -152,7 +152,7 @@ def deal(
 
 
 def probabilities(properties: Array, weight: float) -> Array:
-    """Of no and yes, (m, 2), if the first property decides with probability ``weight``."""
+    """The probabilities of no and yes, (m, 2), if the first property decides with ``weight``."""
     yes = properties @ [weight, 1.0 - weight]
     return np.column_stack([1.0 - yes, yes])
 
@@ -225,7 +225,7 @@ def _distinct(texts: Sequence[str]) -> list[str]:
 
 
 def _keys(path: Path) -> set[str]:
-    """Of the first record: what kind of file it is."""
+    """The keys of the first record, which tell the kind of file."""
     try:
         text = path.read_text(encoding="utf-8-sig").lstrip()
         first = json.loads(text)[0] if text[:1] == "[" else json.JSONDecoder().raw_decode(text)[0]

@@ -206,7 +206,7 @@ def optimum(momdp: MOMDP, weights: ArrayLike) -> Values:
 
 
 def gain(table: rc.Table, column: str, arm: str) -> Values:
-    """What training adds to a reward, averaged over runs, (instances,)."""
+    """The increase of a reward by training, averaged over runs, (instances,)."""
     curve = table.where(arm=arm).grid(column, "instance", "replicate", "t")
     return np.asarray((curve[..., -1] - curve[..., 0]).mean(axis=1))
 
@@ -241,7 +241,7 @@ def gain_ratio(table: rc.Table, ours: str, theirs: str) -> Values:
 
 
 def advantage(table: rc.Table, column: str, ours: str, theirs: str) -> rc.Interval:
-    """How much more ``ours`` gains than ``theirs``, in units of :func:`scale` of ``theirs``."""
+    """The gain of ``ours`` less that of ``theirs``, in units of :func:`scale` of ``theirs``."""
     more = gain(table, column, ours) - gain(table, column, theirs)
     return rc.mean_interval(more / scale(table, theirs))
 

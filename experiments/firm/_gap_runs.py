@@ -183,7 +183,7 @@ def _circle(turns: Array) -> Array:
 
 
 def slack(x: Sequence[float] | Array, laws: Sequence[Law]) -> float:
-    """How far the remainders of the law can turn a least-squares exponent."""
+    """The largest change of a least-squares exponent by the remainders of the law."""
     log_x = np.log(np.asarray(x, dtype=np.float64))
     centred = log_x - log_x.mean()
     remainders = np.array([law.remainder for law in laws])
@@ -259,7 +259,7 @@ def draw_floors(analysis: rc.Analysis, labels: Mapping[str, str], exponent: floa
 
 
 def draw_ways(figure: Figure, axes: Mapping[str, Axes], analysis: rc.Analysis) -> None:
-    """Every series in its panel, with one look for each of the curves, and the legend.
+    """Draw every series in its panel, with one style for each of the curves, and the legend.
 
     Without smoothing lines are dashed and markers open: where curves agree both are seen.
     """

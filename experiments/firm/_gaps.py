@@ -69,7 +69,7 @@ class Law(NamedTuple):
 
     @property
     def total(self) -> float:
-        """The floor."""
+        """The sum of the floor's terms."""
         return self.theta + self.weights + self.bias
 
 

@@ -42,7 +42,7 @@ def key(figure: Figure, axes: dict[str, Axes], *, columns: int = 4) -> None:
 
 
 def lines(axes: dict[str, Axes], series: Sequence[rc.Series]) -> None:
-    """Every method into its panel, with its band."""
+    """Draw every method in its panel, with its band."""
     for s in series:
         look, ax = METHODS[s.name], axes[s.panel]
         ax.plot(

@@ -77,7 +77,7 @@ class Family:
         return fit_shared(self.system.population(), self.k, start=self.best.B, tol=1e-13)
 
     def error(self, B: Array) -> float:
-        """dist(B, B_diamond)."""
+        """The distance dist(B, B_diamond)."""
         return distance(B, self.best.B, "sine")
 
     def tilt(self, B: Array) -> Array:

@@ -118,7 +118,7 @@ def compute(config: AffPCLConfig, block: rc.Block, context: rc.Context) -> rc.Co
 
 
 def _run(config: AffPCLConfig, name: str, drawn: Draw, folder: Path | None) -> dict[str, Any]:
-    """What a method is worth at the recorded rounds, by the loop that linear systems run too."""
+    """The measured quantities of a method at the recorded rounds, by the loop of linear systems."""
     from lora_bridge.runs import recorded
 
     agents = drawn.estimated if name == ESTIMATED else drawn.known
@@ -232,7 +232,7 @@ def _panel(level: float) -> str:
 
 
 def _claims(config: AffPCLConfig, level: float, late: Mapping[str, Any]) -> list[rc.Check]:
-    """What the paper says, of known ratios, of estimated ones and without any."""
+    """The paper's claims, for known ratios, for estimated ones and without any."""
     checks = []
     if level == 0:
         limit = f"up to a factor of {MARGIN:g}"
@@ -301,7 +301,7 @@ def _noise(config: AffPCLConfig, table: rc.Table) -> tuple[list[rc.Series], list
 
 
 def _note(level: float, part: rc.Table, late: Mapping[str, Any]) -> str:
-    """What was measured of the agents of one level, means over draws, and every method's error."""
+    """The measured means over draws of one level's agents, and every method's error."""
     ours = part.where(method="AffPCL")
     mean = {name: float(ours[name].mean()) for name in ours if ours[name].dtype.kind == "f"}
     ends = {

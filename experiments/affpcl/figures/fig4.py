@@ -148,7 +148,7 @@ def _claims(
 
 
 def _always(rival: str, cells: str, loss: Values, envs: Values, objs: Values) -> rc.Check:
-    """Whether ln(AffPCL / rival), (env, obj, instance), is below zero in every cell."""
+    """Check that ln(AffPCL / rival), (env, obj, instance), is below zero in every cell."""
     means = loss.mean(axis=-1)
     row, column = np.unravel_index(int(means.argmax()), means.shape)
     name = (
@@ -160,7 +160,7 @@ def _always(rival: str, cells: str, loss: Values, envs: Values, objs: Values) ->
 
 
 def _grows(label: str, levels: Values, gain: Values) -> rc.Check:
-    """Whether the logarithm of the factor, (levels, instances), falls with a label."""
+    """Check that the logarithm of the factor, (levels, instances), falls with a label."""
     centred = levels - levels.mean()
     slope = rc.mean_interval(centred @ gain / (centred @ centred))
     name = f"slope of ln(Independent / AffPCL) against {label}"

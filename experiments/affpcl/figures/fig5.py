@@ -205,7 +205,7 @@ def analyse(config: Fig5Config, table: rc.Table) -> rc.Analysis:
 
 
 def _rises(variable: str, steps: NDArray[np.float64]) -> rc.Check:
-    """Whether ln MSE^0 rises over every edge of the grid; ``steps`` end in the instance axis."""
+    """Check that ln MSE^0 rises over every edge of the grid; ``steps`` end in the instance axis."""
     edges = steps.reshape(-1, steps.shape[-1])
     falls = rc.largest_mean(-edges)
     smallest = rc.Interval(-falls.value, -falls.hi, -falls.lo)
@@ -219,7 +219,7 @@ def _misfit(shape: Shape, agents: Values, levels: Values, log_mse: Values) -> fl
 
 
 def _corner(sharper: rc.Ratio) -> str:
-    """Which of a maximum and a sum fits better, by the ratio of their residuals."""
+    """Check which of a maximum and a sum fits better, by the ratio of their residuals."""
     if sharper.hi < 1.0:
         return "a maximum fits better than a sum"
     return "a sum fits better than a maximum" if sharper.lo > 1.0 else "a sum fits as well"

@@ -37,13 +37,13 @@ _MEANS = {
 
 
 def gain(table: rc.Table, j: int, arm: str) -> Values:
-    """What training adds to reward j = 1, 2, .. on the tests, (seeds,)."""
+    """The increase of reward j = 1, 2, .. by training on the tests, (seeds,)."""
     part = table.where(arm=arm, t=1)
     return np.asarray(part.grid(f"end_{j}", "draw") - part.grid(f"start_{j}", "draw"))
 
 
 def mean_gain(table: rc.Table, arm: str) -> float:
-    """The same, averaged over both rewards and seeds: the scale of all differences."""
+    """The gain averaged over both rewards and seeds: the scale of all differences."""
     mean = float(np.mean([gain(table, j, arm) for j in (1, 2)]))
     if mean <= 0.0:
         raise InputError(
@@ -54,7 +54,7 @@ def mean_gain(table: rc.Table, arm: str) -> float:
 
 
 def advantage(table: rc.Table, j: int, ours: str, theirs: str) -> rc.Interval:
-    """How much more of reward j ``ours`` gains, as a share of the mean gain of ``theirs``."""
+    """The gain of ``ours`` in reward j less that of ``theirs``, over the latter's mean gain."""
     return rc.mean_interval(
         (gain(table, j, ours) - gain(table, j, theirs)) / mean_gain(table, theirs)
     )

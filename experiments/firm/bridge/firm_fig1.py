@@ -134,7 +134,7 @@ def _gains(table: rc.Table, arm: str) -> str:
 
 
 def _ratio(curves: dict[str, Values]) -> rc.Ratio:
-    """Of the mean absolute changes along time, FIRM / FedCMOO-A, over seeds."""
+    """FIRM over FedCMOO-A: the ratio of the mean absolute changes along time, over seeds."""
     changes = {
         name: np.abs(np.diff(values, axis=-1)).mean(axis=-1) for name, values in curves.items()
     }

@@ -178,7 +178,7 @@ def _series(config: Fig2Config, part: rc.Table, setting: str) -> list[rc.Series]
 def _checks_and_notes(
     config: Fig2Config, part: rc.Table, setting: str, alike: bool
 ) -> tuple[list[rc.Check], list[str]]:
-    """What one setting says."""
+    """The checks and notes of one setting."""
     none, some = config.names
     same = {b: curves_of(part, f"drift_at_{b:g}", none).mean(axis=1) for b in config.betas}
     ratios = {b: rc.paired_ratio(same[b], same[0.0]) for b in config.betas[1:]}

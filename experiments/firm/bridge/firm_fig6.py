@@ -62,7 +62,7 @@ class Fig6Config(FirmConfig):
 
     @property
     def most_clients(self) -> int:
-        """C of the larger arm."""
+        """The number of clients C of the larger arm."""
         return self.more_clients
 
     @property

@@ -162,7 +162,7 @@ def analyse(config: Fig1Config, table: rc.Table) -> rc.Analysis:
 
 
 def mean_gain_ratio(table: rc.Table) -> rc.Interval:
-    """What the mean of both rewards gains under FIRM, over the same under FedCMOO-A."""
+    """The gain in the mean of both rewards under FIRM, over that under FedCMOO-A."""
     return rc.mean_interval(gain_ratio(table, FIRM, SERVER))
 
 

@@ -160,7 +160,7 @@ def _weight(table: rc.Table, name: str) -> Values:
 
 
 def _reach(table: rc.Table, one: str, other: str) -> Values:
-    """How far apart the ends of two settings are in the plane of rewards, (instances,)."""
+    """The distance between the ends of two settings in the plane of rewards, (instances,)."""
     apart = [gain(table, column, one) - gain(table, column, other) for column in OBJECTIVES]
     return np.asarray(np.hypot(*apart))
 

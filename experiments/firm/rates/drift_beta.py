@@ -158,7 +158,7 @@ def compute(config: DriftBetaConfig, block: rc.Block, context: rc.Context) -> rc
 
 @dataclass(frozen=True, eq=False)
 class _Theory:
-    """What is known of one form of one instance; beta is relative to its scale throughout."""
+    """The derived laws of one form of one instance; beta is relative to its scale throughout."""
 
     config: DriftBetaConfig
     moments: Moments
@@ -198,13 +198,13 @@ class _Theory:
 
 
 def _theories(config: DriftBetaConfig, panel: str, form: str) -> list[_Theory]:
-    """Of all instances."""
+    """The theory of every instance."""
     processes = (config.process(panel, instance) for instance in range(config.instances))
     return [_Theory(config, Moments.of(p), panel == SAME, FORMS[form]) for p in processes]
 
 
 def _checks(name: str, panel: str, drift: Array, theory: _Theory, c: int) -> list[rc.Check]:
-    """What one instance's curve (replicates, betas) says; first what Theorem 1 states."""
+    """The checks of one instance's curve (replicates, betas); first what Theorem 1 states."""
     config, betas = theory.config, theory.config.betas
     level = config.level(INTERVALS)
 

@@ -93,7 +93,7 @@ def compute(config: GapBatchConfig, block: rc.Block, context: rc.Context) -> rc.
 
 
 def _axis(config: GapBatchConfig, panel: str) -> Any:
-    """B, or C at C B fixed."""
+    """The label of the axis: B, or C where C B is fixed."""
     own = 1 if panel == AGAINST_B else 0
     return np.array([pair[own] for pair in config.pairs(panel)], dtype=np.float64)
 

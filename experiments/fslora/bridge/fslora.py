@@ -197,7 +197,7 @@ def analyse(config: FSLoRAConfig, table: rc.Table) -> rc.Analysis:
 
 
 def byte_check(config: RatiosConfig, table: rc.Table) -> rc.Check:
-    """What the methods send over LoRA's bytes, compared with what their ranks say."""
+    """Check that the methods' bytes over LoRA's are those that follow from their ranks."""
     mixed, mean = mixed_arms(config), float(np.mean(config.ranks())) / config.rank
     predicted = {name: (mean, mean) for name in METHODS}
     predicted[WHOLE] = (1.0, 1.0)
@@ -214,7 +214,7 @@ def byte_check(config: RatiosConfig, table: rc.Table) -> rc.Check:
 
 
 def _name(block: rc.Block) -> str:
-    """What a reader calls the arm of a block."""
+    """The name of a block's arm in figures and notes."""
     if block["method"] == OURS and block["k"]:
         return f"{OURS} with r = {block['r']} and k = {block['k']} for all"
     return str(block["method"])
@@ -232,7 +232,7 @@ def _shares(config: FSLoRAConfig, table: rc.Table) -> dict[str, Values]:
 
 
 def _of(config: FSLoRAConfig, table: rc.Table, r: int, k: int) -> Values:
-    """FSLoRA with one rank for all; LoRA where it is r."""
+    """The accuracies of FSLoRA with one rank k for all, which is LoRA where k is r."""
     name = WHOLE if r == k == config.rank else OURS
     return over_domains(table, method=name, r=r, k=k)
 

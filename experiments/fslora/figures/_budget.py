@@ -142,7 +142,7 @@ def advantage(accuracies: Accuracies, ranks: Sequence[int], other: str) -> Value
 
 
 def claims(config: BudgetConfig, table: rc.Table) -> list[rc.Check]:
-    """What is checked of means over tasks."""
+    """The checks of means over tasks."""
     low, high = config.global_ranks[0], config.global_ranks[-1]
     accuracies, slowed = measured(config, table), measured(config, table, "train")
     same_rounds = config.points // config.repeats

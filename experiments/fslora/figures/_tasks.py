@@ -39,7 +39,7 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Task:
-    """What a data set is here.
+    """A data set of the simulated tasks.
 
     Attributes:
         decay: ratio of neighbouring singular values of D; 1 for equal ones.

@@ -87,12 +87,12 @@ class Fig4Config(BudgetConfig, RankConfig):
 
     @property
     def by_rank(self) -> list[tuple[int, int]]:
-        """(r, k) of (b)."""
+        """The pairs (r, k) of panel (b)."""
         return [(r, self.fixed) for r in self.ranks_b]
 
     @property
     def by_ratio(self) -> list[tuple[int, int]]:
-        """(r, k) of (c)."""
+        """The pairs (r, k) of panel (c)."""
         return [(self.r, self.ranks(self.r, [ratio])[0]) for ratio in self.ratios_c]
 
 
@@ -154,7 +154,7 @@ def _named(prefix: str, check: rc.Check) -> rc.Check:
 
 
 def _claims(config: Fig4Config, table: rc.Table) -> list[rc.Check]:
-    """What is checked of (b) and (c)."""
+    """The checks of (b) and (c)."""
 
     def curve(pair: tuple[int, int], value: str = "accuracy", task: str | None = None) -> Values:
         part = table if task is None else table.where(task=task)

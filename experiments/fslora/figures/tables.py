@@ -159,7 +159,7 @@ def _claims(
 
 
 def _bytes(table: rc.Table, method: str) -> tuple[float, float]:
-    """Up and down, of one device in all rounds and modules."""
+    """The bytes up and down, of one device in all rounds and modules."""
     up, down = (float(over_tasks(table, c, method=method)[0, -1]) for c in ("up", "down"))
     return up, down
 

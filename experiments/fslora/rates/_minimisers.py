@@ -51,7 +51,7 @@ def minimum(d: Array, s: Array, lam: float) -> float:
 
 
 def descend(system: LeastSquares, start: Array, k: int) -> Array:
-    """Where L-BFGS ends on f^S of the only device, from X (r, w)."""
+    """The point at which L-BFGS from X (r, w) ends on f^S of the only device."""
 
     def both(flat: Array) -> tuple[float, Array]:
         X = flat.reshape(start.shape)

@@ -17,7 +17,7 @@ LAW = "theory"
 
 
 def slope_tolerance(x: Array, floors: Sequence[Floor]) -> float:
-    """How far the exponent of measured floors over x may be from that of :attr:`Floor.total`.
+    """How far the exponent of measured floors may differ from that of :attr:`Floor.total`.
 
     The known part of what the laws leave out changes the slope by a known amount, the rest by what
     a factor between 1 and 1 + ``relative_error`` at every point can do at most.

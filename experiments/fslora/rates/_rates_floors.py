@@ -65,7 +65,7 @@ class Floor:
 
     @property
     def bias(self) -> float:
-        """Of a round without noise, to leading order: (gamma (H - 1))^2 |b|^2 / 2."""
+        """The bias of a round without noise, to leading order: (gamma (H - 1))^2 |b|^2 / 2."""
         b = self.drag(self.system.minimiser()[..., None])
         return float(0.5 * (self.gamma * (self.H - 1)) ** 2 * (b**2).sum())
 
@@ -83,7 +83,7 @@ class Floor:
 
     @property
     def noise(self) -> float:
-        """What noise adds, to leading order."""
+        """The contribution of noise, to leading order."""
         return float(
             self.gamma / self.devices * self.steepness(self.system.minimiser()[..., None])[0]
         )
@@ -209,7 +209,7 @@ class Floor:
 
     @property
     def relative_error(self) -> float:
-        """What :attr:`refined` may be off by, relative: of order gamma/N, and (gamma H)^2."""
+        """The estimated relative error of :attr:`refined`: of order gamma/N, and (gamma H)^2."""
         return self.rest + (self.refined / self.total - 1.0) ** 2 + float(np.exp(-2.0 * RELAX))
 
     def measured(self, replicates: int, span: float, rng: np.random.Generator) -> Array:

@@ -114,7 +114,7 @@ class RateLocalConfig(rc.Config):
         return Floor(system=system, gamma=gamma, H=H, devices=N, fresh=sketches == FRESH)
 
     def counts(self, panel: str) -> tuple[int, ...]:
-        """The H of a panel."""
+        """The values of H of a panel."""
         return self.steps[:-1] if panel == ALLOWED else self.steps
 
 

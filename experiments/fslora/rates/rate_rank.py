@@ -53,7 +53,7 @@ class RateRankConfig(OneStepConfig):
         check_integer("k", self.k, low=1, high=self.ranks[0] - 1)
 
     def pairs(self, panel: str) -> list[tuple[int, int]]:
-        """r and k of a panel."""
+        """The pairs (r, k) of a panel."""
         return [(r, r // 2 if panel == HALF else self.k) for r in self.ranks]
 
 

@@ -52,12 +52,12 @@ class RateSketchConfig(OneStepConfig):
 
     @property
     def c(self) -> Array:
-        """r/k - 1."""
+        """The values of r/k - 1."""
         return self.r / np.array(self.k) - 1.0
 
 
 def blocks(config: RateSketchConfig) -> list[rc.Block]:
-    """One for every k."""
+    """One block for every k."""
     return [{"r": config.r, "k": k} for k in config.k]
 
 

@@ -106,7 +106,7 @@ class RateTConfig(rc.Config):
 
     @property
     def late(self) -> NDArray[np.bool_]:
-        """Which T are fitted at the given step, shape (times,)."""
+        """The times T that are fitted at the given step size, a mask of shape (times,)."""
         rate = self.gamma * self.H * self.floor(FIXED).rates[0]
         return np.asarray(np.array(self.times) * rate >= RELAX)
 
@@ -117,7 +117,7 @@ class RateTConfig(rc.Config):
 
     @property
     def first(self) -> Array:
-        """A^0, shape (r, n, 1)."""
+        """The first iterate A^0, shape (r, n, 1)."""
         A = self.system.minimiser()
         rng = np.random.default_rng(self.derive("start"))
         moved = self.start * (A + 0.1 * np.abs(A).max() * rng.standard_normal(A.shape))
@@ -173,7 +173,7 @@ def leading(floors: Sequence[Floor], A: Array, times: Array) -> Array:
 
 
 def relative_remainder(floors: Sequence[Floor], law: Array) -> Array:
-    """What :func:`expected` leaves out, relative to the law, (pairs,): see the module's text."""
+    """The terms that :func:`expected` omits, over the law, (pairs,): see the module's text."""
     step = np.array([floor.gamma * floor.H * floor.rates[1] for floor in floors])
     rest = np.array([floor.rest * floor.total for floor in floors])
     noise = np.array([floor.noise for floor in floors])
@@ -181,7 +181,7 @@ def relative_remainder(floors: Sequence[Floor], law: Array) -> Array:
 
 
 def blocks(config: RateTConfig) -> list[rc.Block]:
-    """Every T with its step, and the given step: T = 0."""
+    """Every T with its step size; T = 0 stands for the given step size."""
     return [{"T": T} for T in (*config.times, 0)]
 
 

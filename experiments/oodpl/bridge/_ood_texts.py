@@ -82,7 +82,7 @@ def domains(config: OODConfig, instance: int) -> Domains:
 
 
 def _cut(config: OODConfig, loaded: Loaded, parts: Sequence[Any]) -> str:
-    """What is said of answers whose prompts were cut."""
+    """A note on answers whose prompts were cut."""
     from lora_bridge.data import Example
     from lora_bridge.tokens import encode_examples, said
 

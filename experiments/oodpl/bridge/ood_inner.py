@@ -140,7 +140,7 @@ class Problem(NamedTuple):
 
 
 def rows(config: OODInnerConfig, case: str, instance: int) -> list[dict[str, Any]]:
-    """What is measured of a case, one row for every D."""
+    """The measured quantities of a case, one row for every D."""
     drawn = domains(config, instance)
     made = _problem(config, drawn.known[0], case, instance)
     oracle, phi, unit = made.oracle, made.phi, config.unit

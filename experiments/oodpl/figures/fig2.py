@@ -213,7 +213,7 @@ def _claims(table: rc.Table) -> list[rc.Check]:
 
 
 def _without_transfer(table: rc.Table) -> list[rc.Check]:
-    """What is to be expected where policies do not transfer."""
+    """The checks where policies do not transfer."""
     ends = {n: folds(table, "accuracy", n, kind=TURNED)[:, -1] for n in (OURS, *RIVALS, *CONTROLS)}
     return [
         *(

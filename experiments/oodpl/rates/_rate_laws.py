@@ -81,17 +81,17 @@ class InnerLaw:
         return np.linalg.eigh(self.oracle.inner_hessian(self.phi, self.theta))
 
     def factor(self, alpha: float) -> float:
-        """What an exact step multiplies theta - theta_* with in the end: max |1 - alpha H|."""
+        """The factor of theta - theta_* by an exact step in the limit: max |1 - alpha H|."""
         return float(np.abs(1.0 - alpha * self.spectrum[0]).max())
 
     @cached_property
     def sensitivity(self) -> Array:
-        """S, shape (q, p)."""
+        """The sensitivity S, shape (q, p)."""
         return np.asarray(optimum_sensitivity(self.oracle, self.phi, self.theta))
 
     @cached_property
     def outer(self) -> tuple[Array, Array]:
-        """v (p,) and V (p, p)."""
+        """Gradient v (p,) and Hessian V (p, p) of the outer loss."""
 
         def slope(theta: Array) -> Array:
             return np.asarray(self.oracle.outer_grads(self.phi, theta, None)[1])
@@ -110,7 +110,7 @@ class InnerLaw:
         return derivative(residual, self.theta)
 
     def growth(self, alpha: float, c: float) -> float:
-        """Of ||error|| / lambda^D per step, for exact steps with d_D = c lambda^D u."""
+        """The growth of ||error|| / lambda^D per step, for exact steps with d_D = c lambda^D u."""
         u = self.spectrum[1][:, 0]
         turned = np.linalg.norm(self.bend @ u @ u)
         return float(alpha * abs(c * (self.outer[0] @ u)) * turned / self.factor(alpha))
@@ -172,7 +172,7 @@ class OuterLaw:
 
     @cached_property
     def hessian(self) -> Array:
-        """Of L, shape (q, q)."""
+        """The Hessian of L, shape (q, q)."""
         jacobian = derivative(
             lambda phi: np.asarray(meta_loss(self.oracles, phi).gradient), self.phi
         )

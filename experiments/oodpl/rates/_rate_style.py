@@ -25,7 +25,7 @@ GREY = "#777777"
 def draw_curves(
     axes: dict[str, Axes], series: Sequence[rc.Series], looks: Mapping[str, rc.Look]
 ) -> None:
-    """Every series into its panel, laws above what they are compared with."""
+    """Draw every series in its panel, laws above what they are compared with."""
     for one in series:
         shape, ax = rc.LOOKS["theory"] if one.name == LAW else looks[one.name], axes[one.panel]
         ax.plot(

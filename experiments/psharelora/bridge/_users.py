@@ -93,7 +93,7 @@ class Draw:
     what: str
 
     def accuracy(self, X: Any) -> Values:
-        """On every user's held-out pairs, (users,)."""
+        """The accuracy on every user's held-out pairs, (users,)."""
         from lora_bridge.losses import reward_error
 
         return 1.0 - self._tested(X, reward_error)
@@ -146,7 +146,7 @@ def score_of(model: Any) -> str:
 def pairs_of_users(
     config: UserConfig, rng: np.random.Generator
 ) -> tuple[dict[str, list[Pair]], Values]:
-    """Every user's pairs, the held-out ones first, and how many of those true rewards get right."""
+    """Every user's pairs, held-out ones first, and the share that true rewards order correctly."""
     if config.data is not None:
         return _read(config, rng), np.full(config.users, np.nan)
     from lora_bridge.data import Pair
@@ -169,7 +169,7 @@ def pairs_of_users(
 
 
 def _read(config: UserConfig, rng: np.random.Generator) -> dict[str, list[Pair]]:
-    """Those of a file, shuffled, as many of each user."""
+    """The pairs of a file, shuffled, as many of each user."""
     from lora_bridge.data import read_preferences
     from lora_bridge.splits import by_key
 
@@ -204,5 +204,5 @@ def _differing(theta: Values, rng: np.random.Generator) -> tuple[str, str, float
 
 
 def properties(text: str) -> Values:
-    """phi of a word, (4,)."""
+    """The features phi of a word, (4,)."""
     return np.array([1.0 if has(text) else -1.0 for has in PROPERTIES.values()])

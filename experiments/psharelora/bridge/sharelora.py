@@ -221,7 +221,7 @@ def _notes(config: ShareConfig, table: rc.Table, accuracies: Mapping[str, Values
 
 
 def _accuracy(table: rc.Table, name: str, head: str) -> Values:
-    """At the end, (seeds, users)."""
+    """The accuracies at the end of training, (seeds, users)."""
     return _grid(table, "accuracy", name, head)[:, -1]
 
 

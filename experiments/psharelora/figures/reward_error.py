@@ -81,7 +81,7 @@ class RewardErrorConfig(rc.Config):
 
     @property
     def sizes(self) -> Array:
-        """N_p."""
+        """The numbers N_p of comparisons."""
         return self.first * np.power(float(self.ratio), np.arange(self.points))
 
     def family(self, N: int, tail: float) -> Family:
@@ -159,7 +159,7 @@ def crossing(x: Array, first: Array, second: Array) -> float | None:
 
 
 def crossing_or_beyond(x: Array, first: Array, second: Array) -> float:
-    """The crossing, or where there is none the point one step beyond the end it is behind.
+    """The crossing or, without one, the point one step beyond the end of the grid nearest to it.
 
     >>> crossing_or_beyond(np.array([1.0, 4.0]), np.array([1.0, 1.0]), np.array([3.0, 2.0]))
     16.0
@@ -199,7 +199,7 @@ def analyse(config: RewardErrorConfig, table: rc.Table) -> rc.Analysis:
 def _crossings(
     config: RewardErrorConfig, panel: str, errors: Mapping[str, Array], derived: Mapping[str, Law]
 ) -> list[rc.Check]:
-    """Of all pairs that should cross inside the grid, one step from its ends."""
+    """Check the crossings of the pairs that should cross inside the grid, a step from its ends."""
     checks, x, low = [], config.sizes, float(config.ratio)
     fine = np.geomspace(x[0], x[-1], 2000)
     rng = np.random.default_rng(config.derive("resamples"))

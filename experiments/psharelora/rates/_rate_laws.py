@@ -65,12 +65,12 @@ class Law:
 
     @classmethod
     def without_tail(cls, family: Family) -> Law:
-        """At the truth."""
+        """The law at the true parameters."""
         return cls(family, family.best.B, family.best.W)
 
     @classmethod
     def of_population(cls, family: Family) -> Law:
-        """At the estimate from infinitely many comparisons."""
+        """The law at the estimate from infinitely many comparisons."""
         return cls(family, family.population.B, family.population.W)
 
     @cached_property
@@ -88,7 +88,7 @@ class Law:
 
     @cached_property
     def _types(self) -> tuple[Array, Array, Array, Array, Array]:
-        """M, V, Q, S (m, m) and b (m,): means over the types; S is that of :meth:`room`."""
+        """Means over types: M, V, Q, S (m, m) and b (m,), S as in :meth:`relative_error`."""
         system = self.family.system
         w, truth = system.pair_weights, system.probabilities()
         (f, q), parts = self._directions, []
@@ -120,7 +120,7 @@ class Law:
 
     @property
     def information(self) -> Array:
-        """M, shape (m, m)."""
+        """The information M, shape (m, m)."""
         return self._types[0]
 
     @cached_property
@@ -130,7 +130,7 @@ class Law:
 
     @cached_property
     def heads(self) -> float:
-        """What heads add to it, times N N_p^2."""
+        """The contribution of the heads to the variance, times N N_p^2."""
         return self._through(self._types[2])
 
     @cached_property
@@ -141,7 +141,7 @@ class Law:
 
     @cached_property
     def next_order(self) -> float:
-        """N_p times what is left out of the leading orders, relative: see :meth:`room`."""
+        """N_p times the terms beyond the leading orders, relative: see :meth:`relative_error`."""
         return (self.heads + self._through(self._types[3])) / self.variance
 
     def expected(self, N: float | Array, N_p: float | Array) -> Array:
@@ -150,7 +150,7 @@ class Law:
         return np.asarray(spread + (self.bias**2).sum() / np.square(N_p))
 
     def relative_error(self, N: float | Array, N_p: float | Array) -> Array:
-        """What :meth:`expected` may be off by, relative: an estimate.
+        """The estimated relative error of :meth:`expected`.
 
         Of relative order 1 / N_p are what heads cost, and that their noise moves logits, with
         variance f' J^-1 f / N_p, and the information with them: as |v''| <= v, by S / N_p = E[v t~

@@ -98,12 +98,12 @@ class RateNuConfig(SharedRankConfig):
 
     @property
     def N(self) -> int:
-        """Users."""
+        """The number of users."""
         return self.types * self.copies
 
     @property
     def grid(self) -> Array:
-        """nu of the floors."""
+        """The values of nu at which floors are computed."""
         return np.geomspace(0.01 * self.small, self.nu[-1], self.exact)
 
     def with_tail(self, kind: Kind, nu: float, part: float = 1.0) -> Family:

@@ -70,7 +70,7 @@ class RateRankConfig(RateConfig):
 
     @property
     def N(self) -> int:
-        """Users."""
+        """The number of users."""
         return self.types * self.copies
 
     @property

@@ -74,7 +74,7 @@ class RateSamplesConfig(SharedRankConfig):
         return self.users("random", self.nu, self.k, self.tail if panel == TAIL else 0.0)
 
     def law(self, panel: str) -> Law:
-        """At the estimate from infinitely many comparisons."""
+        """The law at the estimate from infinitely many comparisons."""
         return Law.of_population(self.family(panel))
 
 

@@ -193,7 +193,7 @@ def _with_floor(config: RateTailConfig, N: int, N_p: int) -> tuple[Array, Array]
 
 
 def _floors(config: RateTailConfig, part: rc.Table) -> tuple[list[rc.Series], list[rc.Check]]:
-    """Of both kinds of features, and of reflected ones."""
+    """The floors of both kinds of features, and of reflected ones."""
     series: list[rc.Series] = []
     checks: list[rc.Check] = []
     x = np.array(config.exact)

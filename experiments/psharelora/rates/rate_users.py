@@ -66,7 +66,7 @@ class RateUsersConfig(SharedRankConfig):
 
     @property
     def N(self) -> Array:
-        """Numbers of users."""
+        """The numbers of users."""
         return self.types * np.array(self.copies, dtype=np.float64)
 
     @property
@@ -79,7 +79,7 @@ class RateUsersConfig(SharedRankConfig):
         return self.users(kind, self.nu, self.k)
 
     def direction(self) -> Array:
-        """That of the bias of random features, of length 1; shape (d1 - k, k)."""
+        """The direction of the bias with random features, of length 1; shape (d1 - k, k)."""
         bias = Law.without_tail(self.family("random")).bias
         return np.asarray(bias / np.linalg.norm(bias))
 
