@@ -129,12 +129,12 @@ def draws(total: int, seed: int = 0) -> Iterator[tuple[str, int, SimplexSolution
     rng = np.random.default_rng(seed)
     for M, share in SHARES.items():
         for name, family in FAMILIES.items():
-            left = math.ceil(total * share / len(FAMILIES))
+            remaining = math.ceil(total * share / len(FAMILIES))
             # at least eight batches, so that every regulariser is used
-            step = max(1, min(left // 8, _BATCH // (2 * M * M)))
-            while left > 0:
-                count = min(step, left)
-                left -= count
+            step = max(1, min(remaining // 8, _BATCH // (2 * M * M)))
+            while remaining > 0:
+                count = min(step, remaining)
+                remaining -= count
                 yield name, M, solved(rng, family(rng, count, M))
 
 

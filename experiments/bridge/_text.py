@@ -132,22 +132,22 @@ def deal(
     test, pool = order[:tests], order[tests:]
     D = int(corpus.domains.max()) + 1
     frequency = np.bincount(corpus.domains, minlength=D) / m
-    left = [list(pool[corpus.domains[pool] == c]) for c in range(D)]
+    remaining = [list(pool[corpus.domains[pool] == c]) for c in range(D)]
     tested = np.bincount(corpus.domains[test], minlength=D)
     people = []
     for weight in lambdas:
-        wanted = frequency
+        mix = frequency
         if np.isfinite(concentration):
-            wanted = rng.dirichlet(concentration * frequency * D)
-        chosen = np.array([_take(left, wanted, rng) for _ in range(samples)])
+            mix = rng.dirichlet(concentration * frequency * D)
+        chosen = np.array([_take(remaining, mix, rng) for _ in range(samples)])
         has = corpus.properties[chosen]
         yes = probabilities(has, weight)[:, 1]
         if drawn:
             yes = (rng.random(samples) < yes).astype(np.float64)
-        counts = (wanted / np.maximum(tested, 1))[corpus.domains[test]]
+        counts = (mix / np.maximum(tested, 1))[corpus.domains[test]]
         domains = corpus.domains[chosen]
         both = np.column_stack([1.0 - yes, yes])
-        people.append(Person(chosen, domains, has, both, wanted, counts / counts.sum()))
+        people.append(Person(chosen, domains, has, both, mix, counts / counts.sum()))
     return people, test
 
 

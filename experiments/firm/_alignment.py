@@ -269,12 +269,12 @@ def weights_match(table: rc.Table, ours: str, theirs: str) -> rc.Check:
     below one cannot be seen.
     """
     a, b = weight_curves(table, ours), weight_curves(table, theirs)
-    apart = np.sqrt(((a.mean(axis=1) - b.mean(axis=1)) ** 2).mean(axis=-1))
+    distance = np.sqrt(((a.mean(axis=1) - b.mean(axis=1)) ** 2).mean(axis=-1))
     one_run = np.sqrt(b.var(axis=1, ddof=1).mean(axis=-1))
     return rc.below(
         f"distance of the weights of {ours} and {theirs} / deviation of one run",
         "nearly identical: below 1",
-        rc.mean_interval(apart / one_run),
+        rc.mean_interval(distance / one_run),
     )
 
 

@@ -98,8 +98,8 @@ class SteeredConfig(InstancesConfig):
             x = np.concatenate([np.zeros((S, 1, 2)), around], axis=1)
             x += self.jitter * rng.standard_normal(x.shape)
             favourites = self.target * _circle(np.arange(M) / M + rng.random())
-            apart = ((x[:, :, None] - favourites) ** 2).sum(axis=-1)
-            r, first = 1.0 - apart / apart.max(), np.eye(S)[0]
+            squared_distances = ((x[:, :, None] - favourites) ** 2).sum(axis=-1)
+            r, first = 1.0 - squared_distances / squared_distances.max(), np.eye(S)[0]
             floor = Floor.find(replace(base, r=r, features=x, mu0=first), self.beta)
             if floor is not None:
                 return floor

@@ -96,12 +96,12 @@ class Family:
         # A trajectory and its image are preferred equally often. NumPy draws from the rarer side,
         # and the rounding of products, another on every processor, must not say which that is.
         P = np.tile(self.system.probabilities().round(12), (copies, 1))
-        shown = np.zeros(P.shape, dtype=np.int64)
-        preferred = np.zeros_like(shown)
+        comparisons = np.zeros(P.shape, dtype=np.int64)
+        preferred = np.zeros_like(comparisons)
         for more in np.diff([0, *sizes]):
             new = rng.multinomial(more, self.system.pair_weights, size=len(P))
-            shown, preferred = shown + new, preferred + rng.binomial(new, P)
-            yield self._counted(shown, preferred)
+            comparisons, preferred = comparisons + new, preferred + rng.binomial(new, P)
+            yield self._counted(comparisons, preferred)
 
     def _counted(self, shown: NDArray[np.int64], preferred: NDArray[np.int64]) -> Comparisons:
         user, pair = np.nonzero(shown)

@@ -259,13 +259,13 @@ def _against_level(
     config: AffPCLConfig, errors: Mapping[float, Mapping[str, Any]]
 ) -> list[rc.Series]:
     """Every method's error over independent learning's, by level."""
-    levels, made = sorted(errors), []
+    levels, series = sorted(errors), []
     for name in methods(config):
         if name != "Independent":
             ratios = [rc.paired_ratio(errors[x][name], errors[x]["Independent"]) for x in levels]
             bounds = np.array([(r.value, r.lo, r.hi) for r in ratios]).T
-            made.append(rc.Series(name, RELATIVE, levels, *bounds))
-    return made
+            series.append(rc.Series(name, RELATIVE, levels, *bounds))
+    return series
 
 
 def _noise(config: AffPCLConfig, table: rc.Table) -> tuple[list[rc.Series], list[rc.Check]]:
@@ -274,15 +274,15 @@ def _noise(config: AffPCLConfig, table: rc.Table) -> tuple[list[rc.Series], list
     parts = {x: table.where(level=x, method="AffPCL") for x in levels}
     along = {x: parts[x].grid("together", "draw", "t") for x in levels}
     by_draw = {x: grid.mean(axis=1) for x, grid in along.items()}
-    made = []
+    series = []
     for name, key in (("AffPCL", "together"), (COMMON, "common")):
         intervals = [rc.mean_interval(parts[x].grid(key, "draw", "t").mean(axis=1)) for x in levels]
         bounds = np.array([(f.value, f.lo, f.hi) for f in intervals]).T
-        made.append(rc.Series(name, SHARE, levels, *bounds))
+        series.append(rc.Series(name, SHARE, levels, *bounds))
     bound = [max(1 / n, float(parts[x]["delta_center"].mean())) for x in levels]
-    made.append(rc.Series("theory", SHARE, levels, bound))
+    series.append(rc.Series("theory", SHARE, levels, bound))
     t = parts[levels[0]].unique("t")
-    made += [rc.Series(_panel(x), ALONG, t, *rc.mean_band(along[x])) for x in levels]
+    series += [rc.Series(_panel(x), ALONG, t, *rc.mean_band(along[x])) for x in levels]
     checks = []
     if levels[0] == 0:
         limit, share = MARGIN / n, rc.mean_interval(by_draw[0.0])
@@ -297,7 +297,7 @@ def _noise(config: AffPCLConfig, table: rc.Table) -> tuple[list[rc.Series], list
         share = rc.mean_interval(by_draw[levels[-1]])
         name = f"share of noise (δ = {levels[-1]:g})"
         checks.append(rc.at_most(name, "no more than alone", share, 1.0))
-    return made, checks
+    return series, checks
 
 
 def _note(level: float, part: rc.Table, late: Mapping[str, Any]) -> str:

@@ -68,10 +68,10 @@ def read_leaf(
             0-61, a user in two files, too few users.
     """
     by_user: dict[str, Characters] = {}
-    seen = 0
+    users_read = 0
     for file in _files(Path(path)):
         for name, user in _users(file):
-            seen += 1
+            users_read += 1
             if name in by_user:
                 raise InputError(
                     f"user {name!r} must be in one LEAF file; found it again in {file}"
@@ -83,7 +83,7 @@ def read_leaf(
     if len(by_user) < users:
         raise InputError(
             f"LEAF data in {path} must have at least {users} users with {min_samples} samples "
-            f"or more; found {len(by_user)} among {seen} users"
+            f"or more; found {len(by_user)} among {users_read} users"
         )
     return by_user
 
@@ -153,8 +153,8 @@ def _images(rows: list[Any], where: str) -> Array:
 
 def _labels(values: list[Any], where: str) -> Labels:
     for k, value in enumerate(values):
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if not whole or not 0 <= value < len(CHARACTERS):
+        is_integer = isinstance(value, int) and not isinstance(value, bool)
+        if not is_integer or not 0 <= value < len(CHARACTERS):
             raise InputError(
                 f"label {k} of {where} must be a whole number in [0, {len(CHARACTERS) - 1}]; found "
                 f"{value!r}"

@@ -171,11 +171,11 @@ def draw(config: Fig4Config, analysis: rc.Analysis) -> Figure:
     """Two heat maps side by side."""
     from matplotlib.patches import Patch
 
-    shown = [s for s in analysis.series if s.panel != UNSTABLE]
+    maps = [s for s in analysis.series if s.panel != UNSTABLE]
     (unstable,) = (s for s in analysis.series if s.panel == UNSTABLE)
-    figure, axes = rc.panels(shown, width=3.9, height=3.3)
+    figure, axes = rc.panels(maps, width=3.9, height=3.3)
     for title, ax in axes.items():
-        factors = np.array([s.y for s in shown if s.panel == title])
+        factors = np.array([s.y for s in maps if s.panel == title])
         _heat_map(figure, ax, np.asarray(unstable.x), factors, np.asarray(unstable.y) > 0)
         ax.set_xlabel("label $\\delta_{\\mathrm{obj}}$")
     axes[next(iter(axes))].set_ylabel("label $\\delta_{\\mathrm{env}}$")

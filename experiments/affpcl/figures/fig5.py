@@ -236,12 +236,12 @@ def draw(config: Fig5Config, analysis: rc.Analysis) -> Figure:
     """Contours over (1/n, delta), both logarithmic."""
     from matplotlib.lines import Line2D
 
-    shown = [s for s in analysis.series if s.panel == MEASURED]
-    figure, axes = rc.panels(shown, width=4.6, height=3.6)
+    curves = [s for s in analysis.series if s.panel == MEASURED]
+    figure, axes = rc.panels(curves, width=4.6, height=3.6)
     ax = axes[MEASURED]
     ax.set_title("")
-    x, y = 1.0 / np.array(config.agents), np.asarray(shown[0].x)
-    mse = np.array([s.y for s in shown]).T
+    x, y = 1.0 / np.array(config.agents), np.asarray(curves[0].x)
+    mse = np.array([s.y for s in curves]).T
     fitted = np.array([s.y for s in analysis.series if s.panel == FITTED]).T
     lines = np.geomspace(mse.min(), mse.max(), 11)[1:-1]
     ax.set_xscale("log")  # before the labels, which are placed on the screen

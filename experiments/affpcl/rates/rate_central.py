@@ -160,9 +160,9 @@ def draw(config: RateCentralConfig, analysis: rc.Analysis) -> Figure:
     for title, ax in axes.items():
         rc.loglog(ax)
         ax.set_xlabel(labels[title])
-        shown = [s for s in analysis.series if s.panel == title]
-        x = (float(shown[0].x[0]), float(shown[0].x[-2]))
-        rc.guide(ax, -1.0, x, 0.04 * min(float(s.y[0]) for s in shown))
+        curves = [s for s in analysis.series if s.panel == title]
+        x = (float(curves[0].x[0]), float(curves[0].x[-2]))
+        rc.guide(ax, -1.0, x, 0.04 * min(float(s.y[0]) for s in curves))
     axes[TIME].set_ylabel("mean squared error")
     rc.legend(figure, axes)
     return figure

@@ -112,12 +112,12 @@ def weights_match(table: rc.Table, ours: str, theirs: str) -> rc.Check:
     root mean squares over time. A ratio below one cannot be told from noise in single runs.
     """
     a, b = curves_of(table, "weight", ours), curves_of(table, "weight", theirs)
-    apart = np.sqrt(((a - b) ** 2).mean(axis=1))
+    distance = np.sqrt(((a - b) ** 2).mean(axis=1))
     pairs = np.sqrt(2.0 * b.var(axis=0, ddof=1).mean())
     return rc.at_most(
         f"mean weights: distance of {ours} and {theirs} / distance of two seeds of {theirs}",
         "nearly identical: at most 1",
-        rc.mean_interval(apart / pairs),
+        rc.mean_interval(distance / pairs),
         1.0,
     )
 

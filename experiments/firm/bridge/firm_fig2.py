@@ -183,7 +183,7 @@ def _checks_and_notes(
     same = {b: curves_of(part, f"drift_at_{b:g}", none).mean(axis=1) for b in config.betas}
     ratios = {b: rc.paired_ratio(same[b], same[0.0]) for b in config.betas[1:]}
     runs = rc.paired_ratio(*(curves_of(part, "drift", arm).mean(axis=1) for arm in (some, none)))
-    apart = [
+    distances = [
         np.abs(curves_of(part, "client_1", arm) - curves_of(part, "client_2", arm)).mean(axis=1)
         for arm in (some, none)
     ]
@@ -211,7 +211,7 @@ def _checks_and_notes(
                 remark=f"{wide.mean():.0%} of the steps",
             )
         )
-    for what, ratio in (("drift", runs), ("distance of weights", rc.paired_ratio(*apart))):
+    for what, ratio in (("drift", runs), ("distance of weights", rc.paired_ratio(*distances))):
         name = f"{what} of the runs, {some} / {none} ({setting})"
         checks.append(rc.below(name, "less: below 1", ratio, remark=ratio.wins))
     match = rewards_match(config, part, none, some)

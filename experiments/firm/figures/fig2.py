@@ -141,8 +141,8 @@ def analyse(config: Fig2Config, table: rc.Table) -> rc.Analysis:
         for arm in config.arms:
             rewards = [run.where(arm=arm).grid(column, "t") for column in OBJECTIVES]
             series.append(rc.Series(arm, panel(setting, REWARD), t, np.mean(rewards, axis=0)))
-        apart = {arm: _distance(part.where(arm=arm)) for arm in config.arms}
-        ratio = rc.paired_ratio(apart[some], apart[none])
+        spread = {arm: _distance(part.where(arm=arm)) for arm in config.arms}
+        ratio = rc.paired_ratio(spread[some], spread[none])
         name = f"distance of the clients' weights, {some} / {none} ({setting})"
         checks.append(rc.below(name, "more consistent: below 1", ratio, remark=ratio.wins))
         if not alike:
@@ -154,8 +154,8 @@ def analyse(config: Fig2Config, table: rc.Table) -> rc.Analysis:
         changes = {c: advantage(part, c, none, some) for c in OBJECTIVES}
         lost = [rc.below(c, "both rewards fall: below 0", v, 0.0) for c, v in changes.items()]
         notes.append(
-            f"{setting}: the clients' weights of one objective differ by {apart[none].mean():.3f} "
-            f"without regularisation and by {apart[some].mean():.3f} with {some}; without it the "
+            f"{setting}: the clients' weights of one objective differ by {spread[none].mean():.3f} "
+            f"without regularisation and by {spread[some].mean():.3f} with {some}; without it the "
             "gains are larger or smaller by these shares: "
             + ", ".join(f"{OBJECTIVES[c]} {format_interval(v, '+.1%')}" for c, v in changes.items())
             + f"; the paper's claim that both rewards fall without it is {outcome(lost)}"

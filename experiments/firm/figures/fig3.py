@@ -87,15 +87,15 @@ def pareto_front(momdp: MOMDP) -> Values:
     # the ends: the best of one objective, and among those the best of the other
     first, last = (optimum(momdp, w) for w in ((1e-6, 1.0), (1.0, 1e-6)))
     # one policy may be best for both
-    front, left = [first], [] if np.array_equal(first, last) else [last]
-    while left:
-        a, b = front[-1], left[-1]
+    front, pending = [first], [] if np.array_equal(first, last) else [last]
+    while pending:
+        a, b = front[-1], pending[-1]
         normal = np.array([a[1] - b[1], b[0] - a[0]])
         between = optimum(momdp, normal)
         if normal @ (between - a) > 1e-9 * normal.sum():
-            left.append(between)
+            pending.append(between)
         else:
-            front.append(left.pop())
+            front.append(pending.pop())
     return np.array(front)
 
 
@@ -161,8 +161,8 @@ def _weight(table: rc.Table, name: str) -> Values:
 
 def _reach(table: rc.Table, one: str, other: str) -> Values:
     """The distance between the ends of two settings in the plane of rewards, (instances,)."""
-    apart = [gain(table, column, one) - gain(table, column, other) for column in OBJECTIVES]
-    return np.asarray(np.hypot(*apart))
+    differences = [gain(table, column, one) - gain(table, column, other) for column in OBJECTIVES]
+    return np.asarray(np.hypot(*differences))
 
 
 def _increase(title: str, increases: Values) -> rc.Check:

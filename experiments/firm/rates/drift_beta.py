@@ -262,11 +262,11 @@ def analyse(config: DriftBetaConfig, table: rc.Table) -> rc.Analysis:
                 checks += worst[2:] if normalise else worst  # (23) is about the raw matrix
                 mean, *band = rc.mean_band(drift[0])
                 law = theories[0].drift(betas)[c]
-                shown = mean > 0.0  # zero where the weights of all clients are the same vertex
+                positive = mean > 0.0  # zero where the weights of all clients are the same vertex
                 known = (law > 0.0) & (theories[0].error(betas) < 0.5)
-                band = [] if normalise else [end[shown] for end in band]
+                band = [] if normalise else [end[positive] for end in band]
                 name = f"{form}, {convention}"
-                series.append(rc.Series(name, panel, betas[shown], mean[shown], *band))
+                series.append(rc.Series(name, panel, betas[positive], mean[positive], *band))
                 for side in (known & small, known & ~small):
                     if side.any():
                         series.append(rc.Series(LAW, panel, betas[side], law[side]))

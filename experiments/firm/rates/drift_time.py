@@ -107,8 +107,8 @@ def smoothing(eta: float | str, t: Array) -> tuple[Array, Array, Array]:
     """
     if isinstance(eta, str):
         return 1.0 / t, (t - 1.0) / t**2, np.zeros_like(t)
-    left = (1.0 - eta) ** 2
-    before = eta**2 * left * (1.0 - left ** (t - 1.0)) / (1.0 - left)
+    decay = (1.0 - eta) ** 2
+    before = eta**2 * decay * (1.0 - decay ** (t - 1.0)) / (1.0 - decay)
     return np.full_like(t, eta), before, (1.0 - eta) ** t
 
 
@@ -120,8 +120,8 @@ def leading(eta: float | str, t: Array) -> tuple[Array, Array]:
     """
     if isinstance(eta, str):
         return np.zeros_like(t), 1.0 / t
-    left = (1.0 - eta) ** 2
-    return np.full_like(t, eta), np.full_like(t, eta**2 * left / (1.0 - left))
+    decay = (1.0 - eta) ** 2
+    return np.full_like(t, eta), np.full_like(t, eta**2 * decay / (1.0 - decay))
 
 
 def compute(config: DriftTimeConfig, block: rc.Block, context: rc.Context) -> rc.Columns:

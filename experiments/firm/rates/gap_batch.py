@@ -73,12 +73,12 @@ class GapBatchConfig(FloorConfig, ClientsConfig):
 
 def blocks(config: GapBatchConfig) -> list[rc.Block]:
     """One curve of one instance at a time."""
-    shown = [(AGAINST_B, name) for name in (*STATED, MARKOV)]
-    shown += [(AGAINST_C, name) for name in STATED]
+    curves = [(AGAINST_B, name) for name in (*STATED, MARKOV)]
+    curves += [(AGAINST_C, name) for name in STATED]
     return [
         {"instance": k, "panel": panel, "curve": name}
         for k in range(config.instances)
-        for panel, name in shown
+        for panel, name in curves
     ]
 
 

@@ -261,10 +261,10 @@ def _notes(config: SmoothnessConfig, table: rc.Table) -> list[str]:
     for panel, power, of in ((CURVED, 2, "f~"), (RELAXED, 1, "f^S")):
         growth = _growth(config, table, panel)[1][..., -1]  # (seeds, times)
         limit = factor**power
-        most = np.log(growth).mean(0).argmax()
+        peak = np.log(growth).mean(0).argmax()
         notes.append(
-            f"{of} with r/k = {factor}, on average at most {_typical(growth[:, most])} times as "
-            f"curved as f, in round {config.times[most]}; Proposition D.4 with the curvature at X "
+            f"{of} with r/k = {factor}, on average at most {_typical(growth[:, peak])} times as "
+            f"curved as f, in round {config.times[peak]}; Proposition D.4 with the curvature at X "
             f"for L: {limit}; largest of all r/k, rounds and seeds over what it says: "
             f"{_worst(config, table, panel, power):.3f}"
         )

@@ -121,9 +121,9 @@ class TaskConfig(rc.Config):
         order[wrong] = rng.integers(m, size=int(wrong.sum()))
         x, y = np.empty((self.devices, n, self.samples)), np.zeros((self.devices, m, self.samples))
         of_class = [np.flatnonzero(order == c) for c in range(m)]
-        held = np.array([bool(len(members)) for members in of_class])
+        nonempty = np.array([bool(len(members)) for members in of_class])
         for i in range(self.devices):
-            mix = rng.dirichlet(np.full(m, task.mix)) * held
+            mix = rng.dirichlet(np.full(m, task.mix)) * nonempty
             chosen = rng.choice(m, size=self.samples, p=mix / mix.sum())
             x[i] = pool[:, [rng.choice(of_class[c]) for c in chosen]]
             y[i, chosen, np.arange(self.samples)] = 1.0

@@ -109,9 +109,9 @@ def _adapted(config: OODDomainsConfig, methods: Compared, phi: Any) -> dict[str,
         _scores(config, judge, methods.tuned(domain, phi, config.beta))
         for domain, judge in zip(drawn.known, drawn.judges, strict=True)
     ]
-    held = scores.pop(drawn.held)
-    means = {name: np.mean([one[name] for one in scores]) for name in held}
-    return {name: np.array([held[name], means[name]]) for name in held}
+    held_out = scores.pop(drawn.held)
+    means = {name: np.mean([one[name] for one in scores]) for name in held_out}
+    return {name: np.array([held_out[name], means[name]]) for name in held_out}
 
 
 def _scores(config: OODDomainsConfig, judge: TextDomain, theta: Any) -> dict[str, float]:
@@ -154,9 +154,9 @@ def analyse(config: OODDomainsConfig, table: rc.Table) -> rc.Analysis:
             for value, panel in (("mean", REWARD), ("std", SPREAD)):
                 levels = range(len(config.temperatures))
                 rewards = np.array([last(table, f"{value}{i}", name) for i in levels])
-                made = rc.Series(name, panel, config.temperatures, rewards.mean(axis=1))
+                curve = rc.Series(name, panel, config.temperatures, rewards.mean(axis=1))
                 ours = name == OURS  # nine bands would cover each other, so that only one is drawn
-                series.append(_curve(name, panel, made.x, rewards) if ours else made)
+                series.append(_curve(name, panel, curve.x, rewards) if ours else curve)
         for place, name in enumerate(names):
             mean = rc.mean_interval(last(table, "wins", name))
             series.append(rc.Series(name, WINS, [place], [mean.value], [mean.lo], [mean.hi]))

@@ -142,9 +142,9 @@ class Problem(NamedTuple):
 def rows(config: OODInnerConfig, case: str, instance: int) -> list[dict[str, Any]]:
     """The measured quantities of a case, one row for every D."""
     drawn = domains(config, instance)
-    made = _problem(config, drawn.known[0], case, instance)
-    oracle, phi, unit = made.oracle, made.phi, config.unit
-    path = descend(oracle, phi, made.theta_0, alpha=made.alpha, D=3 * unit)
+    problem = _problem(config, drawn.known[0], case, instance)
+    oracle, phi, unit = problem.oracle, problem.phi, config.unit
+    path = descend(oracle, phi, problem.theta_0, alpha=problem.alpha, D=3 * unit)
     loops = {D: _prefix(path, D) for D in (e * unit // 8 for e in EIGHTHS)}
     gradients = {D: adjoint(oracle, phi, loop) for D, loop in loops.items()}
     sums = {D: first_order(oracle, phi, loop) for D, loop in loops.items()}
@@ -153,7 +153,7 @@ def rows(config: OODInnerConfig, case: str, instance: int) -> list[dict[str, Any
         least, exact = np.inf, gradients[3 * unit]  # no curvature is computed
     else:
         end, least, exact = _minimum(config, oracle, phi, end)
-    slope, first = (oracle.inner_grad(phi, theta, None) for theta in (end, made.theta_0))
+    slope, first = (oracle.inner_grad(phi, theta, None) for theta in (end, problem.theta_0))
     second, before = sums[3 * unit] - sums[2 * unit], sums[2 * unit] - sums[unit]
     return [
         {
@@ -161,10 +161,10 @@ def rows(config: OODInnerConfig, case: str, instance: int) -> list[dict[str, Any
             "error": float((gradients[D] - exact).norm() / exact.norm()),
             "first": float(sums[D].norm() / exact.norm()),
             "same": float(second.norm() / before.norm()),
-            "least": least / made.rho,
+            "least": least / problem.rho,
             "left": float(slope.norm() / first.norm()),
-            "alpha": made.alpha,
-            "top": made.top,
+            "alpha": problem.alpha,
+            "top": problem.top,
             "p": oracle.models.p,
             "what": drawn.name,
         }
@@ -225,8 +225,10 @@ def _bound(domain: TextDomain, phi: Any, beta: float) -> float:
 
     h = policy.bank.read(policy.start[None], batch, inside)[0]
     A = policy.start[:, policy.bank.modules.shapes[0][0] :]
-    seen = policy.bank.scaling * h.to(A) @ A.mT  # (samples, tokens, r)
-    total = torch.einsum("s,stj,stk->jk", torch.from_numpy(W).to(seen), seen, seen)
+    activations = policy.bank.scaling * h.to(A) @ A.mT  # (samples, tokens, r)
+    total = torch.einsum(
+        "s,stj,stk->jk", torch.from_numpy(W).to(activations), activations, activations
+    )
     return 0.5 * float(torch.linalg.eigvalsh(total)[-1])
 
 

@@ -110,10 +110,12 @@ def compute(config: Fig2Config, block: rc.Block, context: rc.Context) -> rc.Colu
     rows += _fold(config, instance, sampled[:-1], sampled[-1], exact[-1], where, config.times)
     for shift in config.shifts:
         for specific in config.specifics:
-            here = replace(config, shift=shift, specific=specific)
-            sampled, exact = here.domains(instance, DOMAINS)
+            shifted = replace(config, shift=shift, specific=specific)
+            sampled, exact = shifted.domains(instance, DOMAINS)
             where = {"kind": KINDS, "fold": DOMAINS - 1, "shift": shift, "specific": specific}
-            rows += _fold(here, instance, sampled[:-1], sampled[-1], exact[-1], where, [config.K])
+            rows += _fold(
+                shifted, instance, sampled[:-1], sampled[-1], exact[-1], where, [config.K]
+            )
     return columns(rows)
 
 

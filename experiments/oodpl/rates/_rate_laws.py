@@ -208,6 +208,6 @@ class OuterLaw:
         spread = np.einsum("ji,jk,ki->i", vectors, noise, vectors)
         if rounds is None:
             return float(eta / 2.0 * values @ spread)
-        kept = (1.0 - eta * values) ** 2
-        reached = (1.0 - kept ** rounds[:, None]).mean(axis=0)
-        return float((eta * values) ** 2 @ (spread * reached / (1.0 - kept)))
+        decay = (1.0 - eta * values) ** 2
+        reached = (1.0 - decay ** rounds[:, None]).mean(axis=0)
+        return float((eta * values) ** 2 @ (spread * reached / (1.0 - decay)))

@@ -327,10 +327,10 @@ def _in_units(config: RateBetaConfig, table: rc.Table) -> tuple[list[rc.Series],
         for words, rows in (("exact steps", part), ("Algorithm 1 as printed", printed)):
             x = rows.unique("beta")
             values = rows.grid(column, "instance", "beta") / x**power
-            apart = float(np.abs(values / values[:, :1] - 1.0).max())
+            spread = float(np.abs(values / values[:, :1] - 1.0).max())
             what = f"η ~ β², {words}: {name}, largest relative difference"
             checks.append(
-                rc.every(rc.at_most(what, "0", rc.Interval(apart, apart, apart), ROUNDING))
+                rc.every(rc.at_most(what, "0", rc.Interval(spread, spread, spread), ROUNDING))
             )
     given = table.where(curve=GIVEN).grid("accuracy", "instance", "beta")
     values = part.grid("accuracy", "instance", "beta")
@@ -341,9 +341,9 @@ def _in_units(config: RateBetaConfig, table: rc.Table) -> tuple[list[rc.Series],
     lost = rc.mean_interval(values[:, -1] - given[:, -1], LEVEL)
     what = f"held-out A_PL at β = {scaled[-1]:g}: η ~ β² less given η"
     checks.append(rc.above(what, "above 0", lost, 0.0))
-    left = rc.mean_interval(given[:, -1] - plain, LEVEL)
+    remaining = rc.mean_interval(given[:, -1] - plain, LEVEL)
     what = f"held-out A_PL at β = {config.trained[-1]:g}, given η: less without a reward"
-    checks.append(rc.within(what, "0, up to one pair in a hundred", left, -0.01, 0.01))
+    checks.append(rc.within(what, "0, up to one pair in a hundred", remaining, -0.01, 0.01))
     return series, checks
 
 

@@ -249,10 +249,10 @@ def _contraction(
         what = f"{name}: -log of the factor / derived"
         words = f"between D λ^D and λ^D: {low:.2f} to {CONTRACTION:g}"
         checks.append(rc.within(what, words, relative, low, CONTRACTION))
-        apart = gap >= GAP
-        off = growth[apart] / growth_law[apart]
+        separated = gap >= GAP
+        off = growth[separated] / growth_law[separated]
         ends = rc.Interval(float(off.mean()), float(off.min()), float(off.max()))
-        what = f"{name}: factor D / derived, {apart.sum()} instances"
+        what = f"{name}: factor D / derived, {separated.sum()} instances"
         checks.append(rc.every(rc.within(what, 1.0, ends, 1.0 - SECOND_MODE, 1.0 + SECOND_MODE)))
         least = min(least, float(printed.min()), float(repaired.min()))
         asked = max(asked, float(one.grid("asked", "instance").max()))

@@ -114,14 +114,19 @@ def _in_K(config: RateOuterConfig, table: rc.Table) -> tuple[list[rc.Series], li
     slope = rc.slope_interval(x[late], normed(mean[:, late], mean[:, late]), rng=0, level=LEVEL)
     # the sum beyond K is the sum from K to the last K and the remainder after that
     sums = mean.mean(axis=0) * x
-    left = 1.0 - sums[late] / sums[-1] + relative_error[:, 0].mean()
-    most = float((mean / law).max())
+    remainder = 1.0 - sums[late] / sums[-1] + relative_error[:, 0].mean()
+    largest_ratio = float((mean / law).max())
     return series, [
         rc.rate_check(
-            "all domains: exponent in K", ROUNDS, slope, tolerance=rc.slope_error(x[late], left)
+            "all domains: exponent in K",
+            ROUNDS,
+            slope,
+            tolerance=rc.slope_error(x[late], remainder),
         ),
         rc.every(
-            rc.at_most("mean over its bound, any K", "at most 1", rc.Interval(*3 * (most,)), 1.0)
+            rc.at_most(
+                "mean over its bound, any K", "at most 1", rc.Interval(*3 * (largest_ratio,)), 1.0
+            )
         ),
     ]
 

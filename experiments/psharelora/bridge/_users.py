@@ -153,7 +153,7 @@ def pairs_of_users(
 
     directions = rng.normal(size=(config.users + 1, len(PROPERTIES)))
     directions *= 0.5 * config.size / np.linalg.norm(directions, axis=1, keepdims=True)
-    made, right = {}, np.zeros((config.users, config.tests))
+    pairs_by_user, right = {}, np.zeros((config.users, config.tests))
     for i, own in enumerate(config.owns()):
         theta = np.sqrt(1 - own) * directions[-1] + np.sqrt(own) * directions[i]
         pairs = []
@@ -164,8 +164,8 @@ def pairs_of_users(
             pairs.append(Pair("", first, second, user=f"user {i}"))
             if j < config.tests:
                 right[i, j] = gain > 0
-        made[f"user {i}"] = pairs
-    return made, right.mean(axis=1)
+        pairs_by_user[f"user {i}"] = pairs
+    return pairs_by_user, right.mean(axis=1)
 
 
 def _read(config: UserConfig, rng: np.random.Generator) -> dict[str, list[Pair]]:
@@ -181,8 +181,8 @@ def _read(config: UserConfig, rng: np.random.Generator) -> dict[str, list[Pair]]
             f"`data` must have pairs of users = {config.users} users; found {len(groups)} in "
             f"{file}: {', '.join(list(groups)[:8])}"
         )
-    most = sorted(groups, key=lambda user: -len(groups[user]))[: config.users]
-    fewest = min(most, key=lambda user: len(groups[user]))
+    largest = sorted(groups, key=lambda user: -len(groups[user]))[: config.users]
+    fewest = min(largest, key=lambda user: len(groups[user]))
     if len(groups[fewest]) <= config.tests:
         raise InputError(
             f"`data` must have more than tests = {config.tests} pairs of every user; "
@@ -190,7 +190,8 @@ def _read(config: UserConfig, rng: np.random.Generator) -> dict[str, list[Pair]]
         )
     count = min(config.tests + config.pairs, len(groups[fewest]))
     return {
-        user: [groups[user][j] for j in rng.permutation(len(groups[user]))[:count]] for user in most
+        user: [groups[user][j] for j in rng.permutation(len(groups[user]))[:count]]
+        for user in largest
     }
 
 

@@ -105,8 +105,8 @@ def compute(config: ValueGapConfig, block: rc.Block, context: rc.Context) -> rc.
                 plan = one.pessimistic(estimate[0], share * level, shaped=name == SHAPED)
                 gap = one.policy_gap(plan)
                 bound = 2.0 * np.sqrt(level) * ahead if name == LEAST else np.inf
-                held = float((errors <= level).mean())
-                rows.append((N_p, name, share, gap, level, held, gap / bound))
+                covered = float((errors <= level).mean())
+                rows.append((N_p, name, share, gap, level, covered, gap / bound))
         for b in ("max", "min"):
             for form in FORMS:
                 level = printed(config, one.system, N_p, largest, form, b)
@@ -122,14 +122,14 @@ def compute(config: ValueGapConfig, block: rc.Block, context: rc.Context) -> rc.
 def analyse(config: ValueGapConfig, table: rc.Table) -> rc.Analysis:
     """Gaps over N_p and over zeta, and what pessimism does under each coverage."""
     series, checks, notes = list[rc.Series](), list[rc.Check](), list[str]()
-    shown = {}
+    by_coverage = {}
     for coverage in COVERAGES:
         part = table.where(coverage=coverage)
         gaps = {
             name: part.where(level=name, share=1.0).grid("gap", "instance", "N_p")
             for name in LEVELS
         }
-        shown[coverage] = gaps
+        by_coverage[coverage] = gaps
         series += [
             rc.Series(name, coverage, config.sizes, *rc.mean_band(values))
             for name, values in gaps.items()
@@ -151,7 +151,7 @@ def analyse(config: ValueGapConfig, table: rc.Table) -> rc.Analysis:
     early = slice(0, -1)  # at the last N_p no policy can gain anything
     for name in (LEAST, SHAPED):
         for coverage in COVERAGES:
-            gaps = shown[coverage]
+            gaps = by_coverage[coverage]
             gain = gaps[GREEDY][:, early].mean(axis=1) - gaps[name][:, early].mean(axis=1)
             helps = coverage == "expert"
             what = f"{coverage}, {name}: gap, " + (
@@ -160,12 +160,15 @@ def analyse(config: ValueGapConfig, table: rc.Table) -> rc.Analysis:
             why = "above 0: the target is covered" if helps else "above 0: it costs"
             checks.append(rc.above(what, why, rc.mean_interval(gain if helps else -gain)))
     for coverage in COVERAGES:
-        gaps = shown[coverage]
+        gaps = by_coverage[coverage]
         cost = (gaps[LEAST] - gaps[SHAPED])[:, early].mean(axis=1)
         checks.append(
             rc.above(f"{coverage}: gap, ball − shaped", "above 0", rc.mean_interval(cost))
         )
-    cost = np.mean([shown[c][ROOTED] - shown[c][SQUARED] for c in ("uniform", "avoids")], axis=0)
+    cost = np.mean(
+        [by_coverage[c][ROOTED] - by_coverage[c][SQUARED] for c in ("uniform", "avoids")],
+        axis=0,
+    )
     checks.append(
         rc.above(
             "uniform and avoids: gap, rooted − squared, last N_p",
@@ -194,7 +197,7 @@ def analyse(config: ValueGapConfig, table: rc.Table) -> rc.Analysis:
         + "; ".join(
             f"{c}: "
             + ", ".join(
-                f"{name} {shown[c][name][:, config.sizes.index(config.middle)].mean():.3f}"
+                f"{name} {by_coverage[c][name][:, config.sizes.index(config.middle)].mean():.3f}"
                 for name in LEVELS
             )
             for c in COVERAGES

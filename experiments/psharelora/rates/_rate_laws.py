@@ -99,16 +99,18 @@ class Law:
             J = (f * (w * v)[:, None]).T @ f
             inverse = np.linalg.inv(J)
             cross = (f * (w * v)[:, None]).T @ t - np.einsum("p,par->ra", w * e, q)
-            left = t - f @ (inverse @ cross)
+            residual = t - f @ (inverse @ cross)
             M = (t * (w * v)[:, None]).T @ t - cross.T @ inverse @ cross
-            mean = (w * e) @ left
-            V = (left * (w * (P * (1.0 - P) + e**2))[:, None]).T @ left - np.outer(mean, mean)
+            mean = (w * e) @ residual
+            V = (residual * (w * (P * (1.0 - P) + e**2))[:, None]).T @ residual - np.outer(
+                mean, mean
+            )
             along = np.einsum("rs,ps,p,pac->rac", inverse, f, w * v, q, optimize=True)
             rest = q - np.einsum("pr,rac->pac", f, along)
             Q = np.einsum("p,par,rs,pcs->ac", w * v, rest, inverse, rest, optimize=True)
             moved = w * v * np.einsum("pr,rs,ps->p", f, inverse, f)
-            S = (left * moved[:, None]).T @ left
-            parts.append((M, V, Q, S, -0.5 * ((moved * (1.0 - 2.0 * p)) @ left)))
+            S = (residual * moved[:, None]).T @ residual
+            parts.append((M, V, Q, S, -0.5 * ((moved * (1.0 - 2.0 * p)) @ residual)))
         M, V, Q, S, b = (np.mean(part, axis=0) for part in zip(*parts, strict=True))
         return M, V, Q, S, b
 
@@ -169,9 +171,9 @@ class Law:
         for W, E, p in zip(self.W, tail, P, strict=True):
             v = w * p * (1.0 - p)
             t = q @ W.ravel()
-            left = t - f @ np.linalg.solve((f * v[:, None]).T @ f, (f * v[:, None]).T @ t)
-            M = M + (left * v[:, None]).T @ left
-            total = total + (v * E) @ left
+            residual = t - f @ np.linalg.solve((f * v[:, None]).T @ f, (f * v[:, None]).T @ t)
+            M = M + (residual * v[:, None]).T @ residual
+            total = total + (v * E) @ residual
         turn = np.linalg.solve(M, total).reshape(self._perpendicular.shape[1], -1)
         return np.asarray(turn, dtype=np.float64)
 

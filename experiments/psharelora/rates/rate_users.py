@@ -114,14 +114,14 @@ def analyse(config: RateUsersConfig, table: rc.Table) -> rc.Analysis:
         series += error_series(r"$\mathrm{dist}^2$", panel, N, measured, expected)
         bound = config.d1 / N + config.d2
         series.append(rc.Series(SHAPE, panel, N, bound * (expected[0] / bound[0])))
-        bias, left = float(np.linalg.norm(law.bias)), law.next_order / N_p
+        bias, next_order = float(np.linalg.norm(law.bias)), law.next_order / N_p
         # all N together, each with the inverse of its variance
         together = turn @ N / N.sum()
         if kind == "random":
             size = rc.ratio(together, bias, LEVEL)
             limit = -1.0 + rc.slope_error(N, relative_error)
             checks += [
-                rc.rate_check("random: bias / law", 1.0, size, tolerance=left),
+                rc.rate_check("random: bias / law", 1.0, size, tolerance=next_order),
                 rc.above(
                     "random: exponent", "above -1", slope, limit, remark="bias of order 1/N_p"
                 ),
