@@ -312,7 +312,7 @@ def hollow(colour: str, marker: str, size: float) -> dict[str, Any]:
 def lines(
     axes: Mapping[str, Axes], series: Sequence[rc.Series], looks: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    """Every curve into its panel with a marker at each point, in the look given by its name."""
+    """Draw every curve in its panel with a marker at each point, in the style of its name."""
     names = [name for name in dict.fromkeys(s.name for s in series) if name not in looks]
     for one in series:
         position = names.index(one.name) if one.name in names else 0

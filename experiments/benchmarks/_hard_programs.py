@@ -129,12 +129,12 @@ def draws(total: int, seed: int = 0) -> Iterator[tuple[str, int, SimplexSolution
     rng = np.random.default_rng(seed)
     for M, share in SHARES.items():
         for name, family in FAMILIES.items():
-            left = math.ceil(total * share / len(FAMILIES))
-            # at least eight batches, so that every regulariser has its turn
-            step = max(1, min(left // 8, _BATCH // (2 * M * M)))
-            while left > 0:
-                count = min(step, left)
-                left -= count
+            remaining = math.ceil(total * share / len(FAMILIES))
+            # at least eight batches, so that every regulariser is used
+            step = max(1, min(remaining // 8, _BATCH // (2 * M * M)))
+            while remaining > 0:
+                count = min(step, remaining)
+                remaining -= count
                 yield name, M, solved(rng, family(rng, count, M))
 
 
@@ -142,8 +142,8 @@ def worst_residuals(total: int, seed: int = 0) -> tuple[int, dict[str, float]]:
     """How many programs were solved, and the largest residual of each family."""
     worst = dict.fromkeys(FAMILIES, 0.0)
     programs = 0
-    for name, _, found in draws(total, seed):
-        programs += found.residual.size
-        # NaN must not be lost
-        worst[name] = float(np.maximum(worst[name], found.residual.max()))
+    for name, _, solution in draws(total, seed):
+        programs += solution.residual.size
+        # np.maximum keeps a NaN, which max would lose
+        worst[name] = float(np.maximum(worst[name], solution.residual.max()))
     return programs, worst

@@ -15,7 +15,7 @@ from linsys.kernels.simd import LANES, load, store
 
 __all__ = ["kernel_work", "throughput"]
 
-#: Functions of compiled code, which a type checker knows by their compiler's side only.
+#: Functions for compiled code, of which a type checker sees only the compiler's implementation.
 fma: Any = simd.fma
 splat: Any = simd.splat
 
@@ -74,7 +74,7 @@ def throughput(repeats: int) -> dict[str, float]:
 
 
 def kernel_work(n: int, d: int) -> dict[str, int]:
-    """What one AffPCL round (8) of the Gaussian system takes per replicate."""
+    """The operations of one AffPCL round (8) of the Gaussian system, per replicate."""
     pairs = 2 * n * n * d  # log ratios, and the weighted sums of h^j
     bases = (n + 2) * d * d  # A_base x^i, A_base x^c, Phi_base theta
     vectors = 9 * n * d  # five inner products and four updates along s^j

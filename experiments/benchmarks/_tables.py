@@ -40,12 +40,12 @@ def _peers(measured: Any) -> dict[str, str]:
     ran = set(sys.modules)
     if any("jax" in row.peer.lower() for row in measured.rows):
         ran.add("jax")
-    found = {}
+    versions = {}
     for name in LIBRARIES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             if name in ran:
-                found[name] = importlib.metadata.version(name)
-    return found
+                versions[name] = importlib.metadata.version(name)
+    return versions
 
 
 def _markdown(name: str, about: dict[str, Any], measured: Any) -> str:

@@ -17,7 +17,7 @@ import ratecheck as rc
 
 __all__ = ["Duel", "Peers", "duel", "one_core", "seconds"]
 
-#: Read when the libraries are loaded, hence set for a child process.
+#: Libraries read these variables when they are loaded, so that they are set for a child process.
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -78,12 +78,12 @@ class Duel:
 
 def duel(ours: Callable[[], float], peer: Callable[[], float], budget: float) -> Duel:
     """Time both in turn, at least 5 times, until ``budget`` seconds are spent."""
-    found = Duel([], [])
+    times = Duel([], [])
     end = time.perf_counter() + budget
-    while len(found.ours) < 5 or time.perf_counter() < end:
-        found.ours.append(ours())
-        found.peer.append(peer())
-    return found
+    while len(times.ours) < 5 or time.perf_counter() < end:
+        times.ours.append(ours())
+        times.peer.append(peer())
+    return times
 
 
 class Peers:

@@ -44,12 +44,12 @@ def run(quick: bool) -> list[rc.BenchRow]:
 
 def measure(quick: bool) -> Measured:
     """Every row with its spread."""
-    found = Measured()
+    measured = Measured()
     with one_core():
-        _claim(found, budget=0.3 if quick else 4.0)
-        _algebra(found, budget=0.1 if quick else 1.0)
-        _high_precision(found, repeats=3 if quick else 20)
-    return found
+        _claim(measured, budget=0.3 if quick else 4.0)
+        _algebra(measured, budget=0.1 if quick else 1.0)
+        _high_precision(measured, repeats=3 if quick else 20)
+    return measured
 
 
 def instances(count: int) -> Fields:
@@ -141,7 +141,7 @@ def with_jax(fields: Fields) -> Callable[[], tuple[Array, Array]]:
     return call
 
 
-def _claim(found: Measured, budget: float) -> None:
+def _claim(measured: Measured, budget: float) -> None:
     """Lemma D.2 on a batch, per instance."""
     fields = instances(INSTANCES)
     few = {name: values[:LOOPED] for name, values in fields.items()}
@@ -157,15 +157,15 @@ def _claim(found: Measured, budget: float) -> None:
     name = "Lemma D.2 on 2000 systems of 4 agents, 5 states, d=3, per instance"
     for peer, (call, count) in peers.items():
         agree = all(_close(a[:count], b, 1e-9) for a, b in zip(truth, call(), strict=True))
-        _add(found, name, peer, (lambda: ours(fields), INSTANCES), (call, count), agree, budget)
-    best = {row.peer: row.peer_s for row in found.rows}
-    found.details["instances per second"] = {
-        "ours": 1 / min(row.ours_s for row in found.rows),
+        _add(measured, name, peer, (lambda: ours(fields), INSTANCES), (call, count), agree, budget)
+    best = {row.peer: row.peer_s for row in measured.rows}
+    measured.details["instances per second"] = {
+        "ours": 1 / min(row.ours_s for row in measured.rows),
         **{peer: 1 / time for peer, time in best.items()},
     }
 
 
-def _algebra(found: Measured, budget: float) -> None:
+def _algebra(measured: Measured, budget: float) -> None:
     """Stacks of 3x3 matrices, per matrix."""
     rng = np.random.default_rng(0)
     M, v = rng.standard_normal((MATRICES, 3, 3)), rng.standard_normal((MATRICES, 3))
@@ -197,17 +197,17 @@ def _algebra(found: Measured, budget: float) -> None:
     for what, (mine, theirs, factor) in pairs.items():
         agree = _close(mine(), theirs(), 1e-12 * factor)
         name = f"{what} of {MATRICES} 3x3 matrices, per matrix"
-        _add(found, name, "np.linalg", (mine, MATRICES), (theirs, MATRICES), agree, budget)
+        _add(measured, name, "np.linalg", (mine, MATRICES), (theirs, MATRICES), agree, budget)
 
 
-def _high_precision(found: Measured, repeats: int) -> None:
-    """What a certificate takes: one instance from its numbers to both sides."""
+def _high_precision(measured: Measured, repeats: int) -> None:
+    """The time of a certificate: one instance from its numbers to both sides."""
     one, spent = instances(1), {}
     for digits in (40, 80):
         with precision(digits):
             times = [seconds(lambda: ours(SYSTEMS.precise(one))) for _ in range(repeats)]
         spent[f"seconds with {digits} digits"] = min(times)
-    found.details["Lemma D.2 on one instance in high precision"] = spent
+    measured.details["Lemma D.2 on one instance in high precision"] = spent
 
 
 def _close(a: Array, b: Array, tolerance: float) -> bool:
@@ -215,7 +215,7 @@ def _close(a: Array, b: Array, tolerance: float) -> bool:
 
 
 def _add(
-    found: Measured,
+    measured: Measured,
     name: str,
     peer: str,
     mine: tuple[Callable[[], Any], int],
@@ -228,7 +228,7 @@ def _add(
     call()
     times = duel(lambda: seconds(call), lambda: seconds(other) * items / others, budget)
     row = rc.BenchRow(name, peer, min(times.ours) / items, min(times.peer) / items, correct)
-    found.add(row, **times.summary(items))
+    measured.add(row, **times.summary(items))
 
 
 if __name__ == "__main__":

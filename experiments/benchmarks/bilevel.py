@@ -53,9 +53,9 @@ __all__ = ["Task", "measure", "run", "saved_by_torch"]
 
 Array = NDArray[np.float64]
 
-#: Prompts, answers and parameters of policy and reward.
+#: The numbers of prompts, of answers, and of parameters of policy and reward.
 SIZES = {"p=32": (20, 16, 32), "p=2048": (8, 16, 2048)}
-#: Steps of the inner loop: those of the paper, and two that show how things grow.
+#: Steps of the inner loop that are timed; and those over which the growth of memory is shown.
 STEPS = (50, 200)
 GROWTH = (25, 50, 100, 200, 400)
 
@@ -69,16 +69,16 @@ def measure(quick: bool) -> Measured:
     """Every row with its spread, and the memory that the derivative takes as D grows."""
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    found = Measured()
+    measured = Measured()
     with one_core(), threadpool_limits(1):
         for size in list(SIZES)[: 1 if quick else None]:
             for D in STEPS:
-                _compare(found, Task(size, D, batch=1), budget=0.1 if quick else 1.0)
-        _compare(found, Task("p=32", STEPS[-1], batch=None), budget=0.1 if quick else 1.0)
+                _compare(measured, Task(size, D, batch=1), budget=0.1 if quick else 1.0)
+        _compare(measured, Task("p=32", STEPS[-1], batch=None), budget=0.1 if quick else 1.0)
         for size in list(SIZES)[: 1 if quick else None]:
             for batch in (1, None) if size == "p=32" else (1,):
-                _memory(found, size, batch)
-    return found
+                _memory(measured, size, batch)
+    return measured
 
 
 @dataclass(frozen=True)
@@ -94,12 +94,12 @@ class Task:
 
     @property
     def name(self) -> str:
-        """What a row is called."""
+        """The name of the task's row."""
         return f"derivative through D={self.D} {self.setting}"
 
     @property
     def setting(self) -> str:
-        """Its steps and sizes."""
+        """The task's steps and sizes, in words."""
         X, Y, _ = SIZES[self.size]
         steps = "exact steps" if self.batch is None else "steps on one sample"
         return f"{steps}, X={X}, Y={Y}, p=q{self.size[1:]}"
@@ -290,7 +290,7 @@ class _Mallinfo(ctypes.Structure):
 
 
 def kept(call: Callable[[], Any]) -> int:
-    """What a call leaves on the heap as long as its result is held."""
+    """The bytes that a call leaves on the heap as long as its result is held."""
     call()  # what is made once
     before = heap()
     result = call()
@@ -308,24 +308,24 @@ def saved_by_torch(task: Task, nested: bool) -> int:
     import torch
 
     def total(D: int) -> int:
-        found: dict[int, Any] = {}
+        storages: dict[int, Any] = {}
 
         def keep(tensor: Any) -> Any:
             storage = tensor.untyped_storage()
-            found[storage.data_ptr()] = storage
+            storages[storage.data_ptr()] = storage
             return tensor
 
         loss, _ = replace(task, D=D).torch_loss(nested)
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
             end = loss()
-        size = sum(int(storage.nbytes()) for storage in found.values())
+        size = sum(int(storage.nbytes()) for storage in storages.values())
         del end
         return size
 
     return total(task.D) - total(1)
 
 
-def _compare(found: Measured, task: Task, budget: float) -> None:
+def _compare(measured: Measured, task: Task, budget: float) -> None:
     """Our derivative against every peer."""
     peers: dict[str, Callable[[], Array]] = {}
     if importlib.util.find_spec("torch") is None:
@@ -351,10 +351,10 @@ def _compare(found: Measured, task: Task, budget: float) -> None:
         correct = bool(np.abs(call() - result).max() <= 1e-10 * np.abs(result).max())
         times = duel(partial(seconds, ours), partial(seconds, call), budget)
         row = rc.BenchRow(task.name, peer, min(times.ours), min(times.peer), correct)
-        found.add(row, **times.summary(1))
+        measured.add(row, **times.summary(1))
 
 
-def _memory(found: Measured, size: str, batch: int | None) -> None:
+def _memory(measured: Measured, size: str, batch: int | None) -> None:
     """Bytes between the two passes, and at the peak of the whole derivative, as D grows."""
     between: dict[str, float] = {}
     peaks: dict[str, float] = {}
@@ -371,8 +371,8 @@ def _memory(found: Measured, size: str, batch: int | None) -> None:
                 between[f"torch, {name}, heap, D={D}"] = kept(task.torch_loss(nested)[0])
         peaks[f"ours, D={D}"] = peak(task.ours())
         peaks[f"NumPy, adjoint, D={D}"] = peak(task.numpy(adjoint))
-    found.details[f"bytes kept between the passes: {task.setting}"] = between
-    found.details[f"bytes at the peak of a derivative: {task.setting}"] = peaks
+    measured.details[f"bytes kept between the passes: {task.setting}"] = between
+    measured.details[f"bytes at the peak of a derivative: {task.setting}"] = peaks
 
 
 def peak(call: Callable[[], Any]) -> int:

@@ -89,7 +89,7 @@ OVERHEAD = Sizes(64, 2, 16, 1, 8)
 COMPUTE = Sizes(256, 6, 16, 8, 64, chunk=2)
 ANSWERS = replace(COMPUTE, vocabulary=4096, scored=8)
 MEMORY = Sizes(512, 6, 32, 1, 16)
-#: The smallest there is.
+#: The smallest sizes that are possible.
 _ANY = Sizes(16, 1, 1, 1, 4)
 
 
@@ -119,7 +119,7 @@ class Clients:
         self.labels = ids.where(scored, -100).to(device)
 
     def gradients(self) -> Tensor:
-        """Ours (N, r, w)."""
+        """The gradients of all clients by the bank, (N, r, w)."""
         return self.bank.gradients(self.X, self.batch, answer_loss)[1]
 
     def round(self) -> Tensor:
@@ -220,24 +220,24 @@ def run(quick: bool) -> list[rc.BenchRow]:
 
 def measure(quick: bool) -> Measured:
     """Every row with its spread, and the memory of many clients."""
-    found = Measured()
+    measured = Measured()
     small = Sizes(64, 2, 4, 8, 64, chunk=2)
     heavy = [small, replace(small, vocabulary=1024, scored=8)] if quick else [COMPUTE, ANSWERS]
     threads = torch.get_num_threads()
     with one_core():
         torch.set_num_threads(1)
         try:
-            _compare(found, "overhead-bound", OVERHEAD, 0.3 if quick else 5.0)
+            _compare(measured, "overhead-bound", OVERHEAD, 0.3 if quick else 5.0)
             for sizes in heavy:
-                _compare(found, "compute-bound", sizes, 0.3 if quick else 10.0)
+                _compare(measured, "compute-bound", sizes, 0.3 if quick else 10.0)
         finally:
             torch.set_num_threads(threads)
     memory = Sizes(64, 2, 8, 1, 16) if quick else MEMORY
-    found.details[f"memory, {memory}, one client at a time"] = _memory(memory)
-    return found
+    measured.details[f"memory, {memory}, one client at a time"] = _memory(memory)
+    return measured
 
 
-def _compare(found: Measured, kind: str, sizes: Sizes, budget: float) -> None:
+def _compare(measured: Measured, kind: str, sizes: Sizes, budget: float) -> None:
     clients = Clients(sizes)
     what = f"{kind}, {sizes}"
     alone = clients.bank.with_options(engine="sequential")
@@ -247,11 +247,11 @@ def _compare(found: Measured, kind: str, sizes: Sizes, budget: float) -> None:
         "PEFT switching": clients.switching(),
     }
     for peer, (gradients, round_) in ways.items():
-        _row(found, f"gradients: {what}", peer, clients.gradients, gradients, budget)
-        if kind == "overhead-bound":  # elsewhere a round is its gradients
-            _row(found, f"a round: {what}", peer, clients.round, round_, budget)
+        _row(measured, f"gradients: {what}", peer, clients.gradients, gradients, budget)
+        if kind == "overhead-bound":  # elsewhere gradients take nearly all of a round's time
+            _row(measured, f"a round: {what}", peer, clients.round, round_, budget)
     _row(
-        found,
+        measured,
         f"gradients: {what}",
         "sequential",
         clients.gradients,
@@ -261,7 +261,7 @@ def _compare(found: Measured, kind: str, sizes: Sizes, budget: float) -> None:
 
 
 def _row(
-    found: Measured,
+    measured: Measured,
     name: str,
     peer: str,
     ours: Callable[[], Tensor],
@@ -272,26 +272,27 @@ def _row(
     correct = bool((mine - other).abs().max() <= 1e-5 * other.abs().max())
     times = duel(lambda: seconds(ours), lambda: seconds(theirs), budget)
     row = rc.BenchRow(name, peer, min(times.ours), min(times.peer), correct)
-    found.add(row, **times.summary(1))
+    measured.add(row, **times.summary(1))
 
 
 def _memory(sizes: Sizes) -> dict[str, float]:
     """Growth of a process, in MiB, by clients that each compute a gradient once."""
-    found = {}
+    memory = {}
     for way in ("bank", "deep copies"):
         given = ", ".join(map(str, astuple(sizes)))
         code = f"from experiments.benchmarks.bridge import _grown; print(*_grown({way!r}, {given}))"
         done = subprocess.run(rc.python_command(code), capture_output=True, text=True, check=True)
         grown, least = map(float, done.stdout.split()[-2:])
-        found["base and adapters, numbers alone, MiB"] = least
-        found[f"{way}, MiB"] = grown
-        found[f"{way}, over base and adapters"] = grown / least
-    return found
+        memory["base and adapters, numbers alone, MiB"] = least
+        memory[f"{way}, MiB"] = grown
+        memory[f"{way}, over base and adapters"] = grown / least
+    return memory
 
 
 def _grown(way: str, *sizes: Any) -> tuple[float, float]:
     torch.set_num_threads(1)
-    Clients(_ANY).gradients()  # what the libraries load is no client's
+    # the memory that libraries take on loading does not belong to a client
+    Clients(_ANY).gradients()
     before = _peak()
     clients = Clients(Sizes(*sizes))
     if way == "bank":
@@ -306,9 +307,9 @@ def _peak() -> float:
     """The largest memory of this process so far, in MiB."""
     status = Path("/proc/self/status")
     if status.is_file():  # on Linux, getrusage begins with the memory of the process that forked
-        found = re.search(r"VmHWM:\s*(\d+) kB", status.read_text())
-        if found is not None:
-            return int(found[1]) / 2**10
+        match = re.search(r"VmHWM:\s*(\d+) kB", status.read_text())
+        if match is not None:
+            return int(match[1]) / 2**10
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return used / 2**10 if sys.platform != "darwin" else used / 2**20
 

@@ -61,18 +61,20 @@ def measure(quick: bool) -> Measured:
     """Every row with its spread, throughput and memory."""
     if not torch.cuda.is_available():
         raise InputError("`bench bridge_gpu` must have a CUDA device; found none")
-    found = Measured()
+    measured = Measured()
     sizes = SMALL if quick else LLAMA
     for dtype in (torch.bfloat16, torch.float32):
         for clients in CLIENTS:
-            measure_on(found, "cuda", replace(sizes, clients=clients), dtype, 1.0 if quick else 8.0)
+            measure_on(
+                measured, "cuda", replace(sizes, clients=clients), dtype, 1.0 if quick else 8.0
+            )
     card = torch.cuda.get_device_properties(0)
-    found.details[f"device: {card.name}"] = {"memory, GiB": card.total_memory / 2**30}
-    return found
+    measured.details[f"device: {card.name}"] = {"memory, GiB": card.total_memory / 2**30}
+    return measured
 
 
 def measure_on(
-    found: Measured,
+    measured: Measured,
     device: str,
     sizes: Sizes,
     dtype: torch.dtype,
@@ -89,8 +91,8 @@ def measure_on(
     }
     rate = _matrix_rate(device, dtype, side)
     work = 4.0 * _products(clients.base) * clients.batch["input_ids"].numel()
-    said = {"matrix products, TFLOP/s": rate / 1e12}
-    said |= _throughput("bank", clients.gradients, clients, work / rate, device)
+    throughputs = {"matrix products, TFLOP/s": rate / 1e12}
+    throughputs |= _throughput("bank", clients.gradients, clients, work / rate, device)
     try:
         peers["deep copies"] = clients.copies()[0]
         peers["deep copies"]()
@@ -99,12 +101,12 @@ def measure_on(
         copies = sizes.clients * sum(
             w.numel() * w.element_size() for w in clients.base.parameters()
         )
-        said["deep copies do not fit: they alone hold, GiB"] = copies / 2**30
+        throughputs["deep copies do not fit: they alone hold, GiB"] = copies / 2**30
     for name, peer in peers.items():
         row, details = _compared(name, what, clients.gradients, peer, exact, budget, device)
-        found.add(row, **details)
-        said |= _throughput(name, peer, clients, work / rate, device)
-    found.details[f"throughput and memory, {what}"] = said
+        measured.add(row, **details)
+        throughputs |= _throughput(name, peer, clients, work / rate, device)
+    measured.details[f"throughput and memory, {what}"] = throughputs
 
 
 def _compared(
@@ -133,13 +135,13 @@ def _throughput(
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
     best = min(_seconds(call, device) for _ in range(3))
-    found = {
+    throughput = {
         f"{way}, tokens/s": clients.batch["input_ids"].numel() / best,
         f"share of the matrix rate, {way}": least / best,
     }
     if device == "cuda":
-        found[f"{way}, GiB"] = torch.cuda.max_memory_allocated() / 2**30
-    return found
+        throughput[f"{way}, GiB"] = torch.cuda.max_memory_allocated() / 2**30
+    return throughput
 
 
 def _matrix_rate(device: str, dtype: torch.dtype, side: int) -> float:

@@ -35,13 +35,14 @@ from mgda.simplex import SimplexSolution, gram, kkt_residual, simplex_qp
 __all__ = ["measure", "run"]
 
 Array = NDArray[np.float64]
-#: Solves the programs it was built for; their weights.
+#: A call solves the programs for which it was built and returns their weights.
 Call = Callable[[], Array]
 
 SIZES = (2, 3, 8, 10, 32)
 LARGER = (33, 64, 128, 256, 500)
 BETA = 0.1
-#: The batch for the largest programs but against quadprog, and for every program when quick.
+#: The size of a batch of the largest programs, except against quadprog, and of all batches when
+#: quick.
 FEWER = 5_000
 
 
@@ -52,26 +53,26 @@ def run(quick: bool) -> list[rc.BenchRow]:
 
 def measure(quick: bool) -> Measured:
     """Every row with its spread, and the certificates of hard programs."""
-    found = Measured()
+    measured = Measured()
     batch, budget = (FEWER, 0.1) if quick else (100_000, 1.0)
     with one_core():
         for M in SIZES:
             generic, rank = programs(batch, M, d=2 * M), max(1, M // 2)
             for peer in PEERS:
-                # a batch may take seconds: once is enough
+                # a batch may take seconds, so that it is run once
                 part = generic if peer is QUADPROG or max(SIZES) > M else generic[:FEWER]
-                _against(found, f"MGDA, M={M}", peer, part, 0.0, budget)
+                _compare(measured, f"MGDA, M={M}", peer, part, 0.0, budget)
             del generic
             name = f"FIRM, rank {rank}, M={M}"
-            _against(found, name, QUADPROG, programs(batch, M, rank), BETA, budget)
-        _larger(found, repeats=1 if quick else 3)
-    found.details["bytes that a batch takes besides its result"] = {
-        f"{count} programs, M=8": _besides(count) for count in (1_000, batch)
+            _compare(measured, name, QUADPROG, programs(batch, M, rank), BETA, budget)
+        _many_objectives(measured, repeats=1 if quick else 3)
+    measured.details["bytes that a batch takes besides its result"] = {
+        f"{count} programs, M=8": _extra_bytes(count) for count in (1_000, batch)
     }
     count, worst = worst_residuals(20_000 if quick else 1_000_000)
     title = f"largest relative residual in {count} programs, by family"
-    found.details[title] = {**worst, "all": max(worst.values())}
-    return found
+    measured.details[title] = {**worst, "all": max(worst.values())}
+    return measured
 
 
 def programs(count: int, M: int, d: int) -> Array:
@@ -113,7 +114,7 @@ def with_cvxpy(cvxpy: Any, Q: Array) -> Call:
 
 
 def with_cvxpy_anew(cvxpy: Any, Q: Array) -> Call:
-    """Every program written down and compiled by itself."""
+    """Solve every program after building and compiling it anew."""
 
     def solve(P: Array) -> Any:
         weights = cvxpy.Variable(len(P), nonneg=True)
@@ -168,7 +169,7 @@ class Peer:
 
     @property
     def package(self) -> str:
-        """What is installed and has a version."""
+        """The package of the peer, which is installed and has a version."""
         return self.module.partition(".")[0]
 
 
@@ -181,7 +182,9 @@ PEERS = (
 )
 
 
-def _against(found: Measured, name: str, peer: Peer, G: Array, beta: float, budget: float) -> None:
+def _compare(
+    measured: Measured, name: str, peer: Peer, G: Array, beta: float, budget: float
+) -> None:
     """Time a batch against a peer, which is called in the fastest of its ways."""
     if importlib.util.find_spec(peer.package) is None:
         print(f"{peer.name} is left out: install the extra `bench` for it", file=sys.stderr)
@@ -203,7 +206,7 @@ def _against(found: Measured, name: str, peer: Peer, G: Array, beta: float, budg
     label = f"{peer.name} {version}{way}; residuals up to {theirs.max():.0e}"
     name = f"{name}, {len(G)} programs, per program"
     row = rc.BenchRow(name, label, min(times.ours), min(times.peer), _agree(ours, Q, answers[way]))
-    found.add(
+    measured.add(
         row,
         **times.summary(1),
         our_worst_residual=float(ours.residual.max()),
@@ -212,7 +215,7 @@ def _against(found: Measured, name: str, peer: Peer, G: Array, beta: float, budg
 
 
 def _agree(ours: SimplexSolution, Q: Array, theirs: Array) -> bool:
-    """Whether ours keeps its promise and the objectives differ by what certificates allow.
+    """Whether ours are certified optimal and objectives differ by no more than certificates allow.
 
     By convexity an answer with residual r exceeds the optimum by at most 2 r max |Q|; one that is
     not quite on the simplex, lambda_j >= -r, may fall below it by 2 (M + 1) r max |Q|.
@@ -225,7 +228,7 @@ def _agree(ours: SimplexSolution, Q: Array, theirs: Array) -> bool:
     return bool(ours.optimal.all() and (np.abs(value - ours.objective[:count]) <= allowed).all())
 
 
-def _larger(found: Measured, repeats: int) -> None:
+def _many_objectives(measured: Measured, repeats: int) -> None:
     """More objectives than FIRM has use for, one program at a time."""
     spent, worst = {}, {}
     for M in LARGER:
@@ -238,22 +241,22 @@ def _larger(found: Measured, repeats: int) -> None:
             times.append(min(seconds(partial(simplex_qp, G)) for _ in range(repeats)))
         worst[f"M={M}"] = max(float(answer.residual) for answer in answers)
         spent[f"seconds, M={M}"] = max(times)
-    found.details["larger programs, the slowest and the least precise of four kinds"] = {
+    measured.details["larger programs, the slowest and the least precise of four kinds"] = {
         **spent,
         **{f"residual, {key}": value for key, value in worst.items()},
     }
 
 
-def _besides(count: int) -> int:
+def _extra_bytes(count: int) -> int:
     """Memory that a batch takes beyond its matrices and its result, at its peak."""
     G = programs(count, 8, 16)
     tracemalloc.start()
     try:
-        found = simplex_qp(G, beta=BETA)
+        solution = simplex_qp(G, beta=BETA)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    result = (found.weights, found.objective, found.residual, found.optimal)
+    result = (solution.weights, solution.objective, solution.residual, solution.optimal)
     return peak - sum(values.nbytes for values in result)
 
 

@@ -42,7 +42,7 @@ __all__ = ["Task", "measure", "run"]
 
 Array = NDArray[np.float64]
 
-#: How near, relative to the log-likelihood, counts as there.
+#: The difference from the optimum, relative to the log-likelihood, below which a fit has converged.
 NEAR = 1e-8
 MOST_EVALUATIONS = 2000
 
@@ -93,7 +93,7 @@ class Task:
         return self._value(z), G
 
     def matmul(self, B: Array, W: Array) -> tuple[float, Array, Array]:
-        """The same by products of stacks of matrices."""
+        """The same by products of stacks of matrices, as ``np.matmul`` computes them."""
         N, d1, d2, _, n = self.size
         flat = self.X.reshape(N, n, d1 * d2)
         z = (flat @ (B @ W).reshape(N, d1 * d2, 1))[..., 0]
@@ -168,7 +168,7 @@ class _Climb:
 
 
 def near(value: float, maximum: float) -> bool:
-    """Whether a log-likelihood is at the maximum, as closely as is asked."""
+    """Whether a log-likelihood is at the maximum, up to ``NEAR``."""
     return value >= maximum - NEAR * abs(maximum)
 
 
@@ -181,15 +181,15 @@ def measure(quick: bool) -> Measured:
     """Every row with its spread, and how often the peers evaluated the likelihood."""
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    found = Measured()
+    measured = Measured()
     with one_core(), threadpool_limits(1):
         task = Task(QUICK if quick else FULL)
-        _fits(found, task, pairs=5 if quick else 3)
-        _gradients(found, task, budget=0.5 if quick else 3.0)
-    return found
+        _fits(measured, task, pairs=5 if quick else 3)
+        _gradients(measured, task, budget=0.5 if quick else 3.0)
+    return measured
 
 
-def _fits(found: Measured, task: Task, pairs: int) -> None:
+def _fits(measured: Measured, task: Task, pairs: int) -> None:
     peers: dict[str, Callable[[], float]] = {
         "scipy L-BFGS-B, einsum": partial(task.scipy, task.einsum),
         "scipy L-BFGS-B, matmul": partial(task.scipy, task.matmul),
@@ -198,27 +198,29 @@ def _fits(found: Measured, task: Task, pairs: int) -> None:
         print("torch is left out: install it for its rows", file=sys.stderr)
     else:
         peers["torch LBFGS"] = task.torch
-    for said, options in {"to 1e-8": {"tol": 1e-4}, "by default": {}}.items():
+    for condition, options in {"to 1e-8": {"tol": 1e-4}, "by default": {}}.items():
         ours = partial(task.ours, **options)
         reached = ours()
         for peer, call in peers.items():
-            if said == "by default" and peer != "scipy L-BFGS-B, einsum":
-                continue  # one peer shows what the last digits cost
+            if condition == "by default" and peer != "scipy L-BFGS-B, einsum":
+                continue  # one peer is enough to show what the last digits cost
             times, correct = Duel([], []), near(reached, task.best)
             for _ in range(pairs):
                 times.ours.append(seconds(ours))
                 theirs: list[float] = []
-                times.peer.append(seconds(partial(_into, theirs, call)))
+                times.peer.append(seconds(partial(_append, theirs, call)))
                 correct &= near(theirs[0], task.best)
-            _add(found, f"fit_shared {said}: {_shown(task.size)}", peer, times, correct)
-            found.details.setdefault("evaluations", {})[peer] = task.evaluations
+            _add(
+                measured, f"fit_shared {condition}: {_format_size(task.size)}", peer, times, correct
+            )
+            measured.details.setdefault("evaluations", {})[peer] = task.evaluations
 
 
-def _into(results: list[float], call: Callable[[], float]) -> None:
+def _append(results: list[float], call: Callable[[], float]) -> None:
     results.append(call())
 
 
-def _gradients(found: Measured, task: Task, budget: float) -> None:
+def _gradients(measured: Measured, task: Task, budget: float) -> None:
     N, d1, d2, _, _ = task.size
     Delta = np.random.default_rng(1).standard_normal((N, d1, d2)) / np.sqrt(d1 * d2)
     value, G = task.einsum_by_delta(Delta)
@@ -231,17 +233,17 @@ def _gradients(found: Measured, task: Task, budget: float) -> None:
         lambda: seconds(partial(task.einsum_by_delta, Delta)),
         budget,
     )
-    name = f"log-likelihood and gradient: {_shown(task.size)}"
-    _add(found, name, "NumPy einsum", times, bool(correct))
+    name = f"log-likelihood and gradient: {_format_size(task.size)}"
+    _add(measured, name, "NumPy einsum", times, bool(correct))
 
 
-def _shown(size: Size) -> str:
+def _format_size(size: Size) -> str:
     return f"N={size.N}, {size.d1} x {size.d2}, k={size.k}, {size.n} comparisons each"
 
 
-def _add(found: Measured, name: str, peer: str, times: Duel, correct: bool) -> None:
+def _add(measured: Measured, name: str, peer: str, times: Duel, correct: bool) -> None:
     row = rc.BenchRow(name, peer, min(times.ours), min(times.peer), correct)
-    found.add(row, **times.summary(1))
+    measured.add(row, **times.summary(1))
 
 
 if __name__ == "__main__":

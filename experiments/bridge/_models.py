@@ -37,7 +37,7 @@ class ModelConfig(rc.Config):
     """The model, its adapters and how they are trained."""
 
     not_in_key: ClassVar[frozenset[str]] = frozenset({"chunk"})
-    #: How the model attends; "eager" where second derivatives are wanted.
+    #: The implementation of attention; "eager" where second derivatives are needed.
     attention: ClassVar[str] = "sdpa"
 
     model: Path | None = rc.param(

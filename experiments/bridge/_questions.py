@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lora_bridge.data import Example
 
 LETTERS, VOWELS = "aeioubdgklmnprst", "aeiou"
-#: What a word can be asked for; the keys end the questions.
+#: The properties that questions are about; a question ends with the property's name.
 PROPERTIES: Mapping[str, Callable[[str], bool]] = {
     "long": lambda word: len(word) > 5,
     "first": lambda word: word[0] in VOWELS,
@@ -39,13 +39,13 @@ def questions(domain: str, count: int, rng: np.random.Generator) -> list[Example
     """Questions about words, every second one to be answered by yes."""
     from lora_bridge.data import Example
 
-    asked, found = PROPERTIES[domain], []
+    asked, examples = PROPERTIES[domain], []
     for i in range(count):
         while asked(drawn := word(rng)) != (i % 2 == 1):
             pass
         answer = "yes" if i % 2 else "no"
-        found.append(Example(f"{drawn} {domain}? ", answer, ("yes", "no"), domain))
-    return found
+        examples.append(Example(f"{drawn} {domain}? ", answer, ("yes", "no"), domain))
+    return examples
 
 
 def pools(
@@ -84,7 +84,7 @@ def pools(
 
 
 def dealt_by(items: Sequence[Example]) -> Callable[[Example], str]:
-    """What Dirichlet shares are of: domains, or answers where there is one domain."""
+    """The classes that Dirichlet shares divide: domains, or answers where there is one domain."""
     several = len({e.domain for e in items}) > 1
     return (lambda e: e.domain) if several else (lambda e: e.target)
 

@@ -14,7 +14,7 @@ import ratecheck as rc
 from experiments.bridge._devices import DeviceConfig
 from experiments.bridge._models import TunedConfig, Values
 
-#: Of a check that is what a paper says, beside those that are derived.
+#: The prediction of a check that a paper claims; other checks are derived.
 CLAIMED = "above 0, as the paper has it"
 
 
@@ -24,7 +24,7 @@ def over_domains(table: rc.Table, value: str = "accuracy", **where: Any) -> Valu
 
 
 def claim(what: str, ours: Values, theirs: Values) -> rc.Check:
-    """What the paper says: that a number of every seed is above another one."""
+    """The paper's claim that a number of every seed is above another one."""
     return rc.mean_above(what, CLAIMED, ours, theirs)
 
 
@@ -44,7 +44,7 @@ def identity(name: str, ratios: Values, rounding: float) -> rc.Check:
 
 
 def reach(H: int) -> float:
-    """How far H steps of AdamW from zero moments can move an entry at most, in step sizes.
+    """The largest change of an entry by H steps of AdamW from zero moments, in step sizes.
 
     In step h the mean of gradients has weights a_j and that of squares b_j, j <= h. By Cauchy and
     Schwarz their quotient is at most the root of the sum of a_j^2 / b_j, whatever the gradients;
@@ -63,7 +63,7 @@ def reach(H: int) -> float:
 
 
 def limits(config: DeviceConfig, table: rc.Table, rounds: int, share: float) -> Values:
-    """How far modules went over how far they can, of every seed, (seeds,): at most 1.
+    """The modules' change over the largest possible one, of every seed, (seeds,): at most 1.
 
     A device moves the entries of its k_i components by at most gamma times :func:`reach`, and the
     server adds the N-th part: on average over all entries that is the mean k_i / r of it, which is
@@ -79,7 +79,7 @@ def within_reach(name: str, shares: Mapping[Any, Values]) -> rc.Check:
     return rc.every(rc.at_most(name, "at most 1", extent(values), 1.0))
 
 
-def said(config: TunedConfig, table: rc.Table, arms: Mapping[str, rc.Table]) -> list[str]:
+def notes_on_runs(config: TunedConfig, table: rc.Table, arms: Mapping[str, rc.Table]) -> list[str]:
     """Model, data, seeds, the step size of every arm, and who was left out.
 
     ``arms`` are parts of the table by what a reader calls them.

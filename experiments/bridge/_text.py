@@ -22,10 +22,10 @@ from linsys import InputError
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
 
-#: What a text may have at the place before its last and at its last: either holds for about half of
-#: the docstrings' sentences, and one says next to nothing of the other.
+#: Letters that a text may have at the last place but one, and at the last. Either property holds
+#: for about half of the docstrings' sentences, and the two are nearly independent.
 BEFORE, LAST = "aeiou", "eds"
-#: Characters of a text of docstrings.
+#: The least and the largest number of characters of a text of docstrings.
 _LEAST, _MOST = 8, 24
 
 
@@ -37,7 +37,7 @@ class Corpus:
         name: of the source.
         texts: m of them, all different.
         properties: whether a text has the first and the second property, (m, 2).
-        said: the properties in words.
+        wording: the properties in words.
         domains: (m,), whole numbers from 0; those of a file, or the classes that the properties
             make, of which agents have different mixes as users of Figure 2 have.
     """
@@ -45,7 +45,7 @@ class Corpus:
     name: str
     texts: Sequence[str]
     properties: Array
-    said: tuple[str, str]
+    wording: tuple[str, str]
     domains: Places
 
 
@@ -90,16 +90,16 @@ def read(path: Path | None) -> Corpus:
     by_prompt = {e.prompt: e for e in read_examples(path)}
     texts = _unframed(list(by_prompt))
     choices = {e.choices for e in by_prompt.values()}
-    properties, said = _words(texts), _SAID
+    properties, wording = _words(texts), _SAID
     if len(choices) == 1 and len(next(iter(choices))) == 2:
         first = next(iter(choices))[0]
         properties[:, 1] = [e.target == first for e in by_prompt.values()]
-        said = (_SAID[0], f"the answer is {first!r}")
+        wording = (_SAID[0], f"the answer is {first!r}")
     domains = sorted({e.domain for e in by_prompt.values()})
-    found = _classed(path.name, texts, properties, said)
+    corpus = _classed(path.name, texts, properties, wording)
     if len(domains) == 1:
-        return found
-    return replace(found, domains=np.array([domains.index(e.domain) for e in by_prompt.values()]))
+        return corpus
+    return replace(corpus, domains=np.array([domains.index(e.domain) for e in by_prompt.values()]))
 
 
 def deal(
@@ -132,27 +132,27 @@ def deal(
     test, pool = order[:tests], order[tests:]
     D = int(corpus.domains.max()) + 1
     frequency = np.bincount(corpus.domains, minlength=D) / m
-    left = [list(pool[corpus.domains[pool] == c]) for c in range(D)]
+    remaining = [list(pool[corpus.domains[pool] == c]) for c in range(D)]
     tested = np.bincount(corpus.domains[test], minlength=D)
     people = []
     for weight in lambdas:
-        wanted = frequency
+        mix = frequency
         if np.isfinite(concentration):
-            wanted = rng.dirichlet(concentration * frequency * D)
-        chosen = np.array([_take(left, wanted, rng) for _ in range(samples)])
+            mix = rng.dirichlet(concentration * frequency * D)
+        chosen = np.array([_take(remaining, mix, rng) for _ in range(samples)])
         has = corpus.properties[chosen]
         yes = probabilities(has, weight)[:, 1]
         if drawn:
             yes = (rng.random(samples) < yes).astype(np.float64)
-        counts = (wanted / np.maximum(tested, 1))[corpus.domains[test]]
-        found = corpus.domains[chosen]
+        counts = (mix / np.maximum(tested, 1))[corpus.domains[test]]
+        domains = corpus.domains[chosen]
         both = np.column_stack([1.0 - yes, yes])
-        people.append(Person(chosen, found, has, both, wanted, counts / counts.sum()))
+        people.append(Person(chosen, domains, has, both, mix, counts / counts.sum()))
     return people, test
 
 
 def probabilities(properties: Array, weight: float) -> Array:
-    """Of no and yes, (m, 2), if the first property decides with probability ``weight``."""
+    """The probabilities of no and yes, (m, 2), if the first property decides with ``weight``."""
     yes = properties @ [weight, 1.0 - weight]
     return np.column_stack([1.0 - yes, yes])
 
@@ -179,34 +179,36 @@ _SAID = (
 
 def _words(texts: Sequence[str]) -> Array:
     letters = [[c for c in text.lower() if c.isalpha()][-2:] for text in texts]
-    found = [(len(w) == 2 and w[0] in BEFORE, bool(w) and w[-1] in LAST) for w in letters]
-    return np.array(found, dtype=np.float64)
+    flags = [(len(w) == 2 and w[0] in BEFORE, bool(w) and w[-1] in LAST) for w in letters]
+    return np.array(flags, dtype=np.float64)
 
 
-def _classed(name: str, texts: Sequence[str], properties: Array, said: tuple[str, str]) -> Corpus:
+def _classed(
+    name: str, texts: Sequence[str], properties: Array, wording: tuple[str, str]
+) -> Corpus:
     """With the combinations of properties that there are as domains."""
-    for had, what in zip(properties.T, said, strict=True):
+    for had, what in zip(properties.T, wording, strict=True):
         if had.min() == had.max():
-            found = "all" if had.min() else "none"
+            how_many = "all" if had.min() else "none"
             raise InputError(
                 f"`data` must hold texts of which some fulfil this and some do not: {what}; "
-                f"found that {found} of {len(texts)} do"
+                f"found that {how_many} of {len(texts)} do"
             )
     domains = np.unique(properties @ [2.0, 1.0], return_inverse=True)[1]
-    return Corpus(name, texts, properties, said, domains.astype(np.int64))
+    return Corpus(name, texts, properties, wording, domains.astype(np.int64))
 
 
 def _unframed(texts: Sequence[str]) -> list[str]:
     """Without the words that all texts begin with, and those that all end with."""
-    found = list(texts)
+    cropped = list(texts)
     for _ in range(2):
-        low, high = min(found), max(found)  # what these two share, all do
+        low, high = min(cropped), max(cropped)  # a prefix that these two share is shared by all
         same = next(
             (i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low)
         )
         cut = max((i + 1 for i, c in enumerate(low[:same]) if c.isspace()), default=0)
-        found = [text[cut:][::-1] for text in found]
-    return found
+        cropped = [text[cut:][::-1] for text in cropped]
+    return cropped
 
 
 def _ends(text: str) -> list[str]:
@@ -223,7 +225,7 @@ def _distinct(texts: Sequence[str]) -> list[str]:
 
 
 def _keys(path: Path) -> set[str]:
-    """Of the first record: what kind of file it is."""
+    """The keys of the first record, which tell the kind of file."""
     try:
         text = path.read_text(encoding="utf-8-sig").lstrip()
         first = json.loads(text)[0] if text[:1] == "[" else json.JSONDecoder().raw_decode(text)[0]

@@ -56,9 +56,9 @@ Arms = dict[str, tuple[Federated, Clients]]
 #: Columns of the rewards and what they stand for, in the order of the objectives.
 OBJECTIVES = {"reward_1": "helpfulness", "reward_2": "harmlessness"}
 #: Rewards "match" if they differ by at most this share of what training gains: a tenth of the
-#: height of a curve, which is about what can be told apart in the paper's pictures.
+#: height of a curve, about the smallest difference that can be seen in the paper's pictures.
 MATCH = 0.1
-#: Rewards in [0, 1] are solutions of small linear systems: what is smaller is rounding.
+#: Rewards in [0, 1] are solutions of small linear systems; smaller values are rounding errors.
 _ROUNDING = 1e-12
 
 
@@ -176,11 +176,11 @@ def ema(values: Values, half_life: float) -> Values:
     [0.0, 0.6667, 0.8571]
     """
     keep = 0.5 ** (1.0 / half_life)
-    total, count, found = np.zeros(values.shape[:-1]), 0.0, np.empty(values.shape)
+    total, count, means = np.zeros(values.shape[:-1]), 0.0, np.empty(values.shape)
     for t in range(values.shape[-1]):
         total, count = keep * total + values[..., t], keep * count + 1.0
-        found[..., t] = total / count
-    return found
+        means[..., t] = total / count
+    return means
 
 
 def optimum(momdp: MOMDP, weights: ArrayLike) -> Values:
@@ -198,7 +198,7 @@ def optimum(momdp: MOMDP, weights: ArrayLike) -> Values:
         V = np.linalg.solve(bellman, momdp.mean_r[states, policy])
         Q = scalar + momdp.gamma * momdp.P @ (V @ np.asarray(weights))
         better = Q.argmax(axis=1)
-        # an action that is better by rounding only would go back and forth for ever
+        # actions whose values differ by rounding alone would otherwise alternate without end
         better = np.where(Q.max(axis=1) > Q[states, policy] + 1e-12, better, policy)
         if (better == policy).all():
             return np.asarray((1.0 - momdp.gamma) * momdp.start @ V)
@@ -206,7 +206,7 @@ def optimum(momdp: MOMDP, weights: ArrayLike) -> Values:
 
 
 def gain(table: rc.Table, column: str, arm: str) -> Values:
-    """What training adds to a reward, averaged over runs, (instances,)."""
+    """The increase of a reward by training, averaged over runs, (instances,)."""
     curve = table.where(arm=arm).grid(column, "instance", "replicate", "t")
     return np.asarray((curve[..., -1] - curve[..., 0]).mean(axis=1))
 
@@ -221,13 +221,13 @@ def scale(table: rc.Table, arm: str) -> Values:
 
     Training may lose: a difference in units of a loss would turn its sign.
     """
-    found = mean_gain(table, arm)
-    if np.abs(found).min() <= _ROUNDING:
+    gains = mean_gain(table, arm)
+    if np.abs(gains).min() <= _ROUNDING:
         raise InputError(
             "`alpha` and `rounds` must be large enough to change the rewards of every instance; "
-            f"found a mean gain of {found[np.abs(found).argmin()]:g} for {arm}"
+            f"found a mean gain of {gains[np.abs(gains).argmin()]:g} for {arm}"
         )
-    return np.asarray(np.abs(found))
+    return np.asarray(np.abs(gains))
 
 
 def gain_ratio(table: rc.Table, ours: str, theirs: str) -> Values:
@@ -241,7 +241,7 @@ def gain_ratio(table: rc.Table, ours: str, theirs: str) -> Values:
 
 
 def advantage(table: rc.Table, column: str, ours: str, theirs: str) -> rc.Interval:
-    """How much more ``ours`` gains than ``theirs``, in units of :func:`scale` of ``theirs``."""
+    """The gain of ``ours`` less that of ``theirs``, in units of :func:`scale` of ``theirs``."""
     more = gain(table, column, ours) - gain(table, column, theirs)
     return rc.mean_interval(more / scale(table, theirs))
 
@@ -269,12 +269,12 @@ def weights_match(table: rc.Table, ours: str, theirs: str) -> rc.Check:
     below one cannot be seen.
     """
     a, b = weight_curves(table, ours), weight_curves(table, theirs)
-    apart = np.sqrt(((a.mean(axis=1) - b.mean(axis=1)) ** 2).mean(axis=-1))
+    distance = np.sqrt(((a.mean(axis=1) - b.mean(axis=1)) ** 2).mean(axis=-1))
     one_run = np.sqrt(b.var(axis=1, ddof=1).mean(axis=-1))
     return rc.below(
         f"distance of the weights of {ours} and {theirs} / deviation of one run",
         "nearly identical: below 1",
-        rc.mean_interval(apart / one_run),
+        rc.mean_interval(distance / one_run),
     )
 
 
@@ -306,7 +306,7 @@ def comparison(
     ]
 
 
-def picture(config: AlignmentConfig, analysis: rc.Analysis) -> Figure:
+def draw_panels(config: AlignmentConfig, analysis: rc.Analysis) -> Figure:
     """Two panels to a row, against rounds."""
     figure, axes = rc.panels(analysis.series, columns=2, width=3.2, share_y=False)
     rc.curves(axes, analysis.series)

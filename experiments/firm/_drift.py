@@ -126,7 +126,7 @@ def law_slope(x: ArrayLike, law: ArrayLike) -> float:
 
 
 def transient(law: Callable[[Array], Array], x: Array, factor: float) -> float:
-    """How far the slope of a law over x is from that where all x are ``factor`` times as large.
+    """The difference of a law's slope over x from that where all x are ``factor`` times as large.
 
     >>> round(transient(lambda x: 1.0 / x + 1.0 / x**2, np.array([10.0, 100.0]), 1e6), 3)
     0.037
@@ -157,7 +157,7 @@ def level(checks: int) -> float:
 
 
 def furthest(instances: Iterable[Sequence[rc.Check]]) -> list[rc.Check]:
-    """The same checks of several instances: of each the worst, or the one furthest off."""
+    """Of every check, among several instances, the worst one or the one furthest off."""
     order = {False: 0, None: 1, True: 2}
 
     def rank(check: rc.Check) -> tuple[int, float]:

@@ -39,7 +39,7 @@ from mgda.simplex import gram, simplex_qp
 
 __all__ = ["Kink", "LargeBeta", "Law", "Moments"]
 
-#: In place of beta = 0, relative to the Gram matrix, where several weights may have the least norm.
+#: Stands for beta = 0, relative to the Gram matrix, as without it several weights may be optimal.
 _LIMIT = 1e-9
 
 
@@ -69,12 +69,12 @@ class Moments:
         return cls(mean, sample - mean, law.ravel())
 
     def first(self, M: int) -> Moments:
-        """The same for the first M objectives alone."""
+        """The moments of the first M objectives alone."""
         return Moments(self.mean[:, :M], self.noise[..., :M], self.law)
 
     @property
     def gram(self) -> Array:
-        """A'A, shape (M, M)."""
+        """The Gram matrix A'A, shape (M, M)."""
         return gram(self.mean)
 
     @property

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: What is measured, in formulas of the figures.
+#: The measured quantity, as a formula in the figures.
 GAP = r"$\|\nabla J\,\lambda_t\|^2$"
-#: Draws of a process until one has a strict maximum; nearly all have.
+#: The largest number of draws until a process has a strict maximum; nearly all of them do.
 _DRAWS = 20
-#: Coverage of the intervals of ratios.
+#: Level of the confidence intervals of ratios.
 _LEVEL = 0.95
 
 
@@ -98,11 +98,11 @@ class SteeredConfig(InstancesConfig):
             x = np.concatenate([np.zeros((S, 1, 2)), around], axis=1)
             x += self.jitter * rng.standard_normal(x.shape)
             favourites = self.target * _circle(np.arange(M) / M + rng.random())
-            apart = ((x[:, :, None] - favourites) ** 2).sum(axis=-1)
-            r, first = 1.0 - apart / apart.max(), np.eye(S)[0]
-            found = Floor.find(replace(base, r=r, features=x, mu0=first), self.beta)
-            if found is not None:
-                return found
+            squared_distances = ((x[:, :, None] - favourites) ** 2).sum(axis=-1)
+            r, first = 1.0 - squared_distances / squared_distances.max(), np.eye(S)[0]
+            floor = Floor.find(replace(base, r=r, features=x, mu0=first), self.beta)
+            if floor is not None:
+                return floor
         raise InputError(f"`seed` must give a strict maximum; found none in {_DRAWS} processes")
 
     def step_size(self, floor: Floor, chosen: Curve) -> float:
@@ -183,7 +183,7 @@ def _circle(turns: Array) -> Array:
 
 
 def slack(x: Sequence[float] | Array, laws: Sequence[Law]) -> float:
-    """How far the remainders of the law can turn a least-squares exponent."""
+    """The largest change of a least-squares exponent by the remainders of the law."""
     log_x = np.log(np.asarray(x, dtype=np.float64))
     centred = log_x - log_x.mean()
     remainders = np.array([law.remainder for law in laws])
@@ -235,10 +235,10 @@ def series_of(
     name: str, panel: str, x: Array, y: Array, laws: Sequence[Law] | None = None
 ) -> list[rc.Series]:
     """The measured mean with its band, and the law."""
-    found = [rc.Series(name, panel, x, *rc.mean_band(y))]
+    series = [rc.Series(name, panel, x, *rc.mean_band(y))]
     if laws is not None:
-        found.append(rc.Series(LAW, panel, x, [law.total for law in laws]))
-    return found
+        series.append(rc.Series(LAW, panel, x, [law.total for law in laws]))
+    return series
 
 
 def draw_floors(analysis: rc.Analysis, labels: Mapping[str, str], exponent: float) -> Figure:
@@ -259,7 +259,7 @@ def draw_floors(analysis: rc.Analysis, labels: Mapping[str, str], exponent: floa
 
 
 def draw_ways(figure: Figure, axes: Mapping[str, Axes], analysis: rc.Analysis) -> None:
-    """Every series in its panel, with one look for each of the curves, and the legend.
+    """Draw every series in its panel, with one style for each of the curves, and the legend.
 
     Without smoothing lines are dashed and markers open: where curves agree both are seen.
     """

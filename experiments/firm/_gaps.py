@@ -45,7 +45,7 @@ from mgda.simplex import gram, simplex_qp
 
 __all__ = ["Floor", "Law"]
 
-#: Steps of an ascent that contracts by 1 - h / L, and the least h / L that counts as strict.
+#: The steps of the ascent, which contracts by 1 - h / L, and the least h / L of a strict maximum.
 _STEPS, _STRICT = 400, 0.2
 #: Lags of the samples' covariance; it falls like gamma^lag.
 _LAGS = 200
@@ -69,7 +69,7 @@ class Law(NamedTuple):
 
     @property
     def total(self) -> float:
-        """The floor."""
+        """The sum of the floor's terms."""
         return self.theta + self.weights + self.bias
 
 
@@ -90,9 +90,9 @@ class Floor:
     @classmethod
     def find(cls, momdp: MOMDP, beta: float) -> Floor | None:
         """Ascend J_u from the uniform policy; None unless that ends in a strict maximum."""
-        found = cls(momdp, beta, _ascend(momdp, lambda theta: momdp.jac(theta, 1)))
-        small = np.linalg.norm(found.A.mean(axis=-1)) <= 1e-9 * np.linalg.norm(found.A)
-        return found if small and found.curvature >= _STRICT * found.L else None
+        floor = cls(momdp, beta, _ascend(momdp, lambda theta: momdp.jac(theta, 1)))
+        small = np.linalg.norm(floor.A.mean(axis=-1)) <= 1e-9 * np.linalg.norm(floor.A)
+        return floor if small and floor.curvature >= _STRICT * floor.L else None
 
     @cached_property
     def A(self) -> Array:

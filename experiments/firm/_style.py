@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LAW", "Styles", "draw_curves", "in_columns", "slope_guide", "stated", "styles_of"]
 
-#: The name of the series that a closed form of ours gives.
+#: The name of a series that is a closed form derived here.
 LAW = "derived"
 #: Options of ``curve`` by the name of the series.
 Styles = Mapping[str, Mapping[str, Any]]
@@ -28,7 +28,7 @@ def styles_of(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def draw_curves(axes: Mapping[str, Axes], series: Sequence[rc.Series], styles: Styles) -> None:
-    """Every series into its panel in its style, and what is derived over them."""
+    """Draw every series in its panel and style, and derived series over the measured ones."""
     for one in sorted(series, key=lambda s: s.name == LAW):
         rc.curve(axes[one.panel], one, **(_LAW_STYLE if one.name == LAW else styles[one.name]))
 

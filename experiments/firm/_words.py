@@ -10,7 +10,7 @@ __all__ = ["format_interval", "outcome"]
 
 
 def outcome(checks: Iterable[rc.Check]) -> str:
-    """What the checks say of a claim that needs all of them.
+    """The verdict on a claim that needs all of the checks.
 
     >>> outcome([rc.Check("smoother", "below 1", 0.5, 0.4, 1.2, None)])
     'not decided'

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["METHODS", "key", "lines"]
 
-#: Solid: the paper's methods. Dashed: controls. Dotted: what knows the true reward.
+#: Solid lines are the paper's methods, dashed ones controls; dotted ones know the true reward.
 METHODS = {
     "OOD-PL": rc.Look("#D55E00", "o"),
     "SFT": rc.Look("#777777", "s"),
@@ -35,14 +35,14 @@ def key(figure: Figure, axes: dict[str, Axes], *, columns: int = 4) -> None:
     """One legend below the panels, in the order of ``METHODS``."""
     handles: dict[str, Any] = {}
     for ax in axes.values():
-        found, labels = ax.get_legend_handles_labels()
-        handles.update(zip(labels, found, strict=True))
+        artists, labels = ax.get_legend_handles_labels()
+        handles.update(zip(labels, artists, strict=True))
     names = [name for name in METHODS if name in handles]
     figure.legend([handles[n] for n in names], names, loc="outside lower center", ncols=columns)
 
 
 def lines(axes: dict[str, Axes], series: Sequence[rc.Series]) -> None:
-    """Every method into its panel, with its band."""
+    """Draw every method in its panel, with its band."""
     for s in series:
         look, ax = METHODS[s.name], axes[s.panel]
         ax.plot(

@@ -35,9 +35,10 @@ __all__ = ["Family", "Kind", "estimated", "family"]
 
 Kind = Literal["random", "isotropic", "mirrored"]
 
-#: B of (3.1), far beyond all Delta_i.
+#: The radius B of (3.1), far above the norms of all Delta_i.
 BOUND = 1e3
-#: Turn of the factor by the next step, in radians, when a fit ends: distances are above 1e-4.
+#: A fit ends when the next step would turn the factor by less than this many radians; the distances
+#: that are measured are above 1e-4.
 TOL = 1e-7
 
 
@@ -76,7 +77,7 @@ class Family:
         return fit_shared(self.system.population(), self.k, start=self.best.B, tol=1e-13)
 
     def error(self, B: Array) -> float:
-        """dist(B, B_diamond)."""
+        """The distance dist(B, B_diamond)."""
         return distance(B, self.best.B, "sine")
 
     def tilt(self, B: Array) -> Array:
@@ -95,12 +96,12 @@ class Family:
         # A trajectory and its image are preferred equally often. NumPy draws from the rarer side,
         # and the rounding of products, another on every processor, must not say which that is.
         P = np.tile(self.system.probabilities().round(12), (copies, 1))
-        shown = np.zeros(P.shape, dtype=np.int64)
-        preferred = np.zeros_like(shown)
+        comparisons = np.zeros(P.shape, dtype=np.int64)
+        preferred = np.zeros_like(comparisons)
         for more in np.diff([0, *sizes]):
             new = rng.multinomial(more, self.system.pair_weights, size=len(P))
-            shown, preferred = shown + new, preferred + rng.binomial(new, P)
-            yield self._counted(shown, preferred)
+            comparisons, preferred = comparisons + new, preferred + rng.binomial(new, P)
+            yield self._counted(comparisons, preferred)
 
     def _counted(self, shown: NDArray[np.int64], preferred: NDArray[np.int64]) -> Comparisons:
         user, pair = np.nonzero(shown)
@@ -136,8 +137,8 @@ def family(
 
     >>> one = family("random", 0, trajectories=9, d1=3, d2=2, k=1, types=4, nu=2.0, tail=0.1)
     >>> from linsys.preference.subspace import diversity
-    >>> found = diversity(np.tile(one.Delta, (5, 1, 1)), 1)
-    >>> round(found.nu, 12), round(found.tail / 20, 12)
+    >>> spread = diversity(np.tile(one.Delta, (5, 1, 1)), 1)
+    >>> round(spread.nu, 12), round(spread.tail / 20, 12)
     (2.0, 0.1)
     """
     users, features = (np.random.default_rng([seed, part]) for part in (0, 1))
@@ -155,11 +156,11 @@ def family(
         psi = features.exponential(size=(trajectories, d1, d2)) ** 3
     else:
         psi = features.standard_normal((trajectories // 2, d1, d2))
-    found = Family(psi, Delta, k)
+    unscaled = Family(psi, Delta, k)
     if kind == "mirrored":
-        B = found.best.B
-        found = replace(found, psi=np.concatenate([psi, 2.0 * B @ (B.T @ psi) - psi]))
-    return replace(found, psi=found.psi / np.sqrt((found.differences**2).mean()))
+        B = unscaled.best.B
+        unscaled = replace(unscaled, psi=np.concatenate([psi, 2.0 * B @ (B.T @ psi) - psi]))
+    return replace(unscaled, psi=unscaled.psi / np.sqrt((unscaled.differences**2).mean()))
 
 
 def estimated(one: Family, data: Comparisons) -> Fit:

@@ -94,7 +94,7 @@ def test_texts_of_a_file(tmp_path: Path) -> None:
     assert corpus.texts[3] == "3 prime?"  # without "Is" and the format
     assert corpus.properties.T.tolist() == [[1, 1, 1, 0, 0, 1], [1, 0, 1, 0, 1, 0]]
     assert corpus.domains.tolist() == [3, 2, 3, 0, 1, 2]
-    assert corpus.said[1] == "the answer is 'true'"
+    assert corpus.wording[1] == "the answer is 'true'"
     for i, row in enumerate(rows):
         row["domain"] = "ab"[i % 2]
     questions.write_text(json.dumps(rows))

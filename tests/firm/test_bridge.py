@@ -236,7 +236,7 @@ def test_the_switches_are_said() -> None:
         ({"kl_target": None, "kl": "inside"}, "inside the weighted objectives (k1, coefficient fi"),
         ({"average": "sum", "whitened": False}, "not whitened; losses are means over responses, "),
     ):
-        assert text in _firm_comparison.said(FirmConfig(**options), table)[2]
+        assert text in _firm_comparison.notes_on_runs(FirmConfig(**options), table)[2]
 
 
 def test_training_that_does_not_help_cannot_be_compared() -> None:

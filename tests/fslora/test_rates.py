@@ -152,7 +152,7 @@ def test_a_floor_above_its_bound_is_told_beside_a_noisy_one() -> None:
         }
     )
     x = np.array([1.0, 3.0])
-    _, checks, _ = _rates_one_step.judged(
+    _, checks, _ = _rates_one_step.compare_with_law(
         config, table, _rates_one_step.SKETCHES, "(a) x", pairs, ("r - 1", x), x
     )
     [check] = [check for check in checks if "floor / (6)" in check.name]

@@ -35,7 +35,7 @@ def test_disagreement_is_seen():
 def test_rows_say_what_was_timed():
     pytest.importorskip("quadprog")
     found = Measured()
-    bench._against(found, "MGDA, M=3", bench.QUADPROG, bench.programs(1_000, 3, 6), 0.0, 0.0)
+    bench._compare(found, "MGDA, M=3", bench.QUADPROG, bench.programs(1_000, 3, 6), 0.0, 0.0)
     [row] = found.rows
     assert row.correct
     assert row.name == "MGDA, M=3, 1000 programs, per program"
@@ -46,6 +46,6 @@ def test_rows_say_what_was_timed():
 def test_a_missing_peer_is_named_and_left_out(monkeypatch, capsys):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     found = Measured()
-    bench._against(found, "MGDA, M=3", bench.QUADPROG, bench.programs(10, 3, 6), 0.0, 0.0)
+    bench._compare(found, "MGDA, M=3", bench.QUADPROG, bench.programs(10, 3, 6), 0.0, 0.0)
     assert not found.rows
     assert "quadprog is left out" in capsys.readouterr().err

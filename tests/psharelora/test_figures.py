@@ -310,10 +310,10 @@ def test_a_crossing_is_where_the_second_curve_gets_below() -> None:
 def test_a_crossing_beyond_the_grid_is_one_step_beyond_its_end() -> None:
     x = np.array([1.0, 2.0, 4.0, 8.0])
     flat, falling = np.full(4, 3.0), 12.0 / x
-    assert reward_error.placed(x, flat, falling) == pytest.approx(4.0)
-    assert reward_error.placed(x, flat, np.full(4, 2.0)) == 0.5  # below from the start
-    assert reward_error.placed(x, flat, 9.0 * falling) == 16.0
-    assert reward_error.placed(x, falling, flat) == 16.0
+    assert reward_error.crossing_or_beyond(x, flat, falling) == pytest.approx(4.0)
+    assert reward_error.crossing_or_beyond(x, flat, np.full(4, 2.0)) == 0.5  # below from the start
+    assert reward_error.crossing_or_beyond(x, flat, 9.0 * falling) == 16.0
+    assert reward_error.crossing_or_beyond(x, falling, flat) == 16.0
 
 
 def test_one_replicate_that_hides_a_crossing_decides_nothing() -> None:

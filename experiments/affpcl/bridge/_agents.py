@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: The model that is used without a folder: see :class:`lora_bridge.built_in.BuiltIn`.
 SMALL = {"hidden": 32, "layers": 1, "heads": 2}
-#: Times of a curve after the start; the last third of them is judged.
+#: The number of times of a curve after the start; checks use the last third of them.
 POINTS = 6
 
 
@@ -120,7 +120,7 @@ class Draw:
         start: first adapter of all, (r, w).
         exam: what they are tested on.
         affinity: how far they are apart, and seem to be, by the columns' names.
-        said: of model and data.
+        description: of model and data.
     """
 
     known: Agents
@@ -128,7 +128,7 @@ class Draw:
     start: Any
     exam: Exam
     affinity: Mapping[str, float]
-    said: Mapping[str, str]
+    description: Mapping[str, str]
 
 
 def draw_of(config: AffPCLConfig, level: float, draw: int) -> Draw:
@@ -156,15 +156,15 @@ def draw_of(config: AffPCLConfig, level: float, draw: int) -> Draw:
     )
     own = {name: value[: -config.tests] for name, value in tokens.items()}
     known, estimated, seen = _agents(config, draw, bank, people, own)
-    wanted = np.stack([probabilities(corpus.properties[test], weight) for weight in lambdas])
+    targets = np.stack([probabilities(corpus.properties[test], weight) for weight in lambdas])
     first = bank.modules.start(config.rank, np.random.default_rng(config.derive("start", draw)))
     start = torch.from_numpy(first).to(dtype=_dtype(config), device=config.device)
-    affinity = seen | _distances(torch.from_numpy(np.stack([p.shares for p in people])), wanted)
-    shown = {name: value[-config.tests :] for name, value in tokens.items()}
-    exam = Exam(shown, wanted, np.stack([p.weights for p in people]))
+    affinity = seen | _distances(torch.from_numpy(np.stack([p.shares for p in people])), targets)
+    exam_tokens = {name: value[-config.tests :] for name, value in tokens.items()}
+    exam = Exam(exam_tokens, targets, np.stack([p.weights for p in people]))
     source = corpus.name + said_of_cut(tokens)
-    said = {"model": loaded.name, "data": source, "properties": "; ".join(corpus.said)}
-    return Draw(known, estimated, start, exam, affinity, said)
+    description = {"model": loaded.name, "data": source, "properties": "; ".join(corpus.wording)}
+    return Draw(known, estimated, start, exam, affinity, description)
 
 
 def _dtype(config: AffPCLConfig) -> Any:
@@ -223,14 +223,14 @@ def _agents(
         task = Task(bank, rated, soft_cross_entropy(), config.batch, seed, config.on_nan)
         return Agents(task)
 
-    seen = environment_distances(fitted.log_ratio)
+    bounds = environment_distances(fitted.log_ratio)
     pairs = ~torch.eye(config.agents, dtype=torch.bool)
     return (
         made(known),
         made(fitted.log_ratio),
         {
-            "delta_env_seen": float(seen.value[pairs].mean()),
-            "delta_env_error": float(seen.error[pairs].mean()),  # of a mean: at most this
+            "delta_env_seen": float(bounds.value[pairs].mean()),
+            "delta_env_error": float(bounds.error[pairs].mean()),  # of a mean: at most this
             "gain": fitted.gain,
             "temperature": fitted.temperature,
         },

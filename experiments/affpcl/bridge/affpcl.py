@@ -88,7 +88,7 @@ if TYPE_CHECKING:
 
 ESTIMATED = "AffPCL, estimated ratios"
 PLAIN = "AffPCL, no ratios"
-#: What every method is tested for.
+#: The quantities that are measured on the test set.
 TESTED = ("excess", "accuracy")
 
 
@@ -114,12 +114,12 @@ def compute(config: AffPCLConfig, block: rc.Block, context: rc.Context) -> rc.Co
     excess, accuracy = (np.stack([run[key] for run in runs.values()]) for key in TESTED)
     path = {key: value for key, value in runs["AffPCL"].items() if key not in TESTED}
     axes = {"method": np.array(list(named)), "t": np.array(config.times)}
-    columns = {**path, **drawn.affinity, **drawn.said}
+    columns = {**path, **drawn.affinity, **drawn.description}
     return rc.long_table(axes, excess=excess, accuracy=accuracy, **columns)
 
 
 def _run(config: AffPCLConfig, name: str, drawn: Draw, folder: Path | None) -> dict[str, Any]:
-    """What a method is worth at the recorded rounds, by the loop that linear systems run too."""
+    """The measured quantities of a method at the recorded rounds, by the loop of linear systems."""
     from lora_bridge.runs import recorded
 
     agents = drawn.estimated if name == ESTIMATED else drawn.known
@@ -130,9 +130,9 @@ def _run(config: AffPCLConfig, name: str, drawn: Draw, folder: Path | None) -> d
     oracle = Sampling(agents.observe, steps, local_steps=config.local_steps)
 
     def measure(state: Any) -> dict[str, float]:
-        found = _tested(agents, algorithm.personal(state), drawn.exam, config.batch)
+        tested = _test_scores(agents, algorithm.personal(state), drawn.exam, config.batch)
         along = _measured(agents, state) if name == "AffPCL" else {}
-        return dict(zip(TESTED, found, strict=True)) | along
+        return dict(zip(TESTED, tested, strict=True)) | along
 
     state = algorithm.init(start, oracle)
     return recorded(name, algorithm, oracle, state, config.times, measure, folder=folder)
@@ -144,13 +144,13 @@ def _measured(agents: Agents, state: AffPCLState) -> dict[str, float]:
 
     from lora_bridge.measure import gradients_of
 
-    found = gradients_of(agents.task, agents.rows(state.center))
+    gradients = gradients_of(agents.task, agents.rows(state.center))
     pairs = ~torch.eye(agents.n, dtype=torch.bool)
     noise = agents.noise(state)
     common = agents.noise(state._replace(x=state.center.expand_as(state.x)))
     return {
-        "alignment": float(found.alignment().cpu()[pairs].mean()),
-        "noise": float((found.noise / (found.mean**2).sum(1)).mean()),
+        "alignment": float(gradients.alignment().cpu()[pairs].mean()),
+        "noise": float((gradients.noise / (gradients.mean**2).sum(1)).mean()),
         "own": float(noise.alone.mean()),
         "left": float(noise.left.mean() / noise.alone.mean()),
         "together": float(noise.together.mean() / noise.alone.mean()),
@@ -159,7 +159,7 @@ def _measured(agents: Agents, state: AffPCLState) -> dict[str, float]:
     }
 
 
-def _tested(agents: Agents, x: Any, exam: Exam, batch: int) -> tuple[float, float]:
+def _test_scores(agents: Agents, x: Any, exam: Exam, batch: int) -> tuple[float, float]:
     """Mean over agents of the excess loss, and of the probability that the likelier label is right.
 
     As many texts at a time as training takes, times eight: without gradients there is room.
@@ -177,21 +177,21 @@ def _tested(agents: Agents, x: Any, exam: Exam, batch: int) -> tuple[float, floa
         }
         logits = agents.task.bank.read(X, part, class_logits).double()
         parts.append(torch.log_softmax(logits, -1).cpu())
-    said = torch.cat(parts, 1).numpy()
-    if not np.isfinite(said).all():
+    log_probabilities = torch.cat(parts, 1).numpy()
+    if not np.isfinite(log_probabilities).all():
         raise InputError("`alpha` must be small enough for training; found numbers that overflow")
     entropy = -np.where(wanted > 0, wanted * np.log(np.where(wanted > 0, wanted, 1.0)), 0.0)
-    excess = -(wanted * said).sum(-1) - entropy.sum(-1)
-    right = np.take_along_axis(wanted, said.argmax(-1)[..., None], -1)[..., 0]
+    excess = -(wanted * log_probabilities).sum(-1) - entropy.sum(-1)
+    right = np.take_along_axis(wanted, log_probabilities.argmax(-1)[..., None], -1)[..., 0]
     return float((weights * excess).sum(1).mean()), float((weights * right).sum(1).mean())
 
 
-#: Panels beside those of the levels.
+#: The panels beside those of single levels.
 RELATIVE, SHARE, ALONG = "excess / independent", "noise / alone", "AffPCL's noise / alone"
-#: AffPCL's noise where the agents' points are the centre's, so that only objectives and
+#: AffPCL's noise if all agents' iterates were at the centre, so that only objectives and
 #: environments differ.
 COMMON = "AffPCL at the centre"
-#: What the paper's claims are checked for.
+#: The methods for which the paper's claims are checked.
 OURS = ("AffPCL", ESTIMATED, PLAIN)
 #: "As good as": the factor of affpcl/fig1.
 MARGIN = 1.1
@@ -220,10 +220,10 @@ def analyse(config: AffPCLConfig, table: rc.Table) -> rc.Analysis:
             late[name] = grid[:, t > 2 * config.rounds / 3].mean(axis=1)
         errors[level] = late
         checks += _claims(config, level, late)
-        notes.append(_said(level, part, late))
-    noise, found = _noise(config, table)
+        notes.append(_note(level, part, late))
+    noise, noise_checks = _noise(config, table)
     series = [*loss, *accuracy, *_against_level(config, errors), *noise]
-    return rc.Analysis(series, [*checks, *found], notes)
+    return rc.Analysis(series, [*checks, *noise_checks], notes)
 
 
 def _panel(level: float) -> str:
@@ -231,40 +231,40 @@ def _panel(level: float) -> str:
 
 
 def _claims(config: AffPCLConfig, level: float, late: Mapping[str, Any]) -> list[rc.Check]:
-    """What the paper says, of known ratios, of estimated ones and without any."""
-    found = []
+    """The paper's claims, for known ratios, for estimated ones and without any."""
+    checks = []
     if level == 0:
         limit = f"up to a factor of {MARGIN:g}"
         for name in OURS:
             ratio = rc.paired_ratio(late[name], late["FedAvg"])
-            said = f"{name} / FedAvg (δ = 0)"
-            found.append(rc.at_most(said, "as good as FedAvg", ratio, MARGIN, remark=limit))
+            check_name = f"{name} / FedAvg (δ = 0)"
+            checks.append(rc.at_most(check_name, "as good as FedAvg", ratio, MARGIN, remark=limit))
         # otherwise there is nothing to gain from each other
         ratio = rc.paired_ratio(late["FedAvg"], late["Independent"])
-        found.append(rc.below("FedAvg / Independent (δ = 0)", "FedAvg < Independent", ratio))
+        checks.append(rc.below("FedAvg / Independent (δ = 0)", "FedAvg < Independent", ratio))
     if level == max(config.levels) and level > 0:
         for name in OURS:
             ratio = rc.paired_ratio(late[name], late["Independent"])
-            said = f"{name} / Independent (δ = {level:g})"
-            found.append(rc.at_most(said, "not worse than independent", ratio, 1.0))
+            check_name = f"{name} / Independent (δ = {level:g})"
+            checks.append(rc.at_most(check_name, "not worse than independent", ratio, 1.0))
         for other in (ESTIMATED, PLAIN):
-            said = f"AffPCL / {other} (δ = {level:g})"
+            check_name = f"AffPCL / {other} (δ = {level:g})"
             ratio = rc.paired_ratio(late["AffPCL"], late[other])
-            found.append(rc.below(said, "known ratios are better", ratio))
-    return found
+            checks.append(rc.below(check_name, "known ratios are better", ratio))
+    return checks
 
 
 def _against_level(
     config: AffPCLConfig, errors: Mapping[float, Mapping[str, Any]]
 ) -> list[rc.Series]:
     """Every method's error over independent learning's, by level."""
-    levels, made = sorted(errors), []
+    levels, series = sorted(errors), []
     for name in methods(config):
         if name != "Independent":
             ratios = [rc.paired_ratio(errors[x][name], errors[x]["Independent"]) for x in levels]
             bounds = np.array([(r.value, r.lo, r.hi) for r in ratios]).T
-            made.append(rc.Series(name, RELATIVE, levels, *bounds))
-    return made
+            series.append(rc.Series(name, RELATIVE, levels, *bounds))
+    return series
 
 
 def _noise(config: AffPCLConfig, table: rc.Table) -> tuple[list[rc.Series], list[rc.Check]]:
@@ -273,15 +273,15 @@ def _noise(config: AffPCLConfig, table: rc.Table) -> tuple[list[rc.Series], list
     parts = {x: table.where(level=x, method="AffPCL") for x in levels}
     along = {x: parts[x].grid("together", "draw", "t") for x in levels}
     by_draw = {x: grid.mean(axis=1) for x, grid in along.items()}
-    made = []
+    series = []
     for name, key in (("AffPCL", "together"), (COMMON, "common")):
-        found = [rc.mean_interval(parts[x].grid(key, "draw", "t").mean(axis=1)) for x in levels]
-        bounds = np.array([(f.value, f.lo, f.hi) for f in found]).T
-        made.append(rc.Series(name, SHARE, levels, *bounds))
+        intervals = [rc.mean_interval(parts[x].grid(key, "draw", "t").mean(axis=1)) for x in levels]
+        bounds = np.array([(f.value, f.lo, f.hi) for f in intervals]).T
+        series.append(rc.Series(name, SHARE, levels, *bounds))
     bound = [max(1 / n, float(parts[x]["delta_center"].mean())) for x in levels]
-    made.append(rc.Series("theory", SHARE, levels, bound))
+    series.append(rc.Series("theory", SHARE, levels, bound))
     t = parts[levels[0]].unique("t")
-    made += [rc.Series(_panel(x), ALONG, t, *rc.mean_band(along[x])) for x in levels]
+    series += [rc.Series(_panel(x), ALONG, t, *rc.mean_band(along[x])) for x in levels]
     checks = []
     if levels[0] == 0:
         limit, share = MARGIN / n, rc.mean_interval(by_draw[0.0])
@@ -296,11 +296,11 @@ def _noise(config: AffPCLConfig, table: rc.Table) -> tuple[list[rc.Series], list
         share = rc.mean_interval(by_draw[levels[-1]])
         name = f"share of noise (δ = {levels[-1]:g})"
         checks.append(rc.at_most(name, "no more than alone", share, 1.0))
-    return made, checks
+    return series, checks
 
 
-def _said(level: float, part: rc.Table, late: Mapping[str, Any]) -> str:
-    """What was measured of the agents of one level, means over draws, and every method's error."""
+def _note(level: float, part: rc.Table, late: Mapping[str, Any]) -> str:
+    """The measured means over draws of one level's agents, and every method's error."""
     ours = part.where(method="AffPCL")
     mean = {name: float(ours[name].mean()) for name in ours if ours[name].dtype.kind == "f"}
     ends = {
@@ -331,7 +331,7 @@ def draw(config: AffPCLConfig, analysis: rc.Analysis) -> Figure:
     columns = max(len(config.levels), len(affinity))
     figure, axes = rc.panels(series, columns=columns, share_y=False)
     for one in series:
-        rc.curve(axes[one.panel], one, **_look(config, one.name))
+        rc.curve(axes[one.panel], one, **_style(config, one.name))
     for name, ax in axes.items():
         by_level = name in (RELATIVE, SHARE)
         ax.set_xlabel("level $\\delta$" if by_level else "round $t$")
@@ -343,7 +343,7 @@ def draw(config: AffPCLConfig, analysis: rc.Analysis) -> Figure:
     return figure
 
 
-def _look(config: AffPCLConfig, name: str) -> dict[str, Any]:
+def _style(config: AffPCLConfig, name: str) -> dict[str, Any]:
     """Variants of AffPCL have its colour, levels go from light to dark."""
     if name in (ESTIMATED, PLAIN):
         line = "--" if name == ESTIMATED else ":"

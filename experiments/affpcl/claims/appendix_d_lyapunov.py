@@ -75,14 +75,14 @@ def d5_const(instance: Any) -> rc.Sides:
 def d5_dim() -> Sequence[rc.Regime]:
     """With alpha_tau = 4/(tau + t0 + 1), the convex combination Ltilde_t is O(C / t)."""
     times = np.array([2500.0, 5000.0, 10_000.0])
-    found = []
+    regimes = []
     for name, L0, t0 in (("L_0 = 0, t0 = 3", 0.0, 3.0), ("L_0 = C, t0 = 15", 1.0, 15.0)):
         ones = np.ones_like(times)
         values = lyapunov.diminishing_average(L0 * ones, ones, t0 * ones, times)
         slopes = np.diff(np.log(values)) / np.diff(np.log(times))
         low, high = float(slopes.min()), float(slopes.max())
-        found.append(rc.Regime(name, "t", -1.0, float(slopes[-1]), low, high))
-    return found
+        regimes.append(rc.Regime(name, "t", -1.0, float(slopes[-1]), low, high))
+    return regimes
 
 
 _DIMINISHING = rc.Space(

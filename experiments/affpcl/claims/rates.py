@@ -138,7 +138,7 @@ def thm1_main() -> Sequence[rc.Regime]:
 
 def distance_from_centre(algorithm: AffPCL) -> rc.Regime:
     """Along delta_cen^1 of one agent with a state of its own among many that agree."""
-    found = []
+    exponents = []
     for k in range(where.INSTANCES):
         given = where.pieces(k)
         ratio, delta = [], []
@@ -146,8 +146,8 @@ def distance_from_centre(algorithm: AffPCL) -> rc.Regime:
             types = given.rare(4000, env=level)
             ratio.append(float(types.relative_errors(where.FAR, algorithm)[0]) - 1 / 4000)
             delta.append(where.from_centre(types))
-        found.append(where.exponent(1 / np.array(delta), [ratio]))
-    return where.exact("own rare state, n = 4000", "1/delta_cen", max(found))
+        exponents.append(where.exponent(1 / np.array(delta), [ratio]))
+    return where.exact("own rare state, n = 4000", "1/delta_cen", max(exponents))
 
 
 def hidden_distance(algorithm: AffPCL) -> rc.Regime:

@@ -139,8 +139,8 @@ def c6_rate() -> Sequence[rc.Regime]:
 
     def error(n: int, gamma: float, t: where.Values) -> tuple[where.Values, FiniteSystem]:
         system = processes(n, gamma)
-        found = exact_errors(system, AffPCL(), t.astype(np.int64), [0])
-        return found.error[:, 0], system
+        exact = exact_errors(system, AffPCL(), t.astype(np.int64), [0])
+        return exact.error[:, 0], system
 
     def scaled(gamma: float) -> float:
         values, system = error(4, gamma, np.array([1e12]))

@@ -89,8 +89,8 @@ class Digits:
         available = np.bincount(self.labels[test], minlength=10)
         users = []
         for part in self._divide(rng, pool, agents):
-            held = np.bincount(self.labels[part], minlength=10)
-            weights = (held / np.maximum(available, 1))[self.labels[test]]
+            counts = np.bincount(self.labels[part], minlength=10)
+            weights = (counts / np.maximum(available, 1))[self.labels[test]]
             features, labels = self.features[part], self.labels[part]
             users.append(User(features, labels, self.features[test], self.labels[test], weights))
         return users
@@ -184,8 +184,8 @@ def femnist_source(
     """
     least = 4 * (features + 1) // 3 + 2
     writers = list(read_leaf(path, users=agents + 1, min_samples=least).values())
-    held = np.cumsum([len(writer.labels) for writer in writers])
-    first = min(int(np.searchsorted(held, pretraining)) + 1, len(writers) - agents)
+    totals = np.cumsum([len(writer.labels) for writer in writers])
+    first = min(int(np.searchsorted(totals, pretraining)) + 1, len(writers) - agents)
     seen = Characters(
         np.concatenate([writer.images for writer in writers[:first]])[:pretraining],
         np.concatenate([writer.labels for writer in writers[:first]])[:pretraining],

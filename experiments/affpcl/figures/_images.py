@@ -67,25 +67,25 @@ def read_leaf(
             disagree, an image of another length or with values that are no numbers, a label outside
             0-61, a user in two files, too few users.
     """
-    found: dict[str, Characters] = {}
-    seen = 0
+    by_user: dict[str, Characters] = {}
+    users_read = 0
     for file in _files(Path(path)):
         for name, user in _users(file):
-            seen += 1
-            if name in found:
+            users_read += 1
+            if name in by_user:
                 raise InputError(
                     f"user {name!r} must be in one LEAF file; found it again in {file}"
                 )
             if len(user.labels) >= min_samples:
-                found[name] = user
-            if at_most is not None and len(found) >= at_most:
-                return found
-    if len(found) < users:
+                by_user[name] = user
+            if at_most is not None and len(by_user) >= at_most:
+                return by_user
+    if len(by_user) < users:
         raise InputError(
             f"LEAF data in {path} must have at least {users} users with {min_samples} samples "
-            f"or more; found {len(found)} among {seen} users"
+            f"or more; found {len(by_user)} among {users_read} users"
         )
-    return found
+    return by_user
 
 
 def _files(path: Path) -> list[Path]:
@@ -130,18 +130,18 @@ def _users(file: Path) -> Iterator[tuple[str, Characters]]:
 
 def _key(content: Any, key: Any, where: Path | str) -> Any:
     if not isinstance(content, dict) or key not in content:
-        found = (
+        present = (
             ", ".join(list(content)[:5]) if isinstance(content, dict) else type(content).__name__
         )
-        raise InputError(f"{where} must have the key {key!r}; found {found or 'none'}")
+        raise InputError(f"{where} must have the key {key!r}; found {present or 'none'}")
     return content[key]
 
 
 def _images(rows: list[Any], where: str) -> Array:
     for k, row in enumerate(rows):
         if not isinstance(row, list) or len(row) != PIXELS:
-            found = f"{len(row)} values" if isinstance(row, list) else type(row).__name__
-            raise InputError(f"image {k} of {where} must be {PIXELS} numbers; found {found}")
+            actual = f"{len(row)} values" if isinstance(row, list) else type(row).__name__
+            raise InputError(f"image {k} of {where} must be {PIXELS} numbers; found {actual}")
     try:
         array = np.asarray(rows)
     except ValueError:  # a pixel that is a list
@@ -153,8 +153,8 @@ def _images(rows: list[Any], where: str) -> Array:
 
 def _labels(values: list[Any], where: str) -> Labels:
     for k, value in enumerate(values):
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if not whole or not 0 <= value < len(CHARACTERS):
+        is_integer = isinstance(value, int) and not isinstance(value, bool)
+        if not is_integer or not 0 <= value < len(CHARACTERS):
             raise InputError(
                 f"label {k} of {where} must be a whole number in [0, {len(CHARACTERS) - 1}]; found "
                 f"{value!r}"

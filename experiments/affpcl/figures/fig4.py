@@ -50,7 +50,7 @@ METHODS: dict[str, Any] = {
     "Independent": Independent(),
     "FedAvg": FedAvg(),
 }
-#: Panels and the rivals they are about.
+#: The panels and the method that each compares with.
 RIVALS = {
     "(a) error of independent learning / AffPCL": "Independent",
     "(b) error of FedAvg / AffPCL": "FedAvg",
@@ -134,21 +134,21 @@ def _claims(
         return []
     ours, alone, federated = (errors[name][stable] for name in METHODS)
     gain = np.log(alone) - np.log(ours)
-    found = [_always("Independent", "cells", -gain, levels[stable], levels)]
+    checks = [_always("Independent", "cells", -gain, levels[stable], levels)]
     if stable.sum() > 1:
-        found.append(_grows("δ_env", levels[stable], gain.mean(axis=1)))
-    found.append(_grows("δ_obj", levels, gain.mean(axis=0)))
+        checks.append(_grows("δ_env", levels[stable], gain.mean(axis=1)))
+    checks.append(_grows("δ_obj", levels, gain.mean(axis=0)))
     if levels[0] == 0 and stable[0]:
         same = rc.paired_ratio(ours[0, 0], federated[0, 0])
-        found.append(matches("AffPCL / FedAvg (δ = 0)", same))
-    several = levels > 0  # at one objective FedAvg has nothing to personalise for
+        checks.append(matches("AffPCL / FedAvg (δ = 0)", same))
+    several = levels > 0  # with a single objective personalisation has no advantage over FedAvg
     loss = (np.log(ours) - np.log(federated))[:, several]
     cells = "cells with δ_obj > 0"
-    return [*found, _always("FedAvg", cells, loss, levels[stable], levels[several])]
+    return [*checks, _always("FedAvg", cells, loss, levels[stable], levels[several])]
 
 
 def _always(rival: str, cells: str, loss: Values, envs: Values, objs: Values) -> rc.Check:
-    """Whether ln(AffPCL / rival), (env, obj, instance), is below zero in every cell."""
+    """Check that ln(AffPCL / rival), (env, obj, instance), is below zero in every cell."""
     means = loss.mean(axis=-1)
     row, column = np.unravel_index(int(means.argmax()), means.shape)
     name = (
@@ -160,7 +160,7 @@ def _always(rival: str, cells: str, loss: Values, envs: Values, objs: Values) ->
 
 
 def _grows(label: str, levels: Values, gain: Values) -> rc.Check:
-    """Whether the logarithm of the factor, (levels, instances), falls with a label."""
+    """Check that the logarithm of the factor, (levels, instances), falls with a label."""
     centred = levels - levels.mean()
     slope = rc.mean_interval(centred @ gain / (centred @ centred))
     name = f"slope of ln(Independent / AffPCL) against {label}"
@@ -171,11 +171,11 @@ def draw(config: Fig4Config, analysis: rc.Analysis) -> Figure:
     """Two heat maps side by side."""
     from matplotlib.patches import Patch
 
-    shown = [s for s in analysis.series if s.panel != UNSTABLE]
+    maps = [s for s in analysis.series if s.panel != UNSTABLE]
     (unstable,) = (s for s in analysis.series if s.panel == UNSTABLE)
-    figure, axes = rc.panels(shown, width=3.9, height=3.3)
+    figure, axes = rc.panels(maps, width=3.9, height=3.3)
     for title, ax in axes.items():
-        factors = np.array([s.y for s in shown if s.panel == title])
+        factors = np.array([s.y for s in maps if s.panel == title])
         _heat_map(figure, ax, np.asarray(unstable.x), factors, np.asarray(unstable.y) > 0)
         ax.set_xlabel("label $\\delta_{\\mathrm{obj}}$")
     axes[next(iter(axes))].set_ylabel("label $\\delta_{\\mathrm{env}}$")

@@ -50,10 +50,11 @@ if TYPE_CHECKING:
 MEASURED, FITTED = "measured", "fitted"
 #: Errors may exceed the fitted maximum by this factor, as a sum does in the corner.
 FACTOR = 2.0
-#: Beyond these no grid of this size tells a corner from that of a maximum, or of a product.
+#: Bounds of the fitted exponent: beyond them a grid of this size cannot distinguish the corner from
+#: that of a maximum, or from that of a product.
 CORNERS = (1e-2, 1e3)
-#: The smallest heterogeneity and what is left of the start add to the small errors of many agents
-#: and bend the slope in 1/n by this much.
+#: The change of the slope in 1/n by the smallest heterogeneity and by what remains of the start,
+#: which add to the small errors of many agents.
 SLACK = 0.05
 
 
@@ -93,8 +94,8 @@ class Shape:
         few = -np.log(agents)[:, None]
         far = self.q * (np.log(levels) - self.log_delta_0)
         if np.isinf(self.r):
-            found: Values = self.log_a + np.maximum(few, far)
-            return found
+            limit: Values = self.log_a + np.maximum(few, far)
+            return limit
         return self.log_a + np.logaddexp(self.r * few, self.r * far) / self.r
 
 
@@ -112,8 +113,8 @@ def fit(agents: Values, levels: Values, log_mse: Values, corner: float | None = 
     best = None
     for delta_0 in (0.3, 1.0):
         start = [float(log_mse.mean() - np.log(levels.mean())), np.log(delta_0), 1.5]
-        found = least_squares(residual, start if corner is not None else [*start, 0.0])
-        best = found if best is None or found.cost < best.cost else best
+        solution = least_squares(residual, start if corner is not None else [*start, 0.0])
+        best = solution if best is None or solution.cost < best.cost else best
     assert best is not None
     fitted = shape(best.x)
     worst = float(np.exp(np.abs(best.fun).max()))
@@ -204,7 +205,7 @@ def analyse(config: Fig5Config, table: rc.Table) -> rc.Analysis:
 
 
 def _rises(variable: str, steps: NDArray[np.float64]) -> rc.Check:
-    """Whether ln MSE^0 rises over every edge of the grid; ``steps`` end in the instance axis."""
+    """Check that ln MSE^0 rises over every edge of the grid; ``steps`` end in the instance axis."""
     edges = steps.reshape(-1, steps.shape[-1])
     falls = rc.largest_mean(-edges)
     smallest = rc.Interval(-falls.value, -falls.hi, -falls.lo)
@@ -218,7 +219,7 @@ def _misfit(shape: Shape, agents: Values, levels: Values, log_mse: Values) -> fl
 
 
 def _corner(sharper: rc.Ratio) -> str:
-    """Which of a maximum and a sum fits better, by the ratio of their residuals."""
+    """Check which of a maximum and a sum fits better, by the ratio of their residuals."""
     if sharper.hi < 1.0:
         return "a maximum fits better than a sum"
     return "a sum fits better than a maximum" if sharper.lo > 1.0 else "a sum fits as well"
@@ -235,12 +236,12 @@ def draw(config: Fig5Config, analysis: rc.Analysis) -> Figure:
     """Contours over (1/n, delta), both logarithmic."""
     from matplotlib.lines import Line2D
 
-    shown = [s for s in analysis.series if s.panel == MEASURED]
-    figure, axes = rc.panels(shown, width=4.6, height=3.6)
+    curves = [s for s in analysis.series if s.panel == MEASURED]
+    figure, axes = rc.panels(curves, width=4.6, height=3.6)
     ax = axes[MEASURED]
     ax.set_title("")
-    x, y = 1.0 / np.array(config.agents), np.asarray(shown[0].x)
-    mse = np.array([s.y for s in shown]).T
+    x, y = 1.0 / np.array(config.agents), np.asarray(curves[0].x)
+    mse = np.array([s.y for s in curves]).T
     fitted = np.array([s.y for s in analysis.series if s.panel == FITTED]).T
     lines = np.geomspace(mse.min(), mse.max(), 11)[1:-1]
     ax.set_xscale("log")  # before the labels, which are placed on the screen

@@ -60,7 +60,8 @@ LAMBDA = 2.0 / 3.0
 SCALE = 9.0 / 8.0
 #: The bias of the start, about t^-2, is below the variance from here on.
 SETTLED = 1e4
-#: Exact values differ from leading order by the next order in alpha, at most this from there on.
+#: From there on the next order in alpha, by which exact values differ from the leading order, is at
+#: most this.
 SLACK = 0.02
 #: Constant of the upper bound, derived in the module's text.
 CONSTANT = 2.0
@@ -187,7 +188,7 @@ def _checks(
 ) -> list[rc.Check]:
     """The claims at one level."""
     late = t >= SETTLED
-    found = [
+    checks = [
         rc.rate_check(
             f"{name}: exponent of t in MSE / ln t (δ = {level:g})",
             -1.0,
@@ -201,8 +202,8 @@ def _checks(
     worst = float(ratio[late].max() / predicted)
     exact = rc.Interval(worst, worst, worst)
     name = f"AffPCL / Independent over max{{1/n, δ_cen}} (δ = {level:g})"
-    found.append(rc.at_most(name, f"at most {CONSTANT:g}", exact, CONSTANT))
-    found.append(
+    checks.append(rc.at_most(name, f"at most {CONSTANT:g}", exact, CONSTANT))
+    checks.append(
         _equals(
             f"AffPCL / Independent at t = {t[-1]:.0e} (δ = {level:g})",
             leading_order(config.n, level),
@@ -211,11 +212,11 @@ def _checks(
     )
     if level == 0:
         equal = float(mse["AffPCL"][-1] / mse["FedAvg"][-1])
-        found.append(_equals("AffPCL / FedAvg at the last t (δ = 0)", 1.0, equal))
+        checks.append(_equals("AffPCL / FedAvg at the last t (δ = 0)", 1.0, equal))
     else:
         floor = float(mse["FedAvg"][-1])
-        found.append(_equals(f"bias floor of FedAvg (δ = {level:g})", (SCALE * level) ** 2, floor))
-    return found
+        checks.append(_equals(f"bias floor of FedAvg (δ = {level:g})", (SCALE * level) ** 2, floor))
+    return checks
 
 
 def _equals(name: str, predicted: float, value: float) -> rc.Check:

@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TOLERANCE = 0.05
-#: What is of higher order in the step, at t = 10^13.
+#: Terms of higher order in the step size at t = 10^13.
 ROUNDING = 1e-6
-#: Of n and of delta_cen.
+#: Exponents of n and of delta_cen.
 RIDE, STATED = -1.0, 1.0
 REFINED = {"smooth": 2.0, "own state": 1.0}
 DISTANCE, FREE = "(a) distance from the centre", "(b) delta_env = delta_obj = 1"

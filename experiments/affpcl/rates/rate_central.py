@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TOLERANCE = 0.005
-#: In t and in n.
+#: The exponent in t and in n.
 PREDICTED = -1.0
-#: Personal errors that differ by less are the same to first order in the step.
+#: Personal errors that differ by less, relatively, are equal to first order in the step size.
 SAME = 1e-3
 COE, FIRST, SECOND = r"COE (7): $\theta^c$", "CDL (22-1): $x^c$", "CDL (22-2): $x^c$"
 PLAIN = {COE: "COE (7)", FIRST: "CDL (22-1)", SECOND: "CDL (22-2)"}
@@ -129,8 +129,8 @@ def analyse(config: RateCentralConfig, table: rc.Table) -> rc.Analysis:
         slope = slowest(n, in_agents)
         against_n = rc.rate_check(f"{plain} against n", PREDICTED, slope, **bound)
         if against_t.verdict == "faster than stated":
-            said = "not decided: no noise at the solution, nothing to average"
-            against_n = replace(against_n, ok=None, verdict=said)
+            undecided = "not decided: no noise at the solution, nothing to average"
+            against_n = replace(against_n, ok=None, verdict=undecided)
         checks += [against_t, against_n]
         series += [rc.Series(name, TIME, t, in_time[0]), rc.Series(name, AGENTS, n, in_agents[0])]
     personal = agents["personal"]
@@ -160,9 +160,9 @@ def draw(config: RateCentralConfig, analysis: rc.Analysis) -> Figure:
     for title, ax in axes.items():
         rc.loglog(ax)
         ax.set_xlabel(labels[title])
-        shown = [s for s in analysis.series if s.panel == title]
-        x = (float(shown[0].x[0]), float(shown[0].x[-2]))
-        rc.guide(ax, -1.0, x, 0.04 * min(float(s.y[0]) for s in shown))
+        curves = [s for s in analysis.series if s.panel == title]
+        x = (float(curves[0].x[0]), float(curves[0].x[-2]))
+        rc.guide(ax, -1.0, x, 0.04 * min(float(s.y[0]) for s in curves))
     axes[TIME].set_ylabel("mean squared error")
     rc.legend(figure, axes)
     return figure

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 TOLERANCE = 0.05
 OBJ, ENV, BOTH = "(a) objectives only", "(b) environments only", "(c) both"
 Build = Callable[..., Types]
-#: Families by panel and name: how a population is built, and the exponent that is really there.
+#: Families by panel and name: the function that builds a population, and its exact exponent.
 FAMILIES: dict[tuple[str, str], tuple[Build, float]] = {
     (OBJ, "smooth"): (lambda pieces, n, v: pieces.types(n, obj=v), 2.0),
     (OBJ, "ill-conditioned"): (lambda pieces, n, v: ill_conditioned(n, v), 1.0),

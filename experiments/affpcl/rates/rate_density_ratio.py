@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 TOLERANCE = 0.01
 ROUNDING = 1e-9
-#: Slopes in t are fitted from LATE/delta^2 on, plateaus up to 1/(EARLY delta^2).
+#: Slopes are fitted where t is above LATE/delta^2, plateaus where it is below 1/(EARLY delta^2).
 LATE, EARLY = 25.0, 400.0
 BOUND, ONE, COUNTS, LINEAR = (
     "Theorem 2",

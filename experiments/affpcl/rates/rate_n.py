@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TOLERANCE = 0.001
-#: What 1/n still adds to the plateau max{1/n, delta} at the largest n.
+#: The relative amount by which 1/n raises the plateau max{1/n, delta} at the largest n.
 PLATEAU = 0.02
 PREDICTED = {"AffPCL": -1.0, "AffPCL with (22-2)": -1.0, "FedAvg": -1.0, "Independent": 0.0}
 ALGORITHMS: tuple[AffPCL | FedAvg | Independent, ...] = (

@@ -47,7 +47,7 @@ from linsys.stability import largest_stable_step
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Of exponents in t, and of powers of ln t.
+#: Tolerances: of exponents in t, and of powers of ln t.
 TOLERANCE, LOGARITHM = 0.005, 0.07
 CONSTANT, WEIGHTED = "constant step", "diminishing, mean error"
 AVERAGED, LAST = "diminishing, averaged iterate", "diminishing, last iterate"

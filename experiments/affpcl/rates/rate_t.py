@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TOLERANCE = 0.005
-#: The exponent of MSE / ln t that each curve is promised.
+#: The exponent of MSE / ln t that is predicted for each curve.
 PREDICTED = {
     "AffPCL": -1.0,
     "AffPCL with (22-2)": -1.0,

@@ -79,14 +79,14 @@ def evidence(
         p: shape (B, 2, ...), both hypotheses.
         law: (n, t, rows of p) to the laws (rows, 2, outcomes); called once for each n and t.
     """
-    found = [0 * n, 0 * n, 0 * n]
+    fields = [0 * n, 0 * n, 0 * n]
     keys = np.stack([n.astype(int), t.astype(int)], axis=1)
     for key in np.unique(keys, axis=0):
         rows = (keys == key).all(axis=1)
         both = law(int(key[0]), int(key[1]), p[rows])
-        for out, value in zip(found, _compare(both[:, 0], both[:, 1]), strict=True):
+        for out, value in zip(fields, _compare(both[:, 0], both[:, 1]), strict=True):
             out[rows] = value
-    return Evidence(*found)
+    return Evidence(*fields)
 
 
 def _compare(p: Numbers, q: Numbers) -> tuple[Numbers, Numbers, Numbers]:

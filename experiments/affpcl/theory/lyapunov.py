@@ -46,11 +46,11 @@ def coupled_step(
 def weights(lam: Numbers, coupling: Numbers) -> Numbers:
     """w^K = 1 and w^k = 2 sum_{k' > k} w^{k'} C^{k',k} / lambda^{k'}, shape (B, K)."""
     last = lam.shape[-1] - 1
-    found = [lam[:, last] / lam[:, last]]
+    coefficients = [lam[:, last] / lam[:, last]]
     for k in range(last - 1, -1, -1):
-        later = np.stack(found, axis=-1)
-        found.insert(0, 2 * (later * coupling[:, k + 1 :, k] / lam[:, k + 1 :]).sum(axis=-1))
-    return np.stack(found, axis=-1)
+        later = np.stack(coefficients, axis=-1)
+        coefficients.insert(0, 2 * (later * coupling[:, k + 1 :, k] / lam[:, k + 1 :]).sum(axis=-1))
+    return np.stack(coefficients, axis=-1)
 
 
 def d4(z: Numbers, alpha: Numbers, lam: Numbers, C: Numbers, coupling: Numbers) -> rc.Sides:

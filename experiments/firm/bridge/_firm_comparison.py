@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 #: Rewards "match" if they differ by at most this share of what training gains, as in ``firm``.
 MATCH = 0.1
-#: Drifts that a logarithmic axis tells from zero.
+#: The smallest drift that is drawn on a logarithmic axis.
 TINY = 1e-12
-#: Panels.
+#: Titles of the panels.
 WEIGHT, SPREAD = "mean weight", "standard deviation of clients' weights"
 DRIFT = "disagreement drift"
 #: A gain below this share of another one is no "substantial progress" beside it, but a "collapse".
 SUBSTANTIAL = 0.5
-#: What losses are means over, by the name of the switch.
+#: What a loss is averaged over, by the name of the option.
 _MEANS = {
     "token": "tokens",
     "sequence": "responses, each a mean over its tokens",
@@ -37,24 +37,24 @@ _MEANS = {
 
 
 def gain(table: rc.Table, j: int, arm: str) -> Values:
-    """What training adds to reward j = 1, 2, .. on the tests, (seeds,)."""
+    """The increase of reward j = 1, 2, .. by training on the tests, (seeds,)."""
     part = table.where(arm=arm, t=1)
     return np.asarray(part.grid(f"end_{j}", "draw") - part.grid(f"start_{j}", "draw"))
 
 
 def mean_gain(table: rc.Table, arm: str) -> float:
-    """The same, averaged over both rewards and seeds: the scale of all differences."""
-    found = float(np.mean([gain(table, j, arm) for j in (1, 2)]))
-    if found <= 0.0:
+    """The gain averaged over both rewards and seeds: the scale of all differences."""
+    mean = float(np.mean([gain(table, j, arm) for j in (1, 2)]))
+    if mean <= 0.0:
         raise InputError(
             f"`gammas` and `rounds` must be such that training helps; found that {arm} changes the "
-            f"mean reward by {found:.3g}"
+            f"mean reward by {mean:.3g}"
         )
-    return found
+    return mean
 
 
 def advantage(table: rc.Table, j: int, ours: str, theirs: str) -> rc.Interval:
-    """How much more of reward j ``ours`` gains, as a share of the mean gain of ``theirs``."""
+    """The gain of ``ours`` in reward j less that of ``theirs``, over the latter's mean gain."""
     return rc.mean_interval(
         (gain(table, j, ours) - gain(table, j, theirs)) / mean_gain(table, theirs)
     )
@@ -112,12 +112,12 @@ def weights_match(table: rc.Table, ours: str, theirs: str) -> rc.Check:
     root mean squares over time. A ratio below one cannot be told from noise in single runs.
     """
     a, b = curves_of(table, "weight", ours), curves_of(table, "weight", theirs)
-    apart = np.sqrt(((a - b) ** 2).mean(axis=1))
+    distance = np.sqrt(((a - b) ** 2).mean(axis=1))
     pairs = np.sqrt(2.0 * b.var(axis=0, ddof=1).mean())
     return rc.at_most(
         f"mean weights: distance of {ours} and {theirs} / distance of two seeds of {theirs}",
         "nearly identical: at most 1",
-        rc.mean_interval(apart / pairs),
+        rc.mean_interval(distance / pairs),
         1.0,
     )
 
@@ -142,20 +142,20 @@ def rewards_shown(
     ]
 
 
-def shown(
+def curves_by_round(
     config: FirmConfig, table: rc.Table, column: str, title: str, arms: Iterable[str]
 ) -> list[rc.Series]:
     """A column averaged over the steps of a round, against rounds, with 90 % bands over seeds."""
     rounds = np.arange(config.rounds)
-    found = []
+    series = []
     for arm in arms:
         values = curves_of(table, column, arm)
         each = values.reshape(len(values), config.rounds, config.K).mean(axis=-1)
-        found.append(rc.Series(arm, title, rounds, *rc.mean_band(each)))
-    return found
+        series.append(rc.Series(arm, title, rounds, *rc.mean_band(each)))
+    return series
 
 
-def said(config: FirmConfig, table: rc.Table) -> list[str]:
+def notes_on_runs(config: FirmConfig, table: rc.Table) -> list[str]:
     """Model, data, seeds, switches, and how far policies went."""
     last = table.where(t=int(config.steps[-1]))
     held = f"fixed at {config.kl_start:g}"
@@ -181,13 +181,13 @@ def comparison(
 ) -> list[rc.Series]:
     """Weights, their spread and both rewards of some arms; ``titles`` are those of rewards."""
     return [
-        *shown(config, table, "weight", f"{WEIGHT}: {config.objectives[0]}", arms),
-        *shown(config, table, "spread", SPREAD, arms),
+        *curves_by_round(config, table, "weight", f"{WEIGHT}: {config.objectives[0]}", arms),
+        *curves_by_round(config, table, "spread", SPREAD, arms),
         *rewards_shown(config, table, arms, titles or config.objectives),
     ]
 
 
-def picture(config: FirmConfig, analysis: rc.Analysis) -> Figure:
+def draw_panels(config: FirmConfig, analysis: rc.Analysis) -> Figure:
     """Two panels to a row, against rounds."""
     figure, axes = rc.panels(analysis.series, columns=2, width=3.2, share_y=False)
     rc.curves(axes, analysis.series)

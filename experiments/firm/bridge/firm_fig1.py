@@ -37,12 +37,12 @@ from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig
 from experiments.firm.bridge._firm_comparison import (
     MATCH,
     curves_of,
+    draw_panels,
     gain,
     mean_gain,
-    picture,
+    notes_on_runs,
     rewards_kept,
     rewards_shown,
-    said,
 )
 from experiments.firm.bridge._firm_runs import columns
 from mgda.fedcmoo import FedCMOO
@@ -112,7 +112,7 @@ def analyse(config: Fig1Config, table: rc.Table) -> rc.Analysis:
         0.0,
     )
     notes = [
-        *said(config, table),
+        *notes_on_runs(config, table),
         f"that FIRM's rewards are comparable or better is {outcome(comparable)}; that its weights "
         f"are smoother is {outcome(calm[:1])} under the moving average and {outcome(calm[1:])} "
         "from round to round",
@@ -134,7 +134,7 @@ def _gains(table: rc.Table, arm: str) -> str:
 
 
 def _ratio(curves: dict[str, Values]) -> rc.Ratio:
-    """Of the mean absolute changes along time, FIRM / FedCMOO-A, over seeds."""
+    """FIRM over FedCMOO-A: the ratio of the mean absolute changes along time, over seeds."""
     changes = {
         name: np.abs(np.diff(values, axis=-1)).mean(axis=-1) for name, values in curves.items()
     }
@@ -143,7 +143,7 @@ def _ratio(curves: dict[str, Values]) -> rc.Ratio:
 
 def draw(config: Fig1Config, analysis: rc.Analysis) -> Figure:
     """Rewards above, weights below on one scale."""
-    figure = picture(config, analysis)
+    figure = draw_panels(config, analysis)
     for ax in figure.axes[-2:]:
         ax.set_ylim(-0.03, 1.03)
     return figure

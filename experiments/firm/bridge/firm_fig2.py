@@ -48,8 +48,8 @@ from experiments.firm.bridge._firm_comparison import (
     gain,
     log_band,
     mean_gain,
+    notes_on_runs,
     rewards_match,
-    said,
 )
 from experiments.firm.bridge._firm_runs import columns
 from linsys import InputError
@@ -109,8 +109,8 @@ def almost_one(rewards: Sequence[Reward], common: float) -> list[Reward]:
         shares = [common / 2 + (1.0 - common) * (i == j) for i in (0, 1)]
 
         def values(prompts: Sequence[str], responses: Sequence[str]) -> Values:
-            found = [np.asarray(r(prompts, responses), float) for r in rewards[:2]]
-            return np.asarray(shares[0] * found[0] + shares[1] * found[1])
+            scores = [np.asarray(r(prompts, responses), float) for r in rewards[:2]]
+            return np.asarray(shares[0] * scores[0] + shares[1] * scores[1])
 
         low, high = (
             sum(s * getattr(r, end) for s, r in zip(shares, rewards[:2], strict=True))
@@ -141,12 +141,12 @@ def analyse(config: Fig2Config, table: rc.Table) -> rc.Analysis:
     """Weights of one run, drifts and rewards of all; what beta changes."""
     series: list[rc.Series] = []
     checks: list[rc.Check] = []
-    notes = said(config, table)
+    notes = notes_on_runs(config, table)
     for setting, alike in SETTINGS.items():
         part = table.where(setting=setting)
-        series += _shown(config, part, setting)
-        found, more = _judged(config, part, setting, alike)
-        checks += found
+        series += _series(config, part, setting)
+        setting_checks, more = _checks_and_notes(config, part, setting, alike)
+        checks += setting_checks
         notes += more
     worst = np.sqrt(config.beta) / 4
     notes.append(
@@ -156,7 +156,7 @@ def analyse(config: Fig2Config, table: rc.Table) -> rc.Analysis:
     return rc.Analysis(series, checks, notes)
 
 
-def _shown(config: Fig2Config, part: rc.Table, setting: str) -> list[rc.Series]:
+def _series(config: Fig2Config, part: rc.Table, setting: str) -> list[rc.Series]:
     t = config.steps / config.K
     series = []
     for arm in config.names:
@@ -175,15 +175,15 @@ def _shown(config: Fig2Config, part: rc.Table, setting: str) -> list[rc.Series]:
     return series
 
 
-def _judged(
+def _checks_and_notes(
     config: Fig2Config, part: rc.Table, setting: str, alike: bool
 ) -> tuple[list[rc.Check], list[str]]:
-    """What one setting says."""
+    """The checks and notes of one setting."""
     none, some = config.names
     same = {b: curves_of(part, f"drift_at_{b:g}", none).mean(axis=1) for b in config.betas}
     ratios = {b: rc.paired_ratio(same[b], same[0.0]) for b in config.betas[1:]}
     runs = rc.paired_ratio(*(curves_of(part, "drift", arm).mean(axis=1) for arm in (some, none)))
-    apart = [
+    distances = [
         np.abs(curves_of(part, "client_1", arm) - curves_of(part, "client_2", arm)).mean(axis=1)
         for arm in (some, none)
     ]
@@ -197,7 +197,7 @@ def _judged(
         for b, ratio in ratios.items()
     ]
     if not alike:
-        # where the derivation speaks: the cosine bounds g, whose divisor is a mean of squares
+        # only where the derivation holds: the cosine bounds g, whose divisor is a mean of squares
         wide = curves_of(part, "closest", none) <= 0.5
         sums = [
             (curves_of(part, f"drift_at_{b:g}", none) * wide).sum(axis=1) for b in config.betas[:2]
@@ -211,7 +211,7 @@ def _judged(
                 remark=f"{wide.mean():.0%} of the steps",
             )
         )
-    for what, ratio in (("drift", runs), ("distance of weights", rc.paired_ratio(*apart))):
+    for what, ratio in (("drift", runs), ("distance of weights", rc.paired_ratio(*distances))):
         name = f"{what} of the runs, {some} / {none} ({setting})"
         checks.append(rc.below(name, "less: below 1", ratio, remark=ratio.wins))
     match = rewards_match(config, part, none, some)

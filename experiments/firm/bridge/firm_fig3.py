@@ -32,7 +32,7 @@ import numpy as np
 import ratecheck as rc
 from experiments.bridge._models import Values
 from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig
-from experiments.firm.bridge._firm_comparison import curves_of, gain, mean_gain, said
+from experiments.firm.bridge._firm_comparison import curves_of, gain, mean_gain, notes_on_runs
 from experiments.firm.bridge._firm_runs import columns
 
 if TYPE_CHECKING:
@@ -108,7 +108,9 @@ def analyse(config: Fig3Config, table: rc.Table) -> rc.Analysis:
                 _smallest(sign * np.diff(gains, axis=0) / scale),
             ),
         ]
-    return rc.Analysis(series, checks, [*said(config, table), *_notes(config, ends.mean(axis=-1))])
+    return rc.Analysis(
+        series, checks, [*notes_on_runs(config, table), *_notes(config, ends.mean(axis=-1))]
+    )
 
 
 def _smallest(increases: Values) -> rc.Interval:

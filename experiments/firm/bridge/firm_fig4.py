@@ -32,11 +32,11 @@ from experiments.firm.bridge._firm import OTHER, PAPER, Arm, FirmConfig
 from experiments.firm.bridge._firm_comparison import (
     advantage,
     comparison,
+    draw_panels,
     gain,
     mean_gain,
-    picture,
+    notes_on_runs,
     rewards_match,
-    said,
     weights_match,
 )
 from experiments.firm.bridge._firm_runs import columns
@@ -97,7 +97,7 @@ def analyse(config: Fig4Config, table: rc.Table) -> rc.Analysis:
         for arm in (SAME, OTHERS)
     }
     notes = [
-        *said(config, table),
+        *notes_on_runs(config, table),
         f"the other model of the first reward: {config.other}; the curves of a client show its own "
         "model's reward",
         "gains in the first reward by its first model, by its other model, and in the second "
@@ -116,6 +116,6 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"draw": "seeds"}),
     compute=compute,
     analyse=analyse,
-    draw=picture,
+    draw=draw_panels,
     parallel="blocks",
 )

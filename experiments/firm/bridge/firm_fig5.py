@@ -32,10 +32,10 @@ from experiments.firm.bridge._firm_comparison import (
     advantage,
     comparison,
     curves_of,
-    picture,
+    draw_panels,
+    notes_on_runs,
     progress,
     rewards_match,
-    said,
     weights_match,
 )
 from experiments.firm.bridge._firm_runs import columns
@@ -77,7 +77,7 @@ def analyse(config: Fig5Config, table: rc.Table) -> rc.Analysis:
         progress(table, own, even, SUBSTANTIAL, "substantial"),
     ]
     notes = [
-        *said(config, table),
+        *notes_on_runs(config, table),
         f"disagreement drift, {own} / {even}: {format_interval(drift)} ({drift.wins})",
     ]
     return rc.Analysis(comparison(config, table, config.names), checks, notes)
@@ -92,6 +92,6 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"draw": "seeds"}),
     compute=compute,
     analyse=analyse,
-    draw=picture,
+    draw=draw_panels,
     parallel="blocks",
 )

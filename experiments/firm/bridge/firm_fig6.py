@@ -33,11 +33,11 @@ from experiments.firm.bridge._firm_comparison import (
     SUBSTANTIAL,
     comparison,
     curves_of,
+    draw_panels,
     mean_gain,
-    picture,
+    notes_on_runs,
     progress,
     rewards_kept,
-    said,
     weights_match,
 )
 from experiments.firm.bridge._firm_runs import columns
@@ -62,7 +62,7 @@ class Fig6Config(FirmConfig):
 
     @property
     def most_clients(self) -> int:
-        """C of the larger arm."""
+        """The number of clients C of the larger arm."""
         return self.more_clients
 
     @property
@@ -101,7 +101,7 @@ def analyse(config: Fig6Config, table: rc.Table) -> rc.Analysis:
         ),
     ]
     notes = [
-        *said(config, table),
+        *notes_on_runs(config, table),
         f"mean gains of both rewards: {few} {mean_gain(table, few):+.3f}, {many} "
         f"{mean_gain(table, many):+.3f}",
     ]
@@ -117,6 +117,6 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"draw": "seeds"}),
     compute=compute,
     analyse=analyse,
-    draw=picture,
+    draw=draw_panels,
     parallel="blocks",
 )

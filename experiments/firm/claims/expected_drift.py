@@ -273,8 +273,8 @@ def _against(**predicted: float) -> Sequence[rc.Regime]:
         "M": ("M", lambda x: at.opposed_pair(_SMOOTH, _NOISE, one, x), 1),
         "M_small": ("M", lambda x: at.opposed_pair(_SMOOTH, _NOISE, one * _FAR**3, x), 1),
     }
-    found = [(_exponent(name, *measured[name]), value) for name, value in predicted.items()]
-    return [replace(regime, predicted=value) for regime, value in found]
+    regimes = [(_exponent(name, *measured[name]), value) for name, value in predicted.items()]
+    return [replace(regime, predicted=value) for regime, value in regimes]
 
 
 @PAPER.rate(

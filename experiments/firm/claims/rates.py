@@ -204,12 +204,12 @@ def F12() -> Sequence[rc.Regime]:
 
 def _drifts(*, product: bool) -> Sequence[rc.Regime]:
     steps = (2.0**4, 2.0**5, 2.0**6)
-    found = [_PLAIN.local_step(4, 0.1, 1.0 / x) for x in steps]
+    drifts = [_PLAIN.local_step(4, 0.1, 1.0 / x) for x in steps]
     inverse = np.array(steps)
     return [
-        _limit("client drift T_{1,2}", "1/alpha", -2.0, inverse, [pair[0] for pair in found]),
+        _limit("client drift T_{1,2}", "1/alpha", -2.0, inverse, [pair[0] for pair in drifts]),
         _limit(
-            "disagreement drift", "1/alpha", -float(product), inverse, [pair[1] for pair in found]
+            "disagreement drift", "1/alpha", -float(product), inverse, [pair[1] for pair in drifts]
         ),
     ]
 

@@ -48,11 +48,11 @@ from experiments.firm._alignment import (
     Values,
     advantage,
     comparison,
+    draw_panels,
     ema,
     gain_ratio,
     mean_gain,
     optimum,
-    picture,
     weight_curves,
 )
 from experiments.firm._words import format_interval, outcome
@@ -104,12 +104,13 @@ def analyse(config: Fig1Config, table: rc.Table) -> rc.Analysis:
             series.append(
                 rc.Series(name, title, t, one if half_life is None else ema(one, half_life))
             )
-    shown = {name: ema(curve, config.half_life) for name, curve in curves.items()}
+    smooth_curves = {name: ema(curve, config.half_life) for name, curve in curves.items()}
     half = config.rounds // 2 * config.K
     smooth = {
-        name: _change(curve[..., half + config.K - 1 :: config.K]) for name, curve in shown.items()
+        name: _change(curve[..., half + config.K - 1 :: config.K])
+        for name, curve in smooth_curves.items()
     }
-    apart = {name: curve[..., -1].std(axis=1, ddof=1) for name, curve in shown.items()}
+    spreads = {name: curve[..., -1].std(axis=1, ddof=1) for name, curve in smooth_curves.items()}
     rounds = {name: _change(curve[..., :: config.K]) for name, curve in curves.items()}
     steps = {name: _change(curve) for name, curve in curves.items()}
     once_in_K = f"1 / sqrt(K) = {1 / np.sqrt(config.K):.2f}"
@@ -133,7 +134,7 @@ def analyse(config: Fig1Config, table: rc.Table) -> rc.Analysis:
             rc.below(f"{name}, FIRM / FedCMOO-A", predicted, ratio, remark=ratio.wins)
             for name, predicted, values in (
                 ("change of smoothed weights", "smoother: below 1", smooth),
-                ("deviation of smoothed weights between runs", "more consistent: below 1", apart),
+                ("deviation of smoothed weights between runs", "more consistent: below 1", spreads),
                 ("change of weights from round to round", "smoother: below 1", rounds),
             )
             for ratio in (rc.paired_ratio(values[FIRM], values[SERVER]),)
@@ -147,7 +148,7 @@ def analyse(config: Fig1Config, table: rc.Table) -> rc.Analysis:
         rc.below(
             "deviation of smoothed weights, FedCMOO-A fresh at every step / once a round",
             f"below 1, at best {once_in_K}: one noisy λ is used K times",
-            rc.paired_ratio(apart[CONTROL], apart[SERVER]),
+            rc.paired_ratio(spreads[CONTROL], spreads[SERVER]),
         ),
         rc.within(
             "change from round to round, FedCMOO-A fresh at every step / once a round",
@@ -157,12 +158,12 @@ def analyse(config: Fig1Config, table: rc.Table) -> rc.Analysis:
             SAME,
         ),
     ]
-    against_firm = rc.paired_ratio(apart[CONTROL], apart[FIRM])
+    against_firm = rc.paired_ratio(spreads[CONTROL], spreads[FIRM])
     return rc.Analysis(series, checks, _notes(config, table, curves, checks, against_firm))
 
 
 def mean_gain_ratio(table: rc.Table) -> rc.Interval:
-    """What the mean of both rewards gains under FIRM, over the same under FedCMOO-A."""
+    """The gain in the mean of both rewards under FIRM, over that under FedCMOO-A."""
     return rc.mean_interval(gain_ratio(table, FIRM, SERVER))
 
 
@@ -223,7 +224,7 @@ def smoothed(config: Fig1Config) -> str:
 
 def draw(config: Fig1Config, analysis: rc.Analysis) -> Figure:
     """Rewards above, weights below on one scale."""
-    figure = picture(config, analysis)
+    figure = draw_panels(config, analysis)
     raw, mean = figure.axes[-2:]
     mean.set_ylim(raw.get_ylim())
     return figure

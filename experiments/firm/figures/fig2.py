@@ -141,21 +141,21 @@ def analyse(config: Fig2Config, table: rc.Table) -> rc.Analysis:
         for arm in config.arms:
             rewards = [run.where(arm=arm).grid(column, "t") for column in OBJECTIVES]
             series.append(rc.Series(arm, panel(setting, REWARD), t, np.mean(rewards, axis=0)))
-        apart = {arm: _distance(part.where(arm=arm)) for arm in config.arms}
-        ratio = rc.paired_ratio(apart[some], apart[none])
+        spread = {arm: _distance(part.where(arm=arm)) for arm in config.arms}
+        ratio = rc.paired_ratio(spread[some], spread[none])
         name = f"distance of the clients' weights, {some} / {none} ({setting})"
         checks.append(rc.below(name, "more consistent: below 1", ratio, remark=ratio.wins))
         if not alike:
             name = f"size of that ratio ({setting})"
             predicted = "at least 0.9: only near-parallel gradients feel β"
             checks.append(rc.at_least(name, predicted, ratio, 0.9))
-        found = rewards_match(part, none, some)
-        checks += [replace(check, name=f"{check.name} ({setting})") for check in found]
+        reward_checks = rewards_match(part, none, some)
+        checks += [replace(check, name=f"{check.name} ({setting})") for check in reward_checks]
         changes = {c: advantage(part, c, none, some) for c in OBJECTIVES}
         lost = [rc.below(c, "both rewards fall: below 0", v, 0.0) for c, v in changes.items()]
         notes.append(
-            f"{setting}: the clients' weights of one objective differ by {apart[none].mean():.3f} "
-            f"without regularisation and by {apart[some].mean():.3f} with {some}; without it the "
+            f"{setting}: the clients' weights of one objective differ by {spread[none].mean():.3f} "
+            f"without regularisation and by {spread[some].mean():.3f} with {some}; without it the "
             "gains are larger or smaller by these shares: "
             + ", ".join(f"{OBJECTIVES[c]} {format_interval(v, '+.1%')}" for c, v in changes.items())
             + f"; the paper's claim that both rewards fall without it is {outcome(lost)}"
@@ -210,7 +210,9 @@ def draw(config: Fig2Config, analysis: rc.Analysis) -> Figure:
         line: dict[str, Any] = {}
         if s.name.endswith(RAW):
             line = {"linewidth": 0.6, "alpha": 0.5, "marker": ""}
-        elif s.name == names[2]:  # wide: the curve of the other beta lies on top of it
+        elif (
+            s.name == names[2]
+        ):  # a wide line, because the curve of the other beta lies on top of it
             line = {"linewidth": 4.0, "alpha": 0.5, "marker": ""}
         rc.curve(axes[s.panel], s, position=position, **line)
     for place, (title, ax) in enumerate(axes.items()):

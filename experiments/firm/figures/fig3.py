@@ -87,16 +87,16 @@ def pareto_front(momdp: MOMDP) -> Values:
     # the ends: the best of one objective, and among those the best of the other
     first, last = (optimum(momdp, w) for w in ((1e-6, 1.0), (1.0, 1e-6)))
     # one policy may be best for both
-    found, left = [first], [] if np.array_equal(first, last) else [last]
-    while left:
-        a, b = found[-1], left[-1]
+    front, pending = [first], [] if np.array_equal(first, last) else [last]
+    while pending:
+        a, b = front[-1], pending[-1]
         normal = np.array([a[1] - b[1], b[0] - a[0]])
         between = optimum(momdp, normal)
         if normal @ (between - a) > 1e-9 * normal.sum():
-            left.append(between)
+            pending.append(between)
         else:
-            found.append(left.pop())
-    return np.array(found)
+            front.append(pending.pop())
+    return np.array(front)
 
 
 def compute(config: Fig3Config, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -160,9 +160,9 @@ def _weight(table: rc.Table, name: str) -> Values:
 
 
 def _reach(table: rc.Table, one: str, other: str) -> Values:
-    """How far apart the ends of two settings are in the plane of rewards, (instances,)."""
-    apart = [gain(table, column, one) - gain(table, column, other) for column in OBJECTIVES]
-    return np.asarray(np.hypot(*apart))
+    """The distance between the ends of two settings in the plane of rewards, (instances,)."""
+    differences = [gain(table, column, one) - gain(table, column, other) for column in OBJECTIVES]
+    return np.asarray(np.hypot(*differences))
 
 
 def _increase(title: str, increases: Values) -> rc.Check:

@@ -44,8 +44,8 @@ from experiments.firm._alignment import (
     Values,
     advantage,
     comparison,
+    draw_panels,
     gain,
-    picture,
     rewards_match,
     scale,
     weights_match,
@@ -103,13 +103,15 @@ def compute(config: Fig4Config, block: rc.Block, context: rc.Context) -> rc.Colu
     arms: Arms = {SAME: (config.firm(), Clients(first, config.clients))}
     for level, other in zip(config.levels, others, strict=True):
         arms[arm(level)] = (config.firm(), Clients([first] * half + [other] * half))
-    found = config.columns(arms, block["instance"], config.ends)
+    columns = config.columns(arms, block["instance"], config.ends)
     agreement = {SAME: 1.0}
     for level, other in zip(config.levels, others, strict=True):
         agreement[arm(level)] = _correlation(first.mean_r[..., 0], other.mean_r[..., 0])
-    found["agreement"] = np.array([agreement[name] for name in found["arm"]])
-    found["conflict"] = np.full(found["t"].shape, _correlation(*np.moveaxis(first.mean_r, -1, 0)))
-    return found
+    columns["agreement"] = np.array([agreement[name] for name in columns["arm"]])
+    columns["conflict"] = np.full(
+        columns["t"].shape, _correlation(*np.moveaxis(first.mean_r, -1, 0))
+    )
+    return columns
 
 
 def _correlation(one: Values, other: Values) -> float:
@@ -126,8 +128,8 @@ def analyse(config: Fig4Config, table: rc.Table) -> rc.Analysis:
     x = agreement.mean(axis=1)[::-1]
     series = comparison(config, table, (SAME, near, far), SHOWN)
     for column, title in OBJECTIVES.items():
-        found = [advantage(table, column, name, SAME) for name in reversed(names)]
-        y, lo, hi = np.array([(v.value, v.lo, v.hi) for v in found]).T
+        losses = [advantage(table, column, name, SAME) for name in reversed(names)]
+        y, lo, hi = np.array([(v.value, v.lo, v.hi) for v in losses]).T
         series.append(rc.Series(title, LOSS, x, y, lo, hi))
     series.append(rc.Series("theory", LOSS, x, first_order.mean(axis=1)[::-1]))
     unit = scale(table, SAME)
@@ -157,18 +159,18 @@ def analyse(config: Fig4Config, table: rc.Table) -> rc.Analysis:
 
 
 def _notes(config: Fig4Config, table: rc.Table, agreement: dict[str, float]) -> list[str]:
-    found = []
+    lines = []
     for level in config.levels:
         name = arm(level)
         weights = weights_match(table, name, SAME)
         changes = [advantage(table, column, name, SAME).value for column in OBJECTIVES]
-        found.append(
+        lines.append(
             f"correlation {agreement[name]:.2f} of the models ({100 * level:g}% of pairs judged "
             f"anew): helpfulness {changes[0]:+.0%}, harmlessness {changes[1]:+.0%} of the gain, "
             f"weights {weights.measured:.2f} deviations of a run apart"
         )
     return [
-        *found,
+        *lines,
         "derived: the loss in helpfulness depends to first order on how far the two reward models "
         "agree, on FIRM not at all; the paper does not say how far its two do",
     ]
@@ -178,7 +180,7 @@ def draw(config: Fig4Config, analysis: rc.Analysis) -> Figure:
     """Three panels against rounds, the last against the correlation of the models."""
     from matplotlib.ticker import AutoLocator
 
-    figure = picture(config, analysis)
+    figure = draw_panels(config, analysis)
     *_, ax = figure.axes
     ax.set_xlabel("correlation of the two reward models")
     ax.xaxis.set_major_locator(AutoLocator())

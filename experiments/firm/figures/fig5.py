@@ -37,8 +37,8 @@ from experiments.firm._alignment import (
     Values,
     advantage,
     comparison,
+    draw_panels,
     gain_ratio,
-    picture,
     rewards_match,
     weights_match,
 )
@@ -97,7 +97,7 @@ def _from_mean(laws: Values) -> float:
 def analyse(config: Fig5Config, table: rc.Table) -> rc.Analysis:
     """The four panels and the caption's claims."""
     _, harmless = rewards_match(table, UNEVEN, IID)
-    kept = gain_ratio(table, UNEVEN, IID)
+    kept_gain = gain_ratio(table, UNEVEN, IID)
     fixed = gain_ratio(table, UNEVEN + FIXED, IID + FIXED)
     spread = {
         arm: table.where(arm=arm).grid("spread", "instance", "replicate", "t").mean(axis=(1, 2))
@@ -112,12 +112,15 @@ def analyse(config: Fig5Config, table: rc.Table) -> rc.Analysis:
             _negative(advantage(table, "reward_1", UNEVEN, IID)),
         ),
         rc.at_least(
-            "mean gain, non-IID / IID", "substantial: at least 0.5", rc.mean_interval(kept), 0.5
+            "mean gain, non-IID / IID",
+            "substantial: at least 0.5",
+            rc.mean_interval(kept_gain),
+            0.5,
         ),
         rc.above(
             "cost of uneven prompts, FIRM − fixed weights",
             "above 0: the clients' own weights cost",
-            rc.mean_interval(fixed - kept),
+            rc.mean_interval(fixed - kept_gain),
         ),
         rc.above(
             "spread of the clients' weights, non-IID / IID",
@@ -126,7 +129,9 @@ def analyse(config: Fig5Config, table: rc.Table) -> rc.Analysis:
             1.0,
         ),
     ]
-    return rc.Analysis(comparison(config, table, (IID, UNEVEN)), checks, _notes(table, kept, fixed))
+    return rc.Analysis(
+        comparison(config, table, (IID, UNEVEN)), checks, _notes(table, kept_gain, fixed)
+    )
 
 
 def _negative(interval: rc.Interval) -> rc.Interval:
@@ -156,6 +161,6 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
-    draw=picture,
+    draw=draw_panels,
     parallel="blocks",
 )

@@ -33,7 +33,7 @@ from experiments.firm._alignment import (
     Values,
     advantage,
     comparison,
-    picture,
+    draw_panels,
     weight_curves,
     weights_match,
 )
@@ -107,6 +107,6 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
-    draw=picture,
+    draw=draw_panels,
     parallel="blocks",
 )

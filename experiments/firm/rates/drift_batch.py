@@ -57,9 +57,10 @@ APART, ALIKE = "(a) objectives in conflict", "(b) same mean gradients"
 #: beta relative to the scale of the Gram matrix, and whether that is divided by its trace.
 FORMS = {"β = 0": (0.0, False), "β = tr G / M": (1.0, False), "β' = 1, trace (9)": (1.0, True)}
 STATED = -0.5
-#: Intervals of an instance, at most.
+#: The largest number of confidence intervals of an instance.
 INTERVALS = 32
-#: The exponents derived here: of the two conventions, with smooth weights and without.
+#: The exponents derived here, for the two conventions: with smooth weights, with equal objectives,
+#: and where the weights have a kink.
 SMOOTH, SAME, KINK = (-2.0, -1.0), (-2.0, -2.0), (-1.0, -1.0)
 SHAPES: tuple[dict[str, Any], ...] = (
     {"marker": "o"},
@@ -99,7 +100,7 @@ def compute(config: DriftBatchConfig, block: rc.Block, context: rc.Context) -> r
     """The drift in both conventions for every form of the problem and every B."""
     numbers = config.numbers(block)
     runs, C = len(numbers) * config.runs, config.clients
-    found = np.empty((2, len(FORMS), 2, len(config.sizes), len(numbers)))
+    drift = np.empty((2, len(FORMS), 2, len(config.sizes), len(numbers)))
     for p, panel in enumerate((APART, ALIKE)):
         momdp = config.process(panel, block["instance"])
         moments, theta = Moments.of(momdp), np.zeros((runs, C, momdp.d))
@@ -112,12 +113,12 @@ def compute(config: DriftBatchConfig, block: rc.Block, context: rc.Context) -> r
         )
         gradients, memory = oracle.jac(theta, oracle.init())
         for k, B in enumerate(config.sizes):
-            if k:  # as many transitions again
+            if k:  # another batch of as many transitions
                 more, memory = replace(oracle, B=int(B) // 2).jac(theta, memory)
                 gradients = 0.5 * (gradients + more)
             for f, (beta, normalise) in enumerate(FORMS.values()):
                 raw = beta if normalise else beta * moments.scale
-                found[p, f, :, k] = grouped(
+                drift[p, f, :, k] = grouped(
                     drifts(gradients, moments, raw, normalise=normalise), config.runs
                 )
     axes = {
@@ -127,7 +128,7 @@ def compute(config: DriftBatchConfig, block: rc.Block, context: rc.Context) -> r
         "B": config.sizes,
         "replicate": numbers,
     }
-    return rc.long_table(axes, drift=found)
+    return rc.long_table(axes, drift=drift)
 
 
 def _theory(
@@ -174,11 +175,11 @@ def analyse(config: DriftBatchConfig, table: rc.Table) -> rc.Analysis:
                 part = table.where(panel=panel, form=form, convention=convention)
                 drift = part.grid("drift", "instance", "replicate", "B")
                 name = f"{panel[4:]}, {form}, {convention}"
-                found = furthest(
+                worst = furthest(
                     _checks(config, name, one[:, fit], law, exponents[c], c)
                     for one, (law, exponents) in zip(drift, theories, strict=True)
                 )
-                checks += found if beta else found[:-1]  # without beta nothing is stated
+                checks += worst if beta else worst[:-1]  # without beta nothing is stated
                 mean, *band = rc.mean_band(drift[0])
                 band = [] if normalise else band
                 series.append(rc.Series(f"{form}, {convention}", panel, B, mean, *band))

@@ -65,11 +65,11 @@ if TYPE_CHECKING:
 CONFLICT, SAME, DOMINATED = "(a) conflict", "(b) same mean gradients", "(c) dominated"
 PANELS = (CONFLICT, SAME, DOMINATED)
 FORMS = {"raw": False, "trace (9)": True}
-#: Exponents: of Theorem 1, of large beta, of small beta.
+#: Exponents in beta: of Theorem 1, for large beta, and for small beta.
 STATED, LARGE, SMALL = -1.0, -2.0, 0.0
-#: Intervals of an instance, at most.
+#: The largest number of confidence intervals of an instance.
 INTERVALS = 50
-#: Of the dominating objective in the dominated one's rewards.
+#: The share of the dominating objective in the dominated one's rewards.
 _COPIED = 0.8
 SHAPES: tuple[dict[str, Any], ...] = (
     {"marker": "o"},
@@ -131,7 +131,7 @@ def compute(config: DriftBetaConfig, block: rc.Block, context: rc.Context) -> rc
     """The drift in both conventions for every beta, of both Gram matrices."""
     numbers = config.numbers(block)
     runs, C = len(numbers) * config.runs, config.clients
-    found = np.empty((len(PANELS), len(FORMS), 2, len(config.betas), len(numbers)))
+    drift = np.empty((len(PANELS), len(FORMS), 2, len(config.betas), len(numbers)))
     for p, panel in enumerate(PANELS):
         momdp = config.process(panel, block["instance"])
         moments = Moments.of(momdp)
@@ -145,7 +145,7 @@ def compute(config: DriftBetaConfig, block: rc.Block, context: rc.Context) -> rc
             for k, beta in enumerate(config.betas):
                 raw = beta if normalise else beta * moments.scale
                 values = drifts(gradients, moments, raw, normalise=normalise, G=G)
-                found[p, f, :, k] = grouped(values, config.runs)
+                drift[p, f, :, k] = grouped(values, config.runs)
     axes = {
         "panel": np.array(PANELS),
         "form": np.array(list(FORMS)),
@@ -153,12 +153,12 @@ def compute(config: DriftBetaConfig, block: rc.Block, context: rc.Context) -> rc
         "beta": config.betas,
         "replicate": numbers,
     }
-    return rc.long_table(axes, drift=found)
+    return rc.long_table(axes, drift=drift)
 
 
 @dataclass(frozen=True, eq=False)
 class _Theory:
-    """What is known of one form of one instance; beta is relative to its scale throughout."""
+    """The derived laws of one form of one instance; beta is relative to its scale throughout."""
 
     config: DriftBetaConfig
     moments: Moments
@@ -175,14 +175,14 @@ class _Theory:
 
     def drift(self, betas: Array) -> Array:
         """E T in leading order, shape (2, betas)."""
-        found = (self._law(beta) for beta in betas)
+        laws = (self._law(beta) for beta in betas)
         C, B = self.config.clients, self.config.B
-        return np.stack([law.drift(C, B, **more) for law, more in found], axis=-1)
+        return np.stack([law.drift(C, B, **more) for law, more in laws], axis=-1)
 
     def error(self, betas: Array) -> Array:
         """The estimated relative size of what that leaves out, shape (betas,)."""
-        found = (self._law(beta) for beta in betas)
-        return np.array([law.next_order(self.config.B, **more) for law, more in found])
+        laws = (self._law(beta) for beta in betas)
+        return np.array([law.next_order(self.config.B, **more) for law, more in laws])
 
     @property
     def noise(self) -> float:
@@ -198,13 +198,13 @@ class _Theory:
 
 
 def _theories(config: DriftBetaConfig, panel: str, form: str) -> list[_Theory]:
-    """Of all instances."""
+    """The theory of every instance."""
     processes = (config.process(panel, instance) for instance in range(config.instances))
     return [_Theory(config, Moments.of(p), panel == SAME, FORMS[form]) for p in processes]
 
 
 def _checks(name: str, panel: str, drift: Array, theory: _Theory, c: int) -> list[rc.Check]:
-    """What one instance's curve (replicates, betas) says; first what Theorem 1 states."""
+    """The checks of one instance's curve (replicates, betas); first what Theorem 1 states."""
     config, betas = theory.config, theory.config.betas
     level = config.level(INTERVALS)
 
@@ -219,7 +219,7 @@ def _checks(name: str, panel: str, drift: Array, theory: _Theory, c: int) -> lis
     largest = float((mean / theory.bound(betas)).max())
     last = rc.ratio(drift[:, -1], float(law(x[-1:])[0]), level)
     error = theory.error(betas[[0, -1]])
-    found = [
+    checks = [
         rc.rate_check(f"{name}, large β: as stated", STATED, slope, bound=True),
         rc.below(
             f"{name}: largest drift / (23)", "below 1", rc.Interval(largest, largest, largest)
@@ -231,14 +231,14 @@ def _checks(name: str, panel: str, drift: Array, theory: _Theory, c: int) -> lis
         peak = int(law(betas).argmax())
         rise = rc.ratio(drift[:, 0] - drift[:, peak], float(mean[peak]), level)
         what = f"{name}: drift at the least β less that at β = {betas[peak]:g}, relative"
-        return [*found, rc.below(what, "below 0", rise, 0.0)]
+        return [*checks, rc.below(what, "below 0", rise, 0.0)]
     small = betas <= (config.small if panel == CONFLICT else config.smallest)
     x = betas[small]
     slope = rc.slope_interval(x, drift[:, small], rng=0, level=level)
     tolerance = 2.0 * transient(law, x, 1e-6)
     first = rc.ratio(drift[:, 0], float(law(x[:1])[0]), level)
     return [
-        *found,
+        *checks,
         rc.rate_check(f"{name}, small β: as derived", SMALL, slope, tolerance=tolerance),
         rc.rate_check(f"{name}, first β: ratio to the law", 1.0, first, tolerance=float(error[0])),
     ]
@@ -255,18 +255,18 @@ def analyse(config: DriftBetaConfig, table: rc.Table) -> rc.Analysis:
             for c, convention in enumerate(CONVENTIONS):
                 part = table.where(panel=panel, form=form, convention=convention)
                 drift = part.grid("drift", "instance", "replicate", "beta")
-                found = furthest(
+                worst = furthest(
                     _checks(f"{panel[4:]}, {form}, {convention}", panel, one, theory, c)
                     for one, theory in zip(drift, theories, strict=True)
                 )
-                checks += found[2:] if normalise else found  # (23) is about the raw matrix
+                checks += worst[2:] if normalise else worst  # (23) is about the raw matrix
                 mean, *band = rc.mean_band(drift[0])
                 law = theories[0].drift(betas)[c]
-                shown = mean > 0.0  # not where all clients sit at a vertex
+                positive = mean > 0.0  # zero where the weights of all clients are the same vertex
                 known = (law > 0.0) & (theories[0].error(betas) < 0.5)
-                band = [] if normalise else [end[shown] for end in band]
+                band = [] if normalise else [end[positive] for end in band]
                 name = f"{form}, {convention}"
-                series.append(rc.Series(name, panel, betas[shown], mean[shown], *band))
+                series.append(rc.Series(name, panel, betas[positive], mean[positive], *band))
                 for side in (known & small, known & ~small):
                     if side.any():
                         series.append(rc.Series(LAW, panel, betas[side], law[side]))

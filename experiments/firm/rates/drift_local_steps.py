@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SAME, DIFFERENT = "identical clients", "different clients"
-#: Exponents in k as derived, with the order in theta^c - theta_bar; and as stated.
+#: Exponents in k as derived, the order in theta^c - theta_bar, and the exponents as stated.
 DERIVED = {"client": 1.0, "gradient": 2.0, "disagreement_local": 2.0}
 ORDERS = {"client": 2, "gradient": 4, "disagreement_local": 4}
 FLOOR = {"disagreement": 0.0, "disagreement_true": 0.0}
@@ -111,16 +111,16 @@ def compute(config: DriftLocalStepsConfig, block: rc.Block, context: rc.Context)
     firm = FIRM(
         alpha=config.alpha, K=config.moves[-1] + 1, beta=config.beta, normalise=False, eta=1.0
     )
-    found: list[dict[str, Array]] = []
+    by_clients: list[dict[str, Array]] = []
     for clients in (config.alike(instance), config.different(instance)):
         oracle = config.oracle(
             clients, instance, B=config.B, replicates=replicates.size, first=block["first"]
         )
         start = config.start(instance, clients, replicates.size)
-        found.append(drifts(firm, oracle, start, [m + 1 for m in config.moves]))
+        by_clients.append(drifts(firm, oracle, start, [m + 1 for m in config.moves]))
     return rc.long_table(
         {"clients": np.array([SAME, DIFFERENT]), "k": k, "replicate": replicates},
-        **{name: np.stack([values[name] for values in found]) for name in DRIFTS},
+        **{name: np.stack([values[name] for values in by_clients]) for name in DRIFTS},
         law=laws[:, :, None],
         s_over_h=s_over_h[:, None, None],
         kurtosis=one.kurtosis,

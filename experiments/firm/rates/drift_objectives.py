@@ -63,12 +63,13 @@ if TYPE_CHECKING:
 
 SAMPLED = ("(a) independent, one draw", "(c) common part, one draw")
 EXACT = ("(b) independent, all draws", "(d) common part, all draws")
-#: Share of the common part, with and without.
+#: The share of the rewards' common part: none, or half.
 SHARES = (0.0, 0.5)
-#: beta relative to the scale of the Gram matrix, for all M.
+#: beta relative to the scale of the Gram matrix, the same for all M.
 BETAS = {"β = scale / 100": 0.01, "β = scale": 1.0, "large β": 1e5}
 LARGE = "large β"
-#: Exponents of (23), of Theorem 1 as printed, and derived here without and with a common part.
+#: Exponents in M: of (23), of Theorem 1 as printed, and those derived here, without and with a
+#: common part.
 STATED, PRINTED, DERIVED = 1.5, 0.75, (1.0, 2.0)
 LEVEL = level(24)
 MARKERS = ("v", "s", "o")
@@ -137,7 +138,7 @@ def compute(config: DriftObjectivesConfig, block: rc.Block, context: rc.Context)
 
 def _samples(config: DriftObjectivesConfig, numbers: NDArray[np.int64]) -> list[rc.Columns]:
     runs, C, M = len(numbers) * config.runs, config.clients, powers(config.objectives)
-    found = np.empty((2, len(BETAS), 2, len(M), len(numbers)))
+    drift = np.empty((2, len(BETAS), 2, len(M), len(numbers)))
     for s, share in enumerate(SHARES):
         momdp = config.process(share, "process", 0, config.objectives)
         moments = Moments.of(momdp)
@@ -150,28 +151,28 @@ def _samples(config: DriftObjectivesConfig, numbers: NDArray[np.int64]) -> list[
             for b, beta in enumerate(BETAS.values()):
                 raw = beta * moments.scale
                 values = drifts(own, some, raw, G=G[..., :count, :count])
-                found[s, b, :, m] = grouped(values, config.runs)
-    return [_table(list(BETAS), M, numbers, found)]
+                drift[s, b, :, m] = grouped(values, config.runs)
+    return [_table(list(BETAS), M, numbers, drift)]
 
 
 def _draws(config: DriftObjectivesConfig, numbers: NDArray[np.int64]) -> list[rc.Columns]:
     tables = []
     for name, most in (("β = scale", config.most_solved), (LARGE, config.most)):
         M = powers(most)
-        found = np.empty((2, 1, 2, len(M), len(numbers)))
+        drift = np.empty((2, 1, 2, len(M), len(numbers)))
         for s, share in enumerate(SHARES):
             for k, draw in enumerate(numbers):
                 moments = Moments.of(config.process(share, "draw", int(draw), most))
                 kind = LargeBeta if name == LARGE else Law
                 for m, count in enumerate(M):
                     law = kind(moments.first(int(count)), BETAS[name] * moments.scale)
-                    found[s, 0, :, m, k] = law.drift(config.clients, config.B)
-        tables.append(_table([name], M, numbers, found))
+                    drift[s, 0, :, m, k] = law.drift(config.clients, config.B)
+        tables.append(_table([name], M, numbers, drift))
     return tables
 
 
 def _table(
-    names: list[str], M: NDArray[np.int64], numbers: NDArray[np.int64], found: Array
+    names: list[str], M: NDArray[np.int64], numbers: NDArray[np.int64], drift: Array
 ) -> rc.Columns:
     axes = {
         "share": np.array(SHARES),
@@ -180,7 +181,7 @@ def _table(
         "M": M,
         "replicate": numbers,
     }
-    return rc.long_table(axes, drift=found)
+    return rc.long_table(axes, drift=drift)
 
 
 def analyse(config: DriftObjectivesConfig, table: rc.Table) -> rc.Analysis:

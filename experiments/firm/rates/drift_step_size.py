@@ -59,9 +59,10 @@ from mgda.firm import FIRM
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: alpha k L_J of the largest step that is fitted.
+#: The largest alpha k L_J that is fitted.
 SMALL = 0.05
-#: How much of an exponent in C the law's v/C may account for: with more, C is not large yet.
+#: The largest part of an exponent in C that the law's term v/C may cause; where it causes more, C
+#: is not yet large.
 REMAINDER = 0.1
 SAME, DIFFERENT, MANY = "identical clients", "different clients", "many clients"
 NAMES = {
@@ -87,7 +88,7 @@ STATED = {
     (SAME, "disagreement"): 0.0,
     (SAME, "disagreement_true"): 0.0,
 }
-#: The power of alpha in Theorem 1's drift, and of C in all that is left there as alpha -> 0.
+#: The power of alpha in Theorem 1's drift, and the power of C in what remains as alpha -> 0.
 PRODUCT, VARIANCE = 1.0, -1.0
 FLOORS = ("disagreement", "disagreement_true")
 CLIENT, GRADIENT = "(a) client drift", "(b) $T_{1,2}$"
@@ -157,13 +158,13 @@ def compute(config: DriftStepSizeConfig, block: rc.Block, context: rc.Context) -
         clients, instance, B=config.B, replicates=replicates.size, first=block["first"]
     )
     start = config.start(instance, clients, replicates.size)
-    found: list[dict[str, Array]] = []
+    by_alpha: list[dict[str, Array]] = []
     for alpha in config.alphas:
         firm = FIRM(alpha=alpha, K=config.K, beta=config.beta, normalise=False, eta=1.0)
-        found.append(drifts(firm, oracle, start, [config.K]))
+        by_alpha.append(drifts(firm, oracle, start, [config.K]))
     return rc.long_table(
         {"quantity": np.array(DRIFTS), "x": np.array(config.alphas), "replicate": replicates},
-        drift=np.array([[values[name][0] for values in found] for name in DRIFTS]),
+        drift=np.array([[values[name][0] for values in by_alpha] for name in DRIFTS]),
         law=0.0,
         pace=0.0,
     )

@@ -56,7 +56,8 @@ from mgda.runs import run
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: How much estimated moments may bend the law between the ends of the fit.
+#: The largest relative change of the law, between the ends of the fit, that errors of the estimated
+#: moments may cause.
 LEVEL = 0.05
 SMOOTHED, CONSTANT, NONE = "η = 1/t", "η = 0.1", "η = 1"
 LEARNING = "η = 1/t, learning"
@@ -106,8 +107,8 @@ def smoothing(eta: float | str, t: Array) -> tuple[Array, Array, Array]:
     """
     if isinstance(eta, str):
         return 1.0 / t, (t - 1.0) / t**2, np.zeros_like(t)
-    left = (1.0 - eta) ** 2
-    before = eta**2 * left * (1.0 - left ** (t - 1.0)) / (1.0 - left)
+    decay = (1.0 - eta) ** 2
+    before = eta**2 * decay * (1.0 - decay ** (t - 1.0)) / (1.0 - decay)
     return np.full_like(t, eta), before, (1.0 - eta) ** t
 
 
@@ -119,8 +120,8 @@ def leading(eta: float | str, t: Array) -> tuple[Array, Array]:
     """
     if isinstance(eta, str):
         return np.zeros_like(t), 1.0 / t
-    left = (1.0 - eta) ** 2
-    return np.full_like(t, eta), np.full_like(t, eta**2 * left / (1.0 - left))
+    decay = (1.0 - eta) ** 2
+    return np.full_like(t, eta), np.full_like(t, eta**2 * decay / (1.0 - decay))
 
 
 def compute(config: DriftTimeConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -133,7 +134,7 @@ def compute(config: DriftTimeConfig, block: rc.Block, context: rc.Context) -> rc
     theta0 = config.start(instance, clients, replicates.size)
     moments = OneStep.draw(config, instance)
     t = np.array(config.times, dtype=np.float64)
-    found: dict[str, list[Array]] = {
+    curves: dict[str, list[Array]] = {
         name: [] for name in ("mean", "true", "mean_law", "true_law", "mean_lead")
     }
     for name, eta in ETAS.items():
@@ -146,14 +147,14 @@ def compute(config: DriftTimeConfig, block: rc.Block, context: rc.Context) -> rc
             times=np.array(config.times) - 1,
             reference=replace(oracle, B=None),
         )
-        found["mean"].append(trace.values["disagreement"])
-        found["true"].append(trace.values["disagreement_true"])
+        curves["mean"].append(trace.values["disagreement"])
+        curves["true"].append(trace.values["disagreement_true"])
         weights = smoothing(eta, t)
-        found["mean_law"].append(moments.around_mean(*weights[:2])[:, None])
-        found["mean_lead"].append(moments.around_mean(*leading(eta, t))[:, None])
-        found["true_law"].append(moments.around_true(*weights)[:, None])
+        curves["mean_law"].append(moments.around_mean(*weights[:2])[:, None])
+        curves["mean_lead"].append(moments.around_mean(*leading(eta, t))[:, None])
+        curves["true_law"].append(moments.around_true(*weights)[:, None])
     axes = {"rule": np.array(list(ETAS)), "t": t, "replicate": replicates}
-    values = {name: np.array(np.broadcast_arrays(*rows)) for name, rows in found.items()}
+    values = {name: np.array(np.broadcast_arrays(*rows)) for name, rows in curves.items()}
     return rc.long_table(axes, **values)
 
 

@@ -73,12 +73,12 @@ class GapBatchConfig(FloorConfig, ClientsConfig):
 
 def blocks(config: GapBatchConfig) -> list[rc.Block]:
     """One curve of one instance at a time."""
-    shown = [(AGAINST_B, name) for name in (*STATED, MARKOV)]
-    shown += [(AGAINST_C, name) for name in STATED]
+    curves = [(AGAINST_B, name) for name in (*STATED, MARKOV)]
+    curves += [(AGAINST_C, name) for name in STATED]
     return [
         {"instance": k, "panel": panel, "curve": name}
         for k in range(config.instances)
-        for panel, name in shown
+        for panel, name in curves
     ]
 
 
@@ -93,7 +93,7 @@ def compute(config: GapBatchConfig, block: rc.Block, context: rc.Context) -> rc.
 
 
 def _axis(config: GapBatchConfig, panel: str) -> Any:
-    """B, or C at C B fixed."""
+    """The label of the axis: B, or C where C B is fixed."""
     own = 1 if panel == AGAINST_B else 0
     return np.array([pair[own] for pair in config.pairs(panel)], dtype=np.float64)
 

@@ -137,9 +137,9 @@ def in_step(
     points = len(config.counts_of(SLOW))
     scale = np.array([law.total for law in laws[SMOOTHED][:points]])
     pair, steps = (SLOW, SMOOTHED), [1.0 / CURVES[SLOW].slower, 1.0]
-    found = np.stack([(gaps[key][:, :points] / scale).mean(axis=1) for key in pair], axis=1)
+    relative = np.stack([(gaps[key][:, :points] / scale).mean(axis=1) for key in pair], axis=1)
     law = [np.mean([law.total for law in laws[key][:points]] / scale) for key in pair]
-    measured = rc.slope_interval(steps, found, rng=config.seed)
+    measured = rc.slope_interval(steps, relative, rng=config.seed)
     relative_error = slack(steps, [laws[key][0] for key in pair])
     stated: dict[str, Any] = {"tolerance": relative_error, "bound": True, "limit": "zero"}
     return [

@@ -140,11 +140,11 @@ class SecondStep:
     @cached_property
     def drawn(self) -> Numbers:
         """g_1^{j,c}, (B, C, M, d)."""
-        found = []
+        gradients = []
         for c, at in enumerate(self.before):
             law = self.past[:, c].reshape(*at.law.shape, 1, 1)
-            found.append((law * at.samples).sum(axis=(1, 2, 3)))
-        return np.stack(found, axis=1)
+            gradients.append((law * at.samples).sum(axis=(1, 2, 3)))
+        return np.stack(gradients, axis=1)
 
     @cached_property
     def lam(self) -> Numbers:

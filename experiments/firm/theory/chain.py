@@ -194,14 +194,14 @@ class Chains:
         own = (self.joint * (centred**2).sum(axis=-1)).sum(axis=(2, 3))
         now = (self.joint[..., None] * centred).sum(axis=(2, 3))
         # E||sum||^2 and E sum of the last n transitions, by the state at which they begin
-        square, total, found = own, now, [own]
+        square, total, squares = own, now, [own]
         for _ in range(last - 1):
             ahead = 2 * (centred * total[:, None, None]).sum(axis=-1) + square[:, None, None]
             square = own + (self.joint * ahead).sum(axis=(2, 3))
             total = now + self.kernel @ total
-            found.append(square)
+            squares.append(square)
         lengths = np.arange(1, last + 1)
-        return np.asarray((states[:, None] * np.stack(found, axis=1)).sum(axis=-1) / lengths**2)
+        return np.asarray((states[:, None] * np.stack(squares, axis=1)).sum(axis=-1) / lengths**2)
 
     def mean(self, samples: Numbers, law: Numbers | None = None) -> Numbers:
         """E Z for s ~ law, else d_pi, shape (B, k)."""
@@ -223,11 +223,11 @@ class Chains:
         """max_s ||P(s_t = . | s_0 = s) - d_pi||_TV, half the l1 norm, for t = 0 .. last, (B, T)."""
         power = np.eye(self.sizes[0], dtype=np.int64) - self.stationary[:, None]
         step = self.kernel - self.stationary[:, None]  # without 1 d', in which rounding would stay
-        found = []
+        distances = []
         for _ in range(last + 1):
-            found.append(np.abs(power).sum(axis=-1).max(axis=-1) / 2)
+            distances.append(np.abs(power).sum(axis=-1).max(axis=-1) / 2)
             power = power @ step
-        return np.stack(found, axis=1)
+        return np.stack(distances, axis=1)
 
     @cached_property
     def score_bound(self) -> Numbers:

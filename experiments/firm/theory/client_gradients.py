@@ -163,18 +163,18 @@ class Printed:
 
 def eq47(pair: Sequence[Estimate], batches: Numbers) -> rc.Sides:
     """(47): the seven terms, for batches with these empirical laws (B, 2, S, A, S); (B, M)."""
-    found, starred = [], []
+    gradients, starred = [], []
     for k, at in enumerate(pair):
         law = batches[:, k, ..., None, None]
-        found.append((law * at.samples).sum(axis=(1, 2, 3)))
+        gradients.append((law * at.samples).sum(axis=(1, 2, 3)))
         starred.append((law * at.of(at.chains.w_star)).sum(axis=(1, 2, 3)))
     true = [at.chains.jac for at in pair]
     centre = [at.average(at.of(at.chains.w_star)) for at in pair]
     bound = norm(true[0] - true[1])
     for k in range(2):
-        parts = found[k] - starred[k], starred[k] - centre[k], centre[k] - true[k]
+        parts = gradients[k] - starred[k], starred[k] - centre[k], centre[k] - true[k]
         bound = bound + sum(norm(part) for part in parts)
-    return norm(found[0] - found[1]), bound
+    return norm(gradients[0] - gradients[1]), bound
 
 
 def first_terms(known: Printed, size: Numbers, critic: Numbers) -> Numbers:

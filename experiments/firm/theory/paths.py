@@ -78,8 +78,8 @@ class Paths:
 
 def unrolled(eta: Numbers) -> Numbers:
     """eta_i prod_{k=i+1}^T (1 - eta_k) for eta (B, T)."""
-    kept, found = 1 + 0 * eta[:, 0], []
+    kept, weights = 1 + 0 * eta[:, 0], []
     for i in reversed(range(eta.shape[1])):
-        found.append(eta[:, i] * kept)
+        weights.append(eta[:, i] * kept)
         kept = kept * (1 - eta[:, i])
-    return np.stack(found[::-1], axis=1)
+    return np.stack(weights[::-1], axis=1)

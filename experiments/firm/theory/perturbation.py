@@ -24,8 +24,8 @@ from linsys.linalg import Numbers, agent_mean, apply, norm, squared, transpose
 def solutions(g: Numbers, beta: Numbers) -> Numbers:
     """lambda*^c of (2) for every client, shape (B, C, M)."""
     count, clients, M, d = g.shape
-    found = weights(transpose(g.reshape(-1, M, d)), np.repeat(beta, clients))
-    return found.reshape(count, clients, M)
+    flat = weights(transpose(g.reshape(-1, M, d)), np.repeat(beta, clients))
+    return flat.reshape(count, clients, M)
 
 
 def deviations(values: Numbers) -> Numbers:

@@ -78,7 +78,7 @@ def minimiser(Q: Numbers) -> Numbers:
     if M > _LARGEST:
         raise InputError(f"`Q` must have at most {_LARGEST} rows in high precision; found {M}")
     best = np.full(count, precise(np.inf)[()], dtype=object)
-    found = np.full((count, M), precise(np.nan)[()], dtype=object)
+    argmin = np.full((count, M), precise(np.nan)[()], dtype=object)
     for size in range(1, M + 1):
         for support in combinations(range(M), size):
             candidate = _on_support(Q, list(support))
@@ -86,8 +86,8 @@ def minimiser(Q: Numbers) -> Numbers:
             # NaN, from points that depend on each other, compares as False
             better = (candidate >= 0).all(axis=-1) & (value < best)
             best = np.where(better, value, best)
-            found = np.where(better[:, None], candidate, found)
-    return found
+            argmin = np.where(better[:, None], candidate, argmin)
+    return argmin
 
 
 def _on_support(Q: Numbers, support: list[int]) -> Numbers:

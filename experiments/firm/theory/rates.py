@@ -78,9 +78,9 @@ class OneState:
         center = pi[..., None] * (self.r - (pi @ self.r)[..., None, :])
         even = np.full(self.r.shape[1], 1.0 / self.r.shape[1])
         drift = pairs.ravel() @ squared(((true[:, None] + true) / 2 - center) @ even).ravel()
-        found = [x.solutions(B, beta) for x in there]
-        g, weight = (np.concatenate([part[k] for part in found]) for k in (1, 2))
-        p = np.concatenate([c * part[0] for c, part in zip(chance, found, strict=True)])
+        solved = [x.solutions(B, beta) for x in there]
+        g, weight = (np.concatenate([part[k] for part in solved]) for k in (1, 2))
+        p = np.concatenate([c * part[0] for c, part in zip(chance, solved, strict=True)])
         apart = g[:, None] - g
         apart = apply(apart, weight[:, None] - weight) / 4
         return float(drift), float(p @ squared(apart) @ p)
@@ -144,20 +144,20 @@ class Critic:
     def sums(self, D: int) -> dict[tuple[int, int], Numbers]:
         """E[(sum A_l)^i (sum b_l)^j; s_D = s' | s_0 = s] for i + j <= 2, by doubling; D = 2^k."""
         orders = [(i, j) for i in range(3) for j in range(3 - i)]
-        found = {(i, j): self.P * self._slope**i * self._noise**j for i, j in orders}
+        sums = {(i, j): self.P * self._slope**i * self._noise**j for i, j in orders}
         for _ in range(int(D).bit_length() - 1):
-            found = {
+            sums = {
                 (i, j): sum(
                     (1 + (p == 1 and i == 2))
                     * (1 + (q == 1 and j == 2))
-                    * found[p, q]
-                    @ found[i - p, j - q]
+                    * sums[p, q]
+                    @ sums[i - p, j - q]
                     for p in range(i + 1)
                     for q in range(j + 1)
                 )
                 for i, j in orders
             }
-        return found
+        return sums
 
     def transfer(self, step: float, D: int) -> tuple[Numbers, ...]:
         """E[x^2], E[x], E[x y], E[y], E[y^2] and E[1] by (s, s'): e becomes x e + y."""

@@ -89,12 +89,12 @@ def measure(
     f, N, root = Objective(task), task.clients, factor**0.5
     drawn = partitions(len(X), factor, draws, rng)
     sketches = [torch.from_numpy(rows).to(X.device) for rows in drawn]
-    found, identities, losses, noise = [], [], [], []
+    eigenpairs, identities, losses, noise = [], [], [], []
     total, squares = X.new_zeros(N, *X.shape), X.new_zeros(N)
     for rows in sketches:
         kept, there = X[rows], root * X[rows]  # T X
         steepest = largest(_along(f, kept, factor), _normal(kept, rng), precision)
-        found.append(steepest)
+        eigenpairs.append(steepest)
         v = steepest.vector
         both = [(v * f.product(*at)).sum() for at in ((kept, v, factor), (there, v))]
         identities.append(float(both[0] / (factor * both[1])))
@@ -111,14 +111,14 @@ def measure(
             result[rows] += f.product(X[rows], V[rows], factor) / len(sketches)
         return result
 
-    relaxed = largest(averaged, _normal(X, rng), precision) if factor > 1 else found[0]
+    relaxed = largest(averaged, _normal(X, rng), precision) if factor > 1 else eigenpairs[0]
     sizes, middle = (total**2).sum((1, 2)), total.mean(0)
     return {
-        "curvature": float(np.mean([one.size for one in found])),
-        "steepest": max(one.size for one in found),
+        "curvature": float(np.mean([one.size for one in eigenpairs])),
+        "steepest": max(one.size for one in eigenpairs),
         "relaxed": relaxed.size,
         "identity": max(identities, key=lambda ratio: abs(ratio - 1.0)),
-        "residual": max(one.residual for one in (*found, relaxed)),
+        "residual": max(one.residual for one in (*eigenpairs, relaxed)),
         "noise": float(np.mean(noise)),
         "spread": float((squares - sizes).mean()),
         "size": float(sizes.mean()),

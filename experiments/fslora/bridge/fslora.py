@@ -47,7 +47,14 @@ import numpy as np
 import ratecheck as rc
 from experiments.bridge._devices import PAPER_GRID, ComparedConfig, RatiosConfig
 from experiments.bridge._models import Values, threads
-from experiments.bridge._readings import claim, identity, limits, over_domains, said, within_reach
+from experiments.bridge._readings import (
+    claim,
+    identity,
+    limits,
+    notes_on_runs,
+    over_domains,
+    within_reach,
+)
 from experiments.fslora.bridge._device_runs import Method, compare
 from linsys import InputError
 from linsys.sketching import FedStackLoRA, FlexLoRA, FSLoRA, HeteroLoRA
@@ -153,15 +160,19 @@ def analyse(config: FSLoRAConfig, table: rc.Table) -> rc.Analysis:
         for value, title in PANELS.items()
         for name, where in mixed.items()
     ]
-    found = {name: over_domains(table, **where) for name, where in mixed.items()}
+    accuracies = {name: over_domains(table, **where) for name, where in mixed.items()}
     claims = [
         claim(
             f"FlexLoRA above FSLoRA in accuracy in round {config.times[1]}",
-            found["FlexLoRA"][:, 1],
-            found[OURS][:, 1],
+            accuracies["FlexLoRA"][:, 1],
+            accuracies[OURS][:, 1],
         ),
         *(
-            claim(f"FSLoRA above {name} in final accuracy", found[OURS][:, -1], found[name][:, -1])
+            claim(
+                f"FSLoRA above {name} in final accuracy",
+                accuracies[OURS][:, -1],
+                accuracies[name][:, -1],
+            )
             for name in ("FlexLoRA", "HeteroLoRA", "FedStackLoRA")
         ),
     ]
@@ -182,11 +193,11 @@ def analyse(config: FSLoRAConfig, table: rc.Table) -> rc.Analysis:
         ]
     name = "FSLoRA, way of an entry in a round / (k/r of what H steps of AdamW can do)"
     derived = [byte_check(config, table), within_reach(name, _shares(config, table))]
-    return rc.Analysis(series, [*derived, *claims], _notes(config, table, found, mixed))
+    return rc.Analysis(series, [*derived, *claims], _notes(config, table, accuracies, mixed))
 
 
 def byte_check(config: RatiosConfig, table: rc.Table) -> rc.Check:
-    """What the methods send over LoRA's bytes, compared with what their ranks say."""
+    """Check that the methods' bytes over LoRA's are those that follow from their ranks."""
     mixed, mean = mixed_arms(config), float(np.mean(config.ranks())) / config.rank
     predicted = {name: (mean, mean) for name in METHODS}
     predicted[WHOLE] = (1.0, 1.0)
@@ -203,7 +214,7 @@ def byte_check(config: RatiosConfig, table: rc.Table) -> rc.Check:
 
 
 def _name(block: rc.Block) -> str:
-    """What a reader calls the arm of a block."""
+    """The name of a block's arm in figures and notes."""
     if block["method"] == OURS and block["k"]:
         return f"{OURS} with r = {block['r']} and k = {block['k']} for all"
     return str(block["method"])
@@ -211,17 +222,17 @@ def _name(block: rc.Block) -> str:
 
 def _shares(config: FSLoRAConfig, table: rc.Table) -> dict[str, Values]:
     """The share of their reach that arms of FSLoRA used, (seeds,) by arm."""
-    found = {}
+    shares = {}
     for block in blocks(config):
         if block["method"] in (OURS, WHOLE):
             k = block["k"] or float(np.mean(config.ranks()))
             part, share = table.where(**block), k / block["r"]
-            found[_name(block)] = limits(config, part, config.rounds, share)
-    return found
+            shares[_name(block)] = limits(config, part, config.rounds, share)
+    return shares
 
 
 def _of(config: FSLoRAConfig, table: rc.Table, r: int, k: int) -> Values:
-    """FSLoRA with one rank for all; LoRA where it is r."""
+    """The accuracies of FSLoRA with one rank k for all, which is LoRA where k is r."""
     name = WHOLE if r == k == config.rank else OURS
     return over_domains(table, method=name, r=r, k=k)
 
@@ -229,22 +240,25 @@ def _of(config: FSLoRAConfig, table: rc.Table, r: int, k: int) -> Values:
 def _notes(
     config: FSLoRAConfig,
     table: rc.Table,
-    found: dict[str, Values],
+    accuracies: dict[str, Values],
     mixed: Arms,
 ) -> list[str]:
     sent = []
     for name, where in mixed.items():
         up, down = (over_domains(table, way, **where)[0, -1] / 1e6 for way in ("up", "down"))
         sent.append(f"{name} {up:.3g} and {down:.3g}")
-    whole_end = found[WHOLE][:, -1].mean()
+    whole_end = accuracies[WHOLE][:, -1].mean()
+    finals = (f"{name} {v[:, -1].mean():.3f}" for name, v in accuracies.items())
     return [
-        f"final accuracies: {', '.join(f'{n} {v[:, -1].mean():.3f}' for n, v in found.items())}",
-        f"LoRA, which no sketch slows down, is {whole_end - found[OURS][:, -1].mean():+.3f} "
+        f"final accuracies: {', '.join(finals)}",
+        f"LoRA, which no sketch slows down, is {whole_end - accuracies[OURS][:, -1].mean():+.3f} "
         "ahead of FSLoRA after as many rounds",
         f"megabytes of a device, up and down: {', '.join(sent)}",
         "way of an entry in a round, over what H steps of AdamW can do: "
         + "; ".join(f"{name}: {v.mean():.2f}" for name, v in _shares(config, table).items()),
-        *said(config, table, {_name(block): table.where(**block) for block in blocks(config)}),
+        *notes_on_runs(
+            config, table, {_name(block): table.where(**block) for block in blocks(config)}
+        ),
     ]
 
 

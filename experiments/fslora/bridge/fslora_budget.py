@@ -43,7 +43,14 @@ import numpy as np
 import ratecheck as rc
 from experiments.bridge._devices import PAPER_GRID, ComparedConfig
 from experiments.bridge._models import Values, threads
-from experiments.bridge._readings import claim, identity, limits, over_domains, said, within_reach
+from experiments.bridge._readings import (
+    claim,
+    identity,
+    limits,
+    notes_on_runs,
+    over_domains,
+    within_reach,
+)
 from experiments.fslora.bridge._device_runs import compare
 from linsys import InputError
 from linsys.sketching import FSLoRA
@@ -142,8 +149,8 @@ def compute(config: BudgetConfig, block: rc.Block, context: rc.Context) -> rc.Co
 def analyse(config: BudgetConfig, table: rc.Table) -> rc.Analysis:
     """Accuracy against r and against megabytes, and what the paper says of it."""
     parts = {arm: _part(table, arm) for arm in config.arms}
-    found = {arm: over_domains(part) for arm, part in parts.items()}
-    ends = {arm: values[:, -1] for arm, values in found.items()}
+    accuracies = {arm: over_domains(part) for arm, part in parts.items()}
+    ends = {arm: values[:, -1] for arm, values in accuracies.items()}
     series = [
         rc.Series(
             _name(level),
@@ -155,7 +162,7 @@ def analyse(config: BudgetConfig, table: rc.Table) -> rc.Analysis:
     ]
     series += [
         rc.Series(_name(level), COMPRESSED, _sent(parts[r, level, top]), *rc.mean_band(values))
-        for (r, level, top), values in found.items()
+        for (r, level, top), values in accuracies.items()
         if top
     ]
     name = "way of an entry in a round / (k/r of what H steps of AdamW can do)"
@@ -235,7 +242,7 @@ def _notes(
             f"after as many rounds, k / r = {config.level:g}, compressed less whole updates: "
             f"{lost.value:+.3f} [{lost.lo:+.3f}, {lost.hi:+.3f}]"
         )
-    return [*notes, *said(config, table, {_arm(arm): part for arm, part in parts.items()})]
+    return [*notes, *notes_on_runs(config, table, {_arm(arm): part for arm, part in parts.items()})]
 
 
 def _part(table: rc.Table, arm: Arm) -> rc.Table:

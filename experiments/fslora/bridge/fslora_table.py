@@ -31,7 +31,7 @@ import numpy as np
 import ratecheck as rc
 from experiments.bridge._devices import PAPER_GRID, ComparedConfig, RatiosConfig
 from experiments.bridge._models import Values, threads
-from experiments.bridge._readings import claim, over_domains, said
+from experiments.bridge._readings import claim, notes_on_runs, over_domains
 from experiments.fslora.bridge._device_runs import compare
 from experiments.fslora.bridge.fslora import METHODS, OURS, WHOLE, byte_check, method_of, mixed_arms
 
@@ -65,21 +65,21 @@ def analyse(config: TableConfig, table: rc.Table) -> rc.Analysis:
     """Final accuracies by task, the table as notes, and what the paper says."""
     arms = mixed_arms(config)
     tasks = list(dict.fromkeys(table["domain"].tolist()))
-    found = {name: _final(table.where(**where), tasks) for name, where in arms.items()}
+    accuracies = {name: _final(table.where(**where), tasks) for name, where in arms.items()}
     series = [
         rc.Series(name, task, [0.0], *([bound] for bound in _bounds(values)))
-        for name, by_task in found.items()
+        for name, by_task in accuracies.items()
         for task, values in by_task.items()
     ]
     claims = [
-        claim(f"FSLoRA above {rival}, {task}", found[OURS][task], found[rival][task])
+        claim(f"FSLoRA above {rival}, {task}", accuracies[OURS][task], accuracies[rival][task])
         for task in (AVERAGE, *tasks)
         for rival in METHODS
         if rival not in (OURS, WHOLE)
     ]
     notes = [
-        *(f"{name}: {_row(table.where(**arms[name]), found[name])}" for name in METHODS),
-        *said(config, table, {name: table.where(**where) for name, where in arms.items()}),
+        *(f"{name}: {_row(table.where(**arms[name]), accuracies[name])}" for name in METHODS),
+        *notes_on_runs(config, table, {name: table.where(**where) for name, where in arms.items()}),
     ]
     return rc.Analysis(series, [byte_check(config, table), *claims], notes)
 
@@ -95,15 +95,15 @@ def _final(table: rc.Table, tasks: list[str]) -> dict[str, Values]:
 
 def _bounds(values: Values) -> tuple[float, float, float]:
     """Mean over seeds and its interval."""
-    found = rc.mean_interval(values)
-    return found.value, found.lo, found.hi
+    interval = rc.mean_interval(values)
+    return interval.value, interval.lo, interval.hi
 
 
-def _row(table: rc.Table, found: dict[str, Values]) -> str:
+def _row(table: rc.Table, accuracies: dict[str, Values]) -> str:
     """One row of the table, in percent."""
     up, down = (over_domains(table, way)[0, -1] / 1e6 for way in ("up", "down"))
     cells = []
-    for task, values in found.items():
+    for task, values in accuracies.items():
         mean, _, high = _bounds(100 * values)
         cells.append(f"{task} {mean:.1f} ± {high - mean:.1f}")
     return f"{', '.join(cells)} %; {up:.3g} MB up and {down:.3g} MB down for a device"

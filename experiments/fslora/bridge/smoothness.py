@@ -132,8 +132,8 @@ def compute(config: SmoothnessConfig, block: rc.Block, context: rc.Context) -> r
 
     with threads(context):
         r, gamma, times = config.rank, config.gamma, config.times
-        found = path(config, context, method, r, gamma, "test", k, times, measured)
-    columns = {name: value for name, value in found.items() if name not in SUMS}
+        measures = path(config, context, method, r, gamma, "test", k, times, measured)
+    columns = {name: value for name, value in measures.items() if name not in SUMS}
     return rc.long_table({"t": times, "factor": factors}, **columns, what=drawn.name)
 
 
@@ -149,10 +149,10 @@ def probes(task: Task, size: int) -> Task:
     return replace(task, shards=first, bank=task.bank.with_options(dropout=0.0))
 
 
-#: How far sums in single precision may be from an identity, relatively.
+#: The relative error that sums in single precision may have in an identity.
 _ROUNDING = 1e-3
-#: What grows with r/k: the column that a panel shows, the one it is divided by, and whether that is
-#: taken without a sketch.
+#: What grows with r/k: the column that a panel shows, the column it is divided by, and whether the
+#: latter is measured without a sketch.
 GROWTH: Mapping[str, tuple[str, str, bool]] = {
     "curvature of f~ / that of f": ("curvature", "curvature", True),
     "curvature of f^S / that of f": ("relaxed", "curvature", True),
@@ -161,7 +161,7 @@ GROWTH: Mapping[str, tuple[str, str, bool]] = {
     "f^S / f": ("loss", "loss", True),
 }
 CURVED, RELAXED, NOISE, SPREAD, RAISED = GROWTH
-#: What the paper, or the derivation for the start, has as a function of r/k.
+#: The function of r/k that the paper states, or that is derived for the start of training.
 SAID: Mapping[str, tuple[str, Callable[[Values], Values]]] = {
     CURVED: ("Prop. D.4: (r/k)^2", lambda x: x**2),
     RELAXED: ("Prop. D.4: r/k", lambda x: x),
@@ -169,7 +169,8 @@ SAID: Mapping[str, tuple[str, Callable[[Values], Values]]] = {
     SPREAD: ("at the start: r/k - 1", lambda x: x - 1),
 }
 PATH = "without a sketch, along the path"
-#: What the last panel shows where it is positive: one device is apart from none.
+#: Curves of the last panel, drawn where they are positive; with one device the gradients' spread is
+#: zero.
 ALONG = {
     "curvature of f": "curvature",
     "sigma_g^2": "noise",
@@ -183,9 +184,9 @@ def analyse(config: SmoothnessConfig, table: rc.Table) -> rc.Analysis:
     """Growth with r/k, what the theory's constants are along the path, and the checks."""
     series = []
     for panel in GROWTH:
-        x, found = _growth(config, table, panel)
+        x, growth = _growth(config, table, panel)
         series += [
-            rc.Series(_at(time), panel, x, *_band(found[:, i]))
+            rc.Series(_at(time), panel, x, *_band(growth[:, i]))
             for i, time in enumerate(config.times)
         ]
     plain = table.where(factor=1)
@@ -210,8 +211,8 @@ def _at(time: int) -> str:
 
 def _grid(config: SmoothnessConfig, table: rc.Table, name: str) -> Values:
     """A column, (seeds, times, r/k), 1 last."""
-    found = [table.where(factor=f).grid(name, "draw", "t") for f in (*config.factors, 1)]
-    return np.stack(found, axis=-1)
+    grids = [table.where(factor=f).grid(name, "draw", "t") for f in (*config.factors, 1)]
+    return np.stack(grids, axis=-1)
 
 
 def _growth(config: SmoothnessConfig, table: rc.Table, panel: str) -> tuple[list[int], Values]:
@@ -253,17 +254,17 @@ def _checks(config: SmoothnessConfig, table: rc.Table) -> list[rc.Check]:
 def _notes(config: SmoothnessConfig, table: rc.Table) -> list[str]:
     notes, ends = [], (("start", 0), ("end", -1))
     for panel in (CURVED, RELAXED, NOISE):
-        x, found = _growth(config, table, panel)
-        said = ", ".join(f"{_exponent(x, found[:, i])} at the {end}" for end, i in ends)
-        notes.append(f"exponent of r/k, {panel}: {said}")
+        x, growth = _growth(config, table, panel)
+        exponents = ", ".join(f"{_exponent(x, growth[:, i])} at the {end}" for end, i in ends)
+        notes.append(f"exponent of r/k, {panel}: {exponents}")
     factor = config.factors[0]
     for panel, power, of in ((CURVED, 2, "f~"), (RELAXED, 1, "f^S")):
-        found = _growth(config, table, panel)[1][..., -1]  # (seeds, times)
+        growth = _growth(config, table, panel)[1][..., -1]  # (seeds, times)
         limit = factor**power
-        most = np.log(found).mean(0).argmax()
+        peak = np.log(growth).mean(0).argmax()
         notes.append(
-            f"{of} with r/k = {factor}, on average at most {_typical(found[:, most])} times as "
-            f"curved as f, in round {config.times[most]}; Proposition D.4 with the curvature at X "
+            f"{of} with r/k = {factor}, on average at most {_typical(growth[:, peak])} times as "
+            f"curved as f, in round {config.times[peak]}; Proposition D.4 with the curvature at X "
             f"for L: {limit}; largest of all r/k, rounds and seeds over what it says: "
             f"{_worst(config, table, panel, power):.3f}"
         )
@@ -276,8 +277,8 @@ def _notes(config: SmoothnessConfig, table: rc.Table) -> list[str]:
     )
     apart, slope = (table.where(factor=1).grid(name, "draw", "t") for name in ("apart", "slope"))
     if (apart > 0).all():
-        said = ", ".join(f"{_typical((apart / slope)[:, i])} at the {end}" for end, i in ends)
-        notes.append(f"largest |grad f_i - grad f|^2 over |grad f|^2: {said}")
+        exponents = ", ".join(f"{_typical((apart / slope)[:, i])} at the {end}" for end, i in ends)
+        notes.append(f"largest |grad f_i - grad f|^2 over |grad f|^2: {exponents}")
     notes.append(
         f"largest residual of an eigenvalue: {table['residual'].max():.3f} of it; "
         f"gamma = {config.gamma:g}, {config.rounds} rounds"
@@ -292,19 +293,19 @@ def _exponent(x: list[int], values: Values) -> str:
 
 
 def _interval(values: Values) -> str:
-    found = rc.mean_interval(values)
-    return f"{found.value:.3g} [{found.lo:.3g}, {found.hi:.3g}]"
+    interval = rc.mean_interval(values)
+    return f"{interval.value:.3g} [{interval.lo:.3g}, {interval.hi:.3g}]"
 
 
 def _typical(values: Values) -> str:
     """The geometric mean over seeds and its interval."""
-    found = rc.exponential(rc.mean_interval(np.log(values)))
-    return f"{found.value:.3g} [{found.lo:.3g}, {found.hi:.3g}]"
+    interval = rc.exponential(rc.mean_interval(np.log(values)))
+    return f"{interval.value:.3g} [{interval.lo:.3g}, {interval.hi:.3g}]"
 
 
 def _worst(config: SmoothnessConfig, table: rc.Table, panel: str, power: int) -> float:
-    x, found = _growth(config, table, panel)
-    return float((found[..., 1:] / np.array(x[1:]) ** power).max())
+    x, growth = _growth(config, table, panel)
+    return float((growth[..., 1:] / np.array(x[1:]) ** power).max())
 
 
 def draw(config: SmoothnessConfig, analysis: rc.Analysis) -> Figure:

@@ -104,11 +104,11 @@ def k_monotone(
         variances: sigma_g^2, sigma_s^2, sigma_h^2.
     """
     (T, H), (data, sketch, apart) = times, variances
-    found = []
+    bounds = []
     for k in ranks:
         count, kappa = k.shape[1], r[:, None] / k
         once, twice = kappa.sum(axis=1) / count, (kappa**2).sum(axis=1) / count
         noise = (6 * once * (data + sketch) + 12 * twice * (data + sketch + 3 * apart)) / count
         own = np.sqrt(count / (T * H * twice))
-        found.append(np.stack([4 * gap / (g * T * H) + g * noise for g in (gamma, own)], axis=1))
-    return found[1], found[0]
+        bounds.append(np.stack([4 * gap / (g * T * H) + g * noise for g in (gamma, own)], axis=1))
+    return bounds[1], bounds[0]

@@ -44,14 +44,14 @@ def exponents(
     """Exponents of the exact error between a value and its double, the other sizes fixed."""
     base = {"N": 2.0, "H": 10.0, "T": _LONG}
     first = {"N": 100.0, "H": 500.0, "T": _LONG}
-    found = []
+    regimes = []
     for name, power in predicted.items():
         low, high = (
             _error(gamma, fresh, **{**base, name: times * first[name]}) for times in (1.0, 2.0)
         )
         slope = float(np.log2(high / low))
-        found.append(rc.Regime(f"in {name}", name, power, slope, slope, slope))
-    return found
+        regimes.append(rc.Regime(f"in {name}", name, power, slope, slope, slope))
+    return regimes
 
 
 _SQUARE_ROOTS = {"T": -0.5, "N": -0.5, "H": -0.5}

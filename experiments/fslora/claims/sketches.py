@@ -144,8 +144,8 @@ def ES_covariance(k: Numbers, r: int) -> rc.Sides:
     """Cov(S_jj, S_ll) = (r/k - 1) (r [j = l] - 1) / (r - 1)."""
     S, chance = sketches(k, r)
     apart = S - 1
-    found = (chance[..., None, None] * apart[..., :, None] * apart[..., None, :]).sum(axis=-3)
-    return found, at.covariances(k, r)
+    covariance = (chance[..., None, None] * apart[..., :, None] * apart[..., None, :]).sum(axis=-3)
+    return covariance, at.covariances(k, r)
 
 
 @PAPER.identity(
@@ -172,8 +172,8 @@ def lemma3_2(x: Numbers, d: Numbers, B: Numbers, A: Numbers, S: Numbers) -> rc.S
     """The gradients of l(W0 + BSA) are grad l A'S' with respect to B and S'B' grad l with respect
     to A, for any matrix S.
     """
-    found = join(*gradient(slope(x, d, B @ S @ A), B, A, S))
-    return found, at.differences(
+    analytic = join(*gradient(slope(x, d, B @ S @ A), B, A, S))
+    return analytic, at.differences(
         lambda B, A: loss(x[:, None], d[:, None], B @ S[:, None] @ A), B, A
     )
 
@@ -188,10 +188,10 @@ def sparsity(devices: Devices) -> rc.Sides:
     """The gradients of l(W0 + BSA) are zero outside of the k columns of B and rows of A that S
     selects.
     """
-    found = devices.each_gradient
-    rows = found.reshape(*found.shape[:-1], devices.r, -1)
-    kept = np.where((devices.S > 0)[..., None], rows, 0 * rows).reshape(found.shape)
-    return found, kept
+    gradients = devices.each_gradient
+    rows = gradients.reshape(*gradients.shape[:-1], devices.r, -1)
+    kept = np.where((devices.S > 0)[..., None], rows, 0 * rows).reshape(gradients.shape)
+    return gradients, kept
 
 
 @PAPER.identity(

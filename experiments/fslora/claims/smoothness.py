@@ -94,8 +94,8 @@ def data_variance(devices: Devices) -> Numbers:
     B, A = (part[:, None, None, None] for part in (devices.B, devices.A))
     each = join(*gradient(G, B, A, devices.dense[:, :, :, None]))
     apart = each - devices.each_gradient[:, :, :, None]
-    found = (apart * apart).sum(axis=(-2, -1)) / devices.x.shape[-2]
-    return np.asarray(np.where(devices.chance > 0, found, 0 * found).max(axis=-1))
+    variance = (apart * apart).sum(axis=(-2, -1)) / devices.x.shape[-2]
+    return np.asarray(np.where(devices.chance > 0, variance, 0 * variance).max(axis=-1))
 
 
 @PAPER.upper(
@@ -192,11 +192,11 @@ def a41_point(devices: Devices, U: rc.Numbers, V: rc.Numbers) -> rc.Sides:
     """
     B, A, C, M = devices.B[:, None], devices.A[:, None], devices.C, devices.M
     eye = np.eye(devices.r, dtype=int)
-    found = at.hessian_action(C, M, B, A, eye, U[:, None], V[:, None])
+    action = at.hessian_action(C, M, B, A, eye, U[:, None], V[:, None])
     top = operator_norm(M) * (at.spectral(B) ** 2 + at.spectral(A) ** 2) + at.spectral(
         C + B @ A @ M
     )
-    return norm(found), top * at.length(U, V)[:, None]
+    return norm(action), top * at.length(U, V)[:, None]
 
 
 @PAPER.upper(
@@ -261,8 +261,8 @@ def a42(devices: Devices, sigma_s: Numbers, sigma_g: Numbers) -> rc.Sides:
     """The variances of the gradient by the sketch and by the data are at most sigma_s^2 and
     sigma_g^2 for all X.
     """
-    found = np.stack([at.sketch_variance(devices), data_variance(devices)], axis=1)
-    return found, np.stack([sigma_s**2, sigma_g**2], axis=1)[..., None]
+    variances = np.stack([at.sketch_variance(devices), data_variance(devices)], axis=1)
+    return variances, np.stack([sigma_s**2, sigma_g**2], axis=1)[..., None]
 
 
 @PAPER.lower(

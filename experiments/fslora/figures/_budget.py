@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 SKETCHED, SAME, WHOLE = "with sketching", "without, same step", "without, its own best step"
 ARMS = (SKETCHED, SAME, WHOLE)
 #: Measured values (instances, times) by arm and rank.
-Found = dict[tuple[str, int], Values]
+Accuracies = dict[tuple[str, int], Values]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +119,7 @@ def measured(
     value: str = "accuracy",
     task: str | None = None,
     ranks: Sequence[int] | None = None,
-) -> Found:
+) -> Accuracies:
     """A column of one task, or averaged over all; for all global ranks or some."""
     part = table if task is None else table.where(task=task)
     return {
@@ -129,25 +129,25 @@ def measured(
     }
 
 
-def over_ranks(config: BudgetConfig, found: Found, title: str) -> list[rc.Series]:
+def over_ranks(config: BudgetConfig, accuracies: Accuracies, title: str) -> list[rc.Series]:
     """The last accuracy of every arm against the rank."""
     ranks = config.global_ranks
-    last = {arm: np.stack([found[arm, r][:, -1] for r in ranks], axis=1) for arm in ARMS}
+    last = {arm: np.stack([accuracies[arm, r][:, -1] for r in ranks], axis=1) for arm in ARMS}
     return [rc.Series(arm, title, ranks, *rc.mean_band(last[arm])) for arm in ARMS]
 
 
-def advantage(found: Found, ranks: Sequence[int], other: str) -> Values:
+def advantage(accuracies: Accuracies, ranks: Sequence[int], other: str) -> Values:
     """With less without sketching at the end of the budget, (ranks, instances)."""
-    return np.stack([found[SKETCHED, r][:, -1] - found[other, r][:, -1] for r in ranks])
+    return np.stack([accuracies[SKETCHED, r][:, -1] - accuracies[other, r][:, -1] for r in ranks])
 
 
 def claims(config: BudgetConfig, table: rc.Table) -> list[rc.Check]:
-    """What is checked of means over tasks."""
+    """The checks of means over tasks."""
     low, high = config.global_ranks[0], config.global_ranks[-1]
-    found, slowed = measured(config, table), measured(config, table, "train")
+    accuracies, slowed = measured(config, table), measured(config, table, "train")
     same_rounds = config.points // config.repeats
-    same, own = (advantage(found, config.global_ranks, other) for other in (SAME, WHOLE))
-    early = [found[SKETCHED, r][:, 1] - found[SAME, r][:, 1] for r in config.global_ranks]
+    same, own = (advantage(accuracies, config.global_ranks, other) for other in (SAME, WHOLE))
+    early = [accuracies[SKETCHED, r][:, 1] - accuracies[SAME, r][:, 1] for r in config.global_ranks]
     checks = [
         rc.above(
             f"equal upload, {title}, all ranks: with − without sketching",
@@ -181,8 +181,8 @@ def claims(config: BudgetConfig, table: rc.Table) -> list[rc.Check]:
         rc.mean_above(
             f"{arm}: r = {high} − r = {low}",
             "rises with the rank: above 0",
-            found[arm, high][:, -1],
-            found[arm, low][:, -1],
+            accuracies[arm, high][:, -1],
+            accuracies[arm, low][:, -1],
         )
         for arm in (SKETCHED, WHOLE)
     ]
@@ -191,13 +191,13 @@ def claims(config: BudgetConfig, table: rc.Table) -> list[rc.Check]:
 def task_claims(config: BudgetConfig, table: rc.Table) -> list[rc.Check]:
     """The claim of every task, at the largest rank and the best step of each arm."""
     r = config.global_ranks[-1]
-    found = {task: measured(config, table, task=task) for task in config.tasks}
+    accuracies = {task: measured(config, table, task=task) for task in config.tasks}
     return [
         rc.mean_above(
             f"{task}, equal upload, best step of each, r = {r}: with − without sketching",
             "above 0",
-            found[task][SKETCHED, r][:, -1],
-            found[task][WHOLE, r][:, -1],
+            accuracies[task][SKETCHED, r][:, -1],
+            accuracies[task][WHOLE, r][:, -1],
         )
         for task in config.tasks
     ]
@@ -205,14 +205,14 @@ def task_claims(config: BudgetConfig, table: rc.Table) -> list[rc.Check]:
 
 def notes(config: BudgetConfig, table: rc.Table) -> list[str]:
     """The advantage at every rank, and the step sizes."""
-    said = []
+    differences = []
     own = advantage(measured(config, table), config.global_ranks, WHOLE)
     for r, values in zip(config.global_ranks, own, strict=True):
         one = rc.mean_interval(values)
-        said.append(f"r = {r}: {one.value:+.3f} [{one.lo:+.3f}, {one.hi:+.3f}]")
+        differences.append(f"r = {r}: {one.value:+.3f} [{one.lo:+.3f}, {one.hi:+.3f}]")
     return [
         "the paper has sketching ahead at every rank; here, at equal upload and the best step of "
-        f"each, by rank: {', '.join(said)}",
+        f"each, by rank: {', '.join(differences)}",
         *step_notes(table, "rank", "arm"),
     ]
 

@@ -39,7 +39,7 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Task:
-    """What a data set is here.
+    """A data set of the simulated tasks.
 
     Attributes:
         decay: ratio of neighbouring singular values of D; 1 for equal ones.
@@ -87,13 +87,13 @@ class TaskConfig(rc.Config):
         Raises:
             InputError: for a ratio that gives no whole rank.
         """
-        found = []
+        cycle = []
         for ratio in ratios:
             k = round(ratio * r)
             if k < 1 or abs(k - ratio * r) > 1e-9:
                 raise InputError(f"k_i must be whole ranks; found {ratio:g} of r = {r}")
-            found.append(k)
-        return [found[i % len(found)] for i in range(self.devices)]
+            cycle.append(k)
+        return [cycle[i % len(cycle)] for i in range(self.devices)]
 
     def draw(self, use: str, instance: int) -> Instance:
         """Instance number ``instance`` for "test" or "tuning"; the same object again if asked."""
@@ -121,9 +121,9 @@ class TaskConfig(rc.Config):
         order[wrong] = rng.integers(m, size=int(wrong.sum()))
         x, y = np.empty((self.devices, n, self.samples)), np.zeros((self.devices, m, self.samples))
         of_class = [np.flatnonzero(order == c) for c in range(m)]
-        held = np.array([bool(len(members)) for members in of_class])
+        nonempty = np.array([bool(len(members)) for members in of_class])
         for i in range(self.devices):
-            mix = rng.dirichlet(np.full(m, task.mix)) * held
+            mix = rng.dirichlet(np.full(m, task.mix)) * nonempty
             chosen = rng.choice(m, size=self.samples, p=mix / mix.sum())
             x[i] = pool[:, [rng.choice(of_class[c]) for c in chosen]]
             y[i, chosen, np.arange(self.samples)] = 1.0
@@ -138,7 +138,7 @@ class RankConfig(TaskConfig):
     r: int = rc.param(16, low=1, doc="rank of the global modules.")
 
 
-#: What the profiles "paper" of the figures and tables have in common.
+#: Options that the profiles "paper" of the figures and tables share.
 PAPER: dict[str, Any] = {
     "tasks": ("steep", "flat", "skewed", "noisy"),
     "instances": 12,

@@ -102,7 +102,7 @@ def analyse(config: Fig2Config, table: rc.Table) -> rc.Analysis:
         for value, title in PANELS.items()
         for name in METHODS
     ]
-    found = {name: over_tasks(table, method=name) for name in METHODS}
+    accuracies = {name: over_tasks(table, method=name) for name in METHODS}
 
     last = {
         task: (
@@ -115,22 +115,22 @@ def analyse(config: Fig2Config, table: rc.Table) -> rc.Analysis:
         rc.mean_above(
             f"accuracy in round {config.times[1]}, FlexLoRA − FSLoRA",
             "fast at first: above 0",
-            found["FlexLoRA"][:, 1],
-            found[OURS][:, 1],
+            accuracies["FlexLoRA"][:, 1],
+            accuracies[OURS][:, 1],
         ),
         *(
             rc.mean_above(
                 f"final accuracy, FSLoRA − {name}",
                 f"{why}: above 0",
-                found[OURS][:, -1],
-                found[name][:, -1],
+                accuracies[OURS][:, -1],
+                accuracies[name][:, -1],
             )
             for name, why in (("FlexLoRA", "falls behind"), ("HeteroLoRA", "is held back"))
         ),
         *merging_claims("final accuracy, ", last),
     ]
     return rc.Analysis(
-        series, checks, [*_traffic(config, table, found), *step_notes(table, "method")]
+        series, checks, [*_traffic(config, table, accuracies), *step_notes(table, "method")]
     )
 
 
@@ -157,15 +157,16 @@ def merging_claims(prefix: str, last: dict[str, tuple[Values, Values]]) -> list[
     return checks
 
 
-def _traffic(config: Fig2Config, table: rc.Table, found: dict[str, Values]) -> list[str]:
+def _traffic(config: Fig2Config, table: rc.Table, accuracies: dict[str, Values]) -> list[str]:
     total = {
         name: over_tasks(table, "up", method=name) + over_tasks(table, "down", method=name)
         for name in METHODS
     }
     spent, stack = total[OURS][0, -1], total["FedStackLoRA"][0]  # the same in all instances
-    there = np.interp(spent, stack, found["FedStackLoRA"].mean(axis=0))
+    there = np.interp(spent, stack, accuracies["FedStackLoRA"].mean(axis=0))
+    finals = (f"{name} {v[:, -1].mean():.3f}" for name, v in accuracies.items())
     return [
-        f"final accuracies: {', '.join(f'{n} {v[:, -1].mean():.3f}' for n, v in found.items())}",
+        f"final accuracies: {', '.join(finals)}",
         f"FedStackLoRA moves {stack[-1] / spent:.1f} times the bytes of FSLoRA, up and down; when "
         f"it has moved what FSLoRA moves in {config.rounds} rounds its accuracy is {there:.3f} "
         "(between measured rounds: interpolated)",

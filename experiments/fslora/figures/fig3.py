@@ -71,10 +71,11 @@ def analyse(config: Fig3Config, table: rc.Table) -> rc.Analysis:
     r = config.global_ranks[-1:]
     series = over_ranks(config, measured(config, few), f"upload of {config.budget} modules")
     for part, samples in ((few, config.samples), (many, config.many)):
-        found = measured(config, part, ranks=r)
+        accuracies = measured(config, part, ranks=r)
         title = f"r = {r[0]}, {samples} samples a device"
         series += [
-            rc.Series(arm, title, config.uploads, *rc.mean_band(found[arm, r[0]])) for arm in ARMS
+            rc.Series(arm, title, config.uploads, *rc.mean_band(accuracies[arm, r[0]]))
+            for arm in ARMS
         ]
     few_gain, control = (
         advantage(measured(config, part, ranks=r), r, WHOLE)[0] for part in (few, many)
@@ -88,12 +89,12 @@ def analyse(config: Fig3Config, table: rc.Table) -> rc.Analysis:
             0.0,
         ),
     ]
-    said = [
+    differences = [
         f"r = {r[0]}, equal upload, best step of each, with − without: {few_gain.mean():+.3f} with "
         f"{config.samples} samples for each of {config.devices} devices, {control.mean():+.3f} "
         f"with {config.many}"
     ]
-    return rc.Analysis(series, checks, said + notes(config, few))
+    return rc.Analysis(series, checks, differences + notes(config, few))
 
 
 def draw(config: Fig3Config, analysis: rc.Analysis) -> Figure:

@@ -87,12 +87,12 @@ class Fig4Config(BudgetConfig, RankConfig):
 
     @property
     def by_rank(self) -> list[tuple[int, int]]:
-        """(r, k) of (b)."""
+        """The pairs (r, k) of panel (b)."""
         return [(r, self.fixed) for r in self.ranks_b]
 
     @property
     def by_ratio(self) -> list[tuple[int, int]]:
-        """(r, k) of (c)."""
+        """The pairs (r, k) of panel (c)."""
         return [(self.r, self.ranks(self.r, [ratio])[0]) for ratio in self.ratios_c]
 
 
@@ -140,12 +140,13 @@ def analyse(config: Fig4Config, table: rc.Table) -> rc.Analysis:
         *(_named("(a) ", c) for c in task_claims(config, uploads)),
         *_claims(config, rounds),
     ]
-    said = [f"(a) {note}" for note in _budget.notes(config, uploads)]
+    remarks = [f"(a) {note}" for note in _budget.notes(config, uploads)]
     ends = [
         f"r = {r}: {over_tasks(rounds, rank=r, k=k)[:, -1].mean():.3f}" for r, k in config.by_rank
     ]
-    said.append(f"(b) accuracy after {config.rounds} rounds: {', '.join(ends)}")
-    return rc.Analysis(series, checks, said + [f"(b), (c) {n}" for n in step_notes(rounds, "arm")])
+    remarks.append(f"(b) accuracy after {config.rounds} rounds: {', '.join(ends)}")
+    remarks += [f"(b), (c) {note}" for note in step_notes(rounds, "arm")]
+    return rc.Analysis(series, checks, remarks)
 
 
 def _named(prefix: str, check: rc.Check) -> rc.Check:
@@ -153,7 +154,7 @@ def _named(prefix: str, check: rc.Check) -> rc.Check:
 
 
 def _claims(config: Fig4Config, table: rc.Table) -> list[rc.Check]:
-    """What is checked of (b) and (c)."""
+    """The checks of (b) and (c)."""
 
     def curve(pair: tuple[int, int], value: str = "accuracy", task: str | None = None) -> Values:
         part = table if task is None else table.where(task=task)

@@ -105,37 +105,37 @@ def analyse(config: Fig7Config, table: rc.Table) -> rc.Analysis:
             part = table.where(only=task)
             megabytes = over_tasks(part, "up", arm=arm)[0] / 1e6
             series.append(rc.Series(arm, task, megabytes, *rc.mean_band(over_tasks(part, arm=arm))))
-    found = {arm: over_tasks(table, arm=arm) for arm in config.arms}
+    accuracies = {arm: over_tasks(table, arm=arm) for arm in config.arms}
     dense = config.r * (config.classes + config.features) * 8
     sent = float(over_tasks(table, "up", arm=_name(1.0))[0, -1]) / config.uploads[-1]
     low, *_, same = config.arms
-    early, end = (found[low] - found[same]).mean(axis=0)[[1, -1]]
-    said = [
+    early, end = (accuracies[low] - accuracies[same]).mean(axis=0)[[1, -1]]
+    notes = [
         f"at the same step {low} against 1: {early:+.3f} after {config.uploads[1]} modules, "
         f"{end:+.3f} at the end of the budget",
         f"an update of all {config.r} components is {dense} bytes, and {sent:.0f} with the share "
         f"{config.kept:g} of its entries",
         *step_notes(table, "only", "arm"),
     ]
-    return rc.Analysis(series, _claims(config, found), said)
+    return rc.Analysis(series, _claims(config, accuracies), notes)
 
 
-def _claims(config: Fig7Config, found: dict[str, Values]) -> list[rc.Check]:
+def _claims(config: Fig7Config, accuracies: dict[str, Values]) -> list[rc.Check]:
     *own, same = config.arms
     checks = [
         rc.mean_above(
             f"{own[0]} − 1, same step, after {config.uploads[1]} modules",
             "more rounds: above 0",
-            found[own[0]][:, 1],
-            found[same][:, 1],
+            accuracies[own[0]][:, 1],
+            accuracies[same][:, 1],
         )
     ]
     checks.append(
         rc.mean_above(
             f"{own[-2]} − 1, best step of each, at the end",
             "above 0",
-            found[own[-2]][:, -1],
-            found[own[-1]][:, -1],
+            accuracies[own[-2]][:, -1],
+            accuracies[own[-1]][:, -1],
         )
     )
     pairs = zip(config.levels[:-1], config.levels[1:-1], strict=False)
@@ -143,8 +143,8 @@ def _claims(config: Fig7Config, found: dict[str, Values]) -> list[rc.Check]:
         rc.mean_above(
             f"k / r = {high:g} − {low:g}, best step of each, at the end",
             "above 0: the penalty is r / k − 1 (the paper: below 0)",
-            found[_name(high)][:, -1],
-            found[_name(low)][:, -1],
+            accuracies[_name(high)][:, -1],
+            accuracies[_name(low)][:, -1],
         )
         for low, high in pairs
     ]

@@ -54,8 +54,8 @@ class Fig8Config(BudgetConfig):
 
 def analyse(config: Fig8Config, table: rc.Table) -> rc.Analysis:
     """Accuracies over ranks of the average and of every task, and the claims."""
-    found = measured(config, table)
-    series = over_ranks(config, found, AVERAGE)
+    accuracies = measured(config, table)
+    series = over_ranks(config, accuracies, AVERAGE)
     for task in config.tasks:
         series += over_ranks(config, measured(config, table, task=task), task)
     checks = claims(config, table) + task_claims(config, table)

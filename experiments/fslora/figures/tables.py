@@ -95,19 +95,19 @@ def analyse(config: TablesConfig, table: rc.Table) -> rc.Analysis:
     series, checks, notes = [], [], []
     for name in (SMALL, LARGE):
         own, part = config.table(name), table.where(table=name)
-        found = {
+        accuracies = {
             (method, task): _final(part, method, None if task == AVERAGE else task)
             for method in METHODS
             for task in (*config.tasks, AVERAGE)
         }
         where = np.arange(len(config.tasks) + 1, dtype=float)
         for method in METHODS:
-            ends = [rc.mean_interval(found[method, task]) for task in (*config.tasks, AVERAGE)]
+            ends = [rc.mean_interval(accuracies[method, task]) for task in (*config.tasks, AVERAGE)]
             series.append(
                 rc.Series(method, name, where, *np.array([(e.value, e.lo, e.hi) for e in ends]).T)
             )
-        checks += _claims(name, part, found, own)
-        notes += [f"{name}, {_row(own, part, method, found)}" for method in METHODS]
+        checks += _claims(name, part, accuracies, own)
+        notes += [f"{name}, {_row(own, part, method, accuracies)}" for method in METHODS]
         notes += [f"{name}: {note}" for note in step_notes(part, "method")]
     return rc.Analysis(series, checks, notes)
 
@@ -118,25 +118,27 @@ def _final(table: rc.Table, method: str, task: str | None) -> Values:
 
 
 def _claims(
-    name: str, table: rc.Table, found: dict[tuple[str, str], Values], config: TablesConfig
+    name: str, table: rc.Table, accuracies: dict[tuple[str, str], Values], config: TablesConfig
 ) -> list[rc.Check]:
     checks = [
         rc.mean_above(
             f"{name}, mean over tasks: FSLoRA − {rival}",
             "above 0",
-            found[OURS, AVERAGE],
-            found[rival, AVERAGE],
+            accuracies[OURS, AVERAGE],
+            accuracies[rival, AVERAGE],
         )
         for rival in ("HeteroLoRA", "FlexLoRA")
     ]
-    merged = {task: (found["FedStackLoRA", task], found[OURS, task]) for task in config.tasks}
+    merged = {
+        task: (accuracies["FedStackLoRA", task], accuracies[OURS, task]) for task in config.tasks
+    }
     checks += merging_claims(f"{name}, ", merged)
     checks += [
         rc.mean_above(
             f"{name}, {task}: FSLoRA − HeteroLoRA",
             "above 0",
-            found[OURS, task],
-            found["HeteroLoRA", task],
+            accuracies[OURS, task],
+            accuracies["HeteroLoRA", task],
         )
         for task in config.tasks
     ]
@@ -157,19 +159,19 @@ def _claims(
 
 
 def _bytes(table: rc.Table, method: str) -> tuple[float, float]:
-    """Up and down, of one device in all rounds and modules."""
+    """The bytes up and down, of one device in all rounds and modules."""
     up, down = (float(over_tasks(table, c, method=method)[0, -1]) for c in ("up", "down"))
     return up, down
 
 
 def _row(
-    config: TablesConfig, table: rc.Table, method: str, found: dict[tuple[str, str], Values]
+    config: TablesConfig, table: rc.Table, method: str, accuracies: dict[tuple[str, str], Values]
 ) -> str:
     """One row of a table."""
     per_round = config.rounds * len(config.tasks)
     up, down = (total / per_round for total in _bytes(table, method))
     devices, server = flops(config, method)
-    percent = {task: 100 * found[method, task] for task in (*config.tasks, AVERAGE)}
+    percent = {task: 100 * accuracies[method, task] for task in (*config.tasks, AVERAGE)}
     cells = ", ".join(f"{t} {v.mean():.1f} ± {v.std(ddof=1):.1f}" for t, v in percent.items())
     return (
         f"{method}: {up / 1e3:.2f} kB up and {down / 1e3:.2f} kB down for a device and round; "

@@ -38,7 +38,7 @@ def shrunk(d: Array, lam: float) -> Array:
     >>> shrunk(np.array([2.0, 1.0]), 0.25).round(4).tolist(), shrunk(np.array([2.0, 1.0]), 1.0)
     ([1.8667, 0.5333], array([2., 0.]))
     """
-    for p in range(len(d), 1, -1):  # as many as stay positive
+    for p in range(len(d), 1, -1):  # the largest p for which all p values stay positive
         total = d[:p].sum() / (1.0 + lam * (p - 1))
         if d[p - 1] > lam * total:
             return np.append((d[:p] - lam * total) / (1.0 - lam), np.zeros(len(d) - p))
@@ -51,17 +51,17 @@ def minimum(d: Array, s: Array, lam: float) -> float:
 
 
 def descend(system: LeastSquares, start: Array, k: int) -> Array:
-    """Where L-BFGS ends on f^S of the only device, from X (r, w)."""
+    """The point at which L-BFGS from X (r, w) ends on f^S of the only device."""
 
     def both(flat: Array) -> tuple[float, Array]:
         X = flat.reshape(start.shape)
         return sketched_loss(system, 0, X, k), sketched_gradient(system, 0, X, k).ravel()
 
-    found = minimize(
+    solution = minimize(
         both,
         start.ravel(),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": 5000, "maxfun": 5000, "gtol": 1e-10, "ftol": 1e-16},
     )
-    return np.asarray(found.x.reshape(start.shape))
+    return np.asarray(solution.x.reshape(start.shape))

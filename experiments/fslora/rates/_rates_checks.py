@@ -10,14 +10,14 @@ import ratecheck as rc
 from experiments.fslora.rates._rates_floors import LEVEL, Floor
 from linsys.validate import Array
 
-__all__ = ["LAW", "floor_checks", "floor_series", "slope_room"]
+__all__ = ["LAW", "floor_checks", "floor_series", "slope_tolerance"]
 
 #: Name of the laws in figures.
 LAW = "theory"
 
 
-def slope_room(x: Array, floors: Sequence[Floor]) -> float:
-    """How far the exponent of measured floors over x may be from that of :attr:`Floor.total`.
+def slope_tolerance(x: Array, floors: Sequence[Floor]) -> float:
+    """How far the exponent of measured floors may differ from that of :attr:`Floor.total`.
 
     The known part of what the laws leave out changes the slope by a known amount, the rest by what
     a factor between 1 and 1 + ``relative_error`` at every point can do at most.
@@ -42,7 +42,7 @@ def floor_checks(
     exponent is to be above the stated one.
     """
     slope = rc.slope_interval(x, measured, rng=0, level=LEVEL)
-    tolerance = slope_room(x, floors)
+    tolerance = slope_tolerance(x, floors)
     totals = np.array([floor.total for floor in floors]) if law is None else law
     derived = rc.exact_slope(x, totals).value
     checks = [rc.rate_check(f"{name}: as derived", derived, slope, tolerance=tolerance)]

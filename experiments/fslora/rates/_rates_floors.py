@@ -42,13 +42,14 @@ from linsys.validate import Array, InputError
 
 __all__ = ["LEVEL", "RELAX", "Floor"]
 
-#: Sequences of sketches that are enumerated at most.
+#: The largest number of sequences of sketches that are enumerated.
 MANY = 20_000
-#: Points of the Gaussian law in :meth:`Floor.rest`, half of them minus the other half.
+#: Points drawn from the Gaussian law in :meth:`Floor.rest`: half of them are drawn, the others are
+#: their negatives.
 POINTS = 2000
-#: Relaxation times that a run is given before it counts.
+#: The first relaxation times of a run, which are not counted.
 RELAX = 2.5
-#: Of intervals: an experiment judges about ten of them.
+#: Level of each confidence interval, high because an experiment judges about ten of them.
 LEVEL = 0.995
 
 
@@ -64,7 +65,7 @@ class Floor:
 
     @property
     def bias(self) -> float:
-        """Of a round without noise, to leading order: (gamma (H - 1))^2 |b|^2 / 2."""
+        """The bias of a round without noise, to leading order: (gamma (H - 1))^2 |b|^2 / 2."""
         b = self.drag(self.system.minimiser()[..., None])
         return float(0.5 * (self.gamma * (self.H - 1)) ** 2 * (b**2).sum())
 
@@ -82,7 +83,7 @@ class Floor:
 
     @property
     def noise(self) -> float:
-        """What noise adds, to leading order."""
+        """The contribution of noise, to leading order."""
         return float(
             self.gamma / self.devices * self.steepness(self.system.minimiser()[..., None])[0]
         )
@@ -112,7 +113,7 @@ class Floor:
 
     def _ends(self, A: Array) -> list[Array]:
         """A after the local steps of every kind of device for all sketches, each (r, n, paths)."""
-        found = []
+        ends = []
         for S, d in zip(self.system.sketches, self.system.targets, strict=True):
             draws = self.H if self.fresh else 1
             if len(S) ** draws > MANY:
@@ -122,8 +123,8 @@ class Floor:
             paths = np.array(list(product(range(len(S)), repeat=draws)))
             s = np.moveaxis(S[paths], 0, 2)  # (draws, r, paths)
             y = np.full((self.H, len(paths)), d)
-            found.append(local_steps(A[:, :, None], s, y, self.gamma))
-        return found
+            ends.append(local_steps(A[:, :, None], s, y, self.gamma))
+        return ends
 
     def _mean_round(self, A: Array) -> Array:
         return np.asarray(np.mean([end.mean(axis=2) for end in self._ends(A)], axis=0))
@@ -208,7 +209,7 @@ class Floor:
 
     @property
     def relative_error(self) -> float:
-        """What :attr:`refined` may be off by, relative: of order gamma/N, and (gamma H)^2."""
+        """The estimated relative error of :attr:`refined`: of order gamma/N, and (gamma H)^2."""
         return self.rest + (self.refined / self.total - 1.0) ** 2 + float(np.exp(-2.0 * RELAX))
 
     def measured(self, replicates: int, span: float, rng: np.random.Generator) -> Array:
@@ -219,7 +220,7 @@ class Floor:
         time = 1.0 / (self.gamma * self.H * self.rates[0])
         count, every = int(np.ceil((RELAX + span) * time)), int(np.ceil(0.1 * time))
         A = np.repeat(self.system.minimiser()[..., None], replicates, axis=2)
-        found = rounds(
+        squared = rounds(
             self.system,
             A,
             count,
@@ -230,7 +231,7 @@ class Floor:
             rng=rng,
             every=every,
         )
-        return np.asarray(found[int(np.ceil(RELAX * time / every)) :].mean(axis=0))
+        return np.asarray(squared[int(np.ceil(RELAX * time / every)) :].mean(axis=0))
 
     @cached_property
     def rest(self) -> float:

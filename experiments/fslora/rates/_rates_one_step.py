@@ -42,8 +42,8 @@ __all__ = [
     "OneStepConfig",
     "bound",
     "closed_form",
+    "compare_with_law",
     "compute",
-    "judged",
     "term",
 ]
 
@@ -79,13 +79,13 @@ class OneStepConfig(rc.Config):
 
 def compute(config: OneStepConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """The floor of every replicate, for the r and k of a block."""
-    found = []
+    floors = []
     for source in (SKETCHES, BATCHES):
         rng = np.random.default_rng(config.derive("runs", source, block["r"], block["k"]))
         floor = config.floor(source, block["r"], block["k"])
-        found.append(floor.measured(config.replicates, config.relaxations, rng))
+        floors.append(floor.measured(config.replicates, config.relaxations, rng))
     axes = {"source": np.array([SKETCHES, BATCHES]), "replicate": np.arange(config.replicates)}
-    return rc.long_table(axes, floor=np.array(found))
+    return rc.long_table(axes, floor=np.array(floors))
 
 
 def closed_form(config: OneStepConfig, source: str, r: int, k: int) -> float:
@@ -110,7 +110,7 @@ def bound(config: OneStepConfig, source: str, c: Array) -> Array:
     return np.asarray(config.gamma / config.devices * 2.0 * (first + second))
 
 
-def judged(
+def compare_with_law(
     config: OneStepConfig,
     table: rc.Table,
     source: str,
@@ -122,7 +122,7 @@ def judged(
     """Floors over a variable (its name and values): curves over ``shown``, checks and a note."""
     variable, values = x
     c = np.array([r / k - 1.0 for r, k in pairs])
-    # at a given ratio (6) is constant: an exponent of zero, not of what rounding leaves
+    # at a given ratio (6) is constant; without rounding its exponent would be noise instead of zero
     stated = round(exact_slope(values, term(source, c)).value, 12) + 0.0
     floors = [config.floor(source, r, k) for r, k in pairs]
     measured = np.stack(

@@ -87,7 +87,7 @@ class Squares:
         """Q, shape (r, n)."""
         if self.n == 1:
             return np.full((self.r, 1), self.r**-0.5)
-        # Helmert's: eigenvectors of a multiple eigenvalue would be others on another processor
+        # Helmert's matrix, because eigenvectors of a multiple eigenvalue depend on the processor
         return np.asarray(scipy.linalg.helmert(self.r).T)
 
     def minimiser(self) -> Array:
@@ -193,10 +193,10 @@ def rounds(
     every: int = 1,
 ) -> Array:
     """|grad f^S|^2 before every ``every``-th of ``count`` rounds of FSLoRA from A (r, n, R)."""
-    found = []
+    squared = []
     for t in range(count):
         if t % every == 0:
-            found.append(system.squared_norm(A))
+            squared.append(system.squared_norm(A))
         s, y = system.draw(rng, devices, A.shape[2], H, fresh=fresh)
         A = local_steps(A[:, :, None], s, y, gamma).mean(axis=2)
-    return np.array(found)
+    return np.array(squared)

@@ -42,11 +42,13 @@ from linsys.validate import Array, check_integer
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Exponents of c: of f^S - f and its gradient at a point, of f - min f at the minimisers.
+#: Exponents in c: that of f^S - f and of its gradient at a point, and that of f - min f at the
+#: minimisers.
 POINT, GAP = 1.0, 2.0
-#: Round-off of means over all supports, relative; and how far a descent may end above a minimum.
+#: The relative rounding error of means over all supports; and by how much, relatively, the end of a
+#: descent may exceed the minimum.
 ROUND_OFF, DESCENT = 1e-10, 1e-6
-#: The fit of f - min f sees r/k - 1 up to this.
+#: The exponent of f - min f is fitted where r/k - 1 is at most this.
 LATE = 0.5
 AT_POINT, AT_MINIMISERS = "(a) at a random point", "(b) at the minimisers of $f^S$"
 SPECTRUM = "(c) singular values"
@@ -57,7 +59,7 @@ LOOKS: dict[str, dict[str, Any]] = {
     r"$f - \min f$": {"color": "#009E73", "marker": "^"},
 }
 LOSS, SLOPE, LEFT = LOOKS
-#: Of the singular values, from the largest on.
+#: Colours of the singular values, beginning with the largest.
 SHADES = ("#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7")
 
 
@@ -129,9 +131,9 @@ def compute(config: RateBiasConfig, block: rc.Block, context: rc.Context) -> rc.
             }
         )
     names = rows[0].keys()
-    found = {name: np.array([row[name] for row in rows]) for name in names}
+    columns = {name: np.array([row[name] for row in rows]) for name in names}
     axes = {"k": np.arange(1, r), "j": np.arange(len(d))}
-    each = {n: v if v.ndim == 2 else v[:, None] for n, v in found.items()}
+    each = {n: v if v.ndim == 2 else v[:, None] for n, v in columns.items()}
     return rc.long_table(axes, d=d, **each)
 
 
@@ -146,7 +148,7 @@ def analyse(config: RateBiasConfig, table: rc.Table) -> rc.Analysis:
         where = f" (instance {instance})" if config.instances > 1 else ""
         part = table.where(instance=instance)
         first = part.where(j=0)
-        loss, slope, gap, found, least = (
+        loss, slope, gap, minimum, least = (
             first.grid(name, "k")[::-1] for name in ("loss", "slope", "gap", "found", "least")
         )
         values, law, d = (part.grid(n, "k", "j")[::-1] for n in ("values", "law", "d"))
@@ -156,7 +158,7 @@ def analyse(config: RateBiasConfig, table: rc.Table) -> rc.Analysis:
             checks.append(
                 rc.rate_check(f"{name}{where}", POINT, rc.exact_slope(c, y), tolerance=ROUND_OFF)
             )
-        checks += _of_minimisers(where, c, lam, gap, found, least, law, d[0])
+        checks += _of_minimisers(where, c, lam, gap, minimum, least, law, d[0])
         if instance == 0:
             predicted = 0.5 * ((law - d) ** 2).sum(axis=1)
             series += [
@@ -179,15 +181,15 @@ def analyse(config: RateBiasConfig, table: rc.Table) -> rc.Analysis:
 
 
 def _of_minimisers(
-    where: str, c: Array, lam: Array, gap: Array, found: Array, least: Array, law: Array, d: Array
+    where: str, c: Array, lam: Array, gap: Array, minimum: Array, least: Array, law: Array, d: Array
 ) -> list[rc.Check]:
     """The minimum, the exponent of f - min f for small c, and that loss by its closed form."""
-    excess = found / least - 1.0
+    excess = minimum / least - 1.0
     both = rc.Interval(float(excess.max()), float(excess.min()), float(excess.max()))
     predicted = 0.5 * ((law - d) ** 2).sum(axis=1)
     leading = 0.5 * lam**2 * ((d.sum() - d) ** 2).sum()
     inside = lam < 1.0
-    e = np.maximum(found - least, ROUND_OFF * least)
+    e = np.maximum(minimum - least, ROUND_OFF * least)
     relative_error = 2.0 * np.sqrt(e[inside] / (1.0 - lam[inside]) / predicted[inside])
     off = (np.abs(gap[inside] / predicted[inside] - 1.0) / relative_error).max()
     worst = rc.Interval(float(off), float(off), float(off))

@@ -90,14 +90,14 @@ class RateDevicesConfig(rc.Config):
 
 def compute(config: RateDevicesConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """The floor of every replicate."""
-    found = []
+    floors = []
     names = [FIXED, FRESH, BATCHES]
     for name in names:
         rng = np.random.default_rng(config.derive("runs", block["panel"], name, block["N"]))
         floor = config.floor(block["panel"], name, block["N"])
-        found.append(floor.measured(config.replicates, config.relaxations, rng))
+        floors.append(floor.measured(config.replicates, config.relaxations, rng))
     axes = {"curve": np.array(names), "replicate": np.arange(config.replicates)}
-    return rc.long_table(axes, floor=np.array(found))
+    return rc.long_table(axes, floor=np.array(floors))
 
 
 def analyse(config: RateDevicesConfig, table: rc.Table) -> rc.Analysis:

@@ -59,13 +59,13 @@ GIVEN, TUNED = "(a) given step", "(b) step ~ 1/√H"
 ALLOWED, BIAS = "(c) step ~ 1/H²", "(d) infinitely many devices"
 #: Exponents of H that (6) and (7) state.
 STATED = {GIVEN: 0.0, TUNED: -0.5, ALLOWED: -2.0}
-#: Where Algorithm 1 has another one.
+#: Why the exponent of Algorithm 1 differs there.
 AGAINST = {
     GIVEN: "the step is above 1/(N H^2 L)",
     TUNED: "the step is above 1/(N H^2 L)",
     ALLOWED: "against the noise in (6)",
 }
-#: Of the bias in H - 1 and in gamma, as derived.
+#: Exponents of the bias in H - 1 and in gamma, as derived.
 IN_H, IN_GAMMA = 2.0, {FIXED: 2.0, FRESH: 4.0}
 
 
@@ -114,20 +114,20 @@ class RateLocalConfig(rc.Config):
         return Floor(system=system, gamma=gamma, H=H, devices=N, fresh=sketches == FRESH)
 
     def counts(self, panel: str) -> tuple[int, ...]:
-        """The H of a panel."""
+        """The values of H of a panel."""
         return self.steps[:-1] if panel == ALLOWED else self.steps
 
 
 def compute(config: RateLocalConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """The floor of every replicate."""
     panel, H = block["panel"], block["H"]
-    found = []
+    floors = []
     for sketches in (FIXED, FRESH):
         rng = np.random.default_rng(config.derive("runs", panel, sketches, H))
         floor = config.floor(panel, sketches, H)
-        found.append(floor.measured(config.replicates, config.relaxations, rng))
+        floors.append(floor.measured(config.replicates, config.relaxations, rng))
     axes = {"sketches": np.array([FIXED, FRESH]), "replicate": np.arange(config.replicates)}
-    return rc.long_table(axes, floor=np.array(found))
+    return rc.long_table(axes, floor=np.array(floors))
 
 
 def analyse(config: RateLocalConfig, table: rc.Table) -> rc.Analysis:

@@ -26,8 +26,8 @@ from experiments.fslora.rates._rates_one_step import (
     SKETCHES,
     OneStepConfig,
     closed_form,
+    compare_with_law,
     compute,
-    judged,
 )
 from linsys.validate import InputError, check_integer
 
@@ -53,7 +53,7 @@ class RateRankConfig(OneStepConfig):
         check_integer("k", self.k, low=1, high=self.ranks[0] - 1)
 
     def pairs(self, panel: str) -> list[tuple[int, int]]:
-        """r and k of a panel."""
+        """The pairs (r, k) of a panel."""
         return [(r, r // 2 if panel == HALF else self.k) for r in self.ranks]
 
 
@@ -69,12 +69,12 @@ def analyse(config: RateRankConfig, table: rc.Table) -> rc.Analysis:
     more = np.array(config.ranks) - 1.0
     for panel in (HALF, ONE):
         for source in (SKETCHES, BATCHES):
-            found = judged(
+            curves, verdicts, note = compare_with_law(
                 config, table, source, panel, config.pairs(panel), ("r - 1", more), shown=more
             )
-            series += found[0]
-            checks += found[1]
-            notes.append(found[2])
+            series += curves
+            checks += verdicts
+            notes.append(note)
     return rc.Analysis(series, checks, notes)
 
 

@@ -20,8 +20,8 @@ from experiments.fslora.rates._rates_one_step import (
     SKETCHES,
     OneStepConfig,
     closed_form,
+    compare_with_law,
     compute,
-    judged,
     term,
 )
 from linsys.validate import Array, InputError, check_integer
@@ -52,12 +52,12 @@ class RateSketchConfig(OneStepConfig):
 
     @property
     def c(self) -> Array:
-        """r/k - 1."""
+        """The values of r/k - 1."""
         return self.r / np.array(self.k) - 1.0
 
 
 def blocks(config: RateSketchConfig) -> list[rc.Block]:
-    """One for every k."""
+    """One block for every k."""
     return [{"r": config.r, "k": k} for k in config.k]
 
 
@@ -66,10 +66,12 @@ def analyse(config: RateSketchConfig, table: rc.Table) -> rc.Analysis:
     series, terms, checks, notes = [], [], [], []
     pairs, c = [(config.r, k) for k in config.k], config.c
     for source, x in ((SKETCHES, ("r/k - 1", c)), (BATCHES, ("r/k", 1.0 + c))):
-        found = judged(config, table, source, PANELS[source], pairs, x, shown=x[1])
-        series += found[0]
-        checks += found[1]
-        notes.append(found[2])
+        curves, verdicts, note = compare_with_law(
+            config, table, source, PANELS[source], pairs, x, shown=x[1]
+        )
+        series += curves
+        checks += verdicts
+        notes.append(note)
         shape = term(source, c)
         law = closed_form(config, source, *pairs[0])
         terms.append(rc.Series(TERM, PANELS[source], x[1], shape / shape[0] * 1.5 * law))

@@ -54,9 +54,10 @@ if TYPE_CHECKING:
 
 FIXED, FRESH = "one sketch a round", "fresh sketches"
 TUNED, GIVEN = "(a) step of Corollary 4.5", "(b) given step"
-#: Exponents of T: of the mean with the step of the corollary; without the floor at a given one.
+#: Exponents in T: of the mean with the step size of the corollary; and of the mean less its floor
+#: at a given step size.
 STATED, OPTIMISATION = -0.5, -1.0
-#: Once the gradient has lost this share of its first size the run without noise has arrived.
+#: A run without noise has converged once the gradient is below this share of its size at first.
 ARRIVED = 1e-3
 
 
@@ -105,7 +106,7 @@ class RateTConfig(rc.Config):
 
     @property
     def late(self) -> NDArray[np.bool_]:
-        """Which T are fitted at the given step, shape (times,)."""
+        """The times T that are fitted at the given step size, a mask of shape (times,)."""
         rate = self.gamma * self.H * self.floor(FIXED).rates[0]
         return np.asarray(np.array(self.times) * rate >= RELAX)
 
@@ -116,7 +117,7 @@ class RateTConfig(rc.Config):
 
     @property
     def first(self) -> Array:
-        """A^0, shape (r, n, 1)."""
+        """The first iterate A^0, shape (r, n, 1)."""
         A = self.system.minimiser()
         rng = np.random.default_rng(self.derive("start"))
         moved = self.start * (A + 0.1 * np.abs(A).max() * rng.standard_normal(A.shape))
@@ -171,8 +172,8 @@ def leading(floors: Sequence[Floor], A: Array, times: Array) -> Array:
     )
 
 
-def left(floors: Sequence[Floor], law: Array) -> Array:
-    """What :func:`expected` leaves out, relative to the law, (pairs,): see the module's text."""
+def relative_remainder(floors: Sequence[Floor], law: Array) -> Array:
+    """The terms that :func:`expected` omits, over the law, (pairs,): see the module's text."""
     step = np.array([floor.gamma * floor.H * floor.rates[1] for floor in floors])
     rest = np.array([floor.rest * floor.total for floor in floors])
     noise = np.array([floor.noise for floor in floors])
@@ -180,14 +181,14 @@ def left(floors: Sequence[Floor], law: Array) -> Array:
 
 
 def blocks(config: RateTConfig) -> list[rc.Block]:
-    """Every T with its step, and the given step: T = 0."""
+    """Every T with its step size; T = 0 stands for the given step size."""
     return [{"T": T} for T in (*config.times, 0)]
 
 
 def compute(config: RateTConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """Means over T rounds of all replicates."""
     T = block["T"]
-    found = []
+    means = []
     times = np.array([T] if T else config.times)
     for sketches in (FIXED, FRESH):
         floor = config.floor(sketches, T or None)
@@ -201,13 +202,13 @@ def compute(config: RateTConfig, block: rc.Block, context: rc.Context) -> rc.Col
             fresh=floor.fresh,
             rng=np.random.default_rng(config.derive("runs", sketches, T)),
         )
-        found.append(np.cumsum(runs, axis=0)[times - 1] / times[:, None])
+        means.append(np.cumsum(runs, axis=0)[times - 1] / times[:, None])
     axes = {
         "sketches": np.array([FIXED, FRESH]),
         "time": times,
         "replicate": np.arange(config.replicates),
     }
-    return rc.long_table(axes, mean=np.array(found))
+    return rc.long_table(axes, mean=np.array(means))
 
 
 def analyse(config: RateTConfig, table: rc.Table) -> rc.Analysis:
@@ -221,7 +222,7 @@ def analyse(config: RateTConfig, table: rc.Table) -> rc.Analysis:
         for sketches in (FIXED, FRESH):
             floors = [config.floor(sketches, t if panel == TUNED else None) for t in config.times]
             law, known = (rule(floors, config.first, T) for rule in (leading, expected))
-            relative_error = left(floors, law)
+            relative_error = relative_remainder(floors, law)
             name = f"{sketches}, {panel[4:]}"
             if panel == TUNED:
                 measured = np.stack(

@@ -133,16 +133,16 @@ class Round:
         """X_i^h, grad f~_i(X_i^h; S_i^h) and the stochastic gradient g_i^h, each (B, N, P, 2)."""
         s, xi, chance = self._outcomes
         x = self.X[:, None, None] + 0 * chance[..., None]
-        found = []
+        steps = []
         for step in range(self._longest):
             chosen = s[:, step] + 0 * chance
             factor = np.stack([self.rho[:, :, None] * chosen, 1 + 0 * chosen], axis=-1)
             lift = np.stack([0 * chosen, self.u[:, :, None] * chosen], axis=-1)
             sketched = factor * self._bare(x) + lift
             g = sketched + factor * self.noise[:, :, None] * xi[:, step, None]
-            found.append((x, sketched, g))
+            steps.append((x, sketched, g))
             x = np.where(self.alive(step), x - self.gamma[:, None, None, None] * g, x)
-        return found
+        return steps
 
     def expect(self, values: Numbers) -> Numbers:
         """E over the outcomes of one device: (B, N, P, ...) to (B, N, ...)."""
@@ -250,11 +250,11 @@ class Round:
         """sigma_s^2 at X, or at all X_i^h."""
         if where == "start":
             return np.asarray(self.variance(self.X[:, None, None]).max(axis=(1, 2)))
-        found = [
+        variances = [
             np.where(self.alive(step)[..., 0], self.variance(x), 0).max(axis=(1, 2))
             for step, (x, _, _) in enumerate(self.paths)
         ]
-        return np.asarray(np.max(np.stack(found), axis=0))
+        return np.asarray(np.max(np.stack(variances), axis=0))
 
     def sigma_h2(self, c_h: Numbers) -> Numbers:
         """The least sigma_h^2 of Assumption 4.3 at X that goes with c_h."""

@@ -40,21 +40,21 @@ def d4_i_centred(devices: Devices, U: Numbers, V: Numbers, *, sharp: bool) -> rc
 
     L is :func:`experiments.fslora.theory.smoothness.ball_constant`.
     """
-    found = _own(devices, norm(_every_action(devices, U, V)))
+    norms = _own(devices, norm(_every_action(devices, U, V)))
     radius, kappa = length(devices.B, devices.A)[:, None], devices.kappa
     near = ball_constant(devices.C, devices.M, radius)
     wide = ball_constant(devices.C, devices.M, np.sqrt(kappa) * radius)
     top = kappa * wide if sharp else kappa**2 * near
-    return found, (top * length(U, V)[:, None])[..., None]
+    return norms, (top * length(U, V)[:, None])[..., None]
 
 
 def d4_ii_centred(devices: Devices, U: Numbers, V: Numbers, *, sharp: bool) -> rc.Sides:
     """The Hessian of f_i^S at X against (r/k) L(||X||), or L(sqrt(r/k) ||X||)."""
-    found = norm(devices.mean(_every_action(devices, U, V)))
+    norms = norm(devices.mean(_every_action(devices, U, V)))
     radius, kappa = length(devices.B, devices.A)[:, None], devices.kappa
     near = ball_constant(devices.C, devices.M, radius)
     wide = ball_constant(devices.C, devices.M, np.sqrt(kappa) * radius)
-    return found, (wide if sharp else kappa * near) * length(U, V)[:, None]
+    return norms, (wide if sharp else kappa * near) * length(U, V)[:, None]
 
 
 def _columns(each: Numbers, mean: Numbers) -> Numbers:

@@ -84,14 +84,14 @@ class LocalSteps:
 
     @cached_property
     def _run(self) -> tuple[list[tuple[Numbers, Numbers]], Numbers]:
-        (B, A), S, found = self._start, self._dense, []
+        (B, A), S, gradients = self._start, self._dense, []
         step = self.gamma[:, None, None, None]
         for h in range(self.x.shape[2]):
             G = slope(self.x[:, :, h], self.d[:, :, h], B @ S @ A)
             by_B, by_A = G @ transpose(A), transpose(B) @ G
-            found.append((by_B, by_A))
+            gradients.append((by_B, by_A))
             B, A = B - step * by_B @ S, A - step * S @ by_A
-        return found, join(B, A) - join(*self._start)
+        return gradients, join(B, A) - join(*self._start)
 
     def descent(self) -> Numbers:
         """The same for steps along -gamma times the gradient of l~(.; S), by differences."""

@@ -82,7 +82,7 @@ def domains(config: OODConfig, instance: int) -> Domains:
 
 
 def _cut(config: OODConfig, loaded: Loaded, parts: Sequence[Any]) -> str:
-    """What is said of answers whose prompts were cut."""
+    """A note on answers whose prompts were cut."""
     from lora_bridge.data import Example
     from lora_bridge.tokens import encode_examples, said
 
@@ -108,7 +108,7 @@ def _models(config: OODConfig, instance: int, loaded: Loaded) -> Models:
         targets = getattr(config, name)
         try:
             bank = AdapterBank(loaded.model, targets, config.scaling, autocast=autocast)
-        except InputError as error:  # it knows one adapter, and calls its modules `targets`
+        except InputError as error:  # the bank calls its modules `targets`
             raise InputError(str(error).replace("`targets`", f"`{name}`")) from None
         start = torch.from_numpy(bank.modules.start(rank, rng))
         return Adapter(
@@ -144,7 +144,7 @@ def _answers(config: OODConfig, instance: int) -> tuple[list[tuple[Any, Any]], s
     seed = config.derive("domains", instance)
     if config.data is None:
         check_integer("domains", config.domains, low=2, high=len(TOPICS))
-        found = generated_answers(
+        answers = generated_answers(
             seed,
             config.domains,
             prompts=config.prompts,
@@ -153,7 +153,7 @@ def _answers(config: OODConfig, instance: int) -> tuple[list[tuple[Any, Any]], s
             pairs=config.pairs,
             tests=config.tests,
         )
-        return list(found), "generated domains"
+        return list(answers), "generated domains"
     groups = read_domains(config.data)
     if len(groups) < config.domains:
         raise InputError(

@@ -105,18 +105,18 @@ def compute(config: OODDomainsConfig, block: rc.Block, context: rc.Context) -> r
 def _adapted(config: OODDomainsConfig, methods: Compared, phi: Any) -> dict[str, Values]:
     """Scores of the held-out domain and the others' mean, (2,), after Algorithm 2 on each."""
     drawn = methods.domains
-    found = [
+    scores = [
         _scores(config, judge, methods.tuned(domain, phi, config.beta))
         for domain, judge in zip(drawn.known, drawn.judges, strict=True)
     ]
-    held = found.pop(drawn.held)
-    means = {name: np.mean([one[name] for one in found]) for name in held}
-    return {name: np.array([held[name], means[name]]) for name in held}
+    held_out = scores.pop(drawn.held)
+    means = {name: np.mean([one[name] for one in scores]) for name in held_out}
+    return {name: np.array([held_out[name], means[name]]) for name in held_out}
 
 
 def _scores(config: OODDomainsConfig, judge: TextDomain, theta: Any) -> dict[str, float]:
     """All numbers of a policy; NaN where the true reward is not known."""
-    found = {
+    scores = {
         "loss": judge.oracle(beta=1.0).outer_loss(theta),
         "accuracy": pl_accuracy(judge, theta),
         "wins": np.nan if judge.truth is None else win_rate(judge, theta),
@@ -125,8 +125,8 @@ def _scores(config: OODDomainsConfig, judge: TextDomain, theta: Any) -> dict[str
         reward = (np.nan,) * 2
         if judge.truth is not None:
             reward = expected_reward(judge, theta, temperature)
-        found[f"mean{i}"], found[f"std{i}"] = reward
-    return found
+        scores[f"mean{i}"], scores[f"std{i}"] = reward
+    return scores
 
 
 def last(table: rc.Table, value: str, method: str) -> Values:
@@ -153,10 +153,10 @@ def analyse(config: OODDomainsConfig, table: rc.Table) -> rc.Analysis:
         for name in names:
             for value, panel in (("mean", REWARD), ("std", SPREAD)):
                 levels = range(len(config.temperatures))
-                found = np.array([last(table, f"{value}{i}", name) for i in levels])
-                made = rc.Series(name, panel, config.temperatures, found.mean(axis=1))
-                ours = name == OURS  # one band: nine would cover each other
-                series.append(_curve(name, panel, made.x, found) if ours else made)
+                rewards = np.array([last(table, f"{value}{i}", name) for i in levels])
+                curve = rc.Series(name, panel, config.temperatures, rewards.mean(axis=1))
+                ours = name == OURS  # nine bands would cover each other, so that only one is drawn
+                series.append(_curve(name, panel, curve.x, rewards) if ours else curve)
         for place, name in enumerate(names):
             mean = rc.mean_interval(last(table, "wins", name))
             series.append(rc.Series(name, WINS, [place], [mean.value], [mean.lo], [mean.hi]))
@@ -165,8 +165,8 @@ def analyse(config: OODDomainsConfig, table: rc.Table) -> rc.Analysis:
 
 def _curve(name: str, panel: str, x: Any, values: Any) -> rc.Series:
     """Means over instances with intervals, from (points, instances)."""
-    found = [rc.mean_interval(np.asarray(one)) for one in values]
-    return rc.Series(name, panel, x, *np.array([(v.value, v.lo, v.hi) for v in found]).T)
+    intervals = [rc.mean_interval(np.asarray(one)) for one in values]
+    return rc.Series(name, panel, x, *np.array([(v.value, v.lo, v.hi) for v in intervals]).T)
 
 
 def _checks(config: OODDomainsConfig, table: rc.Table, known: bool) -> list[rc.Check]:
@@ -179,7 +179,7 @@ def _checks(config: OODDomainsConfig, table: rc.Table, known: bool) -> list[rc.C
             "training domains, A_PL, last − first", CLAIMED, accuracy[:, -1], accuracy[:, 0]
         ),
         *(rc.mean_above(f"A_PL, {n} − SFT", CLAIMED, ends[n], ends["SFT"]) for n in RIVALS[1:]),
-        *_ahead("A_PL", ends),
+        *_above_rivals("A_PL", ends),
         *_controls("A_PL", ends),
     ]
     if not known:
@@ -199,29 +199,29 @@ def _checks(config: OODDomainsConfig, table: rc.Table, known: bool) -> list[rc.C
             )
             for n in (OURS, *RIVALS)
         ),
-        *_ahead(f"reward at temperature {high:g}", rewards),
-        *_ahead("win rate", wins),
+        *_above_rivals(f"reward at temperature {high:g}", rewards),
+        *_above_rivals("win rate", wins),
         *_controls("win rate", wins),
     ]
 
 
-def _ahead(what: str, found: Mapping[str, Values]) -> list[rc.Check]:
+def _above_rivals(what: str, values: Mapping[str, Values]) -> list[rc.Check]:
     """OOD-PL above every rival."""
     return [
         rc.mean_above(
-            f"{what}, {OURS} − {n}", CLAIMED, found[OURS], found[n], HPL if n == "HPL" else ""
+            f"{what}, {OURS} − {n}", CLAIMED, values[OURS], values[n], HPL if n == "HPL" else ""
         )
         for n in RIVALS
     ]
 
 
-def _controls(what: str, found: Mapping[str, Values]) -> list[rc.Check]:
+def _controls(what: str, values: Mapping[str, Values]) -> list[rc.Check]:
     return [
         rc.mean_above(
             f"{what}, {OURS} − {n}",
             f"above 0, if {why} is not all",
-            found[OURS],
-            found[n],
+            values[OURS],
+            values[n],
         )
         for n, why in (("MLE, fitted beta", "the reward's scale"), ("HPL (TR)", "the loss"))
     ]

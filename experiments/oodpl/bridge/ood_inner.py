@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 
 LAST, LORA, BARE = "last layer", "LoRA", "LoRA, no ridge"
 CASES = (LAST, LORA, BARE)
-#: Loops of so many eighths of 8 tau steps.
+#: Lengths of the loops, in eighths of 8 tau steps.
 EIGHTHS = (1, 2, 4, 8, 12, 16, 20, 24)
 
 
@@ -140,31 +140,31 @@ class Problem(NamedTuple):
 
 
 def rows(config: OODInnerConfig, case: str, instance: int) -> list[dict[str, Any]]:
-    """What is measured of a case, one row for every D."""
+    """The measured quantities of a case, one row for every D."""
     drawn = domains(config, instance)
-    made = _problem(config, drawn.known[0], case, instance)
-    oracle, phi, unit = made.oracle, made.phi, config.unit
-    path = descend(oracle, phi, made.theta_0, alpha=made.alpha, D=3 * unit)
+    problem = _problem(config, drawn.known[0], case, instance)
+    oracle, phi, unit = problem.oracle, problem.phi, config.unit
+    path = descend(oracle, phi, problem.theta_0, alpha=problem.alpha, D=3 * unit)
     loops = {D: _prefix(path, D) for D in (e * unit // 8 for e in EIGHTHS)}
-    found = {D: adjoint(oracle, phi, loop) for D, loop in loops.items()}
+    gradients = {D: adjoint(oracle, phi, loop) for D, loop in loops.items()}
     sums = {D: first_order(oracle, phi, loop) for D, loop in loops.items()}
     end = path.theta[-1, :]
     if case == BARE:  # there is no minimum to compare with
-        least, exact = np.inf, found[3 * unit]  # no curvature is looked for
+        least, exact = np.inf, gradients[3 * unit]  # no curvature is computed
     else:
         end, least, exact = _minimum(config, oracle, phi, end)
-    slope, first = (oracle.inner_grad(phi, theta, None) for theta in (end, made.theta_0))
+    slope, first = (oracle.inner_grad(phi, theta, None) for theta in (end, problem.theta_0))
     second, before = sums[3 * unit] - sums[2 * unit], sums[2 * unit] - sums[unit]
     return [
         {
             "D": D,
-            "error": float((found[D] - exact).norm() / exact.norm()),
+            "error": float((gradients[D] - exact).norm() / exact.norm()),
             "first": float(sums[D].norm() / exact.norm()),
             "same": float(second.norm() / before.norm()),
-            "least": least / made.rho,
+            "least": least / problem.rho,
             "left": float(slope.norm() / first.norm()),
-            "alpha": made.alpha,
-            "top": made.top,
+            "alpha": problem.alpha,
+            "top": problem.top,
             "p": oracle.models.p,
             "what": drawn.name,
         }
@@ -225,8 +225,10 @@ def _bound(domain: TextDomain, phi: Any, beta: float) -> float:
 
     h = policy.bank.read(policy.start[None], batch, inside)[0]
     A = policy.start[:, policy.bank.modules.shapes[0][0] :]
-    seen = policy.bank.scaling * h.to(A) @ A.mT  # (samples, tokens, r)
-    total = torch.einsum("s,stj,stk->jk", torch.from_numpy(W).to(seen), seen, seen)
+    activations = policy.bank.scaling * h.to(A) @ A.mT  # (samples, tokens, r)
+    total = torch.einsum(
+        "s,stj,stk->jk", torch.from_numpy(W).to(activations), activations, activations
+    )
     return 0.5 * float(torch.linalg.eigvalsh(total)[-1])
 
 
@@ -284,7 +286,8 @@ LOOKS = {
     BARE: rc.Look("#777777", "^"),
 }
 ERROR, FIRST = "adjoint: relative error", "first order: size"
-#: What is left of a mode after 8 tau steps, times D / tau, and as much for the change of its shape.
+#: The share of a mode that remains after 8 tau steps, times D / tau; twice, because the change of
+#: its shape adds as much.
 LEFT = 2 * 8 * np.exp(-8.0)
 
 
@@ -335,7 +338,7 @@ def _checks(config: OODInnerConfig, table: rc.Table) -> list[rc.Check]:
 
 
 def _notes(config: OODInnerConfig, table: rc.Table) -> list[str]:
-    D, found = table.unique("D"), []
+    D, lines = table.unique("D"), []
     for case in CASES:
         part = table.where(case=case)
         errors = grid(table, case, "error").mean(0)
@@ -346,12 +349,12 @@ def _notes(config: OODInnerConfig, table: rc.Table) -> list[str]:
             if np.isfinite(least).all()
             else "compared with the longest loop, as (10) alone may have no minimum; "
         )
-        found.append(
+        lines.append(
             f"{case} ({part['p'][0]} numbers, mean Lambda {part['top'].mean():.3g}, mean alpha "
             f"{part['alpha'].mean():.3g}): {curved}gradient at the end at most "
             f"{part['left'].max():.2g} of the first one; mean error by D: {shown}"
         )
-    return [f"{table['what'][0]}; {config.instances} instances, seed {config.seed}", *found]
+    return [f"{table['what'][0]}; {config.instances} instances, seed {config.seed}", *lines]
 
 
 def draw(config: OODInnerConfig, analysis: rc.Analysis) -> Figure:

@@ -73,8 +73,8 @@ def sampled(policy: Policy, tilt: Any, D: Any, lean: Any) -> Any:
     curvature = -(D[..., None, None] * policy.hessian(origin)).sum(axis=1)
     u = lean - mean - (g * solve(curvature, slope)[:, None, None]).sum(axis=-1)
     largest = np.abs(u).max(axis=(1, 2))[:, None, None]
-    found = weight * (1 + u / (1 + largest)) / tilt
-    return found / found.sum(axis=(1, 2), keepdims=True)
+    tilted = weight * (1 + u / (1 + largest)) / tilt
+    return tilted / tilted.sum(axis=(1, 2), keepdims=True)
 
 
 @quiet

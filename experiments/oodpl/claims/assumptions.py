@@ -259,5 +259,5 @@ def _variances(s: Any) -> Any:
     """The three mean squares, and those of the corrected constants."""
     most, constants = true(s)[1], s.policy
     sigmas = most * constants.M, most * constants.M * s.reward.T / s.system.beta
-    found = np.stack(at.deviations(s.system, s.phi, s.theta), axis=-1)
-    return found, np.stack([*sigmas, most * constants.L], axis=-1) ** 2
+    variances = np.stack(at.deviations(s.system, s.phi, s.theta), axis=-1)
+    return variances, np.stack([*sigmas, most * constants.L], axis=-1) ** 2

@@ -279,7 +279,7 @@ def theorem_1_rate() -> Sequence[rc.Regime]:
     """With alpha and eta of the order K^(-1/2) and D of the order K^(1/2) log K the corrected bound
     is O(K^(-1/2)), at every beta.
     """
-    found = []
+    regimes = []
     for beta in (0.5, 1.0, 4.0):
         system = System(
             Policy(psi=np.array([[[[0.0], [1.0]]]]), log_h=np.zeros((1, 1, 2))),
@@ -290,8 +290,8 @@ def theorem_1_rate() -> Sequence[rc.Regime]:
         run = Inner(system, origin, origin, origin, one, one, D=0, radius=one)
         sizes = [outer.scheduled(run, rounds * one)[0] for rounds in (1e12, 4e12)]
         slope = float(np.log(sizes[1] / sizes[0]) / np.log(4))
-        found.append(rc.Regime(f"beta = {beta:g}", "K", -0.5, slope, slope, slope))
-    return found
+        regimes.append(rc.Regime(f"beta = {beta:g}", "K", -0.5, slope, slope, slope))
+    return regimes
 
 
 @PAPER.identity(

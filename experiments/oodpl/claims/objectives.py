@@ -242,11 +242,11 @@ def eq_10_appA_excess(system: System, phi: Numbers) -> rc.Sides:
     least value, max Z/min Z <= (B/b)^(1/beta).
     """
     best, Z = system.tilted(phi), system.partition(phi)
-    found = [
+    divergences = [
         (system.prompts * divergence(best, system.policy.pi(theta))).sum(axis=-1)
         for theta in eq_10_appA(system, phi)
     ]
-    return np.asarray(found[1]), np.asarray(Z.max(axis=-1) / Z.min(axis=-1) * found[0])
+    return np.asarray(divergences[1]), np.asarray(Z.max(axis=-1) / Z.min(axis=-1) * divergences[0])
 
 
 @PAPER.identity(

@@ -137,10 +137,10 @@ def remark_1_gain(run: Inner, pairs: Numbers) -> rc.Sides:
 )
 def remark_1_rate() -> Sequence[rc.Regime]:
     """||grad L(phi)||^2 = O(1/beta^2) at a fixed phi that no algorithm has seen."""
-    found = []
+    regimes = []
     for margin, gap in ((0.0, 1.0), (-2.0, -3.0), (2.0, 5.0)):
         beta = np.array([1e3, 2e3])
         sizes = at.two_answers(np.array(margin), np.array(gap), np.array(1.0), beta)
         slope = float(np.log2(sizes[1] / sizes[0]))
-        found.append(rc.Regime(f"r - r' = {gap:g}", "beta", -2.0, slope, slope, slope))
-    return found
+        regimes.append(rc.Regime(f"r - r' = {gap:g}", "beta", -2.0, slope, slope, slope))
+    return regimes

@@ -60,10 +60,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TRAIN, HELD_OUT = "training domains", "held-out domain"
-#: The paper's comparison; the same with a basis of each domain's own; kinds of domains.
+#: Settings: the paper's comparison; the same where every domain has a basis of its own; and kinds
+#: of domains.
 SHARED, TURNED, KINDS = "shared basis", "own bases", "kinds"
 SCORES = {"loss": "PL loss", "accuracy": r"$A_{PL}$"}
-#: Against which OOD-PL's lead is shown when the domains vary.
+#: The methods over which OOD-PL's lead is shown when the domains vary.
 COMPARED = ("PPO (TR+TE)", "MLE, fitted beta", "HPL (TR)")
 DOMAINS = 4
 
@@ -109,10 +110,12 @@ def compute(config: Fig2Config, block: rc.Block, context: rc.Context) -> rc.Colu
     rows += _fold(config, instance, sampled[:-1], sampled[-1], exact[-1], where, config.times)
     for shift in config.shifts:
         for specific in config.specifics:
-            here = replace(config, shift=shift, specific=specific)
-            sampled, exact = here.domains(instance, DOMAINS)
+            shifted = replace(config, shift=shift, specific=specific)
+            sampled, exact = shifted.domains(instance, DOMAINS)
             where = {"kind": KINDS, "fold": DOMAINS - 1, "shift": shift, "specific": specific}
-            rows += _fold(here, instance, sampled[:-1], sampled[-1], exact[-1], where, [config.K])
+            rows += _fold(
+                shifted, instance, sampled[:-1], sampled[-1], exact[-1], where, [config.K]
+            )
     return columns(rows)
 
 
@@ -133,8 +136,8 @@ def _fold(
     for t, phi in config.learn(train, instance, times):
         ours = {**where, "method": OURS, "t": t}
         rows.append({**ours, "domains": HELD_OUT, **_scores(judge, config.tuned(test, phi))})
-        found = [_scores(domain, config.tuned(domain, phi)) for domain in train]
-        mean = {name: float(np.mean([one[name] for one in found])) for name in SCORES}
+        scores = [_scores(domain, config.tuned(domain, phi)) for domain in train]
+        mean = {name: float(np.mean([one[name] for one in scores])) for name in SCORES}
         rows.append({**ours, "domains": TRAIN, **mean})
     return rows
 
@@ -174,17 +177,17 @@ def analyse(config: Fig2Config, table: rc.Table) -> rc.Analysis:
                     series.append(rc.Series(name, panel, [0, config.K], [level, level]))
     for specific in config.specifics:
         for rival in COMPARED:
-            found = [lead(table, rival, shift, specific) for shift in config.shifts]
+            leads = [lead(table, rival, shift, specific) for shift in config.shifts]
             panel = rf"lead in $A_{{PL}}$, own share {specific:g}"
-            series.append(_curve(rival, panel, config.shifts, found))
-    checks = [*_claims(table), *_apart(table), *_when(config, table)]
+            series.append(_curve(rival, panel, config.shifts, leads))
+    checks = [*_claims(table), *_without_transfer(table), *_lead_by_shift(config, table)]
     return rc.Analysis(series, checks, _notes(config, table))
 
 
 def _curve(name: str, panel: str, x: Any, values: Any) -> rc.Series:
     """Means over instances with intervals, from (points, instances)."""
-    found = [rc.mean_interval(np.asarray(one)) for one in values]
-    return rc.Series(name, panel, x, *np.array([(v.value, v.lo, v.hi) for v in found]).T)
+    intervals = [rc.mean_interval(np.asarray(one)) for one in values]
+    return rc.Series(name, panel, x, *np.array([(v.value, v.lo, v.hi) for v in intervals]).T)
 
 
 def _claims(table: rc.Table) -> list[rc.Check]:
@@ -211,8 +214,8 @@ def _claims(table: rc.Table) -> list[rc.Check]:
     ]
 
 
-def _apart(table: rc.Table) -> list[rc.Check]:
-    """What is to be expected where policies do not transfer."""
+def _without_transfer(table: rc.Table) -> list[rc.Check]:
+    """The checks where policies do not transfer."""
     ends = {n: folds(table, "accuracy", n, kind=TURNED)[:, -1] for n in (OURS, *RIVALS, *CONTROLS)}
     return [
         *(
@@ -234,7 +237,7 @@ def _apart(table: rc.Table) -> list[rc.Check]:
     ]
 
 
-def _when(config: Fig2Config, table: rc.Table) -> list[rc.Check]:
+def _lead_by_shift(config: Fig2Config, table: rc.Table) -> list[rc.Check]:
     near, far = config.shifts[0], config.shifts[-1]
     return [
         rc.above(
@@ -262,10 +265,10 @@ def _notes(config: Fig2Config, table: rc.Table) -> list[str]:
     kinds = []
     for shift in config.shifts:
         for specific in config.specifics:
-            found = [rc.mean_interval(lead(table, n, shift, specific)) for n in COMPARED]
+            leads = [rc.mean_interval(lead(table, n, shift, specific)) for n in COMPARED]
             text = ", ".join(
                 f"{n} {v.value:+.3f} [{v.lo:+.3f}, {v.hi:+.3f}]"
-                for n, v in zip(COMPARED, found, strict=True)
+                for n, v in zip(COMPARED, leads, strict=True)
             )
             kinds.append(f"shift {shift:g}, own share {specific:g}: OOD-PL leads by {text}")
     return [*ends, *kinds]

@@ -72,16 +72,16 @@ def compute(config: Fig3Config, block: rc.Block, context: rc.Context) -> rc.Colu
         train = [d for i, d in enumerate(sampled) if i != fold]
         for name, theta in config.policies(train, sampled[fold], instance).items():
             for temperature in config.temperatures:
-                found = expected_reward(exact[fold], theta, temperature)
+                reward = expected_reward(exact[fold], theta, temperature)
                 where = {"method": name, "fold": fold, "temperature": temperature}
-                rows.append({**where, "mean": found.mean, "std": found.std})
+                rows.append({**where, "mean": reward.mean, "std": reward.std})
     return columns(rows)
 
 
 def rewards(table: rc.Table, value: str, method: str) -> Values:
     """Means or standard deviations, (folds, temperatures, instances)."""
-    found = table.where(method=method).grid(value, "fold", "temperature", "instance")
-    return np.asarray(found)
+    part = table.where(method=method)
+    return np.asarray(part.grid(value, "fold", "temperature", "instance"))
 
 
 def analyse(config: Fig3Config, table: rc.Table) -> rc.Analysis:
@@ -95,8 +95,8 @@ def analyse(config: Fig3Config, table: rc.Table) -> rc.Analysis:
         ):
             bands: dict[str, list[float]] = {}
             if name == OURS:
-                found = [rc.mean_interval(one) for one in values]
-                bands = {"lo": [v.lo for v in found], "hi": [v.hi for v in found]}
+                intervals = [rc.mean_interval(one) for one in values]
+                bands = {"lo": [v.lo for v in intervals], "hi": [v.hi for v in intervals]}
             series.append(rc.Series(name, panel, config.temperatures, values.mean(axis=1), **bands))
     return rc.Analysis(series, _checks(config, table), _notes(config, table))
 
@@ -132,10 +132,10 @@ def _checks(config: Fig3Config, table: rc.Table) -> list[rc.Check]:
 
 
 def _notes(config: Fig3Config, table: rc.Table) -> list[str]:
-    found = []
+    lines = []
     for name in (OURS, *RIVALS, *CONTROLS, *ORACLES):
         mean, std = (rewards(table, v, name).mean(axis=(0, 2)) for v in ("mean", "std"))
-        found.append(
+        lines.append(
             f"{name} " + ", ".join(f"{m:.2f} ± {s:.2f}" for m, s in zip(mean, std, strict=True))
         )
     at = ", ".join(f"{t:g}" for t in config.temperatures)
@@ -143,7 +143,7 @@ def _notes(config: Fig3Config, table: rc.Table) -> list[str]:
     best = np.all([ours >= rewards(table, "mean", name) for name in RIVALS], axis=0)
     shares = ", ".join(f"{share:.0%}" for share in best.mean(axis=(0, 2)))
     return [
-        f"reward ± spread at temperatures {at}: {'; '.join(found)}",
+        f"reward ± spread at temperatures {at}: {'; '.join(lines)}",
         f"held-out domains in which {OURS} is the best of the paper's methods: {shares}",
     ]
 

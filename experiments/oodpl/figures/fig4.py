@@ -58,7 +58,7 @@ from linsys.bilevel import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Ways to choose the step and the reward for another beta.
+#: The ways in which the step size and the reward are chosen for another beta.
 SAME, STEP, REWARD, TANH = "same eta", "eta x beta^2", "reward x beta", "tanh, eta x beta^2"
 LEVELS = np.linspace(0.1, 0.9, 9)
 
@@ -141,7 +141,7 @@ def _run(
     row, lost = _measured(test, judge, state.phi, beta), False
     for t in config.times:
         try:
-            with np.errstate(over="ignore"):  # what explodes is lost
+            with np.errstate(over="ignore"):  # runs that explode have no result
                 while state.t < t and not lost:
                     state, _ = training.round(state, oracles)
                 if t and not lost:
@@ -165,8 +165,8 @@ def _measured(test: Domain, judge: Domain, phi: Values, beta: float) -> dict[str
     }
 
 
-#: Two runs that agree but for rounding: about 10^4 inner steps of 10^-16 each, and a thousand times
-#: as much for what later steps make of it.
+#: The relative difference of two runs that differ in rounding only: about 10^4 inner steps with an
+#: error of 10^-16 each, which later steps may amplify a thousand times.
 ROUNDING = 1e-9
 
 
@@ -231,14 +231,14 @@ def analyse(config: BetaConfig, table: rc.Table) -> rc.Analysis:
 
 def deviation(config: BetaConfig, table: rc.Table, way: str) -> float:
     """The largest difference of a run's last policy from that of beta = 1, relative."""
-    found = []
+    deviations = []
     for beta in config.betas:
         here, there = (
             np.array([ends(table, f"theta{i}", way, b) for i in range(config.p)])
             for b in (beta, 1.0)
         )
-        found.append(np.abs(here - there).max() / np.abs(there).max())
-    return float(max(found))
+        deviations.append(np.abs(here - there).max() / np.abs(there).max())
+    return float(max(deviations))
 
 
 def _checks(config: BetaConfig, table: rc.Table) -> list[rc.Check]:
@@ -300,12 +300,12 @@ def _checks(config: BetaConfig, table: rc.Table) -> list[rc.Check]:
 
 
 def _notes(config: BetaConfig, table: rc.Table) -> list[str]:
-    found = []
+    lines = []
     for eta in (config.eta, config.etas[-1]):
         text = ", ".join(
             f"{b:g}: {ends(table, 'accuracy', SAME, b, eta).mean():.3f}" for b in config.betas
         )
-        found.append(f"last A_PL at eta = {eta:g} by beta: {text}")
+        lines.append(f"last A_PL at eta = {eta:g} by beta: {text}")
     for way in (STEP, TANH):
         text = ", ".join(
             f"{b:g}: {ends(table, 'accuracy', way, b).mean():.3f}, PL loss "
@@ -313,7 +313,7 @@ def _notes(config: BetaConfig, table: rc.Table) -> list[str]:
             f"{ends(table, 'w0', way, b).mean():.2f} and {ends(table, 'w8', way, b).mean():.2f}"
             for b in config.betas
         )
-        found.append(f"{way}, last A_PL by beta: {text} (1st and 9th deciles)")
+        lines.append(f"{way}, last A_PL by beta: {text} (1st and 9th deciles)")
     runs = [
         f"beta = {b:g} at eta = {eta:g} ({int(lost)})"
         for b in config.betas
@@ -321,7 +321,7 @@ def _notes(config: BetaConfig, table: rc.Table) -> list[str]:
         if (lost := ends(table, "lost", SAME, b, eta).sum())
     ]
     total = f"of {config.instances} each"
-    return [*found, f"runs that exploded, {total}: {', '.join(runs) if runs else 'none'}"]
+    return [*lines, f"runs that exploded, {total}: {', '.join(runs) if runs else 'none'}"]
 
 
 def draw(config: BetaConfig, analysis: rc.Analysis) -> Figure:

@@ -99,23 +99,23 @@ def wins(table: rc.Table, method: str) -> Values:
 
 def analyse(config: Table3Config, table: rc.Table) -> rc.Analysis:
     """The table of the first instance, and averages over domains."""
-    found = {name: wins(table, name) for name in ROWS}
+    win_rates = {name: wins(table, name) for name in ROWS}
     where = np.arange(config.splits * config.held)
-    series = [rc.Series(name, FIRST, where, values[0]) for name, values in found.items()]
-    for name, values in found.items():
+    series = [rc.Series(name, FIRST, where, values[0]) for name, values in win_rates.items()]
+    for name, values in win_rates.items():
         mean = rc.mean_interval(values.mean(axis=1))
         series.append(rc.Series(name, MEAN, [0.0], [mean.value], [mean.lo], [mean.hi]))
-    return rc.Analysis(series, _checks(found), _notes(found))
+    return rc.Analysis(series, _checks(win_rates), _notes(win_rates))
 
 
-def best(found: Mapping[str, Values]) -> Values:
+def best(win_rates: Mapping[str, Values]) -> Values:
     """Whether OOD-PL has the largest win rate of the paper's methods, (instances, domains)."""
-    rivals = np.max([found[name] for name in RANKED if name != OURS], axis=0)
-    return np.asarray(found[OURS] > rivals, dtype=float)
+    rivals = np.max([win_rates[name] for name in RANKED if name != OURS], axis=0)
+    return np.asarray(win_rates[OURS] > rivals, dtype=float)
 
 
-def _checks(found: Mapping[str, Values]) -> list[rc.Check]:
-    means = {name: values.mean(axis=1) for name, values in found.items()}
+def _checks(win_rates: Mapping[str, Values]) -> list[rc.Check]:
+    means = {name: values.mean(axis=1) for name, values in win_rates.items()}
     return [
         rc.mean_above(
             "SFT − base", "above 0", means["SFT"], means[BASE], "the base fits the data as it is"
@@ -135,14 +135,14 @@ def _checks(found: Mapping[str, Values]) -> list[rc.Check]:
     ]
 
 
-def _notes(found: Mapping[str, Values]) -> list[str]:
-    means = ", ".join(f"{name} {values.mean():.3f}" for name, values in found.items())
-    under = [f"{n} {np.mean(found[n] < found['SFT']):.0%}" for n in (*RIVALS[1:], OURS)]
+def _notes(win_rates: Mapping[str, Values]) -> list[str]:
+    means = ", ".join(f"{name} {values.mean():.3f}" for name, values in win_rates.items())
+    under = [f"{n} {np.mean(win_rates[n] < win_rates['SFT']):.0%}" for n in (*RIVALS[1:], OURS)]
     return [
         f"mean win rates: {means}",
         f"domains with a win rate below SFT's: {', '.join(under)}",
-        f"domains in which {OURS} is the best of the paper's methods: {best(found).mean():.0%}; "
-        "the paper has all",
+        f"domains in which {OURS} is the best of the paper's methods: "
+        f"{best(win_rates).mean():.0%}; the paper has all",
     ]
 
 

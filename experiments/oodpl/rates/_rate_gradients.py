@@ -11,9 +11,10 @@ from linsys.validate import Array, InputError
 
 __all__ = ["exact_gradients"]
 
-#: Newton steps are full where they change log-odds of pi by one at most, and shortened otherwise.
-#: The last one is of this relative length, and squares what is left; badly conditioned optima are
-#: not known much better than that.
+#: The largest number of Newton steps, and the relative length of a step at which they end. A step
+#: is shortened where it would change log-odds of pi by more than one. As convergence is quadratic,
+#: the error after the last step is about the square of its length, which is all that badly
+#: conditioned optima allow.
 _STEPS, _SMALL = 500, 1e-7
 
 

@@ -38,7 +38,7 @@ from linsys.validate import Array
 
 __all__ = ["InnerLaw", "OuterLaw", "derivative"]
 
-#: Of central differences, whose error is of the order of its square.
+#: Step of the central differences, whose error is of the order of its square.
 _STEP = 1e-5
 
 
@@ -81,17 +81,17 @@ class InnerLaw:
         return np.linalg.eigh(self.oracle.inner_hessian(self.phi, self.theta))
 
     def factor(self, alpha: float) -> float:
-        """What an exact step multiplies theta - theta_* with in the end: max |1 - alpha H|."""
+        """The factor of theta - theta_* by an exact step in the limit: max |1 - alpha H|."""
         return float(np.abs(1.0 - alpha * self.spectrum[0]).max())
 
     @cached_property
     def sensitivity(self) -> Array:
-        """S, shape (q, p)."""
+        """The sensitivity S, shape (q, p)."""
         return np.asarray(optimum_sensitivity(self.oracle, self.phi, self.theta))
 
     @cached_property
     def outer(self) -> tuple[Array, Array]:
-        """v (p,) and V (p, p)."""
+        """Gradient v (p,) and Hessian V (p, p) of the outer loss."""
 
         def slope(theta: Array) -> Array:
             return np.asarray(self.oracle.outer_grads(self.phi, theta, None)[1])
@@ -110,7 +110,7 @@ class InnerLaw:
         return derivative(residual, self.theta)
 
     def growth(self, alpha: float, c: float) -> float:
-        """Of ||error|| / lambda^D per step, for exact steps with d_D = c lambda^D u."""
+        """The growth of ||error|| / lambda^D per step, for exact steps with d_D = c lambda^D u."""
         u = self.spectrum[1][:, 0]
         turned = np.linalg.norm(self.bend @ u @ u)
         return float(alpha * abs(c * (self.outer[0] @ u)) * turned / self.factor(alpha))
@@ -130,7 +130,7 @@ class InnerLaw:
         first = solve_continuous_lyapunov(drift, alpha * C)
         steps = np.eye(p + q * p) - alpha * drifts
         more = first
-        for _ in range(_SWEEPS):  # the rest of the fixed point, in powers of alpha
+        for _ in range(_SWEEPS):  # the further terms of the fixed point, in powers of alpha
             moved = np.einsum("s,sij,jk,slk->il", weights, steps, more, steps, optimize=True)
             rest = (moved + alpha**2 * C - more) / alpha
             more = more + solve_continuous_lyapunov(drift, rest)
@@ -154,7 +154,7 @@ class InnerLaw:
         return np.array(drifts), np.array(noises), law.ravel()
 
 
-#: Orders in alpha beyond the first that the second value of a floor has.
+#: The number of orders in alpha beyond the first that the second value of a floor contains.
 _SWEEPS = 4
 
 
@@ -172,15 +172,17 @@ class OuterLaw:
 
     @cached_property
     def hessian(self) -> Array:
-        """Of L, shape (q, q)."""
-        found = derivative(lambda phi: np.asarray(meta_loss(self.oracles, phi).gradient), self.phi)
-        return (found + found.T) / 2.0
+        """The Hessian of L, shape (q, q)."""
+        jacobian = derivative(
+            lambda phi: np.asarray(meta_loss(self.oracles, phi).gradient), self.phi
+        )
+        return (jacobian + jacobian.T) / 2.0
 
     @cached_property
     def between(self) -> Array:
         """Covariance (q, q) of a random domain's exact hypergradient."""
-        found = np.array([InnerLaw(oracle, self.phi).gradient for oracle in self.oracles])
-        return np.asarray(np.cov(found.T, bias=True)).reshape(2 * (len(self.phi),))
+        gradients = np.array([InnerLaw(oracle, self.phi).gradient for oracle in self.oracles])
+        return np.asarray(np.cov(gradients.T, bias=True)).reshape(2 * (len(self.phi),))
 
     @cached_property
     def within(self) -> Array:
@@ -206,6 +208,6 @@ class OuterLaw:
         spread = np.einsum("ji,jk,ki->i", vectors, noise, vectors)
         if rounds is None:
             return float(eta / 2.0 * values @ spread)
-        kept = (1.0 - eta * values) ** 2
-        reached = (1.0 - kept ** rounds[:, None]).mean(axis=0)
-        return float((eta * values) ** 2 @ (spread * reached / (1.0 - kept)))
+        decay = (1.0 - eta * values) ** 2
+        reached = (1.0 - decay ** rounds[:, None]).mean(axis=0)
+        return float((eta * values) ** 2 @ (spread * reached / (1.0 - decay)))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BLUES", "GREENS", "GREY", "REDS", "draw_curves"]
 
-#: From dark to light, of which one family belongs to one kind of loop or step.
+#: Two families of colours: each belongs to one kind of loop or step.
 BLUES = ("#0072B2", "#56B4E9", "#003A5D")
 REDS = ("#D55E00", "#E69F00", "#8A3B00", "#C9B400")
 GREENS = ("#009E73", "#66C2A5", "#00533C")
@@ -25,7 +25,7 @@ GREY = "#777777"
 def draw_curves(
     axes: dict[str, Axes], series: Sequence[rc.Series], looks: Mapping[str, rc.Look]
 ) -> None:
-    """Every series into its panel, laws above what they are compared with."""
+    """Draw every series in its panel, laws above what they are compared with."""
     for one in series:
         shape, ax = rc.LOOKS["theory"] if one.name == LAW else looks[one.name], axes[one.panel]
         ax.plot(

@@ -21,7 +21,7 @@ __all__ = [
     "printed_factor",
 ]
 
-#: Of the intervals of all checks.
+#: Level of the confidence intervals of all checks.
 LEVEL = 0.95
 #: Name of the laws in figures.
 LAW = "theory"

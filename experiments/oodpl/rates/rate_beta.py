@@ -59,7 +59,8 @@ from linsys.validate import Array
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Exponents in beta: of ||grad L||^2 and of what K rounds gain; of what a given reward changes.
+#: Exponents in beta: of ||grad L||^2 and of what K rounds gain; and of the change that a given
+#: reward makes.
 FLAT, EFFECT = -2.0, -1.0
 LINEAR, BOUNDED = "linear rewards", "bounded rewards"
 GIVEN, SCALED = r"given $\eta$", r"$\eta \propto \beta^2$"
@@ -105,12 +106,12 @@ class RateBetaConfig(RateConfig):
         return np.array([beta for beta in self.betas if beta >= 1.0])
 
 
-#: Beyond all windows: where limits and corrections are known from.
+#: Values of beta beyond all fitted windows, at which limits and their corrections are computed.
 _FAR = 1e6
 _CORRECTED = 1e4
-#: A factor that is not a power of two, so that rounding tells two runs apart.
+#: A factor that is not a power of two, so that two runs differ in their rounding.
 _OTHER = 10.0
-#: Step sizes of loops on one sample, relative to those of exact ones.
+#: Step sizes of loops on one sample, relative to those of exact loops.
 _SAMPLED = 0.1
 
 
@@ -139,8 +140,8 @@ def _untrained(
     largest = max(float(np.abs(domain.reward.value(phi)).max()) for domain in domains)
 
     def sizes(beta: float) -> Array:
-        found = meta_loss(_oracles(domains, beta), phi)
-        return np.array([float(found.gradient @ found.gradient), abs(found.value - base)])
+        loss = meta_loss(_oracles(domains, beta), phi)
+        return np.array([float(loss.gradient @ loss.gradient), abs(loss.value - base)])
 
     powers = -np.array([FLAT, EFFECT])
     limit = sizes(_FAR) * _FAR**powers
@@ -188,11 +189,11 @@ def _training(
         asked = training.oracles(domains)
         first = training.init(Start(zero, np.zeros(oracles[0].p)), asked)
         *_, (last, _) = rounds(training, asked, first, training.K)
-        found = meta_loss(_oracles(domains, beta), last.phi)
+        loss = meta_loss(_oracles(domains, beta), last.phi)
         return {
             "beta": beta,
-            "square": float(found.gradient @ found.gradient),
-            "effect": (base - found.value) / (base - float(least.fun)),
+            "square": float(loss.gradient @ loss.gradient),
+            "effect": (base - loss.value) / (base - float(least.fun)),
             "accuracy": _accuracy(held_out, beta, last.phi),
         }
 
@@ -211,9 +212,11 @@ def _accuracy(domains: tuple[Domain, ...], beta: float, phi: Array) -> float:
     return float(np.mean([pl_accuracy(o.domain, optimum(o, phi)) for o in oracles]))
 
 
-#: A pure power begins at this many times the largest |r|, and at this many times K eta ||l''||.
+#: beta is large, so that the power law holds, from this many times the largest |r| on, and from
+#: this many times K eta ||l''|| on.
 ASYMPTOTIC = 10.0
-#: Of runs that are the same but for rounding, which contracting rounds do not amplify.
+#: The relative difference of two runs that differ in rounding only: contracting rounds do not
+#: amplify it.
 ROUNDING = 1e-9
 UNTRAINED = r"(a) $\|\nabla L(\phi)\|^2$ at a given $\phi$"
 TRAINED = r"(b) $\|\nabla L(\phi_K)\|^2$ after training"
@@ -327,10 +330,10 @@ def _in_units(config: RateBetaConfig, table: rc.Table) -> tuple[list[rc.Series],
         for words, rows in (("exact steps", part), ("Algorithm 1 as printed", printed)):
             x = rows.unique("beta")
             values = rows.grid(column, "instance", "beta") / x**power
-            apart = float(np.abs(values / values[:, :1] - 1.0).max())
+            spread = float(np.abs(values / values[:, :1] - 1.0).max())
             what = f"η ~ β², {words}: {name}, largest relative difference"
             checks.append(
-                rc.every(rc.at_most(what, "0", rc.Interval(apart, apart, apart), ROUNDING))
+                rc.every(rc.at_most(what, "0", rc.Interval(spread, spread, spread), ROUNDING))
             )
     given = table.where(curve=GIVEN).grid("accuracy", "instance", "beta")
     values = part.grid("accuracy", "instance", "beta")
@@ -341,9 +344,9 @@ def _in_units(config: RateBetaConfig, table: rc.Table) -> tuple[list[rc.Series],
     lost = rc.mean_interval(values[:, -1] - given[:, -1], LEVEL)
     what = f"held-out A_PL at β = {scaled[-1]:g}: η ~ β² less given η"
     checks.append(rc.above(what, "above 0", lost, 0.0))
-    left = rc.mean_interval(given[:, -1] - plain, LEVEL)
+    remaining = rc.mean_interval(given[:, -1] - plain, LEVEL)
     what = f"held-out A_PL at β = {config.trained[-1]:g}, given η: less without a reward"
-    checks.append(rc.within(what, "0, up to one pair in a hundred", left, -0.01, 0.01))
+    checks.append(rc.within(what, "0, up to one pair in a hundred", remaining, -0.01, 0.01))
     return series, checks
 
 

@@ -61,15 +61,16 @@ from linsys.validate import Array
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Where exact errors are seen, in units of tau: the factor from 8 to 24, the factor D in between.
+#: Numbers of steps at which exact errors are measured, in units of tau. The contraction factor is
+#: fitted between ``FIRST`` and ``LAST``, the factor D of the error between those of ``_GROWS``.
 TIMES = (0.5, 1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 20.0, 24.0)
 FIRST, LAST = 8.0, 24.0
 _GROWS = (12.0, 20.0)
-#: Of the second eigenvalue of H over the first, where the factor D is measured.
+#: The second eigenvalue of H over the first, in the systems where the factor D is measured.
 GAP = 1.5
-#: The size of the second mode there, with a coefficient of up to ten times that of the first.
+#: The size of the second mode there, if its coefficient is up to ten times that of the first.
 SECOND_MODE = 10.0 * float(np.exp(_GROWS[0] * (1.0 - GAP)))
-#: Sampled loops have this many tau.
+#: The length of sampled loops, in units of tau.
 LONG = 6.0
 
 
@@ -198,9 +199,10 @@ def _sampled(
     return rows
 
 
-#: Exponents of the floor in alpha: derived; of V, with its alpha^2 before sigma_2^2 restored.
+#: Exponents of the floor in alpha: the derived one, and that of V with the factor alpha^2 restored
+#: before sigma_2^2.
 FLOOR, STATED = 1.0, 2.0
-#: -log of the contraction factor times tau: derived.
+#: -log of the contraction factor, times tau, as derived.
 CONTRACTION = 1.0
 EXACT, FACTORS = "(a) exact steps", r"(b) contraction per step, against $\beta$"
 SAMPLED, FLOORS = "(c) sampled steps", r"(d) floor, against $\alpha$"
@@ -247,10 +249,10 @@ def _contraction(
         what = f"{name}: -log of the factor / derived"
         words = f"between D λ^D and λ^D: {low:.2f} to {CONTRACTION:g}"
         checks.append(rc.within(what, words, relative, low, CONTRACTION))
-        apart = gap >= GAP
-        off = growth[apart] / growth_law[apart]
+        separated = gap >= GAP
+        off = growth[separated] / growth_law[separated]
         ends = rc.Interval(float(off.mean()), float(off.min()), float(off.max()))
-        what = f"{name}: factor D / derived, {apart.sum()} instances"
+        what = f"{name}: factor D / derived, {separated.sum()} instances"
         checks.append(rc.every(rc.within(what, 1.0, ends, 1.0 - SECOND_MODE, 1.0 + SECOND_MODE)))
         least = min(least, float(printed.min()), float(repaired.min()))
         asked = max(asked, float(one.grid("asked", "instance").max()))

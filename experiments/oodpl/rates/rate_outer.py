@@ -64,7 +64,8 @@ from experiments.oodpl.rates._rate_systems import LAW, LEVEL, normed
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Exponents: in K; of the floor in eta; of (1/(4P)) P_L in s; Theorem 1's of the floor in eta.
+#: Exponents: that in K; of the floor in eta; of (1/(4P)) P_L in s; and the one that Theorem 1 has
+#: for the floor in eta.
 ROUNDS, FLOOR, UNIT, STATED = -1.0, 1.0, 1.0, 0.0
 #: -log of the factor of ||grad L|| in D, times tau.
 CONTRACTION = 1.0
@@ -84,9 +85,9 @@ def analyse(config: RateOuterConfig, table: rc.Table) -> rc.Analysis:
     series: list[rc.Series] = []
     checks: list[rc.Check] = []
     for part in (_in_K, _in_eta, _in_s, _in_D):
-        found = part(config, table)
-        series += found[0]
-        checks += found[1]
+        curves, verdicts = part(config, table)
+        series += curves
+        checks += verdicts
     notes = [
         f"{config.instances} instances of {config.train} domains, β = {config.beta:g}; inner loops "
         f"of {config.depth:g} relaxations of the slowest domain, exact inner steps",
@@ -111,16 +112,21 @@ def _in_K(config: RateOuterConfig, table: rc.Table) -> tuple[list[rc.Series], li
     series.append(rc.Series(BOUND, BY_K, x, law.mean(axis=0)))
     late = x >= FIRST
     slope = rc.slope_interval(x[late], normed(mean[:, late], mean[:, late]), rng=0, level=LEVEL)
-    # what is to come at K is what comes until the last K and what is left then
+    # the sum beyond K is the sum from K to the last K and the remainder after that
     sums = mean.mean(axis=0) * x
-    left = 1.0 - sums[late] / sums[-1] + relative_error[:, 0].mean()
-    most = float((mean / law).max())
+    remainder = 1.0 - sums[late] / sums[-1] + relative_error[:, 0].mean()
+    largest_ratio = float((mean / law).max())
     return series, [
         rc.rate_check(
-            "all domains: exponent in K", ROUNDS, slope, tolerance=rc.slope_error(x[late], left)
+            "all domains: exponent in K",
+            ROUNDS,
+            slope,
+            tolerance=rc.slope_error(x[late], remainder),
         ),
         rc.every(
-            rc.at_most("mean over its bound, any K", "at most 1", rc.Interval(*3 * (most,)), 1.0)
+            rc.at_most(
+                "mean over its bound, any K", "at most 1", rc.Interval(*3 * (largest_ratio,)), 1.0
+            )
         ),
     ]
 

@@ -173,10 +173,10 @@ class System:
 
     def path(self, phi: Numbers, theta: Numbers, z: Numbers, alpha: Numbers) -> list[Numbers]:
         """theta_0, ..., theta_D for the samples z (..., D): D + 1 arrays (..., p)."""
-        found = [theta]
+        thetas = [theta]
         for t in range(z.shape[-1]):
-            found.append(self.step(phi, found[-1], z[..., t], alpha))
-        return found
+            thetas.append(self.step(phi, thetas[-1], z[..., t], alpha))
+        return thetas
 
     # The preference loss of each pair (x, y, y').
 

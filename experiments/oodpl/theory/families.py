@@ -16,7 +16,7 @@ from linsys.linalg import Numbers, logistic, norm, solve, transpose
 
 __all__ = ["Policy", "Reward", "TanhReward", "minimiser"]
 
-#: More Newton steps than any minimum within reach takes.
+#: The largest number of Newton steps, more than any minimum of these losses needs.
 _NEWTON = 200
 
 

@@ -93,10 +93,10 @@ class Inner:
         """The iterates after 0, ..., D steps."""
         theta, phi = self.theta_0[:, None], self.phi[:, None]
         jacobian = 0 * phi[..., :, None] * theta[..., None, :]
-        found = [Level(1 + 0 * theta[..., 0], theta, jacobian)]
+        levels = [Level(1 + 0 * theta[..., 0], theta, jacobian)]
         for _ in range(self.D):
-            found.append(self._after(found[-1]))
-        return found
+            levels.append(self._after(levels[-1]))
+        return levels
 
     def _after(self, level: Level) -> Level:
         wide, phi, theta = self._spread, self.phi[:, None], level.theta
@@ -238,8 +238,8 @@ class Inner:
     def hypergradient_errors(self, pairs: Numbers) -> Numbers:
         """E||d L_PL(theta_t) / d phi - d L_PL(theta_*) / d phi||^2, (B, D + 1)."""
         exact = self.hypergradient_star(pairs)[:, None]
-        found = [
+        errors = [
             at.mean(norm(self.hypergradient(pairs, at.theta, at.jacobian) - exact) ** 2)
             for at in self.levels
         ]
-        return np.stack(found, axis=-1)
+        return np.stack(errors, axis=-1)

@@ -44,9 +44,9 @@ class Round:
 
     def mean(self, values: Numbers) -> Numbers:
         """E over domains of values (B N, ...): shape (B, ...)."""
-        found = self.by_domain(values)
-        tau = self.tau.reshape(*self.tau.shape, *[1] * (found.ndim - 2))
-        return np.asarray((tau * found).sum(axis=1))
+        grouped = self.by_domain(values)
+        tau = self.tau.reshape(*self.tau.shape, *[1] * (grouped.ndim - 2))
+        return np.asarray((tau * grouped).sum(axis=1))
 
     @cached_property
     def exact(self) -> Numbers:
@@ -72,17 +72,17 @@ class Round:
         last = self.last
         slopes = self.run.system.spread().preference_gradient(last.theta)
         slopes = slopes.reshape(*last.theta.shape[:2], -1, slopes.shape[-1])
-        found = (last.jacobian[:, :, None] @ slopes[..., None])[..., 0]
-        weights = self.pairs.reshape(len(found), 1, -1)
-        return found, last.chance[..., None] * weights
+        gradients = (last.jacobian[:, :, None] @ slopes[..., None])[..., 0]
+        weights = self.pairs.reshape(len(gradients), 1, -1)
+        return gradients, last.chance[..., None] * weights
 
     @cached_property
     def sigma_3(self) -> Numbers:
         """The largest variance of g by the pair, over domains and paths, sigma_3^2: (B,)."""
-        found, _ = self.steps
-        weights = self.pairs.reshape(len(found), 1, -1, 1)
-        centre = (weights * found).sum(axis=2, keepdims=True)
-        variance = (weights[..., 0] * norm(found - centre) ** 2).sum(axis=2)
+        gradients, _ = self.steps
+        weights = self.pairs.reshape(len(gradients), 1, -1, 1)
+        centre = (weights * gradients).sum(axis=2, keepdims=True)
+        variance = (weights[..., 0] * norm(gradients - centre) ** 2).sum(axis=2)
         return np.asarray(self.by_domain(variance.max(axis=1)).max(axis=1))
 
     @property
@@ -94,16 +94,16 @@ class Round:
     @property
     def error(self) -> Numbers:
         """E||g - grad L||^2, shape (B,)."""
-        found, chance = self.steps
+        gradients, chance = self.steps
         centre = np.repeat(self.gradient, self.tau.shape[1], axis=0)[:, None, None]
-        return self.mean((chance * norm(found - centre) ** 2).sum(axis=(1, 2)))
+        return self.mean((chance * norm(gradients - centre) ** 2).sum(axis=(1, 2)))
 
     @property
     def within(self) -> Numbers:
         """E over domains of E||d L_PL(theta_D)/d phi - d L_PL(theta_*)/d phi||^2, (B,)."""
         last = self.last
-        found = self.run.hypergradient(self.pairs, last.theta, last.jacobian)
-        return self.mean(last.mean(norm(found - self.exact[:, None]) ** 2))
+        gradients = self.run.hypergradient(self.pairs, last.theta, last.jacobian)
+        return self.mean(last.mean(norm(gradients - self.exact[:, None]) ** 2))
 
 
 # Whole runs, for domains of one prompt with two answers.
@@ -122,8 +122,8 @@ def _moved(first: Round, phi: Numbers, D: int) -> Round:
     (B, N), S = first.tau.shape, phi.shape[1]
 
     def over(values: Numbers) -> Numbers:
-        found = np.repeat(values.reshape(B, 1, N, *values.shape[1:]), S, axis=1)
-        return np.asarray(found.reshape(-1, *values.shape[1:]))
+        repeated = np.repeat(values.reshape(B, 1, N, *values.shape[1:]), S, axis=1)
+        return np.asarray(repeated.reshape(-1, *values.shape[1:]))
 
     run, system = first.run, first.run.system
     policy = Policy(psi=over(system.policy.psi), log_h=over(system.policy.log_h))
@@ -174,12 +174,12 @@ class Rounds:
         levels = [(chance, phi, _moved(self.first, phi, run.D if self.K else 0))]
         for k in range(1, self.K + 1):
             chance, phi, at = levels[-1]
-            found, chances = at.steps
+            gradients, chances = at.steps
             # the two pairs of different answers, of four
-            found, chances = found[:, :, 1:3], chances[:, :, 1:3]
+            gradients, chances = gradients[:, :, 1:3], chances[:, :, 1:3]
             branches = at.by_domain(chances) * at.tau[..., None, None]
             chance = (chance[..., None] * branches.reshape(*chance.shape, -1)).reshape(B, -1)
-            g = found.reshape(*phi.shape[:2], -1, phi.shape[-1])
+            g = gradients.reshape(*phi.shape[:2], -1, phi.shape[-1])
             phi = (phi[:, :, None] - self.eta[:, None, None, None] * g).reshape(B, -1, g.shape[-1])
             levels.append((chance, phi, _moved(self.first, phi, run.D if k < self.K else 0)))
         return levels
@@ -187,8 +187,8 @@ class Rounds:
     def largest(self, values: Callable[[Round], Numbers]) -> Numbers:
         """The largest value over all rounds k < K, (B,)."""
         B = len(self.eta)
-        found = [values(at).reshape(B, -1).max(axis=1) for _, _, at in self._levels[:-1]]
-        return np.asarray(np.stack(found).max(axis=0))
+        maxima = [values(at).reshape(B, -1).max(axis=1) for _, _, at in self._levels[:-1]]
+        return np.asarray(np.stack(maxima).max(axis=0))
 
     @cached_property
     def limit(self) -> Numbers:
@@ -218,11 +218,11 @@ class Rounds:
     @property
     def gradients(self) -> Numbers:
         """(1/K) sum over k < K of E||grad L(phi_k)||^2, shape (B,)."""
-        found = [
+        squares = [
             (chance * norm(at.gradient).reshape(chance.shape) ** 2).sum(axis=1)
             for chance, _, at in self._levels[:-1]
         ]
-        return np.asarray(np.stack(found).sum(axis=0) / self.K)
+        return np.asarray(np.stack(squares).sum(axis=0) / self.K)
 
     @property
     def descent(self) -> Numbers:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Head = Literal["frozen", "shared", "personal"]
 HEADS: tuple[Head, ...] = ("frozen", "shared", "personal")
-#: Rewards that differ by less say nothing of two words.
+#: Two words whose rewards differ by less are not compared.
 LEAST = 1e-6
 
 
@@ -93,7 +93,7 @@ class Draw:
     what: str
 
     def accuracy(self, X: Any) -> Values:
-        """On every user's held-out pairs, (users,)."""
+        """The accuracy on every user's held-out pairs, (users,)."""
         from lora_bridge.losses import reward_error
 
         return 1.0 - self._tested(X, reward_error)
@@ -117,11 +117,11 @@ def _drawn(config: UserConfig, head: str, use: str, k: int) -> Draw:
     from lora_bridge.tokens import encode_pairs, said
 
     seed = config.derive("draw", use, k)
-    found, best = pairs_of_users(config, np.random.default_rng(seed))
+    pairs, best = pairs_of_users(config, np.random.default_rng(seed))
     loaded = config.load("reward")
-    flat = [pair for own in found.values() for pair in own]
+    flat = [pair for own in pairs.values() for pair in own]
     made = encode_pairs(loaded.tokenizer, flat, config.max_length, "cut")
-    ends = np.cumsum([0, *map(len, found.values())])
+    ends = np.cumsum([0, *map(len, pairs.values())])
     shards = [{n: v[start:end] for n, v in made.items()} for start, end in pairwise(ends)]
     train, tests = (
         [{n: v[part] for n, v in shard.items()} for shard in shards]
@@ -132,7 +132,7 @@ def _drawn(config: UserConfig, head: str, use: str, k: int) -> Draw:
     task = Task(bank, train, reward_preference_loss, config.batch, seed, config.on_nan)
     data = "generated words" if config.data is None else config.data.name
     name = f"model {loaded.name}, data: {data}{said(made)}"
-    return Draw(Users(task), tests, list(found), best, name)
+    return Draw(Users(task), tests, list(pairs), best, name)
 
 
 def score_of(model: Any) -> str:
@@ -146,14 +146,14 @@ def score_of(model: Any) -> str:
 def pairs_of_users(
     config: UserConfig, rng: np.random.Generator
 ) -> tuple[dict[str, list[Pair]], Values]:
-    """Every user's pairs, the held-out ones first, and how many of those true rewards get right."""
+    """Every user's pairs, held-out ones first, and the share that true rewards order correctly."""
     if config.data is not None:
         return _read(config, rng), np.full(config.users, np.nan)
     from lora_bridge.data import Pair
 
     directions = rng.normal(size=(config.users + 1, len(PROPERTIES)))
     directions *= 0.5 * config.size / np.linalg.norm(directions, axis=1, keepdims=True)
-    made, right = {}, np.zeros((config.users, config.tests))
+    pairs_by_user, right = {}, np.zeros((config.users, config.tests))
     for i, own in enumerate(config.owns()):
         theta = np.sqrt(1 - own) * directions[-1] + np.sqrt(own) * directions[i]
         pairs = []
@@ -164,12 +164,12 @@ def pairs_of_users(
             pairs.append(Pair("", first, second, user=f"user {i}"))
             if j < config.tests:
                 right[i, j] = gain > 0
-        made[f"user {i}"] = pairs
-    return made, right.mean(axis=1)
+        pairs_by_user[f"user {i}"] = pairs
+    return pairs_by_user, right.mean(axis=1)
 
 
 def _read(config: UserConfig, rng: np.random.Generator) -> dict[str, list[Pair]]:
-    """Those of a file, shuffled, as many of each user."""
+    """The pairs of a file, shuffled, as many of each user."""
     from lora_bridge.data import read_preferences
     from lora_bridge.splits import by_key
 
@@ -181,8 +181,8 @@ def _read(config: UserConfig, rng: np.random.Generator) -> dict[str, list[Pair]]
             f"`data` must have pairs of users = {config.users} users; found {len(groups)} in "
             f"{file}: {', '.join(list(groups)[:8])}"
         )
-    most = sorted(groups, key=lambda user: -len(groups[user]))[: config.users]
-    fewest = min(most, key=lambda user: len(groups[user]))
+    largest = sorted(groups, key=lambda user: -len(groups[user]))[: config.users]
+    fewest = min(largest, key=lambda user: len(groups[user]))
     if len(groups[fewest]) <= config.tests:
         raise InputError(
             f"`data` must have more than tests = {config.tests} pairs of every user; "
@@ -190,7 +190,8 @@ def _read(config: UserConfig, rng: np.random.Generator) -> dict[str, list[Pair]]
         )
     count = min(config.tests + config.pairs, len(groups[fewest]))
     return {
-        user: [groups[user][j] for j in rng.permutation(len(groups[user]))[:count]] for user in most
+        user: [groups[user][j] for j in rng.permutation(len(groups[user]))[:count]]
+        for user in largest
     }
 
 
@@ -204,5 +205,5 @@ def _differing(theta: Values, rng: np.random.Generator) -> tuple[str, str, float
 
 
 def properties(text: str) -> Values:
-    """phi of a word, (4,)."""
+    """The features phi of a word, (4,)."""
     return np.array([1.0 if has(text) else -1.0 for has in PROPERTIES.values()])

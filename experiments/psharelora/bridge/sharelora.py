@@ -39,7 +39,7 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.bridge._models import Values, threads
-from experiments.bridge._readings import said
+from experiments.bridge._readings import notes_on_runs
 from experiments.psharelora._labelers import OURS, count
 from experiments.psharelora.bridge._personal import train
 from experiments.psharelora.bridge._users import HEADS, UserConfig
@@ -49,17 +49,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: The method that is tried with every head, and the reference in the figure.
+#: The method that is run with every head, and the reference in the figure.
 PLAIN, BEST = "SI", "true rewards"
-#: Stands in the table, which holds no nan, for what is not known or has no meaning.
+#: The value of a table's entry that is not known or has no meaning, as tables hold no NaN.
 UNKNOWN = -1.0
 LOCAL, GLOBAL = "LoRA-local", "LoRA-global"
 MEAN, BY_USER, AT_HEADS = "mean over users", "by user", f"{PLAIN} by score head"
 FAR = {"up": "distance of up factors", "down": "distance of down factors"}
-#: What users want in generated words: as configured; and of the controls, with their lines.
+#: Which properties of generated words users prefer: as configured; and in the controls, with their
+#: line styles.
 MIXED = "mixed"
 CONTROLS = {"same": ((0.0,), ":"), "unrelated": ((1.0,), "--")}
-#: Accuracies above, what explains them below.
+#: The panels by row: accuracies above, and below them the quantities that explain these.
 PLACES = [[MEAN, BY_USER, BY_USER], [FAR["up"], FAR["down"], AT_HEADS]]
 
 
@@ -122,10 +123,10 @@ def _compute(config: ShareConfig, context: rc.Context, name: str, head: str) -> 
 
 def analyse(config: ShareConfig, table: rc.Table) -> rc.Analysis:
     """Accuracies by method, user and head, distances, and the claims."""
-    found = {name: _accuracy(table, name, config.head) for name in METHODS}
+    accuracies = {name: _accuracy(table, name, config.head) for name in METHODS}
     users, epochs = np.arange(config.users), table.unique("epoch")
     series = []
-    for place, (name, values) in enumerate(found.items()):
+    for place, (name, values) in enumerate(accuracies.items()):
         series.append(rc.Series(name, MEAN, [place], *rc.mean_band(values.mean(axis=1)[:, None])))
         series.append(rc.Series(name, BY_USER, users, *rc.mean_band(values)))
     best = _grid(table, "best", PLAIN, config.head)[:, -1]
@@ -142,7 +143,9 @@ def analyse(config: ShareConfig, table: rc.Table) -> rc.Analysis:
             series.append(_path(f"{LOCAL}, {wishes} wishes", FAR["up"], epochs, far))
     heads = np.stack([_accuracy(table, PLAIN, head).mean(axis=1) for head in HEADS], axis=1)
     series.append(rc.Series(PLAIN, AT_HEADS, np.arange(len(HEADS)), *rc.mean_band(heads)))
-    return rc.Analysis(series, _claims(config, table, found), _notes(config, table, found))
+    return rc.Analysis(
+        series, _claims(config, table, accuracies), _notes(config, table, accuracies)
+    )
 
 
 def _path(name: str, panel: str, epochs: Values, far: Values) -> rc.Series:
@@ -151,8 +154,10 @@ def _path(name: str, panel: str, epochs: Values, far: Values) -> rc.Series:
     return rc.Series(name, panel, epochs[known], *rc.mean_band(far[:, known]))
 
 
-def _claims(config: ShareConfig, table: rc.Table, found: Mapping[str, Values]) -> list[rc.Check]:
-    mean = {name: values.mean(axis=1) for name, values in found.items()}
+def _claims(
+    config: ShareConfig, table: rc.Table, accuracies: Mapping[str, Values]
+) -> list[rc.Check]:
+    mean = {name: values.mean(axis=1) for name, values in accuracies.items()}
     pairs = [
         *((ours, theirs) for ours in OURS for theirs in (GLOBAL, LOCAL)),
         *(("G", "Share-Rep"), ("WU", "Share-Rep"), (PLAIN, "down"), ("G", PLAIN), ("WU", PLAIN)),
@@ -164,10 +169,12 @@ def _claims(config: ShareConfig, table: rc.Table, found: Mapping[str, Values]) -
     most = f"most of {config.users} users"
     rivals = [*((ours, theirs) for ours in OURS for theirs in (GLOBAL, LOCAL)), (PLAIN, "down")]
     checks += [
-        count(f"users for whom {ours} is above {theirs}", most, found[ours] - found[theirs])
+        count(
+            f"users for whom {ours} is above {theirs}", most, accuracies[ours] - accuracies[theirs]
+        )
         for ours, theirs in rivals
     ]
-    gain, owns = found[PLAIN] - found[GLOBAL], config.owns()
+    gain, owns = accuracies[PLAIN] - accuracies[GLOBAL], config.owns()
     if config.data is None and min(owns) < max(owns):
         least, largest = int(np.argmin(owns)), int(np.argmax(owns))
         name = f"{PLAIN} − {GLOBAL}, user with the most of its own − with the least"
@@ -190,7 +197,7 @@ def _claims(config: ShareConfig, table: rc.Table, found: Mapping[str, Values]) -
     ]
 
 
-def _notes(config: ShareConfig, table: rc.Table, found: Mapping[str, Values]) -> list[str]:
+def _notes(config: ShareConfig, table: rc.Table, accuracies: Mapping[str, Values]) -> list[str]:
     mixed = table.where(wishes=MIXED)
     names = mixed.where(method=PLAIN, head=config.head, draw=0, epoch=0.0)["name"]
     who = ", ".join(f"{i} {name}" for i, name in enumerate(names))
@@ -200,19 +207,21 @@ def _notes(config: ShareConfig, table: rc.Table, found: Mapping[str, Values]) ->
         for method, head in dict.fromkeys(zip(mixed["method"], mixed["head"], strict=True))
     }
     known = [f"the true rewards get {best.mean():.3f} of the held-out answers right"]
-    by_user = (f"{n} {', '.join(f'{v:.3f}' for v in a.mean(axis=0))}" for n, a in found.items())
+    by_user = (
+        f"{n} {', '.join(f'{v:.3f}' for v in a.mean(axis=0))}" for n, a in accuracies.items()
+    )
     return [
         f"score head: {config.head}; {config.tests} held-out pairs of each user",
         *([f"users: {who}"] if config.data is not None else []),
-        f"accuracies, mean: {', '.join(f'{n} {v.mean():.3f}' for n, v in found.items())}",
+        f"accuracies, mean: {', '.join(f'{n} {v.mean():.3f}' for n, v in accuracies.items())}",
         f"accuracies by user: {'; '.join(by_user)}",
         *(known if (best != UNKNOWN).all() else []),
-        *said(config, mixed, arms),
+        *notes_on_runs(config, mixed, arms),
     ]
 
 
 def _accuracy(table: rc.Table, name: str, head: str) -> Values:
-    """At the end, (seeds, users)."""
+    """The accuracies at the end of training, (seeds, users)."""
     return _grid(table, "accuracy", name, head)[:, -1]
 
 
@@ -229,7 +238,7 @@ def draw(config: ShareConfig, analysis: rc.Analysis) -> Figure:
     figure = Figure(figsize=(9.4, 5.4), layout="constrained")
     axes: dict[str, Axes] = figure.subplot_mosaic(PLACES)  # type: ignore[arg-type]
     for one in analysis.series:
-        _into(axes[one.panel], one)
+        _draw_series(axes[one.panel], one)
     for panel, ax in axes.items():
         ax.set_title(panel)
     for panel in (MEAN, AT_HEADS):
@@ -249,7 +258,7 @@ def draw(config: ShareConfig, analysis: rc.Analysis) -> Figure:
     return figure
 
 
-def _into(ax: Axes, one: rc.Series) -> None:
+def _draw_series(ax: Axes, one: rc.Series) -> None:
     if one.name == BEST:
         x, y = np.asarray(one.x), np.asarray(one.y)
         ax.errorbar(x, y, xerr=0.35, fmt="none", ecolor="black", elinewidth=1.2, label=one.name)

@@ -232,5 +232,5 @@ def lemma_4_chance(a: Numbers, b: Numbers, delta: Numbers) -> tuple[Numbers, Num
 )
 def lemma_4_mean(users: Adaptation, pairs: Pairs) -> tuple[Numbers, Numbers]:
     """(1/N) sum_i E KL(P*_i || P_diamond,i) <= L1^2 Sigma_tail/(2N), linear rewards."""
-    found = pairs.divergence(users.delta, users.best) / users.users
-    return found, pairs.L1**2 * users.tail / (2 * users.users)
+    divergence = pairs.divergence(users.delta, users.best) / users.users
+    return divergence, pairs.L1**2 * users.tail / (2 * users.users)

@@ -29,8 +29,8 @@ def _whole(*, left: Any, right: Any, **others: Any) -> SimpleNamespace:
 
 
 def _unseen(*, left: Any, right: Any, shift: Any, **others: Any) -> SimpleNamespace:
-    found = adaptation(left, right, 0)
-    return SimpleNamespace(users=found, shift=shift[..., : found.k], **others)
+    users = adaptation(left, right, 0)
+    return SimpleNamespace(users=users, shift=shift[..., : users.k], **others)
 
 
 _LEFT = rc.reals("d1", "k", magnitude=(0.1, 3.0))
@@ -91,9 +91,9 @@ def informed(extra: dict[str, rc.Field] | None = None, **options: Any) -> rc.Spa
 
 
 def _near(*, left: Any, right: Any, rest: Any, turn: Any, move: Any, **others: Any) -> Any:
-    found = adaptation(left, right, rest)
-    fit = adaptation(found.B + turn, found.W + move, 0)
-    return SimpleNamespace(users=found, fit=fit, pairs=Pairs(**others))
+    users = adaptation(left, right, rest)
+    fit = adaptation(users.B + turn, users.W + move, 0)
+    return SimpleNamespace(users=users, fit=fit, pairs=Pairs(**others))
 
 
 #: Matrices of rank one around Theta_diamond.

@@ -31,9 +31,9 @@ def compare(
     **others: Any,
 ) -> SimpleNamespace:
     """``users``, another matrix ``fit``, and ``pairs``."""
-    found = adaptation(left, right, rest)
-    other = adaptation(fit_left[..., : found.k], fit_right[:, :, : found.k], 0)
-    return SimpleNamespace(users=found, fit=other, pairs=at.Pairs(psi, mu0, mu1), **others)
+    users = adaptation(left, right, rest)
+    other = adaptation(fit_left[..., : users.k], fit_right[:, :, : users.k], 0)
+    return SimpleNamespace(users=users, fit=other, pairs=at.Pairs(psi, mu0, mu1), **others)
 
 
 def compared(extra: dict[str, rc.Field] | None = None, **options: Any) -> rc.Space:
@@ -47,9 +47,9 @@ COMPARED = compared()
 
 
 def _exact(*, left: Any, right: Any, fit_left: Any, fit_right: Any) -> SimpleNamespace:
-    found = adaptation(left, right, 0)
-    other = adaptation(fit_left[..., : found.k], fit_right[:, :, : found.k], 0)
-    return SimpleNamespace(users=found, fit=other)
+    users = adaptation(left, right, 0)
+    other = adaptation(fit_left[..., : users.k], fit_right[:, :, : users.k], 0)
+    return SimpleNamespace(users=users, fit=other)
 
 
 EXACT = rc.Space(
@@ -153,9 +153,9 @@ def lemma_5_coverage(
     """2 m^2 lambda_min(E xx') ||Theta - Theta*||_F^2 <= sum_i E ||P_i - P*_i||^2, x = vec(psi(tau0)
     - psi(tau1)), m the least Phi' of the rewards' differences.
     """
-    error, found = lemma_5_mean_value(users, fit, pairs, 1 + 0 * pairs.L1)
+    error, divergence = lemma_5_mean_value(users, fit, pairs, 1 + 0 * pairs.L1)
     m = pairs.steepness(users.delta, fit.delta)
-    return 2 * m * m * lambda_min(pairs.moment) * error, found
+    return 2 * m * m * lambda_min(pairs.moment) * error, divergence
 
 
 @PAPER.lower(

@@ -40,9 +40,9 @@ FACTORS = rc.Space(
 
 
 def _other(*, left: Any, right: Any, rest: Any, fit_left: Any, fit_right: Any) -> SimpleNamespace:
-    found = adaptation(left, right, rest)
-    other = adaptation(fit_left[..., : found.k], fit_right[:, :, : found.k], 0)
-    return SimpleNamespace(users=found, fit=other)
+    users = adaptation(left, right, rest)
+    other = adaptation(fit_left[..., : users.k], fit_right[:, :, : users.k], 0)
+    return SimpleNamespace(users=users, fit=other)
 
 
 #: A second matrix of rank at most k.

@@ -19,11 +19,11 @@ from linsys.validate import Array, check_integer
 
 __all__ = ["Case", "Coverage", "ProcessConfig", "case", "printed"]
 
-#: The reference: uniform, or mixed with the best or the worst policy of the first user.
+#: The reference policy: uniform, or mixed with the best or the worst policy of the first user.
 Coverage = Literal["uniform", "expert", "avoids"]
-#: Share of the uniform policy in the latter two.
+#: The share of the uniform policy in the two mixtures.
 EXPLORE = 0.1
-#: Probability of failure that the levels allow.
+#: The probability with which the confidence levels may fail.
 DELTA = 0.1
 
 

@@ -32,7 +32,7 @@ from linsys.validate import Array
 
 __all__ = ["Law", "free_parameters", "laws", "reward_error"]
 
-#: Turn of a factor by the next step when a fit to the population ends.
+#: A fit to the population ends when the next step would turn the factor by less than this.
 _TOL = 1e-12
 
 
@@ -69,7 +69,7 @@ def free_parameters(name: str, N: int, d1: int, d2: int, k: int) -> float:
 
 
 def laws(system: PreferenceSystem, k: int) -> Mapping[str, Law]:
-    """Of the four estimators."""
+    """The laws of the four estimators."""
     population, users = system.population(), range(system.N)
     full, shared = fit_full(population), fit_shared(population, k, tol=_TOL)
     everybody, alone = fit_global(population, k, tol=_TOL), fit_local(population, k, tol=_TOL)

@@ -49,7 +49,7 @@ from linsys.preference.sharelora import METHODS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: How near to own* nothing is said about LoRA-global.
+#: Within this factor of own* there is no check of LoRA-global.
 MARGIN = 2.0
 
 
@@ -90,7 +90,7 @@ def analyse(config: Fig1Config, table: rc.Table) -> rc.Analysis:
     ]
     limit, checks = threshold(config, table), list[rc.Check]()
     for own in config.own:
-        found = {name: over_labelers(table, case=own, method=name) for name in METHODS}
+        accuracies = {name: over_labelers(table, case=own, method=name) for name in METHODS}
         for ours in ("G", "WU"):
             for theirs in ("LoRA-global", "LoRA-local", "Share-Rep"):
                 near = theirs == "LoRA-global" and limit / MARGIN < own < limit * MARGIN
@@ -99,10 +99,12 @@ def analyse(config: Fig1Config, table: rc.Table) -> rc.Analysis:
                 if theirs == "LoRA-global" and own < limit:
                     name = f"own {own:g}: {theirs} − {ours}"
                     why = f"above 0, as own < own* = {limit:.2f} (the paper: below 0)"
-                    checks.append(rc.mean_above(name, why, found[theirs], found[ours]))
+                    checks.append(rc.mean_above(name, why, accuracies[theirs], accuracies[ours]))
                 else:
                     name = f"own {own:g}: {ours} − {theirs}"
-                    checks.append(rc.mean_above(name, "above 0", found[ours], found[theirs]))
+                    checks.append(
+                        rc.mean_above(name, "above 0", accuracies[ours], accuracies[theirs])
+                    )
     notes = [
         f"own* = {limit:.3f}; between {limit / MARGIN:.3f} and {limit * MARGIN:.3f} LoRA-global is "
         "not judged",
@@ -123,8 +125,8 @@ def analyse(config: Fig1Config, table: rc.Table) -> rc.Analysis:
 def _band(
     config: Fig1Config, table: rc.Table, name: str, value: str = "accuracy"
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    found = [over_labelers(table, value, case=own, method=name) for own in config.own]
-    return rc.mean_band(np.column_stack(found))
+    columns = [over_labelers(table, value, case=own, method=name) for own in config.own]
+    return rc.mean_band(np.column_stack(columns))
 
 
 def draw(config: Fig1Config, analysis: rc.Analysis) -> Figure:

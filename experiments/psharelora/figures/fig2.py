@@ -65,24 +65,26 @@ class Fig2Config(LabelerConfig):
 
 def analyse(config: Fig2Config, table: rc.Table) -> rc.Analysis:
     """Accuracy of every labeler, and for how many of them the claims are true."""
-    found = {name: per_labeler(table, method=name) for name in METHODS}
+    accuracies = {name: per_labeler(table, method=name) for name in METHODS}
     labelers, panel = np.arange(len(config.own)), "accuracy by labeler"
-    series = [rc.Series(name, panel, labelers, *rc.mean_band(found[name])) for name in METHODS]
+    series = [rc.Series(name, panel, labelers, *rc.mean_band(accuracies[name])) for name in METHODS]
     series += [
         rc.Series(name, panel, labelers, per_labeler(table, value, method="SI").mean(axis=0))
         for name, value in ((BEST, "best"), (START, "start"))
     ]
     most = f"most of {len(config.own)} labelers"
     checks = [
-        count(f"{ours} above {theirs}", most, found[ours] - found[theirs])
+        count(f"{ours} above {theirs}", most, accuracies[ours] - accuracies[theirs])
         for ours in OURS
         for theirs in ("LoRA-global", "LoRA-local")
     ]
-    others = np.stack([found[name] for name in METHODS if name != "WU"])
-    rival = others[others.mean(axis=1).argmax(axis=0), :, labelers].T  # the best other one of each
-    checks.append(count("WU above the best other method", most, found["WU"] - rival))
+    others = np.stack([accuracies[name] for name in METHODS if name != "WU"])
+    rival = others[
+        others.mean(axis=1).argmax(axis=0), :, labelers
+    ].T  # for each labeler the best of the other methods
+    checks.append(count("WU above the best other method", most, accuracies["WU"] - rival))
     for ours in OURS:
-        gain = found[ours] - found["LoRA-global"]
+        gain = accuracies[ours] - accuracies["LoRA-global"]
         checks.append(
             rc.mean_above(
                 f"{ours} − LoRA-global, most of its own − least",
@@ -94,7 +96,8 @@ def analyse(config: Fig2Config, table: rc.Table) -> rc.Analysis:
     notes = [
         "accuracies by labeler: "
         + "; ".join(
-            f"{name} {', '.join(f'{v:.3f}' for v in found[name].mean(axis=0))}" for name in METHODS
+            f"{name} {', '.join(f'{v:.3f}' for v in accuracies[name].mean(axis=0))}"
+            for name in METHODS
         ),
         rate_note(config, table, "method"),
     ]

@@ -61,15 +61,15 @@ def analyse(config: Fig3Config, table: rc.Table) -> rc.Analysis:
     """Both methods on the three structures."""
     series, gains, labelers = list[rc.Series](), {}, np.arange(len(config.own))
     for structure, panel in PANELS.items():
-        found = {name: per_labeler(table, structure=structure, method=name) for name in SHARED}
+        accuracies = {name: per_labeler(table, structure=structure, method=name) for name in SHARED}
         series += [
             rc.Series(SHARED[name], panel, labelers, *rc.mean_band(values))
-            for name, values in found.items()
+            for name, values in accuracies.items()
         ]
         for name, value in ((BEST, "best"), (START, "start")):
             level = per_labeler(table, value, structure=structure, method="SI").mean(axis=0)
             series.append(rc.Series(name, panel, labelers, level))
-        gains[structure] = found["SI"] - found["down"]
+        gains[structure] = accuracies["SI"] - accuracies["down"]
     up = {structure: gain.mean(axis=1) for structure, gain in gains.items()}
     zero = np.zeros(config.instances)
     most = f"most of {len(config.own)} labelers"

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 NAMES = ("shared", "local", "global", "full")
 #: Pairs of estimators of which the second is better with more data.
 CROSSINGS = (("global", "shared"), ("shared", "full"), ("global", "local"), ("local", "full"))
-#: The ends of the expansion at the last N_p, where a few per cent are left out.
+#: The range of measured over derived errors at the last N_p, where higher orders of the expansion
+#: are a few per cent.
 NEAR = (0.9, 1.1)
 _RESAMPLES = 400
 
@@ -80,7 +81,7 @@ class RewardErrorConfig(rc.Config):
 
     @property
     def sizes(self) -> Array:
-        """N_p."""
+        """The numbers N_p of comparisons."""
         return self.first * np.power(float(self.ratio), np.arange(self.points))
 
     def family(self, N: int, tail: float) -> Family:
@@ -97,8 +98,8 @@ def heads_in_common(
     the first k columns have a part that is the same for all users.
 
     >>> from linsys.preference.subspace import diversity
-    >>> found = diversity(heads_in_common(5, 4, 2, 1, 2.0, 0.1, 0.3, np.random.default_rng(0)), 1)
-    >>> round(found.nu, 12), round(found.tail / 5, 12)
+    >>> spread = diversity(heads_in_common(5, 4, 2, 1, 2.0, 0.1, 0.3, np.random.default_rng(0)), 1)
+    >>> round(spread.nu, 12), round(spread.tail / 5, 12)
     (2.0, 0.1)
     """
     rest = min(d1, N * d2) - k
@@ -118,8 +119,8 @@ def _family(config: RewardErrorConfig, N: int, tail: float) -> Family:
     psi = isotropic_features(config.trajectories, d1, d2, features)
     rng = np.random.default_rng(config.derive("users", N))
     Delta = heads_in_common(N, d1, d2, config.k, config.nu, tail, config.own, rng)
-    found = Family(psi, Delta, config.k)
-    return Family(psi / np.sqrt((found.differences**2).mean()), Delta, config.k)
+    unscaled = Family(psi, Delta, config.k)
+    return Family(psi / np.sqrt((unscaled.differences**2).mean()), Delta, config.k)
 
 
 def compute(config: RewardErrorConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -130,14 +131,14 @@ def compute(config: RewardErrorConfig, block: rc.Block, context: rc.Context) -> 
     rows = []
     for data in one.samples(1, [int(n) for n in config.sizes], rng):
         alone = [fit_local(data.user(i), k, bound=bound).Delta[0] for i in range(config.judged)]
-        found = {
+        estimates = {
             "shared": fit_shared(data, k, bound=bound).Delta,
             "local": np.stack([*alone, *one.Delta[config.judged :]]),
             "global": fit_global(data, k, bound=bound).Delta,
             "full": fit_full(data, bound=bound).Delta,
         }
         rows.append(
-            [reward_error(one.system, found[name])[: config.judged].mean() for name in NAMES]
+            [reward_error(one.system, estimates[name])[: config.judged].mean() for name in NAMES]
         )
     columns = dict(zip(NAMES, np.transpose(rows), strict=True))
     return rc.long_table({"N_p": config.sizes}, **columns, **block)
@@ -157,15 +158,15 @@ def crossing(x: Array, first: Array, second: Array) -> float | None:
     return float(np.exp(logs[j] + (logs[j + 1] - logs[j]) * gap[j] / (gap[j] - gap[j + 1])))
 
 
-def placed(x: Array, first: Array, second: Array) -> float:
-    """The crossing, or where there is none the point one step beyond the end it is behind.
+def crossing_or_beyond(x: Array, first: Array, second: Array) -> float:
+    """The crossing or, without one, the point one step beyond the end of the grid nearest to it.
 
-    >>> placed(np.array([1.0, 4.0]), np.array([1.0, 1.0]), np.array([3.0, 2.0]))
+    >>> crossing_or_beyond(np.array([1.0, 4.0]), np.array([1.0, 1.0]), np.array([3.0, 2.0]))
     16.0
     """
-    found = crossing(x, first, second)
-    if found is not None:
-        return found
+    point = crossing(x, first, second)
+    if point is not None:
+        return point
     return float(x[0] ** 2 / x[1] if second[-1] <= first[-1] else x[-1] ** 2 / x[-2])
 
 
@@ -177,16 +178,16 @@ def analyse(config: RewardErrorConfig, table: rc.Table) -> rc.Analysis:
         for tail in config.tails:
             panel = f"N = {N}, Σ_tail / N = {tail:g}"
             part = table.where(N=N, tail=tail)
-            found = {name: part.grid(name, "replicate", "N_p") for name in NAMES}
+            errors = {name: part.grid(name, "replicate", "N_p") for name in NAMES}
             derived = laws(config.family(N, tail).system, config.k)
             series += [
-                rc.Series(n, panel, config.sizes, *rc.mean_band(v)) for n, v in found.items()
+                rc.Series(n, panel, config.sizes, *rc.mean_band(v)) for n, v in errors.items()
             ]
             for name, law in derived.items():
                 predicted = law.at(config.sizes, config.judged)
                 series.append(rc.Series(f"law of {name}", panel, config.sizes, predicted))
-                ends[name].append(found[name][:, -1] / predicted[-1])
-            checks += _crossings(config, panel, found, derived)
+                ends[name].append(errors[name][:, -1] / predicted[-1])
+            checks += _crossings(config, panel, errors, derived)
             notes.append(f"{panel}: {_counts(config, N, derived)}")
     for name in NAMES:
         ratio = rc.mean_interval(np.mean(ends[name], axis=0))
@@ -196,9 +197,9 @@ def analyse(config: RewardErrorConfig, table: rc.Table) -> rc.Analysis:
 
 
 def _crossings(
-    config: RewardErrorConfig, panel: str, found: Mapping[str, Array], derived: Mapping[str, Law]
+    config: RewardErrorConfig, panel: str, errors: Mapping[str, Array], derived: Mapping[str, Law]
 ) -> list[rc.Check]:
-    """Of all pairs that should cross inside the grid, one step from its ends."""
+    """Check the crossings of the pairs that should cross inside the grid, a step from its ends."""
     checks, x, low = [], config.sizes, float(config.ratio)
     fine = np.geomspace(x[0], x[-1], 2000)
     rng = np.random.default_rng(config.derive("resamples"))
@@ -211,7 +212,8 @@ def _crossings(
         rows = rng.integers(config.replicates, size=(_RESAMPLES, config.replicates))
         rows[0] = np.arange(config.replicates)
         points = [
-            placed(x, found[first][r].mean(axis=0), found[second][r].mean(axis=0)) for r in rows
+            crossing_or_beyond(x, errors[first][r].mean(axis=0), errors[second][r].mean(axis=0))
+            for r in rows
         ]
         ends = rc.Interval(points[0], *(float(q) for q in np.quantile(points, (0.025, 0.975))))
         check = rc.within(name, float(round(expected)), ends, expected / low, expected * low)

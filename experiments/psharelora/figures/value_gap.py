@@ -89,9 +89,9 @@ def compute(config: ValueGapConfig, block: rc.Block, context: rc.Context) -> rc.
     rows = []
     for N_p in config.sizes:
         data = one.system.sample(N_p, config.derive("data", block["instance"]))
-        found = fit_shared(data, config.k, bound=3.0 * largest).Delta
-        errors = ((found - Delta) ** 2).sum(axis=(1, 2))
-        off = float(((one.root @ (found[0] - Delta[0]).ravel()) ** 2).sum())
+        estimate = fit_shared(data, config.k, bound=3.0 * largest).Delta
+        errors = ((estimate - Delta) ** 2).sum(axis=(1, 2))
+        off = float(((one.root @ (estimate[0] - Delta[0]).ravel()) ** 2).sum())
         levels = {
             GREEDY: 0.0,
             LEAST: float(errors[0]),
@@ -102,11 +102,11 @@ def compute(config: ValueGapConfig, block: rc.Block, context: rc.Context) -> rc.
         for name, level in levels.items():
             varies = N_p == config.middle and name in (LEAST, SHAPED)
             for share in config.shares if varies else (1.0,):
-                plan = one.pessimistic(found[0], share * level, shaped=name == SHAPED)
+                plan = one.pessimistic(estimate[0], share * level, shaped=name == SHAPED)
                 gap = one.policy_gap(plan)
                 bound = 2.0 * np.sqrt(level) * ahead if name == LEAST else np.inf
-                held = float((errors <= level).mean())
-                rows.append((N_p, name, share, gap, level, held, gap / bound))
+                covered = float((errors <= level).mean())
+                rows.append((N_p, name, share, gap, level, covered, gap / bound))
         for b in ("max", "min"):
             for form in FORMS:
                 level = printed(config, one.system, N_p, largest, form, b)
@@ -122,17 +122,17 @@ def compute(config: ValueGapConfig, block: rc.Block, context: rc.Context) -> rc.
 def analyse(config: ValueGapConfig, table: rc.Table) -> rc.Analysis:
     """Gaps over N_p and over zeta, and what pessimism does under each coverage."""
     series, checks, notes = list[rc.Series](), list[rc.Check](), list[str]()
-    shown = {}
+    by_coverage = {}
     for coverage in COVERAGES:
         part = table.where(coverage=coverage)
-        found = {
+        gaps = {
             name: part.where(level=name, share=1.0).grid("gap", "instance", "N_p")
             for name in LEVELS
         }
-        shown[coverage] = found
+        by_coverage[coverage] = gaps
         series += [
             rc.Series(name, coverage, config.sizes, *rc.mean_band(values))
-            for name, values in found.items()
+            for name, values in gaps.items()
         ]
     for coverage in COVERAGES:
         series += _over_levels(config, table.where(coverage=coverage), f"{coverage}: over zeta")
@@ -148,11 +148,11 @@ def analyse(config: ValueGapConfig, table: rc.Table) -> rc.Analysis:
             )
         )
     )
-    early = slice(0, -1)  # the last N_p leaves nothing to be won
+    early = slice(0, -1)  # at the last N_p no policy can gain anything
     for name in (LEAST, SHAPED):
         for coverage in COVERAGES:
-            found = shown[coverage]
-            gain = found[GREEDY][:, early].mean(axis=1) - found[name][:, early].mean(axis=1)
+            gaps = by_coverage[coverage]
+            gain = gaps[GREEDY][:, early].mean(axis=1) - gaps[name][:, early].mean(axis=1)
             helps = coverage == "expert"
             what = f"{coverage}, {name}: gap, " + (
                 "greedy − pessimistic" if helps else "pessimistic − greedy"
@@ -160,12 +160,15 @@ def analyse(config: ValueGapConfig, table: rc.Table) -> rc.Analysis:
             why = "above 0: the target is covered" if helps else "above 0: it costs"
             checks.append(rc.above(what, why, rc.mean_interval(gain if helps else -gain)))
     for coverage in COVERAGES:
-        found = shown[coverage]
-        cost = (found[LEAST] - found[SHAPED])[:, early].mean(axis=1)
+        gaps = by_coverage[coverage]
+        cost = (gaps[LEAST] - gaps[SHAPED])[:, early].mean(axis=1)
         checks.append(
             rc.above(f"{coverage}: gap, ball − shaped", "above 0", rc.mean_interval(cost))
         )
-    cost = np.mean([shown[c][ROOTED] - shown[c][SQUARED] for c in ("uniform", "avoids")], axis=0)
+    cost = np.mean(
+        [by_coverage[c][ROOTED] - by_coverage[c][SQUARED] for c in ("uniform", "avoids")],
+        axis=0,
+    )
     checks.append(
         rc.above(
             "uniform and avoids: gap, rooted − squared, last N_p",
@@ -194,7 +197,7 @@ def analyse(config: ValueGapConfig, table: rc.Table) -> rc.Analysis:
         + "; ".join(
             f"{c}: "
             + ", ".join(
-                f"{name} {shown[c][name][:, config.sizes.index(config.middle)].mean():.3f}"
+                f"{name} {by_coverage[c][name][:, config.sizes.index(config.middle)].mean():.3f}"
                 for name in LEVELS
             )
             for c in COVERAGES

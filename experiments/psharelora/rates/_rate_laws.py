@@ -65,12 +65,12 @@ class Law:
 
     @classmethod
     def without_tail(cls, family: Family) -> Law:
-        """At the truth."""
+        """The law at the true parameters."""
         return cls(family, family.best.B, family.best.W)
 
     @classmethod
     def of_population(cls, family: Family) -> Law:
-        """At the estimate from infinitely many comparisons."""
+        """The law at the estimate from infinitely many comparisons."""
         return cls(family, family.population.B, family.population.W)
 
     @cached_property
@@ -88,7 +88,7 @@ class Law:
 
     @cached_property
     def _types(self) -> tuple[Array, Array, Array, Array, Array]:
-        """M, V, Q, S (m, m) and b (m,): means over the types; S is that of :meth:`room`."""
+        """Means over types: M, V, Q, S (m, m) and b (m,), S as in :meth:`relative_error`."""
         system = self.family.system
         w, truth = system.pair_weights, system.probabilities()
         (f, q), parts = self._directions, []
@@ -99,16 +99,18 @@ class Law:
             J = (f * (w * v)[:, None]).T @ f
             inverse = np.linalg.inv(J)
             cross = (f * (w * v)[:, None]).T @ t - np.einsum("p,par->ra", w * e, q)
-            left = t - f @ (inverse @ cross)
+            residual = t - f @ (inverse @ cross)
             M = (t * (w * v)[:, None]).T @ t - cross.T @ inverse @ cross
-            mean = (w * e) @ left
-            V = (left * (w * (P * (1.0 - P) + e**2))[:, None]).T @ left - np.outer(mean, mean)
+            mean = (w * e) @ residual
+            V = (residual * (w * (P * (1.0 - P) + e**2))[:, None]).T @ residual - np.outer(
+                mean, mean
+            )
             along = np.einsum("rs,ps,p,pac->rac", inverse, f, w * v, q, optimize=True)
             rest = q - np.einsum("pr,rac->pac", f, along)
             Q = np.einsum("p,par,rs,pcs->ac", w * v, rest, inverse, rest, optimize=True)
             moved = w * v * np.einsum("pr,rs,ps->p", f, inverse, f)
-            S = (left * moved[:, None]).T @ left
-            parts.append((M, V, Q, S, -0.5 * ((moved * (1.0 - 2.0 * p)) @ left)))
+            S = (residual * moved[:, None]).T @ residual
+            parts.append((M, V, Q, S, -0.5 * ((moved * (1.0 - 2.0 * p)) @ residual)))
         M, V, Q, S, b = (np.mean(part, axis=0) for part in zip(*parts, strict=True))
         return M, V, Q, S, b
 
@@ -120,7 +122,7 @@ class Law:
 
     @property
     def information(self) -> Array:
-        """M, shape (m, m)."""
+        """The information M, shape (m, m)."""
         return self._types[0]
 
     @cached_property
@@ -130,7 +132,7 @@ class Law:
 
     @cached_property
     def heads(self) -> float:
-        """What heads add to it, times N N_p^2."""
+        """The contribution of the heads to the variance, times N N_p^2."""
         return self._through(self._types[2])
 
     @cached_property
@@ -141,7 +143,7 @@ class Law:
 
     @cached_property
     def next_order(self) -> float:
-        """N_p times what is left out of the leading orders, relative: see :meth:`room`."""
+        """N_p times the terms beyond the leading orders, relative: see :meth:`relative_error`."""
         return (self.heads + self._through(self._types[3])) / self.variance
 
     def expected(self, N: float | Array, N_p: float | Array) -> Array:
@@ -150,7 +152,7 @@ class Law:
         return np.asarray(spread + (self.bias**2).sum() / np.square(N_p))
 
     def relative_error(self, N: float | Array, N_p: float | Array) -> Array:
-        """What :meth:`expected` may be off by, relative: an estimate.
+        """The estimated relative error of :meth:`expected`.
 
         Of relative order 1 / N_p are what heads cost, and that their noise moves logits, with
         variance f' J^-1 f / N_p, and the information with them: as |v''| <= v, by S / N_p = E[v t~
@@ -169,9 +171,9 @@ class Law:
         for W, E, p in zip(self.W, tail, P, strict=True):
             v = w * p * (1.0 - p)
             t = q @ W.ravel()
-            left = t - f @ np.linalg.solve((f * v[:, None]).T @ f, (f * v[:, None]).T @ t)
-            M = M + (left * v[:, None]).T @ left
-            total = total + (v * E) @ left
+            residual = t - f @ np.linalg.solve((f * v[:, None]).T @ f, (f * v[:, None]).T @ t)
+            M = M + (residual * v[:, None]).T @ residual
+            total = total + (v * E) @ residual
         turn = np.linalg.solve(M, total).reshape(self._perpendicular.shape[1], -1)
         return np.asarray(turn, dtype=np.float64)
 

@@ -18,11 +18,11 @@ __all__ = [
     "LEVEL",
     "RateConfig",
     "SharedRankConfig",
+    "compare_with_law",
     "error_series",
-    "judged",
 ]
 
-#: Of intervals: an experiment judges about ten of them.
+#: Level of each confidence interval, high because an experiment judges about ten of them.
 LEVEL = 0.995
 #: Name of the laws in figures.
 LAW = "theory"
@@ -81,7 +81,7 @@ class SharedRankConfig(RateConfig):
         check_integer("k", self.k, low=1, high=min(self.d1, self.types * self.d2) - 1)
 
 
-def judged(
+def compare_with_law(
     name: str,
     x: Array,
     measured: Array,

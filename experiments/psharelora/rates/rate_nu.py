@@ -36,22 +36,23 @@ import numpy as np
 import ratecheck as rc
 from experiments.psharelora._rate_systems import Family, Kind
 from experiments.psharelora.rates._rate_laws import Law
-from experiments.psharelora.rates._rate_runs import LAW, LEVEL, SharedRankConfig, judged
+from experiments.psharelora.rates._rate_runs import LAW, LEVEL, SharedRankConfig, compare_with_law
 from linsys.validate import Array, InputError, check_integer, check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 VARIANCE, BIAS = "(a) variance", "(b) floor with a tail"
-#: The printed exponent, and those of the floor as nu goes to 0.
+#: The exponent as printed, and the exponents of the floor as nu goes to 0.
 STATED = -1.0
 EXPONENTS: dict[Kind, float] = {"isotropic": 1.0, "random": STATED}
-#: What the two kinds of features are called, and d2.
+#: The name of each kind of features in the figure, and its d2.
 FEATURES: dict[Kind, tuple[str, int]] = {
     "isotropic": ("isotropic, $d_2 = 1$", 1),
     "random": ("random, $d_2 = 2$", 2),
 }
-#: A first order in the tail is off by its square root, relative to sigma_k: times this at most.
+#: The first order in the tail has a relative error of at most this factor times the root of the
+#: tail over sigma_k.
 TAIL_ROOM = 10.0
 
 
@@ -97,12 +98,12 @@ class RateNuConfig(SharedRankConfig):
 
     @property
     def N(self) -> int:
-        """Users."""
+        """The number of users."""
         return self.types * self.copies
 
     @property
     def grid(self) -> Array:
-        """nu of the floors."""
+        """The values of nu at which floors are computed."""
         return np.geomspace(0.01 * self.small, self.nu[-1], self.exact)
 
     def with_tail(self, kind: Kind, nu: float, part: float = 1.0) -> Family:
@@ -119,12 +120,12 @@ def blocks(config: RateNuConfig) -> list[rc.Block]:
 def compute(config: RateNuConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """dist^2 of estimates, or of B_pop and to first order in the tail."""
     if block["case"] != VARIANCE:
-        found = []
+        rows = []
         for nu in config.grid:
             one = config.with_tail(block["case"], float(nu))
             drift = Law.without_tail(one).drift
-            found.append((one.error(one.population.B) ** 2, float((drift**2).sum())))
-        floors = np.array(found).T
+            rows.append((one.error(one.population.B) ** 2, float((drift**2).sum())))
+        floors = np.array(rows).T
         return rc.long_table(
             {"replicate": [0], "nu": config.grid}, squared=floors[0], law=floors[1]
         )
@@ -145,8 +146,8 @@ def analyse(config: RateNuConfig, table: rc.Table) -> rc.Analysis:
     measured = table.where(case=VARIANCE).grid("squared", "replicate", "nu")
     laws = [Law.without_tail(config.users("isotropic", value, config.k)) for value in nu]
     expected, relative_error = (
-        np.array([float(f) for f in found])
-        for found in zip(
+        np.array([float(value) for value in values])
+        for values in zip(
             *(
                 (law.expected(config.N, config.N_p), law.relative_error(config.N, config.N_p))
                 for law in laws
@@ -158,7 +159,7 @@ def analyse(config: RateNuConfig, table: rc.Table) -> rc.Analysis:
     size = config.N * config.N_p
     small, large = nu <= config.small, nu >= config.large
     off = rc.slope_shift(nu[small], expected[small] / limit[small] - 1.0)
-    checks, slope = judged(
+    checks, slope = compare_with_law(
         "variance", nu[small], measured[:, small], expected[small], relative_error[small], STATED
     )
     checks[-1] = rc.rate_check(
@@ -177,7 +178,7 @@ def analyse(config: RateNuConfig, table: rc.Table) -> rc.Analysis:
         rc.Series(LAW, VARIANCE, nu, size * expected),
         rc.Series("$4k(d_1-k)/\\nu$", VARIANCE, nu, size * limit),
     ]
-    found = _floors(config, table)
+    floor_series, floor_checks = _floors(config, table)
     at = float(nu[np.argmin(expected)])
     notes = [
         f"{config.replicates} data sets of N = {config.N} users with N_p = {config.N_p}; d1 = "
@@ -188,7 +189,7 @@ def analyse(config: RateNuConfig, table: rc.Table) -> rc.Analysis:
         "derived: with isotropic features the bias grows with nu as nu goes to 0, as its leading "
         "part cancels; with others it falls as stated",
     ]
-    return rc.Analysis([*series, *found[0]], [*checks, *found[1]], notes)
+    return rc.Analysis([*series, *floor_series], [*checks, *floor_checks], notes)
 
 
 def _floors(config: RateNuConfig, table: rc.Table) -> tuple[list[rc.Series], list[rc.Check]]:
@@ -200,7 +201,7 @@ def _floors(config: RateNuConfig, table: rc.Table) -> tuple[list[rc.Series], lis
     for kind, exponent in EXPONENTS.items():
         part, (name, _) = table.where(case=kind), FEATURES[kind]
         floor, law = part.grid("squared", "nu"), part.grid("law", "nu")
-        # how far the exponent of the law is from that of nu a thousand times as small
+        # the difference of the law's exponent from the one at values of nu a thousand times smaller
         far = 1e-3 * grid[small]
         laws = [Law.without_tail(config.with_tail(kind, float(nu), 1e-3)) for nu in far]
         limit = rc.exact_slope(far, [float((one.drift**2).sum()) for one in laws]).value

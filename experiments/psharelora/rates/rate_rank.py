@@ -33,7 +33,12 @@ import numpy as np
 import ratecheck as rc
 from experiments.psharelora._rate_systems import Family
 from experiments.psharelora.rates._rate_laws import Law
-from experiments.psharelora.rates._rate_runs import LEVEL, RateConfig, error_series, judged
+from experiments.psharelora.rates._rate_runs import (
+    LEVEL,
+    RateConfig,
+    compare_with_law,
+    error_series,
+)
 from linsys.validate import Array, check_integer
 
 if TYPE_CHECKING:
@@ -65,7 +70,7 @@ class RateRankConfig(RateConfig):
 
     @property
     def N(self) -> int:
-        """Users."""
+        """The number of users."""
         return self.types * self.copies
 
     @property
@@ -81,10 +86,10 @@ class RateRankConfig(RateConfig):
     def expected(self, panel: str) -> tuple[Array, Array]:
         """The law and what it may be off by, for all ranks."""
         laws = [Law.without_tail(self.family(panel, k)) for k in self.ranks]
-        found = [
+        pairs = [
             (law.expected(self.N, self.N_p), law.relative_error(self.N, self.N_p)) for law in laws
         ]
-        expected, relative_error = np.array(found, dtype=np.float64).T
+        expected, relative_error = np.array(pairs, dtype=np.float64).T
         return expected, relative_error
 
 
@@ -110,13 +115,13 @@ def analyse(config: RateRankConfig, table: rc.Table) -> rc.Analysis:
         measured = table.where(case=panel).grid("squared", "replicate", "k")
         expected, relative_error = config.expected(panel)
         name = panel[4:]
-        found, slope = judged(
+        law_checks, slope = compare_with_law(
             name, k[up], measured[:, up], expected[up], relative_error[up], STATED
         )
         falls = rc.slope_interval(k[down], measured[:, down], rng=0, level=LEVEL)
         remark = "k (d1 - k), not k, is the number of parameters"
         checks += [
-            *found,
+            *law_checks,
             rc.below(f"{name}: exponent up to d1/2", "below 1", slope, STATED, remark=remark),
             rc.below(f"{name}: exponent from d1/2", "below 0", falls, 0.0, remark=remark),
         ]

@@ -32,8 +32,8 @@ from experiments.psharelora.rates._rate_runs import (
     LAW,
     LEVEL,
     SharedRankConfig,
+    compare_with_law,
     error_series,
-    judged,
 )
 from linsys.validate import Array
 
@@ -74,7 +74,7 @@ class RateSamplesConfig(SharedRankConfig):
         return self.users("random", self.nu, self.k, self.tail if panel == TAIL else 0.0)
 
     def law(self, panel: str) -> Law:
-        """At the estimate from infinitely many comparisons."""
+        """The law at the estimate from infinitely many comparisons."""
         return Law.of_population(self.family(panel))
 
 
@@ -87,14 +87,14 @@ def compute(config: RateSamplesConfig, block: rc.Block, context: rc.Context) -> 
     copies = config.many if many else config.copies
     bias = Law.without_tail(one).bias
     population = Family(one.psi, one.population.Delta, one.k)
-    found = np.empty((3, len(numbers), len(sizes)))
+    measured = np.empty((3, len(numbers), len(sizes)))
     for i, replicate in enumerate(numbers):
         for j, fit in enumerate(config.fits(one, copies, sizes, panel, int(replicate))):
-            found[0, i, j] = one.error(fit.B) ** 2
-            found[1, i, j] = population.error(fit.B) ** 2
-            found[2, i, j] = float((one.tilt(fit.B) * bias).sum() / np.linalg.norm(bias))
+            measured[0, i, j] = one.error(fit.B) ** 2
+            measured[1, i, j] = population.error(fit.B) ** 2
+            measured[2, i, j] = float((one.tilt(fit.B) * bias).sum() / np.linalg.norm(bias))
     axes = {"replicate": numbers, "N_p": np.array(sizes)}
-    return rc.long_table(axes, squared=found[0], population=found[1], turn=found[2])
+    return rc.long_table(axes, squared=measured[0], population=measured[1], turn=measured[2])
 
 
 def analyse(config: RateSamplesConfig, table: rc.Table) -> rc.Analysis:
@@ -106,7 +106,7 @@ def analyse(config: RateSamplesConfig, table: rc.Table) -> rc.Analysis:
         law, part = config.law(panel), table.where(case=panel)
         measured = part.grid("population", "replicate", "N_p")
         expected, relative_error = law.expected(N, N_p), law.relative_error(N, N_p)
-        checks += judged(words, N_p, measured, expected, relative_error, SQUARED)[0]
+        checks += compare_with_law(words, N_p, measured, expected, relative_error, SQUARED)[0]
         name = FROM_BEST if panel == EXACT else FROM_POPULATION
         series += error_series(name, panel, N_p, measured, expected)
         if panel == EXACT:

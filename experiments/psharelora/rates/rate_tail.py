@@ -50,11 +50,12 @@ if TYPE_CHECKING:
 FLOOR, DATA = "(a) infinitely many comparisons", "(b) from data"
 #: Exponents of dist in Sigma_tail: as printed and as derived.
 STATED, DERIVED = 0.25, 0.5
-#: The next order of dist, relative, is at most this times the root of the relative tail.
+#: The next order of dist, relative to the first, is at most this times the root of the relative
+#: tail.
 NEXT = 10.0
 KINDS: dict[Kind, str] = {"random": "random features", "isotropic": "isotropic features"}
 BOUND = "bound derived here, random features"
-#: A distance that is rounding.
+#: Distances below this are rounding errors.
 ROUNDING = 1e-7
 
 
@@ -128,20 +129,20 @@ def compute(config: RateTailConfig, block: rc.Block, context: rc.Context) -> rc.
                 rows["law"][i, j] = np.linalg.norm(Law.without_tail(one).drift)
                 rows["cap"][i, j] = np.sqrt(Law.of_population(one).floor_bound())
             alike = reflected(config.derive("reflected"), relative)
-            # not from B_diamond, where the likelihood is stationary in any case
+            # the fit does not start at B_diamond, where the likelihood is stationary in any case
             end = fit_shared(alike.system.population(), 1, start=[[np.cos(0.5)], [np.sin(0.5)]])
             mirror[j] = alike.error(end.B)
         axes = {"kind": np.array(list(KINDS)), "tail": np.array(config.exact)}
         return rc.long_table(axes, **rows, mirror=mirror, replicate=0)
     N_p, numbers = int(block["case"]), config.numbers(block)
-    found = np.empty((1, len(config.tails), len(numbers)))
+    dist = np.empty((1, len(config.tails), len(numbers)))
     for j, relative in enumerate(config.tails):
         one = config.family("random", relative)
         for i, replicate in enumerate(numbers):
             [fit] = config.fits(one, config.copies, [N_p], N_p, relative, int(replicate))
-            found[0, j, i] = one.error(fit.B)
+            dist[0, j, i] = one.error(fit.B)
     axes = {"kind": np.array(["random"]), "tail": np.array(config.tails), "replicate": numbers}
-    return rc.long_table(axes, dist=found, law=0.0, cap=0.0, mirror=0.0)
+    return rc.long_table(axes, dist=dist, law=0.0, cap=0.0, mirror=0.0)
 
 
 def analyse(config: RateTailConfig, table: rc.Table) -> rc.Analysis:
@@ -179,20 +180,20 @@ def _with_floor(config: RateTailConfig, N: int, N_p: int) -> tuple[Array, Array]
     The turn from B_pop has mean zero up to the bias of heads and of curvature, both of order
     1 / N_p: times the floor and twice, as squares have it.
     """
-    found = []
+    pairs = []
     for relative in config.tails:
         one = config.family("random", relative)
         law, floor = Law.of_population(one), one.error(one.population.B)
         spread = float(law.expected(N, N_p))
         total = floor**2 + spread
         mean = float(np.linalg.norm(law.bias)) / N_p + spread
-        found.append((total, float(law.relative_error(N, N_p)) + 2.0 * floor * mean / total))
-    expected, relative_error = np.array(found).T
+        pairs.append((total, float(law.relative_error(N, N_p)) + 2.0 * floor * mean / total))
+    expected, relative_error = np.array(pairs).T
     return expected, relative_error
 
 
 def _floors(config: RateTailConfig, part: rc.Table) -> tuple[list[rc.Series], list[rc.Check]]:
-    """Of both kinds of features, and of reflected ones."""
+    """The floors of both kinds of features, and of reflected ones."""
     series: list[rc.Series] = []
     checks: list[rc.Check] = []
     x = np.array(config.exact)

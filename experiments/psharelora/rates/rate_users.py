@@ -32,8 +32,8 @@ from experiments.psharelora.rates._rate_runs import (
     LAW,
     LEVEL,
     SharedRankConfig,
+    compare_with_law,
     error_series,
-    judged,
 )
 from linsys.validate import Array
 
@@ -66,7 +66,7 @@ class RateUsersConfig(SharedRankConfig):
 
     @property
     def N(self) -> Array:
-        """Numbers of users."""
+        """The numbers of users."""
         return self.types * np.array(self.copies, dtype=np.float64)
 
     @property
@@ -79,7 +79,7 @@ class RateUsersConfig(SharedRankConfig):
         return self.users(kind, self.nu, self.k)
 
     def direction(self) -> Array:
-        """That of the bias of random features, of length 1; shape (d1 - k, k)."""
+        """The direction of the bias with random features, of length 1; shape (d1 - k, k)."""
         bias = Law.without_tail(self.family("random")).bias
         return np.asarray(bias / np.linalg.norm(bias))
 
@@ -87,14 +87,14 @@ class RateUsersConfig(SharedRankConfig):
 def compute(config: RateUsersConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """dist^2, and N_p times the turn of B_hat along the bias."""
     one, numbers, along = config.family(block["case"]), config.numbers(block), config.direction()
-    found = np.empty((2, len(numbers), len(config.copies)))
+    measured = np.empty((2, len(numbers), len(config.copies)))
     for i, replicate in enumerate(numbers):
         for j, copies in enumerate(config.copies):
             [fit] = config.fits(one, copies, [config.N_p], block["case"], int(replicate))
             turn = config.N_p * float((one.tilt(fit.B) * along).sum())
-            found[:, i, j] = one.error(fit.B) ** 2, turn
+            measured[:, i, j] = one.error(fit.B) ** 2, turn
     axes = {"replicate": numbers, "N": config.N}
-    return rc.long_table(axes, squared=found[0], turn=found[1])
+    return rc.long_table(axes, squared=measured[0], turn=measured[1])
 
 
 def analyse(config: RateUsersConfig, table: rc.Table) -> rc.Analysis:
@@ -107,19 +107,21 @@ def analyse(config: RateUsersConfig, table: rc.Table) -> rc.Analysis:
         law, part = Law.without_tail(config.family(kind)), table.where(case=kind)
         measured, turn = (part.grid(n, "replicate", "N") for n in ("squared", "turn"))
         expected, relative_error = law.expected(N, N_p), law.relative_error(N, N_p)
-        found, slope = judged(NAMES[kind], N, measured, expected, relative_error, config.stated)
-        checks += found
+        law_checks, slope = compare_with_law(
+            NAMES[kind], N, measured, expected, relative_error, config.stated
+        )
+        checks += law_checks
         series += error_series(r"$\mathrm{dist}^2$", panel, N, measured, expected)
         bound = config.d1 / N + config.d2
         series.append(rc.Series(SHAPE, panel, N, bound * (expected[0] / bound[0])))
-        bias, left = float(np.linalg.norm(law.bias)), law.next_order / N_p
+        bias, next_order = float(np.linalg.norm(law.bias)), law.next_order / N_p
         # all N together, each with the inverse of its variance
         together = turn @ N / N.sum()
         if kind == "random":
             size = rc.ratio(together, bias, LEVEL)
             limit = -1.0 + rc.slope_error(N, relative_error)
             checks += [
-                rc.rate_check("random: bias / law", 1.0, size, tolerance=left),
+                rc.rate_check("random: bias / law", 1.0, size, tolerance=next_order),
                 rc.above(
                     "random: exponent", "above -1", slope, limit, remark="bias of order 1/N_p"
                 ),
