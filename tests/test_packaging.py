@@ -142,7 +142,7 @@ def test_an_audit_and_a_plain_experiment_need_no_extra(tmp_path: Path) -> None:
         "app(['list', *options[2:]], standalone_mode=False);"
         "app(['run', {picture!r}, *options], standalone_mode=False)"
     )
-    picture = ROOT / "tests" / "experiments" / "extra" / "toy" / "figures" / "picture.py"
+    picture = ROOT / "tests" / "ratecheck" / "extra" / "toy" / "figures" / "picture.py"
     done = run_without(OPTIONAL, code.format(out=str(tmp_path), picture=str(picture)))
     assert done.returncode == 0, done.stderr
     assert "affpcl/fig1" in done.stdout
