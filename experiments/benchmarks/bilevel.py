@@ -291,7 +291,7 @@ class _Mallinfo(ctypes.Structure):
 
 def kept(call: Callable[[], Any]) -> int:
     """The bytes that a call leaves on the heap as long as its result is held."""
-    call()  # what is made once
+    call()  # makes what is only made once
     before = heap()
     result = call()
     size = heap() - before

@@ -230,7 +230,9 @@ def _agents(
         made(fitted.log_ratio),
         {
             "delta_env_seen": float(bounds.value[pairs].mean()),
-            "delta_env_error": float(bounds.error[pairs].mean()),  # of a mean: at most this
+            "delta_env_error": float(
+                bounds.error[pairs].mean()
+            ),  # the error of a mean is at most this
             "gain": fitted.gain,
             "temperature": fitted.temperature,
         },

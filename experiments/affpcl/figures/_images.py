@@ -207,7 +207,8 @@ def pretrain(
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     images = characters.images
-    # One mean image and one spread: raw pixels would drive all units of a wide input to +-1.
+    # Images are centred by their mean image and scaled by one number: raw pixels would drive all
+    # units of a wide input to +-1.
     mean = images.mean(axis=0)
     spread = np.sqrt(((images - mean) ** 2).mean()) or 1.0
     network = MLPClassifier(

@@ -43,7 +43,7 @@ def mean_turn(length: Numbers) -> Numbers:
     array([ True])
     """
     term = 1 + 0 * length
-    parts = [term, 0 * length]  # of the cosine and of the sine
+    parts = [term, 0 * length]  # the series of the cosine and of the sine
     for k in range(1, _TERMS):
         term = term * length / (k + 1)
         parts[k % 2] = parts[k % 2] + (-1) ** (k // 2) * term

@@ -84,7 +84,7 @@ def pareto_front(momdp: MOMDP) -> Values:
     >>> pareto_front(three).tolist()
     [[0.0, 1.0], [0.8, 0.8], [1.0, 0.0]]
     """
-    # the ends: the best of one objective, and among those the best of the other
+    # an end is the best for one objective and, among those policies, the best for the other
     first, last = (optimum(momdp, w) for w in ((1e-6, 1.0), (1.0, 1e-6)))
     # one policy may be best for both
     front, pending = [first], [] if np.array_equal(first, last) else [last]

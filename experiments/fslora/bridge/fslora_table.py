@@ -135,7 +135,9 @@ def draw(config: TableConfig, analysis: rc.Analysis) -> Figure:
     ax.grid(visible=False, axis="x")
     ax.set_ylabel("final test accuracy")
     low, high = ax.get_ylim()
-    ax.set_ylim(max(low, -0.02), min(high, 1.02))  # of two seeds an interval can be wider
+    ax.set_ylim(
+        max(low, -0.02), min(high, 1.02)
+    )  # the interval of two seeds can be wider than [0, 1]
     figure.legend(loc="outside lower center", ncols=3)
     return figure
 

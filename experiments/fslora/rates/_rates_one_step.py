@@ -122,7 +122,7 @@ def compare_with_law(
     """Floors over a variable (its name and values): curves over ``shown``, checks and a note."""
     variable, values = x
     c = np.array([r / k - 1.0 for r, k in pairs])
-    # at a given ratio (6) is constant; without rounding its exponent would be noise instead of zero
+    # at a given ratio (6) is constant: its exponent is zero, which rounding errors would hide
     stated = round(exact_slope(values, term(source, c)).value, 12) + 0.0
     floors = [config.floor(source, r, k) for r, k in pairs]
     measured = np.stack(

@@ -172,7 +172,7 @@ def analyse(config: Fig2Config, table: rc.Table) -> rc.Analysis:
             series.append(_curve(OURS, panel, config.times, ours.T))
             if domains == HELD_OUT:
                 for name in (*RIVALS, *CONTROLS, "oracle"):
-                    # no bands, which would overlap: checks compare within instances
+                    # without bands, which would overlap; checks compare within instances
                     level = float(folds(table, value, name, kind=kind).mean())
                     series.append(rc.Series(name, panel, [0, config.K], [level, level]))
     for specific in config.specifics:

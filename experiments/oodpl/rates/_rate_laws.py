@@ -123,7 +123,7 @@ class InnerLaw:
         """
         p, q = len(self.theta), len(self.phi)
         v, V = self.outer
-        seen = np.hstack([self.sensitivity @ V, np.kron(np.eye(q), v)])  # of (d, E by rows)
+        seen = np.hstack([self.sensitivity @ V, np.kron(np.eye(q), v)])  # applied to (d, E by rows)
         drifts, noises, weights = self._samples
         drift = np.tensordot(weights, drifts, axes=1)
         C = np.einsum("s,si,sj->ij", weights, noises, noises)

@@ -48,7 +48,7 @@ class Policy:
 
     def gradient(self, theta: Numbers) -> Numbers:
         """grad_theta log pi_theta(y|x) = psi - E psi, shape (..., X, Y, p)."""
-        # as a mean of differences: nothing cancels where one answer has almost all chance
+        # a mean of differences does not cancel where one answer has almost all probability
         return np.asarray((self.pi(theta)[..., None, :, None] * self.apart).sum(axis=-2))
 
     def hessian(self, theta: Numbers) -> Numbers:

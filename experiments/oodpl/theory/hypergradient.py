@@ -44,7 +44,7 @@ def slope_change(system: System, theta: Numbers, J: Numbers, x: Numbers | None =
         Shape (..., q, p), or (..., X, q, p) for all prompts.
     """
     psi, pi = system.policy.psi, system.policy.pi(theta)
-    change = psi @ transpose(J)[..., None, :, :]  # of theta.psi, (..., X, Y, q)
+    change = psi @ transpose(J)[..., None, :, :]  # the derivative of theta.psi, (..., X, Y, q)
     change = change - (pi[..., None] * change).sum(axis=-2, keepdims=True)
     moved = transpose(pi[..., None] * change) @ psi
     if x is None:

@@ -145,7 +145,7 @@ def mixed_lipschitz(
 ) -> rc.Sides:
     """(32) of every sample, with the constants T and L; shape (..., X, Y)."""
     (theta, other), (T, L) = points, constants
-    change = system.each_mixed(phi, theta) - system.each_mixed(phi, other)  # of rank one
+    change = system.each_mixed(phi, theta) - system.each_mixed(phi, other)  # a matrix of rank one
     most = limits[1] * T * L / system.beta * norm(theta - other)
     size = np.sqrt((change * change).sum(axis=(-2, -1)))
     return size, np.asarray(most[..., None, None] + 0 * size)

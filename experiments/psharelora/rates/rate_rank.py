@@ -126,7 +126,7 @@ def analyse(config: RateRankConfig, table: rc.Table) -> rc.Analysis:
             rc.below(f"{name}: exponent from d1/2", "below 0", falls, 0.0, remark=remark),
         ]
         series += error_series(MEASURED, panel, k, measured, expected)
-        # the bound of (a) in both: nu is the same
+        # both panels have the bound of (a), as nu is the same
         first = config.expected(EQUAL)[0][0]
         series.append(rc.Series(SHAPE, panel, k, first * k))
     notes = [
