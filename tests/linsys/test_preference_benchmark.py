@@ -8,6 +8,7 @@ import pytest
 from experiments.benchmarks.preference import Size, Task, near
 from linsys.preference.likelihood import factor_gradients, gradient, log_likelihood
 
+
 @pytest.fixture(scope="module")
 def task() -> Task:
     return Task(Size(12, 6, 2, 2, 60))
