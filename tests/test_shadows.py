@@ -116,6 +116,39 @@ def test_the_command_and_its_workers_have_our_packages(
     assert fails([*module, *RUN], folder) == ""
 
 
+PROCESS = """
+import experiments.mine, mgda.mine
+import ratecheck as rc
+from my_paper import mass
+assert experiments.mine.WHOSE == mgda.mine.WHOSE == "theirs"
+rc.assert_holds(mass)
+try:
+    rc.assert_holds("firm.eq18_sharper")
+except ValueError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("kind", ["wheel", "editable"])
+def test_a_process_of_the_user_s_has_the_user_s_packages_and_judges_the_user_s_claims(
+    kind: str, tmp_path: Path, wheel_file: Path
+) -> None:
+    """As in pytest and notebooks, where the current folder comes first; ours are refused."""
+    ours = installed(tmp_path / "environment", wheel_file if kind == "wheel" else None)
+    folder = tmp_path / "folder"
+    for name in ("experiments", "mgda"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").touch()
+        (folder / name / "mine.py").write_text("WHOSE = 'theirs'")
+    (folder / "my_paper.py").write_text(CLAIM)
+    done = subprocess.run(
+        [ours.python, "-c", PROCESS], capture_output=True, text=True, check=False, cwd=folder
+    )
+    assert done.stdout.startswith("paper firm must be found as package experiments.firm; found exp")
+    assert str(folder / "experiments") in done.stdout
+    assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 1)
+
+
 @pytest.mark.parametrize("kind", ["wheel", "editable"])
 def test_a_file_called_as_the_command_is_not_taken_for_it(
     kind: str, folder: Path, tmp_path: Path, wheel_file: Path

@@ -151,6 +151,8 @@ def _matching(name: str, items: Sequence[Item]) -> list[Item]:
         for item in items
         if any(fnmatch.fnmatchcase(n, name) for n in (item.id, item.place, item.entry.paper))
     ]
+    if not found:
+        papers.check_found(name)
     if not found and any(character in name for character in "*?["):
         raise InputError(f"claim pattern must match an id; found {name!r} that matches none")
     if not found:

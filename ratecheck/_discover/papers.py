@@ -11,8 +11,11 @@ from __future__ import annotations
 import functools
 import importlib.util
 import pkgutil
+import re
 from importlib.metadata import entry_points
 from pathlib import Path
+
+from linsys import InputError
 
 PAPERS = "ratecheck.papers"
 BENCHMARKS = "ratecheck.benchmarks"
@@ -22,6 +25,30 @@ BENCHMARKS = "ratecheck.benchmarks"
 def installed(group: str = PAPERS) -> dict[str, str]:
     """Short name to package of every paper (or of another group) in alphabetical order."""
     return {entry.name: entry.value for entry in sorted(entry_points(group=group))}
+
+
+def check_found(reference: str) -> None:
+    """Refuse an id or a pattern of a paper whose package is not the one that Python finds.
+
+    Raises:
+        InputError: another package of its name comes first, such as a user's ``experiments``.
+    """
+    name = re.split(r"[./*?\[]", reference, maxsplit=1)[0]
+    package = installed().get(name)
+    if package is None:
+        return
+    top = package.partition(".")[0]
+    try:
+        missing = importlib.util.find_spec(package) is None
+    except ModuleNotFoundError:
+        missing = True
+    if missing:
+        other = importlib.util.find_spec(top)
+        places = list((other and other.submodule_search_locations) or ["nowhere"])
+        raise InputError(
+            f"paper {name} must be found as package {package}; found {top} in {places[0]}: the "
+            "command `ratecheck` takes its own packages, or rename the folder"
+        )
 
 
 def modules(package: str, folder: str = "") -> dict[str, str]:

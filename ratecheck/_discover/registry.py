@@ -67,6 +67,7 @@ def get(reference: str) -> Experiment[Any]:
     """The experiment of this id, or in this Python file; InputError names the nearest id."""
     if reference.endswith(".py"):
         return _of_module(load(Path(reference), "experiment file"), None)
+    papers.check_found(reference)
     check_name("experiment", reference, [*names(), *on_models()])
     module = importlib.import_module({**_synthetic(), **_on_models()}[reference])
     return _of_module(module, reference)
