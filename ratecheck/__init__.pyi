@@ -24,6 +24,7 @@ from ._claims.fields import (
 from ._claims.paper import Paper as Paper
 from ._claims.space import Fields as Fields, Space as Space
 from ._claims.unit_cube import key_of as key_of, random_coordinates as random_coordinates
+from ._conformance.algorithms import AlgorithmSuite as AlgorithmSuite
 from ._conformance.experiments import ExperimentSuite as ExperimentSuite
 from ._experiment.model import (
     Analysis as Analysis,
