@@ -113,7 +113,7 @@ def test_a_wrong_ratio_leaves_exactly_its_error_under_the_average_environment(se
 class _AsPrinted(AffPCL):
     """Line 12 of Algorithm 1 as printed: x^i, not x^c, in the last term."""
 
-    def round(self, state: Any, seen: Any, sizes: Any, active: Any = None) -> Any:
+    def update(self, state: Any, seen: Any, sizes: Any, active: Any = None) -> Any:
         own = seen[0].central_residual(state.center, state.theta)
         central = self._central(seen[0], None, state.center, own, active)
         printed = seen[0].central_residual(state.x, state.theta)
@@ -145,7 +145,7 @@ def expected_local_round(
     first, second = (index.ravel() for index in np.indices((k, k)))
     weights = probabilities[first] * probabilities[second]
     batch = AffPCLState(
-        *(None if v is None else np.broadcast_to(v, (k * k, *v.shape)) for v in state)
+        *(np.broadcast_to(v, (k * k, *v.shape)) if hasattr(v, "shape") else v for v in state)
     )
     seen = [system.observe(states[first]), system.observe(states[second])]
     after = algorithm.update(batch, seen, Steps.constant(alpha).at(0))
@@ -168,7 +168,7 @@ def test_local_steps_keep_the_mean_iteration_of_independent_learning(seed: int) 
 class _CorrectedAtOnce(AffPCL):
     """Broken on purpose: - h^i moves x^i at once, and + c^i when the round is over."""
 
-    def round(self, state: Any, seen: Any, sizes: Any, active: Any = None) -> Any:
+    def update(self, state: Any, seen: Any, sizes: Any, active: Any = None) -> Any:
         x, collected = state.x, 0.0
         for one in seen:
             own = one.central_residual(state.center, state.theta)

@@ -206,7 +206,7 @@ def test_nothing_is_said_near_the_threshold(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_seven_methods_are_compared() -> None:
     for module in (fig1, fig2):
-        assert {b["method"] for b in module.blocks(SMALL[module])} == set(METHODS)
+        assert {b["method"] for b in module.EXPERIMENT.blocks(SMALL[module])} == set(METHODS)
 
 
 # --- reward error ---

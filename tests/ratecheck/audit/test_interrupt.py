@@ -72,14 +72,19 @@ class Group:
         return list(self.scratch.glob("ratecheck-*/two.*"))
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C is heard, also where it is ignored, as behind nohup; children inherit that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def group(sources: Path, tmp_path: Path) -> Iterator[Group]:
-    # where Ctrl-C is ignored, as behind nohup, a child would inherit that
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     # the path of a socket is put there, which must be short
     with tempfile.TemporaryDirectory() as scratch:
         yield Group(sources, tmp_path, Path(scratch))
-    signal.signal(signal.SIGINT, before)
 
 
 #: What has happened when Ctrl-C comes.
