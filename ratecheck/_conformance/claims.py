@@ -21,6 +21,7 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -151,14 +152,15 @@ def tightened(claim: Claim, ratio: float = 1.0, by: float = TENTH) -> Claim:
     >>> rc.judge(a).verdict, rc.judge(tightened(a)).verdict
     ('holds', 'violated')
     """
-    # as whole numbers: a factor in float64 would leave high precision
-    less, all_of_it = round((1 - by) * ratio * 10**6), 10**6
+    # whole numbers keep high precision; one side stays as it is, as the search knows sizes
+    part = Fraction((1 - by) * ratio).limit_denominator(10**6)
+
+    def less(side: Any) -> Any:
+        return side * part.numerator / part.denominator
 
     def measure(instance: Any) -> tuple[Any, Any]:
         measured, bound = claim.measure(instance)
-        if claim.relation == ">=":
-            return measured * less, bound * all_of_it
-        return measured * all_of_it, bound * less
+        return (less(measured), bound) if claim.relation == ">=" else (measured, less(bound))
 
     return replace(claim, measure=measure, trivial=None, expect="violated")
 
