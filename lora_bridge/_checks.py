@@ -48,10 +48,10 @@ def floats(name: str, value: Any, *shape: int | str) -> Tensor:
 
 def finite(name: str, value: Any, *shape: int | str) -> Tensor:
     """As :func:`floats`, and without NaN and infinity."""
-    found = floats(name, value, *shape)
-    if not bool(found.isfinite().all()):
+    numbers = floats(name, value, *shape)
+    if not bool(numbers.isfinite().all()):
         raise InputError(f"`{name}` must be finite; found NaN or infinity")
-    return found
+    return numbers
 
 
 def probabilities(name: str, value: Any, *shape: int | str) -> Tensor:
@@ -60,14 +60,14 @@ def probabilities(name: str, value: Any, *shape: int | str) -> Tensor:
     Their sum may be off as that of probabilities is which were rounded to bfloat16, in which a
     model may have computed them: each by a share of 2^-8.
     """
-    found = finite(name, value, *shape)
-    if bool((found < 0).any()):
-        raise InputError(f"`{name}` must be at least 0; found {float(found.min()):g}")
-    off = found.double().sum(-1) - 1
+    rows = finite(name, value, *shape)
+    if bool((rows < 0).any()):
+        raise InputError(f"`{name}` must be at least 0; found {float(rows.min()):g}")
+    off = rows.double().sum(-1) - 1
     if bool((off.abs() > torch.finfo(torch.bfloat16).eps).any()):
         worst = float(off.flatten()[off.abs().argmax()]) + 1
         raise InputError(f"`{name}` must have rows with sum 1; found {worst:g}")
-    return found
+    return rows
 
 
 def wholes(name: str, value: Any) -> Tensor:
@@ -119,11 +119,11 @@ def listed(name: str, value: Any, *kinds: type[_Item]) -> list[_Item]:
     wanted = f"a list of {' or '.join(kind.__name__ for kind in kinds)}"
     if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
         raise InputError(f"`{name}` must be {wanted}; found {shown(value)}")
-    found = list(value)
-    for item in found:
+    items = list(value)
+    for item in items:
         if not isinstance(item, kinds):
             raise InputError(f"`{name}` must be {wanted}; found {shown(item)}")
-    return found
+    return items
 
 
 def tokenizer_of(value: Any) -> Any:

@@ -45,7 +45,7 @@ def decode(
                 logits_to_keep=1,
             )
             logits = output.logits[:, -1]
-            tokens[:, k] = _drawn(logits, gumbel(keys[:, k], logits.shape[-1]), temperature)
+            tokens[:, k] = _sample_tokens(logits, gumbel(keys[:, k], logits.shape[-1]), temperature)
             new, start, cache = tokens[:, k : k + 1], P + k, output.past_key_values
             if len(ends):
                 ended |= torch.isin(tokens[:, k], ends)
@@ -54,7 +54,7 @@ def decode(
     return tokens
 
 
-def _drawn(logits: Tensor, noise: Tensor, temperature: float) -> Tensor:
+def _sample_tokens(logits: Tensor, noise: Tensor, temperature: float) -> Tensor:
     """Tokens (S,) from the softmax of logits (S, V), by Gumbel noise of the same shape."""
     return (logits.double() / temperature + noise).max(-1).indices  # argmax is slower
 
@@ -67,9 +67,9 @@ def positions(mask: Tensor) -> Tensor:
 def end_tokens(bank: AdapterBank) -> Tensor:
     """The tokens that end a response: those of the generation settings, else the model's own."""
     for settings in (getattr(bank.model, "generation_config", None), bank.model.config):
-        found = getattr(settings, "eos_token_id", None)
-        if found is not None:
-            return torch.tensor(found, device=bank.device).reshape(-1)
+        tokens = getattr(settings, "eos_token_id", None)
+        if tokens is not None:
+            return torch.tensor(tokens, device=bank.device).reshape(-1)
     return torch.empty(0, dtype=torch.long, device=bank.device)
 
 

@@ -22,12 +22,12 @@ __all__ = [
     "find_last_perceptron",
     "head_of",
     "most_targets",
-    "sloped_once",
     "target_places",
+    "with_slope_taken",
 ]
 
 #: Of models that were tried: their last perceptron, or None if it has to run at all tokens.
-_last: WeakKeyDictionary[nn.Module, nn.Module | None] = WeakKeyDictionary()
+_last_perceptrons: WeakKeyDictionary[nn.Module, nn.Module | None] = WeakKeyDictionary()
 
 
 def target_places(mask: Tensor, most: int | None = None) -> Tensor:
@@ -58,7 +58,7 @@ def at_places(values: Tensor, places: Tensor) -> Tensor:
     return values.gather(1, _index(places, len(values), values.shape[-1]))
 
 
-def sloped_once(values: Tensor, hidden: Tensor) -> Tensor:
+def with_slope_taken(values: Tensor, hidden: Tensor) -> Tensor:
     """``values`` (sequences, K) of a head, with their slope in its inputs (.., K, h) taken now.
 
     Each value must depend on the hidden state at its own place alone. Then every pass backward from
@@ -66,7 +66,7 @@ def sloped_once(values: Tensor, hidden: Tensor) -> Tensor:
     passes the head has one. A second derivative would miss the head's.
 
     >>> h = torch.tensor([[[1.0, 2.0]]], requires_grad=True)
-    >>> torch.autograd.grad(3.0 * sloped_once((h**2).sum(-1), h).sum(), h)[0]
+    >>> torch.autograd.grad(3.0 * with_slope_taken((h**2).sum(-1), h).sum(), h)[0]
     tensor([[[ 6., 12.]]])
     """
     (slope,) = torch.autograd.grad(values.sum(), hidden, retain_graph=True)
@@ -87,11 +87,11 @@ def find_last_perceptron(model: nn.Module) -> None:
     model, on a few tokens and without adapters. Until then, and elsewhere, it runs at all tokens.
     """
     named = [module for name, module in model.named_modules() if name.endswith(".mlp")]
-    if named and model not in _last and head_of(model) is not None:
-        _last[model] = named[-1] if _token_alone(model, named[-1]) else None
+    if named and model not in _last_perceptrons and head_of(model) is not None:
+        _last_perceptrons[model] = named[-1] if _is_tokenwise(model, named[-1]) else None
 
 
-def _token_alone(model: Any, module: nn.Module) -> bool:
+def _is_tokenwise(model: Any, module: nn.Module) -> bool:
     embeddings = model.get_input_embeddings().weight
     slack: Tensor = embeddings.new_zeros(2, 1, 4, embeddings.shape[-1]).requires_grad_()
     ids = torch.arange(4, device=slack.device)[None]
@@ -150,7 +150,7 @@ def computed_at(model: nn.Module, places: Tensor) -> Iterator[list[Tensor]]:
     head = head_of(model)
     assert head is not None
     handles = [head.register_forward_pre_hook(choose)]
-    if (perceptron := _last.get(model)) is not None:
+    if (perceptron := _last_perceptrons.get(model)) is not None:
         handles.append(perceptron.register_forward_pre_hook(gather))
         handles.append(perceptron.register_forward_hook(spread))
     try:

@@ -26,13 +26,13 @@ def gumbel(keys: Tensor, V: int) -> Tensor:
     is the key: a counter through a mixing function, in any order and on any device.
     """
     x = keys[:, None] + torch.arange(1, V + 1, device=keys.device) * _STEP
-    x = _folded(x, 30) * _FACTORS[0]
-    x = _folded(x, 27) * _FACTORS[1]
-    bits = (_folded(x, 31) >> 11) & ((1 << 53) - 1)
+    x = _xor_shifted(x, 30) * _FACTORS[0]
+    x = _xor_shifted(x, 27) * _FACTORS[1]
+    bits = (_xor_shifted(x, 31) >> 11) & ((1 << 53) - 1)
     return bits.double().add_(0.5).mul_(2.0**-53).log_().neg_().log_().neg_()
 
 
-def _folded(x: Tensor, shift: int) -> Tensor:
+def _xor_shifted(x: Tensor, shift: int) -> Tensor:
     """x XOR x >> shift, of bits: int64's own shift copies the sign, which the mask takes away."""
     return x ^ ((x >> shift) & ((1 << (64 - shift)) - 1))
 

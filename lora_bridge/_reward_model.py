@@ -71,7 +71,7 @@ class RewardModel:
     def __call__(self, prompts: Sequence[str], responses: Sequence[str]) -> Array:
         """Outputs for n texts, shape (n,)."""
         types = getattr(self.loaded.model.config, "type_vocab_size", 0) > 1
-        found = []
+        values = []
         for start in range(0, len(prompts), self.batch):
             part = slice(start, start + self.batch)
             inputs = self.loaded.tokenizer(
@@ -86,8 +86,8 @@ class RewardModel:
             if not bool(inputs["attention_mask"].any(1).all()):
                 raise InputError(f"texts for reward {self.name} must not be empty; found ''")
             outputs = self.loaded.model(**inputs.to(self.device))
-            found.append(outputs.logits[:, 0].double().cpu())
-        return torch.cat(found).numpy()
+            values.append(outputs.logits[:, 0].double().cpu())
+        return torch.cat(values).numpy()
 
 
 def check_range(name: str, low: float, high: float) -> None:
@@ -113,13 +113,13 @@ def _check_kind(folder: Path) -> None:
             f"reward model in {folder} must have a config.json that is JSON; found {error}"
         ) from None
     config = config if isinstance(config, dict) else {}
-    found = (config.get("architectures") or ["a model that does not say what it is"])[0]
-    if found.endswith("ForSequenceClassification"):
+    kind = (config.get("architectures") or ["a model that does not say what it is"])[0]
+    if kind.endswith("ForSequenceClassification"):
         outputs = len(config.get("id2label") or "01")  # two are the default, which goes unsaid
         if outputs == 1:
             return
-        found = f"{found} with {outputs}"
+        kind = f"{kind} with {outputs}"
     raise InputError(
         f"reward model in {folder} must be a sequence classification model with one output; "
-        f"found {found}"
+        f"found {kind}"
     )

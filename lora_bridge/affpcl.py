@@ -87,8 +87,8 @@ def soft_cross_entropy(logits: Callable[[Any, Batch], Tensor] = class_logits) ->
 
     def loss(output: Any, batch: Batch) -> Tensor:
         wanted = batch["label_probabilities"]
-        found = logits(output, batch).to(wanted.dtype)  # sums in the targets' precision
-        return functional.cross_entropy(found, wanted, reduction="none")
+        model_logits = logits(output, batch).to(wanted.dtype)  # sums in the targets' precision
+        return functional.cross_entropy(model_logits, wanted, reduction="none")
 
     return loss
 
@@ -145,11 +145,12 @@ class Agents:
             )
         for shard in self.task.shards:
             wanted = probabilities("label_probabilities", shard["label_probabilities"]).dtype
-            found = finite("features", shard["features"]).dtype
-            if torch.promote_types(found, wanted) != found:  # residuals are in the features'
+            features_dtype = finite("features", shard["features"]).dtype
+            # residuals have the features' type
+            if torch.promote_types(features_dtype, wanted) != features_dtype:
                 raise InputError(
                     f"`features` must be of {wanted}, as `label_probabilities`, or of a type that "
-                    f"holds it; found {found}"
+                    f"holds it; found {features_dtype}"
                 )
             if "log_ratio" in shard:
                 checked(shard["log_ratio"].exp().mT)
@@ -267,8 +268,8 @@ class TextObservation:
         """1 / C + Theta^i z(s), (n, b, C), of theta (n, p), or (1, p) for all agents."""
         features = self.batch["features"]
         head = sized("theta", theta, self.agents.p).unflatten(-1, (-1, features.shape[-1]))
-        found: Tensor = 1.0 / head.shape[-2] + features @ head.mT
-        return found
+        predictions: Tensor = 1.0 / head.shape[-2] + features @ head.mT
+        return predictions
 
     def _gradient(self, x: Tensor, wanted: Tensor) -> Tensor:
         task = self.agents.task

@@ -100,7 +100,7 @@ class AdapterBank:
     names: tuple[str, ...] = field(init=False)
     modules: Modules = field(init=False)
     frozen: tuple[Tensor, ...] = ()
-    _kept: dict[Any, int] = field(init=False, repr=False, default_factory=dict)
+    _bytes_by_shape: dict[Any, int] = field(init=False, repr=False, default_factory=dict)
     _options: dict[str, bool] = field(init=False, repr=False)
     _adapted: list[nn.Module] = field(init=False, repr=False)
 
@@ -128,7 +128,7 @@ class AdapterBank:
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "modules", Modules([shape_of(module) for module in adapted]))
         object.__setattr__(self, "_adapted", adapted)
-        object.__setattr__(self, "frozen", self._fitting("frozen", self.frozen))
+        object.__setattr__(self, "frozen", self._one_per_module("frozen", self.frozen))
         # no token follows, for which keys and values would be kept
         known = inspect.signature(self.model.forward).parameters
         object.__setattr__(self, "_options", {"use_cache": False} if "use_cache" in known else {})
@@ -152,7 +152,7 @@ class AdapterBank:
 
         The model itself is untouched: the products (m, n) are kept beside it.
         """
-        kept = tuple(self.scaling * part for part in self._fitting("products", products))
+        kept = tuple(self.scaling * part for part in self._one_per_module("products", products))
         if self.frozen:
             kept = tuple(a + b for a, b in zip(self.frozen, kept, strict=True))
         return self.with_frozen(kept)
@@ -161,15 +161,17 @@ class AdapterBank:
         """The bank of the model with W0 + frozen as its frozen matrices; none for W0 alone."""
         return replace(self, frozen=tuple(frozen))
 
-    def _fitting(self, name: str, parts: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    def _one_per_module(self, name: str, parts: Iterable[Tensor]) -> tuple[Tensor, ...]:
         """Tensors for the adapted matrices, one each, or none at all."""
         shapes = self.modules.shapes
         if not isinstance(parts, Iterable):
             raise InputError(f"`{name}` must be a list of tensors; found {described(parts)}")
-        found = tuple(parts)
-        if len(found) not in (0, len(shapes)):
-            raise InputError(f"`{name}` must be {len(shapes)}, one per module; found {len(found)}")
-        each = enumerate(zip(found, shapes, strict=False))
+        tensors = tuple(parts)
+        if len(tensors) not in (0, len(shapes)):
+            raise InputError(
+                f"`{name}` must be {len(shapes)}, one per module; found {len(tensors)}"
+            )
+        each = enumerate(zip(tensors, shapes, strict=False))
         return tuple(floats(f"{name}[{j}]", part, *mn).to(self.device) for j, (part, mn) in each)
 
     def output(self, X: Tensor, batch: Batch, scale: float | Tensor = 1.0) -> Any:
@@ -213,7 +215,7 @@ class AdapterBank:
             return torch.cat(
                 [
                     self._values(x, data, function, factor)
-                    for x, data, factor in self._pieces(X, batch, function, scale)
+                    for x, data, factor in self._client_groups(X, batch, function, scale)
                 ]
             )
 
@@ -229,10 +231,10 @@ class AdapterBank:
         With M objectives (N, M) and (N, M, r, w): one pass forward and M backward.
         """
         floats("X", X)  # not None: there is no gradient without adapters
-        compute = self._by_vmap if self.engine == "vmap" else self._at_once
+        compute = self._by_vmap if self.engine == "vmap" else self._by_autograd
         values: list[Tensor] = []
         gradients, done = X, 0
-        for inside, data, factor in self._pieces(X, batch, loss, scale):
+        for inside, data, factor in self._client_groups(X, batch, loss, scale):
             value, gradient = compute(inside, data, loss, factor)
             values.append(value)
             if len(gradient) == len(X):
@@ -250,7 +252,7 @@ class AdapterBank:
         """Losses (N, b) and gradients (N, b, r, w) of every single sample."""
         self.check(X, batch, scale)
         N, b = sizes(batch)
-        batch = self._placed(batch)
+        batch = self._with_target_places(batch)
         alone = {name: merged(value)[:, None] for name, value in batch.items()}
         spread = scale.repeat_interleave(b) if isinstance(scale, Tensor) else scale
         values, gradients = self.gradients(X.repeat_interleave(b, 0), alone, loss, spread)
@@ -265,7 +267,7 @@ class AdapterBank:
         """
         floats("V", V, *X.shape)
         products, done = [], 0
-        for inside, data, factor in self._pieces(X, batch, loss, scale):
+        for inside, data, factor in self._client_groups(X, batch, loss, scale):
             at = inside.detach().requires_grad_()
             value = self._values(at, data, loss, factor).mean(1).sum()
             (slope,) = torch.autograd.grad(value, at, create_graph=True)
@@ -282,11 +284,11 @@ class AdapterBank:
         A pass that is to give the bits of another one takes as many, by ``chunk``.
         """
         if self.memory is not None and self.engine == "bank" and X is not None:
-            return max(1, self.memory // self._kept_by_one(X, batch, function, scale))
+            return max(1, self.memory // self._bytes_of_one_client(X, batch, function, scale))
         N, _ = sizes(batch)
         return {"sequential": 1, "bank": self.chunk or N, "vmap": N}[self.engine]
 
-    def _at_once(
+    def _by_autograd(
         self, X: Tensor, batch: Batch, loss: Loss, scale: float | Tensor
     ) -> tuple[Tensor, Tensor]:
         at = X.detach().requires_grad_()
@@ -333,7 +335,7 @@ class AdapterBank:
             )
         return by_client(values, N)
 
-    def _placed(self, batch: Batch) -> Batch:
+    def _with_target_places(self, batch: Batch) -> Batch:
         """With ``target_places`` where the model has a head for them and they are not all."""
         if "target_mask" not in batch or "target_places" in batch or head_of(self.model) is None:
             return batch
@@ -374,12 +376,12 @@ class AdapterBank:
             return nullcontext()
         return torch.autocast(self.device.type, dtype=self.autocast)
 
-    def _pieces(
+    def _client_groups(
         self, X: Tensor | None, batch: Batch, function: Loss, scale: float | Tensor
     ) -> Iterator[tuple[Any, dict[str, Tensor], float | Tensor]]:
         """Adapters, batch and scale of those clients that go through the model together."""
         self.check(X, batch, scale)
-        batch = self._placed(batch)
+        batch = self._with_target_places(batch)
         N, _ = sizes(batch)
         step = self.at_a_time(X, batch, function, scale)
         if step >= N:
@@ -390,18 +392,20 @@ class AdapterBank:
             data = {name: value[part] for name, value in batch.items()}
             yield None if X is None else X[part], data, part_of_scale(scale, part)
 
-    def _kept_by_one(self, X: Tensor, batch: Batch, function: Loss, scale: float | Tensor) -> int:
+    def _bytes_of_one_client(
+        self, X: Tensor, batch: Batch, function: Loss, scale: float | Tensor
+    ) -> int:
         """Bytes that the first client's pass forward keeps at one time, at most."""
         shapes = tuple((name, value.shape[1:]) for name, value in sorted(batch.items()))
         key = (getattr(function, "__qualname__", None), X.shape[1:], *shapes)
-        if key not in self._kept:
+        if key not in self._bytes_by_shape:
             first = {name: value[:1] for name, value in batch.items()}
             at = X[:1].detach().clone().requires_grad_()
             factor = part_of_scale(scale, slice(0, 1))
-            self._kept[key] = kept_bytes(
+            self._bytes_by_shape[key] = kept_bytes(
                 self.model, lambda: self._values(at, first, function, factor, train=True)
             )
-        return self._kept[key]
+        return self._bytes_by_shape[key]
 
     def check(self, X: Tensor | None, batch: Batch, scale: float | Tensor = 1.0) -> None:
         """That these adapters, samples and factors fit together and to the model.

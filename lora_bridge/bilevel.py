@@ -68,11 +68,11 @@ class TextDomain(DomainData):
         whole = tuple(tokens["input_ids"].shape) if "input_ids" in tokens else ()
         parts = {"input_ids": wholes, "attention_mask": masks, "target_mask": masks}
         for name, checked in parts.items():
-            found = tuple(checked(name, tokens[name]).shape) if name in tokens else None
-            if found != whole or whole[:-1] != self.mu_hat.shape:
+            shape = tuple(checked(name, tokens[name]).shape) if name in tokens else None
+            if shape != whole or whole[:-1] != self.mu_hat.shape:
                 raise InputError(
                     f"`tokens` must have {name} for {self.mu_hat.shape} prompts and answers, all "
-                    f"of one length; found {found}"
+                    f"of one length; found {shape}"
                 )
         if (self.mu_hat[~self.there] > 0).any():
             raise InputError(f"`mu_hat` of `{self.name}` must be 0 where there is no answer")
@@ -117,12 +117,12 @@ class TextDomain(DomainData):
 
     def table(self, function: Any, missing: float) -> Array:
         """What a function of a batch gives for every answer, (X, Y); ``missing`` for no answer."""
-        found = np.full(self.mu_hat.shape, missing)
+        values = np.full(self.mu_hat.shape, missing)
         x, y = np.nonzero(self.there)
         with torch.no_grad():
             for part, batch in self.parts(x, y):
-                found[x[part], y[part]] = function(batch)[0].double().cpu().numpy()
-        return found
+                values[x[part], y[part]] = function(batch)[0].double().cpu().numpy()
+        return values
 
     def oracle(
         self,
@@ -180,7 +180,7 @@ class TextOracle:
     inner_batch: int | None = None
     outer_batch: int | None = None
     seed: int = 0
-    _last: dict[str, Any] = field(init=False, repr=False, default_factory=dict)
+    _cache: dict[str, Any] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         check_instance("domain", self.domain, TextDomain, "a TextDomain")
@@ -219,47 +219,49 @@ class TextOracle:
 
     def inner_loss(self, phi: Any, theta: Any, z: Any) -> float:
         """l_FT, with the ridge."""
-        X, away = self._policy(theta), self._away(theta)
+        X, away = self._policy_rows(theta), self._from_start(theta)
         total = 0.5 * self.models.ridge * float(away @ away)
         with torch.no_grad():
-            for batch, W in self._weighted(phi, z):
+            for batch, W in self._weighted_batches(phi, z):
                 total -= float((W * self.models.log_likelihoods(X, batch)[0]).sum())
         return total
 
     def inner_grad(self, phi: Any, theta: Any, z: Any) -> Any:
         """grad_theta l_FT, shape (p,)."""
-        X = self._policy(theta).requires_grad_()
+        X = self._policy_rows(theta).requires_grad_()
         total = torch.zeros_like(X)
-        for batch, W in self._weighted(phi, z):
+        for batch, W in self._weighted_batches(phi, z):
             loss = -(W * self.models.log_likelihoods(X, batch)[0]).sum()
             total = total + torch.autograd.grad(loss, X)[0]
-        return self.models.policy.flat(total)[0] + self.models.ridge * self._away(theta)
+        return self.models.policy.flat(total)[0] + self.models.ridge * self._from_start(theta)
 
     def inner_hvp(self, phi: Any, theta: Any, z: Any, v: Any) -> Any:
         """grad^2_theta l_FT v for v (..., p), shape (..., p)."""
-        return self._second(phi, theta, z, v)[0].reshape(v.shape) + self.models.ridge * v
+        return (
+            self._second_derivatives(phi, theta, z, v)[0].reshape(v.shape) + self.models.ridge * v
+        )
 
     def mixed_vjp(self, phi: Any, theta: Any, z: Any, v: Any) -> Any:
         """grad_phi <grad_theta l_FT, v> for v (..., p), shape (..., q)."""
-        slopes = self._second(phi, theta, z, v)[1]
-        m, (X, head) = len(slopes), self._reward(phi)
+        slopes = self._second_derivatives(phi, theta, z, v)[1]
+        m, (X, head) = len(slopes), self._reward_rows_and_head(phi)
         X, head = (part.expand(m, *part.shape[1:]).clone() for part in (X, head))
         X.requires_grad_(), head.requires_grad_()
-        found, done = torch.zeros(m, self.models.q, dtype=phi.dtype, device=phi.device), 0
-        for batch, W in self._weighted(phi, z):
+        products, done = torch.zeros(m, self.models.q, dtype=phi.dtype, device=phi.device), 0
+        for batch, W in self._weighted_batches(phi, z):
             weights = (-1.0 / self.beta) * W * slopes[:, done : done + len(W)]
             value = (weights * self.models.rewards(X, head, batch)).sum()
             # an adapter of the vocabulary's matrix is not in a reward
             by_X, by_head = torch.autograd.grad(value, (X, head), materialize_grads=True)
-            found = found + torch.cat([self.models.reward.flat(by_X), by_head], 1)
+            products = products + torch.cat([self.models.reward.flat(by_X), by_head], 1)
             done += len(W)
-        return found.reshape(*v.shape[:-1], -1)
+        return products.reshape(*v.shape[:-1], -1)
 
     def outer_loss(self, theta: Any, z: Any = None) -> float:
         """L_PL (7), or the mean of l_PL over the pairs z."""
-        X = self._policy(theta)
+        X = self._policy_rows(theta)
         with torch.no_grad():
-            return float(sum(self._outer(X, z)))
+            return float(sum(self._outer_losses(X, z)))
 
     def outer_grads(self, phi: Any, theta: Any, z: Any) -> tuple[Any, Any]:
         """The gradients of L_PL, or of the mean of l_PL over the pairs z, by phi and by theta.
@@ -267,12 +269,12 @@ class TextOracle:
         The one by phi is zero: l_PL depends on phi through theta alone.
         """
         floats("phi", phi, self.models.q)
-        X = self._policy(theta).requires_grad_()
-        slopes = [torch.autograd.grad(value, X)[0] for value in self._outer(X, z)]
+        X = self._policy_rows(theta).requires_grad_()
+        slopes = [torch.autograd.grad(value, X)[0] for value in self._outer_losses(X, z)]
         total = torch.stack(slopes).sum(0)
         return torch.zeros_like(phi), self.models.policy.flat(total)[0]
 
-    def _outer(self, X: Tensor, z: Any) -> Iterator[Tensor]:
+    def _outer_losses(self, X: Tensor, z: Any) -> Iterator[Tensor]:
         """The parts of the preference loss."""
         domain = self.domain
         if z is None:
@@ -286,24 +288,26 @@ class TextOracle:
             w = self._tensor(weights[part.start // 2 : part.stop // 2])
             yield -(w * torch.nn.functional.logsigmoid(u)).sum()
 
-    def _second(self, phi: Any, theta: Any, z: Any, v: Any) -> tuple[Tensor, Tensor]:
+    def _second_derivatives(self, phi: Any, theta: Any, z: Any, v: Any) -> tuple[Tensor, Tensor]:
         """Hessian-vector products (m, p) without the ridge, and slopes of log pi (m, S).
 
         The adjoint asks for both at the same place, one after the other: the last are kept.
         """
-        found: tuple[Tensor, Tensor] = self._kept(
-            "second", (phi, theta, z, v), lambda: self._both(phi, theta, z, v)
+        products_and_slopes: tuple[Tensor, Tensor] = self._cached(
+            "second", (phi, theta, z, v), lambda: self._compute_second_derivatives(phi, theta, z, v)
         )
-        return found
+        return products_and_slopes
 
-    def _both(self, phi: Any, theta: Any, z: Any, v: Any) -> tuple[Tensor, Tensor]:
+    def _compute_second_derivatives(
+        self, phi: Any, theta: Any, z: Any, v: Any
+    ) -> tuple[Tensor, Tensor]:
         V = self.models.policy.rows(floats("v", v).reshape(-1, self.models.p))
         if self.models.policy.columns is not None:  # a direction does not hold the fixed numbers
             fixed = ~self.models.policy.columns.to(V.device)
             V[:, :, fixed] = 0.0
-        X = self._policy(theta).expand(len(V), -1, -1).clone().requires_grad_()
+        X = self._policy_rows(theta).expand(len(V), -1, -1).clone().requires_grad_()
         products, slopes = torch.zeros_like(V), list[Tensor]()
-        for batch, W in self._weighted(phi, z):
+        for batch, W in self._weighted_batches(phi, z):
             share = W.expand(len(V), -1).clone().requires_grad_()
             loss = -(share * self.models.log_likelihoods(X, batch)).sum()
             (slope,) = torch.autograd.grad(loss, X, create_graph=True)
@@ -311,16 +315,16 @@ class TextOracle:
             products, slopes = products + product, [*slopes, -along]
         return self.models.policy.flat(products), torch.cat(slopes, 1)
 
-    def _weighted(self, phi: Any, z: Any) -> Iterator[tuple[dict[str, Tensor], Tensor]]:
+    def _weighted_batches(self, phi: Any, z: Any) -> Iterator[tuple[dict[str, Tensor], Tensor]]:
         """Batches of the samples z, and W (S,): their shares times exp(r / beta)."""
         domain = self.domain
         if z is None:
             x, y = np.nonzero(domain.law)
             shares = domain.law[x, y]
-            r = self._kept("rewards", (phi,), lambda: domain.reward(phi))[x, y]
+            r = self._cached("rewards", (phi,), lambda: domain.reward(phi))[x, y]
         else:
             (x, y), shares, r = z, np.full(len(z[0]), 1.0 / len(z[0])), None
-        X, head = self._reward(phi)
+        X, head = self._reward_rows_and_head(phi)
         for part, batch in domain.parts(x, y):
             if r is None:
                 with torch.no_grad():
@@ -329,28 +333,28 @@ class TextOracle:
                 inside = self._tensor(r[part])
             yield batch, self._tensor(shares[part]) * torch.exp(inside / self.beta)
 
-    def _policy(self, theta: Any) -> Tensor:
+    def _policy_rows(self, theta: Any) -> Tensor:
         """X (1, r, w) of theta."""
         return self.models.policy.rows(floats("theta", theta, self.models.p).detach()[None])
 
-    def _reward(self, phi: Any) -> tuple[Tensor, Tensor]:
+    def _reward_rows_and_head(self, phi: Any) -> tuple[Tensor, Tensor]:
         """X (1, r, w) and head (1, h) of phi."""
         at = floats("phi", phi, self.models.q).detach()[None]
         size = self.models.reward.size
         return self.models.reward.rows(at[:, :size]), at[:, size:]
 
-    def _away(self, theta: Any) -> Any:
+    def _from_start(self, theta: Any) -> Any:
         return theta - self.models.theta().to(theta)
 
     def _tensor(self, values: Any) -> Tensor:
         start = self.models.policy.start
         return torch.tensor(values, dtype=start.dtype, device=self.models.policy.bank.device)
 
-    def _kept(self, name: str, at: tuple[Any, ...], compute: Any) -> Any:
+    def _cached(self, name: str, at: tuple[Any, ...], compute: Any) -> Any:
         """The last result, if it was for the same tensors with the same content."""
         versions = [getattr(part, "_version", None) for part in at]
-        held = self._last.get(name)
+        held = self._cache.get(name)
         if held and all(a is b for a, b in zip(held[0], at, strict=True)) and held[1] == versions:
             return held[2]
-        self._last[name] = (at, versions, compute())
-        return self._last[name][2]
+        self._cache[name] = (at, versions, compute())
+        return self._cache[name][2]

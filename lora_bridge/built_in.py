@@ -32,7 +32,7 @@ __all__ = ["BuiltIn", "built_in", "quiet"]
 
 _LOG = logging.getLogger(__name__)
 #: How folders of models that are not finished begin.
-_MAKING = "making-"
+_UNFINISHED = "making-"
 #: Raised with every change of what the built-in model learns.
 _RECIPE = 3
 
@@ -100,20 +100,20 @@ def built_in(texts: str | Sequence[str] | None = None, made: BuiltIn | None = No
 
 
 def _make_in_turn(folder: Path, texts: Sequence[str], made: BuiltIn, alone: bool) -> None:
-    for left in folder.parent.glob(f"{_MAKING}*") if alone else ():  # by killed processes
+    for left in folder.parent.glob(f"{_UNFINISHED}*") if alone else ():  # by killed processes
         shutil.rmtree(left, ignore_errors=True)
     if not _is_made(folder):  # by the process before
         _LOG.info("training the built-in model, %d steps, for %s", made.steps, folder)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=_MAKING) as unfinished:
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=_UNFINISHED) as unfinished:
             _make(Path(unfinished) / folder.name, texts, made)
-            _put(Path(unfinished) / folder.name, folder)
+            _rename_finished(Path(unfinished) / folder.name, folder)
 
 
 def _is_made(folder: Path) -> bool:
     return (folder / "config.json").exists()
 
 
-def _put(finished: Path, folder: Path) -> None:
+def _rename_finished(finished: Path, folder: Path) -> None:
     """Rename what is made; where there are no turns, another process may have made the same."""
     try:
         finished.rename(folder)

@@ -77,7 +77,7 @@ def save(folder: Path | str, state: Any, rounds: int, about: str, keep: int = _K
         for later in all_of(base):
             if later > target:
                 shutil.rmtree(later)
-        _put(
+        _write(
             target, tensors, {"about": about, "rounds": rounds, "values": values, "arrays": arrays}
         )
     for old in all_of(base)[keep:]:
@@ -119,12 +119,12 @@ def restore(checkpoint: Path | str, like: _State, about: str) -> tuple[_State, i
         if digest != _digest(path, manifest):
             raise ValueError("that its content has changed")
         tensors = load_file(path / "state.safetensors")
-        values, rounds, found = manifest["values"], manifest["rounds"], manifest["about"]
+        values, rounds, kept_about = manifest["values"], manifest["rounds"], manifest["about"]
         kept = tensors | {name: tensors[name].numpy() for name in manifest["arrays"]} | values
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
         raise InputError(f"checkpoint {path} must be readable; found {error}") from None
-    if found != about:
-        raise OfAnotherRun(f"checkpoint {path} must be of {about}; found one of {found}")
+    if kept_about != about:
+        raise OfAnotherRun(f"checkpoint {path} must be of {about}; found one of {kept_about}")
     try:
         state, saved = _rebuilt(like, "", kept), set(kept)
         if more := sorted(saved - {place for place, _ in _leaves(state)}):
@@ -136,7 +136,7 @@ def restore(checkpoint: Path | str, like: _State, about: str) -> tuple[_State, i
         ) from None
 
 
-def _put(target: Path, tensors: dict[str, Tensor], manifest: dict[str, Any]) -> None:
+def _write(target: Path, tensors: dict[str, Tensor], manifest: dict[str, Any]) -> None:
     """Write a checkpoint beside its place and rename it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(dir=target.parent, prefix="making-"))

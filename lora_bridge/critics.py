@@ -62,8 +62,8 @@ class Critics:
     def value(self, critics: Values, hidden: Tensor) -> Tensor:
         """V (N, b, K, M) of hidden states (N, b, K, h)."""
         w, flat = critics.w, hidden.to(critics.w).flatten(1, 2)
-        found = flat @ w[:, :-1] + w[:, -1:]
-        return found.reshape(*hidden.shape[:3], -1)
+        values = flat @ w[:, :-1] + w[:, -1:]
+        return values.reshape(*hidden.shape[:3], -1)
 
     def fit(self, critics: Values, hidden: Tensor, returns: Tensor, counted: Tensor) -> Values:
         """One step on the mean over each client's tokens of (V - return)^2 / 2.

@@ -117,12 +117,12 @@ def curvature(
     """
     generator = torch.Generator().manual_seed(check_integer("seed", seed))
     start = torch.randn(X.shape, generator=generator, dtype=X.dtype).to(X.device)
-    found = []
+    eigenvalues = []
     for i in range(len(X)):
         one = {name: value[i : i + 1] for name, value in batch.items()}
 
         def product(V: Tensor, i: int = i, one: Batch = one) -> Tensor:
             return bank.hvp(X[i : i + 1], one, loss, V[None], scale)[0]
 
-        found.append(largest(product, start[i], precision))
-    return found
+        eigenvalues.append(largest(product, start[i], precision))
+    return eigenvalues

@@ -157,8 +157,8 @@ def _example(record: Any, domain: str) -> Example:
     target = _text(record, "answer", _text(record, "output", "")).strip()
     if not target:
         raise InputError("`answer` must be there, or `output`; found neither")
-    found = re.search(r"Answer format:\s*(\S+(?:/\S+)+)\s*$", instruction)
-    choices = tuple(found.group(1).split("/")) if found else ()
+    answer_format = re.search(r"Answer format:\s*(\S+(?:/\S+)+)\s*$", instruction)
+    choices = tuple(answer_format.group(1).split("/")) if answer_format else ()
     if choices and target not in choices:
         raise InputError(f"`answer` must be one of {', '.join(choices)}; found {target!r}")
     prompt = f"{instruction}\n{extra}".strip() + "\nAnswer: "
@@ -238,8 +238,8 @@ def _text(record: Any, key: str, default: str | None = None) -> str:
         raise InputError(f"a record must be an object with `{key}`; found {type(record).__name__}")
     value = record.get(key, default)
     if not isinstance(value, str):
-        found = "none" if key not in record else type(value).__name__
-        raise InputError(f"`{key}` must be a text; found {found}")
+        kind = "none" if key not in record else type(value).__name__
+        raise InputError(f"`{key}` must be a text; found {kind}")
     if not value.isascii() and re.search("[\ud800-\udfff]", value):
         raise InputError(f"`{key}` must be a text; found half of a surrogate pair in it")
     return value

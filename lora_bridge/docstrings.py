@@ -23,15 +23,15 @@ _MODULES = """
 @functools.cache  # each load of a built-in model asks for them
 def documents() -> tuple[str, ...]:
     """The docstrings of a part of Python's standard library, read from its sources once."""
-    found: list[str] = []
+    texts: list[str] = []
     for name in _MODULES.split():
         path = Path(sysconfig.get_path("stdlib")) / f"{name}.py"
         if path.is_file():
             tree = ast.parse(path.read_text(encoding="utf-8"))
             kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
             nodes = [node for node in ast.walk(tree) if isinstance(node, kinds)]
-            found += [text for node in nodes if (text := ast.get_docstring(node))]
-    return tuple(found)
+            texts += [text for node in nodes if (text := ast.get_docstring(node))]
+    return tuple(texts)
 
 
 def docstrings() -> str:

@@ -68,10 +68,10 @@ class Answers:
                 f"found {shown(sizes)}"
             )
         for name, rows in (("chances", self.chances), ("truth", self.truth)):
-            found = [len(row) for row in rows]
-            if found != sizes and (found or name == "chances"):
+            counts = [len(row) for row in rows]
+            if counts != sizes and (counts or name == "chances"):
                 raise InputError(
-                    f"`{name}` must be of {shown(sizes)} answers; found {shown(found)}"
+                    f"`{name}` must be of {shown(sizes)} answers; found {shown(counts)}"
                 )
 
     def domain(
@@ -164,13 +164,13 @@ def read_domains(path: Path | str) -> Mapping[str, Sequence[Example | Pair]]:
         raise InputError(
             f"`data` must name the `domain` in every record; found {unnamed} without in {file}"
         )
-    found: dict[str, list[Any]] = by_key(items, lambda item: item.domain)
-    if len(found) < 2:
+    domains: dict[str, list[Any]] = by_key(items, lambda item: item.domain)
+    if len(domains) < 2:
         raise InputError(
             f"`data` must hold two domains or more, named by `domain` in every record; "
-            f"found {', '.join(found)} in {file}"
+            f"found {', '.join(domains)} in {file}"
         )
-    return found
+    return domains
 
 
 def generated_answers(
@@ -210,14 +210,14 @@ def generated_answers(
     check_number("strength", strength, low=0.0)
     rng = np.random.default_rng(check_integer("seed", seed, low=0))
     common = _unit(rng)
-    found: list[tuple[Answers, Answers | None]] = []
+    domains: list[tuple[Answers, Answers | None]] = []
     for i in range(count):
         theta = np.sqrt(1.0 - own) * common + np.sqrt(own) * _unit(rng)
         made = _generated(i, prompts + tests, answers, strength * theta, rng)
         train, test = made[:prompts], made[prompts:]
         drawn = None if pairs is None else (pairs, int(rng.integers(2**31)))
-        found.append((_preferred(i, train, drawn), _preferred(i, test, None) if tests else None))
-    return found
+        domains.append((_preferred(i, train, drawn), _preferred(i, test, None) if tests else None))
+    return domains
 
 
 _Row = tuple[str, tuple[str, ...], tuple[float, ...]]
@@ -239,10 +239,10 @@ def _generated(
 def _preferred(domain: int, rows: Sequence[_Row], drawn: tuple[int, int] | None) -> Answers:
     prompts, answers, truth = zip(*rows, strict=True)
     X, Y = len(prompts), len(answers[0])
-    found = bradley_terry(np.full(X, 1.0 / X), np.full((X, Y), 1.0 / Y), np.array(truth))
+    preferences = bradley_terry(np.full(X, 1.0 / X), np.full((X, Y), 1.0 / Y), np.array(truth))
     if drawn is not None:
-        found = sampled_preferences(found, *drawn)
-    pairs = tuple(zip(*(column.tolist() for column in found), strict=True))
+        preferences = sampled_preferences(preferences, *drawn)
+    pairs = tuple(zip(*(column.tolist() for column in preferences), strict=True))
     return Answers(TOPICS[domain], prompts, answers, ((1.0 / Y,) * Y,) * X, pairs, truth)
 
 
@@ -254,8 +254,8 @@ def _word(domain: int, rng: np.random.Generator) -> str:
 
 
 def _unit(rng: np.random.Generator) -> Array:
-    found = rng.normal(size=len(VOWELS))
-    return np.asarray(found / np.linalg.norm(found))
+    vector = rng.normal(size=len(VOWELS))
+    return np.asarray(vector / np.linalg.norm(vector))
 
 
 def _table(rows: Sequence[Sequence[float]], Y: int) -> Array:

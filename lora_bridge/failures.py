@@ -16,7 +16,7 @@ from linsys.validate import InputError
 __all__ = ["memory_explained", "unsound", "writing_explained"]
 
 #: Texts of the errors that PyTorch raises without a class of their own where memory ends.
-_TEXTS = ("DefaultCPUAllocator", "out of memory", "STATUS_ALLOC_FAILED")
+_OUT_OF_MEMORY = ("DefaultCPUAllocator", "out of memory", "STATUS_ALLOC_FAILED")
 _LOG = logging.getLogger("lora_bridge")
 
 
@@ -28,14 +28,14 @@ def memory_explained() -> Iterator[None]:
     except (RuntimeError, MemoryError) as error:
         text = str(error)
         known = isinstance(error, torch.OutOfMemoryError | MemoryError)
-        if not known and not any(part in text for part in _TEXTS):
+        if not known and not any(part in text for part in _OUT_OF_MEMORY):
             raise
         tried = text.partition("ried to allocate ")[2].partition(".  ")[0]
         asked = " ".join(tried.split()[:2]).rstrip(".,")
-        found = f"that an allocation of {asked} failed" if asked else "that an allocation failed"
+        failure = f"that an allocation of {asked} failed" if asked else "that an allocation failed"
         raise InputError(
             "memory must hold the model and a step of it; "
-            f"found {found}: lower chunk (or memory), batch, max_length or rank"
+            f"found {failure}: lower chunk (or memory), batch, max_length or rank"
         ) from error
 
 
@@ -75,19 +75,19 @@ def unsound(
     sound = [part.isfinite().all(1) for part in parts.values()]
     if bool(torch.stack(sound).all()):  # the usual case: one question to the device
         return {}
-    found = {}
+    reasons = {}
     for place, client in enumerate(clients):
         for what, part in parts.items():
             bad = part[place][~part[place].isfinite()]
-            if len(bad) and place not in found:
+            if len(bad) and place not in reasons:
                 sentence = f"client {client} must have a finite {what}"
-                found[place] = f"{sentence}; found {float(bad[0])} in {when}"
+                reasons[place] = f"{sentence}; found {float(bad[0])} in {when}"
     if on_nan == "stop":
-        first, *others = found.values()
+        first, *others = reasons.values()
         more = f", and {len(others)} more clients too" if others else ""
         raise InputError(
             f"{first}{more}: lower the step size, or leave such clients out by on_nan=skip"
         )
-    for sentence in found.values():
+    for sentence in reasons.values():
         _LOG.warning("%s: left out", sentence)
-    return found
+    return reasons

@@ -190,8 +190,8 @@ class Alignment:
         surrogate(self.clip, self.temperature)
         prompts = texts_by_client("prompts", self.prompts)
         if not prompts or not all(prompts):
-            found = [len(own) for own in prompts]
-            raise InputError(f"`prompts` must hold one or more of every client; found {found}")
+            counts = [len(own) for own in prompts]
+            raise InputError(f"`prompts` must hold one or more of every client; found {counts}")
         object.__setattr__(self, "prompts", prompts)
         if self.clients is not None:
             object.__setattr__(self, "clients", numbers_of(self.clients, self.C))
@@ -343,14 +343,14 @@ class Alignment:
             at_a_time=self._at_a_time(X, memory),
         )
         answers = responses(self.tokenizer, batch)
-        found = scores(self.rewards, texts, answers, self.scaling, self.bounds)
-        found = found.to(memory.coefficient)
+        scored = scores(self.rewards, texts, answers, self.scaling, self.bounds)
+        scored = scored.to(memory.coefficient)
         reference = score(self.bank, None, batch, self.temperature, together=self.minibatch)
         hidden = batch.pop("hidden")
         counted, log_prob = batch["target_places"] >= 0, batch["log_prob"]
         penalty = -token_kl(log_prob, reference, self.kl_kind)[..., None].float()
         weight = memory.coefficient[:, None, None, None]
-        rewards = terminal(found, counted)
+        rewards = terminal(scored, counted)
         if self.kl == "inside":
             rewards = rewards + weight * penalty
         else:
@@ -366,7 +366,7 @@ class Alignment:
             critics = self.critics.fit(critics, **self.schedule.taken(fitted, step))
         kl = {unit: kl_estimate(log_prob, reference, counted, "k1", unit).float() for unit in UNITS}
         report = {
-            "scores": found.mean(1),
+            "scores": scored.mean(1),
             "kl_token": kl["token"],
             "kl_sequence": kl["sequence"],
             "length": counted.sum(-1).float().mean(1),

@@ -34,7 +34,7 @@ __all__ = [
 #: Samples whose gradients are held at a time.
 _AT_ONCE = 16
 #: Singular values below this share of the largest one are rounding.
-_RANK = 1e-5
+_RANK_TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,9 +145,9 @@ def gradients_of(task: Task, X: Tensor) -> Gradients:
             shard = task.shards[i]
             part = {name: value[start : start + _AT_ONCE] for name, value in shard.items()}
             batch = stacked([part], task.bank.device)
-            found = task.bank.per_sample(X[i][None], batch, task.loss)[1][0]
-            total += found.sum(0)
-            squares += float((found**2).sum())
+            gradients = task.bank.per_sample(X[i][None], batch, task.loss)[1][0]
+            total += gradients.sum(0)
+            squares += float((gradients**2).sum())
         mean = total / m
         means.append(mean.flatten())
         noises.append((squares - m * float((mean**2).sum())) / (m - 1))
@@ -169,11 +169,11 @@ def adapter_distances(modules: Modules, X: Tensor, factor: str = "up") -> Array:
         X: adapters.
         factor: "up" for the columns of B, "down" for the rows of A.
     """
-    found = [
+    distances = [
         [[_distance(one, other) for other in bases] for one in bases]
         for bases in _bases(modules, X, factor)
     ]
-    return np.array(found)
+    return np.array(distances)
 
 
 def adapter_spread(modules: Modules, X: Tensor, factor: str = "up") -> Array:
@@ -189,13 +189,13 @@ def adapter_spread(modules: Modules, X: Tensor, factor: str = "up") -> Array:
     if len(floats("X", X, "clients", "r", modules.width)) < 2:
         raise InputError(f"`X` must hold at least 2 clients; found {len(X)}")
     i, j = np.triu_indices(len(X), 1)
-    found = []
+    spreads = []
     for bases in _bases(modules, X, factor):
         m, k = len(bases[0]), np.array([basis.shape[1] for basis in bases])
         expected = float(((k[i] + k[j]) / 2 - k[i] * k[j] / m).sum())
         square = sum(_distance(bases[a], bases[b]) ** 2 for a, b in zip(i, j, strict=True))
-        found.append(square / expected if expected > 0 else np.nan)
-    return np.array(found)
+        spreads.append(square / expected if expected > 0 else np.nan)
+    return np.array(spreads)
 
 
 def _bases(modules: Modules, X: Tensor, factor: str) -> list[list[Array]]:
@@ -211,7 +211,7 @@ def _bases(modules: Modules, X: Tensor, factor: str) -> list[list[Array]]:
 
 def _basis(factor: Array) -> Array:
     U, sizes, _ = np.linalg.svd(factor, full_matrices=False)
-    return np.asarray(U[:, sizes > _RANK * sizes[0]])
+    return np.asarray(U[:, sizes > _RANK_TOLERANCE * sizes[0]])
 
 
 def _distance(U: Array, V: Array) -> float:

@@ -179,8 +179,8 @@ def _check_folder(path: Path) -> None:
         raise InputError(f"`model` must be a folder with a model; found none at {path}")
     if not (path / "config.json").is_file():
         adapter = (path / "adapter_config.json").is_file()
-        found = "a PEFT adapter: give the folder of its base model" if adapter else "none"
-        raise InputError(f"`model` must have a config.json in {path}; found {found}")
+        instead = "a PEFT adapter: give the folder of its base model" if adapter else "none"
+        raise InputError(f"`model` must have a config.json in {path}; found {instead}")
     try:
         config = json.loads((path / "config.json").read_text(encoding="utf-8"))
     except ValueError as error:
@@ -189,8 +189,8 @@ def _check_folder(path: Path) -> None:
         raise InputError(f"config.json in {path} must name a `model_type`; found none")
     if not _weight_files(path):
         pickled = sorted(p.name for p in path.glob("*.bin"))
-        found = f"{pickled[0]}, which is pickled: convert it" if pickled else "none"
-        raise InputError(f"`model` must have weights as *.safetensors in {path}; found {found}")
+        instead = f"{pickled[0]}, which is pickled: convert it" if pickled else "none"
+        raise InputError(f"`model` must have weights as *.safetensors in {path}; found {instead}")
 
 
 def _weight_files(path: Path) -> Sequence[Path]:
@@ -237,10 +237,10 @@ def _weights(path: Path, kind: str, options: dict[str, Any], attention: str, see
         raise
     except (OSError, ValueError, KeyError, RuntimeError, TypeError, SafetensorError) as error:
         raise InputError(f"`model` in {path} must load as {kind}: {_first(error)}") from None
-    for name, found, wanted in sorted(report["mismatched_keys"]):
+    for name, shape, wanted in sorted(report["mismatched_keys"]):
         raise InputError(
             f"`model` in {path} must have {name} of shape {tuple(wanted)}, as its config.json and "
-            f"`labels` say; found {tuple(found)}"
+            f"`labels` say; found {tuple(shape)}"
         )
     # a head may be new, with its pooler; a body that is not in the files would be noise
     body = {"AutoModel": "", "AutoModelForCausalLM": ""}.get(kind, f"{model.base_model_prefix}.")

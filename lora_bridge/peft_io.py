@@ -40,7 +40,7 @@ from lora_bridge.failures import writing_explained
 __all__ = ["load_adapter", "save_adapter"]
 
 #: Parts of PEFT's configuration that make an adapter something else than B A in each target.
-_OTHER = (
+_UNSUPPORTED = (
     *("use_dora", "rank_pattern", "alpha_pattern", "lora_bias", "use_qalora", "use_bdlora"),
     *("layer_replication", "target_parameters", "trainable_token_indices"),
     "alora_invocation_tokens",
@@ -106,7 +106,10 @@ def save_adapter(
         )
     for name, (B, A) in pairs.items():
         if name in body:
-            tensors[_key(name, "B")], tensors[_key(name, "A")] = B.contiguous(), A.contiguous()
+            tensors[_peft_key(name, "B")], tensors[_peft_key(name, "A")] = (
+                B.contiguous(),
+                A.contiguous(),
+            )
         else:
             module = bank.model.get_submodule(name)
             W = _matrix(module).cpu().to(B.dtype) + factor * (B @ A)
@@ -118,7 +121,7 @@ def save_adapter(
         target_modules=body,
         use_rslora=rslora,
         base_model_name_or_path=base or None,
-        task_type=_task(bank.model),
+        task_type=_peft_task(bank.model),
         fan_in_fan_out=any(_transposed(bank.model.get_submodule(name)) for name in body),
         inference_mode=True,
         modules_to_save=list(heads),
@@ -156,31 +159,31 @@ def load_adapter(
     if bank.frozen:
         raise InputError("`bank` must be of the model itself; found that something is merged in it")
     others = [key for key in tensors if ".lora_" not in key]  # heads; embeddings, which PEFT adds
-    saved = {_plain(key): tensors.pop(key) for key in others}
-    body = [n for n in bank.names if _key(n, "A") in tensors or f"{n}.weight" not in saved]
-    wanted = {_key(name, side) for name in body for side in "AB"}
+    saved = {_model_key(key): tensors.pop(key) for key in others}
+    body = [n for n in bank.names if _peft_key(n, "A") in tensors or f"{n}.weight" not in saved]
+    wanted = {_peft_key(name, side) for name in body for side in "AB"}
     if set(tensors) != wanted:
         extra, lacking = sorted(set(tensors) - wanted), sorted(wanted - set(tensors))
-        found = f"{extra[0]} in excess" if extra else f"no {lacking[0]}"
+        difference = f"{extra[0]} in excess" if extra else f"no {lacking[0]}"
         raise InputError(
             f"adapter in {path} must have the bank's {len(bank.names)} modules, from "
-            f"{bank.names[0]} on; found {found}: it is of another model or of other targets"
+            f"{bank.names[0]} on; found {difference}: it is of another model or of other targets"
         )
     r = int(config["r"])
     ratio = config["lora_alpha"] / (math.sqrt(r) if config.get("use_rslora") else r) / bank.scaling
     pairs = []
     for name, (m, n) in zip(bank.names, bank.modules.shapes, strict=True):
         if name not in body:
-            pairs.append(_added(path, bank, name, saved.pop(f"{name}.weight")))
+            pairs.append(_difference(path, bank, name, saved.pop(f"{name}.weight")))
             continue
-        B, A = tensors[_key(name, "B")], tensors[_key(name, "A")]
+        B, A = tensors[_peft_key(name, "B")], tensors[_peft_key(name, "A")]
         if B.shape != (m, r) or A.shape != (r, n):
             raise InputError(
                 f"adapter in {path} must have shapes ({m}, {r}) and ({r}, {n}) at {name}; "
                 f"found {tuple(B.shape)} and {tuple(A.shape)}: it is of another model or rank"
             )
         pairs.append((ratio * B, A))
-    _check_own(path, bank, saved)
+    _check_models_own(path, bank, saved)
     most = max(A.shape[0] for _, A in pairs)
     if rank is not None and most > check_integer("rank", rank, low=1):
         raise InputError(f"adapter in {path} must have at most rank {rank}; found {most}")
@@ -196,7 +199,7 @@ def _heads(model: nn.Module) -> dict[str, nn.Module]:
     return {name: part for name, part in beside if any(True for _ in part.parameters())}
 
 
-def _task(model: Any) -> str | None:
+def _peft_task(model: Any) -> str | None:
     """PEFT's name of what the model is for."""
     if _heads(model):
         return "SEQ_CLS"
@@ -219,7 +222,7 @@ def _matrix(module: nn.Module) -> Tensor:
     return _stored(module, module.get_parameter("weight").detach())
 
 
-def _added(path: Path, bank: AdapterBank, name: str, weight: Tensor) -> _Pair:
+def _difference(path: Path, bank: AdapterBank, name: str, weight: Tensor) -> _Pair:
     """Factors of what a matrix that was saved whole has more than the model's, over the factor."""
     module = bank.model.get_submodule(name)
     W, saved = _matrix(module).cpu(), _stored(module, weight)
@@ -248,7 +251,7 @@ def _padded(pairs: Sequence[_Pair], r: int | None = None) -> list[_Pair]:
     return [(pad(B, (0, n)), pad(A, (0, 0, 0, n))) for B, A, n in lacking]
 
 
-def _check_own(path: Path, bank: AdapterBank, saved: dict[str, Tensor]) -> None:
+def _check_models_own(path: Path, bank: AdapterBank, saved: dict[str, Tensor]) -> None:
     """Refuse what was saved whole and is not the model's own."""
     own = bank.model.state_dict()
     for key, value in saved.items():
@@ -261,11 +264,11 @@ def _check_own(path: Path, bank: AdapterBank, saved: dict[str, Tensor]) -> None:
             )
 
 
-def _key(name: str, side: str) -> str:
+def _peft_key(name: str, side: str) -> str:
     return f"base_model.model.{name}.lora_{side}.weight"
 
 
-def _plain(key: str) -> str:
+def _model_key(key: str) -> str:
     """The model's name of what PEFT saved whole."""
     return key.removeprefix("base_model.model.").replace(".base_layer.", ".")
 
@@ -276,9 +279,9 @@ def _config(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise InputError(f"adapter must have an adapter_config.json; found {error}") from None
     if not isinstance(config, dict) or config.get("peft_type") != "LORA":
-        found = config.get("peft_type") if isinstance(config, dict) else config
-        raise InputError(f"adapter in {path} must be of type LORA; found {found!r}")
-    extra = [name for name in _OTHER if config.get(name)]
+        kind = config.get("peft_type") if isinstance(config, dict) else config
+        raise InputError(f"adapter in {path} must be of type LORA; found {kind!r}")
+    extra = [name for name in _UNSUPPORTED if config.get(name)]
     if config.get("bias", "none") != "none":
         extra.append("bias")
     if extra:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from linsys.validate import InputError, check_choice, check_integer, check_number
 from lora_bridge._checks import floats
-from lora_bridge._head import sloped_once
+from lora_bridge._head import with_slope_taken
 from lora_bridge.bank import Batch, Loss
 from lora_bridge.losses import token_log_likelihood
 
@@ -43,7 +43,7 @@ KINDS = ("k1", "k2", "k3")
 UNITS = ("token", "sequence")
 AVERAGES = ("token", "sequence", "sum")
 #: The controller changes its coefficient by at most this share per horizon of samples.
-_MOST = 0.2
+_CLIP = 0.2
 #: Under the root of a variance that may be zero, as where all rewards of a rollout are the same.
 _TINY = 1e-8
 
@@ -168,11 +168,11 @@ class Controller:
         floats("kl", kl, *coefficient.shape)
         if self.target is None:
             return coefficient
-        if _MOST * samples >= self.horizon:
+        if _CLIP * samples >= self.horizon:
             raise InputError(
-                f"`horizon` must be above {_MOST:g} x {samples} responses; found {self.horizon}"
+                f"`horizon` must be above {_CLIP:g} x {samples} responses; found {self.horizon}"
             )
-        relative = (kl / self.target - 1.0).clamp(-_MOST, _MOST)
+        relative = (kl / self.target - 1.0).clamp(-_CLIP, _CLIP)
         return coefficient * (1.0 + relative * samples / self.horizon)
 
 
@@ -208,7 +208,7 @@ def surrogate(clip: float = 0.2, temperature: float = 1.0) -> Loss:
         log_prob, counted = token_log_likelihood(output, batch, temperature)
         advantages, hidden = batch["advantages"], getattr(output, "bottleneck", None)
         if advantages.shape[-1] > 1 and hidden is not None and hidden.requires_grad:
-            log_prob = sloped_once(log_prob, hidden)
+            log_prob = with_slope_taken(log_prob, hidden)
         change = (log_prob - batch["log_prob"]).where(counted, torch.zeros_like(log_prob))
         ratio = change.exp()[..., None]
         kept = ratio.clamp(1.0 - clip, 1.0 + clip)

@@ -19,7 +19,7 @@ __all__ = ["built_in_prompts", "prompt_texts", "read_prompts"]
 #: After this the assistant responds, in dialogues as HH has them.
 MARKER = "\n\nAssistant:"
 #: Bytes of prompts that are enough to learn letters and words from.
-_ENOUGH = 20_000
+_ENOUGH_BYTES = 20_000
 
 
 def read_prompts(
@@ -69,7 +69,7 @@ def prompt_texts(path: Path | str | None) -> list[str] | None:
     files = sorted(place.glob("*.json*")) if place.is_dir() else [place]
     every = [prompt.prompt for file in files for prompt in read_prompts(file, marker="")]
     texts = [text for text in dict.fromkeys(every) if text.strip()]
-    return texts if sum(len(text.encode()) for text in texts) >= _ENOUGH else None
+    return texts if sum(len(text.encode()) for text in texts) >= _ENOUGH_BYTES else None
 
 
 def built_in_prompts(
@@ -98,8 +98,8 @@ def built_in_prompts(
 
 def _before_answer(record: Any, marker: str) -> str:
     if isinstance(record, dict) and "prompt" not in record and "chosen" in record:
-        before, found, _ = _text(record, "chosen").rpartition(MARKER)
-        prompt = before + found
+        before, separator, _ = _text(record, "chosen").rpartition(MARKER)
+        prompt = before + separator
     else:
         prompt = _text(record, "prompt")
     if not prompt.strip() or not prompt.rstrip().endswith(marker.rstrip()):

@@ -122,15 +122,15 @@ def pooled_features(model: Any, texts: Mapping[str, Tensor]) -> Tensor:
     base = getattr(model, "base_model", model)
     device = next(model.parameters()).device
     flat = {k: v.flatten(0, -2) for k, v in texts.items() if k in INPUTS}
-    found = []
+    features = []
     for start in range(0, len(flat["input_ids"]), _AT_ONCE):
         part = {k: v[start : start + _AT_ONCE].to(device) for k, v in flat.items()}
         mask = part["attention_mask"]
         states = base(**part).last_hidden_state
         mean = (states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
         last = mask.shape[1] - 1 - mask.flip(1).argmax(1)  # wherever the padding is
-        found.append(torch.cat([mean, states[torch.arange(len(last)), last]], 1))
-    pooled = torch.cat(found)
+        features.append(torch.cat([mean, states[torch.arange(len(last)), last]], 1))
+    pooled = torch.cat(features)
     return pooled if ids.ndim == 2 else pooled[0::2] - pooled[1::2]
 
 
@@ -250,8 +250,8 @@ def _fitted(Z: _Array, owner: Any, weight: _Array, strength: float, new: _Array)
     with warnings.catch_warnings():  # what is lacking in the last digit, the temperature takes up
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(Z, owner, sample_weight=weight)
-    found: _Array = model.decision_function(new)
-    return np.stack([-found / 2, found / 2], 1) if found.ndim == 1 else found
+    logits: _Array = model.decision_function(new)
+    return np.stack([-logits / 2, logits / 2], 1) if logits.ndim == 1 else logits
 
 
 def _calibrated(logits: _Array, owner: Any, weight: _Array) -> float:

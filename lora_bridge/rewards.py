@@ -46,7 +46,7 @@ Array = NDArray[np.float64]
 #: Least and largest values (2, M) of every reward.
 Bounds = Tensor | ArrayLike
 #: What a reward has beside being called.
-_PARTS = ("name", "low", "high")
+_ATTRIBUTES = ("name", "low", "high")
 
 
 class Reward(Protocol):
@@ -132,19 +132,19 @@ def raw_scores(
     """
     prompts = texts_by_client("prompts", prompts)
     responses = texts_by_client("responses", responses)
-    N, b = _shape(prompts, responses)
+    N, b = _clients_and_samples(prompts, responses)
     own = by_client(rewards, N)
-    found = torch.empty((N, b, len(own[0])), dtype=torch.float64)
-    for j in range(found.shape[2]):
+    raw = torch.empty((N, b, len(own[0])), dtype=torch.float64)
+    for j in range(raw.shape[2]):
         for reward in {id(row[j]): row[j] for row in own}.values():
             who = [i for i in range(N) if own[i][j] is reward]
-            values = _checked(
+            values = _checked_values(
                 reward,
                 [text for i in who for text in prompts[i]],
                 [text for i in who for text in responses[i]],
             )
-            found[who, :, j] = torch.from_numpy(values).reshape(len(who), b)
-    return found
+            raw[who, :, j] = torch.from_numpy(values).reshape(len(who), b)
+    return raw
 
 
 def scaled(
@@ -177,9 +177,9 @@ def scaled(
     if scaling == "sigmoid":
         return torch.sigmoid(raw)
     if scaling == "seen":
-        ends = _seen(bounds, raw.shape[-1])
+        ends = _checked_bounds(bounds, raw.shape[-1])
     else:
-        ends = _declared(rewards, len(raw))
+        ends = _declared_bounds(rewards, len(raw))
         floats("raw", raw, "clients", "samples", ends.shape[-1])
     low, high = ends.to(raw)
     # clipping is for "seen": what is declared has been checked
@@ -202,12 +202,12 @@ def seen_bounds(raw: Tensor, before: Bounds | None = None) -> Tensor:
         raise InputError(f"`raw` must hold a value or more; found shape {tuple(raw.shape)}")
     low, high = flat.amin(0), flat.amax(0)
     if before is not None:
-        known = _pair("before", before, len(low)).to(raw)
+        known = _low_and_high("before", before, len(low)).to(raw)
         low, high = low.minimum(known[0]), high.maximum(known[1])
     return torch.stack([low, high])
 
 
-def _shape(prompts: Sequence[Any], responses: Sequence[Any]) -> tuple[int, int]:
+def _clients_and_samples(prompts: Sequence[Any], responses: Sequence[Any]) -> tuple[int, int]:
     sizes = [[len(own) for own in side] for side in (prompts, responses)]
     b = sizes[0][0] if sizes[0] else 0
     if b == 0 or sizes[0] != sizes[1] or set(sizes[0]) != {b}:
@@ -237,7 +237,7 @@ def by_client(
             f"{len(rewards)} with {sizes}"
         )
     for reward in (reward for row in own for reward in row):
-        if not callable(reward) or not all(hasattr(reward, part) for part in _PARTS):
+        if not callable(reward) or not all(hasattr(reward, part) for part in _ATTRIBUTES):
             raise InputError(
                 "`rewards` must have a name and a range each, which `Declared` gives to a "
                 f"function; found {reward!r:.60}"
@@ -245,7 +245,7 @@ def by_client(
     return own
 
 
-def _declared(rewards: Sequence[Reward] | Sequence[Sequence[Reward]], N: int) -> Tensor:
+def _declared_bounds(rewards: Sequence[Reward] | Sequence[Sequence[Reward]], N: int) -> Tensor:
     """Least and largest values (2, N, 1, M) that rewards declare."""
     own = by_client(rewards, N)
     for reward in (reward for row in own for reward in row):
@@ -258,30 +258,30 @@ def _declared(rewards: Sequence[Reward] | Sequence[Sequence[Reward]], N: int) ->
     return torch.tensor(ranges, dtype=torch.float64).movedim(-1, 0)[:, :, None]
 
 
-def _seen(bounds: Bounds | None, M: int) -> Tensor:
+def _checked_bounds(bounds: Bounds | None, M: int) -> Tensor:
     if bounds is None:
         raise InputError(f"`bounds` must have shape (2, {M}); found None")
-    found = _pair("bounds", bounds, M)
-    closed = found[1] <= found[0]
+    ends = _low_and_high("bounds", bounds, M)
+    closed = ends[1] <= ends[0]
     if bool(closed.any()):
         j = int(closed.long().argmax())
-        raise InputError(f"`bounds` must be apart; found {found[:, j].tolist()} for objective {j}")
-    return found
+        raise InputError(f"`bounds` must be apart; found {ends[:, j].tolist()} for objective {j}")
+    return ends
 
 
-def _pair(name: str, bounds: Bounds, M: int) -> Tensor:
+def _low_and_high(name: str, bounds: Bounds, M: int) -> Tensor:
     """Least and largest values (2, M), finite, in double precision."""
     return torch.from_numpy(real_array(name, bounds, (2, M)).copy())
 
 
-def _checked(reward: Reward, prompts: Sequence[str], responses: Sequence[str]) -> Array:
-    found = plain(reward(prompts, responses))
-    if found.shape != (len(responses),) or found.dtype.kind not in "biuf":
+def _checked_values(reward: Reward, prompts: Sequence[str], responses: Sequence[str]) -> Array:
+    returned = plain(reward(prompts, responses))
+    if returned.shape != (len(responses),) or returned.dtype.kind not in "biuf":
         raise InputError(
             f"reward {reward.name} must give a number for each of {len(responses)} responses; "
-            f"found shape {found.shape} of {found.dtype}"
+            f"found shape {returned.shape} of {returned.dtype}"
         )
-    values = np.array(found, dtype=np.float64)
+    values = np.array(returned, dtype=np.float64)
     outside = ~((values >= reward.low) & (values <= reward.high) & np.isfinite(values))
     if outside.any():
         at = int(outside.argmax())

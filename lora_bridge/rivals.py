@@ -68,14 +68,14 @@ class Steps:
 
 def sft(domains: Sequence[TextDomain], theta: Tensor, steps: Steps) -> Tensor:
     """Supervised fine-tuning (1) on the fine-tuning data of the domains, from theta (p,)."""
-    models = _some(domains, steps)[0].models
+    models = _checked_domains(domains, steps)[0].models
     floats("theta", theta, models.p)
     oracles = [d.oracle(beta=1.0, inner_batch=steps.batch, seed=steps.seed) for d in domains]
     plain = models.phi()  # r = 0
 
     def gradient(at: Tensor, k: int) -> Tensor:
-        found = [o.inner_grad(plain, at, o.draw_inner(k, 0)) for o in oracles]
-        return torch.stack(found).mean(0)
+        gradients = [o.inner_grad(plain, at, o.draw_inner(k, 0)) for o in oracles]
+        return torch.stack(gradients).mean(0)
 
     return steps.descend(gradient, theta)
 
@@ -110,7 +110,7 @@ def dpo(
         InputError: a domain without pairs.
     """
     check_number("beta", beta, low=0.0, low_open=True)
-    models = _some(domains, steps)[0].models
+    models = _checked_domains(domains, steps)[0].models
     floats("theta", theta, models.p)
     held = [_log_ratios(d, theta) if reference else None for d in domains]
 
@@ -131,7 +131,7 @@ def reward_mle(domains: Sequence[TextDomain], phi: Tensor, steps: Steps) -> Tens
     Raises:
         InputError: a domain without pairs.
     """
-    models = _some(domains, steps)[0].models
+    models = _checked_domains(domains, steps)[0].models
     floats("phi", phi, models.q)
 
     def loss(domain: int, at: Tensor, drawn: Any) -> Tensor:
@@ -182,7 +182,7 @@ def rlhf(
     """
     check_number("beta", beta, low=0.0, low_open=True)
     check_integer("passes", passes, low=1)
-    models = _some(domains, steps)[0].models
+    models = _checked_domains(domains, steps)[0].models
     floats("theta", theta, models.p), floats("phi", phi, models.q)
     bank, reference = models.policy.bank, models.policy.rows(theta[None])
     adapter, head = phi[None, : models.reward.size], phi[None, models.reward.size :]
@@ -192,7 +192,8 @@ def rlhf(
         prompts = [_prompts(d, steps.seed, k, steps.batch) for d in domains]
         width = max(p["input_ids"].shape[-1] for p in prompts)
         whole_batch = {
-            name: torch.cat([_left(p[name], width) for p in prompts])[None] for name in prompts[0]
+            name: torch.cat([_padded_left(p[name], width) for p in prompts])[None]
+            for name in prompts[0]
         }
         X = models.policy.rows(at[None])
         batch = sample(bank, X, whole_batch, length=length, seed=steps.seed, round_=k)
@@ -264,12 +265,12 @@ def _prompts(domain: TextDomain, seed: int, k: int, size: int) -> dict[str, Tens
     return {"input_ids": ids, "attention_mask": (place >= 0).long()}
 
 
-def _left(values: Tensor, width: int) -> Tensor:
+def _padded_left(values: Tensor, width: int) -> Tensor:
     """Padded on the left to a width; what pads is masked, whatever it is."""
     return torch.nn.functional.pad(values, (width - values.shape[-1], 0))
 
 
-def _some(domains: Sequence[TextDomain], steps: Steps) -> Sequence[TextDomain]:
+def _checked_domains(domains: Sequence[TextDomain], steps: Steps) -> Sequence[TextDomain]:
     """One domain or more, all on one model."""
     check_instance("steps", steps, Steps, "Steps")
     if not len(check_indexed("domains", domains, "a list of domains")):

@@ -116,10 +116,10 @@ def numbers_of(clients: Sequence[int], N: int) -> list[int]:
     """
     if isinstance(clients, str | Mapping | set) or not isinstance(clients, Iterable):
         raise InputError(f"`clients` must be a list of numbers; found {shown(clients)}")
-    found = [check_integer("clients", client, low=0, high=(1 << 64) - 1) for client in clients]
-    if len(found) != N:
-        raise InputError(f"`clients` must be the numbers of {N} clients; found {len(found)}")
-    return found
+    numbers = [check_integer("clients", client, low=0, high=(1 << 64) - 1) for client in clients]
+    if len(numbers) != N:
+        raise InputError(f"`clients` must be the numbers of {N} clients; found {len(numbers)}")
+    return numbers
 
 
 def prompt_tokens(tokenizer: Any, text: str) -> tuple[list[int], int]:
@@ -207,13 +207,13 @@ def sample(
     batch = _assembled(bank, ids, mask, tokens)
     if at_a_time is not None:
         bank = bank.with_options(memory=None, chunk=at_a_time)
-    both = _read(bank, X, batch, _scores_and_states(temperature), scale, together)
+    both = _read_in_parts(bank, X, batch, _scores_and_states(temperature), scale, together)
     batch["log_prob"] = both[..., 0]
     counted = batch["target_places"][..., None] >= 0  # elsewhere it is the padding's, or NaN
     batch["hidden"] = both[..., 1:].where(counted, 0.0)
     bad = batch["log_prob"].isfinite().flatten(1).all(1).logical_not()
     if bad.any():
-        if bool((mask == 0).any()) and not _bears_padding(bank):
+        if bool((mask == 0).any()) and not _handles_padding(bank):
             raise InputError(
                 "`prompts` must be of one length where the model's attention does not bear "
                 "padding; found padding: use single precision, or attention='sdpa'"
@@ -237,7 +237,7 @@ def score(
     :func:`sample`.
     """
     check_number("temperature", temperature, low=0.0, low_open=True)
-    return _read(
+    return _read_in_parts(
         bank,
         X,
         batch,
@@ -247,7 +247,7 @@ def score(
     )
 
 
-def _read(
+def _read_in_parts(
     bank: AdapterBank,
     X: Tensor | None,
     batch: Batch,
@@ -271,8 +271,8 @@ def _scores_and_states(temperature: float) -> Loss:
     """Scores of a response and the states that critics see, from one pass: (.., K, 1 + h)."""
 
     def read(output: Any, flat: Batch) -> Tensor:
-        found = token_log_likelihood(output, flat, temperature)[0]
-        return torch.cat([found[..., None], output.hidden.to(found)], -1)
+        log_prob = token_log_likelihood(output, flat, temperature)[0]
+        return torch.cat([log_prob[..., None], output.hidden.to(log_prob)], -1)
 
     return read
 
@@ -334,7 +334,7 @@ def check_prompts(bank: AdapterBank, prompts: Batch, length: int) -> None:
         )
 
 
-def _bears_padding(bank: AdapterBank) -> bool:
+def _handles_padding(bank: AdapterBank) -> bool:
     """Whether the model's output at a token is finite where the one before is masked."""
     ids = torch.zeros(1, 2, dtype=torch.long, device=bank.device)
     mask = torch.tensor([[0, 1]], device=bank.device)

@@ -99,8 +99,8 @@ def recorded(
         return after, {n: totals[n] + float(f(before, after, report)) for n, f in added.items()}
 
     def measured(now: tuple[State, dict[str, float]]) -> Mapping[str, ArrayLike]:
-        found = measure(now[0])
-        return {**found, **now[1]} if added else found
+        values = measure(now[0])
+        return {**values, **now[1]} if added else values
 
     start = state, dict.fromkeys(added, 0.0)
     return repeated(name, advance, start, times, measured, folder=folder, every=every)
@@ -132,40 +132,40 @@ def repeated(
     check_function("advance", advance, "state", "t")
     check_function("measure", measure, "state")
     times = increasing_times(times).tolist()
-    kept = _Kept.of(folder, f"{name}, times {times}")
+    kept = _StoredRun.of(folder, f"{name}, times {times}")
     if (done := kept.finished()) is not None:
         return done
-    state, found, t = kept.newest(state)
+    state, series, t = kept.newest(state)
     saved = t
     try:
         with memory_explained():
-            while (measured := _count(found)) < len(times):
+            while (measured := _count(series)) < len(times):
                 if t == times[measured]:
-                    found = _longer(found, measure(state))
+                    series = _appended(series, measure(state))
                     continue
                 if t - saved >= every:
-                    kept.save(state, found, t)
+                    kept.save(state, series, t)
                     saved = t
                 with _seeded(name, t):
                     state, t = advance(state, t), t + 1
-            return kept.finish(found)
+            return kept.finish(series)
     except BaseException as error:
         if t > saved:
-            kept.save(state, found, t)
+            kept.save(state, series, t)
         if isinstance(error, InputError) and kept.path is not None and t > 0:
             raise InputError(f"{error}; rounds before that are kept: {t}") from error
         raise
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _StoredRun:
     """One run's place: a folder of checkpoints, then a file of measurements; or none."""
 
     path: Path | None
     about: str
 
     @classmethod
-    def of(cls, folder: Path | str | None, about: str) -> _Kept:
+    def of(cls, folder: Path | str | None, about: str) -> _StoredRun:
         name = hashlib.sha256(about.encode()).hexdigest()[:16]
         return cls(None if folder is None else check_path("folder", folder) / name, about)
 
@@ -173,42 +173,42 @@ class _Kept:
         if self.path is None:
             return None
         try:
-            found = load_file(_measurements(self.path))
+            series = load_file(_measurements(self.path))
         except (OSError, SafetensorError):  # not finished, or damaged
             return None
         shutil.rmtree(self.path, ignore_errors=True)  # where a kill has come before it
-        return found
+        return series
 
     def newest(self, start: State) -> tuple[State, Values, int]:
         """The state, the measurements and the rounds of the newest checkpoint that is whole."""
         like: tuple[State, dict[str, torch.Tensor]] = (start, {})
         for place in [] if self.path is None else checkpoint.all_of(self.path):
             try:
-                (state, found), t = checkpoint.restore(place, like, self.about)
+                (state, series), t = checkpoint.restore(place, like, self.about)
             except InputError:
                 continue
-            return state, {name: value.numpy() for name, value in found.items()}, t
+            return state, {name: value.numpy() for name, value in series.items()}, t
         return start, {}, 0
 
-    def save(self, state: Any, found: Values, t: int) -> None:
+    def save(self, state: Any, series: Values, t: int) -> None:
         if self.path is not None:
-            tensors = {name: torch.from_numpy(value) for name, value in found.items()}
+            tensors = {name: torch.from_numpy(value) for name, value in series.items()}
             checkpoint.save(self.path, (state, tensors), t, self.about)
 
-    def finish(self, found: Values) -> Values:
+    def finish(self, series: Values) -> Values:
         if self.path is not None:
             with writing_explained("folder of runs", self.path.parent):
-                self._put(self.path, found)
+                self._write(self.path, series)
             shutil.rmtree(self.path, ignore_errors=True)
-        return found
+        return series
 
     @staticmethod
-    def _put(path: Path, found: Values) -> None:
+    def _write(path: Path, series: Values) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix="making-")
         os.close(handle)
         try:
-            save_file(found, unfinished)
+            save_file(series, unfinished)
             os.replace(unfinished, _measurements(path))
         finally:
             Path(unfinished).unlink(missing_ok=True)
@@ -218,11 +218,11 @@ def _measurements(path: Path) -> Path:
     return path.with_name(f"{path.name}.safetensors")
 
 
-def _count(found: Values) -> int:
-    return len(next(iter(found.values()), ()))
+def _count(series: Values) -> int:
+    return len(next(iter(series.values()), ()))
 
 
-def _longer(found: Values, values: Mapping[str, ArrayLike]) -> Values:
+def _appended(series: Values, values: Mapping[str, ArrayLike]) -> Values:
     """With one more measurement of each name.
 
     Raises:
@@ -234,10 +234,12 @@ def _longer(found: Values, values: Mapping[str, ArrayLike]) -> Values:
     for name, value in new.items():
         if value.dtype.kind not in "biuf":
             raise InputError(f"`{name}` of measure must be numbers; found {shown(values[name])}")
-    shapes, before = ({n: v.shape[1:] for n, v in each.items()} for each in (new, found))
-    if found and shapes != before:
+    shapes, before = ({n: v.shape[1:] for n, v in each.items()} for each in (new, series))
+    if series and shapes != before:
         raise InputError(f"`measure` must give {before} every time, name and shape; found {shapes}")
-    return {name: np.concatenate([found[name], new[name]]) if found else new[name] for name in new}
+    return {
+        name: np.concatenate([series[name], new[name]]) if series else new[name] for name in new
+    }
 
 
 @contextmanager

@@ -50,7 +50,7 @@ def evenly(items: Sequence[_Item], clients: int, seed: int = 0) -> list[list[_It
     Raises:
         InputError: fewer items than clients.
     """
-    _enough(items, clients)
+    _check_enough_items(items, clients)
     order = _generator(seed).permutation(len(items))
     return [[items[j] for j in order[i::clients]] for i in range(clients)]
 
@@ -70,7 +70,7 @@ def dirichlet(
     Raises:
         InputError: fewer items than clients, a concentration that is not positive.
     """
-    _enough(items, clients)
+    _check_enough_items(items, clients)
     check_number("concentration", concentration, low=0.0, low_open=True)
     generator = _generator(seed)
     shares: list[list[_Item]] = [[] for _ in range(clients)]
@@ -104,7 +104,7 @@ def hold_out(
     return [items[j] for j in order[cut:]], [items[j] for j in order[:cut]]
 
 
-def _enough(items: Sequence[_Item], clients: int) -> None:
+def _check_enough_items(items: Sequence[_Item], clients: int) -> None:
     check_integer("clients", clients, low=1)
     if len(check_indexed("items", items, "a list")) < clients:
         raise InputError(

@@ -208,12 +208,12 @@ def _kinds(shard: Batch) -> dict[str, tuple[int, ...]]:
 
 def stacked(parts: Sequence[Batch], device: torch.device) -> dict[str, Tensor]:
     """Samples of several clients with a client axis in front, without padding that none needs."""
-    found = {name: torch.stack([part[name] for part in parts]) for name in parts[0]}
-    mask, end = found.get("attention_mask"), None
+    joined = {name: torch.stack([part[name] for part in parts]) for name in parts[0]}
+    mask, end = joined.get("attention_mask"), None
     if mask is not None:  # padding may be on either side
         seen = mask.flatten(0, -2).any(0)
         end = len(seen) - int(seen.flip(0).to(torch.int8).argmax())
     return {
         name: (value[..., :end] if name in _TOKENS else value).to(device)
-        for name, value in found.items()
+        for name, value in joined.items()
     }

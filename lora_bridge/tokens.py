@@ -120,13 +120,13 @@ def encode_texts(
         InputError: as :func:`encode_examples`; a text without a token.
     """
     texts = _checks.texts("texts", texts)
-    most = _most(tokenizer, texts, max_length, too_long)
+    most = _length_limit(tokenizer, texts, max_length, too_long)
     ids, cut = [tokenizer(text)["input_ids"] for text in texts], 0
     for i, tokens in enumerate(ids):
         if not tokens:
             raise InputError(f"sample {i} must have at least one token; found {texts[i]!r}")
         if len(tokens) > most:
-            _refuse(f"sample {i}", len(tokens), most, too_long)
+            _refuse_too_long(f"sample {i}", len(tokens), most, too_long)
             ids[i], cut = tokens[:most], cut + 1
     made = _stack(tokenizer, ids, [0] * len(ids))
     del made["target_mask"]
@@ -141,15 +141,15 @@ def _padded(
     too_long: str,
 ) -> Encoded:
     """A row for every answer of every item, after its prompt."""
-    most = _most(tokenizer, items, max_length, too_long)
+    most = _length_limit(tokenizer, items, max_length, too_long)
     begin = _first_of(tokenizer.bos_token_id, tokenizer.cls_token_id)
     end = _first_of(tokenizer.eos_token_id, tokenizer.sep_token_id)
     ids, starts, cut = list[list[int]](), list[int](), set[int]()
     for i, item in enumerate(items):
         name = item.place or f"sample {i}"
-        prompt = _plain(tokenizer, item.prompt)
+        prompt = _token_ids(tokenizer, item.prompt)
         for answer in answers(item):
-            before, after = [*begin, *prompt], [*_plain(tokenizer, answer), *end]
+            before, after = [*begin, *prompt], [*_token_ids(tokenizer, answer), *end]
             if not after or len(after) >= most:
                 raise InputError(
                     f"target of {name} must have 1 to {most - 1} tokens, so that "
@@ -157,7 +157,7 @@ def _padded(
                 )
             length = len(before) + len(after)
             if length > most:
-                _refuse(name, length, most, too_long)
+                _refuse_too_long(name, length, most, too_long)
                 before = [*begin, *prompt[length - most :]]
                 cut.add(i)
             ids.append(before + after)
@@ -175,7 +175,7 @@ def _grouped(made: Encoded, size: int) -> Encoded:
     return Encoded(tensors, made.most, made.cut, made.size)
 
 
-def _plain(tokenizer: Any, text: str) -> list[int]:
+def _token_ids(tokenizer: Any, text: str) -> list[int]:
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
@@ -192,7 +192,7 @@ def _stack(
     return {"input_ids": rows, "attention_mask": mask.long(), "target_mask": target.long()}
 
 
-def _most(tokenizer: Any, texts: Sequence[Any], max_length: int, too_long: str) -> int:
+def _length_limit(tokenizer: Any, texts: Sequence[Any], max_length: int, too_long: str) -> int:
     """Tokens of the longest sequence: no more than the model takes."""
     if tokenizer_of(tokenizer).pad_token_id is None:
         raise InputError("`tokenizer` must have a token to pad with, as pad_token; found none")
@@ -203,7 +203,7 @@ def _most(tokenizer: Any, texts: Sequence[Any], max_length: int, too_long: str) 
     return min(max_length, int(tokenizer.model_max_length))
 
 
-def _refuse(name: str, length: int, most: int, too_long: str) -> None:
+def _refuse_too_long(name: str, length: int, most: int, too_long: str) -> None:
     if too_long == "error":
         raise InputError(
             f"{name} must have at most max_length = {most} tokens; found {length}: "

@@ -88,7 +88,7 @@ def front_gap(values: ArrayLike, length: int) -> Array:
     normal = np.stack([-run[:, 1], run[:, 0]], 1)
     normal /= normal.sum(1, keepdims=True)
     height = (normal * front[:-1]).sum(1)
-    found = finite_array("values", values)
-    if found.shape[-1:] != (2,):
-        raise InputError(f"`values` must have shape (.., 2); found {found.shape}")
-    return np.asarray((height - found @ normal.T).min(-1))
+    points = finite_array("values", values)
+    if points.shape[-1:] != (2,):
+        raise InputError(f"`values` must have shape (.., 2); found {points.shape}")
+    return np.asarray((height - points @ normal.T).min(-1))

@@ -68,8 +68,10 @@ def superlink(
 ) -> None:
     """Start a SuperLink at ADDRESS (host:port)."""
     names = ("ca.crt", "server.pem", "server.key")
-    found = None if certificates is None else [certificates / name for name in names]
-    _stay(launch.superlink(address, found, database=home.absolute() / "superlink.db"), home)
+    files = None if certificates is None else [certificates / name for name in names]
+    _run_until_signal(
+        launch.superlink(address, files, database=home.absolute() / "superlink.db"), home
+    )
 
 
 @app.command()
@@ -82,7 +84,7 @@ def supernode(
     home: Home = _HOME,
 ) -> None:
     """Start the SuperNode of a CLIENT (its number) of the SuperLink at ADDRESS."""
-    _stay(launch.supernode(address, client, folder, authority, port), home)
+    _run_until_signal(launch.supernode(address, client, folder, authority, port), home)
 
 
 @app.command()
@@ -91,7 +93,7 @@ def run(folder: Path, address: str, authority: Authority = None, home: Home = _H
     print(f"sha256 {launch.submit(folder, address, home, authority)}")
 
 
-def _stay(command: list[str], home: Path) -> None:
+def _run_until_signal(command: list[str], home: Path) -> None:
     """Be a program of Flower's until a signal comes."""
     with running(command, home) as program:
         print(f"{program.name} runs; its log is {program.log}", flush=True)
@@ -100,13 +102,13 @@ def _stay(command: list[str], home: Path) -> None:
 
 def _options(pairs: list[str]) -> dict[str, Any]:
     """NAME=VALUE as numbers where they are."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not name or not equals:
             raise InputError(f"`--set` must be NAME=VALUE; found {pair!r}")
-        found[name] = _value(text)
-    return found
+        options[name] = _value(text)
+    return options
 
 
 def _value(text: str) -> int | float | str:

@@ -19,8 +19,8 @@ from lora_bridge.failures import writing_explained
 
 __all__ = ["Kept"]
 
-_STAY = 3
-_FIRST = "first-"  # a file in whose name is the round of the first state
+_STATES = 3
+_FIRST_ROUND = "first-"  # a file in whose name is the round of the first state
 
 
 @dataclass(frozen=True)
@@ -48,16 +48,16 @@ class Kept:
             InputError: the state is no longer kept, or cannot be read; what is kept is of another
                 run.
         """
-        found = checkpoint.all_of(self.folder)
-        for place in found:
+        places = checkpoint.all_of(self.folder)
+        for place in places:
             if _round(place) <= t:
                 return _round(place), self._read(place, like)
-        if not found:
+        if not places:
             return None
-        self._read(found[-1], like)  # of this run, or it is refused
-        if not any(t < _round(first) for first in self.folder.glob(f"{_FIRST}*")):
+        self._read(places[-1], like)  # of this run, or it is refused
+        if not any(t < _round(first) for first in self.folder.glob(f"{_FIRST_ROUND}*")):
             raise InputError(
-                f"the server must ask for round {_round(found[-1])} or a later one, for the state "
+                f"the server must ask for round {_round(places[-1])} or a later one, for the state "
                 f"before is no longer kept; found round {t}"
             )
         return None
@@ -80,11 +80,11 @@ class Kept:
         """Keep the state with which round t begins; of rounds that the server has lost, none."""
         if all(_round(place) > t for place in checkpoint.all_of(self.folder)):
             with writing_explained("folder of what a client keeps", self.folder):
-                for first in self.folder.glob(f"{_FIRST}*"):
+                for first in self.folder.glob(f"{_FIRST_ROUND}*"):
                     first.unlink()
                 self.folder.mkdir(parents=True, exist_ok=True)
-                (self.folder / f"{_FIRST}{t:08d}").touch()
-        checkpoint.save(self.folder, state, t, self.about, _STAY)
+                (self.folder / f"{_FIRST_ROUND}{t:08d}").touch()
+        checkpoint.save(self.folder, state, t, self.about, _STATES)
 
     def _read(self, place: Path, like: Any) -> Any:
         return checkpoint.restore(place, like, self.about)[0]

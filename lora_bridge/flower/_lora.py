@@ -34,10 +34,10 @@ class LoraServer:
 
     def form(self) -> State:
         """That state too: all have its form."""
-        found: State = self.federation.algorithm.init(
+        state: State = self.federation.algorithm.init(
             self.federation.start, self.federation.blank()
         )
-        return found
+        return state
 
     def left(self, state: State) -> int:
         """Rounds to go."""
@@ -54,8 +54,8 @@ class LoraServer:
         }
         r, w = state.X.shape
         outcomes = {
-            i: _outcome(found, (len(algorithm.rows(i, state.t, r)), w))
-            for i, found in answers.items()
+            i: _outcome(answer, (len(algorithm.rows(i, state.t, r)), w))
+            for i, answer in answers.items()
         }
         state, report = algorithm.join(state, outcomes, self.federation.blank())
         return state, report.missing
@@ -73,11 +73,11 @@ def _outcome(answer: Parcel | Lost, shape: tuple[int, int]) -> Sent | DeviceLost
         return DeviceLost(answer.reason)
     update = answer.tensors.get("update")
     if "places" in answer.tensors and update is not None:
-        update = _spread(update, answer.tensors["places"], shape)
+        update = _dense_update(update, answer.tensors["places"], shape)
     return Sent(torch.empty(0) if update is None else update, answer.number("bytes"))
 
 
-def _spread(values: Tensor, places: Tensor, shape: tuple[int, int]) -> Tensor | None:
+def _dense_update(values: Tensor, places: Tensor, shape: tuple[int, int]) -> Tensor | None:
     """An update of which the largest entries were sent, with zeros in the other places."""
     size = shape[0] * shape[1]
     if values.ndim != 1 or places.shape != values.shape or places.dtype != torch.int32:

@@ -69,8 +69,8 @@ class ObjectivesServer:
             if sent is None:
                 return state | {"t": t + algorithm.K}, missing
             before = State(theta, weights["lambda"].numpy() if weights else None, t)
-            found = algorithm.resolve(before, sent)
-            common = torch.from_numpy(found[:, :1].repeat(len(clients), axis=1))
+            lambdas = algorithm.resolve(before, sent)
+            common = torch.from_numpy(lambdas[:, :1].repeat(len(clients), axis=1))
             weights = {"lambda": common}
             down["lambda"] = common[0, 0]
         asked = [i for i in clients if i not in missing]
@@ -79,7 +79,7 @@ class ObjectivesServer:
         for i in clients:
             row = theta[0, i]  # who is missing counts as one that did not move
             if i not in missing:
-                if (reason := _reason(answers[i], {"theta": row})) is None:
+                if (reason := _reason_missing(answers[i], {"theta": row})) is None:
                     row = answers[i].tensors["theta"]  # type: ignore[union-attr]
                 else:
                     missing[i] = reason
@@ -110,7 +110,7 @@ class ObjectivesServer:
             form = {"0": start.new_empty(d, k), "1": start.new_empty(k, M)}
         sent = []
         for i, answer in answers.items():
-            if (reason := _reason(answer, form)) is not None:
+            if (reason := _reason_missing(answer, form)) is not None:
                 missing[i] = reason
                 continue
             sent.append([answer.tensors[name] for name in form])  # type: ignore[union-attr]
@@ -118,7 +118,7 @@ class ObjectivesServer:
         return algorithm.restore(parts) if sent else None
 
 
-def _reason(answer: Parcel | Lost, form: Mapping[str, Tensor]) -> str | None:
+def _reason_missing(answer: Parcel | Lost, form: Mapping[str, Tensor]) -> str | None:
     """Why a client is missing; None where all its tensors have their form."""
     if isinstance(answer, Lost):
         return f"dropped out: {answer.reason}"
@@ -147,25 +147,25 @@ class ObjectivesClient:
         t = request.number("t")
         state, first = self._state(request, t), self._kept("gradients")
         if request.text("phase") == "gradients":
-            found = self._oracle.jac(state.theta, state.memory)
-            first.put(t, _pack(found))
+            jac = self._oracle.jac(state.theta, state.memory)
+            first.put(t, _by_name(jac))
             algorithm, clients = self.federation.algorithm, self.federation.clients
-            parts = algorithm.compress(found[0], state.t, client=self.number, clients=clients)
+            parts = algorithm.compress(jac[0], state.t, client=self.number, clients=clients)
             return Parcel({}, {str(j): part[0, 0] for j, part in enumerate(parts)})
         known = None
         if "lambda" in request.tensors:
-            known = first.at(t, _pack((self._gradients(), self._oracle.init())))
+            known = first.at(t, _by_name((self._gradients(), self._oracle.init())))
         for _ in range(self.federation.algorithm.K):
-            found = known or _pack(self._oracle.jac(state.theta, state.memory))
-            state, known = self._step(state, request, found), None
+            packed = known or _by_name(self._oracle.jac(state.theta, state.memory))
+            state, known = self._step(state, request, packed), None
         kept = {"memory": state.memory, "weights": state.weights, "moments": state.moments}
         self._kept("state").put(t + 1, kept)
         return Parcel({}, {"theta": state.theta[0, 0]})
 
-    def _step(self, state: State, request: Parcel, found: Mapping[str, Any]) -> State:
+    def _step(self, state: State, request: Parcel, packed: Mapping[str, Any]) -> State:
         """One local step, with the server's lambda if it has sent one."""
-        algorithm, gradients = self.federation.algorithm, found["gradients"]
-        more, names = (found["memory"], found["common"].get("value")), [self.number]
+        algorithm, gradients = self.federation.algorithm, packed["gradients"]
+        more, names = (packed["memory"], packed["common"].get("value")), [self.number]
         if "lambda" in request.tensors:
             weights = request.tensors["lambda"].numpy()[None, None]
             moved: State = algorithm.move(state, gradients, weights, *more, names=names)
@@ -194,9 +194,9 @@ class ObjectivesClient:
         return Kept(self.folder / name, self.federation.about)
 
 
-def _pack(found: Sequence[Any]) -> dict[str, Any]:
+def _by_name(jac: Sequence[Any]) -> dict[str, Any]:
     """What an oracle gives, by name: gradients, memory, and a common gradient if there is one."""
-    gradients, memory, *common = found
+    gradients, memory, *common = jac
     return {
         "gradients": gradients,
         "memory": memory,

@@ -59,10 +59,10 @@ class Result:
     def after(cls, rounds: int, base: Path, clients: int) -> Result | None:
         """What a folder has after these rounds; None where something is left to do for it."""
         try:
-            found = json.loads((base / "result.json").read_text(encoding="utf-8"))
-            missing = tuple((t, client, reason) for t, client, reason in found["missing"])
-            digests = {int(client): digest for client, digest in found["clients"].items()}
-            result = cls(**found | {"missing": missing, "clients": digests})
+            content = json.loads((base / "result.json").read_text(encoding="utf-8"))
+            missing = tuple((t, client, reason) for t, client, reason in content["missing"])
+            digests = {int(client): digest for client, digest in content["clients"].items()}
+            result = cls(**content | {"missing": missing, "clients": digests})
         except (OSError, ValueError, KeyError, TypeError):  # no end yet, or a kill in its writing
             return None
         # a client that keeps adapters and was not there at the end lacks them still
@@ -102,7 +102,7 @@ class Progress(NamedTuple):
         for place in checkpoint.all_of(base / "rounds"):
             like = {"state": server.form(), "missing": ""}
             try:
-                found, rounds = checkpoint.restore(place, like, server.federation.about)
+                saved, rounds = checkpoint.restore(place, like, server.federation.about)
             except checkpoint.OfAnotherRun:
                 raise InputError(
                     f"folder of the run must be new or hold this run; found rounds of another one "
@@ -112,8 +112,8 @@ class Progress(NamedTuple):
                 unreadable = unreadable or error
                 _LOG.warning("%s", error)
                 continue
-            missing = tuple((t, client, why) for t, client, why in json.loads(found["missing"]))
-            return cls(found["state"], rounds, missing)
+            missing = tuple((t, client, why) for t, client, why in json.loads(saved["missing"]))
+            return cls(saved["state"], rounds, missing)
         if unreadable is not None:
             raise unreadable
         return None

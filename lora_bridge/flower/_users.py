@@ -66,7 +66,7 @@ class UsersServer:
         algorithm, N = self.federation.algorithm, self.federation.clients
         X, t, oracle = state["X"], state["t"], self._oracle(state)
         together = torch.from_numpy(algorithm.together(t, oracle))
-        answers = yield {i: self._down(state, i) for i in range(N)}
+        answers = yield {i: self._request(state, i) for i in range(N)}
         G, missing = X.new_zeros(N, *X.shape[1:]), dict[int, str]()
         heard = list(state["heard"])
         for i, answer in answers.items():
@@ -88,20 +88,20 @@ class UsersServer:
     def finish(self, state: Any) -> Asking:
         """The shared coordinates, and the SHA-256 of every user's adapters."""
         clients = range(self.federation.clients)
-        answers = yield {i: self._down(state, i, {"phase": "finish"}) for i in clients}
-        found, missing = dict[int, str](), dict[int, str]()
+        answers = yield {i: self._request(state, i, {"phase": "finish"}) for i in clients}
+        digests, missing = dict[int, str](), dict[int, str]()
         for i, answer in answers.items():
             if isinstance(answer, Lost):
                 missing[i] = f"dropped out: {answer.reason}"
             else:
-                found[i] = answer.text("sha256")
+                digests[i] = answer.text("sha256")
         shared = torch.from_numpy(self.federation.algorithm.mask(self.federation.blank().modules))
-        return {"X": state["X"][0][:, shared]}, found, missing
+        return {"X": state["X"][0][:, shared]}, digests, missing
 
-    def _down(self, state: Any, user: int, more: Mapping[str, Any] | None = None) -> Parcel:
+    def _request(self, state: Any, user: int, more: Mapping[str, Any] | None = None) -> Parcel:
         """The shared coordinates, or all to a user of which no step after the warm-up is known."""
         heard = state["heard"][user]
-        sent = _sent(self.federation.algorithm, self._oracle(state), heard)
+        sent = _columns_to_send(self.federation.algorithm, self._oracle(state), heard)
         facts = {"steps": state["steps"], "heard": heard, **(more or {})}
         return Parcel(facts, {"rows": state["X"][0][:, sent]})
 
@@ -109,14 +109,14 @@ class UsersServer:
         return self.federation.blank(state["steps"])
 
 
-def _sent(algorithm: ShareLoRA, oracle: Any, heard: int) -> Tensor:
+def _columns_to_send(algorithm: ShareLoRA, oracle: Any, heard: int) -> Tensor:
     """The coordinates that go to a user whose last step was ``heard``, -1 before its first."""
     warm = heard < algorithm.warm(oracle) > 0
     return torch.from_numpy(algorithm.mask(oracle.modules) | warm)
 
 
 @dataclass(frozen=True, eq=False)
-class _Alone:
+class _SingleUser:
     """A user of an oracle as its only one."""
 
     oracle: Any
@@ -125,8 +125,8 @@ class _Alone:
 
     @property
     def modules(self) -> Modules:
-        found: Modules = self.oracle.modules
-        return found
+        modules: Modules = self.oracle.modules
+        return modules
 
     @property
     def users(self) -> int:
@@ -159,7 +159,7 @@ class UsersClient:
     def answer(self, request: Parcel) -> Parcel | Lost:
         """The gradient in the coordinates that are shared in this step; or the end."""
         algorithm, t = self.federation.algorithm, request.number("t")
-        oracle = _Alone(self._oracle, self.number, request.number("steps"))
+        oracle = _SingleUser(self._oracle, self.number, request.number("steps"))
         state = self._state(request, oracle, t)
         if request.text("phase") == "finish":
             with writing_explained("folder of the client", self.folder):
@@ -174,12 +174,12 @@ class UsersClient:
         together = torch.from_numpy(algorithm.together(t, oracle))
         return Parcel({}, {"gradient": G[0][:, together]})
 
-    def _state(self, request: Parcel, oracle: _Alone, t: int) -> State:
+    def _state(self, request: Parcel, oracle: _SingleUser, t: int) -> State:
         """The server's coordinates and the user's own."""
         algorithm, start = self.federation.algorithm, self.federation.start
         state: State = algorithm.init(start if start.ndim == 2 else start[self.number], oracle)
         heard = request.number("heard")
-        sent = taken = _sent(algorithm, oracle, heard)
+        sent = taken = _columns_to_send(algorithm, oracle, heard)
         kept = self._kept.before(t, {"X": state.X, "moments": state.moments})
         if kept is None and heard >= algorithm.warm(oracle):  # or it would begin anew, unsaid
             raise self._kept.gone(heard)

@@ -74,9 +74,9 @@ def reach(address: str, certificates: Path | None = None, timeout: float = 5.0) 
             f"`superlink` must be one that {certificates} vouches for; found {address}: {reason}"
         ) from None
     except OSError as error:
-        found = error.strerror or str(error)
+        reason = error.strerror or str(error)
         raise InputError(
-            f"`superlink` must be reachable; found no SuperLink at {address}: {found}"
+            f"`superlink` must be reachable; found no SuperLink at {address}: {reason}"
         ) from None
     if encrypted:
         raise InputError(
@@ -95,9 +95,9 @@ def unused(name: str, host: str, port: int) -> None:
         socket.create_server(place[:2], family=family).close()
     except OSError as error:
         number = error.errno or 0  # of the system, or less than 0: an unknown name
-        found = os.strerror(number) if number > 0 else error.strerror
+        reason = os.strerror(number) if number > 0 else error.strerror
         raise InputError(
-            f"`{name}` must be a free port of this machine; found {host}:{port}: {found}"
+            f"`{name}` must be a free port of this machine; found {host}:{port}: {reason}"
         ) from None
 
 
@@ -126,7 +126,7 @@ def _speaks_tls(plain: socket.socket) -> bool:
 def _loopback(host: str) -> bool:
     """Whether all that a name stands for is this machine's loopback."""
     try:
-        found = {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
+        addresses = {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
     except OSError:
         return False
-    return all(ipaddress.ip_address(address).is_loopback for address in found)
+    return all(ipaddress.ip_address(address).is_loopback for address in addresses)

@@ -59,7 +59,7 @@ class GridTransport:
         """Say hello to SuperNodes until so many clients have answered, or time is over."""
         self._hello, end = hello, time.monotonic() + timeout
         while True:
-            self._newcomers()
+            self._greet_new_nodes()
             if len(self._hellos) >= wanted or time.monotonic() >= end:
                 return dict(self._hellos)
             time.sleep(_POLL)
@@ -75,23 +75,23 @@ class GridTransport:
                 if client in waiting:
                     waiting.discard(client)
                     yield client, _content(reply)
-            back = self._newcomers() & waiting
+            back = self._greet_new_nodes() & waiting
             sent |= self._push({i: requests[i] for i in back}, end - time.monotonic())
             if waiting:
                 time.sleep(_POLL)
         for client in waiting - self._nodes.keys():
             yield client, Lost("it is not connected")
 
-    def _newcomers(self) -> set[int]:
+    def _greet_new_nodes(self) -> set[int]:
         """Clients that have said which SuperNode is theirs since the last look."""
         now = time.monotonic()
         there = [node for node in self._grid.get_node_ids() if node not in self._known]
         fresh = [node for node in there if now > self._greeted.get(node, -_AGAIN) + _AGAIN]
         self._greeted |= dict.fromkeys(fresh, now)
         messages = [_message(self._hello.encode(), node, None) for node in fresh]
-        sent = zip(self._sent(messages), fresh, strict=True)
+        sent = zip(self._send(messages), fresh, strict=True)
         self._asked |= {name: node for name, node in sent if name}
-        found = set()
+        clients = set()
         for reply in self._pull(self._asked):
             node = self._asked.pop(reply.metadata.reply_to_message_id)
             content = _content(reply)
@@ -106,27 +106,27 @@ class GridTransport:
             if node not in self._known:
                 self._known.add(node)
                 self._nodes[client], self._hellos[client] = node, parcel
-                found.add(client)
-        return found
+                clients.add(client)
+        return clients
 
     def _push(self, requests: Mapping[int, bytes], ttl: float) -> dict[str, int]:
         """Send to the clients' SuperNodes; message to client."""
         messages = [_message(data, self._nodes[i], ttl) for i, data in requests.items()]
-        sent = dict(zip(requests, self._sent(messages), strict=True))
+        sent = dict(zip(requests, self._send(messages), strict=True))
         for client in [client for client, message in sent.items() if not message]:
             node = self._nodes.pop(client)  # gone; it may come back, or another for its client
             self._known.discard(node)
         return {message: client for client, message in sent.items() if message}
 
-    def _sent(self, messages: list[Message]) -> list[str | None]:
+    def _send(self, messages: list[Message]) -> list[str | None]:
         """The messages' names, None for what Flower did not take."""
         names = list(self._grid.push_messages(messages)) if messages else []
         return names or [None] * len(messages)
 
     def _pull(self, waiting: Mapping[str, Any]) -> list[Message]:
         """Replies that are there to messages that wait for one."""
-        found: Iterable[Message] = self._grid.pull_messages(list(waiting)) if waiting else []
-        return [reply for reply in found if reply.metadata.reply_to_message_id in waiting]
+        replies: Iterable[Message] = self._grid.pull_messages(list(waiting)) if waiting else []
+        return [reply for reply in replies if reply.metadata.reply_to_message_id in waiting]
 
 
 def _message(data: bytes, node: int, ttl: float | None) -> Message:

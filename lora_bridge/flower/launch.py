@@ -124,13 +124,13 @@ def submit(
 
     def heard(line: str) -> None:
         nonlocal number
-        found = _RUN.match(line)
-        number = found[1] if found else number
+        match = _RUN.match(line)
+        number = match[1] if match else number
         tell(line)
 
-    with _known(address, home, authority) as own:
+    with _flower_config(address, home, authority) as own:
         try:
-            sha256 = _followed(app, own, heard)
+            sha256 = _run_to_end(app, own, heard)
         except BaseException:  # an interrupt too: nobody would follow the run any more
             if number:
                 _stop(number, own, address, authority)
@@ -147,12 +147,12 @@ def simulate(
     address = f"127.0.0.1:{free_port()}"
     options = f"num-supernodes={clients} client-resources-num-cpus=1"
     start = running(superlink(address, simulation=True), home, address)
-    with start, _known(address, home, None) as own:
-        return _followed(app, own, tell, ["--federation-config", options])
+    with start, _flower_config(address, home, None) as own:
+        return _run_to_end(app, own, tell, ["--federation-config", options])
 
 
 @contextmanager
-def _known(address: str, home: Path, authority: Path | None) -> Iterator[Path]:
+def _flower_config(address: str, home: Path, authority: Path | None) -> Iterator[Path]:
     """A folder from which ``flwr`` knows a SuperLink: its own, for others may ask others."""
     where = f"insecure = {'true' if authority is None else 'false'}"
     if authority is not None:
@@ -168,7 +168,7 @@ def _known(address: str, home: Path, authority: Path | None) -> Iterator[Path]:
         yield Path(own)
 
 
-def _followed(
+def _run_to_end(
     app: Path | str, own: Path, tell: Callable[[str], None], more: Sequence[str] = ()
 ) -> str:
     """What ``flwr run`` ends with: SHA-256 of the final adapters."""

@@ -41,8 +41,8 @@ class Responder:
         try:
             request = Parcel.decode(data)
         except Damaged as error:
-            return self._sealed(Parcel(), Lost(f"the request was damaged: {error}"))
-        return self._sealed(request, self._answer(request))
+            return self._encoded_answer(Parcel(), Lost(f"the request was damaged: {error}"))
+        return self._encoded_answer(request, self._answer(request))
 
     def _answer(self, request: Parcel) -> Parcel | Lost:
         about = self.federation.about
@@ -57,7 +57,7 @@ class Responder:
         except InputError as error:
             return Lost(" ".join(str(error).split()))
 
-    def _sealed(self, request: Parcel, answer: Parcel | Lost) -> bytes:
+    def _encoded_answer(self, request: Parcel, answer: Parcel | Lost) -> bytes:
         facts: dict[str, Any] = {"client": self.number, "t": request.number("t")}
         facts["about"] = self.federation.about
         if isinstance(answer, Lost):

@@ -86,8 +86,8 @@ class Parcel:
 
     def number(self, name: str) -> int:
         """A fact as a whole number; -1 where there is none."""
-        found = self.facts.get(name, -1)
-        return found if isinstance(found, int) else -1
+        fact = self.facts.get(name, -1)
+        return fact if isinstance(fact, int) else -1
 
 
 def fingerprint(tensors: Iterable[Tensor]) -> str:
@@ -96,12 +96,12 @@ def fingerprint(tensors: Iterable[Tensor]) -> str:
     >>> fingerprint([torch.zeros(2)])[:8], fingerprint([torch.zeros(2, 1)])[:8]
     ('2b6922d7', '5741435c')
     """
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for value in tensors:
         plain = _plain(value)
-        found.update(f"{plain.dtype} {tuple(plain.shape)}\n".encode())
-        found.update(plain.reshape(-1).view(torch.uint8).numpy().tobytes())
-    return found.hexdigest()
+        digest.update(f"{plain.dtype} {tuple(plain.shape)}\n".encode())
+        digest.update(plain.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _plain(value: Tensor) -> Tensor:

@@ -99,10 +99,10 @@ def program(name: str) -> str:
     Raises:
         InputError: Flower is not installed beside this Python.
     """
-    found = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
-    if found is None:
+    path = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
+    if path is None:
         raise InputError(f"Flower must be installed (the extra 'flower'); found no {name}")
-    return found
+    return path
 
 
 @contextmanager
@@ -128,9 +128,9 @@ def started(
         yield process
     finally:
         try:
-            _end(mark)
+            _end_marked(mark)
         finally:
-            _end(mark)  # where a signal, of which there is but one, has come in between
+            _end_marked(mark)  # where a signal, of which there is but one, has come in between
             if process is not None:
                 process.wait()
                 if process.stdout is not None:
@@ -158,10 +158,10 @@ def running(
         home.mkdir(parents=True, exist_ok=True)
         number, log = tempfile.mkstemp(suffix=".log", prefix=f"{name}-", dir=home)
     with os.fdopen(number, "wb") as output, started(command, home, output) as process:
-        found = Program(name, process, Path(log))
+        launched = Program(name, process, Path(log))
         if address:
-            _answering(found, address, wait)
-        yield found
+            _wait_until_listening(launched, address, wait)
+        yield launched
 
 
 def leave_by_signals() -> None:
@@ -190,26 +190,26 @@ def free_port() -> int:
         return port
 
 
-def _answering(found: Program, address: str, wait: float) -> None:
+def _wait_until_listening(launched: Program, address: str, wait: float) -> None:
     """Wait until a program listens."""
     end = time.monotonic() + wait
-    while found.process.poll() is None and time.monotonic() < end:
+    while launched.process.poll() is None and time.monotonic() < end:
         try:
             with socket.create_connection(check(address, encrypted=True), 1.0):
                 return
         except OSError:
             time.sleep(_POLL)
     raise Failed(
-        f"the SuperLink must answer at {address} within {wait:g} s; found {found.last()}; "
-        f"its log is {found.log}"
+        f"the SuperLink must answer at {address} within {wait:g} s; found {launched.last()}; "
+        f"its log is {launched.log}"
     )
 
 
-def _end(mark: str) -> None:
+def _end_marked(mark: str) -> None:
     """End all processes with a mark: first by asking, then not."""
     asked: set[psutil.Process] = set()
     limit = time.monotonic() + _PATIENCE
-    while family := _marked(mark):
+    while family := _marked_processes(mark):
         for one in family:
             with suppress(psutil.NoSuchProcess):
                 if time.monotonic() > limit:
@@ -220,11 +220,11 @@ def _end(mark: str) -> None:
         time.sleep(_POLL)
 
 
-def _marked(mark: str) -> list[psutil.Process]:
+def _marked_processes(mark: str) -> list[psutil.Process]:
     """The processes whose environment has a mark; those that have ended have none."""
-    found = []
+    processes = []
     for one in psutil.process_iter():
         with suppress(psutil.Error, OSError):
             if one.environ().get(_MARK) == mark:
-                found.append(one)
-    return found
+                processes.append(one)
+    return processes

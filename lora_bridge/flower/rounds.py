@@ -110,10 +110,12 @@ def coordinate(
     with writing_explained("folder of the run", base):
         base.mkdir(parents=True, exist_ok=True)
     with folder_lock(base, lambda: _LOG.warning("another run is in %s; waiting for its end", base)):
-        return _coordinated(federation, transport, base, rules or Rules())
+        return _run_in_folder(federation, transport, base, rules or Rules())
 
 
-def _coordinated(federation: Federation, transport: Transport, base: Path, rules: Rules) -> Result:
+def _run_in_folder(
+    federation: Federation, transport: Transport, base: Path, rules: Rules
+) -> Result:
     """A run that has its folder alone."""
     server, least = server_of(federation), rules.needed(federation.clients)
     now = Progress.kept(base, server)
@@ -122,18 +124,18 @@ def _coordinated(federation: Federation, transport: Transport, base: Path, rules
         if ended is not None:
             _LOG.info("all %d rounds were done before; nothing is left to do", now.rounds)
             return ended
-    line = _Line(federation, transport, rules)
-    hellos = line.meet(least)
+    exchange = _Exchange(federation, transport, rules)
+    hellos = exchange.meet(least)
     now = now or Progress(server.start(hellos), 0)
     resumed, started = now.rounds, time.perf_counter()
     while server.left(now.state) > 0:
         before = time.perf_counter()
-        state, lost = line.carry(server.round(now.state), now.rounds, base)
+        state, lost = exchange.carry(server.round(now.state), now.rounds, base)
         now = now.then(state, lost)
         now.put(base, federation.about)
         gone = "".join(f"; client {i} {reason}" for i, reason in sorted(lost.items()))
         _LOG.info("round %d in %.1f s%s", now.rounds, time.perf_counter() - before, gone)
-    adapters, kept, lost = line.carry(server.finish(now.state), now.rounds, base)
+    adapters, kept, lost = exchange.carry(server.finish(now.state), now.rounds, base)
     digests = [fingerprint(adapters.values()), *(kept[i] for i in sorted(kept))]
     sha256 = digests[0] if not kept else hashlib.sha256("".join(digests[1:]).encode()).hexdigest()
     seconds = time.perf_counter() - started
@@ -143,7 +145,7 @@ def _coordinated(federation: Federation, transport: Transport, base: Path, rules
 
 
 @dataclass(frozen=True)
-class _Line:
+class _Exchange:
     """Requests out, answers in, each looked at."""
 
     federation: Federation
@@ -155,48 +157,50 @@ class _Line:
         hello, wait = Parcel({"phase": "hello", "about": self.federation.about}), self.rules.gather
         everybody = self.transport.meet(hello, self.federation.clients, wait)
         numbered = {i: p for i, p in everybody.items() if 0 <= i < self.federation.clients}
-        found = {i: parcel for i, parcel in numbered.items() if "lost" not in parcel.facts}
-        if len(found) < least:
-            there = ", ".join(map(str, sorted(found))) or "none"
-            others = [f"; client {i}: {numbered[i].text('lost')}" for i in numbered.keys() - found]
+        present = {i: parcel for i, parcel in numbered.items() if "lost" not in parcel.facts}
+        if len(present) < least:
+            there = ", ".join(map(str, sorted(present))) or "none"
+            others = [
+                f"; client {i}: {numbered[i].text('lost')}" for i in numbered.keys() - present
+            ]
             raise TooFewClients(
-                f"{least} clients must be connected after {wait:g} s; found {len(found)}: {there}"
+                f"{least} clients must be connected after {wait:g} s; found {len(present)}: {there}"
                 + "".join(others)
             )
-        return found
+        return present
 
     def carry(self, asking: Asking, t: int, base: Path) -> Any:
         """What a generator of requests returns, once it has its answers."""
         try:
             requests = next(asking)
             while True:
-                answers = self._asked(requests, t)
-                self._enough(requests, answers, t, base)
+                answers = self._ask_all(requests, t)
+                self._check_enough(requests, answers, t, base)
                 requests = asking.send(answers)
         except StopIteration as done:
             return done.value
 
-    def _asked(self, requests: Mapping[int, Parcel], t: int) -> Answers:
+    def _ask_all(self, requests: Mapping[int, Parcel], t: int) -> Answers:
         """One phase: every client's answer, or why there is none."""
         answers: dict[int, Parcel | Lost] = {}
         for _ in range(self.rules.attempts):
             left = {i: p for i, p in requests.items() if not isinstance(answers.get(i), Parcel)}
             if not left:
                 break
-            sealed = {i: self._sealed(i, t, request).encode() for i, request in left.items()}
+            sealed = {i: self._addressed(i, t, request).encode() for i, request in left.items()}
             answers |= dict.fromkeys(left, Lost(f"no answer in {self.rules.timeout:g} s"))
             for client, data in self.transport.ask(sealed, self.rules.timeout):
                 if client in left:
                     answers[client] = (
-                        data if isinstance(data, Lost) else self._opened(client, t, data)
+                        data if isinstance(data, Lost) else self._decoded(client, t, data)
                     )
         return answers
 
-    def _sealed(self, client: int, t: int, request: Parcel) -> Parcel:
+    def _addressed(self, client: int, t: int, request: Parcel) -> Parcel:
         facts: dict[str, Fact] = {"client": client, "t": t, "about": self.federation.about}
         return Parcel({**request.facts, **facts}, request.tensors)
 
-    def _opened(self, client: int, t: int, data: bytes) -> Parcel | Lost:
+    def _decoded(self, client: int, t: int, data: bytes) -> Parcel | Lost:
         """An answer, if it is one to what was asked."""
         try:
             answer = Parcel.decode(data)
@@ -204,16 +208,18 @@ class _Line:
             return Lost(f"its answer was damaged: {error}")
         for name, wanted in (("about", self.federation.about), ("client", client), ("t", t)):
             if answer.facts.get(name) != wanted:
-                found = answer.facts.get(name)
-                return Lost(f"its answer is of another {_NAMES[name]}: {found} instead of {wanted}")
+                stated = answer.facts.get(name)
+                return Lost(
+                    f"its answer is of another {_NAMES[name]}: {stated} instead of {wanted}"
+                )
         if "lost" in answer.facts:
             return Lost(answer.text("lost"))
         return answer
 
-    def _enough(self, requests: Any, answers: Answers, t: int, base: Path) -> None:
+    def _check_enough(self, requests: Any, answers: Answers, t: int, base: Path) -> None:
         """Go on, or say who is missing and why."""
         least = min(self.rules.needed(self.federation.clients), len(requests))
-        lost = {i: found.reason for i, found in answers.items() if isinstance(found, Lost)}
+        lost = {i: answer.reason for i, answer in answers.items() if isinstance(answer, Lost)}
         if len(answers) - len(lost) >= least:
             return
         reasons = "; ".join(f"client {i}: {reason}" for i, reason in sorted(lost.items()))

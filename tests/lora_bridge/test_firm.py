@@ -217,7 +217,7 @@ def test_as_many_clients_are_scored_together_as_gradients_are_taken_of(
     """Also where a budget of memory says how many: gradients of three objectives keep more."""
     oracle = alignment(bank=AdapterBank(MODEL, ["c_attn"], memory=1 << 40))
     oracle.jac(start(oracle), oracle.init())
-    kept = max(oracle.bank._kept.values())
+    kept = max(oracle.bank._bytes_by_shape.values())
     oracle = alignment(bank=oracle.bank.with_options(memory=2 * kept - 1))
     sizes: dict[str, list[int]] = {}
     values = AdapterBank._values

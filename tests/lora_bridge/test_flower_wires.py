@@ -291,7 +291,7 @@ def test_commands_in_one_home_know_superlinks_of_their_own(tmp_path: Path) -> No
     known = [("127.0.0.1:1", None), ("127.0.0.1:2", tmp_path / "ca.crt")]
     with ExitStack() as stack:
         for (address, authority), own in [
-            (one, stack.enter_context(launch._known(one[0], tmp_path / "home", one[1])))
+            (one, stack.enter_context(launch._flower_config(one[0], tmp_path / "home", one[1])))
             for one in known
         ]:
             found = tomllib.loads((own / "config.toml").read_text())["superlink"]

@@ -66,7 +66,7 @@ def test_the_loss_is_that_of_all_logits(kind: str, engine: str) -> None:
     assert {shape[1:] for shape in shapes} == {(3, VOCABULARY)}  # three targets at most
     assert set(given) == {3}
     without = AdapterBank(bank.model, bank.targets)
-    object.__setattr__(without, "_placed", lambda batch: batch)
+    object.__setattr__(without, "_with_target_places", lambda batch: batch)
     expected, slopes = without.gradients(X, batch, _whole)
     torch.testing.assert_close(values, expected, rtol=1e-10, atol=1e-12)
     torch.testing.assert_close(gradients, slopes, rtol=1e-8, atol=1e-12)
@@ -265,7 +265,9 @@ def test_a_budget_of_memory_divides_the_clients() -> None:
 
     expected = bank.gradients(X, batch, loss)
     assert sizes == [N]
-    one = bank.with_options(memory=1 << 40)._kept_by_one(X, bank._placed(batch), loss, 1.0)
+    one = bank.with_options(memory=1 << 40)._bytes_of_one_client(
+        X, bank._with_target_places(batch), loss, 1.0
+    )
     for budget, clients in ((1, [1, 1, 1]), (2 * one, [2, 1]), (3 * one, [3])):
         limited = bank.with_options(memory=budget)
         found = limited.gradients(X, batch, loss)
@@ -278,9 +280,9 @@ def test_a_budget_of_memory_divides_the_clients() -> None:
 
 def test_the_measured_memory_grows_with_the_samples() -> None:
     bank, batch = _bank("llama", memory=1), _batch()
-    once = bank._kept_by_one(_rows(bank), bank._placed(batch), answer_loss, 1.0)
+    once = bank._bytes_of_one_client(_rows(bank), bank._with_target_places(batch), answer_loss, 1.0)
     twice = {name: torch.cat([value, value], 1) for name, value in batch.items()}
-    more = bank._kept_by_one(_rows(bank), bank._placed(twice), answer_loss, 1.0)
+    more = bank._bytes_of_one_client(_rows(bank), bank._with_target_places(twice), answer_loss, 1.0)
     assert 1.5 * once < more <= 2 * once  # the adapters are kept once
 
 

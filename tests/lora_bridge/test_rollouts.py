@@ -66,8 +66,8 @@ def test_what_is_sampled_is_what_is_scored(
         seen.append((logits / temperature).log_softmax(-1).gather(1, tokens[:, None]))
         return tokens
 
-    drawn = _decoding._drawn
-    monkeypatch.setattr(_decoding, "_drawn", spy)
+    drawn = _decoding._sample_tokens
+    monkeypatch.setattr(_decoding, "_sample_tokens", spy)
     options: dict[str, Any] = {"temperature": temperature, "scale": scale}
     batch = sample(bank, X, prompts, length=6, seed=0, round_=0, **options)
     sampled = torch.cat(seen, 1).reshape(3, 4, 6)
@@ -95,13 +95,13 @@ def _wide(top: int | None, monkeypatch: pytest.MonkeyPatch) -> Any:
     X, draws = _rows(bank, 2), 6000
     ids = torch.tensor([5, 60, 7]).expand(2, draws, 3)
     if top is not None:
-        drawn = _decoding._drawn
+        drawn = _decoding._sample_tokens
 
         def cut(logits: Tensor, noise: Tensor, temperature: float) -> Tensor:
             least = logits.topk(top, -1).values[:, -1:]
             return drawn(logits.where(logits >= least, -torch.inf), noise, temperature)
 
-        monkeypatch.setattr(_decoding, "_drawn", cut)
+        monkeypatch.setattr(_decoding, "_sample_tokens", cut)
     prompts = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     batch = sample(bank, X, prompts, length=2, temperature=1.3, seed=1, round_=0)
     first, second = batch["input_ids"][..., 3:].unbind(-1)
@@ -181,7 +181,7 @@ def test_close_policies_choose_the_same_tokens() -> None:
     bound = float((policies[0] - policies[1]).abs().sum())
     noise = _noise.gumbel(_noise.token_keys([0], draws, 1, 0, 0).flatten(), V)
     first, second = (
-        _decoding._drawn(one.expand(draws, V), noise, temperature) for one in (logits, near)
+        _decoding._sample_tokens(one.expand(draws, V), noise, temperature) for one in (logits, near)
     )
     changed = int((first != second).sum())
     assert stats.binomtest(changed, draws, bound, alternative="greater").pvalue > _LEVEL
