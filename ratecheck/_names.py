@@ -12,7 +12,7 @@ from linsys import InputError
 _LISTED = 8
 
 
-def check_name(what: str, found: str, names: Sequence[str]) -> str:
+def check_name(what: str, name: str, names: Sequence[str]) -> str:
     """Return ``found`` if it is among ``names``; otherwise raise InputError.
 
     >>> check_name("`profile`", "papr", ["quick", "paper"])
@@ -20,15 +20,15 @@ def check_name(what: str, found: str, names: Sequence[str]) -> str:
         ...
     linsys.validate.InputError: `profile` must be one of quick, paper; found 'papr' (did you mean paper?)
     """  # noqa: E501
-    if found in names:
-        return found
-    near = difflib.get_close_matches(found, names, n=_LISTED, cutoff=0.0)
+    if name in names:
+        return name
+    near = difflib.get_close_matches(name, names, n=_LISTED, cutoff=0.0)
     listed = f"one of {', '.join(names)}" if names else "a known name"
     if len(names) > _LISTED:
         listed = f"one of {len(names)} known names, such as {', '.join(near)}"
-    close = difflib.get_close_matches(found, near, n=1, cutoff=0.4)
+    close = difflib.get_close_matches(name, near, n=1, cutoff=0.4)
     hint = f" (did you mean {close[0]}?)" if close else ""
-    raise InputError(f"{what} must be {listed}; found {found!r}{hint}")
+    raise InputError(f"{what} must be {listed}; found {name!r}{hint}")
 
 
 def check_installed(extra: str, *modules: str) -> None:

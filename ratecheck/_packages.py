@@ -19,7 +19,7 @@ PACKAGES = ("experiments", "linsys", "lora_bridge", "mgda")
 ROOT = Path(__file__).absolute().parents[1]
 
 
-class _Beside:
+class _OurPackages:
     """A finder of modules, as ``sys.meta_path`` holds them."""
 
     @staticmethod
@@ -29,7 +29,7 @@ class _Beside:
         return PathFinder.find_spec(name, [str(ROOT)]) if name in PACKAGES else None
 
 
-sys.meta_path.insert(0, _Beside())
+sys.meta_path.insert(0, _OurPackages())
 
 
 def stranger() -> str | None:

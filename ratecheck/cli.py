@@ -13,9 +13,9 @@ def main() -> None:
     # Python puts the current folder first on the path of worker processes, and a file there may be
     # called ratecheck.py, or as a module of the standard library.
     os.environ["PYTHONSAFEPATH"] = "1"
-    found = stranger()
-    if found is not None:
-        print(f"ratecheck: {found}", file=sys.stderr)
+    problem = stranger()
+    if problem is not None:
+        print(f"ratecheck: {problem}", file=sys.stderr)
         sys.exit(2)
     from ratecheck._commands.app import main as command
 

@@ -163,7 +163,7 @@ def test_a_file_called_as_the_command_is_not_taken_for_it(
 @pytest.mark.parametrize(
     ("file", "line", "other", "arguments", "path"),
     [
-        ("ratecheck/_packages.py", "sys.meta_path.insert(0, _Beside())", "", LIST, "."),
+        ("ratecheck/_packages.py", "sys.meta_path.insert(0, _OurPackages())", "", LIST, "."),
         ("ratecheck/_processes/pool.py", "preload([FIRST, ", "preload([", AUDIT, "."),
         ("ratecheck/_processes/pool.py", "preload([FIRST, ", "preload([", RUN, "."),
         ("ratecheck/cli.py", 'os.environ["PYTHONSAFEPATH"] = "1"', "", OWN, ""),

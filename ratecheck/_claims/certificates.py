@@ -45,7 +45,7 @@ _FINEST, _VANISHED = 160, 1e-40
 _LARGEST = 1e300
 #: A side of more digits than this, in float64 where high precision was given, was rounded.
 _CONSTANT = 12
-_LEFT = (
+_LOST_PRECISION = (
     "left high precision; use NumPy's arithmetic and linsys.linalg in place of float(), math and "
     "np.linalg"
 )
@@ -101,12 +101,12 @@ def evaluate(
         undefined = (np.isnan(measured) | np.isnan(bound)).any(axis=1)
         if undefined.any():
             first = int(undefined.argmax())
-            _resolve(claim, batch, first)
+            _check_nan_is_rounding(claim, batch, first)
         rounding = _ROUNDING * magnitude_of(list(batch.fields.values())) ** 2
         larger = np.maximum(np.abs(measured), np.abs(bound)).max(axis=1)
         doubtful = (larger <= rounding) & (larger > 0)
         scale = np.zeros(len(batch)) if trusted else rounding
-        rows, tight = _worst(claim.relation, measured, bound, scale)
+        rows, tight = _tightest_entry(claim.relation, measured, bound, scale)
         tight = np.where(undefined, 0.0, tight)
         loose = np.where(undefined, np.inf, _looseness(claim, batch, bound))
     return Sides(measured[rows], bound[rows], tight, loose, doubtful)
@@ -129,17 +129,17 @@ def repeat(claim: Claim, batch: Batch, sides: Sides, watch: Watch | None, *, tru
     if apart.any():
         at = int(apart.argmax())
         first, second = (
-            _sides(f"{s.measured[k]:.6g}", f"{s.bound[k]:.6g}")
+            _sides_text(f"{s.measured[k]:.6g}", f"{s.bound[k]:.6g}")
             for s, k in ((sides, rows[at]), (again, at))
         )
         raise Unsettled(_UNSTEADY.format(first, second), int(rows[at]))
 
 
-def _sides(measured: str, bound: str) -> str:
+def _sides_text(measured: str, bound: str) -> str:
     return f"(measured, bound) = ({measured}, {bound})"
 
 
-def _resolve(claim: Claim, batch: Batch, index: int) -> None:
+def _check_nan_is_rounding(claim: Claim, batch: Batch, index: int) -> None:
     """Accept NaN in float64 where high precision gives numbers; a Fault otherwise."""
     try:
         certify(claim, batch.subset(np.array([index])).fields)
@@ -196,8 +196,8 @@ def _entries(answer: Any, count: int | None, index: int = 0) -> tuple[Numbers, N
             measured, bound = measured[None], bound[None]
         measured, bound = np.broadcast_arrays(*_aligned(measured, bound))
     except (TypeError, ValueError) as error:
-        found = _brief(answer)
-        raise Fault(f"measure must return (measured, bound); found {found}", index) from error
+        returned = _brief(answer)
+        raise Fault(f"measure must return (measured, bound); found {returned}", index) from error
     if len(measured) != (count or 1) or not measured.size:
         raise Fault(
             f"measure must return one entry or more for each of {count or 1} instances, along the "
@@ -226,7 +226,7 @@ def _aligned(measured: Numbers, bound: Numbers) -> tuple[Numbers, Numbers]:
     )
 
 
-def _worst(
+def _tightest_entry(
     relation: Relation, measured: Numbers, bound: Numbers, scale: Numbers
 ) -> tuple[tuple[Numbers, Numbers], NDArray[np.float64]]:
     """Where each instance is tightest, as an index of (B, entries), and its tightness there."""
@@ -312,29 +312,29 @@ def certify(claim: Claim, fields: Fields) -> Certificate:
         Fault: if the claim cannot be evaluated in high precision, or if the instance breaks an
             assumption in high precision and in float64.
     """
-    coarse, found = (_exactly(claim, fields, digits) for digits in DIGITS)
-    violated = found.tightness > 1 + _EXCESS
-    doubtful = violated and not _agree(coarse, found)
-    if doubtful or abs(coarse.tightness - found.tightness) > SAME:
-        again = _exactly(claim, fields, DIGITS[1])
-        if again.values != found.values:
-            raise Unsettled(_UNSTEADY.format(_sides(*found.text), _sides(*again.text)))
+    coarse, fine = (_in_high_precision(claim, fields, digits) for digits in DIGITS)
+    violated = fine.tightness > 1 + _EXCESS
+    doubtful = violated and not _agree(coarse, fine)
+    if doubtful or abs(coarse.tightness - fine.tightness) > SAME:
+        again = _in_high_precision(claim, fields, DIGITS[1])
+        if again.values != fine.values:
+            raise Unsettled(_UNSTEADY.format(_sides_text(*fine.text), _sides_text(*again.text)))
     if doubtful:
-        finest = _exactly(claim, fields, _FINEST)
-        violated = _agree(found, finest)
-        vanished = found.excess < np.inf and abs(finest.excess) <= _VANISHED * found.excess
+        finest = _in_high_precision(claim, fields, _FINEST)
+        violated = _agree(fine, finest)
+        vanished = fine.excess < np.inf and abs(finest.excess) <= _VANISHED * fine.excess
         if not violated and not vanished:
-            told = zip((*DIGITS, _FINEST), (coarse, found, finest), strict=True)
+            told = zip((*DIGITS, _FINEST), (coarse, fine, finest), strict=True)
             excess = ", ".join(f"{float(e.excess):.6g} with {digits} digits" for digits, e in told)
             raise Unsettled(f"high precision does not settle the excess over the bound: {excess}")
-        found = finest
+        fine = finest
     return Certificate(
         violated=violated,
-        measured=float(found.measured),
-        bound=float(found.bound),
+        measured=float(fine.measured),
+        bound=float(fine.bound),
         # sides that are equal up to the rounding of any precision
-        tightness=found.tightness if violated else min(found.tightness, 1 + _EXCESS),
-        text=found.text,
+        tightness=fine.tightness if violated else min(fine.tightness, 1 + _EXCESS),
+        text=fine.text,
     )
 
 
@@ -343,13 +343,13 @@ def float64_agrees(claim: Claim, fields: Fields) -> bool:
     try:
         batch = Batch(claim.space, fields, claim.space.sizes_of(fields))
         plain = evaluate(claim, batch, trusted=True).tightness[0]
-        exact = _exactly(claim, fields, DIGITS[0]).tightness
+        exact = _in_high_precision(claim, fields, DIGITS[0]).tightness
     except Fault:
         return False
     return bool(abs(plain - exact) <= SAME)
 
 
-class _Exact(NamedTuple):
+class _PreciseSides(NamedTuple):
     """Excess over the bound, both sides and tightness of the worst entry in high precision."""
 
     excess: Any
@@ -366,13 +366,13 @@ class _Exact(NamedTuple):
         return str(self.measured)[:24], str(self.bound)[:24]
 
 
-def _agree(coarse: _Exact, fine: _Exact) -> bool:
+def _agree(coarse: _PreciseSides, fine: _PreciseSides) -> bool:
     """Whether the bound is exceeded with both precisions, and by as much."""
     a, b = coarse.excess, fine.excess
     return bool(a > 0 and b > 0 and (b == np.inf or abs(a - b) <= _AGREE * b))
 
 
-def _exactly(claim: Claim, fields: Fields, digits: int) -> _Exact:
+def _in_high_precision(claim: Claim, fields: Fields, digits: int) -> _PreciseSides:
     """One instance with so many digits."""
     with precision(digits), warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
@@ -382,20 +382,20 @@ def _exactly(claim: Claim, fields: Fields, digits: int) -> _Exact:
             if plain is not None:
                 raise Fault(f"the space's own instance breaks its assumption {plain[0]!r}")
         _ = exact.views  # built before, as a view may look at floats
-        with no_floats(_LEFT):
+        with no_floats(_LOST_PRECISION):
             measured, bound = _measure(claim, exact, None)
         _refuse_rounded(measured, bound)
         scale = np.full(1, 10.0 ** (10 - digits))
         if (measured != measured).any() or (bound != bound).any():
             raise Fault("measure returned NaN")
-        where, tight = _worst(claim.relation, measured, bound, scale)
+        where, tight = _tightest_entry(claim.relation, measured, bound, scale)
         sides = measured[where][0], bound[where][0]
         gap = sides[0] - sides[1] if sides[0] != sides[1] else 0 * tight[0]
         if claim.relation == ">=":
             gap = -gap
         elif claim.relation == "==":
             gap = abs(gap)
-        return _Exact(gap, *sides, float(tight[0]))
+        return _PreciseSides(gap, *sides, float(tight[0]))
 
 
 def _refuse_rounded(*sides: Numbers) -> None:
@@ -405,4 +405,4 @@ def _refuse_rounded(*sides: Numbers) -> None:
             np.isfinite(value) and float(f"{value:.{_CONSTANT}g}") != value
             for value in side.ravel().astype(float)
         ):
-            raise Fault(f"measure {_LEFT}")
+            raise Fault(f"measure {_LOST_PRECISION}")

@@ -181,8 +181,8 @@ class Claim(Statement):
     @property
     def function(self) -> Callable[..., tuple[Any, Any]]:
         """The function that was declared, of the fields that it names."""
-        found: Callable[..., tuple[Any, Any]] = getattr(self.measure, "function", self.measure)
-        return found
+        function: Callable[..., tuple[Any, Any]] = getattr(self.measure, "function", self.measure)
+        return function
 
     def __call__(self, *arguments: Any, **options: Any) -> tuple[Any, Any]:
         """Both sides from the function's own arguments, as if it were no claim."""

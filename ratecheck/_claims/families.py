@@ -42,16 +42,16 @@ def roles(records: Sequence[Record]) -> dict[str, str]:
     {'my.lemma_sharper': 'sharper', 'my.lemma_sec4': 'other reading'}
     """
     replacing, whole = corrections(records), parents(records)
-    found = {}
+    role_of = {}
     for record in records:
         name = record["id"]
         if name in replacing:
-            found[name] = "corrected"
+            role_of[name] = "corrected"
         elif record.get("sharpens"):
-            found[name] = "sharper"
+            role_of[name] = "sharper"
         elif false(record) and name in whole:
-            found[name] = "other reading"
-    return found
+            role_of[name] = "other reading"
+    return role_of
 
 
 def false(record: Record) -> bool:

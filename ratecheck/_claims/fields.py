@@ -46,7 +46,7 @@ class Field:
         """Values at coordinates: controls (B, 1) and elements (B, *shape) to values (B, *shape)."""
         low, high = np.log(self.magnitude)
         factor = np.exp(low + controls[:, 0] * (high - low))
-        return np.asarray(_outer(factor, elements) * (2 * elements - 1))
+        return np.asarray(_along_first_axis(factor, elements) * (2 * elements - 1))
 
     def repair(self, values: Numbers) -> Numbers:
         """The nearest values of the domain, shape (B, *shape) as given."""
@@ -65,11 +65,11 @@ class Field:
         return np.asarray(np.isfinite(values.astype(float)).reshape(len(values), -1).all(axis=1))
 
 
-def _outer(factor: Numbers, like: Numbers) -> Numbers:
+def _along_first_axis(factor: Numbers, like: Numbers) -> Numbers:
     return factor.reshape(-1, *[1] * (like.ndim - 1))
 
 
-def _settled(size: Numbers) -> Numbers:
+def _one_up_to_rounding(size: Numbers) -> Numbers:
     """Sizes, but one where rounding misses it, so that repair leaves its own results alone."""
     return size if is_precise(size) else np.where(np.abs(size - 1) <= 4e-15, 1.0, size)
 
@@ -120,14 +120,14 @@ class Simplex(Field):
 
     def decode(self, controls: Numbers, elements: Numbers) -> Numbers:
         """Normalised powers of exponential variates: all of the simplex, corners included."""
-        sharpness = np.exp(_outer(-2 + 5 * controls[:, 0], elements))
+        sharpness = np.exp(_along_first_axis(-2 + 5 * controls[:, 0], elements))
         weights = (-np.log(np.clip(elements, 1e-12, 1.0))) ** sharpness
         return self.repair(weights)
 
     def repair(self, values: Numbers) -> Numbers:
         """Drop negative parts and normalise; uniform where nothing is left."""
         positive = np.maximum(values, 0)
-        total = _settled(positive.sum(axis=-1, keepdims=True))
+        total = _one_up_to_rounding(positive.sum(axis=-1, keepdims=True))
         even = np.ones_like(positive) / positive.shape[-1]
         return np.where(total > 0, positive / np.where(total > 0, total, 1), even)
 
@@ -166,7 +166,7 @@ class Ball(Field):
 
     def repair(self, values: Numbers) -> Numbers:
         """Divide by the length where it exceeds one."""
-        return np.asarray(values / np.maximum(_settled(self.size(values)), 1))
+        return np.asarray(values / np.maximum(_one_up_to_rounding(self.size(values)), 1))
 
     def holds(self, values: Numbers) -> NDArray[np.bool_]:
         """Length at most one, to 1e-12."""
@@ -182,7 +182,7 @@ class Sphere(Ball):
         """Divide by the length; the first basis vector where there is none."""
         first = np.zeros(values.shape[-1], dtype=values.dtype)
         first[0] = 1
-        length = _settled(self.size(values))
+        length = _one_up_to_rounding(self.size(values))
         return np.where(length > 0, values / np.where(length > 0, length, 1), first)
 
     def holds(self, values: Numbers) -> NDArray[np.bool_]:

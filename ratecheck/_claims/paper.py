@@ -188,8 +188,8 @@ class Paper:
 
     def _ids(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options, other claims by their whole ids."""
-        found = dict(options)
+        resolved = dict(options)
         for key in RELATIONS:
-            if key in found and "." not in found[key]:
-                found[key] = f"{self.id}.{found[key]}"
-        return found
+            if key in resolved and "." not in resolved[key]:
+                resolved[key] = f"{self.id}.{resolved[key]}"
+        return resolved

@@ -133,7 +133,7 @@ class Space:
     def precise(self, fields: Fields) -> Fields:
         """The same instances in high precision, with every assumption met exactly."""
         completed = self.complete({name: precise(values) for name, values in fields.items()})
-        return {name: _pure(values) for name, values in completed.items()}
+        return {name: _all_precise(values) for name, values in completed.items()}
 
     def first_broken(self, fields: Fields, views: Any = None) -> tuple[str, int] | None:
         """The first assumption that an instance breaks, and which instance; None if all hold."""
@@ -160,7 +160,7 @@ class Space:
 
     def passes(self, name: str, views: Any) -> NDArray[np.bool_]:
         """Which instances meet one predicate of ``given``, shape (B,)."""
-        return self._ask(name, self.given[name], views)
+        return self._evaluate_predicate(name, self.given[name], views)
 
     def views(self, fields: Fields) -> Any:
         """What predicates and measure get: one object if batched, else a list of B."""
@@ -171,7 +171,7 @@ class Space:
             for k, one in enumerate(_singles(fields))
         ]
 
-    def _ask(self, name: str, predicate: Predicate, views: Any) -> NDArray[np.bool_]:
+    def _evaluate_predicate(self, name: str, predicate: Predicate, views: Any) -> NDArray[np.bool_]:
         what = f"the predicate {name!r}"
         if self.batched:
             answer = np.atleast_1d(np.asarray(call(what, predicate, views), dtype=bool))
@@ -185,7 +185,7 @@ class Space:
         if self.assumes:
             views = self.views(fields) if views is None else views
             for name, predicate in self.assumes.items():
-                yield name, self._ask(name, predicate, views)
+                yield name, self._evaluate_predicate(name, predicate, views)
 
     @cached_property
     def corner_fields(self) -> list[Fields]:
@@ -196,7 +196,7 @@ class Space:
         ]
 
 
-def _pure(values: Numbers) -> Numbers:
+def _all_precise(values: Numbers) -> Numbers:
     """High-precision numbers alone: a repair may have put in ints and floats, such as a limit."""
     result = values.astype(object)
     number = type(precise([1.0])[0])

@@ -52,7 +52,7 @@ def random_coordinates(key: int, first: int, layout: Layout, count: int) -> Numb
 
 
 @compiled
-def _mixed(value: Any) -> Any:
+def _splitmix64(value: Any) -> Any:
     """SplitMix64's finaliser, a bijection of 64-bit integers."""
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -62,7 +62,7 @@ def _mixed(value: Any) -> Any:
 @compiled
 def _uniform(stream: Any, place: Any) -> Any:
     """Number ``place`` of a stream, in [0, 1)."""
-    bits = _mixed(stream + np.uint64(place + 1) * np.uint64(0x9E3779B97F4A7C15))
+    bits = _splitmix64(stream + np.uint64(place + 1) * np.uint64(0x9E3779B97F4A7C15))
     return (bits >> np.uint64(11)) * 2.0**-53
 
 
@@ -71,7 +71,7 @@ def _fill(key: Any, first: Any, sources: Any, coordinates: Any) -> None:
     count, size = coordinates.shape
     axes = len(sources)
     for k in range(count):
-        stream = _mixed(key ^ _mixed(first + np.uint64(k)))
+        stream = _splitmix64(key ^ _splitmix64(first + np.uint64(k)))
         snapped = _uniform(stream, 0) < SNAPPED
         share = _uniform(stream, 1) if snapped else 0.0
         for coordinate in range(size):

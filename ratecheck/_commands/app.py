@@ -67,8 +67,8 @@ def list_(out: Out = RESULTS, as_json: Json = False) -> None:
     from ratecheck._store.store import Store
 
     store = Store(out, writable=False)
-    found = [registry.get(name) for name in (*registry.names(), *registry.on_models())]
-    rows = [experiments.listing(experiment, store) for experiment in found]
+    listed = [registry.get(name) for name in (*registry.names(), *registry.on_models())]
+    rows = [experiments.listing(experiment, store) for experiment in listed]
     sections = audits.sections(out, _warn)
     if as_json:
         print(terminal.dump([*rows, *sections]))

@@ -70,18 +70,18 @@ def perform_all(work: Job) -> tuple[dict[str, Outcome], dict[str, str]]:
 def _answers(
     tasks: Sequence[tuple[Job, str]], threads: int
 ) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """What :func:`_alone` says of each, with its position."""
+    """The position of each task and its outcome, or why it has none."""
     if threads == 1:  # this process may as well do it
-        yield from ((position, _alone(*task)) for position, task in enumerate(tasks))
+        yield from ((position, _outcome_or_reason(*task)) for position, task in enumerate(tasks))
         return
-    for position, future in called(_alone, tasks, threads):
+    for position, future in called(_outcome_or_reason, tasks, threads):
         try:
             yield position, future.result()
         except Exception as error:  # its process ended
             yield position, f"{type(error).__name__}: {error}".splitlines()[0]
 
 
-def _alone(work: Job, name: str) -> dict[str, Any] | str:
+def _outcome_or_reason(work: Job, name: str) -> dict[str, Any] | str:
     """What an experiment gave, without its functions, or in a line why it did not."""
     try:
         outcome = work.perform(name)

@@ -64,7 +64,7 @@ def catalogue(paper: str | None = None, broken: Callable[[str], None] | None = N
     Raises:
         InputError: if an id appears twice or is not its paper's, or a corrected one does not exist.
     """
-    found: list[Item] = []
+    claims: list[Item] = []
     whole = True
     for name in with_claims() if paper is None else [paper]:
         items = []
@@ -79,17 +79,17 @@ def catalogue(paper: str | None = None, broken: Callable[[str], None] | None = N
         for item in items:
             if item.entry.paper != name:
                 raise InputError(f"`id` in {item.origin} must start with {name}.; found {item.id}")
-        found += items
-    return _checked(found) if whole else _distinct(found)  # corrections may be in what is missing
+        claims += items
+    return _checked(claims) if whole else _distinct(claims)  # corrections may be in what is missing
 
 
 def section(origin: str) -> list[Item]:
     """The claims of one module or file, each once, in its order."""
-    found = module(origin)
-    title = (found.__doc__ or origin).strip().splitlines()[0].rstrip(".")
+    loaded = module(origin)
+    title = (loaded.__doc__ or origin).strip().splitlines()[0].rstrip(".")
     entries = {
         id(value): value
-        for value in vars(found).values()
+        for value in vars(loaded).values()
         if isinstance(value, Claim | RateClaim | NotChecked)
     }
     return [Item(entry, origin, title) for entry in entries.values()]
@@ -146,38 +146,38 @@ def of_file(path: str) -> list[Item]:
 
 
 def _matching(name: str, items: Sequence[Item]) -> list[Item]:
-    found = [
+    matching = [
         item
         for item in items
         if any(fnmatch.fnmatchcase(n, name) for n in (item.id, item.place, item.entry.paper))
     ]
-    if not found:
+    if not matching:
         papers.check_found(name)
-    if not found and any(character in name for character in "*?["):
+    if not matching and any(character in name for character in "*?["):
         raise InputError(f"claim pattern must match an id; found {name!r} that matches none")
-    if not found:
+    if not matching:
         check_name("claim", name, [item.id for item in items])
-    return found
+    return matching
 
 
 def _distinct(items: Sequence[Item]) -> list[Item]:
     """Every claim once; two claims of one id are refused."""
-    found: dict[str, Item] = {}
+    by_id: dict[str, Item] = {}
     for item in items:
-        other = found.setdefault(item.id, item)
+        other = by_id.setdefault(item.id, item)
         if other.entry is not item.entry:
             raise InputError(
                 f"ids of claims must be distinct; found {item.id} in {other.origin} "
                 f"and in {item.origin}"
             )
-    return list(found.values())
+    return list(by_id.values())
 
 
 def _checked(items: Sequence[Item]) -> list[Item]:
     """The claims, if their ids are distinct and what they name of one another is one of them."""
-    found = _distinct(items)
-    known = {item.id: item.entry for item in found}
-    for item in found:
+    distinct = _distinct(items)
+    known = {item.id: item.entry for item in distinct}
+    for item in distinct:
         for relation in RELATIONS:
             other = getattr(item.entry, relation)
             sort = Claim if relation == "corrected" else Statement
@@ -185,13 +185,13 @@ def _checked(items: Sequence[Item]) -> list[Item]:
                 raise InputError(
                     f"`{relation}` of {item.id} must be the id of a claim; found {other!r}"
                 )
-    return found
+    return distinct
 
 
 def _sections(paper: str) -> list[str]:
     """The modules of a paper: its sections, its appendices, then the rest."""
-    found = papers.modules(papers.installed()[paper], "claims")
+    modules = papers.modules(papers.installed()[paper], "claims")
     order = sorted(
-        found, key=lambda n: (not n.startswith("section"), not n.startswith("appendix"), n)
+        modules, key=lambda n: (not n.startswith("section"), not n.startswith("appendix"), n)
     )
-    return [found[name] for name in order]
+    return [modules[name] for name in order]

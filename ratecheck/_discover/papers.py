@@ -55,6 +55,6 @@ def modules(package: str, folder: str = "") -> dict[str, str]:
     """Name to full name of the public modules in a folder of a package, in alphabetical order."""
     spec = importlib.util.find_spec(package)
     roots = list(spec.submodule_search_locations or ()) if spec else []
-    found = pkgutil.iter_modules([str(Path(root) / folder) for root in roots])
+    infos = pkgutil.iter_modules([str(Path(root) / folder) for root in roots])
     inside = f"{package}.{folder}" if folder else package
-    return {m.name: f"{inside}.{m.name}" for m in found if not m.name.startswith("_")}
+    return {m.name: f"{inside}.{m.name}" for m in infos if not m.name.startswith("_")}

@@ -75,7 +75,7 @@ def get(reference: str) -> Experiment[Any]:
 
 def match(references: Sequence[str]) -> list[str]:
     """The references with patterns ("affpcl/*") replaced by the ids they match; each id once."""
-    found: list[str] = []
+    matched: list[str] = []
     for reference in references:
         hits = [reference]
         if any(c in reference for c in "*?["):
@@ -84,15 +84,15 @@ def match(references: Sequence[str]) -> list[str]:
                 raise InputError(
                     f"experiment pattern must match an id; found {reference!r} that matches none"
                 )
-        found += [hit for hit in hits if hit not in found]
-    return found
+        matched += [hit for hit in hits if hit not in matched]
+    return matched
 
 
 def rates(paper: str, variables: str | None = None) -> list[Experiment[Any]]:
     """The rates of a paper, or those in the variables of a list such as "t,n"."""
     check_name("paper", paper, with_experiments())
-    found = [get(name) for name in names() if name.startswith(f"{paper}/")]
-    chosen = [experiment for experiment in found if experiment.kind == "rate"]
+    experiments = [get(name) for name in names() if name.startswith(f"{paper}/")]
+    chosen = [experiment for experiment in experiments if experiment.kind == "rate"]
     if not chosen:
         raise InputError(f"paper must have rates; found none for {paper}")
     if variables is None:

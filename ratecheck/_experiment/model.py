@@ -293,8 +293,8 @@ class Experiment(Generic[C]):
 
         kinds = {type(config) for config in self.profiles.values()}
         if len(kinds) > 1:
-            found = ", ".join(sorted(kind.__name__ for kind in kinds))
-            raise InputError(f"`profiles` of {self.id} must be of one class; found {found}")
+            names = ", ".join(sorted(kind.__name__ for kind in kinds))
+            raise InputError(f"`profiles` of {self.id} must be of one class; found {names}")
 
     @property
     def config_type(self) -> type[C]:

@@ -116,14 +116,14 @@ def meanings(config: type) -> dict[str, str]:
 def _declared(config: type) -> dict[str, tuple[Declared, Any]]:
     """Name to what was declared, by the class nearest to the configuration, and the annotation."""
     kinds = typing.get_type_hints(config)
-    found: dict[str, Declared] = {}
+    merged: dict[str, Declared] = {}
     for base in reversed(config.__mro__):
         for field in base.__dict__.get("__dataclass_fields__", {}).values():
             if _KEY in field.metadata:
                 declared = field.metadata[_KEY]
-                before = found.get(field.name, declared)
-                found[field.name] = before.refined(declared)
-    return {name: (declared, kinds[name]) for name, declared in found.items()}
+                before = merged.get(field.name, declared)
+                merged[field.name] = before.refined(declared)
+    return {name: (declared, kinds[name]) for name, declared in merged.items()}
 
 
 def _check(name: str, value: Any, kind: Any, declared: Declared) -> None:
@@ -156,8 +156,8 @@ def _check(name: str, value: Any, kind: Any, declared: Declared) -> None:
         check_number(
             name,
             value,
-            low=_first(declared.above, declared.low, -math.inf),
-            high=_first(declared.below, declared.high, math.inf),
+            low=_first_given(declared.above, declared.low, -math.inf),
+            high=_first_given(declared.below, declared.high, math.inf),
             low_open=declared.above is not None,
             high_open=declared.below is not None,
         )
@@ -165,10 +165,10 @@ def _check(name: str, value: Any, kind: Any, declared: Declared) -> None:
 
 def _number(config: Any, bound: float | str | None) -> float | None:
     """A bound; None where the parameter that it names is no number, which that one's check says."""
-    found = getattr(config, bound) if isinstance(bound, str) else bound
-    return found if isinstance(found, int | float) else None
+    value = getattr(config, bound) if isinstance(bound, str) else bound
+    return value if isinstance(value, int | float) else None
 
 
-def _first(*bounds: Any) -> float:
+def _first_given(*bounds: Any) -> float:
     """The first that is given."""
     return float(next(bound for bound in bounds if bound is not None))

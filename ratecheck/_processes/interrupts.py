@@ -16,7 +16,7 @@ from types import FrameType
 #: Called at the start and after each piece of work: how many are done, how many there are.
 Progress = Callable[[int, int], None]
 
-_struck = threading.Event()
+_ctrl_c_pressed = threading.Event()
 
 
 class Interrupted(Exception):
@@ -36,13 +36,13 @@ def heard() -> Iterator[None]:
     if not main or before is not signal.default_int_handler:
         yield
         return
-    _struck.clear()
-    signal.signal(signal.SIGINT, _strike)
+    _ctrl_c_pressed.clear()
+    signal.signal(signal.SIGINT, _note_ctrl_c)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-        _struck.clear()
+        _ctrl_c_pressed.clear()
 
 
 def check() -> None:
@@ -51,10 +51,10 @@ def check() -> None:
     Raises:
         KeyboardInterrupt: it was.
     """
-    if _struck.is_set():
+    if _ctrl_c_pressed.is_set():
         raise KeyboardInterrupt
 
 
-def _strike(number: int, frame: FrameType | None) -> None:
-    _struck.set()
+def _note_ctrl_c(number: int, frame: FrameType | None) -> None:
+    _ctrl_c_pressed.set()
     signal.default_int_handler(number, frame)

@@ -46,7 +46,7 @@ _TICK = 0.2
 _IDLE = 1e-3
 #: Seconds until a limit strikes again: where Python clears up, such as in a callback of a weak
 #: reference, it swallows exceptions.
-_AGAIN = 1.0
+_REPEAT = 1.0
 #: What numba broadcasts around reading its cache, compiling and writing the cache.
 _COMPILATION = "numba:compiler_lock"
 #: Modules that leave something half done when a function of theirs is interrupted.
@@ -80,7 +80,7 @@ def time_limit(seconds: float) -> Iterator[None]:
     here = threading.get_ident()
 
     def stop(number: int, frame: FrameType | None) -> None:
-        if running and not _halfway(frame, caller):
+        if running and not _must_not_be_interrupted(frame, caller):
             waits = meter.waited > meter.spent
             raise TimeLimit(
                 f"no answer while it waited for {seconds:g} s"
@@ -90,7 +90,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
     before = signal.signal(signal.SIGALRM, stop)
     try:
-        with _watched(meter, seconds, lambda: signal.pthread_kill(here, signal.SIGALRM)):
+        with _clock_watched(meter, seconds, lambda: signal.pthread_kill(here, signal.SIGALRM)):
             yield
     finally:
         running = False
@@ -117,7 +117,7 @@ def killed_after(seconds: float, compiling: Callable[[bool], None]) -> Iterator[
     meter = _Meter(compilation)
     limit.set(seconds)
     try:
-        with _watched(meter, seconds, limit.strike):
+        with _clock_watched(meter, seconds, limit.strike):
             yield
     finally:
         limit.set(None)
@@ -193,7 +193,7 @@ class _KernelLimit:
 
 
 @contextmanager
-def _watched(meter: _Meter, seconds: float, strike: Callable[[], None]) -> Iterator[None]:
+def _clock_watched(meter: _Meter, seconds: float, strike: Callable[[], None]) -> Iterator[None]:
     """Call ``strike`` from a thread, again and again, once the block has taken so long."""
     over = threading.Event()
 
@@ -203,7 +203,7 @@ def _watched(meter: _Meter, seconds: float, strike: Callable[[], None]) -> Itera
             pause = _TICK
             if meter.look() >= seconds:
                 strike()
-                pause = _AGAIN
+                pause = _REPEAT
 
     thread = threading.Thread(target=watch, daemon=True)
     event.register(_COMPILATION, meter)  # type: ignore[no-untyped-call]
@@ -216,7 +216,7 @@ def _watched(meter: _Meter, seconds: float, strike: Callable[[], None]) -> Itera
         event.unregister(_COMPILATION, meter)  # type: ignore[no-untyped-call]
 
 
-def _halfway(frame: FrameType | None, caller: FrameType) -> bool:
+def _must_not_be_interrupted(frame: FrameType | None, caller: FrameType) -> bool:
     """Whether what runs now, called by ``caller``, must not be interrupted."""
     # a context that was entered must be left, this one not least
     if frame is None or frame.f_globals is globals() or _module(frame) == "contextlib":

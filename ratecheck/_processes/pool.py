@@ -106,7 +106,7 @@ def _by_one_pool(
             while todo and len(running) <= workers and pool.active:
                 task = (function, arguments[todo[-1]])
                 with contextlib.suppress(RuntimeError):  # it broke just now
-                    running[pool.schedule(_call, args=task, timeout=timeout)] = todo.pop()
+                    running[pool.schedule(_call_in_worker, args=task, timeout=timeout)] = todo.pop()
             interrupts.check()
             look(running.values())
             done = wait(running, timeout=1.0, return_when=FIRST_COMPLETED).done
@@ -123,7 +123,7 @@ def _by_one_pool(
 @contextlib.contextmanager
 def _pool(workers: int, module: str) -> Iterator[ProcessPool]:
     """Processes that start clean: a fork of this one would inherit its threads."""
-    with _deaf():  # what an import calls back may swallow Ctrl-C
+    with _ctrl_c_held_back():  # what an import calls back may swallow Ctrl-C
         from pebble import ProcessPool
         from pebble.pool.process import WORKERS_NAME
     fast = "forkserver" in multiprocessing.get_all_start_methods()
@@ -134,9 +134,9 @@ def _pool(workers: int, module: str) -> Iterator[ProcessPool]:
             _start_server(context)
         else:  # a worker has the environment of this process when it starts
             stack.enter_context(_one_thread_each())
-        pool = ProcessPool(max_workers=workers, initializer=_begin, context=context)
+        pool = ProcessPool(max_workers=workers, initializer=_prepare_worker, context=context)
         try:
-            with _deaf():
+            with _ctrl_c_held_back():
                 _ = pool.active  # which starts it
             yield pool
         finally:
@@ -157,14 +157,14 @@ def _start_server(context: BaseContext) -> None:
     from multiprocessing import forkserver, resource_tracker
 
     resource_tracker.ensure_running()  # the server needs it, and it would unblock the signal
-    with _deaf(), _one_thread_each():
+    with _ctrl_c_held_back(), _one_thread_each():
         forkserver.ensure_running()
-        first = threading.Thread(target=_run_first, args=(context,), daemon=True)
+        first = threading.Thread(target=_run_empty_process, args=(context,), daemon=True)
         first.start()
     first.join()  # the import takes a while, so that Ctrl-C should not have to wait
 
 
-def _run_first(context: BaseContext) -> None:
+def _run_empty_process(context: BaseContext) -> None:
     """Have the server start a process as soon as it can; it needs nothing that may be gone then."""
     process = context.Process(target=_nothing, daemon=True)  # type: ignore[attr-defined]
     process.start()
@@ -176,7 +176,7 @@ def _nothing() -> None:
 
 
 @contextlib.contextmanager
-def _deaf() -> Iterator[None]:
+def _ctrl_c_held_back() -> Iterator[None]:
     """Ctrl-C waits until the block is over; threads and processes begun in it never hear it."""
     main = threading.current_thread() is threading.main_thread()
     if not (main and hasattr(signal, "pthread_sigmask")):
@@ -209,7 +209,7 @@ def _one_thread_each() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _begin() -> None:
+def _prepare_worker() -> None:
     """In a worker: print nothing into the answer, lose no result to stderr, end with the parent."""
     importlib.import_module(FIRST)
     os.dup2(2, 1)  # also what is printed by other code than Python's
@@ -226,7 +226,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _call(function: Callable[..., _T], arguments: tuple[Any, ...]) -> _T:
+def _call_in_worker(function: Callable[..., _T], arguments: tuple[Any, ...]) -> _T:
     """In a worker: call, and raise only what the parent can read."""
     try:
         with redirect_stdout(sys.stderr):

@@ -35,14 +35,14 @@ def guarded() -> Iterator[None]:
     """In this block what stdout does not take raises Unwritten; stderr takes everything."""
     for name, number in (("stdout", 1), ("stderr", 2)):
         if getattr(sys, name) is None:  # closed by the shell: the next open file would get it
-            _drop(number)
+            _redirect_to_null(number)
             setattr(sys, name, os.fdopen(number, "w", closefd=False))
-    out = _guarded(_whole(sys.stdout), _refuse)
+    out = _guarded(_writing_all(sys.stdout), _raise_unwritten)
     with redirect_stdout(out), redirect_stderr(spared(sys.stderr)):
         yield
 
 
-def _whole(stream: TextIO) -> TextIO:
+def _writing_all(stream: TextIO) -> TextIO:
     """The stream, which writes all that it is given.
 
     Without a buffer, as ``PYTHONUNBUFFERED`` has it, Python drops what one call to the system does
@@ -65,7 +65,7 @@ def spared(stream: TextIO) -> TextIO:
     return _guarded(stream, lambda error: None)
 
 
-def _refuse(error: OSError) -> None:
+def _raise_unwritten(error: OSError) -> None:
     raise Unwritten(error) from None
 
 
@@ -86,21 +86,23 @@ class _Guarded:
         try:
             return self._stream.write(text)
         except OSError as error:
-            self._lost(error)
+            self._write_failed(error)
             return len(text)
 
     def flush(self) -> None:
         try:
             self._stream.flush()
         except OSError as error:
-            self._lost(error)
+            self._write_failed(error)
 
-    def _lost(self, error: OSError) -> None:
-        _drop(self._stream.fileno())  # what it still holds would fail once more at the exit
+    def _write_failed(self, error: OSError) -> None:
+        _redirect_to_null(
+            self._stream.fileno()
+        )  # what it still holds would fail once more at the exit
         self._failed(error)
 
 
-def _drop(number: int) -> None:
+def _redirect_to_null(number: int) -> None:
     """Let this file of the process be one that takes everything and keeps nothing."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     if nowhere != number:

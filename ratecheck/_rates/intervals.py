@@ -67,8 +67,8 @@ def paired_ratio(numerator: Values, denominator: Values, level: float = LEVEL) -
     Ratio(value=0.5, lo=0.5, hi=0.5, below=3, instances=3)
     """
     logs = np.log(numerator) - np.log(denominator)
-    found = exponential(mean_interval(logs, level))
-    return Ratio(found.value, found.lo, found.hi, int((logs < 0).sum()), logs.size)
+    interval = exponential(mean_interval(logs, level))
+    return Ratio(interval.value, interval.lo, interval.hi, int((logs < 0).sum()), logs.size)
 
 
 def mean_above(name: str, predicted: str, ours: Values, theirs: Values, remark: str = "") -> Check:

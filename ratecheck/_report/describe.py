@@ -47,25 +47,33 @@ def show_description(experiment: Experiment[Any]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    found = description(experiment)
+    described = description(experiment)
     screen = console()
-    say(screen, [f"{found['id']}: {found['title']} ({found['source']})", "", found["about"], ""])
+    say(
+        screen,
+        [
+            f"{described['id']}: {described['title']} ({described['source']})",
+            "",
+            described["about"],
+            "",
+        ],
+    )
     table = Table(box=None, pad_edge=False)
     table.add_column("parameter", no_wrap=True)
     rows = {
-        name: [_Folded(_setting(value)) for value in values.values()]
-        for name, values in found["parameters"].items()
+        name: [_WrappedList(_setting(value)) for value in values.values()]
+        for name, values in described["parameters"].items()
     }
     for profile, cells in zip(experiment.profiles, zip(*rows.values(), strict=True), strict=True):
         table.add_column(profile, min_width=max(cell.narrowest for cell in cells))
     table.add_column("meaning")
     for name, cells in rows.items():
-        table.add_row(name, *cells, escape(found["meanings"].get(name, "")))
+        table.add_row(name, *cells, escape(described["meanings"].get(name, "")))
     screen.print(table)
 
 
 @dataclass(frozen=True)
-class _Folded:
+class _WrappedList:
     """A parameter in a table: a list is folded behind its commas, never within an item."""
 
     text: str

@@ -55,9 +55,9 @@ def markdown(results: Sequence[Result]) -> str:
 
 
 def _row(result: Result) -> list[str]:
-    found, entry = result.verdict, result.item.entry
-    numbers = ratio(result), str(found.instances)
-    return [f"`{entry.id}`", plain(entry.source), found.verdict, *numbers]
+    verdict, entry = result.verdict, result.item.entry
+    numbers = ratio(result), str(verdict.instances)
+    return [f"`{entry.id}`", plain(entry.source), verdict.verdict, *numbers]
 
 
 def _data(results: Sequence[Result]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def findings(records: Sequence[Record], replay: Mapping[str, str]) -> str:
         *_false(records, replay),
         *_tightness(records),
         *_rates(records),
-        *_open(records),
+        *_not_checked(records),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -54,7 +54,7 @@ def _surprises(records: Sequence[Record]) -> list[str]:
 def _false(records: Sequence[Record], replay: Mapping[str, str]) -> list[str]:
     """What is false as printed with its other readings, then false readings of what is true."""
     by_id = {record["id"]: record for record in records}
-    whole = _heads(records)
+    whole = _statement_told_under(records)
     wrong = [record for record in records if false(record)]
     printed = sorted((r for r in wrong if whole[r["id"]] == r["id"]), key=_rank)
     others = dict.fromkeys(whole[r["id"]] for r in wrong if not false(by_id[whole[r["id"]]]))
@@ -91,7 +91,7 @@ def _rank(record: Record) -> int:
     """Main results come first, then the steps that they rest on, then the rest."""
     if not record["main"]:
         return 2
-    return 0 if _of_the_whole(record) else 1
+    return 0 if _is_whole_result(record) else 1
 
 
 def _overview(printed: Sequence[Record], by_id: Mapping[str, Record]) -> list[str]:
@@ -109,18 +109,18 @@ def _overview(printed: Sequence[Record], by_id: Mapping[str, Record]) -> list[st
     return table(["", "statement", "counterexample", "stated", "correction"], rows)
 
 
-def _heads(records: Sequence[Record]) -> dict[str, str]:
+def _statement_told_under(records: Sequence[Record]) -> dict[str, str]:
     """Under which statement each is told: its parent, or the first with the same correction."""
     whole = parents(records)
     first: dict[str, str] = {}
-    found = {}
+    heads = {}
     for record in records:
         name = record["id"]
         if name in whole:
-            found[name] = whole[name]
+            heads[name] = whole[name]
         else:
-            found[name] = first.setdefault(record["corrected"] or name, name)
-    return found
+            heads[name] = first.setdefault(record["corrected"] or name, name)
+    return heads
 
 
 def _refutation(
@@ -237,13 +237,13 @@ def _tightness(records: Sequence[Record]) -> list[str]:
     if reached:
         parts += ["### Attained", _by_section(reached)]
     if rest:
-        parts += ["### Not attained", "\n".join(_loose(rest, sharper(records)))]
+        parts += ["### Not attained", "\n".join(_not_attained(rest, sharper(records)))]
     marked = roles(records)
     better = [r for r in true if marked.get(r["id"]) == "sharper"]
     if better:
         parts.append("### Sharper constants")
         parts.append("\n".join(_explained(r) for r in better))
-    main = [r for r in true if _of_the_whole(r)]
+    main = [r for r in true if _is_whole_result(r)]
     if main:
         parts.append("### The main results")
         parts.append("\n".join(_explained(r) for r in main if r not in better))
@@ -262,14 +262,14 @@ def _listed(records: Sequence[Record]) -> str:
     return ", ".join(f"`{record['id']}`" for record in records)
 
 
-def _loose(records: Sequence[Record], sharp: Mapping[str, Record]) -> list[str]:
+def _not_attained(records: Sequence[Record], sharp: Mapping[str, Record]) -> list[str]:
     """The bounds that were not reached, the loosest first."""
     rows = []
     for record in sorted(records, key=lambda record: record["ratio"]):
         better = sharp.get(record["id"])
-        found = f"`{better['id']}`, {_outcome(better)}" if better else ""
+        sharper_form = f"`{better['id']}`, {_outcome(better)}" if better else ""
         name, source = f"`{record['id']}`", plain(record["source"])
-        rows.append([name, source, _ratio(record["ratio"]), found])
+        rows.append([name, source, _ratio(record["ratio"]), sharper_form])
     return table(["statement", "source", "tightest ratio", "sharper form, its ratio"], rows)
 
 
@@ -284,7 +284,7 @@ def _explained(record: Record) -> str:
     return f"{head} {plain(record['text'])}{why}{sentence(record['note'])}"
 
 
-def _of_the_whole(record: Record) -> bool:
+def _is_whole_result(record: Record) -> bool:
     """Whether it is in a part of the catalogue that is about results as a whole, no one section."""
     name = record["place"].rpartition("/")[2]
     return "file" not in record and not name.startswith(("section", "appendix"))
@@ -306,18 +306,18 @@ def _rates(records: Sequence[Record]) -> list[str]:
     return ["## Rates", "\n".join(table(headers, rows))]
 
 
-def _open(records: Sequence[Record]) -> list[str]:
+def _not_checked(records: Sequence[Record]) -> list[str]:
     empty = [r for r in records if r["verdict"] == "vacuous"]
     unchecked = [r for r in records if r["verdict"] in ("not checked", "error")]
     parts = []
     if empty:
-        parts += ["## Assumptions that nothing satisfies", _told(empty)]
+        parts += ["## Assumptions that nothing satisfies", _statement_list(empty)]
     if unchecked:
-        return [*parts, "## Not checked", _told(unchecked)]
+        return [*parts, "## Not checked", _statement_list(unchecked)]
     return [*parts, "## Not checked", "Every statement of the catalogue was checked."]
 
 
-def _told(records: Sequence[Record]) -> str:
+def _statement_list(records: Sequence[Record]) -> str:
     return "\n".join(
         f"- {plain(r['source'])} (`{r['id']}`; {r['verdict']}). {plain(r['text'])}"
         f"{sentence(r['reason'] or r['note'])}"

@@ -68,7 +68,7 @@ def page(stored: Stored) -> str:
         keep_trailing_newline=True,
     )
     return environment.get_template("page.html.j2").render(
-        made=_made(),
+        made=_made_with(),
         sections=[(title, anchor) for title, anchor, content in sections if content],
         counts=_counts(outcomes, records),
         gaps=stored.gaps,
@@ -88,7 +88,7 @@ def write(stored: Stored, path: Path) -> None:
         write_whole(path, content)
 
 
-def _made() -> str:
+def _made_with() -> str:
     now = datetime.datetime.now().astimezone().isoformat(" ", "minutes")
     named = (f"{name} {number}" for name, number in versions().items())
     return f"{now}; {', '.join(named)}; {machine()['cpu']}"
@@ -96,8 +96,8 @@ def _made() -> str:
 
 def _counts(outcomes: Sequence[Outcome], records: Sequence[Record]) -> list[tuple[str, str, int]]:
     """Class, label and number: verdicts of claims, then checks of figures."""
-    found = Counter(str(record["verdict"]) for record in records)
-    counts = [(verdict.split()[0], verdict, found[verdict]) for verdict in VERDICTS]
+    by_verdict = Counter(str(record["verdict"]) for record in records)
+    counts = [(verdict.split()[0], verdict, by_verdict[verdict]) for verdict in VERDICTS]
     for ok, label in ((True, "checks hold"), (None, "checks not decided"), (False, "checks fail")):
         counts.append((_MARKS[ok], label, sum(outcome.count(ok) for outcome in outcomes)))
     return [entry for entry in counts if entry[2]]
@@ -124,7 +124,7 @@ def _verdict_table(records: Sequence[Record]) -> str:
     role = roles(records)
     return _data_table(
         {
-            "claim": [_named(record, role.get(record["id"], "")) for record in records],
+            "claim": [_name_cell(record, role.get(record["id"], "")) for record in records],
             "statement": [_statement(record) for record in records],
             "verdict": [_verdict(record) for record in records],
             "ratio": [_escape(short(record["ratio"])) for record in records],
@@ -134,7 +134,7 @@ def _verdict_table(records: Sequence[Record]) -> str:
     )
 
 
-def _named(record: Record, role: str) -> str:
+def _name_cell(record: Record, role: str) -> str:
     """Id and source, with a mark at what is not as printed."""
     paper, _, name = _escape(record["id"]).partition(".")
     name = f"{paper}.<wbr>{name.replace('_', '_<wbr>')}"
@@ -184,10 +184,10 @@ def _math(record: Record) -> str:
 def _refuted(refuted: Sequence[Record], records: Sequence[Record]) -> list[dict[str, Any]]:
     by_id = {record["id"]: record for record in records}
     role = roles(records)
-    found = []
+    entries = []
     for record in refuted:
         better = by_id.get(record["corrected"])
-        found.append(
+        entries.append(
             {
                 **_shown(record),
                 "mark": role.get(record["id"], ""),
@@ -195,7 +195,7 @@ def _refuted(refuted: Sequence[Record], records: Sequence[Record]) -> list[dict[
                 "correction": better and _shown(better),
             }
         )
-    return found
+    return entries
 
 
 def _shown(record: Record) -> dict[str, Any]:

@@ -90,23 +90,23 @@ def _outcomes(
 ) -> tuple[list[Outcome], list[str]]:
     """The experiments whose table is complete, drawn, and the names of all others."""
     job = Job(store, profile, seed, redraw=True)
-    found, absent = [], []
+    outcomes, absent = [], []
     for name in registry.names():
         experiment, config = job.prepare(name)
         if name in done:
-            found.append(done[name])
+            outcomes.append(done[name])
         elif store.holds(experiment, config):
-            found.append(job.perform(name))
+            outcomes.append(job.perform(name))
         else:
             absent.append(name)
-    return found, absent
+    return outcomes, absent
 
 
 def _verdicts(
     records: Records, broken: Callable[[str], None] | None
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """All verdicts in the order of the catalogue, then of users' files; which claims have none."""
-    found: list[tuple[dict[str, Any], bool]] = []
+    judged: list[tuple[dict[str, Any], bool]] = []
     unknown = []
     for item in select((), broken):
         current = records.latest(item)
@@ -114,9 +114,9 @@ def _verdicts(
         if result is None:
             unknown.append(item.id)
         else:
-            found.append((result.to_record(), current is not None))
+            judged.append((result.to_record(), current is not None))
     told = []
-    for record, is_current in found + records.of_files():
+    for record, is_current in judged + records.of_files():
         replay = records.counterexamples / f"{record['id']}.json"
         has_one = record["counterexample"] is not None and replay.exists()
         command = shlex.join(["ratecheck", "audit", "--replay", str(replay)]) if has_one else ""

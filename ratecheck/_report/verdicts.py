@@ -59,8 +59,10 @@ def headline(results: Sequence[Result]) -> str:
 
 def counted(results: Iterable[Result]) -> str:
     """How often each verdict occurs, such as "20 holds, 3 violated"."""
-    found = Counter(result.verdict.verdict for result in results)
-    return ", ".join(f"{found[verdict]} {verdict}" for verdict in VERDICTS if found[verdict])
+    by_verdict = Counter(result.verdict.verdict for result in results)
+    return ", ".join(
+        f"{by_verdict[verdict]} {verdict}" for verdict in VERDICTS if by_verdict[verdict]
+    )
 
 
 def show_sections(rows: Sequence[dict[str, Any]]) -> None:
@@ -78,10 +80,12 @@ def sections(items: Sequence[Item], records: Records) -> list[dict[str, Any]]:
     rows = []
     for place, group in groupby(items, key=lambda item: item.place):
         part = list(group)
-        found = Counter(last.verdict.verdict if (last := records.latest(i)) else "" for i in part)
-        verdicts = {v: found[v] for v in VERDICTS if found[v]}
-        if found[""]:
-            verdicts["not judged yet"] = found[""]
+        by_verdict = Counter(
+            last.verdict.verdict if (last := records.latest(i)) else "" for i in part
+        )
+        verdicts = {v: by_verdict[v] for v in VERDICTS if by_verdict[v]}
+        if by_verdict[""]:
+            verdicts["not judged yet"] = by_verdict[""]
         rows.append(
             {
                 "id": place,
@@ -180,28 +184,31 @@ def _domain(domain: Field) -> str:
 
 def show_replay(again: Again) -> None:
     """Print both sides of a replayed instance, the verdict, and whether it was to be expected."""
-    found = again.verdict
-    lines = [f"{found.id}: {found.verdict} (stated: {again.stated})", *_sides(found, best=True)]
+    verdict = again.verdict
+    lines = [
+        f"{verdict.id}: {verdict.verdict} (stated: {again.stated})",
+        *_sides(verdict, best=True),
+    ]
     say(console(), [*lines, "reproduced" if again.ok else "NOT reproduced"])
 
 
 def _row(result: Result) -> list[str]:
-    found, entry = result.verdict, result.item.entry
+    outcome, entry = result.verdict, result.item.entry
     surprise = "" if result.ok else f", EXPECTED {entry.expect}"
-    verdict = f"{found.verdict}{surprise}"
-    return [entry.id, verdict, ratio(result), f"{found.instances:,}", entry.source]
+    verdict = f"{outcome.verdict}{surprise}"
+    return [entry.id, verdict, ratio(result), f"{outcome.instances:,}", entry.source]
 
 
 def ratio(result: Result) -> str:
     """How near to the bound, in a table; of a rate, the exponent and the one stated."""
-    found = result.verdict
-    if isinstance(result.item.entry, RateClaim) and found.measured:
-        return f"{found.measured} ({found.bound})"
-    if found.ratio is None:
+    verdict = result.verdict
+    if isinstance(result.item.entry, RateClaim) and verdict.measured:
+        return f"{verdict.measured} ({verdict.bound})"
+    if verdict.ratio is None:
         return "-"
-    short = f"{found.ratio:.6g}"
+    short = f"{verdict.ratio:.6g}"
     # what exceeds a bound must not look as if it attained it
-    return f"{found.ratio:.12g}" if short == "1" and found.verdict == "violated" else short
+    return f"{verdict.ratio:.12g}" if short == "1" and verdict.verdict == "violated" else short
 
 
 def _style(result: Result) -> str:
@@ -213,26 +220,26 @@ def _explained(result: Result, records: Records, *, best: bool = False) -> list[
 
     Where there is no counterexample, the tightest instance stands in its place if ``best``.
     """
-    found, entry = result.verdict, result.item.entry
+    verdict, entry = result.verdict, result.item.entry
     expected = "" if result.ok else f" (expected: {entry.expect})"
-    lines = [f"{entry.id}: {found.verdict}{expected}"]
-    if found.verdict == "violated":
+    lines = [f"{entry.id}: {verdict.verdict}{expected}"]
+    if verdict.verdict == "violated":
         lines += [f"  {line}" for line in _paragraph(entry.text)]
-    lines += _sides(found, best=best)
+    lines += _sides(verdict, best=best)
     lines += [f"  {line}" for line in _reasons(result.item)]
-    if found.counterexample is not None:
+    if verdict.counterexample is not None:
         lines.append(f"  again: ratecheck audit --replay {records.replay_path(result.item)}")
     return lines
 
 
-def _sides(found: Verdict, *, best: bool) -> list[str]:
+def _sides(verdict: Verdict, *, best: bool) -> list[str]:
     """Measured and bound, the instance they are from, and what else is to be said."""
     lines = []
-    if found.measured:
-        lines.append(f"  measured {found.measured}, bound {found.bound}")
-    instance = found.counterexample or (found.best if best else None) or {}
+    if verdict.measured:
+        lines.append(f"  measured {verdict.measured}, bound {verdict.bound}")
+    instance = verdict.counterexample or (verdict.best if best else None) or {}
     lines += [f"  {name} = {_numbers(value)}" for name, value in instance.items()]
-    return lines + [f"  {line}" for line in _paragraph(found.reason)]
+    return lines + [f"  {line}" for line in _paragraph(verdict.reason)]
 
 
 def _numbers(values: Any) -> str:

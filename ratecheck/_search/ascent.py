@@ -32,7 +32,7 @@ class Climb:
         self._score, self._left, self._rng = score, budget, rng
         self.best = np.clip(start, 0, 1)
         self.value = -np.inf
-        self._look(self.best[None])
+        self._evaluate(self.best[None])
 
     def run(self) -> None:
         """All three stages."""
@@ -44,7 +44,7 @@ class Climb:
     def _done(self) -> bool:
         return self._left <= 0 or _ATTAINED[0] <= self.value <= _ATTAINED[1]
 
-    def _look(self, points: Numbers) -> Numbers:
+    def _evaluate(self, points: Numbers) -> Numbers:
         values = self._score(points)
         self._left -= len(points)
         top = int(values.argmax())
@@ -77,7 +77,7 @@ class Climb:
             raw = centre + spread * steps
             points = np.clip(raw, 0, 1)
             # points outside count as their nearest point inside, a little worse
-            fitness = self._look(points) - 0.1 * ((raw - points) ** 2).sum(axis=1)
+            fitness = self._evaluate(points) - 0.1 * ((raw - points) ** 2).sum(axis=1)
             chosen = steps[np.argsort(-fitness, kind="stable")[: size // 2]]
             move = weights @ chosen
             centre = centre + spread * move
@@ -104,7 +104,7 @@ class Climb:
             if self._done:
                 raise StopIteration
             forward = np.where(coordinates + _WIDTH <= 1, _WIDTH, -_WIDTH)
-            values = self._look(np.vstack([coordinates, coordinates + np.diag(forward)]))
+            values = self._evaluate(np.vstack([coordinates, coordinates + np.diag(forward)]))
             return -float(values[0]), -(values[1:] - values[0]) / forward
 
         try:
@@ -125,4 +125,4 @@ class Climb:
         while not self._done and self.value > before + _GAIN:
             before = self.value
             one = np.eye(self.best.size, dtype=bool)
-            self._look(np.vstack([np.where(one, to, self.best) for to in (0.0, 0.5, 1.0)]))
+            self._evaluate(np.vstack([np.where(one, to, self.best) for to in (0.0, 0.5, 1.0)]))

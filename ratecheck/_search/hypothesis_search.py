@@ -2,7 +2,7 @@
 
 Hypothesis mixes numbers from the source of whatever is imported into its examples, and no public
 setting leaves them out: a ``backend`` of one's own would, but with it hypothesis chooses other
-examples, among which the counterexample of FIRM's Lemma 10 is not. So :func:`_same_everywhere`
+examples, which miss the counterexample of FIRM's Lemma 10. So :func:`_without_source_constants`
 changes two private objects of hypothesis while a search runs.
 """
 
@@ -57,14 +57,14 @@ def aim(
         phases=(hypothesis.Phase.generate, hypothesis.Phase.target),
         suppress_health_check=list(hypothesis.HealthCheck),
     )
-    with _same_everywhere():
+    with _without_source_constants():
         hypothesis.seed(seed)(settings(hypothesis.given(points())(test)))()
     if raised:
         raise raised[0]
 
 
 @contextmanager
-def _same_everywhere() -> Iterator[None]:
+def _without_source_constants() -> Iterator[None]:
     """Keep numbers found in the source of loaded modules out of the examples."""
     provider: Any = providers.HypothesisProvider
     cache = getattr(providers, "CONSTANTS_CACHE", None)

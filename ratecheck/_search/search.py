@@ -55,7 +55,7 @@ EFFORTS = {
 #: Of every combination of sizes, so many of the tightest instances are kept.
 _KEPT = 4
 #: Tightness of a violation that leaves room for rounding its numbers.
-_CLEAR = 1.05
+_CLEAR_VIOLATION = 1.05
 #: Ascents that start where the bound is attained already are wasted; one in so many is enough.
 _ATTAINED = 1 - 1e-7
 #: So many candidates are re-checked in high precision after each stage.
@@ -68,13 +68,13 @@ _CORNERS, _OTHERS = 16, 32
 #: on some of them, so many.
 _DOUBTFUL, _PROBES = 0.01, 3
 #: Where `given` excludes all random instances, so many are drawn before it counts as never met.
-_RARE = 60_000
+_MOST_DRAWN = 60_000
 #: So many of the first instances are measured again, at once and at the end.
-_TWICE = 32
+_MEASURED_TWICE = 32
 
 
 @dataclass
-class Found:
+class ScoredInstance:
     """One instance and its tightness; ``fields`` are stacks of one.
 
     Where it exceeds the bound, ``call`` is what measure got when it was found, and the answer.
@@ -103,7 +103,7 @@ class Found:
         return sum(values.size for values in self.fields.values())
 
 
-def _halves(count: int) -> list[float]:
+def _binary_fractions(count: int) -> list[float]:
     """1/2, 1/4, 3/4, 1/8, ...: wherever it is cut off, it is spread over (0, 1)."""
     return [
         sum(((k >> place) & 1) / 2 ** (place + 1) for place in range(k.bit_length()))
@@ -113,7 +113,7 @@ def _halves(count: int) -> list[float]:
 
 def _rank(tightness: Numbers) -> Numbers:
     """Tightness, with bounds of zero below other violations that are clear."""
-    return np.where(collapsed(tightness), _CLEAR, tightness)
+    return np.where(collapsed(tightness), _CLEAR_VIOLATION, tightness)
 
 
 class Search:
@@ -132,7 +132,7 @@ class Search:
     def __init__(self, claim: Claim, seed: int, watch: Watch | None = None) -> None:
         self.claim, self.seed, self._tell = claim, seed, watch
         self.rejected = 0
-        self.violation: Found | None = None
+        self.violation: ScoredInstance | None = None
         self.looseness = np.inf
         self.current: tuple[Fields, int | None] | None = None
         self._trusted = False
@@ -151,31 +151,31 @@ class Search:
         for stage in self._stages(effort):
             stage()
             self._confirm()
-            self._confirm_others()
+            self._confirm_kept_by_chance()
             if self.violation is not None:
-                self._drive(self.violation, effort.budget)
+                self._climb_from(self.violation, effort.budget)
                 return
             if self._attains(enough):
                 return
 
     def _attains(self, tightness: float) -> bool:
         """Whether an instance is so tight in high precision, and not by rounding."""
-        for found in self.best[:_CHECKED]:
-            if found.tightness < tightness:
+        for instance in self.best[:_CHECKED]:
+            if instance.tightness < tightness:
                 break
             try:
-                sides = certify(self.claim, found.fields)
+                sides = certify(self.claim, instance.fields)
             except Fault:
                 continue
-            same = abs(sides.tightness - found.tightness) <= SAME  # or float64 knows too little
+            same = abs(sides.tightness - instance.tightness) <= SAME  # or float64 knows too little
             if same and ratio(self.claim.relation, sides) is not None:
                 return True
         return False
 
-    def _drive(self, found: Found, budget: int) -> None:
+    def _climb_from(self, instance: ScoredInstance, budget: int) -> None:
         """Climb on from a violation that is slight: the larger it is, the simpler it can get."""
-        if found.tightness < _CLEAR and found.coordinates is not None:
-            self._ascend(found, -1, budget)
+        if instance.tightness < _CLEAR_VIOLATION and instance.coordinates is not None:
+            self._ascend(instance, -1, budget)
             self._confirm()
 
     def _stages(self, effort: Effort) -> Iterator[Callable[[], None]]:
@@ -196,10 +196,10 @@ class Search:
         return asked - self._checked_by_chance
 
     @property
-    def best(self) -> list[Found]:
+    def best(self) -> list[ScoredInstance]:
         """The tightest instances of every combination of sizes, the tightest and smallest first."""
-        kept = [found for group in self._best.values() for found in group]
-        return sorted(kept, key=lambda found: (-round(found.rank, 9), found.numbers))
+        kept = [instance for group in self._best.values() for instance in group]
+        return sorted(kept, key=lambda instance: (-round(instance.rank, 9), instance.numbers))
 
     def look(self, batch: Batch) -> Numbers:
         """Evaluate B instances, keep the best; tightness (B,), 0 where ``given`` rules one out."""
@@ -215,25 +215,27 @@ class Search:
             try:
                 sides = self._evaluated(chosen)
             except Fault as fault:
-                self.current = self._culprit(chosen, fault.index)
+                self.current = self._failing_instance(chosen, fault.index)
                 raise
             tight[passed] = sides.tightness
             self.instances += len(chosen)
             self._call, self._rows = (chosen, sides), np.cumsum(passed) - 1
             self._repeat_first(chosen, sides)
-            self._note_doubt(chosen, sides.doubtful)
+            self._count_doubtful(chosen, sides.doubtful)
             self.looseness = min(self.looseness, float(sides.looseness.min()))
-            self._keep(batch, tight)
+            self._keep_tightest(batch, tight)
         return tight
 
     def _repeat_first(self, batch: Batch, sides: Sides) -> None:
         """Measure the first instances again, and remember them."""
-        rows = np.arange(len(batch))[: max(_TWICE - sum(len(one) for one, _ in self._first), 0)]
+        rows = np.arange(len(batch))[
+            : max(_MEASURED_TWICE - sum(len(one) for one, _ in self._first), 0)
+        ]
         if rows.size:
             few = batch.subset(rows)
-            found = self._evaluated(few) if self.claim.space.batched else sides.subset(rows)
-            self._repeat(few, found)
-            self._first.append((few, found))
+            first_sides = self._evaluated(few) if self.claim.space.batched else sides.subset(rows)
+            self._repeat(few, first_sides)
+            self._first.append((few, first_sides))
 
     def repeat_one(self, fields: Fields) -> None:
         """Refuse a measure that finds something else on one instance when it is asked again."""
@@ -250,7 +252,7 @@ class Search:
             self.current = batch.fields, fault.index
             raise
 
-    def _culprit(self, batch: Batch, index: int) -> tuple[Fields, int]:
+    def _failing_instance(self, batch: Batch, index: int) -> tuple[Fields, int]:
         """The instance on which evaluation fails; of a batch, one that fails by itself."""
         while self.claim.space.batched and len(batch) > 1:
             middle = len(batch) // 2
@@ -270,7 +272,7 @@ class Search:
         if self._tell is not None:
             self._tell(fields, index)
 
-    def _keep(self, batch: Batch, tight: Numbers) -> None:
+    def _keep_tightest(self, batch: Batch, tight: Numbers) -> None:
         group = self._best.setdefault(tuple(batch.sizes.items()), [])
         rank = _rank(tight)
         worst = group[-1].rank if len(group) == _KEPT else -np.inf
@@ -281,9 +283,9 @@ class Search:
         for index in order[:2]:
             if rank[index] <= worst:
                 break
-            group.append(self._found(batch, index, tight))
-        group.sort(key=lambda found: -found.rank)
-        attained = [k for k, found in enumerate(group) if found.attained]
+            group.append(self._scored_instance(batch, index, tight))
+        group.sort(key=lambda instance: -instance.rank)
+        attained = [k for k, instance in enumerate(group) if instance.attained]
         for index in reversed(attained[1:]):
             del group[index]
         del group[_KEPT:]
@@ -295,31 +297,33 @@ class Search:
         allowed = min(_CHECKED, _CHECKED_IN_ALL - self.rejected)
         self._check((first or fresh)[: max(allowed, 0)])
 
-    def _confirm_others(self) -> None:
+    def _confirm_kept_by_chance(self) -> None:
         """Re-check candidates whatever their tightness, once float64 proved wrong about some."""
         if self.rejected and self.violation is None:
             kept = [*self._corners.kept, *self._others.kept]
-            fresh = [found for found in kept if not found.checked]
+            fresh = [instance for instance in kept if not instance.checked]
             self._check(fresh)
             self._checked_by_chance += len(fresh)
 
-    def _check(self, candidates: Sequence[Found]) -> None:
-        for found in candidates:
-            found.checked = True
-            self.current = found.fields, 0
+    def _check(self, candidates: Sequence[ScoredInstance]) -> None:
+        for instance in candidates:
+            instance.checked = True
+            self.current = instance.fields, 0
             try:
-                sides = certify(self.claim, found.fields)
+                sides = certify(self.claim, instance.fields)
             except Unsettled:
                 raise
             except Fault as fault:
                 raise Fault(f"float64 exceeds the bound, but {fault.reason}") from fault
             if sides.violated:
-                self.violation = found
+                self.violation = instance
                 return
             self.rejected += 1
-            if found.call is not None and not any(found.call is call for call in self._repeated):
-                self._repeat(*found.call)  # rounding is the same each time
-                self._repeated.append(found.call)
+            if instance.call is not None and not any(
+                instance.call is call for call in self._repeated
+            ):
+                self._repeat(*instance.call)  # rounding is the same each time
+                self._repeated.append(instance.call)
 
     def _explore(self, batch: Batch) -> None:
         """Look at a batch that was drawn without regard to the bound, and keep some candidates."""
@@ -329,37 +333,39 @@ class Search:
             others = self._corners if corner else self._others
             place = others.place()
             if place is not None:
-                others.put(place, self._found(batch, index, tight))
+                others.put(place, self._scored_instance(batch, index, tight))
 
-    def _found(self, batch: Batch, index: int, tight: Numbers) -> Found:
+    def _scored_instance(self, batch: Batch, index: int, tight: Numbers) -> ScoredInstance:
         one = batch.subset(np.array([index]))
         coordinates = None if one.coordinates is None else one.coordinates[0]
-        found = Found(float(tight[index]), one.fields, batch.sizes, coordinates)
-        if found.tightness > CANDIDATE:
+        instance = ScoredInstance(float(tight[index]), one.fields, batch.sizes, coordinates)
+        if instance.tightness > CANDIDATE:
             alone = one, self._call[1].subset(self._rows[[index]])
-            found.call = self._call if self.claim.space.batched else alone
-        return found
+            instance.call = self._call if self.claim.space.batched else alone
+        return instance
 
     def _sample(self, total: int) -> None:
         """Corners and random instances; twice if float64 turns out better than it is taken for."""
-        self._look_around(total)
+        self._try_corners_and_random(total)
         if self._doubtful > _DOUBTFUL * self.instances and self._float64_is_right():
             self._trusted = True
             self._restart()
-            self._look_around(total)
+            self._try_corners_and_random(total)
 
     def _restart(self) -> None:
         self.instances = self.sampled = self._doubtful = 0
         self.passed = dict.fromkeys(self.claim.space.given, 0)
-        self._best: dict[tuple[Any, ...], list[Found]] = {}
+        self._best: dict[tuple[Any, ...], list[ScoredInstance]] = {}
         self._probes: list[Batch] = []
         self._first: list[tuple[Batch, Sides]] = []
         self._repeated: list[tuple[Batch, Sides]] = []
         self._checked_by_chance = 0
         chance = generator(self.seed, self.claim.id, "candidates")
-        self._corners, self._others = (Reservoir[Found](n, chance) for n in (_CORNERS, _OTHERS))
+        self._corners, self._others = (
+            Reservoir[ScoredInstance](n, chance) for n in (_CORNERS, _OTHERS)
+        )
 
-    def _note_doubt(self, batch: Batch, doubtful: Numbers) -> None:
+    def _count_doubtful(self, batch: Batch, doubtful: Numbers) -> None:
         """Count doubtful instances, and keep one of a batch; the first ones are corners."""
         places = np.flatnonzero(doubtful)
         self._doubtful += len(places)
@@ -368,10 +374,10 @@ class Search:
 
     def _float64_is_right(self) -> bool:
         """Whether high precision finds the tightness of doubtful instances as float64 has it."""
-        picks = {int(share * len(self._probes)) for share in _halves(_PROBES)}
+        picks = {int(share * len(self._probes)) for share in _binary_fractions(_PROBES)}
         return all(float64_agrees(self.claim, self._probes[pick].fields) for pick in sorted(picks))
 
-    def _look_around(self, total: int) -> None:
+    def _try_corners_and_random(self, total: int) -> None:
         space = self.claim.space
         for corner in space.corner_fields:
             self._explore(Batch(space, space.complete(corner), space.sizes_of(corner)))
@@ -380,7 +386,7 @@ class Search:
             batch.freeze()
             self._check_space(batch)
         if not self.instances:
-            for batch in draw(space, self.seed, max(total, SHARED), _RARE):
+            for batch in draw(space, self.seed, max(total, SHARED), _MOST_DRAWN):
                 self._explore(batch)
 
     def _sample_more(self, total: int) -> None:
@@ -416,7 +422,7 @@ class Search:
             Batch(self.claim.space, layout.decode(coordinates), layout.sizes, coordinates)
         )
 
-    def _starts(self, count: int) -> list[Found]:
+    def _starts(self, count: int) -> list[ScoredInstance]:
         """Where to climb from, by turns: tight instances of different sizes, and of all sizes.
 
         The sizes on which random instances are tight are often not those of the best ones.
@@ -424,22 +430,24 @@ class Search:
         groups = [[f for f in group if f.coordinates is not None] for group in self._best.values()]
         groups = sorted((g for g in groups if g), key=lambda group: -group[0].tightness)
         ranked = [group[k] for k in range(_KEPT) for group in groups if k < len(group)]
-        attained = [found for found in ranked if found.attained]
-        tight = attained[:1] + [found for found in ranked if not found.attained]
-        sizes = sorted((group[-1] for group in groups), key=lambda found: found.numbers)
-        spread = [sizes[int(k * len(sizes))] for k in _halves(len(sizes))]
-        turns = [found for pair in zip(tight, spread, strict=False) for found in pair]
+        attained = [instance for instance in ranked if instance.attained]
+        tight = attained[:1] + [instance for instance in ranked if not instance.attained]
+        sizes = sorted((group[-1] for group in groups), key=lambda instance: instance.numbers)
+        spread = [sizes[int(k * len(sizes))] for k in _binary_fractions(len(sizes))]
+        turns = [instance for pair in zip(tight, spread, strict=False) for instance in pair]
         return [f for k, f in enumerate(turns) if not any(f is g for g in turns[:k])][:count]
 
     def _finish(self, budget: int) -> None:
         """Climb on from where the other ascents came highest."""
         known = [
-            found for found in self.best if found.coordinates is not None and not found.attained
+            instance
+            for instance in self.best
+            if instance.coordinates is not None and not instance.attained
         ]
         if known and not self.best[0].attained:
             self._ascend(known[0], -2, budget)
 
-    def _ascend(self, start: Found, number: int, budget: int) -> None:
+    def _ascend(self, start: ScoredInstance, number: int, budget: int) -> None:
         layout = self.claim.space.layout(start.sizes)
         assert start.coordinates is not None
         rng = generator(self.seed, self.claim.id, "ascent", number)

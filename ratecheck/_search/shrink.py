@@ -65,7 +65,11 @@ def shrink(claim: Claim, fields: Fields) -> Fields:
     trail = [fields]
     while len(trail) < _ROUNDS:
         now = trail[-1]
-        step = _smaller(claim, now, goal) or _simpler(claim, now, goal) or _sorted(claim, now, goal)
+        step = (
+            _smaller(claim, now, goal)
+            or _simpler(claim, now, goal)
+            or _small_numbers_first(claim, now, goal)
+        )
         if step is None:
             break
         trail.append(step)
@@ -91,8 +95,8 @@ def _measured(claim: Claim, fields: Fields, *, trusted: bool) -> Numbers:
     Tightness is -inf where an assumption or a filter is not met or a measure fails.
     """
     count = len(next(iter(fields.values())))
-    found = np.zeros((3, count))
-    found[0] = -np.inf
+    results = np.zeros((3, count))
+    results[0] = -np.inf
     try:
         kept = np.flatnonzero(claim.space.meets(fields))
         if kept.size:
@@ -102,13 +106,13 @@ def _measured(claim: Claim, fields: Fields, *, trusted: bool) -> Numbers:
             smaller = sizes.min(axis=0)
             if claim.relation == "==":  # of vectors, where an entry may well be zero
                 smaller = np.where(collapsed(sides.tightness), 0.0, sizes.max(axis=0))
-            found[:, kept] = sides.tightness, sizes.max(axis=0), smaller
+            results[:, kept] = sides.tightness, sizes.max(axis=0), smaller
     except Fault:
         if count > 1:  # find out which
             halves = [slice(None, count // 2), slice(count // 2, None)]
             parts = [{name: v[half] for name, v in fields.items()} for half in halves]
             return np.hstack([_measured(claim, part, trusted=trusted) for part in parts])
-    return found
+    return results
 
 
 def _smaller(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:
@@ -143,8 +147,8 @@ def _simpler(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:
     options = list(_options(claim, fields))
     batch = claim.space.complete({k: np.concatenate([o[k] for o in options]) for k in fields})
     batch = {name: values + 0.0 for name, values in batch.items()}  # no -0.0
-    cost = sum(_cost(values) for values in batch.values())
-    now = sum(_cost(values) for values in fields.values())
+    cost = sum(_reading_cost(values) for values in batch.values())
+    now = sum(_reading_cost(values) for values in fields.values())
     assert not isinstance(cost, int)
     assert not isinstance(now, int)
     cheap = np.flatnonzero(cost < now[0] - 1e-9)
@@ -158,7 +162,7 @@ def _simpler(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:
     return {name: values[best : best + 1] for name, values in batch.items()}
 
 
-def _sorted(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:
+def _small_numbers_first(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:
     """The instance with two neighbours along an axis exchanged, if that puts small numbers first.
 
     So what does not depend on the order is found in the same order, whatever the search began with.
@@ -174,34 +178,34 @@ def _sorted(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:
                     if own == axis:
                         swapped[name] = np.take(swapped[name], order, axis=1 + place)
             if (
-                _listed(swapped) < _listed(fields)
-                and _listed(space.complete(swapped)) == _listed(swapped)
+                _all_numbers(swapped) < _all_numbers(fields)
+                and _all_numbers(space.complete(swapped)) == _all_numbers(swapped)
                 and np.isfinite(_tightness(claim, swapped, goal))[0]
             ):
                 return swapped
     return None
 
 
-def _listed(fields: Fields) -> list[float]:
+def _all_numbers(fields: Fields) -> list[float]:
     return [number for values in fields.values() for number in values.ravel().tolist()]
 
 
 def _options(claim: Claim, fields: Fields) -> Iterator[Fields]:
     for name, domain in claim.space.fields.items():
         values = fields[name]
-        for new in _whole(values):
+        for new in _simple_arrays(values):
             yield {**fields, name: new}
         for digits in _DECIMALS:
             yield {**fields, name: domain.rounded(values, digits)}
         for place in np.ndindex(values.shape[1:]):
             at = (0, *place)
-            for number in _numbers(float(values[at]), values):
+            for number in _simple_numbers(float(values[at]), values):
                 new = values.copy()
                 new[at] = number
                 yield {**fields, name: domain.settled(new)}
 
 
-def _whole(values: Numbers) -> Iterator[Numbers]:
+def _simple_arrays(values: Numbers) -> Iterator[Numbers]:
     """A field as a whole: constant, an identity, of size one, every row like the first."""
     for number in (0.0, 1.0):
         yield np.full_like(values, number)
@@ -213,7 +217,7 @@ def _whole(values: Numbers) -> Iterator[Numbers]:
         yield np.broadcast_to(np.take(values, [0], axis=axis), values.shape).copy()
 
 
-def _numbers(number: float, values: Numbers) -> Iterator[float]:
+def _simple_numbers(number: float, values: Numbers) -> Iterator[float]:
     """Simpler numbers near one, or equal to others of the field."""
     yield from _SIMPLE
     for digits in _DECIMALS[1:]:
@@ -222,7 +226,7 @@ def _numbers(number: float, values: Numbers) -> Iterator[float]:
     yield from np.unique(values)[:4].tolist()
 
 
-def _cost(values: Numbers) -> Numbers:
+def _reading_cost(values: Numbers) -> Numbers:
     """How much there is to read in each of B arrays, shape (B,)."""
     return np.array([sum(_digits(v) for v in one.ravel().tolist()) for one in values])
 

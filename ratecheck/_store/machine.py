@@ -12,11 +12,11 @@ from typing import Any
 
 def versions() -> dict[str, str]:
     """Versions of what computes the numbers."""
-    found = {"python": platform.python_version()}
+    version_of = {"python": platform.python_version()}
     for name in ("ratecheck", "numpy", "scipy", "numba"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found
+            version_of[name] = importlib.metadata.version(name)
+    return version_of
 
 
 def machine() -> dict[str, Any]:

@@ -29,14 +29,14 @@ from ratecheck._experiment.model import Experiment, Grid
 _HOME = Path(__file__).resolve().parents[2]
 _NUMERICAL = ("linsys", "mgda")
 #: The public names of the tool, each imported from its module when it is first used.
-_FACE = _HOME / "ratecheck" / "__init__.pyi"
+_STUB = _HOME / "ratecheck" / "__init__.pyi"
 #: Packages of this project that count module by module.
 _OURS = ("experiments", "lora_bridge", "ratecheck")
 #: Folders of what others published.
 _INSTALLED = {"site-packages", "dist-packages"}
 #: Modules that act on results after they are computed, or move them unchanged. What they import
 #: counts: the seeds reach an experiment through ``_model``.
-_AROUND = {
+_NOT_NUMERICAL = {
     "_commands",
     "_discover",
     "_experiment.model",
@@ -91,7 +91,7 @@ def file_digest(path: Path, name: str) -> str:
 
 def _roots(experiment: Experiment[Any]) -> list[tuple[Path, str]]:
     """The files that define the experiment's numbers, each with its module's package."""
-    found: dict[Path, str] = {}
+    packages: dict[Path, str] = {}
     parts: list[Any] = [experiment.compute, experiment.config_type]
     if not isinstance(experiment.blocks, Grid):  # whose values are in the keys of the blocks
         parts.append(experiment.blocks)
@@ -106,8 +106,8 @@ def _roots(experiment: Experiment[Any]) -> list[tuple[Path, str]]:
             raise InputError(
                 f"functions of {experiment.id} must be defined in a file; found {part!r}"
             )
-        found[path] = _package(part.__module__, path)
-    return list(found.items())
+        packages[path] = _package(part.__module__, path)
+    return list(packages.items())
 
 
 def _package(module: str, path: Path) -> str:
@@ -126,24 +126,26 @@ def _imported(roots: Sequence[tuple[Path, str]]) -> dict[str, Path]:
     folders = [path.parents[len(package.split(".")) if package else 0] for path, package in roots]
     users = [f for f, (_, package) in zip(folders, roots, strict=True) if not _is_ours(package)]
     seen: set[str] = set()
-    found: dict[str, Path] = {}
+    modules: dict[str, Path] = {}
     todo = list(roots)
     while todo:
         file, package = todo.pop()
-        names = _mentioned(file.read_bytes(), package)
+        names = _imported_names(file.read_bytes(), package)
         if _is_ours(package):  # and imports nothing of the user's
             names = frozenset(filter(_is_ours, names))
         for name in names - seen:
             seen.add(name)
-            path = _place(name, [_HOME]) if _is_ours(name) else _users_place(name, users)
+            path = (
+                _module_file(name, [_HOME]) if _is_ours(name) else _users_module_file(name, users)
+            )
             if path is not None:
-                found[name] = path
+                modules[name] = path
                 todo.append((path, _package(name, path)))
     files = {path.resolve() for path, _ in roots}
     return {
         name: path
-        for name, path in found.items()
-        if not _is_around(name) and path.resolve() not in files
+        for name, path in modules.items()
+        if not _is_not_numerical(name) and path.resolve() not in files
     }
 
 
@@ -151,9 +153,9 @@ def _is_ours(name: str) -> bool:
     return name.partition(".")[0] in _OURS
 
 
-def _is_around(name: str) -> bool:
+def _is_not_numerical(name: str) -> bool:
     top, _, rest = name.partition(".")
-    return top == "ratecheck" and any(f"{rest}.".startswith(f"{part}.") for part in _AROUND)
+    return top == "ratecheck" and any(f"{rest}.".startswith(f"{part}.") for part in _NOT_NUMERICAL)
 
 
 def _is_users(path: Path, folders: Sequence[Path]) -> bool:
@@ -169,17 +171,17 @@ def _is_users(path: Path, folders: Sequence[Path]) -> bool:
 @functools.cache
 def _public_names() -> dict[str, str]:
     """Each public name of the tool and the module that defines it, by their full names."""
-    package = _FACE.parent.name
+    package = _STUB.parent.name
     return {
         f"{package}.{alias.name}": f"{package}.{node.module}"
-        for node in ast.parse(_FACE.read_bytes()).body
+        for node in ast.parse(_STUB.read_bytes()).body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
 
 
 @functools.lru_cache(maxsize=512)
-def _mentioned(source: bytes, package: str) -> frozenset[str]:
+def _imported_names(source: bytes, package: str) -> frozenset[str]:
     """Every module that the source may import, with the packages above it."""
     names: set[str] = set()
     face: set[str] = set()  # what the source calls the package whose names lie in other modules
@@ -190,7 +192,7 @@ def _mentioned(source: bytes, package: str) -> frozenset[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-            face |= {a.asname or a.name for a in node.names if a.name == _FACE.parent.name}
+            face |= {a.asname or a.name for a in node.names if a.name == _STUB.parent.name}
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
@@ -202,13 +204,13 @@ def _mentioned(source: bytes, package: str) -> frozenset[str]:
             names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            names |= {f"{_FACE.parent.name}.{node.attr}"} if node.value.id in face else set()
+            names |= {f"{_STUB.parent.name}.{node.attr}"} if node.value.id in face else set()
     names = {_public_names().get(name, name) for name in names}
     parts = [name.split(".") for name in names]
     return frozenset(".".join(p[:k]) for p in parts for k in range(1, len(p) + 1))
 
 
-def _users_place(name: str, folders: Sequence[Path]) -> Path | None:
+def _users_module_file(name: str, folders: Sequence[Path]) -> Path | None:
     """The file of a module if it is the user's own, without importing anything.
 
     Raises:
@@ -217,7 +219,7 @@ def _users_place(name: str, folders: Sequence[Path]) -> Path | None:
     if name.partition(".")[0] in _NUMERICAL:  # counted as wholes
         return None
     # the user's file may have put its own folder on the path for its imports alone
-    path = _place(name, [*folders, *sys.path])
+    path = _module_file(name, [*folders, *sys.path])
     if path is None or not _is_users(path, folders):
         return None
     loaded = getattr(sys.modules.get(name), "__file__", None)
@@ -230,7 +232,7 @@ def _users_place(name: str, folders: Sequence[Path]) -> Path | None:
     return path
 
 
-def _place(name: str, folders: Sequence[Path | str]) -> Path | None:
+def _module_file(name: str, folders: Sequence[Path | str]) -> Path | None:
     """The file of a module below one of these folders, or where an editable installation has it."""
     spec: ModuleSpec | None = None
     places = [str(folder) for folder in folders]
@@ -238,8 +240,8 @@ def _place(name: str, folders: Sequence[Path | str]) -> Path | None:
         # by its last name alone: with all of them, Python would ask for the loaded package above
         spec = PathFinder.find_spec(part, places)
         if spec is None and depth == 0:
-            found = (finder.find_spec(part, None) for finder in sys.meta_path)
-            spec = next(filter(None, found), None)
+            specs = (finder.find_spec(part, None) for finder in sys.meta_path)
+            spec = next(filter(None, specs), None)
         if spec is None:
             return None
         places = list(spec.submodule_search_locations or ())

@@ -135,7 +135,7 @@ class Result:
             return None
         stated = meta.pop("digest", None)
         wanted = meta.get("block") == _block_key(block) and meta.get("format") == _FORMAT
-        return table if wanted and stated == _content(table, meta) else None
+        return table if wanted and stated == _content_digest(table, meta) else None
 
     def save(self, block: Block, columns: Columns, seconds: float) -> Table:
         """Write one block's shard and the manifest; returns the table as stored."""
@@ -153,7 +153,7 @@ class Result:
             "block": _block_key(block),
             "wall_s": f"{seconds:.6f}",
         }
-        meta["digest"] = _content(table, meta)
+        meta["digest"] = _content_digest(table, meta)
         arrow = pa.table({name: pa.array(table[name]) for name in table}).replace_schema_metadata(
             meta
         )
@@ -219,7 +219,7 @@ def _block_key(block: Block) -> str:
     return seeds.text(dict(block))
 
 
-def _content(table: Mapping[str, Any], meta: Mapping[str, str]) -> str:
+def _content_digest(table: Mapping[str, Any], meta: Mapping[str, str]) -> str:
     whole = hashlib.sha256(json.dumps(meta, sort_keys=True).encode())
     for name in sorted(table):
         column = table[name]

@@ -54,12 +54,16 @@ def judged(
 
         # by the wall clock, where the kernel counts no CPU time
         timeout = None if limit_module.KERNEL else limit + _GRACE
-        for position, future in pool.called(_work, tasks, workers, timeout=timeout, look=look):
+        for position, future in pool.called(
+            _judge_in_worker, tasks, workers, timeout=timeout, look=look
+        ):
             item = ordered[position]
-            yield item, _answer(future, item, limit, notes[position])
+            yield item, _verdict_of_worker(future, item, limit, notes[position])
 
 
-def _work(origin: str, name: str, effort: str, seed: int, limit: float, note: Path) -> Verdict:
+def _judge_in_worker(
+    origin: str, name: str, effort: str, seed: int, limit: float, note: Path
+) -> Verdict:
     with trace_module.tracing(note) as trace:
         with limit_module.killed_after(limit, trace.compiling):  # a user's file may do anything
             entry = find(origin, name).entry
@@ -67,7 +71,7 @@ def _work(origin: str, name: str, effort: str, seed: int, limit: float, note: Pa
             return judge(entry, effort, seed, limit=limit, watch=trace.watch)
 
 
-def _answer(future: Future[Verdict], item: Item, limit: float, note: Path) -> Verdict:
+def _verdict_of_worker(future: Future[Verdict], item: Item, limit: float, note: Path) -> Verdict:
     """The worker's verdict, or what became of the worker."""
     from pebble import ProcessExpired
 

@@ -55,10 +55,10 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain JSON values, without what another run gives differently."""
-        entry, found = self.item.entry, self.verdict.to_dict()
-        del found["seconds"]
+        entry, verdict = self.item.entry, self.verdict.to_dict()
+        del verdict["seconds"]
         return {
-            **found,
+            **verdict,
             "expected": entry.expect,
             "ok": self.ok,
             "kind": entry.kind,
@@ -85,7 +85,7 @@ class Records:
 
     def path(self, item: Item, effort: str, seed: int) -> Path:
         """Where a verdict of the current code is stored."""
-        return self._home(item) / f"{effort}-{seed}-{_revision(module(item.origin))}.json"
+        return self._folder_of(item) / f"{effort}-{seed}-{_revision(module(item.origin))}.json"
 
     def load(self, item: Item, effort: str, seed: int) -> Result | None:
         """The stored verdict, or None without a whole, undamaged one."""
@@ -100,8 +100,8 @@ class Records:
         return self._last(item, "*.json")
 
     def _last(self, item: Item, pattern: str) -> Result | None:
-        paths = newest_first(self._home(item).glob(pattern))
-        return next((found for path in paths if (found := _read(path, item))), None)
+        paths = newest_first(self._folder_of(item).glob(pattern))
+        return next((result for path in paths if (result := _read(path, item))), None)
 
     def of_files(self) -> list[tuple[dict[str, Any], bool]]:
         """The last verdict of every claim of users' files, and whether it is of the current code.
@@ -109,7 +109,7 @@ class Records:
         Each is what :meth:`Result.to_record` gives, with the path of the ``file``. The files are
         not run, and may be gone.
         """
-        found: dict[str, tuple[dict[str, Any], bool]] = {}
+        latest: dict[str, tuple[dict[str, Any], bool]] = {}
         revision_of_file = functools.cache(_revision_of_file)
         for path in reversed(newest_first(self.root.glob("*/*/*.json"))):
             content = opened(path)
@@ -118,10 +118,10 @@ class Records:
             texts = content["statement"]
             current = content["revision"] == revision_of_file(texts["file"])
             name = f"{texts['file']}::{content['verdict']['id']}"
-            if current or not found.get(name, ({}, False))[1]:
+            if current or not latest.get(name, ({}, False))[1]:
                 known = {key: content[key] for key in ("effort", "seed")}
-                found[name] = ({**content["verdict"], **known, **texts}, current)
-        return [found[name] for name in sorted(found)]
+                latest[name] = ({**content["verdict"], **known, **texts}, current)
+        return [latest[name] for name in sorted(latest)]
 
     def save(self, result: Result) -> None:
         """Write a verdict, and its counterexample as :meth:`lay_beside` does; errors are not."""
@@ -150,7 +150,7 @@ class Records:
         """Where the counterexample of a claim is written to."""
         return self.counterexamples / f"{item.id}.json"
 
-    def _home(self, item: Item) -> Path:
+    def _folder_of(self, item: Item) -> Path:
         paper, _, name = item.id.partition(".")
         return self.root / paper / name
 
@@ -191,14 +191,14 @@ def audit(
 
 def replayable(result: Result) -> dict[str, Any]:
     """What ``ratecheck audit --replay`` needs to see the same again."""
-    found, origin = result.verdict, result.item.origin
+    verdict, origin = result.verdict, result.item.origin
     return {
-        "id": found.id,
+        "id": verdict.id,
         **({"file": str(Path(origin).resolve())} if origin.endswith(".py") else {}),
-        "verdict": found.verdict,
-        "measured": found.measured,
-        "bound": found.bound,
-        "instance": found.counterexample,
+        "verdict": verdict.verdict,
+        "measured": verdict.measured,
+        "bound": verdict.bound,
+        "instance": verdict.counterexample,
     }
 
 

@@ -44,34 +44,34 @@ def assert_holds(claim: Entry | str, *, effort: str = "quick", seed: int = 0) ->
     >>> assert_holds(mass)
     """
     entry = _entry(claim)
-    found = judge(entry, effort, seed)
-    if found.verdict in _TRUE:
+    verdict = judge(entry, effort, seed)
+    if verdict.verdict in _TRUE:
         return
-    raise AssertionError(failure(entry, found))
+    raise AssertionError(failure(entry, verdict))
 
 
-def failure(entry: Entry, found: Verdict, expected: str = "") -> str:
+def failure(entry: Entry, verdict: Verdict, expected: str = "") -> str:
     """What there is to say of a verdict that is not the expected one, and how to see it again."""
-    said = f"{found.verdict}, expected: {expected}" if expected else found.verdict
+    said = f"{verdict.verdict}, expected: {expected}" if expected else verdict.verdict
     lines = [f"{entry.id} ({entry.source}) is {said}: {' '.join(entry.text.split())}"]
-    if found.measured:
-        ratio = "" if found.ratio is None else f", ratio {found.ratio:.6g}"
-        lines.append(f"measured {found.measured}, bound {found.bound}{ratio}")
-    if found.reason:
-        lines.append(found.reason)
-    if found.counterexample is not None:
-        content = {"id": entry.id, **_file(entry), "verdict": found.verdict}
-        instance = json.dumps({**content, "instance": found.counterexample})
+    if verdict.measured:
+        ratio = "" if verdict.ratio is None else f", ratio {verdict.ratio:.6g}"
+        lines.append(f"measured {verdict.measured}, bound {verdict.bound}{ratio}")
+    if verdict.reason:
+        lines.append(verdict.reason)
+    if verdict.counterexample is not None:
+        content = {"id": entry.id, **_file(entry), "verdict": verdict.verdict}
+        instance = json.dumps({**content, "instance": verdict.counterexample})
         lines += ["to replay: save the next line, then ratecheck audit --replay FILE", instance]
     return "\n".join(lines)
 
 
 def _entry(claim: Any) -> Any:
     if isinstance(claim, str):
-        found = [item.entry for item in select([claim])]
-        if len(found) > 1:  # which of them holds would be anybody's guess
-            raise InputError(f"`claim` must be one id; found {claim!r}, which names {len(found)}")
-        return found[0]
+        entries = [item.entry for item in select([claim])]
+        if len(entries) > 1:  # which of them holds would be anybody's guess
+            raise InputError(f"`claim` must be one id; found {claim!r}, which names {len(entries)}")
+        return entries[0]
     if not isinstance(claim, Statement):
         raise InputError(f"`claim` must be a claim or an id; found {claim!r:.80}")
     return claim

@@ -18,14 +18,14 @@ import numpy as np
 
 from ratecheck._claims.space import Fields
 
-#: Bytes of a trace: one for compilation, the size of what is noted (up to _HEAD), and that. Larger
-#: instances are not noted.
-_ROOM = 1 << 16
-_HEAD = 8
+#: Bytes of a trace: one for compilation, the size of the note (up to _HEADER), and the note itself.
+#: Larger instances are not noted.
+_SIZE = 1 << 16
+_HEADER = 8
 
 
 class Trace:
-    """Notes in a file of _ROOM bytes."""
+    """Notes in a file of _SIZE bytes."""
 
     def __init__(self, memory: mmap.mmap) -> None:
         self._memory = memory
@@ -33,10 +33,10 @@ class Trace:
     def watch(self, fields: Fields, index: int | None) -> None:
         """Note an instance, see :data:`ratecheck._claims.certificates.Watch`."""
         content = _content(fields, index)
-        self._memory[1:_HEAD] = bytes(_HEAD - 1)
-        if len(content) <= _ROOM - _HEAD:
-            self._memory[_HEAD : _HEAD + len(content)] = content
-            self._memory[1:_HEAD] = len(content).to_bytes(_HEAD - 1, "little")
+        self._memory[1:_HEADER] = bytes(_HEADER - 1)
+        if len(content) <= _SIZE - _HEADER:
+            self._memory[_HEADER : _HEADER + len(content)] = content
+            self._memory[1:_HEADER] = len(content).to_bytes(_HEADER - 1, "little")
 
     def compiling(self, now: bool) -> None:
         """Note whether this process compiles."""
@@ -47,8 +47,8 @@ class Trace:
 def tracing(path: Path) -> Iterator[Trace]:
     """A trace in a file, which is gone when all went well."""
     with path.open("w+b") as stream:
-        stream.truncate(_ROOM)
-        with mmap.mmap(stream.fileno(), _ROOM) as memory:
+        stream.truncate(_SIZE)
+        with mmap.mmap(stream.fileno(), _SIZE) as memory:
             yield Trace(memory)
     path.unlink()
 
@@ -57,7 +57,9 @@ def last(path: Path) -> dict[str, Any] | None:
     """The last instance that was given to measure, as lists by field; None if none was noted."""
     try:
         content = path.read_bytes()
-        parts = pickle.loads(content[_HEAD : _HEAD + int.from_bytes(content[1:_HEAD], "little")])
+        parts = pickle.loads(
+            content[_HEADER : _HEADER + int.from_bytes(content[1:_HEADER], "little")]
+        )
         return {name: np.frombuffer(data).reshape(shape).tolist() for name, shape, data in parts}
     except (OSError, ValueError, pickle.UnpicklingError, EOFError):
         return None

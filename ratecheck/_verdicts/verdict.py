@@ -24,7 +24,7 @@ from ratecheck._claims.claim import Claim, Entry, NotChecked, RateClaim
 from ratecheck._claims.space import Fault, Fields, Unsettled, call
 from ratecheck._processes.limit import TimeLimit, time_limit
 from ratecheck._rates.regimes import of_regime, of_regimes
-from ratecheck._search.search import EFFORTS, Found, Search
+from ratecheck._search.search import EFFORTS, ScoredInstance, Search
 from ratecheck._search.shrink import shrink
 
 #: CPU seconds for one entry, by effort, unless the caller says otherwise.
@@ -137,7 +137,7 @@ def judge(
         reason = str(error)
         if isinstance(error, TimeLimit) and search is not None:
             reason += f", after {search.instances} instances"
-        verdict = _fault(entry, search, reason)
+        verdict = _error_verdict(entry, search, reason)
     verdict.corrected = entry.corrected
     verdict.seconds = time.perf_counter() - start
     return verdict
@@ -178,7 +178,7 @@ def replay(claim: Claim, instance: Mapping[str, Any], limit: float = LIMITS["qui
             sides = certify(claim, arrays)
     except (Fault, TimeLimit) as error:
         return Verdict(claim.id, "error", reason=str(error), counterexample=dict(instance))
-    verdict = _measured(claim, "violated" if sides.violated else "holds", sides)
+    verdict = _with_sides(claim, "violated" if sides.violated else "holds", sides)
     verdict.instances = 1
     verdict.best = _plain(arrays)
     verdict.counterexample = verdict.best if sides.violated else None
@@ -191,8 +191,8 @@ def _of_search(search: Search) -> Verdict:
         return _violated(search, search.violation)
     if not search.instances:
         return _vacuous(search)
-    verdict, found = _tightest(search)
-    search.repeat_one(found.fields)
+    verdict, instance = _tightest(search)
+    search.repeat_one(instance.fields)
     if search.rejected:
         verdict.details["rejected"] = search.rejected
         if search.unchecked:
@@ -213,44 +213,44 @@ def _of_search(search: Search) -> Verdict:
     return verdict
 
 
-def _tightest(search: Search) -> tuple[Verdict, Found]:
+def _tightest(search: Search) -> tuple[Verdict, ScoredInstance]:
     """The tightest instance that high precision confirms to be one: not both sides rounding.
 
     Where it finds a violation that float64 took for rounding, that is the verdict.
     """
     claim = search.claim
-    first: tuple[Verdict, Found] | None = None
-    for found in search.best[:_CONFIRMED]:
-        search.current = found.fields, 0
+    first: tuple[Verdict, ScoredInstance] | None = None
+    for instance in search.best[:_CONFIRMED]:
+        search.current = instance.fields, 0
         try:
-            sides = certify(claim, found.fields)
+            sides = certify(claim, instance.fields)
         except Unsettled:
             raise
         except Fault as fault:
-            if found.tightness > CANDIDATE:
+            if instance.tightness > CANDIDATE:
                 raise Fault(f"float64 exceeds the bound, but {fault.reason}") from fault
             reason = f"ratio in float64 only: {fault.reason}"
-            verdict = Verdict(claim.id, "holds", ratio=found.tightness, reason=reason)
-            verdict.best = _plain(found.fields)
-            return first or (verdict, found)
+            verdict = Verdict(claim.id, "holds", ratio=instance.tightness, reason=reason)
+            verdict.best = _plain(instance.fields)
+            return first or (verdict, instance)
         if sides.violated:  # float64 had its doubts
-            return _violated(search, found), found
-        verdict = _measured(claim, "holds", sides)
-        verdict.best = _plain(found.fields)
-        first = first or (verdict, found)
-        if verdict.ratio is not None and abs(sides.tightness - found.tightness) <= SAME:
-            return verdict, found
+            return _violated(search, instance), instance
+        verdict = _with_sides(claim, "holds", sides)
+        verdict.best = _plain(instance.fields)
+        first = first or (verdict, instance)
+        if verdict.ratio is not None and abs(sides.tightness - instance.tightness) <= SAME:
+            return verdict, instance
     assert first is not None
     return first
 
 
-def _violated(search: Search, found: Found) -> Verdict:
-    small = shrink(search.claim, found.fields)
+def _violated(search: Search, instance: ScoredInstance) -> Verdict:
+    small = shrink(search.claim, instance.fields)
     search.repeat_one(small)
     sides = certify(search.claim, small)
     if not sides.violated:  # as it was a moment ago
         raise Unsettled(f"measure exceeds the bound at times; {STEADY.format('the instance')}")
-    verdict = _measured(search.claim, "violated", sides)
+    verdict = _with_sides(search.claim, "violated", sides)
     verdict.counterexample = verdict.best = _plain(small)
     verdict.instances = search.instances
     return verdict
@@ -290,7 +290,7 @@ def _of_rate(entry: RateClaim) -> Verdict:
     )
 
 
-def _fault(entry: Entry, search: Search | None, reason: str) -> Verdict:
+def _error_verdict(entry: Entry, search: Search | None, reason: str) -> Verdict:
     verdict = Verdict(entry.id, "error", reason=reason)
     if search is not None:
         verdict.instances = search.instances
@@ -301,7 +301,7 @@ def _fault(entry: Entry, search: Search | None, reason: str) -> Verdict:
     return verdict
 
 
-def _measured(claim: Claim, verdict: str, sides: Certificate) -> Verdict:
+def _with_sides(claim: Claim, verdict: str, sides: Certificate) -> Verdict:
     measured, bound = sides.text
     return Verdict(
         claim.id, verdict, ratio=ratio(claim.relation, sides), measured=measured, bound=bound

@@ -136,13 +136,13 @@ def test_a_user_s_own_modules_change_the_key(with_helpers: Path) -> None:
 def test_without_following_imports_that_test_fails(
     with_helpers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mentioned = revision._mentioned
+    mentioned = revision._imported_names
     own = (with_helpers / "mine" / "mine.py").read_bytes()
 
     def of_the_experiment_alone(source: bytes, package: str) -> frozenset[str]:
         return mentioned(source, package) if source == own else frozenset()
 
-    monkeypatch.setattr(revision, "_mentioned", of_the_experiment_alone)
+    monkeypatch.setattr(revision, "_imported_names", of_the_experiment_alone)
     with pytest.raises(AssertionError):
         assert_helpers_change_the_key(with_helpers)
 

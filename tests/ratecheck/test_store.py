@@ -188,7 +188,7 @@ def test_any_damage_is_noticed(stored: tuple[Result, rc.Block, bytes]) -> None:
 def test_without_the_digest_damage_would_pass(
     decay: rc.Experiment[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_module, "_content", lambda table, meta: "no digest")
+    monkeypatch.setattr(store_module, "_content_digest", lambda table, meta: "no digest")
     store, config, block = Store(tmp_path), decay.profiles["quick"], {"rate": 1.0}
     run(decay, config, store)
     result = store.result(decay, config)

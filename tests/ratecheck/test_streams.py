@@ -106,8 +106,8 @@ def test_without_a_buffer_nothing_is_dropped_in_silence(sources: Path, mutant: P
     assert ended(command, sources, PYTHONUNBUFFERED="1")[0] == 141
     streams = mutant / "ratecheck" / "_processes" / "streams.py"
     text = (sources / "ratecheck" / "_processes" / "streams.py").read_text()
-    assert text.count("_whole(sys.stdout)") == 1
-    streams.write_text(text.replace("_whole(sys.stdout)", "sys.stdout"))
+    assert text.count("_writing_all(sys.stdout)") == 1
+    streams.write_text(text.replace("_writing_all(sys.stdout)", "sys.stdout"))
     assert ended(command, mutant, PYTHONUNBUFFERED="1")[0] == 0
 
 

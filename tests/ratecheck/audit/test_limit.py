@@ -164,7 +164,7 @@ def test_compilation_is_neither_counted_nor_interrupted(
         return came
 
     # what strikes in the compilation without effect strikes again before the computation is over
-    monkeypatch.setattr(limit, "_AGAIN", 0.1)
+    monkeypatch.setattr(limit, "_REPEAT", 0.1)
     assert late() == ["compiled", "computed"]
     monkeypatch.setattr(limit, "_COMPILATION", "nobody broadcasts this")
     assert late() == ["compiled"]

@@ -205,7 +205,7 @@ def test_hypothesis_climbs() -> None:
 
 
 def test_hypothesis_keeps_its_constants_where_the_search_replaces_them() -> None:
-    """Where this fails, a new version keeps them elsewhere: see ``_same_everywhere``."""
+    """Where this fails, a new version keeps them elsewhere: see ``_without_source_constants``."""
     said = f"of hypothesis {hypothesis.__version__}"
     assert isinstance(vars(providers.HypothesisProvider)["_local_constants"], cached_property), said
     assert "_local_constants" in inspect.getsource(providers._get_local_constants), said
