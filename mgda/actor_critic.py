@@ -148,8 +148,8 @@ class ActorCritic:
             parts = [p.direction(v, self._law(p)) for p, v in zip(policies, own, strict=True)]
             return self.clients.gather(parts), memory
         batch, state = self._sample(policies, memory, self.B)
-        found = gradients(self.clients, policies, batch, values)
-        return found, Memory(state, memory.w, memory.time + self.B)
+        estimates = gradients(self.clients, policies, batch, values)
+        return estimates, Memory(state, memory.w, memory.time + self.B)
 
     def _learn(self, policies: list[SoftmaxPolicy], memory: Memory) -> Memory:
         """Line 5 of Algorithm 2: the critics follow the policies."""

@@ -60,12 +60,12 @@ def mixing_distances(policy: SoftmaxPolicy, last: int) -> Array:
     >>> mixing_distances(chain.at(np.zeros(2)), 3)
     array([0.5   , 0.25  , 0.125 , 0.0625])
     """
-    deviation, found = _deviation(policy), []
+    deviation, distances = _deviation(policy), []
     power = np.eye(len(deviation)) - policy.stationary
     for _ in range(check_integer("last", last) + 1):
-        found.append(0.5 * np.abs(power).sum(axis=-1).max())
+        distances.append(0.5 * np.abs(power).sum(axis=-1).max())
         power = power @ deviation
-    return np.array(found)
+    return np.array(distances)
 
 
 def _deviation(policy: SoftmaxPolicy) -> Array:
@@ -116,10 +116,10 @@ def mixing_at(policy: SoftmaxPolicy, rho: float | None = None) -> Mixing:
         candidate = max(rows ** (1.0 / m), _SMALLEST_RHO) if rho is None else rho
         # the power of a root is off by m roundings
         if rows <= candidate**m * (1.0 + m * 1e-15) and candidate < 1.0:
-            found = Mixing(max(D / candidate**t for t, D in enumerate(distances)), candidate)
+            mixing = Mixing(max(D / candidate**t for t, D in enumerate(distances)), candidate)
             if rho is not None:
-                return found
-            best = min(best, found, key=lambda pair: pair.variance_factor)
+                return mixing
+            best = min(best, mixing, key=lambda pair: pair.variance_factor)
         if rho is None and rows <= _CLOSE:
             return best
     raise InputError(

@@ -34,12 +34,12 @@ def disagreement(gradients: Any, weights: ArrayLike, reference: ArrayLike | None
     >>> disagreement(gradients, [[1.0, 0.0], [0.0, 1.0]])  # both drift by 1/2, the same way
     array(0.25)
     """
-    arrays, given = _pair(gradients, weights)
+    arrays, given = _checked_pair(gradients, weights)
     if reference is None:
         deviations = _deviations(given)
     else:
         ref = finite_rows("reference", reference, "(..., M)")
-        _fits("reference", ref.shape, (*given.shape[:-2], given.shape[-1]), 1)
+        _check_axes("reference", ref.shape, (*given.shape[:-2], given.shape[-1]), 1)
         deviations = given - ref[..., None, :]
     mean = (arrays @ deviations[..., None])[..., 0].mean(axis=-2)
     return np.asarray((mean**2).sum(axis=-1))
@@ -80,8 +80,8 @@ def gradient_drift(local: Any, mean: Any, weights: ArrayLike) -> Array:
     each = finite_rows("local", local, "(..., C, d, M)")
     centre = finite_rows("mean", mean, "(..., d, M)")
     given = finite_rows("weights", weights, "(..., M)")
-    _fits("mean", centre.shape, (*each.shape[:-3], *each.shape[-2:]), 2)
-    _fits("weights", given.shape, (*each.shape[:-3], each.shape[-1]), 1)
+    _check_axes("mean", centre.shape, (*each.shape[:-3], *each.shape[-2:]), 2)
+    _check_axes("weights", given.shape, (*each.shape[:-3], each.shape[-1]), 1)
     direction = ((each.mean(axis=-3) - centre) @ given[..., None])[..., 0]
     return np.asarray((direction**2).sum(axis=-1))
 
@@ -92,15 +92,15 @@ def _deviations(rows: Array) -> Array:
     return np.asarray(shifted - shifted.mean(axis=-2, keepdims=True))
 
 
-def _fits(name: str, found: tuple[int, ...], wanted: tuple[int, ...], own: int) -> None:
+def _check_axes(name: str, shape: tuple[int, ...], wanted: tuple[int, ...], own: int) -> None:
     """Whether the last ``own`` axes are those wanted, and the ones in front can be broadcast."""
-    lead, size = found[:-own], len(wanted) - own
+    lead, size = shape[:-own], len(wanted) - own
     alike = all(a in (1, b) for a, b in zip(lead[::-1], wanted[:size][::-1], strict=False))
-    if found[-own:] != wanted[size:] or len(lead) > size or not alike:
-        raise InputError(f"`{name}` must have shape {wanted}; found {found}")
+    if shape[-own:] != wanted[size:] or len(lead) > size or not alike:
+        raise InputError(f"`{name}` must have shape {wanted}; found {shape}")
 
 
-def _pair(gradients: Any, weights: ArrayLike) -> tuple[Array, Array]:
+def _checked_pair(gradients: Any, weights: ArrayLike) -> tuple[Array, Array]:
     arrays = finite_rows("gradients", gradients, "(..., C, d, M)")
     given = finite_rows("weights", weights, "(..., C, M)")
     if given.shape != (*arrays.shape[:-2], arrays.shape[-1]):

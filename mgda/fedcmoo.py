@@ -113,7 +113,7 @@ class FedCMOO(MinNorm):
         average = array_namespace(sent).mean(sent, axis=-3)
         M = average.shape[-1]
         if self.lambda_rule == "exact":
-            found = self.solve(average)
+            weights = self.solve(average)
         else:
             G = gram(average)
             Q = (trace_normalised(G) if self.normalise else G) + regulariser(
@@ -121,8 +121,8 @@ class FedCMOO(MinNorm):
             )
             # the clients' weights are the server's own; equal ones before the first step
             last = np.full(M, 1.0 / M) if state.weights is None else state.weights.mean(axis=-2)
-            found = project_simplex(last - self.lambda_step * (Q @ last[..., None])[..., 0])
-        return np.repeat(found[..., None, :], sent.shape[-3], axis=-2)
+            weights = project_simplex(last - self.lambda_step * (Q @ last[..., None])[..., 0])
+        return np.repeat(weights[..., None, :], sent.shape[-3], axis=-2)
 
     def bytes_per_round(self, clients: int, d: int, M: int, *, itemsize: int = 4) -> Traffic:
         """Bytes of one round: parameters both ways, gradients up and lambda down as often as used.

@@ -108,8 +108,8 @@ class Traffic(NamedTuple):
 
 def as_numpy(array: Any) -> Array:
     """An array of any namespace, or nested lists, as float64 of NumPy."""
-    found = array.detach().cpu() if hasattr(array, "detach") else array
-    return np.asarray(found, dtype=np.float64)
+    on_host = array.detach().cpu() if hasattr(array, "detach") else array
+    return np.asarray(on_host, dtype=np.float64)
 
 
 def finite_rows(name: str, value: Any, shape: str) -> Array:
@@ -121,16 +121,16 @@ def finite_rows(name: str, value: Any, shape: str) -> Array:
     linsys.validate.InputError: `theta` must have shape (..., C, d); found (2,)
     """
     try:
-        found = as_numpy(value)
+        rows = as_numpy(value)
     except (TypeError, ValueError):
         raise InputError(
             f"`{name}` must be an array of real numbers; found {type(value).__name__}"
         ) from None
-    if found.ndim < shape.count(",") or found.size == 0:
-        raise InputError(f"`{name}` must have shape {shape}; found {found.shape}")
-    if not np.isfinite(found).all():
+    if rows.ndim < shape.count(",") or rows.size == 0:
+        raise InputError(f"`{name}` must have shape {shape}; found {rows.shape}")
+    if not np.isfinite(rows).all():
         raise InputError(f"`{name}` must be finite; found NaN or infinity")
-    return found
+    return rows
 
 
 def client_mean(rows: Any) -> Any:
@@ -211,12 +211,12 @@ class Federated(ABC):
         if weights is None:
             return State(theta, None, 0, memory, moments)
         _check("weights", weights, 2, "(..., C, M)")
-        found = as_numpy(weights)
-        if found.shape[:-1] != tuple(theta0.shape[:-1]):
+        given = as_numpy(weights)
+        if given.shape[:-1] != tuple(theta0.shape[:-1]):
             raise InputError(
-                f"`weights` must have shape {(*theta0.shape[:-1], 'M')}; found {found.shape}"
+                f"`weights` must have shape {(*theta0.shape[:-1], 'M')}; found {given.shape}"
             )
-        return State(theta, check_simplex("weights", found), 0, memory, moments)
+        return State(theta, check_simplex("weights", given), 0, memory, moments)
 
     def round(self, state: State, oracle: Oracle[Any]) -> tuple[State, Array]:
         """Local steps up to the next aggregation, K of them, and their weights (K, ..., C, M)."""
@@ -260,7 +260,7 @@ class Federated(ABC):
         """
         self._check_gradients(state, gradients, names)
         weights = self.weigh(state, gradients)
-        return self._moved(state, gradients, weights, memory, common, names)
+        return self._stepped(state, gradients, weights, memory, common, names)
 
     def move(
         self,
@@ -277,9 +277,9 @@ class Federated(ABC):
         The clients may be some of all, or one: what is before the aggregation mixes no clients.
         """
         self._check_gradients(state, gradients, names)
-        return self._moved(state, gradients, weights, memory, common, names)
+        return self._stepped(state, gradients, weights, memory, common, names)
 
-    def _moved(
+    def _stepped(
         self,
         state: State,
         gradients: Any,
@@ -346,16 +346,16 @@ class Federated(ABC):
             raise InputError(
                 f"`names` must be the numbers of {expected[-2]} clients; found {len(names)}"
             )
-        found = tuple(getattr(array, "shape", ()))
+        sizes = tuple(getattr(array, "shape", ()))
         if name == "gradients":
             M = None if state.weights is None else state.weights.shape[-1]
             expected = (*expected, "M" if M is None else M)
-            fits = found[:-1] == expected[:-1] and found[-1] != 0 and M in (None, found[-1])
+            fits = sizes[:-1] == expected[:-1] and sizes[-1] != 0 and M in (None, sizes[-1])
         else:
-            fits = found == expected
+            fits = sizes == expected
         if not fits:
             shape = ", ".join(str(size) for size in expected)
-            raise InputError(f"`{name}` must have shape ({shape}); found {found}")
+            raise InputError(f"`{name}` must have shape ({shape}); found {sizes}")
         try:
             xp = array_namespace(state.theta, array)
             real = xp.isdtype(array.dtype, ("real floating", "integral"))
@@ -395,10 +395,10 @@ class MinNorm(Federated):
 
     def solve(self, gradients: Any) -> Array:
         """lambda^* of gradients (..., d, M), shape (..., M)."""
-        found = min_norm(
+        solution = min_norm(
             gradients, beta=self.beta, preference=self.preference, normalise=self.normalise
         )
-        return found.weights
+        return solution.weights
 
 
 def check_simplex(name: str, weights: Array) -> Array:

@@ -78,14 +78,14 @@ def heterogeneous(
         check_number("obj", obj, low=0.0, high=1.0),
     )
     S = momdp.n_states
-    found = []
+    processes = []
     for _ in range(check_integer("clients", clients, low=1)):
         P = rng.dirichlet(np.ones(S), size=momdp.P.shape[:2])
         r = momdp.r_max * rng.random((*momdp.P.shape[:2], 1, momdp.M))
-        found.append(
+        processes.append(
             replace(momdp, P=(1.0 - env) * momdp.P + env * P, r=(1.0 - obj) * momdp.r + obj * r)
         )
-    return tuple(found)
+    return tuple(processes)
 
 
 def generator(rng: np.random.Generator | int) -> np.random.Generator:

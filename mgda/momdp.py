@@ -237,8 +237,8 @@ class SoftmaxPolicy:
         """nu = (1 - gamma) sum_t gamma^t P(s_t = .) for s_0 ~ mu0, shape (..., S)."""
         m = self.momdp
         start = np.broadcast_to(m.start[:, None], (*self._bellman.shape[:-1], 1))
-        found = np.linalg.solve(np.swapaxes(self._bellman, -1, -2), start)[..., 0]
-        return np.asarray((1.0 - m.gamma) * found)
+        unnormalised = np.linalg.solve(np.swapaxes(self._bellman, -1, -2), start)[..., 0]
+        return np.asarray((1.0 - m.gamma) * unnormalised)
 
     @cached_property
     def V(self) -> Array:
@@ -299,19 +299,19 @@ class SoftmaxPolicy:
 
     def _batch(self, name: str, value: Array, shape: tuple[int, ...]) -> Array:
         """A finite array (..., *shape) whose batch axes go with those of theta."""
-        found = finite_array(name, value)
-        k, lead = found.ndim - len(shape), self.theta.shape[:-1]
+        array = finite_array(name, value)
+        k, lead = array.ndim - len(shape), self.theta.shape[:-1]
         axes = ", ".join(str(size) for size in shape)
-        if k < 0 or found.shape[k:] != shape:
-            raise InputError(f"`{name}` must have shape (..., {axes}); found {found.shape}")
+        if k < 0 or array.shape[k:] != shape:
+            raise InputError(f"`{name}` must have shape (..., {axes}); found {array.shape}")
         try:
-            np.broadcast_shapes(found.shape[:k], lead)
+            np.broadcast_shapes(array.shape[:k], lead)
         except ValueError:
             raise InputError(
                 f"`{name}` must have batch axes like those of `theta`, {lead}; "
-                f"found {found.shape[:k]}"
+                f"found {array.shape[:k]}"
             ) from None
-        return found
+        return array
 
     def hessian(self, first: int = 0) -> Array:
         """Second derivatives of J^j, shape (..., M, d, d), exactly.

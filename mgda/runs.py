@@ -71,14 +71,16 @@ class MeanReturn:
 
     def J(self, theta: Array) -> Array:
         """Returns, shape (..., M)."""
-        return np.asarray(sum(m.J(theta, self.first) for m in self._kept) / len(self._kept))
+        return np.asarray(sum(m.J(theta, self.first) for m in self._distinct) / len(self._distinct))
 
     def jac(self, theta: Array) -> Array:
         """Gradients, shape (..., d, M)."""
-        return np.asarray(sum(m.jac(theta, self.first) for m in self._kept) / len(self._kept))
+        return np.asarray(
+            sum(m.jac(theta, self.first) for m in self._distinct) / len(self._distinct)
+        )
 
     @property
-    def _kept(self) -> tuple[Any, ...]:
+    def _distinct(self) -> tuple[Any, ...]:
         return self.clients.momdps[:1] if self.clients.same else self.clients.momdps
 
 
@@ -205,11 +207,11 @@ def run(
     look = last in due  # one step more for the gradients at time T; its result is dropped
     for before, gradients, after in iterate(algorithm, oracle, start, last + look):
         if averages or before.t in due:
-            found = _measure(algorithm, before, gradients, after, objectives, reference)
+            measured = _measure(algorithm, before, gradients, after, objectives, reference)
             if averages:
-                sums = {name: sums.get(name, 0.0) + value for name, value in found.items()}
+                sums = {name: sums.get(name, 0.0) + value for name, value in measured.items()}
             if before.t in due:
-                records.append(found)
+                records.append(measured)
                 means.append({name: total / after.t for name, total in sums.items()})
     state = before if look else after
     return Trace(wanted, _stack(records), _stack(means), state)
@@ -229,7 +231,7 @@ def _measure(
 ) -> dict[str, Array]:
     """Everything that can be recorded of one step."""
     assert after.weights is not None
-    found = {
+    values = {
         "weights": after.weights,
         "disagreement": disagreement(gradients, after.weights),
         "weight_spread": weight_spread(after.weights),
@@ -239,12 +241,12 @@ def _measure(
     if reference is not None:
         true = reference.jac(center, reference.init())[0]
         weights = algorithm.solve(array_namespace(true).mean(true, axis=-3))
-        found["disagreement_true"] = disagreement(gradients, after.weights, weights)
+        values["disagreement_true"] = disagreement(gradients, after.weights, weights)
     if objectives is not None:
         theta = as_numpy(center[..., 0, :])
         jac = objectives.jac(theta)
         direction = (jac @ after.weights.mean(axis=-2)[..., None])[..., 0]
-        found["J"] = objectives.J(theta)
-        found["gap"] = min_norm(jac).objective
-        found["weighted_gap"] = np.asarray((direction**2).sum(axis=-1))
-    return found
+        values["J"] = objectives.J(theta)
+        values["gap"] = min_norm(jac).objective
+        values["weighted_gap"] = np.asarray((direction**2).sum(axis=-1))
+    return values

@@ -22,7 +22,7 @@ from mgda.federated import Federated, State, check_simplex
 __all__ = ["LinearScalarization", "SingleObjective"]
 
 
-class _Fixed(Federated):
+class _FixedWeights(Federated):
     """All clients use the weights that :meth:`solve` gives, whatever the gradients are."""
 
     def weigh(self, state: State, gradients: Any) -> Array:
@@ -31,7 +31,7 @@ class _Fixed(Federated):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearScalarization(_Fixed):
+class LinearScalarization(_FixedWeights):
     """Ascent of sum_j w_j J^j.
 
     Args:
@@ -63,7 +63,7 @@ class LinearScalarization(_Fixed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SingleObjective(_Fixed):
+class SingleObjective(_FixedWeights):
     """Ascent of one objective, blind to the others.
 
     Args:

@@ -137,12 +137,12 @@ def min_norm(
     unit = np.maximum(scale, 1.0) if R.any() else scale
     G *= np.square(scale / unit)[..., None, None]
     G += R / unit[..., None, None] / unit[..., None, None]
-    found = _solve(G, np.zeros_like(R))
+    solution = _solve(G, np.zeros_like(R))
     with np.errstate(over="ignore"):  # said below
-        objective = np.asarray(found.objective * unit * unit)
+        objective = np.asarray(solution.objective * unit * unit)
     if not np.isfinite(objective).all():
         raise InputError("`gradients` must be finite, also their squares; found an overflow")
-    return replace(found, objective=objective)
+    return replace(solution, objective=objective)
 
 
 def gram(gradients: Any, scale: ArrayLike = 1.0) -> Array:
@@ -167,10 +167,10 @@ def gram(gradients: Any, scale: ArrayLike = 1.0) -> Array:
             precise = xp.astype(piece, xp.float64)
             scaled = precise / xp.asarray(divisor, device=device(piece))
             total = total + xp.matmul(xp.matrix_transpose(scaled), scaled)
-    found = _numpy(total)
-    if not np.isfinite(found).all():
+    product = _numpy(total)
+    if not np.isfinite(product).all():
         raise InputError("`gradients` must be finite, also their squares; found NaN or infinity")
-    return found
+    return product
 
 
 def _gradients(value: Any) -> Any:
