@@ -173,7 +173,9 @@ def _averaged(system: Any, matrix: str, batch_size: int = 1) -> _Recursion:
     return _Recursion("the centre" if matrix == "A" else "the central objective", center, square)
 
 
-def _pair(system: Any, regularization: float, sizes: StepSizes, batch_size: int) -> _Recursion:
+def _pfedme_recursion(
+    system: Any, regularization: float, sizes: StepSizes, batch_size: int
+) -> _Recursion:
     """(x^1, .., x^n, w) of pFedMe, every row scaled by the multiplier of its step size.
 
     Modules with multiplier 0 stay where they are and only drive the others.
@@ -306,7 +308,7 @@ def _parts(
         if sizes.x.any() or (sizes.center and algorithm.regularization):
             largest = max(sizes.x.max(), sizes.center)
             relative = StepSizes(sizes.x / largest, sizes.center / largest, 0.0, 0.0)
-            yield largest, _pair(system, algorithm.regularization, relative, batch_size)
+            yield largest, _pfedme_recursion(system, algorithm.regularization, relative, batch_size)
         return
     regularization = getattr(algorithm, "regularization", 0.0)
     if not isinstance(algorithm, FedAvg):
@@ -320,7 +322,7 @@ def _parts(
         yield sizes.objective, _averaged(system, "Phi", batch_size)
 
 
-def _known(algorithm: Any) -> None:
+def _check_known(algorithm: Any) -> None:
     known = (AffPCL, Independent, FedAvg, FineTuning, PFedMe, Ditto, Clustered)
     if algorithm is not None and not isinstance(algorithm, known):
         raise InputError(
@@ -357,7 +359,7 @@ def largest_stable_step(
     >>> largest_stable_step(system)
     0.8
     """
-    _known(algorithm)
+    _check_known(algorithm)
     check_integer("batch_size", batch_size, low=1)
     if isinstance(algorithm, AffPCL) and algorithm.center == "implicit":
         joint = _joint_limit(system, algorithm, None, batch_size)
@@ -401,7 +403,7 @@ def check_steps(
     linsys.validate.InputError: step size beyond stability: agent 0 must have a step below 0.8;
     found 0.9, ...
     """
-    _known(algorithm)
+    _check_known(algorithm)
     check_integer("batch_size", batch_size, low=1)
     sizes = steps if isinstance(steps, Steps) else Steps.constant(steps)
     n = len(sample_moments(system, "A").mean)
@@ -425,7 +427,7 @@ def check_steps(
             broken.append((stable / alpha, alpha, recursion))
     if not broken:
         return
-    share, alpha, worst = min(broken, key=lambda found: found[0])
+    share, alpha, worst = min(broken, key=lambda entry: entry[0])
     in_mean = worst.mean_radius(alpha)
     bound = (
         f"the mean iteration has spectral radius max|1 - alpha lambda| = {in_mean:.6g} >= 1"

@@ -77,13 +77,13 @@ def real_array(
     described = "(" + ", ".join(str(s) for s in shape) + ("," if len(shape) == 1 else "") + ")"
     if array.ndim != len(shape):
         raise InputError(f"`{name}` must have shape {described}; found {array.shape}")
-    for expected, found in zip(shape, array.shape, strict=True):
-        wanted = sizes.setdefault(expected, found) if isinstance(expected, str) else expected
-        if wanted != found:
+    for expected, size in zip(shape, array.shape, strict=True):
+        wanted = sizes.setdefault(expected, size) if isinstance(expected, str) else expected
+        if wanted != size:
             bound = ", ".join(f"{k} = {v}" for k, v in sizes.items() if k in shape)
             where = f" with {bound}" if bound else ""
             raise InputError(f"`{name}` must have shape {described}{where}; found {array.shape}")
-        if found == 0:
+        if size == 0:
             raise InputError(f"`{name}` must not be empty; found shape {array.shape}")
     if not np.isfinite(array).all():
         where_bad = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
@@ -156,14 +156,14 @@ def check_number(
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise InputError(f"`{name}` must be a number in {interval}; found {value!r}")
     try:
-        found = float(value)
+        number = float(value)
     except OverflowError:  # an integer beyond the range of a double
-        found = math.inf
-    below = found <= low if low_open else found < low
-    above = found >= high if high_open else found > high
-    if not math.isfinite(found) or below or above:
-        raise InputError(f"`{name}` must be a number in {interval}; found {found:g}")
-    return found
+        number = math.inf
+    below = number <= low if low_open else number < low
+    above = number >= high if high_open else number > high
+    if not math.isfinite(number) or below or above:
+        raise InputError(f"`{name}` must be a number in {interval}; found {number:g}")
+    return number
 
 
 def check_flag(name: str, value: Any) -> bool:
@@ -180,10 +180,10 @@ def check_integer(name: str, value: Any, *, low: int = 0, high: int | None = Non
     )
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
         raise InputError(f"`{name}` must be {wanted}; found {value!r}")
-    found = int(value)
-    if found < low or (high is not None and found > high):
-        raise InputError(f"`{name}` must be {wanted}; found {found}")
-    return found
+    number = int(value)
+    if number < low or (high is not None and number > high):
+        raise InputError(f"`{name}` must be {wanted}; found {number}")
+    return number
 
 
 def check_instance(name: str, value: Any, kind: type[_Kind], wanted: str) -> _Kind:
@@ -212,16 +212,16 @@ def check_function(name: str, value: Any, *arguments: str) -> Callable[..., Any]
     wanted = f"`{name}` must be a function of ({', '.join(arguments)})"
     if not callable(value):
         raise InputError(f"{wanted}; found {shown(value)}")
-    found: Callable[..., Any] = value
+    function: Callable[..., Any] = value
     try:
-        signature = inspect.signature(found, follow_wrapped=False)
+        signature = inspect.signature(function, follow_wrapped=False)
     except (ValueError, TypeError):  # as of some that are built in
-        return found
+        return function
     try:
         signature.bind(*arguments)
     except TypeError:
         raise InputError(f"{wanted}; found one of {signature}") from None
-    return found
+    return function
 
 
 def check_indexed(name: str, value: Any, wanted: str) -> Any:

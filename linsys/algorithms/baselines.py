@@ -142,7 +142,7 @@ class FineTuning(Collaborative[Personal]):
 
 
 @dataclass(frozen=True)
-class _Drawn(Collaborative[Mixed]):
+class _PulledToGlobal(Collaborative[Mixed]):
     """Personal points drawn to a global model.
 
     Args:
@@ -165,7 +165,7 @@ class _Drawn(Collaborative[Mixed]):
 
 
 @dataclass(frozen=True)
-class PFedMe(_Drawn):
+class PFedMe(_PulledToGlobal):
     """pFedMe (T Dinh et al., 2020): personal proximal points around a global model.
 
     x^i <- x^i - alpha (g^i(x^i) + r (x^i - w)) approximates the proximal point of agent i's
@@ -190,7 +190,7 @@ class PFedMe(_Drawn):
 
 
 @dataclass(frozen=True)
-class Ditto(_Drawn):
+class Ditto(_PulledToGlobal):
     """Ditto (Li et al., 2021): a FedAvg model w that draws the personal points to itself.
 
     x^i <- x^i - alpha (g^i(x^i) + r (x^i - w)), with the w of the start of the round.

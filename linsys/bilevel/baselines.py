@@ -141,20 +141,20 @@ def reward_mle(domains: Sequence[Domain], *, ridge: float = 0.0) -> Array:
         return value, gradient
 
     start, options = np.zeros(domains[0].reward.q), {"gtol": 1e-9}
-    found = minimize(evaluate, start, jac=True, method="BFGS", options=options)
+    optimum = minimize(evaluate, start, jac=True, method="BFGS", options=options)
     # rounding of the loss may end a line search at slopes of its square root
-    if not np.abs(found.jac).max() <= 1e-6:
+    if not np.abs(optimum.jac).max() <= 1e-6:
         raise InputError(
             "the likelihood of the reward must have a maximum; found a slope of "
-            f"{np.abs(found.jac).max():.3g} after {found.nit} steps: give `ridge`"
+            f"{np.abs(optimum.jac).max():.3g} after {optimum.nit} steps: give `ridge`"
         )
     # a maximum at infinity has small slopes too, but the loss still falls on the way there
-    if evaluate(1.1 * found.x)[0] < found.fun - _ROUNDING * abs(found.fun):
+    if evaluate(1.1 * optimum.x)[0] < optimum.fun - _ROUNDING * abs(optimum.fun):
         raise InputError(
             "the likelihood of the reward must have a maximum; found one that grows still where "
-            f"||phi|| = {float(np.sqrt(found.x @ found.x)):.3g}: give `ridge`"
+            f"||phi|| = {float(np.sqrt(optimum.x @ optimum.x)):.3g}: give `ridge`"
         )
-    return np.asarray(found.x)
+    return np.asarray(optimum.x)
 
 
 def _stacked(domains: Sequence[Domain], contrasts: Sequence[Array]) -> tuple[Array, Array]:

@@ -288,8 +288,8 @@ def bradley_terry(prompts: ArrayLike, mu_hat: ArrayLike, truth: ArrayLike) -> Pr
     both = mu[:, :, None] * mu[:, None, :] * (1.0 - np.eye(mu.shape[1]))
     joint = (weights / both.sum(axis=(1, 2)))[:, None, None] * 2.0 * both * wins
     x, y, y_other = np.nonzero(joint)
-    found = joint[x, y, y_other]
-    return Preferences(x, y, y_other, found / found.sum())
+    chances = joint[x, y, y_other]
+    return Preferences(x, y, y_other, chances / chances.sum())
 
 
 def sampled_preferences(population: Preferences, size: int, seed: int) -> Preferences:

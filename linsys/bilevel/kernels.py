@@ -85,7 +85,7 @@ def descend(
     samples: Any = (None,) * D
     if oracle.inner_batch is not None:
         samples = Drawn(*oracle.domain.draws_inner(oracle.seed, k, 0, D, oracle.inner_batch))
-    x, y, weights = _work(oracle, phi, samples)
+    x, y, weights = _samples_and_weights(oracle, phi, samples)
     _forward(
         policy.psi,
         policy.psi_by_parameter,
@@ -117,7 +117,7 @@ def adjoint(oracle: DomainOracle, phi: Array, path: Path, z: Any = None) -> Arra
     policy = oracle.domain.policy
     end = path.theta[-1]
     v = _outer(oracle, end) if z is None else oracle.outer_grads(phi, end, z)[1]
-    x, y, weights = _work(oracle, phi, path.samples)
+    x, y, weights = _samples_and_weights(oracle, phi, path.samples)
     flows = np.zeros(policy.log_h.shape)
     _backward(
         policy.psi,
@@ -144,7 +144,9 @@ def _outer(oracle: DomainOracle, theta: Array) -> Array:
     return np.asarray(flows.reshape(-1) @ policy.psi.reshape(-1, policy.p))
 
 
-def _work(oracle: DomainOracle, phi: Array, samples: Any) -> tuple[Indices, Indices, Array]:
+def _samples_and_weights(
+    oracle: DomainOracle, phi: Array, samples: Any
+) -> tuple[Indices, Indices, Array]:
     """Prompts and answers of every step, (D, m), and the weights of answers, (X, Y).
 
     Without samples one row of all prompts serves every step, and -1 stands for all their answers.

@@ -197,15 +197,15 @@ class MetaTraining:
             InputError: an inner loop or the reward diverges.
         """
         tasks = self.tasks(state, len(oracle))
-        found = [self.hypergradient(state, oracle[task]) for task in tasks]
-        mean = sum(gradient for gradient, _ in found) / len(found)
+        outcomes = [self.hypergradient(state, oracle[task]) for task in tasks]
+        mean = sum(gradient for gradient, _ in outcomes) / len(outcomes)
         phi, _ = projected(state.phi - self.eta * mean, self.phi_radius)
         if not bool(array_namespace(phi).all(array_namespace(phi).isfinite(phi))):
             raise InputError(
                 f"the reward must stay finite; found an overflow in round {state.t}: "
                 f"lower `eta`, found {self.eta:g}"
             )
-        report = Report(tasks, tuple(theta for _, theta in found), mean)
+        report = Report(tasks, tuple(theta for _, theta in outcomes), mean)
         return state._replace(phi=phi, t=state.t + 1), report
 
     def run(self, state: State, oracle: Sequence[Oracle]) -> list[State]:

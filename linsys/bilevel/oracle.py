@@ -223,9 +223,9 @@ class DomainOracle:
         try:
             return array_namespace(phi, theta)
         except TypeError as error:
-            found = f"{type(phi).__name__} and {type(theta).__name__}"
+            kinds = f"{type(phi).__name__} and {type(theta).__name__}"
             raise InputError(
-                f"`phi` and `theta` must be arrays of one library; found {found}"
+                f"`phi` and `theta` must be arrays of one library; found {kinds}"
             ) from error
 
     def _compare(self, theta: Any, z: Any) -> tuple[Any, Any, Any]:

@@ -125,10 +125,10 @@ def ratio_bounds(means: Array) -> MeasuredArray:
     reduced = reduced_means(means)
     # f has no units: with as much spread in every direction, Newton's equations drop none
     spread = np.linalg.norm(reduced, axis=0)
-    found = np.array([_infimum(reduced, np.log(counts), spread, i) for i in range(len(means))])
-    found = found[owner.ravel()]
-    value = counts.sum() * np.exp(-found[:, 0])
-    return MeasuredArray.of(value, value * found[:, 1], "optimisation")
+    infima = np.array([_infimum(reduced, np.log(counts), spread, i) for i in range(len(means))])
+    infima = infima[owner.ravel()]
+    value = counts.sum() * np.exp(-infima[:, 0])
+    return MeasuredArray.of(value, value * infima[:, 1], "optimisation")
 
 
 def _infimum(centres: Array, logs: Array, spread: Array, i: int) -> tuple[float, float]:

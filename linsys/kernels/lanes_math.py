@@ -29,14 +29,14 @@ __all__ = ["exp2", "minus_two_log", "normal_pair", "normal_radius", "sincos", "u
 
 def _bits(value: Decimal | float) -> int:
     """The IEEE bits of the nearest double."""
-    found: int = struct.unpack("<Q", struct.pack("<d", float(value)))[0]
-    return found
+    bits: int = struct.unpack("<Q", struct.pack("<d", float(value)))[0]
+    return bits
 
 
 def _double(bits: int) -> float:
     """The double with these IEEE bits."""
-    found: float = struct.unpack("<d", struct.pack("<Q", bits))[0]
-    return found
+    number: float = struct.unpack("<d", struct.pack("<Q", bits))[0]
+    return number
 
 
 _ONE_BITS = 0x3FF0000000000000

@@ -131,21 +131,21 @@ def _rounded(function: Callable[..., Numbers]) -> Callable[..., Numbers]:
 @_rounded
 def operator_norms(matrices: Numbers) -> Numbers:
     """||M|| of each matrix, (K,)."""
-    largest = _ends(np.swapaxes(matrices, 1, 2) @ matrices)[:, 1]
+    largest = _extreme_eigenvalues(np.swapaxes(matrices, 1, 2) @ matrices)[:, 1]
     return np.asarray(np.sqrt(np.maximum(largest, _mp.zero)))
 
 
 @_rounded
 def eigenvalue_range(matrices: Numbers) -> Numbers:
     """Smallest and largest eigenvalue of sym(M), (K, 2)."""
-    return _ends((matrices + np.swapaxes(matrices, 1, 2)) / 2)
+    return _extreme_eigenvalues((matrices + np.swapaxes(matrices, 1, 2)) / 2)
 
 
-def _ends(symmetric: Numbers) -> Numbers:
+def _extreme_eigenvalues(symmetric: Numbers) -> Numbers:
     """The same of matrices that are symmetric."""
     d = symmetric.shape[-1]
     if d > 3:
-        return _one_by_one(_mpmath_ends, symmetric, (2,))
+        return _one_by_one(_mpmath_extreme_eigenvalues, symmetric, (2,))
     centre = np.trace(symmetric, axis1=1, axis2=2) / d
     rest = symmetric - centre[:, None, None] * np.eye(d, dtype=int)
     # of the eigenvalues, which sum to zero
@@ -166,7 +166,7 @@ def _determinants(matrices: Numbers) -> Numbers:
     return np.asarray((rows[0] * np.cross(rows[1], rows[2])).sum(axis=-1))
 
 
-def _mpmath_ends(symmetric: Numbers) -> Numbers:
+def _mpmath_extreme_eigenvalues(symmetric: Numbers) -> Numbers:
     values = list(_mp.eigsy(_mp.matrix(symmetric.tolist()), eigvals_only=True))
     return np.array([min(values), max(values)], dtype=object)
 
@@ -180,8 +180,8 @@ def inverses(matrices: Numbers) -> Numbers:
 @_rounded
 def solutions(matrices: Numbers, vectors: Numbers) -> Numbers:
     """M^{-1} v for matrices (..., d, d) and vectors (..., d), which broadcast."""
-    found = _inverses(matrices.reshape(-1, *matrices.shape[-2:])).reshape(matrices.shape)
-    return np.asarray((found @ vectors[..., None])[..., 0])
+    inverted = _inverses(matrices.reshape(-1, *matrices.shape[-2:])).reshape(matrices.shape)
+    return np.asarray((inverted @ vectors[..., None])[..., 0])
 
 
 def _inverses(matrices: Numbers) -> Numbers:
@@ -204,10 +204,10 @@ def _inverses(matrices: Numbers) -> Numbers:
 
 def _mpmath_inverse(matrix: Numbers) -> Numbers:
     try:
-        found = _mp.inverse(_mp.matrix(matrix.tolist()))
+        inverse = _mp.inverse(_mp.matrix(matrix.tolist()))
     except (ZeroDivisionError, TypeError):  # a pivot of 0, or none found at all
         return np.full_like(matrix, _mp.nan)
-    return np.array(found.tolist(), dtype=object)
+    return np.array(inverse.tolist(), dtype=object)
 
 
 @_rounded
@@ -227,7 +227,7 @@ def stretches(matrices: Numbers) -> Numbers:
     gram = np.swapaxes(matrices, 1, 2) @ matrices
     if d > 3:
         return _one_by_one(_mpmath_root, gram, (d, d))
-    low, high = _ends(gram).T
+    low, high = _extreme_eigenvalues(gram).T
     middle = np.trace(gram, axis1=1, axis2=2) - high - low if d == 3 else low
     squares = np.maximum(np.stack([high, middle, low]), _mp.zero)[..., None, None]
     one, two, three = np.sqrt(squares)

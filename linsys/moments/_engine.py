@@ -69,15 +69,15 @@ class ExactMoments:
         """
         when = increasing_times(times)
         rates = self._rates(alpha, when.size)
-        found = np.empty((when.size, *self._shape))
+        moments = np.empty((when.size, *self._shape))
         for rate in np.unique(rates).tolist():
             if not allow_unstable:
                 self._check_stable(rate)
             chosen = rates == rate
-            found[chosen] = self._read(
+            moments[chosen] = self._read(
                 [view.recursion.at(view.start, when[chosen], rate) for view in self.views]
             )
-        return self._trajectory(when, found)
+        return self._trajectory(when, moments)
 
     def stationary(self, alpha: float | None = None) -> ExactTrajectory:
         """The limit of :meth:`at` as t grows, by one solve; its time is the largest int64."""
@@ -196,8 +196,8 @@ class ExactMoments:
     def _read(self, moments: list[Array]) -> Array:
         """Reported moments R E[y y'] R', shape (T, K, r + 1, r + 1)."""
         read = [
-            report.matrix @ found @ report.matrix.T
-            for view, found in zip(self.views, moments, strict=True)
+            report.matrix @ moment @ report.matrix.T
+            for view, moment in zip(self.views, moments, strict=True)
             for report in view.reports
         ]
         return np.stack(read, axis=1)

@@ -85,9 +85,9 @@ class Coordinates:
 
 def agent_types(system: FiniteSystem) -> list[int]:
     """A number for each agent, the same for agents with the same mu and b."""
-    found: dict[Hashable, int] = {}
+    numbers: dict[Hashable, int] = {}
     keys = [(system.mu[i].tobytes(), system.b[i].tobytes()) for i in range(system.n)]
-    return [found.setdefault(key, len(found)) for key in keys]
+    return [numbers.setdefault(key, len(numbers)) for key in keys]
 
 
 def group(agents: Iterable[int], key: Callable[[int], Hashable]) -> list[list[int]]:

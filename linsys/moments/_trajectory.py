@@ -80,12 +80,12 @@ class ExactTrajectory:
         Raises:
             InputError: if the agent is not among those reported.
         """
-        found = np.flatnonzero(self.agents == agent)
-        if found.size == 0:
+        places = np.flatnonzero(self.agents == agent)
+        if places.size == 0:
             raise InputError(
                 f"`agent` must be one of {self.agents.tolist()!s:.60}; found {agent!r}"
             )
-        return self.moments[:, self.kind[found[0]]]
+        return self.moments[:, self.kind[places[0]]]
 
     def quadratic(self, matrix: ArrayLike) -> Array:
         """E[y' M y] for every agent, shape (T, n_agents).

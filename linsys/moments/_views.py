@@ -106,7 +106,7 @@ def _report(
     )
     offset = np.zeros(target.size)
     for name, rows in blocks.items():
-        if not _solves(system, name, i, values[name], largest, values["theta"], recursion.size):
+        if not _is_target(system, name, i, values[name], largest, values["theta"], recursion.size):
             offset[rows] = values[name] - targets[name]
     report = np.zeros((target.size + 1, recursion.size))
     report[:-1] = matrix
@@ -115,7 +115,7 @@ def _report(
     return Report(report, target)
 
 
-def _solves(
+def _is_target(
     system: FiniteSystem, name: str, i: int, point: Array, x: Array, theta: Array, size: int
 ) -> bool:
     """Whether ``point`` is the target of block ``name`` up to the rounding of its computation.

@@ -76,16 +76,16 @@ def maximise(
         gain = float((gradient * V).sum())
         # after a step by this angle the next is about its square, and heads are to be better
         rest = min(_ROUGH, max(STILL, 0.1 * angle))
-        part, found = 1.0, None
-        while part > 1e-10 and found is None:
+        part, better = 1.0, None
+        while part > 1e-10 and better is None:
             Q, R = basis(here.B + part * V)
             trial = profile.heads(Q, (here.W + part * response) @ R.T, left_out, rest=rest)
             least = value + _SUFFICIENT * part * gain - _ROUNDING * abs(value)
-            found = trial if profile.objective(trial) >= least else None
+            better = trial if profile.objective(trial) >= least else None
             part *= 0.5
-        if found is None:
+        if better is None:
             break
-        here = found
+        here = better
     return Maximum(here, left_out, iteration, math.hypot(size, inside), False)
 
 

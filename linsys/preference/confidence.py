@@ -59,9 +59,9 @@ class ConfidenceSet:
         if self.B is None:
             return
         store(self, "B", check_number("B", self.B, low=0.0))
-        if self._apart > (self.radius + self.B) * (1.0 + _ROUNDING):
+        if self._distance > (self.radius + self.B) * (1.0 + _ROUNDING):
             raise InputError(
-                f"the confidence set must not be empty; found `Theta_hat` at {self._apart:.6g} "
+                f"the confidence set must not be empty; found `Theta_hat` at {self._distance:.6g} "
                 f"from the centre of a ball of radius B = {self.B:g}, with sqrt(zeta) = "
                 f"{self.radius:.6g}"
             )
@@ -72,7 +72,7 @@ class ConfidenceSet:
         return float(np.sqrt(self.zeta))
 
     @cached_property
-    def _apart(self) -> float:
+    def _distance(self) -> float:
         """The distance between the centres of the two balls."""
         return float(np.linalg.norm(self.Theta_hat - self.around))
 
@@ -82,7 +82,7 @@ class ConfidenceSet:
 
         A set of one element is a ball of radius 0.
         """
-        first, apart = (self.Theta_hat, self.radius), self._apart
+        first, apart = (self.Theta_hat, self.radius), self._distance
         if self.B is None or apart + self.radius <= self.B:
             return [first]
         if apart + self.B <= self.radius:
@@ -99,9 +99,9 @@ class ConfidenceSet:
         if not others:
             return centre
         [(other, B)] = others
-        # on the way from one centre (at 0) to the other (at apart), [apart - B, rho] is inside
-        low, high = max(self._apart - B, -rho), min(rho, self._apart + B)
-        return centre + (low + high) / (2.0 * self._apart) * (other - centre)
+        # on the way from one centre, at 0, to the other, at D = _distance, [D - B, rho] is inside
+        low, high = max(self._distance - B, -rho), min(rho, self._distance + B)
+        return centre + (low + high) / (2.0 * self._distance) * (other - centre)
 
     def worst(self, v: ArrayLike) -> Array:
         """An element with the smallest <v, Theta>, in closed form; any of them for v = 0."""
@@ -115,8 +115,8 @@ class ConfidenceSet:
                 return lowest
         # neither ball's own minimiser is in the other: the minimiser is on both spheres
         (centre, rho), (other, B) = self.balls
-        towards = (other - centre) / self._apart
-        along = (self._apart**2 + rho**2 - B**2) / (2.0 * self._apart)
+        towards = (other - centre) / self._distance
+        along = (self._distance**2 + rho**2 - B**2) / (2.0 * self._distance)
         across = v - (v * towards).sum() * towards
         height = np.sqrt(max(rho**2 - along**2, 0.0))
         return np.asarray(

@@ -163,8 +163,10 @@ def fit_local(data: Comparisons, k: int, **options: Any) -> Fit:
     """Delta_i of rank min(k, d1, d2), of every user alone."""
     data, settings = linear_comparisons(data), _Options(**options)
     rank = min(_rank(data, k), *data.shape)
-    found = [_best(settings, settings.profile(data.user(i)), rank, None) for i in range(data.users)]
-    return _finish(settings, data, found)
+    maxima = [
+        _best(settings, settings.profile(data.user(i)), rank, None) for i in range(data.users)
+    ]
+    return _finish(settings, data, maxima)
 
 
 def fit_full(data: Comparisons, **options: Any) -> Fit:
@@ -196,21 +198,23 @@ def _best(settings: _Options, profile: Profile, k: int, start: Array | None) -> 
         return replace(full, heads=heads)
     nobody = np.zeros(data.users, dtype=np.bool_)
     B = profile.spectral_start(k) if start is None else start
-    found = maximise(profile, B, nobody, settings.tol, settings.limit)
-    if found.left_out.any():
+    maximum = maximise(profile, B, nobody, settings.tol, settings.limit)
+    if maximum.left_out.any():
         # a factor on the way separated them: does the one it led to?
-        final = _heads(profile, found.heads.B)
-        if (found.left_out & ~final.left_out).any():
-            found = maximise(profile, found.heads.B, final.left_out, settings.tol, settings.limit)
-            final = _heads(profile, found.heads.B)
-        heads = found.heads._replace(W=_merged(found, final.heads))
-        found = replace(found, heads=heads)
-    return found
+        final = _heads(profile, maximum.heads.B)
+        if (maximum.left_out & ~final.left_out).any():
+            maximum = maximise(
+                profile, maximum.heads.B, final.left_out, settings.tol, settings.limit
+            )
+            final = _heads(profile, maximum.heads.B)
+        heads = maximum.heads._replace(W=_merged(maximum, final.heads))
+        maximum = replace(maximum, heads=heads)
+    return maximum
 
 
-def _merged(found: Maximum, final: Heads) -> Array:
+def _merged(maximum: Maximum, final: Heads) -> Array:
     """Heads of users that were left out are what they would choose now."""
-    return np.where(found.left_out[:, None, None], final.W, found.heads.W)
+    return np.where(maximum.left_out[:, None, None], final.W, maximum.heads.W)
 
 
 def _heads(profile: Profile, B: Array) -> Maximum:
@@ -223,9 +227,9 @@ def _heads(profile: Profile, B: Array) -> Maximum:
     return Maximum(heads, apart, 0, rest, True)
 
 
-def _finish(settings: _Options, data: Comparisons, found: list[Maximum]) -> Fit:
+def _finish(settings: _Options, data: Comparisons, maxima: list[Maximum]) -> Fit:
     """The result of one maximum for all users, or of one for each."""
-    apart = np.concatenate([each.left_out for each in found])
+    apart = np.concatenate([each.left_out for each in maxima])
     separable = np.flatnonzero(apart)
     if len(separable) and settings.separable == "error":
         raise InputError(
@@ -233,21 +237,21 @@ def _finish(settings: _Options, data: Comparisons, found: list[Maximum]) -> Fit:
             f"(separable comparisons), here of {users_named(separable)}; set `bound` or `ridge`, "
             "add comparisons, or pass separable='report'"
         )
-    W = np.concatenate([each.heads.W for each in found]).mT
-    B = found[0].heads.B if len(found) == 1 else np.stack([each.heads.B for each in found])
+    W = np.concatenate([each.heads.W for each in maxima]).mT
+    B = maxima[0].heads.B if len(maxima) == 1 else np.stack([each.heads.B for each in maxima])
     Delta = B @ W
     if len(separable):
         loglik = float(log_likelihood(data, Delta, threads=settings.threads).sum())
     else:
-        loglik = float(sum(each.heads.values.sum() for each in found))
-    settled = np.concatenate([each.heads.status for each in found]) == kernels.CONVERGED
+        loglik = float(sum(each.heads.values.sum() for each in maxima))
+    settled = np.concatenate([each.heads.status for each in maxima]) == kernels.CONVERGED
     return Fit(
         B=B,
         W=np.ascontiguousarray(W),
         Delta=Delta,
         loglik=loglik,
-        iterations=max(each.iterations for each in found),
-        gradient_norm=math.hypot(*(each.gradient_norm for each in found)),
-        converged=all(each.converged for each in found) and bool((settled | apart).all()),
+        iterations=max(each.iterations for each in maxima),
+        gradient_norm=math.hypot(*(each.gradient_norm for each in maxima)),
+        converged=all(each.converged for each in maxima) and bool((settled | apart).all()),
         separable=tuple(int(i) for i in separable),
     )

@@ -70,7 +70,7 @@ def shared_users(
     lead = sigma_k * condition ** np.linspace(1.0, 0.0, k) if k > 1 else np.array([sigma_k])
     rest = np.full(left, np.sqrt(tail / left)) if tail > 0.0 else np.zeros(0)
     sigma = np.concatenate([lead, rest])
-    sizes = np.exp(unequal * _drawing(rng).normal(size=N))
+    sizes = np.exp(unequal * _checked_generator(rng).normal(size=N))
     U = _orthonormal(d1, len(sigma), rng)
     V, _ = np.linalg.qr(
         (sizes[:, None, None] * rng.normal(size=(N, d2, len(sigma)))).reshape(N * d2, len(sigma))
@@ -118,7 +118,7 @@ def random_features(
     )
     rows = d1 if rows is None else check_integer("rows", rows, low=1, high=d1)
     rank = rows * d2 if rank is None else check_integer("rank", rank, low=1, high=rows * d2)
-    psi = _drawing(rng).normal(size=(T, rank)) @ _orthonormal(rows * d2, rank, rng).T
+    psi = _checked_generator(rng).normal(size=(T, rank)) @ _orthonormal(rows * d2, rank, rng).T
     return _scaled(_orthonormal(d1, rows, rng) @ psi.reshape(T, rows, d2), L1)
 
 
@@ -140,11 +140,13 @@ def isotropic_features(
     D = check_integer("d1", d1, low=1) * check_integer("d2", d2, low=1)
     check_integer("T", T, low=D + 1)
     # orthonormal columns that are orthogonal to the constant one
-    basis, _ = np.linalg.qr(np.column_stack([np.ones(T), _drawing(rng).normal(size=(T, D))]))
+    basis, _ = np.linalg.qr(
+        np.column_stack([np.ones(T), _checked_generator(rng).normal(size=(T, D))])
+    )
     return _scaled(basis[:, 1:].reshape(T, d1, d2), L1)
 
 
-def _drawing(rng: np.random.Generator) -> np.random.Generator:
+def _checked_generator(rng: np.random.Generator) -> np.random.Generator:
     """``rng`` if it can draw: a seed, as other functions take it, cannot."""
     if not isinstance(rng, np.random.Generator):
         raise InputError(

@@ -236,7 +236,7 @@ def heads(
     free = ridge == 0.0 and bound == math.inf
     for i in range(first, last):
         if status[i] == LEFT_OUT:
-            _silence(starts, i, multiplier, inverse, slope, curvature, values)
+            _leave_out(starts, i, multiplier, inverse, slope, curvature, values)
             continue
         w[:] = W[i]
         size = math.sqrt(_dot(w, w))
@@ -297,10 +297,10 @@ def heads(
             before, part = value, 1.0
             _add(w, 1.0, step)
         if status[i] == SEPARATED:
-            _silence(starts, i, multiplier, inverse, slope, curvature, values)
+            _leave_out(starts, i, multiplier, inverse, slope, curvature, values)
             W[i] = w
         elif values[i] > -nothing:
-            _silence(starts, i, multiplier, inverse, slope, curvature, values)
+            _leave_out(starts, i, multiplier, inverse, slope, curvature, values)
         elif len(inverse) and status[i] != SINGULAR:
             _invert(H, L, multiplier[i], w, inverse[i])
 
@@ -308,18 +308,18 @@ def heads(
 @compiled
 def _longest(Q: Any, pairs: Any, starts: Any, i: int, step: Any) -> float:
     """max |<Q_j, step>| over the comparisons of user i."""
-    found = 0.0
+    longest = 0.0
     for j in range(starts[i], starts[i + 1]):
         row = pairs[j] if len(pairs) else j
         move = 0.0
         for a in range(len(step)):
             move += Q[row, a] * step[a]
-        found = max(found, abs(move))
-    return found
+        longest = max(longest, abs(move))
+    return longest
 
 
 @compiled
-def _silence(
+def _leave_out(
     starts: Any, i: int, multiplier: Any, inverse: Any, slope: Any, curvature: Any, values: Any
 ) -> None:
     """What a user counts whose likelihood is at its supremum, whatever the others do."""

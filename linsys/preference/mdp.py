@@ -251,9 +251,9 @@ class DecisionTree:
         return np.asarray(phi[self.states, self.actions].sum(axis=1))
 
     def _reward(self, reward: ArrayLike) -> Array:
-        found = finite_array("reward", reward)
-        if found.shape != (self.T,):
+        rewards = finite_array("reward", reward)
+        if rewards.shape != (self.T,):
             raise InputError(
-                f"`reward` must have shape ({self.T},), one a trajectory; found {found.shape}"
+                f"`reward` must have shape ({self.T},), one a trajectory; found {rewards.shape}"
             )
-        return found
+        return rewards

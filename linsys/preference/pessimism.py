@@ -30,7 +30,7 @@ from linsys.validate import Array, InputError, distributions, real_array
 __all__ = ["Pessimistic", "pessimistic_policy", "worst_value"]
 
 #: Sequences of a tree that the cone program takes: seconds, or a minute if psi is large.
-_MOST = 50_000
+_MOST_TRAJECTORIES = 50_000
 #: Asked of the solver, relative and absolute.
 _PRECISION = 1e-10
 #: Probabilities of a plan up to this are the solver's noise.
@@ -122,8 +122,8 @@ def pessimistic_policy(
 def _solve(tree: DecisionTree, psi: Array, R: ConfidenceSet, v_ref: Array) -> tuple[Array, Array]:
     """Plan (I, A) and multiplier (d1, d2), the Theta of the saddle point; both up to precision."""
     count = tree.I * tree.A
-    if count > _MOST:
-        raise InputError(f"`tree` must have at most {_MOST} sequences; found {count}")
+    if count > _MOST_TRAJECTORIES:
+        raise InputError(f"`tree` must have at most {_MOST_TRAJECTORIES} sequences; found {count}")
     # the solver's precision is absolute: rewards and features of length about one
     size = max(float(np.linalg.norm(centre)) + radius for centre, radius in R.balls)
     length = float(np.abs(psi).max()) or 1.0

@@ -109,7 +109,7 @@ class Profile:
         k, p = B.shape[1], B.shape[1] * data.shape[1]
         Q = _projected(X, B, p)
         n = len(data.labels)
-        found = Heads(
+        heads = Heads(
             B, Q, W.reshape(N, p).copy(), np.zeros(N),
             np.zeros((N if derivative else 0, p, p)), np.empty(n), np.empty(n),
             np.empty(N), np.where(left_out, kernels.LEFT_OUT, kernels.UNDECIDED),
@@ -118,44 +118,44 @@ class Profile:
         def call(first: int, last: int, _: int) -> None:
             kernels.heads(
                 Q, pairs, data.starts, data.labels, data.weights, data.initial,
-                self.ridge, self.bound, kernels.REGULAR, rest, first, last, *found[2:],
+                self.ridge, self.bound, kernels.REGULAR, rest, first, last, *heads[2:],
             )  # fmt: skip
 
         over_users(N, self.threads, call)
-        for i in np.flatnonzero(found.status == kernels.SINGULAR):
-            self._singular_head(found, int(i), rest)
-        for i in np.flatnonzero(found.status >= kernels.UNDECIDED):
-            if found.status[i] != kernels.LEFT_OUT and self._separated(found, int(i)):
-                found.status[i] = kernels.SEPARATED
-        return found._replace(W=found.W.reshape(N, -1, k))
+        for i in np.flatnonzero(heads.status == kernels.SINGULAR):
+            self._singular_head(heads, int(i), rest)
+        for i in np.flatnonzero(heads.status >= kernels.UNDECIDED):
+            if heads.status[i] != kernels.LEFT_OUT and self._separated(heads, int(i)):
+                heads.status[i] = kernels.SEPARATED
+        return heads._replace(W=heads.W.reshape(N, -1, k))
 
-    def _separated(self, found: Heads, i: int) -> bool:
+    def _separated(self, heads: Heads, i: int) -> bool:
         data, pairs = self.data, self._columns[1]
         at = np.arange(data.starts[i], data.starts[i + 1])
         at = at[data.weights[at] > 0]
         free = self.ridge == 0 and math.isinf(self.bound)
-        return free and separated(found.Q[pairs[at] if len(pairs) else at], data.labels[at])
+        return free and separated(heads.Q[pairs[at] if len(pairs) else at], data.labels[at])
 
-    def _singular_head(self, found: Heads, i: int, rest: float) -> None:
+    def _singular_head(self, heads: Heads, i: int, rest: float) -> None:
         """The head of least norm where the user's comparisons do not determine it."""
         data, pairs = self.data, self._columns[1]
         at = slice(data.starts[i], data.starts[i + 1])
-        Q = found.Q[pairs[at] if len(pairs) else at]
+        Q = heads.Q[pairs[at] if len(pairs) else at]
         _, sizes, right = np.linalg.svd(Q, full_matrices=False)
         U = np.ascontiguousarray(right[sizes > _RANK * max(sizes[0], 1e-300)].T)
-        W = found.W[i : i + 1] @ U
-        inverse = np.zeros((min(1, len(found.inverse)), U.shape[1], U.shape[1]))
-        found.status[i] = kernels.UNDECIDED
+        W = heads.W[i : i + 1] @ U
+        inverse = np.zeros((min(1, len(heads.inverse)), U.shape[1], U.shape[1]))
+        heads.status[i] = kernels.UNDECIDED
         kernels.heads(
             np.ascontiguousarray(Q @ U), pairs[:0], np.array([0, len(Q)]),
             data.labels[at], data.weights[at], data.initial[at],
             self.ridge, self.bound, 0.0, rest, 0, 1,
-            W, found.multiplier[i : i + 1], inverse, found.slope[at], found.curvature[at],
-            found.values[i : i + 1], found.status[i : i + 1],
+            W, heads.multiplier[i : i + 1], inverse, heads.slope[at], heads.curvature[at],
+            heads.values[i : i + 1], heads.status[i : i + 1],
         )  # fmt: skip
-        found.W[i] = W[0] @ U.T
-        if len(found.inverse):
-            found.inverse[i] = U @ inverse[0] @ U.T
+        heads.W[i] = W[0] @ U.T
+        if len(heads.inverse):
+            heads.inverse[i] = U @ inverse[0] @ U.T
 
     def objective(self, heads: Heads) -> float:
         """phi."""

@@ -52,7 +52,7 @@ def separated(features: ArrayLike, labels: ArrayLike) -> bool:
     if not len(products):
         return False
     soft = x[~hard]
-    found = linprog(
+    solution = linprog(
         -products.sum(axis=0),
         A_ub=np.concatenate([-products, products]),
         b_ub=np.repeat([0.0, 1.0], len(products)),
@@ -61,4 +61,4 @@ def separated(features: ArrayLike, labels: ArrayLike) -> bool:
         bounds=(None, None),
         method="highs",
     )
-    return bool(found.status == 3 or (found.status == 0 and -found.fun > _HALF))
+    return bool(solution.status == 3 or (solution.status == 0 and -solution.fun > _HALF))

@@ -177,10 +177,10 @@ class ShareLoRA:
                 start.
         """
         if not is_array_api_obj(X) or X.ndim not in (2, 3) or X.shape[-1] != oracle.modules.width:
-            found = tuple(X.shape) if is_array_api_obj(X) else type(X).__name__
+            shape = tuple(X.shape) if is_array_api_obj(X) else type(X).__name__
             raise InputError(
                 f"`X` must be an array of shape (N, r, w) or (r, w) with w = "
-                f"{oracle.modules.width}; found {found}"
+                f"{oracle.modules.width}; found {shape}"
             )
         xp = array_namespace(X)
         if X.ndim == 2:
@@ -195,7 +195,7 @@ class ShareLoRA:
                 f"{len(oracle.modules.shapes)}, to the nearest whole number all"
             )
         common = self.mask(oracle.modules) | (self.warmup > 0)
-        if bool(xp.any((X[:1, :, :] != X) & _as(xp, common, X))):
+        if bool(xp.any((X[:1, :, :] != X) & _mask_like(xp, common, X))):
             raise InputError("`X` must be equal for all users where they share; found differences")
         return State(X, 0, self._fresh(X))
 
@@ -249,12 +249,14 @@ class ShareLoRA:
         warm = self.warm(oracle)
         if t == warm:
             moments = self._fresh(X)
-        together = _as(xp, self.together(t, oracle), X)
-        frozen = _as(xp, self.mask(oracle.modules) & (self.shared == "modules" and t >= warm), X)
+        together = _mask_like(xp, self.together(t, oracle), X)
+        frozen = _mask_like(
+            xp, self.mask(oracle.modules) & (self.shared == "modules" and t >= warm), X
+        )
         G = xp.where(together, mean, G)
         lost = np.zeros((X.shape[0], 1, 1), dtype=np.bool_)
         lost[list(missing)] = True
-        still = frozen | (_as(xp, lost, X) & ~together)
+        still = frozen | (_mask_like(xp, lost, X) & ~together)
         gamma = self.rate(t, total)
         if self.optimizer == "sgd":
             moved = X - gamma * G
@@ -320,5 +322,5 @@ def method(name: str, gamma: float, *, epochs: float = 3.0, **options: Any) -> S
     return ShareLoRA(gamma=gamma, shared=shared, warmup=part * epochs, epochs=epochs, **options)
 
 
-def _as(xp: Any, values: Mask, like: Any) -> Any:
+def _mask_like(xp: Any, values: Mask, like: Any) -> Any:
     return xp.asarray(values, device=device(like))

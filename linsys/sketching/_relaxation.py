@@ -95,9 +95,9 @@ def relaxed(F: Array, target: float) -> float:
     for share in _SMOOTHING:
         options = {"maxiter": _STEPS, "maxcor": 30}
         t = minimize(smooth, t, (share,), jac=True, method="L-BFGS-B", options=options).x
-        found = np.linalg.eigvalsh(flat / size + vanishing(t))
-        rounding = _ROUNDING * p * d * np.abs(found).max()
-        best = min(best, 2.0 * size * (float(found[-1]) + rounding))
+        eigenvalues = np.linalg.eigvalsh(flat / size + vanishing(t))
+        rounding = _ROUNDING * p * d * np.abs(eigenvalues).max()
+        best = min(best, 2.0 * size * (float(eigenvalues[-1]) + rounding))
         if best <= target * (1.0 + _CLOSE):
             break
     return best

@@ -167,10 +167,10 @@ def _cubes(
 
     while seen + len(cubes) <= most and upper * (1.0 - tolerance) > lower:
         seen += len(cubes)
-        found = [_in_cube(hessian, cube, half, radius, corners, fourth) for cube in cubes]
-        lower = max(lower, *(below for below, _ in found))
-        upper = min(upper, max(lower, *(above for _, above in found)))
-        kept = cubes[np.array([above for _, above in found]) > lower]
+        bounds = [_in_cube(hessian, cube, half, radius, corners, fourth) for cube in cubes]
+        lower = max(lower, *(below for below, _ in bounds))
+        upper = min(upper, max(lower, *(above for _, above in bounds)))
+        kept = cubes[np.array([above for _, above in bounds]) > lower]
         half /= 2.0
         cubes = (kept[:, None] + half * corners).reshape(-1, d)
         # those that do not meet the ball are left out
@@ -276,9 +276,9 @@ def _ascend(
             break
         moved = best.X - centre + length * sign * up / size
         moved *= radius / max(radius, float(np.linalg.norm(moved)))
-        found = curvature(centre + moved)
-        if found.norm > best.norm * (1 + _GAIN):
-            best, length = found, min(2 * length, 4 * radius)
+        candidate = curvature(centre + moved)
+        if candidate.norm > best.norm * (1 + _GAIN):
+            best, length = candidate, min(2 * length, 4 * radius)
         else:
             length /= 4
             if length < 1e-9 * radius:

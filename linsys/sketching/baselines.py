@@ -22,7 +22,7 @@ __all__ = ["FedStackLoRA", "FlexLoRA", "HeteroLoRA"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Whole(Federated):
+class _SendsModules(Federated):
     """Devices that send modules, not updates: those are what the server averages."""
 
     sends_modules = True
@@ -30,13 +30,13 @@ class _Whole(Federated):
     def _device(self, state: State, device: int, oracle: Any) -> Training:
         return self._local(state, device, oracle, state.X[: self.ranks[device], :], 1.0)
 
-    def _present(self, state: State, sent: Mapping[int, Any]) -> list[Any]:
+    def _sent_or_unchanged(self, state: State, sent: Mapping[int, Any]) -> list[Any]:
         """What every device counts with; one that is missing counts with what it was sent."""
         return [sent[i] if i in sent else state.X[:k, :] for i, k in enumerate(self.ranks)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeteroLoRA(_Whole):
+class HeteroLoRA(_SendsModules):
     """Truncate, train, pad with zeros, average B and A separately (Cho et al., 2024).
 
     Args:
@@ -60,7 +60,7 @@ class HeteroLoRA(_Whole):
         check_choice("weights", self.weights, ("uniform", "frobenius"))
 
     def _aggregate(self, state: State, sent: Mapping[int, Any], oracle: Any) -> State:
-        present = self._present(state, sent)
+        present = self._sent_or_unchanged(state, sent)
         xp = array_namespace(state.X)
         shares = [1.0 / len(present)] * len(present)
         if self.weights == "frobenius":
@@ -74,7 +74,7 @@ class HeteroLoRA(_Whole):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlexLoRA(_Whole):
+class FlexLoRA(_SendsModules):
     """Average the products, cut them back to rank r (Bai et al., 2024).
 
     The next modules are the best rank-r approximation of (1/N) sum_i B_i A_i, components in
@@ -90,7 +90,7 @@ class FlexLoRA(_Whole):
     """
 
     def _aggregate(self, state: State, sent: Mapping[int, Any], oracle: Any) -> State:
-        present, modules = self._present(state, sent), oracle.modules
+        present, modules = self._sent_or_unchanged(state, sent), oracle.modules
         split = [modules.split(X) for X in present]
         share = [1.0 / len(present)] * len(present)
         pairs = [

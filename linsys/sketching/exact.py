@@ -59,10 +59,10 @@ def sketched_gradients(system: MatrixSystem, device: int, X: Array, k: int) -> A
     """grad f_i(.; S) for every support, shape (r over k, r, w)."""
     r = _rank(X, k)
     chosen = every_support(r, k)
-    found = np.zeros((len(chosen), *X.shape))
-    for gradient, rows in zip(found, chosen, strict=True):
+    gradients = np.zeros((len(chosen), *X.shape))
+    for gradient, rows in zip(gradients, chosen, strict=True):
         gradient[rows] = system.gradient(device, X[rows], r / k)
-    return found
+    return gradients
 
 
 def penalty(system: LeastSquares, device: int, X: Array, k: int) -> tuple[float, Array]:
@@ -106,8 +106,8 @@ def sketch_variance(system: MatrixSystem, device: int, X: Array, k: int) -> floa
     2.0
     """
     if not isinstance(system, LeastSquares):
-        found = sketched_gradients(system, device, X, k)
-        return float(((found - found.mean(axis=0)) ** 2).sum(axis=(1, 2)).mean())
+        gradients = sketched_gradients(system, device, X, k)
+        return float(((gradients - gradients.mean(axis=0)) ** 2).sum(axis=(1, 2)).mean())
     r = _rank(X, k)
     M, C = moment_and_slope(system, device)
     [(B, A)] = system.modules.split(X)

@@ -207,8 +207,10 @@ class Federated(ABC):
     def round(self, state: State, oracle: Oracle) -> tuple[State, Report]:
         """One round: local steps of all devices, then the server's."""
         devices = state.merged_into(oracle)
-        trained = self._together if hasattr(devices, "grads") else self._one_by_one
-        outcomes = {device: self._sent(state, found) for device, found in trained(state, devices)}
+        trained = self._all_at_once if hasattr(devices, "grads") else self._one_by_one
+        outcomes = {
+            device: self._sent(state, outcome) for device, outcome in trained(state, devices)
+        }
         return self.join(state, outcomes, oracle)
 
     def rows(self, device: int, round_: int, r: int) -> Any:
@@ -238,7 +240,7 @@ class Federated(ABC):
             )
             X[rows, :] = offered
         state = State(X, round_)
-        return self._sent(state, self._alone(state, device, oracle))
+        return self._sent(state, self._outcome_of_one(state, device, oracle))
 
     def join(
         self, state: State, outcomes: Mapping[int, Sent | DeviceLost], oracle: Any
@@ -254,13 +256,13 @@ class Federated(ABC):
         missing: dict[int, str] = {}
         up = [0] * len(self.ranks)
         for device in range(len(self.ranks)):
-            found = outcomes.get(device, DeviceLost("no answer"))
-            if isinstance(found, DeviceLost):
-                missing[device] = f"dropped out: {found}"
-            elif (reason := self._refusal(state, device, found.values)) is not None:
+            outcome = outcomes.get(device, DeviceLost("no answer"))
+            if isinstance(outcome, DeviceLost):
+                missing[device] = f"dropped out: {outcome}"
+            elif (reason := self._refusal(state, device, outcome.values)) is not None:
                 missing[device] = f"rejected: its update {reason}"
             else:
-                sent[device], up[device] = found
+                sent[device], up[device] = outcome
         report = Report(tuple(up), tuple(self._download(state)), missing)
         return self._aggregate(state, sent, oracle), report
 
@@ -279,9 +281,9 @@ class Federated(ABC):
     def _refusal(self, state: State, device: int, values: Any) -> str | None:
         """Why the server cannot use what a device has sent."""
         rows = self.rows(device, state.t, state.X.shape[0])
-        wanted, found = (len(rows), state.X.shape[1]), tuple(values.shape)
-        if found != wanted:
-            return f"has shape {found} where {wanted} was expected"
+        wanted, shape = (len(rows), state.X.shape[1]), tuple(values.shape)
+        if shape != wanted:
+            return f"has shape {shape} where {wanted} was expected"
         if values.dtype != state.X.dtype:
             return f"has dtype {values.dtype} where {state.X.dtype} was expected"
         return _unusable(values if self.sends_modules else state.X[rows, :] + values)
@@ -289,9 +291,9 @@ class Federated(ABC):
     def _one_by_one(self, state: State, oracle: Any) -> Iterator[tuple[int, Outcome]]:
         """What became of each device, one after the other."""
         for device in range(len(self.ranks)):
-            yield device, self._alone(state, device, oracle)
+            yield device, self._outcome_of_one(state, device, oracle)
 
-    def _alone(self, state: State, device: int, oracle: Any) -> Outcome:
+    def _outcome_of_one(self, state: State, device: int, oracle: Any) -> Outcome:
         """What became of one device."""
         training, gradient = self._device(state, device, oracle), None
         while True:
@@ -303,7 +305,7 @@ class Federated(ABC):
             except DeviceLost as lost:
                 return lost
 
-    def _together(self, state: State, oracle: Any) -> Iterator[tuple[int, Outcome]]:
+    def _all_at_once(self, state: State, oracle: Any) -> Iterator[tuple[int, Outcome]]:
         """The same with the gradients of a local step computed for all devices at once."""
         devices = range(len(self.ranks))
         training = {device: self._device(state, device, oracle) for device in devices}
@@ -324,8 +326,8 @@ class Federated(ABC):
             if asks:
                 step = next(iter(asks.values())).step
                 rows, scales = [a.X for a in asks.values()], [a.scale for a in asks.values()]
-                found = oracle.grads(list(asks), rows, scales, state.t, step)
-                gradients = dict(zip(asks, found, strict=True))
+                answers = oracle.grads(list(asks), rows, scales, state.t, step)
+                gradients = dict(zip(asks, answers, strict=True))
 
     @abstractmethod
     def _device(self, state: State, device: int, oracle: Any) -> Training:
@@ -354,10 +356,10 @@ class Federated(ABC):
         if self.optimizer == "adamw":
             move: Any = AdamW(self.gamma, self.decay)
         else:
-            move = self._plain
+            move = self._gradient_step
         return lambda X, gradient: move(X, clipped(gradient, self.clip))
 
-    def _plain(self, X: Any, gradient: Any) -> Any:
+    def _gradient_step(self, X: Any, gradient: Any) -> Any:
         return X - self.gamma * gradient
 
 

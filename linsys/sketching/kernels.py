@@ -78,10 +78,10 @@ class Factors:
         """With respect to the rows X (k, w), of the same shape."""
         m = self._samples[1].shape[1]
         self._update(X[:, :m], X[:, m:], scale, batch)
-        found = np.empty(X.shape)
-        np.matmul(self._hidden.T, self._slope, out=found[:, :m])
-        np.matmul(self._back.T, self._x, out=found[:, m:])
-        return found
+        gradient = np.empty(X.shape)
+        np.matmul(self._hidden.T, self._slope, out=gradient[:, :m])
+        np.matmul(self._back.T, self._x, out=gradient[:, m:])
+        return gradient
 
     def descend(self, X: Array, scale: float, gamma: float, batches: Iterable[Batch]) -> Array:
         """The rows after a step X <- X - gamma gradient for every batch."""

@@ -22,7 +22,7 @@ __all__ = ["TopK", "covariance", "dense", "every_support", "support", "top_k"]
 Support = NDArray[np.int64]
 
 #: More subsets than this are no longer "all of them" but a long wait.
-_MANY = 1_000_000
+_MOST_SUBSETS = 1_000_000
 #: Bytes of an index that is sent with a value.
 _INDEX = 4
 
@@ -57,8 +57,10 @@ def every_support(r: int, k: int) -> Support:
     [[0, 1], [0, 2], [1, 2]]
     """
     _sizes(r, k)
-    if comb(r, k) > _MANY:
-        raise InputError(f"`r` and `k` must give at most {_MANY} subsets; found {comb(r, k)}")
+    if comb(r, k) > _MOST_SUBSETS:
+        raise InputError(
+            f"`r` and `k` must give at most {_MOST_SUBSETS} subsets; found {comb(r, k)}"
+        )
     return np.array(list(combinations(range(r), k)), dtype=np.int64)
 
 

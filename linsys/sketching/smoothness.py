@@ -59,9 +59,9 @@ def hessian_under(system: MatrixSystem, device: int, X: Array, chosen: ArrayLike
     """
     rows, width = np.asarray(chosen), X.shape[1]
     places = (rows[:, None] * width + np.arange(width)).ravel()
-    found = np.zeros((X.size, X.size))
-    found[np.ix_(places, places)] = hessian(system, device, X[rows], len(X) / len(rows))
-    return found
+    padded = np.zeros((X.size, X.size))
+    padded[np.ix_(places, places)] = hessian(system, device, X[rows], len(X) / len(rows))
+    return padded
 
 
 def sketched_hessian(system: MatrixSystem, device: int, X: Array, k: int) -> Array:
@@ -165,11 +165,11 @@ def _of_one_matrix(system: LeastSquares | Logistic, device: int, X: Array, scale
     moves[..., :m] = hidden[:, None, :, None] * np.eye(m)[:, None]
     moves[..., m:] = B[:, :, None] * x[:, None, None]
     flat = scale * moves.reshape(len(x), m, -1)
-    found = np.einsum("spi,spq,sqj->ij", flat, bends, flat, optimize=True) / len(x)
+    by_bends = np.einsum("spi,spq,sqj->ij", flat, bends, flat, optimize=True) / len(x)
     # the outputs bend only where an entry of B meets its own component of A
     mixed = np.zeros((m + n, m + n))
     mixed[:m, m:] = scale * slopes.T @ x / len(x)
-    return np.asarray(found + np.kron(np.eye(k), mixed + mixed.T))
+    return np.asarray(by_bends + np.kron(np.eye(k), mixed + mixed.T))
 
 
 def _check(system: MatrixSystem, ranks: Sequence[int]) -> None:

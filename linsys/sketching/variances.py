@@ -121,7 +121,7 @@ def dissimilarity_curve(
     left, _, right = np.linalg.svd(C[int(apart.argmax())])
     points = np.zeros((1, r, system.modules.width))
     points[0, 0] = radius / np.sqrt(2.0) * np.concatenate([left[:, 0], right[0]])
-    found = []
+    curve = []
     for c in c_h:
         check_number("c_h", c, low=0.0)
 
@@ -130,8 +130,8 @@ def dissimilarity_curve(
             return far - c * size
 
         lower, points = _highest(gap, radius, points, inside=True)
-        found.append(_enclosed(lower, upper))
-    return found
+        curve.append(_enclosed(lower, upper))
+    return curve
 
 
 def _enclosed(lower: float, upper: Any) -> Constant:

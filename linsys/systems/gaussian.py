@@ -103,11 +103,11 @@ class GaussianSystem(LinearSystem):
 
     def observe(self, states: Any) -> GaussianObservation:
         """See the samples ``states``, (..., n, d) of any array namespace, through residuals."""
-        found = tuple(getattr(states, "shape", ()))
-        if found[-2:] != (self.n, self.d):
+        shape = tuple(getattr(states, "shape", ()))
+        if shape[-2:] != (self.n, self.d):
             raise InputError(
                 f"`states` must be an array of shape (..., {self.n}, {self.d}); found "
-                + (str(found) if hasattr(states, "shape") else type(states).__name__)
+                + (str(shape) if hasattr(states, "shape") else type(states).__name__)
             )
         xp = array_namespace(states)
         device = getattr(states, "device", None)

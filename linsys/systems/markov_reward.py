@@ -258,17 +258,17 @@ class MarkovRewardProcesses:
 
     def _checked(self, name: str, states: Index) -> Index:
         """States (..., n) that are whole numbers in [0, O)."""
-        found = np.asarray(states)
-        if found.dtype.kind not in "iu" or found.ndim == 0 or found.shape[-1] != self.n:
+        array = np.asarray(states)
+        if array.dtype.kind not in "iu" or array.ndim == 0 or array.shape[-1] != self.n:
             raise InputError(
                 f"`{name}` must be whole numbers of shape (..., {self.n}); "
-                f"found {found.dtype} {found.shape}"
+                f"found {array.dtype} {array.shape}"
             )
-        if found.size and (found.min() < 0 or found.max() >= self.n_states):
+        if array.size and (array.min() < 0 or array.max() >= self.n_states):
             raise InputError(
-                f"`{name}` must lie in [0, {self.n_states}); found [{found.min()}, {found.max()}]"
+                f"`{name}` must lie in [0, {self.n_states}); found [{array.min()}, {array.max()}]"
             )
-        return found
+        return array
 
     def trajectory(
         self, rng: np.random.Generator, batch: tuple[int, ...] = (), *, rewards: str = "linear"

@@ -103,7 +103,7 @@ class RegressionObservation:
         return apply(psi, sized("theta", theta, psi.shape[-1]))
 
     def _psi(self) -> Any:
-        return _given(self.objective)
+        return _check_objective(self.objective)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,9 +146,9 @@ class RegressionSystem(LinearSystem):
             if getattr(self, name) is not None:
                 columns[name] = ("p",) if name == "objective" else ("n",)
         for name in columns:
-            if (found := _agents(name, getattr(self, name))) != sizes["n"]:
+            if (count := _agents(name, getattr(self, name))) != sizes["n"]:
                 raise InputError(
-                    f"`{name}` must hold one array per agent, {sizes['n']}; found {found}"
+                    f"`{name}` must hold one array per agent, {sizes['n']}; found {count}"
                 )
         checked: dict[str, list[Array]] = {name: [] for name in columns}
         for i in range(sizes["n"]):
@@ -293,7 +293,7 @@ class RegressionSystem(LinearSystem):
         return {name: np.concatenate(rows) for name, rows in values.items() if rows is not None}
 
     def _psi(self) -> Sequence[Array]:
-        psi: Sequence[Array] = _given(self.objective)
+        psi: Sequence[Array] = _check_objective(self.objective)
         return psi
 
 
@@ -324,8 +324,8 @@ class SquaredLoss:
     ) -> None:
         n = _agents("features", features)
         for name, value in (("targets", targets), ("weights", weights)):
-            if value is not None and (found := _agents(name, value)) != n:
-                raise InputError(f"`{name}` must hold one array per agent, {n}; found {found}")
+            if value is not None and (count := _agents(name, value)) != n:
+                raise InputError(f"`{name}` must hold one array per agent, {n}; found {count}")
         factors = []
         sizes: dict[str, int] = {}
         for i in range(n):
@@ -358,7 +358,7 @@ class SquaredLoss:
         return value
 
 
-def _given(objective: Any) -> Any:
+def _check_objective(objective: Any) -> Any:
     if objective is None:
         raise InputError(
             "`objective` must be given for the central objective; found None: "
@@ -370,8 +370,8 @@ def _given(objective: Any) -> Any:
 def _agents(name: str, value: Any) -> int:
     """The number of agents in a list of arrays."""
     if not isinstance(value, (list, tuple)) or len(value) == 0:
-        found = "an empty list" if isinstance(value, (list, tuple)) else type(value).__name__
-        raise InputError(f"`{name}` must be a list of one array per agent; found {found}")
+        kind = "an empty list" if isinstance(value, (list, tuple)) else type(value).__name__
+        raise InputError(f"`{name}` must be a list of one array per agent; found {kind}")
     return len(value)
 
 
