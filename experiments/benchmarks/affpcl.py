@@ -61,18 +61,18 @@ def run(quick: bool) -> list[rc.BenchRow]:
 
 def measure(quick: bool) -> Measured:
     """Every row with its spread."""
-    found = Measured()
+    measured = Measured()
     with one_core(), Peers() as peers:
         rates = throughput(5 if quick else 50)
-        found.details["machine, one core, per second"] = rates
+        measured.details["machine, one core, per second"] = rates
         for n, d in SIZES:
-            _kernel(found, peers, n, d, rates, budget=1.0 if quick else 6.0)
-        _exact(found, repeats=3 if quick else 15)
+            _kernel(measured, peers, n, d, rates, budget=1.0 if quick else 6.0)
+        _exact(measured, repeats=3 if quick else 15)
     if rc.cores() > 1:
         for n, d in SIZES:
-            _threads(found, n, d, budget=1.0 if quick else 8.0)
-    _figure(found, "quick" if quick else "paper")
-    return found
+            _threads(measured, n, d, budget=1.0 if quick else 8.0)
+    _figure(measured, "quick" if quick else "paper")
+    return measured
 
 
 def _simulate(
@@ -106,7 +106,7 @@ def _equals_reference(n: int, d: int) -> bool:
 
 
 def _kernel(
-    found: Measured, peers: Peers, n: int, d: int, rates: dict[str, float], budget: float
+    measured: Measured, peers: Peers, n: int, d: int, rates: dict[str, float], budget: float
 ) -> None:
     """One thread, per step and replicate, against every peer."""
     name, rounds = f"AffPCL kernel, n={n}, d={d}, per step and replicate", ROUNDS[n]
@@ -145,7 +145,7 @@ def _kernel(
         agree = exact and abs(score) <= STANDARD_ERRORS
         summary = times.summary(unit)
         best, best_peer = min(best, summary["ours_min_s"]), min(best_peer, summary["peer_min_s"])
-        found.add(
+        measured.add(
             _row(name, f"{peer} ({batch} replicates)", times, unit, agree),
             **summary,
             standard_errors_apart=score,
@@ -154,7 +154,7 @@ def _kernel(
     work = kernel_work(n, d)
     bound = {key: work[key] / rates[key] for key in work}
     total = sum(bound.values())
-    found.details[f"n={n}, d={d}: share of the machine"] = {
+    measured.details[f"n={n}, d={d}: share of the machine"] = {
         **{f"{key} per step": value for key, value in work.items()},
         **{f"seconds of {key} at peak": value for key, value in bound.items()},
         "seconds at peak": total,
@@ -181,7 +181,7 @@ def _standard_errors(a: list[float], b: list[float]) -> float:
     return float((x.mean() - y.mean()) / spread)
 
 
-def _threads(found: Measured, n: int, d: int, budget: float) -> None:
+def _threads(measured: Measured, n: int, d: int, budget: float) -> None:
     """Two threads against one, the same bits."""
     longer = 2  # blocks of replicates that take a few milliseconds each
 
@@ -195,7 +195,7 @@ def _threads(found: Measured, n: int, d: int, budget: float) -> None:
     unit = REPLICATES * ROUNDS[n] * longer
     name = f"AffPCL kernel, n={n}, d={d}, two threads, per step and replicate"
     row = _row(name, "ours with one thread", times, unit, bool(np.array_equal(one, two)))
-    found.add(row, **times.summary(unit))
+    measured.add(row, **times.summary(unit))
 
 
 def _finite(n: int, types: int, d: int = 5, states: int = 6) -> FiniteSystem:
@@ -211,7 +211,7 @@ def _finite(n: int, types: int, d: int = 5, states: int = 6) -> FiniteSystem:
     )
 
 
-def _exact(found: Measured, repeats: int) -> None:
+def _exact(measured: Measured, repeats: int) -> None:
     """E||x_t^i - x_*^i||^2 at t = 10^9 after set-up, and with 50 times as many agents."""
     t, alpha = 10**9, 2e-8  # halfway to stationarity, where every digit of I + X counts
     engine = exact_moments(_finite(4, 4), AffPCL(), agents=[0])
@@ -229,15 +229,15 @@ def _exact(found: Measured, repeats: int) -> None:
 
     truth = moments(_extended(generator, start, t))
 
-    def error(found: NDArray[np.float64]) -> float:
-        return float(np.linalg.norm(found - truth) / np.linalg.norm(truth))
+    def error(estimate: NDArray[np.float64]) -> float:
+        return float(np.linalg.norm(estimate - truth) / np.linalg.norm(truth))
 
     ours = error(recursion.at(start, np.array([t]), alpha)[0, :-1, :-1])
     loss = error(moments(naive()))
     times = duel(
         lambda: seconds(lambda: engine.at([t], alpha)), lambda: seconds(naive), 0.2 * repeats
     )
-    found.add(
+    measured.add(
         _row(
             "exact moments at t=10^9, d=5, one type",
             f"np.linalg.matrix_power (its relative error: {loss:.0e})",
@@ -259,7 +259,7 @@ def _exact(found: Measured, repeats: int) -> None:
     # Independent learning does not know how many agents there are; AffPCL gains from more.
     alone = [exact_moments(s, Independent()).at([t], alpha).error[0, 0] for s in (large, small)]
     gain = few.at([t], alpha).error[0, 0] - many.at([t], alpha).error[0, 0]
-    found.add(
+    measured.add(
         _row(
             "exact moments at t=10^9, d=5, 1000 agents of one type",
             "ours with 20 agents",
@@ -282,7 +282,7 @@ def _extended(generator: NDArray[np.float64], start: NDArray[np.float64], t: int
     return result
 
 
-def _figure(found: Measured, profile: str) -> None:
+def _figure(measured: Measured, profile: str) -> None:
     """The whole command once compiled, against the reference algorithms on the same samples."""
     from experiments.affpcl.figures import fig1
 
@@ -333,7 +333,7 @@ def _figure(found: Measured, profile: str) -> None:
         peer,
         bool(np.allclose(drawn, curve, rtol=1e-10)),
     )
-    found.add(row, ours_min_s=min(spent), ours_median_s=float(np.median(spent)), peer_s=peer)
+    measured.add(row, ours_min_s=min(spent), ours_median_s=float(np.median(spent)), peer_s=peer)
 
 
 def _reference(config: Any, algorithm: Any, instance: int, level: float) -> NDArray[np.float64]:

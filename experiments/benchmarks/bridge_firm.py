@@ -59,11 +59,11 @@ def run(quick: bool) -> list[rc.BenchRow]:
 
 def measure(quick: bool) -> Measured:
     """Every row with its spread, and the shares of a step."""
-    found = Measured()
+    measured = Measured()
     if torch.cuda.is_available():
         sizes = replace(LLAMA, clients=CLIENTS)
-        _measure(found, "cuda", sizes, torch.bfloat16, 1.0 if quick else 10.0)
-        return found
+        _measure(measured, "cuda", sizes, torch.bfloat16, 1.0 if quick else 10.0)
+        return measured
     threads = torch.get_num_threads()
     with one_core():
         torch.set_num_threads(1)
@@ -71,26 +71,28 @@ def measure(quick: bool) -> Measured:
             sizes = replace(SMALL, clients=CLIENTS, memory=None)
             if quick:
                 sizes = replace(sizes, hidden=64, layers=2, heads=4, groups=1, vocabulary=0)
-            _measure(found, "cpu", sizes, torch.float32, 1.0 if quick else 10.0)
+            _measure(measured, "cpu", sizes, torch.float32, 1.0 if quick else 10.0)
         finally:
             torch.set_num_threads(threads)
-    return found
+    return measured
 
 
-def _measure(found: Measured, device: str, sizes: Sizes, dtype: torch.dtype, budget: float) -> None:
+def _measure(
+    measured: Measured, device: str, sizes: Sizes, dtype: torch.dtype, budget: float
+) -> None:
     oracle, what = _oracle(sizes, device, dtype)
     algorithm = FIRM(alpha=1e-3, K=oracle.steps, optimizer="adam")
-    found.details[f"a step, {what}"] = _shares(oracle, algorithm, device)
+    measured.details[f"a step, {what}"] = _shares(oracle, algorithm, device)
     memory = _sampled(oracle, device)
-    objectives = partial(_objectives, found, device=device, budget=budget)
+    objectives = partial(_objectives, measured, device=device, budget=budget)
     operations = {f"M={M}": objectives(what, oracle, memory, M) for M in (2, 3, 4)}
     alone = replace(oracle, bank=oracle.bank.with_options(engine="sequential", memory=None))
     theta = _start(oracle, device)
     ours, theirs = (partial(one.jac, theta, memory) for one in (oracle, alone))
-    _row(found, f"a minibatch: {what}", "sequential", ours, theirs, device, budget)
+    _row(measured, f"a minibatch: {what}", "sequential", ours, theirs, device, budget)
     few, what = _oracle(replace(sizes, vocabulary=0), device, dtype)
     operations["M=2, a vocabulary of bytes"] = objectives(what, few, _sampled(few, device), 2)
-    found.details["operations of M objectives over those of a pass for each"] = operations
+    measured.details["operations of M objectives over those of a pass for each"] = operations
 
 
 def _oracle(sizes: Sizes, device: str, dtype: torch.dtype) -> tuple[firm.Alignment, str]:
@@ -181,7 +183,7 @@ def _timed(
 
 
 def _objectives(
-    found: Measured,
+    measured: Measured,
     what: str,
     oracle: firm.Alignment,
     memory: firm.Memory,
@@ -205,7 +207,7 @@ def _objectives(
         single = [part | {"advantages": part["advantages"][..., j : j + 1]} for j in range(M)]
         return torch.cat([oracle.bank.gradients(X, one, loss)[1] for one in single], 1)
 
-    _row(found, f"M={M} objectives: {what}", "a pass for each", together, apart, device, budget)
+    _row(measured, f"M={M} objectives: {what}", "a pass for each", together, apart, device, budget)
     counts = []
     for way in (together, apart):
         with FlopCounterMode(display=False) as counter:
@@ -215,7 +217,7 @@ def _objectives(
 
 
 def _row(
-    found: Measured,
+    measured: Measured,
     name: str,
     peer: str,
     ours: Callable[[], Any],
@@ -227,13 +229,13 @@ def _row(
     precise = 1e-5 if device == "cpu" else 1e-2  # of bfloat16, in another order of sums
     correct = bool((mine - other).norm() <= precise * other.norm())
     times = duel(lambda: _seconds(ours, device), lambda: _seconds(theirs, device), budget)
-    found.add(
+    measured.add(
         rc.BenchRow(name, peer, min(times.ours), min(times.peer), correct), **times.summary(1)
     )
 
 
-def _gradient(found: Any) -> Tensor:
-    first: Tensor = found[0] if isinstance(found, tuple) else found
+def _gradient(returned: Any) -> Tensor:
+    first: Tensor = returned[0] if isinstance(returned, tuple) else returned
     return first.float()
 
 

@@ -55,15 +55,15 @@ def measure(quick: bool) -> Measured:
     """Every row with its spread, the memory of a device's work, and the arithmetic of a round."""
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    found = Measured()
+    measured = Measured()
     devices, size, budget = (4, 512, 0.2) if quick else (20, 1024, 2.0)
     with one_core(), threadpool_limits(1):
         task = Round(devices, r=64, size=size)
-        _rounds(found, task, budget)
-        _approximation(found, size, budget)
-    found.details["bytes of a device's local work at its peak, r=64"] = _memory(r=64, size=size)
-    found.details["multiplications in the matrix products of a round"] = _products(task)
-    return found
+        _rounds(measured, task, budget)
+        _approximation(measured, size, budget)
+    measured.details["bytes of a device's local work at its peak, r=64"] = _memory(r=64, size=size)
+    measured.details["multiplications in the matrix products of a round"] = _products(task)
+    return measured
 
 
 class Device(NamedTuple):
@@ -180,7 +180,7 @@ def torch_rows_body(W0: Any, B0: Any, A0: Any, device: Device) -> tuple[Any, Any
     return device.rows, B - B_start, A - A_start
 
 
-def _rounds(found: Measured, task: Round, budget: float) -> None:
+def _rounds(measured: Measured, task: Round, budget: float) -> None:
     """Our round against every peer."""
     peers: dict[str, Callable[[], Array]] = {
         "NumPy, mask and multiply": task.peer(dense_body, np.asarray),
@@ -202,10 +202,10 @@ def _rounds(found: Measured, task: Round, budget: float) -> None:
     name = f"FSLoRA: a round of {len(task.ranks)} devices, r={len(task.X)}, m=n={task.size}"
     for peer, call in peers.items():
         agree = bool(np.abs(call() - task.X - change).max() <= 1e-10 * np.abs(change).max())
-        _add(found, name, peer, task.ours, call, agree, budget)
+        _add(measured, name, peer, task.ours, call, agree, budget)
 
 
-def _approximation(found: Measured, size: int, budget: float) -> None:
+def _approximation(measured: Measured, size: int, budget: float) -> None:
     """FlexLoRA's server, without and with the product."""
     rng = np.random.default_rng(1)
     pairs = [(rng.standard_normal((size, k)), rng.standard_normal((k, size))) for k in STACKED]
@@ -230,12 +230,12 @@ def _approximation(found: Measured, size: int, budget: float) -> None:
     name = f"FlexLoRA: best rank {KEPT} of a stack of rank {sum(STACKED)}, {size} x {size}"
     for peer, call in {"np.linalg.svd": full, "scipy.sparse.linalg.svds": partial}.items():
         agree = bool(np.abs(B @ A - call()).max() <= 1e-8 * largest)
-        _add(found, name, peer, ours, call, agree, budget)
+        _add(measured, name, peer, ours, call, agree, budget)
 
 
 def _memory(r: int, size: int) -> dict[str, int]:
     """Arrays that a device of rank k allocates, as NumPy reports them."""
-    task, found = Round(len(RATIOS), r, size), {}
+    task, peaks = Round(len(RATIOS), r, size), {}
 
     def peak(call: Callable[[], Any]) -> int:
         call()
@@ -247,12 +247,12 @@ def _memory(r: int, size: int) -> dict[str, int]:
             tracemalloc.stop()
 
     for i, k in enumerate(task.ranks):
-        found[f"ours, k={k}"] = peak(partial(_trained, task, i))
+        peaks[f"ours, k={k}"] = peak(partial(_trained, task, i))
     B, A = np.ascontiguousarray(task.X[:, :size].T), np.ascontiguousarray(task.X[:, size:])
     device = task.device(0, np.asarray)
     for name, body in {"masked low rank": masked_body, "mask and multiply": dense_body}.items():
-        found[f"{name}, any k"] = peak(partial(body, task.system.W0, B, A, device))
-    return found
+        peaks[f"{name}, any k"] = peak(partial(body, task.system.W0, B, A, device))
+    return peaks
 
 
 def _trained(task: Round, device: int) -> None:
@@ -271,7 +271,7 @@ def _products(task: Round) -> dict[str, float]:
 
 
 def _add(
-    found: Measured,
+    measured: Measured,
     name: str,
     peer: str,
     ours: Callable[[], Any],
@@ -282,7 +282,7 @@ def _add(
     ours()
     times = duel(lambda: seconds(ours), lambda: seconds(theirs), budget)
     row = rc.BenchRow(name, peer, min(times.ours), min(times.peer), correct)
-    found.add(row, **times.summary(1))
+    measured.add(row, **times.summary(1))
 
 
 if __name__ == "__main__":

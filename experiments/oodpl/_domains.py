@@ -137,12 +137,12 @@ class DomainConfig(rc.Config):
             names = ("prompts", "answers", "p", "q", "shift", "specific", "strength")
             sizes: dict[str, Any] = {name: getattr(self, name) for name in names}
             seed = self.derive("domains", instance)
-            found = meta_distribution(
+            domains = meta_distribution(
                 seed, train=count, held_out=0, pairs=pairs, reward=reward, **sizes
             )
             if not turned:
-                return list(found.train)
-            return [_turned(d, self.derive("basis", instance, d.name)) for d in found.train]
+                return list(domains.train)
+            return [_turned(d, self.derive("basis", instance, d.name)) for d in domains.train]
 
         return drawn(self.pairs), drawn(None)
 
@@ -237,8 +237,8 @@ class MethodsConfig(DomainConfig):
             return float(np.mean([o.outer_loss(optimum(o, phi)) for o in oracles]))
 
         around = np.log(self.beta) + np.array([-1.5, 1.5])  # a factor of 4.5 either way
-        found = minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 0.05})
-        return float(np.exp(found.x))
+        minimum = minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 0.05})
+        return float(np.exp(minimum.x))
 
 
 def _turned(domain: Domain, seed: int) -> Domain:

@@ -145,14 +145,14 @@ def label_factors(
     """L and R of every labeler, both (N, *shape), entries of variance one."""
     share = np.asarray(own).reshape(-1, *[1] * len(shape))
     common = np.sqrt(1.0 - share) if structure == "neither" else 1.0 - share
-    found = []
+    factors = []
     for side in ("left", "right"):
         everybody, each = rng.normal(size=shape), rng.normal(size=(len(share), *shape))
         if structure == side:
-            found.append(np.broadcast_to(everybody, each.shape))
+            factors.append(np.broadcast_to(everybody, each.shape))
         else:
-            found.append(np.sqrt(common) * everybody + np.sqrt(1.0 - common) * each)
-    return found[0], found[1]
+            factors.append(np.sqrt(common) * everybody + np.sqrt(1.0 - common) * each)
+    return factors[0], factors[1]
 
 
 @lru_cache(maxsize=16)
@@ -228,11 +228,11 @@ def count(name: str, predicted: str, differences: Array) -> rc.Check:
 
     The interval goes from those who surely have to those who may have.
     """
-    found = [rc.mean_interval(column) for column in differences.T]
+    intervals = [rc.mean_interval(column) for column in differences.T]
     sure, mean, possible = (
-        float(sum(getattr(one, end) > 0 for one in found)) for end in ("lo", "value", "hi")
+        float(sum(getattr(one, end) > 0 for one in intervals)) for end in ("lo", "value", "hi")
     )
-    most = len(found) // 2 + 1
+    most = len(intervals) // 2 + 1
     return rc.at_least(name, predicted, rc.Interval(mean, sure, possible), float(most))
 
 

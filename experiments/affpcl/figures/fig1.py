@@ -170,22 +170,22 @@ def _claims(
     config: Fig1Config, level: float, late: Mapping[str, Values], central: Mapping[str, Values]
 ) -> list[rc.Check]:
     """The caption's claims at one level."""
-    found = []
+    checks = []
     rivals = [name for name in late if name != "AffPCL" and (level > 0 or name != "FedAvg")]
     if level == 0:
         ratio = rc.paired_ratio(late["AffPCL"], late["FedAvg"])
-        found.append(matches("AffPCL / FedAvg (δ = 0)", ratio))
+        checks.append(matches("AffPCL / FedAvg (δ = 0)", ratio))
     if level == max(config.levels):
         ratio = rc.paired_ratio(late["AffPCL"], late["Independent"])
         name = f"AffPCL / Independent (δ = {level:g})"
-        found.append(at_most(name, ratio))
+        checks.append(at_most(name, ratio))
         ratio = rc.paired_ratio(central["AffPCL"], central["Independent"])
         name = f"AffPCL / Independent, agent 1 (δ = {level:g})"
-        found.append(below(name, "significantly below 1", ratio))
+        checks.append(below(name, "significantly below 1", ratio))
     best = min(rivals, key=lambda name: float(np.log(late[name]).mean()))
     ratio = rc.paired_ratio(late["AffPCL"], late[best])
     name = f"AffPCL / best rival, {best} (δ = {level:g})"
-    return [*found, below(name, "lowest: below 1", ratio)]
+    return [*checks, below(name, "lowest: below 1", ratio)]
 
 
 def _notes(config: Fig1Config) -> list[str]:

@@ -248,11 +248,11 @@ def _orderings(target: str, level: float, late: Mapping[str, Values]) -> list[rc
     best = min(rivals, key=lambda name: float(late[name].mean()))
     where = panel(target, level)
     name = f"error ratio AffPCL / {best} ({where})"
-    found = [_ordering(name, f"AffPCL < {best}", late["AffPCL"], late[best])]
+    checks = [_ordering(name, f"AffPCL < {best}", late["AffPCL"], late[best])]
     if level == 0:
         lost, gain = late["AffPCL"] - late["FedAvg"], late["Independent"] - late["FedAvg"]
-        found.append(_share(f"share of FedAvg's gain lost ({where})", lost, gain))
-    return found
+        checks.append(_share(f"share of FedAvg's gain lost ({where})", lost, gain))
+    return checks
 
 
 def _ordering(name: str, predicted: str, ours: Values, theirs: Values) -> rc.Check:

@@ -123,7 +123,7 @@ def drifts(
     sum_c ||theta^c - theta_bar||^2, ``gradient`` is T_{1,2} of (13) with the mean weights.
     """
     exact = replace(oracle, B=None)
-    found: list[dict[str, Array]] = []
+    rows: list[dict[str, Array]] = []
     start = firm.init(theta0, oracle)
     for before, gradients, after in iterate(firm, oracle, start, steps[-1]):
         if before.t + 1 not in steps:
@@ -140,8 +140,8 @@ def drifts(
             client_drift(before.theta),
             gradient_drift(slopes, mean.mean(axis=-3), after.weights.mean(axis=-2)),
         )
-        found.append(dict(zip(DRIFTS, values, strict=True)))
-    return {name: np.array([one[name] for one in found]) for name in DRIFTS}
+        rows.append(dict(zip(DRIFTS, values, strict=True)))
+    return {name: np.array([one[name] for one in rows]) for name in DRIFTS}
 
 
 def blocks_of_replicates(config: DriftRunConfig) -> list[rc.Block]:

@@ -161,9 +161,9 @@ class GapTimeConfig(SteeredConfig, ClientsConfig, BatchConfig):
                 gamma=self.gamma,
                 conflict=self.conflict,
             )
-            found = Tabular(drawn.momdp(0))
-            if found.tau <= self.slowest:
-                return found
+            process = Tabular(drawn.momdp(0))
+            if process.tau <= self.slowest:
+                return process
         raise InputError(f"`slowest` must allow some process; {self.slowest:g} found none")
 
 

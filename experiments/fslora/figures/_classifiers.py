@@ -65,23 +65,23 @@ class Classifiers(MatrixSystem):
 
     def gradient(self, device: int, X: Values, scale: float = 1.0, batch: Batch = None) -> Values:
         """Its gradient with respect to X (k, w), of the same shape."""
-        found = np.empty(X.shape)
-        self._gradient(device, self._parts(X), scale, self._parts(found))
-        return found
+        gradient = np.empty(X.shape)
+        self._gradient(device, self._parts(X), scale, self._parts(gradient))
+        return gradient
 
     def descend(
         self, device: int, X: Values, scale: float, round_: int, gamma: float, H: int
     ) -> Values:
         """X after H steps of size gamma along the gradient, which has one array for all of them."""
         X, step = X.copy(), np.empty(X.shape)
-        rows, found = self._parts(X), self._parts(step)
+        rows, parts = self._parts(X), self._parts(step)
         for _ in range(H):
-            self._gradient(device, rows, scale, found)
+            self._gradient(device, rows, scale, parts)
             step *= gamma
             X -= step
         return X
 
-    def _gradient(self, device: int, rows: Parts, scale: float, found: Parts) -> None:
+    def _gradient(self, device: int, rows: Parts, scale: float, out: Parts) -> None:
         """The gradient at the parts ``rows``, into the parts ``found``."""
         z, hidden = self._outputs(device, rows, scale)
         z -= z.max(axis=1, keepdims=True)
@@ -89,8 +89,8 @@ class Classifiers(MatrixSystem):
         z /= z.sum(axis=1, keepdims=True)
         z -= self.targets[device]
         z *= scale / z.shape[-1]
-        found[0][...] = hidden @ z.mT
-        found[1][...] = (rows[0] @ z) @ self.inputs[device].mT
+        out[0][...] = hidden @ z.mT
+        out[1][...] = (rows[0] @ z) @ self.inputs[device].mT
 
     @property
     def frozen(self) -> tuple[Values, ...]:

@@ -59,7 +59,7 @@ def train(algorithm: Federated, drawn: Instance, r: int, seed: int, times: Seque
     start = drawn.system.modules.start(r, np.random.default_rng(seed))
     state, up, down = algorithm.init(start, drawn.system), 0.0, 0.0
     limit = LOST * np.log(drawn.system.W0.shape[1])
-    found: list[tuple[Values, Values, Values, float, float]] = []
+    rows: list[tuple[Values, Values, Values, float, float]] = []
     lost = False
     for time in times:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what explodes is lost
@@ -71,8 +71,8 @@ def train(algorithm: Federated, drawn: Instance, r: int, seed: int, times: Seque
             on_devices = state.merged_into(drawn.system).mean_losses(state.X)
         if lost or not (loss < limit).all():
             lost, loss, on_devices = True, np.full(loss.shape, limit), np.full(loss.shape, limit)
-        found.append((accuracy, loss, on_devices, up, down))
-    a, b, c, d, e = (np.array(part) for part in zip(*found, strict=True))
+        rows.append((accuracy, loss, on_devices, up, down))
+    a, b, c, d, e = (np.array(part) for part in zip(*rows, strict=True))
     return Curve(a, b, c, d, e, lost)
 
 
@@ -105,14 +105,14 @@ def tune(config: TaskConfig, method: Method, r: int, start: int, rounds: int) ->
     drawn = [config.draw("tuning", k) for k in range(config.tuning)]
 
     def score(j: int) -> float:
-        found = []
+        accuracies = []
         for k, one in enumerate(drawn):
             seed = config.derive("run", "tuning", k)
             curve = train(method(2.0**j, seed), one, r, seed, [rounds])
             if curve.lost:
                 return -np.inf
-            found.append(curve.accuracy[-1].mean())
-        return float(np.mean(found))
+            accuracies.append(curve.accuracy[-1].mean())
+        return float(np.mean(accuracies))
 
     return float(2.0 ** climb(score, start))
 

@@ -111,16 +111,16 @@ class System:
         """Everything from the domains."""
         oracles = [DomainOracle(domain=domain, beta=beta) for domain in domains]
         zero = np.zeros(oracles[0].q)
-        found = minimize(
+        minimum = minimize(
             lambda phi: tuple(meta_loss(oracles, phi)),
             zero,
             jac=True,
             method="BFGS",
             options={"gtol": 1e-9},
         )
-        law = OuterLaw(oracles, found.x)
+        law = OuterLaw(oracles, minimum.x)
         start = np.mean([optimum(oracle, zero) for oracle in oracles], axis=0)
-        between = np.linspace(0.0, 1.0, 9)[:, None] * found.x
+        between = np.linspace(0.0, 1.0, 9)[:, None] * minimum.x
 
         def slopes(move: Array) -> Array:
             return exact_gradients(domains, beta, between + move)
@@ -129,17 +129,17 @@ class System:
         steep = [
             np.linalg.norm(oracle.inner_hessian(phi, theta), 2)
             for oracle in oracles
-            for phi in (zero, found.x)
+            for phi in (zero, minimum.x)
             for theta in (start, optimum(oracle, phi))
         ]
         alpha = 0.9 / float(max(steep))
-        factor = max(InnerLaw(oracle, found.x).factor(alpha) for oracle in oracles)
+        factor = max(InnerLaw(oracle, minimum.x).factor(alpha) for oracle in oracles)
         return cls(
             domains=domains,
             beta=beta,
             start=start,
             law=law,
-            least=float(found.fun),
+            least=float(minimum.fun),
             base=meta_loss(oracles, zero).value,
             curvature=float(curvatures.max()),
             alpha=alpha,
@@ -152,8 +152,8 @@ class System:
 
     def squares(self, phis: Sequence[Array]) -> Array:
         """||grad L||^2 at every phi, shape (n,)."""
-        found = exact_gradients(self.domains, self.beta, np.array(phis))
-        return np.asarray((found**2).sum(axis=1))
+        gradients = exact_gradients(self.domains, self.beta, np.array(phis))
+        return np.asarray((gradients**2).sum(axis=1))
 
     def run(
         self, kind: str, phi: Array, *, eta: float, D: int, K: int, pairs: int, seed: int
