@@ -16,11 +16,11 @@ __all__ = ["INPUTS", "Batch", "Loss"]
 #: Tensors with leading axes (clients, samples): the model's inputs, and what the loss needs. A
 #: sample of several sequences, such as a pair, has inputs (clients, samples, sequences, tokens).
 Batch = Mapping[str, Tensor]
-#: (the model's output, the batch) to a loss of every sample: shape (clients x samples,), or
-#: (clients x samples, M) for M objectives. Clients and samples, and the sequences of inputs, are
-#: one axis then.
+#: From (the model's output, the batch) to a loss of every sample: shape (clients x samples,), or
+#: (clients x samples, M) for M objectives. Clients, samples and the sequences of inputs share one
+#: axis there.
 Loss = Callable[[Any, Batch], Tensor]
-#: What of a batch the model sees.
+#: The parts of a batch that the model sees.
 INPUTS = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
 
 
@@ -55,15 +55,15 @@ def inputs(batch: Batch) -> dict[str, Tensor]:
 
 
 def part_of_scale(scale: float | Tensor, part: slice) -> float | Tensor:
-    """Of some clients, where each has its own."""
+    """The scale of some clients, where each has its own."""
     return scale[part] if isinstance(scale, Tensor) else scale
 
 
 def check_fit(batch: Batch, scale: float | Tensor, N: int | None = None) -> None:
-    """That a batch and its factors are those of N clients, as many as it has without N.
+    """Check that a batch and its factors are for N clients, by default as many as it has.
 
     Raises:
-        InputError: they are not; which, and how.
+        InputError: they are not; says which one, and how.
     """
     tensors("batch", batch)
     N = len(next(iter(batch.values()))) if N is None else N
@@ -81,16 +81,16 @@ def check_fit(batch: Batch, scale: float | Tensor, N: int | None = None) -> None
 
 
 def evaluated(function: Loss, output: Any, flat: Batch, samples: int) -> Tensor:
-    """What a function says of every sample.
+    """The values of a function for every sample.
 
     Raises:
-        InputError: it reads what the batch lacks, or says something else.
+        InputError: it reads what the batch lacks, or gives no value per sample.
     """
     try:
         values = function(output, flat)
     except KeyError as error:
         (name, *_) = error.args or (None,)
-        if not isinstance(name, str) or name in flat:  # something else than the batch lacks it
+        if not isinstance(name, str) or name in flat:  # a KeyError of something else
             raise
         raise InputError(
             f"`batch` must have {name}, which the loss reads; found {', '.join(flat)}"

@@ -1,4 +1,4 @@
-"""Checks of tensors and texts that a user passes in, as :mod:`linsys.validate` has of numbers."""
+"""Checks of tensors and texts that a user passes in, as :mod:`linsys.validate` checks numbers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def floats(name: str, value: Any, *shape: int | str) -> Tensor:
 
 
 def finite(name: str, value: Any, *shape: int | str) -> Tensor:
-    """As :func:`floats`, and without NaN and infinity."""
+    """The same as :func:`floats`, without NaN and infinity."""
     numbers = floats(name, value, *shape)
     if not bool(numbers.isfinite().all()):
         raise InputError(f"`{name}` must be finite; found NaN or infinity")
@@ -57,8 +57,8 @@ def finite(name: str, value: Any, *shape: int | str) -> Tensor:
 def probabilities(name: str, value: Any, *shape: int | str) -> Tensor:
     """As :func:`finite`, with rows of probabilities along the last axis.
 
-    Their sum may be off as that of probabilities is which were rounded to bfloat16, in which a
-    model may have computed them: each by a share of 2^-8.
+    A sum may differ from 1 by what rounding to bfloat16, in which a model may compute, can cause:
+    a relative error of 2^-8 in each probability.
     """
     rows = finite(name, value, *shape)
     if bool((rows < 0).any()):
@@ -95,7 +95,7 @@ def tensors(name: str, value: Any) -> Mapping[str, Tensor]:
 
 
 def texts(name: str, value: Any) -> list[str]:
-    """Return ``value`` as a list if it holds texts; of a single text these would be the letters.
+    """Return ``value`` as a list if it holds texts; a single text would be its letters.
 
     >>> texts("prompts", "one")
     Traceback (most recent call last):
@@ -115,7 +115,7 @@ def texts_by_client(name: str, value: Any) -> list[list[str]]:
 
 
 def listed(name: str, value: Any, *kinds: type[_Item]) -> list[_Item]:
-    """Return ``value`` as a list if it holds objects of these classes alone."""
+    """Return ``value`` as a list if it holds only objects of these classes."""
     wanted = f"a list of {' or '.join(kind.__name__ for kind in kinds)}"
     if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
         raise InputError(f"`{name}` must be {wanted}; found {shown(value)}")

@@ -24,7 +24,7 @@ def decode(
     temperature: float,
     scale: float | Tensor,
 ) -> Tensor:
-    """The tokens (S, K) that follow the prompts (S, P); anything after all rows have ended."""
+    """The tokens (S, K) that follow the prompts (S, P); arbitrary once all rows have ended."""
     rows, length = keys.shape
     P = ids.shape[1]
     ends = end_tokens(bank)
@@ -60,12 +60,12 @@ def _sample_tokens(logits: Tensor, noise: Tensor, temperature: float) -> Tensor:
 
 
 def positions(mask: Tensor) -> Tensor:
-    """0, 1, .. along the tokens that are no padding."""
+    """0, 1, .. over the tokens that are not padding."""
     return (mask.cumsum(-1) - 1).clamp(min=0)
 
 
 def end_tokens(bank: AdapterBank) -> Tensor:
-    """The tokens that end a response: those of the generation settings, else the model's own."""
+    """The tokens that end a response: from the generation settings, or else the model's own."""
     for settings in (getattr(bank.model, "generation_config", None), bank.model.config):
         tokens = getattr(settings, "eos_token_id", None)
         if tokens is not None:

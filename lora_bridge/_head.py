@@ -1,8 +1,8 @@
-"""What of a language model is needed at scored tokens alone: its head and its last perceptron.
+"""The parts of a language model that only scored tokens need: its head and its last perceptron.
 
-Of a prompt with its answer only the answer is scored. So the product with the vocabulary, a quarter
-of the work of many models, need not be made at the prompt; nor what the last layer does after its
-attention, since no token looks at another one from there on.
+Only the answer that follows a prompt is scored. So the product with the vocabulary, a quarter of
+the work of many models, can be left out at the prompt; so can what the last layer does after its
+attention, since from there on no token depends on another one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
     "with_slope_taken",
 ]
 
-#: Of models that were tried: their last perceptron, or None if it has to run at all tokens.
+#: The last perceptron of each model that was tried, or None if it has to run at all tokens.
 _last_perceptrons: WeakKeyDictionary[nn.Module, nn.Module | None] = WeakKeyDictionary()
 
 
@@ -49,21 +49,21 @@ def target_places(mask: Tensor, most: int | None = None) -> Tensor:
 
 
 def most_targets(mask: Tensor) -> int:
-    """The most tokens of any sequence that ``mask`` (..., T) marks, the first apart; 1 for none."""
+    """The most tokens that ``mask`` (..., T) marks after a sequence's first one, at least 1."""
     return max(1, int((mask[..., 1:] == 1).sum(-1).max()))
 
 
 def at_places(values: Tensor, places: Tensor) -> Tensor:
-    """``values`` (sequences, T, h) at ``places``: (sequences, K, h); the first ones for -1."""
+    """``values`` (sequences, T, h) at ``places``: (sequences, K, h); -1 is the first place."""
     return values.gather(1, _index(places, len(values), values.shape[-1]))
 
 
 def with_slope_taken(values: Tensor, hidden: Tensor) -> Tensor:
     """``values`` (sequences, K) of a head, with their slope in its inputs (.., K, h) taken now.
 
-    Each value must depend on the hidden state at its own place alone. Then every pass backward from
-    here to the hidden states is one product with this slope, however large the vocabulary: of M
-    passes the head has one. A second derivative would miss the head's.
+    Each value must depend only on the hidden state at its own place. Then every backward pass from
+    here to the hidden states is one product with this slope, however large the vocabulary: the head
+    is differentiated once for M passes. A second derivative would lack the head's part.
 
     >>> h = torch.tensor([[[1.0, 2.0]]], requires_grad=True)
     >>> torch.autograd.grad(3.0 * with_slope_taken((h**2).sum(-1), h).sum(), h)[0]
@@ -75,16 +75,16 @@ def with_slope_taken(values: Tensor, hidden: Tensor) -> Tensor:
 
 
 def head_of(model: nn.Module) -> nn.Module | None:
-    """What makes logits over a vocabulary of hidden states, or None."""
+    """The module that turns hidden states into logits over a vocabulary, or None."""
     find = getattr(model, "get_output_embeddings", None)
     return find() if callable(find) else None
 
 
 def find_last_perceptron(model: nn.Module) -> None:
-    """Look whether the last module named "mlp" may run at scored tokens alone, and remember it.
+    """Find out whether the last module named "mlp" may run at scored tokens only; remember it.
 
-    It may if no logit depends on what it gets or gives at another token, which is tried once for a
-    model, on a few tokens and without adapters. Until then, and elsewhere, it runs at all tokens.
+    It may if no logit depends on its input or output at another token, which is tried once for a
+    model, on a few tokens and without adapters. Before that, and if not, it runs at all tokens.
     """
     named = [module for name, module in model.named_modules() if name.endswith(".mlp")]
     if named and model not in _last_perceptrons and head_of(model) is not None:
@@ -99,7 +99,7 @@ def _is_tokenwise(model: Any, module: nn.Module) -> bool:
     mask = {"attention_mask": torch.ones_like(ids)} if "attention_mask" in known else {}
 
     def before(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        (x,) = inputs  # whatever else it takes, as Bloom's residual, would stay at all tokens
+        (x,) = inputs  # other inputs, such as Bloom's residual, would keep all tokens
         if named or x.shape != slack[0].shape:
             raise ValueError
         return (x + slack[0],), named
@@ -118,7 +118,7 @@ def _is_tokenwise(model: Any, module: nn.Module) -> bool:
             logits = model(input_ids=ids, **mask).logits
             (slope,) = torch.autograd.grad(logits[:, -1].sum(), slack)
     except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
-        return False  # it takes or gives something else than hidden states
+        return False  # its input or output is not hidden states
     finally:
         for handle in handles:
             handle.remove()
@@ -127,7 +127,7 @@ def _is_tokenwise(model: Any, module: nn.Module) -> bool:
 
 @contextmanager
 def computed_at(model: nn.Module, places: Tensor) -> Iterator[list[Tensor]]:
-    """The head sees hidden states at ``places`` alone; they are put into the list."""
+    """Inside, the head sees hidden states only at ``places``; they are put into the list."""
     seen: list[Tensor] = []
     tokens = 0
 
@@ -144,7 +144,7 @@ def computed_at(model: nn.Module, places: Tensor) -> Iterator[list[Tensor]]:
         sequences, _, width = output.shape
         counted = places.reshape(sequences, -1, 1) >= 0
         whole = output.new_zeros(sequences, tokens, width)
-        # a sum: the places that stand for none are all the first token, and add nothing to it
+        # a sum: places of -1 point at the first token, to which they add zero
         return whole.scatter_add(1, _index(places, sequences, width), output * counted)
 
     head = head_of(model)

@@ -1,4 +1,4 @@
-"""What a pass forward keeps for passes backward."""
+"""How much memory a forward pass keeps for backward passes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["kept_bytes"]
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class _Saved:
-    """A tensor as a graph holds it: gone when that part of the graph is."""
+    """A tensor that a graph holds; it is freed with that part of the graph."""
 
     tensor: Tensor
 
 
 def kept_bytes(model: nn.Module, forward: Callable[[], Any]) -> int:
-    """Bytes that autograd keeps at one time during ``forward``, at most; without the model's own.
+    """The most bytes that autograd keeps at any time in ``forward``, without the model's own.
 
     >>> x = torch.ones(5, requires_grad=True)
     >>> kept_bytes(nn.Identity(), lambda: x.exp())
@@ -32,7 +32,7 @@ def kept_bytes(model: nn.Module, forward: Callable[[], Any]) -> int:
     uses: Counter[int] = Counter()
     now = most = 0
 
-    # An address tells storages apart only while they live: a later one may lie where one was.
+    # An address identifies a storage only while it exists: a later one may get the same address.
     def release(place: int, size: int) -> None:
         nonlocal now
         uses[place] -= 1
@@ -40,7 +40,7 @@ def kept_bytes(model: nn.Module, forward: Callable[[], Any]) -> int:
 
     def pack(tensor: Tensor) -> _Saved:
         nonlocal now, most
-        held = _Saved(tensor.detach())  # or a node that saves its result would hold itself
+        held = _Saved(tensor.detach())  # otherwise a node that saves its result holds itself
         storage = tensor.untyped_storage()
         place, size = storage.data_ptr(), storage.nbytes()
         if place not in own:

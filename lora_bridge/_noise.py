@@ -1,4 +1,4 @@
-"""Random numbers of sampled tokens: functions of names alone, to rounding the same everywhere."""
+"""Random numbers for sampling tokens: functions of names alone, equal everywhere to rounding."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def gumbel(keys: Tensor, V: int) -> Tensor:
 
 
 def _xor_shifted(x: Tensor, shift: int) -> Tensor:
-    """x XOR x >> shift, of bits: int64's own shift copies the sign, which the mask takes away."""
+    """x XOR (x >> shift) of bits: int64's own shift copies the sign, which the mask removes."""
     return x ^ ((x >> shift) & ((1 << (64 - shift)) - 1))
 
 

@@ -32,7 +32,7 @@ class RewardModel:
         folder: of the model, as :func:`lora_bridge.models.load_model` takes it.
         low, high: the range of the output, where it has one.
         batch: texts at a time.
-        max_length: tokens of a pair, at most as many as the model takes; so many without it.
+        max_length: tokens of a pair; at most, and by default, as many as the model takes.
         dtype: of the weights.
         device: where to put it.
 
@@ -91,7 +91,7 @@ class RewardModel:
 
 
 def check_range(name: str, low: float, high: float) -> None:
-    """That both ends are numbers, one below the other; infinite where nothing is known."""
+    """Check that both ends are numbers, low below high; infinite where nothing is known."""
     for end, value in (("low", low), ("high", high)):
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise InputError(f"`{end}` of reward {name} must be a number; found {shown(value)}")
@@ -100,7 +100,7 @@ def check_range(name: str, low: float, high: float) -> None:
 
 
 def _check_kind(folder: Path) -> None:
-    """That the folder holds a sequence classification model with one output."""
+    """Check that the folder holds a sequence classification model with one output."""
     file = folder / "config.json"
     if not file.is_file():
         raise InputError(
@@ -115,7 +115,7 @@ def _check_kind(folder: Path) -> None:
     config = config if isinstance(config, dict) else {}
     kind = (config.get("architectures") or ["a model that does not say what it is"])[0]
     if kind.endswith("ForSequenceClassification"):
-        outputs = len(config.get("id2label") or "01")  # two are the default, which goes unsaid
+        outputs = len(config.get("id2label") or "01")  # two, the default, are not written down
         if outputs == 1:
             return
         kind = f"{kind} with {outputs}"

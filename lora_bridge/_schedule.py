@@ -1,6 +1,6 @@
 """Which prompts a client answers in a rollout, and which of its responses a step sees.
 
-Orders are functions of (seed, client, rollout, epoch) alone, not of who is there with whom.
+Orders are functions of (seed, client, rollout, epoch) alone, not of the other clients.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Schedule:
         return self.epochs * self.batch // self.minibatch
 
     def prompts(self, own: Sequence[Sequence[str]], rollout: int) -> list[list[str]]:
-        """B of every client's prompts; one with fewer shows all of them, some again."""
+        """B prompts of every client; a client with fewer repeats some of them."""
         return [
             [texts[int(i)] for i in np.resize(self._order(c, rollout, 0, len(texts)), self.batch)]
             for c, texts in zip(self.clients, own, strict=True)
@@ -78,12 +78,12 @@ class Schedule:
         return np.stack([self._order(c, rollout, epoch, self.batch)[chosen] for c in self.clients])
 
     def taken(self, batch: Mapping[str, Tensor], step: int) -> dict[str, Tensor]:
-        """These rows of tensors (clients, batch, ..)."""
+        """The rows of step ``step``, of tensors (clients, batch, ..)."""
         index = torch.from_numpy(self.rows(step)).to(next(iter(batch.values())).device)
         clients = torch.arange(len(index), device=index.device)[:, None]
         return {name: value[clients, index] for name, value in batch.items()}
 
     def _order(self, client: int, rollout: int, use: int, size: int) -> NDArray[np.int64]:
-        """Of a client's prompts (``use`` 0) or of a rollout in a later epoch (1, 2, ..)."""
+        """The order of a client's prompts (``use`` 0) or of a rollout in later epochs (1, ..)."""
         philox = np.random.Philox(key=[self.seed, _STREAM], counter=[0, use, client, rollout])
         return np.random.Generator(philox).permutation(size)

@@ -9,23 +9,24 @@ gradient of the cross-entropy L(x; s, q) of the model's probabilities against gi
 
 so that everything in :mod:`linsys.algorithms` runs on it as it stands.
 
-*The central objective* needs parameters of its own. Were theta an adapter of the same model, then
-h^i(x, theta) would be zero wherever x and theta are one point, and both start at one point: the
-centre would never move. Here Theta (C, q) is a *linear* head on *frozen* features z(s), learned by
-least squares, so that (7) is the paper's own linear system, with Phi made of z. With features that
-realise the targets its error falls geometrically, as there is no noise left at theta_*. A softmax
-head would not do: it has targets of 0 and 1 at infinity, reaches them like 1 / t, and agents that
-do not differ pay for the rest of the way. The head's values are no probabilities where features
-realise targets in part; L is affine in them and takes any, with sum 1.
+*The central objective* needs parameters of its own. If theta were an adapter of the same model,
+h^i(x, theta) would be zero wherever x and theta are the same point; both start at the same point,
+so that the centre would never move. Here Theta (C, q) is a *linear* head on *frozen* features z(s),
+learned by least squares, so that (7) is the paper's own linear system, with Phi made of z. With
+features that realise the targets its error falls geometrically, as there is no noise left at
+theta_*. A softmax head would not do: it has targets of 0 and 1 only at infinity and approaches them
+like 1 / t, and the remaining error harms agents that do not differ. Where features realise targets
+only in part, the head's values are not probabilities; L is affine in them and takes any values with
+sum 1.
 
 *Density ratios.* A minibatch of agent j is one sample of the b-fold product of mu^j, and the ratio
 that keeps the importance correction unbiased is that of the products,
 
     rho^i(s_1 .. s_b) = prod_k mu^i(s_k) / ((1/n) sum_j prod_k mu^j(s_k)) = n p(i | s_1 .. s_b):
 
-see :mod:`lora_bridge.ratios`. The mean of the ratios of single samples in its place would be
-biased. The price: minibatches of different agents are easier to tell apart than single texts, so
-that an agent hears less of the others the larger b is.
+see :mod:`lora_bridge.ratios`. The mean of the ratios of single samples would be biased. The price:
+minibatches of different agents are easier to tell apart than single texts, so that an agent learns
+less from the others the larger b is.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ __all__ = [
 
 
 def class_logits(output: Any, batch: Batch) -> Tensor:
-    """Of a classifier: (samples, C)."""
+    """Logits of a classifier, (samples, C)."""
     logits: Tensor = output.logits
     return logits
 
@@ -97,9 +98,9 @@ class Noise(NamedTuple):
     """Variances E||u^i - E u^i||^2 of directions u^i over minibatches, (n,) each.
 
     Attributes:
-        alone: of g^i(x^i), which an agent fights that learns alone.
-        left: of g^i(x^i) - h^i(x^c, theta), what the centre leaves of it: small where an agent's
-            system is near the centre's.
+        alone: of g^i(x^i), the noise of an agent that learns alone.
+        left: of g^i(x^i) - h^i(x^c, theta), the noise that is left beside the centre's: small where
+            an agent's system is near the centre's.
         together: of AffPCL's direction, with (1/n) sum_j rho^i(s^j) h^j(x^c, theta) added. The
             theory bounds it by max(1/n, delta) times the first, up to a constant.
     """
@@ -124,7 +125,7 @@ class Agents:
 
     Raises:
         InputError: shards without targets or features; targets that are no probabilities; ratios of
-            another number of agents, or that are none (such as rho in the place of log rho).
+            another number of agents, or that are no ratios (such as rho instead of log rho).
     """
 
     task: Task
@@ -174,9 +175,9 @@ class Agents:
     def objective(self, theta: Tensor, rounds: int, step: float) -> Tensor:
         """theta (p,) after some rounds of central objective estimation (7) alone.
 
-        The model takes no part, so that they cost next to nothing: with a theta that is learned
-        beforehand the first corrections are no noise already. The minibatches are others than those
-        of :meth:`observe`.
+        The model takes no part, so that they cost next to nothing; with a theta that is learned
+        beforehand, the first corrections are more than noise. The minibatches differ from those of
+        :meth:`observe`.
         """
         floats("theta", theta, self.p)
         check_number("step", step, low=0.0)

@@ -4,8 +4,8 @@ The LoRA parameters of N clients are one tensor X (N, r, w), laid out as in
 :mod:`linsys.sketching.adapters`: row j of a client is component j of all its modules. Flat vectors,
 sketches (a choice of rows) and shared factors (a choice of columns) are views, and the algorithms
 of :mod:`linsys` and :mod:`mgda` take them as they are. The model is never copied: a hook on every
-adapted module adds what the clients' factors make of its input, for all clients of a batch by two
-batched products.
+adapted module adds the product of its input and the clients' factors, for all clients of a batch
+by two batched products.
 
 *Engines.* "bank" sends all clients through the model at once, or as many at a time as ``chunk`` or
 ``memory`` say; "sequential" one after the other, as an oracle and where nothing larger fits; "vmap"
@@ -73,7 +73,7 @@ class AdapterBank:
         scaling: LoRA's factor of B A, alpha / r in most places.
         engine: "bank", "sequential" or "vmap".
         chunk: clients at a time in the bank; all without it.
-        memory: bytes that a pass forward of the bank may keep for the one backward, in the place of
+        memory: bytes that a forward pass of the bank may keep for the backward pass, instead of
             ``chunk``; a single client is never divided.
         dropout: LoRA's dropout of an adapter's input, on in gradients only.
         autocast: a dtype to compute in, such as ``torch.bfloat16``; adapters stay as they are.
@@ -129,7 +129,7 @@ class AdapterBank:
         object.__setattr__(self, "modules", Modules([shape_of(module) for module in adapted]))
         object.__setattr__(self, "_adapted", adapted)
         object.__setattr__(self, "frozen", self._one_per_module("frozen", self.frozen))
-        # no token follows, for which keys and values would be kept
+        # no later token would use a cache of keys and values
         known = inspect.signature(self.model.forward).parameters
         object.__setattr__(self, "_options", {"use_cache": False} if "use_cache" in known else {})
 
@@ -207,7 +207,7 @@ class AdapterBank:
     def read(
         self, X: Tensor | None, batch: Batch, function: Loss, scale: float | Tensor = 1.0
     ) -> Tensor:
-        """What a function of the model's output and the batch says of every sample: (N, b, ...).
+        """A function of the model's output and the batch, evaluated for every sample: (N, b, ...).
 
         No gradients, no dropout. Without X the adapters are off: the base model, bit for bit.
         """
@@ -279,9 +279,9 @@ class AdapterBank:
     def at_a_time(
         self, X: Tensor | None, batch: Batch, function: Loss, scale: float | Tensor = 1.0
     ) -> int:
-        """How many clients go through the model together, with ``memory`` by what is kept of one.
+        """How many clients go through the model together; with ``memory``, by the bytes of one.
 
-        A pass that is to give the bits of another one takes as many, by ``chunk``.
+        A pass that must give the same bits as another one has to take as many, by ``chunk``.
         """
         if self.memory is not None and self.engine == "bank" and X is not None:
             return max(1, self.memory // self._bytes_of_one_client(X, batch, function, scale))
@@ -336,7 +336,7 @@ class AdapterBank:
         return by_client(values, N)
 
     def _with_target_places(self, batch: Batch) -> Batch:
-        """With ``target_places`` where the model has a head for them and they are not all."""
+        """The batch with ``target_places``, if the model has a head and they are not all places."""
         if "target_mask" not in batch or "target_places" in batch or head_of(self.model) is None:
             return batch
         mask = batch["target_mask"]
@@ -395,7 +395,7 @@ class AdapterBank:
     def _bytes_of_one_client(
         self, X: Tensor, batch: Batch, function: Loss, scale: float | Tensor
     ) -> int:
-        """Bytes that the first client's pass forward keeps at one time, at most."""
+        """The most bytes that the first client's forward pass keeps at any time."""
         shapes = tuple((name, value.shape[1:]) for name, value in sorted(batch.items()))
         key = (getattr(function, "__qualname__", None), X.shape[1:], *shapes)
         if key not in self._bytes_by_shape:
@@ -408,10 +408,10 @@ class AdapterBank:
         return self._bytes_by_shape[key]
 
     def check(self, X: Tensor | None, batch: Batch, scale: float | Tensor = 1.0) -> None:
-        """That these adapters, samples and factors fit together and to the model.
+        """Check that these adapters, samples and factors fit together, and fit the model.
 
         Raises:
-            InputError: they do not; which, and how.
+            InputError: they do not; says which, and how.
         """
         if X is not None:
             floats("X", X, "clients", "r", self.width)

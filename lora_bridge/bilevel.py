@@ -2,11 +2,11 @@
 
 A domain has prompts with listed answers, as tokens. theta, the policy, and phi, the reward, are the
 flat vectors of :mod:`lora_bridge.policy_reward`: adapters of one model that all domains share. No
-reward r exceeds b in absolute value; an oracle refuses a beta for which exp(b / beta) is no number.
+reward r exceeds b in absolute value; an oracle refuses a beta for which exp(b / beta) overflows.
 At r = 0 every weight is one, and (10) is supervised fine-tuning.
 
-What the oracle gives, derivatives of (10) and (7), is automatic differentiation of the losses on
-the model, whose attention must be twice differentiable (``attention="eager"``). With
+The oracle's derivatives of (10) and (7) come from automatic differentiation of the losses on the
+model, whose attention must be twice differentiable (``attention="eager"``). With
 W_i = exp(r_i / beta) the weight of sample i in the inner loss, r does not depend on theta, so that
 
     grad_phi <grad_theta l_FT, v> = -(1 / beta) sum_i W_i <grad_theta log pi_i, v> grad_phi r_i:
@@ -108,7 +108,7 @@ class TextDomain(DomainData):
     ) -> Iterator[tuple[slice, dict[str, Tensor]]]:
         """Prompts with answers in parts of ``at_once``: which ones they are, and their tokens.
 
-        Every ``together`` after each other, two for pairs, come in one part however small that is.
+        Groups of ``together`` neighbours, two for pairs, stay in one part, however small parts are.
         """
         size = together * max(1, self.models.at_once // together)
         for start in range(0, len(x), size):
@@ -132,7 +132,7 @@ class TextDomain(DomainData):
         outer_batch: int | None = None,
         seed: int = 0,
     ) -> TextOracle:
-        """Its losses and samples."""
+        """The oracle of this domain: its losses and samples."""
         return TextOracle(
             domain=self, beta=beta, inner_batch=inner_batch, outer_batch=outer_batch, seed=seed
         )
@@ -140,7 +140,7 @@ class TextDomain(DomainData):
 
 @dataclass(frozen=True, eq=False)
 class TextPolicy:
-    """pi_theta on the answers of a domain; what metrics of :mod:`linsys.bilevel` look at."""
+    """pi_theta on the answers of a domain, for the metrics of :mod:`linsys.bilevel`."""
 
     domain: TextDomain
 
@@ -291,7 +291,7 @@ class TextOracle:
     def _second_derivatives(self, phi: Any, theta: Any, z: Any, v: Any) -> tuple[Tensor, Tensor]:
         """Hessian-vector products (m, p) without the ridge, and slopes of log pi (m, S).
 
-        The adjoint asks for both at the same place, one after the other: the last are kept.
+        The adjoint asks for both at the same point, one after the other: the last pair is kept.
         """
         products_and_slopes: tuple[Tensor, Tensor] = self._cached(
             "second", (phi, theta, z, v), lambda: self._compute_second_derivatives(phi, theta, z, v)
@@ -302,7 +302,7 @@ class TextOracle:
         self, phi: Any, theta: Any, z: Any, v: Any
     ) -> tuple[Tensor, Tensor]:
         V = self.models.policy.rows(floats("v", v).reshape(-1, self.models.p))
-        if self.models.policy.columns is not None:  # a direction does not hold the fixed numbers
+        if self.models.policy.columns is not None:  # a direction leaves fixed numbers as they are
             fixed = ~self.models.policy.columns.to(V.device)
             V[:, :, fixed] = 0.0
         X = self._policy_rows(theta).expand(len(V), -1, -1).clone().requires_grad_()

@@ -31,9 +31,9 @@ from lora_bridge.failures import writing_explained
 __all__ = ["BuiltIn", "built_in", "quiet"]
 
 _LOG = logging.getLogger(__name__)
-#: How folders of models that are not finished begin.
+#: How the names of folders with unfinished models begin.
 _UNFINISHED = "making-"
-#: Raised with every change of what the built-in model learns.
+#: Increased with every change of what the built-in model learns.
 _RECIPE = 3
 
 
@@ -72,8 +72,8 @@ class BuiltIn:
 def built_in(texts: str | Sequence[str] | None = None, made: BuiltIn | None = None) -> Path:
     """The folder of the built-in model, made first where it is not there yet.
 
-    Processes take turns at making; whoever has it removes what killed ones have left. That it is
-    made is logged, and a process that waits says so.
+    Processes take turns at making models; the one whose turn it is removes what killed ones have
+    left. The making is logged, and a process that waits says so.
 
     Args:
         texts: what it is trained on, a text or several; docstrings of the standard library without
@@ -114,7 +114,7 @@ def _is_made(folder: Path) -> bool:
 
 
 def _rename_finished(finished: Path, folder: Path) -> None:
-    """Rename what is made; where there are no turns, another process may have made the same."""
+    """Rename the finished folder; without turns, another process may have made the same one."""
     try:
         finished.rename(folder)
     except OSError:

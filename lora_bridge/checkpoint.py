@@ -41,7 +41,7 @@ class OfAnotherRun(InputError):
 def save(folder: Path | str, state: Any, rounds: int, about: str, keep: int = _KEPT) -> Path:
     """Keep the state after ``rounds`` rounds; older checkpoints but one go, and all later ones.
 
-    Who saves an earlier round has gone back before the later ones, whatever was wrong with them.
+    A run that saves an earlier round has gone back before the later ones, for whatever reason.
 
     Args:
         folder: made where it does not exist.

@@ -1,8 +1,8 @@
 """Linear critics on a model's last hidden states, one per objective and client.
 
 V^j(s) = w^j . phi(s) + b^j with phi(s) the hidden state that the next token is predicted from,
-detached: critics move no adapter. The theory of FIRM has linear critics (Assumption 2), the
-experiments a step size of their own for them and no word on their form.
+detached: critics move no adapter. FIRM's theory assumes linear critics (Assumption 2); its
+experiments give critics a step size of their own and do not say what form they have.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Critics:
         check_choice("optimizer", self.optimizer, ("adam", "sgd"))
 
     def init(self, clients: int, h: int, M: int, device: torch.device | str = "cpu") -> Values:
-        """Critics that say zero."""
+        """Critics whose values are zero."""
         zero = torch.zeros(clients, h + 1, M, device=device)
         return Values(zero, Moments(zero, zero, 0))
 

@@ -1,6 +1,6 @@
 """The largest curvature of a loss at given adapters, which FSLoRA's smoothness bounds from above.
 
-By Lanczos' method on Hessian-vector products, which needs no Hessian and says how good it is.
+By Lanczos' method on Hessian-vector products, which needs no Hessian and bounds its own error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Precision:
     """When an eigenvalue is good enough.
 
     Attributes:
-        steps: products at most.
+        steps: at most so many products.
         tolerance: residual over eigenvalue at which they end.
     """
 
@@ -47,7 +47,7 @@ class Eigenvalue:
     Attributes:
         size: of the eigenvalue.
         vector: of unit length.
-        residual: ||H v - size v|| / size: an eigenvalue is so near, relatively.
+        residual: ||H v - size v|| / size, at most so far, relatively, is an eigenvalue.
     """
 
     size: float
@@ -71,14 +71,14 @@ def largest(product: Product, start: Tensor, precision: Precision) -> Eigenvalue
         new = finite("product", product(basis[-1]), *start.shape)
         rounding = torch.finfo(new.dtype).eps * float(new.norm())
         diagonal.append(float((new * basis[-1]).sum()))
-        for _ in range(2):  # once leaves rounding of the size of the map
+        for _ in range(2):  # one pass leaves rounding as large as the map
             for known in basis:
                 new = new - (new * known).sum() * known
         length = float(new.norm())
         values, vectors = np.linalg.eigh(_tridiagonal(diagonal, beside))
         best = int(np.abs(values).argmax())
         size, residual = float(abs(values[best])), length * abs(float(vectors[-1, best]))
-        # a map that leads nowhere else leaves its rounding, which is no direction
+        # what is left may be rounding alone, which is no direction
         ended = length <= rounding or len(basis) == precision.steps
         if ended or residual <= precision.tolerance * size:
             vector = sum(c * q for c, q in zip(vectors[:, best].tolist(), basis, strict=True))

@@ -6,8 +6,8 @@ commonsense sets of FSLoRA have it. *Preference pairs*: {prompt, chosen, rejecte
 both have in common up to the last turn of the assistant that both begin. All may carry ``domain``
 and ``user`` (or ``worker``). Empty lines are passed over.
 
-What is wrong with a record is said with its place, "line 3 of pairs.jsonl", or its number in a
-list; and how many more are wrong.
+An error names the place of the wrong record, "line 3 of pairs.jsonl", or its number in a list, and
+says how many more are wrong.
 """
 
 from __future__ import annotations

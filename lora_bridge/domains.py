@@ -5,7 +5,7 @@ answer to the rejected one; pairs with the same prompt list all of its answers. 
 :func:`generated_answers`, whose true rewards are known.
 
 What a domain is fine-tuned on, mu_hat, are answers of mixed quality: wrong or rejected ones have
-the chance ``wrong`` in all. With right answers alone a reward has nothing to weigh.
+the chance ``wrong`` in all. With right answers only, a reward would have nothing to reweight.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ VOWELS = "aeiou"
 
 @dataclass(frozen=True)
 class Answers:
-    """A domain before it is made of tokens.
+    """A domain as texts, before they become tokens.
 
     Attributes:
         name: of the domain.
@@ -50,7 +50,7 @@ class Answers:
         truth: the true reward of each answer; empty where unknown.
 
     Raises:
-        InputError: no prompts, a prompt without answers, chances or rewards of other answers.
+        InputError: no prompts, a prompt without answers, not one chance or reward per answer.
     """
 
     name: str
@@ -141,7 +141,7 @@ def answers_of(name: str, items: Sequence[Example | Pair], wrong: float = 0.5) -
 
 
 def _chances(good: Array, wrong: float) -> tuple[float, ...]:
-    """``wrong`` for those that are not good together; even where all are alike."""
+    """Chances: ``wrong`` for all that are not good together; equal ones where all are alike."""
     if good.all() or not good.any():
         return (1.0 / len(good),) * len(good)
     shares = good * (1.0 - wrong) / good.sum() + (1.0 - good) * wrong / (1.0 - good).sum()
@@ -184,7 +184,7 @@ def generated_answers(
     pairs: int | None = None,
     tests: int = 0,
 ) -> list[tuple[Answers, Answers | None]]:
-    """Domains of syllables of which people prefer some: ``count`` with their tests.
+    """``count`` domains of syllables, of which people prefer some, with their tests.
 
     Answers are a consonant of the domain's own and a vowel, "ba" or "gi" to prompts such as
     "book gudib: " in the first one. The true reward of an answer is strength times its vowel's part
@@ -226,7 +226,7 @@ _Row = tuple[str, tuple[str, ...], tuple[float, ...]]
 def _generated(
     domain: int, count: int, answers: int, theta: Array, rng: np.random.Generator
 ) -> list[_Row]:
-    """Prompts that differ, with answers that differ and their rewards."""
+    """Different prompts, each with different answers and their rewards."""
     rows: dict[str, _Row] = {}
     while len(rows) < count:
         prompt = f"{TOPICS[domain]} {_word(domain, rng)}: "

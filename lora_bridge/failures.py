@@ -1,4 +1,4 @@
-"""What ends a run, in one line: no memory, no disk to write, numbers that are not finite."""
+"""One-line errors for what ends a run: no memory, no writable disk, numbers that are not finite."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from linsys.validate import InputError
 
 __all__ = ["memory_explained", "unsound", "writing_explained"]
 
-#: Texts of the errors that PyTorch raises without a class of their own where memory ends.
+#: Parts of messages of PyTorch's out-of-memory errors that have no class of their own.
 _OUT_OF_MEMORY = ("DefaultCPUAllocator", "out of memory", "STATUS_ALLOC_FAILED")
 _LOG = logging.getLogger("lora_bridge")
 
@@ -59,10 +59,10 @@ def unsound(
         losses: (clients, ...).
         gradients: (clients, ...).
         when: such as "round 3, step 0".
-        on_nan: "stop", or "skip" for a word to the log only.
+        on_nan: "stop", or "skip" to write to the log only.
 
     Raises:
-        InputError: there is one, and it is to stop.
+        InputError: there is one, and ``on_nan`` is "stop".
 
     >>> bad = torch.tensor([1.0, float("nan")])
     >>> unsound([4, 7], bad, bad, "round 2", "stop")
@@ -73,7 +73,7 @@ def unsound(
     given = {"loss": losses, "gradient": gradients}
     parts = {what: value.reshape(len(clients), -1) for what, value in given.items()}
     sound = [part.isfinite().all(1) for part in parts.values()]
-    if bool(torch.stack(sound).all()):  # the usual case: one question to the device
+    if bool(torch.stack(sound).all()):  # the usual case costs one look at the device
         return {}
     reasons = {}
     for place, client in enumerate(clients):

@@ -1,7 +1,7 @@
 """Clients that align a language model with M rewards, as the oracle of FIRM and its rivals.
 
 *Problem.* C clients hold adapters of one model, which is the policy; a response to a prompt is
-worth M rewards in [0, 1], to be raised together.
+worth M rewards in [0, 1], all to be increased.
 
 *What a gradient is.* One call of :meth:`Alignment.jac` is one minibatch of PPO with a gradient for
 every objective: one pass forward, one backward for each. Every ``epochs`` x ``batch / minibatch``
@@ -13,9 +13,9 @@ belong to the algorithm, :class:`mgda.firm.FIRM`, :class:`mgda.fedcmoo.FedCMOO` 
 every token, with a critic and a surrogate of its own. "outside": its gradient times a coefficient
 is the one common to all objectives, beside the weights. "inside": it is added to every reward, as
 in reinforcement learning with one objective; the Gram matrix of the objectives then contains it.
-Both give the same step for the same weights, up to whitening, which is done on what is added up.
+Both give the same step for the same weights, up to whitening, which is applied to the sum.
 
-What the paper leaves open, or says twice (Section 3, Appendix A.1; defaults first):
+What the paper leaves open, or says in two ways (Section 3, Appendix A.1; defaults first):
 
 =================  ================================================================================
 switch             choice
@@ -116,7 +116,7 @@ class Alignment:
             all clients, so that objectives stay the same.
         rank: r of the adapters; d = r times the bank's width.
         length: most tokens of a response.
-        batch: B, prompts of a rollout; a client with fewer shows all of them, some again.
+        batch: B, prompts of a rollout; a client with fewer repeats some of them.
         minibatch: responses of a step; divides ``batch``.
         epochs: passes over a rollout.
         temperature: of the policy.
@@ -126,7 +126,7 @@ class Alignment:
         too_long: "error", or "cut" to drop the beginning of a longer prompt.
         width: tokens that prompts are padded to; by default as few as these prompts need.
         clients: numbers of the clients; 0, 1, .. without them. A client's draws depend on its
-            number, not on who is there with it.
+            number, not on the other clients.
         seed: of prompts, responses and minibatches.
 
     Attributes:
@@ -241,7 +241,7 @@ class Alignment:
 
     @property
     def choices(self) -> dict[str, Any]:
-        """Every switch, as plain values: what a result is recorded with."""
+        """Every switch as plain values, to be recorded with a result."""
         names = ("rank", "length", "batch", "minibatch", "epochs", "temperature", "clip", "gamma")
         more = ("lam", "kl", "kl_kind", "kl_unit", "scaling", "whitened", "average", "max_length")
         autocast = self.bank.autocast
@@ -253,7 +253,7 @@ class Alignment:
         }
 
     def init(self) -> Memory:
-        """Critics that say zero, the first coefficients, and places for a rollout."""
+        """Critics whose values are zero, the first coefficients, and places for a rollout."""
         C, P, device = self.C, self.P, self.bank.device
         R = self.M + (self.kl == "outside")
 
@@ -321,7 +321,7 @@ class Alignment:
         return -slopes.flatten(3).mT, memory
 
     def _rows(self, theta: Tensor, memory: Memory) -> Tensor:
-        """X (C, r, w) of theta, if it and the memory are such."""
+        """theta as X (C, r, w); refuses another shape, and another memory."""
         check_instance("memory", memory, Memory, "one of `init` or of the last call")
         shape = self.C, self.rank, self.bank.width
         return floats("theta", theta, 1, self.C, self.d).reshape(shape)
@@ -387,7 +387,7 @@ class Alignment:
         )
 
     def _at_a_time(self, X: Tensor, memory: Memory) -> int:
-        """Clients of a gradient's pass, known before there are responses: by shapes alone."""
+        """How many clients a gradient's pass takes: from shapes, as no responses exist yet."""
         seen = {"attention_mask": torch.ones_like(memory.rollout["attention_mask"])}
         part = self._part(memory.rollout | seen, memory.step)
         return self.bank.at_a_time(X, part, surrogate(self.clip, self.temperature))

@@ -57,7 +57,7 @@ def share_distances(shares: Tensor) -> Tensor:
 
 
 def environment_distances(log_ratio: Sequence[Tensor]) -> Estimate:
-    """What a classifier shows of the total variation between the agents' texts, (n, n).
+    """How much of the total variation between the agents' texts a classifier shows, (n, n).
 
     With E the texts that it calls likelier for i than for j, mu^i(E) - mu^j(E) is at most the total
     variation, whatever the classifier; the shares of both agents' texts in E estimate it without
@@ -215,6 +215,6 @@ def _basis(factor: Array) -> Array:
 
 
 def _distance(U: Array, V: Array) -> float:
-    """From what either leaves of the other: exact for close subspaces, and no (m, m) projector."""
+    """From the rest of each beyond the other: exact for close subspaces, no (m, m) projector."""
     left = [one - other @ (other.T @ one) for one, other in ((U, V), (V, U))]
     return float(np.sqrt(sum((part**2).sum() for part in left) / 2))

@@ -1,9 +1,9 @@
 """Models and tokenizers from local folders.
 
 A folder is what ``save_pretrained`` of transformers leaves: ``config.json``, weights as safetensors
-and a tokenizer. No code of a model's folder is run, and nothing is downloaded but by
-:func:`downloaded`, which is called for a name on the Hugging Face hub and for nothing else. Without
-a folder there is the small model of :mod:`lora_bridge.built_in`.
+and a tokenizer. No code of a model's folder is run. Only :func:`downloaded` downloads, and it is
+called only for a name on the Hugging Face hub. Without a folder, the small model of
+:mod:`lora_bridge.built_in` is used.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Loaded:
         model: in evaluation mode, not frozen yet.
         tokenizer: pads on the right and has a token to pad with; its ``model_max_length`` is what
             the model has places for.
-        name: the folder's name, or that on the hub, and a digest of the weights: what a result
-            says of its model.
+        name: the folder's name, or that on the hub, and a digest of the weights: how results name
+            their model.
         folder: where it came from.
     """
 
@@ -85,10 +85,10 @@ def load_model(
         seed: of the weights that the folder lacks.
 
     Raises:
-        InputError: a dtype that is none of numbers with a point; a folder that is missing,
-            incomplete or damaged, or holds pickled weights or an adapter only; an architecture that
-            cannot do the task, such as an encoder next tokens; no token to pad with; a device that
-            is not there.
+        InputError: a dtype that is not of floating point; a folder that is missing, incomplete or
+            damaged, or holds pickled weights or an adapter only; an architecture that cannot do the
+            task, such as an encoder for next tokens; no token to pad with; a device that is not
+            there.
     """
     check_choice("task", task, tuple(_CLASSES))
     check_choice("attention", attention, ("sdpa", "eager"))
@@ -114,7 +114,7 @@ def load_model(
         _check_causal(path, model)
     model.config.pad_token_id = tokenizer.pad_token_id
     if (most := longest(model)) is not None:
-        tokenizer.model_max_length = most  # what folders say of it is often missing or wrong
+        tokenizer.model_max_length = most  # in folders it is often missing or wrong
     return Loaded(model.eval(), tokenizer, f"{_name(path)} ({_digest(path)})", path)
 
 
@@ -137,7 +137,7 @@ def longest(model: Any) -> int | None:
 def downloaded(name: str) -> Path:
     """The folder of a model on the Hugging Face hub, downloaded where the cache lacks it.
 
-    Configuration, tokenizer and safetensors are: nothing that holds code.
+    That is configuration, tokenizer and safetensors, nothing that holds code.
 
     Args:
         name: such as "organisation/model".
@@ -258,7 +258,7 @@ def _check_causal(path: Path, model: Any) -> None:
     """Refuse a model that sees the tokens that it is to predict, such as an encoder."""
     with torch.no_grad():
         ids = torch.tensor([[0, 1], [0, 2]], device=model.device)
-        mask = torch.ones_like(ids)  # one of the tokens may be that of padding
+        mask = torch.ones_like(ids)  # one of the tokens may be the padding token
         first, second = model.eval()(input_ids=ids, attention_mask=mask).logits[:, 0]
     rounding = 10 * torch.finfo(first.dtype).eps * float(first.abs().max())
     if float((first - second).abs().max()) > rounding:

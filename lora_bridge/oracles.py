@@ -60,7 +60,7 @@ class Users(_Clients):
         return self._gradients([user], X[None], epoch, step)[0]
 
     def grads(self, X: Tensor, epoch: int, step: int) -> Tensor:
-        """Those of all users at X (N, r, w), together."""
+        """The gradients of all users at X (N, r, w), together."""
         return self._gradients(range(self.users), X, epoch, step)
 
     def _gradients(self, users: Sequence[int], X: Tensor, epoch: int, step: int) -> Tensor:
@@ -97,7 +97,7 @@ class Devices(_Clients):
         round_: int,
         step: int,
     ) -> list[Tensor | DeviceLost]:
-        """Those of several devices with rows (k_i, w) each, together: padded to one rank."""
+        """The gradients of several devices with rows (k_i, w), together: padded to one rank."""
         most = max(len(floats("rows", X, "k", self.task.bank.width)) for X in rows)
         padded = torch.stack([torch.nn.functional.pad(X, (0, 0, 0, most - len(X))) for X in rows])
         factors = torch.tensor(scales, dtype=padded.dtype, device=padded.device)

@@ -213,7 +213,7 @@ def _transposed(module: nn.Module) -> bool:
 
 
 def _stored(module: nn.Module, W: Tensor) -> Tensor:
-    """W as the module keeps it; or, the other way round, what it keeps as W."""
+    """W as the module keeps it; applied to what it keeps, W."""
     return W.mT if _transposed(module) else W
 
 
@@ -223,7 +223,7 @@ def _matrix(module: nn.Module) -> Tensor:
 
 
 def _difference(path: Path, bank: AdapterBank, name: str, weight: Tensor) -> _Pair:
-    """Factors of what a matrix that was saved whole has more than the model's, over the factor."""
+    """Factors of a matrix that was saved whole less the model's, divided by the bank's scaling."""
     module = bank.model.get_submodule(name)
     W, saved = _matrix(module).cpu(), _stored(module, weight)
     if saved.shape != W.shape:
@@ -252,7 +252,7 @@ def _padded(pairs: Sequence[_Pair], r: int | None = None) -> list[_Pair]:
 
 
 def _check_models_own(path: Path, bank: AdapterBank, saved: dict[str, Tensor]) -> None:
-    """Refuse what was saved whole and is not the model's own."""
+    """Refuse matrices that were saved whole and differ from the model's own."""
     own = bank.model.state_dict()
     for key, value in saved.items():
         mine = own.get(key, value.new_empty(0)).cpu()

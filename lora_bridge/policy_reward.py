@@ -91,7 +91,7 @@ class Models:
     Args:
         policy: adapter of the policy.
         reward: adapter of the reward, on the same model.
-        bound: b, what rewards lie between.
+        bound: b; rewards lie in [-b, b].
         ridge: ridge / 2 times the squared distance of theta from its start is added to the inner
             loss, which then has a minimum where (10) alone has none.
         at_once: sequences that go through the model together.

@@ -44,7 +44,7 @@ UNITS = ("token", "sequence")
 AVERAGES = ("token", "sequence", "sum")
 #: The controller changes its coefficient by at most this share per horizon of samples.
 _CLIP = 0.2
-#: Under the root of a variance that may be zero, as where all rewards of a rollout are the same.
+#: Added to a variance that may be zero, as where all rewards of a rollout are the same.
 _TINY = 1e-8
 
 
@@ -177,7 +177,7 @@ class Controller:
 
 
 def token_weights(counted: Tensor, average: str = "token") -> Tensor:
-    """What each token of (N, b, K) counts in the mean over a client's b samples, (N, b, K).
+    """The weight of each token of (N, b, K) in the mean over a client's b samples, (N, b, K).
 
     "token": all tokens of the client alike; "sequence": all responses alike; "sum": every token
     fully, which makes the surrogate's gradient one of the expected return of a response.

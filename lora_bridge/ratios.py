@@ -4,8 +4,8 @@ By Bayes' rule with equal priors, rho^i(s) = n p(i | s): a classifier that tells
 it is gives the ratios, if its probabilities are calibrated. They lie in [0, n], and their mean over
 agents is 1 for every text; :func:`checked` asserts both.
 
-The features are frozen: those of the base model before any training. What they do not show, the
-ratios do not correct.
+The features are frozen: those of the base model before any training. The ratios correct only
+what these features show.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def whitening(features: Tensor, most: int = 32) -> Whitening:
 
 @dataclass(frozen=True, eq=False)
 class Ratios:
-    """What a classifier says of whose a text is.
+    """What a classifier says about which agent a text is from.
 
     Attributes:
         log_ratio: of every agent j its texts' log rho^i, (m_j, n), each from a classifier that was
@@ -247,7 +247,7 @@ def _fitted(Z: _Array, owner: Any, weight: _Array, strength: float, new: _Array)
     from sklearn.linear_model import LogisticRegression
 
     model = LogisticRegression(C=1.0 / strength, max_iter=200)
-    with warnings.catch_warnings():  # what is lacking in the last digit, the temperature takes up
+    with warnings.catch_warnings():  # the temperature makes up for last digits
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(Z, owner, sample_weight=weight)
     logits: _Array = model.decision_function(new)

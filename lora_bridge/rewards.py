@@ -45,7 +45,7 @@ __all__ = [
 Array = NDArray[np.float64]
 #: Least and largest values (2, M) of every reward.
 Bounds = Tensor | ArrayLike
-#: What a reward has beside being called.
+#: The attributes of a reward, beside being callable.
 _ATTRIBUTES = ("name", "low", "high")
 
 
@@ -54,7 +54,7 @@ class Reward(Protocol):
 
     @property
     def name(self) -> str:
-        """What errors and results call it."""
+        """Its name in errors and results."""
         ...
 
     @property

@@ -266,12 +266,12 @@ def _prompts(domain: TextDomain, seed: int, k: int, size: int) -> dict[str, Tens
 
 
 def _padded_left(values: Tensor, width: int) -> Tensor:
-    """Padded on the left to a width; what pads is masked, whatever it is."""
+    """Padded on the left to a width; the padding is masked, so that its values do not matter."""
     return torch.nn.functional.pad(values, (width - values.shape[-1], 0))
 
 
 def _checked_domains(domains: Sequence[TextDomain], steps: Steps) -> Sequence[TextDomain]:
-    """One domain or more, all on one model."""
+    """The domains, if they are one or more and all on one model."""
     check_instance("steps", steps, Steps, "Steps")
     if not len(check_indexed("domains", domains, "a list of domains")):
         raise InputError("`domains` must hold at least one domain; found none")

@@ -9,10 +9,10 @@ of at most sum |p - q|, however large the vocabulary is (about 10^-6 in single p
 cumulative distribution would add up the rounding of all tokens before).
 
 Nothing is cut off the distribution, and its temperature stays in the log-probabilities: what is
-sampled is what is scored, so that the ratios of PPO begin at 1. That they are 1 to the last bit
-takes a scoring pass over the very responses of a gradient's pass, as many at a time: matrices of
-another height are multiplied in another order of sums (2e-6 of a log-probability in single
-precision, with a vocabulary of 32,000).
+sampled is what is scored, so that the ratios of PPO begin at 1. They are 1 to the last bit only if
+the scoring pass takes the same responses as a gradient's pass, as many at a time: products of
+matrices of another height add up in another order (2e-6 of a log-probability in single precision,
+with a vocabulary of 32,000).
 """
 
 from __future__ import annotations
@@ -166,9 +166,9 @@ def sample(
 
     Raises:
         InputError: no language model; prompts padded on the right, or too long for the model;
-            padding where the model bears none, as Llama's eager attention in double precision: its
-            softmax is a single one, where the lowest double that masks is infinite; adapters that
-            give no finite probabilities (by client).
+            padding that the model cannot handle, as Llama's eager attention in double precision:
+            its softmax is in single precision, where the lowest double, the mask, is infinite;
+            adapters that give no finite probabilities (by client).
 
     >>> from transformers import LlamaConfig, LlamaForCausalLM
     >>> config = LlamaConfig(vocab_size=9, hidden_size=8, intermediate_size=8, num_hidden_layers=1,
@@ -309,7 +309,7 @@ def _assembled(bank: AdapterBank, ids: Tensor, mask: Tensor, tokens: Tensor) -> 
 
 
 def check_prompts(bank: AdapterBank, prompts: Batch, length: int) -> None:
-    """That :func:`sample` can answer these prompts; raises what it would."""
+    """Check that :func:`sample` can answer these prompts; raises the errors that it would."""
     check_instance("bank", bank, AdapterBank, "an AdapterBank of the model")
     tensors("prompts", prompts)
     ids = wholes("input_ids", prompts.get("input_ids"))

@@ -5,7 +5,7 @@ of a function, for what is no algorithm; they measure the state at given times. 
 and measurements are kept every so many rounds (:mod:`lora_bridge.checkpoint`), and whenever a round
 ends in an error or in Ctrl-C. The same call goes on from there, to the same numbers: draws depend
 on names alone, and what is taken from PyTorch's own generator, such as dropout, is seeded anew in
-every round. Of a run that is done only the measurements stay.
+every round. Of a finished run only the measurements are kept.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def repeated(
 
 @dataclass(frozen=True)
 class _StoredRun:
-    """One run's place: a folder of checkpoints, then a file of measurements; or none."""
+    """Where one run is kept: a folder of checkpoints, then a file of measurements; or nowhere."""
 
     path: Path | None
     about: str
@@ -176,7 +176,7 @@ class _StoredRun:
             series = load_file(_measurements(self.path))
         except (OSError, SafetensorError):  # not finished, or damaged
             return None
-        shutil.rmtree(self.path, ignore_errors=True)  # where a kill has come before it
+        shutil.rmtree(self.path, ignore_errors=True)  # if a kill came before it
         return series
 
     def newest(self, start: State) -> tuple[State, Values, int]:
@@ -228,7 +228,7 @@ def _appended(series: Values, values: Mapping[str, ArrayLike]) -> Values:
     Raises:
         InputError: none, no numbers, or others than before.
     """
-    if not isinstance(values, Mapping) or not values:  # without any, no time would ever be done
+    if not isinstance(values, Mapping) or not values:  # without any, no time would count as done
         raise InputError(f"`measure` must give one number or more by name; found {shown(values)}")
     new = {name: plain(value)[None] for name, value in values.items()}
     for name, value in new.items():

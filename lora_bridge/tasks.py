@@ -1,4 +1,4 @@
-"""Clients with data: which samples a local step sees, and what a client's adapters are worth.
+"""Clients with data: which samples a local step sees, and how good a client's adapters are.
 
 A draw is a function of (seed, client, round, step) alone, as in :mod:`linsys.sketching.systems`, so
 that clients can be served together, one by one or again after a restart and see the same samples.

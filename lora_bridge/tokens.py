@@ -64,7 +64,7 @@ def encode_examples(
     Raises:
         InputError: something else than a tokenizer with a token to pad with, or than examples; no
             examples; one that is too long, by its place in its file or its number; a
-            target that alone is.
+            target that is too long by itself.
     """
     examples = listed("examples", examples, Example)
     return _padded(tokenizer, examples, lambda e: (e.target,), max_length, too_long)
@@ -166,7 +166,7 @@ def _padded(
 
 
 def _first_of(*ids: int | None) -> list[int]:
-    """The first token that there is: encoders have others than language models at both ends."""
+    """The first token that exists: encoders and language models have different end tokens."""
     return [i for i in ids if i is not None][:1]
 
 

@@ -1,7 +1,7 @@
-"""Rewards in conflict that need no model, and all that policies can reach of them.
+"""Rewards in conflict that need no model, and all values that policies can reach.
 
-Each reward wants letters of its own class, and a response has room for so many. The Pareto front
-over all policies is known: see :func:`pareto_front`.
+Each reward wants letters of its own class, and a response has room for only so many. The Pareto
+front over all policies is known: see :func:`pareto_front`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Array = NDArray[np.float64]
 def letter_rewards(length: int, classes: Sequence[str] = ("aeiou", "nrst")) -> tuple[Declared, ...]:
     """One reward in [0, 1] for each class of letters: sqrt(its letters / length).
 
-    Of a response the first ``length`` characters count. Classes have no letter in common, so that a
-    letter serves one of them only; the root makes a mixture worth more than its parts on average,
-    so that a compromise is better than a lottery between the extremes.
+    Only the first ``length`` characters of a response count. Classes have no letter in common, so
+    that a letter serves one of them only; the root makes a mixture worth more than its parts on
+    average, so that a compromise is better than a lottery between the extremes.
 
     Raises:
         InputError: no classes, or one text in their place; an empty class, or two with a letter in
@@ -78,7 +78,7 @@ def front_gap(values: ArrayLike, length: int) -> Array:
     that some policy has t more of both.
 
     The edge from vertex v to the next has a normal w > 0, and t is the least
-    w.(v - values) / (w_1 + w_2) of all edges. Negative for what no policy has.
+    w.(v - values) / (w_1 + w_2) of all edges. Negative for values that no policy has.
 
     >>> front_gap([[0.0, 0.0], [0.5, 0.5], [1.0, 0.0]], 2).round(4)
     array([0.7071, 0.2071, 0.    ])

@@ -75,9 +75,8 @@ class MeanReturn:
 
     def jac(self, theta: Array) -> Array:
         """Gradients, shape (..., d, M)."""
-        return np.asarray(
-            sum(m.jac(theta, self.first) for m in self._distinct) / len(self._distinct)
-        )
+        parts = [m.jac(theta, self.first) for m in self._distinct]
+        return np.asarray(sum(parts) / len(parts))
 
     @property
     def _distinct(self) -> tuple[Any, ...]:

@@ -94,14 +94,14 @@ def run(folder: Path, address: str, authority: Authority = None, home: Home = _H
 
 
 def _run_until_signal(command: list[str], home: Path) -> None:
-    """Be a program of Flower's until a signal comes."""
+    """Run a program of Flower until a signal comes."""
     with running(command, home) as program:
         print(f"{program.name} runs; its log is {program.log}", flush=True)
         program.wait()
 
 
 def _options(pairs: list[str]) -> dict[str, Any]:
-    """NAME=VALUE as numbers where they are."""
+    """Pairs NAME=VALUE as a dictionary, with numbers where values are numbers."""
     options: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")

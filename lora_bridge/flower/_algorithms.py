@@ -1,4 +1,4 @@
-"""Which server and which client belong to the algorithm of a federation: its class says it."""
+"""Which server and which client belong to the algorithm of a federation, by its ``split``."""
 
 from __future__ import annotations
 

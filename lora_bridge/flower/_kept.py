@@ -1,10 +1,10 @@
 """What a client keeps between rounds, on its disk: its own state after the last ones.
 
-A client that is asked for a round a second time, since its answer was lost or the server has
-started anew, begins again with the state that it had before, and answers the same; in its first
-round, with none. One that has missed rounds goes on with its last state: it counts as one that did
-not move. Three states are kept: a server that loses its newest checkpoint goes back by one round,
-and may have asked for the next one already.
+A client that is asked for a round again, because its answer was lost or the server was restarted,
+begins with the state that it had before that round, or without one in its first round, and gives
+the same answer. A client that has missed rounds goes on with its last state: it counts as one that
+did not move. Three states are kept: a server that loses its newest checkpoint goes back by one
+round, and may have asked for the next one already.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lora_bridge.failures import writing_explained
 __all__ = ["Kept"]
 
 _STATES = 3
-_FIRST_ROUND = "first-"  # a file in whose name is the round of the first state
+_FIRST_ROUND = "first-"  # a file whose name ends with the round of the first state
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Kept:
         return None
 
     def gone(self, heard: int) -> InputError:
-        """What to raise where nothing is kept, though the server has the answer of this step."""
+        """The error to raise if nothing is kept although the server has this step's answer."""
         return InputError(
             f"the client must hold what it has kept, for step {heard} it has answered; "
             f"found nothing in {self.folder}"

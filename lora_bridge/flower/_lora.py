@@ -1,4 +1,4 @@
-"""FSLoRA and its rivals: rows of the global modules down, what has changed up.
+"""FSLoRA and its rivals: rows of the global modules go down, updates come up.
 
 Devices keep nothing between rounds. What is merged into frozen matrices, by FedStackLoRA alone, the
 server sends to all of them in every round, so that one that has missed some is not behind.
@@ -24,7 +24,7 @@ __all__ = ["LoraClient", "LoraServer"]
 
 @dataclass(eq=False)
 class LoraServer:
-    """The global modules and what is made of updates."""
+    """The global modules, and how updates change them."""
 
     federation: Federation
 
@@ -33,7 +33,7 @@ class LoraServer:
         return self.form()
 
     def form(self) -> State:
-        """That state too: all have its form."""
+        """The same state: all others have its form."""
         state: State = self.federation.algorithm.init(
             self.federation.start, self.federation.blank()
         )
@@ -68,7 +68,7 @@ class LoraServer:
 
 
 def _outcome(answer: Parcel | Lost, shape: tuple[int, int]) -> Sent | DeviceLost:
-    """What a device has sent. The algorithm looks at shape, dtype and size."""
+    """What a device has sent. The algorithm checks shape, dtype and size."""
     if isinstance(answer, Lost):
         return DeviceLost(answer.reason)
     update = answer.tensors.get("update")
@@ -78,7 +78,7 @@ def _outcome(answer: Parcel | Lost, shape: tuple[int, int]) -> Sent | DeviceLost
 
 
 def _dense_update(values: Tensor, places: Tensor, shape: tuple[int, int]) -> Tensor | None:
-    """An update of which the largest entries were sent, with zeros in the other places."""
+    """The whole update from its largest entries, which were sent, and zeros elsewhere."""
     size = shape[0] * shape[1]
     if values.ndim != 1 or places.shape != values.shape or places.dtype != torch.int32:
         return None

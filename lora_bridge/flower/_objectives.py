@@ -29,7 +29,7 @@ __all__ = ["ObjectivesClient", "ObjectivesServer"]
 
 @dataclass(eq=False)
 class ObjectivesServer:
-    """The parameters, and FedCMOO's lambda. A state also has whom it heard when."""
+    """The parameters, and FedCMOO's lambda. A state also has the last step of each client."""
 
     federation: Federation
 
@@ -47,7 +47,7 @@ class ObjectivesServer:
         return self.form() | {"weights": {}}
 
     def form(self) -> Any:
-        """That state, whatever lambda there is."""
+        """A state of that form, with or without lambda."""
         start = self.federation.start
         if start.ndim != 1:
             raise InputError(f"`start` must have shape (d,); found {tuple(start.shape)}")
@@ -77,7 +77,7 @@ class ObjectivesServer:
         answers = yield self._requests(state, asked, "train", down)
         rows = []
         for i in clients:
-            row = theta[0, i]  # who is missing counts as one that did not move
+            row = theta[0, i]  # a missing client counts as one that did not move
             if i not in missing:
                 if (reason := _reason_missing(answers[i], {"theta": row})) is None:
                     row = answers[i].tensors["theta"]  # type: ignore[union-attr]
@@ -91,12 +91,12 @@ class ObjectivesServer:
     def _requests(
         self, state: Any, clients: Iterable[int], phase: str, down: Mapping[str, Tensor]
     ) -> dict[int, Parcel]:
-        """The same to all, but for the last step that the server has heard of."""
+        """The same request to all, except for the last step that the server has heard of."""
         facts = {"phase": phase, "step": state["t"]}
         return {i: Parcel({**facts, "heard": state["heard"][i]}, down) for i in clients}
 
     def finish(self, state: Any) -> Asking:
-        """The parameters; what clients keep of their own is no part of the result."""
+        """The parameters; what clients keep for themselves is no part of the result."""
         return {"theta": state["theta"][0, 0]}, {}, {}
         yield {}
 
@@ -182,7 +182,7 @@ class ObjectivesClient:
         weights = np.full((1, 1, M), 1.0 / M)
         form = {"memory": state.memory, "weights": weights, "moments": state.moments}
         kept, heard = self._kept("state").before(t, form), request.number("heard")
-        if kept is None and heard >= 0:  # or it would begin anew, unsaid
+        if kept is None and heard >= 0:  # otherwise it would silently begin anew
             raise self._kept("state").gone(heard)
         return state if kept is None else state._replace(**kept[1])
 

@@ -1,8 +1,8 @@
 """Server and client of an algorithm: what they ask, answer and keep.
 
 A *server* makes a round of its algorithm by asking: its round is a generator that yields requests
-by client and is sent what came back, as often as the algorithm has phases. It looks at every answer
-before it uses it. A *client* answers one request at a time, and what it has to remember it keeps on
+by client and is sent the answers, as often as the algorithm has phases. It checks every answer
+before it uses it. A *client* answers one request at a time, and keeps what it has to remember on
 its own disk. What they compute is in :mod:`linsys` and :mod:`mgda`: here is only who does it.
 """
 
@@ -20,7 +20,7 @@ __all__ = ["Answers", "Asking", "Client", "Server", "refusal"]
 
 #: What came back, by client: all that were asked are in it.
 Answers = Mapping[int, Parcel | Lost]
-#: Part of a server's work: it yields requests by client and returns what it has found.
+#: Part of a server's work: it yields requests by client and returns its result.
 Asking = Generator[dict[int, Parcel], Answers, Any]
 
 
@@ -39,11 +39,11 @@ class Server(Protocol):
         """Rounds to go."""
 
     def round(self, state: Any) -> Asking:
-        """One round: asks; returns the next state, and client to reason of those it lacks."""
+        """One round: asks, and returns the next state and the reason of each missing client."""
 
     def finish(self, state: Any) -> Asking:
-        """The end: asks; returns the adapters by name, client to SHA-256 of what it keeps, and
-        client to reason of those it lacks."""
+        """The end: asks, and returns the adapters by name, the SHA-256 of what each client keeps,
+        and the reason of each missing client."""
 
 
 class Client(Protocol):

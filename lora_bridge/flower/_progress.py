@@ -1,7 +1,7 @@
 """What a run leaves on the server's disk: how far it is after every round, and what came out.
 
 ``rounds`` holds the last two checkpoints, ``adapters.safetensors`` and ``result.json`` the end. The
-latter is written last, so that who finds it whole finds all.
+latter is written last: where it is whole, everything is.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Result:
     Attributes:
         sha256: of the final adapters: those of the server, and what users keep, by their digests.
         rounds: done in all.
-        resumed: at which round the last part of the run began, the one that came to the end.
+        resumed: the round at which the last part of the run began, which came to the end.
         missing: round, client and reason, for each time that the server did without a client; the
             end counts as one more round.
         clients: SHA-256 of what a client keeps, where clients keep adapters.
@@ -57,21 +57,21 @@ class Result:
 
     @classmethod
     def after(cls, rounds: int, base: Path, clients: int) -> Result | None:
-        """What a folder has after these rounds; None where something is left to do for it."""
+        """The result in a folder after these rounds; None where something is left to do for it."""
         try:
             content = json.loads((base / "result.json").read_text(encoding="utf-8"))
             missing = tuple((t, client, reason) for t, client, reason in content["missing"])
             digests = {int(client): digest for client, digest in content["clients"].items()}
             result = cls(**content | {"missing": missing, "clients": digests})
-        except (OSError, ValueError, KeyError, TypeError):  # no end yet, or a kill in its writing
+        except (OSError, ValueError, KeyError, TypeError):  # no end yet, or killed while writing
             return None
-        # a client that keeps adapters and was not there at the end lacks them still
+        # a client that keeps adapters and was absent at the end still lacks them
         complete = len(digests) in (0, clients) and (base / "adapters.safetensors").is_file()
         return result if complete and result.rounds == rounds else None
 
 
 class Progress(NamedTuple):
-    """How far a run is: the server's state, the rounds done, and whom they did without."""
+    """How far a run is: the server's state, the rounds done, and who was missing in them."""
 
     state: Any
     rounds: int
@@ -82,7 +82,7 @@ class Progress(NamedTuple):
         return Progress(state, self.rounds + 1, self.without(lost))
 
     def without(self, lost: Mapping[int, str]) -> tuple[tuple[int, int, str], ...]:
-        """Whom the run did without so far, and these in the round that is next."""
+        """The clients missing so far, and these in the next round."""
         new = ((self.rounds, client, reason) for client, reason in sorted(lost.items()))
         return (*self.missing, *new)
 
@@ -93,7 +93,7 @@ class Progress(NamedTuple):
 
     @classmethod
     def kept(cls, base: Path, server: Server) -> Progress | None:
-        """The newest that is kept and whole; None before the first round.
+        """The newest progress that is kept and whole; None before the first round.
 
         Raises:
             InputError: what is kept cannot be read, or is another run's.

@@ -31,7 +31,7 @@ __all__ = ["UsersClient", "UsersServer"]
 
 @dataclass(eq=False)
 class UsersServer:
-    """The shared coordinates. A state also has the steps of an epoch, and whom it heard when."""
+    """The shared coordinates. A state also has the steps of an epoch and of each user the last."""
 
     federation: Federation
 
@@ -49,7 +49,7 @@ class UsersServer:
         return self.form() | {"steps": steps}
 
     def form(self) -> Any:
-        """That state without them."""
+        """A state of that form, from no hellos."""
         start, algorithm = self.federation.start, self.federation.algorithm
         clients = self.federation.clients
         everybody = algorithm.init(start, self.federation.blank(users=clients))
@@ -80,7 +80,7 @@ class UsersServer:
                 heard[i] = t
         mean = algorithm.pool(G)
         after = algorithm.move(State(X, t, state["moments"]), oracle, mean, mean)
-        # what became personal at the end of the warm-up waits there for users that come late
+        # what became personal at the end of the warm-up is kept for users that come late
         still = torch.from_numpy(~algorithm.together(t, oracle))
         kept = {"X": torch.where(still, X, after.X), "moments": after.moments, "t": t + 1}
         return state | kept | {"heard": heard}, missing
@@ -99,7 +99,7 @@ class UsersServer:
         return {"X": state["X"][0][:, shared]}, digests, missing
 
     def _request(self, state: Any, user: int, more: Mapping[str, Any] | None = None) -> Parcel:
-        """The shared coordinates, or all to a user of which no step after the warm-up is known."""
+        """The shared coordinates; all of them for a user without a known step after the warm-up."""
         heard = state["heard"][user]
         sent = _columns_to_send(self.federation.algorithm, self._oracle(state), heard)
         facts = {"steps": state["steps"], "heard": heard, **(more or {})}
@@ -117,7 +117,7 @@ def _columns_to_send(algorithm: ShareLoRA, oracle: Any, heard: int) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class _SingleUser:
-    """A user of an oracle as its only one."""
+    """One user of an oracle, as if it were the only one."""
 
     oracle: Any
     number: int
@@ -163,7 +163,7 @@ class UsersClient:
         state = self._state(request, oracle, t)
         if request.text("phase") == "finish":
             with writing_explained("folder of the client", self.folder):
-                self.folder.mkdir(parents=True, exist_ok=True)  # it may come for the end alone
+                self.folder.mkdir(parents=True, exist_ok=True)  # it may be here only for the end
                 save_file({"X": state.X[0].contiguous()}, self.folder / "adapters.safetensors")
             return Parcel({"sha256": fingerprint([state.X[0]])})
         G, missing = algorithm.gradients(state, oracle)
@@ -181,9 +181,10 @@ class UsersClient:
         heard = request.number("heard")
         sent = taken = _columns_to_send(algorithm, oracle, heard)
         kept = self._kept.before(t, {"X": state.X, "moments": state.moments})
-        if kept is None and heard >= algorithm.warm(oracle):  # or it would begin anew, unsaid
+        warm = algorithm.warm(oracle)
+        if kept is None and heard >= warm:  # otherwise it would silently begin anew
             raise self._kept.gone(heard)
-        if kept is not None and kept[0] > algorithm.warm(oracle):  # what is personal is its own
+        if kept is not None and kept[0] > warm:  # its personal coordinates are its own
             taken = torch.from_numpy(algorithm.mask(oracle.modules))
             state = state._replace(**kept[1])
         rows = state.X[0].clone()

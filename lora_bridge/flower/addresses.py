@@ -1,7 +1,6 @@
 """Where a SuperLink is, and whether one may talk to it there.
 
-Parcels hold what clients have learned from their data. Off this machine they go encrypted or not at
-all.
+Parcels hold what clients have learned from their data. They leave this machine only encrypted.
 """
 
 from __future__ import annotations
@@ -113,7 +112,7 @@ def file_of(name: str, path: Path) -> Path:
 
 
 def _speaks_tls(plain: socket.socket) -> bool:
-    """Whether the other side shakes hands; who speaks plain text does not, or says nothing."""
+    """Whether the other side completes TLS's handshake, which one in plain text does not."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:

@@ -2,7 +2,7 @@
 
 ``server`` and ``client`` are what an app's ``pyproject.toml`` names, which
 :mod:`lora_bridge.flower.app_folder` writes. The run's options name the setup. Messages hold one
-array of bytes, a parcel: its checksum travels with it, and every dtype does.
+array of bytes, a parcel, which has its own checksum and takes every dtype.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class GridTransport:
     """Parcels through a Flower grid.
 
     SuperNodes come and go under numbers of their own. Every new one is asked which client it has;
-    the last to say a client's number is that client. A client that comes back on another SuperNode
-    while its answer is waited for is sent the request again.
+    the last one that names a client's number is that client. A client that comes back on another
+    SuperNode while its answer is waited for is sent the request again.
 
     Args:
         grid: Flower's.
@@ -83,7 +83,7 @@ class GridTransport:
             yield client, Lost("it is not connected")
 
     def _greet_new_nodes(self) -> set[int]:
-        """Clients that have said which SuperNode is theirs since the last look."""
+        """Greet new SuperNodes; the clients that have named theirs since the last call."""
         now = time.monotonic()
         there = [node for node in self._grid.get_node_ids() if node not in self._known]
         fresh = [node for node in there if now > self._greeted.get(node, -_AGAIN) + _AGAIN]
@@ -110,7 +110,7 @@ class GridTransport:
         return clients
 
     def _push(self, requests: Mapping[int, bytes], ttl: float) -> dict[str, int]:
-        """Send to the clients' SuperNodes; message to client."""
+        """Send to the clients' SuperNodes; the client of every message."""
         messages = [_message(data, self._nodes[i], ttl) for i, data in requests.items()]
         sent = dict(zip(requests, self._send(messages), strict=True))
         for client in [client for client, message in sent.items() if not message]:
@@ -119,12 +119,12 @@ class GridTransport:
         return {message: client for client, message in sent.items() if message}
 
     def _send(self, messages: list[Message]) -> list[str | None]:
-        """The messages' names, None for what Flower did not take."""
+        """Send messages; their names, None for those that Flower did not take."""
         names = list(self._grid.push_messages(messages)) if messages else []
         return names or [None] * len(messages)
 
     def _pull(self, waiting: Mapping[str, Any]) -> list[Message]:
-        """Replies that are there to messages that wait for one."""
+        """Replies that have arrived for messages that wait for one."""
         replies: Iterable[Message] = self._grid.pull_messages(list(waiting)) if waiting else []
         return [reply for reply in replies if reply.metadata.reply_to_message_id in waiting]
 
@@ -152,7 +152,7 @@ def _content(reply: Message) -> bytes | Lost:
 
 
 def _serve(grid: Grid, context: Context) -> None:
-    """The ServerApp: one run from where it is to its end, which the last line tells."""
+    """The ServerApp: one run from where it is to its end, which the last line reports."""
     logging.basicConfig(format="%(message)s", stream=sys.stdout)
     logging.getLogger("lora_bridge").setLevel(logging.INFO)
     config = context.run_config

@@ -1,4 +1,4 @@
-"""What the server and the clients of a federated run agree on, and what either makes of it.
+"""What the server and the clients of a federated run agree on, and what each derives from it.
 
 A run is described once, by a function ``setup(config) -> Federation`` in a file that server and
 clients have. Nobody sends it code: each calls its own copy. The server asks it for the algorithm
@@ -152,7 +152,7 @@ def load_setup(name: str, config: Config, folder: Path | None = None) -> Federat
 
 
 class _Options(dict[str, Any]):
-    """Options of a run; one that is not there is named."""
+    """Options of a run; an error names a missing one."""
 
     def __missing__(self, name: str) -> Any:
         raise InputError(f"option {name} must be given, for the setup; found {', '.join(self)}")

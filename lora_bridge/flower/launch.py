@@ -111,7 +111,7 @@ def submit(
     Returns:
         SHA-256 of the final adapters.
 
-    The run ends with this function, also where it is left by an exception.
+    The run ends with this function, also where an exception ends it.
 
     Raises:
         InputError: a folder without an app, plain text to another machine, a SuperLink that does
@@ -153,7 +153,7 @@ def simulate(
 
 @contextmanager
 def _flower_config(address: str, home: Path, authority: Path | None) -> Iterator[Path]:
-    """A folder from which ``flwr`` knows a SuperLink: its own, for others may ask others."""
+    """A folder with ``flwr``'s configuration, for us alone: others may use other SuperLinks."""
     where = f"insecure = {'true' if authority is None else 'false'}"
     if authority is not None:
         where += f"\nroot-certificates = {json.dumps(str(authority.absolute()))}"
@@ -171,7 +171,7 @@ def _flower_config(address: str, home: Path, authority: Path | None) -> Iterator
 def _run_to_end(
     app: Path | str, own: Path, tell: Callable[[str], None], more: Sequence[str] = ()
 ) -> str:
-    """What ``flwr run`` ends with: SHA-256 of the final adapters."""
+    """Let ``flwr run`` run an app and follow its log; SHA-256 of the final adapters."""
     command = [program("flwr"), "run", str(app), _NAME, "--stream", *more]
     end = last = ""
     with started(command, own, subprocess.PIPE) as process:

@@ -23,7 +23,7 @@ __all__ = ["Local", "Responder", "rehearse"]
 
 @dataclass(eq=False)
 class Responder:
-    """A client behind bytes: it answers what it can, and says why where it cannot.
+    """A client that takes and gives bytes; where it cannot answer, it says why.
 
     Args:
         federation: the run.

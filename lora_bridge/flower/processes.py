@@ -1,4 +1,4 @@
-"""Programs of Flower's as processes: how they start, and that none of them is left.
+"""Programs of Flower as processes: how they start, and how all of them are ended.
 
 All that a program starts inherits a mark in its environment. At the end every process with the mark
 is ended, also those that have sessions of their own or whose parents are gone.
@@ -69,7 +69,7 @@ class Program:
         return f"{lines[-1]:.200}" if lines else "nothing in its log"
 
     def wait(self) -> None:
-        """Until it ends by itself, which none of them should.
+        """Wait until it ends by itself, which none of them should.
 
         Raises:
             Failed: when it does.
@@ -130,7 +130,7 @@ def started(
         try:
             _end_marked(mark)
         finally:
-            _end_marked(mark)  # where a signal, of which there is but one, has come in between
+            _end_marked(mark)  # again, as a signal may have come in between; there is only one
             if process is not None:
                 process.wait()
                 if process.stdout is not None:
@@ -165,7 +165,7 @@ def running(
 
 
 def leave_by_signals() -> None:
-    """Make the signals that end a program leave it by way of its ``finally``, as 128 + signal.
+    """Make signals that end a program do so through its ``finally``, with code 128 + signal.
 
     The first one counts: what has been started is then ended without being interrupted. Signals
     that whoever started us has switched off, such as ``nohup``, stay so.
@@ -206,7 +206,7 @@ def _wait_until_listening(launched: Program, address: str, wait: float) -> None:
 
 
 def _end_marked(mark: str) -> None:
-    """End all processes with a mark: first by asking, then not."""
+    """End all processes with a mark: first by asking them, later by force."""
     asked: set[psutil.Process] = set()
     limit = time.monotonic() + _PATIENCE
     while family := _marked_processes(mark):

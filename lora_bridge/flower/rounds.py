@@ -1,9 +1,9 @@
-"""The server's loop: ask, wait, look at what came, go on; whatever the clients and the wires do.
+"""The server's loop: ask, wait, check the answers, go on; whatever clients and connections do.
 
 Nothing here knows how parcels travel: a :class:`Transport` is a Flower grid, or this process. What
 goes wrong with a client is named, and the round goes on with the rest while they are enough:
 an answer that does not come in time, that was damaged, that belongs to another round, run or
-client; what an algorithm refuses of a sound one (its shape, dtype, numbers) it says itself.
+client; what an algorithm refuses in an intact one (its shape, dtype, numbers) it reports itself.
 
 After every round the server's state is on disk, and a run that is started again goes on from there,
 to the same adapters. One that has come to its end says so, and asks nobody.
@@ -41,7 +41,7 @@ class Transport(Protocol):
     """How parcels travel."""
 
     def meet(self, hello: Parcel, wanted: int, timeout: float) -> Mapping[int, Parcel]:
-        """Who is there and what they said to ``hello``, when ``wanted`` are or time is over."""
+        """The clients' answers to ``hello``, once ``wanted`` clients are there or time is over."""
 
     def ask(self, requests: Mapping[int, bytes], timeout: float) -> Iterator[tuple[int, Any]]:
         """Answers (client, bytes or :class:`Lost`) as they come; some may be missing at the end.
@@ -116,7 +116,7 @@ def coordinate(
 def _run_in_folder(
     federation: Federation, transport: Transport, base: Path, rules: Rules
 ) -> Result:
-    """A run that has its folder alone."""
+    """Run in a folder that no other run uses."""
     server, least = server_of(federation), rules.needed(federation.clients)
     now = Progress.kept(base, server)
     if now is not None and server.left(now.state) <= 0:
@@ -146,14 +146,14 @@ def _run_in_folder(
 
 @dataclass(frozen=True)
 class _Exchange:
-    """Requests out, answers in, each looked at."""
+    """Sends requests to clients and checks each answer."""
 
     federation: Federation
     transport: Transport
     rules: Rules
 
     def meet(self, least: int) -> dict[int, Parcel]:
-        """The clients that are there and of this run; ``least`` of them, or it says who is."""
+        """The clients of this run that are there; an error says which, if they are too few."""
         hello, wait = Parcel({"phase": "hello", "about": self.federation.about}), self.rules.gather
         everybody = self.transport.meet(hello, self.federation.clients, wait)
         numbered = {i: p for i, p in everybody.items() if 0 <= i < self.federation.clients}
@@ -217,7 +217,7 @@ class _Exchange:
         return answer
 
     def _check_enough(self, requests: Any, answers: Answers, t: int, base: Path) -> None:
-        """Go on, or say who is missing and why."""
+        """Raise an error that says who is missing and why, if answers are too few."""
         least = min(self.rules.needed(self.federation.clients), len(requests))
         lost = {i: answer.reason for i, answer in answers.items() if isinstance(answer, Lost)}
         if len(answers) - len(lost) >= least:
