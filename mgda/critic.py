@@ -238,7 +238,7 @@ class LinearCritic:
         return result
 
     def _weights(self, w: Array, clients: Clients, batch: Transitions) -> Array:
-        """A copy of w (R, C, d2, M) that fits: kernels check no index."""
+        """A copy of w (R, C, d2, M), checked to fit, as kernels check no index."""
         S, replicates = clients.model.n_states, batch.states.shape[0]
         if len(self.phi) != S:
             raise InputError(f"`phi` must have a row for each of {S} states; found {len(self.phi)}")

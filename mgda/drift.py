@@ -93,7 +93,7 @@ def _deviations(rows: Array) -> Array:
 
 
 def _check_axes(name: str, shape: tuple[int, ...], wanted: tuple[int, ...], own: int) -> None:
-    """Whether the last ``own`` axes are those wanted, and the ones in front can be broadcast."""
+    """Check that the last ``own`` axes are those wanted and that the others can be broadcast."""
     lead, size = shape[:-own], len(wanted) - own
     alike = all(a in (1, b) for a, b in zip(lead[::-1], wanted[:size][::-1], strict=False))
     if shape[-own:] != wanted[size:] or len(lead) > size or not alike:

@@ -291,7 +291,7 @@ class Federated(ABC):
         xp = array_namespace(state.theta)
         if common is not None:
             self._check_gradients(state, common, names, "common")
-        with np.errstate(over="ignore", invalid="ignore"):  # said below
+        with np.errstate(over="ignore", invalid="ignore"):  # reported below
             columns = apart(like(gradients, weights)[..., None])
             moves = [g @ w for g, w in zip(apart(gradients), columns, strict=True)]
             direction = joined(moves, -3)[..., 0]
@@ -302,7 +302,7 @@ class Federated(ABC):
             else:
                 before = state.moments or _zeros(state.theta)
                 moved, moments = adamw(state.theta, -direction, before, self.alpha, 0.0)
-        # Adam's steps stay short: an infinite second moment would end them without a word
+        # Adam's steps stay short: an infinite second moment would silently end them
         if place := _not_finite(moved if moments is None else moments.second, state, names):
             raise InputError(
                 f"a step must not overflow; found infinity or NaN {place}: lower alpha"
@@ -340,7 +340,7 @@ class Federated(ABC):
     def _check_gradients(
         self, state: State, array: Any, names: Sequence[int] | None, name: str = "gradients"
     ) -> None:
-        """Of the objectives, (..., C, d, M), or the one that is common to them, (..., C, d)."""
+        """Check gradients (..., C, d, M) of the objectives, or their common one, (..., C, d)."""
         expected: tuple[Any, ...] = tuple(state.theta.shape)
         if names is not None and len(names) != expected[-2]:
             raise InputError(

@@ -138,7 +138,7 @@ def min_norm(
     G *= np.square(scale / unit)[..., None, None]
     G += R / unit[..., None, None] / unit[..., None, None]
     solution = _solve(G, np.zeros_like(R))
-    with np.errstate(over="ignore"):  # said below
+    with np.errstate(over="ignore"):  # reported below
         objective = np.asarray(solution.objective * unit * unit)
     if not np.isfinite(objective).all():
         raise InputError("`gradients` must be finite, also their squares; found an overflow")
@@ -163,7 +163,7 @@ def gram(gradients: Any, scale: ArrayLike = 1.0) -> Array:
     total: Any = 0.0
     for piece in _pieces(array):
         xp = array_namespace(piece)
-        with np.errstate(over="ignore", invalid="ignore"):  # said below
+        with np.errstate(over="ignore", invalid="ignore"):  # reported below
             precise = xp.astype(piece, xp.float64)
             scaled = precise / xp.asarray(divisor, device=device(piece))
             total = total + xp.matmul(xp.matrix_transpose(scaled), scaled)
@@ -191,7 +191,7 @@ def _gradients(value: Any) -> Any:
 
 
 def _pieces(array: Any) -> Iterator[Any]:
-    """Rows of (..., d, M), a few at a time; JAX's on the host, where alone it has float64."""
+    """Rows of (..., d, M), a few at a time; JAX's on the host, as only there it has float64."""
     d = array.shape[-2]
     rows = max(1, _CONVERTED * d // math.prod(array.shape))
     for start in range(0, d, rows):

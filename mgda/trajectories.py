@@ -314,7 +314,7 @@ def td_errors(clients: Clients, batch: Transitions, values: Array) -> Array:
 
 
 def _check_values(clients: Clients, batch: Transitions, values: Array) -> None:
-    """Shapes that the kernels, which check no index, rely on."""
+    """Check the shapes that the kernels rely on, as they check no index."""
     replicates, count = batch.states.shape[:2]
     if count != len(clients):
         raise InputError(f"`batch` must be of {len(clients)} clients; found {count}")
