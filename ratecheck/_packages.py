@@ -1,4 +1,4 @@
-"""Whoever imports this module finds our packages beside it, whatever else has their names.
+"""Importing this module makes Python find our packages, whatever else has their names.
 
 Somebody's folder can hold an ``experiments`` of its own, and Python looks into the current folder
 and into those of ``PYTHONPATH`` before it looks at what is installed. Only our own names are found
@@ -33,7 +33,7 @@ sys.meta_path.insert(0, _OurPackages())
 
 
 def stranger() -> str | None:
-    """What is wrong where a module of one of our names was imported before this one, in a line."""
+    """A line on a foreign module that was imported before under one of our names, or None."""
     for name in PACKAGES:
         module, ours = sys.modules.get(name), ROOT / name / "__init__.py"
         file = getattr(module, "__file__", None) or str(module)

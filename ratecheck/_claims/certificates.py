@@ -25,21 +25,22 @@ from ratecheck._claims.space import Fault, Fields, Unsettled, call
 
 #: Tightness above which float64 makes a candidate; whether it is one, high precision decides.
 CANDIDATE = 1 + 1e-9
-#: What high precision must find above one. Constants such as math.sqrt(2) enter a measure as
-#: float64, so a smaller excess may be theirs.
+#: The excess over one that high precision must confirm. Constants such as math.sqrt(2) enter a
+#: measure as float64, so a smaller excess may come from them.
 _EXCESS = 1e-12
 #: Sides below this share of the squared size of an instance are rounding.
 _ROUNDING = 1e-13
-#: What of that counts against an instance, so that the search does not run into cancellation.
+#: The share of that rounding that counts against an instance: cancellation must not attract the
+#: search.
 _DOUBT = 0.1
 #: How far tightness in float64 may be from that in high precision, or from that of the same call
-#: a moment before: there only threads that add up in another order make a difference.
+#: a moment before, which differs only where threads add up in another order.
 SAME = 1e-6
 #: Two evaluations in high precision, which agree on an excess up to a relative _AGREE.
 DIGITS = (40, 80)
 _AGREE = 1e-15
 #: A third one where they do not. An excess that falls by this factor from the second is rounding,
-#: which falls with the precision, by 1e-80; one that is there does not fall.
+#: which falls with the precision, by 1e-80; a true excess does not fall.
 _FINEST, _VANISHED = 160, 1e-40
 #: Larger sides are compared by their quotient: float64 may have no room for them.
 _LARGEST = 1e300
@@ -74,7 +75,7 @@ class Sides:
     doubtful: NDArray[np.bool_]
 
     def subset(self, rows: Numbers) -> Sides:
-        """Those of some of the instances."""
+        """The sides of some of the instances."""
         return Sides(*(getattr(self, one.name)[rows] for one in dataclasses.fields(self)))
 
 
@@ -115,15 +116,15 @@ def evaluate(
 def repeat(claim: Claim, batch: Batch, sides: Sides, watch: Watch | None, *, trusted: bool) -> None:
     """Evaluate these instances again, which must give the same sides as before.
 
-    Where measure gets one instance at a time the last comes first, so that not even state that
-    takes turns is the same again.
+    Where measure gets one instance at a time, their order is reversed, so that even state that
+    alternates between calls is noticed.
 
     Raises:
-        Unsettled: if a tightness is another one.
+        Unsettled: if a tightness differs.
     """
     rows = np.arange(len(batch))
     rows = rows if claim.space.batched else rows[::-1]
-    # views anew: they may keep what they computed
+    # with new views, as views may keep what they computed
     again = evaluate(claim, batch.subset(rows), watch, trusted=trusted)
     apart = np.abs(again.tightness - sides.tightness[rows]) > SAME
     if apart.any():
@@ -373,7 +374,7 @@ def _agree(coarse: _PreciseSides, fine: _PreciseSides) -> bool:
 
 
 def _in_high_precision(claim: Claim, fields: Fields, digits: int) -> _PreciseSides:
-    """One instance with so many digits."""
+    """The tightest entry of one instance, evaluated with so many digits."""
     with precision(digits), warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         exact = Batch(claim.space, claim.space.precise(fields), claim.space.sizes_of(fields))

@@ -27,7 +27,7 @@ _RELATION: dict[str, Relation] = {
     "distributional": ">=",
     "qualitative": "<=",
 }
-#: What a statement may be to another one, whose id it names.
+#: How a statement may relate to another one, whose id it names.
 RELATIONS = ("corrected", "sharpens", "reading_of")
 VERDICTS = (
     "holds",

@@ -30,9 +30,9 @@ def corrections(records: Sequence[Record]) -> set[str]:
 
 
 def roles(records: Sequence[Record]) -> dict[str, str]:
-    """What is not a statement of the paper as printed: "corrected", "sharper", "other reading".
+    """What a record is if not a paper's statement: "corrected", "sharper", "other reading".
 
-    Another reading is a false one of a statement that has a reading of its own.
+    An "other reading" is false, and names in ``reading_of`` the statement that it reads.
 
     >>> lemma = dict.fromkeys(("corrected", "sharpens", "reading_of"))
     >>> lemma |= {"id": "my.lemma", "expected": "holds", "verdict": ""}

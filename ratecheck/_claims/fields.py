@@ -70,7 +70,7 @@ def _along_first_axis(factor: Numbers, like: Numbers) -> Numbers:
 
 
 def _one_up_to_rounding(size: Numbers) -> Numbers:
-    """Sizes, but one where rounding misses it, so that repair leaves its own results alone."""
+    """Sizes; exactly 1 where only rounding is missing, so that repair keeps its own results."""
     return size if is_precise(size) else np.where(np.abs(size - 1) <= 4e-15, 1.0, size)
 
 

@@ -187,7 +187,7 @@ class Paper:
         }
 
     def _ids(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options, other claims by their whole ids."""
+        """The options, with other claims named by their whole ids."""
         resolved = dict(options)
         for key in RELATIONS:
             if key in resolved and "." not in resolved[key]:

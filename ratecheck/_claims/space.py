@@ -1,4 +1,4 @@
-"""Where a claim lives: the fields of an instance, their sizes, and what makes them one."""
+"""The instances of a claim: their fields and sizes, and the assumptions that they meet."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Predicate = Callable[[Any], Any]
 
 
 class Fault(Exception):
-    """What of a claim or its space cannot be evaluated, and on which instance of a batch."""
+    """A claim or its space cannot be evaluated: why, and on which instance of a batch."""
 
     def __init__(self, reason: str, index: int = 0) -> None:
         super().__init__(reason)
@@ -41,7 +41,7 @@ def call(what: str, function: Callable[..., Any], *args: Any, index: int = 0) ->
         return function(*args)
     except (Fault, TimeLimit, KeyboardInterrupt):
         raise
-    # nor may it end the process of its caller, or skip a test, which is no Exception either
+    # also what is no Exception: it must neither end the caller's process nor skip a test
     except BaseException as error:
         text = " ".join(f"{what} raised {type(error).__name__}: {error}".split())
         raise Fault(text[:300], index) from error
@@ -197,7 +197,7 @@ class Space:
 
 
 def _all_precise(values: Numbers) -> Numbers:
-    """High-precision numbers alone: a repair may have put in ints and floats, such as a limit."""
+    """The values, made precise where a repair has put in ints or floats, such as a limit."""
     result = values.astype(object)
     number = type(precise([1.0])[0])
     for place in np.ndindex(result.shape):

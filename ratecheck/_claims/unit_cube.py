@@ -39,7 +39,7 @@ def random_coordinates(key: int, first: int, layout: Layout, count: int) -> Numb
     0, 1/2 or 1, and along each axis a share TIED has all elements alike.
     """
     places = np.arange(layout.coordinates)[None]
-    # of every coordinate the one it equals where an axis is tied, itself or one before it
+    # for every coordinate, the one that it equals if an axis is tied: itself, or one before it
     sources = [layout.tie(places, axis)[0] for axis in layout.sizes]
     coordinates = np.empty((count, layout.coordinates))
     _fill(

@@ -53,7 +53,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-#: Base of what is wrong with arguments: click's class or typer's own, depending on the version.
+#: Base class of errors in arguments: click's or typer's own, depending on the version.
 _USAGE_ERROR: Any = typer.BadParameter.__bases__[0]
 _INTERRUPTED = "interrupted; the same command resumes"
 
@@ -216,7 +216,7 @@ def reproduce(
     results = audits.judge((), out, "quick", seed or 0, job.threads, broken=_warn)
     if results:
         audits.show(results, out, tables=False)
-    broken: list[str] = []  # which the audit has told
+    broken: list[str] = []  # which the audit has reported
     if outcomes or results:
         page.write(stored.stored(out, profile, seed, outcomes, broken.append), out / REPORT)
         print(f"Report: {out / REPORT}")
@@ -331,7 +331,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _outcome(arguments: Sequence[str] | None) -> tuple[str, int]:
-    """Run the command: what is wrong, if anything, and the exit code."""
+    """Run the command; returns what is wrong, if anything, and the exit code."""
     try:
         code = app(args=arguments, prog_name="ratecheck", standalone_mode=False) or 0
     except _USAGE_ERROR as error:

@@ -82,7 +82,7 @@ def _answers(
 
 
 def _outcome_or_reason(work: Job, name: str) -> dict[str, Any] | str:
-    """What an experiment gave, without its functions, or in a line why it did not."""
+    """The outcome of an experiment, without its functions, or a line on why there is none."""
     try:
         outcome = work.perform(name)
     except Interrupted:

@@ -119,7 +119,7 @@ def find(origin: str, name: str) -> Item:
 
 
 def select(references: Sequence[str], broken: Callable[[str], None] | None = None) -> list[Item]:
-    """The claims that references name, each once; without any the catalogue, as far as it is whole.
+    """The claims that references name, each once; without any, all claims that can be imported.
 
     A reference is an id, a section ("affpcl/appendix_d"), a paper, a pattern of one of these
     ("affpcl.d1*"), a Python file, or one claim or pattern of a file ("mine.py::mine.mass").
@@ -174,7 +174,7 @@ def _distinct(items: Sequence[Item]) -> list[Item]:
 
 
 def _checked(items: Sequence[Item]) -> list[Item]:
-    """The claims, if their ids are distinct and what they name of one another is one of them."""
+    """The claims, if their ids are distinct and every id that one of them names is there."""
     distinct = _distinct(items)
     known = {item.id: item.entry for item in distinct}
     for item in distinct:

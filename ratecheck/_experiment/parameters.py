@@ -28,12 +28,12 @@ from linsys.validate import check_choice, check_flag, check_integer, check_numbe
 
 __all__ = ["check_parameters", "meanings", "param"]
 
-#: Under this key of a field's metadata lies what :func:`param` was told.
+#: The key of a field's metadata that holds the arguments of :func:`param`.
 _KEY = "ratecheck"
 
 
 class Declared(NamedTuple):
-    """What :func:`param` was told, but the default; empty where it was told nothing."""
+    """The arguments of :func:`param` but the default; empty where none was given."""
 
     doc: str = ""
     low: float | str | None = None
@@ -44,7 +44,7 @@ class Declared(NamedTuple):
     increasing: bool = False
 
     def refined(self, further: Declared) -> Declared:
-        """With what a derived class says further of the same parameter."""
+        """These, replaced by what a derived class says of the same parameter."""
         silent = Declared()._asdict()
         said = {key: new for key, new in further._asdict().items() if new is not silent[key]}
         return self._replace(**said)
@@ -95,7 +95,7 @@ def param(
 
 
 def check_parameters(config: Any) -> None:
-    """Hold every declared parameter of a configuration against what is said of it.
+    """Check every declared parameter of a configuration against its declaration.
 
     Raises:
         InputError: one that is out of its range, of another kind, or a tuple that is too short or
@@ -164,11 +164,11 @@ def _check(name: str, value: Any, kind: Any, declared: Declared) -> None:
 
 
 def _number(config: Any, bound: float | str | None) -> float | None:
-    """A bound; None where the parameter that it names is no number, which that one's check says."""
+    """A bound; None if it names a parameter that is no number, which its own check reports."""
     value = getattr(config, bound) if isinstance(bound, str) else bound
     return value if isinstance(value, int | float) else None
 
 
 def _first_given(*bounds: Any) -> float:
-    """The first that is given."""
+    """The first bound that is given."""
     return float(next(bound for bound in bounds if bound is not None))

@@ -30,7 +30,7 @@ class Interrupted(Exception):
 
 @contextlib.contextmanager
 def heard() -> Iterator[None]:
-    """While the block runs, remember that Ctrl-C was pressed, beside what Python does then."""
+    """While the block runs, remember that Ctrl-C was pressed, in addition to what Python does."""
     before = signal.getsignal(signal.SIGINT)
     main = threading.current_thread() is threading.main_thread()
     if not main or before is not signal.default_int_handler:

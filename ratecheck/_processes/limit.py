@@ -8,10 +8,10 @@ Two guards, each against what the other one cannot end:
   not return, and a thread of the process where compiled code waits without end. (One that waits
   and keeps Python's lock meanwhile stops that thread as well; only Ctrl-C ends it.)
 
-A process that waits uses no CPU time, so the waiting is limited too: it is counted in looks at the
-clock that follow each other and between which the process hardly computed. A machine that was
-suspended makes one such look long; one that is busy lets the process compute now and then, and
-counting begins anew.
+A process that waits uses no CPU time, so the waiting is limited too: it is counted in successive
+looks at the clock between which the process hardly computed. A machine that was suspended makes
+one such look long; one that is busy lets the process compute now and then, and counting begins
+anew.
 
 Compilation by numba counts for neither limit: how long it takes depends on what the cache holds.
 Nor is it interrupted, which would leave functions half compiled for the next claim, nor an import.
@@ -41,8 +41,8 @@ except ImportError:  # Windows
 KERNEL = resource is not None
 #: Seconds between two looks at the clock.
 _TICK = 0.2
-#: CPU seconds between two looks below which a process waits. One that wants to compute gets at
-#: least a slice of the scheduler when it is its turn, which is longer.
+#: With fewer CPU seconds than this between two looks, a process waits. One that wants to compute
+#: gets at least a slice of the scheduler when it is its turn, which is longer.
 _IDLE = 1e-3
 #: Seconds until a limit strikes again: where Python clears up, such as in a callback of a weak
 #: reference, it swallows exceptions.
@@ -124,7 +124,7 @@ def killed_after(seconds: float, compiling: Callable[[bool], None]) -> Iterator[
 
 
 def leave_no_dump() -> None:
-    """Have no file of this process's memory written when a signal ends it."""
+    """Have no core dump written when a signal ends this process."""
     if KERNEL:
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
@@ -218,7 +218,7 @@ def _clock_watched(meter: _Meter, seconds: float, strike: Callable[[], None]) ->
 
 def _must_not_be_interrupted(frame: FrameType | None, caller: FrameType) -> bool:
     """Whether what runs now, called by ``caller``, must not be interrupted."""
-    # a context that was entered must be left, this one not least
+    # contexts that were entered must be left, this one too
     if frame is None or frame.f_globals is globals() or _module(frame) == "contextlib":
         return True
     while frame is not None and frame is not caller:

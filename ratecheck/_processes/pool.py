@@ -97,7 +97,7 @@ def _by_one_pool(
     timeout: float | None,
     look: Callable[[Collection[int]], None],
 ) -> Iterator[tuple[int, Future[_T]]]:
-    """The same by one pool, where the calls are lost that it had when it broke."""
+    """The same by one pool; the calls that it has when it breaks are lost."""
     todo = list(reversed(positions))
     running: dict[Future[_T], int] = {}
     with _pool(min(workers, len(todo)), function.__module__) as pool:
@@ -151,8 +151,8 @@ def _pool(workers: int, module: str) -> Iterator[ProcessPool]:
 def _start_server(context: BaseContext) -> None:
     """Start the process that workers are forked from, and wait until it has imported.
 
-    A terminal sends Ctrl-C to all processes. This one stops the others; they are deaf to it, or
-    would print where it struck them.
+    A terminal sends Ctrl-C to all processes. This one stops the others, which ignore it, as they
+    would print where it interrupted them.
     """
     from multiprocessing import forkserver, resource_tracker
 
@@ -165,7 +165,7 @@ def _start_server(context: BaseContext) -> None:
 
 
 def _run_empty_process(context: BaseContext) -> None:
-    """Have the server start a process as soon as it can; it needs nothing that may be gone then."""
+    """Have the server start a process as soon as it can, from nothing that may be gone by then."""
     process = context.Process(target=_nothing, daemon=True)  # type: ignore[attr-defined]
     process.start()
     process.join()
@@ -219,7 +219,7 @@ def _prepare_worker() -> None:
 
 
 def _end_with_parent() -> None:
-    """Do not go on for a parent that is gone: nobody would read the result."""
+    """End with the parent: nobody would read the result."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

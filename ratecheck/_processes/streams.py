@@ -1,4 +1,4 @@
-"""The command's two streams where nobody takes what is written to them.
+"""The command's two streams when nobody reads what is written to them.
 
 Whoever reads only the start of an answer, as in ``ratecheck list | head -1``, ends the command in
 silence, as any other program. What goes to stderr is about the answer, which does not depend on it:
@@ -19,7 +19,7 @@ _READER_GONE = 141
 
 
 class Unwritten(Exception):
-    """The answer cannot be written: the exit code and what is to be said, nothing in a pipe.
+    """The answer cannot be written: the exit code and the message, none for a closed pipe.
 
     No OSError, which typer and rich would turn into exits of their own.
     """
@@ -32,7 +32,7 @@ class Unwritten(Exception):
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """In this block what stdout does not take raises Unwritten; stderr takes everything."""
+    """In this block a failed write to stdout raises Unwritten; one to stderr is ignored."""
     for name, number in (("stdout", 1), ("stderr", 2)):
         if getattr(sys, name) is None:  # closed by the shell: the next open file would get it
             _redirect_to_null(number)
@@ -43,10 +43,10 @@ def guarded() -> Iterator[None]:
 
 
 def _writing_all(stream: TextIO) -> TextIO:
-    """The stream, which writes all that it is given.
+    """The stream, made to write all that it is given.
 
-    Without a buffer, as ``PYTHONUNBUFFERED`` has it, Python drops what one call to the system does
-    not take, and says nothing.
+    Without a buffer, as with ``PYTHONUNBUFFERED``, Python silently drops what one call to the
+    system does not write.
     """
     if not isinstance(getattr(stream, "buffer", None), io.RawIOBase):
         return stream
@@ -61,7 +61,7 @@ def _writing_all(stream: TextIO) -> TextIO:
 
 
 def spared(stream: TextIO) -> TextIO:
-    """The stream, which takes everything from the first write that fails."""
+    """The stream, which drops everything from the first write that fails."""
     return _guarded(stream, lambda error: None)
 
 
@@ -74,7 +74,7 @@ def _guarded(stream: TextIO, failed: Callable[[OSError], None]) -> TextIO:
 
 
 class _Guarded:
-    """A stream that, once a write fails, says so and drops what it has and gets."""
+    """A stream that reports the first write that fails, and drops what it holds and gets."""
 
     def __init__(self, stream: TextIO, failed: Callable[[OSError], None]) -> None:
         self._stream, self._failed = stream, failed
@@ -103,7 +103,7 @@ class _Guarded:
 
 
 def _redirect_to_null(number: int) -> None:
-    """Let this file of the process be one that takes everything and keeps nothing."""
+    """Redirect this file of the process to the null device."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     if nowhere != number:
         os.dup2(nowhere, number)

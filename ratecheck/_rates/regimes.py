@@ -9,7 +9,7 @@ from ratecheck._claims.claim import Regime
 from ratecheck._claims.space import Fault
 from ratecheck._rates.rates import Interval, verdict
 
-#: From what breaks a claim to what leaves it furthest behind.
+#: From the verdict that contradicts a claim most to the one that confirms it most.
 _ORDER = ("violated", "not decided", "consistent", "faster than stated")
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
     from rich.measure import Measurement
 
-#: What a list may be folded behind.
+#: An item of a list, behind which the list may be folded.
 _ITEM = re.compile(r"[^,]+,?")
 
 
@@ -80,7 +80,7 @@ class _WrappedList:
 
     @property
     def items(self) -> list[str]:
-        """What stays together."""
+        """The parts that stay on one line."""
         return _ITEM.findall(self.text)
 
     @property

@@ -110,7 +110,7 @@ def _overview(printed: Sequence[Record], by_id: Mapping[str, Record]) -> list[st
 
 
 def _statement_told_under(records: Sequence[Record]) -> dict[str, str]:
-    """Under which statement each is told: its parent, or the first with the same correction."""
+    """The statement under which each is told: its parent, or the first with its correction."""
     whole = parents(records)
     first: dict[str, str] = {}
     heads = {}
@@ -167,7 +167,7 @@ def _math(record: Record) -> list[str]:
 
 
 def _meanings(record: Record) -> list[str]:
-    """What the fields of the counterexample are whose names do not say it."""
+    """What the fields of the counterexample mean, where their names do not say it."""
     instance = record["counterexample"] or {}
     told = [f"{name}: {line}" for name, line in record["meaning"].items() if name in instance]
     return [f"({plain('; '.join(told))})"] if told else []
@@ -285,7 +285,7 @@ def _explained(record: Record) -> str:
 
 
 def _is_whole_result(record: Record) -> bool:
-    """Whether it is in a part of the catalogue that is about results as a whole, no one section."""
+    """Whether its part of the catalogue is about results as a whole, not about one section."""
     name = record["place"].rpartition("/")[2]
     return "file" not in record and not name.startswith(("section", "appendix"))
 

@@ -24,7 +24,7 @@ def dump(value: Any) -> str:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that does not fold lines to 80 columns when nobody watches."""
+    """A console that does not fold lines to 80 columns when there is no terminal."""
     from rich.console import Console
 
     watched = Console(stderr=stderr, highlight=False)

@@ -43,7 +43,7 @@ def show_summary(results: Sequence[Result], records: Records) -> None:
 
 
 def summary(results: Sequence[Result], records: Records) -> list[str]:
-    """How many came out how, which not as expected, and where to look."""
+    """How often each verdict occurs, which are not as expected, and where to look."""
     strangers = [result.item.id for result in results if not result.ok]
     surprise = f"not as expected: {', '.join(strangers)}" if strangers else "all as expected"
     lines = [f"{headline(results)}; {surprise}", f"Verdicts: {records.root}"]

@@ -21,7 +21,7 @@ Score = Callable[[Numbers], Numbers]
 _SPREAD = 0.15
 _WIDTH = 1e-6
 _GAIN = 1e-10
-#: Scores from which to where a bound is attained and there is nothing left to climb.
+#: The range of scores at which a bound is attained and nothing is left to climb.
 _ATTAINED = (1 - 1e-9, 1 + 1e-9)
 
 
@@ -120,7 +120,7 @@ class Climb:
             return
 
     def _snap(self) -> None:
-        """Single coordinates to the ends or the middle, as long as that helps."""
+        """Move single coordinates to the ends or the middle, as long as that helps."""
         before = -np.inf
         while not self._done and self.value > before + _GAIN:
             before = self.value

@@ -31,7 +31,7 @@ class Reservoir(Generic[T]):
         self._room, self._rng = room, rng
 
     def place(self) -> int | None:
-        """The place of the next one, perhaps of one that has to go for it; None if it has none."""
+        """The place of the next one, perhaps that of one it replaces; None if it gets none."""
         self.asked += 1
         if self.asked <= self._room:
             return len(self.kept)

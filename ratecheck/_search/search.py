@@ -56,7 +56,7 @@ EFFORTS = {
 _KEPT = 4
 #: Tightness of a violation that leaves room for rounding its numbers.
 _CLEAR_VIOLATION = 1.05
-#: Ascents that start where the bound is attained already are wasted; one in so many is enough.
+#: Tightness from which a bound counts as attained: ascents from there are wasted, one is enough.
 _ATTAINED = 1 - 1e-7
 #: So many candidates are re-checked in high precision after each stage.
 _CHECKED = 4
@@ -64,8 +64,8 @@ _CHECKED_IN_ALL = 24
 #: Where the tightest ones are rounding, a violation may hide among the others: of the candidates
 #: among corners and among random instances, so many are kept by chance.
 _CORNERS, _OTHERS = 16, 32
-#: With a larger share of doubtful instances than this, high precision is asked whether float64 errs
-#: on some of them, so many.
+#: Where more than this share of the instances is doubtful, so many of them are evaluated in high
+#: precision, to see whether float64 is right.
 _DOUBTFUL, _PROBES = 0.01, 3
 #: Where `given` excludes all random instances, so many are drawn before it counts as never met.
 _MOST_DRAWN = 60_000
@@ -141,7 +141,7 @@ class Search:
     def run(self, effort: Effort, enough: float = np.inf) -> None:
         """All stages; each starts from what the earlier ones found, a violation ends them.
 
-        So does an instance that is at least so tight as ``enough``.
+        So does an instance that is at least as tight as ``enough``.
         """
         self._run(effort, enough)
         for batch, sides in self._first:
@@ -173,7 +173,7 @@ class Search:
         return False
 
     def _climb_from(self, instance: ScoredInstance, budget: int) -> None:
-        """Climb on from a violation that is slight: the larger it is, the simpler it can get."""
+        """Climb on from a slight violation: the larger it is, the simpler its numbers can be."""
         if instance.tightness < _CLEAR_VIOLATION and instance.coordinates is not None:
             self._ascend(instance, -1, budget)
             self._confirm()
@@ -291,7 +291,7 @@ class Search:
         del group[_KEPT:]
 
     def _confirm(self) -> None:
-        """Re-check candidates that are new in high precision."""
+        """Re-check new candidates in high precision."""
         fresh = [f for f in self.best if f.tightness > CANDIDATE and not f.checked]
         first = [f for k, f in enumerate(fresh) if f.sizes not in [g.sizes for g in fresh[:k]]]
         allowed = min(_CHECKED, _CHECKED_IN_ALL - self.rejected)
@@ -345,7 +345,7 @@ class Search:
         return instance
 
     def _sample(self, total: int) -> None:
-        """Corners and random instances; twice if float64 turns out better than it is taken for."""
+        """Corners and random instances; again if float64 is right where it was doubted."""
         self._try_corners_and_random(total)
         if self._doubtful > _DOUBTFUL * self.instances and self._float64_is_right():
             self._trusted = True

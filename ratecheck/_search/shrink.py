@@ -54,7 +54,7 @@ def shrink(claim: Claim, fields: Fields) -> Fields:
         claim: the claim.
         fields: a violation that high precision has confirmed, stacks of one.
     """
-    # what float64 takes for rounding, high precision has told not to be
+    # float64 may take this violation for rounding; high precision has shown that it is not
     trusted = bool(_measured(claim, fields, trusted=False)[0, 0] <= 1)
     start, larger, smaller = _measured(claim, fields, trusted=trusted)[:, 0].tolist()
     if start <= 1:  # float64 cannot tell whether a step keeps the violation

@@ -184,7 +184,7 @@ def _public_names() -> dict[str, str]:
 def _imported_names(source: bytes, package: str) -> frozenset[str]:
     """Every module that the source may import, with the packages above it."""
     names: set[str] = set()
-    face: set[str] = set()  # what the source calls the package whose names lie in other modules
+    aliases: set[str] = set()  # what the source calls the package whose names lie in other modules
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):  # a compiled module, or one that cannot be imported
@@ -192,7 +192,7 @@ def _imported_names(source: bytes, package: str) -> frozenset[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-            face |= {a.asname or a.name for a in node.names if a.name == _STUB.parent.name}
+            aliases |= {a.asname or a.name for a in node.names if a.name == _STUB.parent.name}
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
@@ -204,7 +204,7 @@ def _imported_names(source: bytes, package: str) -> frozenset[str]:
             names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            names |= {f"{_STUB.parent.name}.{node.attr}"} if node.value.id in face else set()
+            names |= {f"{_STUB.parent.name}.{node.attr}"} if node.value.id in aliases else set()
     names = {_public_names().get(name, name) for name in names}
     parts = [name.split(".") for name in names]
     return frozenset(".".join(p[:k]) for p in parts for k in range(1, len(p) + 1))

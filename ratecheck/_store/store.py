@@ -232,7 +232,7 @@ def _content_digest(table: Mapping[str, Any], meta: Mapping[str, str]) -> str:
 
 
 def _checked(experiment_id: str, block: Block, columns: Columns) -> Table:
-    """The columns and the block's own values; what cannot be stored honestly is refused."""
+    """The columns and the block's own values; what cannot be stored unchanged is refused."""
     arrays = {name: np.asarray(value) for name, value in {**block, **columns}.items()}
     rows = max((a.size for a in arrays.values() if a.ndim == 1), default=1)
     if rows == 0 or not columns:

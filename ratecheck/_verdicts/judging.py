@@ -1,4 +1,4 @@
-"""Judging many claims by processes: each has a limit of CPU time, and none can cost the others.
+"""Judging many claims by processes: each has a limit of CPU time, and none can harm the others.
 
 A worker finds a claim by its module or file and its id, because measures do not pickle. Verdicts
 depend on the claim, the effort and the seed alone, so any number of workers gives the same ones.

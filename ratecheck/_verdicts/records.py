@@ -133,9 +133,9 @@ class Records:
         self.lay_beside(result)
 
     def lay_beside(self, result: Result) -> None:
-        """Have the counterexample of this verdict, and none of another, where it is replayed from.
+        """Make the replay file hold this verdict's counterexample, and none of another verdict.
 
-        An error that names no instance says nothing against the one that is there.
+        An error that names no instance leaves the file as it is.
         """
         replay = self.replay_path(result.item)
         with writing("output folder", self.root):

@@ -17,7 +17,7 @@ from ratecheck._claims.claim import Claim, Entry, Statement
 from ratecheck._discover.catalogue import catalogue, select
 from ratecheck._verdicts.verdict import Verdict, judge
 
-#: What a claim may come out as: true with a bound that says something, or a rate as it is stated.
+#: The verdicts of a true claim: a bound that says something, or a rate as it is stated.
 _TRUE = ("holds", "consistent")
 
 
@@ -51,7 +51,7 @@ def assert_holds(claim: Entry | str, *, effort: str = "quick", seed: int = 0) ->
 
 
 def failure(entry: Entry, verdict: Verdict, expected: str = "") -> str:
-    """What there is to say of a verdict that is not the expected one, and how to see it again."""
+    """A verdict that is not the expected one, in words, and how to see it again."""
     said = f"{verdict.verdict}, expected: {expected}" if expected else verdict.verdict
     lines = [f"{entry.id} ({entry.source}) is {said}: {' '.join(entry.text.split())}"]
     if verdict.measured:
@@ -69,7 +69,7 @@ def failure(entry: Entry, verdict: Verdict, expected: str = "") -> str:
 def _entry(claim: Any) -> Any:
     if isinstance(claim, str):
         entries = [item.entry for item in select([claim])]
-        if len(entries) > 1:  # which of them holds would be anybody's guess
+        if len(entries) > 1:  # it would not be clear which one holds
             raise InputError(f"`claim` must be one id; found {claim!r}, which names {len(entries)}")
         return entries[0]
     if not isinstance(claim, Statement):

@@ -1,4 +1,4 @@
-"""What a worker is at, where another process can read it: the instance, and whether it compiles.
+"""What a worker does, where another process can read it: the instance, and whether it compiles.
 
 A measure that never returns, or that ends its process, cannot report anything any more. So each
 instance is put into a memory-mapped file before it is measured; that costs a microsecond or two.
@@ -45,7 +45,7 @@ class Trace:
 
 @contextlib.contextmanager
 def tracing(path: Path) -> Iterator[Trace]:
-    """A trace in a file, which is gone when all went well."""
+    """A trace in a file, which is removed if all went well."""
     with path.open("w+b") as stream:
         stream.truncate(_SIZE)
         with mmap.mmap(stream.fileno(), _SIZE) as memory:
@@ -75,7 +75,7 @@ def compiles(path: Path) -> bool:
 
 
 def _content(fields: Fields, index: int | None) -> bytes:
-    """One instance's arrays as bytes; nothing of many at once: nobody knows which one it is."""
+    """One instance's arrays as bytes; nothing for many at once, any of which may matter."""
     if index is None:
         if any(len(values) > 1 for values in fields.values()):
             return b""

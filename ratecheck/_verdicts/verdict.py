@@ -268,7 +268,7 @@ def _vacuous(search: Search) -> Verdict:
 
 
 def _of_rate(entry: RateClaim) -> Verdict:
-    """What measured exponents say; measured twice, for what they say must not be chance."""
+    """The verdict of exponents, measured twice: it must not depend on chance."""
     regimes = list(call("regimes", entry.regimes))
     said, decisive = of_regimes(regimes)
     again = of_regimes(list(call("regimes", entry.regimes)))[1]
