@@ -270,7 +270,7 @@ def mean_square_radius(system: Any, alpha: float, *, batch_size: int = 1) -> Per
 
 
 def stable_steps(system: Any, *, regularization: float = 0.0, batch_size: int = 1) -> PerPart:
-    """The step at which each recursion stops to be stable in mean square.
+    """The step from which on each recursion is not stable in mean square.
 
     Args:
         system: a finite, Gaussian or regression system.

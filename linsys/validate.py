@@ -202,7 +202,7 @@ def check_instance(name: str, value: Any, kind: type[_Kind], wanted: str) -> _Ki
 def check_function(name: str, value: Any, *arguments: str) -> Callable[..., Any]:
     """Return ``value`` if it can be called with such arguments, as far as its signature says.
 
-    Of a decorated function that is the decorator's own, which may add arguments.
+    A decorated function has the decorator's own signature, which may add arguments.
 
     >>> check_function("key", lambda item, place: item, "item")
     Traceback (most recent call last):
@@ -215,7 +215,7 @@ def check_function(name: str, value: Any, *arguments: str) -> Callable[..., Any]
     function: Callable[..., Any] = value
     try:
         signature = inspect.signature(function, follow_wrapped=False)
-    except (ValueError, TypeError):  # as of some that are built in
+    except (ValueError, TypeError):  # some built-in functions have none
         return function
     try:
         signature.bind(*arguments)

@@ -13,7 +13,7 @@ _LISTED = 8
 
 
 def check_name(what: str, name: str, names: Sequence[str]) -> str:
-    """Return ``found`` if it is among ``names``; otherwise raise InputError.
+    """Return ``name`` if it is among ``names``; otherwise raise InputError.
 
     >>> check_name("`profile`", "papr", ["quick", "paper"])
     Traceback (most recent call last):

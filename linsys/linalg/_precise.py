@@ -142,7 +142,7 @@ def eigenvalue_range(matrices: Numbers) -> Numbers:
 
 
 def _extreme_eigenvalues(symmetric: Numbers) -> Numbers:
-    """The same of matrices that are symmetric."""
+    """Smallest and largest eigenvalue of symmetric matrices, (K, 2)."""
     d = symmetric.shape[-1]
     if d > 3:
         return _one_by_one(_mpmath_extreme_eigenvalues, symmetric, (2,))

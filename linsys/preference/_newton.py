@@ -70,7 +70,7 @@ def maximise(
             continue
         if iteration == limit:
             break
-        # Newton's error is squared: more exact than that is lost, and more than tol is not asked
+        # Newton's error is squared: more would be lost, and more than tol is not asked for
         forcing = min(0.1, max(angle, 0.1 * tol / angle))
         V, response = _newton_step(profile, here, G, gradient, (left, right), forcing)
         gain = float((gradient * V).sum())

@@ -200,7 +200,7 @@ def _best(settings: _Options, profile: Profile, k: int, start: Array | None) -> 
     B = profile.spectral_start(k) if start is None else start
     maximum = maximise(profile, B, nobody, settings.tol, settings.limit)
     if maximum.left_out.any():
-        # a factor on the way separated them: does the one it led to?
+        # a factor on the way separated them: does the final one?
         final = _heads(profile, maximum.heads.B)
         if (maximum.left_out & ~final.left_out).any():
             maximum = maximise(

@@ -236,7 +236,7 @@ def heads(
     free = ridge == 0.0 and bound == math.inf
     for i in range(first, last):
         if status[i] == LEFT_OUT:
-            _leave_out(starts, i, multiplier, inverse, slope, curvature, values)
+            _at_supremum(starts, i, multiplier, inverse, slope, curvature, values)
             continue
         w[:] = W[i]
         size = math.sqrt(_dot(w, w))
@@ -297,10 +297,10 @@ def heads(
             before, part = value, 1.0
             _add(w, 1.0, step)
         if status[i] == SEPARATED:
-            _leave_out(starts, i, multiplier, inverse, slope, curvature, values)
+            _at_supremum(starts, i, multiplier, inverse, slope, curvature, values)
             W[i] = w
         elif values[i] > -nothing:
-            _leave_out(starts, i, multiplier, inverse, slope, curvature, values)
+            _at_supremum(starts, i, multiplier, inverse, slope, curvature, values)
         elif len(inverse) and status[i] != SINGULAR:
             _invert(H, L, multiplier[i], w, inverse[i])
 
@@ -319,10 +319,10 @@ def _longest(Q: Any, pairs: Any, starts: Any, i: int, step: Any) -> float:
 
 
 @compiled
-def _leave_out(
+def _at_supremum(
     starts: Any, i: int, multiplier: Any, inverse: Any, slope: Any, curvature: Any, values: Any
 ) -> None:
-    """What a user counts whose likelihood is at its supremum, whatever the others do."""
+    """Set the results of a user whose likelihood is at its supremum, whatever others do."""
     values[i] = multiplier[i] = 0.0
     slope[starts[i] : starts[i + 1]] = 0.0
     curvature[starts[i] : starts[i + 1]] = 0.0

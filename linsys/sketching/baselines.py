@@ -31,7 +31,7 @@ class _SendsModules(Federated):
         return self._local(state, device, oracle, state.X[: self.ranks[device], :], 1.0)
 
     def _sent_or_unchanged(self, state: State, sent: Mapping[int, Any]) -> list[Any]:
-        """What every device counts with; one that is missing counts with what it was sent."""
+        """The modules of every device; a missing one counts with those that it was sent."""
         return [sent[i] if i in sent else state.X[:k, :] for i, k in enumerate(self.ranks)]
 
 
@@ -135,7 +135,7 @@ class FedStackLoRA(Federated):
         products = []
         for j in range(len(modules.shapes)):
             left, right = stack([parts[j] for parts in split], share)
-            products.append(present * (left @ right))  # who is missing counts as zero
+            products.append(present * (left @ right))  # a missing device counts as zero
         return State(state.X, state.t + 1, state.merged_into(oracle).merged(products))
 
     def _download(self, state: State) -> list[int]:

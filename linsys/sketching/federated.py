@@ -1,9 +1,9 @@
 """What the federated LoRA algorithms share: rounds, local steps, devices that fail, bytes.
 
 One round: every device receives some components of the modules, makes H local steps on them, and
-sends what came out; the server makes the next modules of it. Which components, and what the server
-does, is the algorithm. State is explicit, and no algorithm knows a model: it sees rows X (k, w) of
-:mod:`linsys.sketching.adapters`, as NumPy arrays or torch tensors, and an oracle.
+sends the result, of which the server makes the next modules. The algorithm says which components,
+and what the server does. State is explicit, and no algorithm knows a model: it sees rows X (k, w)
+of :mod:`linsys.sketching.adapters`, as NumPy arrays or torch tensors, and an oracle.
 
 *A device that fails* does not end the round. An oracle that raises :class:`DeviceLost` has a device
 drop out; one whose numbers, or products of them, are not finite is rejected. Both are named in the
@@ -267,7 +267,7 @@ class Federated(ABC):
         return self._aggregate(state, sent, oracle), report
 
     def _sent(self, state: State, outcome: Outcome) -> Sent | DeviceLost:
-        """What goes to the server of the rows that a device began and ended with."""
+        """What goes to the server, from the rows that a device began and ended with."""
         if isinstance(outcome, DeviceLost):
             return outcome
         start, end = outcome

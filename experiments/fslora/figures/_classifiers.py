@@ -82,7 +82,7 @@ class Classifiers(MatrixSystem):
         return X
 
     def _gradient(self, device: int, rows: Parts, scale: float, out: Parts) -> None:
-        """The gradient at the parts ``rows``, into the parts ``found``."""
+        """The gradient at the parts ``rows``, into the parts ``out``."""
         z, hidden = self._outputs(device, rows, scale)
         z -= z.max(axis=1, keepdims=True)
         np.exp(z, out=z)
