@@ -176,8 +176,8 @@ def sample(
     >>> bank = AdapterBank(LlamaForCausalLM(config), ["q_proj"])
     >>> prompts = {"input_ids": torch.ones(3, 2, 4, dtype=torch.long)}
     >>> prompts["attention_mask"] = torch.ones_like(prompts["input_ids"])
-    >>> found = sample(bank, torch.zeros(3, 1, bank.width), prompts, length=5, seed=0, round_=0)
-    >>> found["input_ids"].shape, found["log_prob"].shape
+    >>> batch = sample(bank, torch.zeros(3, 1, bank.width), prompts, length=5, seed=0, round_=0)
+    >>> batch["input_ids"].shape, batch["log_prob"].shape
     (torch.Size([3, 2, 9]), torch.Size([3, 2, 5]))
     """
     check_integer("length", length, low=1)

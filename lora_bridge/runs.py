@@ -86,8 +86,8 @@ def recorded(
     >>> state = algorithm.init(np.ones((2, 2)), devices)
     >>> bytes_up = {"up": lambda before, after, report: report.up[0]}
     >>> def loss(state): return {"loss": devices.mean_loss(state.X)}
-    >>> found = recorded("a run", algorithm, devices, state, [0, 9], loss, sums=bytes_up)
-    >>> found["loss"].round(6).tolist(), found["up"].tolist()
+    >>> series = recorded("a run", algorithm, devices, state, [0, 9], loss, sums=bytes_up)
+    >>> series["loss"].round(6).tolist(), series["up"].tolist()
     ([0.5, 0.0], [0.0, 288.0])
     """
     check_function("measure", measure, "state")

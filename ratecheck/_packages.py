@@ -32,7 +32,7 @@ class _OurPackages:
 sys.meta_path.insert(0, _OurPackages())
 
 
-def stranger() -> str | None:
+def foreign_package() -> str | None:
     """A line on a foreign module that was imported before under one of our names, or None."""
     for name in PACKAGES:
         module, ours = sys.modules.get(name), ROOT / name / "__init__.py"

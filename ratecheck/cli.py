@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ratecheck._packages import stranger
+from ratecheck._packages import foreign_package
 
 
 def main() -> None:
@@ -13,7 +13,7 @@ def main() -> None:
     # Python puts the current folder first on the path of worker processes, and a file there may be
     # called ratecheck.py, or as a module of the standard library.
     os.environ["PYTHONSAFEPATH"] = "1"
-    problem = stranger()
+    problem = foreign_package()
     if problem is not None:
         print(f"ratecheck: {problem}", file=sys.stderr)
         sys.exit(2)

@@ -47,8 +47,8 @@ def shared_users(
 
     >>> from linsys.preference.subspace import diversity
     >>> Delta = shared_users(50, 6, 3, k=2, nu=0.5, tail=4.0, rng=np.random.default_rng(0))
-    >>> found = diversity(Delta, 2)
-    >>> round(found.nu, 12), round(found.tail, 12)
+    >>> measured = diversity(Delta, 2)
+    >>> round(measured.nu, 12), round(measured.tail, 12)
     (0.5, 4.0)
     """
     N, d1, d2 = (

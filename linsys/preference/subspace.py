@@ -164,8 +164,8 @@ def diversity(Delta: ArrayLike, k: int) -> Diversity:
     ||Delta_i||_F^2, what Remark 1 says in words about Theta, which may stand for Delta only if
     Theta_init = 0.
 
-    >>> found = diversity([[[3.0], [0.0]], [[0.0], [2.0]]], k=1)
-    >>> found.nu, found.tail, found.b.tolist()
+    >>> measured = diversity([[[3.0], [0.0]], [[0.0], [2.0]]], k=1)
+    >>> measured.nu, measured.tail, measured.b.tolist()
     (4.5, 4.0, [0.0, 4.0])
     """
     best = best_rank(Delta, k)

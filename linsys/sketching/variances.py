@@ -42,8 +42,8 @@ def largest_sketch_variance(
     """sigma_s^2 of a device of rank k in the ball.
 
     >>> system = LeastSquares([[0.0]], inputs=([[1.0]],), targets=([[1.0]],))
-    >>> found = largest_sketch_variance(system, 0, 1.0, r=2, k=1)
-    >>> found.kind, round(found.value, 6)  # 1^2 (1 + 1)^2
+    >>> constant = largest_sketch_variance(system, 0, 1.0, r=2, k=1)
+    >>> constant.kind, round(constant.value, 6)  # 1^2 (1 + 1)^2
     ('exact', 4.0)
     """
     check_least_squares(system)

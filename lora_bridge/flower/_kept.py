@@ -62,7 +62,7 @@ class Kept:
             )
         return None
 
-    def gone(self, heard: int) -> InputError:
+    def missing_error(self, heard: int) -> InputError:
         """The error to raise if nothing is kept although the server has this step's answer."""
         return InputError(
             f"the client must hold what it has kept, for step {heard} it has answered; "

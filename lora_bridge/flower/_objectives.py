@@ -183,7 +183,7 @@ class ObjectivesClient:
         form = {"memory": state.memory, "weights": weights, "moments": state.moments}
         kept, heard = self._kept("state").before(t, form), request.number("heard")
         if kept is None and heard >= 0:  # otherwise it would silently begin anew
-            raise self._kept("state").gone(heard)
+            raise self._kept("state").missing_error(heard)
         return state if kept is None else state._replace(**kept[1])
 
     def _gradients(self) -> Tensor:

@@ -183,7 +183,7 @@ class UsersClient:
         kept = self._kept.before(t, {"X": state.X, "moments": state.moments})
         warm = algorithm.warm(oracle)
         if kept is None and heard >= warm:  # otherwise it would silently begin anew
-            raise self._kept.gone(heard)
+            raise self._kept.missing_error(heard)
         if kept is not None and kept[0] > warm:  # its personal coordinates are its own
             taken = torch.from_numpy(algorithm.mask(oracle.modules))
             state = state._replace(**kept[1])

@@ -272,7 +272,7 @@ def audit(
     if replay is not None:
         _exit(audits.replay(replay, claims or (), as_json))
     elif list_claims or show_claims:
-        audits.tell(claims or (), out, as_json, in_full=show_claims)
+        audits.list_or_describe(claims or (), out, as_json, in_full=show_claims)
     else:
         workers = cores() if threads is None else threads
         results = audits.judge(claims or (), out, effort, seed, workers, limit, write)
@@ -315,7 +315,7 @@ def version() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and leave with its exit code; a user's error is one line on stderr."""
-    with streams.guarded(), interrupts.heard():
+    with streams.guarded(), interrupts.ctrl_c_remembered():
         try:
             message, code = _outcome(arguments)
             sys.stdout.flush()

@@ -16,7 +16,7 @@ from ratecheck._report.terminal import dump, progress_bar
 from ratecheck._search.search import EFFORTS
 from ratecheck._store.files import check_writable
 from ratecheck._verdicts.records import Records, Result, audit
-from ratecheck._verdicts.replay import again
+from ratecheck._verdicts.replay import replay_file
 
 
 def judge(
@@ -76,7 +76,7 @@ def sections(out: Path, broken: Callable[[str], None]) -> list[dict[str, Any]]:
     return verdicts.sections(select((), broken), Records(out, writable=False))
 
 
-def tell(references: Sequence[str], out: Path, as_json: bool, *, in_full: bool) -> None:
+def list_or_describe(references: Sequence[str], out: Path, as_json: bool, *, in_full: bool) -> None:
     """List claims, or say all about each; judges nothing."""
     items = select(references)
     records = Records(out, writable=False)
@@ -92,7 +92,7 @@ def tell(references: Sequence[str], out: Path, as_json: bool, *, in_full: bool) 
 
 def replay(path: Path, references: Sequence[str], as_json: bool) -> bool:
     """Evaluate a stored instance in high precision; whether it shows what the file says."""
-    seen = again(path, references)
+    seen = replay_file(path, references)
     if as_json:
         print(dump(seen.to_dict()))
     else:

@@ -12,7 +12,7 @@ from typing import Any
 from linsys import InputError
 from ratecheck._discover import registry
 from ratecheck._processes.interrupts import Interrupted
-from ratecheck._processes.pool import called
+from ratecheck._processes.pool import call_in_processes
 from ratecheck._report.experiments import said
 from ratecheck._report.terminal import progress_bar
 from ratecheck._run.job import Job, Outcome
@@ -74,7 +74,7 @@ def _answers(
     if threads == 1:  # this process may as well do it
         yield from ((position, _outcome_or_reason(*task)) for position, task in enumerate(tasks))
         return
-    for position, future in called(_outcome_or_reason, tasks, threads):
+    for position, future in call_in_processes(_outcome_or_reason, tasks, threads):
         try:
             yield position, future.result()
         except Exception as error:  # its process ended

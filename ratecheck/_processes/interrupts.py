@@ -29,7 +29,7 @@ class Interrupted(Exception):
 
 
 @contextlib.contextmanager
-def heard() -> Iterator[None]:
+def ctrl_c_remembered() -> Iterator[None]:
     """While the block runs, remember that Ctrl-C was pressed, in addition to what Python does."""
     before = signal.getsignal(signal.SIGINT)
     main = threading.current_thread() is threading.main_thread()

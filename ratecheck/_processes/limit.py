@@ -123,7 +123,7 @@ def killed_after(seconds: float, compiling: Callable[[bool], None]) -> Iterator[
         limit.set(None)
 
 
-def leave_no_dump() -> None:
+def disable_core_dump() -> None:
     """Have no core dump written when a signal ends this process."""
     if KERNEL:
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

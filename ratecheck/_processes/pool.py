@@ -22,8 +22,8 @@ from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ratecheck._processes import interrupts
-from ratecheck._processes.limit import leave_no_dump
-from ratecheck._processes.streams import spared
+from ratecheck._processes.limit import disable_core_dump
+from ratecheck._processes.streams import ignoring_failures
 
 if TYPE_CHECKING:
     from multiprocessing.context import BaseContext
@@ -47,7 +47,7 @@ def python_command(code: str) -> list[str]:
     return [sys.executable, "-c", f"import {FIRST}; {code}"]
 
 
-def called(
+def call_in_processes(
     function: Callable[..., _T],
     arguments: Sequence[tuple[Any, ...]],
     workers: int,
@@ -213,8 +213,8 @@ def _prepare_worker() -> None:
     """In a worker: print nothing into the answer, lose no result to stderr, end with the parent."""
     importlib.import_module(FIRST)
     os.dup2(2, 1)  # also what is printed by other code than Python's
-    sys.stderr = spared(sys.stderr)
-    leave_no_dump()
+    sys.stderr = ignoring_failures(sys.stderr)
+    disable_core_dump()
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -38,7 +38,7 @@ def guarded() -> Iterator[None]:
             _redirect_to_null(number)
             setattr(sys, name, os.fdopen(number, "w", closefd=False))
     out = _guarded(_writing_all(sys.stdout), _raise_unwritten)
-    with redirect_stdout(out), redirect_stderr(spared(sys.stderr)):
+    with redirect_stdout(out), redirect_stderr(ignoring_failures(sys.stderr)):
         yield
 
 
@@ -60,7 +60,7 @@ def _writing_all(stream: TextIO) -> TextIO:
     )
 
 
-def spared(stream: TextIO) -> TextIO:
+def ignoring_failures(stream: TextIO) -> TextIO:
     """The stream, which drops everything from the first write that fails."""
     return _guarded(stream, lambda error: None)
 

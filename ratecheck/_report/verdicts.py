@@ -16,7 +16,7 @@ from ratecheck._claims.space import Space
 from ratecheck._discover.catalogue import Item
 from ratecheck._report.terminal import console, say, tabulate
 from ratecheck._verdicts.records import Records, Result
-from ratecheck._verdicts.replay import Again
+from ratecheck._verdicts.replay import Replayed
 from ratecheck._verdicts.verdict import Verdict
 
 _STYLES = {"violated": "yellow", "vacuous": "yellow", "unreachable": "yellow"}
@@ -182,14 +182,14 @@ def _domain(domain: Field) -> str:
     return f"{words} ({', '.join(map(str, domain.axes))})" if domain.axes else words
 
 
-def show_replay(again: Again) -> None:
+def show_replay(replayed: Replayed) -> None:
     """Print both sides of a replayed instance, the verdict, and whether it was to be expected."""
-    verdict = again.verdict
+    verdict = replayed.verdict
     lines = [
-        f"{verdict.id}: {verdict.verdict} (stated: {again.stated})",
+        f"{verdict.id}: {verdict.verdict} (stated: {replayed.stated})",
         *_sides(verdict, best=True),
     ]
-    say(console(), [*lines, "reproduced" if again.ok else "NOT reproduced"])
+    say(console(), [*lines, "reproduced" if replayed.ok else "NOT reproduced"])
 
 
 def _row(result: Result) -> list[str]:

@@ -15,7 +15,7 @@ from ratecheck._discover import registry
 from ratecheck._experiment.model import Block, Columns, Config, Context, Experiment
 from ratecheck._experiment.table import Table
 from ratecheck._processes.interrupts import Interrupted, Progress
-from ratecheck._processes.pool import called
+from ratecheck._processes.pool import call_in_processes
 from ratecheck._store.store import Result, Store
 
 
@@ -98,7 +98,7 @@ def _computed(
     # A worker finds the experiment by its reference: functions of a user's file do not pickle.
     values = {name: getattr(config, name) for name in config.to_dict()}
     tasks = [(reference or experiment.id, values, *one) for one in todo]
-    for position, future in called(_remote, tasks, workers):
+    for position, future in call_in_processes(_remote, tasks, workers):
         yield (position, *future.result())
 
 

@@ -24,7 +24,7 @@ from ratecheck._claims.space import Layout
 _STEPS = 256
 
 
-def aim(
+def search_examples(
     layouts: Sequence[Layout],
     score: Callable[[Layout, Numbers], float],
     examples: int,

@@ -33,7 +33,7 @@ from ratecheck._claims.fields import Numbers
 from ratecheck._claims.samples import SHARED, Batch, batches, draw, generator
 from ratecheck._claims.space import Fault, Fields, Layout, Sizes, Unsettled
 from ratecheck._search.ascent import Climb
-from ratecheck._search.hypothesis_search import aim
+from ratecheck._search.hypothesis_search import search_examples
 from ratecheck._search.reservoir import Reservoir
 
 
@@ -410,7 +410,7 @@ class Search:
     def _hypothesis(self, examples: int) -> None:
         layouts = [self.claim.space.layout(sizes) for sizes in self.claim.space.all_sizes()]
         seed = int(generator(self.seed, self.claim.id, "hypothesis").integers(2**63))
-        aim(
+        search_examples(
             layouts,
             lambda layout, coordinates: float(self._decoded(layout, coordinates)[0]),
             examples,

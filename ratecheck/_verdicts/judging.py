@@ -23,7 +23,7 @@ from ratecheck._verdicts.verdict import LIMITS, Verdict, judge
 _GRACE = 2.0
 
 
-def judged(
+def judge_all(
     items: Sequence[Item],
     effort: str,
     seed: int,
@@ -54,7 +54,7 @@ def judged(
 
         # by the wall clock, where the kernel counts no CPU time
         timeout = None if limit_module.KERNEL else limit + _GRACE
-        for position, future in pool.called(
+        for position, future in pool.call_in_processes(
             _judge_in_worker, tasks, workers, timeout=timeout, look=look
         ):
             item = ordered[position]

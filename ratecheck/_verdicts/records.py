@@ -33,7 +33,7 @@ from ratecheck._store.files import (
 from ratecheck._store.machine import versions
 from ratecheck._store.revision import revision_of
 from ratecheck._verdicts import verdict as verdict_module
-from ratecheck._verdicts.judging import judged
+from ratecheck._verdicts.judging import judge_all
 from ratecheck._verdicts.verdict import Verdict
 
 _FORMAT = 1
@@ -124,15 +124,15 @@ class Records:
         return [latest[name] for name in sorted(latest)]
 
     def save(self, result: Result) -> None:
-        """Write a verdict, and its counterexample as :meth:`lay_beside` does; errors are not."""
+        """Write a verdict that is no error, and update the replay file."""
         if result.verdict.verdict != "error":
             path = self.path(result.item, result.effort, result.seed)
             with writing("output folder", self.root):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(path, _record(result))
-        self.lay_beside(result)
+        self.update_replay_file(result)
 
-    def lay_beside(self, result: Result) -> None:
+    def update_replay_file(self, result: Result) -> None:
         """Make the replay file hold this verdict's counterexample, and none of another verdict.
 
         An error that names no instance leaves the file as it is.
@@ -173,12 +173,12 @@ def audit(
     """
     results = {item.id: records.load(item, effort, seed) for item in items}
     for stored in filter(None, results.values()):
-        records.lay_beside(stored)
+        records.update_replay_file(stored)
     missing = [item for item in items if results[item.id] is None]
     report = progress or (lambda done, total: None)
     report(len(items) - len(missing), len(items))
     try:
-        work = judged(missing, effort, seed, workers=workers, limit=limit, doing=doing)
+        work = judge_all(missing, effort, seed, workers=workers, limit=limit, doing=doing)
         for item, verdict in work:
             result = results[item.id] = Result(item, verdict, effort, seed)
             records.save(result)

@@ -15,7 +15,7 @@ from ratecheck._verdicts.verdict import Verdict, replay
 
 
 @dataclass(frozen=True)
-class Again:
+class Replayed:
     """What an instance shows, and the verdict that was stated for it.
 
     Where a file states none, it is the one that the claim expects.
@@ -35,7 +35,7 @@ class Again:
         return {**self.verdict.to_dict(), "stated": self.stated, "ok": self.ok}
 
 
-def again(path: Path, references: Sequence[str] = ()) -> Again:
+def replay_file(path: Path, references: Sequence[str] = ()) -> Replayed:
     """Evaluate the instance in a file such as ``ratecheck audit`` writes for a counterexample.
 
     Args:
@@ -60,7 +60,7 @@ def again(path: Path, references: Sequence[str] = ()) -> Again:
     if stated not in VERDICTS:
         raise InputError(f"`verdict` in {path} must be a verdict; found {stated!r}")
     try:
-        return Again(item, replay(item.entry, instance), stated)
+        return Replayed(item, replay(item.entry, instance), stated)
     except (TypeError, ValueError) as error:
         if isinstance(error, InputError):
             raise

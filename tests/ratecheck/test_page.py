@@ -62,7 +62,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> None:
                 found.details = {"regimes": [regime]}
             yield item, found
 
-    monkeypatch.setattr(records, "judged", at_once)
+    monkeypatch.setattr(records, "judge_all", at_once)
 
 
 def audited(ratecheck: Call, source: Path, out: Path) -> None:

@@ -189,7 +189,7 @@ def test_list_and_reproduce_go_on_without_it(
     monkeypatch.setattr(papers_module, "installed", lambda *_: toys_too)
     monkeypatch.setattr(
         records,
-        "judged",
+        "judge_all",
         lambda items, *_, **__: ((item, rc.Verdict(item.id, item.entry.expect)) for item in items),
     )
     (papers / "others" / "claims" / "section_1.py").write_text("1 / 0\n")

@@ -19,7 +19,7 @@ import pytest
 from ratecheck._discover.catalogue import select
 from ratecheck._processes import interrupts
 from ratecheck._verdicts import trace
-from ratecheck._verdicts.judging import judged
+from ratecheck._verdicts.judging import judge_all
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
@@ -129,10 +129,10 @@ def swallow() -> None:
 
 def test_ctrl_c_that_python_drops_ends_the_audit_all_the_same() -> None:
     items = select(["affpcl.d1a"])
-    with interrupts.heard():
+    with interrupts.ctrl_c_remembered():
         swallow()
         with pytest.raises(KeyboardInterrupt):
-            list(judged(items, "quick", 0, workers=1))
+            list(judge_all(items, "quick", 0, workers=1))
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     interrupts.check()  # which has been told of no strike since
 
@@ -140,7 +140,7 @@ def test_ctrl_c_that_python_drops_ends_the_audit_all_the_same() -> None:
 def test_ctrl_c_is_remembered_only_while_it_is_heard() -> None:
     swallow()
     interrupts.check()
-    with interrupts.heard():
+    with interrupts.ctrl_c_remembered():
         interrupts.check()
         swallow()
         with pytest.raises(KeyboardInterrupt):

@@ -222,7 +222,7 @@ def swallow():
     while True:
         try: compute(100)
         except BaseException: pass
-limit.leave_no_dump()
+limit.disable_core_dump()
 lock, mutex = ctypes.CDLL(None).pthread_mutex_lock, ctypes.create_string_buffer(256)
 told = []
 with limit.killed_after(1.0, told.append), limit.time_limit(0.5):

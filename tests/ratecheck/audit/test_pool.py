@@ -17,7 +17,7 @@ import ratecheck as rc
 from ratecheck._discover.catalogue import select
 from ratecheck._processes import pool
 from ratecheck._verdicts import trace as trace_module
-from ratecheck._verdicts.judging import judged
+from ratecheck._verdicts.judging import judge_all
 
 FILES = Path(__file__).parent / "files"
 #: Seconds of CPU time, several times what the claims need that hold.
@@ -48,7 +48,7 @@ def verdicts(
     *references: str, workers: int = 2, limit: float | None = None
 ) -> dict[str, rc.Verdict]:
     items = select(references)
-    found = judged(items, "quick", 0, workers=workers, limit=limit)
+    found = judge_all(items, "quick", 0, workers=workers, limit=limit)
     return {item.id: verdict for item, verdict in found}
 
 
@@ -204,6 +204,6 @@ def test_a_caller_hears_that_workers_compile(tmp_path: Path) -> None:
     path, told = tmp_path / "compiles.py", list[str]()
     path.write_text(COMPILES)
     items = select([str(path)])
-    ((_, verdict),) = judged(items, "quick", 0, workers=1, limit=1.0, doing=told.append)
+    ((_, verdict),) = judge_all(items, "quick", 0, workers=1, limit=1.0, doing=told.append)
     assert verdict.verdict == "holds", verdict.reason
     assert {"compiling", ""} == set(told)

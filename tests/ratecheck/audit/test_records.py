@@ -41,7 +41,7 @@ def handed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             instance = {"p": [0.3, 0.7]} if expect == "violated" else None
             yield item, rc.Verdict(item.id, expect, ratio=0.1, counterexample=instance)
 
-    monkeypatch.setattr(records_module, "judged", judged)
+    monkeypatch.setattr(records_module, "judge_all", judged)
     return done
 
 
@@ -145,7 +145,7 @@ def test_errors_are_judged_again_and_never_stored(
         for item in items:
             yield item, rc.Verdict(item.id, "error", reason="no", counterexample={"p": [1.0]})
 
-    monkeypatch.setattr(records_module, "judged", failing)
+    monkeypatch.setattr(records_module, "judge_all", failing)
     results = run(mine, tmp_path)
     assert not any(result.ok for result in results)
     assert not list(tmp_path.glob("audit/mine/**/*.json"))

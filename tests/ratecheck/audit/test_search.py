@@ -21,7 +21,7 @@ from experiments.affpcl.claims._spaces import SYSTEMS, systems
 from linsys.linalg import norm
 from ratecheck._claims.samples import SHARED, Batch, batches
 from ratecheck._search.ascent import Climb
-from ratecheck._search.hypothesis_search import aim
+from ratecheck._search.hypothesis_search import search_examples
 from ratecheck._search.search import EFFORTS, Search
 from tests.ratecheck.audit._known import declared
 
@@ -199,7 +199,7 @@ def test_hypothesis_climbs() -> None:
         scores.append(float(coordinates.min()))
         return scores[-1]
 
-    aim(layouts, score, 200, seed=1)
+    search_examples(layouts, score, 200, seed=1)
     assert len(scores) >= 150
     assert max(scores[100:]) > max(scores[:20]) + 0.1
 
@@ -220,7 +220,7 @@ def test_hypothesis_passes_on_what_is_raised() -> None:
         raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
-        aim([CUBE.layout({"m": 6})], score, 50, seed=1)
+        search_examples([CUBE.layout({"m": 6})], score, 50, seed=1)
 
 
 def test_cancellation_does_not_lead_the_search() -> None:
