@@ -42,7 +42,7 @@ test: $(VENV)/.test
 
 test-slow: $(VENV)/.test
 	@echo "==> slow tests"
-	@$(BIN)/python -m pytest $(PYTEST_FLAGS) -m slow tests
+	@$(BIN)/python -m pytest $(PYTEST_FLAGS) -m slow
 
 # Two at a time, whatever their file: they wait for processes to start.
 test-flower:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import schur
-from scipy.linalg.lapack import dtrsyl
 
 from linsys.validate import Array
 
@@ -68,11 +66,15 @@ class LyapunovSolver:
     """
 
     def __init__(self, matrix: Array) -> None:
+        from scipy.linalg import schur
+
         self._form, self._basis = schur(matrix)
         self._eye = np.eye(len(matrix))
 
     def __call__(self, q: Array, c: float) -> Array:
         """X for one Q (d, d)."""
+        from scipy.linalg.lapack import dtrsyl
+
         form = self._form - 0.5 * c * self._eye
         solution, scale, _ = dtrsyl(form, form, self._basis.T @ q @ self._basis, tranb="T")
         x: Array = self._basis @ solution @ self._basis.T / scale

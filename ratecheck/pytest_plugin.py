@@ -8,12 +8,17 @@
 in ``pyproject.toml`` a plain ``pytest`` collects them, too. A test is named after its claim, so
 that ``-k`` and ``--deselect`` choose among them; it fails where the verdict is not the one that the
 claim expects, or where the claim breaks any other rule of :mod:`ratecheck._conformance.claims`.
+Claims whose search takes long carry the marker ``slow`` where their ids match a pattern of
+
+    ratecheck_slow = ["mine.theorem_*"]
+
 Without either nothing is collected, and nothing but this file is imported.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--ratecheck-limit", type=float, metavar="S", help="CPU seconds for a claim's search"
     )
     parser.addini("ratecheck_claims", "patterns of files whose claims are tests", "args")
+    parser.addini("ratecheck_slow", "patterns of ids whose tests carry the marker slow", "args")
     parser.addini("ratecheck_effort", "as --ratecheck-effort", default="quick")
     parser.addini("ratecheck_seed", "as --ratecheck-seed", default="0")
     parser.addini("ratecheck_limit", "as --ratecheck-limit", default="")
@@ -78,6 +84,8 @@ class ClaimItem(pytest.Item):
     def __init__(self, *, entry: Entry, known: Known | None, **options: Any) -> None:
         super().__init__(**options)
         self.entry, self.known = entry, known
+        if any(fnmatchcase(self.name, pattern) for pattern in self.config.getini("ratecheck_slow")):
+            self.add_marker("slow")
 
     def runtest(self) -> None:
         """Judge the claim."""

@@ -9,11 +9,17 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
 
+# Compiled once and kept: hundreds of processes that the tests start import the same modules.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 import importlib.util
+import sys
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+sys.dont_write_bytecode = False
 
 #: A test that lacks its library must fail, not skip; so all are asked for before the first test.
 REQUIRED = ("grimp", "hatchling", "ipykernel", "mpmath", "nbclient", "nbformat", "torch", "xdist")

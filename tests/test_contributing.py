@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -28,6 +30,7 @@ def run(file: Path, out: Path, command: str = "run") -> subprocess.CompletedProc
     )
 
 
+@pytest.mark.slow
 def test_the_recipe_is_a_complete_experiment(tmp_path: Path) -> None:
     code = recipes()[0]
     file = tmp_path / "average.py"

@@ -52,6 +52,7 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, dict[str, A
     return execute(PATH, PROBE, tmp_path_factory.mktemp("notebook"))
 
 
+@pytest.mark.slow
 def test_runs_without_a_word_of_warning(executed: tuple[Any, dict[str, Any]]) -> None:
     assert_no_warning(executed[0])
 
@@ -165,6 +166,7 @@ def test_the_check_of_linear_speed_up_notices_a_wrong_method(run: Any) -> None:
         assert_linear_speed_up(names, 4)
 
 
+@pytest.mark.slow
 def test_without_a_residual_at_the_centre_affpcl_is_learning_alone(run: Any) -> None:
     agents = alike(3)
     gains = np.array([[1.0, 0.5, 0.2], [1.0, 0.8, 0.4], [0.5, 0.8, 1.0]])

@@ -42,6 +42,7 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, dict[str, A
     return execute(PATH, PROBE, tmp_path_factory.mktemp("notebook"))
 
 
+@pytest.mark.slow
 def test_runs_without_a_word_of_warning(executed: tuple[Any, dict[str, Any]]) -> None:
     assert_no_warning(executed[0])
 

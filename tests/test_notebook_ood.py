@@ -61,6 +61,7 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, dict[str, A
     return execute(PATH, LINEAR + PROBE, tmp_path_factory.mktemp("notebook"))
 
 
+@pytest.mark.slow
 def test_runs_without_a_word_of_warning(executed: tuple[Any, dict[str, Any]]) -> None:
     assert_no_warning(executed[0])
 
@@ -106,6 +107,7 @@ def test_beta_is_a_step_size_for_a_linear_reward_alone(
     assert max(large) < one[0] - 0.05
 
 
+@pytest.mark.slow
 def test_takes_domains_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plt, "show", lambda: None)
     rng, file = np.random.default_rng(0), tmp_path / "domains.npz"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import nbformat
+import pytest
 
 from tests._notebooks import execute
 
@@ -16,6 +17,7 @@ for word in ("one", "two", "three"):
 """
 
 
+@pytest.mark.slow
 def test_what_a_cell_prints_in_pauses_is_one_output(tmp_path: Path) -> None:
     cell = nbformat.v4.new_code_cell(SLOW)
     path = tmp_path / "slow.ipynb"

@@ -134,6 +134,7 @@ def test_command_line_needs_no_deep_learning_library() -> None:
     assert done.stdout == "ok\n", done.stderr
 
 
+@pytest.mark.slow
 def test_an_audit_and_a_plain_experiment_need_no_extra(tmp_path: Path) -> None:
     code = (
         "from ratecheck._commands.app import app; import ratecheck as rc;"
@@ -149,6 +150,7 @@ def test_an_audit_and_a_plain_experiment_need_no_extra(tmp_path: Path) -> None:
     assert (tmp_path / "figures" / "toy-picture-quick.png").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "extra", "missing"),
     [
@@ -187,6 +189,7 @@ def test_bridge_without_torch_names_the_install_command() -> None:
     assert "pip install 'ratecheck[llm]'" in last
 
 
+@pytest.mark.slow
 def test_bridge_imports_where_torch_is() -> None:
     done = run_without([], "import lora_bridge; print('torch' in sys.modules)")
     assert done.stdout == "True\n", done.stderr

@@ -4,9 +4,9 @@ BLAS and MKL, oneDNN, NumPy's and torch's own loops and the C library have other
 generation of processors. What passes through them differs in its last bits from one processor to
 another, so tests compare it to rounding. What our own kernels compute has the same bits.
 
-Every setting makes one library, all else as it is, compute for an older generation than this
-processor's own, which all other tests run with. Where this processor is no newer than the setting,
-it changes nothing, and what the library says of itself must agree with that.
+A setting makes every library compute for a generation older than this processor's own, which all
+other tests run with. Where this processor is no newer than that, it changes nothing, and what the
+libraries say of themselves must agree with it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,42 +61,42 @@ TENSORS = (
     "tests/lora_bridge/test_rollouts.py::test_the_reference_is_the_base_model_bit_for_bit",
     "tests/lora_bridge/test_rollouts.py::test_what_is_sampled_is_what_is_scored",
 )
+TESTS = tuple(dict.fromkeys((*ARRAYS, *TENSORS)))
 
 
 class Setting(NamedTuple):
-    """A library made to compute for a generation of processors.
+    """How one library is made to compute for a generation of processors.
 
     Attributes:
-        name: as :func:`tests._processor.report` names it.
-        generation: the newest one whose code it uses.
         variable, value: of the environment.
-        says: what the library then says of itself.
-        tests: what is sensitive to it.
+        says: what the library then says of itself, as :func:`tests._processor.report` has it.
     """
 
-    name: str
-    generation: int
     variable: str
     value: str
     says: Any
-    tests: Sequence[str]
 
 
-SETTINGS = [
-    Setting("BLAS", SSE, "OPENBLAS_CORETYPE", "Nehalem", ["Nehalem"], ARRAYS),
-    Setting("BLAS", AVX2, "OPENBLAS_CORETYPE", "Haswell", ["Haswell"], ARRAYS),
-    Setting("NumPy", SSE, "NPY_DISABLE_CPU_FEATURES", newer(SSE), SSE, ARRAYS),
-    Setting("NumPy", AVX2, "NPY_DISABLE_CPU_FEATURES", newer(AVX2), AVX2, ARRAYS),
-    Setting("torch", SSE, "ATEN_CPU_CAPABILITY", "default", "DEFAULT", TENSORS),
-    Setting("torch", AVX2, "ATEN_CPU_CAPABILITY", "avx2", "AVX2", TENSORS),
-    Setting("oneDNN", SSE, "ONEDNN_MAX_CPU_ISA", "SSE41", ["Intel SSE4.1"], TENSORS),
-    # Its other values are for Intel's processors only.
-    Setting("MKL", SSE, "MKL_CBWR", "COMPATIBLE", ["COMPATIBLE"], TENSORS),
-]
+#: Every library's setting for a generation: the newest one whose code it uses.
+SETTINGS = {
+    SSE: {
+        "BLAS": Setting("OPENBLAS_CORETYPE", "Nehalem", ["Nehalem"]),
+        "NumPy": Setting("NPY_DISABLE_CPU_FEATURES", newer(SSE), SSE),
+        "torch": Setting("ATEN_CPU_CAPABILITY", "default", "DEFAULT"),
+        "oneDNN": Setting("ONEDNN_MAX_CPU_ISA", "SSE41", ["Intel SSE4.1"]),
+        # Its other values are for Intel's processors only.
+        "MKL": Setting("MKL_CBWR", "COMPATIBLE", ["COMPATIBLE"]),
+    },
+    AVX2: {
+        "BLAS": Setting("OPENBLAS_CORETYPE", "Haswell", ["Haswell"]),
+        "NumPy": Setting("NPY_DISABLE_CPU_FEATURES", newer(AVX2), AVX2),
+        "torch": Setting("ATEN_CPU_CAPABILITY", "avx2", "AVX2"),
+    },
+}
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def run_tests(tests: Iterable[str], environment: dict[str, str]) -> None:
+def run_tests(tests: Sequence[str], environment: dict[str, str]) -> None:
     """Tests in a process with these variables pass, and are there."""
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *tests]
     done = subprocess.run(
@@ -105,23 +105,16 @@ def run_tests(tests: Iterable[str], environment: dict[str, str]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def applied(setting: Setting) -> Setting:
-    """The setting itself, or the newest one of its library that this processor can run."""
-    usable = [
-        one
-        for one in SETTINGS
-        if one.name == setting.name and one.generation <= min(generation(), setting.generation)
-    ]
-    return max(usable, key=lambda one: one.generation)
-
-
-@pytest.mark.parametrize("setting", SETTINGS, ids=lambda one: f"{one.name}-{one.value}")
-def test_tests_pass_with_code_for_older_processors(setting: Setting) -> None:
-    chosen = applied(setting)
-    print(f"{setting.variable}: {setting.value!r} becomes {chosen.value!r} on this processor")
-    environment = {**os.environ, chosen.variable: chosen.value}
-    assert report_of_a_process(environment)[chosen.name] == chosen.says
-    run_tests(chosen.tests, environment)
+@pytest.mark.parametrize("wanted", SETTINGS, ids=["SSE", "AVX2"])
+def test_tests_pass_with_code_for_older_processors(wanted: int) -> None:
+    settings = SETTINGS[min(wanted, generation())]  # or the newest one that this processor can run
+    environment = dict(os.environ)
+    environment |= {setting.variable: setting.value for setting in settings.values()}
+    says = report_of_a_process(environment)
+    assert {name: says[name] for name in settings} == {
+        name: setting.says for name, setting in settings.items()
+    }
+    run_tests(TESTS, environment)
 
 
 def test_tests_pass_without_fused_multiply_adds_in_the_c_library() -> None:
@@ -136,7 +129,7 @@ def test_tests_pass_with_two_threads() -> None:
     # OpenBLAS takes no more than there are processors
     expected = [2] if len(os.sched_getaffinity(0)) > 1 else [1, 2]
     assert report_of_a_process(environment)["threads"] == expected
-    run_tests(dict.fromkeys((*ARRAYS, *TENSORS)), environment)
+    run_tests(TESTS, environment)
 
 
 def test_a_test_that_asks_for_bits_of_this_processor_fails(tmp_path: Path) -> None:

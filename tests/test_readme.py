@@ -32,6 +32,7 @@ def example(title: str) -> str:
     return found[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("title", "change", "mutant"),
     [
@@ -64,6 +65,7 @@ def audited(program: str, folder: Path, *options: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
+@pytest.mark.slow
 def test_the_claim_is_refuted_as_it_says(tmp_path: Path) -> None:
     section = README.partition("## Audit a paper's claims")[2]
     program = re.search(r"```python\n(.*?)```", section, re.DOTALL)

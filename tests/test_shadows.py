@@ -99,6 +99,7 @@ OWN = ("audit", "ratecheck.py", "--threads", 2)
 RUN = ("run", "picture.py", "--threads", 2, "--no-figures")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["wheel", "editable"])
 def test_the_command_and_its_workers_have_our_packages(
     kind: str, folder: Path, tmp_path: Path, wheel_file: Path
@@ -129,6 +130,7 @@ except ValueError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["wheel", "editable"])
 def test_a_process_of_the_user_s_has_the_user_s_packages_and_judges_the_user_s_claims(
     kind: str, tmp_path: Path, wheel_file: Path
@@ -149,6 +151,7 @@ def test_a_process_of_the_user_s_has_the_user_s_packages_and_judges_the_user_s_c
     assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["wheel", "editable"])
 def test_a_file_called_as_the_command_is_not_taken_for_it(
     kind: str, folder: Path, tmp_path: Path, wheel_file: Path
@@ -160,6 +163,7 @@ def test_a_file_called_as_the_command_is_not_taken_for_it(
     assert fails([ours.python, ours.script, *RUN], folder) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "line", "other", "arguments", "path"),
     [

@@ -51,6 +51,7 @@ def test_its_claims_are_judged_beside_the_others(site: Path) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fedprox/rounds", "fedprox/penalty", "bridge/sums"])
 def test_its_experiments_run_by_name(site: Path, name: str) -> None:
     done = ratecheck(site, "run", name, "--json")

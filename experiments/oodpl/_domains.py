@@ -42,7 +42,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
 import ratecheck as rc
 from linsys.bilevel import (
@@ -231,6 +230,7 @@ class MethodsConfig(DomainConfig):
 
     def fitted_beta(self, train: Sequence[Domain], phi: Values) -> float:
         """The beta for which Algorithm 2 with a given reward fits the training pairs best."""
+        from scipy.optimize import minimize_scalar
 
         def loss(log_beta: float) -> float:
             oracles = [DomainOracle(domain=d, beta=float(np.exp(log_beta))) for d in train]

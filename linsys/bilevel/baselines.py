@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.optimize import minimize
 
 from linsys.bilevel._newton import minimise
 from linsys.bilevel.arrays import sigmoid
@@ -118,6 +117,8 @@ def reward_mle(domains: Sequence[Domain], *, ridge: float = 0.0) -> Array:
     >>> bool(np.allclose(reward_mle(shared.train), shared.phi))  # the population finds the truth
     True
     """
+    from scipy.optimize import minimize
+
     check_domains(domains)
     check_number("ridge", ridge, low=0.0)
     if all(isinstance(domain.reward, LinearReward) for domain in domains):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from scipy.special import erf
 
 from linsys.heterogeneity import _mixture
 from linsys.heterogeneity._measured import Integration, MeasuredArray, Method
@@ -44,6 +43,8 @@ class GaussianView(View):
     @cached_property
     def tv_matrix(self) -> MeasuredArray:
         """||mu^i - mu^j||_TV = 2 F(|m_i - m_j| / 2) - 1, F standard normal, shape (n, n)."""
+        from scipy.special import erf
+
         return MeasuredArray.of(erf(np.sqrt(self._squared_distances / 8)), method="closed form")
 
     @cached_property

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.special import log_softmax, logsumexp, ndtri
 
 from linsys.heterogeneity._measured import Integration, MeasuredArray, from_replicates
 from linsys.validate import Array
@@ -35,6 +34,7 @@ def reduced_means(means: Array) -> Array:
 
 def normal_points(dimension: int, integration: Integration) -> Iterator[Array]:
     """One scrambled Sobol net of standard normal points (points, dimension) per scramble."""
+    from scipy.special import ndtri
     from scipy.stats import qmc  # half a second to import, and only used here
 
     bits = 30
@@ -75,6 +75,7 @@ def divergences(means: Array, integration: Integration) -> tuple[MeasuredArray, 
 def _by_quadrature(centres: Array) -> MeasuredArray:
     """Shape (2, n): integrals of |rho^i - 1| mu^0 / 2 and (rho^i - 1)^2 mu^0 over the line."""
     from scipy.integrate import quad_vec  # imports scipy.stats' neighbours: slow
+    from scipy.special import log_softmax
 
     n = len(centres)
 
@@ -102,6 +103,8 @@ def _mixture_average(centres: Array, z: Array) -> Array:
 
     log mu^k - log mu^j there is (c_k - c_j)'z - |c_k - c_j|^2 / 2: distances, not positions.
     """
+    from scipy.special import log_softmax
+
     n = len(centres)
     total = np.zeros((2, n))
     half_squares = 0.5 * np.array([((centres - c) ** 2).sum(axis=-1) for c in centres])[:, None]
@@ -137,6 +140,8 @@ def _infimum(centres: Array, logs: Array, spread: Array, i: int) -> tuple[float,
     ``logs`` are those of how many agents a component stands for. Over u in units of 1 / ``spread``,
     shape (r,), the size of each coordinate of the centres.
     """
+    from scipy.special import log_softmax, logsumexp
+
     slopes = (centres - centres[i]) / spread
     offsets = logs + 0.5 * ((centres[i] ** 2).sum() - (centres * centres).sum(axis=-1))
     u = centres[i] * spread

@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 
 from linsys.kernels._tiles import TILE, padded
 from linsys.systems import GaussianSystem
@@ -61,6 +60,8 @@ def turned(A: Array) -> tuple[int, Array, Array]:
     identity for small and for unsymmetric matrices, and where an entry beside the diagonal that all
     but vanishes would let Q depend on rounding.
     """
+    import scipy.linalg
+
     d = len(A)
     if d > 2 * TILE and (A == A.T).all():
         banded, Q = scipy.linalg.hessenberg(A, calc_q=True)

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
 
 from linsys.validate import (
     PROBABILITY_TOLERANCE,
@@ -31,6 +31,9 @@ from linsys.validate import (
     plain,
     real_array,
 )
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 __all__ = ["DecisionTree"]
 
@@ -166,6 +169,8 @@ class DecisionTree:
     @cached_property
     def constraints(self) -> tuple[csr_array, Array]:
         """E (I, I A) and e (I,): the plans are all x >= 0 with E x.ravel() = e."""
+        from scipy.sparse import csr_array
+
         inner = np.flatnonzero(self.parent >= 0)
         rows = np.concatenate([np.repeat(np.arange(self.I), self.A), inner])
         columns = np.concatenate([np.arange(self.I * self.A), self.parent[inner]])

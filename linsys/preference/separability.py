@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import linprog
 
 from linsys.validate import real_array
 
@@ -41,6 +40,8 @@ def separated(features: ArrayLike, labels: ArrayLike) -> bool:
     >>> separated([[1.0], [0.0]], [1, 0])  # the second says nothing
     True
     """
+    from scipy.optimize import linprog
+
     sizes: dict[str, int] = {}
     x = real_array("features", features, ("n", "p"), sizes)
     o = real_array("labels", labels, ("n",), sizes)

@@ -17,7 +17,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
 
 from linsys.preference.comparisons import LINKS, Comparisons
 from linsys.preference.coverage import Coverage, coverage
@@ -152,6 +151,8 @@ class PreferenceSystem:
 
     def probabilities(self, Theta: ArrayLike | None = None) -> Array:
         """P(tau0 preferred) of all pairs, shape (..., P); of all users without Theta, (N, P)."""
+        from scipy.special import expit
+
         return np.asarray(expit(self._differences(self.rewards(Theta))))
 
     def coverage(self) -> Coverage:
@@ -193,6 +194,8 @@ class PreferenceSystem:
         >>> data.labels.tolist(), data.counts.tolist()
         ([0.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0], [4, 4])
         """
+        from scipy.special import expit
+
         who = self._users(users)
         counts = list(N_p) if np.iterable(N_p) else [N_p] * len(who)
         if len(counts) != len(who):

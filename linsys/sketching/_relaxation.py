@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import minimize
 
 from linsys.validate import Array
 
@@ -56,6 +55,8 @@ def relaxed(F: Array, target: float) -> float:
 
     It is the largest eigenvalue of one matrix, so that it is a bound wherever the search ends.
     """
+    from scipy.optimize import minimize
+
     p, d = F.shape[0], F.shape[2]
     flat = F.transpose(0, 2, 1, 3).reshape(p * d, p * d)
     size = float(np.abs(np.linalg.eigvalsh(flat)).max())

@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dgemm
 
 from linsys.validate import Array
 
@@ -108,5 +107,7 @@ def _rows(values: Array, batch: NDArray[np.int64], out: Any) -> Any:
 
 def _add_product(C: Array, factor: float, P: Array, Q: Array) -> None:
     """C += factor P Q in place, for float64 arrays, C in C order."""
+    from scipy.linalg.blas import dgemm
+
     # BLAS counts by columns: to it, C is C'
     dgemm(factor, Q.T, P.T, 1.0, C.T, overwrite_c=True)

@@ -25,7 +25,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 
 from linsys.sketching import exact
 from linsys.sketching._derivatives import check_least_squares, moment_and_slope
@@ -145,6 +144,8 @@ def _highest(
 
     They start from ``points`` and from four random ones.
     """
+    from scipy.optimize import minimize
+
     rng = np.random.default_rng(0)
     starts = np.concatenate([points, rng.normal(size=(4, *points.shape[1:]))])
 

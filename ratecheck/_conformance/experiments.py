@@ -35,6 +35,7 @@ class ExperimentSuite:
             prediction is in a module that several experiments share, whose checks they are.
         exact: experiments in which nothing is random, so that the seed changes nothing.
         loose: experiments whose checks may come out either way at so small a size.
+        slow: experiments that take long all the same: their tests carry the marker ``slow``.
 
     Example::
 
@@ -48,6 +49,7 @@ class ExperimentSuite:
     wrong: ClassVar[Sequence[tuple[Any, ...]]] = ()
     exact: ClassVar[Collection[ModuleType]] = ()
     loose: ClassVar[Collection[ModuleType]] = ()
+    slow: ClassVar[Collection[ModuleType]] = ()
     _stored: ClassVar[dict[ModuleType, tuple[Table, tuple[Table, Table]]]]
     _failed: ClassVar[dict[ModuleType, set[str]]]
 
@@ -59,12 +61,19 @@ class ExperimentSuite:
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Run a test for every experiment, or for every wrong prediction."""
         if "experiment_module" in metafunc.fixturenames:
-            modules = list(self.small)
-            names = [module.__name__.rpartition(".")[2] for module in modules]
-            metafunc.parametrize("experiment_module", modules, ids=names)
+            cases = [self._case(module, module) for module in self.small]
+            metafunc.parametrize("experiment_module", cases)
         if "wrong_prediction" in metafunc.fixturenames:
-            names = [f"{of[0].__name__.rpartition('.')[2]}-{of[1]}-{of[3]}" for of in self.wrong]
-            metafunc.parametrize("wrong_prediction", list(self.wrong), ids=names)
+            cases = [self._case(of[4] if of[4:] else of[0], of, of[1], of[3]) for of in self.wrong]
+            metafunc.parametrize("wrong_prediction", cases)
+
+    @classmethod
+    def _case(cls, module: ModuleType, value: Any, *names: str) -> Any:
+        """A parameter that is named after its experiment."""
+        import pytest
+
+        name = "-".join([module.__name__.rpartition(".")[2], *names])
+        return pytest.param(value, id=name, marks=[pytest.mark.slow] * (module in cls.slow))
 
     @classmethod
     def table(cls, module: ModuleType) -> Table:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from ratecheck._experiment.model import Check
 from ratecheck._rates.rates import Interval, above
@@ -36,6 +35,8 @@ class Ratio(Interval):
 
 def mean_interval(values: Values, level: float = LEVEL) -> Interval:
     """Mean of one value per instance and Student's interval."""
+    from scipy.special import stdtrit
+
     half = float(stdtrit(values.size - 1, 0.5 + 0.5 * level)) * values.std(ddof=1)
     mean, half = float(values.mean()), float(half / np.sqrt(values.size))
     return Interval(mean, mean - half, mean + half)

@@ -17,7 +17,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtrit
 
 from linsys import InputError
 from ratecheck._experiment.model import Check
@@ -288,6 +287,8 @@ def mean_band(replicates: ArrayLike, *, level: float = 0.9) -> tuple[Array, Arra
     ``replicates`` has shape (replicates, points), at least 2 replicates; returns (mean, lo, hi) of
     shape (points,).
     """
+    from scipy.special import stdtrit
+
     values = np.asarray(replicates, dtype=np.float64)
     if values.ndim != 2 or values.shape[0] < 2:
         raise InputError(f"`replicates` must have shape (at least 2, points); found {values.shape}")

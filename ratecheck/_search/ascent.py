@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import minimize
 
 from ratecheck._claims.fields import Numbers
 
@@ -99,6 +98,7 @@ class Climb:
 
     def _newton(self) -> None:
         """L-BFGS-B with one-sided differences, each gradient from one batch."""
+        from scipy.optimize import minimize
 
         def downhill(coordinates: Numbers) -> tuple[float, Numbers]:
             if self._done:

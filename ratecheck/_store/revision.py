@@ -17,7 +17,7 @@ import importlib.util
 import inspect
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
@@ -61,15 +61,20 @@ def revision_of(roots: Sequence[tuple[Path, str]]) -> str:
     """The revision of numbers that these files define, each given with its module's package."""
     # They count by their content alone: a copy elsewhere has the same revision.
     parts = [("", path.read_bytes()) for path, _ in roots]
-    for name in _NUMERICAL:
-        files = sorted((_HOME / name).rglob("*.py"))
-        parts += [(f.relative_to(_HOME).as_posix(), f.read_bytes()) for f in files]
+    parts += _numerical_sources()
     parts += [(name, path.read_bytes()) for name, path in sorted(_imported(roots).items())]
     digest = hashlib.sha256()
     for name, content in parts:
         digest.update(f"{name}\0{len(content)}\0".encode())
         digest.update(content)
     return digest.hexdigest()[:16]
+
+
+@functools.cache
+def _numerical_sources() -> list[tuple[str, bytes]]:
+    """Every file of the numerical packages: its name and its content, read once by a process."""
+    files = [f for name in _NUMERICAL for f in sorted((_HOME / name).rglob("*.py"))]
+    return [(f.relative_to(_HOME).as_posix(), f.read_bytes()) for f in files]
 
 
 def file_digest(path: Path, name: str) -> str:
@@ -135,9 +140,7 @@ def _imported(roots: Sequence[tuple[Path, str]]) -> dict[str, Path]:
             names = frozenset(filter(_is_ours, names))
         for name in names - seen:
             seen.add(name)
-            path = (
-                _module_file(name, [_HOME]) if _is_ours(name) else _users_module_file(name, users)
-            )
+            path = _our_module_file(name) if _is_ours(name) else _users_module_file(name, users)
             if path is not None:
                 modules[name] = path
                 todo.append((path, _package(name, path)))
@@ -189,8 +192,12 @@ def _imported_names(source: bytes, package: str) -> frozenset[str]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):  # a compiled module, or one that cannot be imported
         return frozenset()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
+    attributes: set[tuple[str, str]] = set()  # "rc", "upper" where the source has "rc.upper"
+    for node in _nodes(tree):
+        if isinstance(node, ast.Attribute):
+            if isinstance(node.value, ast.Name):
+                attributes.add((node.value.id, node.attr))
+        elif isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
             aliases |= {a.asname or a.name for a in node.names if a.name == _STUB.parent.name}
         elif isinstance(node, ast.ImportFrom):
@@ -202,12 +209,29 @@ def _imported_names(source: bytes, package: str) -> frozenset[str]:
                     continue
             # "from package import name" may name a module or a value; a value is not found later
             names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            names |= {f"{_STUB.parent.name}.{node.attr}"} if node.value.id in aliases else set()
+    names |= {f"{_STUB.parent.name}.{name}" for package, name in attributes if package in aliases}
     names = {_public_names().get(name, name) for name in names}
     parts = [name.split(".") for name in names]
     return frozenset(".".join(p[:k]) for p in parts for k in range(1, len(p) + 1))
+
+
+def _nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes, as :func:`ast.walk`, in a third of its time."""
+    todo: list[Any] = [tree]
+    while todo:
+        node = todo.pop()
+        yield node
+        for value in vars(node).values():
+            if isinstance(value, list):
+                todo += [part for part in value if isinstance(part, ast.AST)]
+            elif isinstance(value, ast.AST):
+                todo.append(value)
+
+
+@functools.cache
+def _our_module_file(name: str) -> Path | None:
+    """The file of a module of this project, or None."""
+    return _module_file(name, [_HOME])
 
 
 def _users_module_file(name: str, folders: Sequence[Path]) -> Path | None:

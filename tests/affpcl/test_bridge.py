@@ -40,6 +40,7 @@ def table(_untrained: None) -> rc.Table:
     return table_of(affpcl, TINY)
 
 
+@pytest.mark.slow
 def test_docstrings_have_two_properties_that_say_little_of_each_other() -> None:
     corpus = read(None)
     assert len(corpus.texts) == len(set(corpus.texts)) > 1000
@@ -121,6 +122,7 @@ def test_texts_of_a_file(tmp_path: Path) -> None:
         read(pairs)
 
 
+@pytest.mark.slow
 def test_the_experiment_runs_all_methods_from_one_start(table: rc.Table) -> None:
     assert set(table["method"]) == set(affpcl.methods(TINY))
     start = table.where(t=0).grid("excess", "method", "level", "draw")
@@ -156,6 +158,7 @@ def test_the_experiment_runs_all_methods_from_one_start(table: rc.Table) -> None
     np.testing.assert_array_equal(again["excess"], table.where(level=1.0, draw=1)["excess"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -242,6 +245,7 @@ def test_bad_configurations_are_named(options: dict[str, Any], said: str) -> Non
         dataclasses.replace(TINY, **options)
 
 
+@pytest.mark.slow
 def test_agents_one_at_a_time_are_agents_together(table: rc.Table) -> None:
     config = dataclasses.replace(TINY, chunk=1)
     columns = affpcl.compute(config, {"level": 1.0, "draw": 0}, rc.Context())
@@ -249,6 +253,7 @@ def test_agents_one_at_a_time_are_agents_together(table: rc.Table) -> None:
     np.testing.assert_allclose(columns["excess"], together, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_an_agent_with_broken_numbers_ends_a_run_or_is_left_out(
     table: rc.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,6 +279,7 @@ def test_an_agent_with_broken_numbers_ends_a_run_or_is_left_out(
     assert np.isfinite(columns["excess"]).all()
 
 
+@pytest.mark.slow
 def test_texts_that_are_cut_are_counted(table: rc.Table) -> None:
     assert set(table["data"]) == {"docstrings"}  # of 24 letters at most
     config = dataclasses.replace(TINY, max_length=7)  # of 8 letters at least
@@ -281,6 +287,7 @@ def test_texts_that_are_cut_are_counted(table: rc.Table) -> None:
     assert set(columns["data"].tolist()) == {"docstrings; 28 of 28 samples cut to 7 tokens"}
 
 
+@pytest.mark.slow
 def test_a_step_that_is_too_large_is_said() -> None:
     config = dataclasses.replace(TINY, alpha=1e6)
     with pytest.raises(InputError, match=r"client \d must have a finite .*: lower the step size"):

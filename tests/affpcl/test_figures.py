@@ -271,6 +271,7 @@ def test_bad_options_are_named(
         config(**options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", [fig1, fig4, fig5, fig6])
 def test_a_step_that_explodes_is_refused_with_the_bound_it_breaks(module: Any) -> None:
     config = replace(module.EXPERIMENT.profiles["quick"], alpha=0.5)

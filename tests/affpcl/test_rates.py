@@ -57,6 +57,7 @@ SMALL: dict[ModuleType, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_job_stores_the_default_profile(tmp_path: Any) -> None:
     outcome = Job(Store(tmp_path), figures=False).perform("affpcl/rate_density_ratio")
     assert outcome.ok

@@ -257,6 +257,7 @@ def test_half_of_the_clients_have_another_reward(folder: Path) -> None:
     assert all(row[1] is known[1] for row in own)  # type: ignore[index]
 
 
+@pytest.mark.slow
 def test_arms_keep_runs_of_their_own(folder: Path, tmp_path: Path) -> None:
     """Two arms that differ in their rewards alone, with a place to go on from."""
     config = firm_fig4.Fig4Config(**{**TINY, "length": 12, "batch": 16}, model=folder)

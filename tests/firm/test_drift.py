@@ -65,6 +65,7 @@ WRONG: list[tuple[Any, ...]] = [
 class TestDrift(rc.ExperimentSuite):
     small = SMALL
     wrong = WRONG
+    slow = frozenset({drift_beta, drift_objectives})
 
 
 computed, failed = TestDrift.table, TestDrift.failed
@@ -89,6 +90,7 @@ def test_swapped_conventions_are_noticed() -> None:
         assert f"objectives in conflict, β = 0, {convention}: as derived" in found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("instances", [1, 3])
 @pytest.mark.parametrize("module", [drift_beta, drift_batch])
 def test_all_intervals_of_all_instances_cover_together(

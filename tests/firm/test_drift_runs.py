@@ -50,6 +50,7 @@ SMALL: dict[ModuleType, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", SMALL)
 def test_instances_are_judged_one_by_one(module: ModuleType) -> None:
     config = replace(SMALL[module], replicates=30, instances=2)
@@ -122,6 +123,7 @@ WRONG: list[tuple[Any, ...]] = [
 class TestDriftAlongRuns(rc.ExperimentSuite):
     small = SMALL
     wrong = WRONG
+    slow = frozenset({drift_local_steps, drift_time})
 
 
 computed, failed = TestDriftAlongRuns.table, TestDriftAlongRuns.failed
@@ -140,6 +142,7 @@ def test_run_without_smoothing_is_told_from_one_with_it(monkeypatch: pytest.Monk
     } & failed(drift_time, table) == {"η = 1/t, mean weights: as derived"}
 
 
+@pytest.mark.slow
 def test_law_of_another_number_of_clients_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     config = SMALL[drift_time]
     draw = OneStep.draw
@@ -181,6 +184,7 @@ def test_floor_that_falls_with_clients_is_noticed() -> None:
     assert "T_disagr, mean weights, against C: as derived" in names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", SMALL)
 def test_numbers_do_not_depend_on_blocks(module: ModuleType) -> None:
     config = replace(SMALL[module], replicates=30, at_once=30)

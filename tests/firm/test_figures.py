@@ -43,6 +43,7 @@ SMALL: dict[ModuleType, Any] = {
 
 class TestFigures(rc.ExperimentSuite):
     small = SMALL
+    slow = frozenset({fig3, fig4})
 
 
 computed, analysed = TestFigures.table, TestFigures.analysed
@@ -56,6 +57,7 @@ def swapped(table: rc.Table, first: str, second: str) -> rc.Table:
     return rc.Table({**{key: table[key] for key in table}, "arm": arm})
 
 
+@pytest.mark.slow
 def test_processes_do_not_change_a_table(tmp_path: Path) -> None:
     again = run(fig1.EXPERIMENT, SMALL[fig1], Store(tmp_path), threads=2, reference="firm/fig1")
     for key in computed(fig1):

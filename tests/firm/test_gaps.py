@@ -51,6 +51,7 @@ WRONG: list[tuple[Any, ...]] = [
 class TestGaps(rc.ExperimentSuite):
     small = SMALL
     wrong = WRONG
+    slow = frozenset({gap_time, gap_batch})
 
 
 computed, failed = TestGaps.table, TestGaps.failed
@@ -179,6 +180,7 @@ def test_exact_firm_ends_at_the_floor_s_point(floor: Floor) -> None:
     np.testing.assert_allclose(trace.values["weights"][0, 0, 0], 0.5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_preferences_are_the_weights_in_the_end(floor: Floor) -> None:
     oracle = ExactGradients(Clients(floor.momdp, 1))
     firm = FIRM(alpha=1.0 / floor.L, beta=0.0, preference=np.array([3.0, 1.0]), normalise=False)
@@ -196,6 +198,7 @@ def test_markov_samples_have_another_fixed_point(floor: Floor) -> None:
     assert floor.bias > 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last", [200, 2000])
 def test_what_a_run_keeps_does_not_grow(last: int) -> None:
     momdp = sample_momdp(0, states=2, actions=2)

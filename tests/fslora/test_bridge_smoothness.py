@@ -78,6 +78,7 @@ def _hessian(f: Objective, X: Any) -> Any:
     return torch.stack([f.product(X, unit) for unit in units]).reshape(*X.shape, *X.shape)
 
 
+@pytest.mark.slow
 def test_curvatures_are_those_of_blocks_of_the_hessian_farther_out(task: Task) -> None:
     f, factor = Objective(task), 2
     X = 0.3 * torch.from_numpy(np.random.default_rng(2).normal(size=(4, task.bank.width))).float()
@@ -127,6 +128,7 @@ def test_variances_are_those_of_the_gradients(task: Task) -> None:
     assert found["apart"] == pytest.approx(float(apart), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_small_run_meets_what_is_derived(config: SmoothnessConfig, table: rc.Table) -> None:
     found = smoothness.analyse(config, table)
     assert failed(found) == set()
@@ -182,6 +184,7 @@ def test_one_device_is_apart_from_none(config: SmoothnessConfig, table: rc.Table
     smoothness.draw(config, found)
 
 
+@pytest.mark.slow
 def test_the_paper_profile_runs_when_shrunk(config: SmoothnessConfig) -> None:
     paper = smoothness.EXPERIMENT.profiles["paper"]
     sizes = {**TINY, "seeds": 2, "device": "cpu", "dtype": "float32", "model": config.model}

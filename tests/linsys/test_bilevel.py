@@ -52,6 +52,7 @@ def policy_usage(policy: ExponentialPolicy, R: float, rng: np.random.Generator) 
     return used
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("R", [0.1, 1.0, 4.0])
 def test_no_point_of_the_ball_needs_larger_constants_of_the_policy(R):
     rng = np.random.default_rng(1)

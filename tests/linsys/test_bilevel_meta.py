@@ -185,6 +185,7 @@ def trained(algorithm: MetaTraining, domains: Any, phi_0: Any, theta_0: Any) -> 
     return algorithm.run(algorithm.init(Start(phi_0, theta_0), oracles), oracles)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [None, 1, 3])
 @pytest.mark.parametrize("every_task", [False, True])
 def test_a_round_is_a_step_against_the_derivative_through_the_loop(batch, every_task):
@@ -250,6 +251,7 @@ def test_tasks_are_drawn_evenly():
     assert (np.abs(counts / 4000 - 0.25) < 6 * np.sqrt(0.25 * 0.75 / 4000)).all()
 
 
+@pytest.mark.slow
 def test_exact_training_with_long_loops_reaches_a_stationary_point():
     algorithm = training(
         alpha=0.15, D=800, eta=2.0, K=300, inner_batch=None, outer_batch=None, every_task=True

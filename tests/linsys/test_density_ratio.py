@@ -307,6 +307,7 @@ def test_estimates_converge(name: str) -> None:
     assert error(2000) < 0.15 < error(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", estimators(3))
 def test_affpcl_with_each_estimator_converges(name: str) -> None:
     """A fixed path of 3000 rounds comes within 0.15 of the solutions, from 3 away."""

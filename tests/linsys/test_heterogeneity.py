@@ -111,6 +111,7 @@ def test_two_gaussians_against_adaptive_integration(gap):
     np.testing.assert_allclose(pairwise, np.expm1(gap**2 * (1 - np.eye(2))), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_quadrature_of_a_mixture_of_four_against_sign_changes():
     centres = np.array([0.0, 0.4, 1.5, 6.0])
     tv = het.delta_env_agent(gaussian(centres[:, None]))
@@ -352,6 +353,7 @@ def searched_ratio(log_mu):
     return 4 / np.asarray(totals)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(1, 3))
 def test_density_ratio_bound_lies_between_one_and_n_and_above_samples(seed, n, d):
     rng = np.random.default_rng(seed)

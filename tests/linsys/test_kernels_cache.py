@@ -88,6 +88,7 @@ def in_new_process(
     return dict(zip(entries, done.stdout.split(), strict=True))
 
 
+@pytest.mark.slow
 def test_a_second_process_has_the_same_bits_in_any_order() -> None:
     expected = dict(zip(ENTRIES, digests(ENTRIES), strict=True))
     assert len(set(expected.values())) == len(ENTRIES)

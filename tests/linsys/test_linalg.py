@@ -152,6 +152,7 @@ def matrices_of_all_kinds(draw: st.DrawFn) -> Array:
     return 10.0 ** draw(st.integers(-140, 140)) * np.array(flat).reshape(1, d, d)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(matrices_of_all_kinds())
 def test_any_matrix_is_treated_accurately(matrices: Array) -> None:

@@ -445,6 +445,7 @@ def test_one_step_size_per_time():
         assert (together.error[k] == engine.at([t], alpha=alpha).error[0]).all()
 
 
+@pytest.mark.slow
 def test_diminishing_steps_and_their_averages():
     """Lemma D.5: t L~_t stays bounded, the averaged iterate is no worse, and a constant step is the
     other engine."""

@@ -175,6 +175,7 @@ SYSTEMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SYSTEMS)
 @pytest.mark.parametrize(
     "algorithm",

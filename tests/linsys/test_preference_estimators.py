@@ -219,6 +219,7 @@ def random_problem(rng: np.random.Generator) -> tuple[Array, Array]:
     return x, labels.astype(float)
 
 
+@pytest.mark.slow
 def test_newton_and_the_linear_program_agree_on_who_is_separable() -> None:
     rng, both = np.random.default_rng(11), [0, 0]
     problems = [random_problem(rng) for _ in range(300)]

@@ -45,6 +45,7 @@ def ball_points(dimension: int, count: int) -> np.ndarray:
     return points / np.linalg.norm(points, axis=1, keepdims=True) * sizes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETS)
 def test_worst_reward_is_an_element_and_below_all_others(name: str) -> None:
     level, B = SETS[name]
@@ -103,6 +104,7 @@ def minimax(v: np.ndarray, R: ConfidenceSet) -> float:
     return float(found.fun)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_pessimistic_policy_is_the_saddle_point_over_all_policies(name: str, seed: int) -> None:

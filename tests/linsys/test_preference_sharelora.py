@@ -177,6 +177,7 @@ def test_rates_and_lengths_of_the_paper() -> None:
     assert ShareLoRA(gamma=0.1, schedule="constant").rate(2, 3) == 0.1
 
 
+@pytest.mark.slow
 def test_descent_reaches_the_shared_maximum() -> None:
     """Full batches and plain descent end where the maximum-likelihood estimate is."""
     from linsys.preference.estimators import fit_shared

@@ -83,6 +83,7 @@ def test_a_ball_around_another_centre():
     assert aside < 0.99 * bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("r", "k"), [(2, 1), (4, 2), (3, 2)])
 def test_sketched_losses_in_the_same_ball(r, k):
     """Proposition D.4 with the constants of a ball: sharp ones are attained by one component."""
@@ -132,6 +133,7 @@ LOSSES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("away", [0.0, 0.7])
 @pytest.mark.parametrize("name", LOSSES)
 def test_least_squares_has_an_exact_constant_on_every_ball(name, away):
@@ -167,6 +169,7 @@ def test_the_relaxation_is_a_bound_wherever_its_search_ends(monkeypatch):
     assert best >= lower * (1 - 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "radius"), [(1, 0.4), (2, 0.1)])
 def test_other_losses_are_enclosed(kind, radius):
     rng = np.random.default_rng(kind)
@@ -197,6 +200,7 @@ def test_larger_least_squares_are_enclosed_by_the_bounds_of_derivatives():
     assert found.gap < 0.5
 
 
+@pytest.mark.slow
 def test_the_formula_encloses_the_exact_constant():
     for seed in range(4):
         system = small(seed)
@@ -244,6 +248,7 @@ def test_data_variances_in_a_ball():
     assert 0.1 * alone.upper < alone.lower <= alone.upper
 
 
+@pytest.mark.slow
 def test_what_c_h_and_sigma_h_can_trade():
     system, rng = small(), np.random.default_rng(0)
     grid = [0.0, 0.5, 2.0]

@@ -110,6 +110,7 @@ def test_the_peers_of_the_benchmark_make_the_same_round() -> None:
         np.testing.assert_allclose(task.peer(body, torch.from_numpy)() - task.X, change, **close)
 
 
+@pytest.mark.slow
 def test_an_optimizer_sees_every_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
     """AdamW is no plain step; nor may the rows that a device was sent be overwritten."""
     system = systems()[0]

@@ -104,6 +104,7 @@ LOSSES = {
 NEAR = ([0.7, 0.4, 0.8], [0.7, 0.08, 0.2], [0.05, 0.003, 0.009])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", LOSSES)
 def test_no_derivative_along_a_line_exceeds_its_bound(kind, name):

@@ -54,6 +54,7 @@ def brute_force(system: FiniteSystem, alpha: float) -> tuple[list[float], float,
 # --- the radius ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(seed=seeds, alpha=st.floats(0.01, 6.0), d=st.sampled_from([1, 2, 3, 6]))
 @settings(max_examples=20)
 def test_radii_are_those_of_the_kronecker_operators(seed: int, alpha: float, d: int) -> None:
@@ -335,6 +336,7 @@ def joint_radius(system: FiniteSystem, algorithm: Any, steps: Steps) -> float:
     return float(np.abs(np.linalg.eigvals(operator)).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "steps", [Steps(1.0), Steps(1.0, x=(0.4, 1.3), center=0.7), Steps(1.0, center=3.0)]
 )

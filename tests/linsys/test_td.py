@@ -237,6 +237,7 @@ def test_one_agent_learns_as_if_alone(name: str) -> None:
     assert np.abs(last(METHODS[name](), two, 80).x - last(Independent(), two, 80).x).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_sarsa_with_fixed_policies_converges_to_the_projected_fixed_points() -> None:
     """beta = 0 keeps all policies uniform; see ``is_below``."""
     mdps = family()
@@ -280,6 +281,7 @@ def test_sample_that_no_agent_would_make_now_has_ratio_zero() -> None:
     np.testing.assert_array_equal(found, [[1.0, 0.0], [1.0, 0.0]])
 
 
+@pytest.mark.slow
 def test_estimated_ratio_converges_to_the_exact_one() -> None:
     """The mean squared error over 150 runs with fixed policies; see ``is_below``."""
     mdps = family(delta_env=1.0)

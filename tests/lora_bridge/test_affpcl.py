@@ -189,6 +189,7 @@ def test_noise_is_that_of_the_algorithms_own_step() -> None:
     assert (found.left - found.alone).abs().min() > 1e-6
 
 
+@pytest.mark.slow
 def test_agents_that_do_not_differ_keep_an_nth_of_their_noise() -> None:
     """g - h vanishes, and (1/n) sum_j h^j has an n-th of the variance: 8 % at 300 draws."""
     agents, _ = _noise_case(equal=True)

@@ -161,6 +161,7 @@ def test_the_adjoint_is_automatic_differentiation_through_the_loop(batch: int | 
     assert distance(found, expected) < 1e-10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [None, 3])
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
 def test_so_it_is_in_single_precision(kind: str, batch: int | None) -> None:
@@ -173,6 +174,7 @@ def test_so_it_is_in_single_precision(kind: str, batch: int | None) -> None:
     assert distance(found, expected) < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_once", [2, 64])
 def test_unrolling_is_the_same_and_parts_do_not_matter(at_once: int) -> None:
     whole = text_domain(ridge=0.0)

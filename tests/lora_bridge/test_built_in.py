@@ -54,6 +54,7 @@ def test_training_lowers_the_loss_and_leaves_the_generator_alone() -> None:
     assert torch.equal(torch.rand(3), expected)
 
 
+@pytest.mark.slow
 def test_the_built_in_model_learns_where_a_text_ends() -> None:
     texts = ["aab", "aaab", "ab"] * 10
     whole = ["".join(texts)]
@@ -120,6 +121,7 @@ def test_of_two_processes_one_makes_the_model(maker: Maker, cache: Path) -> None
     assert os.listdir(cache) == [name.strip()]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
 def test_a_stopped_making_leaves_nothing_for_long(

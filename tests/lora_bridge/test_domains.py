@@ -207,6 +207,7 @@ def test_the_first_step_of_dpo_is_hpl_without_its_policy(domains: list[TextDomai
     assert float(moved.abs().max()) == pytest.approx(0.01, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_ppo_raises_the_reward_and_keeps_near_its_reference(domains: list[TextDomain]) -> None:
     shared = domains[0].models
     start = sft(domains, shared.theta(), Steps(count=40, gamma=0.02, batch=16))

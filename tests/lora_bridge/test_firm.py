@@ -190,6 +190,7 @@ def test_ratios_begin_at_one(dtype: torch.dtype, options: dict[str, Any]) -> Non
         assert not log_ratios(oracle, theta, memory, step).any()
 
 
+@pytest.mark.slow
 def test_ratios_begin_at_one_with_a_large_vocabulary() -> None:
     """Where sums in another order would move log-probabilities by two in a million."""
     torch.manual_seed(0)
@@ -472,6 +473,7 @@ def test_a_run_goes_on_from_a_checkpoint(tmp_path: Path, steps: int, dtype: torc
     assert all(value.dtype == first[name].dtype for name, value in state.memory.rollout.items())
 
 
+@pytest.mark.slow
 def test_training_raises_both_rewards() -> None:
     """With the output matrix adapted too: that of the small model is all but zero."""
     oracle = alignment(

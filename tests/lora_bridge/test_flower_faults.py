@@ -174,6 +174,7 @@ def test_largest_entries_that_have_no_place(change: Any, tmp_path: Path) -> None
     assert reason.startswith("rejected: its update has shape (0,) where")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("round_", [0, 1, 2])
 @pytest.mark.parametrize("fault", ["dies in mid-round", "damaged"])
 @pytest.mark.parametrize("name", KINDS)
@@ -219,6 +220,7 @@ def test_too_few_answers_are_one_line_and_the_run_goes_on_later(
     assert (result.sha256, result.clients) == (whole(name).sha256, whole(name).clients)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("round_", [0, 1])
 @pytest.mark.parametrize("when", ["before the answers", "between answers", "after the round"])
 @pytest.mark.parametrize("name", KINDS)
@@ -262,6 +264,7 @@ def test_a_damaged_checkpoint_of_the_server_costs_a_round(
     assert (result.sha256, result.clients) == (whole(name).sha256, whole(name).clients)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [1, 2, 3])
 @pytest.mark.parametrize("name", KINDS)
 def test_a_server_that_has_lost_its_files_begins_anew(

@@ -70,6 +70,7 @@ def test_who_does_not_listen_is_killed(tmp_path: Path, monkeypatch: pytest.Monke
     assert alive(tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_signal_ends_all_that_was_started(name: str, family: Path, tmp_path: Path) -> None:
     number = getattr(signal, name)
@@ -85,6 +86,7 @@ def test_a_signal_ends_all_that_was_started(name: str, family: Path, tmp_path: P
     assert alive(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_signal_that_is_switched_off_stays_so(family: Path, tmp_path: Path) -> None:
     ignoring = HEARING + "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n" + COMMAND
     command = [sys.executable, "-c", ignoring, str(family), str(tmp_path)]

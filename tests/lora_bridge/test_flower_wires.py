@@ -68,6 +68,7 @@ def test_a_superlink_that_is_not_there(tmp_path: Path) -> None:
         assert str(raised.value) == message
 
 
+@pytest.mark.slow
 def test_a_port_that_is_in_use(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

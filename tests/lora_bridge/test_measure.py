@@ -95,6 +95,7 @@ def test_distances_of_gradients_are_without_the_noise() -> None:
     torch.testing.assert_close(two.distances(), torch.tensor([[0.0, 50.0], [50.0, 0.0]]))
 
 
+@pytest.mark.slow
 def test_the_curvature_is_the_largest_eigenvalue_of_the_hessian() -> None:
     bank, batch = _bank(), _batch(3)
     X = _rows(bank, 1)

@@ -65,6 +65,7 @@ def _breaks(at: int, error: BaseException) -> Callable[[Tensor, int], Tensor]:
     return advance
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_a_run_that_is_killed_in_the_middle_of_a_round_goes_on_to_the_same_bits(
     tmp_path: Path,

@@ -56,6 +56,7 @@ def test_distances_are_those_of_the_powers(seed: int) -> None:
         assert abs(found[t] - 0.5 * np.abs(gap).sum(axis=1).max()) <= 200 * 2.3e-16
 
 
+@pytest.mark.slow
 @given(seeds)
 def test_mixing_pairs_hold_for_all_times_and_no_smaller_kappa_does(seed: int) -> None:
     _, policy = instance(seed)

@@ -218,6 +218,7 @@ def test_stationary_laws_over_many_magnitudes() -> None:
     np.testing.assert_allclose(momdp.at(np.zeros(5)).stationary, exact, rtol=100 * 2.3e-16)
 
 
+@pytest.mark.slow
 def test_slow_chains_have_a_mixing_pair_or_are_refused() -> None:
     kappa, rho = mixing_at(sticky(7.0, 7.0))
     second = 1.0 - 2.0 / (1.0 + np.exp(7.0))  # the distance after t steps is second^t / 2

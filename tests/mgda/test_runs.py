@@ -57,6 +57,7 @@ def test_every_mgda_step_raises_every_objective() -> None:
         np.testing.assert_allclose(trace.means["gap"][-1], gap.mean(axis=0), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "algorithm",
     [

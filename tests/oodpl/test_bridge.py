@@ -35,6 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return built_in("some text " * 20, BuiltIn(hidden=8, layers=1, heads=2, length=16, steps=2))
 
 
+@pytest.mark.slow
 def test_all_methods_from_the_domains_to_the_picture(folder: Path) -> None:
     config = ood_domains.OODDomainsConfig(**TINY, model=folder)
     table = table_of(ood_domains, config)
@@ -60,6 +61,7 @@ class Killed(BaseException):
     """What no code of ours catches."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "options", "place"),
     [
@@ -159,6 +161,7 @@ def test_open_questions_have_no_pairs_and_that_is_one_clear_line(
         ood_domains.compute(config, {"instance": 0}, rc.Context())
 
 
+@pytest.mark.slow
 def test_beta_is_a_step_size_of_the_head_to_the_last_bit(folder: Path) -> None:
     config = ood_beta.OODBetaConfig(**{**CURVES, "K": 3}, model=folder, betas=(0.1, 1.0, 4.0))
     table = table_of(ood_beta, config)
@@ -211,6 +214,7 @@ def test_what_is_said_of_beta_is_judged_and_explosions_are_seen() -> None:
     assert "exploded" not in bad.notes[2]
 
 
+@pytest.mark.slow
 def test_the_error_falls_geometrically_where_the_inner_loss_is_convex(folder: Path) -> None:
     config = ood_inner.OODInnerConfig(
         **{**DOMAINS, "prompts": 2, "tests": 1}, model=folder, ridge=1.0, cg=40

@@ -40,6 +40,7 @@ SMALL: dict[ModuleType, Any] = {
 class TestFigures(rc.ExperimentSuite):
     small = SMALL
     loose = frozenset(SMALL)
+    slow = frozenset({fig2})
 
 
 computed, analysed = TestFigures.table, TestFigures.analysed

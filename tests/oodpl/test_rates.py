@@ -59,6 +59,7 @@ WRONG: list[tuple[Any, ...]] = [
 class TestRates(rc.ExperimentSuite):
     small = SMALL
     wrong = WRONG
+    slow = frozenset({rate_beta, rate_inner, rate_outer})
 
 
 computed, failed = TestRates.table, TestRates.failed

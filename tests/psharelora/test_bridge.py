@@ -218,6 +218,7 @@ def test_distances_are_means_over_modules_without_the_head() -> None:
     assert np.isnan(distances(modules, X, "personal")).all()
 
 
+@pytest.mark.slow
 def test_the_experiment_from_the_users_to_the_picture(folder: Path, tmp_path: Path) -> None:
     config = ShareConfig(**TINY, model=folder)
     table = run(sharelora.EXPERIMENT, config, Store(tmp_path))

@@ -63,6 +63,7 @@ SMALL: dict[ModuleType, Any] = {
 class TestFigures(rc.ExperimentSuite):
     small = SMALL
     loose = frozenset(SMALL)
+    slow = frozenset({reward_error})
 
 
 computed, analysed, check = TestFigures.table, TestFigures.analysed, TestFigures.check
@@ -245,6 +246,7 @@ def test_small_logits_cost_four_times_the_free_parameters() -> None:
         assert law.bias.max() < 1e-12
 
 
+@pytest.mark.slow
 def test_laws_are_those_of_estimates_from_data() -> None:
     """Means over 100 data sets, with a tail that no rank-1 class holds."""
     system, N_p = isotropic_users(1.0, 0.05), 3000

@@ -149,6 +149,7 @@ def _columns_of_many_users(each: int) -> float:
     return float(angles[np.argmax([value(angle) for angle in angles])])
 
 
+@pytest.mark.slow
 def test_more_users_do_not_replace_comparisons() -> None:
     """The numbers in the note on more users; the grid of angles has steps of 0.005."""
     assert abs(np.sin(_columns_of_many_users(2) - 0.6) - 0.143) < 0.01

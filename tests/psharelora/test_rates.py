@@ -51,6 +51,7 @@ WRONG: list[tuple[Any, ...]] = [
 class TestRates(rc.ExperimentSuite):
     small = SMALL
     wrong = WRONG
+    slow = frozenset({rate_users})
 
 
 computed, failed = TestRates.table, TestRates.failed

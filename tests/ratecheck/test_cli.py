@@ -166,6 +166,7 @@ def test_redraw_computes_nothing(
     assert not (tmp_path / "log").exists()
 
 
+@pytest.mark.slow
 def test_reproduce_writes_an_index_and_survives_a_broken_experiment(
     ratecheck: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,6 +189,7 @@ def test_reproduce_writes_an_index_and_survives_a_broken_experiment(
     assert [result["experiment"] for result in summary["results"]] == ["toy/picture"]
 
 
+@pytest.mark.slow
 def test_experiments_share_the_cores_and_keep_their_order_and_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,6 +272,7 @@ def test_the_command_line_imports_no_numerical_library() -> None:
     assert done.stdout.strip() == "set()"
 
 
+@pytest.mark.slow
 def test_processes_of_their_own(
     command: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:

@@ -219,6 +219,7 @@ print(hashlib.sha256(e.weights.tobytes() + e.offsets.tobytes()).hexdigest(), e.s
 """
 
 
+@pytest.mark.slow
 def test_features_do_not_depend_on_the_number_of_threads() -> None:
     digests = set()
     for threads in ("1", "2"):

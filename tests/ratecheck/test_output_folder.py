@@ -33,6 +33,7 @@ def test_a_taken_figures_folder_is_found_before_computing(
     assert ratecheck("rates", "toy", "--out", tmp_path, *ONE).code == 0
 
 
+@pytest.mark.slow
 def test_checks_are_printed_when_figures_fail_after_computing(
     ratecheck: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,6 +49,7 @@ def test_checks_are_printed_when_figures_fail_after_computing(
     assert not (tmp_path / "log").exists()
 
 
+@pytest.mark.slow
 def test_reproduce_ends_with_its_summary_when_a_figure_fails(
     ratecheck: Call, tmp_path: Path
 ) -> None:

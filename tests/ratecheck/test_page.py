@@ -114,6 +114,7 @@ def test_the_page_has_what_is_stored_and_says_what_is_not(
     assert (said.code, "found none in" in said.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_the_page_loads_nothing_and_is_small(ratecheck: Call, tmp_path: Path, judged: None) -> None:
     ratecheck("run", "toy/decay", "--out", tmp_path, *ONE)
     audited(ratecheck, MINE, tmp_path)
@@ -180,6 +181,7 @@ def test_a_file_is_not_run_and_a_changed_or_lost_one_is_older_code(
     assert "4 verdicts are of older code" in reported(ratecheck, tmp_path)
 
 
+@pytest.mark.slow
 def test_claims_of_the_catalogue_without_or_with_older_verdicts(
     ratecheck: Call, tmp_path: Path, judged: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,6 +217,7 @@ def test_exponents_of_claims_have_every_regime(
     assert re.search(row, table)
 
 
+@pytest.mark.slow
 def test_file_and_open(ratecheck: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
     monkeypatch.setattr(webbrowser, "open", shown.append)
@@ -257,6 +260,7 @@ def test_reproduce_ends_with_the_page(
     assert f"run toy/decay --profile quick --seed 5 --out {tmp_path}<" in page
 
 
+@pytest.mark.slow
 def test_libraries_of_the_page_are_imported_on_use() -> None:
     code = (
         "import sys, ratecheck._report.page; "

@@ -34,6 +34,7 @@ def wait_for(log: Path, line: str) -> None:
     raise AssertionError(f"block {line} never began")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT])
 def test_a_stopped_run_resumes_with_the_same_result(
@@ -62,6 +63,7 @@ def test_a_stopped_run_resumes_with_the_same_result(
         np.testing.assert_array_equal(curve["y"], mse.mean(axis=0))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="parents that are gone")
 @pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGTERM])
 def test_workers_end_with_a_command_that_is_killed(
@@ -78,6 +80,7 @@ def test_workers_end_with_a_command_that_is_killed(
     assert first.returncode == -stop
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no lock of folders")
 @pytest.mark.parametrize("killed", [False, True])
 def test_of_two_equal_commands_one_computes_and_both_answer(
@@ -103,6 +106,7 @@ def test_of_two_equal_commands_one_computes_and_both_answer(
     assert log.read_text().split() == ["0.5"] * (1 + killed) + ["1.0", "1.5"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_ctrl_c_while_another_process_computes(command: Start, tmp_path: Path) -> None:
     log, gate, out = tmp_path / "log", tmp_path / "gate", tmp_path / "out"

@@ -25,16 +25,20 @@ DECAY = Path(__file__).parent / "extra" / "toy" / "rates" / "decay.py"
 
 
 @pytest.fixture
-def edited(sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def edited(sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A copy of the sources that the revision looks at, free to be edited."""
     copy = tmp_path / "sources"
     shutil.copytree(sources, copy)
     monkeypatch.setattr(revision, "_HOME", copy)
-    return copy
+    revision._our_module_file.cache_clear()
+    yield copy
+    revision._our_module_file.cache_clear()
+    revision._numerical_sources.cache_clear()
 
 
 def assert_source_changes_the_key(edited: Path, toy: Path) -> None:
     def key() -> str:
+        revision._numerical_sources.cache_clear()  # as a new process would
         return revision.revision(registry.get(str(toy)))
 
     seen = [key()]

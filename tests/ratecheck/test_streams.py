@@ -65,6 +65,7 @@ def mutant(sources: Path, tmp_path: Path) -> Path:
     return copy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -84,6 +85,7 @@ def test_a_reader_that_is_gone_ends_the_command_in_silence(
     assert ended(command, mutant, closed="stdout")[0] not in (0, 141)
 
 
+@pytest.mark.slow
 def test_a_reader_of_the_first_line_loses_no_result(
     sources: Path, mutant: Path, tmp_path: Path
 ) -> None:
@@ -100,6 +102,7 @@ def test_a_reader_of_the_first_line_loses_no_result(
     assert (code, err.count("a library that prints")) == (0, 3)
 
 
+@pytest.mark.slow
 def test_without_a_buffer_nothing_is_dropped_in_silence(sources: Path, mutant: Path) -> None:
     """What one call to the system does not take: all but the start of a long list, here."""
     command = bash('"$@" | head -1', "audit", "--list")
@@ -111,6 +114,7 @@ def test_without_a_buffer_nothing_is_dropped_in_silence(sources: Path, mutant: P
     assert ended(command, mutant, PYTHONUNBUFFERED="1")[0] == 0
 
 
+@pytest.mark.slow
 def test_verdicts_that_nobody_reads_are_kept(sources: Path, tmp_path: Path) -> None:
     audit = (*RATECHECK, "audit", MINE, "--threads", 2, "--out", tmp_path)
     assert ended(audit, sources, closed="stdout") == (141, "", "")
@@ -120,6 +124,7 @@ def test_verdicts_that_nobody_reads_are_kept(sources: Path, tmp_path: Path) -> N
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("quick*.json")} == kept
 
 
+@pytest.mark.slow
 def test_no_reader_of_stderr_costs_no_answer(sources: Path, mutant: Path, tmp_path: Path) -> None:
     run = (*RATECHECK, "run", PICTURE, "--threads", 2, "--no-figures", "--json", "--out")
     loud = {"TOY_LOUD": "yes"}  # the workers write to stderr
@@ -129,6 +134,7 @@ def test_no_reader_of_stderr_costs_no_answer(sources: Path, mutant: Path, tmp_pa
     assert ended((*run, tmp_path / "b"), mutant, closed="stderr", **loud)[0] != 0
 
 
+@pytest.mark.slow
 def test_no_stderr_at_all_costs_no_answer(sources: Path, tmp_path: Path) -> None:
     audit = ("audit", MINE, "--threads", 1, "--json", "--out", tmp_path)
     code, out, err = ended(bash('"$@" 2>&-', *audit), sources)
@@ -144,6 +150,7 @@ def test_an_error_that_cannot_be_said_is_an_exit_code(sources: Path, mutant: Pat
     assert ended((*RATECHECK, "rnu"), mutant, closed="stderr") != unsaid
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="no /dev/full")
 @pytest.mark.parametrize("arguments", [("version",), ("--help",), ("show", "affpcl/fig1")])
 def test_a_full_disk_is_an_error_in_a_line(

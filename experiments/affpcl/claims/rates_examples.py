@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import binom
 
 import ratecheck as rc
 from experiments.affpcl._rates_systems import exact_errors
@@ -35,6 +34,8 @@ def ex1() -> Sequence[rc.Regime]:
     d states; rho = 1 except on k of them, where it is 1 + v or 1 - v in turn. The estimate
     d N(s)/t - 1 is kept where its size exceeds (4 d ln(d t) / t)^(1/2).
     """
+    from scipy.stats import binom
+
     d, v = 1000, 0.5
 
     def risk(t: float, k: int) -> float:

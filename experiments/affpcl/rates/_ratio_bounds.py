@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 Values = NDArray[np.float64]
 
@@ -31,6 +30,8 @@ def undecided(samples: int, v: float) -> float:
     >>> undecided(1, 0.5)  # the posterior mean of the sign is +-v
     0.75
     """
+    from scipy.special import gammaln
+
     if v >= 1.0:
         return 1.0 if samples == 0 else 0.0
     half = 0.5 * samples * v + _WIDTH * 0.5 * np.sqrt(samples) + 1.0

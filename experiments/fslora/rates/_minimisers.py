@@ -17,7 +17,6 @@ k = 1 nothing but the largest is left.
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import minimize
 
 from linsys.sketching.exact import sketched_gradient, sketched_loss
 from linsys.sketching.systems import LeastSquares
@@ -52,6 +51,7 @@ def minimum(d: Array, s: Array, lam: float) -> float:
 
 def descend(system: LeastSquares, start: Array, k: int) -> Array:
     """The point at which L-BFGS from X (r, w) ends on f^S of the only device."""
+    from scipy.optimize import minimize
 
     def both(flat: Array) -> tuple[float, Array]:
         X = flat.reshape(start.shape)

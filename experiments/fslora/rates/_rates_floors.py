@@ -29,7 +29,6 @@ from functools import cached_property
 from itertools import product
 
 import numpy as np
-from scipy.optimize import newton
 
 from experiments.fslora.rates._rates_systems import (
     Squares,
@@ -104,6 +103,8 @@ class Floor:
 
     @cached_property
     def _rest_point(self) -> Array:
+        from scipy.optimize import newton
+
         Q, root = self.system.frame, np.sqrt((self.system.minimiser() ** 2).sum() / self.system.n)
 
         def moved(t: float) -> float:

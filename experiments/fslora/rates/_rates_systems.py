@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from linsys.sketching.sketch import dense, every_support
@@ -85,6 +84,8 @@ class Squares:
     @cached_property
     def frame(self) -> Array:
         """Q, shape (r, n)."""
+        import scipy.linalg
+
         if self.n == 1:
             return np.full((self.r, 1), self.r**-0.5)
         # Helmert's matrix, because eigenvectors of a multiple eigenvalue depend on the processor

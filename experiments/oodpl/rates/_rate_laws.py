@@ -31,7 +31,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import solve_continuous_lyapunov
 
 from linsys.bilevel import DomainOracle, implicit, meta_loss, optimum, optimum_sensitivity
 from linsys.validate import Array
@@ -121,6 +120,8 @@ class InnerLaw:
         The second number has finite steps and the noise of H_z; only the noise of K and higher
         derivatives are missing.
         """
+        from scipy.linalg import solve_continuous_lyapunov
+
         p, q = len(self.theta), len(self.phi)
         v, V = self.outer
         seen = np.hstack([self.sensitivity @ V, np.kron(np.eye(q), v)])  # applied to (d, E by rows)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from scipy.optimize import minimize
 
 import ratecheck as rc
 from experiments.oodpl.rates._rate_gradients import exact_gradients
@@ -109,6 +108,8 @@ class System:
     @classmethod
     def of(cls, domains: tuple[Domain, ...], beta: float) -> System:
         """Everything from the domains."""
+        from scipy.optimize import minimize
+
         oracles = [DomainOracle(domain=domain, beta=beta) for domain in domains]
         zero = np.zeros(oracles[0].q)
         minimum = minimize(

@@ -37,7 +37,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import minimize
 
 import ratecheck as rc
 from experiments.oodpl.rates._rate_laws import derivative
@@ -165,6 +164,8 @@ def _training(
     config: RateBetaConfig, domains: tuple[Domain, ...], held_out: tuple[Domain, ...], seed: int
 ) -> list[dict[str, float | str]]:
     """Ends of Algorithm 1; ``effect`` is the share of L(phi_0) - min L that is gained."""
+    from scipy.optimize import minimize
+
     oracles = _oracles(domains, 1.0)
     zero = np.zeros(oracles[0].q)
     base = meta_loss(oracles, zero).value

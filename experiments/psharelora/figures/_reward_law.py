@@ -24,7 +24,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit
 
 from linsys.preference.estimators import Fit, fit_full, fit_global, fit_local, fit_shared
 from linsys.preference.systems import PreferenceSystem
@@ -96,6 +95,8 @@ def _variance(
     system: PreferenceSystem, users: list[int], B: Array, W: Array, *, one_head: bool = False
 ) -> Array:
     """N_p times the variance of users who share B (d1, k), with heads W of theirs: (users,)."""
+    from scipy.special import expit
+
     X = np.subtract(*system.psi[system.pairs.T])
     w, truth = system.pair_weights, system.probabilities()[users]
     k, d2 = W.shape[1:]

@@ -40,7 +40,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import expit
 
 from experiments.psharelora._rate_systems import Family
 from linsys.preference.subspace import diversity
@@ -89,6 +88,8 @@ class Law:
     @cached_property
     def _types(self) -> tuple[Array, Array, Array, Array, Array]:
         """Means over types: M, V, Q, S (m, m) and b (m,), S as in :meth:`relative_error`."""
+        from scipy.special import expit
+
         system = self.family.system
         w, truth = system.pair_weights, system.probabilities()
         (f, q), parts = self._directions, []
@@ -191,6 +192,8 @@ class Law:
         Delta_pop)||_F. So kappa = lambda_max / (4 v_0 lambda_min). The paper's proof bounds the
         likelihood by its Lipschitz constant, hence the root of Sigma_tail there.
         """
+        from scipy.special import expit
+
         system, X = self.family.system, self.family.differences
         X = X.reshape(len(X), -1)
         values = np.linalg.eigvalsh((X * system.pair_weights[:, None]).T @ X)

@@ -40,6 +40,7 @@ def test_the_exponent_is_attained_and_a_larger_one_refuted(name: str) -> None:
         assert of_regimes(wrong)[0] == "violated"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["affpcl.eq9", *(f"affpcl.thm1_c{k}" for k in (1, 2, 3, 4))])
 def test_noise_of_objectives_refutes_central_affinity_and_nothing_else_does(name: str) -> None:
     (entry,) = (item.entry for item in select([name]))

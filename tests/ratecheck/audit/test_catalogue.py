@@ -182,6 +182,7 @@ def test_a_module_that_cannot_be_imported_costs_only_itself(papers: Path) -> Non
         catalogue()
 
 
+@pytest.mark.slow
 def test_list_and_reproduce_go_on_without_it(
     papers: Path, toys: None, ratecheck: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,6 +46,7 @@ def false(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_an_expected_violation_is_no_failure(ratecheck: Call, judged: Path) -> None:
     said = ratecheck("audit", MINE, "--out", judged)
     assert (said.code, said.err) == (0, "")
@@ -74,6 +75,7 @@ def test_json_is_one_array_with_the_promised_keys(ratecheck: Call, judged: Path)
     assert (taste["verdict"], taste["ratio"], taste["instances"]) == ("not checked", None, 0)
 
 
+@pytest.mark.slow
 def test_an_unexpected_verdict_leaves_one(ratecheck: Call, false: Path, tmp_path: Path) -> None:
     said = ratecheck("audit", false, "--out", tmp_path / "out", *ONE)
     assert said.code == 1
@@ -251,6 +253,7 @@ def test_write_leaves_the_data_files(ratecheck: Call, judged: Path, tmp_path: Pa
     assert f"Again: `ratecheck audit --replay {replay}`" in found
 
 
+@pytest.mark.slow
 def test_the_catalogue_is_listed_with_the_experiments(ratecheck: Call, tmp_path: Path) -> None:
     said = ratecheck("list", "--json", "--out", tmp_path)
     rows = [row for row in json.loads(said.out) if row["kind"] == "claims"]
@@ -260,6 +263,7 @@ def test_the_catalogue_is_listed_with_the_experiments(ratecheck: Call, tmp_path:
     assert all(f"{row['claims']} not judged yet" in text for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("toys")
 def test_reproduce_judges_the_claims_as_well(
     ratecheck: Call, false: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -297,6 +301,7 @@ def second(instance):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
 def test_a_stopped_audit_resumes(

@@ -204,6 +204,7 @@ def test_formulas_are_no_markup() -> None:
     assert r"*Where it breaks.* a\_\*b\*" in page
 
 
+@pytest.mark.slow
 def test_the_real_catalogue_reads_well() -> None:
     """Every statement with the verdict that is known for it."""
     records = []

@@ -96,6 +96,7 @@ MOMENTS: dict[str, Callable[[Group], bool]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_ctrl_c_is_told_in_one_line_and_leaves_nobody_behind(group: Group, moment: str) -> None:
     first = group.start(cached=False)

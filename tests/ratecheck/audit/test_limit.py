@@ -145,6 +145,7 @@ def compile(seconds, compute):
     return lambda seconds: space["compile"](seconds, compute)
 
 
+@pytest.mark.slow
 def test_compilation_is_neither_counted_nor_interrupted(
     compiles: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,6 +186,7 @@ def test_numba_compiles_beyond_the_limit() -> None:
     assert found == pytest.approx(sum((2.0 + k) ** 0.5 for k in range(10)))
 
 
+@pytest.mark.slow
 def test_an_import_is_not_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = "import time\nend = time.process_time() + 1.5\nwhile time.process_time() < end: pass\n"
     monkeypatch.syspath_prepend(tmp_path)
@@ -232,12 +234,14 @@ assert told == [True, False]
     return subprocess.run([sys.executable, "-c", source], check=False).returncode
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("name", ENDLESS)
 def test_what_cannot_be_interrupted_is_killed(name: str) -> None:
     assert run(ENDLESS[name]) == -signal.SIGXCPU
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_what_compiles_is_not_killed() -> None:
     assert (

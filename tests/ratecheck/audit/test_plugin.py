@@ -77,6 +77,7 @@ def test_claims_of_collected_files_are_tests(folder: Path) -> None:
     assert "_conformance" not in told
 
 
+@pytest.mark.slow
 def test_nothing_is_collected_that_was_not_asked_for(folder: Path) -> None:
     (folder / "pytest.ini").write_text("[pytest]\nratecheck_claims = sections/m*.py\n")
     named = run_pytest(folder, "-q", "--collect-only")
@@ -86,6 +87,18 @@ def test_nothing_is_collected_that_was_not_asked_for(folder: Path) -> None:
         f"sections/mine.py::mine.{name}" for name in ("norm", "mass", "mass_corrected", "taste")
     ]
     assert "no tests collected" in plain.stdout
+
+
+@pytest.mark.slow
+def test_claims_that_take_long_can_be_marked(folder: Path) -> None:
+    lines = ("[pytest]", "ratecheck_slow = mine.mass*", "markers =\n    slow: takes long")
+    (folder / "pytest.ini").write_text("\n".join(lines))
+    quick = run_pytest(folder, "-q", "--collect-only", "--ratecheck", "-m", "not slow", "sections")
+    assert "mine.norm" in quick.stdout
+    assert "mine.mass" not in quick.stdout
+    slow = run_pytest(folder, "-q", "--collect-only", "--ratecheck", "-m", "slow", "sections")
+    assert "mine.mass_corrected" in slow.stdout
+    assert "mine.norm" not in slow.stdout
 
 
 def test_the_plugin_costs_nothing_before_it_is_used() -> None:
@@ -180,6 +193,7 @@ def test_a_bound_stays_as_tight_as_it_is_known_to_be() -> None:
         check_claim(claim(half), known=Known(0.5))
 
 
+@pytest.mark.slow
 def test_an_instance_that_no_search_finds_can_be_kept(tmp_path: Path) -> None:
     hidden = claim(lambda x, y: (1 + 3 * (abs(x - 0.123456) < 1e-9), 4))
     near = {"x": 0.123456, "y": 0.5}

@@ -72,6 +72,7 @@ REASONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REASONS)
 def test_what_misbehaves_is_an_error_with_its_reason_and_instance(
     broken: dict[str, rc.Verdict], name: str
@@ -116,6 +117,7 @@ def test_compiled_code_that_never_returns_is_killed() -> None:
     assert stuck.counterexample == {"p": [0.5, 0.5]}
 
 
+@pytest.mark.slow
 def test_a_pool_that_breaks_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     real, broke = pool._is_lost, list[Future[Any]]()
 
@@ -200,6 +202,7 @@ def test_compilation_is_noted_beside_the_instance(note: Path) -> None:
         assert trace_module.last(note) == {"p": 0.1}
 
 
+@pytest.mark.slow
 def test_a_caller_hears_that_workers_compile(tmp_path: Path) -> None:
     path, told = tmp_path / "compiles.py", list[str]()
     path.write_text(COMPILES)

@@ -53,6 +53,7 @@ def verdicts() -> list[dict[str, Any]]:
     return [dict(verdict.to_dict(), seconds=0) for verdict in judged]
 
 
+@pytest.mark.slow
 def test_another_process_finds_the_same() -> None:
     # here pytest and much else is loaded; hypothesis would take numbers from their source
     answer = subprocess.run(
