@@ -120,9 +120,9 @@ def _others(item: ClaimItem) -> dict[str, Entry]:
     from ratecheck._claims.claim import Claim, NotChecked, RateClaim
     from ratecheck._discover import catalogue, papers
 
-    found: dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     if item.entry.paper in papers.installed():
-        found = {other.id: other.entry for other in catalogue.catalogue(item.entry.paper)}
+        entries = {other.id: other.entry for other in catalogue.catalogue(item.entry.paper)}
     module: Any = item.parent
     own = [v for v in vars(module.obj).values() if isinstance(v, Claim | RateClaim | NotChecked)]
-    return found | {entry.id: entry for entry in own}
+    return entries | {entry.id: entry for entry in own}

@@ -100,16 +100,16 @@ def check_claim(
     if known is not None:
         attained = known.ratio > 1 - ATTAINED
         enough = 1 - ATTAINED if attained else known.ratio * (1 - NEAR)
-    found = judge(entry, options.effort, options.seed, limit=options.limit, enough=enough)
-    if found.verdict != entry.expect:
-        raise AssertionError(failure(entry, found, entry.expect))
+    verdict = judge(entry, options.effort, options.seed, limit=options.limit, enough=enough)
+    if verdict.verdict != entry.expect:
+        raise AssertionError(failure(entry, verdict, entry.expect))
     if isinstance(entry, RateClaim):
-        _check_exponents(entry, found)
+        _check_exponents(entry, verdict)
     if isinstance(entry, Claim):
         _check_precision(entry, options.seed)
         if entry.expect in ("holds", "unreachable"):
-            _check_near(entry, found, known)
-            _check_refusal(entry, found, options)
+            _check_near(entry, verdict, known)
+            _check_refusal(entry, verdict, options)
 
 
 def kept_ratios(folder: Path) -> dict[str, Known]:
@@ -230,12 +230,12 @@ def _sides(claim: Claim, fields: Fields) -> list[Numbers]:
         return [np.asarray(side).astype(float) for side in answer]
 
 
-def _check_near(claim: Claim, found: Verdict, known: Known | None) -> None:
+def _check_near(claim: Claim, verdict: Verdict, known: Known | None) -> None:
     """Be as tight as is known, to a tenth: in this search, or on the instance that is kept."""
     if known is None or claim.relation == "==":
         return
-    told = f"{claim.id}: the tightest instance found has the ratio {found.ratio}, known"
-    assert found.ratio is None or found.ratio <= (1 + TENTH) * known.ratio, (
+    told = f"{claim.id}: the tightest instance found has the ratio {verdict.ratio}, known"
+    assert verdict.ratio is None or verdict.ratio <= (1 + TENTH) * known.ratio, (
         f"{told} is {known.ratio}"
     )
     near = known.ratio if known.near is None else known.near
@@ -243,19 +243,19 @@ def _check_near(claim: Claim, found: Verdict, known: Known | None) -> None:
         wrong = tightened(claim, near)
         assert certify(wrong, _arrays(known.instance)).violated, f"{told} is an instance of {near}"
     else:
-        assert found.ratio is not None, f"{told} is {near}"
-        assert found.ratio > (1 - TENTH) * near, f"{told} is {near}"
+        assert verdict.ratio is not None, f"{told} is {near}"
+        assert verdict.ratio > (1 - TENTH) * near, f"{told} is {near}"
 
 
-def _check_refusal(claim: Claim, found: Verdict, options: Options) -> None:
+def _check_refusal(claim: Claim, verdict: Verdict, options: Options) -> None:
     """Refuse the claim with a bound that is a little too small, at the instance or by a search."""
     if claim.relation == "==":
         wrong = tightened(claim, by=THOUSANDTH)
-    elif found.ratio is None:  # a bound of zero: there is nothing to take away from it
+    elif verdict.ratio is None:  # a bound of zero: there is nothing to take away from it
         wrong = replace(claim, relation="<=" if claim.relation == ">=" else ">=", trivial=None)
     else:
-        wrong = tightened(claim, found.ratio)
-        if found.best is not None and certify(wrong, _arrays(found.best)).violated:
+        wrong = tightened(claim, verdict.ratio)
+        if verdict.best is not None and certify(wrong, _arrays(verdict.best)).violated:
             return
     refused = _search(wrong, options.effort, options.seed).violation is not None
     assert refused, f"{claim.id}: a statement that is a little too strong is not refused"
@@ -272,11 +272,11 @@ def _search(claim: Claim, effort: str, seed: int) -> Search:
     return search
 
 
-def _check_exponents(entry: RateClaim, found: Verdict) -> None:
+def _check_exponents(entry: RateClaim, verdict: Verdict) -> None:
     """Refuse every exponent that is attained if it is lowered by a quarter."""
     if entry.expect != "consistent":
         return
-    told = [{k: v for k, v in r.items() if k != "verdict"} for r in found.details["regimes"]]
+    told = [{k: v for k, v in r.items() if k != "verdict"} for r in verdict.details["regimes"]]
     regimes = [Regime(**one) for one in told]
     for number, regime in enumerate(regimes):
         if of_regime(regime) != "consistent":

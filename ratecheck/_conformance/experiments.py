@@ -95,8 +95,8 @@ class ExperimentSuite:
     def check(cls, module: ModuleType, table: Table | None, *parts: str) -> Check:
         """The one check whose name has all these parts."""
         checks = cls.analysed(module, table).checks
-        (found,) = (check for check in checks if all(part in check.name for part in parts))
-        return found
+        (named,) = (check for check in checks if all(part in check.name for part in parts))
+        return named
 
     def test_a_small_experiment_runs_to_its_figure(self, experiment_module: ModuleType) -> None:
         experiment, config = experiment_module.EXPERIMENT, self.small[experiment_module]
