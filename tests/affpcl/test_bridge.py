@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import ratecheck as rc
-from experiments.affpcl.bridge import _agents, affpcl
+from experiments.affpcl.bridge import affpcl
+from experiments.affpcl.bridge._agents import AgentSetup
 from experiments.bridge._text import deal, probabilities, read
 from linsys import InputError
 from ratecheck._run.runner import joined
@@ -31,7 +32,7 @@ def _untrained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A model that is made in no time, in a cache of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        patch.setattr(_agents, "SMALL", {**_agents.SMALL, "steps": 0})
+        patch.setattr(AgentSetup, "sizes", (*AgentSetup.sizes, 128, 0))  # no steps of training
         yield
 
 

@@ -16,7 +16,6 @@ pytest.importorskip("torch")
 import torch
 
 from experiments.firm.bridge import (
-    _firm,
     _firm_comparison,
     _firm_runs,
     firm_drift,
@@ -27,7 +26,7 @@ from experiments.firm.bridge import (
     firm_fig5,
     firm_fig6,
 )
-from experiments.firm.bridge._firm import Arm, FirmConfig
+from experiments.firm.bridge._firm import Arm, FirmConfig, FirmSetup
 from linsys import InputError
 from lora_bridge.built_in import BuiltIn, built_in
 from mgda.drift import disagreement
@@ -96,20 +95,20 @@ def test_every_figure_computes_and_draws(
 
 
 def test_a_run_is_that_of_the_algorithm_and_is_repeated(folder: Path, tmp_path: Path) -> None:
-    config = FirmConfig(**TINY, model=folder)
-    arm = Arm(config.firm())
-    first = _firm_runs.train(config, arm, "test", 0, rc.Context(), alpha=0.01, betas=(0.0, 0.01))
+    setup = FirmSetup(FirmConfig(**TINY, model=folder))
+    config, arm = setup.config, Arm(setup.config.firm())
+    first = _firm_runs.train(setup, arm, "test", 0, rc.Context(), alpha=0.01, betas=(0.0, 0.01))
     assert first["weights"].shape == (8, 2, 2)
     np.testing.assert_allclose(first["weights"].sum(axis=-1), 1.0)
     # the beta of the run itself
     np.testing.assert_allclose(first["others"][:, 1], first["drift"], rtol=1e-6, atol=1e-15)
-    kept = _firm_runs.train(config, arm, "test", 0, rc.Context(folder=tmp_path), alpha=0.01)
+    kept = _firm_runs.train(setup, arm, "test", 0, rc.Context(folder=tmp_path), alpha=0.01)
     for name in ("weights", "scores", "ends", "kl_token"):
         np.testing.assert_array_equal(kept[name], first[name])
-    other = _firm_runs.train(config, arm, "test", 1, rc.Context(), alpha=0.01)
+    other = _firm_runs.train(setup, arm, "test", 1, rc.Context(), alpha=0.01)
     assert not np.array_equal(other["scores"], first["scores"])
     server = Arm(lambda alpha: FedCMOO(alpha=alpha, **config.alike))
-    same = _firm_runs.train(config, server, "test", 0, rc.Context(), alpha=0.01)
+    same = _firm_runs.train(setup, server, "test", 0, rc.Context(), alpha=0.01)
     assert (same["drift"] == 0.0).all()
     np.testing.assert_array_equal(same["scores"][0], first["scores"][0])  # one first rollout
 
@@ -169,8 +168,7 @@ def test_the_derived_exponent_of_large_beta(beta: float) -> None:
 
 
 def test_rewards_that_are_almost_one() -> None:
-    config = FirmConfig(**TINY)
-    first, second, _ = config.rewards()
+    first, second, _ = FirmSetup(FirmConfig(**TINY)).rewards()
     alike = firm_fig2.almost_one((first, second), 0.9)
     texts = (["?"] * 3, ["aeiou", "nrstn", "xayan"])
     a, b = (np.asarray(r(*texts)) for r in (first, second))
@@ -246,13 +244,13 @@ def test_training_that_does_not_help_cannot_be_compared() -> None:
 
 def test_half_of_the_clients_have_another_reward(folder: Path) -> None:
     config = firm_fig4.Fig4Config(**{**TINY, "clients": 4}, model=folder)
-    known = config.rewards()
-    bank = config.bank(config.load("lm"), config.targets)
+    setup = FirmSetup(config)
+    known = setup.rewards()
     arm = Arm(
         config.firm(),
         rewards=lambda c, rewards: (rewards[0] if c % 2 == 0 else rewards[2], rewards[1]),
     )
-    own = _firm.alignment(config, bank, arm, "test", 0).rewards
+    own = setup.alignment(arm, "test", 0).rewards
     assert [row[0] is known[0] for row in own] == [True, False, True, False]  # type: ignore[index]
     assert all(row[1] is known[1] for row in own)  # type: ignore[index]
 
@@ -272,24 +270,22 @@ def test_arms_keep_runs_of_their_own(folder: Path, tmp_path: Path) -> None:
 
 def test_shares_of_prompts(folder: Path) -> None:
     config = FirmConfig(**{**TINY, "prompts": 40}, model=folder)
-    bank = config.bank(config.load("lm"), config.targets)
-    even, own = (
-        _firm.alignment(config, bank, Arm(config.firm(), shares=a), "test", 0) for a in (None, 0.3)
-    )
+    setup = FirmSetup(config)
+    even, own = (setup.alignment(Arm(config.firm(), shares=a), "test", 0) for a in (None, 0.3))
     assert [len(p) for p in even.prompts] == [40, 40]
     assert sum(len(p) for p in own.prompts) == 80
     assert len({len(p) for p in own.prompts}) == 2
-    more = _firm.alignment(config, bank, Arm(config.firm(), clients=5), "test", 0)
+    more = setup.alignment(Arm(config.firm(), clients=5), "test", 0)
     assert [len(p) for p in more.prompts] == [16] * 5
-    train, tests = _firm.prompts(config, "test", 0)
+    train, tests = setup.prompts("test", 0)
     assert len(set(tests)) == 5
-    assert " cut " not in _firm.said_of_model(replace(config, max_length=512))
+    assert " cut " not in FirmSetup(replace(config, max_length=512)).said_of_model()
     # the first token stays, and as many of a prompt as there is room for
     lengths = sorted(1 + len(text) for text in [*(e.prompt for e in train), *tests])
     cut = replace(config, max_length=lengths[-3] - 1)
     known = sum(length >= lengths[-3] for length in lengths)
     said = f"; {known} of 85 samples cut to {lengths[-3] - 1} tokens; rewards: "
-    assert said in _firm.said_of_model(cut)
+    assert said in FirmSetup(cut).said_of_model()
 
 
 @pytest.mark.parametrize(
@@ -329,8 +325,8 @@ def test_too_few_prompts(folder: Path, tmp_path: Path) -> None:
     file.write_text('{"prompt": "a\\n\\nAssistant:"}\n', encoding="utf-8")
     config = replace(FirmConfig(**TINY, model=folder), data=file)
     with pytest.raises(InputError, match="`data` must give one to each of 2 clients; found 1, and"):
-        _firm.prompts(config, "test", 0)
+        FirmSetup(config).prompts("test", 0)
     few = firm_fig6.Fig6Config(**{**TINY, "prompts": 3}, more_clients=7, model=folder)
     with pytest.raises(InputError, match="`prompts` must give one to each of 7 clients; found 6, "):
-        _firm.prompts(few, "test", 0)
-    assert len(_firm.prompts(replace(few, more_clients=6), "test", 0)[0]) == 6
+        FirmSetup(few).prompts("test", 0)
+    assert len(FirmSetup(replace(few, more_clients=6)).prompts("test", 0)[0]) == 6

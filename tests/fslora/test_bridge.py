@@ -16,7 +16,7 @@ pytest.importorskip("torch")
 
 
 from experiments.bridge import _devices, _questions
-from experiments.bridge._devices import ComparedConfig, DeviceConfig
+from experiments.bridge._devices import ComparedConfig, DeviceConfig, DeviceSetup
 from experiments.bridge._questions import PROPERTIES, questions
 from experiments.bridge._readings import CLAIMED, claim, reach
 from experiments.fslora.bridge import fslora, fslora_budget, fslora_table
@@ -61,8 +61,9 @@ def test_questions_are_answered_by_their_property() -> None:
 
 def test_devices_share_all_samples_and_seeds_differ(folder: Path) -> None:
     config = DeviceConfig(**DEVICES, model=folder)
-    one, *others = (config.draw(*draw) for draw in (("test", 0), ("test", 1), ("tuning", 0)))
-    assert one is config.draw("test", 0)
+    setup = DeviceSetup(config)
+    one, *others = (setup.draw(*draw) for draw in (("test", 0), ("test", 1), ("tuning", 0)))
+    assert one is DeviceSetup(config).draw("test", 0)
     assert sum(one.oracle.task.size(i) for i in range(3)) == 3 * 8
     assert list(one.tests) == list(PROPERTIES)
     first, *rest = (d.oracle.task.shards[0]["input_ids"] for d in (one, *others))
@@ -72,9 +73,10 @@ def test_devices_share_all_samples_and_seeds_differ(folder: Path) -> None:
 
 def test_the_judge_is_the_mean_over_questions(folder: Path) -> None:
     config = DeviceConfig(**{**DEVICES, "tests": 7}, model=folder)
-    drawn = config.draw("test", 0)
+    setup = DeviceSetup(config)
+    drawn = setup.draw("test", 0)
     algorithm = fslora.FSLoRA(gamma=0.1, H=1, ranks=[4] * 3)
-    start = config.tensor(drawn.oracle.modules.start(4, np.random.default_rng(0)))
+    start = setup.tensor(drawn.oracle.modules.start(4, np.random.default_rng(0)))
     state = algorithm.init(start, drawn.oracle)
     whole = drawn.judge(state)
     [test] = drawn.tests["long"]
@@ -94,7 +96,7 @@ def test_all_methods_send_what_their_ranks_say(folder: Path) -> None:
         **TINY, model=folder, rounds=2, points=1, k=1, global_ranks=(1, 4), levels=(0.5,)
     )
     table = table_of(fslora, config)
-    width = config.draw("test", 0).oracle.modules.width
+    width = DeviceSetup(config).draw("test", 0).oracle.modules.width
     ranks = np.array([1, 2, 1])
     for name, sent, received in (
         (fslora.OURS, ranks.mean(), ranks.mean()),
@@ -181,7 +183,7 @@ def test_arms_of_a_budget_send_the_same(folder: Path) -> None:
     )
     table = table_of(fslora_budget, config)
     found = fslora_budget.analyse(config, table)
-    width = config.draw("test", 0).oracle.modules.width
+    width = DeviceSetup(config).draw("test", 0).oracle.modules.width
     for series in found.series:
         if series.panel == fslora_budget.COMPRESSED:
             assert series.x[-1] == pytest.approx(2 * 4 * 4 * width / 1e6, rel=0.01)
@@ -210,7 +212,7 @@ def test_the_table_has_every_task_and_method(folder: Path, tmp_path: Path) -> No
             (tmp_path / f"{domain}_{part}.json").write_text(json.dumps(records))
     sizes = {**TINY, "tests": 35, "samples": 2, "max_length": 64}
     config = TableConfig(**sizes, model=folder, data=tmp_path, rounds=2)
-    drawn = config.draw("test", 0)
+    drawn = DeviceSetup(config).draw("test", 0)
     assert {d: sum(len(g["answer"]) for g in t) for d, t in drawn.tests.items()} == {
         "sea": 35,
         "sky": 35,
@@ -235,7 +237,7 @@ def test_the_table_has_every_task_and_method(folder: Path, tmp_path: Path) -> No
     ]
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="must hold files"):
-        replace(config, data=tmp_path / "empty").draw("test", 0)
+        DeviceSetup(replace(config, data=tmp_path / "empty")).draw("test", 0)
 
 
 @pytest.mark.parametrize("module", [fslora, fslora_budget, fslora_table])
@@ -277,7 +279,7 @@ def test_a_file_of_one_domain_is_dealt_by_answers(folder: Path, tmp_path: Path) 
     file.write_text(json.dumps(records))
     sizes = {**DEVICES, "concentration": 1e-3, "samples": 30}  # all that are not held out
     config = DeviceConfig(**sizes, model=folder, data=file)
-    drawn = config.draw("test", 0)
+    drawn = DeviceSetup(config).draw("test", 0)
     assert list(drawn.tests) == ["facts"]
     assert len(drawn.tests["facts"][0]["answer"]) == 6
     shares, tests = _questions.pools(file, config.devices * config.samples, config.tests, 1)
@@ -293,15 +295,15 @@ def test_a_file_of_one_domain_is_dealt_by_answers(folder: Path, tmp_path: Path) 
     shares, tests = _questions.pools(file, config.devices * config.samples, config.tests, seed)
     asked = [e.prompt for e in shares if e.target == "false"] + [e.prompt for e in tests["facts"]]
     cut = sum(prompt[4].isdigit() for prompt in asked)
-    said = replace(config, max_length=most).draw("test", 0).name
+    said = DeviceSetup(replace(config, max_length=most)).draw("test", 0).name
     assert said.endswith(f"facts_train.json; {cut} of 80 samples cut to {most} tokens")
     with pytest.raises(InputError, match="more than tests = 80"):
-        replace(config, tests=80).draw("test", 0)
+        DeviceSetup(replace(config, tests=80)).draw("test", 0)
     with pytest.raises(InputError, match="question for each of devices = 99 beside the tests"):
-        replace(config, devices=99).draw("test", 0)
+        DeviceSetup(replace(config, devices=99)).draw("test", 0)
     file.write_text(json.dumps([{"instruction": "Say hello.", "output": "hello"}] * 9))
     with pytest.raises(InputError, match="choices in all questions"):
-        replace(config, seed=1).draw("test", 0)
+        DeviceSetup(replace(config, seed=1)).draw("test", 0)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import torch
 
 from experiments.fslora.bridge import smoothness
 from experiments.fslora.bridge._smoothness import Objective, measure, partitions
-from experiments.fslora.bridge.smoothness import SmoothnessConfig, probes
+from experiments.fslora.bridge.smoothness import SmoothnessConfig, SmoothnessSetup, probes
 from linsys import InputError
 from lora_bridge.built_in import BuiltIn, built_in
 from lora_bridge.curvature import Precision
@@ -58,7 +58,7 @@ def table(config: SmoothnessConfig) -> rc.Table:
 
 @pytest.fixture(scope="module")
 def task(config: SmoothnessConfig) -> Task:
-    return probes(config.draw("test", 0).oracle.task, config.probe)
+    return probes(SmoothnessSetup(config).draw("test", 0).oracle.task, config.probe)
 
 
 def test_every_component_is_in_equally_many_sketches() -> None:
@@ -152,7 +152,7 @@ def test_every_check_can_fail(
 
 
 def test_with_few_samples_the_probe_is_named(config: SmoothnessConfig) -> None:
-    task = config.draw("test", 0).oracle.task
+    task = SmoothnessSetup(config).draw("test", 0).oracle.task
     with pytest.raises(InputError, match="`probe` must be at most the samples of every device"):
         probes(task, 1000)
 

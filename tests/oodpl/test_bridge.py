@@ -18,7 +18,7 @@ pytest.importorskip("torch")
 from experiments.oodpl._domains import CONTROLS, OURS, RIVALS
 from experiments.oodpl.bridge import ood_beta, ood_domains, ood_inner
 from experiments.oodpl.bridge._ood import OODConfig, RivalsConfig
-from experiments.oodpl.bridge._ood_texts import domains
+from experiments.oodpl.bridge._ood_texts import DomainSetup
 from linsys import InputError
 from linsys.bilevel import MetaTraining
 from lora_bridge.built_in import BuiltIn, built_in
@@ -124,7 +124,7 @@ def test_domains_of_a_file(folder: Path, tmp_path: Path, kind: str) -> None:
     file = tmp_path / "all.jsonl"
     file.write_text("\n".join(map(json.dumps, records(kind, "ab", 5))))
     config = ood_domains.OODDomainsConfig(**TINY, model=folder, data=file)
-    draw = domains(config, 1)
+    draw = DomainSetup(config).domains(1)
     assert [d.name for d in draw.known] == ["a", "b"]
     assert draw.test.name == "b"
     assert [d.mu_hat.shape for d in draw.known] == [(3, 2)] * 2
@@ -132,7 +132,7 @@ def test_domains_of_a_file(folder: Path, tmp_path: Path, kind: str) -> None:
     assert draw.name.endswith("data: all.jsonl")
     prompt = {"pairs": "a0 ", "questions": "a0? Answer format: yes/no\nAnswer: "}[kind]
     most = len(f"<{prompt}no>")  # one less than yes takes, which is half of the answers
-    cut = domains(replace(config, max_length=most), 1).name
+    cut = DomainSetup(replace(config, max_length=most)).domains(1).name
     assert cut.endswith(f"data: all.jsonl; 10 of 20 samples cut to {most} tokens")
     scores = ood_domains._scores(config, draw.judges[1], draw.models.theta())
     assert np.isnan(scores["wins"]) == (kind == "pairs")
@@ -143,7 +143,7 @@ def test_domains_of_a_file(folder: Path, tmp_path: Path, kind: str) -> None:
         ({"prompts": 9}, "domain `a` must have prompts \\+ tests = 11 prompts; found 5"),
     ):
         with pytest.raises(InputError, match=message):
-            domains(replace(config, **change), 0)
+            DomainSetup(replace(config, **change)).domains(0)
 
 
 def test_open_questions_have_no_pairs_and_that_is_one_clear_line(
@@ -272,7 +272,7 @@ def test_what_only_the_models_know_is_named_as_the_user_does(folder: Path) -> No
         ({"reward_targets": ("x",)}, "`reward_targets` must name linear modules"),
     ):
         with pytest.raises(InputError, match=message):
-            domains(OODConfig(**{**DOMAINS, **change}, model=folder), 0)
+            DomainSetup(OODConfig(**{**DOMAINS, **change}, model=folder)).domains(0)
 
 
 def test_bad_settings_are_named() -> None:

@@ -21,7 +21,7 @@ import transformers
 from experiments.bridge._questions import PROPERTIES
 from experiments.psharelora.bridge import _personal, _users, sharelora
 from experiments.psharelora.bridge._personal import Headed, distances
-from experiments.psharelora.bridge._users import HEADS, pairs_of_users, score_of
+from experiments.psharelora.bridge._users import HEADS, UserSetup, pairs_of_users, score_of
 from experiments.psharelora.bridge.sharelora import ShareConfig
 from linsys import InputError
 from linsys.preference.sharelora import METHODS
@@ -67,14 +67,15 @@ def test_the_head_has_a_mask_of_its_own(shared: str) -> None:
 
 def _trained(config: ShareConfig, name: str, head: str, other: bool = False) -> tuple[Any, Any]:
     """The draw and the rows at the end; with other pairs of user 1 if asked."""
-    draw = config.draw(head, "test", 0)
+    setup = UserSetup(config)
+    draw = setup.draw(head, "test", 0)
     oracle = draw.oracle
     if other:
         shards = list(oracle.task.shards)
         shards[1] = {key: value.flip(0, 1) for key, value in shards[1].items()}
         oracle = Users(replace(oracle.task, shards=shards))
     algorithm = _personal.method(config, name, 0.05, head)
-    start = _personal.start(config, algorithm, oracle, 1)
+    start = _personal.start(setup, algorithm, oracle, 1)
     state, rejected = algorithm.run(algorithm.init(start, oracle), oracle)
     assert rejected == {}
     return draw, state.X
@@ -90,7 +91,7 @@ def test_a_frozen_head_never_moves(folder: Path) -> None:
     """Nor does any number of the model, whatever the head."""
     config = ShareConfig(**TINY, model=folder)
     for head in HEADS:
-        draw = config.draw(head, "test", 0)
+        draw = UserSetup(config).draw(head, "test", 0)
         model = draw.oracle.task.bank.model
         before = {name: value.clone() for name, value in model.state_dict().items()}
         draw, X = _trained(config, "SI", head)
@@ -319,10 +320,10 @@ def test_pairs_of_a_file_go_to_their_users(folder: Path, tmp_path: Path) -> None
     }
     assert [len(own) for own in pairs.values()] == [9, 9, 9]
     assert np.isnan(best).all()
-    drawn = config.draw("frozen", "test", 0)
+    drawn = UserSetup(config).draw("frozen", "test", 0)
     assert [drawn.oracle.task.size(i) for i in range(3)] == [3, 3, 3]
     assert drawn.what.endswith("data: pairs.jsonl")
-    cut = replace(config, max_length=12).draw("frozen", "test", 0)
+    cut = UserSetup(replace(config, max_length=12)).draw("frozen", "test", 0)
     assert cut.what.endswith("data: pairs.jsonl; 27 of 27 samples cut to 12 tokens")
     for change, message in (
         ({"users": 5}, "`data` must have pairs of users = 5 users; found 4 in .*: ann, bob, cy"),

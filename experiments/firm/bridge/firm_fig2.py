@@ -40,7 +40,7 @@ import numpy as np
 import ratecheck as rc
 from experiments.bridge._models import Values
 from experiments.firm._alignment import SmoothedConfig, ema
-from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig
+from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig, FirmSetup
 from experiments.firm.bridge._firm_comparison import (
     DRIFT,
     advantage,
@@ -128,8 +128,8 @@ def blocks(config: Fig2Config) -> list[rc.Block]:
 
 def compute(config: Fig2Config, block: rc.Block, context: rc.Context) -> rc.Columns:
     """Both arms of a setting."""
-    mix = SETTINGS[block["setting"]]
-    used = almost_one(config.rewards(), config.common) if mix else config.rewards()[:2]
+    mix, rewards = SETTINGS[block["setting"]], FirmSetup(config).rewards()
+    used = almost_one(rewards, config.common) if mix else rewards[:2]
     arms = {
         _name(beta): Arm(config.firm(beta=beta), rewards=lambda client, known: used)
         for beta in (0.0, config.beta)
