@@ -15,6 +15,8 @@ pytest.importorskip("torch")
 
 import torch
 
+from experiments.firm import _comparison
+from experiments.firm._comparison import rewards_kept, rewards_match, scale, weights_match
 from experiments.firm.bridge import (
     _firm_comparison,
     _firm_runs,
@@ -80,9 +82,8 @@ def test_every_figure_computes_and_draws(
     module: Any, more: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # nothing is learned here
-    monkeypatch.setattr(_firm_comparison, "mean_gain", lambda table, arm: 0.1)
-    if hasattr(module, "mean_gain"):
-        monkeypatch.setattr(module, "mean_gain", lambda table, arm: 0.1)
+    for user in (_comparison, _firm_comparison, module):
+        monkeypatch.setattr(user, "scale", lambda table, arm: 0.1, raising=False)
     config = module.EXPERIMENT.config_type(**TINY, **more, model=folder)
     analysis = module.analyse(config, _table(module, config))
     assert analysis.checks
@@ -217,11 +218,11 @@ def test_claims_hold_and_fail(
 ) -> None:
     config, table = FirmConfig(), compared(*gains)
     arms = ("ours", "theirs")
-    assert {c.ok for c in _firm_comparison.rewards_match(config, table, *arms)} == {match}
-    assert {c.ok for c in _firm_comparison.rewards_kept(config, table, *arms, "kept")} == {kept}
+    assert {c.ok for c in rewards_match(config.objectives, table, *arms)} == {match}
+    assert {c.ok for c in rewards_kept(config.objectives, table, *arms, "kept")} == {kept}
     assert _firm_comparison.progress(table, *arms, 0.5, "substantial").ok is progress
     if weights is not None:
-        assert _firm_comparison.weights_match(table, *arms).ok is weights
+        assert weights_match(table, *arms).ok is weights
 
 
 def test_the_switches_are_said() -> None:
@@ -239,7 +240,7 @@ def test_the_switches_are_said() -> None:
 
 def test_training_that_does_not_help_cannot_be_compared() -> None:
     with pytest.raises(InputError, match="`gammas` and `rounds` must be such that training helps"):
-        _firm_comparison.mean_gain(compared(0.1, -0.1), "theirs")
+        scale(compared(0.1, -0.1), "theirs")
 
 
 def test_half_of_the_clients_have_another_reward(folder: Path) -> None:
