@@ -221,7 +221,7 @@ def _checks_and_notes(
     ]
     checks += [
         rc.below(
-            f"{title}: ({none} − {some}) / gain ({setting})",
+            f"{title}, as claimed: ({none} − {some}) / gain ({setting})",
             "lower without regularisation: below 0",
             advantage(part, j, none, some),
             0.0,

@@ -78,7 +78,7 @@ def analyse(config: Fig4Config, table: rc.Table) -> rc.Analysis:
         weights_match(table, OTHERS, SAME),
         *rewards_match(config.objectives, table, OTHERS, SAME),
         rc.below(
-            f"{config.objectives[0]}: ({OTHERS} − {SAME}) / gain",
+            f"{config.objectives[0]}, as derived: ({OTHERS} − {SAME}) / gain",
             "derived: below 0, no policy serves two rewards as well as one",
             advantage(table, 1, OTHERS, SAME),
             0.0,
