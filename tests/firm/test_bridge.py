@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,6 @@ pytest.importorskip("torch")
 
 import torch
 
-from experiments.firm import _comparison
 from experiments.firm._comparison import rewards_kept, rewards_match, scale, weights_match
 from experiments.firm.bridge import (
     _firm_comparison,
@@ -30,10 +31,10 @@ from experiments.firm.bridge import (
 )
 from experiments.firm.bridge._firm import Arm, FirmConfig, FirmSetup
 from linsys import InputError
-from lora_bridge.built_in import BuiltIn, built_in
 from mgda.drift import disagreement
 from mgda.fedcmoo import FedCMOO
 from mgda.firm import FIRM
+from tests._small_runs import on_model
 
 TINY: dict[str, Any] = {
     "targets": ("q_proj", "o_proj"),
@@ -49,54 +50,53 @@ TINY: dict[str, Any] = {
     "max_length": 8,
     "seeds": 2,
 }
-FIGURES: list[tuple[Any, dict[str, Any]]] = [
-    (firm_fig1, {}),
-    (firm_fig2, {}),
-    (firm_fig3, {"preferences": (0.2, 0.5, 0.8)}),
-    (firm_fig4, {}),
-    (firm_fig5, {}),
-    (firm_fig6, {"more_clients": 3}),
-    (firm_drift, {"responses": 6, "draws": 20, "batches": (2, 4, 8), "shown": 4}),
-]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that is made in no time."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        return built_in("some text " * 20, BuiltIn(hidden=8, layers=1, heads=2, length=16, steps=2))
+SMALL: dict[ModuleType, Any] = {
+    firm_fig1: firm_fig1.Fig1Config(**TINY),
+    firm_fig2: firm_fig2.Fig2Config(**TINY),
+    firm_fig3: firm_fig3.Fig3Config(**TINY, preferences=(0.2, 0.8)),
+    firm_fig4: firm_fig4.Fig4Config(**TINY),
+    firm_fig5: firm_fig5.Fig5Config(**TINY),
+    firm_fig6: firm_fig6.Fig6Config(**TINY, more_clients=3),
+    firm_drift: firm_drift.FirmDriftConfig(
+        **TINY, responses=6, draws=20, batches=(2, 4, 8), shown=4
+    ),
+}
 
 
-def _table(module: Any, config: Any) -> rc.Table:
-    parts = []
-    for block in module.EXPERIMENT.blocks(config):
-        columns = module.compute(config, block, rc.Context())
-        rows = max(np.size(v) for v in columns.values())
-        parts.append({k: np.broadcast_to(v, rows) for k, v in {**block, **columns}.items()})
-    return rc.Table({key: np.concatenate([part[key] for part in parts]) for key in parts[0]})
+class TestBridge(rc.ExperimentSuite):
+    small = SMALL
+    loose = tuple(SMALL)
+
+    @classmethod
+    def analysed(cls, module: ModuleType, table: rc.Table | None = None) -> rc.Analysis:
+        """Nothing is learned here: rewards rise by a tenth and what they do by chance."""
+        table = cls.table(module) if table is None else table
+        starts = {name: f"start{name[3:]}" for name in table if name.startswith("end_")}
+        risen = {
+            end: table[start] + 0.1 + 0.01 * (table[end] - table[start])
+            for end, start in starts.items()
+        }
+        return super().analysed(module, rc.Table({**table, **risen}))
 
 
-@pytest.mark.parametrize(("module", "more"), FIGURES, ids=[m.__name__[-5:] for m, _ in FIGURES])
-def test_every_figure_computes_and_draws(
-    module: Any, more: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # nothing is learned here
-    for user in (_comparison, _firm_comparison, module):
-        monkeypatch.setattr(user, "scale", lambda table, arm: 0.1, raising=False)
-    config = module.EXPERIMENT.config_type(**TINY, **more, model=folder)
-    analysis = module.analyse(config, _table(module, config))
-    assert analysis.checks
-    assert any(folder.name in note for note in analysis.notes)
+@pytest.fixture(autouse=True, scope="module")
+def _model(model_folder: Path) -> Iterator[None]:
+    with on_model(model_folder, TestBridge):
+        yield
+
+
+@pytest.mark.parametrize("module", list(SMALL))
+def test_notes_name_the_model(module: Any, model_folder: Path) -> None:
+    analysis = TestBridge.analysed(module)
+    assert any(model_folder.name in note for note in analysis.notes)
     if module is not firm_drift:
         assert any("on 4 held-out prompts" in note for note in analysis.notes)
-    with rc.style():
-        figure = module.EXPERIMENT.draw(config, analysis)
-        assert len(figure.axes) == len({s.panel for s in analysis.series})
 
 
-def test_a_run_is_that_of_the_algorithm_and_is_repeated(folder: Path, tmp_path: Path) -> None:
-    setup = FirmSetup(FirmConfig(**TINY, model=folder))
+def test_a_run_is_that_of_the_algorithm_and_is_repeated(model_folder: Path, tmp_path: Path) -> None:
+    setup = FirmSetup(FirmConfig(**TINY, model=model_folder))
     config, arm = setup.config, Arm(setup.config.firm())
     first = _firm_runs.train(setup, arm, "test", 0, rc.Context(), alpha=0.01, betas=(0.0, 0.01))
     assert first["weights"].shape == (8, 2, 2)
@@ -243,8 +243,8 @@ def test_training_that_does_not_help_cannot_be_compared() -> None:
         scale(compared(0.1, -0.1), "theirs")
 
 
-def test_half_of_the_clients_have_another_reward(folder: Path) -> None:
-    config = firm_fig4.Fig4Config(**{**TINY, "clients": 4}, model=folder)
+def test_half_of_the_clients_have_another_reward(model_folder: Path) -> None:
+    config = firm_fig4.Fig4Config(**{**TINY, "clients": 4}, model=model_folder)
     setup = FirmSetup(config)
     known = setup.rewards()
     arm = Arm(
@@ -256,9 +256,9 @@ def test_half_of_the_clients_have_another_reward(folder: Path) -> None:
     assert all(row[1] is known[1] for row in own)  # type: ignore[index]
 
 
-def test_arms_keep_runs_of_their_own(folder: Path, tmp_path: Path) -> None:
+def test_arms_keep_runs_of_their_own(model_folder: Path, tmp_path: Path) -> None:
     """Two arms that differ in their rewards alone, with a place to go on from."""
-    config = firm_fig4.Fig4Config(**{**TINY, "length": 12, "batch": 16}, model=folder)
+    config = firm_fig4.Fig4Config(**{**TINY, "length": 12, "batch": 16}, model=model_folder)
     kept, plain = (
         firm_fig4.compute(config, {"draw": 0}, rc.Context(folder=place))
         for place in (tmp_path, None)
@@ -269,8 +269,8 @@ def test_arms_keep_runs_of_their_own(folder: Path, tmp_path: Path) -> None:
     assert not np.array_equal(one, other)
 
 
-def test_shares_of_prompts(folder: Path) -> None:
-    config = FirmConfig(**{**TINY, "prompts": 40}, model=folder)
+def test_shares_of_prompts(model_folder: Path) -> None:
+    config = FirmConfig(**{**TINY, "prompts": 40}, model=model_folder)
     setup = FirmSetup(config)
     even, own = (setup.alignment(Arm(config.firm(), shares=a), "test", 0) for a in (None, 0.3))
     assert [len(p) for p in even.prompts] == [40, 40]
@@ -321,13 +321,13 @@ def test_refused(config: Any, options: dict[str, Any], message: str) -> None:
         config(**{**TINY, **options})
 
 
-def test_too_few_prompts(folder: Path, tmp_path: Path) -> None:
+def test_too_few_prompts(model_folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "prompts.jsonl"
     file.write_text('{"prompt": "a\\n\\nAssistant:"}\n', encoding="utf-8")
-    config = replace(FirmConfig(**TINY, model=folder), data=file)
+    config = replace(FirmConfig(**TINY, model=model_folder), data=file)
     with pytest.raises(InputError, match="`data` must give one to each of 2 clients; found 1, and"):
         FirmSetup(config).prompts("test", 0)
-    few = firm_fig6.Fig6Config(**{**TINY, "prompts": 3}, more_clients=7, model=folder)
+    few = firm_fig6.Fig6Config(**{**TINY, "prompts": 3}, more_clients=7, model=model_folder)
     with pytest.raises(InputError, match="`prompts` must give one to each of 7 clients; found 6, "):
         FirmSetup(few).prompts("test", 0)
     assert len(FirmSetup(replace(few, more_clients=6)).prompts("test", 0)[0]) == 6
