@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pytest
 
 import ratecheck as rc
 from ratecheck._run.runner import joined
@@ -20,6 +25,21 @@ def table_of(module: ModuleType, config: Any) -> rc.Table:
         cells = {**block, **columns}
         parts.append(rc.Table({k: np.broadcast_to(v, (rows,)) for k, v in cells.items()}))
     return joined(parts)
+
+
+@contextmanager
+def on_model(folder: Path, *suites: type[rc.ExperimentSuite]) -> Iterator[None]:
+    """Experiments of suites with the model of a folder, and PyTorch with the threads that it has.
+
+    Its bits are equal for equal threads only, and more of them make small tensors slower.
+    """
+    import torch
+
+    for suite in suites:
+        suite.small = {m: replace(config, model=folder) for m, config in suite.small.items()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "set_num_threads", lambda count: None)
+        yield
 
 
 def failed(analysis: rc.Analysis) -> set[str]:

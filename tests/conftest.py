@@ -50,6 +50,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A language model that is made in no time."""
+    from lora_bridge.built_in import BuiltIn, built_in
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        return built_in("some text " * 20, BuiltIn(hidden=8, layers=1, heads=2, length=16, steps=2))
+
+
+@pytest.fixture(scope="session")
 def wheel_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel that is built from this folder."""
     from hatchling.builders.wheel import WheelBuilder

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import chain, pairwise
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 import ratecheck as rc
 from experiments.bridge._models import FederatedConfig, TunedConfig, Values
 from experiments.bridge._questions import dealt_by, pools
+from experiments.bridge._setup import Setup, divided, kept
 from linsys import InputError
 from linsys.validate import check_number
 
@@ -74,10 +74,6 @@ class DeviceConfig(FederatedConfig):
             raise InputError(f"k must be whole ranks; found {ratio:g} of rank = {self.rank}")
         return k
 
-    def draw(self, use: str, k: int) -> Draw:
-        """Draw number k for "test" or "tuning"; the same object again if asked."""
-        return _drawn(self, use, k)
-
 
 @dataclass(frozen=True, kw_only=True)
 class RatiosConfig(DeviceConfig):
@@ -125,41 +121,40 @@ class Draw:
         return np.array([_mean(bank, state.X, test) for test in self.tests.values()])
 
 
-@lru_cache(maxsize=8)
-def _drawn(config: DeviceConfig, use: str, k: int) -> Draw:
-    from lora_bridge.losses import answer_loss
-    from lora_bridge.oracles import Devices
-    from lora_bridge.splits import by_key, dirichlet
-    from lora_bridge.tasks import Task
-    from lora_bridge.tokens import encode_choices, encode_examples, said
+class DeviceSetup(Setup):
+    """The model of devices, and draws of them."""
 
-    seed = config.derive("draw", use, k)
-    train, tests = pools(config.data, config.devices * config.samples, config.tests, seed)
-    if len(train) < config.devices:
-        raise InputError(
-            f"`data` must have a question for each of devices = {config.devices} beside the tests; "
-            f"found {len(train)}"
-        )
-    shares = dirichlet(train, config.devices, dealt_by(train), config.concentration, seed)
-    loaded = config.load("lm")
-    length, tokenizer = config.max_length, loaded.tokenizer
-    dealt = encode_examples(tokenizer, [e for share in shares for e in share], length, "cut")
-    ends = np.cumsum([0, *map(len, shares)])
-    shards = [
-        {name: value[start:end] for name, value in dealt.items()} for start, end in pairwise(ends)
-    ]
-    bank = config.bank(loaded, config.targets)
-    task = Task(bank, shards, answer_loss, config.batch, seed, config.on_nan)
-    encoded = {
-        domain: [
-            encode_choices(tokenizer, group, length, "cut")
-            for group in by_key(test, lambda e: str(len(e.choices))).values()
-        ]
-        for domain, test in tests.items()
-    }
-    data = "generated questions" if config.data is None else config.data.name
-    cut = said(dealt, *chain.from_iterable(encoded.values()))
-    return Draw(Devices(task), encoded, f"model {loaded.name}, data: {data}{cut}")
+    config: DeviceConfig
+
+    @kept(8)
+    def draw(self, use: str, k: int) -> Draw:
+        """Draw number k for "test" or "tuning"."""
+        from lora_bridge.losses import answer_loss
+        from lora_bridge.oracles import Devices
+        from lora_bridge.splits import by_key, dirichlet
+        from lora_bridge.tasks import Task
+        from lora_bridge.tokens import encode_choices, encode_examples
+
+        config, seed = self.config, self.config.derive("draw", use, k)
+        train, tests = pools(config.data, config.devices * config.samples, config.tests, seed)
+        if len(train) < config.devices:
+            raise InputError(
+                f"`data` must have a question for each of devices = {config.devices} beside the "
+                f"tests; found {len(train)}"
+            )
+        shares = dirichlet(train, config.devices, dealt_by(train), config.concentration, seed)
+        dealt = self.encoded(encode_examples, [e for share in shares for e in share])
+        shards = divided(dealt, map(len, shares))
+        task = Task(self.bank(), shards, answer_loss, config.batch, seed, config.on_nan)
+        encoded = {
+            domain: [
+                self.encoded(encode_choices, group)
+                for group in by_key(test, lambda e: str(len(e.choices))).values()
+            ]
+            for domain, test in tests.items()
+        }
+        samples = dealt, *chain.from_iterable(encoded.values())
+        return Draw(Devices(task), encoded, self.described("generated questions", *samples))
 
 
 def _judged(output: Any, batch: Mapping[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""The frozen model of an experiment, the adapters on it, and the step size of every arm.
+"""Which model an experiment has, the adapters on it, and the step size of every arm.
 
 *Model.* A folder of the user's, or the built-in byte-level model in a small size. It is frozen;
 adapters are those of :mod:`lora_bridge.bank`.
@@ -12,22 +12,17 @@ the same. Differences are formed within a seed, 95 % intervals (Student) are ove
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 import ratecheck as rc
 from linsys import InputError
-
-if TYPE_CHECKING:
-    from lora_bridge.bank import AdapterBank
-    from lora_bridge.models import Loaded
 
 Values = NDArray[np.float64]
 
@@ -37,8 +32,6 @@ class ModelConfig(rc.Config):
     """The model, its adapters and how they are trained."""
 
     not_in_key: ClassVar[frozenset[str]] = frozenset({"chunk"})
-    #: The implementation of attention; "eager" where second derivatives are needed.
-    attention: ClassVar[str] = "sdpa"
 
     model: Path | None = rc.param(
         None,
@@ -69,27 +62,6 @@ class ModelConfig(rc.Config):
         "float32", doc="of the model; adapters are float32, or float64 with it."
     )
     device: str = rc.param("cpu", doc='"cpu" or "cuda".')
-
-    def load(self, task: str) -> Loaded:
-        """The model for a task, read once."""
-        seed = self.derive("head") % 2**32
-        made = self.model, self.data, self.hidden
-        return _load(*made, task, self.dtype, self.device, self.attention, seed)
-
-    def bank(self, loaded: Loaded, targets: Sequence[str]) -> AdapterBank:
-        """Adapters on that model."""
-        from lora_bridge.bank import AdapterBank
-
-        return AdapterBank(
-            loaded.model, targets, self.scaling, chunk=self.chunk, dropout=self.dropout
-        )
-
-    def tensor(self, X: Any) -> Any:
-        """An array as adapters of the model."""
-        import torch
-
-        dtype = torch.float64 if self.dtype == "float64" else torch.float32
-        return torch.as_tensor(X, dtype=dtype, device=self.device)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,28 +96,6 @@ class TunedConfig(ModelConfig):
                 f"`gammas` must hold one that trains; found that {self.gammas} diverge"
             )
         return self.gammas[int(np.nanargmin(means))]
-
-
-@lru_cache(maxsize=1)
-def _load(
-    model: Path | None,
-    data: Path | None,
-    hidden: int,
-    task: str,
-    dtype: str,
-    device: str,
-    attention: str,
-    seed: int,
-) -> Loaded:
-    import torch
-
-    from lora_bridge.built_in import BuiltIn, built_in
-    from lora_bridge.models import load_model
-    from lora_bridge.prompts import prompt_texts
-
-    folder = model or built_in(prompt_texts(data), BuiltIn(hidden=hidden))
-    kind = getattr(torch, dtype)
-    return load_model(folder, task, dtype=kind, device=device, attention=attention, seed=seed)
 
 
 @contextmanager

@@ -30,12 +30,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import ratecheck as rc
+from experiments.firm._comparison import Values, mean_gain, scale
 from experiments.firm._systems import BatchConfig, ClientsConfig, ConflictConfig
 from linsys import InputError
 from mgda.actor_critic import ActorCritic, Memory
@@ -45,21 +45,11 @@ from mgda.momdp import MOMDP
 from mgda.runs import MeanReturn, run
 from mgda.trajectories import Clients
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-Values = NDArray[np.float64]
 #: Settings by name: an algorithm and the clients that it trains.
 Arms = dict[str, tuple[Federated, Clients]]
 
-#: Columns of the rewards and what they stand for, in the order of the objectives.
-OBJECTIVES = {"reward_1": "helpfulness", "reward_2": "harmlessness"}
-#: Rewards "match" if they differ by at most this share of what training gains: a tenth of the
-#: height of a curve, about the smallest difference that can be seen in the paper's pictures.
-MATCH = 0.1
-#: Rewards in [0, 1] are solutions of small linear systems; smaller values are rounding errors.
-_ROUNDING = 1e-12
+#: The rewards' numbers and what they stand for, in the order of the objectives.
+OBJECTIVES = {1: "helpfulness", 2: "harmlessness"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,31 +148,6 @@ class RegularisedConfig(AlignmentConfig):
         return FIRM(alpha=self.alpha, K=self.K, beta=self.beta if beta is None else beta)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SmoothedConfig(rc.Config):
-    """Where weights of single runs are drawn."""
-
-    half_life: float = rc.param(
-        20.0,
-        above=0.0,
-        doc=("of the moving average of the weights of single runs in the picture, in local steps."),
-    )
-
-
-def ema(values: Values, half_life: float) -> Values:
-    """Exponential moving average along the last axis, the weights of all past values adding to one.
-
-    >>> ema(np.array([0.0, 1.0, 1.0]), 1.0).round(4).tolist()  # 0, 2/3, 6/7
-    [0.0, 0.6667, 0.8571]
-    """
-    keep = 0.5 ** (1.0 / half_life)
-    total, count, means = np.zeros(values.shape[:-1]), 0.0, np.empty(values.shape)
-    for t in range(values.shape[-1]):
-        total, count = keep * total + values[..., t], keep * count + 1.0
-        means[..., t] = total / count
-    return means
-
-
 def optimum(momdp: MOMDP, weights: ArrayLike) -> Values:
     """Normalised returns (M,) of a policy that maximises weights'J, by policy iteration.
 
@@ -205,31 +170,6 @@ def optimum(momdp: MOMDP, weights: ArrayLike) -> Values:
         policy = better
 
 
-def gain(table: rc.Table, column: str, arm: str) -> Values:
-    """The increase of a reward by training, averaged over runs, (instances,)."""
-    curve = table.where(arm=arm).grid(column, "instance", "replicate", "t")
-    return np.asarray((curve[..., -1] - curve[..., 0]).mean(axis=1))
-
-
-def mean_gain(table: rc.Table, arm: str) -> Values:
-    """The same, averaged over the objectives."""
-    return np.asarray(np.mean([gain(table, column, arm) for column in OBJECTIVES], axis=0))
-
-
-def scale(table: rc.Table, arm: str) -> Values:
-    """The size of the mean gain, the unit of all differences, hence not zero.
-
-    Training may lose: a difference in units of a loss would turn its sign.
-    """
-    gains = mean_gain(table, arm)
-    if np.abs(gains).min() <= _ROUNDING:
-        raise InputError(
-            "`alpha` and `rounds` must be large enough to change the rewards of every instance; "
-            f"found a mean gain of {gains[np.abs(gains).argmin()]:g} for {arm}"
-        )
-    return np.asarray(np.abs(gains))
-
-
 def gain_ratio(table: rc.Table, ours: str, theirs: str) -> Values:
     """The mean gain of ``ours`` over that of ``theirs``, (instances,).
 
@@ -238,49 +178,6 @@ def gain_ratio(table: rc.Table, ours: str, theirs: str) -> Values:
     """
     lost = 1.0 - np.sign(mean_gain(table, theirs))
     return np.asarray(mean_gain(table, ours) / scale(table, theirs) + lost)
-
-
-def advantage(table: rc.Table, column: str, ours: str, theirs: str) -> rc.Interval:
-    """The gain of ``ours`` less that of ``theirs``, in units of :func:`scale` of ``theirs``."""
-    more = gain(table, column, ours) - gain(table, column, theirs)
-    return rc.mean_interval(more / scale(table, theirs))
-
-
-def rewards_match(table: rc.Table, ours: str, theirs: str) -> list[rc.Check]:
-    """The claims that both rewards end alike."""
-    predicted = f"matches: within {MATCH:g} of the gain"
-    return [
-        rc.within(
-            f"{title}: ({ours} − {theirs}) / gain",
-            predicted,
-            advantage(table, column, ours, theirs),
-            -MATCH,
-            MATCH,
-        )
-        for column, title in OBJECTIVES.items()
-    ]
-
-
-def weights_match(table: rc.Table, ours: str, theirs: str) -> rc.Check:
-    """The claim that mean weights are "nearly identical": no further apart than two runs are.
-
-    The distance of the curves (averaged over runs) over the standard deviation of one run from its
-    mean, both as root mean squares over time. The paper compares single runs, in which a ratio
-    below one cannot be seen.
-    """
-    a, b = weight_curves(table, ours), weight_curves(table, theirs)
-    distance = np.sqrt(((a.mean(axis=1) - b.mean(axis=1)) ** 2).mean(axis=-1))
-    one_run = np.sqrt(b.var(axis=1, ddof=1).mean(axis=-1))
-    return rc.below(
-        f"distance of the weights of {ours} and {theirs} / deviation of one run",
-        "nearly identical: below 1",
-        rc.mean_interval(distance / one_run),
-    )
-
-
-def weight_curves(table: rc.Table, arm: str) -> Values:
-    """Mean weights of the clients, (instances, replicates, times)."""
-    return table.where(arm=arm).grid("weight", "instance", "replicate", "t")
 
 
 #: Panels of a comparison and the column that each shows.
@@ -304,20 +201,3 @@ def comparison(
         for arm in arms
         for part in (first.where(arm=arm),)
     ]
-
-
-def draw_panels(config: AlignmentConfig, analysis: rc.Analysis) -> Figure:
-    """Two panels to a row, against rounds."""
-    figure, axes = rc.panels(analysis.series, columns=2, width=3.2, share_y=False)
-    rc.curves(axes, analysis.series)
-    for ax in axes.values():
-        round_ticks(ax, config)
-    for ax in list(axes.values())[-2:]:
-        ax.set_xlabel("round")
-    rc.legend(figure, axes, columns=3)
-    return figure
-
-
-def round_ticks(ax: Axes, config: AlignmentConfig) -> None:
-    """Whole rounds, five of them at most."""
-    ax.set_xticks(np.arange(0, config.rounds + 1, -(-config.rounds // 4)))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ratecheck as rc
-from experiments.firm._alignment import advantage, gain, mean_gain
+from experiments.firm._comparison import advantage, gain, mean_gain
 from experiments.firm.figures import fig1, fig3
 from linsys import InputError
 
@@ -31,16 +31,16 @@ def test_who_gains_more_has_the_advantage_also_where_the_other_loses() -> None:
     curves = ends * np.array([0.0, 1.0]) + np.zeros((2, 3, 2, 2))
     named = {key: np.asarray(list(value)) for key, value in axes.items()}
     table = rc.Table(rc.long_table(named, reward_1=curves, reward_2=curves))
-    assert advantage(table, "reward_1", "ours", "theirs").value == pytest.approx(1.5)
-    assert advantage(table, "reward_1", "theirs", "ours").value == pytest.approx(-3.0)
+    assert advantage(table, 1, "ours", "theirs").value == pytest.approx(1.5)
+    assert advantage(table, 1, "theirs", "ours").value == pytest.approx(-3.0)
 
 
 @pytest.mark.parametrize("rise", [0.0, 1e-15])
 def test_training_that_adds_nothing_is_no_scale(rise: float) -> None:
     table = trained(rise)
-    assert gain(table, "reward_1", "ours")[1] == rise
+    assert gain(table, 1, "ours")[1] == rise
     with pytest.raises(InputError, match=r"`alpha` and `rounds` must be large enough .* for ours"):
-        advantage(table, "reward_1", "ours", "ours")
+        advantage(table, 1, "ours", "ours")
 
 
 def settings(names: list[str], first: list[float], second: list[float]) -> rc.Table:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,8 +17,8 @@ pytest.importorskip("torch")
 
 import torch
 
+from experiments.firm._comparison import rewards_kept, rewards_match, scale, weights_match
 from experiments.firm.bridge import (
-    _firm,
     _firm_comparison,
     _firm_runs,
     firm_drift,
@@ -27,12 +29,12 @@ from experiments.firm.bridge import (
     firm_fig5,
     firm_fig6,
 )
-from experiments.firm.bridge._firm import Arm, FirmConfig
+from experiments.firm.bridge._firm import Arm, FirmConfig, FirmSetup
 from linsys import InputError
-from lora_bridge.built_in import BuiltIn, built_in
 from mgda.drift import disagreement
 from mgda.fedcmoo import FedCMOO
 from mgda.firm import FIRM
+from tests._small_runs import on_model
 
 TINY: dict[str, Any] = {
     "targets": ("q_proj", "o_proj"),
@@ -48,68 +50,66 @@ TINY: dict[str, Any] = {
     "max_length": 8,
     "seeds": 2,
 }
-FIGURES: list[tuple[Any, dict[str, Any]]] = [
-    (firm_fig1, {}),
-    (firm_fig2, {}),
-    (firm_fig3, {"preferences": (0.2, 0.5, 0.8)}),
-    (firm_fig4, {}),
-    (firm_fig5, {}),
-    (firm_fig6, {"more_clients": 3}),
-    (firm_drift, {"responses": 6, "draws": 20, "batches": (2, 4, 8), "shown": 4}),
-]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that is made in no time."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        return built_in("some text " * 20, BuiltIn(hidden=8, layers=1, heads=2, length=16, steps=2))
+SMALL: dict[ModuleType, Any] = {
+    firm_fig1: firm_fig1.Fig1Config(**TINY),
+    firm_fig2: firm_fig2.Fig2Config(**TINY),
+    firm_fig3: firm_fig3.Fig3Config(**TINY, preferences=(0.2, 0.8)),
+    firm_fig4: firm_fig4.Fig4Config(**TINY),
+    firm_fig5: firm_fig5.Fig5Config(**TINY),
+    firm_fig6: firm_fig6.Fig6Config(**TINY, more_clients=3),
+    firm_drift: firm_drift.FirmDriftConfig(
+        **TINY, responses=6, draws=20, batches=(2, 4, 8), shown=4
+    ),
+}
 
 
-def _table(module: Any, config: Any) -> rc.Table:
-    parts = []
-    for block in module.EXPERIMENT.blocks(config):
-        columns = module.compute(config, block, rc.Context())
-        rows = max(np.size(v) for v in columns.values())
-        parts.append({k: np.broadcast_to(v, rows) for k, v in {**block, **columns}.items()})
-    return rc.Table({key: np.concatenate([part[key] for part in parts]) for key in parts[0]})
+class TestBridge(rc.ExperimentSuite):
+    small = SMALL
+    loose = tuple(SMALL)
+
+    @classmethod
+    def analysed(cls, module: ModuleType, table: rc.Table | None = None) -> rc.Analysis:
+        """Nothing is learned here: rewards rise by a tenth and what they do by chance."""
+        table = cls.table(module) if table is None else table
+        starts = {name: f"start{name[3:]}" for name in table if name.startswith("end_")}
+        risen = {
+            end: table[start] + 0.1 + 0.01 * (table[end] - table[start])
+            for end, start in starts.items()
+        }
+        return super().analysed(module, rc.Table({**table, **risen}))
 
 
-@pytest.mark.parametrize(("module", "more"), FIGURES, ids=[m.__name__[-5:] for m, _ in FIGURES])
-def test_every_figure_computes_and_draws(
-    module: Any, more: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # nothing is learned here
-    monkeypatch.setattr(_firm_comparison, "mean_gain", lambda table, arm: 0.1)
-    if hasattr(module, "mean_gain"):
-        monkeypatch.setattr(module, "mean_gain", lambda table, arm: 0.1)
-    config = module.EXPERIMENT.config_type(**TINY, **more, model=folder)
-    analysis = module.analyse(config, _table(module, config))
-    assert analysis.checks
-    assert any(folder.name in note for note in analysis.notes)
+@pytest.fixture(autouse=True, scope="module")
+def _model(model_folder: Path) -> Iterator[None]:
+    with on_model(model_folder, TestBridge):
+        yield
+
+
+@pytest.mark.parametrize("module", list(SMALL))
+def test_notes_name_the_model(module: Any, model_folder: Path) -> None:
+    analysis = TestBridge.analysed(module)
+    assert any(model_folder.name in note for note in analysis.notes)
     if module is not firm_drift:
         assert any("on 4 held-out prompts" in note for note in analysis.notes)
-    with rc.style():
-        figure = module.EXPERIMENT.draw(config, analysis)
-        assert len(figure.axes) == len({s.panel for s in analysis.series})
 
 
-def test_a_run_is_that_of_the_algorithm_and_is_repeated(folder: Path, tmp_path: Path) -> None:
-    config = FirmConfig(**TINY, model=folder)
-    arm = Arm(config.firm())
-    first = _firm_runs.train(config, arm, "test", 0, rc.Context(), alpha=0.01, betas=(0.0, 0.01))
+def test_a_run_is_that_of_the_algorithm_and_is_repeated(model_folder: Path, tmp_path: Path) -> None:
+    setup = FirmSetup(FirmConfig(**TINY, model=model_folder))
+    config, arm = setup.config, Arm(setup.config.firm())
+    first = _firm_runs.train(setup, arm, "test", 0, rc.Context(), alpha=0.01, betas=(0.0, 0.01))
     assert first["weights"].shape == (8, 2, 2)
     np.testing.assert_allclose(first["weights"].sum(axis=-1), 1.0)
     # the beta of the run itself
     np.testing.assert_allclose(first["others"][:, 1], first["drift"], rtol=1e-6, atol=1e-15)
-    kept = _firm_runs.train(config, arm, "test", 0, rc.Context(folder=tmp_path), alpha=0.01)
+    kept = _firm_runs.train(setup, arm, "test", 0, rc.Context(folder=tmp_path), alpha=0.01)
     for name in ("weights", "scores", "ends", "kl_token"):
         np.testing.assert_array_equal(kept[name], first[name])
-    other = _firm_runs.train(config, arm, "test", 1, rc.Context(), alpha=0.01)
+    other = _firm_runs.train(setup, arm, "test", 1, rc.Context(), alpha=0.01)
     assert not np.array_equal(other["scores"], first["scores"])
     server = Arm(lambda alpha: FedCMOO(alpha=alpha, **config.alike))
-    same = _firm_runs.train(config, server, "test", 0, rc.Context(), alpha=0.01)
+    same = _firm_runs.train(setup, server, "test", 0, rc.Context(), alpha=0.01)
     assert (same["drift"] == 0.0).all()
     np.testing.assert_array_equal(same["scores"][0], first["scores"][0])  # one first rollout
 
@@ -169,8 +169,7 @@ def test_the_derived_exponent_of_large_beta(beta: float) -> None:
 
 
 def test_rewards_that_are_almost_one() -> None:
-    config = FirmConfig(**TINY)
-    first, second, _ = config.rewards()
+    first, second, _ = FirmSetup(FirmConfig(**TINY)).rewards()
     alike = firm_fig2.almost_one((first, second), 0.9)
     texts = (["?"] * 3, ["aeiou", "nrstn", "xayan"])
     a, b = (np.asarray(r(*texts)) for r in (first, second))
@@ -219,11 +218,11 @@ def test_claims_hold_and_fail(
 ) -> None:
     config, table = FirmConfig(), compared(*gains)
     arms = ("ours", "theirs")
-    assert {c.ok for c in _firm_comparison.rewards_match(config, table, *arms)} == {match}
-    assert {c.ok for c in _firm_comparison.rewards_kept(config, table, *arms, "kept")} == {kept}
+    assert {c.ok for c in rewards_match(config.objectives, table, *arms)} == {match}
+    assert {c.ok for c in rewards_kept(config.objectives, table, *arms, "kept")} == {kept}
     assert _firm_comparison.progress(table, *arms, 0.5, "substantial").ok is progress
     if weights is not None:
-        assert _firm_comparison.weights_match(table, *arms).ok is weights
+        assert weights_match(table, *arms).ok is weights
 
 
 def test_the_switches_are_said() -> None:
@@ -241,26 +240,26 @@ def test_the_switches_are_said() -> None:
 
 def test_training_that_does_not_help_cannot_be_compared() -> None:
     with pytest.raises(InputError, match="`gammas` and `rounds` must be such that training helps"):
-        _firm_comparison.mean_gain(compared(0.1, -0.1), "theirs")
+        scale(compared(0.1, -0.1), "theirs")
 
 
-def test_half_of_the_clients_have_another_reward(folder: Path) -> None:
-    config = firm_fig4.Fig4Config(**{**TINY, "clients": 4}, model=folder)
-    known = config.rewards()
-    bank = config.bank(config.load("lm"), config.targets)
+def test_half_of_the_clients_have_another_reward(model_folder: Path) -> None:
+    config = firm_fig4.Fig4Config(**{**TINY, "clients": 4}, model=model_folder)
+    setup = FirmSetup(config)
+    known = setup.rewards()
     arm = Arm(
         config.firm(),
         rewards=lambda c, rewards: (rewards[0] if c % 2 == 0 else rewards[2], rewards[1]),
     )
-    own = _firm.alignment(config, bank, arm, "test", 0).rewards
+    own = setup.alignment(arm, "test", 0).rewards
     assert [row[0] is known[0] for row in own] == [True, False, True, False]  # type: ignore[index]
     assert all(row[1] is known[1] for row in own)  # type: ignore[index]
 
 
 @pytest.mark.slow
-def test_arms_keep_runs_of_their_own(folder: Path, tmp_path: Path) -> None:
+def test_arms_keep_runs_of_their_own(model_folder: Path, tmp_path: Path) -> None:
     """Two arms that differ in their rewards alone, with a place to go on from."""
-    config = firm_fig4.Fig4Config(**{**TINY, "length": 12, "batch": 16}, model=folder)
+    config = firm_fig4.Fig4Config(**{**TINY, "length": 12, "batch": 16}, model=model_folder)
     kept, plain = (
         firm_fig4.compute(config, {"draw": 0}, rc.Context(folder=place))
         for place in (tmp_path, None)
@@ -271,26 +270,24 @@ def test_arms_keep_runs_of_their_own(folder: Path, tmp_path: Path) -> None:
     assert not np.array_equal(one, other)
 
 
-def test_shares_of_prompts(folder: Path) -> None:
-    config = FirmConfig(**{**TINY, "prompts": 40}, model=folder)
-    bank = config.bank(config.load("lm"), config.targets)
-    even, own = (
-        _firm.alignment(config, bank, Arm(config.firm(), shares=a), "test", 0) for a in (None, 0.3)
-    )
+def test_shares_of_prompts(model_folder: Path) -> None:
+    config = FirmConfig(**{**TINY, "prompts": 40}, model=model_folder)
+    setup = FirmSetup(config)
+    even, own = (setup.alignment(Arm(config.firm(), shares=a), "test", 0) for a in (None, 0.3))
     assert [len(p) for p in even.prompts] == [40, 40]
     assert sum(len(p) for p in own.prompts) == 80
     assert len({len(p) for p in own.prompts}) == 2
-    more = _firm.alignment(config, bank, Arm(config.firm(), clients=5), "test", 0)
+    more = setup.alignment(Arm(config.firm(), clients=5), "test", 0)
     assert [len(p) for p in more.prompts] == [16] * 5
-    train, tests = _firm.prompts(config, "test", 0)
+    train, tests = setup.prompts("test", 0)
     assert len(set(tests)) == 5
-    assert " cut " not in _firm.said_of_model(replace(config, max_length=512))
+    assert " cut " not in FirmSetup(replace(config, max_length=512)).said_of_model()
     # the first token stays, and as many of a prompt as there is room for
     lengths = sorted(1 + len(text) for text in [*(e.prompt for e in train), *tests])
     cut = replace(config, max_length=lengths[-3] - 1)
     known = sum(length >= lengths[-3] for length in lengths)
     said = f"; {known} of 85 samples cut to {lengths[-3] - 1} tokens; rewards: "
-    assert said in _firm.said_of_model(cut)
+    assert said in FirmSetup(cut).said_of_model()
 
 
 @pytest.mark.parametrize(
@@ -325,13 +322,13 @@ def test_refused(config: Any, options: dict[str, Any], message: str) -> None:
         config(**{**TINY, **options})
 
 
-def test_too_few_prompts(folder: Path, tmp_path: Path) -> None:
+def test_too_few_prompts(model_folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "prompts.jsonl"
     file.write_text('{"prompt": "a\\n\\nAssistant:"}\n', encoding="utf-8")
-    config = replace(FirmConfig(**TINY, model=folder), data=file)
+    config = replace(FirmConfig(**TINY, model=model_folder), data=file)
     with pytest.raises(InputError, match="`data` must give one to each of 2 clients; found 1, and"):
-        _firm.prompts(config, "test", 0)
-    few = firm_fig6.Fig6Config(**{**TINY, "prompts": 3}, more_clients=7, model=folder)
+        FirmSetup(config).prompts("test", 0)
+    few = firm_fig6.Fig6Config(**{**TINY, "prompts": 3}, more_clients=7, model=model_folder)
     with pytest.raises(InputError, match="`prompts` must give one to each of 7 clients; found 6, "):
-        _firm.prompts(few, "test", 0)
-    assert len(_firm.prompts(replace(few, more_clients=6), "test", 0)[0]) == 6
+        FirmSetup(few).prompts("test", 0)
+    assert len(FirmSetup(replace(few, more_clients=6)).prompts("test", 0)[0]) == 6

@@ -14,15 +14,8 @@ from hypothesis import given, strategies as st
 from scipy.spatial import ConvexHull
 
 import ratecheck as rc
-from experiments.firm._alignment import (
-    Learners,
-    RegularisedConfig,
-    advantage,
-    ema,
-    optimum,
-    rewards_match,
-    weights_match,
-)
+from experiments.firm._alignment import OBJECTIVES, Learners, RegularisedConfig, optimum
+from experiments.firm._comparison import advantage, ema, rewards_match, weights_match
 from experiments.firm.figures import fig1, fig2, fig3, fig4, fig5, fig6
 from linsys import InputError
 from mgda.critic import LinearCritic
@@ -357,9 +350,9 @@ def planted(weights: dict[str, float], gains: dict[str, float], noise: float = 0
 
 def test_advantages_are_shares_of_the_mean_gain() -> None:
     table = planted({"a": 0.5, "b": 0.5}, {"a": 0.35, "b": 0.4})
-    found = advantage(table, "reward_1", "a", "b")  # gains of b: 0.4 and 0.2
+    found = advantage(table, 1, "a", "b")  # gains of b: 0.4 and 0.2
     assert [found.value, found.lo, found.hi] == pytest.approx([-0.05 / 0.3] * 3)
-    first, second = rewards_match(table, "a", "b")
+    first, second = rewards_match(OBJECTIVES.values(), table, "a", "b")
     assert (first.ok, second.ok) == (False, True)
     assert second.measured == pytest.approx(0.0)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ pytest.importorskip("torch")
 
 
 from experiments.bridge import _devices, _questions
-from experiments.bridge._devices import ComparedConfig, DeviceConfig
+from experiments.bridge._devices import ComparedConfig, DeviceConfig, DeviceSetup
 from experiments.bridge._questions import PROPERTIES, questions
 from experiments.bridge._readings import CLAIMED, claim, reach
 from experiments.fslora.bridge import fslora, fslora_budget, fslora_table
@@ -25,9 +27,8 @@ from experiments.fslora.bridge.fslora_budget import BudgetConfig
 from experiments.fslora.bridge.fslora_table import TableConfig
 from linsys import InputError
 from linsys.optimizers import AdamW
-from lora_bridge.built_in import BuiltIn, built_in
 from lora_bridge.splits import by_key
-from tests._small_runs import table_of
+from tests._small_runs import on_model, table_of
 
 DEVICES: dict[str, Any] = {
     "targets": ("q_proj", "lm_head"),
@@ -41,14 +42,41 @@ DEVICES: dict[str, Any] = {
 }
 COMPARED: dict[str, Any] = {**DEVICES, "gammas": (0.01,)}
 TINY: dict[str, Any] = {**COMPARED, "ratios": (0.25, 0.5)}
+#: The paper's profiles, shrunk; with the dropout that they have.
+SHRUNK: dict[str, Any] = {"dtype": "float32", "device": "cpu", "max_length": 64}
+SMALL: dict[ModuleType, Any] = {
+    module: replace(module.EXPERIMENT.profiles["paper"], **SHRUNK, **sizes)
+    for module, sizes in (
+        (
+            fslora,
+            {**TINY, "rounds": 2, "points": 1, "k": 1, "global_ranks": (1, 4), "levels": (0.5,)},
+        ),
+        (
+            fslora_budget,
+            {**COMPARED, "global_ranks": (2, 4), "levels": (0.25, 0.5), "budget": 2, "points": 2},
+        ),
+        (fslora_table, {**TINY, "rounds": 1}),
+    )
+}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that is made in no time."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        return built_in("some text " * 20, BuiltIn(hidden=8, layers=1, heads=2, length=16, steps=2))
+class TestBridge(rc.ExperimentSuite):
+    small = SMALL
+    loose = tuple(SMALL)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _model(model_folder: Path) -> Iterator[None]:
+    with on_model(model_folder, TestBridge):
+        yield
+
+
+@pytest.mark.parametrize("module", list(SMALL))
+def test_what_is_derived_holds_with_dropout(module: Any) -> None:
+    assert SMALL[module].dropout > 0
+    derived = [c for c in TestBridge.analysed(module).checks if c.predicted != CLAIMED]
+    assert derived
+    assert all(check.ok for check in derived)
 
 
 def test_questions_are_answered_by_their_property() -> None:
@@ -59,10 +87,11 @@ def test_questions_are_answered_by_their_property() -> None:
         assert {e.domain for e in made} == {domain}
 
 
-def test_devices_share_all_samples_and_seeds_differ(folder: Path) -> None:
-    config = DeviceConfig(**DEVICES, model=folder)
-    one, *others = (config.draw(*draw) for draw in (("test", 0), ("test", 1), ("tuning", 0)))
-    assert one is config.draw("test", 0)
+def test_devices_share_all_samples_and_seeds_differ(model_folder: Path) -> None:
+    config = DeviceConfig(**DEVICES, model=model_folder)
+    setup = DeviceSetup(config)
+    one, *others = (setup.draw(*draw) for draw in (("test", 0), ("test", 1), ("tuning", 0)))
+    assert one is DeviceSetup(config).draw("test", 0)
     assert sum(one.oracle.task.size(i) for i in range(3)) == 3 * 8
     assert list(one.tests) == list(PROPERTIES)
     first, *rest = (d.oracle.task.shards[0]["input_ids"] for d in (one, *others))
@@ -70,11 +99,12 @@ def test_devices_share_all_samples_and_seeds_differ(folder: Path) -> None:
         assert first.shape != second.shape or bool((first != second).any())
 
 
-def test_the_judge_is_the_mean_over_questions(folder: Path) -> None:
-    config = DeviceConfig(**{**DEVICES, "tests": 7}, model=folder)
-    drawn = config.draw("test", 0)
+def test_the_judge_is_the_mean_over_questions(model_folder: Path) -> None:
+    config = DeviceConfig(**{**DEVICES, "tests": 7}, model=model_folder)
+    setup = DeviceSetup(config)
+    drawn = setup.draw("test", 0)
     algorithm = fslora.FSLoRA(gamma=0.1, H=1, ranks=[4] * 3)
-    start = config.tensor(drawn.oracle.modules.start(4, np.random.default_rng(0)))
+    start = setup.tensor(drawn.oracle.modules.start(4, np.random.default_rng(0)))
     state = algorithm.init(start, drawn.oracle)
     whole = drawn.judge(state)
     [test] = drawn.tests["long"]
@@ -89,12 +119,9 @@ def test_the_judge_is_the_mean_over_questions(folder: Path) -> None:
     assert (whole[:, 0] > 0).all()
 
 
-def test_all_methods_send_what_their_ranks_say(folder: Path) -> None:
-    config = FSLoRAConfig(
-        **TINY, model=folder, rounds=2, points=1, k=1, global_ranks=(1, 4), levels=(0.5,)
-    )
-    table = table_of(fslora, config)
-    width = config.draw("test", 0).oracle.modules.width
+def test_all_methods_send_what_their_ranks_say(model_folder: Path) -> None:
+    config, table = TestBridge.small[fslora], TestBridge.table(fslora)
+    width = DeviceSetup(config).draw("test", 0).oracle.modules.width
     ranks = np.array([1, 2, 1])
     for name, sent, received in (
         (fslora.OURS, ranks.mean(), ranks.mean()),
@@ -109,19 +136,16 @@ def test_all_methods_send_what_their_ranks_say(folder: Path) -> None:
         losses = start.where(draw=seed, r=4, domain="long")["loss"]
         assert np.allclose(losses, losses[0])
     assert not np.allclose(table.where(t=2)["loss"], table.where(t=0)["loss"])
-    found = fslora.analyse(config, table)
+    found = TestBridge.analysed(fslora)
     assert [check.ok for check in found.checks[:2]] == [True, True]
     assert [check.predicted for check in found.checks[2:]] == 6 * [CLAIMED]
     assert any("megabytes" in note for note in found.notes)
-    assert any(folder.name in note for note in found.notes)
+    assert any(model_folder.name in note for note in found.notes)
     [steps] = [note for note in found.notes if note.startswith("step size of every arm")]
     assert f"; HeteroLoRA: {table.where(method='HeteroLoRA')['gamma'][0]:g}; " in steps
     small = table.where(method=fslora.OURS, r=1)["gamma"][0]
     assert f"; FSLoRA with r = 1 and k = 1 for all: {small:g}" in steps
-    with rc.style():
-        figure = fslora.draw(config, found)
-        figure.draw_without_rendering()
-    assert figure.axes[1].get_yscale() == "log"
+    assert fslora.draw(config, found).axes[1].get_yscale() == "log"
     for column, place in (("up", 0), ("down", 0), ("moved", 1)):
         more = np.where(table["method"] == fslora.OURS, 10.0, 1.0) * table[column]
         checks = fslora.analyse(config, rc.Table({**table, column: more})).checks
@@ -175,29 +199,23 @@ def test_what_the_paper_says_is_confirmed_or_violated() -> None:
     assert even.ok is None
 
 
-def test_arms_of_a_budget_send_the_same(folder: Path) -> None:
-    config = BudgetConfig(
-        **COMPARED, model=folder, global_ranks=(2, 4), levels=(0.25, 0.5), budget=2, points=2
-    )
-    table = table_of(fslora_budget, config)
-    found = fslora_budget.analyse(config, table)
-    width = config.draw("test", 0).oracle.modules.width
+def test_arms_of_a_budget_send_the_same() -> None:
+    config, table = TestBridge.small[fslora_budget], TestBridge.table(fslora_budget)
+    found = TestBridge.analysed(fslora_budget)
+    width = DeviceSetup(config).draw("test", 0).oracle.modules.width
     for series in found.series:
         if series.panel == fslora_budget.COMPRESSED:
             assert series.x[-1] == pytest.approx(2 * 4 * 4 * width / 1e6, rel=0.01)
     assert [check.ok for check in found.checks[:2]] == [True, True]
     assert [check.predicted for check in found.checks[2:]] == 6 * [CLAIMED]
-    with rc.style():
-        figure = fslora_budget.draw(config, found)
-        figure.draw_without_rendering()
-    assert len(figure.axes) == 2
+    assert len(fslora_budget.draw(config, found).axes) == 2
     for column, place in (("up", 0), ("moved", 1)):
         more = np.where(table["level"] == 0.5, 10.0, 1.0) * table[column]
         checks = fslora_budget.analyse(config, rc.Table({**table, column: more})).checks
         assert checks[place].ok is False
 
 
-def test_the_table_has_every_task_and_method(folder: Path, tmp_path: Path) -> None:
+def test_the_table_has_every_task_and_method(model_folder: Path, tmp_path: Path) -> None:
     for domain, choices in (("sky", ("true", "false")), ("sea", ("a1", "a2", "a3"))):
         for part in ("train", "test"):
             shown = "/".join(choices)
@@ -209,8 +227,8 @@ def test_the_table_has_every_task_and_method(folder: Path, tmp_path: Path) -> No
                 records[0] = {"instruction": "And? Answer format: a1/a2", "answer": "a1"}
             (tmp_path / f"{domain}_{part}.json").write_text(json.dumps(records))
     sizes = {**TINY, "tests": 35, "samples": 2, "max_length": 64}
-    config = TableConfig(**sizes, model=folder, data=tmp_path, rounds=2)
-    drawn = config.draw("test", 0)
+    config = TableConfig(**sizes, model=model_folder, data=tmp_path, rounds=2)
+    drawn = DeviceSetup(config).draw("test", 0)
     assert {d: sum(len(g["answer"]) for g in t) for d, t in drawn.tests.items()} == {
         "sea": 35,
         "sky": 35,
@@ -235,29 +253,7 @@ def test_the_table_has_every_task_and_method(folder: Path, tmp_path: Path) -> No
     ]
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="must hold files"):
-        replace(config, data=tmp_path / "empty").draw("test", 0)
-
-
-@pytest.mark.parametrize("module", [fslora, fslora_budget, fslora_table])
-def test_paper_profiles_run_when_shrunk(module: Any, folder: Path) -> None:
-    paper = module.EXPERIMENT.profiles["paper"]
-    small = {
-        fslora: {"rounds": 2, "points": 1, "k": 1, "global_ranks": (1, 8), "levels": (0.125,)},
-        fslora_budget: {"budget": 1, "points": 1, "global_ranks": (2, 8), "levels": (0.125, 0.5)},
-        fslora_table: {"rounds": 1},
-    }[module]
-    sizes = {**COMPARED, "rank": 8, "targets": ("q_proj",), "local_steps": 1}
-    config = replace(
-        paper, **{**sizes, **small}, model=folder, dtype="float32", device="cpu", max_length=64
-    )
-    assert config.dropout == paper.dropout > 0
-    table = table_of(module, config)
-    derived = [c for c in module.analyse(config, table).checks if c.predicted != CLAIMED]
-    assert derived
-    assert all(check.ok for check in derived)
-    block = module.EXPERIMENT.blocks(config)[0]
-    again = module.compute(config, block, rc.Context())
-    assert np.array_equal(again["loss"], table.where(**block)["loss"])  # dropout is seeded
+        DeviceSetup(replace(config, data=tmp_path / "empty")).draw("test", 0)
 
 
 def test_of_several_step_sizes_the_best_is_taken() -> None:
@@ -268,7 +264,7 @@ def test_of_several_step_sizes_the_best_is_taken() -> None:
         config.best(lambda gamma, k: np.nan)
 
 
-def test_a_file_of_one_domain_is_dealt_by_answers(folder: Path, tmp_path: Path) -> None:
+def test_a_file_of_one_domain_is_dealt_by_answers(model_folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "facts_train.json"
     records = [
         {"instruction": f"Is {i} even? Answer format: true/false", "answer": answer}
@@ -276,8 +272,8 @@ def test_a_file_of_one_domain_is_dealt_by_answers(folder: Path, tmp_path: Path) 
     ]
     file.write_text(json.dumps(records))
     sizes = {**DEVICES, "concentration": 1e-3, "samples": 30}  # all that are not held out
-    config = DeviceConfig(**sizes, model=folder, data=file)
-    drawn = config.draw("test", 0)
+    config = DeviceConfig(**sizes, model=model_folder, data=file)
+    drawn = DeviceSetup(config).draw("test", 0)
     assert list(drawn.tests) == ["facts"]
     assert len(drawn.tests["facts"][0]["answer"]) == 6
     shares, tests = _questions.pools(file, config.devices * config.samples, config.tests, 1)
@@ -293,15 +289,15 @@ def test_a_file_of_one_domain_is_dealt_by_answers(folder: Path, tmp_path: Path) 
     shares, tests = _questions.pools(file, config.devices * config.samples, config.tests, seed)
     asked = [e.prompt for e in shares if e.target == "false"] + [e.prompt for e in tests["facts"]]
     cut = sum(prompt[4].isdigit() for prompt in asked)
-    said = replace(config, max_length=most).draw("test", 0).name
+    said = DeviceSetup(replace(config, max_length=most)).draw("test", 0).name
     assert said.endswith(f"facts_train.json; {cut} of 80 samples cut to {most} tokens")
     with pytest.raises(InputError, match="more than tests = 80"):
-        replace(config, tests=80).draw("test", 0)
+        DeviceSetup(replace(config, tests=80)).draw("test", 0)
     with pytest.raises(InputError, match="question for each of devices = 99 beside the tests"):
-        replace(config, devices=99).draw("test", 0)
+        DeviceSetup(replace(config, devices=99)).draw("test", 0)
     file.write_text(json.dumps([{"instruction": "Say hello.", "output": "hello"}] * 9))
     with pytest.raises(InputError, match="choices in all questions"):
-        replace(config, seed=1).draw("test", 0)
+        DeviceSetup(replace(config, seed=1)).draw("test", 0)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,12 +18,11 @@ import torch
 
 from experiments.fslora.bridge import smoothness
 from experiments.fslora.bridge._smoothness import Objective, measure, partitions
-from experiments.fslora.bridge.smoothness import SmoothnessConfig, probes
+from experiments.fslora.bridge.smoothness import SmoothnessConfig, SmoothnessSetup, probes
 from linsys import InputError
-from lora_bridge.built_in import BuiltIn, built_in
 from lora_bridge.curvature import Precision
 from lora_bridge.tasks import Task, stacked
-from tests._small_runs import failed, table_of
+from tests._small_runs import on_model
 
 TINY: dict[str, Any] = {
     "targets": ("q_proj", "down_proj"),
@@ -37,28 +38,46 @@ TINY: dict[str, Any] = {
     "rounds": 4,
     "points": 1,
     "factors": (4, 2),
-    "draws": 4,
+    "draws": 2,
     "probe": 3,
 }
 
 
-@pytest.fixture(scope="module")
-def config(tmp_path_factory: pytest.TempPathFactory) -> SmoothnessConfig:
-    """A model that is made in no time."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        sizes = BuiltIn(hidden=8, layers=1, heads=2, length=16, steps=2)
-        return SmoothnessConfig(**TINY, model=built_in("some text " * 20, sizes))
+#: The paper's profile, shrunk; with the dropout that it has.
+SMALL = {
+    smoothness: replace(
+        smoothness.EXPERIMENT.profiles["paper"],
+        **TINY,
+        device="cpu",
+        dtype="float32",
+        max_length=64,
+    )
+}
+
+
+class TestBridge(rc.ExperimentSuite):
+    small = SMALL
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _model(model_folder: Path) -> Iterator[None]:
+    with on_model(model_folder, TestBridge):
+        yield
 
 
 @pytest.fixture(scope="module")
-def table(config: SmoothnessConfig) -> rc.Table:
-    return table_of(smoothness, config)
+def config() -> SmoothnessConfig:
+    return TestBridge.small[smoothness]
+
+
+@pytest.fixture(scope="module")
+def table() -> rc.Table:
+    return TestBridge.table(smoothness)
 
 
 @pytest.fixture(scope="module")
 def task(config: SmoothnessConfig) -> Task:
-    return probes(config.draw("test", 0).oracle.task, config.probe)
+    return probes(SmoothnessSetup(config).draw("test", 0).oracle.task, config.probe)
 
 
 def test_every_component_is_in_equally_many_sketches() -> None:
@@ -129,16 +148,12 @@ def test_variances_are_those_of_the_gradients(task: Task) -> None:
 
 
 @pytest.mark.slow
-def test_a_small_run_meets_what_is_derived(config: SmoothnessConfig, table: rc.Table) -> None:
-    found = smoothness.analyse(config, table)
-    assert failed(found) == set()
-    assert all(check.ok for check in found.checks)
-    assert len(found.checks) == 4
+def test_a_small_run_meets_what_is_derived(config: SmoothnessConfig) -> None:
+    assert config.dropout > 0
+    found = TestBridge.analysed(smoothness)
+    assert [check.ok for check in found.checks] == [True] * 4
     assert any("exponent of r/k, curvature of f~" in note for note in found.notes)
-    with rc.style():
-        figure = smoothness.draw(config, found)
-        figure.draw_without_rendering()
-    assert len(figure.axes) == 6
+    assert len(smoothness.draw(config, found).axes) == 6
 
 
 @pytest.mark.parametrize(
@@ -154,7 +169,7 @@ def test_every_check_can_fail(
 
 
 def test_with_few_samples_the_probe_is_named(config: SmoothnessConfig) -> None:
-    task = config.draw("test", 0).oracle.task
+    task = SmoothnessSetup(config).draw("test", 0).oracle.task
     with pytest.raises(InputError, match="`probe` must be at most the samples of every device"):
         probes(task, 1000)
 
@@ -182,12 +197,3 @@ def test_one_device_is_apart_from_none(config: SmoothnessConfig, table: rc.Table
     assert [one.name for one in found.series] == [n for n in names if n != "devices apart"]
     assert not any("grad f_i - grad f|" in note for note in found.notes)
     smoothness.draw(config, found)
-
-
-@pytest.mark.slow
-def test_the_paper_profile_runs_when_shrunk(config: SmoothnessConfig) -> None:
-    paper = smoothness.EXPERIMENT.profiles["paper"]
-    sizes = {**TINY, "seeds": 2, "device": "cpu", "dtype": "float32", "model": config.model}
-    small = replace(paper, **sizes, max_length=64)
-    assert small.dropout == paper.dropout > 0
-    assert failed(smoothness.analyse(small, table_of(smoothness, small))) == set()

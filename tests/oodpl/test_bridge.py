@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,27 +20,41 @@ pytest.importorskip("torch")
 from experiments.oodpl._domains import CONTROLS, OURS, RIVALS
 from experiments.oodpl.bridge import ood_beta, ood_domains, ood_inner
 from experiments.oodpl.bridge._ood import OODConfig, RivalsConfig
-from experiments.oodpl.bridge._ood_texts import domains
+from experiments.oodpl.bridge._ood_texts import DomainSetup
 from linsys import InputError
 from linsys.bilevel import MetaTraining
-from lora_bridge.built_in import BuiltIn, built_in
 from lora_bridge.rivals import Steps
-from tests._small_runs import table_of
+from tests._small_runs import on_model
 from tests.oodpl._small import CURVES, DOMAINS, TINY
 
+SMALL: dict[ModuleType, Any] = {
+    ood_beta: ood_beta.OODBetaConfig(**CURVES, betas=(1.0, 4.0)),
+    ood_domains: ood_domains.OODDomainsConfig(**TINY),
+}
+INNER = {
+    ood_inner: ood_inner.OODInnerConfig(**{**DOMAINS, "prompts": 2, "tests": 1}, ridge=1.0, cg=40)
+}
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that is made in no time."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        return built_in("some text " * 20, BuiltIn(hidden=8, layers=1, heads=2, length=16, steps=2))
+
+class TestBridge(rc.ExperimentSuite):
+    small = SMALL
+    loose = tuple(SMALL)
 
 
 @pytest.mark.slow
-def test_all_methods_from_the_domains_to_the_picture(folder: Path) -> None:
-    config = ood_domains.OODDomainsConfig(**TINY, model=folder)
-    table = table_of(ood_domains, config)
+class TestInnerSteps(rc.ExperimentSuite):
+    small = INNER
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _model(model_folder: Path) -> Iterator[None]:
+    with on_model(model_folder, TestBridge, TestInnerSteps):
+        yield
+
+
+@pytest.mark.slow
+def test_all_methods_from_the_domains_to_the_picture(model_folder: Path) -> None:
+    config, table = TestBridge.small[ood_domains], TestBridge.table(ood_domains)
     assert set(table.unique("method")) == {OURS, *RIVALS, *CONTROLS}
     assert table.where(instance=0).unique("name").tolist() == ["book"]  # each in turn
     assert table.where(instance=1).unique("name").tolist() == ["film"]
@@ -46,15 +62,13 @@ def test_all_methods_from_the_domains_to_the_picture(folder: Path) -> None:
     sft = table.where(method="SFT")["loss"]
     assert np.isfinite(first).all()
     assert not np.array_equal(first, sft)  # Algorithm 2 with a reward of zero tunes on
-    found = ood_domains.analyse(config, table)
+    found = TestBridge.analysed(ood_domains)
     names = {check.name for check in found.checks}
     assert f"A_PL, {OURS} − DPO" in names
     assert f"win rate, {OURS} − HPL" in names
-    assert any(folder.name in note for note in found.notes)
+    assert any(model_folder.name in note for note in found.notes)
     axes = ood_domains.draw(config, found).axes
     assert len(axes) == len({s.panel for s in found.series}) == 6 + 1
-    again = table_of(ood_domains, config)
-    assert all(np.array_equal(table[key], again[key]) for key in ("loss", "accuracy", "wins"))
 
 
 class Killed(BaseException):
@@ -72,7 +86,7 @@ class Killed(BaseException):
     ],
 )
 def test_a_killed_instance_goes_on_and_does_nothing_twice(
-    folder: Path,
+    model_folder: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     module: Any,
@@ -93,7 +107,7 @@ def test_a_killed_instance_goes_on_and_does_nothing_twice(
 
     for owner, name in ((MetaTraining, "round"), (Steps, "descend")):
         monkeypatch.setattr(owner, name, counted(getattr(owner, name)))
-    config = module.EXPERIMENT.config_type(**{**options, "K": 4}, model=folder)
+    config = module.EXPERIMENT.config_type(**{**options, "K": 4}, model=model_folder)
     block = {"instance": 1}
     whole = module.compute(config, block, rc.Context())
     everything, done, last = done, 0, place
@@ -122,11 +136,11 @@ def records(kind: str, domains: str, count: int) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("kind", ["pairs", "questions"])
-def test_domains_of_a_file(folder: Path, tmp_path: Path, kind: str) -> None:
+def test_domains_of_a_file(model_folder: Path, tmp_path: Path, kind: str) -> None:
     file = tmp_path / "all.jsonl"
     file.write_text("\n".join(map(json.dumps, records(kind, "ab", 5))))
-    config = ood_domains.OODDomainsConfig(**TINY, model=folder, data=file)
-    draw = domains(config, 1)
+    config = ood_domains.OODDomainsConfig(**TINY, model=model_folder, data=file)
+    draw = DomainSetup(config).domains(1)
     assert [d.name for d in draw.known] == ["a", "b"]
     assert draw.test.name == "b"
     assert [d.mu_hat.shape for d in draw.known] == [(3, 2)] * 2
@@ -134,7 +148,7 @@ def test_domains_of_a_file(folder: Path, tmp_path: Path, kind: str) -> None:
     assert draw.name.endswith("data: all.jsonl")
     prompt = {"pairs": "a0 ", "questions": "a0? Answer format: yes/no\nAnswer: "}[kind]
     most = len(f"<{prompt}no>")  # one less than yes takes, which is half of the answers
-    cut = domains(replace(config, max_length=most), 1).name
+    cut = DomainSetup(replace(config, max_length=most)).domains(1).name
     assert cut.endswith(f"data: all.jsonl; 10 of 20 samples cut to {most} tokens")
     scores = ood_domains._scores(config, draw.judges[1], draw.models.theta())
     assert np.isnan(scores["wins"]) == (kind == "pairs")
@@ -145,27 +159,26 @@ def test_domains_of_a_file(folder: Path, tmp_path: Path, kind: str) -> None:
         ({"prompts": 9}, "domain `a` must have prompts \\+ tests = 11 prompts; found 5"),
     ):
         with pytest.raises(InputError, match=message):
-            domains(replace(config, **change), 0)
+            DomainSetup(replace(config, **change)).domains(0)
 
 
 def test_open_questions_have_no_pairs_and_that_is_one_clear_line(
-    folder: Path, tmp_path: Path
+    model_folder: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "open.json"
     items = [
         {"instruction": f"{d}{i}?", "answer": "a", "domain": d} for d in "ab" for i in range(5)
     ]
     file.write_text(json.dumps(items))
-    config = ood_domains.OODDomainsConfig(**TINY, model=folder, data=file)
+    config = ood_domains.OODDomainsConfig(**TINY, model=model_folder, data=file)
     with pytest.raises(InputError, match="domain `b` must have preference pairs"):
         ood_domains.compute(config, {"instance": 0}, rc.Context())
 
 
 @pytest.mark.slow
-def test_beta_is_a_step_size_of_the_head_to_the_last_bit(folder: Path) -> None:
-    config = ood_beta.OODBetaConfig(**{**CURVES, "K": 3}, model=folder, betas=(0.1, 1.0, 4.0))
-    table = table_of(ood_beta, config)
-    found = ood_beta.analyse(config, table)
+def test_beta_is_a_step_size_of_the_head_to_the_last_bit() -> None:
+    config, table = TestBridge.small[ood_beta], TestBridge.table(ood_beta)
+    found = TestBridge.analysed(ood_beta)
     check = next(c for c in found.checks if "powers of two" in c.name)
     assert check.ok is True
     assert check.measured == 0.0
@@ -215,13 +228,10 @@ def test_what_is_said_of_beta_is_judged_and_explosions_are_seen() -> None:
 
 
 @pytest.mark.slow
-def test_the_error_falls_geometrically_where_the_inner_loss_is_convex(folder: Path) -> None:
-    config = ood_inner.OODInnerConfig(
-        **{**DOMAINS, "prompts": 2, "tests": 1}, model=folder, ridge=1.0, cg=40
-    )
+def test_the_error_falls_geometrically_where_the_inner_loss_is_convex() -> None:
+    config = TestInnerSteps.small[ood_inner]
     rows = ood_inner.rows(config, ood_inner.LAST, 0)
-    errors = {row["D"]: row["error"] for row in rows}
-    u = config.unit
+    errors, u = {row["D"]: row["error"] for row in rows}, config.unit
     assert errors[u] < 1e-3 < errors[u // 8]
     assert errors[u // 2] < 0.2 * errors[u // 4]
     assert rows[0]["same"] == pytest.approx(1.0, abs=ood_inner.LEFT)
@@ -257,8 +267,8 @@ def test_the_inner_rate_is_checked_against_what_is_derived() -> None:
     assert [check.ok for check in bad.checks] == [False, False]
 
 
-def test_an_inner_step_that_is_too_long_from_the_start(folder: Path) -> None:
-    config = ood_beta.OODBetaConfig(**CURVES, model=folder, betas=(1.0, 2.0), alpha=1e30)
+def test_an_inner_step_that_is_too_long_from_the_start(model_folder: Path) -> None:
+    config = ood_beta.OODBetaConfig(**CURVES, model=model_folder, betas=(1.0, 2.0), alpha=1e30)
     with pytest.raises(InputError, match="`alpha`"):
         ood_beta.compute(config, {"instance": 0}, rc.Context())
 
@@ -269,14 +279,14 @@ def test_temperatures_that_cannot_be_compared(temperatures: tuple[float, ...]) -
         ood_domains.OODDomainsConfig(temperatures=temperatures)
 
 
-def test_what_only_the_models_know_is_named_as_the_user_does(folder: Path) -> None:
+def test_what_only_the_models_know_is_named_as_the_user_does(model_folder: Path) -> None:
     for change, message in (
         ({"domains": 9}, "`domains` must be a whole number of at least 2 and at most 6; found 9"),
         ({"targets": ("x",)}, "`targets` must name linear modules"),
         ({"reward_targets": ("x",)}, "`reward_targets` must name linear modules"),
     ):
         with pytest.raises(InputError, match=message):
-            domains(OODConfig(**{**DOMAINS, **change}, model=folder), 0)
+            DomainSetup(OODConfig(**{**DOMAINS, **change}, model=model_folder)).domains(0)
 
 
 def test_bad_settings_are_named() -> None:

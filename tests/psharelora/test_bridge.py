@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,16 +22,16 @@ import transformers
 from experiments.bridge._questions import PROPERTIES
 from experiments.psharelora.bridge import _personal, _users, sharelora
 from experiments.psharelora.bridge._personal import Headed, distances
-from experiments.psharelora.bridge._users import HEADS, pairs_of_users, score_of
+from experiments.psharelora.bridge._users import HEADS, UserSetup, pairs_of_users, score_of
 from experiments.psharelora.bridge.sharelora import ShareConfig
 from linsys import InputError
 from linsys.preference.sharelora import METHODS
 from linsys.sketching.adapters import Modules
 from lora_bridge.bank import AdapterBank
-from lora_bridge.built_in import BuiltIn, built_in
 from lora_bridge.oracles import Users
 from ratecheck._run.runner import run
 from ratecheck._store.store import Store
+from tests._small_runs import on_model
 
 TINY: dict[str, Any] = {
     "targets": ("q_proj", "down_proj"),
@@ -43,14 +44,18 @@ TINY: dict[str, Any] = {
     "seeds": 3,
     "gammas": (0.01,),
 }
+SMALL = {sharelora: ShareConfig(**TINY)}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that is made in no time."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        return built_in("some text " * 20, BuiltIn(hidden=8, layers=1, heads=2, length=16, steps=2))
+class TestBridge(rc.ExperimentSuite):
+    small = SMALL
+    loose = tuple(SMALL)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _model(model_folder: Path) -> Iterator[None]:
+    with on_model(model_folder, TestBridge):
+        yield
 
 
 @pytest.mark.parametrize("shared", ["up", "down", "all", "none", "modules"])
@@ -67,14 +72,15 @@ def test_the_head_has_a_mask_of_its_own(shared: str) -> None:
 
 def _trained(config: ShareConfig, name: str, head: str, other: bool = False) -> tuple[Any, Any]:
     """The draw and the rows at the end; with other pairs of user 1 if asked."""
-    draw = config.draw(head, "test", 0)
+    setup = UserSetup(config)
+    draw = setup.draw(head, "test", 0)
     oracle = draw.oracle
     if other:
         shards = list(oracle.task.shards)
         shards[1] = {key: value.flip(0, 1) for key, value in shards[1].items()}
         oracle = Users(replace(oracle.task, shards=shards))
     algorithm = _personal.method(config, name, 0.05, head)
-    start = _personal.start(config, algorithm, oracle, 1)
+    start = _personal.start(setup, algorithm, oracle, 1)
     state, rejected = algorithm.run(algorithm.init(start, oracle), oracle)
     assert rejected == {}
     return draw, state.X
@@ -86,11 +92,11 @@ def _head(draw: Any, X: torch.Tensor) -> torch.Tensor:
     return (B @ A)[:, 0]
 
 
-def test_a_frozen_head_never_moves(folder: Path) -> None:
+def test_a_frozen_head_never_moves(model_folder: Path) -> None:
     """Nor does any number of the model, whatever the head."""
-    config = ShareConfig(**TINY, model=folder)
+    config = ShareConfig(**TINY, model=model_folder)
     for head in HEADS:
-        draw = config.draw(head, "test", 0)
+        draw = UserSetup(config).draw(head, "test", 0)
         model = draw.oracle.task.bank.model
         before = {name: value.clone() for name, value in model.state_dict().items()}
         draw, X = _trained(config, "SI", head)
@@ -122,8 +128,10 @@ def test_the_head_has_its_name_from_the_model(kind: str, target: str, expected: 
 
 
 @pytest.mark.parametrize("name", list(METHODS))
-def test_a_shared_head_is_one_and_a_personal_one_is_the_users(folder: Path, name: str) -> None:
-    config = ShareConfig(**TINY, model=folder)
+def test_a_shared_head_is_one_and_a_personal_one_is_the_users(
+    model_folder: Path, name: str
+) -> None:
+    config = ShareConfig(**TINY, model=model_folder)
     draw, X = _trained(config, name, "shared")
     found = _head(draw, X)
     assert bool((found != 0).all())
@@ -135,9 +143,9 @@ def test_a_shared_head_is_one_and_a_personal_one_is_the_users(folder: Path, name
         assert not torch.equal(found[i], found[j])
 
 
-def test_a_personal_head_learns_from_its_user_alone(folder: Path) -> None:
+def test_a_personal_head_learns_from_its_user_alone(model_folder: Path) -> None:
     """Other answers of user 1 change a head that is shared, and none of the others' own."""
-    config = ShareConfig(**TINY, model=folder)
+    config = ShareConfig(**TINY, model=model_folder)
     for head, leaks in (("personal", False), ("shared", True)):
         draw, X = _trained(config, "LoRA-local", head)
         _, Y = _trained(config, "LoRA-local", head, other=True)
@@ -147,9 +155,9 @@ def test_a_personal_head_learns_from_its_user_alone(folder: Path) -> None:
         assert changed.any(dim=1).tolist() == ([True] * 3 if leaks else [False, True, False])
 
 
-def test_a_personal_head_stays_the_users_where_the_body_is_shared(folder: Path) -> None:
+def test_a_personal_head_stays_the_users_where_the_body_is_shared(model_folder: Path) -> None:
     """In one step from the same start, user 1's answers reach the others through no head."""
-    config = ShareConfig(**TINY | {"epochs": 0.5}, model=folder)
+    config = ShareConfig(**TINY | {"epochs": 0.5}, model=model_folder)
     draw, X = _trained(config, "SI", "personal")
     _, Y = _trained(config, "SI", "personal", other=True)
     for i, changed in enumerate((False, True, False)):
@@ -160,8 +168,10 @@ def test_a_personal_head_stays_the_users_where_the_body_is_shared(folder: Path) 
     assert not torch.equal(B[0], C[0])  # the shared factor has heard of it
 
 
-def test_share_rep_trains_the_last_modules_and_a_shared_head(folder: Path) -> None:
-    config = ShareConfig(**TINY | {"targets": ("q_proj", "v_proj", "down_proj")}, model=folder)
+def test_share_rep_trains_the_last_modules_and_a_shared_head(model_folder: Path) -> None:
+    config = ShareConfig(
+        **TINY | {"targets": ("q_proj", "v_proj", "down_proj")}, model=model_folder
+    )
     for head in ("frozen", "shared"):
         draw, X = _trained(config, "Share-Rep", head)
         ups = [bool((B != 0).any()) for B, _ in draw.oracle.modules.split(X)]
@@ -219,9 +229,8 @@ def test_distances_are_means_over_modules_without_the_head() -> None:
 
 
 @pytest.mark.slow
-def test_the_experiment_from_the_users_to_the_picture(folder: Path, tmp_path: Path) -> None:
-    config = ShareConfig(**TINY, model=folder)
-    table = run(sharelora.EXPERIMENT, config, Store(tmp_path))
+def test_the_experiment_from_the_users_to_the_picture(model_folder: Path) -> None:
+    config, table = TestBridge.small[sharelora], TestBridge.table(sharelora)
     assert len(table.unique("method")) == len(METHODS)
     end = table.where(epoch=config.epochs)
     assert (table.where(epoch=0.0)["up"] == sharelora.UNKNOWN).all()  # no factor yet
@@ -232,9 +241,9 @@ def test_the_experiment_from_the_users_to_the_picture(folder: Path, tmp_path: Pa
     assert warm.where(epoch=1.0)["down"].max() < 1e-5 < warm.where(epoch=3.0)["down"].min()
     accuracy = table["accuracy"]
     assert set(np.round(6 * accuracy, 3) % 1) == {0.0}  # of six held-out pairs
-    found = sharelora.analyse(config, table)
+    found = TestBridge.analysed(sharelora)
     assert len(found.checks) == 11 + 7 + 1 + 3 + 2
-    assert any(folder.name in note for note in found.notes)
+    assert any(model_folder.name in note for note in found.notes)
     curves = {(s.name, s.panel) for s in found.series}
     assert {n for n, p in curves if p == sharelora.BY_USER} == {*METHODS, sharelora.BEST}
     assert ("SI", sharelora.FAR["up"]) not in curves
@@ -310,20 +319,20 @@ def _file(folder: Path, *counts: tuple[str, int]) -> Path:
     return file
 
 
-def test_pairs_of_a_file_go_to_their_users(folder: Path, tmp_path: Path) -> None:
+def test_pairs_of_a_file_go_to_their_users(model_folder: Path, tmp_path: Path) -> None:
     """The users with the most pairs, as many of each."""
     file = _file(tmp_path, ("ann", 9), ("bob", 12), ("cy", 2), ("dee", 10))
-    config = ShareConfig(**TINY, model=folder, data=file)
+    config = ShareConfig(**TINY, model=model_folder, data=file)
     pairs, best = pairs_of_users(config, np.random.default_rng(0))
     assert {user: {p.chosen for p in own} for user, own in pairs.items()} == {
         user: {f" {user}"} for user in ("bob", "dee", "ann")
     }
     assert [len(own) for own in pairs.values()] == [9, 9, 9]
     assert np.isnan(best).all()
-    drawn = config.draw("frozen", "test", 0)
+    drawn = UserSetup(config).draw("frozen", "test", 0)
     assert [drawn.oracle.task.size(i) for i in range(3)] == [3, 3, 3]
     assert drawn.what.endswith("data: pairs.jsonl")
-    cut = replace(config, max_length=12).draw("frozen", "test", 0)
+    cut = UserSetup(replace(config, max_length=12)).draw("frozen", "test", 0)
     assert cut.what.endswith("data: pairs.jsonl; 27 of 27 samples cut to 12 tokens")
     for change, message in (
         ({"users": 5}, "`data` must have pairs of users = 5 users; found 4 in .*: ann, bob, cy"),
@@ -336,9 +345,9 @@ def test_pairs_of_a_file_go_to_their_users(folder: Path, tmp_path: Path) -> None
         pairs_of_users(config, np.random.default_rng(0))
 
 
-def test_a_file_runs_to_the_picture(folder: Path, tmp_path: Path) -> None:
+def test_a_file_runs_to_the_picture(model_folder: Path, tmp_path: Path) -> None:
     file = _file(tmp_path, ("ann", 9), ("bob", 9), ("cy", 9))
-    config = ShareConfig(**TINY | {"epochs": 1.0}, model=folder, data=file)
+    config = ShareConfig(**TINY | {"epochs": 1.0}, model=model_folder, data=file)
     found = sharelora.analyse(config, run(sharelora.EXPERIMENT, config, Store(tmp_path)))
     assert any("users: 0 ann, 1 bob, 2 cy" in note for note in found.notes)
     assert sharelora.BEST not in {s.name for s in found.series}

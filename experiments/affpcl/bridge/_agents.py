@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 import ratecheck as rc
+from experiments.bridge._setup import SMALL, Setup, divided
 from experiments.bridge._text import Person, deal, probabilities, read
 from linsys import InputError
 
 if TYPE_CHECKING:
     from lora_bridge.affpcl import Agents
     from lora_bridge.bank import AdapterBank
-    from lora_bridge.models import Loaded
 
-#: The model that is used without a folder: see :class:`lora_bridge.built_in.BuiltIn`.
-SMALL = {"hidden": 32, "layers": 1, "heads": 2}
 #: The number of times of a curve after the start; checks use the last third of them.
 POINTS = 6
 
@@ -30,6 +28,8 @@ class AffPCLConfig(rc.Config):
     """The set-up."""
 
     not_in_key: ClassVar[frozenset[str]] = frozenset({"chunk"})
+    #: Width of the built-in model.
+    hidden: ClassVar[int] = 32
 
     model: Path | None = rc.param(
         None,
@@ -131,60 +131,47 @@ class Draw:
     description: Mapping[str, str]
 
 
-def draw_of(config: AffPCLConfig, level: float, draw: int) -> Draw:
-    """The agents of a level and a draw; their exam has the same texts at every level."""
-    import torch
+class AgentSetup(Setup):
+    """The model of agents, and draws of them."""
 
-    from lora_bridge.bank import AdapterBank
-    from lora_bridge.tokens import encode_texts, said as said_of_cut
+    config: AffPCLConfig
+    task: ClassVar[str] = "classifier"
+    autocast: ClassVar[bool] = True
+    sizes: ClassVar[tuple[int, ...]] = SMALL
 
-    corpus = read(config.data)
-    lambdas = 0.5 + level * (np.linspace(0.0, 1.0, config.agents) - 0.5)
-    rng = np.random.default_rng(config.derive("texts", draw))
-    concentration = config.concentration / level if level else math.inf
-    drawn = config.labels == "drawn"
-    sizes = config.samples, config.tests
-    people, test = deal(corpus, rng, lambdas, *sizes, concentration, drawn)
-    loaded = _load(config)
-    autocast = torch.bfloat16 if config.dtype == "bfloat16" else None
-    bank = AdapterBank(
-        loaded.model, config.targets, config.scaling, chunk=config.chunk, autocast=autocast
-    )
-    used = np.concatenate([*(p.chosen for p in people), test])
-    tokens = encode_texts(
-        loaded.tokenizer, [corpus.texts[j] for j in used], config.max_length, "cut"
-    )
-    own = {name: value[: -config.tests] for name, value in tokens.items()}
-    known, estimated, seen = _agents(config, draw, bank, people, own)
-    targets = np.stack([probabilities(corpus.properties[test], weight) for weight in lambdas])
-    first = bank.modules.start(config.rank, np.random.default_rng(config.derive("start", draw)))
-    start = torch.from_numpy(first).to(dtype=_dtype(config), device=config.device)
-    affinity = seen | _distances(torch.from_numpy(np.stack([p.shares for p in people])), targets)
-    exam_tokens = {name: value[-config.tests :] for name, value in tokens.items()}
-    exam = Exam(exam_tokens, targets, np.stack([p.weights for p in people]))
-    source = corpus.name + said_of_cut(tokens)
-    description = {"model": loaded.name, "data": source, "properties": "; ".join(corpus.wording)}
-    return Draw(known, estimated, start, exam, affinity, description)
+    def draw(self, level: float, draw: int) -> Draw:
+        """The agents of a level and a draw; their exam has the same texts at every level."""
+        import torch
 
+        from lora_bridge.tokens import encode_texts
 
-def _dtype(config: AffPCLConfig) -> Any:
-    import torch
-
-    return torch.float64 if config.dtype == "float64" else torch.float32
-
-
-def _load(config: AffPCLConfig) -> Loaded:
-    from lora_bridge.built_in import BuiltIn, built_in
-    from lora_bridge.models import load_model
-    from lora_bridge.prompts import prompt_texts
-
-    return load_model(
-        config.model or built_in(prompt_texts(config.data), BuiltIn(**SMALL)),
-        "classifier",
-        dtype=_dtype(config),
-        device=config.device,
-        seed=config.derive("head") % 2**32,
-    )
+        config, corpus = self.config, read(self.config.data)
+        lambdas = 0.5 + level * (np.linspace(0.0, 1.0, config.agents) - 0.5)
+        rng = np.random.default_rng(config.derive("texts", draw))
+        concentration = config.concentration / level if level else math.inf
+        drawn, counts = config.labels == "drawn", (config.samples, config.tests)
+        people, test = deal(corpus, rng, lambdas, *counts, concentration, drawn)
+        used = np.concatenate([*(p.chosen for p in people), test])
+        tokens = self.encoded(encode_texts, [corpus.texts[j] for j in used])
+        own, exam = divided(tokens, (config.agents * config.samples, config.tests))
+        bank = self.bank()
+        known, estimated, seen = _agents(config, draw, bank, people, own)
+        targets = np.stack([probabilities(corpus.properties[test], weight) for weight in lambdas])
+        rng = np.random.default_rng(config.derive("start", draw))
+        start = self.tensor(bank.modules.start(config.rank, rng))
+        shares = torch.from_numpy(np.stack([p.shares for p in people]))
+        return Draw(
+            known,
+            estimated,
+            start,
+            Exam(exam, targets, np.stack([p.weights for p in people])),
+            affinity=seen | _distances(shares, targets),
+            description={
+                "model": self.loaded.name,
+                "data": self.source(corpus.name, tokens),
+                "properties": "; ".join(corpus.wording),
+            },
+        )
 
 
 def _agents(
@@ -204,10 +191,7 @@ def _agents(
     shares = torch.from_numpy(np.stack([p.shares for p in people])).to(raw.dtype)
     known = [ratios_of_shares(shares).log().mT[torch.from_numpy(p.domains)] for p in people]
     cells = config.objective == "properties"
-    parts = [
-        {name: value[i * config.samples : (i + 1) * config.samples] for name, value in own.items()}
-        for i in range(config.agents)
-    ]
+    parts = divided(own, [config.samples] * config.agents)
     shards = [
         {
             **part,

@@ -65,7 +65,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.affpcl.bridge._agents import AffPCLConfig, Draw, Exam, draw_of
+from experiments.affpcl.bridge._agents import AffPCLConfig, AgentSetup, Draw, Exam
 from experiments.bridge._models import threads
 from linsys import InputError
 from linsys.algorithms import (
@@ -108,7 +108,7 @@ def methods(config: AffPCLConfig) -> Mapping[str, Collaborative[Any]]:
 def compute(config: AffPCLConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """Excess loss and accuracy of every method over the rounds, and the agents' affinities."""
     with threads(context):
-        drawn = draw_of(config, float(block["level"]), int(block["draw"]))
+        drawn = AgentSetup(config).draw(float(block["level"]), int(block["draw"]))
         named = methods(config)
         runs = {name: _run(config, name, drawn, context.folder) for name in named}
     excess, accuracy = (np.stack([run[key] for run in runs.values()]) for key in TESTED)

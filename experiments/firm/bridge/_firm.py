@@ -31,7 +31,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -40,11 +39,11 @@ from numpy.typing import NDArray
 
 import ratecheck as rc
 from experiments.bridge._models import TunedConfig
+from experiments.bridge._setup import Setup, kept
 from linsys import InputError
 from mgda.firm import FIRM
 
 if TYPE_CHECKING:
-    from lora_bridge.bank import AdapterBank
     from lora_bridge.data import Example
     from lora_bridge.firm import Alignment
     from lora_bridge.rewards import Reward
@@ -173,10 +172,6 @@ class FirmConfig(TunedConfig):
         given = {"beta": self.beta, **self.alike, **options}
         return lambda alpha: FIRM(alpha=alpha, **given)
 
-    def rewards(self) -> tuple[Reward, ...]:
-        """The rewards of the figure, two of them and what it adds."""
-        return _rewards(self)
-
     @property
     def output_scaling(self) -> Literal["range", "sigmoid"]:
         """How the rewards of the figure become numbers in [0, 1]; letters have a range."""
@@ -207,111 +202,111 @@ class Arm:
     rewards: Callable[[int, Sequence[Reward]], Sequence[Reward]] | None = None
 
 
-@lru_cache(maxsize=2)
-def _rewards(config: FirmConfig) -> tuple[Reward, ...]:
-    from lora_bridge.rewards import RewardModel
-    from lora_bridge.toy_rewards import letter_rewards
+class FirmSetup(Setup):
+    """The policy's model, rewards, and draws of clients."""
 
-    if not config.reward_models:
-        return (*letter_rewards(config.length, CLASSES), *letter_rewards(config.length, (OTHER,)))
-    try:
-        return tuple(RewardModel(folder, device=config.device) for folder in config.reward_models)
-    except InputError as error:
-        raise InputError(f"`reward_models`: {error}") from None
+    config: FirmConfig
 
+    @kept(2)
+    def rewards(self) -> tuple[Reward, ...]:
+        """The rewards of the figure, two of them and what it adds."""
+        from lora_bridge.rewards import RewardModel
+        from lora_bridge.toy_rewards import letter_rewards
 
-@lru_cache(maxsize=8)
-def prompts(config: FirmConfig, use: str, k: int) -> tuple[list[Example], list[str]]:
-    """Prompts for training and for tests of a draw."""
-    from lora_bridge.prompts import built_in_prompts, read_prompts
+        config = self.config
+        if not config.reward_models:
+            others = letter_rewards(config.length, (OTHER,))
+            return (*letter_rewards(config.length, CLASSES), *others)
+        try:
+            folders = config.reward_models
+            return tuple(RewardModel(folder, device=config.device) for folder in folders)
+        except InputError as error:
+            raise InputError(f"`reward_models`: {error}") from None
 
-    seed = config.derive("prompts", use, k)
-    if config.data is None:
-        known = built_in_prompts(config.clients * config.prompts + config.tests, seed=seed)
-    else:
-        found = read_prompts(config.data)
-        known = [found[i] for i in np.random.default_rng(seed).permutation(len(found))]
-    tests = min(config.tests, len(known) // 4)
-    wanted = config.clients * config.prompts
-    train = known[tests : tests + wanted]
-    if len(train) < config.most_clients:
-        name = "prompts" if wanted < config.most_clients else "data"
-        raise InputError(
-            f"`{name}` must give one to each of {config.most_clients} clients; found "
-            f"{len(train)}, and {tests} for tests"
+    @kept(8)
+    def prompts(self, use: str, k: int) -> tuple[list[Example], list[str]]:
+        """Prompts for training and for tests of a draw."""
+        from lora_bridge.prompts import built_in_prompts, read_prompts
+
+        config, seed = self.config, self.config.derive("prompts", use, k)
+        wanted = config.clients * config.prompts
+        if config.data is None:
+            known = built_in_prompts(wanted + config.tests, seed=seed)
+        else:
+            found = read_prompts(config.data)
+            known = [found[i] for i in np.random.default_rng(seed).permutation(len(found))]
+        tests = min(config.tests, len(known) // 4)
+        train = known[tests : tests + wanted]
+        if len(train) < config.most_clients:
+            name = "prompts" if wanted < config.most_clients else "data"
+            raise InputError(
+                f"`{name}` must give one to each of {config.most_clients} clients; found "
+                f"{len(train)}, and {tests} for tests"
+            )
+        return train, [example.prompt for example in known[:tests]]
+
+    def alignment(self, arm: Arm, use: str, k: int) -> Alignment:
+        """The oracle of an arm on a draw."""
+        from lora_bridge.critics import Critics
+        from lora_bridge.firm import Alignment
+        from lora_bridge.ppo import Controller
+        from lora_bridge.splits import dirichlet, evenly
+
+        config, (train, _) = self.config, self.prompts(use, k)
+        C, seed = arm.clients or config.clients, config.derive("split", use, k)
+        if arm.shares is None:
+            shares = evenly(train, C, seed)
+        else:
+            shares = dirichlet(train, C, lambda example: example.domain, arm.shares, seed)
+        first, second, *_ = known = self.rewards()
+        chosen = arm.rewards or (lambda client, rewards: (first, second))
+        return Alignment(
+            bank=self.bank(),
+            tokenizer=self.loaded.tokenizer,
+            prompts=[[example.prompt for example in share] for share in shares],
+            rewards=[chosen(client, known) for client in range(C)],
+            scaling=config.output_scaling,
+            rank=config.rank,
+            length=config.length,
+            batch=config.batch,
+            minibatch=config.minibatch,
+            epochs=config.epochs,
+            temperature=config.temperature,
+            clip=config.clip,
+            gamma=config.gamma,
+            lam=config.lam,
+            kl=config.kl,
+            kl_kind=config.kl_kind,
+            kl_unit=config.kl_unit,
+            controller=Controller(
+                start=config.kl_start, target=config.kl_target, horizon=config.kl_horizon
+            ),
+            whitened=config.whitened,
+            average=config.average,
+            critics=Critics(step=config.critic_step),
+            max_length=config.max_length,
+            too_long="cut",
+            seed=config.derive("responses", use, k),
         )
-    return train, [example.prompt for example in known[:tests]]
 
+    def beginning(self, oracle: Alignment, algorithm: Federated, use: str, k: int) -> State:
+        """The first state of a draw: the same adapters for all clients, of zero effect."""
+        config = self.config
+        rng = np.random.default_rng(config.derive("start", use, k))
+        start = self.tensor(oracle.bank.modules.start(config.rank, rng)).reshape(1, 1, -1)
+        return algorithm.init(start.expand(1, oracle.C, -1), oracle)
 
-def alignment(config: FirmConfig, bank: AdapterBank, arm: Arm, use: str, k: int) -> Alignment:
-    """The oracle of an arm on a draw."""
-    from lora_bridge.critics import Critics
-    from lora_bridge.firm import Alignment
-    from lora_bridge.ppo import Controller
-    from lora_bridge.splits import dirichlet, evenly
+    def said_of_model(self) -> str:
+        """Model, prompts and how many of the first draw lose their beginnings, and rewards."""
+        from lora_bridge.rollouts import prompt_tokens
+        from lora_bridge.tokens import Encoded
 
-    train, _ = prompts(config, use, k)
-    C, seed = arm.clients or config.clients, config.derive("split", use, k)
-    if arm.shares is None:
-        shares = evenly(train, C, seed)
-    else:
-        shares = dirichlet(train, C, lambda example: example.domain, arm.shares, seed)
-    first, second, *_ = known = config.rewards()
-    chosen = arm.rewards or (lambda client, rewards: (first, second))
-    return Alignment(
-        bank=bank,
-        tokenizer=config.load("lm").tokenizer,
-        prompts=[[example.prompt for example in share] for share in shares],
-        rewards=[chosen(client, known) for client in range(C)],
-        scaling=config.output_scaling,
-        rank=config.rank,
-        length=config.length,
-        batch=config.batch,
-        minibatch=config.minibatch,
-        epochs=config.epochs,
-        temperature=config.temperature,
-        clip=config.clip,
-        gamma=config.gamma,
-        lam=config.lam,
-        kl=config.kl,
-        kl_kind=config.kl_kind,
-        kl_unit=config.kl_unit,
-        controller=Controller(
-            start=config.kl_start, target=config.kl_target, horizon=config.kl_horizon
-        ),
-        whitened=config.whitened,
-        average=config.average,
-        critics=Critics(step=config.critic_step),
-        max_length=config.max_length,
-        too_long="cut",
-        seed=config.derive("responses", use, k),
-    )
-
-
-def beginning(
-    config: FirmConfig, oracle: Alignment, algorithm: Federated, use: str, k: int
-) -> State:
-    """The first state of a draw: the same adapters for all clients, of zero effect."""
-    rng = np.random.default_rng(config.derive("start", use, k))
-    start = config.tensor(oracle.bank.modules.start(config.rank, rng)).reshape(1, 1, -1)
-    return algorithm.init(start.expand(1, oracle.C, -1), oracle)
-
-
-def said_of_model(config: FirmConfig) -> str:
-    """Model, prompts and rewards."""
-    data = "built-in prompts" if config.data is None else config.data.name
-    rewards = " and ".join(config.objectives)
-    if not config.reward_models:
-        rewards += ", sqrt(share of these letters in a response)"
-    return f"model {config.load('lm').name}, {data}{_cut(config)}; rewards: {rewards}"
-
-
-def _cut(config: FirmConfig) -> str:
-    """How many prompts of the first draw lose their beginnings."""
-    from lora_bridge.rollouts import prompt_tokens
-    from lora_bridge.tokens import Encoded, said
-
-    train, tests = prompts(config, "test", 0)
-    texts, tokenizer = [*(example.prompt for example in train), *tests], config.load("lm").tokenizer
-    cut = sum(len(prompt_tokens(tokenizer, text)[0]) > config.max_length for text in texts)
-    return said(Encoded({}, config.max_length, cut, len(texts)))
+        config, (train, tests) = self.config, self.prompts("test", 0)
+        texts = [*(example.prompt for example in train), *tests]
+        tokens = (prompt_tokens(self.loaded.tokenizer, text)[0] for text in texts)
+        cut = sum(len(each) > config.max_length for each in tokens)
+        data = self.source("built-in prompts", Encoded({}, config.max_length, cut, len(texts)))
+        rewards = " and ".join(config.objectives)
+        if not config.reward_models:
+            rewards += ", sqrt(share of these letters in a response)"
+        return f"model {self.loaded.name}, {data}; rewards: {rewards}"

@@ -7,20 +7,14 @@ seed and given as shares of the mean gain, since rewards have no unit of their o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 import ratecheck as rc
 from experiments.bridge._models import Values
+from experiments.firm._comparison import curves_of, mean_gain, scale
 from experiments.firm.bridge._firm import FirmConfig
-from linsys import InputError
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-#: Rewards "match" if they differ by at most this share of what training gains, as in ``firm``.
-MATCH = 0.1
 #: The smallest drift that is drawn on a logarithmic axis.
 TINY = 1e-12
 #: Titles of the panels.
@@ -36,89 +30,13 @@ _MEANS = {
 }
 
 
-def gain(table: rc.Table, j: int, arm: str) -> Values:
-    """The increase of reward j = 1, 2, .. by training on the tests, (seeds,)."""
-    part = table.where(arm=arm, t=1)
-    return np.asarray(part.grid(f"end_{j}", "draw") - part.grid(f"start_{j}", "draw"))
-
-
-def mean_gain(table: rc.Table, arm: str) -> float:
-    """The gain averaged over both rewards and seeds: the scale of all differences."""
-    mean = float(np.mean([gain(table, j, arm) for j in (1, 2)]))
-    if mean <= 0.0:
-        raise InputError(
-            f"`gammas` and `rounds` must be such that training helps; found that {arm} changes the "
-            f"mean reward by {mean:.3g}"
-        )
-    return mean
-
-
-def advantage(table: rc.Table, j: int, ours: str, theirs: str) -> rc.Interval:
-    """The gain of ``ours`` in reward j less that of ``theirs``, over the latter's mean gain."""
-    return rc.mean_interval(
-        (gain(table, j, ours) - gain(table, j, theirs)) / mean_gain(table, theirs)
-    )
-
-
-def rewards_match(config: FirmConfig, table: rc.Table, ours: str, theirs: str) -> list[rc.Check]:
-    """The claims that both rewards end alike."""
-    return [
-        rc.within(
-            f"{title}: ({ours} − {theirs}) / gain",
-            f"matches: within {MATCH:g} of the gain",
-            advantage(table, j, ours, theirs),
-            -MATCH,
-            MATCH,
-        )
-        for j, title in enumerate(config.objectives, start=1)
-    ]
-
-
-def rewards_kept(
-    config: FirmConfig, table: rc.Table, ours: str, theirs: str, claim: str
-) -> list[rc.Check]:
-    """The claims that neither reward ends lower by more than what still matches."""
-    return [
-        rc.at_least(
-            f"{title}: ({ours} − {theirs}) / gain",
-            f"{claim}: at least -{MATCH:g}",
-            advantage(table, j, ours, theirs),
-            -MATCH,
-        )
-        for j, title in enumerate(config.objectives, start=1)
-    ]
-
-
 def progress(table: rc.Table, ours: str, theirs: str, least: float, claim: str) -> rc.Check:
     """The claim that both rewards together gain a share ``least`` of what ``theirs`` gains."""
-    mean = np.mean([gain(table, j, ours) for j in (1, 2)], axis=0)
     return rc.at_least(
         f"mean of both rewards: gain of {ours} / {theirs}",
         f"{claim}: at least {least:g}",
-        rc.mean_interval(mean / mean_gain(table, theirs)),
+        rc.mean_interval(mean_gain(table, ours) / scale(table, theirs)),
         least,
-    )
-
-
-def curves_of(table: rc.Table, column: str, arm: str) -> Values:
-    """A column of one arm, (seeds, steps)."""
-    return np.asarray(table.where(arm=arm).grid(column, "draw", "t"))
-
-
-def weights_match(table: rc.Table, ours: str, theirs: str) -> rc.Check:
-    """The claim that mean weights are "nearly identical": no further apart than two runs are.
-
-    The mean distance of two runs with one seed over that of two runs of ``theirs`` with two seeds,
-    root mean squares over time. A ratio below one cannot be told from noise in single runs.
-    """
-    a, b = curves_of(table, "weight", ours), curves_of(table, "weight", theirs)
-    distance = np.sqrt(((a - b) ** 2).mean(axis=1))
-    pairs = np.sqrt(2.0 * b.var(axis=0, ddof=1).mean())
-    return rc.at_most(
-        f"mean weights: distance of {ours} and {theirs} / distance of two seeds of {theirs}",
-        "nearly identical: at most 1",
-        rc.mean_interval(distance / pairs),
-        1.0,
     )
 
 
@@ -185,15 +103,3 @@ def comparison(
         *curves_by_round(config, table, "spread", SPREAD, arms),
         *rewards_shown(config, table, arms, titles or config.objectives),
     ]
-
-
-def draw_panels(config: FirmConfig, analysis: rc.Analysis) -> Figure:
-    """Two panels to a row, against rounds."""
-    figure, axes = rc.panels(analysis.series, columns=2, width=3.2, share_y=False)
-    rc.curves(axes, analysis.series)
-    for ax in axes.values():
-        ax.set_xticks(np.arange(0, config.rounds + 1, -(-config.rounds // 4)))
-    for ax in list(axes.values())[-2:]:
-        ax.set_xlabel("round")
-    rc.legend(figure, axes, columns=3)
-    return figure

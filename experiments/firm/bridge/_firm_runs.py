@@ -6,24 +6,14 @@ The clients are those of ``_firm``; how runs are compared and drawn is in ``_fir
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import ratecheck as rc
 from experiments.bridge._models import Values, threads
-from experiments.firm.bridge._firm import (
-    Arm,
-    FirmConfig,
-    alignment,
-    beginning,
-    prompts,
-    said_of_model,
-)
+from experiments.firm.bridge._firm import Arm, FirmConfig, FirmSetup
 from mgda.simplex import gram, simplex_qp, trace_normalised
-
-if TYPE_CHECKING:
-    from lora_bridge.bank import AdapterBank
 
 #: What the oracle reports of a rollout.
 _REPORTED = ("scores", "kl_token", "kl_sequence")
@@ -32,7 +22,7 @@ _AT_ONCE = 128
 
 
 def train(
-    config: FirmConfig,
+    setup: FirmSetup,
     arm: Arm,
     use: str,
     k: int,
@@ -55,11 +45,9 @@ def train(
     """
     from lora_bridge.runs import repeated
 
-    bank = config.bank(config.load("lm"), config.targets)
-    oracle = alignment(config, bank, arm, use, k)
-    algorithm = arm.method(alpha)
-    state = beginning(config, oracle, algorithm, use, k)
-    C = oracle.C
+    oracle, algorithm = setup.alignment(arm, use, k), arm.method(alpha)
+    state = setup.beginning(oracle, algorithm, use, k)
+    C, times = oracle.C, setup.config.steps.tolist()
     seen = {
         "weights": np.zeros((C, 2)),
         "scores": np.zeros((C, 2)),
@@ -68,7 +56,7 @@ def train(
         "drift": np.zeros(()),
         "others": np.zeros(len(betas)),
         "cosine": np.zeros(C),
-        "ends": np.zeros(len(config.rewards())),
+        "ends": np.zeros(len(setup.rewards())),
     }
 
     def advance(now: tuple[Any, dict[str, Any]], t: int) -> tuple[Any, dict[str, Any]]:
@@ -78,15 +66,14 @@ def train(
         found = {name: report[name].double().cpu().numpy() for name in _REPORTED}
         found |= looked_at(gradients[0], after.weights[0], betas)
         found["ends"] = seen["ends"]
-        if t + 1 == config.steps[-1]:
-            found["ends"] = judge(config, bank, after.theta[0, :1], use, k)
+        if t + 1 == times[-1]:
+            found["ends"] = judge(setup, after.theta[0, :1], use, k)
         return after, found
 
     def measure(now: tuple[Any, dict[str, Any]]) -> dict[str, Values]:
         return now[1]
 
     run = f"{name} {algorithm} {oracle.choices} {use} {k}"
-    times = config.steps.tolist()
     found = repeated(run, advance, (state, seen), times, measure, folder=context.folder, every=25)
     found["ends"] = np.broadcast_to(found["ends"][-1], found["ends"].shape)
     return found
@@ -118,47 +105,47 @@ def _drift(G: Values, weights: Values) -> float:
     return max(float(v @ G @ v), 0.0)
 
 
-def judge(config: FirmConfig, bank: AdapterBank, theta: Any, use: str, k: int) -> Values:
+def judge(setup: FirmSetup, theta: Any, use: str, k: int) -> Values:
     """Mean rewards (R,) of one policy on the prompts for tests; all policies use the same numbers.
 
     All rewards of the figure, two or more.
 
     Args:
-        config: the set-up.
-        bank: of the model.
+        setup: the model and its rewards.
         theta: the adapter, shape (1, d).
         use, k: the draw.
     """
     from lora_bridge.rewards import scores
     from lora_bridge.rollouts import encode_prompts, responses, sample
 
-    tokenizer, tests = config.load("lm").tokenizer, prompts(config, use, k)[1]
+    config, bank, tokenizer = setup.config, setup.bank(), setup.loaded.tokenizer
+    tests, rewards = setup.prompts(use, k)[1], setup.rewards()
     X = theta.reshape(1, config.rank, -1)
-    total = np.zeros(len(config.rewards()))
+    total = np.zeros(len(rewards))
     for start in range(0, len(tests), _AT_ONCE):
         texts = [tests[start : start + _AT_ONCE]]
         batch = sample(
             bank,
             X,
-            encode_prompts(tokenizer, texts, config.max_length, too_long="cut"),
+            setup.encoded(encode_prompts, texts),
             length=config.length,
             temperature=config.temperature,
             seed=config.derive("judge", use, k),
             round_=start,
         )
-        found = scores(config.rewards(), texts, responses(tokenizer, batch), config.output_scaling)
+        found = scores(rewards, texts, responses(tokenizer, batch), config.output_scaling)
         total += found.numpy()[0].sum(axis=0)
     return total / len(tests)
 
 
-def step_size(config: FirmConfig, context: rc.Context) -> float:
+def step_size(setup: FirmSetup, context: rc.Context) -> float:
     """That of the largest mean reward of FIRM on other draws, where there is a choice."""
-    arm = Arm(config.firm())
+    arm = Arm(setup.config.firm())
 
     def score(alpha: float, k: int) -> float:
-        return -float(train(config, arm, "tuning", k, context, alpha=alpha)["ends"][-1].mean())
+        return -float(train(setup, arm, "tuning", k, context, alpha=alpha)["ends"][-1].mean())
 
-    return config.best(score)
+    return setup.config.best(score)
 
 
 def columns(
@@ -169,16 +156,16 @@ def columns(
     betas: Sequence[float] = (),
 ) -> rc.Columns:
     """All arms of draw k: one row per arm and step; ``start`` and ``end`` are on the tests."""
+    setup = FirmSetup(config)
     with threads(context):
-        alpha = step_size(config, context)
+        alpha = step_size(setup, context)
         runs = [
-            train(config, arm, "test", k, context, alpha=alpha, betas=betas, name=name)
+            train(setup, arm, "test", k, context, alpha=alpha, betas=betas, name=name)
             for name, arm in arms.items()
         ]
-        bank = config.bank(config.load("lm"), config.targets)
-        zero = config.tensor(np.zeros((1, config.rank * bank.width)))
-        start = judge(config, bank, zero, "test", k)
-        tests = len(prompts(config, "test", k)[1])
+        zero = setup.tensor(np.zeros((1, config.rank * setup.bank().width)))
+        start = judge(setup, zero, "test", k)
+        tests = len(setup.prompts("test", k)[1])
     values: dict[str, Any] = {
         "closest": np.stack([run["cosine"].max(axis=1) for run in runs]),
         "weight": np.stack([run["weights"][..., 0].mean(axis=1) for run in runs]),
@@ -198,4 +185,4 @@ def columns(
     for i, beta in enumerate(betas):
         values[f"drift_at_{beta:g}"] = np.stack([run["others"][:, i] for run in runs])
     axes: dict[str, Any] = {"arm": list(arms), "t": config.steps}
-    return rc.long_table(axes, **values, alpha=alpha, tests=tests, what=said_of_model(config))
+    return rc.long_table(axes, **values, alpha=alpha, tests=tests, what=setup.said_of_model())

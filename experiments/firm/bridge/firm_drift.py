@@ -38,14 +38,7 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.bridge._models import Values, threads
-from experiments.firm.bridge._firm import (
-    PAPER,
-    Arm,
-    FirmConfig,
-    alignment,
-    beginning,
-    said_of_model,
-)
+from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig, FirmSetup
 from experiments.firm.bridge._firm_comparison import TINY, log_band
 from experiments.firm.bridge._firm_runs import step_size
 from linsys import InputError
@@ -154,19 +147,18 @@ def conditions(G: Values, beta: float) -> Values:
 
 def compute(config: FirmDriftConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """Drifts and condition numbers at both policies of a draw."""
-    k, arm = block["draw"], Arm(config.firm())
+    k, arm, setup = block["draw"], Arm(config.firm()), FirmSetup(config)
     with threads(context):
-        alpha = step_size(config, context)
-        bank = config.bank(config.load("lm"), config.targets)
-        oracle, algorithm = alignment(config, bank, arm, "test", k), arm.method(alpha)
-        state = beginning(config, oracle, algorithm, "test", k)
+        alpha = step_size(setup, context)
+        oracle, algorithm = setup.alignment(arm, "test", k), arm.method(alpha)
+        state = setup.beginning(oracle, algorithm, "test", k)
         policies = [state.theta[:, :1]]
         *_, (trained, _) = rounds(algorithm, oracle, state, config.rounds)
         policies.append(trained.theta[:, :1])
         given = {field.name: getattr(config, field.name) for field in fields(FirmConfig)}
         size = config.responses
         one = FirmConfig(**{**given, "clients": 1, "batch": size, "minibatch": size, "epochs": 1})
-        wide = alignment(one, bank, arm, "drift", k)
+        wide = FirmSetup(one).alignment(arm, "drift", k)
         found = [Responses.of(wide.each(theta, wide.init())[0][0]) for theta in policies]
     shape = (len(POLICIES), len(config.betas), len(config.batches))
     drift, condition = np.full(shape, np.nan), np.full((2, *shape), np.nan)
@@ -187,7 +179,7 @@ def compute(config: FirmDriftConfig, block: rc.Block, context: rc.Context) -> rc
         conditioned=condition[1],
         noise=noise,
         alpha=alpha,
-        what=said_of_model(config),
+        what=setup.said_of_model(),
     )
 
 

@@ -31,19 +31,19 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.bridge._models import Values
-from experiments.firm._alignment import SmoothedConfig, ema
-from experiments.firm._words import outcome
-from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig
-from experiments.firm.bridge._firm_comparison import (
+from experiments.firm._comparison import (
     MATCH,
+    SmoothedConfig,
     curves_of,
     draw_panels,
+    ema,
     gain,
-    mean_gain,
-    notes_on_runs,
     rewards_kept,
-    rewards_shown,
+    scale,
 )
+from experiments.firm._words import outcome
+from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig
+from experiments.firm.bridge._firm_comparison import notes_on_runs, rewards_shown
 from experiments.firm.bridge._firm_runs import columns
 from mgda.fedcmoo import FedCMOO
 
@@ -80,10 +80,10 @@ def analyse(config: Fig1Config, table: rc.Table) -> rc.Analysis:
         rc.at_least(
             "mean of both rewards: (FIRM − FedCMOO-A) / gain",
             f"{claim}: at least -{MATCH:g}",
-            rc.mean_interval(both / mean_gain(table, SERVER)),
+            rc.mean_interval(both / scale(table, SERVER)),
             -MATCH,
         ),
-        *rewards_kept(config, table, FIRM, SERVER, claim),
+        *rewards_kept(config.objectives, table, FIRM, SERVER, claim),
     ]
     calm = [
         rc.below(f"{what}, FIRM / FedCMOO-A", "smoother: below 1", ratio, remark=ratio.wins)

@@ -39,18 +39,18 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.bridge._models import Values
-from experiments.firm._alignment import SmoothedConfig, ema
-from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig
-from experiments.firm.bridge._firm_comparison import (
-    DRIFT,
+from experiments.firm._comparison import (
+    SmoothedConfig,
     advantage,
     curves_of,
+    ema,
     gain,
-    log_band,
-    mean_gain,
-    notes_on_runs,
     rewards_match,
+    round_ticks,
+    scale,
 )
+from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig, FirmSetup
+from experiments.firm.bridge._firm_comparison import DRIFT, log_band, notes_on_runs
 from experiments.firm.bridge._firm_runs import columns
 from linsys import InputError
 from linsys.validate import check_number
@@ -128,8 +128,8 @@ def blocks(config: Fig2Config) -> list[rc.Block]:
 
 def compute(config: Fig2Config, block: rc.Block, context: rc.Context) -> rc.Columns:
     """Both arms of a setting."""
-    mix = SETTINGS[block["setting"]]
-    used = almost_one(config.rewards(), config.common) if mix else config.rewards()[:2]
+    mix, rewards = SETTINGS[block["setting"]], FirmSetup(config).rewards()
+    used = almost_one(rewards, config.common) if mix else rewards[:2]
     arms = {
         _name(beta): Arm(config.firm(beta=beta), rewards=lambda client, known: used)
         for beta in (0.0, config.beta)
@@ -214,14 +214,14 @@ def _checks_and_notes(
     for what, ratio in (("drift", runs), ("distance of weights", rc.paired_ratio(*distances))):
         name = f"{what} of the runs, {some} / {none} ({setting})"
         checks.append(rc.below(name, "less: below 1", ratio, remark=ratio.wins))
-    match = rewards_match(config, part, none, some)
+    match = rewards_match(config.objectives, part, none, some)
     checks += [
         rc.Check(f"{c.name} ({setting})", c.predicted, c.measured, c.lo, c.hi, c.ok, c.verdict)
         for c in match
     ]
     checks += [
         rc.below(
-            f"{title}: ({none} − {some}) / gain ({setting})",
+            f"{title}, as claimed: ({none} − {some}) / gain ({setting})",
             "lower without regularisation: below 0",
             advantage(part, j, none, some),
             0.0,
@@ -233,7 +233,7 @@ def _checks_and_notes(
     return checks, [
         f"{setting}: cosine of a client's gradients {cosine.mean():.2f} on average, above 1/2 in "
         f"{(cosine > 0.5).mean():.0%} of the steps; training with {some} gains "
-        f"{mean_gain(part, some):.3f} in the mean of both rewards ({gains})"
+        f"{scale(part, some):.3f} in the mean of both rewards ({gains})"
     ]
 
 
@@ -249,7 +249,7 @@ def draw(config: Fig2Config, analysis: rc.Analysis) -> Figure:
     for place, (title, ax) in enumerate(axes.items()):
         setting, _, what = title.partition(": ")
         ax.set_title(what if place < 4 else "")
-        ax.set_xticks(np.arange(0, config.rounds + 1, -(-config.rounds // 4)))
+        round_ticks(ax, config.rounds)
         if what.startswith("weights"):
             ax.set_ylim(-0.03, 1.03)
         if what == DRIFT:

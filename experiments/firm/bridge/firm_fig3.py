@@ -31,8 +31,9 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.bridge._models import Values
+from experiments.firm._comparison import curves_of, gain, scale
 from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig
-from experiments.firm.bridge._firm_comparison import curves_of, gain, mean_gain, notes_on_runs
+from experiments.firm.bridge._firm_comparison import notes_on_runs
 from experiments.firm.bridge._firm_runs import columns
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def analyse(config: Fig3Config, table: rc.Table) -> rc.Analysis:
     series.append(rc.Series(START, PLANE, *np.array(start)[:, None]))
     weights = np.array([curves_of(table, "weight", a).mean(axis=1) for a in config.names])
     series.append(rc.Series(NAME, WEIGHTS, p, *rc.mean_band(weights.T)))
-    scale = mean_gain(table, config.names[len(p) // 2])
+    unit = scale(table, config.names[len(p) // 2])
     checks: list[rc.Check] = [
         rc.above(
             "smallest increase of the mean weight from one preference to the next",
@@ -100,12 +101,12 @@ def analyse(config: Fig3Config, table: rc.Table) -> rc.Analysis:
             rc.above(
                 f"{title}: increase from the least to the largest preference / gain",
                 "rises with its preference: above 0",
-                rc.mean_interval(sign * (gains[-1] - gains[0]) / scale),
+                rc.mean_interval(sign * (gains[-1] - gains[0]) / unit),
             ),
             rc.above(
                 f"{title}: smallest increase from one preference to the next / gain",
                 "rises with its preference: above 0",
-                _smallest(sign * np.diff(gains, axis=0) / scale),
+                _smallest(sign * np.diff(gains, axis=0) / unit),
             ),
         ]
     return rc.Analysis(

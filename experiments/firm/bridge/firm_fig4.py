@@ -28,17 +28,16 @@ from dataclasses import dataclass
 import numpy as np
 
 import ratecheck as rc
-from experiments.firm.bridge._firm import OTHER, PAPER, Arm, FirmConfig
-from experiments.firm.bridge._firm_comparison import (
+from experiments.firm._comparison import (
     advantage,
-    comparison,
     draw_panels,
     gain,
-    mean_gain,
-    notes_on_runs,
     rewards_match,
+    scale,
     weights_match,
 )
+from experiments.firm.bridge._firm import OTHER, PAPER, Arm, FirmConfig
+from experiments.firm.bridge._firm_comparison import comparison, notes_on_runs
 from experiments.firm.bridge._firm_runs import columns
 
 SAME, OTHERS = "same rewards", "different rewards"
@@ -73,14 +72,13 @@ def compute(config: Fig4Config, block: rc.Block, context: rc.Context) -> rc.Colu
 
 def analyse(config: Fig4Config, table: rc.Table) -> rc.Analysis:
     """Curves of both arms, and the claims."""
-    scale = mean_gain(table, SAME)
     mean = {arm: (gain(table, 1, arm) + gain(table, 3, arm)) / 2 for arm in (SAME, OTHERS)}
-    both = rc.mean_interval((mean[OTHERS] - mean[SAME]) / scale)
+    both = rc.mean_interval((mean[OTHERS] - mean[SAME]) / scale(table, SAME))
     checks = [
         weights_match(table, OTHERS, SAME),
-        *rewards_match(config, table, OTHERS, SAME),
+        *rewards_match(config.objectives, table, OTHERS, SAME),
         rc.below(
-            f"{config.objectives[0]}: ({OTHERS} − {SAME}) / gain",
+            f"{config.objectives[0]}, as derived: ({OTHERS} − {SAME}) / gain",
             "derived: below 0, no policy serves two rewards as well as one",
             advantage(table, 1, OTHERS, SAME),
             0.0,

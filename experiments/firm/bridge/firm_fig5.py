@@ -25,18 +25,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import ratecheck as rc
+from experiments.firm._comparison import (
+    advantage,
+    curves_of,
+    draw_panels,
+    rewards_match,
+    weights_match,
+)
 from experiments.firm._words import format_interval
 from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig
 from experiments.firm.bridge._firm_comparison import (
     SUBSTANTIAL,
-    advantage,
     comparison,
-    curves_of,
-    draw_panels,
     notes_on_runs,
     progress,
-    rewards_match,
-    weights_match,
 )
 from experiments.firm.bridge._firm_runs import columns
 
@@ -64,7 +66,7 @@ def analyse(config: Fig5Config, table: rc.Table) -> rc.Analysis:
     """Curves of both arms, and the claims."""
     even, own = config.names
     drift = rc.paired_ratio(*(curves_of(table, "drift", arm).mean(axis=1) for arm in (own, even)))
-    _, second = rewards_match(config, table, own, even)
+    _, second = rewards_match(config.objectives, table, own, even)
     checks = [
         weights_match(table, own, even),
         second,

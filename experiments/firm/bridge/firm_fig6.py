@@ -28,17 +28,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import ratecheck as rc
+from experiments.firm._comparison import curves_of, draw_panels, rewards_kept, scale, weights_match
 from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig
 from experiments.firm.bridge._firm_comparison import (
     SUBSTANTIAL,
     comparison,
-    curves_of,
-    draw_panels,
-    mean_gain,
     notes_on_runs,
     progress,
-    rewards_kept,
-    weights_match,
 )
 from experiments.firm.bridge._firm_runs import columns
 from linsys import InputError
@@ -89,7 +85,7 @@ def analyse(config: Fig6Config, table: rc.Table) -> rc.Analysis:
     drift = rc.paired_ratio(*(curves_of(table, "drift", arm).mean(axis=1) for arm in (many, few)))
     checks = [
         weights_match(table, many, few),
-        *rewards_kept(config, table, many, few, "competitive"),
+        *rewards_kept(config.objectives, table, many, few, "competitive"),
         progress(table, many, few, SUBSTANTIAL, "no collapse"),
         rc.within(
             f"mean disagreement drift, {many} / {few}",
@@ -102,8 +98,8 @@ def analyse(config: Fig6Config, table: rc.Table) -> rc.Analysis:
     ]
     notes = [
         *notes_on_runs(config, table),
-        f"mean gains of both rewards: {few} {mean_gain(table, few):+.3f}, {many} "
-        f"{mean_gain(table, many):+.3f}",
+        f"mean gains of both rewards: {few} {scale(table, few):+.3f}, {many} "
+        f"{scale(table, many):+.3f}",
     ]
     return rc.Analysis(comparison(config, table, config.names), checks, notes)
 

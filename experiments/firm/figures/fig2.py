@@ -44,9 +44,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.firm._alignment import (
-    OBJECTIVES,
-    RegularisedConfig,
+from experiments.firm._alignment import OBJECTIVES, RegularisedConfig
+from experiments.firm._comparison import (
     SmoothedConfig,
     Values,
     advantage,
@@ -139,7 +138,7 @@ def analyse(config: Fig2Config, table: rc.Table) -> rc.Analysis:
                 series.append(rc.Series(f"{name}{RAW}", title, t, weight))
                 series.append(rc.Series(name, title, t, ema(weight, config.half_life)))
         for arm in config.arms:
-            rewards = [run.where(arm=arm).grid(column, "t") for column in OBJECTIVES]
+            rewards = [run.where(arm=arm).grid(f"reward_{j}", "t") for j in OBJECTIVES]
             series.append(rc.Series(arm, panel(setting, REWARD), t, np.mean(rewards, axis=0)))
         spread = {arm: _distance(part.where(arm=arm)) for arm in config.arms}
         ratio = rc.paired_ratio(spread[some], spread[none])
@@ -149,15 +148,15 @@ def analyse(config: Fig2Config, table: rc.Table) -> rc.Analysis:
             name = f"size of that ratio ({setting})"
             predicted = "at least 0.9: only near-parallel gradients feel β"
             checks.append(rc.at_least(name, predicted, ratio, 0.9))
-        reward_checks = rewards_match(part, none, some)
+        reward_checks = rewards_match(OBJECTIVES.values(), part, none, some)
         checks += [replace(check, name=f"{check.name} ({setting})") for check in reward_checks]
-        changes = {c: advantage(part, c, none, some) for c in OBJECTIVES}
-        lost = [rc.below(c, "both rewards fall: below 0", v, 0.0) for c, v in changes.items()]
+        changes = {w: advantage(part, j, none, some) for j, w in OBJECTIVES.items()}
+        lost = [rc.below(w, "both rewards fall: below 0", v, 0.0) for w, v in changes.items()]
         notes.append(
             f"{setting}: the clients' weights of one objective differ by {spread[none].mean():.3f} "
             f"without regularisation and by {spread[some].mean():.3f} with {some}; without it the "
             "gains are larger or smaller by these shares: "
-            + ", ".join(f"{OBJECTIVES[c]} {format_interval(v, '+.1%')}" for c, v in changes.items())
+            + ", ".join(f"{w} {format_interval(v, '+.1%')}" for w, v in changes.items())
             + f"; the paper's claim that both rewards fall without it is {outcome(lost)}"
         )
     return rc.Analysis(series, checks, [*notes, *_notes(config, table)])
@@ -182,7 +181,7 @@ def _distance(part: rc.Table) -> Values:
 def _notes(config: Fig2Config, table: rc.Table) -> list[str]:
     conflict = table.where(setting=next(iter(SETTINGS)), arm=next(iter(config.arms)))
     last = conflict.where(t=config.steps[-1])
-    ends = np.mean([last.grid(c, "instance", "replicate") for c in OBJECTIVES], axis=0)
+    ends = np.mean([last.grid(f"reward_{j}", "instance", "replicate") for j in OBJECTIVES], axis=0)
     runs = ends.std(axis=1, ddof=1)
     share = runs.mean() / scale(conflict, next(iter(config.arms))).mean()
     return [
@@ -218,7 +217,7 @@ def draw(config: Fig2Config, analysis: rc.Analysis) -> Figure:
     for place, (title, ax) in enumerate(axes.items()):
         setting, _, what = title.partition(": ")
         ax.set_title(what if place < 3 else "")
-        round_ticks(ax, config)
+        round_ticks(ax, config.rounds)
         if what != REWARD:
             ax.set_ylim(-0.03, 1.03)
         if place % 3 == 0:

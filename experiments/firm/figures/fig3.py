@@ -33,15 +33,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.firm._alignment import (
-    OBJECTIVES,
-    AlignmentConfig,
-    Arms,
-    Values,
-    gain,
-    optimum,
-    scale,
-)
+from experiments.firm._alignment import OBJECTIVES, AlignmentConfig, Arms, optimum
+from experiments.firm._comparison import Values, curves_of, gain, scale
 from experiments.firm._words import format_interval
 from mgda.firm import FIRM
 from mgda.momdp import MOMDP
@@ -124,14 +117,14 @@ def analyse(config: Fig3Config, table: rc.Table) -> rc.Analysis:
     for method in METHODS:
         ends = np.array([_end(first.where(arm=arm(method, q))) for q in p])
         series.append(rc.Series(method, PLANE, ends[:, 0], ends[:, 1]))
-    start = [first.where(t=0, replicate=0)[column][0] for column in OBJECTIVES]
+    start = [first.where(t=0, replicate=0)[f"reward_{j}"][0] for j in OBJECTIVES]
     series.append(rc.Series(START, PLANE, start[:1], start[1:]))
     for method in METHODS:
         weights = np.array([_weight(table, arm(method, q)) for q in p])
         series.append(rc.Series(method, WEIGHTS, p, *rc.mean_band(weights.T)))
-    for sign, (column, title) in zip((1.0, -1.0), OBJECTIVES.items(), strict=True):
+    for sign, (j, title) in zip((1.0, -1.0), OBJECTIVES.items(), strict=True):
         for method in METHODS:
-            gains = np.array([gain(table, column, arm(method, q)) for q in p])
+            gains = np.array([gain(table, j, arm(method, q)) for q in p])
             series.append(rc.Series(method, f"gain in {title}", p, *rc.mean_band(gains.T)))
             if method == "FIRM":
                 unit = scale(table, arm(method, p[len(p) // 2]))
@@ -150,18 +143,17 @@ def analyse(config: Fig3Config, table: rc.Table) -> rc.Analysis:
 def _end(part: rc.Table) -> Values:
     """Final rewards of one instance, means over runs, (2,)."""
     last = part.where(t=part["t"].max())
-    return np.array([last[column].mean() for column in OBJECTIVES])
+    return np.array([last[f"reward_{j}"].mean() for j in OBJECTIVES])
 
 
 def _weight(table: rc.Table, name: str) -> Values:
     """The weight of helpfulness, averaged over runs and time, (instances,)."""
-    weights = table.where(arm=name).grid("weight", "instance", "replicate", "t")
-    return np.asarray(weights.mean(axis=(1, 2)))
+    return np.asarray(curves_of(table, "weight", name).mean(axis=(1, 2)))
 
 
 def _reach(table: rc.Table, one: str, other: str) -> Values:
     """The distance between the ends of two settings in the plane of rewards, (instances,)."""
-    differences = [gain(table, column, one) - gain(table, column, other) for column in OBJECTIVES]
+    differences = [gain(table, j, one) - gain(table, j, other) for j in OBJECTIVES]
     return np.asarray(np.hypot(*differences))
 
 
@@ -176,7 +168,7 @@ def _increase(title: str, increases: Values) -> rc.Check:
 def _notes(config: Fig3Config, table: rc.Table) -> list[str]:
     last = config.preferences[-1]
     weight = _weight(table, arm("FIRM", last)).mean()
-    change = rc.mean_interval(gain(table, "reward_2", arm("FIRM", last)))
+    change = rc.mean_interval(gain(table, 2, arm("FIRM", last)))
     orthogonal = last / (1.0 + last) / (last / (1.0 + last) + (1.0 - last) / (2.0 - last))
     return [
         f"p = ({last:g}, {1 - last:g}) gives a weight of {weight:.3f} on average; gradients of one "

@@ -37,13 +37,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import ratecheck as rc
-from experiments.firm._alignment import (
-    OBJECTIVES,
-    Arms,
-    RegularisedConfig,
+from experiments.firm._alignment import OBJECTIVES, Arms, RegularisedConfig, comparison
+from experiments.firm._comparison import (
     Values,
     advantage,
-    comparison,
     draw_panels,
     gain,
     rewards_match,
@@ -127,24 +124,22 @@ def analyse(config: Fig4Config, table: rc.Table) -> rc.Analysis:
     first_order = -0.5 * (1.0 - agreement) / (1.0 + once.where(arm=SAME)["conflict"])
     x = agreement.mean(axis=1)[::-1]
     series = comparison(config, table, (SAME, near, far), SHOWN)
-    for column, title in OBJECTIVES.items():
-        losses = [advantage(table, column, name, SAME) for name in reversed(names)]
+    for j, title in OBJECTIVES.items():
+        losses = [advantage(table, j, name, SAME) for name in reversed(names)]
         y, lo, hi = np.array([(v.value, v.lo, v.hi) for v in losses]).T
         series.append(rc.Series(title, LOSS, x, y, lo, hi))
     series.append(rc.Series("theory", LOSS, x, first_order.mean(axis=1)[::-1]))
     unit = scale(table, SAME)
-    lost = [
-        (gain(table, "reward_1", name) - gain(table, "reward_1", SAME)) / unit for name in names
-    ]
+    lost = [(gain(table, 1, name) - gain(table, 1, SAME)) / unit for name in names]
     slope = (np.array(lost) * (agreement - 1.0)).sum(axis=0) / ((agreement - 1.0) ** 2).sum(axis=0)
     predicted = first_order.mean() / (agreement.mean() - 1.0)
     checks = [
         weights_match(table, near, SAME),
-        *rewards_match(table, near, SAME),
+        *rewards_match(OBJECTIVES.values(), table, near, SAME),
         rc.below(
             f"helpfulness: ({far} − {SAME}) / gain",
             "below 0: two models are not served as one",
-            advantage(table, "reward_1", far, SAME),
+            advantage(table, 1, far, SAME),
             0.0,
         ),
         rc.above(
@@ -163,7 +158,7 @@ def _notes(config: Fig4Config, table: rc.Table, agreement: dict[str, float]) -> 
     for level in config.levels:
         name = arm(level)
         weights = weights_match(table, name, SAME)
-        changes = [advantage(table, column, name, SAME).value for column in OBJECTIVES]
+        changes = [advantage(table, j, name, SAME).value for j in OBJECTIVES]
         lines.append(
             f"correlation {agreement[name]:.2f} of the models ({100 * level:g}% of pairs judged "
             f"anew): helpfulness {changes[0]:+.0%}, harmlessness {changes[1]:+.0%} of the gain, "

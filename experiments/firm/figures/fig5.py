@@ -31,14 +31,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import ratecheck as rc
-from experiments.firm._alignment import (
-    Arms,
-    RegularisedConfig,
+from experiments.firm._alignment import OBJECTIVES, Arms, RegularisedConfig, comparison, gain_ratio
+from experiments.firm._comparison import (
     Values,
     advantage,
-    comparison,
+    curves_of,
     draw_panels,
-    gain_ratio,
     rewards_match,
     weights_match,
 )
@@ -96,20 +94,17 @@ def _from_mean(laws: Values) -> float:
 
 def analyse(config: Fig5Config, table: rc.Table) -> rc.Analysis:
     """The four panels and the caption's claims."""
-    _, harmless = rewards_match(table, UNEVEN, IID)
+    _, harmless = rewards_match(OBJECTIVES.values(), table, UNEVEN, IID)
     kept_gain = gain_ratio(table, UNEVEN, IID)
     fixed = gain_ratio(table, UNEVEN + FIXED, IID + FIXED)
-    spread = {
-        arm: table.where(arm=arm).grid("spread", "instance", "replicate", "t").mean(axis=(1, 2))
-        for arm in (IID, UNEVEN)
-    }
+    spread = {arm: curves_of(table, "spread", arm).mean(axis=(1, 2)) for arm in (IID, UNEVEN)}
     checks = [
         weights_match(table, UNEVEN, IID),
         harmless,
         rc.above(
             "helpfulness: (IID − non-IID) / gain",
             "higher in the IID setting: above 0",
-            _negative(advantage(table, "reward_1", UNEVEN, IID)),
+            _negative(advantage(table, 1, UNEVEN, IID)),
         ),
         rc.at_least(
             "mean gain, non-IID / IID",
@@ -140,7 +135,7 @@ def _negative(interval: rc.Interval) -> rc.Interval:
 
 def _notes(table: rc.Table, kept: Values, fixed: Values) -> list[str]:
     once = table.where(arm=IID, replicate=0, t=0)
-    harmless = _negative(advantage(table, "reward_2", UNEVEN, IID))
+    harmless = _negative(advantage(table, 2, UNEVEN, IID))
     return [
         f"total variation of a client's law of prompts to the mean law: "
         f"{once['prompts_apart'].mean():.2f}, of its visits under the uniform policy: "

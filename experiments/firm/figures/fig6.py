@@ -25,16 +25,13 @@ from dataclasses import dataclass
 import numpy as np
 
 import ratecheck as rc
-from experiments.firm._alignment import (
+from experiments.firm._alignment import OBJECTIVES, Arms, RegularisedConfig, comparison
+from experiments.firm._comparison import (
     MATCH,
-    OBJECTIVES,
-    Arms,
-    RegularisedConfig,
     Values,
-    advantage,
-    comparison,
+    curves_of,
     draw_panels,
-    weight_curves,
+    rewards_kept,
     weights_match,
 )
 from experiments.firm._words import outcome
@@ -66,16 +63,7 @@ def analyse(config: Fig6Config, table: rc.Table) -> rc.Analysis:
     """The four panels and the caption's claims."""
     few, many = config.sizes
     less = rc.paired_ratio(_deviation(table, many), _deviation(table, few))
-    checks = [weights_match(table, many, few)]
-    checks += [
-        rc.at_least(
-            f"{title}: ({many} − {few}) / gain",
-            f"competitive: at least -{MATCH:g}",
-            advantage(table, column, many, few),
-            -MATCH,
-        )
-        for column, title in OBJECTIVES.items()
-    ]
+    kept = rewards_kept(OBJECTIVES.values(), table, many, few, "competitive")
     noise = 1.0 / np.sqrt(config.factor)
     falls = rc.below(
         f"deviation of one run's weights, {many} / {few}",
@@ -83,19 +71,19 @@ def analyse(config: Fig6Config, table: rc.Table) -> rc.Analysis:
         less,
         remark=less.wins,
     )
-    checks.append(falls)
     notes = [
         f"rewards are competitive if the gain is smaller by at most {MATCH:g} of it",
         "that a larger pool of identical clients has less variance, as derived, is "
         f'{outcome([falls])}; the paper\'s "increased client variance" would take clients that '
         "differ",
     ]
+    checks = [weights_match(table, many, few), *kept, falls]
     return rc.Analysis(comparison(config, table, (few, many)), checks, notes)
 
 
 def _deviation(table: rc.Table, arm: str) -> Values:
     """Standard deviation over runs of the mean weight, root mean square over time, (instances,)."""
-    return np.asarray(np.sqrt(weight_curves(table, arm).var(axis=1, ddof=1).mean(axis=-1)))
+    return np.asarray(np.sqrt(curves_of(table, "weight", arm).var(axis=1, ddof=1).mean(axis=-1)))
 
 
 EXPERIMENT = rc.Experiment(

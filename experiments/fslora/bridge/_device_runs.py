@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.bridge._devices import ComparedConfig, DeviceConfig
+from experiments.bridge._devices import ComparedConfig, DeviceSetup
 from experiments.bridge._models import Values
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ SUMS: dict[str, Callable[[State, State, Report], float]] = {
 
 
 def path(
-    config: DeviceConfig,
+    setup: DeviceSetup,
     context: rc.Context,
     method: Method,
     r: int,
@@ -50,17 +50,17 @@ def path(
     """
     from lora_bridge.runs import recorded
 
-    drawn, seed = config.draw(use, k), config.derive("run", use, k)
+    drawn, seed = setup.draw(use, k), setup.config.derive("run", use, k)
     start = drawn.oracle.modules.start(r, np.random.default_rng(seed))
     algorithm = method(gamma, seed)
 
-    state = algorithm.init(config.tensor(start), drawn.oracle)
+    state = algorithm.init(setup.tensor(start), drawn.oracle)
     name, folder = f"{algorithm} r={r} {use} {k}", context.folder
     return recorded(name, algorithm, drawn.oracle, state, times, measure, sums=SUMS, folder=folder)
 
 
 def train(
-    config: DeviceConfig,
+    setup: DeviceSetup,
     context: rc.Context,
     method: Method,
     r: int,
@@ -70,12 +70,12 @@ def train(
     times: Sequence[int],
 ) -> dict[str, Values]:
     """A :func:`path` with ``loss`` and ``accuracy`` on the tests, (times, domains)."""
-    drawn = config.draw(use, k)
+    drawn = setup.draw(use, k)
 
     def measure(state: State) -> dict[str, Values]:
         return dict(zip(("loss", "accuracy"), drawn.judge(state).T, strict=True))
 
-    return path(config, context, method, r, gamma, use, k, times, measure)
+    return path(setup, context, method, r, gamma, use, k, times, measure)
 
 
 def compare(
@@ -87,14 +87,15 @@ def compare(
     at: Sequence[int],
 ) -> rc.Columns:
     """A method at its best step size on all seeds; column t holds ``at`` for the rounds."""
+    setup = DeviceSetup(config)
 
     def score(gamma: float, k: int) -> float:
-        found = train(config, context, method, r, gamma, "tuning", k, times[-1:])
+        found = train(setup, context, method, r, gamma, "tuning", k, times[-1:])
         return float(found["loss"].mean())
 
     gamma = config.best(score)
-    runs = [train(config, context, method, r, gamma, "test", k, times) for k in range(config.seeds)]
-    first = config.draw("test", 0)
+    runs = [train(setup, context, method, r, gamma, "test", k, times) for k in range(config.seeds)]
+    first = setup.draw("test", 0)
     axes: dict[str, Any] = {
         "draw": np.arange(config.seeds),
         "t": list(at),

@@ -55,7 +55,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 import ratecheck as rc
-from experiments.bridge._devices import PAPER, RatiosConfig
+from experiments.bridge._devices import PAPER, DeviceSetup, RatiosConfig
 from experiments.bridge._models import Values, threads
 from experiments.bridge._readings import extent, identity
 from experiments.fslora.bridge._device_runs import SUMS, path
@@ -74,8 +74,6 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class SmoothnessConfig(RatiosConfig):
     """The set-up."""
-
-    attention: ClassVar[str] = "eager"
 
     rank: int = 8
     seeds: int = 4
@@ -111,6 +109,12 @@ class SmoothnessConfig(RatiosConfig):
         return [round(self.rounds * i / self.points) for i in range(self.points + 1)]
 
 
+class SmoothnessSetup(DeviceSetup):
+    """Devices whose losses have second derivatives."""
+
+    attention: ClassVar[str] = "eager"
+
+
 def compute(config: SmoothnessConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """Train, and measure on the way."""
     from lora_bridge.curvature import Precision
@@ -122,7 +126,8 @@ def compute(config: SmoothnessConfig, block: rc.Block, context: rc.Context) -> r
             gamma=gamma, H=config.local_steps, ranks=config.ranks(), optimizer="adamw", seed=seed
         )
 
-    drawn = config.draw("test", k)
+    setup = SmoothnessSetup(config)
+    drawn = setup.draw("test", k)
     task, factors = probes(drawn.oracle.task, config.probe), [*config.factors, 1]
 
     def measured(state: State) -> dict[str, list[float]]:
@@ -132,7 +137,7 @@ def compute(config: SmoothnessConfig, block: rc.Block, context: rc.Context) -> r
 
     with threads(context):
         r, gamma, times = config.rank, config.gamma, config.times
-        measures = path(config, context, method, r, gamma, "test", k, times, measured)
+        measures = path(setup, context, method, r, gamma, "test", k, times, measured)
     columns = {name: value for name, value in measures.items() if name not in SUMS}
     return rc.long_table({"t": times, "factor": factors}, **columns, what=drawn.name)
 

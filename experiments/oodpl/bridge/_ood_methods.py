@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from experiments.bridge._models import Values
 from experiments.oodpl.bridge._ood import CurvesConfig, RivalsConfig
-from experiments.oodpl.bridge._ood_texts import Domains, domains
+from experiments.oodpl.bridge._ood_texts import Domains, DomainSetup
 from linsys import InputError
 from linsys.bilevel import MetaTraining, Start, meta_test
 
@@ -51,7 +51,7 @@ class Methods:
     @property
     def domains(self) -> Domains:
         """Those of the instance."""
-        return domains(self.config, self.instance)
+        return DomainSetup(self.config).domains(self.instance)
 
     @cached_property
     def start(self) -> Any:

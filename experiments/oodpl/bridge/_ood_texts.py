@@ -19,18 +19,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from experiments.bridge._setup import SMALL, Setup, kept
 from experiments.oodpl.bridge._ood import OODConfig
 from linsys import InputError
 from linsys.validate import check_integer
 
 if TYPE_CHECKING:
     from lora_bridge.bilevel import TextDomain
-    from lora_bridge.models import Loaded
     from lora_bridge.policy_reward import Models
 
 
@@ -66,94 +66,74 @@ class Domains:
         return self.known[self.held]
 
 
-@lru_cache(maxsize=4)
-def domains(config: OODConfig, instance: int) -> Domains:
-    """Domains and models of an instance; the same object again if asked."""
-    loaded = _load(config)
-    models, (texts, source) = _models(config, instance, loaded), _answers(config, instance)
-    made = [
-        [part.domain(loaded.tokenizer, models, config.max_length) for part in pair]
-        for pair in texts
-    ]
-    known, judges = zip(*made, strict=True)
-    cut = _cut(config, loaded, [part for pair in texts for part in pair])
-    name = f"model {loaded.name}, data: {source}{cut}"
-    return Domains(known, judges, instance % config.domains, name)
+class DomainSetup(Setup):
+    """The model of policy and reward, and the domains of instances."""
 
+    config: OODConfig
+    attention: ClassVar[str] = "eager"
+    autocast: ClassVar[bool] = True
+    sizes: ClassVar[tuple[int, ...]] = SMALL
 
-def _cut(config: OODConfig, loaded: Loaded, parts: Sequence[Any]) -> str:
-    """A note on answers whose prompts were cut."""
-    from lora_bridge.data import Example
-    from lora_bridge.tokens import encode_examples, said
+    @kept(4)
+    def domains(self, instance: int) -> Domains:
+        """Domains and models of an instance."""
+        from lora_bridge.data import Example
+        from lora_bridge.tokens import encode_examples
 
-    shown = [
-        Example(prompt, answer)
-        for part in parts
-        for prompt, answers in zip(part.prompts, part.answers, strict=True)
-        for answer in answers
-    ]
-    return said(encode_examples(loaded.tokenizer, shown, config.max_length, "cut"))
+        config, tokenizer = self.config, self.loaded.tokenizer
+        models, texts = self._models(instance), _answers(config, instance)
+        made = [
+            [part.domain(tokenizer, models, config.max_length) for part in pair] for pair in texts
+        ]
+        known, judges = zip(*made, strict=True)
+        shown = [
+            Example(prompt, answer)
+            for part in chain.from_iterable(texts)
+            for prompt, answers in zip(part.prompts, part.answers, strict=True)
+            for answer in answers
+        ]
+        name = self.described("generated domains", self.encoded(encode_examples, shown))
+        return Domains(known, judges, instance % config.domains, name)
 
+    def _models(self, instance: int) -> Models:
+        from lora_bridge.policy_reward import Adapter, Models
 
-def _models(config: OODConfig, instance: int, loaded: Loaded) -> Models:
-    import torch
+        config = self.config
+        rng = np.random.default_rng(config.derive("start", instance))
 
-    from lora_bridge.bank import AdapterBank
-    from lora_bridge.policy_reward import Adapter, Models
+        def adapter(name: str, rank: int) -> Adapter:
+            try:
+                bank = self.bank(getattr(config, name))
+            except InputError as error:  # the bank calls its modules `targets`
+                raise InputError(str(error).replace("`targets`", f"`{name}`")) from None
+            return Adapter(bank, self.tensor(bank.modules.start(rank, rng)))
 
-    rng = np.random.default_rng(config.derive("start", instance))
-    autocast = torch.bfloat16 if config.dtype == "bfloat16" else None
-
-    def adapter(name: str, rank: int) -> Adapter:
-        targets = getattr(config, name)
-        try:
-            bank = AdapterBank(loaded.model, targets, config.scaling, autocast=autocast)
-        except InputError as error:  # the bank calls its modules `targets`
-            raise InputError(str(error).replace("`targets`", f"`{name}`")) from None
-        start = torch.from_numpy(bank.modules.start(rank, rng))
-        return Adapter(
-            bank, start.to(dtype=next(loaded.model.parameters()).dtype, device=config.device)
+        return Models(
+            policy=adapter("targets", config.rank),
+            reward=adapter("reward_targets", config.reward_rank),
+            bound=config.bound,
+            at_once=config.at_once,
         )
 
-    return Models(
-        policy=adapter("targets", config.rank),
-        reward=adapter("reward_targets", config.reward_rank),
-        bound=config.bound,
-        at_once=config.at_once,
-    )
 
-
-@lru_cache(maxsize=1)
-def _load(config: OODConfig) -> Loaded:
-    import torch
-
-    from lora_bridge.built_in import BuiltIn, built_in
-    from lora_bridge.models import load_model
-    from lora_bridge.prompts import prompt_texts
-
-    made = BuiltIn(hidden=config.hidden, layers=1, heads=2)
-    folder = config.model or built_in(prompt_texts(config.data), made)
-    dtype = torch.float64 if config.dtype == "float64" else torch.float32
-    return load_model(folder, dtype=dtype, device=config.device, attention="eager")
-
-
-def _answers(config: OODConfig, instance: int) -> tuple[list[tuple[Any, Any]], str]:
-    """Training and scoring texts of every domain, and where they come from."""
+def _answers(config: OODConfig, instance: int) -> list[tuple[Any, Any]]:
+    """Training and scoring texts of every domain."""
     from lora_bridge.domains import TOPICS, answers_of, generated_answers, read_domains
 
     seed = config.derive("domains", instance)
     if config.data is None:
         check_integer("domains", config.domains, low=2, high=len(TOPICS))
-        answers = generated_answers(
-            seed,
-            config.domains,
-            prompts=config.prompts,
-            own=config.own,
-            strength=config.strength,
-            pairs=config.pairs,
-            tests=config.tests,
+        return list(
+            generated_answers(
+                seed,
+                config.domains,
+                prompts=config.prompts,
+                own=config.own,
+                strength=config.strength,
+                pairs=config.pairs,
+                tests=config.tests,
+            )
         )
-        return list(answers), "generated domains"
     groups = read_domains(config.data)
     if len(groups) < config.domains:
         raise InputError(
@@ -175,4 +155,4 @@ def _answers(config: OODConfig, instance: int) -> tuple[list[tuple[Any, Any]], s
             for part in (prompts[: config.prompts], prompts[config.prompts :])
         ]
         made.append((both[0], both[1]))
-    return made, config.data.name
+    return made

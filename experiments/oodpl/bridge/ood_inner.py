@@ -65,7 +65,7 @@ from experiments.bridge._models import Values, threads
 from experiments.bridge._readings import extent
 from experiments.oodpl._domains import columns
 from experiments.oodpl.bridge._ood import OneBetaConfig
-from experiments.oodpl.bridge._ood_texts import domains
+from experiments.oodpl.bridge._ood_texts import DomainSetup
 from linsys import InputError
 from linsys.bilevel import Path, adjoint, descend, first_order
 
@@ -141,7 +141,7 @@ class Problem(NamedTuple):
 
 def rows(config: OODInnerConfig, case: str, instance: int) -> list[dict[str, Any]]:
     """The measured quantities of a case, one row for every D."""
-    drawn = domains(config, instance)
+    drawn = DomainSetup(config).domains(instance)
     problem = _problem(config, drawn.known[0], case, instance)
     oracle, phi, unit = problem.oracle, problem.phi, config.unit
     path = descend(oracle, phi, problem.theta_0, alpha=problem.alpha, D=3 * unit)

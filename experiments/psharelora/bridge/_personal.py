@@ -15,7 +15,7 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.bridge._models import Values
-from experiments.psharelora.bridge._users import HEADS, Draw, UserConfig
+from experiments.psharelora.bridge._users import HEADS, Draw, UserConfig, UserSetup
 from linsys.preference import sharelora
 from linsys.preference.sharelora import Mask, ShareLoRA, State
 from linsys.sketching.adapters import Modules
@@ -88,26 +88,26 @@ def method(config: UserConfig, name: str, gamma: float, head: str) -> Headed:
     )
 
 
-def start(config: UserConfig, algorithm: ShareLoRA, oracle: Any, seed: int) -> Any:
+def start(setup: UserSetup, algorithm: ShareLoRA, oracle: Any, seed: int) -> Any:
     """LoRA's start, where what is not shared differs between users.
 
     As :meth:`ShareLoRA.start`, which has no head in mind and no rank above a module's.
     """
-    rng, modules = np.random.default_rng(seed), oracle.modules
+    config, modules, rng = setup.config, oracle.modules, np.random.default_rng(seed)
     X = np.stack([modules.start(config.rank, rng) for _ in range(config.users)])
     common = algorithm.together(0, oracle) | (algorithm.warmup > 0)
-    return config.tensor(np.where(common, X[0], X))
+    return setup.tensor(np.where(common, X[0], X))
 
 
 def train(
-    config: UserConfig, context: rc.Context, name: str, head: str, gamma: float, use: str, k: int
+    setup: UserSetup, context: rc.Context, name: str, head: str, gamma: float, use: str, k: int
 ) -> Run:
     """A method on draw k for "test" or "tuning", with the distances along its way."""
     from lora_bridge.runs import recorded
 
-    draw = config.draw(head, use, k)
+    config, draw = setup.config, setup.draw(head, use, k)
     algorithm = method(config, name, gamma, head)
-    X = start(config, algorithm, draw.oracle, config.derive("run", use, k))
+    X = start(setup, algorithm, draw.oracle, config.derive("run", use, k))
     total = algorithm.total(draw.oracle)
     times = np.unique(np.rint(np.linspace(0, total, config.points + 1)).astype(int))
 

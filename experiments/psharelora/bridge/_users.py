@@ -16,15 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 import ratecheck as rc
 from experiments.bridge._models import FederatedConfig, TunedConfig, Values
 from experiments.bridge._questions import PROPERTIES, word
+from experiments.bridge._setup import Setup, divided, kept
 from linsys import InputError
 
 if TYPE_CHECKING:
@@ -68,10 +67,6 @@ class UserConfig(TunedConfig, FederatedConfig):
         """Every user's share of its own."""
         return [self.own[i % len(self.own)] for i in range(self.users)]
 
-    def draw(self, head: str, use: str, k: int) -> Draw:
-        """Draw number k for "test" or "tuning"; the same object again if asked."""
-        return _drawn(self, head, use, k)
-
 
 @dataclass(frozen=True, eq=False)
 class Draw:
@@ -109,30 +104,33 @@ class Draw:
         return np.array([task.evaluate(i, X[i]) for i in range(len(X))])
 
 
-@lru_cache(maxsize=16)
-def _drawn(config: UserConfig, head: str, use: str, k: int) -> Draw:
-    from lora_bridge.losses import reward_preference_loss
-    from lora_bridge.oracles import Users
-    from lora_bridge.tasks import Task
-    from lora_bridge.tokens import encode_pairs, said
+class UserSetup(Setup):
+    """The reward model of users, and draws of them."""
 
-    seed = config.derive("draw", use, k)
-    pairs, best = pairs_of_users(config, np.random.default_rng(seed))
-    loaded = config.load("reward")
-    flat = [pair for own in pairs.values() for pair in own]
-    made = encode_pairs(loaded.tokenizer, flat, config.max_length, "cut")
-    ends = np.cumsum([0, *map(len, pairs.values())])
-    shards = [{n: v[start:end] for n, v in made.items()} for start, end in pairwise(ends)]
-    train, tests = (
-        [{n: v[part] for n, v in shard.items()} for shard in shards]
-        for part in (slice(config.tests, None), slice(config.tests))
-    )
-    targets = config.targets if head == "frozen" else (*config.targets, score_of(loaded.model))
-    bank = config.bank(loaded, targets)
-    task = Task(bank, train, reward_preference_loss, config.batch, seed, config.on_nan)
-    data = "generated words" if config.data is None else config.data.name
-    name = f"model {loaded.name}, data: {data}{said(made)}"
-    return Draw(Users(task), tests, list(pairs), best, name)
+    config: UserConfig
+    task: ClassVar[str] = "reward"
+
+    @kept(16)
+    def draw(self, head: str, use: str, k: int) -> Draw:
+        """Draw number k for "test" or "tuning"."""
+        from lora_bridge.losses import reward_preference_loss
+        from lora_bridge.oracles import Users
+        from lora_bridge.tasks import Task
+        from lora_bridge.tokens import encode_pairs
+
+        config, seed = self.config, self.config.derive("draw", use, k)
+        pairs, best = pairs_of_users(config, np.random.default_rng(seed))
+        made = self.encoded(encode_pairs, [pair for own in pairs.values() for pair in own])
+        shards = divided(made, map(len, pairs.values()))
+        train, tests = (
+            [{n: v[part] for n, v in shard.items()} for shard in shards]
+            for part in (slice(config.tests, None), slice(config.tests))
+        )
+        score = () if head == "frozen" else (score_of(self.loaded.model),)
+        bank = self.bank((*config.targets, *score))
+        task = Task(bank, train, reward_preference_loss, config.batch, seed, config.on_nan)
+        what = self.described("generated words", made)
+        return Draw(Users(task), tests, list(pairs), best, what)
 
 
 def score_of(model: Any) -> str:

@@ -42,7 +42,7 @@ from experiments.bridge._models import Values, threads
 from experiments.bridge._readings import notes_on_runs
 from experiments.psharelora._labelers import OURS, count
 from experiments.psharelora.bridge._personal import train
-from experiments.psharelora.bridge._users import HEADS, UserConfig
+from experiments.psharelora.bridge._users import HEADS, UserConfig, UserSetup
 from linsys.preference.sharelora import METHODS
 
 if TYPE_CHECKING:
@@ -95,11 +95,13 @@ def compute(config: ShareConfig, block: rc.Block, context: rc.Context) -> rc.Col
 
 
 def _compute(config: ShareConfig, context: rc.Context, name: str, head: str) -> rc.Columns:
+    setup = UserSetup(config)
+
     def score(gamma: float, k: int) -> float:
-        return train(config, context, name, head, gamma, "tuning", k).loss
+        return train(setup, context, name, head, gamma, "tuning", k).loss
 
     gamma = config.best(score)
-    runs = [train(config, context, name, head, gamma, "test", k) for k in range(config.seeds)]
+    runs = [train(setup, context, name, head, gamma, "test", k) for k in range(config.seeds)]
     first = runs[0]
     up, down = np.stack([run.far for run in runs], axis=1)[..., None]
     axes: dict[str, Any] = {

@@ -1,0 +1,123 @@
+"""What a configuration is carried out with: its model, adapters on it, and draws of its data.
+
+A configuration holds parameters; a set-up loads and draws what they say. Each paper's bridge adds
+the draws of its experiments, and keeps those that were asked for last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+if TYPE_CHECKING:
+    from lora_bridge.bank import AdapterBank
+    from lora_bridge.models import Loaded
+    from lora_bridge.tokens import Encoded
+
+E = TypeVar("E")
+F = TypeVar("F", bound=Callable[..., Any])
+#: Layers and heads of the built-in model where runs are many.
+SMALL = (1, 2)
+
+
+def kept(count: int) -> Callable[[F], F]:
+    """Decorate a method so that its last answers are kept, ``count`` for all set-ups together."""
+    return lru_cache(maxsize=count)  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The model of a configuration and what belongs to it; equal for equal configurations.
+
+    Attributes:
+        config: of experiments on a model, with ``model``, ``data``, ``hidden``, ``targets``,
+            ``scaling``, ``max_length``, ``dtype`` and ``device``, and maybe ``chunk`` and
+            ``dropout``.
+        task: what the model is loaded for, see :func:`lora_bridge.models.load_model`.
+        attention: its implementation; "eager" where second derivatives are needed.
+        autocast: whether "bfloat16" is what the model's products are computed in; otherwise it is
+            what its weights are stored in as well.
+        sizes: layers and heads of the built-in model, where they are not its usual ones.
+    """
+
+    config: Any
+    task: ClassVar[str] = "lm"
+    attention: ClassVar[str] = "sdpa"
+    autocast: ClassVar[bool] = False
+    sizes: ClassVar[tuple[int, ...]] = ()
+
+    @property
+    def loaded(self) -> Loaded:
+        """The model with its tokenizer, read once."""
+        import torch
+
+        config, half = self.config, self.config.dtype == "bfloat16"
+        return _load(
+            config.model,
+            config.data,
+            (config.hidden, *self.sizes),
+            self.task,
+            dtype=torch.float32 if half and self.autocast else getattr(torch, config.dtype),
+            device=config.device,
+            attention=self.attention,
+            seed=config.derive("head") % 2**32,
+        )
+
+    def bank(self, targets: Sequence[str] | None = None) -> AdapterBank:
+        """Adapters on the model's ``targets``, those of the configuration without any."""
+        import torch
+
+        from lora_bridge.bank import AdapterBank
+
+        config, half = self.config, self.config.dtype == "bfloat16"
+        names = ("scaling", "chunk", "dropout")
+        options = {name: getattr(config, name) for name in names if hasattr(config, name)}
+        autocast = torch.bfloat16 if half and self.autocast else None
+        found = config.targets if targets is None else targets
+        return AdapterBank(self.loaded.model, found, **options, autocast=autocast)
+
+    def tensor(self, X: Any) -> Any:
+        """An array as adapters of the model, which are never in half precision."""
+        import torch
+
+        dtype = torch.float64 if self.config.dtype == "float64" else torch.float32
+        return torch.as_tensor(X, dtype=dtype, device=self.config.device)
+
+    def encoded(self, encode: Callable[..., E], samples: Sequence[Any]) -> E:
+        """Samples by a function of :mod:`lora_bridge.tokens`; what is too long is cut."""
+        config = self.config
+        return encode(self.loaded.tokenizer, samples, config.max_length, too_long="cut")
+
+    def source(self, generated: str, *samples: Encoded) -> str:
+        """The data's name, ``generated`` without a file, and how many of its samples were cut."""
+        from lora_bridge.tokens import said
+
+        data = self.config.data
+        return (generated if data is None else data.name) + said(*samples)
+
+    def described(self, generated: str, *samples: Encoded) -> str:
+        """The names of model and data."""
+        return f"model {self.loaded.name}, data: {self.source(generated, *samples)}"
+
+
+def divided(samples: Mapping[str, Any], counts: Iterable[int]) -> list[dict[str, Any]]:
+    """Samples as parts of so many each, in order."""
+    ends = [0, *accumulate(counts)]
+    return [
+        {name: value[start:end] for name, value in samples.items()} for start, end in pairwise(ends)
+    ]
+
+
+@lru_cache(maxsize=1)
+def _load(
+    model: Path | None, data: Path | None, sizes: tuple[int, ...], task: str, **options: Any
+) -> Loaded:
+    from lora_bridge.built_in import BuiltIn, built_in
+    from lora_bridge.models import load_model
+    from lora_bridge.prompts import prompt_texts
+
+    return load_model(model or built_in(prompt_texts(data), BuiltIn(*sizes)), task, **options)
