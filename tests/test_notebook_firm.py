@@ -47,6 +47,7 @@ def test_runs_without_a_word_of_warning(executed: tuple[Any, dict[str, Any]]) ->
     assert_no_warning(executed[0])
 
 
+@pytest.mark.slow
 def test_the_stored_answer_is_that_of_a_fresh_run(executed: tuple[Any, dict[str, Any]]) -> None:
     assert_same_answer(read(PATH), executed[0])
 

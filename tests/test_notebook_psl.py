@@ -48,6 +48,7 @@ def test_runs_without_a_word_of_warning(executed: tuple[Any, dict[str, Any]]) ->
     assert_no_warning(executed[0])
 
 
+@pytest.mark.slow
 def test_the_stored_answer_is_that_of_a_fresh_run(executed: tuple[Any, dict[str, Any]]) -> None:
     assert_same_answer(read(PATH), executed[0])
 
@@ -117,6 +118,7 @@ def test_takes_comparisons_of_ones_own(tmp_path: Path, monkeypatch: pytest.Monke
     assert names["final"]["one for all"].mean() > names["final"]["own, full"].mean()
 
 
+@pytest.mark.slow
 def test_every_comparison_is_predicted_by_a_fit_that_has_not_seen_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

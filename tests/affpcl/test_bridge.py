@@ -32,6 +32,7 @@ SMALL = {affpcl: TINY}
 class TestBridge(rc.ExperimentSuite):
     small = SMALL
     loose = tuple(SMALL)
+    slow = frozenset(SMALL)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -216,6 +217,7 @@ GOOD = {
 }
 
 
+@pytest.mark.slow
 def test_checks_confirm_and_contradict(table: rc.Table) -> None:
     good = _planted(table, GOOD)
     assert all(check.ok for check in good.checks)

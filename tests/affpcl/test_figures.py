@@ -118,6 +118,7 @@ def test_figure_4_confirms_what_every_cell_confirms() -> None:
     assert worst(*[-1.01 * spread] * 3, 2.0 * spread).ok is False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "start", ["smallest rise of ln MSE with 1/n", "smallest rise of ln MSE with δ", "exponent of 1"]
 )
@@ -152,6 +153,7 @@ def planted_surface(kind: str) -> rc.Table:
     return rc.Table(rc.long_table(axes, mse=mse * noise, true_env=level + 0 * noise))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "bound", "shape", "remark"),
     [

@@ -110,6 +110,7 @@ def distance(found: Any, expected: Any) -> float:
     return float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-3))
 
 
+@pytest.mark.slow
 @given(systems())
 def test_every_quantity_is_that_of_the_system_alone(fields: Fields) -> None:
     stack = FiniteStack(**fields)

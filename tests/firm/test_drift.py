@@ -71,6 +71,7 @@ class TestDrift(rc.ExperimentSuite):
 computed, failed = TestDrift.table, TestDrift.failed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", SMALL)
 def test_the_legend_has_a_column_for_each_convention(module: ModuleType) -> None:
     figure = module.draw(SMALL[module], TestDrift.analysed(module))
@@ -124,6 +125,7 @@ def test_inequality_fails_for_drifts_above_it(module: ModuleType) -> None:
     assert sum(name.endswith("largest drift / (23)") for name in found) >= 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", SMALL)
 def test_results_do_not_depend_on_the_blocks(module: ModuleType) -> None:
     other = table_of(module, replace(SMALL[module], per_block=17))
@@ -170,6 +172,7 @@ def test_moves_are_the_derivatives_of_the_weights(beta: float, normalise: bool) 
     assert np.linalg.norm(curve - two[7]) < 1e-3 * np.linalg.norm(two[7]) + 1e-9 * size / step
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("normalise", [False, True])
 @pytest.mark.parametrize("clients", [2, 6])
 def test_law_is_the_mean_of_sampled_drifts(clients: int, normalise: bool) -> None:

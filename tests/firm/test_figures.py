@@ -36,7 +36,7 @@ SMALL: dict[ModuleType, Any] = {
 
 class TestFigures(rc.ExperimentSuite):
     small = SMALL
-    slow = frozenset({fig3, fig4})
+    slow = frozenset({fig1, fig3, fig4, fig5})
 
 
 computed, analysed = TestFigures.table, TestFigures.analysed
@@ -57,6 +57,7 @@ def test_processes_do_not_change_a_table(tmp_path: Path) -> None:
         np.testing.assert_array_equal(again[key], computed(fig1)[key])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "first", "second", "start"),
     [

@@ -51,7 +51,7 @@ WRONG: list[tuple[Any, ...]] = [
 class TestGaps(rc.ExperimentSuite):
     small = SMALL
     wrong = WRONG
-    slow = frozenset({gap_time, gap_batch})
+    slow = frozenset(SMALL)
 
 
 computed, failed = TestGaps.table, TestGaps.failed
@@ -70,6 +70,7 @@ def test_a_law_that_is_constant_has_slope_zero() -> None:
     assert found["T-FIRM, in C at C B fixed: as derived"] == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", SMALL)
 def test_rows_say_what_they_allow(module: ModuleType) -> None:
     checks = module.analyse(SMALL[module], computed(module)).checks
@@ -83,6 +84,7 @@ def test_rows_say_what_they_allow(module: ModuleType) -> None:
         assert inside == (check.ok is True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", [gap_clients, gap_batch])
 def test_a_floor_without_its_parts_fails(
     module: ModuleType, monkeypatch: pytest.MonkeyPatch
@@ -171,6 +173,7 @@ def test_law_is_the_limit_of_a_linear_recursion(floor: Floor, eta: float | str) 
     np.testing.assert_allclose(found.bias, m @ m, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_exact_firm_ends_at_the_floor_s_point(floor: Floor) -> None:
     """With beta > 0 weights go to 1/M: the stationary point of the mean objective."""
     oracle = ExactGradients(Clients(floor.momdp, 1))

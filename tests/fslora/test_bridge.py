@@ -119,6 +119,7 @@ def test_the_judge_is_the_mean_over_questions(model_folder: Path) -> None:
     assert (whole[:, 0] > 0).all()
 
 
+@pytest.mark.slow
 def test_all_methods_send_what_their_ranks_say(model_folder: Path) -> None:
     config, table = TestBridge.small[fslora], TestBridge.table(fslora)
     width = DeviceSetup(config).draw("test", 0).oracle.modules.width
@@ -199,6 +200,7 @@ def test_what_the_paper_says_is_confirmed_or_violated() -> None:
     assert even.ok is None
 
 
+@pytest.mark.slow
 def test_arms_of_a_budget_send_the_same() -> None:
     config, table = TestBridge.small[fslora_budget], TestBridge.table(fslora_budget)
     found = TestBridge.analysed(fslora_budget)

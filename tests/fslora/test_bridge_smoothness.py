@@ -57,6 +57,7 @@ SMALL = {
 
 class TestBridge(rc.ExperimentSuite):
     small = SMALL
+    slow = frozenset(SMALL)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -156,6 +157,7 @@ def test_a_small_run_meets_what_is_derived(config: SmoothnessConfig) -> None:
     assert len(smoothness.draw(config, found).axes) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "factor", "place"),
     [("spread", 1.01, 0), ("noise", 1.01, 1), ("identity", 0.99, 2), ("relaxed", 3.0, 3)],

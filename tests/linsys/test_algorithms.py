@@ -84,6 +84,7 @@ def test_an_algorithm_that_favours_an_agent_is_found() -> None:
 # --- namespaces and batches ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @every_method
 @given(seed=seeds, rows=rounds_of_three, local_steps=st.integers(1, 3), synchronised=st.booleans())
 @few
@@ -109,6 +110,7 @@ def test_torch_results_are_float64_tensors(name: str) -> None:
     assert found.shape == (2, 3, 2)
 
 
+@pytest.mark.slow
 @every_method
 @given(seed=seeds, rows=rounds_of_three)
 @few

@@ -234,6 +234,7 @@ FIXED_POINTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIXED_POINTS)
 def test_the_mean_iteration_reaches_the_known_fixed_point(name: str) -> None:
     algorithm, target = FIXED_POINTS[name]
@@ -318,6 +319,7 @@ def test_the_weighted_average_is_its_formula(seed: int, t0: float, length: int, 
     assert_equal_numbers(average.value, expected, "convex combination")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("synchronised", [False, True])
 def test_diminishing_steps_with_the_weighted_average_converge(synchronised: bool) -> None:
     """A fixed path of 4000 rounds ends within 0.1 of the solutions; 40 rounds do not."""

@@ -160,6 +160,7 @@ def test_first_order_leaves_hessians_out_and_grows_like_D():
     np.testing.assert_allclose(size(900) - size(600), size(600) - size(300), rtol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["linear", "tanh"])
 def test_implicit_is_the_derivative_at_the_optimum_and_the_limit_of_long_loops(kind):
     oracle, (phi, theta) = oracle_of(kind, None), start(kind)

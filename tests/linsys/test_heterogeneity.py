@@ -132,6 +132,7 @@ def test_quadrature_of_a_mixture_of_four_against_sign_changes():
         assert abs(float(tv[i]) - 0.5 * np.abs(steps).sum()) <= tv[i].error
 
 
+@pytest.mark.slow
 def test_collinear_means_in_space_are_one_dimensional():
     along = np.array([-1.0, 0.2, 0.9])
     direction = np.array([2.0, -1.0, 2.0]) / 3.0
@@ -150,6 +151,7 @@ def test_far_away_agents_are_told_apart_without_underflow():
     assert np.asarray(het.chi2_matrix(system))[0, 1] == np.inf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("far", [25.0, 1e4, 1e6])
 def test_no_distance_between_agents_hides_one_from_the_quadrature(far):
     two = gaussian([[0.0], [far]])

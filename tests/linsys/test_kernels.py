@@ -278,6 +278,7 @@ def rows(run: Trajectory, start: int, stop: int) -> Trajectory:
     return Trajectory(run.times, *(None if v is None else v[start:stop] for v in parts))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("kind", SYSTEMS)
 def test_threads_and_chunks_change_no_bit(kind: str, method: str) -> None:

@@ -162,6 +162,7 @@ def test_any_matrix_is_treated_accurately(matrices: Array) -> None:
     assert errors(stretch(matrices), matrices, reference_stretch).max() <= ULPS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("digits", [25, 40])
 @pytest.mark.parametrize("d", [1, 2, 3, 4])
 def test_high_precision_is_accurate_to_its_last_digits(d: int, digits: int) -> None:

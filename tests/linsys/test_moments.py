@@ -94,6 +94,7 @@ def per_agent(trajectory):
     return trajectory.moments[:, trajectory.kind]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=str)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_equals_the_mean_over_every_sample_path(algorithm, seed):
@@ -186,6 +187,7 @@ def z_scores(system, algorithm, alpha, times, error_of, replicates=4000):
     return (samples.mean(1) - error_of) / (samples.std(1, ddof=1) / np.sqrt(replicates))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", [AFFPCL[0], AFFPCL[1], AFFPCL[6], FedAvg()], ids=str)
 def test_equals_monte_carlo_within_standard_errors(algorithm):
     """12 comparisons at 6 standard errors: a correct engine fails with probability below 12 * 2e-9

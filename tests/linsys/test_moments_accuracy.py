@@ -201,6 +201,7 @@ def test_twelve_digits_at_other_times(t, alpha):
     assert relative(engine.at([t], alpha=alpha).error[0, 0], exact) < TOLERANCE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("naive", "name"),
     [

@@ -79,6 +79,7 @@ def test_the_parts_make_the_round_of_tensors(kind: Any, more: Any) -> None:
     assert not torch.equal(together.X, state.X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "more"), KINDS)
 def test_bytes_down_are_those_of_what_is_offered(kind: Any, more: Any) -> None:
     algorithm = kind(**(OPTIONS | more))

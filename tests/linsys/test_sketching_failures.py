@@ -144,6 +144,7 @@ def test_numbers_whose_products_overflow_are_rejected(kind: Any, more: Any) -> N
     assert np.isfinite(state.merged_into(system).W0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
 @pytest.mark.parametrize("kind", [FSLoRA, HeteroLoRA, FlexLoRA, FedStackLoRA])
 def test_modules_of_single_precision_stay_so_and_so_do_their_bytes(

@@ -100,6 +100,7 @@ def test_direction_is_unbiased(rewards: str) -> None:
     assert np.abs(expected_direction("none", rewards=rewards)).max() > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rewards", ["linear", "tabular"])
 @pytest.mark.parametrize("source", ["independent", "trajectory"])
 def test_td_converges_to_the_fixed_points(source: str, rewards: str) -> None:

@@ -221,6 +221,7 @@ def _run(algorithm: Any, start: Any, observe: Any, sizes: float, steps: int) -> 
     return algorithm.personal(state)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, 2])
 @pytest.mark.parametrize("name", list(ALGORITHMS))
 def test_one_code_path_for_a_linear_system_and_for_a_model(name: str, steps: int) -> None:

@@ -265,6 +265,7 @@ def exact_and_text() -> tuple[list[Domain], list[TextDomain]]:
     return exact, texts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [None, 5])
 def test_one_meta_training_on_exact_domains_and_on_a_language_model(batch: int | None) -> None:
     exact, texts = exact_and_text()

@@ -454,6 +454,7 @@ def test_each_client_may_have_rewards_of_its_own() -> None:
     torch.testing.assert_close(mixed[1, 0], 1 - same[1, 0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("steps", [1, 4, 6])
 def test_a_run_goes_on_from_a_checkpoint(tmp_path: Path, steps: int, dtype: torch.dtype) -> None:

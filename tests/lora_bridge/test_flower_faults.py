@@ -128,6 +128,7 @@ def phases(name: str) -> int:
     return 2 if isinstance(ALGORITHMS[name], FedCMOO) else 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "fault"),
     [("FSLoRA", fault) for fault in FAULTS]
@@ -203,6 +204,7 @@ def test_a_client_lost_in_the_first_phase_is_not_asked_in_the_second(tmp_path: P
     assert (4, 1) in seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("round_", [0, 1])
 @pytest.mark.parametrize("name", KINDS)
 def test_too_few_answers_are_one_line_and_the_run_goes_on_later(
@@ -246,6 +248,7 @@ def test_a_server_that_dies_starts_where_it_was(
     assert (result.sha256, result.clients) == (whole(name).sha256, whole(name).clients)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bit", [False, True], ids=["half of it", "one bit of a number"])
 @pytest.mark.parametrize("name", KINDS)
 def test_a_damaged_checkpoint_of_the_server_costs_a_round(
@@ -279,6 +282,7 @@ def test_a_server_that_has_lost_its_files_begins_anew(
     assert (result.sha256, result.clients) == (whole(name, 4).sha256, whole(name, 4).clients)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("save", [1, 2])
 @pytest.mark.parametrize("name", KINDS)
 def test_a_client_that_dies_anywhere_keeps_its_own(
@@ -482,6 +486,7 @@ def test_more_rounds_go_on_from_the_last(tmp_path: Path) -> None:
     assert longer.sha256 == whole("FIRM", 4).sha256 != first.sha256
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_a_client_that_comes_late_answers_its_first_round_again(name: str, tmp_path: Path) -> None:
     class Late(Responder):
@@ -614,6 +619,7 @@ def test_a_user_that_comes_for_the_end_alone_has_its_adapters(name: str, tmp_pat
     assert torch.equal(ends[1][:, ~mask], start(made.algorithm)[1][:, ~mask])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "left"), [(name, 1) for name in KEEPING] + [("SI", 0), ("G", 0)])
 def test_a_client_whose_files_are_gone_does_not_begin_anew_in_the_middle(
     name: str, left: int, tmp_path: Path

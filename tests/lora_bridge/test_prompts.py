@@ -90,6 +90,7 @@ def test_paths_and_markers_that_are_none(tmp_path: Path) -> None:
         read_prompts(tmp_path, marker=None)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_built_in_prompts_are_words_of_the_docstrings_in_domains(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

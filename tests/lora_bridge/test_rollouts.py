@@ -203,6 +203,7 @@ def test_padding_that_a_model_does_not_bear_is_named() -> None:
     assert sample(bank, X, prompts, length=2, seed=0, round_=0)["log_prob"].isfinite().all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
 @pytest.mark.parametrize(
     "options", [{"chunk": 2}, {"engine": "sequential"}, {"engine": "vmap"}, {"memory": 50_000}]

@@ -204,6 +204,7 @@ class TestRounds(rc.AlgorithmSuite):
     count = COUNT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(CASES))
 def test_a_checkpoint_and_a_new_oracle_are_all_that_a_run_needs(name: str, tmp_path: Path) -> None:
     algorithm, make = CASES[name]

@@ -92,6 +92,7 @@ def agrees(Q, R=0.0):
     return truth.unique
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(
     st.integers(2, 5),

@@ -70,6 +70,7 @@ def test_quadprog_finds_the_same(M):
             assert np.abs(weights - theirs).max() <= 1e-13 * 20 * M
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("M", "d"), [(33, 8), (64, 64), (150, 40), (300, 150), (600, 150)])
 @pytest.mark.parametrize("beta", [0.0, 0.01])
 def test_large_programs_keep_the_promise(M, d, beta):

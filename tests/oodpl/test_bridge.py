@@ -39,6 +39,7 @@ INNER = {
 class TestBridge(rc.ExperimentSuite):
     small = SMALL
     loose = tuple(SMALL)
+    slow = frozenset(SMALL)
 
 
 @pytest.mark.slow

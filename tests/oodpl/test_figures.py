@@ -40,7 +40,7 @@ SMALL: dict[ModuleType, Any] = {
 class TestFigures(rc.ExperimentSuite):
     small = SMALL
     loose = frozenset(SMALL)
-    slow = frozenset({fig2})
+    slow = frozenset({fig2, fig3, fig4})
 
 
 computed, analysed = TestFigures.table, TestFigures.analysed
@@ -57,6 +57,7 @@ def with_values(table: rc.Table, **values: Any) -> rc.Table:
     return rc.Table({**{key: table[key] for key in table}, **values})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "rows", "column", "part"),
     [

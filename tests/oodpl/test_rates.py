@@ -112,6 +112,7 @@ CHANGED: list[tuple[ModuleType, str, dict[str, Any], Any, str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("module", "column", "where", "change", "start"), CHANGED)
 def test_a_changed_measurement_fails(
     module: ModuleType, column: str, where: dict[str, Any], change: Any, start: str

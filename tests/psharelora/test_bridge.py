@@ -345,6 +345,7 @@ def test_pairs_of_a_file_go_to_their_users(model_folder: Path, tmp_path: Path) -
         pairs_of_users(config, np.random.default_rng(0))
 
 
+@pytest.mark.slow
 def test_a_file_runs_to_the_picture(model_folder: Path, tmp_path: Path) -> None:
     file = _file(tmp_path, ("ann", 9), ("bob", 9), ("cy", 9))
     config = ShareConfig(**TINY | {"epochs": 1.0}, model=model_folder, data=file)

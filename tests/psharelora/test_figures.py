@@ -166,6 +166,7 @@ def test_an_instance_has_the_sizes_that_are_asked_for() -> None:
     assert config.draw("left", (0.1, 0.5), 0) is drawn
 
 
+@pytest.mark.slow
 def test_training_gets_near_what_a_method_can_reach() -> None:
     """2000 comparisons for 15 numbers; Share-Rep misses one module of two, which is frozen."""
     sizes = {**SIZES, "samples": 2000, "trajectories": 80, "test": 60}

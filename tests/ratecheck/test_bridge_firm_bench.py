@@ -11,6 +11,7 @@ from experiments.benchmarks import bridge_firm
 from experiments.benchmarks.affpcl import Measured
 
 
+@pytest.mark.slow
 def test_rows_have_the_same_result_and_shares_are_of_the_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

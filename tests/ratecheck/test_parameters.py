@@ -67,6 +67,7 @@ def test_what_leaves_nothing_to_fit_is_refused(
         dataclasses.replace(registry.get(name).profiles["quick"], **changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*registry.names(), *registry.on_models()])
 def test_nothing_but_a_line_of_text_comes_of_an_impossible_value(name: str) -> None:
     """Of no value, or of one alone, in every field of every experiment."""

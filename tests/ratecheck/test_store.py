@@ -124,6 +124,7 @@ def test_what_cannot_be_stored_honestly_is_refused(
     assert store.result(bad, decay.profiles["quick"]).load({"rate": 0.5}) is None
 
 
+@pytest.mark.slow
 @settings(max_examples=40)  # each one waits for the disk
 @given(
     rows=st.integers(1, 5),

@@ -24,6 +24,7 @@ ATTAINED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ATTAINED)
 def test_the_exponent_is_attained_and_a_larger_one_refuted(name: str) -> None:
     (entry,) = (item.entry for item in select([name]))

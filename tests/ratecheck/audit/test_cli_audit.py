@@ -62,6 +62,7 @@ def test_an_expected_violation_is_no_failure(ratecheck: Call, judged: Path) -> N
         assert text in said.out
 
 
+@pytest.mark.slow
 def test_json_is_one_array_with_the_promised_keys(ratecheck: Call, judged: Path) -> None:
     said = ratecheck("audit", MINE, "--out", judged, "--json")
     norm, mass, corrected, taste = json.loads(said.out)

@@ -61,6 +61,7 @@ def test_a_smaller_bound_on_a_known_claim_is_violated(name: str) -> None:
     assert rc.judge(tightened(declared(name), 1.0)).verdict == "violated"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, ratio in TIGHTEST.items() if ratio < 1])
 def test_nothing_is_tighter_than_is_proved(name: str) -> None:
     (item,) = select([name])

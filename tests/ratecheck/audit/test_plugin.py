@@ -159,11 +159,13 @@ MISTAKES: dict[str, tuple[Any, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_is_right_passes(name: str) -> None:
     check_claim(RIGHT[name], Options(seed=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MISTAKES)
 def test_one_mistake_is_enough_to_fail(name: str) -> None:
     entry, said = MISTAKES[name]

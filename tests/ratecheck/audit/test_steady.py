@@ -100,6 +100,7 @@ def blind(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "certify", trusting)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("make", UNSTEADY)
 def test_an_unsteady_measure_is_an_error(make: Any, seed: int) -> None:
@@ -110,6 +111,7 @@ def test_an_unsteady_measure_is_an_error(make: Any, seed: int) -> None:
     assert verdict.counterexample is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", UNSTEADY)
 def test_without_the_second_look_it_would_hold(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     blind(monkeypatch)

@@ -13,7 +13,7 @@ import pytest
 import ratecheck as rc
 from linsys import InputError
 from ratecheck._discover.catalogue import select
-from ratecheck._verdicts.replay import again
+from ratecheck._verdicts.replay import replay_file
 
 MINE = Path(__file__).parent / "files" / "mine.py"
 
@@ -32,7 +32,7 @@ def test_a_false_claim_fails_with_its_counterexample(tmp_path: Path) -> None:
     path = tmp_path / "again.json"
     path.write_text(said[-1])
     assert json.loads(said[-1])["instance"] == {"p": [0.3, 0.7]}
-    assert again(path).ok
+    assert replay_file(path).ok
 
 
 def test_only_what_is_true_passes() -> None:
