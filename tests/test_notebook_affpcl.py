@@ -66,6 +66,7 @@ def test_the_stored_answer_is_that_of_a_fresh_run(
     assert_same_answer(stored, executed[0])
 
 
+@pytest.mark.slow
 def test_five_sites_gain_and_the_desert_loses(executed: tuple[Any, dict[str, Any]]) -> None:
     _, found = executed
     exact = dict(zip(SITES, found["exact"], strict=True))
@@ -80,6 +81,7 @@ def test_five_sites_gain_and_the_desert_loses(executed: tuple[Any, dict[str, Any
     assert found["valid_from"] < 10_000
 
 
+@pytest.mark.slow
 def test_an_agent_without_noise_is_better_off_alone(executed: tuple[Any, dict[str, Any]]) -> None:
     _, found = executed
     alone, together = (np.array(found["pair"][name]) for name in ("learning alone", "AffPCL"))
@@ -90,6 +92,7 @@ def test_an_agent_without_noise_is_better_off_alone(executed: tuple[Any, dict[st
     np.testing.assert_allclose(alone[:, 0], np.exp(2 * t * np.log1p(-np.log(t) / t)), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_speed_up_grows_with_the_group_up_to_a_ceiling(
     executed: tuple[Any, dict[str, Any]],
 ) -> None:
@@ -103,6 +106,7 @@ def test_speed_up_grows_with_the_group_up_to_a_ceiling(
     assert (np.diff(measured[:, :5], axis=0) > 0).all()
 
 
+@pytest.mark.slow
 def test_simulation_and_log_agree_with_the_exact_speed_up(
     executed: tuple[Any, dict[str, Any]],
 ) -> None:

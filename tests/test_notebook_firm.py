@@ -52,6 +52,7 @@ def test_the_stored_answer_is_that_of_a_fresh_run(executed: tuple[Any, dict[str,
     assert_same_answer(read(PATH), executed[0])
 
 
+@pytest.mark.slow
 def test_beta_matters_where_it_is_comparable_with_the_curvature(
     executed: tuple[Any, dict[str, Any]],
 ) -> None:
@@ -66,6 +67,7 @@ def test_beta_matters_where_it_is_comparable_with_the_curvature(
     assert ratio[-1] < 0.5
 
 
+@pytest.mark.slow
 def test_a_large_beta_trades_one_reward_for_the_other(
     executed: tuple[Any, dict[str, Any]],
 ) -> None:
@@ -83,6 +85,7 @@ def test_a_large_beta_trades_one_reward_for_the_other(
     assert large["harmless"][0] < none["harmless"][0] - 0.05
 
 
+@pytest.mark.slow
 def test_nothing_lies_beyond_the_front(executed: tuple[Any, dict[str, Any]]) -> None:
     _, found = executed
     corners, reached = np.array(found["corners"]), np.array(found["best"])

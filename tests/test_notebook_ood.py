@@ -71,6 +71,7 @@ def test_the_stored_answer_is_that_of_a_fresh_run(executed: tuple[Any, dict[str,
     assert_same_answer(read(PATH), executed[0])
 
 
+@pytest.mark.slow
 def test_most_of_the_reward_survives_and_preferences_help(
     executed: tuple[Any, dict[str, Any]],
 ) -> None:
@@ -84,6 +85,7 @@ def test_most_of_the_reward_survives_and_preferences_help(
     assert found["curve"][-1] > found["curve"][0] + 0.1
 
 
+@pytest.mark.slow
 def test_the_answer_says_what_the_intervals_say(executed: tuple[Any, dict[str, Any]]) -> None:
     notebook, found = executed
     scores = dict(zip(found["names"], np.array(found["scores"]).T, strict=True))
@@ -97,6 +99,7 @@ def test_the_answer_says_what_the_intervals_say(executed: tuple[Any, dict[str, A
     assert "OOD-PL is not shown to be better" in answer
 
 
+@pytest.mark.slow
 def test_beta_is_a_step_size_for_a_linear_reward_alone(
     executed: tuple[Any, dict[str, Any]],
 ) -> None:

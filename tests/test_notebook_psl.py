@@ -53,6 +53,7 @@ def test_the_stored_answer_is_that_of_a_fresh_run(executed: tuple[Any, dict[str,
     assert_same_answer(read(PATH), executed[0])
 
 
+@pytest.mark.slow
 def test_the_strangers_and_nobody_else_are_better_alone(
     executed: tuple[Any, dict[str, Any]],
 ) -> None:
@@ -62,6 +63,7 @@ def test_the_strangers_and_nobody_else_are_better_alone(
     assert found["group"] == list(range(9))
 
 
+@pytest.mark.slow
 def test_the_prices_are_numbers_of_parameters(executed: tuple[Any, dict[str, Any]]) -> None:
     _, found = executed
     d1, d2 = found["sizes"]
@@ -79,6 +81,7 @@ def test_the_prices_are_numbers_of_parameters(executed: tuple[Any, dict[str, Any
     assert found["misfit"] == pytest.approx(gap - found["advantage"])
 
 
+@pytest.mark.slow
 def test_sharing_pays_in_the_group_and_more_so_with_few_comparisons(
     executed: tuple[Any, dict[str, Any]],
 ) -> None:

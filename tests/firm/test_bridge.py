@@ -88,6 +88,7 @@ def _model(model_folder: Path) -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", list(SMALL))
 def test_notes_name_the_model(module: Any, model_folder: Path) -> None:
     analysis = TestBridge.analysed(module)

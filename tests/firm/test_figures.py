@@ -103,6 +103,7 @@ def test_notes_turn_with_the_verdicts(
     assert claim.format("not borne out") in wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "arm", "claims"),
     [
@@ -123,6 +124,7 @@ def test_rewards_that_stay_behind_are_found(
         assert next(c.ok for c in found if c.name.startswith(claim)) is False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "arm"),
     [(fig4, fig4.arm(0.1)), (fig5, fig5.UNEVEN), (fig6, "16 clients")],
@@ -134,6 +136,7 @@ def test_weights_that_are_elsewhere_are_found(module: ModuleType, arm: str) -> N
     assert [c.ok for c in checks if c.name.startswith("distance of the weights")] == [False]
 
 
+@pytest.mark.slow
 def test_figure_3_sees_a_method_that_reaches_further() -> None:
     wrong = computed(fig3)
     for p in (0.1, 0.9):

@@ -24,6 +24,8 @@ from mgda.runs import run
 from mgda.simplex import gram, simplex_qp
 from mgda.trajectories import Clients
 
+pytestmark = pytest.mark.slow
+
 SMALL: dict[ModuleType, Any] = {
     gap_time: gap_time.GapTimeConfig(last=2000, slowest=20.0, replicates=30, horizon=20.0),
     gap_clients: gap_clients.GapClientsConfig(counts=(2, 4, 8, 16), B=32, replicates=30),
@@ -51,7 +53,6 @@ WRONG: list[tuple[Any, ...]] = [
 class TestGaps(rc.ExperimentSuite):
     small = SMALL
     wrong = WRONG
-    slow = frozenset(SMALL)
 
 
 computed, failed = TestGaps.table, TestGaps.failed
@@ -70,7 +71,6 @@ def test_a_law_that_is_constant_has_slope_zero() -> None:
     assert found["T-FIRM, in C at C B fixed: as derived"] == 0.0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("module", SMALL)
 def test_rows_say_what_they_allow(module: ModuleType) -> None:
     checks = module.analyse(SMALL[module], computed(module)).checks
@@ -84,7 +84,6 @@ def test_rows_say_what_they_allow(module: ModuleType) -> None:
         assert inside == (check.ok is True)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("module", [gap_clients, gap_batch])
 def test_a_floor_without_its_parts_fails(
     module: ModuleType, monkeypatch: pytest.MonkeyPatch
@@ -173,7 +172,6 @@ def test_law_is_the_limit_of_a_linear_recursion(floor: Floor, eta: float | str) 
     np.testing.assert_allclose(found.bias, m @ m, rtol=1e-5)
 
 
-@pytest.mark.slow
 def test_exact_firm_ends_at_the_floor_s_point(floor: Floor) -> None:
     """With beta > 0 weights go to 1/M: the stationary point of the mean objective."""
     oracle = ExactGradients(Clients(floor.momdp, 1))
@@ -183,7 +181,6 @@ def test_exact_firm_ends_at_the_floor_s_point(floor: Floor) -> None:
     np.testing.assert_allclose(trace.values["weights"][0, 0, 0], 0.5, atol=1e-6)
 
 
-@pytest.mark.slow
 def test_preferences_are_the_weights_in_the_end(floor: Floor) -> None:
     oracle = ExactGradients(Clients(floor.momdp, 1))
     firm = FIRM(alpha=1.0 / floor.L, beta=0.0, preference=np.array([3.0, 1.0]), normalise=False)
@@ -201,7 +198,6 @@ def test_markov_samples_have_another_fixed_point(floor: Floor) -> None:
     assert floor.bias > 1e-6
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("last", [200, 2000])
 def test_what_a_run_keeps_does_not_grow(last: int) -> None:
     momdp = sample_momdp(0, states=2, actions=2)

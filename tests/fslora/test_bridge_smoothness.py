@@ -191,6 +191,7 @@ def test_bad_settings_are_named(options: dict[str, Any], message: str) -> None:
         SmoothnessConfig(**options)
 
 
+@pytest.mark.slow
 def test_one_device_is_apart_from_none(config: SmoothnessConfig, table: rc.Table) -> None:
     alone = rc.Table({**table, "apart": np.zeros_like(table["apart"])})
     found, several = (smoothness.analyse(config, each) for each in (alone, table))
