@@ -27,6 +27,23 @@ def table_of(module: ModuleType, config: Any) -> rc.Table:
     return joined(parts)
 
 
+def tables_of(suite: type[rc.ExperimentSuite]) -> Any:
+    """A fixture that computes all tables before a test replaces a part of a law.
+
+    Those of slow experiments are left out where no slow test of the file is chosen.
+    """
+
+    @pytest.fixture(scope="module", autouse=True)
+    def tables(request: pytest.FixtureRequest) -> None:
+        chosen = [item for item in request.session.items if item.path == request.path]
+        slow = any(item.get_closest_marker("slow") for item in chosen)
+        for module in suite.small:
+            if slow or module not in suite.slow:
+                suite.table(module)
+
+    return tables
+
+
 @contextmanager
 def on_model(folder: Path, *suites: type[rc.ExperimentSuite]) -> Iterator[None]:
     """Experiments of suites with the model of a folder, and PyTorch with the threads that it has.

@@ -34,7 +34,7 @@ from linsys.algorithms import AffPCL, Independent, LinearRatio
 from linsys.heterogeneity import delta_cen, delta_env, delta_obj, lambda_min, nu
 from ratecheck._run.job import Job
 from ratecheck._store.store import Store
-from tests._small_runs import table_of
+from tests._small_runs import table_of, tables_of
 
 SMALL: dict[ModuleType, Any] = {
     rate_t: rate_t.HorizonConfig(instances=1, d=2, states=3, n=4),
@@ -111,11 +111,7 @@ class TestRates(rc.ExperimentSuite):
 computed, failed = TestRates.table, TestRates.failed
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _tables() -> None:
-    """Compute all tables before a test replaces a part of a law."""
-    for module in SMALL:
-        computed(module)
+_tables = tables_of(TestRates)
 
 
 @pytest.mark.parametrize("module", SMALL)

@@ -68,7 +68,7 @@ SMALL: dict[ModuleType, Any] = {
 class TestBridge(rc.ExperimentSuite):
     small = SMALL
     loose = tuple(SMALL)
-    slow = frozenset(SMALL) - {firm_fig4}
+    slow = frozenset(SMALL)
 
     @classmethod
     def analysed(cls, module: ModuleType, table: rc.Table | None = None) -> rc.Analysis:

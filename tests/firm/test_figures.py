@@ -169,6 +169,7 @@ def test_the_server_keeps_one_lambda_for_a_round() -> None:
     assert (firm["spread"] > 0).all()
 
 
+@pytest.mark.slow
 def test_all_settings_of_a_figure_start_alike() -> None:
     starts = [computed(module).where(t=0, instance=0) for module in (fig1, fig3, fig5, fig6)]
     starts += [computed(fig2).where(t=0, instance=0, setting=setting) for setting in fig2.SETTINGS]

@@ -23,6 +23,7 @@ from mgda.instances import sample_momdp
 from mgda.runs import run
 from mgda.simplex import gram, simplex_qp
 from mgda.trajectories import Clients
+from tests._small_runs import tables_of
 
 pytestmark = pytest.mark.slow
 
@@ -58,11 +59,7 @@ class TestGaps(rc.ExperimentSuite):
 computed, failed = TestGaps.table, TestGaps.failed
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _tables() -> None:
-    """Compute all tables before a test replaces a part of a law."""
-    for module in SMALL:
-        computed(module)
+_tables = tables_of(TestGaps)
 
 
 def test_a_law_that_is_constant_has_slope_zero() -> None:

@@ -38,6 +38,7 @@ SMALL: dict[ModuleType, Any] = {
 
 class TestFigures(rc.ExperimentSuite):
     small = SMALL
+    slow = frozenset({fig4, fig7})
     loose = frozenset(SMALL)
 
 

@@ -20,7 +20,7 @@ from experiments.fslora.rates import (
 )
 from experiments.fslora.rates._rates_floors import Floor
 from linsys import InputError
-from tests._small_runs import table_of
+from tests._small_runs import table_of, tables_of
 
 SMALL: dict[ModuleType, Any] = {
     rate_bias: rate_bias.RateBiasConfig(r=6, m=3, n=2, instances=2),
@@ -130,11 +130,7 @@ class TestRates(rc.ExperimentSuite):
 computed, failed = TestRates.table, TestRates.failed
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _tables() -> None:
-    """Compute all tables before a test replaces a part of a law."""
-    for module in SMALL:
-        computed(module)
+_tables = tables_of(TestRates)
 
 
 def test_a_floor_above_its_bound_is_told_beside_a_noisy_one() -> None:
@@ -173,6 +169,7 @@ def test_a_wrong_closed_form_fails(column: str, check: str) -> None:
     assert check in failed(rate_bias, changed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", [rate_local, rate_devices])
 def test_floors_with_the_factor_of_the_paper_fail(
     module: ModuleType, monkeypatch: pytest.MonkeyPatch
@@ -191,6 +188,7 @@ def test_floors_with_the_factor_of_the_paper_fail(
     assert f"{LOCAL}, given step: floor / law, last point" in names
 
 
+@pytest.mark.slow
 def test_means_with_the_noise_of_fresh_sketches_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     floor = rate_t.RateTConfig.floor
 

@@ -12,6 +12,7 @@ import ratecheck as rc
 from experiments.psharelora.rates import rate_nu, rate_rank, rate_samples, rate_tail, rate_users
 from experiments.psharelora.rates._rate_laws import Law
 from linsys import InputError
+from tests._small_runs import tables_of
 
 SMALL: dict[ModuleType, Any] = {
     rate_users: rate_users.RateUsersConfig(seed=2, copies=(2, 4, 8, 16, 32), replicates=60),
@@ -51,17 +52,13 @@ WRONG: list[tuple[Any, ...]] = [
 class TestRates(rc.ExperimentSuite):
     small = SMALL
     wrong = WRONG
-    slow = frozenset({rate_users})
+    slow = frozenset({rate_samples, rate_users})
 
 
 computed, failed = TestRates.table, TestRates.failed
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _tables() -> None:
-    """Compute all tables before a test replaces a part of a law."""
-    for module in SMALL:
-        computed(module)
+_tables = tables_of(TestRates)
 
 
 HEADS_COUNTED = {
@@ -73,6 +70,7 @@ HEADS_COUNTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", SMALL)
 def test_a_law_that_counts_the_heads_parameters_fails(
     module: ModuleType, monkeypatch: pytest.MonkeyPatch
