@@ -91,8 +91,8 @@ class RatiosConfig(DeviceConfig):
         """k_i of every device."""
         if not self.ratios:
             raise InputError("`ratios` must hold at least one ratio; found none")
-        found = [self.rank_of(ratio) for ratio in self.ratios]
-        return [found[i % len(found)] for i in range(self.devices)]
+        ranks = [self.rank_of(ratio) for ratio in self.ratios]
+        return [ranks[i % len(ranks)] for i in range(self.devices)]
 
 
 @dataclass(frozen=True, kw_only=True)

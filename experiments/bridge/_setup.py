@@ -74,11 +74,11 @@ class Setup:
         from lora_bridge.bank import AdapterBank
 
         config, half = self.config, self.config.dtype == "bfloat16"
-        names = ("scaling", "chunk", "dropout")
-        options = {name: getattr(config, name) for name in names if hasattr(config, name)}
+        given = ("scaling", "chunk", "dropout")
+        options = {name: getattr(config, name) for name in given if hasattr(config, name)}
         autocast = torch.bfloat16 if half and self.autocast else None
-        found = config.targets if targets is None else targets
-        return AdapterBank(self.loaded.model, found, **options, autocast=autocast)
+        names = config.targets if targets is None else targets
+        return AdapterBank(self.loaded.model, names, **options, autocast=autocast)
 
     def tensor(self, X: Any) -> Any:
         """An array as adapters of the model, which are never in half precision."""

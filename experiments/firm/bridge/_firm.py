@@ -233,8 +233,8 @@ class FirmSetup(Setup):
         if config.data is None:
             known = built_in_prompts(wanted + config.tests, seed=seed)
         else:
-            found = read_prompts(config.data)
-            known = [found[i] for i in np.random.default_rng(seed).permutation(len(found))]
+            prompts = read_prompts(config.data)
+            known = [prompts[i] for i in np.random.default_rng(seed).permutation(len(prompts))]
         tests = min(config.tests, len(known) // 4)
         train = known[tests : tests + wanted]
         if len(train) < config.most_clients:

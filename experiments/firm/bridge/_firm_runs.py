@@ -63,20 +63,22 @@ def train(
         after, gradients = algorithm.local_step(now[0], oracle)
         report = after.memory.report
         assert after.weights is not None
-        found = {name: report[name].double().cpu().numpy() for name in _REPORTED}
-        found |= looked_at(gradients[0], after.weights[0], betas)
-        found["ends"] = seen["ends"]
+        measured = {name: report[name].double().cpu().numpy() for name in _REPORTED}
+        measured |= looked_at(gradients[0], after.weights[0], betas)
+        measured["ends"] = seen["ends"]
         if t + 1 == times[-1]:
-            found["ends"] = judge(setup, after.theta[0, :1], use, k)
-        return after, found
+            measured["ends"] = judge(setup, after.theta[0, :1], use, k)
+        return after, measured
 
     def measure(now: tuple[Any, dict[str, Any]]) -> dict[str, Values]:
         return now[1]
 
     run = f"{name} {algorithm} {oracle.choices} {use} {k}"
-    found = repeated(run, advance, (state, seen), times, measure, folder=context.folder, every=25)
-    found["ends"] = np.broadcast_to(found["ends"][-1], found["ends"].shape)
-    return found
+    recorded = repeated(
+        run, advance, (state, seen), times, measure, folder=context.folder, every=25
+    )
+    recorded["ends"] = np.broadcast_to(recorded["ends"][-1], recorded["ends"].shape)
+    return recorded
 
 
 def looked_at(gradients: Any, weights: Values, betas: Sequence[float]) -> dict[str, Values]:
@@ -133,8 +135,8 @@ def judge(setup: FirmSetup, theta: Any, use: str, k: int) -> Values:
             seed=config.derive("judge", use, k),
             round_=start,
         )
-        found = scores(rewards, texts, responses(tokenizer, batch), config.output_scaling)
-        total += found.numpy()[0].sum(axis=0)
+        scored = scores(rewards, texts, responses(tokenizer, batch), config.output_scaling)
+        total += scored.numpy()[0].sum(axis=0)
     return total / len(tests)
 
 

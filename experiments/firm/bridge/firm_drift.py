@@ -159,10 +159,10 @@ def compute(config: FirmDriftConfig, block: rc.Block, context: rc.Context) -> rc
         size = config.responses
         one = FirmConfig(**{**given, "clients": 1, "batch": size, "minibatch": size, "epochs": 1})
         wide = FirmSetup(one).alignment(arm, "drift", k)
-        found = [Responses.of(wide.each(theta, wide.init())[0][0]) for theta in policies]
+        answers = [Responses.of(wide.each(theta, wide.init())[0][0]) for theta in policies]
     shape = (len(POLICIES), len(config.betas), len(config.batches))
     drift, condition = np.full(shape, np.nan), np.full((2, *shape), np.nan)
-    for i, responses in enumerate(found):
+    for i, responses in enumerate(answers):
         for j, B in enumerate(config.batches):
             rng = np.random.default_rng(config.derive("draws", k, i, B))
             G = responses.drawn(config.clients, B, config.draws, rng)
@@ -171,7 +171,7 @@ def compute(config: FirmDriftConfig, block: rc.Block, context: rc.Context) -> rc
             for c, beta in enumerate((0.0, config.conditioned)):
                 condition[c, i, :, j] = np.median(conditions(G, beta))
     axes: dict[str, Any] = {"policy": list(POLICIES), "beta": config.betas, "B": config.batches}
-    noise = np.array([responses.noise for responses in found])[:, None, None]
+    noise = np.array([responses.noise for responses in answers])[:, None, None]
     return rc.long_table(
         axes,
         drift=drift,

@@ -90,8 +90,8 @@ def compare(
     setup = DeviceSetup(config)
 
     def score(gamma: float, k: int) -> float:
-        found = train(setup, context, method, r, gamma, "tuning", k, times[-1:])
-        return float(found["loss"].mean())
+        trained = train(setup, context, method, r, gamma, "tuning", k, times[-1:])
+        return float(trained["loss"].mean())
 
     gamma = config.best(score)
     runs = [train(setup, context, method, r, gamma, "test", k, times) for k in range(config.seeds)]

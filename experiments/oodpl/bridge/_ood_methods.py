@@ -107,8 +107,8 @@ class Methods:
         def end(vector: Any) -> dict[str, Any]:
             return {"end": vector.cpu().numpy()}
 
-        found = repeated(name, advance, like, [1], end, folder=self.folder)
-        return torch.from_numpy(found["end"][0]).to(like)
+        trained = repeated(name, advance, like, [1], end, folder=self.folder)
+        return torch.from_numpy(trained["end"][0]).to(like)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,13 +169,13 @@ class Compared(Methods):
 
         def loss(beta: float) -> float:
             try:
-                found = [
+                losses = [
                     domain.oracle(beta=beta).outer_loss(self.tuned(domain, phi, beta))
                     for domain in self.domains.train
                 ]
             except InputError:  # weights so large that the steps diverge
                 return np.inf
-            return float(np.mean(found))
+            return float(np.mean(losses))
 
         betas = [factor * self.config.beta for factor in FACTORS]
         return min(betas, key=loss)

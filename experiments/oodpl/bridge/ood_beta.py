@@ -88,9 +88,9 @@ def compute(config: OODBetaConfig, block: rc.Block, context: rc.Context) -> rc.C
         for way in (SAME, STEP):
             for beta in config.betas:
                 where = {"way": way, "beta": beta, "what": methods.domains.name}
-                found = _run(config, methods, begin, way, beta)
+                curves = _run(config, methods, begin, way, beta)
                 for i, t in enumerate(config.times):
-                    rows.append({**where, "t": t, **{name: found[name][i] for name in begin}})
+                    rows.append({**where, "t": t, **{name: curves[name][i] for name in begin}})
         return columns(rows)
 
 

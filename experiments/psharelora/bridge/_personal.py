@@ -53,10 +53,10 @@ class Headed(ShareLoRA):
 
     def together(self, t: int, oracle: Any) -> Mask:
         """The coordinates (w,) that move along the mean in step t."""
-        found = super().together(t, oracle)
+        shared = super().together(t, oracle)
         if self.head == "shared":
-            found[-sum(oracle.modules.shapes[-1]) :] = True
-        return found
+            shared[-sum(oracle.modules.shapes[-1]) :] = True
+        return shared
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,7 @@ def train(
         far = distances(draw.oracle.modules, state.X, head)
         return {"far": far, "accuracy": accuracy, "loss": loss}
 
-    found = recorded(
+    curves = recorded(
         f"{algorithm} {use} {k}",
         algorithm,
         draw.oracle,
@@ -128,9 +128,9 @@ def train(
         sums={"missing": lambda before, after, missing: len(missing)},
         folder=context.folder,
     )
-    accuracy, loss, missing = (found[key][-1] for key in ("accuracy", "loss", "missing"))
+    accuracy, loss, missing = (curves[key][-1] for key in ("accuracy", "loss", "missing"))
     epochs = times / draw.oracle.steps
-    return Run(draw, epochs, found["far"].T, accuracy, float(loss), int(missing))
+    return Run(draw, epochs, curves["far"].T, accuracy, float(loss), int(missing))
 
 
 def distances(modules: Modules, X: Any, head: str) -> tuple[float, float]:
