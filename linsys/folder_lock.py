@@ -15,15 +15,15 @@ __all__ = ["folder_lock"]
 def folder_lock(folder: Path, on_wait: Callable[[], None]) -> Iterator[bool]:
     """Hold a folder alone among all who ask for it with this function, in any process.
 
-    However a process ends, its turn ends with it: the system keeps it, no file does.
+    However a process ends, it holds the folder no longer: the system keeps the lock, no file does.
 
     Args:
         folder: must be there; nothing is written into it.
-        on_wait: called before waiting for whoever has the turn, such as to say so.
+        on_wait: called before waiting for another process, for example to print a message.
 
     Yields:
         Whether the folder is held alone. It is not on Windows and on disks that cannot lock a
-        folder; there nobody on_wait for anybody.
+        folder; there no process waits for another.
     """
     if sys.platform == "win32":
         yield False

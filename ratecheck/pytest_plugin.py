@@ -50,6 +50,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("ratecheck_limit", "as --ratecheck-limit", default="")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker of what takes long."""
+    config.addinivalue_line("markers", "slow: takes long, of ratecheck's claims and experiments")
+
+
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Take the Python files that were asked for; a private module has no claims of its own."""
     if file_path.suffix != ".py" or file_path.name.startswith("_"):

@@ -13,10 +13,10 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def recipes() -> list[str]:
-    """The complete files that the text shows: an experiment, a claim."""
+    """The complete files that the text shows: an experiment, its tests, a claim."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     found = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(found) == 2
+    assert len(found) == 3
     return found
 
 
@@ -26,6 +26,19 @@ def run(file: Path, out: Path, command: str = "run") -> subprocess.CompletedProc
         capture_output=True,
         text=True,
         check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+def run_pytest(folder: Path) -> subprocess.CompletedProcess[str]:
+    """As in a project of its own that is strict about markers."""
+    options = ("-q", "--strict-markers", "--rootdir", str(folder), "-p", "no:cacheprovider")
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *options, "-c", os.devnull],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
 
@@ -42,14 +55,27 @@ def test_the_recipe_is_a_complete_experiment(tmp_path: Path) -> None:
     assert [check["ok"] for check in result["checks"]] == [True, True]
 
     # Theory that is wrong, the same samples: the check has to say so.
-    file.write_text(code.replace("-1.0, slope", "-0.5, slope"))
+    file.write_text(code.replace("STATED = -1.0", "STATED = -0.5"))
     done = run(file, tmp_path / "wrong")
     assert done.returncode == 1, done.stderr
     assert [check["ok"] for check in json.loads(done.stdout)["checks"]] == [False, False]
 
 
+@pytest.mark.slow
+def test_the_recipe_is_tested_by_the_suite(tmp_path: Path) -> None:
+    experiment, suite, _ = recipes()
+    (tmp_path / "average.py").write_text(experiment)
+    (tmp_path / "test_average.py").write_text(suite)
+    done = run_pytest(tmp_path)
+    assert "3 passed" in done.stdout, done.stdout
+    (tmp_path / "test_average.py").write_text(suite.replace("-0.5", "-1.0"))
+    done = run_pytest(tmp_path)
+    assert "1 failed, 2 passed" in done.stdout, done.stdout
+    assert "with STATED = -1.0 no check named 'slope, normal' fails" in done.stdout
+
+
 def test_the_recipe_is_a_complete_claim(tmp_path: Path) -> None:
-    code = recipes()[1]
+    code = recipes()[2]
     file = tmp_path / "claims.py"
     file.write_text(code)
     done = run(file, tmp_path / "results", "audit")

@@ -73,7 +73,7 @@ class ExperimentSuite:
         import pytest
 
         name = "-".join([module.__name__.rpartition(".")[2], *names])
-        return pytest.param(value, id=name, marks=[pytest.mark.slow] * (module in cls.slow))
+        return pytest.param(value, id=name, marks=[pytest.mark.slow] if module in cls.slow else [])
 
     @classmethod
     def table(cls, module: ModuleType) -> Table:
@@ -102,16 +102,23 @@ class ExperimentSuite:
         experiment, config = experiment_module.EXPERIMENT, self.small[experiment_module]
         analysis = self.analysed(experiment_module)
         names = [check.name for check in analysis.checks]
-        assert len(set(names)) == len(names) > 0
+        assert names, f"{experiment.id} must check something"
+        twice = sorted({name for name in names if names.count(name) > 1})
+        assert not twice, f"checks of {experiment.id} must have names of their own; found {twice}"
         if experiment_module not in self.loose:
-            assert self.failed(experiment_module) == set()
+            failed = sorted(self.failed(experiment_module))
+            assert not failed, f"of {experiment.id} these checks fail: {failed}"
         with style():
             figure = figure_of(experiment, config, analysis)
             figure.draw_without_rendering()
         assert figure.axes
         if experiment.kind == "rate":
             assert len(figure.axes) == len({series.panel for series in analysis.series})
-            assert sum(check.ok is True for check in analysis.checks) >= len(names) / 2
+            decided = [check.ok for check in analysis.checks].count(True)
+            assert decided >= len(names) / 2, (
+                f"{experiment.id} decides {decided} of {len(names)} checks at its small "
+                "configuration, which must be so large that it decides half of them"
+            )
 
     def test_a_block_depends_on_its_configuration_alone(
         self, experiment_module: ModuleType
@@ -133,9 +140,12 @@ class ExperimentSuite:
         module = rest[0] if rest else holder
         if module not in self._failed:
             self._failed[module] = self.failed(module)
-        assert not any(check.startswith(name) for check in self._failed[module])
+        before = [check for check in self._failed[module] if check.startswith(name)]
+        assert not before, f"with the right {constant} these checks fail: {before}"
+        assert hasattr(holder, constant), f"{constant!r} must be a name in {holder.__name__}"
         monkeypatch.setattr(holder, constant, value)
-        assert any(check.startswith(name) for check in self.failed(module))
+        refused = any(check.startswith(name) for check in self.failed(module))
+        assert refused, f"with {constant} = {value!r} no check named {name!r} fails"
 
     @classmethod
     def _computed(cls, module: ModuleType) -> tuple[Table, tuple[Table, Table]]:

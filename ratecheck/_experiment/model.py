@@ -295,6 +295,14 @@ class Experiment(Generic[C]):
         if len(kinds) > 1:
             names = ", ".join(sorted(kind.__name__ for kind in kinds))
             raise InputError(f"`profiles` of {self.id} must be of one class; found {names}")
+        if isinstance(self.blocks, Grid):
+            axes = {axis for axis in self.blocks.axes.values() if isinstance(axis, str)}
+            for axis in sorted(axes):
+                if not hasattr(self.profiles["quick"], axis):
+                    raise InputError(
+                        f"`blocks` of {self.id} must name parameters of "
+                        f"{self.config_type.__name__}; found {axis!r}"
+                    )
 
     @property
     def config_type(self) -> type[C]:

@@ -126,6 +126,7 @@ class Search:
         violation: a candidate that high precision confirmed.
         rejected: how many candidates high precision did not confirm.
         looseness: the smallest bound / trivial.
+        bounded: whether the bound was finite on some instance.
         current: the batch under evaluation and the number in it, for whoever reports a failure.
     """
 
@@ -134,6 +135,7 @@ class Search:
         self.rejected = 0
         self.violation: ScoredInstance | None = None
         self.looseness = np.inf
+        self.bounded = False
         self.current: tuple[Fields, int | None] | None = None
         self._trusted = False
         self._restart()
@@ -223,6 +225,7 @@ class Search:
             self._repeat_first(chosen, sides)
             self._count_doubtful(chosen, sides.doubtful)
             self.looseness = min(self.looseness, float(sides.looseness.min()))
+            self.bounded = self.bounded or bool(np.isfinite(sides.bound).any())
             self._keep_tightest(batch, tight)
         return tight
 

@@ -35,7 +35,7 @@ _OURS = ("experiments", "lora_bridge", "ratecheck")
 #: Folders of what others published.
 _INSTALLED = {"site-packages", "dist-packages"}
 #: Modules that act on results after they are computed, or move them unchanged. What they import
-#: counts: the seeds reach an experiment through ``_model``.
+#: counts: the seeds reach an experiment through ``_experiment.model``.
 _NOT_NUMERICAL = {
     "_commands",
     "_discover",

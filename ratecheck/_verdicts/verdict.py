@@ -209,6 +209,9 @@ def _of_search(search: Search) -> Verdict:
                 f"on every instance tried the bound is at least {search.looseness:.3g} times one "
                 "that is known without the claim"
             )
+    elif not search.bounded:
+        verdict.verdict = "unreachable"
+        verdict.reason = "on every instance tried the bound is infinite"
     verdict.instances = search.instances
     return verdict
 
