@@ -145,7 +145,9 @@ def _check_nan_is_rounding(claim: Claim, batch: Batch, index: int) -> None:
     try:
         certify(claim, batch.subset(np.array([index])).fields)
     except Fault as fault:
-        raise Fault("measure returned NaN", index) from fault
+        same = "measure returned NaN"
+        why = same if str(fault) == same else f"{same}; in high precision, {fault}"
+        raise Fault(why, index) from fault
 
 
 def _looseness(claim: Claim, batch: Batch, bound: Numbers) -> NDArray[np.float64]:
@@ -385,6 +387,8 @@ def _in_high_precision(claim: Claim, fields: Fields, digits: int) -> _PreciseSid
         _ = exact.views  # built before, as a view may look at floats
         with no_floats(_LOST_PRECISION):
             measured, bound = _measure(claim, exact, None)
+        if any(value.imag != 0 for side in (measured, bound) for value in side.flat):
+            raise Fault("measure returned complex numbers: a root or logarithm of a negative one")
         _refuse_rounded(measured, bound)
         scale = np.full(1, 10.0 ** (10 - digits))
         if (measured != measured).any() or (bound != bound).any():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from functools import partial
 from typing import Any, Protocol, TypedDict, Unpack
 
 from linsys import InputError
-from ratecheck._claims.claim import RELATIONS, Claim, Kind, RateClaim, Regime, Relation, sizes_of
+from ratecheck._claims.claim import RELATIONS, Claim, Kind, RateClaim, Regime, Relation
 from ratecheck._claims.fields import Field
 from ratecheck._claims.space import Space
 
@@ -114,7 +115,7 @@ class Paper:
         Raises:
             InputError: a function without a docstring; what a claim or a space refuses.
         """
-        space = on if isinstance(on, Space) else Space(fields=on, sizes=sizes_of(on, {}))
+        space = on if isinstance(on, Space) else Space(fields=on)
 
         def declare(measure: Measure) -> Claim:
             return Claim(
@@ -122,7 +123,7 @@ class Paper:
                 space=space,
                 measure=measure,
                 **self._texts(name, ref, tex, measure),
-                **self._ids(options),
+                **self._ids(Claim, name, options),
             )
 
         return declare
@@ -171,7 +172,7 @@ class Paper:
 
         def declare(regimes: Callable[[], Sequence[Regime]]) -> RateClaim:
             texts = self._texts(name, ref, tex, regimes)
-            return RateClaim(regimes=regimes, **texts, **self._ids(options))
+            return RateClaim(regimes=regimes, **texts, **self._ids(RateClaim, name, options))
 
         return declare
 
@@ -186,8 +187,13 @@ class Paper:
             "latex": tex,
         }
 
-    def _ids(self, options: Mapping[str, Any]) -> dict[str, Any]:
+    def _ids(self, kind: type, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options, with other claims named by their whole ids."""
+        known = {field.name for field in dataclasses.fields(kind) if field.init}
+        if unknown := sorted(set(options) - known):
+            raise InputError(
+                f"options of {self.id}.{name} must be those of a claim; found {unknown}"
+            )
         resolved = dict(options)
         for key in RELATIONS:
             if key in resolved and "." not in resolved[key]:

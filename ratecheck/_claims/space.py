@@ -53,7 +53,8 @@ class Space:
 
     Args:
         fields: name to domain; see :mod:`ratecheck._claims.fields`.
-        sizes: range of every named axis, such as {"n": (1, 4)}, both ends included.
+        sizes: range of every named axis, such as {"n": (1, 3)}, both ends included; 1 to 4 where
+            none is given.
         repair: makes joint assumptions true, such as a positive definite mean: arrays by name in,
             all of them out. It must leave alone what meets them, work on high-precision numbers,
             and see B instances at once if ``batched``.
@@ -84,11 +85,16 @@ class Space:
     def __post_init__(self) -> None:
         if not self.fields:
             raise InputError("`fields` must be at least one; found none")
-        axes = {a for f in self.fields.values() for a in f.axes if isinstance(a, str)}
-        if axes != set(self.sizes):
-            raise InputError(
-                f"`sizes` must give a range for the axes {sorted(axes)}; found {sorted(self.sizes)}"
-            )
+        for name, domain in self.fields.items():
+            if not isinstance(domain, Field):
+                raise InputError(
+                    f"field `{name}` must be a domain such as interval(); found {domain!r}"
+                )
+        axes = sorted({a for f in self.fields.values() for a in f.axes if isinstance(a, str)})
+        if unknown := sorted(set(self.sizes) - set(axes)):
+            raise InputError(f"`sizes` must be of the axes {axes}; found {unknown}")
+        missing = {axis: (1, 4) for axis in axes if axis not in self.sizes}
+        object.__setattr__(self, "sizes", {**self.sizes, **missing})
         for name, (low, high) in self.sizes.items():
             if not 1 <= low <= high:
                 raise InputError(f"size `{name}` must have 1 <= low <= high; found ({low}, {high})")

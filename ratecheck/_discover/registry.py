@@ -105,9 +105,8 @@ def rates(paper: str, variables: str | None = None) -> list[Experiment[Any]]:
 def _of_module(module: ModuleType, expected: str | None) -> Experiment[Any]:
     experiment = getattr(module, "EXPERIMENT", None)
     if not isinstance(experiment, Experiment):
-        raise InputError(
-            f"{module.__file__} must define EXPERIMENT; found {type(experiment).__name__}"
-        )
+        kind = "none" if experiment is None else type(experiment).__name__
+        raise InputError(f"{module.__file__} must define EXPERIMENT; found {kind}")
     if expected is not None and experiment.id != expected:
         raise InputError(f"`id` in {module.__file__} must be {expected}; found {experiment.id}")
     return experiment

@@ -20,7 +20,7 @@ from ratecheck._claims.certificates import (
     certify,
     ratio,
 )
-from ratecheck._claims.claim import Claim, Entry, NotChecked, RateClaim
+from ratecheck._claims.claim import Claim, Entry, NotChecked, RateClaim, Regime
 from ratecheck._claims.space import Fault, Fields, Unsettled, call
 from ratecheck._processes.limit import TimeLimit, time_limit
 from ratecheck._rates.regimes import of_regime, of_regimes
@@ -273,6 +273,8 @@ def _vacuous(search: Search) -> Verdict:
 def _of_rate(entry: RateClaim) -> Verdict:
     """The verdict of exponents, measured twice: it must not depend on chance."""
     regimes = list(call("regimes", entry.regimes))
+    if not all(isinstance(regime, Regime) for regime in regimes):
+        raise Fault(f"regimes must be a list of Regime; found {regimes!r:.100}")
     said, decisive = of_regimes(regimes)
     again = of_regimes(list(call("regimes", entry.regimes)))[1]
     numbers = (decisive.measured, decisive.lo, decisive.hi)

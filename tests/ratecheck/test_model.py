@@ -64,6 +64,7 @@ def test_checks_hold_finite_numbers_and_python_booleans() -> None:
     ("change", "message"),
     [
         ({"id": "Toy"}, "`id` must look like"),
+        ({"blocks": rc.Grid({"n": "nothing"})}, "`blocks` of toy/.* must name .*; found 'nothing'"),
         ({"variable": ""}, "`variable` must be given"),
         ({"kind": "figure"}, "`variable` must be given"),
         ({"profiles": {}}, "`profiles` of toy/decay must be quick and paper"),

@@ -103,8 +103,11 @@ def test_a_space_has_a_field() -> None:
 
 
 def test_sizes_must_fit_the_axes() -> None:
-    with pytest.raises(InputError, match=r"`sizes` must give a range for the axes \['k'\]"):
-        rc.Space(fields={"p": rc.simplex("k")})
+    assert rc.Space(fields={"p": rc.simplex("k")}).sizes == {"k": (1, 4)}
+    with pytest.raises(InputError, match=r"`sizes` must be of the axes \['k'\]; found \['n'\]"):
+        rc.Space(fields={"p": rc.simplex("k")}, sizes={"n": (1, 2)})
+    with pytest.raises(InputError, match="field `p` must be a domain such as interval"):
+        rc.Space(fields={"p": 3})  # type: ignore[dict-item]
     with pytest.raises(InputError, match="must have 1 <= low <= high"):
         rc.Space(fields={"p": rc.simplex("k")}, sizes={"k": (3, 2)})
 

@@ -98,3 +98,18 @@ def test_a_rate_is_a_function_without_parameters() -> None:
 
     assert rc.judge(slope).verdict == "consistent"
     assert slope()[0].predicted == -1.0
+
+
+def test_options_are_those_of_a_claim() -> None:
+    with pytest.raises(InputError, match=r"options of mine\.x must be .* claim; found \['foo'\]"):
+        PAPER.upper("x", ref="Lemma 2", on=MASSES, foo=1)(mass.function)  # type: ignore[call-arg]
+
+
+def test_exponents_are_a_list_of_regimes() -> None:
+    def regimes() -> Any:
+        """Some exponents."""
+        return [1]
+
+    verdict = rc.judge(PAPER.rate("x", ref="Theorem 1")(regimes))
+    assert verdict.verdict == "error"
+    assert verdict.reason == "regimes must be a list of Regime; found [1]"

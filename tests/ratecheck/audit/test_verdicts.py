@@ -123,6 +123,23 @@ def test_a_filter_that_hardly_anything_passes_is_not_vacuous() -> None:
     assert verdict.verdict == "violated"
 
 
+@pytest.mark.parametrize(("bound", "said"), [(np.inf, "unreachable"), (2.0, "holds")])
+def test_a_bound_that_is_infinite_everywhere_says_nothing(bound: float, said: str) -> None:
+    assert rc.judge(upper(lambda s: (s.x, bound))).verdict == said
+
+
+def test_a_bound_that_is_infinite_somewhere_says_something() -> None:
+    verdict = rc.judge(upper(lambda s: (s.x, np.where(s.x < 0.5, 1.0, np.inf))))
+    assert verdict.verdict == "holds"
+
+
+def test_the_root_of_a_negative_number_is_called_complex() -> None:
+    space = rc.Space(fields={"x": rc.interval(low=-1)})
+    verdict = rc.judge(upper(lambda s: (np.sqrt(s.x), 1), space))
+    assert verdict.verdict == "error"
+    assert "complex numbers: a root or logarithm of a negative one" in verdict.reason
+
+
 @pytest.mark.parametrize(("factor", "said"), [(11, "unreachable"), (9, "holds")])
 def test_a_bound_far_above_a_trivial_one_is_unreachable(factor: int, said: str) -> None:
     verdict = rc.judge(upper(lambda s: (s.x, factor + s.x), trivial=lambda s: 1 + 0 * s.x))
