@@ -26,6 +26,8 @@ from ._claims.space import Fields as Fields, Space as Space
 from ._claims.unit_cube import key_of as key_of, random_coordinates as random_coordinates
 from ._conformance.algorithms import AlgorithmSuite as AlgorithmSuite
 from ._conformance.experiments import ExperimentSuite as ExperimentSuite
+from ._discover.catalogue import find_claims as find_claims
+from ._discover.registry import find_experiment as find_experiment
 from ._experiment.model import (
     Analysis as Analysis,
     BenchRow as BenchRow,
@@ -83,6 +85,8 @@ from ._rates.rates import (
     slope_shift as slope_shift,
     within as within,
 )
+from ._run.runner import run as run
 from ._store.machine import cores as cores, machine as machine, versions as versions
+from ._store.store import Store as Store
 from ._verdicts.testing import assert_holds as assert_holds
 from ._verdicts.verdict import Verdict as Verdict, judge as judge, replay as replay

@@ -67,7 +67,7 @@ def list_(out: Out = RESULTS, as_json: Json = False) -> None:
     from ratecheck._store.store import Store
 
     store = Store(out, writable=False)
-    listed = [registry.get(name) for name in (*registry.names(), *registry.on_models())]
+    listed = [registry.find_experiment(name) for name in (*registry.names(), *registry.on_models())]
     rows = [experiments.listing(experiment, store) for experiment in listed]
     sections = audits.sections(out, _warn)
     if as_json:
@@ -86,7 +86,7 @@ def show(
     from ratecheck._discover import registry
     from ratecheck._report import describe, terminal
 
-    experiment = registry.get(reference)
+    experiment = registry.find_experiment(reference)
     if as_json:
         print(terminal.dump(describe.description(experiment)))
     else:

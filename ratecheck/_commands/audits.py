@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from linsys import InputError
-from ratecheck._discover.catalogue import Item, select
+from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._experiment.model import Config
 from ratecheck._names import check_name
 from ratecheck._report import export, verdicts
@@ -39,7 +39,7 @@ def judge(
         raise InputError(f"`threads` must be at least 1; found {workers}")
     if limit is not None and not 0 < limit < math.inf:
         raise InputError(f"`limit` must be a positive number of seconds; found {limit}")
-    items = select(references, broken)
+    items = find_claims(references, broken)
     if write is not None:
         check_writable("folder of `--write`", write)
     records = Records(out)
@@ -73,12 +73,12 @@ def show(
 
 def sections(out: Path, broken: Callable[[str], None]) -> list[dict[str, Any]]:
     """Every section of the catalogue that can be read and how its claims came out last."""
-    return verdicts.sections(select((), broken), Records(out, writable=False))
+    return verdicts.sections(find_claims((), broken), Records(out, writable=False))
 
 
 def list_or_describe(references: Sequence[str], out: Path, as_json: bool, *, in_full: bool) -> None:
     """List claims, or say all about each; judges nothing."""
-    items = select(references)
+    items = find_claims(references)
     records = Records(out, writable=False)
     if as_json:
         rows = [(verdicts.description if in_full else verdicts.listing)(i, records) for i in items]
@@ -104,4 +104,4 @@ def _correction(item: Item) -> Item | None:
     name = item.entry.corrected
     if name is None:
         return None
-    return select([f"{item.origin}::{name}" if item.origin.endswith(".py") else name])[0]
+    return find_claims([f"{item.origin}::{name}" if item.origin.endswith(".py") else name])[0]

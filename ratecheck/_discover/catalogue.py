@@ -118,11 +118,18 @@ def find(origin: str, name: str) -> Item:
     return items[check_name(f"claim in {origin}", name, list(items))]
 
 
-def select(references: Sequence[str], broken: Callable[[str], None] | None = None) -> list[Item]:
+def find_claims(
+    references: Sequence[str], broken: Callable[[str], None] | None = None
+) -> list[Item]:
     """The claims that references name, each once; without any, all claims that can be imported.
 
     A reference is an id, a section ("affpcl/appendix_d"), a paper, a pattern of one of these
     ("affpcl.d1*"), a Python file, or one claim or pattern of a file ("mine.py::mine.mass").
+
+    Example::
+
+        for item in rc.find_claims(["affpcl.d1*"]):
+            print(item.id, item.entry.text)
     """
     if not references:
         return catalogue(broken=broken)

@@ -63,8 +63,14 @@ def _on_models() -> dict[str, str]:
     }
 
 
-def get(reference: str) -> Experiment[Any]:
-    """The experiment of this id, or in this Python file; InputError names the nearest id."""
+def find_experiment(reference: str) -> Experiment[Any]:
+    """The experiment of this id, or in this Python file; InputError names the nearest id.
+
+    Example::
+
+        rc.find_experiment("affpcl/fig1")
+        rc.find_experiment("path/to/average.py")
+    """
     if reference.endswith(".py"):
         return _of_module(load(Path(reference), "experiment file"), None)
     papers.check_found(reference)
@@ -91,7 +97,7 @@ def match(references: Sequence[str]) -> list[str]:
 def rates(paper: str, variables: str | None = None) -> list[Experiment[Any]]:
     """The rates of a paper, or those in the variables of a list such as "t,n"."""
     check_name("paper", paper, with_experiments())
-    experiments = [get(name) for name in names() if name.startswith(f"{paper}/")]
+    experiments = [find_experiment(name) for name in names() if name.startswith(f"{paper}/")]
     chosen = [experiment for experiment in experiments if experiment.kind == "rate"]
     if not chosen:
         raise InputError(f"paper must have rates; found none for {paper}")

@@ -10,7 +10,7 @@ from typing import Any
 
 from linsys import InputError
 from ratecheck._discover import registry
-from ratecheck._discover.catalogue import select
+from ratecheck._discover.catalogue import find_claims
 from ratecheck._run.job import Job, Outcome
 from ratecheck._store import RESULTS
 from ratecheck._store.store import Store
@@ -108,7 +108,7 @@ def _verdicts(
     """All verdicts in the order of the catalogue, then of users' files; which claims have none."""
     judged: list[tuple[dict[str, Any], bool]] = []
     unknown = []
-    for item in select((), broken):
+    for item in find_claims((), broken):
         current = records.latest(item)
         result = current or records.newest(item)
         if result is None:

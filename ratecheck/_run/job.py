@@ -72,7 +72,7 @@ class Job:
 
     def prepare(self, reference: str) -> tuple[Experiment[Any], Config]:
         """The experiment and its checked configuration; a data file it names must be readable."""
-        experiment = registry.get(reference)
+        experiment = registry.find_experiment(reference)
         config = configure(experiment, self.profile, self.overrides, self.seed)
         self.store.result(experiment, config)
         return experiment, config

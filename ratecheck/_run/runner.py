@@ -30,9 +30,28 @@ def run(
 ) -> Table:
     """The table of all blocks in order: stored ones are read, missing ones computed and stored.
 
-    ``reference`` is how another process finds the experiment (its id, or the path of its file). An
-    exception of ``compute`` passes through unchanged; nothing of the block it broke is stored.
+    An exception of ``compute`` passes through unchanged; nothing of the block it broke is stored.
     Of two processes that compute the same, the second waits and reads what the first has stored.
+
+    Args:
+        experiment: defined in a file.
+        config: one of its profiles, or one of one's own.
+        store: where blocks are kept.
+        threads: for ``compute``, or as many blocks at once in processes of their own.
+        progress: called with the number of blocks that are done and of all.
+        reference: how another process finds the experiment: its id, or the path of its file.
+
+    Raises:
+        InputError: blocks that are not distinct, or a folder that cannot be written.
+
+    Example::
+
+        experiment = rc.find_experiment("affpcl/rate_n")
+        config = experiment.profiles["quick"]
+        table = rc.run(experiment, config, rc.Store("results"))
+        analysis = experiment.analyse(config, table)
+        for check in analysis.checks:
+            print(check.name, check.measured, check.ok)
     """
     blocks = list(experiment.blocks(config))
     if not blocks or len({str(sorted(b.items())) for b in blocks}) != len(blocks):
@@ -113,6 +132,6 @@ def _timed(
 def _remote(
     reference: str, values: dict[str, Any], block: Block, folder: Path
 ) -> tuple[Columns, float]:
-    experiment = registry.get(reference)
+    experiment = registry.find_experiment(reference)
     config = experiment.config_type(**values)
     return _timed(experiment, config, block, Context(1, folder))

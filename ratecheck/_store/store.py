@@ -37,7 +37,20 @@ _STALE = 3600.0
 
 
 class Store:
-    """All results below one folder, which is checked to be writable before anything is computed."""
+    """All results below one folder, which is checked to be writable before anything is computed.
+
+    Args:
+        root: the folder; it is made when something is stored.
+        writable: False for reading alone.
+
+    Raises:
+        InputError: a folder that cannot be written.
+
+    Example::
+
+        store = rc.Store("results")
+        table = rc.run(experiment, config, store)  # computes what is not stored yet
+    """
 
     def __init__(self, root: Path | str, *, writable: bool = True) -> None:
         self.root = Path(root)

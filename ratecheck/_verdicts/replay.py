@@ -10,7 +10,7 @@ from typing import Any
 
 from linsys import InputError
 from ratecheck._claims.claim import VERDICTS, Claim
-from ratecheck._discover.catalogue import Item, select
+from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._verdicts.verdict import Verdict, replay
 
 
@@ -70,7 +70,7 @@ def replay_file(path: Path, references: Sequence[str] = ()) -> Replayed:
 def _item(name: str, file: Any, references: Sequence[str]) -> Item:
     beside = [r.partition("::")[0] for r in references if ".py" in r]
     paths = beside or ([file] if isinstance(file, str) else [])
-    return select([f"{path}::{name}" for path in paths] or [name])[0]
+    return find_claims([f"{path}::{name}" for path in paths] or [name])[0]
 
 
 def _content(path: Path) -> dict[str, Any]:

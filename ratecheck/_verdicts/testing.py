@@ -14,7 +14,7 @@ from typing import Any
 
 from linsys import InputError
 from ratecheck._claims.claim import Claim, Entry, Statement
-from ratecheck._discover.catalogue import catalogue, select
+from ratecheck._discover.catalogue import catalogue, find_claims
 from ratecheck._verdicts.verdict import Verdict, judge
 
 #: The verdicts of a true claim: a bound that says something, or a rate as it is stated.
@@ -68,7 +68,7 @@ def failure(entry: Entry, verdict: Verdict, expected: str = "") -> str:
 
 def _entry(claim: Any) -> Any:
     if isinstance(claim, str):
-        entries = [item.entry for item in select([claim])]
+        entries = [item.entry for item in find_claims([claim])]
         if len(entries) > 1:  # it would not be clear which one holds
             raise InputError(f"`claim` must be one id; found {claim!r}, which names {len(entries)}")
         return entries[0]

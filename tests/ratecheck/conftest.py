@@ -45,7 +45,7 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def decay() -> rc.Experiment[Any]:
     """The toy rate, from its file."""
-    return registry.get(str(DECAY))
+    return registry.find_experiment(str(DECAY))
 
 
 @dataclass(frozen=True)

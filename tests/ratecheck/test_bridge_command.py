@@ -61,7 +61,7 @@ def test_experiments_on_models_are_listed_without_torch() -> None:
     code = (
         "import sys; sys.modules['torch'] = None\n"
         "from ratecheck._discover import registry\n"
-        "print(*[registry.get(name).title for name in registry.on_models()], sep='\\n')"
+        "print(*[registry.find_experiment(name).title for name in registry.on_models()], sep='\\n')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -92,7 +92,7 @@ def test_a_killed_block_goes_on(
     assert process.returncode == -signal.SIGKILL, said
     assert _kept(out)
 
-    experiment = registry.get(f"bridge/{name}")
+    experiment = registry.find_experiment(f"bridge/{name}")
     config = experiment.config_type(model=model, **options)
     rounds = 0
     original = algorithm.round

@@ -21,7 +21,7 @@ ALL = [*registry.names(), *registry.on_models()]
 
 @pytest.mark.parametrize("name", ALL)
 def test_experiments_say_what_all_their_parameters_mean(name: str) -> None:
-    experiment = registry.get(name)
+    experiment = registry.find_experiment(name)
     names = [field.name for field in dataclasses.fields(experiment.config_type)]
     said = description(experiment)["meanings"]
     assert list(said) == names
@@ -48,7 +48,7 @@ def test_show_cuts_nothing_off_on_a_narrow_screen(
 ) -> None:
     monkeypatch.setattr(terminal, "_PIPE_WIDTH", 80)
     shown = ratecheck("show", "affpcl/fig5").out.split()
-    said = description(registry.get("affpcl/fig5"))["meanings"]
+    said = description(registry.find_experiment("affpcl/fig5"))["meanings"]
     assert set(" ".join(said.values()).split()) <= set(shown)
 
 
@@ -58,14 +58,14 @@ def test_show_folds_no_item_of_a_list(
 ) -> None:
     monkeypatch.setattr(terminal, "_PIPE_WIDTH", 80)
     shown = re.split(r"[,\s]+", ratecheck("show", name).out)
-    rows = description(registry.get(name))["parameters"].values()
+    rows = description(registry.find_experiment(name))["parameters"].values()
     values = [value for row in rows for value in row.values()]
     assert {item for value in values for item in _setting(value).split(",")} <= set(shown)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_shown_value_is_what_set_takes(name: str) -> None:
-    experiment = registry.get(name)
+    experiment = registry.find_experiment(name)
     hints = get_type_hints(experiment.config_type)
     for config in experiment.profiles.values():
         for field, value in config.to_dict().items():

@@ -64,14 +64,14 @@ def test_what_leaves_nothing_to_fit_is_refused(
     name: str, changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        dataclasses.replace(registry.get(name).profiles["quick"], **changes)
+        dataclasses.replace(registry.find_experiment(name).profiles["quick"], **changes)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*registry.names(), *registry.on_models()])
 def test_nothing_but_a_line_of_text_comes_of_an_impossible_value(name: str) -> None:
     """Of no value, or of one alone, in every field of every experiment."""
-    config = registry.get(name).profiles["quick"]
+    config = registry.find_experiment(name).profiles["quick"]
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         tried: list[Any] = [(), value[:1]] if isinstance(value, tuple) else []

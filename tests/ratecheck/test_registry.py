@@ -22,7 +22,7 @@ def test_names_and_patterns() -> None:
     assert registry.names() == ["toy/decay", "toy/picture"]
     assert registry.with_experiments() == ["toy"]
     assert registry.match(["toy/p*", "toy/*", "toy/decay"]) == ["toy/picture", "toy/decay"]
-    assert registry.get("toy/decay").id == "toy/decay"
+    assert registry.find_experiment("toy/decay").id == "toy/decay"
     with pytest.raises(InputError, match="pattern must match an id; found 'toy/x\\*'"):
         registry.match(["toy/x*"])
 
@@ -30,12 +30,12 @@ def test_names_and_patterns() -> None:
 @pytest.mark.usefixtures("toys")
 def test_a_wrong_name_suggests_the_nearest() -> None:
     with pytest.raises(InputError, match=r"found 'toy/dekay' \(did you mean toy/decay\?\)"):
-        registry.get("toy/dekay")
+        registry.find_experiment("toy/dekay")
 
 
 def test_every_public_module_is_an_experiment_described_by_its_own_text() -> None:
     for name, place in {**registry._synthetic(), **registry._on_models()}.items():
-        experiment = registry.get(name)
+        experiment = registry.find_experiment(name)
         assert experiment.id == name
         module = sys.modules[place]
         assert description(experiment)["about"] == inspect.cleandoc(module.__doc__ or "")
@@ -53,23 +53,23 @@ def test_names_import_nothing() -> None:
 def test_files_are_read_anew_when_they_change(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(DECAY.read_text())
-    first = registry.get(str(path))
-    assert registry.get(str(path)) is first
+    first = registry.find_experiment(str(path))
+    assert registry.find_experiment(str(path)) is first
     path.write_text(DECAY.read_text().replace("Power-law decay", "Another title"))
-    assert registry.get(str(path)).title == "Another title"
+    assert registry.find_experiment(str(path)).title == "Another title"
 
 
 def test_files_without_an_experiment_are_named(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     with pytest.raises(InputError, match=r"experiment file must exist; found no file .*mine\.py"):
-        registry.get(str(path))
+        registry.find_experiment(str(path))
     path.write_text("EXPERIMENT = 3")
     folder = tmp_path / "folder.py"
     folder.mkdir()
     with pytest.raises(InputError, match=r"mine\.py must define EXPERIMENT; found int"):
-        registry.get(str(path))
+        registry.find_experiment(str(path))
     with pytest.raises(InputError, match=r"experiment file must be readable; found .*: Is a dir"):
-        registry.get(str(folder))
+        registry.find_experiment(str(folder))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_broken_file_is_one_line_with_its_place(
     path.write_bytes(source)
     for _ in range(2):  # also the second time: nothing half-made is left behind
         with pytest.raises(InputError, match=f"must import without error; found {found}") as raised:
-            registry.get(str(path))
+            registry.find_experiment(str(path))
         assert len(str(raised.value).splitlines()) == 1
 
 
@@ -100,7 +100,7 @@ def test_ctrl_c_during_an_import_is_no_fault_of_the_file(tmp_path: Path) -> None
     path = tmp_path / "mine.py"
     path.write_text("raise KeyboardInterrupt")
     with pytest.raises(KeyboardInterrupt):
-        registry.get(str(path))
+        registry.find_experiment(str(path))
 
 
 def test_what_a_file_prints_is_no_part_of_the_answer(
@@ -108,7 +108,7 @@ def test_what_a_file_prints_is_no_part_of_the_answer(
 ) -> None:
     path = tmp_path / "mine.py"
     path.write_text(DECAY.read_text() + "\nprint('loud')\n")
-    registry.get(str(path))
+    registry.find_experiment(str(path))
     assert capsys.readouterr() == ("", "loud\n")
 
 
@@ -117,4 +117,4 @@ def test_an_edit_of_the_same_size_in_the_same_second_is_seen(tmp_path: Path) -> 
     for title in ("Power-law decay", "Power-law dekay"):
         path.write_text(DECAY.read_text().replace("Power-law decay", title))
         os.utime(path, (1e9, 1e9))
-        assert registry.get(str(path)).title == title
+        assert registry.find_experiment(str(path)).title == title

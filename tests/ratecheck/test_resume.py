@@ -161,7 +161,7 @@ def test_a_block_finds_what_it_kept_and_loses_it_when_it_is_stored(
 
 def test_processes_over_blocks_give_the_numbers_of_one_process(tmp_path: Path) -> None:
     path = str(EXTRA.parent / "figures" / "picture.py")
-    experiment = registry.get(path)
+    experiment = registry.find_experiment(path)
     config = experiment.profiles["quick"]
     seen: list[tuple[int, int]] = []
     one = run(experiment, config, Store(tmp_path / "one"), reference=path)

@@ -39,7 +39,7 @@ def edited(sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 def assert_source_changes_the_key(edited: Path, toy: Path) -> None:
     def key() -> str:
         revision._numerical_sources.cache_clear()  # as a new process would
-        return revision.revision(registry.get(str(toy)))
+        return revision.revision(registry.find_experiment(str(toy)))
 
     seen = [key()]
     module = edited / "linsys" / "validate.py"
@@ -84,7 +84,9 @@ def test_where_the_seeds_come_from_counts(decay: rc.Experiment[Any], edited: Pat
 
 
 def test_a_module_of_models_changes_the_key_of_what_imports_it_only(edited: Path) -> None:
-    fslora, synthetic = (registry.get(name) for name in ("bridge/fslora", "fslora/fig2"))
+    fslora, synthetic = (
+        registry.find_experiment(name) for name in ("bridge/fslora", "fslora/fig2")
+    )
     before = [revision.revision(experiment) for experiment in (fslora, synthetic)]
     bank = edited / "lora_bridge" / "bank.py"
     bank.write_text(bank.read_text() + "\n# changed\n")
@@ -124,7 +126,7 @@ HELPERS = (
 
 
 def assert_helpers_change_the_key(root: Path) -> None:
-    experiment = registry.get(str(root / "mine" / "mine.py"))
+    experiment = registry.find_experiment(str(root / "mine" / "mine.py"))
     seen = [revision.revision(experiment)]
     for name in HELPERS:
         path = root / name
@@ -171,7 +173,7 @@ def pollute(folder: Path, names: Sequence[str], monkeypatch: pytest.MonkeyPatch)
 def test_what_is_loaded_or_on_the_path_by_chance_does_not_change_the_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    experiment = registry.get("bridge/fslora")
+    experiment = registry.find_experiment("bridge/fslora")
     before = revision.revision(experiment)
     pollute(tmp_path / "chance", ("torch", "transformers", "threadpoolctl"), monkeypatch)
     for name in ("ratecheck._experiment.seeds.derive", "lora_bridge.bank.Bank", "lora_bridge"):
@@ -183,7 +185,7 @@ def test_what_is_loaded_or_on_the_path_by_chance_does_not_change_the_key(
 def test_nor_does_it_change_the_key_of_a_user_s_file(
     with_helpers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    experiment = registry.get(str(with_helpers / "mine" / "mine.py"))
+    experiment = registry.find_experiment(str(with_helpers / "mine" / "mine.py"))
     before = revision.revision(experiment)
     chance = tmp_path / "chance"
     chance.mkdir()
@@ -198,7 +200,7 @@ def test_nor_does_it_change_the_key_of_a_user_s_file(
 def test_another_file_s_module_of_the_same_name_is_refused(
     with_helpers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    experiment = registry.get(str(with_helpers / "mine" / "mine.py"))
+    experiment = registry.find_experiment(str(with_helpers / "mine" / "mine.py"))
     pollute(tmp_path / "chance", ("rc_deep",), monkeypatch)
     with pytest.raises(InputError) as raised:
         revision.revision(experiment)
@@ -217,7 +219,7 @@ def test_packages_without_an_init_file_count(tmp_path: Path) -> None:
 
 
 def test_installed_modules_do_not_count(with_helpers: Path) -> None:
-    experiment = registry.get(str(with_helpers / "mine" / "mine.py"))
+    experiment = registry.find_experiment(str(with_helpers / "mine" / "mine.py"))
     imported = set(revision._imported(revision._roots(experiment)))
     assert not {name for name in imported if name.partition(".")[0] in ("numpy", "os", "linsys")}
     installed = with_helpers / "mine" / "venv" / "site-packages"
@@ -236,7 +238,7 @@ def test_the_file_of_the_configuration_counts_where_compute_is_another_s(
     seen = set()
     for note in ("", "# changed\n"):
         mine.write_text(source + note)
-        seen.add(revision.revision(registry.get(str(mine))))
+        seen.add(revision.revision(registry.find_experiment(str(mine))))
     assert len(seen) == 2
 
 

@@ -136,7 +136,7 @@ def test_what_cannot_be_stored_honestly_is_refused(
 def test_every_kind_of_column_comes_back_unchanged(
     rows: int, floats: float, whole: int, truth: bool, text: str
 ) -> None:
-    config = registry.get(str(DECAY)).profiles["quick"]
+    config = registry.find_experiment(str(DECAY)).profiles["quick"]
     columns = {
         "float": np.linspace(0, 1, rows) + (0 if np.isinf(floats) else floats),
         "infinite": floats,

@@ -10,7 +10,7 @@ import pytest
 import ratecheck as rc
 from experiments.affpcl.claims import _regimes, rates_examples
 from linsys import heterogeneity
-from ratecheck._discover.catalogue import select
+from ratecheck._discover.catalogue import find_claims
 from ratecheck._rates.regimes import of_regimes
 
 #: Main statements, and variables in which the stated exponent is attained.
@@ -27,7 +27,7 @@ ATTAINED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ATTAINED)
 def test_the_exponent_is_attained_and_a_larger_one_refuted(name: str) -> None:
-    (entry,) = (item.entry for item in select([name]))
+    (entry,) = (item.entry for item in find_claims([name]))
     assert isinstance(entry, rc.RateClaim)
     regimes = list(entry.regimes())
     assert of_regimes(regimes)[0] == "consistent"
@@ -44,7 +44,7 @@ def test_the_exponent_is_attained_and_a_larger_one_refuted(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["affpcl.eq9", *(f"affpcl.thm1_c{k}" for k in (1, 2, 3, 4))])
 def test_noise_of_objectives_refutes_central_affinity_and_nothing_else_does(name: str) -> None:
-    (entry,) = (item.entry for item in select([name]))
+    (entry,) = (item.entry for item in find_claims([name]))
     assert isinstance(entry, rc.RateClaim)
     *others, hidden = entry.regimes()
     assert of_regimes(others)[0] == "consistent"

@@ -13,7 +13,7 @@ import pytest
 import ratecheck as rc
 from linsys import InputError
 from ratecheck._discover import papers as papers_module
-from ratecheck._discover.catalogue import catalogue, find, select, with_claims
+from ratecheck._discover.catalogue import catalogue, find, find_claims, with_claims
 from ratecheck._names import check_name
 from ratecheck._verdicts import records
 
@@ -59,7 +59,7 @@ def papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def ids(*references: str) -> list[str]:
-    return [item.id for item in select(references)]
+    return [item.id for item in find_claims(references)]
 
 
 def test_every_claim_is_listed_once_in_the_order_of_the_paper(papers: Path) -> None:
@@ -67,7 +67,7 @@ def test_every_claim_is_listed_once_in_the_order_of_the_paper(papers: Path) -> N
     assert ids() == [*first, "others.o"]
     assert [item.id for item in catalogue("lemmas")] == first
     assert with_claims() == ["lemmas", "others"]
-    item = select(["lemmas.b"])[0]
+    item = find_claims(["lemmas.b"])[0]
     assert (item.section, item.place) == ("Title of lemmas/appendix_a", "lemmas/appendix_a")
     assert find(item.origin, "lemmas.b").entry is item.entry
 
@@ -172,7 +172,7 @@ def test_a_module_that_cannot_be_imported_costs_only_itself(papers: Path) -> Non
         "found ModuleNotFoundError: No module named 'nothing_like_this'"
     )
     told: list[str] = []
-    items = select([], told.append)
+    items = find_claims([], told.append)
     assert [item.id for item in items] == [
         *("lemmas.s1", "lemmas.s2", "lemmas.s3", "lemmas.n"),
         "others.o",

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ratecheck._discover.catalogue import select
+from ratecheck._discover.catalogue import find_claims
 from ratecheck._processes import interrupts
 from ratecheck._verdicts import trace
 from ratecheck._verdicts.judging import judge_all
@@ -129,7 +129,7 @@ def swallow() -> None:
 
 
 def test_ctrl_c_that_python_drops_ends_the_audit_all_the_same() -> None:
-    items = select(["affpcl.d1a"])
+    items = find_claims(["affpcl.d1a"])
     with interrupts.ctrl_c_remembered():
         swallow()
         with pytest.raises(KeyboardInterrupt):

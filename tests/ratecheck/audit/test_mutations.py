@@ -12,7 +12,7 @@ import pytest
 
 import ratecheck as rc
 from ratecheck._conformance.claims import tightened
-from ratecheck._discover.catalogue import select
+from ratecheck._discover.catalogue import find_claims
 from tests.ratecheck.audit._known import CLAIMS, declared
 
 #: Claims of the catalogue by id, and the tightest ratio known for each.
@@ -64,7 +64,7 @@ def test_a_smaller_bound_on_a_known_claim_is_violated(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, ratio in TIGHTEST.items() if ratio < 1])
 def test_nothing_is_tighter_than_is_proved(name: str) -> None:
-    (item,) = select([name])
+    (item,) = find_claims([name])
     assert isinstance(item.entry, rc.Claim)
     verdict = rc.judge(item.entry)
     assert verdict.verdict == "holds"
@@ -76,6 +76,6 @@ def test_nothing_is_tighter_than_is_proved(name: str) -> None:
 @pytest.mark.parametrize("seed", range(1, 4))
 @pytest.mark.parametrize("name", TIGHTEST)
 def test_a_smaller_bound_is_violated_whatever_the_seed(name: str, seed: int) -> None:
-    (item,) = select([name])
+    (item,) = find_claims([name])
     assert isinstance(item.entry, rc.Claim)
     assert rc.judge(tightened(item.entry, TIGHTEST[name]), "normal", seed).verdict == "violated"

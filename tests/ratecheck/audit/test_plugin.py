@@ -19,7 +19,7 @@ from latex2mathml.exceptions import DoubleSubscriptsError
 import ratecheck as rc
 from linsys.linalg import is_precise
 from ratecheck._conformance.claims import Known, Options, check_claim, kept_ratios
-from ratecheck._discover.catalogue import select
+from ratecheck._discover.catalogue import find_claims
 
 MINE = Path(__file__).parent / "files" / "mine.py"
 ROOT = Path(__file__).parents[3]
@@ -215,7 +215,7 @@ def test_an_instance_that_no_search_finds_can_be_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("paper", ["affpcl", "firm", "fslora", "ood", "psl"])
 def test_every_kept_instance_is_of_a_claim(paper: str) -> None:
-    items = {item.id: item for item in select([paper])}
+    items = {item.id: item for item in find_claims([paper])}
     package = next(iter(items.values())).origin.partition(".claims")[0]
     path = ROOT.joinpath(*package.split("."), "results", "near.json")
     for name, kept in json.loads(path.read_text()).items() if path.is_file() else ():

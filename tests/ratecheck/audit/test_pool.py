@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import ratecheck as rc
-from ratecheck._discover.catalogue import select
+from ratecheck._discover.catalogue import find_claims
 from ratecheck._processes import pool
 from ratecheck._verdicts import trace as trace_module
 from ratecheck._verdicts.judging import judge_all
@@ -47,7 +47,7 @@ def one(instance):
 def verdicts(
     *references: str, workers: int = 2, limit: float | None = None
 ) -> dict[str, rc.Verdict]:
-    items = select(references)
+    items = find_claims(references)
     found = judge_all(items, "quick", 0, workers=workers, limit=limit)
     return {item.id: verdict for item, verdict in found}
 
@@ -97,7 +97,7 @@ def test_no_process_is_left_behind(broken: dict[str, rc.Verdict]) -> None:
 
 def test_verdicts_are_those_of_one_process() -> None:
     path = str(FILES / "mine.py")
-    here = {item.id: rc.judge(item.entry, "quick", 0).to_dict() for item in select([path])}
+    here = {item.id: rc.judge(item.entry, "quick", 0).to_dict() for item in find_claims([path])}
     for one in here.values():
         del one["seconds"]
     for workers in (1, 3):
@@ -206,7 +206,7 @@ def test_compilation_is_noted_beside_the_instance(note: Path) -> None:
 def test_a_caller_hears_that_workers_compile(tmp_path: Path) -> None:
     path, told = tmp_path / "compiles.py", list[str]()
     path.write_text(COMPILES)
-    items = select([str(path)])
+    items = find_claims([str(path)])
     ((_, verdict),) = judge_all(items, "quick", 0, workers=1, limit=1.0, doing=told.append)
     assert verdict.verdict == "holds", verdict.reason
     assert {"compiling", ""} == set(told)

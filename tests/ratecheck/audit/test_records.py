@@ -12,7 +12,7 @@ import pytest
 
 import ratecheck as rc
 from linsys import InputError
-from ratecheck._discover.catalogue import Item, select
+from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._processes.interrupts import Interrupted
 from ratecheck._report import export
 from ratecheck._report.verdicts import ratio
@@ -47,7 +47,7 @@ def handed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def run(path: Path, out: Path, **options: Any) -> list[Result]:
     given: dict[str, Any] = {"effort": "quick", "seed": 0, "workers": 1, **options}
-    return audit(select([str(path)]), Records(out), **given)
+    return audit(find_claims([str(path)]), Records(out), **given)
 
 
 IDS = ["mine.norm", "mine.mass", "mine.mass_corrected", "mine.taste"]
@@ -253,5 +253,5 @@ def test_a_folder_that_cannot_be_written_is_refused(
     ("verdict", "shown"), [(("violated", 1.000001), "1.000001"), (("holds", 0.9999999), "1")]
 )
 def test_a_slight_violation_does_not_look_attained(verdict: tuple[str, float], shown: str) -> None:
-    item = select([str(FILES / "mine.py")])[0]
+    item = find_claims([str(FILES / "mine.py")])[0]
     assert ratio(Result(item, rc.Verdict(item.id, *verdict), "quick", 0)) == shown

@@ -9,7 +9,7 @@ import pytest
 
 import ratecheck as rc
 from ratecheck._discover import papers
-from ratecheck._discover.catalogue import select
+from ratecheck._discover.catalogue import find_claims
 
 #: The folders of kept verdicts, by paper.
 KEPT = {
@@ -28,7 +28,7 @@ def test_every_claim_has_a_verdict_and_it_is_the_expected_one(paper: str) -> Non
         claim["id"]: claim
         for claim in json.loads((KEPT[paper] / "verdicts.json").read_text())["claims"]
     }
-    entries = {item.id: item.entry for item in select([paper])}
+    entries = {item.id: item.entry for item in find_claims([paper])}
     assert set(kept) == set(entries)
     for name, entry in entries.items():
         assert kept[name]["verdict"] == entry.expect, name
@@ -39,7 +39,7 @@ def test_every_claim_has_a_verdict_and_it_is_the_expected_one(paper: str) -> Non
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_counterexamples_still_are_some(path: Path) -> None:
     content = json.loads(path.read_text())
-    (item,) = select([content["id"]])
+    (item,) = find_claims([content["id"]])
     assert isinstance(item.entry, rc.Claim)
     verdict = rc.replay(item.entry, content["instance"])
     assert verdict.verdict == "violated"
@@ -50,7 +50,7 @@ def test_counterexamples_still_are_some(path: Path) -> None:
 def test_every_false_claim_has_its_counterexample(paper: str) -> None:
     false = {
         item.id
-        for item in select([paper])
+        for item in find_claims([paper])
         if isinstance(item.entry, rc.Claim) and item.entry.expect == "violated"
     }
     assert {path.stem for path in FILES if path.parents[1] == KEPT[paper]} == false

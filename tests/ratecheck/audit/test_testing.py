@@ -12,14 +12,14 @@ import pytest
 
 import ratecheck as rc
 from linsys import InputError
-from ratecheck._discover.catalogue import select
+from ratecheck._discover.catalogue import find_claims
 from ratecheck._verdicts.replay import replay_file
 
 MINE = Path(__file__).parent / "files" / "mine.py"
 
 
 def test_a_false_claim_fails_with_its_counterexample(tmp_path: Path) -> None:
-    norm, mass, corrected, _ = (item.entry for item in select([str(MINE)]))
+    norm, mass, corrected, _ = (item.entry for item in find_claims([str(MINE)]))
     rc.assert_holds(norm)
     rc.assert_holds(corrected, effort="quick", seed=1)
     with pytest.raises(AssertionError) as failed:
