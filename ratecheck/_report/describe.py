@@ -6,6 +6,8 @@ import dataclasses
 import inspect
 import re
 from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ratecheck._experiment.model import Experiment, plain
@@ -29,6 +31,7 @@ def description(experiment: Experiment[Any]) -> dict[str, Any]:
         "id": experiment.id,
         "title": experiment.title,
         "source": experiment.source,
+        "file": file_of(module),
         "kind": experiment.kind,
         "about": inspect.cleandoc((module.__doc__ if module else None) or ""),
         "parameters": {
@@ -42,6 +45,12 @@ def description(experiment: Experiment[Any]) -> dict[str, Any]:
     }
 
 
+def file_of(module: ModuleType | None) -> str:
+    """A module's file, relative where it is below the current folder; empty where it has none."""
+    path = Path(getattr(module, "__file__", None) or "")
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
 def show_description(experiment: Experiment[Any]) -> None:
     """Print the same for a person."""
     from rich.markup import escape
@@ -53,6 +62,7 @@ def show_description(experiment: Experiment[Any]) -> None:
         screen,
         [
             f"{described['id']}: {described['title']} ({described['source']})",
+            f"File: {described['file']}",
             "",
             described["about"],
             "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -13,7 +14,8 @@ import numpy as np
 from ratecheck._claims.claim import RELATIONS, VERDICTS, Claim, RateClaim
 from ratecheck._claims.fields import Ball, Contraction, Field, Interval, Simplex, Sphere, Whole
 from ratecheck._claims.space import Space
-from ratecheck._discover.catalogue import Item
+from ratecheck._discover.catalogue import Item, module
+from ratecheck._report.describe import file_of
 from ratecheck._report.terminal import console, say, tabulate
 from ratecheck._verdicts.records import Records, Result
 from ratecheck._verdicts.replay import Replayed
@@ -130,6 +132,7 @@ def description(item: Item, records: Records) -> dict[str, Any]:
         "note": entry.note,
         **{name: getattr(entry, name) for name in RELATIONS},
         "derivation": entry.derivation,
+        "file": _file(item),
         "result": last and last.to_dict(),
     }
 
@@ -137,7 +140,8 @@ def description(item: Item, records: Records) -> dict[str, Any]:
 def show_claim(item: Item, records: Records, correction: Item | None) -> None:
     """Print all about one claim, and the claim that replaces it."""
     entry, last = item.entry, records.latest(item)
-    lines = [f"{entry.id} ({entry.source}; {entry.kind})", "", *_paragraph(entry.text)]
+    lines = [f"{entry.id} ({entry.source}; {entry.kind})", f"File: {_file(item)}"]
+    lines += ["", *_paragraph(entry.text)]
     if entry.latex:
         lines += ["", f"LaTeX: {entry.latex}"]
     if isinstance(entry, Claim):
@@ -148,6 +152,13 @@ def show_claim(item: Item, records: Records, correction: Item | None) -> None:
         lines += ["", f"Corrected: {correction.id}", *_paragraph(correction.entry.text)]
         lines += _paragraph(correction.entry.derivation)
     say(console(), lines)
+
+
+def _file(item: Item) -> str:
+    """The file where a claim is stated, and the line of its function."""
+    home, function = module(item.origin), getattr(item.entry, "function", None)
+    here = function is not None and function.__module__ == home.__name__
+    return file_of(home) + (f":{inspect.getsourcelines(function)[1]}" if here else "")
 
 
 def assumptions(space: Space) -> list[str]:

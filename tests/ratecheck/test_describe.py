@@ -43,6 +43,10 @@ def test_show_prints_the_meaning_beside_the_parameter(
     assert row.split()[0] == parameter
 
 
+def test_show_says_where_the_code_is(ratecheck: Callable[..., Any]) -> None:
+    assert "fslora/figures/fig4.py" in ratecheck("show", "fslora/fig4").out
+
+
 def test_show_cuts_nothing_off_on_a_narrow_screen(
     ratecheck: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

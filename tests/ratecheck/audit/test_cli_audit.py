@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -129,6 +130,8 @@ def test_show_says_all_about_a_claim(ratecheck: Call, judged: Path) -> None:
     said = ratecheck("audit", f"{MINE}::mine.norm", "--show", "--out", judged)
     for text in ("mine.norm (my paper, Lemma 1; upper)", r"LaTeX: \max_k p_k^2", "k from 1 to 3"):
         assert text in said.out
+    line = MINE.read_text().splitlines().index("@rc.claim(") + 1
+    assert re.search(rf"^File: .*mine\.py:{line}$", said.out, re.MULTILINE)
     assert "p: probability distributions (k)" in said.out
     assert "p = [1.0]" in said.out  # the tightest instance
     said = ratecheck("audit", f"{MINE}::mine.mass", "--show", "--out", judged)
