@@ -130,6 +130,17 @@ except ValueError as error:
 """
 
 
+TEST = """
+import experiments.mine, tests
+import ratecheck as rc
+from my_paper import mass
+
+def test_mass():
+    assert experiments.mine.WHOSE == "theirs"
+    rc.assert_holds(mass)
+"""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["wheel", "editable"])
 def test_a_process_of_the_user_s_has_the_user_s_packages_and_judges_the_user_s_claims(
@@ -149,6 +160,20 @@ def test_a_process_of_the_user_s_has_the_user_s_packages_and_judges_the_user_s_c
     assert done.stdout.startswith("paper firm must be found as package experiments.firm; found exp")
     assert str(folder / "experiments") in done.stdout
     assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 1)
+    (folder / "tests").mkdir()
+    (folder / "tests" / "__init__.py").touch()
+    (folder / "tests" / "test_mine.py").write_text(TEST)
+    script = ours.script.with_name("pytest")
+    script.write_text("import pytest\nraise SystemExit(pytest.main())")
+    for command in ([script], ["-m", "pytest"]):
+        done = subprocess.run(
+            [ours.python, *command, "-q", "-p", "no:cacheprovider", "-c", os.devnull, "tests"],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=folder,
+        )
+        assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.slow

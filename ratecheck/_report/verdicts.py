@@ -156,9 +156,11 @@ def show_claim(item: Item, records: Records, correction: Item | None) -> None:
 
 def _file(item: Item) -> str:
     """The file where a claim is stated, and the line of its function."""
-    home, function = module(item.origin), getattr(item.entry, "function", None)
-    here = function is not None and function.__module__ == home.__name__
-    return file_of(home) + (f":{inspect.getsourcelines(function)[1]}" if here else "")
+    home = module(item.origin)
+    function: Any = getattr(item.entry, "function", None)
+    if function is None or function.__module__ != home.__name__:
+        return file_of(home)
+    return f"{file_of(home)}:{inspect.getsourcelines(function)[1]}"
 
 
 def assumptions(space: Space) -> list[str]:
