@@ -40,9 +40,10 @@ test: $(VENV)/.test
 	@echo "==> tests"
 	@$(BIN)/python -m pytest $(PYTEST_FLAGS)
 
+# Two at a time, whatever their file: some files take minutes.
 test-slow: $(VENV)/.test
 	@echo "==> slow tests"
-	@$(BIN)/python -m pytest $(PYTEST_FLAGS) -m slow
+	@$(BIN)/python -m pytest $(PYTEST_FLAGS) --dist worksteal -m slow
 
 # Two at a time, whatever their file: they wait for processes to start.
 test-flower:
