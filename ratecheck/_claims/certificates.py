@@ -60,7 +60,7 @@ Watch = Callable[[Fields, int | None], None]
 
 
 @dataclass(frozen=True)
-class Sides:
+class EvaluatedSides:
     """Both sides on B instances, each reduced to its worst entry; all (B,).
 
     ``looseness`` is the smallest bound / trivial (exchanged for a lower bound) of each instance,
@@ -74,14 +74,14 @@ class Sides:
     looseness: NDArray[np.float64]
     doubtful: NDArray[np.bool_]
 
-    def subset(self, rows: Numbers) -> Sides:
+    def subset(self, rows: Numbers) -> EvaluatedSides:
         """The sides of some of the instances."""
-        return Sides(*(getattr(self, one.name)[rows] for one in dataclasses.fields(self)))
+        return EvaluatedSides(*(getattr(self, one.name)[rows] for one in dataclasses.fields(self)))
 
 
 def evaluate(
     claim: Claim, batch: Batch, watch: Watch | None = None, *, trusted: bool = False
-) -> Sides:
+) -> EvaluatedSides:
     """Both sides on B instances in float64.
 
     NaN that high precision resolves is rounding, and its instance counts as not tight.
@@ -110,10 +110,12 @@ def evaluate(
         rows, tight = _tightest_entry(claim.relation, measured, bound, scale)
         tight = np.where(undefined, 0.0, tight)
         loose = np.where(undefined, np.inf, _looseness(claim, batch, bound))
-    return Sides(measured[rows], bound[rows], tight, loose, doubtful)
+    return EvaluatedSides(measured[rows], bound[rows], tight, loose, doubtful)
 
 
-def repeat(claim: Claim, batch: Batch, sides: Sides, watch: Watch | None, *, trusted: bool) -> None:
+def repeat(
+    claim: Claim, batch: Batch, sides: EvaluatedSides, watch: Watch | None, *, trusted: bool
+) -> None:
     """Evaluate these instances again, which must give the same sides as before.
 
     Where measure gets one instance at a time, their order is reversed, so that even state that

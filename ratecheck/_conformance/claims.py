@@ -155,12 +155,16 @@ def tightened(claim: Claim, ratio: float = 1.0, by: float = TENTH) -> Claim:
     # whole numbers keep high precision; one side stays as it is, as the search knows sizes
     part = Fraction((1 - by) * ratio).limit_denominator(10**6)
 
-    def less(side: Any) -> Any:
+    def tightened_side(side: Any) -> Any:
         return side * part.numerator / part.denominator
 
     def measure(instance: Any) -> tuple[Any, Any]:
         measured, bound = claim.measure(instance)
-        return (less(measured), bound) if claim.relation == ">=" else (measured, less(bound))
+        return (
+            (tightened_side(measured), bound)
+            if claim.relation == ">="
+            else (measured, tightened_side(bound))
+        )
 
     return replace(claim, measure=measure, trivial=None, expect="violated")
 

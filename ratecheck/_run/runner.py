@@ -61,7 +61,7 @@ def run(
     result = store.result(experiment, config)
     report = progress or (lambda done, total: None)
     try:
-        with result.turn(lambda: _say_waits(experiment.id)):
+        with result.locked(lambda: _say_that_it_waits(experiment.id)):
             result.clean()
             tables = [result.load(block) for block in blocks]
             missing = [i for i, table in enumerate(tables) if table is None]
@@ -94,7 +94,7 @@ def joined(tables: Sequence[Table]) -> Table:
     return Table({name: np.concatenate([table[name] for table in tables]) for name in names})
 
 
-def _say_waits(name: str) -> None:
+def _say_that_it_waits(name: str) -> None:
     print(
         f"ratecheck: another process computes {name}; waiting for it", file=sys.stderr, flush=True
     )

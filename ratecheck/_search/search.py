@@ -19,7 +19,7 @@ from ratecheck._claims.certificates import (
     CANDIDATE,
     DIGITS,
     SAME,
-    Sides,
+    EvaluatedSides,
     Watch,
     certify,
     collapsed,
@@ -85,7 +85,7 @@ class ScoredInstance:
     sizes: Sizes
     coordinates: Numbers | None = None
     checked: bool = False
-    call: tuple[Batch, Sides] | None = None
+    call: tuple[Batch, EvaluatedSides] | None = None
 
     @property
     def rank(self) -> float:
@@ -229,7 +229,7 @@ class Search:
             self._keep_tightest(batch, tight)
         return tight
 
-    def _repeat_first(self, batch: Batch, sides: Sides) -> None:
+    def _repeat_first(self, batch: Batch, sides: EvaluatedSides) -> None:
         """Measure the first instances again, and remember them."""
         rows = np.arange(len(batch))[
             : max(_MEASURED_TWICE - sum(len(one) for one, _ in self._first), 0)
@@ -245,10 +245,10 @@ class Search:
         one = Batch(self.claim.space, fields, self.claim.space.sizes_of(fields))
         self._repeat(one, self._evaluated(one))
 
-    def _evaluated(self, batch: Batch) -> Sides:
+    def _evaluated(self, batch: Batch) -> EvaluatedSides:
         return evaluate(self.claim, batch, self._watch, trusted=self._trusted)
 
-    def _repeat(self, batch: Batch, sides: Sides) -> None:
+    def _repeat(self, batch: Batch, sides: EvaluatedSides) -> None:
         try:
             repeat(self.claim, batch, sides, self._watch, trusted=self._trusted)
         except Unsettled as fault:
@@ -360,8 +360,8 @@ class Search:
         self.passed = dict.fromkeys(self.claim.space.given, 0)
         self._best: dict[tuple[Any, ...], list[ScoredInstance]] = {}
         self._probes: list[Batch] = []
-        self._first: list[tuple[Batch, Sides]] = []
-        self._repeated: list[tuple[Batch, Sides]] = []
+        self._first: list[tuple[Batch, EvaluatedSides]] = []
+        self._repeated: list[tuple[Batch, EvaluatedSides]] = []
         self._checked_by_chance = 0
         chance = generator(self.seed, self.claim.id, "candidates")
         self._corners, self._others = (

@@ -180,11 +180,11 @@ class Result:
         return table
 
     @contextlib.contextmanager
-    def turn(self, waits: Callable[[], None]) -> Iterator[None]:
-        """Keep the result to this process; ``waits`` is called before waiting for another one."""
+    def locked(self, on_wait: Callable[[], None]) -> Iterator[None]:
+        """Keep the result to this process; ``on_wait`` is called before waiting for another one."""
         with writing("output folder", self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-        with folder_lock(self.folder, waits):
+        with folder_lock(self.folder, on_wait):
             yield
 
     def clean(self) -> None:
