@@ -47,9 +47,6 @@ def d2_A(stack: FiniteStack) -> rc.Sides:
     return square_in(stack, stack.A, decision_gap(stack)), bound
 
 
-# Lemma D.3.
-
-
 # Parts.
 
 

@@ -33,15 +33,6 @@ def estimation(stack: FiniteStack) -> Numbers:
     return go.averaged(go.objective_residual(stack, point))
 
 
-# Appendix E.
-
-
-# Appendix F with (22-1).
-
-
-# Appendix F with (22-2).
-
-
 # Parts.
 
 

@@ -43,9 +43,6 @@ def trace_of_variance(mu: Numbers, f: Numbers) -> Numbers:
     return np.asarray(np.trace(covariance, axis1=1, axis2=2))
 
 
-# Section 4.
-
-
 # Section 6.
 
 

@@ -33,9 +33,6 @@ from linsys.linalg import norm
 Numbers = NDArray[Any]
 
 
-# Section 3: one environment.
-
-
 # Section 5.1: who the central agent is.
 
 

@@ -73,9 +73,6 @@ def objective_level(stack: FiniteStack) -> Numbers:
     return share(objective_gap(stack), 2 * stack.G_b_objective)
 
 
-# Appendix C.2: finite state spaces as a special case.
-
-
 # Appendix C.4: the linear system of a density ratio.
 
 

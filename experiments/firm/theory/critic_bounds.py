@@ -51,9 +51,6 @@ def lemma2_uniform(move: Numbers, kappa: Numbers, rho: Numbers, last: int) -> rc
     return chains.distances(last), kappa[:, None] * rho[:, None] ** np.arange(last + 1)
 
 
-# The critic: the radius R_w.
-
-
 # The gradients' mean: (10) and Lemma 4.
 
 

@@ -128,9 +128,6 @@ def averaged_error(
     return np.stack(measured, axis=1), np.stack(bound, axis=1)
 
 
-# Local steps.
-
-
 # One example in closed form.
 
 

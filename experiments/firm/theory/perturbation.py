@@ -101,12 +101,3 @@ def selection(g: Numbers, lam: Numbers) -> rc.Sides:
 def second_order(g: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
     """sqrt(T) <= (2R/beta) V."""
     return drift(g, solutions(g, beta)), 2 * R / beta * variance(g)
-
-
-# Large beta.
-
-
-# Small beta.
-
-
-# Around the weights of the true gradients.

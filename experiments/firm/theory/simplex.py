@@ -24,9 +24,6 @@ def gradient_gap(A: Numbers, other: Numbers) -> Numbers:
     return np.asarray(norm(transpose(A - other)).max(axis=-1))
 
 
-# Definition 3.
-
-
 # Equations (1) to (3), (9) and (54).
 
 

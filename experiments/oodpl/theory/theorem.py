@@ -32,9 +32,6 @@ def curvature_limit(run: Inner) -> Numbers:
     return np.asarray(2 * at.M**2 / (beta * at.mu) * inner + outer)
 
 
-# Theorem 1 as printed.
-
-
 # Remark 1.
 
 
