@@ -17,17 +17,11 @@ says otherwise.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 import ratecheck as rc
 from experiments.affpcl.theory.stack import FiniteStack, apply
-from linsys.linalg import norm
-
-Numbers = NDArray[Any]
-
+from linsys.linalg import Numbers, norm
 
 # Lemma D.1. Differences of objectives and features.
 

@@ -6,15 +6,10 @@ return the two sides of a statement, B instances along the first axis.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from experiments.affpcl.theory.stack import FiniteStack
-from linsys.linalg import transpose
-
-Numbers = NDArray[Any]
+from linsys.linalg import Numbers, transpose
 
 
 def features_alone(mu: Numbers, A: Numbers, **extra: Numbers) -> FiniteStack:

@@ -13,16 +13,11 @@ objectives, and g^{0,c}(x^c; theta^c) of (22-2), which uses the estimated centra
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from experiments.affpcl.theory import directions as go
 from experiments.affpcl.theory.stack import FiniteStack
-
-Numbers = NDArray[Any]
-
+from linsys.linalg import Numbers
 
 # Directions, as parts of independent sums.
 

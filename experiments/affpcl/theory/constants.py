@@ -17,15 +17,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import ratecheck as rc
 from experiments.affpcl.theory.lyapunov import weights
 from experiments.affpcl.theory.stack import FiniteStack
-from linsys.linalg import norm
-
-Numbers = NDArray[Any]
-
+from linsys.linalg import Numbers, norm
 
 # Section 1.2.
 

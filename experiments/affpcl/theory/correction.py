@@ -15,10 +15,7 @@ stack: ``x`` (B, n, d), ``x_c`` and ``theta_c`` (B, d).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 import ratecheck as rc
 from experiments.affpcl.theory.directions import (
@@ -28,10 +25,7 @@ from experiments.affpcl.theory.directions import (
 )
 from experiments.affpcl.theory.parametrization import objective_level
 from experiments.affpcl.theory.stack import FiniteStack
-from linsys.linalg import norm
-
-Numbers = NDArray[Any]
-
+from linsys.linalg import Numbers, norm
 
 # Section 5.1: who the central agent is.
 

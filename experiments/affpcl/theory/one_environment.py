@@ -8,18 +8,15 @@ t = 2^k rounds with alpha = ln t / (lambda t); see :mod:`experiments.affpcl.theo
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import ratecheck as rc
 from experiments.affpcl.theory.directions import local_residual
 from experiments.affpcl.theory.joint import first_square, run, second_moment_operator
 from experiments.affpcl.theory.main_bounds import Horizon, first_doublings, horizon
 from experiments.affpcl.theory.stack import FiniteStack
-
-Numbers = NDArray[Any]
+from linsys.linalg import Numbers
 
 
 class CommonStack(FiniteStack):

@@ -7,15 +7,11 @@ Phi(s) theta^i. :class:`ValueStack` is the former, with the constants defined th
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from experiments.affpcl.theory.stack import FiniteStack, share
-from linsys.linalg import norm
-
-Numbers = NDArray[Any]
+from linsys.linalg import Numbers, norm
 
 
 class ValueStack(FiniteStack):

@@ -10,16 +10,11 @@ formula stand for the squared error that belongs there: G_A^2 ||dx^i||^2, G_A^2 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 import ratecheck as rc
 from experiments.affpcl.theory.one_step import PersonalStack
-
-Numbers = NDArray[Any]
-
+from linsys.linalg import Numbers
 
 # Lemma G.1 and Corollary G.1.
 

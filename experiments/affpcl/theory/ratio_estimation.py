@@ -12,16 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from experiments.affpcl.theory.evidence import total_variation
 from experiments.affpcl.theory.stack import share
-from linsys.linalg import transpose
-
-Numbers = NDArray[Any]
+from linsys.linalg import Numbers, transpose
 
 
 @dataclass(frozen=True)
