@@ -1,7 +1,6 @@
-"""Noise alignment: bounds on the stochastic condition number nu (AffPCL, Appendix C.5).
+"""Noise alignment: the examples of AffPCL's Appendix C.5 as stacks of systems.
 
-The functions take a :class:`FiniteStack` or the arrays of one of the appendix's examples, and
-return the two sides of a statement, B instances along the first axis.
+B instances are along the first axis.
 """
 
 from __future__ import annotations

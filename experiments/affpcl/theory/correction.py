@@ -1,7 +1,6 @@
 """AffPCL's bias and importance corrections (Sections 3 and 5): means, variances, divergences.
 
-Functions of a stack that return ``(measured, bound)``, with B first. Iterates are attributes of the
-stack: ``x`` (B, n, d), ``x_c`` and ``theta_c`` (B, d).
+Statements about a stack return ``(measured, bound)``; arrays have B first.
 
 >>> import numpy as np
 >>> one = np.ones((1, 2, 1, 1))

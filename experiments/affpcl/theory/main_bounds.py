@@ -8,7 +8,7 @@ The corollaries ask for small steps. With alpha^k = ln t / (lambda^k t) that is 
 
     ln t / t <= limit,      limit = min over the modules of (largest alpha^k) lambda^k,
 
-so that the bounds speak of t >= :func:`first_doublings` (limit). All functions return
+so that the bounds speak of t >= :func:`first_doublings` (limit). Statements return
 (measured, bound) of the first agent, shape (B,).
 """
 

@@ -1,8 +1,8 @@
 """Proposition 2 of AffPCL with its constants: one environment, a known central objective.
 
 Algorithm (5) with x^0, the mean of the agents' iterates, at its centre, or with an explicit x^c
-that follows (4). All functions return (measured, bound) of the first agent, shape (B,), after
-t = 2^k rounds with alpha = ln t / (lambda t); see :mod:`experiments.affpcl.theory.main_bounds`.
+that follows (4). Errors are those of the first agent, shape (B,), after t = 2^k rounds with
+alpha = ln t / (lambda t); see :mod:`experiments.affpcl.theory.main_bounds`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """FIRM, Appendix F: how the proof of Theorem 1 puts its pieces together.
 
-Functions of stacks of tabular processes that return ``(measured, bound)``, B first. The pieces
-themselves: :mod:`experiments.firm.theory.client_gradients`, :mod:`experiments.firm.theory.paths`;
-the sum over time: :mod:`experiments.firm.theory.ascent`; what the constants amount to:
+Functions of stacks of tabular processes, B first. The pieces themselves:
+:mod:`experiments.firm.theory.client_gradients`, :mod:`experiments.firm.theory.paths`; the sum over
+time: :mod:`experiments.firm.theory.ascent`; what the constants amount to:
 :mod:`experiments.firm.theory.reach`.
 
 *The corrected bound on T_1.* With H, L_H and b of :mod:`experiments.firm.theory.client_gradients`,

@@ -1,7 +1,8 @@
 """FIRM, Section 3 and Appendix G.1: what the regularised subproblem's solution is and how it moves.
 
 Functions of gradients A (B, d, M), the columns of length at most R, of beta (B,) and of whatever a
-statement compares; two clients are ``A`` and ``other``. All return ``(measured, bound)``, B first.
+statement compares; two clients are ``A`` and ``other``. Statements return ``(measured, bound)``, B
+first.
 
 >>> import numpy as np
 >>> A, other = np.array([[[1.0, 1.0]]]), np.array([[[1.1, 0.9]]])

@@ -1,7 +1,7 @@
 """FIRM, Appendices C and F.1.2: the clients' weights, their averages and what they disagree about.
 
 Weights of C clients have shape (B, C, M), their gradients (B, C, M, d); lambdabar is the clients'
-average. Functions return ``(measured, bound)``, B first; a chain of inequalities becomes an axis.
+average. Statements return ``(measured, bound)``, B first; a chain of inequalities becomes an axis.
 
 >>> import numpy as np
 >>> lam = np.array([[[1.0, 0.0], [0.0, 1.0]]])

@@ -1,7 +1,7 @@
 """P-ShareLoRA: Theorems 4.1, B.3 and 4.2 with constants, for linear rewards under coverage.
 
 Everything is deterministic in the labels' noise Z_i = (1/n) sum_j V_ij x_ij, V = o - Phi(<Theta*,
-x>), whose size :func:`operator_tail` and :func:`own_tail` bound in probability. Coverage means that
+x>), whose size psl.chain_noise_all and psl.chain_noise_own bound in probability. Coverage means that
 (1/n) sum_j vec(x_ij) vec(x_ij)' is at least lambda I for every user i, which takes n >= d1 d2. For
 a user's own head it is asked of the features in the learned basis only, (1/n) sum_j vec(B_hat'x)
 vec(B_hat'x)' >= lambda_i I, which takes n >= k d2; lambda_i >= lambda.
