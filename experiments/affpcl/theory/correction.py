@@ -7,9 +7,9 @@ Statements about a stack return ``(measured, bound)``; arrays have B first.
 >>> stack = FiniteStack(
 ...     mu=np.eye(2)[None], A=one, Phi=one, theta=np.array([[[1.0], [3.0]]])
 ... )
->>> measured, bound = ratio_bound(stack)
->>> measured.tolist(), bound
-([[2.0, 2.0]], 2)
+>>> measured, bound = mean_of_solutions(stack)
+>>> measured.tolist(), bound.tolist()  # in two environments of equal features
+([[2.0]], [[2.0]])
 """
 
 from __future__ import annotations
@@ -91,11 +91,6 @@ def importance_increase(stack: FiniteStack, *, first_order: bool) -> rc.Sides:
     plain = (stack.mu0[:, None] * squares).sum(axis=-1)
     extra = stack.chi2_agent + (2 * stack.delta_env_agent if first_order else 0)
     return weighted / stack.n, (plain + stack.sigma[:, None] ** 2 * extra) / stack.n
-
-
-def ratio_bound(stack: FiniteStack) -> tuple[Numbers, int]:
-    """max_s rho^i(s), shape (B, n), against n."""
-    return stack.rho.max(axis=-1), stack.n
 
 
 def rare_state(epsilon: Numbers, others: Numbers) -> FiniteStack:

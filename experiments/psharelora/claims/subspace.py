@@ -216,7 +216,7 @@ def eq_4_1(users: at.Adaptation) -> rc.Sides:
 )
 def eq_4_1_best(users: Any, fit: Any) -> rc.Sides:
     """||D - X||_F^2 >= Sigma_tail for every X of rank at most k."""
-    return at.eq_4_1_best(users, fit.delta)
+    return squares(users.delta - fit.delta).sum(axis=-1), users.tail
 
 
 @PAPER.identity(
