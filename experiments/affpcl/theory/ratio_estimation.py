@@ -86,8 +86,8 @@ class Coupling:
     def psi(self) -> Numbers:
         """Features, shape (B, S, 1 + e)."""
         first = (self.k[:, None] * self.excess)[..., None]
-        room = np.sqrt(np.maximum(1 - first**2, 0))
-        return np.concatenate([first, room * self.others], axis=-1)
+        longest = np.sqrt(np.maximum(1 - first**2, 0))
+        return np.concatenate([first, longest * self.others], axis=-1)
 
     @cached_property
     def eta_star(self) -> Numbers:
