@@ -36,18 +36,18 @@ def letter_rewards(length: int, classes: Sequence[str] = ("aeiou", "nrst")) -> t
     """
     check_integer("length", length, low=1)
     classes = texts("classes", classes)
-    letters = "".join(classes)
+    all_letters = "".join(classes)
     if (
         not classes
         or not all(classes)
-        or len(set(letters)) != len(letters)
-        or letters != letters.lower()
+        or len(set(all_letters)) != len(all_letters)
+        or all_letters != all_letters.lower()
     ):
         raise InputError(f"`classes` must be disjoint sets of lower-case letters; found {classes}")
 
-    def share(letters: str) -> Callable[[Sequence[str], Sequence[str]], Array]:
+    def share(counted: str) -> Callable[[Sequence[str], Sequence[str]], Array]:
         def values(prompts: Sequence[str], responses: Sequence[str]) -> Array:
-            counts = [sum(c in letters for c in text[:length].lower()) for text in responses]
+            counts = [sum(c in counted for c in text[:length].lower()) for text in responses]
             return np.sqrt(np.minimum(counts, length) / length)
 
         return values

@@ -310,13 +310,13 @@ def hollow(colour: str, marker: str, size: float) -> dict[str, Any]:
 
 
 def lines(
-    axes: Mapping[str, Axes], series: Sequence[rc.Series], looks: Mapping[str, Mapping[str, Any]]
+    axes: Mapping[str, Axes], series: Sequence[rc.Series], styles: Mapping[str, Mapping[str, Any]]
 ) -> None:
     """Draw every curve in its panel with a marker at each point, in the style of its name."""
-    names = [name for name in dict.fromkeys(s.name for s in series) if name not in looks]
+    names = [name for name in dict.fromkeys(s.name for s in series) if name not in styles]
     for one in series:
         position = names.index(one.name) if one.name in names else 0
-        options = {"markevery": 1, **looks.get(one.name, {})}
+        options = {"markevery": 1, **styles.get(one.name, {})}
         curve(axes[one.panel], one, position=position, **options)
 
 

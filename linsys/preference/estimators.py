@@ -27,6 +27,17 @@ model has a bound, with which all of this is no question.
 
 *What comparisons do not show* stays undetermined: where a user's features do not span, the Delta of
 least norm given B is returned.
+
+*Options* of all estimators, with their defaults:
+
+=====================  =========================================================================
+``ridge=0.0``          weight of the squared norms
+``bound=None``         of every ||Delta_i||_F, at least 1e-100
+``separable="error"``  what becomes of separable comparisons, "error" or "report"
+``tol=1e-9``           the angle by which the next step may still turn the factor
+``limit=100``          most Newton steps of the factor
+``threads=1``          that share the users; the result does not depend on them
+=====================  =========================================================================
 """
 
 from __future__ import annotations
@@ -49,7 +60,7 @@ __all__ = ["Fit", "fit_full", "fit_global", "fit_local", "fit_representation", "
 
 
 #: Smaller bounds have squares that are beyond double precision, or near it.
-_LEAST = 1e-100
+_SMALLEST_BOUND = 1e-100
 
 
 @dataclass(frozen=True)
@@ -79,16 +90,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class _Options:
-    """How to maximise; the functions below pass on what they are given.
-
-    Args:
-        ridge: weight of the squared norms.
-        bound: of every ||Delta_i||_F, at least 1e-100.
-        separable: "error" or "report".
-        tol: the angle by which the next step may still turn the factor.
-        limit: most Newton steps of the factor.
-        threads: that share the users; the result does not depend on them.
-    """
+    """How to maximise, see the text of the module."""
 
     ridge: float = 0.0
     bound: float | None = None
@@ -100,7 +102,7 @@ class _Options:
     def __post_init__(self) -> None:
         check_number("ridge", self.ridge, low=0.0)
         if self.bound is not None:
-            check_number("bound", self.bound, low=_LEAST)
+            check_number("bound", self.bound, low=_SMALLEST_BOUND)
         check_choice("separable", self.separable, ("error", "report"))
         check_number("tol", self.tol, low=0.0, low_open=True)
         check_integer("limit", self.limit, low=1)
@@ -118,8 +120,7 @@ def fit_shared(data: Comparisons, k: int, *, start: ArrayLike | None = None, **o
         data: the comparisons.
         k: the rank, at most min(d1, N d2).
         start: of B, shape (d1, k); the spectral one without it.
-        **options: ``ridge``, ``bound``, ``separable``, ``tol``, ``limit`` and ``threads``, as for
-            all estimators: see :class:`_Options`.
+        **options: those of all estimators, see :mod:`linsys.preference.estimators`.
 
     Raises:
         InputError: k larger than the dimensions, options out of range, separable comparisons,

@@ -39,7 +39,7 @@ class LoraServer:
         )
         return state
 
-    def left(self, state: State) -> int:
+    def rounds_left(self, state: State) -> int:
         """Rounds to go."""
         return self.federation.rounds - state.t
 

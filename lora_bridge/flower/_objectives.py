@@ -54,7 +54,7 @@ class ObjectivesServer:
         theta = self.federation.algorithm.init(start.repeat(1, self.federation.clients, 1)).theta
         return {"theta": theta, "weights": {}, "t": 0, "heard": [-1] * self.federation.clients}
 
-    def left(self, state: Any) -> int:
+    def rounds_left(self, state: Any) -> int:
         """Rounds to go."""
         return self.federation.rounds - int(state["t"]) // int(self.federation.algorithm.K)
 

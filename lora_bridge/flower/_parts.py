@@ -33,9 +33,9 @@ class Server(Protocol):
         """The state before the first round, from what the clients say of themselves."""
 
     def form(self) -> Any:
-        """A state of the form of all others."""
+        """An empty state, whose tensors have the shapes of every state."""
 
-    def left(self, state: Any) -> int:
+    def rounds_left(self, state: Any) -> int:
         """Rounds to go."""
 
     def round(self, state: Any) -> Asking:

@@ -57,7 +57,7 @@ class UsersServer:
         heard = [-1] * clients
         return {"X": state.X, "moments": state.moments, "t": 0, "steps": 1, "heard": heard}
 
-    def left(self, state: Any) -> int:
+    def rounds_left(self, state: Any) -> int:
         """Steps to go."""
         return int(self.federation.algorithm.total(self._oracle(state))) - int(state["t"])
 

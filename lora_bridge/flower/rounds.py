@@ -119,7 +119,7 @@ def _run_in_folder(
     """Run in a folder that no other run uses."""
     server, least = server_of(federation), rules.needed(federation.clients)
     now = Progress.kept(base, server)
-    if now is not None and server.left(now.state) <= 0:
+    if now is not None and server.rounds_left(now.state) <= 0:
         ended = Result.after(now.rounds, base, federation.clients)
         if ended is not None:
             _LOG.info("all %d rounds were done before; nothing is left to do", now.rounds)
@@ -128,7 +128,7 @@ def _run_in_folder(
     hellos = exchange.meet(least)
     now = now or Progress(server.start(hellos), 0)
     resumed, started = now.rounds, time.perf_counter()
-    while server.left(now.state) > 0:
+    while server.rounds_left(now.state) > 0:
         before = time.perf_counter()
         state, lost = exchange.carry(server.round(now.state), now.rounds, base)
         now = now.then(state, lost)

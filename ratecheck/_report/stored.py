@@ -116,7 +116,7 @@ def _verdicts(
         else:
             judged.append((result.to_record(), current is not None))
     told = []
-    for record, is_current in judged + records.of_files():
+    for record, is_current in judged + records.latest_of_users_files():
         replay = records.counterexamples / f"{record['id']}.json"
         has_one = record["counterexample"] is not None and replay.exists()
         command = shlex.join(["ratecheck", "audit", "--replay", str(replay)]) if has_one else ""

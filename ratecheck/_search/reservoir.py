@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Reservoir(Generic[T]):
-    """At most ``room`` of all that ask for a place.
+    """At most ``places`` of all that ask for a place.
 
     Attributes:
         asked: how many asked for a place.
@@ -25,18 +25,18 @@ class Reservoir(Generic[T]):
     (100, 2)
     """
 
-    def __init__(self, room: int, rng: np.random.Generator) -> None:
+    def __init__(self, places: int, rng: np.random.Generator) -> None:
         self.asked = 0
         self.kept: list[T] = []
-        self._room, self._rng = room, rng
+        self._places, self._rng = places, rng
 
     def place(self) -> int | None:
         """The place of the next one, perhaps that of one it replaces; None if it gets none."""
         self.asked += 1
-        if self.asked <= self._room:
+        if self.asked <= self._places:
             return len(self.kept)
         place = int(self._rng.integers(self.asked))
-        return place if place < self._room else None
+        return place if place < self._places else None
 
     def put(self, place: int, one: T) -> None:
         """Give it the place that :meth:`place` said."""

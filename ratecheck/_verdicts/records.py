@@ -103,7 +103,7 @@ class Records:
         paths = newest_first(self._folder_of(item).glob(pattern))
         return next((result for path in paths if (result := _read(path, item))), None)
 
-    def of_files(self) -> list[tuple[dict[str, Any], bool]]:
+    def latest_of_users_files(self) -> list[tuple[dict[str, Any], bool]]:
         """The last verdict of every claim of users' files, and whether it is of the current code.
 
         Each is what :meth:`Result.to_record` gives, with the path of the ``file``. The files are

@@ -186,7 +186,7 @@ def test_bounds_on_ratios_are_attained_by_separate_agents():
         Phi=np.ones((1, n, 1, 1)),
         theta=np.ones((1, n, 1)),
     )
-    measured, bound = go.ratio_bound(stack)
+    measured, bound = section_5.sec52_rho(stack)
     assert holds(measured, bound)
     assert not holds(measured, bound - 1)
     for statement in (section_5.sec52_chi2_tv, section_5.sec52_chain):

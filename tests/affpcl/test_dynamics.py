@@ -35,8 +35,8 @@ def test_it_is_the_limit_of_exact_stationary_errors(seed):
     given = system(seed)
     stack = stacked(given)
     for algorithm, limit in (
-        (AffPCL(), claims.together(stack)),
-        (Independent(), claims.alone(stack)),
+        (AffPCL(), claims.error_of_affpcl(stack)),
+        (Independent(), claims.error_alone(stack)),
     ):
         engine = exact_moments(given, algorithm)
         fine, coarse = (engine.stationary(a).error[0] / a for a in (1e-4, 2e-4))

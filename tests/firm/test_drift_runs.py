@@ -15,7 +15,13 @@ import ratecheck as rc
 from experiments.firm._drift_laws import Moments
 from experiments.firm.rates import _runs, drift_local_steps, drift_step_size, drift_time
 from experiments.firm.rates._one_step import OneStep
-from experiments.firm.rates._runs import DRIFTS, DifferentRunConfig, DriftRunConfig, drifts, slack
+from experiments.firm.rates._runs import (
+    DRIFTS,
+    DifferentRunConfig,
+    DriftRunConfig,
+    allowed_slope_error,
+    drifts,
+)
 from linsys import InputError
 from linsys.validate import Array
 from mgda.drift import disagreement
@@ -156,7 +162,9 @@ def test_law_of_another_number_of_clients_is_refused(monkeypatch: pytest.MonkeyP
 
 def test_different_clients_are_told_from_identical_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     config = SMALL[drift_local_steps]
-    monkeypatch.setattr(DifferentRunConfig, "alike", DifferentRunConfig.different)
+    monkeypatch.setattr(
+        DifferentRunConfig, "identical_clients", DifferentRunConfig.different_clients
+    )
     names = failed(drift_local_steps, table_of(drift_local_steps, config))
     assert "client drift, identical clients: as derived" in names
     assert "client drift / law, identical clients" in names
@@ -261,7 +269,7 @@ def test_drawn_moments_are_those_of_one_transition() -> None:
     np.testing.assert_allclose(step.noise, sigma, rtol=0.03)
     np.testing.assert_array_equal(step.gbar, exact.mean)
     # the same mean gradient as the oracle of the runs has without sampling
-    clients = config.alike(0, 1)
+    clients = config.identical_clients(0, 1)
     oracle = replace(config.oracle(clients, 0, B=config.B, replicates=1), B=None)
     gbar, _ = oracle.jac(config.start(0, clients, 1), oracle.init())
     np.testing.assert_allclose(gbar[0, 0], step.gbar, atol=1e-14)
@@ -312,7 +320,7 @@ def test_limit_of_many_clients_and_small_steps_against_theorem_1() -> None:
 
 def test_one_long_run_serves_all_numbers_of_local_steps() -> None:
     config = DriftRunConfig(replicates=30, clients=3)
-    clients = config.alike(0)
+    clients = config.identical_clients(0)
     oracle = config.oracle(clients, 0, B=config.B, replicates=30)
     start = config.start(0, clients, 30)
     firm = FIRM(alpha=0.5, K=9, beta=config.beta, normalise=False)
@@ -351,17 +359,17 @@ def test_weights_of_smoothing_are_those_of_the_recursion() -> None:
         )
 
 
-def test_slack_covers_what_it_is_for() -> None:
+def test_allowed_slope_error_covers_what_it_is_for() -> None:
     x = np.array([1.0, 10.0, 100.0])
     bent = np.exp(2.0 * 4 * 0.01 * x / x[-1])
     slope = np.polyfit(np.log(x), np.log(bent), 1)[0]
-    assert 0.0 < slope <= slack(x, 4, 0.01)
+    assert 0.0 < slope <= allowed_slope_error(x, 4, 0.01)
 
 
 def test_level_of_the_intervals() -> None:
     curves = np.exp(0.1 * np.random.default_rng(0).standard_normal((40, 3)))
     x = np.array([1.0, 2.0, 4.0])
-    wide, value = _runs.slope_of(x, curves, 0), _runs.mean_interval(curves[:, 0], 0)
+    wide, value = _runs.slope_of(x, curves, 0), _runs.bootstrap_mean_interval(curves[:, 0], 0)
     narrow = rc.slope_interval(x, curves, rng=0)
     assert wide.lo < narrow.lo < narrow.value < narrow.hi < wide.hi
     assert value.value == pytest.approx(curves[:, 0].mean())

@@ -34,7 +34,7 @@ def test_sharpened_lemma_bounds_the_movement(M, share):
     for d in (1, 2, 3):
         A, other, R = pair(rng, M, d, share)
         beta = 10.0 ** rng.uniform(-3, 3, size=len(A))
-        measured, bound = at.lemma1_sharper(A, other, beta, R)
+        measured, bound = lemma8.lemma1_sharper(A, other, beta, R)
         Q, moved = ((np.swapaxes(X, 1, 2) @ X) for X in (A, other))
         ridge = 0.5 * beta[:, None, None] * np.eye(M)
         gap = simplex_qp(Q + ridge).weights - simplex_qp(moved + ridge).weights
@@ -42,7 +42,7 @@ def test_sharpened_lemma_bounds_the_movement(M, share):
         step = np.linalg.norm(A - other, axis=1).max(axis=1)
         np.testing.assert_allclose(bound, 2 * R * np.sqrt(M) / beta * step)
         assert (measured <= bound).all()
-        np.testing.assert_allclose(at.lemma1(A, other, beta, R)[1], 2 * np.sqrt(M) * bound)
+        np.testing.assert_allclose(lemma8.lemma1(A, other, beta, R)[1], 2 * np.sqrt(M) * bound)
 
 
 @pytest.mark.parametrize("M", [2, 4])
@@ -50,7 +50,7 @@ def test_sharpened_lemma_is_attained_for_even_numbers(M):
     t = 1e-3
     signs = np.where(np.arange(M) % 2, 1.0, -1.0)
     A, other = row(*(1 + t * signs)), row(*(1 - t * signs))
-    measured, bound = at.lemma1_sharper(A, other, 1e3 * ONE, (1 + t) * ONE)
+    measured, bound = lemma8.lemma1_sharper(A, other, 1e3 * ONE, (1 + t) * ONE)
     assert bound[0] * (1 - 3 * t) <= measured[0] <= bound[0]
 
 
@@ -72,7 +72,7 @@ def test_sharpened_lemma_is_attained_for_every_number_in_the_plane(M):
     t = 1e-3
     A, other = (g + t * D)[None], (g - t * D)[None]
     R = max(np.linalg.norm(X, axis=1).max() for X in (A, other))
-    measured, bound = at.lemma1_sharper(A, other, 1e4 * ONE, R * ONE)
+    measured, bound = lemma8.lemma1_sharper(A, other, 1e4 * ONE, R * ONE)
     assert (1 - 4 * t) * bound[0] <= measured[0] <= bound[0]
 
 

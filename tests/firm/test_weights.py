@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from experiments.firm.claims import weights as weights_claims
-from experiments.firm.theory import weights as at
 from experiments.firm.theory.program import weights
 
 
@@ -147,6 +146,6 @@ def test_projection_onto_a_ball():
 
 def test_spread_of_weights():
     lam = np.eye(4)[None]
-    measured, bound = at.S2(lam)
+    measured, bound = weights_claims.S2(lam)
     np.testing.assert_allclose(measured[0, 0], 1.5)  # 2 (1 - 1/C)
     np.testing.assert_allclose(measured[0, 1] / bound[0, 1], 0.75)

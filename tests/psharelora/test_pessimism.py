@@ -144,7 +144,7 @@ def test_tails_are_those_of_sampled_noise() -> None:
     assert bound[0] == pytest.approx(6 / np.e)
     own = np.einsum("kj,jcd->kcd", V[:, 0], x[0, 0]) / 2
     limit = 5 * (frobenius(x[0, 0]) ** 2).max() / 8
-    found, _ = at.own_tail(x[:, 0], gap[:, 0], t)
+    found, _ = reward_chain.chain_noise_own(x[:, :1], gap[:, :1], t)
     assert found[0] == pytest.approx(((own**2).sum((1, 2)) > limit).mean(), abs=0.01)
 
 

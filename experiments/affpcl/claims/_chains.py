@@ -37,8 +37,8 @@ def independent(phi: Any, floor: Any, *, unit: bool) -> Any:
     for k in range(phi.shape[-1]):
         pivot = np.maximum(phi[:, k, k], floor)
         phi[:, k, k:] *= 0
-        length, room = norm(phi[:, k]), np.sqrt(1 - pivot**2)
-        scale = room / np.where(length > 0, length, 1)
+        length, largest = norm(phi[:, k]), np.sqrt(1 - pivot**2)
+        scale = largest / np.where(length > 0, length, 1)
         phi[:, k] = phi[:, k] * (scale if unit else np.minimum(1, scale))[:, None]
         phi[:, k, k] = np.where(length > 0, pivot, 1 + 0 * pivot) if unit else pivot
     return phi

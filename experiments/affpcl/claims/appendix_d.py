@@ -50,7 +50,8 @@ def d1a(stack: FiniteStack) -> rc.Sides:
 )
 def d1b(stack: FiniteStack) -> rc.Sides:
     """||b^i(s) - b^0(s)|| <= 2 G_b delta_obj^i for all s."""
-    return affinity.d1b(stack)
+    gap = stack.b - stack.b.mean(axis=1, keepdims=True)
+    return norm(gap), (2 * stack.G_b[:, None] * stack.delta_obj_agent)[..., None]
 
 
 @PAPER.upper(
@@ -83,7 +84,7 @@ def d1d(stack: FiniteStack) -> rc.Sides:
         stack.delta_env[:, None] + stack.delta_obj_agent,
     )
     gap = norm(stack.b_bar - stack.b_bar0[:, None])
-    return affinity.both(gap, scale * stack.delta_cen), (scale * np.minimum(1, near))[:, None]
+    return affinity.stack_two(gap, scale * stack.delta_cen), (scale * np.minimum(1, near))[:, None]
 
 
 @PAPER.upper(
@@ -99,7 +100,7 @@ def d1e(stack: FiniteStack) -> rc.Sides:
 
     Shape (B, 2, n).
     """
-    gap = affinity.both(
+    gap = affinity.stack_two(
         norm(apply(stack.Phi_bar, affinity.objective_gap(stack))),
         norm(apply(stack.Phi_bar0[:, None], affinity.objective_gap(stack))),
     )
@@ -207,7 +208,7 @@ def d1i(stack: FiniteStack) -> rc.Sides:
 
     Shape (B, 2, n).
     """
-    gap = affinity.both(
+    gap = affinity.stack_two(
         norm(apply(stack.A_bar, affinity.decision_gap(stack))),
         norm(apply(stack.A_bar0[:, None], affinity.decision_gap(stack))),
     )
@@ -305,7 +306,7 @@ def d2_A(stack: FiniteStack) -> rc.Sides:
 def d2_A_sec12(stack: FiniteStack) -> rc.Sides:
     """The same with G_x = max_i ||x_*^i||."""
     bound = 2 * affinity.sigma_agents(stack)[:, None] ** 2 * stack.delta_cen_effective
-    return affinity.square_in(stack, stack.A, affinity.decision_gap(stack)), bound
+    return affinity.mean_square_in_features(stack, stack.A, affinity.decision_gap(stack)), bound
 
 
 @PAPER.upper(
@@ -322,9 +323,9 @@ def d2_A_sec12(stack: FiniteStack) -> rc.Sides:
 def d2_A_sharper(stack: FiniteStack) -> rc.Sides:
     """E_{mu^i}||A(s)(x_*^i - x_*^c)||^2 <= sigma^2 min{1, 2 nu^i delta_cen^i}."""
     effective = np.minimum(1, 2 * stack.nu_agent * stack.delta_cen)
-    return affinity.square_in(stack, stack.A, affinity.decision_gap(stack)), stack.sigma[
-        :, None
-    ] ** 2 * effective
+    return affinity.mean_square_in_features(
+        stack, stack.A, affinity.decision_gap(stack)
+    ), stack.sigma[:, None] ** 2 * effective
 
 
 @PAPER.upper(
@@ -347,7 +348,7 @@ def d2_A_sharper(stack: FiniteStack) -> rc.Sides:
 def d2_Phi(stack: FiniteStack) -> rc.Sides:
     """E_{mu^i}||Phi(s)(theta_*^i - theta_*^c)||^2 <= 2 sigma^2 min{1, nu delta_cen^i}."""
     bound = 2 * stack.sigma[:, None] ** 2 * stack.delta_cen_effective
-    return affinity.square_in(stack, stack.Phi, affinity.objective_gap(stack)), bound
+    return affinity.mean_square_in_features(stack, stack.Phi, affinity.objective_gap(stack)), bound
 
 
 @PAPER.upper(
@@ -372,7 +373,7 @@ def d2_Phi_universal(stack: FiniteStack) -> rc.Sides:
     """
     effective = np.minimum(1, stack.nu * affinity.universal(stack))
     bound = 2 * stack.sigma**2 * effective
-    return affinity.square_in(stack, stack.Phi, affinity.objective_gap(stack)), bound
+    return affinity.mean_square_in_features(stack, stack.Phi, affinity.objective_gap(stack)), bound
 
 
 @PAPER.upper(
@@ -392,7 +393,7 @@ def d2_Phi_corrected(stack: FiniteStack) -> rc.Sides:
     """
     effective = np.minimum(1, stack.nu_Phi[:, None] * stack.delta_cen)
     bound = 2 * stack.sigma[:, None] ** 2 * effective
-    return affinity.square_in(stack, stack.Phi, affinity.objective_gap(stack)), bound
+    return affinity.mean_square_in_features(stack, stack.Phi, affinity.objective_gap(stack)), bound
 
 
 # Lemma D.3.

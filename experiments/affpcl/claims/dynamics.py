@@ -77,10 +77,11 @@ def stationary(stack: FiniteStack, covariance: rc.Numbers) -> rc.Numbers:
 
 
 def _central(stack: FiniteStack) -> rc.Numbers:
+    """h(s), the central residual at the central solutions, shape (B, S, d)."""
     return central_residual(stack, stack.x_star_central, stack.theta_star_central)
 
 
-def together(stack: FiniteStack) -> rc.Numbers:
+def error_of_affpcl(stack: FiniteStack) -> rc.Numbers:
     """lim error / alpha of AffPCL with a known density ratio, shape (B, n)."""
     central = _central(stack)
     individual = own(local_residual(stack, stack.x_star) - central[:, None])
@@ -88,7 +89,7 @@ def together(stack: FiniteStack) -> rc.Numbers:
     return stationary(stack, noise_covariance(stack, noise))
 
 
-def alone(stack: FiniteStack) -> rc.Numbers:
+def error_alone(stack: FiniteStack) -> rc.Numbers:
     """lim error / alpha of independent learning, shape (B, n)."""
     noise = own(local_residual(stack, stack.x_star))
     return stationary(stack, noise_covariance(stack, noise))
@@ -114,7 +115,7 @@ def never_worse(stack: FiniteStack) -> rc.Sides:
     """AffPCL performs no worse than independent learning: for each agent, the stationary error of
     small steps is at most that of learning alone.
     """
-    return together(stack), alone(stack)
+    return error_of_affpcl(stack), error_alone(stack)
 
 
 @PAPER.qualitative(
@@ -133,7 +134,7 @@ def never_worse_corrected(stack: FiniteStack) -> rc.Sides:
 
     Shape (B,).
     """
-    return together(stack).mean(axis=1), alone(stack).mean(axis=1)
+    return error_of_affpcl(stack).mean(axis=1), error_alone(stack).mean(axis=1)
 
 
 @PAPER.identity(
@@ -151,7 +152,7 @@ def never_worse_gain(stack: FiniteStack) -> rc.Sides:
     centre = own(np.repeat(_central(stack)[:, None], stack.n, axis=1))
     noise = stationary(stack, noise_covariance(stack, centre)).mean(axis=1)
     gain = noise - noise / stack.n
-    return alone(stack).mean(axis=1), together(stack).mean(axis=1) + gain
+    return error_alone(stack).mean(axis=1), error_of_affpcl(stack).mean(axis=1) + gain
 
 
 @PAPER.upper(
@@ -172,7 +173,7 @@ def never_worse_per_agent(stack: FiniteStack) -> rc.Sides:
     central = _central(stack)
     distance = own(local_residual(stack, stack.x_star) - central[:, None])
     extra = stationary(stack, noise_covariance(stack, distance))
-    return together(stack), alone(stack) + extra - extra / stack.n
+    return error_of_affpcl(stack), error_alone(stack) + extra - extra / stack.n
 
 
 @PAPER.qualitative(
@@ -193,7 +194,7 @@ def free_ride(stack: FiniteStack) -> rc.Sides:
 
     Shape (B,).
     """
-    return stack.n * together(stack)[:, 0], alone(stack)[:, 0]
+    return stack.n * error_of_affpcl(stack)[:, 0], error_alone(stack)[:, 0]
 
 
 @PAPER.upper(
@@ -211,4 +212,4 @@ def thm1_small_steps(stack: FiniteStack) -> rc.Sides:
     delta_cen^i}), nu' the larger of nu and the same number of Phi.
     """
     scale = stack.sigma[:, None] ** 2 / stack.lambda_agent
-    return together(stack), scale / stack.n + 9 * scale * stack.delta_cen_effective_both
+    return error_of_affpcl(stack), scale / stack.n + 9 * scale * stack.delta_cen_effective_both

@@ -10,7 +10,7 @@ import numpy as np
 import ratecheck as rc
 from experiments.affpcl.claims._spaces import monotone, systems
 from experiments.affpcl.paper import PAPER
-from experiments.affpcl.theory import main_bounds as m, one_environment
+from experiments.affpcl.theory import main_bounds
 from experiments.affpcl.theory.main_bounds import RunStack
 from experiments.affpcl.theory.one_environment import CommonStack
 
@@ -25,21 +25,21 @@ RUN = {
     "later": rc.whole_numbers(low=0, high=4),
 }
 SIZES = {"n": (1, 3), "S": (1, 3), "d": (1, 2)}
-RUNS = dataclasses.replace(systems(RUN, SIZES), view=m.RunStack)
+RUNS = dataclasses.replace(systems(RUN, SIZES), view=RunStack)
 
 
-def from_zero(**fields: rc.Numbers) -> m.RunStack:
+def from_zero(**fields: rc.Numbers) -> RunStack:
     """Runs from x_0^i = x_0^c = theta_0 = 0."""
-    stack = m.RunStack(**fields)
+    stack = RunStack(**fields)
     stack.dx, stack.dx_c = -stack.x_star, -stack.x_star_central
     stack.dtheta = -stack.theta_star_central
     return stack
 
 
-def at_rest(**fields: rc.Numbers) -> m.RunStack:
+def at_rest(**fields: rc.Numbers) -> RunStack:
     """Runs that start at the solutions: what they end with is noise."""
     nothing = 0 * fields["theta"]
-    return m.RunStack(**fields, dx=nothing, dx_c=nothing[:, 0], dtheta=nothing[:, 0])
+    return RunStack(**fields, dx=nothing, dx_c=nothing[:, 0], dtheta=nothing[:, 0])
 
 
 def monotone_mean(fields: rc.Fields) -> rc.Fields:
@@ -109,7 +109,7 @@ NU = (
     on=RUNS,
     derivation="Corollary F.1 in Lemma D.5.",
 )
-def prop1_explicit(stack: m.RunStack) -> rc.Sides:
+def prop1_explicit(stack: RunStack) -> rc.Sides:
     """alpha = ln t / (lambda_c t) <= lambda_c / (4 G_A^2): E||x_t^c - x_*^c||^2 <= (||dx_0^c||^2 +
     2 sigma^2 ln t / (lambda_c^2 n)) / t.
 
@@ -133,7 +133,7 @@ def prop1_explicit(stack: m.RunStack) -> rc.Sides:
     "the first half of Lemma D.2 and ||b^i - b^0|| <= 2 G_b delta_obj. With Corollary F.1 for "
     "x^c, Lemma D.4 has the weight w.",
 )
-def prop2_explicit(stack: one_environment.CommonStack) -> rc.Sides:
+def prop2_explicit(stack: CommonStack) -> rc.Sides:
     """One environment, (5) around x^c, alpha = ln t / (lambda t) <= lambda / (8 G_A^2): E||x_t^i -
     x_*^i||^2 <= (||dx_0^i||^2 + w ||dx_0^c||^2)/t + (sigma/lambda)^2 (ln t / t) ((4 + 2w)/n + 24
     deltatilde_obj), w = 8 alpha G_A^2 / lambda <= 1.
@@ -166,7 +166,7 @@ def prop2_explicit(stack: one_environment.CommonStack) -> rc.Sides:
     "and 0.072 around x^c. The other way round the search finds no more than a factor of 2.1. For "
     "alpha -> 0 the errors agree.",
 )
-def prop2_x0_vs_xc(stack: one_environment.CommonStack) -> rc.Sides:
+def prop2_x0_vs_xc(stack: CommonStack) -> rc.Sides:
     """Around x^0 the guarantee is the same: for alpha <= lambda / (16 G_A^2), E||x_t^i - x_*^i||^2
     <= (||dx_0^i||^2 + w mean_j ||dx_0^j||^2)/t + (1 + w)(sigma/lambda)^2 (ln t / t) (4/n + 24
     deltatilde_obj), w = 8 alpha G_A^2 / lambda <= 1/2.
@@ -195,7 +195,7 @@ THM1 = rc.Claim(
     r"\Bigl(\frac{304}{n}+288\,\tilde\delta_{\mathrm{cen}}^i\Bigr)",
     kind="upper",
     space=AT_REST,
-    measure=m.theorem1,
+    measure=main_bounds.theorem1,
     expect="violated",
     note=NU + "From x_0 = theta_0 = 0, at t = 2^34, the first that the conditions allow, the "
     "error is 7.9 times the bound, and no constant in front of max{1/n, deltatilde_cen^i} will "
@@ -216,8 +216,8 @@ THM1_CORRECTED = rc.Claim(
     r"\Bigl(\frac{304}{n}+288\min\{1,\max\{\nu,\nu_\Phi\}\,\delta_{\mathrm{cen}}^i\}\Bigr)",
     kind="upper",
     space=RUNS,
-    measure=partial(m.theorem1, effective="safe"),
-    trivial=m.independent_bound,
+    measure=partial(main_bounds.theorem1, effective="safe"),
+    trivial=main_bounds.independent_bound,
     derivation="C^1 = C^2 = 2 sigma^2/n, C^3 = 144 sigma^2 (1/n + 2 deltatilde), C^{3,2} = 64 "
     "alpha^i G_A^2, C^{3,1} = 96 alpha^i; so w^2 = 128 alpha G_A^2 / (lambda^i)^2 and w^1 = 192 "
     "alpha / (lambda^i)^2 at alpha = ln t / t. The conditions turn 2 w^2 / lambda_c^2 and 2 w^1 / "
@@ -240,8 +240,8 @@ THM1_ESTIMATE = rc.Claim(
     r"\,102.4(\lambda^i/(\lambda^b\lambda^c))^2\}}{n}\Bigr)",
     kind="upper",
     space=RUNS,
-    measure=partial(m.theorem1, direction="estimate", effective="safe"),
-    trivial=partial(m.independent_bound, direction="estimate"),
+    measure=partial(main_bounds.theorem1, direction="estimate", effective="safe"),
+    trivial=partial(main_bounds.independent_bound, direction="estimate"),
     derivation="Corollary F.2 gives C^2 = 4 sigma^2/n, C^{2,1} = 8/lambda_c and w^1 = 192 alpha / "
     "(lambda^i)^2 + 16 w^2 / lambda_c^2. 2 w^1 / lambda_b^2 is at most 96 / (lambda^i)^2 and 32 "
     "w^2 / (lambda_b lambda_c)^2, where w^2 <= 16 (lambda_c / lambda^i)^2 by the condition on "
@@ -256,13 +256,15 @@ THM1_ESTIMATE = rc.Claim(
     tex=r"C\le\frac{\sigma^2}{(\lambda^i)^2}\Bigl(\frac{304}{n}+288\tilde\delta^i\Bigr)",
     on=RUNS,
 )
-def thm1_explicit_forms(stack: m.RunStack) -> tuple[rc.Numbers, rc.Numbers]:
+def thm1_explicit_forms(stack: RunStack) -> rc.Sides:
     """Lemma D.4's weights make C in affpcl.thm1_explicit_corrected and
     affpcl.thm1_explicit_estimate at most what is written there.
 
     Shape (B, 2).
     """
-    sides = [m.theorem1_simple(stack, direction) for direction in ("objective", "estimate")]
+    sides = [
+        main_bounds.theorem1_simple(stack, direction) for direction in ("objective", "estimate")
+    ]
     return np.stack([s[0] for s in sides], axis=1), np.stack([s[1] for s in sides], axis=1)
 
 
@@ -283,7 +285,7 @@ def thm1_explicit_sharper(stack: RunStack) -> rc.Sides:
     G_A^2), alpha^b <= lambda_b / 4: E||x_t^i - x_*^i||^2 <= L_0/t + 72 (sigma^2 ln t /
     ((lambda^i)^2 t)) (1/n + min{1, nu' delta_cen^i}); C with Lemma D.4's weights.
     """
-    return m.theorem1(stack, constants=m.SHARPER, effective="safe")
+    return main_bounds.theorem1(stack, constants=main_bounds.SHARPER, effective="safe")
 
 
 @PAPER.upper(
@@ -303,7 +305,7 @@ def thm1_any_t(stack: RunStack) -> rc.Sides:
     """E||x_t^i - x_*^i||^2 <= 592 (sigma^2 ln t / ((lambda^i)^2 t)) max{1/n, min{1, nu'
     delta_cen^i}} at every t >= 4, from x_0 = theta_0 = 0.
     """
-    return m.theorem1_as_printed(stack, any_t=True)
+    return main_bounds.theorem1_as_printed(stack, any_t=True)
 
 
 THM1_NO_START = rc.Claim(
@@ -315,7 +317,7 @@ THM1_NO_START = rc.Claim(
     r"\max\{n^{-1},\tilde\delta^i\}",
     kind="upper",
     space=FROM_ZERO,
-    measure=partial(m.theorem1_as_printed, any_t=False),
+    measure=partial(main_bounds.theorem1_as_printed, any_t=False),
     expect="violated",
     note="Lemma D.5 leaves L_0 / t, which O(C ln t / t) absorbs only for t beyond a time that "
     "depends on C, and C falls with n. Equal agents without noise, A = Phi = b = 1, n = 2^40: at "

@@ -45,6 +45,11 @@ ZERO_MEAN = rc.Space(
 )
 
 
+def _columns(*values: rc.Numbers) -> rc.Numbers:
+    """Numbers of shape (B,) beside each other, shape (B, k)."""
+    return np.stack(values, axis=-1)
+
+
 # Section 1.2.
 
 
@@ -60,9 +65,9 @@ def const_sigma(stack: FiniteStack) -> rc.Sides:
     Shape (B, 2).
     """
     scale = stack.G_A * stack.G_x + stack.G_b
-    return at.columns_of(
-        at.largest(stack, local_residual(stack, stack.x_star)), scale
-    ), at.columns_of(scale, stack.sigma)
+    return _columns(at.largest(stack, local_residual(stack, stack.x_star)), scale), _columns(
+        scale, stack.sigma
+    )
 
 
 @PAPER.upper(
@@ -116,7 +121,7 @@ def const_sigma_central_corrected(stack: FiniteStack) -> rc.Sides:
     Shape (B, 2).
     """
     centre = central_residual(stack, stack.x_star_central, stack.theta_star_central)
-    return at.columns_of(
+    return _columns(
         at.largest(stack, local_residual(stack, stack.x_star_central)),
         at.largest(stack, centre[:, None]),
     ), stack.G_A * stack.G_x + stack.G_b
@@ -134,7 +139,7 @@ def const_trvar(mu: rc.Numbers, f: rc.Numbers) -> rc.Sides:
     mu is (B, S) and f is (B, S, d). G_f is the largest ||f(s)|| where mu(s) > 0.
     """
     bound = ((f * f).sum(axis=-1) * (mu > 0)).max(axis=-1)
-    return at.columns_of(at.trace_of_variance(mu, f), at.mean_square(mu, f)), bound
+    return _columns(at.trace_of_variance(mu, f), at.mean_square(mu, f)), bound
 
 
 @PAPER.identity(
@@ -178,7 +183,7 @@ def def1_range(stack: FiniteStack) -> rc.Sides:
 
     Shape (B, 4).
     """
-    levels = at.columns_of(objective_level(stack), stack.delta_env)
+    levels = _columns(objective_level(stack), stack.delta_env)
     return np.concatenate([levels, 0 * levels], axis=1), np.concatenate(
         [1 + 0 * levels, levels], axis=1
     )
@@ -278,12 +283,12 @@ def sec4_redef(stack: FiniteStack) -> rc.Sides:
     Shape (B, 4). It needs ||Phi(s)|| <= 1.
     """
     one = 1 + 0 * stack.G_b
-    return at.columns_of(
+    return _columns(
         stack.G_b_objective,
         at.largest(stack, stack.b_central[:, None]),
         objective_gap(stack),
         stack.delta_obj,
-    ), at.columns_of(stack.G_b, stack.G_b, 2 * stack.G_b * stack.delta_obj, one)
+    ), _columns(stack.G_b, stack.G_b, 2 * stack.G_b * stack.delta_obj, one)
 
 
 @PAPER.upper(

@@ -211,7 +211,7 @@ def sec52_chi2_extra_corrected(stack: FiniteStack) -> rc.Sides:
 )
 def sec52_rho(stack: FiniteStack) -> rc.Sides:
     """rho^i(s) <= n."""
-    return go.ratio_bound(stack)
+    return stack.rho.max(axis=-1), stack.n
 
 
 @PAPER.upper(

@@ -1,5 +1,4 @@
-"""Error against heterogeneity at large n: where the stated first power is attained, where it is a
-square.
+"""Error against heterogeneity for many agents: linear in delta in two cases, quadratic otherwise.
 
 Problem and assumptions: finite-state systems, delta_obj or delta_env or both growing from zero.
 
@@ -25,9 +24,9 @@ first power is needed in two cases, both built here:
   the residual differs by O(1); then the rare event itself has variance delta: chi^2(mu^i, mu^0)/n
   is about delta, and Lemma D.3 is tight (environments, or both).
 
-The tolerance covers the finite range of delta: the next order is some times delta, and the levels
-of the fit are at most ``fit_to`` = 0.0004: where an agent's own noise is small, the ratio saturates
-at small delta already.
+The tolerance covers the finite range of delta: relative to the leading term the next term is a
+multiple of delta, and the levels of the fit are at most ``fit_to`` = 0.0004: where an agent's own
+noise is small, the ratio saturates at small delta already.
 
 References: AffPCL, Theorem 1, Lemmas D.1-D.3. Values are exact, the levels are the true scores.
 """

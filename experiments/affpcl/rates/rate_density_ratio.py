@@ -152,17 +152,17 @@ def analyse(config: RateDensityRatioConfig, table: rc.Table) -> rc.Analysis:
         for name in (ONE, COUNTS, LINEAR)
     ]
     checks.append(_at_least("estimators / Bayes risk, smallest", np.concatenate(beaten)))
-    alone = float((risk[SPREAD, TWO] / stated).min())
-    loose = [float((risk[SPREAD, name] * t)[-1]) for name in (TWO, MANY)]
+    smallest_ratio = float((risk[SPREAD, TWO] / stated).min())
+    risk_times_t = [float((risk[SPREAD, name] * t)[-1]) for name in (TWO, MANY)]
     notes = [
         "exact values; the bound and the Bayes risks are lower bounds on what any estimator can "
         "promise; the other curves are estimators under the hypotheses that are worst for n = 2 at "
         "that t, which come closer together as t grows",
         f"with the hypotheses of the proof alone, n = 2 and Definition 2, the smallest ratio of "
-        f"risk to bound is {alone:.6f}: the proof's plateau is too high by up to (1 - 1/n)^-2; the "
-        "rare-state hypotheses restore the theorem",
-        f"at large t the risk is {loose[0]:.4f}/t for n = 2 and {loose[1]:.4f}/t for many agents, "
-        f"{96 * loose[0]:.1f} and {96 * loose[1]:.1f} times 1/(96 t)",
+        f"risk to bound is {smallest_ratio:.6f}: the proof's plateau is too high by up to "
+        "(1 - 1/n)^-2; the rare-state hypotheses restore the theorem",
+        f"at large t the risk is {risk_times_t[0]:.4f}/t for n = 2 and {risk_times_t[1]:.4f}/t for "
+        f"many agents, {96 * risk_times_t[0]:.1f} and {96 * risk_times_t[1]:.1f} times 1/(96 t)",
         f"at t = {config.times[0]} the rare-state risk for n = 2 is "
         f"{risk[RARE, TWO][0] / config.delta**2:.0f} times δ_env²: the plateau is of order δ_env",
     ]

@@ -1,1 +1,1 @@
-"""The two sides of each statement, as functions of stacks of instances."""
+"""What several statements share, as functions of stacks of instances."""

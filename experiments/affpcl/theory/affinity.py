@@ -1,56 +1,30 @@
-"""AffPCL, Appendix D.1 to D.3: what affinities of systems say about differences between them.
+"""Helpers of AffPCL's Appendix D.1 to D.3: differences between systems, and bounds on them.
 
-Functions of a :class:`FiniteStack` that return ``(measured, bound)`` for every agent, pair or
-state, with B first. Agent 0 is the average over agents of the quantity at hand. sigma, delta_cen
-and nu are those of the stack: G_x contains x_*^c and G_b contains theta_*^c unless a docstring
-says otherwise.
+Functions of a :class:`FiniteStack`, with B first. sigma, delta_cen and nu are those of the stack:
+G_x contains x_*^c and G_b contains theta_*^c unless a docstring says otherwise.
 
 >>> import numpy as np
 >>> one = np.ones((1, 1, 1, 1))
 >>> stack = FiniteStack(
 ...     mu=np.ones((1, 2, 1)), A=one, Phi=one, theta=np.array([[[1.0], [-1.0]]])
 ... )
->>> measured, bound = d1b(stack)
->>> measured.tolist(), bound.tolist()
-([[[1.0], [1.0]]], [[[1.0], [1.0]]])
+>>> universal(stack).tolist()  # one environment, opposite objectives
+[1.0]
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 import ratecheck as rc
 from experiments.affpcl.theory.stack import FiniteStack, apply
-from linsys.linalg import norm
-
-Numbers = NDArray[Any]
-
-
-# Lemma D.1. Differences of objectives and features.
-
-
-def d1b(stack: FiniteStack) -> rc.Sides:
-    """(b) ||b^i(s) - b^0(s)|| <= 2 G_b delta_obj^i, shape (B, n, S)."""
-    gap = stack.b - stack.b.mean(axis=1, keepdims=True)
-    return norm(gap), (2 * stack.G_b[:, None] * stack.delta_obj_agent)[..., None]
-
-
-# Lemma D.2. Second moments in the features.
+from linsys.linalg import Numbers
 
 
 def d2_A(stack: FiniteStack) -> rc.Sides:
     """E_{mu^i}||A(s)(x_*^i - x_*^c)||^2 <= 2 sigma^2 min{1, nu delta_cen^i}, shape (B, n)."""
     bound = 2 * stack.sigma[:, None] ** 2 * stack.delta_cen_effective
-    return square_in(stack, stack.A, decision_gap(stack)), bound
-
-
-# Lemma D.3.
-
-
-# Parts.
+    return mean_square_in_features(stack, stack.A, decision_gap(stack)), bound
 
 
 def sigma_agents(stack: FiniteStack) -> Numbers:
@@ -58,12 +32,13 @@ def sigma_agents(stack: FiniteStack) -> Numbers:
     return np.asarray(2 * np.maximum(stack.G_A * stack.G_x_agents, stack.G_b))
 
 
-def both(first: Numbers, second: Numbers) -> Numbers:
+def stack_two(first: Numbers, second: Numbers) -> Numbers:
     """Two arrays (B, n) as one, (B, 2, n)."""
     return np.stack([first, second], axis=1)
 
 
 def universal(stack: FiniteStack) -> Numbers:
+    """delta_env + delta_obj, shape (B,)."""
     return np.asarray(stack.delta_env + stack.delta_obj)
 
 
@@ -82,7 +57,7 @@ def decision_gap(stack: FiniteStack) -> Numbers:
     return np.asarray(stack.x_star - stack.x_star_central[:, None])
 
 
-def square_in(stack: FiniteStack, matrices: Numbers, gap: Numbers) -> Numbers:
+def mean_square_in_features(stack: FiniteStack, matrices: Numbers, gap: Numbers) -> Numbers:
     """E_{mu^i}||M(s) v^i||^2 for v of shape (B, n, d), shape (B, n)."""
     squares = (apply(matrices[:, None], gap[:, :, None]) ** 2).sum(axis=-1)
     return np.asarray((stack.mu * squares).sum(axis=-1))

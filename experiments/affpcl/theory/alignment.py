@@ -1,20 +1,14 @@
-"""Noise alignment: bounds on the stochastic condition number nu (AffPCL, Appendix C.5).
+"""Noise alignment: the examples of AffPCL's Appendix C.5 as stacks of systems.
 
-The functions take a :class:`FiniteStack` or the arrays of one of the appendix's examples, and
-return the two sides of a statement, B instances along the first axis.
+B instances are along the first axis.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from experiments.affpcl.theory.stack import FiniteStack
-from linsys.linalg import transpose
-
-Numbers = NDArray[Any]
+from linsys.linalg import Numbers, transpose
 
 
 def features_alone(mu: Numbers, A: Numbers, **extra: Numbers) -> FiniteStack:

@@ -25,16 +25,11 @@ the place of nu, for the same reason (:func:`effective_affinity`).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 import ratecheck as rc
 from experiments.affpcl.theory.stack import FiniteStack, apply, transpose
-from linsys.linalg import lambda_min, norm, solve
-
-Numbers = NDArray[Any]
+from linsys.linalg import Numbers, lambda_min, norm, solve
 
 
 def stationary(P: Numbers) -> Numbers:

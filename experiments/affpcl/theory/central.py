@@ -1,10 +1,10 @@
-"""AffPCL, Appendices E and F: one step of central objective estimation and of central decisions.
+"""Helpers of AffPCL's Appendices E and F: directions, and what one step makes of the error.
 
 Everything is exact at fixed iterates: expectations are over one joint sample of all agents. The
 iterates are given by their errors, extra arrays of the stack: ``delta_theta`` is
 Delta theta^c = theta_t^c - theta_*^c and ``delta_x`` is Delta x^c = x_t^c - x_*^c, both (B, d).
 ``step_share``, shape (B,), is the step size as a share of the largest that a statement allows.
-Both sides of a one-step bound are returned less the contraction that they share, and over the step
+Both sides of a one-step bound are taken less the contraction that they share, and over the step
 size: the bound itself is nearly attained by every small step, whatever its constants.
 
 Three directions occur: g^{0,b}(theta^c) of (20), g^{0,c}(x^c) of (22-1), which uses the agents'
@@ -13,36 +13,17 @@ objectives, and g^{0,c}(x^c; theta^c) of (22-2), which uses the estimated centra
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from experiments.affpcl.theory import directions as go
 from experiments.affpcl.theory.stack import FiniteStack
-
-Numbers = NDArray[Any]
-
-
-# Directions, as parts of independent sums.
+from linsys.linalg import Numbers
 
 
 def estimation(stack: FiniteStack) -> Numbers:
     """g^{0,b}(theta_t^c) of (20), parts (B, n, S, d)."""
     point = stack.theta_star_central + stack.delta_theta
     return go.averaged(go.objective_residual(stack, point))
-
-
-# Appendix E.
-
-
-# Appendix F with (22-1).
-
-
-# Appendix F with (22-2).
-
-
-# Parts.
 
 
 def second_moment_bound(a: Numbers, sigma: Numbers, n: int) -> Numbers:

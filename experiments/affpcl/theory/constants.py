@@ -1,6 +1,6 @@
 """AffPCL's main text on its constants: scales, ranges of affinities, condition numbers.
 
-Functions of a stack that return ``(measured, bound)``, with B first.
+Statements return ``(measured, bound)``; arrays have B first.
 
 >>> import numpy as np
 >>> one = np.ones((1, 1, 1, 1))
@@ -17,15 +17,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import ratecheck as rc
 from experiments.affpcl.theory.lyapunov import weights
 from experiments.affpcl.theory.stack import FiniteStack
-from linsys.linalg import norm
-
-Numbers = NDArray[Any]
-
+from linsys.linalg import Numbers, norm
 
 # Section 1.2.
 
@@ -41,9 +37,6 @@ def trace_of_variance(mu: Numbers, f: Numbers) -> Numbers:
     second = np.swapaxes(f, 1, 2) @ (mu[..., None] * f)
     covariance = second - expected[:, :, None] * expected[:, None]
     return np.asarray(np.trace(covariance, axis1=1, axis2=2))
-
-
-# Section 4.
 
 
 # Section 6.
@@ -94,11 +87,7 @@ def theorem_weights(instance: Any, *, product: bool) -> rc.Sides:
     w2 = 2 * instance.c42 / lam[:, 3]
     chained = 2 * instance.c21 / lam[:, 1] * (w2 if product else 1)
     w1 = 2 * instance.c41 / lam[:, 3] + chained
-    return columns_of(w1, w2, w3), weights(lam, C)[:, :3]
-
-
-def columns_of(*columns: Numbers) -> Numbers:
-    return np.stack(columns, axis=-1)
+    return np.stack([w1, w2, w3], axis=-1), weights(lam, C)[:, :3]
 
 
 def largest(stack: FiniteStack, values: Numbers) -> Numbers:

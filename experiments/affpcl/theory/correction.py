@@ -1,24 +1,20 @@
 """AffPCL's bias and importance corrections (Sections 3 and 5): means, variances, divergences.
 
-Functions of a stack that return ``(measured, bound)``, with B first. Iterates are attributes of the
-stack: ``x`` (B, n, d), ``x_c`` and ``theta_c`` (B, d).
+Statements about a stack return ``(measured, bound)``; arrays have B first.
 
 >>> import numpy as np
 >>> one = np.ones((1, 2, 1, 1))
 >>> stack = FiniteStack(
 ...     mu=np.eye(2)[None], A=one, Phi=one, theta=np.array([[[1.0], [3.0]]])
 ... )
->>> measured, bound = ratio_bound(stack)
->>> measured.tolist(), bound
-([[2.0, 2.0]], 2)
+>>> measured, bound = mean_of_solutions(stack)
+>>> measured.tolist(), bound.tolist()  # in two environments of equal features
+([[2.0]], [[2.0]])
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 import ratecheck as rc
 from experiments.affpcl.theory.directions import (
@@ -28,13 +24,7 @@ from experiments.affpcl.theory.directions import (
 )
 from experiments.affpcl.theory.parametrization import objective_level
 from experiments.affpcl.theory.stack import FiniteStack
-from linsys.linalg import norm
-
-Numbers = NDArray[Any]
-
-
-# Section 3: one environment.
-
+from linsys.linalg import Numbers, norm
 
 # Section 5.1: who the central agent is.
 
@@ -101,11 +91,6 @@ def importance_increase(stack: FiniteStack, *, first_order: bool) -> rc.Sides:
     plain = (stack.mu0[:, None] * squares).sum(axis=-1)
     extra = stack.chi2_agent + (2 * stack.delta_env_agent if first_order else 0)
     return weighted / stack.n, (plain + stack.sigma[:, None] ** 2 * extra) / stack.n
-
-
-def ratio_bound(stack: FiniteStack) -> tuple[Numbers, int]:
-    """max_s rho^i(s), shape (B, n), against n."""
-    return stack.rho.max(axis=-1), stack.n
 
 
 def rare_state(epsilon: Numbers, others: Numbers) -> FiniteStack:

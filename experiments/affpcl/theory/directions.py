@@ -24,15 +24,10 @@ directions; those of the n personal directions are (B, n, n, S, d), the directio
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from experiments.affpcl.theory.stack import FiniteStack, apply
-
-Numbers = NDArray[Any]
-
+from linsys.linalg import Numbers
 
 # Residuals, as values at every state.
 

@@ -7,14 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from math import factorial, prod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from experiments.affpcl.theory.stack import share
-
-Numbers = NDArray[Any]
+from linsys.linalg import Numbers
 
 
 def total_variation(p: Numbers, q: Numbers) -> Numbers:

@@ -12,15 +12,11 @@ Shapes: maps are (B, n, S, D, D), one for every agent's sample; those of a singl
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from experiments.affpcl.theory.directions import central_residual, local_residual
 from experiments.affpcl.theory.stack import FiniteStack, apply
-
-Numbers = NDArray[Any]
+from linsys.linalg import Numbers
 
 
 def affpcl_maps(

@@ -13,15 +13,10 @@ factors 1 - alpha_tau are not negative, because every L_tau then grows with the 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 import ratecheck as rc
-
-Numbers = NDArray[Any]
-
+from linsys.linalg import Numbers
 
 # Lemma D.4.
 

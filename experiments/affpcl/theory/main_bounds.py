@@ -8,13 +8,13 @@ The corollaries ask for small steps. With alpha^k = ln t / (lambda^k t) that is 
 
     ln t / t <= limit,      limit = min over the modules of (largest alpha^k) lambda^k,
 
-so that the bounds speak of t >= :func:`first_doublings` (limit). All functions return
+so that the bounds speak of t >= :func:`first_doublings` (limit). Statements return
 (measured, bound) of the first agent, shape (B,).
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 import ratecheck as rc
 from experiments.affpcl.theory.joint import affpcl_maps, first_square, run, second_moment_operator
 from experiments.affpcl.theory.one_step import PersonalStack
-
-Numbers = NDArray[Any]
+from linsys.linalg import Numbers
 
 
 class Horizon(NamedTuple):

@@ -1,25 +1,22 @@
 """Proposition 2 of AffPCL with its constants: one environment, a known central objective.
 
 Algorithm (5) with x^0, the mean of the agents' iterates, at its centre, or with an explicit x^c
-that follows (4). All functions return (measured, bound) of the first agent, shape (B,), after
-t = 2^k rounds with alpha = ln t / (lambda t); see :mod:`experiments.affpcl.theory.main_bounds`.
+that follows (4). Errors are those of the first agent, shape (B,), after t = 2^k rounds with
+alpha = ln t / (lambda t); see :mod:`experiments.affpcl.theory.main_bounds`.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import ratecheck as rc
 from experiments.affpcl.theory.directions import local_residual
 from experiments.affpcl.theory.joint import first_square, run, second_moment_operator
 from experiments.affpcl.theory.main_bounds import Horizon, first_doublings, horizon
 from experiments.affpcl.theory.stack import FiniteStack
-
-Numbers = NDArray[Any]
+from linsys.linalg import Numbers
 
 
 class CommonStack(FiniteStack):

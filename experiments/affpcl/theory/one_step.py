@@ -9,10 +9,8 @@ of independent samples only the variance shrinks by c.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from experiments.affpcl.theory.directions import (
     central_residual,
@@ -24,8 +22,7 @@ from experiments.affpcl.theory.directions import (
     variance,
 )
 from experiments.affpcl.theory.stack import FiniteStack
-
-Numbers = NDArray[Any]
+from linsys.linalg import Numbers
 
 
 class PersonalStack(FiniteStack):

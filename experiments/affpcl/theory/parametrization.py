@@ -7,15 +7,11 @@ Phi(s) theta^i. :class:`ValueStack` is the former, with the constants defined th
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from experiments.affpcl.theory.stack import FiniteStack, share
-from linsys.linalg import norm
-
-Numbers = NDArray[Any]
+from linsys.linalg import Numbers, norm
 
 
 class ValueStack(FiniteStack):
@@ -71,9 +67,6 @@ def objective_gap(stack: FiniteStack) -> Numbers:
 def objective_level(stack: FiniteStack) -> Numbers:
     """delta_obj of Definition 1, relative to sup ||b||, shape (B,)."""
     return share(objective_gap(stack), 2 * stack.G_b_objective)
-
-
-# Appendix C.2: finite state spaces as a special case.
 
 
 # Appendix C.4: the linear system of a density ratio.

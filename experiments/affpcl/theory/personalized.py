@@ -1,6 +1,6 @@
 """Appendix G of AffPCL: one step of the personalised iterate, at fixed values of all iterates.
 
-All functions return (measured, bound), one entry for each agent of a
+Statements return (measured, bound), one entry for each agent of a
 :class:`~experiments.affpcl.theory.one_step.PersonalStack`. ``effective`` names the effective
 affinity: "printed" is min{1, nu delta_cen^i} with the nu of Definition 3, which looks at A alone;
 "safe" takes the larger of nu and its counterpart of Phi, which Lemma D.2 needs. Two dots in a
@@ -10,16 +10,11 @@ formula stand for the squared error that belongs there: G_A^2 ||dx^i||^2, G_A^2 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 import ratecheck as rc
 from experiments.affpcl.theory.one_step import PersonalStack
-
-Numbers = NDArray[Any]
-
+from linsys.linalg import Numbers
 
 # Lemma G.1 and Corollary G.1.
 

@@ -12,16 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from experiments.affpcl.theory.evidence import total_variation
 from experiments.affpcl.theory.stack import share
-from linsys.linalg import transpose
-
-Numbers = NDArray[Any]
+from linsys.linalg import Numbers, transpose
 
 
 @dataclass(frozen=True)
@@ -90,8 +86,8 @@ class Coupling:
     def psi(self) -> Numbers:
         """Features, shape (B, S, 1 + e)."""
         first = (self.k[:, None] * self.excess)[..., None]
-        room = np.sqrt(np.maximum(1 - first**2, 0))
-        return np.concatenate([first, room * self.others], axis=-1)
+        longest = np.sqrt(np.maximum(1 - first**2, 0))
+        return np.concatenate([first, longest * self.others], axis=-1)
 
     @cached_property
     def eta_star(self) -> Numbers:

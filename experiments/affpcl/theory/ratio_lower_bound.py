@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +33,7 @@ from experiments.affpcl.theory.evidence import (
     powers,
     total_variation,
 )
-
-Numbers = NDArray[Any]
+from linsys.linalg import Numbers
 
 #: Arrays over states have room for so many.
 MOST_STATES = 6

@@ -26,9 +26,8 @@ import ratecheck as rc
 from experiments.affpcl.theory.stack import FiniteStack, apply
 from linsys.algorithms import AffPCL, AffPCLState, FedAvg, StepSizes
 from linsys.algorithms.baselines import Common
+from linsys.linalg import Numbers
 from linsys.oracle import LinearObservation
-
-Numbers = NDArray[Any]
 
 #: Step sizes of x^i, x^c, theta^c and the ratio. A round is affine in each of them, so that one
 #: value, distinct and exact in binary, tests them all.

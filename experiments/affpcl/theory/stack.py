@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from linsys.linalg import (
+    Numbers,
     inverse,
     lambda_min,
     norm,
@@ -17,8 +18,6 @@ from linsys.linalg import (
     stretch,
     transpose,
 )
-
-Numbers = NDArray[Any]
 
 
 class FiniteStack:

@@ -6,12 +6,14 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 import ratecheck as rc
 from experiments.firm.claims._periods import RESTARTED, period, printed
 from experiments.firm.claims.descent import SYNCHRONISED
 from experiments.firm.paper import PAPER
 from experiments.firm.theory import assembly
-from experiments.firm.theory.client_gradients import Estimate, Printed
+from experiments.firm.theory.client_gradients import Estimate, Printed, first_terms
 from experiments.firm.theory.descent import Round
 from linsys.linalg import Numbers, norm
 
@@ -92,7 +94,11 @@ def eq25(at: Any, known: Any, clients: Any, size: Any, beta: Any, a: Any) -> rc.
     """E T_{1,1} <= (17) + (24). Here for M = 1, where lambda = 1 and nothing disagrees,
     and K = 1.
     """
-    return assembly.eq25(at, known, clients, size, beta, a / known.L_J)
+    measured = assembly.gradient_error(at, 1 + 0 * at.distance, at.chains.jac, clients, size)
+    critic = at.distance.max(axis=-1)
+    gap = first_terms(known, size, critic) + 4 * known.L_J * known.R * (a / known.L_J)
+    errors = assembly.errors(at, known, clients, size)
+    return measured, errors + 8 * known.R**3 / beta * gap
 
 
 def _bounded(s: Any) -> Any:
@@ -198,7 +204,14 @@ def eq33(
     omega: Any,
 ) -> rc.Sides:
     """Q_t of (27) with (24) is at most (33), where eps_critic bounds E||w_* - w||."""
-    return assembly.eq33(known, M, clients, 2**doublings, beta, a, K, first, second, omega)
+    size = 2**doublings
+    eps = first.max(axis=-1)
+    gap = first_terms(known, size, eps) + 4 * known.L_J * known.R * a * K
+    share = 8 * known.R**3 * np.sqrt(M**3) / beta
+    rest = 12 * known.zeta + 12 * known.noise(size) / clients
+    square = 4 * (known.R * a * K) ** 2
+    stated = rest + 12 * second.sum(axis=-1) / clients + share * omega * gap
+    return stated + known.L_J * square, rest + 12 * eps + share * gap + known.L_J**2 * square
 
 
 @PAPER.upper(

@@ -30,7 +30,8 @@ BOTH_TRACES = {
 )
 def lemma1(A: rc.Numbers, other: rc.Numbers, beta: rc.Numbers, R: rc.Numbers) -> rc.Sides:
     """||lambda*^c - lambda*^c'||_2 <= (4 R M / beta) max_j ||g^{j,c} - g^{j,c'}||_2."""
-    return at.lemma1(A, other, beta, R)
+    M = A.shape[-1]
+    return at.weight_gap(A, other, beta), 4 * R * M / beta * at.gradient_gap(A, other)
 
 
 LEMMA8 = replace(lemma1, id="firm.lemma8", source="FIRM, Lemma 8")
@@ -62,7 +63,8 @@ def lemma1_sharper(A: rc.Numbers, other: rc.Numbers, beta: rc.Numbers, R: rc.Num
     """||lambda*^c - lambda*^c'||_2 <= (2 R sqrt(M) / beta) max_j ||g^{j,c} - g^{j,c'}||_2; no
     smaller constant c R / beta does for all d, at any M > 1.
     """
-    return at.lemma1_sharper(A, other, beta, R)
+    bound = 2 * R * root(A.shape[-1], R) / beta * at.gradient_gap(A, other)
+    return at.weight_gap(A, other, beta), bound
 
 
 @PAPER.upper(
@@ -83,7 +85,7 @@ def lemma1_sharper(A: rc.Numbers, other: rc.Numbers, beta: rc.Numbers, R: rc.Num
 )
 def lemma1_impl(A: Numbers, other: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
     """Lemma 1 for the solutions of (9), which are computed from Ghat = G / ((1/M) tr G)."""
-    bound = at.lemma1(A, other, beta, R)[1]
+    bound = lemma1(A, other, beta, R)[1]
     return at.weight_gap(normalised(A), normalised(other), beta), bound
 
 
@@ -242,7 +244,7 @@ def eq46(
     most that.
     """
     size, gap = root(A.shape[-1], R), at.gradient_gap(A, other)
-    return constant / beta * (size * R + size * R) * size * gap, at.lemma1(A, other, beta, R)[1]
+    return constant / beta * (size * R + size * R) * size * gap, lemma1(A, other, beta, R)[1]
 
 
 @PAPER.identity(

@@ -172,7 +172,8 @@ def drift_without_beta(g: Numbers, lam: Numbers) -> rc.Sides:
 )
 def S2(lam: rc.Numbers) -> rc.Sides:
     """S_c = ||lambda^c - lambdabar||_1 <= 2 and S_c^2 <= 2 S_c."""
-    return at.S2(lam)
+    spread = at.spread_of(lam)
+    return np.stack([spread, spread**2], axis=1), np.stack([0 * spread + 2, 2 * spread], axis=1)
 
 
 @PAPER.upper(

@@ -50,7 +50,8 @@ class OneStep:
     @classmethod
     def each(cls, config: DifferentRunConfig, instance: int) -> list[OneStep]:
         """The moments of the clients that differ, one by one, from as many gradients in all."""
-        momdps, count = config.different(instance).momdps, config.moment_draws // config.clients
+        momdps = config.different_clients(instance).momdps
+        count = config.moment_draws // config.clients
         return [cls._draw(config, m, instance, count, c) for c, m in enumerate(momdps)]
 
     @classmethod

@@ -28,11 +28,11 @@ __all__ = [
     "DRIFTS",
     "DifferentRunConfig",
     "DriftRunConfig",
+    "allowed_slope_error",
     "blocks_of_replicates",
+    "bootstrap_mean_interval",
     "drifts",
     "in_block",
-    "mean_interval",
-    "slack",
     "slope_of",
 ]
 
@@ -62,7 +62,7 @@ class DriftRunConfig(ConflictConfig, ClientsConfig, BatchConfig):
         check_integer("replicates", self.replicates, low=rc.MIN_REPLICATES)
         check_integer("moment_draws", self.moment_draws, low=100 * self.clients)
 
-    def alike(self, instance: int, count: int | None = None) -> Clients:
+    def identical_clients(self, instance: int, count: int | None = None) -> Clients:
         """Identical clients, ``self.clients`` of them without ``count``."""
         return Clients(self.momdp(instance), self.clients if count is None else count)
 
@@ -96,7 +96,7 @@ class DifferentRunConfig(DriftRunConfig):
         ),
     )
 
-    def different(self, instance: int) -> Clients:
+    def different_clients(self, instance: int) -> Clients:
         """Clients with processes of their own around the same one."""
         return Clients(
             heterogeneous(
@@ -114,8 +114,8 @@ def drifts(
 ) -> dict[str, Array]:
     """All drifts with k = ``steps`` local steps since theta_0, counting the present one, (n, R).
 
-    No client has heard of another one since. A run that aggregates every k steps is the same up to
-    there, so that ``firm.K`` of the largest k serves all of them.
+    Since theta_0 the clients have not exchanged parameters. A run that aggregates every k steps is
+    the same up to there, so that ``firm.K`` of the largest k serves all of them.
 
     ``disagreement`` and ``disagreement_true`` are T_disagr around the mean weights and around those
     of the true gradients; ``disagreement_local`` is T_disagr for exact gradients at the clients'
@@ -158,7 +158,7 @@ def in_block(config: DriftRunConfig, block: rc.Block) -> NDArray[np.int64]:
     return np.arange(block["first"], min(block["first"] + config.at_once, config.replicates))
 
 
-def slack(x: Array, order: int, moved: float) -> float:
+def allowed_slope_error(x: Array, order: int, moved: float) -> float:
     """What a log-log slope over x may be off by, as parameters move on the way.
 
     Args:
@@ -177,7 +177,7 @@ def slope_of(x: Array, curves: Array, seed: int) -> rc.Slope:
     return rc.slope_interval(x, curves, rng=seed, level=CONFIDENCE)
 
 
-def mean_interval(values: Array, seed: int) -> rc.Interval:
+def bootstrap_mean_interval(values: Array, seed: int) -> rc.Interval:
     """Mean of replicates (R,) with the bootstrap interval of level 95 % that slopes have."""
     # a mean is the exponent of the slope of log y from y = 1 at log x = 0 to the mean at log x = 1
     slope = rc.slope_interval([1.0, np.e], np.stack([np.ones_like(values), values], 1), rng=seed)

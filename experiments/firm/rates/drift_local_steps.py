@@ -28,7 +28,7 @@ Derived here, for alpha K L_J to zero. Let S be the covariance of one client's s
   less in T_{1,2}, where the noise is averaged over clients.
 
 Regime: from ``fit_from`` moves on. Tolerances are what is left out: exp(alpha k L_J) effects
-(``slack``), a'/(a k), estimated by the excess kurtosis of a step, and s/(h k).
+(``allowed_slope_error``), a'/(a k), estimated by the excess kurtosis of a step, and s/(h k).
 
 References: FIRM, Theorem 1, Remark 1, Lemma 9, (24), (26), (33), (35), (52).
 """
@@ -46,11 +46,11 @@ from experiments.firm.rates._one_step import OneStep
 from experiments.firm.rates._runs import (
     DRIFTS,
     DifferentRunConfig,
+    allowed_slope_error,
     blocks_of_replicates,
+    bootstrap_mean_interval,
     drifts,
     in_block,
-    mean_interval,
-    slack,
     slope_of,
 )
 from linsys.validate import Array, check_number
@@ -112,7 +112,7 @@ def compute(config: DriftLocalStepsConfig, block: rc.Block, context: rc.Context)
         alpha=config.alpha, K=config.moves[-1] + 1, beta=config.beta, normalise=False, eta=1.0
     )
     by_clients: list[dict[str, Array]] = []
-    for clients in (config.alike(instance), config.different(instance)):
+    for clients in (config.identical_clients(instance), config.different_clients(instance)):
         oracle = config.oracle(
             clients, instance, B=config.B, replicates=replicates.size, first=block["first"]
         )
@@ -152,14 +152,16 @@ def analyse(config: DriftLocalStepsConfig, table: rc.Table) -> rc.Analysis:
             slope = slope_of(x, curve[:, late], config.seed)
             what = f"{NAMES[name]}, {SAME}{label}"
             if name in FLOOR:
-                allowed = slack(x, 4, walked)
+                allowed = allowed_slope_error(x, 4, walked)
                 checks.append(
                     rc.rate_check(f"{what}: as derived", FLOOR[name], slope, tolerance=allowed)
                 )
                 ratio = curve[:, -1].mean() / curve[:, 0].mean()
                 added.append(f"{NAMES[name]}{label}: {ratio:.3f}")
             else:
-                allowed = slack(x, ORDERS[name], moved) + (bent if ORDERS[name] == 4 else 0.0)
+                allowed = allowed_slope_error(x, ORDERS[name], moved) + (
+                    bent if ORDERS[name] == 4 else 0.0
+                )
                 checks.append(
                     rc.rate_check(f"{what}: as derived", DERIVED[name], slope, tolerance=allowed)
                 )
@@ -172,7 +174,7 @@ def analyse(config: DriftLocalStepsConfig, table: rc.Table) -> rc.Analysis:
         for name, derived in DIFFERENT_DERIVED.items():
             curve = different.grid(name, "replicate", "k")
             slope = slope_of(x, curve[:, late], config.seed)
-            allowed = slack(x, ORDERS[name], moved) + rc.slope_shift(
+            allowed = allowed_slope_error(x, ORDERS[name], moved) + rc.slope_shift(
                 x, different["s_over_h"][0] / x
             )
             what = f"{NAMES[name]}, {DIFFERENT}{label}"
@@ -180,7 +182,7 @@ def analyse(config: DriftLocalStepsConfig, table: rc.Table) -> rc.Analysis:
         for who, part in ((SAME, same), (DIFFERENT, different)):
             law = part.grid("law", "replicate", "k")
             drift = part.grid("client", "replicate", "k")
-            ratio = mean_interval((drift / law).mean(axis=1), config.seed)
+            ratio = bootstrap_mean_interval((drift / law).mean(axis=1), config.seed)
             what = f"client drift / law, {who}{label}"
             checks.append(rc.within(what, span_of_one, ratio, near, 1.0 / near))
             if instance == 0:

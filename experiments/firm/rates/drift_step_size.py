@@ -26,7 +26,8 @@ the bias (``drift_time``): with alpha -> 0, alpha T -> infinity, C -> infinity t
 Theorem 1 vanishes for lambda_t the clients' mean weights, and tends to ||grad J b||^2 > 0 for the
 ideal weights of (14), where all terms on its right are zero.
 
-Regime: alpha with alpha k L_J at most ``SMALL``, for the local L_J; what is left out is ``slack``.
+Regime: alpha with alpha k L_J at most ``SMALL``, for the local L_J; what is left out is
+``allowed_slope_error``.
 C from ``fit_from`` on, with what v/C makes of the law's slope there as tolerance.
 
 References: FIRM, Theorem 1, Remark 1, Lemma 9, (24), (26), (33), (35), (52).
@@ -46,10 +47,10 @@ from experiments.firm.rates._one_step import OneStep
 from experiments.firm.rates._runs import (
     DRIFTS,
     DifferentRunConfig,
+    allowed_slope_error,
     blocks_of_replicates,
     drifts,
     in_block,
-    slack,
     slope_of,
 )
 from linsys.validate import Array, InputError, check_number
@@ -152,7 +153,7 @@ def compute(config: DriftStepSizeConfig, block: rc.Block, context: rc.Context) -
     if block["clients"] == MANY:
         return _crowd(config, instance)
     replicates = in_block(config, block)
-    make = config.alike if block["clients"] == SAME else config.different
+    make = config.identical_clients if block["clients"] == SAME else config.different_clients
     clients = make(instance)
     oracle = config.oracle(
         clients, instance, B=config.B, replicates=replicates.size, first=block["first"]
@@ -172,7 +173,7 @@ def compute(config: DriftStepSizeConfig, block: rc.Block, context: rc.Context) -
 
 def _crowd(config: DriftStepSizeConfig, instance: int) -> rc.Columns:
     counts = np.array(config.counts)
-    clients = config.alike(instance, config.counts[-1])
+    clients = config.identical_clients(instance, config.counts[-1])
     oracle = config.oracle(clients, instance, B=config.B, replicates=config.crowds)
     gradients, _ = oracle.jac(config.start(instance, clients, config.crowds), oracle.init())
     moments = OneStep.draw(config, instance)
@@ -209,9 +210,11 @@ def analyse(config: DriftStepSizeConfig, table: rc.Table) -> rc.Analysis:
             slope = slope_of(x, drift[:, late], config.seed)
             what = f"{NAMES[name]}, {kind}{label}"
             if name in FLOORS:
-                allowed = slack(x, 4, np.sqrt(2.0) * x[-1] * moves * pace)
+                allowed = allowed_slope_error(x, 4, np.sqrt(2.0) * x[-1] * moves * pace)
             else:
-                allowed = slack(x, 2 if name == "client" else 4, x[-1] * moves * smooth)
+                allowed = allowed_slope_error(
+                    x, 2 if name == "client" else 4, x[-1] * moves * smooth
+                )
             checks.append(rc.rate_check(f"{what}: as derived", derived, slope, tolerance=allowed))
             if (kind, name) in STATED:
                 stated, source = STATED[kind, name], "(24)" if name in FLOORS else "as stated"

@@ -45,8 +45,8 @@ from experiments.firm.rates._one_step import OneStep
 from experiments.firm.rates._runs import (
     DriftRunConfig,
     blocks_of_replicates,
+    bootstrap_mean_interval,
     in_block,
-    mean_interval,
     slope_of,
 )
 from linsys.validate import Array, check_number
@@ -127,7 +127,7 @@ def leading(eta: float | str, t: Array) -> tuple[Array, Array]:
 def compute(config: DriftTimeConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """T_disagr in both readings along the runs, and what the law says of it."""
     instance, replicates = block["instance"], in_block(config, block)
-    clients = config.alike(instance)
+    clients = config.identical_clients(instance)
     oracle = config.oracle(
         clients, instance, B=config.B, replicates=replicates.size, first=block["first"]
     )
@@ -196,7 +196,7 @@ def analyse(config: DriftTimeConfig, table: rc.Table) -> rc.Analysis:
                 else:
                     derived = law_slope(x, law[late])
                 checks.append(rc.rate_check(f"{what}: as derived", derived, slope, tolerance=bend))
-                ratio = mean_interval((drift / law).mean(axis=1), config.seed)
+                ratio = bootstrap_mean_interval((drift / law).mean(axis=1), config.seed)
                 checks.append(
                     rc.within(
                         f"{what}: drift / law",

@@ -1,8 +1,8 @@
-"""What the papers on multi-objective directions state, as functions with two sides.
+"""What several of FIRM's statements share, for stacks of B instances.
 
-They return ``(measured, bound)`` for stacks of B instances, in float64 or on high-precision numbers
-(see :mod:`linsys.linalg`). Gradients are the columns of A, shape (B, d, M), weights lambda (B, M);
-where there are clients, gradients are rows g, shape (B, C, M, d). All are FIRM's.
+Functions work in float64 and on high-precision numbers (see :mod:`linsys.linalg`); those that are
+statements return ``(measured, bound)``. Gradients are the columns of A, shape (B, d, M), weights
+lambda (B, M); where there are clients, gradients are rows g, shape (B, C, M, d).
 
 =====================================  ===========================================================
 the subproblem

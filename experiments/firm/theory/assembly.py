@@ -1,8 +1,8 @@
 """FIRM, Appendix F: how the proof of Theorem 1 puts its pieces together.
 
-Functions of stacks of tabular processes that return ``(measured, bound)``, B first. The pieces
-themselves: :mod:`experiments.firm.theory.client_gradients`, :mod:`experiments.firm.theory.paths`;
-the sum over time: :mod:`experiments.firm.theory.ascent`; what the constants amount to:
+Functions of stacks of tabular processes, B first. The pieces themselves:
+:mod:`experiments.firm.theory.client_gradients`, :mod:`experiments.firm.theory.paths`; the sum over
+time: :mod:`experiments.firm.theory.ascent`; what the constants amount to:
 :mod:`experiments.firm.theory.reach`.
 
 *The corrected bound on T_1.* With H, L_H and b of :mod:`experiments.firm.theory.client_gradients`,
@@ -38,12 +38,10 @@ from functools import cached_property
 
 import numpy as np
 
-import ratecheck as rc
 from experiments.firm.theory.chain import Chains
 from experiments.firm.theory.client_gradients import (
     Estimate,
     Printed,
-    first_terms,
     moved,
     smoothness,
 )
@@ -66,16 +64,6 @@ def errors(at: Estimate, known: Printed, clients: Numbers, size: Numbers) -> Num
     """The right side of (17) for clients with one policy and critic, (B,)."""
     critic = (at.distance**2).max(axis=-1)
     return np.asarray(12 * known.zeta + 12 * known.noise(size) / clients + 12 * critic)
-
-
-def eq25(
-    at: Estimate, known: Printed, clients: Numbers, size: Numbers, beta: Numbers, a: Numbers
-) -> rc.Sides:
-    """(25) for a single objective, whose lambda is 1: E T_{1,1} <= (17) + (24), t = K = 1."""
-    measured = gradient_error(at, 1 + 0 * at.distance, at.chains.jac, clients, size)
-    critic = at.distance.max(axis=-1)
-    gap = first_terms(known, size, critic) + 4 * known.L_J * known.R * a
-    return measured, errors(at, known, clients, size) + 8 * known.R**3 / beta * gap
 
 
 def corrected(
@@ -227,28 +215,3 @@ class SecondStep:
         reach = steps * smoothness(self.base, self.r_max) * R * self.a
         M = self.start.shape[-1]
         return corrected(R, M, self.clients, 1 + 0 * R, bias, reach, self.beta)
-
-
-def eq33(
-    known: Printed,
-    M: Numbers,
-    clients: int,
-    size: Numbers,
-    beta: Numbers,
-    a: Numbers,
-    K: Numbers,
-    first: Numbers,
-    second: Numbers,
-    omega: Numbers,
-) -> rc.Sides:
-    """Q_t of (27) with (24) against (33), eps_critic being the largest E||w_* - w||, (B,).
-
-    Moments E||w_* - w|| and E||w_* - w||^2 of every client (B, C), sum_i omega_i (B,).
-    """
-    eps = first.max(axis=-1)
-    gap = first_terms(known, size, eps) + 4 * known.L_J * known.R * a * K
-    share = 8 * known.R**3 * np.sqrt(M**3) / beta
-    rest = 12 * known.zeta + 12 * known.noise(size) / clients
-    square = 4 * (known.R * a * K) ** 2
-    stated = rest + 12 * second.sum(axis=-1) / clients + share * omega * gap
-    return stated + known.L_J * square, rest + 12 * eps + share * gap + known.L_J**2 * square

@@ -161,43 +161,10 @@ class Printed:
         return np.asarray((self.r_max + critics * self.R_w) ** 2 * factor / size)
 
 
-def eq47(pair: Sequence[Estimate], batches: Numbers) -> rc.Sides:
-    """(47): the seven terms, for batches with these empirical laws (B, 2, S, A, S); (B, M)."""
-    gradients, starred = [], []
-    for k, at in enumerate(pair):
-        law = batches[:, k, ..., None, None]
-        gradients.append((law * at.samples).sum(axis=(1, 2, 3)))
-        starred.append((law * at.of(at.chains.w_star)).sum(axis=(1, 2, 3)))
-    true = [at.chains.jac for at in pair]
-    centre = [at.average(at.of(at.chains.w_star)) for at in pair]
-    bound = norm(true[0] - true[1])
-    for k in range(2):
-        parts = gradients[k] - starred[k], starred[k] - centre[k], centre[k] - true[k]
-        bound = bound + sum(norm(part) for part in parts)
-    return norm(gradients[0] - gradients[1]), bound
-
-
 def first_terms(known: Printed, size: Numbers, critic: Numbers) -> Numbers:
     """Lemma 9 without its last term, both critics with the error ``critic``; (B,)."""
     noise = known.noise(size, critics=1)
     return np.asarray(4 * np.sqrt(known.zeta) + 4 * np.sqrt(critic) + 4 * np.sqrt(noise))
-
-
-def eq48(pair: Sequence[Estimate], known: Printed, size: Numbers) -> rc.Sides:
-    """(48) with exact critics, ||E g^{j,c} - E g^{j,c'}|| for E||g^{j,c} - g^{j,c'}||; (B, M).
-
-    By Jensen's inequality that is less: what violates this violates (48).
-    """
-    one, two = pair
-    last = norm(one.chains.jac - two.chains.jac)
-    return norm(one.mean - two.mean), first_terms(known, size, 0 * size)[:, None] + last
-
-
-def lemma9(pair: Sequence[Estimate], known: Printed, size: Numbers, a: Numbers) -> rc.Sides:
-    """Lemma 9 one step after the last aggregation, left side and critics as in :func:`eq48`."""
-    measured = norm(pair[0].mean - pair[1].mean)
-    bound = first_terms(known, size, 0 * size) + 4 * known.L_J * known.R * a
-    return measured, bound[:, None] + 0 * measured
 
 
 def eq48_critic(at: Estimate, constant: Numbers | None = None) -> rc.Sides:
@@ -218,18 +185,10 @@ def root_mean_square(pair: Sequence[Estimate], size: Numbers) -> Numbers:
     return np.asarray(np.sqrt(squared(one.mean - two.mean) + noise))
 
 
-def eq48_corrected(pair: Sequence[Estimate], size: Numbers) -> rc.Sides:
-    """sqrt(E||g^c - g^c'||^2) <= both biases + R sqrt(2/B) + ||grad H^c - grad H^c'||; (B, M)."""
-    one, two = pair
-    noise = one.limit * np.sqrt(2 / size)
-    last = norm(one.gradient - two.gradient)
-    return root_mean_square(pair, size), one.bias + two.bias + noise[:, None] + last
-
-
 def lemma9_corrected(
     pair: Sequence[Estimate], size: Numbers, L: Numbers, a: Numbers, steps: int = 1
 ) -> rc.Sides:
-    """The same with 2 L_H R a (t - t_0) as the last term; (B, M)."""
+    """sqrt(E||g^c - g^c'||^2) <= both biases + R sqrt(2/B) + 2 L_H R a (t - t_0); (B, M)."""
     one, two = pair
     rest = one.limit * np.sqrt(2 / size) + 2 * L * one.limit * a * steps
     return root_mean_square(pair, size), one.bias + two.bias + rest[:, None]

@@ -1,10 +1,10 @@
 """FIRM, Appendices D and F.1.1: what makes a stochastic gradient differ from the policy gradient.
 
 Functions of stacks of processes (:class:`experiments.firm.theory.chain.Chains`), r_max (B,),
-weights lambda (B, M), critics' weights w (B, M, d2) and the number of transitions in a batch; they
-return ``(measured, bound)``, B first. Constants are those of the policy at hand, the smallest that
-the assumptions allow: lambda_A of Assumption 2(c), C_psi = sqrt(2) c, kappa = 1 and rho =
-``Chains.overlap``.
+weights lambda (B, M), critics' weights w (B, M, d2) and the number of transitions in a batch.
+Statements return ``(measured, bound)``, B first. Constants are those of the policy at hand, the
+smallest that the assumptions allow: lambda_A of Assumption 2(c), C_psi = sqrt(2) c, kappa = 1 and
+rho = ``Chains.overlap``.
 
 >>> import numpy as np
 >>> xi = np.array([[[[[1.0]], [[-1.0]]]]])  # one client, a coin
@@ -49,9 +49,6 @@ def lemma2_uniform(move: Numbers, kappa: Numbers, rho: Numbers, last: int) -> rc
         start=zero[:, 0] + np.zeros((1, 2), dtype=int),
     )
     return chains.distances(last), kappa[:, None] * rho[:, None] ** np.arange(last + 1)
-
-
-# The critic: the radius R_w.
 
 
 # The gradients' mean: (10) and Lemma 4.

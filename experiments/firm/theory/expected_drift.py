@@ -2,7 +2,7 @@
 
 Clients draw their gradients independently from two points, ``points`` (B, 2, M, d) with
 probabilities ``chances`` (B, 2), so that an expectation is a finite sum over outcomes. beta and R
-as in :mod:`experiments.firm.theory.perturbation`; functions return ``(measured, bound)``.
+as in :mod:`experiments.firm.theory.perturbation`; statements return ``(measured, bound)``.
 
 >>> from fractions import Fraction
 >>> [float(opposed_pair((1, 1), Fraction(s), Fraction(0))) for s in (0.5, 0.25)]  # a kink: s^2 / 4
@@ -126,9 +126,6 @@ def averaged_error(
         measured.append(mean_over(likely, squared(reached - true[:, None])))
         bound.append(squared(mean - true) + spread / (C * t))
     return np.stack(measured, axis=1), np.stack(bound, axis=1)
-
-
-# Local steps.
 
 
 # One example in closed form.

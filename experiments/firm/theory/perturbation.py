@@ -3,7 +3,7 @@
 Gradients g of C clients have shape (B, C, M, d), their weights (B, C, M), beta and R, the length of
 the longest gradient, (B,). A_c has the columns g^{j,c}; X_c = A_c - Abar and u_c = lambda^c -
 lambdabar are deviations from the clients' means, P = I - 11'/M, and V is the mean of ||X_c||_F^2.
-T = ||(1/C) sum_c A_c u_c||^2 is the second term of (7). Functions return ``(measured, bound)``.
+T = ||(1/C) sum_c A_c u_c||^2 is the second term of (7). Statements return ``(measured, bound)``.
 
 >>> import numpy as np
 >>> g = np.array([[[[1.1], [0.9]], [[0.9], [1.1]]]])  # two clients, d = 1, M = 2
@@ -101,12 +101,3 @@ def selection(g: Numbers, lam: Numbers) -> rc.Sides:
 def second_order(g: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
     """sqrt(T) <= (2R/beta) V."""
     return drift(g, solutions(g, beta)), 2 * R / beta * variance(g)
-
-
-# Large beta.
-
-
-# Small beta.
-
-
-# Around the weights of the true gradients.

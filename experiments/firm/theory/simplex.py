@@ -1,13 +1,13 @@
 """FIRM, Section 3 and Appendix G.1: what the regularised subproblem's solution is and how it moves.
 
 Functions of gradients A (B, d, M), the columns of length at most R, of beta (B,) and of whatever a
-statement compares; two clients are ``A`` and ``other``. All return ``(measured, bound)``, B first.
+statement compares; two clients are ``A`` and ``other``. Statements return ``(measured, bound)``, B
+first.
 
 >>> import numpy as np
 >>> A, other = np.array([[[1.0, 1.0]]]), np.array([[[1.1, 0.9]]])
->>> measured, bound = lemma1_sharper(A, other, np.array([100.0]), np.array([1.1]))
->>> bool((measured / bound)[0] > 0.9)
-True
+>>> print(gradient_gap(A, other).round(6), weight_gap(A, other, np.array([100.0])).round(6))
+[0.1] [0.002827]
 """
 
 from __future__ import annotations
@@ -15,16 +15,13 @@ from __future__ import annotations
 import numpy as np
 
 import ratecheck as rc
-from experiments.firm.theory.program import diagonal, gram, minimiser, root, weights
+from experiments.firm.theory.program import diagonal, gram, minimiser, weights
 from linsys.linalg import Numbers, apply, norm, squared, transpose
 
 
 def gradient_gap(A: Numbers, other: Numbers) -> Numbers:
     """max_j ||g^j - g'^j||, shape (B,)."""
     return np.asarray(norm(transpose(A - other)).max(axis=-1))
-
-
-# Definition 3.
 
 
 # Equations (1) to (3), (9) and (54).
@@ -57,18 +54,6 @@ def raised(p: Numbers, factor: Numbers) -> Numbers:
 def weight_gap(A: Numbers, other: Numbers, beta: Numbers) -> Numbers:
     """||lambda* - lambda'*||_2 of two clients, shape (B,)."""
     return norm(weights(A, beta) - weights(other, beta))
-
-
-def lemma1(A: Numbers, other: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
-    """||lambda* - lambda'*|| <= (4 R M / beta) max_j ||g^j - g'^j||."""
-    M = A.shape[-1]
-    return weight_gap(A, other, beta), 4 * R * M / beta * gradient_gap(A, other)
-
-
-def lemma1_sharper(A: Numbers, other: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
-    """The same with 2 R sqrt(M) / beta, the smallest constant of this form for every M > 1."""
-    bound = 2 * R * root(A.shape[-1], R) / beta * gradient_gap(A, other)
-    return weight_gap(A, other, beta), bound
 
 
 # The steps of its proof, equations (36) to (46).

@@ -1,20 +1,18 @@
 """FIRM, Appendices C and F.1.2: the clients' weights, their averages and what they disagree about.
 
 Weights of C clients have shape (B, C, M), their gradients (B, C, M, d); lambdabar is the clients'
-average. Functions return ``(measured, bound)``, B first; a chain of inequalities becomes an axis.
+average.
 
 >>> import numpy as np
 >>> lam = np.array([[[1.0, 0.0], [0.0, 1.0]]])
->>> measured, bound = S2(lam)
->>> measured[0, 0].tolist(), bound[0, 0].tolist()
-([1.0, 1.0], [2.0, 2.0])
+>>> spread_of(lam).tolist()
+[[1.0, 1.0]]
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-import ratecheck as rc
 from linsys.linalg import Numbers, agent_mean, squared
 
 
@@ -36,12 +34,6 @@ def disagreement(g: Numbers, lam: Numbers) -> Numbers:
 def spread_of(lam: Numbers) -> Numbers:
     """S_c = ||lambda^c - lambdabar||_1, shape (B, C)."""
     return np.asarray(np.abs(centred(lam)).sum(axis=-1))
-
-
-def S2(lam: Numbers) -> rc.Sides:
-    """S_c <= 2 and S_c^2 <= 2 S_c, shape (B, 2, C)."""
-    spread = spread_of(lam)
-    return np.stack([spread, spread**2], axis=1), np.stack([0 * spread + 2, 2 * spread], axis=1)
 
 
 def smoothed(start: Numbers, stars: Numbers, eta: Numbers) -> Numbers:

@@ -78,7 +78,7 @@ def penalties(devices: Devices) -> Numbers:
 
 def _gap_and_variance(
     B: Numbers, A: Numbers, k: Numbers, o: Numbers, L: Numbers, share: Numbers
-) -> tuple[Numbers, Numbers]:
+) -> rc.Sides:
     """f^S - f for :func:`kinked` losses, and :func:`product_variance`, both (B',)."""
     S, chance = sketches(k, A.shape[-2])
     sketched = (chance * kinked(B[:, None], S, A[:, None], o[:, None], L, share)).sum(axis=-1)

@@ -88,6 +88,3 @@ def _sketched_norms(devices: Devices) -> tuple[Numbers, Numbers]:
     B, A = devices.B[:, None, None], devices.A[:, None, None]
     H = hessians(devices.C[:, :, None], devices.M[:, :, None], B, A, devices.dense)
     return _own(devices, operator_norm(H)), operator_norm(devices.mean(H))
-
-
-# The ranks in Assumption 4.2 and Theorem 4.4.

@@ -1,8 +1,7 @@
-"""FSLoRA, Sections 3.1 to 3.3 and Appendix D.1, D.2: sketches, gradients, a round, the lemmas.
+"""FSLoRA, Sections 3.1 to 3.3 and Appendix D.1, D.2: covariances of sketches, local steps.
 
-Everything is an identity or a bound on sums over all sketches. Gradients that a statement is
-compared with come from differences of the loss: along a line it is a polynomial of degree four,
-whose derivative a five-point difference gives exactly.
+Gradients that a statement is compared with come from differences of the loss: along a line it is a
+polynomial of degree four, whose derivative a five-point difference gives exactly.
 """
 
 from __future__ import annotations

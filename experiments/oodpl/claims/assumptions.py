@@ -24,6 +24,7 @@ from experiments.oodpl.paper import PAPER
 from experiments.oodpl.theory import smoothness as at
 from experiments.oodpl.theory.bilevel import System
 from experiments.oodpl.theory.constants import PolicyConstants
+from linsys.linalg import norm, operator_norm
 
 
 def _far(*, psi: Any, **fields: Any) -> SimpleNamespace:
@@ -158,11 +159,20 @@ def A2(instance: Any) -> rc.Sides:
     = min(d^2/4, e^(R d) max_x ||Cov_0||), M = min(d, max ||psi - E_0 psi|| + R L), rho = d^3/(6
     sqrt 3), T = max ||xi||, P = 4 T^2/(3 sqrt 3).
     """
-    return at.assumption_2(
-        instance.system,
-        points(instance),
-        (instance.phi, instance.other_phi),
-        (instance.policy, instance.reward),
+    system, policy, reward = instance.system, instance.policy, instance.reward
+    (theta, other), phi, other_phi = points(instance), instance.phi, instance.other_phi
+    far, far_phi = norm(theta - other), norm(phi - other_phi)
+    values = np.abs(system.policy.log_pi(theta) - system.policy.log_pi(other))
+    slopes = norm(system.policy.gradient(theta) - system.policy.gradient(other))
+    curvatures = operator_norm(system.policy.hessian(theta) - system.policy.hessian(other))
+    rewards = np.abs(system.reward.values(phi) - system.reward.values(other_phi))
+    by_phi = norm(system.reward.gradient(phi) - system.reward.gradient(other_phi))
+    return at.pairs(
+        (values.max(axis=(-2, -1)), policy.M * far),
+        (slopes.max(axis=(-2, -1)), policy.L * far),
+        (curvatures.max(axis=-1), policy.rho * far),
+        (rewards.max(axis=(-2, -1)), reward.T * far_phi),
+        (by_phi.max(axis=(-2, -1)), reward.P * far_phi),
     )
 
 
@@ -178,7 +188,12 @@ def A3(system: Any, phi: Any, theta: Any, policy: Any, reward: Any) -> rc.Sides:
     """Exponential families satisfy it on the balls ||theta|| <= R, ||phi|| <= 1: C = max |log pi_0|
     + R d, and b, B = exp(min (r0 - ||xi||)), exp(max (r0 + ||xi||)) for linear rewards.
     """
-    return at.assumption_3(system, phi, theta, (policy, reward))
+    values = np.exp(system.reward.values(phi))
+    return at.pairs(
+        (reward.b, values.min(axis=(-2, -1))),
+        (values.max(axis=(-2, -1)), reward.B),
+        (np.abs(system.policy.log_pi(theta)).max(axis=(-2, -1)), policy.C),
+    )
 
 
 @PAPER.upper(

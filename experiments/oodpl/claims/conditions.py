@@ -229,7 +229,7 @@ def theorem_1_spread(at: Conditions, kappa: Numbers) -> rc.Sides:
     "u v(x_2) falls from 0.286 at u = 4 to e^(-1 - 1/e) = 0.255.",
     main=True,
 )
-def theorem_1_two_answers(logit: Numbers, u: Numbers, heavier: Numbers) -> rc.Sides:
+def theorem_1_two_answers(logit: Numbers, u: Numbers, heavier: Numbers) -> tuple[Numbers, Numbers]:
     """Where Assumption 1 holds on all iterates that two inner steps can reach, alpha b^(1/beta) mu
     <= 0.305, so that q >= 1.44 and no kappa > 0 has q <= 1 - kappa, from D = 2 on.
 

@@ -23,11 +23,11 @@ GREY = "#777777"
 
 
 def draw_curves(
-    axes: dict[str, Axes], series: Sequence[rc.Series], looks: Mapping[str, rc.Look]
+    axes: dict[str, Axes], series: Sequence[rc.Series], styles: Mapping[str, rc.Look]
 ) -> None:
     """Draw every series in its panel, laws above what they are compared with."""
     for one in series:
-        shape, ax = rc.LOOKS["theory"] if one.name == LAW else looks[one.name], axes[one.panel]
+        shape, ax = rc.LOOKS["theory"] if one.name == LAW else styles[one.name], axes[one.panel]
         ax.plot(
             np.asarray(one.x),
             np.asarray(one.y),

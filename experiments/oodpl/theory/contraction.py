@@ -50,9 +50,6 @@ def _powers(q: Numbers, D: int) -> tuple[Numbers, Numbers]:
     return stack[..., 1:], np.cumsum(stack[..., :-1], axis=-1)
 
 
-# The Jacobian of theta_*.
-
-
 # Lemma 5.
 
 

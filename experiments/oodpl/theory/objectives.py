@@ -1,4 +1,4 @@
-"""OOD-PL, Sections 2 and 3 and Appendix A: what the objectives are, and who minimises them."""
+"""OOD-PL, Sections 2 and 3 and Appendix A: a parameter for every answer; margins, accuracy."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ import ratecheck as rc
 from experiments.oodpl.theory.bilevel import Policy, System, log_loss, pick_pair
 from linsys.linalg import Numbers
 
-__all__ = [
-    "accuracy",
-    "margins",
-    "unrestricted",
-]
+__all__ = ["accuracy", "margins", "unrestricted"]
 
 
 def unrestricted(system: System) -> System:

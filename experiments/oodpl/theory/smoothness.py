@@ -13,13 +13,11 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.oodpl.theory.bilevel import System
-from experiments.oodpl.theory.constants import PolicyConstants, RewardConstants
+from experiments.oodpl.theory.constants import RewardConstants
 from linsys.linalg import Numbers, lambda_min, logistic, norm, operator_norm, transpose
 
 __all__ = [
     "Jet",
-    "assumption_2",
-    "assumption_3",
     "convexity",
     "curvature_lipschitz",
     "deviations",
@@ -57,45 +55,6 @@ def tilts(system: System, phi: Numbers, limits: Range) -> rc.Sides:
     tilt = system.tilt(phi)
     low, high = limits
     return pairs((tilt.max(axis=(-2, -1)), high), (low, tilt.min(axis=(-2, -1))))
-
-
-def assumption_2(
-    system: System,
-    points: tuple[Numbers, Numbers],
-    phis: tuple[Numbers, Numbers],
-    constants: tuple[PolicyConstants, RewardConstants],
-) -> rc.Sides:
-    """(14) to (18) at two theta and two phi: changes, and constants times distances; (..., 5)."""
-    (theta, other), (phi, other_phi), (policy, reward) = points, phis, constants
-    far, far_phi = norm(theta - other), norm(phi - other_phi)
-    values = np.abs(system.policy.log_pi(theta) - system.policy.log_pi(other))
-    slopes = norm(system.policy.gradient(theta) - system.policy.gradient(other))
-    curvatures = operator_norm(system.policy.hessian(theta) - system.policy.hessian(other))
-    rewards = np.abs(system.reward.values(phi) - system.reward.values(other_phi))
-    by_phi = norm(system.reward.gradient(phi) - system.reward.gradient(other_phi))
-    return pairs(
-        (values.max(axis=(-2, -1)), policy.M * far),
-        (slopes.max(axis=(-2, -1)), policy.L * far),
-        (curvatures.max(axis=-1), policy.rho * far),
-        (rewards.max(axis=(-2, -1)), reward.T * far_phi),
-        (by_phi.max(axis=(-2, -1)), reward.P * far_phi),
-    )
-
-
-def assumption_3(
-    system: System,
-    phi: Numbers,
-    theta: Numbers,
-    constants: tuple[PolicyConstants, RewardConstants],
-) -> rc.Sides:
-    """(19) and (20): b <= exp(r) <= B and |log pi| <= C, shape (..., 3)."""
-    policy, reward = constants
-    values = np.exp(system.reward.values(phi))
-    return pairs(
-        (reward.b, values.min(axis=(-2, -1))),
-        (values.max(axis=(-2, -1)), reward.B),
-        (np.abs(system.policy.log_pi(theta)).max(axis=(-2, -1)), policy.C),
-    )
 
 
 def deviations(system: System, phi: Numbers, theta: Numbers) -> tuple[Numbers, Numbers, Numbers]:

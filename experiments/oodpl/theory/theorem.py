@@ -1,11 +1,9 @@
-"""OOD-PL, Theorem 1: the outer objective's curvature, the parts of the bound, and what is in it.
+"""OOD-PL, Theorem 1 and Remark 1: the outer objective's curvature, its gradient for two answers.
 
 The outer objective is L(phi), the mean over domains of the preference loss at theta_*(phi). Along a
 unit vector u, with theta' = u'(d theta_*/d phi) and theta'' the second derivative of theta_*,
 
     d^2 L / du^2 = <grad L_PL, theta''> + <theta', grad^2 L_PL theta'>.
-
-Weights of pairs have the shape (B, X, Y, Y) and sum to one.
 """
 
 from __future__ import annotations
@@ -15,10 +13,7 @@ import numpy as np
 from experiments.oodpl.theory.inner import Inner
 from linsys.linalg import Numbers, logistic
 
-__all__ = [
-    "curvature_limit",
-    "two_answers",
-]
+__all__ = ["curvature_limit", "two_answers"]
 
 
 def curvature_limit(run: Inner) -> Numbers:
@@ -30,12 +25,6 @@ def curvature_limit(run: Inner) -> Numbers:
     inner = r.P + r.T**2 / beta * (at.L / at.mu + at.M * at.rho / at.mu**2)
     outer = (2 * at.L + at.M**2) * run.jacobian_bound**2
     return np.asarray(2 * at.M**2 / (beta * at.mu) * inner + outer)
-
-
-# Theorem 1 as printed.
-
-
-# Remark 1.
 
 
 def two_answers(margin: Numbers, gap: Numbers, slope: Numbers, beta: Numbers) -> Numbers:

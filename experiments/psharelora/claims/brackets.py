@@ -96,7 +96,7 @@ SAMPLES = 200
         meaning={"f": "a chance for each user"},
     ),
 )
-def def_4_2(f: Numbers, epsilon: Numbers) -> tuple[Numbers, Numbers]:
+def def_4_2(f: Numbers, epsilon: Numbers) -> rc.Sides:
     """||g1 - g2||_1 = epsilon for g = f -+ epsilon/(4N), over users and both outcomes."""
     N = f.shape[-1]
     half = epsilon[:, None] / (4 * N)
@@ -120,7 +120,7 @@ def def_4_2(f: Numbers, epsilon: Numbers) -> tuple[Numbers, Numbers]:
     ),
     derivation="g2 = g1 + (g2 - g1) and sum g1 <= sum P = 1. Attained with g1 = P.",
 )
-def def_A2(P: Numbers, room: Numbers, epsilon: Numbers) -> tuple[Numbers, Numbers]:
+def def_A2(P: Numbers, room: Numbers, epsilon: Numbers) -> rc.Sides:
     """sum_o g2(o) <= 1 + epsilon for a bracket of width epsilon that holds a distribution.
 
     ``room`` (B', 4) says how the width lies below and above the two outcomes.
@@ -139,7 +139,7 @@ def def_A2(P: Numbers, room: Numbers, epsilon: Numbers) -> tuple[Numbers, Number
     "its right side is zero.",
     derivation="psl.eq_C1_corrected and a cover of the ball of psl.eq_C1_ball_corrected.",
 )
-def prop_1(c: at.Class) -> tuple[Numbers, Numbers]:
+def prop_1(c: at.Class) -> rc.Sides:
     """log(N_br(1/(N N_p))/delta) <= k (d1 + N d2) log(1 + 4 N^2 N_p L1 sqrt((k + N B^2)(1 + B^2)))
     + log(1/delta).
     """
@@ -163,7 +163,7 @@ def prop_1(c: at.Class) -> tuple[Numbers, Numbers]:
     "psl.theorem_4_1_variance.",
     derivation="A bracket's box has volume at most (epsilon/(2N))^N for each pair.",
 )
-def prop_1_users(c: at.Class, nu: Numbers) -> tuple[Numbers, Numbers]:
+def prop_1_users(c: at.Class, nu: Numbers) -> rc.Sides:
     """log(N_br/delta)/(N N_p nu) >= k d2 log(2 N_p tanh(B L1/(2 sqrt(k d2))))/(N_p nu) for
     every N.
     """
@@ -203,7 +203,7 @@ PROP_1_LOCAL = replace(
     tex=r"Nk(d_1+d_2)-k(d_1+Nd_2)=(N-1)kd_1",
     on=CLASSES,
 )
-def prop_1_local_saved(c: at.Class) -> tuple[Numbers, Numbers]:
+def prop_1_local_saved(c: at.Class) -> rc.Sides:
     """N k (d1 + d2) - k (d1 + N d2) = (N - 1) k d1."""
     return c.N * c.k * (c.d1 + c.d2) - c.shared, (c.N - 1) * c.k * c.d1
 
@@ -220,7 +220,7 @@ def prop_1_local_saved(c: at.Class) -> tuple[Numbers, Numbers]:
     corrected="prop_1_full_gain_corrected",
     reading_of="prop_1_full",
 )
-def prop_1_full_gain(c: at.Class) -> tuple[Numbers, Numbers]:
+def prop_1_full_gain(c: at.Class) -> rc.Sides:
     """k (d1 + N d2) <= N d1 d2 for d1 >= 10 k."""
     return c.shared, c.N * c.d1 * c.d2
 
@@ -250,7 +250,7 @@ PROP_1_FULL_GAIN_CORRECTED = replace(
     "of parameters of one user.",
     derivation="Chernoff's bound for variables in [0, l] of mean one; 0.9 log 0.9 + 0.1 > h.",
 )
-def assumption_2(q: Numbers, share: Numbers) -> tuple[Numbers, Numbers]:
+def assumption_2(q: Numbers, share: Numbers) -> rc.Sides:
     """With chance at least 1 - 2 e^(-n h/l), 0.9 D <= D_hat <= 1.1 D, h = 1.1 log 1.1 - 0.1 =
     0.00484 and l the largest (Delta r)^2/D: N_unif = l log(2/delta)/h.
 
@@ -286,9 +286,7 @@ def assumption_2(q: Numbers, share: Numbers) -> tuple[Numbers, Numbers]:
     main=True,
     reading_of="assumption_2",
 )
-def assumption_2_few(
-    x: Numbers, weights: Numbers, shown: Numbers, theta: Numbers
-) -> tuple[Numbers, Numbers]:
+def assumption_2_few(x: Numbers, weights: Numbers, shown: Numbers, theta: Numbers) -> rc.Sides:
     """0.9 D <= D_hat for all reward pairs can hold with N_p < d1 (d2 = k = 1), as N_p = (d1 + N)/(N
     epsilon) of Remark 3 is for many users.
 

@@ -184,7 +184,7 @@ LEMMA_2_CORRECTED = replace(
     derivation="The left side is exp(A(2a - b) - 2 A(a) + A(b)) with A(x) = log(1 + e^x), A'' <= "
     "1/4. Attained to second order at a = 0.",
 )
-def lemma_4_moment(a: Numbers, b: Numbers) -> tuple[Numbers, Numbers]:
+def lemma_4_moment(a: Numbers, b: Numbers) -> rc.Sides:
     """E[P*/P] <= e^((a - b)^2/4) for P* = Phi(a), P = Phi(b)."""
     ratio = [np.exp(2 * log_logistic(s * a) - log_logistic(s * b)) for s in (-1, 1)]
     return ratio[0] + ratio[1], np.exp((a - b) ** 2 / 4)
@@ -201,7 +201,7 @@ def lemma_4_moment(a: Numbers, b: Numbers) -> tuple[Numbers, Numbers]:
     "Sigma_tail/(N nu) in place of sqrt(Sigma_tail/N)/nu.",
     derivation="Markov's inequality and psl.lemma_4_moment, comparison by comparison.",
 )
-def lemma_4_chance(a: Numbers, b: Numbers, delta: Numbers) -> tuple[Numbers, Numbers]:
+def lemma_4_chance(a: Numbers, b: Numbers, delta: Numbers) -> rc.Sides:
     """With chance at least 1 - delta, sum_ij log(P*/P_diamond) <= (1/4) sum_ij (Delta r*_i - Delta
     r_diamond,i)^2 + log(1/delta).
 
@@ -230,7 +230,7 @@ def lemma_4_chance(a: Numbers, b: Numbers, delta: Numbers) -> tuple[Numbers, Num
     derivation="KL <= (a - b)^2/8, as A'' <= 1/4, and |a - b| <= 2 L1 ||Delta Theta*_i - "
     "Theta_diamond,i||_F.",
 )
-def lemma_4_mean(users: Adaptation, pairs: Pairs) -> tuple[Numbers, Numbers]:
+def lemma_4_mean(users: Adaptation, pairs: Pairs) -> rc.Sides:
     """(1/N) sum_i E KL(P*_i || P_diamond,i) <= L1^2 Sigma_tail/(2N), linear rewards."""
     divergence = pairs.divergence(users.delta, users.best) / users.users
     return divergence, pairs.L1**2 * users.tail / (2 * users.users)

@@ -142,7 +142,7 @@ def first_order(pairs: Pairs, users: Adaptation) -> Numbers:
 )
 def theorem_4_1(
     users: Adaptation, shift: Numbers, psi: Numbers, N_p: Numbers, delta: Numbers, C: Numbers
-) -> tuple[Numbers, Numbers]:
+) -> rc.Sides:
     """dist(B_hat, B_diamond) <= c1 sqrt(log(N_br/delta)/(N N_p nu) + sqrt(Sigma_tail/N)/nu), for
     every maximum of the likelihood; here Sigma_tail = 0.
 
@@ -195,9 +195,7 @@ def theorem_4_1_corrected(users: Adaptation, fit: Adaptation, pairs: Pairs) -> r
     note="The reading under which the theorem is true as printed.",
     derivation="psl.theorem_4_1_corrected, and Sigma_tail/N <= B sqrt(Sigma_tail/N).",
 )
-def theorem_4_1_covered(
-    users: Adaptation, fit: Adaptation, pairs: Pairs
-) -> tuple[Numbers, Numbers]:
+def theorem_4_1_covered(users: Adaptation, fit: Adaptation, pairs: Pairs) -> rc.Sides:
     """dist^2 <= (c1^2/nu) sqrt(Sigma_tail/N) for N_p = oo, with c1^2 = lambda_max B/(16 m^2
     lambda_min), B the largest ||Delta Theta*_i||_F.
     """
@@ -218,7 +216,7 @@ def theorem_4_1_covered(
     "coordinates C, W_i of the tangent space, as Bperp C W_i and B dW_i are orthogonal; the C "
     "block of the inverse has trace (d1 - k) sum_j 1/sigma_j^2 at most.",
 )
-def theorem_4_1_variance(users: Adaptation, pairs: Pairs) -> tuple[Numbers, Numbers]:
+def theorem_4_1_variance(users: Adaptation, pairs: Pairs) -> rc.Sides:
     """lim N_p E dist^2 <= k (d1 - k)/(m lambda_min N nu) for Sigma_tail = 0."""
     k, d1 = users.k, users.basis.shape[-1]
     least = pairs.steepness(users.delta) * lambda_min(pairs.moment)
@@ -244,7 +242,7 @@ def theorem_4_1_variance(users: Adaptation, pairs: Pairs) -> tuple[Numbers, Numb
     "orthogonal. In their plane <t, H e>/<t, H t> <= (c - 1)/(2 sqrt c), and ||C||_F sigma_k <= "
     "||T||_F. Attained in the plane.",
 )
-def theorem_4_1_floor(users: Adaptation, pairs: Pairs) -> tuple[Numbers, Numbers]:
+def theorem_4_1_floor(users: Adaptation, pairs: Pairs) -> rc.Sides:
     """dist^2 -> ||C||^2 <= ((c - 1)^2/(4c)) Sigma_tail/(N nu) for N_p = oo, c = lambda_max/(4 m
     lambda_min).
 
@@ -270,7 +268,7 @@ def theorem_4_1_floor(users: Adaptation, pairs: Pairs) -> tuple[Numbers, Numbers
     "one column each, k = 1 and a coordinate in each comparison keep B_diamond exactly.",
     corrected="remark_2_corrected",
 )
-def remark_2(users: Adaptation, pairs: Pairs, times: Numbers) -> tuple[Numbers, Numbers]:
+def remark_2(users: Adaptation, pairs: Pairs, times: Numbers) -> rc.Sides:
     """dist decreases as nu increases: lim N_p E dist^2 of t Theta* is at most that of Theta* for t
     >= 1.
     """

@@ -46,7 +46,7 @@ SMOOTH = rc.Space(
     "need is -log Phi strongly convex, which is true on bounded intervals only.",
     corrected="model_phi_corrected",
 )
-def model_phi(x: Numbers, y: Numbers, m: Numbers) -> tuple[Numbers, Numbers]:
+def model_phi(x: Numbers, y: Numbers, m: Numbers) -> rc.Sides:
     """log Phi is m-strongly convex for an m > 0, for the logistic Phi."""
     mean = (at.log_logistic(x) + at.log_logistic(y)) / 2
     return at.log_logistic((x + y) / 2), mean - m * (x - y) ** 2 / 8
@@ -62,7 +62,7 @@ def model_phi(x: Numbers, y: Numbers, m: Numbers) -> tuple[Numbers, Numbers]:
     "by it grows like e^(2R).",
     derivation="(log Phi)'' = -Phi', and Phi' is even and decreases on [0, c].",
 )
-def model_phi_corrected(x: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
+def model_phi_corrected(x: Numbers, y: Numbers) -> rc.Sides:
     """-log Phi is strongly convex on [-c, c] with modulus Phi'(c) = Phi(c) Phi(-c)."""
     m = at.slope(np.maximum(np.abs(x), np.abs(y)))
     mean = (at.log_logistic(x) + at.log_logistic(y)) / 2
@@ -78,7 +78,7 @@ def model_phi_corrected(x: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
     ),
     derivation="p (1 - p) <= 1/4: equality for Phi(x) = 1/2 only.",
 )
-def model_phi_any(p: Numbers) -> tuple[Numbers, Numbers]:
+def model_phi_any(p: Numbers) -> rc.Sides:
     """(log Phi(x) + log Phi(-x))/2 <= log Phi(0) for every Phi with Phi(x) + Phi(-x) = 1."""
     return (np.log(p) + np.log(1 - p)) / 2, -np.log(2 + 0 * p)
 
@@ -102,7 +102,7 @@ def model_phi_symmetric(x: Any) -> rc.Sides:
     derivation="(log Phi)'(x) = Phi(-x) decreases. L = 1 on all reals, Phi(2R) for rewards in "
     "[-R, R].",
 )
-def model_phi_lipschitz(x: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
+def model_phi_lipschitz(x: Numbers, y: Numbers) -> rc.Sides:
     """|log Phi(x) - log Phi(y)| <= L |x - y| with L = Phi(c) < 1 for arguments above -c."""
     steep = logistic(np.maximum(-x, -y))
     return np.abs(at.log_logistic(x) - at.log_logistic(y)), steep * np.abs(x - y)
@@ -117,9 +117,7 @@ def model_phi_lipschitz(x: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
     "reward has L2 = 0.",
     derivation="g' = 1 - tanh^2 <= 1 and |g''| = (2/R) |t| (1 - t^2) <= 4/(3 sqrt(3) R).",
 )
-def assumption_1(
-    theta: Numbers, other: Numbers, psi: Numbers, R: Numbers
-) -> tuple[Numbers, Numbers]:
+def assumption_1(theta: Numbers, other: Numbers, psi: Numbers, R: Numbers) -> rc.Sides:
     """r = R tanh(<Theta, psi>/R) satisfies it with L1 = max ||psi||_F and L2 = 4 max ||psi||_F^2 /
     (3 sqrt(3) R).
 
@@ -149,7 +147,7 @@ def assumption_1(
     corrected="assumption_1",
     reading_of="assumption_1",
 )
-def assumption_1_laplacian(H: Numbers) -> tuple[Numbers, Numbers]:
+def assumption_1_laplacian(H: Numbers) -> rc.Sides:
     """|Laplacian| <= L2 bounds the Hessian's norm by L2."""
     S = (H + np.swapaxes(H, -1, -2)) / 2
     norm = np.maximum(np.abs(lambda_min(S)), np.abs(lambda_max(S)))

@@ -18,7 +18,7 @@ from experiments.psharelora.theory.subspace import Adaptation
 from linsys.linalg import Numbers, lambda_min, logistic, squares
 
 
-def compare(
+def view_with_fit(
     *,
     left: Any,
     right: Any,
@@ -33,29 +33,29 @@ def compare(
     """``users``, another matrix ``fit``, and ``pairs``."""
     users = adaptation(left, right, rest)
     other = adaptation(fit_left[..., : users.k], fit_right[:, :, : users.k], 0)
-    return SimpleNamespace(users=users, fit=other, pairs=at.Pairs(psi, mu0, mu1), **others)
+    return SimpleNamespace(users=users, fit=other, pairs=Pairs(psi, mu0, mu1), **others)
 
 
-def compared(extra: dict[str, rc.Field] | None = None, **options: Any) -> rc.Space:
+def space_with_fit(extra: dict[str, rc.Field] | None = None, **options: Any) -> rc.Space:
     """Users, a matrix of rank at most k, and pairs of trajectories."""
     fields = {**TRAJECTORIES, **FITS, **(extra or {})}
     meaning = {**FIT_MEANING, **options.pop("meaning", {})}
-    return users(fields, view=compare, meaning=meaning, **options)
+    return users(fields, view=view_with_fit, meaning=meaning, **options)
 
 
-COMPARED = compared()
+WITH_FIT = space_with_fit()
 
 
-def _exact(*, left: Any, right: Any, fit_left: Any, fit_right: Any) -> SimpleNamespace:
+def _rank_k(*, left: Any, right: Any, fit_left: Any, fit_right: Any) -> SimpleNamespace:
     users = adaptation(left, right, 0)
     other = adaptation(fit_left[..., : users.k], fit_right[:, :, : users.k], 0)
     return SimpleNamespace(users=users, fit=other)
 
 
-EXACT = rc.Space(
+RANK_K = rc.Space(
     fields={"left": FITS["fit_left"], "right": FITS["fit_right"], **FITS},
     sizes={"N": (1, 3), "d1": (1, 3), "d2": (1, 2), "k": (1, 2)},
-    view=_exact,
+    view=_rank_k,
     batched=True,
     meaning={"left": "B of Delta Theta*", "right": "its W_i", **FIT_MEANING},
 )
@@ -102,7 +102,7 @@ LEMMA_8 = replace(
     "where span(B_diamond) = span(Delta Theta*).",
     latex=r"\operatorname{dist}(B,B^\diamond)\le\|\Delta\Theta-\Delta\Theta^\star\|_F^2/\sigma_k"
     r"(\Delta\Theta^\star)^2",
-    space=EXACT,
+    space=RANK_K,
     note="As psl.lemma_5. That span(B_diamond) = span(Delta Theta*) has k dimensions says rank "
     "k, Sigma_tail = 0, while Theorem 4.1 uses the lemma with Sigma_tail > 0; the true form does "
     "not need it: psl.lemma_5_corrected with Delta Theta in place of Theta.",
@@ -113,7 +113,7 @@ LEMMA_8_CORRECTED = replace(
     id="psl.lemma_8_corrected",
     source="P-ShareLoRA, Lemma 8, corrected",
     text="dist^2(B, B_diamond) <= ||Delta Theta - Delta Theta*||_F^2 / sigma_k(Delta Theta*)^2.",
-    space=EXACT,
+    space=RANK_K,
     note="",
 )
 
@@ -122,7 +122,7 @@ LEMMA_8_CORRECTED = replace(
     "lemma_5_mean_value",
     ref="Lemmas 5 and 8: 'from the mean value theorem'",
     tex=r"\|\Theta-\Theta^\star\|_F^2\le C\sum_i\mathbb E\|P_{\Theta_i}-P_{\Theta_i^\star}\|^2",
-    on=compared({"C": rc.positive(low=1e4, high=1e6)}),
+    on=space_with_fit({"C": rc.positive(low=1e4, high=1e6)}),
     expect="violated",
     note="Preferences see Theta through <Theta, psi(tau0) - psi(tau1)> alone. Where these "
     "differences do not span the matrices, Theta* + Z has the preferences of Theta* and no C "
@@ -143,13 +143,11 @@ def lemma_5_mean_value(users: Adaptation, fit: Adaptation, pairs: Pairs, C: rc.N
     ref="Lemmas 5 and 8, corrected: coverage and curvature",
     tex=r"2m^2\lambda_{\min}(\mathbb E xx^\top)\|\Theta-\Theta^\star\|_F^2\le\sum_i\mathbb E"
     r"\|P_{\Theta_i}-P_{\Theta_i^\star}\|^2",
-    on=COMPARED,
+    on=WITH_FIT,
     derivation="|Phi(a) - Phi(b)| >= m |a - b| for linear rewards, for both outcomes, and E <D, "
     "X>^2 >= lambda_min ||D||_F^2.",
 )
-def lemma_5_coverage(
-    users: Adaptation, fit: Adaptation, pairs: at.Pairs
-) -> tuple[Numbers, Numbers]:
+def lemma_5_coverage(users: Adaptation, fit: Adaptation, pairs: Pairs) -> rc.Sides:
     """2 m^2 lambda_min(E xx') ||Theta - Theta*||_F^2 <= sum_i E ||P_i - P*_i||^2, x = vec(psi(tau0)
     - psi(tau1)), m the least Phi' of the rewards' differences.
     """
@@ -170,7 +168,7 @@ def lemma_5_coverage(
     "c1^2 of Theorem 4.1, is at least e^(4R)/2.",
     derivation="Phi' <= e^-a at arguments above a. Approached as a grows.",
 )
-def lemma_5_curvature(x: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
+def lemma_5_curvature(x: Numbers, y: Numbers) -> rc.Sides:
     """(x - y)^2 >= (e^(2a)/2) times the squared gap of both outcomes, for x, y >= a."""
     gap = logistic(x) - logistic(y)
     return (x - y) ** 2, np.exp(2 * np.minimum(x, y)) * gap * gap
@@ -190,7 +188,7 @@ def lemma_5_curvature(x: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
     "= B = 1 has 2 and 1.42. Only a constant of Proposition 1.",
     corrected="eq_C1_corrected",
 )
-def eq_C1(dW: Numbers, dB: Numbers, B: Numbers) -> tuple[Numbers, Numbers]:
+def eq_C1(dW: Numbers, dB: Numbers, B: Numbers) -> rc.Sides:
     """||dW|| + B ||dB|| <= max{1, B} ||[dB; dW]||."""
     together = np.sqrt(squares(dB) + squares(dW))
     return np.sqrt(squares(dW)) + B * np.sqrt(squares(dB)), np.maximum(1, B) * together
@@ -200,12 +198,12 @@ def eq_C1(dW: Numbers, dB: Numbers, B: Numbers) -> tuple[Numbers, Numbers]:
     "eq_C1_corrected",
     ref="equation (C.1), corrected",
     tex=r"|f_i-\bar f_i|\le2C_RL_1\sqrt{1+B^2}\,\|[\Delta B;\Delta W_i]\|",
-    on=compared(sizes={"N": (1, 2), "T": (2, 2)}),
+    on=space_with_fit(sizes={"N": (1, 2), "T": (2, 2)}),
     derivation="||B W_i - B'W'_i||_F <= ||W_i - W'_i||_F + ||W'_i|| ||B - B'||_F for orthonormal "
     "B, and Cauchy-Schwarz. Of one user's parameters: the printed diag(B) of all users would bring "
     "sqrt(N) B.",
 )
-def eq_C1_corrected(users: Adaptation, fit: Adaptation, pairs: at.Pairs) -> tuple[Numbers, Numbers]:
+def eq_C1_corrected(users: Adaptation, fit: Adaptation, pairs: Pairs) -> rc.Sides:
     """|f_i - f'_i| <= 2 C_R L1 sqrt(1 + B^2) ||[dB; dW_i]||, C_R = 1/4, B >= ||W_i||_F.
 
     B is the largest ||W_i||_F of both, f_i the chance that the first trajectory is preferred.

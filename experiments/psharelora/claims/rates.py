@@ -13,6 +13,7 @@ from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import rates as at
 from experiments.psharelora.theory.preference import Pairs
 from experiments.psharelora.theory.subspace import Adaptation, sine
+from linsys.linalg import squares
 
 #: Features, directions and a rest without structure; the exponents do not depend on them.
 _RNG = np.random.default_rng(20250711)
@@ -50,7 +51,8 @@ def _floor(sigma: float, tail: float) -> float:
 def _error(sigma: float, tail: float) -> float:
     """||Theta_hat - Theta*||_F there, which bounds every policy's loss up to a constant."""
     users = _users(sigma, tail)
-    return float(np.sqrt(at.error2(users, at.population(PAIRS, users)))[0])
+    fit = at.population(PAIRS, users)
+    return float(np.sqrt(squares(fit.delta - users.delta).sum(axis=-1))[0])
 
 
 def _regime(

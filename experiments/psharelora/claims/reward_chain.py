@@ -13,9 +13,10 @@ import ratecheck as rc
 from experiments.psharelora.claims.reward_error import MEANING, SIZES, USERS, users
 from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import proof as proof
-from experiments.psharelora.theory.chain import Chain, noise, own_tail
+from experiments.psharelora.theory.chain import Chain, noise
 from experiments.psharelora.theory.crowd import lone_error
 from experiments.psharelora.theory.noise import tail
+from experiments.psharelora.theory.subspace import frobenius, inner
 from linsys.linalg import Numbers, lambda_max, transpose
 
 _SIZE = (0.1, 3.0)
@@ -268,4 +269,9 @@ def chain_noise_own(x: Any, gap: Any, t: Any) -> rc.Sides:
     """P(||Z_i||_F^2 > (L1^2/N_p)(1 + 2 sqrt(t) + 2 t)) <= e^-t, 2 L1 = max ||x||_F; so too for
     B_diamond'Z_i. All data sets enumerated.
     """
-    return own_tail(x[:, 0], gap[:, 0], t)
+    x, gap = x[:, 0], gap[:, 0]  # one user
+    n = x.shape[1]
+    Z, chance = noise(gap, x)
+    longest = (frobenius(x) ** 2).max(axis=1)
+    limit = (1 + 2 * np.sqrt(t) + 2 * t) * longest / (4 * n)
+    return tail(inner(Z, Z) / n**2, chance, limit), np.exp(-t)

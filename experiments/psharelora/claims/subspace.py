@@ -76,7 +76,7 @@ def projector(B: Numbers) -> Numbers:
     return np.asarray(B @ transpose(B))
 
 
-def stacking(left: Numbers, W: Numbers) -> tuple[Numbers, Numbers]:
+def stacking(left: Numbers, W: Numbers) -> rc.Sides:
     """Shared B gives rank <= k: for every minor of size k + 1, its even and odd permutations.
 
     ``left`` (..., d1, k) and W (..., N, k, d2); both sums agree where the determinant is zero.
@@ -111,7 +111,7 @@ def stacking(left: Numbers, W: Numbers) -> tuple[Numbers, Numbers]:
     "side the shared factor is the left one; sharing the right one would need the users' matrices "
     "on top of each other.",
 )
-def S_sets(users: at.Adaptation, left: Numbers, right: Numbers) -> tuple[Numbers, Numbers]:
+def S_sets(users: at.Adaptation, left: Numbers, right: Numbers) -> rc.Sides:
     """Delta Theta = B [W_1, ..., W_N] for one B with k columns if and only if rank(Delta Theta) <=
     k.
     """
@@ -162,7 +162,7 @@ S_SETS_BALL_CORRECTED = replace(
     tex=r"\sigma_k^2/N=\sigma_k(D^\top D/N),\quad\Sigma_{tail}=\|D-\Theta^\diamond\|_F^2",
     on=PLAIN,
 )
-def def_4_1(users: at.Adaptation) -> tuple[Numbers, Numbers]:
+def def_4_1(users: at.Adaptation) -> rc.Sides:
     """sigma_k^2/N = sigma_k(D'D/N) for D = Delta Theta*, and Sigma_tail is the squared distance of
     D from its best approximation of rank k.
     """
@@ -183,7 +183,7 @@ def def_4_1(users: at.Adaptation) -> tuple[Numbers, Numbers]:
     derivation="k sigma_k^2 + Sigma_tail <= ||Delta Theta*||_F^2, and the triangle inequality. "
     "Attained.",
 )
-def remark_1(users: at.Adaptation, init: Numbers) -> tuple[Numbers, Numbers]:
+def remark_1(users: at.Adaptation, init: Numbers) -> rc.Sides:
     """k nu + Sigma_tail/N <= (B + ||Theta_init||_F)^2, B^2 from scratch."""
     B = np.sqrt(squares(users.delta + init[..., None, :, :]).max(axis=-1))
     return users.k * users.nu + users.tail / users.users, (B + np.sqrt(squares(init))) ** 2
@@ -198,7 +198,7 @@ def remark_1(users: at.Adaptation, init: Numbers) -> tuple[Numbers, Numbers]:
     note="Unique for sigma_k > sigma_{k+1} only. The minimum over rank = k, as (4.1) has it, is "
     "not attained where D has a smaller rank; rank <= k is meant.",
 )
-def eq_4_1(users: at.Adaptation) -> tuple[Numbers, Numbers]:
+def eq_4_1(users: at.Adaptation) -> rc.Sides:
     """||D - B W||_F^2 = Sigma_tail and W W' = Lambda_k^2 for B = U_k, W = Lambda_k V_k' = B'D."""
     gram = (users.W @ transpose(users.W)).sum(axis=-3)
     diagonal = users.sigma2[..., None, : users.k] * np.eye(users.k, dtype=int)
@@ -216,7 +216,7 @@ def eq_4_1(users: at.Adaptation) -> tuple[Numbers, Numbers]:
 )
 def eq_4_1_best(users: Any, fit: Any) -> rc.Sides:
     """||D - X||_F^2 >= Sigma_tail for every X of rank at most k."""
-    return at.eq_4_1_best(users, fit.delta)
+    return squares(users.delta - fit.delta).sum(axis=-1), users.tail
 
 
 @PAPER.identity(
@@ -227,7 +227,7 @@ def eq_4_1_best(users: Any, fit: Any) -> rc.Sides:
     note="Both count all principal angles: sqrt(sum sin^2). For columns k1 and k2 the first one "
     "has |k1 - k2|/2 under the root beside it.",
 )
-def def_A1(Q1: Numbers, Q2: Numbers, k: int) -> tuple[Numbers, Numbers]:
+def def_A1(Q1: Numbers, Q2: Numbers, k: int) -> rc.Sides:
     """||B1 B1' - B2 B2'||_F / sqrt 2 = ||B1' B2perp||_F for k columns each."""
     B1, B2, rest = Q1[..., :k], Q2[..., :k], Q2[..., k:]
     apart = squares(projector(B1) - projector(B2))
@@ -241,7 +241,7 @@ def def_A1(Q1: Numbers, Q2: Numbers, k: int) -> tuple[Numbers, Numbers]:
     on=FRAMES,
     derivation="k squared sines, of which at least 2 k - d are zero.",
 )
-def def_A1_range(Q1: Numbers, Q2: Numbers, k: int) -> tuple[Numbers, Numbers]:
+def def_A1_range(Q1: Numbers, Q2: Numbers, k: int) -> rc.Sides:
     """0 <= dist <= sqrt(min(k, d - k))."""
     distance = at.sine(Q1[..., :k], Q2[..., :k])
     return distance, np.sqrt(min(k, Q1.shape[-1] - k) + 0 * distance)

@@ -11,7 +11,7 @@ import numpy as np
 import ratecheck as rc
 from experiments.psharelora.claims._spaces import unlike, users
 from experiments.psharelora.claims.main_theorems import LIMITS
-from experiments.psharelora.claims.parameters import compare, compared
+from experiments.psharelora.claims.parameters import space_with_fit, view_with_fit
 from experiments.psharelora.claims.pessimism import PESSIMISTS, POLICIES, POLICIES_MEANING
 from experiments.psharelora.claims.subspace import FITTED
 from experiments.psharelora.paper import PAPER
@@ -77,7 +77,7 @@ def theorem_4_2(
     n: Numbers,
     delta: Numbers,
     C: Numbers,
-) -> tuple[Numbers, Numbers]:
+) -> rc.Sides:
     """J(pi_tar; r*_i) - J(pi_hat_i; r*_i) <= c2 sqrt(log(N_br/delta)/(N N_p nu) + (k d2 +
     log(N/delta))/N_p + sqrt(Sigma_tail/N)/nu + b_i); here N = k = d2 = 1.
 
@@ -140,7 +140,7 @@ COROLLARY_4_1 = replace(
 
 
 def _mean(*, policies: Any, reference: Any, **others: Any) -> SimpleNamespace:
-    s = compare(**others)
+    s = view_with_fit(**others)
     s.v = against(policies, reference, flat(s.pairs.psi))
     return s
 
@@ -150,7 +150,7 @@ def _mean(*, policies: Any, reference: Any, **others: Any) -> SimpleNamespace:
     ref="Corollaries 4.1 and B.1, corrected, for linear rewards and zeta = 0",
     tex=r"\frac1N\sum_i(J(\pi_{i,tar};r_i^\star)-J(\hat\pi_i;r_i^\star))\le\frac Vm\sqrt{\frac"
     r"\eta{\lambda_{\min}}}",
-    on=replace(compared(POLICIES, meaning=POLICIES_MEANING, sizes={"K": (2, 3)}), view=_mean),
+    on=replace(space_with_fit(POLICIES, meaning=POLICIES_MEANING, sizes={"K": (2, 3)}), view=_mean),
     note="Without 1/nu, without (k d2 + log(N/delta))/N_p and without a condition on N: the mean "
     "over users needs the sum of the errors alone, not the columns. The bias is "
     "sqrt(Sigma_tail/N), not its root.",
@@ -161,7 +161,7 @@ def _mean(*, policies: Any, reference: Any, **others: Any) -> SimpleNamespace:
 )
 def corollary_4_1_corrected(
     users: Adaptation, fit: Adaptation, pairs: Pairs, v: Numbers
-) -> tuple[Numbers, Numbers]:
+) -> rc.Sides:
     """The mean gap is at most (V/m) sqrt(eta/lambda_min), eta = (1/N) sum_i E||P_i - P*_i||_1^2, V
     the longest v; eta <= 4 L1^2 Sigma_tail/N + (4/(N N_p)) (log(1/delta) + 2 log(M/delta)) with
     chance 1 - 2 delta.
@@ -219,7 +219,7 @@ def _sized(*, left: Any, right: Any, small: Any, **others: Any) -> SimpleNamespa
 )
 def corollary_B1(
     users: Adaptation, psi: Numbers, v: Numbers, N_p: Numbers, delta: Numbers, C: Numbers
-) -> tuple[Numbers, Numbers]:
+) -> rc.Sides:
     """With zeta from (B.1) and N >= nu^2 Sigma_tail, the mean gap is at most c4
     sqrt(log(N_br/delta)/(N N_p) + sqrt(Sigma_tail/N)); here Sigma_tail = 0, k = N = 2 and
     Theta_hat = Theta*.
@@ -246,7 +246,7 @@ def corollary_B1(
     derivation="psl.remark_1: nu <= (B^2 - t^2)/k for t^2 = Sigma_tail/N, and t (B^2 - t^2) is "
     "largest at t = B/sqrt 3.",
 )
-def corollary_B1_condition(users: Adaptation) -> tuple[Numbers, Numbers]:
+def corollary_B1_condition(users: Adaptation) -> rc.Sides:
     """nu sqrt(Sigma_tail/N) <= 2 B^3/(3 sqrt(3) k) always."""
     B2 = squares(users.delta).max(axis=-1)
     bound = 2 * B2 * np.sqrt(B2 / 3) / (3 * users.k)
@@ -286,7 +286,7 @@ def eq_B1(users: Any, L1: Any, C: Any) -> rc.Sides:
     derivation="Pythagoras along and across B_hat; (I - P) Delta Theta*_i = (I - P) B_diamond "
     "W_diamond,i + (I - P)(Delta Theta*_i - Theta_diamond,i), and ||(I - P) B_diamond||_F = dist.",
 )
-def eq_B1_corrected(users: Adaptation, fit: Adaptation) -> tuple[Numbers, Numbers]:
+def eq_B1_corrected(users: Adaptation, fit: Adaptation) -> rc.Sides:
     """||Delta Theta_hat_i - Delta Theta*_i||_F^2 <= ||W_hat_i - B_hat'Delta Theta*_i||_F^2 +
     (dist(B_hat, B_diamond) ||W_diamond,i||_F + sqrt(b_i))^2.
 
@@ -335,7 +335,7 @@ C3 = replace(
     derivation="E_pi r - E_mu r = E_mu (pi/mu - 1) r, Cauchy-Schwarz, and the pairs' denominator "
     "is 2 Var_mu r. Attained by r = pi/mu, so sharp for the class of all rewards.",
 )
-def def_A3(target: Numbers, reference: Numbers, r: Numbers) -> tuple[Numbers, Numbers]:
+def def_A3(target: Numbers, reference: Numbers, r: Numbers) -> rc.Sides:
     """C_r <= sqrt(chi^2(pi_tar | mu_ref)/2), for every class of rewards.
 
     chi^2 = sum (target - reference)^2 / reference; all (..., T).

@@ -1,10 +1,10 @@
 """P-ShareLoRA: Theorems 4.1, B.3 and 4.2 with constants, for linear rewards under coverage.
 
 Everything is deterministic in the labels' noise Z_i = (1/n) sum_j V_ij x_ij, V = o - Phi(<Theta*,
-x>), whose size :func:`operator_tail` and :func:`own_tail` bound in probability. Coverage means that
-(1/n) sum_j vec(x_ij) vec(x_ij)' is at least lambda I for every user i, which takes n >= d1 d2. For
-a user's own head it is asked of the features in the learned basis only, (1/n) sum_j vec(B_hat'x)
-vec(B_hat'x)' >= lambda_i I, which takes n >= k d2; lambda_i >= lambda.
+x>), whose size psl.chain_noise_all and psl.chain_noise_own bound in probability. Coverage means
+that (1/n) sum_j vec(x_ij) vec(x_ij)' is at least lambda I for every user i, which takes n >= d1 d2.
+For a user's own head it is asked of the features in the learned basis only, (1/n) sum_j
+vec(B_hat'x) vec(B_hat'x)' >= lambda_i I, which takes n >= k d2; lambda_i >= lambda.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from functools import cached_property
 import numpy as np
 
 import ratecheck as rc
-from experiments.psharelora.theory.noise import every_outcome, tail
+from experiments.psharelora.theory.noise import every_outcome
 from experiments.psharelora.theory.preference import slope
 from experiments.psharelora.theory.proof import Shared
 from experiments.psharelora.theory.subspace import flat, frobenius, inner
 from linsys.linalg import Numbers, lambda_max, lambda_min, logistic, solve, transpose
 
-__all__ = ["Chain", "own_tail"]
+__all__ = ["Chain", "noise"]
 
 
 def _spectral(Z: Numbers) -> Numbers:
@@ -170,12 +170,3 @@ def noise(gap: Numbers, x: Numbers) -> tuple[Numbers, Numbers]:
     """sum of V x over comparisons (B, m, d1, d2), for all 2^m data sets; and their chances."""
     V, chance = every_outcome(gap)
     return (V @ flat(x)).reshape(*V.shape[:2], *x.shape[2:]), chance
-
-
-def own_tail(x: Numbers, gap: Numbers, t: Numbers) -> rc.Sides:
-    """P(||Z||_F^2 > (1 + 2 sqrt(t) + 2 t) max||x||^2 / (4 n)) against e^-t, for one user."""
-    n = x.shape[1]
-    Z, chance = noise(gap, x)
-    longest = (frobenius(x) ** 2).max(axis=1)
-    limit = (1 + 2 * np.sqrt(t) + 2 * t) * longest / (4 * n)
-    return tail(inner(Z, Z) / n**2, chance, limit), np.exp(-t)

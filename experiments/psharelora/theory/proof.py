@@ -1,7 +1,7 @@
 """P-ShareLoRA, Appendix B: from the likelihood of a shared adapter to the error of rewards.
 
 Rewards are <Theta_i, psi(tau)>, or g of it with g = R tanh(./R); preferences follow the sigmoid.
-Every function takes B instances along the first axis and returns the two sides of a statement.
+B instances are along the first axis; a statement returns its two sides.
 Matrices of users have shape (B, N, d1, d2), comparisons of them (B, N, n, d1, d2).
 """
 

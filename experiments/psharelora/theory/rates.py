@@ -11,7 +11,7 @@ import numpy as np
 
 from experiments.psharelora.theory.preference import Pairs, scores, slope
 from experiments.psharelora.theory.subspace import Adaptation
-from linsys.linalg import Numbers, inverse, logistic, solve, squares, transpose
+from linsys.linalg import Numbers, inverse, logistic, solve, transpose
 
 __all__ = ["information", "population", "spread", "worst_gap"]
 
@@ -123,8 +123,3 @@ def worst_gap(n: int, points: int = 2000) -> float:
     p = logistic(r)[:, None]
     lost = np.exp(many + j * np.log(p) + (n - j) * np.log(1 - p)).sum(axis=1)
     return float((r * lost).max())
-
-
-def error2(users: Adaptation, fit: Adaptation) -> Numbers:
-    """||Theta_hat - Theta*||_F^2 of all users, (...)."""
-    return np.asarray(squares(fit.delta - users.delta).sum(axis=-1))

@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+import ratecheck as rc
 from linsys.linalg import Numbers, squares, transpose
 
 __all__ = [
@@ -183,18 +184,13 @@ class Adaptation:
         return squares(self.delta - self.best)
 
 
-def energy(users: Adaptation, init: Numbers) -> tuple[Numbers, Numbers]:
+def energy(users: Adaptation, init: Numbers) -> rc.Sides:
     """The largest ||Delta Theta*_i||_F, and B, the largest ||Theta*_i||_F, of (3.1)."""
     reach = np.sqrt(squares(users.delta).max(axis=-1))
     return reach, np.sqrt(squares(users.delta + init[..., None, :, :]).max(axis=-1))
 
 
-def energy_corrected(users: Adaptation, init: Numbers) -> tuple[Numbers, Numbers]:
+def energy_corrected(users: Adaptation, init: Numbers) -> rc.Sides:
     """The largest ||Delta Theta*_i||_F, and B + ||Theta_init||_F."""
     reach, B = energy(users, init)
     return reach, B + np.sqrt(squares(init))
-
-
-def eq_4_1_best(users: Adaptation, fit: Numbers) -> tuple[Numbers, Numbers]:
-    """||D - X||_F^2 of any X (..., N, d1, d2) of rank at most k, and Sigma_tail."""
-    return squares(users.delta - fit).sum(axis=-1), users.tail
