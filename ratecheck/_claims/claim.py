@@ -273,10 +273,9 @@ def claim(
     '<='
     """
     if space is None:
-        chosen = dict(fields or {})
         space = Space(
-            fields=chosen,
-            sizes=sizes_of(chosen, sizes or {}),
+            fields=dict(fields or {}),
+            sizes=dict(sorted((sizes or {}).items())),
             repair=repair,
             assumes=assumes or {},
             given=given or {},
@@ -290,11 +289,3 @@ def claim(
         )
 
     return declare
-
-
-def sizes_of(
-    fields: Mapping[str, Field], sizes: Mapping[str, tuple[int, int]]
-) -> dict[str, tuple[int, int]]:
-    """The range of every named axis: 1 to 4 where none is given."""
-    axes = {a for f in fields.values() for a in f.axes if isinstance(a, str)}
-    return {axis: sizes.get(axis, (1, 4)) for axis in sorted(axes)}
