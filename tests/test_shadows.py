@@ -22,12 +22,14 @@ ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "tests" / "ratecheck" / "extra" / "toy" / "figures" / "picture.py"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CLAIM = """
-import experiments
+import experiments.mine, neighbour
 from ratecheck import claim, simplex
 
 @claim(id="mine.mass", source="Lemma 1", kind="upper", text="p <= 1", fields={"p": simplex("k")})
 def mass(instance):
     return instance.p.max(), 1
+
+assert experiments.mine.WHOSE == neighbour.WHOSE == "theirs"
 """
 
 
@@ -74,9 +76,18 @@ def folder(tmp_path: Path) -> Path:
     for name in PACKAGES:
         (folder / name).mkdir(parents=True)
         (folder / name / "__init__.py").touch()
+    write_modules(folder)
     (folder / "my_paper.py").write_text(CLAIM)
-    shutil.copy(PICTURE, folder)
+    (folder / "picture.py").write_text(
+        PICTURE.read_text().replace("import os", "import os\nimport experiments.mine")
+    )
     return folder
+
+
+def write_modules(folder: Path) -> None:
+    """The modules that the user's claims import: one with a name of ours, one beside the file."""
+    for name in ("experiments/mine.py", "neighbour.py"):
+        (folder / name).write_text("WHOSE = 'theirs'")
 
 
 def fails(command: list[object], folder: Path, path: str = "") -> str:
@@ -153,6 +164,7 @@ def test_a_process_of_the_user_s_has_the_user_s_packages_and_judges_the_user_s_c
         (folder / name).mkdir(parents=True)
         (folder / name / "__init__.py").touch()
         (folder / name / "mine.py").write_text("WHOSE = 'theirs'")
+    write_modules(folder)
     (folder / "my_paper.py").write_text(CLAIM)
     done = subprocess.run(
         [ours.python, "-c", PROCESS], capture_output=True, text=True, check=False, cwd=folder
@@ -195,9 +207,11 @@ def test_a_file_called_as_the_command_is_not_taken_for_it(
         ("ratecheck/_packages.py", "sys.meta_path.insert(0, _OurPackages())", "", LIST, "."),
         ("ratecheck/_processes/pool.py", "preload([FIRST, ", "preload([", AUDIT, "."),
         ("ratecheck/_processes/pool.py", "preload([FIRST, ", "preload([", RUN, "."),
+        ("ratecheck/_own_packages.py", "sys.meta_path.insert(0, finder)", "", LIST, ""),
+        ("ratecheck/_own_packages.py", "sys.meta_path.insert(0, finder)", "", RUN, "."),
         ("ratecheck/cli.py", 'os.environ["PYTHONSAFEPATH"] = "1"', "", OWN, ""),
     ],
-    ids=["command", "audit", "run", "own name"],
+    ids=["command", "audit", "run", "a claim's imports", "a figure's imports", "own name"],
 )
 def test_without_the_finder_they_would_have_the_folder_s(
     file: str,

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from linsys import InputError
+from ratecheck._own_packages import imports_of
 
 
 def load(path: Path, what: str) -> ModuleType:
@@ -37,7 +38,8 @@ def load(path: Path, what: str) -> ModuleType:
         module.__file__ = str(path)
         sys.modules[name] = module
         try:
-            with redirect_stdout(sys.stderr):  # what an import prints is no part of an answer
+            # what an import prints is no part of an answer
+            with redirect_stdout(sys.stderr), imports_of(path.resolve().parent):
                 # from what was read: a cached compilation may be of older text
                 exec(loader.source_to_code(source, str(path)), module.__dict__)
         except BaseException as error:

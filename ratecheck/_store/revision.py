@@ -24,6 +24,7 @@ from typing import Any
 
 from linsys import InputError
 from ratecheck._experiment.model import Experiment, Grid
+from ratecheck._own_packages import ROOT, own_packages
 
 #: Where the packages of this project lie, as sources and when they are installed.
 _HOME = Path(__file__).resolve().parents[2]
@@ -129,18 +130,27 @@ def _imported(roots: Sequence[tuple[Path, str]]) -> dict[str, Path]:
     ``import`` statements are seen, at any depth of the code.
     """
     folders = [path.parents[len(package.split(".")) if package else 0] for path, package in roots]
-    users = [f for f, (_, package) in zip(folders, roots, strict=True) if not _is_ours(package)]
+    users = [
+        folder
+        for folder, (path, package) in zip(folders, roots, strict=True)
+        if not (_is_ours(package) and path.is_relative_to(ROOT))
+    ]
+    own = own_packages([*users, Path.cwd()]) if users else {}
+
+    def is_ours(name: str) -> bool:
+        return _is_ours(name) and name.partition(".")[0] not in own
+
     seen: set[str] = set()
     modules: dict[str, Path] = {}
     todo = list(roots)
     while todo:
         file, package = todo.pop()
         names = _imported_names(file.read_bytes(), package)
-        if _is_ours(package):  # and imports nothing of the user's
-            names = frozenset(filter(_is_ours, names))
+        if is_ours(package):  # and imports nothing of the user's
+            names = frozenset(filter(is_ours, names))
         for name in names - seen:
             seen.add(name)
-            path = _our_module_file(name) if _is_ours(name) else _users_module_file(name, users)
+            path = _our_module_file(name) if is_ours(name) else _users_module_file(name, users, own)
             if path is not None:
                 modules[name] = path
                 todo.append((path, _package(name, path)))
@@ -234,13 +244,21 @@ def _our_module_file(name: str) -> Path | None:
     return _module_file(name, [_HOME])
 
 
-def _users_module_file(name: str, folders: Sequence[Path]) -> Path | None:
+def _users_module_file(name: str, folders: Sequence[Path], own: dict[str, Path]) -> Path | None:
     """The file of a module if it is the user's own, without importing anything.
+
+    Args:
+        name: of the module.
+        folders: in which the user's files lie.
+        own: the user's packages with names of ours, and where they lie.
 
     Raises:
         InputError: another file's module is loaded under this name, which Python would take.
     """
-    if name.partition(".")[0] in _NUMERICAL:  # counted as wholes
+    top = name.partition(".")[0]
+    if top in own:
+        return _module_file(name, [own[top]])
+    if top in _NUMERICAL:  # counted as wholes
         return None
     # the user's file may have put its own folder on the path for its imports alone
     path = _module_file(name, [*folders, *sys.path])

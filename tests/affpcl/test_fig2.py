@@ -45,6 +45,7 @@ CONFIGURATIONS = {fig2: SMALL}
 class TestFigure(rc.ExperimentSuite):
     small = CONFIGURATIONS
     loose = frozenset({fig2})
+    slow = frozenset({fig2})
 
 
 def one(config: Fig2Config) -> Any:

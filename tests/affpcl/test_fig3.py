@@ -27,6 +27,7 @@ CONFIGURATIONS = {fig3: TINY}
 class TestFigure(rc.ExperimentSuite):
     small = CONFIGURATIONS
     loose = frozenset({fig3})
+    slow = frozenset({fig3})
 
 
 @pytest.fixture

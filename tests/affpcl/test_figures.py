@@ -29,6 +29,7 @@ SMALL: dict[ModuleType, Any] = {
 class TestFigures(rc.ExperimentSuite):
     small = SMALL
     exact = frozenset({variance_regime})
+    slow = frozenset({fig1, fig6, variance_regime})
 
 
 computed, analysed = TestFigures.table, TestFigures.analysed

@@ -106,6 +106,7 @@ class TestRates(rc.ExperimentSuite):
     small = SMALL
     wrong = WRONG
     exact = frozenset({rate_density_ratio})
+    slow = frozenset({rate_delta, rate_t})
 
 
 computed, failed = TestRates.table, TestRates.failed

@@ -97,6 +97,7 @@ def test_notes_name_the_model(module: Any, model_folder: Path) -> None:
         assert any("on 4 held-out prompts" in note for note in analysis.notes)
 
 
+@pytest.mark.slow
 def test_a_run_is_that_of_the_algorithm_and_is_repeated(model_folder: Path, tmp_path: Path) -> None:
     setup = FirmSetup(FirmConfig(**TINY, model=model_folder))
     config, arm = setup.config, Arm(setup.config.firm())

@@ -65,7 +65,7 @@ WRONG: list[tuple[Any, ...]] = [
 class TestDrift(rc.ExperimentSuite):
     small = SMALL
     wrong = WRONG
-    slow = frozenset({drift_beta, drift_objectives})
+    slow = frozenset({drift_batch, drift_beta, drift_objectives})
 
 
 computed, failed = TestDrift.table, TestDrift.failed

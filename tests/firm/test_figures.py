@@ -36,7 +36,7 @@ SMALL: dict[ModuleType, Any] = {
 
 class TestFigures(rc.ExperimentSuite):
     small = SMALL
-    slow = frozenset({fig1, fig3, fig4, fig5})
+    slow = frozenset({fig1, fig2, fig3, fig4, fig5, fig6})
 
 
 computed, analysed = TestFigures.table, TestFigures.analysed
@@ -233,6 +233,7 @@ def angles(returns: np.ndarray) -> list[np.ndarray]:
     return [np.array([np.cos(a), np.sin(a)]) for a in middle]
 
 
+@pytest.mark.slow
 def test_training_ends_inside_the_front() -> None:
     config = SMALL[fig3]
     for k in range(3):

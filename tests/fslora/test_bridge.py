@@ -63,6 +63,7 @@ SMALL: dict[ModuleType, Any] = {
 class TestBridge(rc.ExperimentSuite):
     small = SMALL
     loose = tuple(SMALL)
+    slow = frozenset({fslora, fslora_budget})
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -71,6 +72,7 @@ def _model(model_folder: Path) -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", list(SMALL))
 def test_what_is_derived_holds_with_dropout(module: Any) -> None:
     assert SMALL[module].dropout > 0

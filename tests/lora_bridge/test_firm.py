@@ -307,7 +307,9 @@ def test_inside_and_outside_make_the_same_step_for_the_same_weights() -> None:
     torch.testing.assert_close(inside, outside, atol=1e-6 * moved, rtol=0)
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize(
+    "name", ["firm", *(pytest.param(k, marks=pytest.mark.slow) for k in list(ALGORITHMS)[1:])]
+)
 def test_engines_give_the_same_run(name: str) -> None:
     """Two rounds and two rollouts, all clients at once, two at a time, and one by one."""
     runs = [

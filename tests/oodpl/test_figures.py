@@ -40,7 +40,7 @@ SMALL: dict[ModuleType, Any] = {
 class TestFigures(rc.ExperimentSuite):
     small = SMALL
     loose = frozenset(SMALL)
-    slow = frozenset({fig2, fig3, fig4})
+    slow = frozenset({fig2, fig3, fig4, table3})
 
 
 computed, analysed = TestFigures.table, TestFigures.analysed

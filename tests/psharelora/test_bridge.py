@@ -50,6 +50,7 @@ SMALL = {sharelora: ShareConfig(**TINY)}
 class TestBridge(rc.ExperimentSuite):
     small = SMALL
     loose = tuple(SMALL)
+    slow = frozenset(SMALL)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -63,7 +63,7 @@ SMALL: dict[ModuleType, Any] = {
 class TestFigures(rc.ExperimentSuite):
     small = SMALL
     loose = frozenset(SMALL)
-    slow = frozenset({reward_error})
+    slow = frozenset({reward_error, value_gap})
 
 
 computed, analysed, check = TestFigures.table, TestFigures.analysed, TestFigures.check

@@ -52,7 +52,7 @@ WRONG: list[tuple[Any, ...]] = [
 class TestRates(rc.ExperimentSuite):
     small = SMALL
     wrong = WRONG
-    slow = frozenset({rate_samples, rate_users})
+    slow = frozenset({rate_nu, rate_rank, rate_samples, rate_users})
 
 
 computed, failed = TestRates.table, TestRates.failed
@@ -86,6 +86,7 @@ def test_a_law_that_counts_the_heads_parameters_fails(
     assert HEADS_COUNTED[module] in failed(module)
 
 
+@pytest.mark.slow
 def test_wrong_biases_and_bounds_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Law.without_tail(rate_samples.RateSamplesConfig(seed=2).family(rate_samples.TURN)).bias
     for factor in (0.25, 6.0):

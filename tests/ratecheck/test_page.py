@@ -88,6 +88,7 @@ def test_an_empty_folder_is_an_error_and_stays_absent(ratecheck: Call, tmp_path:
     assert (said.code, "did you mean paper?" in said.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_the_page_has_what_is_stored_and_says_what_is_not(
     ratecheck: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

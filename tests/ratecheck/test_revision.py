@@ -103,7 +103,10 @@ def with_helpers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
         DECAY.read_text().replace(
             "import numpy as np", "import numpy as np\nimport rc_helper\nfrom pack import inner"
         )
+        + "\nimport experiments.own\n"
     )
+    (folder / "experiments").mkdir()
+    (folder / "experiments" / "own.py").write_text("")
     (folder / "rc_helper.py").write_text("def f():\n    import rc_deep\n")
     (folder / "rc_deep.py").write_text("import rc_helper\n")  # a circle
     (folder / "pack" / "__init__.py").write_text("")
@@ -121,6 +124,7 @@ def with_helpers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
 
 HELPERS = (
     *("mine/rc_helper.py", "mine/rc_deep.py", "elsewhere/rc_far.py"),
+    "mine/experiments/own.py",  # a package called as one of ours
     *("mine/pack/__init__.py", "mine/pack/inner.py", "mine/pack/beside.py"),
 )
 
