@@ -86,6 +86,7 @@ def test_settings_that_change_places_are_found(
     assert any(c.ok is False for c in wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "first", "second", "claim"),
     [
@@ -146,6 +147,7 @@ def test_figure_3_sees_a_method_that_reaches_further() -> None:
     assert (right.ok, found.ok) == (True, False)
 
 
+@pytest.mark.slow
 def test_figure_2_would_see_a_regulariser_that_matters() -> None:
     table = computed(fig2)
     some = table["arm"] == "β = 0.05"

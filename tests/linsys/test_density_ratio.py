@@ -239,6 +239,7 @@ def sparse_system() -> FiniteSystem:
     return FiniteSystem(plain.A, plain.Phi, plain.b, mu, plain.theta)
 
 
+@pytest.mark.slow
 def test_sparse_estimators_recover_the_support() -> None:
     system = sparse_system()
     star = ratio_weights(system, shifted=True)

@@ -362,6 +362,7 @@ def test_first_ratio_knows_the_current_states_only() -> None:
     np.testing.assert_allclose(found, 3 * np.array(expected))
 
 
+@pytest.mark.slow
 def test_central_table_of_common_rewards_is_learned_exactly() -> None:
     mdps = family(delta_obj=0.0)
     state = last(AffPCL(), mdps, 3000, beta=0.0, replicates=2)

@@ -171,6 +171,7 @@ def test_a_file_of_questions_or_of_pairs_gives_domains(tmp_path: Path) -> None:
 STEPS = Steps(count=12, gamma=0.01, batch=16, seed=3)
 
 
+@pytest.mark.slow
 def test_sft_lowers_the_loss_of_fine_tuning(domains: list[TextDomain]) -> None:
     shared = domains[0].models
     theta = sft(domains, shared.theta(), STEPS)

@@ -38,6 +38,7 @@ def sampled(**options: Any) -> ActorCritic:
     return ActorCritic(CLIENTS, LinearCritic(np.eye(3)), **{**common, **options})
 
 
+@pytest.mark.slow
 def test_every_mgda_step_raises_every_objective() -> None:
     """J^j(theta + alpha g) >= J^j + alpha (1 - alpha L / 2) |g|^2, as <grad J^j, g> >= |g|^2.
 

@@ -100,6 +100,7 @@ def test_checks_see_which_arm_is_ahead(
     assert check(module, with_values(table, **{column: noise - 0.1 * chosen}), part).ok is False
 
 
+@pytest.mark.slow
 def test_beta_is_a_step_size_and_another_power_of_it_would_be_seen() -> None:
     table, config = computed(fig4), SMALL[fig4]
     for way in (fig4.STEP, fig4.REWARD):

@@ -287,6 +287,7 @@ def test_without_a_constraint_the_variance_is_a_sandwich_over_outcomes() -> None
     np.testing.assert_allclose(laws(system, 2)["global"].variance, expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_spread_around_a_wrong_model_has_its_curvature() -> None:
     """A large tail: what the class cannot hold bends the likelihood, by half of the variance."""
     system, N_p = isotropic_users(1.0, 0.5), 3000

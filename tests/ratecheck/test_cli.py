@@ -55,6 +55,7 @@ def test_json_of_several_experiments_is_a_list(ratecheck: Call, tmp_path: Path) 
     assert not (tmp_path / "figures").exists()
 
 
+@pytest.mark.slow
 def test_a_failing_check_leaves_one(ratecheck: Call, tmp_path: Path) -> None:
     said = ratecheck("run", "toy/decay", "--out", tmp_path, "--set", "claimed=1", *ONE)
     assert said.code == 1

@@ -68,6 +68,7 @@ def test_a_regression_on_the_averaged_curve_does_not_cover() -> None:
         assert_covers(regression_interval)
 
 
+@pytest.mark.slow
 def test_an_interval_of_points_instead_of_replicates_does_not_cover() -> None:
     def shuffled(t: Array, curves: Array, rng: np.random.Generator) -> rc.Slope:
         return bootstrap_interval(t, rng.permuted(curves, axis=0), rng)

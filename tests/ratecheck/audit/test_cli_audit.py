@@ -108,6 +108,7 @@ def test_rates_show_their_exponents(ratecheck: Call, tmp_path: Path) -> None:
     assert "not as expected: speed.slower\n" in said.out
 
 
+@pytest.mark.slow
 def test_list_has_every_claim_and_its_last_verdict(ratecheck: Call, judged: Path) -> None:
     said = ratecheck("audit", MINE, "--list", "--json", "--out", judged)
     rows = json.loads(said.out)

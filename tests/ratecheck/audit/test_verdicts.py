@@ -115,6 +115,7 @@ def test_only_instances_that_pass_are_measured() -> None:
     assert verdict.ratio == pytest.approx(1, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_a_filter_that_hardly_anything_passes_is_not_vacuous() -> None:
     space = rc.Space(
         fields={"x": rc.interval(2)}, given={"near": lambda s: abs(s.x - 0.3).max() < 0.005}
