@@ -181,18 +181,16 @@ def eq32(path: Ascent, eta: rc.Numbers) -> rc.Sides:
     return path.stationarity, 2 / path.a * gain + path.error
 
 
-EQ32_DECREASING = replace(
-    eq32,
-    id="firm.eq32_decreasing",
-    source="FIRM, equation (32) for steps that do not grow",
-    text="The same with eta_1 >= eta_2 >= ... .",
-    space=replace(ASCENTS, view=_decreasing),
-    measure=lambda s: eq32(s.path, s.eta),
-    expect="holds",
-    note="",
-    corrected=None,
+@PAPER.upper(
+    "eq32_decreasing",
+    ref="equation (32) for steps that do not grow",
+    on=replace(ASCENTS, view=_decreasing),
+    tex=eq32.latex,
     derivation="firm.eq32_corrected and eta_{t+1} <= eta_t.",
 )
+def eq32_decreasing(path: ascent.Ascent, eta: rc.Numbers) -> rc.Sides:
+    """The same with eta_1 >= eta_2 >= ... ."""
+    return eq32(path, eta)
 
 
 @PAPER.upper(

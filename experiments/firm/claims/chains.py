@@ -253,14 +253,12 @@ def lemma4_stationary(chains: Chains, r_max: Numbers, lam: Numbers) -> rc.Sides:
 # Smoothness.
 
 
-def _on_walks(constant: Any) -> Any:
-    return lambda s: smoothness.eq49_shared(
-        s.chains, s.there, s.x, s.gap, constant(s.chains, 1 + 0 * s.c, s.c)
-    )
+def _on_walks(constant: Any, chains: Any, there: Any, x: Any, gap: Any, c: Any) -> rc.Sides:
+    return smoothness.eq49_shared(chains, there, x, gap, constant(chains, 1 + 0 * c, c))
 
 
-def _on_processes(constant: Any) -> Any:
-    return lambda s: smoothness.eq49(s.chains, s.there, constant(s.chains, s.r_max, s.chains.C_psi))
+def _on_processes(constant: Any, chains: Any, there: Any, r_max: Any) -> rc.Sides:
+    return smoothness.eq49(chains, there, constant(chains, r_max, chains.C_psi))
 
 
 _PRINTED_L = r"L_J=\frac{r_{\max}}{1-\gamma}(4C_\nu C_\psi+L_\psi),\ "
@@ -279,11 +277,11 @@ _PRINTED_L = r"L_J=\frac{r_{\max}}{1-\gamma}(4C_\nu C_\psi+L_\psi),\ "
     "stay; a step size below 1/L_J as printed may be too long for (5).",
     corrected="eq49_LJ_xu",
 )
-def eq49_LJ(instance: Any) -> rc.Sides:
+def eq49_LJ(chains: Any, there: Any, x: Any, gap: Any, c: Any) -> rc.Sides:
     """||grad J - grad J'|| <= L_J ||theta - theta'||, L_J = r_max/(1-gamma) (4 C_nu C_psi + L_psi),
     C_nu = (C_pi/2)(1 + ceil(log_rho 1/kappa)) + 1/(1-rho), kappa = 1; walks with one parameter.
     """
-    return _on_walks(smoothness.printed_smoothness)(instance)
+    return _on_walks(smoothness.printed_smoothness, chains, there, x, gap, c)
 
 
 @PAPER.upper(
@@ -293,9 +291,9 @@ def eq49_LJ(instance: Any) -> rc.Sides:
     on=TWO_POLICIES,
     note="The fault of the constant does not show on so few states.",
 )
-def eq49_LJ_one_hot(instance: Any) -> rc.Sides:
+def eq49_LJ_one_hot(chains: Any, there: Any, r_max: Any) -> rc.Sides:
     """The same for policies with one parameter per state and action, of S = 2 or 3 states."""
-    return _on_processes(smoothness.printed_smoothness)(instance)
+    return _on_processes(smoothness.printed_smoothness, chains, there, r_max)
 
 
 @PAPER.upper(
@@ -307,9 +305,9 @@ def eq49_LJ_one_hot(instance: Any) -> rc.Sides:
     "walks: r_max C_psi^2/(1-gamma) (3/4 + 1/(2(1-rho))) is more than twice that. For two-row "
     "overlaps alone no proof is known here: J is not normalised, Xu et al.'s is.",
 )
-def eq49_LJ_xu(instance: Any) -> rc.Sides:
+def eq49_LJ_xu(chains: Any, there: Any, x: Any, gap: Any, c: Any) -> rc.Sides:
     """The same with C_nu = (C_pi/2)(1 + ceil(log_rho 1/kappa) + 1/(1-rho)), kappa = 1; walks."""
-    return _on_walks(smoothness.cited_smoothness)(instance)
+    return _on_walks(smoothness.cited_smoothness, chains, there, x, gap, c)
 
 
 @PAPER.upper(
@@ -322,11 +320,11 @@ def eq49_LJ_xu(instance: Any) -> rc.Sides:
     "before the last such step has mean zero given what follows, so m_t and v_t count since then "
     "only, and E m_t^2 = E v_t <= (C_psi^2/4) sum_{k<=t} rho^k.",
 )
-def eq49_LJ_corrected(instance: Any) -> rc.Sides:
+def eq49_LJ_corrected(chains: Any, there: Any, r_max: Any) -> rc.Sides:
     """The same with L_J = gamma r_max C_psi^2 / (4 (1-gamma)(1-gamma rho)), rho = 1 - sum_s'
     min_{s,a} P(s'|s, a) <= 1; one parameter per pair.
     """
-    return _on_processes(smoothness.smoothness)(instance)
+    return _on_processes(smoothness.smoothness, chains, there, r_max)
 
 
 @PAPER.upper(
@@ -336,6 +334,6 @@ def eq49_LJ_corrected(instance: Any) -> rc.Sides:
     on=WALKS,
     derivation=eq49_LJ_corrected.derivation,
 )
-def eq49_LJ_corrected_walks(instance: Any) -> rc.Sides:
+def eq49_LJ_corrected_walks(chains: Any, there: Any, x: Any, gap: Any, c: Any) -> rc.Sides:
     """The same constant on walks with one parameter for all states."""
-    return _on_walks(smoothness.smoothness)(instance)
+    return _on_walks(smoothness.smoothness, chains, there, x, gap, c)

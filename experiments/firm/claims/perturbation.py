@@ -81,44 +81,51 @@ EXCESS = rc.positive(low=1.0, high=100.0)
 POSITIVE = {"R > 0": lambda s: s.R > 0}
 SOURCE = "FIRM, second term of (7); derived here"
 
-COVARIANCE = rc.Claim(
-    id="firm.law_covariance",
-    source=SOURCE,
-    text="(1/C) sum_c A_c (lambda^c - lambdabar) = (1/C) sum_c (A_c - Abar) lambda^c = (1/(2C^2)) "
-    "sum_{c,c'} (A_c - A_c')(lambda^c - lambda^c'): a covariance over clients.",
-    latex=r"\frac1C\sum_cA_c(\lambda^c-\bar\lambda)=\frac1C\sum_c(A_c-\bar A)\lambda^c="
+
+@PAPER.identity(
+    "law_covariance",
+    ref="second term of (7); derived here",
+    on=ANY_WEIGHTS,
+    tex=r"\frac1C\sum_cA_c(\lambda^c-\bar\lambda)=\frac1C\sum_c(A_c-\bar A)\lambda^c="
     r"\frac1{2C^2}\sum_{c,c'}(A_c-A_{c'})(\lambda^c-\lambda^{c'})",
-    kind="identity",
-    space=ANY_WEIGHTS,
-    measure=lambda s: at.covariance(s.g, s.lam),
     derivation="sum_c (lambda^c - lambdabar) = 0 and sum_c (A_c - Abar) = 0. The mean gradients "
     "drop out: the drift is a product of two noises, of the gradients and of the weights.",
 )
-CAUCHY_SCHWARZ = rc.Claim(
-    id="firm.law_cauchy_schwarz",
-    source=SOURCE,
-    text="T_disagr <= mean ||(A_c - Abar) P||_op^2 mean ||lambda^c - lambdabar||^2, P = I - 11'/M.",
-    latex=r"\mathcal T\le\frac1C\sum_c\|(A_c-\bar A)P\|_{\rm op}^2\cdot\frac1C\sum_c"
+def law_covariance(g: Numbers, lam: Any) -> rc.Sides:
+    """(1/C) sum_c A_c (lambda^c - lambdabar) = (1/C) sum_c (A_c - Abar) lambda^c = (1/(2C^2))
+    sum_{c,c'} (A_c - A_c')(lambda^c - lambda^c'): a covariance over clients.
+    """
+    return at.covariance(g, lam)
+
+
+@PAPER.upper(
+    "law_cauchy_schwarz",
+    ref="second term of (7); derived here",
+    on=ANY_WEIGHTS,
+    tex=r"\mathcal T\le\frac1C\sum_c\|(A_c-\bar A)P\|_{\rm op}^2\cdot\frac1C\sum_c"
     r"\|\lambda^c-\bar\lambda\|^2",
-    kind="upper",
-    space=ANY_WEIGHTS,
-    measure=lambda s: at.cauchy_schwarz(s.g, s.lam),
     derivation="firm.law_covariance; P changes no vector of sum zero. Noise that is common to all "
     "objectives of a client drops out. (20) has R^2 in the place of the first factor.",
 )
-SELECTION = rc.Claim(
-    id="firm.law_without_beta",
-    source=SOURCE,
-    text="T_disagr <= ((1/C) sum_c max_j ||g^{j,c} - gbar^j||)^2, for any weights: O(1/B) without "
-    "beta, M or C.",
-    latex=r"\mathcal T\le\Big(\frac1C\sum_c\max_j\|g^{j,c}-\bar g^j\|\Big)^2",
-    kind="upper",
-    space=ANY_WEIGHTS,
-    measure=lambda s: at.selection(s.g, s.lam),
+def law_cauchy_schwarz(g: Numbers, lam: Any) -> rc.Sides:
+    """T_disagr <= mean ||(A_c - Abar) P||_op^2 mean ||lambda^c - lambdabar||^2, P = I - 11'/M."""
+    return at.cauchy_schwarz(g, lam)
+
+
+@PAPER.upper(
+    "law_without_beta",
+    ref="second term of (7); derived here",
+    on=ANY_WEIGHTS,
+    tex=r"\mathcal T\le\Big(\frac1C\sum_c\max_j\|g^{j,c}-\bar g^j\|\Big)^2",
     derivation="The second form of firm.law_covariance and the triangle inequality: lambda^c picks "
     "among a client's noises. Sharpens firm.drift_without_beta by up to 4 (1 - 1/C)^2. Attained by "
     "any even C; where the mean gradients agree and beta = 0, by solutions of (1).",
 )
+def law_without_beta(g: Numbers, lam: Any) -> rc.Sides:
+    """T_disagr <= ((1/C) sum_c max_j ||g^{j,c} - gbar^j||)^2, for any weights: O(1/B) without beta,
+    M or C.
+    """
+    return at.selection(g, lam)
 
 
 def curvature(A: Numbers) -> Numbers:

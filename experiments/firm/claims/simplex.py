@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -137,17 +136,20 @@ def remark3_direction(A: Any, other: Any, beta: Any) -> rc.Sides:
     return at.direction_gap(A, other, 0 * beta)
 
 
-REMARK3_BOTH = replace(
-    remark3_direction,
-    id="firm.remark3_both",
-    source="FIRM, Remark 3, weights and directions at once",
-    text="(beta/2)||lambda* - lambda'*||^2 + ||A lambda* - A' lambda'*||^2 <= max_j ||g^j - g'^j|| "
-    "(||A lambda*|| + ||A' lambda'*||).",
-    latex=r"\tfrac\beta2\|\lambda^*-\lambda'^*\|^2+\|A\lambda^*-A'\lambda'^*\|^2\le"
+@PAPER.upper(
+    "remark3_both",
+    ref="Remark 3, weights and directions at once",
+    on=remark3_direction.space,
+    tex=r"\tfrac\beta2\|\lambda^*-\lambda'^*\|^2+\|A\lambda^*-A'\lambda'^*\|^2\le"
     r"\max_j\|g^j-g'^j\|(\|A\lambda^*\|+\|A'\lambda'^*\|)",
-    measure=lambda s: at.direction_gap(s.A, s.other, s.beta),
-    note="",
+    derivation=remark3_direction.derivation,
 )
+def remark3_both(A: Numbers, other: Any, beta: Numbers) -> rc.Sides:
+    """(beta/2)||lambda* - lambda'*||^2 + ||A lambda* - A' lambda'*||^2 <= max_j ||g^j - g'^j|| (||A
+    lambda*|| + ||A' lambda'*||).
+    """
+    return at.direction_gap(A, other, beta)
+
 
 # Equations (3) and (54): preferences.
 

@@ -138,17 +138,14 @@ def eq34(T: Any, a: Any, top: Any) -> rc.Sides:
     return at.eq34(T, a, top, LONGEST)
 
 
-EQ34_CORRECTED = replace(
-    eq34,
-    id="firm.eq34_corrected",
-    source="FIRM, equation (34), corrected",
-    text="(2 r_max/(T (1-gamma) a)) (1 + sum_{t<=T} 2/t) <= (2 r_max/(T (1-gamma) a)) (3 + 2 log "
-    "T).",
-    latex=r"\frac{2r_{\max}}{T(1-\gamma)a}\Big(1+\sum_{t=1}^T\frac2t\Big)\le"
+@PAPER.upper(
+    "eq34_corrected",
+    ref="equation (34), corrected",
+    on=eq34.space,
+    tex=r"\frac{2r_{\max}}{T(1-\gamma)a}\Big(1+\sum_{t=1}^T\frac2t\Big)\le"
     r"\frac{2r_{\max}}{T(1-\gamma)a}(3+2\log T)",
-    measure=lambda s: at.eq34_corrected(s.T, s.a, s.top, LONGEST),
-    expect="holds",
-    note="",
-    corrected=None,
     derivation="sum_{t<=T} 1/t <= 1 + log T, with equality at T = 1.",
 )
+def eq34_corrected(T: Any, a: Any, top: rc.Numbers) -> rc.Sides:
+    """(2 r_max/(T (1-gamma) a)) (1 + sum_{t<=T} 2/t) <= (2 r_max/(T (1-gamma) a)) (3 + 2 log T)."""
+    return at.eq34_corrected(T, a, top, LONGEST)

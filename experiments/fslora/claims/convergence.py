@@ -267,18 +267,16 @@ def eq15_smoothness(step: Any) -> rc.Sides:
     return at.eq15_smoothness(step, 0)
 
 
-EQ15_SMOOTHNESS_CORRECTED = replace(
-    eq15_smoothness,
-    id="fslora.eq15_smoothness_corrected",
-    source="FSLoRA, equation (15), the smoothness of f_i^S, corrected",
-    text="The same with L^2 r^2/k_i^2.",
-    latex=eq15_smoothness.latex.replace("L^2", r"L^2\frac{r^2}{k_i^2}"),
-    measure=lambda s: at.eq15_smoothness(s.step, 2),
-    expect="holds",
-    note="",
-    corrected=None,
+@PAPER.upper(
+    "eq15_smoothness_corrected",
+    ref="equation (15), the smoothness of f_i^S, corrected",
+    on=eq15_smoothness.space,
+    tex=eq15_smoothness.latex.replace("L^2", r"L^2\frac{r^2}{k_i^2}"),
     derivation="Proposition D.4 (ii). Attained.",
 )
+def eq15_smoothness_corrected(step: Round) -> rc.Sides:
+    """The same with L^2 r^2/k_i^2."""
+    return at.eq15_smoothness(step, 2)
 
 
 @PAPER.upper(

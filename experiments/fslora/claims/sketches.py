@@ -224,18 +224,16 @@ def total_update(steps: Any) -> rc.Sides:
     return at.total_update(steps, 1)
 
 
-TOTAL_UPDATE_CORRECTED = replace(
-    total_update,
-    id="fslora.total_update_corrected",
-    source="FSLoRA, Section 3.3, display below (4), corrected",
-    text="X_i^{t,H} - X_i^{t,0} = -gamma [(sum_h Delta B) S'; S'(sum_h Delta A)].",
-    latex=r"B_i^{t,H}-B_i^{t,0}=-\gamma\Big(\sum_h\Delta B_i^{t,h}\Big)(S_i^t)^\top",
-    measure=lambda s: at.total_update(s.steps, -1),
-    expect="holds",
-    note="",
-    corrected=None,
+@PAPER.identity(
+    "total_update_corrected",
+    ref="Section 3.3, display below (4), corrected",
+    on=total_update.space,
+    tex=r"B_i^{t,H}-B_i^{t,0}=-\gamma\Big(\sum_h\Delta B_i^{t,h}\Big)(S_i^t)^\top",
     derivation="The sum of (4) over h; S_i^t is the same in all of them.",
 )
+def total_update_corrected(steps: at.LocalSteps) -> rc.Sides:
+    """X_i^{t,H} - X_i^{t,0} = -gamma [(sum_h Delta B) S'; S'(sum_h Delta A)]."""
+    return at.total_update(steps, -1)
 
 
 @PAPER.identity(

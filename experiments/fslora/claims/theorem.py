@@ -34,10 +34,6 @@ STEPS = rc.Space(
 )
 
 
-def _unpacked(function: Callable[..., Any]) -> Callable[[Any], Any]:
-    return lambda s: function(s.rho, s.N, s.H, s.L, s.c_h)
-
-
 def _without_devices(step: Callable[..., Any]) -> Callable[..., Any]:
     return lambda rho, N, H, L, c_h: step(rho, H, L, c_h)
 
@@ -72,19 +68,18 @@ def eq17(gamma: Numbers, H: Numbers, L: Numbers, rho: Numbers) -> rc.Sides:
     return cube * agent_mean(rho**2), cube * agent_mean(rho) ** 2
 
 
-EQ17_CORRECTED = replace(
-    eq17,
-    id="fslora.eq17_corrected",
-    source="FSLoRA, equation (17), corrected",
-    text="The coefficient stays 3 gamma^3 H^3 L^2 mean r^2/k_i^2, which is at most 3 gamma^3 H^3 "
-    "L_s L max r/k_i.",
-    latex=r"\frac1N\sum_i\frac{r^2}{k_i^2}L^2\le L_sL\max_i\frac r{k_i}",
-    measure=lambda s: at.eq17_corrected(s.gamma, s.H, s.L, s.rho),
-    expect="holds",
-    note="",
-    corrected=None,
+@PAPER.upper(
+    "eq17_corrected",
+    ref="equation (17), corrected",
+    on=eq17.space,
+    tex=r"\frac1N\sum_i\frac{r^2}{k_i^2}L^2\le L_sL\max_i\frac r{k_i}",
     derivation="(16) into (14) as it stands; r^2/k_i^2 <= (r/k_i) max r/k_j.",
 )
+def eq17_corrected(gamma: Numbers, H: Numbers, L: Numbers, rho: Numbers) -> rc.Sides:
+    """The coefficient stays 3 gamma^3 H^3 L^2 mean r^2/k_i^2, which is at most 3 gamma^3 H^3 L_s L
+    max r/k_i.
+    """
+    return at.eq17_corrected(gamma, H, L, rho)
 
 
 @PAPER.upper(
@@ -103,11 +98,11 @@ EQ17_CORRECTED = replace(
     corrected="lr_corrected",
     main=True,
 )
-def lr(instance: Any) -> rc.Sides:
+def lr(rho: Any, N: Any, H: Any, L: Any, c_h: Any) -> rc.Sides:
     """gamma <= min{1/(6 sqrt((c_h + 1) Lbar L H)), 1/(N H^2 L)} implies gamma <= 1/(3 H L_s) of
     (14), 1/(sqrt(18) H L) of (16) and 1/(6 sqrt((c_h + 1) mean r^2/k_i^2) H L) of (17).
     """
-    return _unpacked(at.lr)(instance)
+    return at.lr(rho, N, H, L, c_h)
 
 
 LR_MANY = replace(
@@ -136,13 +131,13 @@ LR_MANY = replace(
     on=STEPS,
     derivation="max r/k_i >= mean r/k_i and 4 >= sqrt(12).",
 )
-def lr_corrected(instance: Any) -> rc.Sides:
+def lr_corrected(rho: Any, N: Any, H: Any, L: Any, c_h: Any) -> rc.Sides:
     """gamma <= min{1/(3 H L max r/k_i), 1/(4 H L sqrt((c_h + 1) mean r^2/k_i^2)), 1/(N H^2 L)}
     implies all that the proof uses: 1/(3 H L_s), 1/(3 H L max r/k_i) for (16) with the
     smoothness L r/k_i, 1/(sqrt(12 (c_h + 1) mean r^2/k_i^2) H L), and 1/(N H^2 L) for the last
     line.
     """
-    return _unpacked(at.lr_corrected)(instance)
+    return at.lr_corrected(rho, N, H, L, c_h)
 
 
 @PAPER.upper(

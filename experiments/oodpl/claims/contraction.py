@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -96,32 +95,42 @@ def lemma_5(run: Inner) -> rc.Sides:
     return run.errors[1][:, 1:], after + at.spread_of(run, run.largest_variances[0])
 
 
-LEMMA_5_SQUARED = replace(
-    lemma_5,
-    id="ood.lemma_5_squared",
-    source="OOD-PL, Lemma 5 with the square of its proof",
-    text="E||theta_{t+1} - theta_*||^2 <= (1 - 2 alpha b mu B L / ((b mu + B L) e^beta)) "
-    "E||theta_t - theta_*||^2 + alpha^2 sigma^2 for alpha <= 2 e^beta / (b mu + B L).",
-    latex=r"\mathbb E\|\theta_{t+1}-\theta_*\|^2\le\Big(1-\frac{2\alpha b\mu BL}{(b\mu+BL)e^\beta}"
+@PAPER.upper(
+    "lemma_5_squared",
+    ref="Lemma 5 with the square of its proof",
+    on=lemma_5.space,
+    tex=r"\mathbb E\|\theta_{t+1}-\theta_*\|^2\le\Big(1-\frac{2\alpha b\mu BL}{(b\mu+BL)e^\beta}"
     r"\Big)\mathbb E\|\theta_t-\theta_*\|^2+\alpha^2\sigma^2",
-    measure=lambda s: at.lemma_5_squared(s.run),
+    expect="violated",
     note="b/e^beta is no lower bound of e^(r/beta). r = -1 and beta = 0.1: steps have the size "
     "alpha e^-10, and the lemma has them forget theta_0 at the rate alpha b mu e^-0.1: "
     "2.0e-7 against 1.5e-7 after three steps from theta_*, alpha = 12.",
-    reading_of="ood.lemma_5",
+    corrected="lemma_5_corrected",
+    reading_of="lemma_5",
 )
-LEMMA_5_VARIANCE = replace(
-    lemma_5,
-    id="ood.lemma_5_variance",
-    source="OOD-PL, Lemma 5 with its square and b^(1/beta), the variance as in (21)",
-    text="The same with b^(1/beta) and B^(1/beta), where E||grad L_FT - grad l_FT||^2 <= sigma as "
-    "Assumption 4 prints it.",
-    space=runs(given=_ALLOWED_TRUE),
-    measure=lambda s: at.lemma_5_variance(s.run),
+def lemma_5_squared(run: Inner) -> rc.Sides:
+    """E||theta_{t+1} - theta_*||^2 <= (1 - 2 alpha b mu B L / ((b mu + B L) e^beta)) E||theta_t -
+    theta_*||^2 + alpha^2 sigma^2 for alpha <= 2 e^beta / (b mu + B L).
+    """
+    return at.lemma_5_squared(run)
+
+
+@PAPER.upper(
+    "lemma_5_variance",
+    ref="Lemma 5 with its square and b^(1/beta), the variance as in (21)",
+    on=runs(given=_ALLOWED_TRUE),
+    tex=lemma_5.latex,
+    expect="violated",
     note="(21) has sigma where the proof has sigma^2. Below one sigma is more than sigma^2: "
     "features (0, 0, 0.1), r = 0 and alpha = 400, from theta_*: 356 against 16.",
-    reading_of="ood.lemma_5",
+    corrected="lemma_5_corrected",
+    reading_of="lemma_5",
 )
+def lemma_5_variance(run: Inner) -> rc.Sides:
+    """The same with b^(1/beta) and B^(1/beta), where E||grad L_FT - grad l_FT||^2 <= sigma as
+    Assumption 4 prints it.
+    """
+    return at.lemma_5_variance(run)
 
 
 @PAPER.upper(
@@ -173,40 +182,46 @@ def lemma_4(run: Any) -> rc.Sides:
     return at.lemma_4(run, run.printed)
 
 
-LEMMA_4_TRUE_BOUNDS = replace(
-    lemma_4,
-    id="ood.lemma_4_true_bounds",
-    source="OOD-PL, Lemma 4 with b^(1/beta) and B^(1/beta)",
-    text="The same with b^(1/beta) and B^(1/beta) for b/e^beta and B/e^beta, wherever step (ii) of "
-    "its proof holds.",
-    space=runs(sizes=_ONE_PROMPT, given=_STEP_II),
-    measure=lambda s: at.lemma_4(s.run, s.run.true),
+@PAPER.upper(
+    "lemma_4_true_bounds",
+    ref="Lemma 4 with b^(1/beta) and B^(1/beta)",
+    on=runs(sizes=_ONE_PROMPT, given=_STEP_II),
+    tex=lemma_4.latex,
+    expect="violated",
     note="M T/(beta L) for the Jacobian's error at the start: with a small alpha the left side "
     "keeps ||d theta_*/d phi||^2, which M^2 T^2/(beta^2 mu^2) bounds, and three times M^2 "
     "T^2/(beta^2 L^2) is less where L > sqrt(3) mu. With M T/(beta mu) in its place the proof goes "
     "through, and its bound grows like (4/3)^D at least, ood.lemma_4_q.",
-    main=False,
-    reading_of="ood.lemma_4",
+    corrected="lemma_4_corrected",
+    reading_of="lemma_4",
 )
-LEMMA_4_STEP_I = replace(
-    lemma_4,
-    id="ood.lemma_4_step_i",
-    source="OOD-PL, Lemma 4, step (i) of its proof",
-    text="E||e_{t+1}||^2 <= q E||e_t||^2 + (6 alpha^2 B^2 T^2/(beta^2 e^(2 beta))) (L^2 + M^2 "
-    "rho^2/L^2) E||theta_t - theta_*||^2 + 6 alpha^2 sigma_1^2 + 6 M^2 T^2 sigma_2^2/(beta^2 L^2), "
-    "e_t the error of d theta_t/d phi.",
-    latex=r"\mathbb E\|e_{t+1}\|^2\le q\,\mathbb E\|e_t\|^2+\frac{6\alpha^2B^2T^2}"
+def lemma_4_true_bounds(run: Inner) -> rc.Sides:
+    """The same with b^(1/beta) and B^(1/beta) for b/e^beta and B/e^beta, wherever step (ii) of its
+    proof holds.
+    """
+    return at.lemma_4(run, run.true)
+
+
+@PAPER.upper(
+    "lemma_4_step_i",
+    ref="Lemma 4, step (i) of its proof",
+    on=runs(printed=True, given=_ALLOWED),
+    tex=r"\mathbb E\|e_{t+1}\|^2\le q\,\mathbb E\|e_t\|^2+\frac{6\alpha^2B^2T^2}"
     r"{\beta^2e^{2\beta}}A\,\mathbb E\|\theta_t-\theta_*\|^2+6\alpha^2\sigma_1^2+\frac{6M^2T^2}"
     r"{\beta^2L^2}\sigma_2^2",
-    space=runs(printed=True, given=_ALLOWED),
-    measure=lambda s: at.lemma_4_step_i(s.run),
+    expect="violated",
     note="||I - alpha grad^2 l_FT|| <= 1 - alpha b mu/e^beta is false: with r = -1 and beta = 0.1 "
     "the step is alpha e^-10, and e_t stays where the lemma has it shrink. alpha^2 is missing "
     "before sigma_2^2, which only adds to the bound where alpha < 1 and fits no units.",
-    corrected="ood.lemma_4_recursion",
-    main=False,
-    reading_of="ood.lemma_4",
+    corrected="lemma_4_recursion",
+    reading_of="lemma_4",
 )
+def lemma_4_step_i(run: Inner) -> rc.Sides:
+    """E||e_{t+1}||^2 <= q E||e_t||^2 + (6 alpha^2 B^2 T^2/(beta^2 e^(2 beta))) (L^2 + M^2
+    rho^2/L^2) E||theta_t - theta_*||^2 + 6 alpha^2 sigma_1^2 + 6 M^2 T^2 sigma_2^2/(beta^2 L^2),
+    e_t the error of d theta_t/d phi.
+    """
+    return at.lemma_4_step_i(run)
 
 
 @PAPER.upper(
@@ -286,21 +301,24 @@ def lemma_3(run: Any, pairs: Any) -> rc.Sides:
     return at.lemma_3(run, pairs, run.printed)
 
 
-LEMMA_3_TRUE_BOUNDS = replace(
-    lemma_3,
-    id="ood.lemma_3_true_bounds",
-    source="OOD-PL, Lemma 3 with b^(1/beta) and B^(1/beta)",
-    text="The same with b^(1/beta) and B^(1/beta) for b/e^beta and B/e^beta, wherever step (ii) of "
-    "Lemma 4's proof holds.",
-    space=runs(extra=PAIRS, sizes=_TWO_PROMPTS, given=_STEP_II),
-    measure=lambda s: at.lemma_3(s.run, s.pairs, s.run.true),
+@PAPER.upper(
+    "lemma_3_true_bounds",
+    ref="Lemma 3 with b^(1/beta) and B^(1/beta)",
+    on=runs(extra=PAIRS, sizes=_TWO_PROMPTS, given=_STEP_II),
+    tex=lemma_3.latex,
+    expect="violated",
     note="M T/(beta L) again: prompts of chances 0.999 and 0.001, features +-0.05 and +-1, all "
     "answers equally likely, r = 0 with gradients +-1, beta = 1, a pair of the second prompt, "
     "start at theta_*, D = 1 and alpha -> 0: 212 against 72, of which the sigma_2 term without its "
     "alpha^2 is 48.",
-    main=False,
-    reading_of="ood.lemma_3",
+    corrected="lemma_3_corrected",
+    reading_of="lemma_3",
 )
+def lemma_3_true_bounds(run: Inner, pairs: Any) -> rc.Sides:
+    """The same with b^(1/beta) and B^(1/beta) for b/e^beta and B/e^beta, wherever step (ii) of
+    Lemma 4's proof holds.
+    """
+    return at.lemma_3(run, pairs, run.true)
 
 
 @PAPER.upper(

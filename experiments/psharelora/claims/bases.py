@@ -59,31 +59,33 @@ def B_minus_Bdiamond(sides: Any) -> rc.Sides:
     return (sides[0], sides[1])
 
 
-B_MINUS_CORRECTED = replace(
-    B_minus_Bdiamond,
-    id="psl.B_minus_Bdiamond_corrected",
-    source="P-ShareLoRA, end of Appendix B.1 and of C.2, corrected",
-    text="min over orthogonal Q of ||B - B_diamond Q||_F^2 <= 2 dist^2(B, B_diamond).",
-    latex=r"\min_{Q\in O(k)}\|B-B^\diamond Q\|_F^2\le2\,\mathrm{dist}^2(B,B^\diamond)",
-    measure=lambda s: (s.sides[2], 2 * s.sides[1]),
-    expect="holds",
+@PAPER.upper(
+    "B_minus_Bdiamond_corrected",
+    ref="end of Appendix B.1 and of C.2, corrected",
+    on=B_minus_Bdiamond.space,
+    tex=r"\min_{Q\in O(k)}\|B-B^\diamond Q\|_F^2\le2\,\mathrm{dist}^2(B,B^\diamond)",
     note="Attained by orthogonal subspaces.",
-    corrected=None,
     derivation="With the cosines c_j of the principal angles, the singular values of B'B_diamond, "
     "the best Q gives 2 sum (1 - c_j) and dist^2 = sum (1 - c_j)(1 + c_j), where 1 <= 1 + c_j.",
 )
-B_MINUS_ALIGNED = replace(
-    B_MINUS_CORRECTED,
-    id="psl.B_minus_Bdiamond_aligned",
-    source="P-ShareLoRA, end of Appendix B.1, from below",
-    text="min over orthogonal Q of ||B - B_diamond Q||_F^2 >= dist^2(B, B_diamond).",
-    latex=r"\min_{Q\in O(k)}\|B-B^\diamond Q\|_F^2\ge\mathrm{dist}^2(B,B^\diamond)",
-    kind="lower",
-    relation=">=",
-    measure=lambda s: (s.sides[2], s.sides[1]),
+def B_minus_Bdiamond_corrected(sides: Any) -> rc.Sides:
+    """min over orthogonal Q of ||B - B_diamond Q||_F^2 <= 2 dist^2(B, B_diamond)."""
+    return sides[2], 2 * sides[1]
+
+
+@PAPER.lower(
+    "B_minus_Bdiamond_aligned",
+    ref="end of Appendix B.1, from below",
+    on=B_minus_Bdiamond_corrected.space,
+    tex=r"\min_{Q\in O(k)}\|B-B^\diamond Q\|_F^2\ge\mathrm{dist}^2(B,B^\diamond)",
     note="Equal in the limit of equal subspaces.",
     derivation="As before, with 1 + c_j <= 2.",
 )
+def B_minus_Bdiamond_aligned(sides: Any) -> rc.Sides:
+    """min over orthogonal Q of ||B - B_diamond Q||_F^2 >= dist^2(B, B_diamond)."""
+    return sides[2], sides[1]
+
+
 C2_C3 = replace(
     B_minus_Bdiamond,
     id="psl.C2_C3",
@@ -151,17 +153,15 @@ def eq_B5(instance: Any) -> rc.Sides:
     return _b5(instance, 4, 1)
 
 
-EQ_B5_CORRECTED = replace(
-    eq_B5,
-    id="psl.eq_B5_corrected",
-    source="P-ShareLoRA, equation (B.5), corrected",
-    text="The same with 8 L1^2 in place of 4 L1.",
-    latex=r"\frac1{N_p}\sum_jA_{i,j}\le8L_1^2\|B^\diamond-\hat B\|^2\|W^\diamond_i\|_F^2"
+@PAPER.upper(
+    "eq_B5_corrected",
+    ref="equation (B.5), corrected",
+    on=eq_B5.space,
+    tex=r"\frac1{N_p}\sum_jA_{i,j}\le8L_1^2\|B^\diamond-\hat B\|^2\|W^\diamond_i\|_F^2"
     r"+2\|w_i^\diamond-\hat w_i\|^2_{\hat\Sigma_i}",
-    measure=lambda s: _b5(s, 8, 2),
-    expect="holds",
-    note="",
-    corrected=None,
     derivation="As psl.eq_B3_corrected, with ||(B_diamond - B_hat) W|| <= ||B_diamond - B_hat|| "
     "||W||_F.",
 )
+def eq_B5_corrected(instance: Any) -> rc.Sides:
+    """The same with 8 L1^2 in place of 4 L1."""
+    return _b5(instance, 8, 2)

@@ -172,29 +172,32 @@ def prop_1_users(c: at.Class, nu: Numbers) -> rc.Sides:
     return c.free(c.k * c.d2) / (c.N * c.n * nu), c.k * c.d2 * alone / (c.n * nu)
 
 
-PROP_1_FULL = replace(
-    prop_1,
-    id="psl.prop_1_full",
-    source="P-ShareLoRA, below Proposition 1: all matrices, with the constants of the proof",
-    text="log(N_br(1/(N N_p))/delta) <= N d1 d2 log(1 + 4 N^2 N_p L1 sqrt(N) B) + log(1/delta).",
-    latex=r"\log\frac{\mathcal N(1/(NN_p))}\delta\le Nd_1d_2\log\big(1+4N^2N_pL_1\sqrt NB\big)+"
+@PAPER.upper(
+    "prop_1_full",
+    ref="below Proposition 1: all matrices, with the constants of the proof",
+    on=prop_1.space,
+    tex=r"\log\frac{\mathcal N(1/(NN_p))}\delta\le Nd_1d_2\log\big(1+4N^2N_pL_1\sqrt NB\big)+"
     r"\log\tfrac1\delta",
-    measure=lambda s: at.prop_1_full(s.c),
-    note="",
     derivation="The same cover without factors.",
 )
-PROP_1_LOCAL = replace(
-    prop_1,
-    id="psl.prop_1_local",
-    source="P-ShareLoRA, below Proposition 1: LoRA of every user, with the constants of the proof",
-    text="log(N_br(1/(N N_p))/delta) <= N k (d1 + d2) log(1 + 4 N^2 N_p L1 sqrt(N (k + B^2)(1 + "
-    "B^2))) + log(1/delta).",
-    latex=r"\log\frac{\mathcal N(1/(NN_p))}\delta\le Nk(d_1+d_2)\log\big(1+4N^2N_pL_1\sqrt{N(k+B^2)"
+def prop_1_full(c: at.Class) -> rc.Sides:
+    """log(N_br(1/(N N_p))/delta) <= N d1 d2 log(1 + 4 N^2 N_p L1 sqrt(N) B) + log(1/delta)."""
+    return at.prop_1_full(c)
+
+
+@PAPER.upper(
+    "prop_1_local",
+    ref="below Proposition 1: LoRA of every user, with the constants of the proof",
+    on=prop_1.space,
+    tex=r"\log\frac{\mathcal N(1/(NN_p))}\delta\le Nk(d_1+d_2)\log\big(1+4N^2N_pL_1\sqrt{N(k+B^2)"
     r"(1+B^2)}\big)+\log\tfrac1\delta",
-    measure=lambda s: at.prop_1_local(s.c),
-    note="",
     derivation="The same cover with B_i for every user.",
 )
+def prop_1_local(c: at.Class) -> rc.Sides:
+    """log(N_br(1/(N N_p))/delta) <= N k (d1 + d2) log(1 + 4 N^2 N_p L1 sqrt(N (k + B^2)(1 + B^2)))
+    + log(1/delta).
+    """
+    return at.prop_1_local(c)
 
 
 @PAPER.identity(

@@ -103,20 +103,19 @@ def lemma_1(data: Any, centres: Any, share: Any, delta: Any, C: Any) -> rc.Sides
     return at.lemma_1(data, centres, share, delta, C, 0)
 
 
-LEMMA_1_CORRECTED = replace(
-    lemma_1,
-    id="psl.lemma_1_corrected",
-    source="P-ShareLoRA, Lemma 1, corrected, with its constant",
-    text="With chance at least 1 - delta, sum_ij log(P_r/P*) <= log(N_br(1/(N N_p))/delta) + 1/N.",
-    latex=r"\sum_{i,j}\log\frac{P_{r_i}}{P_{r_i^\star}}\le\log\frac{\mathcal N(1/(NN_p))}\delta+"
+@PAPER.upper(
+    "lemma_1_corrected",
+    ref="Lemma 1, corrected, with its constant",
+    on=lemma_1.space,
+    tex=r"\sum_{i,j}\log\frac{P_{r_i}}{P_{r_i^\star}}\le\log\frac{\mathcal N(1/(NN_p))}\delta+"
     r"\frac1N",
-    measure=lambda s: at.lemma_1(s.data, s.centres, s.share, s.delta, 1 + 0 * s.C, 1),
-    expect="holds",
     note="1/N <= log(N_br)/log 2 for N_br >= 2.",
-    corrected=None,
     derivation="E prod g2/P* <= prod_j prod_i (1 + e_i) <= e^(N_p epsilon) = e^(1/N) for the upper "
     "end of each bracket, as sum_i e_i <= epsilon; Markov's inequality for each of N_br.",
 )
+def lemma_1_corrected(data: Any, centres: Any, share: Any, delta: Any, C: Any) -> rc.Sides:
+    """With chance at least 1 - delta, sum_ij log(P_r/P*) <= log(N_br(1/(N N_p))/delta) + 1/N."""
+    return at.lemma_1(data, centres, share, delta, 1 + 0 * C, 1)
 
 
 @PAPER.upper(
@@ -143,22 +142,23 @@ def lemma_3(data: Any, members: Any, delta: Any, C: Any) -> rc.Sides:
     return at.lemma_3(data, members, delta, C, 1)
 
 
-LEMMA_3_CORRECTED = replace(
-    lemma_3,
-    id="psl.lemma_3_corrected",
-    source="P-ShareLoRA, Lemma 3, corrected, with its constant, for a finite class",
-    text="(1/N) sum_i E||P_r - P*||_1^2 <= (4/(N N_p)) (sum_ij log(P*/P_r) + 2 log(M/delta)).",
-    latex=r"\frac1N\sum_i\mathbb E\|P_{r_i}-P_{r_i^\star}\|_1^2\le\frac4{NN_p}\Big(\sum_{i,j}"
+@PAPER.upper(
+    "lemma_3_corrected",
+    ref="Lemma 3, corrected, with its constant, for a finite class",
+    on=lemma_3.space,
+    tex=r"\frac1N\sum_i\mathbb E\|P_{r_i}-P_{r_i^\star}\|_1^2\le\frac4{NN_p}\Big(\sum_{i,j}"
     r"\log\frac{P_{r_i^\star}}{P_{r_i}}+2\log\frac M\delta\Big)",
-    measure=lambda s: at.lemma_3(s.data, s.members, s.delta, 4 + 0 * s.C, 2),
-    expect="holds",
     note="With brackets of width 1/(N N_p) in place of members: (24/(N N_p)) (sum/2 + log(N_br/"
     "delta) + 1).",
-    corrected=None,
     derivation="E sqrt(P/P*) = 1 - H^2 and ||P - P*||_1^2 <= 8 H^2. Markov's inequality for the "
     "product of the roots: sum log(P/P*)/2 <= N_p sum_i log(1 - H_i^2) + log(M/delta). A bracket "
     "has mass 1 + e: 1 - E sqrt(g2/P*) >= ||g2 - P*||_1^2/(4 (2 + e)) - e/2.",
 )
+def lemma_3_corrected(data: Any, members: Any, delta: Any, C: Any) -> rc.Sides:
+    """(1/N) sum_i E||P_r - P*||_1^2 <= (4/(N N_p)) (sum_ij log(P*/P_r) + 2 log(M/delta))."""
+    return at.lemma_3(data, members, delta, 4 + 0 * C, 2)
+
+
 LEMMA_2 = replace(
     lemma_3,
     id="psl.lemma_2",
@@ -168,7 +168,7 @@ LEMMA_2 = replace(
     corrected="psl.lemma_2_corrected",
 )
 LEMMA_2_CORRECTED = replace(
-    LEMMA_3_CORRECTED,
+    lemma_3_corrected,
     id="psl.lemma_2_corrected",
     source="P-ShareLoRA, Lemma 2, corrected, with its constant, for a finite class",
     text="E||P_r - P*||_1^2 <= (4/M) (sum_j log(P*/P_r) + 2 log(members/delta)).",

@@ -86,20 +86,20 @@ def eq_B9_corrected(system: Any, w: Any, diamond: Any) -> rc.Sides:
     return at.eq_B9(system, w, diamond, np.sqrt(np.maximum((w**2).sum(-1), (diamond**2).sum(-1))))
 
 
-EQ_B9_LINEAR = replace(
-    eq_B9,
-    id="psl.eq_B9_linear",
-    source="P-ShareLoRA, equation (B.9), for linear rewards",
-    text="c2 ||w_hat - w_diamond||^2_Sigma <= grad f(w_diamond)'(w_hat - w_diamond) for the "
-    "maximiser w_hat over the ball, inside of it or on its boundary.",
-    latex=r"c_2\|\hat w-w^\diamond\|^2_\Sigma\le\nabla f(w^\diamond)^\top(\hat w-w^\diamond)",
-    measure=lambda s: s.user.eq_B9(1),
-    expect="holds",
+@PAPER.upper(
+    "eq_B9_linear",
+    ref="equation (B.9), for linear rewards",
+    on=eq_B9.space,
+    tex=r"c_2\|\hat w-w^\diamond\|^2_\Sigma\le\nabla f(w^\diamond)^\top(\hat w-w^\diamond)",
     note="With factor one, although (B.7) lacks 1/2.",
-    corrected=None,
     derivation="(grad f(w_diamond) - grad f(w_hat))'d >= c2 ||d||^2_Sigma, and grad f(w_hat)'d >= "
     "0 because w_hat maximises f over a convex set that holds w_diamond.",
 )
+def eq_B9_linear(user: Any) -> rc.Sides:
+    """c2 ||w_hat - w_diamond||^2_Sigma <= grad f(w_diamond)'(w_hat - w_diamond) for the maximiser
+    w_hat over the ball, inside of it or on its boundary.
+    """
+    return user.eq_B9(1)
 
 
 @PAPER.upper(
@@ -124,21 +124,19 @@ def eq_B10(user: Any) -> rc.Sides:
     return user.eq_B10()
 
 
-EQ_B10_CORRECTED = replace(
-    eq_B10,
-    id="psl.eq_B10_corrected",
-    source="P-ShareLoRA, equation (B.10), corrected",
-    text="c2 lambda_min(Sigma) ||w_hat - w_diamond||^2 <= grad f(w_diamond)'(w_hat - w_diamond); "
-    "linear rewards, w_hat the maximiser over the ball.",
-    latex=r"c_2\lambda_{\min}(\Sigma)\|\hat w-w^\diamond\|^2\le\nabla f(w^\diamond)^\top(\hat w"
+@PAPER.upper(
+    "eq_B10_corrected",
+    ref="equation (B.10), corrected",
+    on=eq_B10.space,
+    tex=r"c_2\lambda_{\min}(\Sigma)\|\hat w-w^\diamond\|^2\le\nabla f(w^\diamond)^\top(\hat w"
     r"-w^\diamond)",
-    measure=lambda s: s.user.eq_B10_corrected(),
-    expect="holds",
-    main=False,
-    note="",
-    corrected=None,
     derivation="psl.eq_B9_linear.",
 )
+def eq_B10_corrected(user: Any) -> rc.Sides:
+    """c2 lambda_min(Sigma) ||w_hat - w_diamond||^2 <= grad f(w_diamond)'(w_hat - w_diamond); linear
+    rewards, w_hat the maximiser over the ball.
+    """
+    return user.eq_B10_corrected()
 
 
 def _one_sided(*, psi: Any, **others: Any) -> SimpleNamespace:
@@ -199,15 +197,16 @@ def eq_B11(system: at.Comparing, w: Numbers, diamond: Numbers) -> rc.Sides:
     return (steepest + bent) * left, (steepest + 3 * bent) * rise
 
 
-EQ_B11_CORRECTED = replace(
-    EQ_B9_LINEAR,
-    id="psl.eq_B11_corrected",
-    source="P-ShareLoRA, equation (B.11), corrected",
-    text="c2 ||d||^2_Sigma <= ||grad f(w_diamond)|| ||d|| in dual norms of Sigma + lambda I; "
-    "linear rewards, w_hat the maximiser over the ball.",
-    latex=r"c_2\|\delta\|^2_\Sigma\le\|\nabla f(w^\diamond)\|_{(\Sigma+\lambda I)^{-1}}"
+@PAPER.upper(
+    "eq_B11_corrected",
+    ref="equation (B.11), corrected",
+    on=eq_B9_linear.space,
+    tex=r"c_2\|\delta\|^2_\Sigma\le\|\nabla f(w^\diamond)\|_{(\Sigma+\lambda I)^{-1}}"
     r"\|\delta\|_{\Sigma+\lambda I}",
-    measure=lambda s: s.user.eq_B11(s.shift),
-    note="",
     derivation="psl.eq_B9_linear and the inequality of Cauchy and Schwarz.",
 )
+def eq_B11_corrected(user: Any, shift: Any) -> rc.Sides:
+    """c2 ||d||^2_Sigma <= ||grad f(w_diamond)|| ||d|| in dual norms of Sigma + lambda I; linear
+    rewards, w_hat the maximiser over the ball.
+    """
+    return user.eq_B11(shift)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -147,20 +146,18 @@ def M_i(instance: Any) -> rc.Sides:
     return _moments(instance, True)
 
 
-M_I_CORRECTED = replace(
-    M_i,
-    id="psl.M_i_corrected",
-    source="P-ShareLoRA, M_i above (B.14), corrected",
-    text="Tr M <= d2 k/N_p, Tr M^2 <= d2 k/N_p^2, ||M|| <= 1/N_p and ||M||_F <= sqrt(d2 k)/N_p.",
-    latex=r"\operatorname{Tr}M_i\le\frac{d_2k}{N_p},\ \operatorname{Tr}M_i^2\le\frac{d_2k}{N_p^2},"
+@PAPER.upper(
+    "M_i_corrected",
+    ref="M_i above (B.14), corrected",
+    on=M_i.space,
+    tex=r"\operatorname{Tr}M_i\le\frac{d_2k}{N_p},\ \operatorname{Tr}M_i^2\le\frac{d_2k}{N_p^2},"
     r"\ \|M_i\|\le\frac1{N_p},\ \|M_i\|_F\le\frac{\sqrt{d_2k}}{N_p}",
-    measure=lambda s: _moments(s, False),
-    expect="holds",
-    note="",
-    corrected=None,
     derivation="An eigenvalue s of Sigma becomes one s/(N_p (s + lambda)) < 1/N_p of M; there are "
     "at most D = d2 k others than zero.",
 )
+def M_i_corrected(instance: Any) -> rc.Sides:
+    """Tr M <= d2 k/N_p, Tr M^2 <= d2 k/N_p^2, ||M|| <= 1/N_p and ||M||_F <= sqrt(d2 k)/N_p."""
+    return _moments(instance, False)
 
 
 @PAPER.upper(
@@ -263,10 +260,6 @@ RADII = rc.Space(
 )
 
 
-def _b17(root: bool) -> Callable[[Any], tuple[Any, Any]]:
-    return lambda s: eq_B17(s.x, s.d, s.more * norm(s.d) / 2, s.shift, root)
-
-
 @PAPER.upper(
     "eq_B17",
     ref="equation (B.17)",
@@ -280,23 +273,21 @@ def _b17(root: bool) -> Callable[[Any], tuple[Any, Any]]:
     "keeps its rate.",
     corrected="eq_B17_corrected",
 )
-def eq_B17_claim(instance: Any) -> rc.Sides:
+def eq_B17_claim(x: Any, d: Any, more: Any, shift: Any) -> rc.Sides:
     """||w_hat - w_diamond||^2_Sigma <= (c g)^2 + 2 c lambda B g, from (B.11), ||.||^2_Sigma <= c g
     ||.||_{Sigma + lambda I}, and ||w_hat - w_diamond|| <= 2 B.
     """
-    return _b17(False)(instance)
+    return eq_B17(x, d, more * norm(d) / 2, shift, False)
 
 
-EQ_B17_CORRECTED = replace(
-    eq_B17_claim,
-    id="psl.eq_B17_corrected",
-    source="P-ShareLoRA, equation (B.17), corrected",
-    text="||w_hat - w_diamond||^2_Sigma <= (c g)^2 + 2 c sqrt(lambda) B g.",
-    latex=r"\|\hat w-w^\diamond\|_\Sigma\le\sqrt{c^2g^2+2c\sqrt\lambda Bg}",
-    measure=_b17(True),
-    expect="holds",
-    note="",
-    corrected=None,
+@PAPER.upper(
+    "eq_B17_corrected",
+    ref="equation (B.17), corrected",
+    tex=r"\|\hat w-w^\diamond\|_\Sigma\le\sqrt{c^2g^2+2c\sqrt\lambda Bg}",
+    on=RADII,
     derivation="s = ||d||^2_Sigma satisfies s^2 <= c^2 g^2 (s + 4 lambda B^2), so that s <= (c^2 "
     "g^2 + sqrt(c^4 g^4 + 16 c^2 g^2 lambda B^2))/2 <= c^2 g^2 + 2 c g B sqrt(lambda).",
 )
+def eq_B17_corrected(x: Any, d: Any, more: Any, shift: Any) -> rc.Sides:
+    """||w_hat - w_diamond||^2_Sigma <= (c g)^2 + 2 c sqrt(lambda) B g."""
+    return eq_B17(x, d, more * norm(d) / 2, shift, True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -189,17 +188,15 @@ def lemma_7(users: Any, psi: Any, init: Any, R: Any) -> rc.Sides:
     return at.lemma_4(users, psi, init, R, sign=1)
 
 
-LEMMA_7_CORRECTED = replace(
-    lemma_7,
-    id="psl.lemma_7_corrected",
-    source="P-ShareLoRA, Lemma 7, corrected",
-    text="The same with r_diamond,i(tau0) - r_diamond,i(tau1).",
-    latex=r"\frac1N\sum_i|\log\Phi(\Delta r_i^\star)-\log\Phi(\Delta r_i^\diamond)|\le2LL_1"
+@PAPER.upper(
+    "lemma_7_corrected",
+    ref="Lemma 7, corrected",
+    on=lemma_7.space,
+    tex=r"\frac1N\sum_i|\log\Phi(\Delta r_i^\star)-\log\Phi(\Delta r_i^\diamond)|\le2LL_1"
     r"\sqrt{\Sigma_{tail}/N}",
-    measure=lambda s: at.lemma_4(s.users, s.psi, s.init, s.R),
-    expect="holds",
-    note="",
-    corrected=None,
     derivation="log Phi is 1-Lipschitz, a reward L1-Lipschitz in Theta_i, twice; Jensen's "
     "inequality and ||Delta Theta* - Theta_diamond||_F^2 = Sigma_tail.",
 )
+def lemma_7_corrected(users: Any, psi: Any, init: Any, R: Any) -> rc.Sides:
+    """The same with r_diamond,i(tau0) - r_diamond,i(tau1)."""
+    return at.lemma_4(users, psi, init, R)

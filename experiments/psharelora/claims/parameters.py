@@ -79,21 +79,22 @@ def lemma_5(users: Any, fit: Any) -> rc.Sides:
     return at.lemma_5(users, fit, 1)
 
 
-LEMMA_5_CORRECTED = replace(
-    lemma_5,
-    id="psl.lemma_5_corrected",
-    source="P-ShareLoRA, Lemma 5, corrected",
-    text="dist^2(B, B_diamond) <= ||Theta - Theta*||_F^2 / sigma_k(Theta*)^2.",
-    latex=r"\operatorname{dist}^2(B,B^\diamond)\le\|\Theta-\Theta^\star\|_F^2/\sigma_k"
+@PAPER.upper(
+    "lemma_5_corrected",
+    ref="Lemma 5, corrected",
+    on=lemma_5.space,
+    tex=r"\operatorname{dist}^2(B,B^\diamond)\le\|\Theta-\Theta^\star\|_F^2/\sigma_k"
     r"(\Theta^\star)^2",
-    measure=lambda s: at.lemma_5(s.users, s.fit, 2),
-    expect="holds",
     note="No gap sigma_k > sigma_{k+1} is needed: Theta has rank k, so that the gap of Davis and "
     "Kahan's theorem is sigma_k(Theta*) - 0.",
-    corrected=None,
     derivation="Bperp'Theta = 0 and Theta* V_k = B_diamond Lambda_k give sigma_k ||Bperp' "
     "B_diamond||_F <= ||Bperp' Theta* V_k||_F = ||Bperp'(Theta* - Theta) V_k||_F. Attained.",
 )
+def lemma_5_corrected(users: Adaptation, fit: Adaptation) -> rc.Sides:
+    """dist^2(B, B_diamond) <= ||Theta - Theta*||_F^2 / sigma_k(Theta*)^2."""
+    return at.lemma_5(users, fit, 2)
+
+
 LEMMA_8 = replace(
     lemma_5,
     id="psl.lemma_8",
@@ -109,7 +110,7 @@ LEMMA_8 = replace(
     corrected="psl.lemma_8_corrected",
 )
 LEMMA_8_CORRECTED = replace(
-    LEMMA_5_CORRECTED,
+    lemma_5_corrected,
     id="psl.lemma_8_corrected",
     source="P-ShareLoRA, Lemma 8, corrected",
     text="dist^2(B, B_diamond) <= ||Delta Theta - Delta Theta*||_F^2 / sigma_k(Delta Theta*)^2.",
@@ -231,15 +232,14 @@ def eq_C1_ball(users: Any) -> rc.Sides:
     return at.ball(users)[:2]
 
 
-EQ_C1_BALL_CORRECTED = replace(
-    eq_C1_ball,
-    id="psl.eq_C1_ball_corrected",
-    source="P-ShareLoRA, Appendix C.1, corrected: the ball that is covered",
-    text="Its radius is sqrt(k + N B^2).",
-    latex=r"\|[\operatorname{vec}B;\operatorname{vec}W]\|^2\le k+NB^2",
-    measure=lambda s: at.ball(s.users)[::2],
-    expect="holds",
-    note="",
-    corrected=None,
+@PAPER.upper(
+    "eq_C1_ball_corrected",
+    ref="Appendix C.1, corrected: the ball that is covered",
+    on=eq_C1_ball.space,
+    tex=r"\|[\operatorname{vec}B;\operatorname{vec}W]\|^2\le k+NB^2",
+    reading_of="eq_C1",
     derivation="||B||_F^2 = k and ||W||_F^2 <= N B^2. Attained.",
 )
+def eq_C1_ball_corrected(users: Adaptation) -> rc.Sides:
+    """Its radius is sqrt(k + N B^2)."""
+    return at.ball(users)[::2]

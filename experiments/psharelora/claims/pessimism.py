@@ -76,18 +76,17 @@ def B2_zeta_step(instance: Any) -> rc.Sides:
     return _step(instance, True)
 
 
-ZETA_STEP_CORRECTED = replace(
-    B2_zeta_step,
-    id="psl.B2_zeta_step_corrected",
-    source="P-ShareLoRA, proof of Theorem B.2, first display, corrected",
-    text="|Delta r_hat - Delta r_inf| <= 2 L1 sqrt(zeta).",
-    latex=r"|\Delta\hat r_i-\Delta r^{i,\inf}_\pi|\le2L_1\sqrt\zeta",
-    measure=lambda s: _step(s, False),
-    expect="holds",
+@PAPER.upper(
+    "B2_zeta_step_corrected",
+    ref="proof of Theorem B.2, first display, corrected",
+    on=B2_zeta_step.space,
+    tex=r"|\Delta\hat r_i-\Delta r^{i,\inf}_\pi|\le2L_1\sqrt\zeta",
     note="Attained by opposite features.",
-    corrected=None,
     derivation="||Theta - Theta_hat||_F <= sqrt(zeta), and each reward is L1-Lipschitz.",
 )
+def B2_zeta_step_corrected(instance: Any) -> rc.Sides:
+    """|Delta r_hat - Delta r_inf| <= 2 L1 sqrt(zeta)."""
+    return _step(instance, False)
 
 
 def _everybody(largest: bool) -> Any:

@@ -62,47 +62,52 @@ def grad_f(system: Any, w: Any) -> rc.Sides:
     return (system.by_ratios(w, True)[0], system.gradient(w))
 
 
-GRAD_F_CORRECTED = replace(
-    grad_f,
-    id="psl.grad_f_corrected",
-    source="P-ShareLoRA, grad f above (B.6), corrected",
-    text="The same with 1(o = 1) in the first term and 1(o = 0) in the second one.",
-    latex=r"\nabla f=\frac1{N_p}\sum_j\Big(\frac{\Phi'(x_j)}{\Phi(x_j)}1(o_j=1)-"
+@PAPER.identity(
+    "grad_f_corrected",
+    ref="grad f above (B.6), corrected",
+    on=grad_f.space,
+    tex=r"\nabla f=\frac1{N_p}\sum_j\Big(\frac{\Phi'(x_j)}{\Phi(x_j)}1(o_j=1)-"
     r"\frac{\Phi'(-x_j)}{\Phi(-x_j)}1(o_j=0)\Big)(I\otimes\hat B)^\top\nabla x_j",
-    measure=lambda s: (s.system.by_ratios(s.w, False)[0], s.system.gradient(s.w)),
-    expect="holds",
-    note="",
-    corrected=None,
     derivation="log P(o) is log Phi(x) for o = 1 and log Phi(-x) for o = 0. Compared with (o - "
     "Phi(x)) grad x, which the sigmoid gives.",
 )
-EQ_B6 = replace(
-    grad_f,
-    id="psl.eq_B6",
-    source="P-ShareLoRA, equation (B.6)",
-    text="grad^2 f with the same indicators: first-order ratios times the difference of Hessians, "
-    "(Phi''Phi - Phi'^2)/Phi^2 at +-x times the squared difference of gradients.",
-    latex=r"\nabla^2f=\frac1{N_p}\sum_j\Big(\frac{\Phi'(x_j)}{\Phi(x_j)}1(o_j=0)-\dots\Big)"
+def grad_f_corrected(system: Any, w: Any) -> rc.Sides:
+    """The same with 1(o = 1) in the first term and 1(o = 0) in the second one."""
+    return system.by_ratios(w, False)[0], system.gradient(w)
+
+
+@PAPER.identity(
+    "eq_B6",
+    ref="equation (B.6)",
+    on=grad_f.space,
+    tex=r"\nabla^2f=\frac1{N_p}\sum_j\Big(\frac{\Phi'(x_j)}{\Phi(x_j)}1(o_j=0)-\dots\Big)"
     r"\nabla^2x_j+\Big(\frac{\Phi''\Phi-\Phi'^2}{\Phi^2}(x_j)1(o_j=0)+\dots\Big)"
     r"\nabla x_j\nabla x_j^\top",
-    measure=lambda s: (s.system.by_ratios(s.w, True)[1], s.system.hessian(s.w)),
+    expect="violated",
     note="The indicators as in psl.grad_f. For linear rewards the display is right: there is no "
     "first term, and for the sigmoid the second one does not depend on the label. (B.9) bounds "
     "the first term by its size, so nothing follows from it.",
-    corrected="psl.eq_B6_corrected",
+    corrected="eq_B6_corrected",
 )
-EQ_B6_CORRECTED = replace(
-    EQ_B6,
-    id="psl.eq_B6_corrected",
-    source="P-ShareLoRA, equation (B.6), corrected",
-    text="The same with the indicators 1(o = 1) and 1(o = 0) exchanged.",
-    latex=EQ_B6.latex.replace("o_j=0", "o_j=1"),
-    measure=lambda s: (s.system.by_ratios(s.w, False)[1], s.system.hessian(s.w)),
-    expect="holds",
-    note="",
-    corrected=None,
+def eq_B6(system: Any, w: Any) -> rc.Sides:
+    """grad^2 f with the same indicators: first-order ratios times the difference of Hessians,
+    (Phi''Phi - Phi'^2)/Phi^2 at +-x times the squared difference of gradients.
+    """
+    return system.by_ratios(w, True)[1], system.hessian(w)
+
+
+@PAPER.identity(
+    "eq_B6_corrected",
+    ref="equation (B.6), corrected",
+    on=eq_B6.space,
+    tex=eq_B6.latex.replace("o_j=0", "o_j=1"),
     derivation="The derivative of psl.grad_f_corrected.",
 )
+def eq_B6_corrected(system: Any, w: Any) -> rc.Sides:
+    """The same with the indicators 1(o = 1) and 1(o = 0) exchanged."""
+    return system.by_ratios(w, False)[1], system.hessian(w)
+
+
 SEGMENT = rc.Space(
     fields={
         "first": rc.reals("n", magnitude=_SIZE),
@@ -139,19 +144,18 @@ def eq_B7(first: Any, second: Any, o: Any) -> rc.Sides:
     return at.eq_B7(first, second, o, 1)
 
 
-EQ_B7_CORRECTED = replace(
-    eq_B7,
-    id="psl.eq_B7_corrected",
-    source="P-ShareLoRA, equation (B.7), corrected",
-    text="The same with d'grad^2 f(w) d / 2.",
-    latex=r"f(\hat w)=f(w^\diamond)+\nabla f(w^\diamond)^\top\delta+\tfrac12\delta^\top\nabla^2"
+@PAPER.lower(
+    "eq_B7_corrected",
+    ref="equation (B.7), corrected",
+    on=eq_B7.space,
+    tex=r"f(\hat w)=f(w^\diamond)+\nabla f(w^\diamond)^\top\delta+\tfrac12\delta^\top\nabla^2"
     r"f(\bar w)\delta",
-    measure=lambda s: at.eq_B7(s.first, s.second, s.o, 2),
-    expect="holds",
     note="Attained in the limit of short segments.",
-    corrected=None,
     derivation="Taylor's theorem with Lagrange's remainder.",
 )
+def eq_B7_corrected(first: Any, second: Any, o: Any) -> rc.Sides:
+    """The same with d'grad^2 f(w) d / 2."""
+    return at.eq_B7(first, second, o, 2)
 
 
 def _steps(s: Any) -> tuple[Any, Any]:

@@ -82,18 +82,16 @@ def lemma_6(instance: Any) -> rc.Sides:
     return (10 * _laws(instance)[0], 11 * _laws(instance)[1])
 
 
-LEMMA_6_CORRECTED = replace(
-    lemma_6,
-    id="psl.lemma_6_corrected",
-    source="P-ShareLoRA, Lemma 6, corrected",
-    text="D <= (10/9) times the empirical D.",
-    latex=r"0.9\,D\le\hat D\ \Rightarrow\ D\le\tfrac{10}9\hat D",
-    measure=lambda s: (9 * _laws(s)[0], 10 * _laws(s)[1]),
-    expect="holds",
-    note="",
-    corrected=None,
+@PAPER.upper(
+    "lemma_6_corrected",
+    ref="Lemma 6, corrected",
+    on=lemma_6.space,
+    tex=r"0.9\,D\le\hat D\ \Rightarrow\ D\le\tfrac{10}9\hat D",
     derivation="The lower half of Assumption 2, divided by 0.9.",
 )
+def lemma_6_corrected(instance: Any) -> rc.Sides:
+    """D <= (10/9) times the empirical D."""
+    return 9 * _laws(instance)[0], 10 * _laws(instance)[1]
 
 
 def chained(

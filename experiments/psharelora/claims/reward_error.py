@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -187,19 +186,20 @@ def eq_B3(instance: Any) -> rc.Sides:
     return at.eq_B3(instance.hat, instance.truth, instance.diamond, instance.psi, 4 * _L1(instance))
 
 
-EQ_B3_CORRECTED = replace(
-    eq_B3,
-    id="psl.eq_B3_corrected",
-    source="P-ShareLoRA, equation (B.3), corrected",
-    text="The same with 8 L1^2 in place of 4 L1.",
-    latex=r"|\Delta\hat r-\Delta r^\star|^2\le2|\Delta\hat r-\Delta r^\diamond|^2"
+@PAPER.upper(
+    "eq_B3_corrected",
+    ref="equation (B.3), corrected",
+    on=eq_B3.space,
+    tex=r"|\Delta\hat r-\Delta r^\star|^2\le2|\Delta\hat r-\Delta r^\diamond|^2"
     r"+8L_1^2\|\Theta^\star-\Theta^\diamond\|_F^2",
-    measure=lambda s: at.eq_B3(s.hat, s.truth, s.diamond, s.psi, 8 * _L1(s) ** 2),
-    expect="holds",
     note="Attained by psi1 = -psi0 and equal steps.",
-    corrected=None,
     derivation="(a + b)^2 <= 2 a^2 + 2 b^2 and |b| <= 2 L1 ||Theta* - Theta_diamond||.",
 )
+def eq_B3_corrected(instance: Any) -> rc.Sides:
+    """The same with 8 L1^2 in place of 4 L1."""
+    return at.eq_B3(
+        instance.hat, instance.truth, instance.diamond, instance.psi, 8 * _L1(instance) ** 2
+    )
 
 
 def _b4(s: Any, printed: bool) -> tuple[Any, Any]:
@@ -228,17 +228,16 @@ def eq_B4(instance: Any) -> rc.Sides:
     return _b4(instance, True)
 
 
-EQ_B4_CORRECTED = replace(
-    eq_B4,
-    id="psl.eq_B4_corrected",
-    source="P-ShareLoRA, equation (B.4), corrected",
-    text="The same with 2 min(L2 ||d||^2, 4 L1 ||d||)^2 in place of 16 L1 ||d||^2.",
-    latex=r"|\Delta r^\diamond-\Delta\hat r|^2\le2|(\nabla r_{\hat\theta}(\tau_0)-\nabla "
+@PAPER.upper(
+    "eq_B4_corrected",
+    ref="equation (B.4), corrected",
+    on=eq_B4.space,
+    tex=r"|\Delta r^\diamond-\Delta\hat r|^2\le2|(\nabla r_{\hat\theta}(\tau_0)-\nabla "
     r"r_{\hat\theta}(\tau_1))^\top\delta|^2+2\min(L_2\|\delta\|^2,4L_1\|\delta\|)^2",
-    measure=lambda s: _b4(s, False),
-    expect="holds",
     note="No second term for linear rewards.",
-    corrected=None,
     derivation="Taylor's remainder of each reward is at most L2 ||d||^2 / 2, and 2 L1 ||d||; there "
     "are two, and (a + b)^2 <= 2 a^2 + 2 b^2.",
 )
+def eq_B4_corrected(instance: Any) -> rc.Sides:
+    """The same with 2 min(L2 ||d||^2, 4 L1 ||d||)^2 in place of 16 L1 ||d||^2."""
+    return _b4(instance, False)

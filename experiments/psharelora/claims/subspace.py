@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import combinations, permutations
 from types import SimpleNamespace
 from typing import Any
@@ -142,18 +141,17 @@ def S_sets_ball(users: Adaptation, init: rc.Numbers) -> rc.Sides:
     return at.energy(users, init)
 
 
-S_SETS_BALL_CORRECTED = replace(
-    S_sets_ball,
-    id="psl.S_sets_ball_corrected",
-    source="P-ShareLoRA, Section 3, corrected: the ball of S_ShareLoRA",
-    text="||Delta Theta*_i||_F <= B + ||Theta_init||_F.",
-    latex=r"\|\Delta\Theta_i^\star\|_F\le B+\|\Theta^{\rm init}\|_F",
-    measure=lambda s: at.energy_corrected(s.users, s.init),
-    expect="holds",
-    note="",
-    corrected=None,
+@PAPER.upper(
+    "S_sets_ball_corrected",
+    ref="Section 3, corrected: the ball of S_ShareLoRA",
+    on=S_sets_ball.space,
+    tex=r"\|\Delta\Theta_i^\star\|_F\le B+\|\Theta^{\rm init}\|_F",
+    reading_of="S_sets",
     derivation="Triangle inequality; attained.",
 )
+def S_sets_ball_corrected(users: at.Adaptation, init: rc.Numbers) -> rc.Sides:
+    """||Delta Theta*_i||_F <= B + ||Theta_init||_F."""
+    return at.energy_corrected(users, init)
 
 
 @PAPER.identity(

@@ -298,21 +298,25 @@ def eq_B1_corrected(users: Adaptation, fit: Adaptation) -> rc.Sides:
     return squares(fit.delta - users.delta), heads + aside**2
 
 
-C3 = replace(
-    eq_B1,
-    id="psl.C3",
-    source="P-ShareLoRA, equation (C.3) in (3.4)",
-    text="r*_i lies in R_i for all i with a zeta that satisfies (C.3), zeta <= c4 sqrt(min b_i + "
-    "...); here N_p = oo and Theta_hat = Theta_diamond.",
-    space=users(
+@PAPER.upper(
+    "C3",
+    ref="equation (C.3) in (3.4)",
+    on=users(
         {"share": rc.interval(), "C": rc.positive(low=1.0, high=100.0)},
         given={"sigma_k >= 0.1": unlike(0.1)},
         meaning={"share": "zeta as a share of (C.3)'s bound", "C": "2 c4^2"},
     ),
-    measure=lambda s: values.confidence(s.users, 1 + 0 * s.C, s.C, s.share),
+    tex=eq_B1.latex,
+    expect="violated",
     note="An upper bound admits zeta = 0, whose R_i holds r_hat alone; a lower one is needed. And "
     "as in psl.eq_B1: min for max, a root against a square.",
+    corrected="eq_B1_corrected",
 )
+def c3(users: Adaptation, C: Numbers, share: Any) -> rc.Sides:
+    """r*_i lies in R_i for all i with a zeta that satisfies (C.3), zeta <= c4 sqrt(min b_i + ...);
+    here N_p = oo and Theta_hat = Theta_diamond.
+    """
+    return values.confidence(users, 1 + 0 * C, C, share)
 
 
 @PAPER.upper(
