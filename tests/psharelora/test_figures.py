@@ -14,7 +14,7 @@ import pytest
 import ratecheck as rc
 from experiments.psharelora._labelers import LabelerConfig, Test, count, label_factors
 from experiments.psharelora.figures import fig1, fig2, fig3, reward_error, value_gap
-from experiments.psharelora.figures._reward_law import (
+from experiments.psharelora.figures.reward_error import (
     free_parameters,
     laws,
     reward_error as error_of,
