@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -44,19 +43,23 @@ def tables_of(suite: type[rc.ExperimentSuite]) -> Any:
     return tables
 
 
-@contextmanager
-def on_model(folder: Path, *suites: type[rc.ExperimentSuite]) -> Iterator[None]:
-    """Experiments of suites with the model of a folder, and PyTorch with the threads that it has.
+def on_model(*suites: type[rc.ExperimentSuite]) -> Any:
+    """A fixture: suites take the model of the tests, and PyTorch keeps the threads that it has.
 
     Its bits are equal for equal threads only, and more of them make small tensors slower.
     """
-    import torch
 
-    for suite in suites:
-        suite.small = {m: replace(config, model=folder) for m, config in suite.small.items()}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch, "set_num_threads", lambda count: None)
-        yield
+    @pytest.fixture(scope="module", autouse=True)
+    def model(model_folder: Path) -> Iterator[None]:
+        import torch
+
+        for suite in suites:
+            suite.small = {m: replace(c, model=model_folder) for m, c in suite.small.items()}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(torch, "set_num_threads", lambda count: None)
+            yield
+
+    return model
 
 
 def failed(analysis: rc.Analysis) -> set[str]:

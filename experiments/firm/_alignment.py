@@ -180,7 +180,7 @@ def gain_ratio(table: rc.Table, ours: str, theirs: str) -> Values:
     return np.asarray(mean_gain(table, ours) / scale(table, theirs) + lost)
 
 
-#: Panels of a comparison and the column that each shows.
+#: Columns that are shown for one process, and the titles of their panels.
 PANELS = {
     "weight": "mean weight of helpfulness",
     "spread": "spread of the clients' weights",
@@ -189,10 +189,10 @@ PANELS = {
 }
 
 
-def comparison(
+def curves_of_first(
     config: AlignmentConfig, table: rc.Table, arms: Iterable[str], columns: Iterable[str] = PANELS
 ) -> list[rc.Series]:
-    """Panels for the first instance against rounds: means over runs with 90 % bands."""
+    """Columns of the first instance against rounds: means over runs with 90 % bands."""
     first = table.where(instance=0)
     rounds = first.unique("t") / config.K
     return [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +34,7 @@ class TestBridge(rc.ExperimentSuite):
     slow = frozenset(SMALL)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _model(model_folder: Path) -> Iterator[None]:
-    with on_model(model_folder, TestBridge):
-        yield
+_model = on_model(TestBridge)
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,6 @@ from experiments.affpcl._rates_systems import (
     slowest_rate,
 )
 from experiments.affpcl.rates import (
-    _ratio_bounds,
     rate_agent,
     rate_central,
     rate_delta,
@@ -357,14 +356,14 @@ def test_bayes_risks_are_those_of_an_enumeration_of_all_data() -> None:
     tilt = np.array([tau, -tau])
     mu = [mu0 + tilt, mu0 - tilt]
     rho = [m / mu0 for m in mu]
-    exact = 4 * tau**2 * _ratio_bounds.undecided(5, 2 * tau)
+    exact = 4 * tau**2 * rate_density_ratio.undecided(5, 2 * tau)
     assert exact == pytest.approx(bayes_risk(mu, mu0, rho, 5), rel=1e-12)
     # Two agents, three rounds: the other agent has 2 mu^0 - mu; a joint state is a pair of states.
     pairs = [np.outer(m, 2 * mu0 - m).ravel() for m in mu]
     both = bayes_risk(pairs, mu0, rho, 3)
-    assert 4 * tau**2 * _ratio_bounds.undecided(6, 2 * tau) == pytest.approx(both, rel=1e-12)
-    assert abs(4 * tau**2 * _ratio_bounds.undecided(3, 2 * tau) - both) > 1e-3
-    rare, q = _ratio_bounds.rare_risk(4, 0.05)
+    assert 4 * tau**2 * rate_density_ratio.undecided(6, 2 * tau) == pytest.approx(both, rel=1e-12)
+    assert abs(4 * tau**2 * rate_density_ratio.undecided(3, 2 * tau) - both) > 1e-3
+    rare, q = rate_density_ratio.rare_risk(4, 0.05)
     mu0 = np.array([q, q, 1 - 2 * q])
     mu = [np.array([2 * q, 0, 1 - 2 * q]), np.array([0, 2 * q, 1 - 2 * q])]
     assert rare == pytest.approx(bayes_risk(mu, mu0, [m / mu0 for m in mu], 4), rel=1e-12)
@@ -372,12 +371,12 @@ def test_bayes_risks_are_those_of_an_enumeration_of_all_data() -> None:
 
 @pytest.mark.parametrize("samples", [1, 7, 1000, 10**6])
 def test_worst_tilt_is_worst(samples: int) -> None:
-    worst, tau = _ratio_bounds.spread_risk(samples, 0.1)
+    worst, tau = rate_density_ratio.spread_risk(samples, 0.1)
     assert 0 < tau <= 0.1
     tried = np.linspace(0.01, 0.1, 10)
-    others = [4 * v**2 * _ratio_bounds.undecided(samples, 2 * v) for v in tried]
+    others = [4 * v**2 * rate_density_ratio.undecided(samples, 2 * v) for v in tried]
     assert worst >= max(others) * (1 - 1e-3)
-    rare, q = _ratio_bounds.rare_risk(samples, 0.1)
+    rare, q = rate_density_ratio.rare_risk(samples, 0.1)
     assert rare >= max(2 * v * (1 - 2 * v) ** samples for v in tried)
     assert rare >= min(0.1 * 2 / np.e, 1 / (np.e * (samples + 1))) * (1 - 1e-12)
     assert q <= 0.1
@@ -398,8 +397,8 @@ def test_linear_risk_is_that_of_the_estimator_on_all_samples() -> None:
             eta = estimator.update(eta, system.observe(now), alpha)
         chance = np.prod(mu[0, s[:, 0]]) * np.prod(mu[1, s[:, 1]])
         expected += chance * float(((eta[0] - system.rho[0]) ** 2).mean())
-    assert _ratio_bounds.linear_risk(t, tau) == pytest.approx(expected, rel=1e-12)
-    assert _ratio_bounds.linear_risk(t, tau, n=3) != pytest.approx(expected, rel=1e-3)
+    assert rate_density_ratio.linear_risk(t, tau) == pytest.approx(expected, rel=1e-12)
+    assert rate_density_ratio.linear_risk(t, tau, n=3) != pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -82,10 +81,7 @@ class TestBridge(rc.ExperimentSuite):
         return super().analysed(module, rc.Table({**table, **risen}))
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _model(model_folder: Path) -> Iterator[None]:
-    with on_model(model_folder, TestBridge):
-        yield
+_model = on_model(TestBridge)
 
 
 @pytest.mark.slow

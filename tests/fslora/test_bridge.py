@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -66,10 +65,7 @@ class TestBridge(rc.ExperimentSuite):
     slow = frozenset({fslora, fslora_budget})
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _model(model_folder: Path) -> Iterator[None]:
-    with on_model(model_folder, TestBridge):
-        yield
+_model = on_model(TestBridge)
 
 
 @pytest.mark.slow

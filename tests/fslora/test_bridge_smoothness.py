@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,10 +58,7 @@ class TestBridge(rc.ExperimentSuite):
     slow = frozenset(SMALL)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _model(model_folder: Path) -> Iterator[None]:
-    with on_model(model_folder, TestBridge):
-        yield
+_model = on_model(TestBridge)
 
 
 @pytest.fixture(scope="module")

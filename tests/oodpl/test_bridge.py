@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -47,10 +46,7 @@ class TestInnerSteps(rc.ExperimentSuite):
     small = INNER
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _model(model_folder: Path) -> Iterator[None]:
-    with on_model(model_folder, TestBridge, TestInnerSteps):
-        yield
+_model = on_model(TestBridge, TestInnerSteps)
 
 
 @pytest.mark.slow

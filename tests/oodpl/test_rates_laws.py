@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.oodpl.rates._rate_gradients import exact_gradients
 from experiments.oodpl.rates._rate_laws import InnerLaw, OuterLaw, derivative
+from experiments.oodpl.rates._rate_outer_runs import exact_gradients
 from experiments.oodpl.rates._rate_systems import printed_factor
 from linsys.bilevel import (
     DomainOracle,

@@ -14,8 +14,7 @@ import pytest
 import ratecheck as rc
 from experiments.psharelora._labelers import LabelerConfig, Test, count, label_factors
 from experiments.psharelora.figures import fig1, fig2, fig3, reward_error, value_gap
-from experiments.psharelora.figures._references import case, printed
-from experiments.psharelora.figures._reward_law import (
+from experiments.psharelora.figures.reward_error import (
     free_parameters,
     laws,
     reward_error as error_of,
@@ -365,7 +364,7 @@ def test_crossings_and_laws_are_compared_with_the_data() -> None:
 
 
 def one_case(coverage: Any) -> Any:
-    return case(value_gap.ValueGapConfig(), coverage, 0)
+    return value_gap.case(value_gap.ValueGapConfig(), coverage, 0)
 
 
 def test_the_reference_knows_the_best_policy_or_the_worst() -> None:
@@ -406,7 +405,7 @@ def test_printed_levels_are_a_sum_and_its_root() -> None:
     one = one_case("uniform")
 
     def level(N_p: int, form: str, b: str) -> float:
-        return printed(config, one.system, N_p, 2.0, form, b)
+        return value_gap.printed(config, one.system, N_p, 2.0, form, b)
 
     for b in ("max", "min"):
         assert level(64, "C.3", b) ** 2 == pytest.approx(level(64, "squared", b), rel=1e-12)

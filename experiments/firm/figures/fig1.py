@@ -43,7 +43,7 @@ from experiments.firm._alignment import (
     OBJECTIVES,
     Arms,
     RegularisedConfig,
-    comparison,
+    curves_of_first,
     gain_ratio,
     optimum,
 )
@@ -97,7 +97,7 @@ def compute(config: Fig1Config, block: rc.Block, context: rc.Context) -> rc.Colu
 
 def analyse(config: Fig1Config, table: rc.Table) -> rc.Analysis:
     """Curves of the first instance, claims over all."""
-    series = comparison(config, table, (FIRM, SERVER), ("reward_1", "reward_2"))
+    series = curves_of_first(config, table, (FIRM, SERVER), ("reward_1", "reward_2"))
     curves = {name: curves_of(table, "weight", name) for name in config.methods()}
     t = config.steps / config.K
     for title, half_life in ((RAW, None), (smoothed(config), config.half_life)):

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import ratecheck as rc
-from experiments.firm._alignment import OBJECTIVES, Arms, RegularisedConfig, comparison
+from experiments.firm._alignment import OBJECTIVES, Arms, RegularisedConfig, curves_of_first
 from experiments.firm._comparison import (
     Values,
     advantage,
@@ -123,7 +123,7 @@ def analyse(config: Fig4Config, table: rc.Table) -> rc.Analysis:
     agreement = np.array([once.where(arm=name)["agreement"] for name in names])
     first_order = -0.5 * (1.0 - agreement) / (1.0 + once.where(arm=SAME)["conflict"])
     x = agreement.mean(axis=1)[::-1]
-    series = comparison(config, table, (SAME, near, far), SHOWN)
+    series = curves_of_first(config, table, (SAME, near, far), SHOWN)
     for j, title in OBJECTIVES.items():
         losses = [advantage(table, j, name, SAME) for name in reversed(names)]
         y, lo, hi = np.array([(v.value, v.lo, v.hi) for v in losses]).T

@@ -31,7 +31,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import ratecheck as rc
-from experiments.firm._alignment import OBJECTIVES, Arms, RegularisedConfig, comparison, gain_ratio
+from experiments.firm._alignment import (
+    OBJECTIVES,
+    Arms,
+    RegularisedConfig,
+    curves_of_first,
+    gain_ratio,
+)
 from experiments.firm._comparison import (
     Values,
     advantage,
@@ -125,7 +131,7 @@ def analyse(config: Fig5Config, table: rc.Table) -> rc.Analysis:
         ),
     ]
     return rc.Analysis(
-        comparison(config, table, (IID, UNEVEN)), checks, _notes(table, kept_gain, fixed)
+        curves_of_first(config, table, (IID, UNEVEN)), checks, _notes(table, kept_gain, fixed)
     )
 
 

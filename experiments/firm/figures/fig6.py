@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import ratecheck as rc
-from experiments.firm._alignment import OBJECTIVES, Arms, RegularisedConfig, comparison
+from experiments.firm._alignment import OBJECTIVES, Arms, RegularisedConfig, curves_of_first
 from experiments.firm._comparison import (
     MATCH,
     Values,
@@ -78,7 +78,7 @@ def analyse(config: Fig6Config, table: rc.Table) -> rc.Analysis:
         "differ",
     ]
     checks = [weights_match(table, many, few), *kept, falls]
-    return rc.Analysis(comparison(config, table, (few, many)), checks, notes)
+    return rc.Analysis(curves_of_first(config, table, (few, many)), checks, notes)
 
 
 def _deviation(table: rc.Table, arm: str) -> Values:

@@ -11,11 +11,20 @@ Derived here. W is unbiased, the loss is not: with Cov(S_jj, S_ll) = c (r delta_
 
 so that f^S - f and its gradient are proportional to c, with no remainder.
 
-*Minimisers of f^S* are those of :mod:`experiments.fslora.rates._minimisers`: singular values s in
-the place of the d_j, of which small ones are dropped and others shrink. As c shrinks, s_j - d_j =
--lambda (sum_l d_l - d_j) + O(c^2), so that f - min f = |G - D|_F^2 / 2 has exponent 2. FSLoRA's
-guarantee, which is about f^S, leaves a gap of order (r/k - 1)^2 in the loss of the model that is
-used, unless D has rank one.
+*Minimisers of f^S*. Let G = B A M^(1/2), lambda = (r/k - 1)/(r - 1) in [0, 1] and D = (W* - W0)
+M^(1/2) with singular values d_1 >= d_2 >= .. . The penalty f^S - f is (lambda/2)(r sum_j |b_j|^2
+|M^(1/2) a_j|^2 - |G|_F^2). By Cauchy-Schwarz and the triangle inequality its sum is at least (sum_j
+|b_j| |M^(1/2) a_j|)^2 / r >= |G|_*^2 / r, with equality for a factorisation whose components are
+all of the same size, which every G of rank at most r has (Mianjy, Arora and Vidal, 2018). Hence a
+minimiser of
+
+    |G - D|_F^2 / 2 + (lambda/2)(|G|_*^2 - |G|_F^2):
+
+the singular vectors are those of D and the values s solve (1 - lambda) s_j = (d_j - lambda sigma)_+
+with sigma = sum_j s_j. Small directions are dropped, all others shrink unless there is one only; at
+k = 1 nothing but the largest is left. As c shrinks, s_j - d_j = -lambda (sum_l d_l - d_j) + O(c^2),
+so that f - min f = |G - D|_F^2 / 2 has exponent 2. FSLoRA's guarantee, which is about f^S, leaves a
+gap of order (r/k - 1)^2 in the loss of the model that is used, unless D has rank one.
 
 Regime: the fit of f - min f sees c <= 1/2, where lambda <= 1/(2 (r - 1)). What the leading order
 leaves out is known from the values s, and so is the change of slope that it makes. Minimisers are
@@ -33,8 +42,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.fslora.rates._minimisers import descend, minimum, moment_root, shrunk
-from linsys.sketching.exact import sketched_gradients, sketched_loss
+from linsys.sketching.exact import sketched_gradient, sketched_gradients, sketched_loss
 from linsys.sketching.sketch import every_support
 from linsys.sketching.systems import LeastSquares
 from linsys.validate import Array, check_integer
@@ -91,8 +99,50 @@ class RateBiasConfig(rc.Config):
         W0 = rng.standard_normal((self.m, self.n))
         Z = rng.standard_normal((self.devices, self.m, self.n))
         Z -= Z.mean(axis=0)
-        W = W0 + D @ np.linalg.inv(moment_root(x)) + Z
+        W = W0 + D @ np.linalg.inv(_moment_root(x)) + Z
         return LeastSquares(W0, inputs=(x,) * self.devices, targets=tuple(x @ w.T for w in W))
+
+
+def _moment_root(x: Array) -> Array:
+    """M^(1/2) of inputs (s, n)."""
+    values, vectors = np.linalg.eigh(x.T @ x / len(x))
+    return np.asarray((vectors * np.sqrt(values)) @ vectors.T)
+
+
+def _shrunk(d: Array, lam: float) -> Array:
+    """Singular values s of the minimiser from those of D, decreasing; see the module's text.
+
+    >>> _shrunk(np.array([2.0, 1.0]), 0.25).round(4).tolist(), _shrunk(np.array([2.0, 1.0]), 1.0)
+    ([1.8667, 0.5333], array([2., 0.]))
+    """
+    for p in range(len(d), 1, -1):  # the largest p for which all p values stay positive
+        total = d[:p].sum() / (1.0 + lam * (p - 1))
+        if d[p - 1] > lam * total:
+            return np.append((d[:p] - lam * total) / (1.0 - lam), np.zeros(len(d) - p))
+    return np.append(d[:1], np.zeros(len(d) - 1))
+
+
+def _minimum(d: Array, s: Array, lam: float) -> float:
+    """The least value of f^S - min f for given s."""
+    return float(0.5 * ((s - d) ** 2).sum() + 0.5 * lam * (s.sum() ** 2 - (s**2).sum()))
+
+
+def _descend(system: LeastSquares, start: Array, k: int) -> Array:
+    """The point at which L-BFGS from X (r, w) ends on f^S of the only device."""
+    from scipy.optimize import minimize
+
+    def both(flat: Array) -> tuple[float, Array]:
+        X = flat.reshape(start.shape)
+        return sketched_loss(system, 0, X, k), sketched_gradient(system, 0, X, k).ravel()
+
+    solution = minimize(
+        both,
+        start.ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 5000, "maxfun": 5000, "gtol": 1e-10, "ftol": 1e-16},
+    )
+    return np.asarray(solution.x.reshape(start.shape))
 
 
 def compute(config: RateBiasConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -102,7 +152,7 @@ def compute(config: RateBiasConfig, block: rc.Block, context: rc.Context) -> rc.
     X = rng.standard_normal((r, system.modules.width)) / np.sqrt(r)
     starts = rng.standard_normal((config.starts, *X.shape)) / np.sqrt(r)
     x = system.inputs[0]
-    root = moment_root(x)
+    root = _moment_root(x)
     mean = replace(system, inputs=(x,), targets=(np.mean(system.targets, axis=0),))
     D = (np.linalg.lstsq(x, mean.targets[0], rcond=None)[0].T - system.W0) @ root
     d = np.asarray(np.linalg.svd(D, compute_uv=False), dtype=np.float64)
@@ -115,17 +165,17 @@ def compute(config: RateBiasConfig, block: rc.Block, context: rc.Context) -> rc.
         ]
         slopes = [sketched_gradients(system, i, X, k).mean(axis=0) for i in devices]
         lam = (r / k - 1.0) / (r - 1.0)
-        ends = [descend(mean, start, k) for start in starts]
+        ends = [_descend(mean, start, k) for start in starts]
         loss, end = min(((sketched_loss(mean, 0, e, k), e) for e in ends), key=lambda pair: pair[0])
         [product] = mean.modules.products(end)
-        G, s = product @ root, shrunk(d, lam)
+        G, s = product @ root, _shrunk(d, lam)
         rows.append(
             {
                 "loss": np.mean(values) - system.mean_loss(X),
                 "slope": np.linalg.norm(np.mean(slopes, axis=0) - system.mean_gradient(X)),
                 "gap": 0.5 * ((G - D) ** 2).sum(),
                 "found": loss,
-                "least": minimum(d, s, lam),
+                "least": _minimum(d, s, lam),
                 "values": np.linalg.svd(G, compute_uv=False),
                 "law": s,
             }
