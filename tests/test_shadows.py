@@ -104,6 +104,7 @@ def fails(command: list[object], folder: Path, path: str = "") -> str:
     return "" if (done.returncode, done.stderr) == (0, "") else f"{done.returncode} {done.stderr}"
 
 
+HOOK = 'module.__dict__["__builtins__"] = self.modules.builtins()'
 LIST = ("audit", "my_paper.py", "--list")
 AUDIT = ("audit", "my_paper.py", "--threads", 2)
 OWN = ("audit", "ratecheck.py", "--threads", 2)
@@ -207,8 +208,8 @@ def test_a_file_called_as_the_command_is_not_taken_for_it(
         ("ratecheck/_packages.py", "sys.meta_path.insert(0, _OurPackages())", "", LIST, "."),
         ("ratecheck/_processes/pool.py", "preload([FIRST, ", "preload([", AUDIT, "."),
         ("ratecheck/_processes/pool.py", "preload([FIRST, ", "preload([", RUN, "."),
-        ("ratecheck/_own_packages.py", "sys.meta_path.insert(0, finder)", "", LIST, ""),
-        ("ratecheck/_own_packages.py", "sys.meta_path.insert(0, finder)", "", RUN, "."),
+        ("ratecheck/_user_modules.py", HOOK, "pass", LIST, ""),
+        ("ratecheck/_user_modules.py", HOOK, "pass", RUN, "."),
         ("ratecheck/cli.py", 'os.environ["PYTHONSAFEPATH"] = "1"', "", OWN, ""),
     ],
     ids=["command", "audit", "run", "a claim's imports", "a figure's imports", "own name"],

@@ -24,7 +24,7 @@ from typing import Any
 
 from linsys import InputError
 from ratecheck._experiment.model import Experiment, Grid
-from ratecheck._own_packages import ROOT, own_packages
+from ratecheck._user_modules import PREFIX, ROOT, search_folders, users_package
 
 #: Where the packages of this project lie, as sources and when they are installed.
 _HOME = Path(__file__).resolve().parents[2]
@@ -129,13 +129,10 @@ def _imported(roots: Sequence[tuple[Path, str]]) -> dict[str, Path]:
     anywhere else on the path that is neither the standard library nor site-packages. Only
     ``import`` statements are seen, at any depth of the code.
     """
-    folders = [path.parents[len(package.split(".")) if package else 0] for path, package in roots]
-    users = [
-        folder
-        for folder, (path, package) in zip(folders, roots, strict=True)
-        if not (_is_ours(package) and path.is_relative_to(ROOT))
-    ]
-    own = own_packages([*users, Path.cwd()]) if users else {}
+    users = [folder for root in roots for folder in _users_folders(*root)]
+    by_path = all(_is_by_path(package) or _is_ours(package) for _, package in roots)
+    held = {name: users_package(name, users) for name in (*_OURS, *_NUMERICAL)}
+    own = {name: folder for name, folder in held.items() if folder is not None}
 
     def is_ours(name: str) -> bool:
         return _is_ours(name) and name.partition(".")[0] not in own
@@ -150,7 +147,10 @@ def _imported(roots: Sequence[tuple[Path, str]]) -> dict[str, Path]:
             names = frozenset(filter(is_ours, names))
         for name in names - seen:
             seen.add(name)
-            path = _our_module_file(name) if is_ours(name) else _users_module_file(name, users, own)
+            if is_ours(name):
+                path = _our_module_file(name)
+            else:
+                path = _users_module_file(name, users, own, by_path)
             if path is not None:
                 modules[name] = path
                 todo.append((path, _package(name, path)))
@@ -160,6 +160,21 @@ def _imported(roots: Sequence[tuple[Path, str]]) -> dict[str, Path]:
         for name, path in modules.items()
         if not _is_not_numerical(name) and path.resolve() not in files
     }
+
+
+def _is_by_path(package: str) -> bool:
+    """Whether a module of this package was loaded from a path, and imports what is beside it."""
+    return package.startswith(PREFIX)
+
+
+def _users_folders(path: Path, package: str) -> list[Path]:
+    """Where a user's file finds the user's modules; nowhere for a file of ours."""
+    parts = package.split(".") if package else []
+    if _is_by_path(package):
+        return search_folders(path.parents[len(parts) - 1])
+    if _is_ours(package) and path.is_relative_to(ROOT / parts[0]):
+        return []
+    return [path.parents[len(parts)]]
 
 
 def _is_ours(name: str) -> bool:
@@ -221,6 +236,7 @@ def _imported_names(source: bytes, package: str) -> frozenset[str]:
             names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
     names |= {f"{_STUB.parent.name}.{name}" for package, name in attributes if package in aliases}
     names = {_public_names().get(name, name) for name in names}
+    names = {name.partition(".")[2] if name.startswith(PREFIX) else name for name in names} - {""}
     parts = [name.split(".") for name in names]
     return frozenset(".".join(p[:k]) for p in parts for k in range(1, len(p) + 1))
 
@@ -244,13 +260,17 @@ def _our_module_file(name: str) -> Path | None:
     return _module_file(name, [_HOME])
 
 
-def _users_module_file(name: str, folders: Sequence[Path], own: dict[str, Path]) -> Path | None:
+def _users_module_file(
+    name: str, folders: Sequence[Path], own: dict[str, Path], by_path: bool
+) -> Path | None:
     """The file of a module if it is the user's own, without importing anything.
 
     Args:
         name: of the module.
         folders: in which the user's files lie.
         own: the user's packages with names of ours, and where they lie.
+        by_path: whether these files were loaded from their paths: no other module can have taken
+            the name of one that they import.
 
     Raises:
         InputError: another file's module is loaded under this name, which Python would take.
@@ -266,7 +286,7 @@ def _users_module_file(name: str, folders: Sequence[Path], own: dict[str, Path])
         return None
     loaded = getattr(sys.modules.get(name), "__file__", None)
     other = Path(loaded).resolve() if loaded else path
-    if other != path and _is_users(other, folders):
+    if other != path and _is_users(other, folders) and not by_path:
         raise InputError(
             f"module {name} must be the one in {path}; found {other} loaded under this name: "
             "run the files that import them one at a time"

@@ -32,6 +32,7 @@ from ratecheck._store.files import (
 )
 from ratecheck._store.machine import versions
 from ratecheck._store.revision import revision_of
+from ratecheck._user_modules import PREFIX
 from ratecheck._verdicts import verdict as verdict_module
 from ratecheck._verdicts.judging import judge_all
 from ratecheck._verdicts.verdict import Verdict
@@ -219,7 +220,7 @@ def _revision_of_file(path: str) -> str | None:
     """The same of a user's file, which is not run; None if it cannot be read any more."""
     engine = (Path(verdict_module.__file__), verdict_module.__package__ or "")
     with contextlib.suppress(OSError, ValueError, SyntaxError, InputError):
-        return revision_of([(Path(path), ""), engine])
+        return revision_of([(Path(path), PREFIX), engine])
     return None
 
 

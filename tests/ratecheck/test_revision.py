@@ -118,7 +118,7 @@ def with_helpers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
     monkeypatch.syspath_prepend(folder)
     monkeypatch.syspath_prepend(elsewhere)
     yield tmp_path
-    for name in ("rc_helper", "rc_deep", "rc_far", "pack", "pack.inner", "pack.beside"):
+    for name in ("mine", "rc_helper", "rc_deep", "rc_far", "pack", "pack.inner", "pack.beside"):
         sys.modules.pop(name, None)
 
 
@@ -204,8 +204,12 @@ def test_nor_does_it_change_the_key_of_a_user_s_file(
 def test_another_file_s_module_of_the_same_name_is_refused(
     with_helpers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    experiment = registry.find_experiment(str(with_helpers / "mine" / "mine.py"))
+    by_path = registry.find_experiment(str(with_helpers / "mine" / "mine.py"))
+    before = revision.revision(by_path)
+    monkeypatch.setitem(sys.modules, "experiments.own", ModuleType("experiments.own"))
+    experiment = importlib.import_module("mine").EXPERIMENT
     pollute(tmp_path / "chance", ("rc_deep",), monkeypatch)
+    assert revision.revision(by_path) == before  # it has modules of its own
     with pytest.raises(InputError) as raised:
         revision.revision(experiment)
     own, other = with_helpers / "mine" / "rc_deep.py", tmp_path / "chance" / "rc_deep.py"
