@@ -137,8 +137,9 @@ class Result:
         if not path.exists():
             return None
         try:
-            with path.open("rb") as stream:
-                arrow = pq.read_table(stream)
+            # in this thread: one of pyarrow's that still has the stream when Python ends aborts it
+            with path.open("rb") as stream, pq.ParquetFile(stream, pre_buffer=False) as file:
+                arrow = file.read(use_threads=False)
             meta = {k.decode(): v.decode() for k, v in (arrow.schema.metadata or {}).items()}
             columns = {n: arrow.column(n).to_numpy() for n in arrow.column_names}
             table = Table(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +104,37 @@ def test_a_failed_block_is_not_stored_and_the_others_stay(
     ]
     monkeypatch.delenv("TOY_FAIL")
     assert run(decay, config, store).rows == 3 * 30 * 9
+
+
+def readers(load: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """The threads in which a file is read."""
+    seen = set()
+
+    class Watched(io.FileIO):
+        def read(self, *size: Any) -> Any:
+            seen.add(threading.get_ident())
+            return super().read(*size)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", lambda path, mode: Watched(path, mode))
+        assert load() is not None
+    return seen
+
+
+def test_a_shard_is_read_by_no_thread_that_python_may_end_before(
+    decay: rc.Experiment[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, config = Store(tmp_path), decay.profiles["quick"]
+    run(decay, config, store)
+    result, block = store.result(decay, config), {"rate": 0.5}
+    here = {threading.get_ident()}
+    assert readers(lambda: result.load(block), monkeypatch) == here
+
+    def by_threads() -> object:
+        with result.shard(block).open("rb") as stream:
+            return pq.read_table(stream)
+
+    assert readers(by_threads, monkeypatch) != here
 
 
 @pytest.mark.parametrize(
