@@ -124,7 +124,8 @@ def find_claims(
     """The claims that references name, each once; without any, all claims that can be imported.
 
     A reference is an id, a section ("affpcl/appendix_d"), a paper, a pattern of one of these
-    ("affpcl.d1*"), a Python file, or one claim or pattern of a file ("mine.py::mine.mass").
+    ("affpcl.d1*"), a Python file, or one claim or pattern of a file ("mine.py::mine.mass"). The
+    second half of an id will do where a single paper has a claim of that name ("d2_Phi").
 
     Example::
 
@@ -158,6 +159,11 @@ def _matching(name: str, items: Sequence[Item]) -> list[Item]:
         for item in items
         if any(fnmatch.fnmatchcase(n, name) for n in (item.id, item.place, item.entry.paper))
     ]
+    if not matching:
+        matching = [item for item in items if item.id.partition(".")[2] == name]
+        if len(matching) > 1:
+            ids = " or ".join(item.id for item in matching)
+            raise InputError(f"claim must be of one paper: {ids}; found {name!r}")
     if not matching:
         papers.check_found(name)
     if not matching and any(character in name for character in "*?["):

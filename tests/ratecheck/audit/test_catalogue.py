@@ -77,10 +77,18 @@ def test_ids_papers_sections_and_patterns(papers: Path) -> None:
     assert ids("lemmas/appendix_a") == ["lemmas.b", "lemmas.a"]
     assert ids("lemmas/section_*") == ids("lemmas.s?") == ["lemmas.s1", "lemmas.s2", "lemmas.s3"]
     assert ids("lemmas.a", "lemmas.[ab]", "lemmas.a") == ["lemmas.a", "lemmas.b"]
+    assert ids("s3", "o") == ["lemmas.s3", "others.o"]
     with pytest.raises(InputError, match=r"pattern must match an id; found 'lemmas\.x\*' that"):
         ids("lemmas.x*")
     with pytest.raises(InputError, match=r"found 'lemmas\.s4' \(did you mean lemmas\.s3\?\)"):
         ids("lemmas.s4")
+
+
+def test_half_an_id_that_two_papers_have_is_refused(papers: Path) -> None:
+    path = papers / "others" / "claims" / "section_2.py"
+    path.write_text(f"{HEAD}{a_claim('B', 'others.b')}")
+    with pytest.raises(InputError, match=r"of one paper: lemmas\.b or others\.b; found 'b'"):
+        ids("b")
 
 
 def test_files_and_parts_of_files(papers: Path) -> None:
