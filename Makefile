@@ -7,6 +7,8 @@ PROFILE ?= quick
 BENCH ?= affpcl
 # Two workers: more than the compilation of the kernels twice would waste; a file stays with one worker.
 PYTEST_FLAGS ?= -q -n 2 --dist loadfile
+# A part of the slow tests, and of those with Flower: PART=1/3 is the first third.
+PART ?= 1/1
 # Extra options of pip, for example the index of a CPU build of torch where the default one brings CUDA.
 PIP_FLAGS ?=
 
@@ -15,6 +17,7 @@ PINS := constraints.txt
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c $(PINS) $(PIP_FLAGS)
 MADE := $(VENV)/.made
+SPLIT := --group $(firstword $(subst /, ,$(PART))) --splits $(lastword $(subst /, ,$(PART))) --splitting-algorithm least_duration
 # Flower wants older versions of some libraries than the rest: an environment of its own, which make makes
 # when it calls itself with the two variables.
 FLOWER := .venv-flower
@@ -26,7 +29,8 @@ FLOWER := .venv-flower
 
 help:
 	@echo "make reproduce   every figure and check at the $(PROFILE) profile, then where to look"
-	@echo "make test        the tests (make test-slow: the long ones; make test-flower: those that need Flower)"
+	@echo "make test        the tests (make test-slow: the long ones; make test-flower: those that need Flower;"
+	@echo "                 with PART=1/3 the first third of these)"
 	@echo "make lint        style, types, and which package may import which"
 	@echo "make bench       ours against the best peers on this machine"
 	@echo "make notebook    open the notebooks"
@@ -43,13 +47,13 @@ test: $(VENV)/.test
 # Two at a time, whatever their file: some files take minutes.
 test-slow: $(VENV)/.test
 	@echo "==> slow tests"
-	@$(BIN)/python -m pytest $(PYTEST_FLAGS) --dist worksteal -m slow
+	@$(BIN)/python -m pytest $(PYTEST_FLAGS) --dist worksteal -m slow $(SPLIT)
 
 # Two at a time, whatever their file: they wait for processes to start.
 test-flower:
 	@$(MAKE) -s VENV=$(FLOWER) PINS=constraints-flower.txt $(FLOWER)/.flower
 	@echo "==> tests with Flower"
-	@$(FLOWER)/bin/python -m pytest $(PYTEST_FLAGS) --dist worksteal -m "" tests/lora_bridge/test_flower_*.py
+	@$(FLOWER)/bin/python -m pytest $(PYTEST_FLAGS) --dist worksteal -m "" $(SPLIT) tests/lora_bridge/test_flower_*.py
 
 lint: $(VENV)/.dev
 	@echo "==> ruff check"

@@ -21,3 +21,8 @@ any deep learning library.
 :mod:`mgda.drift`                     disagreement of weights, drift of parameters
 ====================================  ============================================================
 """
+
+from pkgutil import extend_path
+
+# Modules of a user's folder of this name come before ours, also without an ``__init__.py``.
+__path__ = list(dict.fromkeys([*extend_path([], __name__), *__path__]))

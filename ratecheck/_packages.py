@@ -26,7 +26,10 @@ class _OurPackages:
     def find_spec(
         name: str, path: Sequence[str] | None = None, target: object = None
     ) -> ModuleSpec | None:
-        return PathFinder.find_spec(name, [str(ROOT)]) if name in PACKAGES else None
+        *above, _ = name.split(".")
+        if (*above, name)[0] not in PACKAGES:
+            return None
+        return PathFinder.find_spec(name, [str(ROOT.joinpath(*above))])
 
 
 sys.meta_path.insert(0, _OurPackages())

@@ -73,7 +73,7 @@ def installed(folder: Path, wheel: Path | None) -> Installed:
 def folder(tmp_path: Path) -> Path:
     """A researcher's folder, with packages of the names that are ours."""
     folder = tmp_path / "folder"
-    for name in PACKAGES:
+    for name in (*PACKAGES, "experiments/firm"):
         (folder / name).mkdir(parents=True)
         (folder / name / "__init__.py").touch()
     write_modules(folder)
@@ -108,6 +108,7 @@ HOOK = 'module.__dict__["__builtins__"] = self.modules.builtins()'
 LIST = ("audit", "my_paper.py", "--list")
 AUDIT = ("audit", "my_paper.py", "--threads", 2)
 OWN = ("audit", "ratecheck.py", "--threads", 2)
+OURS = ("audit", "firm.eq18_sharper", "--list")
 RUN = ("run", "picture.py", "--threads", 2, "--no-figures")
 
 
@@ -155,30 +156,36 @@ def test_mass():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["wheel", "editable"])
+@pytest.mark.parametrize("init", [True, False], ids=["with init", "without init"])
 def test_a_process_of_the_user_s_has_the_user_s_packages_and_judges_the_user_s_claims(
-    kind: str, tmp_path: Path, wheel_file: Path
+    kind: str, init: bool, tmp_path: Path, wheel_file: Path
 ) -> None:
-    """As in pytest and notebooks, where the current folder comes first; ours are refused."""
+    """As in pytest and notebooks, where the current folder comes first.
+
+    Without ``__init__.py`` the modules of both are found, and with it ours are refused.
+    """
     ours = installed(tmp_path / "environment", wheel_file if kind == "wheel" else None)
     folder = tmp_path / "folder"
-    for name in ("experiments", "mgda"):
+    for name in ("experiments", "mgda", "tests"):
         (folder / name).mkdir(parents=True)
-        (folder / name / "__init__.py").touch()
+        if init:
+            (folder / name / "__init__.py").touch()
         (folder / name / "mine.py").write_text("WHOSE = 'theirs'")
     write_modules(folder)
     (folder / "my_paper.py").write_text(CLAIM)
     done = subprocess.run(
         [ours.python, "-c", PROCESS], capture_output=True, text=True, check=False, cwd=folder
     )
-    assert done.stdout.startswith("paper firm must be found as package experiments.firm; found exp")
-    assert str(folder / "experiments") in done.stdout
-    assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 1)
-    (folder / "tests").mkdir()
-    (folder / "tests" / "__init__.py").touch()
+    if init:
+        line = "paper firm must be found as package experiments.firm; found experiments in "
+        assert done.stdout.startswith(line + str(folder / "experiments"))
+    assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", int(init))
     (folder / "tests" / "test_mine.py").write_text(TEST)
     script = ours.script.with_name("pytest")
     script.write_text("import pytest\nraise SystemExit(pytest.main())")
-    for command in ([script], ["-m", "pytest"]):
+    # pytest itself puts the folder above packages on the path, of other files their own folder
+    found = [] if init else ["-o", f"pythonpath={folder}"]
+    for command in ([script, *found], ["-m", "pytest"]):
         done = subprocess.run(
             [ours.python, *command, "-q", "-p", "no:cacheprovider", "-c", os.devnull, "tests"],
             capture_output=True,
@@ -209,10 +216,19 @@ def test_a_file_called_as_the_command_is_not_taken_for_it(
         ("ratecheck/_processes/pool.py", "preload([FIRST, ", "preload([", AUDIT, "."),
         ("ratecheck/_processes/pool.py", "preload([FIRST, ", "preload([", RUN, "."),
         ("ratecheck/_user_modules.py", HOOK, "pass", LIST, ""),
-        ("ratecheck/_user_modules.py", HOOK, "pass", RUN, "."),
+        ("ratecheck/_user_modules.py", HOOK, "pass", RUN, ""),
+        ("ratecheck/_packages.py", "not in PACKAGES", "not in PACKAGES or above", OURS, "."),
         ("ratecheck/cli.py", 'os.environ["PYTHONSAFEPATH"] = "1"', "", OWN, ""),
     ],
-    ids=["command", "audit", "run", "a claim's imports", "a figure's imports", "own name"],
+    ids=[
+        "command",
+        "audit",
+        "run",
+        "a claim's imports",
+        "a figure's imports",
+        "inside",
+        "own name",
+    ],
 )
 def test_without_the_finder_they_would_have_the_folder_s(
     file: str,
