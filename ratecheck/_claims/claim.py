@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from numpy.typing import ArrayLike
 
@@ -29,6 +29,9 @@ _RELATION: dict[str, Relation] = {
 }
 #: How a statement may relate to another one, whose id it names.
 RELATIONS = ("corrected", "sharpens", "reading_of")
+#: What of a statement the paper prints: the statement itself, a line of a proof, something that is
+#: evidently not what is meant, or nothing: then it is ours.
+PrintedAs = Literal["statement", "proof step", "misprint", "ours"]
 VERDICTS = (
     "holds",
     "violated",
@@ -57,6 +60,11 @@ class Statement:
         sharpens: id of the claim of the paper that this one implies with a smaller bound.
         reading_of: id of the claim that is the paper's statement, of which this is another reading,
             a weaker or stronger form, or a case.
+        reading: of another reading, which one it is and why a reader may take it.
+        printed_as: what the paper prints of it: the "statement"; a "proof step", which no statement
+            repeats; a "misprint", evidently not what is meant; or nothing, so that it is "ours",
+            as a correction and a sharper form are without saying so.
+        uses: ids of the claims that its proof rests on. A bound is also tried on their ``family``.
         derivation: of a corrected claim, why it is true.
         main: whether it is a main result of its paper, or a step that main results rest on; where
             such a statement is false, a reader is told so first.
@@ -71,6 +79,9 @@ class Statement:
     corrected: str | None = None
     sharpens: str | None = None
     reading_of: str | None = None
+    reading: str = ""
+    printed_as: PrintedAs = "statement"
+    uses: Sequence[str] = ()
     derivation: str = ""
     main: bool = False
 
@@ -79,6 +90,13 @@ class Statement:
             raise InputError(f"`id` must look like paper.name; found {self.id!r}")
         if self.expect not in VERDICTS:
             raise InputError(f"`expect` of {self.id} must be a verdict; found {self.expect!r}")
+        if self.printed_as not in get_args(PrintedAs):
+            raise InputError(
+                f"`printed_as` of {self.id} must be one of {', '.join(get_args(PrintedAs))}; "
+                f"found {self.printed_as!r}"
+            )
+        if isinstance(self.uses, str):
+            raise InputError(f"`uses` of {self.id} must be a list of ids; found {self.uses!r}")
 
     @property
     def paper(self) -> str:
@@ -153,6 +171,9 @@ class Claim(Statement):
         relation: "<=", ">=" or "==" between measured and bound.
         trivial: instance to a bound that is known without the claim, shaped like ``bound``. A true
             claim whose bound is never below ten times that is "unreachable".
+        family: of a false claim, counterexamples from mild to extreme, arrays by name of the field.
+            Every claim that names this one in ``uses`` is tried on those that are instances of its
+            own space.
     """
 
     kind: Kind
@@ -160,6 +181,7 @@ class Claim(Statement):
     measure: Callable[..., tuple[Any, Any]]
     relation: Relation = ""  # type: ignore[assignment]
     trivial: Callable[..., Any] | None = None
+    family: Sequence[Mapping[str, ArrayLike]] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -197,7 +219,7 @@ class Regime:
     remainder). A rate bound of exponent p is *violated* if the interval lies above p + slack,
     *faster than stated* if it lies below p - slack, and *consistent* if it meets what is between
     them; *not decided* if it then reaches so far above p that it could hold a competing exponent:
-    see :func:`ratecheck.rate_check`.
+    see :func:`ratecheck.rate_check`. ``systems`` says how many systems it was fitted on.
     """
 
     name: str
@@ -207,6 +229,7 @@ class Regime:
     lo: float
     hi: float
     slack: float = 0.05
+    systems: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypedDict, Unpack
 
+from numpy.typing import ArrayLike
+
 from linsys import InputError
-from ratecheck._claims.claim import RELATIONS, Claim, Kind, RateClaim, Regime, Relation
+from ratecheck._claims.claim import (
+    RELATIONS,
+    Claim,
+    Kind,
+    PrintedAs,
+    RateClaim,
+    Regime,
+    Relation,
+)
 from ratecheck._claims.fields import Field
 from ratecheck._claims.space import Space
 
@@ -25,6 +35,9 @@ class Known(TypedDict, total=False):
     corrected: str
     sharpens: str
     reading_of: str
+    reading: str
+    printed_as: PrintedAs
+    uses: Sequence[str]
     derivation: str
     main: bool
 
@@ -34,6 +47,7 @@ class Options(Known, total=False):
 
     relation: Relation
     trivial: Callable[..., Any]
+    family: Sequence[Mapping[str, ArrayLike]]
 
 
 class Declare(Protocol):
@@ -196,6 +210,12 @@ class Paper:
             )
         resolved = dict(options)
         for key in RELATIONS:
-            if key in resolved and "." not in resolved[key]:
-                resolved[key] = f"{self.id}.{resolved[key]}"
+            if key in resolved:
+                resolved[key] = self._whole_id(resolved[key])
+        if not isinstance(uses := resolved.get("uses", ()), str):
+            resolved["uses"] = tuple(map(self._whole_id, uses))
         return resolved
+
+    def _whole_id(self, name: str) -> str:
+        """The id of a claim, which may be named without its paper."""
+        return name if "." in name else f"{self.id}.{name}"

@@ -70,6 +70,11 @@ class Space:
             loops.
         meaning: name of a field to one short line that says what the field is, where its name does
             not.
+        credible: name of a field to the range, both ends included, in which a counterexample
+            persuades: (0.001, 0.5) for the probability of an exception, (0.1, 0.99) for a discount.
+            Of several counterexamples one within the ranges is shown.
+        constructed: what instances are made of on purpose, in a line, where fields or repair build
+            a special case instead of drawing from all instances; verdicts repeat it.
     """
 
     fields: Mapping[str, Field]
@@ -81,6 +86,8 @@ class Space:
     corners: Sequence[Mapping[str, ArrayLike]] = ()
     batched: bool = False
     meaning: Mapping[str, str] = field(default_factory=dict)
+    credible: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    constructed: str = ""
 
     def __post_init__(self) -> None:
         if not self.fields:
@@ -98,10 +105,11 @@ class Space:
         for name, (low, high) in self.sizes.items():
             if not 1 <= low <= high:
                 raise InputError(f"size `{name}` must have 1 <= low <= high; found ({low}, {high})")
-        if strangers := sorted(set(self.meaning) - set(self.fields)):
-            raise InputError(
-                f"`meaning` must be about the fields {sorted(self.fields)}; found {strangers}"
-            )
+        for what, about in (("meaning", self.meaning), ("credible", self.credible)):
+            if strangers := sorted(set(about) - set(self.fields)):
+                raise InputError(
+                    f"`{what}` must be about the fields {sorted(self.fields)}; found {strangers}"
+                )
 
     def all_sizes(self) -> list[Sizes]:
         """Every combination of sizes, small ones first."""

@@ -198,6 +198,8 @@ def _checked(items: Sequence[Item]) -> list[Item]:
                 raise InputError(
                     f"`{relation}` of {item.id} must be the id of a claim; found {other!r}"
                 )
+        if strangers := [name for name in item.entry.uses if name not in known]:
+            raise InputError(f"`uses` of {item.id} must be ids of claims; found {strangers}")
     return distinct
 
 

@@ -172,6 +172,8 @@ def assumptions(space: Space) -> list[str]:
     if space.repair is not None:
         about = (space.repair.__doc__ or space.repair.__name__).strip().splitlines()[0]
         lines.append(f"then: {about}")
+    if space.constructed:
+        lines.append(f"constructed: {space.constructed}")
     lines += [f"by construction: {name}" for name in space.assumes]
     lines += [f"given: {name}" for name in space.given]
     return lines

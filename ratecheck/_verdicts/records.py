@@ -228,7 +228,8 @@ def _texts(item: Item) -> dict[str, Any]:
     """What a statement says."""
     entry = item.entry
     keys = ("kind", "source", "text", "latex", "note", "derivation", *RELATIONS)
-    texts = {key: getattr(entry, key) for key in keys}
+    texts = {key: getattr(entry, key) for key in (*keys, "reading", "printed_as")}
+    texts["uses"] = list(entry.uses)
     where = {"file": str(Path(item.origin).resolve())} if item.origin.endswith(".py") else {}
     relation = entry.relation if isinstance(entry, Claim) else ""
     meaning = dict(entry.space.meaning) if isinstance(entry, Claim) else {}
