@@ -137,7 +137,7 @@ class Search:
         self.looseness = np.inf
         self.bounded = False
         self.current: tuple[Fields, int | None] | None = None
-        self._trusted = False
+        self.trusted = False
         self._restart()
 
     def run(self, effort: Effort, enough: float = np.inf) -> None:
@@ -246,11 +246,11 @@ class Search:
         self._repeat(one, self._evaluated(one))
 
     def _evaluated(self, batch: Batch) -> EvaluatedSides:
-        return evaluate(self.claim, batch, self._watch, trusted=self._trusted)
+        return evaluate(self.claim, batch, self._watch, trusted=self.trusted)
 
     def _repeat(self, batch: Batch, sides: EvaluatedSides) -> None:
         try:
-            repeat(self.claim, batch, sides, self._watch, trusted=self._trusted)
+            repeat(self.claim, batch, sides, self._watch, trusted=self.trusted)
         except Unsettled as fault:
             self.current = batch.fields, fault.index
             raise
@@ -351,7 +351,7 @@ class Search:
         """Corners and random instances; again if float64 is right where it was doubted."""
         self._try_corners_and_random(total)
         if self._doubtful > _DOUBTFUL * self.instances and self._float64_is_right():
-            self._trusted = True
+            self.trusted = True
             self._restart()
             self._try_corners_and_random(total)
 
@@ -372,7 +372,7 @@ class Search:
         """Count doubtful instances, and keep one of a batch; the first ones are corners."""
         places = np.flatnonzero(doubtful)
         self._doubtful += len(places)
-        if places.size and not self._trusted:
+        if places.size and not self.trusted:
             self._probes.append(batch.subset(places[-1:]))
 
     def _float64_is_right(self) -> bool:

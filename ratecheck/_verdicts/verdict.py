@@ -24,8 +24,8 @@ from ratecheck._claims.claim import Claim, Entry, NotChecked, RateClaim, Regime
 from ratecheck._claims.space import Fault, Fields, Unsettled, call
 from ratecheck._processes.limit import TimeLimit, time_limit
 from ratecheck._rates.regimes import of_regime, of_regimes
-from ratecheck._search.search import EFFORTS, ScoredInstance, Search
-from ratecheck._search.shrink import shrink
+from ratecheck._search.search import EFFORTS, Effort, ScoredInstance, Search
+from ratecheck._search.witness import Witness, choose
 
 #: CPU seconds for one entry, by effort, unless the caller says otherwise.
 LIMITS = {"quick": 30.0, "normal": 120.0, "hunt": 1800.0}
@@ -52,6 +52,9 @@ class Verdict:
         measured: first digits of the measured side there, in high precision where there is one.
         bound: the same of the bound.
         reason: one line on why the verdict is what it is, where that needs saying.
+        witness: what speaks for a counterexample: whether its numbers are "credible", whether it is
+            "clear" (by 5 %), and which share of its neighbours within 1 % ("near") and 10 % ("far")
+            violates the claim as well; see :mod:`ratecheck._search.witness`.
         seconds: time it took.
         details: further numbers, such as per-regime exponents.
     """
@@ -66,8 +69,18 @@ class Verdict:
     measured: str = ""
     bound: str = ""
     reason: str = ""
+    witness: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
     details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """The verdict, with what can be said against a counterexample."""
+        if self.witness and not self.witness["near"]:
+            return f"{self.verdict}, degenerate"
+        if self.witness and not self.witness["credible"]:
+            return f"{self.verdict}, at the edge"
+        return self.verdict
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON: floats survive exactly, numbers that are not finite become None."""
@@ -132,7 +145,7 @@ def judge(
             else:
                 assert search is not None
                 search.run(EFFORTS[effort], enough)
-                verdict = _of_search(search)
+                verdict = _of_search(search, EFFORTS[effort])
     except (Fault, TimeLimit) as error:
         reason = str(error)
         if isinstance(error, TimeLimit) and search is not None:
@@ -186,12 +199,12 @@ def replay(claim: Claim, instance: Mapping[str, Any], limit: float = LIMITS["qui
     return verdict
 
 
-def _of_search(search: Search) -> Verdict:
+def _of_search(search: Search, effort: Effort) -> Verdict:
     if search.violation is not None:
-        return _violated(search, search.violation)
+        return _violated(search, search.violation, effort)
     if not search.instances:
         return _vacuous(search)
-    verdict, instance = _tightest(search)
+    verdict, instance = _tightest(search, effort)
     search.repeat_one(instance.fields)
     if search.rejected:
         verdict.details["rejected"] = search.rejected
@@ -216,7 +229,7 @@ def _of_search(search: Search) -> Verdict:
     return verdict
 
 
-def _tightest(search: Search) -> tuple[Verdict, ScoredInstance]:
+def _tightest(search: Search, effort: Effort) -> tuple[Verdict, ScoredInstance]:
     """The tightest instance that high precision confirms to be one: not both sides rounding.
 
     Where it finds a violation that float64 took for rounding, that is the verdict.
@@ -237,7 +250,7 @@ def _tightest(search: Search) -> tuple[Verdict, ScoredInstance]:
             verdict.best = _plain(instance.fields)
             return first or (verdict, instance)
         if sides.violated:  # float64 had its doubts
-            return _violated(search, instance), instance
+            return _violated(search, instance, effort), instance
         verdict = _with_sides(claim, "holds", sides)
         verdict.best = _plain(instance.fields)
         first = first or (verdict, instance)
@@ -247,16 +260,27 @@ def _tightest(search: Search) -> tuple[Verdict, ScoredInstance]:
     return first
 
 
-def _violated(search: Search, instance: ScoredInstance) -> Verdict:
-    small = shrink(search.claim, instance.fields)
-    search.repeat_one(small)
-    sides = certify(search.claim, small)
-    if not sides.violated:  # as it was a moment ago
+def _violated(search: Search, instance: ScoredInstance, effort: Effort) -> Verdict:
+    shown = choose(search, instance, effort)
+    search.repeat_one(shown.fields)
+    if not shown.sides.violated:  # as it was a moment ago
         raise Unsettled(f"measure exceeds the bound at times; {STEADY.format('the instance')}")
-    verdict = _with_sides(search.claim, "violated", sides)
-    verdict.counterexample = verdict.best = _plain(small)
+    verdict = _with_sides(search.claim, "violated", shown.sides)
+    verdict.counterexample = verdict.best = _plain(shown.fields)
+    verdict.witness = shown.to_dict()
+    verdict.reason = _doubts(shown)
     verdict.instances = search.instances
     return verdict
+
+
+def _doubts(shown: Witness) -> str:
+    """What can be said against the only counterexample there is."""
+    doubts = []
+    if not shown.near:
+        doubts.append("is degenerate: none of its neighbours within 1 % violates the claim")
+    if not shown.credible:
+        doubts.append("has numbers at the edge of what the statement is about")
+    return f"every counterexample found {', and '.join(doubts)}" if doubts else ""
 
 
 def _vacuous(search: Search) -> Verdict:
