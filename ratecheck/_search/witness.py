@@ -13,22 +13,19 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-import numpy as np
-
 from ratecheck._claims.certificates import Certificate, certify
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.fields import Numbers
-from ratecheck._claims.samples import batches, generator
-from ratecheck._claims.space import Fault, Fields, Layout
-from ratecheck._search.ascent import Climb
-from ratecheck._search.neighbours import FAR, NEAR, measured, share, trust
+from ratecheck._claims.space import Fault, Fields
+from ratecheck._search.neighbours import FAR, NEAR, share, trust
+from ratecheck._search.others import climbed, drawn
 from ratecheck._search.search import Effort, ScoredInstance, Search
 from ratecheck._search.shrink import CLEAR, GENERIC, shrink
 
 #: So many other instances are made small, and so many are climbed from.
 _TRIED, _CLIMBS = 3, 2
-#: So many are drawn of a batch, so many of all are compared, each by so many neighbours.
-_OF_A_BATCH, _COMPARED, _NEIGHBOURS = 4, 24, 48
+#: So many of those that were drawn are compared, each by so many neighbours.
+_COMPARED, _NEIGHBOURS = 24, 48
 
 
 @dataclass(frozen=True)
@@ -88,68 +85,22 @@ def witness(claim: Claim, fields: Fields) -> Witness:
     return Witness(fields, certify(claim, fields), credible, near, far)
 
 
-@dataclass(frozen=True)
-class _Drawn:
-    """One random credible instance, its tightness and its coordinates."""
-
-    tightness: float
-    fields: Fields
-    layout: Layout
-    coordinates: Numbers
-
-
 def _others(search: Search, effort: Effort) -> Iterator[Fields]:
     """Confirmed clear violations with credible numbers: drawn at random, or climbed to."""
-    drawn = _drawn(search, effort.random)
-    clear = [one for one in drawn if one.tightness >= 1 + CLEAR][:_COMPARED]
+    claim = search.claim
+
+    def credible(fields: Fields, larger: Numbers) -> Numbers:
+        return claim.space.persuades(fields)
+
+    found = drawn(search, effort.random, credible, enough=1 + CLEAR)
+    clear = [one for one in found if one.tightness >= 1 + CLEAR][:_COMPARED]
     # those with generic violations first, then those of small sizes, as they were drawn
-    clear.sort(key=lambda one: -min(share(search.claim, one.fields, NEAR, _NEIGHBOURS), GENERIC))
-    for one in clear[:_TRIED]:
-        if _is_violated(search.claim, one.fields):
-            yield one.fields
+    clear.sort(key=lambda one: -min(share(claim, one.fields, NEAR, _NEIGHBOURS), GENERIC))
     if not clear:
-        highest = sorted(drawn, key=lambda one: -one.tightness)[:_CLIMBS]
-        for number, one in enumerate(highest):
-            climbed = _climbed(search, one, effort.budget, number)
-            if climbed is not None and _is_violated(search.claim, climbed):
-                yield climbed
-
-
-def _drawn(search: Search, total: int) -> list[_Drawn]:
-    """Of each batch of random instances the first credible clear violations, or the tightest one.
-
-    Batches have one combination of sizes each; small sizes come first.
-    """
-    space, found = search.claim.space, []
-    for batch in batches(space, search.seed, total):
-        rows = np.flatnonzero(space.persuades(batch.fields))
-        if not rows.size or batch.coordinates is None:
-            continue
-        part = batch.subset(rows)
-        tight = measured(search.claim, part.fields, trusted=search.trusted)[0]
-        clear = np.flatnonzero(tight >= 1 + CLEAR)[:_OF_A_BATCH]
-        for row in clear if clear.size else [int(tight.argmax())]:
-            if np.isfinite(tight[row]):
-                one = part.subset(np.array([row]))
-                assert one.coordinates is not None
-                layout = space.layout(batch.sizes)
-                found.append(_Drawn(float(tight[row]), one.fields, layout, one.coordinates[0]))
-    return found
-
-
-def _climbed(search: Search, start: _Drawn, budget: int, number: int) -> Fields | None:
-    """A clear violation that is reached from one instance among credible ones, if there is any."""
-    space, layout = search.claim.space, start.layout
-
-    def score(points: Numbers) -> Numbers:
-        fields = layout.decode(points)
-        tight = measured(search.claim, fields, trusted=search.trusted)[0]
-        return np.where(space.persuades(fields), np.maximum(tight, -1.0), -2.0)
-
-    chance = generator(search.seed, search.claim.id, "witness", number)
-    climb = Climb(score, start.coordinates, budget, chance)
-    climb.run()
-    return layout.decode(climb.best[None]) if climb.value >= 1 + CLEAR else None
+        highest = sorted(found, key=lambda one: -one.tightness)[:_CLIMBS]
+        ends = [climbed(search, o, credible, effort.budget, k) for k, o in enumerate(highest)]
+        clear = [one for one in ends if one.tightness >= 1 + CLEAR]
+    yield from (one.fields for one in clear[:_TRIED] if _is_violated(claim, one.fields))
 
 
 def _is_violated(claim: Claim, fields: Fields) -> bool:

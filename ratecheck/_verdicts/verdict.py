@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from linsys import InputError
 from ratecheck._claims.certificates import (
     CANDIDATE,
+    DIGITS,
     SAME,
     STEADY,
     Certificate,
@@ -21,10 +23,13 @@ from ratecheck._claims.certificates import (
     ratio,
 )
 from ratecheck._claims.claim import Claim, Entry, NotChecked, RateClaim, Regime
+from ratecheck._claims.fields import Numbers
+from ratecheck._claims.samples import SHARED
 from ratecheck._claims.space import Fault, Fields, Unsettled, call
 from ratecheck._processes.limit import TimeLimit, time_limit
 from ratecheck._rates.regimes import of_regime, of_regimes
-from ratecheck._search.search import EFFORTS, Effort, ScoredInstance, Search
+from ratecheck._search.others import climbed, drawn
+from ratecheck._search.search import EFFORTS, Effort, Families, ScoredInstance, Search
 from ratecheck._search.witness import Witness, choose
 
 #: CPU seconds for one entry, by effort, unless the caller says otherwise.
@@ -33,6 +38,9 @@ LIMITS = {"quick": 30.0, "normal": 120.0, "hunt": 1800.0}
 UNREACHABLE = 10.0
 #: Instances that may be tried for the tightest one.
 _CONFIRMED = 12
+#: Two sides up to this are rounding in high precision. Where those of the tightest instances are,
+#: so many others are climbed to, whose larger side is at least this.
+_NOTHING, _CLIMBS, _LARGE = 1e-60, 2, 1e-6
 
 
 @dataclass
@@ -52,6 +60,9 @@ class Verdict:
         measured: first digits of the measured side there, in high precision where there is one.
         bound: the same of the bound.
         reason: one line on why the verdict is what it is, where that needs saying.
+        evidence: what decided: "proved" (the claim's note derives it, and the search agrees),
+            "certified at 40 and 80 digits" (a violation), "searched" (no violation was found), or
+            "fitted on 12 systems" (a rate). Of a search, also how instances are constructed.
         witness: what speaks for a counterexample: whether its numbers are "credible", whether it is
             "clear" (by 5 %), and which share of its neighbours within 1 % ("near") and 10 % ("far")
             violates the claim as well; see :mod:`ratecheck._search.witness`.
@@ -69,6 +80,7 @@ class Verdict:
     measured: str = ""
     bound: str = ""
     reason: str = ""
+    evidence: str = ""
     witness: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
     details: dict[str, Any] = field(default_factory=dict)
@@ -107,6 +119,7 @@ def judge(
     limit: float | None = None,
     watch: Watch | None = None,
     enough: float = math.inf,
+    families: Families | None = None,
 ) -> Verdict:
     """Search, shrink and re-check in high precision what was found, and say what came out.
 
@@ -120,6 +133,8 @@ def judge(
             number of the instance (None if all B at once), for a caller that may have to kill the
             process and wants to say what was under evaluation.
         enough: the tightness at which a search ends, for a caller who knows how tight the bound is.
+        families: by the id of a claim that this one uses, the counterexamples of its ``family``;
+            they are tried first, as far as they are instances of this claim's space.
 
     >>> from ratecheck import claim, interval
     >>> @claim(
@@ -135,7 +150,7 @@ def judge(
     if effort not in EFFORTS:
         raise InputError(f"`effort` must be one of {', '.join(EFFORTS)}; found {effort!r}")
     start = time.perf_counter()
-    search = Search(entry, seed, watch) if isinstance(entry, Claim) else None
+    search = Search(entry, seed, watch, families) if isinstance(entry, Claim) else None
     try:
         with time_limit(LIMITS[effort] if limit is None else limit):
             if isinstance(entry, NotChecked):
@@ -152,8 +167,25 @@ def judge(
             reason += f", after {search.instances} instances"
         verdict = _error_verdict(entry, search, reason)
     verdict.corrected = entry.corrected
+    verdict.evidence = _evidence(entry, verdict)
     verdict.seconds = time.perf_counter() - start
     return verdict
+
+
+def _evidence(entry: Entry, verdict: Verdict) -> str:
+    """What decided; empty where nothing was."""
+    if verdict.verdict in ("error", "not checked"):
+        return ""
+    if isinstance(entry, RateClaim):
+        systems = sum(regime["systems"] for regime in verdict.details["regimes"])
+        return f"fitted on {systems} system{'s' * (systems != 1)}"
+    if verdict.verdict == "violated":
+        return f"certified at {' and '.join(map(str, DIGITS))} digits"
+    if verdict.verdict == "holds" and entry.derivation:
+        return "proved"
+    assert isinstance(entry, Claim)
+    where = f", constructed: {entry.space.constructed}" if entry.space.constructed else ""
+    return f"searched{where}"
 
 
 def replay(claim: Claim, instance: Mapping[str, Any], limit: float = LIMITS["quick"]) -> Verdict:
@@ -226,6 +258,8 @@ def _of_search(search: Search, effort: Effort) -> Verdict:
         verdict.verdict = "unreachable"
         verdict.reason = "on every instance tried the bound is infinite"
     verdict.instances = search.instances
+    if search.families:
+        verdict.details["families"] = search.families
     return verdict
 
 
@@ -236,7 +270,7 @@ def _tightest(search: Search, effort: Effort) -> tuple[Verdict, ScoredInstance]:
     """
     claim = search.claim
     first: tuple[Verdict, ScoredInstance] | None = None
-    for instance in search.best[:_CONFIRMED]:
+    for instance in chain(search.best[:_CONFIRMED], _telling(search, effort)):
         search.current = instance.fields, 0
         try:
             sides = certify(claim, instance.fields)
@@ -253,11 +287,28 @@ def _tightest(search: Search, effort: Effort) -> tuple[Verdict, ScoredInstance]:
             return _violated(search, instance, effort), instance
         verdict = _with_sides(claim, "holds", sides)
         verdict.best = _plain(instance.fields)
-        first = first or (verdict, instance)
-        if verdict.ratio is not None and abs(sides.tightness - instance.tightness) <= SAME:
+        lower = sides.measured if claim.relation == ">=" else sides.bound
+        if max(abs(sides.measured), abs(sides.bound)) <= _NOTHING:  # the quotient of two roundings
+            verdict.ratio = None
+        elif (verdict.ratio is not None or lower < 0) and (
+            abs(sides.tightness - instance.tightness) <= SAME
+        ):
             return verdict, instance
+        first = first or (verdict, instance)
     assert first is not None
     return first
+
+
+def _telling(search: Search, effort: Effort) -> Iterator[ScoredInstance]:
+    """Where the tightest instances are rounding alone: tight ones among those that are not."""
+
+    def large(fields: Fields, larger: Numbers) -> Numbers:
+        return larger > _LARGE
+
+    found = drawn(search, min(effort.random, SHARED), large)
+    for number, one in enumerate(sorted(found, key=lambda one: -one.tightness)[:_CLIMBS]):
+        end = climbed(search, one, large, effort.budget, number)
+        yield ScoredInstance(end.tightness, end.fields, end.layout.sizes)
 
 
 def _violated(search: Search, instance: ScoredInstance, effort: Effort) -> Verdict:
@@ -270,6 +321,8 @@ def _violated(search: Search, instance: ScoredInstance, effort: Effort) -> Verdi
     verdict.witness = shown.to_dict()
     verdict.reason = _doubts(shown)
     verdict.instances = search.instances
+    if search.families:
+        verdict.details["families"] = search.families
     return verdict
 
 
