@@ -110,6 +110,11 @@ class Verdict:
             raise InputError(f"a verdict has the keys {sorted(known)}; found {sorted(data)}")
         return cls(**data)
 
+    @classmethod
+    def of_known(cls, data: Mapping[str, Any]) -> Verdict:
+        """The verdict in what was written with other texts beside it, and without ``best``."""
+        return cls(**{f.name: data[f.name] for f in fields(cls) if f.name in data})
+
 
 def judge(
     entry: Entry,
@@ -167,12 +172,12 @@ def judge(
             reason += f", after {search.instances} instances"
         verdict = _error_verdict(entry, search, reason)
     verdict.corrected = entry.corrected
-    verdict.evidence = _evidence(entry, verdict)
+    verdict.evidence = evidence(entry, verdict)
     verdict.seconds = time.perf_counter() - start
     return verdict
 
 
-def _evidence(entry: Entry, verdict: Verdict) -> str:
+def evidence(entry: Entry, verdict: Verdict) -> str:
     """What decided; empty where nothing was."""
     if verdict.verdict in ("error", "not checked"):
         return ""

@@ -250,11 +250,13 @@ def test_write_leaves_the_data_files(ratecheck: Call, judged: Path, tmp_path: Pa
         "verdicts.json",
         "verdicts.md",
         "findings.md",
+        "counterexamples",
     }
     found = (tmp_path / "data" / "findings.md").read_text()
     assert "### 1. my paper, Lemma 2 (`mine.mass`)" in found
     assert "There the measured side is 0.7, 1.207 times the bound; stated: at most 0.58." in found
-    replay = judged / "audit" / "counterexamples" / "mine.mass.json"
+    replay = tmp_path / "data" / "counterexamples" / "mine.mass.json"
+    assert replay.is_file()
     assert f"Again: `ratecheck audit --replay {replay}`" in found
 
 
