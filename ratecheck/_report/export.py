@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ratecheck._discover.catalogue import Item
+from ratecheck._report.authors import fill
 from ratecheck._report.findings import findings
 from ratecheck._report.markdown import plain, table
 from ratecheck._report.terminal import dump
@@ -20,11 +21,15 @@ from ratecheck._store.machine import versions
 from ratecheck._verdicts.records import Result, replayable_text, revision_of_claims
 from ratecheck._verdicts.verdict import Verdict, evidence
 
+#: The page for a paper's authors: beside the folder as it was written, in it with its numbers.
+AUTHORS = "authors.md"
+
 
 def write(results: Sequence[Result], folder: Path) -> None:
     """Write ``verdicts.json``, ``verdicts.md``, ``findings.md`` and ``counterexamples``.
 
-    The instances of what holds are left out: they are long, and found again in seconds.
+    The instances of what holds are left out: they are long, and found again in seconds. Where an
+    ``authors.md`` lies beside the folder, one with the numbers of these verdicts is written, too.
 
     Args:
         results: in the order of the catalogue.
@@ -46,6 +51,9 @@ def write(results: Sequence[Result], folder: Path) -> None:
                 files[path] = replayable_text(result)
                 replay[result.item.id] = shlex.join(["ratecheck", "audit", "--replay", str(path)])
         files[folder / "findings.md"] = findings(told, replay)
+        page = folder.parent / AUTHORS
+        if page.is_file():
+            files[folder / AUTHORS] = fill(page.read_text(), told)
         instances.mkdir(exist_ok=True)
         for path, content in files.items():
             write_whole(path, content.encode())

@@ -19,6 +19,7 @@ from typing import Any
 
 from linsys import InputError
 from ratecheck._claims.claim import RELATIONS, Claim
+from ratecheck._claims.families import category
 from ratecheck._discover.catalogue import Item, module
 from ratecheck._processes.interrupts import Interrupted, Progress
 from ratecheck._store.files import (
@@ -54,6 +55,13 @@ class Result:
         """Whether the verdict is the one that the claim expects."""
         return self.verdict.verdict == self.item.entry.expect
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What decides how the statement is counted; see :mod:`ratecheck._claims.families`."""
+        entry = self.item.entry
+        said = {"expected": entry.expect, "printed_as": entry.printed_as}
+        return {"verdict": self.verdict.verdict, "reading_of": entry.reading_of, **said}
+
     def to_dict(self) -> dict[str, Any]:
         """The result as plain JSON values, without what another run gives differently."""
         entry, verdict = self.item.entry, self.verdict.to_dict()
@@ -62,6 +70,7 @@ class Result:
             **verdict,
             "expected": entry.expect,
             "ok": self.ok,
+            "category": category(self.facts),
             "kind": entry.kind,
             "source": entry.source,
             "section": self.item.section,

@@ -166,6 +166,8 @@ def judge(
                 assert search is not None
                 search.run(EFFORTS[effort], enough)
                 verdict = _of_search(search, EFFORTS[effort])
+                if search.claim.family:
+                    verdict.details["family"] = _of_family(search.claim)
     except (Fault, TimeLimit) as error:
         reason = str(error)
         if isinstance(error, TimeLimit) and search is not None:
@@ -339,6 +341,18 @@ def _doubts(shown: Witness) -> str:
     if not shown.credible:
         doubts.append("has numbers at the edge of what the statement is about")
     return f"every counterexample found {', and '.join(doubts)}" if doubts else ""
+
+
+def _of_family(claim: Claim) -> list[dict[str, str]]:
+    """Both sides of the counterexamples that a claim names, in high precision."""
+    sides = []
+    for number, instance in enumerate(claim.family):
+        verdict = replay(claim, instance)
+        if verdict.verdict != "violated":
+            said = verdict.reason or f"measured {verdict.measured}, bound {verdict.bound}"
+            raise Fault(f"`family` must be counterexamples; found number {number}: {said}")
+        sides.append({"measured": verdict.measured, "bound": verdict.bound})
+    return sides
 
 
 def _vacuous(search: Search) -> Verdict:

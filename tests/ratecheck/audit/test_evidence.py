@@ -70,13 +70,27 @@ def test_families_are_those_of_all_that_a_proof_rests_on() -> None:
     assert families(first, known) == {}
 
 
+def test_the_counterexamples_of_a_family_are_certified() -> None:
+    def half(x: Any) -> Any:
+        return x.max(), 0.5
+
+    verdict = rc.judge(claim_of(half, family=[{"x": [0.75]}, {"x": [1, 0]}]))
+    sides = [{"measured": "0.75", "bound": "0.5"}, {"measured": "1.0", "bound": "0.5"}]
+    assert verdict.details["family"] == sides
+    for wrong, said in (([0.25], "measured 0.25, bound 0.5"), ([2.0], "breaks 'domain of x'")):
+        verdict = rc.judge(claim_of(half, family=[{"x": [1]}, {"x": wrong}]))
+        assert verdict.verdict == "error"
+        assert "`family` must be counterexamples; found number 1" in verdict.reason
+        assert said in verdict.reason
+
+
 PAPER = """
 import numpy as np
 import ratecheck as rc
 MINE = rc.Paper("mine", "Mine")
 FAMILY = [{"x": np.ones(6)}]
 
-@MINE.upper("lemma", ref="1", on={"x": rc.interval("n")}, family=FAMILY)
+@MINE.upper("lemma", ref="1", on={"x": rc.interval("n")}, family=FAMILY, expect="violated")
 def lemma(x):
     "It is small."
     return x.max(), 0.5
