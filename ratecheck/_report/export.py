@@ -51,12 +51,22 @@ def write(results: Sequence[Result], folder: Path) -> None:
                 files[path] = replayable_text(result)
                 replay[result.item.id] = shlex.join(["ratecheck", "audit", "--replay", str(path)])
         files[folder / "findings.md"] = findings(told, replay)
-        page = folder.parent / AUTHORS
-        if page.is_file():
-            files[folder / AUTHORS] = fill(page.read_text(), told)
         instances.mkdir(exist_ok=True)
         for path, content in files.items():
             write_whole(path, content.encode())
+        write_page(folder)
+
+
+def write_page(folder: Path) -> None:
+    """Write the page for the authors with the numbers of the verdicts in a folder, if there is one.
+
+    Raises:
+        InputError: a number that the verdicts do not have.
+    """
+    page = folder.parent / AUTHORS
+    if page.is_file():
+        claims = json.loads((folder / "verdicts.json").read_bytes())["claims"]
+        write_whole(folder / AUTHORS, fill(page.read_text(), claims).encode())
 
 
 def kept(items: Sequence[Item], folder: Path, effort: str, seed: int) -> list[Result]:
