@@ -218,6 +218,8 @@ def _refutation(
         parts += ["Counterexample:", "    " + "\n    ".join(instance)] if instance else []
         parts += _meanings(record)
         parts += _measured(record)
+        if checked := record.get("witness", {}).get("assumptions"):
+            parts.append(f"Checked on it: {plain('; '.join(checked))}.")
     else:
         parts.append(
             f"This search found no counterexample (verdict: {record['verdict']}"

@@ -8,7 +8,7 @@ cent or more, and whose neighbours violate the claim as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -38,6 +38,7 @@ class Witness:
         credible: whether all its numbers lie in the ranges in which a counterexample persuades.
         near: the share of its neighbours within 1 % that violate the claim as well.
         far: the same within 10 %.
+        assumptions: the names of those that it was checked to meet, with its domains.
     """
 
     fields: Fields
@@ -45,6 +46,7 @@ class Witness:
     credible: bool
     near: float
     far: float
+    assumptions: Sequence[str]
 
     @property
     def clear(self) -> bool:
@@ -63,7 +65,9 @@ class Witness:
 
     def to_dict(self) -> dict[str, Any]:
         """What a verdict keeps of it beside the instance."""
-        return {"credible": self.credible, "clear": self.clear, "near": self.near, "far": self.far}
+        names = ("credible", "clear", "near", "far")
+        told = {name: getattr(self, name) for name in names}
+        return {**told, "assumptions": list(self.assumptions)}
 
 
 def choose(search: Search, found: ScoredInstance, effort: Effort) -> Witness:
@@ -82,7 +86,11 @@ def witness(claim: Claim, fields: Fields) -> Witness:
     """What speaks for one counterexample (B = 1)."""
     near, far = (share(claim, fields, by) for by in (NEAR, FAR))
     credible = bool(claim.space.persuades(fields)[0])
-    return Witness(fields, certify(claim, fields), credible, near, far)
+    broken = claim.space.first_broken(fields)
+    if broken is not None:
+        raise Fault(f"the counterexample breaks {broken[0]!r}")
+    sides = certify(claim, fields)  # which asks for the same in high precision
+    return Witness(fields, sides, credible, near, far, tuple(claim.space.assumes))
 
 
 def _others(search: Search, effort: Effort) -> Iterator[Fields]:

@@ -65,7 +65,8 @@ class Verdict:
             "fitted on 12 systems" (a rate). Of a search, also how instances are constructed.
         witness: what speaks for a counterexample: whether its numbers are "credible", whether it is
             "clear" (by 5 %), and which share of its neighbours within 1 % ("near") and 10 % ("far")
-            violates the claim as well; see :mod:`ratecheck._search.witness`.
+            violates the claim as well; and the "assumptions" that it was checked to meet. See
+            :mod:`ratecheck._search.witness`.
         seconds: time it took.
         details: further numbers, such as per-regime exponents.
     """

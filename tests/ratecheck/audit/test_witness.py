@@ -30,8 +30,20 @@ def test_a_counterexample_within_the_ranges_that_persuade_is_shown() -> None:
     credible = rc.judge(claim_of(confidence, ERROR, credible={"delta": (0.01, 0.5)}))
     assert credible.counterexample is not None
     assert credible.counterexample["delta"] == 0.5
-    assert credible.witness == {"credible": True, "clear": True, "near": 1.0, "far": 1.0}
+    assert credible.witness == {
+        "credible": True,
+        "clear": True,
+        "near": 1.0,
+        "far": 1.0,
+        "assumptions": [],
+    }
     assert credible.reason == ""
+
+
+def test_the_assumptions_that_it_was_checked_to_meet_are_named() -> None:
+    assumes = {"delta <= 1": lambda instance: instance.delta <= 1}
+    verdict = rc.judge(claim_of(confidence, ERROR, assumes=assumes))
+    assert verdict.witness["assumptions"] == ["delta <= 1"]
 
 
 def test_one_is_climbed_to_where_none_is_drawn() -> None:
