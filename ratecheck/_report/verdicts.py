@@ -124,6 +124,9 @@ def description(item: Item, records: Records) -> dict[str, Any]:
         "assumptions": assumptions(entry.space) if isinstance(entry, Claim) else [],
         "expected": entry.expect,
         "note": entry.note,
+        "reading": entry.reading,
+        "printed_as": entry.printed_as,
+        "uses": list(entry.uses),
         **{name: getattr(entry, name) for name in RELATIONS},
         "derivation": entry.derivation,
         "file": _file(item),
@@ -136,6 +139,12 @@ def show_claim(item: Item, records: Records, correction: Item | None) -> None:
     entry, last = item.entry, records.latest(item)
     lines = [f"{entry.id} ({entry.source}; {entry.kind})", f"File: {_file(item)}"]
     lines += ["", *_paragraph(entry.text)]
+    if entry.printed_as != "statement":
+        lines.append(f"Printed as: {entry.printed_as}")
+    if entry.reading:
+        lines.append(f"Read so: {' '.join(_paragraph(entry.reading))}")
+    if entry.uses:
+        lines.append(f"Its proof uses: {', '.join(entry.uses)}")
     if entry.latex:
         lines += ["", f"LaTeX: {entry.latex}"]
     if isinstance(entry, Claim):
