@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from ratecheck._discover.catalogue import Item
+from ratecheck._discover.catalogue import Item, catalogue, section
 from ratecheck._report.authors import fill
 from ratecheck._report.findings import findings
 from ratecheck._report.markdown import plain, table
@@ -28,17 +28,21 @@ AUTHORS = "authors.md"
 def write(results: Sequence[Result], folder: Path) -> None:
     """Write ``verdicts.json``, ``verdicts.md``, ``findings.md`` and ``counterexamples``.
 
-    The instances of what holds are left out: they are long, and found again in seconds. Where an
-    ``authors.md`` lies beside the folder, one with the numbers of these verdicts is written, too.
-
-    Args:
-        results: in the order of the catalogue.
-        folder: an existing one; counterexamples of other claims in it stay.
+    Verdicts on other claims of the same papers stay as they are in the folder. The instances of
+    what holds are left out: they are long, and found again in seconds. Where an ``authors.md`` lies
+    beside the folder, one with the numbers of these verdicts is written, too.
     """
-    told = [result.to_record() for result in results]
+    fresh = {result.item.id: (result, _revision(result)) for result in results}
+    known = _known(folder)
+    whole = [
+        fresh.get(item.id) or (_of_known(item, known[item.id]), known[item.id].get("revision"))
+        for item in _with_others(results)
+        if item.id in fresh or item.id in known
+    ]
+    results = [result for result, _ in whole]
     instances = folder / "counterexamples"
     files = {
-        folder / "verdicts.json": dump(_data(results)) + "\n",
+        folder / "verdicts.json": dump(_data(whole)) + "\n",
         folder / "verdicts.md": markdown(results),
     }
     replay = {}
@@ -50,11 +54,45 @@ def write(results: Sequence[Result], folder: Path) -> None:
             else:
                 files[path] = replayable_text(result)
                 replay[result.item.id] = shlex.join(["ratecheck", "audit", "--replay", str(path)])
-        files[folder / "findings.md"] = findings(told, replay)
+        files[folder / "findings.md"] = findings([result.to_record() for result in results], replay)
         instances.mkdir(exist_ok=True)
+        for path in instances.glob("*.json"):
+            if path not in files:
+                path.unlink()
         for path, content in files.items():
             write_whole(path, content.encode())
         write_page(folder)
+
+
+def _with_others(results: Sequence[Result]) -> list[Item]:
+    """The claims judged and, in the order of the catalogue, all others of their papers."""
+    origins = dict.fromkeys(r.item.origin for r in results)
+    files = [origin for origin in origins if origin.endswith(".py")]
+    papers = dict.fromkeys(r.item.entry.paper for r in results if r.item.origin not in files)
+    items = [item for paper in papers for item in catalogue(paper)]
+    return [*items, *(item for file in files for item in section(file))]
+
+
+def _known(folder: Path) -> dict[str, dict[str, Any]]:
+    """What was written to a folder before, by the claims' ids."""
+    try:
+        claims = json.loads((folder / "verdicts.json").read_bytes())["claims"]
+        return {claim["id"]: claim for claim in claims}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _of_known(item: Item, claim: Mapping[str, Any]) -> Result:
+    """A verdict that was written before, with what the claim says now."""
+    verdict = Verdict.of_known(claim)
+    verdict.corrected = item.entry.corrected
+    verdict.evidence = evidence(item.entry, verdict)
+    return Result(item, verdict, claim["effort"], claim["seed"])
+
+
+def _revision(result: Result) -> str | None:
+    origin = result.item.origin
+    return None if origin.endswith(".py") else revision_of_claims(origin)
 
 
 def write_page(folder: Path) -> None:
@@ -74,23 +112,16 @@ def kept(items: Sequence[Item], folder: Path, effort: str, seed: int) -> list[Re
 
     Current is what was found by the same effort and seed, with code that computes the same.
     """
-    try:
-        claims = json.loads((folder / "verdicts.json").read_bytes())["claims"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
-    by_id = {claim["id"]: claim for claim in claims}
-    found = []
-    for item in items:
-        claim = by_id.get(item.id)
-        if claim is None or item.origin.endswith(".py"):
-            continue
-        current = {"effort": effort, "seed": seed, "revision": revision_of_claims(item.origin)}
-        if current.items() <= claim.items():
-            verdict = Verdict.of_known(claim)
-            verdict.corrected = item.entry.corrected
-            verdict.evidence = evidence(item.entry, verdict)
-            found.append(Result(item, verdict, effort, seed))
-    return found
+    known = _known(folder)
+    wanted = {"effort": effort, "seed": seed}
+    return [
+        _of_known(item, known[item.id])
+        for item in items
+        if item.id in known
+        and not item.origin.endswith(".py")
+        and wanted.items() <= known[item.id].items()
+        and known[item.id].get("revision") == revision_of_claims(item.origin)
+    ]
 
 
 def markdown(results: Sequence[Result]) -> str:
@@ -113,12 +144,12 @@ def _row(result: Result) -> list[str]:
     return [f"`{entry.id}`", plain(entry.source), verdict.label, *numbers]
 
 
-def _data(results: Sequence[Result]) -> dict[str, Any]:
-    claims = [result.to_dict() for result in results]
-    for claim, result in zip(claims, results, strict=True):
+def _data(whole: Sequence[tuple[Result, str | None]]) -> dict[str, Any]:
+    claims = []
+    for result, revision in whole:
+        claim = result.to_dict()
         del claim["best"]
-        if not result.item.origin.endswith(".py"):
-            claim["revision"] = revision_of_claims(result.item.origin)
+        claims.append({**claim, "revision": revision} if revision else claim)
     return {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "versions": versions(),

@@ -191,7 +191,8 @@ def _overview(printed: Sequence[Record], by_id: Mapping[str, Record]) -> list[st
 
 def _statement_told_under(records: Sequence[Record]) -> dict[str, str]:
     """The statement under which each is told: its parent, or the first with its correction."""
-    whole = parents(records)
+    ids = {record["id"] for record in records}
+    whole = {name: other for name, other in parents(records).items() if other in ids}
     first: dict[str, str] = {}
     heads = {}
     for record in records:

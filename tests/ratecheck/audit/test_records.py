@@ -315,3 +315,16 @@ def test_counterexamples_are_written_and_those_of_what_holds_now_go(
     names = [path.name for path in sorted(stale.parent.iterdir())]
     assert names == ["ood.lemma_1.json", "ood.lemma_1_convexity.json"]
     assert replay_file(stale.parent / names[0]).ok
+
+
+def test_verdicts_on_other_claims_of_the_paper_stay(three: list[Result], tmp_path: Path) -> None:
+    export.write(three[1:], tmp_path)
+    before = json.loads((tmp_path / "verdicts.json").read_bytes())["claims"]
+    before[0]["revision"] = "older"
+    (tmp_path / "verdicts.json").write_text(json.dumps({"claims": [*before, {"id": "ood.gone"}]}))
+    export.write(three[:1], tmp_path)
+    after = json.loads((tmp_path / "verdicts.json").read_bytes())["claims"]
+    assert [claim["id"] for claim in after] == [result.item.id for result in three]
+    assert after[1:] == before
+    assert len(list((tmp_path / "counterexamples").iterdir())) == 2
+    assert "`ood.lemma_1_convexity`" in (tmp_path / "findings.md").read_text()
