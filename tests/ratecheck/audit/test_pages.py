@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import json
 import re
-from collections.abc import Iterator
+import shlex
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,10 +31,8 @@ def missing(paper: str, text: str) -> Iterator[str]:
     halves = [claim.partition(".")[2] for claim in claims]
     for name in re.findall(r"`([^`]+)`", text):
         words = name.split()
-        if words[0] == "ratecheck":  # a command, in which ID stands for an id
-            words = [
-                w for w in words[2:] if not w.startswith("-") and w not in ("ID", f"{paper}.ID")
-            ]
+        if words[0] == "ratecheck":  # a command
+            words = [word for word in words[2:] if not word.startswith("-")]
         for word in words:
             known = {word, f"{paper}.{word}"} & claims or halves.count(word) == 1
             if not (known or word in experiments or (ROOT / word).exists() or _exists(word)):
@@ -61,3 +61,26 @@ def test_all_names_on_a_page_are_names(paper: str) -> None:
     text = PAGES[paper].read_text()
     assert list(missing(paper, text)) == []
     assert list(missing(paper, f"{text} `no_such_claim`")) == ["no_such_claim"]
+
+
+def commands(text: str) -> list[str]:
+    """The commands on a page, in backticks or on lines of their own."""
+    found = re.findall(r"`(ratecheck [^`]+)`|^\s*(ratecheck .+)$", text, re.MULTILINE)
+    return list(dict.fromkeys((one or other).partition("  #")[0].strip() for one, other in found))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("paper", PAGES)
+def test_every_command_on_a_page_runs_as_printed(
+    paper: str, ratecheck: Callable[..., Any], tmp_path: Path
+) -> None:
+    text = (PAGES[paper].parent / "results" / AUTHORS).read_text()
+    assert commands(text)
+    for command in commands(text):
+        said = ratecheck(*shlex.split(command)[1:], "--out", tmp_path)
+        assert said.code == 0, (command, said.err)
+
+
+def test_commands_are_found() -> None:
+    text = "`ratecheck audit --show a` and `a`\n\n    ratecheck run b  # seconds\n`ratecheck run b`"
+    assert commands(text) == ["ratecheck audit --show a", "ratecheck run b"]
