@@ -43,6 +43,7 @@ def _space(
     view: Callable[..., Any],
     given: dict[str, Callable[..., Any]],
     assumes: dict[str, Callable[..., Any]] | None = None,
+    credible: dict[str, tuple[float, float]] | None = None,
     constructed: str = "",
 ) -> rc.Space:
     return rc.Space(
@@ -50,6 +51,7 @@ def _space(
         sizes=sizes,
         view=view,
         assumes=assumes or {},
+        credible=credible or {},
         constructed=constructed,
         given={name: quiet(holds) for name, holds in given.items()},
         batched=True,
@@ -118,6 +120,7 @@ SLOW_ROUNDS = _space(
             (s.rounds.smoothness <= s.P) & (s.run.reward.P <= s.P)
         ),
     },
+    credible={"kappa": (0.01, 0.9)},
     constructed=(
         "one domain of one prompt with two answers and one pair, where what a round can move is "
         "bounded for all draws at once"

@@ -165,6 +165,10 @@ def domains(
 #: A domain at one theta and phi, and at two of theta.
 POINTS = domains()
 PAIRS = domains(OTHER)
+#: The same on balls where Assumption 1 holds, for what would otherwise be refuted outside of it.
+_STRONG = {"strongly convex on the ball": lambda s: s.policy.mu > 1e-6}
+STRONG_POINTS = domains(given=_STRONG)
+STRONG_PAIRS = domains(OTHER, given=_STRONG)
 #: The same with bounded rewards.
 SMOOTH = domains(OTHER, view=smooth_domain)
 #: Runs of the inner loop with one pair of answers for the outer loss.

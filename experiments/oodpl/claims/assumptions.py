@@ -14,6 +14,7 @@ from experiments.oodpl.claims._spaces import (
     PAIRS,
     POINTS,
     SMOOTH,
+    STRONG_POINTS,
     domains,
     points,
     printed,
@@ -51,6 +52,20 @@ DISTANT = domains(
 #: Balls on which Assumption 1 holds with some mu > 0.
 CONVEX = domains(given={"mu > 0": lambda s: s.policy.mu > 1e-6})
 REWARDS = domains({**OTHER, "other_phi": rc.ball("q")}, view=smooth_domain)
+
+
+#: r = 0: b = B = 1, and e^(r/beta) = 1.
+_FLAT: dict[str, Any] = {
+    "psi": [[[-1.0], [1.0]]],
+    "log_h": [[0.0, 0.0]],
+    "xi": [[[0.0], [0.0]]],
+    "r0": [[0.0, 0.0]],
+    "D": [1.0],
+    "log_mu": [[0.0, 0.0]],
+    "R": 1.0,
+    "at": [0.0],
+    "phi": [0.0],
+}
 
 
 @PAPER.upper(
@@ -205,7 +220,7 @@ def A3(system: Any, phi: Any, theta: Any, policy: Any, reward: Any) -> rc.Sides:
     "exp_r_beta",
     ref="Appendix C, what all proofs take from Assumption 3",
     tex=r"\frac b{e^\beta}\le e^{r_\phi/\beta}\le\frac B{e^\beta}",
-    on=POINTS,
+    on=STRONG_POINTS,
     expect="violated",
     note="That is the range of exp(r - beta). With r = 0, b = B = 1 the middle is 1 and the bound "
     "e^-beta. Every constant with e^beta in Lemmas 1 to 5 and Theorem 1 comes from it: for a large "
@@ -217,6 +232,7 @@ def A3(system: Any, phi: Any, theta: Any, policy: Any, reward: Any) -> rc.Sides:
     "claims with b^(1/beta) and B^(1/beta) are about that reading.",
     corrected="exp_r_beta_corrected",
     printed_as="proof step",
+    family=[{**_FLAT, "beta": beta} for beta in (0.5, 1.0, 4.0)],
     main=True,
 )
 def exp_r_beta(instance: Any) -> rc.Sides:
@@ -242,7 +258,7 @@ def exp_r_beta_corrected(instance: Any) -> rc.Sides:
     ref="Assumption 4, (21) as step (i) of Lemma 5 uses it",
     tex=r"\mathbb E_z\|\nabla_\theta\mathcal L_{FT}-\nabla_\theta\ell_{FT}\|^2\le\sigma\ "
     r"\Rightarrow\ \le\sigma^2",
-    on=POINTS,
+    on=STRONG_POINTS,
     expect="violated",
     note="sigma^2 is meant, as in (22) to (24); (23) also lacks its norm. For sigma < 1 the term "
     "alpha^2 sigma^2 of Lemma 5 would be too small.",

@@ -19,7 +19,7 @@ from experiments.oodpl.theory import conditions as at
 from experiments.oodpl.theory.conditions import Conditions, step_ii
 from linsys.linalg import Numbers, logistic
 
-_KAPPA: dict[str, rc.Field] = {"kappa": rc.interval(low=0.0, high=1.0)}
+_KAPPA: dict[str, rc.Field] = {"kappa": rc.interval(low=0.001, high=0.999)}
 
 
 def _view(*, c: Any, wide: Any, bend: Any, **others: Any) -> SimpleNamespace:
@@ -47,7 +47,15 @@ def conditions(
         "wide": "B L / (b mu), less one",
         "bend": "M^2 rho^2 / L^4",
     }
-    return rc.Space(fields=fields, view=_view, given=given or {}, batched=True, meaning=meaning)
+    credible = {"wide": (0.01, 100.0), "bend": (0.01, 100.0), "kappa": (0.01, 0.9)}
+    return rc.Space(
+        fields=fields,
+        view=_view,
+        given=given or {},
+        batched=True,
+        meaning=meaning,
+        credible={name: ends for name, ends in credible.items() if name in fields},
+    )
 
 
 _STABLE: dict[str, Callable[..., Any]] = {"Lemma 5's alpha": lambda s: s.at.stable}

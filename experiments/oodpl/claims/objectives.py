@@ -131,6 +131,7 @@ def eq_9_28(system: System, phi: Numbers, theta: Numbers) -> rc.Sides:
     ref="equation (9): the value of (8)",
     tex=r"J(\pi_*)=\mathbb E_x\,\beta\log Z(x)",
     on=POINTS,
+    printed_as="ours",
 )
 def eq_9_28_value(system: System, phi: Numbers) -> rc.Sides:
     """The largest value of (8) is E_x beta log Z(x)."""
@@ -259,6 +260,7 @@ def eq_10_appA_excess(system: System, phi: Numbers) -> rc.Sides:
     ref="equation (10) where the class holds every policy",
     tex=r"\pi_{\theta_*}=\pi_*",
     on=ANSWERS,
+    printed_as="ours",
     derivation="E_x Z(x) KL(pi_* || pi_theta) is zero there, and nowhere else.",
 )
 def eq_10_appA_unrestricted(system: System, phi: Numbers) -> rc.Sides:

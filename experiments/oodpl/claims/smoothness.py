@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import ratecheck as rc
-from experiments.oodpl.claims._spaces import JETS, PAIRS, points, printed, true
+from experiments.oodpl.claims._spaces import JETS, PAIRS, STRONG_PAIRS, points, printed, true
 from experiments.oodpl.paper import PAPER
 from experiments.oodpl.theory import smoothness as at
 
@@ -15,7 +15,7 @@ from experiments.oodpl.theory import smoothness as at
     ref="Lemma 1, smoothness",
     tex=r"\|\nabla_\theta\mathcal L_{FT}(\phi,\theta)-\nabla_\theta\mathcal L_{FT}(\phi,\theta')"
     r"\|\le\frac{BL}{e^\beta}\|\theta-\theta'\|",
-    on=PAIRS,
+    on=STRONG_PAIRS,
     expect="violated",
     note="Step (ii) takes exp(r/beta) <= B/e^beta, see ood.exp_r_beta. With r = 0, B = 1, one "
     "prompt, psi = -1 and 1 with equal chances: the curvature at theta = 0 is 1 = L, whatever "
@@ -55,7 +55,7 @@ def lemma_1_corrected(instance: Any) -> rc.Sides:
     ref="Lemma 1, strong convexity",
     tex=r"\langle\nabla_\theta\mathcal L_{FT}(\phi,\theta)-\nabla_\theta\mathcal L_{FT}(\phi,"
     r"\theta'),\theta-\theta'\rangle\ge\frac{b\mu}{e^\beta}\|\theta-\theta'\|^2",
-    on=PAIRS,
+    on=STRONG_PAIRS,
     expect="violated",
     note="Step (iii) takes exp(r/beta) >= b/e^beta. It is too much where b > e^(beta^2/(beta - "
     "1)), beta > 1: with b = B = e^5 and beta = 2, exp(r/beta) is e^2.5 and b/e^beta is e^3; for "
@@ -97,7 +97,7 @@ def lemma_1_convexity_corrected(instance: Any) -> rc.Sides:
     ref="Lemma 2, (32)",
     tex=r"\|\nabla_\phi\nabla_\theta\ell_{FT}(\phi,\theta)-\nabla_\phi\nabla_\theta\ell_{FT}(\phi,"
     r"\theta')\|\le\frac{BTL}{\beta e^\beta}\|\theta-\theta'\|",
-    on=PAIRS,
+    on=STRONG_PAIRS,
     expect="violated",
     note="Step (ii) takes exp(r/beta) <= B/e^beta, see ood.exp_r_beta. It enters Lemma 4 as 6 "
     "alpha^2 B^2 T^2 L^2/(beta^2 e^(2 beta)).",
@@ -141,7 +141,7 @@ def lemma_2_corrected(instance: Any) -> rc.Sides:
     ref="Lemma 2, (33)",
     tex=r"\|\nabla_\theta^2\ell_{FT}(\phi,\theta)-\nabla_\theta^2\ell_{FT}(\phi,\theta')\|\le\frac"
     r"{B\rho}{e^\beta}\|\theta-\theta'\|",
-    on=PAIRS,
+    on=STRONG_PAIRS,
     expect="violated",
     note="As in (32). It enters Lemma 4 as 6 alpha^2 B^2 T^2 M^2 rho^2/(beta^2 L^2 e^(2 beta)).",
     corrected="lemma_2_33_corrected",
@@ -191,7 +191,7 @@ def lpl_2M(gradient_bound: Any) -> rc.Sides:
     ref="proof of Lemma 3, second display of step (i)",
     tex=r"\|\nabla_\theta\mathcal L_{PL}(\theta)-\nabla_\theta\mathcal L_{PL}(\theta')\|\le2L\|"
     r"\theta-\theta'\|",
-    on=PAIRS,
+    on=STRONG_PAIRS,
     expect="violated",
     note="The proof differentiates log pi(y) - log pi(y') and not -log sigma of it: the slope of "
     "sigma(-u) adds sigma'(u) (grad u)(grad u)', up to M^2. Three answers psi = -1, 0, 1 with h = "
