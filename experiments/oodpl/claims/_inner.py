@@ -53,6 +53,10 @@ MEANING = {
     "pair": "weights of the pairs (y, y') of the outer loss, before they are made to sum to one",
 }
 View = Callable[..., Any]
+CONSTRUCTED = (
+    "theta_* = 0, a translation of theta: the sampling distribution is drawn among those that have "
+    "this minimiser"
+)
 
 
 def quiet(function: View) -> View:
@@ -174,4 +178,5 @@ def runs(
         },
         batched=True,
         meaning={name: line for name, line in MEANING.items() if name in fields},
+        constructed=CONSTRUCTED,
     )

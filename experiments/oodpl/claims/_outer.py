@@ -13,6 +13,7 @@ import numpy as np
 import ratecheck as rc
 from experiments.oodpl.claims._inner import (
     ASSUMES,
+    CONSTRUCTED,
     FIELDS,
     MEANING,
     PAIRS,
@@ -44,7 +45,7 @@ def _space(
     given: dict[str, Callable[..., Any]],
     assumes: dict[str, Callable[..., Any]] | None = None,
     credible: dict[str, tuple[float, float]] | None = None,
-    constructed: str = "",
+    constructed: str = CONSTRUCTED,
 ) -> rc.Space:
     return rc.Space(
         fields=fields,

@@ -202,6 +202,7 @@ def theorem_1_conditions(instance: Any) -> rc.Sides:
             "wide": "B L / (b mu), less one, over the most that Lemma 5's alpha leaves",
             "room": "kappa over the most that q leaves",
         },
+        constructed="numbers that meet both conditions, which are solved for the spread and kappa",
     ),
     printed_as="ours",
     note="The condition number of the policy's curvature times the range of e^r is below 3.73: "
