@@ -5,6 +5,8 @@
 PYTHON ?= python3
 PROFILE ?= quick
 BENCH ?= affpcl
+# Papers and their folders.
+PAPERS ?= affpcl:affpcl firm:firm fslora:fslora psl:psharelora ood:oodpl
 # Two workers: more than the compilation of the kernels twice would waste; a file stays with one worker.
 PYTEST_FLAGS ?= -q -n 2 --dist loadfile
 # A part of the slow tests, and of those with Flower: PART=1/3 is the first third.
@@ -22,7 +24,7 @@ SPLIT := --group $(firstword $(subst /, ,$(PART))) --splits $(lastword $(subst /
 # when it calls itself with the two variables.
 FLOWER := .venv-flower
 
-.PHONY: help reproduce test test-slow test-flower lint bench notebook clean
+.PHONY: help reproduce test test-slow test-flower lint verdicts bench notebook clean
 .DELETE_ON_ERROR:
 # One environment: two installations at once would spoil it.
 .NOTPARALLEL:
@@ -32,6 +34,7 @@ help:
 	@echo "make test        the tests (make test-slow: the long ones; make test-flower: those that need Flower;"
 	@echo "                 with PART=1/3 the first third of these)"
 	@echo "make lint        style, types, and which package may import which"
+	@echo "make verdicts    judge again what is not current of the verdicts kept with the papers"
 	@echo "make bench       ours against the best peers on this machine"
 	@echo "make notebook    open the notebooks"
 	@echo "make clean       remove the environment and the caches, keep the results"
@@ -64,6 +67,14 @@ lint: $(VENV)/.dev
 	@$(BIN)/mypy
 	@echo "==> import contracts"
 	@$(BIN)/lint-imports
+
+# Hours where all is to be judged; what was judged with code that computes the same is kept.
+verdicts: $(VENV)/.run
+	@for paper in $(PAPERS); do \
+	  echo "==> verdicts of $$paper"; \
+	  $(BIN)/ratecheck audit "$${paper%:*}" --effort hunt --write experiments/$${paper#*:}/results \
+	    --out results/verdicts >/dev/null || exit 1; \
+	done
 
 bench: $(VENV)/.bench
 	@$(BIN)/ratecheck bench $(BENCH)

@@ -5,11 +5,24 @@ Records are what :meth:`ratecheck._verdicts.records.Result.to_record` gives.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from ratecheck._claims.claim import VERDICTS
 
 #: A verdict with the texts of its statement.
 Record = Mapping[str, Any]
+#: What is not true as it stands, by what the paper prints of it. They are counted one by one: a
+#: misprint weighs less than a false theorem.
+CATEGORIES = {
+    "statement": "false as printed",
+    "reading": "false under a second reading",
+    "misprint": "misprint",
+    "proof step": "false step of a proof",
+    "ours": "false statement of ours",
+    "vacuous": "assumption that nothing meets",
+}
 #: Relations in words; a rate has none.
 IN_WORDS = {"<=": "at most", ">=": "at least", "==": "equal to", "": "at most"}
 
@@ -57,6 +70,68 @@ def roles(records: Sequence[Record]) -> dict[str, str]:
 def false(record: Record) -> bool:
     """Whether a statement is false, by this verdict or as known before."""
     return "violated" in (record["verdict"], record["expected"])
+
+
+def category(record: Record) -> str:
+    """What a statement is that is not true as it stands, one of :data:`CATEGORIES`; else empty.
+
+    >>> lemma = {"id": "my.lemma", "verdict": "violated", "expected": "holds"}
+    >>> category(lemma), category({**lemma, "printed_as": "misprint"})
+    ('false as printed', 'misprint')
+    """
+    if "vacuous" in (record["verdict"], record["expected"]):
+        return CATEGORIES["vacuous"]
+    if not false(record):
+        return ""
+    printed = record.get("printed_as", "statement")
+    read = record.get("reading_of") and printed != "ours"
+    return CATEGORIES["reading" if read else printed]
+
+
+def by_outcome(records: Iterable[Record]) -> dict[str, int]:
+    """How many statements came out how: by category, and by verdict where they have none."""
+    found = Counter(category(record) or record["verdict"] for record in records)
+    return {name: found[name] for name in (*VERDICTS, *CATEGORIES.values()) if found[name]}
+
+
+def in_words(counts: Mapping[str, int]) -> str:
+    """Counts by outcome.
+
+    >>> in_words({"holds": 3, "false as printed": 1, "misprint": 2})
+    '3 hold, 1 false as printed, 2 misprints'
+    """
+    return ", ".join(
+        f"{n} {_PLURAL.get(name, name) if n > 1 else name}" for name, n in counts.items()
+    )
+
+
+_PLURAL = {
+    "holds": "hold",
+    "misprint": "misprints",
+    "false step of a proof": "false steps of proofs",
+    "false statement of ours": "false statements of ours",
+    "assumption that nothing meets": "assumptions that nothing meets",
+    "error": "errors",
+}
+
+
+def falls(records: Sequence[Record]) -> list[tuple[Record, list[Record]]]:
+    """Every statement whose proof rests on false ones, directly or not, and these."""
+    by_id = {record["id"]: record for record in records}
+
+    def below(name: str, seen: dict[str, None]) -> dict[str, None]:
+        for used in by_id[name].get("uses") or ():
+            if used in by_id and used not in seen:
+                seen[used] = None
+                below(used, seen)
+        return seen
+
+    found = []
+    for record in records:
+        rotten = [by_id[name] for name in below(record["id"], {}) if false(by_id[name])]
+        if rotten:
+            found.append((record, rotten))
+    return found
 
 
 def sharper(records: Sequence[Record]) -> dict[str, Record]:

@@ -21,6 +21,8 @@ from ratecheck._processes.limit import TimeLimit
 Fields = dict[str, Numbers]
 Sizes = dict[str, int]
 Predicate = Callable[[Any], Any]
+#: Numbers beyond these make a counterexample look like a corner case.
+_LEAST, _MOST = 1e-6, 1e6
 
 
 class Fault(Exception):
@@ -171,6 +173,22 @@ class Space:
             for name in self.given:
                 passed &= self.passes(name, views)
         return passed
+
+    def persuades(self, fields: Fields) -> NDArray[np.bool_]:
+        """Of which instances all numbers are such that a counterexample persuades, shape (B,).
+
+        They lie in the ranges of ``credible``; without one, numbers are zero or from 1e-6 to 1e6.
+        """
+        kept = np.ones(_count(fields), dtype=bool)
+        for name, values in fields.items():
+            flat = values.reshape(len(values), -1).astype(float)
+            if name in self.credible:
+                low, high = self.credible[name]
+                kept &= ((flat >= low) & (flat <= high)).all(axis=1)
+            else:
+                size = np.abs(flat)
+                kept &= ((size == 0) | ((size >= _LEAST) & (size <= _MOST))).all(axis=1)
+        return kept
 
     def passes(self, name: str, views: Any) -> NDArray[np.bool_]:
         """Which instances meet one predicate of ``given``, shape (B,)."""

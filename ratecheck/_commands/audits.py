@@ -53,9 +53,10 @@ def judge(
             limit=limit,
             progress=progress,
             doing=progress.doing if progress else lambda what: None,
+            known=[] if write is None else export.kept(items, write, effort, seed),
         )
     if write is not None:
-        export.write(results, write, records)
+        export.write(results, write)
     return results
 
 

@@ -34,6 +34,7 @@ from ratecheck._claims.claim import Claim, Entry, RateClaim, Regime
 from ratecheck._claims.fields import Numbers
 from ratecheck._claims.samples import Batch, generator
 from ratecheck._claims.space import Fault, Fields, call
+from ratecheck._discover.catalogue import families
 from ratecheck._processes.limit import TimeLimit, time_limit
 from ratecheck._rates.regimes import of_regime, of_regimes
 from ratecheck._search.search import EFFORTS, Search
@@ -100,7 +101,14 @@ def check_claim(
     if known is not None:
         attained = known.ratio > 1 - ATTAINED
         enough = 1 - ATTAINED if attained else known.ratio * (1 - NEAR)
-    verdict = judge(entry, options.effort, options.seed, limit=options.limit, enough=enough)
+    verdict = judge(
+        entry,
+        options.effort,
+        options.seed,
+        limit=options.limit,
+        enough=enough,
+        families=families(entry, others or {}),
+    )
     if verdict.verdict != entry.expect:
         raise AssertionError(failure(entry, verdict, entry.expect))
     if isinstance(entry, RateClaim):

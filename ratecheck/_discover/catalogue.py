@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import fnmatch
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from linsys import InputError
 from ratecheck._claims.claim import RELATIONS, Claim, Entry, NotChecked, RateClaim, Statement
@@ -116,6 +117,22 @@ def find(origin: str, name: str) -> Item:
     """The claim of this id in this module or file."""
     items = {item.id: item for item in section(origin)}
     return items[check_name(f"claim in {origin}", name, list(items))]
+
+
+def families(entry: Entry, known: Mapping[str, Entry]) -> dict[str, Sequence[Any]]:
+    """The counterexamples of all claims that the proof of one rests on, directly or not, by id."""
+    found: dict[str, Sequence[Any]] = {}
+    seen, left = {entry.id}, [*entry.uses]
+    while left:
+        name = left.pop(0)
+        used = known.get(name)
+        if name in seen or used is None:
+            continue
+        seen.add(name)
+        left += used.uses
+        if isinstance(used, Claim) and used.family:
+            found[name] = used.family
+    return found
 
 
 def find_claims(

@@ -5,9 +5,21 @@ Written from verdicts and the texts of the catalogue alone, so that it says what
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ratecheck._claims.families import IN_WORDS, Record, false, parents, roles, sharper
+from ratecheck._claims.families import (
+    CATEGORIES,
+    IN_WORDS,
+    Record,
+    by_outcome,
+    category,
+    falls,
+    false,
+    parents,
+    roles,
+    sharper,
+)
 from ratecheck._report.markdown import plain, sentence, table
 from ratecheck._report.notation import lines
 
@@ -28,18 +40,66 @@ def findings(records: Sequence[Record], replay: Mapping[str, str]) -> str:
     parts = [
         f"# Findings: {', '.join(papers)}",
         f"{_count(len(records), 'statement')} audited ({'; '.join(efforts)}). A statement is "
-        "*violated* by an instance that meets its assumptions and was evaluated again in high "
-        "precision, and *holds* if a search for such an instance found none. The ratio is that of "
-        "the tightest instance: the measured side over the bound, for a lower bound the other way "
-        "round. Vectors are in round brackets, matrices row by row in square ones, one entry for "
-        "each agent or state.",
+        "*violated* by an instance that meets its assumptions and was evaluated again with 40 and "
+        "80 digits, and *holds* if a search for such an instance found none; where a proof is "
+        "noted, the search only confirms it. A rate is *violated* or *consistent* by exponents "
+        "that are fitted, with an interval. The ratio is that of the tightest instance: the "
+        "measured side over the bound, for a lower bound the other way round. Vectors are in round "
+        "brackets, matrices row by row in square ones, one entry for each agent or state.",
+        *_came_out(records),
         *_surprises(records),
         *_false(records, replay),
+        *_rests_on(records),
         *_tightness(records),
         *_rates(records),
         *_not_checked(records),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _came_out(records: Sequence[Record]) -> list[str]:
+    """How many statements came out how, and what decided."""
+    rows = [[name, str(number)] for name, number in by_outcome(records).items()]
+    decided = Counter(_kind_of_evidence(record) for record in records)
+    proofs = [[name, str(decided[name])] for name in _EVIDENCE.values() if decided[name]]
+    parts = ["\n".join(table(["statements that are", "number"], rows))]
+    return [*parts, "\n".join(table(["decided by", "number"], proofs))] if proofs else parts
+
+
+_EVIDENCE = {
+    "proved": "a proof in the note, which the search agrees with",
+    "certified": "a counterexample, certified with 40 and 80 digits",
+    "searched": "a search that found no counterexample",
+    "fitted": "fitted exponents",
+}
+
+
+def _kind_of_evidence(record: Record) -> str:
+    kind = str(record.get("evidence") or "").partition(" ")[0].rstrip(",")
+    return _EVIDENCE.get(kind, "")
+
+
+def _rests_on(records: Sequence[Record]) -> list[str]:
+    """Statements whose proofs use false ones: whether they fall, and on what they were tried."""
+    rows = []
+    for record, rotten in falls(records):
+        tried = record["details"].get("families", {})
+        cells = []
+        for used in rotten:
+            seen = tried.get(used["id"], {"tried": 0})
+            shown = f" ({seen['violated']} of {seen['tried']} violate it)" if seen["tried"] else ""
+            cells.append(f"`{used['id']}`{shown}")
+        rows.append(
+            [f"`{record['id']}`", plain(record["source"]), _outcome(record), ", ".join(cells)]
+        )
+    if not rows:
+        return []
+    return [
+        "## What rests on what is false",
+        "The proof of each of these uses statements that are false. Where counterexamples of those "
+        "are instances of this statement, too, it was tried on them.",
+        "\n".join(table(["statement", "source", "verdict", "its proof uses"], rows)),
+    ]
 
 
 def _surprises(records: Sequence[Record]) -> list[str]:
@@ -52,24 +112,28 @@ def _surprises(records: Sequence[Record]) -> list[str]:
 
 
 def _false(records: Sequence[Record], replay: Mapping[str, str]) -> list[str]:
-    """What is false as printed with its other readings, then false readings of what is true."""
+    """What is false by category, with its other readings; then false readings of what is true."""
     by_id = {record["id"]: record for record in records}
     whole = _statement_told_under(records)
     wrong = [record for record in records if false(record)]
-    printed = sorted((r for r in wrong if whole[r["id"]] == r["id"]), key=_rank)
+    heads = [r for r in wrong if whole[r["id"]] == r["id"]]
+    parts, number = [], 0
+    for name, (title, intro) in _CHAPTERS.items():
+        chosen = sorted((r for r in heads if category(r) == CATEGORIES[name]), key=_rank)
+        if not chosen and name != "statement":
+            continue
+        parts += [f"## {title}", intro if chosen else _NONE_FALSE]
+        if len(chosen) > 1 and name == "statement":
+            parts.append("\n".join(_overview(chosen, by_id)))
+        for record in chosen:
+            number += 1
+            parts.append(f"### {number}. {plain(record['source'])} (`{record['id']}`)")
+            parts += _refutation(record, by_id, replay)
+            for reading in wrong:
+                if whole[reading["id"]] == record["id"] != reading["id"]:
+                    parts.append(f"**Also: {plain(reading['source'])}** (`{reading['id']}`).")
+                    parts += _refutation(reading, by_id, replay, known=(record["corrected"],))
     others = dict.fromkeys(whole[r["id"]] for r in wrong if not false(by_id[whole[r["id"]]]))
-    parts = ["## False as printed"]
-    if not printed:
-        parts.append("No statement was found to be false as printed.")
-    if len(printed) > 1:
-        parts.append("\n".join(_overview(printed, by_id)))
-    for number, record in enumerate(printed, 1):
-        parts.append(f"### {number}. {plain(record['source'])} (`{record['id']}`)")
-        parts += _refutation(record, by_id, replay)
-        for reading in wrong:
-            if whole[reading["id"]] == record["id"] != reading["id"]:
-                parts.append(f"**Also: {plain(reading['source'])}** (`{reading['id']}`).")
-                parts += _refutation(reading, by_id, replay, known=(record["corrected"],))
     if others:
         parts += [
             "## True as read here, false under another reading",
@@ -84,7 +148,23 @@ def _false(records: Sequence[Record], replay: Mapping[str, str]) -> list[str]:
             if whole[reading["id"]] == name:
                 parts.append(f"**{plain(reading['source'])}** (`{reading['id']}`).")
                 parts += _refutation(reading, by_id, replay, known=(name,))
-    return parts
+    return [part for part in parts if part]
+
+
+_NONE_FALSE = "No statement was found to be false as printed."
+#: Title and first lines of the chapters on what is false, by category.
+_CHAPTERS = {
+    "statement": ("False as printed", ""),
+    "misprint": ("Misprints", "What is printed is evidently not what is meant."),
+    "proof step": (
+        "False steps of proofs",
+        "Each is a line of a proof that no statement repeats.",
+    ),
+    "ours": (
+        "False statements of ours",
+        "The paper prints none; they show what is needed.",
+    ),
+}
 
 
 def _rank(record: Record) -> int:
@@ -131,11 +211,15 @@ def _refutation(
 ) -> list[str]:
     """Statement, counterexample, reason, correction (unless ``known``) and how to see it again."""
     parts = _statement(record)
+    if record.get("reading"):
+        parts.append(f"*Read so:* {plain(record['reading'])}")
     if record["verdict"] == "violated":
         instance = lines(record["counterexample"])
         parts += ["Counterexample:", "    " + "\n    ".join(instance)] if instance else []
         parts += _meanings(record)
         parts += _measured(record)
+        if checked := record.get("witness", {}).get("assumptions"):
+            parts.append(f"Checked on it: {plain('; '.join(checked))}.")
     else:
         parts.append(
             f"This search found no counterexample (verdict: {record['verdict']}"
@@ -181,7 +265,20 @@ def _measured(record: Record) -> list[str]:
         return [sentence(record["reason"]).strip()] if record["reason"] else []
     ratio = record["ratio"]
     factor = f", {ratio:.4g} times the bound" if ratio and record["relation"] == "<=" else ""
-    return [f"There the measured side is {measured}{factor}; stated: {stated}."]
+    return [f"There the measured side is {measured}{factor}; stated: {stated}.{_generic(record)}"]
+
+
+def _generic(record: Record) -> str:
+    """How generic a counterexample is."""
+    seen = record.get("witness")
+    if not seen:
+        return ""
+    if not seen["near"]:
+        said = " *Degenerate*: none of its neighbours within 1 % violates the statement."
+    else:
+        said = f" Of its neighbours within 1 %, {seen['near']:.0%} violate it as well"
+        said += f", within 10 % {seen['far']:.0%}."
+    return said if seen["credible"] else f"{said} Its numbers are at the edge of what it is about."
 
 
 def _sides(record: Record) -> tuple[str, str]:
@@ -196,7 +293,8 @@ def _sides(record: Record) -> tuple[str, str]:
 
 
 def _outcome(record: Record) -> str:
-    return f"{record['verdict']}{_tight(record)}"
+    weak = "" if record.get("witness", {}).get("near", 1) else ", degenerate"
+    return f"{record['verdict']}{weak}{_tight(record)}"
 
 
 def _tight(record: Record) -> str:

@@ -10,14 +10,12 @@ from __future__ import annotations
 import base64
 import datetime
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from ratecheck._claims.claim import VERDICTS
-from ratecheck._claims.families import IN_WORDS, Record, roles
+from ratecheck._claims.families import CATEGORIES, IN_WORDS, Record, by_outcome, category, roles
 from ratecheck._names import check_installed
 from ratecheck._report.notation import lines, short
 from ratecheck._report.stored import Stored
@@ -56,7 +54,7 @@ def page(stored: Stored) -> str:
     refuted = [record for record in records if record["verdict"] == "violated"]
     sections = [
         ("Claims", "claims", records),
-        ("False as printed", "refuted", refuted),
+        ("What is not true as it stands", "refuted", refuted),
         ("Exponents", "exponents", exponents),
         ("Figures and checks", "figures", outcomes),
     ]
@@ -96,8 +94,11 @@ def _made_with() -> str:
 
 def _counts(outcomes: Sequence[Outcome], records: Sequence[Record]) -> list[tuple[str, str, int]]:
     """Class, label and number: verdicts of claims, then checks of figures."""
-    by_verdict = Counter(str(record["verdict"]) for record in records)
-    counts = [(verdict.split()[0], verdict, by_verdict[verdict]) for verdict in VERDICTS]
+    mark = {name: "violated" for name in CATEGORIES.values()}
+    counts = [
+        (mark.get(name, name.split()[0]), name, number)
+        for name, number in by_outcome(records).items()
+    ]
     for ok, label in ((True, "checks hold"), (None, "checks not decided"), (False, "checks fail")):
         counts.append((_MARKS[ok], label, sum(outcome.count(ok) for outcome in outcomes)))
     return [entry for entry in counts if entry[2]]
@@ -181,13 +182,16 @@ def _math(record: Record) -> str:
     return re.sub(r"&amp;(#?\w+;)", r"&\1", ElementTree.tostring(element, encoding="unicode"))
 
 
-def _refuted(refuted: Sequence[Record], records: Sequence[Record]) -> list[dict[str, Any]]:
+def _refuted(
+    refuted: Sequence[Record], records: Sequence[Record]
+) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Statements that are not true as they stand, by category."""
     by_id = {record["id"]: record for record in records}
     role = roles(records)
-    entries = []
+    entries: dict[str, list[dict[str, Any]]] = {name: [] for name in CATEGORIES.values()}
     for record in refuted:
         better = by_id.get(record["corrected"])
-        entries.append(
+        entries[category(record)].append(
             {
                 **_shown(record),
                 "mark": role.get(record["id"], ""),
@@ -195,7 +199,7 @@ def _refuted(refuted: Sequence[Record], records: Sequence[Record]) -> list[dict[
                 "correction": better and _shown(better),
             }
         )
-    return entries
+    return [(name, group) for name, group in entries.items() if group]
 
 
 def _shown(record: Record) -> dict[str, Any]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from ratecheck._claims.claim import RELATIONS, VERDICTS, Claim, RateClaim
+from ratecheck._claims.claim import RELATIONS, Claim, RateClaim
+from ratecheck._claims.families import by_outcome, in_words
 from ratecheck._claims.fields import Ball, Contraction, Field, Interval, Simplex, Sphere, Whole
 from ratecheck._claims.space import Space
 from ratecheck._discover.catalogue import Item, module
@@ -55,16 +55,13 @@ def summary(results: Sequence[Result], records: Records) -> list[str]:
 
 
 def headline(results: Sequence[Result]) -> str:
-    """The number of claims and how often each verdict occurs."""
+    """The number of claims and how many came out how."""
     return f"{len(results)} claim{'s' * (len(results) != 1)}: {counted(results)}"
 
 
 def counted(results: Iterable[Result]) -> str:
-    """How often each verdict occurs, such as "20 holds, 3 violated"."""
-    by_verdict = Counter(result.verdict.verdict for result in results)
-    return ", ".join(
-        f"{by_verdict[verdict]} {verdict}" for verdict in VERDICTS if by_verdict[verdict]
-    )
+    """How many claims came out how, such as "20 hold, 3 false as printed, 1 misprint"."""
+    return in_words(by_outcome(result.facts for result in results))
 
 
 def show_sections(rows: Sequence[dict[str, Any]]) -> None:
@@ -72,8 +69,7 @@ def show_sections(rows: Sequence[dict[str, Any]]) -> None:
     headers = ("claims", "section", "last verdicts")
     cells = []
     for row in rows:
-        verdicts = ", ".join(f"{count} {verdict}" for verdict, count in row["verdicts"].items())
-        cells.append([row["id"], row["title"], verdicts])
+        cells.append([row["id"], row["title"], in_words(row["verdicts"])])
     console().print(tabulate(headers, cells))
 
 
@@ -82,12 +78,10 @@ def sections(items: Sequence[Item], records: Records) -> list[dict[str, Any]]:
     rows = []
     for place, group in groupby(items, key=lambda item: item.place):
         part = list(group)
-        by_verdict = Counter(
-            last.verdict.verdict if (last := records.latest(i)) else "" for i in part
-        )
-        verdicts = {v: by_verdict[v] for v in VERDICTS if by_verdict[v]}
-        if by_verdict[""]:
-            verdicts["not judged yet"] = by_verdict[""]
+        judged = [last for item in part if (last := records.latest(item))]
+        verdicts = by_outcome(result.facts for result in judged)
+        if len(judged) < len(part):
+            verdicts["not judged yet"] = len(part) - len(judged)
         rows.append(
             {
                 "id": place,
@@ -130,6 +124,9 @@ def description(item: Item, records: Records) -> dict[str, Any]:
         "assumptions": assumptions(entry.space) if isinstance(entry, Claim) else [],
         "expected": entry.expect,
         "note": entry.note,
+        "reading": entry.reading,
+        "printed_as": entry.printed_as,
+        "uses": list(entry.uses),
         **{name: getattr(entry, name) for name in RELATIONS},
         "derivation": entry.derivation,
         "file": _file(item),
@@ -142,6 +139,12 @@ def show_claim(item: Item, records: Records, correction: Item | None) -> None:
     entry, last = item.entry, records.latest(item)
     lines = [f"{entry.id} ({entry.source}; {entry.kind})", f"File: {_file(item)}"]
     lines += ["", *_paragraph(entry.text)]
+    if entry.printed_as != "statement":
+        lines.append(f"Printed as: {entry.printed_as}")
+    if entry.reading:
+        lines.append(f"Read so: {' '.join(_paragraph(entry.reading))}")
+    if entry.uses:
+        lines.append(f"Its proof uses: {', '.join(entry.uses)}")
     if entry.latex:
         lines += ["", f"LaTeX: {entry.latex}"]
     if isinstance(entry, Claim):
@@ -210,7 +213,7 @@ def show_replay(replayed: Replayed) -> None:
 def _row(result: Result) -> list[str]:
     outcome, entry = result.verdict, result.item.entry
     surprise = "" if result.ok else f", EXPECTED {entry.expect}"
-    verdict = f"{outcome.verdict}{surprise}"
+    verdict = f"{outcome.label}{surprise}"
     return [entry.id, verdict, ratio(result), f"{outcome.instances:,}", entry.source]
 
 
@@ -237,7 +240,9 @@ def _explained(result: Result, records: Records, *, best: bool = False) -> list[
     """
     verdict, entry = result.verdict, result.item.entry
     expected = "" if result.ok else f" (expected: {entry.expect})"
-    lines = [f"{entry.id}: {verdict.verdict}{expected}"]
+    lines = [f"{entry.id}: {verdict.label}{expected}"]
+    if verdict.evidence:
+        lines.append(f"  {verdict.evidence}{_generic(verdict)}")
     if verdict.verdict == "violated":
         lines += [f"  {line}" for line in _paragraph(entry.text)]
     lines += _sides(verdict, best=best)
@@ -255,6 +260,15 @@ def _sides(verdict: Verdict, *, best: bool) -> list[str]:
     instance = verdict.counterexample or (verdict.best if best else None) or {}
     lines += [f"  {name} = {_numbers(value)}" for name, value in instance.items()]
     return lines + [f"  {line}" for line in _paragraph(verdict.reason)]
+
+
+def _generic(verdict: Verdict) -> str:
+    """How generic a counterexample is."""
+    seen = verdict.witness
+    if not seen:
+        return ""
+    near, far = (f"{seen[name]:.0%}" for name in ("near", "far"))
+    return f"; {near} of its neighbours within 1 % violate it, {far} of those within 10 %"
 
 
 def _numbers(values: Any) -> str:

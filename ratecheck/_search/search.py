@@ -7,13 +7,15 @@ seed and from names, so that a search repeats whatever else runs beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from linsys import InputError
 from linsys.linalg import precision
 from ratecheck._claims.certificates import (
     CANDIDATE,
@@ -35,6 +37,9 @@ from ratecheck._claims.space import Fault, Fields, Layout, Sizes, Unsettled
 from ratecheck._search.ascent import Climb
 from ratecheck._search.hypothesis_search import search_examples
 from ratecheck._search.reservoir import Reservoir
+
+#: Instances by the id of the claim whose counterexamples they are.
+Families = Mapping[str, Sequence[Mapping[str, ArrayLike]]]
 
 
 @dataclass(frozen=True)
@@ -128,16 +133,22 @@ class Search:
         looseness: the smallest bound / trivial.
         bounded: whether the bound was finite on some instance.
         current: the batch under evaluation and the number in it, for whoever reports a failure.
+        families: by the id of a claim that is used, how many of its counterexamples are instances
+            of this claim's space ("tried"), and how many of these violate it, too ("violated").
     """
 
-    def __init__(self, claim: Claim, seed: int, watch: Watch | None = None) -> None:
+    def __init__(
+        self, claim: Claim, seed: int, watch: Watch | None = None, families: Families | None = None
+    ) -> None:
         self.claim, self.seed, self._tell = claim, seed, watch
+        self._families = families or {}
+        self.families: dict[str, dict[str, int]] = {}
         self.rejected = 0
         self.violation: ScoredInstance | None = None
         self.looseness = np.inf
         self.bounded = False
         self.current: tuple[Fields, int | None] | None = None
-        self._trusted = False
+        self.trusted = False
         self._restart()
 
     def run(self, effort: Effort, enough: float = np.inf) -> None:
@@ -246,11 +257,11 @@ class Search:
         self._repeat(one, self._evaluated(one))
 
     def _evaluated(self, batch: Batch) -> EvaluatedSides:
-        return evaluate(self.claim, batch, self._watch, trusted=self._trusted)
+        return evaluate(self.claim, batch, self._watch, trusted=self.trusted)
 
     def _repeat(self, batch: Batch, sides: EvaluatedSides) -> None:
         try:
-            repeat(self.claim, batch, sides, self._watch, trusted=self._trusted)
+            repeat(self.claim, batch, sides, self._watch, trusted=self.trusted)
         except Unsettled as fault:
             self.current = batch.fields, fault.index
             raise
@@ -328,8 +339,11 @@ class Search:
                 self._repeat(*instance.call)  # rounding is the same each time
                 self._repeated.append(instance.call)
 
-    def _explore(self, batch: Batch) -> None:
-        """Look at a batch that was drawn without regard to the bound, and keep some candidates."""
+    def _explore(self, batch: Batch) -> Numbers:
+        """Look at a batch that was drawn without regard to the bound, and keep some candidates.
+
+        Its tightness, as :meth:`look` has it.
+        """
         tight = self.look(batch)
         for index in np.flatnonzero(tight > CANDIDATE).tolist():
             corner = batch.coordinates is None or np.ptp(batch.coordinates[index]) == 0
@@ -337,6 +351,7 @@ class Search:
             place = others.place()
             if place is not None:
                 others.put(place, self._scored_instance(batch, index, tight))
+        return tight
 
     def _scored_instance(self, batch: Batch, index: int, tight: Numbers) -> ScoredInstance:
         one = batch.subset(np.array([index]))
@@ -351,7 +366,7 @@ class Search:
         """Corners and random instances; again if float64 is right where it was doubted."""
         self._try_corners_and_random(total)
         if self._doubtful > _DOUBTFUL * self.instances and self._float64_is_right():
-            self._trusted = True
+            self.trusted = True
             self._restart()
             self._try_corners_and_random(total)
 
@@ -372,7 +387,7 @@ class Search:
         """Count doubtful instances, and keep one of a batch; the first ones are corners."""
         places = np.flatnonzero(doubtful)
         self._doubtful += len(places)
-        if places.size and not self._trusted:
+        if places.size and not self.trusted:
             self._probes.append(batch.subset(places[-1:]))
 
     def _float64_is_right(self) -> bool:
@@ -380,8 +395,30 @@ class Search:
         picks = {int(share * len(self._probes)) for share in _binary_fractions(_PROBES)}
         return all(float64_agrees(self.claim, self._probes[pick].fields) for pick in sorted(picks))
 
+    def _try_families(self) -> None:
+        """The counterexamples of the claims that this one uses."""
+        for name, instances in self._families.items():
+            own = list(filter(None, map(self._of_own_space, instances)))
+            tight = [float(self._explore(one)[0]) for one in own]
+            near = [o.fields for o, t in zip(own, tight, strict=True) if t > CANDIDATE]
+            violated = sum(certify(self.claim, fields).violated for fields in near)
+            self.families[name] = {"tried": len(own), "violated": violated}
+
+    def _of_own_space(self, instance: Mapping[str, ArrayLike]) -> Batch | None:
+        """An instance of another claim's space, if it is one of this claim's, too."""
+        space = self.claim.space
+        if set(instance) != set(space.fields):
+            return None
+        fields = {name: np.asarray(instance[name], dtype=float)[None] for name in space.fields}
+        try:
+            sizes = space.sizes_of(fields)
+        except InputError:
+            return None
+        return Batch(space, fields, sizes) if space.meets(fields).all() else None
+
     def _try_corners_and_random(self, total: int) -> None:
         space = self.claim.space
+        self._try_families()
         for corner in space.corner_fields:
             self._explore(Batch(space, space.complete(corner), space.sizes_of(corner)))
         for batch in batches(space, self.seed, total):

@@ -3,7 +3,8 @@
 Steps repeat until none succeeds: leave out one index of a named axis, replace numbers by simpler
 ones (zero, one, equal entries, fewer digits), put small ones first. A step counts if the completed
 instance still meets all assumptions, still violates the claim by a good part of what the first one
-did, and is simpler. Float64 decides on the way; at the end high precision has the last word.
+did, and is simpler; and if numbers stay credible and neighbours violate the claim as well, where
+that was so before. Float64 decides on the way; at the end high precision has the last word.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ratecheck._claims.certificates import certify, collapsed, evaluate
+from ratecheck._claims.certificates import certify
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.fields import Numbers
-from ratecheck._claims.samples import Batch
 from ratecheck._claims.space import Fault, Fields
+from ratecheck._search.neighbours import NEAR, measured, share, trust
 
-#: A step may give up so much of the excess over one, and no more than leaves this.
-_SHARE, _PLENTY = 0.5, 0.05
+#: A violation by so much is clear; of less, a step may give up a share.
+CLEAR, _SHARE = 0.05, 0.5
+#: The share of neighbours that violate the claim as well, from which a violation is generic; how
+#: many are looked at in a step, and at how many of the instances that it could lead to.
+GENERIC, _NEIGHBOURS, _LOOKED_AT = 0.5, 48, 6
 #: A side below this share of the other one counts as zero.
 _COLLAPSED = 1e-3
 _ROUNDS = 400
@@ -34,12 +38,15 @@ class Goal:
 
     Where it was, any other side violates it by as much; so that side must keep half of its
     ``size``, or rounder numbers would shrink it to nothing. ``trusted`` says whether float64 is
-    taken at its word, see :func:`evaluate`.
+    taken at its word, see :func:`ratecheck._claims.certificates.evaluate`; ``credible`` and
+    ``generic`` whether a step must leave the instance so.
     """
 
     tightness: float
     size: float | None
     trusted: bool
+    credible: bool
+    generic: bool
 
     def reached(self, tight: Numbers, larger: Numbers, smaller: Numbers) -> Numbers:
         """Which of B instances count, by their tightness and their sides."""
@@ -55,13 +62,18 @@ def shrink(claim: Claim, fields: Fields) -> Fields:
         fields: a violation that high precision has confirmed, stacks of one.
     """
     # float64 may take this violation for rounding; high precision has shown that it is not
-    trusted = bool(_measured(claim, fields, trusted=False)[0, 0] <= 1)
-    start, larger, smaller = _measured(claim, fields, trusted=trusted)[:, 0].tolist()
-    if start <= 1:  # float64 cannot tell whether a step keeps the violation
+    trusted = trust(claim, fields)
+    if trusted is None:  # float64 cannot tell whether a step keeps the violation
         return fields
-    # a bound of zero is kept out unless there was one: readers take it for a borderline case
-    least = 1 + min(_SHARE * (start - 1), _PLENTY)
-    goal = Goal(least, _SHARE * larger if smaller < _COLLAPSED * larger else None, trusted)
+    start, larger, smaller = measured(claim, fields, trusted=trusted)[:, 0].tolist()
+    goal = Goal(
+        tightness=1 + (CLEAR if start >= 1 + CLEAR else _SHARE * (start - 1)),
+        # a bound of zero is kept out unless there was one: readers take it for a borderline case
+        size=_SHARE * larger if smaller < _COLLAPSED * larger else None,
+        trusted=trusted,
+        credible=bool(claim.space.persuades(fields)[0]),
+        generic=_is_generic(claim, fields),
+    )
     trail = [fields]
     while len(trail) < _ROUNDS:
         now = trail[-1]
@@ -85,34 +97,24 @@ def _confirmed(claim: Claim, fields: Fields) -> bool:
 
 def _tightness(claim: Claim, fields: Fields, goal: Goal) -> Numbers:
     """Tightness (B,), -inf where the goal is not reached."""
-    tight, larger, smaller = _measured(claim, fields, trusted=goal.trusted)
-    return np.where(goal.reached(tight, larger, smaller), tight, -np.inf)
+    tight, larger, smaller = measured(claim, fields, trusted=goal.trusted)
+    kept = goal.reached(tight, larger, smaller)
+    if goal.credible:
+        kept &= claim.space.persuades(fields)
+    return np.where(kept, tight, -np.inf)
 
 
-def _measured(claim: Claim, fields: Fields, *, trusted: bool) -> Numbers:
-    """Tightness and the sizes of the larger and of the smaller side, (3, B).
+def _is_generic(claim: Claim, fields: Fields) -> bool:
+    return share(claim, fields, NEAR, _NEIGHBOURS) >= GENERIC
 
-    Tightness is -inf where an assumption or a filter is not met or a measure fails.
-    """
-    count = len(next(iter(fields.values())))
-    results = np.zeros((3, count))
-    results[0] = -np.inf
-    try:
-        kept = np.flatnonzero(claim.space.meets(fields))
-        if kept.size:
-            batch = Batch(claim.space, {name: v[kept] for name, v in fields.items()}, {})
-            sides = evaluate(claim, batch, trusted=trusted)
-            sizes = np.abs([sides.measured, sides.bound])
-            smaller = sizes.min(axis=0)
-            if claim.relation == "==":  # of vectors, where an entry may well be zero
-                smaller = np.where(collapsed(sides.tightness), 0.0, sizes.max(axis=0))
-            results[:, kept] = sides.tightness, sizes.max(axis=0), smaller
-    except Fault:
-        if count > 1:  # find out which
-            halves = [slice(None, count // 2), slice(count // 2, None)]
-            parts = [{name: v[half] for name, v in fields.items()} for half in halves]
-            return np.hstack([_measured(claim, part, trusted=trusted) for part in parts])
-    return results
+
+def _first(claim: Claim, batch: Fields, order: Numbers, goal: Goal) -> Fields | None:
+    """The first instance of a batch in this order that is generic, if it has to be."""
+    for row in order[:_LOOKED_AT].tolist():
+        one = {name: values[row : row + 1] for name, values in batch.items()}
+        if not goal.generic or _is_generic(claim, one):
+            return one
+    return None
 
 
 def _smaller(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:
@@ -126,9 +128,9 @@ def _smaller(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:
         batch = space.complete({k: np.concatenate([o[k] for o in options]) for k in fields})
         tight = _tightness(claim, batch, goal)
         good = np.flatnonzero(np.isfinite(tight))
-        if good.size:
-            best = int(good[tight[good].argmax()])
-            return {name: values[best : best + 1] for name, values in batch.items()}
+        step = _first(claim, batch, good[np.argsort(-tight[good], kind="stable")], goal)
+        if step is not None:
+            return step
     return None
 
 
@@ -156,10 +158,7 @@ def _simpler(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:
         return None
     tight = _tightness(claim, {name: values[cheap] for name, values in batch.items()}, goal)
     good = cheap[np.isfinite(tight)]
-    if not good.size:
-        return None
-    best = int(good[cost[good].argmin()])
-    return {name: values[best : best + 1] for name, values in batch.items()}
+    return _first(claim, batch, good[np.argsort(cost[good], kind="stable")], goal)
 
 
 def _small_numbers_first(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:

@@ -33,6 +33,12 @@ _NUMERICAL = ("linsys", "mgda")
 _STUB = _HOME / "ratecheck" / "__init__.pyi"
 #: Packages of this project that count module by module.
 _OURS = ("experiments", "lora_bridge", "ratecheck")
+#: What a claim says and does not compute, by the names of the arguments.
+_SAID = {
+    *("source", "ref", "text", "tex", "latex", "note", "derivation", "reading", "printed_as"),
+    *("corrected", "sharpens", "reading_of", "expect", "main", "meaning"),
+}
+_WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 #: Folders of what others published.
 _INSTALLED = {"site-packages", "dist-packages"}
 #: Modules that act on results after they are computed, or move them unchanged. What they import
@@ -69,6 +75,34 @@ def revision_of(roots: Sequence[tuple[Path, str]]) -> str:
         digest.update(f"{name}\0{len(content)}\0".encode())
         digest.update(content)
     return digest.hexdigest()[:16]
+
+
+def revision_of_meaning(path: Path, package: str) -> str:
+    """The revision of what one of our modules computes, the same for other words about it.
+
+    It covers what the module imports of our packages, one by one. Comments, layout, docstrings and
+    what a claim says without computing it (its note, its LaTeX) do not count.
+    """
+    ours = (*_OURS, *_NUMERICAL)
+    files = {"": path, **_imported([(path, package)], ours)}
+    digest = hashlib.sha256()
+    for name in sorted(files):
+        digest.update(f"{name}\0{_meaning(files[name])}\0".encode())
+    return digest.hexdigest()[:16]
+
+
+@functools.cache
+def _meaning(path: Path) -> str:
+    """The source of a file, written anew without what is only said in it."""
+    tree = ast.parse(path.read_bytes())
+    for node in _nodes(tree):
+        if isinstance(node, ast.Call):
+            for keyword in node.keywords:
+                if keyword.arg in _SAID:
+                    keyword.value = ast.Constant("")
+        elif isinstance(node, _WITH_DOCSTRING) and ast.get_docstring(node) is not None:
+            node.body[0] = ast.Expr(ast.Constant(""))
+    return ast.unparse(tree)
 
 
 @functools.cache
@@ -121,13 +155,15 @@ def _package(module: str, path: Path) -> str:
     return module if path.name.startswith("__init__.") else module.rpartition(".")[0]
 
 
-def _imported(roots: Sequence[tuple[Path, str]]) -> dict[str, Path]:
+def _imported(
+    roots: Sequence[tuple[Path, str]], packages: Sequence[str] = _OURS
+) -> dict[str, Path]:
     """Modules that these files import, directly or through others, by name.
 
-    Counted are ``experiments``, ``lora_bridge``, ``ratecheck`` and, where one of the user's files
-    imports it, what is not installed: a module beside the user's experiment, below its folder or
-    anywhere else on the path that is neither the standard library nor site-packages. Only
-    ``import`` statements are seen, at any depth of the code.
+    Counted are ``experiments``, ``lora_bridge``, ``ratecheck`` (or other ``packages`` of ours) and,
+    where one of the user's files imports it, what is not installed: a module beside the user's
+    experiment, below its folder or anywhere else on the path that is neither the standard library
+    nor site-packages. Only ``import`` statements are seen, at any depth of the code.
     """
     users = [folder for root in roots for folder in _users_folders(*root)]
     by_path = all(_is_by_path(package) or _is_ours(package) for _, package in roots)
@@ -135,7 +171,8 @@ def _imported(roots: Sequence[tuple[Path, str]]) -> dict[str, Path]:
     own = {name: folder for name, folder in held.items() if folder is not None}
 
     def is_ours(name: str) -> bool:
-        return _is_ours(name) and name.partition(".")[0] not in own
+        top = name.partition(".")[0]
+        return top in packages and top not in own
 
     seen: set[str] = set()
     modules: dict[str, Path] = {}

@@ -14,8 +14,9 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from ratecheck._claims.claim import RateClaim
-from ratecheck._discover.catalogue import Item, find
+from ratecheck._discover.catalogue import Item, catalogue, families, find, of_file
 from ratecheck._processes import limit as limit_module, pool
+from ratecheck._search.search import Families
 from ratecheck._verdicts import trace as trace_module
 from ratecheck._verdicts.verdict import LIMITS, Verdict, judge
 
@@ -44,7 +45,7 @@ def judge_all(
     with tempfile.TemporaryDirectory(prefix="ratecheck-") as scratch:
         notes = [Path(scratch) / item.id for item in ordered]
         tasks = [
-            (item.origin, item.id, effort, seed, limit, note)
+            (item.origin, item.id, effort, seed, limit, note, _families(item))
             for item, note in zip(ordered, notes, strict=True)
         ]
 
@@ -61,14 +62,23 @@ def judge_all(
             yield item, _verdict_of_worker(future, item, limit, notes[position])
 
 
+def _families(item: Item) -> Families:
+    """The counterexamples of what a claim uses; the rest of its paper is read if it uses any."""
+    if not item.entry.uses:
+        return {}
+    own_file = item.origin.endswith(".py")
+    others = of_file(item.origin) if own_file else catalogue(item.entry.paper)
+    return families(item.entry, {other.id: other.entry for other in others})
+
+
 def _judge_in_worker(
-    origin: str, name: str, effort: str, seed: int, limit: float, note: Path
+    origin: str, name: str, effort: str, seed: int, limit: float, note: Path, known: Families
 ) -> Verdict:
     with trace_module.tracing(note) as trace:
         with limit_module.killed_after(limit, trace.compiling):  # a user's file may do anything
             entry = find(origin, name).entry
         with limit_module.killed_after(limit + _GRACE, trace.compiling):
-            return judge(entry, effort, seed, limit=limit, watch=trace.watch)
+            return judge(entry, effort, seed, limit=limit, watch=trace.watch, families=known)
 
 
 def _verdict_of_worker(future: Future[Verdict], item: Item, limit: float, note: Path) -> Verdict:

@@ -19,6 +19,7 @@ from typing import Any
 
 from linsys import InputError
 from ratecheck._claims.claim import RELATIONS, Claim
+from ratecheck._claims.families import category
 from ratecheck._discover.catalogue import Item, module
 from ratecheck._processes.interrupts import Interrupted, Progress
 from ratecheck._store.files import (
@@ -31,7 +32,7 @@ from ratecheck._store.files import (
     writing,
 )
 from ratecheck._store.machine import versions
-from ratecheck._store.revision import revision_of
+from ratecheck._store.revision import revision_of, revision_of_meaning
 from ratecheck._user_modules import PREFIX
 from ratecheck._verdicts import verdict as verdict_module
 from ratecheck._verdicts.judging import judge_all
@@ -54,6 +55,13 @@ class Result:
         """Whether the verdict is the one that the claim expects."""
         return self.verdict.verdict == self.item.entry.expect
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What decides how the statement is counted; see :mod:`ratecheck._claims.families`."""
+        entry = self.item.entry
+        said = {"expected": entry.expect, "printed_as": entry.printed_as}
+        return {"verdict": self.verdict.verdict, "reading_of": entry.reading_of, **said}
+
     def to_dict(self) -> dict[str, Any]:
         """The result as plain JSON values, without what another run gives differently."""
         entry, verdict = self.item.entry, self.verdict.to_dict()
@@ -62,6 +70,7 @@ class Result:
             **verdict,
             "expected": entry.expect,
             "ok": self.ok,
+            "category": category(self.facts),
             "kind": entry.kind,
             "source": entry.source,
             "section": self.item.section,
@@ -141,7 +150,7 @@ class Records:
         replay = self.replay_path(result.item)
         with writing("output folder", self.root):
             if result.verdict.counterexample is not None:
-                content = _lines(replayable(result)).encode()
+                content = replayable_text(result).encode()
                 if not replay.is_file() or replay.read_bytes() != content:
                     write_whole(replay, content)
             elif result.verdict.verdict != "error":
@@ -166,8 +175,11 @@ def audit(
     limit: float | None = None,
     progress: Progress | None = None,
     doing: Callable[[str], None] = lambda what: None,
+    known: Sequence[Result] = (),
 ) -> list[Result]:
     """The verdicts of these claims in their order: stored ones are read, missing ones found.
+
+    Those that are ``known`` are taken as they are.
 
     Raises:
         Interrupted: after Ctrl-C; verdicts that were there stay.
@@ -175,6 +187,7 @@ def audit(
     results = {item.id: records.load(item, effort, seed) for item in items}
     for stored in filter(None, results.values()):
         records.update_replay_file(stored)
+    results.update({result.item.id: result for result in known})
     missing = [item for item in items if results[item.id] is None]
     report = progress or (lambda done, total: None)
     report(len(items) - len(missing), len(items))
@@ -185,15 +198,15 @@ def audit(
             records.save(result)
             report(sum(r is not None for r in results.values()), len(items))
     except KeyboardInterrupt:
-        saved = sum(records.load(item, effort, seed) is not None for item in items)
+        saved = sum(result is not None for result in results.values())
         raise Interrupted(saved, len(items), "verdicts") from None
     return [result for result in results.values() if result is not None]
 
 
-def replayable(result: Result) -> dict[str, Any]:
-    """What ``ratecheck audit --replay`` needs to see the same again."""
+def replayable_text(result: Result) -> str:
+    """What ``ratecheck audit --replay`` needs to see the same again, as the text of a file."""
     verdict, origin = result.verdict, result.item.origin
-    return {
+    content = {
         "id": verdict.id,
         **({"file": str(Path(origin).resolve())} if origin.endswith(".py") else {}),
         "verdict": verdict.verdict,
@@ -201,12 +214,7 @@ def replayable(result: Result) -> dict[str, Any]:
         "bound": verdict.bound,
         "instance": verdict.counterexample,
     }
-
-
-def revision(items: Sequence[Item]) -> str:
-    """One revision for claims of several modules."""
-    parts = sorted({_revision(module(item.origin)) for item in items})
-    return digest("".join(parts))
+    return _lines(content)
 
 
 @functools.cache
@@ -214,6 +222,16 @@ def _revision(module: ModuleType) -> str:
     """The revision of the claims of a module: its file, the engine, and all that they import."""
     roots = (module, verdict_module)
     return revision_of([(Path(m.__file__ or ""), m.__package__ or "") for m in roots])
+
+
+@functools.cache
+def revision_of_claims(origin: str) -> str:
+    """The revision of what the claims of a module of the catalogue compute, and of the engine."""
+    parts = [
+        revision_of_meaning(Path(m.__file__ or ""), m.__package__ or "")
+        for m in (module(origin), verdict_module)
+    ]
+    return digest("".join(parts))
 
 
 def _revision_of_file(path: str) -> str | None:

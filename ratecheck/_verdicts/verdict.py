@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from linsys import InputError
 from ratecheck._claims.certificates import (
     CANDIDATE,
+    DIGITS,
     SAME,
     STEADY,
     Certificate,
@@ -21,11 +23,14 @@ from ratecheck._claims.certificates import (
     ratio,
 )
 from ratecheck._claims.claim import Claim, Entry, NotChecked, RateClaim, Regime
+from ratecheck._claims.fields import Numbers
+from ratecheck._claims.samples import SHARED
 from ratecheck._claims.space import Fault, Fields, Unsettled, call
 from ratecheck._processes.limit import TimeLimit, time_limit
 from ratecheck._rates.regimes import of_regime, of_regimes
-from ratecheck._search.search import EFFORTS, ScoredInstance, Search
-from ratecheck._search.shrink import shrink
+from ratecheck._search.others import climbed, drawn
+from ratecheck._search.search import EFFORTS, Effort, Families, ScoredInstance, Search
+from ratecheck._search.witness import Witness, choose
 
 #: CPU seconds for one entry, by effort, unless the caller says otherwise.
 LIMITS = {"quick": 30.0, "normal": 120.0, "hunt": 1800.0}
@@ -33,6 +38,9 @@ LIMITS = {"quick": 30.0, "normal": 120.0, "hunt": 1800.0}
 UNREACHABLE = 10.0
 #: Instances that may be tried for the tightest one.
 _CONFIRMED = 12
+#: Two sides up to this are rounding in high precision. Where those of the tightest instances are,
+#: so many others are climbed to, whose larger side is at least this.
+_NOTHING, _CLIMBS, _LARGE = 1e-60, 2, 1e-6
 
 
 @dataclass
@@ -52,6 +60,13 @@ class Verdict:
         measured: first digits of the measured side there, in high precision where there is one.
         bound: the same of the bound.
         reason: one line on why the verdict is what it is, where that needs saying.
+        evidence: what decided: "proved" (the claim's note derives it, and the search agrees),
+            "certified at 40 and 80 digits" (a violation), "searched" (no violation was found), or
+            "fitted on 12 systems" (a rate). Of a search, also how instances are constructed.
+        witness: what speaks for a counterexample: whether its numbers are "credible", whether it is
+            "clear" (by 5 %), and which share of its neighbours within 1 % ("near") and 10 % ("far")
+            violates the claim as well; and the "assumptions" that it was checked to meet. See
+            :mod:`ratecheck._search.witness`.
         seconds: time it took.
         details: further numbers, such as per-regime exponents.
     """
@@ -66,8 +81,19 @@ class Verdict:
     measured: str = ""
     bound: str = ""
     reason: str = ""
+    evidence: str = ""
+    witness: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
     details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """The verdict, with what can be said against a counterexample."""
+        if self.witness and not self.witness["near"]:
+            return f"{self.verdict}, degenerate"
+        if self.witness and not self.witness["credible"]:
+            return f"{self.verdict}, at the edge"
+        return self.verdict
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON: floats survive exactly, numbers that are not finite become None."""
@@ -85,6 +111,11 @@ class Verdict:
             raise InputError(f"a verdict has the keys {sorted(known)}; found {sorted(data)}")
         return cls(**data)
 
+    @classmethod
+    def of_known(cls, data: Mapping[str, Any]) -> Verdict:
+        """The verdict in what was written with other texts beside it, and without ``best``."""
+        return cls(**{f.name: data[f.name] for f in fields(cls) if f.name in data})
+
 
 def judge(
     entry: Entry,
@@ -94,6 +125,7 @@ def judge(
     limit: float | None = None,
     watch: Watch | None = None,
     enough: float = math.inf,
+    families: Families | None = None,
 ) -> Verdict:
     """Search, shrink and re-check in high precision what was found, and say what came out.
 
@@ -107,6 +139,8 @@ def judge(
             number of the instance (None if all B at once), for a caller that may have to kill the
             process and wants to say what was under evaluation.
         enough: the tightness at which a search ends, for a caller who knows how tight the bound is.
+        families: by the id of a claim that this one uses, the counterexamples of its ``family``;
+            they are tried first, as far as they are instances of this claim's space.
 
     >>> from ratecheck import claim, interval
     >>> @claim(
@@ -122,7 +156,7 @@ def judge(
     if effort not in EFFORTS:
         raise InputError(f"`effort` must be one of {', '.join(EFFORTS)}; found {effort!r}")
     start = time.perf_counter()
-    search = Search(entry, seed, watch) if isinstance(entry, Claim) else None
+    search = Search(entry, seed, watch, families) if isinstance(entry, Claim) else None
     try:
         with time_limit(LIMITS[effort] if limit is None else limit):
             if isinstance(entry, NotChecked):
@@ -132,15 +166,34 @@ def judge(
             else:
                 assert search is not None
                 search.run(EFFORTS[effort], enough)
-                verdict = _of_search(search)
+                verdict = _of_search(search, EFFORTS[effort])
+                if search.claim.family:
+                    verdict.details["family"] = _of_family(search.claim)
     except (Fault, TimeLimit) as error:
         reason = str(error)
         if isinstance(error, TimeLimit) and search is not None:
             reason += f", after {search.instances} instances"
         verdict = _error_verdict(entry, search, reason)
     verdict.corrected = entry.corrected
+    verdict.evidence = evidence(entry, verdict)
     verdict.seconds = time.perf_counter() - start
     return verdict
+
+
+def evidence(entry: Entry, verdict: Verdict) -> str:
+    """What decided; empty where nothing was."""
+    if verdict.verdict in ("error", "not checked"):
+        return ""
+    if isinstance(entry, RateClaim):
+        systems = sum(regime["systems"] for regime in verdict.details["regimes"])
+        return f"fitted on {systems} system{'s' * (systems != 1)}"
+    if verdict.verdict == "violated":
+        return f"certified at {' and '.join(map(str, DIGITS))} digits"
+    if verdict.verdict == "holds" and entry.derivation:
+        return "proved"
+    assert isinstance(entry, Claim)
+    where = f", constructed: {entry.space.constructed}" if entry.space.constructed else ""
+    return f"searched{where}"
 
 
 def replay(claim: Claim, instance: Mapping[str, Any], limit: float = LIMITS["quick"]) -> Verdict:
@@ -186,12 +239,12 @@ def replay(claim: Claim, instance: Mapping[str, Any], limit: float = LIMITS["qui
     return verdict
 
 
-def _of_search(search: Search) -> Verdict:
+def _of_search(search: Search, effort: Effort) -> Verdict:
     if search.violation is not None:
-        return _violated(search, search.violation)
+        return _violated(search, search.violation, effort)
     if not search.instances:
         return _vacuous(search)
-    verdict, instance = _tightest(search)
+    verdict, instance = _tightest(search, effort)
     search.repeat_one(instance.fields)
     if search.rejected:
         verdict.details["rejected"] = search.rejected
@@ -213,17 +266,19 @@ def _of_search(search: Search) -> Verdict:
         verdict.verdict = "unreachable"
         verdict.reason = "on every instance tried the bound is infinite"
     verdict.instances = search.instances
+    if search.families:
+        verdict.details["families"] = search.families
     return verdict
 
 
-def _tightest(search: Search) -> tuple[Verdict, ScoredInstance]:
+def _tightest(search: Search, effort: Effort) -> tuple[Verdict, ScoredInstance]:
     """The tightest instance that high precision confirms to be one: not both sides rounding.
 
     Where it finds a violation that float64 took for rounding, that is the verdict.
     """
     claim = search.claim
     first: tuple[Verdict, ScoredInstance] | None = None
-    for instance in search.best[:_CONFIRMED]:
+    for instance in chain(search.best[:_CONFIRMED], _telling(search, effort)):
         search.current = instance.fields, 0
         try:
             sides = certify(claim, instance.fields)
@@ -237,26 +292,68 @@ def _tightest(search: Search) -> tuple[Verdict, ScoredInstance]:
             verdict.best = _plain(instance.fields)
             return first or (verdict, instance)
         if sides.violated:  # float64 had its doubts
-            return _violated(search, instance), instance
+            return _violated(search, instance, effort), instance
         verdict = _with_sides(claim, "holds", sides)
         verdict.best = _plain(instance.fields)
-        first = first or (verdict, instance)
-        if verdict.ratio is not None and abs(sides.tightness - instance.tightness) <= SAME:
+        lower = sides.measured if claim.relation == ">=" else sides.bound
+        if max(abs(sides.measured), abs(sides.bound)) <= _NOTHING:  # the quotient of two roundings
+            verdict.ratio = None
+        elif (verdict.ratio is not None or lower < 0) and (
+            abs(sides.tightness - instance.tightness) <= SAME
+        ):
             return verdict, instance
+        first = first or (verdict, instance)
     assert first is not None
     return first
 
 
-def _violated(search: Search, instance: ScoredInstance) -> Verdict:
-    small = shrink(search.claim, instance.fields)
-    search.repeat_one(small)
-    sides = certify(search.claim, small)
-    if not sides.violated:  # as it was a moment ago
+def _telling(search: Search, effort: Effort) -> Iterator[ScoredInstance]:
+    """Where the tightest instances are rounding alone: tight ones among those that are not."""
+
+    def large(fields: Fields, larger: Numbers) -> Numbers:
+        return larger > _LARGE
+
+    found = drawn(search, min(effort.random, SHARED), large)
+    for number, one in enumerate(sorted(found, key=lambda one: -one.tightness)[:_CLIMBS]):
+        end = climbed(search, one, large, effort.budget, number)
+        yield ScoredInstance(end.tightness, end.fields, end.layout.sizes)
+
+
+def _violated(search: Search, instance: ScoredInstance, effort: Effort) -> Verdict:
+    shown = choose(search, instance, effort)
+    search.repeat_one(shown.fields)
+    if not shown.sides.violated:  # as it was a moment ago
         raise Unsettled(f"measure exceeds the bound at times; {STEADY.format('the instance')}")
-    verdict = _with_sides(search.claim, "violated", sides)
-    verdict.counterexample = verdict.best = _plain(small)
+    verdict = _with_sides(search.claim, "violated", shown.sides)
+    verdict.counterexample = verdict.best = _plain(shown.fields)
+    verdict.witness = shown.to_dict()
+    verdict.reason = _doubts(shown)
     verdict.instances = search.instances
+    if search.families:
+        verdict.details["families"] = search.families
     return verdict
+
+
+def _doubts(shown: Witness) -> str:
+    """What can be said against the only counterexample there is."""
+    doubts = []
+    if not shown.near:
+        doubts.append("is degenerate: none of its neighbours within 1 % violates the claim")
+    if not shown.credible:
+        doubts.append("has numbers at the edge of what the statement is about")
+    return f"every counterexample found {', and '.join(doubts)}" if doubts else ""
+
+
+def _of_family(claim: Claim) -> list[dict[str, str]]:
+    """Both sides of the counterexamples that a claim names, in high precision."""
+    sides = []
+    for number, instance in enumerate(claim.family):
+        verdict = replay(claim, instance)
+        if verdict.verdict != "violated":
+            said = verdict.reason or f"measured {verdict.measured}, bound {verdict.bound}"
+            raise Fault(f"`family` must be counterexamples; found number {number}: {said}")
+        sides.append({"measured": verdict.measured, "bound": verdict.bound})
+    return sides
 
 
 def _vacuous(search: Search) -> Verdict:

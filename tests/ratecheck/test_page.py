@@ -147,7 +147,7 @@ def test_verdicts_of_a_user_s_file_are_told_in_full(
         replay,
     ):
         assert text in article
-    for line in ("2</b>holds", "1</b>violated", "1</b>not checked"):
+    for line in ("2</b>holds", "1</b>false as printed", "1</b>not checked"):
         assert line in page
     table = page[page.index('<section id="claims">') : page.index('<section id="refuted">')]
     for text in ("my paper, Lemma 1", "mine.<wbr>norm", "corrected</span>", "<math"):

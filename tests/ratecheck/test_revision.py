@@ -255,3 +255,44 @@ def test_functions_without_a_file_are_named(decay: rc.Experiment[Any]) -> None:
     exec("def compute(config, block, context): ...", scope)
     with pytest.raises(InputError, match="functions of toy/decay must be defined in a file"):
         revision.revision(dataclasses.replace(decay, compute=scope["compute"]))
+
+
+CLAIMS = """
+import numpy as np
+from mine.theory import factor
+
+@PAPER.upper("lemma", ref="Lemma 1", note="none", on=SPACE, uses=["other"])
+def lemma(x):
+    'It is small.'
+    return factor * x, 2  # a comment
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("It is small.", "It is not large.", True),
+        ('note="none"', 'note="where it breaks"', True),
+        ("# a comment", "# another", True),
+        ("'It is small.'", '"It is small."', True),
+        (', note="none"', "", False),  # whether there is a note is more than its words
+        ('["other"]', '["another"]', False),  # whose counterexamples are tried
+        ("* x, 2", "* x, 3", False),
+        ("lemma(x)", "lemma(y)", False),
+    ],
+)
+def test_only_what_is_computed_counts_for_a_claim(
+    old: str, new: str, same: bool, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first.py", tmp_path / "second.py"
+    first.write_text(CLAIMS)
+    second.write_text(CLAIMS.replace(old, new, 1))
+    one, other = (revision.revision_of_meaning(path, "") for path in (first, second))
+    assert (one == other) is same
+
+
+def test_what_a_claim_imports_of_ours_counts_file_by_file(tmp_path: Path) -> None:
+    path = Path(experiments.__path__[0], "fslora", "claims", "theorem.py")
+    files = revision._imported([(path, "experiments.fslora.claims")], ("experiments", "linsys"))
+    assert "linsys.linalg" in files
+    assert not any(name.startswith("linsys.bilevel") for name in files)

@@ -18,11 +18,12 @@ its *win rate*, how often such an answer is preferred (Bradley and Terry) to the
 random pair.
 
 Guarantee: none. Assumption 1, a strongly convex -log pi, does not hold for adapters (see
-bridge/ood_inner for what is left of it), and Theorem 1 is false as printed (docs/ood-audit.md).
-Checked are the paper's claims (Sections 4.2 to 4.4): the PL loss of the training domains falls and
-their accuracy A_PL (26) grows; on the held-out domain all methods are above SFT and OOD-PL is above
-all of them, in A_PL, in the reward of sampled answers and in win rate; rewards spread more at
-higher temperatures. HPL is among the rivals, though it sees pairs of the held-out domain.
+bridge/ood_inner for what is left of it), and Theorem 1 is false as printed (see the paper's
+authors.md). Checked are the paper's claims (Sections 4.2 to 4.4): the PL loss of the training
+domains falls and their accuracy A_PL (26) grows; on the held-out domain all methods are above SFT
+and OOD-PL is above all of them, in A_PL, in the reward of sampled answers and in win rate; rewards
+spread more at higher temperatures. HPL is among the rivals, though it sees pairs of the held-out
+domain.
 
 Two other explanations of a lead are tested, as in ood/fig2, by rivals that have to be behind if
 there is more to it: that it is the scale of the reward ("MLE, fitted beta"), and that it is the

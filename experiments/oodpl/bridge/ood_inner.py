@@ -48,7 +48,7 @@ stops with 4 to 7 % of the first gradient left, and there is nothing to compare 
 shown all the same). So the rate on adapters is set by a curvature that nothing bounds from below,
 and no D can be named in advance.
 
-References: OOD-PL, Lemmas 3 to 5 and Theorem 1; docs/ood-audit.md.
+References: OOD-PL, Lemmas 3 to 5 and Theorem 1; experiments/oodpl/authors.md.
 
 The picture shows geometric means over instances with their range.
 """

@@ -141,6 +141,8 @@ def test_show_says_all_about_a_claim(ratecheck: Call, judged: Path) -> None:
     assert said.out.count("the proof squares a number below one") == 1
     said = ratecheck("audit", f"{MINE}::mine.mass_corrected", "--show", "--out", judged)
     assert said.out.count("sum p_k^2 <= max p_k sum p_k") == 1
+    assert "\nPrinted as: ours\nIts proof uses: mine.norm\n" in said.out
+    assert "\n  proved\n" in said.out
     said = ratecheck("audit", f"{MINE}::mine.mass", "--show", "--json", "--out", judged)
     (described,) = json.loads(said.out)
     assert described["result"]["counterexample"] == {"p": [0.3, 0.7]}
@@ -250,11 +252,13 @@ def test_write_leaves_the_data_files(ratecheck: Call, judged: Path, tmp_path: Pa
         "verdicts.json",
         "verdicts.md",
         "findings.md",
+        "counterexamples",
     }
     found = (tmp_path / "data" / "findings.md").read_text()
     assert "### 1. my paper, Lemma 2 (`mine.mass`)" in found
     assert "There the measured side is 0.7, 1.207 times the bound; stated: at most 0.58." in found
-    replay = judged / "audit" / "counterexamples" / "mine.mass.json"
+    replay = tmp_path / "data" / "counterexamples" / "mine.mass.json"
+    assert replay.is_file()
     assert f"Again: `ratecheck audit --replay {replay}`" in found
 
 

@@ -70,7 +70,7 @@ def test_a_false_statement_is_told_in_full() -> None:
         "*Why.* a proof\n\nAgain: `ratecheck audit --replay a.json`\n"
     )
     assert "Not as expected" not in page
-    assert "| 1 |" not in page  # one needs no overview
+    assert "| counterexample |" not in page  # one needs no overview
     assert page.endswith("## Not checked\n\nEvery statement of the catalogue was checked.\n")
 
 
@@ -93,6 +93,76 @@ def test_other_readings_are_told_under_their_statement() -> None:
     assert "### Mine, Lemma b (`mine.b`): holds, tightest ratio 0.5" in other
     assert "**Mine, Lemma b\\_sec4** (`mine.b_sec4`)." in other
     assert "the measured side is 0.3; stated: equal to 0.2." in other
+
+
+def test_what_is_false_is_told_and_counted_by_what_is_printed() -> None:
+    records = [
+        false("step", printed_as="proof step"),
+        false("own", printed_as="ours"),
+        false("slip", printed_as="misprint"),
+        false("a"),
+        false("own_reading", printed_as="ours", reading_of="mine.a"),
+        false("read", reading_of="mine.true", reading="Section 4 calls the same thing so."),
+        record("true", evidence="proved"),
+        record("empty", "vacuous"),
+        record("also", evidence="searched, constructed: small ones"),
+    ]
+    page = findings(records, {})
+    headings = re.findall(r"^##+ (.*)", page, re.MULTILINE)
+    assert headings[:9] == [
+        "False as printed",
+        "1. Mine, Lemma a (`mine.a`)",
+        "Misprints",
+        "2. Mine, Lemma slip (`mine.slip`)",
+        "False steps of proofs",
+        "3. Mine, Lemma step (`mine.step`)",
+        "False statements of ours",
+        "4. Mine, Lemma own (`mine.own`)",
+        "True as read here, false under another reading",
+    ]
+    assert "*Read so:* Section 4 calls the same thing so." in page
+    table = page.partition("| statements that are | number |")[2].partition("\n\n")[0]
+    assert dict(re.findall(r"\| (.*?) \| (\d) \|", table)) == {
+        "holds": "2",
+        "false as printed": "1",
+        "false under a second reading": "1",
+        "misprint": "1",
+        "false step of a proof": "1",
+        "false statement of ours": "2",
+        "assumption that nothing meets": "1",
+    }
+    assert "| a proof in the note, which the search agrees with | 1 |" in page
+    assert "| a search that found no counterexample | 1 |" in page
+
+
+@pytest.mark.parametrize(
+    ("witness", "said"),
+    [
+        ({"near": 0.75, "far": 0.5, "credible": True}, "within 1 %, 75% violate it as well"),
+        ({"near": 0.0, "far": 0.0, "credible": True}, "*Degenerate*: none of its neighbours"),
+        ({"near": 1.0, "far": 1.0, "credible": False}, "Its numbers are at the edge"),
+    ],
+)
+def test_it_is_said_how_generic_a_counterexample_is(witness: dict[str, Any], said: str) -> None:
+    page = findings([false("a", witness=witness), false("b")], {})
+    assert said in chapter(page, "### 1. Mine, Lemma a (`mine.a`)")
+    assert said not in chapter(page, "### 2. Mine, Lemma b (`mine.b`)")
+
+
+def test_what_falls_with_a_false_lemma_is_told() -> None:
+    tried = {"families": {"mine.a": {"tried": 4, "violated": 3}}}
+    records = [
+        false("a"),
+        false("t", uses=["mine.middle"], details=tried),
+        record("middle", uses=["mine.a"]),
+        record("alone", uses=["mine.true"]),
+        record("true"),
+    ]
+    told = chapter(findings(records, {}), "## What rests on what is false").splitlines()
+    assert [line.split(" | ")[2:] for line in told[5:]] == [
+        ["violated, tightest ratio 1.5", "`mine.a` (3 of 4 violate it) |"],
+        ["holds, tightest ratio 0.5", "`mine.a` |"],
+    ]
 
 
 def test_several_false_statements_are_told_in_one_table_first() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +11,15 @@ from pathlib import Path
 import pytest
 
 import ratecheck as rc
-from ratecheck._discover import registry
+from ratecheck._discover import papers, registry
+from ratecheck._report.authors import fill
+from ratecheck._report.export import AUTHORS
 
-DOCS = Path(__file__).resolve().parents[3] / "docs"
-PAGES = {path.stem.removesuffix("-audit"): path for path in sorted(DOCS.glob("*-audit.md"))}
+ROOT = Path(__file__).resolve().parents[3]
+PAGES = {
+    name: ROOT.joinpath(*package.split("."), AUTHORS)
+    for name, package in papers.installed().items()
+}
 
 
 def missing(paper: str, text: str) -> Iterator[str]:
@@ -29,7 +35,7 @@ def missing(paper: str, text: str) -> Iterator[str]:
             ]
         for word in words:
             known = {word, f"{paper}.{word}"} & claims or halves.count(word) == 1
-            if not (known or word in experiments or (DOCS.parent / word).exists() or _exists(word)):
+            if not (known or word in experiments or (ROOT / word).exists() or _exists(word)):
                 yield word
 
 
@@ -40,6 +46,14 @@ def _exists(name: str) -> bool:
         return bool(module) and hasattr(importlib.import_module(module), attribute)
     except ImportError:
         return False
+
+
+@pytest.mark.parametrize("paper", PAGES)
+def test_the_numbers_of_a_page_are_those_of_the_kept_verdicts(paper: str) -> None:
+    results = PAGES[paper].parent / "results"
+    claims = json.loads((results / "verdicts.json").read_bytes())["claims"]
+    # to make it again: make verdicts, or ratecheck._report.export.write_page
+    assert (results / AUTHORS).read_text() == fill(PAGES[paper].read_text(), claims)
 
 
 @pytest.mark.parametrize("paper", PAGES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 import ratecheck as rc
 from linsys import InputError
+from ratecheck._commands import audits
 from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._processes.interrupts import Interrupted
 from ratecheck._report import export
@@ -19,6 +21,8 @@ from ratecheck._report.verdicts import ratio
 from ratecheck._store import revision
 from ratecheck._verdicts import records as records_module
 from ratecheck._verdicts.records import Records, Result, audit
+from ratecheck._verdicts.replay import replay_file
+from ratecheck._verdicts.verdict import judge
 
 FILES = Path(__file__).parent / "files"
 
@@ -223,18 +227,18 @@ def test_the_data_files_repeat_and_keep_the_order(
     mine: Path, tmp_path: Path, handed: list[str]
 ) -> None:
     results = run(mine, tmp_path)
-    export.write(results, tmp_path, Records(tmp_path))
+    export.write(results, tmp_path)
     data, table = (tmp_path / f"verdicts.{kind}" for kind in ("json", "md"))
     first = data.read_bytes(), table.read_bytes()
     content = json.loads(first[0])
-    assert set(content) == {"date", "revision", "versions", "claims"}
+    assert set(content) == {"date", "versions", "claims"}
     assert [claim["id"] for claim in content["claims"]] == IDS
     keys = {"id", "verdict", "ratio", "instances", "counterexample", "corrected", "expected"}
     assert all(keys <= set(claim) for claim in content["claims"])
     rows = [line for line in first[1].decode().splitlines() if line.startswith("| `")]
     assert [row.split("`")[1] for row in rows] == IDS
     assert "- `mine.mass`, violated: the proof squares a number below one" in first[1].decode()
-    export.write(run(mine, tmp_path), tmp_path, Records(tmp_path))
+    export.write(run(mine, tmp_path), tmp_path)
     assert (data.read_bytes(), table.read_bytes()) == first
 
 
@@ -246,7 +250,7 @@ def test_a_folder_that_cannot_be_written_is_refused(
         Records(tmp_path / "file" / "out")
     Records(tmp_path / "file" / "out", writable=False)
     with pytest.raises(InputError, match="folder of `--write` must be writable"):
-        export.write(run(mine, tmp_path), tmp_path / "file", Records(tmp_path))
+        export.write(run(mine, tmp_path), tmp_path / "file")
 
 
 @pytest.mark.parametrize(
@@ -255,3 +259,59 @@ def test_a_folder_that_cannot_be_written_is_refused(
 def test_a_slight_violation_does_not_look_attained(verdict: tuple[str, float], shown: str) -> None:
     item = find_claims([str(FILES / "mine.py")])[0]
     assert ratio(Result(item, rc.Verdict(item.id, *verdict), "quick", 0)) == shown
+
+
+@pytest.fixture
+def three() -> list[Result]:
+    """Verdicts on claims of one module of the catalogue."""
+    items = find_claims(["ood.lemma_1", "ood.lemma_1_corrected", "ood.lemma_1_convexity"])
+    found = [Result(item, judge(item.entry, "quick", 0), "quick", 0) for item in items]
+    assert [result.verdict.verdict for result in found] == ["violated", "holds", "violated"]
+    return found
+
+
+def test_verdicts_of_the_same_code_and_effort_are_kept(
+    three: list[Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = [result.item for result in three]
+    assert export.kept(items, tmp_path, "quick", 0) == []
+    export.write(three, tmp_path)
+    again = export.kept(items, tmp_path, "quick", 0)
+    assert [result.to_dict() | {"best": None} for result in three] == [
+        result.to_dict() for result in again
+    ]
+    assert again[1].verdict.evidence == "proved"
+    assert export.kept(items, tmp_path, "normal", 0) == []
+    assert export.kept(items, tmp_path, "quick", 1) == []
+    other = [Item(replace(items[0].entry, id="ood.other"), items[0].origin, items[0].section)]
+    assert export.kept(other, tmp_path, "quick", 0) == []
+    monkeypatch.setattr(export, "revision_of_claims", lambda origin: "other")
+    assert export.kept(items, tmp_path, "quick", 0) == []
+
+
+def test_a_verdict_that_is_kept_is_not_searched_again(
+    three: list[Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export.write(three, tmp_path)
+    before = (tmp_path / "verdicts.json").read_bytes()
+    ids = [result.item.id for result in three]
+
+    def nothing_to_judge(missing: Sequence[Item], *rest: Any, **options: Any) -> Iterator[Any]:
+        assert list(missing) == []
+        return iter(())
+
+    monkeypatch.setattr(records_module, "judge_all", nothing_to_judge)
+    audits.judge(ids, tmp_path / "out", "quick", 0, 1, write=tmp_path)
+    assert (tmp_path / "verdicts.json").read_bytes() == before
+
+
+def test_counterexamples_are_written_and_those_of_what_holds_now_go(
+    three: list[Result], tmp_path: Path
+) -> None:
+    stale = tmp_path / "counterexamples" / "ood.lemma_1_corrected.json"
+    stale.parent.mkdir()
+    stale.write_text("{}")
+    export.write(three, tmp_path)
+    names = [path.name for path in sorted(stale.parent.iterdir())]
+    assert names == ["ood.lemma_1.json", "ood.lemma_1_convexity.json"]
+    assert replay_file(stale.parent / names[0]).ok

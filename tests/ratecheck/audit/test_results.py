@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 
 import ratecheck as rc
 from ratecheck._discover import papers
-from ratecheck._discover.catalogue import find_claims
+from ratecheck._discover.catalogue import Item, find_claims
+from ratecheck._verdicts.judging import judge_all
 
 #: The folders of kept verdicts, by paper.
 KEPT = {
@@ -34,6 +36,18 @@ def test_every_claim_has_a_verdict_and_it_is_the_expected_one(paper: str) -> Non
         assert kept[name]["verdict"] == entry.expect, name
         if isinstance(entry, rc.Claim) and entry.expect == "holds":
             assert kept[name]["instances"] >= 10**5, name
+
+
+#: Every day another part of the true statements is searched anew, with a seed of its own.
+PARTS, TODAY = 60, datetime.datetime.now(datetime.UTC).date().toordinal()
+TRUE = [item for item in find_claims([]) if item.entry.expect == "holds"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("item", TRUE[TODAY % PARTS :: PARTS], ids=lambda item: item.id)
+def test_a_part_of_what_holds_holds_with_a_seed_of_today(item: Item) -> None:
+    ((_, verdict),) = judge_all([item], "normal", TODAY, workers=1)
+    assert verdict.verdict == "holds", (TODAY, verdict)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

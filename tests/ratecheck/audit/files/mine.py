@@ -41,6 +41,8 @@ def mass(instance: Any) -> tuple[Any, Any]:
     kind="lower",
     space=SPACE,
     text="no probability is below the sum of squares",
+    printed_as="ours",
+    uses=["mine.norm"],
     derivation="sum p_k^2 <= max p_k sum p_k = max p_k",
 )
 def mass_corrected(instance: Any) -> tuple[Any, Any]:
