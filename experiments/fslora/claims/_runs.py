@@ -100,6 +100,7 @@ def opposed(largest: Callable[..., Any]) -> rc.Space:
             "Assumption 4.1": lambda s: abs(s.slopes[:, :2]) <= s.L[:, None],
             "Assumption 4.3 with sigma_h = 0": _dissimilar,
         },
+        credible={"e": (0.001, 0.5)},
         constructed="two devices with parabolas whose slopes almost cancel",
     )
 

@@ -105,6 +105,7 @@ def eq17_corrected(gamma: Numbers, H: Numbers, L: Numbers, rho: Numbers) -> rc.S
     corrected="lr_corrected",
     main=True,
     printed_as="proof step",
+    family=[{"rho": [2.0], "copies": 1, "H": H, "L": 1.0, "c_h": 100.0} for H in (2, 4, 16)],
 )
 def lr(rho: Any, N: Any, H: Any, L: Any, c_h: Any) -> rc.Sides:
     """gamma <= min{1/(6 sqrt((c_h + 1) Lbar L H)), 1/(N H^2 L)} implies gamma <= 1/(3 H L_s) of
@@ -125,6 +126,7 @@ LR_MANY = replace(
     expect="holds",
     note="",
     corrected=None,
+    family=(),
     printed_as="ours",
     derivation="1/(N H^2 L) = 1/(N H) times 1/(H L), and 6 sqrt(mean r^2/k^2) is at least 3 mean "
     "r/k and sqrt(18).",
@@ -270,6 +272,7 @@ THM4_4_SHORT = replace(
     on=runs(_without_devices(at.fresh_step), fresh=True),
     note="On runs with c_h = sigma_h = 0; with heterogeneity, round by round, in "
     "fslora.one_round_fresh.",
+    printed_as="ours",
     uses=["one_round_fresh"],
     derivation="fslora.one_round_fresh over t, divided by gamma H T/4.",
 )
@@ -344,7 +347,7 @@ def thm4_4_floor(s: at.Run) -> rc.Sides:
     uses=["lr"],
     family=[
         {"start": 1.0, "e": e, "L": 1.0, "H": H, "T": T, "share": 1.0}
-        for e, H, T in ((0.003, 100, 10**6), (0.001, 150, 10**6), (0.0003, 400, 10**6))
+        for e, H, T in ((0.003, 100, 10**6), (0.001, 200, 10**6), (0.0015, 150, 10**6))
     ],
 )
 def thm4_4_step(sides: Any) -> rc.Sides:

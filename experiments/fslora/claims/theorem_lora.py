@@ -135,6 +135,10 @@ PLACES = rc.Space(
 )
 
 
+#: r = 5 and k = 4 from the minimum of f^S in a long run.
+_HELD = {"r": 5, "less": 0, "m": 1, "c": 1, "part": 1, "start": 0.75, "T": 10**5, "share": 1}
+
+
 @PAPER.upper(
     "thm4_4_lora",
     ref="Theorem 4.4 for a loss of W0 + BA, with constants where the run can be",
@@ -155,6 +159,8 @@ PLACES = rc.Space(
     "= 1/(H^2 L): twice the bound and more in long runs.",
     corrected="thm4_4_corrected",
     main=True,
+    uses=["eq13", "eq14"],
+    family=[{**_HELD, "H": H} for H in (120, 200, 400)],
 )
 def thm4_4_lora(s: LoraRun) -> rc.Sides:
     """(1/T) sum_t E||grad f^S(X^t)||^2 <= 4 (f^S(X^0) - f*)/(gamma T H) + (6 r/k + 12 r^2/k^2)
