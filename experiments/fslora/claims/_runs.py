@@ -49,12 +49,18 @@ def _run(*, largest: Callable[..., Any], fresh: bool, share: Any, **others: Any)
     return Run(gamma=share * largest(*limits), fresh=fresh, **others)
 
 
-def runs(largest: Callable[..., Any], fresh: bool = False, steps: int = 400) -> rc.Space:
-    """Whole runs of N devices alike, c_h = sigma_h = 0, with at most ``steps`` local steps."""
+def runs(
+    largest: Callable[..., Any], fresh: bool = False, steps: int = 400, least: float = 1.0
+) -> rc.Space:
+    """Whole runs of N devices alike, c_h = sigma_h = 0, with at most ``steps`` local steps.
+
+    r/k is at least ``least``.
+    """
     return rc.Space(
         fields={
             **FIELDS,
             "H": rc.whole_numbers(low=1, high=steps),
+            "rho": rc.positive(low=least, high=8.0),
             "share": rc.positive(low=0.1, high=1.0),
         },
         view=partial(_run, largest=largest, fresh=fresh),

@@ -262,6 +262,19 @@ THM4_4_SHORT = replace(
 )
 
 
+THM4_4_RATIOS = replace(
+    THM4_4_SHORT,
+    id="fslora.thm4_4_ratios",
+    source="FSLoRA, Theorem 4.4 on the functions that refute it, at the authors' ratios",
+    text="The same for k/r <= 3/4 and H <= 58, which the authors' ratios and H = 50 and 20 are.",
+    space=runs(at.printed_step, steps=58, least=4 / 3),
+    note="Together with fslora.lr_authors: neither reason for which the theorem fails shows at the "
+    "authors' N, H and ratios. It does not say that (6) holds there on all functions.",
+    derivation="As for fslora.thm4_4_short: (H/2)/(1 - 1/H^2) is at most 29.01, and 6 r/k + 12 "
+    "r^2/k^2 at least 29.33; the start and the samples leave what they leave there.",
+)
+
+
 @PAPER.upper(
     "thm4_4_fresh",
     ref="Theorem 4.4 for fresh sketches, corrected",
