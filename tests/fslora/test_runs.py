@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
 
-from experiments.fslora.claims import rates, theorem
+from experiments.fslora.claims import rates, theorem, theorem_lora
 from experiments.fslora.theory import chain_rates as at
 from experiments.fslora.theory.chain_rates import Opposed, Run
 from experiments.fslora.theory.chain_round import Round
+from experiments.fslora.theory.lora_run import LoraRun
 from linsys.linalg import precise, precision
 
 
@@ -46,43 +48,6 @@ def test_runs_are_those_of_repeated_rounds(fresh: bool) -> None:
     sizes = {"gamma": gamma, "H": H, "T": T}
     run = Run(**{k: np.array([float(v)]) for k, v in (lines | sizes).items()}, fresh=fresh)
     assert run.measured[0] == pytest.approx(found, rel=1e-10)
-
-
-# The coupling with a saturated entry of B is one of functions that are smooth on the whole space.
-
-
-def _coupling(b: Any, a: Any, u: float, R: float, W: float) -> Any:
-    """u kappa(a) psi(b): kappa(a) = a up to R, constant from 2 R on; psi from 0 at 0 to 1 at W."""
-    size = np.minimum(np.abs(a), 2 * R)
-    kappa = np.sign(a) * np.where(size <= R, size, 1.5 * R - (2 * R - size) ** 2 / (2 * R))
-    t = np.clip(b / W, 0, 1)
-    return u * kappa * np.where(t <= 0.5, 2 * t**2, 1 - 2 * (1 - t) ** 2)
-
-
-def test_the_coupling_costs_next_to_nothing_of_the_constants() -> None:
-    u, R, rho = 1.0, 100.0, 4 / 3
-    W = 1000 * R
-    a, b = np.meshgrid(np.linspace(-3 * R, 3 * R, 301), np.linspace(-W / 4, 1.5 * W, 302))
-    da, db = 1e-2 * R, 1e-2 * W
-
-    def f(b: Any, a: Any) -> Any:
-        return _coupling(b, a, u, R, W)
-
-    def slopes(b: Any, a: Any) -> tuple[Any, Any]:
-        by_b = (f(b + db, a) - f(b - db, a)) / (2 * db)
-        return by_b, (f(b, a + da) - f(b, a - da)) / (2 * da)
-
-    by_bb = (slopes(b + db, a)[0] - slopes(b - db, a)[0]) / (2 * db)
-    by_ba = (slopes(b + db, a)[1] - slopes(b - db, a)[1]) / (2 * db)
-    by_aa = (slopes(b, a + da)[1] - slopes(b, a - da)[1]) / (2 * da)
-    curvature = np.sqrt(by_bb**2 + 2 * by_ba**2 + by_aa**2)
-    assert curvature.max() <= 1.1 * u / R  # next to L = 1
-    on, off = slopes(rho * b, a), slopes(0 * b, a)
-    p = 1 / rho
-    variance = p * (1 - p) * ((rho * on[0]) ** 2 + (on[1] - off[1]) ** 2)
-    assert variance.max() <= 1.001 * u**2 * (rho - 1) / rho**2
-    away = np.linspace(W / rho, 2 * W, 5)
-    assert f(rho * away, 7.0) == pytest.approx(7 * u * np.ones(5), abs=0)
 
 
 # Numbers that the notes state.
@@ -183,3 +148,67 @@ def test_rounds_that_the_corrected_corollaries_need() -> None:
             largest = at.fixed_step(rho, H * one, one, c_h * one)
             held = rates.DEVICES / (largest**2 * H**2 * rho.mean())
             assert held == pytest.approx(3.4e5 * (c_h + 1), rel=0.01)
+
+
+# A loss of W0 + BA: its exact runs against local steps (4) on whole matrices.
+
+
+def _sketched_slope(s: LoraRun, W: Any) -> Any:
+    """The gradient of the loss at W, with psi = 1 from half of rho X^2 on."""
+    y = s.c[0] * (1 + s.e[0] * (W[1, 1] > s.rho[0] * _FAR**2 / 2))
+    z = np.sqrt(W[0, 0] / s.rho[0]) if W[0, 0] > 0 else s.c[0]
+    return np.array([[s.m[0] / s.rho[0] * (1 - y / z), 0.0], [0.0, 0.0]])
+
+
+_FAR = 1e3
+
+
+def test_lora_runs_are_those_of_local_steps_on_matrices() -> None:
+    r, k, rounds = 4, 3, 3
+    lines = {"r": r, "k": k, "m": 0.8, "c": 1.5, "e": 0.05, "start": 0.3, "gamma": 0.2, "H": 3}
+    s = LoraRun(**{n: np.array([float(v)]) for n, v in (lines | {"T": rounds}).items()})
+    x = s.c[0] * (1 + s.e[0] * s.start[0])
+    B, A = np.zeros((2, r)), np.zeros((r, 2))
+    B[0, 0] = A[0, 0] = x
+    B[1, 1] = A[1, 1] = _FAR
+    sketches = [np.diag(np.isin(range(r), kept)) * r / k for kept in combinations(range(r), k)]
+    points, found = [(1.0, B, A)], 0.0
+    for _ in range(rounds):
+        reached = []
+        for chance, B, A in points:
+            moves = []
+            for S in sketches:
+                G = _sketched_slope(s, B @ S @ A)
+                moves.append(np.concatenate([(G @ A.T @ S).ravel(), (S @ B.T @ G).ravel()]))
+            mean = np.mean(moves, axis=0)
+            found += chance * (mean @ mean) / rounds
+            variance = np.mean([(move - mean) @ (move - mean) for move in moves])
+            assert variance <= s.sigma_s2[0]
+            for S in sketches:
+                b, a = B, A
+                for _ in range(int(s.H[0])):
+                    G = _sketched_slope(s, b @ S @ a)
+                    b, a = b - s.gamma[0] * G @ a.T @ S, a - s.gamma[0] * S @ b.T @ G
+                reached.append((chance / len(sketches), b, a))
+        points = reached
+    assert s.measured[0] == pytest.approx(found, rel=1e-10)
+
+
+@pytest.mark.parametrize(("r", "k", "H", "fails"), [(5, 4, 104, False), (5, 4, 106, True)])
+def test_theorem_4_4_fails_for_a_loss_of_BA_from_a_hundred_steps_on(
+    r: int, k: int, H: int, fails: bool
+) -> None:
+    start = (k - 1) / (r - 1)
+    lines = {
+        "r": r,
+        "k": k,
+        "m": 1,
+        "c": 1,
+        "e": 0.05,
+        "start": start,
+        "gamma": 1e-3 / H**2,
+        "H": H,
+    }
+    s = LoraRun(**{n: np.array([float(v)]) for n, v in (lines | {"T": 1e9}).items()})
+    measured, bound = theorem_lora.thm4_4_lora(s)
+    assert bool(measured[0] > bound[0]) is fails

@@ -140,3 +140,28 @@ def test_the_corrected_bound_falls_with_the_rounds_to_zero() -> None:
     run = replace(inner_loop(6, X=1, p=1, q=1), D=0, radius=np.ones(1))
     bounds = [scheduled(run, np.array([K]))[0] for K in (1e4, 1e8, 1e12, 1e16)]
     assert (np.diff(np.log(bounds)) < -0.49 * np.log(1e4)).all()
+
+
+def test_slow_rounds_bound_every_run_of_algorithm_1() -> None:
+    """All rounds by the recursion of Algorithm 1 itself, with drawn samples, on the witness."""
+    space, witness = convergence.theorem_1.space, convergence.theorem_1.family[-1]
+    fields = {name: np.asarray(value, dtype=float)[None] for name, value in witness.items()}
+    assert space.meets(fields).all()
+    s = space.views(fields)
+    measured, bound = convergence.theorem_1.measure(s)
+    assert measured[0] > 2 * bound[0]
+    run, K, D = s.run, int(s.rounds.K[0]), int(s.rounds.steps[0])
+    beta, alpha, eta = run.system.beta[0], run.alpha[0], 1 / (4 * s.rounds.P[0])
+    phi, total, rng = 0.0, 0.0, np.random.default_rng(5)
+    for k in range(K):
+        assert abs(phi) <= s.rounds.moved[0, k]
+        theta = J = 0.0
+        total += (10.0 / (1 + np.exp(-10.0 * phi))) ** 2 / K  # L = log(1 + e^(10 phi))
+        for answer in rng.integers(0, 2, D):
+            p = 1 / (1 + np.exp(-0.1 * theta))
+            g = 0.1 * (answer - p)
+            weight = np.exp((-1.0 + answer * phi) / beta)
+            J = J * (1 - alpha * weight * 0.01 * p * (1 - p)) + alpha / beta * weight * answer * g
+            theta = theta + alpha * weight * g
+        phi -= eta * J * 0.1 / (1 + np.exp(-0.1 * theta))
+    assert measured[0] <= total <= 25.5

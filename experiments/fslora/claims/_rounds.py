@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.fslora.theory.chain_round import Round
+from experiments.fslora.theory.chain_rates import printed_step
+from experiments.fslora.theory.chain_round import Round, many_components
 from linsys.linalg import agent_mean
 
 #: Largest step size of a step of the proof, from r/k_i, H, L and c_h.
@@ -45,6 +46,24 @@ def _round(
     return SimpleNamespace(step=step, c_h=c_h)
 
 
+#: Slopes stay below L by this part where there is a coupling, so that f is L-smooth with it.
+_ROOM = 1024
+
+
+def _with_room(fields: dict[str, Any]) -> dict[str, Any]:
+    """|h| <= 1 - 1/1024 where u is not 0."""
+    h, coupled = fields["h"], (fields["u"] != 0)[..., None]
+    most = 1 - (1 + 0 * h) / _ROOM
+    held = np.minimum(np.maximum(h, -most), most)
+    return {**fields, "h": np.where(coupled, held, h)}
+
+
+def _smooth(s: Any) -> Any:
+    """Assumption 4.1 on the whole space, for a coupling that is linear far enough."""
+    size, coupled = abs(s.step.h), (s.step.u != 0)[..., None]
+    return np.where(coupled, size < 1, size <= 1)
+
+
 def rounds(largest: Largest, fresh: bool = False, steps: tuple[int, int] = (1, 3)) -> rc.Space:
     """Any rounds of one or two devices; ``step``, and ``c_h``."""
     pair = ("N", 2)
@@ -64,18 +83,24 @@ def rounds(largest: Largest, fresh: bool = False, steps: tuple[int, int] = (1, 3
     return rc.Space(
         fields=fields,
         sizes={"N": (1, 2)},
+        repair=_with_room,
         view=partial(_round, largest=largest, fresh=fresh),
+        assumes={"Assumption 4.1": _smooth},
         batched=True,
         meaning=_MEANING,
+        constructed=(
+            "of each f_i two entries move, each with a slope that is a line between two constants, "
+            "and a coupling adds u_i to one of them where the sketch selects its component"
+        ),
     )
 
 
 def _alone(
-    *, largest: Largest, a: Any, w: Any, u: Any, rho: Any, L: Any, H: Any, share: Any
+    *, largest: Largest, a: Any, w: Any, u: Any, rho: Any, L: Any, bent: Any, H: Any, share: Any
 ) -> SimpleNamespace:
     """One device, an entry of A alone, exact samples; c_h = sigma_h = 0."""
     first, second = np.array([1, 0]), np.array([0, 1])
-    slopes = (1 + 0 * a)[:, None, None] * second
+    slopes = bent[:, None, None] * second
     return _round(
         largest=largest,
         fresh=False,
@@ -103,14 +128,54 @@ def steady(largest: Largest, steps: int) -> rc.Space:
             "u": rc.reals(magnitude=(0.1, 10.0)),
             "rho": rc.positive(low=1.0, high=8.0),
             "L": rc.positive(low=0.1, high=10.0),
+            "bent": rc.interval(low=0.5, high=0.999),
             "H": rc.whole_numbers(low=1, high=steps),
             "share": rc.positive(low=0.01, high=1.0),
         },
         view=partial(_alone, largest=largest),
+        assumes={
+            "Assumption 4.1": _smooth,
+            "Assumption 4.2, one variance for all X": lambda s: s.step.h[..., 0] == 0,
+        },
         batched=True,
         meaning={
-            "a": "the entry of A; f_i has the slope L a, up to |a| = w",
+            "a": "the entry of A; f_i has the slope l a, up to |a| = w",
             "w": "where the slope of f_i stops to grow",
+            "bent": "l over L",
             **{name: _MEANING[name] for name in ("u", "rho", "share")},
         },
+        constructed=(
+            "one device, exact samples, and a coupling that makes the sketches' variance the same "
+            "everywhere"
+        ),
     )
+
+
+def _many(*, r: Any, L: Any, H: Any, share: Any, w: Any, part: Any) -> SimpleNamespace:
+    printed = printed_step(r[:, None], 1 + 0 * r, H, L, 0 * r)
+    gamma = share * np.minimum(printed, powers(18, 0)(r[:, None], H, L, 0 * r))
+    return SimpleNamespace(
+        r=r, L=L, H=H, gamma=gamma, path=many_components(r, L, gamma, H, w, part), top=L * w
+    )
+
+
+#: One device with k = 1 and the same function of each component; exact samples.
+MANY = rc.Space(
+    fields={
+        "r": rc.whole_numbers(low=2, high=64),
+        "L": rc.positive(low=0.1, high=10.0),
+        "H": rc.whole_numbers(low=2, high=32),
+        "share": rc.positive(low=0.1, high=1.0),
+        "w": rc.positive(low=0.1, high=10.0),
+        "part": rc.positive(low=0.0001, high=1.0),
+    },
+    view=_many,
+    assumes={"Assumption 4.1": lambda s: abs(s.path[1]) <= s.top[:, None]},
+    batched=True,
+    meaning={
+        "w": "f is the sum of phi(b_j), phi' = -L b up to |b| = w and constant from there on",
+        "part": "the first slope, over the largest one L w",
+        "share": _MEANING["share"],
+    },
+    constructed="r components that are all alike, of which a sketch selects one",
+)

@@ -17,6 +17,7 @@ _MEANING = {
     "start": "distance of X^0 from the minimum",
     "u": "amplitude of what sketches add to gradients",
     "n": "amplitude of what samples add to gradients",
+    "bent": "curvature of f in the entry that moves, over L",
 }
 FIELDS: dict[str, rc.Field] = {
     "start": rc.reals(magnitude=(0.001, 1.0)),
@@ -25,8 +26,21 @@ FIELDS: dict[str, rc.Field] = {
     "rho": rc.positive(low=1.0, high=8.0),
     "N": rc.whole_numbers(low=1, high=20),
     "L": rc.positive(low=0.1, high=10.0),
+    "bent": rc.interval(low=0.5, high=0.999),
     "H": rc.whole_numbers(low=1, high=400),
     "T": rc.whole_numbers(low=1, high=100_000),
+}
+CONSTRUCTED = (
+    "all devices have one function, a parabola in one entry of A with a coupling to one entry of B "
+    "that makes the sketches' variance the same everywhere, so that runs are exact at any length"
+)
+#: Met on the whole space by construction; c_h and sigma_h are 0 as all devices are alike.
+ASSUMES: dict[str, Any] = {
+    "Assumption 4.1": lambda s: s.function.smoothness <= s.L,
+    "Assumption 4.2, the sketch": lambda s: s.function.variance <= s.sigma_s2,
+    "the run stays where the coupling is linear": lambda s: (
+        (abs(s.u) + abs(s.n)) / s.curvature + abs(s.start) <= s.reach
+    ),
 }
 
 
@@ -35,17 +49,25 @@ def _run(*, largest: Callable[..., Any], fresh: bool, share: Any, **others: Any)
     return Run(gamma=share * largest(*limits), fresh=fresh, **others)
 
 
-def runs(largest: Callable[..., Any], fresh: bool = False, steps: int = 400) -> rc.Space:
-    """Whole runs of N devices alike, c_h = sigma_h = 0, with at most ``steps`` local steps."""
+def runs(
+    largest: Callable[..., Any], fresh: bool = False, steps: int = 400, least: float = 1.0
+) -> rc.Space:
+    """Whole runs of N devices alike, c_h = sigma_h = 0, with at most ``steps`` local steps.
+
+    r/k is at least ``least``.
+    """
     return rc.Space(
         fields={
             **FIELDS,
             "H": rc.whole_numbers(low=1, high=steps),
+            "rho": rc.positive(low=least, high=8.0),
             "share": rc.positive(low=0.1, high=1.0),
         },
         view=partial(_run, largest=largest, fresh=fresh),
+        assumes=ASSUMES,
         batched=True,
         meaning=_MEANING,
+        constructed=CONSTRUCTED,
     )
 
 
@@ -53,6 +75,13 @@ def _opposed(*, largest: Callable[..., Any], share: Any, e: Any, **others: Any) 
     c_h, two = (1 / e - 1) ** 2, 2 + 0 * share
     gamma = share * largest(1 + 0 * e[:, None], two, others["H"], others["L"], c_h)
     return Opposed(gamma=gamma, e=e, **others)
+
+
+def _dissimilar(s: Opposed) -> Any:
+    """||f_i' - f'||^2 <= c_h ||f'||^2: an equality, which only rounding can miss."""
+    apart = s.slopes[:, :2] - s.slopes[:, 2:]
+    allowed = (s.c_h * s.slopes[:, 2] ** 2)[:, None]
+    return apart**2 * 10**9 <= allowed * (10**9 + 1)
 
 
 def opposed(largest: Callable[..., Any]) -> rc.Space:
@@ -63,7 +92,7 @@ def opposed(largest: Callable[..., Any]) -> rc.Space:
             "e": rc.positive(low=1e-4, high=0.9),
             "L": rc.positive(low=0.1, high=10.0),
             "H": rc.whole_numbers(low=1, high=400),
-            "T": rc.whole_numbers(low=1, high=10_000_000),
+            "T": rc.whole_numbers(low=1, high=1_000_000),
             "share": rc.positive(low=0.1, high=1.0),
         },
         view=partial(_opposed, largest=largest),
@@ -73,6 +102,12 @@ def opposed(largest: Callable[..., Any]) -> rc.Space:
             "e": "curvature of f over L",
             "share": _MEANING["share"],
         },
+        assumes={
+            "Assumption 4.1": lambda s: abs(s.slopes[:, :2]) <= s.L[:, None],
+            "Assumption 4.3 with sigma_h = 0": _dissimilar,
+        },
+        credible={"e": (0.001, 0.5)},
+        constructed="two devices with parabolas whose slopes almost cancel",
     )
 
 
@@ -90,6 +125,8 @@ HELD = rc.Space(
     fields={**FIELDS, "T": rc.whole_numbers(low=1, high=10**8)},
     view=_held,
     given={"T large": _long},
+    assumes=ASSUMES,
     batched=True,
     meaning={name: line for name, line in _MEANING.items() if name != "share"},
+    constructed=CONSTRUCTED,
 )

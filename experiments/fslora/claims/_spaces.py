@@ -70,6 +70,7 @@ SINGLE: dict[str, Any] = {
     "sizes": {"N": (1, 1), "r": (2, 4)},
     "view": _one_component,
     "meaning": {**MEANING, "k": "k; more than r - 1 is r - 1", "B": "B, used in its first column"},
+    "constructed": "all components but the first one are zero",
 }
 
 

@@ -66,6 +66,7 @@ TARGETS = rc.Space(
         "first": "the larger singular value of W* - W0",
         "share": "where the smaller one lies between c and 1 times the larger one",
     },
+    constructed="minimisers of f^S with four components of one length, for inputs with M = I",
 )
 
 
@@ -131,6 +132,7 @@ def nuclear(P: Numbers) -> Numbers:
     "1/2 and f = 0.",
     corrected="loss_bias_corrected",
     main=True,
+    printed_as="ours",
 )
 def loss_bias(devices: Devices) -> rc.Sides:
     """E l(W0 + BSA) = l(W0 + BA), so that f^S is f."""
@@ -156,6 +158,7 @@ def loss_bias_corrected(devices: Devices) -> rc.Sides:
     ref="Section 3.1, corrected for smooth losses",
     tex=r"f^{\mathcal S}-f\le\tfrac L2V,\quad V=\mathbb E\|B(S-I)A\|^2",
     on=CONVEX,
+    printed_as="ours",
     derivation="l(W + E) - l(W) - <grad l(W), E> <= (L/2) ||E||^2 and E[B(S - I)A] = 0. Attained "
     "by quadratics.",
 )
@@ -172,6 +175,7 @@ def loss_bias_smooth(
     ref="Section 3.1, corrected for strongly convex losses",
     tex=r"f^{\mathcal S}-f\ge\tfrac\mu2V",
     on=replace(CONVEX, given={"the products BSA differ": lambda s: _spread(s) > 1e-6}),
+    printed_as="ours",
     derivation="l(W + E) - l(W) - <grad l(W), E> >= (mu/2) ||E||^2. Attained by quadratics.",
 )
 def loss_bias_strong(
@@ -200,6 +204,7 @@ def _nuclear_sides(devices: Devices) -> rc.Sides:
         sizes={"N": (1, 1), "s": (2, 2), "m": (2, 2), "n": (2, 2), "r": (2, 3)},
         given={"BA x has rank two and k < r": lambda s: _nuclear_sides(s.devices)[1] > 1e-6},
     ),
+    printed_as="ours",
     derivation="The penalty is (c/2s) (r sum_j ||B_j||^2 ||A_j x'||^2 - ||BA x'||^2), and r sum "
     "p_j^2 >= (sum p_j)^2 >= ||BA x'||_*^2 with p_j = ||B_j|| ||A_j x'||. Attained by balanced "
     "factors whose components have one length; a rotation of any factors makes them so if all "
@@ -223,6 +228,7 @@ def loss_bias_nuclear(devices: Devices) -> rc.Sides:
     "training of f^S reaches f. Where W* - W0 has rank one, as for one input and one output, equal "
     "components attain f^S = f = 0: nothing shrinks there. Minimisers keep the singular vectors "
     "and shrink the values by a common threshold, sigma = (t - c sum sigma)_+ / (1 - c).",
+    printed_as="ours",
     derivation="fslora.loss_bias_nuclear and von Neumann's <d, BA x'> >= -sum sigma t.",
 )
 def minimum(devices: Devices) -> rc.Sides:
@@ -247,6 +253,7 @@ def minimum(devices: Devices) -> rc.Sides:
     ref="Section 3.1: minimisers of f^S",
     tex=r"B=U\sqrt\Sigma\,R,\ A=R^\top\sqrt\Sigma\,V^\top,\ \|B_j\|=\|A_j\|",
     on=TARGETS,
+    printed_as="ours",
     derivation="fslora.minimum with equality in each step.",
 )
 def minimum_attained(first: Numbers, second: Numbers, k: Numbers) -> rc.Sides:
@@ -262,6 +269,7 @@ def minimum_attained(first: Numbers, second: Numbers, k: Numbers) -> rc.Sides:
     note="grad f is not small where grad f^S is: t = (1, 1), k = 2 has c = 1/3, sigma = 3/4 and "
     "||grad f||^2 = 3/16 at a global minimum of f^S, and more where A and B differ in length. "
     "For k = 1 the minimisers have rank one and are saddles of f.",
+    printed_as="ours",
     derivation="grad f = ((BA - W*)A', B'(BA - W*)), and t - sigma = c (sum sigma - sigma).",
 )
 def stationary(first: Numbers, second: Numbers, k: Numbers) -> rc.Sides:
@@ -288,6 +296,7 @@ def stationary(first: Numbers, second: Numbers, k: Numbers) -> rc.Sides:
     tex=r"\|\nabla f_i^{\mathcal S}-\nabla f_i\|\le\Big(\frac r{k_i}-1\Big)\frac r{r-1}\|M_i\|"
     r"\sqrt{\|B\|^2a^4+\|A\|^2b^4}",
     on=least_squares(sizes={"r": (2, 3), "N": (1, 1)}),
+    printed_as="ours",
     derivation="The penalty's gradient is (B (Cov o AMA'), (Cov o B'B) A M) with Cov = c (r I - "
     "11'), and 0 <= r diag(K) - K <= r diag(K) for a positive semidefinite K of size r. Attained "
     "by A_j all alike and B_j that sum to zero.",
@@ -310,6 +319,7 @@ def gradient_bias(devices: Devices) -> rc.Sides:
     ref="Section 4, discussion: what k does to the objective",
     tex=r"f^{\mathcal S(r,k+1)}\le f^{\mathcal S(r,k)}",
     on=CONVEX,
+    printed_as="ours",
     derivation="A uniform subset of size k of I' averages to the sketch of I': E[S_k | I'] = "
     "S_{k+1}, and Jensen's inequality.",
 )

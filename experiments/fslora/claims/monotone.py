@@ -68,6 +68,9 @@ THEOREM = rc.Space(
     "sigma_s^2 > 0. The bound on a ball, fslora.a42_ball, does decrease in k.",
     corrected="a42_ball",
     reading_of="k_monotone",
+    reading="Larger k_i lead to faster convergence, sigma_s included: the bound has sigma_s^2, "
+    "which depends on k_i itself.",
+    printed_as="ours",
 )
 def k_monotone_sigma(devices: Devices) -> rc.Sides:
     """The variance by the sketch at a point decreases in k: from k to k + 1."""

@@ -83,6 +83,47 @@ QUADRATICS = rc.Space(
 )
 
 
+def _smooth(
+    *, VB: Any, VA: Any, h: Any, o: Any, w: Any, to_b: Any, to_a: Any, b: Any, a: Any, k: Any
+) -> SimpleNamespace:
+    """Sums of functions of v.X - o whose slope is h clip(., -w, w), at Y and at X = Y + v."""
+    V = np.concatenate([VB, VA], axis=-1)
+    Y, v = np.concatenate([to_b, to_a], axis=-1), np.concatenate([b, a], axis=-1)
+    L = operator_norm(V @ transpose(V))
+    return SimpleNamespace(V=V, h=h, o=o, w=w, Y=Y, v=v, L=L, k=ranks(k, a.shape[-1]))
+
+
+SMOOTH = rc.Space(
+    fields={
+        "VB": rc.reals("N", "p", "r"),
+        "VA": rc.reals("N", "p", "r"),
+        "h": rc.interval("N", "p", low=-1.0, high=1.0),
+        "o": rc.reals("N", "p", magnitude=_RANGE),
+        "w": rc.positive("N", "p", low=0.1, high=100.0),
+        "to_b": rc.reals("r", magnitude=_RANGE),
+        "to_a": rc.reals("r", magnitude=_RANGE),
+        "b": rc.reals("r", magnitude=_RANGE),
+        "a": rc.reals("r", magnitude=_RANGE),
+        "k": rc.whole_numbers("N", low=1, high=4),
+    },
+    sizes={"N": (1, 2), "p": (1, 2), "r": (1, 3)},
+    view=_smooth,
+    batched=True,
+    meaning={
+        "VB": "the b part of the directions that f_i depends on",
+        "VA": "their a part",
+        "h": "in the direction v the slope is h clip(v.X - o, -w, w)",
+        "o": "see h",
+        "w": "see h",
+        "to_b": "the b part of Y",
+        "to_a": "its a part",
+        "b": "the b part of X - Y",
+        "a": "its a part",
+        "k": "ranks k_i; more than r is r",
+    },
+)
+
+
 def scalings(k: Numbers, r: int) -> tuple[Numbers, Numbers]:
     """The diagonals of T = diag(S, I) on (b, a), shape (..., K, 2r), and the chances (..., K)."""
     S, chance = sketches(k, r)
@@ -95,25 +136,37 @@ def _moved(Q: Numbers, T: Numbers, v: Numbers) -> Numbers:
     return np.asarray(T * (Q[:, :, None] @ (T * v[:, None, None])[..., None])[..., 0])
 
 
+def _changed(s: Any) -> tuple[Numbers, Numbers]:
+    """grad f~_i(X; S) - grad f~_i(Y; S) of every sketch, (B', N, K, w), and the chances."""
+    T, chance = scalings(s.k, s.v.shape[-1] // 2)
+
+    def slopes(point: Numbers) -> Numbers:
+        along = (T * point[:, None, None]) @ transpose(s.V) - s.o[:, :, None]
+        w = s.w[:, :, None]
+        clipped = np.minimum(np.maximum(along, -w), w)
+        return np.asarray(T * ((s.h[:, :, None] * clipped) @ s.V))
+
+    return slopes(s.Y + s.v) - slopes(s.Y), chance
+
+
 @PAPER.upper(
     "prop_d4_i",
     ref="Proposition D.4 (i)",
     tex=r"\|\nabla\tilde f_i(X;S)-\nabla\tilde f_i(Y;S)\|\le\frac{r^2}{k_i^2}L\|X-Y\|",
-    on=QUADRATICS,
-    note="Measured on quadratic functions of (B, A), as the proof uses nothing of f_i but its "
-    "smoothness; attained in b. Of functions of BA only affine ones satisfy Assumption 4.1 "
-    "(fslora.a41_any), and they have half the exponent: fslora.d4_affine. So has every function of "
-    "BA on balls: fslora.d4_local_corrected.",
+    on=SMOOTH,
+    note="Measured on functions of (B, A) whose slopes are sums of lines between constants, with "
+    "curvature of both signs, as the proof uses nothing of f_i but its smoothness; attained in b. "
+    "Of functions of BA only affine ones satisfy Assumption 4.1 (fslora.a41_any), and they have "
+    "half the exponent: fslora.d4_affine. So has every function of BA on balls: "
+    "fslora.d4_local_corrected.",
+    uses=["lemma_d3_8"],
 )
-def prop_d4_i(Q: Numbers, k: Numbers, v: Numbers) -> rc.Sides:
-    """f~(.; S) is L (r/k)^2-smooth if f_i is L-smooth as a function of (B, A).
-
-    Q is (B', N, 2r, 2r), v = X - Y is (B', 2r).
-    """
-    r = v.shape[-1] // 2
-    T, _ = scalings(k, r)
-    top = (r / k) ** 2 * operator_norm(Q) * norm(v)[:, None]
-    return norm(_moved(Q, T, v)), top[..., None]
+def prop_d4_i(instance: Any) -> rc.Sides:
+    """f~(.; S) is L (r/k)^2-smooth if f_i is L-smooth as a function of (B, A)."""
+    s = instance
+    changed, _ = _changed(s)
+    top = (s.v.shape[-1] // 2 / s.k) ** 2 * s.L * norm(s.v)[:, None]
+    return norm(changed), top[..., None]
 
 
 @PAPER.upper(
@@ -121,6 +174,7 @@ def prop_d4_i(Q: Numbers, k: Numbers, v: Numbers) -> rc.Sides:
     ref="Proposition D.4 (i), sharpened",
     tex=r"|v^\top\nabla^2\tilde f\,v|\le L\Big(\frac{r^2}{k^2}\|v_{B,I}\|^2+\|v_A\|^2\Big)",
     on=QUADRATICS,
+    printed_as="ours",
     derivation="The Hessian is T'QT with T = diag(S, I).",
 )
 def prop_d4_i_blocks(Q: Numbers, k: Numbers, v: Numbers) -> rc.Sides:
@@ -137,16 +191,18 @@ def prop_d4_i_blocks(Q: Numbers, k: Numbers, v: Numbers) -> rc.Sides:
     "prop_d4_ii",
     ref="Proposition D.4 (ii)",
     tex=r"\|\nabla f_i^{\mathcal S}(X)-\nabla f_i^{\mathcal S}(Y)\|\le\frac r{k_i}L\|X-Y\|",
-    on=QUADRATICS,
-    note="E T'QT <= L E T'T = L diag(r/k, 1): attained in b, as in (i). A function of BA has no "
-    "factor at all: fslora.d4_local_corrected.",
+    on=SMOOTH,
+    note="||E T (g(TX) - g(TY))|| is at most L sqrt(E||T v||^2 E (T v')^2) <= L (r/k) ||X - Y||, v "
+    "and v' of length one: attained in b, as in (i). A function of BA has no factor at all: "
+    "fslora.d4_local_corrected.",
+    uses=["lemma_d3_9"],
 )
-def prop_d4_ii(Q: Numbers, k: Numbers, v: Numbers) -> rc.Sides:
+def prop_d4_ii(instance: Any) -> rc.Sides:
     """f_i^S is L r/k_i-smooth if f_i is L-smooth as a function of (B, A)."""
-    r = v.shape[-1] // 2
-    T, chance = scalings(k, r)
-    mean = (chance[..., None] * _moved(Q, T, v)).sum(axis=2)
-    return norm(mean), r / k * operator_norm(Q) * norm(v)[:, None]
+    s = instance
+    changed, chance = _changed(s)
+    mean = (chance[..., None] * changed).sum(axis=2)
+    return norm(mean), s.v.shape[-1] // 2 / s.k * s.L * norm(s.v)[:, None]
 
 
 @PAPER.upper(
@@ -154,15 +210,16 @@ def prop_d4_ii(Q: Numbers, k: Numbers, v: Numbers) -> rc.Sides:
     ref="Proposition D.4 (iii)",
     tex=r"\|\nabla f^{\mathcal S}(X)-\nabla f^{\mathcal S}(Y)\|\le\Big(\frac1N\sum_i\frac r{k_i}"
     r"\Big)L\|X-Y\|",
-    on=QUADRATICS,
+    on=SMOOTH,
+    uses=["prop_d4_ii"],
 )
-def prop_d4_iii(Q: Numbers, k: Numbers, v: Numbers) -> rc.Sides:
+def prop_d4_iii(instance: Any) -> rc.Sides:
     """f^S is L (1/N) sum_i r/k_i-smooth."""
-    r = v.shape[-1] // 2
-    T, chance = scalings(k, r)
-    mean = (chance[..., None] * _moved(Q, T, v)).sum(axis=2).sum(axis=1) / k.shape[1]
-    top = (r / k).sum(axis=1) / k.shape[1] * operator_norm(Q).max(axis=1)
-    return norm(mean), top * norm(v)
+    s = instance
+    changed, chance = _changed(s)
+    mean = (chance[..., None] * changed).sum(axis=2).sum(axis=1) / s.k.shape[1]
+    top = (s.v.shape[-1] // 2 / s.k).sum(axis=1) / s.k.shape[1] * s.L.max(axis=1)
+    return norm(mean), top * norm(s.v)
 
 
 @PAPER.identity(
@@ -175,6 +232,7 @@ def prop_d4_iii(Q: Numbers, k: Numbers, v: Numbers) -> rc.Sides:
     note="Printed as equalities; they are inequalities, as S does not touch A: U = 0, V = 1, r = "
     "2, k = 1 has 1 against 4 and 2. The proposition needs no more.",
     corrected="d4_equality_corrected",
+    printed_as="proof step",
 )
 def d4_equality(U: Numbers, V: Numbers, k: Numbers) -> rc.Sides:
     """||[US; V]||^2 = (r/k)^2 ||[U; V]||^2 and E||[US; V]||^2 = (r/k) ||[U; V]||^2."""
@@ -193,6 +251,7 @@ D4_EQUALITY_CORRECTED = replace(
     id="fslora.d4_equality_corrected",
     source="FSLoRA, Appendix D.4, below (24), corrected",
     text="||[US; V]||^2 <= (r/k)^2 ||[U; V]||^2 and E||[US; V]||^2 <= (r/k) ||[U; V]||^2.",
+    printed_as="statement",
     latex=r"\Big\|\begin{bmatrix}\Delta BS\\\Delta A\end{bmatrix}\Big\|^2\le\frac{r^2}{k_i^2}"
     r"\Big\|\begin{bmatrix}\Delta B\\\Delta A\end{bmatrix}\Big\|^2",
     kind="upper",
@@ -210,6 +269,7 @@ D4_EQUALITY_CORRECTED = replace(
     tex=r"f=\langle C,BA\rangle:\ \tilde f(\cdot;S)\text{ is }\tfrac rkL\text{-smooth, }"
     r"f^{\mathcal S}=f",
     on=AFFINE,
+    printed_as="ours",
     derivation="||S|| = r/k and E S = I, and the loss is linear in S. Attained.",
 )
 def d4_affine(C: Numbers, k: Numbers, U: Numbers, V: Numbers) -> rc.Sides:
@@ -233,6 +293,7 @@ def d4_affine(C: Numbers, k: Numbers, U: Numbers, V: Numbers) -> rc.Sides:
     tex=r"\|\nabla^2\tilde f(X;S)\|\le\frac{r^2}{k^2}L(\|X\|),\quad L(\rho)=\tfrac32\rho^2\|M\|"
     r"+\|C\|",
     on=ISOTROPIC,
+    printed_as="ours",
     derivation="fslora.d4_i_centred_sharp and L(c rho) <= c^2 L(rho) for c >= 1. A loss that bends "
     "more farther out, max(0, w - 1)^2 with rho^2 < 2, need not satisfy the last step.",
 )
@@ -262,6 +323,7 @@ def d4_i_centred_sharp(devices: Any, U: Any, V: Any) -> rc.Sides:
     ref="Proposition D.4 (ii) on balls around 0, for least squares with M = mu I",
     tex=r"\|\nabla^2f_i^{\mathcal S}(X)\|\le\frac r{k_i}L(\|X\|)",
     on=ISOTROPIC,
+    printed_as="ours",
     derivation="fslora.d4_ii_centred_sharp and L(c rho) <= c^2 L(rho).",
 )
 def d4_ii_centred(devices: Any, U: Any, V: Any) -> rc.Sides:
@@ -295,6 +357,7 @@ def d4_ii_centred_sharp(devices: Any, U: Any, V: Any) -> rc.Sides:
     "first component, 5 of f^S; (i) and (ii) give 8 and 4. So a constant measured near the "
     "iterates is not enough for a step size.",
     corrected="d4_local_corrected",
+    printed_as="ours",
 )
 def d4_local(devices: Devices) -> rc.Sides:
     """At any X the Hessian of f~(.; S) is at most (r/k)^2 times that of f, and the Hessian of f_i^S

@@ -19,9 +19,10 @@ from experiments.fslora.theory.chain_rates import Run
 #: Section 5 and Table A.1: RoBERTa with GLUE, LLaMA-3.2-3B with commonsense reasoning.
 DEVICES, LOCAL, ROUNDS, RATE = 20.0, (50.0, 20.0), (200.0, 750.0), (5e-4, 3e-4)
 RATIOS = (0.125, 0.25, 0.5, 0.75)
-# Corollary 4.5 and the speed-up, measured on runs with sigma_s^2 = sigma_g^2 = 1, r/k = 2, L = 1.
+# Corollary 4.5 and the speed-up, measured on runs with sigma_s^2 = sigma_g^2 = 1, r/k = 2, L = 1,
+# and the curvature 0.99.
 
-_LINES = {"start": 1.0, "u": 2.0, "n": 1.0, "rho": 2.0, "L": 1.0}
+_LINES = {"start": 1.0, "u": 2.0, "n": 1.0, "rho": 2.0, "L": 1.0, "bent": 0.99}
 #: Long enough for Theorem 4.4's condition with the corollary's gamma wherever N H <= 10^4.
 _LONG = 1e13
 
@@ -73,6 +74,7 @@ def _without_T(predicted: dict[str, float]) -> dict[str, float]:
     "With the corrected gamma there is no power of H: fslora.cor4_5_held.",
     corrected="cor4_5_corrected",
     main=True,
+    uses=["thm4_4"],
 )
 def cor4_5() -> Sequence[rc.Regime]:
     """gamma = sqrt(N)/sqrt(T H Ltil) makes (1/T) sum_t E||grad f^S||^2 = O((F_0 + sigma_g^2 +
@@ -91,6 +93,8 @@ COR4_5_FRESH = replace(
     note="For all T that keep gamma below the 1/(24 H L) that fslora.thm4_4_fresh allows at the "
     "paper's ratios and c_h <= 0.67: T >= 2.7 10^4 L (H = 50) and 1.1 10^4 L (H = 20) for N = 20.",
     corrected=None,
+    uses=["fslora.thm4_4_fresh"],
+    printed_as="ours",
     derivation="fslora.thm4_4_fresh with this gamma: its last term is 6 (N L/T) (sigma_g^2 + "
     "sigma_s^2 + 2 H sigma_h^2), of the order of the others only for T below N^3 H^3 L^2/Ltil.",
     main=False,
@@ -102,6 +106,8 @@ COR4_5_FRESH = replace(
     ref="Corollary 4.5 for one sketch a round, the exponents of its correction",
     tex=r"O\Big(\frac{(\mathcal F_0+\sigma_s^2+\sigma_g^2/H)\sqrt{\bar L}}{\sqrt{TN}}\Big)"
     r"+O\Big(\frac NT\Big)",
+    uses=["cor4_5_corrected"],
+    printed_as="ours",
     derivation="fslora.cor4_5_corrected.",
 )
 def cor4_5_held() -> Sequence[rc.Regime]:
@@ -119,6 +125,7 @@ def cor4_5_held() -> Sequence[rc.Regime]:
     r"\sigma_h^2)\Big)",
     on=HELD,
     note="At the paper's N = 20 and ratios T >= 3.4 10^5 (c_h + 1) L, for every H.",
+    uses=["thm4_4_corrected"],
     derivation="fslora.thm4_4_corrected with this gamma; the condition does not depend on H.",
 )
 def cor4_5_corrected(s: at.Run) -> rc.Sides:
@@ -143,6 +150,7 @@ def cor4_5_corrected(s: at.Run) -> rc.Sides:
     "1/(N H)^2 times mean r^2/k^2. The rate that is true: fslora.speedup_held.",
     corrected="cor4_5_corrected",
     main=True,
+    uses=["cor4_5"],
 )
 def speedup() -> Sequence[rc.Regime]:
     """Linear speed-up in the number of devices and of local steps: error (N H)^(-1/2) in a given
@@ -160,6 +168,8 @@ SPEEDUP_FRESH = replace(
     expect="consistent",
     note="",
     corrected=None,
+    uses=["fslora.thm4_4_fresh"],
+    printed_as="ours",
     derivation="fslora.thm4_4_fresh.",
     main=False,
 )
@@ -173,6 +183,8 @@ SPEEDUP_HELD = replace(
     expect="consistent",
     note="",
     corrected=None,
+    uses=["fslora.thm4_4_corrected"],
+    printed_as="ours",
     derivation="fslora.thm4_4_corrected: 4 F_0/(gamma T H) + 4 gamma H Lbar sigma_s^2/N depends on "
     "gamma H alone.",
     main=False,
@@ -214,6 +226,7 @@ def paper(smoothest: float) -> rc.Space:
     "3.0 10^6 for T = 750; the corollary says something of these runs only for L <= 4.3 10^-6 "
     "and 2.5 10^-4. There the bound's (T N H)^(-1/2) sqrt(Ltil) is 2.1 10^-5 and 1.3 10^-4: the "
     "speed-up is one for errors of that size.",
+    printed_as="ours",
     derivation="gamma <= 1/(N H^2 L) is N/(T H Ltil) <= 1/(N^2 H^4 L^2).",
 )
 def cor4_5_regime(needed: Any) -> rc.Sides:
@@ -230,6 +243,7 @@ def cor4_5_regime(needed: Any) -> rc.Sides:
     tex=r"\gamma>\frac1{NH^2L}",
     on=paper(0.5),
     note="1/(N H^2 L) is 2 10^-5/L and 1.25 10^-4/L: L would have to be at most 0.04 and 0.42.",
+    printed_as="ours",
     derivation="1/(N H^2) with N = 20.",
 )
 def paper_step(largest: Any) -> rc.Sides:

@@ -12,7 +12,7 @@ import ratecheck as rc
 from experiments.fslora.claims._spaces import ranks
 from experiments.fslora.paper import PAPER
 from experiments.fslora.theory.smoothness import spectral
-from linsys.linalg import Numbers, squares, transpose
+from linsys.linalg import Numbers, lambda_min, squares, transpose
 from linsys.sketching import FSLoRA, LeastSquares
 
 
@@ -85,6 +85,7 @@ def heterolora(B: Numbers, A: Numbers, k: Numbers) -> rc.Sides:
     ref="Section 2.2: what zero padding costs",
     tex=r"\bar B\bar A=\sum_j\Big(\frac{\#\{i:k_i\ge j\}}N\Big)^2B_jA_j",
     on=ALIKE,
+    printed_as="ours",
     derivation="Both factors of component j are averages of equal entries and zeros.",
 )
 def heterolora_idle(B: Numbers, A: Numbers, k: Numbers) -> rc.Sides:
@@ -109,7 +110,7 @@ def heterolora_idle(B: Numbers, A: Numbers, k: Numbers) -> rc.Sides:
     "Two devices of rank one with B = 1, A = 1 and B = -1, A = -1: 0 against 1. FSLoRA (5) "
     "averages factors as well.",
     corrected="stack",
-    reading_of="heterolora",
+    printed_as="ours",
 )
 def heterolora_product(B: Numbers, A: Numbers, k: Numbers) -> rc.Sides:
     """The product of the averages of B_i and of A_i is the average of the products B_i A_i."""
@@ -121,22 +122,31 @@ def heterolora_product(B: Numbers, A: Numbers, k: Numbers) -> rc.Sides:
 @PAPER.lower(
     "flexlora",
     ref="Section 2.2, FlexLoRA",
-    tex=r"\|P-ba^\top\|_F^2+\sigma_1(P)^2\ge\|P\|_F^2",
+    tex=r"\|P-ba\|_F^2+\sum_{j\le q}\sigma_j(P)^2\ge\|P\|_F^2",
     on=rc.Space(
-        fields={**EACH.fields, "b": rc.reals("m"), "a": rc.reals("n")},
-        sizes={**_SIZES, "m": (2, 3), "n": (2, 3)},
+        fields={**EACH.fields, "b": rc.reals("m", "q"), "a": rc.reals("q", "n")},
+        sizes={**_SIZES, "m": (2, 3), "n": (2, 3), "q": (1, 2)},
         view=_cut,
         batched=True,
-        meaning={**_MEANING, "b": "any vector", "a": "any vector"},
+        meaning={**_MEANING, "b": "any matrix", "a": "any matrix"},
     ),
+    printed_as="ours",
+    derivation="Eckart and Young. For three singular values and q = 2 the sum is ||P||^2 less the "
+    "smallest eigenvalue of P'P.",
 )
 def flexlora(B: Numbers, A: Numbers, k: Numbers, b: Numbers, a: Numbers) -> rc.Sides:
-    """No product of rank one is nearer to P = (1/N) sum B_i A_i than its truncated singular value
-    decomposition: ||P - ba'||^2 + sigma_1^2 >= ||P||^2.
+    """No product of rank q is nearer to P = (1/N) sum B_i A_i than its truncated singular value
+    decomposition: ||P - ba||^2 + sigma_1^2 + ... + sigma_q^2 >= ||P||^2.
     """
     P = mean_product(B, A, k)
-    apart = P - b[:, :, None] * a[:, None]
-    return squares(apart) + spectral(P) ** 2, squares(P)
+    whole = squares(P)
+    if a.shape[-2] == 1:
+        kept = spectral(P) ** 2
+    elif min(P.shape[-2:]) == 2:
+        kept = whole
+    else:
+        kept = whole - lambda_min(transpose(P) @ P)
+    return squares(P - b @ a) + kept, whole
 
 
 @PAPER.identity(
@@ -150,6 +160,7 @@ def flexlora(B: Numbers, A: Numbers, k: Numbers, b: Numbers, a: Numbers) -> rc.S
         batched=True,
         meaning=_MEANING,
     ),
+    printed_as="ours",
     derivation="Pythagoras: ||P||^2 = ||P - P v v'||^2 + ||P v||^2.",
 )
 def flexlora_truncation(B: Numbers, A: Numbers, k: Numbers) -> rc.Sides:

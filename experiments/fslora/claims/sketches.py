@@ -137,6 +137,7 @@ def ES(k: Numbers, r: int) -> rc.Sides:
     ref="Section 3.1, the second moments that it leaves out",
     tex=r"\operatorname{Cov}(S_{jj},S_{ll})=\Big(\frac rk-1\Big)\frac{r[j=l]-1}{r-1}",
     on=replace(RANKS, sizes={"r": (2, 5)}),
+    printed_as="ours",
     derivation="E S_jj S_ll = (r/k)^2 times the chance of j and l, which is k/r for j = l and k (k "
     "- 1) / (r (r - 1)) otherwise.",
 )
@@ -150,6 +151,7 @@ def ES_covariance(k: Numbers, r: int) -> rc.Sides:
 
 @PAPER.identity(
     "unbiased",
+    uses=["ES"],
     ref="Section 3.1",
     tex=r"\mathbb E[W_0+BSA]=W_0+BA",
     on=DEVICES,
@@ -218,6 +220,7 @@ def eq4(steps: at.LocalSteps) -> rc.Sides:
     "and d = -2 one step moves B by +1, the display says -1. Nothing else depends on it, but who "
     "implements the display ascends.",
     corrected="total_update_corrected",
+    printed_as="misprint",
 )
 def total_update(steps: Any) -> rc.Sides:
     """X_i^{t,H} - X_i^{t,0} = +gamma [(sum_h Delta B) S'; S'(sum_h Delta A)]."""

@@ -104,10 +104,11 @@ def data_variance(devices: Devices) -> Numbers:
     tex=r"\|\nabla f_i(X)-\nabla f_i(Y)\|\le L\|X-Y\|\quad\forall X,Y",
     on=BOUNDED,
     expect="violated",
-    note="The gradient of least squares is cubic in X, and no L is large enough. For any loss: a "
-    "differentiable f(B, A) = g(BA) has Lipschitz gradients if and only if f = g(0) + <C, BA>, see "
-    "fslora.a41_any. Theorem 4.4 needs f^S bounded from below as well, and then f^S is constant: "
-    "as printed it is about grad f^S = 0 alone. On balls it can be met, fslora.a41_ball.",
+    note="An assumption that no loss of BA meets but an affine one. The gradient of least squares "
+    "is cubic in X, and no L is large enough. For any loss: a differentiable f(B, A) = g(BA) has "
+    "Lipschitz gradients if and only if f = g(0) + <C, BA>, see fslora.a41_any. Theorem 4.4 needs "
+    "f^S bounded from below as well, and then f^S is constant: as printed it is about grad f^S = "
+    "0 alone. On balls it can be met, fslora.a41_ball.",
     corrected="a41_corrected",
     main=True,
 )
@@ -139,6 +140,7 @@ def a41_corrected(devices: Any, L: Any) -> rc.Sides:
     ref="Assumption 4.1 for any loss of W0 + BA",
     tex=r"\|\nabla f(X)-\nabla f(Y)\|\ge s^2\frac{\|B^\top(G-G')\|}{\|E\|}\|X-Y\|",
     on=LOGISTIC,
+    printed_as="ours",
     derivation="The A part of the gradient is s B'G, and ||X - Y|| = ||E||/s. With s to infinity, "
     "Lipschitz gradients need B'G(B(A + E)) = B'G(BA) for all E: f is affine in A for each B, "
     "hence f(B, A) = g(0) + <G(0), BA>.",
@@ -171,6 +173,7 @@ def a41_any(
     ref="Assumption 4.1: what satisfies it",
     tex=r"\|\nabla f(X)-\nabla f(Y)\|\le\|C\|\|X-Y\|,\quad f=\langle C,BA\rangle",
     on=AFFINE,
+    printed_as="ours",
     derivation="The gradient is (CA', B'C). Attained by the singular vectors of C.",
 )
 def a41_affine(C: Numbers, U: Numbers, V: Numbers) -> rc.Sides:
@@ -183,6 +186,7 @@ def a41_affine(C: Numbers, U: Numbers, V: Numbers) -> rc.Sides:
     ref="Assumption 4.1 at a point, for least squares",
     tex=r"\|\nabla^2f_i(X)\|\le\|M_i\|(\|A\|^2+\|B\|^2)+\|\nabla\ell(W_0+BA)\|",
     on=POINTS,
+    printed_as="ours",
     derivation="Along (U, V) it is ||(UA + BV) x||^2 + 2 <C + BA M, UV>, with ||UA + BV|| <= "
     "sqrt(||A||^2 + ||B||^2) ||(U, V)|| and 2 ||U|| ||V|| <= ||(U, V)||^2.",
 )
@@ -204,6 +208,7 @@ def a41_point(devices: Devices, U: rc.Numbers, V: rc.Numbers) -> rc.Sides:
     ref="Assumption 4.1 on a ball, for least squares",
     tex=r"\|\nabla^2f_i(X)\|\le\tfrac32\rho^2\|M_i\|+\|C_i\|\quad(\|X\|\le\rho)",
     on=POINTS,
+    printed_as="ours",
     derivation="fslora.a41_point with ||A||^2 + ||B||^2 <= rho^2 and ||BA|| <= rho^2/2. The "
     "largest value for M = mu I: B = (rho/sqrt 2) u e_1', A = (rho/sqrt 2) e_1 v' and a direction "
     "of the same form, u and v the first singular vectors of C; with one input and output 3 "
@@ -224,6 +229,7 @@ def a41_ball(devices: Devices, U: Numbers, V: Numbers) -> rc.Sides:
     tex=r"\|\nabla^2f_i(X)\|\le\tfrac32(\rho_0+\rho)^2\|M_i\|+\|C_i\|\quad"
     r"(\|X-X^0\|\le\rho),\quad\rho_0^2=\|A^0\|^2+\|B^0\|^2",
     on=NEAR,
+    printed_as="ours",
     derivation="With X = X^0 + (P, Q), (||A||, ||B||) is at most (||A^0||, ||B^0||) + (||Q||, "
     "||P||), hence ||A||^2 + ||B||^2 <= (rho_0 + rho)^2 and ||BA|| <= (rho_0 + rho)^2/2 in "
     "fslora.a41_point. Attained for M = mu I if X^0 is one component along the first singular "
@@ -296,6 +302,7 @@ def a42_corrected(devices: Devices, sigma: Numbers) -> rc.Sides:
     ref="Assumption 4.2: its exact value where one component is not zero",
     tex=r"\Big(\frac rk-1\Big)\big(\|GA^\top\|^2+\|B^\top G\|^2\big),\quad G=C+\tfrac rkBAM",
     on=ALONE,
+    printed_as="ours",
     derivation="The gradient is r/k times (GA', B'G) with chance k/r, and zero otherwise.",
 )
 def a42_one(devices: Devices) -> rc.Sides:
@@ -311,6 +318,7 @@ def a42_one(devices: Devices) -> rc.Sides:
     ref="Assumption 4.2 on a ball, the sketch, for least squares",
     tex=r"\sigma_s^2\le\kappa\rho^2\big(\|C\|+\tfrac\kappa2\rho^2\|M\|\big)^2",
     on=least_squares(sizes={"N": (1, 1), "r": (1, 4)}),
+    printed_as="ours",
     derivation="A variance is at most the second moment, E||G A'S||^2 <= max ||G||^2 kappa "
     "||A||^2 by (9), and ||BSA|| <= kappa rho^2/2. With one component of equal parts along the "
     "first singular vectors it is 1 - k/r times the bound, by fslora.a42_one.",
@@ -329,6 +337,7 @@ def a42_ball(devices: Devices) -> rc.Sides:
     ref="Assumption 4.2 on a ball, the data, for least squares",
     tex=r"\sigma_g^2\le\kappa^2\rho^2\,\overline{|x|^2\big(|d|+\tfrac\kappa2\rho^2|x|\big)^2}",
     on=least_squares(sizes={"N": (1, 1), "r": (1, 4)}),
+    printed_as="ours",
     derivation="The same with (8) and the slope of one sample. Attained by two samples whose "
     "gradients cancel.",
 )

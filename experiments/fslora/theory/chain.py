@@ -51,10 +51,3 @@ def eq15(s: Round, c_h: Numbers) -> rc.Sides:
     apart = 9 * s.H**2 * (s.sigma_h2(c_h) + (c_h + 1) * s.G2)
     T3 = s.weighed_drift(2)
     return T3, s.gamma**2 * s.powers(2) * (noise + apart) + 9 * (s.gamma * s.L * s.H) ** 2 * T3
-
-
-def eq16(s: Round, c_h: Numbers) -> rc.Sides:
-    """(16)."""
-    spread = s.sigma_g2 + s.sigma_s2("visited") + 3 * s.sigma_h2(c_h)
-    bound = (s.gamma * s.H) ** 2 * s.powers(2) * (6 * spread + 18 * (c_h + 1) * s.G2)
-    return s.weighed_drift(2), bound

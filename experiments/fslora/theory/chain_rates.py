@@ -1,9 +1,10 @@
 """FSLoRA, Theorem 4.4 and Corollary 4.5: step sizes, whole runs, and how many rounds they need.
 
-A run that is exact at any length: N devices alike, the sketches' ratio rho = r/k, and of the family
-in :mod:`experiments.fslora.theory.chain_round` the entry a alone with phi' = L x and samples +-n.
-The gradient in local step h is L a + u s_h +- n; f^S has its minimum where L a = -u / rho, c_h and
-sigma_h are 0, sigma_s^2 = u^2 (rho - 1) / rho^2 and sigma_g^2 = n^2, at every point.
+A run that is exact at any length: N devices alike, the sketches' ratio rho = r/k, and the function
+of :mod:`experiments.fslora.theory.coupling`, of which the entry a of A moves alone, with samples
++-n. The gradient in local step h is l a + u s_h +- n with a curvature l < L; f^S has its minimum
+where l a = -u / rho, c_h and sigma_h are 0, sigma_s^2 = u^2 (rho - 1) / rho^2 and sigma_g^2 = n^2,
+at every point.
 
 >>> import numpy as np
 >>> lines = {"start": 0.0, "u": 1.0, "n": 0.0, "rho": 2.0, "N": 1.0, "L": 1.0}
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import ratecheck as rc
+from experiments.fslora.theory.coupling import Coupled
 from linsys.linalg import Numbers, agent_mean
 
 
@@ -32,6 +34,7 @@ class Run:
         u, n: amplitudes of what sketches and samples add to the gradient.
         rho, N, L, gamma, H, T: r/k, devices, smoothness, step size, local steps, rounds.
         fresh: a new sketch in every step.
+        bent: l/L. It is less than 1 where u is not 0; 1 is the limit.
     """
 
     start: Numbers
@@ -44,6 +47,27 @@ class Run:
     H: Numbers
     T: Numbers
     fresh: bool = False
+    bent: Numbers | int = 1
+
+    @property
+    def curvature(self) -> Numbers:
+        """l, that of f and of f^S in a."""
+        return np.asarray(self.bent * self.L)
+
+    @property
+    def reach(self) -> Numbers:
+        """Up to which |a| the coupling is linear, for ``bent`` below 1: no step leaves that range.
+
+        |a| is at most the larger one of its first value and (|u| + |n|) / l, and the smoothness on
+        the whole space is at most l + 3 |u| / (2 reach) <= L.
+        """
+        amplitude = abs(self.u) + abs(self.n)
+        return np.asarray(1 + abs(self.start) + 2 * amplitude / (self.curvature * (1 - self.bent)))
+
+    @property
+    def function(self) -> Coupled:
+        """f on the whole space."""
+        return Coupled(l=self.curvature, u=self.u, w=self.reach, rho=self.rho)
 
     @property
     def sigma_s2(self) -> Numbers:
@@ -58,32 +82,32 @@ class Run:
     @property
     def first_gap(self) -> Numbers:
         """F_0 = f^S(X^0) - f*."""
-        return np.asarray(self.L * self.start**2 / 2)
+        return np.asarray(self.curvature * self.start**2 / 2)
 
     @property
     def _kept(self) -> Numbers:
         """What a round leaves of a squared distance."""
-        return np.asarray((1 - self.gamma * self.L) ** (2 * self.H))
+        return np.asarray((1 - self.gamma * self.curvature) ** (2 * self.H))
 
     @property
     def _added(self) -> Numbers:
         """What a round adds to it: each device's deviations, held for the round or independent."""
-        one = 1 - self.gamma * self.L
+        one = 1 - self.gamma * self.curvature
         free = self.gamma**2 * _sum_of_powers(one * one, self.H)
-        held = ((1 - one**self.H) / self.L) ** 2
+        held = ((1 - one**self.H) / self.curvature) ** 2
         sketches = free if self.fresh else held
         return np.asarray((sketches * self.sigma_s2 + free * self.sigma_g2) / self.N)
 
     @property
     def limit(self) -> Numbers:
         """lim_t E||grad f^S(X^t)||^2."""
-        return np.asarray(self.L**2 * self._added / (1 - self._kept))
+        return np.asarray(self.curvature**2 * self._added / (1 - self._kept))
 
     @property
     def measured(self) -> Numbers:
         """(1/T) sum_t E||grad f^S(X^t)||^2."""
         seen = _sum_of_powers(self._kept, self.T) / self.T
-        return np.asarray((self.L * self.start) ** 2 * seen + self.limit * (1 - seen))
+        return np.asarray((self.curvature * self.start) ** 2 * seen + self.limit * (1 - seen))
 
     @property
     def telescoped(self) -> Numbers:
@@ -111,6 +135,16 @@ class Opposed:
     gamma: Numbers
     H: Numbers
     T: Numbers
+
+    @property
+    def c_h(self) -> Numbers:
+        """c_h, with sigma_h = 0."""
+        return np.asarray((1 / self.e - 1) ** 2)
+
+    @property
+    def slopes(self) -> Numbers:
+        """f_1', f_2' and f' at x = 1, (B, 3)."""
+        return np.stack([self.L, -(1 - 2 * self.e) * self.L, self.e * self.L], axis=-1)
 
     def sides(self) -> rc.Sides:
         """(6) as printed: of its right-hand side 4 F_0 / (gamma T H) is left."""

@@ -6,11 +6,13 @@ numbers large: an entry b of B in the component that a sketch selects or not, an
 
     f_i(b, a) = phi_i1(b) + phi_i2(a) + u_i a psi(b'),   phi' = L h clip(x - o, -w, w), |h| <= 1.
 
-psi goes from 0 at b' = 0 to 1 where b' is, an entry of B that no gradient moves; smoothed and
-stretched it adds to the curvature and to the gradients as little as one likes, on the points that
-runs visit nothing at all. With s = 1 where the sketch selects the component (probability k/r) and
-rho = r/k, the sketched gradient is (rho s phi_i1'(rho b), phi_i2'(a) + u_i s) and f_i^S has
-(phi_i1'(rho b), phi_i2'(a) + u_i / rho). rho may be any number from 1 on: r/k comes close to it.
+psi goes from 0 at b' = 0 to 1 where b' is, an entry of B that no gradient moves. With a constant in
+the place of a far from where runs are, and a slow psi, it adds to the curvature as little as one
+likes (:mod:`experiments.fslora.theory.coupling`), so that f_i is L-smooth on the whole space for
+every |h| < 1; on the points that runs visit it adds nothing. With s = 1 where the sketch selects
+the component (probability k/r) and rho = r/k, the sketched gradient is (rho s phi_i1'(rho b),
+phi_i2'(a) + u_i s) and f_i^S has (phi_i1'(rho b), phi_i2'(a) + u_i / rho). rho may be any number
+from 1 on: r/k comes close to it.
 
 Sketches: one for all H steps, as in Algorithm 1, or a ``fresh`` one for each, as the proof has it.
 Samples: the gradient of l~(.; S) deviates by +-(rho s n_1, n_2). All outcomes are enumerated.
@@ -260,3 +262,23 @@ class Round:
         """The least sigma_h^2 of Assumption 4.3 at X that goes with c_h."""
         gap = squared(self.gradients - self.gradient[:, None]).max(axis=1) - c_h * self.G2
         return np.asarray(np.maximum(gap, 0))
+
+
+def many_components(
+    r: Numbers, L: Numbers, gamma: Numbers, H: Numbers, w: Numbers, part: Numbers
+) -> tuple[Numbers, Numbers]:
+    """b_j^h - b_j^0 and the slope phi'(r b_j^h) in a round whose sketch selects j alone, (B,
+    steps).
+
+    f is the sum of phi(b_j) over r components, phi'(x) = -L clip(x, -w, w), and k = 1: the sketched
+    gradient is r phi'(r b_j) in b_j. Both are 0 beyond the H steps of a round.
+    """
+    b = part * w / r
+    moved, slopes = [], []
+    for step in range(max(int(steps) for steps in H)):
+        slope = -L * np.minimum(np.maximum(r * b, -w), w)
+        alive = step < H
+        moved.append(np.where(alive, b - part * w / r, 0 * b))
+        slopes.append(np.where(alive, slope, 0 * b))
+        b = b - gamma * r * slope
+    return np.stack(moved, axis=-1), np.stack(slopes, axis=-1)

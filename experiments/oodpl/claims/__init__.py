@@ -9,7 +9,9 @@ Every module is a section of the audit; the mathematics is in ``experiments.oodp
 ``smoothness``        Appendix C, and step (i) of Lemma 3: Lemmas 1 and 2, the outer loss
 ``contraction``       Appendix D.1: the inner loop, Lemmas 3 to 5
 ``conditions``        whether the conditions of Lemma 4 and Theorem 1 can hold together
-``convergence``       Theorem 1, Appendix D.2, Remark 1
+``convergence``       Theorem 1, Appendix D.2
+``remark``            Remark 1
+``tables``            Table 3 and the text about it
 ====================  ============================================================================
 
 Policies are exponential families on few prompts and answers, rewards linear or bounded, and all

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
+from experiments.oodpl.claims._spaces import slopes_within, tilts_within
 from experiments.oodpl.theory.bilevel import Policy, Reward, System, TanhReward
 from experiments.oodpl.theory.inner import Inner
 from linsys.linalg import solve
@@ -52,6 +53,10 @@ MEANING = {
     "pair": "weights of the pairs (y, y') of the outer loss, before they are made to sum to one",
 }
 View = Callable[..., Any]
+CONSTRUCTED = (
+    "theta_* = 0, a translation of theta: the sampling distribution is drawn among those that have "
+    "this minimiser"
+)
 
 
 def quiet(function: View) -> View:
@@ -137,6 +142,17 @@ def stable(s: SimpleNamespace) -> Any:
     return s.run.gamma < 1 - 1e-6
 
 
+#: What the constants of a run stand for, at theta_* and phi.
+ASSUMES: dict[str, View] = {
+    "Assumption 2, M": quiet(
+        lambda s: slopes_within(s.run.system.policy, s.run.theta_star, s.run.policy)
+    ),
+    "Assumption 3, b and B": quiet(
+        lambda s: tilts_within(s.run.system.reward, s.run.phi, s.run.reward)
+    ),
+}
+
+
 def runs(
     printed: bool = False,
     extra: Mapping[str, rc.Field] | None = None,
@@ -155,10 +171,12 @@ def runs(
         fields=fields,
         sizes={**SIZES, **(sizes or {})},
         view=partial(inner, printed=printed),
+        assumes=ASSUMES,
         given={
             "strongly convex": strongly_convex,
             **{name: quiet(holds) for name, holds in (given or {}).items()},
         },
         batched=True,
         meaning={name: line for name, line in MEANING.items() if name in fields},
+        constructed=CONSTRUCTED,
     )

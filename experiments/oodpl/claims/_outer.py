@@ -11,17 +11,28 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.oodpl.claims._inner import FIELDS, MEANING, PAIRS, inner, quiet, strongly_convex
+from experiments.oodpl.claims._inner import (
+    ASSUMES,
+    CONSTRUCTED,
+    FIELDS,
+    MEANING,
+    PAIRS,
+    inner,
+    quiet,
+    strongly_convex,
+)
 from experiments.oodpl.theory.bilevel import minimiser
 from experiments.oodpl.theory.contraction import conditions
 from experiments.oodpl.theory.outer import Round, Rounds
+from experiments.oodpl.theory.slow import SlowRounds
 from linsys.linalg import norm
 
 _TWO = {"X": (1, 1), "Y": (2, 2), "p": (1, 1)}
 _MEANING = {
     **MEANING,
     "steps": "D",
-    "P": "a Lipschitz constant of grad r, which is constant here",
+    "R": "radius of the ball whose constants are meant",
+    "spare": "P over (grad r - grad r')^2/(4 beta^2), with which L is smooth; grad r is constant",
     "tau": "chances of the domains, before they are made to sum to one",
     "outer": "eta over 1/P_L at the first phi",
 }
@@ -32,28 +43,42 @@ def _space(
     sizes: dict[str, tuple[int, int]],
     view: Callable[..., Any],
     given: dict[str, Callable[..., Any]],
+    assumes: dict[str, Callable[..., Any]] | None = None,
+    credible: dict[str, tuple[float, float]] | None = None,
+    constructed: str = CONSTRUCTED,
 ) -> rc.Space:
     return rc.Space(
         fields=fields,
         sizes=sizes,
         view=view,
+        assumes=assumes or {},
+        credible=credible or {},
+        constructed=constructed,
         given={name: quiet(holds) for name, holds in given.items()},
         batched=True,
         meaning={name: line for name, line in _MEANING.items() if name in fields},
     )
 
 
-# Theorem 1 as printed: one round, one domain of two answers, one pair.
+# Theorem 1 as printed: one domain of two answers, one pair.
 
 
 @quiet
-def _first_round(*, start: Any, steps: Any, P: Any, kappa: Any, **fields: Any) -> SimpleNamespace:
-    """``run``, with constants on a ball that no ``steps`` steps leave, and what (25) needs more."""
-    run = inner(printed=True, **fields).run
-    radius = norm(start) + steps * run.alpha * run.true[1] * run.policy.d
-    run = replace(run, theta_0=start, radius=radius)
-    pairs = np.array([[0, 1], [0, 0]]) + 0 * fields["psi"]
-    return SimpleNamespace(run=run, pairs=pairs, steps=steps, P=P, kappa=kappa)
+def _slow_rounds(
+    *, start: Any, steps: Any, K: Any, spare: Any, kappa: Any, R: Any, **fields: Any
+) -> SimpleNamespace:
+    """``run`` with constants on the ball of radius R, and its ``rounds``."""
+    run = replace(inner(printed=True, **fields).run, theta_0=start, radius=R)
+    slow = SlowRounds(run=run, steps=steps, K=K, P=1 + 0 * spare)
+    slow = replace(slow, P=spare * slow.smoothness)
+    return SimpleNamespace(run=run, rounds=slow, steps=steps, P=slow.P, kappa=kappa)
+
+
+def _stays(s: SimpleNamespace) -> Any:
+    """No inner loop of any round leaves the ball, nor does any theta_*."""
+    run = s.run
+    away = s.steps * run.alpha * run.true[1] * run.policy.d
+    return norm(run.theta_0) + away + s.rounds.optimum <= run.radius
 
 
 def _printed(s: SimpleNamespace) -> Any:
@@ -61,27 +86,46 @@ def _printed(s: SimpleNamespace) -> Any:
 
 
 def _enough_steps(s: SimpleNamespace) -> Any:
-    """D >= -log(M^2/L^2 + ||theta_0 - theta_*||^2) / log q, for q < 1."""
-    start = (s.run.policy.M / s.run.policy.L) ** 2 + norm(s.run.theta_0) ** 2
+    """D >= -log(M^2/L^2 + ||theta_0 - theta_*||^2) / log q, for q < 1 and all phi of the rounds."""
+    away = norm(s.run.theta_0) + s.rounds.optimum
+    start = (s.run.policy.M / s.run.policy.L) ** 2 + away**2
     return s.steps * np.log(_printed(s).q) + np.log(start) <= 0
 
 
-FIRST_ROUND = _space(
+SLOW_ROUNDS = _space(
     {
         **FIELDS,
         "steps": rc.whole_numbers(low=1, high=1000),
-        "P": rc.positive(low=1e-6, high=1.0),
+        "K": rc.whole_numbers(low=1, high=200),
+        "spare": rc.positive(low=1.0, high=10.0),
+        "R": rc.positive(low=0.001, high=10.0),
         "kappa": rc.interval(low=0.01, high=0.99),
     },
     {**_TWO, "q": (1, 1)},
-    _first_round,
+    _slow_rounds,
     {
         "strongly convex": strongly_convex,
         "Lemma 5's alpha": lambda s: s.run.allowed(s.run.printed),
         "q <= 1 - kappa": lambda s: _printed(s).contracts(s.kappa),
         "the first condition on beta": lambda s: _printed(s).printed_theorem_1,
         "D large": _enough_steps,
+        "the rewards' constants hold for all phi of the rounds": lambda s: (
+            s.rounds.last <= s.run.reach
+        ),
+        "alpha e^(r/beta) small": lambda s: s.rounds.small_steps,
+        "all theta in the ball": _stays,
     },
+    {
+        **ASSUMES,
+        "L is P-smooth, and grad r is P-Lipschitz": lambda s: (
+            (s.rounds.smoothness <= s.P) & (s.run.reward.P <= s.P)
+        ),
+    },
+    credible={"kappa": (0.01, 0.9)},
+    constructed=(
+        "one domain of one prompt with two answers and one pair, where what a round can move is "
+        "bounded for all draws at once"
+    ),
 )
 
 # Several domains.

@@ -12,6 +12,7 @@ import ratecheck as rc
 from experiments.oodpl.theory.bilevel import Policy, Reward, System, TanhReward
 from experiments.oodpl.theory.constants import PolicyConstants, RewardConstants
 from experiments.oodpl.theory.smoothness import Jet, printed_range, true_range
+from linsys.linalg import norm
 
 #: Prompts, answers of each, and the sizes of theta and phi.
 SIZES = {"X": (1, 2), "Y": (2, 4), "p": (1, 2), "q": (1, 2)}
@@ -117,6 +118,30 @@ def smooth_domain(**fields: Any) -> SimpleNamespace:
     return domain(smooth=True, **fields)
 
 
+def within(measured: Any, bound: Any) -> Any:
+    """Whether measured <= bound but for rounding; what is no number is ruled out elsewhere."""
+    return np.logical_not(measured * 10**12 > bound * (10**12 + 1))
+
+
+def slopes_within(policy: Policy, theta: Any, constants: PolicyConstants) -> Any:
+    """Assumption 2, (14), at one theta: ||grad log pi|| <= M."""
+    return within(norm(policy.gradient(theta)).max(axis=(-2, -1)), constants.M)
+
+
+def tilts_within(reward: Reward, phi: Any, constants: RewardConstants) -> Any:
+    """Assumption 3, (19), at one phi: b <= e^r <= B."""
+    values = np.exp(reward.values(phi))
+    low, high = values.min(axis=(-2, -1)), values.max(axis=(-2, -1))
+    return np.logical_and(within(constants.b, low), within(high, constants.B))
+
+
+#: What the constants of a domain stand for, at its own theta and phi.
+ASSUMES: dict[str, Callable[..., Any]] = {
+    "Assumption 2, M": lambda s: slopes_within(s.system.policy, s.theta, s.policy),
+    "Assumption 3, b and B": lambda s: tilts_within(s.system.reward, s.phi, s.reward),
+}
+
+
 def domains(
     extra: Mapping[str, rc.Field] | None = None,
     sizes: Mapping[str, tuple[int, int]] | None = None,
@@ -130,6 +155,7 @@ def domains(
         fields=fields,
         sizes={**SIZES, **(sizes or {})},
         view=view,
+        assumes=ASSUMES if view in (domain, smooth_domain) else {},
         batched=True,
         meaning={name: line for name, line in meaning.items() if name in fields},
         **options,
@@ -139,6 +165,10 @@ def domains(
 #: A domain at one theta and phi, and at two of theta.
 POINTS = domains()
 PAIRS = domains(OTHER)
+#: The same on balls where Assumption 1 holds, for what would otherwise be refuted outside of it.
+_STRONG = {"strongly convex on the ball": lambda s: s.policy.mu > 1e-6}
+STRONG_POINTS = domains(given=_STRONG)
+STRONG_PAIRS = domains(OTHER, given=_STRONG)
 #: The same with bounded rewards.
 SMOOTH = domains(OTHER, view=smooth_domain)
 #: Runs of the inner loop with one pair of answers for the outer loss.

@@ -14,6 +14,7 @@ from experiments.oodpl.claims._spaces import (
     PAIRS,
     POINTS,
     SMOOTH,
+    STRONG_POINTS,
     domains,
     points,
     printed,
@@ -53,6 +54,20 @@ CONVEX = domains(given={"mu > 0": lambda s: s.policy.mu > 1e-6})
 REWARDS = domains({**OTHER, "other_phi": rc.ball("q")}, view=smooth_domain)
 
 
+#: r = 0: b = B = 1, and e^(r/beta) = 1.
+_FLAT: dict[str, Any] = {
+    "psi": [[[-1.0], [1.0]]],
+    "log_h": [[0.0, 0.0]],
+    "xi": [[[0.0], [0.0]]],
+    "r0": [[0.0, 0.0]],
+    "D": [1.0],
+    "log_mu": [[0.0, 0.0]],
+    "R": 1.0,
+    "at": [0.0],
+    "phi": [0.0],
+}
+
+
 @PAPER.upper(
     "A1",
     ref="Assumption 1",
@@ -60,18 +75,18 @@ REWARDS = domains({**OTHER, "other_phi": rc.ball("q")}, view=smooth_domain)
     r"-\theta'\|^2\quad\forall\theta,\theta'",
     on=ANY_MU,
     expect="violated",
-    note="No policy with finitely many answers satisfies it on the whole space: all -log pi(y|x) "
-    "would grow like mu ||theta||^2/2, and the least of them is at most log Y. With Assumption 2 "
-    "it is contradictory for any function: a gradient of size M at most cannot grow by mu ||theta "
-    "- theta'||. So Theorem 1, which has no set of theta, is about nothing as printed. On a ball "
-    "it can be met, ood.A1_ball, and only on sets of diameter sqrt(8 C/mu), ood.A1_diameter; that "
-    "the iterates stay there is one more thing to prove.",
+    note="An assumption that nothing meets: with finitely many answers no policy satisfies it on "
+    "the whole space. All -log pi(y|x) would grow like mu ||theta||^2/2, and the least of them is "
+    "at most log Y. With Assumption 2 it is contradictory for any function: a gradient of size M "
+    "at most cannot grow by mu ||theta - theta'||. So Theorem 1, which has no set of theta, is "
+    "about nothing as printed. On a ball it can be met, ood.A1_ball, and only on sets of diameter "
+    "sqrt(8 C/mu), ood.A1_diameter; that the iterates stay there is one more thing to prove.",
     corrected="A1_corrected",
     main=True,
 )
 def A1(system: System, theta: rc.Numbers, other: rc.Numbers, mu: rc.Numbers) -> rc.Sides:
-    """-log pi_theta(y|x) is mu-strongly convex on the whole space: here an exponential family, and
-    a mu that is right at theta = 0.
+    """There are mu > 0 and policies with -log pi_theta(y|x) mu-strongly convex on the whole space:
+    here exponential families, and a mu that is right at theta = 0.
 
     With D = theta - other; the change is the same for all answers.
     """
@@ -102,6 +117,7 @@ def A1_corrected(system: System, theta: rc.Numbers, other: rc.Numbers, mu: rc.Nu
     ref="Assumption 1 on the ball ||theta|| <= R",
     tex=r"\mu=e^{-Rd}\min_x\lambda_{\min}\big(\operatorname{Cov}_0\psi(x,\cdot)\big)",
     on=PAIRS,
+    printed_as="ours",
     derivation="pi_theta >= e^(-R d) pi_0, and Var_theta(v.psi) = min_c E_theta (v.psi - c)^2 >= "
     "e^(-R d) Var_0(v.psi). Positive where the differences of psi(x, .) span the whole space, for "
     "every prompt: with p parameters, p + 1 answers at least.",
@@ -116,6 +132,7 @@ def A1_ball(system: Any, theta: Any, other: Any, policy: Any) -> rc.Sides:
     ref="Assumptions 1, 2 and 3 together",
     tex=r"\operatorname{diam}\le\min\big\{2M/\mu,\sqrt{8C/\mu}\big\}",
     on=CONVEX,
+    printed_as="ours",
     derivation="mu D <= ||change of the gradient|| <= 2M at two points at distance D; and 0 <= "
     "f(midpoint) <= C - mu D^2/8, f = -log pi. With the explicit mu of ood.A1_ball both bounds "
     "stay far from the diameter.",
@@ -136,6 +153,7 @@ def A1_diameter(policy: PolicyConstants) -> rc.Sides:
     ref="Assumptions 1 and 2 together, for any policy with p parameters",
     tex=r"p\mu\le M^2",
     on=JETS,
+    printed_as="ours",
     derivation="sum_y pi(y) = 1 gives -E Hess log pi = E (grad log pi)(grad log pi)'. The trace of "
     "the left side is at least p mu, that of the right side at most M^2.",
 )
@@ -150,6 +168,7 @@ def A1_fisher(fisher: Any) -> rc.Sides:
     tex=r"L=\min\{\tfrac{d^2}4,e^{Rd}\|\operatorname{Cov}_0\|\},\ M=\min\{d,\max\|\psi-\mathbb"
     r" E_0\psi\|+RL\},\ \rho=\tfrac{d^3}{6\sqrt3}",
     on=REWARDS,
+    printed_as="ours",
     derivation="Derivatives of log pi: psi - E psi, -Cov psi and the third central moment, of a "
     "variable with range d; d, d^2/4 and d^3/(6 sqrt 3) hold for all theta. On the ball pi_theta "
     "<= e^(R d) pi_0. The slope of 1 - tanh^2 is at most 4/(3 sqrt 3).",
@@ -181,6 +200,7 @@ def A2(instance: Any) -> rc.Sides:
     ref="Assumption 3",
     tex=r"b\le e^{r_\phi}\le B,\ |\log\pi_\theta|\le C",
     on=POINTS,
+    printed_as="ours",
     derivation="log pi_theta - log pi_0 is between -R d and R d. For all theta no C exists unless "
     "psi is constant; bounded rewards have b and B for all phi.",
 )
@@ -200,7 +220,7 @@ def A3(system: Any, phi: Any, theta: Any, policy: Any, reward: Any) -> rc.Sides:
     "exp_r_beta",
     ref="Appendix C, what all proofs take from Assumption 3",
     tex=r"\frac b{e^\beta}\le e^{r_\phi/\beta}\le\frac B{e^\beta}",
-    on=POINTS,
+    on=STRONG_POINTS,
     expect="violated",
     note="That is the range of exp(r - beta). With r = 0, b = B = 1 the middle is 1 and the bound "
     "e^-beta. Every constant with e^beta in Lemmas 1 to 5 and Theorem 1 comes from it: for a large "
@@ -211,6 +231,8 @@ def A3(system: Any, phi: Any, theta: Any, policy: Any, reward: Any) -> rc.Sides:
     "or takes them so far apart that this holds, has other names for bounds of exp(r/beta): the "
     "claims with b^(1/beta) and B^(1/beta) are about that reading.",
     corrected="exp_r_beta_corrected",
+    printed_as="proof step",
+    family=[{**_FLAT, "beta": beta} for beta in (0.5, 1.0, 4.0)],
     main=True,
 )
 def exp_r_beta(instance: Any) -> rc.Sides:
@@ -236,11 +258,12 @@ def exp_r_beta_corrected(instance: Any) -> rc.Sides:
     ref="Assumption 4, (21) as step (i) of Lemma 5 uses it",
     tex=r"\mathbb E_z\|\nabla_\theta\mathcal L_{FT}-\nabla_\theta\ell_{FT}\|^2\le\sigma\ "
     r"\Rightarrow\ \le\sigma^2",
-    on=POINTS,
+    on=STRONG_POINTS,
     expect="violated",
     note="sigma^2 is meant, as in (22) to (24); (23) also lacks its norm. For sigma < 1 the term "
     "alpha^2 sigma^2 of Lemma 5 would be too small.",
     corrected="A4_corrected",
+    printed_as="misprint",
 )
 def A4(instance: Any) -> rc.Sides:
     """E||grad L_FT - grad l_FT||^2 <= sigma, as (21) has it, is at most sigma^2."""

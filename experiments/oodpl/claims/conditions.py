@@ -19,7 +19,7 @@ from experiments.oodpl.theory import conditions as at
 from experiments.oodpl.theory.conditions import Conditions, step_ii
 from linsys.linalg import Numbers, logistic
 
-_KAPPA: dict[str, rc.Field] = {"kappa": rc.interval(low=0.0, high=1.0)}
+_KAPPA: dict[str, rc.Field] = {"kappa": rc.interval(low=0.001, high=0.999)}
 
 
 def _view(*, c: Any, wide: Any, bend: Any, **others: Any) -> SimpleNamespace:
@@ -47,7 +47,15 @@ def conditions(
         "wide": "B L / (b mu), less one",
         "bend": "M^2 rho^2 / L^4",
     }
-    return rc.Space(fields=fields, view=_view, given=given or {}, batched=True, meaning=meaning)
+    credible = {"wide": (0.01, 100.0), "bend": (0.01, 100.0), "kappa": (0.01, 0.9)}
+    return rc.Space(
+        fields=fields,
+        view=_view,
+        given=given or {},
+        batched=True,
+        meaning=meaning,
+        credible={name: ends for name, ends in credible.items() if name in fields},
+    )
 
 
 _STABLE: dict[str, Callable[..., Any]] = {"Lemma 5's alpha": lambda s: s.at.stable}
@@ -85,6 +93,8 @@ def _steps_needed(q: Numbers, start: Numbers) -> Numbers:
     "an upper bound: alpha small or beta large. Theorem 1's first condition, 3 a c >= 2 (3 - s), "
     "is a lower bound as well.",
     corrected="lemma_4_step_ii_corrected",
+    reading="The step of its proof by itself, with the condition that the proof states for it.",
+    printed_as="proof step",
     reading_of="lemma_4",
 )
 def lemma_4_step_ii(instance: Any) -> rc.Sides:
@@ -114,6 +124,7 @@ def lemma_4_step_ii_corrected(at: Conditions) -> rc.Sides:
     ref="Lemma 4: what its step (ii) entails",
     tex=r"q=3\Big(1-\frac{\alpha b\mu}{e^\beta}\Big)^2\ge\frac43",
     on=conditions(given=_STEP_II),
+    printed_as="ours",
     note="Equality for b mu = B L, rho = 0 and alpha b mu = e^beta/3. For b and B in any reading.",
     derivation="Step (ii) is (6 a - 3) c^2 + (6 - 2 s) c <= 2 with a >= k^2, s = k/(1 + k), k = B "
     "L/(b mu) >= 1. At c = 1/3 the left side is at least 2 + (2 k^2 - 1)/3 - 2 k/(3 (1 + k)) >= 2, "
@@ -132,6 +143,7 @@ def lemma_4_q(at: Conditions) -> rc.Sides:
     ref="Lemma 4 with any parameter of Young's inequality",
     tex=r"\max\big\{(1+\epsilon)(1-c)^2,\ 2(1+\tfrac1\epsilon)ac^2+1-2cs\big\}\ge1",
     on=conditions({"epsilon": rc.positive(low=1e-4, high=1e4)}),
+    printed_as="ours",
     derivation="The first below 1 makes epsilon/(1 + epsilon) < c (2 - c). The second below 1 asks "
     "for a c < s epsilon/(1 + epsilon), so a < s (2 - c) < 2 k/(1 + k) <= k <= k^2 <= a.",
 )
@@ -154,6 +166,7 @@ def lemma_4_young(at: Conditions, epsilon: Numbers) -> rc.Sides:
     tex=r"\frac{6\alpha^2B^2A}{e^{2\beta}}+1-\frac{2\alpha b\mu s}{e^\beta}\le q\le1-\kappa",
     on=conditions(_KAPPA, {**_STEP_II, **_CONTRACTS}),
     expect="vacuous",
+    printed_as="ours",
     note="There is no such system: step (ii) has q >= 4/3 by ood.lemma_4_q, whatever the bounds of "
     "e^(r/beta) are. So the proof of Theorem 1 covers no alpha, beta and kappa at all. Without "
     "step (ii): with b/e^beta the conditions on beta and alpha can be met, for B L/(b mu) < 3.73 "
@@ -189,7 +202,9 @@ def theorem_1_conditions(instance: Any) -> rc.Sides:
             "wide": "B L / (b mu), less one, over the most that Lemma 5's alpha leaves",
             "room": "kappa over the most that q leaves",
         },
+        constructed="numbers that meet both conditions, which are solved for the spread and kappa",
     ),
+    printed_as="ours",
     note="The condition number of the policy's curvature times the range of e^r is below 3.73: "
     "with b^(1/beta), of e^(r/beta). The printed condition on beta also lacks c <= 1 + sqrt((1 - "
     "kappa)/3), which the step size implies.",
@@ -219,6 +234,7 @@ def theorem_1_spread(at: Conditions, kappa: Numbers) -> rc.Sides:
             "heavier": "e^(r/beta) / b^(1/beta) of the two answers",
         },
     ),
+    printed_as="ours",
     note="Steps of the size that q < 1 asks for leave the region where the policy is that convex. "
     "For D = 1 the largest value is 0.448, which q < 1 allows, with L/mu > 1.7. Any number of "
     "prompts with two answers each, both of which can be sampled.",
@@ -256,6 +272,9 @@ def theorem_1_two_answers(logit: Numbers, u: Numbers, heavier: Numbers) -> tuple
     expect="violated",
     note="On no instance that meets them does step (ii) hold, as q < 1.",
     corrected="lemma_4_q",
+    reading="Its conditions on beta as what makes step (ii) of Lemma 4 hold, for which D.1 has "
+    "them.",
+    printed_as="proof step",
     reading_of="theorem_1",
 )
 def theorem_1_step_ii(instance: Any) -> rc.Sides:
@@ -274,6 +293,8 @@ def theorem_1_step_ii(instance: Any) -> rc.Sides:
     "turns and the power grows with D. M^2/L^2 is a squared length: whether it is above 1 depends "
     "on the unit of theta.",
     corrected="theorem_1_D_corrected",
+    reading="Its condition on D by itself, with the use that D.2 makes of it.",
+    printed_as="proof step",
     reading_of="theorem_1",
 )
 def theorem_1_D(q: Numbers, start: Numbers, more: Numbers) -> rc.Sides:
@@ -305,6 +326,7 @@ def theorem_1_D_corrected(q: Numbers, start: Numbers, more: Numbers, target: Num
 
 @PAPER.identity(
     "D2_telescoping",
+    printed_as="proof step",
     ref="Appendix D.2, the telescoped sum",
     tex=r"\frac\eta2-\eta^2P=\frac1{16P},\quad\frac\eta2+\eta^2P=\frac3{16P}",
     on=rc.Space(fields={"P": rc.positive()}, batched=True),

@@ -51,6 +51,7 @@ def _steps(run: Inner) -> Numbers:
     "4 use it for ||d theta_0/d phi - d theta_*/d phi||, for sigma_2's factor and for the weight "
     "T^2/beta^2; Theorem 1 has its M^2/L^2 and 24 M^2 T^2/beta^2 from it.",
     corrected="dtheta_corrected",
+    printed_as="proof step",
 )
 def dtheta(run: Inner) -> rc.Sides:
     """||d theta_* / d phi|| <= M T / (beta L)."""
@@ -86,6 +87,7 @@ def dtheta_corrected(run: Inner) -> rc.Sides:
     "bounds of e^(r/beta): ood.lemma_5_squared. And (21) bounds the variance by sigma: "
     "ood.lemma_5_variance. alpha <= 2 e^beta/(b mu + B L) is no stability condition either.",
     corrected="lemma_5_corrected",
+    uses=["lemma_1", "lemma_1_convexity", "A4"],
 )
 def lemma_5(run: Inner) -> rc.Sides:
     """E||theta_{t+1} - theta_*||^2 <= (1 - 2 alpha b mu B L / ((b mu + B L) e^beta)) E||theta_t -
@@ -106,6 +108,8 @@ def lemma_5(run: Inner) -> rc.Sides:
     "alpha e^-10, and the lemma has them forget theta_0 at the rate alpha b mu e^-0.1: "
     "2.0e-7 against 1.5e-7 after three steps from theta_*, alpha = 12.",
     corrected="lemma_5_corrected",
+    reading="With the square on the right that its proof has and the statement lacks.",
+    printed_as="proof step",
     reading_of="lemma_5",
 )
 def lemma_5_squared(run: Inner) -> rc.Sides:
@@ -124,6 +128,9 @@ def lemma_5_squared(run: Inner) -> rc.Sides:
     note="(21) has sigma where the proof has sigma^2. Below one sigma is more than sigma^2: "
     "features (0, 0, 0.1), r = 0 and alpha = 400, from theta_*: 356 against 16.",
     corrected="lemma_5_corrected",
+    reading="With the square, true bounds of e^(r/beta), and sigma as (21) defines it: what is "
+    "left of the slips is (21) alone.",
+    printed_as="ours",
     reading_of="lemma_5",
 )
 def lemma_5_variance(run: Inner) -> rc.Sides:
@@ -172,6 +179,15 @@ def lemma_5_corrected(run: Inner) -> rc.Sides:
     "bound grows with D: ood.lemma_4_q. So Lemma 3 and Theorem 1 have no valid inner-loop bound.",
     corrected="lemma_4_corrected",
     main=True,
+    uses=[
+        "lemma_2",
+        "lemma_2_33",
+        "lemma_5",
+        "dtheta",
+        "lemma_4_step_i",
+        "lemma_4_step_ii",
+        "eq_38",
+    ],
 )
 def lemma_4(run: Any) -> rc.Sides:
     """E||d theta_D/d phi - d theta_*/d phi||^2 + (T^2/beta^2) E||theta_D - theta_*||^2 <= q^D
@@ -193,6 +209,8 @@ def lemma_4(run: Any) -> rc.Sides:
     "T^2/(beta^2 L^2) is less where L > sqrt(3) mu. With M T/(beta mu) in its place the proof goes "
     "through, and its bound grows like (4/3)^D at least, ood.lemma_4_q.",
     corrected="lemma_4_corrected",
+    reading="b and B as numbers with b <= e^(r/beta) <= B, for which b/e^beta and B/e^beta stand.",
+    printed_as="ours",
     reading_of="lemma_4",
 )
 def lemma_4_true_bounds(run: Inner) -> rc.Sides:
@@ -214,6 +232,8 @@ def lemma_4_true_bounds(run: Inner) -> rc.Sides:
     "the step is alpha e^-10, and e_t stays where the lemma has it shrink. alpha^2 is missing "
     "before sigma_2^2, which only adds to the bound where alpha < 1 and fits no units.",
     corrected="lemma_4_recursion",
+    reading="The first step of its proof by itself.",
+    printed_as="proof step",
     reading_of="lemma_4",
 )
 def lemma_4_step_i(run: Inner) -> rc.Sides:
@@ -236,6 +256,7 @@ def lemma_4_step_i(run: Inner) -> rc.Sides:
     "||d_t||; its standard deviation is at most s. The mean product of e (I - alpha H) and the "
     "rest of A is -alpha times that of e (H - E H) and it, at most alpha ||e|| sigma_2 s. Then E "
     "over the past. No step loses a constant factor, and none needs beta small or large.",
+    uses=["dtheta_corrected"],
 )
 def lemma_4_recursion(run: Inner) -> rc.Sides:
     """a_{t+1}^2 <= (gamma a_t + alpha Lambda d_t)^2 + alpha^2 s (s + 2 sigma_2 a_t), a_t and d_t
@@ -266,6 +287,7 @@ def lemma_4_recursion(run: Inner) -> rc.Sides:
     "alpha^4 sigma_2^2 s^2/(1 - gamma); d_{t+1}^2 by ood.lemma_5_corrected. w is the least weight "
     "with alpha^2 Lambda^2/(1 - gamma) + w gamma^2 <= w Q. d theta_0/d phi = 0.",
     main=True,
+    uses=["lemma_4_recursion", "lemma_5_corrected"],
 )
 def lemma_4_corrected(run: Inner) -> rc.Sides:
     """a_D^2 + w d_D^2 <= Q^D (M^2 T^2/(beta mu)^2 + w ||theta_0 - theta_*||^2) + V sum_{t<D} Q^t, Q
@@ -295,6 +317,7 @@ def lemma_4_corrected(run: Inner) -> rc.Sides:
     "(ood.lpl_2L), and with M T/(beta mu) its term is 2 ((2 L + M^2) M T/(beta mu))^2.",
     corrected="lemma_3_corrected",
     main=True,
+    uses=["lemma_4", "dtheta", "lpl_2M", "lpl_2L"],
 )
 def lemma_3(run: Any, pairs: Any) -> rc.Sides:
     """E||d L_PL(theta_D)/d phi - d L_PL(theta_*)/d phi||^2 <= 8 M^2 times Lemma 4's bound."""
@@ -312,6 +335,8 @@ def lemma_3(run: Any, pairs: Any) -> rc.Sides:
     "start at theta_*, D = 1 and alpha -> 0: 212 against 72, of which the sigma_2 term without its "
     "alpha^2 is 48.",
     corrected="lemma_3_corrected",
+    reading="b and B as numbers with b <= e^(r/beta) <= B, for which b/e^beta and B/e^beta stand.",
+    printed_as="ours",
     reading_of="lemma_3",
 )
 def lemma_3_true_bounds(run: Inner, pairs: Any) -> rc.Sides:
@@ -331,6 +356,7 @@ def lemma_3_true_bounds(run: Inner, pairs: Any) -> rc.Sides:
     "v = grad_theta L_PL (2 L + M^2)-Lipschitz (ood.lpl_2L_corrected), squared. "
     "ood.lemma_4_corrected holds for every larger w.",
     main=True,
+    uses=["lemma_4_corrected", "lpl_2L_corrected", "lpl_2M"],
 )
 def lemma_3_corrected(run: Inner, pairs: Numbers) -> rc.Sides:
     """It is at most 8 M^2 times the bound of ood.lemma_4_corrected, with the larger of w and

@@ -57,6 +57,7 @@ _RIGHT = (
     "not inherit this; code that differentiates the loop is right as well.",
     corrected="prop_1_corrected",
     main=True,
+    uses=["eq_29_30", "eq_31"],
 )
 def prop_1(run: Any) -> rc.Sides:
     """d l_PL(theta_D) / d phi = (alpha/beta) (grad log pi(y) - grad log pi(y')) . sum_t
@@ -75,6 +76,7 @@ def prop_1(run: Any) -> rc.Sides:
     "from J_0 = 0, the rows of J for the entries of phi; unrolled, the factors of later steps "
     "stand further to the right. d(-log sigma(u)) = -sigma(-u) du, sigma(-u) = 1 - p_*.",
     main=True,
+    uses=["eq_29_30_corrected", "eq_31_corrected"],
 )
 def prop_1_corrected(run: Any) -> rc.Sides:
     """d l_PL(theta_D) / d phi = -(1 - p_*) (alpha/beta) sum_t R_t grad r(z_t) (grad log pi(z_t))'
@@ -93,6 +95,8 @@ def prop_1_corrected(run: Any) -> rc.Sides:
     note="The derivative of -log sigma(u) is -sigma(-u); (30) has the minus, (13) not. Descent "
     "along (13) would ascend.",
     corrected="prop_1_corrected",
+    reading="(13) if this is the only slip in it: what each of them does by itself.",
+    printed_as="ours",
     reading_of="prop_1",
 )
 def prop_1_sign(run: Any) -> rc.Sides:
@@ -110,6 +114,8 @@ def prop_1_sign(run: Any) -> rc.Sides:
     "those it ranks wrongly: the gradient is that of -(log pi(y) - log pi(y')), unbounded from "
     "below.",
     corrected="prop_1_corrected",
+    reading="(13) if this is the only slip in it: what each of them does by itself.",
+    printed_as="ours",
     reading_of="prop_1",
 )
 def prop_1_factor(run: Any) -> rc.Sides:
@@ -125,6 +131,8 @@ def prop_1_factor(run: Any) -> rc.Sides:
     expect="violated",
     note="d e^(r/beta) = e^(r/beta) grad r / beta. True only where grad r = 1 at all samples.",
     corrected="prop_1_corrected",
+    reading="(13) if this is the only slip in it: what each of them does by itself.",
+    printed_as="ours",
     reading_of="prop_1",
 )
 def prop_1_reward(run: Any) -> rc.Sides:
@@ -142,6 +150,8 @@ def prop_1_reward(run: Any) -> rc.Sides:
     expect="violated",
     note="From D = 2 on: J_2 = J_1 (I + alpha R_1 H_1) + ..., with the factor of step 1, not 0.",
     corrected="prop_1_corrected",
+    reading="(13) if this is the only slip in it: what each of them does by itself.",
+    printed_as="ours",
     reading_of="prop_1",
 )
 def prop_1_index(run: Any) -> rc.Sides:
@@ -158,6 +168,8 @@ def prop_1_index(run: Any) -> rc.Sides:
     note="Hessians at different theta do not commute: from D = 3 and p = 2 on the order matters, "
     "which the paper does not state. With columns for the entries of phi it is the other one.",
     corrected="prop_1_corrected",
+    reading="The factors of the product in the other order, which the paper leaves open.",
+    printed_as="ours",
     reading_of="prop_1",
 )
 def prop_1_order(run: Any) -> rc.Sides:
@@ -175,6 +187,7 @@ def prop_1_order(run: Any) -> rc.Sides:
     note="The derivative of log sigma(u) is sigma(-u) u' = (1 - p_*) u', not u'. The bound 2M of "
     "Lemma 3 is not hurt, as sigma(-u) <= 1; the constant 2L of the next line is, see ood.lpl_2L.",
     corrected="eq_29_30_corrected",
+    printed_as="proof step",
     main=True,
 )
 def eq_29_30(run: Any) -> rc.Sides:
@@ -207,6 +220,7 @@ def eq_29_30_corrected(run: Any) -> rc.Sides:
     note="grad_phi r and the index j are missing: ood.prop_1_reward, ood.prop_1_index. The step "
     "before (31) loses grad r; the telescoping loses j.",
     corrected="eq_31_corrected",
+    printed_as="proof step",
 )
 def eq_31(run: Any) -> rc.Sides:
     """d theta_D / d phi = (alpha/beta) sum_t R_t grad log pi(z_t) prod_(j>t) (I + alpha R_t Hess
@@ -242,6 +256,7 @@ def eq_31_corrected(run: Run) -> rc.Sides:
     "Hess), a contraction; as printed it is an expansion. The display below (38) combines (37) and "
     "(38) as if the sign were right, so that Lemma 4 is not hurt.",
     corrected="eq_37_corrected",
+    printed_as="proof step",
 )
 def eq_37(run: Any) -> rc.Sides:
     """J_(t+1) = J_t - alpha (grad_phi grad_theta l_FT - J_t Hess_theta l_FT), J_t = d theta_t / d
@@ -266,6 +281,7 @@ def eq_37_corrected(run: Any) -> rc.Sides:
 
 @PAPER.identity(
     "eq_38",
+    printed_as="proof step",
     ref="equations (35) and (38)",
     tex=r"\nabla_\phi\nabla_\theta\mathcal L_{FT}(\phi,\theta_*)+\frac{\partial\theta_*}{\partial"
     r"\phi}\nabla_\theta^2\mathcal L_{FT}(\phi,\theta_*)=0",
@@ -294,6 +310,7 @@ def eq_38(system: System, phi: Numbers) -> rc.Sides:
     tex=r"\frac{\partial\theta_*(x,y)}{\partial\phi}=\frac{\nabla_\phi r_\phi(x,y)-\nabla_\phi"
     r" r_\phi(x,y_0)}\beta",
     on=ANSWERS,
+    printed_as="ours",
     derivation="pi_(theta_*) is (9), so that theta_*(x, y) = log mu_hat(y)/mu_hat(y_0) - log "
     "h(y)/h(y_0) + (r(x, y) - r(x, y_0))/beta.",
 )

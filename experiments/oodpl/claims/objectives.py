@@ -82,6 +82,7 @@ def regularised(system: System, phi: Numbers, pi: Numbers) -> Numbers:
     "it, so that any phi with larger rewards has a larger value; a linear reward has no maximum. "
     "Nothing else uses (3) with phi.",
     corrected="eq_9_28",
+    printed_as="misprint",
 )
 def eq_3(system: System, phi: Numbers, other_phi: Numbers) -> rc.Sides:
     """RLHF maximises E_pi r_phi - beta KL(pi || pi_ref) over phi: the policy (9) being that of phi,
@@ -130,6 +131,7 @@ def eq_9_28(system: System, phi: Numbers, theta: Numbers) -> rc.Sides:
     ref="equation (9): the value of (8)",
     tex=r"J(\pi_*)=\mathbb E_x\,\beta\log Z(x)",
     on=POINTS,
+    printed_as="ours",
 )
 def eq_9_28_value(system: System, phi: Numbers) -> rc.Sides:
     """The largest value of (8) is E_x beta log Z(x)."""
@@ -175,6 +177,8 @@ def eq_9_28_concave(system: System, theta: Numbers, other: Numbers, share: Numbe
     "only if it is constant. So (9) is the optimum over all policies, and (8) over theta may have "
     "local maxima.",
     corrected="eq_9_28_concave",
+    reading_of="eq_9_28_concave",
+    reading="The objective as a function of theta, over which (8) is maximised.",
 )
 def eq_8_theta(system: System, phi: Numbers, theta: Numbers, other: Numbers) -> rc.Sides:
     """The objective (8), a function of theta, is concave."""
@@ -198,6 +202,7 @@ def eq_8_theta(system: System, phi: Numbers, theta: Numbers, other: Numbers) -> 
     "prompt, for constant Z, and where the class contains pi_*.",
     corrected="eq_10_appA_corrected",
     main=True,
+    uses=["eq_9_28"],
 )
 def eq_10_appA(system: System, phi: rc.Numbers) -> rc.Sides:
     """argmin over theta of E_x KL(pi_* || pi_theta) is argmin of -E_x E_mu_hat [e^(r/beta) log
@@ -233,6 +238,7 @@ def eq_10_appA_corrected(system: System, phi: Numbers, theta: Numbers) -> rc.Sid
     tex=r"\mathbb E_xD_{KL}(\pi_*\|\pi_{\theta_*})\le\frac{\max_xZ(x)}{\min_xZ(x)}\min_\theta"
     r"\mathbb E_xD_{KL}(\pi_*\|\pi_\theta)",
     on=OPTIMA,
+    printed_as="ours",
     derivation="min Z E KL(theta_*) <= E Z KL(theta_*) <= E Z KL(theta) <= max Z E KL(theta) for "
     "every theta, by ood.eq_10_appA_corrected. A large beta, or small rewards, makes the two "
     "objectives alike.",
@@ -254,6 +260,7 @@ def eq_10_appA_excess(system: System, phi: Numbers) -> rc.Sides:
     ref="equation (10) where the class holds every policy",
     tex=r"\pi_{\theta_*}=\pi_*",
     on=ANSWERS,
+    printed_as="ours",
     derivation="E_x Z(x) KL(pi_* || pi_theta) is zero there, and nowhere else.",
 )
 def eq_10_appA_unrestricted(system: System, phi: Numbers) -> rc.Sides:
@@ -275,6 +282,7 @@ def eq_10_appA_unrestricted(system: System, phi: Numbers) -> rc.Sides:
     "answer and l_PL needs two; with two drawn from mu_hat the inner objective has no phi in it, "
     "and the hypergradient would be zero.",
     corrected="eq_11_12_corrected",
+    printed_as="misprint",
 )
 def eq_11_12(system: System, phi: Numbers, theta: Numbers) -> rc.Sides:
     """theta_*^T minimises E l_PL(phi, theta, z) over the samples z of D^T, and Algorithm 1 follows
@@ -316,6 +324,7 @@ def eq_11_12_corrected(system: System, phi: Numbers, theta: Numbers) -> rc.Sides
     note="It makes D + 1 steps and ends at theta_(k,D+1); k = 0, ..., K makes K + 1. Proposition 1 "
     "and Theorem 1 have D and K. Harmless.",
     corrected="alg_1_corrected",
+    printed_as="misprint",
 )
 def alg_1(system: System, phi: Numbers, theta: Numbers, z: Numbers, alpha: Numbers) -> rc.Sides:
     """The loop t = 0, ..., D ends at theta_(k,D)."""
@@ -347,6 +356,7 @@ def alg_1_corrected(
     ref="equation (26), answers of equal lengths",
     tex=r"1-A_{PL}\le\mathcal L_{PL}/\log2",
     on=DATA,
+    printed_as="ours",
     derivation="-log sigma(u) is at least log 2 where u <= 0 and positive elsewhere. Attained by "
     "pairs of equal chance, which (26) counts as wrong.",
 )
@@ -365,6 +375,8 @@ def eq_26(instance: Any) -> rc.Sides:
     "and -20 of twenty have l_PL = e^-18 and are ranked wrongly. L_PL can be as small as one likes "
     "with A_PL = 0.",
     corrected="eq_26_lengths_corrected",
+    reading="For answers of different lengths, by which (26) divides and the loss does not.",
+    printed_as="ours",
     reading_of="eq_26",
 )
 def eq_26_lengths(instance: Any) -> rc.Sides:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import ratecheck as rc
-from experiments.oodpl.claims._spaces import JETS, PAIRS, points, printed, true
+from experiments.oodpl.claims._spaces import JETS, PAIRS, STRONG_PAIRS, points, printed, true
 from experiments.oodpl.paper import PAPER
 from experiments.oodpl.theory import smoothness as at
 
@@ -15,7 +15,7 @@ from experiments.oodpl.theory import smoothness as at
     ref="Lemma 1, smoothness",
     tex=r"\|\nabla_\theta\mathcal L_{FT}(\phi,\theta)-\nabla_\theta\mathcal L_{FT}(\phi,\theta')"
     r"\|\le\frac{BL}{e^\beta}\|\theta-\theta'\|",
-    on=PAIRS,
+    on=STRONG_PAIRS,
     expect="violated",
     note="Step (ii) takes exp(r/beta) <= B/e^beta, see ood.exp_r_beta. With r = 0, B = 1, one "
     "prompt, psi = -1 and 1 with equal chances: the curvature at theta = 0 is 1 = L, whatever "
@@ -23,6 +23,7 @@ from experiments.oodpl.theory import smoothness as at
     "exponentially large in beta.",
     corrected="lemma_1_corrected",
     main=True,
+    uses=["exp_r_beta"],
 )
 def lemma_1(instance: Any) -> rc.Sides:
     """grad_theta L_FT is (B L/e^beta)-Lipschitz."""
@@ -40,6 +41,7 @@ def lemma_1(instance: Any) -> rc.Sides:
     derivation="The paper's proof with ood.exp_r_beta_corrected: a mean of e^(r/beta) times "
     "changes of grad log pi.",
     main=True,
+    uses=["exp_r_beta_corrected"],
 )
 def lemma_1_corrected(instance: Any) -> rc.Sides:
     """grad_theta L_FT is (B^(1/beta) L)-Lipschitz."""
@@ -53,7 +55,7 @@ def lemma_1_corrected(instance: Any) -> rc.Sides:
     ref="Lemma 1, strong convexity",
     tex=r"\langle\nabla_\theta\mathcal L_{FT}(\phi,\theta)-\nabla_\theta\mathcal L_{FT}(\phi,"
     r"\theta'),\theta-\theta'\rangle\ge\frac{b\mu}{e^\beta}\|\theta-\theta'\|^2",
-    on=PAIRS,
+    on=STRONG_PAIRS,
     expect="violated",
     note="Step (iii) takes exp(r/beta) >= b/e^beta. It is too much where b > e^(beta^2/(beta - "
     "1)), beta > 1: with b = B = e^5 and beta = 2, exp(r/beta) is e^2.5 and b/e^beta is e^3; for "
@@ -62,6 +64,8 @@ def lemma_1_corrected(instance: Any) -> rc.Sides:
     corrected="lemma_1_convexity_corrected",
     main=True,
     reading_of="lemma_1",
+    reading="The second half of the lemma.",
+    uses=["exp_r_beta"],
 )
 def lemma_1_convexity(instance: Any) -> rc.Sides:
     """L_FT is (b mu/e^beta)-strongly convex in theta."""
@@ -79,6 +83,7 @@ def lemma_1_convexity(instance: Any) -> rc.Sides:
     derivation="Each sample adds exp(r/beta) >= b^(1/beta) times at least mu ||theta - theta'||^2. "
     "Step (ii) of the paper drops mu and (iii) has it again.",
     main=True,
+    uses=["exp_r_beta_corrected"],
 )
 def lemma_1_convexity_corrected(instance: Any) -> rc.Sides:
     """L_FT is (b^(1/beta) mu)-strongly convex in theta."""
@@ -92,11 +97,12 @@ def lemma_1_convexity_corrected(instance: Any) -> rc.Sides:
     ref="Lemma 2, (32)",
     tex=r"\|\nabla_\phi\nabla_\theta\ell_{FT}(\phi,\theta)-\nabla_\phi\nabla_\theta\ell_{FT}(\phi,"
     r"\theta')\|\le\frac{BTL}{\beta e^\beta}\|\theta-\theta'\|",
-    on=PAIRS,
+    on=STRONG_PAIRS,
     expect="violated",
     note="Step (ii) takes exp(r/beta) <= B/e^beta, see ood.exp_r_beta. It enters Lemma 4 as 6 "
     "alpha^2 B^2 T^2 L^2/(beta^2 e^(2 beta)).",
     corrected="lemma_2_corrected",
+    uses=["exp_r_beta"],
 )
 def lemma_2(instance: Any) -> rc.Sides:
     """grad_phi grad_theta l_FT is (B T L/(beta e^beta))-Lipschitz in theta."""
@@ -117,6 +123,7 @@ def lemma_2(instance: Any) -> rc.Sides:
     on=PAIRS,
     derivation="It is -e^(r/beta) grad r (grad log pi)'/beta, and a product of a column and a row "
     "has the product of their lengths for its norm.",
+    uses=["exp_r_beta_corrected"],
 )
 def lemma_2_corrected(instance: Any) -> rc.Sides:
     """grad_phi grad_theta l_FT is (B^(1/beta) T L/beta)-Lipschitz in theta."""
@@ -134,11 +141,13 @@ def lemma_2_corrected(instance: Any) -> rc.Sides:
     ref="Lemma 2, (33)",
     tex=r"\|\nabla_\theta^2\ell_{FT}(\phi,\theta)-\nabla_\theta^2\ell_{FT}(\phi,\theta')\|\le\frac"
     r"{B\rho}{e^\beta}\|\theta-\theta'\|",
-    on=PAIRS,
+    on=STRONG_PAIRS,
     expect="violated",
     note="As in (32). It enters Lemma 4 as 6 alpha^2 B^2 T^2 M^2 rho^2/(beta^2 L^2 e^(2 beta)).",
     corrected="lemma_2_33_corrected",
     reading_of="lemma_2",
+    reading="The second inequality of the lemma.",
+    uses=["exp_r_beta"],
 )
 def lemma_2_33(instance: Any) -> rc.Sides:
     """grad_theta^2 l_FT is (B rho/e^beta)-Lipschitz in theta."""
@@ -154,6 +163,7 @@ def lemma_2_33(instance: Any) -> rc.Sides:
     r"B^{1/\beta}\rho\|\theta-\theta'\|",
     on=PAIRS,
     derivation="The paper's proof with ood.exp_r_beta_corrected.",
+    uses=["exp_r_beta_corrected"],
 )
 def lemma_2_33_corrected(instance: Any) -> rc.Sides:
     """grad_theta^2 l_FT is (B^(1/beta) rho)-Lipschitz in theta."""
@@ -164,6 +174,7 @@ def lemma_2_33_corrected(instance: Any) -> rc.Sides:
 
 @PAPER.upper(
     "lpl_2M",
+    printed_as="proof step",
     ref="proof of Lemma 3, first display of step (i)",
     tex=r"\|\nabla_\theta\mathcal L_{PL}\|\le2M",
     on=JETS,
@@ -180,7 +191,7 @@ def lpl_2M(gradient_bound: Any) -> rc.Sides:
     ref="proof of Lemma 3, second display of step (i)",
     tex=r"\|\nabla_\theta\mathcal L_{PL}(\theta)-\nabla_\theta\mathcal L_{PL}(\theta')\|\le2L\|"
     r"\theta-\theta'\|",
-    on=PAIRS,
+    on=STRONG_PAIRS,
     expect="violated",
     note="The proof differentiates log pi(y) - log pi(y') and not -log sigma of it: the slope of "
     "sigma(-u) adds sigma'(u) (grad u)(grad u)', up to M^2. Three answers psi = -1, 0, 1 with h = "
@@ -189,6 +200,7 @@ def lpl_2M(gradient_bound: Any) -> rc.Sides:
     "||d theta_*|| ||theta_D - theta_*||, and with it the second half of the factor of q^D, needs "
     "the constant of ood.lpl_2L_corrected, which does not cancel against the 1/L of ood.dtheta.",
     corrected="lpl_2L_corrected",
+    printed_as="proof step",
     main=True,
 )
 def lpl_2L(instance: Any) -> rc.Sides:
@@ -219,6 +231,7 @@ def lpl_2L_corrected(hessian_bound: Any) -> rc.Sides:
     tex=r"\|\nabla_\theta\mathcal L_{PL}(\theta)-\nabla_\theta\mathcal L_{PL}(\theta')\|\le\frac"
     r"{d^2}4\|\theta-\theta'\|",
     on=PAIRS,
+    printed_as="ours",
     derivation="The Hessians of log pi are the same for y and y' and cancel; what remains is "
     "sigma'(u) (psi - psi')(psi - psi')', sigma' <= 1/4. So L_PL is convex in theta.",
 )

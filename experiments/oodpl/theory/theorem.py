@@ -13,7 +13,7 @@ import numpy as np
 from experiments.oodpl.theory.inner import Inner
 from linsys.linalg import Numbers, logistic
 
-__all__ = ["curvature_limit", "two_answers"]
+__all__ = ["curvature_limit", "rounds_of_two_answers", "two_answers"]
 
 
 def curvature_limit(run: Inner) -> Numbers:
@@ -37,3 +37,21 @@ def two_answers(margin: Numbers, gap: Numbers, slope: Numbers, beta: Numbers) ->
         beta: the controlling factor.
     """
     return np.asarray((slope / beta * logistic(-(margin + gap / beta))) ** 2)
+
+
+def rounds_of_two_answers(
+    margin: Numbers, gap: Numbers, slope: Numbers, beta: Numbers, eta: Numbers, K: Numbers
+) -> Numbers:
+    """(1/K) sum over k < K of :func:`two_answers` in K steps of gradient descent, linear rewards.
+
+    Args:
+        margin, slope, beta: as there.
+        gap: r(x, y) - r(x, y') at phi_0.
+        eta: the outer step size.
+        K: how many steps.
+    """
+    total = 0 * gap
+    for k in range(max(int(count) for count in np.atleast_1d(K))):
+        total = total + np.where(k < K, two_answers(margin, gap, slope, beta), 0 * gap)
+        gap = gap + eta * slope**2 / beta * logistic(-(margin + gap / beta))
+    return np.asarray(total / K)
