@@ -10,6 +10,8 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.psharelora.theory.subspace import Adaptation
+from experiments.psharelora.theory.unseen import seen_columns, turned
+from linsys.linalg import lambda_min, transpose
 
 #: Users, trajectories, the sizes of a user's matrix, and the rank; k is cut to min(d1, N d2).
 SIZES = {"N": (1, 3), "T": (2, 3), "d1": (1, 3), "d2": (1, 2), "k": (1, 2)}
@@ -70,5 +72,50 @@ def users(
         view=view,
         batched=True,
         meaning={**meaning, **options.pop("meaning", {})},
+        **options,
+    )
+
+
+def of_rank_k(*, left: Any, right: Any, **others: Any) -> SimpleNamespace:
+    """``users`` without a rest, and the further fields as they are."""
+    return SimpleNamespace(users=adaptation(left, right, 0), **others)
+
+
+def _independent(s: Any) -> Any:
+    """Trajectories' differences that are not nearly dependent: the least of their Gram matrix."""
+    columns = seen_columns(s.psi)
+    return lambda_min(transpose(columns) @ columns) >= 0.01
+
+
+def _same_preferences(s: Any) -> Any:
+    """Delta Theta* and its mirror image agree on every difference of features, up to rounding."""
+    columns = transpose(seen_columns(s.psi))[..., None, :, :]
+    gaps = columns @ (turned(s.users, s.psi).delta - s.users.delta)
+    same = 10**9 * np.abs(gaps).max(axis=(-3, -2, -1)) <= 1
+    return same | ~_independent(s)  # dependent ones are filtered out
+
+
+def unseen(
+    extra: Mapping[str, rc.Field], view: Callable[..., Any] = of_rank_k, **options: Any
+) -> rc.Space:
+    """Users of rank k, and fewer trajectories than would show all columns."""
+    return rc.Space(
+        fields={
+            "left": USERS["left"],
+            "right": USERS["right"],
+            "psi": TRAJECTORIES["psi"],
+            **extra,
+        },
+        sizes={"N": (1, 2), "T": (2, 3), "d1": (2, 4), "d2": (1, 1), "k": (1, 2)},
+        view=view,
+        assumes={"Delta Theta* and its mirror image have the same preferences": _same_preferences},
+        given={"sigma_k >= 0.1": unlike(0.1), "the trajectories differ": _independent},
+        batched=True,
+        meaning={
+            "left": "B of Delta Theta* = B W",
+            "right": "its W_i",
+            "psi": "features of the trajectories",
+            "C": "the constant",
+        },
         **options,
     )

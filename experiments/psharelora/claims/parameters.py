@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.psharelora.claims._spaces import TRAJECTORIES, adaptation, users
+from experiments.psharelora.claims._spaces import TRAJECTORIES, adaptation, of_rank_k, unseen, users
 from experiments.psharelora.claims.subspace import FIT_MEANING, FITS, FITTED
 from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import preference as at
 from experiments.psharelora.theory.preference import Pairs
 from experiments.psharelora.theory.subspace import Adaptation
+from experiments.psharelora.theory.unseen import turned
 from linsys.linalg import Numbers, lambda_min, logistic, squares
 
 
@@ -119,19 +120,51 @@ LEMMA_8_CORRECTED = replace(
 )
 
 
+def _mirrored_case(C: float) -> dict[str, Any]:
+    """Theta* = (1, 1)' and Theta = (-1, 1)', of which comparisons see the second entry."""
+    return {
+        "left": [[1.0], [1.0]],
+        "right": [[[1.0]]],
+        "psi": [[[0.0], [0.0]], [[0.0], [1.0]]],
+        "mu0": [0.5, 0.5],
+        "mu1": [0.5, 0.5],
+        "C": C,
+    }
+
+
+def _mirrored(*, psi: Any, mu0: Any, mu1: Any, **others: Any) -> SimpleNamespace:
+    """``fit`` is Delta Theta* with what no comparison sees of its columns turned round."""
+    system = of_rank_k(**others)
+    system.fit, system.psi = turned(system.users, psi), psi
+    system.pairs = Pairs(psi, mu0, mu1)
+    return system
+
+
 @PAPER.upper(
     "lemma_5_mean_value",
     ref="Lemmas 5 and 8: 'from the mean value theorem'",
     tex=r"\|\Theta-\Theta^\star\|_F^2\le C\sum_i\mathbb E\|P_{\Theta_i}-P_{\Theta_i^\star}\|^2",
-    on=space_with_fit({"C": rc.positive(low=1e4, high=1e6)}),
+    on=unseen(
+        {
+            "mu0": TRAJECTORIES["mu0"],
+            "mu1": TRAJECTORIES["mu1"],
+            "C": rc.positive(low=1.0, high=1e6),
+        },
+        view=_mirrored,
+        constructed="Theta is Theta* with the part of its columns that no comparison sees turned "
+        "round",
+    ),
     expect="violated",
     note="Preferences see Theta through <Theta, psi(tau0) - psi(tau1)> alone. Where these "
-    "differences do not span the matrices, Theta* + Z has the preferences of Theta* and no C "
-    "exists: two trajectories and d1 d2 = 2 are enough. Nothing in Assumption 1 excludes it. And "
-    "where they do, C grows like e^(4R): psl.lemma_5_curvature.",
+    "differences do not span the matrices, Theta* + Z has the preferences of Theta* for every Z "
+    "across them: the left side is ||Z||^2, the right one zero, whatever C is. Theta* = (1, 1)', "
+    "Theta = (-1, 1)' and two trajectories whose features differ by (0, 1)': 4 against 0. Nothing "
+    "in Assumption 1 excludes it. And where they do span, C grows like e^(4R): "
+    "psl.lemma_5_curvature.",
     corrected="lemma_5_coverage",
     main=True,
-    reading_of="lemma_5",
+    printed_as="proof step",
+    family=[_mirrored_case(C) for C in (1.0, 100.0, 1e6)],
 )
 def lemma_5_mean_value(users: Adaptation, fit: Adaptation, pairs: Pairs, C: rc.Numbers) -> rc.Sides:
     """||Theta - Theta*||_F^2 <= C sum_i E ||P_i - P*_i||^2 for a constant C."""
