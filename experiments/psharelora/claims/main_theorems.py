@@ -158,6 +158,7 @@ def theorem_4_1(
     "psl.lemma_4_chance in psl.lemma_3_corrected, as the maximum is at least as likely as "
     "Theta_diamond.",
     main=True,
+    uses=["lemma_4_chance", "lemma_3_corrected", "lemma_5_coverage", "lemma_5_corrected"],
 )
 def theorem_4_1_corrected(users: Adaptation, fit: Adaptation, pairs: Pairs) -> rc.Sides:
     """16 m^2 lambda_min N nu dist^2 <= lambda_max Sigma_tail for every Theta of rank k whose
@@ -178,6 +179,7 @@ def theorem_4_1_corrected(users: Adaptation, fit: Adaptation, pairs: Pairs) -> r
     on=NEAR,
     note="The reading under which the theorem is true as printed.",
     derivation="psl.theorem_4_1_corrected, and Sigma_tail/N <= B sqrt(Sigma_tail/N).",
+    printed_as="ours",
 )
 def theorem_4_1_covered(users: Adaptation, fit: Adaptation, pairs: Pairs) -> rc.Sides:
     """dist^2 <= (c1^2/nu) sqrt(Sigma_tail/N) for N_p = oo, with c1^2 = lambda_max B/(16 m^2
@@ -225,6 +227,7 @@ def theorem_4_1_variance(users: Adaptation, pairs: Pairs) -> rc.Sides:
     "H with eigenvalues in [m lambda_min, lambda_max/4]: <T, H T> = <T, H E>, where T and E are "
     "orthogonal. In their plane <t, H e>/<t, H t> <= (c - 1)/(2 sqrt c), and ||C||_F sigma_k <= "
     "||T||_F. Attained in the plane.",
+    printed_as="ours",
 )
 def theorem_4_1_floor(users: Adaptation, pairs: Pairs) -> rc.Sides:
     """dist^2 -> ||C||^2 <= ((c - 1)^2/(4c)) Sigma_tail/(N nu) for N_p = oo, c = lambda_max/(4 m
@@ -251,6 +254,18 @@ def theorem_4_1_floor(users: Adaptation, pairs: Pairs) -> rc.Sides:
     "Sigma_tail = 0 is true, that it does so only then is not: users with Theta* = diag(s1, s2), "
     "one column each, k = 1 and a coordinate in each comparison keep B_diamond exactly.",
     corrected="remark_2_corrected",
+    uses=["theorem_4_1"],
+    family=[
+        {
+            "left": [[2.0], [2.0]],
+            "right": [[[1.0]]],
+            "psi": [[[1.0], [0.0]], [[0.0], [1.0]], [[0.0], [0.0]]],
+            "mu0": [0.5, 0.5, 0.0],
+            "mu1": [0.0, 0.0, 1.0],
+            "times": times,
+        }
+        for times in (2.0, 4.0)
+    ],
 )
 def remark_2(users: Adaptation, pairs: Pairs, times: Numbers) -> rc.Sides:
     """dist decreases as nu increases: lim N_p E dist^2 of t Theta* is at most that of Theta* for t

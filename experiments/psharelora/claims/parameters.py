@@ -74,6 +74,18 @@ RANK_K = rc.Space(
     "takes the root of the whole sum and so follows from the form with dist^2, not from this one: "
     "a slip in the statement, without effect. What does have one is psl.lemma_5_mean_value.",
     corrected="lemma_5_corrected",
+    printed_as="misprint",
+    uses=["lemma_5_mean_value"],
+    family=[
+        {
+            "left": [[1.0], [0.0]],
+            "right": [[[1.0]]],
+            "rest": [[[0.0], [0.0]]],
+            "fit_left": [[cosine], [sine]],
+            "fit_right": [[[cosine]]],
+        }
+        for cosine, sine in ((0.8, 0.6), (0.96, 0.28), (0.9998, 0.02))
+    ],
 )
 def lemma_5(users: Any, fit: Any) -> rc.Sides:
     """dist(B, B_diamond) <= ||Theta - Theta*||_F^2 / sigma_k(Theta*)^2 for a Theta of rank k."""
@@ -99,6 +111,7 @@ def lemma_5_corrected(users: Adaptation, fit: Adaptation) -> rc.Sides:
 LEMMA_8 = replace(
     lemma_5,
     id="psl.lemma_8",
+    family=[{name: case[name] for name in RANK_K.fields} for case in lemma_5.family],
     source="P-ShareLoRA, Lemma 8",
     text="dist(B, B_diamond) <= ||Delta Theta - Delta Theta*||_F^2 / sigma_k(Delta Theta*)^2, "
     "where span(B_diamond) = span(Delta Theta*).",
@@ -201,6 +214,7 @@ def lemma_5_coverage(users: Adaptation, fit: Adaptation, pairs: Pairs) -> rc.Sid
     note="Where all compared rewards differ by about 2R, the constant C of Lemma 5, and with it "
     "c1^2 of Theorem 4.1, is at least e^(4R)/2.",
     derivation="Phi' <= e^-a at arguments above a. Approached as a grows.",
+    printed_as="ours",
 )
 def lemma_5_curvature(x: Numbers, y: Numbers) -> rc.Sides:
     """(x - y)^2 >= (e^(2a)/2) times the squared gap of both outcomes, for x, y >= a."""
@@ -221,6 +235,8 @@ def lemma_5_curvature(x: Numbers, y: Numbers) -> rc.Sides:
     note="A sum is at most sqrt(2) times the root of the sum of squares, not once: ||dW|| = ||dB|| "
     "= B = 1 has 2 and 1.42. Only a constant of Proposition 1.",
     corrected="eq_C1_corrected",
+    printed_as="proof step",
+    family=[{"dB": [[1.0]], "dW": [[1.0]], "B": 1.0}],
 )
 def eq_C1(dW: Numbers, dB: Numbers, B: Numbers) -> rc.Sides:
     """||dW|| + B ||dB|| <= max{1, B} ||[dB; dW]||."""
@@ -258,7 +274,8 @@ def eq_C1_corrected(users: Adaptation, fit: Adaptation, pairs: Pairs) -> rc.Side
     note="B is orthonormal, which alone is sqrt(k), and there are N matrices W_i. It enters "
     "Proposition 1 within a logarithm, as log N.",
     corrected="eq_C1_ball_corrected",
-    reading_of="eq_C1",
+    printed_as="proof step",
+    family=[{"left": [[1.0]], "right": [[[1.0]]], "rest": [[[0.0]]]}],
 )
 def eq_C1_ball(users: Any) -> rc.Sides:
     """(vec B, vec W) lies in a ball of radius B for ||W_i||_F <= B."""
@@ -270,7 +287,6 @@ def eq_C1_ball(users: Any) -> rc.Sides:
     ref="Appendix C.1, corrected: the ball that is covered",
     on=eq_C1_ball.space,
     tex=r"\|[\operatorname{vec}B;\operatorname{vec}W]\|^2\le k+NB^2",
-    reading_of="eq_C1",
     derivation="||B||_F^2 = k and ||W||_F^2 <= N B^2. Attained.",
 )
 def eq_C1_ball_corrected(users: Adaptation) -> rc.Sides:

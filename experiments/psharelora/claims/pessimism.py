@@ -68,6 +68,18 @@ def _step(s: Any, printed: bool) -> tuple[Any, Any]:
     "already, Theorem 4.2 would have the fourth root of the rate. It keeps the square root only if "
     "(3.4) bounds the norm by zeta, or if zeta is the square of (B.1).",
     corrected="B2_zeta_step_corrected",
+    printed_as="proof step",
+    family=[
+        {
+            "reference": [0.0, 1.0],
+            "policies": [[1.0, 0.0], [0.0, 1.0]],
+            "psi": [[1.0], [-1.0]],
+            "hat": [0.0],
+            "truth": [0.0],
+            "zeta": zeta,
+        }
+        for zeta in (1.0, 0.01)
+    ],
 )
 def B2_zeta_step(instance: Any) -> rc.Sides:
     """|Delta r_hat - Delta r_inf| <= L1 zeta for r_inf in the set (3.4), ||Delta Theta_i - Delta
@@ -113,6 +125,7 @@ PRINTED = rc.Space(
     view=_everybody(False),
     batched=True,
     meaning={**MEANING, **POLICIES_MEANING},
+    constructed="Theta_hat is Theta_diamond, as for N_p = oo and equal Fisher informations",
 )
 
 
@@ -131,6 +144,8 @@ PRINTED = rc.Space(
     "has b_i on its right side, but by psl.B2_pessimism_corrected: it then pays for ||v|| of the "
     "chosen policy, which no concentrability of pi_tar bounds.",
     corrected="B2_pessimism_corrected",
+    printed_as="proof step",
+    uses=["eq_B1"],
 )
 def B2_pessimism(chooser: Any) -> rc.Sides:
     """J(pi_hat_i; r_inf) - E_ref r_inf - (J(pi_hat_i; r*_i) - E_ref r*_i) <= 0 for all users, where
@@ -144,6 +159,8 @@ PESSIMISM_MAX = replace(
     B2_pessimism,
     id="psl.B2_pessimism_max",
     source="P-ShareLoRA, proof of Theorem B.2, second bracket, with max_i b_i",
+    printed_as="ours",
+    uses=(),
     text="The same with max_i b_i in zeta.",
     latex=B2_pessimism.latex.replace(r"\min", r"\max"),
     space=replace(PRINTED, view=_everybody(True)),
@@ -200,6 +217,8 @@ def _ended(*, psi: Any, reference: Any, policies: Any, **others: Any) -> SimpleN
     "every user. The search attains the bound, where one parameter decides all; "
     "psl.chain_radius says how loose epsilon_i is on typical data.",
     derivation="psl.theorem_4_2_corrected with e_i <= epsilon_i = sqrt(zeta), psl.chain_radius.",
+    uses=["theorem_4_2_corrected", "chain_radius", "chain_noise_all", "chain_noise_own"],
+    printed_as="ours",
 )
 def chain_value(chooser: Any) -> rc.Sides:
     """J(pi_tar; r*_i) - J(pi_hat_i; r*_i) <= 2 epsilon_i ||v_tar||_F <= 4 L1 epsilon_i for zeta =

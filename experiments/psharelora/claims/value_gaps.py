@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.psharelora.claims._spaces import unlike, users
+from experiments.psharelora.claims._spaces import adaptation, unlike, users
 from experiments.psharelora.claims.main_theorems import CREDIBLE, LIMITS
 from experiments.psharelora.claims.parameters import space_with_fit, view_with_fit
 from experiments.psharelora.claims.pessimism import PESSIMISTS, POLICIES, POLICIES_MEANING
@@ -89,7 +89,7 @@ def _compared_case(N_p: float, C: float) -> dict[str, Any]:
     "for a target that the data do not show C_r is infinite. Nor are Assumption 2's N_p >= N_unif "
     "and its delta in the statement.",
     corrected="theorem_4_2_corrected",
-    uses=["theorem_B3", "lemma_6", "B2_zeta_step", "B2_pessimism", "eq_B1", "C3"],
+    uses=["lemma_6_bound", "B2_zeta_step", "B2_pessimism", "eq_B1", "C3", "def_A3"],
     family=[_compared_case(n, C) for n, C in ((1e4, 1.0), (1e6, 3.0), (1e9, 30.0), (1e12, 100.0))],
     main=True,
 )
@@ -149,7 +149,7 @@ COROLLARY_4_1 = replace(
     latex=r"\frac1N\sum_i(J(\pi_{i,tar};r_i^\star)-J(\hat\pi_i;r_i^\star))\le c_3\sqrt{\frac{\log"
     r"(\mathcal N/\delta)}{NN_p\nu}+\frac{kd_2+\log(N/\delta)}{N_p}+\frac1\nu\sqrt{\frac{"
     r"\Sigma_{tail}}N}}",
-    uses=("psl.theorem_4_2",),
+    uses=("psl.theorem_4_2", "psl.corollary_B1"),
     note="As psl.theorem_4_2, for one user. That the mean of b_i, Sigma_tail/N, is left out needs "
     "nu sqrt(Sigma_tail/N) bounded, which Corollary B.1 assumes and this one does not; it is true "
     "with a constant that depends on B: psl.corollary_B1_condition.",
@@ -240,7 +240,10 @@ def _small_case(N_p: float, small: float) -> dict[str, Any]:
         },
         sizes={"d1": (2, 3)},
         view=_sized,
-        assumes={"Assumption 2, N_p >= N_unif": _concentrated},
+        assumes={
+            "Assumption 2, N_p >= N_unif": _concentrated,
+            "N >= nu^2 Sigma_tail": lambda s: s.users.nu**2 * s.users.tail <= s.users.users,
+        },
         given={
             "sigma_2 > 0": lambda s: s.users.nu >= 1e-8,
             "rewards differ by 0.2 on average and by at most 2": _apart_enough,
@@ -303,6 +306,7 @@ def corollary_B1(
     "condition only keeps B out of the constant.",
     derivation="psl.remark_1: nu <= (B^2 - t^2)/k for t^2 = Sigma_tail/N, and t (B^2 - t^2) is "
     "largest at t = B/sqrt 3.",
+    printed_as="ours",
 )
 def corollary_B1_condition(users: Adaptation) -> rc.Sides:
     """nu "
@@ -312,27 +316,63 @@ def corollary_B1_condition(users: Adaptation) -> rc.Sides:
     return users.nu * np.sqrt(users.tail / users.users), bound
 
 
+def _kinds(*, left: Any, right: Any, rest: Any, many: Any, **others: Any) -> SimpleNamespace:
+    """``kinds`` are users, and so ``many`` of each make up the whole matrix."""
+    whole = adaptation(left, right, rest)
+    weight = np.sqrt(many)[..., None, None]
+    return SimpleNamespace(kinds=Adaptation(whole.delta * weight, whole.k), many=many, **others)
+
+
+def _nu_of_all(kinds: Adaptation, many: Numbers) -> Numbers:
+    """sigma_k^2/N of the whole matrix."""
+    return np.asarray(kinds.sigma2[..., kinds.k - 1] / many.sum(axis=-1))
+
+
+def _crowd_case(many: float, C: float) -> dict[str, Any]:
+    """One user with Theta* = (1, 1)', so ``many`` with (1, 0)'."""
+    return {
+        "left": [[1.0], [0.0]],
+        "right": [[[1.0]], [[1.0]]],
+        "rest": [[[0.0], [0.0]], [[0.0], [1.0]]],
+        "many": [many, 1.0],
+        "C": C,
+    }
+
+
 @PAPER.upper(
     "eq_B1",
     ref="equation (B.1) in (3.4)",
     tex=r"\|\Delta\Theta_i^\star-\Theta_i^\diamond\|_F^2\le\zeta",
     on=users(
-        {"L1": rc.positive(low=0.1, high=10.0), "C": rc.positive(low=1.0, high=100.0)},
-        given={"sigma_k >= 0.1": unlike(0.1)},
-        meaning={"C": "c3"},
+        {
+            "left": rc.reals("d1", "k", magnitude=(0.1, 1.0)),
+            "right": rc.reals("N", "k", "d2", magnitude=(0.1, 1.0)),
+            "rest": rc.reals("N", "d1", "d2", magnitude=(0.1, 1.0)),
+            "many": rc.whole_numbers("N", low=1, high=1_000_000),
+            "C": rc.positive(low=100.0, high=1000.0),
+        },
+        sizes={"N": (1, 2), "d1": (2, 2), "d2": (1, 1), "k": (1, 1)},
+        view=_kinds,
+        given={"nu >= 0.01": lambda s: 100 * _nu_of_all(s.kinds, s.many) >= 1},
+        meaning={"many": "so many users have each of these Theta*", "C": "c3"},
+        constructed="Theta_hat is Theta_diamond, as for N_p = oo and equal Fisher informations",
     ),
     expect="violated",
-    note="Three slips. min over users where the largest is needed: N - 1 users with b_i = 0 and "
-    "one with b_1 = b keep min b_i = 0 and Sigma_tail/N = b/N -> 0, so that zeta -> 0 and r*_1 "
-    "stays outside, whatever c3 is. A root of squares against a squared norm: b_i is compared with "
-    "sqrt(b_i)/L1. And 1/L1 where the terms are not rewards.",
+    note="Three slips. min over users where the largest is needed: N - 1 users with Theta* = (1, "
+    "0)' and one with (1, 1)', k = 1. As N grows the last one's b tends to 1, while the others' "
+    "b_i, of order 1/N^2, and sqrt(Sigma_tail/N)/nu, of order 1/sqrt(N), tend to zero: zeta does, "
+    "too, whatever c3 is, and r*_i stays outside of R_i. A root of squares against a squared norm: "
+    "b_i is compared with sqrt(b_i)/L1. And 1/L1 where the terms are not rewards.",
     corrected="eq_B1_corrected",
+    family=[_crowd_case(many, C) for many, C in ((1e4, 100.0), (1e5, 300.0), (1e6, 1000.0))],
+    printed_as="ours",
 )
-def eq_B1(users: Any, L1: Any, C: Any) -> rc.Sides:
+def eq_B1(kinds: Adaptation, many: Numbers, C: Numbers) -> rc.Sides:
     """r*_i lies in R_i for all i: ||Delta Theta*_i - Delta Theta_hat_i||_F^2 <= zeta from (B.1);
-    here N_p = oo and Theta_hat = Theta_diamond.
+    here N_p = oo, Theta_hat = Theta_diamond and L1 = 1.
     """
-    return values.confidence(users, L1, C, 1 + 0 * C)
+    nu, spread = _nu_of_all(kinds, many), kinds.tail / many.sum(axis=-1)
+    return values.confidence(kinds.b / many, nu, spread, 1 + 0 * C, C)
 
 
 @PAPER.upper(
@@ -364,18 +404,22 @@ def eq_B1_corrected(users: Adaptation, fit: Adaptation) -> rc.Sides:
         {"share": rc.interval(), "C": rc.positive(low=1.0, high=100.0)},
         given={"sigma_k >= 0.1": unlike(0.1)},
         meaning={"share": "zeta as a share of (C.3)'s bound", "C": "2 c4^2"},
+        constructed="Theta_hat is Theta_diamond, as for N_p = oo and equal Fisher informations",
     ),
     tex=eq_B1.latex,
     expect="violated",
     note="An upper bound admits zeta = 0, whose R_i holds r_hat alone; a lower one is needed. And "
     "as in psl.eq_B1: min for max, a root against a square.",
     corrected="eq_B1_corrected",
+    printed_as="ours",
 )
 def c3(users: Adaptation, C: Numbers, share: Any) -> rc.Sides:
     """r*_i lies in R_i for all i with a zeta that satisfies (C.3), zeta <= c4 sqrt(min b_i + ...);
     here N_p = oo and Theta_hat = Theta_diamond.
     """
-    return values.confidence(users, 1 + 0 * C, C, share)
+    spread = users.tail / users.users
+    b, zeta = values.confidence(users.b, users.nu, spread, 1 + 0 * C, C)
+    return b, share[..., None] * zeta
 
 
 @PAPER.upper(
@@ -397,6 +441,7 @@ def c3(users: Adaptation, C: Numbers, share: Any) -> rc.Sides:
     "there; 0/0 for rewards that differ by a constant.",
     derivation="E_pi r - E_mu r = E_mu (pi/mu - 1) r, Cauchy-Schwarz, and the pairs' denominator "
     "is 2 Var_mu r. Attained by r = pi/mu, so sharp for the class of all rewards.",
+    printed_as="ours",
 )
 def def_A3(target: Numbers, reference: Numbers, r: Numbers) -> rc.Sides:
     """C_r <= sqrt(chi^2(pi_tar | mu_ref)/2), for every class of rewards.
