@@ -139,6 +139,6 @@ def test_uniform_concentration_is_a_binomial_tail() -> None:
 def test_few_comparisons_miss_a_direction() -> None:
     x = np.eye(3)[None]
     D, D_hat = brackets.assumption_2_few(
-        x, np.full((1, 3), 1 / 3), np.array([[0.0, 0.4]]), np.array([[0.0, 0, 1]])
+        x, np.full((1, 3), 1 / 3), np.array([2.0]), np.array([[5.0, 7, 1]])
     )
     assert_allclose([D, D_hat], [[0.3], [0.0]])

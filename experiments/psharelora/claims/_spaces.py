@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.psharelora.theory.subspace import Adaptation
+from experiments.psharelora.theory.subspace import Adaptation, Kinds
 from experiments.psharelora.theory.unseen import seen_columns, turned
 from linsys.linalg import lambda_min, transpose
 
@@ -119,3 +119,30 @@ def unseen(
         },
         **options,
     )
+
+
+#: Users of N kinds, a power of ten of each: few numbers for any number of users.
+KINDS: dict[str, rc.Field] = {
+    "left": rc.reals("d1", "k", magnitude=(0.1, 1.0)),
+    "right": rc.reals("N", "k", "d2", magnitude=(0.1, 1.0)),
+    "rest": rc.reals("N", "d1", "d2", magnitude=(0.1, 1.0)),
+    "power": rc.whole_numbers("N", low=0, high=6),
+}
+KINDS_SIZES = {"N": (2, 2), "d1": (2, 2), "d2": (1, 1), "k": (1, 1)}
+KINDS_MEANING = {"power": "ten to this power is how many users have each of these Theta*"}
+
+
+def kinds_of_users(*, left: Any, right: Any, rest: Any, power: Any, **others: Any) -> Any:
+    """``kinds`` and the further fields as they are."""
+    users = adaptation(left, right, rest)
+    return SimpleNamespace(kinds=Kinds(users.delta, (10 + 0 * power) ** power, users.k), **others)
+
+
+def crowd_case(power: float) -> dict[str, Any]:
+    """A power of ten of users with Theta* = (1, 0)' and one with (1, 1)'."""
+    return {
+        "left": [[1.0], [0.0]],
+        "right": [[[1.0]], [[1.0]]],
+        "rest": [[[0.0], [0.0]], [[0.0], [1.0]]],
+        "power": [power, 0.0],
+    }

@@ -11,7 +11,7 @@ import ratecheck as rc
 from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import chance as at
 from experiments.psharelora.theory.preference import tanh
-from linsys.linalg import Numbers
+from linsys.linalg import Numbers, inverse, lambda_min, transpose
 
 
 def _class(**sizes: Any) -> SimpleNamespace:
@@ -70,20 +70,38 @@ SEQUENCE = rc.Space(
         "share": "q times the first one's (Delta r)^2/D",
     },
 )
+
+
+def _shown(x: Numbers, n: Numbers) -> tuple[Numbers, Numbers]:
+    """The first n pairs' features, zero for the others, and their Gram matrix, there the identity.
+
+    Features (B', p, d1), n (B',): (B', p, d1) and (B', p, p).
+    """
+    here = np.where(np.arange(x.shape[1]) < n[:, None], 1, 0)
+    rows = x * here[..., None]
+    return rows, rows @ transpose(rows) + np.eye(x.shape[1], dtype=int) * (1 - here)[..., None]
+
+
 FEW = rc.Space(
     fields={
         "x": rc.reals("p", "d1", magnitude=(0.1, 3.0)),
         "weights": rc.simplex("p"),
-        "shown": rc.interval("n"),
+        "n": rc.whole_numbers(low=1, high=2),
         "theta": rc.reals("d1", magnitude=(0.1, 3.0)),
     },
-    sizes={"p": (2, 3), "d1": (3, 4), "n": (1, 2)},
+    sizes={"p": (3, 4), "d1": (3, 4)},
+    given={
+        "every pair occurs": lambda s: 20 * s.weights.min(axis=-1) >= 1,
+        "the shown pairs are independent": lambda s: 100 * lambda_min(_shown(s.x, s.n)[1]) >= 1,
+    },
     batched=True,
     meaning={
         "x": "features' differences of the pairs, d2 = 1",
-        "shown": "which pairs are drawn",
-        "theta": "Theta_1 - Theta_2",
+        "weights": "chances of the pairs",
+        "n": "so many different pairs are among the N_p < d1 comparisons, the first ones",
+        "theta": "Theta_1 - Theta_2, before its part along the shown pairs is taken away",
     },
+    constructed="Theta_1 - Theta_2 is across the pairs that are shown",
 )
 
 
@@ -325,18 +343,18 @@ def assumption_2(q: Numbers, share: Numbers) -> rc.Sides:
         {
             "x": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
             "weights": [0.3, 0.3, 0.4],
-            "shown": [0.0, 0.4],
+            "n": 2.0,
             "theta": [0.0, 0.0, 1.0],
         },
     ],
 )
-def assumption_2_few(x: Numbers, weights: Numbers, shown: Numbers, theta: Numbers) -> rc.Sides:
+def assumption_2_few(x: Numbers, weights: Numbers, n: Numbers, theta: Numbers) -> rc.Sides:
     """0.9 D <= D_hat for all reward pairs can hold with N_p < d1 (d2 = k = 1), as N_p = (d1 + N)/(N
-    epsilon) of Remark 3 is for many users.
-
-    ``shown`` (B', n) are numbers in [0, 1] that pick the pairs.
+    epsilon) of Remark 3 is for many users; here for a Theta_1 - Theta_2 that depends on the data
+    set, whatever that shows.
     """
-    p = x.shape[-2]
-    values = (x @ theta[..., None])[..., 0] ** 2
-    picked = np.minimum((shown * p).astype(int), p - 1)
-    return 9 * (weights * values).sum(axis=-1) / 10, np.take_along_axis(values, picked, -1).mean(-1)
+    rows, gram = _shown(x, n)
+    column = theta[..., None]
+    across = column - transpose(rows) @ (inverse(gram) @ (rows @ column))
+    D = (weights * ((x @ across)[..., 0]) ** 2).sum(axis=-1)
+    return 9 * D / 10, (((rows @ across)[..., 0]) ** 2).sum(axis=-1) / n

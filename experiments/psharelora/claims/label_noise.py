@@ -170,7 +170,7 @@ def M_i_corrected(instance: Any) -> rc.Sides:
         fields={
             "o": rc.whole_numbers("n", low=0, high=1),
             "length": rc.positive(low=0.1, high=10.0),
-            "shift": rc.positive(low=1e-6, high=1.0),
+            "shift": rc.positive(low=1e-3, high=1.0),
             "size": rc.positive(low=0.7, high=3.0),
         },
         sizes={"n": (1, 12)},
@@ -181,7 +181,6 @@ def M_i_corrected(instance: Any) -> rc.Sides:
             "shift": "lambda",
             "size": "log(1/delta)",
         },
-        credible={"shift": (0.001, 1.0)},
         constructed="one user without preferences compares each of d1 = N_p basis vectors with "
         "zero, once",
     ),

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.psharelora.claims._spaces import adaptation, unlike, users
+from experiments.psharelora.claims._spaces import (
+    KINDS,
+    KINDS_MEANING,
+    KINDS_SIZES,
+    crowd_case,
+    kinds_of_users,
+    unlike,
+    users,
+)
 from experiments.psharelora.claims.main_theorems import CREDIBLE, LIMITS
 from experiments.psharelora.claims.parameters import space_with_fit, view_with_fit
 from experiments.psharelora.claims.pessimism import PESSIMISTS, POLICIES, POLICIES_MEANING
@@ -18,7 +26,7 @@ from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import values as values
 from experiments.psharelora.theory.pessimism import against, choosers
 from experiments.psharelora.theory.preference import Pairs
-from experiments.psharelora.theory.subspace import Adaptation, flat, inner, sine
+from experiments.psharelora.theory.subspace import Adaptation, Kinds, flat, inner, sine
 from experiments.psharelora.theory.unseen import least_loss, log_brackets, logits_of_shares
 from linsys.linalg import Numbers, lambda_min, norm, squares, transpose
 
@@ -316,45 +324,19 @@ def corollary_B1_condition(users: Adaptation) -> rc.Sides:
     return users.nu * np.sqrt(users.tail / users.users), bound
 
 
-def _kinds(*, left: Any, right: Any, rest: Any, many: Any, **others: Any) -> SimpleNamespace:
-    """``kinds`` are users, and so ``many`` of each make up the whole matrix."""
-    whole = adaptation(left, right, rest)
-    weight = np.sqrt(many)[..., None, None]
-    return SimpleNamespace(kinds=Adaptation(whole.delta * weight, whole.k), many=many, **others)
-
-
-def _nu_of_all(kinds: Adaptation, many: Numbers) -> Numbers:
-    """sigma_k^2/N of the whole matrix."""
-    return np.asarray(kinds.sigma2[..., kinds.k - 1] / many.sum(axis=-1))
-
-
-def _crowd_case(many: float, C: float) -> dict[str, Any]:
-    """One user with Theta* = (1, 1)', so ``many`` with (1, 0)'."""
-    return {
-        "left": [[1.0], [0.0]],
-        "right": [[[1.0]], [[1.0]]],
-        "rest": [[[0.0], [0.0]], [[0.0], [1.0]]],
-        "many": [many, 1.0],
-        "C": C,
-    }
-
-
 @PAPER.upper(
     "eq_B1",
     ref="equation (B.1) in (3.4)",
     tex=r"\|\Delta\Theta_i^\star-\Theta_i^\diamond\|_F^2\le\zeta",
     on=users(
         {
-            "left": rc.reals("d1", "k", magnitude=(0.1, 1.0)),
-            "right": rc.reals("N", "k", "d2", magnitude=(0.1, 1.0)),
-            "rest": rc.reals("N", "d1", "d2", magnitude=(0.1, 1.0)),
-            "many": rc.whole_numbers("N", low=1, high=1_000_000),
+            **KINDS,
             "C": rc.positive(low=100.0, high=1000.0),
         },
-        sizes={"N": (1, 2), "d1": (2, 2), "d2": (1, 1), "k": (1, 1)},
-        view=_kinds,
-        given={"nu >= 0.01": lambda s: 100 * _nu_of_all(s.kinds, s.many) >= 1},
-        meaning={"many": "so many users have each of these Theta*", "C": "c3"},
+        sizes=KINDS_SIZES,
+        view=kinds_of_users,
+        given={"nu >= 0.01": lambda s: 100 * s.kinds.nu >= 1},
+        meaning={**KINDS_MEANING, "C": "c3"},
         constructed="Theta_hat is Theta_diamond, as for N_p = oo and equal Fisher informations",
     ),
     expect="violated",
@@ -364,15 +346,14 @@ def _crowd_case(many: float, C: float) -> dict[str, Any]:
     "too, whatever c3 is, and r*_i stays outside of R_i. A root of squares against a squared norm: "
     "b_i is compared with sqrt(b_i)/L1. And 1/L1 where the terms are not rewards.",
     corrected="eq_B1_corrected",
-    family=[_crowd_case(many, C) for many, C in ((1e4, 100.0), (1e5, 300.0), (1e6, 1000.0))],
+    family=[{**crowd_case(n), "C": C} for n, C in ((4.0, 100.0), (5.0, 300.0), (6.0, 1000.0))],
     printed_as="ours",
 )
-def eq_B1(kinds: Adaptation, many: Numbers, C: Numbers) -> rc.Sides:
+def eq_B1(kinds: Kinds, C: Numbers) -> rc.Sides:
     """r*_i lies in R_i for all i: ||Delta Theta*_i - Delta Theta_hat_i||_F^2 <= zeta from (B.1);
     here N_p = oo, Theta_hat = Theta_diamond and L1 = 1.
     """
-    nu, spread = _nu_of_all(kinds, many), kinds.tail / many.sum(axis=-1)
-    return values.confidence(kinds.b / many, nu, spread, 1 + 0 * C, C)
+    return values.confidence(kinds.b, kinds.nu, kinds.spread, 1 + 0 * C, C)
 
 
 @PAPER.upper(
@@ -397,12 +378,18 @@ def eq_B1_corrected(users: Adaptation, fit: Adaptation) -> rc.Sides:
     return squares(fit.delta - users.delta), heads + aside**2
 
 
+def _alone(s: Any) -> Any:
+    """Whether B_diamond is far from being another one."""
+    sigma2, k = s.users.sigma2, s.users.k
+    return sigma2[..., k - 1] >= 2 * sigma2[..., k:].sum(axis=-1)
+
+
 @PAPER.upper(
     "C3",
     ref="equation (C.3) in (3.4)",
     on=users(
-        {"share": rc.interval(), "C": rc.positive(low=1.0, high=100.0)},
-        given={"sigma_k >= 0.1": unlike(0.1)},
+        {"share": rc.interval(high=0.1), "C": rc.positive(low=1.0, high=100.0)},
+        given={"sigma_k >= 0.1": unlike(0.1), "sigma_k^2 >= 2 sigma_(k+1)^2": _alone},
         meaning={"share": "zeta as a share of (C.3)'s bound", "C": "2 c4^2"},
         constructed="Theta_hat is Theta_diamond, as for N_p = oo and equal Fisher informations",
     ),
