@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from itertools import product
-from math import comb
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.stats import binom
 
 from experiments.psharelora.claims import brackets, chance
 from experiments.psharelora.theory import chance as at
@@ -117,21 +117,28 @@ def test_brackets_of_the_proof_are_counted_as_in_the_package() -> None:
 
 
 def test_uniform_concentration_is_a_binomial_tail() -> None:
-    q, share = 0.5, 0.5 * 1.5  # (Delta r)^2 / D is 1.5 or 0.5
-    missed = sum(
-        comb(brackets.SAMPLES, j) / 2**brackets.SAMPLES
-        for j in range(brackets.SAMPLES + 1)
-        if abs((1.5 * j + 0.5 * (brackets.SAMPLES - j)) / brackets.SAMPLES - 1) > 0.1 + 1e-12
-    )
+    q, share = 0.05, 0.5  # (Delta r)^2 / D is 10 or 10/19 in one direction
+    n, j = brackets.SAMPLES, np.arange(brackets.SAMPLES + 1)
     found, bound = brackets.assumption_2(np.array([q]), np.array([share]))
-    assert_allclose(found, missed)
-    assert found < bound
-    assert np.log(found / 2) / np.log(bound / 2) < 20  # a twentieth of the bound would fail
+    pmf = binom.pmf(j, n, q)
+    means = (10 * j + 10 / 19 * (n - j)) / n
+    assert_allclose(found[0, 0], pmf[np.abs(means - 1) > 0.1].sum(), rtol=1e-6)
+    # all directions: the eigenvalues of E xx' of the sample against those of the law
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2, 2))
+    law = (x.T * [q, 1 - q]) @ x
+    samples = np.stack([(x.T * [k / n, 1 - k / n]) @ x for k in j])
+    root = np.linalg.inv(np.linalg.cholesky(law))
+    values = np.linalg.eigvalsh(root @ samples @ root.T)
+    missed = (np.abs(values - 1) > 0.1 + 1e-9).any(axis=1)
+    assert_allclose(found[0, 1], pmf[missed].sum(), rtol=1e-6)
+    assert (found < bound).all()
+    assert (np.log(found / 2) / np.log(bound / 2))[0, 0] < 20  # a twentieth would fail
 
 
 def test_few_comparisons_miss_a_direction() -> None:
     x = np.eye(3)[None]
     D, D_hat = brackets.assumption_2_few(
-        x, np.full((1, 3), 1 / 3), np.array([[0.0, 0.4]]), np.array([[0.0, 0, 1]])
+        x, np.full((1, 3), 1 / 3), np.array([2.0]), np.array([[5.0, 7, 1]])
     )
     assert_allclose([D, D_hat], [[0.3], [0.0]])

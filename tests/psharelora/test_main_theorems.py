@@ -13,9 +13,10 @@ from numpy.testing import assert_allclose
 
 from experiments.psharelora.claims import main_theorems, value_gaps
 from experiments.psharelora.theory import rates as at, values as values
-from experiments.psharelora.theory.pessimism import against, choosers
+from experiments.psharelora.theory.pessimism import Pessimist, against, choosers
 from experiments.psharelora.theory.preference import Pairs
 from experiments.psharelora.theory.subspace import Adaptation, flat, sine
+from experiments.psharelora.theory.unseen import turned
 from linsys.preference.coverage import concentrability, subspace_information
 from linsys.preference.estimators import fit_shared
 from linsys.preference.instances import shared_users
@@ -106,19 +107,24 @@ def test_floor_is_its_first_order_for_small_tails() -> None:
 
 
 def test_printed_theorem_4_1_fails_for_all_data() -> None:
-    """The shifted columns have the likelihood of the true ones on every comparison."""
-    users = Adaptation(np.array([[[[1.0], [0.0]]]]), 1)
-    psi = np.array([[[[1.0], [0.0]], [[0.0], [0.0]]]])
-    far = np.array([1e12])
-    shift = np.array([[[5.0], [2.0]]])
+    """Theta* = (1, 1)' and (-1, 1)' have the same data, and no estimate is near both."""
+    users = Adaptation(np.array([[[[1.0], [1.0]]]]), 1)
+    psi = np.array([[[[0.0], [1.0]], [[0.0], [0.0]]]])
     found, bound = main_theorems.theorem_4_1(
-        users, shift, psi, far, np.array([0.5]), np.array([100.0])
+        users, psi, np.array([1e12]), np.array([0.5]), np.array([100.0])
     )
-    assert_allclose(found, 2 / np.sqrt(5))
+    assert_allclose(found, 0.5)
     assert bound < 1e-3
+    other = turned(users, psi)
+    assert_allclose(other.delta, [[[[-1.0], [1.0]]]])
     pairs = Pairs(psi, np.full((1, 2), 0.5), np.full((1, 2), 0.5))
-    other = np.array([[[[1.0], [2.0]]]])
-    assert_allclose(pairs.logits(users.delta), pairs.logits(other))
+    assert_allclose(pairs.logits(users.delta), pairs.logits(other.delta))
+    angles = np.linspace(0, np.pi, 181)
+    columns = np.stack([np.cos(angles), np.sin(angles)], axis=-1)[..., None]
+    far = np.maximum(sine(columns, users.B), sine(columns, other.B))
+    assert far.min() > 0.5
+    least_norm = np.array([[[0.0], [1.0]]])
+    assert_allclose(sine(least_norm, users.B), np.sqrt(0.5))
 
 
 def test_columns_that_are_no_longer_alone_keep_b_diamond() -> None:
@@ -198,29 +204,51 @@ def test_pessimistic_choice_is_the_best_worst_case() -> None:
         assert_allclose(found.gap[0, i], value[0] - value[int(np.argmax(worst))])
 
 
-def test_unseen_trajectories_cost_the_same_for_all_data() -> None:
-    psi = np.array([[[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]])
-    theta, shift = np.array([[2.0, 1.0]]), np.array([[7.0, 3.0]])
-    loss, bound = value_gaps.theorem_4_2(
-        theta, shift, psi, np.array([2.0]), np.array([1e12]), np.array([0.5]), np.array([100.0])
-    )
-    assert_allclose(loss, 1)  # trajectory 2 looks better: 1 + 3 against 2
-    assert bound < 1e-3
-    seen = value_gaps.theorem_4_2(
-        theta, shift, psi, np.array([3.0]), np.array([1e12]), np.array([0.5]), np.array([100.0])
-    )
-    assert_allclose(seen[0], 0)
+def test_a_trajectory_that_is_not_compared_costs_the_same_for_all_data() -> None:
+    """Sampled data sets: the choice by (3.5) loses one nine times in ten, and C_r is 1/sqrt 2."""
+    theta, psi = np.array([0.5, -0.5, -1.5]), np.array([[1.0, 0, 0], [0, 1, 0], [1, -1, 1]])
+    n, one = 10_000, np.ones(1)
+    loss, bound = value_gaps.theorem_4_2(theta[None], psi[None], n * one, one / 2, one)
+    assert_allclose(loss, 1)
+    assert bound < 0.05
+    rng = np.random.default_rng(6)
+    both = rng.binomial(n, 0.5, size=300)  # so many comparisons show both trajectories
+    wins = rng.binomial(both, 1 / (1 + np.exp(-1.0)))
+    t = np.log(wins / (both - wins))
+    hat = t[:, None] * np.array([1.0, -1.0, 0.0]) / 2
+    v = against(np.eye(3)[None], np.array([[0.5, 0.5, 0.0]]), psi[None])
+    for radius in (0.0, np.sqrt(bound[0] / np.sqrt(6))):  # L1 is the root of three
+        chosen = Pessimist(v, hat, np.broadcast_to(theta, hat.shape), np.full(300, radius))
+        assert (chosen.gap > 0.99).mean() > 0.9
+    rewards = rng.normal(size=(1000, 2))
+    apart = rewards[:, 0] - rewards[:, 1]
+    ratios = np.maximum(apart / 2, 0) / np.sqrt(apart**2 / 2)
+    assert ratios.max() == pytest.approx(np.sqrt(0.5))
+    all_seen = np.concatenate([psi[:2], psi[:1]])
+    harmless, _ = value_gaps.theorem_4_2(theta[None], all_seen[None], n * one, one / 2, one)
+    assert_allclose(harmless, 0)
 
 
 def test_zeta_of_the_corollary_keeps_to_the_reference() -> None:
-    users = Adaptation(np.array([[[[1.0], [0.0]], [[0.0], [1e-5]]]]), 2)
+    """Every policy, and every estimate between the two ends."""
+    users = Adaptation(np.array([[[[1.0], [0.0]], [[0.0], [0.05]]]]), 2)
     psi = np.array([[[[1.0], [0.0]], [[0.0], [0.0]]]])
-    v = against(np.array([[[1.0, 0.0], [0.0, 1.0]]]), np.array([[0.0, 1.0]]), flat(psi))
-    loss, bound = value_gaps.corollary_B1(
-        users, psi, v, np.array([1e8]), np.array([0.5]), np.array([10.0])
+    n, one = np.array([1e4]), np.ones(1)
+    loss, bound = value_gaps.corollary_B1(users, psi, n, one / 2, one)
+    assert_allclose(loss, 0.25)  # user 1 loses 1/2, user 2 nothing
+    assert bound < 0.1
+    N_br = np.log(1 + 4 * 4 * 1e4 * np.sqrt((2 + 2) * (1 + 1))) * 2 * (2 + 2) + np.log(2)
+    zeta = np.sqrt((N_br / (2e4 * 0.05**2 / 2) + (2 + np.log(4)) / 1e4) / 2)
+    shares = np.linspace(0, 1, 11)
+    v = against(np.stack([shares, 1 - shares], axis=1)[None], np.full((1, 2), 0.5), flat(psi))
+    for t in np.linspace(-1.2, 1.2, 9):
+        hat = np.array([[[[t], [0.0]], [[t], [0.0]]]])
+        chosen = choosers(users.delta, hat, v, np.sqrt(zeta) * np.ones((1, 2)))
+        assert_allclose(chosen.length, 0)
+    wide, _ = value_gaps.corollary_B1(
+        Adaptation(np.array([[[[1.0], [0.0]], [[0.0], [1.0]]]]), 2), psi, n, one / 2, one
     )
-    assert_allclose(loss, 0.5)  # user 1 loses 1, user 2 nothing
-    assert bound < 0.02
+    assert_allclose(wide, 0)
 
 
 def test_concentrability_of_all_rewards_is_half_of_chi_squared() -> None:

@@ -15,7 +15,7 @@ from experiments.psharelora.theory import chain as at
 from experiments.psharelora.theory.crowd import crowd_gain, lone_error
 from experiments.psharelora.theory.pessimism import Pessimist, against, printed_radius
 from experiments.psharelora.theory.proof import Shared
-from experiments.psharelora.theory.subspace import frobenius, inner
+from experiments.psharelora.theory.subspace import Adaptation, Kinds, frobenius, inner
 from linsys.linalg import logistic
 from linsys.preference.comparisons import Comparisons
 from linsys.preference.confidence import ConfidenceSet
@@ -230,12 +230,15 @@ def test_the_choice_is_that_of_the_cone_program_where_it_can_be_made(choice: Cho
 
 def test_the_printed_radius_takes_the_smallest_b() -> None:
     rng = np.random.default_rng(4)
-    users = Shared(
-        rng.normal(size=(1, 2, 2)), rng.normal(size=(1, 3, 1, 3, 1)), np.ones((1, 2)), np.ones(1)
-    )
-    rest = np.sqrt(users.tail[0] / 3) / users.nu[0]
-    for largest, b in ((False, users.b.min()), (True, users.b.max())):
-        assert printed_radius(users, largest)[0] == pytest.approx(np.sqrt(b + rest))
+    few, many = rng.normal(size=(1, 2, 2, 1)), np.array([[3.0, 2.0]])
+    kinds = Kinds(few, many, 1)
+    whole = Adaptation(np.repeat(few, [3, 2], axis=1), 1)
+    assert_allclose(kinds.b[0], whole.b[0, [0, 4]])
+    assert_allclose(kinds.best[0], whole.best[0, [0, 4]])
+    rest = np.sqrt(whole.tail[0] / 5) / whole.nu[0]
+    for largest, b in ((False, whole.b.min()), (True, whole.b.max())):
+        found = printed_radius(kinds, 7 * np.ones(1), largest)[0]
+        assert found == pytest.approx(np.sqrt(7 * (b + rest)))
 
 
 def test_no_c3_makes_up_for_the_smallest_b() -> None:

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
-from experiments.psharelora.claims import label_noise
+from experiments.psharelora.claims import algorithms, label_noise
 from experiments.psharelora.theory import fitted as fitted, noise as noise, quadratic as at
 from linsys.linalg import logistic, precise, precision
 
@@ -149,3 +149,39 @@ def test_a_learned_basis_sees_all_of_the_noise(n: int) -> None:
     o = np.random.default_rng(7).integers(0, 2, size=(1, n)).astype(float)
     value, _ = label_noise.eq_B14(o, np.ones(1), np.zeros(1), np.ones(1))
     assert value[0] == pytest.approx(1 / 4)
+
+
+def test_the_maximiser_of_bent_rewards_is_the_best_of_many_points() -> None:
+    rng = np.random.default_rng(8)
+    psi = np.concatenate([rng.normal(size=(20, 2, 1, 1)), np.zeros((20, 2, 1, 1))], axis=2)
+    system = at.Comparing(psi, rng.uniform(0.5, 2, size=20), rng.integers(0, 2, (20, 2)) * 1.0)
+    radius = rng.uniform(0.5, 2, size=20)
+    w = at.maximiser(system, radius)
+    assert (np.abs(w[:, 0]) <= radius).all()
+    grid = np.linspace(-1, 1, 4001)
+    heights = np.stack([system.f((radius * share)[:, None]) for share in grid], axis=1)
+    assert_allclose(system.f(w), heights.max(axis=1), atol=1e-6)
+    assert (system.f(w) >= heights.max(axis=1) - 1e-12).all()
+    noted = at.Comparing(np.array([[[[2.0], [0]], [[1], [0]]]]), np.ones(1), np.array([[1.0, 0]]))
+    assert at.maximiser(noted, np.ones(1))[0, 0] == pytest.approx(0.30, abs=0.005)
+    slopes = [noted.gradient(np.array([[place]]))[0, 0] for place in (-0.88, -0.86)]
+    assert slopes[0] < 0 < slopes[1]  # a minimum at -0.87
+
+
+def test_the_printed_updates_descend_the_likelihood() -> None:
+    rng = np.random.default_rng(9)
+    A, B, x = (rng.normal(size=(1, *shape)) for shape in ((3, 2), (2, 2), (3, 2)))
+    o, share = np.ones(1), np.array([1e-4])
+    step = 1e-6
+    for claim, sign in ((algorithms.algorithm_2, -1), (algorithms.algorithm_2_corrected, 1)):
+        gain, bound = claim(A, B, x, o, share)
+        slopes = np.zeros((3, 2))
+        for place in np.ndindex(3, 2):
+            up, down = A[0].copy(), A[0].copy()
+            up[place] += step
+            down[place] -= step
+            values = [np.log(logistic((M @ B[0] * x[0]).sum())) for M in (up, down)]
+            slopes[place] = (values[0] - values[1]) / (2 * step)
+        eta = 8e-4 / ((x[0] @ B[0].T) ** 2).sum()
+        assert gain[0] == pytest.approx(sign * eta * (slopes**2).sum(), rel=1e-3)
+        assert (gain >= bound).all() == (sign == 1)

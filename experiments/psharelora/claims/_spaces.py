@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.psharelora.theory.subspace import Adaptation
+from experiments.psharelora.theory.subspace import Adaptation, Kinds
+from experiments.psharelora.theory.unseen import seen_columns, turned
+from linsys.linalg import lambda_min, transpose
 
 #: Users, trajectories, the sizes of a user's matrix, and the rank; k is cut to min(d1, N d2).
 SIZES = {"N": (1, 3), "T": (2, 3), "d1": (1, 3), "d2": (1, 2), "k": (1, 2)}
@@ -72,3 +74,75 @@ def users(
         meaning={**meaning, **options.pop("meaning", {})},
         **options,
     )
+
+
+def of_rank_k(*, left: Any, right: Any, **others: Any) -> SimpleNamespace:
+    """``users`` without a rest, and the further fields as they are."""
+    return SimpleNamespace(users=adaptation(left, right, 0), **others)
+
+
+def _independent(s: Any) -> Any:
+    """Trajectories' differences that are not nearly dependent: the least of their Gram matrix."""
+    columns = seen_columns(s.psi)
+    return lambda_min(transpose(columns) @ columns) >= 0.01
+
+
+def _same_preferences(s: Any) -> Any:
+    """Delta Theta* and its mirror image agree on every difference of features, up to rounding."""
+    columns = transpose(seen_columns(s.psi))[..., None, :, :]
+    gaps = columns @ (turned(s.users, s.psi).delta - s.users.delta)
+    same = 10**9 * np.abs(gaps).max(axis=(-3, -2, -1)) <= 1
+    return same | ~_independent(s)  # dependent ones are filtered out
+
+
+def unseen(
+    extra: Mapping[str, rc.Field], view: Callable[..., Any] = of_rank_k, **options: Any
+) -> rc.Space:
+    """Users of rank k, and fewer trajectories than would show all columns."""
+    return rc.Space(
+        fields={
+            "left": USERS["left"],
+            "right": USERS["right"],
+            "psi": TRAJECTORIES["psi"],
+            **extra,
+        },
+        sizes={"N": (1, 2), "T": (2, 3), "d1": (2, 4), "d2": (1, 1), "k": (1, 2)},
+        view=view,
+        assumes={"Delta Theta* and its mirror image have the same preferences": _same_preferences},
+        given={"sigma_k >= 0.1": unlike(0.1), "the trajectories differ": _independent},
+        batched=True,
+        meaning={
+            "left": "B of Delta Theta* = B W",
+            "right": "its W_i",
+            "psi": "features of the trajectories",
+            "C": "the constant",
+        },
+        **options,
+    )
+
+
+#: Users of N kinds, a power of ten of each: few numbers for any number of users.
+KINDS: dict[str, rc.Field] = {
+    "left": rc.reals("d1", "k", magnitude=(0.1, 1.0)),
+    "right": rc.reals("N", "k", "d2", magnitude=(0.1, 1.0)),
+    "rest": rc.reals("N", "d1", "d2", magnitude=(0.1, 1.0)),
+    "power": rc.whole_numbers("N", low=0, high=6),
+}
+KINDS_SIZES = {"N": (2, 2), "d1": (2, 2), "d2": (1, 1), "k": (1, 1)}
+KINDS_MEANING = {"power": "ten to this power is how many users have each of these Theta*"}
+
+
+def kinds_of_users(*, left: Any, right: Any, rest: Any, power: Any, **others: Any) -> Any:
+    """``kinds`` and the further fields as they are."""
+    users = adaptation(left, right, rest)
+    return SimpleNamespace(kinds=Kinds(users.delta, (10 + 0 * power) ** power, users.k), **others)
+
+
+def crowd_case(power: float) -> dict[str, Any]:
+    """A power of ten of users with Theta* = (1, 0)' and one with (1, 1)'."""
+    return {
+        "left": [[1.0], [0.0]],
+        "right": [[[1.0]], [[1.0]]],
+        "rest": [[[0.0], [0.0]], [[0.0], [1.0]]],
+        "power": [power, 0.0],
+    }

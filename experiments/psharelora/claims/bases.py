@@ -53,6 +53,7 @@ BASES = rc.Space(
     "the factor 1 is wrong the other way round (psl.B_minus_Bdiamond_aligned): so read, (B.5) and "
     "(B.13) stand and Theorem 4.2 loses a factor only.",
     corrected="B_minus_Bdiamond_corrected",
+    printed_as="proof step",
 )
 def B_minus_Bdiamond(sides: Any) -> rc.Sides:
     """||B - B_diamond||_F^2 <= dist^2(B, B_diamond) for orthonormal bases of two subspaces."""
@@ -80,6 +81,7 @@ def B_minus_Bdiamond_corrected(sides: Any) -> rc.Sides:
     tex=r"\min_{Q\in O(k)}\|B-B^\diamond Q\|_F^2\ge\mathrm{dist}^2(B,B^\diamond)",
     note="Equal in the limit of equal subspaces.",
     derivation="As before, with 1 + c_j <= 2.",
+    printed_as="ours",
 )
 def B_minus_Bdiamond_aligned(sides: Any) -> rc.Sides:
     """min over orthogonal Q of ||B - B_diamond Q||_F^2 >= dist^2(B, B_diamond)."""
@@ -145,6 +147,7 @@ def _b5(s: Any, first: int, power: int) -> tuple[Any, Any]:
     note="As in (B.3): the Lipschitz bound 2 L1 is not squared. Its norm is of the bases as they "
     "are, so that psl.B_minus_Bdiamond cannot follow. Theorem B.3 keeps its form with 8 L1^2.",
     corrected="eq_B5_corrected",
+    printed_as="proof step",
 )
 def eq_B5(instance: Any) -> rc.Sides:
     """(1/N_p) sum_j A_ij <= 4 L1 ||B_diamond - B_hat||^2 ||W_diamond_i||_F^2 + 2 ||w_diamond_i -

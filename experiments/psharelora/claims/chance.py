@@ -36,6 +36,23 @@ def _data(*, truth: Any, weights: Any, order: Any, **others: Any) -> SimpleNames
     return SimpleNamespace(data=at.DataSets(truth, weights, order.shape[-1]), **others)
 
 
+def _bracketed(
+    *, truth: Any, centres: Any, share: Any, order: Any, **others: Any
+) -> SimpleNamespace:
+    """The first bracket is moved until it holds P*, as r* belongs to the class."""
+    system = _data(truth=truth, order=order, share=share, **others)
+    half = at.half_width(system.data, share)[:, None, None]
+    first = np.minimum(np.maximum(centres[:, 0], truth - half), truth + half)
+    system.centres = np.concatenate([first[:, None], centres[:, 1:]], axis=1)
+    return system
+
+
+def _holds_truth(s: Any) -> Any:
+    """Whether P* lies in the first bracket, up to rounding."""
+    aside = np.abs(s.centres[:, 0] - s.data.truth).max(axis=(-2, -1))
+    return aside * 10**12 <= at.half_width(s.data, s.share) * 10**12 + 1
+
+
 BRACKETED = rc.Space(
     fields={
         **DATA,
@@ -44,11 +61,13 @@ BRACKETED = rc.Space(
         "C": rc.positive(low=1.0, high=100.0),
     },
     sizes=SIZES,
-    view=_data,
+    view=_bracketed,
+    assumes={"r* is in the class": _holds_truth},
     batched=True,
     meaning={
         **MEANING,
-        "centres": "the class is what lies in brackets around these",
+        "centres": "the class is what lies in brackets around these; the first one is moved to "
+        "hold P*",
         "share": "the brackets' width as a share of 1/(N N_p)",
         "C": "C1",
     },
@@ -67,6 +86,7 @@ def finite(sizes: dict[str, tuple[int, int]]) -> rc.Space:
         view=_data,
         batched=True,
         meaning={**MEANING, "members": "the class", "C": "C2"},
+        credible={"delta": (0.01, 0.5)},
     )
 
 
@@ -95,6 +115,18 @@ LOGITS = rc.Space(
     "1) is a counterexample for that C1. Harmless: for N_br >= 2 the lemma is true with C1 = 1 + "
     "1/log 2, by psl.lemma_1_corrected.",
     corrected="lemma_1_corrected",
+    family=[
+        {
+            "truth": [[0.5]],
+            "weights": [1.0],
+            "order": [0.5],
+            "delta": delta,
+            "centres": [[[0.5]]],
+            "share": 1.0,
+            "C": C,
+        }
+        for delta, C in ((0.7, 1.0), (0.9, 3.0), (0.99, 30.0))
+    ],
 )
 def lemma_1(data: Any, centres: Any, share: Any, delta: Any, C: Any) -> rc.Sides:
     """With chance at least 1 - delta, sum_ij log(P_r/P*) <= C1 log(N_br(1/(N N_p))/delta) for all r
@@ -134,6 +166,17 @@ def lemma_1_corrected(data: Any, centres: Any, share: Any, delta: Any, C: Any) -
     "with the root of the likelihood ratio gives log(N_br/delta) twice. Harmless where the lemma "
     "is used: the first sum is bounded by a number that is not negative there, and C2 doubles.",
     corrected="lemma_3_corrected",
+    family=[
+        {
+            "truth": [[0.5]],
+            "weights": [1.0],
+            "order": [0.5],
+            "delta": 0.49,
+            "members": [[[0.99]]],
+            "C": C,
+        }
+        for C in (1.0, 5.0, 25.0)
+    ],
 )
 def lemma_3(data: Any, members: Any, delta: Any, C: Any) -> rc.Sides:
     """With chance at least 1 - delta, (1/N) sum_i E||P_r - P*||_1^2 <= (C2/(N N_p)) (sum_ij
@@ -183,6 +226,7 @@ LEMMA_2_CORRECTED = replace(
     on=rc.Space(fields={"a": rc.reals(), "b": rc.reals()}, batched=True),
     derivation="The left side is exp(A(2a - b) - 2 A(a) + A(b)) with A(x) = log(1 + e^x), A'' <= "
     "1/4. Attained to second order at a = 0.",
+    printed_as="ours",
 )
 def lemma_4_moment(a: Numbers, b: Numbers) -> rc.Sides:
     """E[P*/P] <= e^((a - b)^2/4) for P* = Phi(a), P = Phi(b)."""
@@ -200,6 +244,7 @@ def lemma_4_moment(a: Numbers, b: Numbers) -> rc.Sides:
     "Sigma_tail) that the proof of Theorem 4.1 takes from Lemma 4: the bias of dist^2 becomes "
     "Sigma_tail/(N nu) in place of sqrt(Sigma_tail/N)/nu.",
     derivation="Markov's inequality and psl.lemma_4_moment, comparison by comparison.",
+    printed_as="ours",
 )
 def lemma_4_chance(a: Numbers, b: Numbers, delta: Numbers) -> rc.Sides:
     """With chance at least 1 - delta, sum_ij log(P*/P_diamond) <= (1/4) sum_ij (Delta r*_i - Delta
@@ -229,6 +274,7 @@ def lemma_4_chance(a: Numbers, b: Numbers, delta: Numbers) -> rc.Sides:
     ),
     derivation="KL <= (a - b)^2/8, as A'' <= 1/4, and |a - b| <= 2 L1 ||Delta Theta*_i - "
     "Theta_diamond,i||_F.",
+    printed_as="ours",
 )
 def lemma_4_mean(users: Adaptation, pairs: Pairs) -> rc.Sides:
     """(1/N) sum_i E KL(P*_i || P_diamond,i) <= L1^2 Sigma_tail/(2N), linear rewards."""

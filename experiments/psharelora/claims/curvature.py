@@ -13,14 +13,30 @@ from experiments.psharelora.claims.quadratic_forms import CURVED, comparing
 from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import quadratic as at
 from experiments.psharelora.theory.fitted import Fitted
-from experiments.psharelora.theory.preference import slope
-from linsys.linalg import Numbers, logistic
+from experiments.psharelora.theory.preference import log_logistic, slope
+from linsys.linalg import Numbers, logistic, norm
 
 _SIZE = (0.1, 3.0)
 
 
 def _as_likely(s: Any) -> Any:
     return s.system.f(s.w) >= s.system.f(s.diamond)
+
+
+def _in_the_ball(s: Any) -> Any:
+    """Up to rounding."""
+    return norm(s.user.diamond) * 10**9 <= s.user.radius * (10**9 + 1)
+
+
+def _not_less_likely(s: Any) -> Any:
+    """Up to rounding of a mean of logarithms, which are at most max|x| B + 1 in size."""
+    user = s.user
+    rewards = [(user.x @ w[..., None])[..., 0] for w in (user.hat, user.diamond)]
+    found, other = [
+        (user.o * log_logistic(r) + (1 - user.o) * log_logistic(-r)).mean(axis=1) for r in rewards
+    ]
+    size = 1 + np.abs(rewards).max(axis=(0, 2))
+    return (other - found) * 10**9 <= size
 
 
 FITTED = rc.Space(
@@ -34,6 +50,10 @@ FITTED = rc.Space(
     },
     sizes={"n": (1, 3)},
     view=lambda *, shift, **parts: SimpleNamespace(user=Fitted(**parts), shift=shift),
+    assumes={
+        "||w_diamond|| <= B": _in_the_ball,
+        "w_hat is at least as likely as w_diamond": _not_less_likely,
+    },
     batched=True,
     meaning={
         "a": "features along w_hat",
@@ -58,6 +78,19 @@ FITTED = rc.Space(
     "comparison o = 1, x = 1, w_diamond = 0, B = 1: 0.197 against -1/2. (B.11) takes its absolute "
     "value and repairs the sign. The bend term needs 2 L2 (two trajectories), and (B.7)'s 1/2.",
     corrected="eq_B9_corrected",
+    printed_as="proof step",
+    family=[
+        {
+            "a": [1.0],
+            "y": [[0.0]],
+            "o": [1.0],
+            "radius": radius,
+            "share": [0.0, 0.0],
+            "shift": 1.0,
+        }
+        for radius in (1.0, 0.1)
+    ],
+    uses=["eq_B6", "eq_B7", "eq_B8"],
 )
 def eq_B9(user: Any) -> rc.Sides:
     """c1 c2 ||d||^2_Sigma - c3 L2 ||d||^2 <= grad f(w_diamond)'(w_diamond - w_hat); linear rewards
@@ -94,6 +127,7 @@ def eq_B9_corrected(system: Any, w: Any, diamond: Any) -> rc.Sides:
     note="With factor one, although (B.7) lacks 1/2.",
     derivation="(grad f(w_diamond) - grad f(w_hat))'d >= c2 ||d||^2_Sigma, and grad f(w_hat)'d >= "
     "0 because w_hat maximises f over a convex set that holds w_diamond.",
+    printed_as="ours",
 )
 def eq_B9_linear(user: Any) -> rc.Sides:
     """c2 ||w_hat - w_diamond||^2_Sigma <= grad f(w_diamond)'(w_hat - w_diamond) for the maximiser
@@ -116,6 +150,18 @@ def eq_B9_linear(user: Any) -> rc.Sides:
     "paper's assumptions gives. (B.10) carries the step to (B.11) and all of Step 2 wherever L2 > "
     "0: for non-linear rewards Theorem B.3 has no proof, for linear ones (B.11) holds without it.",
     corrected="eq_B10_corrected",
+    printed_as="proof step",
+    family=[
+        {
+            "a": [1.0],
+            "y": [[0.0]],
+            "o": [1.0],
+            "radius": radius,
+            "share": [0.0, 0.0],
+            "shift": 1.0,
+        }
+        for radius in (1.0, 0.1)
+    ],
 )
 def eq_B10(user: Any) -> rc.Sides:
     """||w_hat - w_diamond||^2 <= (2/L2') grad f(w_diamond)'(w_diamond - w_hat) from smoothness L2'
@@ -139,9 +185,17 @@ def eq_B10_corrected(user: Any) -> rc.Sides:
     return user.eq_B10_corrected()
 
 
-def _one_sided(*, psi: Any, **others: Any) -> SimpleNamespace:
-    """Second trajectories without reward."""
-    return comparing(psi=np.concatenate([psi, 0 * psi], axis=2), **others)
+def _maximised(*, psi: Any, R: Any, o: Any, radius: Any, share: Any) -> SimpleNamespace:
+    """Second trajectories without reward, and w_hat the maximiser of f over [-radius, radius]."""
+    view = comparing(psi=np.concatenate([psi, 0 * psi], axis=2), R=R, o=o)
+    view.w, view.diamond = at.maximiser(view.system, radius), (radius * share)[:, None]
+    view.radius = radius
+    return view
+
+
+def _bent_not_flat(s: Any) -> Any:
+    """Where tanh is flat to rounding float64 cannot tell which w is the maximiser."""
+    return s.radius * np.abs(s.system.psi).max(axis=(1, 2, 3)) <= 5 * s.system.R
 
 
 @PAPER.upper(
@@ -154,35 +208,41 @@ def _one_sided(*, psi: Any, **others: Any) -> SimpleNamespace:
             "psi": rc.reals("n", 1, 1, magnitude=_SIZE),
             "R": rc.positive(low=0.1, high=10.0),
             "o": rc.whole_numbers("n", low=0, high=1),
-            "w": rc.reals(1, magnitude=_SIZE),
-            "diamond": rc.reals(1, magnitude=_SIZE),
+            "radius": rc.positive(low=0.1, high=3.0),
+            "share": rc.interval(low=-1.0, high=1.0),
         },
         sizes={"n": (1, 2)},
-        view=_one_sided,
-        given={"f(w_hat) >= f(w_diamond)": _as_likely},
+        view=_maximised,
+        assumes={"||w_diamond|| <= B": lambda s: np.abs(s.diamond[:, 0]) <= s.radius},
+        given={"radius max|psi| <= 5 R": _bent_not_flat, "f(w_hat) >= f(w_diamond)": _as_likely},
         batched=True,
         meaning={
             "psi": "features of the first trajectory; the second one has reward zero",
             "R": "of the reward R tanh(w psi/R)",
             "o": "labels",
-            "w": "w_hat",
-            "diamond": "w_diamond",
+            "radius": "B, of the ball over which w_hat maximises f",
+            "share": "w_diamond / B",
         },
+        constructed="the second trajectory of every comparison has reward zero",
     ),
     expect="violated",
     main=True,
-    note="f has other stationary points than w_hat: there the right side is zero. Two comparisons, "
-    "psi = 2 with o = 1 and psi = 1 with o = 0, R = 1: f has its maximum at w = 0.30 and a minimum "
-    "at w_diamond = -0.87. All that the proof uses of w_hat is f(w_hat) >= f(w_diamond), as here; "
-    "in the example w_hat is the maximiser. The proof's smoothness step would exclude it "
+    printed_as="proof step",
+    uses=["eq_B9", "eq_B10"],
+    note="f has other stationary points than its maximiser: there the right side is zero. Two "
+    "comparisons, psi = 2 with o = 1 and psi = 1 with o = 0, R = 1: f has its maximum at w_hat = "
+    "0.30 and a minimum at w_diamond = -0.87. The proof's smoothness step would exclude it "
     "(psl.eq_B10). For non-linear rewards it takes a w_hat near w_diamond to begin with. For "
     "linear rewards (B.11) holds, with factor one.",
     corrected="eq_B11_corrected",
+    family=[
+        {"psi": [[[2.0]], [[1.0]]], "R": 1.0, "o": [1.0, 0.0], "radius": 1.0, "share": -0.87},
+    ],
 )
 def eq_B11(system: at.Comparing, w: Numbers, diamond: Numbers) -> rc.Sides:
     """c1 c2 ||d||^2_Sigma <= (1 + 2 c3 L2/L2') ||grad f(w_diamond)|| ||d|| in dual norms of Sigma +
-    lambda I; w_hat with f(w_hat) >= f(w_diamond). Here for rewards R tanh, one parameter, lambda
-    = 0 and L2' = L1^2/4 + c3 L2, with which f is smooth.
+    lambda I, d = w_hat - w_diamond and w_hat = argmax f. Here for rewards R tanh, one parameter,
+    lambda = 0 and L2' = L1^2/4 + c3 L2, with which f is smooth.
 
     Then |x'| falls with |w|, so that c1 Sigma_diamond is Sigma at the edge of the smallest ball
     that holds both points; a gap in rewards is at most R. f is smooth with L2' = max|psi|^2 / 4 +

@@ -140,6 +140,8 @@ def _moments(s: Any, printed: bool) -> tuple[Any, Any]:
     "||M||_F^2 = Tr M^2 comes near d2 k/N_p^2. Two orthogonal comparisons, D = 2, lambda to zero: "
     "M = I/2, ||M||_F = 0.71 against 1/2. The tail bound (B.14) uses the operator norm.",
     corrected="M_i_corrected",
+    printed_as="proof step",
+    family=[{"x": [[1.0, 0.0], [0.0, 1.0]], "v": [0.0, 0.0], "shift": 0.001}],
 )
 def M_i(instance: Any) -> rc.Sides:
     """Tr M <= d2 k/N_p, Tr M^2 <= d2 k/N_p^2 and ||M||_F <= 1/N_p."""
@@ -168,10 +170,10 @@ def M_i_corrected(instance: Any) -> rc.Sides:
         fields={
             "o": rc.whole_numbers("n", low=0, high=1),
             "length": rc.positive(low=0.1, high=10.0),
-            "shift": rc.positive(low=1e-6, high=1.0),
-            "size": rc.positive(low=0.01, high=3.0),
+            "shift": rc.positive(low=1e-3, high=1.0),
+            "size": rc.positive(low=0.7, high=3.0),
         },
-        sizes={"n": (1, 8)},
+        sizes={"n": (1, 12)},
         batched=True,
         meaning={
             "o": "labels",
@@ -179,15 +181,23 @@ def M_i_corrected(instance: Any) -> rc.Sides:
             "shift": "lambda",
             "size": "log(1/delta)",
         },
+        constructed="one user without preferences compares each of d1 = N_p basis vectors with "
+        "zero, once",
     ),
     expect="violated",
     main=True,
     note="Bernstein's inequality needs M_i fixed, but B_hat has seen V. Here B_hat is along V and "
-    "V'M V comes near 1/4 whatever N_p = d1, so that no C4 serves. The bound would need d1 k more "
+    "V'M V comes near 1/4 whatever N_p = d1, so that no C4 serves. Theta* is 0 here; a small "
+    "one, with nu > 0, does as well. The bound would need d1 k more "
     "degrees of freedom for one user, which sharing is meant to save. The step of Theorem B.3 can "
     "be repaired: compare with the fixed basis B_diamond, which adds dist(B_hat, B_diamond) ||(1/"
     "N_p) sum V_j x_j||, see psl.theorem_B3_corrected.",
     corrected="eq_B14_corrected",
+    printed_as="proof step",
+    uses=["M_i", "V_centered", "V_bounded"],
+    family=[
+        {"o": [1.0, 0.0] * pairs, "length": 10.0, "shift": 0.001, "size": 0.7} for pairs in (4, 6)
+    ],
 )
 def eq_B14(o: Numbers, length: Numbers, shift: Numbers, size: Numbers) -> rc.Sides:
     """V'M V <= C4^2 (k d2 + log(N/delta))/N_p with probability 1 - delta/(2 N), for B_hat learned
@@ -272,6 +282,9 @@ RADII = rc.Space(
     "rate^(3/4); with lambda = (g/B)^2 the corrected bound is (c^2 + 2 c) g^2, and Theorem B.3 "
     "keeps its rate.",
     corrected="eq_B17_corrected",
+    printed_as="proof step",
+    uses=["eq_B11"],
+    family=[{"x": [[0.1]], "d": [2.0], "more": 1.0, "shift": 0.01}],
 )
 def eq_B17_claim(x: Any, d: Any, more: Any, shift: Any) -> rc.Sides:
     """||w_hat - w_diamond||^2_Sigma <= (c g)^2 + 2 c lambda B g, from (B.11), ||.||^2_Sigma <= c g

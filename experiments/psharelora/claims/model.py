@@ -44,6 +44,7 @@ SMOOTH = rc.Space(
     "psl.model_phi_any; and a convex function below zero on all reals is constant. What the proofs "
     "need is -log Phi strongly convex, which is true on bounded intervals only.",
     corrected="model_phi_corrected",
+    family=[{"x": x, "y": -x, "m": 0.1} for x in (1.0, 3.0)],
 )
 def model_phi(x: Numbers, y: Numbers, m: Numbers) -> rc.Sides:
     """log Phi is m-strongly convex for an m > 0, for the logistic Phi."""
@@ -76,6 +77,7 @@ def model_phi_corrected(x: Numbers, y: Numbers) -> rc.Sides:
         fields={"p": rc.interval(low=0.001, high=0.999)}, batched=True, meaning={"p": "Phi(x)"}
     ),
     derivation="p (1 - p) <= 1/4: equality for Phi(x) = 1/2 only.",
+    printed_as="ours",
 )
 def model_phi_any(p: Numbers) -> rc.Sides:
     """(log Phi(x) + log Phi(-x))/2 <= log Phi(0) for every Phi with Phi(x) + Phi(-x) = 1."""
@@ -145,6 +147,10 @@ def assumption_1(theta: Numbers, other: Numbers, psi: Numbers, R: Numbers) -> rc
     "the Hessian the assumption is what is used: psl.assumption_1.",
     corrected="assumption_1",
     reading_of="assumption_1",
+    reading="Below Assumption 1 the paper calls the second derivative the Laplacian, which is one "
+    "number and bounds less; its norm and the proofs mean the matrix.",
+    printed_as="misprint",
+    family=[{"H": [[2.0, 0.0], [0.0, -2.0]]}],
 )
 def assumption_1_laplacian(H: Numbers) -> rc.Sides:
     """|Laplacian| <= L2 bounds the Hessian's norm by L2."""
@@ -180,6 +186,17 @@ def lemma_4(users: Any, psi: Any, init: Any, R: Any) -> rc.Sides:
     note="A sign: with Sigma_tail = 0 the right side is zero and the left one is not. The display "
     "stands in the statement and at the end of the proof; the steps between have the minus.",
     corrected="lemma_7_corrected",
+    printed_as="misprint",
+    family=[
+        {
+            "left": [[1.0]],
+            "right": [[[1.0]]],
+            "rest": [[[0.0]]],
+            "psi": [[[1.0]], [[-1.0]]],
+            "init": [[0.0]],
+            "R": 100.0,
+        },
+    ],
 )
 def lemma_7(users: Any, psi: Any, init: Any, R: Any) -> rc.Sides:
     """(1/N) sum_i |log Phi(r*_i(tau0) - r*_i(tau1)) - log Phi(r_diamond,i(tau0) +
@@ -191,7 +208,12 @@ def lemma_7(users: Any, psi: Any, init: Any, R: Any) -> rc.Sides:
 @PAPER.upper(
     "lemma_7_corrected",
     ref="Lemma 7, corrected",
-    on=lemma_7.space,
+    # where Sigma_tail = 0 both sides are zero, and rounding alone would be the tightest instance
+    on=users(
+        REWARDS,
+        meaning=REWARD_MEANING,
+        given={"Sigma_tail >= 0.0001": lambda s: s.users.tail >= 0.0001},
+    ),
     tex=r"\frac1N\sum_i|\log\Phi(\Delta r_i^\star)-\log\Phi(\Delta r_i^\diamond)|\le2LL_1"
     r"\sqrt{\Sigma_{tail}/N}",
     derivation="log Phi is 1-Lipschitz, a reward L1-Lipschitz in Theta_i, twice; Jensen's "

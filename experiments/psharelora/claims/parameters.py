@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.psharelora.claims._spaces import TRAJECTORIES, adaptation, users
+from experiments.psharelora.claims._spaces import TRAJECTORIES, adaptation, of_rank_k, unseen, users
 from experiments.psharelora.claims.subspace import FIT_MEANING, FITS, FITTED
 from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import preference as at
 from experiments.psharelora.theory.preference import Pairs
 from experiments.psharelora.theory.subspace import Adaptation
+from experiments.psharelora.theory.unseen import turned
 from linsys.linalg import Numbers, lambda_min, logistic, squares
 
 
@@ -73,6 +74,18 @@ RANK_K = rc.Space(
     "takes the root of the whole sum and so follows from the form with dist^2, not from this one: "
     "a slip in the statement, without effect. What does have one is psl.lemma_5_mean_value.",
     corrected="lemma_5_corrected",
+    printed_as="misprint",
+    uses=["lemma_5_mean_value"],
+    family=[
+        {
+            "left": [[1.0], [0.0]],
+            "right": [[[1.0]]],
+            "rest": [[[0.0], [0.0]]],
+            "fit_left": [[cosine], [sine]],
+            "fit_right": [[[cosine]]],
+        }
+        for cosine, sine in ((0.8, 0.6), (0.96, 0.28), (0.9998, 0.02))
+    ],
 )
 def lemma_5(users: Any, fit: Any) -> rc.Sides:
     """dist(B, B_diamond) <= ||Theta - Theta*||_F^2 / sigma_k(Theta*)^2 for a Theta of rank k."""
@@ -98,6 +111,7 @@ def lemma_5_corrected(users: Adaptation, fit: Adaptation) -> rc.Sides:
 LEMMA_8 = replace(
     lemma_5,
     id="psl.lemma_8",
+    family=[{name: case[name] for name in RANK_K.fields} for case in lemma_5.family],
     source="P-ShareLoRA, Lemma 8",
     text="dist(B, B_diamond) <= ||Delta Theta - Delta Theta*||_F^2 / sigma_k(Delta Theta*)^2, "
     "where span(B_diamond) = span(Delta Theta*).",
@@ -119,19 +133,51 @@ LEMMA_8_CORRECTED = replace(
 )
 
 
+def _mirrored_case(C: float) -> dict[str, Any]:
+    """Theta* = (1, 1)' and Theta = (-1, 1)', of which comparisons see the second entry."""
+    return {
+        "left": [[1.0], [1.0]],
+        "right": [[[1.0]]],
+        "psi": [[[0.0], [0.0]], [[0.0], [1.0]]],
+        "mu0": [0.5, 0.5],
+        "mu1": [0.5, 0.5],
+        "C": C,
+    }
+
+
+def _mirrored(*, psi: Any, mu0: Any, mu1: Any, **others: Any) -> SimpleNamespace:
+    """``fit`` is Delta Theta* with what no comparison sees of its columns turned round."""
+    system = of_rank_k(**others)
+    system.fit, system.psi = turned(system.users, psi), psi
+    system.pairs = Pairs(psi, mu0, mu1)
+    return system
+
+
 @PAPER.upper(
     "lemma_5_mean_value",
     ref="Lemmas 5 and 8: 'from the mean value theorem'",
     tex=r"\|\Theta-\Theta^\star\|_F^2\le C\sum_i\mathbb E\|P_{\Theta_i}-P_{\Theta_i^\star}\|^2",
-    on=space_with_fit({"C": rc.positive(low=1e4, high=1e6)}),
+    on=unseen(
+        {
+            "mu0": TRAJECTORIES["mu0"],
+            "mu1": TRAJECTORIES["mu1"],
+            "C": rc.positive(low=1.0, high=1e6),
+        },
+        view=_mirrored,
+        constructed="Theta is Theta* with the part of its columns that no comparison sees turned "
+        "round",
+    ),
     expect="violated",
     note="Preferences see Theta through <Theta, psi(tau0) - psi(tau1)> alone. Where these "
-    "differences do not span the matrices, Theta* + Z has the preferences of Theta* and no C "
-    "exists: two trajectories and d1 d2 = 2 are enough. Nothing in Assumption 1 excludes it. And "
-    "where they do, C grows like e^(4R): psl.lemma_5_curvature.",
+    "differences do not span the matrices, Theta* + Z has the preferences of Theta* for every Z "
+    "across them: the left side is ||Z||^2, the right one zero, whatever C is. Theta* = (1, 1)', "
+    "Theta = (-1, 1)' and two trajectories whose features differ by (0, 1)': 4 against 0. Nothing "
+    "in Assumption 1 excludes it. And where they do span, C grows like e^(4R): "
+    "psl.lemma_5_curvature.",
     corrected="lemma_5_coverage",
     main=True,
-    reading_of="lemma_5",
+    printed_as="proof step",
+    family=[_mirrored_case(C) for C in (1.0, 100.0, 1e6)],
 )
 def lemma_5_mean_value(users: Adaptation, fit: Adaptation, pairs: Pairs, C: rc.Numbers) -> rc.Sides:
     """||Theta - Theta*||_F^2 <= C sum_i E ||P_i - P*_i||^2 for a constant C."""
@@ -168,6 +214,7 @@ def lemma_5_coverage(users: Adaptation, fit: Adaptation, pairs: Pairs) -> rc.Sid
     note="Where all compared rewards differ by about 2R, the constant C of Lemma 5, and with it "
     "c1^2 of Theorem 4.1, is at least e^(4R)/2.",
     derivation="Phi' <= e^-a at arguments above a. Approached as a grows.",
+    printed_as="ours",
 )
 def lemma_5_curvature(x: Numbers, y: Numbers) -> rc.Sides:
     """(x - y)^2 >= (e^(2a)/2) times the squared gap of both outcomes, for x, y >= a."""
@@ -188,6 +235,8 @@ def lemma_5_curvature(x: Numbers, y: Numbers) -> rc.Sides:
     note="A sum is at most sqrt(2) times the root of the sum of squares, not once: ||dW|| = ||dB|| "
     "= B = 1 has 2 and 1.42. Only a constant of Proposition 1.",
     corrected="eq_C1_corrected",
+    printed_as="proof step",
+    family=[{"dB": [[1.0]], "dW": [[1.0]], "B": 1.0}],
 )
 def eq_C1(dW: Numbers, dB: Numbers, B: Numbers) -> rc.Sides:
     """||dW|| + B ||dB|| <= max{1, B} ||[dB; dW]||."""
@@ -225,7 +274,8 @@ def eq_C1_corrected(users: Adaptation, fit: Adaptation, pairs: Pairs) -> rc.Side
     note="B is orthonormal, which alone is sqrt(k), and there are N matrices W_i. It enters "
     "Proposition 1 within a logarithm, as log N.",
     corrected="eq_C1_ball_corrected",
-    reading_of="eq_C1",
+    printed_as="proof step",
+    family=[{"left": [[1.0]], "right": [[[1.0]]], "rest": [[[0.0]]]}],
 )
 def eq_C1_ball(users: Any) -> rc.Sides:
     """(vec B, vec W) lies in a ball of radius B for ||W_i||_F <= B."""
@@ -237,7 +287,6 @@ def eq_C1_ball(users: Any) -> rc.Sides:
     ref="Appendix C.1, corrected: the ball that is covered",
     on=eq_C1_ball.space,
     tex=r"\|[\operatorname{vec}B;\operatorname{vec}W]\|^2\le k+NB^2",
-    reading_of="eq_C1",
     derivation="||B||_F^2 = k and ||W||_F^2 <= N B^2. Attained.",
 )
 def eq_C1_ball_corrected(users: Adaptation) -> rc.Sides:

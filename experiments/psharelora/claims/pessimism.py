@@ -9,8 +9,14 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
+from experiments.psharelora.claims._spaces import (
+    KINDS,
+    KINDS_MEANING,
+    KINDS_SIZES,
+    crowd_case,
+    kinds_of_users,
+)
 from experiments.psharelora.claims.reward_chain import CHAIN, chained
-from experiments.psharelora.claims.reward_error import MEANING, SIZES, USERS, users
 from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory.pessimism import Pessimist, against, choosers, printed_radius
 from experiments.psharelora.theory.subspace import flat
@@ -68,6 +74,18 @@ def _step(s: Any, printed: bool) -> tuple[Any, Any]:
     "already, Theorem 4.2 would have the fourth root of the rate. It keeps the square root only if "
     "(3.4) bounds the norm by zeta, or if zeta is the square of (B.1).",
     corrected="B2_zeta_step_corrected",
+    printed_as="proof step",
+    family=[
+        {
+            "reference": [0.0, 1.0],
+            "policies": [[1.0, 0.0], [0.0, 1.0]],
+            "psi": [[1.0], [-1.0]],
+            "hat": [0.0],
+            "truth": [0.0],
+            "zeta": zeta,
+        }
+        for zeta in (1.0, 0.01)
+    ],
 )
 def B2_zeta_step(instance: Any) -> rc.Sides:
     """|Delta r_hat - Delta r_inf| <= L1 zeta for r_inf in the set (3.4), ||Delta Theta_i - Delta
@@ -92,12 +110,12 @@ def B2_zeta_step_corrected(instance: Any) -> rc.Sides:
 def _everybody(largest: bool) -> Any:
     """Every user's chooser with Theta_hat_i = Theta_diamond_i and zeta of (B.1)."""
 
-    def view(*, psi: Any, reference: Any, policies: Any, **others: Any) -> SimpleNamespace:
-        system = users(**others)
-        shared = system.users
-        radius = printed_radius(shared, largest)[:, None] + 0 * shared.b
+    def view(*, psi: Any, reference: Any, policies: Any, C: Any, **others: Any) -> SimpleNamespace:
+        system = kinds_of_users(**others)
+        kinds = system.kinds
+        radius = printed_radius(kinds, C, largest)[:, None] + 0 * kinds.b
         v = against(policies, reference, flat(psi))
-        system.chooser = choosers(shared.delta, shared.best, v, radius)
+        system.chooser = choosers(kinds.delta, kinds.best, v, radius)
         return system
 
     return view
@@ -105,15 +123,29 @@ def _everybody(largest: bool) -> Any:
 
 PRINTED = rc.Space(
     fields={
-        **USERS,
+        **KINDS,
         "psi": rc.reals("T", "d1", "d2", magnitude=_SIZE),
         **POLICIES,
+        "C": rc.positive(low=10.0, high=100.0),
     },
-    sizes={**SIZES, "N": (1, 3), "T": (2, 2), "K": (2, 2)},
+    sizes={**KINDS_SIZES, "T": (2, 2), "K": (2, 2)},
     view=_everybody(False),
+    given={"nu >= 0.01": lambda s: 100 * s.kinds.nu >= 1},
     batched=True,
-    meaning={**MEANING, **POLICIES_MEANING},
+    meaning={**KINDS_MEANING, **POLICIES_MEANING, "C": "c3/(2 L1^2)"},
+    constructed="Theta_hat is Theta_diamond, as for N_p = oo and equal Fisher informations",
 )
+
+
+def _crowd_choice(power: float, C: float) -> dict[str, Any]:
+    """The lone user of a crowd chooses a trajectory that is worse than it seems to him."""
+    return {
+        **crowd_case(power),
+        "psi": [[[1.0], [-1.0]], [[0.0], [0.0]]],
+        "reference": [0.0, 1.0],
+        "policies": [[0.0, 1.0], [1.0, 0.0]],
+        "C": C,
+    }
 
 
 @PAPER.upper(
@@ -131,11 +163,14 @@ PRINTED = rc.Space(
     "has b_i on its right side, but by psl.B2_pessimism_corrected: it then pays for ||v|| of the "
     "chosen policy, which no concentrability of pi_tar bounds.",
     corrected="B2_pessimism_corrected",
+    printed_as="proof step",
+    uses=["eq_B1"],
+    family=[_crowd_choice(n, C) for n, C in ((4.0, 10.0), (5.0, 30.0), (6.0, 100.0))],
 )
 def B2_pessimism(chooser: Any) -> rc.Sides:
     """J(pi_hat_i; r_inf) - E_ref r_inf - (J(pi_hat_i; r*_i) - E_ref r*_i) <= 0 for all users, where
     zeta has min_i b_i, as r*_i is in R_i. Here for Theta_hat = Theta_diamond, N_p to infinity,
-    c3 = 2 L1^2, and the root of (B.1) taken as the radius.
+    and the root of (B.1) taken as the radius.
     """
     return (chooser.bracket, 0 * chooser.bracket)
 
@@ -144,13 +179,20 @@ PESSIMISM_MAX = replace(
     B2_pessimism,
     id="psl.B2_pessimism_max",
     source="P-ShareLoRA, proof of Theorem B.2, second bracket, with max_i b_i",
+    printed_as="ours",
+    uses=(),
     text="The same with max_i b_i in zeta.",
     latex=B2_pessimism.latex.replace(r"\min", r"\max"),
-    space=replace(PRINTED, view=_everybody(True)),
+    space=replace(
+        PRINTED,
+        fields={**PRINTED.fields, "C": rc.positive(low=1.0, high=10.0)},
+        view=_everybody(True),
+    ),
     expect="holds",
     main=False,
     note="",
     corrected=None,
+    family=(),
     derivation="Then ||Theta_hat_i - Theta*_i||_F^2 = b_i <= zeta and r*_i is in R_i.",
 )
 
@@ -200,6 +242,8 @@ def _ended(*, psi: Any, reference: Any, policies: Any, **others: Any) -> SimpleN
     "every user. The search attains the bound, where one parameter decides all; "
     "psl.chain_radius says how loose epsilon_i is on typical data.",
     derivation="psl.theorem_4_2_corrected with e_i <= epsilon_i = sqrt(zeta), psl.chain_radius.",
+    uses=["theorem_4_2_corrected", "chain_radius", "chain_noise_all", "chain_noise_own"],
+    printed_as="ours",
 )
 def chain_value(chooser: Any) -> rc.Sides:
     """J(pi_tar; r*_i) - J(pi_hat_i; r*_i) <= 2 epsilon_i ||v_tar||_F <= 4 L1 epsilon_i for zeta =

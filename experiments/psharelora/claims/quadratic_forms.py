@@ -42,6 +42,15 @@ CURVED = rc.Space(
 )
 
 
+_ONE_LABEL: dict[str, Any] = {
+    "psi": [[[1.0], [0.0]]],
+    "R": 10.0,
+    "o": [1.0],
+    "w": [0.0],
+    "diamond": [0.0],
+}
+
+
 @PAPER.identity(
     "grad_f",
     ref="grad f above (B.6)",
@@ -54,6 +63,8 @@ CURVED = rc.Space(
     "with the printed gradient the noise at the truth is not centred. Who implements the display "
     "learns the reverse preferences. Nothing else depends on it.",
     corrected="grad_f_corrected",
+    printed_as="misprint",
+    family=[_ONE_LABEL],
 )
 def grad_f(system: Any, w: Any) -> rc.Sides:
     """grad f = mean of (Phi'(x)/Phi(x) 1(o = 0) - Phi'(-x)/Phi(-x) 1(o = 1)) times (I x
@@ -88,6 +99,7 @@ def grad_f_corrected(system: Any, w: Any) -> rc.Sides:
     "first term, and for the sigmoid the second one does not depend on the label. (B.9) bounds "
     "the first term by its size, so nothing follows from it.",
     corrected="eq_B6_corrected",
+    printed_as="misprint",
 )
 def eq_B6(system: Any, w: Any) -> rc.Sides:
     """grad^2 f with the same indicators: first-order ratios times the difference of Hessians,
@@ -136,6 +148,8 @@ SEGMENT = rc.Space(
     "last term 0.00187. (B.9) loses a factor two, unless it is derived from the gradients at both "
     "ends, see psl.eq_B9_linear.",
     corrected="eq_B7_corrected",
+    printed_as="proof step",
+    family=[{"first": [1.0], "second": [1.1], "o": [1.0]}],
 )
 def eq_B7(first: Any, second: Any, o: Any) -> rc.Sides:
     """f(w_hat) = f(w_diamond) + grad f(w_diamond)'d + d'grad^2 f(w) d at some w between; hence the
@@ -175,6 +189,8 @@ def _steps(s: Any) -> tuple[Any, Any]:
     "Assumption 1 prevents it, and (B.11), (B.20) then bound nothing: for non-linear rewards "
     "Theorems B.3 and 4.2 need a curvature assumption. Linear rewards have c1 = c1' = 1.",
     corrected="eq_B8_corrected",
+    printed_as="proof step",
+    family=[{"psi": [[[1.0], [2.0]]], "R": 1.0, "o": [1.0], "w": [1.0], "diamond": [0.0]}],
 )
 def eq_B8(instance: Any) -> rc.Sides:
     """c1 > 0 with c1 Sigma_diamond <= Sigma(w) for all ||w|| <= B. For one parameter and one

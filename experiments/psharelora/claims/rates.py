@@ -116,6 +116,7 @@ def tail_loss(predicted: float) -> Sequence[rc.Regime]:
     "logarithm by the first order of the difference, while their mean, a divergence, is of second "
     "order (psl.lemma_4_chance).",
     corrected="theorem_4_1_corrected",
+    uses=["theorem_4_1"],
 )
 def theorem_4_1_bias() -> Sequence[rc.Regime]:
     """For N_p = oo dist^2 is of the order sqrt(Sigma_tail/N)/nu."""
@@ -149,6 +150,7 @@ THEOREM_4_1_BIAS_SHARP = replace(
     "errors leave a bias (Neyman and Scott's), for instance dist = 0.14 at N_p = 6 and 0.0056 at "
     "N_p = 48, which falls at least like 1/N_p.",
     corrected="theorem_4_1_variance",
+    uses=["theorem_4_1", "prop_1"],
 )
 def theorem_4_1_users() -> Sequence[rc.Regime]:
     """N_p dist^2 is of the order k (d1 + N d2)/(N nu): N^0 and nu^-1 for many users."""
@@ -185,6 +187,7 @@ THEOREM_4_1_USERS_SHARP = replace(
     "(psl.assumption_2_few).",
     corrected="corollary_4_1_corrected",
     main=True,
+    uses=["corollary_4_1", "prop_1"],
 )
 def remark_3() -> Sequence[rc.Regime]:
     """A loss of epsilon needs N_p = O(1/epsilon) comparisons, other sizes fixed: the loss is of the
@@ -197,6 +200,7 @@ REMARK_3_CORRECTED = replace(
     remark_3,
     id="psl.remark_3_corrected",
     source="P-ShareLoRA, Remark 3, corrected",
+    uses=("psl.corollary_4_1_corrected",),
     text="A loss of epsilon needs N_p of the order 1/epsilon^2: the largest loss is of the order "
     "1/sqrt(N_p).",
     latex=r"N_p\sim\frac1{\epsilon^2}",
@@ -219,6 +223,7 @@ REMARK_3_CORRECTED = replace(
     "order sqrt(Sigma_tail), which no method of rank k can beat. And the corollary's term is "
     "(Sigma_tail/N)^(1/4)/sqrt(nu).",
     corrected="corollary_4_1_corrected",
+    uses=["corollary_4_1"],
 )
 def remark_3_bias() -> Sequence[rc.Regime]:
     """For N_p = oo the loss is of the order (Sigma_tail/N)^(1/4)."""

@@ -83,6 +83,7 @@ LIKELIHOOD = rc.Space(
     note="Surely, without the first term: Lemma 4 and that the estimate explains the labels as "
     "well as r_diamond. The text does not define R(D); here it is that set. From zero "
     "Theta_diamond is feasible (psl.B1_chain_feasible); from elsewhere see psl.S_sets_ball.",
+    uses=["lemma_1", "lemma_4"],
 )
 def B1_chain(
     users: at.Shared, psi0: Numbers, psi1: Numbers, o: Numbers, Theta: Numbers, size: Numbers
@@ -102,6 +103,7 @@ def B1_chain(
     tex=r"\|\Theta^\diamond_i\|_F\le\|\Delta\Theta^\star_i\|_F",
     on=rc.Space(fields=USERS, sizes=SIZES, view=users, batched=True, meaning=MEANING),
     derivation="Theta_diamond_i = U_k U_k' Delta Theta*_i, an orthogonal projection.",
+    printed_as="ours",
 )
 def B1_chain_feasible(users: Any) -> rc.Sides:
     """||Theta_diamond_i||_F <= B if ||Delta Theta*_i||_F <= B."""
@@ -126,6 +128,7 @@ def B1_chain_feasible(users: Any) -> rc.Sides:
         meaning={"weight": "the chance of each pair of trajectories"},
     ),
     note="kappa grows like exp(2 R)/2: the constants of Theorem 4.1 are exponential in L1 B.",
+    uses=["lemma_3", "B1_chain"],
 )
 def eq_B2(
     Theta: Numbers, truth: Numbers, psi0: Numbers, psi1: Numbers, weight: Numbers
@@ -178,6 +181,11 @@ def _L1(s: Any) -> Any:
     "agree. psi = (10, -10), Theta_hat = -2, Theta_diamond = -1, Theta* = 0: 1600 against 840. "
     "True with 8 L1^2, which C8 can take in; it then grows like L1^2.",
     corrected="eq_B3_corrected",
+    printed_as="proof step",
+    family=[
+        {"hat": [-2.0], "truth": [0.0], "diamond": [-1.0], "psi": [[s], [-s]], "R": 1.0}
+        for s in (2.0, 10.0, 50.0)
+    ],
 )
 def eq_B3(instance: Any) -> rc.Sides:
     """|Delta r_hat - Delta r*|^2 <= 2 |Delta r_hat - Delta r_diamond|^2 + 4 L1 ||Theta* -
@@ -220,6 +228,10 @@ def _b4(s: Any, printed: bool) -> tuple[Any, Any]:
     "-100), theta from -0.04 to 0.04: the sides are 16.0 and 10.2. With squares it is 32 L1^2, a "
     "bound that does not get better as d does, unlike that by L2 in psl.eq_B4_corrected.",
     corrected="eq_B4_corrected",
+    printed_as="proof step",
+    family=[
+        {"hat": [-0.04], "truth": [0.0], "diamond": [0.04], "psi": [[100.0], [-100.0]], "R": 1.0},
+    ],
 )
 def eq_B4(instance: Any) -> rc.Sides:
     """|Delta r_diamond - Delta r_hat|^2 <= 2 |(grad r_hat(tau0) - grad r_hat(tau1))' d|^2 + 16 L1

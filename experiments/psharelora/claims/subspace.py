@@ -133,6 +133,10 @@ def S_sets(users: at.Adaptation, left: Numbers, right: Numbers) -> rc.Sides:
     "one with Sigma_tail = 0, but the estimate stops at 0 however many comparisons there are.",
     corrected="S_sets_ball_corrected",
     reading_of="S_sets",
+    printed_as="ours",
+    reading="The proof of Theorem 4.1 compares the maximum over S_ShareLoRA with Theta_init + "
+    "Theta_diamond, as if the ball of (3.1) were enough for that one to be in the set.",
+    family=[{"left": [[2.0]], "right": [[[1.0]]], "rest": [[[0.0]]], "init": [[-1.0]]}],
 )
 def S_sets_ball(users: Adaptation, init: rc.Numbers) -> rc.Sides:
     """||Theta*_i||_F <= B, which (3.1) assumes, gives ||Delta Theta*_i||_F <= B, which S_LoRA and
@@ -238,6 +242,7 @@ def def_A1(Q1: Numbers, Q2: Numbers, k: int) -> rc.Sides:
     tex=r"\operatorname{dist}\le\sqrt{\min(k,d-k)}",
     on=FRAMES,
     derivation="k squared sines, of which at least 2 k - d are zero.",
+    printed_as="ours",
 )
 def def_A1_range(Q1: Numbers, Q2: Numbers, k: int) -> rc.Sides:
     """0 <= dist <= sqrt(min(k, d - k))."""

@@ -90,6 +90,12 @@ class DataSets:
         return np.asarray(np.where(event, self.chance, 0 * self.chance).sum(axis=-1))
 
 
+def half_width(data: DataSets, share: Numbers) -> Numbers:
+    """Half of a bracket's width in one chance, where ``share`` of 1/(N n) is its whole width."""
+    N = data.truth.shape[-2]
+    return np.asarray(share / (4 * N * N * data.n))
+
+
 def lemma_1(
     data: DataSets, centres: Numbers, share: Numbers, delta: Numbers, C: Numbers, extra: int
 ) -> tuple[Numbers, Numbers]:
@@ -99,7 +105,7 @@ def lemma_1(
     outcomes, is ``share`` of 1 / (N n).
     """
     N = data.truth.shape[-2]
-    width = (share / (4 * N * N * data.n))[:, None, None]
+    width = half_width(data, share)[:, None, None]
     members = [data.best(centres[:, m], width) for m in range(centres.shape[1])]
     gain = np.maximum.reduce(members) - data.log_likelihood(data.truth[:, None])
     limit = C * np.log(centres.shape[1] / delta) + (0 * delta + extra) / N

@@ -13,8 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from experiments.psharelora.theory.proof import Shared
-from experiments.psharelora.theory.subspace import flat
+from experiments.psharelora.theory.subspace import Kinds, flat
 from linsys.linalg import Numbers, norm
 
 __all__ = ["Pessimist", "against", "choosers", "printed_radius"]
@@ -109,10 +108,11 @@ def choosers(truth: Numbers, theta: Numbers, v: Numbers, radius: Numbers) -> Pes
     return Pessimist(v[..., None, :, :], hat=flat(theta), truth=flat(truth), radius=radius)
 
 
-def printed_radius(users: Shared, largest: bool) -> Numbers:
-    """sqrt(zeta) of (B.1) for N_p to infinity and c3 = 2 L1^2, its outer root left out; (B,).
+def printed_radius(kinds: Kinds, C: Numbers, largest: bool) -> Numbers:
+    """sqrt(zeta) of (B.1) for N_p to infinity and c3 = 2 L1^2 C, its outer root left out; (B,).
 
     With min_i b_i as printed, or the ``largest`` b_i; in any case plus sqrt(Sigma_tail/N)/nu.
     """
-    b = users.b.max(axis=1) if largest else users.b.min(axis=1)
-    return np.asarray(np.sqrt(b + np.sqrt(users.tail / users.N) / users.nu))
+    b = kinds.b.max(axis=1) if largest else kinds.b.min(axis=1)
+    nu = np.where(kinds.nu > 0, kinds.nu, 1 + 0 * kinds.nu)  # zero where Theta_diamond is
+    return np.asarray(np.sqrt(C * (b + np.sqrt(kinds.spread) / nu)))

@@ -14,9 +14,13 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.psharelora.theory.preference import bend, log_logistic, rate, reward, slope
-from linsys.linalg import Numbers, logistic, norm
+from linsys.linalg import Numbers, is_precise, logistic, norm
 
-__all__ = ["Comparing", "eq_B7", "eq_B9"]
+__all__ = ["Comparing", "eq_B7", "eq_B9", "maximiser"]
+
+#: Points at which f is compared on each side of zero, and halvings between two of them, in float64
+#: and in high precision.
+_POINTS, _HALVINGS = 32, (60, 300)
 
 
 def _outer(u: Numbers) -> Numbers:
@@ -102,6 +106,24 @@ class Comparing:
     def weighted(self, u: Numbers, w: Numbers) -> Numbers:
         """||u|| in the norm of Sigma at w, (B,)."""
         return np.asarray(np.sqrt(((u[:, None] * self.steps(w)).sum(axis=-1) ** 2).mean(axis=1)))
+
+
+def maximiser(system: Comparing, radius: Numbers) -> Numbers:
+    """The w in [-radius, radius] with the largest f, of one parameter; (B, 1).
+
+    The best point of a grid, then halvings by the sign of f' between its neighbours. Of two peaks
+    whose heights differ by less than the grid shows, it may be the lower one.
+    """
+    step = radius / _POINTS
+    places = [(radius * j / _POINTS)[:, None] for j in range(-_POINTS, _POINTS + 1)]
+    heights = np.stack([system.f(w) for w in places], axis=1)
+    at = step * (heights.argmax(axis=1) - _POINTS)
+    low, high = np.maximum(at - step, -radius), np.minimum(at + step, radius)
+    for _ in range(_HALVINGS[is_precise(radius)]):
+        middle = (low + high) / 2
+        rising = system.gradient(middle[:, None])[:, 0] > 0
+        low, high = np.where(rising, middle, low), np.where(rising, high, middle)
+    return np.asarray(((low + high) / 2)[:, None])
 
 
 def eq_B9(system: Comparing, hat: Numbers, diamond: Numbers, radius: Numbers) -> rc.Sides:

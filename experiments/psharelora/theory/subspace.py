@@ -184,6 +184,50 @@ class Adaptation:
         return squares(self.delta - self.best)
 
 
+@dataclass(frozen=True, eq=False)
+class Kinds:
+    """Users of which ``many`` are alike: what Definition 4.1 and (4.1) say of all of them.
+
+    Args:
+        delta: Delta Theta* of each kind, shape (..., N, d1, d2).
+        many: how many users are of each kind, (..., N).
+        k: rank, at most min(d1, N d2).
+
+    >>> kinds = Kinds(np.array([[[1.0], [0.0]], [[0.0], [1.0]]]), np.array([9.0, 1.0]), k=1)
+    >>> kinds.nu.round(12).item(), kinds.spread.round(12).item(), kinds.b.round(12).tolist()
+    (0.9, 0.1, [0.0, 1.0])
+    """
+
+    delta: Numbers
+    many: Numbers
+    k: int
+
+    @cached_property
+    def _weighted(self) -> Adaptation:
+        """n users alike have the singular values of one whose matrix is sqrt(n) times as large."""
+        return Adaptation(self.delta * np.sqrt(self.many)[..., None, None], self.k)
+
+    @property
+    def nu(self) -> Numbers:
+        """sigma_k^2 / N."""
+        return np.asarray(self._weighted.sigma2[..., self.k - 1] / self.many.sum(axis=-1))
+
+    @property
+    def spread(self) -> Numbers:
+        """Sigma_tail / N."""
+        return np.asarray(self._weighted.tail / self.many.sum(axis=-1))
+
+    @property
+    def best(self) -> Numbers:
+        """Theta_diamond of each kind, (..., N, d1, d2)."""
+        return np.asarray(self._weighted.best / np.sqrt(self.many)[..., None, None])
+
+    @property
+    def b(self) -> Numbers:
+        """b_i of each kind, (..., N)."""
+        return squares(self.delta - self.best)
+
+
 def energy(users: Adaptation, init: Numbers) -> rc.Sides:
     """The largest ||Delta Theta*_i||_F, and B, the largest ||Theta*_i||_F, of (3.1)."""
     reach = np.sqrt(squares(users.delta).max(axis=-1))

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from experiments.psharelora.theory.subspace import Adaptation
 from linsys.linalg import Numbers
 
 __all__ = ["confidence"]
 
 
 def confidence(
-    users: Adaptation, L1: Numbers, C: Numbers, share: Numbers
+    b: Numbers, nu: Numbers, spread: Numbers, L1: Numbers, C: Numbers
 ) -> tuple[Numbers, Numbers]:
-    """b_i of all users, and ``share`` of (B.1) for N_p = oo."""
-    inside = users.b.min(axis=-1) + np.sqrt(users.tail / users.users) / users.nu
-    zeta = share * np.sqrt(C * inside / 2) / L1
-    return users.b, zeta[..., None] + 0 * users.b
+    """b_i of all users (..., N), and (B.1) for N_p = oo with c3 = C, spread = Sigma_tail/N."""
+    inside = b.min(axis=-1) + np.sqrt(spread) / nu
+    zeta = np.sqrt(C * inside / 2) / L1
+    return b, zeta[..., None] + 0 * b
