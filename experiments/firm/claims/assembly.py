@@ -140,14 +140,23 @@ def eq27_squared(step: Any, a: Any, L: Any, R: Any, K: Any) -> rc.Sides:
     return eq27(step, a, L, R, K, 2)
 
 
-def _constants(*, errors: Any, odds: Any, R_w: Any, rho: Any, **others: Any) -> Any:
-    """Constants, and critics whose errors have few outcomes."""
-    s = SimpleNamespace(**others)
+def _constants(*, errors: Any, odds: Any, lambda_A: Any, rho: Any, near: Any, **others: Any) -> Any:
+    """Constants, and critics of H whose errors have few outcomes."""
+    s = SimpleNamespace(errors=errors, lambda_A=lambda_A, **others)
     one = 1 + 0 * rho
-    s.known = Printed(s.r_max, R_w, rho, s.zeta, s.L_J, one, s.gamma)
+    # |V| <= r_max/(1 - gamma) and ||w_*|| <= r_max/lambda_A
+    zeta = (near * s.r_max * (1 / (1 - s.gamma) + 1 / lambda_A)) ** 2
+    s.known = Printed(s.r_max, 2 * s.r_max / lambda_A, rho, zeta, s.L_J, one, s.gamma)
+    errors = errors * (3 * s.r_max / lambda_A)[:, None, None]
     s.first, s.second = ((odds * errors**k).sum(axis=-1) for k in (1, 2))
     s.clients = errors.shape[1]
     return s
+
+
+def _in_H(s: Any) -> Any:
+    """What two points of H can be apart, in the mean and in the mean square."""
+    apart = 2 * s.known.R_w[:, None]
+    return (s.first <= apart) & (s.second <= apart**2)
 
 
 @PAPER.upper(
@@ -159,26 +168,30 @@ def _constants(*, errors: Any, odds: Any, R_w: Any, rho: Any, **others: Any) -> 
     r"4L_J^2R^2\alpha^2K^2",
     on=rc.Space(
         fields={
-            "errors": rc.positive("C", "N", low=0.001, high=1000.0),
+            "errors": rc.interval("C", "N"),
             "odds": rc.simplex("C", "N"),
             "r_max": rc.positive(),
-            "R_w": rc.positive(),
+            "lambda_A": rc.positive(low=1e-3, high=1.0),
             "rho": rc.interval(high=0.99),
-            "gamma": rc.interval(high=0.99),
-            "zeta": rc.positive(low=1e-6, high=100.0),
+            "gamma": rc.interval(low=0.05, high=0.99),
+            "near": rc.interval(),
             "L_J": rc.positive(),
             "a": rc.positive(low=1e-6, high=1.0),
             "beta": rc.positive(low=1e-3, high=1e3),
             "M": rc.whole_numbers(low=1, high=8),
             "K": rc.whole_numbers(low=1, high=10),
-            "doublings": rc.whole_numbers(low=0, high=60),
+            "doublings": rc.whole_numbers(low=0, high=20),
             "omega": rc.interval(),
         },
         sizes={"C": (1, 2), "N": (1, 2)},
         view=_constants,
         batched=True,
+        credible={"gamma": (0.1, 0.99)},
+        assumes={"w and w_* in H: ||w_* - w|| <= 2 R_w": _in_H},
         meaning={
-            "errors": "||w_* - w|| of each client, outcomes",
+            "errors": "||w_* - w|| of each client over 3 r_max/lambda_A, which no critic of H "
+            "exceeds as ||w_*|| <= r_max/lambda_A (firm.Rw_sharper); outcomes",
+            "near": "sqrt(zeta) over r_max (1/(1-gamma) + 1/lambda_A), the most that it can be",
             "odds": "probabilities of these outcomes",
             "doublings": "a batch has 2^doublings transitions",
             "omega": "the sum of eta_i prod (1 - eta_k)",
@@ -186,7 +199,8 @@ def _constants(*, errors: Any, odds: Any, R_w: Any, rho: Any, **others: Any) -> 
     ),
     expect="violated",
     note="Two slips. 12 eps_critic replaces 12 E||w_* - w||^2, of which a bound on the first "
-    "moment says nothing (||w_* - w|| = 100: 120000 against 1200). And L_J^2 replaces (27)'s L_J, "
+    "moment says nothing (r_max = 5, lambda_A = 0.1, w_* = 0 and ||w|| = R_w = 100: 120000 against "
+    "1200). And L_J^2 replaces (27)'s L_J, "
     "which is less if L_J < 1; (33) has the right one. Otherwise the substitution is sound: the "
     "weights eta_i prod (1 - eta_k) sum to 1 - prod (1 - eta_k) <= 1, and t - t_0 <= K.",
     corrected="eq33_corrected",

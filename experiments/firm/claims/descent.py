@@ -87,6 +87,29 @@ def eq5(step: at.Round, a: Numbers, L: Numbers) -> rc.Sides:
     return eq12(step, a, L)[0], bound
 
 
+@PAPER.lower(
+    "alg_sign",
+    ref="Algorithms 1 and 2, the update of the parameters",
+    tex=r"\bar\theta_{t+1}=\bar\theta_t-a\bar g_t:\quad\lambda_t^\top J(\bar\theta_{t+1})\ge"
+    r"\lambda_t^\top J(\bar\theta_t)+\tfrac a2\|\nabla J\lambda_t\|^2-\tfrac a2\mathcal T_1",
+    on=ANY,
+    expect="violated",
+    note="Both algorithms, and item 5 of Section 3, subtract alpha g where J is to be maximised "
+    "and g of (10) estimates an ascent direction; Appendix F adds it. One objective J = theta "
+    "with its exact gradient 1, a = 1: J falls by 1 in a step, against a rise of 1/2. With the "
+    "sign of Appendix F the statement is (5).",
+    corrected="eq5",
+    printed_as="misprint",
+)
+def alg_sign(step: Round, a: Numbers) -> rc.Sides:
+    """With the update theta - a g of Algorithms 1 and 2 the descent lemma (5) holds for 0 < a <=
+    1/L_J.
+    """
+    after = step.values(step.centre - a[:, None] * step.direction)
+    gain = (step.common * (after - step.values(step.centre))).sum(axis=-1)
+    return gain, a / 2 * squared(step.gradient) - a / 2 * step.error
+
+
 @PAPER.upper(
     "eq6",
     ref="equation (6)",

@@ -15,7 +15,7 @@ from linsys.linalg import Numbers, agent_mean, norm, transpose
 TRUE = noisy_clients({"beta": rc.positive(low=1e-5, high=10.0)})
 
 
-def _true_drift(g: Numbers, truth: Numbers, beta: Numbers) -> Numbers:
+def true_drift(g: Numbers, truth: Numbers, beta: Numbers) -> Numbers:
     """||(1/C) sum_c A_c (lambda*^c - lambda*(truth))||, truth (B, M, d)."""
     away = at.solutions(g, beta) - weights(transpose(truth), beta)[:, None]
     return norm(agent_mean(at.combined(g, away)))
@@ -57,7 +57,7 @@ def law_true_weights(g: Numbers, truth: Numbers, beta: Numbers, R: Numbers) -> r
     for beta < R^2.
     """
     apart = agent_mean(at.spectral_of(g - truth[:, None]))
-    return _true_drift(g, truth, beta), (1 + np.sqrt(1 + 2 * R**2 / beta)) / 2 * apart
+    return true_drift(g, truth, beta), (1 + np.sqrt(1 + 2 * R**2 / beta)) / 2 * apart
 
 
 @PAPER.upper(
@@ -71,7 +71,7 @@ def law_true_weights(g: Numbers, truth: Numbers, beta: Numbers, R: Numbers) -> r
 def law_true_large_beta(g: Numbers, truth: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
     """sqrt(T_disagr) <= (2 sqrt(M) R^2/beta) (1/C) sum_c ||A_c - A||_F: beta^-2 B^-1 M^2."""
     apart = agent_mean(np.sqrt(at.power(g - truth[:, None])))
-    return _true_drift(g, truth, beta), 2 * root(g.shape[2], R) * R**2 / beta * apart
+    return true_drift(g, truth, beta), 2 * root(g.shape[2], R) * R**2 / beta * apart
 
 
 @PAPER.upper(
@@ -90,4 +90,4 @@ def law_true_without_beta(g: Numbers, truth: Numbers, beta: Numbers, R: Numbers)
     """
     apart = at.longest(g - truth[:, None])
     bound = agent_mean((apart + np.sqrt(apart**2 + 8 * R[:, None] * apart)) / 2)
-    return _true_drift(g, truth, beta), bound
+    return true_drift(g, truth, beta), bound

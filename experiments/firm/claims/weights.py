@@ -10,7 +10,7 @@ import numpy as np
 import ratecheck as rc
 from experiments.firm.claims._spaces import BETA, clients
 from experiments.firm.paper import PAPER
-from experiments.firm.theory import descent, weights as at
+from experiments.firm.theory import messages, weights as at
 from experiments.firm.theory.program import root, weights
 from linsys.linalg import Numbers, agent_mean, norm, squared
 
@@ -289,16 +289,21 @@ def fedcmoo(g: Numbers, common: Numbers) -> rc.Sides:
     tex=r"Cd\ \text{ against }\ CMd",
     on=rc.Space(
         fields={
-            "clients": rc.whole_numbers(low=1, high=16),
-            "objectives": rc.whole_numbers(low=1, high=8),
-            "size": rc.whole_numbers(low=1, high=64),
-        }
+            "clients": rc.whole_numbers(low=1, high=8),
+            "objectives": rc.whole_numbers(low=1, high=4),
+            "size": rc.whole_numbers(low=1, high=16),
+        },
+        meaning={"size": "d", "objectives": "M"},
     ),
-    note="Per message. A client sends after K local steps, a server that resolves objectives "
-    "between local steps needs its M gradients at each of them.",
+    note="With K = 1 a round is one step. A client of FIRM sends after K local steps; a server "
+    "that resolves objectives between local steps needs the M gradients at each of them, and "
+    "FedCMOO, whose clients walk on by themselves, the parameters as well: C (M + 1) d.",
 )
 def comm(clients: Any, objectives: Any, size: Any) -> rc.Sides:
-    """In a round C clients send C d numbers up where each resolves its objectives, C M d where the
-    server does.
+    """In a round of one step C clients send C d numbers up where each resolves its objectives, C M
+    d where the server does.
+
+    Counted in the messages of a round in which server and clients share nothing else.
     """
-    return descent.comm(int(clients), int(objectives), int(size))
+    C, M, d = int(clients), int(objectives), int(size)
+    return np.array(messages.numbers_sent(C, M, d)), np.array([C * d, C * M * d])
