@@ -106,6 +106,7 @@ def processes(
         sizes={**SIZES, **(sizes or {})},
         view=_process,
         assumes=ASSUMPTIONS,
+        credible={"gamma": (0.1, 0.99)},
         given={"lambda_A": lambda s: s.chains.lambda_A >= FLOOR},
         batched=True,
         meaning={name: line for name, line in MEANING.items() if name in fields},

@@ -23,6 +23,8 @@ from linsys.linalg import Numbers, norm
 @PAPER.upper(
     "eq17",
     ref="equation (17)",
+    printed_as="proof step",
+    uses=["eq15", "eq16", "lemma4", "lemma5", "lemma6"],
     tex=r"\mathbb E[\mathcal T^{\rm gradient-error}_{1,1}]\le12\zeta+\frac{12}C"
     r"\frac{(r_{\max}+2R_w)^2(1-\rho+4\kappa\rho)}{(1-\rho)B}+\frac{12}C\sum_c\max_j"
     r"\mathbb E\|w_*^{j,c}-w^{j,c}\|^2",
@@ -51,6 +53,7 @@ def eq17(at: Estimate, lam: Numbers, known: Printed, clients: Numbers, size: Num
 @PAPER.upper(
     "eq17_corrected",
     ref="equation (17), corrected",
+    uses=["restarted_bias"],
     tex=r"\mathbb E[\mathcal T^{\rm gradient-error}_{1,1}]\le C_\psi^2\gamma\max_j\big("
     r"\sqrt{\zeta^j}+\|w_*^j-w^j\|\big)^2+\frac{R^2}{CB}",
     on=RESTARTED,
@@ -73,6 +76,8 @@ def eq17_corrected(at: Estimate, lam: Numbers, clients: Numbers, size: Numbers) 
 @PAPER.upper(
     "eq25",
     ref="equation (25)",
+    printed_as="proof step",
+    uses=["eq14", "eq17", "eq24"],
     tex=r"\mathbb E[\mathcal T_{1,1}]\le12\zeta+\frac{12}C\frac{(r_{\max}+2R_w)^2(1-\rho+4\kappa"
     r"\rho)}{(1-\rho)B}+\frac{12}C\sum_c\max_j\mathbb E\|w_*^{j,c}-w^{j,c}\|^2+"
     r"\mathcal E_{\rm MGDA}(t)",
@@ -109,6 +114,8 @@ def _bounded(s: Any) -> Any:
 @PAPER.upper(
     "eq27",
     ref="equation (27)",
+    printed_as="misprint",
+    uses=["eq13", "eq25", "eq26"],
     tex=r"\mathcal T_1\le\mathcal Q_t=\ldots+4L_JR^2\alpha^2K^2",
     on=replace(SYNCHRONISED, given={"gradients of length at most R": _bounded}),
     expect="violated",
@@ -131,6 +138,7 @@ def eq27(
 @PAPER.upper(
     "eq27_squared",
     ref="equation (27) with L_J^2",
+    printed_as="ours",
     tex=r"\mathcal T_1\le\mathcal Q_t=\ldots+4L_J^2R^2\alpha^2K^2",
     on=eq27.space,
     derivation="(26).",
@@ -162,6 +170,8 @@ def _in_H(s: Any) -> Any:
 @PAPER.upper(
     "eq33",
     ref="equation (33)",
+    printed_as="proof step",
+    uses=["eq24", "eq27"],
     tex=r"\mathcal Q_t\le\frac{8R^3\sqrt{M^3}}\beta\Big[4\sqrt\zeta+4\sqrt\varepsilon+4\sqrt{"
     r"\tfrac{(r_{\max}+R_w)^2(1-\rho+4\kappa\rho)}{(1-\rho)B}}+4L_JR\alpha K\Big]+\frac{12}C"
     r"\Big[\tfrac{(r_{\max}+2R_w)^2(1-\rho+4\kappa\rho)}{(1-\rho)B}\Big]+12\varepsilon+12\zeta+"
@@ -231,6 +241,14 @@ def eq33(
 @PAPER.upper(
     "eq33_corrected",
     ref="equations (25), (27) and (33), corrected",
+    uses=[
+        "eq16_corrected",
+        "restarted_bias",
+        "eq24_present",
+        "drift_of_pairs",
+        "lemma9_corrected",
+        "eq26_sharper",
+    ],
     tex=r"\mathbb E[\mathcal T_1|\mathcal F_t]\le4\Big\{\tfrac{MR^2}{CB}+b^2+(1-\tfrac1C)\min"
     r"\big[\tfrac{4R^3M}\beta\big(R\sqrt{\tfrac{2M}B}+2b+2L_HR\alpha s\big),(1-\tfrac1C)M\big("
     r"\tfrac{R^2}B+2(b+L_HR\alpha s)^2\big)\big]+(L_HR\alpha s)^2\Big\}",
@@ -254,6 +272,8 @@ def eq33_corrected(step: assembly.SecondStep) -> rc.Sides:
 @PAPER.upper(
     "eq32_33_corrected",
     ref="Theorem 1 in its explicit form, (32) with (33), corrected",
+    printed_as="ours",
+    uses=["eq32_corrected", "eq33_corrected"],
     tex=r"\frac1T\sum_t\mathbb E\|\nabla H(\bar\theta_t)\lambda_t\|^2\le\frac{2r_{\max}}{T\alpha}"
     r"\Big(1+\sum_{t=2}^T\eta_t\Big)+\mathcal Q",
     on=period({}, clients=(1, 2)),

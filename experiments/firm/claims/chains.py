@@ -156,6 +156,7 @@ def eq10(instance: Any) -> rc.Sides:
     "order 1/B^2, does not fall with C.",
     corrected="eq10_corrected",
     reading_of="eq10",
+    printed_as="proof step",
     reading="Batches that begin where Algorithms 2 and 3 let them begin, in the last state of the "
     "critic's batch under another policy; (16) takes the mean to be Delta there.",
 )
@@ -245,6 +246,7 @@ def lemma4_corrected(chains: Chains, lam: Numbers) -> rc.Sides:
 @PAPER.upper(
     "lemma4_stationary",
     ref="Lemma 4, corrected for (10)",
+    printed_as="ours",
     tex=r"\|(\Delta(w^*)-\tfrac{1-\gamma}\gamma\nabla J)\lambda\|\le\gamma C_\psi"
     r"\sqrt{\zeta_{\rm approx}}+\frac{C_\psi r_{\max}\kappa}{1-\gamma\rho}",
     on=WEIGHTED_LONG,
@@ -302,6 +304,7 @@ def eq49_LJ(chains: Any, there: Any, x: Any, gap: Any, c: Any) -> rc.Sides:
 @PAPER.upper(
     "eq49_LJ_one_hot",
     ref="below equation (49), one parameter per pair",
+    printed_as="ours",
     tex=_PRINTED_L + r"C_\nu=\tfrac12C_\pi+(1-\rho)^{-1}",
     on=TWO_POLICIES,
     note="The fault of the constant does not show on so few states.",

@@ -105,6 +105,7 @@ def eq47_48(pair: Any, known: Any, size: Any) -> rc.Sides:
     "times grad J at gamma = 0.1.",
     corrected="eq47_48_corrected",
     reading_of="eq47_48",
+    printed_as="proof step",
     reading="The case of exact tabular critics, w = w_* and zeta = 0. The discussion below (48) "
     "promises that the critics' terms can be made small, and then this is what (48) says.",
     uses=["eq47", "lemma4", "lemma6"],
@@ -123,6 +124,8 @@ def eq48_policies(step: Any, known: Any, size: Any) -> rc.Sides:
 @PAPER.upper(
     "eq48_critic",
     ref="equation (48), the critic's term",
+    printed_as="proof step",
+    uses=["lemma5"],
     tex=r"\mathbb E\|g^{j,c}-g^{j,c}(w_*)\|\le2\sqrt{\mathbb E\|w_*-w\|}",
     on=printed(),
     expect="violated",
@@ -173,6 +176,7 @@ def eq48_noise(at: Estimate, known: Printed) -> rc.Sides:
 @PAPER.upper(
     "eq47_48_corrected",
     ref="equations (47) and (48), corrected",
+    uses=["restarted_bias"],
     tex=r"\sqrt{\mathbb E\|g^{j,c}-g^{j,c'}\|^2}\le b^{j,c}+b^{j,c'}+R\sqrt{2/B}+\|\nabla "
     r"H^j(\theta^c)-\nabla H^j(\theta^{c'})\|",
     on=CLIENTS,
@@ -194,6 +198,7 @@ def eq47_48_corrected(step: Any, size: Any) -> rc.Sides:
 @PAPER.upper(
     "restarted_bias",
     ref="Lemmas 4 and 5 with restarted sampling, Appendix G.2",
+    printed_as="ours",
     tex=r"\|\mathbb Eg^j-\nabla H^j\|\le C_\psi\sqrt\gamma\big(\sqrt{\zeta^j}+\|w_*^j-w^j\|\big)",
     on=RESTARTED,
     derivation="Let e = phi'w - V. delta - (r + gamma V' - V) = gamma e(s') - e(s), and E[psi "
@@ -243,6 +248,7 @@ EQ53 = replace(lemma9, id="firm.eq53", source="FIRM, equation (53)", main=False)
 @PAPER.upper(
     "lemma9_corrected",
     ref="Lemma 9 and equation (53), corrected",
+    uses=["eq47_48_corrected", "eq52_sharper"],
     tex=r"\sqrt{\mathbb E\|g^{j,c}-g^{j,c'}\|^2}\le b^{j,c}+b^{j,c'}+R\sqrt{2/B}+"
     r"2L_HRa(t-t_0)",
     on=CLIENTS,

@@ -24,6 +24,7 @@ BOTH_TRACES = {
 @PAPER.upper(
     "lemma1",
     ref="Lemma 1",
+    uses=["eq46"],
     tex=r"\|\lambda^{*,c}-\lambda^{*,c'}\|_2\le\frac{4RM}\beta\max_j\|g^{j,c}-g^{j,c'}\|_2",
     on=PAIRS,
     note="Larger than necessary by the factor 2 sqrt M, see the sharpened form.",
@@ -236,6 +237,8 @@ def eq44_45(A: Numbers, other: Numbers, R: Numbers) -> rc.Sides:
 @PAPER.upper(
     "eq46",
     ref="equation (46)",
+    printed_as="proof step",
+    uses=["eq41_42", "eq43", "eq44_45"],
     tex=r"\frac4\beta(\sqrt MR+\sqrt MR)\sqrt M\max_j\|g^j-g'^j\|\le\frac{4MR}\beta"
     r"\max_j\|g^j-g'^j\|",
     on=PAIRS,

@@ -48,6 +48,7 @@ PATHS = rc.Space(
 @PAPER.upper(
     "eq23",
     ref="equation (23)",
+    uses=["eq19_20", "eq22", "lemma8"],
     tex=r"\mathbb E[\mathcal T^{\rm disagr-drift}_{1,1}]\le\frac{8R^3\sqrt{M^3}}{\beta C^2}"
     r"\sum_{c,c'}\sum_{i=1}^t\eta_i\prod_{k=i+1}^t(1-\eta_k)\max_j\mathbb E\|g_i^{j,c}-g_i^{j,c'}"
     r"\|",
@@ -84,6 +85,7 @@ def eq23(paths: Paths) -> rc.Sides:
     "the clients' weights, of order 1/sqrt(B) in the direction.",
     corrected="law_true_weights",
     reading_of="eq23",
+    printed_as="proof step",
     reading="Remark 4 calls the term the discrepancy between the clients' weights and 'the ideal, "
     "globally optimal weights lambda_t', those of the true gradients; (14) has this lambda_t, and "
     "only F.1.2 replaces it by the clients' average.",
@@ -102,6 +104,7 @@ def eq23_ideal(g: Numbers, truth: Numbers, beta: Numbers, R: Numbers) -> rc.Side
 @PAPER.upper(
     "eq23_sharper",
     ref="equation (23), sharpened",
+    uses=["eq19_20", "eq22", "law_lipschitz"],
     tex=r"\mathbb E[\mathcal T^{\rm disagr-drift}_{1,1}]\le\frac{4R^3\sqrt M}{\beta C^2}"
     r"\sum_{c,c'}\sum_{i=1}^t\eta_i\prod_{k=i+1}^t(1-\eta_k)\sum_j\mathbb E\|g_i^{j,c}-g_i^{j,c'}"
     r"\|",
@@ -123,6 +126,7 @@ def eq23_sharper(paths: Paths) -> rc.Sides:
 @PAPER.upper(
     "drift_of_pairs",
     ref="equation (18), for pairs of clients",
+    printed_as="ours",
     tex=r"\mathcal T^{\rm disagr-drift}_{1,1}\le\frac{1-1/C}{2C^2}\sum_{c,c'}\sum_j"
     r"\|g^{j,c}-g^{j,c'}\|^2",
     on=clients({"lam": rc.simplex("C", "M")}),
@@ -183,6 +187,7 @@ def eq24(step: assembly.SecondStep, known: Printed, size: Numbers) -> rc.Sides:
 @PAPER.upper(
     "eq24_present",
     ref="equations (23) and (24), corrected",
+    uses=["eq22", "lemma1_sharper"],
     tex=r"\mathcal T^{\rm disagr-drift}_{1,1}\le\frac{4R^3M}{\beta C^2}\Big(\sum_{i=1}^t\eta_i"
     r"\prod_{k=i+1}^t(1-\eta_k)\Big)\sum_{c,c'}\max_j\|g_t^{j,c}-g_t^{j,c'}\|",
     on=PATHS,

@@ -45,6 +45,7 @@ def def3(A: Numbers, lam: Numbers) -> rc.Sides:
 @PAPER.identity(
     "def3_dual",
     ref="Definition 3, what it is for",
+    printed_as="ours",
     tex=r"\min_j\langle g_j,A\lambda^*\rangle=\|A\lambda^*\|^2",
     on=one_client(),
     derivation="Optimality on the simplex: <g_j, A lambda*> >= ||A lambda*||^2, with equality "
@@ -123,6 +124,7 @@ def remark3(step: Numbers) -> rc.Sides:
 @PAPER.upper(
     "remark3_direction",
     ref="Section 3 and Remark 3, what is true of the directions",
+    printed_as="ours",
     tex=r"\|A\lambda^*-A'\lambda'^*\|^2\le\max_j\|g^j-g'^j\|(\|A\lambda^*\|+\|A'\lambda'^*\|)",
     on=two_clients(),
     note="Section 3 concludes from the jumps of lambda* that directions are 'highly noisy and "
@@ -143,6 +145,7 @@ def remark3_direction(A: Any, other: Any, beta: Any) -> rc.Sides:
 @PAPER.upper(
     "remark3_both",
     ref="Remark 3, weights and directions at once",
+    printed_as="ours",
     on=remark3_direction.space,
     tex=r"\tfrac\beta2\|\lambda^*-\lambda'^*\|^2+\|A\lambda^*-A'\lambda'^*\|^2\le"
     r"\max_j\|g^j-g'^j\|(\|A\lambda^*\|+\|A'\lambda'^*\|)",
@@ -319,6 +322,7 @@ def eq9_trace_each(A: Numbers) -> rc.Sides:
 @PAPER.identity(
     "eq9_beta",
     ref="Appendix A, (9) beside (2)",
+    printed_as="ours",
     tex=r"\lambda^*_{(9)}(\beta)=\lambda^*_{(2)}(\tfrac\beta M\operatorname{tr}G)",
     on=one_client({"beta": BETA}, given=TRACE),
     derivation="Multiply the objective of (9) by (1/M) tr G > 0. So where the theory's bounds have "

@@ -138,6 +138,7 @@ LEMMA10_DECREASING = replace(
     expect="holds",
     note="",
     corrected=None,
+    printed_as="ours",
     derivation="firm.lemma10_corrected and eta_{t+1} <= eta_t.",
 )
 
@@ -163,6 +164,7 @@ def lemma10_corrected(
 @PAPER.upper(
     "eq34",
     ref="equation (34)",
+    printed_as="proof step",
     tex=r"\frac{2r_{\max}}{T(1-\gamma)a}\Big(1+\sum_{t=1}^T\frac2t\Big)\le"
     r"\frac{2r_{\max}}{T(1-\gamma)}(1+\log T)",
     on=rc.Space(

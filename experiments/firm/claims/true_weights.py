@@ -24,6 +24,7 @@ def true_drift(g: Numbers, truth: Numbers, beta: Numbers) -> Numbers:
 @PAPER.identity(
     "law_true_split",
     ref="equation (14), any lambda_t; derived here",
+    printed_as="ours",
     tex=r"\frac1C\sum_cA_c(\lambda^c-\ell)=\bar A(\bar\lambda-\ell)+\frac1C\sum_c(A_c-\bar A)"
     r"(\lambda^c-\bar\lambda)",
     on=clients({"lam": rc.simplex("C", "M"), "common": rc.simplex("M")}),
@@ -63,6 +64,7 @@ def law_true_weights(g: Numbers, truth: Numbers, beta: Numbers, R: Numbers) -> r
 @PAPER.upper(
     "law_true_large_beta",
     ref="equation (14) with the weights of the true gradients A, large beta; derived here",
+    printed_as="ours",
     tex=r"\sqrt{\mathcal T}\le\frac{2\sqrt MR^2}\beta\cdot\frac1C\sum_c\|A_c-A\|_F",
     on=TRUE,
     derivation="|A_c u| <= sqrt(M) R |u| and firm.law_lipschitz. Attained at even M: half of the "
@@ -77,6 +79,7 @@ def law_true_large_beta(g: Numbers, truth: Numbers, beta: Numbers, R: Numbers) -
 @PAPER.upper(
     "law_true_without_beta",
     ref="equation (14) with the weights of the true gradients, any beta; derived here",
+    printed_as="ours",
     tex=r"\sqrt{\mathcal T}\le\frac1C\sum_c\frac{s_c+\sqrt{s_c^2+8Rs_c}}2,\quad"
     r"s_c=\max_j\|g^{j,c}-g^j\|",
     on=TRUE,

@@ -143,6 +143,7 @@ def eq18_sharper(g: Numbers, lam: Numbers) -> rc.Sides:
 @PAPER.upper(
     "drift_without_beta",
     ref="Remarks 1 and 3: what the drift is without regularisation",
+    printed_as="ours",
     tex=r"\mathcal T^{\rm disagr}_{1,1}\le4(1-\tfrac1C)^2\max_{j,c}\|g^{j,c}-\bar g^j\|^2",
     on=WEIGHTS,
     note="(23) bounds the same term by the first power of the gradients' differences over beta; "
@@ -179,6 +180,7 @@ def S2(lam: rc.Numbers) -> rc.Sides:
 @PAPER.upper(
     "eq19_20",
     ref="equations (19) and (20)",
+    uses=["eq18", "lemma7", "S2"],
     tex=r"\mathcal T\le\frac{R^2}C\sum_cS_c^2\le\frac{2R^2}C\sum_cS_c\le\frac{2R^2\sqrt M}{C^2}"
     r"\sum_{c,c'}\|\lambda^c-\lambda^{c'}\|_2",
     on=WEIGHTS,
@@ -225,6 +227,7 @@ def eq21(starts: Numbers, stars: Numbers, eta: Numbers) -> rc.Sides:
 @PAPER.upper(
     "eq22",
     ref="equation (22)",
+    uses=["eq21"],
     tex=r"\|\lambda_t^c-\lambda_t^{c'}\|\le\sum_{i=1}^t\eta_i\prod_{k=i+1}^t(1-\eta_k)"
     r"\|\lambda_i^{*,c}-\lambda_i^{*,c'}\|",
     on=rc.Space(fields={"start": rc.simplex("M"), **PATHS}, sizes=LENGTHS, batched=True),
@@ -247,6 +250,7 @@ def eq22(start: Numbers, stars: Numbers, eta: Numbers) -> rc.Sides:
 @PAPER.upper(
     "rem2",
     ref="Remark 2",
+    printed_as="ours",
     tex=r"\mathcal T^{\rm disagr}_{1,1}\le\frac{4R^3M}{\beta C^2}\sum_{c,c'}\max_j\|g^{j,c}-"
     r"g^{j,c'}\|",
     on=clients({"beta": BETA}),
