@@ -77,7 +77,7 @@ def printed(extra: Mapping[str, rc.Field] | None = None, **sizes: tuple[int, int
         "scale": SHORT,
         "w": rc.ball("M", "d2"),
         "share": rc.positive(low=1e-6, high=1.0),
-        "doublings": rc.whole_numbers(low=0, high=60),
+        "doublings": rc.whole_numbers(low=0, high=20),
         **(extra or {}),
     }
     return _space(fields, OnePolicy, **sizes)
@@ -196,7 +196,7 @@ def _pair(**ranges: rc.Field) -> rc.Space:
 
 
 #: Instances of :class:`Pair`.
-PAIR = _pair(doublings=rc.whole_numbers(low=0, high=20))
+PAIR = _pair(gamma=rc.interval(low=0.1, high=0.95), doublings=rc.whole_numbers(low=0, high=20))
 #: The same with discounts and batches far from any that occur.
 REMOTE = _pair(gamma=rc.positive(low=1e-15, high=0.95), doublings=rc.whole_numbers(low=0, high=120))
 

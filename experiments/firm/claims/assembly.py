@@ -86,7 +86,6 @@ def eq17_corrected(at: Estimate, lam: Numbers, clients: Numbers, size: Numbers) 
             "clients": rc.whole_numbers(low=1, high=8),
             "beta": rc.positive(low=1e-3, high=1e3),
             "a": rc.positive(low=1e-9, high=1.0),
-            "doublings": rc.whole_numbers(low=0, high=120),
         },
         M=(1, 1),
     ),
