@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from experiments.firm.claims import descent, telescoping
-from experiments.firm.theory import descent as at
+from experiments.firm.theory import descent as at, messages
 from experiments.firm.theory.descent import Round
 from linsys.linalg import precise, precision
+from mgda.fedcmoo import FedCMOO
+from mgda.firm import FIRM
 
 ONE = np.ones(1)
 
@@ -165,8 +167,28 @@ def test_sum_of_step_sizes():
     assert (measured <= bound * (1 + 1e-15)).all()
 
 
-def test_three_terms_and_messages():
+def test_three_terms():
     measured, bound = descent.eq15(np.ones((1, 3, 2)))
     assert measured[0] == bound[0] == 18.0
-    sent, expected = at.comm(3, 4, 5)
-    assert sent.tolist() == expected.tolist() == [15, 60]
+
+
+def test_messages_are_all_that_a_round_needs():
+    """Server and clients that share nothing but messages end where the algorithms do."""
+    C, M, d = 3, 4, 5
+    assert messages.numbers_sent(C, M, d) == (C * d, C * M * d)
+    theta, gradients = messages.gradients_of(C, M, d)
+    start = np.repeat(theta[None], C, axis=0)
+    for algorithm, ends in (
+        (
+            FIRM(alpha=0.5, beta=1.0),
+            messages.firm_server([messages.firm_client(theta, g) for g in gradients]),
+        ),
+        (
+            FedCMOO(alpha=0.5, beta=1.0),
+            messages.plain_server(theta, [messages.plain_client(g) for g in gradients]),
+        ),
+    ):
+        together = algorithm.step(algorithm.init(start), gradients).theta
+        np.testing.assert_allclose(together, np.repeat(ends[None], C, axis=0), rtol=1e-13)
+    fewer = [messages.firm_client(theta, g)[: d - 1] for g in gradients]
+    assert messages.firm_server(fewer).shape != theta.shape

@@ -118,7 +118,7 @@ def test_every_statement_is_the_same_in_both_precisions(M, d):
         (simplex.eq9_trace_each, (A,)),
         (simplex.eq9_beta, (A, beta)),
         (lemma8.lemma1_impl, (A, other, beta, R)),
-        (lemma8.lemma1_impl_corrected, (A, other, beta)),
+        (lemma8.lemma1_impl_corrected, (A, other, beta, R)),
         (lemma8.eq36_37, (A, first)),
         (at.growth, (A, beta, R, first)),
         (lemma8.eq39_40, (A, other, first, second)),
@@ -162,9 +162,9 @@ def test_implemented_solver_does_not_see_the_scale(c):
     measured, bound = lemma8.lemma1_impl(A, other, ONE, c * ONE)
     assert measured[0] == pytest.approx(np.sqrt(2) * 4 / 6, rel=1e-12)
     assert bound[0] == pytest.approx(8 * c * c, rel=1e-12)
-    measured, bound = lemma8.lemma1_impl_corrected(A, other, ONE)
+    measured, bound = lemma8.lemma1_impl_corrected(A, other, ONE, c * ONE)
     assert measured[0] <= bound[0]
-    assert bound[0] == pytest.approx(4 * (1 + np.sqrt(2)) * np.sqrt(2), rel=1e-12)
+    assert bound[0] == pytest.approx(4 * (1 + np.sqrt(2)), rel=1e-12)
 
 
 def test_solutions_jump_and_directions_do_not():

@@ -19,4 +19,11 @@ Every module is a section of the audit, its claims in the order of the paper; th
 A claim that is false as printed is expected to be violated, with a note of what breaks and a
 corrected claim, whose ``derivation`` proves it. ``_spaces``, ``_chains`` and ``_periods`` make the
 instances: gradients and weights, processes, steps of several clients.
+
+*Normalised returns.* Where only the factor gamma/(1-gamma) of grad J is wrong, H = (1-gamma)
+J/gamma in the place of J repairs a statement: the constant below (49) for every policy
+(``eq49_LJ_normalised``), and Lemma 4 under the discounted visitation law if C_psi <= 2
+(``lemma4_corrected``). It does not repair Lemma 4 and Theorem 1 under the law d_pi that (10)
+samples from, nor Lemma 9, Lemma 10 and the constants of Lemmas 5 and 6, where other things are
+wrong.
 """

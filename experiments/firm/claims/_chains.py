@@ -11,6 +11,7 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.firm.theory.chain import Chains
+from linsys.linalg import squared
 
 #: No transition is less probable: chains are ergodic under every policy.
 LEAST = 1 / 64
@@ -67,6 +68,27 @@ def _process(
     return SimpleNamespace(chains=chains, r_max=r_max, **others)
 
 
+def _rewards_in_range(s: Any) -> Any:
+    return ((s.chains.r >= 0) & (s.chains.r <= s.r_max[:, None, None, None])).all(axis=(1, 2, 3))
+
+
+def _features_in_ball(s: Any) -> Any:
+    # the domain's own rounding of vectors onto the sphere
+    return (squared(s.chains.phi) <= 1 + 1e-12).all(axis=1)
+
+
+def _every_transition(s: Any) -> Any:
+    return (s.chains.P > 0).all(axis=(1, 2, 3))
+
+
+#: Assumption 2(c) is asked of instances in ``given``; here 3(a) holds by C_psi = sqrt(2) c.
+ASSUMPTIONS: Mapping[str, Any] = {
+    "Assumption 1(b): irreducible and aperiodic, as all transitions occur": _every_transition,
+    "Assumption 1(c): 0 <= r <= r_max": _rewards_in_range,
+    "Assumption 2(b): |phi| <= 1": _features_in_ball,
+}
+
+
 def processes(
     extra: Mapping[str, rc.Field] | None = None,
     sizes: Mapping[str, tuple[int, int]] | None = None,
@@ -83,6 +105,8 @@ def processes(
         fields=fields,
         sizes={**SIZES, **(sizes or {})},
         view=_process,
+        assumes=ASSUMPTIONS,
+        credible={"gamma": (0.1, 0.99)},
         given={"lambda_A": lambda s: s.chains.lambda_A >= FLOOR},
         batched=True,
         meaning={name: line for name, line in MEANING.items() if name in fields},
@@ -127,6 +151,9 @@ WALKS = rc.Space(
     sizes={"S": (3, 9)},
     view=_walk,
     batched=True,
+    credible={"c": (1.0, 1e4), "horizon": (1.1, 1000.0)},
+    constructed="places in a row, actions to the right and to the left, restarts after steps that "
+    "forget, and one parameter for all places",
     meaning={
         "r": "the reward of a place",
         "x": "the policy's features: the logit of a step to the right is c x(s) times a parameter",

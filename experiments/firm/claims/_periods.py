@@ -19,6 +19,7 @@ SHORT = rc.interval(low=0.1, high=0.7)
 _MEANING = {
     **MEANING,
     "w": "critics' weights over their radius",
+    "critics": "the two clients' critics' weights over R_w",
     "share": "how far the critics are on the way from w_* to the point w of H",
     "doublings": "a batch has 2^doublings transitions",
     "clients": "their number C",
@@ -76,10 +77,41 @@ def printed(extra: Mapping[str, rc.Field] | None = None, **sizes: tuple[int, int
         "scale": SHORT,
         "w": rc.ball("M", "d2"),
         "share": rc.positive(low=1e-6, high=1.0),
-        "doublings": rc.whole_numbers(low=0, high=60),
+        "doublings": rc.whole_numbers(low=0, high=20),
         **(extra or {}),
     }
     return _space(fields, OnePolicy, **sizes)
+
+
+class Synchronised(_Instance):
+    """Two clients at an aggregation: one policy, states of d_pi, and any critics in H."""
+
+    @cached_property
+    def known(self) -> Printed:
+        """The text's constants."""
+        return Printed.of([self.chains], self.r_max)
+
+    @cached_property
+    def pair(self) -> list[Estimate]:
+        """What the clients estimate."""
+        R_w = self.known.R_w
+        w = self.critics * R_w[:, None, None, None]
+        return [Estimate(self.chains, w[:, c], self.r_max, R_w, restarted=False) for c in range(2)]
+
+
+#: Where a counterexample to a statement about actors and critics persuades.
+CREDIBLE = {"gamma": (0.1, 0.99)}
+SYNCHRONISED = replace(
+    _space(
+        {
+            "scale": SHORT,
+            "critics": rc.ball(2, "M", "d2"),
+            "doublings": rc.whole_numbers(low=0, high=20),
+        },
+        Synchronised,
+    ),
+    credible=CREDIBLE,
+)
 
 
 class Restarted(_Instance):
@@ -149,23 +181,24 @@ def _tabular(space: rc.Space) -> rc.Space:
     )
 
 
-PAIR = _tabular(
-    _space(
-        {
-            "gamma": rc.positive(low=1e-15, high=0.95),
-            "scale": SHORT,
-            "past": rc.simplex(2, "X"),
-            "lam": rc.simplex("M"),
-            "eta": rc.positive(2, low=1e-9, high=1.0),
-            "beta": rc.positive(low=1e-3, high=1e3),
-            "a": rc.positive(low=1e-3, high=1.0),
-            "doublings": rc.whole_numbers(low=0, high=120),
-        },
-        Pair,
-        S=(2, 2),
-        X=(8, 8),
-    )
-)
+def _pair(**ranges: rc.Field) -> rc.Space:
+    fields = {
+        "scale": SHORT,
+        "past": rc.simplex(2, "X"),
+        "lam": rc.simplex("M"),
+        "eta": rc.positive(2, low=1e-9, high=1.0),
+        "beta": rc.positive(low=1e-3, high=1e3),
+        "a": rc.positive(low=1e-3, high=1.0),
+        **ranges,
+    }
+    space = _tabular(_space(fields, Pair, S=(2, 2), X=(8, 8)))
+    return replace(space, credible=CREDIBLE, constructed="critics are exact, one feature a state")
+
+
+#: Instances of :class:`Pair`.
+PAIR = _pair(gamma=rc.interval(low=0.1, high=0.95), doublings=rc.whole_numbers(low=0, high=20))
+#: The same with discounts and batches far from any that occur.
+REMOTE = _pair(gamma=rc.positive(low=1e-15, high=0.95), doublings=rc.whole_numbers(low=0, high=120))
 
 
 class Period(_Period):

@@ -49,6 +49,7 @@ _MEANING = {
 @PAPER.upper(
     "eq28_30",
     ref="equations (28) to (30)",
+    uses=["eq12", "eq27"],
     tex=r"\mathbb E\|\nabla J(\bar\theta_t)\lambda_t\|^2\le\frac2\alpha\mathbb E\big["
     r"\lambda_t^\top(J(\bar\theta_{t+1})-J(\bar\theta_t))\big]+\mathbb E\mathcal Q_t",
     on=rc.Space(
@@ -126,6 +127,8 @@ ASCENTS = rc.Space(
 @PAPER.upper(
     "eq31",
     ref="equation (31)",
+    printed_as="misprint",
+    uses=["eq28_30"],
     tex=r"\frac1T\sum_t\|\nabla J(\bar\theta_t)\|^2\le\frac2{T\alpha}\sum_t\lambda_t^\top"
     r"(J(\bar\theta_{t+1})-J(\bar\theta_t))+\frac1T\sum_t\mathcal Q_t",
     on=ASCENTS,
@@ -162,6 +165,8 @@ def eq31_corrected(path: Ascent) -> rc.Sides:
 @PAPER.upper(
     "eq32",
     ref="equation (32)",
+    printed_as="proof step",
+    uses=["eq31", "lemma10"],
     tex=r"\frac1T\sum_t\|\nabla J(\bar\theta_t)\lambda_t\|^2\le\frac2{T\alpha}\frac{r_{\max}}"
     r"{1-\gamma}\Big(1+\sum_{t=1}^{T-1}2\eta_t\Big)+\frac1T\sum_t\mathcal Q_t",
     on=replace(ASCENTS, sizes={"T": (2, 2), "M": (2, 2), "d": (1, 2)}),
@@ -184,6 +189,7 @@ def eq32(path: Ascent, eta: rc.Numbers) -> rc.Sides:
 @PAPER.upper(
     "eq32_decreasing",
     ref="equation (32) for steps that do not grow",
+    printed_as="ours",
     on=replace(ASCENTS, view=_decreasing),
     tex=eq32.latex,
     derivation="firm.eq32_corrected and eta_{t+1} <= eta_t.",
@@ -196,6 +202,7 @@ def eq32_decreasing(path: ascent.Ascent, eta: rc.Numbers) -> rc.Sides:
 @PAPER.upper(
     "eq32_corrected",
     ref="equation (32), corrected",
+    uses=["eq31_corrected", "lemma10_corrected"],
     tex=r"\frac1T\sum_t\|\nabla J(\bar\theta_t)\lambda_t\|^2\le\frac{2\,{\rm top}}{T\alpha}"
     r"\Big(1+\sum_{t=2}^T\eta_t\Big)+\frac1T\sum_t\mathcal Q_t",
     on=ASCENTS,

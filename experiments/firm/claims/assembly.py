@@ -23,6 +23,8 @@ from linsys.linalg import Numbers, norm
 @PAPER.upper(
     "eq17",
     ref="equation (17)",
+    printed_as="proof step",
+    uses=["eq15", "eq16", "lemma4", "lemma5", "lemma6"],
     tex=r"\mathbb E[\mathcal T^{\rm gradient-error}_{1,1}]\le12\zeta+\frac{12}C"
     r"\frac{(r_{\max}+2R_w)^2(1-\rho+4\kappa\rho)}{(1-\rho)B}+\frac{12}C\sum_c\max_j"
     r"\mathbb E\|w_*^{j,c}-w^{j,c}\|^2",
@@ -51,6 +53,7 @@ def eq17(at: Estimate, lam: Numbers, known: Printed, clients: Numbers, size: Num
 @PAPER.upper(
     "eq17_corrected",
     ref="equation (17), corrected",
+    uses=["restarted_bias"],
     tex=r"\mathbb E[\mathcal T^{\rm gradient-error}_{1,1}]\le C_\psi^2\gamma\max_j\big("
     r"\sqrt{\zeta^j}+\|w_*^j-w^j\|\big)^2+\frac{R^2}{CB}",
     on=RESTARTED,
@@ -73,6 +76,8 @@ def eq17_corrected(at: Estimate, lam: Numbers, clients: Numbers, size: Numbers) 
 @PAPER.upper(
     "eq25",
     ref="equation (25)",
+    printed_as="proof step",
+    uses=["eq14", "eq17", "eq24"],
     tex=r"\mathbb E[\mathcal T_{1,1}]\le12\zeta+\frac{12}C\frac{(r_{\max}+2R_w)^2(1-\rho+4\kappa"
     r"\rho)}{(1-\rho)B}+\frac{12}C\sum_c\max_j\mathbb E\|w_*^{j,c}-w^{j,c}\|^2+"
     r"\mathcal E_{\rm MGDA}(t)",
@@ -81,7 +86,6 @@ def eq17_corrected(at: Estimate, lam: Numbers, clients: Numbers, size: Numbers) 
             "clients": rc.whole_numbers(low=1, high=8),
             "beta": rc.positive(low=1e-3, high=1e3),
             "a": rc.positive(low=1e-9, high=1.0),
-            "doublings": rc.whole_numbers(low=0, high=120),
         },
         M=(1, 1),
     ),
@@ -109,6 +113,8 @@ def _bounded(s: Any) -> Any:
 @PAPER.upper(
     "eq27",
     ref="equation (27)",
+    printed_as="misprint",
+    uses=["eq13", "eq25", "eq26"],
     tex=r"\mathcal T_1\le\mathcal Q_t=\ldots+4L_JR^2\alpha^2K^2",
     on=replace(SYNCHRONISED, given={"gradients of length at most R": _bounded}),
     expect="violated",
@@ -131,6 +137,7 @@ def eq27(
 @PAPER.upper(
     "eq27_squared",
     ref="equation (27) with L_J^2",
+    printed_as="ours",
     tex=r"\mathcal T_1\le\mathcal Q_t=\ldots+4L_J^2R^2\alpha^2K^2",
     on=eq27.space,
     derivation="(26).",
@@ -140,45 +147,60 @@ def eq27_squared(step: Any, a: Any, L: Any, R: Any, K: Any) -> rc.Sides:
     return eq27(step, a, L, R, K, 2)
 
 
-def _constants(*, errors: Any, odds: Any, R_w: Any, rho: Any, **others: Any) -> Any:
-    """Constants, and critics whose errors have few outcomes."""
-    s = SimpleNamespace(**others)
+def _constants(*, errors: Any, odds: Any, lambda_A: Any, rho: Any, near: Any, **others: Any) -> Any:
+    """Constants, and critics of H whose errors have few outcomes."""
+    s = SimpleNamespace(errors=errors, lambda_A=lambda_A, **others)
     one = 1 + 0 * rho
-    s.known = Printed(s.r_max, R_w, rho, s.zeta, s.L_J, one, s.gamma)
+    # |V| <= r_max/(1 - gamma) and ||w_*|| <= r_max/lambda_A
+    zeta = (near * s.r_max * (1 / (1 - s.gamma) + 1 / lambda_A)) ** 2
+    s.known = Printed(s.r_max, 2 * s.r_max / lambda_A, rho, zeta, s.L_J, one, s.gamma)
+    errors = errors * (3 * s.r_max / lambda_A)[:, None, None]
     s.first, s.second = ((odds * errors**k).sum(axis=-1) for k in (1, 2))
     s.clients = errors.shape[1]
     return s
 
 
+def _in_H(s: Any) -> Any:
+    """What two points of H can be apart, in the mean and in the mean square."""
+    apart = 2 * s.known.R_w[:, None]
+    return (s.first <= apart) & (s.second <= apart**2)
+
+
 @PAPER.upper(
     "eq33",
     ref="equation (33)",
+    printed_as="proof step",
+    uses=["eq24", "eq27"],
     tex=r"\mathcal Q_t\le\frac{8R^3\sqrt{M^3}}\beta\Big[4\sqrt\zeta+4\sqrt\varepsilon+4\sqrt{"
     r"\tfrac{(r_{\max}+R_w)^2(1-\rho+4\kappa\rho)}{(1-\rho)B}}+4L_JR\alpha K\Big]+\frac{12}C"
     r"\Big[\tfrac{(r_{\max}+2R_w)^2(1-\rho+4\kappa\rho)}{(1-\rho)B}\Big]+12\varepsilon+12\zeta+"
     r"4L_J^2R^2\alpha^2K^2",
     on=rc.Space(
         fields={
-            "errors": rc.positive("C", "N", low=0.001, high=1000.0),
+            "errors": rc.interval("C", "N"),
             "odds": rc.simplex("C", "N"),
             "r_max": rc.positive(),
-            "R_w": rc.positive(),
+            "lambda_A": rc.positive(low=1e-3, high=1.0),
             "rho": rc.interval(high=0.99),
-            "gamma": rc.interval(high=0.99),
-            "zeta": rc.positive(low=1e-6, high=100.0),
+            "gamma": rc.interval(low=0.05, high=0.99),
+            "near": rc.interval(),
             "L_J": rc.positive(),
             "a": rc.positive(low=1e-6, high=1.0),
             "beta": rc.positive(low=1e-3, high=1e3),
             "M": rc.whole_numbers(low=1, high=8),
             "K": rc.whole_numbers(low=1, high=10),
-            "doublings": rc.whole_numbers(low=0, high=60),
+            "doublings": rc.whole_numbers(low=0, high=20),
             "omega": rc.interval(),
         },
         sizes={"C": (1, 2), "N": (1, 2)},
         view=_constants,
         batched=True,
+        credible={"gamma": (0.1, 0.99)},
+        assumes={"w and w_* in H: ||w_* - w|| <= 2 R_w": _in_H},
         meaning={
-            "errors": "||w_* - w|| of each client, outcomes",
+            "errors": "||w_* - w|| of each client over 3 r_max/lambda_A, which no critic of H "
+            "exceeds as ||w_*|| <= r_max/lambda_A (firm.Rw_sharper); outcomes",
+            "near": "sqrt(zeta) over r_max (1/(1-gamma) + 1/lambda_A), the most that it can be",
             "odds": "probabilities of these outcomes",
             "doublings": "a batch has 2^doublings transitions",
             "omega": "the sum of eta_i prod (1 - eta_k)",
@@ -186,7 +208,8 @@ def _constants(*, errors: Any, odds: Any, R_w: Any, rho: Any, **others: Any) -> 
     ),
     expect="violated",
     note="Two slips. 12 eps_critic replaces 12 E||w_* - w||^2, of which a bound on the first "
-    "moment says nothing (||w_* - w|| = 100: 120000 against 1200). And L_J^2 replaces (27)'s L_J, "
+    "moment says nothing (r_max = 5, lambda_A = 0.1, w_* = 0 and ||w|| = R_w = 100: 120000 against "
+    "1200). And L_J^2 replaces (27)'s L_J, "
     "which is less if L_J < 1; (33) has the right one. Otherwise the substitution is sound: the "
     "weights eta_i prod (1 - eta_k) sum to 1 - prod (1 - eta_k) <= 1, and t - t_0 <= K.",
     corrected="eq33_corrected",
@@ -217,6 +240,14 @@ def eq33(
 @PAPER.upper(
     "eq33_corrected",
     ref="equations (25), (27) and (33), corrected",
+    uses=[
+        "eq16_corrected",
+        "restarted_bias",
+        "eq24_present",
+        "drift_of_pairs",
+        "lemma9_corrected",
+        "eq26_sharper",
+    ],
     tex=r"\mathbb E[\mathcal T_1|\mathcal F_t]\le4\Big\{\tfrac{MR^2}{CB}+b^2+(1-\tfrac1C)\min"
     r"\big[\tfrac{4R^3M}\beta\big(R\sqrt{\tfrac{2M}B}+2b+2L_HR\alpha s\big),(1-\tfrac1C)M\big("
     r"\tfrac{R^2}B+2(b+L_HR\alpha s)^2\big)\big]+(L_HR\alpha s)^2\Big\}",
@@ -240,6 +271,8 @@ def eq33_corrected(step: assembly.SecondStep) -> rc.Sides:
 @PAPER.upper(
     "eq32_33_corrected",
     ref="Theorem 1 in its explicit form, (32) with (33), corrected",
+    printed_as="ours",
+    uses=["eq32_corrected", "eq33_corrected"],
     tex=r"\frac1T\sum_t\mathbb E\|\nabla H(\bar\theta_t)\lambda_t\|^2\le\frac{2r_{\max}}{T\alpha}"
     r"\Big(1+\sum_{t=2}^T\eta_t\Big)+\mathcal Q",
     on=period({}, clients=(1, 2)),

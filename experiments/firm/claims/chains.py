@@ -62,6 +62,10 @@ def lemma2_sharper(chains: Chains, last: int = 5) -> rc.Sides:
     return measured, (1 - chains.stationary.min(axis=1))[:, None] * bound
 
 
+def _moves(s: Any) -> Any:
+    return (s.move > 0) & (s.move < 1)
+
+
 @PAPER.upper(
     "lemma2_uniform",
     ref="Lemma 2, as Theorem 1 uses it",
@@ -75,6 +79,9 @@ def lemma2_sharper(chains: Chains, last: int = 5) -> rc.Sides:
         },
         batched=True,
         meaning={"move": "pi(move|s) in both states"},
+        credible={"move": (0.001, 0.999)},
+        constructed="two states, and actions to stay and to move to the other",
+        assumes={"Assumption 1(b): irreducible and aperiodic": _moves},
     ),
     expect="violated",
     note="Every such policy is irreducible and aperiodic, but its distances are |1 - 2 p|^t / 2 "
@@ -82,6 +89,8 @@ def lemma2_sharper(chains: Chains, last: int = 5) -> rc.Sides:
     "iterates, so that Theorem 1 needs P(.|s, a) with overlapping rows, or bounded policies.",
     corrected="lemma2",
     reading_of="lemma2",
+    reading="One pair (kappa, rho) for all policies. Lemma 6 and (33) have the same constants at "
+    "every iterate, so that this is the form that Theorem 1 uses.",
 )
 def lemma2_uniform(move: Any, kappa: Any, rho: Any) -> rc.Sides:
     """One pair kappa, rho serves all softmax policies of a process under Assumption 1; here two
@@ -147,6 +156,9 @@ def eq10(instance: Any) -> rc.Sides:
     "order 1/B^2, does not fall with C.",
     corrected="eq10_corrected",
     reading_of="eq10",
+    printed_as="proof step",
+    reading="Batches that begin where Algorithms 2 and 3 let them begin, in the last state of the "
+    "critic's batch under another policy; (16) takes the mean to be Delta there.",
 )
 def eq10_start(instance: Any) -> rc.Sides:
     """The same where s_0 has another law."""
@@ -201,6 +213,8 @@ def lemma4(chains: Any, lam: Any) -> rc.Sides:
     "a sum from t = 1. The counterexample of Lemma 4 has nu = d_pi and serves here too.",
     corrected="lemma4_corrected",
     reading_of="lemma4",
+    reading="Appendix F calls nu 'the state-action visitation distribution', which for a "
+    "discounted return may be the discounted one.",
 )
 def lemma4_visitation(chains: Any, lam: Any) -> rc.Sides:
     """The same with s ~ nu = (1-gamma) sum_t gamma^t P(s_t = .) in Delta and in zeta."""
@@ -232,6 +246,7 @@ def lemma4_corrected(chains: Chains, lam: Numbers) -> rc.Sides:
 @PAPER.upper(
     "lemma4_stationary",
     ref="Lemma 4, corrected for (10)",
+    printed_as="ours",
     tex=r"\|(\Delta(w^*)-\tfrac{1-\gamma}\gamma\nabla J)\lambda\|\le\gamma C_\psi"
     r"\sqrt{\zeta_{\rm approx}}+\frac{C_\psi r_{\max}\kappa}{1-\gamma\rho}",
     on=WEIGHTED_LONG,
@@ -271,11 +286,13 @@ _PRINTED_L = r"L_J=\frac{r_{\max}}{1-\gamma}(4C_\nu C_\psi+L_\psi),\ "
     on=WALKS,
     expect="violated",
     note="A second derivative grows fourfold where features double; 4 C_psi/(1-rho) only doubles. "
-    "The cited Proposition 1 has C_pi/2 before 1/(1-rho) as well. Six places, r = 1 at both ends, "
-    "restarts at the fifth, gamma = rho = 0.99, x = 1, c = 1e4, parameters 0 and 1e-5: slopes of "
-    "J differ by 89404, the bound is 79000. Theorem 1 has L_J without its value, so its rates "
-    "stay; a step size below 1/L_J as printed may be too long for (5).",
-    corrected="eq49_LJ_xu",
+    "The cited Proposition 1 has C_pi/2 before 1/(1-rho) as well, and normalises J by 1 - gamma, "
+    "for which even the printed constant is enough (firm.eq49_LJ_normalised). Six places, r = 1 "
+    "at both ends, restarts at the fifth, gamma = rho = 0.99, x = 1, c = 1e4, parameters 0 and "
+    "1e-5: slopes of J differ by 89404, the bound is 79000. Theorem 1 has L_J without its value, "
+    "so its rates stay; a step size below 1/L_J as printed may be too long for (5).",
+    corrected="eq49_LJ_corrected",
+    printed_as="proof step",
 )
 def eq49_LJ(chains: Any, there: Any, x: Any, gap: Any, c: Any) -> rc.Sides:
     """||grad J - grad J'|| <= L_J ||theta - theta'||, L_J = r_max/(1-gamma) (4 C_nu C_psi + L_psi),
@@ -287,6 +304,7 @@ def eq49_LJ(chains: Any, there: Any, x: Any, gap: Any, c: Any) -> rc.Sides:
 @PAPER.upper(
     "eq49_LJ_one_hot",
     ref="below equation (49), one parameter per pair",
+    printed_as="ours",
     tex=_PRINTED_L + r"C_\nu=\tfrac12C_\pi+(1-\rho)^{-1}",
     on=TWO_POLICIES,
     note="The fault of the constant does not show on so few states.",
@@ -297,32 +315,62 @@ def eq49_LJ_one_hot(chains: Any, there: Any, r_max: Any) -> rc.Sides:
 
 
 @PAPER.upper(
+    "eq49_LJ_normalised",
+    ref="below equation (49), for H = (1-gamma) J / gamma",
+    tex=r"\|\nabla H-\nabla H'\|\le L_J\|\theta-\theta'\|,\ "
+    + _PRINTED_L
+    + r"C_\nu=\tfrac12C_\pi+(1-\rho)^{-1}",
+    on=WALKS,
+    derivation="(1 - gamma)/gamma times the constant of firm.eq49_LJ_corrected is r_max L_psi/(1 - "
+    "gamma rho) <= r_max L_psi/(1 - gamma), the last summand of the printed constant, for every "
+    "policy.",
+    uses=["eq49_LJ_corrected"],
+    printed_as="ours",
+)
+def eq49_LJ_normalised(chains: Chains, there: Any, x: Any, gap: Any, c: Any) -> rc.Sides:
+    """The printed constant is one for the gradient of H = (1 - gamma) J / gamma; walks with one
+    parameter.
+    """
+    measured, bound = _on_walks(smoothness.printed_smoothness, chains, there, x, gap, c)
+    return _share(chains)[:, None] * measured, bound
+
+
+@PAPER.upper(
     "eq49_LJ_xu",
     ref="below equation (49), with the cited constant",
     tex=_PRINTED_L + r"C_\nu=\tfrac12C_\pi(1+\lceil\log_\rho\kappa^{-1}\rceil+(1-\rho)^{-1})",
     on=WALKS,
-    derivation="Implied by firm.eq49_LJ_corrected where rho = 1 - sum_s' min P(s'|s, a), as for "
-    "walks: r_max C_psi^2/(1-gamma) (3/4 + 1/(2(1-rho))) is more than twice that. For two-row "
-    "overlaps alone no proof is known here: J is not normalised, Xu et al.'s is.",
+    derivation="Implied by firm.eq49_LJ_corrected for softmax policies where rho = 1 - sum_s' min "
+    "P(s'|s, a), as for walks: r_max C_psi^2/(1-gamma) (3/4 + 1/(2(1-rho))) is more than twice "
+    "that. For two-row overlaps alone no proof is known here.",
+    uses=["eq49_LJ_corrected"],
+    printed_as="ours",
 )
 def eq49_LJ_xu(chains: Any, there: Any, x: Any, gap: Any, c: Any) -> rc.Sides:
-    """The same with C_nu = (C_pi/2)(1 + ceil(log_rho 1/kappa) + 1/(1-rho)), kappa = 1; walks."""
+    """The same with C_nu = (C_pi/2)(1 + ceil(log_rho 1/kappa) + 1/(1-rho)), kappa = 1; walks under
+    softmax policies.
+    """
     return _on_walks(smoothness.cited_smoothness, chains, there, x, gap, c)
 
 
 @PAPER.upper(
     "eq49_LJ_corrected",
     ref="below equation (49), corrected",
-    tex=r"L_J=\frac{\gamma r_{\max}C_\psi^2}{4(1-\gamma)(1-\gamma\rho)}",
+    tex=r"L_J=\frac{\gamma r_{\max}L_\psi}{(1-\gamma)(1-\gamma\rho)}",
     on=TWO_POLICIES,
-    derivation="u'(grad^2 J)u = gamma E sum_t gamma^t r_t (m_t^2 - v_t), m_t the sum of the "
-    "scores u'psi and v_t of their variances. With probability 1-rho a step forgets: what lies "
-    "before the last such step has mean zero given what follows, so m_t and v_t count since then "
-    "only, and E m_t^2 = E v_t <= (C_psi^2/4) sum_{k<=t} rho^k.",
+    note="For softmax policies with features at most C_psi apart in a state L_psi = C_psi^2/4. For "
+    "others no multiple of C_psi^2 will do (firm.eq49_LJ_any_policy). The rho is not that of Lemma "
+    "2 but the larger one of a common part of all rows, so that one rho serves all policies.",
+    derivation="u'(grad^2 J)u = gamma E sum_t gamma^t r_t (m_t^2 + h_t), m_t the sum of the scores "
+    "u'psi up to t and h_t that of u'(grad^2 log pi)u. With probability 1-rho a step forgets: what "
+    "lies before the last such step adds zero given what follows, so m_t and h_t count since then "
+    "only, sum_{k<=t} rho^k terms in the mean. X = m_t^2 + h_t has mean zero, hence |E r X| <= "
+    "r_max E X^- <= r_max E h_t^- <= r_max L_psi sum_{k<=t} rho^k.",
 )
 def eq49_LJ_corrected(chains: Any, there: Any, r_max: Any) -> rc.Sides:
-    """The same with L_J = gamma r_max C_psi^2 / (4 (1-gamma)(1-gamma rho)), rho = 1 - sum_s'
-    min_{s,a} P(s'|s, a) <= 1; one parameter per pair.
+    """The same with L_J = gamma r_max L_psi / ((1-gamma)(1-gamma rho)), L_psi the Lipschitz
+    constant of the scores psi and rho = 1 - sum_s' min_{s,a} P(s'|s, a) <= 1; here softmax policies
+    with one parameter per pair and L_psi = C_psi^2 / 4.
     """
     return _on_processes(smoothness.smoothness, chains, there, r_max)
 
@@ -333,7 +381,38 @@ def eq49_LJ_corrected(chains: Any, there: Any, r_max: Any) -> rc.Sides:
     tex=eq49_LJ_corrected.latex,
     on=WALKS,
     derivation=eq49_LJ_corrected.derivation,
+    printed_as="ours",
 )
 def eq49_LJ_corrected_walks(chains: Any, there: Any, x: Any, gap: Any, c: Any) -> rc.Sides:
-    """The same constant on walks with one parameter for all states."""
+    """The same constant on walks under softmax policies with one parameter for all states."""
     return _on_walks(smoothness.smoothness, chains, there, x, gap, c)
+
+
+@PAPER.upper(
+    "eq49_LJ_any_policy",
+    ref="below equation (49), corrected, where policies are no softmax",
+    tex=eq49_LJ_corrected.latex,
+    on=rc.Space(
+        fields={
+            "k": rc.positive(low=2.0, high=1000.0),
+            "here": rc.interval(low=-1.0, high=1.0),
+            "there": rc.interval(low=-1.0, high=1.0),
+            "gamma": rc.interval(low=0.05, high=0.99),
+            "r_max": rc.positive(),
+        },
+        batched=True,
+        meaning={"here": "the first parameter times k", "there": "the second parameter times k"},
+        constructed="one state, two actions, r = (r_max, 0), and the policy pi(1) = 1/2 + k "
+        "theta^2/2 on |theta| <= 1/k",
+    ),
+    derivation="firm.eq49_LJ_corrected with rho = 0. L_psi is at least 2 k, the second derivative "
+    "of log pi(1) at 0, and |psi| <= 2 k/(k - 1) <= 4: C_psi^2/4 in the place of L_psi would be at "
+    "most 4, where the second derivative of J is gamma r_max k/(1-gamma).",
+    uses=["eq49_LJ_corrected"],
+    printed_as="ours",
+)
+def eq49_LJ_any_policy(k: Any, here: Any, there: Any, gamma: Any, r_max: Any) -> rc.Sides:
+    """The same constant for policies whose scores are at most 4 long and turn at any speed."""
+    top = gamma * r_max / (1 - gamma)
+    # grad J = top k theta, and L_psi >= 2 k
+    return top * np.abs(here - there), top * 2 * k * np.abs(here - there) / k

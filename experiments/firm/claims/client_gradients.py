@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.firm.claims._periods import PAIR, RESTARTED, SHORT, period, printed
+from experiments.firm.claims._periods import (
+    PAIR,
+    RESTARTED,
+    SHORT,
+    SYNCHRONISED,
+    period,
+    printed,
+)
 from experiments.firm.paper import PAPER
 from experiments.firm.theory import client_gradients as at
 from experiments.firm.theory.client_gradients import Estimate, Printed
@@ -65,21 +72,48 @@ def eq47(step: Any, batches: Any, past: Any) -> rc.Sides:
     tex=r"\mathbb E\|g^{j,c}-g^{j,c'}\|\le4\sqrt\zeta+2\sqrt{\mathbb E\|w_*^c-w^c\|}+"
     r"2\sqrt{\mathbb E\|w_*^{c'}-w^{c'}\|}+4\sqrt{\tfrac{(r_{\max}+R_w)^2(1-\rho+4\kappa\rho)}"
     r"{(1-\rho)B}}+\mathbb E\|\nabla J^j(\theta^c)-\nabla J^j(\theta^{c'})\|",
+    on=SYNCHRONISED,
+    expect="violated",
+    note="The seven terms of (47) are right. Lemma 5 bounds a second moment, the root of which is "
+    "2 sqrt(E||w_* - w||^2); (48) has 2 sqrt(E||w_* - w||), see firm.eq48_critic. The "
+    "counterexample of Lemma 9 has one policy, so that the last term is zero: 180 against 80. "
+    "Two more slips: Lemma 4's step (firm.eq48_policies), and Lemma 6's root has r_max + 2 R_w "
+    "(firm.eq48_noise).",
+    corrected="eq47_48_corrected",
+    uses=["eq47", "lemma4", "lemma5", "lemma6"],
+    printed_as="proof step",
+)
+def eq47_48(pair: Any, known: Any, size: Any) -> rc.Sides:
+    """E||g^{j,c} - g^{j,c'}|| <= 4 sqrt(zeta) + 2 sqrt(E||w_*^c - w^c||) + 2 sqrt(E||w_*^{c'} -
+    w^{c'}||) + 4 sqrt((r_max + R_w)^2 (1 - rho + 4 kappa rho)/((1 - rho) B)) + E||grad
+    J^j(theta^c) - grad J^j(theta^c')||. Here with one policy.
+    """
+    return at.synchronised(pair, known, size)
+
+
+@PAPER.upper(
+    "eq48_policies",
+    ref="equation (48), with exact critics",
+    tex=r"\mathbb E\|g^{j,c}-g^{j,c'}\|\le4\sqrt\zeta+4\sqrt{\tfrac{(r_{\max}+R_w)^2(1-\rho+"
+    r"4\kappa\rho)}{(1-\rho)B}}+\mathbb E\|\nabla J^j(\theta^c)-\nabla J^j(\theta^{c'})\|",
     on=PAIR,
     expect="violated",
     note="The step through Lemma 4: Delta^j - grad J^j is not small with zeta. Tabular critics, w "
     "= w_* and B to infinity leave ||Delta^j(theta^c) - Delta^j(theta^c')|| against ||grad "
-    "J^j(theta^c) - grad J^j(theta^c')||, and only the latter has the factor gamma/(1-gamma): at "
-    "gamma = 0.1 it is 70 times too small. Where clients have one policy, t = t_0, Delta cancels "
-    "and the step is harmless. Two more slips: the critic's term (firm.eq48_critic), and Lemma 6's "
-    "root has r_max + 2 R_w (firm.eq48_noise).",
+    "J^j(theta^c) - grad J^j(theta^c')||, and only the latter has the factor gamma/(1-gamma): one "
+    "state, r = (1, 0), logits (x, 0) and (0, 0), where Delta = (1 - gamma) grad J/gamma, nine "
+    "times grad J at gamma = 0.1.",
     corrected="eq47_48_corrected",
-    reading_of="eq47",
+    reading_of="eq47_48",
+    printed_as="proof step",
+    reading="The case of exact tabular critics, w = w_* and zeta = 0. The discussion below (48) "
+    "promises that the critics' terms can be made small, and then this is what (48) says.",
+    uses=["eq47", "lemma4", "lemma6"],
 )
-def eq47_48(step: Any, known: Any, size: Any) -> rc.Sides:
-    """E||g^{j,c} - g^{j,c'}|| <= 4 sqrt(zeta) + 2 sqrt(E||w_*^c - w^c||) + 2 sqrt(E||w_*^{c'} -
-    w^{c'}||) + 4 sqrt((r_max + R_w)^2 (1 - rho + 4 kappa rho)/((1 - rho) B)) + E||grad
-    J^j(theta^c) - grad J^j(theta^c')||. Here with exact critics.
+def eq48_policies(step: Any, known: Any, size: Any) -> rc.Sides:
+    """(48) with exact tabular critics, one step after an aggregation: E||g^{j,c} - g^{j,c'}|| <= 4
+    sqrt((r_max + R_w)^2 (1 - rho + 4 kappa rho)/((1 - rho) B)) + E||grad J^j(theta^c) - grad
+    J^j(theta^c')||.
     """
     one, two = step.now
     last = norm(one.chains.jac - two.chains.jac)
@@ -90,6 +124,8 @@ def eq47_48(step: Any, known: Any, size: Any) -> rc.Sides:
 @PAPER.upper(
     "eq48_critic",
     ref="equation (48), the critic's term",
+    printed_as="proof step",
+    uses=["lemma5"],
     tex=r"\mathbb E\|g^{j,c}-g^{j,c}(w_*)\|\le2\sqrt{\mathbb E\|w_*-w\|}",
     on=printed(),
     expect="violated",
@@ -140,6 +176,7 @@ def eq48_noise(at: Estimate, known: Printed) -> rc.Sides:
 @PAPER.upper(
     "eq47_48_corrected",
     ref="equations (47) and (48), corrected",
+    uses=["restarted_bias"],
     tex=r"\sqrt{\mathbb E\|g^{j,c}-g^{j,c'}\|^2}\le b^{j,c}+b^{j,c'}+R\sqrt{2/B}+\|\nabla "
     r"H^j(\theta^c)-\nabla H^j(\theta^{c'})\|",
     on=CLIENTS,
@@ -161,6 +198,7 @@ def eq47_48_corrected(step: Any, size: Any) -> rc.Sides:
 @PAPER.upper(
     "restarted_bias",
     ref="Lemmas 4 and 5 with restarted sampling, Appendix G.2",
+    printed_as="ours",
     tex=r"\|\mathbb Eg^j-\nabla H^j\|\le C_\psi\sqrt\gamma\big(\sqrt{\zeta^j}+\|w_*^j-w^j\|\big)",
     on=RESTARTED,
     derivation="Let e = phi'w - V. delta - (r + gamma V' - V) = gamma e(s') - e(s), and E[psi "
@@ -181,25 +219,27 @@ def restarted_bias(at: Estimate) -> rc.Sides:
     tex=r"\mathbb E\|g^{j,c}-g^{j,c'}\|\le4\sqrt\zeta+2\sqrt{\mathbb E\|w_*^c-w^c\|}+"
     r"2\sqrt{\mathbb E\|w_*^{c'}-w^{c'}\|}+4\sqrt{\tfrac{(r_{\max}+R_w)^2(1-\rho+4\kappa\rho)}"
     r"{(1-\rho)B}}+4L_JRa(t-t_0)",
-    on=PAIR,
+    on=SYNCHRONISED,
     expect="violated",
-    note="From (48): g^c estimates Delta(theta^c), and L_J is no Lipschitz constant of Delta. As "
-    "gamma goes to zero so does L_J, which has the factor gamma of J, and Delta does not; B large, "
-    "tabular exact critics. This is about L_J as Assumption 3 has it, any Lipschitz constant of "
-    "grad J. The value printed below (49) lacks the factor gamma and is far larger; no "
-    "counterexample with it is known, nor a proof. The corrected lemma is about grad H, for which "
-    "(24) and Theorem 1 can be stated.",
+    note="False already at t = t_0, where L_J plays no part: (48) takes roots of first moments "
+    "where Lemma 5 has second ones, so that rewards ten times as large make the left side ten "
+    "times as large and this bound sqrt(10) times. Two states, action a leads to state a, pi = "
+    "1/2, r = 0, r_max = 10, gamma = 0.9, one critic feature for each state, C_psi = 1: w_* = 0, "
+    "zeta = 0, lambda_A = 0.05, R_w = 400, and the critics (283, -283) and (-283, 283) of H give "
+    "gradients 180 apart as B grows, against 4 sqrt(400) = 80. Even exact critics do not save it "
+    "for t > t_0: gradients estimate Delta, and L_J is no Lipschitz constant of Delta "
+    "(firm.eq48_policies). The corrected lemma is about grad H, for which (24) and Theorem 1 can "
+    "be stated.",
     corrected="lemma9_corrected",
+    uses=["eq47_48", "eq50_52"],
     main=True,
 )
-def lemma9(step: Any, known: Any, size: Any) -> rc.Sides:
+def lemma9(pair: Any, known: Any, size: Any) -> rc.Sides:
     """E||g^{j,c} - g^{j,c'}|| <= 4 sqrt(zeta) + 2 sqrt(E||w_*^c - w^c||) + 2 sqrt(E||w_*^{c'} -
     w^{c'}||) + 4 sqrt((r_max + R_w)^2 (1 - rho + 4 kappa rho)/((1 - rho) B)) + 4 L_J R a (t -
-    t_0). Here with exact critics, t = t_0 + 1.
+    t_0). Here t = t_0, so that the last term is zero.
     """
-    measured = norm(step.now[0].mean - step.now[1].mean)  # as in (48)
-    bound = at.first_terms(known, size, 0 * size) + 4 * known.L_J * known.R * step.a
-    return measured, bound[:, None] + 0 * measured
+    return at.synchronised(pair, known, size)
 
 
 EQ53 = replace(lemma9, id="firm.eq53", source="FIRM, equation (53)", main=False)
@@ -208,6 +248,7 @@ EQ53 = replace(lemma9, id="firm.eq53", source="FIRM, equation (53)", main=False)
 @PAPER.upper(
     "lemma9_corrected",
     ref="Lemma 9 and equation (53), corrected",
+    uses=["eq47_48_corrected", "eq52_sharper"],
     tex=r"\sqrt{\mathbb E\|g^{j,c}-g^{j,c'}\|^2}\le b^{j,c}+b^{j,c'}+R\sqrt{2/B}+"
     r"2L_HRa(t-t_0)",
     on=CLIENTS,

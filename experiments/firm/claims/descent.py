@@ -75,6 +75,7 @@ def eq12(step: Round, a: rc.Numbers, L: rc.Numbers) -> rc.Sides:
 @PAPER.lower(
     "eq5",
     ref="equation (5)",
+    uses=["eq12"],
     tex=r"\lambda_t^\top J(\bar\theta_{t+1})\ge\lambda_t^\top J(\bar\theta_t)+\frac a2"
     r"\|\nabla J\lambda_t\|^2-\frac a2\|\bar g_t-\nabla J\lambda_t\|^2",
     on=ANY,
@@ -87,9 +88,33 @@ def eq5(step: at.Round, a: Numbers, L: Numbers) -> rc.Sides:
     return eq12(step, a, L)[0], bound
 
 
+@PAPER.lower(
+    "alg_sign",
+    ref="Algorithms 1 and 2, the update of the parameters",
+    tex=r"\bar\theta_{t+1}=\bar\theta_t-a\bar g_t:\quad\lambda_t^\top J(\bar\theta_{t+1})\ge"
+    r"\lambda_t^\top J(\bar\theta_t)+\tfrac a2\|\nabla J\lambda_t\|^2-\tfrac a2\mathcal T_1",
+    on=ANY,
+    expect="violated",
+    note="Both algorithms, and item 5 of Section 3, subtract alpha g where J is to be maximised "
+    "and g of (10) estimates an ascent direction; Appendix F adds it. One objective J = theta "
+    "with its exact gradient 1, a = 1: J falls by 1 in a step, against a rise of 1/2. With the "
+    "sign of Appendix F the statement is (5).",
+    corrected="eq5",
+    printed_as="misprint",
+)
+def alg_sign(step: Round, a: Numbers) -> rc.Sides:
+    """With the update theta - a g of Algorithms 1 and 2 the descent lemma (5) holds for 0 < a <=
+    1/L_J.
+    """
+    after = step.values(step.centre - a[:, None] * step.direction)
+    gain = (step.common * (after - step.values(step.centre))).sum(axis=-1)
+    return gain, a / 2 * squared(step.gradient) - a / 2 * step.error
+
+
 @PAPER.upper(
     "eq6",
     ref="equation (6)",
+    printed_as="misprint",
     tex=r"\mathcal T_1\le2\Big\|\frac1C\sum_c(g^c-\nabla J(\theta^c)\lambda_t^c)\Big\|^2+2"
     r"\Big\|\frac1C\sum_c(\nabla J(\theta^c)-\nabla J(\bar\theta))\lambda_t\Big\|^2",
     on=AVERAGED,
@@ -125,6 +150,7 @@ def eq6_corrected(step: Any) -> rc.Sides:
 @PAPER.upper(
     "eq13",
     ref="equation (13)",
+    printed_as="proof step",
     tex=r"\mathcal T_1\le\mathcal T_{1,1}+\mathcal T_{1,2}",
     on=ANY,
     expect="violated",
@@ -141,6 +167,7 @@ def eq13(step: Round, factor: int = 1) -> rc.Sides:
 @PAPER.upper(
     "eq14",
     ref="equation (14)",
+    printed_as="proof step",
     tex=r"\mathcal T_{1,1}\le\mathcal T_{1,1}^{\rm gradient-error}+"
     r"\mathcal T_{1,1}^{\rm disagr-drift}",
     on=ANY,
@@ -203,6 +230,7 @@ def eq15(parts: Numbers) -> rc.Sides:
 @PAPER.upper(
     "eq26",
     ref="equation (26)",
+    uses=["eq50_52"],
     tex=r"\mathcal T_{1,2}\le4L_J^2R^2a^2K^2",
     on=SYNCHRONISED,
     note="Four times what is needed. (27) repeats the term with L_J in the place of L_J^2.",

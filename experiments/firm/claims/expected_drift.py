@@ -80,6 +80,7 @@ WALKS = rc.Space(
 @PAPER.upper(
     "law_batch",
     ref="Remark 1: the exponent of B; derived here",
+    printed_as="ours",
     tex=r"E\,\mathcal T\le\frac{R^2}{\beta^2}\|N\|_F^4\frac{3B-1}{B^3},\quad E\sqrt{\mathcal T}"
     r"\le\frac R\beta\|N\|_F^2\frac1B",
     on=rc.Space(
@@ -138,6 +139,7 @@ def law_batch(g: Numbers, noise: Numbers, beta: Numbers, R: Numbers, size: Numbe
 @PAPER.identity(
     "law_bias",
     ref="second term of (7), in the mean; derived here",
+    printed_as="ours",
     tex=r"E\,\frac1C\sum_cA_c(\lambda^c-\bar\lambda)=(1-\tfrac1C)E(A-EA)\lambda^*",
     on=TWO_POINTS,
     derivation="The second form of firm.law_covariance; terms of two clients have mean zero.",
@@ -152,6 +154,7 @@ def law_bias(points: Any, chances: Any, beta: Any) -> rc.Sides:
 @PAPER.lower(
     "law_no_speedup",
     ref="Theorem 1: the drift against the number of clients; derived here",
+    printed_as="ours",
     tex=r"E\,\mathcal T\ge(1-\tfrac1C)^2\|E(A-EA)\lambda^*\|^2",
     on=TWO_POINTS,
     derivation="firm.law_bias and Jensen's inequality. What exceeds it is of order 1/C, so that "
@@ -167,6 +170,7 @@ def law_no_speedup(points: Any, chances: Any, beta: Any) -> rc.Sides:
 @PAPER.identity(
     "law_time",
     ref="equation (11) with eta_t = 1/t; derived here",
+    printed_as="ours",
     tex=r"E\,\mathcal T_t=\frac{E\,\mathcal T_1}{t^2}+\frac{t-1}{t^2}\cdot\frac{C-1}{C^2}"
     r"{\rm tr}(\Gamma\Sigma)",
     on=TWO_POINTS,
@@ -186,6 +190,7 @@ def law_time(points: Any, chances: Any, beta: Any) -> rc.Sides:
 @PAPER.identity(
     "law_time_true_weights",
     ref="equation (14) and (11) with eta_t = 1/t; derived here",
+    printed_as="ours",
     tex=r"E\|\bar\lambda_t-\ell\|^2=\|E\lambda^*-\ell\|^2+\frac{{\rm tr}\,\Sigma}{Ct}",
     on=TWO_POINTS,
     note="Neither clients nor time reduce the bias of the solution, which is of order 1/B where "
@@ -205,6 +210,10 @@ def law_time_true_weights(points: Any, chances: Any, beta: Any) -> rc.Sides:
 @PAPER.upper(
     "thm1_drift_product",
     ref="Theorem 1, Remark 1 and (35): the drift term",
+    uses=["eq24"],
+    reading_of="rem1",
+    reading="The O of the drift term with the product of all constants of (24), larger than any "
+    "that the proof could give.",
     tex=r"\mathcal T\le128R^2\frac{M^{3/2}}\beta\,s\,L_J\alpha RK",
     on=WALKS,
     expect="violated",
@@ -231,6 +240,7 @@ def thm1_drift_product(
 @PAPER.upper(
     "law_additive",
     ref="(24): noise and local steps; derived here",
+    uses=["law_second_order"],
     tex=r"\mathcal T\le\Big(\frac{2RM}\beta\Big)^2(s+L_J\alpha RK)^4",
     on=WALKS,
     derivation="firm.law_second_order; V <= (1/C) sum_c ||A_c - A||_F^2 with A at the parameters "
@@ -296,6 +306,7 @@ def rem1_exponents() -> Sequence[rc.Regime]:
 @PAPER.rate(
     "law_exponents",
     ref="Remark 1: the exponents that hold; derived here",
+    printed_as="ours",
     tex=r"\mathcal T=\Theta(B^{-2}),\ \Theta(\beta^{-2}),\ \Theta(M^2)\ \text{or}\ "
     r"\Theta(B^{-1}),\ \Theta(\beta^0),\ \Theta(M^0)",
     note="Upper bounds for all instances: firm.law_second_order, firm.law_without_beta, "

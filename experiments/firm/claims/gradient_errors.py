@@ -63,6 +63,10 @@ def eq16(xi: rc.Numbers, p: rc.Numbers, lam: rc.Numbers) -> rc.Sides:
 @PAPER.upper(
     "eq16_same_samples",
     ref="equation (16), with lambda_t as (11) computes it",
+    printed_as="proof step",
+    uses=["eq10"],
+    reading="lambda_t as F.1.2 defines it, the average of the clients' weights, which (11) "
+    "computes from the gradients of step t; Lemma 10 needs this lambda_t.",
     tex=r"\mathbb E\|\tfrac1C\sum_cZ_c\|^2\le\tfrac1{C^2}\sum_c\mathbb E\|Z_c\|^2",
     on=SAME_SAMPLES,
     expect="violated",
@@ -137,6 +141,7 @@ def lemma5(instance: Any) -> rc.Sides:
 @PAPER.upper(
     "lemma5_one_hot",
     ref="Lemma 5, one logit per pair",
+    printed_as="ours",
     tex=lemma5.latex,
     on=WITH_CRITICS,
     derivation="E|psi|^2 = 1 - sum_a pi(a|s)^2 < 1, though C_psi^2 = 2.",
@@ -168,6 +173,9 @@ _FACTOR = r"\frac{(r_{\max}+2R_w)^2(1-\rho+4\kappa\rho)}{(1-\rho)B}"
 @PAPER.upper(
     "lemma6_client",
     ref="Lemma 6, one client",
+    printed_as="proof step",
+    uses=["lemma2"],
+    reading="Its proof's bound for one client, which the lemma sums over clients.",
     tex=r"\mathbb E\|\sum_j\lambda_t^j(g_t^{j,c}(w^*)-\Delta^{j,c})\|^2\le4" + _FACTOR,
     on=WEIGHTED_LONG,
     expect="violated",
@@ -188,6 +196,7 @@ def lemma6_client(chains: Any, r_max: Any, lam: Any) -> rc.Sides:
 @PAPER.upper(
     "lemma6",
     ref="Lemma 6",
+    uses=["lemma6_client"],
     tex=r"\mathbb E[\mathcal T_{1,1,2}\mid\mathcal F_t]\le\frac{12}C" + _FACTOR,
     on=TWO_CLIENTS,
     expect="violated",
@@ -208,6 +217,7 @@ def lemma6(
 @PAPER.upper(
     "lemma6_one_hot",
     ref="Lemma 6, one client, one logit per pair",
+    printed_as="ours",
     tex=lemma6_client.latex,
     on=WEIGHTED,
     derivation="E|psi|^2 < 1, see firm.lemma5_one_hot, and firm.lemma6_corrected.",
@@ -256,6 +266,9 @@ def lemma6_sharper(chains: Chains, lam: Numbers, longest: int = 8) -> rc.Sides:
 @PAPER.upper(
     "lemma6_factor",
     ref="Lemma 6, its dependence on kappa and rho",
+    printed_as="ours",
+    reading="The factor 1 - rho + 4 kappa rho by itself, as what the covariances within a batch "
+    "add to the variance of one transition; the constants before it hide this.",
     tex=r"B\,\mathbb E\|\tfrac1B\sum_lY_l\|^2-\mathbb E\|Y_1\|^2\le\frac{4\kappa\rho}{1-\rho}"
     r"\mathbb E\|Y_1\|^2",
     on=WEIGHTED,
@@ -282,6 +295,7 @@ def lemma6_factor(chains: Chains, lam: Numbers, longest: int = 8) -> rc.Sides:
 @PAPER.upper(
     "lemma6_start",
     ref="Lemma 6, s_0 of any law",
+    printed_as="ours",
     tex=r"\mathbb E\|\sum_j\lambda_t^j(g_t^{j,c}(w^*)-\Delta^{j,c})\|^2\le\frac{4R^2}B\Big(1+"
     r"\frac{2\kappa}{1-\rho}\Big)",
     on=WEIGHTED_LONG,

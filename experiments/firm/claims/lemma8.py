@@ -11,7 +11,7 @@ import ratecheck as rc
 from experiments.firm.claims._spaces import BETA, one_client, two_clients
 from experiments.firm.paper import PAPER
 from experiments.firm.theory import simplex as at
-from experiments.firm.theory.program import gram, normalised, root, spectral, trace_mean
+from experiments.firm.theory.program import gram, normalised, root, spectral
 from linsys.linalg import Numbers, apply, norm, operator_norm, squared
 
 LAM = rc.simplex("M")
@@ -24,6 +24,7 @@ BOTH_TRACES = {
 @PAPER.upper(
     "lemma1",
     ref="Lemma 1",
+    uses=["eq46"],
     tex=r"\|\lambda^{*,c}-\lambda^{*,c'}\|_2\le\frac{4RM}\beta\max_j\|g^{j,c}-g^{j,c'}\|_2",
     on=PAIRS,
     note="Larger than necessary by the factor 2 sqrt M, see the sharpened form.",
@@ -82,6 +83,9 @@ def lemma1_sharper(A: rc.Numbers, other: rc.Numbers, beta: rc.Numbers, R: rc.Num
     "it.",
     corrected="lemma1_impl_corrected",
     reading_of="lemma1",
+    reading="Lemma 1 read as a statement about the weights that the experiments compute. Appendix "
+    "A calls the normalised program (9) an implementation of the same solver, with the same beta.",
+    uses=["eq41_42", "eq43", "eq44_45"],
 )
 def lemma1_impl(A: Numbers, other: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
     """Lemma 1 for the solutions of (9), which are computed from Ghat = G / ((1/M) tr G)."""
@@ -92,20 +96,24 @@ def lemma1_impl(A: Numbers, other: Numbers, beta: Numbers, R: Numbers) -> rc.Sid
 @PAPER.upper(
     "lemma1_impl_corrected",
     ref="Lemma 1 for the solver of (9), corrected",
-    tex=r"\|\lambda^{*,c}_{(9)}-\lambda^{*,c'}_{(9)}\|_2\le\frac{2M(1+\sqrt M)}{\beta"
-    r"\max\{\rho,\rho'\}}\max_j\|g^{j,c}-g^{j,c'}\|_2",
+    tex=r"\|\lambda^{*,c}_{(9)}-\lambda^{*,c'}_{(9)}\|_2\le\frac{2M(1+\sqrt M)}{\beta R}"
+    r"\max_j\|g^{j,c}-g^{j,c'}\|_2,\quad R=\max_j\max\{\|g^{j,c}\|,\|g^{j,c'}\|\}",
     on=two_clients(given=BOTH_TRACES),
-    derivation="The sharpened lemma for g/rho and g'/rho', of length at most sqrt M each, with the "
-    "constant 2 M / beta. Let rho >= rho'. g/rho - g'/rho' = (g - g')/rho + (g'/rho')(rho' - "
-    "rho)/rho, and |rho - rho'| <= ||A - A'||_F / sqrt M <= gap: at most (1 + sqrt M) gap / rho.",
+    derivation="By firm.eq9_beta the solutions are those of (2) with b = beta rho^2 and b' = beta "
+    "rho'^2, rho^2 = (1/M) tr G. Let rho >= rho', so that rho >= R/sqrt(M) and rho - rho' <= gap. "
+    "From A to A' at the same b: 2 R sqrt(M)/b gap <= 2 M sqrt(M)/(beta R) gap by "
+    "firm.lemma1_sharper. From b to b' at A': adding both optimality conditions, at most ((b - "
+    "b')/b) ||x||, x = lambda(A', b') - 1/M, where (b - b')/b <= 2 gap/rho. And (b'/2) ||x|| <= "
+    "||A'P|| ||A'lambda|| <= sqrt(M (rho'^2 - m^2)) m <= sqrt(M) rho'^2/2, m the length of the "
+    "mean gradient, as equal weights have the least penalty: together 2 M/(beta R) gap.",
+    uses=["lemma1_sharper", "eq9_beta"],
 )
-def lemma1_impl_corrected(A: Numbers, other: Numbers, beta: Numbers) -> rc.Sides:
-    """With rho^2 = (1/M) tr G: ||lambda*^c - lambda*^c'|| <= 2 M (1 + sqrt M) / (beta max{rho,
-    rho'}) max_j ||g^{j,c} - g^{j,c'}||.
+def lemma1_impl_corrected(A: Numbers, other: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
+    """||lambda*^c - lambda*^c'|| <= 2 M (1 + sqrt M) / (beta R) max_j ||g^{j,c} - g^{j,c'}||, R the
+    longest of both clients' gradients.
     """
     M = A.shape[-1]
-    rho = np.sqrt(np.maximum(trace_mean(A), trace_mean(other)))
-    bound = 2 * M * (1 + root(M, rho)) / (beta * rho) * at.gradient_gap(A, other)
+    bound = 2 * M * (1 + root(M, R)) / (beta * R) * at.gradient_gap(A, other)
     return at.weight_gap(normalised(A), normalised(other), beta), bound
 
 
@@ -229,6 +237,8 @@ def eq44_45(A: Numbers, other: Numbers, R: Numbers) -> rc.Sides:
 @PAPER.upper(
     "eq46",
     ref="equation (46)",
+    printed_as="proof step",
+    uses=["eq41_42", "eq43", "eq44_45"],
     tex=r"\frac4\beta(\sqrt MR+\sqrt MR)\sqrt M\max_j\|g^j-g'^j\|\le\frac{4MR}\beta"
     r"\max_j\|g^j-g'^j\|",
     on=PAIRS,

@@ -85,6 +85,7 @@ SOURCE = "FIRM, second term of (7); derived here"
 @PAPER.identity(
     "law_covariance",
     ref="second term of (7); derived here",
+    printed_as="ours",
     on=ANY_WEIGHTS,
     tex=r"\frac1C\sum_cA_c(\lambda^c-\bar\lambda)=\frac1C\sum_c(A_c-\bar A)\lambda^c="
     r"\frac1{2C^2}\sum_{c,c'}(A_c-A_{c'})(\lambda^c-\lambda^{c'})",
@@ -101,6 +102,7 @@ def law_covariance(g: Numbers, lam: Any) -> rc.Sides:
 @PAPER.upper(
     "law_cauchy_schwarz",
     ref="second term of (7); derived here",
+    printed_as="ours",
     on=ANY_WEIGHTS,
     tex=r"\mathcal T\le\frac1C\sum_c\|(A_c-\bar A)P\|_{\rm op}^2\cdot\frac1C\sum_c"
     r"\|\lambda^c-\bar\lambda\|^2",
@@ -115,6 +117,7 @@ def law_cauchy_schwarz(g: Numbers, lam: Any) -> rc.Sides:
 @PAPER.upper(
     "law_without_beta",
     ref="second term of (7); derived here",
+    printed_as="ours",
     on=ANY_WEIGHTS,
     tex=r"\mathcal T\le\Big(\frac1C\sum_c\max_j\|g^{j,c}-\bar g^j\|\Big)^2",
     derivation="The second form of firm.law_covariance and the triangle inequality: lambda^c picks "
@@ -140,6 +143,7 @@ def curvature(A: Numbers) -> Numbers:
 @PAPER.upper(
     "law_lipschitz",
     ref="Lemma 1 in the Frobenius norm; derived here",
+    printed_as="ours",
     tex=r"\|\lambda^{*,c}-\lambda^{*,c'}\|\le\frac{2R}\beta\|A_c-A_{c'}\|_F",
     on=two_clients(),
     note="So E ||lambda^c - lambda^c'||^2 <= (8 R^2/beta^2) tr Cov(A): the O(1/B) of Appendix "
@@ -156,6 +160,8 @@ def law_lipschitz(A: Numbers, other: Numbers, beta: Numbers, R: Numbers) -> rc.S
 @PAPER.upper(
     "law_second_order",
     ref="equation (23) for one step; derived here",
+    printed_as="ours",
+    uses=["law_cauchy_schwarz", "law_lipschitz"],
     tex=r"\mathcal T\le\frac{4R^2}{\beta^2}V^2,\quad V=\frac1C\sum_c\|A_c-\bar A\|_F^2",
     on=SOLVED,
     note="(23) has (8R^3 M^{3/2}/beta) gap, hence beta^-1 B^{-1/2} M^{3/2}: it bounds one factor "
@@ -175,6 +181,8 @@ def law_second_order(g: rc.Numbers, beta: rc.Numbers, R: rc.Numbers) -> rc.Sides
 @PAPER.upper(
     "law_first_order",
     ref="Remarks 1 and 2: the powers that belong to 1/beta; derived here",
+    printed_as="ours",
+    uses=["law_without_beta", "law_second_order"],
     tex=r"\mathcal T\le\frac{2R}\beta V\cdot\frac1C\sum_c\max_j\|g^{j,c}-\bar g^j\|",
     on=SOLVED,
     derivation="The geometric mean of firm.law_without_beta and firm.law_second_order. With noise "
@@ -192,6 +200,7 @@ def law_first_order(g: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
 @PAPER.upper(
     "law_smoothed",
     ref="equation (23); derived here",
+    printed_as="ours",
     tex=r"\mathcal T_t\le\frac{4R^2}{\beta^2}V_t\Big(\sum_i\eta_i\prod_{k>i}(1-\eta_k)"
     r"\sqrt{V_i}\Big)^2",
     on=noisy_clients(
@@ -221,6 +230,7 @@ def law_smoothed(g: Numbers, start: Numbers, eta: Numbers, beta: Numbers, R: Num
 @PAPER.identity(
     "law_replicas",
     ref="Remark 2: the dependence on M; derived here",
+    printed_as="ours",
     tex=r"\mathcal T(A\otimes1_m^\top,\beta)=\mathcal T(A,\beta/m)",
     on=noisy_clients({"beta": _BETA}, {"C": (1, 3), "M": (1, 2), "d": (1, 3)}),
     note="A bound in beta^-p that holds for all M grows at least with M^p; the power need not be "
@@ -253,6 +263,7 @@ def law_replicas(g: Numbers, beta: Numbers) -> rc.Sides:
 @PAPER.identity(
     "law_interior",
     ref="equation (2): where no weight vanishes; derived here",
+    printed_as="ours",
     tex=r"\beta\ge\tfrac{M-1}2R^2:\quad\lambda^*=\tfrac1M\mathbf1-\tfrac2\beta(I+\tfrac2\beta "
     r"PGP)^{-1}PG\tfrac1M\mathbf1",
     on=rc.Space(
@@ -284,6 +295,7 @@ def law_interior(A: Numbers, beta: Numbers) -> rc.Sides:
 @PAPER.upper(
     "law_large_beta",
     ref="Remark 1: the exponent of beta; derived here",
+    printed_as="ours",
     tex=r"\Big|\tfrac\beta2\sqrt{\mathcal T}-k\Big|\le\frac{49}{16}\frac{MR^3}\beta V,\quad k="
     r"\Big\|\frac1C\sum_c(A_c-\bar A)PG_c\tfrac1M\mathbf1\Big\|",
     on=noisy_clients(
@@ -314,6 +326,7 @@ def law_large_beta(g: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
 @PAPER.upper(
     "law_curvature",
     ref="Lemma 1 for small beta; derived here",
+    printed_as="ours",
     tex=r"\|\lambda^*-\lambda'^*\|\le\frac2{\beta+2\mu}\|P(G-G')\lambda'^*\|,\quad"
     r"\mu=\lambda_{\min}(G|_{\mathbf1^\perp})",
     on=two_clients(),
@@ -333,6 +346,7 @@ def law_curvature(A: Numbers, other: Numbers, beta: Numbers) -> rc.Sides:
 @PAPER.upper(
     "law_small_beta",
     ref="Remarks 1 and 3: beta to zero; derived here",
+    printed_as="ours",
     tex=r"\mathcal T\le\Big(\frac{2(h+R)}{\beta+2\mu}\Big)^2V_{\rm op}^2,\quad"
     r"\mu=\lambda_{\min}(\bar A^\top\bar A|_{\mathbf1^\perp}),\ h=\|\bar AP\|_{\rm op}",
     on=noisy_clients({"beta": _BETA}),

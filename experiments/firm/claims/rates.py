@@ -98,6 +98,7 @@ def _large_batches(clients: int, eta: float | str) -> rc.Regime:
 @PAPER.rate(
     "thm1",
     ref="Theorem 1",
+    uses=["eq32", "eq33", "eq34"],
     tex=r"\frac1T\sum_tE\|\nabla J\lambda_t\|^2=O\Big(\frac{\log T}{\alpha T}+\frac1{CB}+"
     r"\frac{M^{3/4}\alpha K}{\beta\sqrt B}\Big)",
     expect="violated",
@@ -120,6 +121,8 @@ def thm1() -> Sequence[rc.Regime]:
 @PAPER.rate(
     "thm1_corrected",
     ref="Theorem 1, corrected; eta = 1",
+    printed_as="ours",
+    uses=["thm1_paths"],
     tex=r"\frac1T\sum_tE\|\nabla J\lambda_t\|^2=O\Big(\frac1{\alpha T}+\frac1B\Big)",
     note="Exponents of one process; the bound itself is firm.thm1_paths. Some term without 1/C is "
     "needed: the weights' bias leaves one of order B^{-2}, see firm/gap_clients.",
@@ -141,6 +144,7 @@ def thm1_corrected() -> Sequence[rc.Regime]:
 @PAPER.rate(
     "thm1_smoothed",
     ref="Theorem 1 with eta_t = 1/t and samples whose mean is grad J: exponents",
+    printed_as="ours",
     tex=r"\frac1T\sum_tE\|\nabla J\lambda_t\|^2=O\Big(\frac{\log T}{\alpha T}+\frac1{CB}\Big)",
     note="About one process near its strict maximum, not a proof: there the left side ends at "
     "order alpha/(CB), without 1/beta and 1/sqrt(B). The log T is not attained either.",
@@ -157,6 +161,8 @@ def thm1_smoothed() -> Sequence[rc.Regime]:
 @PAPER.rate(
     "eq35",
     ref="equation (35)",
+    printed_as="proof step",
+    uses=["eq32", "eq33", "eq34"],
     tex=r"\frac1T\sum_tE\|\nabla J\lambda_t\|^2=O\Big(\frac{\log T}T+\frac1{CB}+\text{bias}+"
     r"\alpha^2K^2+\frac{M^{3/2}\alpha K}{\beta\sqrt B}\Big)",
     expect="violated",
@@ -190,6 +196,7 @@ def _distance(name: str, process: at.OneState, beta: float) -> rc.Regime:
 @PAPER.rate(
     "F12",
     ref="Appendix F.1.2",
+    uses=["lemma8"],
     tex=r"E\|\lambda^c-\lambda^{c'}\|^2=O(1/B)",
     note="Lemma 8 squared, with E||g^c - g^c'||^2 = O(1/B); exact values. Beta > 0 and common "
     "parameters are needed: K > 1 adds what is of order alpha K.",
@@ -217,6 +224,7 @@ def _drifts(*, product: bool) -> Sequence[rc.Regime]:
 @PAPER.rate(
     "rem1",
     ref="Remark 1",
+    uses=["eq24", "eq26"],
     tex=r"\mathcal T_{1,2}=O(\alpha^2K^2),\quad\mathcal T^{\rm disagr}=O\Big(\frac{M^{3/2}"
     r"\alpha K}{\beta\sqrt B}\Big)",
     expect="violated",
@@ -236,6 +244,7 @@ def rem1() -> Sequence[rc.Regime]:
 @PAPER.rate(
     "rem1_corrected",
     ref="Remark 1, corrected",
+    printed_as="ours",
     tex=r"\mathcal T^{\rm disagr}=O\Big(\frac{M^{3/2}}\beta\Big(\frac1{\sqrt B}+"
     r"\alpha K\Big)\Big)",
     derivation="(23), (24) and (33) as they stand; firm.law_additive has sharper exponents.",

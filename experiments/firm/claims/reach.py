@@ -67,6 +67,7 @@ CONSTANTS = rc.Space(
 @PAPER.upper(
     "constants_in_span",
     ref="Assumption 2(c): what lambda_A can be",
+    printed_as="ours",
     tex=r"\lambda_A\le(1-\gamma)c^2",
     on=CONSTANTS,
     derivation="x = e_1: x'Ax = E[c (gamma c - c)] = -(1 - gamma) c^2. If phi(s)'v = 1 for all s, "
@@ -83,6 +84,7 @@ def constants_in_span(chains: Chains, constant: Numbers) -> rc.Sides:
 @PAPER.upper(
     "trivial_gradient",
     ref="Theorem 1: what its left side is at most",
+    printed_as="ours",
     tex=r"\|\nabla J^j\|\le\frac{\gamma C_\psi r_{\max}}{2(1-\gamma)^2}",
     on=processes({"scale": rc.positive(low=0.1, high=10.0)}),
     derivation="grad J = gamma/(1 - gamma) E_nu E_pi[psi (Q - m)] for any m, as scores have mean "
@@ -99,6 +101,8 @@ def trivial_gradient(chains: Chains, r_max: Numbers) -> rc.Sides:
 @PAPER.lower(
     "explicit_bound_vacuous",
     ref="equations (32) and (33) at realistic values",
+    printed_as="ours",
+    uses=["constants_in_span", "trivial_gradient"],
     tex=r"\frac{8R^3\sqrt{M^3}}\beta4\sqrt{\frac{(r_{\max}+R_w)^2(1-\rho+4\kappa\rho)}"
     r"{(1-\rho)B}}\ge\Big(\frac{\gamma C_\psi r_{\max}}{2(1-\gamma)^2}\Big)^2",
     on=REALISTIC,
@@ -125,6 +129,7 @@ def explicit_bound_vacuous(scales: reach.Scales, B: Numbers, beta: Numbers) -> r
 @PAPER.lower(
     "batch_needed",
     ref="equations (32) and (33): the batch they need",
+    printed_as="ours",
     tex=r"B\ge4.4\cdot10^{13}",
     on=BEST,
     note="In general B grows like M^3/beta^2: 4.4e9 at beta = 1. A tabular critic on S states has "
@@ -141,6 +146,7 @@ def batch_needed(scales: Any, one: Any) -> rc.Sides:
 @PAPER.upper(
     "batch_needed_corrected",
     ref="equations (32) and (33) corrected: the batch they need",
+    printed_as="ours",
     tex=r"B\le228\,M",
     on=BEST,
     derivation="4 M R^2 (1/C + (1 - 1/C)^2)/B against (C_psi/(2 (1-gamma)))^2, R = C_psi (3 + "

@@ -45,6 +45,7 @@ def def3(A: Numbers, lam: Numbers) -> rc.Sides:
 @PAPER.identity(
     "def3_dual",
     ref="Definition 3, what it is for",
+    printed_as="ours",
     tex=r"\min_j\langle g_j,A\lambda^*\rangle=\|A\lambda^*\|^2",
     on=one_client(),
     derivation="Optimality on the simplex: <g_j, A lambda*> >= ||A lambda*||^2, with equality "
@@ -104,7 +105,11 @@ def cond(A: Numbers, beta: Numbers) -> rc.Sides:
     ref="Remark 3",
     tex=r"\beta=0:\quad\|\lambda^*-\lambda'^*\|=\sqrt2\ \text{ with }\ \max_j\|g^j-g'^j\|="
     r"\epsilon",
-    on=rc.Space(fields={"step": rc.positive(low=1e-9, high=1.0)}, batched=True),
+    on=rc.Space(
+        fields={"step": rc.positive(low=1e-9, high=1.0)},
+        batched=True,
+        constructed="two clients in one dimension, with gradients (1, 1 + step) and (1 + step, 1)",
+    ),
 )
 def remark3(step: Numbers) -> rc.Sides:
     """Without a regulariser the solution is not Lipschitz, nor continuous, in the gradients: (1, 1
@@ -119,6 +124,7 @@ def remark3(step: Numbers) -> rc.Sides:
 @PAPER.upper(
     "remark3_direction",
     ref="Section 3 and Remark 3, what is true of the directions",
+    printed_as="ours",
     tex=r"\|A\lambda^*-A'\lambda'^*\|^2\le\max_j\|g^j-g'^j\|(\|A\lambda^*\|+\|A'\lambda'^*\|)",
     on=two_clients(),
     note="Section 3 concludes from the jumps of lambda* that directions are 'highly noisy and "
@@ -139,6 +145,7 @@ def remark3_direction(A: Any, other: Any, beta: Any) -> rc.Sides:
 @PAPER.upper(
     "remark3_both",
     ref="Remark 3, weights and directions at once",
+    printed_as="ours",
     on=remark3_direction.space,
     tex=r"\tfrac\beta2\|\lambda^*-\lambda'^*\|^2+\|A\lambda^*-A'\lambda'^*\|^2\le"
     r"\max_j\|g^j-g'^j\|(\|A\lambda^*\|+\|A'\lambda'^*\|)",
@@ -170,21 +177,24 @@ def eq3_eq54(A: Numbers, p: Numbers, factor: Numbers) -> rc.Sides:
 
 @PAPER.lower(
     "eq3_steer",
-    ref="Section 3, below (3)",
+    ref="Section 3, below (3), as a gain",
     tex=r"p_j'\ge p_j\Rightarrow\langle g_j,A\lambda'\rangle\ge\langle g_j,A\lambda\rangle",
     on=PREFERENCES,
     expect="violated",
     note="More weight on g_j takes weight from others, which may serve objective j better than g_j "
     "itself. In one dimension g_1 = 1, g_2 = 2, p_2 = 1: p_1 = 1/2 has lambda_1 = 3/4 and the "
     "direction 5/4; p_1 = 1 has lambda_1 = 1 and the direction 1, so that objective 1 gains less. "
-    "Only Section 3's reading of preferences is affected, not Theorem 1. For M = 2 it is true "
-    "iff <g_1, g_2> <= ||g_1||^2 or lambda_1 does not move.",
+    "Only Section 3's reading of preferences is affected, not Theorem 1. Two objectives do not "
+    "help: for M = 2 it is true iff <g_1, g_2> <= ||g_1||^2 or lambda_1 does not move; the angle "
+    "is what two objectives save (firm.eq3_steer_two).",
     corrected="eq3_steer_corrected",
+    reading_of="eq3_steer_angle",
+    reading="To steer towards an objective may mean that it gains more in a step, to first order; "
+    "Section 5 says of (3) that a larger preference 'demonstrably leads to a higher reward'.",
+    uses=["eq3_eq54"],
 )
 def eq3_steer(A: Numbers, p: Numbers, factor: Numbers) -> rc.Sides:
-    """A larger p_j steers the direction towards g_j: <g_j, A lambda>, the first-order gain of
-    objective j, does not fall.
-    """
+    """A larger p_j does not lower <g_j, A lambda>, the first-order gain of objective j."""
     before, after = at.preferred(A, p), at.preferred(A, at.raised(p, factor))
     first = A[:, :, 0]
     return (first * apply(A, after)).sum(axis=-1), (first * apply(A, before)).sum(axis=-1)
@@ -192,7 +202,7 @@ def eq3_steer(A: Numbers, p: Numbers, factor: Numbers) -> rc.Sides:
 
 @PAPER.lower(
     "eq3_steer_angle",
-    ref="Section 3, below (3), as an angle",
+    ref="Section 3, below (3)",
     tex=r"\cos\angle(g_j,A\lambda')\ge\cos\angle(g_j,A\lambda)",
     on=PREFERENCES,
     expect="violated",
@@ -200,10 +210,10 @@ def eq3_steer(A: Numbers, p: Numbers, factor: Numbers) -> rc.Sides:
     "and their part may turn away from g_j by more: (-2, 0), (-1, -1) and (1.6, 0.8), p = (1, 1, "
     "1), p_1 doubled. With two it is true.",
     corrected="eq3_steer_two",
-    reading_of="eq3_steer",
+    uses=["eq3_eq54"],
 )
 def eq3_steer_angle(A: rc.Numbers, p: rc.Numbers, factor: rc.Numbers) -> rc.Sides:
-    """A larger p_j does not enlarge the angle between g_j and the direction."""
+    """A larger p_j steers the direction towards g_j: it does not enlarge the angle between them."""
     before = apply(A, at.preferred(A, p))
     after = apply(A, at.preferred(A, at.raised(p, factor)))
     first = A[:, :, 0]
@@ -218,6 +228,7 @@ def eq3_steer_angle(A: rc.Numbers, p: rc.Numbers, factor: rc.Numbers) -> rc.Side
     ref="Section 3, below (3), as an angle, two objectives",
     tex=r"M=2:\quad\cos\angle(g_j,A\lambda')\ge\cos\angle(g_j,A\lambda)",
     on=one_client({"p": P, "factor": rc.positive(low=1.0, high=100.0)}, {"M": (2, 2), "d": (1, 3)}),
+    uses=["eq3_eq54"],
     derivation="lambda_1 rises, so the new direction is (1 - s) A lambda + s g_1 with 0 <= s <= 1; "
     "for unit vectors u and v, a u + b v with a, b >= 0 is at an angle to v that falls with b.",
 )
@@ -296,6 +307,8 @@ def eq9_trace(A: Numbers, beta: Numbers, factor: Numbers) -> rc.Sides:
     "trace removes the common scale, not that of one reward beside another.",
     corrected="eq9_trace",
     reading_of="eq9_trace",
+    reading="Every entry of the diagonal, as 'normalizing the diagonal to have a unit scale' and "
+    "'not dominated by the raw magnitude of the gradients' can be taken.",
 )
 def eq9_trace_each(A: Numbers) -> rc.Sides:
     """The diagonal of Ghat has unit scale: every entry is one.
@@ -309,6 +322,7 @@ def eq9_trace_each(A: Numbers) -> rc.Sides:
 @PAPER.identity(
     "eq9_beta",
     ref="Appendix A, (9) beside (2)",
+    printed_as="ours",
     tex=r"\lambda^*_{(9)}(\beta)=\lambda^*_{(2)}(\tfrac\beta M\operatorname{tr}G)",
     on=one_client({"beta": BETA}, given=TRACE),
     derivation="Multiply the objective of (9) by (1/M) tr G > 0. So where the theory's bounds have "

@@ -11,6 +11,7 @@ import numpy as np
 import ratecheck as rc
 from experiments.firm.paper import PAPER
 from experiments.firm.theory import descent as at
+from experiments.firm.theory.program import weights
 from experiments.firm.theory.weights import smoothed
 from linsys.linalg import Numbers
 
@@ -82,6 +83,52 @@ def lemma10(
     return path_sum(J, lam), top * (1 + 2 * eta[:, :-1].sum(axis=1))
 
 
+def _ideal(*, J: Any, A: Any, beta: Any, eta: Any, top: Any) -> SimpleNamespace:
+    """J_1, ..., J_{T+1} in [0, top] and the solutions for the true gradients A_1, ..., A_T."""
+    count, N, d, M = A.shape
+    stars = weights(A.reshape(count * N, d, M), np.repeat(beta, N)).reshape(count, N, M)
+    return SimpleNamespace(J=J * top[:, None, None], lam=stars[:, 1:], eta=eta[:, 1:], top=top)
+
+
+@PAPER.upper(
+    "lemma10_ideal",
+    ref="Lemma 10, with the ideal weights of Remark 4",
+    tex=lemma10.latex,
+    on=rc.Space(
+        fields={
+            "J": rc.interval("N", "M"),
+            "A": rc.reals("N", "d", "M", magnitude=(0.1, 10.0)),
+            "beta": rc.positive(low=1e-3, high=1e3),
+            "eta": rc.interval("N", low=0.01),
+            "top": rc.positive(),
+        },
+        sizes={"N": (2, 5), "M": (1, 3), "d": (1, 2)},
+        view=_ideal,
+        batched=True,
+        meaning={
+            "J": "J_1, J_2, ... over top",
+            "A": "grad J at theta_0, theta_1, ..., of which the first plays no part",
+            "eta": "eta_0, eta_1, ..., of which the first plays no part",
+            "top": "r_max/(1-gamma)",
+        },
+    ),
+    expect="violated",
+    note="The proof needs ||lambda_t - lambda_{t+1}||_1 <= 2 eta_t, which (11) gives for averages "
+    "of the clients' weights. The ideal weights are no averages and know no eta: they jump where "
+    "the gradients' lengths cross, however slowly the clients smooth. lambda = (1, 0) while J goes "
+    "from (0, 0) to (top, 0), (0, 1) while J^2 goes from 0 to top: 2 top against top (1 + 2 "
+    "eta_1).",
+    corrected="lemma10_corrected",
+    reading_of="lemma10",
+    reading="lambda_t as Remark 4 defines it, the ideal weights of the true gradients at "
+    "thetabar_t. (16) is right for these weights and not for the clients' average, so that the "
+    "proof needs the lemma for them.",
+)
+def lemma10_ideal(J: Numbers, lam: Numbers, eta: Numbers, top: Numbers) -> rc.Sides:
+    """The same where lambda_t solves (2) for the true gradients at thetabar_t."""
+    return path_sum(J, lam), top * (1 + 2 * eta[:, :-1].sum(axis=1))
+
+
 LEMMA10_DECREASING = replace(
     lemma10,
     id="firm.lemma10_decreasing",
@@ -91,6 +138,7 @@ LEMMA10_DECREASING = replace(
     expect="holds",
     note="",
     corrected=None,
+    printed_as="ours",
     derivation="firm.lemma10_corrected and eta_{t+1} <= eta_t.",
 )
 
@@ -116,6 +164,7 @@ def lemma10_corrected(
 @PAPER.upper(
     "eq34",
     ref="equation (34)",
+    printed_as="proof step",
     tex=r"\frac{2r_{\max}}{T(1-\gamma)a}\Big(1+\sum_{t=1}^T\frac2t\Big)\le"
     r"\frac{2r_{\max}}{T(1-\gamma)}(1+\log T)",
     on=rc.Space(

@@ -15,7 +15,7 @@ from linsys.linalg import Numbers, agent_mean, norm, transpose
 TRUE = noisy_clients({"beta": rc.positive(low=1e-5, high=10.0)})
 
 
-def _true_drift(g: Numbers, truth: Numbers, beta: Numbers) -> Numbers:
+def true_drift(g: Numbers, truth: Numbers, beta: Numbers) -> Numbers:
     """||(1/C) sum_c A_c (lambda*^c - lambda*(truth))||, truth (B, M, d)."""
     away = at.solutions(g, beta) - weights(transpose(truth), beta)[:, None]
     return norm(agent_mean(at.combined(g, away)))
@@ -24,6 +24,7 @@ def _true_drift(g: Numbers, truth: Numbers, beta: Numbers) -> Numbers:
 @PAPER.identity(
     "law_true_split",
     ref="equation (14), any lambda_t; derived here",
+    printed_as="ours",
     tex=r"\frac1C\sum_cA_c(\lambda^c-\ell)=\bar A(\bar\lambda-\ell)+\frac1C\sum_c(A_c-\bar A)"
     r"(\lambda^c-\bar\lambda)",
     on=clients({"lam": rc.simplex("C", "M"), "common": rc.simplex("M")}),
@@ -57,12 +58,13 @@ def law_true_weights(g: Numbers, truth: Numbers, beta: Numbers, R: Numbers) -> r
     for beta < R^2.
     """
     apart = agent_mean(at.spectral_of(g - truth[:, None]))
-    return _true_drift(g, truth, beta), (1 + np.sqrt(1 + 2 * R**2 / beta)) / 2 * apart
+    return true_drift(g, truth, beta), (1 + np.sqrt(1 + 2 * R**2 / beta)) / 2 * apart
 
 
 @PAPER.upper(
     "law_true_large_beta",
     ref="equation (14) with the weights of the true gradients A, large beta; derived here",
+    printed_as="ours",
     tex=r"\sqrt{\mathcal T}\le\frac{2\sqrt MR^2}\beta\cdot\frac1C\sum_c\|A_c-A\|_F",
     on=TRUE,
     derivation="|A_c u| <= sqrt(M) R |u| and firm.law_lipschitz. Attained at even M: half of the "
@@ -71,12 +73,13 @@ def law_true_weights(g: Numbers, truth: Numbers, beta: Numbers, R: Numbers) -> r
 def law_true_large_beta(g: Numbers, truth: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
     """sqrt(T_disagr) <= (2 sqrt(M) R^2/beta) (1/C) sum_c ||A_c - A||_F: beta^-2 B^-1 M^2."""
     apart = agent_mean(np.sqrt(at.power(g - truth[:, None])))
-    return _true_drift(g, truth, beta), 2 * root(g.shape[2], R) * R**2 / beta * apart
+    return true_drift(g, truth, beta), 2 * root(g.shape[2], R) * R**2 / beta * apart
 
 
 @PAPER.upper(
     "law_true_without_beta",
     ref="equation (14) with the weights of the true gradients, any beta; derived here",
+    printed_as="ours",
     tex=r"\sqrt{\mathcal T}\le\frac1C\sum_c\frac{s_c+\sqrt{s_c^2+8Rs_c}}2,\quad"
     r"s_c=\max_j\|g^{j,c}-g^j\|",
     on=TRUE,
@@ -90,4 +93,4 @@ def law_true_without_beta(g: Numbers, truth: Numbers, beta: Numbers, R: Numbers)
     """
     apart = at.longest(g - truth[:, None])
     bound = agent_mean((apart + np.sqrt(apart**2 + 8 * R[:, None] * apart)) / 2)
-    return _true_drift(g, truth, beta), bound
+    return true_drift(g, truth, beta), bound

@@ -10,7 +10,7 @@ import numpy as np
 import ratecheck as rc
 from experiments.firm.claims._spaces import BETA, clients
 from experiments.firm.paper import PAPER
-from experiments.firm.theory import descent, weights as at
+from experiments.firm.theory import messages, weights as at
 from experiments.firm.theory.program import root, weights
 from linsys.linalg import Numbers, agent_mean, norm, squared
 
@@ -143,6 +143,7 @@ def eq18_sharper(g: Numbers, lam: Numbers) -> rc.Sides:
 @PAPER.upper(
     "drift_without_beta",
     ref="Remarks 1 and 3: what the drift is without regularisation",
+    printed_as="ours",
     tex=r"\mathcal T^{\rm disagr}_{1,1}\le4(1-\tfrac1C)^2\max_{j,c}\|g^{j,c}-\bar g^j\|^2",
     on=WEIGHTS,
     note="(23) bounds the same term by the first power of the gradients' differences over beta; "
@@ -179,6 +180,7 @@ def S2(lam: rc.Numbers) -> rc.Sides:
 @PAPER.upper(
     "eq19_20",
     ref="equations (19) and (20)",
+    uses=["eq18", "lemma7", "S2"],
     tex=r"\mathcal T\le\frac{R^2}C\sum_cS_c^2\le\frac{2R^2}C\sum_cS_c\le\frac{2R^2\sqrt M}{C^2}"
     r"\sum_{c,c'}\|\lambda^c-\lambda^{c'}\|_2",
     on=WEIGHTS,
@@ -225,6 +227,7 @@ def eq21(starts: Numbers, stars: Numbers, eta: Numbers) -> rc.Sides:
 @PAPER.upper(
     "eq22",
     ref="equation (22)",
+    uses=["eq21"],
     tex=r"\|\lambda_t^c-\lambda_t^{c'}\|\le\sum_{i=1}^t\eta_i\prod_{k=i+1}^t(1-\eta_k)"
     r"\|\lambda_i^{*,c}-\lambda_i^{*,c'}\|",
     on=rc.Space(fields={"start": rc.simplex("M"), **PATHS}, sizes=LENGTHS, batched=True),
@@ -247,6 +250,7 @@ def eq22(start: Numbers, stars: Numbers, eta: Numbers) -> rc.Sides:
 @PAPER.upper(
     "rem2",
     ref="Remark 2",
+    printed_as="ours",
     tex=r"\mathcal T^{\rm disagr}_{1,1}\le\frac{4R^3M}{\beta C^2}\sum_{c,c'}\max_j\|g^{j,c}-"
     r"g^{j,c'}\|",
     on=clients({"beta": BETA}),
@@ -289,16 +293,21 @@ def fedcmoo(g: Numbers, common: Numbers) -> rc.Sides:
     tex=r"Cd\ \text{ against }\ CMd",
     on=rc.Space(
         fields={
-            "clients": rc.whole_numbers(low=1, high=16),
-            "objectives": rc.whole_numbers(low=1, high=8),
-            "size": rc.whole_numbers(low=1, high=64),
-        }
+            "clients": rc.whole_numbers(low=1, high=8),
+            "objectives": rc.whole_numbers(low=1, high=4),
+            "size": rc.whole_numbers(low=1, high=16),
+        },
+        meaning={"size": "d", "objectives": "M"},
     ),
-    note="Per message. A client sends after K local steps, a server that resolves objectives "
-    "between local steps needs its M gradients at each of them.",
+    note="With K = 1 a round is one step. A client of FIRM sends after K local steps; a server "
+    "that resolves objectives between local steps needs the M gradients at each of them, and "
+    "FedCMOO, whose clients walk on by themselves, the parameters as well: C (M + 1) d.",
 )
 def comm(clients: Any, objectives: Any, size: Any) -> rc.Sides:
-    """In a round C clients send C d numbers up where each resolves its objectives, C M d where the
-    server does.
+    """In a round of one step C clients send C d numbers up where each resolves its objectives, C M
+    d where the server does.
+
+    Counted in the messages of a round in which server and clients share nothing else.
     """
-    return descent.comm(int(clients), int(objectives), int(size))
+    C, M, d = int(clients), int(objectives), int(size)
+    return np.array(messages.numbers_sent(C, M, d)), np.array([C * d, C * M * d])

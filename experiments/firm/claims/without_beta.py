@@ -19,6 +19,7 @@ from linsys.linalg import Numbers, apply, squared, transpose
 @PAPER.lower(
     "thm1_ascent",
     ref="equation (1); derived here",
+    printed_as="ours",
     tex=r"\Big\langle\frac1M\sum_jg^j,d\Big\rangle\ge\|d\|^2+\frac\beta2\Big(\|\lambda\|^2-"
     r"\frac1M\Big)",
     on=one_client({"beta": BETA}),
@@ -40,6 +41,7 @@ def thm1_ascent(A: Numbers, beta: Numbers) -> rc.Sides:
 @PAPER.lower(
     "thm1_ascent_preferred",
     ref="equation (3); derived here",
+    printed_as="ours",
     tex=r"\Big\langle\frac{\sum_jp_jg^j}{\sum_jp_j},d\Big\rangle\ge\|d\|^2",
     on=one_client({"p": rc.positive("M", low=0.01, high=100.0)}),
     derivation="Optimality against p / sum p, and (sum p)(sum lambda_j^2 / p_j) >= 1.",
@@ -70,6 +72,7 @@ def _walks(*, L: Any, a: Any, h: Any, o: Any, b: Any, noise: Any, **others: Any)
 @PAPER.upper(
     "thm1_paths",
     ref="Theorem 1 with eta = 1; derived here",
+    uses=["thm1_ascent"],
     tex=r"\sum_{t<T}\|\nabla J(\bar\theta_t)\bar\lambda_t\|^2\le\frac{27}2\frac{J_u(\bar\theta_T)"
     r"-J_u(\bar\theta_0)}\alpha+\sum_t\frac1C\sum_c(27\|\xi_u^c\|^2+3\|\xi^c\lambda^c\|^2)",
     on=rc.Space(

@@ -6,6 +6,7 @@ lambda (B, M); where there are clients, gradients are rows g, shape (B, C, M, d)
 
 =====================================  ===========================================================
 the subproblem
+:mod:`.messages`            Section 1: a round as messages, and what they hold
 :mod:`.program`             the simplex program in either precision
 :mod:`.simplex`             Section 3 and Lemma 8: its solution and how it moves
 :mod:`.weights`             Appendix F.1.2: weights of several clients, how they differ

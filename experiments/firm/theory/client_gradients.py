@@ -167,6 +167,14 @@ def first_terms(known: Printed, size: Numbers, critic: Numbers) -> Numbers:
     return np.asarray(4 * np.sqrt(known.zeta) + 4 * np.sqrt(critic) + 4 * np.sqrt(noise))
 
 
+def synchronised(pair: Sequence[Estimate], known: Printed, size: Numbers) -> rc.Sides:
+    """Lemma 9 at t = t_0: ||E g^c - E g^c'||, at most E||g^c - g^c'||, and the bound; (B, M)."""
+    one, two = pair
+    critics = 2 * np.sqrt(one.distance) + 2 * np.sqrt(two.distance)
+    rest = first_terms(known, size, 0 * known.zeta)
+    return norm(one.mean - two.mean), rest[:, None] + critics
+
+
 def eq48_critic(at: Estimate, constant: Numbers | None = None) -> rc.Sides:
     """E||g^j - g^j(w_*)|| <= 2 sqrt(||w_* - w||), exactly for one transition; (B, M).
 

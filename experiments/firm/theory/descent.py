@@ -122,10 +122,3 @@ def eq34_corrected(T: Numbers, a: Numbers, top: Numbers, longest: int) -> rc.Sid
     """(2 top/(T a)) (1 + sum_{t<=T} 2/t) <= (2 top/(T a)) (3 + 2 log T)."""
     measured, _ = eq34(T, a, top, longest)
     return measured, 2 * top / (T * a) * (3 + 2 * np.log(T))
-
-
-def comm(clients: int, objectives: int, size: int) -> rc.Sides:
-    """Numbers sent up in a round: one vector per client, or one per client and objective."""
-    in_client, at_server = np.zeros((clients, size)), np.zeros((clients, objectives, size))
-    expected = np.array([clients * size, clients * objectives * size])
-    return np.array([in_client.size, at_server.size]), expected

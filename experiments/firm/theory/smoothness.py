@@ -37,7 +37,10 @@ def cited_smoothness(chains: Chains, r_max: Numbers, C_psi: Numbers) -> Numbers:
 
 
 def smoothness(chains: Chains, r_max: Numbers, C_psi: Numbers) -> Numbers:
-    """gamma r_max C_psi^2 / (4 (1 - gamma) (1 - gamma rho)), rho = ``dependence``."""
+    """gamma r_max L_psi / ((1 - gamma) (1 - gamma rho)) with L_psi = C_psi^2 / 4.
+
+    rho is ``dependence``, one for all policies.
+    """
     gamma = chains.gamma
     top = gamma * r_max * C_psi**2 / 4
     return np.asarray(top / ((1 - gamma) * (1 - gamma * chains.dependence)))
