@@ -179,7 +179,7 @@ def test_theorem_1_needs_nu_of_the_objective():
     }
     stack = run_stack(system, 16.0)
     measured, bound = main_bounds.theorem1(stack)
-    assert measured[0] / bound[0] == pytest.approx(7.86, rel=0.01)
+    assert measured[0] / bound[0] == pytest.approx(7.47, rel=0.01)
     assert first_doublings(stack.limit(40, 4)) == 34
     measured, bound = main_bounds.theorem1(stack, effective="safe")
     assert measured[0] <= bound[0]

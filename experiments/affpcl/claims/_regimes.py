@@ -1,15 +1,19 @@
 """Where the rates of AffPCL are measured: exact errors on a few systems, along one variable each.
 
 Systems are those of the rate experiments (:mod:`experiments.affpcl._rates_systems`): agents in a
-few types, exact moments, runs of t rounds with the step ln t / (lambda t). Every exponent is that
-of the slowest of ``INSTANCES`` systems, the one that an upper bound has to hold for; the logarithm
-is divided out where the claim has one. Large n, t and small heterogeneity make the predicted term
-the dominant one; what is left of the others is within ``SLACK``.
+few types, exact moments, runs of t rounds with a constant :data:`Step`. Every exponent is that of
+the slowest of ``INSTANCES`` systems, the one that an upper bound has to hold for; the logarithm
+is divided out where the claim has one. Large n, t and small heterogeneity make the predicted
+term the dominant one; what is left of the others is within ``SLACK``. Distances are measured
+with the step "smallest": steps are so small there that an error over that of learning alone
+depends on none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +23,14 @@ from experiments.affpcl._rates_systems import (
     Pieces,
     Types,
     draw_pieces,
-    exact_errors,
     ill_conditioned,
     many_agents,
     slowest,
     slowest_rate,
 )
-from linsys.algorithms import AffPCL, Steps
-from linsys.heterogeneity import delta_cen
+from linsys import FiniteSystem
+from linsys.algorithms import AffPCL, Independent, Steps
+from linsys.heterogeneity import delta_cen, lambda_min, nu, sigma
 from linsys.moments import ExactTrajectory, exact_moments
 from linsys.stability import largest_stable_step
 
@@ -34,11 +38,23 @@ Values = NDArray[np.float64]
 #: What an error is read from: types of agents and times to values, shape (T,).
 Errors = Callable[[Types, Values], Values]
 
+#: The constant step of a run of t rounds: ln t / (lambda t) in all modules, with lambda the
+#: smallest of lambda^i and lambda^b ("smallest") or that of Section 1.2, the smallest lambda^i
+#: ("printed"); or Appendix G.1's own step of each module, alpha^k lambda^k = ln t / t ("own").
+Step = Literal["smallest", "printed", "own"]
+#: What a claim says of the step "smallest".
+SMALLEST = (
+    "The step is ln t/(lambda t) with the smallest of lambda^i and lambda^b; Section 1.2's lambda "
+    "is of A alone, with which theta^c may be too slow (affpcl.thm1_step)."
+)
+
 INSTANCES = 2
 SLACK = 0.02
 TIMES = np.array([1e7, 1e8, 1e9, 1e10, 1e11])
 COUNTS = (16, 64, 256, 1024)
 LEVELS = (1e-4, 2e-4, 4e-4)
+#: Levels where conditioning falls with the square of the distance, and above 1/n.
+APART = (0.01, 0.02, 0.04)
 FAR = 1e13
 #: Strong heterogeneity of both kinds.
 MIXED = {"env": 0.8, "obj": 1.0}
@@ -49,41 +65,52 @@ def pieces(instance: int) -> Pieces:
     return draw_pieces(100 + instance, d=3, states=6)
 
 
-def personal(algorithm: AffPCL) -> Errors:
+def personal(algorithm: AffPCL, step: Step) -> Errors:
     """The error of the worst agent."""
-    return lambda types, t: _run(types, algorithm, t).error.max(axis=1)
+    return lambda types, t: run(types, algorithm, t, step).error.max(axis=1)
 
 
-def central(algorithm: AffPCL) -> Errors:
+def central(algorithm: AffPCL, step: Step) -> Errors:
     """The error of x^c."""
 
     def read(types: Types, t: Values) -> Values:
-        error = _run(types, algorithm, t).central_error
+        error = run(types, algorithm, t, step).central_error
         assert error is not None
         return error
 
     return read
 
 
-def objective() -> Errors:
+def objective(step: Step) -> Errors:
     """The error of theta^c."""
 
     def read(types: Types, t: Values) -> Values:
-        error = _run(types, AffPCL(), t).objective_error
+        error = run(types, AffPCL(), t, step).objective_error
         assert error is not None
         return error
 
     return read
 
 
-def _run(types: Types, algorithm: AffPCL, t: Values) -> ExactTrajectory:
-    return exact_errors(types.system, algorithm, t.astype(np.int64), types.agents)
+def run(types: Types, algorithm: AffPCL, t: Values, step: Step) -> ExactTrajectory:
+    """The ends of runs of t rounds, by type."""
+    system = types.system
+    own = Steps.constant(1.0).synchronised(system) if step == "own" else None  # type: ignore[arg-type]
+    rates: dict[Step, Callable[[FiniteSystem], float]] = {
+        "smallest": slowest_rate,
+        "printed": lambda s: float(lambda_min(s)),
+        "own": lambda s: 1.0,
+    }
+    engine = exact_moments(system, algorithm, steps=own, agents=types.agents)
+    return engine.at(t.astype(np.int64), np.log(t) / (rates[step](system) * t))
 
 
 def against_t(errors: Errors, name: str, build: Callable[[Pieces], Types]) -> rc.Regime:
     """Exponent -1 in t of the error over ln t."""
     curves = [errors(build(pieces(k)), TIMES) / np.log(TIMES) for k in range(INSTANCES)]
-    return exact(f"{name}: error / ln t against t", "t", exponent(TIMES, curves))
+    return exact(
+        f"{name}: error / ln t against t", "t", exponent(TIMES, curves), systems=distinct(curves)
+    )
 
 
 def against_n(errors: Errors, name: str, build: Callable[[Pieces, int], Types]) -> rc.Regime:
@@ -93,7 +120,7 @@ def against_n(errors: Errors, name: str, build: Callable[[Pieces, int], Types]) 
         [float(errors(build(pieces(k), count), np.array([FAR]))[0]) for count in COUNTS]
         for k in range(INSTANCES)
     ]
-    return exact(f"{name}: error against n", "n", exponent(n, curves))
+    return exact(f"{name}: error against n", "n", exponent(n, curves), systems=distinct(curves))
 
 
 def of_pairs(types: Types) -> float:
@@ -112,16 +139,17 @@ def against_distance(
     build: Callable[[Pieces, int, float], Types],
     distance: Callable[[Types], float] = of_pairs,
     variable: str = "1/delta",
+    at: Sequence[float] = LEVELS,
 ) -> rc.Regime:
     """Exponent -1 in 1/delta of the algorithm's error over that of learning alone, n to infinity.
 
-    delta is what ``distance`` says, of 200 agents.
+    delta is what ``distance`` says, of 200 agents, at the levels ``at``.
     """
     curves, levels = [], []
     for k in range(INSTANCES):
         given = pieces(k)
         ratio, delta = [], []
-        for level in LEVELS:
+        for level in at:
 
             def population(n: int, level: float = level, given: Pieces = given) -> Types:
                 return build(given, n, level)
@@ -131,7 +159,50 @@ def against_distance(
         curves.append(ratio)
         levels.append(1.0 / np.array(delta))
     slopes = [exponent(x, [y]) for x, y in zip(levels, curves, strict=True)]
-    return exact(name, variable, max(slopes))
+    return exact(name, variable, max(slopes), systems=distinct(curves))
+
+
+def nu_of_both(types: Types) -> float:
+    """The larger of nu and of the same number of Phi."""
+    both = (types.one_each, replace(types, A=types.Phi).one_each)
+    return max(float(nu(system)) for system in both)
+
+
+def over_bound(
+    algorithm: AffPCL,
+    name: str,
+    build: Callable[[Pieces, int, float], Types],
+    at: Sequence[float] = LEVELS,
+) -> rc.Regime:
+    """The error over the corrected bound, n to infinity, which is to stay below a constant.
+
+    The bound is (kappa^2 ln t / t) max{min{1, nu' delta_env}, min{1, nu' delta_obj}} with nu' of
+    :func:`nu_of_both`; kappa and the step have the smallest of lambda^i and lambda^b.
+    """
+    curves = []
+    for k in range(INSTANCES):
+        given = pieces(k)
+        quotients = []
+        for level in at:
+            types = build(given, 200, level)
+
+            def population(n: int, level: float = level, given: Pieces = given) -> Types:
+                return build(given, n, level)
+
+            error = many_agents(population, 200, FAR, algorithm) * alone(types)
+            kappa = float(sigma(types.system, definition="weights")) / slowest_rate(types.system)
+            share = min(1.0, nu_of_both(types) * of_pairs(types))
+            quotients.append(error.max() * FAR / (np.log(FAR) * kappa**2 * share))
+        curves.append(quotients)
+    slope = exponent(1.0 / np.array(at), curves)
+    return exact(name, "1/delta", slope, predicted=0.0, systems=distinct(curves))
+
+
+def alone(types: Types) -> Values:
+    """The error of learning alone at t = 10^13 with the step "smallest", by type."""
+    engine = exact_moments(types.one_each, Independent())
+    rate = np.log(FAR) / (slowest_rate(types.one_each) * FAR)
+    return np.asarray(engine.at([int(FAR)], [rate]).error[0])
 
 
 def smooth_objectives(given: Pieces, n: int, level: float) -> Types:
@@ -155,6 +226,34 @@ def hidden_objectives(given: Pieces, n: int, level: float) -> Types:
     return Types(one, Phi, np.full((2, 2), 0.5), np.array([[1.0], [-1.0]]), (n // 2, n - n // 2))
 
 
+def turned_objectives(given: Pieces, n: int, level: float) -> Types:
+    """Near environments and objectives whose centre is far from all agents, with nu = 1.
+
+    In the plane with the quarter turn J: A = level^2 I, Phi is level^2 I + 0.9 J or level^2 I -
+    0.9 J, with chances (1 + level)/2 and (1 - level)/2 in one half of the agents and exchanged in
+    the other, and theta^i = (1, level/0.9) in the one and (1, -level/0.9) in the other. So
+    bbar^0 = 0: x_*^c = 0 and theta_*^c = 0, at a distance of one from every theta^i; delta_env =
+    level, delta_obj = level/0.9 up to a factor near one, and sigma = 2 as nearly. lambda^i and
+    lambda^b are level^2 both.
+    """
+    quarter, eye = np.array([[0.0, -1.0], [1.0, 0.0]]), level**2 * np.eye(2)
+    A, Phi = np.stack([eye, eye]), np.stack([eye + 0.9 * quarter, eye - 0.9 * quarter])
+    near = np.array([[1 + level, 1 - level], [1 - level, 1 + level]]) / 2
+    theta = np.array([[1.0, level / 0.9], [1.0, -level / 0.9]])
+    return Types(A, Phi, near, theta, (n // 2, n - n // 2))
+
+
+def slow_objectives(given: Pieces, n: int, level: float) -> Types:
+    """Agents alike with A = 1, theta = 1 and Phi = 1 or 2 level - 1 with even chance.
+
+    lambda^i = 1 and lambda^b = level: with the step of lambda^i, theta^c is still 1/t^level from 1
+    after t rounds.
+    """
+    one = np.ones((2, 1, 1))
+    Phi = one * np.array([1.0, 2.0 * level - 1.0])[:, None, None]
+    return Types(one, Phi, np.full((1, 2), 0.5), np.ones((1, 1)), (n,))
+
+
 def smooth_environments(given: Pieces, n: int, level: float) -> Types:
     """Environments that move apart in a fixed system."""
     return given.types(n, env=level)
@@ -165,23 +264,34 @@ def own_state(given: Pieces, n: int, level: float) -> Types:
     return given.rare(n, env=level)
 
 
-def diminishing(read: Callable[..., Values], name: str) -> rc.Regime:
+def diminishing(
+    read: Callable[..., Values], name: str, algorithm: AffPCL | None = None
+) -> rc.Regime:
     """Exponent -1 in t, without a logarithm, of an average under alpha_tau = 4/(lam(tau+t0+1)).
 
-    ``read`` takes the averages of :class:`linsys.moments.ExactRun` and returns values (T,).
+    ``read`` takes the averages of :class:`linsys.moments.ExactRun` and returns values (T,). The
+    algorithm is that of (8), (7) and (4) where none is given.
     """
+    algorithm = algorithm or AffPCL()
     times = np.array([10**5, 3 * 10**5, 10**6])
     system = draw_pieces(100, d=2, states=6).types(20, **MIXED).system
     lam = slowest_rate(system)
-    t0 = float(np.ceil(8.0 / (lam * largest_stable_step(system, AffPCL()))))
-    engine = exact_moments(system, AffPCL(), steps=Steps.diminishing(t0=t0, lam=lam), agents=[0])
+    t0 = float(np.ceil(8.0 / (lam * largest_stable_step(system, algorithm))))
+    engine = exact_moments(system, algorithm, steps=Steps.diminishing(t0=t0, lam=lam), agents=[0])
     average = read(engine.run(times).averaged)
     return exact(f"{name}: error against t", "t", exponent(times.astype(float), [average]))
 
 
-def exact(name: str, variable: str, exponent: float, predicted: float = -1.0) -> rc.Regime:
+def exact(
+    name: str, variable: str, exponent: float, predicted: float = -1.0, systems: int = 1
+) -> rc.Regime:
     """An exponent without an interval."""
-    return rc.Regime(name, variable, predicted, exponent, exponent, exponent, SLACK)
+    return rc.Regime(name, variable, predicted, exponent, exponent, exponent, SLACK, systems)
+
+
+def distinct(curves: Sequence[Sequence[float] | Values]) -> int:
+    """How many systems the curves are of: a constructed one is the same for each instance."""
+    return len({tuple(curve) for curve in curves})
 
 
 def exponent(x: Values, curves: Sequence[Sequence[float] | Values]) -> float:

@@ -14,6 +14,7 @@ so that the bounds speak of t >= :func:`first_doublings` (limit). Statements ret
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -84,17 +85,24 @@ class RunStack(PersonalStack):
             result = np.minimum(result, self.lambda_b**2 / objective)
         return np.asarray(result)
 
-    def _maps(self, at: Horizon, direction: str) -> tuple[Numbers, Numbers]:
-        steps = (
-            at.alpha / self.lambda_agent[:, 0],
-            at.alpha / self.lambda_c,
-            at.alpha / self.lambda_b,
-        )
-        return affpcl_maps(self, steps, direction)
+    def _maps(
+        self, at: Horizon, direction: str, rate: Numbers | None = None
+    ) -> tuple[Numbers, Numbers]:
+        rates = (self.lambda_agent[:, 0], self.lambda_c, self.lambda_b)
+        steps = [at.alpha / (own if rate is None else rate) for own in rates]
+        return affpcl_maps(self, (steps[0], steps[1], steps[2]), direction)
 
-    def error(self, at: Horizon, direction: str) -> Numbers:
-        """E||x_t^i - x_*^i||^2 of the first agent, exact, shape (B,)."""
-        shares, single = self._maps(at, direction)
+    @cached_property
+    def lambda_all(self) -> Numbers:
+        """The smallest of lambda^i and lambda^b, which is at most lambda^c, shape (B,)."""
+        return np.asarray(np.minimum(self.lambda_agent.min(axis=1), self.lambda_b))
+
+    def error(self, at: Horizon, direction: str, rate: Numbers | None = None) -> Numbers:
+        """E||x_t^i - x_*^i||^2 of the first agent, exact, shape (B,).
+
+        alpha^k lambda^k = ln t / t, or with a common ``rate`` alpha^k rate = ln t / t.
+        """
+        shares, single = self._maps(at, direction, rate)
         operator = second_moment_operator(self.mu, shares, single, self.copies[:, 0])
         start = np.concatenate([self.dx[:, 0], self.dx_c, self.dtheta, self._one], axis=1)
         return first_square(run(operator, start, at.doublings), self.d)
@@ -148,7 +156,43 @@ def theorem1(
 ) -> rc.Sides:
     """E||x_t^i - x_*^i||^2 <= (L_0 + C ln t) / t, with known density ratio.
 
-    L_0 = ||dx_0^i||^2 + w^c ||dx_0^c||^2 + w^b ||dtheta_0||^2 and C = sigma^2 times
+    L_0 = ||dx_0^i||^2 + w^c ||dx_0^c||^2 + w^b ||dtheta_0||^2; C is that of :func:`noise`.
+    """
+    at = _theorem1_horizon(stack, direction, constants)
+    centre, objective = theorem1_weights(stack, at.alpha, constants, direction)
+    start = stack.own_error[:, 0] + centre * (stack.dx_c**2).sum(axis=1)
+    start = start + objective * stack.objective_error[:, 0]
+    slope = noise(stack, direction, constants, effective)
+    return stack.error(at, direction), (start + slope * at.log_t) / at.t
+
+
+def noise(
+    stack: RunStack,
+    direction: str = "objective",
+    constants: Constants = PAPER,
+    effective: str = "printed",
+) -> Numbers:
+    """C = (sigma / lambda^i)^2 (rate / n + affinity deltatilde^i), shape (B,).
+
+    With what x^c and theta^c add, rate is 304 for (22-1) with the paper's constants, 72 with the
+    sharper ones, and 304 + min{512 / lambda_b^2, 102.4 (lambda^i / (lambda_b lambda_c))^2} for
+    (22-2).
+    """
+    slope = stack.lambda_agent[:, 0]
+    rate: Numbers = (304 if constants is PAPER else 72) + 0 * stack.lambda_b
+    if direction == "estimate":
+        paper = 512 * (slope / (stack.lambda_b * stack.lambda_c)) ** 2 / 5
+        rate = rate + np.minimum(512 / stack.lambda_b**2, paper)
+    affinity = constants.affinity * stack.effective(effective)[:, 0]
+    return np.asarray(stack.sigma**2 * (rate * stack.rate[:, 0] + affinity) / slope**2)
+
+
+def noise_of_weights(
+    stack: RunStack, direction: str = "objective", constants: Constants = PAPER
+) -> rc.Sides:
+    """C as Lemma D.4's weights give it, against :func:`noise`; both with the safe affinity.
+
+    It is sigma^2 times
 
         (rate / n + affinity deltatilde^i) / (lambda^i)^2
             + (v w^c / lambda_c^2 + 2 w^b / lambda_b^2) / n
@@ -156,45 +200,36 @@ def theorem1(
     with v = 2 for (22-1) and 4 for (22-2).
     """
     at = _theorem1_horizon(stack, direction, constants)
+    factor = 2 if direction == "objective" else 4
     centre, objective = theorem1_weights(stack, at.alpha, constants, direction)
-    start = stack.own_error[:, 0] + centre * (stack.dx_c**2).sum(axis=1)
-    start = start + objective * stack.objective_error[:, 0]
-    noise = _theorem1_noise(stack, at, direction, constants, effective)
-    return stack.error(at, direction), (start + noise * at.log_t) / at.t
+    rate = stack.rate[:, 0]
+    own = constants.rate * rate + constants.affinity * stack.effective("safe")[:, 0]
+    own = own / stack.lambda_agent[:, 0] ** 2
+    modules = factor * centre / stack.lambda_c**2 + 2 * objective / stack.lambda_b**2
+    measured = np.asarray(stack.sigma**2 * (own + modules * rate))
+    return measured, noise(stack, direction, constants, "safe")
+
+
+def theorem1_common(stack: RunStack) -> rc.Sides:
+    """Section 5's form, corrected, with the same step ln t / (lambda t) in all modules.
+
+    E||x_t^i - x_*^i||^2 <= L_0 / t + (sigma / lambda)^2 (ln t / t) (247 / n + 288 (min{1, nu'
+    delta_env} + min{1, nu' delta_obj})), lambda the smallest of lambda^i and lambda^b, where
+    ln t / t is at most lambda^2 / (40 G_A^2) and lambda^2 / 4. L_0 = ||dx_0^i||^2 + (ln t / t)
+    (128 G_A^2 ||dx_0^c||^2 + 192 ||dtheta_0||^2) / lambda^2.
+    """
+    square = stack.lambda_all**2
+    at = stack.horizon(np.minimum(square / (40 * stack.G_A**2), square / 4))
+    nu = np.maximum(stack.nu, stack.nu_Phi)
+    apart = np.minimum(1, nu * stack.delta_env) + np.minimum(1, nu * stack.delta_obj)
+    central = 128 * stack.G_A**2 * (stack.dx_c**2).sum(axis=1) + 192 * stack.objective_error[:, 0]
+    start = stack.own_error[:, 0] + at.alpha * central / square
+    slope = stack.sigma**2 * (247 * stack.rate[:, 0] + 288 * apart) / square
+    return stack.error(at, "objective", stack.lambda_all), (start + slope * at.log_t) / at.t
 
 
 def _theorem1_horizon(stack: RunStack, direction: str, constants: Constants) -> Horizon:
     return stack.horizon(stack.limit(constants.own, 4 if direction == "objective" else 8))
-
-
-def _theorem1_noise(
-    stack: RunStack, at: Horizon, direction: str, constants: Constants, effective: str
-) -> Numbers:
-    """C of :func:`theorem1`."""
-    factor = 2 if direction == "objective" else 4
-    centre, objective = theorem1_weights(stack, at.alpha, constants, direction)
-    rate = stack.rate[:, 0]
-    noise = constants.rate * rate + constants.affinity * stack.effective(effective)[:, 0]
-    noise = noise / stack.lambda_agent[:, 0] ** 2
-    modules = factor * centre / stack.lambda_c**2 + 2 * objective / stack.lambda_b**2
-    return np.asarray(stack.sigma**2 * (noise + modules * rate))
-
-
-def theorem1_simple(stack: RunStack, direction: str = "objective") -> rc.Sides:
-    """C of :func:`theorem1` against its form without weights:
-
-    C <= sigma^2 / (lambda^i)^2 times 304 / n + 288 deltatilde for (22-1), and for (22-2)
-    (304 + min{512 / lambda_b^2, 102.4 (lambda^i / (lambda_b lambda_c))^2}) / n + 288 deltatilde.
-    """
-    at = _theorem1_horizon(stack, direction, PAPER)
-    rate: Numbers = 304 + 0 * stack.lambda_b
-    slope = stack.lambda_agent[:, 0]
-    if direction == "estimate":
-        paper = 512 * (slope / (stack.lambda_b * stack.lambda_c)) ** 2 / 5
-        rate = rate + np.minimum(512 / stack.lambda_b**2, paper)
-    noise = rate * stack.rate[:, 0] + 288 * stack.effective("safe")[:, 0]
-    simple = np.asarray(stack.sigma**2 * noise / slope**2)
-    return _theorem1_noise(stack, at, direction, PAPER, "safe"), simple
 
 
 def theorem1_as_printed(stack: RunStack, *, any_t: bool) -> rc.Sides:

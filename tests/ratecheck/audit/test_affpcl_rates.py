@@ -18,7 +18,7 @@ ATTAINED = {
     "affpcl.prop1": {"t", "n"},
     "affpcl.prop2": {"t", "n", "1/delta"},
     "affpcl.coe_rate": {"t", "n"},
-    "affpcl.thm1_main": {"t", "n", "1/delta"},
+    "affpcl.thm1_main_rate": {"t", "n", "1/delta"},
     "affpcl.ex1": {"t", "1/(delta_env d)"},
     "affpcl.ex2_rate": {"t", "1/delta_env"},
 }
@@ -51,6 +51,42 @@ def test_noise_of_objectives_refutes_central_affinity_and_nothing_else_does(name
     assert hidden.variable == "1/delta_cen"
     assert hidden.measured == pytest.approx(0, abs=1e-9)  # no better than learning alone
     assert of_regimes([hidden])[0] == "violated"
+
+
+@pytest.mark.slow
+def test_a_far_centre_refutes_theorem_1_and_nothing_else_does() -> None:
+    (entry,) = (item.entry for item in find_claims(["affpcl.thm1_main"]))
+    assert isinstance(entry, rc.RateClaim)
+    *others, far = entry.regimes()
+    assert of_regimes(others)[0] == "consistent"
+    assert {r.variable for r in others if of_regimes([r])[0] == "consistent"} == {
+        "t",
+        "n",
+        "1/delta",
+    }
+    assert far.measured == pytest.approx(0, abs=1e-9)  # no better than learning alone
+    assert of_regimes([far])[0] == "violated"
+
+
+def test_objectives_with_a_far_centre_are_what_the_note_says() -> None:
+    level = 0.01
+    types = _regimes.turned_objectives(_regimes.pieces(0), 8, level)
+    system = types.system
+    assert heterogeneity.nu(system).value == pytest.approx(1)
+    assert types.heterogeneity == pytest.approx((level, level / 0.9), rel=1e-3)
+    assert heterogeneity.sigma(system, definition="weights").value == pytest.approx(2, rel=1e-3)
+    assert heterogeneity.lambda_min(system).value == pytest.approx(level**2)
+    assert heterogeneity.lambda_b(system).value == pytest.approx(level**2)
+    assert np.abs(system.x_star_central).max() < 1e-12
+    assert np.abs(system.theta_star_central).max() < 1e-12
+    assert np.linalg.norm(system.Phi, 2, axis=(1, 2)).max() <= 1
+    assert _regimes.nu_of_both(types) * level == pytest.approx(1, rel=1e-3)
+
+
+def test_a_slow_centre_is_what_the_note_says() -> None:
+    system = _regimes.slow_objectives(_regimes.pieces(0), 16, 0.01).system
+    assert heterogeneity.lambda_min(system).value == pytest.approx(1)
+    assert heterogeneity.lambda_b(system).value == pytest.approx(0.01)
 
 
 def test_hidden_objectives_are_what_the_note_says() -> None:
