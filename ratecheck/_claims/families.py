@@ -79,6 +79,8 @@ def category(record: Record) -> str:
     >>> category(lemma), category({**lemma, "printed_as": "misprint"})
     ('false as printed', 'misprint')
     """
+    if "category" in record:  # as it was written with a verdict
+        return str(record["category"])
     if "vacuous" in (record["verdict"], record["expected"]):
         return CATEGORIES["vacuous"]
     if not false(record):
