@@ -85,6 +85,8 @@ def _known(folder: Path) -> dict[str, dict[str, Any]]:
 def _of_known(item: Item, claim: Mapping[str, Any]) -> Result:
     """A verdict that was written before, with what the claim says now."""
     verdict = Verdict.of_known(claim)
+    for regime in verdict.details.get("regimes", ()):
+        regime.setdefault("systems", 1)  # as in verdicts from before they were counted
     verdict.corrected = item.entry.corrected
     verdict.evidence = evidence(item.entry, verdict)
     return Result(item, verdict, claim["effort"], claim["seed"])

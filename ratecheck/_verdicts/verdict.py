@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -278,7 +277,14 @@ def _tightest(search: Search, effort: Effort) -> tuple[Verdict, ScoredInstance]:
     """
     claim = search.claim
     first: tuple[Verdict, ScoredInstance] | None = None
-    for instance in chain(search.best[:_CONFIRMED], _telling(search, effort)):
+    rounded = True  # whether all of them were
+
+    def instances() -> Iterator[ScoredInstance]:
+        yield from search.best[:_CONFIRMED]
+        if rounded:
+            yield from _telling(search, effort)
+
+    for instance in instances():
         search.current = instance.fields, 0
         try:
             sides = certify(claim, instance.fields)
@@ -295,14 +301,14 @@ def _tightest(search: Search, effort: Effort) -> tuple[Verdict, ScoredInstance]:
             return _violated(search, instance, effort), instance
         verdict = _with_sides(claim, "holds", sides)
         verdict.best = _plain(instance.fields)
-        lower = sides.measured if claim.relation == ">=" else sides.bound
-        if max(abs(sides.measured), abs(sides.bound)) <= _NOTHING:  # the quotient of two roundings
+        nothing = max(abs(sides.measured), abs(sides.bound)) <= _NOTHING
+        if nothing:  # the quotient of two roundings
             verdict.ratio = None
-        elif (verdict.ratio is not None or lower < 0) and (
-            abs(sides.tightness - instance.tightness) <= SAME
-        ):
+        if verdict.ratio is not None and abs(sides.tightness - instance.tightness) <= SAME:
             return verdict, instance
-        first = first or (verdict, instance)
+        if first is None or (rounded and not nothing):
+            first = verdict, instance
+        rounded = rounded and nothing
     assert first is not None
     return first
 
