@@ -70,6 +70,20 @@ def test_an_agent_of_one_environment_can_lose():
 
 
 def test_on_average_it_can_lose_in_different_environments():
+    """The instance in the note of affpcl.never_worse_average: X solves 2 X = Cov."""
+    given = FiniteSystem.from_objectives(
+        A=np.ones((2, 1, 1)),
+        Phi=np.array([1 / 3, 1.0]).reshape(2, 1, 1),
+        theta=np.array([[1.0], [0.0]]),
+        mu=np.array([[1.0, 0.0], [0.5, 0.5]]),
+    )
+    together, alone = claims.never_worse(stacked(given))
+    assert alone[0] == pytest.approx([0, 0], abs=1e-15)
+    assert together[0] == pytest.approx([(1 / 54) ** 2 / 2] * 2)
+    assert claims.never_worse_average(stacked(given))[0] == pytest.approx((1 / 54) ** 2 / 2)
+
+
+def test_on_average_it_can_lose_where_one_agent_is_far():
     given = FiniteSystem.from_objectives(
         A=np.array([2.0, 1.0]).reshape(2, 1, 1),
         Phi=np.ones((2, 1, 1)),

@@ -254,6 +254,17 @@ def slow_objectives(given: Pieces, n: int, level: float) -> Types:
     return Types(one, Phi, np.full((1, 2), 0.5), np.ones((1, 1)), (n,))
 
 
+def beside_centre(n: int) -> Types:
+    """An agent at distance 1/(n + 2) from a centre from which all others are far away.
+
+    A is 1/2 or 3/2 with even chance and Phi = 1, so that nu = nu_Phi = 1. theta^1 = 2/n, and of the
+    others n/2 have theta = -1 and n/2 - 1 have (n + 2)/n. The mean is zero: x_*^c = theta_*^c = 0.
+    """
+    A = np.array([0.5, 1.5])[:, None, None]
+    theta = np.array([[2.0 / n], [-1.0], [(n + 2.0) / n]])
+    return Types(A, np.ones((2, 1, 1)), np.full((3, 2), 0.5), theta, (1, n // 2, n // 2 - 1))
+
+
 def smooth_environments(given: Pieces, n: int, level: float) -> Types:
     """Environments that move apart in a fixed system."""
     return given.types(n, env=level)

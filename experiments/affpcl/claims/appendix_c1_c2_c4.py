@@ -135,9 +135,11 @@ def _count(stack: FiniteStack, number: int) -> Any:
     return number + 0 * stack.x[:, 0, 0]
 
 
-def sent(stack: FiniteStack, *, shared: bool, state_size: int) -> Any:
+def sent(stack: FiniteStack, *, shared: bool, state_size: int, weights: int = 0) -> Any:
     """What AffPCL sends in one round, shape (B,)."""
-    number = rounds.sent(stack, states(stack), state_size=state_size, shared=shared)
+    number = rounds.sent(
+        stack, states(stack), state_size=state_size, shared=shared, weights=weights
+    )
     return _count(stack, number)
 
 
@@ -169,11 +171,13 @@ def rem1_fedavg(instance: Any) -> rc.Sides:
     tex=r"\mathrm{comm}(\mathrm{AffPCL})\le4\,\mathrm{comm}(\mathrm{FedAvg})",
     on=ROUND,
     relation="<=",
-    note="7nd of 8nd; a residual of the ratio sent up and down in place of the state gives 8nd.",
+    note="7nd of 8nd. Remark 1 speaks of AffPCL with density-ratio estimation, which Algorithm 1 "
+    "does not show; at the server, which has all samples, it needs nothing else.",
 )
 def rem1_comm4(instance: Any) -> rc.Sides:
-    """AffPCL sends at most four times as much as FedAvg (line 5: three residuals and the state,
-    counted as the d numbers psi(s^i) of Appendix C.4; line 8: three central residuals).
+    """With COE, CDL and DRE, this one at the server, AffPCL sends at most four times as much as
+    FedAvg (line 5: three residuals and the state, counted as the d numbers psi(s^i) of Appendix
+    C.4; line 8: three central residuals).
     """
     return (sent(instance, shared=False, state_size=instance.d), of_fedavg(instance, 4))
 
@@ -198,6 +202,27 @@ def rem1_comm4_raw(instance: Any) -> rc.Sides:
         sent(instance, shared=False, state_size=instance.state.shape[-1]),
         of_fedavg(instance, 4),
     )
+
+
+@PAPER.count(
+    "rem1_comm4_agents",
+    ref="Remark 1, with density ratios estimated by the agents",
+    tex=r"9nd\le8nd",
+    on=ROUND,
+    relation="<=",
+    expect="violated",
+    note="Up go three residuals, psi(s^i) and eta^i, which the server needs for rho^i(s^j) = 1 + "
+    "psi(s^j)'eta^i; down go three central residuals and psi(s^0): 5nd + 4nd. No rate depends on "
+    "it.",
+    corrected="rem1_comm4",
+    reading_of="rem1_comm4",
+    reading="Example 2 writes the density ratio's iteration for agent i, with eta_t^i and "
+    "residuals g^{i,rho} of its own, like the other agents' iterations of Algorithm 1.",
+)
+def rem1_comm4_agents(instance: Any) -> rc.Sides:
+    """The same with DRE by Example 2 at the agents, eta^i and psi of d numbers each."""
+    d = instance.d
+    return sent(instance, shared=False, state_size=d, weights=d), of_fedavg(instance, 4)
 
 
 @PAPER.count(
@@ -300,13 +325,18 @@ def _valued_everywhere(*, mu: Any, **others: Any) -> at.ValueStack:
     return at.ValueStack(mu=everywhere(mu), **others)
 
 
+#: Objectives of any values, every agent visiting every state; A plays no part.
+ONE_HOT = replace(valued(sizes={"S": (1, 4), "d": (1, 2)}), view=_valued_everywhere, assumes={})
+
+
 @PAPER.identity(
     "c2_coe_onehot",
     ref="Appendix C.2",
     tex=r"\Phi(s)=e_se_s^\top\otimes I_d,\ \theta_*^i=(b^i(s))_s\Rightarrow"
     r"\Phi(s)\theta_*^i=e_s\otimes b^i(s)",
-    on=replace(valued(sizes={"S": (1, 4), "d": (1, 2)}), view=_valued_everywhere, assumes={}),
-    note="Exact, but not free: lambda^b falls to min_s mu^0(s) <= 1/S, Section 4's G_b grows to "
+    on=ONE_HOT,
+    note="Exact, but such objectives are too long for (2) (affpcl.c2_coe_length), and not free: "
+    "lambda^b falls to min_s mu^0(s) <= 1/S, Section 4's G_b grows to "
     "the norm over all states, up to sqrt(S) sup ||b||, and Appendix D.1's lambda needs every "
     "agent to visit every state.",
 )
@@ -323,6 +353,53 @@ def c2_coe_onehot(stack: at.ValueStack) -> rc.Sides:
     return (
         np.concatenate([hot.b.reshape(len(theta), -1), hot.theta_star_central], axis=1),
         np.concatenate([placed.reshape(len(theta), -1), expected], axis=1),
+    )
+
+
+@PAPER.count(
+    "c2_coe_length",
+    ref="Appendix C.2 and Section 4, finite state spaces as objectives of (2)",
+    tex=r"\dim(e_s\otimes b^i(s))=\dim(A(s)x)",
+    on=ONE_HOT,
+    expect="violated",
+    note="e_s x b^i(s) has d |S| entries and A(s) x has d, so that A(s) x - b^i(s) of (2), (5) and "
+    "(8) has no meaning after the transformation: with d = 1 and two states, A(s) x is a number "
+    "and b^i(s) a vector of two. The parametrisation needs a read-out of the d entries that belong "
+    "to s.",
+    corrected="c2_coe_readout",
+)
+def c2_coe_length(stack: at.ValueStack) -> rc.Sides:
+    """The objective e_s x b^i(s) that Appendix C.2 puts in the place of b^i(s) has as many entries
+    as A(s) x, as g^i(x) = A(s) x - b^i(s) asks.
+    """
+    _, _, placed = one_hot_objectives(stack.mu, stack.b)
+    one = 1 + 0 * stack.mu[:, 0, 0]
+    return placed.shape[-1] * one, stack.A.shape[-2] * one
+
+
+@PAPER.identity(
+    "c2_coe_readout",
+    ref="Appendix C.2, with a read-out",
+    tex=r"E(s)=e_s^\top\otimes I_d:\quad E(s)\Phi(s)\theta_*^i=b^i(s),\quad"
+    r"\mathbb{E}_{\mu^0}[E(s)\Phi(s)\theta_*^c]=\bar b^0",
+    on=ONE_HOT,
+    derivation="E(s) Phi(s) theta = (e_s' e_s e_s' x I) theta is the block of theta at s. That of "
+    "theta_*^c is (1/n) sum_j rho^j(s) b^j(s), of mean (1/n) sum_j E_j b^j(s).",
+)
+def c2_coe_readout(stack: at.ValueStack) -> rc.Sides:
+    """With E(s) = e_s' x I, d x d|S|, the objectives E(s) Phi(s) theta^i are b^i(s), and those of
+    theta_*^c have the mean bbar^0, so that A(s) x - E(s) Phi(s) theta^c may stand in (8).
+    """
+    Phi, theta, _ = one_hot_objectives(stack.mu, stack.b)
+    hot = FiniteStack(mu=stack.mu, A=Phi, Phi=Phi, theta=theta)
+    B, n, S, d = stack.b.shape
+    # the block at s of Phi(s) theta
+    blocks = np.einsum("bnssd->bnsd", hot.b.reshape(B, n, S, S, d))
+    central = np.einsum("bssd->bsd", hot.b_central.reshape(B, S, S, d))
+    mean = (stack.mu0[..., None] * central).sum(axis=1)
+    return (
+        np.concatenate([blocks.reshape(B, -1), mean], axis=1),
+        np.concatenate([stack.b.reshape(B, -1), stack.b_bar0], axis=1),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,9 @@ from experiments.affpcl.theory.stack import share
 from linsys.linalg import norm
 
 # Hypotheses are determined by n, t, d and v = eps / sqrt(d); every v in [0, 1] makes distributions.
+# The law of t pairs has (t + 5 over 5) outcomes, that of all samples t n t only.
 _NUMBERS = {
-    "n": rc.whole_numbers(low=2, high=4),
-    "t": rc.whole_numbers(low=1, high=4),
+    "n": rc.whole_numbers(low=2, high=12),
     "half": rc.whole_numbers(low=1, high=3),
 }
 
@@ -27,9 +28,10 @@ def _points(*, n: Any, t: Any, half: Any, v: Any) -> TwoPoint:
     return TwoPoint(n=n, t=t, d=2 * half, v=v)
 
 
-def _space(largest: float) -> rc.Space:
+def _space(largest: float, longest: int = 8) -> rc.Space:
+    t = rc.whole_numbers(low=1, high=longest)
     return rc.Space(
-        fields={**_NUMBERS, "v": rc.interval(high=largest)},
+        fields={**_NUMBERS, "t": t, "v": rc.interval(high=largest)},
         repair=of_one_type,
         view=_points,
         batched=True,
@@ -40,6 +42,8 @@ def _space(largest: float) -> rc.Space:
 ANY = _space(1.0)
 #: eps <= sqrt(d) / 2
 HALF = _space(0.5)
+#: The same, for statements about all samples.
+DATA = _space(0.5, longest=24)
 
 
 @PAPER.identity(
@@ -169,7 +173,7 @@ def c3_kl_tv(s: bound.TwoPoint) -> rc.Sides:
     "c3_kl_data",
     ref="Appendix C.3, equation (11), for Theorem 2's data",
     tex=r"D_{\rm KL}(P_1\|P_2)=t(H_1+H_2)",
-    on=HALF,
+    on=DATA,
     expect="violated",
     note="Theorem 2 grants estimators all n t samples, the proof only t pairs of s^i and one "
     "sample s^0 of an agent drawn by lot: data processing, so that its divergence is too small. "
@@ -189,7 +193,7 @@ def c3_kl_data(s: bound.TwoPoint) -> rc.Sides:
     "c3_kl_data_corrected",
     ref="Appendix C.3, equation (11), corrected",
     tex=r"D_{\rm KL}(P_1\|P_2)=t\big(H_1+(n-1)D_{\rm KL}(\mu_1'\|\mu_2')\big)",
-    on=HALF,
+    on=DATA,
     derivation="Samples are independent over agents and time, and divergences of products add.",
 )
 def c3_kl_data_corrected(s: bound.TwoPoint) -> rc.Sides:
@@ -204,7 +208,7 @@ def c3_kl_data_corrected(s: bound.TwoPoint) -> rc.Sides:
     "c3_eq12",
     ref="Appendix C.3, equation (12)",
     tex=r"R^*\ge\frac{\epsilon^2}{2d}\Big(1-\epsilon\sqrt{\frac{6t}d}\Big)",
-    on=HALF,
+    on=DATA,
 )
 def c3_eq12(s: bound.TwoPoint) -> rc.Sides:
     """eps <= sqrt(d)/2: the Bayes risk of t samples of each of the n agents is at least eps^2 (1 -
@@ -320,16 +324,26 @@ def c3_case2_corrected(instance: Any) -> rc.Sides:
     return _case_2(instance, 1 - 1 / instance.n)
 
 
-SAMPLES = rc.Space(
-    fields={
-        "n": rc.whole_numbers(low=2, high=4),
-        "t": rc.whole_numbers(low=1, high=8),
-        "delta": rc.positive(low=0.001, high=1.0),
-    },
-    repair=of_one_type,
-    batched=True,
-    meaning={"delta": "delta_env"},
-)
+def _samples(n: int, t: int) -> rc.Space:
+    return rc.Space(
+        fields={
+            "n": rc.whole_numbers(low=2, high=n),
+            "t": rc.whole_numbers(low=1, high=t),
+            "delta": rc.positive(low=0.001, high=1.0),
+        },
+        repair=of_one_type,
+        batched=True,
+        meaning={"delta": "delta_env"},
+    )
+
+
+SAMPLES = _samples(n=50, t=1000)
+#: Where the laws of all samples are summed up.
+FEW_SAMPLES = _samples(n=4, t=24)
+
+
+def _ratio(*, mu: Any, t: Any) -> Any:
+    return SimpleNamespace(mu=mu, t=t, rho=share(mu, mu.mean(axis=1, keepdims=True)))
 
 
 @PAPER.distributional(
@@ -354,12 +368,45 @@ def thm2(n: Any, t: Any, delta: Any) -> rc.Sides:
 
 
 @PAPER.distributional(
+    "thm2_fixed",
+    ref="Theorem 2, in the order of its quantifiers",
+    tex=r"\exists\ \text{a system}:\ "
+    r"\inf_{\hat\rho_t^i}\mathbb{E}_{\mu^0}|\hat\rho_t^i(s)-\rho^i(s)|^2\ge\min\{(96t)^{-1},\delta_{\rm env}^2\}",
+    on=rc.Space(
+        fields={"mu": rc.simplex("n", "S"), "t": rc.whole_numbers(low=1, high=1000)},
+        sizes={"n": (2, 4), "S": (2, 4)},
+        repair=of_one_type,
+        view=_ratio,
+        batched=True,
+    ),
+    expect="violated",
+    note="The system is chosen before the estimator, and one estimator returns that system's "
+    "rho^i whatever it sees: the infimum is 0 for every system, with mu^1 = (1, 0) and mu^2 = (0, "
+    "1) for one. The proof bounds inf over estimators of the sup over systems (its R^*).",
+    corrected="thm2",
+    reading_of="thm2",
+    reading="The words in their order: there is a system such that the infimum over estimators, "
+    "which may know it, is at least the bound. The proof reads them the other way round.",
+    printed_as="misprint",
+)
+def thm2_fixed(mu: Any, t: Any, rho: Any) -> rc.Sides:
+    """There is a system for which no estimator of rho^i has a mean squared error below min{1/(96
+    t), delta_env^2}, not even the one that always returns this system's rho^i.
+    """
+    always_this = rho
+    mu0 = mu.mean(axis=1, keepdims=True)
+    risk = (mu0 * (always_this - rho) ** 2).sum(axis=-1).max(axis=1)
+    apart = total_variation(mu[:, :, None], mu[:, None]).max(axis=(1, 2))
+    return risk, bound.stated_bound(t, apart)
+
+
+@PAPER.distributional(
     "thm2_proof",
     ref="Theorem 2, with the hypotheses of Appendix C.3 only",
     tex=r"\max_{\epsilon:\,\max_{ij}\|\mu^i-\mu^j\|_{\rm TV}\le\delta_{\rm env}}"
     r"R_{\rm Bayes}(\epsilon)"
     r"\ge\min\{(96t)^{-1},\delta_{\rm env}^2\}",
-    on=SAMPLES,
+    on=FEW_SAMPLES,
     expect="violated",
     note="For n = 2 Definition 2 leaves ||mu_m - mu^0||_TV <= delta_env / 2, and then the risk is "
     "delta_env^2 times E[1 - E[sign | data]^2] < 1: 0.00980 < 0.01 for t = 1, delta_env = 0.1, "

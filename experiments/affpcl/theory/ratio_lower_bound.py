@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,7 @@ from experiments.affpcl.theory.evidence import (
     powers,
     total_variation,
 )
+from experiments.affpcl.theory.stack import share
 from linsys.linalg import Numbers
 
 #: Arrays over states have room for so many.
@@ -173,17 +175,30 @@ def risk_of_proof(n: Numbers, t: Numbers, delta: Numbers) -> Numbers:
     return np.asarray(np.stack(risks, axis=1).max(axis=1))
 
 
+#: How many visits of the others to the two rare states :func:`rare_risk` looks at.
+_VISITS = 40
+
+
 def rare_risk(n: Numbers, t: Numbers, delta: Numbers) -> Numbers:
     """The Bayes risk of two rare states of which agent i visits one only, shape (B,).
 
     mu^0 has mass q in each, q = min{(1 - 1/n) delta, 1 / (8 t)}; mu^i has 2 q in one of them and
     agrees with mu^0 elsewhere; the others have (n mu^0 - mu^i) / (n - 1). Then delta_env <= delta.
     One visit of agent i decides, so that only t samples elsewhere leave doubt, and the others'
-    samples are compared through their counts at the two states.
+    samples are compared through their counts at the two states. More than ``_VISITS`` visits are
+    taken to decide, so that it is a lower bound; on average there are (n - 1) / 4 at most.
     """
     q = np.minimum((1 - 1 / n) * delta, 1 / (8 * t))
-    less, more = q * (n - 2) / (n - 1), q * n / (n - 1)
-    rest = 1 - 2 * q
-    p = np.stack([np.stack([less, more, rest], -1), np.stack([more, less, rest], -1)], axis=1)
-    doubt = evidence(n, t, p, lambda n, t, p: powers(p, (n - 1) * t)).undecided
+    rest, draws = 1 - 2 * q, (n - 1) * t
+    less = (n - 2) / (2 * (n - 1))  # the share of the rarer one of the two states
+    more = 1 - less
+    doubt, visits = 0 * q, 1 + 0 * q
+    for c in range(_VISITS + 1):
+        if c:  # the binomial probability of c visits, without the factor rest^(draws - c)
+            visits = visits * np.maximum(draws - c + 1, 0) * 2 * q / c
+        undecided = 0 * q
+        for a in range(c + 1):
+            both = less**a * more ** (c - a), less ** (c - a) * more**a
+            undecided = undecided + comb(c, a) * share(2 * both[0] * both[1], both[0] + both[1])
+        doubt = doubt + visits * rest ** np.maximum(draws - c, 0) * undecided
     return np.asarray(2 * q * rest**t * doubt)

@@ -110,7 +110,14 @@ def _formulas(stack: FiniteStack, seen: LinearObservation, subtracted: Numbers) 
 # Remark 1: numbers sent in one round, and the work of lines 10 to 12.
 
 
-def sent(stack: FiniteStack, states: NDArray[np.int_], *, state_size: int, shared: bool) -> int:
+def sent(
+    stack: FiniteStack,
+    states: NDArray[np.int_],
+    *,
+    state_size: int,
+    shared: bool,
+    weights: int = 0,
+) -> int:
     """Numbers that AffPCL sends in one round, up (line 5) and down (line 8), counted on its arrays.
 
     Args:
@@ -118,6 +125,9 @@ def sent(stack: FiniteStack, states: NDArray[np.int_], *, state_size: int, share
         states: samples (B, n).
         state_size: how many numbers a state s^i takes; the server needs it for rho^i(s^j).
         shared: whether x^c moves along g^{c->i}, (22-2), so that g^i(x^c) is not sent.
+        weights: of a density ratio that agents estimate themselves, by Example 2: how many numbers
+            eta^i takes, which go up, and psi(s^0), which goes down to each agent. The server can
+            do without either, having all samples.
     """
     seen = observe(stack, states)
     n = stack.n
@@ -131,8 +141,8 @@ def sent(stack: FiniteStack, states: NDArray[np.int_], *, state_size: int, share
     # them it gets its own g^{c=>i}.
     averages = [kind.mean(axis=1) for kind in kinds if shared or kind is not bias]
     corrected = seen.rho @ bias / n
-    up = sum(kind[0].size for kind in kinds) + n * state_size
-    down = sum(n * average[0].size for average in averages) + int(corrected[0].size)
+    up = sum(kind[0].size for kind in kinds) + n * (state_size + weights)
+    down = sum(n * average[0].size for average in averages) + int(corrected[0].size) + n * weights
     return int(up + down)
 
 
