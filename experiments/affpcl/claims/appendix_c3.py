@@ -371,7 +371,8 @@ def thm2(n: Any, t: Any, delta: Any) -> rc.Sides:
     "thm2_fixed",
     ref="Theorem 2, in the order of its quantifiers",
     tex=r"\exists\ \text{a system}:\ "
-    r"\inf_{\hat\rho_t^i}\mathbb{E}_{\mu^0}|\hat\rho_t^i(s)-\rho^i(s)|^2\ge\min\{(96t)^{-1},\delta_{\rm env}^2\}",
+    r"\inf_{\hat\rho_t^i}\mathbb{E}_{\mu^0}|\hat\rho_t^i(s)-\rho^i(s)|^2"
+    r"\ge\min\{(96t)^{-1},\delta_{\rm env}^2\}",
     on=rc.Space(
         fields={"mu": rc.simplex("n", "S"), "t": rc.whole_numbers(low=1, high=1000)},
         sizes={"n": (2, 4), "S": (2, 4)},
