@@ -80,6 +80,10 @@ def ex2_monotone(s: estimate.Coupling) -> rc.Sides:
     on=COUPLINGS,
     note="The second line of the proof prints rho^i(s^i) for rho^i(s^0). That the right side is "
     "O(delta_env) takes max rho^i = O(1); it is up to n in general.",
+    derivation="At the solution g is Psi(s^0) eta_* minus psi(s^i) - psi(s^0). The mean square of "
+    "a difference is at most twice the sum of the mean squares: those are at most chi^2 and 4 "
+    "P(s^i != s^0). chi^2 = sum_s (rho^i - 1)(mu^i - mu^0) is at most (max rho^i - 1 + 1) TV, as "
+    "the positive and the negative part of mu^i - mu^0 have the mass TV each.",
 )
 def ex2_var(s: Coupling) -> rc.Sides:
     """||psi|| <= 1: E ||g^{i,rho}(eta_*)||^2 <= 2 chi^2(mu^i, mu^0) + 8 P(s^i != s^0) <= 2 max

@@ -79,6 +79,9 @@ def eq12(step: Round, a: rc.Numbers, L: rc.Numbers) -> rc.Sides:
     tex=r"\lambda_t^\top J(\bar\theta_{t+1})\ge\lambda_t^\top J(\bar\theta_t)+\frac a2"
     r"\|\nabla J\lambda_t\|^2-\frac a2\|\bar g_t-\nabla J\lambda_t\|^2",
     on=ANY,
+    derivation="By (12) the rise is at least a <grad J lambda_t, gbar> - (L_J a^2/2)||gbar||^2. 2 "
+    "<u, v> = ||u||^2 + ||v||^2 - ||u - v||^2, and for a <= 1/L_J the term (a/2)||gbar||^2 pays "
+    "for the last one.",
 )
 def eq5(step: at.Round, a: Numbers, L: Numbers) -> rc.Sides:
     """lambda_t'J(thetabar + a gbar) >= lambda_t'J(thetabar) + (a/2)||grad J lambda_t||^2 -

@@ -212,7 +212,7 @@ def test_list_and_reproduce_go_on_without_it(
     assert "lemmas/section_1" in said.out
     said = ratecheck("reproduce", "--out", out, "--threads", 1)
     assert (said.code, said.err.splitlines()[-1]) == (1, line)
-    assert "6 claims: 5 holds, 1 not checked" in said.out
+    assert "6 claims: 5 hold, 1 not checked" in said.out
     assert "lemmas.<wbr>s1" in (out / "report.html").read_text()
     said = ratecheck("report", "--out", out)
     assert (said.code, said.err.splitlines()) == (0, [line])
