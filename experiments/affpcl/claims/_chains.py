@@ -59,6 +59,18 @@ def _repair(fields: rc.Fields, *, unit: bool) -> rc.Fields:
     }
 
 
+def _normalised(stack: FiniteStack, *, unit: bool) -> Any:
+    """||phi(o)|| <= 1, or = 1 for ``unit``; attained, so that rounding may be above it."""
+    length = norm(stack.phi)
+    return np.abs(length - 1) <= 1e-12 if unit else length <= 1 + 1e-12
+
+
+def _is_stationary(stack: FiniteStack) -> Any:
+    """pi^i P^i = pi^i to rounding: o and o' have the same distribution."""
+    after = (stack.pi[:, :, None] @ stack.P)[:, :, 0]
+    return np.abs(after - stack.pi) <= 1e-9
+
+
 def chain_space(
     agents: rc.Axis,
     extra: Mapping[str, rc.Field] | None = None,
@@ -94,8 +106,11 @@ def chain_space(
         assumes={
             "independent features": lambda s: lambda_min(s.Phi_bar) > 0,
             "sym(Abar^i) > 0": lambda s: s.lambda_agent > 0,
+            "lengths of features": partial(_normalised, unit=unit),
+            "pi^i stationary": _is_stationary,
         },
         batched=True,
+        credible={"gamma": (0.1, 0.99)},
         meaning=meaning(
             fields,
             P="kernels P^i(o' | o), a row for each o",

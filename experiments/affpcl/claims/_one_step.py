@@ -8,9 +8,9 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.affpcl.claims._meaning import meaning
-from experiments.affpcl.claims._spaces import standing, systems
+from experiments.affpcl.claims._spaces import ASSUMES, standing, systems
 from experiments.affpcl.theory.one_step import PersonalStack
-from linsys.linalg import lambda_min
+from linsys.linalg import lambda_min, norm
 
 
 def invertible(fields: rc.Fields) -> rc.Fields:
@@ -42,6 +42,7 @@ ESTIMATED = dataclasses.replace(
     systems(_RATIO, SIZES),
     view=PersonalStack,
     repair=invertible,
+    assumes={**ASSUMES, "||psi(s)|| <= 1": lambda s: norm(s.psi) <= 1 + 1e-12},
     meaning=meaning(
         _RATIO,
         floor="the least eigenvalue that sym(Abar^i), sym(Phibar^i) and sym(psi) were given, "
@@ -65,8 +66,26 @@ def at_the_solutions(**fields: rc.Numbers) -> PersonalStack:
 
 
 NOISE = dataclasses.replace(
-    systems({"floor": STEP["floor"], "doublings": STEP["doublings"]}, SIZES), view=at_the_solutions
+    systems({"floor": STEP["floor"], "doublings": STEP["doublings"]}, SIZES),
+    view=at_the_solutions,
+    constructed="all iterates are at their solutions, the step is the largest allowed and the "
+    "density ratio is known, so that what remains is noise",
 )
+
+
+def hidden(level: float) -> dict[str, np.ndarray]:
+    """The systems of ``OF_PHI`` with an average Phibar = level."""
+    return {
+        "mu": np.full((2, 2), 0.5),
+        "A": np.ones((2, 1, 1)),
+        "Phi": np.array([1.0, 2 * level - 1])[:, None, None],
+        "theta": np.array([[1.0], [-1.0]]),
+        "floor": np.array(level),
+        "doublings": np.array(16.0),
+    }
+
+
+HIDDEN = [hidden(level) for level in (1e-3, 5e-4, 1e-4)]
 
 OF_PHI = (
     "The proof takes both halves of Lemma D.2 with Definition 3's nu, which looks at A alone; its "

@@ -10,7 +10,7 @@ import numpy as np
 import ratecheck as rc
 from experiments.affpcl.claims._meaning import meaning
 from experiments.affpcl.theory.stack import FiniteStack
-from linsys.linalg import lambda_min
+from linsys.linalg import lambda_min, operator_norm
 
 
 def monotone(matrices: Any, mu: Any, floor: Any) -> Any:
@@ -56,6 +56,8 @@ SIZES = {"n": (1, 4), "S": (1, 5), "d": (1, 3)}
 ASSUMES = {
     "sym(Abar^i) > 0": lambda s: s.lambda_agent > 0,
     "sym(Phibar^i) > 0": lambda s: lambda_min(s.Phi_bar) > 0,
+    # attained, so that rounding may be above it
+    "||Phi(s)|| <= 1": lambda s: operator_norm(s.Phi) <= 1 + 1e-12,
 }
 
 

@@ -43,6 +43,9 @@ def turning(extra: Mapping[str, rc.Field] | None = None) -> rc.Space:
         assumes=ASSUMES,
         batched=True,
         meaning=meaning(fields, turn="the multiple of J in A(s), by state; Phi(s) = I"),
+        credible={"damping": (0.01, 1.0)},
+        constructed="A(s) = a I + turn(s) J with the quarter turn J of the plane and Phi(s) = I: "
+        "turns can cancel in the mean over agents, so that x_*^c is longer than every x_*^i",
     )
 
 
@@ -77,6 +80,10 @@ TURNING_OBJECTIVES = rc.Space(
     view=damped_objectives,
     assumes=ASSUMES,
     batched=True,
+    credible={"damping": (1e-4, 0.5), "level": (0.01, 1.0)},
+    constructed="A(s) = I, Phi(s) = a I + turn(s) J with the quarter turn J of the plane, and "
+    "environments (1 - level) p + level own^i: turns can cancel in the mean over agents, so that "
+    "theta_*^c is far from every theta^i",
     meaning={
         "common": "the environment p that mu^i = (1 - level) p + level own^i have in common",
         "own": "agent i's own part of mu^i",

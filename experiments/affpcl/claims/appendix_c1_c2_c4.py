@@ -90,6 +90,7 @@ def _gram(stack: FiniteStack, psi: rc.Numbers) -> rc.Numbers:
 @PAPER.identity(
     "alg1",
     ref="Algorithm 1, line 12",
+    printed_as="misprint",
     tex=r"g_t^i(x_t^i)+g_t^{c\Rightarrow i}(x_t^c)-g_t^{c\to i}(x_t^i)=\tilde g_t^i",
     on=ROUND,
     expect="violated",
@@ -185,6 +186,8 @@ def rem1_comm4(instance: Any) -> rc.Sides:
 @PAPER.count(
     "rem1_comm4_raw",
     ref="Remark 1, with line 5's state s^i sent as it is",
+    reading="Algorithm 1 sends the state s^i itself, and nothing bounds how many numbers a state "
+    "takes.",
     tex=r"6nd+nq\le8nd",
     on=RAW_STATES,
     relation="<=",
@@ -243,6 +246,8 @@ def rem1_comm25(instance: Any) -> rc.Sides:
 @PAPER.count(
     "rem1_comm25_state",
     ref="Remark 1, with all that line 5 sends",
+    reading="Line 5 of Algorithm 1 sends the state as well, and the server needs it for "
+    "rho^i(s^j), known or not.",
     tex=r"5nd+n\le5nd",
     on=ROUND,
     relation="<=",

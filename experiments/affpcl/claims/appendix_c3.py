@@ -130,6 +130,7 @@ def c3_mup_gap(s: bound.TwoPoint) -> rc.Sides:
 @PAPER.upper(
     "c3_H2",
     ref="Appendix C.3",
+    uses=["c3_mup", "c3_mup_gap"],
     tex=r"H_2\le\frac{8\epsilon^2}{dn(n-1)}\le\frac{4\epsilon^2}d",
     on=HALF,
     note="H_2 is what one sample s^0 of the average adds to s^i, not what all other agents add; "
@@ -172,6 +173,9 @@ def c3_kl_tv(s: bound.TwoPoint) -> rc.Sides:
 @PAPER.identity(
     "c3_kl_data",
     ref="Appendix C.3, equation (11), for Theorem 2's data",
+    printed_as="proof step",
+    reading="Theorem 2 grants an estimator t samples of each of the n agents, so that P_m has to "
+    "be the law of these.",
     tex=r"D_{\rm KL}(P_1\|P_2)=t(H_1+H_2)",
     on=DATA,
     expect="violated",
@@ -207,6 +211,7 @@ def c3_kl_data_corrected(s: bound.TwoPoint) -> rc.Sides:
 @PAPER.distributional(
     "c3_eq12",
     ref="Appendix C.3, equation (12)",
+    uses=["c3_lecam", "c3_kl", "c3_H1", "c3_H2"],
     tex=r"R^*\ge\frac{\epsilon^2}{2d}\Big(1-\epsilon\sqrt{\frac{6t}d}\Big)",
     on=DATA,
 )
@@ -232,6 +237,7 @@ CASES = rc.Space(
         "half": "d / 2",
         "part": "where delta_env lies between the ends of its case, from 0 to 1",
     },
+    credible={"part": (0.05, 1.0)},
 )
 
 
@@ -261,6 +267,8 @@ _FEASIBLE = (
 @PAPER.lower(
     "c3_case1",
     ref="Appendix C.3, first case",
+    printed_as="proof step",
+    uses=["c3_eq12", "c3_tv"],
     tex=r"2\delta_{\rm env}^2(1-2\delta_{\rm env}\sqrt{6t})\ge\delta_{\rm env}^2,\quad"
     r"\max_{ij}\|\mu^i-\mu^j\|_{\rm TV}\le\delta_{\rm env}",
     on=CASES,
@@ -295,6 +303,8 @@ def c3_case1_corrected(instance: Any) -> rc.Sides:
 @PAPER.lower(
     "c3_case2",
     ref="Appendix C.3, second case",
+    printed_as="proof step",
+    uses=["c3_eq12", "c3_tv"],
     tex=r"\frac{\epsilon^2}{2d}\Big(1-\epsilon\sqrt{\frac{6t}d}\Big)\ge\frac1{96t},\quad"
     r"\max_{ij}\|\mu^i-\mu^j\|_{\rm TV}\le\delta_{\rm env}",
     on=CASES,
@@ -334,6 +344,7 @@ def _samples(n: int, t: int) -> rc.Space:
         repair=of_one_type,
         batched=True,
         meaning={"delta": "delta_env"},
+        credible={"delta": (0.01, 1.0)},
     )
 
 
@@ -349,6 +360,7 @@ def _ratio(*, mu: Any, t: Any) -> Any:
 @PAPER.distributional(
     "thm2",
     ref="Theorem 2",
+    uses=["c3_case1", "c3_case2", "c3_eq12"],
     tex=r"\inf_{\hat\rho_t^i}\mathbb{E}_{\mu^0}|\hat\rho_t^i(s)-\rho^i(s)|^2"
     r"\ge\min\{(96t)^{-1},\delta_{\rm env}^2\}",
     on=SAMPLES,
@@ -404,6 +416,9 @@ def thm2_fixed(mu: Any, t: Any, rho: Any) -> rc.Sides:
 @PAPER.distributional(
     "thm2_proof",
     ref="Theorem 2, with the hypotheses of Appendix C.3 only",
+    printed_as="proof step",
+    reading="The proof has hypotheses of its own; whether they reach the bound under Definition 2 "
+    "is another question than whether any do.",
     tex=r"\max_{\epsilon:\,\max_{ij}\|\mu^i-\mu^j\|_{\rm TV}\le\delta_{\rm env}}"
     r"R_{\rm Bayes}(\epsilon)"
     r"\ge\min\{(96t)^{-1},\delta_{\rm env}^2\}",

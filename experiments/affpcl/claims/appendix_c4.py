@@ -35,6 +35,7 @@ COUPLINGS = rc.Space(
     sizes={"S": (2, 4), "e": (1, 2)},
     repair=of_one_type,
     view=_coupling,
+    assumes={"||psi(s)|| <= 1": lambda s: norm(s.psi) <= 1 + 1e-12},
     batched=True,
     meaning={
         "own": "mu^i",
@@ -75,6 +76,7 @@ def ex2_monotone(s: estimate.Coupling) -> rc.Sides:
 @PAPER.upper(
     "ex2_var",
     ref="Example 2, proof",
+    uses=["d3"],
     tex=r"\mathbb{E}\|g^{i,\rho}(\eta_*)\|^2\le2\chi^2(\mu^i,\mu^0)+8P(s^i\ne s^0)"
     r"\le2\|\rho^i\|_\infty\|\mu^i-\mu^0\|_{\rm TV}+8P(s^i\ne s^0)",
     on=COUPLINGS,

@@ -74,6 +74,8 @@ def c6_const(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "c6_const_weights",
     ref="Appendix C.6 with Section 4's G_b",
+    reading="Theorem 1 takes G_b from Section 4, where it bounds weights; Appendix C.6 bounds "
+    "rewards and calls that G_b.",
     tex=r"2\max\{G_AG_x,\max_i\|\theta_*^i\|,\|\theta_*^c\|\}"
     r"\le2\max\{(1+\gamma)G_x,\max_i\|R^i\|_\infty\}",
     on=WEIGHTED,
@@ -124,6 +126,7 @@ def c6_lambda(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "c6_nu",
     ref="Appendix C.6",
+    uses=["ex6"],
     tex=r"\nu\le\frac{1+\gamma}{1-\gamma}\le\frac2{1-\gamma}",
     on=CHAINS,
     expect="violated",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +16,50 @@ from experiments.affpcl.theory import affinity
 from experiments.affpcl.theory.stack import FiniteStack, apply
 from linsys.linalg import norm, operator_norm
 
+#: Where all agents agree both sides of a bound by affinities are zero, and their ratio is one of
+#: rounding errors.
+APART = replace(
+    SYSTEMS,
+    sizes={**SYSTEMS.sizes, "n": (2, 4)},
+    given={"the agents differ": lambda s: s.delta_env + s.delta_obj >= 1e-6},
+)
+
 # Lemma D.1.
+
+
+def rotated(cosine: float) -> dict[str, np.ndarray]:
+    """A = I, Phi 0.9 times the rotation by an angle of this cosine, or by minus the angle."""
+    sine = np.sqrt(1 - cosine**2)
+    turn = np.array([[cosine, -sine], [sine, cosine]])
+    return {
+        "mu": np.full((2, 2), 0.5),
+        "A": np.stack([np.eye(2), np.eye(2)]),
+        "Phi": 0.9 * np.stack([turn, turn.T]),
+        "theta": np.array([[1.0, 0.0], [-1.0, 0.0]]),
+        "floor": np.array(0.9 * cosine),
+    }
+
+
+def opposite_turns(damping: float) -> dict[str, np.ndarray]:
+    """Two agents with a state each, A = damping I -+ J, theta = 0 and (0, 1)."""
+    return {
+        "mu": np.eye(2),
+        "damping": np.array(damping),
+        "turn": np.array([-1.0, 1.0]),
+        "theta": np.array([[0.0, 0.0], [0.0, 1.0]]),
+    }
+
+
+def far_centre(gap: float) -> dict[str, np.ndarray]:
+    """mu = (1 +- gap, 1 -+ gap) / 2, A = I, Phi = I / 10^4 +- 0.8 J, theta = (1, 0) and 0."""
+    return {
+        "common": np.array([0.5, 0.5]),
+        "own": np.eye(2),
+        "level": np.array(gap),
+        "damping": np.array(1e-4),
+        "turn": np.array([0.8, -0.8]),
+        "theta": np.array([[1.0, 0.0], [0.0, 0.0]]),
+    }
 
 
 def _with_average(values: rc.Numbers) -> rc.Numbers:
@@ -68,6 +112,7 @@ def d1c(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "d1d",
     ref="Lemma D.1 (d)",
+    uses=["d1b"],
     tex=r"\|\bar b^i-\bar b^0\|\le2G_b\delta_{\rm cen}^i\le2G_b\min\{1,\delta_{\rm env}^i+"
     r"\delta_{\rm obj},\delta_{\rm env}+\delta_{\rm obj}^i\}",
     on=SYSTEMS,
@@ -90,6 +135,7 @@ def d1d(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "d1e",
     ref="Lemma D.1 (e)",
+    uses=["d1d"],
     tex=r"\|\mathbb{E}_{\mu^j}[b^i(s)-b^c(s)]\|\le2\sigma\delta_{\rm cen}^i,\quad j\in\{0,i\}",
     on=SYSTEMS,
     note="Approached, not attained: Phibar^i = p J and Phibar^0 = q J, J a quarter turn, give the "
@@ -110,6 +156,7 @@ def d1e(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "d1f",
     ref="Lemma D.1 (f)",
+    uses=["d1c"],
     tex=r"\|\theta_*^i-\theta_*^c\|\le2\lambda^{-1}\sigma(\delta_{\rm env}+\delta_{\rm obj})",
     on=SYSTEMS,
     note="At most half of the bound is needed, and no delta_env: see the sharpened form.",
@@ -127,6 +174,8 @@ def d1f(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "d1f_sec12",
     ref="Lemma D.1 (f), with Section 1.2's lambda",
+    reading="Section 1.2 is where the paper defines lambda, by the matrices of A; the lemma's "
+    "statement names no other one.",
     tex=r"\|\theta_*^i-\theta_*^c\|\le2\lambda_A^{-1}\sigma(\delta_{\rm env}+\delta_{\rm obj})",
     on=SYSTEMS,
     expect="violated",
@@ -198,6 +247,7 @@ def d1h(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "d1i",
     ref="Lemma D.1 (i)",
+    uses=["d1h"],
     tex=r"\|\mathbb{E}_{\mu^j}[A(s)(x_*^i-x_*^c)]\|\le2\sigma\delta_{\rm cen}^i,"
     r"\quad j\in\{0,i\}",
     on=SYSTEMS,
@@ -218,6 +268,9 @@ def d1i(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "d1i_sec12",
     ref="Lemma D.1 (i), with Section 1.2's G_x",
+    family=[opposite_turns(damping) for damping in (0.2, 0.1, 0.05)],
+    reading="Section 1.2 is where the paper defines G_x, without x_*^c; the lemma's statement "
+    "names no other one.",
     tex=r"\|\mathbb{E}_{\mu^j}[A(s)(x_*^i-x_*^c)]\|\le2\sigma\delta_{\rm cen}^i,"
     r"\quad G_x=\max_i\|x_*^i\|",
     on=TURNING,
@@ -237,8 +290,9 @@ def d1i_sec12(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "d1j",
     ref="Lemma D.1 (j)",
+    uses=["d1c", "d1g"],
     tex=r"\|x_*^i-x_*^c\|\le2\lambda^{-1}\sigma(\delta_{\rm env}+\delta_{\rm obj})",
-    on=SYSTEMS,
+    on=APART,
     note="Approached with 1 - 1/n where environments alone differ; half of it is enough where "
     "objectives alone do.",
 )
@@ -282,6 +336,7 @@ def d1j_sharper(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "d2_A",
     ref="Lemma D.2, first half",
+    uses=["d1i"],
     tex=r"\mathbb{E}_{\mu^i}\|A(s)(x_*^i-x_*^c)\|^2\le2\sigma^2\min\{1,\nu\delta_{\rm cen}^i\}",
     on=SYSTEMS,
 )
@@ -293,6 +348,9 @@ def d2_A(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "d2_A_sec12",
     ref="Lemma D.2, first half, with Section 1.2's G_x",
+    family=[opposite_turns(damping) for damping in (0.2, 0.1, 0.05)],
+    reading="Section 1.2 is where the paper defines G_x, without x_*^c; the lemma's statement "
+    "names no other one.",
     tex=r"\mathbb{E}_{\mu^i}\|A(s)(x_*^i-x_*^c)\|^2\le2\sigma^2\min\{1,\nu\delta_{\rm cen}^i\},"
     r"\quad G_x=\max_i\|x_*^i\|",
     on=TURNING,
@@ -331,6 +389,8 @@ def d2_A_sharper(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "d2_Phi",
     ref="Lemma D.2, second half",
+    uses=["d1e"],
+    family=[rotated(cosine) for cosine in (0.2, 0.1, 0.05)],
     tex=r"\mathbb{E}_{\mu^i}\|\Phi(s)(\theta_*^i-\theta_*^c)\|^2\le2\sigma^2"
     r"\min\{1,\nu\delta_{\rm cen}^i\}",
     on=SYSTEMS,
@@ -354,6 +414,10 @@ def d2_Phi(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "d2_Phi_universal",
     ref="Lemma D.2, second half, with the affinities of Theorem 1 (Section 5)",
+    printed_as="ours",
+    family=[far_centre(gap) for gap in (0.05, 0.02, 0.01)],
+    reading="Theorem 1 of Section 5 needs the lemma with delta_env + delta_obj only, which is "
+    "weaker.",
     tex=r"\mathbb{E}_{\mu^i}\|\Phi(s)(\theta_*^i-\theta_*^c)\|^2\le2\sigma^2"
     r"\min\{1,\nu(\delta_{\rm env}+\delta_{\rm obj})\}",
     on=TURNING_OBJECTIVES,
@@ -379,6 +443,7 @@ def d2_Phi_universal(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "d2_Phi_corrected",
     ref="Lemma D.2, second half, corrected",
+    uses=["d1e"],
     tex=r"\mathbb{E}_{\mu^i}\|\Phi(s)(\theta_*^i-\theta_*^c)\|^2\le2\sigma^2"
     r"\min\{1,\nu_\Phi\delta_{\rm cen}^i\}",
     on=SYSTEMS,

@@ -99,6 +99,11 @@ _DIMINISHING = rc.Space(
 @PAPER.upper(
     "d5_dim_explicit",
     ref="Lemma D.5, last display of the proof",
+    printed_as="proof step",
+    family=[
+        {"L0": np.array(0.0), "C": np.array(1.0), "t0": np.array(3.0), "t": np.array(t)}
+        for t in (50.0, 100.0, 200.0)
+    ],
     tex=r"\tilde{\mathcal{L}}_t\le\frac{t_0^2\mathcal{L}_0}{2t^2}+\frac{8C}{t}",
     on=_DIMINISHING,
     expect="violated",

@@ -36,6 +36,7 @@ def e1(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "e2",
     ref="Lemma E.2",
+    uses=["e2_H1", "e2_H2"],
     tex=r"\mathbb{E}\|g^{0,b}_t\|^2\le2\|\Delta\theta^c_t\|^2+2\sigma^2n^{-1}",
     on=ITERATES,
     note="Never attained: one agent has no noise at theta_*^c, and with n of them the left side is "
@@ -110,6 +111,7 @@ def e2_H2(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "corE1",
     ref="Corollary E.1",
+    uses=["e1", "e2"],
     tex=r"\mathbb{E}\|\Delta\theta^c_{t+1}\|^2\le(1-\tfrac32\alpha^b\lambda^b)"
     r"\|\Delta\theta^c_t\|^2+2(\alpha^b)^2\sigma^2n^{-1}",
     on=STEPS,

@@ -77,6 +77,7 @@ def f1(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "f2",
     ref="Lemma F.2",
+    uses=["const_sigma_central_corrected"],
     tex=r"\mathbb{E}\|g^{0,c}_t\|^2\le2G_A^2\|\Delta x^c_t\|^2+2\sigma^2n^{-1}",
     on=ITERATES,
     note="One agent comes arbitrarily close; for n agents 2 sigma^2 / (2n - 1) is the least "
@@ -90,6 +91,8 @@ def f2(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "f2_sec12",
     ref="Lemma F.2, with Section 1.2's G_x",
+    reading="Section 1.2 is where the paper defines G_x, without x_*^c; the lemma's statement "
+    "names no other one.",
     tex=r"\mathbb{E}\|g^{0,c}_t\|^2\le2G_A^2\|\Delta x^c_t\|^2+2\sigma^2n^{-1},"
     r"\quad G_x=\max_i\|x_*^i\|",
     on=turning({"delta_x": rc.reals(2)}),
@@ -127,6 +130,7 @@ def f2_sharper(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "corF1",
     ref="Corollary F.1",
+    uses=["f1", "f2"],
     tex=r"\mathbb{E}\|\Delta x^c_{t+1}\|^2\le(1-\tfrac32\alpha^c\lambda^c)\|\Delta x^c_t\|^2+"
     r"2(\alpha^c)^2\sigma^2n^{-1}",
     on=STEPS,
@@ -222,6 +226,7 @@ def f4_sharper(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "corF2",
     ref="Corollary F.2",
+    uses=["f3", "f4"],
     tex=r"\mathbb{E}\|\Delta x^c_{t+1}\|^2\le(1-\tfrac32\alpha^c\lambda^c)\|\Delta x^c_t\|^2+"
     r"8\alpha^c(\lambda^c)^{-1}\|\Delta\theta^c_t\|^2+4(\alpha^c)^2\sigma^2n^{-1}",
     on=STEPS,
@@ -254,6 +259,7 @@ def corF2_sharper(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "corF3_lyap",
     ref="Corollary F.3, proof",
+    uses=["corE1", "corF2", "d4"],
     tex=r"\mathbb{E}\mathcal{L}_{t+1}\le(1-\alpha_t)\mathcal{L}_t+\alpha_t^2\Big("
     r"\tfrac{2\sigma^2}{(\lambda^c)^2n}+\tfrac{64\sigma^2}{(\lambda^c\lambda^b)^2n}\Big)",
     on=STEPS,

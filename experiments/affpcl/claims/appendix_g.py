@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import ratecheck as rc
-from experiments.affpcl.claims._one_step import ESTIMATED, KNOWN, NOISE, OF_PHI, WITH_PHI
+from experiments.affpcl.claims._one_step import ESTIMATED, HIDDEN, KNOWN, NOISE, OF_PHI, WITH_PHI
 from experiments.affpcl.paper import PAPER
 from experiments.affpcl.theory import personalized as g
 from experiments.affpcl.theory.directions import importance_corrected
@@ -60,6 +60,7 @@ def g1_norm(stack: PersonalStack) -> rc.Sides:
 @PAPER.lower(
     "corG1",
     ref="Corollary G.1",
+    uses=["g1_identity"],
     tex=r"\mathbb{E}\langle\tilde g^i,\Delta x^i\rangle\ge\tfrac78\lambda^i\|\Delta x^i\|^2"
     r"-2(\lambda^i)^{-1}\mathbb{E}\|\mathcal{E}\|^2",
     on=ESTIMATED,
@@ -87,6 +88,7 @@ def corG1_sharper(stack: PersonalStack) -> rc.Sides:
 @PAPER.upper(
     "g2",
     ref="Lemma G.2",
+    uses=["g2_H1", "g2_H2"],
     tex=r"\mathbb{E}\|g^{c\Rightarrow i}\|^2\le24G_A^2\|\Delta x^c\|^2+40\|\Delta\theta^c\|^2"
     r"+64\sigma^2(n^{-1}+2\delta_{\mathrm{env}}^i)+2\mathbb{E}\|\mathcal{E}\|^2",
     on=ESTIMATED,
@@ -103,6 +105,7 @@ def g2(stack: PersonalStack) -> rc.Sides:
 @PAPER.upper(
     "g2_mean_error",
     ref="Lemma G.2, calE as defined in (28)",
+    reading="(28) defines calE as an expectation, and Lemma G.2 refers to the same letter.",
     tex=r"\mathbb{E}\|g^{c\Rightarrow i}\|^2\le24G_A^2\|\Delta x^c\|^2+40\|\Delta\theta^c\|^2"
     r"+64\sigma^2(n^{-1}+2\delta_{\mathrm{env}}^i)+2\|\mathbb{E}\mathcal{E}\|^2",
     on=ESTIMATED,
@@ -146,6 +149,7 @@ def g2_sharper(stack: PersonalStack) -> rc.Sides:
 @PAPER.upper(
     "g2_H1",
     ref="proof of Lemma G.2, (29)",
+    uses=["g2_chi", "d3", "d1e", "d1i"],
     tex=r"H_1\le8G_A^2\|\Delta x^c\|^2+16\|\Delta\theta^c\|^2"
     r"+8\sigma^2(n^{-1}+\delta_{\mathrm{env}}^i)",
     on=KNOWN,
@@ -176,6 +180,7 @@ def g2_H1_sharper(stack: PersonalStack) -> rc.Sides:
 @PAPER.upper(
     "g2_H2",
     ref="proof of Lemma G.2, (30)",
+    uses=["d1e", "d1i"],
     tex=r"H_2\le\|\mathbb{E}g^{c\to i}\|^2\le4G_A^2\|\Delta x^c\|^2+4\|\Delta\theta^c\|^2"
     r"+32\sigma^2(\delta_{\mathrm{cen}}^i)^2",
     on=KNOWN,
@@ -239,6 +244,8 @@ def g2_chi_sharper(stack: PersonalStack) -> rc.Sides:
 @PAPER.upper(
     "g3",
     ref="Lemma G.3",
+    uses=["d2_A", "d2_Phi"],
+    family=HIDDEN,
     tex=r"\mathbb{E}\|g^i(x^i)-g^{c\to i}\|^2\le4G_A^2\|\Delta x^i\|^2+8G_A^2\|\Delta x^c\|^2"
     r"+8\|\Delta\theta^c\|^2+16\sigma^2\tilde\delta_{\mathrm{cen}}^i",
     on=NOISE,
@@ -259,6 +266,7 @@ def g3(stack: PersonalStack, effective: str = "printed") -> rc.Sides:
 @PAPER.upper(
     "g3_corrected",
     ref="Lemma G.3, corrected",
+    uses=["d2_A", "d2_Phi_corrected"],
     tex=r"\mathbb{E}\|g^i(x^i)-g^{c\to i}\|^2\le4G_A^2\|\Delta x^i\|^2+8G_A^2\|\Delta x^c\|^2"
     r"+8\|\Delta\theta^c\|^2+16\sigma^2\min\{1,\max\{\nu,\nu_\Phi\}\,\delta_{\mathrm{cen}}^i\}",
     on=KNOWN,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ratecheck as rc
-from experiments.affpcl.claims._one_step import ESTIMATED, KNOWN, NOISE, OF_PHI, WITH_PHI
+from experiments.affpcl.claims._one_step import ESTIMATED, HIDDEN, KNOWN, NOISE, OF_PHI, WITH_PHI
 from experiments.affpcl.paper import PAPER
 from experiments.affpcl.theory import personalized as g
 from experiments.affpcl.theory.one_step import PersonalStack
@@ -12,6 +12,9 @@ from experiments.affpcl.theory.one_step import PersonalStack
 @PAPER.upper(
     "corG2_gtil",
     ref="proof of Corollary G.2",
+    printed_as="proof step",
+    uses=["g2", "g3"],
+    family=HIDDEN,
     tex=r"\mathbb{E}\|\tilde g^i\|^2\le8G_A^2\|\Delta x^i\|^2+64G_A^2\|\Delta x^c\|^2"
     r"+96\|\Delta\theta^c\|^2+144\sigma^2(n^{-1}+2\tilde\delta_{\mathrm{cen}}^i)"
     r"+4\mathbb{E}\|\mathcal{E}\|^2",
@@ -33,6 +36,7 @@ def corG2_gtil(stack: PersonalStack, effective: str = "printed") -> rc.Sides:
 @PAPER.upper(
     "corG2_gtil_corrected",
     ref="proof of Corollary G.2, corrected",
+    uses=["g2", "g3_corrected"],
     tex=r"\mathbb{E}\|\tilde g^i\|^2\le8G_A^2\|\Delta x^i\|^2+64G_A^2\|\Delta x^c\|^2"
     r"+96\|\Delta\theta^c\|^2+144\sigma^2(n^{-1}+2\min\{1,\max\{\nu,\nu_\Phi\}\,"
     r"\delta_{\mathrm{cen}}^i\})+4\mathbb{E}\|\mathcal{E}\|^2",
@@ -70,6 +74,8 @@ def corG2_gtil_sharper(stack: PersonalStack) -> rc.Sides:
 @PAPER.upper(
     "corG2_first",
     ref="Corollary G.2, first inequality",
+    uses=["corG1", "corG2_gtil"],
+    family=HIDDEN,
     tex=r"\mathbb{E}\|\Delta x_{t+1}^i\|^2\le(1-\tfrac32\alpha\lambda^i)\|\Delta x^i\|^2"
     r"+64\alpha^2G_A^2\|\Delta x^c\|^2+96\alpha^2\|\Delta\theta^c\|^2"
     r"+4\alpha(\lambda^i)^{-1}\mathbb{E}\|\mathcal{E}\|^2"
@@ -103,6 +109,7 @@ def corG2_first(stack: PersonalStack, effective: str = "printed") -> rc.Sides:
 @PAPER.upper(
     "corG2_first_corrected",
     ref="Corollary G.2, first inequality, corrected",
+    uses=["corG1", "corG2_gtil_corrected"],
     tex=r"\mathbb{E}\|\Delta x_{t+1}^i\|^2\le(1-\tfrac32\alpha\lambda^i)\|\Delta x^i\|^2"
     r"+64\alpha^2G_A^2\|\Delta x^c\|^2+96\alpha^2\|\Delta\theta^c\|^2"
     r"+4\alpha(\lambda^i)^{-1}\mathbb{E}\|\mathcal{E}\|^2"
@@ -173,6 +180,8 @@ def corG2_known_ratio(stack: PersonalStack) -> rc.Sides:
 @PAPER.upper(
     "corG2_second",
     ref="Corollary G.2, second inequality",
+    uses=["corG2_first", "corG2_E"],
+    family=HIDDEN,
     tex=r"\mathbb{E}\|\Delta x_{t+1}^i\|^2\le(1-\tfrac32\alpha\lambda^i)\|\Delta x^i\|^2"
     r"+(64\alpha^2+16\alpha(\lambda^i)^{-1}G_\rho^2)G_A^2\|\Delta x^c\|^2"
     r"+(96\alpha^2+16\alpha(\lambda^i)^{-1}G_\rho^2)\|\Delta\theta^c\|^2"
@@ -204,6 +213,7 @@ def corG2_second(stack: PersonalStack, effective: str = "printed") -> rc.Sides:
 @PAPER.upper(
     "corG2_second_corrected",
     ref="Corollary G.2, second inequality, corrected",
+    uses=["corG2_first_corrected", "corG2_E_corrected"],
     tex=r"\mathbb{E}\|\Delta x_{t+1}^i\|^2\le(1-\tfrac32\alpha\lambda^i)\|\Delta x^i\|^2"
     r"+(64\alpha^2+16\alpha(\lambda^i)^{-1}G_\rho^2)G_A^2\|\Delta x^c\|^2"
     r"+(96\alpha^2+16\alpha(\lambda^i)^{-1}G_\rho^2)\|\Delta\theta^c\|^2"
@@ -225,6 +235,7 @@ def corG2_second_corrected(stack: PersonalStack) -> rc.Sides:
 @PAPER.upper(
     "corG2_E",
     ref="proof of Corollary G.2",
+    printed_as="proof step",
     tex=r"\mathbb{E}\|\mathcal{E}\|^2\le2\sigma^2\|\Delta\eta^i\|^2"
     r"+4(G_A^2\|\Delta x^c\|^2+\|\Delta\theta^c\|^2)",
     on=ESTIMATED,

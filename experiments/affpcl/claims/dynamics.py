@@ -231,6 +231,7 @@ def free_ride(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "thm1_small_steps",
     ref="equation (9) and Theorem 1 of Appendix G.1",
+    uses=["d2_A", "d2_Phi_corrected", "d3"],
     tex=r"\lim_{\alpha\to0}\tfrac1\alpha\mathbb{E}\|x^i-x_*^i\|^2\le\frac{\sigma^2}{\lambda^i}"
     r"\Bigl(\frac1n+9\min\{1,\max\{\nu,\nu_\Phi\}\,\delta_{\mathrm{cen}}^i\}\Bigr)",
     on=SYSTEMS,

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 import ratecheck as rc
+from experiments.affpcl.claims._one_step import hidden
 from experiments.affpcl.claims._spaces import monotone, systems
 from experiments.affpcl.paper import PAPER
 from experiments.affpcl.theory import main_bounds
@@ -77,10 +78,16 @@ COMMON = rc.Space(
 )
 
 _GIVEN = {name: field for name, field in RUN.items() if name not in ("dx", "dx_c", "dtheta")}
-AT_REST = dataclasses.replace(systems(_GIVEN, SIZES), view=at_rest)
+AT_REST = dataclasses.replace(
+    systems(_GIVEN, SIZES),
+    view=at_rest,
+    constructed="runs start at their solutions, so that what they end with is noise",
+)
 EVERY_T = dataclasses.replace(systems(_GIVEN, SIZES), view=from_zero)
 FROM_ZERO = dataclasses.replace(
-    systems({**_GIVEN, "doublings": rc.whole_numbers(low=0, high=40)}, SIZES), view=from_zero
+    systems({**_GIVEN, "doublings": rc.whole_numbers(low=0, high=40)}, SIZES),
+    view=from_zero,
+    credible={"doublings": (0, 24)},
 )
 
 #: With the common step of all modules, alpha^k lambda^k = ln t / t.
@@ -104,6 +111,7 @@ NU = (
 @PAPER.upper(
     "prop1_explicit",
     ref="Proposition 1 and Corollary F.1",
+    uses=["corF1", "d5_const"],
     tex=r"\mathbb{E}\|x_t^c-x_*^c\|^2\le\tfrac1t\bigl(\|\Delta x_0^c\|^2"
     r"+\tfrac{2\sigma^2\ln t}{(\lambda^c)^2n}\bigr)",
     on=RUNS,
@@ -124,6 +132,7 @@ def prop1_explicit(stack: RunStack) -> rc.Sides:
 @PAPER.upper(
     "prop2_explicit",
     ref="Proposition 2",
+    uses=["corF1", "d2_A", "d4", "d5_const"],
     tex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le\frac{\|\Delta x_0^i\|^2+w\|\Delta x_0^c\|^2}{t}"
     r"+\frac{\sigma^2\ln t}{\lambda^2t}\Bigl(\frac{4+2w}{n}+24\tilde\delta_{\mathrm{obj}}\Bigr)",
     on=COMMON,
@@ -184,20 +193,6 @@ def prop2_x0_vs_xc(stack: CommonStack) -> rc.Sides:
     return stack.implicit_error(at), (start + scale * at.log_t) / at.t
 
 
-def hidden(level: float) -> dict[str, np.ndarray]:
-    """The systems of ``NU`` with Phibar = level."""
-    one = np.ones((2, 1, 1))
-    return {
-        "mu": np.full((2, 2), 0.5),
-        "A": one,
-        "Phi": one * np.array([1.0, 2 * level - 1])[:, None, None],
-        "theta": np.array([[1.0], [-1.0]]),
-        "floor": np.array(level),
-        "doublings": np.array(16.0),
-        "later": np.array(0.0),
-    }
-
-
 def far_centre(level: float) -> dict[str, np.ndarray]:
     """The systems of affpcl.thm1_main, started at their solutions, with e = level."""
     quarter, eye = np.array([[0.0, -1.0], [1.0, 0.0]]), level**2 * np.eye(2)
@@ -232,7 +227,7 @@ THM1 = rc.Claim(
     measure=main_bounds.theorem1,
     expect="violated",
     uses=["affpcl.d4", "affpcl.d5_const", "affpcl.corE1", "affpcl.corF1", "affpcl.corG2_first"],
-    family=[hidden(level) for level in (5e-4, 2e-4, 1e-4)],
+    family=[{**hidden(level), "later": np.array(0.0)} for level in (5e-4, 2e-4, 1e-4)],
     note=NU
     + "From x_0 = theta_0 = 0, at t = 2^34, the first that the conditions allow, the error is "
     "7.5 times the bound, and no constant in front of max{1/n, deltatilde_cen^i} will "
@@ -341,6 +336,7 @@ def thm1_explicit_forms(stack: RunStack) -> rc.Sides:
 @PAPER.upper(
     "thm1_explicit_sharper",
     ref="Theorem 1 of Appendix G.1, (27) + (22-1) + (20), sharpened",
+    uses=["corG2_known_ratio", "d4", "d5_const"],
     tex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le\frac{\mathcal L_0}{t}"
     r"+72\frac{\sigma^2\ln t}{(\lambda^i)^2t}"
     r"\Bigl(\frac1n+\min\{1,\max\{\nu,\nu_\Phi\}\,\delta_{\mathrm{cen}}^i\}\Bigr)",
@@ -365,6 +361,10 @@ def thm1_explicit_sharper(stack: RunStack) -> rc.Sides:
     r"\max\{n^{-1},\tilde\delta^i\}",
     on=EVERY_T,
     expect="violated",
+    reading_of="thm1_c1",
+    reading="The theorem has no condition on t, and Corollaries E.2 and F.3, of its modules, say "
+    "'for any time step t > 0'. The constant is 304 + 288 of its proof, with nu' for nu; none "
+    "would do.",
     note="Corollary E.2 says 'for any time step t > 0', but Corollaries E.1, F.1 and G.2 bound "
     "the step. A large ln t / (lambda t) diverges: one agent, A = (10.1, -9.9) with equal chance, "
     "Phi = b = 1, has lambda = 0.1, G_A = 10.1, and 1 - 2 alpha lambda + alpha^2 E A^2 > 1 until "
@@ -389,6 +389,9 @@ THM1_NO_START = rc.Claim(
     space=FROM_ZERO,
     measure=partial(main_bounds.theorem1_as_printed, any_t=False),
     expect="violated",
+    reading_of="affpcl.thm1_c1",
+    reading="The theorem has no term for the error at the start and no bound on n. The constant is "
+    "304 + 288 of its proof, with nu' for nu; none would do.",
     note="Lemma D.5 leaves L_0 / t, which O(C ln t / t) absorbs only for t beyond a time that "
     "depends on C, and C falls with n. Equal agents without noise, A = Phi = b = 1, n = 2^40: at "
     "t = 256 the error is (1 - ln t / t)^{2t} = 1.4e-5, the bound 4.7e-11.",

@@ -84,6 +84,9 @@ def const_sigma_sec4(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "const_sigma_central",
     ref="Section 1.2 as used in Lemma F.2",
+    printed_as="proof step",
+    reading="Lemma F.2's proof takes G_A G_x + G_b for a bound of ||g^i(x_*^c)||, and Section 1.2 "
+    "has the only definition of G_x before Appendix C.6.",
     tex=r"\|A(s)x_*^c\|\le G_AG_x",
     on=valued(sizes={"n": (2, 2), "S": (2, 2), "d": (2, 2)}),
     expect="violated",
@@ -294,6 +297,8 @@ def sec4_redef(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "sec4_redef_level",
     ref="Section 4, 'imply ... Definition 1' read for the level alone",
+    reading="'Imply the original bound and Definition 1' may say that each new constant is a "
+    "bound of the old one, also the level by itself.",
     tex=r"\delta_{\mathrm{obj}}^{\mathrm{Def.\,1}}\le\delta_{\mathrm{obj}}^{\mathrm{Sec.\,4}}",
     on=SYSTEMS,
     expect="violated",

@@ -29,6 +29,7 @@ TURNED = rc.Space(
     assumes={
         "sym(Phibar^i) > 0": lambda i: lambda_min(go.turned_objectives(i.angle, i.size).Phi_bar) > 0
     },
+    constructed="two agents whose objectives are turned against each other",
 )
 RARE = rc.Space(
     fields={
@@ -41,6 +42,7 @@ RARE = rc.Space(
         "epsilon": "the chance with which agent 1 visits the second of two states",
         "others": "the chances with which the other agents do",
     },
+    constructed="agent 1 seldom meets a state that all others meet often",
 )
 
 
@@ -168,6 +170,8 @@ def sec52_chi2(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "sec52_chi2_extra",
     ref="Section 5.2, property (i) read as the difference that the ratio makes",
+    reading="'The extra variance from environments' may be what the density ratio adds to the "
+    "variance without it.",
     tex=r"\tfrac1n\mathbb E_{\mu^0}[((\rho^i)^2-1)\|g^{c\to i}\|^2]"
     r"\le\tfrac{\sigma^2}{n}\chi^2(\mu^i,\mu^0)",
     on=SYSTEMS,
@@ -217,6 +221,7 @@ def sec52_rho(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "sec52_chi2_tv",
     ref="Section 5.2, property (ii)",
+    uses=["d3"],
     tex=r"\chi^2(\mu^i,\mu^0)\le\max\{\|\rho^i\|_\infty,1\}\delta_{\mathrm{env}}",
     on=SYSTEMS,
     note="Lemma D.3 has the agent's own distance, which is at most (1 - 1/n) delta_env.",
@@ -233,6 +238,7 @@ def sec52_chi2_tv(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "sec52_chain",
     ref="Section 5.2",
+    uses=["sec52_chi2_tv", "sec52_rho"],
     tex=r"\tfrac{\sigma^2}{n}\chi^2(\mu^i,\mu^0)\le\sigma^2\delta_{\mathrm{env}}",
     on=SYSTEMS,
 )

@@ -32,12 +32,21 @@ def _only_objectives(fields: rc.Fields) -> rc.Fields:
     return {**standing(fields), "A": fields["A"]}
 
 
+def one_dimension(size: float) -> dict[str, np.ndarray]:
+    """Two agents with A = Phi = 1 and theta = size and -size."""
+    one = np.ones((1, 1, 1))
+    theta = np.array([[size], [-size]])
+    return {"mu": np.ones((2, 1)), "A": one, "Phi": one, "theta": theta, "floor": np.array(0.5)}
+
+
 # Section 6.2.
 
 
 @PAPER.upper(
     "nu_le_kappa",
     ref="Section 6.2 and Appendix C.5",
+    uses=["c5_bounds"],
+    family=[one_dimension(size) for size in (0.3, 0.1, 0.03)],
     tex=r"\nu\le\kappa",
     on=SYSTEMS,
     expect="violated",
@@ -60,6 +69,8 @@ NU_LE_KAPPA_BOTH = replace(
     measure=partial(at.conditioning_by_kappa, both=True),
     note="The same with every constant read as generously as possible: Phi = A = 1, b = +-0.1.",
     reading_of="affpcl.nu_le_kappa",
+    reading="Appendix D.1 introduces a smaller lambda, below those of Phibar^i too, and with it a "
+    "larger kappa.",
 )
 
 
@@ -110,6 +121,8 @@ def sec62_psd(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "sec62_psd_nonsymmetric",
     ref="Section 6.2, read for x'A(s)x >= 0 without symmetry",
+    reading="The paper calls a matrix positive definite through its symmetric part (Section 1.2), "
+    "and features of temporal differences are not symmetric.",
     tex=r"\mathrm{sym}\,A(s)\succeq0\Rightarrow\nu=1",
     on=replace(SYSTEMS, repair=_bent),
     expect="violated",
@@ -131,6 +144,7 @@ def sec62_psd_nonsymmetric(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "dcen_range",
     ref="Section 6.3",
+    uses=["d1d"],
     tex=r"\delta_{\mathrm{cen}}^i\le\min\{1,\delta_{\mathrm{env}}+\delta_{\mathrm{obj}}\}",
     on=SYSTEMS,
 )
@@ -148,6 +162,7 @@ def dcen_range(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "thm1_recover",
     ref="Appendix G.1",
+    uses=["d1d"],
     tex=r"\delta_{\mathrm{env}}^i\le\delta_{\mathrm{env}},\ \delta_{\mathrm{cen}}^i\le"
     r"\delta_{\mathrm{env}}+\delta_{\mathrm{obj}},\ \kappa^i\le\kappa",
     on=SYSTEMS,
@@ -187,6 +202,8 @@ def thm1_recover_effective(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "thm1_recover_sec12",
     ref="Appendix G.1, with kappa read as Section 1.2 defines it",
+    reading="The main text defines kappa with max_i ||x_*^i||, and Appendix G.1 says that its "
+    "theorem recovers the one of the main text.",
     tex=r"\kappa^i\le\kappa",
     on=SYSTEMS,
     expect="violated",
@@ -209,6 +226,7 @@ def thm1_recover_sec12(stack: FiniteStack) -> rc.Sides:
 @PAPER.identity(
     "thm1_nurho",
     ref="Appendix G.1, worst-case complexity with density-ratio estimation",
+    uses=["thm1_c4"],
     tex=r"\nu^\rho=\max\{\tfrac{\lambda^\rho}{\min\{\lambda^b,\lambda^c\}},"
     r"\tfrac{\lambda^i\lambda^\rho}{\sigma\lambda^b\lambda^c}\}^2",
     on=replace(SYSTEMS, given={"sigma > 0": lambda s: s.sigma > 0}),
@@ -264,6 +282,7 @@ COUPLINGS = rc.Space(
 @PAPER.identity(
     "thm1_weights",
     ref="Appendix G.1, proof of the last case",
+    printed_as="proof step",
     tex=r"w^1=2C^{4,1}(\lambda^i)^{-1}+2C^{2,1}(\lambda^c)^{-1}",
     on=COUPLINGS,
     expect="violated",
