@@ -1,7 +1,7 @@
 """What every claim has to pass: one search, and what only needs a look at single instances.
 
-1. The statement is complete: its LaTeX can be read, a false one says why it is false, and what
-   replaces it is true.
+1. The statement is complete: its LaTeX can be read, a false one says why it is false and, where it
+   is another reading, why one may read it so, and what replaces it is true.
 2. The verdict is the expected one.
 3. Both sides are the same numbers in float64 and in high precision, on drawn instances.
 4. The verdict could have been another one: with a bound tightened by a tenth past the tightest
@@ -186,6 +186,8 @@ def _check_statement(entry: Entry, others: Mapping[str, Entry]) -> None:
         convert(entry.latex)
     if entry.expect == "violated":
         assert entry.note, f"{entry.id} is false; its note must say which step breaks"
+        read = entry.reading or not entry.reading_of
+        assert read, f"{entry.id} is false; its `reading` must say why a reader may take it so"
     better = others.get(entry.corrected or "")
     if better is not None:
         assert better.expect in ("holds", "unreachable"), f"{better.id} must correct {entry.id}"

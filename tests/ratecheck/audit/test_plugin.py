@@ -186,6 +186,13 @@ def test_what_corrects_a_false_claim_must_be_true() -> None:
         check_claim(false, others={"my.better": replace(better, expect="violated")})
 
 
+def test_a_false_reading_says_why_one_may_read_it_so() -> None:
+    false = claim(lambda x, y: (x, y), expect="violated", note="why", reading_of="my.other")
+    check_claim(replace(false, reading="Section 2 calls the larger number y."))
+    with pytest.raises(AssertionError, match="its `reading` must say why a reader may take it so"):
+        check_claim(false)
+
+
 def test_a_bound_stays_as_tight_as_it_is_known_to_be() -> None:
     check_claim(claim(half), known=Known(0.75))
     check_claim(claim(half), known=Known(0.8))
