@@ -537,7 +537,9 @@ def thm1_c4() -> Sequence[rc.Regime]:
     tex=r"\mathbb{E}\|\tilde x_t^i-x_*^i\|^2=O(\sigma^2(\lambda^i)^{-2}t^{-1}\delta)",
 )
 def thm1_dim() -> Sequence[rc.Regime]:
-    """Diminishing steps and the weighted average remove ln t from Theorem 1, for (22-1) and (22-2)."""
+    """Diminishing steps and the weighted average remove ln t from Theorem 1, with (22-1) and with
+    (22-2).
+    """
     return [
         where.diminishing(lambda run: run.error[:, 0], f"x^1, ({name})", algorithm)
         for name, algorithm in VARIANTS
