@@ -81,7 +81,10 @@ def ex2_monotone(s: estimate.Coupling) -> rc.Sides:
     r"\le2\|\rho^i\|_\infty\|\mu^i-\mu^0\|_{\rm TV}+8P(s^i\ne s^0)",
     on=COUPLINGS,
     note="The second line of the proof prints rho^i(s^i) for rho^i(s^0). That the right side is "
-    "O(delta_env) takes max rho^i = O(1); it is up to n in general.",
+    "O(delta_env) takes max rho^i = O(1); it is up to n in general (affpcl.ex2_uniform).",
+    derivation="Psi(s^0) eta_* = psi(s^0)(rho^i(s^0) - 1) has mean square at most chi^2, and "
+    "psi(s^i) - psi(s^0), at most 2 long, vanishes where s^i = s^0; ||a + b||^2 <= 2 ||a||^2 + 2 "
+    "||b||^2. Lemma D.3 bounds chi^2.",
 )
 def ex2_var(s: Coupling) -> rc.Sides:
     """||psi|| <= 1: E ||g^{i,rho}(eta_*)||^2 <= 2 chi^2(mu^i, mu^0) + 8 P(s^i != s^0) <= 2 max
