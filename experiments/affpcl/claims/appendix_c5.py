@@ -305,6 +305,7 @@ def rem2_corrected(instance: Any) -> rc.Sides:
 @PAPER.upper(
     "rem2_unit",
     ref="Remark 2 for Example 6",
+    printed_as="ours",
     tex=r"\|\phi\|=\|\psi\|=1:\ \mathbb{E}_{\mu^i}\|A(s)(x_*^i-x_*^c)\|^2\le2\sigma^2\min\{1,"
     r"\tfrac{1+\gamma}{1-\gamma}\delta_{\rm cen}^i\}",
     on=chain_space("n", _REWARDS, unit=True, view=bellman.embeddings, sizes=_AGENTS),
@@ -320,6 +321,7 @@ def rem2_unit(instance: Any) -> rc.Sides:
 @PAPER.upper(
     "rem2_td",
     ref="Remark 2, stronger for Appendix C.6",
+    printed_as="ours",
     tex=r"\mathbb{E}_{\mu^i}\|A(s)(x_*^i-x_*^c)\|^2\le2\sigma^2\delta_{\rm cen}^i",
     on=replace(chain_space("n", _REWARDS, sizes=_AGENTS), given=_AWAY),
     derivation="E A^T A <= (1 + gamma) sym(Abar) (affpcl.c6_moment), so the left is at most (1 + "

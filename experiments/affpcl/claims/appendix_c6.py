@@ -161,6 +161,7 @@ def c6_nu_corrected(instance: Any) -> rc.Sides:
 @PAPER.upper(
     "c6_moment",
     ref="Appendix C.6, new",
+    printed_as="ours",
     tex=r"\mathbb{E}[A^\top A]\preceq(1+\gamma)\,{\rm sym}\,\bar A",
     on=chain_space("n", {"x": rc.sphere("d")}, sizes={"n": (1, 2)}),
     derivation="With q = E (phi^T x)^2 = E (phi'^T x)^2 and c = E (phi^T x)(phi'^T x) >= -q, the "

@@ -155,6 +155,7 @@ def corG2_first_sharper(stack: PersonalStack) -> rc.Sides:
 @PAPER.upper(
     "corG2_known_ratio",
     ref="Corollary G.2, known density ratio",
+    printed_as="ours",
     tex=r"\mathbb{E}\|\Delta x_{t+1}^i\|^2\le(1-\tfrac32\alpha\lambda^i)\|\Delta x^i\|^2"
     r"+32\alpha^2(G_A^2\|\Delta x^c\|^2+\|\Delta\theta^c\|^2)"
     r"+8\alpha^2\sigma^2(n^{-1}+9\tilde\delta^i)",

@@ -170,6 +170,7 @@ def never_worse_corrected(stack: FiniteStack) -> rc.Sides:
 @PAPER.identity(
     "never_worse_gain",
     ref="Sections 1 and 3",
+    printed_as="ours",
     tex=r"\frac1n\sum_i\bigl(\operatorname{tr}X^i_{\mathrm{alone}}-\operatorname{tr}"
     r"X^i_{\mathrm{AffPCL}}\bigr)=(1-\tfrac1n)\operatorname{tr}X(\operatorname{Cov}h)",
     on=COMMON,
@@ -188,6 +189,7 @@ def never_worse_gain(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "never_worse_per_agent",
     ref="Sections 1 and 3",
+    printed_as="ours",
     tex=r"\operatorname{tr}X^i_{\mathrm{AffPCL}}\le\operatorname{tr}X^i_{\mathrm{alone}}"
     r"+(1-\tfrac1n)\operatorname{tr}X(\operatorname{Cov}v^i)",
     on=COMMON,
@@ -231,6 +233,7 @@ def free_ride(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "thm1_small_steps",
     ref="equation (9) and Theorem 1 of Appendix G.1",
+    printed_as="ours",
     uses=["d2_A", "d2_Phi_corrected", "d3"],
     tex=r"\lim_{\alpha\to0}\tfrac1\alpha\mathbb{E}\|x^i-x_*^i\|^2\le\frac{\sigma^2}{\lambda^i}"
     r"\Bigl(\frac1n+9\min\{1,\max\{\nu,\nu_\Phi\}\,\delta_{\mathrm{cen}}^i\}\Bigr)",

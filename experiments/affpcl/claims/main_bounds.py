@@ -111,6 +111,7 @@ NU = (
 @PAPER.upper(
     "prop1_explicit",
     ref="Proposition 1 and Corollary F.1",
+    printed_as="ours",
     uses=["corF1", "d5_const"],
     tex=r"\mathbb{E}\|x_t^c-x_*^c\|^2\le\tfrac1t\bigl(\|\Delta x_0^c\|^2"
     r"+\tfrac{2\sigma^2\ln t}{(\lambda^c)^2n}\bigr)",
@@ -132,6 +133,7 @@ def prop1_explicit(stack: RunStack) -> rc.Sides:
 @PAPER.upper(
     "prop2_explicit",
     ref="Proposition 2",
+    printed_as="ours",
     uses=["corF1", "d2_A", "d4", "d5_const"],
     tex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le\frac{\|\Delta x_0^i\|^2+w\|\Delta x_0^c\|^2}{t}"
     r"+\frac{\sigma^2\ln t}{\lambda^2t}\Bigl(\frac{4+2w}{n}+24\tilde\delta_{\mathrm{obj}}\Bigr)",
@@ -162,6 +164,7 @@ def prop2_explicit(stack: CommonStack) -> rc.Sides:
 @PAPER.upper(
     "prop2_x0_vs_xc",
     ref="Section 3: x^0 or x^c",
+    printed_as="ours",
     tex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le"
     r"\frac{\|\Delta x_0^i\|^2+w\frac1n\sum_j\|\Delta x_0^j\|^2}{t}"
     r"+(1+w)\frac{\sigma^2\ln t}{\lambda^2t}"

@@ -320,6 +320,7 @@ def sec4_redef_level(stack: FiniteStack) -> rc.Sides:
 @PAPER.identity(
     "sec4_estimated",
     ref="Section 4, Phi(s) theta_t^c in place of b^0(s) in (5)",
+    printed_as="ours",
     tex=r"\mathbb E_\mu[\tilde g_t^i]=\mathbb E_\mu[g_t^i(x_t^i)]"
     r"+\bar\Phi(\theta_t^c-\theta_*^c)",
     on=replace(systems(ITERATES), view=same_environment),

@@ -186,6 +186,7 @@ def thm1_recover(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "thm1_recover_effective",
     ref="Appendix G.1, for the effective levels",
+    printed_as="ours",
     tex=r"\min\{1,\nu\delta_{\mathrm{cen}}^i\}\le\min\{1,\nu\delta_{\mathrm{env}}\}"
     r"+\min\{1,\nu\delta_{\mathrm{obj}}\}",
     on=SYSTEMS,
