@@ -7,6 +7,7 @@ file. A user's own Python file is a section as well, with the same engine.
 from __future__ import annotations
 
 import fnmatch
+import functools
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -133,6 +134,25 @@ def families(entry: Entry, known: Mapping[str, Entry]) -> dict[str, Sequence[Any
         if isinstance(used, Claim) and used.family:
             found[name] = used.family
     return found
+
+
+def families_of(items: Sequence[Item]) -> dict[str, dict[str, Sequence[Any]]]:
+    """The :func:`families` of every claim, by its id; what stands beside them is read once."""
+
+    @functools.cache
+    def beside(origin: str, paper: str) -> dict[str, Entry]:
+        others = of_file(origin) if origin else catalogue(paper)
+        return {other.id: other.entry for other in others}
+
+    return {
+        item.id: families(
+            item.entry,
+            beside(item.origin if item.origin.endswith(".py") else "", item.entry.paper)
+            if item.entry.uses
+            else {},
+        )
+        for item in items
+    }
 
 
 def find_claims(

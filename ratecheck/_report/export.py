@@ -18,7 +18,7 @@ from ratecheck._report.terminal import dump
 from ratecheck._report.verdicts import headline, ratio
 from ratecheck._store.files import write_whole, writing
 from ratecheck._store.machine import versions
-from ratecheck._verdicts.records import Result, replayable_text, revision_of_claims
+from ratecheck._verdicts.records import Result, replayable_text, revisions_of_claims
 from ratecheck._verdicts.verdict import Verdict, evidence
 
 #: The page for a paper's authors: beside the folder as it was written, in it with its numbers.
@@ -32,7 +32,8 @@ def write(results: Sequence[Result], folder: Path) -> None:
     what holds are left out: they are long, and found again in seconds. Where an ``authors.md`` lies
     beside the folder, one with the numbers of these verdicts is written, too.
     """
-    fresh = {result.item.id: (result, _revision(result)) for result in results}
+    revisions = revisions_of_claims([result.item for result in results])
+    fresh = {r.item.id: (r, revisions.get(r.item.id)) for r in results}
     known = _known(folder)
     whole = [
         fresh.get(item.id) or (_of_known(item, known[item.id]), known[item.id].get("revision"))
@@ -85,16 +86,9 @@ def _known(folder: Path) -> dict[str, dict[str, Any]]:
 def _of_known(item: Item, claim: Mapping[str, Any]) -> Result:
     """A verdict that was written before, with what the claim says now."""
     verdict = Verdict.of_known(claim)
-    for regime in verdict.details.get("regimes", ()):
-        regime.setdefault("systems", 1)  # as in verdicts from before they were counted
     verdict.corrected = item.entry.corrected
     verdict.evidence = evidence(item.entry, verdict)
     return Result(item, verdict, claim["effort"], claim["seed"])
-
-
-def _revision(result: Result) -> str | None:
-    origin = result.item.origin
-    return None if origin.endswith(".py") else revision_of_claims(origin)
 
 
 def write_page(folder: Path) -> None:
@@ -116,13 +110,13 @@ def kept(items: Sequence[Item], folder: Path, effort: str, seed: int) -> list[Re
     """
     known = _known(folder)
     wanted = {"effort": effort, "seed": seed}
+    revisions = revisions_of_claims([item for item in items if item.id in known])
     return [
         _of_known(item, known[item.id])
         for item in items
-        if item.id in known
-        and not item.origin.endswith(".py")
+        if item.id in revisions
         and wanted.items() <= known[item.id].items()
-        and known[item.id].get("revision") == revision_of_claims(item.origin)
+        and known[item.id].get("revision") == revisions[item.id]
     ]
 
 

@@ -193,14 +193,15 @@ def _statement_told_under(records: Sequence[Record]) -> dict[str, str]:
     """The statement under which each is told: its parent, or the first with its correction."""
     ids = {record["id"] for record in records}
     whole = {name: other for name, other in parents(records).items() if other in ids}
+    wrong = {record["id"] for record in records if false(record)}
     first: dict[str, str] = {}
     heads = {}
     for record in records:
         name = record["id"]
-        if name in whole:
-            heads[name] = whole[name]
-        else:
+        if name not in whole:
             heads[name] = first.setdefault(record["corrected"] or name, name)
+    for name, other in whole.items():  # a reading of what is false is told where that is
+        heads[name] = heads.get(other, other) if other in wrong else other
     return heads
 
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from ratecheck._claims.fields import Numbers
-from ratecheck._claims.samples import batches, generator
+from ratecheck._claims.samples import SHARED, batches, generator
 from ratecheck._claims.space import Fields, Layout
 from ratecheck._search.ascent import Climb
 from ratecheck._search.neighbours import measured
-from ratecheck._search.search import Search
+from ratecheck._search.search import Effort, ScoredInstance, Search
 
 #: Arrays of B instances and the larger side of each, in absolute value, to which ones are wanted.
 Condition = Callable[[Fields, Numbers], Numbers]
 #: So many are taken of a batch.
 _OF_A_BATCH = 4
+#: Where the tightest instances are rounding, so many others are climbed to, whose larger side is at
+#: least this.
+_CLIMBS, _LARGE = 2, 1e-6
 
 
 @dataclass(frozen=True)
@@ -61,3 +64,15 @@ def climbed(search: Search, start: Drawn, wanted: Condition, budget: int, number
     climb.run()
     fields = start.layout.decode(climb.best[None])
     return Drawn(climb.value, fields, start.layout, climb.best)
+
+
+def without_rounding(search: Search, effort: Effort) -> Iterator[ScoredInstance]:
+    """Tight instances among those of which not both sides are rounding alone, climbed to."""
+
+    def large(fields: Fields, larger: Numbers) -> Numbers:
+        return larger > _LARGE
+
+    found = drawn(search, min(effort.random, SHARED), large)
+    for number, one in enumerate(sorted(found, key=lambda one: -one.tightness)[:_CLIMBS]):
+        end = climbed(search, one, large, effort.budget, number)
+        yield ScoredInstance(end.tightness, end.fields, end.layout.sizes)

@@ -14,7 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from ratecheck._claims.claim import RateClaim
-from ratecheck._discover.catalogue import Item, catalogue, families, find, of_file
+from ratecheck._discover.catalogue import Item, families_of, find
 from ratecheck._processes import limit as limit_module, pool
 from ratecheck._search.search import Families
 from ratecheck._verdicts import trace as trace_module
@@ -42,10 +42,11 @@ def judge_all(
     limit = LIMITS[effort] if limit is None else limit
     # rates take longest; begun last, one of them would leave all other workers idle
     ordered = sorted(items, key=lambda item: not isinstance(item.entry, RateClaim))
+    known = families_of(items)
     with tempfile.TemporaryDirectory(prefix="ratecheck-") as scratch:
         notes = [Path(scratch) / item.id for item in ordered]
         tasks = [
-            (item.origin, item.id, effort, seed, limit, note, _families(item))
+            (item.origin, item.id, effort, seed, limit, note, known[item.id])
             for item, note in zip(ordered, notes, strict=True)
         ]
 
@@ -60,15 +61,6 @@ def judge_all(
         ):
             item = ordered[position]
             yield item, _verdict_of_worker(future, item, limit, notes[position])
-
-
-def _families(item: Item) -> Families:
-    """The counterexamples of what a claim uses; the rest of its paper is read if it uses any."""
-    if not item.entry.uses:
-        return {}
-    own_file = item.origin.endswith(".py")
-    others = of_file(item.origin) if own_file else catalogue(item.entry.paper)
-    return families(item.entry, {other.id: other.entry for other in others})
 
 
 def _judge_in_worker(

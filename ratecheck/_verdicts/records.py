@@ -17,11 +17,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from linsys import InputError
 from ratecheck._claims.claim import RELATIONS, Claim
 from ratecheck._claims.families import category
-from ratecheck._discover.catalogue import Item, module
+from ratecheck._discover.catalogue import Item, families_of, module
 from ratecheck._processes.interrupts import Interrupted, Progress
+from ratecheck._search.search import Families
 from ratecheck._store.files import (
     check_writable,
     digest,
@@ -224,8 +227,31 @@ def _revision(module: ModuleType) -> str:
     return revision_of([(Path(m.__file__ or ""), m.__package__ or "") for m in roots])
 
 
+def revisions_of_claims(items: Sequence[Item]) -> dict[str, str]:
+    """The revision of what claims of the catalogue compute, by id; those of users have none.
+
+    It is that of their module and of the engine, with the counterexamples on which they are tried.
+    """
+    ours = [item for item in items if not item.origin.endswith(".py")]
+    known = families_of(ours)
+    return {
+        item.id: digest(revision_of_module(item.origin) + _digits(known[item.id])) for item in ours
+    }
+
+
+def _digits(known: Families) -> str:
+    """Counterexamples to as many digits as are the same on every processor."""
+    tried = {
+        name: [
+            {key: [f"{x:.9g}" for x in np.ravel(one[key])] for key in sorted(one)} for one in all_of
+        ]
+        for name, all_of in sorted(known.items())
+    }
+    return json.dumps(tried)
+
+
 @functools.cache
-def revision_of_claims(origin: str) -> str:
+def revision_of_module(origin: str) -> str:
     """The revision of what the claims of a module of the catalogue compute, and of the engine."""
     parts = [
         revision_of_meaning(Path(m.__file__ or ""), m.__package__ or "")

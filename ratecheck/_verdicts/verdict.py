@@ -22,12 +22,10 @@ from ratecheck._claims.certificates import (
     ratio,
 )
 from ratecheck._claims.claim import Claim, Entry, NotChecked, RateClaim, Regime
-from ratecheck._claims.fields import Numbers
-from ratecheck._claims.samples import SHARED
 from ratecheck._claims.space import Fault, Fields, Unsettled, call
 from ratecheck._processes.limit import TimeLimit, time_limit
 from ratecheck._rates.regimes import of_regime, of_regimes
-from ratecheck._search.others import climbed, drawn
+from ratecheck._search.others import without_rounding
 from ratecheck._search.search import EFFORTS, Effort, Families, ScoredInstance, Search
 from ratecheck._search.witness import Witness, choose
 
@@ -37,9 +35,8 @@ LIMITS = {"quick": 30.0, "normal": 120.0, "hunt": 1800.0}
 UNREACHABLE = 10.0
 #: Instances that may be tried for the tightest one.
 _CONFIRMED = 12
-#: Two sides up to this are rounding in high precision. Where those of the tightest instances are,
-#: so many others are climbed to, whose larger side is at least this.
-_NOTHING, _CLIMBS, _LARGE = 1e-60, 2, 1e-6
+#: Two sides up to this are rounding in high precision.
+_NOTHING = 1e-60
 
 
 @dataclass
@@ -282,7 +279,7 @@ def _tightest(search: Search, effort: Effort) -> tuple[Verdict, ScoredInstance]:
     def instances() -> Iterator[ScoredInstance]:
         yield from search.best[:_CONFIRMED]
         if rounded:
-            yield from _telling(search, effort)
+            yield from without_rounding(search, effort)
 
     for instance in instances():
         search.current = instance.fields, 0
@@ -311,18 +308,6 @@ def _tightest(search: Search, effort: Effort) -> tuple[Verdict, ScoredInstance]:
         rounded = rounded and nothing
     assert first is not None
     return first
-
-
-def _telling(search: Search, effort: Effort) -> Iterator[ScoredInstance]:
-    """Where the tightest instances are rounding alone: tight ones among those that are not."""
-
-    def large(fields: Fields, larger: Numbers) -> Numbers:
-        return larger > _LARGE
-
-    found = drawn(search, min(effort.random, SHARED), large)
-    for number, one in enumerate(sorted(found, key=lambda one: -one.tightness)[:_CLIMBS]):
-        end = climbed(search, one, large, effort.budget, number)
-        yield ScoredInstance(end.tightness, end.fields, end.layout.sizes)
 
 
 def _violated(search: Search, instance: ScoredInstance, effort: Effort) -> Verdict:

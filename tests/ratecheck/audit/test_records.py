@@ -283,9 +283,10 @@ def test_verdicts_of_the_same_code_and_effort_are_kept(
     assert again[1].verdict.evidence == "proved"
     assert export.kept(items, tmp_path, "normal", 0) == []
     assert export.kept(items, tmp_path, "quick", 1) == []
-    other = [Item(replace(items[0].entry, id="ood.other"), items[0].origin, items[0].section)]
-    assert export.kept(other, tmp_path, "quick", 0) == []
-    monkeypatch.setattr(export, "revision_of_claims", lambda origin: "other")
+    new = [Item(replace(items[0].entry, id="ood.other"), items[0].origin, items[0].section)]
+    assert export.kept(new, tmp_path, "quick", 0) == []
+    other = dict.fromkeys((item.id for item in items), "other")
+    monkeypatch.setattr(export, "revisions_of_claims", lambda claims: other)
     assert export.kept(items, tmp_path, "quick", 0) == []
 
 
