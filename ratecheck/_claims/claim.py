@@ -29,9 +29,9 @@ _RELATION: dict[str, Relation] = {
 }
 #: How a statement may relate to another one, whose id it names.
 RELATIONS = ("corrected", "sharpens", "reading_of")
-#: What of a statement the paper prints: the statement itself, a line of a proof, something that is
-#: evidently not what is meant, or nothing: then it is ours.
-PrintedAs = Literal["statement", "proof step", "misprint", "ours"]
+#: What of a statement the paper prints: the statement itself, an assumption, a line of a proof,
+#: something that is evidently not what is meant, or nothing: then it is ours.
+PrintedAs = Literal["statement", "assumption", "proof step", "misprint", "ours"]
 VERDICTS = (
     "holds",
     "violated",
@@ -61,7 +61,8 @@ class Statement:
         reading_of: id of the claim that is the paper's statement, of which this is another reading,
             a weaker or stronger form, or a case.
         reading: of another reading, which one it is and why a reader may take it.
-        printed_as: what the paper prints of it: the "statement"; a "proof step", which no statement
+        printed_as: what the paper prints of it: the "statement"; an "assumption", which is false
+            where nothing that the paper is about meets it; a "proof step", which no statement
             repeats; a "misprint", evidently not what is meant; or nothing, so that it is "ours",
             as a correction and a sharper form are without saying so.
         uses: ids of the claims that its proof rests on. A bound is also tried on their ``family``.

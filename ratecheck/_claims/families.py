@@ -21,7 +21,7 @@ CATEGORIES = {
     "misprint": "misprint",
     "proof step": "false step of a proof",
     "ours": "false statement of ours",
-    "vacuous": "assumption that nothing meets",
+    "assumption": "assumption that nothing meets",
 }
 #: Relations in words; a rate has none.
 IN_WORDS = {"<=": "at most", ">=": "at least", "==": "equal to", "": "at most"}
@@ -82,7 +82,7 @@ def category(record: Record) -> str:
     if "category" in record:  # as it was written with a verdict
         return str(record["category"])
     if "vacuous" in (record["verdict"], record["expected"]):
-        return CATEGORIES["vacuous"]
+        return CATEGORIES["assumption"]
     if not false(record):
         return ""
     printed = record.get("printed_as", "statement")

@@ -164,6 +164,11 @@ _CHAPTERS = {
         "False statements of ours",
         "The paper prints none; they show what is needed.",
     ),
+    "assumption": (
+        "Assumptions that nothing meets",
+        "The paper assumes each. Its counterexample is one instance that does not meet it; that "
+        "nothing does which the paper is about, is said by its correction and its note.",
+    ),
 }
 
 
@@ -411,7 +416,7 @@ def _not_checked(records: Sequence[Record]) -> list[str]:
     unchecked = [r for r in records if r["verdict"] in ("not checked", "error")]
     parts = []
     if empty:
-        parts += ["## Assumptions that nothing satisfies", _statement_list(empty)]
+        parts += ["## Conditions that nothing satisfies", _statement_list(empty)]
     if unchecked:
         return [*parts, "## Not checked", _statement_list(unchecked)]
     return [*parts, "## Not checked", "Every statement of the catalogue was checked."]

@@ -104,6 +104,7 @@ def data_variance(devices: Devices) -> Numbers:
     tex=r"\|\nabla f_i(X)-\nabla f_i(Y)\|\le L\|X-Y\|\quad\forall X,Y",
     on=BOUNDED,
     expect="violated",
+    printed_as="assumption",
     note="An assumption that no loss of BA meets but an affine one. The gradient of least squares "
     "is cubic in X, and no L is large enough. For any loss: a differentiable f(B, A) = g(BA) has "
     "Lipschitz gradients if and only if f = g(0) + <C, BA>, see fslora.a41_any. Theorem 4.4 needs "
@@ -258,8 +259,13 @@ def a41_ball_centre(devices: Devices, P: Numbers, Q: Numbers, U: Numbers, V: Num
     r"\mathbb E\|\nabla\tilde\ell(X,\xi;S)-\nabla\tilde f_i(X;S)\|^2\le\sigma_g^2\quad\forall X",
     on=VARIANCES,
     expect="violated",
-    note="Both grow as ||X||^6, as squares of cubic gradients, so that no constants bound them for "
-    "all X: fslora.a42_corrected. They are bounded on balls, fslora.a42_ball.",
+    printed_as="assumption",
+    note="For k < r an assumption that no loss of BA meets unless every f~(.; S) is constant. The "
+    "variances of least squares grow as ||X||^6, as squares of cubic gradients: "
+    "fslora.a42_corrected. For any loss with slope G, the A part of a gradient at (tB, A/t) is "
+    "t S B'G(BSA), with BSA the same for all t. If its variance is bounded, S B'G(BSA) is the same "
+    "for all S, hence zero, as its row j is where S leaves out j. Then <G(BSA), BSA> = 0 for all B "
+    "and A, so that f~(.; S) is constant. On balls they are bounded, fslora.a42_ball.",
     corrected="a42_corrected",
     main=True,
 )

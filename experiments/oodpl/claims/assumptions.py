@@ -75,6 +75,7 @@ _FLAT: dict[str, Any] = {
     r"-\theta'\|^2\quad\forall\theta,\theta'",
     on=ANY_MU,
     expect="violated",
+    printed_as="assumption",
     note="An assumption that nothing meets: with finitely many answers no policy satisfies it on "
     "the whole space. All -log pi(y|x) would grow like mu ||theta||^2/2, and the least of them is "
     "at most log Y. With Assumption 2 it is contradictory for any function: a gradient of size M "

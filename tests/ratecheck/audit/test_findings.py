@@ -100,6 +100,7 @@ def test_what_is_false_is_told_and_counted_by_what_is_printed() -> None:
         false("step", printed_as="proof step"),
         false("own", printed_as="ours"),
         false("slip", printed_as="misprint"),
+        false("assumed", printed_as="assumption"),
         false("a"),
         false("own_reading", printed_as="ours", reading_of="mine.a"),
         false("read", reading_of="mine.true", reading="Section 4 calls the same thing so."),
@@ -109,7 +110,7 @@ def test_what_is_false_is_told_and_counted_by_what_is_printed() -> None:
     ]
     page = findings(records, {})
     headings = re.findall(r"^##+ (.*)", page, re.MULTILINE)
-    assert headings[:9] == [
+    assert headings[:11] == [
         "False as printed",
         "1. Mine, Lemma a (`mine.a`)",
         "Misprints",
@@ -118,6 +119,8 @@ def test_what_is_false_is_told_and_counted_by_what_is_printed() -> None:
         "3. Mine, Lemma step (`mine.step`)",
         "False statements of ours",
         "4. Mine, Lemma own (`mine.own`)",
+        "Assumptions that nothing meets",
+        "5. Mine, Lemma assumed (`mine.assumed`)",
         "True as read here, false under another reading",
     ]
     assert "*Read so:* Section 4 calls the same thing so." in page
@@ -129,7 +132,7 @@ def test_what_is_false_is_told_and_counted_by_what_is_printed() -> None:
         "misprint": "1",
         "false step of a proof": "1",
         "false statement of ours": "2",
-        "assumption that nothing meets": "1",
+        "assumption that nothing meets": "2",
     }
     assert "| a proof in the note, which the search agrees with | 1 |" in page
     assert "| a search that found no counterexample | 1 |" in page
@@ -258,7 +261,7 @@ def test_tightness_counts_what_is_attained_and_what_is_sharper() -> None:
 
 @pytest.mark.parametrize(
     ("verdict", "title"),
-    [("not checked", "## Not checked"), ("vacuous", "## Assumptions that nothing satisfies")],
+    [("not checked", "## Not checked"), ("vacuous", "## Conditions that nothing satisfies")],
 )
 def test_what_was_not_checked_says_why(verdict: str, title: str) -> None:
     page = findings([record("a", verdict, reason="it needs a limit")], {})
