@@ -93,7 +93,7 @@ def revision_of_meaning(path: Path, package: str) -> str:
 
 @functools.cache
 def _meaning(path: Path) -> str:
-    """The source of a file, written anew without what is only said in it."""
+    """What a file computes: its syntax, without what is only said in it, on every Python alike."""
     tree = ast.parse(path.read_bytes())
     for node in _nodes(tree):
         if isinstance(node, ast.Call):
@@ -102,7 +102,15 @@ def _meaning(path: Path) -> str:
                     keyword.value = ast.Constant("")
         elif isinstance(node, _WITH_DOCSTRING) and ast.get_docstring(node) is not None:
             node.body[0] = ast.Expr(ast.Constant(""))
-    return ast.unparse(tree)
+    return _written(tree)
+
+
+def _written(part: Any) -> str:
+    """A part of a syntax tree as text, without empty fields: newer Pythons have more of these."""
+    if isinstance(part, ast.AST):
+        fields = (f"{k}={_written(v)}" for k, v in ast.iter_fields(part) if v not in (None, []))
+        return f"{type(part).__name__}({','.join(fields)})"
+    return f"[{','.join(map(_written, part))}]" if isinstance(part, list) else repr(part)
 
 
 @functools.cache
