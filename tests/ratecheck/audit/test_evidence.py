@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import ratecheck as rc
-from ratecheck._discover.catalogue import families, of_file
+from ratecheck._discover.catalogue import families, find_claims, of_file
+from ratecheck._verdicts import records
 from ratecheck._verdicts.judging import judge_all
 
 ONE = rc.Space(fields={"x": rc.interval("n")}, sizes={"n": (1, 3)})
@@ -123,3 +124,18 @@ def test_the_quotient_of_two_roundings_is_no_tightness(name: str) -> None:
     assert verdict.ratio is not None
     assert verdict.ratio > 0.1
     assert float(verdict.bound) > 1e-6
+
+
+def test_counterexamples_that_are_tried_count_in_the_revision(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    items = find_claims(["ood.lemma_1"])
+
+    def revision_with(*instances: Any) -> str:
+        known = {"mine.lemma": instances} if instances else {}
+        monkeypatch.setattr(records, "families_of", lambda claims: {"ood.lemma_1": known})
+        return records.revisions_of_claims(items)["ood.lemma_1"]
+
+    assert len({revision_with(), revision_with(ones(5)), revision_with(ones(5), ones(6))}) == 3
+    nearly = {"x": np.ones(5) * (1 + 1e-15)}  # as another processor may compute it
+    assert revision_with(nearly) == revision_with(ones(5))
