@@ -393,13 +393,15 @@ def thm2(n: Any, t: Any, delta: Any) -> rc.Sides:
         batched=True,
     ),
     expect="violated",
-    note="The system is chosen before the estimator, and one estimator returns that system's "
-    "rho^i whatever it sees: the infimum is 0 for every system, with mu^1 = (1, 0) and mu^2 = (0, "
-    "1) for one. The proof bounds inf over estimators of the sup over systems (its R^*).",
+    note="Where the system is chosen before the estimator, the estimator that returns the rho^i of "
+    "this system, whatever it sees, has the error 0. So the infimum over estimators is 0 for every "
+    "system, for instance for mu^1 = (1, 0) and mu^2 = (0, 1), where the bound is positive. What "
+    "the proof bounds is R^*, the infimum over estimators of the largest error over systems.",
     corrected="thm2",
     reading_of="thm2",
-    reading="The words in their order: there is a system such that the infimum over estimators, "
-    "which may know it, is at least the bound. The proof reads them the other way round.",
+    reading="The words in their order say: there is a system for which the infimum over all "
+    "estimators is at least the bound, and an estimator may then be made for that system. The "
+    "proof takes the infimum over estimators first, of the largest error over systems.",
     printed_as="misprint",
 )
 def thm2_fixed(mu: Any, t: Any, rho: Any) -> rc.Sides:

@@ -107,12 +107,14 @@ def error_alone(stack: FiniteStack) -> rc.Numbers:
     on=SYSTEMS,
     main=True,
     expect="violated",
-    note="What the paper compares are worst-case bounds. An agent that sees one state alone has "
-    "no error on its own and receives the others' noise: A = 1, Phi = (1/3, 1), theta = 3, mu^1 = "
-    "(1, 0), mu^2 = (1/2, 1/2), alpha = 1e-4 gives agent 1 an error of 0 alone and of 1.4e-6 "
-    "together. The loss has no bound in one environment either: a factor 148 for A = (1, 0), Phi "
-    "= (0, 1), theta = (-0.03, 1), mu = (1/2, 1/2), growing like 1/theta^2. In different "
-    "environments it is there on average over the agents as well (affpcl.never_worse_average).",
+    note="What the paper compares are worst-case bounds. An agent that meets a single state has "
+    "no noise when it learns alone, and receives the others' noise from AffPCL: with A = 1, Phi = "
+    "(1/3, 1), theta = 3 for both agents, mu^1 = (1, 0), mu^2 = (1/2, 1/2) and alpha = 1e-4, agent "
+    "1 has the error 0 alone and 1.4e-6 with AffPCL. In one environment the loss has no bound "
+    "either: with A = (1, 0), Phi = (0, 1), theta^1 = -0.03, theta^2 = 1 and mu = (1/2, 1/2), "
+    "agent 1's error is 148 times that of learning alone, and the factor grows like "
+    "1/(theta^1)^2. In different environments the average over the agents can be worse as well "
+    "(affpcl.never_worse_average).",
     corrected="never_worse_corrected",
 )
 def never_worse(stack: FiniteStack) -> rc.Sides:
@@ -132,11 +134,13 @@ def never_worse(stack: FiniteStack) -> rc.Sides:
     reading_of="never_worse",
     reading="Section 7 reports the MSE averaged over the agents, and one agent's loss might be "
     "another one's gain.",
-    note="True in one environment only. Two agents, A = 1, Phi = (1/3, 1), mu^1 = (1, 0), theta^1 "
-    "= 1, mu^2 = (1/2, 1/2), theta^2 = 0: both are without noise alone, since agent 1 sees one "
-    "state and b^2 = 0. Together x_*^c = 1/6 and theta_*^c = 1/3, the central residual h = x_*^c "
-    "- Phi theta_*^c is (1/18, -1/6), and what agent 2 samples moves agent 1 by rho^1 h / 2, "
-    "which is 1/27 or 0, and itself by (rho^2 / 2 - 1) h, which is -1/27 or 0.",
+    note="It is true in one environment (affpcl.never_worse_corrected). Two agents, A = 1, Phi = "
+    "(1/3, 1), mu^1 = (1, 0), theta^1 = 1, mu^2 = (1/2, 1/2), theta^2 = 0. Alone both learn "
+    "without noise, because agent 1 meets one state and b^2 = 0. With AffPCL, x_*^c = 1/6 and "
+    "theta_*^c = 1/3, so that the central residual h(s) = A x_*^c - Phi(s) theta_*^c is 1/18 in "
+    "the first state and -1/6 in the second. The sample of agent 2 enters the direction of agent 1 "
+    "with rho^1 h / 2, which is 1/27 or 0, and its own direction with (rho^2 / 2 - 1) h, which is "
+    "-1/27 or 0. Both agents then learn with noise.",
     corrected="never_worse_corrected",
 )
 def never_worse_average(stack: FiniteStack) -> rc.Sides:

@@ -92,9 +92,10 @@ def error_coupled(system: FiniteSystem, t: where.Values) -> where.Values:
     ref="Appendix C.4, Example 2",
     tex=r"\mathbb{E}\|\eta_t^i-\eta_*^i\|^2=\tilde O(\kappa^2t^{-1}\delta_{env})",
     uses=["ex2_var", "ex2_monotone"],
-    note="The logarithm is divided out. Two fixed environments, so that kappa and n play no part: "
-    "with the sigma of Example 2's own system, which is above 2 ||psi||^2 ||eta_*||, kappa "
-    "covers the factor max rho^i that the proof leaves out; see affpcl.ex2_uniform.",
+    note="The logarithm is divided out. The two environments are fixed, so that the exponents in "
+    "kappa and n are not measured. If kappa is formed with the sigma of Example 2's own system, "
+    "which is at least 2 ||psi||^2 ||eta_*||, it covers the factor max rho^i that the proof leaves "
+    "out; with the sigma of the main system it does not (affpcl.ex2_uniform).",
 )
 def ex2_rate() -> Sequence[rc.Regime]:
     """With coupled samples, P(s^i = s^0) = 1 - delta_env, the fixed-point iteration has MSE
@@ -129,9 +130,10 @@ def ex2_rate() -> Sequence[rc.Regime]:
     reading="kappa^rho = sigma/lambda^rho as Appendix G.1 defines it, with the main system's "
     "sigma, in which n does not occur; then the bound is one for all n.",
     note="The last line of the proof calls 2 ||rho^i||_inf TV + 8 P(s^i != s^0) an O(delta_env), "
-    "but ||rho^i||_inf may be n. Agent i meets a state of its own with chance d, all others never: "
-    "mu^0 is d/n there, rho^i = n, and Psi(s^0) eta_* alone has the mean square (n - 1)^2 d/n. "
-    "Affinity in total variation saves nothing once n d is above 1.",
+    "but ||rho^i||_inf may be as large as n. Let agent i meet a state of its own with probability "
+    "d, which the others never meet. There mu^0 = d/n and rho^i = n, so that Psi(s^0) eta_* has "
+    "the mean square (n - 1)^2 d/n there, about n d. It grows with n although delta_env = d stays, "
+    "and a small d saves nothing once n d is above 1.",
     corrected="ex2_var",
     uses=["ex2_var"],
 )

@@ -174,9 +174,10 @@ def lemma_5_corrected(run: Inner) -> rc.Sides:
     note="Four steps break: b/e^beta and B/e^beta (Lemma 1), M T/(beta L) (ood.dtheta), the "
     "condition on beta, which has the wrong direction (ood.lemma_4_step_ii), and alpha^2 is lost "
     "before sigma_2^2. Features (0, 0), (0, 0.1), (1, 0), equal chances, r = 0, gradients (0, 1, "
-    "0), beta = 1, alpha = 0.4, D = 1, start at theta_*: 99.9 against 71.8. With b^(1/beta) it is "
-    "false as well, ood.lemma_4_true_bounds. Where all steps hold q is at least 4/3 and the "
-    "bound grows with D: ood.lemma_4_q. So Lemma 3 and Theorem 1 have no valid inner-loop bound.",
+    "0), ||phi|| <= 1, beta = 1, alpha = 0.4, D = 1, start at theta_*: 99.9 against 53.8. With "
+    "b^(1/beta) it is false as well, ood.lemma_4_true_bounds. Where all steps hold q is at least "
+    "4/3 and the bound grows with D: ood.lemma_4_q. So Lemma 3 and Theorem 1 have no valid "
+    "inner-loop bound.",
     corrected="lemma_4_corrected",
     main=True,
     uses=[
@@ -313,8 +314,8 @@ def lemma_4_corrected(run: Inner) -> rc.Sides:
     note="It rests on Lemma 4. Where e^(r/beta) is far below b/e^beta the iterates stay at "
     "theta_0 and q = 3 (1 - alpha b mu/e^beta)^2 is small: two answers with features 0 and 0.1 and "
     "equal chances, r = -1, gradients of r -1 and 1, ||phi|| <= 0.2, beta = 0.1, alpha = 1082, D = "
-    "3 and one pair: 99.1 against 7.2. grad_theta L_PL is (2 L + M^2)-Lipschitz and not 2 L "
-    "(ood.lpl_2L), and with M T/(beta mu) its term is 2 ((2 L + M^2) M T/(beta mu))^2.",
+    "3, start at theta_* and one pair: 99.9 against 7.2. grad_theta L_PL is (2 L + M^2)-Lipschitz "
+    "and not 2 L (ood.lpl_2L), and with M T/(beta mu) its term is 2 ((2 L + M^2) M T/(beta mu))^2.",
     corrected="lemma_3_corrected",
     main=True,
     uses=["lemma_4", "dtheta", "lpl_2M", "lpl_2L"],
