@@ -10,9 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -22,17 +19,14 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from linsys.folder_lock import folder_lock
 from linsys.validate import InputError, check_instance, check_integer, check_number
 from lora_bridge import _checks
+from lora_bridge._model_cache import folder_of, made_once
 from lora_bridge.docstrings import byte_tokenizer, documents
-from lora_bridge.failures import writing_explained
 
 __all__ = ["BuiltIn", "built_in", "quiet"]
 
 _LOG = logging.getLogger(__name__)
-#: How the names of folders with unfinished models begin.
-_UNFINISHED = "making-"
 #: Increased with every change of what the built-in model learns.
 _RECIPE = 3
 
@@ -72,8 +66,7 @@ class BuiltIn:
 def built_in(texts: str | Sequence[str] | None = None, made: BuiltIn | None = None) -> Path:
     """The folder of the built-in model, made first where it is not there yet.
 
-    Processes take turns at making models; the one whose turn it is removes what killed ones have
-    left. The making is logged, and a process that waits says so.
+    The making is logged.
 
     Args:
         texts: what it is trained on, a text or several; docstrings of the standard library without
@@ -90,40 +83,13 @@ def built_in(texts: str | Sequence[str] | None = None, made: BuiltIn | None = No
     if size <= made.length:
         raise InputError(f"`texts` must have more than {made.length} bytes; found {size}")
     recipe = json.dumps([_RECIPE, asdict(made), texts])
-    folder = _cache() / f"bytes-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
-    if not _is_made(folder):
-        with writing_explained("cache of models (XDG_CACHE_HOME)", folder.parent):
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            with folder_lock(folder.parent, _say_waits) as alone:
-                _make_in_turn(folder, texts, made, alone)
-    return folder
+    name = f"bytes-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
 
+    def make(folder: Path) -> None:
+        _LOG.info("training the built-in model, %d steps, for %s", made.steps, folder_of(name))
+        _make(folder, texts, made)
 
-def _make_in_turn(folder: Path, texts: Sequence[str], made: BuiltIn, alone: bool) -> None:
-    for left in folder.parent.glob(f"{_UNFINISHED}*") if alone else ():  # by killed processes
-        shutil.rmtree(left, ignore_errors=True)
-    if not _is_made(folder):  # by the process before
-        _LOG.info("training the built-in model, %d steps, for %s", made.steps, folder)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=_UNFINISHED) as unfinished:
-            _make(Path(unfinished) / folder.name, texts, made)
-            _rename_finished(Path(unfinished) / folder.name, folder)
-
-
-def _is_made(folder: Path) -> bool:
-    return (folder / "config.json").exists()
-
-
-def _rename_finished(finished: Path, folder: Path) -> None:
-    """Rename the finished folder; without turns, another process may have made the same one."""
-    try:
-        finished.rename(folder)
-    except OSError:
-        if not _is_made(folder):
-            raise
-
-
-def _say_waits() -> None:
-    _LOG.warning("another process trains a built-in model; waiting for it")
+    return made_once(name, make)
 
 
 def _make(folder: Path, texts: Sequence[str], made: BuiltIn) -> None:
@@ -168,11 +134,6 @@ def _train(model: nn.Module, tokens: torch.Tensor, made: BuiltIn) -> None:
         optimizer.step()
         schedule.step()
     model.eval()
-
-
-def _cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "ratecheck" / "models"
 
 
 @contextmanager

@@ -1,9 +1,8 @@
 """Models and tokenizers from local folders.
 
 A folder is what ``save_pretrained`` of transformers leaves: ``config.json``, weights as safetensors
-and a tokenizer. No code of a model's folder is run. Only :func:`downloaded` downloads, and it is
-called only for a name on the Hugging Face hub. Without a folder, the small model of
-:mod:`lora_bridge.built_in` is used.
+and a tokenizer. No code of a model's folder is run. GGUF files and names become folders first, see
+:mod:`lora_bridge.pretrained`; without any, the small model of :mod:`lora_bridge.built_in` is used.
 """
 
 from __future__ import annotations
@@ -21,15 +20,14 @@ from safetensors import SafetensorError
 from linsys.validate import (
     InputError,
     check_choice,
-    check_flag,
     check_instance,
     check_integer,
-    check_path as path_of,
 )
 from lora_bridge.built_in import built_in, quiet
 from lora_bridge.failures import memory_explained
+from lora_bridge.pretrained import located
 
-__all__ = ["Loaded", "downloaded", "load_model", "longest"]
+__all__ = ["Loaded", "load_model", "longest"]
 
 #: Nothing is downloaded, and no code of a folder is run.
 _LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
@@ -61,23 +59,22 @@ class Loaded:
 
 
 def load_model(
-    folder: Path | str | None = None,
+    model: Path | str | None = None,
     task: str = "lm",
     *,
-    hub: bool = False,
     labels: int = 2,
     dtype: torch.dtype = torch.float32,
     device: str | torch.device = "cpu",
     attention: str = "sdpa",
     seed: int = 0,
 ) -> Loaded:
-    """A model from a local folder, or the built-in one without a folder.
+    """A model from a local folder, or the built-in one without any.
 
     Args:
-        folder: a folder with ``config.json``, safetensors and a tokenizer.
+        model: a folder with ``config.json``, safetensors and a tokenizer, or what
+            :func:`lora_bridge.pretrained.located` makes one of.
         task: "lm" (next tokens), "encoder" (hidden states), "classifier" (``labels`` classes) or
             "reward" (one number). A head that the folder does not have is drawn from ``seed``.
-        hub: whether ``folder`` is a name on the Hugging Face hub: see :func:`downloaded`.
         labels: classes of a classifier.
         dtype: of the weights.
         device: where to put it.
@@ -94,28 +91,24 @@ def load_model(
     check_choice("attention", attention, ("sdpa", "eager"))
     check_integer("labels", labels, low=1)
     check_integer("seed", seed, low=0, high=(1 << 64) - 1)
-    check_flag("hub", hub)
     if not check_instance("dtype", dtype, torch.dtype, "a torch.dtype").is_floating_point:
         raise InputError(f"`dtype` must be of floating-point numbers; found {dtype}")
     place = _device(device)
-    if folder is None:
-        path = built_in()
-    else:
-        path = downloaded(str(folder)) if hub else path_of("folder", folder).expanduser()
+    path = built_in() if model is None else located(model)
     _check_folder(path)
     tokenizer = _tokenizer(path)
     options: dict[str, Any] = {} if task in ("lm", "encoder") else {"num_labels": labels}
     if task == "reward":
         options = {"num_labels": 1}
-    model = _weights(path, _CLASSES[task], options, attention, seed)
+    found = _weights(path, _CLASSES[task], options, attention, seed)
     with memory_explained():
-        model = model.to(dtype=dtype, device=place)
+        found = found.to(dtype=dtype, device=place)
     if task == "lm":
-        _check_causal(path, model)
-    model.config.pad_token_id = tokenizer.pad_token_id
-    if (most := longest(model)) is not None:
+        _check_causal(path, found)
+    found.config.pad_token_id = tokenizer.pad_token_id
+    if (most := longest(found)) is not None:
         tokenizer.model_max_length = most  # in folders it is often missing or wrong
-    return Loaded(model.eval(), tokenizer, f"{_name(path)} ({_digest(path)})", path)
+    return Loaded(found.eval(), tokenizer, f"{_name(path)} ({_digest(path)})", path)
 
 
 def longest(model: Any) -> int | None:
@@ -132,29 +125,6 @@ def longest(model: Any) -> int | None:
         if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None
     ]
     return int(places) - sum(padding[:1])
-
-
-def downloaded(name: str) -> Path:
-    """The folder of a model on the Hugging Face hub, downloaded where the cache lacks it.
-
-    That is configuration, tokenizer and safetensors, nothing that holds code.
-
-    Args:
-        name: such as "organisation/model".
-
-    Raises:
-        InputError: a name that the hub does not have, or no way to it.
-    """
-    from huggingface_hub import snapshot_download
-
-    check_instance("name", name, str, "a text, such as 'organisation/model'")
-    patterns = ["*.json", "*.jinja", "*.model", "*.safetensors", "*.txt"]
-    try:
-        return Path(snapshot_download(name, allow_patterns=patterns, ignore_patterns=["*/*"]))
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"`model` must be a name on the hub that can be reached; found {name}: {_first(error)}"
-        ) from None
 
 
 def _name(path: Path) -> str:
@@ -175,8 +145,6 @@ def _device(name: str | torch.device) -> torch.device:
 
 
 def _check_folder(path: Path) -> None:
-    if not path.is_dir():
-        raise InputError(f"`model` must be a folder with a model; found none at {path}")
     if not (path / "config.json").is_file():
         adapter = (path / "adapter_config.json").is_file()
         instead = "a PEFT adapter: give the folder of its base model" if adapter else "none"

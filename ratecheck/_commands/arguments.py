@@ -60,8 +60,8 @@ Open = Annotated[bool, typer.Option("--open", help="Show the page in the browser
 Model = Annotated[
     Path | None,
     typer.Option(
-        metavar="FOLDER",
-        help="A folder with a model, or hub:NAME to download one.",
+        metavar="MODEL",
+        help="A folder, a GGUF file, a name of `ratecheck model`, or hub:NAME to download one.",
         show_default="a small one, made here",
     ),
 ]

@@ -114,7 +114,7 @@ def test_of_two_processes_one_makes_the_model(maker: Maker, cache: Path) -> None
     first = maker()
     assert said(first.stdout) == "making\n"
     second = maker()
-    assert said(second.stderr) == "another process trains a built-in model; waiting for it\n"
+    assert said(second.stderr) == "another process makes a model; waiting for it\n"
     name, errors = first.communicate("\n", timeout=600)
     assert second.communicate(timeout=600) == (name, "")  # without having made it
     assert errors == ""
