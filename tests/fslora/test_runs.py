@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -163,10 +163,12 @@ def _sketched_slope(s: LoraRun, W: Any) -> Any:
 _FAR = 1e3
 
 
-def test_lora_runs_are_those_of_local_steps_on_matrices() -> None:
-    r, k, rounds = 4, 3, 3
+@pytest.mark.parametrize("devices", [1, 2])
+def test_lora_runs_are_those_of_local_steps_on_matrices(devices: int) -> None:
+    r, k, rounds = 4, 3, 4 - devices
     lines = {"r": r, "k": k, "m": 0.8, "c": 1.5, "e": 0.05, "start": 0.3, "gamma": 0.2, "H": 3}
-    s = LoraRun(**{n: np.array([float(v)]) for n, v in (lines | {"T": rounds}).items()})
+    sizes = {"T": rounds, "N": devices}
+    s = LoraRun(**{n: np.array([float(v)]) for n, v in (lines | sizes).items()})
     x = s.c[0] * (1 + s.e[0] * s.start[0])
     B, A = np.zeros((2, r)), np.zeros((r, 2))
     B[0, 0] = A[0, 0] = x
@@ -184,12 +186,16 @@ def test_lora_runs_are_those_of_local_steps_on_matrices() -> None:
             found += chance * (mean @ mean) / rounds
             variance = np.mean([(move - mean) @ (move - mean) for move in moves])
             assert variance <= s.sigma_s2[0]
+            after = []
             for S in sketches:
                 b, a = B, A
                 for _ in range(int(s.H[0])):
                     G = _sketched_slope(s, b @ S @ a)
                     b, a = b - s.gamma[0] * G @ a.T @ S, a - s.gamma[0] * S @ b.T @ G
-                reached.append((chance / len(sketches), b, a))
+                after.append((b, a))
+            for ends in product(after, repeat=devices):
+                b, a = (np.mean(part, axis=0) for part in zip(*ends, strict=True))
+                reached.append((chance / len(sketches) ** devices, b, a))
         points = reached
     assert s.measured[0] == pytest.approx(found, rel=1e-10)
 

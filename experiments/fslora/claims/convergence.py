@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import ratecheck as rc
 from experiments.fslora.claims._rounds import MANY, powers, rounds, smoothness, steady
+from experiments.fslora.claims._variants import true_variant
 from experiments.fslora.paper import PAPER
 from experiments.fslora.theory import chain as at
 from experiments.fslora.theory.chain_rates import fixed_step, fresh_step
@@ -81,21 +81,14 @@ def eq12(step: Round) -> rc.Sides:
     return step.gamma * step.H / 2 * step.G2 + kept - step.T1, drift
 
 
-EQ12_FRESH = replace(
+EQ12_FRESH = true_variant(
     eq12,
     id="fslora.eq12_fresh",
     source="FSLoRA, equation (12) with fresh sketches",
     text=eq12.text.replace("one sketch a round.", "a fresh sketch in every step."),
     space=rounds(ANY_STEP, fresh=True, steps=(2, 3)),
-    expect="holds",
-    note="",
-    corrected=None,
-    uses=(),
-    family=(),
-    printed_as="ours",
     derivation="E[g^h | X^h] = grad f_i^S(X^h); 2<x, y> = ||x||^2 + ||y||^2 - ||x - y||^2, "
     "Jensen's inequality and Proposition D.4 (ii). As X^0 = X, at most (H - 1)/H of it is met.",
-    main=False,
 )
 
 
@@ -144,21 +137,15 @@ def eq13(step: Round) -> rc.Sides:
     return step.T2, noise + 3 * step.second_moment(step.total("field"))
 
 
-EQ13_FRESH = replace(
+EQ13_FRESH = true_variant(
     eq13,
     id="fslora.eq13_fresh",
     source="FSLoRA, equation (13) with fresh sketches",
     text=eq13.text.replace("one sketch a round.", "a fresh sketch in every step."),
     space=rounds(ANY_STEP, fresh=True, steps=(1, 2)),
-    expect="holds",
     note=READING,
-    corrected=None,
-    uses=(),
-    family=(),
-    printed_as="ours",
     derivation="The three parts as printed; with fresh sketches the first two are martingale "
     "differences over h, and the devices are independent given X.",
-    main=False,
 )
 
 
@@ -217,21 +204,15 @@ def eq14(step: Round) -> rc.Sides:
     return _grown(step, 2), noise + drift
 
 
-EQ14_FRESH = replace(
+EQ14_FRESH = true_variant(
     eq14,
     id="fslora.eq14_fresh",
     source="FSLoRA, equation (14) with fresh sketches",
     text=eq14.text.replace("one sketch a round.", "a fresh sketch in every step."),
     space=rounds(smoothness(3), fresh=True, steps=(1, 2)),
-    expect="holds",
     note=READING,
-    corrected=None,
-    uses=(),
-    family=(),
-    printed_as="ours",
     derivation="(11), (12) and (13) with fresh sketches; gamma <= 1/(3 H L_s) removes E||(1/N) "
     "sum_i sum_h grad f_i^S||^2.",
-    main=False,
 )
 
 

@@ -18,6 +18,7 @@ from experiments.fslora.claims._spaces import (
     least_squares,
     ranks,
 )
+from experiments.fslora.claims._variants import true_variant
 from experiments.fslora.paper import PAPER
 from experiments.fslora.theory import hessians as hessians
 from experiments.fslora.theory.sketching import Devices, join, sketches
@@ -246,7 +247,7 @@ def d4_equality(U: Numbers, V: Numbers, k: Numbers) -> rc.Sides:
     return np.concatenate([held, mean], axis=1), np.concatenate([bound, kappa * both], axis=1)
 
 
-D4_EQUALITY_CORRECTED = replace(
+D4_EQUALITY_CORRECTED = true_variant(
     d4_equality,
     id="fslora.d4_equality_corrected",
     source="FSLoRA, Appendix D.4, below (24), corrected",
@@ -256,9 +257,6 @@ D4_EQUALITY_CORRECTED = replace(
     r"\Big\|\begin{bmatrix}\Delta B\\\Delta A\end{bmatrix}\Big\|^2",
     kind="upper",
     relation="<=",
-    expect="holds",
-    note="",
-    corrected=None,
     derivation="(8) and (9) for U, and 1 <= r/k for V. Attained where V = 0.",
 )
 

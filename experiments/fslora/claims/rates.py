@@ -12,6 +12,7 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.fslora.claims._runs import HELD
+from experiments.fslora.claims._variants import true_variant
 from experiments.fslora.paper import PAPER
 from experiments.fslora.theory import chain_rates as at
 from experiments.fslora.theory.chain_rates import Run
@@ -83,21 +84,17 @@ def cor4_5() -> Sequence[rc.Regime]:
     return exponents(at.corollary_step, False, _SQUARE_ROOTS)
 
 
-COR4_5_FRESH = replace(
+COR4_5_FRESH = true_variant(
     cor4_5,
     id="fslora.cor4_5_fresh",
     source="FSLoRA, Corollary 4.5 with fresh sketches",
     text=cor4_5.text.replace("Algorithm 1, one sketch a round.", "fresh sketches in every step."),
     regimes=partial(exponents, at.corollary_step, True, _SQUARE_ROOTS),
-    expect="consistent",
     note="For all T that keep gamma below the 1/(24 H L) that fslora.thm4_4_fresh allows at the "
     "paper's ratios and c_h <= 0.67: T >= 2.7 10^4 L (H = 50) and 1.1 10^4 L (H = 20) for N = 20.",
-    corrected=None,
     uses=["fslora.thm4_4_fresh"],
-    printed_as="ours",
     derivation="fslora.thm4_4_fresh with this gamma: its last term is 6 (N L/T) (sigma_g^2 + "
     "sigma_s^2 + 2 H sigma_h^2), of the order of the others only for T below N^3 H^3 L^2/Ltil.",
-    main=False,
 )
 
 
@@ -159,35 +156,25 @@ def speedup() -> Sequence[rc.Regime]:
     return exponents(_many, False, _without_T(_SQUARE_ROOTS))
 
 
-SPEEDUP_FRESH = replace(
+SPEEDUP_FRESH = true_variant(
     speedup,
     id="fslora.speedup_fresh",
     source="FSLoRA, Section 4, discussion of Corollary 4.5, with fresh sketches",
     text=speedup.text.replace("Algorithm 1, one sketch a round", "fresh sketches in every step"),
     regimes=partial(exponents, _many, True, _without_T(_SQUARE_ROOTS)),
-    expect="consistent",
-    note="",
-    corrected=None,
     uses=["fslora.thm4_4_fresh"],
-    printed_as="ours",
     derivation="fslora.thm4_4_fresh.",
-    main=False,
 )
-SPEEDUP_HELD = replace(
+SPEEDUP_HELD = true_variant(
     speedup,
     id="fslora.speedup_held",
     source="FSLoRA, Section 4, discussion of Corollary 4.5, what is true",
     text="With one sketch a round the error is N^(-1/2) and, where sigma_s^2 H > sigma_g^2, H^0.",
     latex=r"O(N^{-1/2}H^0)",
     regimes=partial(exponents, _many, False, _without_T(_HELD)),
-    expect="consistent",
-    note="",
-    corrected=None,
     uses=["fslora.thm4_4_corrected"],
-    printed_as="ours",
     derivation="fslora.thm4_4_corrected: 4 F_0/(gamma T H) + 4 gamma H Lbar sigma_s^2/N depends on "
     "gamma H alone.",
-    main=False,
 )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.fslora.claims._runs import opposed, runs
+from experiments.fslora.claims._variants import true_variant
 from experiments.fslora.paper import PAPER
 from experiments.fslora.theory import chain_rates as at
 from linsys.linalg import Numbers, agent_mean
@@ -114,7 +115,7 @@ def lr(rho: Any, N: Any, H: Any, L: Any, c_h: Any) -> rc.Sides:
     return at.lr(rho, N, H, L, c_h)
 
 
-LR_MANY = replace(
+LR_MANY = true_variant(
     lr,
     id="fslora.lr_many",
     source="FSLoRA, Theorem 4.4, the learning rate for many devices or local steps",
@@ -123,14 +124,8 @@ LR_MANY = replace(
         STEPS,
         given={"N H large": lambda s: at.enough(s.rho, s.c_h) <= s.N * s.H},
     ),
-    expect="holds",
-    note="",
-    corrected=None,
-    family=(),
-    printed_as="ours",
     derivation="1/(N H^2 L) = 1/(N H) times 1/(H L), and 6 sqrt(mean r^2/k^2) is at least 3 mean "
     "r/k and sqrt(18).",
-    main=False,
 )
 
 
@@ -238,27 +233,21 @@ def thm4_4(s: at.Run) -> rc.Sides:
     return s.measured, s.telescoped + (6 * s.rho + 12 * s.rho**2) * noise
 
 
-THM4_4_SHORT = replace(
+THM4_4_SHORT = true_variant(
     thm4_4,
     id="fslora.thm4_4_short",
     source="FSLoRA, Theorem 4.4 on the functions that refute it, for few local steps",
     text="The same for H <= 35, for any k, on the functions that violate it for large H.",
     space=runs(at.printed_step, steps=35),
-    expect="holds",
     note="It does not say that (6) holds for H <= 35 on all functions. H = 36 is too many: for r/k "
     "-> 1, l -> L and N = 1, with gamma L = 1/H^2, sigma_g = 0 and long runs from the minimum, the "
     "ratio tends to tanh(-18 log(1 - 1/1296)) 1296/18 = 1.0003.",
-    corrected=None,
-    uses=(),
-    family=(),
-    printed_as="ours",
     derivation="With x = gamma l <= gamma L <= 1/(N H^2), at most 1/6 for H = 1, and q = (1 - "
     "x)^H: the start leaves l^2 |X^0 - X*|^2/(T (1 - q^2)), where 1 - q^2 >= 1 - exp(-2 H x) >= H "
     "x/2, at most 4 F_0/(gamma T H); samples leave x/(2 - x) sigma_g^2/N <= 18 x sigma_g^2/N; "
     "sketches leave (sigma_s^2/N) tanh(-(H/2) log(1 - x)) <= (sigma_s^2/N) (H/2) x/(1 - x), which "
     "is at most 18 x sigma_s^2/N for H = 1, and for 2 <= H <= 35 as 35/2 <= 18 (1 - 1/35^2). 6 "
     "r/k + 12 r^2/k^2 >= 18.",
-    main=False,
 )
 
 
@@ -370,7 +359,7 @@ def thm4_4_step(sides: Any) -> rc.Sides:
     return sides()
 
 
-STEP_CORRECTED = replace(
+STEP_CORRECTED = true_variant(
     thm4_4_step,
     id="fslora.thm4_4_step_corrected",
     source="FSLoRA, Theorem 4.4 where k_i = r and gradients are exact, corrected",
@@ -378,13 +367,7 @@ STEP_CORRECTED = replace(
     latex=r"\frac1T\sum_t\|\nabla f(X^t)\|^2\le\frac{4(f(X^0)-f^*)}{\gamma TH},\quad"
     r"\gamma\le\frac1{4HL\sqrt{c_h+1}}",
     space=opposed(_without_devices(at.fixed_step)),
-    expect="holds",
-    note="",
-    corrected=None,
-    reading_of=None,
-    reading="",
     uses=["fslora.thm4_4_corrected"],
-    family=(),
     derivation="fslora.thm4_4_corrected without its noise.",
-    main=False,
+    printed_as="statement",
 )

@@ -30,7 +30,7 @@ from linsys.linalg import Numbers
 
 @dataclass(frozen=True, eq=False)
 class LoraRun:
-    """B runs of one device with exact samples; every attribute (B,).
+    """B runs of N devices with this loss and exact samples; every attribute (B,).
 
     Attributes:
         r, k: ranks, 2 <= k < r.
@@ -38,6 +38,7 @@ class LoraRun:
         c, e: the ends c and c (1 + e) of where x is.
         start: x^0 in these units, from 0 to 1.
         gamma, H, T: step size, local steps, rounds.
+        N: how many devices; with several, x goes to the mean of where theirs go.
     """
 
     r: Numbers
@@ -49,6 +50,7 @@ class LoraRun:
     gamma: Numbers
     H: Numbers
     T: Numbers
+    N: Numbers | int = 1
 
     @property
     def rho(self) -> Numbers:
@@ -84,10 +86,15 @@ class LoraRun:
 
     @property
     def measured(self) -> Numbers:
-        """(1/T) sum_t E||grad f^S(X^t)||^2."""
-        p, q = self.p, (1 - self.gamma * self.m) ** self.H
-        kept = 1 - (1 - q * q) / self.rho
-        limit = (self.c * self.e) ** 2 * p * (1 - p) * (1 - q) / (1 + q)
+        """(1/T) sum_t E||grad f^S(X^t)||^2.
+
+        With g = 1 - q and n devices whose s_1 is 1, x - x* is multiplied by 1 - g n/N, and (g/N)
+        times the sum of their y - x* is added, which have mean 0.
+        """
+        p, g = self.p, 1 - (1 - self.gamma * self.m) ** self.H
+        lost = 2 - g / self.rho - g * (1 - 1 / self.rho) / self.N
+        kept = 1 - g * lost / self.rho
+        limit = (self.c * self.e) ** 2 * p * (1 - p) * g / (self.N * lost)
         seen = (1 - kept**self.T) / (1 - kept) / self.T
         square = self._first**2 * seen + limit * (1 - seen)
         return np.asarray(2 * (self.m / self.rho) ** 2 * square)

@@ -104,8 +104,8 @@ def lemma_5(run: Inner) -> rc.Sides:
     tex=r"\mathbb E\|\theta_{t+1}-\theta_*\|^2\le\Big(1-\frac{2\alpha b\mu BL}{(b\mu+BL)e^\beta}"
     r"\Big)\mathbb E\|\theta_t-\theta_*\|^2+\alpha^2\sigma^2",
     expect="violated",
-    note="b/e^beta is no lower bound of e^(r/beta). r = -1 and beta = 0.1: steps have the size "
-    "alpha e^-10, and the lemma has them forget theta_0 at the rate alpha b mu e^-0.1: "
+    note="b/e^beta is no lower bound of e^(r/beta). Features (0, 0, 1), r = -1, beta = 0.1: steps "
+    "have size alpha e^-10, and the lemma has them forget theta_0 at the rate alpha b mu e^-0.1: "
     "2.0e-7 against 1.5e-7 after three steps from theta_*, alpha = 12.",
     corrected="lemma_5_corrected",
     reading="With the square on the right that its proof has and the statement lacks.",

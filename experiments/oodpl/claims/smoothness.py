@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import ratecheck as rc
 from experiments.oodpl.claims._spaces import JETS, PAIRS, STRONG_PAIRS, points, printed, true
 from experiments.oodpl.paper import PAPER
 from experiments.oodpl.theory import smoothness as at
+
+Function = Callable[..., Any]
+
+
+def _between(sides: Function, instance: Any, constants: Any, limits: Function) -> rc.Sides:
+    """Both sides between the two theta of an instance, with these limits of exp(r/beta)."""
+    there = instance.system, instance.phi, points(instance)
+    found: rc.Sides = sides(*there, constants, limits(instance))
+    return found
 
 
 @PAPER.upper(
@@ -27,9 +37,7 @@ from experiments.oodpl.theory import smoothness as at
 )
 def lemma_1(instance: Any) -> rc.Sides:
     """grad_theta L_FT is (B L/e^beta)-Lipschitz."""
-    return at.smoothness(
-        instance.system, instance.phi, points(instance), instance.policy.L, printed(instance)
-    )
+    return _between(at.smoothness, instance, instance.policy.L, printed)
 
 
 @PAPER.upper(
@@ -45,9 +53,7 @@ def lemma_1(instance: Any) -> rc.Sides:
 )
 def lemma_1_corrected(instance: Any) -> rc.Sides:
     """grad_theta L_FT is (B^(1/beta) L)-Lipschitz."""
-    return at.smoothness(
-        instance.system, instance.phi, points(instance), instance.policy.L, true(instance)
-    )
+    return _between(at.smoothness, instance, instance.policy.L, true)
 
 
 @PAPER.upper(
@@ -69,9 +75,7 @@ def lemma_1_corrected(instance: Any) -> rc.Sides:
 )
 def lemma_1_convexity(instance: Any) -> rc.Sides:
     """L_FT is (b mu/e^beta)-strongly convex in theta."""
-    return at.convexity(
-        instance.system, instance.phi, points(instance), instance.policy.mu, printed(instance)
-    )
+    return _between(at.convexity, instance, instance.policy.mu, printed)
 
 
 @PAPER.upper(
@@ -87,9 +91,7 @@ def lemma_1_convexity(instance: Any) -> rc.Sides:
 )
 def lemma_1_convexity_corrected(instance: Any) -> rc.Sides:
     """L_FT is (b^(1/beta) mu)-strongly convex in theta."""
-    return at.convexity(
-        instance.system, instance.phi, points(instance), instance.policy.mu, true(instance)
-    )
+    return _between(at.convexity, instance, instance.policy.mu, true)
 
 
 @PAPER.upper(
@@ -106,13 +108,7 @@ def lemma_1_convexity_corrected(instance: Any) -> rc.Sides:
 )
 def lemma_2(instance: Any) -> rc.Sides:
     """grad_phi grad_theta l_FT is (B T L/(beta e^beta))-Lipschitz in theta."""
-    return at.mixed_lipschitz(
-        instance.system,
-        instance.phi,
-        points(instance),
-        (instance.reward.T, instance.policy.L),
-        printed(instance),
-    )
+    return _between(at.mixed_lipschitz, instance, (instance.reward.T, instance.policy.L), printed)
 
 
 @PAPER.upper(
@@ -127,13 +123,7 @@ def lemma_2(instance: Any) -> rc.Sides:
 )
 def lemma_2_corrected(instance: Any) -> rc.Sides:
     """grad_phi grad_theta l_FT is (B^(1/beta) T L/beta)-Lipschitz in theta."""
-    return at.mixed_lipschitz(
-        instance.system,
-        instance.phi,
-        points(instance),
-        (instance.reward.T, instance.policy.L),
-        true(instance),
-    )
+    return _between(at.mixed_lipschitz, instance, (instance.reward.T, instance.policy.L), true)
 
 
 @PAPER.upper(
@@ -151,9 +141,7 @@ def lemma_2_corrected(instance: Any) -> rc.Sides:
 )
 def lemma_2_33(instance: Any) -> rc.Sides:
     """grad_theta^2 l_FT is (B rho/e^beta)-Lipschitz in theta."""
-    return at.curvature_lipschitz(
-        instance.system, instance.phi, points(instance), instance.policy.rho, printed(instance)
-    )
+    return _between(at.curvature_lipschitz, instance, instance.policy.rho, printed)
 
 
 @PAPER.upper(
@@ -167,9 +155,7 @@ def lemma_2_33(instance: Any) -> rc.Sides:
 )
 def lemma_2_33_corrected(instance: Any) -> rc.Sides:
     """grad_theta^2 l_FT is (B^(1/beta) rho)-Lipschitz in theta."""
-    return at.curvature_lipschitz(
-        instance.system, instance.phi, points(instance), instance.policy.rho, true(instance)
-    )
+    return _between(at.curvature_lipschitz, instance, instance.policy.rho, true)
 
 
 @PAPER.upper(

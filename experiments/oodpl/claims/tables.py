@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ratecheck as rc
@@ -41,42 +42,40 @@ _RATES = {
 }
 _METHODS = tuple(_RATES)
 _TUNED = tuple(method for method in _METHODS if method not in ("Base model", "SFT"))
-_NAMES = ", ".join(f"{place} {method}" for place, method in enumerate(_METHODS))
-ROWS = rc.Space(
-    fields={
-        "method": rc.whole_numbers(low=0, high=len(_METHODS) - 1),
-        "split": rc.whole_numbers(low=0, high=5),
-    },
-    meaning={"method": _NAMES, "split": "three domains each, in the order of the table"},
-)
-PREFERRED = rc.Space(
-    fields={
-        "method": rc.whole_numbers(low=0, high=len(_TUNED) - 1),
-        "domain": rc.whole_numbers(low=0, high=17),
-    },
-    meaning={
-        "method": ", ".join(f"{place} {method}" for place, method in enumerate(_TUNED)),
-        "domain": "in the order of the table",
-    },
-)
-DOMAINS = rc.Space(
-    fields={"domain": rc.whole_numbers(low=0, high=17)},
-    meaning={"domain": "in the order of the table"},
-)
+_ABOVE = ("PPO (TR+TE)", "OOD-PL")
+
+
+def _places(methods: Sequence[str] = (), **others: tuple[int, str]) -> rc.Space:
+    """All choices of a method and of others, each given with its number and its meaning."""
+    names = ", ".join(f"{place} {method}" for place, method in enumerate(methods))
+    every = {"method": (len(methods), names)} if methods else {}
+    every |= others
+    return rc.Space(
+        fields={name: rc.whole_numbers(low=0, high=n - 1) for name, (n, _) in every.items()},
+        meaning={name: line for name, (_, line) in every.items()},
+    )
+
+
+_DOMAIN = (18, "in the order of the table")
 #: What two averages should be, by method and split.
 _RIGHT = {("Base model", 2): 172, ("HPL", 3): 464}
 
 
-def _apart(method: str, split: int, printed: int) -> tuple[int, int]:
-    """Three times the distance of an average from that of its row, and what rounding allows."""
-    return abs(3 * printed - sum(_RATES[method][0][3 * split : 3 * split + 3])), 3
+def _apart(instance: Any, right: Mapping[tuple[str, int], int]) -> tuple[int, int]:
+    """Three times the distance of an average, printed unless it is given, from that of its row, and
+    what rounding allows.
+    """
+    method, split = _METHODS[int(instance.method)], int(instance.split)
+    rates, averages = _RATES[method]
+    stated = right.get((method, split), averages[split])
+    return abs(3 * stated - sum(rates[3 * split : 3 * split + 3])), 3
 
 
 @PAPER.upper(
     "table_3",
     ref="Table 3, its averages",
     tex=r"\Big|\text{avg.}-\frac13\sum_{j\le3}a_j\Big|\le0.001",
-    on=ROWS,
+    on=_places(_METHODS, split=(6, "three domains each, in the order of the table")),
     expect="violated",
     note="Two of 42: the base model on ne, hi, hr has (0.176 + 0.206 + 0.134)/3 = 0.172 and 0.132 "
     "printed, HPL on phi, phy, sci (0.342 + 0.478 + 0.572)/3 = 0.464 and 0.467. No comparison in "
@@ -89,24 +88,24 @@ def table_3(instance: Any) -> tuple[int, int]:
 
     In thousandths, times three.
     """
-    method, split = _METHODS[int(instance.method)], int(instance.split)
-    return _apart(method, split, _RATES[method][1][split])
+    return _apart(instance, {})
 
 
 @PAPER.upper(
     "table_3_corrected",
     ref="Table 3, its averages, corrected",
-    tex=r"\Big|\text{avg.}-\frac13\sum_{j\le3}a_j\Big|\le0.001",
-    on=ROWS,
+    tex=table_3.latex,
+    on=table_3.space,
     derivation="The sums of the printed win rates; each is up to 0.0005 from what was rounded.",
 )
 def table_3_corrected(instance: Any) -> tuple[int, int]:
     """They are, with 0.172 for the base model on ne, hi, hr and 0.464 for HPL on phi, phy, sci."""
-    method, split = _METHODS[int(instance.method)], int(instance.split)
-    return _apart(method, split, _RIGHT.get((method, split), _RATES[method][1][split]))
+    return _apart(instance, _RIGHT)
 
 
-def _beside_sft(method: str, domain: int) -> tuple[int, int]:
+def _beside_sft(instance: Any, methods: Sequence[str]) -> tuple[int, int]:
+    """The win rate of SFT on a domain and that of one of these methods."""
+    method, domain = methods[int(instance.method)], int(instance.domain)
     return _RATES["SFT"][0][domain], _RATES[method][0][domain]
 
 
@@ -114,7 +113,7 @@ def _beside_sft(method: str, domain: int) -> tuple[int, int]:
     "table_3_sft",
     ref="Section 4.4, all methods beside SFT",
     tex=r"a_{\text{SFT}}\le a_{\text{method}}\ \text{on all 18 domains}",
-    on=PREFERRED,
+    on=_places(_TUNED, domain=_DOMAIN),
     expect="violated",
     note="PPO (TR) is below SFT on do (0.558, 0.576) and ve (0.478, 0.502), DPO on hi and ex, HPL "
     "on ac, an, do, hi, phi, phy, so and ch: on ac 0.536 against 0.587. HPL's average on phi, "
@@ -125,33 +124,26 @@ def table_3_sft(instance: Any) -> tuple[int, int]:
     """The methods that use preferences have better win rates than SFT across all held-out
     domains.
     """
-    return _beside_sft(_TUNED[int(instance.method)], int(instance.domain))
+    return _beside_sft(instance, _TUNED)
 
 
 @PAPER.upper(
     "table_3_sft_corrected",
     ref="Section 4.4, which methods are above SFT on all domains",
     tex=table_3_sft.latex,
-    on=rc.Space(
-        fields={
-            "method": rc.whole_numbers(low=0, high=1),
-            "domain": rc.whole_numbers(low=0, high=17),
-        },
-        meaning={"method": "0 PPO (TR+TE), 1 OOD-PL", "domain": "in the order of the table"},
-    ),
+    on=_places(_ABOVE, domain=_DOMAIN),
     derivation="The printed win rates.",
 )
 def table_3_sft_corrected(instance: Any) -> tuple[int, int]:
     """PPO (TR+TE) and OOD-PL have better win rates than SFT on all 18 domains."""
-    method = ("PPO (TR+TE)", "OOD-PL")[int(instance.method)]
-    return _beside_sft(method, int(instance.domain))
+    return _beside_sft(instance, _ABOVE)
 
 
 @PAPER.upper(
     "table_3_best",
     ref="Section 4.4, OOD-PL beside all others",
     tex=r"\max_{\text{others}}a\le a_{\text{OOD-PL}}",
-    on=DOMAINS,
+    on=_places(domain=_DOMAIN),
     note="The conclusion says so of 16 held-out domains; the table has 18.",
 )
 def table_3_best(instance: Any) -> tuple[int, int]:

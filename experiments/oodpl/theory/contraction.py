@@ -16,6 +16,7 @@ import numpy as np
 import ratecheck as rc
 from experiments.oodpl.theory.conditions import Conditions
 from experiments.oodpl.theory.inner import Inner
+from experiments.oodpl.theory.smoothness import Range
 from linsys.linalg import Numbers
 
 __all__ = [
@@ -28,11 +29,8 @@ __all__ = [
     "lemma_5_variance",
 ]
 
-#: Lower and upper bounds of exp(r / beta).
-Bounds = tuple[Numbers, Numbers]
 
-
-def conditions(run: Inner, bounds: Bounds) -> Conditions:
+def conditions(run: Inner, bounds: Range) -> Conditions:
     """The three numbers of the conditions on alpha and beta, with these bounds of exp(r/beta)."""
     strong, smooth = run.strong_and_smooth(bounds)
     at = run.policy
@@ -53,7 +51,7 @@ def _powers(q: Numbers, D: int) -> tuple[Numbers, Numbers]:
 # Lemma 5.
 
 
-def progress(run: Inner, bounds: Bounds) -> Numbers:
+def progress(run: Inner, bounds: Range) -> Numbers:
     """1 - 2 alpha b mu B L / (b mu + B L) with these bounds, (B, 1)."""
     strong, smooth = run.strong_and_smooth(bounds)
     return np.asarray(1 - 2 * run.alpha * strong * smooth / (strong + smooth))[:, None]
@@ -79,7 +77,7 @@ def lemma_5_variance(run: Inner) -> rc.Sides:
 # Lemma 4.
 
 
-def _printed_terms(run: Inner, bounds: Bounds) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+def _printed_terms(run: Inner, bounds: Range) -> tuple[Numbers, Numbers, Numbers, Numbers]:
     """q, T^2/beta^2, and V in two parts: of sigma^2, and of sigma_1^2 and sigma_2^2; each (B,)."""
     at, scale = run.policy, (run.reward.T / run.system.beta) ** 2
     gradient, mixed, hessian = run.largest_variances
@@ -97,7 +95,7 @@ def lemma_4_step_i(run: Inner) -> rc.Sides:
     return run.errors[0][:, 1:], q[:, None] * jacobian + drift[:, None] * iterate + noise[:, None]
 
 
-def _lemma_4_bound(run: Inner, bounds: Bounds) -> Numbers:
+def _lemma_4_bound(run: Inner, bounds: Range) -> Numbers:
     q, scale, gradient, jacobian = _printed_terms(run, bounds)
     at = run.policy
     start = scale * ((at.M / at.L) ** 2 + run.errors[1][:, 0])
@@ -105,7 +103,7 @@ def _lemma_4_bound(run: Inner, bounds: Bounds) -> Numbers:
     return np.asarray(powers * start[:, None] + (gradient + jacobian)[:, None] * total)
 
 
-def lemma_4(run: Inner, bounds: Bounds) -> rc.Sides:
+def lemma_4(run: Inner, bounds: Range) -> rc.Sides:
     """(36), as printed with ``run.printed``, and with ``run.true`` bounds of exp(r/beta)."""
     scale = (run.reward.T / run.system.beta) ** 2
     jacobian, iterate = (error[:, 1:] for error in run.errors)
@@ -136,7 +134,7 @@ def contracted(run: Inner, weight: Numbers, t: Numbers) -> Numbers:
 # Lemma 3.
 
 
-def lemma_3(run: Inner, pairs: Numbers, bounds: Bounds) -> rc.Sides:
+def lemma_3(run: Inner, pairs: Numbers, bounds: Range) -> rc.Sides:
     """(34), 8 M^2 times the bound of (36), with bounds as in :func:`lemma_4`."""
     bound = 8 * run.policy.M[:, None] ** 2 * _lemma_4_bound(run, bounds)
     return run.hypergradient_errors(pairs)[:, 1:], bound

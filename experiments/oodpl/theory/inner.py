@@ -14,6 +14,7 @@ import numpy as np
 
 from experiments.oodpl.theory.bilevel import System
 from experiments.oodpl.theory.constants import PolicyConstants, RewardConstants
+from experiments.oodpl.theory.smoothness import Range, printed_range, true_range
 from linsys.linalg import Numbers, norm, operator_norm, solve
 
 __all__ = ["Inner", "Level", "flat"]
@@ -152,23 +153,21 @@ class Inner:
     # The two bounds of exp(r / beta) that constants are made of.
 
     @property
-    def printed(self) -> tuple[Numbers, Numbers]:
+    def printed(self) -> Range:
         """b / e^beta and B / e^beta."""
-        decay = np.exp(-self.system.beta)
-        return self.reward.b * decay, self.reward.B * decay
+        return printed_range(self.reward, self.system.beta)
 
     @property
-    def true(self) -> tuple[Numbers, Numbers]:
+    def true(self) -> Range:
         """b^(1/beta) and B^(1/beta)."""
-        beta = self.system.beta
-        return np.exp(np.log(self.reward.b) / beta), np.exp(np.log(self.reward.B) / beta)
+        return true_range(self.reward, self.system.beta)
 
-    def strong_and_smooth(self, bounds: tuple[Numbers, Numbers]) -> tuple[Numbers, Numbers]:
+    def strong_and_smooth(self, bounds: Range) -> tuple[Numbers, Numbers]:
         """b mu and B L with the bounds in the place of b and B."""
         low, high = bounds
         return np.asarray(low * self.policy.mu), np.asarray(high * self.policy.L)
 
-    def allowed(self, bounds: tuple[Numbers, Numbers]) -> Numbers:
+    def allowed(self, bounds: Range) -> Numbers:
         """Lemma 5's condition on alpha, alpha <= 2 / (b mu + B L)."""
         strong, smooth = self.strong_and_smooth(bounds)
         return np.asarray(self.alpha * (strong + smooth) <= 2)

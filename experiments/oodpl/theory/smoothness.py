@@ -18,6 +18,7 @@ from linsys.linalg import Numbers, lambda_min, logistic, norm, operator_norm, tr
 
 __all__ = [
     "Jet",
+    "Range",
     "convexity",
     "curvature_lipschitz",
     "deviations",
