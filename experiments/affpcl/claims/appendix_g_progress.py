@@ -84,8 +84,8 @@ def corG2_gtil_sharper(stack: PersonalStack) -> rc.Sides:
     expect="violated",
     note=OF_PHI
     + "At alpha = 1/40, E||dx_{t+1}||^2 = 6.2e-4 from dx = 0, the bound is 3.9e-5. (9) and Theorem "
-    "1 of Appendix G.1 inherit this: no constant makes them true with nu of A alone. Here "
-    "delta_obj = 1, so Theorem 1 of Section 5 is not touched; affpcl.d2_Phi_universal is its case. "
+    "1 of Appendix G.1 inherit this: no constant makes them true with nu of A alone. In this "
+    "example delta_obj = 1, so that it says nothing on Theorem 1 of Section 5 (affpcl.thm1_main). "
     "Besides, the proof loses a factor: -2 alpha times Corollary G.1 gives (4 alpha / lambda) "
     "E||calE||^2, not 2 alpha / lambda, and its condition lambda / (32 G_A^2) then leaves no room; "
     "the statement's 40 does.",

@@ -274,9 +274,10 @@ def hidden_distance(algorithm: AffPCL) -> rc.Regime:
 
 HIDDEN = (
     "Lemma D.2's second half needs nu of Phi. Half of the agents have theta = 1, the others -1, A "
-    "= 1, and Phi = 1 or 2 e - 1 with even chance: nu = 1, sigma = 2, lambda^i = 1 and delta_cen^i "
-    "= e/2, but b^i(s) varies by one however small e is, and the error stays that of learning "
-    "alone. Theorem 1 of Section 5 is untouched, because delta_obj = 1. "
+    "= 1, and Phi = 1 or 2 e - 1 with probability 1/2 each: nu = 1, sigma = 2, lambda^i = 1 and "
+    "delta_cen^i = e/2, but b^i(s) takes values near 1 and -1 however small e is, and the error "
+    "stays that of learning alone. This is no counterexample to Theorem 1 of Section 5, because "
+    "delta_obj = 1; affpcl.thm1_main has one. "
 )
 
 
