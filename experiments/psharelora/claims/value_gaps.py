@@ -70,8 +70,8 @@ COMPARED = rc.Space(
 def _compared_case(N_p: float, C: float) -> dict[str, Any]:
     """A third trajectory that only seems to be better than the two that are compared."""
     return {
-        "theta": [0.5, -0.5, -1.5],
-        "psi": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, -1.0, 1.0]],
+        "theta": [1.0, -1.5],
+        "psi": [[0.5, 0.0], [-0.5, 0.0], [1.0, 1.0]],
         "N_p": N_p,
         "delta": 0.1,
         "C": C,
@@ -86,16 +86,16 @@ def _compared_case(N_p: float, C: float) -> dict[str, Any]:
     on=COMPARED,
     expect="violated",
     note="The estimate's policy leaves the data, and a bounded concentrability of the target does "
-    "not hold it back. Features psi = e1, e2 and e3 + e1 - e2, Theta* = (1, -1, -3)'/2: rewards "
+    "not hold it back. Features (1/2, 0)', (-1/2, 0)' and (1, 1)', Theta* = (1, -3/2)': rewards "
     "1/2, -1/2, -1/2. Only the first two are compared, half of the time each: C_r of the first one "
-    "is 1/sqrt 2. The maximum of least norm tends to (1/2, -1/2, 0)', under which the third "
-    "trajectory is worth 1 and the first one 1/2. So it is chosen, at a loss of 1, with zeta = 0, "
-    "which (C.3) allows, and for large N_p with (B.1) as well, as its ball shrinks while Theta* "
-    "stays at the distance 3/2. Nor does another choice among the maxima help: with a fourth "
-    "trajectory, e1 - e2 - e3, the estimate prefers the third or the fourth one whatever its last "
-    "entry is, and Theta* and (1, -1, 3)'/2 have the same comparisons, so that one of the two "
-    "loses 1 with chance 1/2 or more. The proof drops the second bracket as if r*_i were in R_i "
-    "(psl.B2_pessimism), which takes coverage (psl.lemma_5_mean_value). c2 also hides C_r, which "
+    "is 1/sqrt 2. The maximum of least norm tends to (1, 0)', under which the third trajectory is "
+    "worth 1 and the first one 1/2. So it is chosen, at a loss of 1, with zeta = 0, which (C.3) "
+    "allows, and for large N_p with (B.1) as well, as its ball shrinks while Theta* stays at the "
+    "distance 3/2. Nor does another choice among the maxima help: with a fourth trajectory, "
+    "features (1, -1)', and policies that are trajectories, the third or the fourth one is chosen "
+    "whatever the estimate's second entry is; Theta* and (1, 3/2)' have the same comparisons, and "
+    "one of them loses 1 with chance 1/2 or more. The proof drops the second bracket as if r*_i "
+    "were in R_i (psl.B2_pessimism), which takes coverage (psl.lemma_5_mean_value). c2 also hides C_r, which "
     "Park et al.'s theorem shows: the last display of B.2's proof has C_r^2 in its constant, and "
     "for a target that the data do not show C_r is infinite. Nor are Assumption 2's N_p >= N_unif "
     "and its delta in the statement.",
