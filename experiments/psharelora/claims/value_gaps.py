@@ -87,18 +87,18 @@ def _compared_case(N_p: float, C: float) -> dict[str, Any]:
     expect="violated",
     note="The estimate's policy leaves the data, and a bounded concentrability of the target does "
     "not hold it back. Features (1/2, 0)', (-1/2, 0)' and (1, 1)', Theta* = (1, -3/2)': rewards "
-    "1/2, -1/2, -1/2. Only the first two are compared, half of the time each: C_r of the first one "
-    "is 1/sqrt 2. The maximum of least norm tends to (1, 0)', under which the third trajectory is "
-    "worth 1 and the first one 1/2. So it is chosen, at a loss of 1, with zeta = 0, which (C.3) "
-    "allows, and for large N_p with (B.1) as well, as its ball shrinks while Theta* stays at the "
-    "distance 3/2. Nor does another choice among the maxima help: with a fourth trajectory, "
-    "features (1, -1)', and policies that are trajectories, the third or the fourth one is chosen "
-    "whatever the estimate's second entry is; Theta* and (1, 3/2)' have the same comparisons, and "
-    "one of them loses 1 with chance 1/2 or more. The proof drops the second bracket as if r*_i "
-    "were in R_i (psl.B2_pessimism), which takes coverage (psl.lemma_5_mean_value). c2 also hides C_r, which "
-    "Park et al.'s theorem shows: the last display of B.2's proof has C_r^2 in its constant, and "
-    "for a target that the data do not show C_r is infinite. Nor are Assumption 2's N_p >= N_unif "
-    "and its delta in the statement.",
+    "1/2, -1/2, -1/2. Only the first two are compared, half of the time each: C_r of the first "
+    "one is 1/sqrt 2. The maximum of least norm tends to (1, 0)', under which the third "
+    "trajectory is worth 1 and the first one 1/2. So it is chosen, at a loss of 1, with zeta = 0, "
+    "which (C.3) allows, and for large N_p with (B.1) as well, as its ball shrinks while Theta* "
+    "stays at the distance 3/2. Nor does another choice among the maxima help: with a fourth "
+    "trajectory, features (1, -1)', and policies that are trajectories, the third or the fourth "
+    "one is chosen whatever the estimate's second entry is; Theta* and (1, 3/2)' have the same "
+    "comparisons, and one of them loses 1 with chance 1/2 or more. The proof drops the second "
+    "bracket as if r*_i were in R_i (psl.B2_pessimism), which takes coverage "
+    "(psl.lemma_5_mean_value). c2 also hides C_r, which Park et al.'s theorem shows: the last "
+    "display of B.2's proof has C_r^2 in its constant, and for a target that the data do not show "
+    "C_r is infinite. Nor are Assumption 2's N_p >= N_unif and its delta in the statement.",
     corrected="theorem_4_2_corrected",
     uses=["lemma_6_bound", "B2_zeta_step", "B2_pessimism", "eq_B1", "C3", "def_A3"],
     family=[_compared_case(n, C) for n, C in ((1e4, 1.0), (1e6, 3.0), (1e9, 30.0), (1e12, 100.0))],
