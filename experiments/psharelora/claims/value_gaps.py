@@ -94,7 +94,7 @@ def _compared_case(N_p: float, C: float) -> dict[str, Any]:
     "stays at the distance 3/2. Nor does another choice among the maxima help: with a fourth "
     "trajectory, features (1, -1)', and policies that are trajectories, the third or the fourth "
     "one is chosen whatever the estimate's second entry is; Theta* and (1, 3/2)' have the same "
-    "comparisons, and one of them loses 1 with chance 1/2 or more. The proof drops the second "
+    "comparisons, and one of them loses 1 with chance 0.45 or more. The proof drops the second "
     "bracket as if r*_i were in R_i (psl.B2_pessimism), which takes coverage "
     "(psl.lemma_5_mean_value). c2 also hides C_r, which Park et al.'s theorem shows: the last "
     "display of B.2's proof has C_r^2 in its constant, and for a target that the data do not show "
