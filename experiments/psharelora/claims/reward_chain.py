@@ -32,11 +32,11 @@ _SIZE = (0.1, 3.0)
     note="No constant serves without coverage. d1 = d2 = 2, k = 1: the first column of Theta never "
     "is compared; all users but one have their common direction b there, so that nu = 1. Their "
     "seen rewards are zero and their labels coin flips; N of them outweigh the one user, and b_hat "
-    "is the axis e_1 or e_2, which explains coin flips best: with n comparisons of each axis a user "
-    "gains 1/2 + 1/(4n) on average along an axis and 1/2 + 1/(8n) along a diagonal, up to smaller "
-    "terms. The lone user with b = (1, 1)/sqrt(2) keeps a squared error of s^2/4 at every N_p. The "
-    "proof breaks at (B.10) and at "
-    "dist(B_hat, B_diamond), which no likelihood sees here. Theorem 4.2 inherits it.",
+    "is the axis e_1 or e_2, which explains coin flips best: with n comparisons of each axis a "
+    "user gains 1/2 + 1/(4n) on average along an axis and 1/2 + 1/(8n) along a diagonal, up to "
+    "smaller terms. The lone user with b = (1, 1)/sqrt(2) keeps a squared error of s^2/4 at every "
+    "N_p. The proof breaks at (B.10) and at dist(B_hat, B_diamond), which no likelihood sees here. "
+    "Theorem 4.2 inherits it.",
     corrected="theorem_B3_corrected",
     uses=[
         "theorem_4_1",
