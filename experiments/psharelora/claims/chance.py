@@ -112,8 +112,8 @@ LOGITS = rc.Space(
     note="For a class within one bracket the right side is C1 log(1/delta), which vanishes for "
     "delta near 1, but the maximum over the bracket gains something on every data set: N = N_p = "
     "1, P* = 1/2, all P in [1/4, 3/4] gain log 1.5 for sure, so that every delta in (1.5^(-1/C1), "
-    "1) is a counterexample for that C1. Harmless: for N_br >= 2 the lemma is true with C1 = 1 + "
-    "1/log 2, by psl.lemma_1_corrected.",
+    "1) is a counterexample for that C1. Harmless: for N_br >= 2, and for delta <= 1/2, "
+    "the lemma is true with C1 = 1 + 1/log 2, by psl.lemma_1_corrected.",
     corrected="lemma_1_corrected",
     family=[
         {
@@ -141,7 +141,7 @@ def lemma_1(data: Any, centres: Any, share: Any, delta: Any, C: Any) -> rc.Sides
     on=lemma_1.space,
     tex=r"\sum_{i,j}\log\frac{P_{r_i}}{P_{r_i^\star}}\le\log\frac{\mathcal N(1/(NN_p))}\delta+"
     r"\frac1N",
-    note="1/N <= log(N_br)/log 2 for N_br >= 2.",
+    note="1/N <= log(N_br/delta)/log 2 for N_br >= 2, and for delta <= 1/2.",
     derivation="E prod g2/P* <= prod_j prod_i (1 + e_i) <= e^(N_p epsilon) = e^(1/N) for the upper "
     "end of each bracket, as sum_i e_i <= epsilon; Markov's inequality for each of N_br.",
 )

@@ -66,6 +66,18 @@ FITTED = rc.Space(
 )
 
 
+def _one_comparison(radius: float, share: float) -> dict[str, Any]:
+    """o = 1 and x = 1: w_hat is the radius, and w_diamond is ``share`` of it."""
+    return {
+        "a": [1.0],
+        "y": [[0.0]],
+        "o": [1.0],
+        "radius": radius,
+        "share": [share, 0.0],
+        "shift": 1.0,
+    }
+
+
 @PAPER.upper(
     "eq_B9",
     ref="equation (B.9)",
@@ -79,17 +91,7 @@ FITTED = rc.Space(
     "value and repairs the sign. The bend term needs 2 L2 (two trajectories), and (B.7)'s 1/2.",
     corrected="eq_B9_corrected",
     printed_as="proof step",
-    family=[
-        {
-            "a": [1.0],
-            "y": [[0.0]],
-            "o": [1.0],
-            "radius": radius,
-            "share": [0.0, 0.0],
-            "shift": 1.0,
-        }
-        for radius in (1.0, 0.1)
-    ],
+    family=[_one_comparison(radius, 0.0) for radius in (1.0, 0.1)],
     uses=["eq_B6", "eq_B7", "eq_B8"],
 )
 def eq_B9(user: Any) -> rc.Sides:
@@ -147,21 +149,14 @@ def eq_B9_linear(user: Any) -> rc.Sides:
     "f'(-d) is at most ||d||^2. The printed right side is not positive where f is concave, so "
     "that (B.10) says w_hat = w_diamond. No smoothness bounds ||d||: features that do not span "
     "leave w_hat undetermined. It takes curvature, lambda_min(Sigma) > 0, which nothing in the "
-    "paper's assumptions gives. (B.10) carries the step to (B.11) and all of Step 2 wherever L2 > "
-    "0: for non-linear rewards Theorem B.3 has no proof, for linear ones (B.11) holds without it.",
+    "paper's assumptions gives. With the sign mended, as for (B.9), it is still false: one "
+    "comparison o = 1, x = 1, B = 5, so that w_hat = 5, and w_diamond = 1 have L2' = 1/4 and 16 "
+    "against 8 (1 - Phi(1)) 4 = 8.6. (B.10) carries the step to (B.11) and all of Step 2 wherever "
+    "L2 > 0: for non-linear rewards Theorem B.3 has no proof, for linear ones (B.11) holds "
+    "without it.",
     corrected="eq_B10_corrected",
     printed_as="proof step",
-    family=[
-        {
-            "a": [1.0],
-            "y": [[0.0]],
-            "o": [1.0],
-            "radius": radius,
-            "share": [0.0, 0.0],
-            "shift": 1.0,
-        }
-        for radius in (1.0, 0.1)
-    ],
+    family=[_one_comparison(radius, 0.2) for radius in (5.0, 10.0)],
 )
 def eq_B10(user: Any) -> rc.Sides:
     """||w_hat - w_diamond||^2 <= (2/L2') grad f(w_diamond)'(w_diamond - w_hat) from smoothness L2'
@@ -176,7 +171,7 @@ def eq_B10(user: Any) -> rc.Sides:
     on=eq_B10.space,
     tex=r"c_2\lambda_{\min}(\Sigma)\|\hat w-w^\diamond\|^2\le\nabla f(w^\diamond)^\top(\hat w"
     r"-w^\diamond)",
-    derivation="psl.eq_B9_linear.",
+    derivation="psl.eq_B9_linear, and lambda_min(Sigma) ||d||^2 <= ||d||^2_Sigma.",
 )
 def eq_B10_corrected(user: Any) -> rc.Sides:
     """c2 lambda_min(Sigma) ||w_hat - w_diamond||^2 <= grad f(w_diamond)'(w_hat - w_diamond); linear

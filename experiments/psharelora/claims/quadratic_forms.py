@@ -184,7 +184,7 @@ def _steps(s: Any) -> tuple[Any, Any]:
     on=replace(CURVED, sizes={"n": (1, 1), "D": (1, 1)}),
     relation=">=",
     expect="violated",
-    note="Rewards tanh(w psi) at psi = 1 and 2: x' = -1 at w = 0 and 0.14 at w = 1, so that it "
+    note="Rewards tanh(w psi) at psi = 1 and 2: x' = -1 at w = 0 and 0.28 at w = 1, so that it "
     "is zero in between and no c1 > 0 exists; with w_diamond there, no c1' < infinity. Nothing in "
     "Assumption 1 prevents it, and (B.11), (B.20) then bound nothing: for non-linear rewards "
     "Theorems B.3 and 4.2 need a curvature assumption. Linear rewards have c1 = c1' = 1.",

@@ -200,6 +200,7 @@ REMARK_3_CORRECTED = replace(
     remark_3,
     id="psl.remark_3_corrected",
     source="P-ShareLoRA, Remark 3, corrected",
+    printed_as="ours",
     uses=("psl.corollary_4_1_corrected",),
     text="A loss of epsilon needs N_p of the order 1/epsilon^2: the largest loss is of the order "
     "1/sqrt(N_p).",

@@ -32,9 +32,11 @@ _SIZE = (0.1, 3.0)
     note="No constant serves without coverage. d1 = d2 = 2, k = 1: the first column of Theta never "
     "is compared; all users but one have their common direction b there, so that nu = 1. Their "
     "seen rewards are zero and their labels coin flips; N of them outweigh the one user, and b_hat "
-    "is the axis e_1 or e_2, which explains coin flips best. The lone user with b = (1, 1)/sqrt(2) "
-    "keeps a squared error of s^2/4 at every N_p. The proof breaks at (B.10) and at "
-    "dist(B_hat, B_diamond), which no likelihood sees here. Theorem 4.2 inherits it.",
+    "is the axis e_1 or e_2, which explains coin flips best: with n comparisons of each axis a "
+    "user gains 1/2 + 1/(4n) on average along an axis and 1/2 + 1/(8n) along a diagonal, up to "
+    "smaller terms. The lone user with b = (1, 1)/sqrt(2) keeps a squared error of s^2/4 at every "
+    "N_p. The proof breaks at (B.10) and at dist(B_hat, B_diamond), which no likelihood sees here. "
+    "Theorem 4.2 inherits it.",
     corrected="theorem_B3_corrected",
     uses=[
         "theorem_4_1",
@@ -70,9 +72,12 @@ LEMMA_6_BOUND = replace(
     latex=r"\mathbb E|\Delta\hat r_i-\Delta r_i^\star|^2\le C_9\Big(b_i+\frac{\log N_G}"
     r"{NN_p\nu}+\frac1\nu\sqrt{\frac{\Sigma_{tail}}N}+\frac{kd_2+\log(N/\delta)}{N_p}\Big)",
     main=False,
-    note="As psl.theorem_B3: half of the comparisons there show e_1 and half e_2, so that the mean "
+    note="The statement falls with Theorem B.3, of which it is the average over the law: half of "
+    "the comparisons of psl.theorem_B3's counterexample show e_1 and half e_2, so that the mean "
     "over the sample is the one over the law in which both have chance 1/2, and Assumption 2 is "
-    "met with equality. The lone user's error stays s^2/4.",
+    "met with equality. The lone user's error stays s^2/4. With the factor 1.1 of its proof, "
+    "psl.lemma_6, this has nothing to do. From psl.theorem_B3_corrected one comes to the law by "
+    "psl.lemma_6_corrected.",
     uses=("psl.theorem_B3", "psl.lemma_6", "psl.assumption_2"),
 )
 
@@ -103,9 +108,9 @@ def _laws(s: Any) -> tuple[Any, Any]:
     ),
     expect="violated",
     note="The proof uses the wrong side: 0.9 D <= empirical D gives 1/0.9 = 1.11. D = 1.1 and an "
-    "empirical D of 0.99 meet Assumption 2, and 1.1 times 0.99 is 1.089. One constant, nothing "
-    "else. The sample that must be as large as N_unif is N_p, not N as printed; for the lemma's "
-    "statement see psl.lemma_6_bound.",
+    "empirical D of 0.99 meet Assumption 2, and 1.1 times 0.99 is 1.089. This slip changes one "
+    "constant of the lemma and is not why its statement is false (psl.lemma_6_bound). The sample "
+    "that must be as large as N_unif is that of a user, N_p, while N is the number of users.",
     corrected="lemma_6_corrected",
     printed_as="proof step",
     uses=["assumption_2"],
