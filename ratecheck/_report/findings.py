@@ -16,7 +16,6 @@ from ratecheck._claims.families import (
     category,
     falls,
     false,
-    parents,
     roles,
     sharper,
 )
@@ -114,12 +113,12 @@ def _surprises(records: Sequence[Record]) -> list[str]:
 def _false(records: Sequence[Record], replay: Mapping[str, str]) -> list[str]:
     """What is false by category, with its other readings; then false readings of what is true."""
     by_id = {record["id"]: record for record in records}
-    whole = _statement_told_under(records)
     wrong = [record for record in records if false(record)]
-    heads = [r for r in wrong if whole[r["id"]] == r["id"]]
+    head_of = _told_under(wrong)
     parts, number = [], 0
     for name, (title, intro) in _CHAPTERS.items():
-        chosen = sorted((r for r in heads if category(r) == CATEGORIES[name]), key=_rank)
+        told = [r for r in wrong if head_of.get(r["id"]) == r["id"]]
+        chosen = sorted((r for r in told if category(r) == CATEGORIES[name]), key=_rank)
         if not chosen and name != "statement":
             continue
         parts += [f"## {title}", intro if chosen else _NONE_FALSE]
@@ -129,23 +128,23 @@ def _false(records: Sequence[Record], replay: Mapping[str, str]) -> list[str]:
             number += 1
             parts.append(f"### {number}. {plain(record['source'])} (`{record['id']}`)")
             parts += _refutation(record, by_id, replay)
-            for reading in wrong:
-                if whole[reading["id"]] == record["id"] != reading["id"]:
-                    parts.append(f"**Also: {plain(reading['source'])}** (`{reading['id']}`).")
-                    parts += _refutation(reading, by_id, replay, known=(record["corrected"],))
-    others = dict.fromkeys(whole[r["id"]] for r in wrong if not false(by_id[whole[r["id"]]]))
+            for other in wrong:
+                if head_of.get(other["id"]) == record["id"] != other["id"]:
+                    parts.append(f"**Also: {plain(other['source'])}** (`{other['id']}`).")
+                    parts += _refutation(other, by_id, replay, known=(record["corrected"],))
+    others = [record for record in wrong if record["id"] not in head_of]
     if others:
         parts += [
             "## True as read here, false under another reading",
             "Each of these holds as it is read first, and fails as it is read second: with "
             "definitions from another place of the paper, or without what the place leaves unsaid.",
         ]
-    for name in others:
-        parent = by_id[name]
-        parts.append(f"### {plain(parent['source'])} (`{name}`): {_outcome(parent)}")
-        parts += [*_statement(parent)]
-        for reading in wrong:
-            if whole[reading["id"]] == name:
+    for name in dict.fromkeys(record["reading_of"] for record in others):
+        if parent := by_id.get(name):
+            parts.append(f"### {plain(parent['source'])} (`{name}`): {_outcome(parent)}")
+            parts += _statement(parent)
+        for reading in others:
+            if reading["reading_of"] == name:
                 parts.append(f"**{plain(reading['source'])}** (`{reading['id']}`).")
                 parts += _refutation(reading, by_id, replay, known=(name,))
     return [part for part in parts if part]
@@ -194,20 +193,25 @@ def _overview(printed: Sequence[Record], by_id: Mapping[str, Record]) -> list[st
     return table(["", "statement", "counterexample", "stated", "correction"], rows)
 
 
-def _statement_told_under(records: Sequence[Record]) -> dict[str, str]:
-    """The statement under which each is told: its parent, or the first with its correction."""
-    ids = {record["id"] for record in records}
-    whole = {name: other for name, other in parents(records).items() if other in ids}
-    wrong = {record["id"] for record in records if false(record)}
-    first: dict[str, str] = {}
-    heads = {}
-    for record in records:
+def _told_under(wrong: Sequence[Record]) -> dict[str, str]:
+    """The false statement under which each is told; none for readings of what is true.
+
+    That is the first one of its category with its correction, or that of which it is a reading.
+    """
+    parent_of = {r["id"]: r["reading_of"] for r in wrong if category(r) == CATEGORIES["reading"]}
+    first: dict[tuple[str, str], str] = {}
+    head_of = {}
+    for record in wrong:
         name = record["id"]
-        if name not in whole:
-            heads[name] = first.setdefault(record["corrected"] or name, name)
-    for name, other in whole.items():  # a reading of what is false is told where that is
-        heads[name] = heads.get(other, other) if other in wrong else other
-    return heads
+        if name not in parent_of:
+            group = category(record), record["corrected"] or name
+            head_of[name] = first.setdefault(group, name)
+    for name, parent in parent_of.items():
+        while parent in parent_of:
+            parent = parent_of[parent]
+        if parent in head_of:
+            head_of[name] = head_of[parent]
+    return head_of
 
 
 def _refutation(

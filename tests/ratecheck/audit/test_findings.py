@@ -79,7 +79,7 @@ def test_other_readings_are_told_under_their_statement() -> None:
         false("a", corrected="mine.a_corrected"),
         record("a_corrected"),
         record("b"),
-        false("b_sec4", corrected="mine.b", relation="==", kind="identity"),
+        false("b_sec4", corrected="mine.b", relation="==", kind="identity", reading_of="mine.b"),
         false("a_again", corrected="mine.a_corrected"),
         false("late", corrected="mine.a_corrected", source="Mine, without a condition"),
     ]
@@ -110,7 +110,7 @@ def test_what_is_false_is_told_and_counted_by_what_is_printed() -> None:
     ]
     page = findings(records, {})
     headings = re.findall(r"^##+ (.*)", page, re.MULTILINE)
-    assert headings[:11] == [
+    assert headings[:12] == [
         "False as printed",
         "1. Mine, Lemma a (`mine.a`)",
         "Misprints",
@@ -119,8 +119,9 @@ def test_what_is_false_is_told_and_counted_by_what_is_printed() -> None:
         "3. Mine, Lemma step (`mine.step`)",
         "False statements of ours",
         "4. Mine, Lemma own (`mine.own`)",
+        "5. Mine, Lemma own\\_reading (`mine.own_reading`)",
         "Assumptions that nothing meets",
-        "5. Mine, Lemma assumed (`mine.assumed`)",
+        "6. Mine, Lemma assumed (`mine.assumed`)",
         "True as read here, false under another reading",
     ]
     assert "*Read so:* Section 4 calls the same thing so." in page
@@ -299,6 +300,12 @@ def test_the_real_catalogue_reads_well() -> None:
             assert len(headings) == 1, told["id"]
         if told["verdict"] == "not checked":
             assert f"(`{told['id']}`; not checked)" in page
+    false_ones = {told["id"]: told["category"] for told in records if told["category"]}
+    for name, title in (("false as printed", "## False as printed"), ("misprint", "## Misprints")):
+        told = chapter(page, title)
+        inside = set(re.findall(r"^(?:###|\*\*Also:).*\(`(\S+)`\)", told, re.MULTILINE))
+        assert inside >= {one for one in false_ones if false_ones[one] == name}
+        assert {false_ones[one] for one in inside} <= {name, "false under a second reading"}
     assert not re.search(r"\bNone\b|\bnan\b|\{\}| $", page, re.MULTILINE)
     numbers = re.findall(r"^### (\d+)\. ", page, re.MULTILINE)
     assert numbers == [str(k + 1) for k in range(len(numbers))]
