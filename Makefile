@@ -24,7 +24,7 @@ SPLIT := --group $(firstword $(subst /, ,$(PART))) --splits $(lastword $(subst /
 # when it calls itself with the two variables.
 FLOWER := .venv-flower
 
-.PHONY: help reproduce test test-slow test-flower lint verdicts bench notebook clean
+.PHONY: help reproduce test test-slow test-flower lint verdicts bench model notebook clean
 .DELETE_ON_ERROR:
 # One environment: two installations at once would spoil it.
 .NOTPARALLEL:
@@ -36,6 +36,7 @@ help:
 	@echo "make lint        style, types, and which package may import which"
 	@echo "make verdicts    judge again what is not current of the verdicts kept with the papers"
 	@echo "make bench       ours against the best peers on this machine"
+	@echo "make model       fetch a small pretrained language model, for ratecheck bridge --model smollm2"
 	@echo "make notebook    open the notebooks"
 	@echo "make clean       remove the environment and the caches, keep the results"
 
@@ -78,6 +79,9 @@ verdicts: $(VENV)/.run
 
 bench: $(VENV)/.bench
 	@$(BIN)/ratecheck bench $(BENCH)
+
+model: $(VENV)/.llm
+	@$(BIN)/ratecheck model smollm2
 
 notebook: $(VENV)/.notebook
 	@$(BIN)/jupyter lab notebooks
@@ -129,6 +133,11 @@ $(VENV)/.dev: $(SOURCES)
 $(VENV)/.bench: $(SOURCES)
 	@echo "==> installing ratecheck and the libraries it is measured against (about a minute)"
 	@$(INSTALL) -e ".[bench]"
+	@touch $@ $(VENV)/.run
+
+$(VENV)/.llm: $(SOURCES)
+	@echo "==> installing ratecheck and the libraries of its language models (two or three minutes)"
+	@$(INSTALL) -e ".[llm]"
 	@touch $@ $(VENV)/.run
 
 $(VENV)/.notebook: $(SOURCES)

@@ -5,7 +5,7 @@ algorithms of :mod:`linsys` and :mod:`mgda` take; it defines no algorithm of its
 
 =============================  ===================================================================
 :mod:`lora_bridge.bank`        the adapters of many clients on one frozen model
-:mod:`lora_bridge.models`      models from local folders
+:mod:`lora_bridge.models`      models from folders; ``pretrained`` makes folders of files and names
 :mod:`lora_bridge.built_in`    a small model that is made on the spot
 :mod:`lora_bridge.data`        questions, pairs, dialogues from files; also ``splits``, ``tokens``
 :mod:`lora_bridge.tasks`       clients with samples and a loss of :mod:`lora_bridge.losses`
