@@ -69,8 +69,6 @@ def lemma_1_corrected(instance: Any) -> rc.Sides:
     "Lemmas 3 and 4 has (1 - alpha b mu/e^beta)^2 for (1 - alpha b^(1/beta) mu)^2.",
     corrected="lemma_1_convexity_corrected",
     main=True,
-    reading_of="lemma_1",
-    reading="The second half of the lemma.",
     uses=["exp_r_beta"],
 )
 def lemma_1_convexity(instance: Any) -> rc.Sides:
@@ -135,8 +133,6 @@ def lemma_2_corrected(instance: Any) -> rc.Sides:
     expect="violated",
     note="As in (32). It enters Lemma 4 as 6 alpha^2 B^2 T^2 M^2 rho^2/(beta^2 L^2 e^(2 beta)).",
     corrected="lemma_2_33_corrected",
-    reading_of="lemma_2",
-    reading="The second inequality of the lemma.",
     uses=["exp_r_beta"],
 )
 def lemma_2_33(instance: Any) -> rc.Sides:
