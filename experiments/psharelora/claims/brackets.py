@@ -93,6 +93,7 @@ FEW = rc.Space(
     given={
         "every pair occurs": lambda s: 20 * s.weights.min(axis=-1) >= 1,
         "the shown pairs are independent": lambda s: 100 * lambda_min(_shown(s.x, s.n)[1]) >= 1,
+        "all pairs together span": lambda s: 100 * lambda_min(transpose(s.x) @ s.x) >= 1,
     },
     batched=True,
     meaning={
