@@ -13,6 +13,7 @@ from experiments.fslora.claims._spaces import (
     DIRECTION,
     DIRECTIONS,
     SINGLE,
+    SKETCHED,
     least_squares,
 )
 from experiments.fslora.paper import PAPER
@@ -41,7 +42,7 @@ NEAR = least_squares(
     },
 )
 BOUNDED = least_squares({"L": CONSTANT}, _ONE)
-VARIANCES = least_squares({"sigma_s": CONSTANT, "sigma_g": CONSTANT}, _ONE)
+VARIANCES = least_squares({"sigma_s": CONSTANT, "sigma_g": CONSTANT}, **SKETCHED)
 FAR = least_squares(
     {"L": CONSTANT},
     _ONE,
@@ -271,7 +272,7 @@ def a41_ball_centre(devices: Devices, P: Numbers, Q: Numbers, U: Numbers, V: Num
 )
 def a42(devices: Devices, sigma_s: Numbers, sigma_g: Numbers) -> rc.Sides:
     """The variances of the gradient by the sketch and by the data are at most sigma_s^2 and
-    sigma_g^2 for all X.
+    sigma_g^2 for all X; here for k < r.
     """
     variances = np.stack([at.sketch_variance(devices), data_variance(devices)], axis=1)
     return variances, np.stack([sigma_s**2, sigma_g**2], axis=1)[..., None]
