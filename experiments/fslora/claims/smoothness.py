@@ -261,7 +261,8 @@ def a41_ball_centre(devices: Devices, P: Numbers, Q: Numbers, U: Numbers, V: Num
     on=VARIANCES,
     expect="violated",
     printed_as="assumption",
-    note="For k < r an assumption that no loss of BA meets unless every f~(.; S) is constant. The "
+    note="Where k < r no loss of BA meets this assumption unless every f~(.; S) is constant; for "
+    "k = r the sketches have no variance. The "
     "variances of least squares grow as ||X||^6, as squares of cubic gradients: "
     "fslora.a42_corrected. For any loss with slope G, the A part of a gradient at (tB, A/t) is "
     "t S B'G(BSA), with BSA the same for all t. If its variance is bounded, S B'G(BSA) is the same "

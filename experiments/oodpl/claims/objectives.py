@@ -240,12 +240,12 @@ def eq_10_appA_corrected(system: System, phi: Numbers, theta: Numbers) -> rc.Sid
     on=OPTIMA,
     printed_as="ours",
     derivation="min Z E KL(theta_*) <= E Z KL(theta_*) <= E Z KL(theta) <= max Z E KL(theta) for "
-    "every theta, by ood.eq_10_appA_corrected. A large beta, or small rewards, makes the two "
-    "objectives alike.",
+    "every theta, by ood.eq_10_appA_corrected. Every Z(x) lies between b^(1/beta) and "
+    "B^(1/beta): a large beta, or rewards that hardly differ, makes the two objectives alike.",
 )
 def eq_10_appA_excess(system: System, phi: Numbers) -> rc.Sides:
     """E_x KL(pi_* || pi_theta) at the minimiser of L_FT is at most max Z(x)/min Z(x) times its
-    least value, max Z/min Z <= (B/b)^(1/beta).
+    least value.
     """
     best, Z = system.tilted(phi), system.partition(phi)
     divergences = [

@@ -193,8 +193,8 @@ def lpl_2L(instance: Any) -> rc.Sides:
 @PAPER.upper(
     "lpl_2L_corrected",
     ref="smoothness of L_PL for any policy",
-    tex=r"\|\nabla_\theta^2\ell_{PL}\|\le\max_{0\le s\le1}\big(2Ls+4M^2s(1-s)\big)=\frac{(L+2M^2)"
-    r"^2}{4M^2}\quad(L\le2M^2)",
+    tex=r"\|\nabla_\theta^2\ell_{PL}\|\le\max_{0\le s\le1}\big(2Ls+4M^2s(1-s)\big)=\begin{cases}"
+    r"\frac{(L+2M^2)^2}{4M^2}&L\le2M^2\\2L&L\ge2M^2\end{cases}",
     on=JETS,
     derivation="It is s (H(y') - H(y)) + s (1 - s) (g - g')(g - g')' with s = sigma(-u) = 1 - p_*, "
     "H and g the derivatives of log pi: at most 2 L s + 4 M^2 s (1 - s). Approached by y, y' of "

@@ -149,12 +149,13 @@ def _b5(s: Any, first: int, power: int) -> tuple[Any, Any]:
         given={"k < d1": lambda s: s.k < s.hat.shape[-2]},
     ),
     expect="violated",
-    note="As in (B.3): the Lipschitz bound 2 L1 is not squared. The paper prints L for L1, 'by "
-    "L-Lipschitz continuity of r'; L1 of Assumption 1 is that constant. k = d2 = 1, B_hat = (1, "
-    "0)', B_diamond = (0, 1)', both W = 1, one comparison of (-2, 2)' with (2, -2)', so L1 = 2 "
-    "sqrt 2: 64 against 16 sqrt 2 = 22.6. The norm is Frobenius's, the larger of those that the "
-    "sign may stand for, and of the bases as they are, so that psl.B_minus_Bdiamond cannot follow. "
-    "Theorem B.3 keeps its form with 8 L1^2.",
+    note="As in (B.3): the Lipschitz bound 2 L1 is not squared. The paper prints 4 L, 'from the "
+    "L-Lipschitz continuity of the function r'; the L1 of Assumption 1 is that constant. k = d2 = "
+    "1, B_hat = (1, 0)', B_diamond = (0, 1)', both W = 1 and one comparison of (-2, 2)' with (2, "
+    "-2)', so that L1 = 2 sqrt(2): 64 against 16 sqrt(2) = 22.6. ||B_diamond - B_hat|| is the "
+    "Frobenius norm here, which makes the bound larger than the operator norm does. It is that of "
+    "the bases as they are, so that psl.B_minus_Bdiamond cannot follow. Theorem B.3 keeps its form "
+    "with 8 L1^2.",
     family=[
         {
             "raw_B": [[1.0, 1.0], [1.0, 1.0]],
