@@ -221,8 +221,8 @@ def never_worse_per_agent(stack: FiniteStack) -> rc.Sides:
     on=CENTRED,
     derivation="Then mu^i = mu^0, x_*^i = x_*^c, theta^i = theta_*^c, so v^i = 0 and rho^i = 1: "
     "alone the noise is h with covariance E_0 h h', together its average, with covariance E_0 h "
-    "h'/n - (1/n^2) sum_j E_j h E_j h'. With delta_cen^i <= 1/n, affpcl.thm1_small_steps gives (1 "
-    "+ 9 nu') sigma^2 / (lambda^i n), which need not be less than what the agent has alone "
+    "h'/n - (1/n^2) sum_j E_j h E_j h'. With nu' delta_cen^i <= 1/n, affpcl.thm1_small_steps "
+    "gives 10 sigma^2 / (lambda^i n), which need not be less than what the agent has alone "
     "(affpcl.free_ride_linear).",
 )
 def free_ride(stack: FiniteStack) -> rc.Sides:
@@ -248,7 +248,7 @@ def free_ride(stack: FiniteStack) -> rc.Sides:
 )
 def thm1_small_steps(stack: FiniteStack) -> rc.Sides:
     """The stationary error of small steps is at most alpha (sigma^2 / lambda^i)(1/n + 9 min{1, nu'
-    delta_cen^i}), nu' the larger of nu and the same number of Phi.
+    delta_cen^i}), nu' the larger of nu and the same number of Phi, with x_*^c in the G_x of sigma.
     """
     scale = stack.sigma[:, None] ** 2 / stack.lambda_agent
     return error_of_affpcl(stack), scale / stack.n + 9 * scale * stack.delta_cen_effective_both
