@@ -228,16 +228,19 @@ def thm1_recover_sec12(stack: FiniteStack) -> rc.Sides:
 @PAPER.identity(
     "thm1_nurho",
     ref="Appendix G.1, worst-case complexity with density-ratio estimation",
+    printed_as="proof step",
     uses=["thm1_c4"],
     tex=r"\nu^\rho=\max\{\tfrac{\lambda^\rho}{\min\{\lambda^b,\lambda^c\}},"
     r"\tfrac{\lambda^i\lambda^\rho}{\sigma\lambda^b\lambda^c}\}^2",
     on=replace(SYSTEMS, given={"sigma > 0": lambda s: s.sigma > 0}),
     expect="violated",
-    note="lambda^rho has left the minimum: where it is the smallest, the case has sigma^2/"
+    note="After the theorem the paper prints, without a proof, the bound (kappa^i kappa^rho)^2 "
+    "max{nu^rho/n, deltatilde_cen^i}/t. It would follow from the fourth case by this equality, but "
+    "lambda^rho has left the minimum: where it is the smallest, the case has sigma^2/"
     "(lambda^rho)^2 and the rewriting only sigma^2/min{lambda^b, lambda^c}^2. One-hot features "
     "have lambda^rho = min_s mu^0(s) <= 1/S, so that A = Phi = 1 on two even states gives 1/4 "
-    "of what was proved. The printed bound does not follow from Theorem 1; nu^rho needs the "
-    "floor one.",
+    "of what the case has. So the printed bound does not follow from the theorem; whether it "
+    "fails by itself is not tried here. With nu^rho at least one it does follow.",
     corrected="thm1_nurho_corrected",
 )
 def thm1_nurho(stack: FiniteStack) -> rc.Sides:
