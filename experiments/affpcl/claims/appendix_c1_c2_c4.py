@@ -377,6 +377,10 @@ def c2_coe_onehot(stack: at.ValueStack) -> rc.Sides:
     tex=r"\dim(e_s\otimes b^i(s))=\dim(A(s)x)",
     on=ONE_HOT,
     expect="violated",
+    reading_of="c2_coe_onehot",
+    reading="Appendix C.2 writes 'we transform the original objective as b^i(s) <- e_s x b^i(s)', "
+    "and Section 4 calls finite state spaces a special case of its structure. Both may be read "
+    "for (2), (5) and (8), where A(s) x stands beside b^i(s); the appendix says nothing on A.",
     note="e_s x b^i(s) has d |S| entries and A(s) x has d, so that A(s) x - b^i(s) of (2), (5) and "
     "(8) has no meaning after the transformation: with d = 1 and two states, A(s) x is a number "
     "and b^i(s) a vector of two. The parametrisation needs a read-out of the d entries that belong "
