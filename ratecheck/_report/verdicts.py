@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 from collections.abc import Iterable, Sequence
@@ -173,13 +174,20 @@ def assumptions(space: Space) -> list[str]:
         meaning = f"; {space.meaning[name]}" if name in space.meaning else ""
         lines.append(f"{name}: {_domain(domain)}{meaning}")
     if space.repair is not None:
-        about = (space.repair.__doc__ or space.repair.__name__).strip().splitlines()[0]
-        lines.append(f"then: {about}")
+        lines.append(f"then: {_about(space.repair)}")
     if space.constructed:
         lines.append(f"constructed: {space.constructed}")
     lines += [f"by construction: {name}" for name in space.assumes]
     lines += [f"given: {name}" for name in space.given]
     return lines
+
+
+def _about(function: Any) -> str:
+    """The first line that a function says of itself, or that is said right above it; its name."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    comment = (inspect.getcomments(function) or "").removeprefix("#")
+    return (function.__doc__ or comment or function.__name__).strip().splitlines()[0]
 
 
 def _domain(domain: Field) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from experiments.oodpl.claims import objectives
 from experiments.oodpl.theory import objectives as at
 from experiments.oodpl.theory.bilevel import Policy, Reward, System
+from linsys.linalg import Numbers
 
 
 @pytest.fixture
@@ -50,6 +51,26 @@ def test_the_excess_of_a_mixture_is_what_the_objective_says(system: System) -> N
     ]
     _, excess = objectives.eq_9_28_concave(system, first, second, s)
     np.testing.assert_allclose(excess, value[2] - s * value[0] - (1 - s) * value[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Astray(System):
+    """Steps that are this many times as long as Algorithm 1's."""
+
+    times: float = 1.0
+
+    def step(self, phi: Numbers, theta: Numbers, z: Numbers, alpha: Numbers) -> Numbers:
+        return super().step(phi, theta, z, self.times * alpha)
+
+
+@pytest.mark.parametrize("times", [1.0, -1.0, 2.0])
+def test_the_loop_written_out_tells_steps_of_another_sign_or_length(
+    system: System, times: float
+) -> None:
+    astray = Astray(**vars(system), times=times)
+    z, alpha = np.array([[0, 4, 2], [5, 1, 1]]), np.array([0.3, 0.7])
+    path, written = objectives.alg_1_corrected(astray, np.ones((2, 2)), np.ones((2, 2)), z, alpha)
+    assert np.allclose(path, written, rtol=1e-12) == (times == 1)
 
 
 def two_prompts() -> System:

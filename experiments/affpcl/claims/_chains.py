@@ -50,6 +50,7 @@ def of_one_type(fields: rc.Fields) -> rc.Fields:
     return {name: values * one for name, values in fields.items()}
 
 
+# Every transition is possible, and the first d features are a basis.
 def _repair(fields: rc.Fields, *, unit: bool) -> rc.Fields:
     fields = of_one_type(fields)
     return {

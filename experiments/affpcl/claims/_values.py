@@ -68,6 +68,7 @@ def valued(
     )
 
 
+# Add the smallest multiple of I to A with which sym(Abar^i) >= floor for every agent.
 def _lifted(fields: rc.Fields, *, alike: bool) -> rc.Fields:
     mu = fields["mu"][:, None] if alike else fields["mu"]
     return {**fields, "A": monotone(fields["A"], mu, fields["floor"])}

@@ -110,10 +110,14 @@ def alg1(instance: Any) -> rc.Sides:
     ref="Algorithm 1, lines 10 to 12 with g^{c->i}(x^c)",
     tex=r"x_{t+1}^i=x_t^i-\alpha_t(g_t^i(x_t^i)+g_t^{c\Rightarrow i}(x_t^c)-g_t^{c\to i}(x_t^c))",
     on=ROUND,
-    derivation="Both sides come from the same samples, by the algorithm and by the formulas.",
+    derivation="One side is a round of this project's own implementation (linsys.algorithms), the "
+    "other the formulas (4), (7) and (8) at the same samples. So this compares our code with the "
+    "paper's formulas; that line 12 needs x^c is seen in affpcl.alg1.",
 )
 def alg1_corrected(instance: Any) -> rc.Sides:
-    """One round of the implemented algorithm is (4), (7) and (8)."""
+    """One round of Algorithm 1 as this project implements it, with g^{c->i}(x_t^c) in line 12, is
+    (4), (7) and (8).
+    """
     return rounds.algorithm_one(instance, states(instance))
 
 
@@ -200,7 +204,9 @@ def rem1_comm4(instance: Any) -> rc.Sides:
     reading_of="rem1_comm4",
 )
 def rem1_comm4_raw(instance: Any) -> rc.Sides:
-    """The same where a state takes q numbers, whatever q."""
+    """With COE, CDL and DRE at the server, AffPCL sends at most four times as much as FedAvg, where
+    the state of line 5 takes q numbers, whatever q.
+    """
     return (
         sent(instance, shared=False, state_size=instance.state.shape[-1]),
         of_fedavg(instance, 4),
@@ -223,7 +229,9 @@ def rem1_comm4_raw(instance: Any) -> rc.Sides:
     "residuals g^{i,rho} of its own, like the other agents' iterations of Algorithm 1.",
 )
 def rem1_comm4_agents(instance: Any) -> rc.Sides:
-    """The same with DRE by Example 2 at the agents, eta^i and psi of d numbers each."""
+    """With COE, CDL and DRE by Example 2 at the agents, eta^i and psi of d numbers each, AffPCL
+    sends at most four times as much as FedAvg.
+    """
     d = instance.d
     return sent(instance, shared=False, state_size=d, weights=d), of_fedavg(instance, 4)
 
@@ -259,7 +267,9 @@ def rem1_comm25(instance: Any) -> rc.Sides:
     reading_of="rem1_comm25",
 )
 def rem1_comm25_state(instance: Any) -> rc.Sides:
-    """The same with the state s^i, counted as one number."""
+    """With (22-2) and known ratios AffPCL sends at most 2.5 times as much as FedAvg, 5nd numbers,
+    with the state s^i counted as one number.
+    """
     return (sent(instance, shared=True, state_size=1), of_fedavg(instance, 2.5))
 
 
@@ -367,6 +377,10 @@ def c2_coe_onehot(stack: at.ValueStack) -> rc.Sides:
     tex=r"\dim(e_s\otimes b^i(s))=\dim(A(s)x)",
     on=ONE_HOT,
     expect="violated",
+    reading_of="c2_coe_onehot",
+    reading="Appendix C.2 writes 'we transform the original objective as b^i(s) <- e_s x b^i(s)', "
+    "and Section 4 calls finite state spaces a special case of its structure. Both may be read "
+    "for (2), (5) and (8), where A(s) x stands beside b^i(s); the appendix says nothing on A.",
     note="e_s x b^i(s) has d |S| entries and A(s) x has d, so that A(s) x - b^i(s) of (2), (5) and "
     "(8) has no meaning after the transformation: with d = 1 and two states, A(s) x is a number "
     "and b^i(s) a vector of two. The parametrisation needs a read-out of the d entries that belong "

@@ -84,8 +84,9 @@ def c3_tv(s: bound.TwoPoint) -> rc.Sides:
     "which is at least 1 - TV.",
 )
 def c3_lecam(s: bound.TwoPoint) -> rc.Sides:
-    """The Bayes risk of t pairs (s^i, s^0) under a fair choice of mu_1 or mu_2, which bounds R*
-    from below, is at least eps^2 (1 - ||P_1 - P_2||_TV) / (2 d).
+    """The Bayes risk of t pairs (s^i, s^0) under a fair choice of mu_1 or mu_2, which bounds the
+    minimax risk R* from below, is at least eps^2 (1 - ||P_1 - P_2||_TV) / (2 d), where P_m is the
+    law of the t pairs under mu_m.
     """
     return s.v**2 * s.pairs.undecided, s.eps**2 / (2 * s.d) * (1 - s.pairs.tv)
 
@@ -163,8 +164,8 @@ def c3_kl(s: bound.TwoPoint) -> rc.Sides:
     "<= 2.2 v^2 for v <= 1/2, so that D_KL <= 4.4 t v^2 and TV <= v sqrt(2.2 t).",
 )
 def c3_kl_tv(s: bound.TwoPoint) -> rc.Sides:
-    """eps <= sqrt(d)/2: ||P_1 - P_2||_TV <= eps sqrt(6 t / d), for t pairs, and for t samples of
-    each of the n agents as well.
+    """eps <= sqrt(d)/2: ||P_1 - P_2||_TV <= eps sqrt(6 t / d), P_m the law of t pairs (s^i, s^0),
+    and of t samples of each of the n agents as well.
     """
     stated = s.eps * np.sqrt(6 * s.t / s.d)
     return np.stack([s.pairs.tv, s.data.tv], axis=1), stated[:, None] + 0 * s.mu[..., 0]

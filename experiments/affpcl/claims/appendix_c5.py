@@ -277,7 +277,8 @@ _SLOW = rc.Space(
 )
 def rem2(instance: Any) -> rc.Sides:
     """A = (phi - gamma psi) phi^T, ||phi||, ||psi|| <= 1: E_{mu^i} ||A (x_*^i - x_*^c)||^2 <= 2
-    sigma^2 min{1, (1 + gamma) / (1 - gamma) delta_cen^i}, sigma = 2 max{G_A G_x, G_b}.
+    sigma^2 min{1, (1 + gamma) / (1 - gamma) delta_cen^i}, sigma = 2 max{G_A G_x, G_b} with x_*^c in
+    G_x.
     """
     return bellman.effective_affinity(instance, bellman.discount_ratio(instance), instance.sigma)
 
@@ -295,7 +296,8 @@ def rem2(instance: Any) -> rc.Sides:
 )
 def rem2_corrected(instance: Any) -> rc.Sides:
     """A = (phi - gamma psi) phi^T, ||phi||, ||psi|| <= 1: E_{mu^i} ||A (x_*^i - x_*^c)||^2 <= 2
-    sigma^2 min{1, (1 + gamma) / (1 - gamma) delta_cen^i}, sigma = 2 max{(1 + gamma) G_x, G_b}.
+    sigma^2 min{1, (1 + gamma) / (1 - gamma) delta_cen^i}, sigma = 2 max{(1 + gamma) G_x, G_b} with
+    x_*^c in G_x.
     """
     return bellman.effective_affinity(
         instance, bellman.discount_ratio(instance), bellman.discounted_sigma(instance)
@@ -314,7 +316,10 @@ def rem2_corrected(instance: Any) -> rc.Sides:
     "sigma, G_A <= 1 + gamma.",
 )
 def rem2_unit(instance: Any) -> rc.Sides:
-    """As affpcl.rem2 where ||phi|| = ||psi|| = 1, with sigma = 2 max{G_A G_x, G_b}."""
+    """A = (phi - gamma psi) phi^T, ||phi|| = ||psi|| = 1: E_{mu^i} ||A (x_*^i - x_*^c)||^2 <= 2
+    sigma^2 min{1, (1 + gamma) / (1 - gamma) delta_cen^i}, sigma = 2 max{G_A G_x, G_b} with x_*^c in
+    G_x.
+    """
     return bellman.effective_affinity(instance, bellman.discount_ratio(instance), instance.sigma)
 
 
@@ -330,8 +335,8 @@ def rem2_unit(instance: Any) -> rc.Sides:
     "to (1 - gamma)^{-2}.",
 )
 def rem2_td(instance: Any) -> rc.Sides:
-    """A = phi (phi - gamma psi)^T, ||phi|| <= 1, sigma = 2 max{(1 + gamma) G_x, G_b}: E_{mu^i} ||A
-    (x_*^i - x_*^c)||^2 <= 2 sigma^2 delta_cen^i. One in the place of nu.
+    """A = phi (phi - gamma psi)^T, ||phi|| <= 1, sigma = 2 max{(1 + gamma) G_x, G_b} with x_*^c in
+    G_x: E_{mu^i} ||A (x_*^i - x_*^c)||^2 <= 2 sigma^2 delta_cen^i. One in the place of nu.
     """
     return bellman.effective_affinity(
         instance, 1 + 0 * bellman.discount_ratio(instance), bellman.discounted_sigma(instance)

@@ -26,8 +26,9 @@ WEIGHTED = chain_space("n", {"theta": rc.reals("n", "d")}, sizes={"n": (1, 2)})
     on=REWARDED,
 )
 def c6_bellman(stack: FiniteStack) -> rc.Sides:
-    """The values phi^T x_*^i of A = phi (phi - gamma phi')^T, b = phi R are the projection, in the
-    norm of pi^i on the span of the features, of their Bellman backup.
+    """The values phi^T x_*^i of A = phi (phi - gamma phi')^T, b = phi R^i with rewards R^i, are the
+    projection, in the norm of pi^i on the span of the features, of their Bellman backup R^i + gamma
+    P^i V.
 
     Rewards R^i(o, o') are the array ``R`` (B, n, O, O). The backup is R^i(o) + gamma (P^i V)(o),
     and the projection is that of the norm ||.||_{pi^i} on the span of the features.
@@ -50,8 +51,8 @@ def c6_bellman(stack: FiniteStack) -> rc.Sides:
     "which rewards do not bound; see affpcl.c6_const_weights.",
 )
 def c6_const(stack: FiniteStack) -> rc.Sides:
-    """||phi|| <= 1: G_A <= 1 + gamma <= 2, and sigma <= 2 max{(1 + gamma) G_x, max |R^i|}, where
-    sigma = 2 max{G_A G_x, max_i sup_s ||b^i(s)||}.
+    """||phi|| <= 1 and rewards R^i: G_A <= 1 + gamma <= 2, and sigma <= 2 max{(1 + gamma) G_x, max
+    |R^i|}, where sigma = 2 max{G_A G_x, max_i sup_s ||b^i(s)||}.
 
     Rewards are the array ``R`` (B, n, O, O), b^i = phi R^i, G_b = max_i sup_s ||b^i(s)|| and
     G_x = max{max_i ||x_*^i||, ||x_*^c||} of these objectives.
@@ -90,8 +91,8 @@ def c6_const(stack: FiniteStack) -> rc.Sides:
     reading_of="c6_const",
 )
 def c6_const_weights(instance: Any) -> rc.Sides:
-    """R^i = phi^T theta^i, ||phi|| <= 1: sigma <= 2 max{(1 + gamma) G_x, max |R^i|}, where sigma =
-    2 max{G_A G_x, G_b} and G_b = max{max_i ||theta^i||, ||theta_*^c||}.
+    """Rewards R^i = phi^T theta^i, ||phi|| <= 1: sigma <= 2 max{(1 + gamma) G_x, max |R^i|}, where
+    sigma = 2 max{G_A G_x, G_b} and G_b = max{max_i ||theta^i||, ||theta_*^c||}.
     """
     return bellman.constants_of_weights(instance, 1 + 0 * instance.gamma)
 
@@ -106,7 +107,8 @@ def c6_const_weights(instance: Any) -> rc.Sides:
     "so the same bound holds for theta_*^c.",
 )
 def c6_const_weights_corrected(instance: Any) -> rc.Sides:
-    """R^i = phi^T theta^i, ||phi|| <= 1: sigma <= 2 max{(1 + gamma) G_x, max |R^i| / sqrt(w)}, w =
+    """Rewards R^i = phi^T theta^i, ||phi|| <= 1: sigma <= 2 max{(1 + gamma) G_x, max |R^i| /
+    sqrt(w)}, where sigma = 2 max{G_A G_x, G_b}, G_b = max{max_i ||theta^i||, ||theta_*^c||} and w =
     min_i lambda_min(E_{pi^i} phi phi^T).
     """
     return bellman.constants_of_weights(instance, bellman.feature_floor(instance))
@@ -153,7 +155,7 @@ def c6_nu(stack: FiniteStack) -> rc.Sides:
 )
 def c6_nu_corrected(instance: Any) -> rc.Sides:
     """A = phi (phi - gamma phi')^T, ||phi|| <= 1: nu^i <= sqrt((1 + gamma) / lambda^i) <= sqrt((1 +
-    gamma) / ((1 - gamma) w^i)).
+    gamma) / ((1 - gamma) w^i)), w^i = lambda_min(E_{pi^i} phi phi^T).
     """
     return bellman.condition(instance, bellman.moment_factor(instance))
 

@@ -186,7 +186,9 @@ def d1f(stack: FiniteStack) -> rc.Sides:
     reading_of="d1f",
 )
 def d1f_sec12(stack: FiniteStack) -> rc.Sides:
-    """The same with lambda = min_i lambda_min(sym Abar^i)."""
+    """||theta_*^i - theta_*^c|| <= 2 sigma (delta_env + delta_obj) / lambda, with lambda = min_i
+    lambda_min(sym Abar^i).
+    """
     measured, bound = d1f(stack)
     return measured, bound * stack.lambda_both / stack.lambda_A
 
@@ -283,7 +285,9 @@ def d1i(stack: FiniteStack) -> rc.Sides:
     reading_of="d1i",
 )
 def d1i_sec12(stack: FiniteStack) -> rc.Sides:
-    """The same with G_x = max_i ||x_*^i||."""
+    """||E_{mu^j}[A(s)(x_*^i - x_*^c)]|| <= 2 sigma delta_cen^i for j = i and j = 0, with G_x =
+    max_i ||x_*^i||.
+    """
     return d1i(stack)[0], affinity.feature_bound(stack, affinity.sigma_agents(stack))
 
 
@@ -362,7 +366,9 @@ def d2_A(stack: FiniteStack) -> rc.Sides:
     reading_of="d2_A",
 )
 def d2_A_sec12(stack: FiniteStack) -> rc.Sides:
-    """The same with G_x = max_i ||x_*^i||."""
+    """E_{mu^i}||A(s)(x_*^i - x_*^c)||^2 <= 2 sigma^2 min{1, nu delta_cen^i}, with G_x = max_i
+    ||x_*^i||.
+    """
     bound = 2 * affinity.sigma_agents(stack)[:, None] ** 2 * stack.delta_cen_effective
     return affinity.mean_square_in_features(stack, stack.A, affinity.decision_gap(stack)), bound
 
@@ -379,7 +385,9 @@ def d2_A_sec12(stack: FiniteStack) -> rc.Sides:
     sharpens="d2_A",
 )
 def d2_A_sharper(stack: FiniteStack) -> rc.Sides:
-    """E_{mu^i}||A(s)(x_*^i - x_*^c)||^2 <= sigma^2 min{1, 2 nu^i delta_cen^i}."""
+    """E_{mu^i}||A(s)(x_*^i - x_*^c)||^2 <= sigma^2 min{1, 2 nu^i delta_cen^i}, with x_*^c in the
+    G_x of sigma.
+    """
     effective = np.minimum(1, 2 * stack.nu_agent * stack.delta_cen)
     return affinity.mean_square_in_features(
         stack, stack.A, affinity.decision_gap(stack)

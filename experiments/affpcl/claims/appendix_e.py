@@ -138,8 +138,8 @@ def corE1(stack: FiniteStack) -> rc.Sides:
     sharpens="corE1",
 )
 def corE1_sharper(stack: FiniteStack) -> rc.Sides:
-    """For n >= 2 and alpha <= lambda^b / 2, the same with alpha^2 sigma^2 / (n-1) as noise. Both
-    sides less the contraction, over alpha.
+    """For n >= 2 and alpha <= lambda^b / 2, E||Delta theta_{t+1}||^2 <= (1 - (3/2) alpha lambda^b)
+    ||Delta theta_t||^2 + alpha^2 sigma^2 / (n-1). Both sides less the contraction, over alpha.
     """
     alpha = stack.step_share * stack.lambda_b / 2
     return _estimation_progress(stack, alpha), alpha * stack.sigma**2 / (stack.n - 1)

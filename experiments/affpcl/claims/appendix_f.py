@@ -105,7 +105,9 @@ def f2(stack: FiniteStack) -> rc.Sides:
     reading_of="f2",
 )
 def f2_sec12(stack: FiniteStack) -> rc.Sides:
-    """The same with G_x = max_i ||x_*^i||."""
+    """With (22-1) and G_x = max_i ||x_*^i||, E||g^{0,c}||^2 <= 2 G_A^2 ||Delta x^c||^2 + 2 sigma^2
+    / n.
+    """
     return go.second_moment(stack, decision(stack)), _f2_bound(stack, sigma_agents(stack))
 
 
@@ -120,8 +122,8 @@ def f2_sec12(stack: FiniteStack) -> rc.Sides:
     sharpens="f2",
 )
 def f2_sharper(stack: FiniteStack) -> rc.Sides:
-    """With a = G_A ||Delta x^c||, E||g^{0,c}||^2 <= (a + sigma)^2 / n if (n-1) a <= sigma, else a^2
-    + sigma^2 / (n-1); so also 2 a^2 + 2 sigma^2 / (2n-1).
+    """With (22-1), x_*^c in G_x and a = G_A ||Delta x^c||, E||g^{0,c}||^2 <= (a + sigma)^2 / n if
+    (n-1) a <= sigma, else a^2 + sigma^2 / (n-1); so also 2 a^2 + 2 sigma^2 / (2n-1).
     """
     bound = central.second_moment_bound(stack.G_A * norm(stack.delta_x), stack.sigma, stack.n)
     return go.second_moment(stack, decision(stack)), bound
@@ -136,9 +138,9 @@ def f2_sharper(stack: FiniteStack) -> rc.Sides:
     on=STEPS,
 )
 def corF1(stack: FiniteStack) -> rc.Sides:
-    """With (22-1) and alpha <= lambda^c / (4 G_A^2), E||Delta x_{t+1}||^2 <= (1 - (3/2) alpha
-    lambda^c) ||Delta x_t||^2 + 2 alpha^2 sigma^2 / n. Both sides less the contraction, over
-    alpha.
+    """With (22-1), x_*^c in G_x and alpha <= lambda^c / (4 G_A^2), E||Delta x_{t+1}||^2 <= (1 -
+    (3/2) alpha lambda^c) ||Delta x_t||^2 + 2 alpha^2 sigma^2 / n. Both sides less the contraction,
+    over alpha.
     """
     alpha = stack.step_share * stack.lambda_c / (4 * stack.G_A**2)
     noise = 2 * stack.sigma**2 / stack.n
@@ -156,8 +158,9 @@ def corF1(stack: FiniteStack) -> rc.Sides:
     sharpens="corF1",
 )
 def corF1_sharper(stack: FiniteStack) -> rc.Sides:
-    """For n >= 2 and alpha <= lambda^c / (2 G_A^2), the same with alpha^2 sigma^2 / (n-1) as noise.
-    Both sides less the contraction, over alpha.
+    """With (22-1), x_*^c in G_x, n >= 2 and alpha <= lambda^c / (2 G_A^2), E||Delta x_{t+1}||^2 <=
+    (1 - (3/2) alpha lambda^c) ||Delta x_t||^2 + alpha^2 sigma^2 / (n-1). Both sides less the
+    contraction, over alpha.
     """
     alpha = stack.step_share * stack.lambda_c / (2 * stack.G_A**2)
     noise = stack.sigma**2 / (stack.n - 1)
@@ -190,8 +193,8 @@ def f3(stack: FiniteStack) -> rc.Sides:
     on=ITERATES,
 )
 def f4(stack: FiniteStack) -> rc.Sides:
-    """With (22-2), E||g^{0,c}||^2 <= 2 G_A^2 ||Delta x^c||^2 + 4 ||Delta theta^c||^2 + 4 sigma^2 /
-    n.
+    """With (22-2) and x_*^c in G_x, E||g^{0,c}||^2 <= 2 G_A^2 ||Delta x^c||^2 + 4 ||Delta
+    theta^c||^2 + 4 sigma^2 / n.
 
     Shape (B,).
     """
@@ -213,8 +216,8 @@ def f4(stack: FiniteStack) -> rc.Sides:
     sharpens="f4",
 )
 def f4_sharper(stack: FiniteStack) -> rc.Sides:
-    """With a = G_A ||Delta x^c|| + ||Delta theta^c||, E||g^{0,c}||^2 <= (a + sigma)^2 / n if (n-1)
-    a <= sigma, else a^2 + sigma^2 / (n-1).
+    """With (22-2), x_*^c in G_x and a = G_A ||Delta x^c|| + ||Delta theta^c||, E||g^{0,c}||^2 <= (a
+    + sigma)^2 / n if (n-1) a <= sigma, else a^2 + sigma^2 / (n-1).
 
     Shape (B,).
     """
@@ -232,9 +235,9 @@ def f4_sharper(stack: FiniteStack) -> rc.Sides:
     on=STEPS,
 )
 def corF2(stack: FiniteStack) -> rc.Sides:
-    """With (22-2) and alpha <= lambda^c / (8 G_A^2), E||Delta x_{t+1}||^2 <= (1 - (3/2) alpha
-    lambda^c) ||Delta x_t||^2 + 8 alpha ||Delta theta_t||^2 / lambda^c + 4 alpha^2 sigma^2 / n.
-    Both sides less the contraction, over alpha.
+    """With (22-2), x_*^c in G_x and alpha <= lambda^c / (8 G_A^2), E||Delta x_{t+1}||^2 <= (1 -
+    (3/2) alpha lambda^c) ||Delta x_t||^2 + 8 alpha ||Delta theta_t||^2 / lambda^c + 4 alpha^2
+    sigma^2 / n. Both sides less the contraction, over alpha.
     """
     return _estimated_step(stack, 16)
 
@@ -250,8 +253,9 @@ def corF2(stack: FiniteStack) -> rc.Sides:
     sharpens="corF2",
 )
 def corF2_sharper(stack: FiniteStack) -> rc.Sides:
-    """The same with (9/2) alpha ||Delta theta_t||^2 / lambda^c in the place of 8 alpha. Both sides
-    less the contraction, over alpha.
+    """With (22-2), x_*^c in G_x and alpha <= lambda^c / (8 G_A^2), E||Delta x_{t+1}||^2 <= (1 -
+    (3/2) alpha lambda^c) ||Delta x_t||^2 + (9/2) alpha ||Delta theta_t||^2 / lambda^c + 4 alpha^2
+    sigma^2 / n. Both sides less the contraction, over alpha.
     """
     return _estimated_step(stack, 9)
 
@@ -268,10 +272,10 @@ def corF2_sharper(stack: FiniteStack) -> rc.Sides:
     "that the printed line holds.",
 )
 def corF3_lyap(stack: FiniteStack) -> rc.Sides:
-    """L = ||Delta x^c||^2 + 16 ||Delta theta^c||^2 / (lambda^c)^2 has E L_{t+1} <= (1 - alpha) L_t
-    + alpha^2 (2 sigma^2 / ((lambda^c)^2 n) + 64 sigma^2 / ((lambda^c lambda^b)^2 n)), which is
-    at most 66 alpha^2 sigma^2 / ((lambda^b lambda^c)^2 n) beside (1 - alpha) L_t. Both sides
-    less (1 - alpha) L_t, over alpha.
+    """With (22-2) and x_*^c in G_x, L = ||Delta x^c||^2 + 16 ||Delta theta^c||^2 / (lambda^c)^2 has
+    E L_{t+1} <= (1 - alpha) L_t + alpha^2 (2 sigma^2 / ((lambda^c)^2 n) + 64 sigma^2 / ((lambda^c
+    lambda^b)^2 n)), which is at most 66 alpha^2 sigma^2 / ((lambda^b lambda^c)^2 n) beside (1 -
+    alpha) L_t. Both sides less (1 - alpha) L_t, over alpha.
 
     E L_{t+1} <= (1 - alpha) L_t + alpha^2 (2 sigma^2 / ((lambda^c)^2 n)
     + 64 sigma^2 / ((lambda^c lambda^b)^2 n)), shape (B,). The second bound, with
@@ -292,7 +296,9 @@ def corF3_lyap(stack: FiniteStack) -> rc.Sides:
     sharpens="corF3_lyap",
 )
 def corF3_lyap_sharper(stack: FiniteStack) -> rc.Sides:
-    """The same with 4 and 32 in the place of 2 and 64, and 36 in that of 66. Both sides less (1 -
-    alpha) L_t, over alpha.
+    """With (22-2) and x_*^c in G_x, L = ||Delta x^c||^2 + 16 ||Delta theta^c||^2 / (lambda^c)^2 has
+    E L_{t+1} <= (1 - alpha) L_t + alpha^2 (4 sigma^2 / ((lambda^c)^2 n) + 32 sigma^2 / ((lambda^c
+    lambda^b)^2 n)), which is at most 36 alpha^2 sigma^2 / ((lambda^b lambda^c)^2 n) beside (1 -
+    alpha) L_t. Both sides less (1 - alpha) L_t, over alpha.
     """
     return _lyapunov(stack, 4, 32)

@@ -50,7 +50,7 @@ def g1_identity(stack: PersonalStack) -> rc.Sides:
 )
 def g1_norm(stack: PersonalStack) -> rc.Sides:
     """||E calE|| <= sigma ||deta^i|| + G_rho (G_A ||dx^c|| + ||dtheta^c||), where G_rho is the
-    largest |rhohat^i - rho^i| and ||psi|| <= 1.
+    largest |rhohat^i - rho^i|, ||psi|| <= 1 and x_*^c is in the G_x of sigma.
     """
     errors = np.sqrt(stack.centre_error) + np.sqrt(stack.objective_error)
     bound = stack.sigma[:, None] * norm(stack.deta) + stack.G_rho * errors
@@ -81,7 +81,9 @@ def corG1(stack: PersonalStack) -> rc.Sides:
     sharpens="corG1",
 )
 def corG1_sharper(stack: PersonalStack) -> rc.Sides:
-    """The same with ||E calE||^2, the squared mean of the estimation error, in the last term."""
+    """E<gtilde^i, dx^i> >= (7/8) lambda^i ||dx^i||^2 - (2/lambda^i) ||E calE||^2, with the squared
+    mean of the estimation error in the place of its mean square.
+    """
     return g.corollary_g1(stack, mean_error=True)
 
 
@@ -97,7 +99,7 @@ def corG1_sharper(stack: PersonalStack) -> rc.Sides:
 )
 def g2(stack: PersonalStack) -> rc.Sides:
     """E||g^{c=>i}||^2 <= 24 G_A^2 ||dx^c||^2 + 40 ||dtheta^c||^2 + 64 sigma^2 (1/n + 2 delta_env^i)
-    + 2 E||calE||^2, with calE the random estimation error.
+    + 2 E||calE||^2, with calE the random estimation error and x_*^c in the G_x of sigma.
     """
     return g.lemma_g2(stack)
 
@@ -119,7 +121,10 @@ def g2(stack: PersonalStack) -> rc.Sides:
     reading_of="g2",
 )
 def g2_mean_error(stack: PersonalStack) -> rc.Sides:
-    """The same with the calE of Lemma G.1, which is an expectation over the samples."""
+    """E||g^{c=>i}||^2 <= 24 G_A^2 ||dx^c||^2 + 40 ||dtheta^c||^2 + 64 sigma^2 (1/n + 2 delta_env^i)
+    + 2 ||E calE||^2, with the calE of Lemma G.1, an expectation over the samples, and x_*^c in the
+    G_x of sigma.
+    """
     return g.lemma_g2(stack, error="mean")
 
 
@@ -139,7 +144,7 @@ def g2_mean_error(stack: PersonalStack) -> rc.Sides:
 )
 def g2_sharper(stack: PersonalStack) -> rc.Sides:
     """E||g^{c=>i}||^2 <= 16 G_A^2 ||dx^c||^2 + 16 ||dtheta^c||^2 + 4 sigma^2 (1/n + 5 delta_env^i)
-    + 2 E||calE||^2.
+    + 2 E||calE||^2, with x_*^c in the G_x of sigma.
     """
     noise = 4 * stack.variance_proxy * (stack.rate + 5 * stack.delta_env_agent)
     bound = 16 * (stack.centre_error + stack.objective_error) + noise
@@ -155,7 +160,9 @@ def g2_sharper(stack: PersonalStack) -> rc.Sides:
     on=KNOWN,
 )
 def g2_H1(stack: PersonalStack) -> rc.Sides:
-    """H_1 <= 8 G_A^2 ||dx^c||^2 + 16 ||dtheta^c||^2 + 8 sigma^2 (1/n + delta_env^i)."""
+    """H_1 = (1/n^2) sum_j E||rho^i(s^j) g^{c->j}||^2 <= 8 G_A^2 ||dx^c||^2 + 16 ||dtheta^c||^2 + 8
+    sigma^2 (1/n + delta_env^i), with x_*^c in the G_x of sigma.
+    """
     noise = 8 * stack.variance_proxy * (stack.rate + stack.delta_env_agent)
     return g.squares_of(stack), 8 * stack.centre_error + 16 * stack.objective_error + noise
 
@@ -172,7 +179,9 @@ def g2_H1(stack: PersonalStack) -> rc.Sides:
     sharpens="g2_H1",
 )
 def g2_H1_sharper(stack: PersonalStack) -> rc.Sides:
-    """H_1 <= 2 G_A^2 ||dx^c||^2 + 4 ||dtheta^c||^2 + 4 sigma^2 (1/n + delta_env^i)."""
+    """H_1 = (1/n^2) sum_j E||rho^i(s^j) g^{c->j}||^2 <= 2 G_A^2 ||dx^c||^2 + 4 ||dtheta^c||^2 + 4
+    sigma^2 (1/n + delta_env^i), with x_*^c in the G_x of sigma.
+    """
     noise = 4 * stack.variance_proxy * (stack.rate + stack.delta_env_agent)
     return g.squares_of(stack), 2 * stack.centre_error + 4 * stack.objective_error + noise
 
@@ -186,8 +195,9 @@ def g2_H1_sharper(stack: PersonalStack) -> rc.Sides:
     on=KNOWN,
 )
 def g2_H2(stack: PersonalStack) -> rc.Sides:
-    """H_2 <= ||E g^{c->i}||^2 <= 4 G_A^2 ||dx^c||^2 + 4 ||dtheta^c||^2 + 32 sigma^2
-    (delta_cen^i)^2.
+    """H_2 = (1/n^2) sum_{j != k} <E rho^i g^{c->j}, E rho^i g^{c->k}> <= ||E g^{c->i}||^2 <= 4
+    G_A^2 ||dx^c||^2 + 4 ||dtheta^c||^2 + 32 sigma^2 (delta_cen^i)^2, with x_*^c in the G_x of
+    sigma.
     """
     noise = 32 * stack.variance_proxy * stack.delta_cen**2
     bound = 4 * stack.centre_error + 4 * stack.objective_error + noise
@@ -209,7 +219,9 @@ def g2_H2(stack: PersonalStack) -> rc.Sides:
     sharpens="g2_H2",
 )
 def g2_H2_sharper(stack: PersonalStack) -> rc.Sides:
-    """||E g^{c->i}||^2 <= 4 G_A^2 ||dx^c||^2 + 4 ||dtheta^c||^2 + 8 sigma^2 (delta_env^i)^2."""
+    """||E g^{c->i}||^2 <= 4 G_A^2 ||dx^c||^2 + 4 ||dtheta^c||^2 + 8 sigma^2 (delta_env^i)^2, with
+    x_*^c in the G_x of sigma.
+    """
     noise = 8 * stack.variance_proxy * stack.delta_env_agent**2
     return _bias(stack), 4 * (stack.centre_error + stack.objective_error) + noise
 
@@ -221,7 +233,9 @@ def g2_H2_sharper(stack: PersonalStack) -> rc.Sides:
     on=KNOWN,
 )
 def g2_chi(stack: PersonalStack, factor: int = 2) -> rc.Sides:
-    """H_1 <= (2 H_3^2 / n)(1 + chi^2(mu^i, mu^0)), H_3 the largest ||g^{c->j}(x^c)||."""
+    """H_1 = (1/n^2) sum_j E||rho^i(s^j) g^{c->j}||^2 <= (2 H_3^2 / n)(1 + chi^2(mu^i, mu^0)), H_3
+    the largest ||g^{c->j}(x^c)||.
+    """
     largest = (stack.central**2).sum(axis=-1) * stack.visited
     bound = factor * largest.max(axis=-1)[:, None] * stack.rate * (1 + stack.chi2_agent)
     return g.squares_of(stack), bound
@@ -237,7 +251,9 @@ def g2_chi(stack: PersonalStack, factor: int = 2) -> rc.Sides:
     sharpens="g2_chi",
 )
 def g2_chi_sharper(stack: PersonalStack) -> rc.Sides:
-    """H_1 <= (H_3^2 / n)(1 + chi^2(mu^i, mu^0))."""
+    """H_1 = (1/n^2) sum_j E||rho^i(s^j) g^{c->j}||^2 <= (H_3^2 / n)(1 + chi^2(mu^i, mu^0)), H_3 the
+    largest ||g^{c->j}(x^c)||.
+    """
     return g2_chi(stack, factor=1)
 
 
@@ -256,7 +272,7 @@ def g2_chi_sharper(stack: PersonalStack) -> rc.Sides:
 )
 def g3(stack: PersonalStack, effective: str = "printed") -> rc.Sides:
     """E||g^i(x^i) - g^{c->i}||^2 <= 4 G_A^2 ||dx^i||^2 + 8 G_A^2 ||dx^c||^2 + 8 ||dtheta^c||^2 + 16
-    sigma^2 deltatilde^i, deltatilde^i = min{1, nu delta_cen^i}.
+    sigma^2 deltatilde^i, deltatilde^i = min{1, nu delta_cen^i}, with x_*^c in the G_x of sigma.
     """
     bound = 4 * stack.G_A[:, None] ** 2 * stack.own_error + 8 * stack.centre_error
     noise = 16 * stack.variance_proxy * stack.effective(effective)
@@ -273,5 +289,8 @@ def g3(stack: PersonalStack, effective: str = "printed") -> rc.Sides:
     derivation=WITH_PHI,
 )
 def g3_corrected(stack: PersonalStack) -> rc.Sides:
-    """Lemma G.3 with min{1, nu' delta_cen^i}, nu' the larger of nu and the same number of Phi."""
+    """E||g^i(x^i) - g^{c->i}||^2 <= 4 G_A^2 ||dx^i||^2 + 8 G_A^2 ||dx^c||^2 + 8 ||dtheta^c||^2 + 16
+    sigma^2 min{1, nu' delta_cen^i}, nu' the larger of nu and the same number of Phi, with x_*^c in
+    the G_x of sigma.
+    """
     return g3(stack, effective="safe")

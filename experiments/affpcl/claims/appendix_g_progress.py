@@ -25,7 +25,8 @@ from experiments.affpcl.theory.one_step import PersonalStack
 )
 def corG2_gtil(stack: PersonalStack, effective: str = "printed") -> rc.Sides:
     """E||gtilde^i||^2 <= 8 G_A^2 ||dx^i||^2 + 64 G_A^2 ||dx^c||^2 + 96 ||dtheta^c||^2 + 144 sigma^2
-    (1/n + 2 deltatilde^i) + 4 E||calE||^2.
+    (1/n + 2 deltatilde^i) + 4 E||calE||^2, deltatilde^i = min{1, nu delta_cen^i}, with x_*^c in the
+    G_x of sigma.
     """
     noise = 144 * stack.variance_proxy * (stack.rate + 2 * stack.effective(effective))
     bound = 8 * stack.G_A[:, None] ** 2 * stack.own_error + 64 * stack.centre_error
@@ -44,7 +45,10 @@ def corG2_gtil(stack: PersonalStack, effective: str = "printed") -> rc.Sides:
     derivation=WITH_PHI,
 )
 def corG2_gtil_corrected(stack: PersonalStack) -> rc.Sides:
-    """The same with min{1, nu' delta_cen^i}, nu' the larger of nu and the same number of Phi."""
+    """E||gtilde^i||^2 <= 8 G_A^2 ||dx^i||^2 + 64 G_A^2 ||dx^c||^2 + 96 ||dtheta^c||^2 + 144 sigma^2
+    (1/n + 2 min{1, nu' delta_cen^i}) + 4 E||calE||^2, nu' the larger of nu and the same number of
+    Phi, with x_*^c in the G_x of sigma.
+    """
     return corG2_gtil(stack, effective="safe")
 
 
@@ -63,7 +67,8 @@ def corG2_gtil_corrected(stack: PersonalStack) -> rc.Sides:
 )
 def corG2_gtil_sharper(stack: PersonalStack) -> rc.Sides:
     """E||gtilde^i||^2 <= 4 G_A^2 ||dx^i||^2 + 64 (G_A^2 ||dx^c||^2 + ||dtheta^c||^2) + 16 sigma^2
-    (1/n + 9 deltatilde^i) + 2 E||calE||^2, with the nu' of affpcl.g3_corrected.
+    (1/n + 9 deltatilde^i) + 2 E||calE||^2, deltatilde^i = min{1, nu' delta_cen^i}, nu' the larger
+    of nu and the same number of Phi, with x_*^c in the G_x of sigma.
     """
     noise = 16 * stack.variance_proxy * (stack.rate + 9 * stack.effective("safe"))
     bound = 4 * stack.G_A[:, None] ** 2 * stack.own_error
@@ -92,10 +97,10 @@ def corG2_gtil_sharper(stack: PersonalStack) -> rc.Sides:
     corrected="corG2_first_corrected",
 )
 def corG2_first(stack: PersonalStack, effective: str = "printed") -> rc.Sides:
-    """For alpha <= lambda^i / (40 G_A^2), E||dx_{t+1}^i||^2 <= (1 - (3/2) alpha lambda^i)
-    ||dx^i||^2 + 64 alpha^2 G_A^2 ||dx^c||^2 + 96 alpha^2 ||dtheta^c||^2 + (4 alpha / lambda^i)
-    E||calE||^2 + 144 alpha^2 sigma^2 (1/n + 2 deltatilde^i). Both sides less the contraction,
-    over alpha.
+    """For alpha <= lambda^i / (40 G_A^2) and deltatilde^i = min{1, nu delta_cen^i}, with x_*^c in
+    the G_x of sigma, E||dx_{t+1}^i||^2 <= (1 - (3/2) alpha lambda^i) ||dx^i||^2 + 64 alpha^2 G_A^2
+    ||dx^c||^2 + 96 alpha^2 ||dtheta^c||^2 + (4 alpha / lambda^i) E||calE||^2 + 144 alpha^2 sigma^2
+    (1/n + 2 deltatilde^i). Both sides less the contraction, over alpha.
     """
     alpha = stack.step(40)
     noise = 144 * stack.variance_proxy * (stack.rate + 2 * stack.effective(effective))
@@ -120,7 +125,11 @@ def corG2_first(stack: PersonalStack, effective: str = "printed") -> rc.Sides:
     "and E||calE||^2 gets (10/3 + 4 alpha lambda) / lambda <= 4 / lambda.",
 )
 def corG2_first_corrected(stack: PersonalStack) -> rc.Sides:
-    """The same with min{1, nu' delta_cen^i}, nu' the larger of nu and the same number of Phi."""
+    """For alpha <= lambda^i / (40 G_A^2) and nu' the larger of nu and the same number of Phi, with
+    x_*^c in the G_x of sigma, E||dx_{t+1}^i||^2 <= (1 - (3/2) alpha lambda^i) ||dx^i||^2 + 64
+    alpha^2 G_A^2 ||dx^c||^2 + 96 alpha^2 ||dtheta^c||^2 + (4 alpha / lambda^i) E||calE||^2 + 144
+    alpha^2 sigma^2 (1/n + 2 min{1, nu' delta_cen^i}). Both sides less the contraction, over alpha.
+    """
     return corG2_first(stack, effective="safe")
 
 
@@ -136,9 +145,10 @@ def corG2_first_corrected(stack: PersonalStack) -> rc.Sides:
     sharpens="corG2_first",
 )
 def corG2_first_sharper(stack: PersonalStack) -> rc.Sides:
-    """For alpha <= lambda^i / (20 G_A^2), E||dx_{t+1}^i||^2 <= (1 - (3/2) alpha lambda^i)
-    ||dx^i||^2 + 64 alpha^2 (G_A^2 ||dx^c||^2 + ||dtheta^c||^2) + (4 alpha / lambda^i)
-    E||calE||^2 + 16 alpha^2 sigma^2 (1/n + 9 deltatilde^i), with nu'. Both sides less the
+    """For alpha <= lambda^i / (20 G_A^2) and deltatilde^i = min{1, nu' delta_cen^i}, nu' the larger
+    of nu and the same number of Phi, with x_*^c in the G_x of sigma, E||dx_{t+1}^i||^2 <= (1 -
+    (3/2) alpha lambda^i) ||dx^i||^2 + 64 alpha^2 (G_A^2 ||dx^c||^2 + ||dtheta^c||^2) + (4 alpha /
+    lambda^i) E||calE||^2 + 16 alpha^2 sigma^2 (1/n + 9 deltatilde^i). Both sides less the
     contraction, over alpha.
 
     For alpha <= lambda^i / (20 G_A^2); both sides as in _progress.
@@ -164,9 +174,11 @@ def corG2_first_sharper(stack: PersonalStack) -> rc.Sides:
     "dx^i||^2 + 4 E||z||^2 + 4 E||w||^2 in the terms of affpcl.corG2_gtil_sharper.",
 )
 def corG2_known_ratio(stack: PersonalStack) -> rc.Sides:
-    """For alpha <= lambda^i / (4 G_A^2) and a known ratio, E||dx_{t+1}^i||^2 <= (1 - (3/2) alpha
-    lambda^i) ||dx^i||^2 + 32 alpha^2 (G_A^2 ||dx^c||^2 + ||dtheta^c||^2) + 8 alpha^2 sigma^2
-    (1/n + 9 deltatilde^i), with nu'. Both sides less the contraction, over alpha.
+    """For alpha <= lambda^i / (4 G_A^2), a known ratio and deltatilde^i = min{1, nu' delta_cen^i},
+    nu' the larger of nu and the same number of Phi, with x_*^c in the G_x of sigma,
+    E||dx_{t+1}^i||^2 <= (1 - (3/2) alpha lambda^i) ||dx^i||^2 + 32 alpha^2 (G_A^2 ||dx^c||^2 +
+    ||dtheta^c||^2) + 8 alpha^2 sigma^2 (1/n + 9 deltatilde^i). Both sides less the contraction,
+    over alpha.
 
     For alpha <= lambda^i / (4 G_A^2); both sides as in _progress. The stack has no ``deta``.
     """
@@ -198,10 +210,11 @@ def corG2_known_ratio(stack: PersonalStack) -> rc.Sides:
     corrected="corG2_second_corrected",
 )
 def corG2_second(stack: PersonalStack, effective: str = "printed") -> rc.Sides:
-    """For alpha <= lambda^i / (40 G_A^2), E||dx_{t+1}^i||^2 <= (1 - (3/2) alpha lambda^i)
-    ||dx^i||^2 + (64 alpha^2 + 16 alpha G_rho^2 / lambda^i) G_A^2 ||dx^c||^2 + (96 alpha^2 + 16
-    alpha G_rho^2 / lambda^i) ||dtheta^c||^2 + (4 alpha / lambda^i) sigma^2 ||deta^i||^2 + 144
-    alpha^2 sigma^2 (1/n + 2 deltatilde^i). Both sides less the contraction, over alpha.
+    """For alpha <= lambda^i / (40 G_A^2) and deltatilde^i = min{1, nu delta_cen^i}, with x_*^c in
+    the G_x of sigma, E||dx_{t+1}^i||^2 <= (1 - (3/2) alpha lambda^i) ||dx^i||^2 + (64 alpha^2 + 16
+    alpha G_rho^2 / lambda^i) G_A^2 ||dx^c||^2 + (96 alpha^2 + 16 alpha G_rho^2 / lambda^i)
+    ||dtheta^c||^2 + (4 alpha / lambda^i) sigma^2 ||deta^i||^2 + 144 alpha^2 sigma^2 (1/n + 2
+    deltatilde^i). Both sides less the contraction, over alpha.
     """
     alpha, slope = stack.step(40), stack.lambda_agent
     ratio = 16 * stack.G_rho**2 / slope
@@ -227,8 +240,11 @@ def corG2_second(stack: PersonalStack, effective: str = "printed") -> rc.Sides:
     "R / lambda < 4 R / lambda.",
 )
 def corG2_second_corrected(stack: PersonalStack) -> rc.Sides:
-    """The same with min{1, nu' delta_cen^i}, nu' the larger of nu and the same number of Phi, and
-    ||psi|| <= 1.
+    """For alpha <= lambda^i / (40 G_A^2), ||psi|| <= 1 and nu' the larger of nu and the same number
+    of Phi, with x_*^c in the G_x of sigma, E||dx_{t+1}^i||^2 <= (1 - (3/2) alpha lambda^i)
+    ||dx^i||^2 + (64 alpha^2 + 16 alpha G_rho^2 / lambda^i) G_A^2 ||dx^c||^2 + (96 alpha^2 + 16
+    alpha G_rho^2 / lambda^i) ||dtheta^c||^2 + (4 alpha / lambda^i) sigma^2 ||deta^i||^2 + 144
+    alpha^2 sigma^2 (1/n + 2 min{1, nu' delta_cen^i}). Both sides less the contraction, over alpha.
     """
     return corG2_second(stack, effective="safe")
 
@@ -248,7 +264,9 @@ def corG2_second_corrected(stack: PersonalStack) -> rc.Sides:
     corrected="corG2_E_corrected",
 )
 def corG2_E(stack: PersonalStack) -> rc.Sides:
-    """E||calE||^2 <= 2 sigma^2 ||deta^i||^2 + 4 (G_A^2 ||dx^c||^2 + ||dtheta^c||^2)."""
+    """E||calE||^2 <= 2 sigma^2 ||deta^i||^2 + 4 (G_A^2 ||dx^c||^2 + ||dtheta^c||^2), with x_*^c in
+    the G_x of sigma.
+    """
     return g.corollary_g2_error(stack)
 
 
@@ -263,6 +281,6 @@ def corG2_E(stack: PersonalStack) -> rc.Sides:
 )
 def corG2_E_corrected(stack: PersonalStack) -> rc.Sides:
     """E||calE||^2 <= 2 sigma^2 ||deta^i||^2 + 4 G_rho^2 (G_A^2 ||dx^c||^2 + ||dtheta^c||^2), for
-    ||psi|| <= 1.
+    ||psi|| <= 1 and x_*^c in the G_x of sigma.
     """
     return g.corollary_g2_error(stack, with_G_rho=True)

@@ -107,6 +107,12 @@ def error_alone(stack: FiniteStack) -> rc.Numbers:
     on=SYSTEMS,
     main=True,
     expect="violated",
+    reading_of="prop2",
+    reading="The paper compares bounds: as deltatilde_obj <= 1, that of Proposition 2 is never "
+    "above kappa^2/t, that of learning alone (Section 3: 'worst-case complexity'). "
+    "'Ensuring no worse performance' (Section 1), 'never degrades performance' (Section "
+    "3) and 'never performs worse' (Section 5.2) may also be read for the error of each "
+    "agent in each system.",
     note="What the paper compares are worst-case bounds. An agent that meets a single state has "
     "no noise when it learns alone, and receives the others' noise from AffPCL: with A = 1, Phi = "
     "(1/3, 1), theta = 3 for both agents, mu^1 = (1, 0), mu^2 = (1/2, 1/2) and alpha = 1e-4, agent "
@@ -131,9 +137,9 @@ def never_worse(stack: FiniteStack) -> rc.Sides:
     r"\lim_{\alpha\to0}\frac1{\alpha n}\sum_i\mathbb{E}\|x^i_{\mathrm{alone}}-x_*^i\|^2",
     on=SYSTEMS,
     expect="violated",
-    reading_of="never_worse",
-    reading="Section 7 reports the MSE averaged over the agents, and one agent's loss might be "
-    "another one's gain.",
+    reading_of="prop2",
+    reading="As for affpcl.never_worse, but not agent by agent: Section 7 reports the MSE averaged "
+    "over the agents, and one agent's loss might be another one's gain.",
     note="It is true in one environment (affpcl.never_worse_corrected). Two agents, A = 1, Phi = "
     "(1/3, 1), mu^1 = (1, 0), theta^1 = 1, mu^2 = (1/2, 1/2), theta^2 = 0. Alone both learn "
     "without noise, because agent 1 meets one state and b^2 = 0. With AffPCL, x_*^c = 1/6 and "
@@ -221,8 +227,8 @@ def never_worse_per_agent(stack: FiniteStack) -> rc.Sides:
     on=CENTRED,
     derivation="Then mu^i = mu^0, x_*^i = x_*^c, theta^i = theta_*^c, so v^i = 0 and rho^i = 1: "
     "alone the noise is h with covariance E_0 h h', together its average, with covariance E_0 h "
-    "h'/n - (1/n^2) sum_j E_j h E_j h'. With delta_cen^i <= 1/n, affpcl.thm1_small_steps gives (1 "
-    "+ 9 nu') sigma^2 / (lambda^i n), which need not be less than what the agent has alone "
+    "h'/n - (1/n^2) sum_j E_j h E_j h'. With nu' delta_cen^i <= 1/n, affpcl.thm1_small_steps "
+    "gives 10 sigma^2 / (lambda^i n), which need not be less than what the agent has alone "
     "(affpcl.free_ride_linear).",
 )
 def free_ride(stack: FiniteStack) -> rc.Sides:
@@ -248,7 +254,7 @@ def free_ride(stack: FiniteStack) -> rc.Sides:
 )
 def thm1_small_steps(stack: FiniteStack) -> rc.Sides:
     """The stationary error of small steps is at most alpha (sigma^2 / lambda^i)(1/n + 9 min{1, nu'
-    delta_cen^i}), nu' the larger of nu and the same number of Phi.
+    delta_cen^i}), nu' the larger of nu and the same number of Phi, with x_*^c in the G_x of sigma.
     """
     scale = stack.sigma[:, None] ** 2 / stack.lambda_agent
     return error_of_affpcl(stack), scale / stack.n + 9 * scale * stack.delta_cen_effective_both

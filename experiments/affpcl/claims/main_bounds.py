@@ -119,8 +119,8 @@ NU = (
     derivation="Corollary F.1 in Lemma D.5.",
 )
 def prop1_explicit(stack: RunStack) -> rc.Sides:
-    """alpha = ln t / (lambda_c t) <= lambda_c / (4 G_A^2): E||x_t^c - x_*^c||^2 <= (||dx_0^c||^2 +
-    2 sigma^2 ln t / (lambda_c^2 n)) / t.
+    """alpha = ln t / (lambda_c t) <= lambda_c / (4 G_A^2) and x_*^c in the G_x of sigma: E||x_t^c -
+    x_*^c||^2 <= (||dx_0^c||^2 + 2 sigma^2 ln t / (lambda_c^2 n)) / t.
 
     For ln t / t <= lambda_c^2 / (4 G_A^2): Corollary F.1 and Lemma D.5.
     """
@@ -147,7 +147,7 @@ def prop1_explicit(stack: RunStack) -> rc.Sides:
 def prop2_explicit(stack: CommonStack) -> rc.Sides:
     """One environment, (5) around x^c, alpha = ln t / (lambda t) <= lambda / (8 G_A^2): E||x_t^i -
     x_*^i||^2 <= (||dx_0^i||^2 + w ||dx_0^c||^2)/t + (sigma/lambda)^2 (ln t / t) ((4 + 2w)/n + 24
-    deltatilde_obj), w = 8 alpha G_A^2 / lambda <= 1.
+    deltatilde_obj), w = 8 alpha G_A^2 / lambda <= 1, deltatilde_obj = min{1, nu delta_obj}.
 
     L_0 = ||dx_0^i||^2 + w ||dx_0^c||^2, w = 8 alpha G_A^2 / lambda <= 1, and C = (sigma / lambda)^2
     ((4 + 2 w) / n + 24 deltatilde).
@@ -179,9 +179,9 @@ def prop2_explicit(stack: CommonStack) -> rc.Sides:
     "alpha -> 0 the errors agree.",
 )
 def prop2_x0_vs_xc(stack: CommonStack) -> rc.Sides:
-    """Around x^0 the guarantee is the same: for alpha <= lambda / (16 G_A^2), E||x_t^i - x_*^i||^2
-    <= (||dx_0^i||^2 + w mean_j ||dx_0^j||^2)/t + (1 + w)(sigma/lambda)^2 (ln t / t) (4/n + 24
-    deltatilde_obj), w = 8 alpha G_A^2 / lambda <= 1/2.
+    """One environment, (5) around x^0, alpha = ln t / (lambda t) <= lambda / (16 G_A^2): E||x_t^i -
+    x_*^i||^2 <= (||dx_0^i||^2 + w mean_j ||dx_0^j||^2)/t + (1 + w)(sigma/lambda)^2 (ln t / t) (4/n
+    + 24 deltatilde_obj), w = 8 alpha G_A^2 / lambda <= 1/2, deltatilde_obj = min{1, nu delta_obj}.
 
     L_0 = ||dx_0^i||^2 + w (1/n) sum_j ||dx_0^j||^2, w = 8 alpha G_A^2 / lambda <= 1/2, and C =
     (sigma / lambda)^2 (1 + w) (4 / n + 24 deltatilde).
@@ -236,7 +236,7 @@ THM1 = rc.Claim(
     source="AffPCL, Theorem 1 of Appendix G.1, (27) + (22-1) + (20), with constants",
     printed_as="ours",
     text=f"{SMALL}: E||x_t^i - x_*^i||^2 <= L_0/t + (sigma^2 ln t / ((lambda^i)^2 t)) "
-    f"(304/n + 288 min{{1, nu delta_cen^i}}), {START}.",
+    f"(304/n + 288 min{{1, nu delta_cen^i}}), {START}, with x_*^c in the G_x of sigma.",
     latex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le\frac{\mathcal L_0}{t}"
     r"+\frac{\sigma^2\ln t}{(\lambda^i)^2t}"
     r"\Bigl(\frac{304}{n}+288\,\tilde\delta_{\mathrm{cen}}^i\Bigr)",
@@ -260,7 +260,7 @@ THM1_CORRECTED = rc.Claim(
     source="AffPCL, Theorem 1 of Appendix G.1, (27) + (22-1) + (20), corrected",
     text=f"{SMALL}: E||x_t^i - x_*^i||^2 <= L_0/t + (sigma^2 ln t / ((lambda^i)^2 t)) "
     "(304/n + 288 min{1, nu' delta_cen^i}), nu' the larger of nu and the same number of Phi, "
-    f"{START}.",
+    f"{START}, with x_*^c in the G_x of sigma.",
     latex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le\frac{\mathcal L_0}{t}"
     r"+\frac{\sigma^2\ln t}{(\lambda^i)^2t}"
     r"\Bigl(\frac{304}{n}+288\min\{1,\max\{\nu,\nu_\Phi\}\,\delta_{\mathrm{cen}}^i\}\Bigr)",
@@ -289,8 +289,10 @@ THM1_CORRECTED = rc.Claim(
 THM1_ESTIMATE = rc.Claim(
     id="affpcl.thm1_explicit_estimate",
     source="AffPCL, Theorem 1 of Appendix G.1, (27) + (22-2) + (20), corrected",
-    text=f"{SMALL_2}: as affpcl.thm1_explicit_corrected with 288 min{{1, nu' delta_cen^i}} + (304 "
-    "+ min{512 / lambda_b^2, 102.4 (lambda^i / (lambda_b lambda_c))^2}) / n.",
+    text=f"{SMALL_2}: E||x_t^i - x_*^i||^2 <= L_0/t + (sigma^2 ln t / ((lambda^i)^2 t)) (288 "
+    "min{1, nu' delta_cen^i} + (304 + min{512 / lambda_b^2, 102.4 (lambda^i / (lambda_b "
+    "lambda_c))^2}) / n), nu' the larger of nu and the same number of Phi, L_0 = ||dx_0^i||^2 + "
+    "w^2 ||dx_0^c||^2 + w^1 ||dtheta_0||^2, with x_*^c in the G_x of sigma.",
     latex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le\frac{\mathcal L_0}{t}"
     r"+\frac{\sigma^2\ln t}{(\lambda^i)^2t}"
     r"\Bigl(288\tilde\delta^i+\frac{304+\min\{512(\lambda^b)^{-2},"
@@ -325,10 +327,10 @@ THM1_ESTIMATE = rc.Claim(
 )
 def thm1_main_corrected(stack: RunStack) -> rc.Sides:
     """With alpha = ln t / (lambda t) in all modules, lambda the smallest of lambda^i and lambda_b,
-    and ln t / t <= lambda^2 min{1/4, 1 / (40 G_A^2)}: E||x_t^i - x_*^i||^2 <= L_0/t + (sigma^2 ln
-    t / (lambda^2 t)) (247/n + 288 (min{1, nu' delta_env} + min{1, nu' delta_obj})), nu' the larger
-    of nu and the same number of Phi, L_0 = ||dx_0^i||^2 + (ln t / t)(128 G_A^2 ||dx_0^c||^2 + 192
-    ||dtheta_0||^2) / lambda^2.
+    ln t / t <= lambda^2 min{1/4, 1 / (40 G_A^2)} and x_*^c in the G_x of sigma: E||x_t^i -
+    x_*^i||^2 <= L_0/t + (sigma^2 ln t / (lambda^2 t)) (247/n + 288 (min{1, nu' delta_env} + min{1,
+    nu' delta_obj})), nu' the larger of nu and the same number of Phi, L_0 = ||dx_0^i||^2 + (ln t /
+    t)(128 G_A^2 ||dx_0^c||^2 + 192 ||dtheta_0||^2) / lambda^2.
     """
     return main_bounds.theorem1_common(stack)
 
@@ -341,7 +343,7 @@ def thm1_main_corrected(stack: RunStack) -> rc.Sides:
     on=RUNS,
 )
 def thm1_explicit_forms(stack: RunStack) -> rc.Sides:
-    """Lemma D.4's weights make C in affpcl.thm1_explicit_corrected and
+    """Lemma D.4's weights make the factor C of ln t / t in affpcl.thm1_explicit_corrected and
     affpcl.thm1_explicit_estimate at most what is written there.
 
     Shape (B, 2).
@@ -368,7 +370,8 @@ def thm1_explicit_forms(stack: RunStack) -> rc.Sides:
 def thm1_explicit_sharper(stack: RunStack) -> rc.Sides:
     """alpha^k lambda^k = ln t / t, alpha^i <= lambda^i / (4 G_A^2), alpha^c <= lambda_c / (4
     G_A^2), alpha^b <= lambda_b / 4: E||x_t^i - x_*^i||^2 <= L_0/t + 72 (sigma^2 ln t /
-    ((lambda^i)^2 t)) (1/n + min{1, nu' delta_cen^i}), L_0 with the weights that Lemma D.4 has then.
+    ((lambda^i)^2 t)) (1/n + min{1, nu' delta_cen^i}), nu' the larger of nu and the same number of
+    Phi, L_0 with the weights that Lemma D.4 has then, with x_*^c in the G_x of sigma.
     """
     return main_bounds.theorem1(stack, constants=main_bounds.SHARPER, effective="safe")
 
@@ -392,7 +395,8 @@ def thm1_explicit_sharper(stack: RunStack) -> rc.Sides:
 )
 def thm1_any_t(stack: RunStack) -> rc.Sides:
     """E||x_t^i - x_*^i||^2 <= 592 (sigma^2 ln t / ((lambda^i)^2 t)) max{1/n, min{1, nu'
-    delta_cen^i}} at every t >= 4, from x_0 = theta_0 = 0.
+    delta_cen^i}} at every t >= 4, from x_0 = theta_0 = 0, nu' the larger of nu and the same number
+    of Phi, with x_*^c in the G_x of sigma.
     """
     return main_bounds.theorem1_as_printed(stack, any_t=True)
 
@@ -401,7 +405,8 @@ THM1_NO_START = rc.Claim(
     id="affpcl.thm1_no_start",
     source="AffPCL, Theorem 1 of Appendix G.1, without the error at the start",
     text=f"{SMALL}: E||x_t^i - x_*^i||^2 <= 592 (sigma^2 ln t / ((lambda^i)^2 t)) max{{1/n, "
-    "min{1, nu' delta_cen^i}}, from x_0 = theta_0 = 0.",
+    "min{1, nu' delta_cen^i}}, from x_0 = theta_0 = 0, nu' the larger of nu and the same number of "
+    "Phi, with x_*^c in the G_x of sigma.",
     latex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le592\frac{\sigma^2\ln t}{(\lambda^i)^2t}"
     r"\max\{n^{-1},\tilde\delta^i\}",
     kind="upper",

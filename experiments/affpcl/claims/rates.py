@@ -85,7 +85,7 @@ def environment_distance(algorithm: AffPCL) -> Sequence[rc.Regime]:
     ref="Proposition 1",
     uses=["corF1", "d5_const"],
     tex=r"\mathbb{E}\|x_t^c-x_*^c\|^2=\tilde O(\kappa^2t^{-1}n^{-1})",
-    note=LOGARITHM,
+    note=LOGARITHM + " The power of kappa is not measured.",
 )
 def prop1() -> Sequence[rc.Regime]:
     """With alpha = ln t/(lambda t), (4) has E||x_t^c - x_*^c||^2 = O~(kappa^2 / (t n))."""
@@ -97,8 +97,10 @@ def prop1() -> Sequence[rc.Regime]:
     ref="Proposition 2",
     uses=["corF1", "d2_A", "d4", "d5_const"],
     tex=r"\mathbb{E}\|x_t^i-x_*^i\|^2=\tilde O(\kappa^2t^{-1}\max\{n^{-1},\tilde\delta_{obj}\})",
-    note="Around x^c of (4) where nothing else is said. In a fixed system the error falls with "
-    "delta_obj^2; the first power is needed where the conditioning falls with delta_obj.",
+    note="Measured around x^c of (4), which the paper allows in its place, where nothing else is "
+    "said. Around x^0, which (5) prints, only the exponent in t is measured. The power of kappa is "
+    "not measured. In a fixed system the error falls with delta_obj^2; the first power is needed "
+    "where the conditioning falls with delta_obj.",
 )
 def prop2() -> Sequence[rc.Regime]:
     """In one environment and with alpha = ln t/(lambda t), (5) has E||x_t^i - x_*^i||^2 =
@@ -318,10 +320,14 @@ def eq9() -> Sequence[rc.Regime]:
     "vanish at the solutions, and agent 1 keeps the noise that it has alone, (A - 1) 2/n. The "
     "ratio of its errors with AffPCL and alone is 1.000 at n = 20, 200 and 2000.",
     corrected="free_ride",
-    reading_of="free_ride",
+    reading_of="eq9",
     reading="A speed-up is measured against learning alone, as in the abstract, which promises the "
-    "factor max{1/n, delta} over it. What holds for delta_cen^i <= 1/n is a bound on the error, "
-    "kappa^2/(n t) up to constants (affpcl.thm1_small_steps).",
+    "factor max{1/n, delta} over it. The other reading is (9), a bound of order kappa^2/(n t) on "
+    "the error. It holds where nu' delta_cen^i <= 1/n, nu' the larger of nu and the same number of "
+    "Phi (for small steps with the constant 10, affpcl.thm1_small_steps). Where only nu "
+    "delta_cen^i <= 1/n it fails too, because nu' may grow like n: in the counterexample to (9) "
+    "with Phi = 1 or 2 e - 1 and e = 2/n, nu = 1 and delta_cen^i = 1/n, and every agent has the "
+    "error of learning alone.",
     uses=["eq9"],
 )
 def free_ride_linear() -> Sequence[rc.Regime]:
@@ -529,8 +535,9 @@ def thm1_c3() -> Sequence[rc.Regime]:
     uses=["d4", "d5_const", "corE1", "corF2", "corG2_second", "thm1_weights"],
 )
 def thm1_c4() -> Sequence[rc.Regime]:
-    """(27) + (22-2) + (20) + (13) with a small common step: as case 3 with max{sigma/min{..},
-    lambda^i/(lambda^b lambda^c)}^2 / n.
+    """(27) + (22-2) + (20) + (13) with a small common step: delta = (sigma/lambda^rho)^2 min{1, nu
+    delta_cen^i} + max{sigma/min{lambda^b, lambda^c, lambda^rho}, lambda^i/(lambda^b lambda^c)}^2 /
+    n.
     """
     return with_oracle(SECOND)
 

@@ -132,8 +132,8 @@ def ex2_rate() -> Sequence[rc.Regime]:
     note="The last line of the proof calls 2 ||rho^i||_inf TV + 8 P(s^i != s^0) an O(delta_env), "
     "but ||rho^i||_inf may be as large as n. Let agent i meet a state of its own with probability "
     "d, which the others never meet. There mu^0 = d/n and rho^i = n, so that Psi(s^0) eta_* has "
-    "the mean square (n - 1)^2 d/n there, about n d. It grows with n although delta_env = d stays, "
-    "and a small d saves nothing once n d is above 1.",
+    "the mean square (n - 1)^2 d/n, about n d. Divided by delta_env = d this is about n, however "
+    "small d is, so that no constant makes it O(delta_env) for all n.",
     corrected="ex2_var",
     uses=["ex2_var"],
 )

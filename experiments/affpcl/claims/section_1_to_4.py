@@ -98,7 +98,7 @@ def const_sigma_sec4(stack: FiniteStack) -> rc.Sides:
     reading_of="const_sigma",
 )
 def const_sigma_central(stack: FiniteStack) -> rc.Sides:
-    """||A(s) x_*^c|| <= G_A G_x as well, with G_x = max_i ||x_*^i||.
+    """||A(s) x_*^c|| <= G_A G_x, with G_x = max_i ||x_*^i||.
 
     Shape (B,).
 

@@ -67,9 +67,10 @@ def sec51_mean_vs_central(stack: FiniteStack) -> rc.Sides:
     on=valued(sizes={"n": (2, 2), "d": (1, 1)}),
 )
 def sec51_mean_vs_central_heterogeneous(stack: FiniteStack) -> rc.Sides:
-    """In several environments it does not: two agents in one dimension have x_*^0 = x_*^c + (x_*^1
-    - x_*^2)(Abar^2 - Abar^1)/(2(Abar^1 + Abar^2)), and the difference is zero only if they have
-    the same solution or the same Abar.
+    """In several environments the average of the personal solutions need not solve the central
+    system: two agents in one dimension have x_*^0 = x_*^c + (x_*^1 - x_*^2)(Abar^2 -
+    Abar^1)/(2(Abar^1 + Abar^2)), and the difference is zero only if they have the same solution or
+    the same Abar.
 
     Shape (B,). The gap is zero only where two agents agree in their solution or in Abar.
     """
@@ -156,7 +157,7 @@ def sec52_unbiased(stack: FiniteStack) -> rc.Sides:
 )
 def sec52_chi2(stack: FiniteStack) -> rc.Sides:
     """E||g^{c=>i}||^2 at the central solutions is at most a federated term sigma^2/n, the square
-    ||E g^{c->i}||^2, and (sigma^2/n) chi^2(mu^i, mu^0).
+    ||E g^{c->i}||^2, and (sigma^2/n) chi^2(mu^i, mu^0), with x_*^c in the G_x of sigma.
 
     At the central solutions x_*^c and theta_*^c.
     """
@@ -186,8 +187,9 @@ def sec52_chi2(stack: FiniteStack) -> rc.Sides:
     reading_of="sec52_chi2",
 )
 def sec52_chi2_extra(stack: FiniteStack) -> rc.Sides:
-    """The ratio adds at most (sigma^2/n) chi^2(mu^i, mu^0) to (1/n) E_{mu^0}||g^{c->i}||^2, what
-    the independent samples contribute without it.
+    """At the central solutions the ratio adds at most (sigma^2/n) chi^2(mu^i, mu^0) to (1/n)
+    E_{mu^0}||g^{c->i}||^2, what the independent samples contribute without it, with x_*^c in the
+    G_x of sigma.
     """
     return go.importance_increase(stack, first_order=False)
 
@@ -203,7 +205,10 @@ def sec52_chi2_extra(stack: FiniteStack) -> rc.Sides:
     "delta_env^i, and ||g^{c->i}|| <= sigma.",
 )
 def sec52_chi2_extra_corrected(stack: FiniteStack) -> rc.Sides:
-    """The ratio adds at most (sigma^2/n) (chi^2(mu^i, mu^0) + 2 delta_env^i)."""
+    """At the central solutions the ratio adds at most (sigma^2/n) (chi^2(mu^i, mu^0) + 2
+    delta_env^i) to (1/n) E_{mu^0}||g^{c->i}||^2, what the independent samples contribute without
+    it, with x_*^c in the G_x of sigma.
+    """
     return go.importance_increase(stack, first_order=True)
 
 

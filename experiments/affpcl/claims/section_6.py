@@ -67,7 +67,8 @@ NU_LE_KAPPA_BOTH = replace(
     source="AffPCL, Section 6.2 with the smaller lambda of Appendix D.1",
     text="nu <= sigma/lambda with lambda also below those of Phibar^i.",
     measure=partial(at.conditioning_by_kappa, both=True),
-    note="The same with every constant read as generously as possible: Phi = A = 1, b = +-0.1.",
+    note="Section 6.2's bound with every constant read as generously as possible: Phi = A = 1 and "
+    "b = +-0.1 have nu = 1 and sigma/lambda = 0.2.",
     reading_of="affpcl.nu_le_kappa",
     reading="Appendix D.1 introduces a smaller lambda, below those of Phibar^i too, and with it a "
     "larger kappa.",
@@ -227,21 +228,25 @@ def thm1_recover_sec12(stack: FiniteStack) -> rc.Sides:
 @PAPER.identity(
     "thm1_nurho",
     ref="Appendix G.1, worst-case complexity with density-ratio estimation",
+    printed_as="proof step",
     uses=["thm1_c4"],
     tex=r"\nu^\rho=\max\{\tfrac{\lambda^\rho}{\min\{\lambda^b,\lambda^c\}},"
     r"\tfrac{\lambda^i\lambda^\rho}{\sigma\lambda^b\lambda^c}\}^2",
     on=replace(SYSTEMS, given={"sigma > 0": lambda s: s.sigma > 0}),
     expect="violated",
-    note="lambda^rho has left the minimum: where it is the smallest, the case has sigma^2/"
+    note="After the theorem the paper prints, without a proof, the bound (kappa^i kappa^rho)^2 "
+    "max{nu^rho/n, deltatilde_cen^i}/t. It would follow from the fourth case by this equality, but "
+    "lambda^rho has left the minimum: where it is the smallest, the case has sigma^2/"
     "(lambda^rho)^2 and the rewriting only sigma^2/min{lambda^b, lambda^c}^2. One-hot features "
     "have lambda^rho = min_s mu^0(s) <= 1/S, so that A = Phi = 1 on two even states gives 1/4 "
-    "of what was proved. The printed bound does not follow from Theorem 1; nu^rho needs the "
-    "floor one.",
+    "of what the case has. So the printed bound does not follow from the theorem; whether it "
+    "fails by itself is not tried here. With nu^rho at least one it does follow.",
     corrected="thm1_nurho_corrected",
 )
 def thm1_nurho(stack: FiniteStack) -> rc.Sides:
     """(kappa^rho)^2 nu^rho is the coefficient of 1/n in the fourth case, max{sigma/min{lambda^b,
-    lambda^c, lambda^rho}, lambda^i/(lambda^b lambda^c)}^2.
+    lambda^c, lambda^rho}, lambda^i/(lambda^b lambda^c)}^2, with nu^rho =
+    max{lambda^rho/min{lambda^b, lambda^c}, lambda^i lambda^rho/(sigma lambda^b lambda^c)}^2.
     """
     return at.ratio_conditioning(stack, floored=False)
 
@@ -257,7 +262,10 @@ def thm1_nurho(stack: FiniteStack) -> rc.Sides:
     "lambda^c); the maximum of both, squared.",
 )
 def thm1_nurho_corrected(stack: FiniteStack) -> rc.Sides:
-    """The same with nu^rho = max{1, printed nu^rho}."""
+    """(kappa^rho)^2 nu^rho is the coefficient of 1/n in the fourth case, max{sigma/min{lambda^b,
+    lambda^c, lambda^rho}, lambda^i/(lambda^b lambda^c)}^2, with nu^rho = max{1,
+    lambda^rho/min{lambda^b, lambda^c}, lambda^i lambda^rho/(sigma lambda^b lambda^c)}^2.
+    """
     return at.ratio_conditioning(stack, floored=True)
 
 
@@ -311,5 +319,7 @@ def thm1_weights(instance: Any) -> rc.Sides:
     "w^4 = 1, lambda^2 = lambda^c, lambda^4 = lambda^i.",
 )
 def thm1_weights_corrected(instance: Any) -> rc.Sides:
-    """The same with w^1 = 2 C^{4,1}/lambda^i + 2 w^2 C^{2,1}/lambda^c."""
+    """Lemma D.4's weights are w^3 = 2 C^{4,3}/lambda^i, w^2 = 2 C^{4,2}/lambda^i and w^1 = 2
+    C^{4,1}/lambda^i + 2 w^2 C^{2,1}/lambda^c.
+    """
     return at.theorem_weights(instance, product=True)

@@ -74,6 +74,18 @@ SINGLE: dict[str, Any] = {
 }
 
 
+def _sketched(*, k: Any, A: Any, **others: Any) -> SimpleNamespace:
+    """The same with k < r."""
+    return _view(k=ranks(k, A.shape[-2] - 1), A=A, **others)
+
+
+#: One device and k < r.
+SKETCHED: dict[str, Any] = {
+    "sizes": {"N": (1, 1), "r": (2, 3)},
+    "view": _sketched,
+    "meaning": {**MEANING, "k": "k; more than r - 1 is r - 1"},
+}
+
 #: A direction, or the difference of two points.
 DIRECTION = {"U": rc.reals("m", "r", magnitude=_RANGE), "V": rc.reals("r", "n", magnitude=_RANGE)}
 DIRECTIONS = {"U": "the B part of a direction", "V": "its A part"}

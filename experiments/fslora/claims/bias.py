@@ -257,7 +257,9 @@ def minimum(devices: Devices) -> rc.Sides:
     derivation="fslora.minimum with equality in each step.",
 )
 def minimum_attained(first: Numbers, second: Numbers, k: Numbers) -> rc.Sides:
-    """That minimum is attained: r = 4, M = I, factors balanced over four equal components."""
+    """The bound of fslora.minimum is attained: r = 4, M = I, factors balanced over four equal
+    components.
+    """
     return minimum(minimiser(first, second, k))
 
 
@@ -268,13 +270,16 @@ def minimum_attained(first: Numbers, second: Numbers, k: Numbers) -> rc.Sides:
     on=TARGETS,
     note="grad f is not small where grad f^S is: t = (1, 1), k = 2 has c = 1/3, sigma = 3/4 and "
     "||grad f||^2 = 3/16 at a global minimum of f^S, and more where A and B differ in length. "
-    "For k = 1 the minimisers have rank one and are saddles of f.",
+    "For k = 1, so c = 1, and t_1 > t_2 > 0 the minimisers have rank one and are saddles of f; for "
+    "t_1 = t_2 there are others: t = (1, 1), B = [[1, 1, 0, 0], [0, 0, 1, 1]]/2 and A = B' have "
+    "sigma = (1/2, 1/2) and ||grad f||^2 = 1/2.",
     printed_as="ours",
     derivation="grad f = ((BA - W*)A', B'(BA - W*)), and t - sigma = c (sum sigma - sigma).",
 )
 def stationary(first: Numbers, second: Numbers, k: Numbers) -> rc.Sides:
-    """At that minimiser grad f^S = 0 and ||grad f|| = sqrt(2 c^2 sigma_1 sigma_2 (sigma_1 +
-    sigma_2)).
+    """At the minimiser of f^S of fslora.minimum_attained, BA having the singular values sigma_1 and
+    sigma_2, grad f^S = 0 and ||grad f|| = sqrt(2 c^2 sigma_1 sigma_2 (sigma_1 + sigma_2)), c =
+    (r/k - 1)/(r - 1).
 
     The second pair says that grad f^S is zero there: grad f, and grad f - grad f^S.
     """

@@ -210,7 +210,8 @@ EQ14_FRESH = true_variant(
     source="FSLoRA, equation (14) with fresh sketches",
     text=eq14.text.replace("one sketch a round.", "a fresh sketch in every step."),
     space=rounds(smoothness(3), fresh=True, steps=(1, 2)),
-    note=READING,
+    note="T_3 is that of (15), without the gamma H L^2/2 that (14) has both in T_3 and before it. "
+    + READING,
     derivation="(11), (12) and (13) with fresh sketches; gamma <= 1/(3 H L_s) removes E||(1/N) "
     "sum_i sum_h grad f_i^S||^2.",
 )

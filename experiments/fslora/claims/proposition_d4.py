@@ -288,7 +288,7 @@ def d4_affine(C: Numbers, k: Numbers, U: Numbers, V: Numbers) -> rc.Sides:
 @PAPER.upper(
     "d4_i_centred",
     ref="Proposition D.4 (i) on balls around 0, for least squares with M = mu I",
-    tex=r"\|\nabla^2\tilde f(X;S)\|\le\frac{r^2}{k^2}L(\|X\|),\quad L(\rho)=\tfrac32\rho^2\|M\|"
+    tex=r"\|\nabla^2\tilde f_i(X;S)\|\le\frac{r^2}{k_i^2}L(\|X\|),\quad L(\rho)=\tfrac32\rho^2\|M\|"
     r"+\|C\|",
     on=ISOTROPIC,
     printed_as="ours",
@@ -296,8 +296,8 @@ def d4_affine(C: Numbers, k: Numbers, U: Numbers, V: Numbers) -> rc.Sides:
     "more farther out, max(0, w - 1)^2 with rho^2 < 2, need not satisfy the last step.",
 )
 def d4_i_centred(devices: Any, U: Any, V: Any) -> rc.Sides:
-    """In the ball of radius rho around 0 f~(.; S) is (r/k)^2 L(rho)-smooth, L(rho) being the
-    largest Hessian norm of f in the same ball.
+    """In the ball of radius rho around 0 f~_i(.; S) is (r/k_i)^2 L(rho)-smooth, L(rho) being the
+    largest Hessian norm of f_i in the same ball.
     """
     return hessians.d4_i_centred(devices, U, V, sharp=False)
 

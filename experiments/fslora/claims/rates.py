@@ -146,6 +146,8 @@ def cor4_5_corrected(s: at.Run) -> rc.Sides:
     "there, from T of the order N^3 H^3 on under the condition of Theorem 4.4: for errors below "
     "1/(N H)^2 times mean r^2/k^2. The rate that is true: fslora.speedup_held.",
     corrected="cor4_5_corrected",
+    reading="With the step size that has the least error. The discussion names none; what is "
+    "missing with this one is missing with all others.",
     main=True,
     uses=["cor4_5"],
 )

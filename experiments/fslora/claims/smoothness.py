@@ -13,6 +13,7 @@ from experiments.fslora.claims._spaces import (
     DIRECTION,
     DIRECTIONS,
     SINGLE,
+    SKETCHED,
     least_squares,
 )
 from experiments.fslora.paper import PAPER
@@ -41,7 +42,7 @@ NEAR = least_squares(
     },
 )
 BOUNDED = least_squares({"L": CONSTANT}, _ONE)
-VARIANCES = least_squares({"sigma_s": CONSTANT, "sigma_g": CONSTANT}, _ONE)
+VARIANCES = least_squares({"sigma_s": CONSTANT, "sigma_g": CONSTANT}, **SKETCHED)
 FAR = least_squares(
     {"L": CONSTANT},
     _ONE,
@@ -260,7 +261,8 @@ def a41_ball_centre(devices: Devices, P: Numbers, Q: Numbers, U: Numbers, V: Num
     on=VARIANCES,
     expect="violated",
     printed_as="assumption",
-    note="For k < r an assumption that no loss of BA meets unless every f~(.; S) is constant. The "
+    note="Where k < r no loss of BA meets this assumption unless every f~(.; S) is constant; for "
+    "k = r the sketches have no variance. The "
     "variances of least squares grow as ||X||^6, as squares of cubic gradients: "
     "fslora.a42_corrected. For any loss with slope G, the A part of a gradient at (tB, A/t) is "
     "t S B'G(BSA), with BSA the same for all t. If its variance is bounded, S B'G(BSA) is the same "
@@ -271,7 +273,7 @@ def a41_ball_centre(devices: Devices, P: Numbers, Q: Numbers, U: Numbers, V: Num
 )
 def a42(devices: Devices, sigma_s: Numbers, sigma_g: Numbers) -> rc.Sides:
     """The variances of the gradient by the sketch and by the data are at most sigma_s^2 and
-    sigma_g^2 for all X.
+    sigma_g^2 for all X; here for k < r.
     """
     variances = np.stack([at.sketch_variance(devices), data_variance(devices)], axis=1)
     return variances, np.stack([sigma_s**2, sigma_g**2], axis=1)[..., None]

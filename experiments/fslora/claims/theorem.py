@@ -344,8 +344,6 @@ def thm4_4_floor(s: at.Run) -> rc.Sides:
     "1/(4 H L sqrt(c_h + 1)) the drift takes an eighth at most.",
     corrected="thm4_4_step_corrected",
     main=True,
-    reading_of="thm4_4",
-    reading="The theorem where nothing is sketched: k_i = r is among its cases.",
     uses=["lr"],
     family=[
         {"start": 1.0, "e": e, "L": 1.0, "H": H, "T": T, "share": 1.0}

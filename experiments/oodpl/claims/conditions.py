@@ -160,26 +160,29 @@ def lemma_4_young(at: Conditions, epsilon: Numbers) -> rc.Sides:
     return np.asarray(np.maximum(jacobian, iterate)), 1 + 0 * at.c
 
 
-@PAPER.upper(
+@PAPER.lower(
     "theorem_1_conditions",
-    ref="Theorem 1 with its proof",
-    tex=r"\frac{6\alpha^2B^2A}{e^{2\beta}}+1-\frac{2\alpha b\mu s}{e^\beta}\le q\le1-\kappa",
-    on=conditions(_KAPPA, {**_STEP_II, **_CONTRACTS}),
-    expect="vacuous",
+    ref="Theorem 1: what step (ii) of Lemma 4 and q <= 1 - kappa leave",
+    tex=r"q\ge1-\kappa+\tfrac13\quad\text{where}\quad"
+    r"\frac{6\alpha^2B^2A}{e^{2\beta}}+1-\frac{2\alpha b\mu s}{e^\beta}\le q",
+    on=conditions(_KAPPA, _STEP_II),
     printed_as="ours",
-    note="There is no such system: step (ii) has q >= 4/3 by ood.lemma_4_q, whatever the bounds of "
-    "e^(r/beta) are. So the proof of Theorem 1 covers no alpha, beta and kappa at all. Without "
-    "step (ii): with b/e^beta the conditions on beta and alpha can be met, for B L/(b mu) < 3.73 "
+    uses=["lemma_4_q"],
+    derivation="ood.lemma_4_q: q >= 4/3, and kappa is positive.",
+    note="D.1 needs step (ii) and D.2 needs q <= 1 - kappa, so that the proof of Theorem 1 covers "
+    "no alpha, beta and kappa at all, whatever the bounds of e^(r/beta) are. Without step (ii): "
+    "with b/e^beta the conditions on beta and alpha can be met, for B L/(b mu) < 3.73 "
     "(ood.theorem_1_spread), and there the theorem is false, ood.theorem_1. With b^(1/beta) they "
     "cannot be met by policies of two answers for D >= 2 (ood.theorem_1_two_answers), and where "
     "others may meet them the bound is trivial, ood.theorem_1_noise.",
     main=True,
 )
 def theorem_1_conditions(instance: Any) -> rc.Sides:
-    """Step (ii) of Lemma 4 and q <= 1 - kappa, which D.2 uses to sum q^t to 1/kappa: the bound (25)
-    for systems with both.
+    """Wherever step (ii) of Lemma 4 holds, q is above 1 - kappa by 1/3 and more, for every kappa in
+    (0, 1): no alpha and beta meet both step (ii) and q <= 1 - kappa, with which D.2 sums q^t to
+    1/kappa.
     """
-    return at.step_ii(instance.at)
+    return instance.at.q, 1 - instance.kappa + 1 / (3 + 0 * instance.kappa)
 
 
 # the two conditions solved for the spread and for kappa: they hold up to rounding

@@ -91,7 +91,8 @@ def dtheta_corrected(run: Inner) -> rc.Sides:
 )
 def lemma_5(run: Inner) -> rc.Sides:
     """E||theta_{t+1} - theta_*||^2 <= (1 - 2 alpha b mu B L / ((b mu + B L) e^beta)) E||theta_t -
-    theta_*|| + alpha^2 sigma^2 for alpha <= 2 e^beta / (b mu + B L).
+    theta_*|| + alpha^2 sigma^2 for alpha <= 2 e^beta / (b mu + B L). Here mu and L are those of a
+    ball with theta_* and all iterates.
     """
     after = at.progress(run, run.printed) * run.first_moments[:, :-1]
     return run.errors[1][:, 1:], after + at.spread_of(run, run.largest_variances[0])
@@ -194,7 +195,8 @@ def lemma_4(run: Any) -> rc.Sides:
     """E||d theta_D/d phi - d theta_*/d phi||^2 + (T^2/beta^2) E||theta_D - theta_*||^2 <= q^D
     (T^2/beta^2)(M^2/L^2 + ||theta_0 - theta_*||^2) + V sum_{t<D} q^t, q = 3 (1 - alpha b mu /
     e^beta)^2, V = alpha^2 sigma^2 T^2/beta^2 + 6 alpha^2 sigma_1^2 + 6 M^2 T^2 sigma_2^2 /
-    (beta^2 L^2), for alpha <= 2 e^beta/(b mu + B L) and beta <= log(alpha B^2 A/(2 b mu)).
+    (beta^2 L^2), for alpha <= 2 e^beta/(b mu + B L) and beta <= log(alpha B^2 A/(2 b mu)), A = L^2
+    + M^2 rho^2/L^2. Here mu, L, M and rho are those of a ball with theta_* and all iterates.
     """
     return at.lemma_4(run, run.printed)
 
@@ -203,20 +205,25 @@ def lemma_4(run: Any) -> rc.Sides:
     "lemma_4_true_bounds",
     ref="Lemma 4 with b^(1/beta) and B^(1/beta)",
     on=runs(sizes=_ONE_PROMPT, given=_STEP_II),
-    tex=lemma_4.latex,
+    tex=lemma_4.latex + r",\quad q=3(1-\alpha b^{1/\beta}\mu)^2",
     expect="violated",
-    note="M T/(beta L) for the Jacobian's error at the start: with a small alpha the left side "
-    "keeps ||d theta_*/d phi||^2, which M^2 T^2/(beta^2 mu^2) bounds, and three times M^2 "
-    "T^2/(beta^2 L^2) is less where L > sqrt(3) mu. With M T/(beta mu) in its place the proof goes "
-    "through, and its bound grows like (4/3)^D at least, ood.lemma_4_q.",
+    note="M T/(beta L) for the Jacobian's error at the start. For D = 1 from theta_* and alpha to "
+    "0 the left side tends to ||d theta_*/d phi||^2, which M^2 T^2/(beta^2 mu^2) bounds and may "
+    "come near. The right side tends to (3 + 6 sigma_2^2) M^2 T^2/(beta^2 L^2), as V has no "
+    "alpha^2 before sigma_2^2: less where L^2 > (3 + 6 sigma_2^2) mu^2. With M T/(beta mu) for "
+    "M T/(beta L) throughout, in step (ii) as well, and alpha^2 put back before sigma_2^2, the "
+    "proof goes through; its bound grows like (4/3)^D at least, ood.lemma_4_q.",
     corrected="lemma_4_corrected",
-    reading="b and B as numbers with b <= e^(r/beta) <= B, for which b/e^beta and B/e^beta stand.",
+    reading="b^(1/beta) and B^(1/beta), between which e^(r/beta) lies as b <= e^r <= B, for the "
+    "printed b/e^beta and B/e^beta.",
     printed_as="ours",
     reading_of="lemma_4",
 )
 def lemma_4_true_bounds(run: Inner) -> rc.Sides:
-    """The same with b^(1/beta) and B^(1/beta) for b/e^beta and B/e^beta, wherever step (ii) of its
-    proof holds.
+    """E||d theta_D/d phi - d theta_*/d phi||^2 + (T^2/beta^2) E||theta_D - theta_*||^2 <= q^D
+    (T^2/beta^2)(M^2/L^2 + ||theta_0 - theta_*||^2) + V sum_{t<D} q^t for q = 3 (1 - alpha
+    b^(1/beta) mu)^2, V of ood.lemma_4 and alpha <= 2/(b^(1/beta) mu + B^(1/beta) L), wherever step
+    (ii) of its proof holds with b^(1/beta) and B^(1/beta).
     """
     return at.lemma_4(run, run.true)
 
@@ -321,7 +328,11 @@ def lemma_4_corrected(run: Inner) -> rc.Sides:
     uses=["lemma_4", "dtheta", "lpl_2M", "lpl_2L"],
 )
 def lemma_3(run: Any, pairs: Any) -> rc.Sides:
-    """E||d L_PL(theta_D)/d phi - d L_PL(theta_*)/d phi||^2 <= 8 M^2 times Lemma 4's bound."""
+    """E||d L_PL(theta_D)/d phi - d L_PL(theta_*)/d phi||^2 <= 8 M^2 (q^D (T^2/beta^2)(M^2/L^2 +
+    ||theta_0 - theta_*||^2) + V sum_{t<D} q^t), q = 3 (1 - alpha b mu/e^beta)^2, V = alpha^2
+    sigma^2 T^2/beta^2 + 6 alpha^2 sigma_1^2 + 6 M^2 T^2 sigma_2^2/(beta^2 L^2), under the
+    conditions of ood.lemma_4. Here mu, L and M are those of a ball with theta_* and all iterates.
+    """
     return at.lemma_3(run, pairs, run.printed)
 
 
@@ -329,20 +340,22 @@ def lemma_3(run: Any, pairs: Any) -> rc.Sides:
     "lemma_3_true_bounds",
     ref="Lemma 3 with b^(1/beta) and B^(1/beta)",
     on=runs(extra=PAIRS, sizes=_TWO_PROMPTS, given=_STEP_II),
-    tex=lemma_3.latex,
+    tex=lemma_3.latex + r",\quad q=3(1-\alpha b^{1/\beta}\mu)^2",
     expect="violated",
     note="M T/(beta L) again: prompts of chances 0.999 and 0.001, features +-0.05 and +-1, all "
     "answers equally likely, r = 0 with gradients +-1, beta = 1, a pair of the second prompt, "
     "start at theta_*, D = 1 and alpha -> 0: 212 against 72, of which the sigma_2 term without its "
     "alpha^2 is 48.",
     corrected="lemma_3_corrected",
-    reading="b and B as numbers with b <= e^(r/beta) <= B, for which b/e^beta and B/e^beta stand.",
+    reading="b^(1/beta) and B^(1/beta), between which e^(r/beta) lies as b <= e^r <= B, for the "
+    "printed b/e^beta and B/e^beta.",
     printed_as="ours",
     reading_of="lemma_3",
 )
 def lemma_3_true_bounds(run: Inner, pairs: Any) -> rc.Sides:
-    """The same with b^(1/beta) and B^(1/beta) for b/e^beta and B/e^beta, wherever step (ii) of
-    Lemma 4's proof holds.
+    """E||d L_PL(theta_D)/d phi - d L_PL(theta_*)/d phi||^2 <= 8 M^2 times the bound of
+    ood.lemma_4_true_bounds, wherever step (ii) of Lemma 4's proof holds with b^(1/beta) and
+    B^(1/beta).
     """
     return at.lemma_3(run, pairs, run.true)
 

@@ -244,10 +244,10 @@ def theorem_1(run: Inner, rounds: SlowRounds, P: Numbers, kappa: Numbers) -> rc.
     main=True,
 )
 def theorem_1_noise(run: Inner, pairs: Numbers) -> rc.Sides:
-    """Where q <= 1 - kappa, the bound's term (24 M^2/kappa) alpha^2 sigma^2 T^2/beta^2 alone is at
-    least four times ||grad L(phi)||^2, at every phi, trained or not.
+    """Where q = 3 (1 - alpha b^(1/beta) mu)^2 <= 1 - kappa, the bound's term (24 M^2/kappa) alpha^2
+    sigma^2 T^2/beta^2 alone is at least four times ||grad L(phi)||^2, at every phi, trained or not.
 
-    With b^(1/beta) in q, kappa = 1 - q, the largest there is, and sigma^2 at theta_*.
+    With kappa = 1 - q, the largest there is, and sigma^2 at theta_*.
     """
     at = conditions(run, run.true)
     sigma = norm(run.system.each_gradient(run.phi, run.theta_star)) ** 2

@@ -10,7 +10,7 @@ import ratecheck as rc
 from experiments.oodpl.claims._spaces import OTHER, PAIRS, POINTS, SAMPLES, domains, smooth_domain
 from experiments.oodpl.paper import PAPER
 from experiments.oodpl.theory import objectives as at
-from experiments.oodpl.theory.bilevel import System, minimiser
+from experiments.oodpl.theory.bilevel import System, minimiser, pick
 from linsys.linalg import Numbers, lambda_min
 
 #: Domains with bounded rewards, and a second phi.
@@ -240,12 +240,12 @@ def eq_10_appA_corrected(system: System, phi: Numbers, theta: Numbers) -> rc.Sid
     on=OPTIMA,
     printed_as="ours",
     derivation="min Z E KL(theta_*) <= E Z KL(theta_*) <= E Z KL(theta) <= max Z E KL(theta) for "
-    "every theta, by ood.eq_10_appA_corrected. A large beta, or small rewards, makes the two "
-    "objectives alike.",
+    "every theta, by ood.eq_10_appA_corrected. Every Z(x) lies between b^(1/beta) and "
+    "B^(1/beta): a large beta, or rewards that hardly differ, makes the two objectives alike.",
 )
 def eq_10_appA_excess(system: System, phi: Numbers) -> rc.Sides:
     """E_x KL(pi_* || pi_theta) at the minimiser of L_FT is at most max Z(x)/min Z(x) times its
-    least value, max Z/min Z <= (B/b)^(1/beta).
+    least value.
     """
     best, Z = system.tilted(phi), system.partition(phi)
     divergences = [
@@ -332,23 +332,35 @@ def alg_1(system: System, phi: Numbers, theta: Numbers, z: Numbers, alpha: Numbe
     return path[-1], path[-2]
 
 
+def _pull(system: System, phi: Numbers, theta: Numbers, z: Numbers) -> Numbers:
+    """e^(r/beta) (psi(x, y) - E_theta psi) of the samples z (...), written out: (..., p)."""
+    policy = system.policy
+    odds = np.exp(policy.log_h + (policy.psi * theta[..., None, None, :]).sum(axis=-1))
+    mean = (odds[..., None] * policy.psi).sum(axis=-2) / odds.sum(axis=-1)[..., None]
+    weight = np.exp(system.reward.values(phi) / system.beta[..., None, None])
+    return pick(weight[..., None] * (policy.psi - mean[..., None, :]), z, 1)
+
+
 @PAPER.identity(
     "alg_1_corrected",
     ref="Algorithm 1 with t = 0, ..., D - 1",
     tex=r"\theta_{k,D}=\theta_0-\alpha\sum_{t=0}^{D-1}\nabla_\theta\ell_{FT}(\phi_k,\theta_{k,t};"
-    r"z_{k,t})",
+    r"z_{k,t})=\theta_0+\alpha\sum_{t=0}^{D-1}e^{r(x_t,y_t)/\beta}\big(\psi(x_t,y_t)"
+    r"-\mathbb E_{\pi_{\theta_{k,t}}}\psi(x_t,\cdot)\big)",
     on=LOOPS,
-    derivation="A telescoping sum of D steps.",
+    derivation="A telescoping sum of D steps; grad log pi = psi - E psi for the policies here, "
+    "which are exponential families with features psi.",
 )
 def alg_1_corrected(
     system: System, phi: Numbers, theta: Numbers, z: Numbers, alpha: Numbers
 ) -> rc.Sides:
-    """The loop ends at theta_(k,D) = theta_0 - alpha sum of the slopes at theta_(k,0), ...,
-    theta_(k,D-1).
+    """The loop ends at theta_(k,D) = theta_0 - alpha sum of grad l_FT at theta_(k,0), ...,
+    theta_(k,D-1), which is theta_0 + alpha sum_t e^(r/beta) (psi - E psi) for features psi, the
+    mean under the policy of theta_(k,t).
     """
     path = system.path(phi, theta, z, alpha)
-    steps = [system.step(phi, at, z[..., t], alpha) - at for t, at in enumerate(path[:-1])]
-    return path[-1], np.asarray(theta + sum(steps))
+    pulls = [_pull(system, phi, at, z[..., t]) for t, at in enumerate(path[:-1])]
+    return path[-1], np.asarray(theta + alpha[..., None] * sum(pulls))
 
 
 @PAPER.upper(

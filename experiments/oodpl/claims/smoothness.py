@@ -69,8 +69,6 @@ def lemma_1_corrected(instance: Any) -> rc.Sides:
     "Lemmas 3 and 4 has (1 - alpha b mu/e^beta)^2 for (1 - alpha b^(1/beta) mu)^2.",
     corrected="lemma_1_convexity_corrected",
     main=True,
-    reading_of="lemma_1",
-    reading="The second half of the lemma.",
     uses=["exp_r_beta"],
 )
 def lemma_1_convexity(instance: Any) -> rc.Sides:
@@ -135,8 +133,6 @@ def lemma_2_corrected(instance: Any) -> rc.Sides:
     expect="violated",
     note="As in (32). It enters Lemma 4 as 6 alpha^2 B^2 T^2 M^2 rho^2/(beta^2 L^2 e^(2 beta)).",
     corrected="lemma_2_33_corrected",
-    reading_of="lemma_2",
-    reading="The second inequality of the lemma.",
     uses=["exp_r_beta"],
 )
 def lemma_2_33(instance: Any) -> rc.Sides:
@@ -197,8 +193,8 @@ def lpl_2L(instance: Any) -> rc.Sides:
 @PAPER.upper(
     "lpl_2L_corrected",
     ref="smoothness of L_PL for any policy",
-    tex=r"\|\nabla_\theta^2\ell_{PL}\|\le\max_{0\le s\le1}\big(2Ls+4M^2s(1-s)\big)=\frac{(L+2M^2)"
-    r"^2}{4M^2}\quad(L\le2M^2)",
+    tex=r"\|\nabla_\theta^2\ell_{PL}\|\le\max_{0\le s\le1}\big(2Ls+4M^2s(1-s)\big)=\begin{cases}"
+    r"\frac{(L+2M^2)^2}{4M^2}&L\le2M^2\\2L&L\ge2M^2\end{cases}",
     on=JETS,
     derivation="It is s (H(y') - H(y)) + s (1 - s) (g - g')(g - g')' with s = sigma(-u) = 1 - p_*, "
     "H and g the derivatives of log pi: at most 2 L s + 4 M^2 s (1 - s). Approached by y, y' of "

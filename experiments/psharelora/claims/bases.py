@@ -106,6 +106,7 @@ def _decomposed(
     return SimpleNamespace(
         hat=first * held[:, None],
         diamond=second * held[:, None],
+        k=k,
         W_diamond=W_diamond * held[..., None],
         **others,
     )
@@ -142,10 +143,31 @@ def _b5(s: Any, first: int, power: int) -> tuple[Any, Any]:
     ref="equation (B.5)",
     tex=r"\frac1{N_p}\sum_jA_{i,j}\le4L_1\|B^\diamond-\hat B\|^2\|W^\diamond_i\|_F^2"
     r"+2\|w_i^\diamond-\hat w_i\|^2_{\hat\Sigma_i}",
-    on=DECOMPOSED,
+    on=replace(
+        DECOMPOSED,
+        sizes={**DECOMPOSED.sizes, "d1": (2, 3)},
+        given={"k < d1": lambda s: s.k < s.hat.shape[-2]},
+    ),
     expect="violated",
-    note="As in (B.3): the Lipschitz bound 2 L1 is not squared. Its norm is of the bases as they "
-    "are, so that psl.B_minus_Bdiamond cannot follow. Theorem B.3 keeps its form with 8 L1^2.",
+    note="As in (B.3): the Lipschitz bound 2 L1 is not squared. The paper prints 4 L, 'from the "
+    "L-Lipschitz continuity of the function r'; the L1 of Assumption 1 is that constant. k = d2 = "
+    "1, B_hat = (1, 0)', B_diamond = (0, 1)', both W = 1 and one comparison of (-2, 2)' with (2, "
+    "-2)', so that L1 = 2 sqrt(2): 64 against 16 sqrt(2) = 22.6. ||B_diamond - B_hat|| is the "
+    "Frobenius norm here, which makes the bound larger than the operator norm does. It is that of "
+    "the bases as they are, so that psl.B_minus_Bdiamond cannot follow. Theorem B.3 keeps its form "
+    "with 8 L1^2.",
+    family=[
+        {
+            "raw_B": [[1.0, 1.0], [1.0, 1.0]],
+            "raw_U": [[1.0, 2.0], [1.0, 1.0]],
+            "k": 1.0,
+            "W_diamond": [[1.0], [0.0]],
+            "W_hat": [[1.0], [0.0]],
+            "psi0": [[[-size], [size]]],
+            "psi1": [[[size], [-size]]],
+        }
+        for size in (1.0, 2.0, 9.0)
+    ],
     corrected="eq_B5_corrected",
     printed_as="proof step",
 )
@@ -159,7 +181,7 @@ def eq_B5(instance: Any) -> rc.Sides:
 @PAPER.upper(
     "eq_B5_corrected",
     ref="equation (B.5), corrected",
-    on=eq_B5.space,
+    on=DECOMPOSED,
     tex=r"\frac1{N_p}\sum_jA_{i,j}\le8L_1^2\|B^\diamond-\hat B\|^2\|W^\diamond_i\|_F^2"
     r"+2\|w_i^\diamond-\hat w_i\|^2_{\hat\Sigma_i}",
     derivation="As psl.eq_B3_corrected, with ||(B_diamond - B_hat) W|| <= ||B_diamond - B_hat|| "

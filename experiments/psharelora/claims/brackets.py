@@ -93,6 +93,7 @@ FEW = rc.Space(
     given={
         "every pair occurs": lambda s: 20 * s.weights.min(axis=-1) >= 1,
         "the shown pairs are independent": lambda s: 100 * lambda_min(_shown(s.x, s.n)[1]) >= 1,
+        "all pairs together span": lambda s: 100 * lambda_min(transpose(s.x) @ s.x) >= 1,
     },
     batched=True,
     meaning={
@@ -329,16 +330,19 @@ def assumption_2(q: Numbers, share: Numbers) -> rc.Sides:
     tex=r"0.9D\le\hat D\quad(N_p<d_1)",
     on=FEW,
     expect="violated",
-    note="N_p < d1 comparisons leave a direction that none of them sees, and G_r as well as G'_r "
-    "hold two rewards that differ by it (for any k: by any matrix of rank 2k, so that N_unif is "
-    "at least about 2k (d1 + d2 - 2k)). Theorem 4.2 asks for the assumption at n = N_p, so that "
-    "N_p >= k d1 for each user; the factor 1/N of d1 k in Remark 3 is then lost.",
+    note="Fewer than d1 comparisons leave a direction that is orthogonal to all of them. G_r and "
+    "G'_r hold two rewards that differ by it; for these D_hat is 0, and D is positive, as all "
+    "pairs together span. So N_unif >= d1. For any k the two rewards may differ by any matrix "
+    "with min(2k, d2) columns that are not zero, which makes N_unif >= min(2k, d2) d1. The paper "
+    "states N >= N_unif in Lemma 6 alone, and its proof applies Assumption 2 to the mean over one "
+    "user's N_p comparisons; Theorem 4.2 uses this lemma. So every user needs N_p >= min(2k, d2) "
+    "d1, which is not divided by N as d1 k is in Remark 3.",
     corrected="assumption_2",
     main=True,
     reading_of="assumption_2",
     printed_as="ours",
-    reading="Remark 3's N_p = O((d1 k + N d2 k)/(N epsilon)) is below d1 for many users, and "
-    "Theorem 4.2, on which it rests, uses Assumption 2 with N_p comparisons.",
+    reading="Remark 3's N_p = O((d1 k + N d2 k)/(N epsilon)) is below d1 for many users. It rests "
+    "on Theorem 4.2, and this on Lemma 6, whose proof uses Assumption 2 for N_p comparisons.",
     family=[
         {
             "x": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
@@ -349,9 +353,10 @@ def assumption_2(q: Numbers, share: Numbers) -> rc.Sides:
     ],
 )
 def assumption_2_few(x: Numbers, weights: Numbers, n: Numbers, theta: Numbers) -> rc.Sides:
-    """0.9 D <= D_hat for all reward pairs can hold with N_p < d1 (d2 = k = 1), as N_p = (d1 + N)/(N
-    epsilon) of Remark 3 is for many users; here for a Theta_1 - Theta_2 that depends on the data
-    set, whatever that shows.
+    """0.9 D <= D_hat for all pairs of linear rewards on N_p < d1 comparisons, with d2 = k = 1 and
+    pairs of trajectories that together span R^d1; Remark 3's N_p, of the order (d1 + N)/(N
+    epsilon), is below d1 for many users. Here Theta_1 - Theta_2 is orthogonal to the comparisons of
+    the data set.
     """
     rows, gram = _shown(x, n)
     column = theta[..., None]

@@ -113,7 +113,12 @@ LOGITS = rc.Space(
     "delta near 1, but the maximum over the bracket gains something on every data set: N = N_p = "
     "1, P* = 1/2, all P in [1/4, 3/4] gain log 1.5 for sure, so that every delta in (1.5^(-1/C1), "
     "1) is a counterexample for that C1. Harmless: for N_br >= 2, and for delta <= 1/2, "
-    "the lemma is true with C1 = 1 + 1/log 2, by psl.lemma_1_corrected.",
+    "the lemma is true with C1 = 1 + 1/log 2, by psl.lemma_1_corrected. Two things are read into "
+    "the statement. It does not say 'with probability at least 1 - delta', which Lemmas 2 and 3 "
+    "say. And it says 'for any delta ... there exist C1', which lets C1 depend on delta; with C1 = "
+    "1 + 1/log(1/delta) it is true for every delta < 1, by the same corrected claim.",
+    reading="'With probability at least 1 - delta' as in Lemmas 2 and 3, and C1 as one number for "
+    "all delta.",
     corrected="lemma_1_corrected",
     family=[
         {

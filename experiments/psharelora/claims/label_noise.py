@@ -162,6 +162,12 @@ def M_i_corrected(instance: Any) -> rc.Sides:
     return _moments(instance, False)
 
 
+def _likely(s: Any) -> Any:
+    """Whether n of d1 vectors, drawn one by one, all differ with more than the chance delta/2."""
+    others = 1 - np.arange(s.o.shape[-1]) / s.d1[:, None]
+    return 2 * others.prod(axis=-1) > np.exp(-s.size)
+
+
 @PAPER.upper(
     "eq_B14",
     ref="equation (B.14)",
@@ -169,11 +175,13 @@ def M_i_corrected(instance: Any) -> rc.Sides:
     on=rc.Space(
         fields={
             "o": rc.whole_numbers("n", low=0, high=1),
+            "d1": rc.whole_numbers(low=1, high=1000),
             "length": rc.positive(low=0.1, high=10.0),
             "shift": rc.positive(low=1e-3, high=1.0),
             "size": rc.positive(low=0.7, high=3.0),
         },
         sizes={"n": (1, 12)},
+        given={"more than delta/2 is the chance that all pairs differ": _likely},
         batched=True,
         meaning={
             "o": "labels",
@@ -181,13 +189,15 @@ def M_i_corrected(instance: Any) -> rc.Sides:
             "shift": "lambda",
             "size": "log(1/delta)",
         },
-        constructed="one user without preferences compares each of d1 = N_p basis vectors with "
-        "zero, once",
+        constructed="one user without preferences compares N_p basis vectors with zero, drawn from "
+        "d1 many; those data sets in which they all differ",
     ),
     expect="violated",
     main=True,
     note="Bernstein's inequality needs M_i fixed, but B_hat has seen V. Here B_hat is along V and "
-    "V'M V comes near 1/4 whatever N_p = d1, so that no C4 serves. Theta* is 0 here; a small "
+    "V'M V comes near 1/4 for every N_p, on all data sets without a repeated pair. Their chance is "
+    "(1 - 1/d1)(1 - 2/d1) ... (1 - (N_p - 1)/d1), 0.936 for N_p = 12 and d1 = 1000, and near one "
+    "for d1 far above N_p^2: no C4 serves. Theta* is 0 here; a small "
     "one, with nu > 0, does as well. The bound would need d1 k more "
     "degrees of freedom for one user, which sharing is meant to save. The step of Theorem B.3 can "
     "be repaired: compare with the fixed basis B_diamond, which adds dist(B_hat, B_diamond) ||(1/"
@@ -196,17 +206,18 @@ def M_i_corrected(instance: Any) -> rc.Sides:
     printed_as="proof step",
     uses=["M_i", "V_centered", "V_bounded"],
     family=[
-        {"o": [1.0, 0.0] * pairs, "length": 10.0, "shift": 0.001, "size": 0.7} for pairs in (4, 6)
+        {"o": [1.0, 0.0] * pairs, "d1": 1000.0, "length": 10.0, "shift": 0.001, "size": 0.7}
+        for pairs in (4, 6)
     ],
 )
 def eq_B14(o: Numbers, length: Numbers, shift: Numbers, size: Numbers) -> rc.Sides:
     """V'M V <= C4^2 (k d2 + log(N/delta))/N_p with probability 1 - delta/(2 N), for B_hat learned
-    from the same labels. Here on every data set of one user without preferences, k = d2 = 1, who
-    compares each of d1 = N_p basis vectors with zero; C4^2 = (2 + 3 log 2)/4, which suffices for
-    a fixed basis.
+    from the same labels. Here for one user without preferences, k = d2 = 1, whose N_p pairs are
+    drawn from d1 basis vectors, each against zero: on a data set without a repeated pair, which
+    together have a chance above delta/2; C4^2 = (2 + 3 log 2)/4, which suffices for a fixed basis.
 
-    One user without preferences (Theta* = 0, d2 = k = 1) compares ``length`` times each of d1 = n
-    basis vectors with zero, once: the most likely Theta in any ball is along o - 1/2.
+    The vectors are ``length`` long and Theta* = 0. On those that are drawn, the most likely Theta
+    in any ball is along o - 1/2, and zero elsewhere, so that V'M V does not depend on the labels.
     """
     n = o.shape[1]
     V = o - 1 / (2 + 0 * o)

@@ -255,6 +255,8 @@ def theorem_4_1_floor(users: Adaptation, pairs: Pairs) -> rc.Sides:
     "Sigma_tail = 0 is true, that it does so only then is not: users with Theta* = diag(s1, s2), "
     "one column each, k = 1 and a coordinate in each comparison keep B_diamond exactly.",
     corrected="remark_2_corrected",
+    reading="The distance itself, in the limit of many comparisons; the remark says 'the principal "
+    "angle distance', and infers it from the bound of Theorem 4.1.",
     uses=["theorem_4_1"],
     family=[
         {

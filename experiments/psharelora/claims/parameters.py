@@ -128,8 +128,11 @@ LEMMA_8_CORRECTED = replace(
     id="psl.lemma_8_corrected",
     source="P-ShareLoRA, Lemma 8, corrected",
     text="dist^2(B, B_diamond) <= ||Delta Theta - Delta Theta*||_F^2 / sigma_k(Delta Theta*)^2.",
+    latex=r"\operatorname{dist}^2(B,B^\diamond)\le\|\Delta\Theta-\Delta\Theta^\star\|_F^2/\sigma_k"
+    r"(\Delta\Theta^\star)^2",
     space=RANK_K,
     note="",
+    derivation="psl.lemma_5_corrected with Delta Theta for Theta and Delta Theta* for Theta*.",
 )
 
 

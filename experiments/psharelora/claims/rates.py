@@ -127,10 +127,11 @@ THEOREM_4_1_BIAS_SHARP = replace(
     theorem_4_1_bias,
     id="psl.theorem_4_1_bias_sharp",
     source="P-ShareLoRA, Theorem 4.1 corrected: the exponent of Sigma_tail is attained",
-    text="For N_p = oo dist^2 is of the order Sigma_tail/(N nu).",
-    latex=r"\operatorname{dist}^2\sim\frac{\Sigma_{tail}}{N\nu}",
+    text="For N_p = oo and fixed N and nu, dist^2 is of the order Sigma_tail.",
+    latex=r"\operatorname{dist}^2\sim\Sigma_{tail}",
     regimes=partial(bias, -1.0),
     expect="consistent",
+    uses=(),
     note="It is not zero to first order, although B_diamond is the best of rank k: maximum "
     "likelihood minimises a weighted norm (psl.theorem_4_1_floor).",
     corrected=None,
@@ -161,12 +162,14 @@ THEOREM_4_1_USERS_SHARP = replace(
     theorem_4_1_users,
     id="psl.theorem_4_1_users_sharp",
     source="P-ShareLoRA, Theorem 4.1, the exponents of the variance",
-    text="N_p dist^2 is of the order k (d1 - k)/(N nu) as N_p -> oo: N^-1 and, for rewards in a "
-    "given range, nu^-1.",
-    latex=r"N_p\operatorname{dist}^2\sim\frac{k(d_1-k)}{N\nu}",
+    text="N_p dist^2, as N_p -> oo, is of the order 1/N for many users and, for rewards in a given "
+    "range, of the order 1/nu.",
+    latex=r"N_p\operatorname{dist}^2\sim\frac1{N\nu}",
     regimes=partial(variance, {"N": -1.0, "nu": -1.0}),
     expect="consistent",
-    note="",
+    uses=(),
+    note="Measured in N and nu alone, for d1 = 3, d2 = 2 and k = 1. In the printed k (d1 + N d2)/"
+    "(N nu) the exponent of N tends to 0.",
     corrected=None,
     derivation="psl.theorem_4_1_variance.",
     sharpens="psl.theorem_4_1_users",

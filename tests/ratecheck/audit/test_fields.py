@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -118,3 +121,30 @@ def test_a_meaning_must_be_of_a_field() -> None:
     assert told == ["k from 1 to 2", "p: probability distributions (k); chances of heads"]
     with pytest.raises(InputError, match=r"`meaning` must be about .* \['p'\]; found \['q'\]"):
         rc.Space(fields=fields, sizes=sizes, meaning={"q": "chances"})
+
+
+def halve(fields: rc.Fields, *, times: int) -> rc.Fields:
+    """Halve x several times.
+
+    So that it is small.
+    """
+    return {"x": fields["x"] / 2**times}
+
+
+# Leave x as it is.
+def leave(fields: rc.Fields, *, times: int) -> rc.Fields:
+    return fields
+
+
+def bare(fields: rc.Fields, *, times: int) -> rc.Fields:
+    return fields
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [(halve, "Halve x several times."), (leave, "Leave x as it is."), (bare, "bare")],
+)
+def test_what_a_repair_does_is_told_of_its_function(function: Any, told: str) -> None:
+    for repair in (function, partial(function, times=2), partial(partial(function), times=2)):
+        space = rc.Space(fields={"x": rc.interval()}, repair=repair)
+        assert assumptions(space)[-1] == f"then: {told}"
