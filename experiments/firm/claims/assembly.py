@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
+from experiments.firm.claims._chains import SIMPLEST
 from experiments.firm.claims._periods import RESTARTED, period, printed
 from experiments.firm.claims.descent import SYNCHRONISED
 from experiments.firm.paper import PAPER
@@ -23,6 +24,17 @@ from linsys.linalg import Numbers, norm
 @PAPER.upper(
     "eq17",
     ref="equation (17)",
+    family=[
+        {
+            **SIMPLEST,
+            "scale": 0.7,
+            "w": np.zeros((1, 2)),
+            "share": 1e-6,
+            "doublings": 20,
+            "lam": [1.0],
+            "clients": 8,
+        }
+    ],
     printed_as="proof step",
     uses=["eq15", "eq16", "lemma4", "lemma5", "lemma6"],
     tex=r"\mathbb E[\mathcal T^{\rm gradient-error}_{1,1}]\le12\zeta+\frac{12}C"

@@ -210,6 +210,18 @@ def law_time_true_weights(points: Any, chances: Any, beta: Any) -> rc.Sides:
 @PAPER.upper(
     "thm1_drift_product",
     ref="Theorem 1, Remark 1 and (35): the drift term",
+    family=[
+        {
+            "b": [[1.0], [1.0]],
+            "h": np.zeros((2, 1)),
+            "way": np.zeros((2, 1)),
+            "noise": [[[1.0], [-1.0]], [[-1.0], [1.0]]],
+            "s": 0.1,
+            "walked": walked,
+            "beta": 0.4,
+        }
+        for walked in (1e-5, 1e-6)
+    ],
     uses=["eq24"],
     reading_of="rem1",
     reading="The O of the drift term with the product of all constants of (24), larger than any "
@@ -262,10 +274,10 @@ _NOISE = Fraction(1, 2**10)
 
 
 def _exponent(name: str, of: str, drift: Callable[[int], Fraction], power: int = 1) -> rc.Regime:
-    """The exponent of x^power in drift(x), between x = 2^20 and four times that."""
+    """The exponent of x^power in drift(x) of the one example, between x = 2^20 and 2^22."""
     values = [drift(_FAR * 2**k) for k in range(3)]
     steps = [log(after / before) / (power * log(2)) for before, after in pairwise(values)]
-    return rc.Regime(name, of, 0.0, sum(steps) / 2, min(steps), max(steps), slack=0.001)
+    return rc.Regime(name, of, 0.0, sum(steps) / 2, min(steps), max(steps), 0.001, systems=1)
 
 
 def _against(**predicted: float) -> Sequence[rc.Regime]:

@@ -27,12 +27,13 @@ def _limit(name: str, variable: str, predicted: float, x: Any, y: Any) -> rc.Reg
     """The exponent of y at the largest x, give or take how much it still changed there.
 
     ``x`` grows by one factor; what is left out of the power falls with x, so that what is still to
-    come is less than the last change.
+    come is less than the last change. Every regime here is read from one process.
     """
     local = np.diff(np.log(y)) / np.diff(np.log(x))
     change = float(abs(local[-1] - local[-2]))
     last = float(local[-1])
-    return rc.Regime(name, variable, predicted, last, last - change, last + change, slack=_SLACK)
+    lo, hi = last - change, last + change
+    return rc.Regime(name, variable, predicted, last, lo, hi, _SLACK, systems=1)
 
 
 def _along(

@@ -62,6 +62,15 @@ def path_sum(J: Numbers, lam: Numbers) -> Numbers:
 @PAPER.upper(
     "lemma10",
     ref="Lemma 10",
+    family=[
+        {
+            "J": [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]],
+            "start": [1.0, 0.0],
+            "stars": [[0.0, 1.0]] * 3,
+            "eta": [0.0, 0.0, 1.0],
+            "top": 1.0,
+        }
+    ],
     tex=r"\sum_{t=1}^T\lambda_t^\top(J_{t+1}-J_t)\le\frac{r_{\max}}{1-\gamma}\Big(1+"
     r"\sum_{t=1}^{T-1}2\eta_t\Big)",
     on=PATH,
@@ -93,6 +102,15 @@ def _ideal(*, J: Any, A: Any, beta: Any, eta: Any, top: Any) -> SimpleNamespace:
 @PAPER.upper(
     "lemma10_ideal",
     ref="Lemma 10, with the ideal weights of Remark 4",
+    family=[
+        {
+            "J": [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]],
+            "A": [[[1.0, 10.0]], [[1.0, 10.0]], [[10.0, 1.0]]],
+            "beta": 1.0,
+            "eta": [0.01, 0.01, 0.01],
+            "top": 1.0,
+        }
+    ],
     tex=lemma10.latex,
     on=rc.Space(
         fields={
@@ -133,6 +151,7 @@ LEMMA10_DECREASING = replace(
     lemma10,
     id="firm.lemma10_decreasing",
     source="FIRM, Lemma 10 for steps that do not grow",
+    family=(),
     text="The same with eta_1 >= eta_2 >= ... .",
     space=replace(PATH, view=_decreasing),
     expect="holds",
@@ -164,6 +183,7 @@ def lemma10_corrected(
 @PAPER.upper(
     "eq34",
     ref="equation (34)",
+    family=[{"T": 1, "a": a, "top": 1.0} for a in (1.0, 0.01)],
     printed_as="proof step",
     tex=r"\frac{2r_{\max}}{T(1-\gamma)a}\Big(1+\sum_{t=1}^T\frac2t\Big)\le"
     r"\frac{2r_{\max}}{T(1-\gamma)}(1+\log T)",
