@@ -215,7 +215,8 @@ def eq3_steer(A: Numbers, p: Numbers, factor: Numbers) -> rc.Sides:
     tex=r"\cos\angle(g_j,A\lambda')\ge\cos\angle(g_j,A\lambda)",
     on=PREFERENCES,
     expect="violated",
-    note="With three objectives the weight that g_j gains changes how the others share the rest, "
+    note="To 'steer the descent direction toward its gradient' is read as the angle between both. "
+    "With three objectives the weight that g_j gains changes how the others share the rest, "
     "and their part may turn away from g_j by more: (-2, 0), (-1, -1) and (1.6, 0.8), p = (1, 1, "
     "1), p_1 doubled. With two it is true.",
     corrected="eq3_steer_two",

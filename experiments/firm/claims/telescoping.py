@@ -77,8 +77,10 @@ def path_sum(J: Numbers, lam: Numbers) -> Numbers:
     expect="violated",
     note="The proof's lambda_t - lambda_{t+1} is eta_{t+1} (lambda_t - lambda*_{t+1}), and so "
     "bounded by 2 eta_{t+1}, not 2 eta_t. eta = (0, 1): lambda_1 = (1, 0) while J goes from "
-    "(0, 0) to (top, 0), lambda_2 = (0, 1) while J^2 goes from 0 to top: 2 top against top. For "
-    "steps that do not grow, as eta_t = 1/t in (34), the lemma holds as printed.",
+    "(0, 0) to (top, 0), lambda_2 = (0, 1) while J^2 goes from 0 to top: 2 top against top. The "
+    "paper's J, a sum from t = 1, is at most gamma top: 2 gamma top, more than top for gamma > "
+    "1/2. As in the proof, J is any sequence here. For steps that do not grow, as eta_t = 1/t in "
+    "(34), the lemma holds as printed.",
     corrected="lemma10_corrected",
 )
 def lemma10(
@@ -135,7 +137,9 @@ def _ideal(*, J: Any, A: Any, beta: Any, eta: Any, top: Any) -> SimpleNamespace:
     "of the clients' weights. The ideal weights are no averages and know no eta: they jump where "
     "the gradients' lengths cross, however slowly the clients smooth. lambda = (1, 0) while J goes "
     "from (0, 0) to (top, 0), (0, 1) while J^2 goes from 0 to top: 2 top against top (1 + 2 "
-    "eta_1).",
+    "eta_1). The paper's J, a sum from t = 1, is at most gamma top: 2 gamma top, which is more for "
+    "gamma > 1/2 + eta_1. The values J_t and the gradients, from which lambda_t is computed, are "
+    "free of each other here, as in the proof.",
     corrected="lemma10_corrected",
     reading_of="lemma10",
     reading="lambda_t as Remark 4 defines it, the ideal weights of the true gradients at "
@@ -143,7 +147,9 @@ def _ideal(*, J: Any, A: Any, beta: Any, eta: Any, top: Any) -> SimpleNamespace:
     "proof needs the lemma for them.",
 )
 def lemma10_ideal(J: Numbers, lam: Numbers, eta: Numbers, top: Numbers) -> rc.Sides:
-    """The same where lambda_t solves (2) for the true gradients at thetabar_t."""
+    """sum_{t<=T} lambda_t'(J_{t+1} - J_t) <= (r_max/(1-gamma)) (1 + sum_{t<=T-1} 2 eta_t) where
+    lambda_t solves (2) for the true gradients at thetabar_t.
+    """
     return path_sum(J, lam), top * (1 + 2 * eta[:, :-1].sum(axis=1))
 
 
@@ -152,7 +158,8 @@ LEMMA10_DECREASING = replace(
     id="firm.lemma10_decreasing",
     source="FIRM, Lemma 10 for steps that do not grow",
     family=(),
-    text="The same with eta_1 >= eta_2 >= ... .",
+    text="Lemma 10 for eta_1 >= eta_2 >= ...: sum_{t<=T} lambda_t'(J_{t+1} - J_t) <= "
+    "(r_max/(1-gamma)) (1 + sum_{t<=T-1} 2 eta_t).",
     space=replace(PATH, view=_decreasing),
     expect="holds",
     note="",
