@@ -155,7 +155,7 @@ def eq27(
     derivation="(26).",
 )
 def eq27_squared(step: Any, a: Any, L: Any, R: Any, K: Any) -> rc.Sides:
-    """T_1 <= Q_t of (27), the last term of which is 4 L_J^2 R^2 a^2 K^2, in the case of firm.eq27."""
+    """T_1 <= Q_t of (27) with the last term 4 L_J^2 R^2 a^2 K^2, in the case of firm.eq27."""
     return eq27(step, a, L, R, K, 2)
 
 
