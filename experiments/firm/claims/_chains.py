@@ -11,7 +11,7 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.firm.theory.chain import Chains
-from linsys.linalg import squared
+from linsys.linalg import norm, squared
 
 #: No transition is less probable: chains are ergodic under every policy.
 LEAST = 1 / 64
@@ -42,6 +42,19 @@ MEANING = {
 }
 #: Longer or shorter features of the policy: Assumption 3(a) allows any C_psi = sqrt(2) c.
 LONG: Mapping[str, rc.Field] = {"scale": rc.positive(low=0.1, high=100.0)}
+
+
+#: Two states, two actions, all transitions 1/2, a uniform policy, r = 1 for the first action and
+#: one feature of the critics for each state.
+SIMPLEST: Mapping[str, Any] = {
+    "P": np.full((2, 2, 2), 0.5),
+    "r": np.array([[[1.0], [0.0]]] * 2),
+    "r_max": 1.0,
+    "gamma": 0.9,
+    "theta": np.zeros((2, 2)),
+    "phi": np.eye(2),
+    "start": np.full(2, 0.5),
+}
 
 
 def inside(instance: Any) -> Any:
@@ -81,11 +94,21 @@ def _every_transition(s: Any) -> Any:
     return (s.chains.P > 0).all(axis=(1, 2, 3))
 
 
-#: Assumption 2(c) is asked of instances in ``given``; here 3(a) holds by C_psi = sqrt(2) c.
+def _scores_in_ball(s: Any) -> Any:
+    # |psi| < sqrt(2) c = C_psi for any softmax policy, with room for roundings
+    return (norm(s.chains.psi) <= s.chains.C_psi[:, None, None]).all(axis=(1, 2))
+
+
+def _definite(s: Any) -> Any:
+    return s.chains.lambda_A >= FLOOR
+
+
+#: Assumption 2(c) is asked of instances in ``given``, as not every kernel meets it.
 ASSUMPTIONS: Mapping[str, Any] = {
     "Assumption 1(b): irreducible and aperiodic, as all transitions occur": _every_transition,
     "Assumption 1(c): 0 <= r <= r_max": _rewards_in_range,
     "Assumption 2(b): |phi| <= 1": _features_in_ball,
+    "Assumption 3(a): |psi| <= C_psi": _scores_in_ball,
 }
 
 
@@ -107,7 +130,7 @@ def processes(
         view=_process,
         assumes=ASSUMPTIONS,
         credible={"gamma": (0.1, 0.99)},
-        given={"lambda_A": lambda s: s.chains.lambda_A >= FLOOR},
+        given={"Assumption 2(c) with lambda_A of 0.001 or more": _definite},
         batched=True,
         meaning={name: line for name, line in MEANING.items() if name in fields},
     )

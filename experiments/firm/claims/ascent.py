@@ -157,7 +157,9 @@ def eq31(path: ascent.Ascent) -> rc.Sides:
     derivation="The average of (30).",
 )
 def eq31_corrected(path: Ascent) -> rc.Sides:
-    """The same with ||grad J(thetabar_t) lambda_t||^2 on the left."""
+    """(1/T) sum ||grad J(thetabar_t) lambda_t||^2 <= (2/(T a)) sum lambda_t'(J(thetabar_{t+1}) -
+    J(thetabar_t)) + (1/T) sum Q_t, if Q_t is at least T_1.
+    """
     gain = path.averaged((path.lam * (path.J[:, 1:] - path.J[:, :-1])).sum(axis=-1))
     return path.stationarity, 2 / path.a * gain + path.error
 
@@ -195,7 +197,7 @@ def eq32(path: Ascent, eta: rc.Numbers) -> rc.Sides:
     derivation="firm.eq32_corrected and eta_{t+1} <= eta_t.",
 )
 def eq32_decreasing(path: ascent.Ascent, eta: rc.Numbers) -> rc.Sides:
-    """The same with eta_1 >= eta_2 >= ... ."""
+    """(32) for eta_1 >= eta_2 >= ... ."""
     return eq32(path, eta)
 
 

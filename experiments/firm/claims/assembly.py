@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
+from experiments.firm.claims._chains import SIMPLEST
 from experiments.firm.claims._periods import RESTARTED, period, printed
 from experiments.firm.claims.descent import SYNCHRONISED
 from experiments.firm.paper import PAPER
@@ -23,6 +24,17 @@ from linsys.linalg import Numbers, norm
 @PAPER.upper(
     "eq17",
     ref="equation (17)",
+    family=[
+        {
+            **SIMPLEST,
+            "scale": 0.7,
+            "w": np.zeros((1, 2)),
+            "share": 1e-6,
+            "doublings": 20,
+            "lam": [1.0],
+            "clients": 8,
+        }
+    ],
     printed_as="proof step",
     uses=["eq15", "eq16", "lemma4", "lemma5", "lemma6"],
     tex=r"\mathbb E[\mathcal T^{\rm gradient-error}_{1,1}]\le12\zeta+\frac{12}C"
@@ -143,7 +155,7 @@ def eq27(
     derivation="(26).",
 )
 def eq27_squared(step: Any, a: Any, L: Any, R: Any, K: Any) -> rc.Sides:
-    """The same with 4 L_J^2 R^2 a^2 K^2."""
+    """T_1 <= Q_t of (27) with the last term 4 L_J^2 R^2 a^2 K^2, in the case of firm.eq27."""
     return eq27(step, a, L, R, K, 2)
 
 
@@ -260,10 +272,12 @@ def eq33(
     "K/(beta sqrt B).",
 )
 def eq33_corrected(step: assembly.SecondStep) -> rc.Sides:
-    """For independent restarted transitions, H = (1 - gamma) J/gamma and lambda_t the clients'
-    average: E[T_1 | F_t] <= 4 {M R^2/(C B) + b^2 + (1 - 1/C) min[(4 R^3 M/beta) (R sqrt(2 M/B) +
-    2 b + 2 L_H R a s), (1 - 1/C) M (R^2/B + 2 (b + L_H R a s)^2)] + (L_H R a s)^2}, b = C_psi
-    sqrt(gamma) max (sqrt(zeta) + ||w_* - w||), s = t - t_0 <= K - 1. Here B = s = 1.
+    """For softmax policies with features at most C_psi apart in a state, independent restarted
+    transitions, H = (1 - gamma) J/gamma, L_H = r_max C_psi^2/(4 (1 - gamma)), R = C_psi (r_max + (1
+    + gamma) R_w) and lambda_t the clients' average: E[T_1 | F_t] <= 4 {M R^2/(C B) + b^2 + (1 -
+    1/C) min[(4 R^3 M/beta) (R sqrt(2 M/B) + 2 b + 2 L_H R a s), (1 - 1/C) M (R^2/B + 2 (b + L_H R a
+    s)^2)] + (L_H R a s)^2}, b = C_psi sqrt(gamma) max (sqrt(zeta) + ||w_* - w||), s = t - t_0 <= K
+    - 1. Here B = s = 1.
     """
     return step.error, step.bound(step.now, 1)
 
@@ -282,8 +296,9 @@ def eq33_corrected(step: assembly.SecondStep) -> rc.Sides:
     "two steps with all their outcomes are among the tests.",
 )
 def eq32_33_corrected(step: assembly.SecondStep) -> rc.Sides:
-    """For independent restarted transitions, H = (1 - gamma) J/gamma, lambda_t the clients' average
-    and a <= 1/L_H: (1/T) sum E||grad H(thetabar_t) lambda_t||^2 <= (2 r_max/(T a)) (1 +
-    sum_{t=2}^T eta_t) + Q, Q that of firm.eq33_corrected. Here T = B = 1.
+    """For softmax policies with features at most C_psi apart in a state, independent restarted
+    transitions, H = (1 - gamma) J/gamma, lambda_t the clients' average and a <= 1/L_H: (1/T) sum
+    E||grad H(thetabar_t) lambda_t||^2 <= (2 r_max/(T a)) (1 + sum_{t=2}^T eta_t) + Q, Q that of
+    firm.eq33_corrected. Here T = B = 1.
     """
     return step.stationarity, 2 * step.r_max / step.a + step.bound(step.before, 0)

@@ -205,7 +205,7 @@ EQ7 = replace(
     eq14,
     id="firm.eq7",
     source="FIRM, equation (7)",
-    text="The same with the clients' average lambdabar_t in the place of lambda_t.",
+    text="(14) with the clients' average lambdabar_t in the place of lambda_t.",
     space=AVERAGED,
     note="The factor 2 is missing, as in (14).",
     corrected="firm.eq7_corrected",
@@ -214,7 +214,7 @@ EQ7_CORRECTED = replace(
     eq14_corrected,
     id="firm.eq7_corrected",
     source="FIRM, equation (7), corrected",
-    text="The same with the clients' average lambdabar_t in the place of lambda_t.",
+    text="(14) with the clients' average lambdabar_t in the place of lambda_t, and the factor 2.",
     space=AVERAGED,
 )
 

@@ -109,8 +109,8 @@ WALKS = rc.Space(
     "2)/B^3 E ||N_i||_F^4.",
 )
 def law_batch(g: Numbers, noise: Numbers, beta: Numbers, R: Numbers, size: Numbers) -> rc.Sides:
-    """Two clients, noise N times the mean of B random signs: E T_disagr <= (R/beta)^2 ||N||_F^4 (3B
-    - 1)/B^3 and E sqrt(T_disagr) <= (R/beta) ||N||_F^2 / B.
+    """Two clients, noise N times the mean of B random signs, eta_t = 1: E T_disagr <= (R/beta)^2
+    ||N||_F^4 (3B - 1)/B^3 and E sqrt(T_disagr) <= (R/beta) ||N||_F^2 / B.
 
     Shape (B, 2).
 
@@ -181,8 +181,9 @@ def law_no_speedup(points: Any, chances: Any, beta: Any) -> rc.Sides:
     "u_c||^2 with X and u independent, (1/C^2) sum_{c,c'} (1_{c=c'} - 1/C)^2 tr(Gamma Sigma).",
 )
 def law_time(points: Any, chances: Any, beta: Any) -> rc.Sides:
-    """At constant parameters: E T_t = E T_1 / t^2 + ((t - 1)/t^2) ((C - 1)/C^2) tr(Gamma Sigma),
-    Gamma = E (A - E A)'(A - E A), Sigma = Cov lambda*: 1/(C t) for large t.
+    """At constant parameters, with batches that are independent over time and clients: E T_t = E
+    T_1 / t^2 + ((t - 1)/t^2) ((C - 1)/C^2) tr(Gamma Sigma), Gamma = E (A - E A)'(A - E A), Sigma =
+    Cov lambda*: 1/(C t) for large t.
     """
     return at.averaged(points, chances, beta, _RUNS)
 
@@ -198,8 +199,9 @@ def law_time(points: Any, chances: Any, beta: Any) -> rc.Sides:
     derivation="lambdabar_t is the mean of C t independent solutions.",
 )
 def law_time_true_weights(points: Any, chances: Any, beta: Any) -> rc.Sides:
-    """At constant parameters: E ||lambdabar_t - l||^2 = ||E lambda* - l||^2 + tr Sigma / (C t), l
-    the solution for the mean gradients.
+    """At constant parameters, with batches that are independent over time and clients: E
+    ||lambdabar_t - l||^2 = ||E lambda* - l||^2 + tr Sigma / (C t), Sigma = Cov lambda*, l the
+    solution for the mean gradients.
     """
     return at.averaged_error(points, chances, beta, _RUNS)
 
@@ -210,6 +212,18 @@ def law_time_true_weights(points: Any, chances: Any, beta: Any) -> rc.Sides:
 @PAPER.upper(
     "thm1_drift_product",
     ref="Theorem 1, Remark 1 and (35): the drift term",
+    family=[
+        {
+            "b": [[1.0], [1.0]],
+            "h": np.zeros((2, 1)),
+            "way": np.zeros((2, 1)),
+            "noise": [[[1.0], [-1.0]], [[-1.0], [1.0]]],
+            "s": 0.1,
+            "walked": walked,
+            "beta": 0.4,
+        }
+        for walked in (1e-5, 1e-6)
+    ],
     uses=["eq24"],
     reading_of="rem1",
     reading="The O of the drift term with the product of all constants of (24), larger than any "
@@ -262,10 +276,10 @@ _NOISE = Fraction(1, 2**10)
 
 
 def _exponent(name: str, of: str, drift: Callable[[int], Fraction], power: int = 1) -> rc.Regime:
-    """The exponent of x^power in drift(x), between x = 2^20 and four times that."""
+    """The exponent of x^power in drift(x) of the one example, between x = 2^20 and 2^22."""
     values = [drift(_FAR * 2**k) for k in range(3)]
     steps = [log(after / before) / (power * log(2)) for before, after in pairwise(values)]
-    return rc.Regime(name, of, 0.0, sum(steps) / 2, min(steps), max(steps), slack=0.001)
+    return rc.Regime(name, of, 0.0, sum(steps) / 2, min(steps), max(steps), 0.001, systems=1)
 
 
 def _against(**predicted: float) -> Sequence[rc.Regime]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.firm.claims._chains import LONG, inside, processes
+from experiments.firm.claims._chains import LONG, SIMPLEST, inside, processes
 from experiments.firm.claims._spaces import BETA
 from experiments.firm.paper import PAPER
 from experiments.firm.theory import critic_bounds as at
@@ -63,6 +63,14 @@ def eq16(xi: rc.Numbers, p: rc.Numbers, lam: rc.Numbers) -> rc.Sides:
 @PAPER.upper(
     "eq16_same_samples",
     ref="equation (16), with lambda_t as (11) computes it",
+    family=[
+        {
+            "xi": [[[[0.0], [1.5]], [[0.0], [-1.5]]]] * 2,
+            "p": [[0.5, 0.5]] * 2,
+            "mean": [[1.0], [0.0]],
+            "beta": 1.0,
+        }
+    ],
     printed_as="proof step",
     uses=["eq10"],
     reading="lambda_t as F.1.2 defines it, the average of the clients' weights, which (11) "
@@ -121,6 +129,18 @@ def eq16_corrected(mean: Numbers, xi: Numbers, p: Numbers, beta: Numbers) -> rc.
 @PAPER.upper(
     "lemma5",
     ref="Lemma 5",
+    family=[
+        {
+            **SIMPLEST,
+            "r": np.zeros((2, 2, 1)),
+            "gamma": 0.5,
+            "phi": [[1.0], [-1.0]],
+            "w": [[0.5]],
+            "lam": [1.0],
+            "scale": scale,
+        }
+        for scale in (4.0, 10.0)
+    ],
     tex=r"\mathbb E[\mathcal T_{1,1,1}\mid\mathcal F_t]\le\frac{12}C\sum_c\max_j"
     r"\mathbb E\|w_t^{*,j,c}-w_t^{j,c}\|^2",
     on=WITH_CRITICS_LONG,
@@ -167,12 +187,16 @@ def lemma5_corrected(instance: Any) -> rc.Sides:
 
 # Lemma 6: the variance.
 
+#: Where a constant is the critics' only feature.
+_LONG = {**SIMPLEST, "gamma": 0.1, "phi": np.ones((2, 1)), "lam": [1.0], "scale": 50.0}
+
 _FACTOR = r"\frac{(r_{\max}+2R_w)^2(1-\rho+4\kappa\rho)}{(1-\rho)B}"
 
 
 @PAPER.upper(
     "lemma6_client",
     ref="Lemma 6, one client",
+    family=[_LONG],
     printed_as="proof step",
     uses=["lemma2"],
     reading="Its proof's bound for one client, which the lemma sums over clients.",
@@ -181,8 +205,8 @@ _FACTOR = r"\frac{(r_{\max}+2R_w)^2(1-\rho+4\kappa\rho)}{(1-\rho)B}"
     expect="violated",
     note="C_psi^2 is missing. The rest is so loose (R_w twice too large, |delta| below r_max + 2 "
     "R_w, E|psi|^2 below C_psi^2) that only C_psi above about 60 shows it: all transitions 1/2, "
-    "phi = 1, r = 1 for the first action, pi = 1/2, gamma = 0.05, features of length c: c^2/16 "
-    "against 108.",
+    "phi = 1, r = 1 for the first action, pi = 1/2, gamma = 0.1, features of length c: c^2/16 "
+    "against 4 (1 + 4/0.9)^2 = 119.",
     corrected="lemma6_corrected",
     reading_of="lemma6",
 )
@@ -196,6 +220,7 @@ def lemma6_client(chains: Any, r_max: Any, lam: Any) -> rc.Sides:
 @PAPER.upper(
     "lemma6",
     ref="Lemma 6",
+    family=[{**_LONG, "other": np.zeros((2, 2))}],
     uses=["lemma6_client"],
     tex=r"\mathbb E[\mathcal T_{1,1,2}\mid\mathcal F_t]\le\frac{12}C" + _FACTOR,
     on=TWO_CLIENTS,

@@ -71,6 +71,16 @@ def lemma1_sharper(A: rc.Numbers, other: rc.Numbers, beta: rc.Numbers, R: rc.Num
 @PAPER.upper(
     "lemma1_impl",
     ref="Lemma 1 for the solver of (9)",
+    family=[
+        {
+            "middle": [[0.5], [0.5]],
+            "apart": [[0.5], [-0.5]],
+            "share": 1.0,
+            "scale": scale,
+            "beta": 1.0,
+        }
+        for scale in (0.1, 0.01)
+    ],
     tex=r"\|\lambda^{*,c}_{(9)}-\lambda^{*,c'}_{(9)}\|_2\le\frac{4RM}\beta\max_j\|g^{j,c}-"
     r"g^{j,c'}\|_2",
     on=two_clients(given=BOTH_TRACES),

@@ -70,6 +70,9 @@ def eq23(paths: Paths) -> rc.Sides:
 @PAPER.upper(
     "eq23_ideal",
     ref="equation (23), with the ideal weights of Remark 4",
+    family=[
+        {"truth": [[1.0], [-1.0]], "apart": [[[1.0], [0.0]]], "share": 0.1, "beta": 2.0},
+    ],
     tex=r"\Big\|\frac1C\sum_cA_c(\lambda^{*,c}-\lambda_t)\Big\|^2\le"
     r"\frac{8R^3\sqrt{M^3}}{\beta C^2}\sum_{c,c'}\max_j\|g^{j,c}-g^{j,c'}\|",
     on=TRUE,

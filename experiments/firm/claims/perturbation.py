@@ -110,7 +110,9 @@ def law_covariance(g: Numbers, lam: Any) -> rc.Sides:
     "objectives of a client drops out. (20) has R^2 in the place of the first factor.",
 )
 def law_cauchy_schwarz(g: Numbers, lam: Any) -> rc.Sides:
-    """T_disagr <= mean ||(A_c - Abar) P||_op^2 mean ||lambda^c - lambdabar||^2, P = I - 11'/M."""
+    """T_disagr <= mean ||(A_c - Abar) P||_op^2 mean ||lambda^c - lambdabar||^2, means over the
+    clients, bars as well, and P = I - 11'/M.
+    """
     return at.cauchy_schwarz(g, lam)
 
 
@@ -125,8 +127,8 @@ def law_cauchy_schwarz(g: Numbers, lam: Any) -> rc.Sides:
     "any even C; where the mean gradients agree and beta = 0, by solutions of (1).",
 )
 def law_without_beta(g: Numbers, lam: Any) -> rc.Sides:
-    """T_disagr <= ((1/C) sum_c max_j ||g^{j,c} - gbar^j||)^2, for any weights: O(1/B) without beta,
-    M or C.
+    """T_disagr <= ((1/C) sum_c max_j ||g^{j,c} - gbar^j||)^2, gbar the mean over clients, for any
+    weights: O(1/B) without beta, M or C.
     """
     return at.selection(g, lam)
 
@@ -152,7 +154,9 @@ def curvature(A: Numbers) -> Numbers:
     "||D||_F W with W <= 2R/beta; only then ||D||_F <= sqrt(M) max_j ||d_j||.",
 )
 def law_lipschitz(A: Numbers, other: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
-    """||lambda*^c - lambda*^c'|| <= (2R/beta) ||A_c - A_c'||_F, without M."""
+    """||lambda*^c - lambda*^c'|| <= (2R/beta) ||A_c - A_c'||_F, without M, for gradients of length
+    at most R.
+    """
     moved = norm(weights(A, beta) - weights(other, beta))
     return moved, 2 * R / beta * np.sqrt(at.power(A - other))
 
@@ -166,14 +170,15 @@ def law_lipschitz(A: Numbers, other: Numbers, beta: Numbers, R: Numbers) -> rc.S
     on=SOLVED,
     note="(23) has (8R^3 M^{3/2}/beta) gap, hence beta^-1 B^{-1/2} M^{3/2}: it bounds one factor "
     "of the noise by R and the spread of the weights by S^2 <= 2S. Attained for even M: all g^j "
-    "equal up to noise, which moves half of them up and half of them down.",
+    "equal up to noise, which moves half of them up and half of them down. firm.law_smoothed is "
+    "the form for the weights of (11).",
     derivation="firm.law_cauchy_schwarz; ||.||_op <= ||.||_F; mean ||lambda^c - lambdabar||^2 = "
     "(1/(2C^2)) sum_{c,c'} ||lambda^c - lambda^c'||^2 <= (2R/beta)^2 V by firm.law_lipschitz and "
     "the same identity for A.",
 )
 def law_second_order(g: rc.Numbers, beta: rc.Numbers, R: rc.Numbers) -> rc.Sides:
-    """T_disagr <= (2R/beta)^2 V^2, V = (1/C) sum_c ||A_c - Abar||_F^2: of fourth order in the
-    noise, beta^-2 B^-2 M^2.
+    """With the solutions lambda*^c of this step as weights (eta_t = 1): T_disagr <= (2R/beta)^2
+    V^2, V = (1/C) sum_c ||A_c - Abar||_F^2: of fourth order in the noise, beta^-2 B^-2 M^2.
     """
     return at.second_order(g, beta, R)
 
@@ -185,13 +190,16 @@ def law_second_order(g: rc.Numbers, beta: rc.Numbers, R: rc.Numbers) -> rc.Sides
     uses=["law_without_beta", "law_second_order"],
     tex=r"\mathcal T\le\frac{2R}\beta V\cdot\frac1C\sum_c\max_j\|g^{j,c}-\bar g^j\|",
     on=SOLVED,
+    note="False for weights of (11) that remember other steps: gradients (1.1, 0.9) and (0.9, "
+    "1.1), weights (1, 0) and (0, 1), beta = 10: 0.01 against 0.00044.",
     derivation="The geometric mean of firm.law_without_beta and firm.law_second_order. With noise "
-    "of length s it is 2 R M s^3 / beta; attained at beta = 2 R M s for M = 2, where both are and "
-    "beyond which a smaller beta makes no larger drift.",
+    "of length s it is at most 2 R M s^3 / beta; to leading order in s attained at beta = 2 R M s "
+    "for M = 2, where both are and beyond which a smaller beta makes no larger drift.",
 )
 def law_first_order(g: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
-    """T_disagr <= (2R/beta) V (1/C) sum_c max_j ||g^{j,c} - gbar^j||: of the first power of 1/beta,
-    it has M and B^{-3/2}, not M^{3/2} and B^{-1/2}.
+    """With the solutions lambda*^c of this step as weights (eta_t = 1): T_disagr <= (2R/beta) V
+    (1/C) sum_c max_j ||g^{j,c} - gbar^j||, V = (1/C) sum_c ||A_c - Abar||_F^2: of the first power
+    of 1/beta, it has M and B^{-3/2}, not M^{3/2} and B^{-1/2}.
     """
     bound = 2 * R / beta * at.variance(g) * agent_mean(at.longest(at.deviations(g)))
     return at.drift(g, at.solutions(g, beta)), np.sqrt(bound)
@@ -213,7 +221,7 @@ def law_first_order(g: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
 )
 def law_smoothed(g: Numbers, start: Numbers, eta: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
     """With (11) from a common start: T_disagr at t is at most (2R/beta)^2 V_t (sum_i eta_i
-    prod_{k>i} (1 - eta_k) sqrt(V_i))^2.
+    prod_{k>i} (1 - eta_k) sqrt(V_i))^2, V_i = (1/C) sum_c ||A_c - Abar||_F^2 at step i.
 
     Gradients g (B, T, C, M, d), one start (B, M) for all clients, eta (B, T).
     """
@@ -281,8 +289,8 @@ def law_replicas(g: Numbers, beta: Numbers) -> rc.Sides:
     "the boundary, (PGP + beta/2) (lambda - 1/M) = -PG 1/M.",
 )
 def law_interior(A: Numbers, beta: Numbers) -> rc.Sides:
-    """For beta >= (M - 1) R^2 / 2 the solution is 1/M - (2/beta) (I + (2/beta) PGP)^{-1} P G 1/M;
-    no smaller multiple of R^2 does.
+    """For beta >= (M - 1) R^2 / 2 the solution is u - (2/beta) (I + (2/beta) PGP)^{-1} P G u with
+    equal weights u = (1/M, ..., 1/M) and P = I - 11'/M; no smaller multiple of R^2 does.
     """
     M = A.shape[-1]
     away = A - A.sum(axis=-1, keepdims=True) / M
@@ -311,10 +319,12 @@ def law_interior(A: Numbers, beta: Numbers) -> rc.Sides:
     "Then as in firm.law_second_order.",
 )
 def law_large_beta(g: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
-    """For beta >= (M - 1) R^2 / 2: |(beta/2) sqrt(T_disagr) - k| <= (49/16) M R^3 V / beta, k =
-    ||(1/C) sum_c (A_c - Abar) P G_c 1/M||: T_disagr is (2k/beta)^2 up to O(beta^-3).
+    """With the solutions lambda*^c of this step as weights (eta_t = 1) and beta >= (M - 1) R^2 / 2:
+    |(beta/2) sqrt(T_disagr) - k| <= (49/16) M R^3 V / beta, k = ||(1/C) sum_c (A_c - Abar) P G_c
+    u||, u = (1/M, ..., 1/M), P = I - 11'/M, V = (1/C) sum_c ||A_c - Abar||_F^2: T_disagr is
+    (2k/beta)^2 up to O(beta^-3).
 
-    k = ||(1/C) sum_c X_c P G_c 1/M|| knows nothing of beta.
+    k knows nothing of beta.
     """
     M = g.shape[2]
     pull = apply(at.tangent(g), g.sum(axis=2) / M)
@@ -334,8 +344,8 @@ def law_large_beta(g: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
     "G') lambda'. Only one of the two problems has to be curved.",
 )
 def law_curvature(A: Numbers, other: Numbers, beta: Numbers) -> rc.Sides:
-    """||lambda* - lambda'*|| <= (2/(beta + 2 mu)) ||P (G - G') lambda'*||, mu the smallest
-    eigenvalue of G on vectors of sum zero.
+    """||lambda* - lambda'*|| <= (2/(beta + 2 mu)) ||P (G - G') lambda'*||, P = I - 11'/M and mu the
+    smallest eigenvalue of G on vectors of sum zero.
     """
     here, there = weights(A, beta), weights(other, beta)
     force = apply(gram(A) - gram(other), there)
@@ -357,8 +367,10 @@ def law_curvature(A: Numbers, other: Numbers, beta: Numbers) -> rc.Sides:
     "lambda^c| <= (h + R) ||X_c||_op. Then firm.law_cauchy_schwarz.",
 )
 def law_small_beta(g: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
-    """T_disagr <= (2 (h + R)/(beta + 2 mu))^2 V_op^2, V_op = (1/C) sum_c ||A_c - Abar||_op^2, h =
-    ||Abar P||_op and mu the curvature of Abar'Abar: bounded as beta falls to 0.
+    """With the solutions lambda*^c of this step as weights (eta_t = 1): T_disagr <= (2 (h +
+    R)/(beta + 2 mu))^2 V_op^2, V_op = (1/C) sum_c ||A_c - Abar||_op^2, h = ||Abar P||_op, P = I -
+    11'/M, and mu the smallest eigenvalue of Abar'Abar on vectors of sum zero: bounded as beta falls
+    to 0.
     """
     middle = agent_mean(g)
     spread = at.spectral_of(at.tangent(middle))

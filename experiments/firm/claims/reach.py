@@ -108,12 +108,14 @@ def trivial_gradient(chains: Chains, r_max: Numbers) -> rc.Sides:
     on=REALISTIC,
     note="So the explicit bound never says anything there: at its most favourable corner (gamma = "
     "0.99, M = 2, B = 10^6, beta = 1, rho = 0, lambda_A = 1 - gamma) it is 67 times trivial; "
-    "at gamma = 0.9, B = 256 and beta = 0.01 it is 5e5 times. Both sides grow like "
-    "(1-gamma)^{-4}; the quotient has the factor C_psi r_max^2/beta, so that features and "
-    "rewards of other sizes amount to another beta. At beta = 0.01 and M = 2, B has to exceed "
-    "4.4e13 (firm.batch_needed). The term 32 L_J R^4 M^{3/2} a K/beta has to be below the "
-    "trivial bound too: at gamma = 0.9, beta = 0.01, K = 1 and L_J = gamma/(2 (1-gamma)^2) "
-    "this is a < 1.1e-9, and then the first term of (32) needs T > 4.6e6 (1 + 2 log T).",
+    "at gamma = 0.9, B = 256 and beta = 0.01 it is 5e5 times. beta is that of (1). The "
+    "experiments' beta = 0.01 belongs to the normalised (9) and is 0.01 tr G/M in (1), which may "
+    "be any number, so that these values are not those of the experiments. Both sides grow like "
+    "(1-gamma)^{-4}; the quotient has the factor C_psi r_max^2/beta, so that features and rewards "
+    "of other sizes amount to another beta. At beta = 0.01 and M = 2, B has to exceed 4.4e13 "
+    "(firm.batch_needed). The term 32 L_J R^4 M^{3/2} a K/beta has to be below the trivial bound "
+    "too: at gamma = 0.9, beta = 0.01, K = 1 and L_J = gamma/(2 (1-gamma)^2) this is a < 1.1e-9, "
+    "and then the first term of (32) needs T > 4.6e6 (1 + 2 log T).",
     derivation="R >= C_psi (1 + 2 (1 + gamma)/(1 - gamma)) and r_max + R_w >= 1 + 2/(1 - gamma) by "
     "firm.constants_in_span; the quotient is 128 sqrt(2) M^{3/2} (3 + gamma)^3 (3 - gamma) / "
     "(gamma^2 beta sqrt(B)) at least.",
@@ -132,7 +134,8 @@ def explicit_bound_vacuous(scales: reach.Scales, B: Numbers, beta: Numbers) -> r
     printed_as="ours",
     tex=r"B\ge4.4\cdot10^{13}",
     on=BEST,
-    note="In general B grows like M^3/beta^2: 4.4e9 at beta = 1. A tabular critic on S states has "
+    note="With beta as in (1), not the experiments' beta of (9). In general B grows like "
+    "M^3/beta^2: 4.4e9 at beta = 1. A tabular critic on S states has "
     "lambda_A <= (1-gamma)/S, which multiplies B by S^8.",
     derivation="The derivation of firm.explicit_bound_vacuous, at gamma = 0.99.",
 )

@@ -178,6 +178,7 @@ def eq3_eq54(A: Numbers, p: Numbers, factor: Numbers) -> rc.Sides:
 @PAPER.lower(
     "eq3_steer",
     ref="Section 3, below (3), as a gain",
+    family=[{"g": [[0.5], [1.0]], "scale": 2.0, "p": [0.5, 1.0], "factor": 2.0}],
     tex=r"p_j'\ge p_j\Rightarrow\langle g_j,A\lambda'\rangle\ge\langle g_j,A\lambda\rangle",
     on=PREFERENCES,
     expect="violated",
@@ -203,10 +204,19 @@ def eq3_steer(A: Numbers, p: Numbers, factor: Numbers) -> rc.Sides:
 @PAPER.lower(
     "eq3_steer_angle",
     ref="Section 3, below (3)",
+    family=[
+        {
+            "g": [[-1.0, 0.0], [-0.5, -0.5], [0.8, 0.4]],
+            "scale": 2.0,
+            "p": np.ones(3),
+            "factor": 2.0,
+        }
+    ],
     tex=r"\cos\angle(g_j,A\lambda')\ge\cos\angle(g_j,A\lambda)",
     on=PREFERENCES,
     expect="violated",
-    note="With three objectives the weight that g_j gains changes how the others share the rest, "
+    note="To 'steer the descent direction toward its gradient' is read as the angle between both. "
+    "With three objectives the weight that g_j gains changes how the others share the rest, "
     "and their part may turn away from g_j by more: (-2, 0), (-1, -1) and (1.6, 0.8), p = (1, 1, "
     "1), p_1 doubled. With two it is true.",
     corrected="eq3_steer_two",
@@ -299,6 +309,7 @@ def eq9_trace(A: Numbers, beta: Numbers, factor: Numbers) -> rc.Sides:
 @PAPER.identity(
     "eq9_trace_each",
     ref="Appendix A, below (9), read entry by entry",
+    family=[{"g": [[1.0, 0.0], [0.0, 1 / 3]], "scale": 3.0}],
     tex=r"\widehat G_{jj}=1",
     on=one_client(given=TRACE),
     expect="violated",

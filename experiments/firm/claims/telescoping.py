@@ -62,14 +62,25 @@ def path_sum(J: Numbers, lam: Numbers) -> Numbers:
 @PAPER.upper(
     "lemma10",
     ref="Lemma 10",
+    family=[
+        {
+            "J": [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]],
+            "start": [1.0, 0.0],
+            "stars": [[0.0, 1.0]] * 3,
+            "eta": [0.0, 0.0, 1.0],
+            "top": 1.0,
+        }
+    ],
     tex=r"\sum_{t=1}^T\lambda_t^\top(J_{t+1}-J_t)\le\frac{r_{\max}}{1-\gamma}\Big(1+"
     r"\sum_{t=1}^{T-1}2\eta_t\Big)",
     on=PATH,
     expect="violated",
     note="The proof's lambda_t - lambda_{t+1} is eta_{t+1} (lambda_t - lambda*_{t+1}), and so "
     "bounded by 2 eta_{t+1}, not 2 eta_t. eta = (0, 1): lambda_1 = (1, 0) while J goes from "
-    "(0, 0) to (top, 0), lambda_2 = (0, 1) while J^2 goes from 0 to top: 2 top against top. For "
-    "steps that do not grow, as eta_t = 1/t in (34), the lemma holds as printed.",
+    "(0, 0) to (top, 0), lambda_2 = (0, 1) while J^2 goes from 0 to top: 2 top against top. The "
+    "paper's J, a sum from t = 1, is at most gamma top: 2 gamma top, more than top for gamma > "
+    "1/2. As in the proof, J is any sequence here. For steps that do not grow, as eta_t = 1/t in "
+    "(34), the lemma holds as printed.",
     corrected="lemma10_corrected",
 )
 def lemma10(
@@ -93,6 +104,15 @@ def _ideal(*, J: Any, A: Any, beta: Any, eta: Any, top: Any) -> SimpleNamespace:
 @PAPER.upper(
     "lemma10_ideal",
     ref="Lemma 10, with the ideal weights of Remark 4",
+    family=[
+        {
+            "J": [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]],
+            "A": [[[1.0, 10.0]], [[1.0, 10.0]], [[10.0, 1.0]]],
+            "beta": 1.0,
+            "eta": [0.01, 0.01, 0.01],
+            "top": 1.0,
+        }
+    ],
     tex=lemma10.latex,
     on=rc.Space(
         fields={
@@ -117,7 +137,9 @@ def _ideal(*, J: Any, A: Any, beta: Any, eta: Any, top: Any) -> SimpleNamespace:
     "of the clients' weights. The ideal weights are no averages and know no eta: they jump where "
     "the gradients' lengths cross, however slowly the clients smooth. lambda = (1, 0) while J goes "
     "from (0, 0) to (top, 0), (0, 1) while J^2 goes from 0 to top: 2 top against top (1 + 2 "
-    "eta_1).",
+    "eta_1). The paper's J, a sum from t = 1, is at most gamma top: 2 gamma top, which is more for "
+    "gamma > 1/2 + eta_1. The values J_t and the gradients, from which lambda_t is computed, are "
+    "free of each other here, as in the proof.",
     corrected="lemma10_corrected",
     reading_of="lemma10",
     reading="lambda_t as Remark 4 defines it, the ideal weights of the true gradients at "
@@ -125,7 +147,9 @@ def _ideal(*, J: Any, A: Any, beta: Any, eta: Any, top: Any) -> SimpleNamespace:
     "proof needs the lemma for them.",
 )
 def lemma10_ideal(J: Numbers, lam: Numbers, eta: Numbers, top: Numbers) -> rc.Sides:
-    """The same where lambda_t solves (2) for the true gradients at thetabar_t."""
+    """sum_{t<=T} lambda_t'(J_{t+1} - J_t) <= (r_max/(1-gamma)) (1 + sum_{t<=T-1} 2 eta_t) where
+    lambda_t solves (2) for the true gradients at thetabar_t.
+    """
     return path_sum(J, lam), top * (1 + 2 * eta[:, :-1].sum(axis=1))
 
 
@@ -133,7 +157,9 @@ LEMMA10_DECREASING = replace(
     lemma10,
     id="firm.lemma10_decreasing",
     source="FIRM, Lemma 10 for steps that do not grow",
-    text="The same with eta_1 >= eta_2 >= ... .",
+    family=(),
+    text="Lemma 10 for eta_1 >= eta_2 >= ...: sum_{t<=T} lambda_t'(J_{t+1} - J_t) <= "
+    "(r_max/(1-gamma)) (1 + sum_{t<=T-1} 2 eta_t).",
     space=replace(PATH, view=_decreasing),
     expect="holds",
     note="",
@@ -164,6 +190,7 @@ def lemma10_corrected(
 @PAPER.upper(
     "eq34",
     ref="equation (34)",
+    family=[{"T": 1, "a": a, "top": 1.0} for a in (1.0, 0.01)],
     printed_as="proof step",
     tex=r"\frac{2r_{\max}}{T(1-\gamma)a}\Big(1+\sum_{t=1}^T\frac2t\Big)\le"
     r"\frac{2r_{\max}}{T(1-\gamma)}(1+\log T)",
