@@ -119,6 +119,7 @@ LOGITS = rc.Space(
     "1 + 1/log(1/delta) it is true for every delta < 1, by the same corrected claim.",
     reading="'With probability at least 1 - delta' as in Lemmas 2 and 3, and C1 as one number for "
     "all delta.",
+    reading_of="lemma_1_corrected",
     corrected="lemma_1_corrected",
     family=[
         {
@@ -142,7 +143,7 @@ def lemma_1(data: Any, centres: Any, share: Any, delta: Any, C: Any) -> rc.Sides
 
 @PAPER.upper(
     "lemma_1_corrected",
-    ref="Lemma 1, corrected, with its constant",
+    ref="Lemma 1, with its constant",
     on=lemma_1.space,
     tex=r"\sum_{i,j}\log\frac{P_{r_i}}{P_{r_i^\star}}\le\log\frac{\mathcal N(1/(NN_p))}\delta+"
     r"\frac1N",
