@@ -8,8 +8,8 @@ rewards are uniform and independent. *Common part*: half of every reward is the 
 Algorithm: each client solves its own problem (2) on the raw Gram matrix with the same beta for all
 M: a hundredth of the scale tr G / M, that scale, or far above M times it.
 
-Guarantee: T_disagr = O(M^{3/2} / (beta sqrt(B))) ((23), (24) and Remark 1; Theorem 1 prints
-M^{3/4}), an upper bound as M grows.
+Guarantee: T_disagr = O(M^{3/2} / (beta sqrt(B))) ((23), (24), Remark 1 and Theorem 1), an upper
+bound as M grows.
 
 Derived here. With a = A 1/M, the mean over objectives, and S = A P A' / M, their covariance (P = I
 - 11'/M), weights inside the simplex give the direction
@@ -19,11 +19,11 @@ Derived here. With a = A 1/M, the mean over objectives, and S = A P A' / M, thei
 For beta far above M |g|^2 clients differ by the second term, where S has a limit as M grows. With a
 common part a has one too, and T, a square of such terms with noise in one or two places, grows like
 M^2; without it a is a mean of M independent gradients, of size M^{-1/2} as its noise is, and T
-grows like M. M^2 exceeds the stated M^{3/2}, and M the printed M^{3/4}. This does not contradict
-the inequality (23), since it holds while M |g|^2 << beta only: the weights have the Lipschitz
-constant 2 R sqrt(M) / beta, and with |.|_1 <= sqrt(M) |.|_2 and S^2 <= min(2 S, S^2), T is of order
-min(M / beta, (M / beta)^2), a factor sqrt(M) below (23) at worst. Nor does the drift grow for ever
-at a fixed beta: in the end A lambda is of order beta / M.
+grows like M. M^2 exceeds the stated M^{3/2}. This does not contradict the inequality (23), since it
+holds while M |g|^2 << beta only: the weights have the Lipschitz constant 2 R sqrt(M) / beta, and
+with |.|_1 <= sqrt(M) |.|_2 and S^2 <= min(2 S, S^2), T is of order min(M / beta, (M / beta)^2), a
+factor sqrt(M) below (23) at worst. Nor does the drift grow for ever at a fixed beta: in the end A
+lambda is of order beta / M.
 
 Regime: M from ``fit_from`` on, in closed form for many draws of the objectives, whose mean is
 fitted; intervals resample the draws. A covariance of M draws of S A rewards differs from its limit
@@ -197,8 +197,8 @@ def analyse(config: DriftObjectivesConfig, table: rc.Table) -> rc.Analysis:
         f"{config.clients} clients, B = {config.B} independent transitions; curves are relative to "
         "M = 2; all intervals together cover with 95 %",
         "derived for large β: the drift grows like M^2 where objectives have a common part, faster "
-        "than M^{3/2} and than the printed M^{3/4}, and like M where they are independent; the "
-        "constant of the inequality (23) allows that",
+        "than M^{3/2}, and like M where they are independent; the constant of the inequality (23) "
+        "allows that",
         "derived: at a fixed β the drift does not keep growing, as the direction itself is of "
         "order β / M",
     ]
