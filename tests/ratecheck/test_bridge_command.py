@@ -49,10 +49,10 @@ def test_models_and_data_are_settings(
 
     monkeypatch.setattr(registry, "on_models", lambda: ["bridge/x"])
     monkeypatch.setattr("ratecheck._commands.app._run", run)
-    arguments = ("--model", "m", "--data", "d.json", "--set", "seeds=2", "--out", tmp_path)
+    arguments = ("--model", tmp_path, "--data", "d.json", "--set", "seeds=2", "--out", tmp_path)
     assert _call(capsys, "bridge", "x", *arguments)[0] == 0
     assert seen == {
-        "overrides": ("model=m", "data=d.json", "seeds=2"),
+        "overrides": (f"model={tmp_path}", "data=d.json", "seeds=2"),
         "references": ["bridge/x"],
     }
 
