@@ -8,7 +8,10 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-__all__ = ["byte_tokenizer", "docstrings", "documents"]
+__all__ = ["BYTES", "byte_tokenizer", "docstrings", "documents"]
+
+#: How the byte tokenizer writes prompts (:mod:`lora_bridge.templates`): every text begins with <s>.
+BYTES = "{{ bos_token }}{{ text }}"
 
 #: Modules of the standard library with much plain English in their docstrings.
 _MODULES = """
@@ -51,5 +54,9 @@ def byte_tokenizer() -> Any:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="<pad>", bos_token="<s>", eos_token="</s>"
+        tokenizer_object=tokenizer,
+        pad_token="<pad>",
+        bos_token="<s>",
+        eos_token="</s>",
+        chat_template=BYTES,
     )

@@ -39,6 +39,7 @@ from lora_bridge.bank import AdapterBank, Batch, Loss
 from lora_bridge.losses import token_log_likelihood
 from lora_bridge.models import longest
 from lora_bridge.tasks import check_tokens
+from lora_bridge.templates import Layout
 
 __all__ = ["check_prompts", "encode_prompts", "prompt_tokens", "responses", "sample", "score"]
 
@@ -52,14 +53,14 @@ def encode_prompts(
     width: int | None = None,
     clients: Sequence[int] | None = None,
 ) -> dict[str, Tensor]:
-    """The clients' prompts, padded on the left.
+    """The clients' prompts, padded on the left, in the form that the tokenizer says.
 
     Args:
         tokenizer: of :func:`lora_bridge.models.load_model`.
         texts: b prompts of each of N clients.
         max_length: tokens of the longest prompt that is taken.
-        too_long: "error", or "cut" to drop tokens of a long prompt from its beginning, the first
-            token of all prompts excepted.
+        too_long: "error", or "cut" to drop tokens of a long prompt from its beginning, what all
+            prompts have excepted.
         width: pad to so many tokens instead of the longest prompt's: where clients that are encoded
             apart must compute the same bits as together.
         clients: what errors call them; 0, 1, .. without it.
@@ -88,17 +89,21 @@ def encode_prompts(
             "`texts` must hold the same number of prompts, 1 or more, of every client; "
             f"found {sizes or 'no clients'}"
         )
-    rows = []
+    layout, rows = Layout(tokenizer), []
     for client, own in zip(names, texts, strict=True):
-        for i, text in enumerate(own):
-            ids, kept = prompt_tokens(tokenizer, text)
-            if not ids or (len(ids) > max_length and too_long == "error"):
+        for i, (row,) in enumerate(layout.rows(own, [()] * len(own))):
+            length = len(row.ids)
+            if not length or (length > max_length and too_long == "error"):
                 raise InputError(
                     f"prompt {i} of client {client} must have 1 to max_length = {max_length} "
-                    f"tokens; found {len(ids)}"
+                    f"tokens; found {length}"
                 )
-            excess = max(0, len(ids) - max_length)
-            rows.append([*ids[:kept], *ids[kept + excess :]][:max_length])
+            if row.fixed > max_length:
+                raise InputError(
+                    f"`max_length` must be at least the {row.fixed} tokens that the template "
+                    f"puts around prompts; found {max_length}"
+                )
+            rows.append(row.cut(max_length).ids)
     most = max(map(len, rows))
     width = most if width is None else check_integer("width", width, low=most)
     pad = 0 if tokenizer.pad_token_id is None else tokenizer.pad_token_id
@@ -124,8 +129,8 @@ def numbers_of(clients: Sequence[int], N: int) -> list[int]:
 
 def prompt_tokens(tokenizer: Any, text: str) -> tuple[list[int], int]:
     """All tokens of a prompt, and how many of them begin every prompt, which are never cut."""
-    begin = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
-    return [*begin, *tokenizer(text, add_special_tokens=False)["input_ids"]], len(begin)
+    row = Layout(tokenizer).prompt(text)
+    return row.ids, row.kept
 
 
 def sample(

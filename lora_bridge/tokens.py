@@ -12,6 +12,7 @@ from linsys.validate import InputError, check_choice, check_integer
 from lora_bridge import _checks
 from lora_bridge._checks import listed, tokenizer_of
 from lora_bridge.data import Example, Pair
+from lora_bridge.templates import Layout, Row
 
 __all__ = ["Encoded", "encode_choices", "encode_examples", "encode_pairs", "encode_texts", "said"]
 
@@ -47,8 +48,7 @@ def encode_examples(
 ) -> Encoded:
     """Prompts followed by their targets and the end token, padded on the right.
 
-    They begin with the tokenizer's first token. A reward model of BERT's shape reads its output
-    there, so that it is the classification token where there is no other.
+    Prompts have the form that the tokenizer says, see :mod:`lora_bridge.templates`.
 
     Args:
         tokenizer: of :func:`lora_bridge.models.load_model`.
@@ -142,41 +142,29 @@ def _padded(
 ) -> Encoded:
     """A row for every answer of every item, after its prompt."""
     most = _length_limit(tokenizer, items, max_length, too_long)
-    begin = _first_of(tokenizer.bos_token_id, tokenizer.cls_token_id)
-    end = _first_of(tokenizer.eos_token_id, tokenizer.sep_token_id)
-    ids, starts, cut = list[list[int]](), list[int](), set[int]()
-    for i, item in enumerate(items):
-        name = item.place or f"sample {i}"
-        prompt = _token_ids(tokenizer, item.prompt)
-        for answer in answers(item):
-            before, after = [*begin, *prompt], [*_token_ids(tokenizer, answer), *end]
-            if not after or len(after) >= most:
+    made = Layout(tokenizer).rows([item.prompt for item in items], [answers(i) for i in items])
+    kept, cut = list[Row](), set[int]()
+    for i, rows in enumerate(made):
+        name = items[i].place or f"sample {i}"
+        for row in rows:
+            after = len(row.ids) - row.start
+            room = most - max(1, row.fixed)
+            if not 0 < after <= room:
                 raise InputError(
-                    f"target of {name} must have 1 to {most - 1} tokens, so that "
-                    f"max_length = {most} holds it; found {len(after)}"
+                    f"target of {name} must have 1 to {room} tokens, so that "
+                    f"max_length = {most} holds it; found {after}"
                 )
-            length = len(before) + len(after)
-            if length > most:
-                _refuse_too_long(name, length, most, too_long)
-                before = [*begin, *prompt[length - most :]]
+            if len(row.ids) > most:
+                _refuse_too_long(name, len(row.ids), most, too_long)
                 cut.add(i)
-            ids.append(before + after)
-            starts.append(len(before))
+            kept.append(row.cut(most))
+    ids, starts = [row.ids for row in kept], [row.start for row in kept]
     return Encoded(_stack(tokenizer, ids, starts), most, len(cut), len(items))
-
-
-def _first_of(*ids: int | None) -> list[int]:
-    """The first token that exists: encoders and language models have different end tokens."""
-    return [i for i in ids if i is not None][:1]
 
 
 def _grouped(made: Encoded, size: int) -> Encoded:
     tensors = {name: value.reshape(-1, size, value.shape[-1]) for name, value in made.items()}
     return Encoded(tensors, made.most, made.cut, made.size)
-
-
-def _token_ids(tokenizer: Any, text: str) -> list[int]:
-    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
 def _stack(
