@@ -6,6 +6,9 @@ and measurements are kept every so many rounds (:mod:`lora_bridge.checkpoint`), 
 ends in an error or in Ctrl-C. The same call goes on from there, to the same numbers: draws depend
 on names alone, and what is taken from PyTorch's own generator, such as dropout, is seeded anew in
 every round. Of a finished run only the measurements are kept.
+
+Whoever wants to know how far runs are is told inside :func:`watched`; :mod:`lora_bridge.probe` ends
+them early, to say what they will take.
 """
 
 from __future__ import annotations
@@ -16,7 +19,9 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,13 +44,60 @@ from linsys.validate import (
 from lora_bridge import checkpoint
 from lora_bridge.failures import memory_explained, writing_explained
 
-__all__ = ["recorded", "repeated"]
+__all__ = ["Watch", "recorded", "repeated", "watched"]
 
 State = TypeVar("State")
 Oracle = TypeVar("Oracle")
 Report = TypeVar("Report")
 #: Measurements by name, times along axis 0.
 Values = dict[str, NDArray[Any]]
+
+
+class Watch:
+    """Is told of every run inside :func:`watched`; this one takes no notice.
+
+    Attributes:
+        rounds: a run ends after so many rounds, and what it would have measured later is like its
+            first measurement: what is computed of it has the right shape and no meaning. None: a
+            run ends with its last round.
+        first: first measurements, by the name of the function that measures. Where a run makes no
+            round and these are known, they stand for its own.
+    """
+
+    rounds: int | None = None
+    first: dict[str, Values]
+
+    def begin(self, name: str, rounds: int, measurements: int) -> None:
+        """A run begins, or goes on, in which so much is still to be made."""
+
+    def step(self, kind: str) -> None:
+        """A "round" or a "measurement" of the run that began last was made."""
+
+
+_watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
+
+
+@contextmanager
+def watched(watch: Watch | None) -> Iterator[None]:
+    """Inside, ``watch`` is told of all runs; None: nobody more than outside.
+
+    >>> class Count(Watch):
+    ...     made = 0
+    ...     def step(self, kind): self.made += kind == "round"
+    >>> count = Count()
+    >>> with watched(count):
+    ...     halved = repeated("halving", lambda x, t: x / 2, torch.ones(1), [3], lambda x: {"x": x})
+    >>> count.made
+    3
+    """
+    if watch is None:
+        yield
+        return
+    before = _watch.set(watch)
+    try:
+        yield
+    finally:
+        _watch.reset(before)
 
 
 def recorded(
@@ -98,6 +150,7 @@ def recorded(
         after, report = algorithm.round(before, oracle)
         return after, {n: totals[n] + float(f(before, after, report)) for n, f in added.items()}
 
+    @wraps(measure)
     def measured(now: tuple[State, dict[str, float]]) -> Mapping[str, ArrayLike]:
         values = measure(now[0])
         return {**values, **now[1]} if added else values
@@ -132,22 +185,30 @@ def repeated(
     check_function("advance", advance, "state", "t")
     check_function("measure", measure, "state")
     times = increasing_times(times).tolist()
+    watch = _watch.get() or Watch()
+    if watch.rounds is not None:
+        watch.begin(name, times[-1], len(times))
+        return _beginning(advance, state, times, measure, watch)
     kept = _StoredRun.of(folder, f"{name}, times {times}")
     if (done := kept.finished()) is not None:
+        watch.begin(name, 0, 0)
         return done
     state, series, t = kept.newest(state)
+    watch.begin(name, times[-1] - t, len(times) - _count(series))
     saved = t
     try:
         with memory_explained():
             while (measured := _count(series)) < len(times):
                 if t == times[measured]:
                     series = _appended(series, measure(state))
+                    watch.step("measurement")
                     continue
                 if t - saved >= every:
                     kept.save(state, series, t)
                     saved = t
                 with _seeded(name, t):
                     state, t = advance(state, t), t + 1
+                watch.step("round")
             return kept.finish(series)
     except BaseException as error:
         if t > saved:
@@ -155,6 +216,25 @@ def repeated(
         if isinstance(error, InputError) and kept.path is not None and t > 0:
             raise InputError(f"{error}; rounds before that are kept: {t}") from error
         raise
+
+
+def _beginning(
+    advance: Callable[[State, int], State],
+    state: State,
+    times: Sequence[int],
+    measure: Callable[[State], Mapping[str, ArrayLike]],
+    watch: Watch,
+) -> Values:
+    """The rounds that ``watch`` wants, and the first measurement for all times."""
+    rounds, name = min(watch.rounds or 0, times[-1]), measure.__qualname__
+    with memory_explained():
+        if rounds or name not in watch.first:
+            watch.first[name] = _appended({}, measure(state))
+            watch.step("measurement")
+        for t in range(rounds):
+            state = advance(state, t)
+            watch.step("round")
+    return {name: np.repeat(row, len(times), axis=0) for name, row in watch.first[name].items()}
 
 
 @dataclass(frozen=True)

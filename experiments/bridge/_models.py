@@ -12,11 +12,11 @@ the same. Differences are formed within a seed, 95 % intervals (Student) are ove
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +25,48 @@ import ratecheck as rc
 from linsys import InputError
 
 Values = NDArray[np.float64]
+_C = TypeVar("_C", bound="ScaledConfig")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelConfig(rc.Config):
+class ScaledConfig(rc.Config):
+    """A configuration that can be made smaller, to fit into a time."""
+
+    #: Parameters the number of rounds and of draws are proportional to.
+    in_proportion: ClassVar[Mapping[str, Sequence[str]]] = {
+        "rounds": ("rounds",),
+        "draws": ("seeds",),
+    }
+
+    def scaled(self, rounds: float, draws: float) -> Self:
+        """This configuration with shares of its rounds and draws, or with the least it can have."""
+        smaller = self
+        for kind, share in (("rounds", rounds), ("draws", draws)):
+            for name in self.in_proportion[kind] if share < 1 else ():
+                smaller = _lowered(smaller, name, share * getattr(self, name))
+        return smaller
+
+    def share_of(self, whole: Self, kind: str) -> float:
+        """The rounds or draws of this configuration over those of another one."""
+        names = self.in_proportion[kind]
+        ratios = [float(getattr(self, name)) / float(getattr(whole, name)) for name in names]
+        return float(np.mean(ratios)) if ratios else 1.0
+
+
+def _lowered(config: _C, name: str, wanted: float) -> _C:
+    """With a parameter of about this value, or the next larger one that it can have."""
+    whole = getattr(config, name)
+    first = round(wanted) if isinstance(whole, int) else wanted
+    for value in (first + i for i in range(int(whole - first) + 1)):
+        try:
+            return replace(config, **cast(dict[str, Any], {name: value}))
+        except InputError:
+            continue
+    return config
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig(ScaledConfig):
     """The model, its adapters and how they are trained."""
 
     not_in_key: ClassVar[frozenset[str]] = frozenset({"chunk"})
@@ -100,15 +138,19 @@ class TunedConfig(ModelConfig):
 
 @contextmanager
 def threads(context: rc.Context) -> Iterator[None]:
-    """PyTorch with the threads of a context; where memory ends it says what to lower."""
+    """PyTorch with the threads of a context, whose watch is told of all runs.
+
+    Where memory ends it says what to lower.
+    """
     import torch
 
     from lora_bridge.failures import memory_explained
+    from lora_bridge.runs import watched
 
     before = torch.get_num_threads()
     torch.set_num_threads(context.threads)
     try:
-        with memory_explained():
+        with watched(context.watch), memory_explained():
             yield
     finally:
         torch.set_num_threads(before)

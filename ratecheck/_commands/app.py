@@ -12,12 +12,15 @@ import logging
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ratecheck._commands.arguments import (
+    LAPTOP_MODEL,
     REPORT,
+    Budget,
     Claims,
     Data,
     Effort,
@@ -26,9 +29,11 @@ from ratecheck._commands.arguments import (
     Json,
     Limit,
     Model,
+    ModelProfile,
     NoFigures,
     Open,
     Out,
+    PlanOnly,
     Profile,
     Quick,
     Redraw,
@@ -122,7 +127,9 @@ def bridge(
     name: Annotated[str, typer.Argument(help="Name of an experiment on models, such as affpcl.")],
     model: Model = None,
     data: Data = None,
-    profile: Profile = "quick",
+    profile: ModelProfile = "quick",
+    plan: PlanOnly = False,
+    budget: Budget = None,
     seed: Seed = None,
     threads: Threads = None,
     out: Out = RESULTS,
@@ -135,9 +142,14 @@ def bridge(
     from ratecheck._commands import runs
     from ratecheck._discover import registry
     from ratecheck._names import check_name
+    from ratecheck._report import terminal
+    from ratecheck._run.plan import seconds_of
 
     check_name("experiment on models", name, [i.partition("/")[2] for i in registry.on_models()])
+    seconds = None if budget is None else seconds_of(budget)
     _begin_with_models()
+    if model is None and profile == "laptop":
+        model = Path(LAPTOP_MODEL)
     if model is not None:
         from lora_bridge.pretrained import located
 
@@ -147,7 +159,13 @@ def bridge(
     job = runs.job(
         out, profile, threads, seed=seed, overrides=overrides, redraw=redraw, figures=not no_figures
     )
-    _run(job, [f"{registry.BRIDGE}/{name}"], as_json, alone=True)
+    reference = f"{registry.BRIDGE}/{name}"
+    if plan or seconds is not None or (model is not None and not redraw):
+        job = runs.planned(job, reference, seconds)
+    if not plan:
+        _run(job, [reference], as_json, alone=True)
+    elif as_json and job.plan is not None:
+        print(terminal.dump(job.plan.to_dict()))
 
 
 @app.command()

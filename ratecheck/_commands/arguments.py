@@ -9,6 +9,8 @@ import typer
 
 #: The page of the results, in their folder.
 REPORT = "report.html"
+#: The model of the profile for it, where none is given.
+LAPTOP_MODEL = "smollm2"
 
 
 def folder(text: str | Path) -> Path:
@@ -22,6 +24,13 @@ Ids = Annotated[
     list[str], typer.Argument(metavar="ID...", help='Ids, patterns ("affpcl/*") or Python files.')
 ]
 Profile = Annotated[str, typer.Option(metavar="quick|paper", help="Size of the experiment.")]
+ModelProfile = Annotated[
+    str,
+    typer.Option(
+        metavar="quick|laptop|paper",
+        help="Size: the built-in model, a small pretrained one without a card, or a card.",
+    ),
+]
 Seed = Annotated[
     int | None,
     typer.Option(help="Seed of all random numbers.", show_default="the profile's"),
@@ -67,6 +76,18 @@ Model = Annotated[
 ]
 Data = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Your texts.", show_default="generated ones")
+]
+PlanOnly = Annotated[
+    bool,
+    typer.Option("--plan", help="Say what it will take, from two rounds of each run, and stop."),
+]
+Budget = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help='Fewer rounds or draws, so that it takes about so long: "20m".',
+        show_default="as long as it takes",
+    ),
 ]
 Claims = Annotated[
     list[str] | None,

@@ -30,6 +30,25 @@ def job(out: Path, profile: str, threads: int | None, **options: Any) -> Job:
     )
 
 
+def planned(work: Job, reference: str, budget: float | None) -> Job:
+    """The job with its plan, which is said on stderr, made to fit into ``budget`` seconds."""
+    job = work.planned(reference)
+    _say_plan(job)
+    if budget is not None:
+        smaller = job.fitted(reference, budget)
+        if smaller is not job:
+            _note("to fit the budget: " + ", ".join(f"{k}={v}" for k, v in smaller.changed.items()))
+            _say_plan(smaller)
+        job = smaller
+    return job
+
+
+def _say_plan(job: Job) -> None:
+    assert job.plan is not None
+    for line in job.plan.lines():
+        _note(line)
+
+
 def perform(work: Job, reference: str) -> Outcome:
     """Run one experiment with a bar on stderr."""
     # what a computation prints is no part of the answer

@@ -62,12 +62,16 @@ from ratecheck._experiment.table import Table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from lora_bridge.runs import Watch
+
 #: One piece of the work: plain values that name it, ``{"level": 0.05, "first_replicate": 0}``.
 Block = Mapping[str, Any]
 #: What one block yields: columns of equal length, one row per point of a curve (a single value
 #: fills its column).
 Columns = Mapping[str, ArrayLike]
 Vector = Sequence[float] | NDArray[Any]
+#: Sizes of an experiment: for seconds, for a real model without a card, and the paper's own.
+PROFILES = ("quick", "laptop", "paper")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,11 +114,13 @@ class Context:
     """How, never what, to compute: numbers must not depend on anything here.
 
     ``folder`` is where ``compute`` may keep what it needs to go on after a kill, or None; it is not
-    made before that, and removed when the block is stored: see :mod:`lora_bridge.runs`.
+    made before that, and removed when the block is stored. ``watch`` is told how far runs are. Both
+    are for :mod:`lora_bridge.runs`.
     """
 
     threads: int = 1
     folder: Path | None = None
+    watch: Watch | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,9 +284,10 @@ class Experiment(Generic[C]):
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z0-9_]+/[a-z0-9_]+", self.id):
             raise InputError(f"`id` must look like paper/name in lower case; found {self.id!r}")
-        if set(self.profiles) != {"quick", "paper"}:
+        if not {"quick", "paper"} <= set(self.profiles) <= set(PROFILES):
             raise InputError(
-                f"`profiles` of {self.id} must be quick and paper; found {sorted(self.profiles)}"
+                f"`profiles` of {self.id} must be quick and paper, and may be laptop; "
+                f"found {sorted(self.profiles)}"
             )
         if self.kind not in ("figure", "rate"):
             raise InputError(f"`kind` of {self.id} must be figure or rate; found {self.kind!r}")

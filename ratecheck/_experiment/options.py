@@ -24,6 +24,7 @@ def configure(
     Tuples are written with commas ("levels=0,0.05,0.3"), a missing value as "none", booleans as
     "true" or "false".
     """
+    check_name(f"`profile` of {experiment.id}", profile, list(experiment.profiles))
     hints = typing.get_type_hints(experiment.config_type)
     fields = [f.name for f in dataclasses.fields(experiment.config_type)]
     values: dict[str, Any] = {} if seed is None else {"seed": seed}

@@ -13,8 +13,9 @@ import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-#: Called at the start and after each piece of work: how many are done, how many there are.
-Progress = Callable[[int, int], None]
+#: Called at the start and after each piece of work: how many are done, with parts of those that are
+#: computed just now where that is known, and how many there are.
+Progress = Callable[[float, int], None]
 
 _ctrl_c_pressed = threading.Event()
 

@@ -90,11 +90,11 @@ def listing(experiment: Experiment[Any], store: Store) -> dict[str, Any]:
 
 def show_listing(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print what ``listing`` gave for every experiment."""
-    headers = ("experiment", "kind", "title", "source", "stored (quick, paper)")
+    headers = ("experiment", "kind", "title", "source", "stored blocks")
     cells = [
         [
             *(row[key] for key in ("id", "kind", "title", "source")),
-            ", ".join(row["stored"].values()),
+            ", ".join(f"{profile} {count}" for profile, count in row["stored"].items()),
         ]
         for row in rows
     ]

@@ -63,10 +63,10 @@ class Bar:
 
     def __init__(self, bar: progress.Progress, name: str) -> None:
         self._bar, self._name = bar, name
-        self._task = bar.add_task(name, total=None)
+        self._task = bar.add_task(name, total=None, whole=0)
 
-    def __call__(self, done: int, total: int) -> None:
-        self._bar.update(self._task, completed=done, total=total)
+    def __call__(self, done: float, total: int) -> None:
+        self._bar.update(self._task, completed=done, total=total, whole=int(done))
 
     def doing(self, what: str) -> None:
         """Say beside the name what takes time just now; nothing if empty."""
@@ -85,7 +85,8 @@ def progress_bar(name: str) -> Iterator[Bar | None]:
 
     columns = (
         *(progress.TextColumn("{task.description}"), progress.BarColumn()),
-        *(progress.MofNCompleteColumn(), progress.TimeRemainingColumn()),
+        progress.TextColumn("{task.percentage:>3.0f}% {task.fields[whole]}/{task.total}"),
+        progress.TimeRemainingColumn(elapsed_when_finished=True),
     )
     with progress.Progress(*columns, console=screen, transient=True, redirect_stdout=False) as bar:
         yield Bar(bar, name)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from linsys import InputError
 from ratecheck._discover import registry
-from ratecheck._experiment.model import Analysis, Config, Experiment
+from ratecheck._experiment.model import PROFILES, Analysis, Config, Experiment
 from ratecheck._experiment.options import configure
 from ratecheck._names import check_name
 from ratecheck._processes.interrupts import Progress
+from ratecheck._run import plan as plans
+from ratecheck._run.plan import Plan
 from ratecheck._run.runner import redraw, run
 from ratecheck._store.store import Store
 
@@ -51,7 +54,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Job:
-    """How to run experiments; ``perform`` runs one."""
+    """How to run experiments; ``perform`` runs one.
+
+    ``changed`` are parameters with other values than profile and overrides give them, ``plan`` what
+    was said of the one experiment that is run.
+    """
 
     store: Store
     profile: str = "quick"
@@ -60,9 +67,11 @@ class Job:
     threads: int = 1
     figures: bool = True
     redraw: bool = False
+    changed: Mapping[str, Any] = field(default_factory=dict)
+    plan: Plan | None = None
 
     def __post_init__(self) -> None:
-        check_name("`profile`", self.profile, ("quick", "paper"))
+        check_name("`profile`", self.profile, PROFILES)
         if self.threads < 1:
             raise InputError(f"`threads` must be at least 1; found {self.threads}")
         if self.seed is not None:
@@ -74,8 +83,27 @@ class Job:
         """The experiment and its checked configuration; a data file it names must be readable."""
         experiment = registry.find_experiment(reference)
         config = configure(experiment, self.profile, self.overrides, self.seed)
+        config = replace(config, **self.changed)
         self.store.result(experiment, config)
         return experiment, config
+
+    def planned(self, reference: str) -> Job:
+        """This job with the plan of an experiment on a language model."""
+        experiment, config = self.prepare(reference)
+        return replace(self, plan=plans.planned(experiment, config, self.store, self.threads))
+
+    def fitted(self, reference: str, seconds: float) -> Job:
+        """The planned job with fewer rounds or draws where it would take longer, planned anew.
+
+        Raises:
+            InputError: an experiment that cannot be made smaller, or not so small.
+        """
+        assert self.plan is not None
+        _, config = self.prepare(reference)
+        changed = plans.fitted(config, self.plan, seconds)
+        if not changed:
+            return self
+        return replace(self, changed={**self.changed, **changed}).planned(reference)
 
     def perform(self, reference: str, progress: Progress | None = None) -> Outcome:
         """Run one experiment, or draw it again from the store."""
@@ -95,6 +123,7 @@ class Job:
                 threads=self.threads,
                 progress=progress,
                 reference=reference,
+                plan=self.plan,
             )
         analysis = experiment.analyse(config, table)
         drawn: tuple[Path, ...] = ()

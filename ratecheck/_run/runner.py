@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from ratecheck._experiment.model import Block, Columns, Config, Context, Experim
 from ratecheck._experiment.table import Table
 from ratecheck._processes.interrupts import Interrupted, Progress
 from ratecheck._processes.pool import call_in_processes
+from ratecheck._run.plan import Board, Plan
 from ratecheck._store.store import Result, Store
 
 
@@ -27,6 +31,7 @@ def run(
     threads: int = 1,
     progress: Progress | None = None,
     reference: str | None = None,
+    plan: Plan | None = None,
 ) -> Table:
     """The table of all blocks in order: stored ones are read, missing ones computed and stored.
 
@@ -40,6 +45,7 @@ def run(
         threads: for ``compute``, or as many blocks at once in processes of their own.
         progress: called with the number of blocks that are done and of all.
         reference: how another process finds the experiment: its id, or the path of its file.
+        plan: of an experiment on a language model; then ``progress`` counts parts of blocks, too.
 
     Raises:
         InputError: blocks that are not distinct, or a folder that cannot be written.
@@ -65,13 +71,21 @@ def run(
             result.clean()
             tables = [result.load(block) for block in blocks]
             missing = [i for i, table in enumerate(tables) if table is None]
-            report(len(blocks) - len(missing), len(blocks))
+            done = len(blocks) - len(missing)
+            report(done, len(blocks))
             todo = [(blocks[i], result.unfinished(blocks[i])) for i in missing]
-            work = _computed(experiment, config, todo, threads, reference)
-            for position, columns, seconds in work:
-                i = missing[position]
-                tables[i] = result.save(blocks[i], columns, seconds)
-                report(sum(t is not None for t in tables), len(blocks))
+            with _board(plan, len(todo)) as board:
+
+                def look(running: Collection[int]) -> None:
+                    if board is not None and plan is not None:
+                        report(done + board.done(running, plan), len(blocks))
+
+                work = _computed(experiment, config, todo, threads, reference, board, look)
+                for position, columns, seconds in work:
+                    i = missing[position]
+                    tables[i] = result.save(blocks[i], columns, seconds)
+                    done += 1
+                    report(done, len(blocks))
     except KeyboardInterrupt:
         raise Interrupted(result.saved(blocks), len(blocks)) from None
     return joined([t for t in tables if t is not None])
@@ -100,24 +114,39 @@ def _say_that_it_waits(name: str) -> None:
     )
 
 
+@contextmanager
+def _board(plan: Plan | None, blocks: int) -> Iterator[Board | None]:
+    """Where the blocks of a planned experiment say how far they are."""
+    if plan is None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="ratecheck-steps-") as folder:
+        yield Board.made(Path(folder) / "steps", blocks)
+
+
 def _computed(
     experiment: Experiment[Any],
     config: Config,
     todo: Sequence[tuple[Block, Path]],
     threads: int,
     reference: str | None,
+    board: Board | None,
+    look: Callable[[Collection[int]], None],
 ) -> Iterator[tuple[int, Columns, float]]:
     """(position, columns, seconds) of each block, given with its folder, as it gets ready."""
     workers = min(threads, len(todo)) if experiment.parallel == "blocks" else 1
     if workers <= 1:
         inner = 1 if experiment.parallel == "blocks" else threads
         for position, (block, folder) in enumerate(todo):
-            yield (position, *_timed(experiment, config, block, Context(inner, folder)))
+            watch = None if board is None else board.watch(position, partial(look, [position]))
+            context = Context(inner, folder, watch)
+            yield (position, *_timed(experiment, config, block, context))
         return
     # A worker finds the experiment by its reference: functions of a user's file do not pickle.
     values = {name: getattr(config, name) for name in config.to_dict()}
-    tasks = [(reference or experiment.id, values, *one) for one in todo]
-    for position, future in call_in_processes(_remote, tasks, workers):
+    name = reference or experiment.id
+    tasks = [(name, values, *one, board, position) for position, one in enumerate(todo)]
+    for position, future in call_in_processes(_remote, tasks, workers, look=look):
         yield (position, *future.result())
 
 
@@ -130,8 +159,14 @@ def _timed(
 
 
 def _remote(
-    reference: str, values: dict[str, Any], block: Block, folder: Path
+    reference: str,
+    values: dict[str, Any],
+    block: Block,
+    folder: Path,
+    board: Board | None,
+    position: int,
 ) -> tuple[Columns, float]:
     experiment = registry.find_experiment(reference)
     config = experiment.config_type(**values)
-    return _timed(experiment, config, block, Context(1, folder))
+    watch = None if board is None else board.watch(position)
+    return _timed(experiment, config, block, Context(1, folder, watch))

@@ -49,6 +49,7 @@ def test_models_and_data_are_settings(
 
     monkeypatch.setattr(registry, "on_models", lambda: ["bridge/x"])
     monkeypatch.setattr("ratecheck._commands.app._run", run)
+    monkeypatch.setattr("ratecheck._commands.runs.planned", lambda job, name, seconds: job)
     arguments = ("--model", tmp_path, "--data", "d.json", "--set", "seeds=2", "--out", tmp_path)
     assert _call(capsys, "bridge", "x", *arguments)[0] == 0
     assert seen == {

@@ -102,7 +102,7 @@ def test_other_parameters_do_not_overwrite_the_profile_s_figure(
         (["rates", "toi"], "paper must be one of toy; found 'toi' (did you mean toy?)"),
         (["rates", "toy", "--in", "t,m"], "variable of `--in` must be one of t; found 'm'"),
         (["bench", "tio"], "benchmark must be one of toy; found 'tio' (did you mean toy?)"),
-        (["reproduce", "--profile", "large"], "`profile` must be one of quick, paper"),
+        (["reproduce", "--profile", "large"], "`profile` must be one of quick, laptop, paper"),
         (["reproduce", "--seed", "-1"], "`seed` must be a whole number of at least 0; found -1"),
         (["rnu"], "No such command 'rnu'"),
     ],

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 import ratecheck as rc
+from experiments.bridge._models import ScaledConfig
 from experiments.bridge._setup import SMALL, Setup, divided
 from experiments.bridge._text import Person, deal, probabilities, read
 from linsys import InputError
@@ -24,7 +25,7 @@ POINTS = 6
 
 
 @dataclass(frozen=True, kw_only=True)
-class AffPCLConfig(rc.Config):
+class AffPCLConfig(ScaledConfig):
     """The set-up."""
 
     not_in_key: ClassVar[frozenset[str]] = frozenset({"chunk"})

@@ -34,9 +34,10 @@ The picture shows means over domains and seeds with 90 % bands; checks are paire
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -68,6 +69,10 @@ Arm = tuple[int, float, int]
 class BudgetConfig(ComparedConfig):
     """The set-up."""
 
+    in_proportion: ClassVar[Mapping[str, Sequence[str]]] = {
+        "rounds": ("budget",),
+        "draws": ("seeds",),
+    }
     seeds: int = 5
     global_ranks: tuple[int, ...] = rc.param(
         (4, 16),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import ratecheck as rc
+from experiments.bridge._models import ScaledConfig
 
 #: Sizes for a real model on a GPU; alpha, beta and D as in the paper (Section 4.1).
 PAPER: Mapping[str, Any] = {
@@ -30,8 +31,10 @@ PAPER: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class OODConfig(rc.Config):
+class OODConfig(ScaledConfig):
     """The set-up."""
+
+    in_proportion: ClassVar[Mapping[str, Sequence[str]]] = {"rounds": (), "draws": ("instances",)}
 
     model: Path | None = rc.param(
         None,
@@ -90,6 +93,11 @@ class OneBetaConfig(OODConfig):
 class CurvesConfig(OODConfig):
     """The set-up where training is measured on its way."""
 
+    in_proportion: ClassVar[Mapping[str, Sequence[str]]] = {
+        "rounds": ("K", "warmup"),
+        "draws": ("instances",),
+    }
+
     alpha: float = rc.param(0.005, above=0.0, doc="size of an inner step, of Algorithm 2 too.")
     D: int = rc.param(10, low=1, doc="inner steps of an outer one.")
     inner_batch: int | None = rc.param(8, low=1, doc="samples of an inner step; None: all.")
@@ -113,6 +121,11 @@ class CurvesConfig(OODConfig):
 @dataclass(frozen=True, kw_only=True)
 class RivalsConfig(CurvesConfig, OneBetaConfig):
     """The set-up of a comparison with other methods."""
+
+    in_proportion: ClassVar[Mapping[str, Sequence[str]]] = {
+        "rounds": ("K", "warmup", "steps", "rollouts", "adapt"),
+        "draws": ("instances",),
+    }
 
     steps: int = rc.param(
         60, low=1, doc="Adam's steps for DPO, HPL and the reward of maximum likelihood."

@@ -31,9 +31,9 @@ users goes from those for whom a claim is sure to those for whom it is possible.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -68,6 +68,10 @@ PLACES = [[MEAN, BY_USER, BY_USER], [FAR["up"], FAR["down"], AT_HEADS]]
 class ShareConfig(UserConfig):
     """The set-up."""
 
+    in_proportion: ClassVar[Mapping[str, Sequence[str]]] = {
+        "rounds": ("epochs",),
+        "draws": ("seeds",),
+    }
     gammas: tuple[float, ...] = (0.0025, 0.006, 0.015, 0.04)
     tuning: int = 3
     seeds: int = rc.param(12, low=3)

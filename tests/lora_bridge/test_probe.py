@@ -1,0 +1,137 @@
+"""What a computation will take: counted by making it with its runs cut off."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from linsys import InputError
+from lora_bridge.probe import free_memory, probed
+from lora_bridge.runs import Values, Watch, repeated, watched
+from tests.lora_bridge._models import small_model
+
+
+class _Steps(Watch):
+    """All that a computation tells."""
+
+    def __init__(self) -> None:
+        self.runs: list[tuple[str, int, int]] = []
+        self.made = {"round": 0, "measurement": 0}
+
+    def begin(self, name: str, rounds: int, measurements: int) -> None:
+        self.runs.append((name, rounds, measurements))
+
+    def step(self, kind: str) -> None:
+        self.made[kind] += 1
+
+
+class _Halving:
+    """Runs that halve a vector, where the better of two is made once more for longer."""
+
+    def __init__(self) -> None:
+        self.rounds = 0
+
+    def _advance(self, x: torch.Tensor, t: int) -> torch.Tensor:
+        self.rounds += 1
+        return x / 2
+
+    def run(self, name: str, times: list[int], folder: Path | None = None) -> Values:
+        start = torch.ones(3)
+        return repeated(name, self._advance, start, times, lambda x: {"x": x}, folder=folder)
+
+    def __call__(self) -> Values:
+        ends = [self.run(name, [0, 5])["x"][-1].sum() for name in ("a", "b")]
+        assert len(ends) == 2
+        return self.run("c", [1, 7, 9])
+
+
+def test_a_watch_is_told_of_all_runs_and_steps() -> None:
+    steps, halving = _Steps(), _Halving()
+    with watched(steps):
+        halving()
+    assert steps.runs == [("a", 5, 2), ("b", 5, 2), ("c", 9, 3)]
+    assert steps.made == {"round": halving.rounds, "measurement": 7}
+    with watched(steps), watched(None):  # None takes nothing away
+        halving()
+    assert len(steps.runs) == 6
+    halving()
+    assert len(steps.runs) == 6
+
+
+def test_what_is_kept_is_not_counted_again(tmp_path: Path) -> None:
+    steps = _Steps()
+    with watched(steps):
+        for _ in range(2):
+            _Halving().run("a", [4], tmp_path)
+    assert steps.runs == [("a", 4, 1), ("a", 0, 0)]
+    assert steps.made == {"round": 4, "measurement": 1}
+
+
+@pytest.mark.parametrize("seconds", [0.0, 60.0])
+def test_a_probe_counts_what_the_whole_computation_makes(seconds: float) -> None:
+    steps, halving = _Steps(), _Halving()
+    with watched(steps):
+        halving()
+    short = _Halving()
+    cost = probed(short, seconds)
+    assert (cost.runs, cost.rounds, cost.measurements) == (
+        len(steps.runs),
+        steps.made["round"],
+        steps.made["measurement"],
+    )
+    assert cost.complete
+    # two rounds of every run, or of the first alone where there is no time
+    assert short.rounds == cost.timed == (2 if seconds == 0 else 6)
+    assert cost.seconds > 0
+    assert cost.memory > 1_000_000
+
+
+def test_what_is_cut_off_has_the_shape_of_the_whole() -> None:
+    whole, shapes = _Halving()(), list[Any]()
+    probed(lambda: shapes.append({n: v.shape for n, v in _Halving()().items()}))
+    assert shapes == [{name: value.shape for name, value in whole.items()}]
+
+
+def test_errors_of_a_round_pass_and_those_of_meaningless_numbers_do_not() -> None:
+    def broken(x: torch.Tensor, t: int) -> torch.Tensor:
+        raise InputError("`x` must be something else")
+
+    def in_a_round() -> None:
+        repeated("a", broken, torch.ones(1), [9], lambda x: {"x": x})
+
+    def after_a_run() -> None:
+        _Halving().run("a", [0, 5])
+        raise InputError("`x` must have fallen")
+
+    with pytest.raises(InputError, match="something else"):
+        probed(in_a_round)
+    with pytest.raises(ZeroDivisionError):
+        probed(lambda: 1 / 0)
+    cost = probed(after_a_run)
+    assert (cost.complete, cost.rounds) == (False, 5)
+
+
+def test_tokens_are_those_that_go_through_the_model() -> None:
+    model = small_model("llama")
+
+    def advance(x: torch.Tensor, t: int) -> torch.Tensor:
+        model(input_ids=torch.zeros(2, 7, dtype=torch.long))
+        return x
+
+    def measure(x: torch.Tensor) -> dict[str, float]:
+        model(input_ids=torch.zeros(1, 5, dtype=torch.long))
+        return {"x": 0.0}
+
+    cost = probed(lambda: repeated("a", advance, torch.ones(1), [0, 10], measure))
+    assert (cost.round_tokens, cost.measurement_tokens) == (14, 5)
+    assert cost.tokens == 10 * 14 + 2 * 5
+
+
+def test_free_memory_is_some_of_the_machine() -> None:
+    free = free_memory()
+    assert free is None or 0 < free < 2**50
+    assert np.isfinite(free or 0)
