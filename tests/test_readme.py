@@ -72,10 +72,11 @@ def test_the_claim_is_refuted_as_it_says(tmp_path: Path) -> None:
     shown = re.search(r"\n((?:    .*\n)+)", section.partition("finds, after")[2])
     assert program is not None
     assert shown is not None
-    verdict, text, sides, *arrays, again = textwrap.dedent(shown[1]).splitlines()
+    verdict, decided, text, sides, *arrays, again = textwrap.dedent(shown[1]).splitlines()
     code, output = audited(program[1], tmp_path)
     assert code == 1
     assert {verdict, text, again} <= set(output.splitlines())
+    assert f"\n{decided.partition('; ')[0]}; " in output
     # Another search may find another instance first; the one that is shown stays one.
     instance = {k.strip(): json.loads(v) for k, v in (line.split(" = ") for line in arrays)}
     shown_file = tmp_path / "shown.json"

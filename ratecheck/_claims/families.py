@@ -93,8 +93,17 @@ def category(record: Record) -> str:
 
 
 def by_outcome(records: Iterable[Record]) -> dict[str, int]:
-    """How many statements came out how: by category, and by verdict where they have none."""
-    found = Counter(category(record) or record["verdict"] for record in records)
+    """How many statements came out how: by category, and by verdict where they have none.
+
+    An error says nothing, also where a statement is known to be false.
+
+    >>> by_outcome([{"id": "my.lemma", "verdict": "error", "expected": "violated"}])
+    {'error': 1}
+    """
+    found = Counter(
+        "error" if record["verdict"] == "error" else category(record) or record["verdict"]
+        for record in records
+    )
     return {name: found[name] for name in (*VERDICTS, *CATEGORIES.values()) if found[name]}
 
 

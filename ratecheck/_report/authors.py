@@ -7,7 +7,7 @@ paper's claim ``d2_Phi``, and likewise
 ``measured``        the measured side of the counterexample, or of the tightest instance
 ``bound``           the bound there
 ``ratio``           measured over bound, for a lower bound the other way round
-``verdict``         the verdict
+``verdict``         the verdict, with what can be said against its counterexample
 ``near``, ``far``   per cent of the counterexample's neighbours within 1 %, 10 % that violate it
 ``instances``       how many instances were searched
 ``family[0].bound``  a side of the first counterexample of the claim's ``family``
@@ -24,6 +24,7 @@ from collections.abc import Mapping, Sequence
 
 from linsys import InputError
 from ratecheck._claims.families import Record, by_outcome, in_words
+from ratecheck._verdicts.verdict import Verdict
 
 #: An id with or without its paper, what is wanted of it, a place in a family, a format.
 _NUMBER = re.compile(r"\{\{([\w.]+?)\.(?:family\[(\d+)\]\.)?([a-z]+)(?::([^{}]+))?\}\}")
@@ -65,8 +66,8 @@ def _told(record: Record, place: str | None, key: str, form: str, where: str) ->
             raise InputError(f"family in {where} must have {int(place) + 1}; found {len(family)}")
         source = family[int(place)]
     value = source.get(key)
-    if key == "verdict" and value:
-        return str(value)
+    if key == "verdict" and place is None:
+        return Verdict.of_known(record).label
     try:
         return format(float(value), form)  # type: ignore[arg-type]
     except (TypeError, ValueError):

@@ -128,9 +128,10 @@ def markdown(results: Sequence[Result]) -> str:
         lines += [f"## {title}", "", *table(headers, [_row(result) for result in group]), ""]
     for result in results:
         entry = result.item.entry
-        if entry.note or entry.derivation:
-            text = plain(f"{entry.note} {entry.derivation}")
-            lines.append(f"- `{entry.id}`, {result.verdict.verdict}: {text}")
+        made = result.to_record()["constructed"]
+        made = f"Constructed: {made}." if made else ""
+        if text := plain(f"{entry.note} {entry.derivation} {made}"):
+            lines.append(f"- `{entry.id}`, {result.verdict.label}: {text}")
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -21,6 +21,7 @@ from ratecheck._claims.families import (
 )
 from ratecheck._report.markdown import plain, sentence, table
 from ratecheck._report.notation import lines
+from ratecheck._verdicts.verdict import Verdict
 
 #: A bound counts as attained where the ratio is one up to this: searches end near, not at, a limit.
 _ATTAINED = 1e-6
@@ -126,11 +127,13 @@ def _false(records: Sequence[Record], replay: Mapping[str, str]) -> list[str]:
             parts.append("\n".join(_overview(chosen, by_id)))
         for record in chosen:
             number += 1
-            parts.append(f"### {number}. {plain(record['source'])} (`{record['id']}`)")
+            head = f"### {number}. {plain(record['source'])} (`{record['id']}`)"
+            parts.append(f"{head}{_weak(record)}")
             parts += _refutation(record, by_id, replay)
             for other in wrong:
                 if head_of.get(other["id"]) == record["id"] != other["id"]:
-                    parts.append(f"**Also: {plain(other['source'])}** (`{other['id']}`).")
+                    head = f"**Also: {plain(other['source'])}** (`{other['id']}`)"
+                    parts.append(f"{head}{_weak(other)}.")
                     parts += _refutation(other, by_id, replay, known=(record["corrected"],))
     others = [record for record in wrong if record["id"] not in head_of]
     if others:
@@ -145,7 +148,8 @@ def _false(records: Sequence[Record], replay: Mapping[str, str]) -> list[str]:
             parts += _statement(parent)
         for reading in others:
             if reading["reading_of"] == name:
-                parts.append(f"**{plain(reading['source'])}** (`{reading['id']}`).")
+                head = f"**{plain(reading['source'])}** (`{reading['id']}`)"
+                parts.append(f"{head}{_weak(reading)}.")
                 parts += _refutation(reading, by_id, replay, known=(name,))
     return [part for part in parts if part]
 
@@ -189,6 +193,7 @@ def _overview(printed: Sequence[Record], by_id: Mapping[str, Record]) -> list[st
             seen = "none by this search", ""
         elif record["kind"] == "rate":
             seen = f"exponent {seen[0]}", seen[1]
+        seen = f"{seen[0]}{_weak(record)}", seen[1]
         rows.append([str(number), plain(record["source"]), *map(plain, seen), correction])
     return table(["", "statement", "counterexample", "stated", "correction"], rows)
 
@@ -231,6 +236,8 @@ def _refutation(
         parts += _measured(record)
         if checked := record.get("witness", {}).get("assumptions"):
             parts.append(f"Checked on it: {plain('; '.join(checked))}.")
+        if record.get("constructed"):
+            parts.append(f"Instances are constructed: {plain(record['constructed'])}.")
     else:
         parts.append(
             f"This search found no counterexample (verdict: {record['verdict']}"
@@ -304,8 +311,12 @@ def _sides(record: Record) -> tuple[str, str]:
 
 
 def _outcome(record: Record) -> str:
-    weak = "" if record.get("witness", {}).get("near", 1) else ", degenerate"
-    return f"{record['verdict']}{weak}{_tight(record)}"
+    return f"{record['verdict']}{_weak(record)}{_tight(record)}"
+
+
+def _weak(record: Record) -> str:
+    """What can be said against its counterexample, such as ", degenerate"."""
+    return Verdict.of_known(record).label.removeprefix(record["verdict"])
 
 
 def _tight(record: Record) -> str:

@@ -22,6 +22,7 @@ from ratecheck._report.stored import Stored
 from ratecheck._run.job import Outcome
 from ratecheck._store.files import check_writable, write_whole, writing
 from ratecheck._store.machine import machine, versions
+from ratecheck._verdicts.verdict import Verdict
 
 _MARKS = {True: "yes", None: "open", False: "no"}
 #: Options of DataTables for every table of the page.
@@ -146,19 +147,20 @@ def _name_cell(record: Record, role: str) -> str:
 
 
 def _statement(record: Record) -> str:
-    math = _math(record)
-    return f"{_escape(record['text'])}{f'<div>{math}</div>' if math else ''}"
+    math, made = _math(record), _escape(record.get("constructed", ""))
+    made = f'<br><span class="soft">constructed: {made}</span>' if made else ""
+    return f"{_escape(record['text'])}{f'<div>{math}</div>' if math else ''}{made}"
 
 
 def _verdict(record: Record) -> str:
-    said = _coloured(str(record["verdict"]))
+    said = _coloured(Verdict.of_known(record).label)
     if record["verdict"] != record["expected"]:
         said += f'<br><span class="no">expected: {_escape(record["expected"])}</span>'
     return said if record["current"] else f'{said}<br><span class="soft">older code</span>'
 
 
 def _coloured(verdict: str) -> str:
-    return f'<span class="{_escape(verdict.split()[0])}">{_escape(verdict)}</span>'
+    return f'<span class="{_escape(verdict.split()[0].rstrip(","))}">{_escape(verdict)}</span>'
 
 
 def _escape(text: Any) -> str:
@@ -205,7 +207,7 @@ def _refuted(
 def _shown(record: Record) -> dict[str, Any]:
     """A record with its statement as MathML and its ratio in four digits."""
     numbers = {"ratio": short(record["ratio"]), "stated": IN_WORDS[record["relation"]]}
-    return {**record, **numbers, "math": _math(record)}
+    return {**record, **numbers, "label": Verdict.of_known(record).label, "math": _math(record)}
 
 
 Exponent = dict[str, Any]

@@ -104,7 +104,10 @@ def show_catalogue(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def listing(item: Item, records: Records) -> dict[str, Any]:
-    """One claim as plain JSON values; ``stored`` is the verdict stored last, or None."""
+    """One claim as plain JSON values; ``stored`` is the verdict stored last, or None.
+
+    With what can be said against its counterexample: "violated, degenerate".
+    """
     entry, last = item.entry, records.latest(item)
     return {
         "id": entry.id,
@@ -112,7 +115,7 @@ def listing(item: Item, records: Records) -> dict[str, Any]:
         "source": entry.source,
         "section": item.section,
         "statement": " ".join(entry.text.split()),
-        "stored": last and last.verdict.verdict,
+        "stored": last and last.verdict.label,
     }
 
 
@@ -250,7 +253,7 @@ def _explained(result: Result, records: Records, *, best: bool = False) -> list[
     expected = "" if result.ok else f" (expected: {entry.expect})"
     lines = [f"{entry.id}: {verdict.label}{expected}"]
     if verdict.evidence:
-        lines.append(f"  {verdict.evidence}{_generic(verdict)}")
+        lines.append(f"  {result.evidence}{_generic(verdict)}")
     if verdict.verdict == "violated":
         lines += [f"  {line}" for line in _paragraph(entry.text)]
     lines += _sides(verdict, best=best)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from linsys import InputError
-from ratecheck._claims.claim import RELATIONS, Claim
+from ratecheck._claims.claim import RELATIONS, Claim, Entry
 from ratecheck._claims.families import category
 from ratecheck._discover.catalogue import Item, families_of, module
 from ratecheck._processes.interrupts import Interrupted, Progress
@@ -59,6 +59,14 @@ class Result:
         return self.verdict.verdict == self.item.entry.expect
 
     @property
+    def evidence(self) -> str:
+        """What decided, and of what instances are constructed on purpose, whatever came out."""
+        said, made = self.verdict.evidence, _constructed(self.item.entry)
+        if not said or not made or "constructed: " in said:
+            return said
+        return f"{said}, constructed: {made}"
+
+    @property
     def facts(self) -> dict[str, Any]:
         """What decides how the statement is counted; see :mod:`ratecheck._claims.families`."""
         entry = self.item.entry
@@ -71,6 +79,7 @@ class Result:
         del verdict["seconds"]
         return {
             **verdict,
+            "evidence": self.evidence,
             "expected": entry.expect,
             "ok": self.ok,
             "category": category(self.facts),
@@ -278,8 +287,13 @@ def _texts(item: Item) -> dict[str, Any]:
     relation = entry.relation if isinstance(entry, Claim) else ""
     meaning = dict(entry.space.meaning) if isinstance(entry, Claim) else {}
     said = {"expected": entry.expect, "relation": relation, "meaning": meaning, "main": entry.main}
-    said |= {"section": item.section, "place": item.place}
+    said |= {"section": item.section, "place": item.place, "constructed": _constructed(entry)}
     return {**texts, **said, **where}
+
+
+def _constructed(entry: Entry) -> str:
+    """What instances are made of on purpose, if they are."""
+    return entry.space.constructed if isinstance(entry, Claim) else ""
 
 
 def _record(result: Result) -> bytes:
@@ -289,7 +303,7 @@ def _record(result: Result) -> bytes:
         "seed": result.seed,
         "revision": _revision(module(result.item.origin)),
         "versions": versions(),
-        "verdict": result.verdict.to_dict(),
+        "verdict": {**result.verdict.to_dict(), "evidence": result.evidence},
         **({"statement": _texts(result.item)} if result.item.origin.endswith(".py") else {}),
     }
     return sealed(content)

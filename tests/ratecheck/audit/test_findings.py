@@ -140,16 +140,19 @@ def test_what_is_false_is_told_and_counted_by_what_is_printed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("witness", "said"),
+    ("witness", "label", "said"),
     [
-        ({"near": 0.75, "far": 0.5, "credible": True}, "within 1 %, 75% violate it as well"),
-        ({"near": 0.0, "far": 0.0, "credible": True}, "*Degenerate*: none of its neighbours"),
-        ({"near": 1.0, "far": 1.0, "credible": False}, "Its numbers are at the edge"),
+        ({"near": 0.75, "far": 0.5, "credible": True}, "", "within 1 %, 75% violate it as well"),
+        ({"near": 0.0, "far": 0.0, "credible": True}, ", degenerate", "*Degenerate*: none of its"),
+        ({"near": 1.0, "far": 1.0, "credible": False}, ", at the edge", "Its numbers are at the"),
     ],
 )
-def test_it_is_said_how_generic_a_counterexample_is(witness: dict[str, Any], said: str) -> None:
+def test_it_is_said_how_generic_a_counterexample_is(
+    witness: dict[str, Any], label: str, said: str
+) -> None:
     page = findings([false("a", witness=witness), false("b")], {})
-    assert said in chapter(page, "### 1. Mine, Lemma a (`mine.a`)")
+    assert f"| Mine, Lemma a | 0.3{label} | at most 0.2 |" in page
+    assert said in chapter(page, f"### 1. Mine, Lemma a (`mine.a`){label}")
     assert said not in chapter(page, "### 2. Mine, Lemma b (`mine.b`)")
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import ratecheck as rc
@@ -14,7 +16,8 @@ from ratecheck._claims.families import by_outcome, in_words
 from ratecheck._conformance.claims import kept_ratios
 from ratecheck._discover import papers
 from ratecheck._discover.catalogue import Item, find_claims
-from ratecheck._report.export import kept
+from ratecheck._report import export
+from ratecheck._search.witness import witness
 from ratecheck._verdicts.judging import judge_all
 
 #: The folders of kept verdicts, by paper.
@@ -49,11 +52,79 @@ def test_every_claim_has_a_verdict_and_it_is_the_expected_one(paper: str) -> Non
 def test_verdicts_are_of_what_the_claims_and_the_search_compute_now(paper: str) -> None:
     """If not, ``make verdicts`` judges anew what is not, and leaves the rest."""
     items = find_claims([paper])
-    current = kept(items, KEPT[paper], "hunt", 0)
+    current = export.kept(items, KEPT[paper], "hunt", 0)
     assert [item.id for item in items] == [result.item.id for result in current]
     records = claims_kept(paper)
     for result in current:
         assert records[result.item.id]["category"] == result.to_dict()["category"], result.item.id
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("paper", KEPT)
+def test_what_lies_beside_the_verdicts_is_made_from_them(
+    paper: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``make verdicts`` writes it anew, also where only words have changed."""
+    folder, items = KEPT[paper], find_claims([paper])
+    verdicts, near = folder / "verdicts.json", folder / "near.json"
+
+    def texts() -> dict[Path, str]:
+        paths = [path for path in folder.rglob("*") if path.is_file()]
+        return {path: path.read_text() for path in paths if path not in (verdicts, near)}
+
+    content, written = json.loads(verdicts.read_text()), texts()
+    (tmp_path / folder).mkdir(parents=True)
+    shutil.copy(folder.parent / export.AUTHORS, (tmp_path / folder).parent)
+    monkeypatch.chdir(tmp_path)  # as the commands on the pages name files from here
+
+    def other_files(claims: list[dict[str, Any]]) -> list[Path]:
+        """The files that verdicts with these claims would have beside them, if not as they are."""
+        verdicts.write_text(json.dumps({**content, "claims": claims}))
+        export.write(export.kept(items, folder, "hunt", 0), folder)
+        assert json.loads(verdicts.read_text())["claims"] == claims
+        made = texts()
+        return [path for path in made | written if made.get(path) != written.get(path)]
+
+    assert other_files(content["claims"]) == []
+    holds = next(c for c in content["claims"] if c["verdict"] == "holds" and c["ratio"])
+    holds["ratio"] /= 2
+    assert {path.name for path in other_files(content["claims"])} >= {"verdicts.md"}
+
+
+def untrue(records: dict[str, dict[str, Any]]) -> list[str]:
+    """Claims whose verdict says of a counterexample what it does not show."""
+    found = []
+    for item in find_claims(list(records)):
+        record, claim = records[item.id], item.entry
+        if not isinstance(claim, rc.Claim):
+            continue
+        said = [*record["details"].get("family", ())]
+        shown = [rc.replay(claim, one) for one in claim.family]
+        true = said == [{"measured": one.measured, "bound": one.bound} for one in shown]
+        if record["verdict"] == "violated":
+            instance = {k: np.asarray(v, float)[None] for k, v in record["counterexample"].items()}
+            seen = witness(claim, instance)
+            true &= seen.sides.text == (record["measured"], record["bound"])
+            told, now = record["witness"], seen.to_dict()
+            # of 200 neighbours one may be as near to the bound as rounding is
+            true &= all(abs(now.pop(key) - told[key]) <= 0.005 for key in ("near", "far"))
+            true &= all(told[key] == value for key, value in now.items())
+        found += [] if true else [item.id]
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("paper", KEPT)
+def test_what_is_said_of_counterexamples_is_so(paper: str) -> None:
+    records = claims_kept(paper)
+    assert untrue(records) == []
+    false = [name for name, record in records.items() if record["witness"]]
+    records[false[0]]["witness"]["near"] -= 0.01
+    records[false[1]]["measured"] += "1"
+    records[false[2]]["witness"]["assumptions"].append("x > 0")
+    families = [name for name in false[3:] if records[name]["details"].get("family")]
+    records[families[0]]["details"]["family"][0]["bound"] = "0"
+    assert untrue(records) == [name for name in records if name in {*false[:3], families[0]}]
 
 
 @pytest.mark.parametrize("paper", KEPT)
