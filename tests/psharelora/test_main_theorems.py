@@ -230,25 +230,24 @@ def test_a_trajectory_that_is_not_compared_costs_the_same_for_all_data() -> None
 
 
 def test_zeta_of_the_corollary_keeps_to_the_reference() -> None:
-    """Every policy, and every estimate between the two ends."""
-    users = Adaptation(np.array([[[[1.0], [0.0]], [[0.0], [0.05]]]]), 2)
+    """Every policy, and every estimate between the two ends; a larger N_br only widens the ball."""
+    users = Adaptation(np.array([[[[1.0], [0.0]], [[0.0], [0.005]]]]), 2)
     psi = np.array([[[[1.0], [0.0]], [[0.0], [0.0]]]])
     n, one = np.array([1e4]), np.ones(1)
-    loss, bound = value_gaps.corollary_B1(users, psi, n, one / 2, one)
+    loss, bound = value_gaps.corollary_B1(users, psi, n, one / 10, one)
     assert_allclose(loss, 0.25)  # user 1 loses 1/2, user 2 nothing
-    assert bound < 0.1
-    N_br = np.log(1 + 4 * 4 * 1e4 * np.sqrt((2 + 2) * (1 + 1))) * 2 * (2 + 2) + np.log(2)
-    zeta = np.sqrt((N_br / (2e4 * 0.05**2 / 2) + (2 + np.log(4)) / 1e4) / 2)
+    N_br = np.log(1 + 4 * 4 * 1e4 * np.sqrt((2 + 2) * (1 + 1))) * 2 * (2 + 2) + np.log(10)
+    assert_allclose(bound, np.sqrt(N_br / 2e4))
+    zeta = np.sqrt((np.log(10) / (2e4 * 0.005**2 / 2) + (2 + np.log(20)) / 1e4) / 2)
     shares = np.linspace(0, 1, 11)
     v = against(np.stack([shares, 1 - shares], axis=1)[None], np.full((1, 2), 0.5), flat(psi))
     for t in np.linspace(-1.2, 1.2, 9):
         hat = np.array([[[[t], [0.0]], [[t], [0.0]]]])
         chosen = choosers(users.delta, hat, v, np.sqrt(zeta) * np.ones((1, 2)))
         assert_allclose(chosen.length, 0)
-    wide, _ = value_gaps.corollary_B1(
-        Adaptation(np.array([[[[1.0], [0.0]], [[0.0], [1.0]]]]), 2), psi, n, one / 2, one
-    )
-    assert_allclose(wide, 0)
+    for size in (0.05, 1.0):  # a ball that may be too small for N_br = 1, and one that is
+        other = Adaptation(np.array([[[[1.0], [0.0]], [[0.0], [size]]]]), 2)
+        assert_allclose(value_gaps.corollary_B1(other, psi, n, one / 10, one)[0], 0)
 
 
 def test_concentrability_of_all_rewards_is_half_of_chi_squared() -> None:

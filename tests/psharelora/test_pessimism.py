@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,13 @@ import ratecheck as rc
 from experiments.psharelora.claims import pessimism, reward_chain
 from experiments.psharelora.theory import chain as at
 from experiments.psharelora.theory.crowd import crowd_gain, lone_error
-from experiments.psharelora.theory.pessimism import Pessimist, against, printed_radius
+from experiments.psharelora.theory.pessimism import Pessimist, against, radius
 from experiments.psharelora.theory.proof import Shared
 from experiments.psharelora.theory.subspace import Adaptation, Kinds, frobenius, inner
 from linsys.linalg import logistic
 from linsys.preference.comparisons import Comparisons
 from linsys.preference.confidence import ConfidenceSet
+from linsys.preference.coverage import concentrability
 from linsys.preference.estimators import fit_shared
 from linsys.preference.mdp import DecisionTree
 from linsys.preference.pessimism import pessimistic_policy
@@ -236,9 +238,10 @@ def test_the_printed_radius_takes_the_smallest_b() -> None:
     assert_allclose(kinds.b[0], whole.b[0, [0, 4]])
     assert_allclose(kinds.best[0], whole.best[0, [0, 4]])
     rest = np.sqrt(whole.tail[0] / 5) / whole.nu[0]
-    for largest, b in ((False, whole.b.min()), (True, whole.b.max())):
-        found = printed_radius(kinds, 7 * np.ones(1), largest)[0]
-        assert found == pytest.approx(np.sqrt(7 * (b + rest)))
+    zeta = np.sqrt(7 * (whole.b.min() + rest))
+    assert radius(kinds, 7 * np.ones(1), True)[0] == pytest.approx(np.sqrt(zeta))
+    mended = 7 * (whole.b.max() + rest)
+    assert radius(kinds, 7 * np.ones(1), False)[0] == pytest.approx(np.sqrt(mended))
 
 
 def test_no_c3_makes_up_for_the_smallest_b() -> None:
@@ -251,3 +254,22 @@ def test_no_c3_makes_up_for_the_smallest_b() -> None:
         return float(b[0] / (b.min() + np.sqrt(sigma[1] ** 2 / N) * N / sigma[0] ** 2))
 
     assert share(10_000) / share(100) == pytest.approx(10, rel=0.05)
+
+
+def test_concentrability_is_about_pairs_from_the_reference() -> None:
+    rng = np.random.default_rng(6)
+    psi, (target, mu) = rng.normal(size=3), rng.dirichlet(np.ones(3), size=(2, 1))
+    mu0, mu1 = rng.dirichlet(np.ones(3), size=(2, 1))
+    shown = (mu0.T * mu1 * (psi[:, None] - psi) ** 2).sum()
+    C_r = concentrability(psi[:, None, None], target[0], mu[0])
+    claim, mended = pessimism.B2_concentrability, pessimism.B2_concentrability_corrected
+    instance = SimpleNamespace(psi=psi[None], target=target, reference=mu, mu0=mu0, mu1=mu1)
+    gap, bound = claim(instance)
+    assert_allclose(gap, np.abs((target[0] - mu[0]) @ psi))
+    assert_allclose(bound, C_r * np.sqrt(shown))
+    gap, bound = mended(instance)
+    assert gap <= bound
+    assert_allclose(bound, C_r * np.sqrt(shown * pessimism._likelier(instance)))
+    alike = SimpleNamespace(psi=psi[None], target=target, reference=mu, mu0=mu, mu1=mu)
+    assert_allclose(*claim(alike))  # one parameter: C_r is attained
+    assert_allclose(pessimism._likelier(alike), 1)

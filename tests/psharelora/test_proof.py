@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 from experiments.psharelora.claims import reward_error
 from experiments.psharelora.theory import preference as model, proof as at
+from experiments.psharelora.theory.subspace import Adaptation
 from linsys.linalg import logistic, precise, precision
 
 
@@ -129,3 +130,25 @@ def test_differences_of_chances_are_the_outcomes_distance() -> None:
         both = np.abs(logistic(x) - logistic(y)) + np.abs(logistic(-x) - logistic(-y))
         assert measured[b] == pytest.approx(((x - y) ** 2 @ weight[b]).mean())
         assert bound[b] == pytest.approx(kappa**2 * (both**2 @ weight[b]).mean())
+
+
+def test_theta_diamond_of_b3_is_that_of_4_1() -> None:
+    """With users along all other columns, and one whose part along the last one is turned round."""
+    rng = np.random.default_rng(7)
+    truth, across = rng.normal(size=(2, 1, 3))
+    psi, hat = rng.normal(size=(1, 2, 3)), rng.normal(size=(1, 3))
+    instance = reward_error.PROJECTED.view(hat=hat, truth=truth, across=across, psi=psi)
+    unit = across[0] / np.linalg.norm(across)
+    others = np.linalg.svd(unit[None])[2][1:]  # a basis of what is orthogonal to it
+    part = (truth[0] @ unit) * unit
+    columns = [truth[0], truth[0] - 2 * part, *(2 * others)]
+    users = Adaptation(np.stack(columns)[None, :, :, None], 2)
+    assert_allclose(users.best[0, 0, :, 0], instance.diamond[0], atol=1e-12)
+    untouched = Adaptation(np.stack([truth[0], *(2 * others)])[None, :, :, None], 2)
+    assert np.abs(untouched.best[0, 0, :, 0] - instance.diamond[0]).max() > 1e-3
+
+
+def test_the_norm_of_the_bases_is_the_operator_norm() -> None:
+    A = np.random.default_rng(8).normal(size=(4, 3, 2))
+    assert_allclose(at.spectral(A), np.linalg.norm(A, 2, axis=(1, 2)))
+    assert (np.linalg.norm(A, axis=(1, 2)) > 1.01 * at.spectral(A)).any()  # not Frobenius's

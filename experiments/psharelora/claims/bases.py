@@ -153,9 +153,8 @@ def _b5(s: Any, first: int, power: int) -> tuple[Any, Any]:
     "L-Lipschitz continuity of the function r'; the L1 of Assumption 1 is that constant. k = d2 = "
     "1, B_hat = (1, 0)', B_diamond = (0, 1)', both W = 1 and one comparison of (-2, 2)' with (2, "
     "-2)', so that L1 = 2 sqrt(2): 64 against 16 sqrt(2) = 22.6. ||B_diamond - B_hat|| is the "
-    "Frobenius norm here, which makes the bound larger than the operator norm does. It is that of "
-    "the bases as they are, so that psl.B_minus_Bdiamond cannot follow. Theorem B.3 keeps its form "
-    "with 8 L1^2.",
+    "operator norm, for which step (ii) is right. It is that of the bases as they are, so that "
+    "psl.B_minus_Bdiamond cannot follow. Theorem B.3 keeps its form with 8 L1^2.",
     family=[
         {
             "raw_B": [[1.0, 1.0], [1.0, 1.0]],

@@ -298,7 +298,8 @@ def _binomial(q: Numbers) -> Numbers:
     note="So the assumption is satisfiable. For linear rewards in d dimensions N_unif = l log(2d/"
     "delta)/h suffices, with l = max x'(E xx')^(-1) x, which is at least d: about 206 d log(2d/"
     "delta) where l = d. It is a sufficient number; fewer comparisons may do. It grows with the "
-    "number of parameters of one user, and it has to: psl.assumption_2_few.",
+    "number of parameters of one user, and it has to: psl.assumption_2_few. For rewards that are "
+    "polynomials in Theta of a bounded degree, the paper's example, d is the number of monomials.",
     derivation="Tropp's matrix Chernoff bound for (E xx')^(-1/2) xx' (E xx')^(-1/2), of norm l at "
     "most and mean I; for one direction Chernoff's bound. 0.9 log 0.9 + 0.1 > h.",
 )
@@ -332,11 +333,13 @@ def assumption_2(q: Numbers, share: Numbers) -> rc.Sides:
     expect="violated",
     note="Fewer than d1 comparisons leave a direction that is orthogonal to all of them. G_r and "
     "G'_r hold two rewards that differ by it; for these D_hat is 0, and D is positive, as all "
-    "pairs together span. So N_unif >= d1. For any k the two rewards may differ by any matrix "
-    "with min(2k, d2) columns that are not zero, which makes N_unif >= min(2k, d2) d1. The paper "
+    "pairs together span. So N_unif >= d1. For any d2 two rewards of G_r, the class of all "
+    "matrices that Assumption 2 names, may differ by any matrix: N_unif >= d1 d2, as many as "
+    "fine-tuning all parameters of one user takes. Two of G'_r may differ by any matrix with "
+    "min(2k, d2) columns that are not zero: N_unif >= min(2k, d2) d1 for that class. The paper "
     "states N >= N_unif in Lemma 6 alone, and its proof applies Assumption 2 to the mean over one "
     "user's N_p comparisons; Theorem 4.2 uses this lemma. So every user needs N_p >= min(2k, d2) "
-    "d1, which is not divided by N as d1 k is in Remark 3.",
+    "d1 at least, which is not divided by N as d1 k is in Remark 3.",
     corrected="assumption_2",
     main=True,
     reading_of="assumption_2",

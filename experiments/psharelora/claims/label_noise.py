@@ -12,7 +12,7 @@ from experiments.psharelora.claims.bases import DECOMPOSED
 from experiments.psharelora.paper import PAPER
 from experiments.psharelora.theory import noise as at
 from experiments.psharelora.theory.fitted import eq_B17, second_moment, shifted, squared
-from experiments.psharelora.theory.proof import lipschitz
+from experiments.psharelora.theory.proof import lipschitz, spectral
 from experiments.psharelora.theory.subspace import frobenius, inner
 from linsys.linalg import Numbers, inverse, logistic, norm, transpose
 
@@ -94,7 +94,8 @@ def eq_B13(x: rc.Numbers, v: rc.Numbers, shift: rc.Numbers) -> rc.Sides:
         },
         meaning={**DECOMPOSED.meaning, "truth": "Theta*_i", "shift": "lambda"},
     ),
-    note="With the bases as they are: see psl.B_minus_Bdiamond.",
+    note="With the bases as they are: see psl.B_minus_Bdiamond. ||B_diamond - B_hat|| is the "
+    "operator norm, as in (B.5).",
 )
 def eq_B13_display(
     truth: Numbers,
@@ -114,7 +115,8 @@ def eq_B13_display(
     both = [logistic(inner(M[:, None], X)) for M in (truth, hat @ W_diamond)]
     x = transpose(hat)[:, None] @ X
     measured, _ = eq_B13(x.reshape(*x.shape[:2], -1), both[0] - both[1], shift)
-    apart = frobenius(truth - diamond @ W_diamond) + frobenius(diamond - hat) * frobenius(W_diamond)
+    bases = spectral(diamond - hat) * frobenius(W_diamond)
+    apart = frobenius(truth - diamond @ W_diamond) + bases
     return measured, lipschitz(psi0, psi1) * apart / 2
 
 

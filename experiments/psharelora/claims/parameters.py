@@ -64,7 +64,7 @@ RANK_K = rc.Space(
 
 @PAPER.upper(
     "lemma_5",
-    ref="Lemma 5",
+    ref="Lemma 5, its first inequality",
     tex=r"\operatorname{dist}(B,B^\diamond)\le\|\Theta-\Theta^\star\|_F^2/\sigma_k(\Theta^"
     r"\star)^2",
     on=FITTED,
@@ -72,10 +72,10 @@ RANK_K = rc.Space(
     note="The proof ends with dist^2. Theta* = (1, 0)', Theta = cos t (cos t, sin t)': dist = sin "
     "t and ||Theta - Theta*|| = sin t, so that the printed form says sin t <= sin^2 t. Theorem 4.1 "
     "takes the root of the whole sum and so follows from the form with dist^2, not from this one: "
-    "a slip in the statement, without effect. What does have one is psl.lemma_5_mean_value.",
+    "a slip in the statement, without effect. What does have one is the second inequality: "
+    "psl.lemma_5_mean_value.",
     corrected="lemma_5_corrected",
     printed_as="misprint",
-    uses=["lemma_5_mean_value"],
     family=[
         {
             "left": [[1.0], [0.0]],
@@ -112,7 +112,7 @@ LEMMA_8 = replace(
     lemma_5,
     id="psl.lemma_8",
     family=[{name: case[name] for name in RANK_K.fields} for case in lemma_5.family],
-    source="P-ShareLoRA, Lemma 8",
+    source="P-ShareLoRA, Lemma 8, its first inequality",
     text="dist(B, B_diamond) <= ||Delta Theta - Delta Theta*||_F^2 / sigma_k(Delta Theta*)^2, "
     "where span(B_diamond) = span(Delta Theta*).",
     latex=r"\operatorname{dist}(B,B^\diamond)\le\|\Delta\Theta-\Delta\Theta^\star\|_F^2/\sigma_k"
@@ -158,7 +158,7 @@ def _mirrored(*, psi: Any, mu0: Any, mu1: Any, **others: Any) -> SimpleNamespace
 
 @PAPER.upper(
     "lemma_5_mean_value",
-    ref="Lemmas 5 and 8: 'from the mean value theorem'",
+    ref="Lemmas 5 and 8, their second inequality",
     tex=r"\|\Theta-\Theta^\star\|_F^2\le C\sum_i\mathbb E\|P_{\Theta_i}-P_{\Theta_i^\star}\|^2",
     on=unseen(
         {
@@ -171,19 +171,22 @@ def _mirrored(*, psi: Any, mu0: Any, mu1: Any, **others: Any) -> SimpleNamespace
         "round",
     ),
     expect="violated",
-    note="Preferences see Theta through <Theta, psi(tau0) - psi(tau1)> alone. Where these "
-    "differences do not span the matrices, Theta* + Z has the preferences of Theta* for every Z "
-    "across them: the left side is ||Z||^2, the right one zero, whatever C is. Theta* = (1, 1)', "
-    "Theta = (-1, 1)' and two trajectories whose features differ by (0, 1)': 4 against 0. Nothing "
-    "in Assumption 1 excludes it. And where they do span, C grows like e^(4R): "
-    "psl.lemma_5_curvature.",
+    note="The lemmas say ||Theta - Theta*||_F^2/(delta')^2 <= C delta/(N nu) with (delta')^2 = "
+    "sigma_k^2 = N nu, which is this, and prove it 'from the mean value theorem'. C is to be one "
+    "constant: if it may depend on Theta, they say nothing. Preferences see Theta through <Theta, "
+    "psi(tau0) - psi(tau1)> alone. Where these differences do not span the matrices, Theta* + Z "
+    "has the preferences of Theta* for every Z across them: the left side is ||Z||^2, the right "
+    "one zero, whatever C is. Theta* = (1, 1)', Theta = (-1, 1)' and two trajectories whose "
+    "features differ by (0, 1)': 4 against 0. Nothing in Assumption 1 excludes it. And where they "
+    "do span, C grows like e^(4R): psl.lemma_5_curvature.",
     corrected="lemma_5_coverage",
     main=True,
-    printed_as="proof step",
     family=[_mirrored_case(C) for C in (1.0, 100.0, 1e6)],
 )
 def lemma_5_mean_value(users: Adaptation, fit: Adaptation, pairs: Pairs, C: rc.Numbers) -> rc.Sides:
-    """||Theta - Theta*||_F^2 <= C sum_i E ||P_i - P*_i||^2 for a constant C."""
+    """||Theta - Theta*||_F^2 <= C sum_i E ||P_i - P*_i||^2 for a constant C, so that dist^2 <= C
+    delta/(N nu) where the sum is at most delta.
+    """
     error = squares(fit.delta - users.delta).sum(axis=-1)
     return error, C * pairs.apart(fit.delta, users.delta) / 2
 

@@ -1,4 +1,4 @@
-"""P-ShareLoRA, proof of Theorem B.2: confidence sets and what pessimism gains; Theorem 4.2."""
+"""P-ShareLoRA, proof of Theorem B.2: confidence sets, concentrability, pessimism; Theorem 4.2."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from experiments.psharelora.claims._spaces import (
 )
 from experiments.psharelora.claims.reward_chain import CHAIN, chained
 from experiments.psharelora.paper import PAPER
-from experiments.psharelora.theory.pessimism import Pessimist, against, choosers, printed_radius
+from experiments.psharelora.theory.pessimism import Pessimist, against, choosers, radius
 from experiments.psharelora.theory.subspace import flat
-from linsys.linalg import norm
+from linsys.linalg import Numbers, norm
 
 _SIZE = (0.1, 3.0)
 #: Policies over T trajectories, and a reference.
@@ -107,15 +107,15 @@ def B2_zeta_step_corrected(instance: Any) -> rc.Sides:
     return _step(instance, False)
 
 
-def _everybody(largest: bool) -> Any:
-    """Every user's chooser with Theta_hat_i = Theta_diamond_i and zeta of (B.1)."""
+def _everybody(printed: bool) -> Any:
+    """Every user's chooser with Theta_hat_i = Theta_diamond_i and zeta of (B.1), or mended."""
 
     def view(*, psi: Any, reference: Any, policies: Any, C: Any, **others: Any) -> SimpleNamespace:
         system = kinds_of_users(**others)
         kinds = system.kinds
-        radius = printed_radius(kinds, C, largest)[:, None] + 0 * kinds.b
+        reach = radius(kinds, C, printed)[:, None] + 0 * kinds.b
         v = against(policies, reference, flat(psi))
-        system.chooser = choosers(kinds.delta, kinds.best, v, radius)
+        system.chooser = choosers(kinds.delta, kinds.best, v, reach)
         return system
 
     return view
@@ -129,7 +129,7 @@ PRINTED = rc.Space(
         "C": rc.positive(low=10.0, high=100.0),
     },
     sizes={**KINDS_SIZES, "T": (2, 2), "K": (2, 2)},
-    view=_everybody(False),
+    view=_everybody(True),
     given={"nu >= 0.01": lambda s: 100 * s.kinds.nu >= 1},
     batched=True,
     meaning={**KINDS_MEANING, **POLICIES_MEANING, "C": "c3/(2 L1^2)"},
@@ -152,16 +152,18 @@ def _crowd_choice(power: float, C: float) -> dict[str, Any]:
     "B2_pessimism",
     ref="proof of Theorem B.2, second bracket",
     tex=r"J(\hat\pi_i;r^{i,\inf}_{\hat\pi_i})-E_{\mu_{ref}}r^{i,\inf}_{\hat\pi_i}\le J(\hat\pi_i;"
-    r"r_i^\star)-E_{\mu_{ref}}r_i^\star,\quad\zeta\propto\min_ib_i+\dots",
+    r"r_i^\star)-E_{\mu_{ref}}r_i^\star,\quad\zeta\propto\sqrt{\min_ib_i+\dots}",
     on=PRINTED,
     expect="violated",
     main=True,
     note="||Theta_hat_i - Theta*_i||^2 is about b_i: with min_i b_i only users with small b_i are "
     "in their sets. No c3 helps: N - 1 users have Theta* = u, one has u + t q, q orthogonal to u. "
-    "As N grows his b_i tends to t^2, min b_i and sqrt(Sigma_tail/N)/nu to zero. max_i b_i makes "
-    "the bracket negative (psl.B2_pessimism_max). Theorem 4.2 itself survives min_i b_i, since it "
-    "has b_i on its right side, but by psl.B2_pessimism_corrected: it then pays for ||v|| of the "
-    "chosen policy, which no concentrability of pi_tar bounds.",
+    "As N grows his b_i tends to t^2, min b_i and sqrt(Sigma_tail/N)/nu to zero, and zeta with "
+    "them, while every estimate whose column is near u is at least nearly t from his Theta*. With "
+    "max_i b_i and the square of (B.1) the bracket is not positive (psl.B2_pessimism_max). Theorem "
+    "4.2 itself survives min_i b_i, since it has b_i on its right side, but by "
+    "psl.B2_pessimism_corrected: it then pays for ||v|| of the chosen policy, which no "
+    "concentrability of pi_tar bounds.",
     corrected="B2_pessimism_corrected",
     printed_as="proof step",
     uses=["eq_B1"],
@@ -169,8 +171,7 @@ def _crowd_choice(power: float, C: float) -> dict[str, Any]:
 )
 def B2_pessimism(chooser: Any) -> rc.Sides:
     """J(pi_hat_i; r_inf) - E_ref r_inf - (J(pi_hat_i; r*_i) - E_ref r*_i) <= 0 for all users, where
-    zeta has min_i b_i, as r*_i is in R_i. Here for Theta_hat = Theta_diamond, N_p to infinity,
-    and the root of (B.1) taken as the radius.
+    zeta is (B.1), as r*_i is in R_i. Here for Theta_hat = Theta_diamond and N_p to infinity.
     """
     return (chooser.bracket, 0 * chooser.bracket)
 
@@ -178,15 +179,15 @@ def B2_pessimism(chooser: Any) -> rc.Sides:
 PESSIMISM_MAX = replace(
     B2_pessimism,
     id="psl.B2_pessimism_max",
-    source="P-ShareLoRA, proof of Theorem B.2, second bracket, with max_i b_i",
+    source="P-ShareLoRA, proof of Theorem B.2, second bracket, with max_i b_i and zeta squared",
     printed_as="ours",
     uses=(),
-    text="The same with max_i b_i in zeta.",
-    latex=B2_pessimism.latex.replace(r"\min", r"\max"),
+    text="The same with max_i b_i for min_i b_i and the square of (B.1) as zeta.",
+    latex=B2_pessimism.latex.replace(r"\sqrt{\min_ib_i+\dots}", r"(\max_ib_i+\dots)"),
     space=replace(
         PRINTED,
         fields={**PRINTED.fields, "C": rc.positive(low=1.0, high=10.0)},
-        view=_everybody(True),
+        view=_everybody(False),
     ),
     expect="holds",
     main=False,
@@ -210,6 +211,111 @@ def B2_pessimism_corrected(chooser: Any) -> rc.Sides:
     E_pi_hat psi - E_ref psi.
     """
     return (chooser.bracket, chooser.missing * chooser.length)
+
+
+def _squares(first: Numbers, second: Numbers, r: Numbers) -> Numbers:
+    """E (r(tau0) - r(tau1))^2 for tau0, tau1 from two laws (..., T), rewards r (..., T)."""
+    apart = (r[..., :, None] - r[..., None, :]) ** 2
+    return np.asarray((first[..., :, None] * second[..., None, :] * apart).sum(axis=(-2, -1)))
+
+
+def _concentrability(s: Any) -> Any:
+    """C_r of Definition A.3 for one parameter, where r* - r is a multiple of psi."""
+    gap = np.abs(((s.target - s.reference) * s.psi).sum(axis=-1))
+    return gap, np.sqrt(_squares(s.reference, s.reference, s.psi))
+
+
+def _likelier(s: Any) -> Any:
+    """The largest quotient of two trajectories' chances to be a pair: of mu_ref over mu0, mu1."""
+    first, second = np.triu_indices(s.psi.shape[-1], 1)
+
+    def both(one: Any, two: Any) -> Any:
+        return one[..., first] * two[..., second] + one[..., second] * two[..., first]
+
+    return (both(s.reference, s.reference) / both(s.mu0, s.mu1)).max(axis=-1)
+
+
+SHOWN = rc.Space(
+    fields={
+        "psi": rc.reals("T", magnitude=_SIZE),
+        "target": rc.simplex("T"),
+        "reference": rc.simplex("T"),
+        "mu0": rc.simplex("T"),
+        "mu1": rc.simplex("T"),
+    },
+    sizes={"T": (2, 3)},
+    given={
+        "all laws but the target's show all": lambda s: (
+            1000 * np.minimum(np.minimum(s.mu0, s.mu1), s.reference).min(axis=-1) >= 1
+        ),
+        "the reference tells rewards apart": lambda s: 100 * _concentrability(s)[1] >= 1,
+    },
+    batched=True,
+    meaning={
+        "psi": "the feature of each trajectory: rewards are theta psi, theta a number",
+        "target": "the law of the trajectory under pi_tar",
+        "reference": "that under mu_ref",
+        "mu0": "the law of the first trajectory of a comparison",
+        "mu1": "of the second one",
+    },
+)
+
+
+@PAPER.upper(
+    "B2_concentrability",
+    ref="proof of Theorem B.2, the step by C_r",
+    tex=r"\mathbb E_{\pi_{tar},\mu_{ref}}[\Delta r_i^\star-\Delta\hat r_i]\le C_r\sqrt{\mathbb "
+    r"E_{\mu_0,\mu_1}(\Delta r_i^\star-\Delta\hat r_i)^2}",
+    on=SHOWN,
+    expect="violated",
+    note="Definition A.3 divides by the root of the mean square under pairs from mu_ref, the proof "
+    "multiplies by that under mu_0, mu_1, from which the comparisons are. The paper does not say "
+    "that these are one law, and Algorithm 1 takes mu_ref as an input of its own. Two trajectories "
+    "with rewards D and 0, half of the reference each, the target the first one: C_r = 1/sqrt 2. "
+    "Comparisons of two draws that show the second one with chance 0.1: D/2 against C_r sqrt(0.18) "
+    "D = 0.3 D. With mu_0, mu_1 in the definition's denominator the step is right. The display "
+    "also has tau_0 and tau_1 exchanged under its expectation, which turns the sign, and adds L1 "
+    "zeta one line before it goes from r_inf to r_hat.",
+    corrected="B2_concentrability_corrected",
+    printed_as="proof step",
+    uses=["def_A3"],
+    family=[
+        {
+            "psi": [1.0, 0.0],
+            "target": [1.0, 0.0],
+            "reference": [0.5, 0.5],
+            "mu0": [1 - p, p],
+            "mu1": [1 - p, p],
+        }
+        for p in (0.25, 0.125, 0.03125)
+    ],
+)
+def B2_concentrability(instance: Any) -> rc.Sides:
+    """E over tau0 from pi_tar, tau1 from mu_ref of Delta r*_i - Delta r_hat_i is at most C_r
+    sqrt(E (Delta r*_i - Delta r_hat_i)^2), the latter over mu_0 and mu_1; here for rewards of one
+    parameter, with r*_i - r_hat_i = psi or -psi.
+    """
+    gap, seen = _concentrability(instance)
+    return gap, gap / seen * np.sqrt(_squares(instance.mu0, instance.mu1, instance.psi))
+
+
+@PAPER.upper(
+    "B2_concentrability_corrected",
+    ref="proof of Theorem B.2, the step by C_r, corrected",
+    tex=r"\mathbb E_{\pi_{tar},\mu_{ref}}[\Delta r_i^\star-\Delta\hat r_i]\le C_r\sqrt{\rho\,"
+    r"\mathbb E_{\mu_0,\mu_1}(\Delta r_i^\star-\Delta\hat r_i)^2}",
+    on=SHOWN,
+    note="rho = 1 where mu_0 = mu_1 = mu_ref.",
+    derivation="The mean square under pairs from mu_ref is at most rho times that under mu_0, "
+    "mu_1, pair by pair of different trajectories. Attained where only one pair is told apart.",
+)
+def B2_concentrability_corrected(instance: Any) -> rc.Sides:
+    """The same with rho E (Delta r*_i - Delta r_hat_i)^2 under the root, rho the largest quotient
+    of the chances of two different trajectories, in any order, under mu_ref and under mu_0, mu_1.
+    """
+    gap, seen = _concentrability(instance)
+    shown = _squares(instance.mu0, instance.mu1, instance.psi)
+    return gap, gap / seen * np.sqrt(_likelier(instance) * shown)
 
 
 def _ended(*, psi: Any, reference: Any, policies: Any, **others: Any) -> SimpleNamespace:

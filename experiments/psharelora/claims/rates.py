@@ -154,7 +154,7 @@ THEOREM_4_1_BIAS_SHARP = replace(
     uses=["theorem_4_1", "prop_1"],
 )
 def theorem_4_1_users() -> Sequence[rc.Regime]:
-    """N_p dist^2 is of the order k (d1 + N d2)/(N nu): N^0 and nu^-1 for many users."""
+    """N_p dist^2 is of the order k (d1 + N d2)/(N nu): N^0 for many users and a given nu."""
     return variance({"N": 0.0})
 
 
@@ -186,8 +186,8 @@ THEOREM_4_1_USERS_SHARP = replace(
     "N_p comparisons: a loss of the order 1/sqrt(N_p). nu need not be small for that: the pair may "
     "differ along one coordinate of a column whose other one is 1. The same for the full-parameter "
     "and Park et al.'s counts beside it; the true exponent is psl.remark_3_corrected. 1/nu and the "
-    "log(N N_p) of Proposition 1 are missing as well, and Assumption 2 asks for N_p >= k d1 "
-    "(psl.assumption_2_few).",
+    "log(N N_p) of Proposition 1 are missing as well, and Assumption 2 asks for N_p >= d1 d2, or "
+    "min(2k, d2) d1 if it is about G'_r (psl.assumption_2_few).",
     corrected="corollary_4_1_corrected",
     main=True,
     uses=["corollary_4_1", "prop_1"],

@@ -146,10 +146,10 @@ def eq_B2(
     return apart, kappa**2 * (weight[:, None] * chances**2).sum(axis=2).mean(axis=1)
 
 
-REWARDS = rc.Space(
+_FEATURES = "features of both trajectories; the larger length is L1"
+BENT = rc.Space(
     fields={
         "hat": rc.reals("p", magnitude=_SIZE),
-        "truth": rc.reals("p", magnitude=_SIZE),
         "diamond": rc.reals("p", magnitude=_SIZE),
         "psi": rc.reals(2, "p"),
         "R": rc.positive(),
@@ -158,10 +158,48 @@ REWARDS = rc.Space(
     batched=True,
     meaning={
         "hat": "vec of Theta_hat_i",
-        "truth": "vec of Theta*_i",
         "diamond": "vec of Theta_diamond_i",
-        "psi": "features of both trajectories; the larger length is L1",
-        "R": "of the reward R tanh(<Theta, psi>/R), where it is not linear",
+        "psi": _FEATURES,
+        "R": "of the reward R tanh(<Theta, psi>/R)",
+    },
+)
+
+
+def _projected(*, truth: Any, across: Any, **others: Any) -> SimpleNamespace:
+    """``diamond``, which is Theta*_i without its part along ``across``.
+
+    So (4.1) has it for d2 = 1 and k = d1 - 1, with other users whose matrices are across that one
+    and larger, and one whose matrix is Theta*_i with the part along ``across`` turned round.
+    """
+    size = (across * across).sum(axis=-1)
+    along = (truth * across).sum(axis=-1) / np.where(size > 0, size, 1 + 0 * size)
+    diamond = truth - along[..., None] * across
+    return SimpleNamespace(truth=truth, diamond=diamond, across=across, **others)
+
+
+def _projection(s: Any) -> Any:
+    """Up to rounding."""
+    along = np.abs((s.diamond * (s.truth - s.diamond)).sum(axis=-1))
+    return along * 10**9 <= 1 + (s.truth * s.truth).sum(axis=-1)
+
+
+PROJECTED = rc.Space(
+    fields={
+        "hat": rc.reals("p", magnitude=_SIZE),
+        "truth": rc.reals("p", magnitude=_SIZE),
+        "across": rc.reals("p", magnitude=_SIZE),
+        "psi": rc.reals(2, "p"),
+    },
+    sizes={"p": (2, 3)},
+    view=_projected,
+    assumes={"Theta_diamond_i is a projection of Theta*_i": _projection},
+    given={"a column is left out": lambda s: 100 * (s.across**2).sum(axis=-1) >= 1},
+    batched=True,
+    meaning={
+        "hat": "Theta_hat_i, d2 = 1",
+        "truth": "Theta*_i",
+        "across": "the column that B_diamond lacks, k = d1 - 1",
+        "psi": _FEATURES,
     },
 )
 
@@ -175,15 +213,21 @@ def _L1(s: Any) -> Any:
     ref="equation (B.3)",
     tex=r"|\Delta\hat r-\Delta r^\star|^2\le2|\Delta\hat r-\Delta r^\diamond|^2"
     r"+4L_1\|\Theta^\star-\Theta^\diamond\|_F^2",
-    on=REWARDS,
+    on=PROJECTED,
     expect="violated",
     note="A Lipschitz bound of 2 L1 ||.|| is squared as if it were 2 L1 ||.||^2: units do not "
-    "agree. psi = (10, -10), Theta_hat = -2, Theta_diamond = -1, Theta* = 0: 1600 against 840. "
-    "True with 8 L1^2, which C8 can take in; it then grows like L1^2.",
+    "agree. k = d2 = 1 and two users, Theta*_1 = (2, 0)', Theta*_2 = (0, 1)', so that "
+    "Theta_diamond_2 = 0; features (0, 10)' and (0, -10)', Theta_hat_2 = (0, -1)': 1600 against "
+    "840. True with 8 L1^2, which C8 can take in; it then grows like L1^2.",
     corrected="eq_B3_corrected",
     printed_as="proof step",
     family=[
-        {"hat": [-2.0], "truth": [0.0], "diamond": [-1.0], "psi": [[s], [-s]], "R": 1.0}
+        {
+            "hat": [0.0, -1.0],
+            "truth": [0.0, 1.0],
+            "across": [0.0, 1.0],
+            "psi": [[0.0, s], [0.0, -s]],
+        }
         for s in (2.0, 10.0, 50.0)
     ],
 )
@@ -222,7 +266,7 @@ def _b4(s: Any, printed: bool) -> tuple[Any, Any]:
     ref="equation (B.4)",
     tex=r"|\Delta r^\diamond-\Delta\hat r|^2\le2|(\nabla r_{\hat\theta}(\tau_0)-\nabla "
     r"r_{\hat\theta}(\tau_1))^\top\delta|^2+16L_1\|\delta\|^2",
-    on=REWARDS,
+    on=BENT,
     expect="violated",
     note="|x| <= 2 L1 ||d|| is squared to 2 L1 ||d||^2 twice. r = tanh(theta psi), psi = (100, "
     "-100), theta from -0.04 to 0.04: the sides are 16.0 and 10.2. With squares it is 32 L1^2, a "
@@ -230,7 +274,7 @@ def _b4(s: Any, printed: bool) -> tuple[Any, Any]:
     corrected="eq_B4_corrected",
     printed_as="proof step",
     family=[
-        {"hat": [-0.04], "truth": [0.0], "diamond": [0.04], "psi": [[100.0], [-100.0]], "R": 1.0},
+        {"hat": [-0.04], "diamond": [0.04], "psi": [[100.0], [-100.0]], "R": 1.0},
     ],
 )
 def eq_B4(instance: Any) -> rc.Sides:

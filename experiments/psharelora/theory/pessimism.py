@@ -16,7 +16,7 @@ import numpy as np
 from experiments.psharelora.theory.subspace import Kinds, flat
 from linsys.linalg import Numbers, norm
 
-__all__ = ["Pessimist", "against", "choosers", "printed_radius"]
+__all__ = ["Pessimist", "against", "choosers", "radius"]
 
 
 def against(policies: Numbers, reference: Numbers, psi: Numbers) -> Numbers:
@@ -108,11 +108,13 @@ def choosers(truth: Numbers, theta: Numbers, v: Numbers, radius: Numbers) -> Pes
     return Pessimist(v[..., None, :, :], hat=flat(theta), truth=flat(truth), radius=radius)
 
 
-def printed_radius(kinds: Kinds, C: Numbers, largest: bool) -> Numbers:
-    """sqrt(zeta) of (B.1) for N_p to infinity and c3 = 2 L1^2 C, its outer root left out; (B,).
+def radius(kinds: Kinds, C: Numbers, printed: bool) -> Numbers:
+    """sqrt(zeta), zeta of (B.1) for N_p to infinity and c3 = 2 L1^2 C; (B,).
 
-    With min_i b_i as printed, or the ``largest`` b_i; in any case plus sqrt(Sigma_tail/N)/nu.
+    As printed zeta is the root of C (min_i b_i + sqrt(Sigma_tail/N)/nu), so that the radius is its
+    fourth root. Otherwise with max_i b_i, and zeta is the square of that.
     """
-    b = kinds.b.max(axis=1) if largest else kinds.b.min(axis=1)
+    b = kinds.b.min(axis=1) if printed else kinds.b.max(axis=1)
     nu = np.where(kinds.nu > 0, kinds.nu, 1 + 0 * kinds.nu)  # zero where Theta_diamond is
-    return np.asarray(np.sqrt(C * (b + np.sqrt(kinds.spread) / nu)))
+    root = np.sqrt(C * (b + np.sqrt(kinds.spread) / nu))
+    return np.asarray(np.sqrt(root) if printed else root)

@@ -20,9 +20,9 @@ from experiments.psharelora.theory.preference import (
     reward as bounded,
 )
 from experiments.psharelora.theory.subspace import frobenius, inner
-from linsys.linalg import Numbers, inverse, stretch, transpose
+from linsys.linalg import Numbers, inverse, lambda_max, stretch, transpose
 
-__all__ = ["Shared", "likelihood", "lipschitz", "orthogonal", "overlap"]
+__all__ = ["Shared", "likelihood", "lipschitz", "orthogonal", "overlap", "spectral"]
 
 
 def orthogonal(raw: Numbers) -> Numbers:
@@ -141,6 +141,12 @@ def lipschitz(psi0: Numbers, psi1: Numbers) -> Numbers:
     return np.asarray(both.reshape(len(both), -1).max(axis=1))
 
 
+def spectral(A: Numbers) -> Numbers:
+    """||A||_2, the largest singular value of each matrix (..., p, q)."""
+    largest = lambda_max(transpose(A) @ A)
+    return np.asarray(np.sqrt(np.maximum(largest, 0 * largest)))
+
+
 def not_worse(users: Shared, x: Numbers, o: Numbers, Theta: Numbers) -> Numbers:
     """Whether Theta explains the labels at least as well as Theta_diamond, as the MLE does."""
     return np.asarray(likelihood(Theta, x, o) >= likelihood(users.best, x, o))
@@ -192,12 +198,13 @@ def eq_B5(
     psi1: Numbers,
     factor: Numbers,
 ) -> rc.Sides:
-    """(B.5) for one user: factor ||B_diamond - B_hat||^2 ||W_diamond||^2 + 2 ||w||^2_Sigma_hat.
+    """(B.5) for one user: factor ||B_diamond - B_hat||^2 ||W_diamond||_F^2 + 2 ||w||^2_Sigma_hat.
 
-    Bases (B, d1, k), W (B, k, d2), features (B, n, d1, d2).
+    ||B_diamond - B_hat|| is the operator norm, which I x B_diamond - I x B_hat has as well. Bases
+    (B, d1, k), W (B, k, d2), features (B, n, d1, d2).
     """
     x = psi0 - psi1
     A = inner((first @ W_diamond - second @ W_hat)[:, None], x) ** 2
     noise = inner((second @ (W_diamond - W_hat))[:, None], x) ** 2
-    apart = inner(first - second, first - second) * inner(W_diamond, W_diamond)
+    apart = spectral(first - second) ** 2 * inner(W_diamond, W_diamond)
     return A.mean(axis=1), factor * apart + 2 * noise.mean(axis=1)
