@@ -62,8 +62,6 @@ from ratecheck._experiment.table import Table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from lora_bridge.runs import Watch
-
 #: One piece of the work: plain values that name it, ``{"level": 0.05, "first_replicate": 0}``.
 Block = Mapping[str, Any]
 #: What one block yields: columns of equal length, one row per point of a curve (a single value
@@ -114,13 +112,13 @@ class Context:
     """How, never what, to compute: numbers must not depend on anything here.
 
     ``folder`` is where ``compute`` may keep what it needs to go on after a kill, or None; it is not
-    made before that, and removed when the block is stored. ``watch`` is told how far runs are. Both
-    are for :mod:`lora_bridge.runs`.
+    made before that, and removed when the block is stored. ``watch`` is a
+    :class:`lora_bridge.runs.Watch` that is told how far runs are, or None.
     """
 
     threads: int = 1
     folder: Path | None = None
-    watch: Watch | None = None
+    watch: Any = None
 
 
 @dataclass(frozen=True, eq=False)
