@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from experiments.affpcl.claims import _regimes, rates_examples
 from experiments.affpcl.claims.appendix_c5 import ex6_mean as mean_form, ex6_stretch as stretch_form
 from experiments.affpcl.claims.appendix_c6 import (
     c6_bellman as projected_bellman,
@@ -29,7 +31,7 @@ from experiments.affpcl.theory.bellman import (
     slow_returns,
     stationary,
 )
-from linsys.heterogeneity import nu
+from linsys.heterogeneity import lambda_b, nu, sigma
 from linsys.linalg import lambda_min, precise, precision
 from linsys.systems.markov_reward import MarkovRewardProcesses
 
@@ -261,3 +263,34 @@ def test_stationary_distributions_are_precise() -> None:
         exact = exact / exact.sum(axis=-1, keepdims=True)
         law = stationary(exact)
         assert np.abs((law[..., None, :] @ exact)[..., 0, :] - law).max() < 1e-45
+
+
+def test_reward_features_with_a_far_centre_are_what_the_note_says() -> None:
+    level = 0.01
+    types = rates_examples.turned_rewards(_regimes.pieces(0), 8, level)
+    system = types.system
+    joint = types.mu.reshape(2, 4, 4)  # o and o' are independent and have one distribution
+    pi = joint.sum(axis=2)
+    np.testing.assert_allclose(joint, pi[:, :, None] * pi[:, None, :], atol=1e-15)
+    here = np.repeat(np.eye(2)[[0, 1, 0, 1]], 4, axis=0)  # phi(o)
+    there = np.tile(np.eye(2)[[0, 1, 0, 1]], (4, 1))
+    np.testing.assert_array_equal(types.A, here[:, :, None] * (here - there / 2)[:, None])
+    rewards = np.einsum("sj,sjk->sk", here, types.Phi)  # phi_r(o)
+    np.testing.assert_allclose(types.Phi, here[:, :, None] * rewards[:, None], atol=1e-15)
+    assert np.linalg.norm(rewards, axis=1).max() <= 1
+    assert types.heterogeneity == pytest.approx((level, level / 0.9), rel=1e-3)
+    assert sigma(system, definition="weights").value == pytest.approx(2, rel=1e-3)
+    assert lambda_b(system).value == pytest.approx(level**2 / 2)
+    assert np.abs(system.x_star_central).max() < 1e-12
+    assert np.abs(system.theta_star_central).max() < 1e-12
+    residual = system.A @ system.x_star[0] - system.b[0]
+    assert system.mu[0] @ (residual**2).sum(axis=1) == pytest.approx(0.405, rel=0.01)
+
+
+def test_reward_features_decide_whether_temporal_differences_gain() -> None:
+    level = 0.04
+    types = rates_examples.turned_rewards(_regimes.pieces(0), 200, level)
+    np.testing.assert_allclose(types.relative_errors(1e13), 1, rtol=1e-6)
+    here = np.repeat(np.eye(2)[[0, 1, 0, 1]], 4, axis=0)
+    of_values = replace(types, Phi=here[:, :, None] * here[:, None])  # phi_r = phi
+    assert of_values.relative_errors(1e13).max() < level

@@ -180,8 +180,8 @@ _UNIT_FORMS = chain_space(1, _DIRECTION, unit=True, view=bellman.embeddings)
     "symmetric matrices says nothing on the norm of a product that is not symmetric. On the cycle "
     "1 -> 2 -> 3 -> 1 with gamma = 0.9 and features (-1, -2, 0), (1, 1, 0), (0, 0, 1), "
     "normalised, nu = 30.7 > 19; with (-4, 1, 3), (1, -2, -3), (-4, -3, -2), which are nearly "
-    "dependent, nu is 46 times the bound. No counterexample was found in dimension 2. Lemma D.2, "
-    "the only place where nu enters, holds with (1 + gamma) / (1 - gamma) nevertheless "
+    "dependent, nu is 46 times the bound. No counterexample was found in dimension 2. The first "
+    "half of Lemma D.2, where nu enters, holds with (1 + gamma) / (1 - gamma) nevertheless "
     "(affpcl.rem2_unit).",
     corrected="ex6_corrected",
 )

@@ -8,6 +8,7 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.affpcl.claims._chains import chain_space
+from experiments.affpcl.claims.dynamics import error_of_affpcl
 from experiments.affpcl.paper import PAPER
 from experiments.affpcl.theory import bellman
 from experiments.affpcl.theory.stack import FiniteStack, apply, transpose
@@ -85,8 +86,8 @@ def c6_const(stack: FiniteStack) -> rc.Sides:
     "sets G_b >= max |R^i| as if it were Section 1.2's. Weights can exceed both rewards and "
     "solutions where features are short: with n = 1, gamma = 0.3, independent transitions to "
     "three states with chances 0.2, 0.2, 0.6, features (0.1, 0, 0), (0, 1, 0), (0.7, 0, 0.1) and "
-    "theta = (0, 0, 1), sigma = 2 > 1.56. The rate of Appendix C.6 holds with G_b >= max{max_i "
-    "||theta^i||, ||theta_*^c||}.",
+    "theta = (0, 0, 1), sigma = 2 > 1.56. The rate of Appendix C.6 is corrected with G_b >= "
+    "max{max_i ||theta^i||, ||theta_*^c||} (affpcl.c6_rate_corrected).",
     corrected="c6_const_weights_corrected",
     reading_of="c6_const",
 )
@@ -135,9 +136,10 @@ def c6_lambda(stack: FiniteStack) -> rc.Sides:
     note="Three gaps. Appendix C.6 has the transpose of Example 6's matrix, and nu is not that of "
     "the transpose. Features are shorter than one, which Remark 2 excludes. And Example 6 itself "
     "fails (affpcl.ex6). With ||phi|| = 1: cycle 1 -> 2 -> 3 -> 1, gamma = 0.5, features (0, 1, "
-    "-2), (1, 0, 0), (2, 0, 1), normalised: nu = 3.99 > 3. The rate of Appendix C.6 survives, "
-    "with a better power of 1 - gamma: Lemma D.2 holds with one in the place of nu "
-    "(affpcl.rem2_td).",
+    "-2), (1, 0, 0), (2, 0, 1), normalised: nu = 3.99 > 3. The rate of Appendix C.6 does not "
+    "need it: the first half of Lemma D.2 holds with one in the place of nu (affpcl.rem2_td). The "
+    "second half needs nu of Phi, which is 1 for rewards linear in phi "
+    "(affpcl.c6_rate_corrected).",
     corrected="c6_nu_corrected",
 )
 def c6_nu(stack: FiniteStack) -> rc.Sides:
@@ -173,3 +175,29 @@ def c6_nu_corrected(instance: Any) -> rc.Sides:
 def c6_moment(instance: Any) -> rc.Sides:
     """A = phi (phi - gamma phi')^T, ||phi|| <= 1: E A^T A <= (1 + gamma) sym(Abar)."""
     return bellman.moment_form(instance, bellman.moment_factor(instance))
+
+
+@PAPER.upper(
+    "c6_rate_corrected",
+    ref="Appendix C.6, corrected, for small steps",
+    uses=["rem2_td", "d2_Phi_corrected", "c6_lambda", "d3"],
+    tex=r"\lim_{\alpha\to0}\tfrac1\alpha\mathbb{E}\|x^i-x_*^i\|^2\le\frac{\sigma^2}{(1-\gamma)w^i}"
+    r"\Bigl(\frac1n+9\delta_{\mathrm{cen}}^i\Bigr),\quad\sigma=2\max\{(1+\gamma)G_x,G_b\}",
+    on=chain_space("n", {"theta": rc.reals("n", "d")}, sizes={"n": (1, 3), "O": (3, 3)}),
+    derivation="That of affpcl.thm1_small_steps: 2 lambda^i tr X <= E||z||^2 <= 2 E||v^i||^2 + 2 "
+    "(sigma^2/n)(1 + chi^2). Phi = phi phi' is symmetric and positive semidefinite, so that nu of "
+    "Phi is 1, and both halves of Lemma D.2 hold with 1 in the place of nu, the first by "
+    "affpcl.rem2_td, the second by affpcl.d2_Phi_corrected. lambda^i >= (1 - gamma) w^i by "
+    "affpcl.c6_lambda.",
+    note="With alpha = ln t / (lambda^i t) this is Appendix C.6's rate for large t, with (1 - "
+    "gamma)^{-2} where (1 - gamma)^{-3} is printed. It asks for rewards phi(o)'theta^i; with "
+    "reward features of their own the rate is false (affpcl.c6_rate).",
+)
+def c6_rate_corrected(stack: FiniteStack) -> rc.Sides:
+    """Personalised TD(0) with rewards phi(o)'theta^i: the stationary error of small steps is at
+    most alpha sigma^2 / ((1 - gamma) w^i) (1/n + 9 delta_cen^i), sigma = 2 max{(1 + gamma) G_x,
+    G_b}, w^i = lambda_min(E_{pi^i} phi phi').
+    """
+    floor = (1 - stack.gamma)[:, None] * lambda_min(stack.Phi_bar)
+    scale = bellman.discounted_sigma(stack)[:, None] ** 2 / floor
+    return error_of_affpcl(stack), scale / stack.n + 9 * scale * stack.delta_cen

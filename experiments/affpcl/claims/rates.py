@@ -279,7 +279,9 @@ HIDDEN = (
     "= 1, and Phi = 1 or 2 e - 1 with probability 1/2 each: nu = 1, sigma = 2, lambda^i = 1 and "
     "delta_cen^i = e/2, but b^i(s) takes values near 1 and -1 however small e is, and the error "
     "stays that of learning alone. This is no counterexample to Theorem 1 of Section 5, because "
-    "delta_obj = 1; affpcl.thm1_main has one. "
+    "delta_obj = 1; affpcl.thm1_main has one. Distances are measured against learning alone with "
+    "the step ln t/(lambda t), lambda the smallest of lambda^i and lambda^b; steps are so small "
+    "there that the ratio depends on none. "
 )
 
 
@@ -547,6 +549,8 @@ def thm1_c4() -> Sequence[rc.Regime]:
     ref="Section 2, footnote 3, with Lemma D.5",
     uses=["corE1", "corF1", "corF2", "corG2_first", "d4", "d5_dim"],
     tex=r"\mathbb{E}\|\tilde x_t^i-x_*^i\|^2=O(\sigma^2(\lambda^i)^{-2}t^{-1}\delta)",
+    note="Measured in t alone. delta needs nu' for nu, as in affpcl.thm1_c1, whose counterexample "
+    "is about the noise at the solutions.",
 )
 def thm1_dim() -> Sequence[rc.Regime]:
     """Diminishing steps and the weighted average remove ln t from Theorem 1, for (22-1) and
