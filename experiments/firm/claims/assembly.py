@@ -207,7 +207,8 @@ def _in_H(s: Any) -> Any:
         sizes={"C": (1, 2), "N": (1, 2)},
         view=_constants,
         batched=True,
-        credible={"gamma": (0.1, 0.99)},
+        # eta_t is in (0, 1), so that the sum of the weights is neither 0 nor more than 1
+        credible={"gamma": (0.1, 0.99), "omega": (0.1, 1.0)},
         assumes={"w and w_* in H: ||w_* - w|| <= 2 R_w": _in_H},
         meaning={
             "errors": "||w_* - w|| of each client over 3 r_max/lambda_A, which no critic of H "
@@ -219,11 +220,11 @@ def _in_H(s: Any) -> Any:
         },
     ),
     expect="violated",
-    note="Two slips. 12 eps_critic replaces 12 E||w_* - w||^2, of which a bound on the first "
-    "moment says nothing (r_max = 5, lambda_A = 0.1, w_* = 0 and ||w|| = R_w = 100: 120000 against "
-    "1200). And L_J^2 replaces (27)'s L_J, "
-    "which is less if L_J < 1; (33) has the right one. Otherwise the substitution is sound: the "
-    "weights eta_i prod (1 - eta_k) sum to 1 - prod (1 - eta_k) <= 1, and t - t_0 <= K.",
+    note="12 eps_critic replaces 12 E||w_* - w||^2, of which a bound on the first moment says "
+    "nothing: r_max = 5, lambda_A = 0.1, w_* = 0 and ||w|| = R_w = 100 have 120000 against 1200, "
+    "and where the weights of (24) sum to one all other terms are the same on both sides. "
+    "Otherwise the substitution is sound: these weights eta_i prod (1 - eta_k) sum to 1 - prod (1 "
+    "- eta_k) <= 1, and t - t_0 <= K. (27) is read with the L_J^2 of (26) and (33), see firm.eq27.",
     corrected="eq33_corrected",
 )
 def eq33(
@@ -238,15 +239,15 @@ def eq33(
     second: Any,
     omega: Any,
 ) -> rc.Sides:
-    """Q_t of (27) with (24) is at most (33), where eps_critic bounds E||w_* - w||."""
+    """Q_t of (27) with (24) and L_J^2 is at most (33), where eps_critic bounds E||w_* - w||."""
     size = 2**doublings
     eps = first.max(axis=-1)
     gap = first_terms(known, size, eps) + 4 * known.L_J * known.R * a * K
     share = 8 * known.R**3 * np.sqrt(M**3) / beta
     rest = 12 * known.zeta + 12 * known.noise(size) / clients
-    square = 4 * (known.R * a * K) ** 2
+    rest = rest + 4 * (known.L_J * known.R * a * K) ** 2
     stated = rest + 12 * second.sum(axis=-1) / clients + share * omega * gap
-    return stated + known.L_J * square, rest + 12 * eps + share * gap + known.L_J**2 * square
+    return stated, rest + 12 * eps + share * gap
 
 
 @PAPER.upper(

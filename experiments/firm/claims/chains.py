@@ -159,11 +159,12 @@ def eq10(instance: Any) -> rc.Sides:
     on=CRITICS,
     expect="violated",
     note="The chain goes on from the state in which the last batch, of another policy, has ended. "
-    "Then E[Z_c | F_t] in (16) is not zero, and a bias of order 1/B joins (17); its square, of "
+    "Two states, all transitions 1/2, r = 1 for the first action, a tabular critic, pi = 1/2, "
+    "B = 1 and s_0 = 1: E g = (1/4, -1/4, 0, 0) against Delta = (1/8, -1/8, 1/8, -1/8). So "
+    "E[Z_c | F_t] in (16) is not zero, and a bias of order 1/B joins (17); its square, of "
     "order 1/B^2, does not fall with C.",
     corrected="eq10_corrected",
     reading_of="eq10",
-    printed_as="proof step",
     reading="Batches that begin where Algorithms 2 and 3 let them begin, in the last state of the "
     "critic's batch under another policy; (16) takes the mean to be Delta there.",
 )

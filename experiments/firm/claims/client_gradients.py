@@ -114,16 +114,14 @@ def eq47_48(pair: Any, known: Any, size: Any) -> rc.Sides:
     r"4\kappa\rho)}{(1-\rho)B}}+\mathbb E\|\nabla J^j(\theta^c)-\nabla J^j(\theta^{c'})\|",
     on=PAIR,
     expect="violated",
-    note="The step through Lemma 4: Delta^j - grad J^j is not small with zeta. Tabular critics, w "
-    "= w_* and B to infinity leave ||Delta^j(theta^c) - Delta^j(theta^c')|| against ||grad "
-    "J^j(theta^c) - grad J^j(theta^c')||, and only the latter has the factor gamma/(1-gamma): one "
-    "state, r = (1, 0), logits (x, 0) and (0, 0), where Delta = (1 - gamma) grad J/gamma, nine "
-    "times grad J at gamma = 0.1.",
+    note="(48) itself where the critics' terms vanish, as the discussion below it promises that "
+    "they can be made to. The step through Lemma 4 fails: Delta^j - grad J^j is not small "
+    "with zeta. Tabular critics, w = w_* and B to infinity leave ||Delta^j(theta^c) - "
+    "Delta^j(theta^c')|| against ||grad J^j(theta^c) - grad J^j(theta^c')||, and only the "
+    "latter has the factor gamma/(1-gamma): one state, r = (1, 0), logits (x, 0) and (0, 0), "
+    "where Delta = (1 - gamma) grad J/gamma, nine times grad J at gamma = 0.1.",
     corrected="eq47_48_corrected",
-    reading_of="eq47_48",
     printed_as="proof step",
-    reading="The case of exact tabular critics, w = w_* and zeta = 0. The discussion below (48) "
-    "promises that the critics' terms can be made small, and then this is what (48) says.",
     uses=["eq47", "lemma4", "lemma6"],
 )
 def eq48_policies(step: Any, known: Any, size: Any) -> rc.Sides:
@@ -249,16 +247,18 @@ def restarted_bias(at: Estimate) -> rc.Sides:
     r"{(1-\rho)B}}+4L_JRa(t-t_0)",
     on=SYNCHRONISED,
     expect="violated",
-    note="False already at t = t_0, where L_J plays no part, so for every L_J: (48) takes roots "
-    "of first moments where Lemma 5 has second ones, so that rewards ten times as large make the "
-    "left side and the other terms ten times as large, but those of the critics sqrt(10) times. "
-    "Two states, action a leads to state a with probability 7/8, pi = 1/2, r = 0, r_max = 10, "
-    "gamma = 0.9, one critic feature for each state, features of the policy 0.7 long: w_* = 0, "
-    "zeta = 0, lambda_A = 0.05, R_w = 400, rho = 3/4, and the critics (280, -280) and (-280, 280) "
-    "of H give gradients 132 apart in the mean, against 4 sqrt(396) + 5.8 = 85 with B = 2^20. "
-    "Even exact critics do not save it for t > t_0: gradients estimate Delta, and L_J is no "
-    "Lipschitz constant of Delta (firm.eq48_policies). The corrected lemma is about grad H, for "
-    "which (24) and Theorem 1 can be stated.",
+    note="False already at t = t_0, where L_J plays no part, so for every L_J: (48) takes roots of "
+    "first moments where Lemma 5 has second ones, so that rewards ten times as large make the "
+    "left side and the other terms ten times as large, but those of the critics sqrt(10) "
+    "times. Two states, action a leads to state a with probability 7/8, pi = 1/2, r = 0, "
+    "r_max = 10, gamma = 0.9, one critic feature for each state, features of the policy 0.7 "
+    "long: w_* = 0, zeta = 0, lambda_A = 0.05, R_w = 400, rho = 3/4, and the critics (280, "
+    "-280) and (-280, 280) of H give gradients 132 apart in the mean, against 4 sqrt(396) + "
+    "5.8 = 85 with B = 2^20. Rewards need not vanish: gamma = 0.99, r = r_max = 1 and the "
+    "critics w_* +- (264, -264) have 137 against 83. Even exact critics do not save it for t "
+    "> t_0: gradients estimate Delta, and L_J is no Lipschitz constant of Delta "
+    "(firm.eq48_policies). The corrected lemma is about grad H, for which (24) and Theorem 1 "
+    "can be stated.",
     corrected="lemma9_corrected",
     uses=["eq47_48", "eq50_52"],
     main=True,

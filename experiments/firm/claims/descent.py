@@ -236,7 +236,9 @@ def eq15(parts: Numbers) -> rc.Sides:
     uses=["eq50_52"],
     tex=r"\mathcal T_{1,2}\le4L_J^2R^2a^2K^2",
     on=SYNCHRONISED,
-    note="Four times what is needed. (27) repeats the term with L_J in the place of L_J^2.",
+    note="Four times what is needed. The third line has lost the sum over pairs of clients and the "
+    "fourth, as (51), a factor 2 too many; with both mended the end is the same. (27) repeats "
+    "the term with L_J in the place of L_J^2.",
 )
 def eq26(
     step: Round, a: rc.Numbers, L: rc.Numbers, R: rc.Numbers, K: int, constant: int = 4

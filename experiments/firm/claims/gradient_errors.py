@@ -71,7 +71,6 @@ def eq16(xi: rc.Numbers, p: rc.Numbers, lam: rc.Numbers) -> rc.Sides:
             "beta": 1.0,
         }
     ],
-    printed_as="proof step",
     uses=["eq10"],
     reading="lambda_t as F.1.2 defines it, the average of the clients' weights, which (11) "
     "computes from the gradients of step t; Lemma 10 needs this lambda_t.",
@@ -199,16 +198,15 @@ _FACTOR = r"\frac{(r_{\max}+2R_w)^2(1-\rho+4\kappa\rho)}{(1-\rho)B}"
     family=[_LONG],
     printed_as="proof step",
     uses=["lemma2"],
-    reading="Its proof's bound for one client, which the lemma sums over clients.",
     tex=r"\mathbb E\|\sum_j\lambda_t^j(g_t^{j,c}(w^*)-\Delta^{j,c})\|^2\le4" + _FACTOR,
     on=WEIGHTED_LONG,
     expect="violated",
-    note="C_psi^2 is missing. The rest is so loose (R_w twice too large, |delta| below r_max + 2 "
-    "R_w, E|psi|^2 below C_psi^2) that only C_psi above about 60 shows it: all transitions 1/2, "
-    "phi = 1, r = 1 for the first action, pi = 1/2, gamma = 0.1, features of length c: c^2/16 "
-    "against 4 (1 + 4/0.9)^2 = 119.",
+    note="Printed in the proof of Lemma 6, which sums it over clients. C_psi^2 is missing. The "
+    "rest is so loose (R_w twice too large, |delta| below r_max + 2 R_w, E|psi|^2 below "
+    "C_psi^2) that only C_psi above about 60 shows it: all transitions 1/2, phi = 1, r = 1 "
+    "for the first action, pi = 1/2, gamma = 0.1, features of length c: c^2/16 against 4 (1 + "
+    "4/0.9)^2 = 119.",
     corrected="lemma6_corrected",
-    reading_of="lemma6",
 )
 def lemma6_client(chains: Any, r_max: Any, lam: Any) -> rc.Sides:
     """E||(g(w_*) - Delta(w_*)) lambda||^2 <= 4 (r_max + 2 R_w)^2 (1 - rho + 4 kappa rho) / ((1 -

@@ -88,7 +88,6 @@ def eq23(paths: Paths) -> rc.Sides:
     "the clients' weights, of order 1/sqrt(B) in the direction.",
     corrected="law_true_weights",
     reading_of="eq23",
-    printed_as="proof step",
     reading="Remark 4 calls the term the discrepancy between the clients' weights and 'the ideal, "
     "globally optimal weights lambda_t', those of the true gradients; (14) has this lambda_t, and "
     "only F.1.2 replaces it by the clients' average.",

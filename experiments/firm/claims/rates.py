@@ -104,12 +104,16 @@ def _large_batches(clients: int, eta: float | str) -> rc.Regime:
     r"\frac{M^{3/2}\alpha K}{\beta\sqrt B}\Big)",
     expect="violated",
     note="As B grows only log T/(alpha T) is left on the right. Samples of one long trajectory "
-    "have the mean Delta, which is not grad J however exact the critics are (zeta = 0): the left "
-    "side ends at ||grad J||^2 where Delta lambda = 0. With one logit per pair that is zero, as "
-    "both fields then vanish together; with features that states share it is not. (35) has bias "
-    "terms, which are zero here as well. The theorem's M^{3/2} reads sqrt(sqrt(M^3)) in the copy "
-    "used here, likely a fault of it: the introduction, Remark 1 and (35) have sqrt(M^3). "
-    "Restarted samples repair it: firm.thm1_paths in expectation is firm.thm1_corrected.",
+    "have the mean Delta, which is not grad J however exact the critics are (zeta = 0): the "
+    "left side ends at ||grad J||^2 where Delta lambda = 0. With one logit per pair that is "
+    "zero, as both fields then vanish together; with features that states share it is not. If "
+    "J starts in d_pi itself, as its law of s_0 is left open: two states, action a leads to "
+    "state a with probability 3/4, r = 0.6 and 1 in the first state, 0 in the second, gamma = "
+    "1/2, pi(1|s) = p in both. Runs along Delta = p (1 - p) (0.15 - 0.3 p) end at p = 1/2, "
+    "where grad J = 1/20. (35) has bias terms, which are zero here as well. The theorem's "
+    "M^{3/2} reads sqrt(sqrt(M^3)) in the copy used here, likely a fault of it: the "
+    "introduction, Remark 1 and (35) have sqrt(M^3). Restarted samples repair it: "
+    "firm.thm1_paths in expectation is firm.thm1_corrected.",
     corrected="thm1_paths",
     main=True,
 )

@@ -77,10 +77,11 @@ def path_sum(J: Numbers, lam: Numbers) -> Numbers:
     expect="violated",
     note="The proof's lambda_t - lambda_{t+1} is eta_{t+1} (lambda_t - lambda*_{t+1}), and so "
     "bounded by 2 eta_{t+1}, not 2 eta_t. eta = (0, 1): lambda_1 = (1, 0) while J goes from "
-    "(0, 0) to (top, 0), lambda_2 = (0, 1) while J^2 goes from 0 to top: 2 top against top. The "
-    "paper's J, a sum from t = 1, is at most gamma top: 2 gamma top, more than top for gamma > "
-    "1/2. As in the proof, J is any sequence here. For steps that do not grow, as eta_t = 1/t in "
-    "(34), the lemma holds as printed.",
+    "(0, 0) to (top, 0), lambda_2 = (0, 1) while J^2 goes from 0 to top: 2 top against top; "
+    "eta = (0.1, 0.9) has 1.9 top against 1.2 top. The paper's J, a sum from t = 1, is at "
+    "most gamma top: 2 gamma top, more than top for gamma > 1/2. As in the proof, J is any "
+    "sequence here. For steps that do not grow, as eta_t = 1/t in (34), the lemma holds as "
+    "printed.",
     corrected="lemma10_corrected",
 )
 def lemma10(
