@@ -126,8 +126,12 @@ def _is_tokenwise(model: Any, module: nn.Module) -> bool:
 
 
 @contextmanager
-def computed_at(model: nn.Module, places: Tensor) -> Iterator[list[Tensor]]:
-    """Inside, the head sees hidden states only at ``places``; they are put into the list."""
+def computed_at(model: nn.Module, places: Tensor, last: Tensor | None) -> Iterator[list[Tensor]]:
+    """Inside, the head sees hidden states only at ``places``; they are put into the list.
+
+    ``last`` is where the last perceptron runs in the rows of its layer, which may be others: each
+    place once, -1 for none; None for everywhere.
+    """
     seen: list[Tensor] = []
     tokens = 0
 
@@ -138,19 +142,21 @@ def computed_at(model: nn.Module, places: Tensor) -> Iterator[list[Tensor]]:
     def gather(module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         nonlocal tokens
         tokens = inputs[0].shape[1]
-        return (at_places(inputs[0], places), *inputs[1:])
+        assert last is not None
+        return (at_places(inputs[0], last), *inputs[1:])
 
     def spread(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
+        assert last is not None
         sequences, _, width = output.shape
-        counted = places.reshape(sequences, -1, 1) >= 0
+        counted = last.reshape(sequences, -1, 1) >= 0
         whole = output.new_zeros(sequences, tokens, width)
         # a sum: places of -1 point at the first token, to which they add zero
-        return whole.scatter_add(1, _index(places, sequences, width), output * counted)
+        return whole.scatter_add(1, _index(last, sequences, width), output * counted)
 
     head = head_of(model)
     assert head is not None
     handles = [head.register_forward_pre_hook(choose)]
-    if (perceptron := _last_perceptrons.get(model)) is not None:
+    if last is not None and (perceptron := _last_perceptrons.get(model)) is not None:
         handles.append(perceptron.register_forward_pre_hook(gather))
         handles.append(perceptron.register_forward_hook(spread))
     try:

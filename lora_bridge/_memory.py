@@ -1,17 +1,27 @@
-"""How much memory a forward pass keeps for backward passes."""
+"""How much memory a forward pass keeps for backward passes, how much is free, and less of it."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 from weakref import finalize
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
-__all__ = ["kept_bytes"]
+__all__ = ["estimated_bytes", "free_bytes", "kept_bytes", "recomputed"]
+
+#: Assumed where the system does not say.
+_UNKNOWN = 4 << 30
+#: Numbers that a layer keeps of a token, in widths: as many as GPT-2's, a third more than Llama's.
+_WIDTHS = 25
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
@@ -53,3 +63,67 @@ def kept_bytes(model: nn.Module, forward: Callable[[], Any]) -> int:
     with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(pack, lambda s: s.tensor):
         forward()
     return max(1, most)
+
+
+def estimated_bytes(model: Any, length: int, checkpointed: bool) -> int | None:
+    """About how many bytes a pass keeps of each token of sequences of ``length`` tokens.
+
+    None for models whose configuration does not tell width and layers.
+    """
+    config = model.config
+    names = ("hidden_size", "num_hidden_layers", "num_attention_heads")
+    if not all(hasattr(config, name) for name in names):
+        return None
+    width, layers, heads = (int(getattr(config, name)) for name in names)
+    layer = _WIDTHS * width + 3 * heads * length  # the latter of attention that keeps its weights
+    numbers = layers * width + layer if checkpointed else layers * layer
+    return int(numbers * next(model.parameters()).element_size())
+
+
+def free_bytes(device: torch.device) -> int:
+    """Bytes that this process may still take: of the card, or of the system and its limits."""
+    if device.type == "cuda":
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + unused
+    free = [_UNKNOWN]
+    found = re.search(r"MemAvailable:\s*(\d+) kB", _text("/proc/meminfo"))
+    if found:
+        free = [int(found[1]) << 10]
+    groups = Path("/sys/fs/cgroup")  # of version 2, then of version 1
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        most, now = _text(groups / limit).strip(), _text(groups / used).strip()
+        if most.isdecimal() and now.isdecimal():
+            free.append(int(most) - int(now))
+    return max(0, min(free))
+
+
+def _text(path: Path | str) -> str:
+    try:
+        return Path(path).read_text(encoding="ascii")
+    except OSError:
+        return ""
+
+
+@contextmanager
+def recomputed(model: Any) -> Iterator[None]:
+    """Inside, passes keep what enters a layer; backward passes, inside too, compute it again."""
+    layers = _layers(model)
+    for layer in layers:
+        layer.forward = partial(checkpoint, layer.forward, use_reentrant=False)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            del layer.forward
+
+
+def _layers(model: Any) -> list[nn.Module]:
+    """The model's layers: the first list of modules that is as long as its configuration says."""
+    count = getattr(getattr(model, "config", None), "num_hidden_layers", None)
+    for module in model.modules():
+        if isinstance(module, nn.ModuleList) and len(module) == count:
+            return list(module)
+    return []

@@ -7,10 +7,16 @@ of :mod:`linsys` and :mod:`mgda` take them as they are. The model is never copie
 adapted module adds the product of its input and the clients' factors, for all clients of a batch
 by two batched products.
 
-*Engines.* "bank" sends all clients through the model at once, or as many at a time as ``chunk`` or
-``memory`` say; "sequential" one after the other, as an oracle and where nothing larger fits; "vmap"
-maps over single clients by :func:`torch.func.vmap`, as a second oracle. All give the same numbers
-up to rounding.
+*Engines.* "bank" sends several clients through the model at once, as many as ``chunk`` or
+``memory`` say. Without these: on a processor as many as its caches hold, and nowhere more than half
+of the free memory does; where a single client needs more, its samples go one part after the other.
+"sequential" takes one client after the other, as an oracle; "vmap" maps over single clients by
+:func:`torch.func.vmap`, as a second oracle. All give the same numbers up to rounding.
+
+*Shared tokens.* In the engine "bank" the tokens with which several sequences of a client begin are
+computed once, and padding is not computed: see :mod:`lora_bridge._sharing`. That takes a causal
+model of transformers with scored tokens or one output per sequence, no dropout, and enough tokens
+to be saved. ``share=False`` computes every sequence by itself.
 
 *Scored tokens.* A batch of a language model with ``target_mask`` gets ``target_places`` (clients,
 samples, K), see :func:`lora_bridge._head.target_places`, unless K is every token. What reads the
@@ -25,7 +31,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,7 +39,14 @@ import torch
 from torch import Tensor, nn
 
 from linsys.sketching.adapters import Modules
-from linsys.validate import InputError, check_choice, check_instance, check_integer, check_number
+from linsys.validate import (
+    InputError,
+    check_choice,
+    check_flag,
+    check_instance,
+    check_integer,
+    check_number,
+)
 from lora_bridge._batches import (
     INPUTS,
     Batch,
@@ -56,10 +69,18 @@ from lora_bridge._head import (
     target_places,
 )
 from lora_bridge._hook import Adapter
-from lora_bridge._memory import kept_bytes
+from lora_bridge._memory import estimated_bytes, free_bytes, kept_bytes, recomputed
+from lora_bridge._sharing import Layout, can_share, layout_of, shared
 from lora_bridge.targets import find_targets, shape_of
 
 __all__ = ["INPUTS", "AdapterBank", "Batch", "Loss"]
+
+#: Numbers of a pass's hidden states, tokens x width, that a processor's caches hold.
+_CACHED = 1 << 18
+#: Ends of the names of models whose output is one per sequence.
+_POOLED = "ForSequenceClassification"
+#: Saved tokens x width^2 from which sharing is faster: below, its own operations cost more.
+_WORTH = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,9 +93,12 @@ class AdapterBank:
         targets: names of the adapted modules, whole or their last parts ("q_proj").
         scaling: LoRA's factor of B A, alpha / r in most places.
         engine: "bank", "sequential" or "vmap".
-        chunk: clients at a time in the bank; all without it.
+        chunk: clients at a time in the bank.
         memory: bytes that a forward pass of the bank may keep for the backward pass, instead of
-            ``chunk``; a single client is never divided.
+            ``chunk``; measured, and a single client is never divided.
+        checkpoint: in gradients, keep only what enters a layer and compute the layer again in the
+            backward pass: less memory for a third more time.
+        share: whether tokens that sequences of a client begin with are computed once.
         dropout: LoRA's dropout of an adapter's input, on in gradients only.
         autocast: a dtype to compute in, such as ``torch.bfloat16``; adapters stay as they are.
         frozen: added to the frozen matrices, one (m, n) each: see :meth:`merged`.
@@ -95,6 +119,8 @@ class AdapterBank:
     engine: str = "bank"
     chunk: int | None = None
     memory: int | None = None
+    checkpoint: bool = False
+    share: bool = True
     dropout: float = 0.0
     autocast: torch.dtype | None = None
     names: tuple[str, ...] = field(init=False)
@@ -111,6 +137,8 @@ class AdapterBank:
         check_number("scaling", self.scaling, low=0.0, low_open=True)
         check_choice("engine", self.engine, ("bank", "sequential", "vmap"))
         check_number("dropout", self.dropout, low=0.0, high=1.0, high_open=True)
+        for name in ("checkpoint", "share"):
+            check_flag(name, getattr(self, name))
         for name in ("chunk", "memory"):
             if getattr(self, name) is not None:
                 check_integer(name, getattr(self, name), low=1)
@@ -137,6 +165,11 @@ class AdapterBank:
     def width(self) -> int:
         """w, the numbers of one component of all modules."""
         return self.modules.width
+
+    @property
+    def _config(self) -> Any:
+        """What transformers calls the model's configuration."""
+        return self.model.config
 
     @property
     def device(self) -> torch.device:
@@ -193,16 +226,54 @@ class AdapterBank:
         With ``target_places``, logits and ``hidden`` are at these. Without X the adapters are off;
         ``train`` turns dropout on.
         """
-        with self._precision(), nullcontext() if X is None else self.adapted(X, scale, train=train):
-            head = head_of(self.model)
-            if head is None or "target_places" not in flat:
-                return self.model(**inputs(flat), **self._options)
-            with computed_at(self.model, flat["target_places"]) as seen:
-                output = self.model(**inputs(flat), **self._options)
-        (output.hidden,) = seen
-        through = train and not any(module in self._adapted for module in head.modules())
-        output.bottleneck = output.hidden if through else None
+        layout = self._layout(X, flat, train)
+        with self._inside(X, flat, scale, layout, train) as seen:
+            output = self.model(**inputs(flat), **self._options)
+        if seen and (head := head_of(self.model)) is not None:
+            (output.hidden,) = seen
+            through = train and not any(module in self._adapted for module in head.modules())
+            output.bottleneck = output.hidden if through else None
         return output
+
+    @contextmanager
+    def _inside(
+        self,
+        X: Tensor | None,
+        flat: Batch,
+        scale: float | Tensor,
+        layout: Layout | None,
+        train: bool,
+    ) -> Iterator[list[Tensor]]:
+        """The model as a pass has it; the list gets the states that its head is given."""
+        with ExitStack() as stack:
+            stack.enter_context(self._precision())
+            if X is not None:
+                stack.enter_context(self.adapted(X, scale, train=train))
+            if train and self.checkpoint:
+                stack.enter_context(recomputed(self.model))
+            stack.enter_context(shared(self.model, layout))
+            if head_of(self.model) is None or "target_places" not in flat:
+                yield []
+                return
+            places = flat["target_places"]
+            last = places if layout is None else layout.last
+            yield stack.enter_context(computed_at(self.model, places, last))
+
+    def _layout(self, X: Tensor | None, flat: Batch, train: bool) -> Layout | None:
+        """How the sequences share tokens, where that is exact and saves time."""
+        if not self.share or self.engine != "bank" or X is None or (train and self.dropout):
+            return None  # without adapters the model is what it is, bit for bit
+        # elsewhere a loss may read the states of padding
+        known = "target_places" in flat or type(self.model).__name__.endswith(_POOLED)
+        ids = flat.get("input_ids")
+        if ids is None or not known:
+            return None
+        work = getattr(self._config, "hidden_size", 0) ** 2
+        if ids.numel() * work < _WORTH or not can_share(self.model):
+            return None
+        layout = layout_of(flat, len(X))
+        saved = 0 if layout is None else ids.numel() - layout.tokens
+        return layout if saved * work >= _WORTH else None
 
     def read(
         self, X: Tensor | None, batch: Batch, function: Loss, scale: float | Tensor = 1.0
@@ -266,10 +337,11 @@ class AdapterBank:
         The attention must be twice differentiable: ``attn_implementation="eager"`` on a CPU.
         """
         floats("V", V, *X.shape)
+        plain = self.with_options(share=False)
         products, done = [], 0
-        for inside, data, factor in self._client_groups(X, batch, loss, scale):
+        for inside, data, factor in plain._client_groups(X, batch, loss, scale):
             at = inside.detach().requires_grad_()
-            value = self._values(at, data, loss, factor).mean(1).sum()
+            value = plain._values(at, data, loss, factor).mean(1).sum()
             (slope,) = torch.autograd.grad(value, at, create_graph=True)
             (product,) = torch.autograd.grad(slope, at, V[done : done + len(at)])
             products.append(product)
@@ -283,25 +355,69 @@ class AdapterBank:
 
         A pass that must give the same bits as another one has to take as many, by ``chunk``.
         """
-        if self.memory is not None and self.engine == "bank" and X is not None:
-            return max(1, self.memory // self._bytes_of_one_client(X, batch, function, scale))
         N, _ = sizes(batch)
-        return {"sequential": 1, "bank": self.chunk or N, "vmap": N}[self.engine]
+        if self.engine != "bank":
+            return {"sequential": 1, "vmap": N}[self.engine]
+        if self.memory is not None and X is not None:
+            return max(1, self.memory // self._bytes_of_one_client(X, batch, function, scale))
+        if self.chunk is not None or (need := self._estimated(batch)) is None:
+            return self.chunk or N
+        clients = free_bytes(self.device) // 2 // need
+        if self.device.type == "cpu":
+            width = int(self._config.hidden_size)
+            clients = min(clients, _CACHED * N // (batch["input_ids"].numel() * width))
+        return max(1, clients)
+
+    def _estimated(self, batch: Batch) -> int | None:
+        """About how many bytes a client's gradient keeps, or None for models of another kind."""
+        N, _ = sizes(batch)
+        if "input_ids" not in batch or not hasattr(self.model, "config"):
+            return None
+        tokens = batch["input_ids"].numel() // N
+        each = estimated_bytes(self.model, batch["input_ids"].shape[-1], self.checkpoint)
+        return None if each is None else tokens * each
+
+    def _samples_at_a_time(self, batch: Batch) -> int:
+        """Samples of a client whose gradients are computed together: all, if memory holds them."""
+        _, b = sizes(batch)
+        if self.chunk is not None or self.memory is not None or self.engine != "bank":
+            return b
+        need = self._estimated(batch)
+        return b if need is None else max(1, min(b, b * (free_bytes(self.device) // 2) // need))
 
     def _by_autograd(
         self, X: Tensor, batch: Batch, loss: Loss, scale: float | Tensor
     ) -> tuple[Tensor, Tensor]:
+        _, b = sizes(batch)
+        step, values, gradient = self._samples_at_a_time(batch), [], None
+        for start in range(0, b, step):
+            part = {name: value[:, start : start + step] for name, value in batch.items()}
+            value, slope = self._part_by_autograd(X, part, loss, scale, b)
+            values.append(value)
+            gradient = slope if gradient is None else gradient + slope
+        assert gradient is not None
+        return torch.cat(values, 1).mean(1), gradient
+
+    def _part_by_autograd(
+        self, X: Tensor, batch: Batch, loss: Loss, scale: float | Tensor, b: int
+    ) -> tuple[Tensor, Tensor]:
+        """Losses of some of the clients' b samples, and their share of the mean's gradient."""
         at = X.detach().requires_grad_()
         values = self._values(at, batch, loss, scale, train=True)
         each = values.unbind(2) if values.ndim == 3 else (values,)
         # clients do not mix: the slope of the sum of their means holds all their gradients
-        share = torch.full_like(each[0], 1 / values.shape[1])
-        slopes = [
-            torch.autograd.grad(value, at, share, retain_graph=j + 1 < len(each))[0]
-            for j, value in enumerate(each)
-        ]
-        gradient = slopes[0] if values.ndim == 2 else torch.stack(slopes, 1)
-        return values.detach().mean(1), gradient
+        share = torch.full_like(each[0], 1 / b)
+        with self._again(at, batch, scale) if self.checkpoint else nullcontext():
+            slopes = [
+                torch.autograd.grad(value, at, share, retain_graph=j + 1 < len(each))[0]
+                for j, value in enumerate(each)
+            ]
+        return values.detach(), slopes[0] if values.ndim == 2 else torch.stack(slopes, 1)
+
+    def _again(self, X: Tensor, batch: Batch, scale: float | Tensor) -> Any:
+        """The model as the pass had it: layers that are computed again need their adapters."""
+        flat = flattened(batch)
+        return self._inside(X, flat, scale, self._layout(X, flat, train=True), train=True)
 
     def _by_vmap(
         self, X: Tensor, batch: Batch, loss: Loss, scale: float | Tensor
@@ -328,7 +444,8 @@ class AdapterBank:
     ) -> Tensor:
         N, b = sizes(batch)
         flat = flattened(batch)
-        values = evaluated(function, self.run(X, flat, scale, train=train), flat, N * b)
+        output = self.run(X, flat, scale, train=train)
+        values = evaluated(function, output, flat, N * b)
         if train and not values.requires_grad:
             raise InputError(
                 "`loss` must be differentiable; found values that depend on no adapter"

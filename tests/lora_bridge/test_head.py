@@ -159,7 +159,7 @@ def test_a_perceptron_that_others_look_at_runs_at_all_tokens(model: Any, at_all:
     made.layer.mlp.register_forward_hook(lambda m, x, y: given.append(x[0].numel() // 4))
     ids = torch.tensor([[1, 2, 3, 4, 5]])
     expected = made(input_ids=ids).logits
-    with computed_at(made, torch.tensor([[2, 4]])):
+    with computed_at(made, places := torch.tensor([[2, 4]]), places):
         found = made(input_ids=ids).logits
     assert given == [5, 5 if at_all else 2]
     torch.testing.assert_close(found, expected[:, [2, 4]])
