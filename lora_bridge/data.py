@@ -1,10 +1,14 @@
 """Questions, preference pairs and dialogues from the user's files.
 
-*Instruction data*: JSON (a list) or JSONL of {instruction, input, output, answer}, as the
-commonsense sets of FSLoRA have it. *Preference pairs*: {prompt, chosen, rejected}. *Dialogues*:
-{chosen, rejected} with turns "\\n\\nHuman:" and "\\n\\nAssistant:", as in HH; the prompt is what
-both have in common up to the last turn of the assistant that both begin. All may carry ``domain``
-and ``user`` (or ``worker``). Empty lines are passed over.
+*Instruction data*: {instruction, input, output, answer}, as the commonsense sets of FSLoRA have it;
+*questions with choices* as they are published, see :mod:`lora_bridge.published`. *Preference
+pairs*: {prompt, chosen, rejected}. *Dialogues*: {chosen, rejected} with turns "\\n\\nHuman:" and
+"\\n\\nAssistant:", as in HH; the prompt is what both have in common up to the last turn of the
+assistant that both begin. All may carry ``domain`` and ``user`` (or ``worker``).
+
+A file is JSON (a list) or JSONL, also packed by gzip; empty lines are passed over. Right choices
+may be in a file of their own, a line each, as PIQA's authors have them: train-labels.lst beside
+train.jsonl. A folder stands for its files.
 
 An error names the place of the wrong record, "line 3 of pairs.jsonl", or its number in a list, and
 says how many more are wrong.
@@ -12,15 +16,20 @@ says how many more are wrong.
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from linsys.validate import InputError, check_flag, check_instance, check_path as path_of
 from lora_bridge._checks import listed, texts
+from lora_bridge.published import KINDS, asked, parsed
+from lora_bridge.splits import users_by
+from lora_bridge.templates import ANSWER
 
 __all__ = [
     "Example",
@@ -28,11 +37,14 @@ __all__ = [
     "pairs_of",
     "read_dialogues",
     "read_examples",
+    "read_items",
     "read_pairs",
     "read_preferences",
 ]
 
 _ASSISTANT = "\n\nAssistant:"
+#: Names of files that say which part of a set they are, not which set.
+_PARTS = ("train", "valid", "validation", "val", "dev", "test")
 
 
 @dataclass(frozen=True)
@@ -43,6 +55,8 @@ class Example:
         prompt: what the model is given.
         target: what it should say.
         choices: the targets it has to choose from, among them ``target``; empty where open.
+        question, texts, passage: the same as a question alone, its choices in full and what it is
+            about, for :mod:`lora_bridge.scoring`; empty where unknown.
         domain, user: where it comes from; empty where unknown.
         place: line and file, for messages.
     """
@@ -53,6 +67,9 @@ class Example:
     domain: str = ""
     user: str = ""
     place: str = field(default="", compare=False, repr=False)
+    question: str = field(default="", compare=False, repr=False)
+    texts: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    passage: str = field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("prompt", "target"):
@@ -79,19 +96,43 @@ class Pair:
 _Item = TypeVar("_Item", Example, Pair)
 
 
+def read_items(path: Path | str) -> list[Example] | list[Pair]:
+    """The questions or the preference pairs of a file or a folder, whichever it holds.
+
+    Raises:
+        InputError: as the other readers; records of no known kind (says which are known), or of
+            both.
+    """
+    found: list[Any] = []
+    folder = path_of("path", path).is_dir()
+
+    def read(record: Any, own: str) -> Any:
+        compared = isinstance(record, dict) and "chosen" in record
+        return _item(record, own if folder or not compared else "")
+
+    for file, own in _files(path):
+        found += _records(file, partial(read, own=own))
+    kinds = {type(item) for item in found}
+    if len(kinds) > 1:
+        raise InputError(f"`data` must hold questions or preference pairs; found both in {path}")
+    return found
+
+
 def read_examples(path: Path | str, domain: str | None = None) -> list[Example]:
-    """The questions of a file of {instruction, input, output, answer}.
+    """The questions of a file or a folder: instruction data or questions with choices.
 
     The choices come from the line "Answer format: a/b/c" of an instruction; the target is the
     answer (the output where there is none). Without ``domain``, it is the file's name up to an
-    underscore.
+    underscore, or the folder's name for a file such as train.jsonl.
 
     Raises:
         InputError: no such file, no JSON, a record without instruction or answer; by its number.
     """
-    file = path_of("path", path)
-    named = file.stem.partition("_")[0] if domain is None else domain
-    return _records(file, lambda record: _example(record, named))
+    return [
+        example
+        for file, own in _files(path)
+        for example in _records(file, partial(_of_kind, Example, domain=domain or own))
+    ]
 
 
 def read_pairs(path: Path | str, domain: str = "") -> list[Pair]:
@@ -114,27 +155,36 @@ def read_dialogues(path: Path | str, domain: str = "") -> list[Pair]:
     return _records(path_of("path", path), lambda record: _dialogue(record, domain))
 
 
-def read_preferences(path: Path | str, domain: str = "", *, users: bool = False) -> list[Pair]:
+def read_preferences(
+    path: Path | str, domain: str = "", *, users: bool = False, rule: str = ""
+) -> list[Pair]:
     """The pairs of a file of either kind: a record with ``prompt`` is a pair, another a dialogue.
 
     Args:
-        path: the file.
+        path: the file, or a folder, whose files' names are the domains.
         domain: of records that name none.
-        users: whether every record must say whose preference it is.
+        users: whether every pair must have a user whose preference it is.
+        rule: who that is where a record does not say, see :func:`lora_bridge.splits.users_by`.
 
     Raises:
-        InputError: as the two other readers.
+        InputError: as the two other readers; no user and no rule.
     """
-
-    def read(record: Any) -> Pair:
-        known = isinstance(record, dict) and "prompt" in record
-        pair = (_pair if known else _dialogue)(record, domain)
-        if users and not pair.user:
-            raise InputError("`user` must say whose preference it is (or `worker`); found neither")
-        return pair
-
     check_flag("users", users)
-    return _records(path_of("path", path), read)
+    user_of = users_by(rule) if rule else None
+    folder = path_of("path", path).is_dir()
+
+    def read(record: Any, own: str) -> Pair:
+        pair = _of_kind(Pair, record, domain or own * folder)
+        if not users or pair.user:
+            return pair
+        if user_of is None:
+            raise InputError(
+                "`user` must say whose preference it is (or `worker`); found neither: "
+                "say by which rule it is domain, longer or hash:5"
+            )
+        return replace(pair, user=user_of(pair))
+
+    return [pair for file, own in _files(path) for pair in _records(file, partial(read, own=own))]
 
 
 def pairs_of(examples: Sequence[Example]) -> list[Pair]:
@@ -151,6 +201,54 @@ def pairs_of(examples: Sequence[Example]) -> list[Pair]:
     ]
 
 
+def _files(path: Path | str) -> Iterator[tuple[Path, str]]:
+    """The files of a path, each with the domain that its name says."""
+    place = path_of("path", path)
+    files = [place]
+    if place.is_dir():
+        files = sorted(f for f in place.glob("*.json*") if f.is_file())
+        if not files:
+            raise InputError(f"`data` must hold files *.json or *.jsonl; found none in {place}")
+    for file in files:
+        name = re.sub(r"(\.gz)?$", "", re.sub(r"\.jsonl?(\.gz)?$", "", file.name))
+        yield file, file.absolute().parent.name if name in _PARTS else name.partition("_")[0]
+
+
+def _item(record: Any, domain: str) -> Example | Pair:
+    """A record of any kind."""
+    if not isinstance(record, dict):
+        raise InputError(f"a record must be an object; found {type(record).__name__}")
+    if "instruction" in record:
+        return _example(record, domain)
+    if "chosen" in record:
+        return (_pair if "prompt" in record else _dialogue)(record, domain)
+    question = asked(record)
+    if question is None:
+        known = ", ".join(f"{name} {form}" for name, (form, *_) in KINDS.items())
+        raise InputError(
+            "a record must be {instruction, answer}, {prompt, chosen, rejected}, {chosen, "
+            f"rejected}} or of {known}; found {{{', '.join(list(record)[:8])}}}"
+        )
+    return Example(
+        question.instruction + ANSWER,
+        question.choices[question.right],
+        question.choices,
+        _text(record, "domain", domain),
+        _user(record),
+        question=question.question,
+        texts=question.texts,
+        passage=question.passage,
+    )
+
+
+def _of_kind(kind: type[_Item], record: Any, domain: str) -> _Item:
+    item = _item(record, domain)
+    if not isinstance(item, kind):
+        names = {Example: "a question", Pair: "a preference pair"}
+        raise InputError(f"a record must be {names[kind]}; found {names[type(item)]}")
+    return item
+
+
 def _example(record: Any, domain: str) -> Example:
     instruction = _text(record, "instruction")
     extra = _text(record, "input", "")
@@ -161,8 +259,17 @@ def _example(record: Any, domain: str) -> Example:
     choices = tuple(answer_format.group(1).split("/")) if answer_format else ()
     if choices and target not in choices:
         raise InputError(f"`answer` must be one of {', '.join(choices)}; found {target!r}")
-    prompt = f"{instruction}\n{extra}".strip() + "\nAnswer: "
-    return Example(prompt, target, choices, _text(record, "domain", domain), _user(record))
+    prompt = f"{instruction}\n{extra}".strip() + ANSWER
+    question, full = parsed(instruction, choices) if choices else ("", ())
+    return Example(
+        prompt,
+        target,
+        choices,
+        _text(record, "domain", domain),
+        _user(record),
+        question=question,
+        texts=full,
+    )
 
 
 def _pair(record: Any, domain: str) -> Pair:
@@ -201,10 +308,7 @@ def _compared(record: Any, domain: str, prompt: str, chosen: str, rejected: str)
 
 
 def _records(file: Path, read: Callable[[Any], _Item]) -> list[_Item]:
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"`data` must be a readable text file; found {file} ({error})") from None
+    text, labels = _content(file), _labels(file)
     listed = text.lstrip().startswith("[")
     kind, items, refused = "record" if listed else "line", list[_Item](), list[str]()
     # not splitlines: JSON lets other ends of lines, such as U+2028, stand inside a text
@@ -213,7 +317,10 @@ def _records(file: Path, read: Callable[[Any], _Item]) -> list[_Item]:
             continue
         place = f"{kind} {number} of {file}"
         try:
-            items.append(replace(read(part if listed else json.loads(part)), place=place))
+            record = part if listed else json.loads(part)
+            if labels is not None and isinstance(record, dict):
+                record = _labelled(record, labels, len(items) + len(refused), file)
+            items.append(replace(read(record), place=place))
         except json.JSONDecodeError as error:
             refused.append(f"{place} must be JSON; found {error.msg} at column {error.colno}")
         except InputError as error:
@@ -224,6 +331,32 @@ def _records(file: Path, read: Callable[[Any], _Item]) -> list[_Item]:
     if not items:
         raise InputError(f"`data` must hold at least one record; found none in {file}")
     return items
+
+
+def _content(file: Path) -> str:
+    try:
+        if file.suffix == ".gz":
+            return gzip.decompress(file.read_bytes()).decode("utf-8-sig")
+        return file.read_text(encoding="utf-8-sig")
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise InputError(f"`data` must be a readable text file; found {file} ({error})") from None
+
+
+def _labels(file: Path) -> list[str] | None:
+    """The lines of a file of labels beside this one, if there is any."""
+    beside = file.with_name(re.sub(r"\.jsonl?(\.gz)?$", "", file.name) + "-labels.lst")
+    return _content(beside).split() if beside.is_file() else None
+
+
+def _labelled(record: dict[str, Any], labels: list[str], place: int, file: Path) -> dict[str, Any]:
+    """A record with its line of the labels, unless it has one of its own."""
+    if record.get("label") is not None or record.get("answer"):
+        return record
+    if place >= len(labels):
+        raise InputError(
+            f"the labels beside {file.name} must be one for every record; found {len(labels)}"
+        )
+    return record | {"label": labels[place]}
 
 
 def _listed(text: str, file: Path) -> list[Any]:

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linsys.bilevel import bradley_terry, sampled_preferences
-from linsys.validate import InputError, check_integer, check_number, check_path as path_of, shown
+from linsys.validate import InputError, check_integer, check_number, shown
 from lora_bridge import _checks
 from lora_bridge.bilevel import TextDomain
-from lora_bridge.data import Example, Pair, read_examples, read_preferences
+from lora_bridge.data import Example, Pair, read_items
 from lora_bridge.policy_reward import Models
 from lora_bridge.splits import by_key
 from lora_bridge.tokens import encode_examples
@@ -149,26 +149,21 @@ def _chances(good: Array, wrong: float) -> tuple[float, ...]:
 
 
 def read_domains(path: Path | str) -> Mapping[str, Sequence[Example | Pair]]:
-    """The questions or pairs of every domain of a file, in order of the domains' names.
+    """The questions or pairs of every domain of a file or a folder, in order of the domains' names.
 
     Raises:
         InputError: no readable file; fewer than two domains; pairs that do not name theirs.
     """
-    file = path_of("path", path)
-    try:
-        compared = '"chosen"' in file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"`data` must be a readable text file; found {file} ({error})") from None
-    items: list[Any] = [*(read_preferences(file) if compared else read_examples(file))]
+    items: list[Any] = [*read_items(path)]
     if unnamed := sum(not item.domain for item in items):
         raise InputError(
-            f"`data` must name the `domain` in every record; found {unnamed} without in {file}"
+            f"`data` must name the `domain` in every record; found {unnamed} without in {path}"
         )
     domains: dict[str, list[Any]] = by_key(items, lambda item: item.domain)
     if len(domains) < 2:
         raise InputError(
             f"`data` must hold two domains or more, named by `domain` in every record; "
-            f"found {', '.join(domains)} in {file}"
+            f"found {', '.join(domains)} in {path}"
         )
     return domains
 

@@ -5,13 +5,14 @@ They are examples without a target, so that :mod:`lora_bridge.splits` deals them
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from linsys.validate import InputError, check_instance, check_integer, check_path as path_of
-from lora_bridge.data import Example, _example, _records, _text, _user
+from linsys.validate import InputError, check_instance, check_integer
+from lora_bridge.data import Example, Pair, _files, _item, _records, _text, _user
 from lora_bridge.docstrings import docstrings
 
 __all__ = ["built_in_prompts", "prompt_texts", "read_prompts"]
@@ -25,14 +26,14 @@ _ENOUGH_BYTES = 20_000
 def read_prompts(
     path: Path | str, domain: str | None = None, marker: str = MARKER
 ) -> list[Example]:
-    """The prompts of a file, JSON or JSONL.
+    """The prompts of a file or a folder, in the forms of :mod:`lora_bridge.data`.
 
-    A record is a question {instruction, ..}, as :func:`lora_bridge.data.read_examples` has it, and
-    gives its prompt; or {prompt, ..}; or a dialogue {chosen, ..}, which is cut before the last
+    A record is a question, as :func:`lora_bridge.data.read_examples` has it, and gives its prompt;
+    or {prompt, ..}; or a dialogue {chosen, ..}, which is cut before the last
     answer of the assistant. In the latter two, the prompt must end with the marker.
 
     Args:
-        path: of the file.
+        path: of the file or the folder.
         domain: of records that name none; the file's name up to an underscore without it.
         marker: what a prompt ends with, but for white space; "" for {prompt, ..} as they are.
 
@@ -40,18 +41,21 @@ def read_prompts(
         InputError: no such file, no JSON, a record without any of the three or without the marker;
             by its number.
     """
-    file = path_of("path", path)
     check_instance("marker", marker, str, "a text")
-    named = file.stem.partition("_")[0] if domain is None else domain
 
-    def read(record: Any) -> Example:
-        if isinstance(record, dict) and "instruction" in record:
-            question = _example(record, named)
-            return Example(question.prompt, "", domain=question.domain, user=question.user)
-        prompt = _before_answer(record, marker)
-        return Example(prompt, "", domain=_text(record, "domain", named), user=_user(record))
+    def read(record: Any, named: str) -> Example:
+        own = _text(record, "domain", named) if isinstance(record, dict) else named
+        if isinstance(record, dict) and ("prompt" in record or "chosen" in record):
+            return Example(_before_answer(record, marker), "", domain=own, user=_user(record))
+        item = _item(record, own)
+        assert not isinstance(item, Pair)
+        return Example(item.prompt, "", domain=item.domain, user=item.user)
 
-    return _records(file, read)
+    return [
+        prompt
+        for file, own in _files(path)
+        for prompt in _records(file, partial(read, named=domain or own))
+    ]
 
 
 def prompt_texts(path: Path | str | None) -> list[str] | None:
@@ -65,9 +69,7 @@ def prompt_texts(path: Path | str | None) -> list[str] | None:
     """
     if path is None:
         return None
-    place = path_of("path", path)
-    files = sorted(place.glob("*.json*")) if place.is_dir() else [place]
-    every = [prompt.prompt for file in files for prompt in read_prompts(file, marker="")]
+    every = [prompt.prompt for prompt in read_prompts(path, marker="")]
     texts = [text for text in dict.fromkeys(every) if text.strip()]
     return texts if sum(len(text.encode()) for text in texts) >= _ENOUGH_BYTES else None
 
@@ -96,8 +98,8 @@ def built_in_prompts(
     ]
 
 
-def _before_answer(record: Any, marker: str) -> str:
-    if isinstance(record, dict) and "prompt" not in record and "chosen" in record:
+def _before_answer(record: dict[str, Any], marker: str) -> str:
+    if "prompt" not in record:
         before, separator, _ = _text(record, "chosen").rpartition(MARKER)
         prompt = before + separator
     else:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -12,12 +13,16 @@ from linsys.validate import (
     InputError,
     check_function,
     check_indexed,
+    check_instance,
     check_integer,
     check_number,
     shown,
 )
 
-__all__ = ["by_key", "dirichlet", "evenly", "hold_out"]
+if TYPE_CHECKING:
+    from lora_bridge.data import Pair
+
+__all__ = ["by_key", "dirichlet", "evenly", "hold_out", "users_by"]
 
 _Item = TypeVar("_Item")
 
@@ -42,6 +47,45 @@ def by_key(items: Sequence[_Item], key: Callable[[_Item], str]) -> dict[str, lis
         return dict(sorted(groups.items()))
     except TypeError:
         raise InputError(f"what key gives must have an order; found {shown([*groups])}") from None
+
+
+def users_by(rule: str) -> Callable[[Pair], str]:
+    """Whose preference a pair is, for pairs that do not say.
+
+    Args:
+        rule: "domain" (everybody in a domain is one user), "longer" (one user for the pairs whose
+            chosen answer is the longer one in characters, one for the others: two who want
+            different things), or "hash:N" (N users who differ by chance: the prompt's SHA-256
+            digest modulo N, so that a prompt's pairs are one user's).
+
+    Raises:
+        InputError: another rule. The function raises it for a pair without a domain.
+
+    >>> from lora_bridge.data import Pair
+    >>> [users_by(rule)(Pair("Why?", "So.", "Because.", "talk"))
+    ...  for rule in ("domain", "longer", "hash:5")]
+    ['talk', 'shorter', 'user 3']
+    """
+    name, _, count = check_instance("users", rule, str, "the name of a rule").partition(":")
+    if name == "domain" and not count:
+        return _domain
+    if name == "longer" and not count:
+        return lambda pair: "longer" if len(pair.chosen) > len(pair.rejected) else "shorter"
+    if name != "hash" or not count.isdecimal() or int(count) < 2:
+        raise InputError(
+            f"`users` must be domain, longer or hash:N with N of 2 or more; found {rule!r}"
+        )
+    return lambda pair: f"user {_digest(pair.prompt) % int(count)}"
+
+
+def _domain(pair: Pair) -> str:
+    if not pair.domain:
+        raise InputError("`users` must not be domain where a pair has none; found such a pair")
+    return pair.domain
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 
 def evenly(items: Sequence[_Item], clients: int, seed: int = 0) -> list[list[_Item]]:

@@ -93,10 +93,7 @@ def _read(data: Path) -> list[Example]:
     """All questions of a file or a folder."""
     from lora_bridge.data import read_examples
 
-    files = sorted(data.glob("*.json*")) if data.is_dir() else [data]
-    if not files:
-        raise InputError(f"`data` must hold files *.json or *.jsonl; found none in {data}")
-    items = [e for file in files for e in read_examples(file)]
+    items = read_examples(data)
     if any(len(e.choices) < 2 for e in items):
         raise InputError(
             f"`data` must have choices in all questions ('Answer format: a/b'); "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import UserList
 from pathlib import Path
@@ -18,11 +19,12 @@ from lora_bridge.data import (
     pairs_of,
     read_dialogues,
     read_examples,
+    read_items,
     read_pairs,
     read_preferences,
 )
 from lora_bridge.docstrings import byte_tokenizer
-from lora_bridge.splits import by_key, dirichlet, evenly, hold_out
+from lora_bridge.splits import by_key, dirichlet, evenly, hold_out, users_by
 from lora_bridge.tokens import encode_choices, encode_examples, encode_pairs, encode_texts, said
 
 QUESTION = {
@@ -64,9 +66,9 @@ def test_pairs_and_dialogues(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ([QUESTION | {"answer": "maybe"}], "record 1 of .* `answer` must be one of true, false"),
-        ([QUESTION, {"input": ""}], "record 2 of .* `instruction` must be a text; found none"),
+        ([QUESTION, {"input": ""}], "record 2 of .* must be {instruction, .*; found {input}"),
         ([{"instruction": "x"}], "`answer` must be there, or `output`; found neither"),
-        ([3], "a record must be an object with `instruction`; found int"),
+        ([3], "a record must be an object; found int"),
         ([QUESTION | {"user": [1]}], "`user` must be a text or a number; found list"),
         ([QUESTION | {"input": 3}], "`input` must be a text; found int"),
         ([3, 4, QUESTION], r"record 1 .* \(and 1 more of 3\)"),
@@ -127,7 +129,7 @@ def test_the_prompt_of_a_dialogue_is_what_both_sides_share(tmp_path: Path) -> No
         (SIDES | {"rejected": TURNS + " yes"}, "found the same answer twice"),
         ({"chosen": "a", "rejected": "b"}, "`chosen` must be a dialogue with a turn 'Assistant:'"),
         (SIDES | {"chosen": "x" + TURNS}, "must be the same up to an answer"),
-        ("text", "a record must be an object with `chosen`; found str"),
+        ("text", "a record must be an object; found str"),
     ],
 )
 def test_bad_preferences_are_named_by_line(tmp_path: Path, record: Any, message: str) -> None:
@@ -339,3 +341,160 @@ def test_samples_that_are_cut_are_counted_once_each() -> None:
     assert [(m.cut, m.size, m.most) for m in made] == [(2, 3, 8), (2, 3, 8), (1, 3, 8), (1, 2, 8)]
     assert said(*made) == "; 6 of 11 samples cut to 8 tokens"
     assert said(encode_pairs(tokenizer, pairs, 9)) == ""
+
+
+#: A record of each published set: what is asked, the choices, the right one, their full texts.
+PUBLISHED: dict[str, tuple[dict[str, Any], str, str, tuple[str, ...]]] = {
+    "PIQA": (
+        {"goal": "Dry a cup.", "sol1": "Wipe it.", "sol2": "Fill it.", "label": 0},
+        "Dry a cup.",
+        "solution1",
+        ("Wipe it.", "Fill it."),
+    ),
+    "SIQA": (
+        {
+            "context": "Ann fell.",
+            "question": "How is she?",
+            "answerA": "glad",
+            "answerB": "hurt",
+            "answerC": "tall",
+            "label": "2",
+        },
+        "Ann fell. How is she?",
+        "answer2",
+        ("glad", "hurt", "tall"),
+    ),
+    "WinoGrande": (
+        {"sentence": "The _ is wet.", "option1": "sea", "option2": "sun", "answer": "1"},
+        "The _ is wet.",
+        "option1",
+        ("sea", "sun"),
+    ),
+    "HellaSwag": (
+        {
+            "activity_label": "Cooking",
+            "ctx_a": "A pan is hot.",
+            "ctx_b": "the cook",
+            "endings": ["sings.", "adds oil [title] Then stirs."],
+            "label": 1,
+        },
+        "Cooking: A pan is hot. The cook",
+        "ending2",
+        ("sings.", "adds oil. Then stirs."),
+    ),
+    "ARC": (
+        {
+            "question": "What melts?",
+            "choices": {"text": ["ice", "fire"], "label": ["A", "B"]},
+            "answerKey": "A",
+        },
+        "What melts?",
+        "answer1",
+        ("ice", "fire"),
+    ),
+    "ARC, as its authors have it": (
+        {
+            "question": {
+                "stem": "What melts?",
+                "choices": [{"text": "fire", "label": "1"}, {"text": "ice", "label": "2"}],
+            },
+            "answerKey": "2",
+        },
+        "What melts?",
+        "answer2",
+        ("fire", "ice"),
+    ),
+    "OpenBookQA": (
+        {
+            "question_stem": "Birds have",
+            "choices": {"text": ["wings", "wheels"], "label": ["A", "B"]},
+            "answerKey": "A",
+        },
+        "Birds have",
+        "answer1",
+        ("wings", "wheels"),
+    ),
+    "BoolQ": (
+        {"passage": "Ice floats.", "question": "does ice sink", "answer": False},
+        "does ice sink?",
+        "false",
+        ("yes", "no"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_sets_are_questions_with_choices(name: str, tmp_path: Path) -> None:
+    record, question, target, full = PUBLISHED[name]
+    [example] = read_examples(_file(tmp_path, json.dumps(record), "piqa_train.jsonl"))
+    assert (example.question, example.target, example.texts) == (question, target, full)
+    assert (example.domain, len(example.choices)) == ("piqa", len(full))
+    assert example.prompt.endswith("Answer format: " + "/".join(example.choices) + "\nAnswer: ")
+    assert all(text in example.prompt for text in full) == (name != "BoolQ")
+    assert example.passage == record.get("passage", "")
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_published_record_without_its_right_choice_is_named(name: str, tmp_path: Path) -> None:
+    record = PUBLISHED[name][0]
+    key = next(k for k in ("label", "answer", "answerKey") if k in record)
+    with pytest.raises(InputError, match=f"line 1 of .*: `({key}|label|answer)` must be") as error:
+        read_examples(_file(tmp_path, json.dumps(record | {key: "x"}), "a.jsonl"))
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_labels_beside_a_file_and_files_packed_by_gzip(tmp_path: Path) -> None:
+    unlabelled = {k: v for k, v in PUBLISHED["PIQA"][0].items() if k != "label"}
+    folder = tmp_path / "piqa"
+    folder.mkdir()
+    lines = "\n".join([json.dumps(unlabelled)] * 2)
+    (folder / "train.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    (folder / "train-labels.lst").write_text("1\n0\n")
+    found = read_examples(folder / "train.jsonl.gz")
+    assert [(e.target, e.domain) for e in found] == [("solution2", "piqa"), ("solution1", "piqa")]
+    (folder / "train-labels.lst").write_text("1\n")
+    with pytest.raises(InputError, match=r"labels beside train\.jsonl\.gz must be one for every"):
+        read_examples(folder / "train.jsonl.gz")
+
+
+def test_files_of_a_folder_are_domains(tmp_path: Path) -> None:
+    for name in ("b_train.json", "a_test.jsonl"):
+        content = json.dumps(QUESTION)
+        _file(tmp_path, content if name.endswith("l") else f"[{content}]", name)
+    assert [e.domain for e in read_examples(tmp_path)] == ["a", "b"]
+    assert [e.domain for e in read_items(tmp_path)] == ["a", "b"]
+    _file(tmp_path, [PAIR], "c.json")
+    with pytest.raises(InputError, match="must hold questions or preference pairs; found both"):
+        read_items(tmp_path)
+    with pytest.raises(InputError, match="must be a question; found a preference pair"):
+        read_examples(tmp_path)
+    with pytest.raises(InputError, match=r"must hold files \*.json or \*.jsonl; found none"):
+        read_examples(_empty(tmp_path / "none"))
+
+
+def _empty(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def test_users_by_a_rule_where_no_record_names_one(tmp_path: Path) -> None:
+    pairs = [
+        {"prompt": f"p{i}", "chosen": "c" * (1 + i % 3), "rejected": "rr"} for i in range(40)
+    ] + [PAIR]
+    file = _file(tmp_path, pairs)
+    with pytest.raises(InputError, match=r"record 1 .*say by which rule it is .*and 39 more"):
+        read_preferences(file, users=True)
+    longer = read_preferences(file, users=True, rule="longer")
+    assert [p.user for p in longer[:3]] == ["shorter", "shorter", "longer"]
+    assert longer[-1].user == "ann"  # who has said so
+    hashed = [p.user for p in read_preferences(file, users=True, rule="hash:4")[:-1]]
+    assert set(hashed) == {f"user {i}" for i in range(4)}
+    assert hashed == [p.user for p in read_preferences(file, users=True, rule="hash:4")[:-1]]
+    with pytest.raises(InputError, match="must not be domain where a pair has none"):
+        read_preferences(file, users=True, rule="domain")
+
+
+@pytest.mark.parametrize("rule", ["hash", "hash:1", "hash:x", "domain:3", "worker", 5])
+def test_other_rules_are_refused(rule: Any) -> None:
+    with pytest.raises(InputError, match="`users` must be"):
+        users_by(rule)

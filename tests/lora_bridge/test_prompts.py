@@ -61,7 +61,7 @@ def test_another_marker_or_none(tmp_path: Path) -> None:
         ({"prompt": "\n\nHuman: Why?"}, "response marker '.*Assistant:'; found '.*Why"),
         ({"chosen": "\n\nHuman: Why?"}, "response marker '.*Assistant:'; found ''"),
         ({"prompt": " "}, "must end with the response marker"),
-        ({"question": "Why?"}, "`prompt` must be a text; found none"),
+        ({"question": "Why?"}, "a record must be {instruction, answer}, .*; found {question}"),
         ({"prompt": 3}, "`prompt` must be a text; found int"),
         ([1], "found list"),
     ],

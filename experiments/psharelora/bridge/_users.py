@@ -44,6 +44,11 @@ class UserConfig(TunedConfig, FederatedConfig):
     batch: int = 16
     tests: int = 300
     users: int = rc.param(5, low=2, doc="how many; of a file, those with the most pairs.")
+    users_by: str = rc.param(
+        "",
+        doc='who prefers where a file does not say: "domain", "longer" (two users: of longer and '
+        'of shorter answers) or "hash:5".',
+    )
     pairs: int = rc.param(160, low=1, doc="training pairs of a user, at most.")
     own: tuple[float, ...] = rc.param(
         (0.02, 0.1, 0.25, 0.45, 0.7),
@@ -173,7 +178,8 @@ def _read(config: UserConfig, rng: np.random.Generator) -> dict[str, list[Pair]]
 
     file = config.data
     assert file is not None
-    groups = by_key(read_preferences(file, users=True), lambda pair: pair.user)
+    pairs = read_preferences(file, users=True, rule=config.users_by)
+    groups = by_key(pairs, lambda pair: pair.user)
     if len(groups) < config.users:
         raise InputError(
             f"`data` must have pairs of users = {config.users} users; found {len(groups)} in "
