@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.oodpl.claims._spaces import slopes_within, tilts_within
+from experiments.oodpl.claims._spaces import policy_assumptions, reward_assumptions, within
 from experiments.oodpl.theory.bilevel import Policy, Reward, System, TanhReward
 from experiments.oodpl.theory.inner import Inner
 from linsys.linalg import solve
@@ -142,14 +142,22 @@ def stable(s: SimpleNamespace) -> Any:
     return s.run.gamma < 1 - 1e-6
 
 
-#: What the constants of a run stand for, at theta_* and phi.
+def _variances(s: SimpleNamespace) -> Any:
+    """Assumption 4, (21) to (23) with squares, at theta_* and at the iterates."""
+    sides = zip(s.run.variances, s.run.largest_variances, strict=True)
+    return np.stack([within(variance, most) for variance, most in sides]).all(axis=0)
+
+
+#: What the constants of a run stand for, at theta_0, theta_* and phi.
 ASSUMES: dict[str, View] = {
-    "Assumption 2, M": quiet(
-        lambda s: slopes_within(s.run.system.policy, s.run.theta_star, s.run.policy)
-    ),
-    "Assumption 3, b and B": quiet(
-        lambda s: tilts_within(s.run.system.reward, s.run.phi, s.run.reward)
-    ),
+    name: quiet(holds)
+    for name, holds in {
+        **policy_assumptions(
+            lambda s: (s.run.system.policy, s.run.theta_0, s.run.theta_star, s.run.policy)
+        ),
+        **reward_assumptions(lambda s: (s.run.system.reward, s.run.phi, s.run.reward)),
+        "Assumption 4": _variances,
+    }.items()
 }
 
 

@@ -130,6 +130,16 @@ SLOW_ROUNDS = _space(
 
 # Several domains.
 
+
+def _of_all(found: Callable[[SimpleNamespace], Round]) -> dict[str, Callable[..., Any]]:
+    """What the constants stand for, in all domains of a round of the instance."""
+
+    def every(holds: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda s: found(s).by_domain(holds(found(s))).all(axis=1)
+
+    return {name: every(holds) for name, holds in ASSUMES.items()}
+
+
 _SHARED = ("beta", "level", "reach", "share", "outer")
 _DOMAINS: dict[str, rc.Field] = {
     **{
@@ -166,6 +176,7 @@ def one_round(limit: bool) -> rc.Space:
         {**_TWO, "N": (1, 2), "q": (1, 2)},
         partial(_round, limit=limit),
         {"strongly convex": lambda s: s.round.by_domain(strongly_convex(s.round)).all(axis=1)},
+        _of_all(lambda s: s.round),
     )
 
 
@@ -189,6 +200,7 @@ def rounds(K: int, inner_steps: int) -> rc.Space:
             "alpha stable": lambda s: s.runs.gamma < 1 - 1e-6,
             "strongly convex": lambda s: s.runs.strong > 1e-6,
         },
+        _of_all(lambda s: s.runs.first),
     )
 
 
@@ -209,4 +221,5 @@ TUNED = _space(
     {**_TWO, "q": (1, 1)},
     _tuned,
     {"strongly convex": strongly_convex},
+    ASSUMES,
 )

@@ -12,7 +12,7 @@ import ratecheck as rc
 from experiments.oodpl.theory.bilevel import Policy, Reward, System, TanhReward
 from experiments.oodpl.theory.constants import PolicyConstants, RewardConstants
 from experiments.oodpl.theory.smoothness import Jet, printed_range, true_range
-from linsys.linalg import norm
+from linsys.linalg import lambda_min, norm, operator_norm
 
 #: Prompts, answers of each, and the sizes of theta and phi.
 SIZES = {"X": (1, 2), "Y": (2, 4), "p": (1, 2), "q": (1, 2)}
@@ -123,22 +123,81 @@ def within(measured: Any, bound: Any) -> Any:
     return np.logical_not(measured * 10**12 > bound * (10**12 + 1))
 
 
-def slopes_within(policy: Policy, theta: Any, constants: PolicyConstants) -> Any:
-    """Assumption 2, (14), at one theta: ||grad log pi|| <= M."""
-    return within(norm(policy.gradient(theta)).max(axis=(-2, -1)), constants.M)
+#: By name what a function of an instance has to give for each assumption.
+Assumptions = dict[str, Callable[..., Any]]
 
 
-def tilts_within(reward: Reward, phi: Any, constants: RewardConstants) -> Any:
-    """Assumption 3, (19), at one phi: b <= e^r <= B."""
-    values = np.exp(reward.values(phi))
-    low, high = values.min(axis=(-2, -1)), values.max(axis=(-2, -1))
-    return np.logical_and(within(constants.b, low), within(high, constants.B))
+def policy_assumptions(
+    found: Callable[[Any], tuple[Policy, Any, Any, PolicyConstants]],
+) -> Assumptions:
+    """Assumptions 1 to 3 of the policy, at two theta of the ball that its constants are for.
+
+    ``found`` gives the policy, both theta and the constants of an instance. Differences of numbers
+    as large as L are compared up to L/10^9.
+    """
+
+    def mu(s: Any) -> Any:
+        policy, theta, other, at = found(s)
+        least = [lambda_min(-policy.hessian(place)).min(axis=-1) for place in (theta, other)]
+        return within(at.mu, np.minimum(*least) + at.L / 10**9)
+
+    def M(s: Any) -> Any:
+        policy, theta, other, at = found(s)
+        sizes = [norm(policy.gradient(place)).max(axis=(-2, -1)) for place in (theta, other)]
+        return within(np.maximum(*sizes), at.M)
+
+    def L(s: Any) -> Any:
+        policy, theta, other, at = found(s)
+        sizes = [operator_norm(policy.hessian(place)).max(axis=-1) for place in (theta, other)]
+        return within(np.maximum(*sizes), at.L)
+
+    def rho(s: Any) -> Any:
+        policy, theta, other, at = found(s)
+        change = operator_norm(policy.hessian(theta) - policy.hessian(other)).max(axis=-1)
+        return within(change, at.rho * norm(theta - other) + at.L / 10**9)
+
+    def C(s: Any) -> Any:
+        policy, theta, other, at = found(s)
+        sizes = [np.abs(policy.log_pi(place)).max(axis=(-2, -1)) for place in (theta, other)]
+        return within(np.maximum(*sizes), at.C)
+
+    return {
+        "Assumption 1, mu": mu,
+        "Assumption 2, M": M,
+        "Assumption 2, L": L,
+        "Assumption 2, rho": rho,
+        "Assumption 3, C": C,
+    }
 
 
-#: What the constants of a domain stand for, at its own theta and phi.
-ASSUMES: dict[str, Callable[..., Any]] = {
-    "Assumption 2, M": lambda s: slopes_within(s.system.policy, s.theta, s.policy),
-    "Assumption 3, b and B": lambda s: tilts_within(s.system.reward, s.phi, s.reward),
+def reward_assumptions(found: Callable[[Any], tuple[Reward, Any, RewardConstants]]) -> Assumptions:
+    """Assumptions 2 and 3 of the reward, at phi and between phi and 0.
+
+    ``found`` gives the reward, phi and the constants of an instance.
+    """
+
+    def T(s: Any) -> Any:
+        reward, phi, at = found(s)
+        return within(norm(reward.gradient(phi)).max(axis=(-2, -1)), at.T)
+
+    def P(s: Any) -> Any:
+        reward, phi, at = found(s)
+        change = norm(reward.gradient(phi) - reward.gradient(0 * phi)).max(axis=(-2, -1))
+        return within(change, at.P * norm(phi) + at.T / 10**9)
+
+    def bounds(s: Any) -> Any:
+        reward, phi, at = found(s)
+        values = np.exp(reward.values(phi))
+        low, high = values.min(axis=(-2, -1)), values.max(axis=(-2, -1))
+        return np.logical_and(within(at.b, low), within(high, at.B))
+
+    return {"Assumption 2, T": T, "Assumption 2, P": P, "Assumption 3, b and B": bounds}
+
+
+#: What the constants of a domain stand for, at its own theta and phi and at the balls' centres.
+ASSUMES: Assumptions = {
+    **policy_assumptions(lambda s: (s.system.policy, s.theta, 0 * s.theta, s.policy)),
+    **reward_assumptions(lambda s: (s.system.reward, s.phi, s.reward)),
 }
 
 
