@@ -154,9 +154,28 @@ def steady(largest: Largest, steps: int) -> rc.Space:
 def _many(*, r: Any, L: Any, H: Any, share: Any, w: Any, part: Any) -> SimpleNamespace:
     printed = printed_step(r[:, None], 1 + 0 * r, H, L, 0 * r)
     gamma = share * np.minimum(printed, powers(18, 0)(r[:, None], H, L, 0 * r))
+    path = many_components(r, L, gamma, H, w, part)
+    first, farthest = path[1][:, 0] ** 2, (path[1] ** 2).max(axis=-1)
     return SimpleNamespace(
-        r=r, L=L, H=H, gamma=gamma, path=many_components(r, L, gamma, H, w, part), top=L * w
+        r=r,
+        H=H,
+        gamma=gamma,
+        path=path,
+        top=L * w,
+        visited=(r - 1) * (farthest + (r - 1) * first),
     )
+
+
+def _variances_on_the_way(s: SimpleNamespace) -> Any:
+    """The variance by the sketch where one component has moved and all others have not.
+
+    A sketch has the gradient r times the slope of its own component, and zero elsewhere.
+    """
+    r, moved, first = s.r[:, None], s.path[1], s.path[1][:, :1]
+    own = (r - 1) ** 2 * moved**2 + (r - 1) * first**2
+    another = (r - 1) ** 2 * first**2 + moved**2 + (r - 2) * first**2
+    variance = (own + (r - 1) * another) / r
+    return variance * 10**9 <= (s.visited * (10**9 + 1))[:, None]
 
 
 #: One device with k = 1 and the same function of each component; exact samples.
@@ -170,7 +189,10 @@ MANY = rc.Space(
         "part": rc.positive(low=0.0001, high=1.0),
     },
     view=_many,
-    assumes={"Assumption 4.1": lambda s: abs(s.path[1]) <= s.top[:, None]},
+    assumes={
+        "Assumption 4.1": lambda s: abs(s.path[1]) <= s.top[:, None],
+        "Assumption 4.2 at the points of the round": _variances_on_the_way,
+    },
     batched=True,
     meaning={
         "w": "f is the sum of phi(b_j), phi' = -L b up to |b| = w and constant from there on",

@@ -117,6 +117,7 @@ _CONSTRUCTED = (
 )
 _ASSUMES: dict[str, Any] = {
     "Assumption 4.1 where the run can be": lambda s: s.smoothness <= s.m,
+    "Assumption 4.2, the sketch, where the run can be": lambda s: s.within_variance,
 }
 LORA = rc.Space(
     fields=_FIELDS,

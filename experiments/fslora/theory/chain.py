@@ -35,6 +35,8 @@ which implies all three conditions (the third is 3/32 >= (gamma H L)^2 mean(r^4/
 
 from __future__ import annotations
 
+import numpy as np
+
 import ratecheck as rc
 from experiments.fslora.theory.chain_round import Round
 from linsys.linalg import Numbers
@@ -43,6 +45,16 @@ from linsys.linalg import Numbers
 def eq15_smoothness(s: Round, power: int) -> rc.Sides:
     """What (15) uses of the smoothness of f_i^S: L^2 (r/k_i)^power, printed without r/k_i."""
     return s.turning, s.L[:, None] ** 2 * s.rho**power * s.drift
+
+
+def one_component_drift(r: Numbers, H: Numbers, moved: Numbers) -> Numbers:
+    """T_3 for k = 1 and r components that are alike, of which the selected one moves by ``moved``.
+
+    Args:
+        r, H: rank and local steps, shape (B,).
+        moved: b_j^h - b_j^0, 0 beyond the H steps, shape (B, steps).
+    """
+    return np.asarray(r**2 * (moved**2).sum(axis=-1) / H)
 
 
 def eq15(s: Round, c_h: Numbers) -> rc.Sides:

@@ -75,6 +75,23 @@ class LoraRun:
         return np.asarray(2 * width**2 / self.rho * (p * (1 - p) + (1 - 1 / self.rho) * far * far))
 
     @property
+    def within_variance(self) -> Numbers:
+        """Whether the variance by the sketch is at most sigma_s^2 at x^0 and at both ends, (B,).
+
+        At any x the gradient is m (x - y) in B_11 and in A_11 with chance k/r, and zero else; y is
+        c (1 + e) with chance p and c otherwise. The variance is convex in x.
+        """
+        chance, p, width = 1 / self.rho, self.p, self.c * self.e
+        held = 0 * self.start == 0
+        for place in (0 * self.start, self.start, 1 + 0 * self.start):
+            high, low = self.m * width * (place - 1), self.m * width * place
+            square = 2 * (p * high**2 + (1 - p) * low**2)
+            mean = 2 * (p * high + (1 - p) * low) ** 2
+            variance = chance * square - chance**2 * mean
+            held = held & (variance * 10**9 <= self.sigma_s2 * (10**9 + 1))
+        return np.asarray(held)
+
+    @property
     def first_gap(self) -> Numbers:
         """f^S(X^0) less its minimum where x can be."""
         return np.asarray(self.m / self.rho * self._first**2)
